@@ -1,0 +1,23 @@
+# Flags every target shares. Strict C17 turns contraction off, so it is asked for; complex products
+# need no C99 Annex G checks; NaN checks must work, so never -ffast-math.
+add_library(sonar_options INTERFACE)
+target_compile_definitions(sonar_options INTERFACE _GNU_SOURCE)
+target_compile_options(sonar_options INTERFACE
+  -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wcast-qual
+  -Wwrite-strings -Wvla -Wformat=2 -Wundef
+  -ffp-contract=fast -fcx-limited-range -fno-math-errno -fno-trapping-math
+  $<$<CONFIG:Release>:-O3>)
+if(SONAR_WERROR)
+  target_compile_options(sonar_options INTERFACE -Werror)
+endif()
+if(SONAR_SANITIZE)
+  target_compile_options(sonar_options INTERFACE
+    -fsanitize=${SONAR_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(sonar_options INTERFACE -fsanitize=${SONAR_SANITIZE})
+  target_compile_definitions(sonar_options INTERFACE SONAR_NO_CLONES)
+endif()
+if(SONAR_COVERAGE)
+  target_compile_options(sonar_options INTERFACE --coverage)
+  target_link_options(sonar_options INTERFACE --coverage)
+  target_compile_definitions(sonar_options INTERFACE SONAR_NO_CLONES)
+endif()

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The contract every part of sonard agrees on: values, errors, buffers, queues, work and the table
+ * of functions behind which a stage or a whole backend hides. Valid as C17 and as C++17, because
+ * backends are compiled by nvcc too; hence neither _Complex nor restrict appears here.
+ *
+ * Glossary
+ *   channel   one column of a digitiser's frame           sensor   one hydrophone with a position
+ *   sample    one instant of one channel                  window   N samples every H: one update
+ *   snapshot  one DFT, of a window or of a sub-window     bin      b, at b*fs/N Hz
+ *   turns     phase / 2 pi as fixed point, 2^64 = one turn; overflow is the reduction modulo a turn
+ *   surface   one published array, e.g. the broadband far-field azimuth spectrum
+ */
+#ifndef SONAR_SONAR_H
+#define SONAR_SONAR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+typedef struct sonar_c32 {
+    float re, im;
+} sonar_c32;
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+typedef enum sonar_code {
+    SONAR_OK = 0,
+    SONAR_EINVAL,       /* the caller's or the user's value cannot be accepted */
+    SONAR_ENOMEM,       /* an allocation failed */
+    SONAR_ESYS,         /* the operating system or a library refused; text names the call */
+    SONAR_EPROTO,       /* a peer sent something the protocol does not allow */
+    SONAR_EUNAVAILABLE, /* the wanted device, backend or file is not there */
+    SONAR_ESTATE        /* called in an order the contract forbids */
+} sonar_code;
+
+/* Filled through the caller's pointer; a NULL pointer is allowed everywhere and means "not wanted".
+ * `where` is a place (file:line:column, a stage, an endpoint), `text` one sentence without newline.
+ */
+typedef struct sonar_error {
+    sonar_code code;
+    char where[160];
+    char text[512];
+} sonar_error;
+
+/* Fills *err (if any) and returns `code`, so that `return sonar_fail(...)` is the idiom. */
+sonar_code sonar_fail(sonar_error *err, sonar_code code, const char *where, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 4, 5)))
+#endif
+    ;
+
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+typedef enum sonar_space { SONAR_HOST = 0, SONAR_PINNED, SONAR_DEVICE } sonar_space;
+
+typedef enum sonar_dtype {
+    SONAR_S16 = 1, /* 1..4 are also the sample types of a frame (docs/protocol.md) */
+    SONAR_S24,
+    SONAR_S32,
+    SONAR_F32,
+    SONAR_C32,
+    SONAR_U64
+} sonar_dtype;
+
+#define SONAR_MAX_RANK 4
+
+/* A view of memory: it owns nothing unless it came from sonar_backend.buffer_create.
+ * stride is in elements, outermost first; an empty view has shape[0] == 0 and may have no data. */
+typedef struct sonar_buffer {
+    void *data;
+    size_t bytes;
+    sonar_space space;
+    sonar_dtype dtype;
+    int rank;
+    size_t shape[SONAR_MAX_RANK];
+    ptrdiff_t stride[SONAR_MAX_RANK];
+} sonar_buffer;
+
+/* Bytes of one element. */
+size_t sonar_dtype_size(sonar_dtype dtype);
+/* Number of elements, the product of the shape. */
+size_t sonar_buffer_count(const sonar_buffer *buffer);
+/* A dense row-major view of `data` in host memory; shape has `rank` entries. */
+sonar_buffer sonar_buffer_view(void *data, sonar_dtype dtype, int rank, const size_t *shape);
+
+/* ---- parameters ------------------------------------------------------------------------------ */
+
+/* Delays of a set of look directions as turns per bin: at bin b the steering vector's phase is
+ * b * turns (mod 2^64). turns[range][direction][sensor]; far field has ranges == 1. */
+typedef struct sonar_manifold {
+    size_t ranges, directions, sensors;
+    double bin_width_hz; /* fs / N the turns were made for */
+    const uint64_t *turns;
+} sonar_manifold;
+
+/* Everything that may change while running, as one immutable version: whoever changes a value makes
+ * a new one. Arrays have one entry per sensor. Host memory; a device backend uploads on a new
+ * `version`. */
+typedef struct sonar_params {
+    uint64_t version;
+    size_t sensors, sensors_used;
+    double sound_speed_mps;
+    double heading_deg; /* of +x, clockwise from north; meaningful if heading_known */
+    bool heading_known;
+    bool calibrated;           /* gains relate samples to uPa: units are uPa^2, else counts^2 */
+    const double *position_m;  /* [sensor][3], array frame */
+    const uint32_t *channel;   /* channel that feeds the sensor */
+    const uint8_t *used;       /* 0 = masked: weighs zero everywhere */
+    const float *scale;        /* multiplies samples: uPa per count, or 1 */
+    const double *phase_turns; /* correction added to the sensor's phase, in turns */
+    const double *delay_s;     /* lateness of the channel, taken out by e^{+j 2 pi f delay} */
+    const float *shading;      /* CBF weights g, 0 where masked */
+    double shading_sum;        /* sum of g */
+    sonar_manifold far_cbf, near_cbf, far_mvdr;
+} sonar_params;
+
+/* ---- work ------------------------------------------------------------------------------------ */
+
+/* Surfaces, in the order of the topics. */
+typedef enum sonar_surface {
+    SONAR_CBF_AZIMUTH = 0, /* f32 [direction] */
+    SONAR_CBF_NEARFIELD,   /* f32 [range][direction] */
+    SONAR_CBF_LOFAR,       /* f32 [bin][direction] */
+    SONAR_MVDR_AZIMUTH,    /* f32 [direction] */
+    SONAR_MVDR_SPECTRUM,   /* f32 [bin][direction] */
+    SONAR_ELEMENT_PSD,     /* f32 [channel][bin] */
+    SONAR_ELEMENT_MISSING, /* f32 [channel] */
+    SONAR_DETECTIONS,      /* header only */
+    SONAR_STATUS,          /* header only */
+    SONAR_SURFACES
+} sonar_surface;
+
+#define SONAR_WANT(surface) (1u << (surface))
+
+/* What one execute call is about. Borrowed for the duration of the enqueued work. */
+typedef struct sonar_work {
+    uint64_t window;
+    uint64_t first_sample;
+    const sonar_params *params;
+    uint32_t outputs; /* SONAR_WANT bits; a stage may skip surfaces that are not wanted */
+} sonar_work;
+
+/* ---- backends and stages --------------------------------------------------------------------- */
+
+/* An ordered queue of work on one backend. The CPU's runs everything at once. */
+typedef struct sonar_queue sonar_queue;
+typedef struct sonar_event sonar_event;
+
+typedef enum sonar_level { SONAR_ERROR = 0, SONAR_WARN, SONAR_INFO, SONAR_DEBUG } sonar_level;
+
+/* What the program around a backend offers it. All members are set. Callable from any thread. */
+typedef struct sonar_host {
+    uint32_t interface; /* SONAR_PLUGIN_INTERFACE */
+    void *ctx;
+    void (*log)(void *ctx, sonar_level level, const char *where, const char *text);
+    /* Runs task(arg, index, worker) for every index < tasks, on up to `workers` threads, and
+     * returns when all are done. worker < workers names a slot of scratch no one else is using.
+     * Which worker gets which index is not fixed, so a result may depend on the index only. One
+     * caller at a time: only the data thread may call it while the pipeline runs. */
+    void (*parallel)(void *ctx, size_t tasks, void (*task)(void *arg, size_t index, size_t worker),
+                     void *arg);
+    size_t workers;
+    const char *state_dir; /* where wisdom and the like is kept, or NULL for nowhere */
+} sonar_host;
+
+/* The verbs of a stage. The shapes of spec, in and out are in the stage's contract header. create
+ * allocates, plans and warms up; execute never allocates, locks, logs or fails for lack of memory
+ * and returns once the work is enqueued. All but create run on the data thread. */
+typedef struct sonar_stage_ops {
+    const char *name; /* "dft", "cbf", "mvdr_jacobi" */
+    sonar_code (*create)(const void *spec, const sonar_host *host, void **stage, sonar_error *err);
+    sonar_code (*execute)(void *stage, sonar_queue *queue, const sonar_buffer *in,
+                          sonar_buffer *out, const sonar_work *work, sonar_error *err);
+    /* Broadband power at directions off the grid, for the input of the last execute: turns is
+     * U64 [point][sensor], power F32 [point]. NULL where it makes no sense. */
+    sonar_code (*evaluate)(void *stage, sonar_queue *queue, const sonar_buffer *turns,
+                           sonar_buffer *power, const sonar_work *work, sonar_error *err);
+    /* Forgets what earlier windows left behind. NULL for a stage without memory. */
+    void (*reset)(void *stage);
+    void (*destroy)(void *stage); /* a NULL stage is allowed */
+} sonar_stage_ops;
+
+#define SONAR_PLUGIN_INTERFACE 1u
+#define SONAR_PLUGIN_SYMBOL    "sonar_plugin"
+
+/* A backend: memory, queues and stages of one kind of hardware. */
+typedef struct sonar_backend {
+    uint32_t interface; /* must equal SONAR_PLUGIN_INTERFACE exactly */
+    const char *name;   /* "cpu", "cuda" */
+    /* Is the hardware there and usable? Describes it in `description` (may be NULL). */
+    sonar_code (*probe)(const sonar_host *host, char *description, size_t bytes, sonar_error *err);
+    /* A dense zeroed buffer in the backend's own space (or in `space` if the backend has it). */
+    sonar_code (*buffer_create)(sonar_space space, sonar_dtype dtype, int rank, const size_t *shape,
+                                sonar_buffer *buffer, sonar_error *err);
+    void (*buffer_destroy)(sonar_buffer *buffer);
+    sonar_space native_space; /* space of buffers between stages */
+    sonar_code (*queue_create)(const sonar_host *host, sonar_queue **queue, sonar_error *err);
+    void (*queue_destroy)(sonar_queue *queue);
+    /* Copies between spaces; shapes and dtypes are equal, both dense. */
+    sonar_code (*copy)(sonar_queue *queue, const sonar_buffer *from, sonar_buffer *to,
+                       sonar_error *err);
+    sonar_code (*event_create)(sonar_event **event, sonar_error *err);
+    void (*event_destroy)(sonar_event *event);
+    sonar_code (*record)(sonar_queue *queue, sonar_event *event, sonar_error *err);
+    sonar_code (*wait)(sonar_queue *queue, sonar_event *event, sonar_error *err); /* queue waits */
+    sonar_code (*finish)(sonar_event *event, sonar_error *err); /* the calling thread waits */
+    const sonar_stage_ops *(*stage)(const char *name);          /* NULL: has no such stage */
+} sonar_backend;
+
+/* The one symbol a plugin exports. It links neither libsonar nor FFTW and is never unloaded. */
+typedef const sonar_backend *(*sonar_plugin_entry)(void);
+
+/* The backend that is always there. */
+const sonar_backend *sonar_backend_cpu(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Configuration: a YAML file -> checked values with their places -> a resolved configuration.
+ *
+ * One table row per option (src/config/options.c) gives path, type, unit, range, default and help;
+ * it drives reading, checking, --print-config and docs/configuration.md. All errors of a file are
+ * reported at once. Nothing here prints: reports are written to a FILE the caller passes.
+ * Any thread; a configuration is immutable once loaded.
+ */
+#ifndef SONAR_CONFIG_H
+#define SONAR_CONFIG_H
+
+#include <stdio.h>
+
+#include "sonar/sonar.h"
+
+#include "cbf/cbf.h"
+#include "dft/dft.h"
+#include "ingest/ingest.h"
+#include "manifold/manifold.h"
+#include "mvdr_jacobi/mvdr_jacobi.h"
+
+enum { SONAR_ENDPOINTS_MOST = 64, SONAR_RANGES_MOST = 64, SONAR_CPUS_MOST = 256 };
+
+typedef enum sonar_geometry_kind {
+    SONAR_GEOMETRY_LINE = 0,
+    SONAR_GEOMETRY_CIRCLE,
+    SONAR_GEOMETRY_PLANAR,
+    SONAR_GEOMETRY_POSITIONS
+} sonar_geometry_kind;
+
+/* Bands after resolution: absolute bin numbers of the DFT they belong to. */
+typedef struct sonar_band {
+    double low_hz, high_hz; /* as asked, or the bins' frequencies */
+    size_t first_bin, bins;
+} sonar_band;
+
+typedef struct sonar_config {
+    /* array */
+    uint32_t array_id;
+    char array_name[64];
+    sonar_geometry_kind geometry_kind;
+    size_t sensors, channels; /* channels: of the array's frames */
+    double *position_m;       /* [sensor][3] array frame */
+    uint32_t *channel;        /* [sensor] */
+    uint8_t *used;            /* [sensor] */
+    double *gain_db;          /* [sensor] dB re 1 count/uPa, 0 where not given */
+    bool calibrated;          /* gain_db was given */
+    double *phase_deg;        /* [sensor] phase by which the channel leads; taken out */
+    double *delay_us;         /* [sensor] time by which the channel lags; taken out */
+    double heading_deg;
+    bool heading_known;
+    sonar_geometry geometry; /* analysed */
+
+    double sound_speed_mps, fs_hz;
+
+    /* ingest */
+    size_t ingest_endpoints;
+    char *ingest_endpoint[SONAR_ENDPOINTS_MOST];
+    sonar_socket_kind ingest_socket;
+    int ingest_high_water_mark;
+    size_t ingest_max_message_bytes;
+    size_t ingest_queue_windows;
+    sonar_overload overload;
+    double max_missing_share;
+    double max_skew_ms;
+    int restart_after_ms, silent_after_ms;
+
+    /* dft */
+    size_t length, hop;
+    sonar_window_kind window;
+    double kaiser_beta;
+    bool remove_mean, equalise_phase;
+
+    /* cbf and lofar */
+    sonar_band cbf_band, lofar_band; /* lofar: the whole surface's bins, it contains the cbf band */
+    sonar_scan cbf_scan;
+    sonar_shading shading;
+    double sidelobe_db;
+    int nbar;
+    double *shading_weight; /* [sensor], 0 where masked */
+    size_t ranges;
+    double range_m[SONAR_RANGES_MOST];
+    sonar_range_reference range_reference;
+
+    /* mvdr */
+    bool mvdr_enabled;
+    sonar_band mvdr_band;
+    size_t mvdr_length, mvdr_hop; /* own DFT; equal to length and hop by default */
+    size_t mvdr_snapshots;
+    double mvdr_alpha; /* 0 = block */
+    sonar_loading mvdr_loading;
+    double mvdr_eps;
+    size_t mvdr_known_sources;
+    sonar_mvdr_method mvdr_method;
+    double mvdr_tolerance;
+    size_t mvdr_max_sweeps;
+    bool mvdr_forward_backward, mvdr_correct_level;
+    sonar_scan mvdr_scan;
+
+    /* detections */
+    bool detect_enabled;
+    double detect_threshold_db, detect_min_separation_deg, detect_range_margin_db;
+    size_t detect_most;
+
+    /* output */
+    char *output_endpoint;
+    uint32_t output_topics; /* SONAR_WANT bits */
+    int output_high_water_mark;
+    size_t output_queue_results;
+
+    /* runtime */
+    char backend[16]; /* "auto", "cpu", "cuda" */
+    char *plugin_dir;
+    size_t threads;             /* workers of the data thread's pool, it included */
+    int cpu_ingest, cpu_output; /* processor, -1 any */
+    size_t cpus;                /* of the pool's workers, 0 = not pinned */
+    int cpu[SONAR_CPUS_MOST];
+    sonar_level log_level;
+    char *state_dir; /* NULL: nothing is kept */
+
+    char digest[65]; /* SHA-256 of the effective configuration, hex */
+} sonar_config;
+
+/* A list of problems, errors and warnings, in file order. */
+typedef struct sonar_report sonar_report;
+
+sonar_report *sonar_report_create(void);
+void sonar_report_destroy(sonar_report *report);
+size_t sonar_report_errors(const sonar_report *report);
+size_t sonar_report_warnings(const sonar_report *report);
+/* file:line:column: error: message, the line, a caret, what would be accepted; one after another.
+ */
+void sonar_report_write(const sonar_report *report, FILE *to);
+
+/* Loads and resolves a file. On SONAR_OK *config is the caller's to destroy; on any error it is
+ * NULL and the report says all that was wrong. Warnings may be there in both cases. */
+sonar_code sonar_config_load(const char *path, sonar_config **config, sonar_report *report);
+/* The same from memory; `name` stands for the file in messages; relative CSV paths are resolved
+ * against the current directory. */
+sonar_code sonar_config_parse(const char *name, const char *text, size_t bytes,
+                              sonar_config **config, sonar_report *report);
+void sonar_config_destroy(sonar_config *config);
+
+/* --print-config: every option with its value and, as a comment, where it came from. The output is
+ * itself a valid configuration with the same digest. */
+void sonar_config_print(const sonar_config *config, FILE *to);
+/* --check-config: resolved array, bins, angles, ranges, integration time, memory need. */
+void sonar_config_describe(const sonar_config *config, FILE *to);
+/* docs/configuration.md from the table. */
+void sonar_config_write_reference(FILE *to);
+
+/* Bytes the running daemon will hold in buffers, ring and tables, to within the library overheads.
+ */
+size_t sonar_config_memory_bytes(const sonar_config *config);
+
+#endif

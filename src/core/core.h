@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What the stages and threads share and no peer or plugin sees: logging, rings, the worker pool. */
+#ifndef SONAR_CORE_H
+#define SONAR_CORE_H
+
+#include "sonar/sonar.h"
+
+/* ---- attributes ------------------------------------------------------------------------------ */
+
+/* Compiles the function once per instruction set and picks at load time, so that one package is
+ * fast everywhere without -march=native. Sanitizers run before ifunc resolvers may: plain there. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(SONAR_NO_CLONES)
+#define SONAR_MULTIARCH                                                                            \
+    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define SONAR_MULTIARCH
+#endif
+
+/* ---- log ------------------------------------------------------------------------------------- */
+
+void sonar_log(const sonar_host *host, sonar_level level, const char *where, const char *format,
+               ...) __attribute__((format(printf, 4, 5)));
+
+/* ---- allocation ------------------------------------------------------------------------------ */
+
+/* Zeroed, 64-byte aligned, count*size checked for overflow; NULL when memory runs out. free() it.
+ */
+void *sonar_alloc(size_t count, size_t size);
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+int64_t sonar_monotonic_ns(void);
+
+/* ---- ring: bounded, one producer thread, one consumer thread, pointers only ------------------ */
+
+typedef struct sonar_ring sonar_ring;
+
+/* At least `capacity` entries. The ring does not own what the pointers point to. */
+sonar_ring *sonar_ring_create(size_t capacity);
+void sonar_ring_destroy(sonar_ring *ring);
+bool sonar_ring_push(sonar_ring *ring, void *item); /* producer; false when full */
+void *sonar_ring_pop(sonar_ring *ring);             /* consumer; NULL when empty */
+size_t sonar_ring_count(const sonar_ring *ring);    /* any thread; a moment's truth */
+
+/* ---- wake: an eventfd one thread can poll on ------------------------------------------------- */
+
+int sonar_wake_create(void); /* a non-blocking eventfd, or -1 with errno */
+void sonar_wake_signal(int fd);
+void sonar_wake_clear(int fd);
+/* Waits until fd is signalled or the time is over; true if it was signalled (and clears it). */
+bool sonar_wake_wait(int fd, int timeout_ms);
+
+/* ---- pool: the project's own worker threads -------------------------------------------------- */
+
+typedef struct sonar_pool sonar_pool;
+
+/* `workers` >= 1 counts the calling thread, so workers == 1 starts no thread. cpus (may be NULL)
+ * lists a processor per worker to pin to, -1 for none. */
+sonar_code sonar_pool_create(size_t workers, const int *cpus, sonar_pool **pool, sonar_error *err);
+void sonar_pool_destroy(sonar_pool *pool);
+size_t sonar_pool_workers(const sonar_pool *pool);
+/* The `parallel` member of sonar_host; ctx is the pool. */
+void sonar_pool_parallel(void *pool, size_t tasks, void (*task)(void *, size_t, size_t), void *arg);
+
+/* A host without threads and without a log, for tests and small tools. */
+const sonar_host *sonar_host_serial(void);
+
+/* ---- clamp helpers --------------------------------------------------------------------------- */
+
+static inline size_t sonar_min_size(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+static inline size_t sonar_max_size(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "core/core.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+void *sonar_alloc(size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - 63)
+        return NULL;
+    bytes = bytes ? (bytes + 63) & ~(size_t)63 : 64; /* aligned_alloc wants whole alignments */
+    void *memory = aligned_alloc(64, bytes);
+    if (memory)
+        memset(memory, 0, bytes);
+    return memory;
+}
+
+int64_t sonar_monotonic_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+size_t sonar_dtype_size(sonar_dtype dtype) {
+    switch (dtype) {
+    case SONAR_S16:
+        return 2;
+    case SONAR_S24:
+        return 3;
+    case SONAR_S32:
+        return 4;
+    case SONAR_F32:
+        return 4;
+    case SONAR_C32:
+        return 8;
+    case SONAR_U64:
+        return 8;
+    }
+    return 0;
+}
+
+size_t sonar_buffer_count(const sonar_buffer *buffer) {
+    size_t count = 1;
+    for (int i = 0; i < buffer->rank; i++)
+        count *= buffer->shape[i];
+    return count;
+}
+
+sonar_buffer sonar_buffer_view(void *data, sonar_dtype dtype, int rank, const size_t *shape) {
+    sonar_buffer view = {.data = data, .space = SONAR_HOST, .dtype = dtype, .rank = rank};
+    size_t stride = 1;
+    for (int i = rank - 1; i >= 0; i--) {
+        view.shape[i] = shape[i];
+        view.stride[i] = (ptrdiff_t)stride;
+        stride *= shape[i];
+    }
+    view.bytes = stride * sonar_dtype_size(dtype);
+    return view;
+}

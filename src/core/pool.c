@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "core/core.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One job at a time: the caller publishes it under the lock, everybody including the caller draws
+ * indices from `next` without a lock, the last helper to leave wakes the caller. */
+struct sonar_pool {
+    size_t workers, started;
+    pthread_t *thread;
+    struct helper *helper;
+    pthread_mutex_t lock;
+    pthread_cond_t work, done;
+    uint64_t job; /* counts jobs; under lock */
+    size_t busy;  /* helpers inside the current job; under lock */
+    bool stopping;
+    size_t tasks;
+    void (*task)(void *, size_t, size_t);
+    void *arg;
+    atomic_size_t next;
+};
+
+struct helper {
+    sonar_pool *pool;
+    size_t worker;
+};
+
+static void draw(sonar_pool *pool, size_t worker) {
+    for (;;) {
+        size_t index = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
+        if (index >= pool->tasks)
+            return;
+        pool->task(pool->arg, index, worker);
+    }
+}
+
+static void *helper_main(void *arg) {
+    struct helper *helper = arg;
+    sonar_pool *pool = helper->pool;
+    uint64_t seen = 0;
+    pthread_mutex_lock(&pool->lock);
+    for (;;) {
+        while (pool->job == seen && !pool->stopping)
+            pthread_cond_wait(&pool->work, &pool->lock);
+        if (pool->stopping)
+            break;
+        seen = pool->job;
+        pthread_mutex_unlock(&pool->lock);
+        draw(pool, helper->worker);
+        pthread_mutex_lock(&pool->lock);
+        if (--pool->busy == 0)
+            pthread_cond_signal(&pool->done);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}
+
+static void pin(pthread_t thread, int cpu) {
+    if (cpu < 0 || cpu >= CPU_SETSIZE)
+        return;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    pthread_setaffinity_np(thread, sizeof set, &set);
+}
+
+sonar_code sonar_pool_create(size_t workers, const int *cpus, sonar_pool **out, sonar_error *err) {
+    *out = NULL;
+    if (workers < 1)
+        return sonar_fail(err, SONAR_EINVAL, "pool", "a pool needs at least one worker");
+    sonar_pool *pool = sonar_alloc(1, sizeof *pool);
+    if (!pool)
+        return sonar_fail(err, SONAR_ENOMEM, "pool", "no memory for the worker pool");
+    pool->workers = workers;
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->work, NULL);
+    pthread_cond_init(&pool->done, NULL);
+    pool->thread = sonar_alloc(workers, sizeof *pool->thread);
+    pool->helper = sonar_alloc(workers, sizeof *pool->helper);
+    if (!pool->thread || !pool->helper) {
+        sonar_pool_destroy(pool);
+        return sonar_fail(err, SONAR_ENOMEM, "pool", "no memory for %zu workers", workers);
+    }
+    for (size_t i = 1; i < workers; i++) {
+        pool->helper[i] = (struct helper){pool, i};
+        int failed = pthread_create(&pool->thread[i], NULL, helper_main, &pool->helper[i]);
+        if (failed) {
+            sonar_pool_destroy(pool);
+            return sonar_fail(err, SONAR_ESYS, "pool", "cannot start worker %zu of %zu: %s", i,
+                              workers, strerror(failed));
+        }
+        pool->started = i;
+        if (cpus)
+            pin(pool->thread[i], cpus[i]);
+    }
+    *out = pool;
+    return SONAR_OK;
+}
+
+void sonar_pool_destroy(sonar_pool *pool) {
+    if (!pool)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    pool->stopping = true;
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->lock);
+    for (size_t i = 1; i <= pool->started; i++)
+        pthread_join(pool->thread[i], NULL);
+    pthread_cond_destroy(&pool->work);
+    pthread_cond_destroy(&pool->done);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool->thread);
+    free(pool->helper);
+    free(pool);
+}
+
+size_t sonar_pool_workers(const sonar_pool *pool) {
+    return pool->workers;
+}
+
+void sonar_pool_parallel(void *ctx, size_t tasks, void (*task)(void *, size_t, size_t), void *arg) {
+    sonar_pool *pool = ctx;
+    if (pool->workers == 1 || tasks < 2) {
+        for (size_t i = 0; i < tasks; i++)
+            task(arg, i, 0);
+        return;
+    }
+    pthread_mutex_lock(&pool->lock);
+    pool->tasks = tasks;
+    pool->task = task;
+    pool->arg = arg;
+    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+    pool->busy = pool->workers - 1;
+    pool->job++;
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->lock);
+    draw(pool, 0);
+    pthread_mutex_lock(&pool->lock);
+    while (pool->busy)
+        pthread_cond_wait(&pool->done, &pool->lock);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void serial_parallel(void *ctx, size_t tasks, void (*task)(void *, size_t, size_t),
+                            void *arg) {
+    (void)ctx;
+    for (size_t i = 0; i < tasks; i++)
+        task(arg, i, 0);
+}
+
+static void silent_log(void *ctx, sonar_level level, const char *where, const char *text) {
+    (void)ctx, (void)level, (void)where, (void)text;
+}
+
+const sonar_host *sonar_host_serial(void) {
+    static const sonar_host host = {.interface = SONAR_PLUGIN_INTERFACE,
+                                    .log = silent_log,
+                                    .parallel = serial_parallel,
+                                    .workers = 1};
+    return &host;
+}

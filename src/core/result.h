@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Values that cross stage boundaries: counters, detections, the results of a window, the status.
+ * Plain data, owned by whoever holds it; the stages that fill and read them never see each other.
+ */
+#ifndef SONAR_RESULT_H
+#define SONAR_RESULT_H
+
+#include "sonar/sonar.h"
+
+/* ---- ingest ---------------------------------------------------------------------------------- */
+
+/* Why a message was not accepted. Names for status messages: sonar_frame_cause_name. */
+typedef enum sonar_frame_cause {
+    SONAR_FRAME_MALFORMED = 0, /* parts, magic, version, header fields */
+    SONAR_FRAME_TRUNCATED,     /* payload shorter than the header says */
+    SONAR_FRAME_OVERSIZED,     /* payload longer than the header says */
+    SONAR_FRAME_WRONG_ARRAY,
+    SONAR_FRAME_WRONG_CHANNELS, /* block does not fit the array */
+    SONAR_FRAME_WRONG_RATE,
+    SONAR_FRAME_WRONG_EPOCH,
+    SONAR_FRAME_NOT_FINITE,
+    SONAR_FRAME_REPEATED, /* nothing new in it */
+    SONAR_FRAME_LATE,     /* all of it belongs to frozen samples */
+    SONAR_FRAME_AHEAD,    /* beyond the ring */
+    SONAR_FRAME_OVERRUN,  /* drop_oldest: the data thread still reads where it would be written */
+    SONAR_FRAME_CAUSES
+} sonar_frame_cause;
+
+const char *sonar_frame_cause_name(sonar_frame_cause cause);
+
+typedef enum sonar_window_cause {
+    SONAR_WINDOW_OVERLOAD = 0, /* oldest waiting window given up for a newer one */
+    SONAR_WINDOW_MISSING,      /* more missing than max_missing_share */
+    SONAR_WINDOW_SKIPPED,      /* jumped over: the stream moved on by more than the ring */
+    SONAR_WINDOW_CAUSES
+} sonar_window_cause;
+
+const char *sonar_window_cause_name(sonar_window_cause cause);
+
+/* A consistent-enough snapshot: each value is exact, the set is taken one by one. */
+typedef struct sonar_ingest_counters {
+    uint64_t frames_received, frames_accepted, frames_dropped[SONAR_FRAME_CAUSES];
+    uint64_t samples_stored, samples_repeated,
+        samples_late;         /* channel-samples of accepted frames */
+    uint64_t samples_missing; /* channel-samples absent from offered windows' new hop */
+    uint64_t sequence_gaps;   /* frames the digitisers sent that never came (by sequence) */
+    uint64_t restarts;        /* timelines adopted after the first */
+    uint64_t windows_offered, windows_taken, windows_dropped[SONAR_WINDOW_CAUSES];
+    uint64_t clock_unsynchronised, digitiser_overload; /* frames that carried the flag */
+    uint32_t blocks_silent; /* channel blocks seen before, silent for silent_after_ms */
+    uint32_t blocks_seen;
+    int64_t last_frame_ns; /* monotonic; 0 = none yet */
+} sonar_ingest_counters;
+
+/* ---- detections ------------------------------------------------------------------------------ */
+
+enum { SONAR_DETECTIONS_MOST = 64 };
+
+typedef enum sonar_detect_source { SONAR_FROM_CBF = 0, SONAR_FROM_MVDR } sonar_detect_source;
+
+typedef struct sonar_detection {
+    sonar_detect_source source;
+    double az_deg;         /* as the scan counts it: array frame, or cone angle from the axis */
+    double bearing_deg;    /* true if the heading is known, else array frame; 0..360 */
+    double mirror_deg;     /* cone: the other possible bearing, else NaN */
+    double power;          /* broadband, unit^2, at az_deg */
+    double background;     /* broadband, unit^2 */
+    double snr_db;         /* 10 log10(power / background) */
+    double width_deg;      /* -3 dB width, NaN where it does not fall by 3 dB on both sides */
+    double range_m;        /* near-field peak's range, NaN = far field or not computed */
+    bool range_unresolved; /* the ladder is too coarse there to believe the range */
+} sonar_detection;
+
+/* ---- results and status ---------------------------------------------------------------------- */
+
+typedef struct sonar_output_counters {
+    uint64_t messages_sent, messages_failed, subscriptions, results_dropped;
+} sonar_output_counters;
+
+/* One window's results. The pipeline owns a few and lends them; surfaces[i] is host memory, filled
+ * where `present` has the bit. */
+typedef struct sonar_result {
+    uint64_t window, first_sample;
+    size_t window_length;
+    uint64_t mvdr_first_sample, mvdr_end_sample; /* samples behind the MVDR spectrum */
+    int64_t utc_ns;
+    uint32_t epoch;
+    uint32_t present;
+    sonar_buffer surface[SONAR_SURFACES]; /* [SONAR_DETECTIONS], [SONAR_STATUS] unused */
+    sonar_detection detection[2 * SONAR_DETECTIONS_MOST];
+    size_t detections;
+    size_t sensors_used;
+    double cbf_snapshots, mvdr_snapshots, mvdr_delta; /* mvdr_delta: median over bins */
+    size_t mvdr_bins_not_converged;
+    uint32_t mvdr_flags; /* SONAR_MVDR_FLAG_* of any bin */
+    float mvdr_worst_residual, mvdr_most_sweeps;
+    double missing_mean, missing_worst;
+    uint32_t frame_flags; /* SONAR_FRAME_* */
+    bool restarted;
+    int64_t arrival_ns; /* monotonic, last sample in */
+} sonar_result;
+
+/* What the control thread knows once a second. Copied by post. */
+typedef struct sonar_status {
+    sonar_ingest_counters ingest;
+    sonar_output_counters output;
+    uint64_t windows_processed, windows_failed;
+    double uptime_s, load; /* load: busy share of the data thread */
+    double latency_p50_us, latency_p99_us, latency_max_us;
+    double stage_us[4]; /* last window: dft, cbf, mvdr, detect */
+    double resident_bytes;
+    bool waiting_for_samples;
+    char health[16]; /* "ok", "waiting", "degraded" */
+    char text[160];  /* why it is not ok, one sentence */
+} sonar_status;
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * DFT stage: real samples of all channels -> corrected complex bins of all sensors.
+ *
+ *   in[SONAR_DFT_HEAD]  f32 [channel][n0]   the window, split in two where the sample ring wraps;
+ *   in[SONAR_DFT_TAIL]  f32 [channel][n1]   n0 + n1 == length, n1 may be 0; rows strided
+ *   out[0]              c32 [bin][sensor]   bins first_bin .. first_bin + bins - 1
+ *
+ * Per sensor: mean removed, window applied, r2c transform X(f) = sum x(t) e^{-j 2 pi f t}, scaled
+ * so that |X|^2 is the one-sided power spectral density in uPa^2/Hz (counts^2/Hz if uncalibrated),
+ * 2 |X|^2 / (fs sum w^2), without the factor 2 at DC and Nyquist; calibration scale, phase and
+ * delay corrections from work->params are in it; masked sensors are exactly zero. Errors:
+ * SONAR_EINVAL for an impossible spec, SONAR_ENOMEM; execute fails only for wrong shapes.
+ */
+#ifndef SONAR_DFT_H
+#define SONAR_DFT_H
+
+#include "sonar/sonar.h"
+
+typedef enum sonar_window_kind {
+    SONAR_HANN = 0,
+    SONAR_RECTANGULAR,
+    SONAR_HAMMING,
+    SONAR_BLACKMAN,
+    SONAR_KAISER,
+    SONAR_FLATTOP
+} sonar_window_kind;
+
+typedef enum sonar_planning {
+    SONAR_PLAN_MEASURE = 0, /* FFTW_MEASURE; wisdom kept in host->state_dir */
+    SONAR_PLAN_STABLE       /* stored wisdom or FFTW_ESTIMATE only: two runs give the same bits */
+} sonar_planning;
+
+enum { SONAR_DFT_HEAD = 0, SONAR_DFT_TAIL, SONAR_DFT_INPUTS };
+
+typedef struct sonar_dft_spec {
+    size_t channels, sensors;
+    size_t length; /* N, any length >= 2 */
+    double fs_hz;
+    size_t first_bin, bins; /* kept bins; first_bin + bins <= length/2 + 1 */
+    sonar_window_kind window;
+    double kaiser_beta;
+    bool remove_mean;
+    bool equalise_phase; /* every bin divided by its magnitude; 0 stays 0; unit is then relative */
+    sonar_planning planning;
+} sonar_dft_spec;
+
+/* Periodic (DFT-even) window of n points into w, in double precision (Harris 1978). */
+void sonar_dft_window(sonar_window_kind kind, double kaiser_beta, size_t n, double *w);
+
+extern const sonar_stage_ops sonar_dft_cpu;
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The wire format of sample frames: a fixed little-endian header of 64 bytes (docs/protocol.md).
+ * Shared by the daemon, which decodes, and by the simulator and the replay tool, which encode. */
+#ifndef SONAR_FRAME_H
+#define SONAR_FRAME_H
+
+#include "sonar/sonar.h"
+
+enum { SONAR_FRAME_HEADER_BYTES = 64, SONAR_FRAME_MAX_SAMPLES = 1 << 20 };
+enum { SONAR_FRAME_INTERLEAVED = 0, SONAR_FRAME_CHANNEL_MAJOR = 1 };
+enum { SONAR_FRAME_DISCONTINUITY = 1, SONAR_FRAME_OVERLOAD = 2, SONAR_FRAME_UNSYNCHRONISED = 4 };
+
+typedef struct sonar_frame {
+    uint32_t array_id, first_channel, channels, samples;
+    uint8_t type;   /* SONAR_S16 .. SONAR_F32 */
+    uint8_t layout; /* SONAR_FRAME_INTERLEAVED or _CHANNEL_MAJOR */
+    uint16_t flags;
+    uint32_t epoch;
+    uint64_t sequence, first_sample;
+    int64_t utc_ns;
+    double fs_hz;
+} sonar_frame;
+
+/* Writes the header of `frame`. */
+void sonar_frame_encode(const sonar_frame *frame, uint8_t header[SONAR_FRAME_HEADER_BYTES]);
+/* Reads a header of `bytes` bytes and checks what can be checked without a configuration: magic,
+ * version, header size, type, layout, counts, epoch, no overflow of first_sample. SONAR_EPROTO. */
+sonar_code sonar_frame_decode(const void *header, size_t bytes, sonar_frame *frame,
+                              sonar_error *err);
+/* Bytes the payload must have. */
+uint64_t sonar_frame_payload_bytes(const sonar_frame *frame);
+
+/* Converts `samples` samples of one channel of the block from the payload, starting at sample
+ * `from`: integers keep their counts, f32 is copied. Returns false if a value is not finite. */
+bool sonar_frame_unpack(const sonar_frame *frame, const void *payload, uint32_t channel,
+                        uint32_t from, uint32_t samples, float *to);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Ingest: frames of one or several digitisers in over ZeroMQ, whole windows of all channels out.
+ *
+ * One thread of its own owns the socket and the sample ring f32 [channel][capacity], places every
+ * frame by its sample index and offers a window as soon as it is complete, or as incomplete once
+ * the newest sample is max_skew ahead of its end. From then on its samples are frozen: what still
+ * arrives for them is late. The data thread takes windows, reads the ring in place and releases
+ * them. Window k of a stream covers [first, first + N), first a multiple of H; the index `window`
+ * counts on over restarts of the stream.
+ *
+ * Timeline: the first valid frame fixes epoch and position. A frame of another epoch, or more than
+ * the ring ahead, is adopted at once if its block is the whole array, otherwise when nothing was
+ * accepted for restart_after_ms; until then it is counted (wrong_epoch, ahead).
+ *
+ * Accounting: every message received is counted once, accepted or dropped by one cause; every
+ * channel-sample of an accepted frame is stored, repeated or late. Windows: offered = taken +
+ * dropped by cause.
+ */
+#ifndef SONAR_INGEST_H
+#define SONAR_INGEST_H
+
+#include "sonar/sonar.h"
+
+#include "core/result.h"
+
+typedef enum sonar_overload { SONAR_DROP_OLDEST = 0, SONAR_BLOCK } sonar_overload;
+typedef enum sonar_socket_kind { SONAR_PULL = 0, SONAR_SUB } sonar_socket_kind;
+
+typedef struct sonar_ingest_spec {
+    void *zmq_context;
+    const char *const *endpoints; /* PULL binds them, SUB connects to them */
+    size_t endpoint_count;
+    sonar_socket_kind socket;
+    int high_water_mark; /* messages per peer, > 0 */
+    size_t max_message_bytes;
+    uint32_t array_id;
+    size_t channels;
+    const uint8_t *channel_used; /* [channel]; gaps in unused ones do not count. NULL: all used */
+    double fs_hz;
+    size_t window_length, hop; /* N, H */
+    size_t queue_windows;      /* windows that may wait for the data thread, >= 1 */
+    sonar_overload overload;
+    double max_missing_share; /* a window above it is dropped and counted */
+    size_t max_skew_samples;  /* how far the newest sample may run ahead of a gap */
+    int restart_after_ms, silent_after_ms;
+    int cpu; /* processor to run on, -1 any */
+} sonar_ingest_spec;
+
+/* A window as the data thread sees it. Valid from take to release. */
+typedef struct sonar_window {
+    uint64_t window; /* index */
+    uint64_t first_sample;
+    uint32_t epoch;
+    int64_t utc_ns;                     /* of the first sample, 0 = unknown */
+    double missing_mean, missing_worst; /* share of the used channels' samples */
+    uint64_t gap_first, gap_end; /* samples [gap_first, gap_end) hold all gaps; equal = none */
+    uint32_t flags;              /* SONAR_FRAME_* bits of the frames in it */
+    bool restarted;              /* first window of a new timeline */
+    int64_t arrival_ns;          /* monotonic, when its last sample came */
+    const float *missing;        /* [channel] share of missing samples */
+    sonar_buffer ring;           /* f32 [channel][capacity] */
+    void *slot;                  /* ingest's own */
+} sonar_window;
+
+typedef struct sonar_ingest sonar_ingest;
+
+/* Allocates everything; start opens the sockets in the new thread and returns once they are bound
+ * (SONAR_ESYS with the endpoint in `where` if not). */
+sonar_code sonar_ingest_create(const sonar_ingest_spec *spec, const sonar_host *host,
+                               sonar_ingest **ingest, sonar_error *err);
+sonar_code sonar_ingest_start(sonar_ingest *ingest, sonar_error *err);
+/* Stops receiving and joins the thread; windows already offered can still be taken. */
+void sonar_ingest_stop(sonar_ingest *ingest);
+void sonar_ingest_destroy(sonar_ingest *ingest);
+
+/* An eventfd that is readable when a window waits (data thread). */
+int sonar_ingest_fd(const sonar_ingest *ingest);
+bool sonar_ingest_take(sonar_ingest *ingest, sonar_window *window); /* data thread; false: none */
+void sonar_ingest_release(sonar_ingest *ingest, const sonar_window *window); /* data thread */
+/* Any thread. */
+void sonar_ingest_read_counters(const sonar_ingest *ingest, sonar_ingest_counters *counters);
+
+/* The rows [channel][n] of samples [first, first + length) of the window as the one or two pieces
+ * the ring holds them in: the `in` of the DFT stage. */
+void sonar_window_span(const sonar_window *window, uint64_t first, size_t length,
+                       sonar_buffer span[2]);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Geometry: where the sensors are, which directions are looked at, and the delays between them.
+ * Not a stage with an execute of its own: its tables are part of sonar_params. Pure functions,
+ * callable from any thread; results are the caller's to destroy.
+ *
+ * Array frame: x forward along the array (increasing element index on a line), y to the right of x
+ * seen from above, z down; metres; origin the reference point. Azimuth 0 deg on +x, clockwise seen
+ * from above. A wave from unit vector u reaches sensor p earlier than the origin by tau = p.u/c.
+ */
+#ifndef SONAR_MANIFOLD_H
+#define SONAR_MANIFOLD_H
+
+#include "sonar/sonar.h"
+
+/* What the positions themselves say, whatever keyword described them. */
+typedef enum sonar_extent {
+    SONAR_EXTENT_POINT = 0, /* no aperture */
+    SONAR_EXTENT_LINE,      /* cone ambiguity: port/starboard cannot be told apart */
+    SONAR_EXTENT_PLANE,     /* up/down of that plane cannot be told apart */
+    SONAR_EXTENT_VOLUME
+} sonar_extent;
+
+typedef struct sonar_geometry {
+    sonar_extent extent;
+    double aperture_m; /* largest distance between two used sensors */
+    double axis[3];    /* LINE: unit vector from the first to the last used sensor */
+    bool uniform_line; /* equally spaced on a straight line, in index order, to 1e-6 spacing */
+    double spacing_m;  /* uniform_line: its spacing; otherwise the median nearest distance */
+} sonar_geometry;
+
+/* Rank by extent in wavelengths: an extent below `flat_m` across counts as none (use lambda/20 at
+ * the band's top). used may be NULL (all). O(sensors) but for the aperture, O(sensors^2) or better.
+ */
+void sonar_geometry_analyse(size_t sensors, const double *position_m, const uint8_t *used,
+                            double flat_m, sonar_geometry *geometry);
+
+/* Look directions. For a LINE extent az_deg is the angle from the axis (0..180, cone); otherwise
+ * azimuth in the array frame 0..360 at the configured depression. u is [direction][3]. */
+typedef struct sonar_scan {
+    size_t count;
+    double *az_deg;
+    double *u;
+    bool cone;               /* bearing_kind: cone */
+    bool wraps;              /* last direction neighbours the first */
+    double axis_az_deg;      /* cone: azimuth of the axis in the array frame, else 0 */
+    double axis[3], perp[3]; /* cone: u = cos(az) axis + sin(az) perp */
+    double depression_deg;
+    double beam_width_deg; /* -3 dB, broadside / in-plane, at the band's top */
+} sonar_scan;
+
+typedef struct sonar_scan_spec {
+    bool uniform; /* start/stop/step in degrees; otherwise auto */
+    double start_deg, stop_deg, step_deg;
+    double depression_deg; /* positive downwards; ignored for a cone */
+    double top_hz, sound_speed_mps;
+} sonar_scan_spec;
+
+/* auto: at most 0.3 beam widths apart at the band's top; even in cosine for a line (endpoints 0 and
+ * 180 included), even in angle otherwise. */
+sonar_code sonar_scan_create(const sonar_scan_spec *spec, const sonar_geometry *geometry,
+                             sonar_scan *scan, sonar_error *err);
+void sonar_scan_destroy(sonar_scan *scan);
+/* Unit vector towards az_deg of this scan. */
+void sonar_scan_unit(const sonar_scan *scan, double az_deg, double u[3]);
+
+typedef enum sonar_range_reference { SONAR_RADIAL = 0, SONAR_ABEAM } sonar_range_reference;
+
+/* tau_k of a far-field direction in seconds, double. tau has `sensors` entries. */
+void sonar_delay_far(size_t sensors, const double *position_m, const double u[3], double c_mps,
+                     double *tau_s);
+/* Near field: source at range r_m towards u; tau_k = (|s| - |s - p_k|)/c. ABEAM: r_m is the
+ * perpendicular distance h from the line with unit vector `axis`; at endfire it is far field
+ * (thesis eq. 6.2-6.5). */
+void sonar_delay_near(size_t sensors, const double *position_m, const double u[3], double r_m,
+                      sonar_range_reference reference, const double axis[3], double c_mps,
+                      double *tau_s);
+/* frac(bin_width * tau) as fixed point, 2^64 = one turn; exact to double rounding. */
+uint64_t sonar_turns(double tau_s, double bin_width_hz);
+
+/* Tables over a scan; *table is malloc'ed [range][direction][sensor], freed by the caller.
+ * ranges == 0: far field (one table row of directions). */
+sonar_code sonar_manifold_make(size_t sensors, const double *position_m, const sonar_scan *scan,
+                               size_t ranges, const double *range_m,
+                               sonar_range_reference reference, double c_mps, double bin_width_hz,
+                               uint64_t **table, sonar_error *err);
+
+/* Ladder with 1/r spaced by at most 7 lambda / D^2 from r_min to r_max (ascending). Returns the
+ * number of ranges, writing at most `most` of them (range_m may be NULL to count). */
+size_t sonar_ranges_auto(double aperture_m, double lambda_m, double r_min_m, double r_max_m,
+                         size_t most, double *range_m);
+
+/* Lowest frequency at which a uniform line (or the nearest-neighbour spacing) aliases a grating
+ * lobe into the scan: c / (2 spacing) for a full scan. 0 if it never does. */
+double sonar_alias_hz(const sonar_geometry *geometry, double c_mps);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Adaptive beamformer: MVDR through a parallel Jacobi eigendecomposition of the covariance's factor
+ * (thesis 6.5; Hestenes 1958; algorithms: MVDR). R is never formed, but by the two-sided method.
+ *
+ *   in[0]                      c32 [snapshot][bin][sensor]  new snapshots, oldest first; may be
+ * empty out[SONAR_MVDR_OUT_AZIMUTH]   f32 [direction]        (fs/N) sum_b P, unit^2
+ *   out[SONAR_MVDR_OUT_SPECTRUM]  f32 [bin][direction]   P, unit^2/Hz
+ *   out[SONAR_MVDR_OUT_INFO]      f32 [bin][SONAR_MVDR_INFO_FIELDS]
+ *
+ * reset forgets all snapshots (a new epoch, a new geometry).
+ *
+ * P(theta, b) = 1 / sum_k |a^H v_k|^2 / (d_k + delta). Without any snapshot yet, or with all-zero
+ * data, P is 0 (never NaN). Masked sensors (params->used) have a_k = 0 and do not count in B.
+ */
+#ifndef SONAR_MVDR_JACOBI_H
+#define SONAR_MVDR_JACOBI_H
+
+#include "sonar/sonar.h"
+
+typedef enum sonar_mvdr_method { SONAR_MVDR_ONE_SIDED = 0, SONAR_MVDR_TWO_SIDED } sonar_mvdr_method;
+
+typedef enum sonar_loading {
+    SONAR_LOADING_NOISE = 0, /* eps times the noise power estimated from the eigenvalues */
+    SONAR_LOADING_TRACE,     /* eps * tr(R)/B */
+    SONAR_LOADING_ABSOLUTE   /* eps itself, in unit^2/Hz */
+} sonar_loading;
+
+typedef struct sonar_mvdr_spec {
+    size_t sensors, directions;
+    double fs_hz;
+    size_t length;          /* N of the MVDR's own DFT */
+    size_t first_bin, bins; /* bins of the input, all used */
+    size_t max_new;         /* most snapshots one execute brings */
+    size_t snapshots;       /* L of the block, >= 1; 0 with forgetting */
+    double alpha;           /* forgetting factor in (0, 1); 0 = block */
+    sonar_loading loading;
+    double eps;
+    size_t known_sources; /* K for the noise rule, 0 = unknown */
+    sonar_mvdr_method method;
+    double tolerance; /* relative, per pair; 3e-7 */
+    size_t max_sweeps;
+    bool forward_backward; /* positions must be symmetric about the origin, see below */
+    bool correct_level;    /* divide by (L - B + 1)/L where L >= B */
+} sonar_mvdr_spec;
+
+enum {
+    SONAR_MVDR_OUT_AZIMUTH = 0,
+    SONAR_MVDR_OUT_SPECTRUM,
+    SONAR_MVDR_OUT_INFO,
+    SONAR_MVDR_OUTPUTS
+};
+
+/* Columns of the info surface. */
+enum {
+    SONAR_MVDR_SWEEPS = 0, /* sweeps used */
+    SONAR_MVDR_RESIDUAL,   /* largest relative off-diagonal of the last sweep */
+    SONAR_MVDR_DELTA,      /* loading added to every eigenvalue, unit^2/Hz */
+    SONAR_MVDR_FLAGS,      /* SONAR_MVDR_FLAG_* as a float */
+    SONAR_MVDR_SNAPSHOTS,  /* L_eff the spectrum rests on, fewer while filling up; same in every row
+                            */
+    SONAR_MVDR_INFO_FIELDS
+};
+enum {
+    SONAR_MVDR_FLAG_NOT_CONVERGED = 1,
+    SONAR_MVDR_FLAG_LEVEL_BIASED = 2,
+    SONAR_MVDR_FLAG_TRACE_FALLBACK = 4, /* noise rule with too few snapshots: trace used */
+    SONAR_MVDR_FLAG_DOUBLE = 8          /* 0.75 B < L < 1.5 B: computed in double precision */
+};
+
+extern const sonar_stage_ops sonar_mvdr_jacobi_cpu;
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Output: results of a window out as messages on an XPUB socket, one topic per surface: topic, JSON
+ * header, raw array (docs/protocol.md). One thread of its own owns the socket, drains subscriptions
+ * and builds the headers; the data thread hands it results through a bounded ring and gets them
+ * back through another. Nobody subscribing, or a stalled subscriber, never slows the data thread: a
+ * result that finds the ring full is counted and dropped (overload drop_oldest) or waits (block).
+ */
+#ifndef SONAR_OUTPUT_H
+#define SONAR_OUTPUT_H
+
+#include "sonar/sonar.h"
+
+#include "core/result.h"
+#include "manifold/manifold.h"
+
+/* Name of the topic of a surface, e.g. "cbf.azimuth". */
+const char *sonar_topic_name(sonar_surface surface);
+
+/* What stays the same for a run and appears in headers. Arrays borrowed until destroy. */
+typedef struct sonar_output_spec {
+    void *zmq_context;
+    const char *endpoint;
+    int high_water_mark;
+    uint32_t topics;      /* SONAR_WANT bits of the topics that are enabled */
+    size_t queue_results; /* entries of the rings */
+    bool block;           /* a full ring waits instead of dropping */
+    int cpu;
+    const char *array_name, *run_uuid, *backend, *config_version;
+    double fs_hz, sound_speed_mps, heading_deg;
+    bool heading_known, calibrated, relative;
+    const char *loading_rule; /* "noise", "trace", "absolute" */
+    double loading_eps;
+    const sonar_scan *cbf_scan, *mvdr_scan; /* mvdr_scan NULL: no MVDR */
+    size_t ranges;
+    const double *range_m;
+    const char *range_reference; /* "radial", "abeam" */
+    size_t channels;
+    double cbf_bin_hz, mvdr_bin_hz; /* bin widths */
+    size_t cbf_first_bin, cbf_bins; /* rows of cbf.lofar and columns of element.psd */
+    size_t mvdr_first_bin, mvdr_bins;
+    double cbf_band_hz[2], mvdr_band_hz[2];
+} sonar_output_spec;
+
+typedef struct sonar_output sonar_output;
+
+sonar_code sonar_output_create(const sonar_output_spec *spec, const sonar_host *host,
+                               sonar_output **output, sonar_error *err);
+/* Opens the socket in the new thread; SONAR_ESYS with the endpoint in `where` if it cannot. */
+sonar_code sonar_output_start(sonar_output *output, sonar_error *err);
+/* Sends what is queued (at most timeout_ms), closes and joins. */
+void sonar_output_stop(sonar_output *output, int timeout_ms);
+void sonar_output_destroy(sonar_output *output);
+
+/* SONAR_WANT bits somebody is subscribed to (a subscription to a prefix such as "cbf." counts, the
+ * empty one only for topics published in every window); any thread. */
+uint32_t sonar_output_wanted(const sonar_output *output);
+/* Hands a result over; false: ring full and dropped (counted). Data thread. */
+bool sonar_output_post(sonar_output *output, sonar_result *result);
+/* A result that has been sent, to be used again, or NULL. Data thread. */
+sonar_result *sonar_output_reclaim(sonar_output *output);
+/* Copies the status and sends it soon, dropping an older one not sent yet. Control thread. */
+void sonar_output_post_status(sonar_output *output, const sonar_status *status);
+void sonar_output_read_counters(const sonar_output *output, sonar_output_counters *counters);
+/* last sample in -> handed to the socket, of windows sent since the last call, us; any one thread
+ */
+void sonar_output_read_latency(sonar_output *output, double *p50_us, double *p99_us,
+                               double *max_us);
+
+#endif

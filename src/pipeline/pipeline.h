@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Pipeline: wires ingest -> dft -> cbf, mvdr_jacobi -> detect -> output and owns every buffer
+ * between them. It alone sees all stages.
+ *
+ * Threads: ingest and output have one each; the data thread runs the stages, window by window, with
+ * a pool of workers; the caller's thread is the control thread: it starts, ticks once a second and
+ * stops. Nothing is allocated between start and stop but inside libzmq and the output's headers.
+ */
+#ifndef SONAR_PIPELINE_H
+#define SONAR_PIPELINE_H
+
+#include "sonar/sonar.h"
+
+#include "config/config.h"
+
+typedef struct sonar_pipeline sonar_pipeline;
+
+/* Logs through `log` (any thread). config is borrowed until destroy. */
+sonar_code sonar_pipeline_create(const sonar_config *config,
+                                 void (*log)(void *ctx, sonar_level level, const char *where,
+                                             const char *text),
+                                 void *log_ctx, sonar_pipeline **pipeline, sonar_error *err);
+/* Opens the sockets and starts the threads; fails with one clear sentence. */
+sonar_code sonar_pipeline_start(sonar_pipeline *pipeline, sonar_error *err);
+/* Once a second, control thread: publishes the status, logs what changed. Returns an error if the
+ * data thread has given up. */
+sonar_code sonar_pipeline_tick(sonar_pipeline *pipeline, sonar_error *err);
+/* Drains what is queued for at most timeout_ms, then stops all threads. Control thread. */
+void sonar_pipeline_stop(sonar_pipeline *pipeline, int timeout_ms);
+void sonar_pipeline_destroy(sonar_pipeline *pipeline);
+
+/* Immutable parameters of a configuration: manifolds, weights, corrections. */
+sonar_code sonar_params_create(const sonar_config *config, uint64_t version, sonar_params **params,
+                               sonar_error *err);
+void sonar_params_destroy(sonar_params *params);
+
+#endif
