@@ -24,15 +24,25 @@ typedef struct sonar_frame {
 /* Writes the header of `frame`. */
 void sonar_frame_encode(const sonar_frame *frame, uint8_t header[SONAR_FRAME_HEADER_BYTES]);
 /* Reads a header of `bytes` bytes and checks what can be checked without a configuration: magic,
- * version, header size, type, layout, counts, epoch, no overflow of first_sample. SONAR_EPROTO. */
+ * version, header size, type, layout, counts, epoch, no overflow of first_sample or of the block's
+ * last channel. SONAR_EPROTO. */
 sonar_code sonar_frame_decode(const void *header, size_t bytes, sonar_frame *frame,
                               sonar_error *err);
 /* Bytes the payload must have. */
 uint64_t sonar_frame_payload_bytes(const sonar_frame *frame);
 
+/* Is every sample of the payload a number? Always true for integers. */
+bool sonar_frame_is_finite(const sonar_frame *frame, const void *payload);
+
 /* Converts `samples` samples of one channel of the block from the payload, starting at sample
  * `from`: integers keep their counts, f32 is copied. Returns false if a value is not finite. */
 bool sonar_frame_unpack(const sonar_frame *frame, const void *payload, uint32_t channel,
                         uint32_t from, uint32_t samples, float *to);
+
+/* The same for all channels of the block: channel k goes to to[k * stride], stride in floats.
+ * Interleaved payloads are transposed in tiles that fit the first-level cache. Does not look for
+ * values that are not finite. */
+void sonar_frame_unpack_block(const sonar_frame *frame, const void *payload, uint32_t from,
+                              uint32_t samples, float *to, size_t stride);
 
 #endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "ingest/frame.h"
+
+#include <string.h>
+
+/* ---- little-endian fields -------------------------------------------------------------------- */
+
+/* Bytes by shifts: right on any machine and at any alignment, and one load on little-endian ones.
+ */
+static uint64_t get(const uint8_t *from, size_t bytes) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes; i++)
+        value |= (uint64_t)from[i] << (8 * i);
+    return value;
+}
+
+static void put(uint8_t *to, uint64_t value, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++)
+        to[i] = (uint8_t)(value >> (8 * i));
+}
+
+/* ---- header ---------------------------------------------------------------------------------- */
+
+static const uint8_t magic[4] = {'S', 'N', 'R', 'F'};
+enum { VERSION = 1 };
+
+void sonar_frame_encode(const sonar_frame *frame, uint8_t header[SONAR_FRAME_HEADER_BYTES]) {
+    uint64_t rate;
+    memcpy(&rate, &frame->fs_hz, sizeof rate);
+    memcpy(header, magic, sizeof magic);
+    put(header + 4, VERSION, 2);
+    put(header + 6, SONAR_FRAME_HEADER_BYTES, 2);
+    put(header + 8, frame->array_id, 4);
+    put(header + 12, frame->first_channel, 4);
+    put(header + 16, frame->channels, 4);
+    put(header + 20, frame->samples, 4);
+    put(header + 24, frame->type, 1);
+    put(header + 25, frame->layout, 1);
+    put(header + 26, frame->flags, 2);
+    put(header + 28, frame->epoch, 4);
+    put(header + 32, frame->sequence, 8);
+    put(header + 40, frame->first_sample, 8);
+    put(header + 48, (uint64_t)frame->utc_ns, 8);
+    put(header + 56, rate, 8);
+}
+
+static void read_fields(const uint8_t *header, sonar_frame *frame) {
+    *frame = (sonar_frame){.array_id = (uint32_t)get(header + 8, 4),
+                           .first_channel = (uint32_t)get(header + 12, 4),
+                           .channels = (uint32_t)get(header + 16, 4),
+                           .samples = (uint32_t)get(header + 20, 4),
+                           .type = header[24],
+                           .layout = header[25],
+                           .flags = (uint16_t)get(header + 26, 2),
+                           .epoch = (uint32_t)get(header + 28, 4),
+                           .sequence = get(header + 32, 8),
+                           .first_sample = get(header + 40, 8),
+                           .utc_ns = (int64_t)get(header + 48, 8)};
+    uint64_t rate = get(header + 56, 8);
+    memcpy(&frame->fs_hz, &rate, sizeof rate);
+}
+
+/* NULL if the fields make sense, else what is wrong with them. */
+static const char *fault_of(const sonar_frame *frame) {
+    if (frame->type < SONAR_S16 || frame->type > SONAR_F32)
+        return "the sample type is none of 1 (s16), 2 (s24), 3 (s32), 4 (f32)";
+    if (frame->layout > SONAR_FRAME_CHANNEL_MAJOR)
+        return "the layout is neither 0 (interleaved) nor 1 (channel-major)";
+    if (frame->channels < 1 || frame->channels > UINT32_MAX - frame->first_channel)
+        return "the block has no channels, or its last channel does not fit 32 bits";
+    if (frame->samples < 1 || frame->samples > SONAR_FRAME_MAX_SAMPLES)
+        return "the samples per channel are not 1 to 1048576";
+    if (frame->epoch == 0)
+        return "the stream epoch is 0";
+    if (frame->samples > UINT64_MAX - frame->first_sample)
+        return "the index of the last sample does not fit 64 bits";
+    return NULL;
+}
+
+sonar_code sonar_frame_decode(const void *data, size_t bytes, sonar_frame *frame,
+                              sonar_error *err) {
+    const uint8_t *header = data;
+    if (bytes != SONAR_FRAME_HEADER_BYTES)
+        return sonar_fail(err, SONAR_EPROTO, "frame", "the header has %zu bytes instead of %d",
+                          bytes, SONAR_FRAME_HEADER_BYTES);
+    if (memcmp(header, magic, sizeof magic))
+        return sonar_fail(err, SONAR_EPROTO, "frame", "the header does not begin with SNRF");
+    if (get(header + 4, 2) != VERSION)
+        return sonar_fail(err, SONAR_EPROTO, "frame", "version %u of the format is not known",
+                          (unsigned)get(header + 4, 2));
+    if (get(header + 6, 2) != SONAR_FRAME_HEADER_BYTES)
+        return sonar_fail(err, SONAR_EPROTO, "frame", "the header says it has %u bytes",
+                          (unsigned)get(header + 6, 2));
+    read_fields(header, frame);
+    const char *fault = fault_of(frame);
+    return fault ? sonar_fail(err, SONAR_EPROTO, "frame", "%s", fault) : SONAR_OK;
+}
+
+uint64_t sonar_frame_payload_bytes(const sonar_frame *frame) {
+    return (uint64_t)frame->channels * frame->samples *
+           sonar_dtype_size((sonar_dtype)frame->type); /* at most 2^32 * 2^20 * 4 */
+}
+
+/* ---- samples --------------------------------------------------------------------------------- */
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE float sample(int type, const uint8_t *at) {
+    float value;
+    uint32_t bits;
+    switch (type) {
+    case SONAR_S16:
+        return (float)(int16_t)get(at, 2);
+    case SONAR_S24: /* in the top three bytes, so that the shift back extends the sign */
+        return (float)((int32_t)((uint32_t)get(at, 3) << 8) >> 8);
+    case SONAR_S32:
+        return (float)(int32_t)get(at, 4);
+    default:
+        bits = (uint32_t)get(at, 4);
+        memcpy(&value, &bits, sizeof value);
+        return value;
+    }
+}
+
+/* count samples that lie `step` bytes apart, to floats `spread` apart. */
+INLINE void convert_as(int type, const uint8_t *from, size_t step, size_t count, float *to,
+                       size_t spread) {
+    for (size_t i = 0; i < count; i++)
+        to[i * spread] = sample(type, from + i * step);
+}
+
+/* One loop per type, so that the type is decided outside the loop. */
+static void convert(int type, const uint8_t *from, size_t step, size_t count, float *to,
+                    size_t spread) {
+    switch (type) {
+    case SONAR_S16:
+        convert_as(SONAR_S16, from, step, count, to, spread);
+        break;
+    case SONAR_S24:
+        convert_as(SONAR_S24, from, step, count, to, spread);
+        break;
+    case SONAR_S32:
+        convert_as(SONAR_S32, from, step, count, to, spread);
+        break;
+    default:
+        convert_as(SONAR_F32, from, step, count, to, spread);
+        break;
+    }
+}
+
+/* Looks at the exponent's bits: all ones is an infinity or not a number. */
+static bool is_finite(const uint8_t *from, size_t step, size_t count) {
+    uint32_t bad = 0;
+    for (size_t i = 0; i < count; i++)
+        bad |= (get(from + i * step, 4) & 0x7f800000u) == 0x7f800000u;
+    return !bad;
+}
+
+bool sonar_frame_is_finite(const sonar_frame *frame, const void *payload) {
+    return frame->type != SONAR_F32 ||
+           is_finite(payload, 4, (size_t)frame->channels * frame->samples);
+}
+
+bool sonar_frame_unpack(const sonar_frame *frame, const void *payload, uint32_t channel,
+                        uint32_t from, uint32_t samples, float *to) {
+    size_t size = sonar_dtype_size((sonar_dtype)frame->type), step = size, first;
+    if (frame->layout == SONAR_FRAME_INTERLEAVED) {
+        first = (size_t)from * frame->channels + channel;
+        step *= frame->channels;
+    } else {
+        first = (size_t)channel * frame->samples + from;
+    }
+    const uint8_t *begin = (const uint8_t *)payload + first * size;
+    convert(frame->type, begin, step, samples, to, 1);
+    return frame->type != SONAR_F32 || is_finite(begin, step, samples);
+}
+
+/* The far side of a transposition is touched with a large stride, often a power of two that maps
+ * to one cache set; going through a small tile, both sides are read and written in whole lines. */
+enum { TILE_CHANNELS = 16, TILE_SAMPLES = 64 };
+
+static void transpose_tile(const sonar_frame *frame, const uint8_t *from, uint32_t channels,
+                           uint32_t samples, float *to, size_t stride) {
+    float tile[TILE_CHANNELS][TILE_SAMPLES];
+    size_t size = sonar_dtype_size((sonar_dtype)frame->type);
+    for (uint32_t s = 0; s < samples; s++)
+        convert(frame->type, from + (size_t)s * frame->channels * size, size, channels, &tile[0][s],
+                TILE_SAMPLES);
+    for (uint32_t k = 0; k < channels; k++)
+        memcpy(to + k * stride, tile[k], samples * sizeof(float));
+}
+
+void sonar_frame_unpack_block(const sonar_frame *frame, const void *payload, uint32_t from,
+                              uint32_t samples, float *to, size_t stride) {
+    if (frame->layout == SONAR_FRAME_CHANNEL_MAJOR || frame->channels == 1) {
+        for (uint32_t k = 0; k < frame->channels; k++)
+            sonar_frame_unpack(frame, payload, k, from, samples, to + k * stride);
+        return;
+    }
+    size_t size = sonar_dtype_size((sonar_dtype)frame->type);
+    for (uint32_t k = 0; k < frame->channels; k += TILE_CHANNELS)
+        for (uint32_t s = 0; s < samples; s += TILE_SAMPLES) {
+            size_t first = (size_t)(from + s) * frame->channels + k;
+            uint32_t wide = frame->channels - k, deep = samples - s;
+            transpose_tile(frame, (const uint8_t *)payload + first * size,
+                           wide < TILE_CHANNELS ? wide : TILE_CHANNELS,
+                           deep < TILE_SAMPLES ? deep : TILE_SAMPLES, to + k * stride + s, stride);
+        }
+}
