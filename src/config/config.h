@@ -119,7 +119,8 @@ typedef struct sonar_config {
     sonar_level log_level;
     char *state_dir; /* NULL: nothing is kept */
 
-    char digest[65]; /* SHA-256 of the effective configuration, hex */
+    char digest[65];                 /* SHA-256 of the effective configuration, hex */
+    struct sonar_settings *settings; /* every option's value and its place, for printing */
 } sonar_config;
 
 /* A list of problems, errors and warnings, in file order. */

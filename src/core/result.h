@@ -74,7 +74,10 @@ typedef struct sonar_detection {
 /* ---- results and status ---------------------------------------------------------------------- */
 
 typedef struct sonar_output_counters {
-    uint64_t messages_sent, messages_failed, subscriptions, results_dropped;
+    uint64_t messages_sent,
+        messages_failed;      /* failed: no memory, or a surface of the wrong shape */
+    uint64_t subscriptions;   /* requests to subscribe, since the start */
+    uint64_t results_dropped; /* windows that found the ring to the output full */
 } sonar_output_counters;
 
 /* One window's results. The pipeline owns a few and lends them; surfaces[i] is host memory, filled

@@ -15,41 +15,67 @@
 
 enum { SONAR_DETECT_POINTS = 16 };
 
+/* Distances between directions are counted in beam widths: for a cone in the cosine of the angle,
+ * where the beam is equally wide everywhere (in degrees it grows as 1/sin), otherwise in degrees.
+ *
+ * Side lobes. A loud contact's side lobes stand far above a noise background, so a CBF peak is
+ * listed only if it exceeds, by 4 dB, the sum of what all stronger listed peaks leak to it. At x
+ * beam widths a peak of power P leaks at most
+ *     P * 10^(-sidelobe_db/10) * min(1, (1.614 / x)^sidelobe_falloff),
+ * 1.614 being the place of a uniform line's first side lobe. The 4 dB cover noise riding on a side
+ * lobe, and the far side lobes of few elements, which stand up to (pi/2)^2 above sinc^2. The price:
+ * a true contact that weak and that near is left to MVDR, whose peaks have no side lobes. */
 typedef struct sonar_detect_spec {
-    const sonar_scan *scan;    /* borrowed */
+    const sonar_scan *scan;    /* borrowed; az_deg ascending */
     double threshold_db;       /* over the background */
-    double min_separation_deg; /* 0: half a beam width */
+    double min_separation_deg; /* at broadside; 0: half a beam width */
     size_t most;               /* <= SONAR_DETECTIONS_MOST */
     double heading_deg;
     bool heading_known;
+    double sidelobe_db; /* first side lobe under its peak; 0: 13, falloff 2; INFINITY: no rule */
+    double sidelobe_falloff; /* 2 line, any shading but: 0 Dolph-Chebyshev; 1 circle (8 dB) */
 } sonar_detect_spec;
 
 /* Broadband power at n <= SONAR_DETECT_POINTS azimuths of the scan's own kind. */
 typedef sonar_code (*sonar_power_at)(void *ctx, size_t n, const double *az_deg, float *power,
                                      sonar_error *err);
 
-/* Median-based background of a spectrum: per direction the median over a split window around it
- * that leaves out the peak itself (sonar name: order-truncate). background has count entries;
- * scratch too. */
+/* Background of a spectrum: per direction the median of the cells 1.5 to 11.5 beam widths away on
+ * either side (a split window: the peak itself is left out; of finer grids about 64 cells a side
+ * are taken), or of the whole scan where fewer than 8 cells are that far. background and scratch
+ * have count entries each. */
 void sonar_detect_background(const sonar_scan *scan, const float *power, float *background,
                              float *scratch);
 
-/* Finds peaks of power[scan->count], writes at most spec->most of them, strongest first, and their
- * number. power_at may be NULL: parabolic interpolation (in dB) of the grid then. */
+/* Finds peaks of power[scan->count], writes at most spec->most of them into detections, strongest
+ * first, and their number; range_m is NaN. A peak on the last direction of a scan that neither
+ * wraps nor ends at endfire counts only if power_at shows the power to fall beyond it.
+ *
+ * power_at may be NULL: parabola (in dB) through the grid then. Otherwise each peak is bracketed by
+ * its lower grid neighbours and the bracket shrunk around the best of SONAR_DETECT_POINTS points
+ * until the top is flat to 0.01 dB (MVDR peaks are far narrower than a beam) or 1e-5 deg wide, in
+ * at most 9 rounds; the threshold holds for the refined power. Two maxima between the same
+ * neighbours are one peak.
+ *
+ * A spectrum with a negative or non-finite value yields no detections. Errors: SONAR_EINVAL for
+ * most > SONAR_DETECTIONS_MOST; what power_at returns. */
 sonar_code sonar_detect(const sonar_detect_spec *spec, sonar_detect_source source,
                         const float *power, float *scratch /* [3 * scan->count] */,
                         sonar_power_at power_at, void *ctx, sonar_detection *detections,
                         size_t *count, sonar_error *err);
 
-/* For each detection: if the near-field surface [range][direction] is higher near its bearing than
- * the far field by more than margin_db, sets range_m (parabolic in 1/r between the ranges of
- * range_m, ascending) and range_unresolved where the ladder is coarser than 7 lambda/D^2 in 1/r. */
+/* For each detection: if the near-field surface [range][direction] within half a beam width of it
+ * exceeds the far field there by more than margin_db, sets range_m: the vertex of a parabola in 1/r
+ * (range_m ascending; the far field is the ladder's last rung, 1/r = 0). range_unresolved: the
+ * rungs around it are more than 7 lambda/D^2 apart in 1/r, or it is the nearest rung. Otherwise
+ * range_m becomes NaN. Both surfaces belong to spec->scan. */
 void sonar_detect_range(const sonar_detect_spec *spec, const float *nearfield, size_t ranges,
                         const double *range_m, const float *far_power, double aperture_m,
                         double lambda_m, double margin_db, sonar_detection *detections,
                         size_t count);
 
-/* Bearing of a scan angle: array frame or true. Mirror is NaN unless the scan is a cone. */
+/* Bearing of a scan angle, 0 <= bearing < 360: array frame, or true if the heading is known. The
+ * mirror is the other bearing on the same cone, NaN unless the scan is a cone. */
 void sonar_detect_bearing(const sonar_scan *scan, double az_deg, double heading_deg,
                           bool heading_known, double *bearing_deg, double *mirror_deg);
 

@@ -13,6 +13,8 @@
 
 #include "sonar/sonar.h"
 
+enum { SONAR_DIRECTIONS_MOST = 65536 };
+
 /* What the positions themselves say, whatever keyword described them. */
 typedef enum sonar_extent {
     SONAR_EXTENT_POINT = 0, /* no aperture */
@@ -23,10 +25,14 @@ typedef enum sonar_extent {
 
 typedef struct sonar_geometry {
     sonar_extent extent;
-    double aperture_m; /* largest distance between two used sensors */
-    double axis[3];    /* LINE: unit vector from the first to the last used sensor */
-    bool uniform_line; /* equally spaced on a straight line, in index order, to 1e-6 spacing */
-    double spacing_m;  /* uniform_line: its spacing; otherwise the median nearest distance */
+    double aperture_m;  /* largest distance between two used sensors */
+    double axis[3];     /* LINE: unit vector from the first to the last used sensor */
+    double effective_m; /* length of the uniform line that has the same beam width: sqrt(12 var) of
+                           the used positions along a LINE's axis, else in the widest horizontal
+                           direction */
+    bool uniform_line;  /* all sensors, masked ones too, equally spaced on a straight line, in index
+                           order, to 1e-6 spacing */
+    double spacing_m;   /* uniform_line: its spacing; otherwise the median nearest distance */
 } sonar_geometry;
 
 /* Rank by extent in wavelengths: an extent below `flat_m` across counts as none (use lambda/20 at

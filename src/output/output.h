@@ -48,22 +48,31 @@ sonar_code sonar_output_create(const sonar_output_spec *spec, const sonar_host *
                                sonar_output **output, sonar_error *err);
 /* Opens the socket in the new thread; SONAR_ESYS with the endpoint in `where` if it cannot. */
 sonar_code sonar_output_start(sonar_output *output, sonar_error *err);
-/* Sends what is queued (at most timeout_ms), closes and joins. */
+/* Where it listens, wildcards resolved ("tcp://127.0.0.1:*"); valid after start. */
+const char *sonar_output_endpoint(const sonar_output *output);
+/* Sends what is queued (at most timeout_ms), closes and joins. What libzmq still holds for slow
+ * peers keeps the rest of timeout_ms, during which zmq_ctx_term waits. Every result posted can be
+ * reclaimed afterwards. Not started or stopped already: nothing happens. */
 void sonar_output_stop(sonar_output *output, int timeout_ms);
 void sonar_output_destroy(sonar_output *output);
 
-/* SONAR_WANT bits somebody is subscribed to (a subscription to a prefix such as "cbf." counts, the
- * empty one only for topics published in every window); any thread. */
+/* SONAR_WANT bits of the enabled topics somebody is subscribed to; any thread. A subscription to a
+ * non-empty prefix of a name ("cbf.lofar", "cbf.", "c") wants that surface. The empty subscription
+ * wants cbf.azimuth, cbf.nearfield, mvdr.azimuth, detections and status, which are there in every
+ * window; it receives cbf.lofar, mvdr.spectrum and element.* only while somebody asks for them by
+ * name. A bit that is not set need not be computed: it would reach nobody. */
 uint32_t sonar_output_wanted(const sonar_output *output);
-/* Hands a result over; false: ring full and dropped (counted). Data thread. */
+/* Hands a result over, to be had back from reclaim. False: the caller keeps it, counted as dropped,
+ * because the ring is full, because 2 * queue_results + 2 were posted and not reclaimed, or because
+ * the output has stopped. With `block` it waits for room in the ring until stop. Data thread. */
 bool sonar_output_post(sonar_output *output, sonar_result *result);
 /* A result that has been sent, to be used again, or NULL. Data thread. */
 sonar_result *sonar_output_reclaim(sonar_output *output);
 /* Copies the status and sends it soon, dropping an older one not sent yet. Control thread. */
 void sonar_output_post_status(sonar_output *output, const sonar_status *status);
 void sonar_output_read_counters(const sonar_output *output, sonar_output_counters *counters);
-/* last sample in -> handed to the socket, of windows sent since the last call, us; any one thread
- */
+/* last sample in -> handed to the socket, of windows sent since the last call, us, to 6 %; NaN if
+ * there were none. Any one thread. */
 void sonar_output_read_latency(sonar_output *output, double *p50_us, double *p99_us,
                                double *max_us);
 

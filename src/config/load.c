@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Loading from beginning to end, and what is to be freed after it. */
+#include "config/options.h"
+
+#include "core/core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILE_BYTES_MOST = 64 << 20 };
+
+void sonar_settings_destroy(sonar_settings *settings) {
+    if (!settings)
+        return;
+    for (size_t id = 0; id < SONAR_OPTIONS; id++) {
+        sonar_value *v = &settings->value[id];
+        for (size_t i = 0; v->texts && i < v->count; i++)
+            free(v->texts[i]);
+        free(v->texts);
+        free(v->numbers);
+        free(v->text);
+    }
+    free(settings->file);
+    free(settings);
+}
+
+void sonar_config_destroy(sonar_config *config) {
+    if (!config)
+        return;
+    free(config->position_m);
+    free(config->channel);
+    free(config->used);
+    free(config->gain_db);
+    free(config->phase_deg);
+    free(config->delay_us);
+    free(config->shading_weight);
+    for (size_t i = 0; i < config->ingest_endpoints; i++)
+        free(config->ingest_endpoint[i]);
+    sonar_scan_destroy(&config->cbf_scan);
+    sonar_scan_destroy(&config->mvdr_scan);
+    free(config->output_endpoint);
+    free(config->plugin_dir);
+    free(config->state_dir);
+    sonar_settings_destroy(config->settings);
+    free(config);
+}
+
+static sonar_config *create(const char *name) {
+    sonar_config *config = sonar_alloc(1, sizeof *config);
+    if (!config)
+        return NULL;
+    config->settings = sonar_alloc(1, sizeof *config->settings);
+    if (config->settings)
+        config->settings->file = strdup(name);
+    if (!config->settings || !config->settings->file) {
+        sonar_config_destroy(config);
+        return NULL;
+    }
+    return config;
+}
+
+/* The tree dies with the load; values keep their place only. */
+static void forget_nodes(sonar_settings *settings) {
+    for (size_t id = 0; id < SONAR_OPTIONS; id++)
+        settings->value[id].node = NULL;
+}
+
+static sonar_code build(sonar_loader *loader) {
+    sonar_tree tree;
+    sonar_code code = sonar_tree_parse(loader->text, &tree, loader->report);
+    if (code)
+        return code;
+    loader->root = tree.root;
+    sonar_read_settings(loader);
+    if (loader->root && loader->root->kind == SONAR_MAPPING && !loader->no_memory)
+        sonar_resolve(loader);
+    sonar_tree_clear(&tree);
+    forget_nodes(loader->settings);
+    if (loader->no_memory)
+        return SONAR_ENOMEM;
+    if (sonar_report_errors(loader->report))
+        return SONAR_EINVAL;
+    return sonar_settings_digest(loader->settings, loader->config->digest);
+}
+
+static sonar_code load(const sonar_text *text, const char *directory, sonar_config **config,
+                       sonar_report *report) {
+    *config = create(text->name);
+    if (!*config)
+        return SONAR_ENOMEM;
+    sonar_loader loader = {.text = text,
+                           .report = report,
+                           .settings = (*config)->settings,
+                           .directory = directory,
+                           .config = *config};
+    const sonar_code code = build(&loader);
+    if (code == SONAR_ENOMEM)
+        sonar_report_add(report, SONAR_MISTAKE, text, (sonar_place){0, 0}, NULL, "no memory");
+    if (code) {
+        sonar_config_destroy(*config);
+        *config = NULL;
+    }
+    return code;
+}
+
+sonar_code sonar_config_parse(const char *name, const char *text, size_t bytes,
+                              sonar_config **config, sonar_report *report) {
+    const sonar_text all = {.name = name, .bytes = text, .size = bytes};
+    return load(&all, "", config, report);
+}
+
+sonar_code sonar_config_load(const char *path, sonar_config **config, sonar_report *report) {
+    *config = NULL;
+    size_t bytes = 0;
+    char *text = sonar_file_read(path, FILE_BYTES_MOST, &bytes, report, NULL, (sonar_place){0, 0});
+    if (!text)
+        return SONAR_EUNAVAILABLE;
+    const char *slash = strrchr(path, '/');
+    char *directory =
+        slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup("");
+    const sonar_text all = {.name = path, .bytes = text, .size = bytes};
+    const sonar_code code = directory ? load(&all, directory, config, report) : SONAR_ENOMEM;
+    free(directory);
+    free(text);
+    return code;
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The table of options and the values read by it. Inside src/config only. */
+#ifndef SONAR_CONFIG_OPTIONS_H
+#define SONAR_CONFIG_OPTIONS_H
+
+#include "config/tree.h"
+
+/* In the order in which they are printed and documented. */
+typedef enum sonar_option_id {
+    OPT_SCHEMA = 0,
+    OPT_ARRAY_ID,
+    OPT_ARRAY_NAME,
+    OPT_LINE_SENSORS,
+    OPT_LINE_SPACING,
+    OPT_CIRCLE_SENSORS,
+    OPT_CIRCLE_RADIUS,
+    OPT_PLANAR_ROWS,
+    OPT_PLANAR_COLUMNS,
+    OPT_PLANAR_ROW_SPACING,
+    OPT_PLANAR_COLUMN_SPACING,
+    OPT_POSITIONS_FRAME,
+    OPT_POSITIONS_ORIGIN,
+    OPT_POSITIONS_LIST,
+    OPT_POSITIONS_CSV,
+    OPT_CHANNELS,
+    OPT_CHANNEL_COUNT,
+    OPT_MASK,
+    OPT_GAIN,
+    OPT_PHASE,
+    OPT_DELAY,
+    OPT_HEADING,
+    OPT_SOUND_SPEED,
+    OPT_FS,
+    OPT_INGEST_ENDPOINTS,
+    OPT_INGEST_SOCKET,
+    OPT_OVERLOAD,
+    OPT_INGEST_HWM,
+    OPT_MAX_MESSAGE,
+    OPT_QUEUE_WINDOWS,
+    OPT_MAX_MISSING,
+    OPT_MAX_SKEW,
+    OPT_RESTART_AFTER,
+    OPT_SILENT_AFTER,
+    OPT_LENGTH,
+    OPT_HOP,
+    OPT_WINDOW,
+    OPT_KAISER_BETA,
+    OPT_MEAN_REMOVAL,
+    OPT_EQUALISATION,
+    OPT_CBF_BAND_HZ,
+    OPT_CBF_BAND_BINS,
+    OPT_CBF_SCAN,
+    OPT_CBF_SCAN_START,
+    OPT_CBF_SCAN_STOP,
+    OPT_CBF_SCAN_STEP,
+    OPT_CBF_DEPRESSION,
+    OPT_SHADING,
+    OPT_CHEBYSHEV_LEVEL,
+    OPT_TAYLOR_LEVEL,
+    OPT_TAYLOR_NBAR,
+    OPT_RANGES,
+    OPT_RANGE_MIN,
+    OPT_RANGE_MAX,
+    OPT_RANGE_REFERENCE,
+    OPT_LOFAR_BAND_HZ,
+    OPT_LOFAR_BAND_BINS,
+    OPT_MVDR_ENABLED,
+    OPT_MVDR_BAND_HZ,
+    OPT_MVDR_BAND_BINS,
+    OPT_MVDR_LENGTH,
+    OPT_MVDR_HOP,
+    OPT_SNAPSHOTS,
+    OPT_FORGETTING,
+    OPT_LOADING_RULE,
+    OPT_LOADING_EPS,
+    OPT_KNOWN_SOURCES,
+    OPT_METHOD,
+    OPT_TOLERANCE,
+    OPT_MAX_SWEEPS,
+    OPT_FORWARD_BACKWARD,
+    OPT_CORRECT_LEVEL,
+    OPT_MVDR_SCAN,
+    OPT_MVDR_SCAN_START,
+    OPT_MVDR_SCAN_STOP,
+    OPT_MVDR_SCAN_STEP,
+    OPT_MVDR_DEPRESSION,
+    OPT_DETECT_ENABLED,
+    OPT_DETECT_THRESHOLD,
+    OPT_DETECT_SEPARATION,
+    OPT_DETECT_MARGIN,
+    OPT_DETECT_MOST,
+    OPT_OUTPUT_ENDPOINT,
+    OPT_TOPICS,
+    OPT_OUTPUT_HWM,
+    OPT_QUEUE_RESULTS,
+    OPT_BACKEND,
+    OPT_PLUGIN_DIR,
+    OPT_THREADS,
+    OPT_CPUS,
+    OPT_CPU_INGEST,
+    OPT_CPU_OUTPUT,
+    OPT_LOG_LEVEL,
+    OPT_STATE_DIR,
+    SONAR_OPTIONS
+} sonar_option_id;
+
+typedef enum sonar_option_type {
+    SONAR_TYPE_INTEGER = 0,
+    SONAR_TYPE_REAL,
+    SONAR_TYPE_BOOLEAN,
+    SONAR_TYPE_CHOICE,
+    SONAR_TYPE_TEXT,
+    SONAR_TYPE_ENDPOINT,
+    SONAR_TYPE_INTEGERS, /* lists from here on */
+    SONAR_TYPE_REALS,
+    SONAR_TYPE_CHOICES,
+    SONAR_TYPE_ENDPOINTS,
+    SONAR_TYPE_POSITIONS /* of [x, y, z] */
+} sonar_option_type;
+
+/* One option. Everything about it that is not a rule between options. */
+typedef struct sonar_option {
+    const char *path; /* keys with dots between */
+    sonar_option_type type;
+    const char *unit;
+    double low, high;    /* of a number or of a list's entries; of a text's bytes: high */
+    bool above, below;   /* low, high themselves are not accepted */
+    const char *choices; /* words with one space between; the value is the word's index */
+    const char *word;    /* a list may be this word instead */
+    bool scalar;         /* a list may be one number, which then holds for all */
+    size_t least, most;  /* entries of a list */
+    bool required;       /* wherever the group it is in is there */
+    bool grouped;        /* required, or has its default, only if its group is in the file */
+    const char *fallback;
+    const char *computed; /* how the default follows from other options, for the reference */
+    bool live;            /* may change while the daemon runs */
+    const char *help;
+} sonar_option;
+
+extern const sonar_option sonar_options[SONAR_OPTIONS];
+
+/* Options of which at most (`required`: exactly) one may be given. */
+typedef struct sonar_alternatives {
+    const char *group;   /* "" for the whole file */
+    const char *keys[5]; /* in the group, NULL-terminated */
+    bool required;
+} sonar_alternatives;
+
+extern const sonar_alternatives sonar_alternatives_table[];
+extern const size_t sonar_alternatives_count;
+
+typedef enum sonar_origin { SONAR_ABSENT = 0, SONAR_FROM_DEFAULT, SONAR_FROM_FILE } sonar_origin;
+
+typedef struct sonar_value {
+    sonar_origin origin;
+    bool bad;               /* was in the file, but not acceptable; reported */
+    sonar_place place;      /* SONAR_FROM_FILE */
+    const sonar_node *node; /* while loading, and only if it came from the file */
+    bool word;              /* the option's `word` */
+    double number;          /* number, truth, index of choice */
+    char *text;
+    size_t count; /* entries of a list; of positions: triples */
+    double *numbers;
+    char **texts;
+} sonar_value;
+
+typedef struct sonar_settings {
+    char *file;
+    sonar_value value[SONAR_OPTIONS];
+} sonar_settings;
+
+/* What an option accepts, in words. */
+void sonar_option_accepted(const sonar_option *option, char *words, size_t size);
+/* Word number `index` of choices, copied into word[32]. */
+void sonar_option_choice(const sonar_option *option, size_t index, char word[32]);
+
+/* Everything the phases of loading share. */
+typedef struct sonar_loading_state {
+    const sonar_text *text;
+    sonar_report *report;
+    sonar_settings *settings;
+    const char *directory; /* of the file, for relative paths */
+    const sonar_node *root;
+    sonar_config *config;
+    bool no_memory;
+} sonar_loader;
+
+/* Reads what the file says into the settings, and the defaults that do not depend on it. */
+void sonar_read_settings(sonar_loader *loader);
+/* The node a path leads to in the file, or NULL; the last of repeated ones. */
+const sonar_node *sonar_node_find(const sonar_node *root, const char *path);
+/* Where to point for an option: its value, else the nearest group around it, else the root. */
+sonar_place sonar_place_of(const sonar_loader *loader, sonar_option_id id);
+/* x, y, z rows of a CSV file. NULL after reporting; the caller's to free. */
+double *sonar_csv_read(sonar_loader *loader, const char *path, size_t *rows);
+
+/* Fills config from the settings, checks rules between options, completes the settings with
+ * the defaults that depend on others. */
+void sonar_resolve(sonar_loader *loader);
+void sonar_check_resolved(sonar_loader *loader);
+
+void sonar_settings_destroy(sonar_settings *settings);
+/* Replaces a value's numbers by a copy. */
+void sonar_value_set_list(sonar_loader *loader, sonar_option_id id, size_t count, size_t width,
+                          const double *numbers);
+void sonar_value_set_number(sonar_loader *loader, sonar_option_id id, double number);
+
+/* The canonical text; `sources`: with comments that say where each value came from. */
+void sonar_settings_print(const sonar_settings *settings, bool sources, FILE *to);
+/* SHA-256 of the canonical text, in hex. */
+sonar_code sonar_settings_digest(const sonar_settings *settings, char digest[65]);
+
+#endif

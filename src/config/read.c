@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* From the tree to values, driven by the table: keys, kinds, ranges, choices, defaults. */
+#include "config/options.h"
+
+#include "core/core.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATH_BYTES = 128, SHOWN = 40, ERRORS_ENOUGH = 1000 };
+
+/* ---- paths ----------------------------------------------------------------------------------- */
+
+/* Does the option lie in the group? The file itself is the group "". */
+static bool is_under(const char *path, const char *group) {
+    const size_t n = strlen(group);
+    return !n || (!strncmp(path, group, n) && path[n] == '.');
+}
+
+static bool is_group(const char *path) {
+    for (size_t i = 0; i < SONAR_OPTIONS; i++)
+        if (is_under(sonar_options[i].path, path))
+            return true;
+    return false;
+}
+
+static size_t find_option(const char *path) {
+    size_t i = 0;
+    while (i < SONAR_OPTIONS && strcmp(sonar_options[i].path, path) != 0)
+        i++;
+    return i;
+}
+
+/* The part of an option's path that follows the group: "dft.hop" in "dft" is "hop". */
+static void key_in_group(const char *path, const char *group, char key[PATH_BYTES]) {
+    const char *rest = path + (*group ? strlen(group) + 1 : 0);
+    snprintf(key, PATH_BYTES, "%.*s", (int)strcspn(rest, "."), rest);
+}
+
+const sonar_node *sonar_node_find(const sonar_node *root, const char *path) {
+    const sonar_node *node = root;
+    while (node && *path) {
+        const size_t n = strcspn(path, ".");
+        const sonar_node *found = NULL;
+        if (node->kind == SONAR_MAPPING)
+            for (const sonar_node *key = node->first; key; key = key->next->next)
+                if (key->kind == SONAR_SCALAR && key->length == n && !memcmp(key->text, path, n))
+                    found = key->next;
+        node = found;
+        path += n + (path[n] == '.');
+    }
+    return node;
+}
+
+sonar_place sonar_place_of(const sonar_loader *loader, sonar_option_id id) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s", sonar_options[id].path);
+    for (;;) {
+        const sonar_node *node = sonar_node_find(loader->root, path);
+        if (node)
+            return node->place;
+        char *dot = strrchr(path, '.');
+        if (!dot)
+            return loader->root ? loader->root->place : (sonar_place){1, 1};
+        *dot = 0;
+    }
+}
+
+/* ---- one value ------------------------------------------------------------------------------- */
+
+typedef struct reader {
+    sonar_loader *loader;
+    const sonar_text *text; /* of the file, or of a default */
+    const sonar_option *option;
+    sonar_value *value;
+} reader;
+
+static bool reject(const reader *r, const sonar_node *node, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static bool reject(const reader *r, const sonar_node *node, const char *format, ...) {
+    char message[400], accepted[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    sonar_option_accepted(r->option, accepted, sizeof accepted);
+    sonar_report_add(r->loader->report, SONAR_MISTAKE, r->text, node->place, accepted, "%s: %s",
+                     r->option->path, message);
+    return false;
+}
+
+static bool no_memory(const reader *r) {
+    r->loader->no_memory = true;
+    return false;
+}
+
+static const char *kind_name(const sonar_node *node) {
+    static const char *const names[] = {"a value", "a list", "a group of keys"};
+    return node->kind == SONAR_SCALAR && !node->length && !node->quoted ? "nothing"
+                                                                        : names[node->kind];
+}
+
+static bool want_scalar(const reader *r, const sonar_node *node) {
+    if (node->kind != SONAR_SCALAR || (!node->length && !node->quoted))
+        return reject(r, node, "one value is wanted, not %s", kind_name(node));
+    if (strlen(node->text) != node->length)
+        return reject(r, node, "the value holds a NUL character");
+    return true;
+}
+
+static bool read_number(const reader *r, const sonar_node *node, bool whole, double *number) {
+    if (!want_scalar(r, node))
+        return false;
+    const char *unit = r->option->unit && *r->option->unit ? r->option->unit : NULL;
+    const char *s = node->text;
+    char *end = NULL;
+    errno = 0;
+    const bool spelled = s[strspn(s, "+-.0123456789eE")] == 0 && strpbrk(s, "0123456789");
+    *number = spelled ? strtod(s, &end) : 0;
+    if (node->quoted || !spelled || *end)
+        return reject(r, node, "a plain %snumber%s%s is wanted, not \"%.*s\"%s",
+                      whole ? "whole " : "", unit ? " in " : "", unit ? unit : "", SHOWN, s,
+                      node->quoted ? " in quotes" : "");
+    if (whole && *number != floor(*number))
+        return reject(r, node, "a whole number is wanted, not %.*s", SHOWN, s);
+    const sonar_option *o = r->option;
+    const bool low = o->above ? *number > o->low : *number >= o->low;
+    const bool high = o->below ? *number < o->high : *number <= o->high;
+    if (!isfinite(*number) || !low || !high)
+        return reject(r, node, "%.*s is out of range", SHOWN, s);
+    *number += 0.0; /* no negative zero */
+    return true;
+}
+
+static bool read_boolean(const reader *r, const sonar_node *node, double *number) {
+    if (!want_scalar(r, node))
+        return false;
+    *number = !strcmp(node->text, "true");
+    if (node->quoted || (!*number && strcmp(node->text, "false") != 0))
+        return reject(r, node, "true or false is wanted, not \"%.*s\"", SHOWN, node->text);
+    return true;
+}
+
+static bool read_choice(const reader *r, const sonar_node *node, double *number) {
+    if (!want_scalar(r, node))
+        return false;
+    size_t index = 0;
+    for (const char *at = r->option->choices; *at; index++) {
+        const size_t n = strcspn(at, " ");
+        if (node->length == n && !memcmp(node->text, at, n)) {
+            *number = (double)index;
+            return true;
+        }
+        at += n + (at[n] == ' ');
+    }
+    return reject(r, node, "\"%.*s\" is not one of its words", SHOWN, node->text);
+}
+
+/* Control characters and line separators would not survive printing and have no use in a name. */
+static bool is_printable(const char *s) {
+    for (; *s; s++) {
+        const unsigned char c = (unsigned char)s[0], d = (unsigned char)s[1];
+        if (c < ' ' || c == 0x7f || (c == 0xC2 && d < 0xA0))
+            return false;
+        if (c == 0xE2 && d == 0x80 && ((unsigned char)s[2] & 0xFE) == 0xA8)
+            return false; /* U+2028, U+2029 */
+        if (c == 0xEF && ((d == 0xBB && (unsigned char)s[2] == 0xBF) ||
+                          (d == 0xBF && (unsigned char)s[2] >= 0xBE)))
+            return false; /* U+FEFF, U+FFFE, U+FFFF */
+    }
+    return true;
+}
+
+static bool read_text(const reader *r, const sonar_node *node, char **text) {
+    if (!want_scalar(r, node))
+        return false;
+    if (!node->length || (r->option->high > 0 && (double)node->length > r->option->high))
+        return reject(r, node, "%zu bytes of text", node->length);
+    if (!is_printable(node->text))
+        return reject(r, node, "the text holds control characters");
+    *text = strdup(node->text);
+    return *text ? true : no_memory(r);
+}
+
+static bool is_port(const char *s) {
+    const size_t n = strspn(s, "0123456789");
+    return n && n <= 5 && !s[n] && atoi(s) >= 1 && atoi(s) <= 65535;
+}
+
+static bool is_loopback(const char *host) {
+    struct in_addr address;
+    if (!strcmp(host, "localhost") || !strcmp(host, "[::1]"))
+        return true;
+    return inet_pton(AF_INET, host, &address) == 1 && ntohl(address.s_addr) >> 24 == 127;
+}
+
+static bool check_endpoint(const reader *r, const sonar_node *node) {
+    const char *s = node->text;
+    if (!strncmp(s, "ipc://", 6)) {
+        if (!s[6] || s[6] == '*' || strlen(s + 6) > 106)
+            return reject(r, node, "a path of 1 to 106 bytes is wanted after ipc://");
+        return true;
+    }
+    if (strncmp(s, "tcp://", 6) != 0)
+        return reject(r, node, "\"%.*s\" is neither tcp:// nor ipc://", SHOWN, s);
+    const char *colon = strrchr(s + 6, ':');
+    if (!colon || !is_port(colon + 1))
+        return reject(r, node, "a port from 1 to 65535 is wanted at the end of \"%.*s\"", SHOWN, s);
+    char host[64];
+    snprintf(host, sizeof host, "%.*s", (int)(colon - s - 6), s + 6);
+    if (!is_loopback(host))
+        return reject(r, node,
+                      "refused: there is no authentication yet, so any address but loopback and "
+                      "ipc would be open to everybody");
+    return true;
+}
+
+static bool read_endpoint(const reader *r, const sonar_node *node, char **text) {
+    return read_text(r, node, text) && check_endpoint(r, node);
+}
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+static bool read_position(const reader *r, const sonar_node *node, double *xyz) {
+    if (node->kind != SONAR_SEQUENCE || node->count != 3)
+        return reject(r, node, "a position is three numbers, [x, y, z]");
+    bool good = true;
+    for (const sonar_node *item = node->first; item; item = item->next)
+        good = read_number(r, item, false, xyz++) && good;
+    return good;
+}
+
+static bool read_item(const reader *r, const sonar_node *item, size_t i) {
+    sonar_value *v = r->value;
+    switch (r->option->type) {
+    case SONAR_TYPE_INTEGERS:
+        return read_number(r, item, true, &v->numbers[i]);
+    case SONAR_TYPE_CHOICES:
+        return read_choice(r, item, &v->numbers[i]);
+    case SONAR_TYPE_ENDPOINTS:
+        return read_endpoint(r, item, &v->texts[i]);
+    case SONAR_TYPE_POSITIONS:
+        return read_position(r, item, &v->numbers[3 * i]);
+    default:
+        return read_number(r, item, false, &v->numbers[i]);
+    }
+}
+
+static bool read_list(const reader *r, const sonar_node *node) {
+    const sonar_option *o = r->option;
+    sonar_value *v = r->value;
+    const bool single = node->kind == SONAR_SCALAR && (node->length || node->quoted);
+    if (single && o->word && !strcmp(node->text, o->word)) {
+        v->word = true;
+        return true;
+    }
+    if (node->kind != SONAR_SEQUENCE && !(single && o->scalar))
+        return reject(r, node, "a list is wanted, not %s", kind_name(node));
+    const size_t count = single ? 1 : node->count;
+    if (count < o->least || count > o->most)
+        return reject(r, node, "a list of %zu", count);
+    v->count = count;
+    v->numbers = sonar_alloc(3 * count, sizeof *v->numbers);
+    v->texts = sonar_alloc(count, sizeof *v->texts);
+    if (!v->numbers || !v->texts)
+        return no_memory(r);
+    if (single)
+        return read_item(r, node, 0);
+    bool good = true;
+    size_t i = 0;
+    for (const sonar_node *item = node->first; item; item = item->next)
+        good = read_item(r, item, i++) && good;
+    return good;
+}
+
+static bool read_value(const reader *r, const sonar_node *node) {
+    sonar_value *v = r->value;
+    switch (r->option->type) {
+    case SONAR_TYPE_INTEGER:
+    case SONAR_TYPE_REAL:
+        return read_number(r, node, r->option->type == SONAR_TYPE_INTEGER, &v->number);
+    case SONAR_TYPE_BOOLEAN:
+        return read_boolean(r, node, &v->number);
+    case SONAR_TYPE_CHOICE:
+        return read_choice(r, node, &v->number);
+    case SONAR_TYPE_TEXT:
+        return read_text(r, node, &v->text);
+    case SONAR_TYPE_ENDPOINT:
+        return read_endpoint(r, node, &v->text);
+    default:
+        return read_list(r, node);
+    }
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+/* Edit distance of two keys, at most 64 letters each. */
+static size_t edits(const char *a, const char *b) {
+    size_t row[66];
+    const size_t n = sonar_min_size(strlen(a), 64), m = sonar_min_size(strlen(b), 64);
+    for (size_t j = 0; j <= m; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            const size_t change = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            row[j] = sonar_min_size(change, 1 + sonar_min_size(row[j], row[j - 1]));
+        }
+    }
+    return row[m];
+}
+
+/* The nearest key of this group or, failing that, the option elsewhere that ends in this key. */
+static void suggest(const char *group, const char *key, char *words, size_t size) {
+    size_t best = sonar_max_size(2, strlen(key) / 3) + 1;
+    char own[PATH_BYTES];
+    *words = 0;
+    for (size_t i = 0; i < SONAR_OPTIONS; i++)
+        if (is_under(sonar_options[i].path, group)) {
+            key_in_group(sonar_options[i].path, group, own);
+            if (edits(key, own) < best) {
+                best = edits(key, own);
+                snprintf(words, size, "did you mean %s?", own);
+            }
+        }
+    for (size_t i = 0; !*words && i < SONAR_OPTIONS; i++) {
+        const char *dot = strrchr(sonar_options[i].path, '.');
+        if (!strcmp(dot ? dot + 1 : sonar_options[i].path, key))
+            snprintf(words, size, "did you mean %s?", sonar_options[i].path);
+    }
+}
+
+static void list_keys(const char *group, char *words, size_t size) {
+    char last[PATH_BYTES] = "", key[PATH_BYTES];
+    size_t at = 0;
+    *words = 0;
+    for (size_t i = 0; i < SONAR_OPTIONS; i++) {
+        if (!is_under(sonar_options[i].path, group))
+            continue;
+        key_in_group(sonar_options[i].path, group, key);
+        if (strcmp(key, last) != 0 && at + strlen(key) + 3 < size)
+            at += (size_t)snprintf(words + at, size - at, "%s%s", at ? ", " : "", key);
+        memcpy(last, key, sizeof last);
+    }
+}
+
+static void unknown_key(sonar_loader *loader, const char *group, const sonar_node *key) {
+    char accepted[512], hint[PATH_BYTES + 32];
+    list_keys(group, accepted, sizeof accepted);
+    suggest(group, key->text ? key->text : "", hint, sizeof hint);
+    sonar_report_add(loader->report, SONAR_MISTAKE, loader->text, key->place, accepted,
+                     "unknown key \"%.*s\"%s%s%s%s", SHOWN, key->text ? key->text : "",
+                     *group ? " in " : "", group, *hint ? "; " : "", hint);
+}
+
+static bool is_repeated(const sonar_node *mapping, const sonar_node *key) {
+    for (const sonar_node *k = mapping->first; k != key; k = k->next->next)
+        if (k->kind == SONAR_SCALAR && k->length == key->length &&
+            !memcmp(k->text, key->text, key->length))
+            return true;
+    return false;
+}
+
+static void read_option(sonar_loader *loader, size_t id, const sonar_node *node) {
+    sonar_value *value = &loader->settings->value[id];
+    const reader r = {loader, loader->text, &sonar_options[id], value};
+    value->origin = SONAR_FROM_FILE;
+    value->place = node->place;
+    value->node = node;
+    value->bad = !read_value(&r, node);
+}
+
+static void read_group(sonar_loader *loader, const char *group, const sonar_node *node);
+
+static void read_key(sonar_loader *loader, const char *group, const sonar_node *mapping,
+                     const sonar_node *key) {
+    char path[PATH_BYTES] = "";
+    const bool plain = key->kind == SONAR_SCALAR && strlen(key->text) == key->length &&
+                       key->length && !strchr(key->text, '.') && key->length < PATH_BYTES / 2;
+    if (plain)
+        snprintf(path, sizeof path, "%.63s%s%.63s", group, *group ? "." : "", key->text);
+    const size_t id = find_option(path);
+    const bool inner = plain && is_group(path);
+    const sonar_node *node = key->next;
+    if (!plain || (id == SONAR_OPTIONS && !inner)) {
+        unknown_key(loader, group, key);
+    } else if (is_repeated(mapping, key)) {
+        sonar_report_add(loader->report, SONAR_MISTAKE, loader->text, key->place, NULL,
+                         "%s is there twice", path);
+    } else if (inner && node->kind == SONAR_MAPPING) {
+        read_group(loader, path, node);
+    } else if (id < SONAR_OPTIONS) {
+        read_option(loader, id, node);
+    } else {
+        char accepted[512];
+        list_keys(path, accepted, sizeof accepted);
+        sonar_report_add(loader->report, SONAR_MISTAKE, loader->text, node->place, accepted,
+                         "%s: a group of keys is wanted, not %s", path, kind_name(node));
+    }
+}
+
+static void read_group(sonar_loader *loader, const char *group, const sonar_node *node) {
+    /* a file of nothing but mistakes is not worth reading to its end */
+    for (const sonar_node *key = node->first; key; key = key->next->next)
+        if (sonar_report_errors(loader->report) < ERRORS_ENOUGH)
+            read_key(loader, group, node, key);
+}
+
+/* ---- the whole file -------------------------------------------------------------------------- */
+
+static void check_alternatives(sonar_loader *loader, const sonar_alternatives *a) {
+    const sonar_node *group = sonar_node_find(loader->root, a->group);
+    char path[PATH_BYTES], all[128] = "";
+    const sonar_node *second = NULL;
+    size_t given = 0, at = 0;
+    for (size_t i = 0; a->keys[i]; i++) {
+        snprintf(path, sizeof path, "%s.%s", a->group, a->keys[i]);
+        const sonar_node *node = sonar_node_find(loader->root, path);
+        if (node && given++)
+            second = node;
+        at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", i ? " or " : "", a->keys[i]);
+    }
+    if (given > 1)
+        sonar_report_add(loader->report, SONAR_MISTAKE, loader->text, second->place, all,
+                         "%s: only one of %s may be given", a->group, all);
+    /* a missing group counts where it is one of the top, not where it is an alternative itself */
+    const bool wanted =
+        group ? group->kind == SONAR_MAPPING : strcmp(a->group, "array.geometry.positions") != 0;
+    const sonar_place place = group ? group->place : loader->root->place;
+    if (!given && a->required && wanted)
+        sonar_report_add(loader->report, SONAR_MISTAKE, loader->text, place, all,
+                         "%s: one of %s is required", a->group, all);
+}
+
+static bool group_is_there(const sonar_loader *loader, size_t id) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s", sonar_options[id].path);
+    char *dot = strrchr(path, '.');
+    if (!sonar_options[id].grouped || !dot)
+        return true;
+    *dot = 0;
+    const sonar_node *node = sonar_node_find(loader->root, path);
+    return node && node->kind == SONAR_MAPPING;
+}
+
+static void set_default(sonar_loader *loader, size_t id) {
+    const sonar_option *option = &sonar_options[id];
+    const sonar_text text = {
+        .name = "default", .bytes = option->fallback, .size = strlen(option->fallback)};
+    const reader r = {loader, &text, option, &loader->settings->value[id]};
+    sonar_tree tree;
+    if (sonar_tree_parse(&text, &tree, loader->report)) {
+        loader->no_memory = true;
+        return;
+    }
+    if (tree.root && read_value(&r, tree.root))
+        r.value->origin = SONAR_FROM_DEFAULT;
+    sonar_tree_clear(&tree);
+}
+
+/* `scan: auto` is no default where scan is a group of its own. */
+static bool is_group_in_file(const sonar_loader *loader, size_t id) {
+    const sonar_node *node = sonar_node_find(loader->root, sonar_options[id].path);
+    return node && node->kind == SONAR_MAPPING && is_group(sonar_options[id].path);
+}
+
+static void complete(sonar_loader *loader, size_t id) {
+    if (loader->settings->value[id].origin != SONAR_ABSENT || !group_is_there(loader, id) ||
+        is_group_in_file(loader, id))
+        return;
+    if (sonar_options[id].fallback)
+        set_default(loader, id);
+    if (!sonar_options[id].required)
+        return;
+    char accepted[512];
+    sonar_option_accepted(&sonar_options[id], accepted, sizeof accepted);
+    sonar_report_add(loader->report, SONAR_MISTAKE, loader->text,
+                     sonar_place_of(loader, (sonar_option_id)id), accepted, "%s is required",
+                     sonar_options[id].path);
+}
+
+void sonar_read_settings(sonar_loader *loader) {
+    if (!loader->root || loader->root->kind != SONAR_MAPPING) {
+        sonar_report_add(loader->report, SONAR_MISTAKE, loader->text,
+                         loader->root ? loader->root->place : (sonar_place){0, 0}, "schema: 1 ...",
+                         loader->root ? "a configuration is a group of keys" : "the file is empty");
+        return;
+    }
+    read_group(loader, "", loader->root);
+    for (size_t i = 0; i < sonar_alternatives_count; i++)
+        check_alternatives(loader, &sonar_alternatives_table[i]);
+    for (size_t id = 0; id < SONAR_OPTIONS; id++)
+        complete(loader, id);
+}

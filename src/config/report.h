@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Problems with their places. Inside src/config only. */
+#ifndef SONAR_CONFIG_REPORT_H
+#define SONAR_CONFIG_REPORT_H
+
+#include "config/config.h"
+
+/* A file as read; the bytes are borrowed while problems are added. */
+typedef struct sonar_text {
+    const char *name;
+    const char *bytes;
+    size_t size;
+    bool csv; /* reported after the configuration file itself */
+} sonar_text;
+
+typedef struct sonar_place {
+    size_t line, column; /* from 1, columns in characters; line 0: the file as a whole */
+} sonar_place;
+
+typedef enum sonar_severity { SONAR_WARNING = 0, SONAR_MISTAKE } sonar_severity;
+
+/* Adds a problem; `accepted` (what would do instead) may be NULL or empty. Keeps a copy of the
+ * line. When memory is short or there are very many problems it still counts them. */
+void sonar_report_add(sonar_report *report, sonar_severity severity, const sonar_text *text,
+                      sonar_place place, const char *accepted, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+
+/* The whole of a file, zero-terminated, at most `most` bytes. Its errors go into the report, at
+ * `place` of `from` if there is one. NULL on error. */
+char *sonar_file_read(const char *path, size_t most, size_t *bytes, sonar_report *report,
+                      const sonar_text *from, sonar_place place);
+
+#endif

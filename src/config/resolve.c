@@ -1,0 +1,730 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* From values to the configuration: geometry, bins, scans, and the rules between options. */
+#include "config/options.h"
+
+#include "core/core.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const double TURN = 6.283185307179586477;
+
+/* ---- access ---------------------------------------------------------------------------------- */
+
+static const sonar_value *value(const sonar_loader *l, sonar_option_id id) {
+    return &l->settings->value[id];
+}
+
+/* There, and acceptable by itself. */
+static bool have(const sonar_loader *l, sonar_option_id id) {
+    return value(l, id)->origin != SONAR_ABSENT && !value(l, id)->bad;
+}
+
+static bool given(const sonar_loader *l, sonar_option_id id) {
+    return value(l, id)->origin == SONAR_FROM_FILE;
+}
+
+static double number(const sonar_loader *l, sonar_option_id id) {
+    return value(l, id)->number;
+}
+
+static size_t whole(const sonar_loader *l, sonar_option_id id) {
+    return (size_t)value(l, id)->number;
+}
+
+static bool fail(sonar_loader *l, sonar_option_id id, const char *accepted, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static bool fail(sonar_loader *l, sonar_option_id id, const char *accepted, const char *format,
+                 ...) {
+    char message[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    sonar_report_add(l->report, SONAR_MISTAKE, l->text, sonar_place_of(l, id), accepted, "%s: %s",
+                     sonar_options[id].path, message);
+    return false;
+}
+
+static bool no_memory(sonar_loader *l) {
+    l->no_memory = true;
+    return false;
+}
+
+void sonar_value_set_number(sonar_loader *l, sonar_option_id id, double to) {
+    sonar_value *v = &l->settings->value[id];
+    v->number = to;
+    if (v->origin == SONAR_ABSENT)
+        v->origin = SONAR_FROM_DEFAULT;
+}
+
+void sonar_value_set_list(sonar_loader *l, sonar_option_id id, size_t count, size_t width,
+                          const double *numbers) {
+    sonar_value *v = &l->settings->value[id];
+    double *copy = sonar_alloc(count * width, sizeof *copy);
+    char **texts = sonar_alloc(count, sizeof *texts);
+    if (!copy || !texts) {
+        free(copy);
+        free(texts);
+        l->no_memory = true;
+        return;
+    }
+    if (numbers)
+        memcpy(copy, numbers, count * width * sizeof *copy);
+    for (size_t i = 0; v->texts && i < v->count; i++)
+        free(v->texts[i]);
+    free(v->texts);
+    free(v->numbers);
+    v->numbers = copy;
+    v->texts = texts;
+    v->count = count;
+    v->bad = false;
+    if (v->origin == SONAR_ABSENT)
+        v->origin = SONAR_FROM_DEFAULT;
+}
+
+static bool copy_text(sonar_loader *l, sonar_option_id id, char **to) {
+    if (!have(l, id))
+        return true;
+    *to = strdup(value(l, id)->text);
+    return *to ? true : no_memory(l);
+}
+
+/* ---- the array ------------------------------------------------------------------------------- */
+
+static bool allocate_sensors(sonar_loader *l, size_t sensors) {
+    sonar_config *c = l->config;
+    c->sensors = sensors;
+    c->position_m = sonar_alloc(sensors, 3 * sizeof *c->position_m);
+    c->channel = sonar_alloc(sensors, sizeof *c->channel);
+    c->used = sonar_alloc(sensors, sizeof *c->used);
+    c->gain_db = sonar_alloc(sensors, sizeof *c->gain_db);
+    c->phase_deg = sonar_alloc(sensors, sizeof *c->phase_deg);
+    c->delay_us = sonar_alloc(sensors, sizeof *c->delay_us);
+    c->shading_weight = sonar_alloc(sensors, sizeof *c->shading_weight);
+    if (!c->position_m || !c->channel || !c->used || !c->gain_db || !c->phase_deg || !c->delay_us ||
+        !c->shading_weight)
+        return no_memory(l);
+    memset(c->used, 1, sensors);
+    return true;
+}
+
+static bool place_line(sonar_loader *l) {
+    if (!have(l, OPT_LINE_SENSORS) || !have(l, OPT_LINE_SPACING))
+        return false;
+    sonar_config *c = l->config;
+    const size_t n = whole(l, OPT_LINE_SENSORS);
+    if (!allocate_sensors(l, n))
+        return false;
+    for (size_t k = 0; k < n; k++)
+        c->position_m[3 * k] = ((double)k - (double)(n - 1) / 2) * number(l, OPT_LINE_SPACING);
+    c->geometry_kind = SONAR_GEOMETRY_LINE;
+    return true;
+}
+
+static bool place_circle(sonar_loader *l) {
+    if (!have(l, OPT_CIRCLE_SENSORS) || !have(l, OPT_CIRCLE_RADIUS))
+        return false;
+    sonar_config *c = l->config;
+    const size_t n = whole(l, OPT_CIRCLE_SENSORS);
+    if (!allocate_sensors(l, n))
+        return false;
+    for (size_t k = 0; k < n; k++) {
+        const double angle = TURN * (double)k / (double)n;
+        c->position_m[3 * k] = number(l, OPT_CIRCLE_RADIUS) * cos(angle);
+        c->position_m[3 * k + 1] = number(l, OPT_CIRCLE_RADIUS) * sin(angle);
+    }
+    c->geometry_kind = SONAR_GEOMETRY_CIRCLE;
+    return true;
+}
+
+static bool place_planar(sonar_loader *l) {
+    if (!have(l, OPT_PLANAR_ROWS) || !have(l, OPT_PLANAR_COLUMNS) ||
+        !have(l, OPT_PLANAR_ROW_SPACING) || !have(l, OPT_PLANAR_COLUMN_SPACING))
+        return false;
+    sonar_config *c = l->config;
+    const size_t rows = whole(l, OPT_PLANAR_ROWS), columns = whole(l, OPT_PLANAR_COLUMNS);
+    if (rows * columns > 65536)
+        return fail(l, OPT_PLANAR_COLUMNS, "at most 65536 sensors", "%zu x %zu sensors", rows,
+                    columns);
+    if (!allocate_sensors(l, rows * columns))
+        return false;
+    for (size_t k = 0; k < rows * columns; k++) {
+        const double row = (double)(k / columns) - (double)(rows - 1) / 2;
+        const double column = (double)(k % columns) - (double)(columns - 1) / 2;
+        c->position_m[3 * k] = row * number(l, OPT_PLANAR_ROW_SPACING);
+        c->position_m[3 * k + 1] = column * number(l, OPT_PLANAR_COLUMN_SPACING);
+    }
+    c->geometry_kind = SONAR_GEOMETRY_PLANAR;
+    return true;
+}
+
+static double *csv_positions(sonar_loader *l, size_t *count) {
+    char path[8192];
+    const char *name = value(l, OPT_POSITIONS_CSV)->text;
+    snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : l->directory,
+             *name == '/' || !*l->directory ? "" : "/", name);
+    return sonar_csv_read(l, path, count);
+}
+
+/* East, north, up -> x = north, y = east, z = down. */
+static void from_enu(size_t n, double *p) {
+    for (size_t k = 0; k < n; k++, p += 3) {
+        const double east = p[0];
+        p[0] = p[1];
+        p[1] = east;
+        p[2] = 0 - p[2];
+    }
+}
+
+static void centre(size_t n, double *p) {
+    double mean[3] = {0};
+    for (size_t i = 0; i < 3 * n; i++)
+        mean[i % 3] += p[i] / (double)n;
+    for (size_t i = 0; i < 3 * n; i++)
+        p[i] -= mean[i % 3];
+}
+
+static bool place_positions(sonar_loader *l) {
+    if (!have(l, OPT_POSITIONS_FRAME) || !have(l, OPT_POSITIONS_ORIGIN))
+        return false;
+    sonar_config *c = l->config;
+    double *read = NULL;
+    size_t n = value(l, OPT_POSITIONS_LIST)->count;
+    const double *rows = value(l, OPT_POSITIONS_LIST)->numbers;
+    if (have(l, OPT_POSITIONS_CSV) && !given(l, OPT_POSITIONS_LIST))
+        rows = read = csv_positions(l, &n);
+    else if (!have(l, OPT_POSITIONS_LIST))
+        return false;
+    if (!rows || !allocate_sensors(l, n)) {
+        free(read);
+        return false;
+    }
+    memcpy(c->position_m, rows, 3 * n * sizeof *rows);
+    free(read);
+    if (number(l, OPT_POSITIONS_FRAME) != 0)
+        from_enu(n, c->position_m);
+    if (number(l, OPT_POSITIONS_ORIGIN) == 0)
+        centre(n, c->position_m);
+    c->geometry_kind = SONAR_GEOMETRY_POSITIONS;
+    return true;
+}
+
+/* The settings' canonical form of positions: what was resolved, to be used as it stands. */
+static void settle_positions(sonar_loader *l) {
+    sonar_value *v = l->settings->value;
+    sonar_value_set_number(l, OPT_POSITIONS_FRAME, 0);
+    sonar_value_set_number(l, OPT_POSITIONS_ORIGIN, 1);
+    if (v[OPT_POSITIONS_LIST].origin == SONAR_ABSENT) {
+        v[OPT_POSITIONS_LIST].place = v[OPT_POSITIONS_CSV].place;
+        v[OPT_POSITIONS_LIST].origin = SONAR_FROM_FILE;
+    }
+    v[OPT_POSITIONS_CSV].origin = SONAR_ABSENT;
+    sonar_value_set_list(l, OPT_POSITIONS_LIST, l->config->sensors, 3, l->config->position_m);
+}
+
+static bool place_sensors(sonar_loader *l) {
+    const sonar_node *node = sonar_node_find(l->root, "array.geometry");
+    if (!node || node->kind != SONAR_MAPPING || node->count != 2)
+        return false;
+    if (sonar_node_find(node, "line"))
+        return place_line(l);
+    if (sonar_node_find(node, "circle"))
+        return place_circle(l);
+    if (sonar_node_find(node, "planar"))
+        return place_planar(l);
+    if (!sonar_node_find(node, "positions") || !place_positions(l))
+        return false;
+    settle_positions(l);
+    return true;
+}
+
+/* Points at entry i of a list option. */
+static bool fail_entry(sonar_loader *l, sonar_option_id id, size_t i, const char *message,
+                       double entry) {
+    const sonar_node *node = value(l, id)->node ? value(l, id)->node->first : NULL;
+    while (node && i--)
+        node = node->next;
+    sonar_report_add(l->report, SONAR_MISTAKE, l->text, node ? node->place : sonar_place_of(l, id),
+                     NULL, "%s: %.0f %s", sonar_options[id].path, entry, message);
+    return false;
+}
+
+static bool distinct(sonar_loader *l, sonar_option_id id, size_t below, const char *what) {
+    const sonar_value *v = value(l, id);
+    uint8_t *seen = sonar_alloc(65536, 1);
+    if (!seen)
+        return no_memory(l);
+    bool good = true;
+    for (size_t i = 0; i < v->count; i++) {
+        const size_t entry = (size_t)v->numbers[i];
+        if (entry >= below)
+            good = fail_entry(l, id, i, what, v->numbers[i]);
+        else if (seen[entry]++)
+            good = fail_entry(l, id, i, "is there twice", v->numbers[i]);
+    }
+    free(seen);
+    return good;
+}
+
+static bool resolve_channels(sonar_loader *l) {
+    sonar_config *c = l->config;
+    if (value(l, OPT_CHANNELS)->bad || value(l, OPT_CHANNEL_COUNT)->bad)
+        return false;
+    if (!have(l, OPT_CHANNELS)) {
+        sonar_value_set_list(l, OPT_CHANNELS, c->sensors, 1, NULL);
+        for (size_t k = 0; !l->no_memory && k < c->sensors; k++)
+            value(l, OPT_CHANNELS)->numbers[k] = (double)k;
+    }
+    const sonar_value *v = value(l, OPT_CHANNELS);
+    if (l->no_memory)
+        return false;
+    if (v->count != c->sensors)
+        return fail(l, OPT_CHANNELS, NULL, "%zu channels for %zu sensors", v->count, c->sensors);
+    size_t most = 0;
+    for (size_t k = 0; k < c->sensors; k++) {
+        c->channel[k] = (uint32_t)v->numbers[k];
+        most = sonar_max_size(most, c->channel[k]);
+    }
+    if (!have(l, OPT_CHANNEL_COUNT))
+        sonar_value_set_number(l, OPT_CHANNEL_COUNT, (double)most + 1);
+    c->channels = whole(l, OPT_CHANNEL_COUNT);
+    if (c->channels <= most)
+        return fail(l, OPT_CHANNEL_COUNT, NULL, "%zu, but channel %zu feeds a sensor", c->channels,
+                    most);
+    return distinct(l, OPT_CHANNELS, 65536, "");
+}
+
+static int by_value(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static bool resolve_mask(sonar_loader *l) {
+    sonar_config *c = l->config;
+    if (!have(l, OPT_MASK))
+        return false;
+    if (!distinct(l, OPT_MASK, c->sensors, "is no sensor of the array"))
+        return false;
+    const sonar_value *v = value(l, OPT_MASK);
+    for (size_t i = 0; i < v->count; i++)
+        c->used[(size_t)v->numbers[i]] = 0;
+    if (v->count == c->sensors)
+        return fail(l, OPT_MASK, NULL, "no sensor is left");
+    qsort(v->numbers, v->count, sizeof *v->numbers, by_value);
+    return true;
+}
+
+static bool per_sensor(sonar_loader *l, sonar_option_id id, double *to) {
+    const size_t n = l->config->sensors;
+    const sonar_value *v = value(l, id);
+    if (v->bad)
+        return false;
+    if (v->origin == SONAR_ABSENT)
+        return true;
+    const bool one = v->count == 1 && (!v->node || v->node->kind == SONAR_SCALAR);
+    if (!one && v->count != n)
+        return fail(l, id, "one number, or one per sensor", "%zu numbers for %zu sensors", v->count,
+                    n);
+    for (size_t k = 0; k < n; k++)
+        to[k] = v->numbers[one ? 0 : k];
+    return true;
+}
+
+static bool resolve_array(sonar_loader *l) {
+    sonar_config *c = l->config;
+    if (!place_sensors(l))
+        return false;
+    bool good = resolve_channels(l);
+    good = resolve_mask(l) && good;
+    good = per_sensor(l, OPT_GAIN, c->gain_db) && good;
+    good = per_sensor(l, OPT_PHASE, c->phase_deg) && good;
+    good = per_sensor(l, OPT_DELAY, c->delay_us) && good;
+    c->calibrated = have(l, OPT_GAIN);
+    return good;
+}
+
+/* ---- transforms and bands -------------------------------------------------------------------- */
+
+static bool resolve_dft(sonar_loader *l) {
+    sonar_config *c = l->config;
+    if (!have(l, OPT_FS))
+        return false;
+    c->fs_hz = number(l, OPT_FS);
+    if (value(l, OPT_LENGTH)->bad || value(l, OPT_HOP)->bad)
+        return false;
+    if (!have(l, OPT_LENGTH)) {
+        double length = 2;
+        while (length < c->fs_hz)
+            length *= 2;
+        if (length > sonar_options[OPT_LENGTH].high)
+            return fail(l, OPT_FS, NULL, "so high that dft.length must be given");
+        sonar_value_set_number(l, OPT_LENGTH, length);
+    }
+    c->length = whole(l, OPT_LENGTH);
+    if (!have(l, OPT_HOP))
+        sonar_value_set_number(l, OPT_HOP, (double)(c->length / 2));
+    c->hop = whole(l, OPT_HOP);
+    return true;
+}
+
+static bool resolve_mvdr_dft(sonar_loader *l) {
+    sonar_config *c = l->config;
+    if (value(l, OPT_MVDR_LENGTH)->bad || value(l, OPT_MVDR_HOP)->bad)
+        return false;
+    if (!have(l, OPT_MVDR_LENGTH))
+        sonar_value_set_number(l, OPT_MVDR_LENGTH, (double)c->length);
+    if (!have(l, OPT_MVDR_HOP))
+        sonar_value_set_number(l, OPT_MVDR_HOP, (double)c->hop);
+    c->mvdr_length = whole(l, OPT_MVDR_LENGTH);
+    c->mvdr_hop = whole(l, OPT_MVDR_HOP);
+    if (c->mvdr_length > c->length)
+        return fail(l, OPT_MVDR_LENGTH, NULL, "%zu samples do not fit a window of dft.length %zu",
+                    c->mvdr_length, c->length);
+    return true;
+}
+
+/* Bins within a millionth of the edge count as inside, so that edges written in decimal hold. */
+static bool band_of_hz(sonar_loader *l, sonar_option_id id, size_t length, sonar_band *band) {
+    const double *hz = value(l, id)->numbers, fs = l->config->fs_hz;
+    if (hz[0] > hz[1])
+        return fail(l, id, "[low, high]", "%g Hz is above %g Hz", hz[0], hz[1]);
+    if (hz[1] > fs / 2)
+        return fail(l, id, NULL, "%g Hz is above half the sampling rate, %g Hz", hz[1], fs / 2);
+    const double first = ceil(hz[0] * (double)length / fs - 1e-6);
+    const double last = fmin(floor(hz[1] * (double)length / fs + 1e-6), (double)(length / 2));
+    if (last < first)
+        return fail(l, id, NULL, "no bin lies in it: bins are %g Hz apart", fs / (double)length);
+    *band = (sonar_band){hz[0], hz[1], (size_t)first, (size_t)(last - first) + 1};
+    return true;
+}
+
+static bool band_of_bins(sonar_loader *l, sonar_option_id id, size_t length, sonar_band *band) {
+    const double *bin = value(l, id)->numbers, width = l->config->fs_hz / (double)length;
+    if (bin[0] > bin[1])
+        return fail(l, id, "[first, last]", "bin %.0f comes after bin %.0f", bin[0], bin[1]);
+    if (bin[1] > (double)(length / 2))
+        return fail(l, id, NULL, "a transform of %zu samples ends at bin %zu", length, length / 2);
+    *band =
+        (sonar_band){bin[0] * width, bin[1] * width, (size_t)bin[0], (size_t)(bin[1] - bin[0]) + 1};
+    return true;
+}
+
+/* hz is followed by bins in the table. False without a report if neither is usable. */
+static bool resolve_band(sonar_loader *l, sonar_option_id hz, size_t length, sonar_band *band) {
+    const sonar_option_id bins = (sonar_option_id)(hz + 1);
+    if (have(l, hz))
+        return band_of_hz(l, hz, length, band);
+    return have(l, bins) && band_of_bins(l, bins, length, band);
+}
+
+/* A band that is not given is the CBF's: as bins where they mean the same, else in Hz. */
+static void default_band(sonar_loader *l, sonar_option_id hz, size_t length) {
+    const sonar_option_id bins = (sonar_option_id)(hz + 1);
+    const sonar_band *cbf = &l->config->cbf_band;
+    if (value(l, hz)->origin != SONAR_ABSENT || value(l, bins)->origin != SONAR_ABSENT)
+        return;
+    const double edges[2] = {cbf->low_hz, cbf->high_hz};
+    const double range[2] = {(double)cbf->first_bin, (double)(cbf->first_bin + cbf->bins - 1)};
+    if (have(l, OPT_CBF_BAND_HZ) || length != l->config->length)
+        sonar_value_set_list(l, hz, 2, 1, edges);
+    else
+        sonar_value_set_list(l, bins, 2, 1, range);
+}
+
+static bool resolve_bands(sonar_loader *l) {
+    sonar_config *c = l->config;
+    const bool sub_windows = resolve_mvdr_dft(l);
+    const bool cbf = resolve_band(l, OPT_CBF_BAND_HZ, c->length, &c->cbf_band);
+    if (cbf)
+        default_band(l, OPT_LOFAR_BAND_HZ, c->length);
+    if (cbf && sub_windows)
+        default_band(l, OPT_MVDR_BAND_HZ, c->mvdr_length);
+    sonar_band *band = &c->lofar_band;
+    const bool lofar = !l->no_memory && resolve_band(l, OPT_LOFAR_BAND_HZ, c->length, band);
+    const bool mvdr = !l->no_memory && sub_windows &&
+                      resolve_band(l, OPT_MVDR_BAND_HZ, c->mvdr_length, &c->mvdr_band);
+    if (cbf && lofar) {
+        const size_t end =
+            sonar_max_size(band->first_bin + band->bins, c->cbf_band.first_bin + c->cbf_band.bins);
+        band->first_bin = sonar_min_size(band->first_bin, c->cbf_band.first_bin);
+        band->bins = end - band->first_bin;
+        band->low_hz = fmin(band->low_hz, c->cbf_band.low_hz);
+        band->high_hz = fmax(band->high_hz, c->cbf_band.high_hz);
+    }
+    return cbf && lofar && mvdr;
+}
+
+/* ---- scans, shading, ranges ------------------------------------------------------------------ */
+
+static double top_hz(const sonar_band *band, double fs, size_t length) {
+    const size_t last = band->first_bin + band->bins - 1;
+    return (double)(last ? last : 1) * fs / (double)length;
+}
+
+/* scan is followed by start, stop, step and depression in the table. */
+static bool resolve_scan(sonar_loader *l, sonar_option_id scan, double top, sonar_scan *to) {
+    const sonar_option_id start = (sonar_option_id)(scan + 1), stop = (sonar_option_id)(scan + 2),
+                          step = (sonar_option_id)(scan + 3),
+                          depression = (sonar_option_id)(scan + 4);
+    if (value(l, scan)->bad || value(l, depression)->bad)
+        return false;
+    const bool uniform = !have(l, scan);
+    if (uniform && (!have(l, start) || !have(l, stop) || !have(l, step)))
+        return false;
+    const sonar_scan_spec spec = {.uniform = uniform,
+                                  .start_deg = number(l, start),
+                                  .stop_deg = number(l, stop),
+                                  .step_deg = number(l, step),
+                                  .depression_deg = number(l, depression),
+                                  .top_hz = top,
+                                  .sound_speed_mps = l->config->sound_speed_mps};
+    sonar_error err;
+    const sonar_code code = sonar_scan_create(&spec, &l->config->geometry, to, &err);
+    if (code == SONAR_ENOMEM)
+        return no_memory(l);
+    return code ? fail(l, scan, NULL, "%s", err.text) : true;
+}
+
+static sonar_option_id shading_option(sonar_loader *l) {
+    sonar_config *c = l->config;
+    if (have(l, OPT_CHEBYSHEV_LEVEL)) {
+        c->shading = SONAR_SHADING_CHEBYSHEV;
+        c->sidelobe_db = number(l, OPT_CHEBYSHEV_LEVEL);
+        return OPT_CHEBYSHEV_LEVEL;
+    }
+    if (have(l, OPT_TAYLOR_LEVEL)) {
+        c->shading = SONAR_SHADING_TAYLOR;
+        c->sidelobe_db = number(l, OPT_TAYLOR_LEVEL);
+        c->nbar = (int)number(l, OPT_TAYLOR_NBAR);
+        return OPT_TAYLOR_LEVEL;
+    }
+    c->shading = number(l, OPT_SHADING) != 0 ? SONAR_SHADING_HANN : SONAR_SHADING_UNIFORM;
+    return OPT_SHADING;
+}
+
+static bool resolve_shading(sonar_loader *l) {
+    sonar_config *c = l->config;
+    const sonar_option_id id = shading_option(l);
+    sonar_error err;
+    if (c->shading == SONAR_SHADING_UNIFORM) {
+        for (size_t k = 0; k < c->sensors; k++)
+            c->shading_weight[k] = 1;
+    } else if (!c->geometry.uniform_line) {
+        return fail(l, id, "uniform", "this shading is for uniform lines only");
+    } else if (sonar_cbf_shading(c->shading, c->sidelobe_db, c->nbar, c->sensors, c->shading_weight,
+                                 &err)) {
+        return fail(l, id, NULL, "%s", err.text);
+    }
+    for (size_t k = 0; k < c->sensors; k++)
+        c->shading_weight[k] *= c->used[k];
+    return true;
+}
+
+static double array_radius(const sonar_config *c) {
+    double radius = 0;
+    for (size_t k = 0; k < c->sensors; k++) {
+        const double *p = c->position_m + 3 * k;
+        if (c->used[k])
+            radius = fmax(radius, sqrt(p[0] * p[0] + p[1] * p[1] + p[2] * p[2]));
+    }
+    return radius;
+}
+
+static bool auto_ranges(sonar_loader *l, double lambda) {
+    sonar_config *c = l->config;
+    if (!have(l, OPT_RANGE_MIN) || !have(l, OPT_RANGE_MAX))
+        return false;
+    const double low = number(l, OPT_RANGE_MIN), high = number(l, OPT_RANGE_MAX);
+    if (low >= high)
+        return fail(l, OPT_RANGE_MIN, NULL, "%g m is not below cbf.range_max_m %g m", low, high);
+    c->ranges =
+        sonar_ranges_auto(c->geometry.aperture_m, lambda, low, high, SONAR_RANGES_MOST, c->range_m);
+    if (c->ranges <= SONAR_RANGES_MOST)
+        return true;
+    return fail(l, OPT_RANGES, "a larger cbf.range_min_m, or a list",
+                "auto wants %zu ranges, at most %d are possible", c->ranges, SONAR_RANGES_MOST);
+}
+
+static bool resolve_ranges(sonar_loader *l, double lambda) {
+    sonar_config *c = l->config;
+    const sonar_value *v = value(l, OPT_RANGES);
+    if (!have(l, OPT_RANGES) || !have(l, OPT_RANGE_REFERENCE))
+        return false;
+    c->range_reference = number(l, OPT_RANGE_REFERENCE) != 0 ? SONAR_ABEAM : SONAR_RADIAL;
+    if (c->range_reference == SONAR_ABEAM && c->geometry.extent != SONAR_EXTENT_LINE)
+        return fail(l, OPT_RANGE_REFERENCE, "radial", "only a line has a range abeam");
+    if (v->word && !auto_ranges(l, lambda))
+        return false;
+    c->ranges = v->word ? c->ranges : v->count;
+    for (size_t i = 0; !v->word && i < v->count; i++) {
+        c->range_m[i] = v->numbers[i];
+        if (i && c->range_m[i] <= c->range_m[i - 1])
+            return fail(l, OPT_RANGES, "ascending ranges", "%g m after %g m", c->range_m[i],
+                        c->range_m[i - 1]);
+    }
+    const double radius = array_radius(c);
+    if (c->ranges && c->range_reference == SONAR_RADIAL && c->range_m[0] <= radius)
+        return fail(l, OPT_RANGES, NULL, "%g m is not beyond the array, which reaches to %g m",
+                    c->range_m[0], radius);
+    return true;
+}
+
+static void resolve_directions(sonar_loader *l) {
+    sonar_config *c = l->config;
+    const double cbf_top = top_hz(&c->cbf_band, c->fs_hz, c->length);
+    const double mvdr_top = top_hz(&c->mvdr_band, c->fs_hz, c->mvdr_length);
+    const double top = fmax(fmax(cbf_top, mvdr_top), top_hz(&c->lofar_band, c->fs_hz, c->length));
+    sonar_geometry_analyse(c->sensors, c->position_m, c->used, c->sound_speed_mps / top / 20,
+                           &c->geometry);
+    if (!given(l, OPT_MVDR_DEPRESSION) && have(l, OPT_CBF_DEPRESSION))
+        sonar_value_set_number(l, OPT_MVDR_DEPRESSION, number(l, OPT_CBF_DEPRESSION));
+    resolve_scan(l, OPT_CBF_SCAN, cbf_top, &c->cbf_scan);
+    resolve_scan(l, OPT_MVDR_SCAN, mvdr_top, &c->mvdr_scan);
+    resolve_shading(l);
+    resolve_ranges(l, c->sound_speed_mps / cbf_top);
+}
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+static void resolve_snapshots(sonar_loader *l) {
+    sonar_config *c = l->config;
+    if (have(l, OPT_FORGETTING))
+        c->mvdr_alpha = number(l, OPT_FORGETTING);
+    else if (!given(l, OPT_SNAPSHOTS) && !given(l, OPT_FORGETTING))
+        sonar_value_set_number(l, OPT_SNAPSHOTS, 64);
+    c->mvdr_snapshots = whole(l, OPT_SNAPSHOTS);
+    static const double eps[] = {[SONAR_LOADING_NOISE] = 1, [SONAR_LOADING_TRACE] = 0.01};
+    c->mvdr_loading = (sonar_loading)whole(l, OPT_LOADING_RULE);
+    if (value(l, OPT_LOADING_EPS)->origin == SONAR_ABSENT) {
+        if (c->mvdr_loading == SONAR_LOADING_ABSOLUTE)
+            fail(l, OPT_LOADING_EPS, NULL, "required with rule: absolute");
+        else
+            sonar_value_set_number(l, OPT_LOADING_EPS, eps[c->mvdr_loading]);
+    }
+    c->mvdr_eps = number(l, OPT_LOADING_EPS);
+}
+
+static void resolve_mvdr(sonar_loader *l) {
+    sonar_config *c = l->config;
+    resolve_snapshots(l);
+    c->mvdr_enabled = number(l, OPT_MVDR_ENABLED) != 0;
+    c->mvdr_known_sources = whole(l, OPT_KNOWN_SOURCES);
+    c->mvdr_method = (sonar_mvdr_method)whole(l, OPT_METHOD);
+    c->mvdr_tolerance = number(l, OPT_TOLERANCE);
+    c->mvdr_max_sweeps = whole(l, OPT_MAX_SWEEPS);
+    c->mvdr_forward_backward = number(l, OPT_FORWARD_BACKWARD) != 0;
+    c->mvdr_correct_level = number(l, OPT_CORRECT_LEVEL) != 0;
+}
+
+static bool copy_endpoints(sonar_loader *l) {
+    sonar_config *c = l->config;
+    const sonar_value *v = value(l, OPT_INGEST_ENDPOINTS);
+    if (!have(l, OPT_INGEST_ENDPOINTS) || !have(l, OPT_OUTPUT_ENDPOINT))
+        return false;
+    for (size_t i = 0; i < v->count; i++) {
+        for (size_t j = 0; j < i; j++)
+            if (!strcmp(v->texts[i], v->texts[j]))
+                fail(l, OPT_INGEST_ENDPOINTS, NULL, "%s is there twice", v->texts[i]);
+        if (!strcmp(v->texts[i], value(l, OPT_OUTPUT_ENDPOINT)->text))
+            fail(l, OPT_OUTPUT_ENDPOINT, NULL, "%s is an endpoint of ingest already", v->texts[i]);
+        c->ingest_endpoint[i] = strdup(v->texts[i]);
+        if (!c->ingest_endpoint[i])
+            return no_memory(l);
+        c->ingest_endpoints = i + 1;
+    }
+    return copy_text(l, OPT_OUTPUT_ENDPOINT, &c->output_endpoint);
+}
+
+static void resolve_ingest(sonar_loader *l) {
+    sonar_config *c = l->config;
+    c->ingest_socket = (sonar_socket_kind)whole(l, OPT_INGEST_SOCKET);
+    c->ingest_high_water_mark = (int)number(l, OPT_INGEST_HWM);
+    c->ingest_max_message_bytes = whole(l, OPT_MAX_MESSAGE);
+    c->ingest_queue_windows = whole(l, OPT_QUEUE_WINDOWS);
+    c->overload = (sonar_overload)whole(l, OPT_OVERLOAD);
+    c->max_missing_share = number(l, OPT_MAX_MISSING);
+    c->max_skew_ms = number(l, OPT_MAX_SKEW);
+    c->restart_after_ms = (int)number(l, OPT_RESTART_AFTER);
+    c->silent_after_ms = (int)number(l, OPT_SILENT_AFTER);
+}
+
+static void resolve_output(sonar_loader *l) {
+    sonar_config *c = l->config;
+    const sonar_value *topics = value(l, OPT_TOPICS);
+    for (size_t i = 0; have(l, OPT_TOPICS) && i < topics->count; i++)
+        c->output_topics |= SONAR_WANT((unsigned)topics->numbers[i]);
+    c->output_high_water_mark = (int)number(l, OPT_OUTPUT_HWM);
+    c->output_queue_results = whole(l, OPT_QUEUE_RESULTS);
+    c->detect_enabled = number(l, OPT_DETECT_ENABLED) != 0;
+    c->detect_threshold_db = number(l, OPT_DETECT_THRESHOLD);
+    c->detect_min_separation_deg = number(l, OPT_DETECT_SEPARATION);
+    c->detect_range_margin_db = number(l, OPT_DETECT_MARGIN);
+    c->detect_most = whole(l, OPT_DETECT_MOST);
+}
+
+static bool resolve_threads(sonar_loader *l) {
+    sonar_config *c = l->config;
+    const sonar_value *cpus = value(l, OPT_CPUS);
+    if (!have(l, OPT_CPUS) || value(l, OPT_THREADS)->bad)
+        return false;
+    if (!have(l, OPT_THREADS)) {
+        const long online = sysconf(_SC_NPROCESSORS_ONLN);
+        const size_t all = sonar_min_size(online > 0 ? (size_t)online : 1, SONAR_CPUS_MOST);
+        sonar_value_set_number(l, OPT_THREADS, (double)(cpus->count ? cpus->count : all));
+    }
+    c->threads = whole(l, OPT_THREADS);
+    c->cpus = cpus->count;
+    if (c->cpus && c->cpus != c->threads)
+        return fail(l, OPT_CPUS, NULL, "%zu processors for %zu threads", c->cpus, c->threads);
+    for (size_t i = 0; i < c->cpus; i++)
+        c->cpu[i] = (int)cpus->numbers[i];
+    return true;
+}
+
+static void resolve_runtime(sonar_loader *l) {
+    sonar_config *c = l->config;
+    char word[32];
+    sonar_option_choice(&sonar_options[OPT_BACKEND], whole(l, OPT_BACKEND), word);
+    snprintf(c->backend, sizeof c->backend, "%.15s", word);
+    c->cpu_ingest = (int)number(l, OPT_CPU_INGEST);
+    c->cpu_output = (int)number(l, OPT_CPU_OUTPUT);
+    c->log_level = (sonar_level)whole(l, OPT_LOG_LEVEL);
+    copy_text(l, OPT_PLUGIN_DIR, &c->plugin_dir);
+    copy_text(l, OPT_STATE_DIR, &c->state_dir);
+    resolve_threads(l);
+}
+
+static void resolve_simple(sonar_loader *l) {
+    sonar_config *c = l->config;
+    c->array_id = (uint32_t)number(l, OPT_ARRAY_ID);
+    if (have(l, OPT_ARRAY_NAME))
+        snprintf(c->array_name, sizeof c->array_name, "%s", value(l, OPT_ARRAY_NAME)->text);
+    c->heading_known = have(l, OPT_HEADING);
+    c->heading_deg = number(l, OPT_HEADING);
+    c->sound_speed_mps = number(l, OPT_SOUND_SPEED);
+    c->window = (sonar_window_kind)whole(l, OPT_WINDOW);
+    c->kaiser_beta = number(l, OPT_KAISER_BETA);
+    c->remove_mean = number(l, OPT_MEAN_REMOVAL) != 0;
+    c->equalise_phase = number(l, OPT_EQUALISATION) != 0;
+}
+
+void sonar_resolve(sonar_loader *l) {
+    resolve_simple(l);
+    resolve_ingest(l);
+    copy_endpoints(l);
+    resolve_mvdr(l);
+    resolve_output(l);
+    resolve_runtime(l);
+    const bool array = resolve_array(l);
+    const bool bands = resolve_dft(l) && resolve_bands(l);
+    if (!array || !bands || l->no_memory || !have(l, OPT_SOUND_SPEED))
+        return;
+    resolve_directions(l);
+    if (!l->no_memory && !sonar_report_errors(l->report))
+        sonar_check_resolved(l);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Distances along a scan in beam widths, and the parabola: shared by the files of this folder. */
+#ifndef SONAR_DETECT_ANGLE_H
+#define SONAR_DETECT_ANGLE_H
+
+#include <float.h>
+#include <math.h>
+
+#include "manifold/manifold.h"
+
+#define SONAR_RADIANS (M_PI / 180.0)
+
+/* A point has no beam: then one beam is the whole scan. */
+static inline double sonar_beam_deg(const sonar_scan *scan) {
+    const double width = scan->beam_width_deg;
+    return width > 0 && width < 360 ? width : 360;
+}
+
+/* One beam width as the scan counts distance: in the cosine for a cone, in degrees otherwise. */
+static inline double sonar_beam(const sonar_scan *scan) {
+    return scan->cone ? sonar_beam_deg(scan) * SONAR_RADIANS : sonar_beam_deg(scan);
+}
+
+static inline double sonar_beams_apart(const sonar_scan *scan, double a_deg, double b_deg) {
+    if (scan->cone)
+        return fabs(cos(a_deg * SONAR_RADIANS) - cos(b_deg * SONAR_RADIANS)) / sonar_beam(scan);
+    return fabs(remainder(a_deg - b_deg, 360.0)) / sonar_beam(scan);
+}
+
+/* The angle `beams` beam widths on from az_deg (back if negative); a cone's stay within 0..180. */
+static inline double sonar_beams_on(const sonar_scan *scan, double az_deg, double beams) {
+    if (!scan->cone)
+        return az_deg + beams * sonar_beam(scan);
+    const double cosine = cos(az_deg * SONAR_RADIANS) - beams * sonar_beam(scan);
+    return acos(fmin(fmax(cosine, -1.0), 1.0)) / SONAR_RADIANS;
+}
+
+/* Azimuth of direction i; i may run one turn beyond either end of a scan that wraps. */
+static inline double sonar_scan_az(const sonar_scan *scan, ptrdiff_t i) {
+    const ptrdiff_t n = (ptrdiff_t)scan->count;
+    if (i < 0)
+        return scan->az_deg[i + n] - 360.0;
+    return i < n ? scan->az_deg[i] : scan->az_deg[i - n] + 360.0;
+}
+
+/* The direction that index i means after wrapping. */
+static inline size_t sonar_scan_index(const sonar_scan *scan, ptrdiff_t i) {
+    const ptrdiff_t n = (ptrdiff_t)scan->count;
+    return (size_t)(i < 0 ? i + n : i < n ? i : i - n);
+}
+
+/* First index whose azimuth is at least az_deg, among all that sonar_scan_az knows. */
+static inline ptrdiff_t sonar_scan_first(const sonar_scan *scan, double az_deg) {
+    const ptrdiff_t n = (ptrdiff_t)scan->count;
+    ptrdiff_t low = scan->wraps ? -n : 0, high = scan->wraps ? 2 * n : n;
+    while (low < high) {
+        const ptrdiff_t middle = low + (high - low) / 2;
+        if (sonar_scan_az(scan, middle) < az_deg)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static inline double sonar_decibel(double power) {
+    return 10.0 * log10(fmax(power, FLT_MIN));
+}
+
+/* Vertex of the parabola through three points, x ascending, y[1] the highest. Sides are taken as at
+ * most 20 dB deep: a parabola knows nothing of steeper ones and would overshoot. */
+static inline void sonar_parabola(const double x[3], const double y_db[3], double *top_x,
+                                  double *top_db) {
+    const double a = x[0] - x[1], b = x[2] - x[1];
+    const double ya = fmax(y_db[0] - y_db[1], -20.0), yb = fmax(y_db[2] - y_db[1], -20.0);
+    const double bend = (ya / a - yb / b) / (a - b);
+    const double slope = ya / a - bend * a;
+    *top_x = x[1];
+    *top_db = y_db[1];
+    if (!(bend < 0))
+        return;
+    const double t = fmin(fmax(-slope / (2 * bend), a), b);
+    *top_x += t;
+    *top_db += (bend * t + slope) * t;
+}
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The robust background: medians over a split window. */
+#include "detect/detect.h"
+
+#include "core/core.h"
+#include "detect/angle.h"
+
+/* The main lobe of a uniform line ends 1.13 beam widths from its peak. */
+static const double gap_beams = 1.5, span_beams = 10, rounding_deg = 1e-9;
+enum { CELLS_A_SIDE = 64, CELLS_LEAST = 8 };
+
+static void swap(float *a, float *b) {
+    const float kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+/* Moves the median (the upper one of an even count) to value[n / 2] and returns it: quickselect
+ * (Hoare 1961), because qsort may allocate. */
+static float median(float *value, size_t n) {
+    ptrdiff_t low = 0, high = (ptrdiff_t)n - 1;
+    const ptrdiff_t wanted = (ptrdiff_t)n / 2;
+    while (low < high) {
+        const float pivot = value[low + (high - low) / 2];
+        ptrdiff_t i = low, j = high;
+        while (i <= j) {
+            while (value[i] < pivot)
+                i++;
+            while (value[j] > pivot)
+                j--;
+            if (i <= j)
+                swap(&value[i++], &value[j--]);
+        }
+        if (wanted <= j)
+            high = j;
+        else if (wanted >= i)
+            low = i;
+        else
+            break;
+    }
+    return value[wanted];
+}
+
+/* Appends the cells of [low, high), thinned evenly, to cell[*cells]. */
+static void gather(const sonar_scan *scan, const float *power, double low_deg, double high_deg,
+                   float *cell, size_t *cells) {
+    const ptrdiff_t first = sonar_scan_first(scan, low_deg), end = sonar_scan_first(scan, high_deg);
+    const ptrdiff_t step = end > first ? (end - first - 1) / CELLS_A_SIDE + 1 : 1;
+    for (ptrdiff_t i = first; i < end && *cells < scan->count; i += step)
+        cell[(*cells)++] = power[sonar_scan_index(scan, i)];
+}
+
+/* Far ends of the window; on a circle the two sides meet at the opposite direction. */
+static double window_end(const sonar_scan *scan, double az_deg, double beams) {
+    const double end = sonar_beams_on(scan, az_deg, beams);
+    return scan->wraps ? fmin(fmax(end, az_deg - 180.0), az_deg + 180.0) : end;
+}
+
+void sonar_detect_background(const sonar_scan *scan, const float *power, float *background,
+                             float *scratch) {
+    const size_t n = scan->count;
+    if (n == 0)
+        return;
+    for (size_t i = 0; i < n; i++)
+        scratch[i] = power[i];
+    const float whole = median(scratch, n);
+    for (size_t i = 0; i < n; i++) {
+        const double az = scan->az_deg[i];
+        size_t cells = 0;
+        gather(scan, power, window_end(scan, az, -gap_beams - span_beams),
+               sonar_beams_on(scan, az, -gap_beams), scratch, &cells);
+        /* Open below and closed above, so that the scan's last direction belongs to it. */
+        gather(scan, power, sonar_beams_on(scan, az, gap_beams) + rounding_deg,
+               window_end(scan, az, gap_beams + span_beams) + rounding_deg, scratch, &cells);
+        background[i] = cells < CELLS_LEAST ? whole : median(scratch, cells);
+    }
+}

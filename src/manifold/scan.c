@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Look directions and ranges. */
+#include "manifold/manifold.h"
+
+#include "core/core.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double DEGREE = 3.14159265358979323846 / 180;
+
+/* -3 dB width, in cosine, of a uniform line of length 1 wavelength; 0.3 of it apart loses less than
+ * 0.3 dB between two directions. */
+static const double WIDTH = 0.886, FINENESS = 0.3;
+
+static double cosine_width(const sonar_scan_spec *spec, const sonar_geometry *geometry) {
+    const double lambda = spec->sound_speed_mps / spec->top_hz;
+    return geometry->effective_m > 0 ? WIDTH * lambda / geometry->effective_m : INFINITY;
+}
+
+static double beam_width_deg(const sonar_scan_spec *spec, const sonar_geometry *geometry) {
+    const double half = cosine_width(spec, geometry) / 2;
+    return half < 1 ? 2 * asin(half) / DEGREE : geometry->extent == SONAR_EXTENT_LINE ? 180 : 360;
+}
+
+/* Perpendicular to the axis: horizontal, to its right seen from above; +x for a vertical line. */
+static void frame_of_cone(const double axis[3], sonar_scan *scan) {
+    const double level = hypot(axis[0], axis[1]);
+    memcpy(scan->axis, axis, sizeof scan->axis);
+    scan->perp[0] = level > 1e-9 ? -axis[1] / level + 0.0 : 1;
+    scan->perp[1] = level > 1e-9 ? axis[0] / level : 0;
+    const double az = level > 1e-9 ? atan2(axis[1], axis[0]) / DEGREE : 0;
+    scan->axis_az_deg = az < 0 ? az + 360 : az;
+}
+
+void sonar_scan_unit(const sonar_scan *scan, double az_deg, double u[3]) {
+    const double c = cos(az_deg * DEGREE), s = sin(az_deg * DEGREE);
+    if (scan->cone) {
+        for (int i = 0; i < 3; i++)
+            u[i] = c * scan->axis[i] + s * scan->perp[i];
+        return;
+    }
+    const double level = cos(scan->depression_deg * DEGREE);
+    u[0] = c * level;
+    u[1] = s * level;
+    u[2] = sin(scan->depression_deg * DEGREE);
+}
+
+static size_t count_directions(const sonar_scan_spec *spec, const sonar_geometry *geometry,
+                               const sonar_scan *scan) {
+    double count = 1;
+    if (spec->uniform)
+        count = floor((spec->stop_deg - spec->start_deg) / spec->step_deg + 1e-6) + 1;
+    else if (scan->cone)
+        count = ceil(2 / (FINENESS * cosine_width(spec, geometry))) + 1;
+    else if (geometry->extent != SONAR_EXTENT_POINT)
+        count = ceil(360 / (FINENESS * scan->beam_width_deg));
+    count = fmax(count, scan->cone && !spec->uniform ? 3 : 1);
+    return count <= SONAR_DIRECTIONS_MOST ? (size_t)count : 0;
+}
+
+static double direction(const sonar_scan_spec *spec, const sonar_scan *scan, size_t i) {
+    if (spec->uniform)
+        return spec->start_deg + (double)i * spec->step_deg;
+    if (!scan->cone)
+        return 360 * (double)i / (double)scan->count;
+    if (i + 1 == scan->count)
+        return 180; /* acos(-1) in degrees need not be exact */
+    return acos(1 - 2 * (double)i / (double)(scan->count - 1)) / DEGREE;
+}
+
+static sonar_code check(const sonar_scan_spec *spec, bool cone, sonar_error *err) {
+    if (!(spec->top_hz > 0) || !(spec->sound_speed_mps > 0))
+        return sonar_fail(err, SONAR_EINVAL, "scan", "a scan wants a frequency and a sound speed");
+    if (!spec->uniform)
+        return SONAR_OK;
+    const double most = cone ? 180 : 360;
+    if (!(spec->step_deg > 0) || !(spec->start_deg >= 0) || !(spec->stop_deg >= spec->start_deg) ||
+        !(spec->stop_deg <= most))
+        return sonar_fail(err, SONAR_EINVAL, "scan",
+                          "%s is scanned from 0 to %g deg in positive steps",
+                          cone ? "a line array" : "this array", most);
+    return SONAR_OK;
+}
+
+sonar_code sonar_scan_create(const sonar_scan_spec *spec, const sonar_geometry *geometry,
+                             sonar_scan *scan, sonar_error *err) {
+    const bool cone = geometry->extent == SONAR_EXTENT_LINE;
+    *scan = (sonar_scan){.cone = cone};
+    const sonar_code code = check(spec, cone, err);
+    if (code)
+        return code;
+    if (cone)
+        frame_of_cone(geometry->axis, scan);
+    else
+        scan->depression_deg = spec->depression_deg;
+    scan->beam_width_deg = beam_width_deg(spec, geometry);
+    scan->count = count_directions(spec, geometry, scan);
+    if (!scan->count)
+        return sonar_fail(err, SONAR_EINVAL, "scan", "more than %d directions",
+                          SONAR_DIRECTIONS_MOST);
+    scan->az_deg = sonar_alloc(scan->count, sizeof *scan->az_deg);
+    scan->u = sonar_alloc(scan->count, 3 * sizeof *scan->u);
+    if (!scan->az_deg || !scan->u) {
+        sonar_scan_destroy(scan);
+        return sonar_fail(err, SONAR_ENOMEM, "scan", "no memory for the look directions");
+    }
+    for (size_t i = 0; i < scan->count; i++) {
+        scan->az_deg[i] = direction(spec, scan, i);
+        sonar_scan_unit(scan, scan->az_deg[i], scan->u + 3 * i);
+    }
+    const double step = scan->count > 1 ? scan->az_deg[1] - scan->az_deg[0] : 0;
+    const double gap = 360 - (scan->az_deg[scan->count - 1] - scan->az_deg[0]);
+    scan->wraps = !cone && scan->count > 2 && gap <= 1.001 * step;
+    return SONAR_OK;
+}
+
+void sonar_scan_destroy(sonar_scan *scan) {
+    free(scan->az_deg);
+    free(scan->u);
+    *scan = (sonar_scan){.count = 0};
+}
+
+size_t sonar_ranges_auto(double aperture_m, double lambda_m, double r_min_m, double r_max_m,
+                         size_t most, double *range_m) {
+    const double span = 1 / r_min_m - 1 / r_max_m;
+    const double step = 7 * lambda_m / (aperture_m * aperture_m);
+    if (!(span > 0)) {
+        if (most && range_m)
+            range_m[0] = r_min_m;
+        return 1;
+    }
+    const double steps = fmin(fmax(ceil(span / step - 1e-9), 1), 1e9);
+    const size_t count = (size_t)steps + 1;
+    for (size_t i = 0; range_m && i < count && i < most; i++)
+        range_m[i] = i + 1 == count ? r_max_m : 1 / (1 / r_min_m - span * (double)i / steps);
+    return count;
+}

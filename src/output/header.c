@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "output/header.h"
+
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A cJSON object under construction. cJSON's functions accept a NULL parent and return NULL, so a
+ * whole header is built without checks in between and `failed` is asked once at the end. */
+typedef struct json {
+    cJSON *node;
+    bool *failed;
+} json;
+
+static cJSON *note(const json *to, cJSON *item) {
+    if (!item)
+        *to->failed = true;
+    return item;
+}
+
+static void put_null(const json *to, const char *name) {
+    note(to, cJSON_AddNullToObject(to->node, name));
+}
+
+/* JSON has no NaN and no infinity. */
+static void put_number(const json *to, const char *name, double value) {
+    if (isfinite(value))
+        note(to, cJSON_AddNumberToObject(to->node, name, value));
+    else
+        put_null(to, name);
+}
+
+static void put_string(const json *to, const char *name, const char *value) {
+    if (value)
+        note(to, cJSON_AddStringToObject(to->node, name, value));
+    else
+        put_null(to, name);
+}
+
+static void put_bool(const json *to, const char *name, bool value) {
+    note(to, cJSON_AddBoolToObject(to->node, name, value));
+}
+
+/* cJSON holds numbers as doubles, which lose integers above 2^53: written as text instead. */
+static void put_uint(const json *to, const char *name, uint64_t value) {
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    note(to, cJSON_AddRawToObject(to->node, name, text));
+}
+
+static void put_int(const json *to, const char *name, int64_t value) {
+    char text[24];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    note(to, cJSON_AddRawToObject(to->node, name, text));
+}
+
+static json put_object(const json *to, const char *name) {
+    return (json){note(to, cJSON_AddObjectToObject(to->node, name)), to->failed};
+}
+
+static json put_array(const json *to, const char *name) {
+    return (json){note(to, cJSON_AddArrayToObject(to->node, name)), to->failed};
+}
+
+static void append(const json *to, cJSON *item) {
+    if (note(to, item) && !cJSON_AddItemToArray(to->node, item)) {
+        *to->failed = true;
+        cJSON_Delete(item);
+    }
+}
+
+static json append_object(const json *to) {
+    cJSON *item = cJSON_CreateObject();
+    append(to, item);
+    return (json){*to->failed ? NULL : item, to->failed};
+}
+
+static void append_string(const json *to, const char *value) {
+    append(to, cJSON_CreateString(value));
+}
+
+static char *finish(const json *root) {
+    char *text = *root->failed ? NULL : cJSON_PrintUnformatted(root->node);
+    cJSON_Delete(root->node);
+    return text;
+}
+
+/* ---- what a surface is ----------------------------------------------------------------------- */
+
+static bool is_mvdr(sonar_surface surface) {
+    return surface == SONAR_MVDR_AZIMUTH || surface == SONAR_MVDR_SPECTRUM;
+}
+
+static const sonar_scan *scan_of(const sonar_output_spec *spec, sonar_surface surface) {
+    return is_mvdr(surface) && spec->mvdr_scan ? spec->mvdr_scan : spec->cbf_scan;
+}
+
+static const char *unit_of(const sonar_output_spec *spec, sonar_surface surface) {
+    if (surface == SONAR_STATUS)
+        return NULL;
+    if (surface == SONAR_ELEMENT_MISSING)
+        return "1";
+    if (spec->relative)
+        return "relative";
+    bool per_bin = surface == SONAR_CBF_LOFAR || surface == SONAR_MVDR_SPECTRUM ||
+                   surface == SONAR_ELEMENT_PSD;
+    if (spec->calibrated)
+        return per_bin ? "uPa^2/Hz" : "uPa^2";
+    return per_bin ? "counts^2/Hz" : "counts^2";
+}
+
+int sonar_header_shape(const sonar_output_spec *spec, sonar_surface surface, size_t shape[2]) {
+    size_t directions = scan_of(spec, surface)->count;
+    shape[0] = shape[1] = 0;
+    switch (surface) {
+    case SONAR_CBF_AZIMUTH:
+    case SONAR_MVDR_AZIMUTH:
+        shape[0] = directions;
+        return 1;
+    case SONAR_CBF_NEARFIELD:
+        shape[0] = spec->ranges, shape[1] = directions;
+        return 2;
+    case SONAR_CBF_LOFAR:
+        shape[0] = spec->cbf_bins, shape[1] = directions;
+        return 2;
+    case SONAR_MVDR_SPECTRUM:
+        shape[0] = spec->mvdr_bins, shape[1] = directions;
+        return 2;
+    case SONAR_ELEMENT_PSD:
+        shape[0] = spec->channels, shape[1] = spec->cbf_bins;
+        return 2;
+    case SONAR_ELEMENT_MISSING:
+        shape[0] = spec->channels;
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* ---- axes ------------------------------------------------------------------------------------ */
+
+static json axis_begin(const json *axes, const char *name, const char *unit) {
+    json axis = append_object(axes);
+    put_string(&axis, "name", name);
+    put_string(&axis, "unit", unit);
+    return axis;
+}
+
+static void axis_steps(const json *axes, const char *name, const char *unit, double start,
+                       double step) {
+    json axis = axis_begin(axes, name, unit);
+    put_number(&axis, "start", start);
+    put_number(&axis, "step", step);
+}
+
+static void axis_values(const json *axis, size_t count, const double *values) {
+    json list = put_array(axis, "values");
+    for (size_t i = 0; i < count; i++)
+        append(&list, cJSON_CreateNumber(values[i]));
+}
+
+static void axis_azimuth(const json *axes, const sonar_scan *scan) {
+    json axis = axis_begin(axes, "azimuth", "deg");
+    axis_values(&axis, scan->count, scan->az_deg);
+}
+
+static void axis_range(const json *axes, const sonar_output_spec *spec) {
+    json axis = axis_begin(axes, "range", "m");
+    put_string(&axis, "reference", spec->range_reference);
+    axis_values(&axis, spec->ranges, spec->range_m);
+}
+
+static void axis_frequency(const json *axes, const sonar_output_spec *spec, bool mvdr) {
+    double bin_hz = mvdr ? spec->mvdr_bin_hz : spec->cbf_bin_hz;
+    size_t first = mvdr ? spec->mvdr_first_bin : spec->cbf_first_bin;
+    axis_steps(axes, "frequency", "Hz", (double)first * bin_hz, bin_hz);
+}
+
+static void axis_channel(const json *axes) {
+    axis_steps(axes, "channel", NULL, 0, 1);
+}
+
+/* Topics without an array say shape [0] with an axis to match, so that a reader that treats all
+ * topics alike gets an empty array. */
+static void axis_none(const json *axes) {
+    json axis = axis_begin(axes, "none", NULL);
+    axis_values(&axis, 0, NULL);
+}
+
+char *sonar_header_axes(const sonar_output_spec *spec, sonar_surface surface) {
+    bool failed = false;
+    json axes = {cJSON_CreateArray(), &failed};
+    if (!axes.node)
+        return NULL;
+    const sonar_scan *scan = scan_of(spec, surface);
+    switch (surface) {
+    case SONAR_CBF_AZIMUTH:
+    case SONAR_MVDR_AZIMUTH:
+        axis_azimuth(&axes, scan);
+        break;
+    case SONAR_CBF_NEARFIELD:
+        axis_range(&axes, spec);
+        axis_azimuth(&axes, scan);
+        break;
+    case SONAR_CBF_LOFAR:
+    case SONAR_MVDR_SPECTRUM:
+        axis_frequency(&axes, spec, is_mvdr(surface));
+        axis_azimuth(&axes, scan);
+        break;
+    case SONAR_ELEMENT_PSD:
+        axis_channel(&axes);
+        axis_frequency(&axes, spec, false);
+        break;
+    case SONAR_ELEMENT_MISSING:
+        axis_channel(&axes);
+        break;
+    default:
+        axis_none(&axes);
+    }
+    return finish(&axes);
+}
+
+/* ---- parts every header has ------------------------------------------------------------------ */
+
+static void put_identity(const json *root, const sonar_output_spec *spec, sonar_surface surface,
+                         uint64_t seq) {
+    put_string(root, "schema", "sonard/1");
+    put_string(root, "topic", sonar_topic_name(surface));
+    put_string(root, "array", spec->array_name);
+    put_string(root, "run", spec->run_uuid);
+    put_uint(root, "seq", seq);
+}
+
+static void put_layout(const json *root, const sonar_output_spec *spec, sonar_surface surface,
+                       const char *axes) {
+    size_t shape[2];
+    int rank = sonar_header_shape(spec, surface, shape);
+    put_string(root, "dtype", "<f4");
+    json list = put_array(root, "shape");
+    for (int i = 0; i < (rank ? rank : 1); i++)
+        append(&list, cJSON_CreateNumber((double)shape[i]));
+    note(root, cJSON_AddRawToObject(root->node, "axes", axes));
+    put_string(root, "unit", unit_of(spec, surface));
+}
+
+/* Azimuth axes are always in the array's own frame; only `detections` carries true bearings. */
+static void put_bearings(const json *root, const sonar_output_spec *spec, sonar_surface surface) {
+    const sonar_scan *scan = scan_of(spec, surface);
+    bool is_true = surface == SONAR_DETECTIONS && spec->heading_known;
+    put_string(root, "bearing_reference", is_true ? "true" : "array");
+    put_string(root, "bearing_kind", scan->cone ? "cone" : "azimuth");
+    put_number(root, "heading_deg", spec->heading_known ? spec->heading_deg : NAN);
+    put_bool(root, "ambiguous", scan->cone);
+    put_number(root, "axis_az_deg", scan->cone ? scan->axis_az_deg : NAN);
+    put_number(root, "depression_deg", scan->cone ? NAN : scan->depression_deg);
+    put_number(root, "sound_speed_mps", spec->sound_speed_mps);
+}
+
+static void put_band(const json *root, const sonar_output_spec *spec, sonar_surface surface) {
+    double low = spec->cbf_band_hz[0], high = spec->cbf_band_hz[1];
+    if (is_mvdr(surface)) {
+        low = spec->mvdr_band_hz[0], high = spec->mvdr_band_hz[1];
+    } else if (surface == SONAR_CBF_LOFAR || surface == SONAR_ELEMENT_PSD) {
+        low = (double)spec->cbf_first_bin * spec->cbf_bin_hz;
+        high = low + ((double)spec->cbf_bins - 1) * spec->cbf_bin_hz;
+    } else if (surface == SONAR_ELEMENT_MISSING || surface == SONAR_STATUS) {
+        put_null(root, "band_hz");
+        return;
+    }
+    json band = put_array(root, "band_hz");
+    append(&band, cJSON_CreateNumber(low));
+    append(&band, cJSON_CreateNumber(high));
+}
+
+static void put_origin(const json *root, const sonar_output_spec *spec) {
+    put_number(root, "fs_hz", spec->fs_hz);
+    put_string(root, "backend", spec->backend);
+    put_string(root, "config_version", spec->config_version);
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+static void put_position(const json *root, const sonar_result *result) {
+    put_uint(root, "window", result->window);
+    put_uint(root, "sample_index", result->first_sample);
+    put_uint(root, "window_length", result->window_length);
+    put_uint(root, "epoch", result->epoch);
+    if (result->utc_ns != 0) /* 0 is a digitiser's word for unknown */
+        put_int(root, "utc_ns", result->utc_ns);
+    else
+        put_null(root, "utc_ns");
+}
+
+static void append_flags(const json *flags, uint32_t bits, size_t count,
+                         const char *const *name /* of bit 0, 1, ... */) {
+    for (size_t i = 0; i < count; i++)
+        if (bits & (1u << i))
+            append_string(flags, name[i]);
+}
+
+static void put_flags(const json *root, const sonar_result *result, bool with_mvdr) {
+    static const char *const frame[] = {"discontinuity", "overload", "clock_unsynchronised"};
+    static const char *const mvdr[] = {"not_converged", "level_biased", "trace_fallback", "double"};
+    json flags = put_array(root, "flags");
+    if (result->missing_worst > 0)
+        append_string(&flags, "gap");
+    append_flags(&flags, result->frame_flags, 3, frame);
+    if (with_mvdr)
+        append_flags(&flags, result->mvdr_flags, 4, mvdr);
+    if (result->restarted)
+        append_string(&flags, "restarted");
+}
+
+static void put_missing(const json *root, const sonar_result *result) {
+    json share = put_object(root, "missing_share");
+    put_number(&share, "mean", result->missing_mean);
+    put_number(&share, "worst", result->missing_worst);
+}
+
+static void put_mvdr(const json *root, const sonar_output_spec *spec, const sonar_result *result) {
+    json loading = put_object(root, "loading");
+    put_string(&loading, "rule", spec->loading_rule);
+    put_number(&loading, "eps", spec->loading_eps);
+    put_number(&loading, "delta", result->mvdr_delta);
+    if (result->mvdr_end_sample > result->mvdr_first_sample) {
+        put_uint(root, "first_sample", result->mvdr_first_sample);
+        put_uint(root, "last_sample", result->mvdr_end_sample - 1);
+    } else {
+        put_null(root, "first_sample");
+        put_null(root, "last_sample");
+    }
+    put_uint(root, "bins_not_converged", result->mvdr_bins_not_converged);
+    put_number(root, "worst_residual", (double)result->mvdr_worst_residual);
+    put_number(root, "most_sweeps", (double)result->mvdr_most_sweeps);
+}
+
+static void put_detection(const json *list, const sonar_detection *d) {
+    json item = append_object(list);
+    put_string(&item, "source", d->source == SONAR_FROM_MVDR ? "mvdr" : "cbf");
+    put_number(&item, "az_deg", d->az_deg);
+    put_number(&item, "bearing_deg", d->bearing_deg);
+    put_number(&item, "mirror_deg", d->mirror_deg);
+    put_number(&item, "level", d->power);
+    put_number(&item, "level_db", 10 * log10(d->power)); /* not finite below or at 0: null */
+    put_number(&item, "background", d->background);
+    put_number(&item, "snr_db", d->snr_db);
+    put_number(&item, "width_deg", d->width_deg);
+    put_number(&item, "range_m", d->range_m);
+    put_bool(&item, "range_unresolved", d->range_unresolved);
+}
+
+static void put_detections(const json *root, const sonar_result *result) {
+    json list = put_array(root, "detections");
+    size_t most = sizeof result->detection / sizeof result->detection[0];
+    for (size_t i = 0; i < result->detections && i < most; i++)
+        put_detection(&list, &result->detection[i]);
+}
+
+char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, const char *axes,
+                          const sonar_result *result, uint64_t seq, double latency_us) {
+    bool failed = false, mvdr = is_mvdr(surface), list = surface == SONAR_DETECTIONS;
+    json root = {cJSON_CreateObject(), &failed};
+    put_identity(&root, spec, surface, seq);
+    put_position(&root, result);
+    put_layout(&root, spec, surface, axes);
+    put_bearings(&root, spec, surface);
+    put_band(&root, spec, surface);
+    put_uint(&root, "sensors_used", result->sensors_used);
+    put_number(&root, "snapshots",
+               list   ? NAN
+               : mvdr ? result->mvdr_snapshots
+                      : result->cbf_snapshots);
+    if (mvdr)
+        put_mvdr(&root, spec, result);
+    else
+        put_null(&root, "loading");
+    put_missing(&root, result);
+    put_flags(&root, result, mvdr || (list && spec->mvdr_scan));
+    put_number(&root, "latency_us", latency_us);
+    put_origin(&root, spec);
+    if (list)
+        put_detections(&root, result);
+    return finish(&root);
+}
+
+/* ---- status ---------------------------------------------------------------------------------- */
+
+static void put_frames(const json *root, const sonar_ingest_counters *in) {
+    json frames = put_object(root, "frames");
+    put_uint(&frames, "received", in->frames_received);
+    put_uint(&frames, "accepted", in->frames_accepted);
+    json dropped = put_object(&frames, "dropped");
+    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
+        put_uint(&dropped, sonar_frame_cause_name((sonar_frame_cause)i), in->frames_dropped[i]);
+    put_uint(&frames, "sequence_gaps", in->sequence_gaps);
+    put_uint(&frames, "restarts", in->restarts);
+    put_uint(&frames, "clock_unsynchronised", in->clock_unsynchronised);
+    put_uint(&frames, "digitiser_overload", in->digitiser_overload);
+    json blocks = put_object(root, "blocks");
+    put_uint(&blocks, "seen", in->blocks_seen);
+    put_uint(&blocks, "silent", in->blocks_silent);
+    json samples = put_object(root, "samples");
+    put_uint(&samples, "stored", in->samples_stored);
+    put_uint(&samples, "repeated", in->samples_repeated);
+    put_uint(&samples, "late", in->samples_late);
+    put_uint(&samples, "missing", in->samples_missing);
+}
+
+static void put_windows(const json *root, const sonar_status *status) {
+    const sonar_ingest_counters *in = &status->ingest;
+    json windows = put_object(root, "windows");
+    put_uint(&windows, "offered", in->windows_offered);
+    put_uint(&windows, "taken", in->windows_taken);
+    json dropped = put_object(&windows, "dropped");
+    for (int i = 0; i < SONAR_WINDOW_CAUSES; i++)
+        put_uint(&dropped, sonar_window_cause_name((sonar_window_cause)i), in->windows_dropped[i]);
+    put_uint(&windows, "processed", status->windows_processed);
+    put_uint(&windows, "failed", status->windows_failed);
+}
+
+static void put_output(const json *root, const sonar_output_counters *out, uint32_t wanted) {
+    json output = put_object(root, "output");
+    put_uint(&output, "messages_sent", out->messages_sent);
+    put_uint(&output, "messages_failed", out->messages_failed);
+    put_uint(&output, "subscriptions", out->subscriptions);
+    put_uint(&output, "results_dropped", out->results_dropped);
+    json topics = put_array(&output, "wanted");
+    for (int i = 0; i < SONAR_SURFACES; i++)
+        if (wanted & SONAR_WANT(i))
+            append_string(&topics, sonar_topic_name((sonar_surface)i));
+}
+
+static void put_timing(const json *root, const sonar_status *status) {
+    static const char *const stage[] = {"dft", "cbf", "mvdr", "detect"};
+    json latency = put_object(root, "latency");
+    put_number(&latency, "p50_us", status->latency_p50_us);
+    put_number(&latency, "p99_us", status->latency_p99_us);
+    put_number(&latency, "max_us", status->latency_max_us);
+    json stages = put_object(root, "stage_us");
+    for (int i = 0; i < 4; i++)
+        put_number(&stages, stage[i], status->stage_us[i]);
+}
+
+/* Names every header has and that say nothing here. */
+static void put_nothing(const json *root) {
+    static const char *const name[] = {"window",  "sample_index",  "sensors_used", "snapshots",
+                                       "loading", "missing_share", "latency_us"};
+    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++)
+        put_null(root, name[i]);
+}
+
+char *sonar_header_status(const sonar_output_spec *spec, const char *axes,
+                          const sonar_status *status, const sonar_header_status_extra *extra) {
+    bool failed = false;
+    json root = {cJSON_CreateObject(), &failed};
+    put_identity(&root, spec, SONAR_STATUS, extra->seq);
+    put_int(&root, "utc_ns", extra->utc_ns);
+    put_nothing(&root);
+    put_layout(&root, spec, SONAR_STATUS, axes);
+    put_bearings(&root, spec, SONAR_STATUS);
+    put_band(&root, spec, SONAR_STATUS);
+    json flags = put_array(&root, "flags");
+    if (extra->repeat)
+        append_string(&flags, "repeat");
+    put_origin(&root, spec);
+    put_string(&root, "health", status->health);
+    put_string(&root, "text", status->text);
+    put_bool(&root, "waiting", status->waiting_for_samples);
+    put_number(&root, "uptime_s", status->uptime_s);
+    put_number(&root, "load", status->load);
+    put_frames(&root, &status->ingest);
+    put_windows(&root, status);
+    put_output(&root, &status->output, extra->wanted);
+    put_timing(&root, status);
+    put_number(&root, "resident_bytes", status->resident_bytes);
+    return finish(&root);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The JSON headers of published messages (docs/protocol.md, docs/reading.md). Output thread. */
+#ifndef SONAR_HEADER_H
+#define SONAR_HEADER_H
+
+#include "output/output.h"
+
+/* Bits of sonar_result.frame_flags, as a frame's header carries them (docs/protocol.md). */
+enum { SONAR_HEADER_DISCONTINUITY = 1, SONAR_HEADER_OVERLOAD = 2, SONAR_HEADER_UNSYNCHRONISED = 4 };
+/* Bits of sonar_result.mvdr_flags, as the MVDR stage sets them. */
+enum {
+    SONAR_HEADER_NOT_CONVERGED = 1,
+    SONAR_HEADER_LEVEL_BIASED = 2,
+    SONAR_HEADER_TRACE_FALLBACK = 4,
+    SONAR_HEADER_DOUBLE = 8
+};
+
+/* Dimensions a surface must have by the spec; 0 for a topic without an array. */
+int sonar_header_shape(const sonar_output_spec *spec, sonar_surface surface, size_t shape[2]);
+
+/* The axes of a surface as JSON text, made once because they never change in a run and are the
+ * longest part of a header. free() it; NULL when memory runs out. */
+char *sonar_header_axes(const sonar_output_spec *spec, sonar_surface surface);
+
+/* The header of one surface or of `detections`; `axes` from sonar_header_axes. free() it; NULL when
+ * memory runs out. */
+char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, const char *axes,
+                          const sonar_result *result, uint64_t seq, double latency_us);
+
+typedef struct sonar_header_status_extra {
+    uint64_t seq;
+    int64_t utc_ns;  /* when the status was posted */
+    uint32_t wanted; /* SONAR_WANT bits */
+    bool repeat;
+} sonar_header_status_extra;
+
+char *sonar_header_status(const sonar_output_spec *spec, const char *axes,
+                          const sonar_status *status, const sonar_header_status_extra *extra);
+
+#endif

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The output thread and the rings to and from it.
+ *
+ *   data thread --queue--> output thread --done--> data thread
+ *
+ * The thread sleeps in zmq_poll on the socket (subscriptions) and on the eventfd `wake` (results,
+ * status, stop). It sends without waiting: libzmq drops for a subscriber whose queue is full.
+ */
+#include "output/output.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "core/core.h"
+#include "output/header.h"
+#include "output/latency.h"
+#include "output/topic.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays go out as they are, as <f4");
+
+enum {
+    MESSAGE_BYTES_MOST = 4096,   /* of what a peer may send: room for a CURVE handshake */
+    SUBSCRIPTIONS_PER_TURN = 64, /* so that a flood of them cannot starve the results */
+    REPEAT_INTERVAL_MS = 50,     /* between repeats of the status */
+    IDLE_MS = 1000
+};
+
+struct sonar_output {
+    sonar_output_spec spec;
+    const sonar_host *host;
+    char endpoint[256]; /* as bound */
+    char *axes[SONAR_SURFACES];
+    sonar_ring *queue, *done;
+    int wake, room; /* eventfds: work for the thread; room in the queue */
+
+    /* data thread */
+    size_t outstanding, outstanding_most; /* posted and not yet reclaimed; what `done` can hold */
+
+    /* control thread */
+    pthread_t thread;
+    bool started;
+    sem_t opened;
+    sonar_code open_code;
+    sonar_error open_error;
+
+    /* output thread */
+    void *socket;
+    sonar_interest interest;
+    uint64_t seq[SONAR_SURFACES];
+    sonar_status status; /* the last one sent */
+    int64_t status_utc_ns, repeated_ns;
+    bool status_known, repeat_wanted;
+
+    pthread_mutex_t lock; /* status slot and latency; never taken by the data thread */
+    sonar_status posted;
+    int64_t posted_utc_ns;
+    bool posted_pending;
+    sonar_latency latency;
+
+    atomic_bool stopping, finished;
+    _Atomic int64_t deadline_ns;
+    _Atomic uint32_t wanted;
+    _Atomic uint64_t messages_sent, messages_failed, subscriptions, results_dropped;
+};
+
+static void count(_Atomic uint64_t *counter) {
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+static int64_t utc_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* ---- create and destroy ---------------------------------------------------------------------- */
+
+static sonar_code check_spec(const sonar_output_spec *spec, sonar_error *err) {
+    if (!spec->zmq_context || !spec->endpoint || !spec->cbf_scan)
+        return sonar_fail(err, SONAR_EINVAL, "output", "context, endpoint and scan are needed");
+    if (strlen(spec->endpoint) >= sizeof((sonar_output *)0)->endpoint)
+        return sonar_fail(err, SONAR_EINVAL, "output", "the endpoint is too long");
+    if (spec->high_water_mark < 1 || spec->queue_results < 1)
+        return sonar_fail(err, SONAR_EINVAL, "output",
+                          "high-water mark and queue must be at least 1");
+    return SONAR_OK;
+}
+
+static bool allocate(sonar_output *output) {
+    size_t results = output->spec.queue_results;
+    output->outstanding_most = 2 * results + 2; /* queued, in hand, and sent but not reclaimed */
+    output->queue = sonar_ring_create(results);
+    output->done = sonar_ring_create(output->outstanding_most);
+    bool good = output->queue && output->done;
+    for (int i = 0; i < SONAR_SURFACES; i++) {
+        output->axes[i] = sonar_header_axes(&output->spec, (sonar_surface)i);
+        good = good && output->axes[i];
+    }
+    return good;
+}
+
+sonar_code sonar_output_create(const sonar_output_spec *spec, const sonar_host *host,
+                               sonar_output **out, sonar_error *err) {
+    *out = NULL;
+    sonar_code code = check_spec(spec, err);
+    if (code)
+        return code;
+    sonar_output *output = sonar_alloc(1, sizeof *output);
+    if (!output)
+        return sonar_fail(err, SONAR_ENOMEM, "output", "no memory for the publisher");
+    output->spec = *spec;
+    output->host = host;
+    pthread_mutex_init(&output->lock, NULL);
+    sem_init(&output->opened, 0, 0);
+    output->wake = sonar_wake_create();
+    output->room = sonar_wake_create();
+    if (output->wake < 0 || output->room < 0)
+        code = sonar_fail(err, SONAR_ESYS, "output", "eventfd: %s", strerror(errno));
+    else if (!allocate(output))
+        code = sonar_fail(err, SONAR_ENOMEM, "output", "no memory for the publisher");
+    if (code) {
+        sonar_output_destroy(output);
+        return code;
+    }
+    *out = output;
+    return SONAR_OK;
+}
+
+void sonar_output_destroy(sonar_output *output) {
+    if (!output)
+        return;
+    sonar_output_stop(output, 0);
+    if (output->wake >= 0)
+        close(output->wake);
+    if (output->room >= 0)
+        close(output->room);
+    for (int i = 0; i < SONAR_SURFACES; i++)
+        free(output->axes[i]);
+    sonar_ring_destroy(output->queue);
+    sonar_ring_destroy(output->done);
+    sem_destroy(&output->opened);
+    pthread_mutex_destroy(&output->lock);
+    free(output);
+}
+
+/* ---- the socket (output thread) -------------------------------------------------------------- */
+
+static bool set_options(sonar_output *output) {
+    const struct {
+        int option, value;
+    } table[] = {
+        {ZMQ_XPUB_VERBOSE, 1}, /* why not VERBOSER: topic.h */
+        {ZMQ_SNDHWM, output->spec.high_water_mark},
+        {ZMQ_IPV6, 1},
+        {ZMQ_LINGER, 0},
+        {ZMQ_HEARTBEAT_IVL, 1000},
+        {ZMQ_HEARTBEAT_TIMEOUT, 3000},
+        {ZMQ_HEARTBEAT_TTL, 3000},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (zmq_setsockopt(output->socket, table[i].option, &table[i].value, sizeof(int)) != 0)
+            return false;
+    int64_t most = MESSAGE_BYTES_MOST;
+    return zmq_setsockopt(output->socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0;
+}
+
+static const char *bind_reason(int code) {
+    switch (code) {
+    case EADDRINUSE:
+        return "another program, perhaps another sonard, already uses this endpoint";
+    case EADDRNOTAVAIL:
+    case ENODEV:
+        return "this machine has no such address or network interface";
+    case EACCES:
+        return "no permission to use this endpoint";
+    case EINVAL:
+    case EPROTONOSUPPORT:
+        return "not an endpoint such as tcp://127.0.0.1:5556 or ipc:///run/sonard/out";
+    default:
+        return zmq_strerror(code);
+    }
+}
+
+static sonar_code open_socket(sonar_output *output, sonar_error *err) {
+    const char *endpoint = output->spec.endpoint;
+    output->socket = zmq_socket(output->spec.zmq_context, ZMQ_XPUB);
+    if (!output->socket || !set_options(output))
+        return sonar_fail(err, SONAR_ESYS, endpoint, "cannot make the output socket: %s",
+                          zmq_strerror(zmq_errno()));
+    if (zmq_bind(output->socket, endpoint) != 0)
+        return sonar_fail(err, SONAR_ESYS, endpoint, "cannot publish here: %s",
+                          bind_reason(zmq_errno()));
+    size_t bytes = sizeof output->endpoint;
+    if (zmq_getsockopt(output->socket, ZMQ_LAST_ENDPOINT, output->endpoint, &bytes) != 0)
+        snprintf(output->endpoint, sizeof output->endpoint, "%s", endpoint);
+    return SONAR_OK;
+}
+
+/* What libzmq still holds for slow peers gets the rest of the time to stop, not more. */
+static void close_socket(sonar_output *output) {
+    if (!output->socket)
+        return;
+    int64_t left_ns = atomic_load(&output->deadline_ns) - sonar_monotonic_ns();
+    int linger_ms = left_ns > 0 ? (int)(left_ns / 1000000) : 0;
+    zmq_setsockopt(output->socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+    zmq_close(output->socket);
+    output->socket = NULL;
+}
+
+static void read_subscriptions(sonar_output *output) {
+    uint8_t message[1 + SONAR_TOPIC_MOST + 1];
+    for (int i = 0; i < SUBSCRIPTIONS_PER_TURN; i++) {
+        int bytes = zmq_recv(output->socket, message, sizeof message, ZMQ_DONTWAIT);
+        if (bytes < 0)
+            break; /* a longer one is cut by zmq_recv, which returns its full length */
+        if (bytes > 0 && message[0] == 1)
+            count(&output->subscriptions);
+        uint32_t asked = sonar_interest_apply(&output->interest, message, (size_t)bytes);
+        if (asked & SONAR_WANT(SONAR_STATUS))
+            output->repeat_wanted = true;
+    }
+    uint32_t wanted = sonar_interest_wanted(&output->interest) & output->spec.topics;
+    atomic_store_explicit(&output->wanted, wanted, memory_order_relaxed);
+}
+
+/* Three parts, the header freed; a message that cannot be made leaves a hole in seq. */
+static void send_message(sonar_output *output, sonar_surface surface, char *header,
+                         const void *data, size_t bytes) {
+    const char *topic = sonar_topic_name(surface);
+    int more = ZMQ_SNDMORE | ZMQ_DONTWAIT;
+    bool sent = header && zmq_send_const(output->socket, topic, strlen(topic), more) >= 0 &&
+                zmq_send(output->socket, header, strlen(header), more) >= 0 &&
+                zmq_send(output->socket, data, bytes, ZMQ_DONTWAIT) >= 0;
+    count(sent ? &output->messages_sent : &output->messages_failed);
+    free(header);
+}
+
+/* ---- results (output thread) ----------------------------------------------------------------- */
+
+static double latency_us(const sonar_result *result) {
+    return (double)(sonar_monotonic_ns() - result->arrival_ns) / 1e3;
+}
+
+/* Is the surface what its header is going to say? */
+static bool fits(const sonar_output_spec *spec, sonar_surface surface, const sonar_buffer *buffer) {
+    size_t shape[2];
+    int rank = sonar_header_shape(spec, surface, shape);
+    if (!buffer->data || buffer->dtype != SONAR_F32 || buffer->space == SONAR_DEVICE ||
+        buffer->rank != rank)
+        return false;
+    ptrdiff_t stride = 1;
+    for (int i = rank - 1; i >= 0; i--) {
+        if (buffer->shape[i] != shape[i] || (shape[i] > 1 && buffer->stride[i] != stride))
+            return false;
+        stride *= (ptrdiff_t)shape[i];
+    }
+    return true;
+}
+
+static void send_surface(sonar_output *output, sonar_surface surface, const sonar_result *result) {
+    const sonar_buffer *buffer = &result->surface[surface];
+    bool array = surface != SONAR_DETECTIONS;
+    uint64_t seq = output->seq[surface]++;
+    if (array && !fits(&output->spec, surface, buffer)) {
+        count(&output->messages_failed);
+        return;
+    }
+    char *header = sonar_header_result(&output->spec, surface, output->axes[surface], result, seq,
+                                       latency_us(result));
+    size_t bytes = array ? sonar_buffer_count(buffer) * sizeof(float) : 0;
+    send_message(output, surface, header, array ? buffer->data : "", bytes);
+}
+
+static void send_result(sonar_output *output, const sonar_result *result) {
+    uint32_t wanted = atomic_load_explicit(&output->wanted, memory_order_relaxed);
+    for (int i = 0; i < SONAR_SURFACES; i++)
+        if (i != SONAR_STATUS && (result->present & wanted & SONAR_WANT(i)))
+            send_surface(output, (sonar_surface)i, result);
+    double us = latency_us(result);
+    pthread_mutex_lock(&output->lock);
+    sonar_latency_add(&output->latency, us);
+    pthread_mutex_unlock(&output->lock);
+}
+
+static bool give_back_one(sonar_output *output, bool send) {
+    sonar_result *result = sonar_ring_pop(output->queue);
+    if (!result)
+        return false;
+    if (send)
+        send_result(output, result);
+    sonar_ring_push(output->done, result); /* has room: post bounds what is outstanding */
+    sonar_wake_signal(output->room);
+    return true;
+}
+
+/* ---- status (output thread) ------------------------------------------------------------------ */
+
+static void send_status(sonar_output *output, bool repeat) {
+    uint32_t wanted = atomic_load_explicit(&output->wanted, memory_order_relaxed);
+    if (!(wanted & SONAR_WANT(SONAR_STATUS)))
+        return;
+    sonar_header_status_extra extra = {output->seq[SONAR_STATUS]++, output->status_utc_ns, wanted,
+                                       repeat};
+    char *header =
+        sonar_header_status(&output->spec, output->axes[SONAR_STATUS], &output->status, &extra);
+    send_message(output, SONAR_STATUS, header, "", 0);
+}
+
+static void take_status(sonar_output *output) {
+    pthread_mutex_lock(&output->lock);
+    bool fresh = output->posted_pending;
+    if (fresh) {
+        output->status = output->posted;
+        output->status_utc_ns = output->posted_utc_ns;
+    }
+    output->posted_pending = false;
+    pthread_mutex_unlock(&output->lock);
+    if (!fresh)
+        return;
+    output->status_known = true;
+    output->repeat_wanted = false; /* whoever asked gets this one */
+    send_status(output, false);
+}
+
+/* A new subscriber need not wait a second; a flood of them cannot flood the others either. Returns
+ * how long the thread may sleep. */
+static int repeat_status(sonar_output *output) {
+    if (!output->repeat_wanted || !output->status_known)
+        return IDLE_MS;
+    int64_t now = sonar_monotonic_ns();
+    int64_t due = output->repeated_ns + (int64_t)REPEAT_INTERVAL_MS * 1000000;
+    if (output->repeated_ns && now < due)
+        return (int)((due - now) / 1000000) + 1;
+    output->repeat_wanted = false;
+    output->repeated_ns = now;
+    send_status(output, true);
+    return IDLE_MS;
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+static void publish(sonar_output *output) {
+    zmq_pollitem_t items[2] = {{.socket = output->socket, .events = ZMQ_POLLIN},
+                               {.fd = output->wake, .events = ZMQ_POLLIN}};
+    int sleep_ms = 0;
+    while (!atomic_load(&output->stopping)) {
+        if (zmq_poll(items, 2, sleep_ms) < 0 && zmq_errno() != EINTR)
+            return; /* ETERM: the context is being taken away */
+        sonar_wake_clear(output->wake);
+        read_subscriptions(output);
+        take_status(output);
+        sleep_ms = repeat_status(output);
+        if (give_back_one(output, true))
+            sleep_ms = 0; /* perhaps more; subscriptions are read in between */
+    }
+}
+
+static void drain(sonar_output *output) {
+    read_subscriptions(output);
+    while (sonar_monotonic_ns() < atomic_load(&output->deadline_ns) && give_back_one(output, true))
+        ;
+    take_status(output); /* after the results: the last message says how it ended */
+    while (give_back_one(output, false))
+        ;
+}
+
+static void *thread_main(void *arg) {
+    sonar_output *output = arg;
+    pthread_setname_np(pthread_self(), "sonard-output");
+    output->open_code = open_socket(output, &output->open_error);
+    bool open = output->open_code == SONAR_OK;
+    sem_post(&output->opened);
+    if (open) {
+        publish(output);
+        drain(output);
+    }
+    close_socket(output);
+    atomic_store(&output->finished, true);
+    sonar_wake_signal(output->room);
+    return NULL;
+}
+
+static void pin(const sonar_output *output) {
+    int cpu = output->spec.cpu;
+    if (cpu < 0)
+        return;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (cpu < CPU_SETSIZE)
+        CPU_SET(cpu, &set);
+    if (pthread_setaffinity_np(output->thread, sizeof set, &set) != 0)
+        sonar_log(output->host, SONAR_WARN, "output", "cannot run on processor %d alone", cpu);
+}
+
+/* Signals belong to the control thread. */
+static int start_thread(sonar_output *output) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&output->thread, NULL, thread_main, output);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}
+
+sonar_code sonar_output_start(sonar_output *output, sonar_error *err) {
+    if (output->started || atomic_load(&output->finished))
+        return sonar_fail(err, SONAR_ESTATE, "output", "the publisher starts once");
+    int failed = start_thread(output);
+    if (failed)
+        return sonar_fail(err, SONAR_ESYS, "output", "cannot start the thread: %s",
+                          strerror(failed));
+    output->started = true;
+    while (sem_wait(&output->opened) != 0 && errno == EINTR)
+        ;
+    if (output->open_code == SONAR_OK) {
+        pin(output);
+        return SONAR_OK;
+    }
+    sonar_output_stop(output, 0);
+    return sonar_fail(err, output->open_code, output->open_error.where, "%s",
+                      output->open_error.text);
+}
+
+void sonar_output_stop(sonar_output *output, int timeout_ms) {
+    if (!output->started)
+        return;
+    atomic_store(&output->deadline_ns, sonar_monotonic_ns() + (int64_t)timeout_ms * 1000000);
+    atomic_store(&output->stopping, true);
+    sonar_wake_signal(output->wake);
+    pthread_join(output->thread, NULL);
+    output->started = false;
+}
+
+/* ---- the other threads' side ----------------------------------------------------------------- */
+
+const char *sonar_output_endpoint(const sonar_output *output) {
+    return output->endpoint;
+}
+
+uint32_t sonar_output_wanted(const sonar_output *output) {
+    return atomic_load_explicit(&output->wanted, memory_order_relaxed);
+}
+
+static bool over(const sonar_output *output) {
+    return atomic_load(&output->stopping) || atomic_load(&output->finished);
+}
+
+/* The ring rounds its size up; the bound asked for is kept here. */
+static bool offer(sonar_output *output, sonar_result *result) {
+    return sonar_ring_count(output->queue) < output->spec.queue_results &&
+           sonar_ring_push(output->queue, result);
+}
+
+bool sonar_output_post(sonar_output *output, sonar_result *result) {
+    bool may = output->outstanding < output->outstanding_most && !over(output);
+    bool posted = may && offer(output, result);
+    while (may && !posted && output->spec.block && !over(output)) {
+        sonar_wake_wait(output->room, 100);
+        posted = offer(output, result);
+    }
+    if (!posted) {
+        count(&output->results_dropped);
+        return false;
+    }
+    output->outstanding++;
+    sonar_wake_signal(output->wake);
+    return true;
+}
+
+sonar_result *sonar_output_reclaim(sonar_output *output) {
+    sonar_result *result = sonar_ring_pop(output->done);
+    /* Posted while the thread was ending: nobody else reads the queue any more. */
+    if (!result && atomic_load(&output->finished))
+        result = sonar_ring_pop(output->queue);
+    if (result)
+        output->outstanding--;
+    return result;
+}
+
+void sonar_output_post_status(sonar_output *output, const sonar_status *status) {
+    pthread_mutex_lock(&output->lock);
+    output->posted = *status;
+    output->posted.health[sizeof status->health - 1] = '\0';
+    output->posted.text[sizeof status->text - 1] = '\0';
+    output->posted_utc_ns = utc_now_ns();
+    output->posted_pending = true;
+    pthread_mutex_unlock(&output->lock);
+    sonar_wake_signal(output->wake);
+}
+
+void sonar_output_read_counters(const sonar_output *output, sonar_output_counters *counters) {
+    *counters = (sonar_output_counters){
+        .messages_sent = atomic_load_explicit(&output->messages_sent, memory_order_relaxed),
+        .messages_failed = atomic_load_explicit(&output->messages_failed, memory_order_relaxed),
+        .subscriptions = atomic_load_explicit(&output->subscriptions, memory_order_relaxed),
+        .results_dropped = atomic_load_explicit(&output->results_dropped, memory_order_relaxed)};
+}
+
+void sonar_output_read_latency(sonar_output *output, double *p50_us, double *p99_us,
+                               double *max_us) {
+    pthread_mutex_lock(&output->lock);
+    *p50_us = sonar_latency_percentile(&output->latency, 0.50);
+    *p99_us = sonar_latency_percentile(&output->latency, 0.99);
+    *max_us = sonar_latency_percentile(&output->latency, 1.0);
+    output->latency = (sonar_latency){0};
+    pthread_mutex_unlock(&output->lock);
+}
