@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "clock.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/core.h"
+
+enum { NAP_NS = 50 * 1000 * 1000 };
+
+/* Digits after the point as nanoseconds; *text moves behind them. */
+static int64_t parse_fraction(const char **text) {
+    int64_t ns = 0;
+    if (**text != '.')
+        return 0;
+    for (int64_t place = 100000000; *++*text >= '0' && **text <= '9'; place /= 10)
+        ns += place * (**text - '0');
+    return ns;
+}
+
+bool sim_utc_parse(const char *text, int64_t *utc_ns) {
+    struct tm date = {0};
+    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &date);
+    if (!rest)
+        rest = strptime(text, "%Y-%m-%d %H:%M:%S", &date);
+    if (!rest)
+        return false;
+    int64_t ns = parse_fraction(&rest);
+    if (*rest == 'Z')
+        rest++;
+    if (*rest)
+        return false;
+    *utc_ns = (int64_t)timegm(&date) * 1000000000 + ns;
+    return true;
+}
+
+void sim_utc_format(int64_t utc_ns, char *text, size_t bytes) {
+    int64_t ns = ((utc_ns % 1000000000) + 1000000000) % 1000000000;
+    time_t seconds = (time_t)((utc_ns - ns) / 1000000000);
+    struct tm date;
+    gmtime_r(&seconds, &date);
+    size_t used = strftime(text, bytes, "%Y-%m-%dT%H:%M:%S", &date);
+    snprintf(text + used, bytes - used, ".%09lldZ", (long long)ns);
+}
+
+int64_t sim_utc_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+bool sim_rate_parse(const char *text, double *rate) {
+    if (strcmp(text, "realtime") == 0 || strcmp(text, "max") == 0) {
+        *rate = *text == 'r';
+        return true;
+    }
+    char *end;
+    *rate = strtod(text, &end);
+    return *text && !*end && *rate > 0 && *rate < 1e6;
+}
+
+/* In naps, so that a signal that came just before one is noticed soon. */
+bool sim_pace_wait(const sim_pace *pace, uint64_t samples) {
+    if (pace->rate > 0) {
+        int64_t due = pace->start_ns + llrint((double)samples / pace->fs_hz / pace->rate * 1e9);
+        for (int64_t now; !*pace->stop && (now = sonar_monotonic_ns()) < due;) {
+            int64_t nap = due - now < NAP_NS ? due - now : NAP_NS;
+            nanosleep(&(struct timespec){.tv_nsec = nap}, NULL);
+        }
+    }
+    return !*pace->stop;
+}

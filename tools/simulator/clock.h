@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Wall-clock times as text and the pace at which samples are sent. */
+#ifndef SIM_CLOCK_H
+#define SIM_CLOCK_H
+
+#include <signal.h>
+
+#include "sonar/sonar.h"
+
+/* "2012-04-09T18:00:00.0083Z" (or with a space, or without Z: UTC too); false: not such a time. */
+bool sim_utc_parse(const char *text, int64_t *utc_ns);
+void sim_utc_format(int64_t utc_ns, char *text, size_t bytes);
+int64_t sim_utc_now_ns(void);
+
+/* "realtime", "max" or a factor > 0; 0 stands for max. */
+bool sim_rate_parse(const char *text, double *rate);
+
+typedef struct sim_pace {
+    double fs_hz, rate; /* rate 0: never waits */
+    int64_t start_ns;   /* monotonic, of sample 0 */
+    const volatile sig_atomic_t *stop;
+} sim_pace;
+
+/* Waits until `samples` samples exist, as a digitiser would; false if it was stopped. */
+bool sim_pace_wait(const sim_pace *pace, uint64_t samples);
+
+#endif

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* sonar-sim: a scene seen by the array of a daemon's configuration, sent as frames or written to a
+ * file. Exit codes: 0 done, 1 something failed while running, 2 usage, configuration or scene. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "clock.h"
+#include "config/config.h"
+#include "core/core.h"
+#include "ingest/frame.h"
+#include "recording.h"
+#include "sender.h"
+#include "synth.h"
+#include "truth.h"
+
+enum { EXIT_RUNTIME = 1, EXIT_USAGE = 2, WRITE_SAMPLES = 4096, HIGH_WATER_MARK = 16 };
+
+static volatile sig_atomic_t stop;
+
+typedef struct options {
+    const char *config, *scene, *endpoint, *file, *truth, *truth_file, *summary, *utc;
+    double rate, duration_s; /* NAN: as the scene says */
+    bool wait;
+    uint64_t start_index;
+    uint32_t epoch;
+    int64_t utc_ns; /* 0: unknown, INT64_MIN: the wall clock */
+    int64_t seed, digitisers, frame_samples, format, layout; /* -1: as the scene says */
+} options;
+
+typedef struct run {
+    options options;
+    sonar_config *config;
+    sim_scene *scene;
+    sim_synth *synth;
+    sim_truth_log *truth;
+    float *counts;    /* [channel][frame] */
+    uint64_t samples; /* to make; UINT64_MAX: without end */
+    int64_t utc_ns;
+    void *zmq;
+    double *channel_position_m;
+} run;
+
+static void usage(FILE *to) {
+    fputs("usage: sonar-sim --config FILE --scene FILE [options]\n"
+          "  -c, --config FILE         the daemon's configuration: array, fs, endpoint\n"
+          "  -s, --scene FILE          what the array hears (docs/simulator.md)\n"
+          "where to:\n"
+          "      --endpoint ADDRESS    instead of the configuration's ingest endpoints\n"
+          "      --file FILE           raw samples to a file, with FILE's .json beside it\n"
+          "      --truth ADDRESS       publish the truth (loopback or ipc)\n"
+          "      --truth-file FILE     the same as JSON lines\n"
+          "      --summary FILE        counters of what was sent, as JSON\n"
+          "how:\n"
+          "      --rate R              realtime (default), a factor, or max: as fast as received\n"
+          "      --wait                wait for a slow receiver instead of losing frames\n"
+          "      --duration S          0: without end\n"
+          "      --start-index N       index of the first sample\n"
+          "      --epoch N             of the stream, not 0\n"
+          "      --utc TIME            of the first sample: ISO 8601, 0 unknown; default: now\n"
+          "instead of the scene's:\n"
+          "      --seed N  --digitisers N  --frame-samples N\n"
+          "      --format s16|s24|s32|f32  --layout interleaved|channel-major\n"
+          "  -h, --help  -V, --version\n",
+          to);
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static bool parse_integer(const char *text, int64_t low, int64_t high, int64_t *to) {
+    char *end;
+    errno = 0;
+    *to = strtoll(text, &end, 10);
+    return *text && !*end && errno == 0 && *to >= low && *to <= high;
+}
+
+static bool parse_word(const char *text, const char *const *words, int64_t first, int64_t *to) {
+    for (int64_t i = 0; words[i]; i++)
+        if (strcmp(text, words[i]) == 0) {
+            *to = first + i;
+            return true;
+        }
+    return false;
+}
+
+static bool parse_seconds(const char *text, double *to) {
+    char *end;
+    *to = strtod(text, &end);
+    return *text && !*end && *to >= 0 && *to <= 1e9;
+}
+
+enum option_key {
+    KEY_ENDPOINT = 256,
+    KEY_FILE,
+    KEY_TRUTH,
+    KEY_TRUTH_FILE,
+    KEY_SUMMARY,
+    KEY_RATE,
+    KEY_WAIT,
+    KEY_DURATION,
+    KEY_START_INDEX,
+    KEY_EPOCH,
+    KEY_UTC,
+    KEY_SEED,
+    KEY_DIGITISERS,
+    KEY_FRAME_SAMPLES,
+    KEY_FORMAT,
+    KEY_LAYOUT
+};
+
+static const struct option long_option[] = {
+    {"config", required_argument, NULL, 'c'},
+    {"scene", required_argument, NULL, 's'},
+    {"endpoint", required_argument, NULL, KEY_ENDPOINT},
+    {"file", required_argument, NULL, KEY_FILE},
+    {"truth", required_argument, NULL, KEY_TRUTH},
+    {"truth-file", required_argument, NULL, KEY_TRUTH_FILE},
+    {"summary", required_argument, NULL, KEY_SUMMARY},
+    {"rate", required_argument, NULL, KEY_RATE},
+    {"wait", no_argument, NULL, KEY_WAIT},
+    {"duration", required_argument, NULL, KEY_DURATION},
+    {"start-index", required_argument, NULL, KEY_START_INDEX},
+    {"epoch", required_argument, NULL, KEY_EPOCH},
+    {"utc", required_argument, NULL, KEY_UTC},
+    {"seed", required_argument, NULL, KEY_SEED},
+    {"digitisers", required_argument, NULL, KEY_DIGITISERS},
+    {"frame-samples", required_argument, NULL, KEY_FRAME_SAMPLES},
+    {"format", required_argument, NULL, KEY_FORMAT},
+    {"layout", required_argument, NULL, KEY_LAYOUT},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},
+    {0}};
+
+static bool parse_utc(const char *text, int64_t *utc_ns) {
+    *utc_ns = 0;
+    return strcmp(text, "0") == 0 || sim_utc_parse(text, utc_ns);
+}
+
+/* Options with a value that can be wrong; false: it is. */
+static bool parse_value(options *o, int key, const char *text) {
+    static const char *const formats[] = {"s16", "s24", "s32", "f32", NULL};
+    static const char *const layouts[] = {"interleaved", "channel-major", NULL};
+    int64_t integer = 0;
+    bool good = true;
+    switch (key) {
+    case KEY_RATE:
+        return sim_rate_parse(text, &o->rate);
+    case KEY_DURATION:
+        return parse_seconds(text, &o->duration_s);
+    case KEY_START_INDEX:
+        good = parse_integer(text, 0, INT64_MAX / 2, &integer);
+        o->start_index = (uint64_t)integer;
+        return good;
+    case KEY_EPOCH:
+        good = parse_integer(text, 1, UINT32_MAX, &integer);
+        o->epoch = (uint32_t)integer;
+        return good;
+    case KEY_UTC:
+        return parse_utc(text, &o->utc_ns);
+    case KEY_SEED:
+        return parse_integer(text, 0, INT64_MAX, &o->seed);
+    case KEY_DIGITISERS:
+        return parse_integer(text, 1, 65535, &o->digitisers);
+    case KEY_FRAME_SAMPLES:
+        return parse_integer(text, 1, SONAR_FRAME_MAX_SAMPLES, &o->frame_samples);
+    case KEY_FORMAT:
+        return parse_word(text, formats, SONAR_S16, &o->format);
+    case KEY_LAYOUT:
+        return parse_word(text, layouts, SONAR_FRAME_INTERLEAVED, &o->layout);
+    default:
+        return false;
+    }
+}
+
+static bool take_option(options *o, int key, const char *value) {
+    switch (key) {
+    case 'c':
+        o->config = value;
+        return true;
+    case 's':
+        o->scene = value;
+        return true;
+    case KEY_ENDPOINT:
+        o->endpoint = value;
+        return true;
+    case KEY_FILE:
+        o->file = value;
+        return true;
+    case KEY_TRUTH:
+        o->truth = value;
+        return true;
+    case KEY_TRUTH_FILE:
+        o->truth_file = value;
+        return true;
+    case KEY_SUMMARY:
+        o->summary = value;
+        return true;
+    case KEY_WAIT:
+        return o->wait = true;
+    default:
+        return parse_value(o, key, value);
+    }
+}
+
+/* Returns -1 to go on, or the exit code. */
+static int parse_options(int argc, char **argv, options *o) {
+    *o = (options){.rate = 1,
+                   .duration_s = NAN,
+                   .epoch = 1,
+                   .utc_ns = INT64_MIN,
+                   .seed = -1,
+                   .digitisers = -1,
+                   .frame_samples = -1,
+                   .format = -1,
+                   .layout = -1};
+    for (int key, place; (key = getopt_long(argc, argv, "c:s:hV", long_option, &place)) != -1;) {
+        if (key == 'h' || key == 'V') {
+            if (key == 'h')
+                usage(stdout);
+            else
+                puts("sonar-sim " SONAR_VERSION);
+            return EXIT_SUCCESS;
+        }
+        if (key == '?' || !take_option(o, key, optarg)) {
+            if (key != '?')
+                fprintf(stderr, "sonar-sim: '%s' is not accepted for --%s\n", optarg,
+                        long_option[place].name);
+            usage(stderr);
+            return EXIT_USAGE;
+        }
+    }
+    if (!o->config || !o->scene || optind < argc) {
+        usage(stderr);
+        return EXIT_USAGE;
+    }
+    return -1;
+}
+
+/* ---- setting up ------------------------------------------------------------------------------ */
+
+static int complain(const sonar_error *err) {
+    fprintf(stderr, "sonar-sim: %s: %s\n", err->where, err->text);
+    return err->code == SONAR_EINVAL ? EXIT_USAGE : EXIT_RUNTIME;
+}
+
+static bool load_config(run *r) {
+    sonar_report *report = sonar_report_create();
+    sonar_code code =
+        report ? sonar_config_load(r->options.config, &r->config, report) : SONAR_ENOMEM;
+    if (code != SONAR_OK && report)
+        sonar_report_write(report, stderr);
+    sonar_report_destroy(report);
+    return code == SONAR_OK;
+}
+
+static bool load_scene(run *r) {
+    const options *o = &r->options;
+    sim_limits limits = {.fs_hz = r->config->fs_hz,
+                         .sound_speed_mps = r->config->sound_speed_mps,
+                         .sensors = r->config->sensors,
+                         .channels = r->config->channels};
+    if (sim_scene_load(o->scene, &limits, &r->scene, stderr) != SONAR_OK)
+        return false;
+    sim_scene *s = r->scene;
+    s->duration_s = isnan(o->duration_s) ? s->duration_s : o->duration_s;
+    s->seed = o->seed < 0 ? s->seed : (size_t)o->seed;
+    s->digitisers = o->digitisers < 0 ? s->digitisers : (size_t)o->digitisers;
+    s->frame_samples = o->frame_samples < 0 ? s->frame_samples : (size_t)o->frame_samples;
+    s->format = o->format < 0 ? s->format : (int)o->format;
+    s->layout = o->layout < 0 ? s->layout : (int)o->layout;
+    return true;
+}
+
+static sonar_code create_synth(run *r, sonar_error *err) {
+    const sonar_config *c = r->config;
+    sim_array array = {.sensors = c->sensors,
+                       .channels = c->channels,
+                       .fs_hz = c->fs_hz,
+                       .sound_speed_mps = c->sound_speed_mps,
+                       .position_m = c->position_m,
+                       .channel = c->channel,
+                       .gain_db = c->gain_db,
+                       .phase_deg = c->phase_deg,
+                       .delay_us = c->delay_us};
+    size_t samples = sonar_max_size(r->scene->frame_samples, WRITE_SAMPLES);
+    r->counts = sonar_alloc(c->channels * samples, sizeof(float));
+    if (!r->counts)
+        return sonar_fail(err, SONAR_ENOMEM, "sonar-sim", "out of memory for a frame");
+    return sim_synth_create(r->scene, &array, &r->synth, err);
+}
+
+static void plan(run *r) {
+    const options *o = &r->options;
+    r->samples = r->scene->duration_s > 0
+                     ? (uint64_t)llrint(r->scene->duration_s * r->config->fs_hz)
+                     : UINT64_MAX;
+    r->utc_ns = o->utc_ns == INT64_MIN ? sim_utc_now_ns() : o->utc_ns;
+    if (r->utc_ns)
+        r->utc_ns += llrint(r->scene->clock_offset_ms * 1e6);
+}
+
+static sonar_code open_truth(run *r, sonar_error *err) {
+    const options *o = &r->options;
+    sim_truth_spec spec = {.zmq_context = r->zmq,
+                           .endpoint = o->truth,
+                           .path = o->truth_file,
+                           .scene = r->scene,
+                           .fs_hz = r->config->fs_hz,
+                           .first_index = o->start_index,
+                           .utc_ns = r->utc_ns};
+    return sim_truth_create(&spec, &r->truth, err);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static void write_summary(const run *r, const sim_counters *counters) {
+    FILE *to = r->options.summary ? fopen(r->options.summary, "w") : stdout;
+    if (!to) {
+        fprintf(stderr, "sonar-sim: %s: %s\n", r->options.summary, strerror(errno));
+        return;
+    }
+    sim_counters_write(counters, to);
+    if (to != stdout)
+        fclose(to);
+}
+
+static sonar_code channel_positions(run *r, sonar_error *err) {
+    r->channel_position_m = sonar_alloc(r->config->channels, 3 * sizeof(double));
+    if (!r->channel_position_m)
+        return sonar_fail(err, SONAR_ENOMEM, "sonar-sim", "out of memory");
+    for (size_t k = 0; k < r->config->sensors; k++)
+        memcpy(r->channel_position_m + 3 * r->config->channel[k], r->config->position_m + 3 * k,
+               3 * sizeof(double));
+    return SONAR_OK;
+}
+
+static sonar_code write_samples(run *r, sim_writer *writer, sim_counters *counters,
+                                sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    while (counters->samples < r->samples && !stop && code == SONAR_OK) {
+        size_t count = sonar_min_size(r->samples - counters->samples, WRITE_SAMPLES);
+        sim_synth_render(r->synth, r->options.start_index + counters->samples, count, r->counts);
+        code = sim_writer_write(writer, r->counts, count, &counters->saturated, err);
+        counters->samples += count;
+        sim_truth_advance(r->truth, counters->samples);
+    }
+    return code;
+}
+
+static sonar_code run_to_file(run *r, sonar_error *err) {
+    if (r->samples == UINT64_MAX)
+        return sonar_fail(err, SONAR_EINVAL, "--file", "needs a duration");
+    sonar_code code = channel_positions(r, err);
+    if (code != SONAR_OK)
+        return code;
+    sim_recording_info info = {.channels = r->config->channels,
+                               .fs_hz = r->config->fs_hz,
+                               .format = r->scene->format,
+                               .utc_ns = r->utc_ns,
+                               .sound_speed_mps = r->config->sound_speed_mps,
+                               .position_m = r->channel_position_m};
+    sim_writer *writer;
+    sim_counters counters = {0};
+    code = sim_writer_create(r->options.file, &info, &writer, err);
+    if (code != SONAR_OK)
+        return code;
+    code = write_samples(r, writer, &counters, err);
+    sonar_code finished = sim_writer_finish(writer, code == SONAR_OK ? err : NULL);
+    write_summary(r, &counters);
+    return code == SONAR_OK ? finished : code;
+}
+
+static sonar_code create_sender(run *r, sim_sender **sender, sonar_error *err) {
+    const options *o = &r->options;
+    const sonar_config *c = r->config;
+    const char *endpoint[SONAR_ENDPOINTS_MOST] = {o->endpoint};
+    for (size_t i = 0; !o->endpoint && i < c->ingest_endpoints; i++)
+        endpoint[i] = c->ingest_endpoint[i];
+    sim_sender_spec spec = {.zmq_context = r->zmq,
+                            .endpoints = endpoint,
+                            .endpoint_count = o->endpoint ? 1 : c->ingest_endpoints,
+                            .publish = c->ingest_socket == SONAR_SUB,
+                            .block = o->wait || o->rate == 0,
+                            .high_water_mark = HIGH_WATER_MARK,
+                            .array_id = c->array_id,
+                            .channels = c->channels,
+                            .digitisers = r->scene->digitisers,
+                            .frame_samples = r->scene->frame_samples,
+                            .format = r->scene->format,
+                            .layout = r->scene->layout,
+                            .fs_hz = c->fs_hz,
+                            .epoch = o->epoch,
+                            .first_index = o->start_index,
+                            .utc_ns = r->utc_ns,
+                            .seed = r->scene->seed,
+                            .fault = r->scene->fault,
+                            .faults = r->scene->faults,
+                            .fault_rate = r->scene->fault_rate,
+                            .stop = &stop};
+    sonar_code code = sim_sender_create(&spec, sender, err);
+    if (code == SONAR_OK)
+        fprintf(stderr, "sonar-sim: waiting for a receiver at %s\n", endpoint[0]);
+    return code;
+}
+
+static sonar_code send_samples(run *r, sim_sender *sender, sonar_error *err) {
+    sim_pace pace = {.fs_hz = r->config->fs_hz,
+                     .rate = r->options.rate,
+                     .start_ns = sonar_monotonic_ns(),
+                     .stop = &stop};
+    sonar_code code = SONAR_OK;
+    for (uint64_t done = 0; done < r->samples && code == SONAR_OK;) {
+        size_t count = sonar_min_size(r->samples - done, r->scene->frame_samples);
+        sim_synth_render(r->synth, r->options.start_index + done, count, r->counts);
+        done += count;
+        if (!sim_pace_wait(&pace, done))
+            break;
+        code = sim_sender_send(sender, r->counts, count, err);
+        sim_truth_advance(r->truth, done);
+    }
+    return code == SONAR_OK ? sim_sender_flush(sender, err) : code;
+}
+
+static sonar_code run_live(run *r, sonar_error *err) {
+    sim_sender *sender;
+    sonar_code code = create_sender(r, &sender, err);
+    if (code != SONAR_OK)
+        return code;
+    if (sim_sender_wait(sender, -1, err) == SONAR_OK) {
+        if (r->options.utc_ns == INT64_MIN) {
+            plan(r); /* the stream begins now */
+            sim_sender_set_utc(sender, r->utc_ns);
+            sim_truth_set_utc(r->truth, r->utc_ns);
+        }
+        code = send_samples(r, sender, err);
+    }
+    write_summary(r, sim_sender_counters(sender));
+    sim_sender_destroy(sender, stop ? 0 : 10000);
+    return code;
+}
+
+static int run_all(run *r) {
+    sonar_error err = {0};
+    if (!load_config(r) || !load_scene(r))
+        return EXIT_USAGE;
+    plan(r);
+    r->zmq = zmq_ctx_new();
+    sonar_code code =
+        r->zmq ? create_synth(r, &err) : sonar_fail(&err, SONAR_ENOMEM, "zmq", "no context");
+    if (code == SONAR_OK)
+        code = open_truth(r, &err);
+    if (code == SONAR_OK)
+        code = r->options.file ? run_to_file(r, &err) : run_live(r, &err);
+    return code == SONAR_OK ? EXIT_SUCCESS : complain(&err);
+}
+
+static void on_signal(int number) {
+    (void)number;
+    stop = 1;
+}
+
+int main(int argc, char **argv) {
+    run r = {0};
+    int code = parse_options(argc, argv, &r.options);
+    if (code >= 0)
+        return code;
+    struct sigaction action = {.sa_handler = on_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    code = run_all(&r);
+    sim_truth_destroy(r.truth);
+    sim_synth_destroy(r.synth);
+    sim_scene_destroy(r.scene);
+    sonar_config_destroy(r.config);
+    free(r.counts);
+    free(r.channel_position_m);
+    if (r.zmq)
+        zmq_ctx_term(r.zmq);
+    return code;
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "recording.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <sndfile.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "core/core.h"
+#include "sender.h"
+
+enum { PIECE = 4096, SIDE_FILE_MOST = 64 << 20 };
+
+static const struct {
+    const char *word;
+    int format;
+} format_word[] = {
+    {"int16", SONAR_S16}, {"int24", SONAR_S24}, {"int32", SONAR_S32}, {"float32", SONAR_F32}};
+
+/* "a/b.f32" -> "a/b.json"; free() it. */
+static char *side_path(const char *path) {
+    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+    int stem = dot && (!slash || dot > slash) ? (int)(dot - path) : (int)strlen(path);
+    char *side = NULL;
+    return asprintf(&side, "%.*s.json", stem, path) < 0 ? NULL : side;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+struct sim_recording {
+    sim_recording_info info;
+    FILE *raw;
+    SNDFILE *sound;
+    uint8_t *bytes; /* [PIECE][channels] as in the file */
+    float *piece;   /* [PIECE][channels], sound files */
+};
+
+static cJSON *parse_json_file(const char *path, sonar_error *err) {
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        sonar_fail(err, SONAR_EUNAVAILABLE, path, "cannot open the side file: %s", strerror(errno));
+        return NULL;
+    }
+    char *text = NULL;
+    size_t length = 0;
+    ssize_t got = getdelim(&text, &length, '\0', file); /* JSON holds no zero byte */
+    fclose(file);
+    cJSON *json = got > 0 && got < SIDE_FILE_MOST ? cJSON_ParseWithLength(text, (size_t)got) : NULL;
+    free(text);
+    if (!json)
+        sonar_fail(err, SONAR_EINVAL, path, "it is not JSON");
+    return json;
+}
+
+static double json_number(const cJSON *json, const char *key) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
+    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
+}
+
+static const char *json_text(const cJSON *json, const char *key) {
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, key));
+    return text ? text : "";
+}
+
+/* The format is a sentence: "little-endian float32, sample-interleaved (4 channels), no header". */
+static int parse_format(const char *text) {
+    if (!strstr(text, "little-endian") || !strstr(text, "interleaved") || strstr(text, "unsigned"))
+        return 0;
+    for (size_t i = 0; i < sizeof format_word / sizeof *format_word; i++)
+        if (strstr(text, format_word[i].word))
+            return format_word[i].format;
+    return 0;
+}
+
+static sonar_code parse_side(const cJSON *json, const char *path, sim_recording_info *info,
+                             sonar_error *err) {
+    double channels = json_number(json, "channels"), frames = json_number(json, "frames");
+    info->fs_hz = json_number(json, "sample_rate_hz");
+    info->format = parse_format(json_text(json, "format"));
+    if (!(channels >= 1 && channels <= UINT32_MAX) || !(frames >= 0 && frames < 0x1p53) ||
+        !(info->fs_hz > 0) || isinf(info->fs_hz))
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "channels, frames and sample_rate_hz must be there and be positive");
+    if (!info->format)
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "format: '%s'; accepted is 'little-endian int16|int24|int32|float32, "
+                          "sample-interleaved'",
+                          json_text(json, "format"));
+    info->channels = (size_t)channels;
+    info->frames = (uint64_t)frames;
+    const char *utc = json_text(json, "utc_of_first_sample");
+    if (*utc && !sim_utc_parse(utc, &info->utc_ns))
+        return sonar_fail(err, SONAR_EINVAL, path, "utc_of_first_sample: '%s' is not ISO 8601",
+                          utc);
+    return SONAR_OK;
+}
+
+static sonar_code open_raw(const char *path, sim_recording *r, sonar_error *err) {
+    char *side = side_path(path);
+    if (!side)
+        return sonar_fail(err, SONAR_ENOMEM, path, "out of memory");
+    cJSON *json = parse_json_file(side, err);
+    sonar_code code = json ? parse_side(json, side, &r->info, err) : SONAR_EUNAVAILABLE;
+    cJSON_Delete(json);
+    free(side);
+    if (code != SONAR_OK)
+        return code;
+    r->raw = fopen(path, "rb");
+    if (!r->raw || fseeko(r->raw, 0, SEEK_END) != 0)
+        return sonar_fail(err, SONAR_EUNAVAILABLE, path, "cannot open it: %s", strerror(errno));
+    uint64_t frame = r->info.channels * sonar_dtype_size((sonar_dtype)r->info.format);
+    if ((uint64_t)ftello(r->raw) / frame < r->info.frames)
+        return sonar_fail(err, SONAR_EINVAL, path, "shorter than the %" PRIu64 " frames announced",
+                          r->info.frames);
+    return SONAR_OK;
+}
+
+static sonar_code open_sound(const char *path, sim_recording *r, sonar_error *err) {
+    SF_INFO about = {0};
+    r->sound = sf_open(path, SFM_READ, &about);
+    if (!r->sound)
+        return sonar_fail(err, SONAR_EUNAVAILABLE, path, "%s", sf_strerror(NULL));
+    sf_command(r->sound, SFC_SET_NORM_FLOAT, NULL, SF_FALSE); /* counts, not -1 .. 1 */
+    int width = about.format & SF_FORMAT_SUBMASK;
+    r->info.format = width == SF_FORMAT_PCM_16   ? SONAR_S16
+                     : width == SF_FORMAT_PCM_24 ? SONAR_S24
+                     : width == SF_FORMAT_PCM_32 ? SONAR_S32
+                                                 : SONAR_F32;
+    r->info.channels = (size_t)about.channels;
+    r->info.frames = (uint64_t)about.frames;
+    r->info.fs_hz = about.samplerate;
+    return SONAR_OK;
+}
+
+static bool is_sound_file(const char *path) {
+    static const char *const known[] = {".wav", ".rf64", ".w64", ".caf", ".flac", ".aiff"};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && i < sizeof known / sizeof *known; i++)
+        if (strcasecmp(dot, known[i]) == 0)
+            return true;
+    return false;
+}
+
+sonar_code sim_recording_open(const char *path, sim_recording **recording, sonar_error *err) {
+    sim_recording *r = sonar_alloc(1, sizeof *r);
+    if (!r)
+        return sonar_fail(err, SONAR_ENOMEM, path, "out of memory");
+    sonar_code code = (is_sound_file(path) ? open_sound : open_raw)(path, r, err);
+    if (code == SONAR_OK) {
+        r->bytes = sonar_alloc(PIECE * r->info.channels, 4);
+        r->piece = sonar_alloc(PIECE * r->info.channels, sizeof(float));
+        if (!r->bytes || !r->piece)
+            code = sonar_fail(err, SONAR_ENOMEM, path, "out of memory for %zu channels",
+                              r->info.channels);
+    }
+    if (code != SONAR_OK)
+        sim_recording_close(r);
+    else
+        *recording = r;
+    return code;
+}
+
+void sim_recording_close(sim_recording *r) {
+    if (!r)
+        return;
+    if (r->raw)
+        fclose(r->raw);
+    if (r->sound)
+        sf_close(r->sound);
+    free(r->bytes);
+    free(r->piece);
+    free(r);
+}
+
+const sim_recording_info *sim_recording_about(const sim_recording *recording) {
+    return &recording->info;
+}
+
+static float sample_at(const uint8_t *at, int format) {
+    union {
+        int16_t s16;
+        int32_t s32;
+        float f32;
+    } value = {0};
+    switch (format) {
+    case SONAR_S16:
+        memcpy(&value.s16, at, 2);
+        return value.s16;
+    case SONAR_S24: /* into the upper three bytes, so that the sign comes along */
+        memcpy((uint8_t *)&value.s32 + 1, at, 3);
+        return (float)(value.s32 / 256);
+    case SONAR_S32:
+        memcpy(&value.s32, at, 4);
+        return (float)value.s32;
+    default:
+        memcpy(&value.f32, at, 4);
+        return value.f32;
+    }
+}
+
+/* At most PIECE samples of all channels into r->piece, interleaved. */
+static bool read_piece(sim_recording *r, uint64_t first, size_t samples) {
+    size_t values = samples * r->info.channels;
+    if (r->sound)
+        return sf_seek(r->sound, (sf_count_t)first, SEEK_SET) == (sf_count_t)first &&
+               sf_readf_float(r->sound, r->piece, (sf_count_t)samples) == (sf_count_t)samples;
+    size_t width = sonar_dtype_size((sonar_dtype)r->info.format);
+    if (fseeko(r->raw, (off_t)(first * r->info.channels * width), SEEK_SET) != 0 ||
+        fread(r->bytes, width, values, r->raw) != values)
+        return false;
+    for (size_t i = 0; i < values; i++)
+        r->piece[i] = sample_at(r->bytes + i * width, r->info.format);
+    return true;
+}
+
+sonar_code sim_recording_read(sim_recording *r, uint64_t first, size_t samples, float *to,
+                              sonar_error *err) {
+    if (first > r->info.frames || samples > r->info.frames - first)
+        return sonar_fail(err, SONAR_EINVAL, "recording", "samples beyond its end were asked for");
+    for (size_t done = 0; done < samples;) {
+        size_t count = sonar_min_size(samples - done, PIECE);
+        if (!read_piece(r, first + done, count))
+            return sonar_fail(err, SONAR_ESYS, "recording", "cannot be read at sample %" PRIu64,
+                              first + done);
+        for (size_t i = 0; i < count; i++)
+            for (size_t ch = 0; ch < r->info.channels; ch++)
+                to[ch * samples + done + i] = r->piece[i * r->info.channels + ch];
+        done += count;
+    }
+    return SONAR_OK;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+struct sim_writer {
+    sim_recording_info info;
+    char *path;
+    FILE *file;
+    double *position_m;
+    uint8_t *bytes; /* [PIECE][channels] */
+    crypto_hash_sha256_state hash;
+};
+
+static void destroy_writer(sim_writer *w) {
+    if (w->file)
+        fclose(w->file);
+    free(w->path);
+    free(w->position_m);
+    free(w->bytes);
+    free(w);
+}
+
+static sonar_code prepare_writer(sim_writer *w, const char *path, sonar_error *err) {
+    const double *position_m = w->info.position_m;
+    w->path = strdup(path);
+    w->bytes = sonar_alloc(PIECE * w->info.channels, 4);
+    if (position_m)
+        w->position_m = sonar_alloc(w->info.channels, 3 * sizeof(double));
+    if (!w->path || !w->bytes || (position_m && !w->position_m))
+        return sonar_fail(err, SONAR_ENOMEM, path, "out of memory");
+    if (position_m)
+        memcpy(w->position_m, position_m, w->info.channels * 3 * sizeof(double));
+    w->file = fopen(path, "wb");
+    if (!w->file)
+        return sonar_fail(err, SONAR_ESYS, path, "cannot create it: %s", strerror(errno));
+    crypto_hash_sha256_init(&w->hash);
+    return SONAR_OK;
+}
+
+sonar_code sim_writer_create(const char *path, const sim_recording_info *info, sim_writer **writer,
+                             sonar_error *err) {
+    sim_writer *w = sonar_alloc(1, sizeof *w);
+    if (!w || sodium_init() < 0) {
+        free(w);
+        return sonar_fail(err, SONAR_ENOMEM, path, "out of memory");
+    }
+    w->info = *info;
+    w->info.frames = 0;
+    sonar_code code = prepare_writer(w, path, err);
+    if (code != SONAR_OK)
+        destroy_writer(w);
+    else
+        *writer = w;
+    return code;
+}
+
+sonar_code sim_writer_write(sim_writer *w, const float *counts, size_t samples, uint64_t *saturated,
+                            sonar_error *err) {
+    size_t width = sonar_dtype_size((sonar_dtype)w->info.format);
+    for (size_t done = 0; done < samples;) {
+        size_t count = sonar_min_size(samples - done, PIECE);
+        size_t bytes = count * w->info.channels * width;
+        for (size_t ch = 0; ch < w->info.channels; ch++)
+            *saturated += sim_convert(counts + ch * samples + done, count, w->info.format,
+                                      w->info.channels, w->bytes + ch * width);
+        if (fwrite(w->bytes, 1, bytes, w->file) != bytes)
+            return sonar_fail(err, SONAR_ESYS, w->path, "cannot write: %s", strerror(errno));
+        crypto_hash_sha256_update(&w->hash, w->bytes, bytes);
+        done += count;
+    }
+    w->info.frames += samples;
+    return SONAR_OK;
+}
+
+static const char *word_of(int format) {
+    for (size_t i = 0; i < sizeof format_word / sizeof *format_word; i++)
+        if (format_word[i].format == format)
+            return format_word[i].word;
+    return "?";
+}
+
+static void write_positions(const sim_writer *w, FILE *to) {
+    fprintf(to, " \"position_frame\": \"array: x forward, y to the right of it, z down\",\n"
+                " \"positions_m\": [");
+    for (size_t ch = 0; ch < w->info.channels; ch++)
+        fprintf(to, "%s[%.9g, %.9g, %.9g]", ch ? ", " : "", w->position_m[3 * ch],
+                w->position_m[3 * ch + 1], w->position_m[3 * ch + 2]);
+    fprintf(to, "],\n");
+}
+
+static void write_side(sim_writer *w, FILE *to) {
+    unsigned char digest[crypto_hash_sha256_BYTES];
+    char hex[2 * sizeof digest + 1], utc[40];
+    crypto_hash_sha256_final(&w->hash, digest);
+    sodium_bin2hex(hex, sizeof hex, digest, sizeof digest);
+    fprintf(to, "{\n \"channels\": %zu,\n \"frames\": %" PRIu64 ",\n \"sample_rate_hz\": %.17g,\n",
+            w->info.channels, w->info.frames, w->info.fs_hz);
+    if (w->info.sound_speed_mps > 0)
+        fprintf(to, " \"sound_speed_mps\": %.17g,\n", w->info.sound_speed_mps);
+    if (w->position_m)
+        write_positions(w, to);
+    if (w->info.utc_ns) {
+        sim_utc_format(w->info.utc_ns, utc, sizeof utc);
+        fprintf(to, " \"utc_of_first_sample\": \"%s\",\n", utc);
+    }
+    fprintf(to,
+            " \"sha256\": \"%s\",\n \"format\": \"little-endian %s, sample-interleaved "
+            "(%zu channels), no header\"\n}\n",
+            hex, word_of(w->info.format), w->info.channels);
+}
+
+sonar_code sim_writer_finish(sim_writer *w, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    int closed = fclose(w->file);
+    w->file = NULL;
+    char *path = side_path(w->path);
+    FILE *side = path ? fopen(path, "w") : NULL;
+    if (side)
+        write_side(w, side);
+    if (closed != 0 || !side || ferror(side))
+        code =
+            sonar_fail(err, SONAR_ESYS, path ? path : w->path, "cannot write: %s", strerror(errno));
+    if (side && fclose(side) != 0 && code == SONAR_OK)
+        code = sonar_fail(err, SONAR_ESYS, path, "cannot write: %s", strerror(errno));
+    free(path);
+    destroy_writer(w);
+    return code;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Recordings: raw sample-interleaved little-endian samples with a JSON file beside them (same name,
+ * .json), and multichannel WAV, RF64, W64, CAF or FLAC through libsndfile. Samples are counts.
+ */
+#ifndef SIM_RECORDING_H
+#define SIM_RECORDING_H
+
+#include "sonar/sonar.h"
+
+typedef struct sim_recording_info {
+    size_t channels;
+    uint64_t frames; /* samples per channel */
+    double fs_hz;
+    int format;               /* sonar_dtype of the samples in the file */
+    int64_t utc_ns;           /* of the first sample, 0 = unknown */
+    double sound_speed_mps;   /* written if not 0; not read */
+    const double *position_m; /* [channel][3], written if not NULL; not read */
+} sim_recording_info;
+
+typedef struct sim_recording sim_recording;
+
+sonar_code sim_recording_open(const char *path, sim_recording **recording, sonar_error *err);
+const sim_recording_info *sim_recording_about(const sim_recording *recording);
+/* Samples first .. first + samples - 1 as to[channel][samples]. */
+sonar_code sim_recording_read(sim_recording *recording, uint64_t first, size_t samples, float *to,
+                              sonar_error *err);
+void sim_recording_close(sim_recording *recording);
+
+typedef struct sim_writer sim_writer;
+
+/* Creates a raw file; info->frames is counted by the writer. */
+sonar_code sim_writer_create(const char *path, const sim_recording_info *info, sim_writer **writer,
+                             sonar_error *err);
+/* Appends counts[channel][samples]; adds to *saturated what did not fit the format. */
+sonar_code sim_writer_write(sim_writer *writer, const float *counts, size_t samples,
+                            uint64_t *saturated, sonar_error *err);
+/* Completes the file, writes the JSON file beside it and destroys the writer, errors or not. */
+sonar_code sim_writer_finish(sim_writer *writer, sonar_error *err);
+
+#endif

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "sender.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "core/core.h"
+#include "ingest/frame.h"
+#include "random.h"
+
+enum { HELD_MOST = 64, POLL_MS = 50 };
+
+typedef struct message {
+    zmq_msg_t header, payload;
+} message;
+
+typedef struct digitiser {
+    void *socket; /* borrowed from the sender's list */
+    uint32_t first_channel, channels, epoch;
+    uint64_t sequence, index, fault_key;
+    message held[HELD_MOST];
+    size_t held_count;
+} digitiser;
+
+struct sim_sender {
+    sim_sender_spec spec;
+    size_t sockets;
+    void **socket;
+    digitiser *digitiser;
+    uint64_t frame; /* number of the next */
+    sim_counters counters;
+};
+
+/* ---- conversion ------------------------------------------------------------------------------ */
+
+static double rounded(float value, double most, size_t *saturated) {
+    double r = rint((double)value);
+    if (r >= -most - 1 && r <= most)
+        return r;
+    *saturated += 1;
+    return isnan(r) ? 0 : r < 0 ? -most - 1 : most;
+}
+
+/* The host is little-endian, as everything the daemon runs on. */
+size_t sim_convert(const float *counts, size_t samples, int format, size_t stride, uint8_t *to) {
+    static const double most[] = {
+        [SONAR_S16] = 32767, [SONAR_S24] = 8388607, [SONAR_S32] = 2147483647};
+    size_t bytes = sonar_dtype_size((sonar_dtype)format), saturated = 0;
+    for (size_t i = 0; i < samples; i++, to += stride * bytes) {
+        if (format == SONAR_F32) {
+            memcpy(to, &counts[i], bytes);
+        } else {
+            int32_t value = (int32_t)rounded(counts[i], most[format], &saturated);
+            memcpy(to, &value, bytes);
+        }
+    }
+    return saturated;
+}
+
+/* ---- sockets --------------------------------------------------------------------------------- */
+
+static sonar_code open_socket(sim_sender *sender, size_t number, sonar_error *err) {
+    const sim_sender_spec *spec = &sender->spec;
+    const char *endpoint = spec->endpoints[number % spec->endpoint_count];
+    void *socket = zmq_socket(spec->zmq_context, spec->publish ? ZMQ_XPUB : ZMQ_PUSH);
+    if (!socket)
+        return sonar_fail(err, SONAR_ESYS, endpoint, "zmq_socket: %s", zmq_strerror(errno));
+    sender->socket[sender->sockets++] = socket;
+    int on = 1, zero = 0;
+    zmq_setsockopt(socket, ZMQ_SNDHWM, &spec->high_water_mark, sizeof(int));
+    zmq_setsockopt(socket, ZMQ_LINGER, &zero, sizeof zero);
+    zmq_setsockopt(socket, ZMQ_IPV6, &on, sizeof on);
+    /* Nothing is queued for a receiver that is not there, or its queue would hide the loss. */
+    zmq_setsockopt(socket, spec->publish ? ZMQ_XPUB_NODROP : ZMQ_IMMEDIATE, &on, sizeof on);
+    if ((spec->publish ? zmq_bind : zmq_connect)(socket, endpoint) != 0)
+        return sonar_fail(err, SONAR_ESYS, endpoint, "%s: %s", spec->publish ? "bind" : "connect",
+                          zmq_strerror(errno));
+    return SONAR_OK;
+}
+
+static sonar_code open_sockets(sim_sender *sender, sonar_error *err) {
+    const sim_sender_spec *spec = &sender->spec;
+    size_t count = spec->publish ? spec->endpoint_count : spec->digitisers;
+    sender->socket = sonar_alloc(count, sizeof *sender->socket);
+    if (!sender->socket)
+        return sonar_fail(err, SONAR_ENOMEM, "sender", "out of memory");
+    sonar_code code = SONAR_OK;
+    for (size_t i = 0; i < count && code == SONAR_OK; i++)
+        code = open_socket(sender, i, err);
+    return code;
+}
+
+static sonar_code check(const sim_sender_spec *spec, sonar_error *err) {
+    bool planned[SIM_FAULT_KINDS] = {false};
+    for (size_t i = 0; i < spec->faults; i++)
+        planned[spec->fault[i].kind] = true;
+    for (int kind = 0; spec->fault_rate && kind < SIM_FAULT_KINDS; kind++)
+        planned[kind] |= spec->fault_rate[kind] > 0;
+    if (planned[SIM_FAULT_NAN] && spec->format != SONAR_F32)
+        return sonar_fail(err, SONAR_EINVAL, "faults", "nan needs the format f32");
+    if (spec->digitisers < 1 || spec->digitisers > spec->channels)
+        return sonar_fail(err, SONAR_EINVAL, "digitisers", "%zu; 1 to %zu (channels) is accepted",
+                          spec->digitisers, spec->channels);
+    if (spec->endpoint_count < 1)
+        return sonar_fail(err, SONAR_EINVAL, "endpoint", "none given");
+    return SONAR_OK;
+}
+
+static void split_channels(sim_sender *sender) {
+    const sim_sender_spec *spec = &sender->spec;
+    for (size_t i = 0; i < spec->digitisers; i++) {
+        size_t first = i * spec->channels / spec->digitisers;
+        size_t end = (i + 1) * spec->channels / spec->digitisers;
+        sender->digitiser[i] =
+            (digitiser){.socket = sender->socket[i % sender->sockets],
+                        .first_channel = (uint32_t)first,
+                        .channels = (uint32_t)(end - first),
+                        .epoch = spec->epoch,
+                        .index = spec->first_index,
+                        .fault_key = sim_random_key(spec->seed, SIM_STREAM_FAULT, i)};
+    }
+}
+
+sonar_code sim_sender_create(const sim_sender_spec *spec, sim_sender **sender, sonar_error *err) {
+    sonar_code code = check(spec, err);
+    if (code != SONAR_OK)
+        return code;
+    sim_sender *s = sonar_alloc(1, sizeof *s);
+    if (s)
+        s->digitiser = sonar_alloc(spec->digitisers, sizeof *s->digitiser);
+    if (!s || !s->digitiser) {
+        free(s);
+        return sonar_fail(err, SONAR_ENOMEM, "sender", "out of memory");
+    }
+    s->spec = *spec;
+    code = open_sockets(s, err);
+    if (code != SONAR_OK) {
+        sim_sender_destroy(s, 0);
+        return code;
+    }
+    split_channels(s);
+    *sender = s;
+    return SONAR_OK;
+}
+
+static void discard(message *m) {
+    zmq_msg_close(&m->header);
+    zmq_msg_close(&m->payload);
+}
+
+void sim_sender_destroy(sim_sender *sender, int linger_ms) {
+    if (!sender)
+        return;
+    for (size_t i = 0; i < sender->spec.digitisers; i++)
+        for (size_t h = 0; h < sender->digitiser[i].held_count; h++)
+            discard(&sender->digitiser[i].held[h]);
+    for (size_t i = 0; i < sender->sockets; i++) {
+        zmq_setsockopt(sender->socket[i], ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+        zmq_close(sender->socket[i]);
+    }
+    free(sender->socket);
+    free(sender->digitiser);
+    free(sender);
+}
+
+/* An XPUB is ready when somebody has subscribed, a PUSH when it can be written. */
+static bool ready(const sim_sender *sender, void *socket, int timeout_ms) {
+    zmq_pollitem_t item = {.socket = socket,
+                           .events = sender->spec.publish ? ZMQ_POLLIN : ZMQ_POLLOUT};
+    if (zmq_poll(&item, 1, timeout_ms) <= 0)
+        return false;
+    uint8_t event[64] = {0};
+    return !sender->spec.publish || (zmq_recv(socket, event, sizeof event, 0) > 0 && event[0]);
+}
+
+sonar_code sim_sender_wait(sim_sender *sender, int timeout_ms, sonar_error *err) {
+    int64_t start = sonar_monotonic_ns();
+    for (size_t i = 0; i < sender->sockets;) {
+        if (ready(sender, sender->socket[i], POLL_MS)) {
+            i++;
+            continue;
+        }
+        int64_t waited_ms = (sonar_monotonic_ns() - start) / 1000000;
+        if (*sender->spec.stop || (timeout_ms >= 0 && waited_ms >= timeout_ms))
+            return sonar_fail(err, SONAR_EUNAVAILABLE, "sender", "no receiver");
+    }
+    return SONAR_OK;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static sim_fault_kind fault_of(const sim_sender *sender, size_t number) {
+    const sim_sender_spec *spec = &sender->spec;
+    for (size_t i = 0; i < spec->faults; i++) {
+        const sim_fault *f = &spec->fault[i];
+        if ((f->digitiser == SIZE_MAX || f->digitiser == number) && sender->frame >= f->frame &&
+            sender->frame - f->frame < f->count)
+            return (sim_fault_kind)f->kind;
+    }
+    if (!spec->fault_rate)
+        return SIM_FAULT_NONE;
+    double draw = sim_random_uniform(sender->digitiser[number].fault_key, sender->frame), sum = 0;
+    for (int kind = SIM_FAULT_DROP; kind < SIM_FAULT_KINDS; kind++)
+        if (draw < (sum += spec->fault_rate[kind]))
+            return (sim_fault_kind)kind;
+    return SIM_FAULT_NONE;
+}
+
+static int64_t utc_of(const sim_sender_spec *spec, uint64_t samples) {
+    double whole = floor((double)samples / spec->fs_hz); /* seconds and rest: exact for years */
+    double rest = (double)samples - whole * spec->fs_hz;
+    return spec->utc_ns
+               ? spec->utc_ns + (int64_t)whole * 1000000000 + llrint(rest / spec->fs_hz * 1e9)
+               : 0;
+}
+
+static sonar_frame frame_of(const sim_sender *sender, const digitiser *d, size_t samples,
+                            sim_fault_kind kind) {
+    const sim_sender_spec *spec = &sender->spec;
+    return (sonar_frame){.array_id = spec->array_id + (kind == SIM_FAULT_WRONG_ARRAY),
+                         .first_channel = d->first_channel,
+                         .channels = d->channels,
+                         .samples = (uint32_t)samples,
+                         .type = (uint8_t)spec->format,
+                         .layout = (uint8_t)spec->layout,
+                         .epoch = d->epoch + (kind == SIM_FAULT_WRONG_EPOCH ? 1000 : 0),
+                         .sequence = d->sequence,
+                         .first_sample = d->index,
+                         .utc_ns = utc_of(spec, sender->counters.samples),
+                         .fs_hz = spec->fs_hz * (kind == SIM_FAULT_WRONG_RATE ? 1.01 : 1)};
+}
+
+static void fill_payload(sim_sender *sender, const digitiser *d, const float *counts,
+                         size_t samples, uint8_t *to) {
+    bool major = sender->spec.layout == SONAR_FRAME_CHANNEL_MAJOR;
+    size_t bytes = sonar_dtype_size((sonar_dtype)sender->spec.format);
+    for (size_t ch = 0; ch < d->channels; ch++)
+        sender->counters.saturated +=
+            sim_convert(counts + (d->first_channel + ch) * samples, samples, sender->spec.format,
+                        major ? 1 : d->channels, to + bytes * ch * (major ? samples : 1));
+}
+
+static sonar_code no_memory(sonar_error *err) {
+    return sonar_fail(err, SONAR_ENOMEM, "sender", "out of memory for a message");
+}
+
+/* Replaces a message by its first bytes. */
+static bool shorten(zmq_msg_t *whole, size_t bytes) {
+    zmq_msg_t part;
+    if (zmq_msg_init_size(&part, bytes) != 0)
+        return false;
+    memcpy(zmq_msg_data(&part), zmq_msg_data(whole), bytes);
+    zmq_msg_move(whole, &part);
+    return zmq_msg_close(&part) == 0;
+}
+
+static sonar_code make_message(sim_sender *sender, const digitiser *d, const float *counts,
+                               size_t samples, sim_fault_kind kind, message *m, sonar_error *err) {
+    sonar_frame frame = frame_of(sender, d, samples, kind);
+    size_t bytes = sonar_frame_payload_bytes(&frame);
+    if (zmq_msg_init_size(&m->header, SONAR_FRAME_HEADER_BYTES) != 0)
+        return no_memory(err);
+    if (zmq_msg_init_size(&m->payload, bytes + (kind == SIM_FAULT_OVERSIZE)) != 0) {
+        zmq_msg_close(&m->header);
+        return no_memory(err);
+    }
+    uint8_t *payload = zmq_msg_data(&m->payload);
+    if (kind == SIM_FAULT_OVERSIZE)
+        payload[bytes] = 0;
+    fill_payload(sender, d, counts, samples, payload);
+    sonar_frame_encode(&frame, zmq_msg_data(&m->header));
+    if (kind == SIM_FAULT_NAN)
+        memcpy(payload, &(float){NAN}, sizeof(float));
+    if (kind == SIM_FAULT_CORRUPT)
+        memcpy(zmq_msg_data(&m->header), "XXXX", 4);
+    if (kind == SIM_FAULT_TRUNCATE && !shorten(&m->payload, bytes - 1)) {
+        discard(m);
+        return no_memory(err);
+    }
+    return SONAR_OK;
+}
+
+/* zmq_msg_send that waits, if asked, until it works or the program is stopped. */
+static int send_part(sim_sender *sender, void *socket, zmq_msg_t *part, int flags, bool wait) {
+    for (;;) {
+        int rc = zmq_msg_send(part, socket, flags | ZMQ_DONTWAIT);
+        if (rc >= 0 || !wait || *sender->spec.stop || (errno != EAGAIN && errno != EINTR))
+            return rc;
+        zmq_pollitem_t item = {.socket = socket, .events = ZMQ_POLLOUT};
+        zmq_poll(&item, 1, POLL_MS);
+    }
+}
+
+static void drain_subscriptions(const sim_sender *sender, void *socket) {
+    uint8_t event[64];
+    while (sender->spec.publish && zmq_recv(socket, event, sizeof event, ZMQ_DONTWAIT) >= 0)
+        continue;
+}
+
+/* Takes the message over. */
+static sonar_code post(sim_sender *sender, void *socket, message *m, sonar_error *err) {
+    drain_subscriptions(sender, socket);
+    sonar_code code = SONAR_OK;
+    if (send_part(sender, socket, &m->header, ZMQ_SNDMORE, sender->spec.block) >= 0) {
+        /* The second part always finds room: a message is never cut. */
+        if (send_part(sender, socket, &m->payload, 0, true) < 0 && !*sender->spec.stop)
+            code = sonar_fail(err, SONAR_ESYS, "sender", "zmq_msg_send: %s", zmq_strerror(errno));
+        sender->counters.messages++;
+    } else if (errno == EAGAIN || errno == EINTR) {
+        sender->counters.overflow++;
+    } else {
+        code = sonar_fail(err, SONAR_ESYS, "sender", "zmq_msg_send: %s", zmq_strerror(errno));
+    }
+    discard(m); /* both parts are empty if they were sent */
+    return code;
+}
+
+static sonar_code post_twice(sim_sender *sender, void *socket, message *m, sonar_error *err) {
+    message copy;
+    zmq_msg_init(&copy.header);
+    zmq_msg_init(&copy.payload);
+    zmq_msg_copy(&copy.header, &m->header);
+    zmq_msg_copy(&copy.payload, &m->payload);
+    sonar_code first = post(sender, socket, m, err), second = post(sender, socket, &copy, err);
+    return first != SONAR_OK ? first : second;
+}
+
+static sonar_code release(sim_sender *sender, digitiser *d, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    for (size_t i = 0; i < d->held_count; i++) {
+        sonar_code one = post(sender, d->socket, &d->held[i], err);
+        code = code == SONAR_OK ? one : code;
+    }
+    d->held_count = 0;
+    return code;
+}
+
+static sonar_code dispatch(sim_sender *sender, digitiser *d, message *m, sim_fault_kind kind,
+                           sonar_error *err) {
+    if (kind == SIM_FAULT_REORDER && d->held_count < HELD_MOST) {
+        d->held[d->held_count++] = *m;
+        return SONAR_OK;
+    }
+    sonar_code code = (kind == SIM_FAULT_REPEAT ? post_twice : post)(sender, d->socket, m, err);
+    return code == SONAR_OK ? release(sender, d, err) : code;
+}
+
+static sonar_code send_block(sim_sender *sender, size_t number, const float *counts, size_t samples,
+                             sonar_error *err) {
+    digitiser *d = &sender->digitiser[number];
+    sim_fault_kind kind = fault_of(sender, number);
+    sonar_code code = SONAR_OK;
+    sender->counters.frames++;
+    sender->counters.kind[kind]++;
+    if (kind == SIM_FAULT_RESTART) {
+        d->epoch++;
+        d->sequence = d->index = 0;
+    }
+    if (kind != SIM_FAULT_DROP) {
+        message m;
+        code = make_message(sender, d, counts, samples, kind, &m, err);
+        if (code == SONAR_OK)
+            code = dispatch(sender, d, &m, kind, err);
+    }
+    d->sequence++;
+    d->index += samples;
+    return code;
+}
+
+sonar_code sim_sender_send(sim_sender *sender, const float *counts, size_t samples,
+                           sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    for (size_t i = 0; i < sender->spec.digitisers && code == SONAR_OK; i++)
+        code = send_block(sender, i, counts, samples, err);
+    sender->frame++;
+    sender->counters.samples += samples;
+    return code;
+}
+
+sonar_code sim_sender_flush(sim_sender *sender, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    for (size_t i = 0; i < sender->spec.digitisers && code == SONAR_OK; i++)
+        code = release(sender, &sender->digitiser[i], err);
+    return code;
+}
+
+void sim_sender_set_utc(sim_sender *sender, int64_t utc_ns) {
+    sender->spec.utc_ns = utc_ns;
+}
+
+const sim_counters *sim_sender_counters(const sim_sender *sender) {
+    return &sender->counters;
+}
+
+void sim_counters_write(const sim_counters *c, FILE *to) {
+    fprintf(to,
+            "{\"samples\": %" PRIu64 ", \"frames\": %" PRIu64 ", \"messages\": %" PRIu64
+            ", \"overflow\": %" PRIu64 ", \"saturated\": %" PRIu64 ", \"kinds\": {",
+            c->samples, c->frames, c->messages, c->overflow, c->saturated);
+    for (int kind = 0; kind < SIM_FAULT_KINDS; kind++)
+        fprintf(to, "%s\"%s\": %" PRIu64, kind ? ", " : "",
+                kind ? sim_fault_name((sim_fault_kind)kind) : "good", c->kind[kind]);
+    fprintf(to, "}}\n");
+}

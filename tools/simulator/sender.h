@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Sample frames out over ZeroMQ, as one or several digitisers would send them, with planned faults;
+ * shared by the simulator and the replay tool. One thread owns a sender.
+ */
+#ifndef SIM_SENDER_H
+#define SIM_SENDER_H
+
+#include <signal.h>
+#include <stdio.h>
+
+#include "scene.h"
+
+typedef struct sim_sender_spec {
+    void *zmq_context;
+    const char *const *endpoints; /* needed by create only */
+    size_t endpoint_count;
+    bool publish;        /* XPUB that binds, for a receiver that subscribes; else PUSH, connects */
+    bool block;          /* a receiver that does not keep up is waited for; else frames are lost */
+    int high_water_mark; /* messages per connection */
+    uint32_t array_id;
+    size_t channels, digitisers; /* channels are split as evenly as can be */
+    size_t frame_samples;        /* the most of one call of send */
+    int format, layout;          /* sonar_dtype, SONAR_FRAME_* */
+    double fs_hz;
+    uint32_t epoch;
+    uint64_t first_index;   /* of the stream */
+    int64_t utc_ns;         /* of sample first_index; 0 = unknown */
+    uint64_t seed;          /* of random faults */
+    const sim_fault *fault; /* borrowed */
+    size_t faults;
+    const double *fault_rate;          /* [SIM_FAULT_KINDS] or NULL; borrowed */
+    const volatile sig_atomic_t *stop; /* not NULL: waiting ends when it is set */
+} sim_sender_spec;
+
+/* What was sent. Messages: sent = frames + repeat - drop - overflow. Every frame of every
+ * digitiser has one kind, SIM_FAULT_NONE being good ones. */
+typedef struct sim_counters {
+    uint64_t frames;                /* made, over all digitisers */
+    uint64_t messages;              /* handed to a socket */
+    uint64_t kind[SIM_FAULT_KINDS]; /* frames by kind, whether or not they overflowed */
+    uint64_t overflow;              /* messages lost because the receiver did not keep up */
+    uint64_t saturated;             /* samples */
+    uint64_t samples;               /* per channel */
+} sim_counters;
+
+typedef struct sim_sender sim_sender;
+
+/* Opens the sockets. */
+sonar_code sim_sender_create(const sim_sender_spec *spec, sim_sender **sender, sonar_error *err);
+/* Waits until every connection has a receiver; SONAR_EUNAVAILABLE when stopped or after timeout_ms
+ * (-1: no limit). */
+sonar_code sim_sender_wait(sim_sender *sender, int timeout_ms, sonar_error *err);
+/* For a stream that begins only once its receiver is there. */
+void sim_sender_set_utc(sim_sender *sender, int64_t utc_ns);
+/* One frame of every digitiser from counts[channel][samples], which follow on those sent before. */
+sonar_code sim_sender_send(sim_sender *sender, const float *counts, size_t samples,
+                           sonar_error *err);
+/* Sends what a reorder fault held back. */
+sonar_code sim_sender_flush(sim_sender *sender, sonar_error *err);
+/* Closes the sockets; what they hold is sent for up to linger_ms. */
+void sim_sender_destroy(sim_sender *sender, int linger_ms);
+const sim_counters *sim_sender_counters(const sim_sender *sender);
+/* The counters as one JSON object. */
+void sim_counters_write(const sim_counters *counters, FILE *to);
+
+/* Rounds (ties to even) and saturates counts into samples of `format`, little-endian; `stride`
+ * samples apart at `to`. Returns how many were saturated. */
+size_t sim_convert(const float *counts, size_t samples, int format, size_t stride, uint8_t *to);
+
+#endif
