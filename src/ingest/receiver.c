@@ -157,6 +157,10 @@ static sonar_code open_endpoint(const sonar_ingest *ingest, const char *endpoint
     if (errno == EADDRINUSE)
         return sonar_fail(err, SONAR_ESYS, endpoint,
                           "address already in use: another process listens on %s", endpoint);
+    if (errno == ENODEV || errno == EADDRNOTAVAIL)
+        return sonar_fail(err, SONAR_ESYS, endpoint,
+                          "cannot bind %s: it is neither an address nor an interface of this host",
+                          endpoint);
     return sonar_fail(err, SONAR_ESYS, endpoint, "cannot %s %s: %s", bind ? "bind" : "connect to",
                       endpoint, zmq_strerror(errno));
 }
