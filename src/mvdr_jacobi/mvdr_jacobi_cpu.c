@@ -157,10 +157,12 @@ static double level_factor(double snapshots, size_t n) {
     return snapshots >= (double)n ? (snapshots - (double)n + 1) / snapshots : 1;
 }
 
-/* Columns that only a thousandth of the loading would notice are not worth carrying on. */
-static size_t worth_keeping(const mvdr_stage *stage, const double *d, size_t k, double delta) {
-    double least = 0.005 * (1 - stage->spec.alpha) * delta;
-    while (k && d[k - 1] < least)
+/* Columns too short for the loading to notice, now or summed over all updates to come, are not worth
+ * carrying on. While the average fills up delta may still stand on sources alone: all are kept. */
+static size_t worth_keeping(const mvdr_stage *stage, const mvdr_bin *state, const double *d,
+                            size_t k, double delta) {
+    double alpha = stage->spec.alpha, settled = 2 * (1 + alpha) / (1 - alpha);
+    while ((double)state->seen > settled && k && d[k - 1] < 0.005 * (1 - alpha) * delta)
         k--;
     return k;
 }
@@ -196,7 +198,7 @@ static unsigned weigh(mvdr_stage *stage, size_t bin, size_t k, const mvdr_factor
                               .k = k,
                               .ld = stage->ld,
                               .level = k ? loading.delta / (correct ? low : 1) : 0};
-    state->k = stage->spec.alpha > 0 ? worth_keeping(stage, d, k, loading.delta) : k;
+    state->k = stage->spec.alpha > 0 ? worth_keeping(stage, state, d, k, loading.delta) : k;
     *delta = loading.delta;
     return (loading.fallback ? SONAR_MVDR_FLAG_TRACE_FALLBACK : 0) |
            (snapshots < (double)n || (low < 1 && !correct) ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0);
