@@ -200,7 +200,7 @@ Test(mvdr, forgetting_60_db) {
     forgetting(31, 0.9, 60, 2, 0.05);
     forgetting(64, 0.97, 60, 1, 0.05);
     forgetting(5, 0.5, 40, 4, 0.05);
-    forgetting(64, 0.9, 60, 2, 0.05);  /* long enough to drop faded columns */
+    forgetting(64, 0.9, 60, 2, 0.05); /* long enough to drop faded columns */
     forgetting(64, 0.75, 60, 4, 0.05);
 }
 Test(mvdr, forgetting_80_db) {
