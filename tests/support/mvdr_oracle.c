@@ -224,6 +224,22 @@ double mvdr_fixture_error_db(const mvdr_fixture *f, size_t bin, const cplx *r, d
     return worst;
 }
 
+cplx *mvdr_fixture_covariance(const mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x,
+                              const double *weight) {
+    size_t sensors = f->spec.sensors, n = f->params.sensors_used;
+    cplx *wide = calloc(count * n + 1, sizeof *wide), *to = wide;
+    cplx *r = calloc(n * n, sizeof *r);
+    for (size_t s = 0; s < count; s++)
+        for (size_t k = 0; k < sensors; k++) {
+            const sonar_c32 *v = &x[(s * f->spec.bins + bin) * sensors + k];
+            if (f->used[k])
+                *to++ = (double)v->re + I * (double)v->im;
+        }
+    mvdr_oracle_covariance(n, count, wide, weight, r);
+    free(wide);
+    return r;
+}
+
 void mvdr_scene(const mvdr_fixture *f, const mvdr_wave *waves, size_t count, uint64_t *state,
                 sonar_c32 *x) {
     for (size_t bin = 0; bin < f->spec.bins; bin++) {

@@ -63,6 +63,11 @@ float mvdr_fixture_info(const mvdr_fixture *f, size_t bin, int field);
  * stage sees as coming from `snapshots`. Not finite or not positive counts as 1000 dB. */
 double mvdr_fixture_error_db(const mvdr_fixture *f, size_t bin, const cplx *r, double snapshots);
 
+/* The covariance of a bin of `count` snapshots x[snapshot][bin][sensor] over the used sensors;
+ * malloc'ed. weight as in mvdr_oracle_covariance. */
+cplx *mvdr_fixture_covariance(const mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x,
+                              const double *weight);
+
 /* A scene: plane waves of given levels (dB re noise per sensor) on unit noise. */
 typedef struct mvdr_wave {
     double az_deg, level_db;
