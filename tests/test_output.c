@@ -40,7 +40,12 @@ static void go(void) {
     snprintf(endpoint, sizeof endpoint, "%s", sonar_output_endpoint(output));
 }
 
+/* The readers are closed by now. They must be gone before the publisher closes: libzmq 4.3.4 aborts
+ * in session_base_t::clean_pipes when a slow peer's connection breaks just while a socket with
+ * linger 0 is being closed. */
 static void end(void) {
+    if (output)
+        output_wait_wanted(output, 0);
     sonar_output_destroy(output);
     zmq_ctx_term(context);
     zmq_ctx_term(peers);
@@ -123,7 +128,8 @@ static void check_values(const cJSON *axis, size_t count, const double *values) 
     const cJSON *list = cJSON_GetObjectItem(axis, "values");
     cr_assert_eq((size_t)cJSON_GetArraySize(list), count);
     for (size_t i = 0; i < count; i++)
-        cr_assert_eq(cJSON_GetArrayItem(list, (int)i)->valuedouble, values[i], "value %zu", i);
+        cr_assert_float_eq(cJSON_GetArrayItem(list, (int)i)->valuedouble, values[i], 1e-13,
+                           "value %zu", i);
 }
 
 static void check_axis(const cJSON *axis, const char *name, bool mvdr) {
@@ -626,9 +632,10 @@ Test(output, hostile_subscriptions_are_harmless) {
     zmq_connect(hostile, endpoint);
     static char junk[100000];
     memset(junk, 1, sizeof junk);
-    for (size_t n = 0; n < 300; n++) {
+    for (size_t n = 1; n < 300; n++) { /* subscriptions to bytes that are no topic's */
         for (size_t i = 1; i <= n; i++)
             junk[i] = (char)rand();
+        junk[1] = (char)0xff;
         zmq_send(hostile, junk, n + 1, 0);
     }
     zmq_send(hostile, "\001status\0", 8, 0);
