@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Conventional beamformer on the CPU, for any geometry: nothing is stored per direction and bin.
+ *
+ * A task is one block of bins times one tile of look points (far-field directions, or points of the
+ * near field). It goes through the sensors tile by tile; the tile's bins are copied into planes of
+ * eight sensors (a vector), and for every point and vector the steering vector runs along the
+ * bins in registers, w(b+1) = w(b) * rotation. It starts at the block's middle, from exact turns,
+ * and runs both ways: two chains that hide each other's latency, and at most 64 steps from an
+ * exact phase. All cuts follow from the problem alone, and every sum has a fixed order, so that the
+ * number of workers cannot change a bit.
+ */
+#include "cbf/cbf.h"
+
+#include "core/core.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LANES = 8,         /* sensors of one vector */
+    SENSOR_TILE = 128, /* with BLOCK_BINS: 128 KiB of input, which the second-level cache holds */
+    BLOCK_BINS = 128,
+    POINT_TILE = 16 /* points that share one copy of the input: one cache line of output */
+};
+
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
+
+struct planar {
+    lanes re, im;
+};
+
+struct scratch {
+    struct planar x[SENSOR_TILE / LANES][BLOCK_BINS];
+    struct planar sum[POINT_TILE][BLOCK_BINS];
+    struct planar start[SENSOR_TILE / LANES], rotation[SENSOR_TILE / LANES];
+};
+
+/* A run of bins, counted from the input's first. */
+struct block {
+    size_t first, bins;
+    bool in_band;
+};
+
+/* What the tasks of one parallel call share. */
+struct job {
+    const struct block *block;
+    size_t blocks, points;
+    const uint64_t *turns; /* [point][sensor] */
+    size_t turns_row;
+    const float *shading;
+    double power_scale;  /* 1 / (sum g)^2 */
+    sonar_buffer *lofar; /* [bin][point], or NULL */
+};
+
+struct cbf {
+    sonar_cbf_spec spec;
+    const sonar_host *host;
+    struct block *block; /* below the band, in it, above it */
+    size_t blocks, band_block, band_blocks;
+    size_t capacity;         /* points of one job */
+    double *energy;          /* [block][capacity] */
+    struct scratch *scratch; /* [worker] */
+    sonar_buffer x;          /* input of the last execute, lent by the caller */
+    struct job job;
+};
+
+/* ---- steering vectors ------------------------------------------------------------------------ */
+
+/* exp(+j 2 pi bin turns) of n sensors. Integer arithmetic reduces the phase to an octant exactly;
+ * Taylor's series up to 45 degrees are then good to float32 rounding. */
+SONAR_MULTIARCH static void steer(const uint64_t *turns, size_t n, uint64_t bin, float *re,
+                                  float *im) {
+    const float radians = (float)(2 * M_PI / 4294967296.0);
+    for (size_t k = 0; k < n; k++) {
+        uint32_t phase = (uint32_t)((bin * turns[k]) >> 32);
+        uint32_t quadrant = (phase + (1u << 29)) >> 30;
+        float a = (float)(int32_t)(phase - (quadrant << 30)) * radians, z = a * a;
+        float s = a + a * z * (-1.f / 6 + z * (1.f / 120 + z * (-1.f / 5040 + z / 362880)));
+        float c =
+            1 + z * (-.5f + z * (1.f / 24 + z * (-1.f / 720 + z * (1.f / 40320 - z / 3628800))));
+        float x = quadrant & 1 ? s : c, y = quadrant & 1 ? c : s;
+        re[k] = (quadrant + 1) & 2 ? -x : x;
+        im[k] = quadrant & 2 ? -y : y;
+    }
+}
+
+/* Steering vectors of a tile, planar: vector by vector eight real, then eight imaginary parts. */
+static void steer_tile(const uint64_t *turns, size_t n, uint64_t bin, struct planar *w) {
+    float re[SENSOR_TILE] = {0}, im[SENSOR_TILE] = {0};
+    steer(turns, n, bin, re, im);
+    for (size_t v = 0; v * LANES < n; v++) {
+        memcpy(&w[v].re, re + v * LANES, sizeof w[v].re);
+        memcpy(&w[v].im, im + v * LANES, sizeof w[v].im);
+    }
+}
+
+/* ---- the inner loop -------------------------------------------------------------------------- */
+
+/* sum += conj(w) x, then w *= rotation; or, with the rotation's sign turned, the other way. */
+#define STEP(w, x, total)                                                                          \
+    do {                                                                                           \
+        (total).re += (w).re * (x).re + (w).im * (x).im;                                           \
+        (total).im += (w).re * (x).im - (w).im * (x).re;                                           \
+    } while (0)
+#define TURN(w, r_re, r_im)                                                                        \
+    do {                                                                                           \
+        lanes turned = (w).re * (r_re) - (w).im * (r_im);                                          \
+        (w).im = (w).re * (r_im) + (w).im * (r_re);                                                \
+        (w).re = turned;                                                                           \
+    } while (0)
+
+/* Adds conj(w) x of `vectors` vectors of sensors to every bin's sum. start is the steering vector
+ * at bin `bins / 2` of the block. */
+SONAR_MULTIARCH static void accumulate(const struct planar (*x)[BLOCK_BINS], size_t vectors,
+                                       size_t bins, const struct planar *start,
+                                       const struct planar *rotation, struct planar *sum) {
+    size_t middle = bins / 2;
+    for (size_t v = 0; v < vectors; v++) {
+        const struct planar r = rotation[v];
+        struct planar up = start[v], down = start[v];
+        for (size_t j = 0; j < middle; j++) {
+            TURN(down, r.re, -r.im);
+            STEP(up, x[v][middle + j], sum[middle + j]);
+            STEP(down, x[v][middle - 1 - j], sum[middle - 1 - j]);
+            TURN(up, r.re, r.im);
+        }
+        if (bins % 2)
+            STEP(up, x[v][bins - 1], sum[bins - 1]);
+    }
+}
+
+/* ---- one task -------------------------------------------------------------------------------- */
+
+/* g_k X_k of a tile of sensors, planar; lanes beyond the last sensor are zero. */
+SONAR_MULTIARCH static void load_tile(const sonar_c32 *x, ptrdiff_t row, size_t bins,
+                                      const float *g, size_t n, struct planar (*out)[BLOCK_BINS]) {
+    for (size_t b = 0; b < bins; b++, x += row)
+        for (size_t v = 0; v * LANES < n; v++) {
+            float re[LANES] = {0}, im[LANES] = {0};
+            size_t count = sonar_min_size(n - v * LANES, LANES);
+            for (size_t i = 0; i < count; i++) {
+                re[i] = g[v * LANES + i] * x[v * LANES + i].re;
+                im[i] = g[v * LANES + i] * x[v * LANES + i].im;
+            }
+            memcpy(&out[v][b].re, re, sizeof re);
+            memcpy(&out[v][b].im, im, sizeof im);
+        }
+}
+
+static void sum_sensors(const struct cbf *cbf, const struct block *block, const uint64_t *turns,
+                        size_t points, struct scratch *scratch) {
+    const struct job *job = &cbf->job;
+    ptrdiff_t row = cbf->x.stride[0];
+    const sonar_c32 *x = (const sonar_c32 *)cbf->x.data + (ptrdiff_t)block->first * row;
+    uint64_t middle = cbf->spec.first_bin + block->first + block->bins / 2;
+    memset(scratch->sum, 0, points * sizeof scratch->sum[0]);
+    for (size_t k = 0; k < cbf->spec.sensors; k += SENSOR_TILE) {
+        size_t n = sonar_min_size(cbf->spec.sensors - k, SENSOR_TILE);
+        load_tile(x + k, row, block->bins, job->shading + k, n, scratch->x);
+        for (size_t p = 0; p < points; p++) {
+            const uint64_t *t = turns + p * job->turns_row + k;
+            steer_tile(t, n, middle, scratch->start);
+            steer_tile(t, n, 1, scratch->rotation);
+            accumulate(scratch->x, (n + LANES - 1) / LANES, block->bins, scratch->start,
+                       scratch->rotation, scratch->sum[p]);
+        }
+    }
+}
+
+static double beam_power(const struct planar *sum) {
+    double re = 0, im = 0;
+    for (int i = 0; i < LANES; i++) {
+        re += (double)sum->re[i];
+        im += (double)sum->im[i];
+    }
+    return re * re + im * im;
+}
+
+static void beam_task(void *arg, size_t index, size_t worker) {
+    struct cbf *cbf = arg;
+    const struct job *job = &cbf->job;
+    struct scratch *scratch = cbf->scratch + worker;
+    size_t tiles = (job->points + POINT_TILE - 1) / POINT_TILE;
+    size_t first = index % tiles * POINT_TILE;
+    size_t points = sonar_min_size(job->points - first, POINT_TILE);
+    const struct block *block = job->block + index / tiles;
+    double *energy = cbf->energy + index / tiles * cbf->capacity + first;
+    sum_sensors(cbf, block, job->turns + first * job->turns_row, points, scratch);
+    memset(energy, 0, points * sizeof *energy);
+    for (size_t b = 0; b < block->bins; b++) {
+        float *lofar = NULL;
+        if (job->lofar)
+            lofar = (float *)job->lofar->data +
+                    (ptrdiff_t)(block->first + b) * job->lofar->stride[0] + first;
+        for (size_t p = 0; p < points; p++) {
+            double power = job->power_scale * beam_power(&scratch->sum[p][b]);
+            energy[p] += power;
+            if (lofar)
+                lofar[p] = (float)power;
+        }
+    }
+}
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+static void run(struct cbf *cbf, const struct job *job) {
+    size_t tiles = (job->points + POINT_TILE - 1) / POINT_TILE;
+    cbf->job = *job;
+    cbf->host->parallel(cbf->host->ctx, job->blocks * tiles, beam_task, cbf);
+}
+
+/* (fs/N) sum over the band, block by block. */
+static void band_energy(const struct cbf *cbf, float *out) {
+    double bin_hz = cbf->spec.fs_hz / (double)cbf->spec.length;
+    for (size_t p = 0; p < cbf->job.points; p++) {
+        double sum = 0;
+        for (size_t i = 0; i < cbf->job.blocks; i++)
+            if (cbf->job.block[i].in_band)
+                sum += cbf->energy[i * cbf->capacity + p];
+        out[p] = (float)(bin_hz * sum);
+    }
+}
+
+static struct job band_job(const struct cbf *cbf, const sonar_params *params, size_t points,
+                           const uint64_t *turns) {
+    double sum = params->shading_sum;
+    return (struct job){.block = cbf->block + cbf->band_block,
+                        .blocks = cbf->band_blocks,
+                        .points = points,
+                        .turns = turns,
+                        .turns_row = cbf->spec.sensors,
+                        .shading = params->shading,
+                        .power_scale = sum != 0 ? 1 / (sum * sum) : 0};
+}
+
+/* ---- the stage ------------------------------------------------------------------------------- */
+
+static void add_blocks(struct cbf *cbf, size_t first, size_t bins, bool in_band) {
+    size_t parts = (bins + BLOCK_BINS - 1) / BLOCK_BINS;
+    for (size_t i = 0; i < parts; i++) {
+        size_t from = bins * i / parts, to = bins * (i + 1) / parts;
+        cbf->block[cbf->blocks++] = (struct block){first + from, to - from, in_band};
+    }
+}
+
+static void cut_bins(struct cbf *cbf) {
+    size_t below = cbf->spec.cbf_first - cbf->spec.first_bin, band = cbf->spec.cbf_bins;
+    add_blocks(cbf, 0, below, false);
+    cbf->band_block = cbf->blocks;
+    add_blocks(cbf, below, band, true);
+    cbf->band_blocks = cbf->blocks - cbf->band_block;
+    add_blocks(cbf, below + band, cbf->spec.bins - below - band, false);
+}
+
+static sonar_code check_spec(const sonar_cbf_spec *spec, sonar_error *err) {
+    size_t points;
+    if (!spec->sensors || !spec->directions || !spec->length || !(spec->fs_hz > 0) ||
+        __builtin_mul_overflow(spec->directions, spec->ranges, &points))
+        return sonar_fail(err, SONAR_EINVAL, "cbf",
+                          "%zu sensors, %zu directions, %zu ranges, length %zu, fs %g Hz",
+                          spec->sensors, spec->directions, spec->ranges, spec->length, spec->fs_hz);
+    if (!spec->cbf_bins || spec->cbf_bins > spec->bins || spec->cbf_first < spec->first_bin ||
+        spec->cbf_first - spec->first_bin > spec->bins - spec->cbf_bins)
+        return sonar_fail(err, SONAR_EINVAL, "cbf",
+                          "band of bins %zu + %zu is not inside %zu + %zu", spec->cbf_first,
+                          spec->cbf_bins, spec->first_bin, spec->bins);
+    return SONAR_OK;
+}
+
+static void cbf_destroy(void *stage) {
+    struct cbf *cbf = stage;
+    if (!cbf)
+        return;
+    free(cbf->block);
+    free(cbf->energy);
+    free(cbf->scratch);
+    free(cbf);
+}
+
+static sonar_code cbf_create(const void *spec, const sonar_host *host, void **stage,
+                             sonar_error *err) {
+    *stage = NULL;
+    sonar_code code = check_spec(spec, err);
+    if (code)
+        return code;
+    struct cbf *cbf = sonar_alloc(1, sizeof *cbf);
+    if (!cbf)
+        return sonar_fail(err, SONAR_ENOMEM, "cbf", "no memory for the stage");
+    cbf->spec = *(const sonar_cbf_spec *)spec;
+    cbf->host = host;
+    cbf->capacity = cbf->spec.directions * sonar_max_size(cbf->spec.ranges, 1);
+    size_t most = cbf->spec.bins / BLOCK_BINS + 3; /* three runs, each rounded up */
+    cbf->block = sonar_alloc(most, sizeof *cbf->block);
+    cbf->scratch = sonar_alloc(host->workers, sizeof *cbf->scratch);
+    if (cbf->block) {
+        cut_bins(cbf);
+        cbf->energy = sonar_alloc(cbf->blocks * cbf->capacity, sizeof *cbf->energy);
+    }
+    if (!cbf->block || !cbf->scratch || !cbf->energy) {
+        code = sonar_fail(err, SONAR_ENOMEM, "cbf", "no memory for %zu points", cbf->capacity);
+        cbf_destroy(cbf);
+        return code;
+    }
+    *stage = cbf;
+    return SONAR_OK;
+}
+
+static bool is_f32(const sonar_buffer *buffer, size_t rows, size_t columns) {
+    if (buffer->dtype != SONAR_F32 || !buffer->data)
+        return false;
+    if (buffer->rank == 1)
+        return rows == 1 && buffer->shape[0] == columns && buffer->stride[0] == 1;
+    return buffer->rank == 2 && buffer->shape[0] == rows && buffer->shape[1] == columns &&
+           buffer->stride[1] == 1;
+}
+
+static bool fits(const sonar_manifold *manifold, const struct cbf *cbf, size_t ranges) {
+    return manifold->turns && manifold->sensors == cbf->spec.sensors &&
+           manifold->directions == cbf->spec.directions && manifold->ranges == ranges;
+}
+
+static sonar_code check_shapes(const struct cbf *cbf, const sonar_buffer *in,
+                               const sonar_buffer *out, const sonar_work *work, sonar_error *err) {
+    const sonar_cbf_spec *spec = &cbf->spec;
+    bool azimuth = work->outputs & SONAR_WANT(SONAR_CBF_AZIMUTH);
+    bool lofar = work->outputs & SONAR_WANT(SONAR_CBF_LOFAR);
+    bool near = spec->ranges && work->outputs & SONAR_WANT(SONAR_CBF_NEARFIELD);
+    if (in->dtype != SONAR_C32 || in->rank != 2 || in->shape[0] != spec->bins ||
+        in->shape[1] != spec->sensors || in->stride[1] != 1)
+        return sonar_fail(err, SONAR_EINVAL, "cbf", "input is not c32 [%zu][%zu]", spec->bins,
+                          spec->sensors);
+    if ((azimuth && !is_f32(&out[SONAR_CBF_AZIMUTH], 1, spec->directions)) ||
+        (lofar && !is_f32(&out[SONAR_CBF_LOFAR], spec->bins, spec->directions)) ||
+        (near && (!is_f32(&out[SONAR_CBF_NEARFIELD], spec->ranges, spec->directions) ||
+                  out[SONAR_CBF_NEARFIELD].stride[0] != (ptrdiff_t)spec->directions)))
+        return sonar_fail(err, SONAR_EINVAL, "cbf", "an output is not f32 of the right shape");
+    if (work->params->sensors != spec->sensors ||
+        ((azimuth || lofar) && !fits(&work->params->far_cbf, cbf, 1)) ||
+        (near && !fits(&work->params->near_cbf, cbf, spec->ranges)))
+        return sonar_fail(err, SONAR_EINVAL, "cbf",
+                          "the parameters' tables are not of %zu sensors, %zu directions",
+                          spec->sensors, spec->directions);
+    return SONAR_OK;
+}
+
+/* One pass over the far field serves both of its surfaces: all bins if the Lofar is wanted. */
+static void far_field(struct cbf *cbf, sonar_buffer *out, const sonar_work *work) {
+    const sonar_params *params = work->params;
+    struct job job = band_job(cbf, params, cbf->spec.directions, params->far_cbf.turns);
+    if (work->outputs & SONAR_WANT(SONAR_CBF_LOFAR)) {
+        job.block = cbf->block;
+        job.blocks = cbf->blocks;
+        job.lofar = &out[SONAR_CBF_LOFAR];
+    }
+    run(cbf, &job);
+    if (work->outputs & SONAR_WANT(SONAR_CBF_AZIMUTH))
+        band_energy(cbf, out[SONAR_CBF_AZIMUTH].data);
+}
+
+static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffer *in,
+                              sonar_buffer *out, const sonar_work *work, sonar_error *err) {
+    (void)queue;
+    struct cbf *cbf = stage;
+    sonar_code code = check_shapes(cbf, in, out, work, err);
+    if (code)
+        return code;
+    cbf->x = in[0];
+    if (work->outputs & (SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_LOFAR)))
+        far_field(cbf, out, work);
+    if (cbf->spec.ranges && work->outputs & SONAR_WANT(SONAR_CBF_NEARFIELD)) {
+        struct job job = band_job(cbf, work->params, cbf->spec.ranges * cbf->spec.directions,
+                                  work->params->near_cbf.turns);
+        run(cbf, &job);
+        band_energy(cbf, out[SONAR_CBF_NEARFIELD].data);
+    }
+    return SONAR_OK;
+}
+
+static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buffer *turns,
+                               sonar_buffer *power, const sonar_work *work, sonar_error *err) {
+    (void)queue;
+    struct cbf *cbf = stage;
+    size_t points = turns->shape[0];
+    if (!cbf->x.data)
+        return sonar_fail(err, SONAR_ESTATE, "cbf", "evaluate before the first execute");
+    if (points == 0)
+        return SONAR_OK;
+    if (turns->dtype != SONAR_U64 || turns->rank != 2 || turns->shape[1] != cbf->spec.sensors ||
+        turns->stride[1] != 1 || !is_f32(power, 1, points))
+        return sonar_fail(err, SONAR_EINVAL, "cbf", "points are not u64 [%zu][%zu] with f32 [%zu]",
+                          points, cbf->spec.sensors, points);
+    for (size_t done = 0; done < points; done += cbf->capacity) {
+        const uint64_t *table = (const uint64_t *)turns->data + (ptrdiff_t)done * turns->stride[0];
+        struct job job =
+            band_job(cbf, work->params, sonar_min_size(points - done, cbf->capacity), table);
+        job.turns_row = (size_t)turns->stride[0];
+        run(cbf, &job);
+        band_energy(cbf, (float *)power->data + done);
+    }
+    return SONAR_OK;
+}
+
+const sonar_stage_ops sonar_cbf_cpu = {.name = "cbf",
+                                       .create = cbf_create,
+                                       .execute = cbf_execute,
+                                       .evaluate = cbf_evaluate,
+                                       .destroy = cbf_destroy};

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Diagonal loading: delta = eps * reference. From fewer snapshots than sensors the loading rule
+ * decides the spectrum, so the reference matters: the trace holds the loudest ship, the noise
+ * estimate does not.
+ */
+#include "mvdr_jacobi/internal.h"
+
+#include <math.h>
+
+static double total(const double *d, size_t begin, size_t end) {
+    double sum = 0;
+    for (size_t i = begin; i < end; i++)
+        sum += d[i];
+    return sum;
+}
+
+/* Eigenvalue i of the n, the ones beyond the rank being zero. */
+static double at(const double *d, size_t k, size_t i) {
+    return i < k ? d[i] : 0;
+}
+
+/* Median of the largest min(n, L_eff) eigenvalues (the mean of the middle two of an even number),
+ * times min(1, L_eff/n): R's few non-zero eigenvalues hold the noise of all n dimensions. */
+static double noise_by_median(const double *d, size_t k, size_t n, double snapshots) {
+    size_t count = (size_t)lround(fmin((double)n, fmax(1, snapshots)));
+    double median = (at(d, k, (count - 1) / 2) + at(d, k, count / 2)) / 2;
+    return median * fmin(1, snapshots / (double)n);
+}
+
+/* What K known sources leave, corrected for the noise that their K dimensions took with them. */
+static double noise_by_count(const double *d, size_t k, size_t n, size_t sources,
+                             double snapshots) {
+    double rest = sources < k ? total(d, sources, k) : 0;
+    return rest / ((double)(n - sources) * (1 - (double)sources / snapshots));
+}
+
+mvdr_load mvdr_loading(const sonar_mvdr_spec *spec, const double *d, size_t k, size_t n,
+                       double snapshots) {
+    size_t sources = spec->known_sources;
+    double trace = total(d, 0, k) / (double)n;
+    if (spec->loading == SONAR_LOADING_ABSOLUTE)
+        return (mvdr_load){.delta = spec->eps};
+    if (spec->loading == SONAR_LOADING_TRACE)
+        return (mvdr_load){.delta = spec->eps * trace};
+    if (snapshots <= 2 * (double)sources + 2 || sources >= n)
+        return (mvdr_load){.delta = spec->eps * trace, .fallback = true};
+    double noise =
+        sources ? noise_by_count(d, k, n, sources, snapshots) : noise_by_median(d, k, n, snapshots);
+    return (mvdr_load){.delta = spec->eps * noise};
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The CPU's MVDR stage: one task per bin, everything of a bin in a fixed order inside it, so that
+ * results do not depend on the number of workers. */
+#include "mvdr_jacobi/internal.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char where[] = "mvdr_jacobi";
+
+/* ---- create, destroy ------------------------------------------------------------------------- */
+
+static sonar_code check_spec(const sonar_mvdr_spec *s, sonar_error *err) {
+    if (!s->sensors || !s->directions || !s->bins || s->length < 2 || !(s->fs_hz > 0) ||
+        s->bins > s->length || s->first_bin > s->length / 2)
+        return sonar_fail(err, SONAR_EINVAL, where, "empty or impossible shape");
+    if (!(s->alpha >= 0 && s->alpha < 1))
+        return sonar_fail(err, SONAR_EINVAL, where, "alpha %g is not in [0, 1)", s->alpha);
+    if ((s->alpha > 0) == (s->snapshots > 0))
+        return sonar_fail(err, SONAR_EINVAL, where,
+                          "either a block of snapshots or a forgetting factor is needed");
+    if (!(s->eps > 0) || !isfinite(s->eps))
+        return sonar_fail(err, SONAR_EINVAL, where, "loading eps %g is not positive", s->eps);
+    if (!(s->tolerance > 0 && s->tolerance < 1) || !s->max_sweeps)
+        return sonar_fail(err, SONAR_EINVAL, where, "tolerance %g in %zu sweeps is not possible",
+                          s->tolerance, s->max_sweeps);
+    return SONAR_OK;
+}
+
+/* Forgetting keeps eigenpairs until their snapshots are faded to 1e-14, at most one per sensor. */
+static mvdr_limits limits_of(const sonar_mvdr_spec *spec) {
+    size_t each = spec->forward_backward ? 2 : 1;
+    mvdr_limits limits = {.rows = spec->sensors, .square = spec->method == SONAR_MVDR_TWO_SIDED};
+    if (spec->alpha > 0) {
+        double fading = ceil(log(1e-14) / log(spec->alpha)) + 1;
+        limits.kept = (size_t)fmin((double)spec->sensors, fading * (double)each);
+        limits.columns = limits.kept + each * spec->max_new;
+    } else {
+        limits.columns = each * spec->snapshots;
+        limits.kept = sonar_min_size(spec->sensors, limits.columns);
+    }
+    if (limits.square)
+        limits.kept = spec->sensors;
+    limits.kept = mvdr_pad(limits.kept, MVDR_GROUP);
+    return limits;
+}
+
+static bool allocate(mvdr_stage *stage) {
+    const sonar_mvdr_spec *spec = &stage->spec;
+    size_t sensors = spec->sensors, bins = spec->bins, kept = stage->limits.kept;
+    size_t q;
+    if (__builtin_mul_overflow(bins * kept, stage->ld, &q))
+        return false;
+    stage->rows.sensor = sonar_alloc(sensors, sizeof(size_t));
+    stage->rows.partner = sonar_alloc(sensors, sizeof(size_t));
+    stage->rows.turns = sonar_alloc(stage->directions * sensors, sizeof(uint64_t));
+    stage->previous = sonar_alloc(sensors, sizeof(size_t));
+    stage->row_of = sonar_alloc(sensors, sizeof(size_t));
+    stage->snapshot = sonar_alloc(spec->snapshots * bins * sensors, sizeof(sonar_c32));
+    stage->valid = sonar_alloc(spec->snapshots * bins, 1);
+    stage->bin = sonar_alloc(bins, sizeof *stage->bin);
+    stage->q_re = sonar_alloc(q, sizeof(float));
+    stage->q_im = sonar_alloc(q, sizeof(float));
+    stage->d = sonar_alloc(bins * kept, sizeof(double));
+    stage->weight = sonar_alloc(bins * kept, sizeof(float));
+    stage->power = sonar_alloc(bins * stage->directions, sizeof(float));
+    stage->info = sonar_alloc(bins * SONAR_MVDR_INFO_FIELDS, sizeof(float));
+    stage->points = sonar_alloc(sensors * MVDR_LANES, sizeof(uint64_t));
+    stage->sample = sonar_alloc(bins * MVDR_LANES, sizeof(float));
+    stage->scratch = sonar_alloc(stage->host->workers, sizeof *stage->scratch);
+    return stage->rows.sensor && stage->rows.partner && stage->rows.turns && stage->previous &&
+           stage->row_of && stage->snapshot && stage->valid && stage->bin && stage->q_re &&
+           stage->q_im && stage->d && stage->weight && stage->power && stage->info &&
+           stage->points && stage->sample && stage->scratch;
+}
+
+static void destroy(void *opaque) {
+    mvdr_stage *stage = opaque;
+    if (!stage)
+        return;
+    for (size_t i = 0; stage->scratch && i < stage->host->workers; i++)
+        mvdr_scratch_destroy(&stage->scratch[i]);
+    void *owned[] = {stage->rows.sensor, stage->rows.partner, stage->rows.turns, stage->previous,
+                     stage->row_of,      stage->snapshot,     stage->valid,      stage->bin,
+                     stage->q_re,        stage->q_im,         stage->d,          stage->weight,
+                     stage->power,       stage->info,         stage->points,     stage->sample,
+                     stage->scratch};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
+        free(owned[i]);
+    free(stage);
+}
+
+static sonar_code create(const void *spec, const sonar_host *host, void **out, sonar_error *err) {
+    *out = NULL;
+    sonar_code code = check_spec(spec, err);
+    if (code)
+        return code;
+    mvdr_stage *stage = sonar_alloc(1, sizeof *stage);
+    if (!stage)
+        return sonar_fail(err, SONAR_ENOMEM, where, "no memory for the stage");
+    memcpy(&stage->spec, spec, sizeof stage->spec);
+    stage->host = host;
+    stage->limits = limits_of(&stage->spec);
+    stage->ld = mvdr_pad(stage->spec.sensors, MVDR_ALIGN);
+    stage->directions = mvdr_pad(stage->spec.directions, MVDR_LANES);
+    if (!allocate(stage)) {
+        destroy(stage);
+        return sonar_fail(err, SONAR_ENOMEM, where, "no memory for %zu bins of %zu sensors",
+                          stage->spec.bins, stage->spec.sensors);
+    }
+    for (size_t i = 0; i < host->workers; i++)
+        if ((code = mvdr_scratch_create(stage->limits, &stage->scratch[i], err)) != SONAR_OK) {
+            destroy(stage);
+            return code;
+        }
+    *out = stage;
+    return SONAR_OK;
+}
+
+static void reset(void *opaque) {
+    mvdr_stage *stage = opaque;
+    stage->next = stage->filled = 0;
+    memset(stage->bin, 0, stage->spec.bins * sizeof *stage->bin);
+}
+
+/* ---- one bin --------------------------------------------------------------------------------- */
+
+/* The statistics' L: forward-backward sees every snapshot twice. */
+static double looks(const mvdr_stage *stage, const mvdr_factor *factor) {
+    return factor->snapshots * (stage->spec.forward_backward ? 2 : 1);
+}
+
+/* float32 alone loses 0.2 to 0.9 dB where R is square in spirit (algorithms: accuracy). */
+static bool wants_double(double snapshots, size_t n) {
+    return snapshots > 0.75 * (double)n && snapshots < 1.5 * (double)n;
+}
+
+static mvdr_solution solve(const mvdr_stage *stage, size_t bin, const mvdr_factor *factor,
+                           mvdr_scratch *scratch, bool in_double) {
+    size_t first = bin * stage->limits.kept * stage->ld;
+    float *q_re = stage->q_re + first, *q_im = stage->q_im + first;
+    const sonar_mvdr_spec *spec = &stage->spec;
+    if (in_double)
+        return mvdr_solve_f64(scratch, stage->rows.n, factor->m, 1e-3 * spec->tolerance,
+                              spec->max_sweeps, q_re, q_im, stage->ld, stage->limits.kept);
+    return mvdr_solve_f32(scratch, stage->rows.n, factor->m, spec->tolerance, spec->max_sweeps,
+                          q_re, q_im, stage->ld, stage->limits.kept);
+}
+
+/* By how much n-dimensional MVDR from that many snapshots reads low; 1 if it cannot be known. */
+static double level_factor(double snapshots, size_t n) {
+    return snapshots >= (double)n ? (snapshots - (double)n + 1) / snapshots : 1;
+}
+
+/* Columns that only a thousandth of the loading would notice are not worth carrying on. */
+static size_t worth_keeping(const mvdr_stage *stage, const double *d, size_t k, double delta) {
+    double least = 0.005 * (1 - stage->spec.alpha) * delta;
+    while (k && d[k - 1] < least)
+        k--;
+    return k;
+}
+
+/* delta, but never below what float32 data can hold beside the largest eigenvalue. */
+static mvdr_load load(const mvdr_stage *stage, const double *d, size_t k, double snapshots) {
+    mvdr_load result = mvdr_loading(&stage->spec, d, k, stage->rows.n, snapshots);
+    double least = k ? d[0] * (double)FLT_EPSILON * (double)FLT_EPSILON : 0;
+    result.delta = fmax(result.delta, fmax(least, DBL_MIN));
+    return result;
+}
+
+/* From eigenvalues d of S S^H (in scratch) to what the spectrum needs; returns flags. */
+static unsigned weigh(mvdr_stage *stage, size_t bin, size_t k, const mvdr_factor *factor,
+                      mvdr_scratch *scratch, double *delta) {
+    mvdr_bin *state = &stage->bin[bin];
+    size_t n = stage->rows.n, first = bin * stage->limits.kept;
+    double snapshots = looks(stage, factor);
+    double share = stage->spec.alpha > 0 ? state->share : 1, *d = scratch->d;
+    for (size_t i = 0; i < k; i++) {
+        stage->d[first + i] = d[i] * factor->factor;
+        d[i] = stage->d[first + i] / share;
+    }
+    mvdr_load loading = load(stage, d, k, snapshots);
+    double low = level_factor(snapshots, n);
+    bool correct = stage->spec.correct_level && snapshots >= (double)n;
+    for (size_t i = 0; i < k; i++)
+        stage->weight[first + i] = (float)(loading.delta / (d[i] + loading.delta));
+    state->view = (mvdr_view){.q_re = stage->q_re + first * stage->ld,
+                              .q_im = stage->q_im + first * stage->ld,
+                              .weight = stage->weight + first,
+                              .n = n,
+                              .k = k,
+                              .ld = stage->ld,
+                              .level = k ? loading.delta / (correct ? low : 1) : 0};
+    state->k = stage->spec.alpha > 0 ? worth_keeping(stage, d, k, loading.delta) : k;
+    *delta = loading.delta;
+    return (loading.fallback ? SONAR_MVDR_FLAG_TRACE_FALLBACK : 0) |
+           (snapshots < (double)n || (low < 1 && !correct) ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0);
+}
+
+static void decompose(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+    mvdr_factor factor = stage->spec.alpha > 0 ? mvdr_factor_forget(stage, bin, scratch)
+                                               : mvdr_factor_block(stage, bin, scratch);
+    mvdr_solution solution = {.converged = true};
+    unsigned flags = 0;
+    double delta = 0;
+    stage->bin[bin].k = 0;
+    stage->bin[bin].view = (mvdr_view){0};
+    if (factor.m && stage->rows.n) {
+        bool in_double = wants_double(looks(stage, &factor), stage->rows.n);
+        solution = solve(stage, bin, &factor, scratch, in_double);
+        flags = weigh(stage, bin, solution.kept, &factor, scratch, &delta) |
+                (in_double ? SONAR_MVDR_FLAG_DOUBLE : 0) |
+                (solution.converged ? 0 : SONAR_MVDR_FLAG_NOT_CONVERGED);
+    }
+    float *info = stage->info + bin * SONAR_MVDR_INFO_FIELDS;
+    info[SONAR_MVDR_SWEEPS] = (float)solution.sweeps;
+    info[SONAR_MVDR_RESIDUAL] = (float)solution.residual;
+    info[SONAR_MVDR_DELTA] = (float)delta;
+    info[SONAR_MVDR_FLAGS] = (float)flags;
+    info[SONAR_MVDR_SNAPSHOTS] = (float)factor.snapshots;
+}
+
+static void bin_task(void *arg, size_t bin, size_t worker) {
+    mvdr_stage *stage = arg;
+    mvdr_scratch *scratch = &stage->scratch[worker];
+    decompose(stage, bin, scratch);
+    for (size_t t = 0; t < stage->directions; t += MVDR_LANES)
+        mvdr_look(&stage->bin[bin].view, stage->rows.turns + t * stage->rows.n,
+                  stage->spec.first_bin + bin, scratch, stage->power + bin * stage->directions + t);
+}
+
+/* ---- execute --------------------------------------------------------------------------------- */
+
+static sonar_code check_input(const mvdr_stage *stage, const sonar_buffer *in, sonar_error *err) {
+    if (in->shape[0] == 0)
+        return SONAR_OK;
+    if (in->dtype != SONAR_C32 || in->rank != 3 || in->shape[1] != stage->spec.bins ||
+        in->shape[2] != stage->spec.sensors || in->stride[2] != 1 || !in->data)
+        return sonar_fail(err, SONAR_EINVAL, where, "input is not c32 [snapshot][%zu][%zu]",
+                          stage->spec.bins, stage->spec.sensors);
+    if (in->shape[0] > stage->spec.max_new)
+        return sonar_fail(err, SONAR_EINVAL, where, "%zu new snapshots, at most %zu were announced",
+                          in->shape[0], stage->spec.max_new);
+    return SONAR_OK;
+}
+
+/* A f32 surface of that shape, or one without data, which is not wanted. */
+static bool surface_fits(const sonar_buffer *out, int rank, size_t rows, size_t columns) {
+    return !out->data || (out->dtype == SONAR_F32 && out->rank == rank && out->shape[0] == rows &&
+                          out->stride[rank - 1] == 1 && (rank == 1 || out->shape[1] == columns));
+}
+
+static void write_rows(const sonar_buffer *out, const float *from, size_t rows, size_t columns,
+                       size_t stride) {
+    for (size_t i = 0; out->data && i < rows; i++)
+        memcpy((float *)out->data + (ptrdiff_t)i * out->stride[0], from + i * stride,
+               columns * sizeof *from);
+}
+
+/* Sums in double, bin after bin. */
+static float band_power(const mvdr_stage *stage, const float *power, size_t stride) {
+    double sum = 0;
+    for (size_t bin = 0; bin < stage->spec.bins; bin++)
+        sum += (double)power[bin * stride];
+    return (float)fmin(sum * stage->spec.fs_hz / (double)stage->spec.length, (double)FLT_MAX);
+}
+
+static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *in,
+                          sonar_buffer *out, const sonar_work *work, sonar_error *err) {
+    (void)queue;
+    mvdr_stage *stage = opaque;
+    const sonar_mvdr_spec *spec = &stage->spec;
+    sonar_code code = check_input(stage, in, err);
+    if (code)
+        return code;
+    if (!surface_fits(&out[SONAR_MVDR_OUT_AZIMUTH], 1, spec->directions, 0) ||
+        !surface_fits(&out[SONAR_MVDR_OUT_SPECTRUM], 2, spec->bins, spec->directions) ||
+        !surface_fits(&out[SONAR_MVDR_OUT_INFO], 2, spec->bins, SONAR_MVDR_INFO_FIELDS))
+        return sonar_fail(err, SONAR_EINVAL, where, "an output has the wrong shape");
+    if ((code = mvdr_rows_update(stage, work->params, err)) != SONAR_OK)
+        return code;
+    stage->in = in;
+    stage->arrived = in->shape[0];
+    stage->host->parallel(stage->host->ctx, spec->bins, bin_task, stage);
+    mvdr_factor_advance(stage);
+    float *azimuth = out[SONAR_MVDR_OUT_AZIMUTH].data;
+    for (size_t t = 0; azimuth && t < spec->directions; t++)
+        azimuth[t] = band_power(stage, stage->power + t, stage->directions);
+    if (work->outputs & SONAR_WANT(SONAR_MVDR_SPECTRUM))
+        write_rows(&out[SONAR_MVDR_OUT_SPECTRUM], stage->power, spec->bins, spec->directions,
+                   stage->directions);
+    write_rows(&out[SONAR_MVDR_OUT_INFO], stage->info, spec->bins, SONAR_MVDR_INFO_FIELDS,
+               SONAR_MVDR_INFO_FIELDS);
+    return SONAR_OK;
+}
+
+/* ---- evaluate -------------------------------------------------------------------------------- */
+
+static void sample_task(void *arg, size_t bin, size_t worker) {
+    mvdr_stage *stage = arg;
+    mvdr_look(&stage->bin[bin].view, stage->points, stage->spec.first_bin + bin,
+              &stage->scratch[worker], stage->sample + bin * MVDR_LANES);
+}
+
+/* Eight points' turns, transposed; the last ones repeat where there are fewer. */
+static void take_points(mvdr_stage *stage, const sonar_buffer *turns, size_t first) {
+    for (size_t lane = 0; lane < MVDR_LANES; lane++) {
+        size_t point = sonar_min_size(first + lane, turns->shape[0] - 1);
+        const uint64_t *from = (const uint64_t *)turns->data + (ptrdiff_t)point * turns->stride[0];
+        for (size_t i = 0; i < stage->rows.n; i++)
+            stage->points[i * MVDR_LANES + lane] = from[stage->rows.sensor[i]];
+    }
+}
+
+static sonar_code evaluate(void *opaque, sonar_queue *queue, const sonar_buffer *turns,
+                           sonar_buffer *power, const sonar_work *work, sonar_error *err) {
+    (void)queue, (void)work;
+    mvdr_stage *stage = opaque;
+    size_t count = turns->shape[0];
+    if (count == 0)
+        return SONAR_OK;
+    if (turns->dtype != SONAR_U64 || turns->rank != 2 || turns->stride[1] != 1 ||
+        turns->shape[1] != stage->spec.sensors || power->dtype != SONAR_F32 || power->rank != 1 ||
+        power->shape[0] != count)
+        return sonar_fail(err, SONAR_EINVAL, where,
+                          "evaluate wants u64 [point][%zu] and f32 [point]", stage->spec.sensors);
+    for (size_t first = 0; first < count; first += MVDR_LANES) {
+        take_points(stage, turns, first);
+        stage->host->parallel(stage->host->ctx, stage->spec.bins, sample_task, stage);
+        for (size_t i = first; i < count && i < first + MVDR_LANES; i++)
+            ((float *)power->data)[(ptrdiff_t)i * power->stride[0]] =
+                band_power(stage, stage->sample + (i - first), MVDR_LANES);
+    }
+    return SONAR_OK;
+}
+
+const sonar_stage_ops sonar_mvdr_jacobi_cpu = {.name = "mvdr_jacobi",
+                                               .create = create,
+                                               .execute = execute,
+                                               .evaluate = evaluate,
+                                               .reset = reset,
+                                               .destroy = destroy};
