@@ -212,7 +212,7 @@ Test(watch, a_message_is_read_as_it_was_written) {
     cr_assert_str_eq(message.array, "line \"A\"");
     cr_assert_str_eq(message.axis_unit, "deg");
     cr_assert_str_eq(message.flags, "gap");
-    cr_assert_str_eq(message.bearings, "angle from axis, heading 30.5");
+    cr_assert_str_eq(message.bearings, "angle from axis, hdg 30.5");
     cr_assert(message.ambiguous);
     cr_assert_eq(message.points, SCENE_CBF_DIRECTIONS);
     const float *data = scene.data[0][SONAR_CBF_NEARFIELD];
