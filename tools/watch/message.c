@@ -55,7 +55,7 @@ static void read_bearings(const cJSON *root, watch_message *message) {
     if (strcmp(kind, "cone") == 0)
         frame = strcmp(reference, "true") == 0 ? frame : "angle from axis";
     if (isfinite(heading))
-        snprintf(message->bearings, sizeof message->bearings, "%s, heading %.1f", frame,
+        snprintf(message->bearings, sizeof message->bearings, "%s, hdg %.1f", frame,
                  fmod(heading, 360));
     else
         snprintf(message->bearings, sizeof message->bearings, "%s", frame);

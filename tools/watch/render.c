@@ -153,10 +153,12 @@ static const char *whole(double value, char text[24]) {
 static void put_title(screen *to, const watch_message *message) {
     char when[40], window[24], latency[24];
     watch_time(message->utc_ns, when, sizeof when);
-    put_line(to, "%s %s  %s  #%s  %s ms  %s%s%s%s", message->array, message->topic, when,
-             whole(message->window, window), figure(message->latency_us / 1e3, latency),
-             message->bearings, message->ambiguous ? ", port/starboard open" : "",
-             message->flags[0] ? "  ! " : "", message->flags);
+    const char *clock = strchr(when, ' '); /* the date would take the bearing reference's room */
+    put_line(to, "%s %s  %s  #%s  %s ms  %s%s%s%s", message->array, message->topic,
+             clock && clock[1] != 'u' ? clock + 1 : when, whole(message->window, window),
+             figure(message->latency_us / 1e3, latency), message->bearings,
+             message->flags[0] ? "  ! " : "", message->flags,
+             message->ambiguous ? ", port/starboard open" : "");
 }
 
 /* ---- the spectrum ---------------------------------------------------------------------------- */
@@ -290,7 +292,8 @@ static void put_detections(screen *to, const watch_message *message, int rows) {
     }
     char level[32];
     snprintf(level, sizeof level, "dB re 1 %s", message->unit[0] ? message->unit : "?");
-    put_line(to, "bearing  mirror  %-17s  SNR dB  range m  from  (%zu, %s)", level,
+    put_line(to, "%7s  mirror  %-17s  SNR dB  range m  from  (%zu, %s)",
+             strncmp(message->bearings, "true", 4) == 0 ? "true" : "array", level,
              message->detections, message->bearings);
     for (size_t i = 0; i < message->detections && (int)i < rows - 1; i++) {
         const watch_detection *d = &message->detection[i];
