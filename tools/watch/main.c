@@ -28,7 +28,7 @@ typedef struct options {
     const char *topic[TOPICS_MOST];
     size_t topics;
     long long count; /* 0: no end */
-    double timeout_s;
+    double timeout_s, seconds; /* 0: none, for ever */
     bool json;
     int width; /* 0: the terminal's */
 } options;
@@ -43,11 +43,12 @@ static const char usage[] =
     "                          may be repeated\n"
     "  -n, --count N           end after N messages of these topics\n"
     "  -T, --timeout S         end with code 3 when none came for S seconds\n"
+    "  -s, --seconds S         end after S seconds\n"
     "  -j, --json              one JSON object per message and line\n"
     "  -w, --width N           columns instead of the terminal's\n"
     "  -h, --help              this text\n\n"
     "In a terminal the picture is drawn in place; otherwise one line is written per message.\n"
-    "Ends with 0 after --count or ctrl-c, 1 on an error, 2 on wrong usage, 3 on --timeout.\n";
+    "Ends with 0 after --count, --seconds or ctrl-c, 1 on an error, 2 on wrong usage, 3 on --timeout.\n";
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -152,6 +153,8 @@ static int take_option(options *o, int option, const char *value) {
         return 0;
     case 'T':
         return positive(value, 1e6, &o->timeout_s) ? 0 : wrong("--timeout takes seconds", value);
+    case 's':
+        return positive(value, 1e9, &o->seconds) ? 0 : wrong("--seconds takes seconds", value);
     case 'w':
         if (!positive(value, WATCH_COLUMNS_MOST, &number) || number < 20)
             return wrong("--width takes 20..1024 columns", value);
@@ -169,12 +172,13 @@ static int read_options(int argc, char **argv, options *o) {
                                           {"topic", required_argument, NULL, 't'},
                                           {"count", required_argument, NULL, 'n'},
                                           {"timeout", required_argument, NULL, 'T'},
+                                          {"seconds", required_argument, NULL, 's'},
                                           {"json", no_argument, NULL, 'j'},
                                           {"width", required_argument, NULL, 'w'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     *o = (options){.endpoint = "tcp://127.0.0.1:5556"};
-    for (int option; (option = getopt_long(argc, argv, "e:c:t:n:T:jw:h", longs, NULL)) != -1;) {
+    for (int option; (option = getopt_long(argc, argv, "e:c:t:n:T:s:jw:h", longs, NULL)) != -1;) {
         if (option == 'h') {
             fputs(usage, stdout);
             return EXIT_SUCCESS;
@@ -380,8 +384,9 @@ static bool enough(const watch *w) {
 }
 
 static int run(watch *w) {
-    double last = now_s();
-    while (!enough(w)) {
+    const double began = now_s();
+    double last = began;
+    while (!enough(w) && !(w->o.seconds > 0 && now_s() - began >= w->o.seconds)) {
         zmq_pollitem_t item = {.socket = w->socket, .events = ZMQ_POLLIN};
         zmq_poll(&item, 1, 100);
         long long before = w->counted;
