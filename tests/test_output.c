@@ -846,10 +846,11 @@ Test(output, subscribers_that_come_and_go_leave_nothing) {
     long before = resident_kib();
     come_and_go(2000);
     long grown = resident_kib() - before;
-#if !defined(__SANITIZE_ADDRESS__) /* its quarantine grows */
+#if !defined(                                                                                      \
+    __SANITIZE_ADDRESS__) /* freed memory stays in its quarantine: it looks for leaks itself */
     cr_assert_lt(grown, 4096, "%ld KiB more", grown);
 #else
-    cr_assert_lt(grown, 65536, "%ld KiB more", grown);
+    (void)grown;
 #endif
     end();
 }
