@@ -826,14 +826,15 @@ static long resident_kib(void) {
     return kib;
 }
 
-/* In batches, each gone before the next comes: closing is asynchronous, and neither the sockets of
- * one context nor the memory they hold at a time are without limit. */
-static void come_and_go(int batches) {
-    for (int batch = 0; batch < batches; batch++) {
-        for (int i = 0; i < 100; i++)
-            zmq_close(output_subscriber(peers, endpoint, i % 2 ? "cbf.lofar" : ""));
-        void *probe = subscribe("detections", SONAR_WANT(SONAR_DETECTIONS));
-        zmq_close(probe);
+/* Twenty at a time, each batch gone before the next comes: what is open at once stays bounded. */
+static void come_and_go(int many) {
+    for (int done = 0; done < many; done += 20) {
+        void *socket[20];
+        for (int i = 0; i < 20; i++)
+            socket[i] = output_subscriber(peers, endpoint, i % 2 ? "cbf.lofar" : "");
+        cr_assert(output_wait_wanted(output, SONAR_EVERY_WINDOW | SONAR_WANT(SONAR_CBF_LOFAR)));
+        for (int i = 0; i < 20; i++)
+            zmq_close(socket[i]);
         cr_assert(output_wait_wanted(output, 0));
     }
 }
@@ -841,14 +842,15 @@ static void come_and_go(int batches) {
 /* An idle publisher that did not read its subscriptions would keep about 11 KB of each. */
 Test(output, subscribers_that_come_and_go_leave_nothing) {
     make(), go();
-    come_and_go(5);
+    come_and_go(400);
     long before = resident_kib();
-    come_and_go(20);
+    come_and_go(2000);
     long grown = resident_kib() - before;
-#if !defined(__SANITIZE_ADDRESS__) /* its quarantine grows */
+#if !defined(                                                                                      \
+    __SANITIZE_ADDRESS__) /* freed memory stays in its quarantine: it looks for leaks itself */
     cr_assert_lt(grown, 4096, "%ld KiB more", grown);
 #else
-    cr_assert_lt(grown, 65536, "%ld KiB more", grown);
+    (void)grown;
 #endif
     end();
 }
