@@ -263,7 +263,7 @@ static bool read_list(const reader *r, const sonar_node *node) {
         return reject(r, node, "a list is wanted, not %s", kind_name(node));
     const size_t count = single ? 1 : node->count;
     if (count < o->least || count > o->most)
-        return reject(r, node, "a list of %zu", count);
+        return reject(r, node, "%zu entries are too %s", count, count < o->least ? "few" : "many");
     v->count = count;
     v->numbers = sonar_alloc(3 * count, sizeof *v->numbers);
     v->texts = sonar_alloc(count, sizeof *v->texts);
