@@ -52,8 +52,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_POSITIONS_FRAME] = {"array.geometry.positions.frame", CHOICE("xyz enu"), .grouped = true,
                              .fallback = "xyz",
                              .help = "xyz: x forward, y right, z down. enu: east, north, up; "
-                                     "converted to x = north, y = east, z = down, so that "
-                                     "heading_deg is the bearing of the survey's north."},
+                                     "converted to x = north, y = east, z = down; "
+                                     "heading_deg is 0 if north is true north."},
     [OPT_POSITIONS_ORIGIN] = {"array.geometry.positions.origin", CHOICE("centroid given"),
                               .grouped = true, .fallback = "centroid",
                               .help = "centroid: positions are shifted so that their mean is the "
@@ -321,11 +321,11 @@ static void describe_number(const sonar_option *o, bool whole, char *words, size
     char unit[48] = "";
     if (o->unit && *o->unit)
         snprintf(unit, sizeof unit, " in %s", o->unit);
-    snprintf(words, size, "a %s number%s, %s%.10g %s%.10g", whole ? "whole" : "plain", unit,
+    snprintf(words, size, "a %s number%s, %s%.10g%s%.10g", whole ? "whole" : "plain", unit,
              o->above ? "more than " : "", o->low,
-             o->below   ? "to less than "
-             : o->above ? "up to "
-                        : "to ",
+             o->below   ? " to less than "
+             : o->above ? ", up to "
+                        : " to ",
              o->high);
 }
 

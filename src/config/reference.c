@@ -35,11 +35,6 @@ static const char INTRODUCTION[] =
     "a\n"
     "millionth of a bin outside the edge.\n";
 
-static const char *group_of(const char *path, size_t *length) {
-    *length = strchr(path, '.') ? strcspn(path, ".") : 0;
-    return path;
-}
-
 static void write_group(const char *group, size_t length, FILE *to) {
     if (!length)
         fprintf(to, "\n## General\n");
@@ -65,21 +60,34 @@ static void write_row(const sonar_option *o, FILE *to) {
     if (o->fallback)
         fprintf(to, "`%s`", o->fallback);
     else
-        fprintf(to, "%s", o->required ? "required" : o->computed ? o->computed : "");
+        fprintf(to, "%s",
+                o->required   ? o->grouped ? "required in its group" : "required"
+                : o->computed ? o->computed
+                              : "");
     fprintf(to, " | %s%s |\n", o->help, o->live ? " May change while running." : "");
 }
 
+/* Length of the part of the path before its first dot, 0 if there is none. */
+static size_t group_length(const char *path) {
+    const char *dot = strchr(path, '.');
+    return dot ? (size_t)(dot - path) : 0;
+}
+
 void sonar_config_write_reference(FILE *to) {
-    const char *last = "";
-    size_t last_length = SIZE_MAX;
     fputs(INTRODUCTION, to);
+    write_group("", 0, to);
+    for (size_t id = 0; id < SONAR_OPTIONS; id++)
+        if (!group_length(sonar_options[id].path))
+            write_row(&sonar_options[id], to);
+    const char *last = "";
     for (size_t id = 0; id < SONAR_OPTIONS; id++) {
-        size_t length;
-        const char *group = group_of(sonar_options[id].path, &length);
-        if (length != last_length || strncmp(group, last, length) != 0)
-            write_group(group, length, to);
-        last = group;
-        last_length = length;
+        const char *path = sonar_options[id].path;
+        const size_t length = group_length(path);
+        if (!length)
+            continue;
+        if (strncmp(path, last, length + 1) != 0)
+            write_group(path, length, to);
         write_row(&sonar_options[id], to);
+        last = path;
     }
 }
