@@ -193,11 +193,11 @@ Test(config, defaults_follow_from_what_is_given) {
 }
 
 Test(config, band_edges_on_a_bin_are_inside) {
-    /* 0.1 Hz is no binary fraction: 1000 * 0.1 and the like must not lose a bin */
-    for (size_t first = 1; first < 400; first += 7) {
+    /* 2.2 Hz * 44100/4410 is a little more than 22, and the like must not lose a bin */
+    for (size_t first = 1; first < 400; first += 3) {
         char text[512];
         snprintf(text, sizeof text,
-                 "schema: 1\n" LINE_ARRAY "fs_hz: 4000\ndft: {length: 40000}\n"
+                 "schema: 1\n" LINE_ARRAY "fs_hz: 4410\ndft: {length: 44100}\n"
                  "cbf: {band_hz: [%zu.%zu, %zu.%zu], ranges_m: []}\n",
                  first / 10, first % 10, (first + 5) / 10, (first + 5) % 10);
         loaded l = parse_good(text);

@@ -375,6 +375,8 @@ static void read_option(sonar_loader *loader, size_t id, const sonar_node *node)
     value->place = node->place;
     value->node = node;
     value->bad = !read_value(&r, node);
+    if (value->bad)
+        value->number = 0; /* any number is safe to convert from here on */
 }
 
 static void read_group(sonar_loader *loader, const char *group, const sonar_node *node);
