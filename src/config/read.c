@@ -263,7 +263,7 @@ static bool read_list(const reader *r, const sonar_node *node) {
         return reject(r, node, "a list is wanted, not %s", kind_name(node));
     const size_t count = single ? 1 : node->count;
     if (count < o->least || count > o->most)
-        return reject(r, node, "a list of %zu", count);
+        return reject(r, node, "%zu entries are too %s", count, count < o->least ? "few" : "many");
     v->count = count;
     v->numbers = sonar_alloc(3 * count, sizeof *v->numbers);
     v->texts = sonar_alloc(count, sizeof *v->texts);
@@ -375,6 +375,8 @@ static void read_option(sonar_loader *loader, size_t id, const sonar_node *node)
     value->place = node->place;
     value->node = node;
     value->bad = !read_value(&r, node);
+    if (value->bad)
+        value->number = 0; /* any number is safe to convert from here on */
 }
 
 static void read_group(sonar_loader *loader, const char *group, const sonar_node *node);
