@@ -482,6 +482,21 @@ Test(assembler, a_new_epoch_of_the_whole_array_is_adopted_at_once) {
     sonar_assembler_destroy(assembler);
 }
 
+Test(assembler, nothing_of_an_abandoned_window_sticks_to_the_next) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    sonar_frame frame = whole(5, 0, 40);
+    frame.flags = SONAR_FRAME_OVERLOAD;
+    frame.utc_ns = 1763654400123456789;
+    send_at(assembler, frame, 0);
+    send_at(assembler, whole(6, 0, 100), 1 * ms);
+    sonar_window w;
+    cr_assert(sonar_assembler_take(assembler, &w) && w.restarted && w.window == 1);
+    cr_assert(w.flags == 0 && w.utc_ns == 0 && w.missing_mean == 0);
+    cr_assert(test_window_errors(&w, 0, 100) == 0);
+    sonar_assembler_destroy(assembler);
+}
+
 Test(assembler, a_stolen_first_window_does_not_hide_the_restart) {
     sonar_ingest_spec spec = small_spec();
     sonar_assembler *assembler = make(&spec);
@@ -701,6 +716,25 @@ Test(assembler, what_the_data_thread_reads_is_never_overwritten) {
     sonar_assembler_destroy(assembler);
 }
 
+Test(assembler, gaps_that_the_data_thread_reads_are_not_filled_again) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    sonar_window held, w;
+    send_at(assembler, whole(5, 0, 60), 0);
+    send_at(assembler, whole(5, 80, 80), 0); /* a gap in [0, 100) and [50, 150) */
+    cr_assert(sonar_assembler_take(assembler, &held));
+    cr_assert(held.gap_first == 60 && held.gap_end == 80);
+    float *row = (float *)held.ring.data + held.ring_column; /* a mark no writer may touch */
+    for (size_t i = 60; i < 80; i++)
+        row[i] = 1e9f;
+    send_at(assembler, whole(5, 160, 90), 0);
+    cr_assert(sonar_assembler_take(assembler, &w));
+    cr_assert(w.first_sample == 50 && fabs(w.missing_mean - 0.2) < 1e-12);
+    for (size_t i = 60; i < 80; i++)
+        cr_assert(row[i] == 1e9f);
+    sonar_assembler_destroy(assembler);
+}
+
 Test(assembler, all_slots_in_the_readers_hands_drop_the_new_window) {
     sonar_ingest_spec spec = small_spec();
     spec.queue_windows = 1; /* two slots */
@@ -792,8 +826,9 @@ Test(assembler, the_time_of_a_window_is_that_of_its_first_sample) {
     sonar_window w;
     for (uint64_t f = 0; f < 20; f++)
         for (uint32_t b = 0; b < 2; b++) {
-            sonar_frame frame = part(2 - 2 * b, 2, 5, 13 + f * 70, 70); /* upper block first */
-            frame.utc_ns = zero + (int64_t)frame.first_sample * ms + (b ? 0 : 777);
+            sonar_frame frame = part(f % 2 ? 2 * b : 2 - 2 * b, 2, 5, 13 + f * 70, 70);
+            frame.utc_ns =
+                zero + (int64_t)frame.first_sample * ms + (frame.first_channel ? 777 : 0);
             send_at(assembler, frame, 0);
             while (sonar_assembler_take(assembler, &w)) {
                 cr_assert(w.utc_ns == zero + (int64_t)w.first_sample * ms);

@@ -398,7 +398,7 @@ static void store(sonar_assembler *a, uint64_t from, uint64_t end) {
     }
     a->pending.stored += stored;
     a->pending.repeated += samples - stored;
-    if (stored && end > a->newest)
+    if (end > a->newest)
         a->newest = end;
 }
 
