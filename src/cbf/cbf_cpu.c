@@ -34,7 +34,8 @@ struct planar {
 
 /* Steering vectors of a tile at a block's middle bin, and their rotation from bin to bin. */
 struct wave {
-    struct planar start[SENSOR_TILE / LANES], rotation[SENSOR_TILE / LANES];
+    float start_re[SENSOR_TILE], start_im[SENSOR_TILE];
+    float rotation_re[SENSOR_TILE], rotation_im[SENSOR_TILE];
 };
 
 struct scratch {
@@ -92,20 +93,10 @@ SONAR_MULTIARCH static void steer(const uint64_t *turns, size_t n, uint64_t bin,
     }
 }
 
-static void steer_planar(const uint64_t *turns, size_t n, uint64_t bin, struct planar *w) {
-    float re[SENSOR_TILE], im[SENSOR_TILE];
-    memset(re, 0, sizeof re); /* lanes beyond the last sensor */
-    memset(im, 0, sizeof im);
-    steer(turns, n, bin, re, im);
-    for (size_t v = 0; v * LANES < n; v++) {
-        memcpy(&w[v].re, re + v * LANES, sizeof w[v].re);
-        memcpy(&w[v].im, im + v * LANES, sizeof w[v].im);
-    }
-}
-
+/* Lanes beyond the n-th sensor keep what was there, which is finite, and meet an input of zero. */
 static void steer_tile(const uint64_t *turns, size_t n, uint64_t middle, struct wave *wave) {
-    steer_planar(turns, n, middle, wave->start);
-    steer_planar(turns, n, 1, wave->rotation);
+    steer(turns, n, middle, wave->start_re, wave->start_im);
+    steer(turns, n, 1, wave->rotation_re, wave->rotation_im);
 }
 
 /* ---- the inner loop -------------------------------------------------------------------------- */
@@ -123,6 +114,12 @@ static void steer_tile(const uint64_t *turns, size_t n, uint64_t middle, struct 
         (w).re = turned;                                                                           \
     } while (0)
 
+static inline __attribute__((always_inline)) void fetch(const float *re, const float *im,
+                                                        size_t vector, struct planar *out) {
+    memcpy(&out->re, re + vector * LANES, sizeof out->re);
+    memcpy(&out->im, im + vector * LANES, sizeof out->im);
+}
+
 /* Adds conj(w) x of `vectors` vectors of sensors to every bin's sum, for two points at once: the
  * input is loaded once for both, and two points both ways are four chains, enough to hide the
  * latency of a multiply-add. */
@@ -130,8 +127,11 @@ SONAR_MULTIARCH static void accumulate(const struct planar (*x)[ROW], size_t vec
                                        const struct wave wave[2], struct planar (*sum)[ROW]) {
     size_t middle = bins / 2;
     for (size_t v = 0; v < vectors; v++) {
-        const struct planar r0 = wave[0].rotation[v], r1 = wave[1].rotation[v];
-        struct planar up0 = wave[0].start[v], up1 = wave[1].start[v];
+        struct planar r0, r1, up0, up1;
+        fetch(wave[0].rotation_re, wave[0].rotation_im, v, &r0);
+        fetch(wave[1].rotation_re, wave[1].rotation_im, v, &r1);
+        fetch(wave[0].start_re, wave[0].start_im, v, &up0);
+        fetch(wave[1].start_re, wave[1].start_im, v, &up1);
         struct planar down0 = up0, down1 = up1;
         for (size_t j = 0; j < middle; j++) {
             size_t above = middle + j, below = middle - 1 - j;
