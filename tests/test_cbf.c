@@ -497,7 +497,11 @@ Test(cbf, evaluate_equals_execute_on_the_grid) {
     float *power = sonar_alloc(67 * 5, sizeof *power);
     uint64_t *turns = sonar_alloc((size_t)67 * 5 * 141, sizeof *turns);
     noisy_rig(&rig, sonar_host_serial());
+    sonar_c32 *first = rig.x;
     rig_run(&rig, ALL);
+    rig.x = sonar_alloc((size_t)300 * 141, sizeof *rig.x);
+    add_noise(&rig, 1, 11);
+    rig_run(&rig, ALL);            /* the input of this one counts */
     for (size_t i = 0; i < 5; i++) /* more points than the near field's grid has */
         memcpy(turns + i * 67 * 141, rig.far_turns, sizeof(uint64_t) * 67 * 141);
     size_t table[2] = {(size_t)67 * 5, 141};
@@ -510,6 +514,7 @@ Test(cbf, evaluate_equals_execute_on_the_grid) {
     points.shape[0] = 0;
     cr_assert_eq(sonar_cbf_cpu.evaluate(rig.stage, NULL, &points, &result, &work, NULL), SONAR_OK);
     rig_close(&rig);
+    free(first);
     free(power);
     free(turns);
 }
@@ -523,6 +528,10 @@ Test(cbf, misuse_is_refused) {
     cr_assert_eq(sonar_cbf_cpu.evaluate(rig.stage, NULL, &in, &rig.out[0], &work, NULL),
                  SONAR_ESTATE);
     cr_assert_eq(sonar_cbf_cpu.execute(rig.stage, NULL, &in, rig.out, &work, NULL), SONAR_EINVAL);
+    in = sonar_buffer_view(rig.x, SONAR_C32, 2, (const size_t[]){300, 141});
+    rig.params.far_cbf.bin_width_hz *= 2;
+    cr_assert_eq(sonar_cbf_cpu.execute(rig.stage, NULL, &in, rig.out, &work, NULL), SONAR_EINVAL,
+                 "turns for another bin width");
     sonar_cbf_spec bad[] = {rig.spec, rig.spec, rig.spec, rig.spec};
     bad[0].cbf_first = 99;
     bad[1].cbf_bins = 251;
