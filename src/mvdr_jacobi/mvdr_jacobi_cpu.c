@@ -167,10 +167,12 @@ static size_t worth_keeping(const mvdr_stage *stage, const mvdr_bin *state, cons
     return k;
 }
 
-/* delta, but never below what float32 data can hold beside the largest eigenvalue. */
+/* delta, but not below what float32 can name beside the largest eigenvalue: steering vectors are
+ * rounded, so a^H Q leaves n eps^2 outside even when a points at the source exactly, and that over
+ * delta must stay small against n/d. 118 dB down; only scenes without noise get there. */
 static mvdr_load load(const mvdr_stage *stage, const double *d, size_t k, double snapshots) {
     mvdr_load result = mvdr_loading(&stage->spec, d, k, stage->rows.n, snapshots);
-    double least = k ? d[0] * (double)FLT_EPSILON * (double)FLT_EPSILON : 0;
+    double least = k ? 100 * d[0] * (double)FLT_EPSILON * (double)FLT_EPSILON : 0;
     result.delta = fmax(result.delta, fmax(least, DBL_MIN));
     return result;
 }
@@ -223,7 +225,7 @@ static void decompose(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     float *info = stage->info + bin * SONAR_MVDR_INFO_FIELDS;
     info[SONAR_MVDR_SWEEPS] = (float)solution.sweeps;
     info[SONAR_MVDR_RESIDUAL] = (float)solution.residual;
-    info[SONAR_MVDR_DELTA] = (float)delta;
+    info[SONAR_MVDR_DELTA] = (float)fmin(delta, (double)FLT_MAX);
     info[SONAR_MVDR_FLAGS] = (float)flags;
     info[SONAR_MVDR_SNAPSHOTS] = (float)factor.snapshots;
 }
