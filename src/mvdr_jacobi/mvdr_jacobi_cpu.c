@@ -157,8 +157,9 @@ static double level_factor(double snapshots, size_t n) {
     return snapshots >= (double)n ? (snapshots - (double)n + 1) / snapshots : 1;
 }
 
-/* Columns too short for the loading to notice, now or summed over all updates to come, are not worth
- * carrying on. While the average fills up delta may still stand on sources alone: all are kept. */
+/* Columns too short for the loading to notice, now or summed over all updates to come, are not
+ * worth carrying on. While the average fills up delta may still stand on sources alone: all are
+ * kept. */
 static size_t worth_keeping(const mvdr_stage *stage, const mvdr_bin *state, const double *d,
                             size_t k, double delta) {
     double alpha = stage->spec.alpha, settled = 2 * (1 + alpha) / (1 - alpha);

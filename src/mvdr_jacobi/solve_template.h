@@ -11,10 +11,12 @@ typedef struct NAME(matrix) {
 } NAME(matrix);
 
 MVDR_INLINE double NAME(sum)(const VECTOR *v) {
-    double sum = 0;
-    for (size_t i = 0; i < LANES; i++)
-        sum += (double)(*v)[i];
-    return sum;
+    REAL part[LANES];
+    memcpy(part, v, sizeof part);
+    for (size_t width = LANES / 2; width; width /= 2)
+        for (size_t i = 0; i < width; i++)
+            part[i] += part[i + width];
+    return (double)part[0];
 }
 
 /* Squared norms, from row `first` on, of the columns begin..end whose norm2 is not negative. */
@@ -180,8 +182,8 @@ mvdr_solution NAME(mvdr_solve)(mvdr_scratch *scratch, size_t n, size_t m, double
     } else {
         NAME(reduce)(t, m, n, true, u, scratch->norm2, scratch->tau);
     }
-    mvdr_solution solution =
-        NAME(mvdr_jacobi)(u.re, u.im, c, c, u.ld, tolerance, max_sweeps, scratch->pair);
+    mvdr_solution solution = NAME(mvdr_jacobi)(u.re, u.im, c, c, u.ld, tolerance, max_sweeps,
+                                               scratch->norm2, scratch->pair);
     solution.kept = sonar_min_size(NAME(rank)(u, c, c, scratch->d, scratch->order), most);
     for (size_t i = 0; i < solution.kept; i++) {
         size_t from = scratch->order[i];
