@@ -24,20 +24,21 @@ MVDR_INLINE double NAME(norm2)(const REAL *re, const REAL *im, size_t n) {
     return NAME(lanes_sum)(a + b);
 }
 
-/* x^H y of two columns. */
+/* x^H y of two columns. Two vectors at a time, so that sums do not wait for one another; columns
+ * are padded to whole pairs of vectors. */
 MVDR_INLINE void NAME(inner)(const REAL *re, const REAL *im, size_t n, size_t x, size_t y,
                              double *real, double *imaginary) {
     const VECTOR *xr = (const VECTOR *)(re + x), *xi = (const VECTOR *)(im + x);
     const VECTOR *yr = (const VECTOR *)(re + y), *yi = (const VECTOR *)(im + y);
-    VECTOR re0 = {0}, re1 = {0}, im0 = {0}, im1 = {0};
-    for (size_t i = 0; i < (n + LANES - 1) / LANES; i++) {
-        re0 += xr[i] * yr[i];
-        re1 += xi[i] * yi[i];
-        im0 += xr[i] * yi[i];
-        im1 += xi[i] * yr[i];
+    VECTOR a0 = {0}, a1 = {0}, b0 = {0}, b1 = {0}, c0 = {0}, c1 = {0}, d0 = {0}, d1 = {0};
+    for (size_t i = 0; i < (n + LANES - 1) / LANES; i += 2) {
+        a0 += xr[i] * yr[i], a1 += xr[i + 1] * yr[i + 1];
+        b0 += xi[i] * yi[i], b1 += xi[i + 1] * yi[i + 1];
+        c0 += xr[i] * yi[i], c1 += xr[i + 1] * yi[i + 1];
+        d0 += xi[i] * yr[i], d1 += xi[i + 1] * yr[i + 1];
     }
-    *real = NAME(lanes_sum)(re0 + re1);
-    *imaginary = NAME(lanes_sum)(im0 - im1);
+    *real = NAME(lanes_sum)((a0 + a1) + (b0 + b1));
+    *imaginary = NAME(lanes_sum)((c0 + c1) - (d0 + d1));
 }
 
 /* x <- c x - conj(w) y, y <- w x + c y */
