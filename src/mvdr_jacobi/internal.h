@@ -71,9 +71,9 @@ mvdr_solution mvdr_solve_f64(mvdr_scratch *scratch, size_t n, size_t m, double t
 /* Orthogonalises the m columns (n x m, `ld` apart) by one-sided Jacobi; pair holds 7 * (m/2 + 1).
  */
 mvdr_solution mvdr_jacobi_f32(float *re, float *im, size_t n, size_t m, size_t ld, double tolerance,
-                              size_t max_sweeps, double *pair);
+                              size_t max_sweeps, double *norm2, double *pair);
 mvdr_solution mvdr_jacobi_f64(double *re, double *im, size_t n, size_t m, size_t ld,
-                              double tolerance, size_t max_sweeps, double *pair);
+                              double tolerance, size_t max_sweeps, double *norm2, double *pair);
 
 /* The thesis's method, for conformance: R = S S^H is formed in float32 and turned from both sides
  * until off(R) <= tolerance |R|, but no less than 1e-6, which is what float32 reaches. All n pairs;

@@ -9,6 +9,7 @@
 #include "mvdr_jacobi/rotation.h"
 
 #include <float.h>
+#include <string.h>
 
 /* The rotations that make each pair orthogonal; returns the largest squared relative inner product.
  * Columns whose squared norm is at most floor2 are rounding noise: turning them would never end. */
@@ -21,6 +22,9 @@ MVDR_INLINE double mvdr_rotations(mvdr_round *round, size_t pairs, double tolera
         double relative2 = xx > floor2 && yy > floor2 ? g2 / (xx * yy) : 0;
         worst = relative2 > worst ? relative2 : worst;
         mvdr_rotate_pair(round, p, g2, relative2 > tolerance2);
+        double shift = (round->wr[p] * round->re[p] + round->wi[p] * round->im[p]) / round->c[p];
+        round->xx[p] = xx > shift ? xx - shift : 0; /* what the rotation leaves of the norms */
+        round->yy[p] = yy + shift > 0 ? yy + shift : 0;
     }
     return worst;
 }

@@ -157,8 +157,9 @@ static double level_factor(double snapshots, size_t n) {
     return snapshots >= (double)n ? (snapshots - (double)n + 1) / snapshots : 1;
 }
 
-/* Columns too short for the loading to notice, now or summed over all updates to come, are not worth
- * carrying on. While the average fills up delta may still stand on sources alone: all are kept. */
+/* Columns too short for the loading to notice, now or summed over all updates to come, are not
+ * worth carrying on. While the average fills up delta may still stand on sources alone: all are
+ * kept. */
 static size_t worth_keeping(const mvdr_stage *stage, const mvdr_bin *state, const double *d,
                             size_t k, double delta) {
     double alpha = stage->spec.alpha, settled = 2 * (1 + alpha) / (1 - alpha);
@@ -167,10 +168,12 @@ static size_t worth_keeping(const mvdr_stage *stage, const mvdr_bin *state, cons
     return k;
 }
 
-/* delta, but never below what float32 data can hold beside the largest eigenvalue. */
+/* delta, but not below what float32 can name beside the largest eigenvalue: steering vectors are
+ * rounded, so a^H Q leaves n eps^2 outside even when a points at the source exactly, and that over
+ * delta must stay small against n/d. 118 dB down; only scenes without noise get there. */
 static mvdr_load load(const mvdr_stage *stage, const double *d, size_t k, double snapshots) {
     mvdr_load result = mvdr_loading(&stage->spec, d, k, stage->rows.n, snapshots);
-    double least = k ? d[0] * (double)FLT_EPSILON * (double)FLT_EPSILON : 0;
+    double least = k ? 100 * d[0] * (double)FLT_EPSILON * (double)FLT_EPSILON : 0;
     result.delta = fmax(result.delta, fmax(least, DBL_MIN));
     return result;
 }
@@ -223,7 +226,7 @@ static void decompose(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     float *info = stage->info + bin * SONAR_MVDR_INFO_FIELDS;
     info[SONAR_MVDR_SWEEPS] = (float)solution.sweeps;
     info[SONAR_MVDR_RESIDUAL] = (float)solution.residual;
-    info[SONAR_MVDR_DELTA] = (float)delta;
+    info[SONAR_MVDR_DELTA] = (float)fmin(delta, (double)FLT_MAX);
     info[SONAR_MVDR_FLAGS] = (float)flags;
     info[SONAR_MVDR_SNAPSHOTS] = (float)factor.snapshots;
 }

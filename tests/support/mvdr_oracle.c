@@ -36,8 +36,9 @@ void mvdr_oracle_covariance(size_t n, size_t count, const cplx *x, const double 
     }
 }
 
+/* With room behind it: OpenBLAS 0.3.21's zgemv_n for Zen reads past the end of its matrix. */
 static cplx *copy_of(size_t count, const cplx *from) {
-    cplx *copy = malloc((count ? count : 1) * sizeof *copy);
+    cplx *copy = calloc(2 * count + 1024, sizeof *copy);
     if (!copy)
         abort();
     memcpy(copy, from, count * sizeof *copy);

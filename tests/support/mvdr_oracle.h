@@ -30,7 +30,7 @@ void mvdr_oracle_power(size_t n, const cplx *r, double delta, size_t count, cons
 
 /* ---- fixture --------------------------------------------------------------------------------- */
 
-enum { FIXTURE_SENSORS = 160, FIXTURE_DIRECTIONS = 400 };
+enum { FIXTURE_SENSORS = 160 };
 
 /* A line of half-wavelength spacing at 500 Hz, scanned 0..180 deg; bins around 500 Hz. */
 typedef struct mvdr_fixture {
