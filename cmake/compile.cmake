@@ -3,10 +3,9 @@
 add_library(sonar_options INTERFACE)
 target_compile_definitions(sonar_options INTERFACE _GNU_SOURCE)
 target_compile_options(sonar_options INTERFACE
-  -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wcast-qual
+  -Wall -Wextra $<$<C_COMPILER_ID:GNU>:-Wshadow=local> -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wcast-qual
   -Wwrite-strings -Wvla -Wformat=2 -Wundef
-  -ffp-contract=fast -fcx-limited-range -fno-math-errno -fno-trapping-math
-  $<$<CONFIG:Release>:-O3>)
+  -ffp-contract=fast -fcx-limited-range -fno-math-errno -fno-trapping-math)
 if(SONAR_WERROR)
   target_compile_options(sonar_options INTERFACE -Werror)
 endif()

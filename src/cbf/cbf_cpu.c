@@ -22,7 +22,8 @@ enum {
     LANES = 8,         /* sensors of one vector */
     SENSOR_TILE = 128, /* with BLOCK_BINS: 128 KiB of input, which the second-level cache holds */
     BLOCK_BINS = 128,
-    POINT_TILE = 16 /* points that share one copy of the input: one cache line of output */
+    ROW = BLOCK_BINS + 1, /* odd: rows of neighbouring vectors do not share cache sets */
+    POINT_TILE = 32       /* points that share one copy of the input */
 };
 
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
@@ -32,8 +33,8 @@ struct planar {
 };
 
 struct scratch {
-    struct planar x[SENSOR_TILE / LANES][BLOCK_BINS];
-    struct planar sum[POINT_TILE][BLOCK_BINS];
+    struct planar x[SENSOR_TILE / LANES][ROW];
+    struct planar sum[POINT_TILE][ROW];
     struct planar start[SENSOR_TILE / LANES], rotation[SENSOR_TILE / LANES];
 };
 
@@ -113,9 +114,9 @@ static void steer_tile(const uint64_t *turns, size_t n, uint64_t bin, struct pla
 
 /* Adds conj(w) x of `vectors` vectors of sensors to every bin's sum. start is the steering vector
  * at bin `bins / 2` of the block. */
-SONAR_MULTIARCH static void accumulate(const struct planar (*x)[BLOCK_BINS], size_t vectors,
-                                       size_t bins, const struct planar *start,
-                                       const struct planar *rotation, struct planar *sum) {
+SONAR_MULTIARCH static void accumulate(const struct planar (*x)[ROW], size_t vectors, size_t bins,
+                                       const struct planar *start, const struct planar *rotation,
+                                       struct planar *sum) {
     size_t middle = bins / 2;
     for (size_t v = 0; v < vectors; v++) {
         const struct planar r = rotation[v];
@@ -133,20 +134,32 @@ SONAR_MULTIARCH static void accumulate(const struct planar (*x)[BLOCK_BINS], siz
 
 /* ---- one task -------------------------------------------------------------------------------- */
 
-/* g_k X_k of a tile of sensors, planar; lanes beyond the last sensor are zero. */
+/* g_k X_k of LANES sensors at one bin: pairs taken apart into planes. */
+static inline __attribute__((always_inline)) void load_lanes(const sonar_c32 *x, const float *g,
+                                                             struct planar *out) {
+    lanes low, high, weight;
+    memcpy(&low, x, sizeof low);
+    memcpy(&high, x + LANES / 2, sizeof high);
+    memcpy(&weight, g, sizeof weight);
+    out->re = weight * __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14);
+    out->im = weight * __builtin_shufflevector(low, high, 1, 3, 5, 7, 9, 11, 13, 15);
+}
+
+/* A tile of sensors; lanes beyond the last sensor are zero. */
 SONAR_MULTIARCH static void load_tile(const sonar_c32 *x, ptrdiff_t row, size_t bins,
-                                      const float *g, size_t n, struct planar (*out)[BLOCK_BINS]) {
-    for (size_t b = 0; b < bins; b++, x += row)
-        for (size_t v = 0; v * LANES < n; v++) {
-            float re[LANES] = {0}, im[LANES] = {0};
-            size_t count = sonar_min_size(n - v * LANES, LANES);
-            for (size_t i = 0; i < count; i++) {
-                re[i] = g[v * LANES + i] * x[v * LANES + i].re;
-                im[i] = g[v * LANES + i] * x[v * LANES + i].im;
-            }
-            memcpy(&out[v][b].re, re, sizeof re);
-            memcpy(&out[v][b].im, im, sizeof im);
+                                      const float *g, size_t n, struct planar (*out)[ROW]) {
+    size_t whole = n / LANES, rest = n % LANES;
+    float rest_g[LANES] = {0};
+    sonar_c32 rest_x[LANES] = {{0}};
+    memcpy(rest_g, g + whole * LANES, rest * sizeof *g);
+    for (size_t b = 0; b < bins; b++, x += row) {
+        for (size_t v = 0; v < whole; v++)
+            load_lanes(x + v * LANES, g + v * LANES, &out[v][b]);
+        if (rest) {
+            memcpy(rest_x, x + whole * LANES, rest * sizeof *x);
+            load_lanes(rest_x, rest_g, &out[whole][b]);
         }
+    }
 }
 
 static void sum_sensors(const struct cbf *cbf, const struct block *block, const uint64_t *turns,

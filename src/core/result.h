@@ -42,7 +42,7 @@ typedef struct sonar_ingest_counters {
     uint64_t frames_received, frames_accepted, frames_dropped[SONAR_FRAME_CAUSES];
     uint64_t samples_stored, samples_repeated,
         samples_late;         /* channel-samples of accepted frames */
-    uint64_t samples_missing; /* channel-samples absent from offered windows' new hop */
+    uint64_t samples_missing; /* used channels' samples that windows had to do without, each once */
     uint64_t sequence_gaps;   /* frames the digitisers sent that never came (by sequence) */
     uint64_t restarts;        /* timelines adopted after the first */
     uint64_t windows_offered, windows_taken, windows_dropped[SONAR_WINDOW_CAUSES];

@@ -13,9 +13,12 @@
  * the ring ahead, is adopted at once if its block is the whole array, otherwise when nothing was
  * accepted for restart_after_ms; until then it is counted (wrong_epoch, ahead).
  *
+ * Frames that come only below what is frozen, with nothing accepted for restart_after_ms, are
+ * adopted as well: a lying index must not stop the stream for longer.
+ *
  * Accounting: every message received is counted once, accepted or dropped by one cause; every
  * channel-sample of an accepted frame is stored, repeated or late. Windows: offered = taken +
- * dropped by cause.
+ * dropped for overload + waiting; those counted missing or skipped were never offered.
  */
 #ifndef SONAR_INGEST_H
 #define SONAR_INGEST_H
@@ -56,17 +59,18 @@ typedef struct sonar_window {
     double missing_mean, missing_worst; /* share of the used channels' samples */
     uint64_t gap_first, gap_end; /* samples [gap_first, gap_end) hold all gaps; equal = none */
     uint32_t flags;              /* SONAR_FRAME_* bits of the frames in it */
-    bool restarted;              /* first window of a new timeline */
+    bool restarted;              /* first one taken of a timeline that replaced another */
     int64_t arrival_ns;          /* monotonic, when its last sample came */
     const float *missing;        /* [channel] share of missing samples */
     sonar_buffer ring;           /* f32 [channel][capacity] */
+    size_t ring_column;          /* of the first sample; the window may wrap around */
     void *slot;                  /* ingest's own */
 } sonar_window;
 
 typedef struct sonar_ingest sonar_ingest;
 
-/* Allocates everything; start opens the sockets in the new thread and returns once they are bound
- * (SONAR_ESYS with the endpoint in `where` if not). */
+/* Allocates everything. start opens the sockets and hands them to the new thread (SONAR_ESYS with
+ * the endpoint in `where` if one cannot be opened). */
 sonar_code sonar_ingest_create(const sonar_ingest_spec *spec, const sonar_host *host,
                                sonar_ingest **ingest, sonar_error *err);
 sonar_code sonar_ingest_start(sonar_ingest *ingest, sonar_error *err);

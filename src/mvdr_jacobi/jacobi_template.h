@@ -81,7 +81,7 @@ SONAR_MULTIARCH static double NAME(sweep)(REAL *re, REAL *im, size_t n, size_t m
             size_t x, y;
             if ((round.wr[p] != 0 || round.wi[p] != 0) && mvdr_pairing(players, m, r, p, &x, &y))
                 NAME(turn)
-                (re, im, n, x * ld, y * ld, (REAL)round.c[p], (REAL)round.wr[p], (REAL)round.wi[p]);
+            (re, im, n, x * ld, y * ld, (REAL)round.c[p], (REAL)round.wr[p], (REAL)round.wi[p]);
         }
     }
     return worst;

@@ -192,8 +192,8 @@ mvdr_solution NAME(mvdr_solve)(mvdr_scratch *scratch, size_t n, size_t m, double
     if (tall)
         for (size_t j = m; j-- > 0;)
             NAME(reflect)
-            (t.re + j * t.ld, t.im + j * t.ld, scratch->tau[j], j, n, q.re, q.im, q.ld,
-             solution.kept, NULL);
+    (t.re + j * t.ld, t.im + j * t.ld, scratch->tau[j], j, n, q.re, q.im, q.ld, solution.kept,
+     NULL);
     NAME(store)(q, n, solution.kept, q_re, q_im, ld);
     return solution;
 }

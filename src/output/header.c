@@ -381,6 +381,11 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
     put_flags(&root, result, mvdr || (list && spec->mvdr_scan));
     put_number(&root, "latency_us", latency_us);
     put_origin(&root, spec);
+    if (list && spec->mvdr_scan) {
+        json adaptive = put_object(&root, "mvdr");
+        put_number(&adaptive, "snapshots", result->mvdr_snapshots);
+        put_mvdr(&adaptive, spec, result);
+    }
     if (list)
         put_detections(&root, result);
     return finish(&root);

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* sonard: reads a configuration, runs the pipeline in the foreground until a signal, and leaves
+ * with an exit code that says what happened. Everything else is in libsonar. */
+#include <errno.h>
+#include <getopt.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pipeline/pipeline.h"
+
+/* Part of the interface: docs/running.md lists them for service managers. */
+enum exit_code {
+    EXIT_STOPPED = 0,     /* asked to stop and did */
+    EXIT_FAULT = 1,       /* gave up while running */
+    EXIT_CONFIG = 2,      /* wrong command line or configuration */
+    EXIT_UNAVAILABLE = 3, /* an endpoint, device or file was not to be had at start */
+    EXIT_MEMORY = 4
+};
+
+enum { STOP_WITHIN_MS = 1500 };
+
+enum action { RUN, CHECK, PRINT, REFERENCE };
+
+/* ---- log ------------------------------------------------------------------------------------- */
+
+/* One write a line, so that lines of different threads never mix. Under a service manager
+ * (JOURNAL_STREAM set) the level goes in front as <n> and the journal adds the time. */
+static void log_line(void *ctx, sonar_level level, const char *where, const char *text) {
+    static const char *const names[] = {"error", "warning", "info", "debug"};
+    static const int syslog_levels[] = {3, 4, 6, 7};
+    const bool *journal = ctx;
+    char line[1024], when[32] = "";
+    struct timespec now;
+    struct tm utc;
+    int length;
+    if (*journal) {
+        length = snprintf(line, sizeof line, "<%d>%s: %s\n", syslog_levels[level], where, text);
+    } else {
+        clock_gettime(CLOCK_REALTIME, &now);
+        gmtime_r(&now.tv_sec, &utc);
+        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &utc);
+        length = snprintf(line, sizeof line, "%s.%03ldZ %-7s %s: %s\n", when, now.tv_nsec / 1000000,
+                          names[level], where, text);
+    }
+    if (length < 0)
+        return;
+    size_t bytes = (size_t)length < sizeof line ? (size_t)length : sizeof line - 1;
+    line[bytes - 1] = '\n';
+    ssize_t written = write(STDERR_FILENO, line, bytes);
+    (void)written; /* a log that cannot be written must not stop the daemon */
+}
+
+/* ---- command line ---------------------------------------------------------------------------- */
+
+static void usage(FILE *to) {
+    fputs(
+        "Usage: sonard [OPTION] CONFIG\n"
+        "Real-time sonar beamforming: sample frames in, azimuth spectra out, over ZeroMQ.\n"
+        "\n"
+        "  -c, --check-config  check CONFIG, print the resolved array, bins and angles; exit 0 or "
+        "2\n"
+        "  -p, --print-config  print CONFIG with all defaults and where each value comes from\n"
+        "      --config-reference  print the reference of all options (Markdown)\n"
+        "  -V, --version       print the version\n"
+        "  -h, --help          print this\n"
+        "\n"
+        "Runs in the foreground until SIGTERM or SIGINT. Exit codes: 0 stopped when asked,\n"
+        "1 gave up while running, 2 wrong configuration or command line, 3 an endpoint, device or\n"
+        "file was not available at start, 4 out of memory.\n",
+        to);
+}
+
+/* Returns -1 to go on, else the exit code. */
+static int parse_command_line(int argc, char **argv, enum action *action, const char **path) {
+    static const struct option options[] = {{"check-config", no_argument, NULL, 'c'},
+                                            {"print-config", no_argument, NULL, 'p'},
+                                            {"config-reference", no_argument, NULL, 'r'},
+                                            {"version", no_argument, NULL, 'V'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
+    *action = RUN;
+    for (int c; (c = getopt_long(argc, argv, "cpVh", options, NULL)) != -1;)
+        switch (c) {
+        case 'c':
+            *action = CHECK;
+            break;
+        case 'p':
+            *action = PRINT;
+            break;
+        case 'r':
+            *action = REFERENCE;
+            return -1;
+        case 'V':
+            puts("sonard " SONAR_VERSION);
+            return EXIT_STOPPED;
+        case 'h':
+            usage(stdout);
+            return EXIT_STOPPED;
+        default:
+            fputs("sonard: try 'sonard --help'\n", stderr);
+            return EXIT_CONFIG;
+        }
+    if (optind + 1 != argc) {
+        fprintf(stderr, "sonard: %s; try 'sonard --help'\n",
+                optind == argc ? "no configuration file given" : "more than one file given");
+        return EXIT_CONFIG;
+    }
+    *path = argv[optind];
+    return -1;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static int exit_code_of(sonar_code code) {
+    switch (code) {
+    case SONAR_OK:
+        return EXIT_STOPPED;
+    case SONAR_EINVAL:
+        return EXIT_CONFIG;
+    case SONAR_ENOMEM:
+        return EXIT_MEMORY;
+    case SONAR_ESYS:
+    case SONAR_EUNAVAILABLE:
+        return EXIT_UNAVAILABLE;
+    default:
+        return EXIT_FAULT;
+    }
+}
+
+/* Blocks the signals in this and all later threads and makes them readable. */
+static int open_signals(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+/* Ticks the pipeline once a second until a signal comes or it gives up. */
+static sonar_code supervise(sonar_pipeline *pipeline, int signals, int *signo, sonar_error *err) {
+    struct pollfd poller = {.fd = signals, .events = POLLIN};
+    for (;;) {
+        int ready = poll(&poller, 1, 1000);
+        if (ready < 0 && errno != EINTR)
+            return sonar_fail(err, SONAR_ESTATE, "signals", "poll: %s", strerror(errno));
+        if (ready > 0) {
+            struct signalfd_siginfo info;
+            if (read(signals, &info, sizeof info) == sizeof info)
+                *signo = (int)info.ssi_signo;
+            return SONAR_OK;
+        }
+        sonar_code code = sonar_pipeline_tick(pipeline, err);
+        if (code)
+            return code;
+    }
+}
+
+static int run(const sonar_config *config) {
+    bool journal = getenv("JOURNAL_STREAM") != NULL;
+    sonar_pipeline *pipeline = NULL;
+    sonar_error err = {0};
+    int signals = open_signals(), signo = 0;
+    if (signals < 0) {
+        log_line(&journal, SONAR_ERROR, "signals", strerror(errno));
+        return EXIT_UNAVAILABLE;
+    }
+    sonar_code code = sonar_pipeline_create(config, log_line, &journal, &pipeline, &err);
+    if (!code)
+        code = sonar_pipeline_start(pipeline, &err);
+    if (code) {
+        log_line(&journal, SONAR_ERROR, err.where, err.text);
+        sonar_pipeline_destroy(pipeline);
+        close(signals);
+        return exit_code_of(code);
+    }
+    log_line(&journal, SONAR_INFO, "sonard", "running; waiting for samples");
+    code = supervise(pipeline, signals, &signo, &err);
+    if (code)
+        log_line(&journal, SONAR_ERROR, err.where, err.text);
+    else
+        log_line(&journal, SONAR_INFO, "sonard",
+                 signo == SIGINT ? "stopping on SIGINT" : "stopping on SIGTERM");
+    sonar_pipeline_stop(pipeline, STOP_WITHIN_MS);
+    sonar_pipeline_destroy(pipeline);
+    close(signals);
+    return code ? EXIT_FAULT : EXIT_STOPPED;
+}
+
+/* ---- main ------------------------------------------------------------------------------------ */
+
+static int with_config(const char *path, enum action action) {
+    sonar_config *config = NULL;
+    sonar_report *report = sonar_report_create();
+    if (!report) {
+        fputs("sonard: out of memory\n", stderr);
+        return EXIT_MEMORY;
+    }
+    sonar_code code = sonar_config_load(path, &config, report);
+    sonar_report_write(report, stderr);
+    sonar_report_destroy(report);
+    if (code)
+        return code == SONAR_ENOMEM ? EXIT_MEMORY : EXIT_CONFIG;
+    int status = EXIT_STOPPED;
+    if (action == CHECK)
+        sonar_config_describe(config, stdout);
+    else if (action == PRINT)
+        sonar_config_print(config, stdout);
+    else
+        status = run(config);
+    sonar_config_destroy(config);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    enum action action;
+    const char *path = NULL;
+    int status = parse_command_line(argc, argv, &action, &path);
+    if (status >= 0)
+        return status;
+    if (action == REFERENCE) {
+        sonar_config_write_reference(stdout);
+        return EXIT_STOPPED;
+    }
+    return with_config(path, action);
+}

@@ -1,0 +1,781 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "ingest/assembler.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+#include "ingest/blocks.h"
+#include "ingest/coverage.h"
+#include "ingest/frame.h"
+
+/* What the frames told about a window that is not offered yet. */
+struct note {
+    uint32_t flags;
+    uint32_t time_channel; /* first channel of the block that gave the time */
+    bool timed;
+    int64_t utc_ns;
+    int64_t arrival_ns;
+};
+
+/* The frame being placed. In block mode it may wait here half placed. */
+struct pending {
+    bool waits;
+    sonar_frame frame;
+    const void *payload;
+    int64_t arrival_ns;
+    uint64_t at;     /* place of its first sample; may wrap below 0 when that is late */
+    uint32_t placed; /* samples a channel dealt with */
+    uint64_t stored, repeated, late; /* channel-samples */
+};
+
+enum outcome { DONE = 0, BUSY, OVERRUN };
+
+struct sonar_assembler {
+    /* constants */
+    uint32_t array_id;
+    size_t channels, channels_used, length, hop, skew, queue_windows;
+    uint8_t *used;
+    double fs_hz, max_missing_share;
+    bool block;
+    int64_t restart_ns, silent_ns;
+    /* the ring */
+    size_t capacity;
+    float *ring; /* [channel][capacity] */
+    sonar_coverage coverage;
+    /* the timeline */
+    bool running;
+    uint64_t timeline;
+    uint32_t epoch;
+    uint64_t origin, base;         /* sample index, a multiple of the hop, and its place */
+    int64_t accepted_ns, stuck_ns; /* last accepted; first late one since, 0 = none */
+    /* the window being filled, in places */
+    uint64_t index, first_window, window;
+    uint64_t frozen;    /* below: late */
+    uint64_t filled;    /* below: gaps already zero, for some window was queued up to here */
+    uint64_t newest;    /* end of the newest stored sample */
+    uint64_t opened;    /* coverage is valid below; a multiple of 64 */
+    uint64_t *reached;  /* [channel] first place not yet there */
+    size_t waiting_for; /* used channels that have not reached the window's end */
+    size_t notes;
+    struct note *note;   /* [window number mod notes] */
+    float *missing;      /* [channel] */
+    int64_t last_utc_ns; /* of the window before, 0 = unknown */
+    struct pending pending;
+    sonar_blocks blocks;
+    sonar_window_queue queue;
+    sonar_assembler_counters count;
+};
+
+/* ---- counters -------------------------------------------------------------------------------- */
+
+/* One writer each: a plain addition that other threads may read at any time. */
+static void add(_Atomic uint64_t *counter, uint64_t amount) {
+    uint64_t value = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, value + amount, memory_order_relaxed);
+}
+
+static uint64_t value_of(const _Atomic uint64_t *counter) {
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static void drop(sonar_assembler *a, sonar_frame_cause cause) {
+    add(&a->count.frames_dropped[cause], 1);
+}
+
+void sonar_assembler_read_counters(const sonar_assembler *a, sonar_ingest_counters *to) {
+    const sonar_assembler_counters *from = &a->count;
+    *to = (sonar_ingest_counters){
+        .frames_received = value_of(&from->frames_received),
+        .frames_accepted = value_of(&from->frames_accepted),
+        .samples_stored = value_of(&from->samples_stored),
+        .samples_repeated = value_of(&from->samples_repeated),
+        .samples_late = value_of(&from->samples_late),
+        .samples_missing = value_of(&from->samples_missing),
+        .sequence_gaps = value_of(&from->sequence_gaps),
+        .restarts = value_of(&from->restarts),
+        .windows_offered = value_of(&from->windows_offered),
+        .windows_taken = value_of(&from->windows_taken),
+        .clock_unsynchronised = value_of(&from->clock_unsynchronised),
+        .digitiser_overload = value_of(&from->digitiser_overload),
+        .blocks_silent = atomic_load_explicit(&from->blocks_silent, memory_order_relaxed),
+        .blocks_seen = atomic_load_explicit(&from->blocks_seen, memory_order_relaxed),
+        .last_frame_ns = atomic_load_explicit(&from->last_frame_ns, memory_order_relaxed)};
+    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
+        to->frames_dropped[i] = value_of(&from->frames_dropped[i]);
+    for (int i = 0; i < SONAR_WINDOW_CAUSES; i++)
+        to->windows_dropped[i] = value_of(&from->windows_dropped[i]);
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+static uint64_t window_end(const sonar_assembler *a) {
+    return a->window + a->length;
+}
+
+static uint64_t sample_at(const sonar_assembler *a, uint64_t place) {
+    return a->origin + (place - a->base);
+}
+
+/* The earliest place that may still be written or is needed by the current window. */
+static uint64_t lowest_live(const sonar_assembler *a) {
+    return a->window < a->frozen ? a->window : a->frozen;
+}
+
+/* Up to here the ring can be opened without losing a live place, in whole words. */
+static uint64_t open_limit(const sonar_assembler *a) {
+    return (lowest_live(a) & ~(uint64_t)63) + a->capacity;
+}
+
+static void open_to(sonar_assembler *a, uint64_t end) {
+    end = (end + 63) & ~(uint64_t)63;
+    if (end <= a->opened)
+        return;
+    sonar_coverage_forget(&a->coverage, a->opened, end);
+    a->opened = end;
+}
+
+/* Makes sure that no offered window's samples lie where places below `end` would be written. */
+static enum outcome make_room(sonar_assembler *a, uint64_t end) {
+    for (;;) {
+        bool taken;
+        const sonar_window_slot *slot = sonar_window_queue_earliest(&a->queue, &taken);
+        if (!slot || end - slot->ring_first <= a->capacity)
+            return DONE;
+        if (a->block)
+            return BUSY;
+        if (taken)
+            return OVERRUN;
+        if (sonar_window_queue_steal(&a->queue))
+            add(&a->count.windows_dropped[SONAR_WINDOW_OVERLOAD], 1);
+    }
+}
+
+/* ---- offering windows ------------------------------------------------------------------------ */
+
+struct loss {
+    double mean, worst;     /* share of the used channels' samples */
+    uint64_t first, end;    /* places that hold all gaps of used channels; equal = none */
+    uint64_t samples_fresh; /* used channels' missing samples that no window before has counted */
+};
+
+static void extend_gap(void *arg, size_t channel, uint64_t from, size_t samples) {
+    (void)channel;
+    struct loss *loss = arg;
+    if (loss->first == loss->end || from < loss->first)
+        loss->first = from;
+    if (from + samples > loss->end)
+        loss->end = from + samples;
+}
+
+/* Absent samples of [from, end); what was never opened is absent as a whole. */
+static size_t absent(const sonar_assembler *a, size_t channel, uint64_t from, uint64_t end,
+                     sonar_coverage_run run, void *arg) {
+    uint64_t known = end < a->opened ? end : a->opened;
+    if (known < from)
+        known = from;
+    size_t count = sonar_coverage_absent(&a->coverage, channel, from, known, run, arg);
+    if (known < end && run)
+        run(arg, channel, known, (size_t)(end - known));
+    return count + (size_t)(end - known);
+}
+
+static struct loss measure(sonar_assembler *a) {
+    struct loss loss = {0};
+    uint64_t end = window_end(a), total = 0, worst = 0;
+    uint64_t fresh = a->window < a->frozen ? a->frozen : a->window;
+    for (size_t k = 0; k < a->channels; k++) {
+        size_t count = absent(a, k, a->window, end, a->used[k] ? extend_gap : NULL, &loss);
+        a->missing[k] = (float)((double)count / (double)a->length);
+        if (!a->used[k] || !count)
+            continue;
+        total += count;
+        worst = count > worst ? count : worst;
+        if (fresh < end)
+            loss.samples_fresh += absent(a, k, fresh, end, NULL, NULL);
+    }
+    loss.mean = (double)total / ((double)a->channels_used * (double)a->length);
+    loss.worst = (double)worst / (double)a->length;
+    return loss;
+}
+
+static void fill_zeros(void *arg, size_t channel, uint64_t from, size_t samples) {
+    sonar_assembler *a = arg;
+    float *row = a->ring + channel * a->capacity;
+    size_t column = (size_t)(from % a->capacity);
+    size_t head = sonar_min_size(samples, a->capacity - column);
+    memset(row + column, 0, head * sizeof *row);
+    memset(row, 0, (samples - head) * sizeof *row);
+}
+
+/* Only above what was queued before: the data thread may be reading below. */
+static void fill_gaps(sonar_assembler *a) {
+    uint64_t end = window_end(a), from = a->window < a->filled ? a->filled : a->window;
+    for (size_t k = 0; k < a->channels && from < end; k++)
+        absent(a, k, from, end, fill_zeros, a);
+    a->filled = end > a->filled ? end : a->filled;
+}
+
+static struct note *note_of(sonar_assembler *a, uint64_t window) {
+    return &a->note[(window - a->first_window) / a->hop % a->notes];
+}
+
+static int64_t after(const sonar_assembler *a, int64_t utc_ns, uint64_t samples) {
+    /* Unsigned, because a peer may claim any time and overflow must stay harmless. */
+    return (int64_t)((uint64_t)utc_ns + (uint64_t)llround((double)samples * 1e9 / a->fs_hz));
+}
+
+/* From the frame that held the window's first sample, else counted on from the window before. */
+static int64_t utc_of_window(const sonar_assembler *a, const struct note *note) {
+    if (note->timed)
+        return note->utc_ns;
+    return a->last_utc_ns ? after(a, a->last_utc_ns, a->hop) : 0;
+}
+
+static void describe(sonar_assembler *a, const struct loss *loss, sonar_window_slot *slot) {
+    const struct note *note = note_of(a, a->window);
+    memcpy(slot->missing, a->missing, a->channels * sizeof *a->missing);
+    slot->ring_first = a->window;
+    slot->timeline = a->timeline;
+    slot->window = (sonar_window){
+        .window = a->index,
+        .first_sample = sample_at(a, a->window),
+        .epoch = a->epoch,
+        .utc_ns = utc_of_window(a, note),
+        .missing_mean = loss->mean,
+        .missing_worst = loss->worst,
+        .gap_first = loss->first == loss->end ? 0 : sample_at(a, loss->first),
+        .gap_end = loss->first == loss->end ? 0 : sample_at(a, loss->end),
+        .flags = note->flags,
+        .arrival_ns = note->arrival_ns ? note->arrival_ns : a->pending.arrival_ns,
+        .missing = slot->missing,
+        .ring = sonar_buffer_view(a->ring, SONAR_F32, 2, (size_t[]){a->channels, a->capacity}),
+        .ring_column = (size_t)(a->window % a->capacity),
+        .slot = slot};
+}
+
+/* A slot for the new window, at the cost of the oldest waiting one if need be. NULL in block mode:
+ * wait; otherwise: the data thread holds them all. */
+static sonar_window_slot *slot_for_window(sonar_assembler *a) {
+    for (;;) {
+        bool full = sonar_window_queue_waiting(&a->queue) >= a->queue_windows;
+        sonar_window_slot *slot = full ? NULL : sonar_window_queue_free_slot(&a->queue);
+        if (slot || a->block)
+            return slot;
+        if (sonar_window_queue_steal(&a->queue))
+            add(&a->count.windows_dropped[SONAR_WINDOW_OVERLOAD], 1);
+        else if (!(slot = sonar_window_queue_free_slot(&a->queue)))
+            return NULL;
+    }
+}
+
+static enum outcome offer(sonar_assembler *a, const struct loss *loss) {
+    enum outcome outcome = make_room(a, window_end(a));
+    if (outcome)
+        return outcome;
+    sonar_window_slot *slot = slot_for_window(a);
+    if (!slot && a->block)
+        return BUSY;
+    add(&a->count.windows_offered, 1);
+    if (!slot) {
+        add(&a->count.windows_dropped[SONAR_WINDOW_OVERLOAD], 1);
+        return DONE;
+    }
+    open_to(a, window_end(a));
+    fill_gaps(a);
+    describe(a, loss, slot);
+    sonar_window_queue_publish(slot);
+    return DONE;
+}
+
+/* Where each channel stands after the window has moved. */
+static void follow_channels(sonar_assembler *a) {
+    uint64_t live = a->frozen > a->window ? a->frozen : a->window;
+    a->waiting_for = 0;
+    for (size_t k = 0; k < a->channels; k++) {
+        if (a->reached[k] < live)
+            a->reached[k] = sonar_coverage_next_absent(&a->coverage, k, live,
+                                                       live > a->opened ? live : a->opened);
+        a->waiting_for += a->used[k] && a->reached[k] < window_end(a);
+    }
+}
+
+static void next_window(sonar_assembler *a) {
+    struct note *note = note_of(a, a->window);
+    a->last_utc_ns = utc_of_window(a, note);
+    *note = (struct note){0};
+    a->frozen = window_end(a);
+    a->window += a->hop;
+    a->index++;
+    follow_channels(a);
+}
+
+/* The window is over: offers it or counts it missing, and goes on to the next. */
+static enum outcome freeze(sonar_assembler *a) {
+    struct loss loss = measure(a);
+    if (loss.mean > a->max_missing_share) {
+        add(&a->count.windows_dropped[SONAR_WINDOW_MISSING], 1);
+    } else {
+        enum outcome outcome = offer(a, &loss);
+        if (outcome)
+            return outcome;
+    }
+    add(&a->count.samples_missing, loss.samples_fresh);
+    next_window(a);
+    return DONE;
+}
+
+/* Freezes what is complete or has waited long enough. */
+static enum outcome advance(sonar_assembler *a) {
+    while (a->waiting_for == 0 || a->newest >= window_end(a) + a->skew) {
+        enum outcome outcome = freeze(a);
+        if (outcome)
+            return outcome;
+    }
+    return DONE;
+}
+
+/* ---- storing samples ------------------------------------------------------------------------- */
+
+static uint32_t offset_in_frame(const sonar_assembler *a, uint64_t place) {
+    return (uint32_t)(place - a->pending.at);
+}
+
+static void copy_run(void *arg, size_t channel, uint64_t from, size_t samples) {
+    sonar_assembler *a = arg;
+    const sonar_frame *frame = &a->pending.frame;
+    /* Runs are cut at multiples of 64, as the capacity is: they never wrap. */
+    float *to = a->ring + channel * a->capacity + from % a->capacity;
+    sonar_frame_unpack(frame, a->pending.payload, (uint32_t)channel - frame->first_channel,
+                       offset_in_frame(a, from), (uint32_t)samples, to);
+}
+
+static bool nothing_there(const sonar_assembler *a, uint64_t from, uint64_t end) {
+    const sonar_frame *frame = &a->pending.frame;
+    for (uint32_t k = 0; k < frame->channels; k++)
+        if (sonar_coverage_absent(&a->coverage, frame->first_channel + k, from, end, NULL, NULL) !=
+            end - from)
+            return false;
+    return true;
+}
+
+static void copy_block(sonar_assembler *a, uint64_t from, uint64_t end) {
+    const sonar_frame *frame = &a->pending.frame;
+    float *row = a->ring + frame->first_channel * a->capacity;
+    while (from < end) {
+        size_t column = (size_t)(from % a->capacity);
+        size_t samples = sonar_min_size((size_t)(end - from), a->capacity - column);
+        sonar_frame_unpack_block(frame, a->pending.payload, offset_in_frame(a, from),
+                                 (uint32_t)samples, row + column, a->capacity);
+        from += samples;
+    }
+}
+
+static void reach(sonar_assembler *a, size_t channel, uint64_t from, uint64_t end) {
+    uint64_t before = a->reached[channel];
+    if (before < from || before >= end)
+        return;
+    a->reached[channel] = sonar_coverage_next_absent(&a->coverage, channel, end, a->opened);
+    if (a->used[channel] && before < window_end(a) && a->reached[channel] >= window_end(a))
+        a->waiting_for--;
+}
+
+static void store(sonar_assembler *a, uint64_t from, uint64_t end) {
+    const sonar_frame *frame = &a->pending.frame;
+    uint64_t samples = (end - from) * frame->channels, stored = 0;
+    if (nothing_there(a, from, end)) {
+        copy_block(a, from, end);
+        stored = samples;
+    } else {
+        for (uint32_t k = 0; k < frame->channels; k++)
+            stored += sonar_coverage_absent(&a->coverage, frame->first_channel + k, from, end,
+                                            copy_run, a);
+    }
+    for (uint32_t k = 0; k < frame->channels; k++) {
+        sonar_coverage_mark(&a->coverage, frame->first_channel + k, from, end);
+        reach(a, frame->first_channel + k, from, end);
+    }
+    a->pending.stored += stored;
+    a->pending.repeated += samples - stored;
+    if (stored && end > a->newest)
+        a->newest = end;
+}
+
+/* Notes what the frame says about every window that [from, end) is part of. The time comes from the
+ * block with the lowest channel, so that it does not depend on who came first. */
+static void take_notes(sonar_assembler *a, uint64_t from, uint64_t end) {
+    const sonar_frame *frame = &a->pending.frame;
+    uint64_t window = a->window;
+    if (from >= window_end(a))
+        window += ((from - window_end(a)) / a->hop + 1) * a->hop;
+    for (; window < end; window += a->hop) {
+        struct note *note = note_of(a, window);
+        note->flags |= frame->flags;
+        note->arrival_ns = a->pending.arrival_ns;
+        if (window < from || !frame->utc_ns ||
+            (note->timed && note->time_channel <= frame->first_channel))
+            continue;
+        note->timed = true;
+        note->time_channel = frame->first_channel;
+        note->utc_ns = after(a, frame->utc_ns, window - a->pending.at);
+    }
+}
+
+static void count_late(struct pending *pending, uint64_t samples) {
+    pending->late += samples * pending->frame.channels;
+    pending->placed += (uint32_t)samples;
+}
+
+/* Places the part [from, end) or as much of it as fits. */
+static enum outcome place_part(sonar_assembler *a, uint64_t from, uint64_t end) {
+    uint64_t limit = open_limit(a);
+    if (from >= limit) /* the frame lies ahead: give up the oldest window for it */
+        return freeze(a);
+    if (end > limit)
+        end = limit;
+    enum outcome outcome = make_room(a, end);
+    if (outcome)
+        return outcome;
+    open_to(a, end);
+    uint64_t stored = a->pending.stored;
+    store(a, from, end);
+    if (a->pending.stored > stored)
+        take_notes(a, from, end);
+    a->pending.placed += (uint32_t)(end - from);
+    return DONE;
+}
+
+static enum outcome place(sonar_assembler *a) {
+    struct pending *pending = &a->pending;
+    for (;;) {
+        enum outcome outcome = advance(a);
+        if (outcome)
+            return outcome;
+        uint64_t left = pending->frame.samples - pending->placed;
+        if (!left)
+            return DONE;
+        uint64_t from = pending->at + pending->placed;
+        if (from < a->frozen)
+            count_late(pending, left < a->frozen - from ? left : a->frozen - from);
+        else if ((outcome = place_part(a, from, from + left)))
+            return outcome;
+    }
+}
+
+static void accept(sonar_assembler *a) {
+    struct pending *pending = &a->pending;
+    add(&a->count.frames_accepted, 1);
+    add(&a->count.samples_stored, pending->stored);
+    add(&a->count.samples_repeated, pending->repeated);
+    add(&a->count.samples_late, pending->late);
+    add(&a->count.clock_unsynchronised, !!(pending->frame.flags & SONAR_FRAME_UNSYNCHRONISED));
+    add(&a->count.digitiser_overload, !!(pending->frame.flags & SONAR_FRAME_OVERLOAD));
+    atomic_store_explicit(&a->count.last_frame_ns, pending->arrival_ns, memory_order_relaxed);
+    a->accepted_ns = pending->arrival_ns;
+    a->stuck_ns = 0;
+}
+
+static void finish(sonar_assembler *a, enum outcome outcome) {
+    struct pending *pending = &a->pending;
+    pending->waits = false;
+    if (outcome == OVERRUN && pending->stored)
+        count_late(pending, pending->frame.samples - pending->placed);
+    if (pending->stored)
+        accept(a);
+    else
+        drop(a, outcome == OVERRUN  ? SONAR_FRAME_OVERRUN
+                : pending->repeated ? SONAR_FRAME_REPEATED
+                                    : SONAR_FRAME_LATE);
+}
+
+static bool place_and_count(sonar_assembler *a) {
+    enum outcome outcome = place(a);
+    a->pending.waits = outcome == BUSY;
+    if (outcome != BUSY)
+        finish(a, outcome);
+    return outcome != BUSY;
+}
+
+bool sonar_assembler_resume(sonar_assembler *a) {
+    return !a->pending.waits || place_and_count(a);
+}
+
+void sonar_assembler_abandon(sonar_assembler *a) {
+    if (a->pending.waits)
+        finish(a, OVERRUN);
+}
+
+/* ---- timelines ------------------------------------------------------------------------------- */
+
+static bool can_begin_at(const sonar_assembler *a, uint64_t first) {
+    uint64_t end, floor = first - first % a->hop;
+    return !__builtin_add_overflow(floor, (uint64_t)a->hop, &end) &&
+           !__builtin_add_overflow(end, (uint64_t)a->length, &end);
+}
+
+static void abandon_windows(sonar_assembler *a) {
+    if (a->newest <= a->window)
+        return;
+    uint64_t begun = (a->newest - a->window - 1) / a->hop + 1;
+    add(&a->count.windows_dropped[SONAR_WINDOW_SKIPPED], begun);
+    a->index += begun;
+}
+
+/* Begins a timeline at the frame. Its places go on after the old ones, whose windows may still be
+ * read; the samples before its first window are kept like any others. */
+static void adopt(sonar_assembler *a, const sonar_frame *frame) {
+    if (a->running) {
+        abandon_windows(a);
+        add(&a->count.restarts, 1);
+        if (frame->epoch != a->epoch)
+            sonar_blocks_restart(&a->blocks);
+    }
+    uint64_t into = frame->first_sample % a->hop;
+    a->running = true;
+    a->timeline++;
+    a->epoch = frame->epoch;
+    a->origin = frame->first_sample - into;
+    a->base = a->opened;
+    a->window = a->first_window = a->base + (into ? a->hop : 0);
+    a->frozen = a->filled = a->newest = a->base;
+    a->last_utc_ns = 0;
+    a->stuck_ns = 0;
+    memset(a->note, 0, a->notes * sizeof *a->note);
+    for (size_t k = 0; k < a->channels; k++)
+        a->reached[k] = a->window;
+    a->waiting_for = a->channels_used;
+}
+
+enum position { INSIDE, BEHIND, AHEAD };
+
+/* Compared in sample indices as they are, so that no claimed index can wrap around. */
+static enum position position_of(const sonar_assembler *a, const sonar_frame *frame) {
+    uint64_t window = sample_at(a, a->window), frozen = sample_at(a, a->frozen);
+    if (frame->first_sample >= window && frame->first_sample - window > a->capacity)
+        return AHEAD;
+    return frame->first_sample + frame->samples <= frozen ? BEHIND : INSIDE;
+}
+
+static bool is_silent(const sonar_assembler *a, int64_t since_ns, int64_t now_ns) {
+    return now_ns - since_ns >= a->restart_ns;
+}
+
+/* Puts the frame into the timeline, or a new timeline around it. Returns the cause if it belongs to
+ * neither, else SONAR_FRAME_CAUSES. */
+static sonar_frame_cause join(sonar_assembler *a, const sonar_frame *frame, int64_t now_ns) {
+    bool whole = frame->channels == a->channels;
+    bool same = a->running && frame->epoch == a->epoch;
+    enum position position = same ? position_of(a, frame) : AHEAD;
+    if (position == INSIDE)
+        return SONAR_FRAME_CAUSES;
+    if (position == BEHIND) {
+        if (!a->stuck_ns)
+            a->stuck_ns = now_ns;
+        if (!is_silent(a, a->stuck_ns, now_ns))
+            return SONAR_FRAME_LATE;
+    } else if (a->running && !whole && !is_silent(a, a->accepted_ns, now_ns)) {
+        return same ? SONAR_FRAME_AHEAD : SONAR_FRAME_WRONG_EPOCH;
+    }
+    if (!can_begin_at(a, frame->first_sample))
+        return SONAR_FRAME_AHEAD;
+    adopt(a, frame);
+    return SONAR_FRAME_CAUSES;
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+/* What is wrong with the frame for this array, else SONAR_FRAME_CAUSES. */
+static sonar_frame_cause check(const sonar_assembler *a, const sonar_frame *frame,
+                               const void *payload, size_t payload_bytes) {
+    if (frame->array_id != a->array_id)
+        return SONAR_FRAME_WRONG_ARRAY;
+    if ((uint64_t)frame->first_channel + frame->channels > a->channels)
+        return SONAR_FRAME_WRONG_CHANNELS;
+    if (!(fabs(frame->fs_hz - a->fs_hz) <= 1e-6 * a->fs_hz)) /* NaN is wrong, too */
+        return SONAR_FRAME_WRONG_RATE;
+    if (payload_bytes < sonar_frame_payload_bytes(frame))
+        return SONAR_FRAME_TRUNCATED;
+    if (payload_bytes > sonar_frame_payload_bytes(frame))
+        return SONAR_FRAME_OVERSIZED;
+    if (!sonar_frame_is_finite(frame, payload))
+        return SONAR_FRAME_NOT_FINITE;
+    return SONAR_FRAME_CAUSES;
+}
+
+static void note_block(sonar_assembler *a, const sonar_frame *frame, int64_t now_ns) {
+    sonar_block_state *block = sonar_blocks_hear(&a->blocks, frame, now_ns);
+    if (block && a->running && frame->epoch == a->epoch)
+        add(&a->count.sequence_gaps, (uint64_t)sonar_block_follow(block, frame->sequence));
+    atomic_store_explicit(&a->count.blocks_seen, (uint32_t)a->blocks.count, memory_order_relaxed);
+}
+
+static void set_pending(sonar_assembler *a, const sonar_frame *frame, const void *payload,
+                        int64_t now_ns) {
+    uint64_t frozen = sample_at(a, a->frozen);
+    a->pending = (struct pending){.frame = *frame,
+                                  .payload = payload,
+                                  .arrival_ns = now_ns,
+                                  .at = a->base + (frame->first_sample - a->origin)};
+    if (frame->first_sample < frozen) {
+        uint64_t late = frozen - frame->first_sample;
+        count_late(&a->pending, late < frame->samples ? late : frame->samples);
+    }
+}
+
+bool sonar_assembler_frame(sonar_assembler *a, const void *header, size_t header_bytes,
+                           const void *payload, size_t payload_bytes, int64_t now_ns) {
+    sonar_frame frame;
+    add(&a->count.frames_received, 1);
+    sonar_frame_cause cause = SONAR_FRAME_MALFORMED;
+    if (sonar_frame_decode(header, header_bytes, &frame, NULL) == SONAR_OK) {
+        cause = check(a, &frame, payload, payload_bytes);
+        if (cause == SONAR_FRAME_CAUSES) {
+            cause = join(a, &frame, now_ns);
+            note_block(a, &frame, now_ns);
+        }
+    }
+    if (cause != SONAR_FRAME_CAUSES) {
+        drop(a, cause);
+        return true;
+    }
+    set_pending(a, &frame, payload, now_ns);
+    return place_and_count(a);
+}
+
+void sonar_assembler_malformed(sonar_assembler *a) {
+    add(&a->count.frames_received, 1);
+    drop(a, SONAR_FRAME_MALFORMED);
+}
+
+void sonar_assembler_tick(sonar_assembler *a, int64_t now_ns) {
+    size_t silent = sonar_blocks_silent(&a->blocks, now_ns, a->silent_ns);
+    atomic_store_explicit(&a->count.blocks_silent, (uint32_t)silent, memory_order_relaxed);
+}
+
+/* ---- data thread ----------------------------------------------------------------------------- */
+
+bool sonar_assembler_take(sonar_assembler *a, sonar_window *window) {
+    if (!sonar_window_queue_take(&a->queue, window))
+        return false;
+    add(&a->count.windows_taken, 1);
+    return true;
+}
+
+void sonar_assembler_release(sonar_assembler *a, const sonar_window *window) {
+    (void)a;
+    sonar_window_queue_release(window);
+}
+
+size_t sonar_assembler_waiting(const sonar_assembler *a) {
+    return sonar_window_queue_waiting(&a->queue);
+}
+
+uint64_t sonar_assembler_offered(const sonar_assembler *a) {
+    return value_of(&a->count.windows_offered);
+}
+
+size_t sonar_assembler_capacity(const sonar_assembler *a) {
+    return a->capacity;
+}
+
+/* ---- creation -------------------------------------------------------------------------------- */
+
+static size_t count_used(const sonar_ingest_spec *spec) {
+    size_t used = 0;
+    for (size_t k = 0; k < spec->channels; k++)
+        used += !spec->channel_used || spec->channel_used[k];
+    return used;
+}
+
+static const char *fault_of(const sonar_ingest_spec *spec) {
+    if (spec->channels < 1 || spec->channels > UINT32_MAX || count_used(spec) < 1)
+        return "an array needs at least one channel that is used";
+    if (!isfinite(spec->fs_hz) || spec->fs_hz < 1e-3)
+        return "the sampling rate must be at least 0.001 Hz";
+    if (spec->window_length < 1 || spec->hop < 1)
+        return "window length and hop must be at least 1";
+    if (spec->queue_windows < 1)
+        return "at least one window must be able to wait";
+    if (!(spec->max_missing_share >= 0 && spec->max_missing_share <= 1))
+        return "the missing share must lie between 0 and 1";
+    return NULL;
+}
+
+/* N for the window, a hop each for those that wait, the one that is read and the one that grows,
+ * and room for channels that run ahead; 64 more because the ring is opened in whole words. Rows a
+ * multiple of 4 KiB apart would share cache sets. 0 if it cannot be. */
+static size_t capacity_of(const sonar_ingest_spec *spec) {
+    size_t capacity;
+    if (__builtin_add_overflow(spec->queue_windows, 2, &capacity) ||
+        __builtin_mul_overflow(capacity, spec->hop, &capacity) ||
+        __builtin_add_overflow(capacity, spec->window_length, &capacity) ||
+        __builtin_add_overflow(capacity, spec->max_skew_samples, &capacity) ||
+        __builtin_add_overflow(capacity, 64 + 63, &capacity))
+        return 0;
+    capacity &= ~(size_t)63;
+    return capacity % 1024 ? capacity : capacity + 64;
+}
+
+static bool allocate(sonar_assembler *a, const sonar_ingest_spec *spec) {
+    size_t samples;
+    a->capacity = capacity_of(spec);
+    if (!a->capacity || __builtin_mul_overflow(a->capacity, a->channels, &samples))
+        return false;
+    a->ring = sonar_alloc(samples, sizeof *a->ring);
+    if (!a->ring) /* by far the largest: try no other */
+        return false;
+    a->notes = a->capacity / a->hop + 2;
+    a->used = sonar_alloc(a->channels, sizeof *a->used);
+    a->reached = sonar_alloc(a->channels, sizeof *a->reached);
+    a->missing = sonar_alloc(a->channels, sizeof *a->missing);
+    a->note = sonar_alloc(a->notes, sizeof *a->note);
+    bool queue = sonar_window_queue_init(&a->queue, a->queue_windows + 1, a->channels);
+    bool coverage = sonar_coverage_init(&a->coverage, a->channels, a->capacity / 64);
+    return queue && coverage && a->used && a->reached && a->missing && a->note;
+}
+
+sonar_code sonar_assembler_create(const sonar_ingest_spec *spec, sonar_assembler **out,
+                                  sonar_error *err) {
+    *out = NULL;
+    const char *fault = fault_of(spec);
+    if (fault)
+        return sonar_fail(err, SONAR_EINVAL, "ingest", "%s", fault);
+    sonar_assembler *a = sonar_alloc(1, sizeof *a);
+    if (!a)
+        return sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for the assembler");
+    a->array_id = spec->array_id;
+    a->channels = spec->channels;
+    a->channels_used = count_used(spec);
+    a->length = spec->window_length;
+    a->hop = spec->hop;
+    a->skew = spec->max_skew_samples;
+    a->queue_windows = spec->queue_windows;
+    a->fs_hz = spec->fs_hz;
+    a->max_missing_share = spec->max_missing_share;
+    a->block = spec->overload == SONAR_BLOCK;
+    a->restart_ns = (int64_t)spec->restart_after_ms * 1000000;
+    a->silent_ns = (int64_t)spec->silent_after_ms * 1000000;
+    if (!allocate(a, spec)) {
+        sonar_assembler_destroy(a);
+        return sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for a ring of %zu channels",
+                          spec->channels);
+    }
+    for (size_t k = 0; k < a->channels; k++)
+        a->used[k] = !spec->channel_used || spec->channel_used[k];
+    *out = a;
+    return SONAR_OK;
+}
+
+void sonar_assembler_destroy(sonar_assembler *a) {
+    if (!a)
+        return;
+    sonar_window_queue_clear(&a->queue);
+    sonar_coverage_clear(&a->coverage);
+    free(a->ring);
+    free(a->used);
+    free(a->reached);
+    free(a->missing);
+    free(a->note);
+    free(a);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Assembler: frames in, windows out, without sockets, threads or clocks of its own, so that every
+ * rule can be tested to the sample. The ingest thread calls everything here but take and release.
+ *
+ * Glossary
+ *   place      where a sample lies in the ring's endless coordinate, which grows over restarts of
+ *              the stream; the ring's column is place mod capacity
+ *   timeline   one count of sample indices: from one adoption to the next
+ *   frozen     below this place nothing is stored any more: it is late
+ */
+#ifndef SONAR_ASSEMBLER_H
+#define SONAR_ASSEMBLER_H
+
+#include "ingest/window_queue.h"
+
+typedef struct sonar_assembler sonar_assembler;
+
+/* The same counters as sonar_ingest_counters, each with one writer. */
+typedef struct sonar_assembler_counters {
+    _Atomic uint64_t frames_received, frames_accepted, frames_dropped[SONAR_FRAME_CAUSES];
+    _Atomic uint64_t samples_stored, samples_repeated, samples_late, samples_missing;
+    _Atomic uint64_t sequence_gaps, restarts;
+    _Atomic uint64_t windows_offered, windows_taken, windows_dropped[SONAR_WINDOW_CAUSES];
+    _Atomic uint64_t clock_unsynchronised, digitiser_overload;
+    _Atomic uint32_t blocks_silent, blocks_seen;
+    _Atomic int64_t last_frame_ns;
+} sonar_assembler_counters;
+
+/* Takes what it needs of the spec; sockets and threads do not matter here. */
+sonar_code sonar_assembler_create(const sonar_ingest_spec *spec, sonar_assembler **assembler,
+                                  sonar_error *err);
+void sonar_assembler_destroy(sonar_assembler *assembler);
+
+/* One message of two parts. Returns false if its samples do not fit until the data thread releases
+ * a window (overload: block only): then the payload must stay, and resume is to be called until it
+ * returns true before the next frame. now_ns is monotonic. */
+bool sonar_assembler_frame(sonar_assembler *assembler, const void *header, size_t header_bytes,
+                           const void *payload, size_t payload_bytes, int64_t now_ns);
+bool sonar_assembler_resume(sonar_assembler *assembler);
+/* Gives up the frame that waits, if one does: what is not placed of it counts as late, or the whole
+ * as overrun. */
+void sonar_assembler_abandon(sonar_assembler *assembler);
+/* A message that has not two parts. */
+void sonar_assembler_malformed(sonar_assembler *assembler);
+/* Lets time pass: which blocks are silent? */
+void sonar_assembler_tick(sonar_assembler *assembler, int64_t now_ns);
+
+size_t sonar_assembler_capacity(const sonar_assembler *assembler); /* samples a channel */
+
+/* Data thread. */
+bool sonar_assembler_take(sonar_assembler *assembler, sonar_window *window);
+void sonar_assembler_release(sonar_assembler *assembler, const sonar_window *window);
+
+/* Any thread. */
+uint64_t sonar_assembler_offered(const sonar_assembler *assembler); /* windows, so far */
+size_t sonar_assembler_waiting(const sonar_assembler *assembler);
+void sonar_assembler_read_counters(const sonar_assembler *assembler,
+                                   sonar_ingest_counters *counters);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What is known of each channel block (one digitiser's share of the array): its sequence numbers
+ * and when it was last heard. */
+#ifndef SONAR_BLOCKS_H
+#define SONAR_BLOCKS_H
+
+#include "ingest/frame.h"
+
+enum { SONAR_BLOCKS_MOST = 256 }; /* blocks beyond are not watched */
+
+typedef struct sonar_block_state {
+    uint32_t first_channel, channels;
+    int64_t heard_ns;
+    bool counting;    /* highest and came mean something */
+    uint64_t highest; /* sequence number */
+    uint64_t came;    /* bit k: highest - k came */
+} sonar_block_state;
+
+typedef struct sonar_blocks {
+    size_t count, last; /* last: most recently found, looked at first */
+    sonar_block_state block[SONAR_BLOCKS_MOST];
+} sonar_blocks;
+
+/* Begins or finds the frame's block and notes that it was heard; NULL if the table is full. */
+sonar_block_state *sonar_blocks_hear(sonar_blocks *blocks, const sonar_frame *frame,
+                                     int64_t now_ns);
+/* Follows the sequence; returns by how much the count of frames that never came changes: -1 when
+ * one came late after all. Orders are followed over 64 frames. */
+int64_t sonar_block_follow(sonar_block_state *block, uint64_t sequence);
+/* A new stream: sequences begin anew, blocks unheard in it are forgotten. */
+void sonar_blocks_restart(sonar_blocks *blocks);
+size_t sonar_blocks_silent(const sonar_blocks *blocks, int64_t now_ns, int64_t silent_after_ns);
+
+#endif

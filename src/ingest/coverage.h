@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Which samples of the ring are there: one bit a sample, so that repeats and gaps are exact however
+ * the digitisers cut their frames. Places are endless; their bits repeat every `words` words. */
+#ifndef SONAR_COVERAGE_H
+#define SONAR_COVERAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct sonar_coverage {
+    size_t channels, words; /* words of 64 samples a channel */
+    uint64_t *bits;         /* [channel][words] */
+} sonar_coverage;
+
+/* Called for each run of absent samples, first places first. */
+typedef void (*sonar_coverage_run)(void *arg, size_t channel, uint64_t from, size_t samples);
+
+bool sonar_coverage_init(sonar_coverage *coverage, size_t channels, size_t words);
+void sonar_coverage_clear(sonar_coverage *coverage);
+/* Makes [from, end), multiples of 64, absent in all channels. */
+void sonar_coverage_forget(sonar_coverage *coverage, uint64_t from, uint64_t end);
+/* Marks [from, end) of one channel as there. */
+void sonar_coverage_mark(sonar_coverage *coverage, size_t channel, uint64_t from, uint64_t end);
+/* How many of [from, end) are absent; calls run (if any) for each run of them, cut at multiples of
+ * 64 places. */
+size_t sonar_coverage_absent(const sonar_coverage *coverage, size_t channel, uint64_t from,
+                             uint64_t end, sonar_coverage_run run, void *arg);
+/* The first absent place at or after `from`, at most `end`. */
+uint64_t sonar_coverage_next_absent(const sonar_coverage *coverage, size_t channel, uint64_t from,
+                                    uint64_t end);
+
+#endif

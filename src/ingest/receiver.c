@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The ingest thread: takes messages off the socket and hands them to the assembler. */
+#include "ingest/ingest.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "core/core.h"
+#include "ingest/assembler.h"
+
+enum { TICK_MS = 100, MESSAGES_PER_POLL = 64 };
+
+struct sonar_ingest {
+    const sonar_host *host;
+    sonar_assembler *assembler;
+    void *context;
+    char **endpoint;
+    size_t endpoints;
+    sonar_socket_kind kind;
+    int high_water_mark, cpu;
+    int64_t max_message_bytes;
+    bool block;
+    void *socket;
+    pthread_t thread;
+    bool running;
+    atomic_bool stopping;
+    int windows_fd; /* wakes the data thread */
+    int control_fd; /* wakes the ingest thread: stop, or a window was released */
+    zmq_msg_t header, payload;
+};
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* Reads away the rest of a message that has too many parts. */
+static void drain(sonar_ingest *ingest) {
+    zmq_msg_t part;
+    zmq_msg_init(&part);
+    while (zmq_msg_recv(&part, ingest->socket, 0) >= 0 && zmq_msg_more(&part))
+        continue;
+    zmq_msg_close(&part);
+}
+
+/* One message, if there is one. Parts of a message arrive together, so only the first may be
+ * absent. Returns 0, or -1 with errno. */
+static int receive(sonar_ingest *ingest, bool *two_parts) {
+    *two_parts = false;
+    if (zmq_msg_recv(&ingest->header, ingest->socket, ZMQ_DONTWAIT) < 0)
+        return -1;
+    if (!zmq_msg_more(&ingest->header))
+        return 0;
+    if (zmq_msg_recv(&ingest->payload, ingest->socket, 0) < 0)
+        return -1;
+    *two_parts = !zmq_msg_more(&ingest->payload);
+    if (!*two_parts)
+        drain(ingest);
+    return 0;
+}
+
+/* Returns false if the assembler wants the frame kept until a window is released. */
+static bool assemble(sonar_ingest *ingest, bool two_parts) {
+    if (two_parts)
+        return sonar_assembler_frame(ingest->assembler, zmq_msg_data(&ingest->header),
+                                     zmq_msg_size(&ingest->header), zmq_msg_data(&ingest->payload),
+                                     zmq_msg_size(&ingest->payload), sonar_monotonic_ns());
+    sonar_assembler_malformed(ingest->assembler);
+    return true;
+}
+
+static void wake_data_thread(sonar_ingest *ingest) {
+    if (sonar_assembler_waiting(ingest->assembler))
+        sonar_wake_signal(ingest->windows_fd);
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+/* Waits for messages (unless a frame waits for room) or for control. -1: the context is gone. */
+static int wait_for_work(sonar_ingest *ingest, bool wants_messages) {
+    zmq_pollitem_t items[2] = {{.fd = ingest->control_fd, .events = ZMQ_POLLIN},
+                               {.socket = ingest->socket, .events = ZMQ_POLLIN}};
+    int ready = zmq_poll(items, wants_messages ? 2 : 1, TICK_MS);
+    if (ready < 0 && errno != EINTR)
+        return -1;
+    if (ready > 0 && items[0].revents)
+        sonar_wake_clear(ingest->control_fd);
+    return 0;
+}
+
+/* Takes what has arrived; returns false if a frame has to wait, -1 in *failed if the socket is
+ * gone.
+ */
+static bool take_messages(sonar_ingest *ingest, bool *failed) {
+    bool two_parts, placed = true;
+    for (int i = 0; i < MESSAGES_PER_POLL && placed; i++) {
+        if (receive(ingest, &two_parts)) {
+            *failed = errno != EAGAIN && errno != EINTR;
+            break;
+        }
+        uint64_t before = sonar_assembler_offered(ingest->assembler);
+        placed = assemble(ingest, two_parts);
+        if (sonar_assembler_offered(ingest->assembler) != before)
+            wake_data_thread(ingest);
+    }
+    return placed;
+}
+
+static void *ingest_main(void *arg) {
+    sonar_ingest *ingest = arg;
+    bool placed = true, failed = false;
+    int64_t next_tick_ns = 0;
+    while (!failed && !atomic_load(&ingest->stopping)) {
+        if (wait_for_work(ingest, placed))
+            break;
+        if (!placed) {
+            placed = sonar_assembler_resume(ingest->assembler);
+            wake_data_thread(ingest);
+        }
+        if (placed)
+            placed = take_messages(ingest, &failed);
+        int64_t now_ns = sonar_monotonic_ns();
+        if (now_ns >= next_tick_ns) {
+            sonar_assembler_tick(ingest->assembler, now_ns);
+            next_tick_ns = now_ns + (int64_t)TICK_MS * 1000000;
+        }
+    }
+    sonar_assembler_abandon(ingest->assembler);
+    return NULL;
+}
+
+/* ---- sockets --------------------------------------------------------------------------------- */
+
+static bool set_int(void *socket, int option, int value) {
+    return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
+}
+
+/* Never CONFLATE: it would keep only the last part of a message. */
+static bool set_options(const sonar_ingest *ingest, void *socket) {
+    return set_int(socket, ZMQ_RCVHWM, ingest->high_water_mark) &&
+           zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &ingest->max_message_bytes,
+                          sizeof ingest->max_message_bytes) == 0 &&
+           set_int(socket, ZMQ_LINGER, 0) && set_int(socket, ZMQ_IPV6, 1) &&
+           set_int(socket, ZMQ_HEARTBEAT_IVL, 1000) &&
+           set_int(socket, ZMQ_HEARTBEAT_TIMEOUT, 3000) &&
+           (ingest->kind == SONAR_PULL || zmq_setsockopt(socket, ZMQ_SUBSCRIBE, "", 0) == 0);
+}
+
+static sonar_code open_endpoint(const sonar_ingest *ingest, const char *endpoint,
+                                sonar_error *err) {
+    bool bind = ingest->kind == SONAR_PULL;
+    if ((bind ? zmq_bind : zmq_connect)(ingest->socket, endpoint) == 0)
+        return SONAR_OK;
+    if (errno == EADDRINUSE)
+        return sonar_fail(err, SONAR_ESYS, endpoint,
+                          "address already in use: another process listens on %s", endpoint);
+    if (errno == ENODEV || errno == EADDRNOTAVAIL)
+        return sonar_fail(err, SONAR_ESYS, endpoint,
+                          "cannot bind %s: it is neither an address nor an interface of this host",
+                          endpoint);
+    return sonar_fail(err, SONAR_ESYS, endpoint, "cannot %s %s: %s", bind ? "bind" : "connect to",
+                      endpoint, zmq_strerror(errno));
+}
+
+static void close_socket(sonar_ingest *ingest) {
+    if (ingest->socket)
+        zmq_close(ingest->socket);
+    ingest->socket = NULL;
+}
+
+static sonar_code open_socket(sonar_ingest *ingest, sonar_error *err) {
+    ingest->socket = zmq_socket(ingest->context, ingest->kind == SONAR_PULL ? ZMQ_PULL : ZMQ_SUB);
+    if (!ingest->socket || !set_options(ingest, ingest->socket))
+        return sonar_fail(err, SONAR_ESYS, "ingest", "cannot make the socket for samples: %s",
+                          zmq_strerror(errno));
+    for (size_t i = 0; i < ingest->endpoints; i++) {
+        sonar_code code = open_endpoint(ingest, ingest->endpoint[i], err);
+        if (code)
+            return code;
+    }
+    return SONAR_OK;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static bool copy_endpoints(sonar_ingest *ingest, const sonar_ingest_spec *spec) {
+    ingest->endpoint = sonar_alloc(spec->endpoint_count, sizeof *ingest->endpoint);
+    if (!ingest->endpoint)
+        return false;
+    ingest->endpoints = spec->endpoint_count;
+    for (size_t i = 0; i < spec->endpoint_count; i++)
+        if (!(ingest->endpoint[i] = strdup(spec->endpoints[i])))
+            return false;
+    return true;
+}
+
+static sonar_code set_up(sonar_ingest *ingest, const sonar_ingest_spec *spec, sonar_error *err) {
+    if (!copy_endpoints(ingest, spec))
+        return sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for the endpoints");
+    ingest->windows_fd = sonar_wake_create();
+    ingest->control_fd = sonar_wake_create();
+    if (ingest->windows_fd < 0 || ingest->control_fd < 0)
+        return sonar_fail(err, SONAR_ESYS, "ingest", "cannot make an eventfd: %s", strerror(errno));
+    return sonar_assembler_create(spec, &ingest->assembler, err);
+}
+
+sonar_code sonar_ingest_create(const sonar_ingest_spec *spec, const sonar_host *host,
+                               sonar_ingest **out, sonar_error *err) {
+    *out = NULL;
+    if (!spec->zmq_context || !spec->endpoint_count || spec->high_water_mark <= 0)
+        return sonar_fail(err, SONAR_EINVAL, "ingest",
+                          "a context, an endpoint and a high-water mark above 0 are needed");
+    sonar_ingest *ingest = sonar_alloc(1, sizeof *ingest);
+    if (!ingest)
+        return sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for the receiver");
+    ingest->host = host;
+    ingest->context = spec->zmq_context;
+    ingest->kind = spec->socket;
+    ingest->high_water_mark = spec->high_water_mark;
+    ingest->max_message_bytes =
+        spec->max_message_bytes < INT64_MAX ? (int64_t)spec->max_message_bytes : INT64_MAX;
+    ingest->block = spec->overload == SONAR_BLOCK;
+    ingest->cpu = spec->cpu;
+    ingest->windows_fd = ingest->control_fd = -1;
+    zmq_msg_init(&ingest->header);
+    zmq_msg_init(&ingest->payload);
+    sonar_code code = set_up(ingest, spec, err);
+    if (code) {
+        sonar_ingest_destroy(ingest);
+        return code;
+    }
+    *out = ingest;
+    return SONAR_OK;
+}
+
+/* A missing processor is no reason to lose samples: the thread then runs anywhere. */
+static void pin(const sonar_ingest *ingest) {
+    cpu_set_t set;
+    if (ingest->cpu < 0)
+        return;
+    CPU_ZERO(&set);
+    if (ingest->cpu < CPU_SETSIZE)
+        CPU_SET(ingest->cpu, &set);
+    int failed = pthread_setaffinity_np(ingest->thread, sizeof set, &set);
+    if (failed)
+        sonar_log(ingest->host, SONAR_WARN, "ingest", "cannot run on processor %d: %s", ingest->cpu,
+                  strerror(failed));
+}
+
+/* Signals are the program's business, so the thread is born with all of them blocked. */
+static int start_thread(sonar_ingest *ingest) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&ingest->thread, NULL, ingest_main, ingest);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}
+
+sonar_code sonar_ingest_start(sonar_ingest *ingest, sonar_error *err) {
+    if (ingest->running)
+        return sonar_fail(err, SONAR_ESTATE, "ingest", "ingest is running already");
+    sonar_code code = open_socket(ingest, err);
+    if (code) {
+        close_socket(ingest);
+        return code;
+    }
+    atomic_store(&ingest->stopping, false);
+    int failed = start_thread(ingest);
+    if (failed) {
+        close_socket(ingest);
+        return sonar_fail(err, SONAR_ESYS, "ingest", "cannot start the ingest thread: %s",
+                          strerror(failed));
+    }
+    ingest->running = true;
+    pthread_setname_np(ingest->thread, "sonar-ingest");
+    pin(ingest);
+    return SONAR_OK;
+}
+
+void sonar_ingest_stop(sonar_ingest *ingest) {
+    if (!ingest || !ingest->running)
+        return;
+    atomic_store(&ingest->stopping, true);
+    sonar_wake_signal(ingest->control_fd);
+    pthread_join(ingest->thread, NULL);
+    ingest->running = false;
+    close_socket(ingest);
+}
+
+void sonar_ingest_destroy(sonar_ingest *ingest) {
+    if (!ingest)
+        return;
+    sonar_ingest_stop(ingest);
+    zmq_msg_close(&ingest->header);
+    zmq_msg_close(&ingest->payload);
+    sonar_assembler_destroy(ingest->assembler);
+    if (ingest->windows_fd >= 0)
+        close(ingest->windows_fd);
+    if (ingest->control_fd >= 0)
+        close(ingest->control_fd);
+    for (size_t i = 0; i < ingest->endpoints; i++)
+        free(ingest->endpoint[i]);
+    free(ingest->endpoint);
+    free(ingest);
+}
+
+/* ---- data thread ----------------------------------------------------------------------------- */
+
+int sonar_ingest_fd(const sonar_ingest *ingest) {
+    return ingest->windows_fd;
+}
+
+/* Cleared first and set again if more wait, so that the descriptor stays readable while a window
+ * waits, however the caller mixes poll and take. */
+bool sonar_ingest_take(sonar_ingest *ingest, sonar_window *window) {
+    sonar_wake_clear(ingest->windows_fd);
+    if (!sonar_assembler_take(ingest->assembler, window))
+        return false;
+    wake_data_thread(ingest);
+    if (ingest->block)
+        sonar_wake_signal(ingest->control_fd);
+    return true;
+}
+
+void sonar_ingest_release(sonar_ingest *ingest, const sonar_window *window) {
+    sonar_assembler_release(ingest->assembler, window);
+    if (ingest->block)
+        sonar_wake_signal(ingest->control_fd);
+}
+
+void sonar_ingest_read_counters(const sonar_ingest *ingest, sonar_ingest_counters *counters) {
+    sonar_assembler_read_counters(ingest->assembler, counters);
+}
+
+void sonar_window_span(const sonar_window *window, uint64_t first, size_t length,
+                       sonar_buffer span[2]) {
+    size_t channels = window->ring.shape[0], capacity = window->ring.shape[1];
+    size_t column = (window->ring_column + (size_t)(first - window->first_sample)) % capacity;
+    size_t head = sonar_min_size(length, capacity - column);
+    float *data = window->ring.data;
+    span[0] = sonar_buffer_view(data + column, SONAR_F32, 2, (size_t[]){channels, head});
+    span[1] = sonar_buffer_view(data, SONAR_F32, 2, (size_t[]){channels, length - head});
+    span[0].stride[0] = span[1].stride[0] = window->ring.stride[0];
+    span[0].bytes = (channels - 1) * capacity * sizeof *data + head * sizeof *data;
+    span[1].bytes = (channels - 1) * capacity * sizeof *data + (length - head) * sizeof *data;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "ingest/window_queue.h"
+
+#include <stdlib.h>
+
+#include "core/core.h"
+
+/* The index is part of the state, so that a compare-exchange can only hit the very window that was
+ * looked at, however often the slot was used since. */
+enum { FREE = 0, FILLED = 1, TAKEN = 2, STATE_MASK = 3 };
+
+bool sonar_window_queue_init(sonar_window_queue *queue, size_t slots, size_t channels) {
+    *queue = (sonar_window_queue){.slots = slots, .last_timeline = 1};
+    size_t count;
+    if (__builtin_mul_overflow(slots, channels, &count))
+        return false;
+    queue->slot = sonar_alloc(slots, sizeof *queue->slot);
+    queue->missing = sonar_alloc(count, sizeof *queue->missing);
+    if (!queue->slot || !queue->missing)
+        return false;
+    for (size_t i = 0; i < slots; i++) {
+        atomic_init(&queue->slot[i].state, FREE);
+        queue->slot[i].missing = queue->missing + i * channels;
+    }
+    return true;
+}
+
+void sonar_window_queue_clear(sonar_window_queue *queue) {
+    free(queue->slot);
+    free(queue->missing);
+}
+
+static uint64_t state_of(const sonar_window_slot *slot) {
+    return atomic_load_explicit(&slot->state, memory_order_acquire);
+}
+
+sonar_window_slot *sonar_window_queue_free_slot(sonar_window_queue *queue) {
+    for (size_t i = 0; i < queue->slots; i++)
+        if ((state_of(&queue->slot[i]) & STATE_MASK) == FREE)
+            return &queue->slot[i];
+    return NULL;
+}
+
+void sonar_window_queue_publish(sonar_window_slot *slot) {
+    uint64_t filled = slot->window.window << 2 | FILLED;
+    atomic_store_explicit(&slot->state, filled, memory_order_release);
+}
+
+static sonar_window_slot *lowest_filled(sonar_window_queue *queue, uint64_t *lowest) {
+    sonar_window_slot *oldest = NULL;
+    *lowest = UINT64_MAX;
+    for (size_t i = 0; i < queue->slots; i++) {
+        uint64_t state = state_of(&queue->slot[i]);
+        if ((state & STATE_MASK) == FILLED && state < *lowest) {
+            *lowest = state;
+            oldest = &queue->slot[i];
+        }
+    }
+    return oldest;
+}
+
+/* Moves the oldest waiting window to `next`; NULL if none waits. One look is not enough: while it
+ * passes over the slots, a window may be published behind it and a younger one before it. What it
+ * found was published after all older ones, so a second look that finds the same has seen them. */
+static sonar_window_slot *claim_oldest(sonar_window_queue *queue, uint64_t next) {
+    for (;;) {
+        uint64_t lowest, again;
+        sonar_window_slot *oldest = lowest_filled(queue, &lowest);
+        if (!oldest)
+            return NULL;
+        if (lowest_filled(queue, &again) != oldest || again != lowest)
+            continue;
+        uint64_t claimed = (lowest & ~(uint64_t)STATE_MASK) | next;
+        if (atomic_compare_exchange_strong_explicit(&oldest->state, &lowest, claimed,
+                                                    memory_order_acq_rel, memory_order_acquire))
+            return oldest;
+    }
+}
+
+bool sonar_window_queue_steal(sonar_window_queue *queue) {
+    return claim_oldest(queue, FREE) != NULL;
+}
+
+const sonar_window_slot *sonar_window_queue_earliest(const sonar_window_queue *queue, bool *taken) {
+    const sonar_window_slot *earliest = NULL;
+    for (size_t i = 0; i < queue->slots; i++) {
+        uint64_t state = state_of(&queue->slot[i]) & STATE_MASK;
+        if (state == FREE || (earliest && queue->slot[i].ring_first >= earliest->ring_first))
+            continue;
+        earliest = &queue->slot[i];
+        *taken = state == TAKEN;
+    }
+    return earliest;
+}
+
+bool sonar_window_queue_take(sonar_window_queue *queue, sonar_window *window) {
+    sonar_window_slot *slot = claim_oldest(queue, TAKEN);
+    if (!slot)
+        return false;
+    *window = slot->window;
+    /* Decided here, since the first window of a timeline may have been taken back. */
+    window->restarted = slot->timeline != queue->last_timeline;
+    queue->last_timeline = slot->timeline;
+    return true;
+}
+
+void sonar_window_queue_release(const sonar_window *window) {
+    sonar_window_slot *slot = window->slot;
+    atomic_store_explicit(&slot->state, FREE, memory_order_release);
+}
+
+size_t sonar_window_queue_waiting(const sonar_window_queue *queue) {
+    size_t waiting = 0;
+    for (size_t i = 0; i < queue->slots; i++)
+        waiting += (state_of(&queue->slot[i]) & STATE_MASK) == FILLED;
+    return waiting;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "pipeline/backend.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/core.h"
+
+static sonar_code load(const char *name, const char *plugin_dir, const sonar_backend **backend,
+                       sonar_error *err) {
+    char path[512];
+    int length = snprintf(path, sizeof path, "%s%slibsonar-%s.so", plugin_dir ? plugin_dir : "",
+                          plugin_dir ? "/" : "", name);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return sonar_fail(err, SONAR_EINVAL, name, "the plugin directory's name is too long");
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return sonar_fail(err, SONAR_EUNAVAILABLE, path, "cannot be loaded: %s", dlerror());
+    sonar_plugin_entry entry;
+    *(void **)&entry = dlsym(library, SONAR_PLUGIN_SYMBOL); /* the form POSIX gives for functions */
+    const sonar_backend *found = entry ? entry() : NULL;
+    if (!found)
+        return sonar_fail(err, SONAR_EUNAVAILABLE, path, "has no symbol %s: not a sonard plugin",
+                          SONAR_PLUGIN_SYMBOL);
+    if (found->interface != SONAR_PLUGIN_INTERFACE)
+        return sonar_fail(err, SONAR_EUNAVAILABLE, path,
+                          "speaks plugin interface %u, this program speaks %u: install matching "
+                          "versions",
+                          found->interface, SONAR_PLUGIN_INTERFACE);
+    *backend = found;
+    return SONAR_OK;
+}
+
+static sonar_code open_plugin(const char *name, const char *plugin_dir, const sonar_host *host,
+                              sonar_backend_choice *choice, sonar_error *err) {
+    const sonar_backend *backend = NULL;
+    sonar_code code = load(name, plugin_dir, &backend, err);
+    if (code)
+        return code;
+    code = backend->probe(host, choice->description, sizeof choice->description, err);
+    if (!code)
+        choice->backend = backend;
+    return code;
+}
+
+static void use_cpu(const sonar_host *host, sonar_backend_choice *choice) {
+    choice->backend = sonar_backend_cpu();
+    choice->backend->probe(host, choice->description, sizeof choice->description, NULL);
+}
+
+sonar_code sonar_backend_open(const char *name, const char *plugin_dir, const sonar_host *host,
+                              sonar_backend_choice *choice, sonar_error *err) {
+    *choice = (sonar_backend_choice){0};
+    if (!strcmp(name, "cpu")) {
+        use_cpu(host, choice);
+        snprintf(choice->reason, sizeof choice->reason, "the configuration asks for it");
+        return SONAR_OK;
+    }
+    bool automatic = !strcmp(name, "auto");
+    sonar_error why = {0};
+    sonar_code code = open_plugin(automatic ? "cuda" : name, plugin_dir, host, choice, &why);
+    if (code && !automatic)
+        return sonar_fail(err, code, "runtime.backend", "'%s' cannot be used: %s: %s", name,
+                          why.where, why.text);
+    if (code) {
+        use_cpu(host, choice);
+        snprintf(choice->reason, sizeof choice->reason,
+                 "no other backend is usable: %.160s: %.280s", why.where, why.text);
+        return SONAR_OK;
+    }
+    snprintf(choice->reason, sizeof choice->reason,
+             automatic ? "its hardware is there" : "the configuration asks for it");
+    return SONAR_OK;
+}

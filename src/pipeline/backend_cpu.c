@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The CPU as a backend: everything runs at once, so queues and events carry nothing. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cbf/cbf.h"
+#include "core/core.h"
+#include "dft/dft.h"
+#include "mvdr_jacobi/mvdr_jacobi.h"
+
+struct sonar_queue {
+    int unused;
+};
+struct sonar_event {
+    int unused;
+};
+
+static const char *instruction_set(void) {
+#if defined(__x86_64__) && !defined(SONAR_NO_CLONES)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
+        return "x86-64-v4";
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return "x86-64-v3";
+#endif
+    return "baseline";
+}
+
+static sonar_code probe(const sonar_host *host, char *description, size_t bytes, sonar_error *err) {
+    (void)err;
+    if (description)
+        snprintf(description, bytes, "%zu worker%s, %s instructions", host->workers,
+                 host->workers == 1 ? "" : "s", instruction_set());
+    return SONAR_OK;
+}
+
+static sonar_code buffer_create(sonar_space space, sonar_dtype dtype, int rank, const size_t *shape,
+                                sonar_buffer *buffer, sonar_error *err) {
+    (void)space; /* one memory serves all */
+    *buffer = sonar_buffer_view(NULL, dtype, rank, shape);
+    buffer->data = sonar_alloc(sonar_buffer_count(buffer), sonar_dtype_size(dtype));
+    if (!buffer->data)
+        return sonar_fail(err, SONAR_ENOMEM, "cpu", "no memory for a buffer of %zu bytes",
+                          buffer->bytes);
+    return SONAR_OK;
+}
+
+static void buffer_destroy(sonar_buffer *buffer) {
+    free(buffer->data);
+    *buffer = (sonar_buffer){0};
+}
+
+static sonar_code queue_create(const sonar_host *host, sonar_queue **queue, sonar_error *err) {
+    (void)host;
+    *queue = sonar_alloc(1, sizeof **queue);
+    return *queue ? SONAR_OK : sonar_fail(err, SONAR_ENOMEM, "cpu", "no memory for a queue");
+}
+
+static void queue_destroy(sonar_queue *queue) {
+    free(queue);
+}
+
+static sonar_code copy(sonar_queue *queue, const sonar_buffer *from, sonar_buffer *to,
+                       sonar_error *err) {
+    (void)queue;
+    if (from->bytes != to->bytes)
+        return sonar_fail(err, SONAR_EINVAL, "cpu", "copy of %zu bytes into %zu", from->bytes,
+                          to->bytes);
+    if (from->data != to->data && from->bytes)
+        memcpy(to->data, from->data, from->bytes);
+    return SONAR_OK;
+}
+
+static sonar_code event_create(sonar_event **event, sonar_error *err) {
+    *event = sonar_alloc(1, sizeof **event);
+    return *event ? SONAR_OK : sonar_fail(err, SONAR_ENOMEM, "cpu", "no memory for an event");
+}
+
+static void event_destroy(sonar_event *event) {
+    free(event);
+}
+
+static sonar_code record_or_wait(sonar_queue *queue, sonar_event *event, sonar_error *err) {
+    (void)queue, (void)event, (void)err;
+    return SONAR_OK;
+}
+
+static sonar_code finish(sonar_event *event, sonar_error *err) {
+    (void)event, (void)err;
+    return SONAR_OK;
+}
+
+static const sonar_stage_ops *stage(const char *name) {
+    const sonar_stage_ops *const stages[] = {&sonar_dft_cpu, &sonar_cbf_cpu,
+                                             &sonar_mvdr_jacobi_cpu};
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
+        if (!strcmp(stages[i]->name, name))
+            return stages[i];
+    return NULL;
+}
+
+const sonar_backend *sonar_backend_cpu(void) {
+    static const sonar_backend backend = {
+        .interface = SONAR_PLUGIN_INTERFACE,
+        .name = "cpu",
+        .probe = probe,
+        .buffer_create = buffer_create,
+        .buffer_destroy = buffer_destroy,
+        .native_space = SONAR_HOST,
+        .queue_create = queue_create,
+        .queue_destroy = queue_destroy,
+        .copy = copy,
+        .event_create = event_create,
+        .event_destroy = event_destroy,
+        .record = record_or_wait,
+        .wait = record_or_wait,
+        .finish = finish,
+        .stage = stage,
+    };
+    return &backend;
+}

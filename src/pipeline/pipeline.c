@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Making, starting, watching and stopping: the control thread's side of the pipeline. */
+#include "pipeline/pipeline.h"
+
+#include <sched.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "pipeline/internal.h"
+
+/* ---- create ---------------------------------------------------------------------------------- */
+
+/* Version 4, variant 1 (RFC 4122, section 4.4). */
+static void make_uuid(char text[37]) {
+    uint8_t b[16];
+    randombytes_buf(b, sizeof b);
+    b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
+    b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
+    snprintf(text, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
+             b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
+             b[14], b[15]);
+}
+
+static sonar_code find_stage(const sonar_backend *backend, const char *name, const void *spec,
+                             const sonar_host *host, struct stage *to, sonar_error *err) {
+    to->ops = backend->stage(name);
+    if (!to->ops)
+        return sonar_fail(err, SONAR_EUNAVAILABLE, name, "the %s backend has no such stage",
+                          backend->name);
+    return to->ops->create(spec, host, &to->self, err);
+}
+
+static sonar_dft_spec dft_spec(const sonar_config *c, size_t length, size_t first_bin,
+                               size_t bins) {
+    return (sonar_dft_spec){.channels = c->channels,
+                            .sensors = c->sensors,
+                            .length = length,
+                            .fs_hz = c->fs_hz,
+                            .first_bin = first_bin,
+                            .bins = bins,
+                            .window = c->window,
+                            .kaiser_beta = c->kaiser_beta,
+                            .remove_mean = c->remove_mean,
+                            .equalise_phase = c->equalise_phase,
+                            /* what is processed without loss must come out the same twice */
+                            .planning = c->overload == SONAR_BLOCK ? SONAR_PLAN_STABLE
+                                                                   : SONAR_PLAN_MEASURE};
+}
+
+/* One DFT serves both beamformers where they agree on its length and hop: it then keeps the bins of
+ * both bands. */
+static void choose_bins(sonar_pipeline *p) {
+    const sonar_config *c = p->config;
+    size_t first = c->lofar_band.first_bin, end = first + c->lofar_band.bins;
+    p->own_mvdr_dft = c->mvdr_enabled && (c->mvdr_length != c->length || c->mvdr_hop != c->hop);
+    if (c->mvdr_enabled && !p->own_mvdr_dft) {
+        first = sonar_min_size(first, c->mvdr_band.first_bin);
+        end = sonar_max_size(end, c->mvdr_band.first_bin + c->mvdr_band.bins);
+    }
+    p->first_bin = first;
+    p->bins = end - first;
+}
+
+static sonar_code make_mvdr(sonar_pipeline *p, sonar_error *err) {
+    const sonar_config *c = p->config;
+    const sonar_backend *backend = p->choice.backend;
+    sonar_mvdr_spec spec = {
+        .sensors = c->sensors,
+        .directions = c->mvdr_scan.count,
+        .fs_hz = c->fs_hz,
+        .length = c->mvdr_length,
+        .first_bin = c->mvdr_band.first_bin,
+        .bins = c->mvdr_band.bins,
+        .max_new = p->own_mvdr_dft ? sonar_pipeline_max_snapshots(c) : 1,
+        .snapshots = c->mvdr_alpha > 0 ? 0 : c->mvdr_snapshots,
+        .alpha = c->mvdr_alpha,
+        .loading = c->mvdr_loading,
+        .eps = c->mvdr_eps,
+        .known_sources = c->mvdr_known_sources,
+        .method = c->mvdr_method,
+        .tolerance = c->mvdr_tolerance,
+        .max_sweeps = c->mvdr_max_sweeps,
+        .forward_backward = c->mvdr_forward_backward,
+        .correct_level = c->mvdr_correct_level,
+    };
+    sonar_code code = find_stage(backend, "mvdr_jacobi", &spec, &p->host, &p->mvdr, err);
+    if (code || !p->own_mvdr_dft)
+        return code;
+    sonar_dft_spec dft = dft_spec(c, c->mvdr_length, c->mvdr_band.first_bin, c->mvdr_band.bins);
+    return find_stage(backend, "dft", &dft, &p->host, &p->mvdr_dft, err);
+}
+
+static sonar_code make_stages(sonar_pipeline *p, sonar_error *err) {
+    const sonar_config *c = p->config;
+    choose_bins(p);
+    sonar_dft_spec dft = dft_spec(c, c->length, p->first_bin, p->bins);
+    sonar_cbf_spec cbf = {.sensors = c->sensors,
+                          .directions = c->cbf_scan.count,
+                          .ranges = c->ranges,
+                          .fs_hz = c->fs_hz,
+                          .length = c->length,
+                          .first_bin = c->lofar_band.first_bin,
+                          .bins = c->lofar_band.bins,
+                          .cbf_first = c->cbf_band.first_bin,
+                          .cbf_bins = c->cbf_band.bins};
+    sonar_code code = find_stage(p->choice.backend, "dft", &dft, &p->host, &p->dft, err);
+    if (!code)
+        code = find_stage(p->choice.backend, "cbf", &cbf, &p->host, &p->cbf, err);
+    if (!code && c->mvdr_enabled)
+        code = make_mvdr(p, err);
+    return code;
+}
+
+static sonar_code make_ingest(sonar_pipeline *p, sonar_error *err) {
+    const sonar_config *c = p->config;
+    uint8_t *channel_used = sonar_alloc(c->channels, 1);
+    if (!channel_used)
+        return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for %zu channels", c->channels);
+    for (size_t s = 0; s < c->sensors; s++)
+        channel_used[c->channel[s]] = c->used[s];
+    sonar_ingest_spec spec = {
+        .zmq_context = p->zmq,
+        .endpoints = (const char *const *)c->ingest_endpoint,
+        .endpoint_count = c->ingest_endpoints,
+        .socket = c->ingest_socket,
+        .high_water_mark = c->ingest_high_water_mark,
+        .max_message_bytes = c->ingest_max_message_bytes,
+        .array_id = c->array_id,
+        .channels = c->channels,
+        .channel_used = channel_used,
+        .fs_hz = c->fs_hz,
+        .window_length = c->length,
+        .hop = c->hop,
+        .queue_windows = c->ingest_queue_windows,
+        .overload = c->overload,
+        .max_missing_share = c->max_missing_share,
+        .max_skew_samples = (size_t)(c->max_skew_ms * 1e-3 * c->fs_hz),
+        .restart_after_ms = c->restart_after_ms,
+        .silent_after_ms = c->silent_after_ms,
+        .cpu = c->cpu_ingest,
+    };
+    sonar_code code = sonar_ingest_create(&spec, &p->host, &p->ingest, err);
+    free(channel_used);
+    return code;
+}
+
+static const char *loading_name(sonar_loading loading) {
+    const char *const names[] = {[SONAR_LOADING_NOISE] = "noise",
+                                 [SONAR_LOADING_TRACE] = "trace",
+                                 [SONAR_LOADING_ABSOLUTE] = "absolute"};
+    return names[loading];
+}
+
+static sonar_code make_output(sonar_pipeline *p, sonar_error *err) {
+    const sonar_config *c = p->config;
+    sonar_output_spec spec = {
+        .zmq_context = p->zmq,
+        .endpoint = c->output_endpoint,
+        .high_water_mark = c->output_high_water_mark,
+        .topics = c->output_topics,
+        .queue_results = c->output_queue_results,
+        .block = c->overload == SONAR_BLOCK,
+        .cpu = c->cpu_output,
+        .array_name = c->array_name,
+        .run_uuid = p->run_uuid,
+        .backend = p->choice.backend->name,
+        .config_version = p->version,
+        .fs_hz = c->fs_hz,
+        .sound_speed_mps = c->sound_speed_mps,
+        .heading_deg = c->heading_deg,
+        .heading_known = c->heading_known,
+        .calibrated = c->calibrated,
+        .relative = c->equalise_phase,
+        .loading_rule = loading_name(c->mvdr_loading),
+        .loading_eps = c->mvdr_eps,
+        .cbf_scan = &c->cbf_scan,
+        .mvdr_scan = c->mvdr_enabled ? &c->mvdr_scan : NULL,
+        .ranges = c->ranges,
+        .range_m = c->range_m,
+        .range_reference = c->range_reference == SONAR_ABEAM ? "abeam" : "radial",
+        .channels = c->channels,
+        .cbf_bin_hz = c->fs_hz / (double)c->length,
+        .cbf_first_bin = c->lofar_band.first_bin,
+        .cbf_bins = c->lofar_band.bins,
+        .cbf_band_hz = {c->cbf_band.low_hz, c->cbf_band.high_hz},
+    };
+    if (c->mvdr_enabled) {
+        spec.mvdr_bin_hz = c->fs_hz / (double)c->mvdr_length;
+        spec.mvdr_first_bin = c->mvdr_band.first_bin;
+        spec.mvdr_bins = c->mvdr_band.bins;
+        spec.mvdr_band_hz[0] = c->mvdr_band.low_hz;
+        spec.mvdr_band_hz[1] = c->mvdr_band.high_hz;
+    }
+    return sonar_output_create(&spec, &p->host, &p->output, err);
+}
+
+static sonar_code make_host(sonar_pipeline *p, sonar_error *err) {
+    const sonar_config *c = p->config;
+    sonar_code code =
+        sonar_pool_create(c->threads, c->cpus >= c->threads ? c->cpu : NULL, &p->pool, err);
+    if (code)
+        return code;
+    p->host.interface = SONAR_PLUGIN_INTERFACE;
+    p->host.workers = c->threads;
+    p->host.state_dir = c->state_dir;
+    return SONAR_OK;
+}
+
+/* `parallel` gets the log's context, since host has one: the pipeline itself. */
+static void host_parallel(void *ctx, size_t tasks, void (*task)(void *, size_t, size_t),
+                          void *arg) {
+    sonar_pool_parallel(((sonar_pipeline *)ctx)->pool, tasks, task, arg);
+}
+
+static void host_log(void *ctx, sonar_level level, const char *where, const char *text) {
+    const sonar_pipeline *p = ctx;
+    if (level <= p->config->log_level)
+        p->log(p->log_ctx, level, where, text);
+}
+
+static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *scan) {
+    return (sonar_detect_spec){.scan = scan,
+                               .threshold_db = c->detect_threshold_db,
+                               .min_separation_deg = c->detect_min_separation_deg,
+                               .most = c->detect_most,
+                               .heading_deg = c->heading_deg,
+                               .heading_known = c->heading_known};
+}
+
+static sonar_code make_all(sonar_pipeline *p, sonar_error *err) {
+    const sonar_config *c = p->config;
+    sonar_code code = make_host(p, err);
+    if (!code)
+        code = sonar_backend_open(c->backend, c->plugin_dir, &p->host, &p->choice, err);
+    if (code)
+        return code;
+    sonar_log(&p->host, SONAR_INFO, "backend", "%s (%s): %s", p->choice.backend->name,
+              p->choice.description, p->choice.reason);
+    code = p->choice.backend->queue_create(&p->host, &p->queue, err);
+    if (!code)
+        code = p->choice.backend->event_create(&p->event, err);
+    if (!code)
+        code = sonar_params_create(c, 1, &p->params, err);
+    if (!code)
+        code = make_stages(p, err);
+    if (!code)
+        code = sonar_pipeline_make_buffers(p, err);
+    if (!code)
+        code = make_ingest(p, err);
+    return code ? code : make_output(p, err);
+}
+
+sonar_code sonar_pipeline_create(const sonar_config *config,
+                                 void (*log)(void *ctx, sonar_level level, const char *where,
+                                             const char *text),
+                                 void *log_ctx, sonar_pipeline **pipeline, sonar_error *err) {
+    *pipeline = NULL;
+    sonar_pipeline *p = sonar_alloc(1, sizeof *p);
+    if (!p)
+        return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory");
+    if (sodium_init() < 0) {
+        free(p);
+        return sonar_fail(err, SONAR_ESYS, "pipeline", "libsodium cannot be initialised");
+    }
+    p->config = config;
+    p->log = log;
+    p->log_ctx = log_ctx;
+    p->host.ctx = p;
+    p->host.log = host_log;
+    p->host.parallel = host_parallel;
+    make_uuid(p->run_uuid);
+    snprintf(p->version, sizeof p->version, "1-%s", config->digest);
+    p->cbf_detect = detect_spec(config, &config->cbf_scan);
+    p->mvdr_detect = detect_spec(config, &config->mvdr_scan);
+    p->zmq = zmq_ctx_new();
+    sonar_code code = p->zmq ? make_all(p, err)
+                             : sonar_fail(err, SONAR_ESYS, "pipeline", "zmq_ctx_new: %s",
+                                          zmq_strerror(zmq_errno()));
+    if (code)
+        sonar_pipeline_destroy(p);
+    else
+        *pipeline = p;
+    return code;
+}
+
+static void destroy_stage(struct stage *stage) {
+    if (stage->ops)
+        stage->ops->destroy(stage->self);
+}
+
+void sonar_pipeline_destroy(sonar_pipeline *p) {
+    if (!p)
+        return;
+    sonar_pipeline_stop(p, 0);
+    sonar_ingest_destroy(p->ingest);
+    sonar_output_destroy(p->output);
+    destroy_stage(&p->dft);
+    destroy_stage(&p->mvdr_dft);
+    destroy_stage(&p->cbf);
+    destroy_stage(&p->mvdr);
+    sonar_pipeline_free_buffers(p);
+    if (p->event)
+        p->choice.backend->event_destroy(p->event);
+    if (p->queue)
+        p->choice.backend->queue_destroy(p->queue);
+    sonar_params_destroy(p->params);
+    sonar_pool_destroy(p->pool);
+    if (p->zmq)
+        zmq_ctx_term(p->zmq);
+    free(p);
+}
+
+/* ---- start and stop -------------------------------------------------------------------------- */
+
+static sonar_code start_data_thread(sonar_pipeline *p, sonar_error *err) {
+    int failed = pthread_create(&p->thread, NULL, sonar_data_thread, p);
+    if (failed)
+        return sonar_fail(err, SONAR_ESYS, "pipeline", "cannot start the data thread: %s",
+                          strerror(failed));
+    p->thread_started = true;
+    if (p->config->cpus >= p->config->threads) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET(p->config->cpu[0], &set);
+        pthread_setaffinity_np(p->thread, sizeof set, &set);
+    }
+    return SONAR_OK;
+}
+
+sonar_code sonar_pipeline_start(sonar_pipeline *p, sonar_error *err) {
+    p->started_ns = p->ticked_ns = sonar_monotonic_ns();
+    sonar_code code = sonar_output_start(p->output, err);
+    if (!code)
+        code = start_data_thread(p, err);
+    if (!code)
+        code = sonar_ingest_start(p->ingest, err);
+    if (code)
+        sonar_pipeline_stop(p, 0);
+    return code;
+}
+
+void sonar_pipeline_stop(sonar_pipeline *p, int timeout_ms) {
+    int64_t until = sonar_monotonic_ns() + (int64_t)timeout_ms * 1000000;
+    if (p->ingest)
+        sonar_ingest_stop(p->ingest);
+    if (p->thread_started) {
+        atomic_store(&p->draining, true);
+        sonar_wake_signal(sonar_ingest_fd(p->ingest));
+        while (!atomic_load(&p->drained) && sonar_monotonic_ns() < until)
+            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        atomic_store(&p->stopping, true);
+        sonar_wake_signal(sonar_ingest_fd(p->ingest));
+        pthread_join(p->thread, NULL);
+        p->thread_started = false;
+    }
+    int64_t left_ms = (until - sonar_monotonic_ns()) / 1000000;
+    if (p->output)
+        sonar_output_stop(p->output, left_ms > 0 ? (int)left_ms : 0);
+}
+
+/* ---- once a second --------------------------------------------------------------------------- */
+
+static double resident_bytes(void) {
+    FILE *statm = fopen("/proc/self/statm", "re");
+    long pages = 0;
+    if (statm) {
+        if (fscanf(statm, "%*s %ld", &pages) != 1)
+            pages = 0;
+        fclose(statm);
+    }
+    return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+static uint64_t sum(const uint64_t *values, size_t count) {
+    uint64_t total = 0;
+    for (size_t i = 0; i < count; i++)
+        total += values[i];
+    return total;
+}
+
+/* ok, waiting (no samples now) or degraded (something was lost in the last second), and why. */
+static void judge(sonar_pipeline *p, sonar_status *status) {
+    const sonar_ingest_counters *in = &status->ingest;
+    uint64_t dropped = sum(in->frames_dropped, SONAR_FRAME_CAUSES);
+    uint64_t windows = sum(in->windows_dropped, SONAR_WINDOW_CAUSES);
+    uint64_t lost = dropped + windows + status->output.results_dropped + status->windows_failed;
+    int64_t silence_ms = (sonar_monotonic_ns() - in->last_frame_ns) / 1000000;
+    status->waiting_for_samples = !in->last_frame_ns || silence_ms > p->config->silent_after_ms;
+    const char *health = "ok";
+    if (status->waiting_for_samples) {
+        health = "waiting";
+        if (in->last_frame_ns)
+            snprintf(status->text, sizeof status->text, "no samples for %.1f s",
+                     (double)silence_ms * 1e-3);
+        else
+            snprintf(status->text, sizeof status->text, "no samples yet");
+    } else if (in->blocks_silent) {
+        health = "degraded";
+        snprintf(status->text, sizeof status->text, "%u of %u channel blocks silent",
+                 in->blocks_silent, in->blocks_seen);
+    } else if (lost != p->ticked_lost) {
+        health = "degraded";
+        snprintf(status->text, sizeof status->text,
+                 "lost so far: %llu frames, %llu windows, %llu results, %llu failed windows",
+                 (unsigned long long)dropped, (unsigned long long)windows,
+                 (unsigned long long)status->output.results_dropped,
+                 (unsigned long long)status->windows_failed);
+    }
+    p->ticked_lost = lost;
+    snprintf(status->health, sizeof status->health, "%s", health);
+}
+
+static void collect(sonar_pipeline *p, sonar_status *status) {
+    struct progress *progress = &p->progress;
+    int64_t now = sonar_monotonic_ns();
+    uint64_t busy = atomic_load(&progress->busy_ns);
+    sonar_ingest_read_counters(p->ingest, &status->ingest);
+    sonar_output_read_counters(p->output, &status->output);
+    status->output.results_dropped += atomic_load(&progress->results_dropped);
+    status->windows_processed = atomic_load(&progress->windows_processed);
+    status->windows_failed = atomic_load(&progress->windows_failed);
+    status->uptime_s = (double)(now - p->started_ns) * 1e-9;
+    if (now > p->ticked_ns)
+        status->load = (double)(busy - p->ticked_busy_ns) / (double)(now - p->ticked_ns);
+    p->ticked_ns = now;
+    p->ticked_busy_ns = busy;
+    sonar_output_read_latency(p->output, &status->latency_p50_us, &status->latency_p99_us,
+                              &status->latency_max_us);
+    for (int i = 0; i < STAGES; i++)
+        status->stage_us[i] = (double)atomic_load(&progress->stage_ns[i]) * 1e-3;
+    status->resident_bytes = resident_bytes();
+}
+
+sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
+    sonar_status status = {0};
+    collect(p, &status);
+    judge(p, &status);
+    if (strcmp(status.health, p->health) != 0)
+        sonar_log(&p->host, !strcmp(status.health, "degraded") ? SONAR_WARN : SONAR_INFO, "health",
+                  "%s%s%s", status.health, status.text[0] ? ": " : "", status.text);
+    memcpy(p->health, status.health, sizeof p->health);
+    if (atomic_load_explicit(&p->progress.failed_new, memory_order_acquire)) {
+        sonar_log(&p->host, SONAR_ERROR, p->progress.failure.where, "a window failed: %s",
+                  p->progress.failure.text);
+        atomic_store_explicit(&p->progress.failed_new, false, memory_order_release);
+    }
+    sonar_output_post_status(p->output, &status);
+    if (!p->thread_started || atomic_load(&p->drained))
+        return sonar_fail(err, SONAR_ESTATE, "pipeline", "the data thread has ended");
+    return SONAR_OK;
+}

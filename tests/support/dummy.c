@@ -1,1 +1,0 @@
-int sonar_test_dummy(void); int sonar_test_dummy(void){return 0;}

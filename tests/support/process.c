@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "core/core.h"
+
+/* ---- box ------------------------------------------------------------------------------------- */
+
+static void die(const char *what) {
+    perror(what);
+    abort();
+}
+
+box box_open(void) {
+    box box = {.dir = "/tmp/sonard-test-XXXXXX"};
+    if (!mkdtemp(box.dir))
+        die("mkdtemp");
+    return box;
+}
+
+static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw) {
+    (void)st, (void)flag, (void)ftw;
+    return remove(path);
+}
+
+void box_close(box *box) {
+    if (!getenv("SONAR_TEST_KEEP"))
+        nftw(box->dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+const char *box_path(const box *box, const char *name) {
+    static char paths[8][256];
+    static unsigned next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", box->dir, name);
+    return path;
+}
+
+void box_write(const box *box, const char *name, const char *format, ...) {
+    FILE *file = fopen(box_path(box, name), "w");
+    if (!file)
+        die(name);
+    va_list args;
+    va_start(args, format);
+    vfprintf(file, format, args);
+    va_end(args);
+    fclose(file);
+}
+
+char *box_read(const box *box, const char *name) {
+    char *text = calloc(1, 1 << 20);
+    FILE *file = fopen(box_path(box, name), "r");
+    if (file && text) {
+        size_t got = fread(text, 1, (1 << 20) - 1, file);
+        text[got] = 0;
+    }
+    if (file)
+        fclose(file);
+    return text;
+}
+
+/* ---- processes ------------------------------------------------------------------------------- */
+
+pid_t process_start(const box *box, const char *log, const char *program, ...) {
+    char path[512];
+    char *argv[64] = {path};
+    snprintf(path, sizeof path, "%s/%s", SONAR_BIN_DIR, program);
+    va_list args;
+    va_start(args, program);
+    for (int i = 1; i < 63 && (argv[i] = va_arg(args, char *)); i++)
+        ;
+    va_end(args);
+    pid_t pid = fork();
+    if (pid < 0)
+        die("fork");
+    if (pid > 0)
+        return pid;
+    int fd = open(box_path(box, log), O_CREAT | O_WRONLY | O_APPEND, 0600);
+    dup2(fd, STDOUT_FILENO);
+    dup2(fd, STDERR_FILENO);
+    unsetenv("JOURNAL_STREAM");
+    execv(path, argv);
+    perror(path);
+    _exit(127);
+}
+
+static int decode(int status) {
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int process_wait(pid_t pid, int timeout_ms) {
+    int64_t until = sonar_monotonic_ns() + (int64_t)timeout_ms * 1000000;
+    int status;
+    while (sonar_monotonic_ns() < until) {
+        pid_t done = waitpid(pid, &status, WNOHANG);
+        if (done == pid)
+            return decode(status);
+        if (done < 0)
+            return -1;
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    return -1;
+}
+
+bool process_running(pid_t pid) {
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
+}
+
+/* ---- subscriber ------------------------------------------------------------------------------ */
+
+subscriber subscribe(const char *endpoint, ...) {
+    subscriber s = {.context = zmq_ctx_new()};
+    s.socket = zmq_socket(s.context, ZMQ_SUB);
+    int mark = 100000, linger = 0;
+    zmq_setsockopt(s.socket, ZMQ_RCVHWM, &mark, sizeof mark);
+    zmq_setsockopt(s.socket, ZMQ_LINGER, &linger, sizeof linger);
+    va_list args;
+    va_start(args, endpoint);
+    for (const char *topic; (topic = va_arg(args, const char *));)
+        zmq_setsockopt(s.socket, ZMQ_SUBSCRIBE, topic, strlen(topic));
+    va_end(args);
+    if (zmq_connect(s.socket, endpoint))
+        die(endpoint);
+    return s;
+}
+
+void unsubscribe(subscriber *subscriber) {
+    zmq_close(subscriber->socket);
+    zmq_ctx_term(subscriber->context);
+}
+
+static bool part(void *socket, zmq_msg_t *to) {
+    zmq_msg_init(to);
+    return zmq_msg_recv(to, socket, 0) >= 0;
+}
+
+bool receive(subscriber *subscriber, message *message, int timeout_ms) {
+    zmq_msg_t topic, head, body;
+    zmq_setsockopt(subscriber->socket, ZMQ_RCVTIMEO, &timeout_ms, sizeof timeout_ms);
+    *message = (struct message){0};
+    if (!part(subscriber->socket, &topic))
+        return false;
+    part(subscriber->socket, &head);
+    part(subscriber->socket, &body);
+    size_t length = sonar_min_size(zmq_msg_size(&topic), sizeof message->topic - 1);
+    memcpy(message->topic, zmq_msg_data(&topic), length);
+    message->head = cJSON_ParseWithLength(zmq_msg_data(&head), zmq_msg_size(&head));
+    message->bytes = zmq_msg_size(&body);
+    message->count = message->bytes / sizeof(float);
+    message->data = malloc(message->bytes + 1);
+    memcpy(message->data, zmq_msg_data(&body), message->bytes);
+    zmq_msg_close(&topic);
+    zmq_msg_close(&head);
+    zmq_msg_close(&body);
+    return true;
+}
+
+void message_free(message *message) {
+    cJSON_Delete(message->head);
+    free(message->data);
+    *message = (struct message){0};
+}
+
+double header_number(const cJSON *head, const char *path) {
+    char copy[128], *rest = copy;
+    snprintf(copy, sizeof copy, "%s", path);
+    for (char *key; head && (key = strsep(&rest, "."));)
+        head = cJSON_GetObjectItemCaseSensitive(head, key);
+    return cJSON_IsNumber(head) ? head->valuedouble : NAN;
+}
+
+bool receive_until(subscriber *subscriber, const char *topic, const char *path, double value,
+                   int timeout_ms, message *message) {
+    int64_t until = sonar_monotonic_ns() + (int64_t)timeout_ms * 1000000;
+    for (;;) {
+        int64_t left = (until - sonar_monotonic_ns()) / 1000000;
+        if (left <= 0 || !receive(subscriber, message, (int)left))
+            return false;
+        if (!strcmp(message->topic, topic) && header_number(message->head, path) >= value)
+            return true;
+        message_free(message);
+    }
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Real programs and real sockets for end-to-end tests: start, stop, subscribe, count. */
+#ifndef TEST_PROCESS_H
+#define TEST_PROCESS_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* A folder of its own for one test: configuration, ipc endpoints, logs. Removed by box_close. */
+typedef struct box {
+    char dir[64];
+} box;
+
+box box_open(void);
+void box_close(box *box);
+/* dir/name; the returned buffer is one of a few static ones. */
+const char *box_path(const box *box, const char *name);
+void box_write(const box *box, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Whole file as text, malloc'ed; empty if it is not there. */
+char *box_read(const box *box, const char *name);
+
+/* Starts bin/program with NULL-terminated arguments, its stdout and stderr going to box/log. */
+pid_t process_start(const box *box, const char *log, const char *program, ...)
+    __attribute__((sentinel));
+/* Exit status, or 128 + signal; -1 if it still runs after timeout_ms (it is killed then). */
+int process_wait(pid_t pid, int timeout_ms);
+bool process_running(pid_t pid);
+
+/* A message of the daemon: the header and a copy of the array. */
+typedef struct message {
+    char topic[32];
+    cJSON *head;
+    float *data;
+    size_t count, bytes;
+} message;
+
+/* A SUB socket with its context. topics: NULL-terminated list. */
+typedef struct subscriber {
+    void *context, *socket;
+} subscriber;
+
+subscriber subscribe(const char *endpoint, ...) __attribute__((sentinel));
+/* False after timeout_ms without a message. */
+bool receive(subscriber *subscriber, message *message, int timeout_ms);
+void message_free(message *message);
+void unsubscribe(subscriber *subscriber);
+
+/* Number at a dotted path of the header, NaN if it is not there, e.g. "frames.dropped.late". */
+double header_number(const cJSON *head, const char *path);
+/* Receives until a message of `topic` comes whose number at `path` is at least `value`, or the time
+ * is over. The caller frees *message if true. */
+bool receive_until(subscriber *subscriber, const char *topic, const char *path, double value,
+                   int timeout_ms, message *message);
+
+#endif

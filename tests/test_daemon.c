@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The running daemon over real sockets, fed by a small digitiser of the tests' own: life, faults,
+ * restarts, what is published. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <zmq.h>
+
+#include "core/core.h"
+#include "digitiser.h"
+#include "process.h"
+
+enum { SENSORS = 24, LENGTH = 2048, HOP = 1024, FRAME = 256 };
+
+typedef struct rig {
+    box box;
+    char in[128], out[128];
+    pid_t daemon;
+} rig;
+
+static void write_config(rig *rig, const char *overload, const char *extra) {
+    box_write(&rig->box, "sonard.yaml",
+              "schema: 1\n"
+              "array: {id: 1, name: test, geometry: {line: {sensors: %d, spacing_m: 0.75}}}\n"
+              "sound_speed_mps: 1500\n"
+              "fs_hz: 8000\n"
+              "ingest: {endpoints: [\"%s\"], overload: %s, restart_after_ms: 300, "
+              "silent_after_ms: 300, max_missing_share: 0.5}\n"
+              "dft: {length: %d, hop: %d}\n"
+              "cbf: {band_hz: [600, 950], ranges_m: [50, 200]}\n"
+              "lofar: {band_hz: [300, 950]}\n"
+              "mvdr: {band_hz: [600, 950], snapshots: 16}\n"
+              "output: {endpoint: \"%s\", high_water_mark: 1000}\n"
+              "runtime: {backend: cpu, threads: 2}\n%s",
+              SENSORS, rig->in, overload, LENGTH, HOP, rig->out, extra);
+}
+
+static void start_daemon(rig *rig) {
+    rig->daemon =
+        process_start(&rig->box, "sonard.log", "sonard", box_path(&rig->box, "sonard.yaml"), NULL);
+}
+
+static rig rig_open(const char *overload) {
+    rig rig = {.box = box_open()};
+    snprintf(rig.in, sizeof rig.in, "ipc://%s/in", rig.box.dir);
+    snprintf(rig.out, sizeof rig.out, "ipc://%s/out", rig.box.dir);
+    write_config(&rig, overload, "");
+    start_daemon(&rig);
+    return rig;
+}
+
+static void print_log(rig *rig) {
+    char *log = box_read(&rig->box, "sonard.log");
+    cr_log_warn("%s", log);
+    free(log);
+}
+
+/* Stops the daemon by SIGTERM and checks that it left as it should. */
+static void rig_close(rig *rig) {
+    kill(rig->daemon, SIGTERM);
+    int status = process_wait(rig->daemon, 10000);
+    if (status)
+        print_log(rig);
+    cr_expect_eq(status, 0, "the daemon left with %d", status);
+    box_close(&rig->box);
+}
+
+static const char *text_of(const cJSON *head, const char *key) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(head, key);
+    return cJSON_IsString(item) ? item->valuestring : "";
+}
+
+/* Subscribes and waits until the subscription is known, shown by the first status. */
+static subscriber listen_to(rig *rig, const char *topic) {
+    subscriber s = subscribe(rig->out, topic, "status", NULL);
+    message first;
+    cr_assert(receive_until(&s, "status", "uptime_s", 0, 10000, &first), "no status came");
+    message_free(&first);
+    return s;
+}
+
+/* The direction of an azimuth message's highest value, by the header's own axis. */
+static double peak_az(const message *message) {
+    size_t best = 0;
+    for (size_t i = 1; i < message->count; i++)
+        if (message->data[i] > message->data[best])
+            best = i;
+    const cJSON *axis =
+        cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(message->head, "axes"), 0);
+    const cJSON *values = cJSON_GetObjectItemCaseSensitive(axis, "values");
+    if (values)
+        return cJSON_GetArrayItem(values, (int)best)->valuedouble;
+    return header_number(axis, "start") + (double)best * header_number(axis, "step");
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+Test(daemon, waits_for_a_digitiser_then_finds_the_ship) {
+    rig rig = rig_open("block");
+    subscriber s = listen_to(&rig, "cbf.azimuth");
+    message m;
+    cr_assert(receive_until(&s, "status", "uptime_s", 0, 5000, &m));
+    cr_expect_str_eq(text_of(m.head, "health"), "waiting");
+    message_free(&m);
+    digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
+    digitiser_send(&d, 40);
+    cr_assert(receive_until(&s, "cbf.azimuth", "window", 3, 20000, &m), "no spectrum came");
+    cr_expect_float_eq(peak_az(&m), 70, 1.0, "peak at %g", peak_az(&m));
+    cr_expect_str_eq(text_of(m.head, "schema"), "sonard/1");
+    cr_expect_eq(header_number(m.head, "sample_index"), 3 * HOP);
+    cr_expect_str_eq(text_of(m.head, "backend"), "cpu");
+    message_free(&m);
+    digitiser_close(&d);
+    unsubscribe(&s);
+    rig_close(&rig);
+}
+
+Test(daemon, stops_within_two_seconds_while_samples_pour_in) {
+    rig rig = rig_open("drop_oldest");
+    subscriber s = listen_to(&rig, "cbf.azimuth");
+    digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
+    digitiser_send(&d, 60);
+    message m;
+    cr_assert(receive_until(&s, "cbf.azimuth", "window", 0, 20000, &m));
+    message_free(&m);
+    int timeout = 0;
+    zmq_setsockopt(d.socket, ZMQ_SNDTIMEO, &timeout, sizeof timeout);
+    digitiser_send(&d, 20);
+    kill(rig.daemon, SIGINT);
+    cr_expect_eq(process_wait(rig.daemon, 2000), 0, "did not leave within 2 s");
+    digitiser_close(&d);
+    unsubscribe(&s);
+    box_close(&rig.box);
+}
+
+Test(daemon, says_why_it_cannot_start) {
+    rig first = rig_open("drop_oldest");
+    subscriber s = listen_to(&first, "cbf.azimuth");
+    rig second = {.box = box_open()};
+    /* tcp, since an ipc endpoint in use is taken over by a second bind */
+    void *context = zmq_ctx_new(), *holder = zmq_socket(context, ZMQ_PULL);
+    size_t size = sizeof second.in;
+    cr_assert_eq(zmq_bind(holder, "tcp://127.0.0.1:*"), 0);
+    zmq_getsockopt(holder, ZMQ_LAST_ENDPOINT, second.in, &size);
+    snprintf(second.out, sizeof second.out, "ipc://%s/out", second.box.dir);
+    write_config(&second, "drop_oldest", "");
+    start_daemon(&second);
+    cr_expect_eq(process_wait(second.daemon, 10000), 3);
+    char *log = box_read(&second.box, "sonard.log");
+    cr_expect(strstr(log, second.in) && strstr(log, "in use"), "%s", log);
+    free(log);
+    zmq_close(holder);
+    zmq_ctx_term(context);
+    box_close(&second.box);
+    unsubscribe(&s);
+    rig_close(&first);
+}
+
+Test(daemon, wrong_command_lines_and_files_exit_with_2) {
+    box box = box_open();
+    box_write(&box, "bad.yaml", "schema: 1\nfs_hz: eight\nnonsense: 3\n");
+    const char *bad = box_path(&box, "bad.yaml");
+    cr_expect_eq(process_wait(process_start(&box, "a", "sonard", bad, NULL), 5000), 2);
+    cr_expect_eq(process_wait(process_start(&box, "b", "sonard", "-c", bad, NULL), 5000), 2);
+    cr_expect_eq(process_wait(process_start(&box, "c", "sonard", "/no/such.yaml", NULL), 5000), 2);
+    cr_expect_eq(process_wait(process_start(&box, "d", "sonard", NULL), 5000), 2);
+    cr_expect_eq(process_wait(process_start(&box, "e", "sonard", "--what", NULL), 5000), 2);
+    char *log = box_read(&box, "b");
+    cr_expect(strstr(log, "bad.yaml:2:8"), "%s", log);
+    cr_expect(strstr(log, "bad.yaml:3:1"), "%s", log);
+    free(log);
+    log = box_read(&box, "c");
+    cr_expect(strstr(log, "/no/such.yaml"), "%s", log);
+    free(log);
+    const char *good = SONAR_SOURCE_DIR "/config/demo.yaml";
+    cr_expect_eq(process_wait(process_start(&box, "f", "sonard", "-c", good, NULL), 5000), 0);
+    cr_expect_eq(process_wait(process_start(&box, "g", "sonard", "-p", good, NULL), 5000), 0);
+    cr_expect_eq(process_wait(process_start(&box, "h", "sonard", "--help", NULL), 5000), 0);
+    box_close(&box);
+}
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+static void send_bad(digitiser *d, sonar_frame frame, size_t bytes) {
+    uint8_t header[SONAR_FRAME_HEADER_BYTES];
+    float *payload = calloc(1, bytes + 1);
+    sonar_frame_encode(&frame, header);
+    digitiser_raw(d, 2, (const void *[]){header, payload}, (size_t[]){sizeof header, bytes});
+    free(payload);
+}
+
+static void send_not_finite(digitiser *d) {
+    uint8_t header[SONAR_FRAME_HEADER_BYTES];
+    float payload[FRAME * SENSORS] = {[1234] = NAN};
+    sonar_frame_encode(&d->frame, header);
+    digitiser_raw(d, 2, (const void *[]){header, payload},
+                  (size_t[]){sizeof header, sizeof payload});
+}
+
+Test(daemon, every_bad_frame_is_counted_by_its_cause) {
+    rig rig = rig_open("block");
+    subscriber s = listen_to(&rig, "cbf.azimuth");
+    digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
+    size_t whole = sonar_frame_payload_bytes(&d.frame);
+    digitiser_send(&d, 22); /* the last frame is not frozen yet */
+    sonar_frame f = d.frame;
+    f.array_id = 9;
+    send_bad(&d, f, whole);
+    f = d.frame, f.first_channel = 1;
+    send_bad(&d, f, whole);
+    f = d.frame, f.fs_hz = 8001;
+    send_bad(&d, f, whole);
+    send_bad(&d, d.frame, whole - 1);
+    send_bad(&d, d.frame, whole + 1);
+    send_bad(&d, d.frame, 0);
+    f = d.frame, f.type = 7;
+    send_bad(&d, f, whole);
+    send_not_finite(&d);
+    f = d.frame, f.first_sample = 0; /* frozen long ago */
+    send_bad(&d, f, whole);
+    f = d.frame, f.first_sample -= FRAME; /* the last one again */
+    send_bad(&d, f, whole);
+    digitiser_raw(&d, 1, (const void *[]){"x"}, (size_t[]){1});
+    digitiser_raw(&d, 3, (const void *[]){"x", "y", "z"}, (size_t[]){1, 1, 1});
+    digitiser_raw(&d, 2, (const void *[]){"", ""}, (size_t[]){0, 0});
+    digitiser_send(&d, 18);
+    message m;
+    cr_assert(receive_until(&s, "status", "frames.received", 53, 20000, &m), "frames were lost");
+    static const struct {
+        const char *path;
+        int count;
+    } expected[] = {{"frames.received", 53},           {"frames.accepted", 40},
+                    {"frames.dropped.wrong_array", 1}, {"frames.dropped.wrong_channels", 1},
+                    {"frames.dropped.wrong_rate", 1},  {"frames.dropped.truncated", 2},
+                    {"frames.dropped.oversized", 1},   {"frames.dropped.malformed", 4},
+                    {"frames.dropped.not_finite", 1},  {"frames.dropped.late", 1},
+                    {"frames.dropped.repeated", 1},    {"frames.dropped.ahead", 0},
+                    {"frames.dropped.overrun", 0}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
+        cr_expect_eq(header_number(m.head, expected[i].path), expected[i].count, "%s is %g, not %d",
+                     expected[i].path, header_number(m.head, expected[i].path), expected[i].count);
+    message_free(&m);
+    digitiser_close(&d);
+    unsubscribe(&s);
+    rig_close(&rig);
+}
+
+Test(daemon, a_gap_is_published_and_kept_out_of_the_covariance) {
+    rig rig = rig_open("block");
+    subscriber s = listen_to(&rig, "mvdr.azimuth");
+    digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
+    digitiser_send(&d, 24); /* windows 0..4 */
+    digitiser_skip(&d, 1);  /* samples 6144..6399: in windows 5 (5120..) and 6 (6144..) */
+    digitiser_send(&d, 31);
+    const double snapshots[] = {1, 2, 3, 4, 5, 5, 5, 6, 7};
+    for (int w = 0; w < 9; w++) {
+        message m;
+        cr_assert(receive_until(&s, "mvdr.azimuth", "window", w, 20000, &m));
+        bool gap = w == 5 || w == 6;
+        cr_expect_eq(header_number(m.head, "window"), w);
+        cr_expect_float_eq(header_number(m.head, "missing_share.mean"), gap ? FRAME / 2048.0 : 0,
+                           1e-6, "window %d", w);
+        cr_expect_eq(header_number(m.head, "snapshots"), snapshots[w], "window %d: %g snapshots", w,
+                     header_number(m.head, "snapshots"));
+        message_free(&m);
+    }
+    digitiser_close(&d);
+    unsubscribe(&s);
+    rig_close(&rig);
+}
+
+Test(daemon, garbage_on_the_output_socket_is_harmless) {
+    rig rig = rig_open("block");
+    subscriber s = listen_to(&rig, "cbf.azimuth");
+    void *context = zmq_ctx_new(), *hostile = zmq_socket(context, ZMQ_XSUB);
+    char long_topic[60000];
+    memset(long_topic, 1, sizeof long_topic);
+    int linger = 0;
+    zmq_setsockopt(hostile, ZMQ_LINGER, &linger, sizeof linger);
+    zmq_connect(hostile, rig.out);
+    for (int i = 0; i < 50; i++) {
+        zmq_send(hostile, long_topic, (size_t)i * 1000 + 1, 0);
+        zmq_send(hostile, "\0nothing", 8, 0);
+        zmq_send(hostile, "\2", 1, 0);
+        zmq_send(hostile, "", 0, 0);
+    }
+    digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
+    digitiser_send(&d, 40);
+    message m;
+    cr_assert(receive_until(&s, "cbf.azimuth", "window", 5, 20000, &m));
+    message_free(&m);
+    zmq_close(hostile);
+    zmq_ctx_term(context);
+    digitiser_close(&d);
+    unsubscribe(&s);
+    rig_close(&rig);
+}
+
+/* ---- restarts -------------------------------------------------------------------------------- */
+
+Test(daemon, a_restarted_digitiser_is_picked_up) {
+    rig rig = rig_open("block");
+    subscriber s = listen_to(&rig, "cbf.azimuth");
+    digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
+    digitiser_send(&d, 24);
+    message m;
+    cr_assert(receive_until(&s, "cbf.azimuth", "window", 4, 20000, &m));
+    message_free(&m);
+    digitiser_close(&d);
+    d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
+    d.frame.epoch = 2;
+    digitiser_send(&d, 24);
+    cr_assert(receive_until(&s, "cbf.azimuth", "window", 5, 20000, &m));
+    cr_expect_eq(header_number(m.head, "sample_index"), 0, "the new stream begins at its 0");
+    cr_expect_float_eq(peak_az(&m), 70, 1.0);
+    message_free(&m);
+    digitiser_close(&d);
+    unsubscribe(&s);
+    rig_close(&rig);
+}
+
+Test(daemon, a_vanished_digitiser_returns_at_the_right_sample) {
+    rig rig = rig_open("drop_oldest");
+    subscriber s = listen_to(&rig, "cbf.azimuth");
+    digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
+    digitiser_send(&d, 24);
+    message m;
+    cr_assert(receive_until(&s, "cbf.azimuth", "window", 4, 20000, &m));
+    message_free(&m);
+    digitiser_close(&d);
+    do
+        cr_assert(receive_until(&s, "status", "uptime_s", 0, 10000, &m));
+    while (strcmp(text_of(m.head, "health"), "waiting") != 0 && (message_free(&m), true));
+    message_free(&m);
+    digitiser back = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
+    digitiser_skip(&back, 24 + 400); /* a long time away: its counter went on */
+    digitiser_send(&back, 24);
+    cr_assert(receive_until(&s, "cbf.azimuth", "sample_index", 424 * FRAME, 20000, &m));
+    cr_expect_eq(header_number(m.head, "sample_index"), 424 * FRAME);
+    cr_expect_float_eq(peak_az(&m), 70, 1.0);
+    message_free(&m);
+    digitiser_close(&back);
+    unsubscribe(&s);
+    rig_close(&rig);
+}
+
+Test(daemon, killed_and_restarted_it_goes_on_with_the_same_peers) {
+    rig rig = rig_open("block");
+    subscriber s = listen_to(&rig, "cbf.azimuth");
+    digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
+    digitiser_send(&d, 24);
+    message m;
+    cr_assert(receive_until(&s, "cbf.azimuth", "window", 4, 20000, &m));
+    char run[64];
+    snprintf(run, sizeof run, "%s", text_of(m.head, "run"));
+    message_free(&m);
+    kill(rig.daemon, SIGKILL);
+    cr_expect_eq(process_wait(rig.daemon, 5000), 128 + SIGKILL);
+    start_daemon(&rig);
+    cr_assert(receive_until(&s, "status", "uptime_s", 0, 20000, &m));
+    message_free(&m);
+    digitiser_send(&d, 40);
+    cr_assert(receive_until(&s, "cbf.azimuth", "window", 2, 20000, &m));
+    cr_expect_str_neq(text_of(m.head, "run"), run, "a new start has a new run id");
+    cr_expect_geq(header_number(m.head, "sample_index"), 24 * FRAME);
+    cr_expect_float_eq(peak_az(&m), 70, 1.0);
+    message_free(&m);
+    digitiser_close(&d);
+    unsubscribe(&s);
+    rig_close(&rig);
+}
+
+/* ---- several digitisers ---------------------------------------------------------------------- */
+
+Test(daemon, blocks_of_several_digitisers_make_one_array) {
+    rig rig = rig_open("block");
+    subscriber s = listen_to(&rig, "mvdr.azimuth");
+    digitiser a = digitiser_open(rig.in, SENSORS, 0, 7, 100);
+    digitiser b = digitiser_open(rig.in, SENSORS, 7, 9, 333);
+    digitiser c = digitiser_open(rig.in, SENSORS, 16, 8, 1000);
+    for (int i = 0; i < 10; i++) {
+        digitiser_send(&a, 10);
+        digitiser_send(&b, 3);
+        digitiser_send(&c, 1);
+    }
+    message m;
+    cr_assert(receive_until(&s, "mvdr.azimuth", "window", 7, 20000, &m));
+    cr_expect_float_eq(peak_az(&m), 70, 1.0, "peak at %g", peak_az(&m));
+    cr_expect_eq(header_number(m.head, "missing_share.worst"), 0);
+    message_free(&m);
+    digitiser_close(&a);
+    digitiser_close(&b);
+    digitiser_close(&c);
+    unsubscribe(&s);
+    rig_close(&rig);
+}
+
+/* ---- determinism ----------------------------------------------------------------------------- */
+
+enum { WINDOWS = 12 };
+
+/* Bytes of WINDOWS messages of a topic, one after another. */
+static size_t collect(const char *topic, uint8_t *to, size_t room) {
+    rig rig = rig_open("block");
+    subscriber s = listen_to(&rig, topic);
+    digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
+    digitiser_send(&d, (WINDOWS - 1) * HOP / FRAME + LENGTH / FRAME);
+    size_t used = 0;
+    for (int w = 0; w < WINDOWS; w++) {
+        message m;
+        cr_assert(receive_until(&s, topic, "window", w, 20000, &m));
+        cr_assert_eq(header_number(m.head, "window"), w);
+        cr_assert_leq(used + m.bytes, room);
+        memcpy(to + used, m.data, m.bytes);
+        used += m.bytes;
+        message_free(&m);
+    }
+    digitiser_close(&d);
+    unsubscribe(&s);
+    rig_close(&rig);
+    return used;
+}
+
+static void compare_runs(const char *topic) {
+    static uint8_t one[16 << 20], two[16 << 20];
+    size_t first = collect(topic, one, sizeof one), second = collect(topic, two, sizeof two);
+    cr_assert_gt(first, 0);
+    cr_assert_eq(first, second);
+    cr_expect_eq(memcmp(one, two, first), 0, "%s differs between two runs", topic);
+}
+
+Test(daemon, two_runs_give_the_same_bytes_of_cbf) {
+    compare_runs("cbf.lofar");
+}
+Test(daemon, two_runs_give_the_same_bytes_of_near_field) {
+    compare_runs("cbf.nearfield");
+}
+Test(daemon, two_runs_give_the_same_bytes_of_mvdr) {
+    compare_runs("mvdr.spectrum");
+}
