@@ -24,7 +24,7 @@ typedef struct scene {
     bool adaptive; /* MVDR-like needles instead of beams */
     size_t calls;
     sonar_code fail_with;
-    bool answer_nan;
+    bool answer_nan, first_nan;
 } scene;
 
 static double az_grid[MOST_DIRECTIONS];
@@ -67,7 +67,7 @@ static sonar_code power_at(void *ctx, size_t n, const double *az_deg, float *pow
         return sonar_fail(err, s->fail_with, "test", "refused");
     for (size_t i = 0; i < n; i++) {
         cr_assert(!s->scan.cone || (az_deg[i] >= 0 && az_deg[i] <= 180));
-        power[i] = s->answer_nan ? NAN : (float)power_in(s, az_deg[i]);
+        power[i] = s->answer_nan || (s->first_nan && i == 0) ? NAN : (float)power_in(s, az_deg[i]);
     }
     return SONAR_OK;
 }
@@ -468,6 +468,44 @@ Test(detect, says_nothing_of_flat_empty_or_broken_spectra) {
     cr_assert_eq(detect(&s, true, d), 0);
     spectrum[3] = INFINITY;
     cr_assert_eq(detect(&s, true, d), 0);
+    cr_assert_eq(detect(&s, false, d), 0);
+}
+
+Test(detect, a_flat_cone_has_no_peak_however_low_the_threshold) {
+    scene s = make_cone(64);
+    for (size_t i = 0; i < s.scan.count; i++)
+        spectrum[i] = 3;
+    sonar_detect_spec spec = spec_of(&s);
+    sonar_detection d[16];
+    size_t count;
+    spec.threshold_db = -10;
+    cr_assert_eq(
+        sonar_detect(&spec, SONAR_FROM_MVDR, spectrum, scratch, NULL, NULL, d, &count, NULL),
+        SONAR_OK);
+    cr_assert_eq(count, 0);
+}
+
+Test(detect, the_grid_s_parabola_does_not_overshoot_a_needle) {
+    scene s = make_ring(64, 240);
+    for (size_t i = 0; i < s.scan.count; i++)
+        spectrum[i] = 1e-12f;
+    spectrum[100] = 1;
+    spectrum[101] = 0.95f;
+    sonar_detection d[16];
+    cr_assert_eq(detect(&s, false, d), 1);
+    cr_assert_lt(d[0].power, 2.0);
+    cr_assert(d[0].az_deg > 150 && d[0].az_deg < 151.5);
+}
+
+Test(detect, a_peak_on_a_stronger_one_s_shoulder_has_no_width) {
+    scene s = make_cone(64);
+    add_source(&s, 88, 100);
+    add_source(&s, acos(cos(88 * radians) - 1.2 * s.scan.beam_width_deg * radians) / radians, 85);
+    fill(&s);
+    sonar_detection d[16];
+    cr_assert_eq(detect(&s, true, d), 2);
+    cr_assert_gt(d[0].width_deg, s.scan.beam_width_deg);
+    cr_assert(isnan(d[1].width_deg));
 }
 
 Test(detect, a_lone_peak_in_silence_has_a_finite_level) {
@@ -495,6 +533,9 @@ Test(detect, passes_on_what_the_beamformer_refuses) {
     cr_assert_eq(count, 0);
     cr_assert_str_eq(err.text, "refused");
     s.fail_with = SONAR_OK;
+    s.first_nan = true; /* one answer is no reason to lose the peak */
+    cr_assert_eq(detect(&s, true, d), 1);
+    cr_assert_lt(fabs(d[0].az_deg - 77), 0.01);
     s.answer_nan = true;
     cr_assert_eq(detect(&s, true, d), 0);
 }
@@ -545,6 +586,26 @@ Test(detect, background_is_the_median_of_the_split_window) {
         for (size_t j = 0; j < 350; j++) {
             const double apart =
                 fabs(remainder(az_grid[i] - az_grid[j], 360)) / s.scan.beam_width_deg;
+            if (apart > 1.5 && apart < 11.5)
+                cell[n++] = spectrum[j];
+        }
+        qsort(cell, n, sizeof *cell, by_value);
+        cr_assert_eq(background[i], cell[n / 2], "direction %zu, %zu cells", i, n);
+    }
+}
+
+Test(detect, background_of_a_cone_counts_beams_in_the_cosine) {
+    srand(7);
+    scene s = make_cone(128);
+    static float background[MOST_DIRECTIONS], cell[MOST_DIRECTIONS];
+    for (size_t i = 0; i < s.scan.count; i++)
+        spectrum[i] = (float)uniform();
+    sonar_detect_background(&s.scan, spectrum, background, scratch);
+    for (size_t i = 0; i < s.scan.count; i++) {
+        size_t n = 0;
+        for (size_t j = 0; j < s.scan.count; j++) {
+            const double apart = fabs(cos(az_grid[i] * radians) - cos(az_grid[j] * radians)) /
+                                 (s.scan.beam_width_deg * radians);
             if (apart > 1.5 && apart < 11.5)
                 cell[n++] = spectrum[j];
         }
@@ -636,6 +697,15 @@ Test(detect, ranges_where_the_near_field_peaks) {
     sonar_detection d = {.az_deg = 75, .range_m = 1};
     sonar_detect_range(&spec, near, ranges, range_m, far, aperture, lambda, 3, &d, 1);
     cr_assert(isnan(d.range_m));
+    fill_nearfield(&s, ranges, range_m, range_m[0], depth, near, far); /* may be nearer still */
+    sonar_detect_range(&spec, near, ranges, range_m, far, aperture, lambda, 3, &d, 1);
+    cr_assert(d.range_unresolved);
+    cr_assert_float_eq(d.range_m, range_m[0], 1e-9);
+    sonar_detect_range(&spec, near, ranges, range_m, far, aperture, lambda, 60, &d, 1);
+    cr_assert(isnan(d.range_m)); /* not that much over the far field */
+    fill_nearfield(&s, ranges, range_m, 60, depth, near, far);
+    sonar_detect_range(&spec, near, ranges, range_m, far, aperture, 0.8 * lambda, 3, &d, 1);
+    cr_assert(d.range_unresolved);          /* 0.9 depths of 2 m are 1.1 depths of 1.6 m */
     const double coarse[] = {30, 60, 1000}; /* one rung misses the next by more than the depth */
     fill_nearfield(&s, 3, coarse, 61, depth, near, far);
     sonar_detect_range(&spec, near, 3, coarse, far, aperture, lambda, 3, &d, 1);

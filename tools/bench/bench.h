@@ -60,6 +60,11 @@ bool bench_write_json(const bench_report *report, size_t threads, FILE *to);
 double bench_dft_flop(const bench_case *c);
 double bench_cbf_flop(const bench_case *c, size_t far_bins, size_t near_bins);
 double bench_mvdr_flop(const bench_case *c, double sweeps);
+
+/* 1 / a^H (X X^H / L + delta I)^-1 a in double precision for each direction; x is [snapshot][n],
+ * turns [direction][n]. False if memory runs out or the matrix is not positive definite. */
+bool bench_capon(size_t n, size_t snapshots, const sonar_c32 *x, double delta, size_t bin,
+                 const uint64_t *turns, size_t directions, double *power);
 /* The contiguous run of bins the DFT has to keep. */
 bench_band bench_kept(const bench_case *c);
 

@@ -10,6 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef __clang__
+#define COMPILER __VERSION__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
 void bench_write_table(const bench_report *report, FILE *to) {
     fprintf(to, "%-10s %-10s %-14s %6s %12s %12s %12s %9s %10s\n", "case", "stage",
             "implementation", "runs", "min us", "median us", "p99 us", "Gflop/s", "error dB");
@@ -68,7 +74,7 @@ static void add_machine(cJSON *root, size_t threads) {
     cJSON_AddNumberToObject(machine, "memory",
                             (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE));
     cJSON_AddStringToObject(machine, "kernel", system.release);
-    cJSON_AddStringToObject(machine, "compiler", __VERSION__);
+    cJSON_AddStringToObject(machine, "compiler", COMPILER);
     cJSON_AddStringToObject(machine, "isa", isa(system.machine));
 }
 

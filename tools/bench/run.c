@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cbf/cbf.h"
 #include "dft/dft.h"
@@ -12,7 +13,7 @@
 
 static const double c_mps = 1500;
 
-enum { WINDOWS_MOST = 64, CHECKS = 200 };
+enum { WINDOWS_MOST = 64, CHECKS = 200, CAPON_SENSORS_MOST = 256 };
 
 /* Everything one case needs, owned. Windows overlap by seven eighths in one long recording. */
 typedef struct rig {
@@ -28,7 +29,8 @@ typedef struct rig {
     uint64_t *far_turns, *near_turns;
     sonar_params params;
     sonar_c32 *bins; /* [bin][sensor] */
-    float *azimuth, *nearfield, *lofar, *mvdr_azimuth, *mvdr_info;
+    float *azimuth, *nearfield, *lofar, *mvdr_azimuth, *mvdr_spectrum, *mvdr_info;
+    sonar_c32 *block; /* [snapshot][sensor] of the middle MVDR bin, as fill_block left it */
     void *dft, *cbf, *mvdr;
 } rig;
 
@@ -145,10 +147,13 @@ static bool allocate(rig *r) {
     r->nearfield = sonar_alloc(sonar_max_size(c->ranges, 1) * c->angles, sizeof *r->nearfield);
     r->lofar = sonar_alloc(c->lofar.bins * c->angles, sizeof *r->lofar);
     r->mvdr_azimuth = sonar_alloc(c->angles, sizeof *r->mvdr_azimuth);
+    r->mvdr_spectrum = sonar_alloc(bins * c->angles, sizeof *r->mvdr_spectrum);
+    r->block = sonar_alloc(sonar_max_size(c->snapshots, 1) * n, sizeof *r->block);
     r->mvdr_info = sonar_alloc(bins * SONAR_MVDR_INFO_FIELDS, sizeof *r->mvdr_info);
     return r->samples && r->position_m && r->phase_turns && r->delay_s && r->az_deg && r->u &&
            r->channel && r->used && r->scale && r->shading && r->bins && r->azimuth &&
-           r->nearfield && r->lofar && r->mvdr_azimuth && r->mvdr_info;
+           r->nearfield && r->lofar && r->mvdr_azimuth && r->mvdr_info && r->mvdr_spectrum &&
+           r->block;
 }
 
 static sonar_code create_stages(rig *r, sonar_error *err) {
@@ -192,10 +197,10 @@ static void close_rig(rig *r) {
     sonar_dft_cpu.destroy(r->dft);
     sonar_cbf_cpu.destroy(r->cbf);
     sonar_mvdr_jacobi_cpu.destroy(r->mvdr);
-    void *owned[] = {r->samples,   r->position_m, r->phase_turns, r->delay_s, r->az_deg,
-                     r->u,         r->channel,    r->used,        r->scale,   r->shading,
-                     r->bins,      r->azimuth,    r->nearfield,   r->lofar,   r->mvdr_azimuth,
-                     r->mvdr_info, r->far_turns,  r->near_turns};
+    void *owned[] = {r->samples,   r->position_m, r->phase_turns, r->delay_s,       r->az_deg,
+                     r->u,         r->channel,    r->used,        r->scale,         r->shading,
+                     r->bins,      r->azimuth,    r->nearfield,   r->lofar,         r->mvdr_azimuth,
+                     r->mvdr_info, r->far_turns,  r->near_turns,  r->mvdr_spectrum, r->block};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
 }
@@ -262,18 +267,36 @@ static sonar_code run_lofar(rig *r, sonar_error *err) {
     return run_cbf(r, SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_LOFAR), err);
 }
 
-static sonar_code run_mvdr(rig *r, sonar_error *err) {
+static sonar_code run_mvdr_for(rig *r, uint32_t outputs, sonar_error *err) {
     const bench_case *c = r->c;
     const sonar_buffer in = sonar_buffer_view(bin_row(r, c->mvdr.first), SONAR_C32, 3,
                                               (size_t[]){1, c->mvdr.bins, c->sensors});
     sonar_buffer out[SONAR_MVDR_OUTPUTS];
     out[SONAR_MVDR_OUT_AZIMUTH] = sonar_buffer_view(r->mvdr_azimuth, SONAR_F32, 1, &c->angles);
     out[SONAR_MVDR_OUT_SPECTRUM] =
-        sonar_buffer_view(NULL, SONAR_F32, 2, (size_t[]){c->mvdr.bins, c->angles});
+        sonar_buffer_view(r->mvdr_spectrum, SONAR_F32, 2, (size_t[]){c->mvdr.bins, c->angles});
     out[SONAR_MVDR_OUT_INFO] = sonar_buffer_view(r->mvdr_info, SONAR_F32, 2,
                                                  (size_t[]){c->mvdr.bins, SONAR_MVDR_INFO_FIELDS});
-    const sonar_work work = work_of(r, SONAR_WANT(SONAR_MVDR_AZIMUTH));
+    const sonar_work work = work_of(r, outputs);
     return sonar_mvdr_jacobi_cpu.execute(r->mvdr, NULL, &in, out, &work, err);
+}
+
+static sonar_code run_mvdr(rig *r, sonar_error *err) {
+    return run_mvdr_for(r, SONAR_WANT(SONAR_MVDR_AZIMUTH), err);
+}
+
+/* A whole block of new snapshots, those of the middle bin kept for the check. */
+static sonar_code fill_block(rig *r, sonar_error *err) {
+    const size_t middle = r->c->mvdr.first + r->c->mvdr.bins / 2, n = r->c->sensors;
+    sonar_code code = SONAR_OK;
+    for (size_t i = 0; i < r->c->snapshots && code == SONAR_OK; i++) {
+        code = run_dft(r, err);
+        memcpy(r->block + i * n, bin_row(r, middle), n * sizeof *r->block);
+        if (code == SONAR_OK)
+            code = run_mvdr_for(r, SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM),
+                                err);
+    }
+    return code;
 }
 
 /* What a running daemon computes each window when somebody watches everything. */
@@ -358,6 +381,24 @@ static double cbf_error_db(const rig *r) {
     return worst_db;
 }
 
+/* Worst level of the middle bin's spectrum; NaN for arrays too large for the plain way. */
+static double mvdr_error_db(const rig *r) {
+    const bench_case *c = r->c;
+    const size_t middle = c->mvdr.bins / 2;
+    const float *spectrum = r->mvdr_spectrum + middle * c->angles;
+    const float *info = r->mvdr_info + middle * SONAR_MVDR_INFO_FIELDS;
+    double *power = c->sensors <= CAPON_SENSORS_MOST ? sonar_alloc(c->angles, sizeof *power) : NULL;
+    double worst_db = NAN;
+    if (power && bench_capon(c->sensors, c->snapshots, r->block, (double)info[SONAR_MVDR_DELTA],
+                             c->mvdr.first + middle, r->far_turns, c->angles, power)) {
+        worst_db = 0;
+        for (size_t t = 0; t < c->angles; t++)
+            worst_db = fmax(worst_db, fabs(10 * log10((double)spectrum[t] / power[t])));
+    }
+    free(power);
+    return worst_db;
+}
+
 static double mean_sweeps(const rig *r) {
     double sum = 0;
     for (size_t b = 0; b < r->c->mvdr.bins; b++)
@@ -373,16 +414,6 @@ typedef struct plan {
     double flop, bytes;
     bool wanted;
 } plan;
-
-static sonar_code fill_block(rig *r, sonar_error *err) {
-    sonar_code code = SONAR_OK;
-    for (size_t i = 0; i < r->c->snapshots && code == SONAR_OK; i++) {
-        code = run_dft(r, err);
-        if (code == SONAR_OK)
-            code = run_mvdr(r, err);
-    }
-    return code;
-}
 
 static sonar_code run_plan(rig *r, const plan *p, const bench_effort *effort, bench_report *report,
                            sonar_error *err) {
@@ -401,10 +432,14 @@ static sonar_code run_plan(rig *r, const plan *p, const bench_effort *effort, be
     if (code != SONAR_OK)
         return code;
     const bool mvdr = p->measured == run_mvdr;
+    if (mvdr && (code = fill_block(r, err)) != SONAR_OK)
+        return code;
     if (p->measured == run_lofar)
         result.error_db = cbf_error_db(r);
-    if (mvdr)
+    if (mvdr) {
+        result.error_db = mvdr_error_db(r);
         result.sweeps = mean_sweeps(r);
+    }
     if (r->c->mvdr.bins > 0 && (mvdr || p->measured == run_chain))
         result.flop += bench_mvdr_flop(r->c, mean_sweeps(r));
     report->result[report->results++] = result;
