@@ -295,13 +295,13 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
 };
 
 const sonar_alternatives sonar_alternatives_table[] = {
-    {"array.geometry", {"line", "circle", "planar", "positions"}, true},
-    {"array.geometry.positions", {"list", "csv"}, true},
-    {"cbf", {"band_hz", "band_bins"}, true},
-    {"cbf.shading", {"chebyshev", "taylor"}, false},
-    {"lofar", {"band_hz", "band_bins"}, false},
-    {"mvdr", {"band_hz", "band_bins"}, false},
-    {"mvdr", {"snapshots", "forgetting"}, false},
+    {"array.geometry", {"line", "circle", "planar", "positions"}, true, false},
+    {"array.geometry.positions", {"list", "csv"}, true, true},
+    {"cbf", {"band_hz", "band_bins"}, true, false},
+    {"cbf.shading", {"chebyshev", "taylor"}, false, false},
+    {"lofar", {"band_hz", "band_bins"}, false, false},
+    {"mvdr", {"band_hz", "band_bins"}, false, false},
+    {"mvdr", {"snapshots", "forgetting"}, false, false},
 };
 const size_t sonar_alternatives_count =
     sizeof sonar_alternatives_table / sizeof *sonar_alternatives_table;

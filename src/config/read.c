@@ -432,9 +432,7 @@ static void check_alternatives(sonar_loader *loader, const sonar_alternatives *a
     if (given > 1)
         sonar_report_add(loader->report, SONAR_MISTAKE, loader->text, second->place, all,
                          "%s: only one of %s may be given", a->group, all);
-    /* a missing group counts where it is one of the top, not where it is an alternative itself */
-    const bool wanted =
-        group ? group->kind == SONAR_MAPPING : strcmp(a->group, "array.geometry.positions") != 0;
+    const bool wanted = group ? group->kind == SONAR_MAPPING : !a->grouped;
     const sonar_place place = group ? group->place : loader->root->place;
     if (!given && a->required && wanted)
         sonar_report_add(loader->report, SONAR_MISTAKE, loader->text, place, all,
