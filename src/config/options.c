@@ -202,7 +202,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                          .computed = "dft.length",
                          .help = "Samples of a snapshot; shorter than a window gives more "
                                  "snapshots in the same time."},
-    [OPT_MVDR_HOP] = {"mvdr.hop", INTEGER(1, 67108864), .unit = "samples", .computed = "dft.hop",
+    [OPT_MVDR_HOP] = {"mvdr.hop", INTEGER(1, 67108864), .unit = "samples",
+                      .computed = "dft.hop where the lengths are equal, else mvdr.length / 2",
                       .help = "Samples from one snapshot to the next."},
     [OPT_SNAPSHOTS] = {"mvdr.snapshots", INTEGER(1, 65536),
                        .computed = "64, unless forgetting is "

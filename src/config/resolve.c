@@ -378,9 +378,11 @@ static bool resolve_mvdr_dft(sonar_loader *l) {
         return false;
     if (!have(l, OPT_MVDR_LENGTH))
         sonar_value_set_number(l, OPT_MVDR_LENGTH, (double)c->length);
-    if (!have(l, OPT_MVDR_HOP))
-        sonar_value_set_number(l, OPT_MVDR_HOP, (double)c->hop);
     c->mvdr_length = whole(l, OPT_MVDR_LENGTH);
+    if (!have(l, OPT_MVDR_HOP)) /* windows of the main DFT are not transformed twice */
+        sonar_value_set_number(l, OPT_MVDR_HOP,
+                               c->mvdr_length == c->length ? (double)c->hop
+                                                           : fmax(1, (double)(c->mvdr_length / 2)));
     c->mvdr_hop = whole(l, OPT_MVDR_HOP);
     if (c->mvdr_length > c->length)
         return fail(l, OPT_MVDR_LENGTH, NULL, "%zu samples do not fit a window of dft.length %zu",
