@@ -5,6 +5,8 @@
 
 #include "sonar/sonar.h"
 
+#include <pthread.h>
+
 /* ---- attributes ------------------------------------------------------------------------------ */
 
 /* Compiles the function once per instruction set and picks at load time, so that one package is
@@ -30,6 +32,21 @@ void *sonar_alloc(size_t count, size_t size);
 /* ---- time ------------------------------------------------------------------------------------ */
 
 int64_t sonar_monotonic_ns(void);
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+/* Starts a thread with all signals blocked (they belong to the control thread), named (at most 15
+ * characters) and on one processor (-1: any). A processor that is not there is logged (host may be
+ * NULL), not an error. */
+sonar_code sonar_thread_start(const sonar_host *host, const char *name, int cpu,
+                              void *(*run)(void *), void *arg, pthread_t *thread, sonar_error *err);
+
+/* ---- endpoints ------------------------------------------------------------------------------- */
+
+/* zmq_bind and zmq_connect with a sentence for every way to fail; `where` is the endpoint. An ipc
+ * path somebody listens on is refused, where libzmq would take it over. */
+sonar_code sonar_endpoint_bind(void *socket, const char *endpoint, sonar_error *err);
+sonar_code sonar_endpoint_connect(void *socket, const char *endpoint, sonar_error *err);
 
 /* ---- ring: bounded, one producer thread, one consumer thread, pointers only ------------------ */
 

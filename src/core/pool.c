@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "core/core.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* One job at a time: the caller publishes it under the lock, everybody including the caller draws
  * indices from `next` without a lock, the last helper to leave wakes the caller. */
@@ -60,15 +57,6 @@ static void *helper_main(void *arg) {
     return NULL;
 }
 
-static void pin(pthread_t thread, int cpu) {
-    if (cpu < 0 || cpu >= CPU_SETSIZE)
-        return;
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    pthread_setaffinity_np(thread, sizeof set, &set);
-}
-
 sonar_code sonar_pool_create(size_t workers, const int *cpus, sonar_pool **out, sonar_error *err) {
     *out = NULL;
     if (workers < 1)
@@ -88,15 +76,13 @@ sonar_code sonar_pool_create(size_t workers, const int *cpus, sonar_pool **out, 
     }
     for (size_t i = 1; i < workers; i++) {
         pool->helper[i] = (struct helper){pool, i};
-        int failed = pthread_create(&pool->thread[i], NULL, helper_main, &pool->helper[i]);
-        if (failed) {
+        sonar_code code = sonar_thread_start(NULL, "sonar-worker", cpus ? cpus[i] : -1, helper_main,
+                                             &pool->helper[i], &pool->thread[i], err);
+        if (code) {
             sonar_pool_destroy(pool);
-            return sonar_fail(err, SONAR_ESYS, "pool", "cannot start worker %zu of %zu: %s", i,
-                              workers, strerror(failed));
+            return code;
         }
         pool->started = i;
-        if (cpus)
-            pin(pool->thread[i], cpus[i]);
     }
     *out = pool;
     return SONAR_OK;

@@ -4,8 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
-#include <signal.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,6 +28,9 @@ struct sonar_ingest {
     void *socket;
     pthread_t thread;
     bool running;
+    sem_t opened; /* posted once open_code and open_error are set */
+    sonar_code open_code;
+    sonar_error open_error;
     atomic_bool stopping;
     int windows_fd; /* wakes the data thread */
     int control_fd; /* wakes the ingest thread: stop, or a window was released */
@@ -107,8 +109,7 @@ static bool take_messages(sonar_ingest *ingest, bool *failed) {
     return placed;
 }
 
-static void *ingest_main(void *arg) {
-    sonar_ingest *ingest = arg;
+static void receive_until_stopped(sonar_ingest *ingest) {
     bool placed = true, failed = false;
     int64_t next_tick_ns = 0;
     while (!failed && !atomic_load(&ingest->stopping)) {
@@ -127,7 +128,6 @@ static void *ingest_main(void *arg) {
         }
     }
     sonar_assembler_abandon(ingest->assembler);
-    return NULL;
 }
 
 /* ---- sockets --------------------------------------------------------------------------------- */
@@ -147,22 +147,6 @@ static bool set_options(const sonar_ingest *ingest, void *socket) {
            (ingest->kind == SONAR_PULL || zmq_setsockopt(socket, ZMQ_SUBSCRIBE, "", 0) == 0);
 }
 
-static sonar_code open_endpoint(const sonar_ingest *ingest, const char *endpoint,
-                                sonar_error *err) {
-    bool bind = ingest->kind == SONAR_PULL;
-    if ((bind ? zmq_bind : zmq_connect)(ingest->socket, endpoint) == 0)
-        return SONAR_OK;
-    if (errno == EADDRINUSE)
-        return sonar_fail(err, SONAR_ESYS, endpoint,
-                          "address already in use: another process listens on %s", endpoint);
-    if (errno == ENODEV || errno == EADDRNOTAVAIL)
-        return sonar_fail(err, SONAR_ESYS, endpoint,
-                          "cannot bind %s: it is neither an address nor an interface of this host",
-                          endpoint);
-    return sonar_fail(err, SONAR_ESYS, endpoint, "cannot %s %s: %s", bind ? "bind" : "connect to",
-                      endpoint, zmq_strerror(errno));
-}
-
 static void close_socket(sonar_ingest *ingest) {
     if (ingest->socket)
         zmq_close(ingest->socket);
@@ -175,11 +159,25 @@ static sonar_code open_socket(sonar_ingest *ingest, sonar_error *err) {
         return sonar_fail(err, SONAR_ESYS, "ingest", "cannot make the socket for samples: %s",
                           zmq_strerror(errno));
     for (size_t i = 0; i < ingest->endpoints; i++) {
-        sonar_code code = open_endpoint(ingest, ingest->endpoint[i], err);
+        sonar_code code = ingest->kind == SONAR_PULL
+                              ? sonar_endpoint_bind(ingest->socket, ingest->endpoint[i], err)
+                              : sonar_endpoint_connect(ingest->socket, ingest->endpoint[i], err);
         if (code)
             return code;
     }
     return SONAR_OK;
+}
+
+/* The socket lives and dies in this thread; start waits to hear whether it could be opened. */
+static void *ingest_main(void *arg) {
+    sonar_ingest *ingest = arg;
+    ingest->open_code = open_socket(ingest, &ingest->open_error);
+    bool open = ingest->open_code == SONAR_OK;
+    sem_post(&ingest->opened);
+    if (open)
+        receive_until_stopped(ingest);
+    close_socket(ingest);
+    return NULL;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -223,6 +221,7 @@ sonar_code sonar_ingest_create(const sonar_ingest_spec *spec, const sonar_host *
     ingest->block = spec->overload == SONAR_BLOCK;
     ingest->cpu = spec->cpu;
     ingest->windows_fd = ingest->control_fd = -1;
+    sem_init(&ingest->opened, 0, 0);
     zmq_msg_init(&ingest->header);
     zmq_msg_init(&ingest->payload);
     sonar_code code = set_up(ingest, spec, err);
@@ -234,49 +233,22 @@ sonar_code sonar_ingest_create(const sonar_ingest_spec *spec, const sonar_host *
     return SONAR_OK;
 }
 
-/* A missing processor is no reason to lose samples: the thread then runs anywhere. */
-static void pin(const sonar_ingest *ingest) {
-    cpu_set_t set;
-    if (ingest->cpu < 0)
-        return;
-    CPU_ZERO(&set);
-    if (ingest->cpu < CPU_SETSIZE)
-        CPU_SET(ingest->cpu, &set);
-    int failed = pthread_setaffinity_np(ingest->thread, sizeof set, &set);
-    if (failed)
-        sonar_log(ingest->host, SONAR_WARN, "ingest", "cannot run on processor %d: %s", ingest->cpu,
-                  strerror(failed));
-}
-
-/* Signals are the program's business, so the thread is born with all of them blocked. */
-static int start_thread(sonar_ingest *ingest) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&ingest->thread, NULL, ingest_main, ingest);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed;
-}
-
 sonar_code sonar_ingest_start(sonar_ingest *ingest, sonar_error *err) {
     if (ingest->running)
         return sonar_fail(err, SONAR_ESTATE, "ingest", "ingest is running already");
-    sonar_code code = open_socket(ingest, err);
-    if (code) {
-        close_socket(ingest);
-        return code;
-    }
     atomic_store(&ingest->stopping, false);
-    int failed = start_thread(ingest);
-    if (failed) {
-        close_socket(ingest);
-        return sonar_fail(err, SONAR_ESYS, "ingest", "cannot start the ingest thread: %s",
-                          strerror(failed));
-    }
+    sonar_code code = sonar_thread_start(ingest->host, "sonar-ingest", ingest->cpu, ingest_main,
+                                         ingest, &ingest->thread, err);
+    if (code)
+        return code;
     ingest->running = true;
-    pthread_setname_np(ingest->thread, "sonar-ingest");
-    pin(ingest);
-    return SONAR_OK;
+    while (sem_wait(&ingest->opened) != 0 && errno == EINTR)
+        continue;
+    if (ingest->open_code == SONAR_OK)
+        return SONAR_OK;
+    sonar_ingest_stop(ingest);
+    return sonar_fail(err, ingest->open_code, ingest->open_error.where, "%s",
+                      ingest->open_error.text);
 }
 
 void sonar_ingest_stop(sonar_ingest *ingest) {
@@ -286,13 +258,13 @@ void sonar_ingest_stop(sonar_ingest *ingest) {
     sonar_wake_signal(ingest->control_fd);
     pthread_join(ingest->thread, NULL);
     ingest->running = false;
-    close_socket(ingest);
 }
 
 void sonar_ingest_destroy(sonar_ingest *ingest) {
     if (!ingest)
         return;
     sonar_ingest_stop(ingest);
+    sem_destroy(&ingest->opened);
     zmq_msg_close(&ingest->header);
     zmq_msg_close(&ingest->payload);
     sonar_assembler_destroy(ingest->assembler);

@@ -11,9 +11,7 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,32 +173,15 @@ static bool set_options(sonar_output *output) {
     return zmq_setsockopt(output->socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0;
 }
 
-static const char *bind_reason(int code) {
-    switch (code) {
-    case EADDRINUSE:
-        return "another program, perhaps another sonard, already uses this endpoint";
-    case EADDRNOTAVAIL:
-    case ENODEV:
-        return "this machine has no such address or network interface";
-    case EACCES:
-        return "no permission to use this endpoint";
-    case EINVAL:
-    case EPROTONOSUPPORT:
-        return "not an endpoint such as tcp://127.0.0.1:5556 or ipc:///run/sonard/out";
-    default:
-        return zmq_strerror(code);
-    }
-}
-
 static sonar_code open_socket(sonar_output *output, sonar_error *err) {
     const char *endpoint = output->spec.endpoint;
     output->socket = zmq_socket(output->spec.zmq_context, ZMQ_XPUB);
     if (!output->socket || !set_options(output))
         return sonar_fail(err, SONAR_ESYS, endpoint, "cannot make the output socket: %s",
                           zmq_strerror(zmq_errno()));
-    if (zmq_bind(output->socket, endpoint) != 0)
-        return sonar_fail(err, SONAR_ESYS, endpoint, "cannot publish here: %s",
-                          bind_reason(zmq_errno()));
+    sonar_code code = sonar_endpoint_bind(output->socket, endpoint, err);
+    if (code)
+        return code;
     size_t bytes = sizeof output->endpoint;
     if (zmq_getsockopt(output->socket, ZMQ_LAST_ENDPOINT, output->endpoint, &bytes) != 0)
         snprintf(output->endpoint, sizeof output->endpoint, "%s", endpoint);
@@ -377,7 +358,6 @@ static void drain(sonar_output *output) {
 
 static void *thread_main(void *arg) {
     sonar_output *output = arg;
-    pthread_setname_np(pthread_self(), "sonard-output");
     output->open_code = open_socket(output, &output->open_error);
     bool open = output->open_code == SONAR_OK;
     sem_post(&output->opened);
@@ -391,42 +371,18 @@ static void *thread_main(void *arg) {
     return NULL;
 }
 
-static void pin(const sonar_output *output) {
-    int cpu = output->spec.cpu;
-    if (cpu < 0)
-        return;
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    if (cpu < CPU_SETSIZE)
-        CPU_SET(cpu, &set);
-    if (pthread_setaffinity_np(output->thread, sizeof set, &set) != 0)
-        sonar_log(output->host, SONAR_WARN, "output", "cannot run on processor %d alone", cpu);
-}
-
-/* Signals belong to the control thread. */
-static int start_thread(sonar_output *output) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&output->thread, NULL, thread_main, output);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed;
-}
-
 sonar_code sonar_output_start(sonar_output *output, sonar_error *err) {
     if (output->started || atomic_load(&output->finished))
         return sonar_fail(err, SONAR_ESTATE, "output", "the publisher starts once");
-    int failed = start_thread(output);
-    if (failed)
-        return sonar_fail(err, SONAR_ESYS, "output", "cannot start the thread: %s",
-                          strerror(failed));
+    sonar_code code = sonar_thread_start(output->host, "sonar-output", output->spec.cpu,
+                                         thread_main, output, &output->thread, err);
+    if (code)
+        return code;
     output->started = true;
     while (sem_wait(&output->opened) != 0 && errno == EINTR)
         ;
-    if (output->open_code == SONAR_OK) {
-        pin(output);
+    if (output->open_code == SONAR_OK)
         return SONAR_OK;
-    }
     sonar_output_stop(output, 0);
     return sonar_fail(err, output->open_code, output->open_error.where, "%s",
                       output->open_error.text);

@@ -2,7 +2,6 @@
 /* Making, starting, watching and stopping: the control thread's side of the pipeline. */
 #include "pipeline/pipeline.h"
 
-#include <sched.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,8 +199,7 @@ static sonar_code make_output(sonar_pipeline *p, sonar_error *err) {
 
 static sonar_code make_host(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = p->config;
-    sonar_code code =
-        sonar_pool_create(c->threads, c->cpus >= c->threads ? c->cpu : NULL, &p->pool, err);
+    sonar_code code = sonar_pool_create(c->threads, c->cpus ? c->cpu : NULL, &p->pool, err);
     if (code)
         return code;
     p->host.interface = SONAR_PLUGIN_INTERFACE;
@@ -317,18 +315,11 @@ void sonar_pipeline_destroy(sonar_pipeline *p) {
 /* ---- start and stop -------------------------------------------------------------------------- */
 
 static sonar_code start_data_thread(sonar_pipeline *p, sonar_error *err) {
-    int failed = pthread_create(&p->thread, NULL, sonar_data_thread, p);
-    if (failed)
-        return sonar_fail(err, SONAR_ESYS, "pipeline", "cannot start the data thread: %s",
-                          strerror(failed));
-    p->thread_started = true;
-    if (p->config->cpus >= p->config->threads) {
-        cpu_set_t set;
-        CPU_ZERO(&set);
-        CPU_SET(p->config->cpu[0], &set);
-        pthread_setaffinity_np(p->thread, sizeof set, &set);
-    }
-    return SONAR_OK;
+    const sonar_config *c = p->config;
+    sonar_code code = sonar_thread_start(&p->host, "sonar-data", c->cpus ? c->cpu[0] : -1,
+                                         sonar_data_thread, p, &p->thread, err);
+    p->thread_started = !code;
+    return code;
 }
 
 sonar_code sonar_pipeline_start(sonar_pipeline *p, sonar_error *err) {

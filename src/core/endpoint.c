@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "core/core.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <zmq.h>
+
+static const char *reason(int code) {
+    switch (code) {
+    case EADDRINUSE:
+        return "in use: another program, perhaps another sonard, listens here";
+    case EADDRNOTAVAIL:
+    case ENODEV:
+        return "this machine has no such address or network interface";
+    case EACCES:
+        return "no permission to use this endpoint";
+    case ENOENT:
+        return "the folder of this socket does not exist";
+    case EINVAL:
+    case EPROTONOSUPPORT:
+        return "not an endpoint such as tcp://127.0.0.1:5555 or ipc:///run/sonard/in";
+    default:
+        return zmq_strerror(code);
+    }
+}
+
+/* libzmq takes an ipc path over from whoever listens on it, so it is asked first. */
+static bool ipc_in_use(const char *endpoint) {
+    static const char scheme[] = "ipc://";
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *path = endpoint + sizeof scheme - 1;
+    if (strncmp(endpoint, scheme, sizeof scheme - 1) != 0 ||
+        strlen(path) >= sizeof address.sun_path || path[0] == '@' || path[0] == '*')
+        return false;
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return false;
+    /* EAGAIN: somebody listens, with a full backlog */
+    bool answered = connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ||
+                    errno == EAGAIN || errno == EINPROGRESS;
+    close(fd);
+    return answered;
+}
+
+sonar_code sonar_endpoint_bind(void *socket, const char *endpoint, sonar_error *err) {
+    if (ipc_in_use(endpoint))
+        return sonar_fail(err, SONAR_ESYS, endpoint, "cannot listen: %s", reason(EADDRINUSE));
+    if (zmq_bind(socket, endpoint) != 0)
+        return sonar_fail(err, SONAR_ESYS, endpoint, "cannot listen: %s", reason(zmq_errno()));
+    return SONAR_OK;
+}
+
+sonar_code sonar_endpoint_connect(void *socket, const char *endpoint, sonar_error *err) {
+    if (zmq_connect(socket, endpoint) != 0)
+        return sonar_fail(err, SONAR_ESYS, endpoint, "cannot connect: %s", reason(zmq_errno()));
+    return SONAR_OK;
+}
