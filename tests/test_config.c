@@ -135,8 +135,8 @@ Test(config, the_demonstration_fills_every_field) {
     cr_assert_eq(c->cbf_scan.az_deg[c->cbf_scan.count - 1], 180);
     cr_assert_eq(c->shading, SONAR_SHADING_UNIFORM);
     cr_assert_eq(c->shading_weight[127], 1);
-    cr_assert_eq(c->ranges, 7);
-    cr_assert_eq(c->range_m[6], 3200);
+    cr_assert_eq(c->ranges, 6);
+    cr_assert_eq(c->range_m[5], 1500);
     cr_assert_eq(c->range_reference, SONAR_RADIAL);
     cr_assert(c->mvdr_enabled);
     cr_assert_eq(c->mvdr_length, 2048);
