@@ -201,7 +201,7 @@ Test(ingest, an_endpoint_in_use_is_told_plainly) {
     cr_assert(sonar_ingest_create(&spec, sonar_host_serial(), &second, &err) == SONAR_OK);
     cr_assert(sonar_ingest_start(second, &err) == SONAR_ESYS);
     cr_assert(!strcmp(err.where, endpoint));
-    cr_assert(strstr(err.text, "address already in use: another process listens on tcp://"));
+    cr_assert(strstr(err.text, "in use: another program"), "%s", err.text);
     sonar_ingest_stop(first);
     /* libzmq closes the listener in its own time */
     for (int i = 0; sonar_ingest_start(second, &err); i++) {
