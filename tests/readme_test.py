@@ -50,7 +50,7 @@ def main(folder):
         try:
             line = reader.stdout.readline()
             print(feeder[-1].name, "->", line.strip())
-            assert "loudest at" in line and "counts^2" in line, line
+            assert "loudest at" in line and "uPa^2" in line, line
         finally:
             for process in (feed, reader, daemon):
                 process.terminate()

@@ -106,7 +106,7 @@ Test(config, the_demonstration_fills_every_field) {
     cr_assert_eq(c->position_m[3 * 127], 63.5 * 0.75);
     cr_assert_eq(c->channel[100], 100);
     cr_assert_eq(c->used[100], 1);
-    cr_assert_not(c->calibrated);
+    cr_assert(c->calibrated);
     cr_assert(c->heading_known);
     cr_assert_eq(c->heading_deg, 30);
     cr_assert(c->geometry.uniform_line);

@@ -2,6 +2,7 @@
 /* Making, starting, watching and stopping: the control thread's side of the pipeline. */
 #include "pipeline/pipeline.h"
 
+#include <math.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,13 +221,30 @@ static void host_log(void *ctx, sonar_level level, const char *where, const char
         p->log(p->log_ctx, level, where, text);
 }
 
-static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *scan) {
-    return (sonar_detect_spec){.scan = scan,
-                               .threshold_db = c->detect_threshold_db,
-                               .min_separation_deg = c->detect_min_separation_deg,
-                               .most = c->detect_most,
-                               .heading_deg = c->heading_deg,
-                               .heading_known = c->heading_known};
+/* Side lobes of the array's beam pattern, as the detector has to know them. */
+static void describe_sidelobes(const sonar_config *c, const sonar_scan *scan, double top_hz,
+                               sonar_detect_spec *spec) {
+    const double lambda_m = c->sound_speed_mps / top_hz;
+    if (!c->geometry.uniform_line) {
+        spec->sidelobe_db = 8; /* a circle's first, falling slowly (thinned arrays: no better) */
+        spec->sidelobe_falloff = 1;
+        return;
+    }
+    spec->sidelobe_period =
+        lambda_m / (c->geometry.spacing_m * scan->beam_width_deg * (M_PI / 180));
+    if (c->shading == SONAR_SHADING_CHEBYSHEV)
+        spec->sidelobe_db = c->sidelobe_db; /* all alike: no falloff */
+}
+
+static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *scan, double top_hz) {
+    sonar_detect_spec spec = {.scan = scan,
+                              .threshold_db = c->detect_threshold_db,
+                              .min_separation_deg = c->detect_min_separation_deg,
+                              .most = c->detect_most,
+                              .heading_deg = c->heading_deg,
+                              .heading_known = c->heading_known};
+    describe_sidelobes(c, scan, top_hz, &spec);
+    return spec;
 }
 
 static sonar_code make_all(sonar_pipeline *p, sonar_error *err) {
@@ -272,8 +290,8 @@ sonar_code sonar_pipeline_create(const sonar_config *config,
     p->host.parallel = host_parallel;
     make_uuid(p->run_uuid);
     snprintf(p->version, sizeof p->version, "1-%s", config->digest);
-    p->cbf_detect = detect_spec(config, &config->cbf_scan);
-    p->mvdr_detect = detect_spec(config, &config->mvdr_scan);
+    p->cbf_detect = detect_spec(config, &config->cbf_scan, config->cbf_band.high_hz);
+    p->mvdr_detect = detect_spec(config, &config->mvdr_scan, config->mvdr_band.high_hz);
     p->zmq = zmq_ctx_new();
     sonar_code code = p->zmq ? make_all(p, err)
                              : sonar_fail(err, SONAR_ESYS, "pipeline", "zmq_ctx_new: %s",
