@@ -6,9 +6,9 @@
  * near field). It goes through the sensors tile by tile; the tile's bins are copied into planes of
  * eight sensors (a vector), and for every point and vector the steering vector runs along the
  * bins in registers, w(b+1) = w(b) * rotation. It starts at the block's middle, from exact turns,
- * and runs both ways: two chains that hide each other's latency, and at most 64 steps from an
- * exact phase. All cuts follow from the problem alone, and every sum has a fixed order, so that the
- * number of workers cannot change a bit.
+ * and runs both ways, so it is never more than 64 steps from an exact phase. All cuts follow from
+ * the problem alone, and every sum has a fixed order, so that the number of workers cannot change a
+ * bit.
  */
 #include "cbf/cbf.h"
 
@@ -19,10 +19,11 @@
 #include <string.h>
 
 enum {
-    LANES = 8,         /* sensors of one vector */
-    SENSOR_TILE = 128, /* with BLOCK_BINS: 128 KiB of input, which the second-level cache holds */
+    LANES = 8,        /* sensors of one vector */
+    SENSOR_TILE = 64, /* with BLOCK_BINS: 64 KiB of input, which the second-level cache holds */
     BLOCK_BINS = 128,
-    POINT_TILE = 16 /* points that share one copy of the input: one cache line of output */
+    ROW = BLOCK_BINS + 1, /* odd: rows of neighbouring vectors do not share cache sets */
+    POINT_TILE = 32       /* points that share one copy of the input */
 };
 
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
@@ -31,10 +32,16 @@ struct planar {
     lanes re, im;
 };
 
+/* Steering vectors of a tile at a block's middle bin, and their rotation from bin to bin. */
+struct wave {
+    float start_re[SENSOR_TILE], start_im[SENSOR_TILE];
+    float rotation_re[SENSOR_TILE], rotation_im[SENSOR_TILE];
+};
+
 struct scratch {
-    struct planar x[SENSOR_TILE / LANES][BLOCK_BINS];
-    struct planar sum[POINT_TILE][BLOCK_BINS];
-    struct planar start[SENSOR_TILE / LANES], rotation[SENSOR_TILE / LANES];
+    struct planar x[SENSOR_TILE / LANES][ROW];
+    struct planar sum[POINT_TILE][ROW];
+    struct wave wave[2];
 };
 
 /* A run of bins, counted from the input's first. */
@@ -86,14 +93,10 @@ SONAR_MULTIARCH static void steer(const uint64_t *turns, size_t n, uint64_t bin,
     }
 }
 
-/* Steering vectors of a tile, planar: vector by vector eight real, then eight imaginary parts. */
-static void steer_tile(const uint64_t *turns, size_t n, uint64_t bin, struct planar *w) {
-    float re[SENSOR_TILE] = {0}, im[SENSOR_TILE] = {0};
-    steer(turns, n, bin, re, im);
-    for (size_t v = 0; v * LANES < n; v++) {
-        memcpy(&w[v].re, re + v * LANES, sizeof w[v].re);
-        memcpy(&w[v].im, im + v * LANES, sizeof w[v].im);
-    }
+/* Lanes beyond the n-th sensor keep what was there, which is finite, and meet an input of zero. */
+static void steer_tile(const uint64_t *turns, size_t n, uint64_t middle, struct wave *wave) {
+    steer(turns, n, middle, wave->start_re, wave->start_im);
+    steer(turns, n, 1, wave->rotation_re, wave->rotation_im);
 }
 
 /* ---- the inner loop -------------------------------------------------------------------------- */
@@ -111,42 +114,71 @@ static void steer_tile(const uint64_t *turns, size_t n, uint64_t bin, struct pla
         (w).re = turned;                                                                           \
     } while (0)
 
-/* Adds conj(w) x of `vectors` vectors of sensors to every bin's sum. start is the steering vector
- * at bin `bins / 2` of the block. */
-SONAR_MULTIARCH static void accumulate(const struct planar (*x)[BLOCK_BINS], size_t vectors,
-                                       size_t bins, const struct planar *start,
-                                       const struct planar *rotation, struct planar *sum) {
+static inline __attribute__((always_inline)) void fetch(const float *re, const float *im,
+                                                        size_t vector, struct planar *out) {
+    memcpy(&out->re, re + vector * LANES, sizeof out->re);
+    memcpy(&out->im, im + vector * LANES, sizeof out->im);
+}
+
+/* Adds conj(w) x of `vectors` vectors of sensors to every bin's sum, for two points at once: the
+ * input is loaded once for both, and two points both ways are four chains, enough to hide the
+ * latency of a multiply-add. */
+SONAR_MULTIARCH static void accumulate(const struct planar (*x)[ROW], size_t vectors, size_t bins,
+                                       const struct wave wave[2], struct planar (*sum)[ROW]) {
     size_t middle = bins / 2;
     for (size_t v = 0; v < vectors; v++) {
-        const struct planar r = rotation[v];
-        struct planar up = start[v], down = start[v];
+        struct planar r0, r1, up0, up1;
+        fetch(wave[0].rotation_re, wave[0].rotation_im, v, &r0);
+        fetch(wave[1].rotation_re, wave[1].rotation_im, v, &r1);
+        fetch(wave[0].start_re, wave[0].start_im, v, &up0);
+        fetch(wave[1].start_re, wave[1].start_im, v, &up1);
+        struct planar down0 = up0, down1 = up1;
         for (size_t j = 0; j < middle; j++) {
-            TURN(down, r.re, -r.im);
-            STEP(up, x[v][middle + j], sum[middle + j]);
-            STEP(down, x[v][middle - 1 - j], sum[middle - 1 - j]);
-            TURN(up, r.re, r.im);
+            size_t above = middle + j, below = middle - 1 - j;
+            STEP(up0, x[v][above], sum[0][above]);
+            STEP(up1, x[v][above], sum[1][above]);
+            TURN(up0, r0.re, r0.im);
+            TURN(up1, r1.re, r1.im);
+            TURN(down0, r0.re, -r0.im);
+            TURN(down1, r1.re, -r1.im);
+            STEP(down0, x[v][below], sum[0][below]);
+            STEP(down1, x[v][below], sum[1][below]);
         }
-        if (bins % 2)
-            STEP(up, x[v][bins - 1], sum[bins - 1]);
+        if (bins % 2) {
+            STEP(up0, x[v][bins - 1], sum[0][bins - 1]);
+            STEP(up1, x[v][bins - 1], sum[1][bins - 1]);
+        }
     }
 }
 
 /* ---- one task -------------------------------------------------------------------------------- */
 
-/* g_k X_k of a tile of sensors, planar; lanes beyond the last sensor are zero. */
+/* g_k X_k of LANES sensors at one bin: pairs taken apart into planes. */
+static inline __attribute__((always_inline)) void load_lanes(const sonar_c32 *x, const float *g,
+                                                             struct planar *out) {
+    lanes low, high, weight;
+    memcpy(&low, x, sizeof low);
+    memcpy(&high, x + LANES / 2, sizeof high);
+    memcpy(&weight, g, sizeof weight);
+    out->re = weight * __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14);
+    out->im = weight * __builtin_shufflevector(low, high, 1, 3, 5, 7, 9, 11, 13, 15);
+}
+
+/* A tile of sensors; lanes beyond the last sensor are zero. */
 SONAR_MULTIARCH static void load_tile(const sonar_c32 *x, ptrdiff_t row, size_t bins,
-                                      const float *g, size_t n, struct planar (*out)[BLOCK_BINS]) {
-    for (size_t b = 0; b < bins; b++, x += row)
-        for (size_t v = 0; v * LANES < n; v++) {
-            float re[LANES] = {0}, im[LANES] = {0};
-            size_t count = sonar_min_size(n - v * LANES, LANES);
-            for (size_t i = 0; i < count; i++) {
-                re[i] = g[v * LANES + i] * x[v * LANES + i].re;
-                im[i] = g[v * LANES + i] * x[v * LANES + i].im;
-            }
-            memcpy(&out[v][b].re, re, sizeof re);
-            memcpy(&out[v][b].im, im, sizeof im);
+                                      const float *g, size_t n, struct planar (*out)[ROW]) {
+    size_t whole = n / LANES, rest = n % LANES;
+    float rest_g[LANES] = {0};
+    sonar_c32 rest_x[LANES] = {{0}};
+    memcpy(rest_g, g + whole * LANES, rest * sizeof *g);
+    for (size_t b = 0; b < bins; b++, x += row) {
+        for (size_t v = 0; v < whole; v++)
+            load_lanes(x + v * LANES, g + v * LANES, &out[v][b]);
+        if (rest) {
+            memcpy(rest_x, x + whole * LANES, rest * sizeof *x);
+            load_lanes(rest_x, rest_g, &out[whole][b]);
         }
+    }
 }
 
 static void sum_sensors(const struct cbf *cbf, const struct block *block, const uint64_t *turns,
@@ -155,16 +187,17 @@ static void sum_sensors(const struct cbf *cbf, const struct block *block, const 
     ptrdiff_t row = cbf->x.stride[0];
     const sonar_c32 *x = (const sonar_c32 *)cbf->x.data + (ptrdiff_t)block->first * row;
     uint64_t middle = cbf->spec.first_bin + block->first + block->bins / 2;
-    memset(scratch->sum, 0, points * sizeof scratch->sum[0]);
+    memset(scratch->sum, 0, sizeof scratch->sum);
     for (size_t k = 0; k < cbf->spec.sensors; k += SENSOR_TILE) {
         size_t n = sonar_min_size(cbf->spec.sensors - k, SENSOR_TILE);
         load_tile(x + k, row, block->bins, job->shading + k, n, scratch->x);
-        for (size_t p = 0; p < points; p++) {
-            const uint64_t *t = turns + p * job->turns_row + k;
-            steer_tile(t, n, middle, scratch->start);
-            steer_tile(t, n, 1, scratch->rotation);
-            accumulate(scratch->x, (n + LANES - 1) / LANES, block->bins, scratch->start,
-                       scratch->rotation, scratch->sum[p]);
+        for (size_t p = 0; p < points; p += 2) {
+            for (size_t i = 0; i < 2; i++) { /* an odd tile's last point is done twice */
+                size_t point = sonar_min_size(p + i, points - 1);
+                steer_tile(turns + point * job->turns_row + k, n, middle, &scratch->wave[i]);
+            }
+            accumulate(scratch->x, (n + LANES - 1) / LANES, block->bins, scratch->wave,
+                       scratch->sum + p);
         }
     }
 }

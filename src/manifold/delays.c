@@ -37,7 +37,7 @@ void sonar_delay_near(size_t sensors, const double *position_m, const double u[3
                       double *tau_s) {
     /* Abeam distance h at angle theta: the point lies h / sin(theta) from the origin. */
     double length = reference == SONAR_ABEAM ? r_m / sine_between(u, axis) : r_m;
-    if (!(length < 1e12)) { /* farther than any array can tell from infinity; 1/0 at endfire */
+    if (!(length < 1e100)) { /* infinite at endfire; its square must stay finite */
         sonar_delay_far(sensors, position_m, u, c_mps, tau_s);
         return;
     }

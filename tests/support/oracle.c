@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "oracle.h"
+
+#include <math.h>
+
+uint64_t oracle_random(uint64_t *state) {
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+double oracle_uniform(uint64_t *state) {
+    return (double)(oracle_random(state) >> 11) * 0x1p-52 - 1;
+}
+
+double oracle_gauss(uint64_t *state) {
+    double u = (oracle_uniform(state) + 1) / 2, v = oracle_uniform(state);
+    return sqrt(-2 * log(u + 1e-300)) * cos(M_PI * v);
+}
+
+double complex oracle_dft(const double *x, size_t n, size_t bin) {
+    double complex sum = 0;
+    for (size_t t = 0; t < n; t++)
+        sum += x[t] * cexp(-2 * M_PI * I * (double)(bin * t % n) / (double)n);
+    return sum;
+}
+
+double complex oracle_psd_bin(const float *x, const double *window, size_t n, size_t bin,
+                              double fs_hz, bool remove_mean) {
+    double mean = 0, energy = 0;
+    double complex sum = 0;
+    for (size_t t = 0; t < n && remove_mean; t++)
+        mean += (double)x[t] / (double)n;
+    for (size_t t = 0; t < n; t++) {
+        double phase = -2 * M_PI * (double)(bin * t % n) / (double)n;
+        sum += ((double)x[t] - mean) * window[t] * cexp(I * phase);
+        energy += window[t] * window[t];
+    }
+    double sides = bin == 0 || 2 * bin == n ? 1 : 2;
+    return sum * sqrt(sides / (fs_hz * energy));
+}
+
+double oracle_delay_far(const double p[3], const double u[3], double c_mps) {
+    return (p[0] * u[0] + p[1] * u[1] + p[2] * u[2]) / c_mps;
+}
+
+double oracle_delay_near(const double p[3], const double u[3], double r_m, double c_mps) {
+    long double sum = 0, length = 0;
+    for (int i = 0; i < 3; i++) {
+        long double s = (long double)r_m * u[i];
+        length += s * s;
+        sum += (s - p[i]) * (s - p[i]);
+    }
+    return (double)((sqrtl(length) - sqrtl(sum)) / c_mps);
+}
+
+double oracle_beam_power(size_t sensors, const sonar_c32 *x, const float *g, const double *tau_s,
+                         double frequency_hz) {
+    double complex y = 0;
+    double weight = 0;
+    for (size_t k = 0; k < sensors; k++) {
+        double turns = frequency_hz * tau_s[k];
+        double complex a = cexp(2 * M_PI * I * (turns - rint(turns)));
+        y += (double)g[k] * conj(a) * ((double)x[k].re + I * (double)x[k].im);
+        weight += (double)g[k];
+    }
+    return pow(cabs(y) / weight, 2);
+}
+
+void oracle_unit(double az_deg, double depression_deg, double u[3]) {
+    double az = az_deg * M_PI / 180, depression = depression_deg * M_PI / 180;
+    u[0] = cos(az) * cos(depression);
+    u[1] = sin(az) * cos(depression);
+    u[2] = sin(depression);
+}

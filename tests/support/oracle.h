@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Plain double-precision versions of the stages, written from the definitions and meant to be
+ * checked by reading; and random numbers that are the same everywhere. */
+#ifndef SONAR_TEST_ORACLE_H
+#define SONAR_TEST_ORACLE_H
+
+#include "sonar/sonar.h"
+
+#include <complex.h>
+
+/* ---- random numbers (splitmix64) ------------------------------------------------------------- */
+
+uint64_t oracle_random(uint64_t *state);
+double oracle_uniform(uint64_t *state); /* -1..1 */
+double oracle_gauss(uint64_t *state);   /* mean 0, variance 1 */
+
+/* ---- DFT ------------------------------------------------------------------------------------- */
+
+/* sum_t x[t] e^{-j 2 pi bin t / n}, the exponent reduced in integers. */
+double complex oracle_dft(const double *x, size_t n, size_t bin);
+/* Mean removed, windowed, scaled so that |X|^2 is the one-sided density per Hz. */
+double complex oracle_psd_bin(const float *x, const double *window, size_t n, size_t bin,
+                              double fs_hz, bool remove_mean);
+
+/* ---- beamforming ----------------------------------------------------------------------------- */
+
+/* p.u/c */
+double oracle_delay_far(const double p[3], const double u[3], double c_mps);
+/* (|r u| - |r u - p|)/c in long double */
+double oracle_delay_near(const double p[3], const double u[3], double r_m, double c_mps);
+/* |sum g conj(a) X / sum g|^2 at one bin of `frequency_hz`. */
+double oracle_beam_power(size_t sensors, const sonar_c32 *x, const float *g, const double *tau_s,
+                         double frequency_hz);
+/* u = (cos az cos dep, sin az cos dep, sin dep) */
+void oracle_unit(double az_deg, double depression_deg, double u[3]);
+
+#endif
