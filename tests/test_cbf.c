@@ -528,6 +528,10 @@ Test(cbf, misuse_is_refused) {
     cr_assert_eq(sonar_cbf_cpu.evaluate(rig.stage, NULL, &in, &rig.out[0], &work, NULL),
                  SONAR_ESTATE);
     cr_assert_eq(sonar_cbf_cpu.execute(rig.stage, NULL, &in, rig.out, &work, NULL), SONAR_EINVAL);
+    in = sonar_buffer_view(rig.x, SONAR_C32, 2, (const size_t[]){300, 141});
+    rig.params.far_cbf.bin_width_hz *= 2;
+    cr_assert_eq(sonar_cbf_cpu.execute(rig.stage, NULL, &in, rig.out, &work, NULL), SONAR_EINVAL,
+                 "turns for another bin width");
     sonar_cbf_spec bad[] = {rig.spec, rig.spec, rig.spec, rig.spec};
     bad[0].cbf_first = 99;
     bad[1].cbf_bins = 251;

@@ -350,8 +350,10 @@ static bool is_f32(const sonar_buffer *buffer, size_t rows, size_t columns) {
 }
 
 static bool fits(const sonar_manifold *manifold, const struct cbf *cbf, size_t ranges) {
+    double fs_hz = manifold->bin_width_hz * (double)cbf->spec.length; /* must be fs */
     return manifold->turns && manifold->sensors == cbf->spec.sensors &&
-           manifold->directions == cbf->spec.directions && manifold->ranges == ranges;
+           manifold->directions == cbf->spec.directions && manifold->ranges == ranges &&
+           fabs(fs_hz / cbf->spec.fs_hz - 1) < 1e-9;
 }
 
 static sonar_code check_shapes(const struct cbf *cbf, const sonar_buffer *in,
@@ -373,8 +375,9 @@ static sonar_code check_shapes(const struct cbf *cbf, const sonar_buffer *in,
         ((azimuth || lofar) && !fits(&work->params->far_cbf, cbf, 1)) ||
         (near && !fits(&work->params->near_cbf, cbf, spec->ranges)))
         return sonar_fail(err, SONAR_EINVAL, "cbf",
-                          "the parameters' tables are not of %zu sensors, %zu directions",
-                          spec->sensors, spec->directions);
+                          "the parameters' tables are not of %zu sensors, %zu directions and "
+                          "bins of %g Hz",
+                          spec->sensors, spec->directions, spec->fs_hz / (double)spec->length);
     return SONAR_OK;
 }
 

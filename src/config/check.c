@@ -1,9 +1,145 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Rules that need the resolved configuration: mostly warnings. */
+/* Rules that need the resolved configuration: what would run, but not as its owner expects. */
 #include "config/options.h"
 
 #include <math.h>
+#include <stdarg.h>
 
-void sonar_check_resolved(sonar_loader *loader) {
-    (void)loader;
+static void warn(sonar_loader *l, sonar_option_id id, const char *accepted, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void warn(sonar_loader *l, sonar_option_id id, const char *accepted, const char *format,
+                 ...) {
+    char message[480];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    sonar_report_add(l->report, SONAR_WARNING, l->text, sonar_place_of(l, id), accepted, "%s: %s",
+                     sonar_options[id].path, message);
+}
+
+static double frequency(const sonar_config *c, size_t bin, size_t length) {
+    return (double)bin * c->fs_hz / (double)length;
+}
+
+static double band_top_hz(const sonar_config *c, const sonar_band *band, size_t length) {
+    return frequency(c, band->first_bin + band->bins - 1, length);
+}
+
+/* Whichever of hz and bins (next in the table) is in use. */
+static sonar_option_id band_option(const sonar_loader *l, sonar_option_id hz) {
+    return l->settings->value[hz].origin == SONAR_ABSENT ? (sonar_option_id)(hz + 1) : hz;
+}
+
+static void check_alias(sonar_loader *l, sonar_option_id hz, const sonar_band *band,
+                        size_t length) {
+    const sonar_config *c = l->config;
+    const double alias = sonar_alias_hz(&c->geometry, c->sound_speed_mps);
+    if (alias > 0 && band_top_hz(c, band, length) > alias * (1 + 1e-9))
+        warn(l, band_option(l, hz), NULL,
+             "spatial aliasing %s at %.6g Hz: above it sensors %.6g m apart see one source in "
+             "several directions",
+             c->geometry.uniform_line ? "begins" : "can begin", alias, c->geometry.spacing_m);
+}
+
+static void check_window(sonar_loader *l, sonar_option_id id, size_t length) {
+    const sonar_config *c = l->config;
+    const double crossing_s = c->geometry.aperture_m / c->sound_speed_mps;
+    const double window_s = (double)length / c->fs_hz;
+    if (window_s < 4 * crossing_s)
+        warn(l, id, NULL,
+             "%zu samples, %.4g ms, are less than four times the %.4g ms that sound takes across "
+             "the array: bearings will be biased; %.0f samples or more would do",
+             length, 1e3 * window_s, 1e3 * crossing_s, ceil(4 * crossing_s * c->fs_hz));
+}
+
+static void check_hop(sonar_loader *l, sonar_option_id id, size_t hop, size_t length) {
+    if (hop > length)
+        warn(l, id, NULL, "%zu samples of every %zu are never looked at", hop - length, hop);
+}
+
+/* Option of the step; a scan without one is auto. */
+static void check_scan(sonar_loader *l, sonar_option_id step, const sonar_scan *scan) {
+    const double asked = l->settings->value[step].number;
+    if (l->settings->value[step].origin == SONAR_FROM_FILE && scan->count > 1 &&
+        asked > 0.5 * scan->beam_width_deg)
+        warn(l, step, "auto, or a smaller step",
+             "%g deg is coarser than half the beam width of %.3g deg at the band's top: peaks "
+             "between two directions are missed",
+             asked, scan->beam_width_deg);
+}
+
+static void check_ladder(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    const double top = band_top_hz(c, &c->cbf_band, c->length), d = c->geometry.aperture_m;
+    const double widest = 7 * c->sound_speed_mps / top / (d * d);
+    size_t coarse = 0, first = 0;
+    for (size_t i = c->ranges; i-- > 1;)
+        if (1 / c->range_m[i - 1] - 1 / c->range_m[i] > widest * (1 + 1e-9)) {
+            coarse++;
+            first = i - 1;
+        }
+    if (coarse)
+        warn(l, OPT_RANGES, "auto, [] or a finer list",
+             "range unresolved: %zu of %zu steps, the first at %g m, are too coarse for an array "
+             "of %.4g m at %.4g Hz; a source between two ranges loses level and bearing",
+             coarse, c->ranges - 1, c->range_m[first], d, top);
+}
+
+static const double *mirror_of(const sonar_config *c, size_t k, double tolerance) {
+    const double *p = c->position_m + 3 * k;
+    for (size_t i = 0; i < c->sensors; i++) {
+        /* the same sensor from the other end first: so are most arrays numbered */
+        const size_t j = (2 * c->sensors - 1 - k - i) % c->sensors;
+        const double *q = c->position_m + 3 * j;
+        if (fabs(p[0] + q[0]) <= tolerance && fabs(p[1] + q[1]) <= tolerance &&
+            fabs(p[2] + q[2]) <= tolerance)
+            return q;
+    }
+    return NULL;
+}
+
+static void check_symmetry(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    const double tolerance = 1e-6 * fmax(c->geometry.spacing_m, 1e-6);
+    size_t dropped = 0;
+    for (size_t k = 0; k < c->sensors; k++) {
+        const double *mirror = mirror_of(c, k, tolerance);
+        if (!mirror) {
+            sonar_report_add(l->report, SONAR_MISTAKE, l->text,
+                             sonar_place_of(l, OPT_FORWARD_BACKWARD), "false",
+                             "mvdr.forward_backward: the positions must be symmetric about the "
+                             "reference point; sensor %zu has no mirror image",
+                             k);
+            return;
+        }
+        dropped += c->used[k] && !c->used[(size_t)(mirror - c->position_m) / 3];
+    }
+    if (dropped)
+        warn(l, OPT_FORWARD_BACKWARD, NULL,
+             "%zu mirror images of masked sensors are left out of the adaptive spectrum", dropped);
+}
+
+static void check_mvdr(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    check_window(l, OPT_MVDR_LENGTH, c->mvdr_length);
+    check_hop(l, OPT_MVDR_HOP, c->mvdr_hop, c->mvdr_length);
+    check_alias(l, OPT_MVDR_BAND_HZ, &c->mvdr_band, c->mvdr_length);
+    check_scan(l, OPT_MVDR_SCAN_STEP, &c->mvdr_scan);
+    if (c->mvdr_forward_backward)
+        check_symmetry(l);
+}
+
+void sonar_check_resolved(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    check_window(l, OPT_LENGTH, c->length);
+    check_hop(l, OPT_HOP, c->hop, c->length);
+    check_alias(l, OPT_CBF_BAND_HZ, &c->cbf_band, c->length);
+    if (c->lofar_band.first_bin + c->lofar_band.bins > c->cbf_band.first_bin + c->cbf_band.bins)
+        check_alias(l, OPT_LOFAR_BAND_HZ, &c->lofar_band, c->length);
+    check_scan(l, OPT_CBF_SCAN_STEP, &c->cbf_scan);
+    check_ladder(l);
+    if (c->mvdr_enabled)
+        check_mvdr(l);
 }

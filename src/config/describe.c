@@ -1,15 +1,237 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* What a configuration comes to, for people: the array, bins, directions, times, memory. */
-#include "config/config.h"
+#include "config/options.h"
+
+#include "core/core.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+enum { SENSORS_SHOWN = 64, ENDS_SHOWN = 8, UNUSUAL_SHOWN = 64 };
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static double ring_bytes(const sonar_config *c) {
+    const double skew = c->max_skew_ms * 1e-3 * c->fs_hz;
+    const double samples =
+        (double)c->length + (double)(c->ingest_queue_windows + 1) * (double)c->hop;
+    return 4 * (double)c->channels * (samples + skew);
+}
+
+static double transform_bytes(const sonar_config *c) {
+    const double bins = (double)(c->lofar_band.bins + (c->mvdr_enabled ? c->mvdr_band.bins : 0));
+    return 8 * (double)c->sensors * ((double)c->length + bins);
+}
+
+static double manifold_bytes(const sonar_config *c) {
+    const double cbf = (double)c->cbf_scan.count * (double)(1 + c->ranges);
+    const double mvdr = c->mvdr_enabled ? 2 * (double)c->mvdr_scan.count : 0;
+    return 8 * (double)c->sensors * (cbf + mvdr);
+}
+
+static double effective_snapshots(const sonar_config *c) {
+    return c->mvdr_alpha > 0 ? (1 + c->mvdr_alpha) / (1 - c->mvdr_alpha)
+                             : (double)c->mvdr_snapshots;
+}
+
+/* The factors of all bins, and a worker's scratch for one of them. */
+static double mvdr_bytes(const sonar_config *c) {
+    const double rows = (double)c->sensors;
+    const double columns = c->mvdr_alpha > 0 ? rows : (double)c->mvdr_snapshots;
+    const double kept = fmin(rows, columns), most = fmax(rows, columns);
+    const double bins = 8 * (double)c->mvdr_band.bins * rows * (columns + kept);
+    const double scratch = (double)c->threads * (8 * rows * columns + 48 * most * kept);
+    return c->mvdr_enabled ? bins + scratch : 0;
+}
+
+static double result_bytes(const sonar_config *c) {
+    const double cbf = (double)c->cbf_scan.count * (double)(1 + c->ranges + c->lofar_band.bins);
+    const double mvdr = (double)c->mvdr_scan.count * (double)(1 + c->mvdr_band.bins);
+    const double element = (double)c->channels * (double)(1 + c->lofar_band.bins);
+    const double one = 4 * (cbf + element + (c->mvdr_enabled ? mvdr : 0));
+    return one * (double)(2 * c->output_queue_results + 2);
+}
 
 size_t sonar_config_memory_bytes(const sonar_config *config) {
-    return config->sensors;
+    const double bytes = ring_bytes(config) + transform_bytes(config) + manifold_bytes(config) +
+                         mvdr_bytes(config) + result_bytes(config);
+    return bytes < 1e18 ? (size_t)bytes : (size_t)1e18;
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+static void line(FILE *to, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void line(FILE *to, const char *name, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fprintf(to, "%-14s", name);
+    vfprintf(to, format, args);
+    fputc('\n', to);
+    va_end(args);
+}
+
+static const char *scaled(double bytes, char text[32]) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    size_t i = 0;
+    while (bytes >= 1024 && i + 1 < sizeof units / sizeof *units) {
+        bytes /= 1024;
+        i++;
+    }
+    snprintf(text, 32, "%.*f %s", i && bytes < 100 ? 1 : 0, bytes, units[i]);
+    return text;
+}
+
+static void describe_geometry(const sonar_config *c, FILE *to) {
+    const sonar_geometry *g = &c->geometry;
+    switch (g->extent) {
+    case SONAR_EXTENT_POINT:
+        line(to, "geometry", "a point: no directions can be told apart");
+        break;
+    case SONAR_EXTENT_LINE:
+        line(to, "geometry", "line%s along azimuth %.5g deg", g->uniform_line ? ", uniform," : "",
+             c->cbf_scan.axis_az_deg);
+        line(to, "", "bearings are cone angles from its axis: port and starboard");
+        line(to, "", "cannot be told apart");
+        break;
+    case SONAR_EXTENT_PLANE:
+        line(to, "geometry", "plane: the directions on its two sides cannot be told apart");
+        break;
+    case SONAR_EXTENT_VOLUME:
+        line(to, "geometry", "volume: all directions can be told apart");
+        break;
+    }
+    line(to, "", "aperture %.6g m, %.4g ms; spacing %.6g m", g->aperture_m,
+         1e3 * g->aperture_m / c->sound_speed_mps, g->spacing_m);
+    const double alias = sonar_alias_hz(g, c->sound_speed_mps);
+    if (alias > 0)
+        line(to, "", "spatial aliasing %s %.6g Hz", g->uniform_line ? "from" : "possible from",
+             alias);
+}
+
+static void describe_array(const sonar_config *c, FILE *to) {
+    size_t used = 0;
+    for (size_t k = 0; k < c->sensors; k++)
+        used += c->used[k];
+    line(to, "array", "%s, id %u", c->array_name, c->array_id);
+    line(to, "", "%zu sensors, %zu used, fed by frames of %zu channels", c->sensors, used,
+         c->channels);
+    describe_geometry(c, to);
+    if (c->heading_known)
+        line(to, "heading", "+x points to %.5g deg true; bearings are true", c->heading_deg);
+    else
+        line(to, "heading", "not set: bearings are in the array frame");
+    line(to, "unit", "%s",
+         c->equalise_phase ? "relative"
+         : c->calibrated   ? "uPa^2 (calibrated)"
+                           : "counts^2 (gain_db not set)");
+}
+
+static bool is_unusual(const sonar_config *c, size_t k) {
+    return !c->used[k] || c->channel[k] != k || c->gain_db[k] != c->gain_db[0] ||
+           c->phase_deg[k] != 0 || c->delay_us[k] != 0;
+}
+
+static void describe_sensor(const sonar_config *c, size_t k, FILE *to) {
+    const double *p = c->position_m + 3 * k;
+    fprintf(to, "%6zu %7u %10.3f %10.3f %10.3f %8.2f %7.2f %8.2f%s\n", k, c->channel[k], p[0] + 0.0,
+            p[1] + 0.0, p[2] + 0.0, c->gain_db[k], c->phase_deg[k], c->delay_us[k],
+            c->used[k] ? "" : " off");
+}
+
+static void describe_sensors(const sonar_config *c, FILE *to) {
+    const bool all = c->sensors <= SENSORS_SHOWN;
+    size_t unusual = 0, left_out = 0;
+    fprintf(to, "\n%6s %7s %10s %10s %10s %8s %7s %8s\n", "sensor", "channel", "x, m", "y, m",
+            "z, m", "gain, dB", "ph, deg", "del., us");
+    for (size_t k = 0; k < c->sensors; k++) {
+        const bool end = k < ENDS_SHOWN || k >= c->sensors - ENDS_SHOWN;
+        if (all || end || (is_unusual(c, k) && unusual++ < UNUSUAL_SHOWN))
+            describe_sensor(c, k, to);
+        else
+            left_out++;
+    }
+    if (left_out)
+        fprintf(to, "%zu sensors are not shown: %s\n", left_out,
+                unusual > UNUSUAL_SHOWN ? "the list is cut"
+                                        : "used, channel = sensor, no corrections of their own");
+    fputc('\n', to);
+}
+
+static void describe_band(const char *name, const sonar_config *c, const sonar_band *band,
+                          size_t length, FILE *to) {
+    const double width = c->fs_hz / (double)length;
+    const size_t last = band->first_bin + band->bins - 1;
+    line(to, name, "bins %zu..%zu (%zu) of %.5g Hz: %.6g..%.6g Hz", band->first_bin, last,
+         band->bins, width, (double)band->first_bin * width, (double)last * width);
+}
+
+static void describe_scan(const sonar_scan *scan, FILE *to) {
+    line(to, "", "%zu angles, %.5g..%.5g deg%s; beam width %.3g deg", scan->count, scan->az_deg[0],
+         scan->az_deg[scan->count - 1], scan->cone ? " from the axis" : "", scan->beam_width_deg);
+    if (scan->depression_deg != 0)
+        line(to, "", "%.5g deg below the horizontal", scan->depression_deg);
+}
+
+static void describe_ranges(const sonar_config *c, FILE *to) {
+    if (!c->ranges) {
+        line(to, "near field", "none");
+        return;
+    }
+    line(to, "near field", "%zu ranges, %s:", c->ranges,
+         c->range_reference == SONAR_ABEAM ? "abeam" : "radial");
+    for (size_t i = 0; i < c->ranges; i += 8) {
+        fprintf(to, "%-14s", "");
+        for (size_t j = i; j < i + 8 && j < c->ranges; j++)
+            fprintf(to, "%.4g%s", c->range_m[j], j + 1 == c->ranges ? " m" : ", ");
+        fputc('\n', to);
+    }
+}
+
+static void describe_windows(const sonar_config *c, FILE *to) {
+    line(to, "windows", "%zu samples (%.4g s) every %zu at %.6g Hz: %.4g per second", c->length,
+         (double)c->length / c->fs_hz, c->hop, c->fs_hz, c->fs_hz / (double)c->hop);
+    describe_band("cbf", c, &c->cbf_band, c->length, to);
+    describe_scan(&c->cbf_scan, to);
+    describe_ranges(c, to);
+    describe_band("lofar", c, &c->lofar_band, c->length, to);
+}
+
+static void describe_mvdr(const sonar_config *c, FILE *to) {
+    if (!c->mvdr_enabled) {
+        line(to, "mvdr", "off");
+        return;
+    }
+    static const char *const rules[] = {"noise", "trace", "absolute"};
+    const double snapshots = effective_snapshots(c);
+    const double seconds =
+        ((snapshots - 1) * (double)c->mvdr_hop + (double)c->mvdr_length) / c->fs_hz;
+    describe_band("mvdr", c, &c->mvdr_band, c->mvdr_length, to);
+    describe_scan(&c->mvdr_scan, to);
+    line(to, "", "%.4g snapshots%s of %zu samples every %zu", snapshots,
+         c->mvdr_alpha > 0 ? " (effective)" : "", c->mvdr_length, c->mvdr_hop);
+    line(to, "", "integration time %.4g s: bearings may change by up to", seconds);
+    line(to, "", "%.3g deg/s (one beam width in that time)", c->mvdr_scan.beam_width_deg / seconds);
+    line(to, "", "loading %s, eps %.4g", rules[c->mvdr_loading], c->mvdr_eps);
+}
+
+static void describe_memory(const sonar_config *c, FILE *to) {
+    char text[5][32];
+    line(to, "memory", "%s in all", scaled((double)sonar_config_memory_bytes(c), text[0]));
+    line(to, "", "samples %s, transforms %s, steering %s,", scaled(ring_bytes(c), text[0]),
+         scaled(transform_bytes(c), text[1]), scaled(manifold_bytes(c), text[2]));
+    line(to, "", "mvdr %s, results %s", scaled(mvdr_bytes(c), text[3]),
+         scaled(result_bytes(c), text[4]));
 }
 
 void sonar_config_describe(const sonar_config *config, FILE *to) {
-    fprintf(to, "%zu sensors\n", config->sensors);
-}
-
-void sonar_config_write_reference(FILE *to) {
-    fprintf(to, "# Configuration\n");
+    line(to, "configuration", "%s", config->settings->file);
+    line(to, "", "%s", config->digest);
+    describe_array(config, to);
+    describe_sensors(config, to);
+    describe_windows(config, to);
+    describe_mvdr(config, to);
+    describe_memory(config, to);
 }

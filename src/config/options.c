@@ -52,8 +52,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_POSITIONS_FRAME] = {"array.geometry.positions.frame", CHOICE("xyz enu"), .grouped = true,
                              .fallback = "xyz",
                              .help = "xyz: x forward, y right, z down. enu: east, north, up; "
-                                     "converted to x = north, y = east, z = down, so that "
-                                     "heading_deg is the bearing of the survey's north."},
+                                     "converted to x = north, y = east, z = down; "
+                                     "heading_deg is 0 if north is true north."},
     [OPT_POSITIONS_ORIGIN] = {"array.geometry.positions.origin", CHOICE("centroid given"),
                               .grouped = true, .fallback = "centroid",
                               .help = "centroid: positions are shifted so that their mean is the "
@@ -174,7 +174,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_RANGES] = {"cbf.ranges_m", .type = SONAR_TYPE_REALS, .unit = "m", .low = 0, .above = true,
                     .high = 1e7, .most = SONAR_RANGES_MOST, .word = "auto",
                     .fallback = "[50, 100, 200, 400, 800, 1600, 3200]",
-                    .help = "Ranges of the near field, ascending; [] for none; auto spaces 1/r by "
+                    .help = "Ranges of the near field, ascending, beyond the array (of the default "
+                            "those that are); [] for none; auto spaces 1/r by "
                             "at most 7 lambda/D^2 at the band's top."},
     [OPT_RANGE_MIN] = {"cbf.range_min_m", POSITIVE("m", 1e7), .fallback = "50",
                        .help = "First range of ranges_m: auto."},
@@ -201,7 +202,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                          .computed = "dft.length",
                          .help = "Samples of a snapshot; shorter than a window gives more "
                                  "snapshots in the same time."},
-    [OPT_MVDR_HOP] = {"mvdr.hop", INTEGER(1, 67108864), .unit = "samples", .computed = "dft.hop",
+    [OPT_MVDR_HOP] = {"mvdr.hop", INTEGER(1, 67108864), .unit = "samples",
+                      .computed = "dft.hop where the lengths are equal, else mvdr.length / 2",
                       .help = "Samples from one snapshot to the next."},
     [OPT_SNAPSHOTS] = {"mvdr.snapshots", INTEGER(1, 65536),
                        .computed = "64, unless forgetting is "
@@ -273,7 +275,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
 
     [OPT_BACKEND] = {"runtime.backend", CHOICE("auto cpu cuda"), .fallback = "auto",
                      .help = "Where the work is done; auto takes a GPU if there is one."},
-    [OPT_PLUGIN_DIR] = {"runtime.plugin_dir", TEXT(4095), .computed = "the installed one",
+    [OPT_PLUGIN_DIR] = {"runtime.plugin_dir", TEXT(4095), .computed = "not set: the installed one",
                         .help = "Directory of the GPU part."},
     [OPT_THREADS] = {"runtime.threads", INTEGER(1, SONAR_CPUS_MOST),
                      .computed = "entries of runtime.cpus, else processors online",
@@ -294,13 +296,13 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
 };
 
 const sonar_alternatives sonar_alternatives_table[] = {
-    {"array.geometry", {"line", "circle", "planar", "positions"}, true},
-    {"array.geometry.positions", {"list", "csv"}, true},
-    {"cbf", {"band_hz", "band_bins"}, true},
-    {"cbf.shading", {"chebyshev", "taylor"}, false},
-    {"lofar", {"band_hz", "band_bins"}, false},
-    {"mvdr", {"band_hz", "band_bins"}, false},
-    {"mvdr", {"snapshots", "forgetting"}, false},
+    {"array.geometry", {"line", "circle", "planar", "positions"}, true, false},
+    {"array.geometry.positions", {"list", "csv"}, true, true},
+    {"cbf", {"band_hz", "band_bins"}, true, false},
+    {"cbf.shading", {"chebyshev", "taylor"}, false, false},
+    {"lofar", {"band_hz", "band_bins"}, false, false},
+    {"mvdr", {"band_hz", "band_bins"}, false, false},
+    {"mvdr", {"snapshots", "forgetting"}, false, false},
 };
 const size_t sonar_alternatives_count =
     sizeof sonar_alternatives_table / sizeof *sonar_alternatives_table;
@@ -320,15 +322,19 @@ static void describe_number(const sonar_option *o, bool whole, char *words, size
     char unit[48] = "";
     if (o->unit && *o->unit)
         snprintf(unit, sizeof unit, " in %s", o->unit);
-    snprintf(words, size, "a %s number%s, %s%.10g %s%.10g", whole ? "whole" : "plain", unit,
-             o->above ? "more than " : "", o->low, o->below ? "to less than " : "to ", o->high);
+    snprintf(words, size, "a %s number%s, %s%.10g%s%.10g", whole ? "whole" : "plain", unit,
+             o->above ? "more than " : "", o->low,
+             o->below   ? " to less than "
+             : o->above ? ", up to "
+                        : " to ",
+             o->high);
 }
 
 static void describe_list(const sonar_option *o, const char *of, char *words, size_t size) {
-    char count[64] = "";
+    char count[32] = "";
     if (o->least == o->most)
-        snprintf(count, sizeof count, "%zu ", o->least);
-    snprintf(words, size, "%s%sa list of %s%s", o->word ? o->word : "", o->word ? ", or " : "",
+        snprintf(count, sizeof count, " of %zu", o->least);
+    snprintf(words, size, "%s%sa list%s, each %s", o->word ? o->word : "", o->word ? ", or " : "",
              count, of);
     const size_t at = strlen(words);
     if (o->scalar && at < size)
@@ -374,7 +380,8 @@ void sonar_option_accepted(const sonar_option *option, char *words, size_t size)
         describe_list(option, of, words, size);
         return;
     case SONAR_TYPE_CHOICES:
-        describe_choices(option, of, sizeof of);
+        snprintf(of, sizeof of, "one of ");
+        describe_choices(option, of + 7, sizeof of - 7);
         describe_list(option, of, words, size);
         return;
     case SONAR_TYPE_ENDPOINTS:

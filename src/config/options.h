@@ -144,6 +144,7 @@ typedef struct sonar_alternatives {
     const char *group;   /* "" for the whole file */
     const char *keys[5]; /* in the group, NULL-terminated */
     bool required;
+    bool grouped; /* required only if the group is in the file */
 } sonar_alternatives;
 
 extern const sonar_alternatives sonar_alternatives_table[];
@@ -175,7 +176,7 @@ void sonar_option_accepted(const sonar_option *option, char *words, size_t size)
 void sonar_option_choice(const sonar_option *option, size_t index, char word[32]);
 
 /* Everything the phases of loading share. */
-typedef struct sonar_loading_state {
+typedef struct sonar_loader {
     const sonar_text *text;
     sonar_report *report;
     sonar_settings *settings;

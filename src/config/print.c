@@ -105,16 +105,26 @@ static int open_groups(const char *last, const char *path, FILE *to) {
     return 2 * depth;
 }
 
-/* Does another, more particular key stand in for this one (scan: {...} for scan: auto)? */
-static bool is_replaced(const sonar_settings *settings, size_t id) {
-    return settings->value[id].origin == SONAR_ABSENT;
+/* A file's name goes into a comment: a newline in it would end that. */
+static bool is_plain(const char *name) {
+    while (*name && (unsigned char)*name >= ' ' && (unsigned char)*name < 0x7f)
+        name++;
+    return !*name;
 }
 
 static void print_source(const sonar_settings *settings, const sonar_value *v, FILE *to) {
     if (v->origin == SONAR_FROM_DEFAULT)
         fputs("  # default", to);
-    else if (v->place.line)
-        fprintf(to, "  # %s:%zu", settings->file, v->place.line);
+    else
+        fprintf(to, "  # %s:%zu", is_plain(settings->file) ? settings->file : "file",
+                v->place.line);
+}
+
+/* "not set: ..." where nothing is a value of its own; other absent options have no say. */
+static void print_absent(const sonar_option *o, FILE *to) {
+    const char *dot = strrchr(o->path, '.');
+    if (o->computed && !strncmp(o->computed, "not set", 7))
+        fprintf(to, "  # %s: %s\n", dot + 1, o->computed);
 }
 
 void sonar_settings_print(const sonar_settings *settings, bool sources, FILE *to) {
@@ -122,8 +132,11 @@ void sonar_settings_print(const sonar_settings *settings, bool sources, FILE *to
     for (size_t id = 0; id < SONAR_OPTIONS; id++) {
         const sonar_option *o = &sonar_options[id];
         const sonar_value *v = &settings->value[id];
-        if (is_replaced(settings, id))
+        if (v->origin == SONAR_ABSENT) {
+            if (sources)
+                print_absent(o, to);
             continue;
+        }
         const int indent = open_groups(last, o->path, to);
         const char *dot = strrchr(o->path, '.');
         fprintf(to, "%*s%s: ", indent, "", dot ? dot + 1 : o->path);

@@ -263,7 +263,7 @@ static bool read_list(const reader *r, const sonar_node *node) {
         return reject(r, node, "a list is wanted, not %s", kind_name(node));
     const size_t count = single ? 1 : node->count;
     if (count < o->least || count > o->most)
-        return reject(r, node, "a list of %zu", count);
+        return reject(r, node, "%zu entries are too %s", count, count < o->least ? "few" : "many");
     v->count = count;
     v->numbers = sonar_alloc(3 * count, sizeof *v->numbers);
     v->texts = sonar_alloc(count, sizeof *v->texts);
@@ -375,6 +375,8 @@ static void read_option(sonar_loader *loader, size_t id, const sonar_node *node)
     value->place = node->place;
     value->node = node;
     value->bad = !read_value(&r, node);
+    if (value->bad)
+        value->number = 0; /* any number is safe to convert from here on */
 }
 
 static void read_group(sonar_loader *loader, const char *group, const sonar_node *node);
@@ -430,9 +432,7 @@ static void check_alternatives(sonar_loader *loader, const sonar_alternatives *a
     if (given > 1)
         sonar_report_add(loader->report, SONAR_MISTAKE, loader->text, second->place, all,
                          "%s: only one of %s may be given", a->group, all);
-    /* a missing group counts where it is one of the top, not where it is an alternative itself */
-    const bool wanted =
-        group ? group->kind == SONAR_MAPPING : strcmp(a->group, "array.geometry.positions") != 0;
+    const bool wanted = group ? group->kind == SONAR_MAPPING : !a->grouped;
     const sonar_place place = group ? group->place : loader->root->place;
     if (!given && a->required && wanted)
         sonar_report_add(loader->report, SONAR_MISTAKE, loader->text, place, all,

@@ -378,9 +378,11 @@ static bool resolve_mvdr_dft(sonar_loader *l) {
         return false;
     if (!have(l, OPT_MVDR_LENGTH))
         sonar_value_set_number(l, OPT_MVDR_LENGTH, (double)c->length);
-    if (!have(l, OPT_MVDR_HOP))
-        sonar_value_set_number(l, OPT_MVDR_HOP, (double)c->hop);
     c->mvdr_length = whole(l, OPT_MVDR_LENGTH);
+    if (!have(l, OPT_MVDR_HOP)) /* windows of the main DFT are not transformed twice */
+        sonar_value_set_number(l, OPT_MVDR_HOP,
+                               c->mvdr_length == c->length ? (double)c->hop
+                                                           : fmax(1, (double)(c->mvdr_length / 2)));
     c->mvdr_hop = whole(l, OPT_MVDR_HOP);
     if (c->mvdr_length > c->length)
         return fail(l, OPT_MVDR_LENGTH, NULL, "%zu samples do not fit a window of dft.length %zu",
@@ -550,14 +552,27 @@ static bool auto_ranges(sonar_loader *l, double lambda) {
                 "auto wants %zu ranges, at most %d are possible", c->ranges, SONAR_RANGES_MOST);
 }
 
+/* Of the default ranges those beyond the array. */
+static void default_ranges(sonar_loader *l, double radius) {
+    sonar_value *v = &l->settings->value[OPT_RANGES];
+    size_t inside = 0;
+    while (inside < v->count && v->numbers[inside] <= radius)
+        inside++;
+    v->count -= inside;
+    memmove(v->numbers, v->numbers + inside, v->count * sizeof *v->numbers);
+}
+
 static bool resolve_ranges(sonar_loader *l, double lambda) {
     sonar_config *c = l->config;
+    const double radius = array_radius(c);
     const sonar_value *v = value(l, OPT_RANGES);
     if (!have(l, OPT_RANGES) || !have(l, OPT_RANGE_REFERENCE))
         return false;
     c->range_reference = number(l, OPT_RANGE_REFERENCE) != 0 ? SONAR_ABEAM : SONAR_RADIAL;
     if (c->range_reference == SONAR_ABEAM && c->geometry.extent != SONAR_EXTENT_LINE)
         return fail(l, OPT_RANGE_REFERENCE, "radial", "only a line has a range abeam");
+    if (!given(l, OPT_RANGES))
+        default_ranges(l, radius);
     if (v->word && !auto_ranges(l, lambda))
         return false;
     c->ranges = v->word ? c->ranges : v->count;
@@ -567,7 +582,6 @@ static bool resolve_ranges(sonar_loader *l, double lambda) {
             return fail(l, OPT_RANGES, "ascending ranges", "%g m after %g m", c->range_m[i],
                         c->range_m[i - 1]);
     }
-    const double radius = array_radius(c);
     if (c->ranges && c->range_reference == SONAR_RADIAL && c->range_m[0] <= radius)
         return fail(l, OPT_RANGES, NULL, "%g m is not beyond the array, which reaches to %g m",
                     c->range_m[0], radius);
@@ -725,6 +739,6 @@ void sonar_resolve(sonar_loader *l) {
     if (!array || !bands || l->no_memory || !have(l, OPT_SOUND_SPEED))
         return;
     resolve_directions(l);
-    if (!l->no_memory && !sonar_report_errors(l->report))
+    if (!l->no_memory)
         sonar_check_resolved(l);
 }

@@ -8,13 +8,23 @@
 static const double half_beam = 0.5;
 /* A peak between two directions of the grid may stand this much higher than the grid says. */
 static const double grid_loss_db = 3;
-/* Noise on a side lobe, and (pi/2)^2 of few elements over sinc^2. */
+/* Noise riding on a side lobe. */
 static const double leak_margin_db = 4;
 static const double first_sidelobe_beams = 1.614;
 static const double flat_share = 0.9977; /* 0.01 dB */
 static const double narrowest_deg = 1e-5;
 
 enum { ROUNDS = 9, FLANK_POINTS = SONAR_DETECT_POINTS / 2 };
+
+/* Local maxima stronger than what is still to be judged. */
+typedef struct local_maximum {
+    sonar_detection is;
+    size_t index; /* direction on the grid */
+    bool listed;  /* otherwise it only leaks: outside the scan, or too near a stronger one */
+} local_maximum;
+
+/* Every place of the list, and as many peaks again that only leak. */
+enum { PEAKS_MOST = 2 * SONAR_DETECTIONS_MOST };
 
 /* What the steps of one sonar_detect share. */
 typedef struct search {
@@ -80,21 +90,26 @@ static double leak(const sonar_detect_spec *spec, double beams) {
     const bool given = spec->sidelobe_db != 0;
     const double level_db = (given ? spec->sidelobe_db : 13.0) - leak_margin_db;
     const double falloff = given ? spec->sidelobe_falloff : 2.0;
-    const double share = fmin(1.0, first_sidelobe_beams / beams);
-    return pow(10.0, -level_db / 10.0) * pow(share, falloff);
+    const double period = spec->sidelobe_period;
+    const double x = period > 0 ? fabs(sin(M_PI * beams / period)) * period / M_PI : beams;
+    return pow(10.0, -level_db / 10.0) * pow(fmin(1.0, first_sidelobe_beams / x), falloff);
 }
 
-/* Is `peak` a contact beside the stronger ones already listed? */
-static bool stands_alone(const search *s, const sonar_detection *peak,
-                         const sonar_detection *listed, size_t n) {
+typedef enum verdict { SIDE_LOBE, TOO_NEAR, CONTACT } verdict;
+
+/* Judges a peak beside the stronger ones. */
+static verdict judge(const search *s, const sonar_detection *is, const local_maximum *stronger,
+                     size_t n) {
     double leaked = 0;
+    bool too_near = false;
     for (size_t i = 0; i < n; i++) {
-        const double beams = sonar_beams_apart(s->scan, peak->az_deg, listed[i].az_deg);
-        if (beams < s->separation_beams)
-            return false;
-        leaked += listed[i].power * leak(s->spec, beams);
+        const double beams = sonar_beams_apart(s->scan, is->az_deg, stronger[i].is.az_deg);
+        too_near = too_near || (stronger[i].listed && beams < s->separation_beams);
+        leaked += stronger[i].is.power * leak(s->spec, beams);
     }
-    return !s->sidelobes || peak->power > leaked;
+    if (s->sidelobes && is->power <= leaked)
+        return SIDE_LOBE;
+    return too_near ? TOO_NEAR : CONTACT;
 }
 
 static size_t strongest(const float *value, size_t n) {
@@ -105,41 +120,50 @@ static size_t strongest(const float *value, size_t n) {
     return best;
 }
 
-/* Lists the grid's contacts, strongest first, and their directions in index. Looks at no more than
- * four candidates a place, which bounds the time a noisy spectrum can take. */
-static size_t select_candidates(const search *s, const float *background, float *candidate,
-                                sonar_detection *listed, size_t *index) {
-    size_t found = 0;
-    for (size_t tried = 0; tried < 4 * s->spec->most && found < s->spec->most; tried++) {
+/* Takes the grid's peaks, strongest first, until spec->most are listed. Looks at no more than four
+ * candidates a place, which bounds the time a noisy spectrum can take. */
+static size_t select_peaks(const search *s, const float *background, float *candidate,
+                           local_maximum *peaks) {
+    size_t n = 0, listed = 0;
+    for (size_t tried = 0; tried < 4 * s->spec->most && listed < s->spec->most; tried++) {
         const size_t i = strongest(candidate, s->scan->count);
-        if (candidate[i] <= 0)
+        if (candidate[i] <= 0 || n == PEAKS_MOST)
             break;
-        const sonar_detection peak = {.az_deg = s->scan->az_deg[i],
-                                      .power = (double)candidate[i],
-                                      .background = fmax(background[i], FLT_MIN)};
+        const sonar_detection is = {.az_deg = s->scan->az_deg[i],
+                                    .power = (double)candidate[i],
+                                    .background = fmax((double)background[i], (double)FLT_MIN)};
         candidate[i] = 0;
-        if (stands_alone(s, &peak, listed, found)) {
-            listed[found] = peak;
-            index[found++] = i;
-        }
+        const verdict v = judge(s, &is, peaks, n);
+        if (v != SIDE_LOBE)
+            peaks[n++] = (local_maximum){.is = is, .index = i, .listed = v == CONTACT};
+        listed += v == CONTACT;
     }
-    return found;
+    return n;
 }
 
-/* Refined powers may stand in another order than the grid's, and two maxima may have met. */
-static size_t prune(const search *s, sonar_detection *peak, size_t n) {
+static void sort_by_power(local_maximum *peaks, size_t n) {
     for (size_t i = 1; i < n; i++)
-        for (size_t j = i; j > 0 && peak[j].power > peak[j - 1].power; j--) {
-            const sonar_detection kept = peak[j];
-            peak[j] = peak[j - 1];
-            peak[j - 1] = kept;
+        for (size_t j = i; j > 0 && peaks[j].is.power > peaks[j - 1].is.power; j--) {
+            const local_maximum kept = peaks[j];
+            peaks[j] = peaks[j - 1];
+            peaks[j - 1] = kept;
         }
-    size_t kept = 0;
-    for (size_t i = 0; i < n; i++)
-        if (peak[i].power > s->threshold * peak[i].background &&
-            stands_alone(s, &peak[i], peak, kept))
-            peak[kept++] = peak[i];
-    return kept;
+}
+
+/* Refined powers may stand in another order than the grid's, and two maxima may have met: judges
+ * once more and writes the contacts over the threshold. */
+static size_t list_contacts(const search *s, local_maximum *peaks, size_t n,
+                            sonar_detection *detections) {
+    size_t listed = 0;
+    sort_by_power(peaks, n);
+    for (size_t i = 0; i < n; i++) {
+        peaks[i].listed = peaks[i].listed &&
+                          peaks[i].is.power > s->threshold * peaks[i].is.background &&
+                          judge(s, &peaks[i].is, peaks, i) == CONTACT;
+        if (peaks[i].listed)
+            detections[listed++] = peaks[i].is;
+    }
+    return listed;
 }
 
 /* ---- off the grid ---------------------------------------------------------------------------- */
@@ -331,25 +355,20 @@ void sonar_detect_bearing(const sonar_scan *scan, double az_deg, double heading_
     *mirror_deg = scan->cone ? modulo_turn(reference + scan->axis_az_deg - az_deg) : NAN;
 }
 
-/* Moves the peaks off the grid and drops those that rise out of the scan. */
-static sonar_code refine_all(const search *s, const size_t *index, sonar_detection *peak,
-                             size_t *peaks) {
-    size_t kept = 0;
-    for (size_t k = 0; k < *peaks; k++) {
-        const bracket b = bracket_of(s, index[k]);
-        sonar_detection refined = peak[k];
-        bool real;
+/* Moves the listed peaks off the grid. Those that rise out of the scan are listed no longer. */
+static sonar_code refine_all(const search *s, local_maximum *peaks, size_t n) {
+    for (size_t k = 0; k < n; k++) {
+        if (!peaks[k].listed)
+            continue;
+        const bracket b = bracket_of(s, peaks[k].index);
         sonar_code code = SONAR_OK;
         if (s->power_at)
-            code = refine(s, b, &refined, &real);
+            code = refine(s, b, &peaks[k].is, &peaks[k].listed);
         else
-            interpolate(s, index[k], &b, &refined, &real);
+            interpolate(s, peaks[k].index, &b, &peaks[k].is, &peaks[k].listed);
         if (code != SONAR_OK)
             return code;
-        if (real)
-            peak[kept++] = refined;
     }
-    *peaks = kept;
     return SONAR_OK;
 }
 
@@ -389,16 +408,16 @@ sonar_code sonar_detect(const sonar_detect_spec *spec, sonar_detect_source sourc
                       .ctx = ctx,
                       .err = err};
     float *background = scratch, *candidate = scratch + 2 * n;
-    size_t index[SONAR_DETECTIONS_MOST];
+    local_maximum peaks[PEAKS_MOST];
     sonar_detect_background(spec->scan, power, background, scratch + n);
     mark_maxima(&s, background, s.threshold * pow(10.0, -grid_loss_db / 10.0), candidate);
-    size_t found = select_candidates(&s, background, candidate, detections, index);
-    sonar_code code = refine_all(&s, index, detections, &found);
+    const size_t found = select_peaks(&s, background, candidate, peaks);
+    sonar_code code = refine_all(&s, peaks, found);
     if (code != SONAR_OK)
         return code;
-    found = prune(&s, detections, found);
-    for (size_t i = 0; i < found && code == SONAR_OK; i++)
+    const size_t listed = list_contacts(&s, peaks, found, detections);
+    for (size_t i = 0; i < listed && code == SONAR_OK; i++)
         code = complete(&s, source, &detections[i]);
-    *count = code == SONAR_OK ? found : 0;
+    *count = code == SONAR_OK ? listed : 0;
     return code;
 }

@@ -19,12 +19,15 @@ enum { SONAR_DETECT_POINTS = 16 };
  * where the beam is equally wide everywhere (in degrees it grows as 1/sin), otherwise in degrees.
  *
  * Side lobes. A loud contact's side lobes stand far above a noise background, so a CBF peak is
- * listed only if it exceeds, by 4 dB, the sum of what all stronger listed peaks leak to it. At x
- * beam widths a peak of power P leaks at most
+ * listed only if it exceeds, by 4 dB, the sum of what all stronger peaks leak to it. At x beam
+ * widths a peak of power P leaks at most
  *     P * 10^(-sidelobe_db/10) * min(1, (1.614 / x)^sidelobe_falloff),
  * 1.614 being the place of a uniform line's first side lobe. The 4 dB cover noise riding on a side
- * lobe, and the far side lobes of few elements, which stand up to (pi/2)^2 above sinc^2. The price:
- * a true contact that weak and that near is left to MVDR, whose peaks have no side lobes. */
+ * lobe. A uniform line's pattern repeats in the cosine after lambda/spacing, that is after
+ * sidelobe_period beam widths, and rises towards it: then x is period/pi |sin(pi x/period)|. (The
+ * repetition itself, the grating lobe of a spacing above lambda/2 or of endfire at lambda/2, is as
+ * strong as the contact and is listed.) The price: a true contact that weak and that near is left
+ * to MVDR, whose peaks have no side lobes. */
 typedef struct sonar_detect_spec {
     const sonar_scan *scan;    /* borrowed; az_deg ascending */
     double threshold_db;       /* over the background */
@@ -33,6 +36,7 @@ typedef struct sonar_detect_spec {
     double heading_deg;
     bool heading_known;
     double sidelobe_db; /* first side lobe under its peak; 0: 13, falloff 2; INFINITY: no rule */
+    double sidelobe_period; /* lambda / (spacing * beam width in rad) at the band's top; 0: never */
     double sidelobe_falloff; /* 2 line, any shading but: 0 Dolph-Chebyshev; 1 circle (8 dB) */
 } sonar_detect_spec;
 

@@ -398,7 +398,7 @@ static void store(sonar_assembler *a, uint64_t from, uint64_t end) {
     }
     a->pending.stored += stored;
     a->pending.repeated += samples - stored;
-    if (stored && end > a->newest)
+    if (end > a->newest)
         a->newest = end;
 }
 
@@ -722,15 +722,17 @@ static bool allocate(sonar_assembler *a, const sonar_ingest_spec *spec) {
     a->capacity = capacity_of(spec);
     if (!a->capacity || __builtin_mul_overflow(a->capacity, a->channels, &samples))
         return false;
-    a->notes = a->capacity / a->hop + 2;
     a->ring = sonar_alloc(samples, sizeof *a->ring);
+    if (!a->ring) /* by far the largest: try no other */
+        return false;
+    a->notes = a->capacity / a->hop + 2;
     a->used = sonar_alloc(a->channels, sizeof *a->used);
     a->reached = sonar_alloc(a->channels, sizeof *a->reached);
     a->missing = sonar_alloc(a->channels, sizeof *a->missing);
     a->note = sonar_alloc(a->notes, sizeof *a->note);
     bool queue = sonar_window_queue_init(&a->queue, a->queue_windows + 1, a->channels);
     bool coverage = sonar_coverage_init(&a->coverage, a->channels, a->capacity / 64);
-    return queue && coverage && a->ring && a->used && a->reached && a->missing && a->note;
+    return queue && coverage && a->used && a->reached && a->missing && a->note;
 }
 
 sonar_code sonar_assembler_create(const sonar_ingest_spec *spec, sonar_assembler **out,

@@ -25,7 +25,7 @@ typedef struct sonar_blocks {
 sonar_block_state *sonar_blocks_hear(sonar_blocks *blocks, const sonar_frame *frame,
                                      int64_t now_ns);
 /* Follows the sequence; returns by how much the count of frames that never came changes: -1 when
- * one came late after all. Orders are followed over 64 frames. */
+ * one came late after all. Disorder is followed over 64 frames. */
 int64_t sonar_block_follow(sonar_block_state *block, uint64_t sequence);
 /* A new stream: sequences begin anew, blocks unheard in it are forgotten. */
 void sonar_blocks_restart(sonar_blocks *blocks);

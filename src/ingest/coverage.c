@@ -81,7 +81,7 @@ static void report_runs(uint64_t absent, uint64_t first, size_t channel, sonar_c
         uint64_t rest = ~(absent >> start);
         int length = rest ? __builtin_ctzll(rest) : 64;
         run(arg, channel, first + (uint64_t)start, (size_t)length);
-        absent &= length == 64 ? 0 : ~(((~(uint64_t)0) >> (64 - length)) << start);
+        absent &= ~(~(uint64_t)0 >> (64 - length) << start);
     }
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "ingest/frame.h"
 
+#include <endian.h>
 #include <string.h>
 
 /* ---- little-endian fields -------------------------------------------------------------------- */
@@ -105,18 +106,27 @@ uint64_t sonar_frame_payload_bytes(const sonar_frame *frame) {
 
 #define INLINE static inline __attribute__((always_inline))
 
+INLINE uint32_t word(const uint8_t *at) {
+    uint32_t bits;
+    memcpy(&bits, at, sizeof bits);
+    return le32toh(bits);
+}
+
 INLINE float sample(int type, const uint8_t *at) {
     float value;
     uint32_t bits;
+    uint16_t half;
     switch (type) {
     case SONAR_S16:
-        return (float)(int16_t)get(at, 2);
+        memcpy(&half, at, sizeof half);
+        return (float)(int16_t)le16toh(half);
     case SONAR_S24: /* in the top three bytes, so that the shift back extends the sign */
-        return (float)((int32_t)((uint32_t)get(at, 3) << 8) >> 8);
+        bits = (uint32_t)at[0] << 8 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 24;
+        return (float)((int32_t)bits >> 8);
     case SONAR_S32:
-        return (float)(int32_t)get(at, 4);
+        return (float)(int32_t)word(at);
     default:
-        bits = (uint32_t)get(at, 4);
+        bits = word(at);
         memcpy(&value, &bits, sizeof value);
         return value;
     }
@@ -125,8 +135,13 @@ INLINE float sample(int type, const uint8_t *at) {
 /* count samples that lie `step` bytes apart, to floats `spread` apart. */
 INLINE void convert_as(int type, const uint8_t *from, size_t step, size_t count, float *to,
                        size_t spread) {
-    for (size_t i = 0; i < count; i++)
-        to[i * spread] = sample(type, from + i * step);
+    size_t size = type == SONAR_S16 ? 2 : type == SONAR_S24 ? 3 : 4;
+    if (step == size && spread == 1) /* known strides: vectorised */
+        for (size_t i = 0; i < count; i++)
+            to[i] = sample(type, from + i * size);
+    else
+        for (size_t i = 0; i < count; i++)
+            to[i * spread] = sample(type, from + i * step);
 }
 
 /* One loop per type, so that the type is decided outside the loop. */
@@ -149,10 +164,10 @@ static void convert(int type, const uint8_t *from, size_t step, size_t count, fl
 }
 
 /* Looks at the exponent's bits: all ones is an infinity or not a number. */
-static bool is_finite(const uint8_t *from, size_t step, size_t count) {
+INLINE bool is_finite(const uint8_t *from, size_t step, size_t count) {
     uint32_t bad = 0;
     for (size_t i = 0; i < count; i++)
-        bad |= (get(from + i * step, 4) & 0x7f800000u) == 0x7f800000u;
+        bad |= (word(from + i * step) & 0x7f800000u) == 0x7f800000u;
     return !bad;
 }
 
@@ -161,18 +176,31 @@ bool sonar_frame_is_finite(const sonar_frame *frame, const void *payload) {
            is_finite(payload, 4, (size_t)frame->channels * frame->samples);
 }
 
+/* Where a channel's samples lie in the payload. */
+struct row {
+    const uint8_t *begin;
+    size_t step; /* bytes */
+};
+
+static struct row row_of(const sonar_frame *frame, const void *payload, uint32_t channel,
+                         uint32_t from) {
+    size_t size = sonar_dtype_size((sonar_dtype)frame->type);
+    bool interleaved = frame->layout == SONAR_FRAME_INTERLEAVED;
+    size_t first = interleaved ? (size_t)from * frame->channels + channel
+                               : (size_t)channel * frame->samples + from;
+    return (struct row){(const uint8_t *)payload + first * size,
+                        interleaved ? size * frame->channels : size};
+}
+
+static void unpack_row(const sonar_frame *frame, struct row row, uint32_t samples, float *to) {
+    convert(frame->type, row.begin, row.step, samples, to, 1);
+}
+
 bool sonar_frame_unpack(const sonar_frame *frame, const void *payload, uint32_t channel,
                         uint32_t from, uint32_t samples, float *to) {
-    size_t size = sonar_dtype_size((sonar_dtype)frame->type), step = size, first;
-    if (frame->layout == SONAR_FRAME_INTERLEAVED) {
-        first = (size_t)from * frame->channels + channel;
-        step *= frame->channels;
-    } else {
-        first = (size_t)channel * frame->samples + from;
-    }
-    const uint8_t *begin = (const uint8_t *)payload + first * size;
-    convert(frame->type, begin, step, samples, to, 1);
-    return frame->type != SONAR_F32 || is_finite(begin, step, samples);
+    struct row row = row_of(frame, payload, channel, from);
+    unpack_row(frame, row, samples, to);
+    return frame->type != SONAR_F32 || is_finite(row.begin, row.step, samples);
 }
 
 /* The far side of a transposition is touched with a large stride, often a power of two that maps
@@ -194,7 +222,7 @@ void sonar_frame_unpack_block(const sonar_frame *frame, const void *payload, uin
                               uint32_t samples, float *to, size_t stride) {
     if (frame->layout == SONAR_FRAME_CHANNEL_MAJOR || frame->channels == 1) {
         for (uint32_t k = 0; k < frame->channels; k++)
-            sonar_frame_unpack(frame, payload, k, from, samples, to + k * stride);
+            unpack_row(frame, row_of(frame, payload, k, from), samples, to + k * stride);
         return;
     }
     size_t size = sonar_dtype_size((sonar_dtype)frame->type);

@@ -91,9 +91,7 @@ static int wait_for_work(sonar_ingest *ingest, bool wants_messages) {
     return 0;
 }
 
-/* Takes what has arrived; returns false if a frame has to wait, -1 in *failed if the socket is
- * gone.
- */
+/* Takes what has arrived; false: a frame has to wait. *failed: the socket is of no more use. */
 static bool take_messages(sonar_ingest *ingest, bool *failed) {
     bool two_parts, placed = true;
     for (int i = 0; i < MESSAGES_PER_POLL && placed; i++) {
@@ -157,6 +155,10 @@ static sonar_code open_endpoint(const sonar_ingest *ingest, const char *endpoint
     if (errno == EADDRINUSE)
         return sonar_fail(err, SONAR_ESYS, endpoint,
                           "address already in use: another process listens on %s", endpoint);
+    if (errno == ENODEV || errno == EADDRNOTAVAIL)
+        return sonar_fail(err, SONAR_ESYS, endpoint,
+                          "cannot bind %s: it is neither an address nor an interface of this host",
+                          endpoint);
     return sonar_fail(err, SONAR_ESYS, endpoint, "cannot %s %s: %s", bind ? "bind" : "connect to",
                       endpoint, zmq_strerror(errno));
 }

@@ -46,21 +46,30 @@ void sonar_window_queue_publish(sonar_window_slot *slot) {
     atomic_store_explicit(&slot->state, filled, memory_order_release);
 }
 
-/* Moves the oldest waiting window to `next`; NULL if none waits. Tries again when the other thread
- * was quicker, which can happen only once per window it gets hold of. */
+static sonar_window_slot *lowest_filled(sonar_window_queue *queue, uint64_t *lowest) {
+    sonar_window_slot *oldest = NULL;
+    *lowest = UINT64_MAX;
+    for (size_t i = 0; i < queue->slots; i++) {
+        uint64_t state = state_of(&queue->slot[i]);
+        if ((state & STATE_MASK) == FILLED && state < *lowest) {
+            *lowest = state;
+            oldest = &queue->slot[i];
+        }
+    }
+    return oldest;
+}
+
+/* Moves the oldest waiting window to `next`; NULL if none waits. One look is not enough: while it
+ * passes over the slots, a window may be published behind it and a younger one before it. What it
+ * found was published after all older ones, so a second look that finds the same has seen them. */
 static sonar_window_slot *claim_oldest(sonar_window_queue *queue, uint64_t next) {
     for (;;) {
-        sonar_window_slot *oldest = NULL;
-        uint64_t lowest = UINT64_MAX;
-        for (size_t i = 0; i < queue->slots; i++) {
-            uint64_t state = state_of(&queue->slot[i]);
-            if ((state & STATE_MASK) == FILLED && state < lowest) {
-                lowest = state;
-                oldest = &queue->slot[i];
-            }
-        }
+        uint64_t lowest, again;
+        sonar_window_slot *oldest = lowest_filled(queue, &lowest);
         if (!oldest)
             return NULL;
+        if (lowest_filled(queue, &again) != oldest || again != lowest)
+            continue;
         uint64_t claimed = (lowest & ~(uint64_t)STATE_MASK) | next;
         if (atomic_compare_exchange_strong_explicit(&oldest->state, &lowest, claimed,
                                                     memory_order_acq_rel, memory_order_acquire))

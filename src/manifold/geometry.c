@@ -97,7 +97,8 @@ static const point *farthest(size_t n, const point *points, const double from[3]
     return best;
 }
 
-/* Farthest pair, from the outside in: no pair of points nearer to the mean than that can win. */
+/* Farthest pair, from the outside in: no pair of points nearer to the mean than that can win. What
+ * could win by less than 1e-9 is not looked for, or a ring of odd number would take n^2/2 steps. */
 static double farthest_pair(size_t n, point *points) {
     double mean[3] = {0}, best = 0;
     for (size_t k = 0; k < n; k++)
@@ -106,8 +107,9 @@ static double farthest_pair(size_t n, point *points) {
     for (size_t k = 0; k < n; k++)
         points[k].key = -distance(points[k].at, mean);
     qsort(points, n, sizeof *points, by_key);
-    for (size_t i = 0; i < n && -2 * points[i].key > best; i++)
-        for (size_t j = i + 1; j < n && -points[i].key - points[j].key > best; j++)
+    const double enough = 1 + 1e-9;
+    for (size_t i = 0; i < n && -2 * points[i].key > best * enough; i++)
+        for (size_t j = i + 1; j < n && -points[i].key - points[j].key > best * enough; j++)
             best = fmax(best, distance(points[i].at, points[j].at));
     return best;
 }

@@ -44,7 +44,7 @@ typedef struct source {
     bool near, merged;
     double true_deg, true_range_m;
     track cbf, mvdr, range;
-    size_t windows;
+    size_t windows, single_peaks; /* of a close pair: windows with one CBF peak for the two */
 } source;
 
 typedef struct checker {
@@ -158,6 +158,19 @@ static void find_pairs(checker *check, const truth *t) {
                 check->source[i].merged = true;
 }
 
+/* CBF detections within a beam width of az_deg. */
+static size_t peaks_around(const checker *check, const cJSON *list, double az_deg) {
+    const cJSON *item;
+    size_t count = 0;
+    cJSON_ArrayForEach(item, list) {
+        const cJSON *from = cJSON_GetObjectItemCaseSensitive(item, "source");
+        count +=
+            cJSON_IsString(from) && strcmp(from->valuestring, "cbf") == 0 &&
+            fabs(difference(check, number(item, "az_deg"), az_deg)) < beam_width(check, az_deg);
+    }
+    return count;
+}
+
 static void judge_cbf(checker *check, const cJSON *list, const truth *t) {
     find_pairs(check, t);
     for (size_t i = 0; i < t->sources; i++) {
@@ -165,6 +178,7 @@ static void judge_cbf(checker *check, const cJSON *list, const truth *t) {
         s->windows++;
         s->true_deg = t->az_deg[i];
         s->true_range_m = t->range_m[i];
+        s->single_peaks += s->merged && peaks_around(check, list, t->az_deg[i]) == 1;
         const cJSON *hit = nearest(check, list, "cbf", t->az_deg[i], s->near);
         if (!hit)
             continue;
@@ -242,7 +256,7 @@ static bool print_source(const checker *check, const source *s) {
     double tolerance = width * (s->near ? NEAR_BEARING_TOLERANCE : BEARING_TOLERANCE);
     bool mvdr = check->config->mvdr_enabled && !s->near, good = true;
     printf("%-10.10s %8.2f ", s->name, s->true_deg);
-    if (s->merged)
+    if (s->merged && 2 * s->single_peaks > s->windows)
         printf("%9s %7s", "merged", "");
     else
         print_cell(&s->cbf, true);
@@ -276,6 +290,9 @@ static int print_table(const checker *check) {
     bool good = true;
     for (size_t i = 0; i < check->sources; i++)
         good = print_source(check, &check->source[i]) && good;
+    puts("\nMVDR looks back over its integration time; its error is against the truth in its "
+         "middle.");
+    puts("merged: the conventional beamformer shows one peak for two sources this close.");
     puts(good ? "\nAll within tolerance." : "\nNot all within tolerance.");
     return good ? EXIT_WITHIN : EXIT_BEYOND;
 }

@@ -187,7 +187,7 @@ static int parse_options(int argc, char **argv, options *o) {
                    .loops = 1,
                    .frame_samples = 256,
                    .digitisers = 1};
-    for (int key, place; (key = getopt_long(argc, argv, "c:hV", long_option, &place)) != -1;) {
+    for (int key, place = 0; (key = getopt_long(argc, argv, "c:hV", long_option, &place)) != -1;) {
         if (key == 'h' || key == 'V') {
             if (key == 'h')
                 usage(stdout);

@@ -217,7 +217,7 @@ static int parse_options(int argc, char **argv, options *o) {
                    .frame_samples = -1,
                    .format = -1,
                    .layout = -1};
-    for (int key, place; (key = getopt_long(argc, argv, "c:s:hV", long_option, &place)) != -1;) {
+    for (int key, place = 0; (key = getopt_long(argc, argv, "c:s:hV", long_option, &place)) != -1;) {
         if (key == 'h' || key == 'V') {
             if (key == 'h')
                 usage(stdout);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* libFuzzer: the input is a header and a payload for the assembler.
+ *   clang -g -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -Iinclude -Isrc \
+ *     tests/fuzz/fuzz_frame.c src/ingest/[a-f]*.c src/ingest/window_queue.c \
+ *     src/core/memory.c src/core/error.c -lm -o fuzz_frame */
+#include "ingest/assembler.h"
+#include "ingest/frame.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+/* Cuts the input into frames: a header, and as much payload as the header asks for or is left. */
+static void feed(sonar_assembler *assembler, const uint8_t *data, size_t bytes) {
+    for (int64_t now_ns = 0; bytes >= SONAR_FRAME_HEADER_BYTES; now_ns += 200000000) {
+        sonar_frame frame;
+        uint64_t wanted = 0;
+        size_t left = bytes - SONAR_FRAME_HEADER_BYTES;
+        if (sonar_frame_decode(data, SONAR_FRAME_HEADER_BYTES, &frame, NULL) == SONAR_OK)
+            wanted = sonar_frame_payload_bytes(&frame);
+        size_t payload = wanted < left ? (size_t)wanted : left;
+        sonar_assembler_frame(assembler, data, SONAR_FRAME_HEADER_BYTES,
+                              data + SONAR_FRAME_HEADER_BYTES, payload, now_ns);
+        data += SONAR_FRAME_HEADER_BYTES + payload;
+        bytes = left - payload;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+    const sonar_ingest_spec spec = {.array_id = 1,
+                                    .channels = 3,
+                                    .fs_hz = 1000,
+                                    .window_length = 70,
+                                    .hop = 33,
+                                    .queue_windows = 2,
+                                    .max_missing_share = 1,
+                                    .max_skew_samples = 20,
+                                    .restart_after_ms = 1000,
+                                    .silent_after_ms = 1000};
+    sonar_assembler *assembler;
+    sonar_ingest_counters c;
+    uint64_t dropped = 0;
+    if (sonar_assembler_create(&spec, &assembler, NULL))
+        return 0;
+    feed(assembler, data, bytes);
+    sonar_assembler_read_counters(assembler, &c);
+    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
+        dropped += c.frames_dropped[i];
+    if (c.frames_received != c.frames_accepted + dropped)
+        abort();
+    sonar_assembler_destroy(assembler);
+    return 0;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Ingest and data thread at the window queue and the sample ring as fast as they can, for
+ * ThreadSanitizer: every window read must be whole, in order, and accounted for. */
+#include "ingest/assembler.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "frames.h"
+
+enum { FRAMES = 4000, FRAME = 37, LENGTH = 100, HOP = 20, LOST = 8 };
+
+struct stage {
+    sonar_assembler *assembler;
+    atomic_bool done;
+    uint64_t sum;
+};
+
+static void fail(const char *what) {
+    fprintf(stderr, "plain_ingest_threads: %s\n", what);
+    exit(1);
+}
+
+static void *produce(void *arg) {
+    struct stage *stage = arg;
+    for (uint64_t f = 0; f < FRAMES; f++) {
+        if (f % LOST == LOST - 1)
+            continue; /* so that gaps are filled beside windows that are read */
+        sonar_frame frame = {.array_id = 1,
+                             .channels = 3,
+                             .samples = FRAME,
+                             .type = SONAR_S16,
+                             .epoch = 1 + (f >= FRAMES / 2), /* one restart half way */
+                             .sequence = f,
+                             .first_sample = f * FRAME,
+                             .fs_hz = 1000};
+        test_frame made = test_frame_make(&frame);
+        bool placed = sonar_assembler_frame(stage->assembler, made.header, sizeof made.header,
+                                            made.payload, made.payload_bytes, (int64_t)f);
+        while (!placed) {
+            sched_yield();
+            placed = sonar_assembler_resume(stage->assembler);
+        }
+        test_frame_free(&made);
+        if (f % 100 == 0) /* a fair share for the reader, else it may never see a window */
+            while (sonar_assembler_waiting(stage->assembler))
+                sched_yield();
+    }
+    atomic_store(&stage->done, true);
+    return NULL;
+}
+
+/* No sample is 0, so exactly the missing ones differ from what was sent. */
+static void check(const sonar_window *window) {
+    size_t errors = test_window_errors(window, window->first_sample, LENGTH);
+    if (errors != (size_t)lround(window->missing_mean * LENGTH * 3))
+        fail("a window was overwritten while it was read");
+}
+
+static void consume(struct stage *stage) {
+    sonar_window held[2];
+    size_t holding = 0;
+    uint64_t last = 0, taken = 0;
+    for (;;) {
+        bool done = atomic_load(&stage->done);
+        if (!sonar_assembler_take(stage->assembler, &held[holding])) {
+            if (done)
+                break;
+            sched_yield();
+            continue;
+        }
+        const sonar_window *window = &held[holding++];
+        if (taken++ && window->window <= last)
+            fail("windows out of order");
+        last = window->window;
+        check(window);
+        if (holding < 2 && taken % 3)
+            continue; /* sometimes two are held at once */
+        while (holding) {
+            window = &held[--holding];
+            check(window);
+            sonar_assembler_release(stage->assembler, window);
+        }
+    }
+    while (holding)
+        sonar_assembler_release(stage->assembler, &held[--holding]);
+}
+
+static void run(sonar_overload overload) {
+    sonar_ingest_spec spec = {.array_id = 1,
+                              .channels = 3,
+                              .fs_hz = 1000,
+                              .window_length = LENGTH,
+                              .hop = HOP,
+                              .queue_windows = 3,
+                              .overload = overload,
+                              .max_missing_share = 1,
+                              .max_skew_samples = 10,
+                              .restart_after_ms = 1000,
+                              .silent_after_ms = 1000};
+    struct stage stage = {0};
+    sonar_ingest_counters c;
+    pthread_t producer;
+    if (sonar_assembler_create(&spec, &stage.assembler, NULL) ||
+        pthread_create(&producer, NULL, produce, &stage))
+        fail("cannot start");
+    consume(&stage);
+    pthread_join(producer, NULL);
+    sonar_assembler_read_counters(stage.assembler, &c);
+    if (c.windows_offered != c.windows_taken + c.windows_dropped[SONAR_WINDOW_OVERLOAD])
+        fail("windows are not accounted for");
+    if (overload == SONAR_BLOCK &&
+        (c.frames_accepted != FRAMES - FRAMES / LOST || c.windows_dropped[SONAR_WINDOW_OVERLOAD]))
+        fail("block mode lost samples");
+    /* A reader slower than a ring's length makes the stream move on: a restart, too. */
+    if (c.windows_taken < 10 || c.restarts < 1 || (overload == SONAR_BLOCK && c.restarts != 1))
+        fail("too little happened, or too much");
+    sonar_assembler_destroy(stage.assembler);
+}
+
+int main(void) {
+    for (int round = 0; round < 3; round++) {
+        run(SONAR_BLOCK);
+        run(SONAR_DROP_OLDEST);
+    }
+    return 0;
+}

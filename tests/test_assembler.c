@@ -1,0 +1,926 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The assembler against a plain model that keeps one byte for every sample ever sent, and its rules
+ * one by one with a clock that the test sets. */
+#include "ingest/assembler.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frames.h"
+
+static uint64_t state = 0x243f6a8885a308d3u;
+
+static uint64_t below(uint64_t limit) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state % limit;
+}
+
+static const int64_t ms = 1000000;
+
+static sonar_ingest_spec small_spec(void) {
+    return (sonar_ingest_spec){.array_id = 9,
+                               .channels = 4,
+                               .fs_hz = 1000,
+                               .window_length = 100,
+                               .hop = 50,
+                               .queue_windows = 4,
+                               .max_missing_share = 0.5,
+                               .max_skew_samples = 60,
+                               .restart_after_ms = 1000,
+                               .silent_after_ms = 500};
+}
+
+static sonar_assembler *make(const sonar_ingest_spec *spec) {
+    sonar_assembler *assembler;
+    sonar_error err;
+    cr_assert(sonar_assembler_create(spec, &assembler, &err) == SONAR_OK, "%s", err.text);
+    return assembler;
+}
+
+static sonar_frame whole(uint32_t epoch, uint64_t first, uint32_t samples) {
+    return (sonar_frame){.array_id = 9,
+                         .channels = 4,
+                         .samples = samples,
+                         .type = SONAR_F32,
+                         .epoch = epoch,
+                         .sequence = first,
+                         .first_sample = first,
+                         .fs_hz = 1000};
+}
+
+static sonar_frame part(uint32_t first_channel, uint32_t channels, uint32_t epoch, uint64_t first,
+                        uint32_t samples) {
+    sonar_frame frame = whole(epoch, first, samples);
+    frame.first_channel = first_channel;
+    frame.channels = channels;
+    return frame;
+}
+
+static bool send_at(sonar_assembler *assembler, sonar_frame frame, int64_t now_ns) {
+    test_frame made = test_frame_make(&frame);
+    bool placed = sonar_assembler_frame(assembler, made.header, sizeof made.header, made.payload,
+                                        made.payload_bytes, now_ns);
+    cr_assert(placed, "a frame waits where none should");
+    test_frame_free(&made);
+    return placed;
+}
+
+static sonar_ingest_counters counters(const sonar_assembler *assembler) {
+    sonar_ingest_counters count;
+    sonar_assembler_read_counters(assembler, &count);
+    return count;
+}
+
+static uint64_t dropped(const sonar_ingest_counters *count) {
+    uint64_t sum = 0;
+    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
+        sum += count->frames_dropped[i];
+    return sum;
+}
+
+static void check_balance(const sonar_assembler *assembler) {
+    sonar_ingest_counters c = counters(assembler);
+    cr_assert(c.frames_received == c.frames_accepted + dropped(&c));
+    cr_assert(c.windows_offered == c.windows_taken + c.windows_dropped[SONAR_WINDOW_OVERLOAD] +
+                                       sonar_assembler_waiting(assembler));
+}
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+enum { REACH = 40000, MOST_CHANNELS = 9 };
+
+struct expected {
+    uint64_t index, first;
+    uint32_t flags;
+    size_t missing[MOST_CHANNELS];
+    double mean, worst;
+    uint64_t gap_first, gap_end;
+};
+
+/* Indices are those of the stream less `zero`, all of them under REACH. */
+struct model {
+    sonar_ingest_spec spec;
+    uint8_t *have;  /* [channel][REACH] */
+    uint32_t *flag; /* [index] of frames that stored something here */
+    bool running;
+    uint64_t zero, window, frozen, newest, index;
+    struct expected *queue;
+    size_t queued, most;
+    sonar_ingest_counters count;
+};
+
+static bool is_used(const struct model *m, size_t k) {
+    return !m->spec.channel_used || m->spec.channel_used[k];
+}
+
+static bool is_complete(const struct model *m) {
+    for (size_t k = 0; k < m->spec.channels; k++)
+        for (uint64_t i = m->window; i < m->window + m->spec.window_length && is_used(m, k); i++)
+            if (i >= m->frozen && !m->have[k * REACH + i])
+                return false;
+    return true;
+}
+
+static void model_freeze(struct model *m) {
+    struct expected w = {.index = m->index++, .first = m->window + m->zero};
+    uint64_t end = m->window + m->spec.window_length, total = 0, used = 0, worst = 0;
+    for (uint64_t i = m->window; i < end; i++)
+        w.flags |= m->flag[i];
+    for (size_t k = 0; k < m->spec.channels; k++) {
+        used += is_used(m, k);
+        for (uint64_t i = m->window; i < end; i++) {
+            if (m->have[k * REACH + i])
+                continue;
+            w.missing[k]++;
+            if (!is_used(m, k))
+                continue;
+            total++;
+            m->count.samples_missing += i >= m->frozen;
+            if (w.gap_end == 0 || i + m->zero < w.gap_first)
+                w.gap_first = i + m->zero;
+            if (i + m->zero + 1 > w.gap_end)
+                w.gap_end = i + m->zero + 1;
+        }
+        if (is_used(m, k) && w.missing[k] > worst)
+            worst = w.missing[k];
+    }
+    w.mean = (double)total / (double)(used * m->spec.window_length);
+    w.worst = (double)worst / (double)m->spec.window_length;
+    if (w.mean > m->spec.max_missing_share) {
+        m->count.windows_dropped[SONAR_WINDOW_MISSING]++;
+    } else {
+        m->count.windows_offered++;
+        cr_assert(m->queued < m->most);
+        m->queue[m->queued++] = w;
+    }
+    m->frozen = end;
+    m->window += m->spec.hop;
+}
+
+static void model_begin(struct model *m, uint64_t first) {
+    uint64_t into = first % m->spec.hop;
+    m->zero = first - into;
+    m->window = into ? m->spec.hop : 0;
+    m->running = true;
+}
+
+static void model_drop(struct model *m, sonar_frame_cause cause) {
+    m->count.frames_dropped[cause]++;
+}
+
+static void model_frame(struct model *m, const sonar_frame *f) {
+    uint64_t stored = 0, repeated = 0, late = 0;
+    m->count.frames_received++;
+    if (!m->running)
+        model_begin(m, f->first_sample);
+    for (size_t k = f->first_channel; k < f->first_channel + f->channels; k++)
+        for (uint64_t s = f->first_sample; s < f->first_sample + f->samples; s++) {
+            if (s < m->zero + m->frozen) {
+                late++;
+                continue;
+            }
+            uint8_t *have = &m->have[k * REACH + (s - m->zero)];
+            repeated += *have;
+            stored += !*have;
+            *have = 1;
+        }
+    if (!stored) {
+        model_drop(m, repeated ? SONAR_FRAME_REPEATED : SONAR_FRAME_LATE);
+        return;
+    }
+    uint64_t end = f->first_sample + f->samples - m->zero;
+    for (uint64_t s = f->first_sample; s < f->first_sample + f->samples; s++)
+        if (s >= m->zero + m->frozen)
+            m->flag[s - m->zero] |= f->flags;
+    m->newest = end > m->newest ? end : m->newest;
+    m->count.frames_accepted++;
+    m->count.samples_stored += stored;
+    m->count.samples_repeated += repeated;
+    m->count.samples_late += late;
+    while (m->newest >= m->window + m->spec.window_length + m->spec.max_skew_samples ||
+           is_complete(m))
+        model_freeze(m);
+}
+
+static void compare_samples(const struct model *m, const sonar_window *got) {
+    sonar_buffer span[2];
+    sonar_window_span(got, got->first_sample, m->spec.window_length, span);
+    cr_assert(span[0].shape[1] + span[1].shape[1] == m->spec.window_length);
+    for (size_t k = 0; k < m->spec.channels; k++)
+        for (size_t i = 0; i < m->spec.window_length; i++) {
+            uint64_t s = got->first_sample + i;
+            bool there = m->have[k * REACH + (s - m->zero)];
+            float want = there ? test_sample(5, k, s) : 0;
+            bool in_head = i < span[0].shape[1];
+            const sonar_buffer *piece = &span[!in_head];
+            const float *row = (const float *)piece->data + (ptrdiff_t)k * piece->stride[0];
+            float value = row[in_head ? i : i - span[0].shape[1]];
+            cr_assert(value == want, "window %lu channel %zu sample %zu: %g, not %g",
+                      (unsigned long)got->window, k, i, (double)value, (double)want);
+        }
+}
+
+static void compare_window(const struct model *m, const struct expected *want,
+                           const sonar_window *got) {
+    cr_assert(got->window == want->index && got->first_sample == want->first);
+    cr_assert(fabs(got->missing_mean - want->mean) < 1e-12);
+    cr_assert(fabs(got->missing_worst - want->worst) < 1e-12);
+    cr_assert(got->gap_first == want->gap_first && got->gap_end == want->gap_end);
+    cr_assert(got->flags == want->flags, "flags %x, not %x", got->flags, want->flags);
+    cr_assert(got->epoch == 5 && !got->restarted);
+    for (size_t k = 0; k < m->spec.channels; k++)
+        cr_assert(fabs((double)got->missing[k] -
+                       (double)want->missing[k] / (double)m->spec.window_length) < 1e-6);
+    compare_samples(m, got);
+}
+
+static void compare_queue(struct model *m, sonar_assembler *assembler) {
+    sonar_window got;
+    for (size_t i = 0; i < m->queued; i++) {
+        cr_assert(sonar_assembler_take(assembler, &got), "window %zu of %zu is not there", i,
+                  m->queued);
+        compare_window(m, &m->queue[i], &got);
+        sonar_assembler_release(assembler, &got);
+        m->count.windows_taken++;
+    }
+    cr_assert(!sonar_assembler_take(assembler, &got), "a window too many");
+    m->queued = 0;
+}
+
+static void compare_counters(const struct model *m, const sonar_assembler *assembler) {
+    sonar_ingest_counters got = counters(assembler);
+    const sonar_ingest_counters *want = &m->count;
+    cr_assert(got.frames_received == want->frames_received);
+    cr_assert(got.frames_accepted == want->frames_accepted);
+    cr_assert(!memcmp(got.frames_dropped, want->frames_dropped, sizeof got.frames_dropped));
+    cr_assert(got.samples_stored == want->samples_stored);
+    cr_assert(got.samples_repeated == want->samples_repeated);
+    cr_assert(got.samples_late == want->samples_late);
+    cr_assert(got.samples_missing == want->samples_missing);
+    cr_assert(got.windows_offered == want->windows_offered);
+    cr_assert(!memcmp(got.windows_dropped, want->windows_dropped, sizeof got.windows_dropped));
+}
+
+/* ---- random streams -------------------------------------------------------------------------- */
+
+struct scene {
+    uint32_t block[MOST_CHANNELS + 1]; /* edges of the blocks */
+    size_t blocks;
+    double drops, repeats;
+    uint64_t first, end;
+    uint32_t longest;
+    size_t disorder;
+};
+
+struct timed_frame {
+    sonar_frame frame;
+    uint64_t when;
+};
+
+static int by_time(const void *a, const void *b) {
+    const struct timed_frame *x = a, *y = b;
+    return x->when < y->when ? -1 : x->when > y->when;
+}
+
+static bool chance(double p) {
+    return (double)below(1u << 20) < p * (1u << 20);
+}
+
+static sonar_frame any_frame(const struct scene *scene, size_t block, uint64_t first) {
+    uint64_t most = scene->end - first;
+    sonar_frame frame =
+        part(scene->block[block], scene->block[block + 1] - scene->block[block], 5, first,
+             (uint32_t)(1 + below(most < scene->longest ? most : scene->longest)));
+    frame.type = (uint8_t)(1 + below(4));
+    frame.layout = (uint8_t)below(2);
+    frame.flags = chance(0.02) ? (uint16_t)(1 << below(3)) : 0;
+    return frame;
+}
+
+static size_t make_frames(const struct scene *scene, struct timed_frame *out, size_t most) {
+    size_t count = 0;
+    for (size_t b = 0; b < scene->blocks; b++)
+        for (uint64_t at = scene->first; at < scene->end;) {
+            sonar_frame frame = any_frame(scene, b, at);
+            at += frame.samples;
+            if (chance(scene->drops))
+                continue;
+            for (int copies = 1 + chance(scene->repeats); copies; copies--) {
+                cr_assert(count < most);
+                out[count++] = (struct timed_frame){frame, at + below(scene->disorder + 1)};
+            }
+            if (chance(scene->repeats)) /* overlaps, cut otherwise */
+                at -= below(frame.samples);
+        }
+    qsort(out, count, sizeof *out, by_time);
+    return count;
+}
+
+static struct scene any_scene(size_t channels, uint64_t first, uint64_t samples, uint32_t longest,
+                              size_t disorder) {
+    struct scene scene = {.first = first,
+                          .end = first + samples,
+                          .longest = longest,
+                          .disorder = disorder,
+                          .drops = below(2) ? 0.06 : 0,
+                          .repeats = below(2) ? 0.06 : 0};
+    for (uint32_t k = 1; k < channels; k++)
+        if (below(3) == 0)
+            scene.block[++scene.blocks] = k;
+    scene.block[++scene.blocks] = (uint32_t)channels;
+    return scene;
+}
+
+static void run_stream(size_t length, size_t hop, uint64_t samples, uint32_t longest) {
+    size_t channels = 1 + below(MOST_CHANNELS), skew = below(3) ? below(2 * length) : 0;
+    uint8_t used[MOST_CHANNELS];
+    for (size_t k = 0; k < MOST_CHANNELS; k++)
+        used[k] = below(5) > 0;
+    used[below(channels)] = 1;
+    const double shares[] = {0, 0.1, 1};
+    struct model m = {.spec = small_spec(), .most = 4096};
+    m.spec.channels = channels;
+    m.spec.channel_used = below(2) ? used : NULL;
+    m.spec.window_length = length, m.spec.hop = hop;
+    m.spec.max_skew_samples = skew;
+    m.spec.max_missing_share = shares[below(3)];
+    m.spec.queue_windows = (2 * length + longest) / hop + 8;
+    m.have = calloc(channels * REACH, 1);
+    m.flag = calloc(REACH, sizeof *m.flag);
+    m.queue = calloc(m.most, sizeof *m.queue);
+    struct timed_frame *frames = calloc(60000, sizeof *frames);
+    struct scene scene =
+        any_scene(channels, below(3) ? below(5000) : 0, samples, longest, skew / 2);
+    size_t count = make_frames(&scene, frames, 60000);
+    sonar_assembler *assembler = make(&m.spec);
+    for (size_t i = 0; i < count; i++) {
+        send_at(assembler, frames[i].frame, (int64_t)i);
+        model_frame(&m, &frames[i].frame);
+        compare_queue(&m, assembler);
+    }
+    compare_counters(&m, assembler);
+    check_balance(assembler);
+    sonar_assembler_destroy(assembler);
+    free(m.have), free(m.flag), free(m.queue), free(frames);
+}
+
+Test(assembler, agrees_with_the_model_at_awkward_sizes) {
+    static const size_t size[][2] = {{1000, 333}, {64, 64},  {128, 64}, {100, 50}, {97, 31},
+                                     {100, 100},  {50, 170}, {63, 65},  {2, 1},    {1, 1},
+                                     {1, 3},      {65, 64},  {300, 7},  {5, 64}};
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+        for (int trial = 0; trial < 6; trial++)
+            run_stream(size[i][0], size[i][1], 3000, (uint32_t)(trial % 2 ? 40 : 300));
+}
+
+Test(assembler, agrees_with_the_model_at_random_sizes) {
+    for (int trial = 0; trial < 60; trial++)
+        run_stream(1 + below(300), 1 + below(300), 2500, (uint32_t)(1 + below(400)));
+}
+
+Test(assembler, every_sample_alone_and_a_hop_of_one) {
+    run_stream(64, 1, 700, 1);
+    run_stream(33, 1, 700, 90);
+}
+
+/* ---- causes ---------------------------------------------------------------------------------- */
+
+static uint64_t cause_of(sonar_frame frame, size_t payload_bytes, sonar_frame_cause cause) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    uint8_t header[64];
+    float payload[64] = {0};
+    sonar_frame_encode(&frame, header);
+    if (cause == SONAR_FRAME_NOT_FINITE)
+        payload[frame.channels * frame.samples - 1] = NAN;
+    sonar_assembler_frame(assembler, header, sizeof header, payload, payload_bytes, 0);
+    sonar_ingest_counters c = counters(assembler);
+    check_balance(assembler);
+    sonar_assembler_destroy(assembler);
+    cr_assert(c.frames_accepted + dropped(&c) == 1);
+    return c.frames_dropped[cause];
+}
+
+Test(assembler, every_fault_has_its_cause) {
+    sonar_frame good = whole(5, 0, 3), bad = good;
+    cr_assert(!cause_of(good, 48, SONAR_FRAME_MALFORMED));
+    cr_assert(cause_of(good, 47, SONAR_FRAME_TRUNCATED));
+    cr_assert(cause_of(good, 0, SONAR_FRAME_TRUNCATED));
+    cr_assert(cause_of(good, 49, SONAR_FRAME_OVERSIZED));
+    cr_assert(cause_of(good, 48, SONAR_FRAME_NOT_FINITE));
+    bad.array_id = 8;
+    cr_assert(cause_of(bad, 48, SONAR_FRAME_WRONG_ARRAY));
+    bad = good, bad.first_channel = 1;
+    cr_assert(cause_of(bad, 48, SONAR_FRAME_WRONG_CHANNELS));
+    bad = good, bad.first_channel = UINT32_MAX - 4;
+    cr_assert(cause_of(bad, 48, SONAR_FRAME_WRONG_CHANNELS));
+    bad = good, bad.epoch = 0;
+    cr_assert(cause_of(bad, 48, SONAR_FRAME_MALFORMED));
+    const double wrong_rates[] = {1000.0011, 999.9989, 0, -1000, NAN, INFINITY};
+    for (size_t i = 0; i < 6; i++) {
+        bad = good, bad.fs_hz = wrong_rates[i];
+        cr_assert(cause_of(bad, 48, SONAR_FRAME_WRONG_RATE));
+    }
+    bad = good, bad.fs_hz = 1000.0009;
+    cr_assert(!cause_of(bad, 48, SONAR_FRAME_WRONG_RATE));
+    bad = good, bad.first_sample = UINT64_MAX - 3;
+    cr_assert(cause_of(bad, 48, SONAR_FRAME_AHEAD), "no window fits there");
+}
+
+Test(assembler, a_bad_frame_never_founds_a_timeline) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    float payload[4] = {0, 0, 0, INFINITY};
+    uint8_t header[64];
+    sonar_frame bad = whole(77, 123456, 1);
+    sonar_frame_encode(&bad, header);
+    sonar_assembler_frame(assembler, header, 64, payload, sizeof payload, 0);
+    send_at(assembler, whole(5, 0, 100), 1);
+    sonar_window w;
+    cr_assert(sonar_assembler_take(assembler, &w) && w.first_sample == 0 && !w.restarted);
+    cr_assert(counters(assembler).restarts == 0);
+    sonar_assembler_destroy(assembler);
+}
+
+/* ---- timelines ------------------------------------------------------------------------------- */
+
+static size_t take_all(sonar_assembler *assembler, sonar_window *last) {
+    size_t count = 0;
+    sonar_window w;
+    while (sonar_assembler_take(assembler, &w)) {
+        count++;
+        if (last)
+            *last = w;
+        sonar_assembler_release(assembler, &w);
+    }
+    return count;
+}
+
+Test(assembler, a_new_epoch_of_the_whole_array_is_adopted_at_once) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    sonar_window held, w;
+    send_at(assembler, whole(5, 0, 120), 1 * ms);
+    cr_assert(sonar_assembler_take(assembler, &held)); /* [0, 100), kept through the restart */
+    send_at(assembler, whole(6, 1000003, 47 + 100), 2 * ms);
+    cr_assert(test_window_errors(&held, 0, 100) == 0);
+    cr_assert(sonar_assembler_take(assembler, &w));
+    /* windows [50, 150) and [100, 200) of the old timeline had begun */
+    cr_assert(counters(assembler).windows_dropped[SONAR_WINDOW_SKIPPED] == 2);
+    cr_assert(w.restarted && w.window == 3 && w.first_sample == 1000050 && w.epoch == 6);
+    cr_assert(test_window_errors(&w, 1000050, 100) == 0);
+    cr_assert(counters(assembler).restarts == 1);
+    sonar_assembler_release(assembler, &held);
+    sonar_assembler_release(assembler, &w);
+    send_at(assembler, whole(6, 1000150, 50), 3 * ms);
+    cr_assert(sonar_assembler_take(assembler, &w) && !w.restarted && w.window == 4);
+    check_balance(assembler);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, nothing_of_an_abandoned_window_sticks_to_the_next) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    sonar_frame frame = whole(5, 0, 40);
+    frame.flags = SONAR_FRAME_OVERLOAD;
+    frame.utc_ns = 1763654400123456789;
+    send_at(assembler, frame, 0);
+    send_at(assembler, whole(6, 0, 100), 1 * ms);
+    sonar_window w;
+    cr_assert(sonar_assembler_take(assembler, &w) && w.restarted && w.window == 1);
+    cr_assert(w.flags == 0 && w.utc_ns == 0 && w.missing_mean == 0);
+    cr_assert(test_window_errors(&w, 0, 100) == 0);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, a_stolen_first_window_does_not_hide_the_restart) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    sonar_window w;
+    send_at(assembler, whole(5, 0, 100), 0);
+    take_all(assembler, NULL);
+    send_at(assembler, whole(6, 0, 50 * 9), 1); /* 8 windows, 4 may wait */
+    cr_assert(sonar_assembler_take(assembler, &w) && w.restarted && w.first_sample == 200);
+    sonar_assembler_release(assembler, &w);
+    cr_assert(sonar_assembler_take(assembler, &w) && !w.restarted);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, a_new_epoch_of_one_block_waits_for_silence) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    send_at(assembler, part(0, 2, 5, 0, 50), 0);
+    send_at(assembler, part(2, 2, 5, 0, 50), 10 * ms);
+    for (uint64_t i = 0; i < 4; i++)
+        send_at(assembler, part(0, 2, 6, i * 50, 50), (20 + (int64_t)i) * ms);
+    cr_assert(counters(assembler).frames_dropped[SONAR_FRAME_WRONG_EPOCH] == 4);
+    send_at(assembler, part(2, 2, 5, 50, 50), 900 * ms); /* the old one still lives */
+    send_at(assembler, part(0, 2, 6, 200, 50), 1899 * ms);
+    cr_assert(counters(assembler).frames_dropped[SONAR_FRAME_WRONG_EPOCH] == 5);
+    send_at(assembler, part(0, 2, 6, 250, 50), 1900 * ms);
+    cr_assert(counters(assembler).restarts == 1);
+    send_at(assembler, part(2, 2, 6, 250, 50), 1901 * ms);
+    send_at(assembler, part(0, 4, 6, 300, 50), 1902 * ms);
+    sonar_window w;
+    cr_assert(take_all(assembler, &w) == 1);
+    cr_assert(w.first_sample == 250 && w.restarted && w.epoch == 6);
+    cr_assert(test_window_errors(&w, 250, 100) == 0);
+    check_balance(assembler);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, a_lying_index_stops_the_stream_no_longer_than_restart_after) {
+    static const uint64_t lies[] = {(uint64_t)1 << 60, UINT64_MAX - 5000, 100000, 0};
+    for (size_t i = 0; i < 4; i++) {
+        sonar_ingest_spec spec = small_spec();
+        sonar_assembler *assembler = make(&spec);
+        uint64_t at = 50000;
+        int64_t now = 0;
+        for (int f = 0; f < 10; f++, at += 50, now += 50 * ms)
+            send_at(assembler, whole(5, at, 50), now);
+        take_all(assembler, NULL);
+        send_at(assembler, whole(5, lies[i], 50), now);
+        int64_t lied = now;
+        size_t windows = 0;
+        sonar_window w = {0};
+        for (; now <= lied + 1200 * ms; at += 50, now += 50 * ms) {
+            send_at(assembler, whole(5, at, 50), now);
+            windows += take_all(assembler, &w);
+        }
+        cr_assert(windows >= 2 && w.first_sample == at - 100, "lie %zu", i);
+        cr_assert(test_window_errors(&w, w.first_sample, 100) == 0);
+        check_balance(assembler);
+        sonar_assembler_destroy(assembler);
+    }
+}
+
+Test(assembler, one_block_far_ahead_is_counted_until_the_others_fall_silent) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    uint64_t far = sonar_assembler_capacity(assembler) + 1;
+    send_at(assembler, part(0, 2, 5, 0, 50), 0);
+    send_at(assembler, part(2, 2, 5, far, 50), 1 * ms);
+    send_at(assembler, part(2, 2, 5, (uint64_t)1 << 60, 50), 2 * ms);
+    cr_assert(counters(assembler).frames_dropped[SONAR_FRAME_AHEAD] == 2);
+    send_at(assembler, part(2, 2, 5, far - 1, 50), 3 * ms); /* just within: a gap */
+    cr_assert(counters(assembler).frames_accepted == 2);
+    send_at(assembler, part(2, 2, 5, (uint64_t)1 << 60, 50), 1003 * ms);
+    cr_assert(counters(assembler).restarts == 1);
+    check_balance(assembler);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, a_jump_within_the_ring_is_a_gap_without_restart) {
+    sonar_ingest_spec spec = small_spec();
+    spec.max_missing_share = 1;
+    spec.queue_windows = 20;
+    sonar_assembler *assembler = make(&spec);
+    send_at(assembler, whole(5, 0, 75), 0);
+    send_at(assembler, whole(5, 600, 160), 1);
+    sonar_window w;
+    uint64_t expected = 0, zeros = 0;
+    while (sonar_assembler_take(assembler, &w)) {
+        cr_assert(w.window == expected && w.first_sample == 50 * expected && !w.restarted);
+        expected++;
+        for (uint64_t s = w.first_sample; s < w.first_sample + 100; s++) {
+            bool there = s < 75 || s >= 600;
+            zeros += !there;
+            cr_assert(test_window_sample(&w, 3, s) == (there ? test_sample(5, 3, s) : 0));
+        }
+        if (w.first_sample >= 100 && w.first_sample <= 500)
+            cr_assert(w.missing_mean == 1 && w.gap_end - w.gap_first == 100);
+        sonar_assembler_release(assembler, &w);
+    }
+    cr_assert(expected == 14 && zeros > 900); /* [650, 750) was the last */
+    cr_assert(counters(assembler).samples_missing == 525 * 4);
+    cr_assert(counters(assembler).restarts == 0);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, a_silent_digitiser_comes_back_at_its_place) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    sonar_window w = {0};
+    for (uint64_t f = 0; f < 60; f++) {
+        int64_t now = (int64_t)f * 50 * ms;
+        send_at(assembler, part(0, 2, 5, f * 50, 50), now);
+        if (f < 10 || f >= 40)
+            send_at(assembler, part(2, 2, 5, f * 50, 50), now);
+        sonar_assembler_tick(assembler, now);
+        if (f == 18)
+            cr_assert(counters(assembler).blocks_silent == 0);
+        if (f == 19 || f == 39)
+            cr_assert(counters(assembler).blocks_silent == 1);
+        take_all(assembler, &w);
+        if (f == 30)
+            cr_assert(w.missing[0] == 0 && w.missing[3] == 1 && fabs(w.missing_mean - 0.5) < 1e-12);
+    }
+    cr_assert(w.first_sample == 58 * 50 && w.missing_mean == 0);
+    cr_assert(test_window_errors(&w, w.first_sample, 100) == 0);
+    sonar_ingest_counters c = counters(assembler);
+    cr_assert(c.blocks_silent == 0 && c.blocks_seen == 2 && c.restarts == 0);
+    sonar_assembler_tick(assembler, 60 * 50 * ms + 1000 * ms); /* no frame at all */
+    cr_assert(counters(assembler).blocks_silent == 2);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, the_end_of_64_bits_is_reached_in_order) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    uint64_t at = UINT64_MAX - 1000 - (UINT64_MAX - 1000) % 50;
+    sonar_window w = {0};
+    size_t windows = 0;
+    for (; at < UINT64_MAX - 60; at += 50) {
+        send_at(assembler, whole(5, at, 50), 0);
+        windows += take_all(assembler, &w);
+    }
+    cr_assert(windows >= 15 && w.first_sample == at - 100);
+    cr_assert(test_window_errors(&w, w.first_sample, 100) == 0);
+    for (uint64_t f = 0; f < 100; f++) /* and whatever comes then does no harm */
+        send_at(assembler, whole(5, UINT64_MAX - 1 - below(3000), 1), (int64_t)f * 100 * ms);
+    take_all(assembler, NULL);
+    check_balance(assembler);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, hostile_headers_keep_the_balance) {
+    for (int trial = 0; trial < 20; trial++) {
+        sonar_ingest_spec spec = small_spec();
+        spec.window_length = 1 + below(200), spec.hop = 1 + below(200);
+        sonar_assembler *assembler = make(&spec);
+        sonar_window held[2];
+        size_t holding = 0;
+        for (int f = 0; f < 2000; f++) {
+            static const uint64_t places[] = {0, 500, (uint64_t)1 << 33, UINT64_MAX - 4000};
+            sonar_frame frame =
+                part((uint32_t)below(2), 1 + (uint32_t)below(3), 1 + (uint32_t)(below(50) == 0),
+                     places[below(40) ? 0 : below(4)] + (uint64_t)f + below(2000),
+                     1 + (uint32_t)below(200));
+            if (below(4) == 0)
+                frame.first_channel = 0, frame.channels = 4;
+            frame.sequence = below(8) ? (uint64_t)f : below(UINT64_MAX);
+            frame.utc_ns = (int64_t)below(UINT64_MAX);
+            send_at(assembler, frame, (int64_t)f * 5 * ms);
+            if (below(10) == 0 && holding < 2)
+                holding += sonar_assembler_take(assembler, &held[holding]);
+            if (below(20) == 0 && holding)
+                sonar_assembler_release(assembler, &held[--holding]);
+        }
+        check_balance(assembler);
+        sonar_assembler_destroy(assembler);
+    }
+}
+
+/* ---- overload -------------------------------------------------------------------------------- */
+
+Test(assembler, the_oldest_waiting_window_gives_way) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    for (uint64_t f = 0; f < 11; f++)
+        send_at(assembler, whole(5, f * 50, 50), 0);
+    sonar_ingest_counters c = counters(assembler); /* 10 windows, 4 may wait */
+    cr_assert(c.windows_offered == 10 && c.windows_dropped[SONAR_WINDOW_OVERLOAD] == 6);
+    sonar_window w;
+    for (uint64_t i = 6; i < 10; i++) {
+        cr_assert(sonar_assembler_take(assembler, &w) && w.window == i);
+        cr_assert(test_window_errors(&w, i * 50, 100) == 0);
+        sonar_assembler_release(assembler, &w);
+    }
+    cr_assert(!sonar_assembler_take(assembler, &w));
+    check_balance(assembler);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, what_the_data_thread_reads_is_never_overwritten) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    sonar_window held, w;
+    send_at(assembler, whole(5, 0, 100), 0);
+    cr_assert(sonar_assembler_take(assembler, &held));
+    uint64_t at = 100;
+    for (int f = 0; f < 100; f++, at += 50)
+        send_at(assembler, whole(5, at, 50), f);
+    cr_assert(test_window_errors(&held, 0, 100) == 0);
+    uint64_t overrun = counters(assembler).frames_dropped[SONAR_FRAME_OVERRUN];
+    cr_assert(overrun > 80 && overrun < 100);
+    check_balance(assembler);
+    sonar_assembler_release(assembler, &held);
+    for (int f = 0; f < 4; f++, at += 50) /* beyond the ring by now, adopted */
+        send_at(assembler, whole(5, at, 50), f);
+    cr_assert(take_all(assembler, &w) && test_window_errors(&w, w.first_sample, 100) == 0);
+    check_balance(assembler);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, gaps_that_the_data_thread_reads_are_not_filled_again) {
+    sonar_ingest_spec spec = small_spec();
+    spec.max_skew_samples = 40;
+    sonar_assembler *assembler = make(&spec);
+    sonar_window held, w;
+    send_at(assembler, whole(5, 0, 60), 0);
+    send_at(assembler, whole(5, 80, 60), 0); /* a gap in [0, 100) and [50, 150) */
+    cr_assert(sonar_assembler_take(assembler, &held));
+    cr_assert(held.gap_first == 60 && held.gap_end == 80);
+    float *row = (float *)held.ring.data + held.ring_column; /* a mark no writer may touch */
+    for (size_t i = 60; i < 80; i++)
+        row[i] = 1e9f;
+    cr_assert(!sonar_assembler_take(assembler, &w));
+    send_at(assembler, whole(5, 140, 90), 0);
+    cr_assert(sonar_assembler_take(assembler, &w));
+    cr_assert(w.first_sample == 50 && fabs(w.missing_mean - 0.2) < 1e-12);
+    for (size_t i = 60; i < 80; i++)
+        cr_assert(row[i] == 1e9f);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, all_slots_in_the_readers_hands_drop_the_new_window) {
+    sonar_ingest_spec spec = small_spec();
+    spec.queue_windows = 1; /* two slots */
+    sonar_assembler *assembler = make(&spec);
+    sonar_window a, b, w;
+    send_at(assembler, whole(5, 0, 100), 0);
+    cr_assert(sonar_assembler_take(assembler, &a));
+    send_at(assembler, whole(5, 100, 50), 0);
+    cr_assert(sonar_assembler_take(assembler, &b));
+    send_at(assembler, whole(5, 150, 50), 0);
+    cr_assert(counters(assembler).windows_dropped[SONAR_WINDOW_OVERLOAD] == 1);
+    cr_assert(!sonar_assembler_take(assembler, &w));
+    cr_assert(test_window_errors(&a, 0, 100) + test_window_errors(&b, 50, 100) == 0);
+    check_balance(assembler);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, a_frame_longer_than_the_ring_is_taken_in_parts) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    sonar_window w;
+    send_at(assembler, whole(5, 7, 5000), 0);
+    sonar_ingest_counters c = counters(assembler);
+    cr_assert(c.samples_stored == 4 * 5000 && c.samples_missing == 0);
+    cr_assert(c.windows_offered == (5007 - 50 - 100) / 50 + 1);
+    cr_assert(take_all(assembler, &w) == 4 && w.first_sample == 4900);
+    check_balance(assembler);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, block_mode_loses_nothing) {
+    for (uint32_t length = 1; length <= 2000; length = length * 3 + 1) {
+        sonar_ingest_spec spec = small_spec();
+        spec.overload = SONAR_BLOCK;
+        spec.queue_windows = 1 + below(3);
+        sonar_assembler *assembler = make(&spec);
+        uint64_t expected = 0, waits = 0;
+        sonar_window w;
+        for (uint64_t at = 0; at < 20000; at += length) {
+            sonar_frame frame = whole(5, at, length);
+            test_frame made = test_frame_make(&frame);
+            bool placed = sonar_assembler_frame(assembler, made.header, 64, made.payload,
+                                                made.payload_bytes, 0);
+            while (!placed) {
+                waits++;
+                cr_assert(!sonar_assembler_resume(assembler), "goes on without a free slot");
+                cr_assert(sonar_assembler_take(assembler, &w), "stuck");
+                cr_assert(w.window == expected && w.first_sample == 50 * expected);
+                cr_assert(test_window_errors(&w, w.first_sample, 100) == 0);
+                expected++;
+                sonar_assembler_release(assembler, &w);
+                placed = sonar_assembler_resume(assembler);
+            }
+            test_frame_free(&made);
+        }
+        expected += take_all(assembler, NULL);
+        sonar_ingest_counters c = counters(assembler);
+        cr_assert(waits > 10 && dropped(&c) == 0 && c.samples_missing == 0);
+        cr_assert(c.windows_taken == c.windows_offered && c.windows_taken == expected);
+        cr_assert(expected == (20000 + length - 20000 % length - 100) / 50 + 1 ||
+                  20000 % length == 0);
+        sonar_assembler_destroy(assembler);
+    }
+}
+
+Test(assembler, an_abandoned_frame_is_accounted_for) {
+    sonar_ingest_spec spec = small_spec();
+    spec.overload = SONAR_BLOCK;
+    sonar_assembler *assembler = make(&spec);
+    sonar_frame frame = whole(5, 0, 3000);
+    test_frame made = test_frame_make(&frame);
+    cr_assert(
+        !sonar_assembler_frame(assembler, made.header, 64, made.payload, made.payload_bytes, 0));
+    sonar_assembler_abandon(assembler);
+    sonar_ingest_counters c = counters(assembler);
+    cr_assert(c.frames_accepted == 1 && c.samples_stored + c.samples_late == 12000);
+    cr_assert(c.samples_stored > 0 && c.samples_late > 0);
+    check_balance(assembler);
+    test_frame_free(&made);
+    sonar_assembler_destroy(assembler);
+}
+
+/* ---- time, sequence, masks ------------------------------------------------------------------- */
+
+Test(assembler, the_time_of_a_window_is_that_of_its_first_sample) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    const int64_t zero = 1763654400123456789;
+    sonar_window w;
+    for (uint64_t f = 0; f < 20; f++)
+        for (uint32_t b = 0; b < 2; b++) {
+            sonar_frame frame = part(f % 2 ? 2 * b : 2 - 2 * b, 2, 5, 13 + f * 70, 70);
+            frame.utc_ns =
+                zero + (int64_t)frame.first_sample * ms + (frame.first_channel ? 777 : 0);
+            send_at(assembler, frame, 0);
+            while (sonar_assembler_take(assembler, &w)) {
+                cr_assert(w.utc_ns == zero + (int64_t)w.first_sample * ms);
+                sonar_assembler_release(assembler, &w);
+            }
+        }
+    cr_assert(counters(assembler).windows_taken > 20);
+    for (uint64_t f = 20; f < 24; f++) { /* unknown from here: counted on */
+        send_at(assembler, whole(5, 13 + f * 70, 70), 0);
+        while (sonar_assembler_take(assembler, &w)) {
+            cr_assert(w.utc_ns == zero + (int64_t)w.first_sample * ms);
+            sonar_assembler_release(assembler, &w);
+        }
+    }
+    send_at(assembler, whole(6, 0, 100), 0);
+    cr_assert(sonar_assembler_take(assembler, &w) && w.restarted && w.utc_ns == 0);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, a_window_arrives_with_its_last_frame) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    sonar_window w;
+    for (int64_t f = 0; f < 3; f++)
+        send_at(assembler, whole(5, (uint64_t)f * 50, 50), (f + 1) * ms);
+    cr_assert(sonar_assembler_take(assembler, &w) && w.arrival_ns == 2 * ms);
+    cr_assert(sonar_assembler_take(assembler, &w) && w.arrival_ns == 3 * ms);
+    cr_assert(counters(assembler).last_frame_ns == 3 * ms);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, sequence_gaps_are_frames_that_never_came) {
+    static const uint64_t order[] = {10, 11, 14, 13, 16, 16, 9, 80, 12, 200, 12, 17};
+    static const uint64_t gaps[] = {0, 0, 2, 1, 2, 2, 2, 65, 65, 184, 184, 184};
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        sonar_frame frame = part(0, 2, 5, i * 10, 10);
+        frame.sequence = order[i];
+        send_at(assembler, frame, 0);
+        cr_assert(counters(assembler).sequence_gaps == gaps[i], "after %zu: %lu", i,
+                  (unsigned long)counters(assembler).sequence_gaps);
+        frame = part(2, 2, 5, i * 10, 10), frame.sequence = i; /* another block, no gap */
+        send_at(assembler, frame, 0);
+    }
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, masked_channels_neither_delay_nor_count) {
+    const uint8_t used[4] = {1, 0, 1, 0};
+    sonar_ingest_spec spec = small_spec();
+    spec.channel_used = used;
+    sonar_assembler *assembler = make(&spec);
+    sonar_window w;
+    send_at(assembler, part(0, 1, 5, 0, 100), 0);
+    send_at(assembler, part(2, 1, 5, 0, 100), 0);
+    cr_assert(sonar_assembler_take(assembler, &w));
+    cr_assert(w.missing_mean == 0 && w.missing_worst == 0 && w.gap_first == w.gap_end);
+    cr_assert(w.missing[0] == 0 && w.missing[1] == 1 && w.missing[3] == 1);
+    cr_assert(test_window_sample(&w, 1, 50) == 0);
+    cr_assert(counters(assembler).samples_missing == 0);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, impossible_specs_are_refused) {
+    const uint8_t none[4] = {0};
+    sonar_ingest_spec bad[12];
+    for (size_t i = 0; i < 12; i++)
+        bad[i] = small_spec();
+    bad[0].channels = 0, bad[1].channel_used = none, bad[2].fs_hz = 0, bad[3].fs_hz = NAN;
+    bad[4].window_length = 0, bad[5].hop = 0, bad[6].queue_windows = 0;
+    bad[7].max_missing_share = NAN, bad[8].max_missing_share = 1.5;
+    bad[9].queue_windows = SIZE_MAX / 2, bad[10].window_length = SIZE_MAX - 5;
+    bad[11].max_skew_samples = SIZE_MAX / 8;
+    for (size_t i = 0; i < 12; i++) {
+        sonar_assembler *assembler;
+        sonar_error err = {0};
+        cr_assert(sonar_assembler_create(&bad[i], &assembler, &err) ==
+                      (i < 9 ? SONAR_EINVAL : SONAR_ENOMEM),
+                  "spec %zu", i);
+        cr_assert(!assembler && err.text[0]);
+    }
+}
+
+Test(assembler, causes_have_distinct_names) {
+    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
+        for (int j = 0; j < i; j++)
+            cr_assert(strcmp(sonar_frame_cause_name((sonar_frame_cause)i),
+                             sonar_frame_cause_name((sonar_frame_cause)j)));
+    cr_assert(!strcmp(sonar_frame_cause_name(SONAR_FRAME_LATE), "late"));
+    cr_assert(!strcmp(sonar_window_cause_name(SONAR_WINDOW_SKIPPED), "skipped"));
+    cr_assert(!strcmp(sonar_window_cause_name((sonar_window_cause)99), "unknown"));
+}

@@ -1,0 +1,917 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <criterion/criterion.h>
+
+#include <glob.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/config.h"
+
+/* ---- helpers --------------------------------------------------------------------------------- */
+
+typedef struct loaded {
+    sonar_config *config;
+    sonar_code code;
+    size_t errors, warnings;
+    char *report;
+} loaded;
+
+static char *read_file(const char *path, size_t *bytes) {
+    FILE *file = fopen(path, "rb");
+    cr_assert_not_null(file, "%s", path);
+    char *text = malloc(1 << 20);
+    *bytes = fread(text, 1, (1 << 20) - 1, file);
+    text[*bytes] = 0;
+    fclose(file);
+    return text;
+}
+
+static void finish(loaded *l, sonar_report *report) {
+    size_t size;
+    FILE *to = open_memstream(&l->report, &size);
+    sonar_report_write(report, to);
+    fclose(to);
+    l->errors = sonar_report_errors(report);
+    l->warnings = sonar_report_warnings(report);
+    sonar_report_destroy(report);
+    cr_assert((l->code == SONAR_OK) == (l->config != NULL));
+    cr_assert((l->code == SONAR_OK) == (l->errors == 0), "code %d, report %s", l->code, l->report);
+}
+
+static loaded parse_bytes(const char *text, size_t bytes) {
+    loaded l = {0};
+    sonar_report *report = sonar_report_create();
+    l.code = sonar_config_parse("test.yaml", text, bytes, &l.config, report);
+    finish(&l, report);
+    return l;
+}
+
+static loaded parse(const char *text) {
+    return parse_bytes(text, strlen(text));
+}
+
+static loaded load(const char *path) {
+    loaded l = {0};
+    sonar_report *report = sonar_report_create();
+    l.code = sonar_config_load(path, &l.config, report);
+    finish(&l, report);
+    return l;
+}
+
+static void drop(loaded *l) {
+    sonar_config_destroy(l->config);
+    free(l->report);
+}
+
+static loaded parse_good(const char *text) {
+    loaded l = parse(text);
+    cr_assert_eq(l.code, SONAR_OK, "%s", l.report);
+    return l;
+}
+
+static char *print(const sonar_config *config, void (*how)(const sonar_config *, FILE *)) {
+    char *text;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+    how(config, to);
+    fclose(to);
+    return text;
+}
+
+static void expect(const char *report, const char *part) {
+    cr_assert_not_null(strstr(report, part), "wanted: %s\nin:\n%s", part, report);
+}
+
+/* 8 sensors 0.5 m apart, fs 4000, N 4096, near field off: no errors and no warnings. */
+#define LINE_ARRAY  "array: {geometry: {line: {sensors: 8, spacing_m: 0.5}}}\n"
+#define SMALL       "schema: 1\n" LINE_ARRAY "fs_hz: 4000\ncbf: {band_hz: [100, 1000], ranges_m: []}\n"
+#define ARRAY(keys) "schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000]}\narray: {" keys "}\n"
+#define LINE8       "geometry: {line: {sensors: 8, spacing_m: 0.5}}, "
+#define CBF(keys)   "schema: 1\n" LINE_ARRAY "fs_hz: 4000\ncbf: {" keys "}\n"
+
+/* ---- what a good file comes to --------------------------------------------------------------- */
+
+Test(config, the_demonstration_fills_every_field) {
+    loaded l = load(SONAR_SOURCE_DIR "/config/demo.yaml");
+    cr_assert_eq(l.code, SONAR_OK, "%s", l.report);
+    const sonar_config *c = l.config;
+    cr_assert_eq(c->array_id, 1);
+    cr_assert_str_eq(c->array_name, "demo-line");
+    cr_assert_eq(c->geometry_kind, SONAR_GEOMETRY_LINE);
+    cr_assert_eq(c->sensors, 128);
+    cr_assert_eq(c->channels, 128);
+    cr_assert_eq(c->position_m[0], -63.5 * 0.75);
+    cr_assert_eq(c->position_m[3 * 127], 63.5 * 0.75);
+    cr_assert_eq(c->channel[100], 100);
+    cr_assert_eq(c->used[100], 1);
+    cr_assert_not(c->calibrated);
+    cr_assert(c->heading_known);
+    cr_assert_eq(c->heading_deg, 30);
+    cr_assert(c->geometry.uniform_line);
+    cr_assert_eq(c->sound_speed_mps, 1500);
+    cr_assert_eq(c->fs_hz, 8000);
+    cr_assert_eq(c->ingest_endpoints, 1);
+    cr_assert_str_eq(c->ingest_endpoint[0], "tcp://127.0.0.1:5555");
+    cr_assert_eq(c->ingest_socket, SONAR_PULL);
+    cr_assert_eq(c->ingest_high_water_mark, 64);
+    cr_assert_eq(c->ingest_max_message_bytes, 67108864);
+    cr_assert_eq(c->ingest_queue_windows, 4);
+    cr_assert_eq(c->overload, SONAR_DROP_OLDEST);
+    cr_assert_eq(c->max_missing_share, 0.1);
+    cr_assert_eq(c->max_skew_ms, 250);
+    cr_assert_eq(c->restart_after_ms, 1000);
+    cr_assert_eq(c->silent_after_ms, 1000);
+    cr_assert_eq(c->length, 8192);
+    cr_assert_eq(c->hop, 4096);
+    cr_assert_eq(c->window, SONAR_HANN);
+    cr_assert(c->remove_mean);
+    cr_assert_not(c->equalise_phase);
+    cr_assert_eq(c->cbf_band.first_bin, 615); /* 614.4 .. 972.8 */
+    cr_assert_eq(c->cbf_band.bins, 972 - 615 + 1);
+    cr_assert_eq(c->lofar_band.first_bin, 103); /* 102.4 */
+    cr_assert_eq(c->lofar_band.bins, 972 - 103 + 1);
+    cr_assert_eq(c->cbf_scan.az_deg[c->cbf_scan.count - 1], 180);
+    cr_assert_eq(c->shading, SONAR_SHADING_UNIFORM);
+    cr_assert_eq(c->shading_weight[127], 1);
+    cr_assert_eq(c->ranges, 7);
+    cr_assert_eq(c->range_m[6], 3200);
+    cr_assert_eq(c->range_reference, SONAR_RADIAL);
+    cr_assert(c->mvdr_enabled);
+    cr_assert_eq(c->mvdr_length, 2048);
+    cr_assert_eq(c->mvdr_hop, 1024);
+    cr_assert_eq(c->mvdr_band.first_bin, 154); /* 153.6 .. 243.2 */
+    cr_assert_eq(c->mvdr_band.bins, 243 - 154 + 1);
+    cr_assert_eq(c->mvdr_snapshots, 64);
+    cr_assert_eq(c->mvdr_alpha, 0);
+    cr_assert_eq(c->mvdr_loading, SONAR_LOADING_NOISE);
+    cr_assert_eq(c->mvdr_eps, 1);
+    cr_assert_eq(c->mvdr_method, SONAR_MVDR_ONE_SIDED);
+    cr_assert_eq(c->mvdr_tolerance, 3e-7);
+    cr_assert_eq(c->mvdr_max_sweeps, 30);
+    cr_assert(c->mvdr_scan.count > 100);
+    cr_assert(c->detect_enabled);
+    cr_assert_eq(c->detect_threshold_db, 6);
+    cr_assert_str_eq(c->output_endpoint, "tcp://127.0.0.1:5556");
+    cr_assert_eq(c->output_topics, (1u << SONAR_SURFACES) - 1);
+    cr_assert_eq(c->output_high_water_mark, 16);
+    cr_assert_eq(c->output_queue_results, 4);
+    cr_assert_str_eq(c->backend, "auto");
+    cr_assert_eq(c->threads, 2);
+    cr_assert_eq(c->cpu_ingest, -1);
+    cr_assert_eq(c->log_level, SONAR_INFO);
+    cr_assert_null(c->state_dir);
+    cr_assert_null(c->plugin_dir);
+    cr_assert_eq(strlen(c->digest), 64);
+    drop(&l);
+}
+
+Test(config, defaults_follow_from_what_is_given) {
+    loaded l = parse(SMALL);
+    cr_assert_eq(l.code, SONAR_OK, "%s", l.report);
+    cr_assert_eq(l.warnings, 0, "%s", l.report);
+    const sonar_config *c = l.config;
+    cr_assert_eq(c->length, 4096);
+    cr_assert_eq(c->hop, 2048);
+    cr_assert_eq(c->mvdr_length, 4096);
+    cr_assert_eq(c->mvdr_hop, 2048);
+    cr_assert_eq(c->mvdr_band.first_bin, c->cbf_band.first_bin);
+    cr_assert_eq(c->lofar_band.bins, c->cbf_band.bins);
+    cr_assert_not(c->heading_known);
+    cr_assert_eq(c->threads, (size_t)sysconf(_SC_NPROCESSORS_ONLN));
+    drop(&l);
+    l = parse_good("schema: 1\n" LINE_ARRAY "fs_hz: 8192\ncbf: {band_bins: [327, 492]}\n"
+                   "mvdr: {loading: {rule: trace}, length: 1024}\nlofar: {band_bins: [34, 492]}\n");
+    cr_assert_eq(l.config->length, 8192, "fs itself, if it is a power of two");
+    cr_assert_eq(l.config->mvdr_eps, 0.01);
+    cr_assert_eq(l.config->mvdr_band.first_bin, 41); /* 327..492 Hz in bins of 8 Hz */
+    cr_assert_eq(l.config->mvdr_band.bins, 61 - 41 + 1);
+    cr_assert_eq(l.config->lofar_band.first_bin, 34);
+    cr_assert_eq(l.config->lofar_band.bins, 459);
+    drop(&l);
+}
+
+Test(config, band_edges_on_a_bin_are_inside) {
+    /* 2.2 Hz * 44100/4410 is a little more than 22, and the like must not lose a bin */
+    for (size_t first = 1; first < 400; first += 3) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "schema: 1\n" LINE_ARRAY "fs_hz: 4410\ndft: {length: 44100}\n"
+                 "cbf: {band_hz: [%zu.%zu, %zu.%zu], ranges_m: []}\n",
+                 first / 10, first % 10, (first + 5) / 10, (first + 5) % 10);
+        loaded l = parse_good(text);
+        cr_assert_eq(l.config->cbf_band.first_bin, first);
+        cr_assert_eq(l.config->cbf_band.bins, 6);
+        drop(&l);
+    }
+}
+
+Test(config, geometries_lie_where_the_convention_says) {
+    loaded l = parse_good(ARRAY("geometry: {circle: {sensors: 4, radius_m: 0.5}}"));
+    static const double want[4][2] = {{0.5, 0}, {0, 0.5}, {-0.5, 0}, {0, -0.5}};
+    for (size_t k = 0; k < 4; k++) {
+        cr_assert(fabs(l.config->position_m[3 * k] - want[k][0]) < 1e-12);
+        cr_assert(fabs(l.config->position_m[3 * k + 1] - want[k][1]) < 1e-12, "clockwise");
+    }
+    cr_assert_eq(l.config->geometry.extent, SONAR_EXTENT_PLANE);
+    drop(&l);
+    l = parse_good(ARRAY("geometry: {planar: {rows: 2, columns: 3, row_spacing_m: 1, "
+                         "column_spacing_m: 0.5}}"));
+    cr_assert_eq(l.config->sensors, 6);
+    cr_assert_eq(l.config->position_m[3 * 0], -0.5);
+    cr_assert_eq(l.config->position_m[3 * 0 + 1], -0.5);
+    cr_assert_eq(l.config->position_m[3 * 2 + 1], 0.5);
+    cr_assert_eq(l.config->position_m[3 * 3], 0.5);
+    drop(&l);
+    l = parse_good(ARRAY("geometry: {positions: {frame: enu, origin: given, "
+                         "list: [[1, 2, 3], [4, 5, 0]]}}"));
+    cr_assert_eq(l.config->position_m[0], 2, "x is north");
+    cr_assert_eq(l.config->position_m[1], 1, "y is east");
+    cr_assert_eq(l.config->position_m[2], -3, "z is down");
+    cr_assert_not(signbit(l.config->position_m[5]));
+    drop(&l);
+    l = parse_good(ARRAY("geometry: {positions: {list: [[1, 2, 3], [3, 6, 9]]}}"));
+    cr_assert_eq(l.config->position_m[0], -1, "the mean is the origin");
+    cr_assert_eq(l.config->position_m[5], 3);
+    drop(&l);
+}
+
+Test(config, corrections_and_masks_reach_their_sensors) {
+    loaded l = parse_good("schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 500], shading: hann}\n"
+                          "array:\n  geometry: {line: {sensors: 3, spacing_m: 0.5}}\n"
+                          "  channels: [4, 2, 0]\n  channel_count: 6\n  mask: [1]\n"
+                          "  gain_db: [-165, -160.5, -170]\n  phase_deg: 5\n"
+                          "  delay_us: [0, 1, 2]\n");
+    const sonar_config *c = l.config;
+    cr_assert_eq(c->channels, 6);
+    cr_assert_eq(c->channel[0], 4);
+    cr_assert_eq(c->channel[2], 0);
+    cr_assert(c->used[0] && !c->used[1] && c->used[2]);
+    cr_assert(c->calibrated);
+    cr_assert_eq(c->gain_db[1], -160.5);
+    cr_assert_eq(c->phase_deg[2], 5);
+    cr_assert_eq(c->delay_us[2], 2);
+    cr_assert_eq(c->shading_weight[1], 0);
+    cr_assert(c->shading_weight[0] > 0 && c->shading_weight[0] < 1);
+    drop(&l);
+    l = parse_good(ARRAY(LINE8 "channels: [9, 1, 2, 3, 4, 5, 6, 7]"));
+    cr_assert_eq(l.config->channels, 10, "largest channel + 1");
+    drop(&l);
+}
+
+Test(config, automatic_ranges_and_forgetting_and_shadings) {
+    loaded l = parse_good("schema: 1\nfs_hz: 4000\narray: {geometry: {line: {sensors: 64, "
+                          "spacing_m: 0.5}}}\ncbf: {band_hz: [100, 1000], ranges_m: auto, "
+                          "range_min_m: 100, shading: {taylor: {sidelobe_db: 25}}}\n"
+                          "mvdr: {forgetting: 0.97}\n");
+    cr_assert(l.config->ranges >= 2);
+    cr_assert_eq(l.config->range_m[0], 100);
+    cr_assert_eq(l.config->range_m[l.config->ranges - 1], 3200);
+    cr_assert_eq(l.warnings, 0, "%s", l.report);
+    cr_assert_eq(l.config->mvdr_alpha, 0.97);
+    cr_assert_eq(l.config->mvdr_snapshots, 0);
+    cr_assert_eq(l.config->nbar, 4);
+    cr_assert_eq(l.config->shading, SONAR_SHADING_TAYLOR);
+    drop(&l);
+    l = parse_good(CBF("band_hz: [100, 1000], shading: {chebyshev: {sidelobe_db: 30}}"));
+    cr_assert_eq(l.config->shading, SONAR_SHADING_CHEBYSHEV);
+    cr_assert_eq(l.config->sidelobe_db, 30);
+    cr_assert(l.config->shading_weight[0] < 0.5);
+    drop(&l);
+}
+
+Test(config, default_ranges_within_the_array_are_left_out) {
+    loaded l = parse_good("schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 700]}\n"
+                          "array: {geometry: {line: {sensors: 256, spacing_m: 1}}}\n");
+    cr_assert_eq(l.config->ranges, 5);
+    cr_assert_eq(l.config->range_m[0], 200);
+    drop(&l);
+}
+
+/* ---- what is wrong, and where ---------------------------------------------------------------- */
+
+static const struct {
+    const char *text, *place, *says;
+} mistakes[] = {
+    {"", "test.yaml: error: ", "the file is empty"},
+    {"# nothing\n", "test.yaml: error: ", "the file is empty"},
+    {"just text\n", ":1:1: error: ", "group of keys"},
+    {"[1, 2]\n", ":1:1: error: ", "group of keys"},
+    {"fs_hz: 1\n", ":1:1: error: schema", "required"},
+    {"schema: 2\n", ":1:9: error: schema: 2 is out of range", "accepted: 1"},
+    {SMALL "fs_kz: 3\n", ":5:1: error: unknown key \"fs_kz\"", "did you mean fs_hz?"},
+    {SMALL "window: hann\n", ":5:1: error: unknown key", "did you mean dft.window?"},
+    {SMALL "dft: {lenght: 8}\n", ":5:7: error: unknown key \"lenght\" in dft",
+     "did you mean length?"},
+    {SMALL "dft.length: 8\n", ":5:1: error: unknown key", "accepted: schema, array"},
+    {SMALL "? [a]\n: b\n", ":5:3: error: unknown key", ""},
+    {SMALL "fs_hz: 4000\n", ":5:1: error: fs_hz is there twice", ""},
+    {SMALL "dft: {hop: 8, hop: 8}\n", ":5:15: error: dft.hop is there twice", ""},
+    {SMALL "dft: {}\ndft: {}\n", ":6:1: error: dft is there twice", ""},
+    {"schema: 1\n" LINE_ARRAY "fs_hz: 8 kHz\ncbf: {band_hz: [1, 2]}\n", ":3:8: error: fs_hz",
+     "a plain number in Hz is wanted, not \"8 kHz\""},
+    {"schema: 1\n" LINE_ARRAY "fs_hz: \"8000\"\ncbf: {band_hz: [1, 2]}\n", ":3:8: error: fs_hz",
+     "in quotes"},
+    {SMALL "sound_speed_mps: 15\n", ":5:18: error: sound_speed_mps: 15 is out of range",
+     "a plain number in m/s, 100 to 10000"},
+    {SMALL "sound_speed_mps: .nan\n", ":5:18: error: ", "plain number"},
+    {SMALL "sound_speed_mps: 1e999\n", ":5:18: error: ", "out of range"},
+    {SMALL "sound_speed_mps: 0x5dc\n", ":5:18: error: ", "plain number"},
+    {SMALL "sound_speed_mps: 1.2.3\n", ":5:18: error: ", "plain number"},
+    {SMALL "sound_speed_mps: [1500]\n", ":5:18: error: ", "not a list"},
+    {SMALL "sound_speed_mps: {a: 1}\n", ":5:18: error: ", "not a group of keys"},
+    {SMALL "sound_speed_mps:\n", "error: sound_speed_mps", "not nothing"},
+    {SMALL "dft:\n", "error: dft: a group of keys is wanted, not nothing", "length, hop"},
+    {SMALL "dft: 3\n", ":5:6: error: dft: a group of keys is wanted", "length, hop"},
+    {SMALL "dft: {length: 8.5}\n", ":5:15: error: dft.length", "whole number"},
+    {SMALL "dft: {length: 1}\n", ":5:15: error: dft.length", "out of range"},
+    {SMALL "dft: {window: han}\n", ":5:15: error: dft.window", "hann, rectangular, hamming"},
+    {SMALL "dft: {mean_removal: yes}\n", ":5:21: error: dft.mean_removal", "true or false"},
+    {SMALL "detections: {most: 65}\n", ":5:20: error: detections.most", "1 to 64"},
+    {SMALL "output: {topics: [cbf.azimuth, cbf]}\n", ":5:32: error: output.topics", "status"},
+    {SMALL "output: {topics: []}\n", ":5:18: error: output.topics", ""},
+    {SMALL "runtime: {cpus: [0, 1], threads: 3}\n", ":5:17: error: runtime.cpus",
+     "2 processors for 3 threads"},
+    {SMALL "runtime: {state_dir: \"a\\0b\"}\n", ":5:22: error: runtime.state_dir", "NUL"},
+    {SMALL "runtime: {state_dir: \"a\\nb\"}\n", ":5:22: error: runtime.state_dir", "control"},
+    {SMALL "runtime: {state_dir: \"a\\u2028b\"}\n", ":5:22: error: runtime.state_dir", "control"},
+    {SMALL "mvdr: {snapshots: 3, forgetting: 0.5}\n", ":5:34: error: mvdr", "only one of"},
+    {SMALL "mvdr: {forgetting: 1}\n", ":5:20: error: mvdr.forgetting", "less than 1"},
+    {SMALL "mvdr: {length: 8192}\n", ":5:16: error: mvdr.length", "do not fit a window"},
+    {SMALL "mvdr: {loading: {rule: absolute}}\n", ":5:17: error: mvdr.loading.eps", "required"},
+    {SMALL "lofar: {band_hz: [1, 3000]}\n", ":5:18: error: lofar.band_hz",
+     "3000 Hz is above half the sampling rate, 2000 Hz"},
+    {SMALL "lofar: {band_hz: [100.1, 100.2]}\n", ":5:18: error: lofar.band_hz",
+     "no bin lies in it"},
+    {SMALL "lofar: {band_hz: [200, 100]}\n", ":5:18: error: lofar.band_hz", "is above"},
+    {SMALL "lofar: {band_hz: [200]}\n", ":5:18: error: lofar.band_hz",
+     "a list of 2, each a plain number in Hz"},
+    {SMALL "lofar: {band_bins: [0, 2049]}\n", ":5:20: error: lofar.band_bins", "ends at bin 2048"},
+    {SMALL "lofar: {band_bins: [0, 9], band_hz: [1, 2]}\n", "error: lofar", "only one of"},
+    {CBF("band_hz: [100, 1000], ranges_m: [1]"), ":4:39: error: cbf.ranges_m",
+     "not beyond the array"},
+    {CBF("band_hz: [100, 1000], ranges_m: [50, 50]"), ":4:39: error: cbf.ranges_m", "after 50"},
+    {CBF("band_hz: [100, 1000], ranges_m: [0]"), ":4:40: error: cbf.ranges_m", "more than 0"},
+    {CBF("band_hz: [100, 1000], ranges_m: never"), ":4:39: error: cbf.ranges_m", "auto"},
+    {CBF("shading: hann"), ":4:6: error: cbf", "one of band_hz or band_bins is required"},
+    {CBF("band_hz: [100, 1000], shading: {taylor: {}}"), ":4:47: error: cbf.shading.taylor",
+     "is required"},
+    {CBF("band_hz: [100, 1000], shading: {taylor: {sidelobe_db: 60, nbar: 2}}"),
+     "error: cbf.shading.taylor", "nbar"},
+    {CBF("band_hz: [100, 1000], scan: {start_deg: 0, stop_deg: 181, step_deg: 1}"),
+     "error: cbf.scan", "0 to 180 deg"},
+    {CBF("band_hz: [100, 1000], scan: {start_deg: 0, stop_deg: 180}"), "error: cbf.scan.step_deg",
+     "is required"},
+    {"schema: 1\nfs_hz: 4000\ncbf: {band_hz: [1, 9]}\n", ":1:1: error: array.geometry",
+     "one of line or circle or planar or positions is required"},
+    {ARRAY("geometry: {}"), ":4:19: error: array.geometry", "is required"},
+    {ARRAY("geometry: {line: {sensors: 8, spacing_m: 1}, circle: {sensors: 8, radius_m: 1}}"),
+     "error: array.geometry", "only one of"},
+    {ARRAY("geometry: {line: {sensors: 8}}"), ":4:26: error: array.geometry.line.spacing_m",
+     "is required"},
+    {ARRAY("geometry: {line: {sensors: 1000000000, spacing_m: 1}}"),
+     ":4:36: error: ", "1 to 65536"},
+    {ARRAY("geometry: {line: {sensors: 8, spacing_m: 0}}"), ":4:50: error: ", "more than 0"},
+    {ARRAY("geometry: {planar: {rows: 60000, columns: 60000, row_spacing_m: 1, "
+           "column_spacing_m: 1}}"),
+     "error: array.geometry.planar.columns", "65536 sensors"},
+    {ARRAY("geometry: {positions: {frame: xyz}}"), "error: array.geometry.positions",
+     "one of list or csv is required"},
+    {ARRAY("geometry: {positions: {list: [[0, 0, 0], [1, 2]]}}"),
+     ":4:50: error: ", "three numbers"},
+    {ARRAY("geometry: {positions: {list: [[0, 0, 0], [1, 2, x]]}}"),
+     ":4:57: error: ", "plain number in m"},
+    {ARRAY("geometry: {positions: {csv: /nowhere/at all.csv}}"),
+     ":4:37: error: ", "cannot read /nowhere/at all.csv: No such file"},
+    {ARRAY(LINE8 "channels: [0, 1]"), "error: array.channels", "2 channels for 8 sensors"},
+    {ARRAY(LINE8 "channels: [0, 1, 2, 3, 4, 5, 6, 3]"), ":4:89: error: array.channels",
+     "3 is there twice"},
+    {ARRAY(LINE8 "channel_count: 7"), "error: array.channel_count", "channel 7 feeds a sensor"},
+    {ARRAY(LINE8 "mask: [3, 8]"), ":4:67: error: array.mask", "8 is no sensor"},
+    {ARRAY(LINE8 "mask: [3, 3]"), ":4:67: error: array.mask", "3 is there twice"},
+    {ARRAY(LINE8 "mask: [0, 1, 2, 3, 4, 5, 6, 7]"), "error: array.mask", "no sensor is left"},
+    {ARRAY(LINE8 "gain_db: [1, 2]"), "error: array.gain_db", "2 numbers for 8 sensors"},
+    {ARRAY(LINE8 "gain_db: [1]"), "error: array.gain_db", "1 numbers for 8 sensors"},
+    {ARRAY(LINE8 "heading_deg: 360"), "error: array.heading_deg", "less than 360"},
+    {"schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000], shading: hann}\n"
+     "array: {geometry: {circle: {sensors: 8, radius_m: 1}}}\n",
+     ":3:38: error: cbf.shading", "uniform lines only"},
+    {"schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000], range_reference: abeam}\n"
+     "array: {geometry: {circle: {sensors: 8, radius_m: 1}}}\n",
+     "error: cbf.range_reference", "only a line"},
+    {"schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000]}\nmvdr: {forward_backward: true}\n"
+     "array: {geometry: {positions: {list: [[0, 0, 0], [1, 0, 0], [5, 0, 0]]}}}\n",
+     ":4:26: error: mvdr.forward_backward", "no mirror image"},
+    {SMALL "a: &x 1\n", ":5:4: error: ", "anchors and aliases"},
+    {SMALL "a: *x\n", ":5:4: error: ", "anchors and aliases"},
+    {SMALL "a: !!int 1\n", ":5:4: error: ", "tags"},
+    {SMALL "---\nschema: 1\n", ":5:1: error: ", "second document"},
+    {SMALL "a: [\n", "error: not valid YAML", ""},
+    {SMALL "a:\n\t- b\n", ":6:1: error: not valid YAML", "found character"},
+    {SMALL "name: caf\xe9\n", ":5:10: error: not valid YAML", ""},
+    {SMALL "a: [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]\n", "error: nested deeper", ""},
+};
+
+Test(config, every_mistake_is_named_at_its_place) {
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        loaded l = parse(mistakes[i].text);
+        cr_assert_eq(l.code, SONAR_EINVAL, "accepted:\n%s", mistakes[i].text);
+        cr_assert(strstr(l.report, mistakes[i].place) && strstr(l.report, mistakes[i].says),
+                  "case %zu\n%swanted \"%s\" and \"%s\" in\n%s", i, mistakes[i].text,
+                  mistakes[i].place, mistakes[i].says, l.report);
+        drop(&l);
+    }
+}
+
+Test(config, a_single_mistake_is_reported_once) {
+    loaded l = parse(SMALL "dft: {window: han}\nfs_kz: 3\n");
+    cr_assert_eq(l.errors, 2, "%s", l.report);
+    drop(&l);
+    l = parse("schema: 1\nfs_hz: 4000\ncbf: {band_hz: [1, 9]}\n");
+    cr_assert_eq(l.errors, 1, "%s", l.report);
+    drop(&l);
+}
+
+Test(config, all_mistakes_come_at_once_in_the_order_of_the_file) {
+    loaded l =
+        parse("schema: 1\nfs_hz: 8 kHz\narray: {geometry: {line: {sensors: 0, spacing_m: 1}}, "
+              "mask: [x]}\ncbf: {band_hz: [1, 2], scan: sometimes}\nbogus: 1\n"
+              "ingest: {endpoints: [\"tcp://*:5555\"]}\n");
+    cr_assert_eq(l.errors, 6, "%s", l.report);
+    static const char *const order[] = {"test.yaml:2:8:",  "test.yaml:3:36:", "test.yaml:3:62:",
+                                        "test.yaml:4:30:", "test.yaml:5:1:",  "test.yaml:6:22:"};
+    const char *at = l.report;
+    for (size_t i = 0; i < 6; i++) {
+        at = strstr(at, order[i]);
+        cr_assert_not_null(at, "%s missing or out of order in\n%s", order[i], l.report);
+    }
+    drop(&l);
+}
+
+Test(config, the_caret_stands_under_the_character) {
+    loaded l = parse("schema: 1\n# \xc3\xa4\xc3\xb6\n{\xc3\xa4\n");
+    drop(&l);
+    l = parse(SMALL "array2: 1\n");
+    expect(l.report, "\n    array2: 1\n    ^\n");
+    drop(&l);
+    l = parse(SMALL "runtime: {state_dir: \"\xc3\xa4\xc3\xb6\", log_level: loud}\n");
+    expect(l.report, "state_dir: \"\xc3\xa4\xc3\xb6\", log_level: loud}\n"
+                     "                                          ^\n");
+    drop(&l);
+    char text[4096] = SMALL "runtime: {state_dir: \"";
+    memset(text + strlen(text), 'x', 3000);
+    strcat(text, "\", log_level: loud}\n");
+    l = parse(text);
+    const char *caret = strstr(l.report, "^\n"), *row = strstr(l.report, "loud}");
+    cr_assert(caret && row);
+    const char *begin = row;
+    while (begin[-1] != '\n')
+        begin--;
+    const char *below = caret;
+    while (below[-1] != '\n')
+        below--;
+    cr_assert_eq(row - begin, caret - below, "%s", l.report);
+    cr_assert(strlen(l.report) < 600, "a long line is cut");
+    drop(&l);
+}
+
+Test(config, only_loopback_and_ipc_are_accepted) {
+    static const char *const good[] = {"tcp://127.0.0.1:1",    "tcp://127.9.8.7:65535",
+                                       "tcp://localhost:80",   "tcp://[::1]:5555",
+                                       "ipc:///run/sonard/in", "ipc://@sonard"};
+    static const char *const bad[] = {"tcp://*:5555",
+                                      "tcp://0.0.0.0:5555",
+                                      "tcp://192.168.1.2:5555",
+                                      "tcp://[::]:5555",
+                                      "tcp://128.0.0.1:5555",
+                                      "tcp://127.0.0.1.example.org:5555",
+                                      "tcp://eth0:5555",
+                                      "tcp://127.0.0.1",
+                                      "tcp://127.0.0.1:0",
+                                      "tcp://127.0.0.1:65536",
+                                      "tcp://127.0.0.1:*",
+                                      "tcp://127.0.0.1:55x",
+                                      "tcp://:5555",
+                                      "tcp://10.0.0.1;127.0.0.1:5555",
+                                      "tcp://127.1:5555",
+                                      "inproc://x",
+                                      "ipc://",
+                                      "ipc://*",
+                                      "udp://127.0.0.1:5",
+                                      "pgm://127.0.0.1:5",
+                                      "",
+                                      "TCP://127.0.0.1:5",
+                                      "tcp://localhost.:5",
+                                      "tcp://127.0.0.1:5 "};
+    char text[1024];
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        snprintf(text, sizeof text, SMALL "ingest: {endpoints: [\"%s\"]}\n", good[i]);
+        loaded l = parse_good(text);
+        cr_assert_str_eq(l.config->ingest_endpoint[0], good[i]);
+        drop(&l);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(text, sizeof text, SMALL "output: {endpoint: \"%s\"}\n", bad[i]);
+        loaded l = parse(text);
+        cr_assert_eq(l.code, SONAR_EINVAL, "%s", bad[i]);
+        expect(l.report, "test.yaml:5:20: error: output.endpoint");
+        drop(&l);
+    }
+    loaded l = parse(SMALL "output: {endpoint: \"tcp://0.0.0.0:5555\"}\n");
+    expect(l.report, "there is no authentication yet");
+    drop(&l);
+    l = parse(SMALL "output: {endpoint: \"tcp://127.0.0.1:5555\"}\n");
+    expect(l.report, "is an endpoint of ingest already");
+    drop(&l);
+}
+
+static const struct {
+    const char *text, *says;
+} warnings[] = {
+    {CBF("band_hz: [100, 1501], ranges_m: []"), ":4:16: warning: cbf.band_hz: spatial aliasing "
+                                                "begins at 1500 Hz"},
+    {SMALL "lofar: {band_hz: [100, 1600]}\n", ":5:18: warning: lofar.band_hz: spatial aliasing"},
+    {SMALL "mvdr: {band_hz: [100, 1600]}\n", ":5:17: warning: mvdr.band_hz: spatial aliasing"},
+    {SMALL "dft: {length: 37}\n", ":5:15: warning: dft.length: 37 samples"}, /* 4 D/c: 37.33 */
+    {SMALL "mvdr: {length: 37, hop: 37, band_hz: [100, 1000]}\n", "warning: mvdr.length: 37 "},
+    {SMALL "dft: {hop: 5000}\n", ":5:12: warning: dft.hop: 904 samples"},
+    {CBF("band_hz: [100, 1000], ranges_m: [], scan: {start_deg: 0, stop_deg: 180, step_deg: 10}"),
+     "warning: cbf.scan.step_deg: 10 deg is coarser than half the beam width of 19.3 deg"},
+    {"schema: 1\nfs_hz: 4000\narray: {geometry: {line: {sensors: 128, spacing_m: 0.5}}}\n"
+     "cbf: {band_hz: [100, 1000], ranges_m: [50, 100]}\n",
+     ":4:39: warning: cbf.ranges_m: range unresolved"},
+    {"schema: 1\n" LINE_ARRAY "fs_hz: 4000\ncbf: {band_hz: [100, 1000], ranges_m: []}\n"
+     "mvdr: {forward_backward: true, band_hz: [100, 1600]}\n",
+     "warning: mvdr.band_hz"},
+    {"schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000], ranges_m: []}\n"
+     "array: {" LINE8 "mask: [1, 2, 5]}\nmvdr: {forward_backward: true}\n",
+     "warning: mvdr.forward_backward: 1 mirror images"},
+};
+
+Test(config, doubtful_values_are_warned_about) {
+    for (size_t i = 0; i < sizeof warnings / sizeof *warnings; i++) {
+        loaded l = parse(warnings[i].text);
+        cr_assert_eq(l.code, SONAR_OK, "%s", l.report);
+        expect(l.report, warnings[i].says);
+        drop(&l);
+    }
+    static const char *const quiet[] = {SMALL, SMALL "dft: {length: 38}\n",
+                                        SMALL "mvdr: {forward_backward: true}\n",
+                                        CBF("band_hz: [100, 1500], ranges_m: []"),
+                                        CBF("band_hz: [100, 1000], ranges_m: [], scan: {start_deg: "
+                                            "0, stop_deg: 180, step_deg: 9}")};
+    for (size_t i = 0; i < sizeof quiet / sizeof *quiet; i++) {
+        loaded l = parse(quiet[i]);
+        cr_assert_eq(l.code, SONAR_OK, "%s", l.report);
+        cr_assert_eq(l.warnings, 0, "%s", l.report);
+        drop(&l);
+    }
+}
+
+/* ---- CSV ------------------------------------------------------------------------------------- */
+
+static void write_file(const char *path, const char *text, size_t bytes) {
+    FILE *file = fopen(path, "wb");
+    cr_assert_not_null(file);
+    fwrite(text, 1, bytes, file);
+    fclose(file);
+}
+
+#define CSV_CONFIG                                                                                 \
+    "schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 500]}\n"                                         \
+    "array:\n  geometry:\n    positions: {frame: enu, csv: a.csv}\n"
+
+/* Loads CSV_CONFIG beside a file of these positions. */
+static loaded load_csv(const char *csv, size_t bytes) {
+    char directory[] = "/tmp/sonar-config-XXXXXX", yaml[64], table[64];
+    cr_assert_not_null(mkdtemp(directory));
+    snprintf(yaml, sizeof yaml, "%s/c.yaml", directory);
+    snprintf(table, sizeof table, "%s/a.csv", directory);
+    write_file(yaml, CSV_CONFIG, strlen(CSV_CONFIG));
+    write_file(table, csv, bytes);
+    loaded l = load(yaml);
+    unlink(yaml);
+    unlink(table);
+    rmdir(directory);
+    return l;
+}
+
+Test(config, positions_from_csv) {
+    const char *csv =
+        "east, north, up  # surveyed\r\n\n1, 2, 3\n# between\n -1 ,\t-2, -3.5e0 # so\n"
+        "0,0,0.5";
+    loaded l = load_csv(csv, strlen(csv));
+    cr_assert_eq(l.code, SONAR_OK, "%s", l.report);
+    cr_assert_eq(l.config->sensors, 3);
+    cr_assert_eq(l.config->position_m[0], 2);
+    cr_assert_eq(l.config->position_m[1], 1);
+    cr_assert(fabs(l.config->position_m[2] + 3) < 1e-12);
+    cr_assert(fabs(l.config->position_m[5] - 3.5) < 1e-12);
+    cr_assert(fabs(l.config->position_m[8] + 0.5) < 1e-12);
+    /* printed inline, and the same again without the file */
+    char *text = print(l.config, sonar_config_print);
+    loaded again = parse_good(text);
+    cr_assert_str_eq(again.config->digest, l.config->digest);
+    cr_assert_eq(memcmp(again.config->position_m, l.config->position_m, 9 * sizeof(double)), 0);
+    free(text);
+    drop(&again);
+    drop(&l);
+}
+
+Test(config, mistakes_in_csv_have_their_place) {
+    static const struct {
+        const char *text;
+        size_t bytes;
+        const char *says;
+    } cases[] = {
+        {"x,y,z\n1,2,3\n1,2\n", 17, "a.csv:3:4: error: not a position"},
+        {"x,y,z\n1,2,3\n1,oops,4\n", 22, "a.csv:3:3: error: "},
+        {"1,2,3,4\n", 8, "a.csv:1:6: error: "},
+        {"1,2,3\nx,y,z\n", 12, "a.csv:2:1: error: "},
+        {"1,2,1e9\n", 8, "a.csv:1:5: error: "},
+        {"1,2,nan\n", 8, "a.csv:1:5: error: "},
+        {"1,2,3\n1,\0,3\n", 12, "a.csv:2:3: error: a NUL"},
+        {"", 0, "holds no positions"},
+        {"x,y,z\n", 6, "holds no positions"},
+        {"1;2;3\n", 6, "a.csv:1:2: error: "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        loaded l = load_csv(cases[i].text, cases[i].bytes);
+        cr_assert_eq(l.code, SONAR_EINVAL, "case %zu", i);
+        expect(l.report, cases[i].says);
+        drop(&l);
+    }
+}
+
+/* ---- printing and the digest ----------------------------------------------------------------- */
+
+static const char *const varied[] = {
+    SMALL,
+    SMALL "dft: {length: 4000, hop: 1333, window: kaiser, kaiser_beta: 7.123456789012345}\n",
+    SMALL "mvdr: {forgetting: 0.97, loading: {rule: trace}, enabled: false, method: two_sided}\n",
+    SMALL "output: {topics: [status, cbf.azimuth]}\nruntime: {cpus: [0, 1], plugin_dir: \"/a \\\\ "
+          "\\\"b\\\" # c\", state_dir: \"/\xc3\xa4\"}\n",
+    SMALL "ingest: {endpoints: [\"tcp://127.0.0.1:1\", \"ipc:///a b\"], socket: sub}\n",
+    CBF("band_bins: [100, 900], ranges_m: auto, shading: {taylor: {sidelobe_db: 30, nbar: 5}}"),
+    CBF("band_bins: [100, 900], scan: {start_deg: 10, stop_deg: 170, step_deg: 0.1}, "
+        "shading: {chebyshev: {sidelobe_db: 33.3}}") "mvdr: {length: 1001, hop: 77}\n",
+    ARRAY(LINE8 "mask: [7, 2], gain_db: [1, 2, 3, 4, 5, 6, 7, 8.1], phase_deg: [1, 1, 1, 1, 1, 1, "
+                "1, 1], delay_us: -0.1, channels: [8, 7, 6, 5, 4, 3, 2, 1], channel_count: 16, "
+                "heading_deg: 0"),
+    ARRAY("geometry: {circle: {sensors: 7, radius_m: 0.1}}"),
+    ARRAY("geometry: {planar: {rows: 3, columns: 2, row_spacing_m: 0.3, column_spacing_m: 0.1}}"),
+    ARRAY(
+        "geometry: {positions: {frame: enu, list: [[0.1, 0.2, 0.3], [1.7, 0, -0.1], [0, 0, 1]]}}"),
+};
+
+Test(config, printed_text_loads_to_the_same_digest) {
+    for (size_t i = 0; i < sizeof varied / sizeof *varied; i++) {
+        loaded l = parse_good(varied[i]);
+        char *text = print(l.config, sonar_config_print);
+        loaded again = parse(text);
+        cr_assert_eq(again.code, SONAR_OK, "case %zu\n%s\n%s", i, again.report, text);
+        cr_assert_str_eq(again.config->digest, l.config->digest, "case %zu\n%s", i, text);
+        cr_assert_eq(again.config->calibrated, l.config->calibrated);
+        cr_assert_eq(again.warnings, l.warnings);
+        for (size_t j = 0; j < i; j++) {
+            loaded other = parse_good(varied[j]);
+            cr_assert_str_neq(other.config->digest, l.config->digest);
+            drop(&other);
+        }
+        free(text);
+        drop(&again);
+        drop(&l);
+    }
+}
+
+Test(config, digest_sees_values_only) {
+    loaded a = parse_good(SMALL);
+    loaded b = parse_good("# moved about\ncbf:\n  ranges_m: []\n  band_hz:\n  - 1e2\n  - 1000.0\n"
+                          "fs_hz: 4000\ndft: {length: 4096, window: hann}\n"
+                          "array:\n  geometry: {line: {spacing_m: 0.50, sensors: 8}}\n"
+                          "  mask: []\n  channels: [0, 1, 2, 3, 4, 5, 6, 7]\nschema: 1\n");
+    cr_assert_str_eq(a.config->digest, b.config->digest);
+    loaded c = parse_good(SMALL "sound_speed_mps: 1500.0000000000002\n");
+    cr_assert_str_neq(a.config->digest, c.config->digest);
+    drop(&a);
+    drop(&b);
+    drop(&c);
+}
+
+Test(config, print_says_where_values_come_from) {
+    loaded l = parse_good(SMALL "dft:\n  hop: 100\n");
+    char *text = print(l.config, sonar_config_print);
+    expect(text, "\n  hop: 100  # test.yaml:6\n");
+    expect(text, "\n  length: 4096  # default\n");
+    expect(text, "\n  # heading_deg: not set");
+    free(text);
+    drop(&l);
+}
+
+/* ---- description and reference --------------------------------------------------------------- */
+
+static void check_columns(const char *text, size_t most) {
+    for (const char *at = text; *at; at += strcspn(at, "\n") + 1)
+        cr_assert(strcspn(at, "\n") <= most, "%.*s", (int)strcspn(at, "\n"), at);
+}
+
+Test(config, description_fits_a_terminal_and_shows_what_matters) {
+    for (size_t i = 0; i < sizeof varied / sizeof *varied; i++) {
+        loaded l = parse_good(varied[i]);
+        char *text = print(l.config, sonar_config_describe);
+        check_columns(text, 80);
+        expect(text, "memory");
+        free(text);
+        drop(&l);
+    }
+    loaded l = parse_good("schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000]}\narray:\n"
+                          "  geometry: {line: {sensors: 100, spacing_m: 0.5}}\n  mask: [40]\n");
+    char *text = print(l.config, sonar_config_describe);
+    expect(text, "port and starboard");
+    expect(text, "100 sensors, 99 used");
+    expect(text,
+           "\n    40      40     -4.750      0.000      0.000     0.00    0.00     0.00 off\n");
+    expect(text, "\n     7       7");
+    expect(text, "\n    92      92");
+    cr_assert_null(strstr(text, "\n    41      41"));
+    expect(text, "83 sensors are not shown");
+    expect(text, "bins 103..1024 (922) of 0.97656 Hz: 100.586..1000 Hz");
+    /* (63 * 2048 + 4096)/4000 = 33.28 s; 1.56 m at 1000 Hz and 50 m: 1.52 deg */
+    expect(text, "integration time 33.28 s");
+    expect(text, "0.0456 deg/s");
+    free(text);
+    drop(&l);
+}
+
+Test(config, memory_grows_with_what_is_asked_for) {
+    loaded a = parse_good(SMALL), b = parse_good(SMALL "ingest: {queue_windows: 400}\n"),
+           c = parse_good(SMALL "mvdr: {snapshots: 640}\n");
+    const size_t base = sonar_config_memory_bytes(a.config);
+    cr_assert(base > 4 * 8 * 4096 && base < 64 << 20);
+    cr_assert_eq(sonar_config_memory_bytes(b.config) - base, 396u * 2048 * 8 * 4);
+    cr_assert(sonar_config_memory_bytes(c.config) > base + 576 * 8 * 8 * 900);
+    drop(&a);
+    drop(&b);
+    drop(&c);
+}
+
+Test(config, shipped_configurations_load) {
+    glob_t found;
+    cr_assert_eq(glob(SONAR_SOURCE_DIR "/config/*.yaml", 0, NULL, &found), 0);
+    cr_assert(found.gl_pathc >= 2);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        loaded l = load(found.gl_pathv[i]);
+        cr_assert_eq(l.code, SONAR_OK, "%s", l.report);
+        char *text = print(l.config, sonar_config_print);
+        loaded again = parse_good(text);
+        cr_assert_str_eq(again.config->digest, l.config->digest);
+        free(text);
+        drop(&again);
+        drop(&l);
+    }
+    globfree(&found);
+}
+
+/* SONAR_UPDATE_REFERENCE=1 writes the page instead of comparing it. */
+Test(config, the_reference_page_is_fresh) {
+    const char *path = SONAR_SOURCE_DIR "/docs/configuration.md";
+    char *fresh;
+    size_t size, bytes;
+    FILE *to = open_memstream(&fresh, &size);
+    sonar_config_write_reference(to);
+    fclose(to);
+    if (getenv("SONAR_UPDATE_REFERENCE"))
+        write_file(path, fresh, size);
+    char *there = read_file(path, &bytes);
+    cr_assert_str_eq(there, fresh, "run this test once with SONAR_UPDATE_REFERENCE=1");
+    free(there);
+    free(fresh);
+}
+
+/* ---- hostile input --------------------------------------------------------------------------- */
+
+Test(config, a_missing_file_a_directory_and_a_nul_are_reported) {
+    loaded l = load("/nowhere/sonard.yaml");
+    cr_assert_eq(l.code, SONAR_EUNAVAILABLE);
+    expect(l.report, "cannot read /nowhere/sonard.yaml: No such file");
+    drop(&l);
+    l = load("/tmp");
+    cr_assert_eq(l.code, SONAR_EUNAVAILABLE);
+    expect(l.report, "directory");
+    drop(&l);
+    l = load("/dev/null");
+    cr_assert_eq(l.code, SONAR_EINVAL);
+    drop(&l);
+    const char zero[] = "schema: 1\nfs_hz: \0 3\n";
+    l = parse_bytes(zero, sizeof zero - 1);
+    expect(l.report, "test.yaml:2:8: error: not valid YAML");
+    drop(&l);
+}
+
+Test(config, a_flood_of_mistakes_is_cut_short) {
+    char *text = malloc(40000);
+    size_t at = 0;
+    for (int i = 0; i < 2000; i++)
+        at += (size_t)sprintf(text + at, "bogus%d: 1\n", i);
+    loaded l = parse_bytes(text, at);
+    cr_assert(l.errors >= 1000 && l.errors < 1100, "%zu", l.errors);
+    expect(l.report, "more\n");
+    cr_assert(strlen(l.report) < 100000);
+    drop(&l);
+    free(text);
+}
+
+static unsigned next_random(unsigned *state) {
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+/* Overwrites, removes, doubles or moves a few bytes, or puts in something awkward. */
+static size_t mutate(char *text, size_t bytes, unsigned *seed) {
+    static const char *const awkward[] = {"1e308",
+                                          "-1",
+                                          "{",
+                                          "[",
+                                          "]",
+                                          "}",
+                                          ": ",
+                                          "\n",
+                                          "\t",
+                                          "*",
+                                          "&a ",
+                                          "!!",
+                                          "\"",
+                                          "'",
+                                          "|",
+                                          "0",
+                                          "99999999999999999999",
+                                          ".inf",
+                                          "~",
+                                          "---\n",
+                                          "\xff",
+                                          "\xc3",
+                                          "- ",
+                                          "#",
+                                          "auto",
+                                          "[1,2,3]",
+                                          "{a: 1}",
+                                          "1",
+                                          "65536",
+                                          "8",
+                                          "? "};
+    for (unsigned n = 1 + next_random(seed) % 4; n--;) {
+        const size_t at = next_random(seed) % bytes, length = next_random(seed) % 12;
+        const size_t cut = at + length < bytes ? length : bytes - at;
+        const char *put = awkward[next_random(seed) % (sizeof awkward / sizeof *awkward)];
+        switch (next_random(seed) % 4) {
+        case 0:
+            text[at] = (char)next_random(seed);
+            break;
+        case 1:
+            memmove(text + at, text + at + cut, bytes - at - cut);
+            bytes -= cut;
+            break;
+        case 2:
+            memmove(text + at + cut, text + at, bytes - at);
+            bytes += cut;
+            break;
+        default:
+            memmove(text + at + strlen(put), text + at, bytes - at);
+            memcpy(text + at, put, strlen(put));
+            bytes += strlen(put);
+        }
+        if (!bytes)
+            text[bytes++] = 'x';
+    }
+    return bytes;
+}
+
+/* Whatever happens to the file, it loads or it says why, and it can be printed and described. */
+static void survive(const char *path, unsigned seed, size_t times) {
+    size_t bytes, good = 0;
+    char *original = read_file(path, &bytes), *text = malloc(bytes + 256);
+    for (size_t i = 0; i < times; i++) {
+        memcpy(text, original, bytes);
+        loaded l = parse_bytes(text, mutate(text, bytes, &seed));
+        if (l.config) {
+            good++;
+            free(print(l.config, sonar_config_describe));
+            char *printed = print(l.config, sonar_config_print);
+            loaded again = parse(printed);
+            cr_assert_eq(again.code, SONAR_OK, "%s\n%s", again.report, printed);
+            cr_assert_str_eq(again.config->digest, l.config->digest);
+            free(printed);
+            drop(&again);
+        }
+        drop(&l);
+    }
+    cr_assert(good > times / 50 && good < times, "%zu of %zu loaded", good, times);
+    free(original);
+    free(text);
+}
+
+Test(config, mutations_never_crash) {
+    survive(SONAR_SOURCE_DIR "/config/demo.yaml", 1, 3000);
+    survive(SONAR_SOURCE_DIR "/config/array-positions.yaml", 2, 1000);
+}

@@ -1,0 +1,722 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Detections against beam patterns in closed form; truth by dense search where there is none. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "detect/detect.h"
+
+enum { MOST_DIRECTIONS = 4096, MOST_SOURCES = 8 };
+
+static const double radians = M_PI / 180.0;
+
+/* ---- a scene: sources on a uniform half-wavelength line, or on a ring's idealised beam ---------
+ */
+
+typedef struct scene {
+    sonar_scan scan;
+    size_t sensors;
+    double period; /* of the pattern sin(n x)/sin(x) in the cosine: wavelength over spacing */
+    size_t sources;
+    double az[MOST_SOURCES], power[MOST_SOURCES];
+    double noise;
+    bool adaptive; /* MVDR-like needles instead of beams */
+    size_t calls;
+    sonar_code fail_with;
+    bool answer_nan, first_nan;
+} scene;
+
+static double az_grid[MOST_DIRECTIONS];
+static float spectrum[MOST_DIRECTIONS], scratch[3 * MOST_DIRECTIONS];
+
+/* A cone's cosine, or an angle that wraps. */
+static double coordinate(const scene *s, double az_deg, double source_deg) {
+    if (s->scan.cone)
+        return cos(az_deg * radians) - cos(source_deg * radians);
+    return remainder(az_deg - source_deg, 360.0) / 180.0;
+}
+
+static double pattern(const scene *s, double az_deg, double source_deg) {
+    const double half =
+        0.5 * M_PI * coordinate(s, az_deg, source_deg) * (s->scan.cone ? 2 / s->period : 1);
+    const double n = (double)s->sensors;
+    if (fabs(sin(half)) < 1e-12)
+        return 1;
+    return pow(sin(n * half) / (n * sin(half)), 2);
+}
+
+static double power_in(const scene *s, double az_deg) {
+    double power = s->noise;
+    for (size_t i = 0; i < s->sources; i++) {
+        const double match = pattern(s, az_deg, s->az[i]);
+        /* MVDR of one source in white noise (exact): 1 / (n/noise' (1 - match share)). */
+        const double snr = s->power[i] / s->noise;
+        power +=
+            s->adaptive ? s->noise * (1 / (1 - match * snr / (1 + snr)) - 1) : s->power[i] * match;
+    }
+    return power;
+}
+
+static sonar_code power_at(void *ctx, size_t n, const double *az_deg, float *power,
+                           sonar_error *err) {
+    scene *s = ctx;
+    cr_assert_leq(n, (size_t)SONAR_DETECT_POINTS);
+    s->calls++;
+    if (s->fail_with != SONAR_OK)
+        return sonar_fail(err, s->fail_with, "test", "refused");
+    for (size_t i = 0; i < n; i++) {
+        cr_assert(!s->scan.cone || (az_deg[i] >= 0 && az_deg[i] <= 180));
+        power[i] = s->answer_nan || (s->first_nan && i == 0) ? NAN : (float)power_in(s, az_deg[i]);
+    }
+    return SONAR_OK;
+}
+
+static scene make_cone(size_t sensors) {
+    scene s = {.sensors = sensors, .noise = 1, .period = 2.2};
+    s.scan.cone = true;
+    s.scan.beam_width_deg = 0.886 * s.period / (double)sensors / radians;
+    const size_t steps = (size_t)ceil(2.0 / (0.3 * s.scan.beam_width_deg * radians));
+    s.scan.count = steps + 1;
+    cr_assert_leq(s.scan.count, (size_t)MOST_DIRECTIONS);
+    for (size_t i = 0; i <= steps; i++)
+        az_grid[i] = acos(1.0 - 2.0 * (double)i / (double)steps) / radians;
+    s.scan.az_deg = az_grid;
+    return s;
+}
+
+static scene make_ring(size_t sensors, size_t directions) {
+    scene s = {.sensors = sensors, .noise = 1};
+    s.scan.wraps = true;
+    s.scan.beam_width_deg = 0.886 * 360.0 / (double)sensors;
+    s.scan.count = directions;
+    for (size_t i = 0; i < directions; i++)
+        az_grid[i] = 360.0 * (double)i / (double)directions;
+    s.scan.az_deg = az_grid;
+    return s;
+}
+
+static void make_sector(scene *s, double start_deg, double step_deg, size_t directions) {
+    s->scan.count = directions;
+    s->scan.wraps = false;
+    for (size_t i = 0; i < directions; i++)
+        az_grid[i] = start_deg + step_deg * (double)i;
+}
+
+static void add_source(scene *s, double az_deg, double power) {
+    s->az[s->sources] = az_deg;
+    s->power[s->sources++] = power;
+}
+
+static void fill(const scene *s) {
+    for (size_t i = 0; i < s->scan.count; i++)
+        spectrum[i] = (float)power_in(s, s->scan.az_deg[i]);
+}
+
+static sonar_detect_spec spec_of(const scene *s) {
+    const double beam = s->scan.beam_width_deg * (s->scan.cone ? radians : 1);
+    return (sonar_detect_spec){.scan = &s->scan,
+                               .threshold_db = 6,
+                               .most = 16,
+                               .sidelobe_period = (s->scan.cone ? s->period : 360) / beam};
+}
+
+static size_t detect(scene *s, bool off_grid, sonar_detection *found) {
+    const sonar_detect_spec spec = spec_of(s);
+    sonar_error err = {0};
+    size_t count = 99;
+    const sonar_code code =
+        sonar_detect(&spec, s->adaptive ? SONAR_FROM_MVDR : SONAR_FROM_CBF, spectrum, scratch,
+                     off_grid ? power_at : NULL, s, found, &count, &err);
+    cr_assert_eq(code, SONAR_OK, "%s", err.text);
+    return count;
+}
+
+/* ---- oracles: dense search ------------------------------------------------------------------- */
+
+/* Highest power within `reach_deg` of az_deg, by three nested grids of 4001 points. */
+static double dense_peak(const scene *s, double az_deg, double reach_deg, double *power) {
+    double best = az_deg;
+    for (int level = 0; level < 3; level++, reach_deg /= 1000) {
+        const double centre = best;
+        *power = 0;
+        for (int i = -2000; i <= 2000; i++) {
+            double az = centre + reach_deg * i / 2000;
+            if (s->scan.cone)
+                az = fmin(fmax(az, 0), 180);
+            if (power_in(s, az) > *power) {
+                *power = power_in(s, az);
+                best = az;
+            }
+        }
+    }
+    return best;
+}
+
+static double dense_edge(const scene *s, double az_deg, double way, double half) {
+    double low = 0, high = 1e-7;
+    while (power_in(s, az_deg + way * high) > half && high < 90)
+        high *= 1.1;
+    for (int i = 0; i < 60; i++) {
+        const double middle = 0.5 * (low + high);
+        *(power_in(s, az_deg + way * middle) > half ? &low : &high) = middle;
+    }
+    return az_deg + way * low;
+}
+
+static double level_error_db(double a, double b) {
+    return fabs(10 * log10(a / b));
+}
+
+static double uniform(void) {
+    return (double)rand() / ((double)RAND_MAX + 1);
+}
+
+static double normal(void) {
+    return sqrt(-2 * log(1 - uniform())) * cos(2 * M_PI * uniform());
+}
+
+/* ---- off the grid ---------------------------------------------------------------------------- */
+
+Test(detect, finds_beams_at_random_bearings_with_level_and_width) {
+    srand(1);
+    const size_t sensors[] = {8, 13, 32, 61, 128, 509};
+    for (size_t k = 0; k < 6; k++)
+        for (int trial = 0; trial < 20; trial++) {
+            scene s = make_cone(sensors[k]);
+            const double beam = s.scan.beam_width_deg;
+            add_source(&s, 35 + 110 * uniform(), 100);
+            fill(&s);
+            sonar_detection d[16];
+            cr_assert_eq(detect(&s, true, d), 1, "%zu sensors", sensors[k]);
+            double power;
+            const double az = dense_peak(&s, s.az[0], beam, &power);
+            cr_assert_lt(fabs(d[0].az_deg - az), 1e-3 * beam, "%g off %g", d[0].az_deg, az);
+            cr_assert_lt(level_error_db(d[0].power, power), 1e-3);
+            const double width =
+                dense_edge(&s, az, 1, power / 2) - dense_edge(&s, az, -1, power / 2);
+            cr_assert_lt(fabs(d[0].width_deg - width), 5e-3 * width);
+            cr_assert_lt(fabs(d[0].snr_db - 10 * log10(d[0].power / d[0].background)), 1e-9);
+            cr_assert(isnan(d[0].range_m));
+        }
+}
+
+Test(detect, recovers_the_level_of_needles_between_directions) {
+    srand(2);
+    for (double snr_db = 10; snr_db <= 60; snr_db += 10)
+        for (int trial = 0; trial < 20; trial++) {
+            scene s = make_cone(128);
+            make_sector(&s, 10, 1, 160); /* coarser than the beam */
+            s.adaptive = true;
+            add_source(&s, 30 + 120 * uniform(), pow(10, snr_db / 10));
+            fill(&s);
+            sonar_detection d[16];
+            const size_t count = detect(&s, true, d);
+            if (count == 0) { /* lost only where the grid itself hardly sees it */
+                double most = 0;
+                for (size_t i = 0; i < s.scan.count; i++)
+                    most = fmax(most, (double)spectrum[i]);
+                cr_assert_lt(most, 2.1);
+                continue;
+            }
+            cr_assert_eq(count, 1);
+            cr_assert_lt(fabs(d[0].az_deg - s.az[0]), 1e-3);
+            cr_assert_lt(level_error_db(d[0].power, s.power[0] + 1), 0.02, "%g dB: %g", snr_db,
+                         level_error_db(d[0].power, s.power[0] + 1));
+            const double half = (s.power[0] + 1) / 2;
+            const double width =
+                dense_edge(&s, s.az[0], 1, half) - dense_edge(&s, s.az[0], -1, half);
+            cr_assert_lt(fabs(d[0].width_deg - width), 0.05 * width + 2e-5);
+            cr_assert_leq(s.calls, 18);
+        }
+}
+
+Test(detect, interpolates_the_grid_without_a_beamformer) {
+    srand(3);
+    for (int trial = 0; trial < 100; trial++) {
+        scene s = make_cone(64);
+        add_source(&s, 40 + 100 * uniform(), 1000);
+        fill(&s);
+        sonar_detection d[16];
+        cr_assert_eq(detect(&s, false, d), 1);
+        cr_assert_eq(s.calls, 0);
+        cr_assert_lt(fabs(d[0].az_deg - s.az[0]),
+                     0.02 * s.scan.beam_width_deg / sin(s.az[0] * radians));
+        cr_assert_lt(level_error_db(d[0].power, 1001), 0.05);
+        const double expected = s.scan.beam_width_deg / sin(s.az[0] * radians);
+        cr_assert_lt(fabs(d[0].width_deg - expected), 0.15 * expected);
+    }
+}
+
+/* ---- which peaks ------------------------------------------------------------------------------
+ */
+
+Test(detect, separates_two_peaks_a_little_over_a_beam_apart) {
+    for (int k = 0; k < 40; k++) {
+        scene s = make_cone(64);
+        const double a = 60 + k * 0.7;
+        const double b = acos(cos(a * radians) - 1.2 * s.scan.beam_width_deg * radians) / radians;
+        add_source(&s, a, 100);
+        add_source(&s, b, 100);
+        fill(&s);
+        sonar_detection d[16];
+        cr_assert_eq(detect(&s, true, d), 2, "from %g deg", a);
+        const double low = fmin(d[0].az_deg, d[1].az_deg), high = fmax(d[0].az_deg, d[1].az_deg);
+        cr_assert_lt(fabs(low - a), 0.15 * s.scan.beam_width_deg);
+        cr_assert_lt(fabs(high - b), 0.15 * s.scan.beam_width_deg / sin(b * radians));
+        cr_assert_geq(d[0].power, d[1].power);
+    }
+}
+
+Test(detect, merges_what_is_nearer_than_the_separation_asked_for) {
+    scene s = make_cone(64);
+    add_source(&s, 88, 100);
+    add_source(&s, 92, 90);
+    fill(&s);
+    sonar_detection d[16];
+    sonar_detect_spec spec = spec_of(&s);
+    size_t count;
+    spec.min_separation_deg = 5;
+    cr_assert_eq(
+        sonar_detect(&spec, SONAR_FROM_CBF, spectrum, scratch, power_at, &s, d, &count, NULL),
+        SONAR_OK);
+    cr_assert_eq(count, 1);
+    cr_assert_lt(fabs(d[0].az_deg - 88), 0.1);
+    spec.min_separation_deg = 3;
+    cr_assert_eq(
+        sonar_detect(&spec, SONAR_FROM_CBF, spectrum, scratch, power_at, &s, d, &count, NULL),
+        SONAR_OK);
+    cr_assert_eq(count, 2);
+}
+
+Test(detect, lists_no_side_lobe_of_a_loud_contact) {
+    const size_t sensors[] = {6, 8, 16, 33, 128, 400};
+    for (size_t k = 0; k < 6; k++)
+        for (double az = 0; az <= 180; az += 7.3) {
+            scene s = make_cone(sensors[k]);
+            const double beams_to_grating =
+                (s.period - 1 - fabs(cos(az * radians))) / (s.scan.beam_width_deg * radians);
+            if (beams_to_grating < 1.7) /* its flank is in the scan */
+                continue;
+            add_source(&s, az, 1e6); /* 60 dB: every side lobe stands over the noise */
+            fill(&s);
+            sonar_detection d[16];
+            cr_assert_eq(detect(&s, true, d), 1, "%zu sensors, %g deg: a side lobe at %g",
+                         sensors[k], az, d[1].az_deg);
+        }
+}
+
+Test(detect, lists_the_side_lobes_if_the_rule_is_off) {
+    scene s = make_cone(32);
+    add_source(&s, 90, 1e6);
+    fill(&s);
+    sonar_detect_spec spec = spec_of(&s);
+    sonar_detection d[16];
+    size_t count;
+    spec.sidelobe_db = INFINITY;
+    spec.threshold_db = 3;
+    cr_assert_eq(
+        sonar_detect(&spec, SONAR_FROM_CBF, spectrum, scratch, power_at, &s, d, &count, NULL),
+        SONAR_OK);
+    cr_assert_gt(count, 1);
+    cr_assert_lt(fabs(level_error_db(d[0].power, d[1].power) - 13.2), 0.2);
+}
+
+Test(detect, keeps_a_quiet_contact_that_stands_over_the_side_lobes) {
+    scene s = make_cone(128);
+    add_source(&s, 60, 1e6);
+    add_source(&s, 110, 3e3); /* 25 dB under the loud one, 63 beams away */
+    fill(&s);
+    sonar_detection d[16];
+    cr_assert_eq(detect(&s, true, d), 2);
+    cr_assert_lt(fabs(d[1].az_deg - 110), 0.1);
+}
+
+Test(detect, obeys_the_shading_s_own_side_lobe_level) {
+    scene s = make_cone(128);
+    add_source(&s, 60, 1e4);
+    add_source(&s, 75, 30); /* 25 dB under: a side lobe at 20 dB flat, a contact at 40 */
+    fill(&s);
+    sonar_detect_spec spec = spec_of(&s);
+    sonar_detection d[16];
+    size_t count;
+    for (int pass = 0; pass < 2; pass++) {
+        spec.sidelobe_db = pass ? 40 : 20;
+        spec.sidelobe_falloff = 0;
+        cr_assert_eq(
+            sonar_detect(&spec, SONAR_FROM_MVDR, spectrum, scratch, power_at, &s, d, &count, NULL),
+            SONAR_OK);
+        bool seen = false;
+        for (size_t i = 0; i < count; i++)
+            seen = seen || fabs(d[i].az_deg - 75) < 0.3;
+        cr_assert(seen, "the rule is not for MVDR");
+        cr_assert_eq(
+            sonar_detect(&spec, SONAR_FROM_CBF, spectrum, scratch, power_at, &s, d, &count, NULL),
+            SONAR_OK);
+        seen = false;
+        for (size_t i = 0; i < count; i++)
+            seen = seen || fabs(d[i].az_deg - 75) < 0.3;
+        cr_assert_eq(seen, pass == 1);
+    }
+}
+
+Test(detect, strongest_first_and_no_more_than_asked) {
+    scene s = make_ring(64, 240);
+    for (size_t i = 0; i < 8; i++)
+        add_source(&s, 20.3 + 41 * (double)i, 100 + 10 * (double)((i * 5) % 8));
+    fill(&s);
+    sonar_detect_spec spec = spec_of(&s);
+    sonar_detection d[8];
+    size_t count;
+    for (spec.most = 0; spec.most <= 8; spec.most++) {
+        cr_assert_eq(
+            sonar_detect(&spec, SONAR_FROM_CBF, spectrum, scratch, power_at, &s, d, &count, NULL),
+            SONAR_OK);
+        cr_assert_eq(count, spec.most);
+        for (size_t i = 1; i < count; i++)
+            cr_assert_geq(d[i - 1].power, d[i].power);
+        if (count > 0)
+            cr_assert_lt(level_error_db(d[0].power, 171), 0.1);
+    }
+}
+
+/* ---- ends, wrapping, plateaus ------------------------------------------------------------------
+ */
+
+Test(detect, wraps_where_the_scan_does) {
+    for (double az = 350; az < 370; az += 0.37) {
+        scene s = make_ring(64, 240);
+        add_source(&s, fmod(az, 360), 100);
+        fill(&s);
+        sonar_detection d[16];
+        cr_assert_eq(detect(&s, true, d), 1, "%g", az);
+        cr_assert_lt(fabs(remainder(d[0].az_deg - az, 360)), 1e-3 * s.scan.beam_width_deg);
+        cr_assert(d[0].az_deg >= 0 && d[0].az_deg < 360);
+        cr_assert_lt(fabs(d[0].width_deg - s.scan.beam_width_deg), 0.03 * s.scan.beam_width_deg);
+        cr_assert_eq(detect(&s, false, d), 1);
+        cr_assert_lt(fabs(remainder(d[0].az_deg - az, 360)), 0.03 * s.scan.beam_width_deg);
+    }
+}
+
+Test(detect, sees_both_endfires) {
+    for (int end = 0; end < 2; end++)
+        for (int off_grid = 0; off_grid < 2; off_grid++) {
+            scene s = make_cone(32);
+            add_source(&s, end ? 180 : 0, 100);
+            fill(&s);
+            sonar_detection d[16];
+            cr_assert_eq(detect(&s, off_grid, d), 1);
+            cr_assert_float_eq(d[0].az_deg, end ? 180 : 0, 1e-9);
+            cr_assert_lt(level_error_db(d[0].power, 101), 0.01);
+            cr_assert(isnan(d[0].width_deg));
+        }
+}
+
+Test(detect, does_not_take_the_end_of_a_scan_for_a_peak) {
+    sonar_detection d[16];
+    scene s = make_cone(64);
+    make_sector(&s, 30, 0.5, 200);
+    add_source(&s, 29, 1000); /* outside: its slope ends on the first direction */
+    fill(&s);
+    cr_assert_eq(detect(&s, true, d), 0);
+    cr_assert_eq(detect(&s, false, d), 0);
+    s.az[0] = 29.8; /* less than one step outside */
+    fill(&s);
+    cr_assert_eq(detect(&s, true, d), 1);
+    cr_assert_lt(fabs(d[0].az_deg - 29.8), 0.01);
+    s.az[0] = 129.6; /* beyond the last direction, 129.5 */
+    fill(&s);
+    cr_assert_eq(detect(&s, true, d), 1);
+    cr_assert_lt(fabs(d[0].az_deg - 129.6), 0.01);
+}
+
+Test(detect, takes_the_middle_of_a_plateau) {
+    for (int wraps = 0; wraps < 2; wraps++)
+        for (size_t first = wraps ? 0 : 1; first < (wraps ? 100u : 96u); first++) {
+            scene s = make_ring(50, 100);
+            s.scan.wraps = wraps;
+            for (size_t i = 0; i < 100; i++)
+                spectrum[i] = 1;
+            for (size_t i = first; i < first + 3; i++)
+                spectrum[i % 100] = 100;
+            sonar_detection d[16];
+            cr_assert_eq(detect(&s, false, d), 1);
+            cr_assert_lt(fabs(remainder(d[0].az_deg - 3.6 * (double)(first + 1), 360)), 1e-6);
+        }
+}
+
+/* ---- faults ------------------------------------------------------------------------------------
+ */
+
+Test(detect, says_nothing_of_flat_empty_or_broken_spectra) {
+    const float values[] = {0, 1, 1e30f, 1e-38f, NAN, INFINITY, -1};
+    sonar_detection d[16];
+    for (size_t v = 0; v < sizeof values / sizeof *values; v++)
+        for (int wraps = 0; wraps < 2; wraps++)
+            for (size_t n = 0; n <= 240; n = n < 5 ? n + 1 : n * 2) {
+                scene s = make_ring(64, n);
+                s.scan.wraps = wraps;
+                for (size_t i = 0; i < n; i++)
+                    spectrum[i] = values[v];
+                cr_assert_eq(detect(&s, false, d), 0);
+                cr_assert_eq(detect(&s, true, d), 0);
+            }
+    scene s = make_cone(64);
+    add_source(&s, 77, 1000);
+    fill(&s);
+    spectrum[3] = NAN;
+    cr_assert_eq(detect(&s, true, d), 0);
+    spectrum[3] = INFINITY;
+    cr_assert_eq(detect(&s, true, d), 0);
+    cr_assert_eq(detect(&s, false, d), 0);
+}
+
+Test(detect, a_flat_cone_has_no_peak_however_low_the_threshold) {
+    scene s = make_cone(64);
+    for (size_t i = 0; i < s.scan.count; i++)
+        spectrum[i] = 3;
+    sonar_detect_spec spec = spec_of(&s);
+    sonar_detection d[16];
+    size_t count;
+    spec.threshold_db = -10;
+    cr_assert_eq(
+        sonar_detect(&spec, SONAR_FROM_MVDR, spectrum, scratch, NULL, NULL, d, &count, NULL),
+        SONAR_OK);
+    cr_assert_eq(count, 0);
+}
+
+Test(detect, the_grid_s_parabola_does_not_overshoot_a_needle) {
+    scene s = make_ring(64, 240);
+    for (size_t i = 0; i < s.scan.count; i++)
+        spectrum[i] = 1e-12f;
+    spectrum[100] = 1;
+    spectrum[101] = 0.95f;
+    sonar_detection d[16];
+    cr_assert_eq(detect(&s, false, d), 1);
+    cr_assert_lt(d[0].power, 2.0);
+    cr_assert(d[0].az_deg > 150 && d[0].az_deg < 151.5);
+}
+
+Test(detect, a_peak_on_a_stronger_one_s_shoulder_has_no_width) {
+    scene s = make_cone(64);
+    add_source(&s, 88, 100);
+    add_source(&s, acos(cos(88 * radians) - 1.2 * s.scan.beam_width_deg * radians) / radians, 85);
+    fill(&s);
+    sonar_detection d[16];
+    cr_assert_eq(detect(&s, true, d), 2);
+    cr_assert_gt(d[0].width_deg, s.scan.beam_width_deg);
+    cr_assert(isnan(d[1].width_deg));
+}
+
+Test(detect, a_lone_peak_in_silence_has_a_finite_level) {
+    scene s = make_ring(64, 240);
+    memset(spectrum, 0, sizeof spectrum);
+    spectrum[100] = 1;
+    sonar_detection d[16];
+    cr_assert_eq(detect(&s, false, d), 1);
+    cr_assert(isfinite(d[0].snr_db) && isfinite(d[0].power) && d[0].background > 0);
+    cr_assert_float_eq(d[0].az_deg, 150, 1e-9);
+}
+
+Test(detect, passes_on_what_the_beamformer_refuses) {
+    scene s = make_cone(64);
+    add_source(&s, 77, 1000);
+    fill(&s);
+    const sonar_detect_spec spec = spec_of(&s);
+    sonar_detection d[16];
+    sonar_error err = {0};
+    size_t count = 5;
+    s.fail_with = SONAR_EUNAVAILABLE;
+    cr_assert_eq(
+        sonar_detect(&spec, SONAR_FROM_CBF, spectrum, scratch, power_at, &s, d, &count, &err),
+        SONAR_EUNAVAILABLE);
+    cr_assert_eq(count, 0);
+    cr_assert_str_eq(err.text, "refused");
+    s.fail_with = SONAR_OK;
+    s.first_nan = true; /* one answer is no reason to lose the peak */
+    cr_assert_eq(detect(&s, true, d), 1);
+    cr_assert_lt(fabs(d[0].az_deg - 77), 0.01);
+    s.answer_nan = true;
+    cr_assert_eq(detect(&s, true, d), 0);
+}
+
+Test(detect, refuses_a_list_longer_than_the_most) {
+    scene s = make_cone(8);
+    sonar_detect_spec spec = spec_of(&s);
+    sonar_detection d[1];
+    size_t count;
+    spec.most = SONAR_DETECTIONS_MOST + 1;
+    cr_assert_eq(
+        sonar_detect(&spec, SONAR_FROM_CBF, spectrum, scratch, NULL, NULL, d, &count, NULL),
+        SONAR_EINVAL);
+}
+
+/* ---- background --------------------------------------------------------------------------------
+ */
+
+Test(detect, noise_alone_is_no_contact) {
+    srand(4);
+    for (int trial = 0; trial < 200; trial++) {
+        scene s = make_cone(128);
+        for (size_t i = 0; i < s.scan.count; i++) { /* 32 bin-snapshots averaged: chi^2, 64 */
+            double sum = 0;
+            for (int k = 0; k < 64; k++)
+                sum += pow(normal(), 2);
+            spectrum[i] = (float)(sum / 64);
+        }
+        sonar_detection d[16];
+        cr_assert_eq(detect(&s, false, d), 0);
+    }
+}
+
+static int by_value(const void *a, const void *b) {
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+Test(detect, background_is_the_median_of_the_split_window) {
+    srand(5);
+    scene s = make_ring(97, 350);
+    float background[350], work[350], cell[350];
+    for (size_t i = 0; i < 350; i++)
+        spectrum[i] = (float)uniform();
+    sonar_detect_background(&s.scan, spectrum, background, work);
+    for (size_t i = 0; i < 350; i++) {
+        size_t n = 0;
+        for (size_t j = 0; j < 350; j++) {
+            const double apart =
+                fabs(remainder(az_grid[i] - az_grid[j], 360)) / s.scan.beam_width_deg;
+            if (apart > 1.5 && apart < 11.5)
+                cell[n++] = spectrum[j];
+        }
+        qsort(cell, n, sizeof *cell, by_value);
+        cr_assert_eq(background[i], cell[n / 2], "direction %zu, %zu cells", i, n);
+    }
+}
+
+Test(detect, background_of_a_cone_counts_beams_in_the_cosine) {
+    srand(7);
+    scene s = make_cone(128);
+    static float background[MOST_DIRECTIONS], cell[MOST_DIRECTIONS];
+    for (size_t i = 0; i < s.scan.count; i++)
+        spectrum[i] = (float)uniform();
+    sonar_detect_background(&s.scan, spectrum, background, scratch);
+    for (size_t i = 0; i < s.scan.count; i++) {
+        size_t n = 0;
+        for (size_t j = 0; j < s.scan.count; j++) {
+            const double apart = fabs(cos(az_grid[i] * radians) - cos(az_grid[j] * radians)) /
+                                 (s.scan.beam_width_deg * radians);
+            if (apart > 1.5 && apart < 11.5)
+                cell[n++] = spectrum[j];
+        }
+        qsort(cell, n, sizeof *cell, by_value);
+        cr_assert_eq(background[i], cell[n / 2], "direction %zu, %zu cells", i, n);
+    }
+}
+
+Test(detect, background_ignores_peaks_and_follows_the_noise) {
+    scene s = make_cone(128);
+    for (size_t i = 0; i < s.scan.count; i++)
+        spectrum[i] = az_grid[i] < 90 ? 1 : 10;
+    for (size_t i = 10; i < s.scan.count; i += 11)
+        spectrum[i] = 1e6f;
+    float background[MOST_DIRECTIONS];
+    sonar_detect_background(&s.scan, spectrum, background, scratch);
+    for (size_t i = 0; i < s.scan.count; i++)
+        if (fabs(az_grid[i] - 90) > 10)
+            cr_assert_float_eq(background[i], az_grid[i] < 90 ? 1 : 10, 0, "%g deg", az_grid[i]);
+}
+
+Test(detect, background_of_a_beam_as_wide_as_the_scan_is_the_whole_median) {
+    scene s = make_ring(2, 5);
+    const float power[] = {1, 9, 2, 7, 3};
+    float background[5], work[5];
+    sonar_detect_background(&s.scan, power, background, work);
+    for (size_t i = 0; i < 5; i++)
+        cr_assert_eq(background[i], 3);
+}
+
+/* ---- bearing and range -------------------------------------------------------------------------
+ */
+
+Test(detect, bearings_of_a_cone_and_of_a_turn) {
+    sonar_scan scan = {.cone = true, .axis_az_deg = 10};
+    double bearing, mirror;
+    sonar_detect_bearing(&scan, 30, 100, true, &bearing, &mirror);
+    cr_assert_float_eq(bearing, 140, 1e-9);
+    cr_assert_float_eq(mirror, 80, 1e-9);
+    sonar_detect_bearing(&scan, 30, 100, false, &bearing, &mirror);
+    cr_assert_float_eq(bearing, 40, 1e-9);
+    cr_assert_float_eq(mirror, 340, 1e-9);
+    scan = (sonar_scan){.wraps = true};
+    sonar_detect_bearing(&scan, 300, 100, true, &bearing, &mirror);
+    cr_assert_float_eq(bearing, 40, 1e-9);
+    cr_assert(isnan(mirror));
+    sonar_detect_bearing(&scan, -1e-14, 0, true, &bearing, &mirror);
+    cr_assert(bearing >= 0 && bearing < 360);
+    sonar_detect_bearing(&scan, 10, -380, true, &bearing, &mirror);
+    cr_assert_float_eq(bearing, 350, 1e-9);
+}
+
+/* A near field whose level is a parabola in 1/r around the source, 3 dB at half a depth of focus.
+ */
+static void fill_nearfield(const scene *s, size_t ranges, const double *range_m, double source_m,
+                           double depth, float *near, float *far) {
+    for (size_t i = 0; i <= ranges; i++) {
+        const double off = (i < ranges ? 1 / range_m[i] : 0) - 1 / source_m;
+        const double gain = pow(10, -1.2 * off * off / (depth * depth));
+        for (size_t t = 0; t < s->scan.count; t++)
+            (i < ranges ? near + i * s->scan.count : far)[t] =
+                (float)(1 + gain * (power_in(s, az_grid[t]) - 1));
+    }
+}
+
+Test(detect, ranges_where_the_near_field_peaks) {
+    enum { MOST_RANGES = 64 };
+    srand(6);
+    scene s = make_cone(32);
+    static float near[MOST_RANGES * MOST_DIRECTIONS], far[MOST_DIRECTIONS];
+    const double aperture = 60, lambda = 2, depth = 7 * lambda / (aperture * aperture);
+    double range_m[MOST_RANGES];
+    size_t ranges = 0;
+    for (double inverse = 1 / 30.0; inverse > 1e-4; inverse -= 0.9 * depth)
+        range_m[ranges++] = 1 / inverse;
+    const sonar_detect_spec spec = spec_of(&s);
+    add_source(&s, 75, 100);
+    for (int trial = 0; trial < 100; trial++) {
+        const double source_m = 1 / (1 / 130.0 + (1 / 35.0 - 1 / 130.0) * uniform());
+        fill_nearfield(&s, ranges, range_m, source_m, depth, near, far);
+        sonar_detection d[2] = {{.az_deg = 75}, {.az_deg = 120}};
+        sonar_detect_range(&spec, near, ranges, range_m, far, aperture, lambda, 3, d, 2);
+        cr_assert_lt(fabs(1 / d[0].range_m - 1 / source_m), 0.1 * depth, "%g m read as %g",
+                     source_m, d[0].range_m);
+        cr_assert_not(d[0].range_unresolved);
+        cr_assert(isnan(d[1].range_m));
+    }
+    fill_nearfield(&s, ranges, range_m, 1e9, depth, near, far); /* far away */
+    sonar_detection d = {.az_deg = 75, .range_m = 1};
+    sonar_detect_range(&spec, near, ranges, range_m, far, aperture, lambda, 3, &d, 1);
+    cr_assert(isnan(d.range_m));
+    fill_nearfield(&s, ranges, range_m, range_m[0], depth, near, far); /* may be nearer still */
+    sonar_detect_range(&spec, near, ranges, range_m, far, aperture, lambda, 3, &d, 1);
+    cr_assert(d.range_unresolved);
+    cr_assert_float_eq(d.range_m, range_m[0], 1e-9);
+    sonar_detect_range(&spec, near, ranges, range_m, far, aperture, lambda, 60, &d, 1);
+    cr_assert(isnan(d.range_m)); /* not that much over the far field */
+    fill_nearfield(&s, ranges, range_m, 60, depth, near, far);
+    sonar_detect_range(&spec, near, ranges, range_m, far, aperture, 0.8 * lambda, 3, &d, 1);
+    cr_assert(d.range_unresolved);          /* 0.9 depths of 2 m are 1.1 depths of 1.6 m */
+    const double coarse[] = {30, 60, 1000}; /* one rung misses the next by more than the depth */
+    fill_nearfield(&s, 3, coarse, 61, depth, near, far);
+    sonar_detect_range(&spec, near, 3, coarse, far, aperture, lambda, 3, &d, 1);
+    cr_assert(d.range_unresolved);
+    cr_assert_gt(d.range_m, 30);
+    cr_assert_lt(d.range_m, 1000);
+    fill_nearfield(&s, 1, coarse, 30, depth, near, far);
+    sonar_detect_range(&spec, near, 1, coarse, far, aperture, lambda, 3, &d, 1);
+    cr_assert(d.range_unresolved);
+    cr_assert_float_eq(d.range_m, 30, 1e-9);
+    near[0] = NAN;
+    sonar_detect_range(&spec, near, 0, coarse, far, aperture, lambda, 3, &d, 1);
+    cr_assert(isnan(d.range_m));
+}

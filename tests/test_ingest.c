@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Ingest over real sockets: digitisers that push and publish, broken messages, and stopping. */
+#include "ingest/ingest.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "core/core.h"
+#include "frames.h"
+
+enum { PATIENCE_MS = 20000 }; /* only ever waited for when something is broken */
+
+static sonar_ingest_spec spec_for(void *context, const char *const *endpoint) {
+    return (sonar_ingest_spec){.zmq_context = context,
+                               .endpoints = endpoint,
+                               .endpoint_count = 1,
+                               .high_water_mark = 1000,
+                               .max_message_bytes = 1 << 20,
+                               .array_id = 9,
+                               .channels = 4,
+                               .fs_hz = 1000,
+                               .window_length = 100,
+                               .hop = 50,
+                               .queue_windows = 100,
+                               .max_skew_samples = 4000,
+                               .restart_after_ms = 60000,
+                               .silent_after_ms = 1000,
+                               .cpu = -1};
+}
+
+static sonar_ingest *start(const sonar_ingest_spec *spec) {
+    sonar_ingest *ingest;
+    sonar_error err;
+    cr_assert(sonar_ingest_create(spec, sonar_host_serial(), &ingest, &err) == SONAR_OK, "%s",
+              err.text);
+    cr_assert(sonar_ingest_start(ingest, &err) == SONAR_OK, "%s: %s", err.where, err.text);
+    return ingest;
+}
+
+static void *digitiser(void *context, int type, const char *endpoint) {
+    int linger = PATIENCE_MS, unlimited = 0;
+    void *socket = zmq_socket(context, type);
+    cr_assert(socket);
+    zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
+    zmq_setsockopt(socket, ZMQ_SNDHWM, &unlimited, sizeof unlimited);
+    cr_assert((type == ZMQ_PUSH ? zmq_connect : zmq_bind)(socket, endpoint) == 0);
+    return socket;
+}
+
+static void send_frame(void *socket, uint32_t first_channel, uint32_t channels, uint64_t first,
+                       uint32_t samples) {
+    sonar_frame frame = {.array_id = 9,
+                         .first_channel = first_channel,
+                         .channels = channels,
+                         .samples = samples,
+                         .type = SONAR_S24,
+                         .epoch = 3,
+                         .sequence = first / samples,
+                         .first_sample = first,
+                         .fs_hz = 1000};
+    test_frame made = test_frame_make(&frame);
+    cr_assert(zmq_send(socket, made.header, sizeof made.header, ZMQ_SNDMORE) >= 0);
+    cr_assert(zmq_send(socket, made.payload, made.payload_bytes, 0) >= 0);
+    test_frame_free(&made);
+}
+
+static sonar_ingest_counters counters(const sonar_ingest *ingest) {
+    sonar_ingest_counters count;
+    sonar_ingest_read_counters(ingest, &count);
+    return count;
+}
+
+static void await_frames(const sonar_ingest *ingest, uint64_t received) {
+    for (int i = 0; counters(ingest).frames_received < received; i++) {
+        cr_assert(i < PATIENCE_MS, "%lu of %lu frames came",
+                  (unsigned long)counters(ingest).frames_received, (unsigned long)received);
+        usleep(1000);
+    }
+}
+
+/* Waits on the descriptor alone, as the pipeline does. */
+static void await_window(sonar_ingest *ingest, sonar_window *window) {
+    struct pollfd poller = {.fd = sonar_ingest_fd(ingest), .events = POLLIN};
+    do
+        cr_assert(poll(&poller, 1, PATIENCE_MS) == 1, "no window comes");
+    while (!sonar_ingest_take(ingest, window));
+}
+
+static void check_windows(sonar_ingest *ingest, uint64_t count) {
+    sonar_window window;
+    for (uint64_t i = 0; i < count; i++) {
+        await_window(ingest, &window);
+        cr_assert(window.window == i && window.first_sample == 50 * i);
+        cr_assert(window.missing_mean == 0);
+        cr_assert(test_window_errors(&window, window.first_sample, 100) == 0);
+        sonar_ingest_release(ingest, &window);
+    }
+}
+
+static void stream_from_two(const char *endpoint, const char *target) {
+    void *context = zmq_ctx_new();
+    sonar_ingest_spec spec = spec_for(context, &endpoint);
+    sonar_ingest *ingest = start(&spec);
+    void *left = digitiser(context, ZMQ_PUSH, target);
+    void *right = digitiser(context, ZMQ_PUSH, target);
+    for (uint64_t f = 0; f < 30; f++)
+        send_frame(left, 0, 1, f * 100, 100);
+    for (uint64_t f = 0; f < 60; f++)
+        send_frame(right, 1, 3, f * 50, 50);
+    await_frames(ingest, 90);
+    check_windows(ingest, 59);
+    sonar_ingest_counters c = counters(ingest);
+    cr_assert(c.frames_accepted == 90 && c.windows_taken == 59 && c.sequence_gaps == 0);
+    cr_assert(c.samples_stored == 4 * 3000 && c.blocks_seen == 2);
+    zmq_close(left), zmq_close(right);
+    sonar_ingest_destroy(ingest);
+    zmq_ctx_term(context);
+}
+
+Test(ingest, two_digitisers_over_inproc) {
+    stream_from_two("inproc://samples", "inproc://samples");
+}
+
+Test(ingest, two_digitisers_over_tcp) {
+    stream_from_two("tcp://127.0.0.1:46791", "tcp://127.0.0.1:46791");
+}
+
+Test(ingest, two_digitisers_over_tcp_on_any_address) {
+    stream_from_two("tcp://*:46792", "tcp://127.0.0.1:46792");
+}
+
+Test(ingest, two_digitisers_over_ipc) {
+    char endpoint[64];
+    snprintf(endpoint, sizeof endpoint, "ipc:///tmp/sonar-test-%d", (int)getpid());
+    stream_from_two(endpoint, endpoint);
+}
+
+Test(ingest, several_endpoints_and_subscription) {
+    void *context = zmq_ctx_new();
+    const char *const endpoints[] = {"inproc://left", "inproc://right"};
+    void *left = digitiser(context, ZMQ_PUB, endpoints[0]);
+    void *right = digitiser(context, ZMQ_PUB, endpoints[1]);
+    sonar_ingest_spec spec = spec_for(context, endpoints);
+    spec.endpoint_count = 2;
+    spec.socket = SONAR_SUB;
+    sonar_ingest *ingest = start(&spec);
+    /* What is published before the subscription has come through is lost, so ask first. */
+    for (int i = 0; counters(ingest).blocks_seen < 2; i++) {
+        cr_assert(i < PATIENCE_MS);
+        send_frame(left, 0, 2, 0, 50);
+        send_frame(right, 2, 2, 0, 50);
+        usleep(1000);
+    }
+    for (uint64_t f = 1; f < 21; f++) {
+        send_frame(left, 0, 2, f * 50, 50);
+        send_frame(right, 2, 2, f * 50, 50);
+    }
+    check_windows(ingest, 20);
+    zmq_close(left), zmq_close(right);
+    sonar_ingest_destroy(ingest);
+    zmq_ctx_term(context);
+}
+
+static void send_parts(void *socket, int parts, size_t bytes) {
+    char part[100] = {0};
+    for (int i = 1; i <= parts; i++)
+        cr_assert(zmq_send(socket, part, bytes, i < parts ? ZMQ_SNDMORE : 0) >= 0);
+}
+
+Test(ingest, messages_of_a_wrong_form_are_counted_and_skipped) {
+    const char *endpoint = "inproc://samples";
+    void *context = zmq_ctx_new();
+    sonar_ingest_spec spec = spec_for(context, &endpoint);
+    sonar_ingest *ingest = start(&spec);
+    void *socket = digitiser(context, ZMQ_PUSH, endpoint);
+    for (int parts = 1; parts <= 7; parts++) { /* between good ones: nothing gets out of step */
+        send_frame(socket, 0, 4, (uint64_t)(parts - 1) * 50, 50);
+        send_parts(socket, parts, 64);
+        send_parts(socket, parts, 0);
+    }
+    send_frame(socket, 0, 4, 350, 50);
+    await_frames(ingest, 7 + 14 + 1);
+    check_windows(ingest, 7);
+    sonar_ingest_counters c = counters(ingest);
+    cr_assert(c.frames_dropped[SONAR_FRAME_MALFORMED] == 14 && c.frames_accepted == 8);
+    zmq_close(socket);
+    sonar_ingest_destroy(ingest);
+    zmq_ctx_term(context);
+}
+
+Test(ingest, an_endpoint_in_use_is_told_plainly) {
+    const char *endpoint = "tcp://127.0.0.1:46793";
+    void *context = zmq_ctx_new();
+    sonar_ingest_spec spec = spec_for(context, &endpoint);
+    sonar_ingest *first = start(&spec), *second;
+    sonar_error err = {0};
+    cr_assert(sonar_ingest_create(&spec, sonar_host_serial(), &second, &err) == SONAR_OK);
+    cr_assert(sonar_ingest_start(second, &err) == SONAR_ESYS);
+    cr_assert(!strcmp(err.where, endpoint));
+    cr_assert(strstr(err.text, "address already in use: another process listens on tcp://"));
+    sonar_ingest_stop(first);
+    /* libzmq closes the listener in its own time */
+    for (int i = 0; sonar_ingest_start(second, &err); i++) {
+        cr_assert(i < PATIENCE_MS, "%s", err.text);
+        usleep(1000);
+    }
+    cr_assert(sonar_ingest_start(second, &err) == SONAR_ESTATE);
+    sonar_ingest_destroy(first);
+    sonar_ingest_destroy(second);
+    zmq_ctx_term(context);
+}
+
+Test(ingest, nonsense_endpoints_and_specs_are_refused) {
+    void *context = zmq_ctx_new();
+    const char *bad[] = {"tcp://127.0.0.1", "nonsense", "tcp://300.1.1.1:5",
+                         "ipc:///no/such/dir/x"};
+    sonar_ingest *ingest;
+    sonar_error err = {0};
+    for (size_t i = 0; i < 4; i++) {
+        sonar_ingest_spec spec = spec_for(context, &bad[i]);
+        cr_assert(sonar_ingest_create(&spec, sonar_host_serial(), &ingest, &err) == SONAR_OK);
+        cr_assert(sonar_ingest_start(ingest, &err) == SONAR_ESYS, "%s", bad[i]);
+        cr_assert(!strcmp(err.where, bad[i]));
+        sonar_ingest_stop(ingest); /* harmless */
+        sonar_ingest_destroy(ingest);
+    }
+    sonar_ingest_spec spec = spec_for(context, bad);
+    spec.high_water_mark = 0;
+    cr_assert(sonar_ingest_create(&spec, sonar_host_serial(), &ingest, &err) == SONAR_EINVAL);
+    spec = spec_for(context, bad), spec.hop = 0;
+    cr_assert(sonar_ingest_create(&spec, sonar_host_serial(), &ingest, &err) == SONAR_EINVAL);
+    cr_assert(!ingest);
+    sonar_ingest_destroy(NULL);
+    zmq_ctx_term(context);
+}
+
+static sonar_ingest *start_blocking(void *context, const char *const *endpoint, void **socket) {
+    sonar_ingest_spec spec = spec_for(context, endpoint);
+    spec.overload = SONAR_BLOCK;
+    spec.queue_windows = 2;
+    spec.high_water_mark = 5;
+    sonar_ingest *ingest = start(&spec);
+    *socket = digitiser(context, ZMQ_PUSH, *endpoint);
+    for (uint64_t f = 0; f < 200; f++)
+        send_frame(*socket, 0, 4, f * 50, 50);
+    return ingest;
+}
+
+Test(ingest, block_mode_waits_for_the_data_thread_and_loses_nothing) {
+    const char *endpoint = "inproc://samples";
+    void *context = zmq_ctx_new(), *socket;
+    sonar_ingest *ingest = start_blocking(context, &endpoint, &socket);
+    sonar_window window;
+    await_window(ingest, &window); /* taken and kept: the others must stop behind it */
+    for (int i = 0; counters(ingest).windows_offered < 3; i++)
+        usleep(1000);
+    usleep(50000);
+    cr_assert(counters(ingest).windows_offered == 3);
+    cr_assert(test_window_errors(&window, 0, 100) == 0);
+    sonar_ingest_release(ingest, &window);
+    for (uint64_t i = 1; i < 199; i++) {
+        await_window(ingest, &window);
+        cr_assert(window.window == i);
+        cr_assert(test_window_errors(&window, 50 * i, 100) == 0);
+        sonar_ingest_release(ingest, &window);
+    }
+    cr_assert(counters(ingest).frames_accepted == 200);
+    cr_assert(counters(ingest).windows_dropped[SONAR_WINDOW_OVERLOAD] == 0);
+    zmq_close(socket);
+    sonar_ingest_destroy(ingest);
+    zmq_ctx_term(context);
+}
+
+Test(ingest, stops_while_blocked_and_leaves_the_windows) {
+    const char *endpoint = "inproc://samples";
+    void *context = zmq_ctx_new(), *socket;
+    sonar_ingest *ingest = start_blocking(context, &endpoint, &socket);
+    sonar_window window;
+    for (int i = 0; counters(ingest).windows_offered < 2; i++) {
+        cr_assert(i < PATIENCE_MS);
+        usleep(1000);
+    }
+    sonar_ingest_stop(ingest);
+    sonar_ingest_stop(ingest);
+    sonar_ingest_counters c = counters(ingest);
+    uint64_t dropped = 0;
+    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
+        dropped += c.frames_dropped[i];
+    cr_assert(c.frames_received == c.frames_accepted + dropped);
+    check_windows(ingest, 2);
+    cr_assert(!sonar_ingest_take(ingest, &window));
+    int linger = 0;
+    zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
+    zmq_close(socket);
+    sonar_ingest_destroy(ingest);
+    zmq_ctx_term(context);
+}
+
+Test(ingest, silence_is_noticed_without_a_frame) {
+    const char *endpoint = "inproc://samples";
+    void *context = zmq_ctx_new();
+    sonar_ingest_spec spec = spec_for(context, &endpoint);
+    spec.silent_after_ms = 1;
+    sonar_ingest *ingest = start(&spec);
+    void *socket = digitiser(context, ZMQ_PUSH, endpoint);
+    send_frame(socket, 0, 4, 0, 50);
+    await_frames(ingest, 1);
+    for (int i = 0; counters(ingest).blocks_silent < 1; i++) {
+        cr_assert(i < PATIENCE_MS);
+        usleep(1000);
+    }
+    zmq_close(socket);
+    sonar_ingest_destroy(ingest);
+    zmq_ctx_term(context);
+}

@@ -1,0 +1,1068 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The simulator is the oracle of many other tests, so it is held against physics itself: delays and
+ * levels from the geometry in double precision, statistics of the noise, and every message it says
+ * it sent is counted at the other end of a socket. */
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <sndfile.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "clock.h"
+#include "core/core.h"
+#include "ingest/frame.h"
+#include "recording.h"
+#include "sender.h"
+#include "synth.h"
+#include "truth.h"
+
+#define FS 8000.0
+#define C  1500.0
+
+/* ---- helpers --------------------------------------------------------------------------------- */
+
+static sim_scene empty_scene(void) {
+    return (sim_scene){.seed = 11,
+                       .sensitivity_db = NAN,
+                       .noise_db = -HUGE_VAL,
+                       .isotropic_waves = 64,
+                       .frame_samples = 256,
+                       .digitisers = 1,
+                       .format = SONAR_F32};
+}
+
+static sim_spectrum white(double low_hz, double high_hz, double level_db) {
+    return (sim_spectrum){
+        .present = true, .low_hz = low_hz, .high_hz = high_hz, .level_db = level_db};
+}
+
+static sim_array array_at(size_t sensors, const double *position_m) {
+    return (sim_array){.sensors = sensors,
+                       .channels = sensors,
+                       .fs_hz = FS,
+                       .sound_speed_mps = C,
+                       .position_m = position_m};
+}
+
+/* [channel][samples], the caller's to free. */
+static float *render(const sim_scene *scene, const sim_array *array, uint64_t first,
+                     size_t samples) {
+    sim_synth *synth;
+    sonar_error err;
+    cr_assert_eq(sim_synth_create(scene, array, &synth, &err), SONAR_OK, "%s", err.text);
+    float *x = malloc(array->channels * samples * sizeof *x);
+    cr_assert_not_null(x);
+    sim_synth_render(synth, first, samples, x);
+    sim_synth_destroy(synth);
+    return x;
+}
+
+static double mean_square_db(const float *x, size_t samples) {
+    double sum = 0;
+    for (size_t i = 0; i < samples; i++)
+        sum += (double)x[i] * (double)x[i];
+    return 10 * log10(sum / (double)samples);
+}
+
+/* A band-limited sequence between its samples: 1201 taps under a Hann window, in double. */
+static double interpolate(const float *x, size_t samples, double t) {
+    enum { REACH = 600 };
+    double sum = 0;
+    long centre = lrint(t);
+    for (long n = centre - REACH; n <= centre + REACH; n++) {
+        double u = t - (double)n, sinc = fabs(u) < 1e-12 ? 1 : sin(M_PI * u) / (M_PI * u);
+        cr_assert(n >= 0 && n < (long)samples);
+        sum += (double)x[n] * sinc * (0.5 + 0.5 * cos(M_PI * u / (REACH + 1)));
+    }
+    return sum;
+}
+
+/* The lead of sensor p in seconds, written anew from the definition. */
+static double lead_of(const sim_source *s, const double *p, double t_s, double *amplitude) {
+    double d = M_PI / 180, az = s->az_deg * d, dep = s->depression_deg * d;
+    *amplitude = 1;
+    if (s->far) {
+        az += s->rate_deg_s * t_s * d;
+        return (p[0] * cos(az) * cos(dep) + p[1] * sin(az) * cos(dep) + p[2] * sin(dep)) / C;
+    }
+    double x = s->range_m * cos(az) * cos(dep) + s->speed_mps * t_s * cos(s->course_deg * d);
+    double y = s->range_m * sin(az) * cos(dep) + s->speed_mps * t_s * sin(s->course_deg * d);
+    double z = s->range_m * sin(dep);
+    double r = sqrt(pow(x - p[0], 2) + pow(y - p[1], 2) + pow(z - p[2], 2));
+    *amplitude = (s->at == 1 ? 1 : s->range_m) / r;
+    return (s->range_m - r) / C;
+}
+
+static const double spread_out[][3] = {{0, 0, 0},       {0.7, 0, 0},    {-47.6, 0, 0},
+                                       {3.1, -20.3, 4}, {11, 12.9, -8}, {-0.01, 0.3, 2},
+                                       {60, 0, 0}};
+enum { SPREAD_OUT = sizeof spread_out / sizeof *spread_out };
+
+/* Every sensor's samples against the process itself read at the exact times. The process is heard
+ * undelayed by an array of one sensor from a source at rest far off with the same random stream. */
+static void check_delays(const sim_source *moving, uint64_t first) {
+    enum { N = 1000, MARGIN = 1200 };
+    sim_scene scene = empty_scene();
+    scene.sources = 1;
+    sim_source still = {.far = true, .broadband = moving->broadband}, source = *moving;
+    scene.source = &still;
+    double origin[3] = {0};
+    sim_array one = array_at(1, origin), many = array_at(SPREAD_OUT, spread_out[0]);
+    float *s = render(&scene, &one, first - MARGIN, N + 2 * MARGIN);
+    scene.source = &source;
+    float *x = render(&scene, &many, first, N);
+    for (size_t k = 0; k < SPREAD_OUT; k++) {
+        double error = 0, power = 0;
+        for (size_t i = 0; i < N; i += 7) {
+            double a, lead = lead_of(&source, spread_out[k], (double)(first + i) / FS, &a);
+            double want = a * interpolate(s, N + 2 * MARGIN, MARGIN + (double)i + lead * FS);
+            error += pow((double)x[k * N + i] - want, 2);
+            power += want * want;
+        }
+        /* 1e-4 of the signal at 0.1 .. 0.3 fs is a delay error under 1e-4 samples. */
+        cr_expect_lt(sqrt(error / power), 1e-4, "sensor %zu: %g", k, sqrt(error / power));
+    }
+    free(s);
+    free(x);
+}
+
+/* Amplitude and phase of a tone, least squares over whole periods. */
+static void fit_tone(const float *x, size_t samples, double hz, double *amplitude, double *phase) {
+    double c = 0, s = 0;
+    for (size_t i = 0; i < samples; i++) {
+        c += (double)x[i] * cos(2 * M_PI * hz * (double)i / FS);
+        s += (double)x[i] * sin(2 * M_PI * hz * (double)i / FS);
+    }
+    *amplitude = 2 * hypot(c, s) / (double)samples;
+    *phase = atan2(c, s); /* of sin(2 pi f t + phase) */
+}
+
+/* ---- delays ---------------------------------------------------------------------------------- */
+
+Test(simulator, far_source_delays) {
+    sim_source source = {.far = true, .az_deg = 33, .depression_deg = 12};
+    source.broadband = white(100, 3300, 0);
+    check_delays(&source, 100001);
+}
+
+Test(simulator, far_source_turning) {
+    sim_source source = {.far = true, .az_deg = 200, .rate_deg_s = 0.5};
+    source.broadband = white(100, 3300, 0);
+    check_delays(&source, 70003);
+}
+
+Test(simulator, near_source_delays_and_spreading) {
+    sim_source source = {.az_deg = 125, .depression_deg = -5, .range_m = 90};
+    source.broadband = white(100, 3300, 0);
+    check_delays(&source, 50000);
+}
+
+Test(simulator, near_source_moving_has_doppler) {
+    sim_source source = {
+        .az_deg = 310, .depression_deg = 3, .range_m = 150, .course_deg = 130, .speed_mps = 8};
+    source.broadband = white(100, 3300, 0);
+    check_delays(&source, 9000);
+}
+
+Test(simulator, tone_phases_follow_the_delays) {
+    enum { N = 8000 };
+    sim_scene scene = empty_scene();
+    sim_source source = {.az_deg = 71, .range_m = 120, .tones = 1};
+    source.tone[0] = (sim_tone){.hz = 780, .level_db = 20, .phase_deg = 30};
+    scene.source = &source;
+    scene.sources = 1;
+    sim_array array = array_at(SPREAD_OUT, spread_out[0]);
+    float *x = render(&scene, &array, 0, N);
+    for (size_t k = 0; k < SPREAD_OUT; k++) {
+        double ratio, lead = lead_of(&source, spread_out[k], 0, &ratio), amplitude, phase;
+        fit_tone(x + k * N, N, 780, &amplitude, &phase);
+        double error = remainder(phase - 2 * M_PI * (30 / 360.0 + 780 * lead), 2 * M_PI);
+        cr_expect_lt(fabs(error), 1e-5, "sensor %zu: %g rad", k, error);
+        cr_expect_float_eq(amplitude, ratio * sqrt(2) * 10, 1e-4);
+    }
+    free(x);
+}
+
+Test(simulator, approaching_tone_is_higher) {
+    enum { N = 8000 };
+    sim_scene scene = empty_scene();
+    sim_source source = {
+        .az_deg = 0, .range_m = 5000, .course_deg = 180, .speed_mps = 15, .tones = 1};
+    source.tone[0] = (sim_tone){.hz = 1000};
+    scene.source = &source;
+    scene.sources = 1;
+    double origin[3] = {0};
+    sim_array array = array_at(1, origin);
+    float *x = render(&scene, &array, 0, N);
+    double right, wrong, phase;
+    fit_tone(x, N, 1000 * (1 + 15 / C), &right, &phase); /* 1010 Hz: whole periods */
+    fit_tone(x, N, 1000, &wrong, &phase);
+    cr_expect_gt(right, 1.41);
+    cr_expect_lt(wrong, 0.05);
+    free(x);
+}
+
+/* ---- levels and spectra ---------------------------------------------------------------------- */
+
+static float *lone_process(const sim_spectrum *spectrum, size_t samples) {
+    sim_scene scene = empty_scene();
+    sim_source source = {.far = true, .broadband = *spectrum};
+    double origin[3] = {0};
+    sim_array array = array_at(1, origin);
+    scene.source = &source;
+    scene.sources = 1;
+    return render(&scene, &array, 0, samples);
+}
+
+/* Mean power spectral density in dB over [low, high] Hz, Hann windows of 1024. */
+static double band_psd_db(const float *x, size_t samples, double low_hz, double high_hz) {
+    enum { N = 1024 };
+    double table[N], window[N], sum = 0;
+    size_t terms = 0;
+    for (size_t i = 0; i < N; i++) {
+        table[i] = cos(2 * M_PI * (double)i / N);
+        window[i] = 0.5 - 0.5 * table[i];
+    }
+    for (size_t first = 0; first + N <= samples; first += N)
+        for (size_t b = (size_t)ceil(low_hz * N / FS); (double)b <= high_hz * N / FS; b++) {
+            double c = 0, s = 0;
+            for (size_t i = 0; i < N; i++) {
+                c += window[i] * (double)x[first + i] * table[i * b % N];
+                s += window[i] * (double)x[first + i] * table[(i * b + N / 4) % N];
+            }
+            sum += 2 * (c * c + s * s) / (FS * N * 0.375);
+            terms++;
+        }
+    return 10 * log10(sum / (double)terms);
+}
+
+Test(simulator, white_band_has_its_level_and_nothing_outside) {
+    enum { N = 300000 };
+    sim_spectrum spectrum = white(600, 1400, 40);
+    float *x = lone_process(&spectrum, N);
+    cr_expect_float_eq(mean_square_db(x, N), 40, 0.1);
+    cr_expect_float_eq(band_psd_db(x, 64000, 700, 1300), 40 - 10 * log10(800), 0.2);
+    cr_expect_lt(band_psd_db(x, 32000, 100, 500), -20);
+    cr_expect_lt(band_psd_db(x, 32000, 1500, 2500), -20);
+    free(x);
+}
+
+Test(simulator, pink_falls_by_three_db_an_octave) {
+    enum { N = 400000 };
+    sim_spectrum spectrum = white(50, 3000, 30);
+    spectrum.shape = SIM_PINK;
+    float *x = lone_process(&spectrum, N);
+    cr_expect_float_eq(mean_square_db(x, N), 30, 0.15);
+    double density = 30 - 10 * log10(log(3000 / 50.0)); /* times 1/f */
+    for (double hz = 250; hz < 2500; hz *= 2)
+        cr_expect_float_eq(band_psd_db(x, 200000, hz * 0.95, hz * 1.05), density - 10 * log10(hz),
+                           0.25, "%g Hz", hz);
+    free(x);
+}
+
+Test(simulator, points_shape_the_spectrum) {
+    sim_spectrum spectrum = white(100, 3000, 0);
+    spectrum.shape = SIM_POINTS;
+    spectrum.points = 2;
+    spectrum.point_hz[0] = 500, spectrum.point_db[0] = 20;
+    spectrum.point_hz[1] = 2000, spectrum.point_db[1] = 0;
+    float *x = lone_process(&spectrum, 400000);
+    double low = band_psd_db(x, 400000, 200, 450), middle = band_psd_db(x, 400000, 960, 1040);
+    double high = band_psd_db(x, 100000, 2200, 2800);
+    cr_expect_float_eq(low - middle, 10, 0.4, "%g", low - middle);
+    cr_expect_float_eq(low - high, 20, 0.4);
+    free(x);
+}
+
+Test(simulator, source_level_at_one_metre_spreads) {
+    sim_scene scene = empty_scene();
+    sim_source source = {.az_deg = 90, .range_m = 100, .at = 1, .tones = 1};
+    source.tone[0] = (sim_tone){.hz = 500, .level_db = 120};
+    scene.source = &source;
+    scene.sources = 1;
+    double origin[3] = {0};
+    sim_array array = array_at(1, origin);
+    float *x = render(&scene, &array, 0, 8000);
+    cr_expect_float_eq(mean_square_db(x, 8000), 80, 1e-3);
+    sim_truth truth;
+    sim_source_truth(&source, 0, &truth);
+    cr_expect_float_eq(truth.level_db, 80, 1e-9);
+    free(x);
+}
+
+Test(simulator, noise_is_gaussian_and_independent_between_elements) {
+    enum { N = 50000, K = 5 };
+    sim_scene scene = empty_scene();
+    scene.noise_db = 10;
+    double position[K][3] = {{0}}; /* all in one place: nothing but the random stream differs */
+    sim_array array = array_at(K, position[0]);
+    float *x = render(&scene, &array, 12345, N);
+    for (size_t k = 0; k < K; k++) {
+        cr_expect_float_eq(mean_square_db(x + k * N, N), 10, 0.1);
+        double fourth = 0;
+        for (size_t i = 0; i < N; i++)
+            fourth += pow((double)x[k * N + i], 4) / 100;
+        cr_expect_float_eq(fourth / N, 3, 0.15, "kurtosis");
+        for (size_t j = 0; j < k; j++)
+            for (size_t lag = 0; lag < 3; lag++) {
+                double sum = 0;
+                for (size_t i = 0; i + lag < N; i++)
+                    sum += (double)x[k * N + i] * (double)x[j * N + i + lag] / 10;
+                cr_expect_lt(fabs(sum / N), 5 / sqrt(N), "%zu, %zu, lag %zu", k, j, lag);
+            }
+    }
+    free(x);
+}
+
+/* Coherence of a spherically isotropic field: sinc(2 f d / c) (Cron and Sherman 1962). */
+Test(simulator, isotropic_noise_has_its_coherence) {
+    enum { N = 60000, K = 3, WAVES = 64 };
+    sim_scene scene = empty_scene();
+    scene.isotropic = white(800, 1200, 0);
+    scene.isotropic_waves = WAVES;
+    double position[K][3] = {{0}, {0.5, 0, 0}, {0.3, 1.0, 0.4}};
+    sim_array array = array_at(K, position[0]);
+    float *x = render(&scene, &array, 0, N);
+    cr_expect_float_eq(mean_square_db(x, N), 0, 0.3);
+    for (size_t k = 1; k < K; k++) {
+        double cross = 0,
+               d = sqrt(pow(position[k][0], 2) + pow(position[k][1], 2) + pow(position[k][2], 2));
+        for (size_t i = 0; i < N; i++)
+            cross += (double)x[i] * (double)x[k * N + i] / N;
+        double want = 0;
+        for (double hz = 800.5; hz < 1200; hz++)
+            want += sin(2 * M_PI * hz * d / C) / (2 * M_PI * hz * d / C) / 400;
+        cr_expect_float_eq(cross, want, 0.05, "%g m: %g, not %g", d, cross, want);
+    }
+    free(x);
+}
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+Test(simulator, elements_with_errors) {
+    enum { N = 20000, K = 5 };
+    sim_scene scene = empty_scene();
+    sim_source source = {.far = true, .broadband = white(300, 3000, 0), .tones = 1};
+    source.tone[0] = (sim_tone){.hz = 100, .level_db = 20};
+    sim_element element[] = {{.sensor = 1, .dead = true, .noise_db = -HUGE_VAL},
+                             {.sensor = 2, .gain_db = -6, .noise_db = -HUGE_VAL},
+                             {.sensor = 3, .noise_db = 30},
+                             {.sensor = 4, .phase_deg = 40, .noise_db = -HUGE_VAL}};
+    scene.source = &source;
+    scene.sources = 1;
+    scene.element = element;
+    scene.elements = 4;
+    double position[K][3] = {{0}};
+    sim_array array = array_at(K, position[0]);
+    float *x = render(&scene, &array, 0, N);
+    for (size_t i = 0; i < N; i++) {
+        cr_assert_eq(x[N + i], 0, "a dead element is silent");
+        cr_assert_float_eq(x[2 * N + i], pow(10, -0.3) * (double)x[i], 1e-5);
+        x[3 * N + i] -= x[i];
+    }
+    cr_expect_float_eq(mean_square_db(x + 3 * N, N), 30, 0.1);
+    double a0, a4, p0, p4;
+    fit_tone(x, N, 100, &a0, &p0);
+    fit_tone(x + 4 * N, N, 100, &a4, &p4);
+    cr_expect_float_eq(p4 - p0, 40 * M_PI / 180, 1e-2);
+    cr_expect_float_eq(a4, a0, 0.1);
+    /* The broadband part, less the tone: correlation cos(40 deg), same power. */
+    double auto0 = 0, auto4 = 0, cross = 0;
+    for (size_t i = 0; i < N; i++) {
+        double angle = 2 * M_PI * 100 * (double)i / FS;
+        double r0 = (double)x[i] - a0 * sin(angle + p0);
+        double r4 = (double)x[4 * N + i] - a4 * sin(angle + p4);
+        auto0 += r0 * r0, auto4 += r4 * r4, cross += r0 * r4;
+    }
+    cr_expect_float_eq(cross / sqrt(auto0 * auto4), cos(40 * M_PI / 180), 0.01);
+    cr_expect_float_eq(auto4 / auto0, 1, 0.01);
+    free(x);
+}
+
+Test(simulator, late_channel_is_late) {
+    enum { N = 8000 };
+    sim_scene scene = empty_scene();
+    sim_source source = {.far = true, .tones = 1};
+    source.tone[0] = (sim_tone){.hz = 400};
+    scene.source = &source;
+    scene.sources = 1;
+    double position[2][3] = {{0}}, delay_us[] = {0, 100}, phase_deg[] = {0, 10}, gain[] = {-3, 6};
+    uint32_t channel[] = {2, 0}; /* and channel 1 has no sensor */
+    sim_array array = array_at(2, position[0]);
+    array.channels = 3;
+    array.channel = channel;
+    array.delay_us = delay_us;
+    array.phase_deg = phase_deg;
+    array.gain_db = gain;
+    float *x = render(&scene, &array, 0, N);
+    double a[3], p[3];
+    for (size_t ch = 0; ch < 3; ch++)
+        fit_tone(x + ch * N, N, 400, &a[ch], &p[ch]);
+    cr_expect_eq(a[1], 0);
+    cr_expect_float_eq(p[0] - p[2], 2 * M_PI * (10 / 360.0 - 400 * 100e-6), 1e-5);
+    cr_expect_float_eq(20 * log10(a[0] / a[2]), 9, 1e-4);
+    free(x);
+}
+
+Test(simulator, element_scatter_has_its_deviation) {
+    enum { K = 2000, N = 32 };
+    sim_scene scene = empty_scene();
+    scene.gain_error_db = 1.5;
+    sim_source source = {.far = true, .tones = 1};
+    source.tone[0] = (sim_tone){.hz = 1000};
+    scene.source = &source;
+    scene.sources = 1;
+    double *position = calloc(K, 3 * sizeof(double)), square = 0, sum = 0;
+    sim_array array = array_at(K, position);
+    float *x = render(&scene, &array, 0, N);
+    for (size_t k = 0; k < K; k++) {
+        double db = mean_square_db(x + k * N, N); /* whole periods */
+        sum += db / K;
+        square += db * db / K;
+    }
+    cr_expect_float_eq(sum, 0, 0.15);
+    cr_expect_float_eq(sqrt(square), 1.5, 0.1);
+    free(x);
+    free(position);
+}
+
+/* ---- determinism ----------------------------------------------------------------------------- */
+
+static sim_source rich_source(void) {
+    sim_source source = {
+        .az_deg = 77, .range_m = 200, .course_deg = 20, .speed_mps = 4, .tones = 1};
+    source.broadband = white(100, 3000, 20);
+    source.tone[0] = (sim_tone){.hz = 333, .level_db = 10};
+    return source;
+}
+
+Test(simulator, same_samples_whatever_the_pieces) {
+    enum { N = 3001, FIRST = 777 };
+    sim_scene scene = empty_scene();
+    sim_source source = rich_source();
+    scene.source = &source;
+    scene.sources = 1;
+    scene.noise_db = 0;
+    scene.phase_error_deg = 5;
+    sim_array array = array_at(SPREAD_OUT, spread_out[0]);
+    float *whole = render(&scene, &array, FIRST, N),
+          *piece = malloc(SPREAD_OUT * N * sizeof *piece);
+    static const size_t size[] = {1, 2, 3, 31, 256, 257, 1000};
+    for (size_t s = 0; s < sizeof size / sizeof *size; s++) {
+        sim_synth *synth;
+        cr_assert_eq(sim_synth_create(&scene, &array, &synth, NULL), SONAR_OK);
+        for (size_t done = 0; done < N;) {
+            size_t count = sonar_min_size(size[s], N - done);
+            sim_synth_render(synth, FIRST + done, count, piece);
+            for (size_t k = 0; k < SPREAD_OUT; k++)
+                cr_assert_arr_eq(piece + k * count, whole + k * N + done, count * sizeof(float),
+                                 "pieces of %zu", size[s]);
+            done += count;
+        }
+        sim_synth_destroy(synth);
+    }
+    scene.seed++;
+    float *other = render(&scene, &array, FIRST, N);
+    cr_expect_arr_neq(other, whole, SPREAD_OUT * N * sizeof(float));
+    free(other);
+    free(piece);
+    free(whole);
+}
+
+/* Going back in time must not show either. */
+Test(simulator, order_of_rendering_does_not_matter) {
+    enum { N = 600 };
+    sim_scene scene = empty_scene();
+    sim_source source = rich_source();
+    scene.source = &source;
+    scene.sources = 1;
+    sim_array array = array_at(SPREAD_OUT, spread_out[0]);
+    static const uint64_t first[] = {0, 90000, 4000, 3990, 0, 1000000};
+    static float x[SPREAD_OUT * N];
+    sim_synth *synth;
+    cr_assert_eq(sim_synth_create(&scene, &array, &synth, NULL), SONAR_OK);
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
+        float *fresh = render(&scene, &array, first[i], N);
+        sim_synth_render(synth, first[i], N, x);
+        cr_expect_arr_eq(x, fresh, sizeof x, "at %" PRIu64, first[i]);
+        free(fresh);
+    }
+    sim_synth_destroy(synth);
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+enum { MESSAGES_MOST = 4096, PAYLOAD_MOST = 8192 };
+
+typedef struct received {
+    bool decoded;
+    sonar_frame frame;
+    size_t bytes;
+    uint8_t payload[PAYLOAD_MOST];
+} received;
+
+typedef struct receiver {
+    void *context, *socket;
+    char endpoint[64];
+    pthread_t thread;
+    received *message;
+    size_t messages;
+} receiver;
+
+/* Until nothing has come for a while after the first message. */
+static void *receive(void *arg) {
+    receiver *r = arg;
+    uint8_t header[128];
+    for (int timeout = 5000; r->messages < MESSAGES_MOST; timeout = 300) {
+        received *m = &r->message[r->messages];
+        zmq_setsockopt(r->socket, ZMQ_RCVTIMEO, &timeout, sizeof timeout);
+        int bytes = zmq_recv(r->socket, header, sizeof header, 0);
+        if (bytes < 0)
+            break;
+        m->decoded = sonar_frame_decode(header, (size_t)bytes, &m->frame, NULL) == SONAR_OK;
+        m->bytes = (size_t)zmq_recv(r->socket, m->payload, PAYLOAD_MOST, 0);
+        r->messages++;
+    }
+    return NULL;
+}
+
+static void start_receiver(receiver *r, const char *name) {
+    *r = (receiver){.context = zmq_ctx_new()};
+    r->message = calloc(MESSAGES_MOST, sizeof *r->message);
+    r->socket = zmq_socket(r->context, ZMQ_PULL);
+    snprintf(r->endpoint, sizeof r->endpoint, "ipc:///tmp/sonar-test-%s-%d", name, (int)getpid());
+    cr_assert_eq(zmq_bind(r->socket, r->endpoint), 0, "%s", zmq_strerror(errno));
+    pthread_create(&r->thread, NULL, receive, r);
+}
+
+static void stop_receiver(receiver *r) {
+    zmq_close(r->socket);
+    zmq_ctx_term(r->context);
+    free(r->message);
+}
+
+static volatile sig_atomic_t no_stop;
+
+static sim_sender_spec sender_spec(receiver *r, const char **endpoint, size_t channels) {
+    *endpoint = r->endpoint;
+    return (sim_sender_spec){.zmq_context = r->context,
+                             .endpoints = endpoint,
+                             .endpoint_count = 1,
+                             .block = true,
+                             .high_water_mark = 16,
+                             .array_id = 9,
+                             .channels = channels,
+                             .digitisers = 1,
+                             .frame_samples = 64,
+                             .format = SONAR_F32,
+                             .fs_hz = FS,
+                             .epoch = 5,
+                             .utc_ns = 1000000000,
+                             .seed = 3,
+                             .stop = &no_stop};
+}
+
+/* Sends x[channel][samples] in frames of spec->frame_samples; waits until all was received. */
+static sim_counters send_all(receiver *r, const sim_sender_spec *spec, const float *x,
+                             size_t samples) {
+    sim_sender *sender;
+    sonar_error err = {0};
+    cr_assert_eq(sim_sender_create(spec, &sender, &err), SONAR_OK, "%s", err.text);
+    cr_assert_eq(sim_sender_wait(sender, 5000, &err), SONAR_OK, "%s", err.text);
+    float *frame = malloc(spec->channels * spec->frame_samples * sizeof *frame);
+    for (size_t done = 0; done < samples;) {
+        size_t count = sonar_min_size(spec->frame_samples, samples - done);
+        for (size_t ch = 0; ch < spec->channels; ch++)
+            memcpy(frame + ch * count, x + ch * samples + done, count * sizeof *frame);
+        cr_assert_eq(sim_sender_send(sender, frame, count, &err), SONAR_OK, "%s", err.text);
+        done += count;
+    }
+    cr_assert_eq(sim_sender_flush(sender, &err), SONAR_OK);
+    sim_counters counters = *sim_sender_counters(sender);
+    sim_sender_destroy(sender, -1);
+    pthread_join(r->thread, NULL);
+    free(frame);
+    return counters;
+}
+
+static void check_stream(size_t digitisers, size_t frame_samples, int layout) {
+    enum { N = 1000, K = SPREAD_OUT };
+    static float x[K * N], got[K * N];
+    for (size_t i = 0; i < K * N; i++)
+        x[i] = (float)i + 0.25f;
+    receiver r;
+    const char *endpoint;
+    start_receiver(&r, "stream");
+    sim_sender_spec spec = sender_spec(&r, &endpoint, K);
+    spec.digitisers = digitisers;
+    spec.frame_samples = frame_samples;
+    spec.layout = layout;
+    spec.first_index = 500;
+    sim_counters counters = send_all(&r, &spec, x, N);
+    size_t frames = (N + frame_samples - 1) / frame_samples * digitisers;
+    cr_expect_eq(counters.messages, frames);
+    cr_expect_eq(r.messages, frames);
+    memset(got, 0, sizeof got);
+    for (size_t i = 0; i < r.messages; i++) {
+        const sonar_frame *f = &r.message[i].frame;
+        cr_assert(r.message[i].decoded);
+        cr_assert_eq(f->array_id, 9);
+        cr_assert_eq(f->epoch, 5);
+        cr_assert_eq(f->sequence, (f->first_sample - 500) / frame_samples);
+        cr_assert_eq(f->utc_ns, 1000000000 + (int64_t)(f->first_sample - 500) * 125000);
+        cr_assert_eq(r.message[i].bytes, sonar_frame_payload_bytes(f));
+        for (uint32_t ch = 0; ch < f->channels; ch++)
+            cr_assert(
+                sonar_frame_unpack(f, r.message[i].payload, ch, 0, f->samples,
+                                   got + (f->first_channel + ch) * N + f->first_sample - 500));
+    }
+    cr_expect_arr_eq(got, x, sizeof x, "%zu digitisers, frames of %zu", digitisers, frame_samples);
+    stop_receiver(&r);
+}
+
+Test(simulator, frames_carry_the_samples) {
+    check_stream(1, 64, SONAR_FRAME_INTERLEAVED);
+    check_stream(3, 17, SONAR_FRAME_INTERLEAVED);
+    check_stream(7, 251, SONAR_FRAME_CHANNEL_MAJOR);
+}
+
+static size_t count_messages(const receiver *r, bool (*matches)(const received *)) {
+    size_t count = 0;
+    for (size_t i = 0; i < r->messages; i++)
+        count += matches(&r->message[i]);
+    return count;
+}
+
+static bool is_malformed(const received *m) {
+    return !m->decoded;
+}
+static bool is_truncated(const received *m) {
+    return m->decoded && m->bytes == sonar_frame_payload_bytes(&m->frame) - 1;
+}
+static bool is_oversized(const received *m) {
+    return m->decoded && m->bytes == sonar_frame_payload_bytes(&m->frame) + 1;
+}
+static bool is_wrong_epoch(const received *m) {
+    return m->decoded && m->frame.epoch == 1005;
+}
+static bool is_wrong_array(const received *m) {
+    return m->decoded && m->frame.array_id != 9;
+}
+static bool is_wrong_rate(const received *m) {
+    return m->decoded && fabs(m->frame.fs_hz / FS - 1) > 1e-6;
+}
+static bool is_not_finite(const received *m) {
+    float x[64];
+    bool whole = m->decoded && m->bytes >= sonar_frame_payload_bytes(&m->frame);
+    return whole && !sonar_frame_unpack(&m->frame, m->payload, 0, 0, m->frame.samples, x);
+}
+
+static const struct {
+    sim_fault_kind kind;
+    bool (*matches)(const received *);
+} seen_as[] = {{SIM_FAULT_CORRUPT, is_malformed},       {SIM_FAULT_TRUNCATE, is_truncated},
+               {SIM_FAULT_OVERSIZE, is_oversized},      {SIM_FAULT_WRONG_EPOCH, is_wrong_epoch},
+               {SIM_FAULT_WRONG_ARRAY, is_wrong_array}, {SIM_FAULT_WRONG_RATE, is_wrong_rate},
+               {SIM_FAULT_NAN, is_not_finite}};
+enum { SEEN_AS = sizeof seen_as / sizeof *seen_as };
+
+Test(simulator, planned_faults_are_sent_as_planned) {
+    enum { K = 4, FRAMES = 60, N = FRAMES * 64 };
+    static float x[K * N];
+    sim_fault fault[SEEN_AS + 2];
+    for (size_t i = 0; i < SEEN_AS; i++)
+        fault[i] = (sim_fault){
+            .kind = seen_as[i].kind, .digitiser = 1, .frame = 5 * (i + 1), .count = i % 3 + 1};
+    fault[SEEN_AS] = (sim_fault){.kind = SIM_FAULT_DROP, .frame = 50, .count = 2};
+    fault[SEEN_AS + 1] =
+        (sim_fault){.kind = SIM_FAULT_REPEAT, .digitiser = SIZE_MAX, .frame = 55, .count = 1};
+    receiver r;
+    const char *endpoint;
+    start_receiver(&r, "faults");
+    sim_sender_spec spec = sender_spec(&r, &endpoint, K);
+    spec.digitisers = 2;
+    spec.fault = fault;
+    spec.faults = SEEN_AS + 2;
+    sim_counters counters = send_all(&r, &spec, x, N);
+    for (size_t i = 0; i < SEEN_AS; i++) {
+        cr_expect_eq(counters.kind[seen_as[i].kind], i % 3 + 1);
+        cr_expect_eq(count_messages(&r, seen_as[i].matches), i % 3 + 1, "%s",
+                     sim_fault_name(seen_as[i].kind));
+    }
+    cr_expect_eq(counters.kind[SIM_FAULT_DROP], 2);
+    cr_expect_eq(counters.kind[SIM_FAULT_REPEAT], 2);
+    cr_expect_eq(counters.frames, 2 * FRAMES);
+    cr_expect_eq(counters.messages, 2 * FRAMES - 2 + 2);
+    cr_expect_eq(r.messages, counters.messages);
+    stop_receiver(&r);
+}
+
+Test(simulator, reordered_frames_come_after_the_next) {
+    enum { FRAMES = 8, N = FRAMES * 64 };
+    static const uint64_t want[FRAMES] = {0, 1, 4, 2, 3, 5, 6, 7};
+    static float x[N];
+    sim_fault fault[] = {{.kind = SIM_FAULT_REORDER, .frame = 2, .count = 2},
+                         {.kind = SIM_FAULT_REORDER, .frame = 7, .count = 1}};
+    receiver r;
+    const char *endpoint;
+    start_receiver(&r, "reorder");
+    sim_sender_spec spec = sender_spec(&r, &endpoint, 1);
+    spec.fault = fault;
+    spec.faults = 2;
+    send_all(&r, &spec, x, N);
+    cr_assert_eq(r.messages, FRAMES);
+    for (size_t i = 0; i < FRAMES; i++)
+        cr_expect_eq(r.message[i].frame.sequence, want[i]);
+    stop_receiver(&r);
+}
+
+Test(simulator, restart_begins_a_new_epoch) {
+    enum { FRAMES = 6, N = FRAMES * 64 };
+    static float x[N];
+    sim_fault fault = {.kind = SIM_FAULT_RESTART, .frame = 4, .count = 1};
+    receiver r;
+    const char *endpoint;
+    start_receiver(&r, "restart");
+    sim_sender_spec spec = sender_spec(&r, &endpoint, 1);
+    spec.fault = &fault;
+    spec.faults = 1;
+    send_all(&r, &spec, x, N);
+    cr_assert_eq(r.messages, FRAMES);
+    for (size_t i = 0; i < FRAMES; i++) {
+        cr_expect_eq(r.message[i].frame.epoch, i < 4 ? 5 : 6);
+        cr_expect_eq(r.message[i].frame.sequence, i < 4 ? i : i - 4);
+        cr_expect_eq(r.message[i].frame.first_sample, 64 * (i < 4 ? i : i - 4));
+        cr_expect_eq(r.message[i].frame.utc_ns, 1000000000 + (int64_t)i * 64 * 125000);
+    }
+    stop_receiver(&r);
+}
+
+Test(simulator, random_faults_are_counted) {
+    enum { FRAMES = 700, N = FRAMES * 8 };
+    static float x[N];
+    double rate[SIM_FAULT_KINDS] = {0};
+    for (int kind = SIM_FAULT_DROP; kind < SIM_FAULT_RESTART; kind++)
+        rate[kind] = 0.03;
+    receiver r;
+    const char *endpoint;
+    start_receiver(&r, "random");
+    sim_sender_spec spec = sender_spec(&r, &endpoint, 1);
+    spec.frame_samples = 8;
+    spec.fault_rate = rate;
+    sim_counters counters = send_all(&r, &spec, x, N);
+    for (size_t i = 0; i < SEEN_AS; i++) {
+        size_t seen = count_messages(&r, seen_as[i].matches);
+        cr_expect_eq(counters.kind[seen_as[i].kind], seen);
+        cr_expect(seen > 5 && seen < 50, "%zu", seen); /* 21 expected */
+    }
+    cr_expect_eq(r.messages,
+                 FRAMES - counters.kind[SIM_FAULT_DROP] + counters.kind[SIM_FAULT_REPEAT]);
+    stop_receiver(&r);
+}
+
+/* Without a receiver that keeps up nothing blocks, and what is lost is counted. */
+Test(simulator, overflow_is_counted) {
+    void *context = zmq_ctx_new();
+    const char *endpoint = "tcp://127.0.0.1:1"; /* nobody there */
+    sim_sender_spec spec = {.zmq_context = context,
+                            .endpoints = &endpoint,
+                            .endpoint_count = 1,
+                            .high_water_mark = 4,
+                            .channels = 1,
+                            .digitisers = 1,
+                            .frame_samples = 1,
+                            .format = SONAR_S16,
+                            .fs_hz = FS,
+                            .epoch = 1,
+                            .stop = &no_stop};
+    sim_sender *sender;
+    cr_assert_eq(sim_sender_create(&spec, &sender, NULL), SONAR_OK);
+    cr_expect_eq(sim_sender_wait(sender, 100, NULL), SONAR_EUNAVAILABLE);
+    for (size_t i = 0; i < 20; i++)
+        cr_assert_eq(sim_sender_send(sender, &(float){1}, 1, NULL), SONAR_OK);
+    cr_expect_eq(sim_sender_counters(sender)->overflow, 20);
+    cr_expect_eq(sim_sender_counters(sender)->messages, 0);
+    sim_sender_destroy(sender, 0);
+    zmq_ctx_term(context);
+}
+
+Test(simulator, nan_fault_needs_floats) {
+    double rate[SIM_FAULT_KINDS] = {[SIM_FAULT_NAN] = 0.1};
+    const char *endpoint = "tcp://127.0.0.1:1";
+    sim_sender_spec spec = {.endpoints = &endpoint,
+                            .endpoint_count = 1,
+                            .channels = 1,
+                            .digitisers = 1,
+                            .format = SONAR_S16,
+                            .fault_rate = rate,
+                            .stop = &no_stop};
+    sim_sender *sender;
+    cr_expect_eq(sim_sender_create(&spec, &sender, NULL), SONAR_EINVAL);
+}
+
+/* ---- conversion ------------------------------------------------------------------------------ */
+
+Test(simulator, conversion_rounds_and_saturates) {
+    static const float x[] = {0.5f,      1.5f,      -0.5f, -1.5f,     32767.4f, 32767.5f,
+                              -32768.5f, -32769.0f, 1e30f, -INFINITY, NAN,      2.4999f};
+    static const int16_t want[] = {0, 2, 0, -2, 32767, 32767, -32768, -32768, 32767, -32768, 0, 2};
+    enum { N = sizeof x / sizeof *x };
+    int16_t got[2 * N] = {0};
+    cr_expect_eq(sim_convert(x, N, SONAR_S16, 2, (uint8_t *)got), 5);
+    for (size_t i = 0; i < N; i++) {
+        cr_expect_eq(got[2 * i], want[i], "%g: %d", (double)x[i], got[2 * i]);
+        cr_expect_eq(got[2 * i + 1], 0);
+    }
+    uint8_t s24[6];
+    cr_expect_eq(sim_convert((float[]){-2, 8388608}, 2, SONAR_S24, 1, s24), 1);
+    cr_expect_arr_eq(s24, ((uint8_t[]){0xfe, 0xff, 0xff, 0xff, 0xff, 0x7f}), 6);
+    int32_t s32[2];
+    cr_expect_eq(
+        sim_convert((float[]){-2147483648.0f, 2147483648.0f}, 2, SONAR_S32, 1, (uint8_t *)s32), 1);
+    cr_expect(s32[0] == INT32_MIN && s32[1] == INT32_MAX);
+}
+
+/* ---- scene files ----------------------------------------------------------------------------- */
+
+/* Loads text as a scene; *report is what was complained about. */
+static sim_scene *load_text(const char *text, char *report, size_t bytes) {
+    char path[] = "/tmp/sonar-scene-XXXXXX";
+    int fd = mkstemp(path);
+    cr_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+    sim_limits limits = {.fs_hz = FS, .sound_speed_mps = C, .sensors = 4, .channels = 4};
+    sim_scene *scene;
+    FILE *to = fmemopen(report, bytes, "w");
+    sonar_code code = sim_scene_load(path, &limits, &scene, to);
+    fclose(to);
+    cr_expect_eq(code == SONAR_OK, scene != NULL);
+    unlink(path);
+    return scene;
+}
+
+Test(simulator, scene_is_read) {
+    char report[4096] = "";
+    sim_scene *scene =
+        load_text("schema: 1\n"
+                  "seed: 42\n"
+                  "format: s16\n"
+                  "layout: channel-major\n"
+                  "digitisers: 3\n"
+                  "ambient: {psd_db: 50}\n"
+                  "elements: {gain_error_db: 0.5, list: [{sensor: 3, dead: true}]}\n"
+                  "sources:\n"
+                  "  - name: a\n"
+                  "    near: {az_deg: 20, range_m: 300, speed_mps: 4}\n"
+                  "    at: 1m\n"
+                  "    broadband: {spectrum: pink, band_hz: [50, 1000], psd_db: 60}\n"
+                  "    tones: [{hz: 100, level_db: 3}, {hz: 50, level_db: 4}]\n"
+                  "faults: [{kind: restart, frame: 7}]\n"
+                  "fault_rates: {drop: 0.25}\n",
+                  report, sizeof report);
+    cr_assert_not_null(scene, "%s", report);
+    cr_expect_eq(scene->seed, 42);
+    cr_expect_eq(scene->format, SONAR_S16);
+    cr_expect_eq(scene->layout, SONAR_FRAME_CHANNEL_MAJOR);
+    cr_expect_float_eq(scene->noise_db, 50 + 10 * log10(4000), 1e-9);
+    cr_expect(scene->elements == 1 && scene->element[0].sensor == 3 && scene->element[0].dead);
+    cr_expect(scene->sources == 1 && !scene->source[0].far && scene->source[0].at == 1);
+    cr_expect_float_eq(scene->source[0].broadband.level_db, 60 + 10 * log10(950), 1e-9);
+    cr_expect_eq(scene->source[0].broadband.shape, SIM_PINK);
+    cr_expect(scene->source[0].tones == 2 && scene->source[0].tone[1].hz == 50);
+    cr_expect(scene->faults == 1 && scene->fault[0].kind == SIM_FAULT_RESTART &&
+              scene->fault[0].frame == 7 && scene->fault[0].digitiser == SIZE_MAX);
+    cr_expect_eq(scene->fault_rate[SIM_FAULT_DROP], 0.25);
+    sim_scene_destroy(scene);
+}
+
+static const struct {
+    const char *text, *place, *says;
+} bad_scene[] = {
+    {"schema: 1\nsed: 3\n", ":2:1:", "accepted here: schema, seed"},
+    {"schema: 2\n", ":1:9:", "version 1"},
+    {"seed: 1\n", ":1:1:", "'schema' is missing"},
+    {"schema: 1\nseed: 1\nseed: 2\n", ":3:1:", "twice"},
+    {"schema: 1\nseed: -1\n", ":2:7:", "from 0"},
+    {"schema: 1\nframe_samples: 1.5\n", ":2:16:", "whole number"},
+    {"schema: 1\nformat: f64\n", ":2:9:", "s16|s24|s32|f32"},
+    {"schema: 1\nsources: 3\n", ":2:10:", "a list"},
+    {"schema: 1\nsources:\n  - {name: a, far: {az_deg: 3}}\n", ":3:5:", "broadband, tones"},
+    {"schema: 1\nsources:\n  - {name: a, tones: []}\n", ":3:5:", "one of far"},
+    {"schema: 1\nsources:\n  - {name: a, far: {az_deg: 3}, at: 1m, tones: []}\n",
+     ":3:5:", "needs a range"},
+    {"schema: 1\nsources:\n  - name: a\n    far: {az_deg: nan}\n    tones: []\n",
+     ":4:19:", "'nan'"},
+    {"schema: 1\nsources:\n  - name: a\n    far: {az_deg: 1}\n"
+     "    broadband: {level_db: 1, band_hz: [100, 3700]}\n",
+     ":5:45:", "to 3600"},
+    {"schema: 1\nsources:\n  - name: a\n    far: {az_deg: 1}\n"
+     "    broadband: {level_db: 1, band_hz: [200, 100]}\n",
+     ":5:39:", "above the first"},
+    {"schema: 1\nelements: {list: [{sensor: 4}]}\n", ":2:28:", "0 to 3"},
+    {"schema: 1\nfault_rates: {drop: 0.6, nan: 0.6}\n", ":2:14:", "above 1"},
+    {"schema: [1\n", ":2:1:", "not YAML"},
+    {"", ":1:1:", "empty"},
+};
+
+Test(simulator, scene_mistakes_have_their_place) {
+    for (size_t i = 0; i < sizeof bad_scene / sizeof *bad_scene; i++) {
+        char report[4096] = "";
+        sim_scene *scene = load_text(bad_scene[i].text, report, sizeof report);
+        cr_expect_null(scene);
+        cr_expect(strstr(report, bad_scene[i].place), "%zu: %s", i, report);
+        cr_expect(strstr(report, bad_scene[i].says), "%zu: %s", i, report);
+    }
+}
+
+Test(simulator, all_mistakes_are_reported_at_once) {
+    char report[4096] = "";
+    cr_expect_null(load_text("schema: 1\na: 1\nb: 2\nseed: x\n", report, sizeof report));
+    cr_expect(strstr(report, ":2:1:") && strstr(report, ":3:1:") && strstr(report, ":4:7:"), "%s",
+              report);
+}
+
+Test(simulator, shipped_scenes_load) {
+    static const char *const path[] = {SONAR_SOURCE_DIR "/config/scenes/demo.yaml",
+                                       SONAR_SOURCE_DIR "/config/scenes/one-source.yaml"};
+    sim_limits limits = {.fs_hz = FS, .sound_speed_mps = C, .sensors = 128, .channels = 128};
+    for (size_t i = 0; i < sizeof path / sizeof *path; i++) {
+        sim_scene *scene;
+        cr_expect_eq(sim_scene_load(path[i], &limits, &scene, stderr), SONAR_OK);
+        sim_scene_destroy(scene);
+    }
+}
+
+/* ---- truth ----------------------------------------------------------------------------------- */
+
+Test(simulator, truth_follows_the_track) {
+    sim_source source = {.az_deg = 350, .range_m = 100, .course_deg = 90, .speed_mps = 10};
+    source.broadband = white(100, 200, 30);
+    sim_truth truth;
+    sim_source_truth(&source, 10, &truth);
+    double x = 100 * cos(10 * M_PI / 180), y = -100 * sin(10 * M_PI / 180) + 100;
+    cr_expect_float_eq(truth.az_deg, atan2(y, x) * 180 / M_PI, 1e-9);
+    cr_expect_float_eq(truth.range_m, hypot(x, y), 1e-9);
+    cr_expect_float_eq(truth.level_db, 30 + 20 * log10(100 / hypot(x, y)), 1e-9);
+    sim_source far = {.far = true, .az_deg = 359, .rate_deg_s = 1, .broadband = white(1, 2, 0)};
+    sim_source_truth(&far, 3, &truth);
+    cr_expect_float_eq(truth.az_deg, 2, 1e-9);
+}
+
+Test(simulator, truth_stays_on_this_machine) {
+    sim_scene scene = empty_scene();
+    sim_truth_spec spec = {.zmq_context = zmq_ctx_new(), .scene = &scene, .fs_hz = FS};
+    static const char *const refused[] = {"tcp://*:7000", "tcp://0.0.0.0:7000",
+                                          "tcp://192.168.1.1:7000"};
+    sim_truth_log *log = NULL;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        spec.endpoint = refused[i];
+        cr_expect_eq(sim_truth_create(&spec, &log, NULL), SONAR_EINVAL);
+    }
+    zmq_ctx_term(spec.zmq_context);
+}
+
+/* ---- recordings ------------------------------------------------------------------------------ */
+
+static void round_trip(int format, double step) {
+    enum { N = 5001, K = 3 };
+    static float x[K * N], got[K * N];
+    for (size_t i = 0; i < K * N; i++)
+        x[i] = (float)(step * ((double)i - 7000));
+    char path[] = "/tmp/sonar-recording-XXXXXX", side[64];
+    close(mkstemp(path));
+    sim_recording_info info = {
+        .channels = K, .fs_hz = 12345.5, .format = format, .utc_ns = 1333994400008300000};
+    sim_writer *writer;
+    uint64_t saturated = 0;
+    cr_assert_eq(sim_writer_create(path, &info, &writer, NULL), SONAR_OK);
+    for (size_t half = 0; half < 2; half++) { /* in two pieces of different lengths */
+        size_t first = half ? 1000 : 0, count = half ? N - 1000 : 1000;
+        for (size_t ch = 0; ch < K; ch++)
+            memcpy(got + ch * count, x + ch * N + first, count * sizeof *x);
+        cr_assert_eq(sim_writer_write(writer, got, count, &saturated, NULL), SONAR_OK);
+    }
+    cr_assert_eq(sim_writer_finish(writer, NULL), SONAR_OK);
+    sim_recording *recording;
+    sonar_error err = {0};
+    cr_assert_eq(sim_recording_open(path, &recording, &err), SONAR_OK, "%s", err.text);
+    const sim_recording_info *about = sim_recording_about(recording);
+    cr_expect(about->channels == K && about->frames == N && about->fs_hz == 12345.5);
+    cr_expect(about->format == format && about->utc_ns == info.utc_ns);
+    memset(got, 0, sizeof got);
+    cr_assert_eq(sim_recording_read(recording, 0, N, got, NULL), SONAR_OK);
+    cr_expect_arr_eq(got, x, sizeof x, "format %d", format);
+    cr_assert_eq(sim_recording_read(recording, 4999, 2, got, NULL), SONAR_OK);
+    cr_expect_eq(got[3], x[N + 5000]);
+    cr_expect_eq(sim_recording_read(recording, 5000, 2, got, NULL), SONAR_EINVAL);
+    sim_recording_close(recording);
+    snprintf(side, sizeof side, "%s.json", path);
+    unlink(side);
+    unlink(path);
+    cr_expect_eq(saturated, 0);
+}
+
+Test(simulator, recordings_come_back) {
+    round_trip(SONAR_F32, 0.125);
+    round_trip(SONAR_S16, 2);
+    round_trip(SONAR_S24, 500);
+    round_trip(SONAR_S32, 1024);
+}
+
+Test(simulator, sound_files_give_counts) {
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/sonar-%d.wav", (int)getpid());
+    SF_INFO about = {.samplerate = 8000, .channels = 2, .format = SF_FORMAT_WAV | SF_FORMAT_PCM_16};
+    SNDFILE *file = sf_open(path, SFM_WRITE, &about);
+    static const short samples[] = {1, -32768, 3, 32767, -5, 6};
+    cr_assert_eq(sf_writef_short(file, samples, 3), 3);
+    sf_close(file);
+    sim_recording *recording;
+    cr_assert_eq(sim_recording_open(path, &recording, NULL), SONAR_OK);
+    float got[6];
+    cr_assert_eq(sim_recording_read(recording, 0, 3, got, NULL), SONAR_OK);
+    cr_expect_arr_eq(got, ((float[]){1, 3, -5, -32768, 32767, 6}), sizeof got);
+    cr_expect_eq(sim_recording_about(recording)->format, SONAR_S16);
+    sim_recording_close(recording);
+    unlink(path);
+}
+
+Test(simulator, bad_side_files_are_refused) {
+    static const char *const side_text[] = {
+        "{", "{\"channels\": 2}",
+        "{\"channels\": 2, \"frames\": 3, \"sample_rate_hz\": 1, \"format\": \"big-endian "
+        "float32, sample-interleaved\"}",
+        "{\"channels\": 2, \"frames\": 99, \"sample_rate_hz\": 1, \"format\": \"little-endian "
+        "float32, sample-interleaved\"}"};
+    char path[64], side[64];
+    snprintf(path, sizeof path, "/tmp/sonar-bad-%d.f32", (int)getpid());
+    snprintf(side, sizeof side, "/tmp/sonar-bad-%d.json", (int)getpid());
+    FILE *raw = fopen(path, "wb");
+    fwrite("0123456789abcdef01234567", 1, 24, raw);
+    fclose(raw);
+    for (size_t i = 0; i < sizeof side_text / sizeof *side_text; i++) {
+        FILE *to = fopen(side, "w");
+        fputs(side_text[i], to);
+        fclose(to);
+        sim_recording *recording;
+        cr_expect_neq(sim_recording_open(path, &recording, NULL), SONAR_OK, "%zu", i);
+    }
+    unlink(path);
+    unlink(side);
+}
+
+Test(simulator, times_are_read_and_written) {
+    int64_t utc_ns;
+    cr_assert(sim_utc_parse("2012-04-09T18:00:00.0083Z", &utc_ns));
+    cr_expect_eq(utc_ns, 1333994400008300000);
+    char text[40];
+    sim_utc_format(utc_ns, text, sizeof text);
+    cr_expect_str_eq(text, "2012-04-09T18:00:00.008300000Z");
+    cr_expect(sim_utc_parse("1969-12-31 23:59:59.5", &utc_ns) && utc_ns == -500000000);
+    cr_expect(!sim_utc_parse("2012-04-09", &utc_ns));
+    cr_expect(!sim_utc_parse("2012-04-09T18:00:00+02:00", &utc_ns));
+}

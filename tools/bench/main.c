@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* sonar-bench: times each stage and the whole chain for given sizes. */
+#include "bench.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct options {
+    const char *name; /* of a built-in case or "all"; NULL: sizes were given */
+    bench_case own;
+    bool sizes_given;
+    bench_effort effort;
+    size_t threads;
+    const char *json;
+} options;
+
+enum {
+    OPT_SENSORS = 256,
+    OPT_LENGTH,
+    OPT_FS,
+    OPT_CBF_BINS,
+    OPT_LOFAR_BINS,
+    OPT_MVDR_BINS,
+    OPT_ANGLES,
+    OPT_RANGES,
+    OPT_SNAPSHOTS,
+    OPT_LIST
+};
+
+static const struct argp_option option_table[] = {
+    {"case", 'c', "NAME", 0, "standard, latency, mvdr or all (default)", 1},
+    {"list", OPT_LIST, NULL, 0, "List the cases and leave", 1},
+    {NULL, 0, NULL, 0, "A case of one's own (what is not given is as in standard):", 2},
+    {"sensors", OPT_SENSORS, "N", 0, "Sensors, from 2 on", 2},
+    {"length", OPT_LENGTH, "N", 0, "Samples of a window", 2},
+    {"fs", OPT_FS, "HZ", 0, "Sampling rate", 2},
+    {"cbf-bins", OPT_CBF_BINS, "A:B", 0, "First and last bin of the CBF band", 2},
+    {"lofar-bins", OPT_LOFAR_BINS, "A:B", 0, "First and last bin of the surface", 2},
+    {"mvdr-bins", OPT_MVDR_BINS, "A:B", 0, "First and last bin of MVDR; default none", 2},
+    {"angles", OPT_ANGLES, "N", 0, "Look directions", 2},
+    {"ranges", OPT_RANGES, "N", 0, "Near-field ranges, 0 for none", 2},
+    {"snapshots", OPT_SNAPSHOTS, "N", 0, "Snapshots of MVDR's block", 2},
+    {NULL, 0, NULL, 0, "Measurement:", 3},
+    {"threads", 't', "N", 0, "Workers (default 1)", 3},
+    {"repetitions", 'r', "N", 0, "At least so many of each (default 20)", 3},
+    {"min-time", 'm', "S", 0, "At least so many seconds of each (default 0.5)", 3},
+    {"json", 'j', "FILE", 0, "Write JSON there, - for standard output", 3},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static void list_cases(void) {
+    for (const bench_case *c = bench_cases; c->name; c++)
+        printf("%-10s %s\n", c->name, c->about);
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static size_t parse_count(const char *text, size_t least, size_t most, struct argp_state *state) {
+    char *end;
+    errno = 0;
+    const unsigned long long value = strtoull(text, &end, 10);
+    if (errno || end == text || *end || strchr(text, '-') || value < least || value > most)
+        argp_error(state, "'%s' is not a number in %zu..%zu", text, least, most);
+    return (size_t)value;
+}
+
+static double parse_real(const char *text, struct argp_state *state) {
+    char *end;
+    const double value = strtod(text, &end);
+    if (end == text || *end || !(value >= 0 && value <= 1e9))
+        argp_error(state, "'%s' is not a number in 0..1e9", text);
+    return value;
+}
+
+static bench_band parse_band(const char *text, struct argp_state *state) {
+    unsigned long first = 0, last = 0;
+    int used = 0;
+    if (sscanf(text, "%9lu:%9lu%n", &first, &last, &used) != 2 || text[used] || last < first)
+        argp_error(state, "'%s' is not FIRST:LAST, e.g. 327:492", text);
+    return (bench_band){.first = first, .bins = last - first + 1};
+}
+
+static error_t parse_size(int key, char *arg, struct argp_state *state) {
+    bench_case *own = &((options *)state->input)->own;
+    const size_t most = (size_t)1 << 20;
+    switch (key) {
+    case OPT_SENSORS:
+        own->sensors = parse_count(arg, 2, most, state);
+        break;
+    case OPT_LENGTH:
+        own->length = parse_count(arg, 2, most, state);
+        break;
+    case OPT_FS:
+        own->fs_hz = parse_real(arg, state);
+        break;
+    case OPT_CBF_BINS:
+        own->cbf = parse_band(arg, state);
+        break;
+    case OPT_LOFAR_BINS:
+        own->lofar = parse_band(arg, state);
+        break;
+    case OPT_MVDR_BINS:
+        own->mvdr = parse_band(arg, state);
+        break;
+    case OPT_ANGLES:
+        own->angles = parse_count(arg, 1, most, state);
+        break;
+    case OPT_RANGES:
+        own->ranges = parse_count(arg, 0, 4096, state);
+        break;
+    case OPT_SNAPSHOTS:
+        own->snapshots = parse_count(arg, 1, most, state);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    ((options *)state->input)->sizes_given = true;
+    return 0;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    options *o = state->input;
+    switch (key) {
+    case 'c':
+        o->name = arg;
+        return 0;
+    case 't':
+        o->threads = parse_count(arg, 1, 1024, state);
+        return 0;
+    case 'r':
+        o->effort.repetitions = parse_count(arg, 1, 100000, state);
+        return 0;
+    case 'm':
+        o->effort.min_time_s = parse_real(arg, state);
+        return 0;
+    case 'j':
+        o->json = arg;
+        return 0;
+    case OPT_LIST:
+        list_cases();
+        exit(0);
+    case ARGP_KEY_ARG:
+        argp_error(state, "what is '%s'?", arg);
+        return 0;
+    case ARGP_KEY_END:
+        if (o->name && o->sizes_given)
+            argp_error(state, "either --case or sizes, not both");
+        return 0;
+    default:
+        return parse_size(key, arg, state);
+    }
+}
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+static void log_line(void *ctx, sonar_level level, const char *where, const char *text) {
+    (void)ctx;
+    if (level <= SONAR_WARN)
+        fprintf(stderr, "sonar-bench: %s: %s\n", where, text);
+}
+
+static sonar_code run_cases(const options *o, const sonar_host *host, bench_report *report,
+                            sonar_error *err) {
+    if (o->sizes_given)
+        return bench_run(&o->own, &o->effort, host, report, err);
+    const bool all = !o->name || strcmp(o->name, "all") == 0;
+    bool found = false;
+    sonar_code code = SONAR_OK;
+    for (const bench_case *c = bench_cases; c->name && code == SONAR_OK; c++)
+        if (all || strcmp(c->name, o->name) == 0) {
+            found = true;
+            code = bench_run(c, &o->effort, host, report, err);
+        }
+    if (!found)
+        return sonar_fail(err, SONAR_EINVAL, "--case", "there is no case '%s'; see --list",
+                          o->name);
+    return code;
+}
+
+/* Where JSON goes to standard output, the table goes to standard error. */
+static bool write_report(const options *o, const bench_report *report) {
+    const bool to_stdout = o->json && strcmp(o->json, "-") == 0;
+    bench_write_table(report, to_stdout ? stderr : stdout);
+    if (!o->json)
+        return true;
+    FILE *file = to_stdout ? stdout : fopen(o->json, "we");
+    bool written = file && bench_write_json(report, o->threads, file);
+    if (file && !to_stdout)
+        written = fclose(file) == 0 && written;
+    if (!written)
+        fprintf(stderr, "sonar-bench: cannot write %s: %s\n", o->json, strerror(errno));
+    return written;
+}
+
+int main(int argc, char **argv) {
+    static const struct argp argp = {
+        option_table, parse,
+        NULL,         "Times each stage of the beamformer and the whole chain on synthetic data.",
+        NULL,         NULL,
+        NULL};
+    options o = {.own = bench_cases[0], .effort = {20, 0.5}, .threads = 1};
+    o.own.name = "own";
+    o.own.snapshots = 64;
+    argp_parse(&argp, argc, argv, 0, NULL, &o);
+
+    sonar_error err = {0};
+    sonar_pool *pool = NULL;
+    static bench_report report;
+    sonar_code code = sonar_pool_create(o.threads, NULL, &pool, &err);
+    if (code == SONAR_OK) {
+        const sonar_host host = {.interface = SONAR_PLUGIN_INTERFACE,
+                                 .ctx = pool,
+                                 .log = log_line,
+                                 .parallel = sonar_pool_parallel,
+                                 .workers = sonar_pool_workers(pool)};
+        code = run_cases(&o, &host, &report, &err);
+        sonar_pool_destroy(pool);
+    }
+    if (code != SONAR_OK) {
+        fprintf(stderr, "sonar-bench: %s: %s\n", err.where, err.text);
+        return 1;
+    }
+    return write_report(&o, &report) ? 0 : 1;
+}

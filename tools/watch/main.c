@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* sonar-watch: subscribes to a running sonard and shows what it publishes. */
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+#include <yaml.h>
+#include <zmq.h>
+
+#include "render.h"
+
+enum {
+    EXIT_USAGE = 2,
+    EXIT_TIMEOUT = 3,
+    TOPICS_MOST = 16,
+    DEFAULT_WIDTH = 80,
+    DEFAULT_HEIGHT = 24
+};
+
+typedef struct options {
+    char endpoint[256];
+    const char *topic[TOPICS_MOST];
+    size_t topics;
+    long long count; /* 0: no end */
+    double timeout_s, seconds; /* 0: none, for ever */
+    bool json;
+    int width; /* 0: the terminal's */
+} options;
+
+static const char usage[] =
+    "usage: sonar-watch [options]\n"
+    "Shows the spectra that a running sonard publishes.\n\n"
+    "  -e, --endpoint ADDRESS  where sonard publishes (tcp://127.0.0.1:5556)\n"
+    "  -c, --config FILE       take the endpoint from sonard's configuration\n"
+    "  -t, --topic NAME        cbf.azimuth (default), mvdr.azimuth, cbf.nearfield, cbf.lofar,\n"
+    "                          mvdr.spectrum, element.psd, element.missing, detections, status;\n"
+    "                          may be repeated\n"
+    "  -n, --count N           end after N messages of these topics\n"
+    "  -T, --timeout S         end with code 3 when none came for S seconds\n"
+    "  -s, --seconds S         end after S seconds\n"
+    "  -j, --json              one JSON object per message and line\n"
+    "  -w, --width N           columns instead of the terminal's\n"
+    "  -h, --help              this text\n\n"
+    "In a terminal the picture is drawn in place; otherwise one line is written per message.\n"
+    "Ends with 0 after --count, --seconds or ctrl-c, 1 on an error, 2 on wrong usage, 3 on --timeout.\n";
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static const yaml_node_t *yaml_get(yaml_document_t *document, const yaml_node_t *map,
+                                   const char *key) {
+    if (!map || map->type != YAML_MAPPING_NODE)
+        return NULL;
+    for (yaml_node_pair_t *pair = map->data.mapping.pairs.start; pair < map->data.mapping.pairs.top;
+         pair++) {
+        const yaml_node_t *name = yaml_document_get_node(document, pair->key);
+        if (name && name->type == YAML_SCALAR_NODE &&
+            strcmp((const char *)name->data.scalar.value, key) == 0)
+            return yaml_document_get_node(document, pair->value);
+    }
+    return NULL;
+}
+
+/* A publisher may bind all addresses; a reader on the same machine connects to the loopback. */
+static void set_endpoint(options *o, const char *endpoint) {
+    static const char *const all[] = {"tcp://*:", "tcp://0.0.0.0:", "tcp://[::]:"};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (strncmp(endpoint, all[i], strlen(all[i])) == 0) {
+            snprintf(o->endpoint, sizeof o->endpoint, "tcp://127.0.0.1:%s",
+                     endpoint + strlen(all[i]));
+            return;
+        }
+    snprintf(o->endpoint, sizeof o->endpoint, "%s", endpoint);
+}
+
+/* Only output.endpoint is read, so that a viewer needs none of the other files and devices that the
+ * configuration speaks of. Without it sonard's default holds. */
+static bool read_config(options *o, const char *path) {
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        fprintf(stderr, "sonar-watch: %s: %s\n", path, strerror(errno));
+        return false;
+    }
+    yaml_parser_t parser;
+    yaml_document_t document;
+    bool good = yaml_parser_initialize(&parser) == 1;
+    if (good) {
+        yaml_parser_set_input_file(&parser, file);
+        good = yaml_parser_load(&parser, &document) == 1;
+        if (!good)
+            fprintf(stderr, "sonar-watch: %s:%zu:%zu: %s\n", path, parser.problem_mark.line + 1,
+                    parser.problem_mark.column + 1, parser.problem ? parser.problem : "not YAML");
+    }
+    if (good) {
+        const yaml_node_t *root = yaml_document_get_root_node(&document);
+        const yaml_node_t *endpoint =
+            yaml_get(&document, yaml_get(&document, root, "output"), "endpoint");
+        if (endpoint && endpoint->type == YAML_SCALAR_NODE)
+            set_endpoint(o, (const char *)endpoint->data.scalar.value);
+        yaml_document_delete(&document);
+    }
+    yaml_parser_delete(&parser);
+    fclose(file);
+    return good;
+}
+
+static int wrong(const char *what, const char *value) {
+    fprintf(stderr, "sonar-watch: %s: %s\n%s", what, value, usage);
+    return EXIT_USAGE;
+}
+
+static bool known_topic(const char *name) {
+    static const char *const known[] = {"cbf.azimuth",     "cbf.nearfield", "cbf.lofar",
+                                        "mvdr.azimuth",    "mvdr.spectrum", "element.psd",
+                                        "element.missing", "detections",    "status"};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(name, known[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool positive(const char *value, double most, double *number) {
+    char *end;
+    *number = strtod(value, &end);
+    return end != value && !*end && *number > 0 && *number <= most;
+}
+
+/* One option; 0, or the exit code. */
+static int take_option(options *o, int option, const char *value) {
+    double number = 0;
+    switch (option) {
+    case 'e':
+        set_endpoint(o, value);
+        return 0;
+    case 'c':
+        return read_config(o, value) ? 0 : EXIT_USAGE;
+    case 't':
+        if (!known_topic(value))
+            return wrong("no such topic", value);
+        if (o->topics == TOPICS_MOST)
+            return wrong("too many topics", value);
+        o->topic[o->topics++] = value;
+        return 0;
+    case 'n':
+        if (!positive(value, 1e15, &number) || number != floor(number))
+            return wrong("--count takes a whole number from 1", value);
+        o->count = (long long)number;
+        return 0;
+    case 'T':
+        return positive(value, 1e6, &o->timeout_s) ? 0 : wrong("--timeout takes seconds", value);
+    case 's':
+        return positive(value, 1e9, &o->seconds) ? 0 : wrong("--seconds takes seconds", value);
+    case 'w':
+        if (!positive(value, WATCH_COLUMNS_MOST, &number) || number < 20)
+            return wrong("--width takes 20..1024 columns", value);
+        o->width = (int)number;
+        return 0;
+    default:
+        return EXIT_USAGE;
+    }
+}
+
+/* -1: go on; otherwise the exit code. */
+static int read_options(int argc, char **argv, options *o) {
+    static const struct option longs[] = {{"endpoint", required_argument, NULL, 'e'},
+                                          {"config", required_argument, NULL, 'c'},
+                                          {"topic", required_argument, NULL, 't'},
+                                          {"count", required_argument, NULL, 'n'},
+                                          {"timeout", required_argument, NULL, 'T'},
+                                          {"seconds", required_argument, NULL, 's'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"width", required_argument, NULL, 'w'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    *o = (options){.endpoint = "tcp://127.0.0.1:5556"};
+    for (int option; (option = getopt_long(argc, argv, "e:c:t:n:T:s:jw:h", longs, NULL)) != -1;) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            return EXIT_SUCCESS;
+        }
+        if (option == 'j') {
+            o->json = true;
+            continue;
+        }
+        int code = take_option(o, option, optarg);
+        if (code)
+            return code;
+    }
+    if (optind < argc)
+        return wrong("not an option", argv[optind]);
+    if (o->topics == 0)
+        o->topic[o->topics++] = "cbf.azimuth";
+    return -1;
+}
+
+/* ---- the terminal ---------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t stopped, resized;
+
+static void on_signal(int number) {
+    if (number == SIGWINCH)
+        resized = 1;
+    else
+        stopped = 1;
+}
+
+static void catch_signals(void) {
+    struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: polls must wake */
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    sigaction(SIGWINCH, &action, NULL);
+    signal(SIGPIPE, SIG_IGN); /* `sonar-watch | head`: writing fails and ends it */
+}
+
+static bool write_all(const char *data, size_t bytes) {
+    while (bytes > 0) {
+        ssize_t done = write(STDOUT_FILENO, data, bytes);
+        if (done < 0 && errno != EINTR)
+            return false;
+        if (done > 0) {
+            data += done;
+            bytes -= (size_t)done;
+        }
+    }
+    return true;
+}
+
+/* Other screen, cursor off; and back. */
+static void screen_on(void) {
+    write_all("\033[?1049h\033[?25l", 14);
+}
+static void screen_off(void) {
+    write_all("\033[0m\033[?25h\033[?1049l", 18);
+}
+
+static bool has_256_colours(void) {
+    const char *term = getenv("TERM"), *more = getenv("COLORTERM");
+    return !getenv("NO_COLOR") && ((term && strstr(term, "256color")) || (more && *more));
+}
+
+/* ---- the reader ------------------------------------------------------------------------------ */
+
+typedef struct track {
+    char topic[24], run[40];
+    double seq;
+} track;
+
+typedef struct watch {
+    options o;
+    void *context, *socket;
+    bool screen;
+    watch_view view;
+    watch_message message, detections, status; /* the one just read; the last of the two */
+    track tracks[TOPICS_MOST];
+    long long counted;
+} watch;
+
+/* What this reader missed: gaps in seq of one topic of one run. */
+static void follow_seq(watch *w) {
+    const watch_message *m = &w->message;
+    w->view.received++;
+    for (size_t i = 0; i < TOPICS_MOST; i++) {
+        track *t = &w->tracks[i];
+        if (t->topic[0] && strcmp(t->topic, m->topic) != 0)
+            continue;
+        double gap = m->seq - t->seq - 1;
+        if (t->topic[0] && strcmp(t->run, m->run) == 0 && gap > 0 && gap < 1e15)
+            w->view.lost += (uint64_t)gap;
+        memcpy(t->topic, m->topic, sizeof t->topic);
+        memcpy(t->run, m->run, sizeof t->run);
+        t->seq = m->seq;
+        return;
+    }
+}
+
+static bool asked_for(const options *o, const char *topic) {
+    for (size_t i = 0; i < o->topics; i++)
+        if (strcmp(o->topic[i], topic) == 0)
+            return true;
+    return false;
+}
+
+static watch_pane *pane_of(watch_view *view, const char *topic) {
+    for (size_t i = 0; i < view->panes; i++)
+        if (strcmp(view->pane[i]->message.topic, topic) == 0)
+            return view->pane[i];
+    if (view->panes == WATCH_PANES_MOST)
+        return NULL;
+    watch_pane *pane = calloc(1, sizeof *pane);
+    if (pane)
+        view->pane[view->panes++] = pane;
+    return pane;
+}
+
+static void show_message(watch *w) {
+    if (strcmp(w->message.topic, "detections") == 0) {
+        w->detections = w->message;
+        w->view.detections = &w->detections;
+    } else if (strcmp(w->message.topic, "status") == 0) {
+        w->status = w->message;
+        w->view.status = &w->status;
+    } else {
+        watch_pane *pane = pane_of(&w->view, w->message.topic);
+        if (pane)
+            watch_pane_take(pane, &w->message);
+    }
+}
+
+static bool draw(watch *w) {
+    struct winsize size = {0};
+    int width = DEFAULT_WIDTH, height = DEFAULT_HEIGHT;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
+        width = size.ws_col;
+        height = size.ws_row;
+    }
+    watch_text text = {0};
+    watch_text_add(&text, "\033[H");
+    watch_render(&w->view, w->o.width ? w->o.width : width, height, &text);
+    bool good = write_all(text.data, text.bytes);
+    watch_text_free(&text);
+    resized = 0;
+    return good;
+}
+
+/* Takes a message apart; false: nothing more to write to. */
+static bool take_message(watch *w, zmq_msg_t part[3]) {
+    const char *header = zmq_msg_data(&part[1]);
+    size_t header_bytes = zmq_msg_size(&part[1]), body_bytes = zmq_msg_size(&part[2]);
+    const void *body = zmq_msg_data(&part[2]);
+    if (!watch_message_read(header, header_bytes, body, body_bytes, &w->message))
+        return true;
+    follow_seq(w);
+    w->counted += asked_for(&w->o, w->message.topic);
+    if (w->screen) {
+        show_message(w);
+        return true;
+    }
+    watch_text text = {0};
+    if (w->o.json)
+        watch_json(header, header_bytes, body, body_bytes, &text);
+    else
+        watch_line(&w->message, &text);
+    bool good = write_all(text.data, text.bytes);
+    watch_text_free(&text);
+    return good;
+}
+
+/* Reads one whole message, if one is there: 1 good, 0 none, -1 the output is closed. */
+static int receive(watch *w) {
+    zmq_msg_t part[3], extra;
+    int parts = 0, more = 1;
+    for (int i = 0; i < 3; i++)
+        zmq_msg_init(&part[i]);
+    zmq_msg_init(&extra);
+    for (; more; parts++) {
+        zmq_msg_t *to = parts < 3 ? &part[parts] : &extra;
+        if (zmq_msg_recv(to, w->socket, ZMQ_DONTWAIT) < 0)
+            break;
+        more = zmq_msg_more(to);
+    }
+    int result = parts == 0 ? 0 : 1;
+    if (parts == 3 && !take_message(w, part))
+        result = -1;
+    for (int i = 0; i < 3; i++)
+        zmq_msg_close(&part[i]);
+    zmq_msg_close(&extra);
+    return result;
+}
+
+static double now_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static bool enough(const watch *w) {
+    return stopped || (w->o.count && w->counted >= w->o.count);
+}
+
+static int run(watch *w) {
+    const double began = now_s();
+    double last = began;
+    while (!enough(w) && !(w->o.seconds > 0 && now_s() - began >= w->o.seconds)) {
+        zmq_pollitem_t item = {.socket = w->socket, .events = ZMQ_POLLIN};
+        zmq_poll(&item, 1, 100);
+        long long before = w->counted;
+        int got = 0, all = 0;
+        while (!enough(w) && all < 1000 && (got = receive(w)) > 0)
+            all++;
+        if (got < 0 || (w->screen && (all || resized) && !draw(w)))
+            return EXIT_FAILURE; /* nobody reads what we write */
+        if (w->counted > before)
+            last = now_s();
+        else if (w->o.timeout_s > 0 && now_s() - last >= w->o.timeout_s)
+            return EXIT_TIMEOUT;
+    }
+    return EXIT_SUCCESS;
+}
+
+static void subscribe(watch *w, const char *topic) {
+    zmq_setsockopt(w->socket, ZMQ_SUBSCRIBE, topic, strlen(topic));
+}
+
+static bool connect_socket(watch *w) {
+    static const struct {
+        int option, value;
+    } table[] = {{ZMQ_LINGER, 0},
+                 {ZMQ_IPV6, 1},
+                 {ZMQ_RCVHWM, 100},
+                 {ZMQ_HEARTBEAT_IVL, 1000},
+                 {ZMQ_HEARTBEAT_TIMEOUT, 3000},
+                 {ZMQ_RECONNECT_IVL_MAX, 2000}};
+    w->context = zmq_ctx_new();
+    w->socket = w->context ? zmq_socket(w->context, ZMQ_SUB) : NULL;
+    if (!w->socket)
+        return false;
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        zmq_setsockopt(w->socket, table[i].option, &table[i].value, sizeof(int));
+    for (size_t i = 0; i < w->o.topics; i++)
+        subscribe(w, w->o.topic[i]);
+    if (w->screen && !asked_for(&w->o, "detections"))
+        subscribe(w, "detections");
+    if (w->screen && !asked_for(&w->o, "status"))
+        subscribe(w, "status");
+    return zmq_connect(w->socket, w->o.endpoint) == 0;
+}
+
+static void end(watch *w) {
+    if (w->socket)
+        zmq_close(w->socket);
+    if (w->context)
+        zmq_ctx_term(w->context);
+    for (size_t i = 0; i < w->view.panes; i++)
+        free(w->view.pane[i]);
+}
+
+int main(int argc, char **argv) {
+    static watch w;
+    int code = read_options(argc, argv, &w.o);
+    if (code >= 0)
+        return code;
+    w.screen = !w.o.json && isatty(STDOUT_FILENO);
+    w.view.colour = has_256_colours();
+    catch_signals();
+    if (!connect_socket(&w)) {
+        fprintf(stderr, "sonar-watch: %s: %s\n", w.o.endpoint, zmq_strerror(zmq_errno()));
+        end(&w);
+        return EXIT_USAGE;
+    }
+    if (w.screen) {
+        screen_on();
+        draw(&w);
+    }
+    code = run(&w);
+    if (w.screen)
+        screen_off();
+    end(&w);
+    return code;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "message.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const cJSON *get(const cJSON *object, const char *name) {
+    return cJSON_GetObjectItemCaseSensitive(object, name);
+}
+
+static double number(const cJSON *object, const char *name) {
+    const cJSON *item = get(object, name);
+    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
+}
+
+/* Escape sequences in a header must not reach the terminal. */
+static void copy_printable(const char *from, char *to, size_t bytes) {
+    size_t n = 0;
+    for (; from[n] && n + 1 < bytes; n++)
+        to[n] = from[n] >= 0x20 && from[n] < 0x7f ? from[n] : '?';
+    to[n] = '\0';
+}
+
+static void text(const cJSON *object, const char *name, char *to, size_t bytes) {
+    const cJSON *item = get(object, name);
+    copy_printable(cJSON_IsString(item) ? item->valuestring : "", to, bytes);
+}
+
+static void read_flags(const cJSON *root, watch_message *message) {
+    const cJSON *flag;
+    size_t used = 0;
+    cJSON_ArrayForEach(flag, get(root, "flags")) {
+        if (!cJSON_IsString(flag) || used + 2 > sizeof message->flags)
+            continue;
+        if (used)
+            message->flags[used++] = ' ';
+        copy_printable(flag->valuestring, message->flags + used, sizeof message->flags - used);
+        used += strlen(message->flags + used);
+    }
+}
+
+static void read_bearings(const cJSON *root, watch_message *message) {
+    char reference[16], kind[16];
+    text(root, "bearing_reference", reference, sizeof reference);
+    text(root, "bearing_kind", kind, sizeof kind);
+    double heading = number(root, "heading_deg");
+    message->ambiguous = cJSON_IsTrue(get(root, "ambiguous"));
+    const char *frame = strcmp(reference, "true") == 0    ? "true bearings"
+                        : strcmp(reference, "array") == 0 ? "array frame"
+                                                          : "reference unknown";
+    if (strcmp(kind, "cone") == 0)
+        frame = strcmp(reference, "true") == 0 ? frame : "angle from axis";
+    if (isfinite(heading))
+        snprintf(message->bearings, sizeof message->bearings, "%s, hdg %.1f", frame,
+                 fmod(heading, 360));
+    else
+        snprintf(message->bearings, sizeof message->bearings, "%s", frame);
+}
+
+/* ---- arrays ---------------------------------------------------------------------------------- */
+
+/* Points of the last axis: as many as its values, or as the last entry of shape says. */
+static size_t read_axis(const cJSON *root, watch_message *message) {
+    const cJSON *axes = get(root, "axes"), *shape = get(root, "shape");
+    const cJSON *axis = cJSON_GetArrayItem(axes, cJSON_GetArraySize(axes) - 1);
+    const cJSON *last = cJSON_GetArrayItem(shape, cJSON_GetArraySize(shape) - 1);
+    double length = cJSON_IsNumber(last) ? last->valuedouble : 0;
+    size_t most = length >= 1 && length <= WATCH_POINTS_MOST ? (size_t)length : 0, count = 0;
+    text(axis, "unit", message->axis_unit, sizeof message->axis_unit);
+    const cJSON *value, *values = get(axis, "values");
+    cJSON_ArrayForEach(value, values) {
+        if (count == most || !cJSON_IsNumber(value) || !isfinite(value->valuedouble))
+            break;
+        message->x[count++] = value->valuedouble;
+    }
+    double start = number(axis, "start"), step = number(axis, "step");
+    for (; !values && isfinite(start) && isfinite(step) && count < most; count++)
+        message->x[count] = start + step * (double)count;
+    return count == most ? count : 0;
+}
+
+/* Rows follow each other; of several (ranges, bins) the largest power is kept. */
+static void read_powers(const void *body, size_t bytes, watch_message *message) {
+    size_t rows = bytes / sizeof(float) / message->points;
+    for (size_t i = 0; i < message->points; i++)
+        message->power[i] = -INFINITY;
+    for (size_t row = 0; row < rows; row++)
+        for (size_t i = 0; i < message->points; i++) {
+            float power;
+            memcpy(&power, (const char *)body + (row * message->points + i) * sizeof power,
+                   sizeof power);
+            if (power > message->power[i])
+                message->power[i] = power;
+        }
+}
+
+static void read_array(const cJSON *root, const void *body, size_t bytes, watch_message *message) {
+    const cJSON *dtype = get(root, "dtype");
+    if (!cJSON_IsString(dtype) || strcmp(dtype->valuestring, "<f4") != 0)
+        return;
+    message->points = read_axis(root, message);
+    if (message->points && bytes >= message->points * sizeof(float))
+        read_powers(body, bytes, message);
+    else
+        message->points = 0;
+}
+
+/* ---- detections and status ------------------------------------------------------------------- */
+
+static void read_detections(const cJSON *root, watch_message *message) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, get(root, "detections")) {
+        if (message->detections == WATCH_DETECTIONS_MOST)
+            break;
+        watch_detection *d = &message->detection[message->detections++];
+        text(item, "source", d->source, sizeof d->source);
+        d->bearing_deg = number(item, "bearing_deg");
+        d->mirror_deg = number(item, "mirror_deg");
+        d->level_db = number(item, "level_db");
+        d->snr_db = number(item, "snr_db");
+        d->range_m = number(item, "range_m");
+        d->range_unresolved = cJSON_IsTrue(get(item, "range_unresolved"));
+    }
+}
+
+/* The sum of an object's numbers; the causes that are not zero, by name. */
+static double sum_causes(const cJSON *causes, char *names, size_t bytes) {
+    double sum = 0;
+    const cJSON *item;
+    size_t used = strlen(names);
+    cJSON_ArrayForEach(item, causes) {
+        if (!cJSON_IsNumber(item) || !item->string || !(item->valuedouble > 0))
+            continue;
+        sum += item->valuedouble;
+        char cause[24];
+        copy_printable(item->string, cause, sizeof cause);
+        int n = snprintf(names + used, bytes - used, "%s%s %.0f", used ? ", " : "", cause,
+                         fmin(item->valuedouble, 1e15));
+        used = used + (size_t)n < bytes ? used + (size_t)n : bytes - 1;
+    }
+    return sum;
+}
+
+static void read_status(const cJSON *root, watch_status *status) {
+    text(root, "health", status->health, sizeof status->health);
+    text(root, "text", status->text, sizeof status->text);
+    const cJSON *frames = get(root, "frames"), *windows = get(root, "windows");
+    char unnamed[64] = "";
+    status->received = number(frames, "received");
+    status->dropped = sum_causes(get(frames, "dropped"), status->losses, sizeof status->losses);
+    status->windows_lost = sum_causes(get(windows, "dropped"), unnamed, sizeof unnamed);
+    status->p99_us = number(get(root, "latency"), "p99_us");
+}
+
+bool watch_message_read(const char *header, size_t header_bytes, const void *body,
+                        size_t body_bytes, watch_message *message) {
+    memset(message, 0, sizeof *message);
+    message->seq = message->window = message->utc_ns = message->latency_us = NAN;
+    cJSON *root = cJSON_ParseWithLength(header, header_bytes);
+    bool good = cJSON_IsObject(root);
+    if (good) {
+        text(root, "topic", message->topic, sizeof message->topic);
+        text(root, "array", message->array, sizeof message->array);
+        text(root, "run", message->run, sizeof message->run);
+        text(root, "unit", message->unit, sizeof message->unit);
+        message->seq = number(root, "seq");
+        message->window = number(root, "window");
+        message->utc_ns = number(root, "utc_ns");
+        message->latency_us = number(root, "latency_us");
+        read_flags(root, message);
+        read_bearings(root, message);
+        read_array(root, body, body_bytes, message);
+        read_detections(root, message);
+        read_status(root, &message->status);
+    }
+    cJSON_Delete(root);
+    return good;
+}
+
+/* ---- figures --------------------------------------------------------------------------------- */
+
+void watch_time(double utc_ns, char *to, size_t bytes) {
+    struct tm tm;
+    time_t seconds = 0;
+    bool known = utc_ns > 0 && utc_ns < 9.2e18;
+    if (known)
+        seconds = (time_t)(utc_ns / 1e9);
+    if (!known || !gmtime_r(&seconds, &tm)) {
+        snprintf(to, bytes, "time unknown");
+        return;
+    }
+    int ms = (int)((utc_ns - (double)seconds * 1e9) / 1e6);
+    char date[32];
+    strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S", &tm);
+    snprintf(to, bytes, "%s.%03dZ", date, ms < 0 ? 0 : ms > 999 ? 999 : ms);
+}
+
+static int ascending(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+double watch_over_median(size_t count, const float *power, float *db, float *scratch) {
+    size_t good = 0;
+    for (size_t i = 0; i < count; i++)
+        if (power[i] > 0 && isfinite(power[i]))
+            scratch[good++] = power[i];
+    qsort(scratch, good, sizeof *scratch, ascending);
+    double median = good ? (double)scratch[good / 2] : NAN;
+    for (size_t i = 0; i < count; i++)
+        db[i] = power[i] > 0 && isfinite(power[i]) ? (float)(10 * log10((double)power[i] / median))
+                                                   : NAN;
+    return median;
+}
+
+static bool is_peak(size_t count, const float *db, size_t i) {
+    bool left = i == 0 || !(db[i - 1] >= db[i]);
+    bool right = i + 1 == count || !(db[i + 1] > db[i]);
+    return left && right;
+}
+
+size_t watch_peaks(size_t count, const float *db, float floor_db, size_t most, size_t *peak) {
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!(db[i] >= floor_db) || !is_peak(count, db, i))
+            continue;
+        size_t at = found < most ? found : most;
+        for (; at > 0 && db[peak[at - 1]] < db[i]; at--)
+            if (at < most)
+                peak[at] = peak[at - 1];
+        if (at < most)
+            peak[at] = i;
+        found += found < most;
+    }
+    return found;
+}

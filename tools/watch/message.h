@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A published message as the viewer needs it. Whatever a publisher sends, reading it is safe: what
+ * is missing or of the wrong kind becomes NaN or "", text is made printable ASCII, counts are
+ * bounded by the bytes that came. */
+#ifndef WATCH_MESSAGE_H
+#define WATCH_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { WATCH_POINTS_MOST = 16384, WATCH_DETECTIONS_MOST = 64 };
+
+typedef struct watch_detection {
+    char source[8];
+    double bearing_deg, mirror_deg, level_db, snr_db, range_m; /* NaN: not known */
+    bool range_unresolved;
+} watch_detection;
+
+typedef struct watch_status {
+    char health[16], text[128], losses[128]; /* losses: "late 3, malformed 1" */
+    double received, dropped, windows_lost, p99_us;
+} watch_status;
+
+typedef struct watch_message {
+    char topic[24], array[32], run[40], unit[16], axis_unit[8], flags[96];
+    char bearings[48]; /* "array frame, cone" */
+    double seq, window, utc_ns, latency_us;
+    bool ambiguous;
+    /* Array topics: the last axis and the largest power of all rows at each point. */
+    size_t points;
+    double x[WATCH_POINTS_MOST];
+    float power[WATCH_POINTS_MOST];
+    size_t detections;
+    watch_detection detection[WATCH_DETECTIONS_MOST];
+    watch_status status;
+} watch_message;
+
+/* False if the header is not a JSON object; *message is valid then, too, and empty. */
+bool watch_message_read(const char *header, size_t header_bytes, const void *body,
+                        size_t body_bytes, watch_message *message);
+/* "2026-11-20 23:59:01.123Z" or "time unknown". */
+void watch_time(double utc_ns, char *text, size_t bytes);
+/* Power over the median of all, dB; not finite where power is not positive. Returns the median, NaN
+ * if no power is positive. scratch has `count` entries. */
+double watch_over_median(size_t count, const float *power, float *db, float *scratch);
+/* Indices of the highest local maxima above floor_db, strongest first; returns how many. */
+size_t watch_peaks(size_t count, const float *db, float floor_db, size_t most, size_t *peak);
+
+#endif
