@@ -218,7 +218,8 @@ __device__ inline void add_warps(float2 (&sum)[SLOTS], float2 *shared) {
 }
 
 /* Grid: items x chunks. */
-__global__ void __launch_bounds__(WARPS *LANES, 3) sum_sensors(const __grid_constant__ pass pass) {
+static __global__ void __launch_bounds__(WARPS *LANES, 3)
+    sum_sensors(const __grid_constant__ pass pass) {
     __shared__ __align__(16) float2 tile[WARPS][2][TILE][ROW];
     static_assert(sizeof tile >= WARPS / 2 * SLOTS * LANES * sizeof(float2), "room for add_warps");
     uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
@@ -266,7 +267,7 @@ __device__ inline double slot_power(const struct pass &pass, uint32_t slot) {
 }
 
 /* Grid: items. Adds the chunks, writes the Lofar, sums the block's power. */
-__global__ void __launch_bounds__(FINISH_WARPS *LANES)
+static __global__ void __launch_bounds__(FINISH_WARPS *LANES)
     finish_bins(const __grid_constant__ pass pass) {
     __shared__ double shared[FINISH_WARPS][LANES];
     uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
@@ -294,7 +295,7 @@ __global__ void __launch_bounds__(FINISH_WARPS *LANES)
 }
 
 /* Grid: points of both fields. (fs/N) sum over the band, block by block. */
-__global__ void finish_band(const __grid_constant__ pass pass) {
+static __global__ void finish_band(const __grid_constant__ pass pass) {
     uint32_t point = blockIdx.x * blockDim.x + threadIdx.x;
     const struct field *field = &pass.field[0];
     if (point >= field->groups * LANES) {
@@ -316,8 +317,8 @@ __global__ void finish_band(const __grid_constant__ pass pass) {
 
 /* to[sensor][from_point + point] = from[point][sensor]; neighbouring lanes are then neighbours in
  * memory. Grid: sensors x points in tiles. */
-__global__ void transpose(const uint64_t *from, uint32_t points, uint32_t sensors, uint64_t *to,
-                          size_t to_row) {
+static __global__ void transpose(const uint64_t *from, uint32_t points, uint32_t sensors,
+                                 uint64_t *to, size_t to_row) {
     __shared__ uint64_t tile[TRANSPOSE][TRANSPOSE + 1];
     uint32_t sensor = blockIdx.x * TRANSPOSE, point = blockIdx.y * TRANSPOSE;
     for (uint32_t i = threadIdx.y; i < TRANSPOSE; i += blockDim.y)
@@ -681,9 +682,11 @@ static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffe
         code = upload(cbf, work->params, wanted, queue->stream, err);
     if (code)
         return code;
-    struct pass pass = {};
     cbf->x = (const float2 *)in->data;
     cbf->x_row = (size_t)in->stride[0];
+    if (!wanted.azimuth && !wanted.nearfield && !wanted.lofar)
+        return SONAR_OK;
+    struct pass pass = {};
     if (wanted.azimuth || wanted.lofar)
         add_field(cbf, &pass, 0, &cbf->far_table, wanted.lofar,
                   wanted.azimuth ? (float *)out[SONAR_CBF_AZIMUTH].data : NULL);
@@ -694,7 +697,7 @@ static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffe
         pass.lofar_row = (size_t)out[SONAR_CBF_LOFAR].stride[0];
     }
     complete_pass(cbf, &pass, work->params);
-    return pass.items ? run(&pass, queue->stream, err) : SONAR_OK;
+    return run(&pass, queue->stream, err);
 }
 
 /* Points in the near field's place: it has as many, or else the far field's. */

@@ -43,7 +43,7 @@ sonar_code sonar_cuda_check(cudaError_t status, const char *part, const char *fi
 
 /* ---- the device ------------------------------------------------------------------------------ */
 
-__global__ void nothing() {}
+static __global__ void nothing() {}
 
 /* What CUDA's own texts leave to guess. */
 static sonar_code no_device(cudaError_t status, sonar_error *err) {

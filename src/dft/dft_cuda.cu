@@ -66,7 +66,7 @@ __device__ inline double block_sum(double value) {
 }
 
 /* One thread block makes one row of `time`; rows that have no sensor become zero. */
-__global__ void __launch_bounds__(WINDOW_THREADS)
+static __global__ void __launch_bounds__(WINDOW_THREADS)
     window_rows(struct part head, struct part tail, const struct source *source, uint32_t sources,
                 const float *window, bool remove_mean, float *time) {
     size_t length = head.samples + tail.samples;
@@ -110,7 +110,7 @@ __device__ inline float2 correct(float2 x, const struct source &source, size_t b
 }
 
 /* A thread block turns one tile of 32 sensors by 32 bins. Grid: tiles, those of sensors first. */
-__global__ void __launch_bounds__(SELECT_TILE *SELECT_ROWS)
+static __global__ void __launch_bounds__(SELECT_TILE *SELECT_ROWS)
     select_bins(const float2 *spectrum, size_t length, const struct source *source,
                 uint32_t sources, size_t first_bin, size_t bins, bool equalise, float2 *out,
                 ptrdiff_t out_row) {
