@@ -26,8 +26,9 @@ static const sonar_c32 *arrival(const mvdr_stage *stage, size_t index, size_t bi
 static double largest_value(const mvdr_rows *rows, const sonar_c32 *x) {
     float most = 0;
     for (size_t i = 0; i < rows->n; i++) {
-        const sonar_c32 *value = &x[rows->sensor[i]];
-        most = fmaxf(most, fmaxf(fabsf(value->re), fabsf(value->im)));
+        float re = fabsf(x[rows->sensor[i]].re), im = fabsf(x[rows->sensor[i]].im);
+        float larger = re > im ? re : im;
+        most = larger > most ? larger : most;
     }
     return (double)most;
 }

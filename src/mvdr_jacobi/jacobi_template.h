@@ -6,34 +6,39 @@ typedef REAL NAME(vector) __attribute__((vector_size(32)));
 #define VECTOR NAME(vector)
 #define LANES  (32 / sizeof(REAL))
 
-MVDR_INLINE double NAME(lanes_sum)(const VECTOR *v) {
-    double sum = 0;
-    for (size_t i = 0; i < LANES; i++)
-        sum += (double)(*v)[i];
-    return sum;
+/* Halves added to halves: lanes are as many partial sums. */
+MVDR_INLINE double NAME(lanes_sum)(VECTOR v) {
+    REAL part[LANES];
+    memcpy(part, &v, sizeof part);
+    for (size_t width = LANES / 2; width; width /= 2)
+        for (size_t i = 0; i < width; i++)
+            part[i] += part[i + width];
+    return (double)part[0];
 }
 
-/* |x|^2, |y|^2 and x^H y of the columns of each pair. */
-MVDR_INLINE void NAME(gram)(const REAL *re, const REAL *im, size_t n, size_t x, size_t y,
-                            double sum[4]) {
+MVDR_INLINE double NAME(norm2)(const REAL *re, const REAL *im, size_t n) {
+    const VECTOR *xr = (const VECTOR *)re, *xi = (const VECTOR *)im;
+    VECTOR a = {0}, b = {0};
+    for (size_t i = 0; i < (n + LANES - 1) / LANES; i++)
+        a += xr[i] * xr[i], b += xi[i] * xi[i];
+    return NAME(lanes_sum)(a + b);
+}
+
+/* x^H y of two columns. Two vectors at a time, so that sums do not wait for one another; columns
+ * are padded to whole pairs of vectors. */
+MVDR_INLINE void NAME(inner)(const REAL *re, const REAL *im, size_t n, size_t x, size_t y,
+                             double *real, double *imaginary) {
     const VECTOR *xr = (const VECTOR *)(re + x), *xi = (const VECTOR *)(im + x);
     const VECTOR *yr = (const VECTOR *)(re + y), *yi = (const VECTOR *)(im + y);
-    VECTOR xx0 = {0}, xx1 = {0}, yy0 = {0}, yy1 = {0}, re0 = {0}, re1 = {0}, im0 = {0}, im1 = {0};
-    for (size_t i = 0; i < (n + LANES - 1) / LANES; i++) {
-        xx0 += xr[i] * xr[i];
-        xx1 += xi[i] * xi[i];
-        yy0 += yr[i] * yr[i];
-        yy1 += yi[i] * yi[i];
-        re0 += xr[i] * yr[i];
-        re1 += xi[i] * yi[i];
-        im0 += xr[i] * yi[i];
-        im1 += xi[i] * yr[i];
+    VECTOR a0 = {0}, a1 = {0}, b0 = {0}, b1 = {0}, c0 = {0}, c1 = {0}, d0 = {0}, d1 = {0};
+    for (size_t i = 0; i < (n + LANES - 1) / LANES; i += 2) {
+        a0 += xr[i] * yr[i], a1 += xr[i + 1] * yr[i + 1];
+        b0 += xi[i] * yi[i], b1 += xi[i + 1] * yi[i + 1];
+        c0 += xr[i] * yi[i], c1 += xr[i + 1] * yi[i + 1];
+        d0 += xi[i] * yr[i], d1 += xi[i + 1] * yr[i + 1];
     }
-    xx0 += xx1, yy0 += yy1, re0 += re1, im0 -= im1;
-    sum[0] = NAME(lanes_sum)(&xx0);
-    sum[1] = NAME(lanes_sum)(&yy0);
-    sum[2] = NAME(lanes_sum)(&re0);
-    sum[3] = NAME(lanes_sum)(&im0);
+    *real = NAME(lanes_sum)((a0 + a1) + (b0 + b1));
+    *imaginary = NAME(lanes_sum)((c0 + c1) - (d0 + d1));
 }
 
 /* x <- c x - conj(w) y, y <- w x + c y */
@@ -50,52 +55,55 @@ MVDR_INLINE void NAME(turn)(REAL *re, REAL *im, size_t n, size_t x, size_t y, RE
     }
 }
 
-/* The largest squared column norm. */
-SONAR_MULTIARCH static double NAME(largest)(const REAL *re, const REAL *im, size_t n, size_t m,
-                                            size_t ld) {
-    double most = 0, sum[4];
+/* Squared column norms; returns the largest. */
+SONAR_MULTIARCH static double NAME(measure)(const REAL *re, const REAL *im, size_t n, size_t m,
+                                            size_t ld, double *norm2) {
+    double most = 0;
     for (size_t j = 0; j < m; j++) {
-        NAME(gram)(re, im, n, j * ld, j * ld, sum);
-        most = sum[0] > most ? sum[0] : most;
+        norm2[j] = NAME(norm2)(re + j * ld, im + j * ld, n);
+        most = norm2[j] > most ? norm2[j] : most;
     }
     return most;
 }
 
-/* One sweep; returns the largest squared relative off-diagonal it met. */
+/* One sweep; returns the largest squared relative off-diagonal it met. norm2 follows the rotations,
+ * and is measured afresh before every sweep: exact in the one that finds nothing left to turn. */
 SONAR_MULTIARCH static double NAME(sweep)(REAL *re, REAL *im, size_t n, size_t m, size_t ld,
-                                          double tolerance2, double floor2, double *pair) {
-    size_t players = m + m % 2, half = players / 2;
+                                          double tolerance2, double floor2, double *norm2,
+                                          double *pair) {
+    size_t players = m + m % 2, half = players / 2, x, y;
     mvdr_round round = mvdr_round_view(pair, m);
     double worst = 0;
     for (size_t r = 0; r + 1 < players; r++) {
         for (size_t p = 0; p < half; p++) {
-            size_t x, y;
-            double sum[4] = {0};
-            if (mvdr_pairing(players, m, r, p, &x, &y))
-                NAME(gram)(re, im, n, x * ld, y * ld, sum);
-            round.xx[p] = sum[0], round.yy[p] = sum[1], round.re[p] = sum[2], round.im[p] = sum[3];
+            round.xx[p] = round.yy[p] = round.re[p] = round.im[p] = 0;
+            if (!mvdr_pairing(players, m, r, p, &x, &y))
+                continue;
+            round.xx[p] = norm2[x], round.yy[p] = norm2[y];
+            NAME(inner)(re, im, n, x * ld, y * ld, &round.re[p], &round.im[p]);
         }
         double met = mvdr_rotations(&round, half, tolerance2, floor2);
         worst = met > worst ? met : worst;
         for (size_t p = 0; p < half; p++) {
-            size_t x, y;
-            if ((round.wr[p] != 0 || round.wi[p] != 0) && mvdr_pairing(players, m, r, p, &x, &y))
-                NAME(turn)
-                (re, im, n, x * ld, y * ld, (REAL)round.c[p], (REAL)round.wr[p], (REAL)round.wi[p]);
+            if ((round.wr[p] == 0 && round.wi[p] == 0) || !mvdr_pairing(players, m, r, p, &x, &y))
+                continue;
+            norm2[x] = round.xx[p], norm2[y] = round.yy[p];
+            NAME(turn)
+            (re, im, n, x * ld, y * ld, (REAL)round.c[p], (REAL)round.wr[p], (REAL)round.wi[p]);
         }
     }
     return worst;
 }
 
 mvdr_solution NAME(mvdr_jacobi)(REAL *re, REAL *im, size_t n, size_t m, size_t ld, double tolerance,
-                                size_t max_sweeps, double *pair) {
+                                size_t max_sweeps, double *norm2, double *pair) {
     mvdr_solution solution = {.kept = m};
-    double worst = 0;
+    double worst = 0, tolerance2 = tolerance * tolerance, eps2 = (double)EPSILON * (double)EPSILON;
     while (!solution.converged && solution.sweeps < max_sweeps) {
-        double floor2 = NAME(largest)(re, im, n, m, ld) * (double)EPSILON * (double)EPSILON;
-        worst = NAME(sweep)(re, im, n, m, ld, tolerance * tolerance, floor2, pair);
+        double floor2 = eps2 * NAME(measure)(re, im, n, m, ld, norm2);
+        worst = NAME(sweep)(re, im, n, m, ld, tolerance2, floor2, norm2, pair);
         solution.sweeps++;
-        solution.converged = worst <= tolerance * tolerance;
+        solution.converged = worst <= tolerance2;
     }
     solution.residual = sqrt(worst);
     return solution;

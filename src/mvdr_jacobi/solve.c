@@ -25,9 +25,7 @@ static void mvdr_sift(const double *d, size_t *order, size_t root, size_t count)
     }
 }
 
-/* Indices of d, largest first, by heap sort (no allocation); returns how many exceed `relative`
- * times the largest. */
-static size_t mvdr_descending(const double *d, size_t count, double relative, size_t *order) {
+size_t mvdr_descending(const double *d, size_t count, double relative, size_t *order) {
     for (size_t i = 0; i < count; i++)
         order[i] = i;
     for (size_t i = count / 2; i-- > 0;)

@@ -11,10 +11,12 @@ typedef struct NAME(matrix) {
 } NAME(matrix);
 
 MVDR_INLINE double NAME(sum)(const VECTOR *v) {
-    double sum = 0;
-    for (size_t i = 0; i < LANES; i++)
-        sum += (double)(*v)[i];
-    return sum;
+    REAL part[LANES];
+    memcpy(part, v, sizeof part);
+    for (size_t width = LANES / 2; width; width /= 2)
+        for (size_t i = 0; i < width; i++)
+            part[i] += part[i + width];
+    return (double)part[0];
 }
 
 /* Squared norms, from row `first` on, of the columns begin..end whose norm2 is not negative. */
@@ -37,22 +39,24 @@ SONAR_MULTIARCH static void NAME(norms)(const REAL *re, const REAL *im, size_t l
 SONAR_MULTIARCH static void NAME(reflect)(const REAL *vr, const REAL *vi, double tau, size_t first,
                                           size_t rows, REAL *re, REAL *im, size_t ld,
                                           size_t columns, const double *norm2) {
-    size_t begin = first / LANES, end = (rows + LANES - 1) / LANES;
+    size_t begin = first / (2 * LANES) * 2, end = (rows + LANES - 1) / LANES;
     const VECTOR *ur = (const VECTOR *)vr, *ui = (const VECTOR *)vi;
     for (size_t j = 0; j < columns; j++) {
         if (norm2 && norm2[j] < 0)
             continue;
         VECTOR *xr = (VECTOR *)(re + j * ld), *xi = (VECTOR *)(im + j * ld);
-        VECTOR a = {0}, b = {0}, c = {0}, d = {0};
-        for (size_t i = begin; i < end; i++) {
-            a += ur[i] * xr[i], b += ui[i] * xi[i];
-            c += ur[i] * xi[i], d += ui[i] * xr[i];
+        VECTOR a0 = {0}, a1 = {0}, b0 = {0}, b1 = {0}, c0 = {0}, c1 = {0}, d0 = {0}, d1 = {0};
+        for (size_t i = begin; i < end; i += 2) { /* columns are padded to pairs of vectors */
+            a0 += ur[i] * xr[i], a1 += ur[i + 1] * xr[i + 1];
+            b0 += ui[i] * xi[i], b1 += ui[i + 1] * xi[i + 1];
+            c0 += ur[i] * xi[i], c1 += ur[i + 1] * xi[i + 1];
+            d0 += ui[i] * xr[i], d1 += ui[i + 1] * xr[i + 1];
         }
-        a += b, c -= d;
+        VECTOR a = (a0 + a1) + (b0 + b1), c = (c0 + c1) - (d0 + d1);
         REAL sr = (REAL)(tau * NAME(sum)(&a)), si = (REAL)(tau * NAME(sum)(&c));
         for (size_t i = begin; i < end; i++) {
-            xr[i] -= sr * ur[i] - si * ui[i];
-            xi[i] -= sr * ui[i] + si * ur[i];
+            xr[i] = xr[i] - sr * ur[i] + si * ui[i];
+            xi[i] = xi[i] - sr * ui[i] - si * ur[i];
         }
     }
 }
@@ -180,8 +184,8 @@ mvdr_solution NAME(mvdr_solve)(mvdr_scratch *scratch, size_t n, size_t m, double
     } else {
         NAME(reduce)(t, m, n, true, u, scratch->norm2, scratch->tau);
     }
-    mvdr_solution solution =
-        NAME(mvdr_jacobi)(u.re, u.im, c, c, u.ld, tolerance, max_sweeps, scratch->pair);
+    mvdr_solution solution = NAME(mvdr_jacobi)(u.re, u.im, c, c, u.ld, tolerance, max_sweeps,
+                                               scratch->norm2, scratch->pair);
     solution.kept = sonar_min_size(NAME(rank)(u, c, c, scratch->d, scratch->order), most);
     for (size_t i = 0; i < solution.kept; i++) {
         size_t from = scratch->order[i];
@@ -192,8 +196,8 @@ mvdr_solution NAME(mvdr_solve)(mvdr_scratch *scratch, size_t n, size_t m, double
     if (tall)
         for (size_t j = m; j-- > 0;)
             NAME(reflect)
-            (t.re + j * t.ld, t.im + j * t.ld, scratch->tau[j], j, n, q.re, q.im, q.ld,
-             solution.kept, NULL);
+    (t.re + j * t.ld, t.im + j * t.ld, scratch->tau[j], j, n, q.re, q.im, q.ld, solution.kept,
+     NULL);
     NAME(store)(q, n, solution.kept, q_re, q_im, ld);
     return solution;
 }

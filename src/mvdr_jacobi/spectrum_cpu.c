@@ -41,7 +41,8 @@ SONAR_MULTIARCH static void steer(const uint64_t *turns, uint64_t bin, size_t n,
         a[i] = 0;
 }
 
-/* out = Q^H a, k padded to whole groups. */
+/* out = Q^H a, k padded to whole groups. One product a statement: each becomes one fused
+ * multiply-add. */
 SONAR_MULTIARCH static void project(const float *q_re, const float *q_im, size_t n, size_t k,
                                     size_t ld, const float *a, float *out) {
     const lanes *x = (const lanes *)a;
@@ -51,14 +52,22 @@ SONAR_MULTIARCH static void project(const float *q_re, const float *q_im, size_t
         lanes r0 = {0}, r1 = {0}, r2 = {0}, r3 = {0}, i0 = {0}, i1 = {0}, i2 = {0}, i3 = {0};
         for (size_t row = 0; row < n; row++) {
             lanes ar = x[2 * row], ai = x[2 * row + 1];
-            r0 += re[row] * ar + im[row] * ai;
-            i0 += re[row] * ai - im[row] * ar;
-            r1 += re[row + ld] * ar + im[row + ld] * ai;
-            i1 += re[row + ld] * ai - im[row + ld] * ar;
-            r2 += re[row + 2 * ld] * ar + im[row + 2 * ld] * ai;
-            i2 += re[row + 2 * ld] * ai - im[row + 2 * ld] * ar;
-            r3 += re[row + 3 * ld] * ar + im[row + 3 * ld] * ai;
-            i3 += re[row + 3 * ld] * ai - im[row + 3 * ld] * ar;
+            r0 += re[row] * ar;
+            r0 += im[row] * ai;
+            i0 += re[row] * ai;
+            i0 -= im[row] * ar;
+            r1 += re[row + ld] * ar;
+            r1 += im[row + ld] * ai;
+            i1 += re[row + ld] * ai;
+            i1 -= im[row + ld] * ar;
+            r2 += re[row + 2 * ld] * ar;
+            r2 += im[row + 2 * ld] * ai;
+            i2 += re[row + 2 * ld] * ai;
+            i2 -= im[row + 2 * ld] * ar;
+            r3 += re[row + 3 * ld] * ar;
+            r3 += im[row + 3 * ld] * ai;
+            i3 += re[row + 3 * ld] * ai;
+            i3 -= im[row + 3 * ld] * ar;
         }
         y[2 * i] = r0, y[2 * i + 1] = i0, y[2 * i + 2] = r1, y[2 * i + 3] = i1;
         y[2 * i + 4] = r2, y[2 * i + 5] = i2, y[2 * i + 6] = r3, y[2 * i + 7] = i3;
@@ -78,8 +87,10 @@ SONAR_MULTIARCH static void subtract(const float *q_re, const float *q_im, size_
             const float *re = q_re + i * ld + row, *im = q_im + i * ld + row;
             lanes cr = p[2 * i], ci = p[2 * i + 1];
             for (size_t j = 0; j < MVDR_GROUP; j++) {
-                r[j] -= re[j] * cr - im[j] * ci;
-                m[j] -= re[j] * ci + im[j] * cr;
+                r[j] -= re[j] * cr;
+                r[j] += im[j] * ci;
+                m[j] -= re[j] * ci;
+                m[j] -= im[j] * cr;
             }
         }
         for (size_t j = 0; j < MVDR_GROUP; j++)

@@ -36,8 +36,9 @@ void mvdr_oracle_covariance(size_t n, size_t count, const cplx *x, const double 
     }
 }
 
+/* With room behind it: OpenBLAS 0.3.21's zgemv_n for Zen reads past the end of its matrix. */
 static cplx *copy_of(size_t count, const cplx *from) {
-    cplx *copy = malloc((count ? count : 1) * sizeof *copy);
+    cplx *copy = calloc(2 * count + 1024, sizeof *copy);
     if (!copy)
         abort();
     memcpy(copy, from, count * sizeof *copy);
@@ -222,6 +223,22 @@ double mvdr_fixture_error_db(const mvdr_fixture *f, size_t bin, const cplx *r, d
     free(power);
     free(a);
     return worst;
+}
+
+cplx *mvdr_fixture_covariance(const mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x,
+                              const double *weight) {
+    size_t sensors = f->spec.sensors, n = f->params.sensors_used;
+    cplx *wide = calloc(count * n + 1, sizeof *wide), *to = wide;
+    cplx *r = calloc(n * n, sizeof *r);
+    for (size_t s = 0; s < count; s++)
+        for (size_t k = 0; k < sensors; k++) {
+            const sonar_c32 *v = &x[(s * f->spec.bins + bin) * sensors + k];
+            if (f->used[k])
+                *to++ = (double)v->re + I * (double)v->im;
+        }
+    mvdr_oracle_covariance(n, count, wide, weight, r);
+    free(wide);
+    return r;
 }
 
 void mvdr_scene(const mvdr_fixture *f, const mvdr_wave *waves, size_t count, uint64_t *state,

@@ -30,7 +30,7 @@ void mvdr_oracle_power(size_t n, const cplx *r, double delta, size_t count, cons
 
 /* ---- fixture --------------------------------------------------------------------------------- */
 
-enum { FIXTURE_SENSORS = 160, FIXTURE_DIRECTIONS = 400 };
+enum { FIXTURE_SENSORS = 160 };
 
 /* A line of half-wavelength spacing at 500 Hz, scanned 0..180 deg; bins around 500 Hz. */
 typedef struct mvdr_fixture {
@@ -62,6 +62,11 @@ float mvdr_fixture_info(const mvdr_fixture *f, size_t bin, int field);
 /* Largest |10 log10(P/oracle)| over the scan of one bin, with R of the used sensors, which the
  * stage sees as coming from `snapshots`. Not finite or not positive counts as 1000 dB. */
 double mvdr_fixture_error_db(const mvdr_fixture *f, size_t bin, const cplx *r, double snapshots);
+
+/* The covariance of a bin of `count` snapshots x[snapshot][bin][sensor] over the used sensors;
+ * malloc'ed. weight as in mvdr_oracle_covariance. */
+cplx *mvdr_fixture_covariance(const mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x,
+                              const double *weight);
 
 /* A scene: plane waves of given levels (dB re noise per sensor) on unit noise. */
 typedef struct mvdr_wave {
