@@ -31,34 +31,32 @@ static sonar_code check_spec(const sonar_mvdr_spec *s, sonar_error *err) {
 
 /* Forgetting keeps eigenpairs until their snapshots are faded to 1e-14, at most one per sensor. */
 static mvdr_limits limits_of(const sonar_mvdr_spec *spec) {
-    size_t each = spec->forward_backward ? 2 : 1;
-    mvdr_limits limits = {.rows = spec->sensors, .square = spec->method == SONAR_MVDR_TWO_SIDED};
-    if (spec->alpha > 0) {
-        double fading = ceil(log(1e-14) / log(spec->alpha)) + 1;
-        limits.kept = (size_t)fmin((double)spec->sensors, fading * (double)each);
-        limits.columns = limits.kept + each * spec->max_new;
-    } else {
-        limits.columns = each * spec->snapshots;
-        limits.kept = sonar_min_size(spec->sensors, limits.columns);
-    }
-    if (limits.square)
-        limits.kept = spec->sensors;
-    limits.kept = mvdr_pad(limits.kept, MVDR_GROUP);
-    return limits;
+    size_t each = spec->forward_backward ? 2 : 1, sensors = spec->sensors;
+    double fading = spec->alpha > 0 ? ceil(log(1e-14) / log(spec->alpha)) + 1 : 0;
+    size_t lasting = (size_t)fmin((double)sensors, fading * (double)each);
+    bool square = spec->method == SONAR_MVDR_TWO_SIDED;
+    size_t kept = spec->alpha > 0 ? lasting : sonar_min_size(sensors, each * spec->snapshots);
+    kept = mvdr_pad(square ? sensors : kept, MVDR_GROUP);
+    return (mvdr_limits){.rows = sensors,
+                         .columns =
+                             spec->alpha > 0 ? kept + each * spec->max_new : each * spec->snapshots,
+                         .kept = kept,
+                         .square = square};
 }
 
 static bool allocate(mvdr_stage *stage) {
     const sonar_mvdr_spec *spec = &stage->spec;
     size_t sensors = spec->sensors, bins = spec->bins, kept = stage->limits.kept;
-    size_t q;
-    if (__builtin_mul_overflow(bins * kept, stage->ld, &q))
+    size_t q, stored;
+    if (__builtin_mul_overflow(bins * kept, stage->ld, &q) ||
+        __builtin_mul_overflow(bins * sensors, spec->snapshots, &stored))
         return false;
     stage->rows.sensor = sonar_alloc(sensors, sizeof(size_t));
     stage->rows.partner = sonar_alloc(sensors, sizeof(size_t));
     stage->rows.turns = sonar_alloc(stage->directions * sensors, sizeof(uint64_t));
     stage->previous = sonar_alloc(sensors, sizeof(size_t));
     stage->row_of = sonar_alloc(sensors, sizeof(size_t));
-    stage->snapshot = sonar_alloc(spec->snapshots * bins * sensors, sizeof(sonar_c32));
+    stage->snapshot = sonar_alloc(stored, sizeof(sonar_c32));
     stage->valid = sonar_alloc(spec->snapshots * bins, 1);
     stage->bin = sonar_alloc(bins, sizeof *stage->bin);
     stage->q_re = sonar_alloc(q, sizeof(float));
