@@ -35,7 +35,7 @@ typedef struct sonar_mvdr_spec {
     size_t snapshots;       /* L of the block, >= 1; 0 with forgetting */
     double alpha;           /* forgetting factor in (0, 1); 0 = block */
     sonar_loading loading;
-    double eps;
+    double eps;           /* > 0; delta is never under 1.4e-12 of the largest eigenvalue */
     size_t known_sources; /* K for the noise rule, 0 = unknown */
     sonar_mvdr_method method;
     double tolerance; /* relative, per pair; 3e-7 */
@@ -57,8 +57,8 @@ enum {
     SONAR_MVDR_RESIDUAL,   /* largest relative off-diagonal of the last sweep */
     SONAR_MVDR_DELTA,      /* loading added to every eigenvalue, unit^2/Hz */
     SONAR_MVDR_FLAGS,      /* SONAR_MVDR_FLAG_* as a float */
-    SONAR_MVDR_SNAPSHOTS,  /* L_eff the spectrum rests on, fewer while filling up; same in every row
-                            */
+    SONAR_MVDR_SNAPSHOTS,  /* L_eff the bin's spectrum rests on: fewer while filling up or where
+                              snapshots had non-finite values, which do not count */
     SONAR_MVDR_INFO_FIELDS
 };
 enum {
