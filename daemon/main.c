@@ -3,6 +3,7 @@
  * with an exit code that says what happened. Everything else is in libsonar. */
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -195,6 +196,28 @@ static int run(const sonar_config *config) {
     return code ? EXIT_FAULT : EXIT_STOPPED;
 }
 
+/* ---- surroundings ---------------------------------------------------------------------------- */
+
+/* <folder of this program>/../lib: right in a build tree and in an installation. NULL, the loader's
+ * own search path, if it cannot be told. Malloc'ed. */
+static char *own_plugin_dir(void) {
+    char path[PATH_MAX], *dir = NULL;
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length <= 0)
+        return NULL;
+    path[length] = '\0';
+    *strrchr(path, '/') = '\0';
+    return asprintf(&dir, "%s/../lib", path) < 0 ? NULL : dir;
+}
+
+/* What the library is not to look up by itself. */
+static void add_surroundings(sonar_config *config) {
+    const char *fail_at = getenv("SONAR_CUDA_FAIL_AT");
+    config->fail_at = fail_at ? strtol(fail_at, NULL, 10) : 0;
+    if (!config->plugin_dir)
+        config->plugin_dir = own_plugin_dir();
+}
+
 /* ---- main ------------------------------------------------------------------------------------ */
 
 static int with_config(const char *path, enum action action) {
@@ -214,8 +237,10 @@ static int with_config(const char *path, enum action action) {
         sonar_config_describe(config, stdout);
     else if (action == PRINT)
         sonar_config_print(config, stdout);
-    else
+    else {
+        add_surroundings(config);
         status = run(config);
+    }
     sonar_config_destroy(config);
     return status;
 }

@@ -70,3 +70,20 @@ Test(backend, every_stage_of_the_cpu_is_there) {
     }
     cr_assert_null(sonar_backend_cpu()->stage("fft"));
 }
+
+#ifdef SONAR_REAL_PLUGIN_DIR
+/* With a GPU it is usable; without one it says so in a sentence. */
+Test(backend, the_cuda_plugin_loads_with_or_without_a_gpu) {
+    sonar_code code =
+        sonar_backend_open("cuda", SONAR_REAL_PLUGIN_DIR, sonar_host_serial(), &choice, &err);
+    if (code == SONAR_OK) {
+        cr_assert_str_eq(choice.backend->name, "cuda");
+        cr_assert(strstr(choice.description, "compute capability"), "%s", choice.description);
+        cr_assert(choice.backend->stage("dft") && choice.backend->stage("cbf"));
+        return;
+    }
+    cr_assert_eq(code, SONAR_EUNAVAILABLE);
+    cr_assert(strstr(err.text, "NVIDIA"), "%s", err.text);
+    cr_assert_null(strstr(err.text, "cannot be loaded"), "%s", err.text);
+}
+#endif

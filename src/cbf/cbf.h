@@ -16,6 +16,10 @@
 
 #include "sonar/sonar.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SONAR_CBF_OUTPUTS = SONAR_CBF_LOFAR + 1 };
 
 typedef struct sonar_cbf_spec {
@@ -39,5 +43,10 @@ sonar_code sonar_cbf_shading(sonar_shading kind, double sidelobe_db, int nbar, s
                              sonar_error *err);
 
 extern const sonar_stage_ops sonar_cbf_cpu;
+extern const sonar_stage_ops sonar_cbf_cuda; /* in the CUDA plugin only */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -118,6 +118,7 @@ typedef struct sonar_config {
     int cpu[SONAR_CPUS_MOST];
     sonar_level log_level;
     char *state_dir; /* NULL: nothing is kept */
+    long fail_at;    /* no option: sonar_host.fail_at, set by the program */
 
     char digest[65];                 /* SHA-256 of the effective configuration, hex */
     struct sonar_settings *settings; /* every option's value and its place, for printing */

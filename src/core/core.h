@@ -7,6 +7,10 @@
 
 #include <pthread.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* ---- attributes ------------------------------------------------------------------------------ */
 
 /* Compiles the function once per instruction set and picks at load time, so that one package is
@@ -90,5 +94,9 @@ static inline size_t sonar_min_size(size_t a, size_t b) {
 static inline size_t sonar_max_size(size_t a, size_t b) {
     return a > b ? a : b;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

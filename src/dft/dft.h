@@ -17,6 +17,10 @@
 
 #include "sonar/sonar.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum sonar_window_kind {
     SONAR_HANN = 0,
     SONAR_RECTANGULAR,
@@ -49,5 +53,10 @@ typedef struct sonar_dft_spec {
 void sonar_dft_window(sonar_window_kind kind, double kaiser_beta, size_t n, double *w);
 
 extern const sonar_stage_ops sonar_dft_cpu;
+extern const sonar_stage_ops sonar_dft_cuda; /* in the CUDA plugin only */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

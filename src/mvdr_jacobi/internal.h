@@ -13,20 +13,15 @@
 #define SONAR_MVDR_JACOBI_INTERNAL_H
 
 #include "core/core.h"
-#include "mvdr_jacobi/mvdr_jacobi.h"
+#include "mvdr_jacobi/common.h"
 
 /* Helpers whose loops must be compiled once per instruction set along with their caller. */
 #define MVDR_INLINE static inline __attribute__((always_inline))
 
 enum {
     MVDR_ALIGN = 16, /* columns start at multiples of this many elements */
-    MVDR_LANES = 8,  /* directions handled together */
-    MVDR_GROUP = 4   /* eigenvectors handled together; factors are padded with zero columns */
+    MVDR_LANES = 8   /* directions handled together */
 };
-
-MVDR_INLINE size_t mvdr_pad(size_t count, size_t multiple) {
-    return (count + multiple - 1) / multiple * multiple;
-}
 
 /* ---- scratch of one worker ------------------------------------------------------------------- */
 
@@ -42,11 +37,6 @@ typedef struct mvdr_scratch {
     float *steer, *rest; /* [row][re, im][lane]: steering vectors and what Q leaves of them */
     float *project;      /* [k][re, im][lane] */
 } mvdr_scratch;
-
-typedef struct mvdr_limits {
-    size_t rows, columns, kept; /* most of n, m, k */
-    bool square;                /* two_sided: t holds R and u its eigenvectors, n x n both */
-} mvdr_limits;
 
 sonar_code mvdr_scratch_create(mvdr_limits limits, mvdr_scratch *scratch, sonar_error *err);
 void mvdr_scratch_destroy(mvdr_scratch *scratch);

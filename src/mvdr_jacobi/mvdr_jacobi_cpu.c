@@ -12,38 +12,6 @@ static const char where[] = "mvdr_jacobi";
 
 /* ---- create, destroy ------------------------------------------------------------------------- */
 
-static sonar_code check_spec(const sonar_mvdr_spec *s, sonar_error *err) {
-    if (!s->sensors || !s->directions || !s->bins || s->length < 2 || !(s->fs_hz > 0) ||
-        s->bins > s->length || s->first_bin > s->length / 2)
-        return sonar_fail(err, SONAR_EINVAL, where, "empty or impossible shape");
-    if (!(s->alpha >= 0 && s->alpha < 1))
-        return sonar_fail(err, SONAR_EINVAL, where, "alpha %g is not in [0, 1)", s->alpha);
-    if ((s->alpha > 0) == (s->snapshots > 0))
-        return sonar_fail(err, SONAR_EINVAL, where,
-                          "either a block of snapshots or a forgetting factor is needed");
-    if (!(s->eps > 0) || !isfinite(s->eps))
-        return sonar_fail(err, SONAR_EINVAL, where, "loading eps %g is not positive", s->eps);
-    if (!(s->tolerance > 0 && s->tolerance < 1) || !s->max_sweeps)
-        return sonar_fail(err, SONAR_EINVAL, where, "tolerance %g in %zu sweeps is not possible",
-                          s->tolerance, s->max_sweeps);
-    return SONAR_OK;
-}
-
-/* Forgetting keeps eigenpairs until their snapshots are faded to 1e-14, at most one per sensor. */
-static mvdr_limits limits_of(const sonar_mvdr_spec *spec) {
-    size_t each = spec->forward_backward ? 2 : 1, sensors = spec->sensors;
-    double fading = spec->alpha > 0 ? ceil(log(1e-14) / log(spec->alpha)) + 1 : 0;
-    size_t lasting = (size_t)fmin((double)sensors, fading * (double)each);
-    bool square = spec->method == SONAR_MVDR_TWO_SIDED;
-    size_t kept = spec->alpha > 0 ? lasting : sonar_min_size(sensors, each * spec->snapshots);
-    kept = mvdr_pad(square ? sensors : kept, MVDR_GROUP);
-    return (mvdr_limits){.rows = sensors,
-                         .columns =
-                             spec->alpha > 0 ? kept + each * spec->max_new : each * spec->snapshots,
-                         .kept = kept,
-                         .square = square};
-}
-
 static bool allocate(mvdr_stage *stage) {
     const sonar_mvdr_spec *spec = &stage->spec;
     size_t sensors = spec->sensors, bins = spec->bins, kept = stage->limits.kept;
@@ -92,7 +60,7 @@ static void destroy(void *opaque) {
 
 static sonar_code create(const void *spec, const sonar_host *host, void **out, sonar_error *err) {
     *out = NULL;
-    sonar_code code = check_spec(spec, err);
+    sonar_code code = mvdr_check_spec(spec, err);
     if (code)
         return code;
     mvdr_stage *stage = sonar_alloc(1, sizeof *stage);
@@ -100,7 +68,7 @@ static sonar_code create(const void *spec, const sonar_host *host, void **out, s
         return sonar_fail(err, SONAR_ENOMEM, where, "no memory for the stage");
     memcpy(&stage->spec, spec, sizeof stage->spec);
     stage->host = host;
-    stage->limits = limits_of(&stage->spec);
+    stage->limits = mvdr_limits_of(&stage->spec);
     stage->ld = mvdr_pad(stage->spec.sensors, MVDR_ALIGN);
     stage->directions = mvdr_pad(stage->spec.directions, MVDR_LANES);
     if (!allocate(stage)) {
@@ -240,25 +208,6 @@ static void bin_task(void *arg, size_t bin, size_t worker) {
 
 /* ---- execute --------------------------------------------------------------------------------- */
 
-static sonar_code check_input(const mvdr_stage *stage, const sonar_buffer *in, sonar_error *err) {
-    if (in->shape[0] == 0)
-        return SONAR_OK;
-    if (in->dtype != SONAR_C32 || in->rank != 3 || in->shape[1] != stage->spec.bins ||
-        in->shape[2] != stage->spec.sensors || in->stride[2] != 1 || !in->data)
-        return sonar_fail(err, SONAR_EINVAL, where, "input is not c32 [snapshot][%zu][%zu]",
-                          stage->spec.bins, stage->spec.sensors);
-    if (in->shape[0] > stage->spec.max_new)
-        return sonar_fail(err, SONAR_EINVAL, where, "%zu new snapshots, at most %zu were announced",
-                          in->shape[0], stage->spec.max_new);
-    return SONAR_OK;
-}
-
-/* A f32 surface of that shape, or one without data, which is not wanted. */
-static bool surface_fits(const sonar_buffer *out, int rank, size_t rows, size_t columns) {
-    return !out->data || (out->dtype == SONAR_F32 && out->rank == rank && out->shape[0] == rows &&
-                          out->stride[rank - 1] == 1 && (rank == 1 || out->shape[1] == columns));
-}
-
 static void write_rows(const sonar_buffer *out, const float *from, size_t rows, size_t columns,
                        size_t stride) {
     for (size_t i = 0; out->data && i < rows; i++)
@@ -279,14 +228,10 @@ static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
     (void)queue;
     mvdr_stage *stage = opaque;
     const sonar_mvdr_spec *spec = &stage->spec;
-    sonar_code code = check_input(stage, in, err);
+    sonar_code code = mvdr_check_shapes(spec, in, out, err);
+    if (!code)
+        code = mvdr_rows_update(stage, work->params, err);
     if (code)
-        return code;
-    if (!surface_fits(&out[SONAR_MVDR_OUT_AZIMUTH], 1, spec->directions, 0) ||
-        !surface_fits(&out[SONAR_MVDR_OUT_SPECTRUM], 2, spec->bins, spec->directions) ||
-        !surface_fits(&out[SONAR_MVDR_OUT_INFO], 2, spec->bins, SONAR_MVDR_INFO_FIELDS))
-        return sonar_fail(err, SONAR_EINVAL, where, "an output has the wrong shape");
-    if ((code = mvdr_rows_update(stage, work->params, err)) != SONAR_OK)
         return code;
     stage->in = in;
     stage->arrived = in->shape[0];
@@ -328,11 +273,9 @@ static sonar_code evaluate(void *opaque, sonar_queue *queue, const sonar_buffer 
     size_t count = turns->shape[0];
     if (count == 0)
         return SONAR_OK;
-    if (turns->dtype != SONAR_U64 || turns->rank != 2 || turns->stride[1] != 1 ||
-        turns->shape[1] != stage->spec.sensors || power->dtype != SONAR_F32 || power->rank != 1 ||
-        power->shape[0] != count)
-        return sonar_fail(err, SONAR_EINVAL, where,
-                          "evaluate wants u64 [point][%zu] and f32 [point]", stage->spec.sensors);
+    sonar_code code = mvdr_check_points(&stage->spec, turns, power, err);
+    if (code)
+        return code;
     for (size_t first = 0; first < count; first += MVDR_LANES) {
         take_points(stage, turns, first);
         stage->host->parallel(stage->host->ctx, stage->spec.bins, sample_task, stage);

@@ -206,6 +206,7 @@ static sonar_code make_host(sonar_pipeline *p, sonar_error *err) {
     p->host.interface = SONAR_PLUGIN_INTERFACE;
     p->host.workers = c->threads;
     p->host.state_dir = c->state_dir;
+    p->host.fail_at = c->fail_at;
     return SONAR_OK;
 }
 

@@ -1,0 +1,734 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Conventional beamformer on NVIDIA GPUs, for any geometry: nothing is stored per direction and
+ * bin.
+ *
+ * A lane is one look point (far-field direction, or point of the near field) and keeps the sums of
+ * a block of up to 56 bins in registers while it walks along the sensors; all lanes of a warp need
+ * the same input, which is broadcast from shared memory. So no sum is ever taken across lanes. The
+ * four warps of a thread block share its chunk of sensors and add up at its end; the chunks of all
+ * thread blocks are added by a second kernel. All orders are fixed, no atomics: the same input
+ * gives the same bits.
+ *
+ * Steering vectors, per sensor and lane: bins are numbered i + 7 m (i < 7, m < 8). For i = 0 those
+ * of the two middle m come from exact turns; from one i to the next both are rotated; the other m
+ * follow from w(m+1) = 2 cos(7 phi) w(m) - w(m-1), which costs two multiply-adds instead of four.
+ * No chain is longer than three steps of the one and six of the other, so that the error stays at
+ * float32 rounding (it grows as the square of the steps). 6.5 multiply-adds per sensor, point and
+ * bin, and some 70 instructions per 56 bins to begin with.
+ */
+#include "cbf/cbf.h"
+#include "cuda/cuda_common.cuh"
+
+#include <cuda_pipeline.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LANES = 32,
+    WARPS = 4,
+    STEPS = 7,    /* i */
+    SEGMENTS = 8, /* m */
+    SLOTS = STEPS * SEGMENTS,
+    TILE = 8,        /* sensors in shared memory at a time, per warp */
+    ROW = SLOTS + 2, /* padded against bank conflicts, whole 16 bytes */
+    FIELDS = 2,      /* far and near field */
+    FINISH_WARPS = 8,
+    TRANSPOSE = 32,
+    WAVES_MOST = 8, /* thread blocks per place on the device, at most */
+    STAGING_BYTES = 32 << 20,
+};
+
+/* A run of at most SLOTS bins, counted from the input's first; segments is 2, 4, 6 or 8. */
+struct block {
+    uint32_t first, bins, segments;
+};
+
+/* Look points that share their bins. */
+struct field {
+    const uint64_t *turns;
+    size_t sensor_stride, point_stride; /* in elements */
+    uint32_t points, groups;            /* groups of 32 points */
+    uint32_t first_block, blocks;       /* of the list of blocks */
+    uint32_t first_item;                /* items: [block][group], field by field */
+    float *energy;                      /* [point], or NULL: not wanted */
+};
+
+/* One pass over the input, by value to the kernels. */
+struct pass {
+    struct field field[FIELDS];
+    const struct block *block;
+    const float2 *x; /* [bin][sensor] */
+    size_t x_row;
+    const float *shading;
+    uint32_t sensors, share; /* share: sensors of one warp */
+    uint32_t first_bin, items, chunks;
+    float2 *partial; /* [chunk][item][slot][lane] */
+    double *energy;  /* [item][lane] */
+    float *lofar;    /* [bin][direction] of field 0, or NULL */
+    size_t lofar_row;
+    uint32_t band_first, band_blocks; /* blocks of the band */
+    double power_scale, bin_hz;
+};
+
+struct place {
+    const struct field *field;
+    uint32_t block, group;
+};
+
+__device__ inline struct place place_of(const struct pass &pass, uint32_t item) {
+    const struct field *field = &pass.field[item >= pass.field[1].first_item];
+    uint32_t local = item - field->first_item;
+    return {field, field->first_block + local / field->groups, local % field->groups};
+}
+
+/* ---- sums over sensors ----------------------------------------------------------------------- */
+
+/* Starts copying TILE sensors from `first` on of one block of bins. Slot i * SEGMENTS + m holds bin
+ * i + STEPS * m; what does not exist is zero. */
+__device__ inline void load_tile(const struct pass &pass, const struct block &block, uint32_t first,
+                                 uint32_t end, float2 (*tile)[ROW]) {
+    uint32_t lane = threadIdx.x % LANES, s = lane % TILE, q = lane / TILE;
+    uint32_t k = first + s;
+    const float2 *from = pass.x + (size_t)block.first * pass.x_row + min(k, end - 1);
+#pragma unroll
+    for (uint32_t i = 0; i < STEPS; i++)
+#pragma unroll
+        for (uint32_t h = 0; h < SEGMENTS; h += LANES / TILE) {
+            uint32_t bin = i + STEPS * (q + h);
+            bool there = k < end && bin < block.bins;
+            __pipeline_memcpy_async(&tile[s][i * SEGMENTS + h + q],
+                                    from + (there ? bin * pass.x_row : 0), sizeof(float2),
+                                    there ? 0 : sizeof(float2));
+        }
+    __pipeline_commit();
+}
+
+__device__ inline float2 times(float2 a, float2 b) {
+    return make_float2(fmaf(a.x, b.x, -a.y * b.y), fmaf(a.x, b.y, a.y * b.x));
+}
+
+__device__ inline void add_product(float2 w, float2 x, float2 &sum) {
+    sum.x = fmaf(w.x, x.x, sum.x);
+    sum.y = fmaf(w.x, x.y, sum.y);
+    sum.x = fmaf(-w.y, x.y, sum.x);
+    sum.y = fmaf(w.y, x.x, sum.y);
+}
+
+/* w(m+1) from w(m), which becomes w(m-1). */
+__device__ inline void next_segment(float twice_cos, float2 &before, float2 &w) {
+    float2 next = make_float2(fmaf(twice_cos, w.x, -before.x), fmaf(twice_cos, w.y, -before.y));
+    before = w;
+    w = next;
+}
+
+/* Adds one sensor: sum += g conj(a) x for all slots. `turns` are those of conj(a); middle is the
+ * absolute bin of slot m = M/2 - 1, i = 0. */
+template <int M>
+__device__ inline void add_sensor(uint64_t turns, float g, uint32_t middle, const float2 *x,
+                                  float2 (&sum)[SLOTS]) {
+    float2 low = sonar_cuda_phasor(sonar_cuda_phase(turns, middle));
+    const float2 leap = sonar_cuda_phasor(sonar_cuda_phase(turns, STEPS));
+    const float2 step = sonar_cuda_phasor((uint32_t)(turns >> 32));
+    const float twice_cos = 2 * leap.x;
+    low.x *= g;
+    low.y *= g;
+    float2 high = times(low, leap);
+#pragma unroll
+    for (int i = 0; i < STEPS; i++) {
+        float2 v[SEGMENTS];
+#pragma unroll
+        for (int m = 0; m < M; m += 2)
+            *(float4 *)&v[m] = *(const float4 *)&x[i * SEGMENTS + m];
+        float2 before = low, w = high;
+        add_product(w, v[M / 2], sum[i * SEGMENTS + M / 2]);
+#pragma unroll
+        for (int m = M / 2 + 1; m < M; m++) {
+            next_segment(twice_cos, before, w);
+            add_product(w, v[m], sum[i * SEGMENTS + m]);
+        }
+        before = high, w = low;
+        add_product(w, v[M / 2 - 1], sum[i * SEGMENTS + M / 2 - 1]);
+#pragma unroll
+        for (int m = M / 2 - 2; m >= 0; m--) {
+            next_segment(twice_cos, before, w);
+            add_product(w, v[m], sum[i * SEGMENTS + m]);
+        }
+        if (i + 1 < STEPS) {
+            low = times(low, step);
+            high = times(high, step);
+        }
+    }
+}
+
+/* One warp's share of the sensors: while one tile is computed on, the next one is on its way. */
+template <int M>
+__device__ void add_sensors(const struct pass &pass, const struct block &block,
+                            const uint64_t *turns, size_t sensor_stride, uint32_t first,
+                            uint32_t end, float2 (*tile)[TILE][ROW], float2 (&sum)[SLOTS]) {
+    uint32_t middle = pass.first_bin + block.first + STEPS * (M / 2 - 1);
+    if (first >= end)
+        return;
+    turns += first * sensor_stride;
+    uint64_t next_turns = *turns;
+    float next_g = pass.shading[first];
+    load_tile(pass, block, first, end, tile[0]);
+    for (uint32_t k = first, which = 0; k < end; k += TILE, which ^= 1) {
+        uint32_t count = min(end - k, (uint32_t)TILE);
+        if (k + TILE < end)
+            load_tile(pass, block, k + TILE, end, tile[which ^ 1]);
+        else
+            __pipeline_commit(); /* an empty stage keeps the count of those to wait for */
+        __pipeline_wait_prior(1);
+        __syncwarp();
+#pragma unroll 1
+        for (uint32_t s = 0; s < count; s++) {
+            uint64_t own_turns = next_turns;
+            float g = next_g;
+            if (k + s + 1 < end) {
+                turns += sensor_stride;
+                next_turns = *turns;
+                next_g = pass.shading[k + s + 1];
+            }
+            add_sensor<M>(0 - own_turns, g, middle, tile[which][s], sum);
+        }
+        __syncwarp();
+    }
+}
+
+/* (0 + 2) + (1 + 3), through shared memory. */
+__device__ inline void add_warps(float2 (&sum)[SLOTS], float2 *shared) {
+    uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+#pragma unroll
+    for (uint32_t half = WARPS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (warp >= half && warp < 2 * half)
+#pragma unroll
+            for (int j = 0; j < SLOTS; j++)
+                shared[((warp - half) * SLOTS + j) * LANES + lane] = sum[j];
+        __syncthreads();
+        if (warp < half)
+#pragma unroll
+            for (int j = 0; j < SLOTS; j++) {
+                float2 other = shared[(warp * SLOTS + j) * LANES + lane];
+                sum[j].x += other.x;
+                sum[j].y += other.y;
+            }
+    }
+}
+
+/* Grid: items x chunks. */
+static __global__ void __launch_bounds__(WARPS *LANES, 3)
+    sum_sensors(const __grid_constant__ pass pass) {
+    __shared__ __align__(16) float2 tile[WARPS][2][TILE][ROW];
+    static_assert(sizeof tile >= WARPS / 2 * SLOTS * LANES * sizeof(float2), "room for add_warps");
+    uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+    struct place place = place_of(pass, blockIdx.x);
+    const struct block block = pass.block[place.block];
+    const struct field &field = *place.field;
+    uint32_t point = min(place.group * LANES + lane, field.points - 1);
+    const uint64_t *turns = field.turns + point * field.point_stride;
+    uint32_t first = (blockIdx.y * WARPS + warp) * pass.share;
+    uint32_t end = min(first + pass.share, pass.sensors);
+    float2 sum[SLOTS];
+#pragma unroll
+    for (int j = 0; j < SLOTS; j++)
+        sum[j] = make_float2(0, 0);
+    if (block.segments == 8)
+        add_sensors<8>(pass, block, turns, field.sensor_stride, first, end, tile[warp], sum);
+    else if (block.segments == 6)
+        add_sensors<6>(pass, block, turns, field.sensor_stride, first, end, tile[warp], sum);
+    else if (block.segments == 4)
+        add_sensors<4>(pass, block, turns, field.sensor_stride, first, end, tile[warp], sum);
+    else
+        add_sensors<2>(pass, block, turns, field.sensor_stride, first, end, tile[warp], sum);
+    add_warps(sum, &tile[0][0][0][0]);
+    if (warp > 0)
+        return;
+    float2 *to = pass.partial + ((size_t)blockIdx.y * pass.items + blockIdx.x) * SLOTS * LANES;
+#pragma unroll
+    for (int j = 0; j < SLOTS; j++)
+        to[j * LANES + lane] = sum[j];
+}
+
+/* ---- powers ---------------------------------------------------------------------------------- */
+
+__device__ inline double slot_power(const struct pass &pass, uint32_t slot) {
+    const float2 *from =
+        pass.partial + ((size_t)blockIdx.x * SLOTS + slot) * LANES + threadIdx.x % LANES;
+    double re = 0, im = 0;
+#pragma unroll 4
+    for (uint32_t chunk = 0; chunk < pass.chunks; chunk++) {
+        float2 y = from[(size_t)chunk * pass.items * SLOTS * LANES];
+        re += (double)y.x;
+        im += (double)y.y;
+    }
+    return pass.power_scale * (re * re + im * im);
+}
+
+/* Grid: items. Adds the chunks, writes the Lofar, sums the block's power. */
+static __global__ void __launch_bounds__(FINISH_WARPS *LANES)
+    finish_bins(const __grid_constant__ pass pass) {
+    __shared__ double shared[FINISH_WARPS][LANES];
+    uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+    struct place place = place_of(pass, blockIdx.x);
+    const struct block block = pass.block[place.block];
+    uint32_t point = place.group * LANES + lane;
+    bool writes = pass.lofar && place.field == &pass.field[0] && point < place.field->points;
+    double energy = 0;
+    for (uint32_t slot = warp; slot < SLOTS; slot += FINISH_WARPS) {
+        uint32_t bin = slot / SEGMENTS + STEPS * (slot % SEGMENTS);
+        if (bin >= block.bins)
+            continue;
+        double power = slot_power(pass, slot);
+        energy += power;
+        if (writes)
+            pass.lofar[(block.first + bin) * pass.lofar_row + point] = (float)power;
+    }
+    shared[warp][lane] = energy;
+    __syncthreads();
+    if (warp > 0)
+        return;
+    for (uint32_t i = 1; i < FINISH_WARPS; i++)
+        energy += shared[i][lane];
+    pass.energy[(size_t)blockIdx.x * LANES + lane] = energy;
+}
+
+/* Grid: points of both fields. (fs/N) sum over the band, block by block. */
+static __global__ void finish_band(const __grid_constant__ pass pass) {
+    uint32_t point = blockIdx.x * blockDim.x + threadIdx.x;
+    const struct field *field = &pass.field[0];
+    if (point >= field->groups * LANES) {
+        point -= field->groups * LANES;
+        field = &pass.field[1];
+    }
+    if (point >= field->points || !field->energy)
+        return;
+    uint32_t block = pass.band_first - field->first_block;
+    double sum = 0;
+    for (uint32_t i = 0; i < pass.band_blocks; i++) {
+        uint32_t item = field->first_item + (block + i) * field->groups + point / LANES;
+        sum += pass.energy[(size_t)item * LANES + point % LANES];
+    }
+    field->energy[point] = (float)(pass.bin_hz * sum);
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+/* to[sensor][from_point + point] = from[point][sensor]; neighbouring lanes are then neighbours in
+ * memory. Grid: sensors x points in tiles. */
+static __global__ void transpose(const uint64_t *from, uint32_t points, uint32_t sensors,
+                                 uint64_t *to, size_t to_row) {
+    __shared__ uint64_t tile[TRANSPOSE][TRANSPOSE + 1];
+    uint32_t sensor = blockIdx.x * TRANSPOSE, point = blockIdx.y * TRANSPOSE;
+    for (uint32_t i = threadIdx.y; i < TRANSPOSE; i += blockDim.y)
+        if (sensor + threadIdx.x < sensors && point + i < points)
+            tile[i][threadIdx.x] = from[(size_t)(point + i) * sensors + sensor + threadIdx.x];
+    __syncthreads();
+    for (uint32_t i = threadIdx.y; i < TRANSPOSE; i += blockDim.y)
+        if (sensor + i < sensors && point + threadIdx.x < points)
+            to[(size_t)(sensor + i) * to_row + point + threadIdx.x] = tile[threadIdx.x][i];
+}
+
+/* Turns of one field on the device, [sensor][row]. */
+struct table {
+    uint64_t *turns;
+    size_t points, row;
+    uint64_t version;
+    bool ready;
+};
+
+struct cbf {
+    sonar_cbf_spec spec;
+    struct block *block; /* on the device: below the band, in it, above it */
+    uint32_t blocks, band_first, band_blocks;
+    struct table far_table, near_table;
+    uint64_t *staging; /* [staging_points][sensor] */
+    size_t staging_points;
+    float *shading;
+    uint64_t shading_version;
+    bool shading_ready;
+    size_t places;        /* thread blocks the device runs at once */
+    size_t partial_items; /* room in `partial`, in items times chunks */
+    float2 *partial;
+    double *energy;
+    size_t energy_items;
+    const float2 *x; /* input of the last execute, lent by the caller */
+    size_t x_row;
+};
+
+static sonar_code upload_table(struct cbf *cbf, struct table *table, const uint64_t *turns,
+                               uint64_t version, cudaStream_t stream, sonar_error *err) {
+    if (table->ready && table->version == version)
+        return SONAR_OK;
+    size_t sensors = cbf->spec.sensors;
+    table->ready = false;
+    for (size_t done = 0; done < table->points; done += cbf->staging_points) {
+        size_t points = sonar_min_size(table->points - done, cbf->staging_points);
+        CUDA_TRY("cbf",
+                 cudaMemcpyAsync(cbf->staging, turns + done * sensors,
+                                 points * sensors * sizeof *turns, cudaMemcpyHostToDevice, stream),
+                 err);
+        dim3 grid((unsigned)((sensors + TRANSPOSE - 1) / TRANSPOSE),
+                  (unsigned)((points + TRANSPOSE - 1) / TRANSPOSE));
+        transpose<<<grid, dim3(TRANSPOSE, 8), 0, stream>>>(
+            cbf->staging, (uint32_t)points, (uint32_t)sensors, table->turns + done, table->row);
+        sonar_code code = CUDA_LAUNCHED("cbf", "transpose", err);
+        if (code)
+            return code;
+    }
+    table->version = version;
+    table->ready = true;
+    return SONAR_OK;
+}
+
+static sonar_code upload_shading(struct cbf *cbf, const sonar_params *params, cudaStream_t stream,
+                                 sonar_error *err) {
+    if (cbf->shading_ready && cbf->shading_version == params->version)
+        return SONAR_OK;
+    cbf->shading_ready = false;
+    CUDA_TRY("cbf",
+             cudaMemcpyAsync(cbf->shading, params->shading, cbf->spec.sensors * sizeof(float),
+                             cudaMemcpyHostToDevice, stream),
+             err);
+    cbf->shading_version = params->version;
+    cbf->shading_ready = true;
+    return SONAR_OK;
+}
+
+/* ---- passes ---------------------------------------------------------------------------------- */
+
+static void add_field(const struct cbf *cbf, struct pass *pass, int index,
+                      const struct table *table, bool whole, float *energy) {
+    struct field *field = &pass->field[index];
+    field->turns = table->turns;
+    field->sensor_stride = table->row;
+    field->point_stride = 1;
+    field->points = (uint32_t)table->points;
+    field->groups = (uint32_t)((table->points + LANES - 1) / LANES);
+    field->first_block = whole ? 0 : cbf->band_first;
+    field->blocks = whole ? cbf->blocks : cbf->band_blocks;
+    field->energy = energy;
+}
+
+/* Fewer chunks mean fewer sums to write, more of them a fuller device: takes the number whose last
+ * wave of thread blocks wastes least. Each chunk costs as much as some 24 sensors besides. */
+static uint32_t choose_chunks(const struct cbf *cbf, size_t items) {
+    size_t most = sonar_min_size((cbf->spec.sensors + WARPS - 1) / WARPS,
+                                 sonar_max_size(cbf->partial_items / items, 1));
+    size_t best = 1;
+    double least = 0;
+    for (size_t chunks = 1; chunks <= most; chunks++) {
+        size_t waves = (items * chunks + cbf->places - 1) / cbf->places;
+        size_t sensors = (cbf->spec.sensors + chunks - 1) / chunks;
+        double cost = (double)waves * (double)(sensors + 24);
+        if (chunks == 1 || cost < least) {
+            least = cost;
+            best = chunks;
+        }
+    }
+    return (uint32_t)best;
+}
+
+static void complete_pass(const struct cbf *cbf, struct pass *pass, const sonar_params *params) {
+    struct field *far_field = &pass->field[0], *near_field = &pass->field[1];
+    near_field->first_item = far_field->groups * far_field->blocks;
+    pass->items = near_field->first_item + near_field->groups * near_field->blocks;
+    pass->block = cbf->block;
+    pass->x = cbf->x;
+    pass->x_row = cbf->x_row;
+    pass->shading = cbf->shading;
+    pass->sensors = (uint32_t)cbf->spec.sensors;
+    pass->first_bin = (uint32_t)cbf->spec.first_bin;
+    uint32_t parts = choose_chunks(cbf, pass->items) * WARPS;
+    pass->share = (pass->sensors + parts - 1) / parts;
+    pass->chunks = (pass->sensors + pass->share * WARPS - 1) / (pass->share * WARPS);
+    pass->partial = cbf->partial;
+    pass->energy = cbf->energy;
+    pass->band_first = cbf->band_first;
+    pass->band_blocks = cbf->band_blocks;
+    double sum = params->shading_sum;
+    pass->power_scale = sum != 0 ? 1 / (sum * sum) : 0;
+    pass->bin_hz = cbf->spec.fs_hz / (double)cbf->spec.length;
+}
+
+static sonar_code run(const struct pass *pass, cudaStream_t stream, sonar_error *err) {
+    sum_sensors<<<dim3(pass->items, pass->chunks), WARPS * LANES, 0, stream>>>(*pass);
+    sonar_code code = CUDA_LAUNCHED("cbf", "sum_sensors", err);
+    if (code)
+        return code;
+    finish_bins<<<pass->items, FINISH_WARPS * LANES, 0, stream>>>(*pass);
+    code = CUDA_LAUNCHED("cbf", "finish_bins", err);
+    if (code || (!pass->field[0].energy && !pass->field[1].energy))
+        return code;
+    uint32_t groups = pass->field[0].groups + pass->field[1].groups, per_block = 4;
+    finish_band<<<(groups + per_block - 1) / per_block, per_block * LANES, 0, stream>>>(*pass);
+    return CUDA_LAUNCHED("cbf", "finish_band", err);
+}
+
+/* ---- the stage ------------------------------------------------------------------------------- */
+
+static sonar_code check_spec(const sonar_cbf_spec *spec, sonar_error *err) {
+    size_t points;
+    if (!spec->sensors || !spec->directions || !spec->length || !(spec->fs_hz > 0) ||
+        __builtin_mul_overflow(spec->directions, spec->ranges, &points))
+        return sonar_fail(err, SONAR_EINVAL, "cbf",
+                          "%zu sensors, %zu directions, %zu ranges, length %zu, fs %g Hz",
+                          spec->sensors, spec->directions, spec->ranges, spec->length, spec->fs_hz);
+    if (!spec->cbf_bins || spec->cbf_bins > spec->bins || spec->cbf_first < spec->first_bin ||
+        spec->cbf_first - spec->first_bin > spec->bins - spec->cbf_bins)
+        return sonar_fail(err, SONAR_EINVAL, "cbf",
+                          "band of bins %zu + %zu is not inside %zu + %zu", spec->cbf_first,
+                          spec->cbf_bins, spec->first_bin, spec->bins);
+    const size_t most = 1u << 30;
+    if (spec->sensors > most || spec->directions > most || points > most || spec->bins > most ||
+        spec->first_bin > most)
+        return sonar_fail(err, SONAR_EINVAL, "cbf", "more than 2^30 sensors, points or bins");
+    return SONAR_OK;
+}
+
+/* Whole blocks first, then one that is as small as what is left. */
+static uint32_t cut_run(size_t first, size_t bins, struct block *block) {
+    uint32_t count = 0;
+    for (size_t done = 0; done < bins; done += SLOTS, count++) {
+        size_t here = sonar_min_size(bins - done, SLOTS), pair = 2 * STEPS;
+        block[count].first = (uint32_t)(first + done);
+        block[count].bins = (uint32_t)here;
+        block[count].segments = (uint32_t)(2 * ((here + pair - 1) / pair));
+    }
+    return count;
+}
+
+static sonar_code make_blocks(struct cbf *cbf, sonar_error *err) {
+    size_t below = cbf->spec.cbf_first - cbf->spec.first_bin, band = cbf->spec.cbf_bins;
+    size_t most = cbf->spec.bins / SLOTS + 3; /* three runs, each rounded up */
+    struct block *block = (struct block *)sonar_alloc(most, sizeof *block);
+    if (!block)
+        return sonar_fail(err, SONAR_ENOMEM, "cbf", "no memory for %zu blocks of bins", most);
+    cbf->band_first = cut_run(0, below, block);
+    cbf->band_blocks = cut_run(below, band, block + cbf->band_first);
+    cbf->blocks = cbf->band_first + cbf->band_blocks;
+    cbf->blocks += cut_run(below + band, cbf->spec.bins - below - band, block + cbf->blocks);
+    sonar_code code = sonar_cuda_alloc("cbf", cbf->blocks, &cbf->block, err);
+    if (!code)
+        code = CUDA_CHECK(
+            "cbf",
+            cudaMemcpy(cbf->block, block, cbf->blocks * sizeof *block, cudaMemcpyHostToDevice),
+            err);
+    free(block);
+    return code;
+}
+
+static sonar_code make_table(const struct cbf *cbf, size_t points, struct table *table,
+                             sonar_error *err) {
+    size_t count;
+    table->points = points;
+    table->row = (points + LANES - 1) / LANES * LANES;
+    if (__builtin_mul_overflow(table->row, cbf->spec.sensors, &count))
+        return sonar_fail(err, SONAR_ENOMEM, "cbf", "table too large to count");
+    return sonar_cuda_alloc("cbf", count, &table->turns, err);
+}
+
+/* How many thread blocks run at once; asking also loads the kernels, which are otherwise loaded at
+ * their first launch. */
+static sonar_code measure_device(struct cbf *cbf, sonar_error *err) {
+    int per_processor = 0, processors = 0, other = 0;
+    CUDA_TRY("cbf",
+             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, sum_sensors,
+                                                           WARPS * LANES, 0),
+             err);
+    CUDA_TRY(
+        "cbf",
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&other, finish_bins, FINISH_WARPS * LANES, 0),
+        err);
+    CUDA_TRY("cbf",
+             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&other, finish_band, 4 * LANES, 0), err);
+    CUDA_TRY("cbf",
+             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&other, transpose, TRANSPOSE * 8, 0),
+             err);
+    CUDA_TRY("cbf", cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0), err);
+    cbf->places = (size_t)(per_processor > 0 ? per_processor : 1) * (size_t)processors;
+    return SONAR_OK;
+}
+
+static sonar_code make(struct cbf *cbf, sonar_error *err) {
+    const sonar_cbf_spec *spec = &cbf->spec;
+    size_t near_points = spec->directions * spec->ranges;
+    size_t far_groups = (spec->directions + LANES - 1) / LANES;
+    size_t near_groups = (near_points + LANES - 1) / LANES;
+    size_t row_bytes = spec->sensors * sizeof(uint64_t);
+    sonar_code code = measure_device(cbf, err);
+    if (!code)
+        code = make_blocks(cbf, err);
+    if (!code)
+        code = make_table(cbf, spec->directions, &cbf->far_table, err);
+    if (!code)
+        code = make_table(cbf, near_points, &cbf->near_table, err);
+    cbf->staging_points =
+        sonar_min_size(sonar_max_size(spec->directions, near_points),
+                       sonar_max_size(STAGING_BYTES / row_bytes / LANES, 1) * LANES);
+    if (!code)
+        code = sonar_cuda_alloc("cbf", cbf->staging_points * spec->sensors, &cbf->staging, err);
+    if (!code)
+        code = sonar_cuda_alloc("cbf", spec->sensors, &cbf->shading, err);
+    cbf->energy_items = far_groups * cbf->blocks + near_groups * cbf->band_blocks;
+    cbf->partial_items = sonar_max_size(cbf->energy_items, cbf->places * WAVES_MOST);
+    if (!code)
+        code = sonar_cuda_alloc("cbf", cbf->energy_items * LANES, &cbf->energy, err);
+    return code ? code
+                : sonar_cuda_alloc("cbf", cbf->partial_items * SLOTS * LANES, &cbf->partial, err);
+}
+
+static void cbf_destroy(void *stage) {
+    struct cbf *cbf = (struct cbf *)stage;
+    if (!cbf)
+        return;
+    cudaFree(cbf->block);
+    cudaFree(cbf->far_table.turns);
+    cudaFree(cbf->near_table.turns);
+    cudaFree(cbf->staging);
+    cudaFree(cbf->shading);
+    cudaFree(cbf->partial);
+    cudaFree(cbf->energy);
+    free(cbf);
+}
+
+static sonar_code cbf_create(const void *spec, const sonar_host *host, void **stage,
+                             sonar_error *err) {
+    (void)host;
+    *stage = NULL;
+    sonar_code code = check_spec((const sonar_cbf_spec *)spec, err);
+    if (code)
+        return code;
+    struct cbf *cbf = (struct cbf *)sonar_alloc(1, sizeof *cbf);
+    if (!cbf)
+        return sonar_fail(err, SONAR_ENOMEM, "cbf", "no memory for the stage");
+    cbf->spec = *(const sonar_cbf_spec *)spec;
+    code = make(cbf, err);
+    if (code)
+        cbf_destroy(cbf);
+    else
+        *stage = cbf;
+    return code;
+}
+
+static bool is_f32(const sonar_buffer *buffer, size_t rows, size_t columns) {
+    if (buffer->dtype != SONAR_F32 || !buffer->data || buffer->space != SONAR_DEVICE)
+        return false;
+    if (buffer->rank == 1)
+        return rows == 1 && buffer->shape[0] == columns && buffer->stride[0] == 1;
+    return buffer->rank == 2 && buffer->shape[0] == rows && buffer->shape[1] == columns &&
+           buffer->stride[1] == 1;
+}
+
+static bool fits(const sonar_manifold *manifold, const struct cbf *cbf, size_t ranges) {
+    return manifold->turns && manifold->sensors == cbf->spec.sensors &&
+           manifold->directions == cbf->spec.directions && manifold->ranges == ranges;
+}
+
+/* Which surfaces this call makes. */
+struct wanted {
+    bool azimuth, nearfield, lofar;
+};
+
+static struct wanted wanted_of(const struct cbf *cbf, const sonar_work *work) {
+    return {(work->outputs & SONAR_WANT(SONAR_CBF_AZIMUTH)) != 0,
+            cbf->spec.ranges && (work->outputs & SONAR_WANT(SONAR_CBF_NEARFIELD)),
+            (work->outputs & SONAR_WANT(SONAR_CBF_LOFAR)) != 0};
+}
+
+static sonar_code check_shapes(const struct cbf *cbf, const sonar_buffer *in,
+                               const sonar_buffer *out, const sonar_work *work,
+                               struct wanted wanted, sonar_error *err) {
+    const sonar_cbf_spec *spec = &cbf->spec;
+    if (in->dtype != SONAR_C32 || in->rank != 2 || in->shape[0] != spec->bins ||
+        in->shape[1] != spec->sensors || in->stride[1] != 1 || in->space != SONAR_DEVICE)
+        return sonar_fail(err, SONAR_EINVAL, "cbf", "input is not c32 [%zu][%zu] on the device",
+                          spec->bins, spec->sensors);
+    if ((wanted.azimuth && !is_f32(&out[SONAR_CBF_AZIMUTH], 1, spec->directions)) ||
+        (wanted.lofar && !is_f32(&out[SONAR_CBF_LOFAR], spec->bins, spec->directions)) ||
+        (wanted.nearfield && (!is_f32(&out[SONAR_CBF_NEARFIELD], spec->ranges, spec->directions) ||
+                              out[SONAR_CBF_NEARFIELD].stride[0] != (ptrdiff_t)spec->directions)))
+        return sonar_fail(err, SONAR_EINVAL, "cbf",
+                          "an output is not f32 of the right shape on the device");
+    if (work->params->sensors != spec->sensors ||
+        ((wanted.azimuth || wanted.lofar) && !fits(&work->params->far_cbf, cbf, 1)) ||
+        (wanted.nearfield && !fits(&work->params->near_cbf, cbf, spec->ranges)))
+        return sonar_fail(err, SONAR_EINVAL, "cbf",
+                          "the parameters' tables are not of %zu sensors, %zu directions",
+                          spec->sensors, spec->directions);
+    return SONAR_OK;
+}
+
+static sonar_code upload(struct cbf *cbf, const sonar_params *params, struct wanted wanted,
+                         cudaStream_t stream, sonar_error *err) {
+    sonar_code code = upload_shading(cbf, params, stream, err);
+    if (!code && (wanted.azimuth || wanted.lofar))
+        code =
+            upload_table(cbf, &cbf->far_table, params->far_cbf.turns, params->version, stream, err);
+    if (!code && wanted.nearfield)
+        code = upload_table(cbf, &cbf->near_table, params->near_cbf.turns, params->version, stream,
+                            err);
+    return code;
+}
+
+/* One pass serves all surfaces; the far field takes all bins if the Lofar is wanted. */
+static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffer *in,
+                              sonar_buffer *out, const sonar_work *work, sonar_error *err) {
+    struct cbf *cbf = (struct cbf *)stage;
+    struct wanted wanted = wanted_of(cbf, work);
+    sonar_code code = check_shapes(cbf, in, out, work, wanted, err);
+    if (!code)
+        code = upload(cbf, work->params, wanted, queue->stream, err);
+    if (code)
+        return code;
+    cbf->x = (const float2 *)in->data;
+    cbf->x_row = (size_t)in->stride[0];
+    if (!wanted.azimuth && !wanted.nearfield && !wanted.lofar)
+        return SONAR_OK;
+    struct pass pass = {};
+    if (wanted.azimuth || wanted.lofar)
+        add_field(cbf, &pass, 0, &cbf->far_table, wanted.lofar,
+                  wanted.azimuth ? (float *)out[SONAR_CBF_AZIMUTH].data : NULL);
+    if (wanted.nearfield)
+        add_field(cbf, &pass, 1, &cbf->near_table, false, (float *)out[SONAR_CBF_NEARFIELD].data);
+    if (wanted.lofar) {
+        pass.lofar = (float *)out[SONAR_CBF_LOFAR].data;
+        pass.lofar_row = (size_t)out[SONAR_CBF_LOFAR].stride[0];
+    }
+    complete_pass(cbf, &pass, work->params);
+    return run(&pass, queue->stream, err);
+}
+
+/* Points in the near field's place: it has as many, or else the far field's. */
+static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buffer *turns,
+                               sonar_buffer *power, const sonar_work *work, sonar_error *err) {
+    struct cbf *cbf = (struct cbf *)stage;
+    size_t points = turns->shape[0], sensors = cbf->spec.sensors;
+    if (!cbf->x)
+        return sonar_fail(err, SONAR_ESTATE, "cbf", "evaluate before the first execute");
+    if (points == 0)
+        return SONAR_OK;
+    if (turns->dtype != SONAR_U64 || turns->rank != 2 || turns->shape[1] != sensors ||
+        turns->stride[1] != 1 || turns->space != SONAR_DEVICE || !is_f32(power, 1, points))
+        return sonar_fail(err, SONAR_EINVAL, "cbf",
+                          "points are not u64 [%zu][%zu] with f32 [%zu], both on the device",
+                          points, sensors, points);
+    sonar_code code = upload_shading(cbf, work->params, queue->stream, err);
+    size_t most = sonar_max_size(cbf->energy_items / cbf->band_blocks, 1) * LANES;
+    for (size_t done = 0; done < points && !code; done += most) {
+        struct table table = {};
+        table.turns = (uint64_t *)turns->data + (ptrdiff_t)done * turns->stride[0];
+        table.points = sonar_min_size(points - done, most);
+        struct pass pass = {};
+        add_field(cbf, &pass, 0, &table, false, (float *)power->data + done);
+        pass.field[0].sensor_stride = 1;
+        pass.field[0].point_stride = (size_t)turns->stride[0];
+        complete_pass(cbf, &pass, work->params);
+        code = run(&pass, queue->stream, err);
+    }
+    return code;
+}
+
+extern "C" const sonar_stage_ops sonar_cbf_cuda = {"cbf",        cbf_create, cbf_execute,
+                                                   cbf_evaluate, NULL,       cbf_destroy};

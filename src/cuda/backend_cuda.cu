@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* NVIDIA GPUs as a backend: device memory, streams and events of CUDA's runtime. One device, the
+ * first that is visible. */
+#include "cuda/cuda_common.cuh"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- checked calls --------------------------------------------------------------------------- */
+
+static long fail_at, calls; /* set by probe, before any other thread calls */
+
+bool sonar_cuda_injected(void) {
+    return fail_at > 0 && __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) == fail_at;
+}
+
+static sonar_code code_of(cudaError_t status) {
+    switch (status) {
+    case cudaErrorMemoryAllocation:
+        return SONAR_ENOMEM;
+    case cudaErrorNoDevice:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorDevicesUnavailable:
+        return SONAR_EUNAVAILABLE;
+    default:
+        return SONAR_ESYS;
+    }
+}
+
+sonar_code sonar_cuda_check(cudaError_t status, const char *part, const char *file, int line,
+                            const char *call, sonar_error *err) {
+    if (status == cudaSuccess)
+        return SONAR_OK;
+    cudaGetLastError(); /* what has been reported must not be met again by the next call */
+    const char *name = strrchr(file, '/');
+    char where[160];
+    snprintf(where, sizeof where, "%s (%s:%d)", part, name ? name + 1 : file, line);
+    return sonar_fail(err, code_of(status), where, "%.200s: %s (CUDA error %d)", call,
+                      cudaGetErrorString(status), (int)status);
+}
+
+/* ---- the device ------------------------------------------------------------------------------ */
+
+static __global__ void nothing() {}
+
+/* What CUDA's own texts leave to guess. */
+static sonar_code no_device(cudaError_t status, sonar_error *err) {
+    cudaGetLastError();
+    switch (status) {
+    case cudaErrorInsufficientDriver:
+        return sonar_fail(err, SONAR_EUNAVAILABLE, "cuda",
+                          "the NVIDIA driver is missing or older than this program needs (CUDA "
+                          "%d.%d)",
+                          CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    case cudaErrorNoDevice:
+        return sonar_fail(err, SONAR_EUNAVAILABLE, "cuda",
+                          "there is no NVIDIA GPU, or none that this process may see");
+    default:
+        return sonar_fail(err, SONAR_EUNAVAILABLE, "cuda", "no GPU can be used: %s (CUDA error %d)",
+                          cudaGetErrorString(status), (int)status);
+    }
+}
+
+static sonar_code probe(const sonar_host *host, char *description, size_t bytes, sonar_error *err) {
+    int count = 0;
+    cudaDeviceProp device;
+    cudaFuncAttributes attributes;
+    fail_at = host->fail_at;
+    calls = 0;
+    cudaError_t status = cudaGetDeviceCount(&count);
+    if (status != cudaSuccess || count == 0)
+        return no_device(status == cudaSuccess ? cudaErrorNoDevice : status, err);
+    CUDA_TRY("cuda", cudaSetDevice(0), err);
+    CUDA_TRY("cuda", cudaGetDeviceProperties(&device, 0), err);
+    status = cudaFuncGetAttributes(&attributes, nothing);
+    if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction)
+        return sonar_fail(err, SONAR_EUNAVAILABLE, "cuda",
+                          "%s has compute capability %d.%d, for which this plugin was not built",
+                          device.name, device.major, device.minor);
+    CUDA_TRY("cuda", status, err);
+    if (description)
+        snprintf(description, bytes, "%s, compute capability %d.%d, %d multiprocessors, %.0f GiB%s",
+                 device.name, device.major, device.minor, device.multiProcessorCount,
+                 (double)device.totalGlobalMem / (1024.0 * 1024 * 1024),
+                 count > 1 ? "; the first of several" : "");
+    return SONAR_OK;
+}
+
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+static sonar_code allocate(sonar_space space, size_t bytes, void **data, sonar_error *err) {
+    if (space == SONAR_DEVICE)
+        return sonar_cuda_alloc("cuda", bytes, (unsigned char **)data, err);
+    if (space == SONAR_PINNED) {
+        CUDA_TRY("cuda", cudaHostAlloc(data, bytes, cudaHostAllocDefault), err);
+        memset(*data, 0, bytes);
+        return SONAR_OK;
+    }
+    *data = sonar_alloc(bytes, 1);
+    return *data ? SONAR_OK
+                 : sonar_fail(err, SONAR_ENOMEM, "cuda", "no memory for a buffer of %zu bytes",
+                              bytes);
+}
+
+static sonar_code buffer_create(sonar_space space, sonar_dtype dtype, int rank, const size_t *shape,
+                                sonar_buffer *buffer, sonar_error *err) {
+    *buffer = sonar_buffer_view(NULL, dtype, rank, shape);
+    buffer->space = space;
+    return buffer->bytes ? allocate(space, buffer->bytes, &buffer->data, err) : SONAR_OK;
+}
+
+static void buffer_destroy(sonar_buffer *buffer) {
+    if (buffer->space == SONAR_DEVICE)
+        cudaFree(buffer->data);
+    else if (buffer->space == SONAR_PINNED)
+        cudaFreeHost(buffer->data);
+    else
+        free(buffer->data);
+    memset(buffer, 0, sizeof *buffer);
+}
+
+/* ---- queues and events ----------------------------------------------------------------------- */
+
+static sonar_code queue_create(const sonar_host *host, sonar_queue **queue, sonar_error *err) {
+    (void)host;
+    *queue = (sonar_queue *)sonar_alloc(1, sizeof **queue);
+    if (!*queue)
+        return sonar_fail(err, SONAR_ENOMEM, "cuda", "no memory for a queue");
+    sonar_code code = CUDA_CHECK(
+        "cuda", cudaStreamCreateWithFlags(&(*queue)->stream, cudaStreamNonBlocking), err);
+    if (code) {
+        free(*queue);
+        *queue = NULL;
+    }
+    return code;
+}
+
+static void queue_destroy(sonar_queue *queue) {
+    if (!queue)
+        return;
+    cudaStreamSynchronize(queue->stream);
+    cudaStreamDestroy(queue->stream);
+    free(queue);
+}
+
+static sonar_code copy(sonar_queue *queue, const sonar_buffer *from, sonar_buffer *to,
+                       sonar_error *err) {
+    if (from->bytes != to->bytes)
+        return sonar_fail(err, SONAR_EINVAL, "cuda", "copy of %zu bytes into %zu", from->bytes,
+                          to->bytes);
+    if (from->data == to->data || !from->bytes)
+        return SONAR_OK;
+    bool from_device = from->space == SONAR_DEVICE, to_device = to->space == SONAR_DEVICE;
+    cudaMemcpyKind kind = from_device
+                              ? (to_device ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost)
+                          : to_device ? cudaMemcpyHostToDevice
+                                      : cudaMemcpyHostToHost;
+    return CUDA_CHECK("cuda",
+                      cudaMemcpyAsync(to->data, from->data, from->bytes, kind, queue->stream), err);
+}
+
+/* A waiting thread sleeps: the daemon shares its processors with the digitisers' readers. */
+static sonar_code event_create(sonar_event **event, sonar_error *err) {
+    *event = (sonar_event *)sonar_alloc(1, sizeof **event);
+    if (!*event)
+        return sonar_fail(err, SONAR_ENOMEM, "cuda", "no memory for an event");
+    sonar_code code = CUDA_CHECK(
+        "cuda",
+        cudaEventCreateWithFlags(&(*event)->event, cudaEventDisableTiming | cudaEventBlockingSync),
+        err);
+    if (code) {
+        free(*event);
+        *event = NULL;
+    }
+    return code;
+}
+
+static void event_destroy(sonar_event *event) {
+    if (!event)
+        return;
+    cudaEventDestroy(event->event);
+    free(event);
+}
+
+static sonar_code record(sonar_queue *queue, sonar_event *event, sonar_error *err) {
+    return CUDA_CHECK("cuda", cudaEventRecord(event->event, queue->stream), err);
+}
+
+static sonar_code wait(sonar_queue *queue, sonar_event *event, sonar_error *err) {
+    return CUDA_CHECK("cuda", cudaStreamWaitEvent(queue->stream, event->event, 0), err);
+}
+
+static sonar_code finish(sonar_event *event, sonar_error *err) {
+    return CUDA_CHECK("cuda", cudaEventSynchronize(event->event), err);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static const sonar_stage_ops *stage(const char *name) {
+    const sonar_stage_ops *const stages[] = {
+#ifdef SONAR_HAVE_DFT_CUDA
+        &sonar_dft_cuda,
+#endif
+#ifdef SONAR_HAVE_CBF_CUDA
+        &sonar_cbf_cuda,
+#endif
+#ifdef SONAR_HAVE_MVDR_JACOBI_CUDA
+        &sonar_mvdr_jacobi_cuda,
+#endif
+        NULL};
+    for (size_t i = 0; stages[i]; i++)
+        if (!strcmp(stages[i]->name, name))
+            return stages[i];
+    return NULL;
+}
+
+extern "C" __attribute__((visibility("default"))) const sonar_backend *sonar_plugin(void) {
+    static const sonar_backend backend = {
+        SONAR_PLUGIN_INTERFACE, "cuda",       probe,         buffer_create, buffer_destroy,
+        SONAR_DEVICE,           queue_create, queue_destroy, copy,          event_create,
+        event_destroy,          record,       wait,          finish,        stage};
+    return &backend;
+}

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * DFT stage on NVIDIA GPUs. The used sensors go through in batches: a kernel takes out the mean and
+ * applies the window, cuFFT transforms, a second kernel picks the kept bins, corrects them and
+ * turns [sensor][bin] into [bin][sensor]. Samples in host memory are first copied over, all used
+ * channels of the window at once.
+ */
+#include "cuda/cuda_common.cuh"
+#include "dft/dft.h"
+
+#include <cufft.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WINDOW_THREADS = 256, SELECT_TILE = 32, SELECT_ROWS = 8 };
+
+/* Memory for signals, spectra and cuFFT's own work of one batch. */
+static const size_t BATCH_BYTES = (size_t)2 << 30;
+
+/* One used sensor. Its bins are multiplied by gain * exp(+j 2 pi (phase + bin * step)). */
+struct source {
+    uint64_t phase, step; /* turns, 2^64 = one */
+    uint32_t sensor, channel;
+    float gain;
+};
+
+/* Part of the samples on the device; channel c begins at data + c * row. */
+struct part {
+    const float *data;
+    ptrdiff_t row;
+    size_t samples;
+};
+
+struct dft {
+    sonar_dft_spec spec;
+    double psd_gain; /* sqrt(2 / (fs sum w^2)) */
+    size_t batch;    /* sensors of one transform */
+    cufftHandle plan;
+    bool planned;
+    void *work;                           /* cuFFT's */
+    float *window;                        /* [length] */
+    float *staging;                       /* [channel][length] */
+    float *time;                          /* [batch][length] */
+    float2 *spectrum;                     /* [batch][length / 2 + 1] */
+    struct source *source, *host_source;  /* [used] on the device and here */
+    size_t used, first_channel, channels; /* the used ones lie in this range */
+    uint64_t version;                     /* of the params that source was made from */
+    bool prepared;
+};
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+/* Sum over the thread block in an order that never changes; every thread gets it. */
+__device__ inline double block_sum(double value) {
+    __shared__ double shared[WINDOW_THREADS];
+    shared[threadIdx.x] = value;
+    for (uint32_t half = WINDOW_THREADS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half)
+            shared[threadIdx.x] += shared[threadIdx.x + half];
+    }
+    __syncthreads();
+    return shared[0];
+}
+
+/* One thread block makes one row of `time`; rows that have no sensor become zero. */
+static __global__ void __launch_bounds__(WINDOW_THREADS)
+    window_rows(struct part head, struct part tail, const struct source *source, uint32_t sources,
+                const float *window, bool remove_mean, float *time) {
+    size_t length = head.samples + tail.samples;
+    float *to = time + blockIdx.x * length;
+    if (blockIdx.x >= sources) {
+        for (size_t i = threadIdx.x; i < length; i += WINDOW_THREADS)
+            to[i] = 0;
+        return;
+    }
+    ptrdiff_t channel = source[blockIdx.x].channel;
+    const float *from_head = head.data + channel * head.row;
+    const float *from_tail = tail.data + channel * tail.row - (ptrdiff_t)head.samples;
+    double mean = 0;
+    if (remove_mean) {
+#pragma unroll 8
+        for (size_t i = threadIdx.x; i < length; i += WINDOW_THREADS)
+            mean += (double)(i < head.samples ? from_head[i] : from_tail[i]);
+        mean = block_sum(mean) / (double)length;
+    }
+#pragma unroll 8
+    for (size_t i = threadIdx.x; i < length; i += WINDOW_THREADS)
+        to[i] =
+            (float)((double)(i < head.samples ? from_head[i] : from_tail[i]) - mean) * window[i];
+}
+
+__device__ inline float2 to_unit(float2 y) {
+    float size = hypotf(y.x, y.y);
+    return size > 0 ? make_float2(y.x / size, y.y / size) : y;
+}
+
+/* The one-sided density counts every bin twice but those that are their own mirror image. */
+__device__ inline float2 correct(float2 x, const struct source &source, size_t bin, size_t length,
+                                 bool equalise) {
+    uint32_t phase = (uint32_t)((source.phase + bin * source.step) >> 32);
+    float2 w = sonar_cuda_phasor(phase);
+    float gain = bin == 0 || 2 * bin == length ? source.gain * 0.70710678f : source.gain;
+    w.x *= gain;
+    w.y *= gain;
+    float2 y = make_float2(x.x * w.x - x.y * w.y, x.x * w.y + x.y * w.x);
+    return equalise ? to_unit(y) : y;
+}
+
+/* A thread block turns one tile of 32 sensors by 32 bins. Grid: tiles, those of sensors first. */
+static __global__ void __launch_bounds__(SELECT_TILE *SELECT_ROWS)
+    select_bins(const float2 *spectrum, size_t length, const struct source *source,
+                uint32_t sources, size_t first_bin, size_t bins, bool equalise, float2 *out,
+                ptrdiff_t out_row) {
+    __shared__ float2 tile[SELECT_TILE][SELECT_TILE + 1];
+    uint32_t tiles = (sources + SELECT_TILE - 1) / SELECT_TILE;
+    uint32_t row = blockIdx.x % tiles * SELECT_TILE;
+    size_t bin = blockIdx.x / tiles * SELECT_TILE;
+    for (uint32_t i = threadIdx.y; i < SELECT_TILE; i += SELECT_ROWS) {
+        size_t b = bin + threadIdx.x;
+        if (row + i < sources && b < bins)
+            tile[i][threadIdx.x] = correct(spectrum[(row + i) * (length / 2 + 1) + first_bin + b],
+                                           source[row + i], first_bin + b, length, equalise);
+    }
+    __syncthreads();
+    for (uint32_t i = threadIdx.y; i < SELECT_TILE; i += SELECT_ROWS)
+        if (row + threadIdx.x < sources && bin + i < bins)
+            out[(ptrdiff_t)(bin + i) * out_row + source[row + threadIdx.x].sensor] =
+                tile[threadIdx.x][i];
+}
+
+/* ---- cuFFT ----------------------------------------------------------------------------------- */
+
+static const char *fft_text(cufftResult result) {
+    switch (result) {
+    case CUFFT_ALLOC_FAILED:
+        return "out of memory";
+    case CUFFT_INVALID_SIZE:
+        return "it has no transform of this size";
+    case CUFFT_INTERNAL_ERROR:
+        return "internal error";
+    case CUFFT_EXEC_FAILED:
+        return "the transform failed on the device";
+    case CUFFT_SETUP_FAILED:
+        return "the library could not be set up";
+    default:
+        return "unexpected result";
+    }
+}
+
+static sonar_code fft_check(cufftResult result, const char *call, sonar_error *err) {
+    if (result == CUFFT_SUCCESS)
+        return SONAR_OK;
+    cudaGetLastError();
+    return sonar_fail(err, result == CUFFT_ALLOC_FAILED ? SONAR_ENOMEM : SONAR_ESYS, "dft",
+                      "%s: %s (cuFFT result %d)", call, fft_text(result), (int)result);
+}
+
+#define FFT_TRY(call, err)                                                                         \
+    do {                                                                                           \
+        sonar_code try_code =                                                                      \
+            fft_check(sonar_cuda_injected() ? CUFFT_INTERNAL_ERROR : (call), #call, err);          \
+        if (try_code)                                                                              \
+            return try_code;                                                                       \
+    } while (0)
+
+/* The plan's work area is ours, so that nothing is allocated behind our back. The first transform
+ * loads cuFFT's kernels: here rather than in the first window. */
+static sonar_code make_plan(struct dft *dft, sonar_error *err) {
+    long long length = (long long)dft->spec.length;
+    size_t bytes = 0;
+    FFT_TRY(cufftCreate(&dft->plan), err);
+    dft->planned = true;
+    FFT_TRY(cufftSetAutoAllocation(dft->plan, 0), err);
+    FFT_TRY(cufftMakePlanMany64(dft->plan, 1, &length, NULL, 1, length, NULL, 1, length / 2 + 1,
+                                CUFFT_R2C, (long long)dft->batch, &bytes),
+            err);
+    sonar_code code = sonar_cuda_alloc("dft", bytes, (unsigned char **)&dft->work, err);
+    if (code)
+        return code;
+    FFT_TRY(cufftSetWorkArea(dft->plan, dft->work), err);
+    FFT_TRY(cufftSetStream(dft->plan, cudaStreamPerThread), err);
+    FFT_TRY(cufftExecR2C(dft->plan, dft->time, (cufftComplex *)dft->spectrum), err);
+    return CUDA_CHECK("dft", cudaStreamSynchronize(cudaStreamPerThread), err);
+}
+
+/* ---- parameters ------------------------------------------------------------------------------ */
+
+/* Turns modulo one, 2^64 = one turn; exact to double rounding. */
+static uint64_t fixed_turns(double turns) {
+    double rest = turns - rint(turns);
+    uint64_t size = (uint64_t)rint(ldexp(fabs(rest), 64));
+    return rest < 0 ? 0 - size : size;
+}
+
+static struct source source_of(const struct dft *dft, const sonar_params *params, size_t sensor) {
+    double bin_hz = dft->spec.fs_hz / (double)dft->spec.length;
+    struct source source;
+    source.phase = fixed_turns(params->phase_turns[sensor]);
+    source.step = fixed_turns(bin_hz * params->delay_s[sensor]);
+    source.sensor = (uint32_t)sensor;
+    source.channel = params->channel[sensor];
+    source.gain = (float)(dft->psd_gain * (double)params->scale[sensor]);
+    return source;
+}
+
+static sonar_code prepare(struct dft *dft, const sonar_params *params, cudaStream_t stream,
+                          sonar_error *err) {
+    if (dft->prepared && dft->version == params->version)
+        return SONAR_OK;
+    size_t first = dft->spec.channels, end = 0;
+    dft->prepared = false;
+    dft->used = 0;
+    for (size_t k = 0; k < dft->spec.sensors; k++) {
+        if (!params->used[k])
+            continue;
+        size_t channel = params->channel[k];
+        if (channel >= dft->spec.channels)
+            return sonar_fail(err, SONAR_EINVAL, "dft", "sensor %zu is fed by channel %zu of %zu",
+                              k, channel, dft->spec.channels);
+        first = sonar_min_size(first, channel);
+        end = sonar_max_size(end, channel + 1);
+        dft->host_source[dft->used++] = source_of(dft, params, k);
+    }
+    dft->first_channel = first;
+    dft->channels = end > first ? end - first : 0;
+    CUDA_TRY("dft",
+             cudaMemcpyAsync(dft->source, dft->host_source, dft->used * sizeof *dft->source,
+                             cudaMemcpyHostToDevice, stream),
+             err);
+    dft->version = params->version;
+    dft->prepared = true;
+    return SONAR_OK;
+}
+
+/* ---- the stage ------------------------------------------------------------------------------- */
+
+static sonar_code check_spec(const sonar_dft_spec *spec, sonar_error *err) {
+    if (spec->length < 2 || spec->length > INT_MAX / 16)
+        return sonar_fail(err, SONAR_EINVAL, "dft", "length %zu is not in 2..%d", spec->length,
+                          INT_MAX / 16);
+    if (!spec->channels || !spec->sensors || spec->sensors > INT_MAX)
+        return sonar_fail(err, SONAR_EINVAL, "dft", "%zu channels and %zu sensors", spec->channels,
+                          spec->sensors);
+    size_t last = spec->length / 2 + 1;
+    if (!spec->bins || spec->bins > last || spec->first_bin > last - spec->bins)
+        return sonar_fail(err, SONAR_EINVAL, "dft", "bins %zu + %zu do not fit into length %zu",
+                          spec->first_bin, spec->bins, spec->length);
+    if (!(spec->fs_hz > 0) || !isfinite(spec->fs_hz))
+        return sonar_fail(err, SONAR_EINVAL, "dft", "sampling rate %g Hz", spec->fs_hz);
+    if ((unsigned)spec->window > SONAR_FLATTOP)
+        return sonar_fail(err, SONAR_EINVAL, "dft", "unknown window %d", (int)spec->window);
+    if (spec->window == SONAR_KAISER && !(spec->kaiser_beta >= 0 && spec->kaiser_beta <= 500))
+        return sonar_fail(err, SONAR_EINVAL, "dft", "Kaiser beta %g is not in 0..500",
+                          spec->kaiser_beta);
+    return SONAR_OK;
+}
+
+static sonar_code make_window(struct dft *dft, sonar_error *err) {
+    size_t n = dft->spec.length;
+    double *w = (double *)sonar_alloc(n, sizeof *w), energy = 0;
+    float *rounded = (float *)sonar_alloc(n, sizeof *rounded);
+    sonar_code code = SONAR_OK;
+    if (w && rounded) {
+        sonar_dft_window(dft->spec.window, dft->spec.kaiser_beta, n, w);
+        for (size_t i = 0; i < n; i++) {
+            energy += w[i] * w[i];
+            rounded[i] = (float)w[i];
+        }
+        dft->psd_gain = sqrt(2 / (dft->spec.fs_hz * energy));
+        code = CUDA_CHECK(
+            "dft", cudaMemcpy(dft->window, rounded, n * sizeof *rounded, cudaMemcpyHostToDevice),
+            err);
+    } else {
+        code = sonar_fail(err, SONAR_ENOMEM, "dft", "no memory for a window of %zu", n);
+    }
+    free(w);
+    free(rounded);
+    return code;
+}
+
+/* Batches of equal size, so that one plan serves all. */
+static size_t choose_batch(const sonar_dft_spec *spec) {
+    size_t bytes_each = spec->length * 2 * sizeof(float2);
+    size_t most = sonar_max_size(BATCH_BYTES / bytes_each, 1);
+    size_t batches = (spec->sensors + most - 1) / most;
+    return (spec->sensors + batches - 1) / batches;
+}
+
+static sonar_code make(struct dft *dft, sonar_error *err) {
+    const sonar_dft_spec *spec = &dft->spec;
+    cudaFuncAttributes attributes;
+    dft->batch = choose_batch(spec);
+    dft->host_source = (struct source *)sonar_alloc(spec->sensors, sizeof *dft->host_source);
+    sonar_code code = dft->host_source ? SONAR_OK
+                                       : sonar_fail(err, SONAR_ENOMEM, "dft",
+                                                    "no memory for %zu sensors", spec->sensors);
+    if (!code)
+        code = sonar_cuda_alloc("dft", spec->length, &dft->window, err);
+    if (!code)
+        code = sonar_cuda_alloc("dft", spec->channels * spec->length, &dft->staging, err);
+    if (!code)
+        code = sonar_cuda_alloc("dft", dft->batch * spec->length, &dft->time, err);
+    if (!code)
+        code = sonar_cuda_alloc("dft", dft->batch * (spec->length / 2 + 1), &dft->spectrum, err);
+    if (!code)
+        code = sonar_cuda_alloc("dft", spec->sensors, &dft->source, err);
+    if (!code)
+        code = make_window(dft, err);
+    /* kernels are loaded when first asked for: now, not with the first window */
+    if (!code)
+        code = CUDA_CHECK("dft", cudaFuncGetAttributes(&attributes, window_rows), err);
+    if (!code)
+        code = CUDA_CHECK("dft", cudaFuncGetAttributes(&attributes, select_bins), err);
+    return code ? code : make_plan(dft, err);
+}
+
+static void dft_destroy(void *stage) {
+    struct dft *dft = (struct dft *)stage;
+    if (!dft)
+        return;
+    if (dft->planned)
+        cufftDestroy(dft->plan);
+    cudaFree(dft->work);
+    cudaFree(dft->window);
+    cudaFree(dft->staging);
+    cudaFree(dft->time);
+    cudaFree(dft->spectrum);
+    cudaFree(dft->source);
+    free(dft->host_source);
+    free(dft);
+}
+
+static sonar_code dft_create(const void *spec, const sonar_host *host, void **stage,
+                             sonar_error *err) {
+    (void)host;
+    *stage = NULL;
+    sonar_code code = check_spec((const sonar_dft_spec *)spec, err);
+    if (code)
+        return code;
+    struct dft *dft = (struct dft *)sonar_alloc(1, sizeof *dft);
+    if (!dft)
+        return sonar_fail(err, SONAR_ENOMEM, "dft", "no memory for the stage");
+    dft->spec = *(const sonar_dft_spec *)spec;
+    code = make(dft, err);
+    if (code)
+        dft_destroy(dft);
+    else
+        *stage = dft;
+    return code;
+}
+
+static size_t samples_of(const sonar_buffer *part) {
+    return part->shape[0] ? part->shape[1] : 0;
+}
+
+static bool is_part(const sonar_buffer *in, size_t channels) {
+    return samples_of(in) == 0 || (in->dtype == SONAR_F32 && in->rank == 2 &&
+                                   in->shape[0] == channels && in->stride[1] == 1 && in->data &&
+                                   (channels == 1 || in->stride[0] >= (ptrdiff_t)in->shape[1]));
+}
+
+static sonar_code check_shapes(const struct dft *dft, const sonar_buffer *in,
+                               const sonar_buffer *out, const sonar_params *params,
+                               sonar_error *err) {
+    const sonar_dft_spec *spec = &dft->spec;
+    size_t samples = samples_of(&in[SONAR_DFT_HEAD]) + samples_of(&in[SONAR_DFT_TAIL]);
+    if (!is_part(&in[SONAR_DFT_HEAD], spec->channels) ||
+        !is_part(&in[SONAR_DFT_TAIL], spec->channels) || samples != spec->length)
+        return sonar_fail(err, SONAR_EINVAL, "dft", "input is not f32 [%zu][%zu]", spec->channels,
+                          spec->length);
+    if (out->dtype != SONAR_C32 || out->rank != 2 || out->shape[0] != spec->bins ||
+        out->shape[1] != spec->sensors || out->stride[1] != 1 || out->space != SONAR_DEVICE)
+        return sonar_fail(err, SONAR_EINVAL, "dft", "output is not c32 [%zu][%zu] on the device",
+                          spec->bins, spec->sensors);
+    if (params->sensors != spec->sensors)
+        return sonar_fail(err, SONAR_EINVAL, "dft", "parameters of %zu sensors, stage of %zu",
+                          params->sensors, spec->sensors);
+    return SONAR_OK;
+}
+
+/* Where the device finds these samples: in place, or in the staging buffer at `offset`. */
+static sonar_code fetch(struct dft *dft, const sonar_buffer *in, size_t offset, struct part *part,
+                        cudaStream_t stream, sonar_error *err) {
+    size_t samples = samples_of(in), row = dft->spec.length, first = dft->first_channel;
+    *part = {(const float *)in->data, in->stride[0], samples};
+    if (samples == 0 || in->space == SONAR_DEVICE)
+        return SONAR_OK;
+    *part = {dft->staging + offset, (ptrdiff_t)row, samples};
+    size_t from_row = dft->spec.channels == 1 ? samples : (size_t)in->stride[0];
+    return CUDA_CHECK("dft",
+                      cudaMemcpy2DAsync(dft->staging + first * row + offset, row * sizeof(float),
+                                        (const float *)in->data + first * from_row,
+                                        from_row * sizeof(float), samples * sizeof(float),
+                                        dft->channels, cudaMemcpyHostToDevice, stream),
+                      err);
+}
+
+static sonar_code transform(struct dft *dft, const struct part part[SONAR_DFT_INPUTS], size_t first,
+                            sonar_buffer *out, cudaStream_t stream, sonar_error *err) {
+    const sonar_dft_spec *spec = &dft->spec;
+    uint32_t count = (uint32_t)sonar_min_size(dft->used - first, dft->batch);
+    window_rows<<<(unsigned)dft->batch, WINDOW_THREADS, 0, stream>>>(
+        part[SONAR_DFT_HEAD], part[SONAR_DFT_TAIL], dft->source + first, count, dft->window,
+        spec->remove_mean, dft->time);
+    sonar_code code = CUDA_LAUNCHED("dft", "window_rows", err);
+    if (code)
+        return code;
+    FFT_TRY(cufftExecR2C(dft->plan, dft->time, (cufftComplex *)dft->spectrum), err);
+    size_t tiles =
+        (count + SELECT_TILE - 1) / SELECT_TILE * ((spec->bins + SELECT_TILE - 1) / SELECT_TILE);
+    select_bins<<<(unsigned)tiles, dim3(SELECT_TILE, SELECT_ROWS), 0, stream>>>(
+        dft->spectrum, spec->length, dft->source + first, count, spec->first_bin, spec->bins,
+        spec->equalise_phase, (float2 *)out->data, out->stride[0]);
+    return CUDA_LAUNCHED("dft", "select_bins", err);
+}
+
+static sonar_code clear(const struct dft *dft, sonar_buffer *out, cudaStream_t stream,
+                        sonar_error *err) {
+    size_t row_bytes = dft->spec.sensors * sizeof(float2);
+    size_t pitch = dft->spec.bins == 1 ? row_bytes : (size_t)out->stride[0] * sizeof(float2);
+    return CUDA_CHECK(
+        "dft", cudaMemset2DAsync(out->data, pitch, 0, row_bytes, dft->spec.bins, stream), err);
+}
+
+static sonar_code dft_execute(void *stage, sonar_queue *queue, const sonar_buffer *in,
+                              sonar_buffer *out, const sonar_work *work, sonar_error *err) {
+    struct dft *dft = (struct dft *)stage;
+    struct part part[SONAR_DFT_INPUTS] = {};
+    cudaStream_t stream = queue->stream;
+    sonar_code code = check_shapes(dft, in, out, work->params, err);
+    if (!code)
+        code = prepare(dft, work->params, stream, err);
+    if (!code && dft->used < dft->spec.sensors)
+        code = clear(dft, out, stream, err);
+    if (code || !dft->used)
+        return code;
+    FFT_TRY(cufftSetStream(dft->plan, stream), err);
+    size_t head = samples_of(&in[SONAR_DFT_HEAD]);
+    code = fetch(dft, &in[SONAR_DFT_HEAD], 0, &part[SONAR_DFT_HEAD], stream, err);
+    if (!code)
+        code = fetch(dft, &in[SONAR_DFT_TAIL], head, &part[SONAR_DFT_TAIL], stream, err);
+    for (size_t first = 0; first < dft->used && !code; first += dft->batch)
+        code = transform(dft, part, first, out, stream, err);
+    return code;
+}
+
+extern "C" const sonar_stage_ops sonar_dft_cuda = {"dft", dft_create, dft_execute,
+                                                   NULL,  NULL,       dft_destroy};

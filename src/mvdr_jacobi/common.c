@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "mvdr_jacobi/common.h"
+
+#include <math.h>
+
+#include "core/core.h"
+
+static const char where[] = "mvdr_jacobi";
+
+/* ---- the specification ----------------------------------------------------------------------- */
+
+sonar_code mvdr_check_spec(const sonar_mvdr_spec *s, sonar_error *err) {
+    if (!s->sensors || !s->directions || !s->bins || s->length < 2 || !(s->fs_hz > 0) ||
+        s->bins > s->length || s->first_bin > s->length / 2)
+        return sonar_fail(err, SONAR_EINVAL, where, "empty or impossible shape");
+    if (!(s->alpha >= 0 && s->alpha < 1))
+        return sonar_fail(err, SONAR_EINVAL, where, "alpha %g is not in [0, 1)", s->alpha);
+    if ((s->alpha > 0) == (s->snapshots > 0))
+        return sonar_fail(err, SONAR_EINVAL, where,
+                          "either a block of snapshots or a forgetting factor is needed");
+    if (!(s->eps > 0) || !isfinite(s->eps))
+        return sonar_fail(err, SONAR_EINVAL, where, "loading eps %g is not positive", s->eps);
+    if (!(s->tolerance > 0 && s->tolerance < 1) || !s->max_sweeps)
+        return sonar_fail(err, SONAR_EINVAL, where, "tolerance %g in %zu sweeps is not possible",
+                          s->tolerance, s->max_sweeps);
+    return SONAR_OK;
+}
+
+/* Forgetting keeps eigenpairs until their snapshots are faded to 1e-14, at most one per sensor. */
+mvdr_limits mvdr_limits_of(const sonar_mvdr_spec *spec) {
+    size_t each = spec->forward_backward ? 2 : 1, sensors = spec->sensors;
+    double fading = spec->alpha > 0 ? ceil(log(1e-14) / log(spec->alpha)) + 1 : 0;
+    size_t lasting = (size_t)fmin((double)sensors, fading * (double)each);
+    bool square = spec->method == SONAR_MVDR_TWO_SIDED;
+    size_t kept = spec->alpha > 0 ? lasting : sonar_min_size(sensors, each * spec->snapshots);
+    kept = mvdr_pad(square ? sensors : kept, MVDR_GROUP);
+    return (mvdr_limits){.rows = sensors,
+                         .columns =
+                             spec->alpha > 0 ? kept + each * spec->max_new : each * spec->snapshots,
+                         .kept = kept,
+                         .square = square};
+}
+
+/* ---- parameters ------------------------------------------------------------------------------ */
+
+sonar_code mvdr_check_params(const sonar_mvdr_spec *spec, const sonar_params *params,
+                             sonar_error *err) {
+    double width = spec->fs_hz / (double)spec->length;
+    const sonar_manifold *far = &params->far_mvdr;
+    if (params->sensors != spec->sensors || far->sensors != spec->sensors ||
+        far->directions != spec->directions || !far->turns)
+        return sonar_fail(err, SONAR_EINVAL, where,
+                          "parameters for %zu sensors and %zu directions, expected %zu and %zu",
+                          params->sensors, far->directions, spec->sensors, spec->directions);
+    if (fabs(far->bin_width_hz - width) > 1e-9 * width)
+        return sonar_fail(err, SONAR_EINVAL, where, "turns made for %g Hz a bin, expected %g",
+                          far->bin_width_hz, width);
+    return SONAR_OK;
+}
+
+/* The sensor at minus this one's position, or sensors if there is none. */
+static size_t mirror_of(const sonar_params *params, size_t sensor, double tolerance) {
+    const double *p = params->position_m + 3 * sensor;
+    for (size_t j = 0; j < params->sensors; j++) {
+        const double *q = params->position_m + 3 * j;
+        if (hypot(hypot(p[0] + q[0], p[1] + q[1]), p[2] + q[2]) <= tolerance)
+            return j;
+    }
+    return params->sensors;
+}
+
+/* Positions count as mirrored within a millionth of the array's reach. */
+static double mirror_tolerance(const sonar_params *params) {
+    double reach = 0;
+    for (size_t i = 0; i < 3 * params->sensors; i++)
+        reach = fmax(reach, fabs(params->position_m[i]));
+    return 1e-6 * reach + 1e-9;
+}
+
+static size_t list_used(const sonar_params *params, size_t *sensor) {
+    size_t n = 0;
+    for (size_t i = 0; i < params->sensors; i++)
+        if (params->used[i])
+            sensor[n++] = i;
+    return n;
+}
+
+size_t mvdr_list_rows(const sonar_params *params, bool forward_backward, size_t *sensor,
+                      size_t *partner, size_t *row_of) {
+    if (!forward_backward)
+        return list_used(params, sensor);
+    double tolerance = mirror_tolerance(params);
+    size_t n = 0;
+    for (size_t i = 0; i < params->sensors; i++) {
+        size_t j = params->used[i] ? mirror_of(params, i, tolerance) : params->sensors;
+        if (j == params->sensors || !params->used[j])
+            continue;
+        row_of[i] = n;
+        partner[n] = j; /* a sensor, until all rows are known */
+        sensor[n++] = i;
+    }
+    for (size_t i = 0; i < n; i++)
+        partner[i] = row_of[partner[i]];
+    return n;
+}
+
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+static sonar_code check_input(const sonar_mvdr_spec *spec, const sonar_buffer *in,
+                              sonar_error *err) {
+    if (in->shape[0] == 0)
+        return SONAR_OK;
+    if (in->dtype != SONAR_C32 || in->rank != 3 || in->shape[1] != spec->bins ||
+        in->shape[2] != spec->sensors || in->stride[2] != 1 || !in->data)
+        return sonar_fail(err, SONAR_EINVAL, where, "input is not c32 [snapshot][%zu][%zu]",
+                          spec->bins, spec->sensors);
+    if (in->shape[0] > spec->max_new)
+        return sonar_fail(err, SONAR_EINVAL, where, "%zu new snapshots, at most %zu were announced",
+                          in->shape[0], spec->max_new);
+    return SONAR_OK;
+}
+
+/* A f32 surface of that shape, or one without data, which is not wanted. */
+static bool surface_fits(const sonar_buffer *out, int rank, size_t rows, size_t columns) {
+    return !out->data || (out->dtype == SONAR_F32 && out->rank == rank && out->shape[0] == rows &&
+                          out->stride[rank - 1] == 1 && (rank == 1 || out->shape[1] == columns));
+}
+
+sonar_code mvdr_check_shapes(const sonar_mvdr_spec *spec, const sonar_buffer *in,
+                             const sonar_buffer *out, sonar_error *err) {
+    if (!surface_fits(&out[SONAR_MVDR_OUT_AZIMUTH], 1, spec->directions, 0) ||
+        !surface_fits(&out[SONAR_MVDR_OUT_SPECTRUM], 2, spec->bins, spec->directions) ||
+        !surface_fits(&out[SONAR_MVDR_OUT_INFO], 2, spec->bins, SONAR_MVDR_INFO_FIELDS))
+        return sonar_fail(err, SONAR_EINVAL, where, "an output has the wrong shape");
+    return check_input(spec, in, err);
+}
+
+sonar_code mvdr_check_points(const sonar_mvdr_spec *spec, const sonar_buffer *turns,
+                             const sonar_buffer *power, sonar_error *err) {
+    if (turns->dtype != SONAR_U64 || turns->rank != 2 || turns->stride[1] != 1 ||
+        turns->shape[1] != spec->sensors || power->dtype != SONAR_F32 || power->rank != 1 ||
+        power->shape[0] != turns->shape[0])
+        return sonar_fail(err, SONAR_EINVAL, where,
+                          "evaluate wants u64 [point][%zu] and f32 [point]", spec->sensors);
+    return SONAR_OK;
+}

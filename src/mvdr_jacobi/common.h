@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What every backend's MVDR does alike on the host: checks, limits, and which sensors are rows. */
+#ifndef SONAR_MVDR_JACOBI_COMMON_H
+#define SONAR_MVDR_JACOBI_COMMON_H
+
+#include "mvdr_jacobi/mvdr_jacobi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MVDR_GROUP = 4 /* eigenvectors the CPU handles together; factors are padded to that */ };
+
+static inline size_t mvdr_pad(size_t count, size_t multiple) {
+    return (count + multiple - 1) / multiple * multiple;
+}
+
+typedef struct mvdr_limits {
+    size_t rows, columns, kept; /* most sensors, columns of the factor, eigenpairs */
+    bool square;                /* two_sided: needs room for R and all its eigenvectors */
+} mvdr_limits;
+
+sonar_code mvdr_check_spec(const sonar_mvdr_spec *spec, sonar_error *err);
+mvdr_limits mvdr_limits_of(const sonar_mvdr_spec *spec);
+sonar_code mvdr_check_params(const sonar_mvdr_spec *spec, const sonar_params *params,
+                             sonar_error *err);
+/* The input and the SONAR_MVDR_OUTPUTS outputs of an execute; outputs without data are allowed. */
+sonar_code mvdr_check_shapes(const sonar_mvdr_spec *spec, const sonar_buffer *in,
+                             const sonar_buffer *out, sonar_error *err);
+sonar_code mvdr_check_points(const sonar_mvdr_spec *spec, const sonar_buffer *turns,
+                             const sonar_buffer *power, sonar_error *err);
+/* The used sensors in order; with forward-backward those whose mirror at the origin is used too,
+ * and partner[row], the mirror's row. row_of[sensor] is scratch. Returns the number of rows. */
+size_t mvdr_list_rows(const sonar_params *params, bool forward_backward, size_t *sensor,
+                      size_t *partner, size_t *row_of);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

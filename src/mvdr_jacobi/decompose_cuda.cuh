@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* From a bin's factor to eigenpairs, loading and weights, in one launch: as in solve.c, loading.c
+ * and mvdr_jacobi_cpu.c. */
+#ifndef SONAR_MVDR_JACOBI_DECOMPOSE_CUDA_CUH
+#define SONAR_MVDR_JACOBI_DECOMPOSE_CUDA_CUH
+
+#include <float.h>
+
+#include "mvdr_jacobi/factor_cuda.cuh"
+
+namespace mvdr {
+
+/* ---- eigenpairs ------------------------------------------------------------------------------ */
+
+struct solution {
+    outcome jacobi;
+    uint32_t kept;
+};
+
+/* Eigenvector i: column order[i] of the triangle made a unit vector, led back to n rows by the
+ * reflections of the first QR (held in t) if there was one. A warp a vector. */
+template <typename T>
+__device__ void write_vectors(const view &v, const scratch &s, matrix<T> u, uint32_t c, matrix<T> t,
+                              uint32_t reflections, uint32_t kept, complex<float> *q) {
+    matrix<T> w = {(complex<T> *)s.w, odd(v.n)};
+    for (uint32_t i = warp(); i < kept; i += WARPS) {
+        complex<T> *x = reflections ? w.column(i) : u.column(s.order[i]);
+        const complex<T> *from = u.column(s.order[i]);
+        double scale = 1 / sqrt(s.d[i]);
+        for (uint32_t r = lane(); r < v.n; r += WARP)
+            x[r] = r < c ? complex<T>{(T)(from[r].re * scale), (T)(from[r].im * scale)}
+                         : complex<T>{0, 0};
+        __syncwarp();
+        for (uint32_t j = reflections; j-- > 0;)
+            if (s.tau[j] > 0)
+                reflect(t.column(j), s.tau[j], j, v.n, x);
+        for (uint32_t r = lane(); r < v.n; r += WARP)
+            q[i * v.spec.sensors + r] = {(float)x[r].re, (float)x[r].im};
+    }
+    __syncthreads();
+}
+
+/* Eigenpairs of S S^H, descending, into scratch.d and q. Eigenvalues under eps^2 of the largest
+ * belong to no direction the precision can name and are left out. */
+template <typename T>
+__device__ solution solve(const view &v, const scratch &s, arena room, uint32_t m, double tolerance,
+                          complex<float> *q) {
+    uint32_t n = v.n, c = min(n, m);
+    bool tall = m < n; /* fewer columns than sensors: the triangle is m x m, Q leads back to n */
+    double *norm2 = room.take(c, s.norm2);
+    size_t size = (size_t)c * odd(c);
+    complex<T> *in_shared = room.take(size, (complex<T> *)nullptr);
+    matrix<T> t = {(complex<T> *)s.t, tall ? n : m};
+    matrix<T> u = {in_shared ? in_shared : (complex<T> *)s.u, odd(c)};
+    fill(v, s.column, m, !tall, t);
+    if (tall) { /* S = Q1 R1, and S S^H = Q1 (R1 R1^H) Q1^H: go on with R1^H */
+        arena rest = room;
+        matrix<T> triangle = {rest.take(size, (complex<T> *)s.w), odd(c)};
+        reduce(t, n, m, false, triangle, norm2, s.tau);
+        reduce(triangle, m, m, true, u, norm2, s.spare_tau);
+    } else {
+        reduce(t, m, n, true, u, norm2, s.tau);
+    }
+    panels<T> panels = in_shared ? mvdr::panels<T>{} : panels_in<T>(&room, c);
+    solution result;
+    result.jacobi = jacobi(columns<T>{u, norm2, c}, c, panels, tolerance, v.spec.max_sweeps);
+    measure(u, c, c, norm2);
+    result.kept = min(rank<T>(norm2, c, s.order), v.kept);
+    for (uint32_t i = threadIdx.x; i < result.kept; i += THREADS)
+        s.d[i] = norm2[s.order[i]];
+    __syncthreads();
+    write_vectors(v, s, u, c, t, tall ? m : 0, result.kept, q);
+    return result;
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+__device__ inline double total(const double *d, uint32_t begin, uint32_t end) {
+    double sum = 0;
+    for (uint32_t i = begin + threadIdx.x; i < end; i += THREADS)
+        sum += d[i];
+    return block_sum(sum);
+}
+
+/* Median of the largest min(n, L_eff) eigenvalues, times min(1, L_eff/n). */
+__device__ inline double noise_by_median(const double *d, uint32_t k, uint32_t n, double snapshots) {
+    uint32_t count = (uint32_t)lround(fmin((double)n, fmax(1.0, snapshots)));
+    uint32_t low = (count - 1) / 2, high = count / 2;
+    double median = ((low < k ? d[low] : 0) + (high < k ? d[high] : 0)) / 2;
+    return median * fmin(1.0, snapshots / n);
+}
+
+/* delta from the k eigenvalues d, descending; the other n - k are zero. All threads call. */
+__device__ inline double loading(const sonar_mvdr_spec &spec, const double *d, uint32_t k, uint32_t n,
+                                 double snapshots, bool *fallback) {
+    uint32_t sources = (uint32_t)min(spec.known_sources, (size_t)n);
+    double trace = total(d, 0, k) / n, rest = total(d, sources, k);
+    *fallback = spec.loading == SONAR_LOADING_NOISE &&
+                (snapshots <= 2 * (double)spec.known_sources + 2 || sources == n);
+    if (spec.loading == SONAR_LOADING_ABSOLUTE)
+        return spec.eps;
+    if (spec.loading == SONAR_LOADING_TRACE || *fallback)
+        return spec.eps * trace;
+    if (!sources)
+        return spec.eps * noise_by_median(d, k, n, snapshots);
+    return spec.eps * rest / ((double)(n - sources) * (1 - sources / snapshots));
+}
+
+/* Columns too short for the loading to notice, now or summed over all updates to come, are not
+ * worth carrying on; while the average fills up all are kept. All threads call. */
+__device__ inline uint32_t worth_keeping(const sonar_mvdr_spec &spec, uint64_t seen, const double *d,
+                                         uint32_t k, double delta) {
+    double settled = 2 * (1 + spec.alpha) / (1 - spec.alpha), kept = 0;
+    if (!((double)seen > settled))
+        return k;
+    for (uint32_t i = threadIdx.x; i < k; i += THREADS)
+        kept += !(d[i] < 0.005 * (1 - spec.alpha) * delta);
+    return (uint32_t)block_sum(kept);
+}
+
+/* ---- a bin ----------------------------------------------------------------------------------- */
+
+/* By how much n-dimensional MVDR from that many snapshots reads low; 1 if it cannot be known. */
+__device__ inline double level_factor(double snapshots, uint32_t n) {
+    return snapshots >= n ? (snapshots - n + 1) / snapshots : 1;
+}
+
+/* From eigenvalues of S S^H (in scratch) to what the look round needs; returns flags. */
+__device__ inline unsigned weigh(const view &v, uint32_t bin, uint32_t k, const factor &factor,
+                                 double snapshots, double *d, double *delta) {
+    const sonar_mvdr_spec &spec = v.spec;
+    size_t first = (size_t)bin * v.kept;
+    for (uint32_t i = threadIdx.x; i < k; i += THREADS) {
+        v.d[first + i] = d[i] * factor.factor;
+        d[i] = v.d[first + i] / factor.share;
+    }
+    __syncthreads();
+    bool fallback, correct = spec.correct_level && snapshots >= v.n;
+    double low = level_factor(snapshots, v.n);
+    /* Not below what float32 can name beside the largest eigenvalue, see load() of the CPU's. */
+    double least = k ? 100 * d[0] * (double)FLT_EPSILON * (double)FLT_EPSILON : 0;
+    *delta = fmax(loading(spec, d, k, v.n, snapshots, &fallback), fmax(least, DBL_MIN));
+    for (uint32_t i = threadIdx.x; i < k; i += THREADS)
+        v.weight[first + i] = (float)(*delta / (d[i] + *delta));
+    uint32_t carried =
+        spec.alpha > 0 ? worth_keeping(spec, v.bin[bin].seen, d, k, *delta) : 0;
+    if (threadIdx.x == 0) {
+        v.bin[bin].carried = carried;
+        v.bin[bin].seen_by = k;
+        v.bin[bin].level = k ? *delta / (correct ? low : 1) : 0;
+    }
+    return (fallback ? SONAR_MVDR_FLAG_TRACE_FALLBACK : 0) |
+           (snapshots < v.n || (low < 1 && !correct) ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0);
+}
+
+/* float32 alone loses 0.2 to 0.9 dB where R is square in spirit (algorithms: accuracy). */
+__device__ inline bool wants_double(double snapshots, uint32_t n) {
+    return snapshots > 0.75 * n && snapshots < 1.5 * n;
+}
+
+__device__ inline void report(const view &v, uint32_t bin, const outcome &jacobi, double delta,
+                              unsigned flags, double snapshots) {
+    float *info = v.info + (size_t)bin * SONAR_MVDR_INFO_FIELDS;
+    if (threadIdx.x)
+        return;
+    info[SONAR_MVDR_SWEEPS] = (float)jacobi.sweeps;
+    info[SONAR_MVDR_RESIDUAL] = (float)jacobi.residual;
+    info[SONAR_MVDR_DELTA] = (float)fmin(delta, (double)FLT_MAX);
+    info[SONAR_MVDR_FLAGS] = (float)flags;
+    info[SONAR_MVDR_SNAPSHOTS] = (float)snapshots;
+}
+
+/* Bins first_bin .. first_bin + gridDim.x - 1, a block each, all by itself from the factor to the
+ * weights: whether it has converged is decided here. */
+__global__ void __launch_bounds__(THREADS, 1) decompose(view v, arrivals in, uint32_t first_bin) {
+    extern __shared__ __align__(16) unsigned char room[];
+    uint32_t bin = first_bin + blockIdx.x;
+    scratch s = scratch_of(v, blockIdx.x);
+    factor factor = v.spec.alpha > 0 ? forget_factor(v, in, bin, s) : block_factor(v, in, bin, s);
+    double snapshots = factor.snapshots * (v.spec.forward_backward ? 2 : 1), delta = 0;
+    unsigned flags = 0;
+    solution solution = {{0, 0, true}, 0};
+    if (threadIdx.x == 0) {
+        v.bin[bin].carried = v.bin[bin].seen_by = 0;
+        v.bin[bin].level = 0;
+    }
+    if (factor.m && v.n) {
+        bool in_double = wants_double(snapshots, v.n);
+        complex<float> *q = v.q + (size_t)bin * v.kept * v.spec.sensors;
+        arena arena = {room, v.shared_bytes};
+        solution = in_double ? solve<double>(v, s, arena, factor.m, 1e-3 * v.spec.tolerance, q)
+                             : solve<float>(v, s, arena, factor.m, v.spec.tolerance, q);
+        flags = weigh(v, bin, solution.kept, factor, snapshots, s.d, &delta) |
+                (in_double ? SONAR_MVDR_FLAG_DOUBLE : 0) |
+                (solution.jacobi.converged ? 0 : SONAR_MVDR_FLAG_NOT_CONVERGED);
+    }
+    report(v, bin, solution.jacobi, delta, flags, factor.snapshots);
+}
+
+} // namespace mvdr
+
+#endif

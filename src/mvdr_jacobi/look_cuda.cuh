@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The look round on the GPU: P = 1 / (sum_i |q_i^H a|^2 / (d_i + delta) + |a - Q Q^H a|^2 / delta),
+ * as in spectrum_cpu.c. A block takes a tile of directions of one bin at a time; steering vectors
+ * are made in shared memory from exact turns as often as they are needed and stored nowhere.
+ */
+#ifndef SONAR_MVDR_JACOBI_LOOK_CUDA_CUH
+#define SONAR_MVDR_JACOBI_LOOK_CUDA_CUH
+
+#include <float.h>
+
+#include "cuda/cuda_common.cuh"
+#include "mvdr_jacobi/stage_cuda.cuh"
+
+namespace mvdr {
+
+constexpr unsigned LOOK_THREADS = 256;
+constexpr unsigned TILE = 32;          /* directions of a tile */
+constexpr unsigned OUTPUTS = 64;       /* rows of a product made together */
+constexpr unsigned DEPTH = 32;         /* terms of a product between two barriers */
+constexpr unsigned EACH = OUTPUTS / 16; /* rows of a thread; it has two directions */
+
+/* The residual as the difference |a|^2 - |Q^H a|^2 is good to 1e-6 |a|^2; below this share of
+ * |a|^2 that is too coarse and it is formed as a vector, projected twice. */
+constexpr float DIFFERENCE_SHARE = 0.0625f;
+
+/* Where to look. */
+struct points {
+    const uint64_t *turns; /* [point][sensor] */
+    size_t stride;         /* elements from point to point */
+    uint32_t count;
+    float *power; /* [bin][point] */
+    size_t pitch;
+};
+
+/* One block's tile: a bin and the directions first.. of it. */
+struct tile {
+    const complex<float> *q; /* columns ld apart */
+    const float *weight;
+    size_t ld;
+    uint32_t n, k, bin, first, count;
+    complex<float> *project, *rest; /* [k][TILE], [n][TILE] of global scratch */
+};
+
+struct tile_memory {
+    complex<float> left[DEPTH][OUTPUTS + 1], right[DEPTH][TILE + 1];
+    float part[16][TILE];
+};
+
+/* A thread's share of a product: rows own_row() + 16 i of its OUTPUTS, directions own_lane() and
+ * own_lane() + 16. */
+struct share {
+    complex<float> at[EACH][2];
+};
+
+__device__ inline unsigned own_lane() {
+    return threadIdx.x % 16;
+}
+
+__device__ inline unsigned own_row() {
+    return threadIdx.x / 16;
+}
+
+__device__ inline complex<float> steering(const view &v, const points &p, const tile &t,
+                                          uint32_t row, uint32_t direction) {
+    if (row >= t.n || direction >= t.count)
+        return {0, 0};
+    uint64_t turns = p.turns[(t.first + direction) * p.stride + v.sensor[row]];
+    float2 a = sonar_cuda_phasor(sonar_cuda_phase(turns, t.bin));
+    return {a.x, a.y};
+}
+
+/* Rows first.. of the right-hand factor: the steering vectors, or what `from` holds. */
+__device__ inline void load_right(const view &v, const points &p, const tile &t,
+                                  const complex<float> *from, uint32_t first, uint32_t depth,
+                                  tile_memory *memory) {
+    for (unsigned i = threadIdx.x; i < DEPTH * TILE; i += LOOK_THREADS) {
+        if (from) { /* directions are neighbours in memory */
+            unsigned row = i / TILE, direction = i % TILE;
+            memory->right[row][direction] = first + row < depth
+                                                ? from[(size_t)(first + row) * TILE + direction]
+                                                : complex<float>{0, 0};
+        } else { /* sensors are */
+            unsigned row = i % DEPTH, direction = i / DEPTH;
+            memory->right[row][direction] = steering(v, p, t, first + row, direction);
+        }
+    }
+}
+
+/* left[l][r] = conj(Q[first + l, base + r]) for a projection, -Q[base + r, first + l] otherwise. */
+__device__ inline void load_left(const tile &t, bool projection, uint32_t base, uint32_t first,
+                                 tile_memory *memory) {
+    for (unsigned i = threadIdx.x; i < DEPTH * OUTPUTS; i += LOOK_THREADS) {
+        unsigned l = projection ? i % DEPTH : i / OUTPUTS, r = projection ? i / DEPTH : i % OUTPUTS;
+        uint32_t row = projection ? first + l : base + r, column = projection ? base + r : first + l;
+        complex<float> x = {0, 0};
+        if (row < t.n && column < t.k)
+            x = t.q[column * t.ld + row];
+        memory->left[l][r] = projection ? complex<float>{x.re, -x.im} : complex<float>{-x.re, -x.im};
+    }
+}
+
+__device__ inline void multiply(const tile_memory *memory, share *sum) {
+    for (unsigned l = 0; l < DEPTH; l++) {
+        complex<float> x[2] = {memory->right[l][own_lane()], memory->right[l][own_lane() + 16]};
+#pragma unroll
+        for (unsigned i = 0; i < EACH; i++) {
+            complex<float> a = memory->left[l][own_row() + 16 * i];
+#pragma unroll
+            for (unsigned j = 0; j < 2; j++) {
+                complex<float> *s = &sum->at[i][j];
+                s->re = fmaf(a.re, x[j].re, s->re), s->re = fmaf(-a.im, x[j].im, s->re);
+                s->im = fmaf(a.re, x[j].im, s->im), s->im = fmaf(a.im, x[j].re, s->im);
+            }
+        }
+    }
+}
+
+/* sum += rows base.. of Q^H X (projection) or -Q X, X being `right` or the steering vectors. */
+__device__ inline void product(const view &v, const points &p, const tile &t, bool projection,
+                               const complex<float> *right, uint32_t base, tile_memory *memory,
+                               share *sum) {
+    uint32_t depth = projection ? t.n : t.k;
+    for (uint32_t first = 0; first < depth; first += DEPTH) {
+        __syncthreads();
+        load_left(t, projection, base, first, memory);
+        load_right(v, p, t, right, first, depth, memory);
+        __syncthreads();
+        multiply(memory, sum);
+    }
+}
+
+/* Sums over the block's threads of each direction, in the order of the rows. */
+__device__ inline float over_rows(const float value[2], tile_memory *memory) {
+    __syncthreads();
+    memory->part[own_row()][own_lane()] = value[0];
+    memory->part[own_row()][own_lane() + 16] = value[1];
+    __syncthreads();
+    float sum = 0;
+    if (threadIdx.x < TILE)
+        for (unsigned i = 0; i < 16; i++)
+            sum += memory->part[i][threadIdx.x];
+    return sum;
+}
+
+/* project = Q^H X; energies of thread t < TILE: sum weight |c|^2 and sum |c|^2 of direction t. */
+__device__ inline void project(const view &v, const points &p, const tile &t,
+                               const complex<float> *right, tile_memory *memory, float *weighted,
+                               float *plain) {
+    float w[2] = {0, 0}, e[2] = {0, 0};
+    for (uint32_t base = 0; base < t.k; base += OUTPUTS) {
+        share sum = {};
+        product(v, p, t, true, right, base, memory, &sum);
+        for (unsigned i = 0; i < EACH; i++) {
+            uint32_t column = base + own_row() + 16 * i;
+            for (unsigned j = 0; j < 2 && column < t.k; j++) {
+                complex<float> c = sum.at[i][j];
+                float power = c.re * c.re + c.im * c.im;
+                e[j] += power;
+                w[j] += t.weight[column] * power;
+                t.project[(size_t)column * TILE + own_lane() + 16 * j] = c;
+            }
+        }
+    }
+    *weighted = over_rows(w, memory);
+    *plain = over_rows(e, memory);
+}
+
+/* rest = X - Q project; returns thread t's |rest|^2 of direction t. */
+__device__ inline float subtract(const view &v, const points &p, const tile &t,
+                                 const complex<float> *from, tile_memory *memory) {
+    float e[2] = {0, 0};
+    for (uint32_t base = 0; base < t.n; base += OUTPUTS) {
+        share sum;
+        for (unsigned i = 0; i < EACH; i++)
+            for (unsigned j = 0; j < 2; j++) {
+                uint32_t row = base + own_row() + 16 * i, direction = own_lane() + 16 * j;
+                sum.at[i][j] = !from      ? steering(v, p, t, row, direction)
+                               : row < t.n ? from[(size_t)row * TILE + direction]
+                                           : complex<float>{0, 0};
+            }
+        product(v, p, t, false, t.project, base, memory, &sum);
+        for (unsigned i = 0; i < EACH; i++) {
+            uint32_t row = base + own_row() + 16 * i;
+            for (unsigned j = 0; j < 2 && row < t.n; j++) {
+                complex<float> r = sum.at[i][j];
+                e[j] += r.re * r.re + r.im * r.im;
+                t.rest[(size_t)row * TILE + own_lane() + 16 * j] = r;
+            }
+        }
+    }
+    return over_rows(e, memory);
+}
+
+/* |a - Q Q^H a|^2 of thread t's direction, from `inside` = |Q^H a|^2 and the projection. */
+__device__ inline float outside(const view &v, const points &p, const tile &t, float inside,
+                                tile_memory *memory) {
+    float left = (float)t.n - inside, unused;
+    bool coarse = threadIdx.x < t.count && left < DIFFERENCE_SHARE * (float)t.n;
+    if (!__syncthreads_or(coarse))
+        return left;
+    subtract(v, p, t, nullptr, memory);
+    __syncthreads();
+    project(v, p, t, t.rest, memory, &unused, &unused);
+    __syncthreads();
+    float exact = subtract(v, p, t, t.rest, memory);
+    return coarse ? exact : left;
+}
+
+__device__ inline void look_at(const view &v, const points &p, const tile &t, double level,
+                               tile_memory *memory, float *power) {
+    float weighted = 0, inside = 0, left = 0;
+    if (level > 0) {
+        project(v, p, t, nullptr, memory, &weighted, &inside);
+        if (t.k < t.n)
+            left = outside(v, p, t, inside, memory);
+    }
+    double denominator = (double)weighted + (double)left;
+    double result = level > 0 && denominator > 0 ? level / denominator : 0;
+    if (threadIdx.x < t.count)
+        power[t.first + threadIdx.x] = (float)fmin(result, (double)FLT_MAX);
+}
+
+/* Blocks share the tiles of all bins out among themselves; each has (n + kept) TILE of scratch. */
+__global__ void __launch_bounds__(LOOK_THREADS) look(view v, points p, complex<float> *scratch) {
+    __shared__ tile_memory memory;
+    uint32_t tiles = (p.count + TILE - 1) / TILE;
+    scratch += blockIdx.x * (v.spec.sensors + v.kept) * TILE;
+    for (size_t item = blockIdx.x; item < tiles * v.spec.bins; item += gridDim.x) {
+        size_t bin = item / tiles;
+        uint32_t first = (uint32_t)(item % tiles) * TILE;
+        tile t = {v.q + bin * v.kept * v.spec.sensors,
+                  v.weight + bin * v.kept,
+                  v.spec.sensors,
+                  v.n,
+                  v.bin[bin].seen_by,
+                  (uint32_t)(v.spec.first_bin + bin),
+                  first,
+                  min(TILE, p.count - first),
+                  scratch,
+                  scratch + v.kept * TILE};
+        look_at(v, p, t, v.bin[bin].level, &memory, p.power + bin * p.pitch);
+        __syncthreads();
+    }
+}
+
+/* (fs/N) sum_b P, in double, bin after bin. */
+__global__ void band_power(view v, points p, float *out, ptrdiff_t stride) {
+    uint32_t point = blockIdx.x * blockDim.x + threadIdx.x;
+    double sum = 0;
+    if (point >= p.count)
+        return;
+    for (size_t bin = 0; bin < v.spec.bins; bin++)
+        sum += (double)p.power[bin * p.pitch + point];
+    out[point * stride] = (float)fmin(sum * v.spec.fs_hz / (double)v.spec.length, (double)FLT_MAX);
+}
+
+} // namespace mvdr
+
+#endif

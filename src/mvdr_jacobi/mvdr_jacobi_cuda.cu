@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The GPU's MVDR stage, the CPU stage's twin: the same factor, the same two QR reductions and
+ * one-sided Jacobi, the same look round. Every bin is decomposed by one thread block from its
+ * snapshots to its weights, so nothing is decided on the host and the chain stays on the device.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/cuda_common.cuh"
+#include "mvdr_jacobi/common.h"
+#include "mvdr_jacobi/decompose_cuda.cuh"
+#include "mvdr_jacobi/look_cuda.cuh"
+
+static const char where[] = "mvdr_jacobi";
+
+namespace {
+
+using complex32 = mvdr::complex<float>;
+using complex64 = mvdr::complex<double>;
+
+struct mvdr_stage {
+    mvdr::view view; /* with the stage's device memory; kernels get a copy */
+    mvdr_limits limits;
+    size_t slots;       /* bins decomposed by one launch */
+    size_t look_blocks; /* blocks of a look round, each with its own scratch */
+    complex32 *look_scratch;
+    size_t *device_rows;              /* sensor, partner, previous: `sensors` entries each */
+    size_t *rows, *previous, *row_of; /* the same on the host */
+    uint64_t version;
+    bool versioned, forgotten;
+    size_t next, filled; /* block: place of the next snapshot, places in use */
+};
+
+/* ---- create, destroy ------------------------------------------------------------------------- */
+
+void destroy(void *opaque) {
+    mvdr_stage *stage = (mvdr_stage *)opaque;
+    if (!stage)
+        return;
+    mvdr::view *v = &stage->view;
+    mvdr::scratch *s = &v->all;
+    void *device[] = {stage->look_scratch,
+                      stage->device_rows,
+                      (void *)v->turns,
+                      v->snapshot,
+                      v->valid,
+                      v->q,
+                      v->d,
+                      v->weight,
+                      v->power,
+                      v->info,
+                      v->bin,
+                      s->t,
+                      s->u,
+                      s->w,
+                      s->norm2,
+                      s->tau,
+                      s->spare_tau,
+                      s->d,
+                      s->order,
+                      s->pick,
+                      s->column};
+    for (void *memory : device)
+        cudaFree(memory);
+    free(stage->rows);
+    free(stage->previous);
+    free(stage->row_of);
+    free(stage);
+}
+
+/* Strides of the scratch for the largest problem there can be. */
+void measure_scratch(mvdr_stage *stage) {
+    mvdr::view *v = &stage->view;
+    size_t n = stage->limits.rows, m = stage->limits.columns, c = sonar_min_size(n, m);
+    v->t_stride = n * m;
+    v->u_stride = c * mvdr::odd((uint32_t)c);
+    v->w_stride = c * mvdr::odd((uint32_t)n);
+    v->vector_stride = c;
+    v->column_stride = m;
+}
+
+size_t bytes_a_slot(const mvdr::view *v) {
+    return (v->t_stride + v->u_stride + v->w_stride) * sizeof(complex64) +
+           v->vector_stride * (4 * sizeof(double) + sizeof(uint32_t)) +
+           v->column_stride * (sizeof(uint32_t) + sizeof(mvdr::source));
+}
+
+/* Several allocations, one verdict: the first failure sticks. */
+struct allocator {
+    sonar_error *err;
+    sonar_code code;
+
+    template <typename X> void make(X **memory, size_t count, size_t each = 1) {
+        size_t total;
+        if (code)
+            return;
+        code = __builtin_mul_overflow(count, each, &total)
+                   ? sonar_fail(err, SONAR_ENOMEM, where, "%zu x %zu elements are too many", count,
+                                each)
+                   : sonar_cuda_alloc(where, total, memory, err);
+    }
+};
+
+sonar_code allocate_results(mvdr_stage *stage, sonar_error *err) {
+    mvdr::view *v = &stage->view;
+    size_t sensors = v->spec.sensors, bins = v->spec.bins, directions = v->spec.directions;
+    allocator memory = {err, SONAR_OK};
+    uint64_t *turns = NULL;
+    memory.make(&stage->device_rows, 3, sensors);
+    memory.make(&turns, directions, sensors);
+    memory.make(&v->snapshot, bins * sensors, v->spec.snapshots);
+    memory.make(&v->valid, bins, v->length);
+    memory.make(&v->q, bins * v->kept, sensors);
+    memory.make(&v->d, bins, v->kept);
+    memory.make(&v->weight, bins, v->kept);
+    memory.make(&v->power, bins, directions);
+    memory.make(&v->info, bins, SONAR_MVDR_INFO_FIELDS);
+    memory.make(&v->bin, bins);
+    memory.make(&stage->look_scratch, stage->look_blocks, (sensors + v->kept) * mvdr::TILE);
+    v->turns = turns;
+    v->sensor = stage->device_rows;
+    v->partner = stage->device_rows + sensors;
+    v->previous = stage->device_rows + 2 * sensors;
+    return memory.code;
+}
+
+/* As many bins at a time as half of the free memory has scratch for. */
+sonar_code allocate_scratch(mvdr_stage *stage, sonar_error *err) {
+    mvdr::view *v = &stage->view;
+    mvdr::scratch *s = &v->all;
+    size_t available, total;
+    CUDA_TRY(where, cudaMemGetInfo(&available, &total), err);
+    size_t slots = sonar_max_size(1, available / 2 / bytes_a_slot(v));
+    stage->slots = slots = sonar_min_size(slots, v->spec.bins);
+    allocator memory = {err, SONAR_OK};
+    memory.make(&s->t, slots, v->t_stride);
+    memory.make(&s->u, slots, v->u_stride);
+    memory.make(&s->w, slots, v->w_stride);
+    memory.make(&s->norm2, slots, v->vector_stride);
+    memory.make(&s->tau, slots, v->vector_stride);
+    memory.make(&s->spare_tau, slots, v->vector_stride);
+    memory.make(&s->d, slots, v->vector_stride);
+    memory.make(&s->order, slots, v->vector_stride);
+    memory.make(&s->pick, slots, v->column_stride);
+    memory.make(&s->column, slots, v->column_stride);
+    return memory.code;
+}
+
+/* What the device offers: shared memory for decompose, blocks at a time for look. */
+sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
+    mvdr::view *v = &stage->view;
+    int device, most, processors, resident;
+    cudaFuncAttributes own;
+    CUDA_TRY(where, cudaGetDevice(&device), err);
+    CUDA_TRY(where, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+             err);
+    CUDA_TRY(where, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
+             err);
+    CUDA_TRY(where, cudaFuncGetAttributes(&own, mvdr::decompose), err);
+    CUDA_TRY(where,
+             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, mvdr::look,
+                                                           mvdr::LOOK_THREADS, 0),
+             err);
+    size_t tiles = (v->spec.directions + mvdr::TILE - 1) / mvdr::TILE;
+    stage->look_blocks = sonar_min_size(tiles * v->spec.bins, (size_t)processors * resident);
+    /* Both triangles and the norms in double, if there is room. */
+    size_t wanted = 2 * v->u_stride * sizeof(complex64) + v->vector_stride * sizeof(double) + 64;
+    v->shared_bytes = sonar_min_size(wanted, (size_t)most - own.sharedSizeBytes) / 16 * 16;
+    CUDA_TRY(where,
+             cudaFuncSetAttribute(mvdr::decompose, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  (int)((size_t)most - own.sharedSizeBytes)),
+             err);
+    return SONAR_OK;
+}
+
+sonar_code check_spec(const sonar_mvdr_spec *spec, sonar_error *err) {
+    sonar_code code = mvdr_check_spec(spec, err);
+    if (code)
+        return code;
+    if (spec->method != SONAR_MVDR_ONE_SIDED)
+        return sonar_fail(err, SONAR_EUNAVAILABLE, where,
+                          "the cuda backend has no two_sided method: use the CPU backend for the "
+                          "conformance case");
+    mvdr_limits limits = mvdr_limits_of(spec);
+    if (limits.rows > INT32_MAX || limits.columns > INT32_MAX || spec->bins > INT32_MAX ||
+        spec->directions > INT32_MAX || spec->max_sweeps > INT32_MAX)
+        return sonar_fail(err, SONAR_EINVAL, where, "empty or impossible shape");
+    return SONAR_OK;
+}
+
+sonar_code prepare(mvdr_stage *stage, sonar_error *err) {
+    size_t sensors = stage->view.spec.sensors;
+    stage->rows = (size_t *)sonar_alloc(2 * sensors, sizeof(size_t));
+    stage->previous = (size_t *)sonar_alloc(sensors, sizeof(size_t));
+    stage->row_of = (size_t *)sonar_alloc(sensors, sizeof(size_t));
+    if (!stage->rows || !stage->previous || !stage->row_of)
+        return sonar_fail(err, SONAR_ENOMEM, where, "no memory for %zu sensors", sensors);
+    measure_scratch(stage);
+    sonar_code code = fit_device(stage, err);
+    if (!code)
+        code = allocate_results(stage, err);
+    return code ? code : allocate_scratch(stage, err);
+}
+
+sonar_code create(const void *opaque, const sonar_host *host, void **out, sonar_error *err) {
+    (void)host;
+    const sonar_mvdr_spec *spec = (const sonar_mvdr_spec *)opaque;
+    *out = NULL;
+    sonar_code code = check_spec(spec, err);
+    if (code)
+        return code;
+    mvdr_stage *stage = (mvdr_stage *)sonar_alloc(1, sizeof *stage);
+    if (!stage)
+        return sonar_fail(err, SONAR_ENOMEM, where, "no memory for the stage");
+    stage->limits = mvdr_limits_of(spec);
+    stage->view.spec = *spec;
+    stage->view.kept = (uint32_t)stage->limits.kept;
+    stage->view.length = (uint32_t)(spec->alpha > 0 ? spec->max_new : spec->snapshots);
+    if ((code = prepare(stage, err)) != SONAR_OK) {
+        destroy(stage);
+        return code;
+    }
+    *out = stage;
+    return SONAR_OK;
+}
+
+/* ---- parameters ------------------------------------------------------------------------------ */
+
+/* There is no queue to do it on here: the next call does. */
+void reset(void *opaque) {
+    mvdr_stage *stage = (mvdr_stage *)opaque;
+    stage->next = stage->filled = 0;
+    stage->forgotten = true;
+}
+
+sonar_code forget(mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+    if (!stage->forgotten)
+        return SONAR_OK;
+    const mvdr::view *v = &stage->view;
+    CUDA_TRY(where, cudaMemsetAsync(v->bin, 0, v->spec.bins * sizeof *v->bin, stream), err);
+    stage->forgotten = false;
+    return SONAR_OK;
+}
+
+/* Pageable memory is read before these copies return, so that the arrays may change again. */
+sonar_code upload(const mvdr_stage *stage, const sonar_params *params, cudaStream_t stream,
+                  sonar_error *err) {
+    size_t sensors = stage->view.spec.sensors, directions = stage->view.spec.directions;
+    CUDA_TRY(where,
+             cudaMemcpyAsync(stage->device_rows, stage->rows, 2 * sensors * sizeof(size_t),
+                             cudaMemcpyHostToDevice, stream),
+             err);
+    CUDA_TRY(where,
+             cudaMemcpyAsync(stage->device_rows + 2 * sensors, stage->previous,
+                             sensors * sizeof(size_t), cudaMemcpyHostToDevice, stream),
+             err);
+    CUDA_TRY(where,
+             cudaMemcpyAsync((void *)stage->view.turns, params->far_mvdr.turns,
+                             directions * sensors * sizeof(uint64_t), cudaMemcpyHostToDevice,
+                             stream),
+             err);
+    return SONAR_OK;
+}
+
+/* Takes the rows, mirrors and turns of new parameters over. */
+sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cudaStream_t stream,
+                       sonar_error *err) {
+    mvdr::view *v = &stage->view;
+    size_t sensors = v->spec.sensors;
+    if (stage->versioned && stage->version == params->version)
+        return SONAR_OK;
+    sonar_code code = mvdr_check_params(&v->spec, params, err);
+    if (code)
+        return code;
+    memset(stage->previous, 0xff, sensors * sizeof *stage->previous);
+    for (uint32_t i = 0; i < v->n; i++)
+        stage->previous[stage->rows[i]] = i;
+    v->n = (uint32_t)mvdr_list_rows(params, v->spec.forward_backward, stage->rows,
+                                    stage->rows + sensors, stage->row_of);
+    if ((code = upload(stage, params, stream, err)) != SONAR_OK)
+        return code;
+    if (v->spec.alpha > 0) {
+        mvdr::move_rows<<<(unsigned)stage->slots, 256, 0, stream>>>(*v, (uint32_t)stage->slots);
+        if ((code = CUDA_LAUNCHED(where, "move_rows", err)) != SONAR_OK)
+            return code;
+    }
+    stage->version = params->version;
+    stage->versioned = true;
+    return SONAR_OK;
+}
+
+/* ---- execute --------------------------------------------------------------------------------- */
+
+/* Buffers without data are not wanted, wherever they are. */
+sonar_code check_spaces(const sonar_buffer *buffer, size_t count, sonar_error *err) {
+    for (size_t i = 0; i < count; i++)
+        if (buffer[i].data && buffer[i].shape[0] && buffer[i].space != SONAR_DEVICE)
+            return sonar_fail(err, SONAR_EINVAL, where, "a buffer is not in device memory");
+    return SONAR_OK;
+}
+
+mvdr::arrivals arrivals_of(const mvdr_stage *stage, const sonar_buffer *in) {
+    size_t length = stage->view.spec.snapshots, count = in->shape[0];
+    return {(const complex32 *)in->data,
+            in->stride[0],
+            in->stride[1],
+            (uint32_t)count,
+            (uint32_t)stage->next,
+            (uint32_t)sonar_min_size(stage->filled + count, length)};
+}
+
+/* After the bins have stored: moves on by the snapshots that arrived. */
+void advance(mvdr_stage *stage, size_t count) {
+    size_t length = stage->view.spec.snapshots;
+    if (!length)
+        return;
+    stage->next = (stage->next + count) % length;
+    stage->filled = sonar_min_size(stage->filled + count, length);
+}
+
+sonar_code run_bins(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t stream,
+                    sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    size_t bins = v->spec.bins, length = v->length;
+    sonar_code code = SONAR_OK;
+    if (in.count) {
+        size_t skip = v->spec.alpha == 0 && in.count > length ? in.count - length : 0;
+        dim3 grid((unsigned)bins, (unsigned)sonar_min_size(in.count - skip, 1024));
+        mvdr::take<<<grid, 128, 0, stream>>>(*v, in, (uint32_t)skip);
+        code = CUDA_LAUNCHED(where, "take", err);
+    }
+    for (size_t first = 0; first < bins && !code; first += stage->slots) {
+        unsigned count = (unsigned)sonar_min_size(stage->slots, bins - first);
+        mvdr::decompose<<<count, mvdr::THREADS, v->shared_bytes, stream>>>(*v, in, (uint32_t)first);
+        code = CUDA_LAUNCHED(where, "decompose", err);
+    }
+    return code;
+}
+
+/* P of every bin at the points, and the band's power if wanted. */
+sonar_code look_round(const mvdr_stage *stage, const mvdr::points &points, float *band,
+                      ptrdiff_t stride, cudaStream_t stream, sonar_error *err) {
+    size_t tiles = (points.count + mvdr::TILE - 1) / mvdr::TILE;
+    unsigned blocks =
+        (unsigned)sonar_min_size(stage->look_blocks, tiles * stage->view.spec.bins);
+    mvdr::look<<<blocks, mvdr::LOOK_THREADS, 0, stream>>>(stage->view, points,
+                                                          stage->look_scratch);
+    sonar_code code = CUDA_LAUNCHED(where, "look", err);
+    if (code || !band)
+        return code;
+    mvdr::band_power<<<(points.count + 127) / 128, 128, 0, stream>>>(stage->view, points, band,
+                                                                      stride);
+    return CUDA_LAUNCHED(where, "band_power", err);
+}
+
+sonar_code write_rows(const sonar_buffer *out, const float *from, size_t rows, size_t columns,
+                      cudaStream_t stream, sonar_error *err) {
+    if (!out->data)
+        return SONAR_OK;
+    size_t width = columns * sizeof *from, pitch = (size_t)out->stride[0] * sizeof *from;
+    return CUDA_CHECK(where,
+                      cudaMemcpy2DAsync(out->data, rows > 1 ? pitch : width, from, width, width,
+                                        rows, cudaMemcpyDeviceToDevice, stream),
+                      err);
+}
+
+sonar_code run(mvdr_stage *stage, cudaStream_t stream, const sonar_buffer *in, sonar_buffer *out,
+               const sonar_work *work, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const sonar_mvdr_spec *spec = &v->spec;
+    const sonar_buffer *azimuth = &out[SONAR_MVDR_OUT_AZIMUTH];
+    mvdr::points grid = {v->turns, spec->sensors, (uint32_t)spec->directions, v->power,
+                         spec->directions};
+    sonar_code code = run_bins(stage, arrivals_of(stage, in), stream, err);
+    if (!code)
+        code = look_round(stage, grid, (float *)azimuth->data, azimuth->stride[0], stream, err);
+    if (!code && work->outputs & SONAR_WANT(SONAR_MVDR_SPECTRUM))
+        code = write_rows(&out[SONAR_MVDR_OUT_SPECTRUM], v->power, spec->bins, spec->directions,
+                          stream, err);
+    if (!code)
+        code = write_rows(&out[SONAR_MVDR_OUT_INFO], v->info, spec->bins, SONAR_MVDR_INFO_FIELDS,
+                          stream, err);
+    return code;
+}
+
+sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *in, sonar_buffer *out,
+                   const sonar_work *work, sonar_error *err) {
+    mvdr_stage *stage = (mvdr_stage *)opaque;
+    sonar_code code = mvdr_check_shapes(&stage->view.spec, in, out, err);
+    if (!code)
+        code = check_spaces(in, 1, err);
+    if (!code)
+        code = check_spaces(out, SONAR_MVDR_OUTPUTS, err);
+    if (!code)
+        code = forget(stage, queue->stream, err);
+    if (!code)
+        code = update_rows(stage, work->params, queue->stream, err);
+    if (!code)
+        code = run(stage, queue->stream, in, out, work, err);
+    if (!code)
+        advance(stage, in->shape[0]);
+    return code;
+}
+
+/* ---- evaluate -------------------------------------------------------------------------------- */
+
+/* As many points at a time as the grid has directions: the grid's power is no longer needed. */
+sonar_code evaluate(void *opaque, sonar_queue *queue, const sonar_buffer *turns,
+                    sonar_buffer *power, const sonar_work *work, sonar_error *err) {
+    (void)work;
+    mvdr_stage *stage = (mvdr_stage *)opaque;
+    const mvdr::view *v = &stage->view;
+    size_t count = turns->shape[0];
+    if (count == 0)
+        return SONAR_OK;
+    sonar_code code = mvdr_check_points(&v->spec, turns, power, err);
+    if (!code)
+        code = check_spaces(turns, 1, err);
+    if (!code)
+        code = check_spaces(power, 1, err);
+    if (!code)
+        code = forget(stage, queue->stream, err);
+    for (size_t first = 0; first < count && !code; first += v->spec.directions) {
+        size_t some = sonar_min_size(v->spec.directions, count - first);
+        mvdr::points points = {(const uint64_t *)turns->data + (ptrdiff_t)first * turns->stride[0],
+                               (size_t)turns->stride[0], (uint32_t)some, v->power, some};
+        code = look_round(stage, points, (float *)power->data + (ptrdiff_t)first * power->stride[0],
+                          power->stride[0], queue->stream, err);
+    }
+    return code;
+}
+
+} // namespace
+
+extern "C" const sonar_stage_ops sonar_mvdr_jacobi_cuda = {"mvdr_jacobi", create, execute,
+                                                           evaluate,      reset,  destroy};

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What the kernels of the GPU's MVDR see: the stage's device memory and its constants, by value. */
+#ifndef SONAR_MVDR_JACOBI_STAGE_CUDA_CUH
+#define SONAR_MVDR_JACOBI_STAGE_CUDA_CUH
+
+#include "mvdr_jacobi/eigen_cuda.cuh"
+#include "mvdr_jacobi/mvdr_jacobi.h"
+
+namespace mvdr {
+
+/* What a bin keeps from one execute to the next. */
+struct bin_state {
+    uint32_t carried; /* forgetting: eigenpairs the next factor begins with */
+    uint32_t seen_by; /* eigenpairs of the last execute, which the look round uses */
+    uint64_t seen;    /* snapshots accepted since the reset */
+    double level;     /* delta over the level correction; 0: no data, P = 0 */
+};
+
+/* A column of the factor S: gain times a carried eigenvector, a snapshot, or its mirror. */
+enum column_kind : uint32_t { CARRIED, SNAPSHOT, MIRRORED };
+struct source {
+    const complex<float> *from;
+    double gain;
+    column_kind kind;
+};
+
+/* Scratch of one block that decomposes; sizes are those of the largest problem, in double. */
+struct scratch {
+    complex<double> *t; /* S or S^H while it is being reduced */
+    complex<double> *u; /* the triangle whose columns Jacobi turns */
+    complex<double> *w; /* the other triangle, then the eigenvectors */
+    double *norm2, *tau, *spare_tau, *d;
+    uint32_t *order, *pick;
+    source *column;
+};
+
+struct view {
+    sonar_mvdr_spec spec;
+    uint32_t n;      /* rows: used sensors */
+    uint32_t kept;   /* most eigenpairs */
+    uint32_t length; /* places for snapshots: L of the block, or max_new with forgetting */
+    const size_t *sensor, *partner, *previous;
+    const uint64_t *turns;    /* [direction][sensor] */
+    complex<float> *snapshot; /* block: [bin][place][sensor] */
+    uint8_t *valid;           /* [bin][place]: 0 for a snapshot with non-finite values */
+    complex<float> *q;        /* [bin][kept][sensor] eigenvectors, the first n of each */
+    double *d;                /* [bin][kept] eigenvalues; forgetting: of the factor carried on */
+    float *weight;            /* [bin][kept] delta / (d + delta) */
+    float *power;             /* [bin][direction] */
+    float *info;              /* [bin][SONAR_MVDR_INFO_FIELDS] */
+    bin_state *bin;
+    scratch all; /* [slot], each a multiple of the strides below */
+    size_t t_stride, u_stride, w_stride, vector_stride, column_stride;
+    size_t shared_bytes;
+};
+
+/* New snapshots; strides in elements. */
+struct arrivals {
+    const complex<float> *x;
+    ptrdiff_t snapshot_stride, bin_stride;
+    uint32_t count;
+    uint32_t next, filled; /* block: place of the first, places in use after storing */
+
+    __device__ const complex<float> *at(uint32_t index, uint32_t bin) const {
+        return x + (ptrdiff_t)index * snapshot_stride + (ptrdiff_t)bin * bin_stride;
+    }
+};
+
+__device__ inline scratch scratch_of(const view &v, uint32_t slot) {
+    scratch s = v.all;
+    s.t += slot * v.t_stride, s.u += slot * v.u_stride, s.w += slot * v.w_stride;
+    s.norm2 += slot * v.vector_stride, s.tau += slot * v.vector_stride;
+    s.spare_tau += slot * v.vector_stride, s.d += slot * v.vector_stride;
+    s.order += slot * v.vector_stride;
+    s.pick += slot * v.column_stride, s.column += slot * v.column_stride;
+    return s;
+}
+
+} // namespace mvdr
+
+#endif

@@ -1,0 +1,641 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The conventional beamformer on the GPU against plain double precision, the CPU's and physics. */
+#include "cbf/cbf.h"
+#include "gpu.h"
+#include "manifold/manifold.h"
+#include "oracle.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double SPEED = 1500;
+static const double MOST_DB = 0.01;
+
+enum {
+    AZIMUTH = SONAR_WANT(SONAR_CBF_AZIMUTH),
+    NEARFIELD = SONAR_WANT(SONAR_CBF_NEARFIELD),
+    LOFAR = SONAR_WANT(SONAR_CBF_LOFAR),
+    ALL = AZIMUTH | NEARFIELD | LOFAR
+};
+
+static struct gpu device;
+
+/* ---- a case: one array with its input, on both backends -------------------------------------- */
+
+struct rig {
+    sonar_cbf_spec spec;
+    sonar_params params;
+    double *position, *az, *u, range[16];
+    float *shading;
+    sonar_c32 *x; /* [bin][sensor] */
+    uint64_t *far_turns, *near_turns;
+    sonar_buffer cpu[SONAR_CBF_OUTPUTS], gpu[SONAR_CBF_OUTPUTS], host[SONAR_CBF_OUTPUTS];
+    sonar_buffer input;
+    const sonar_stage_ops *ops;
+    void *cpu_stage, *gpu_stage;
+};
+
+static double bin_hz(const struct rig *rig) {
+    return rig->spec.fs_hz / (double)rig->spec.length;
+}
+
+static void make_output(struct rig *rig, int which, int rank, const size_t *shape) {
+    rig->cpu[which] = sonar_buffer_view(NULL, SONAR_F32, rank, shape);
+    if (!rig->cpu[which].bytes)
+        return;
+    rig->cpu[which].data = sonar_alloc(rig->cpu[which].bytes, 1);
+    rig->gpu[which] = gpu_buffer(&device, SONAR_DEVICE, SONAR_F32, rank, shape);
+    rig->host[which] = gpu_buffer(&device, SONAR_PINNED, SONAR_F32, rank, shape);
+}
+
+static void rig_alloc(struct rig *rig, sonar_cbf_spec spec) {
+    size_t n = spec.sensors;
+    *rig = (struct rig){.spec = spec};
+    rig->position = sonar_alloc(3 * n, sizeof(double));
+    rig->az = sonar_alloc(spec.directions, sizeof(double));
+    rig->u = sonar_alloc(3 * spec.directions, sizeof(double));
+    rig->shading = sonar_alloc(n, sizeof(float));
+    rig->x = sonar_alloc(spec.bins * n, sizeof(sonar_c32));
+    for (size_t k = 0; k < n; k++)
+        rig->shading[k] = 1;
+    for (size_t d = 0; d < spec.directions; d++)
+        rig->az[d] = 10 + (double)d * 160.0 / (double)spec.directions;
+    make_output(rig, SONAR_CBF_AZIMUTH, 1, (size_t[]){spec.directions});
+    make_output(rig, SONAR_CBF_NEARFIELD, 2, (size_t[]){spec.ranges, spec.directions});
+    make_output(rig, SONAR_CBF_LOFAR, 2, (size_t[]){spec.bins, spec.directions});
+    rig->input = gpu_buffer(&device, SONAR_DEVICE, SONAR_C32, 2, (size_t[]){spec.bins, n});
+}
+
+static void make_tables(struct rig *rig, uint64_t version) {
+    const sonar_cbf_spec *spec = &rig->spec;
+    sonar_error err = {0};
+    for (size_t d = 0; d < spec->directions; d++)
+        oracle_unit(rig->az[d], 0, rig->u + 3 * d);
+    sonar_scan scan = {.count = spec->directions, .az_deg = rig->az, .u = rig->u};
+    free(rig->far_turns);
+    free(rig->near_turns);
+    rig->near_turns = NULL;
+    gpu_require(sonar_manifold_make(spec->sensors, rig->position, &scan, 0, NULL, SONAR_RADIAL,
+                                    SPEED, bin_hz(rig), &rig->far_turns, &err),
+                &err, "far table");
+    if (spec->ranges)
+        gpu_require(sonar_manifold_make(spec->sensors, rig->position, &scan, spec->ranges,
+                                        rig->range, SONAR_RADIAL, SPEED, bin_hz(rig),
+                                        &rig->near_turns, &err),
+                    &err, "near table");
+    rig->params = (sonar_params){
+        .version = version,
+        .sensors = spec->sensors,
+        .shading = rig->shading,
+        .far_cbf = {1, spec->directions, spec->sensors, bin_hz(rig), rig->far_turns},
+        .near_cbf = {spec->ranges, spec->directions, spec->sensors, bin_hz(rig), rig->near_turns}};
+    for (size_t k = 0; k < spec->sensors; k++)
+        rig->params.shading_sum += (double)rig->shading[k];
+}
+
+static void rig_start(struct rig *rig) {
+    sonar_error err = {0};
+    make_tables(rig, 1);
+    rig->ops = device.backend->stage("cbf");
+    gpu_require(rig->ops ? SONAR_OK : SONAR_EUNAVAILABLE, &err, "the plugin has no stage cbf");
+    gpu_require(rig->ops->create(&rig->spec, &device.host, &rig->gpu_stage, &err), &err, "create");
+    gpu_require(sonar_cbf_cpu.create(&rig->spec, &device.host, &rig->cpu_stage, &err), &err, "cpu");
+}
+
+static void rig_close(struct rig *rig) {
+    if (rig->ops)
+        rig->ops->destroy(rig->gpu_stage);
+    sonar_cbf_cpu.destroy(rig->cpu_stage);
+    for (int i = 0; i < SONAR_CBF_OUTPUTS; i++) {
+        free(rig->cpu[i].data);
+        if (rig->gpu[i].data) {
+            gpu_free(&device, &rig->gpu[i]);
+            gpu_free(&device, &rig->host[i]);
+        }
+    }
+    gpu_free(&device, &rig->input);
+    free(rig->position);
+    free(rig->az);
+    free(rig->u);
+    free(rig->shading);
+    free(rig->x);
+    free(rig->far_turns);
+    free(rig->near_turns);
+}
+
+static void upload(struct rig *rig) {
+    sonar_buffer x =
+        sonar_buffer_view(rig->x, SONAR_C32, 2, (size_t[]){rig->spec.bins, rig->spec.sensors});
+    gpu_copy(&device, &x, &rig->input);
+}
+
+static sonar_code execute(struct rig *rig, uint32_t outputs, sonar_error *err) {
+    sonar_work work = {.params = &rig->params, .outputs = outputs};
+    return rig->ops->execute(rig->gpu_stage, device.queue, &rig->input, rig->gpu, &work, err);
+}
+
+/* Runs and fetches; surfaces are full of 7s before. */
+static void run_gpu(struct rig *rig, uint32_t outputs) {
+    sonar_error err = {0};
+    for (int i = 0; i < SONAR_CBF_OUTPUTS; i++) {
+        float *data = rig->host[i].data;
+        for (size_t j = 0; data && j < sonar_buffer_count(&rig->host[i]); j++)
+            data[j] = 7;
+        if (data)
+            gpu_copy(&device, &rig->host[i], &rig->gpu[i]);
+    }
+    gpu_require(execute(rig, outputs, &err), &err, "execute");
+    for (int i = 0; i < SONAR_CBF_OUTPUTS; i++)
+        if (rig->host[i].data)
+            gpu_copy(&device, &rig->gpu[i], &rig->host[i]);
+}
+
+static void run_cpu(struct rig *rig, uint32_t outputs) {
+    sonar_buffer x =
+        sonar_buffer_view(rig->x, SONAR_C32, 2, (size_t[]){rig->spec.bins, rig->spec.sensors});
+    sonar_work work = {.params = &rig->params, .outputs = outputs};
+    sonar_error err = {0};
+    gpu_require(sonar_cbf_cpu.execute(rig->cpu_stage, NULL, &x, rig->cpu, &work, &err), &err,
+                "cpu");
+}
+
+/* ---- arrays and waves ------------------------------------------------------------------------ */
+
+static void line(struct rig *rig, double spacing_m) {
+    for (size_t k = 0; k < rig->spec.sensors; k++)
+        rig->position[3 * k] = ((double)k - (double)(rig->spec.sensors - 1) / 2) * spacing_m;
+}
+
+static void volume(struct rig *rig, double size_m, uint64_t *seed) {
+    for (size_t i = 0; i < 3 * rig->spec.sensors; i++)
+        rig->position[i] = size_m * oracle_uniform(seed);
+}
+
+/* Adds amplitude e^{+j 2 pi f tau} from az to every bin. */
+static void add_wave(struct rig *rig, double az_deg, double amplitude) {
+    double u[3];
+    oracle_unit(az_deg, 0, u);
+    for (size_t k = 0; k < rig->spec.sensors; k++) {
+        double tau = oracle_delay_far(rig->position + 3 * k, u, SPEED);
+        for (size_t b = 0; b < rig->spec.bins; b++) {
+            double turns = (double)(rig->spec.first_bin + b) * bin_hz(rig) * tau;
+            sonar_c32 *x = &rig->x[b * rig->spec.sensors + k];
+            x->re += (float)(amplitude * cos(2 * M_PI * (turns - rint(turns))));
+            x->im += (float)(amplitude * sin(2 * M_PI * (turns - rint(turns))));
+        }
+    }
+}
+
+static void add_noise(struct rig *rig, double size, uint64_t *seed) {
+    for (size_t i = 0; i < rig->spec.bins * rig->spec.sensors; i++) {
+        rig->x[i].re += (float)(size * oracle_gauss(seed));
+        rig->x[i].im += (float)(size * oracle_gauss(seed));
+    }
+}
+
+/* ---- references ------------------------------------------------------------------------------ */
+
+static bool in_band(const sonar_cbf_spec *spec, size_t b) {
+    size_t bin = spec->first_bin + b;
+    return bin >= spec->cbf_first && bin < spec->cbf_first + spec->cbf_bins;
+}
+
+/* Powers of one look point at all bins (or the band's only); the band energy is returned. */
+static double look(const struct rig *rig, const double u[3], double range_m, bool whole,
+                   double *power, size_t row) {
+    const sonar_cbf_spec *spec = &rig->spec;
+    double *tau = sonar_alloc(spec->sensors, sizeof *tau), energy = 0;
+    for (size_t k = 0; k < spec->sensors; k++)
+        tau[k] = range_m > 0 ? oracle_delay_near(rig->position + 3 * k, u, range_m, SPEED)
+                             : oracle_delay_far(rig->position + 3 * k, u, SPEED);
+    for (size_t b = 0; b < spec->bins; b++) {
+        if (!whole && !in_band(spec, b))
+            continue;
+        double p = oracle_beam_power(spec->sensors, rig->x + b * spec->sensors, rig->shading, tau,
+                                     (double)(spec->first_bin + b) * bin_hz(rig));
+        if (power)
+            power[b * row] = p;
+        if (in_band(spec, b))
+            energy += p * bin_hz(rig);
+    }
+    free(tau);
+    return energy;
+}
+
+static void compare(const char *what, const struct rig *rig, const char *with, const float *have,
+                    const double *want, size_t n) {
+    double worst = gpu_worst_db(have, want, n);
+    gpu_expect(&device, worst < MOST_DB,
+               "%s, %zu sensors, %zu directions, %zu ranges, bins %zu + %zu (band %zu + %zu): %g "
+               "dB from %s",
+               what, rig->spec.sensors, rig->spec.directions, rig->spec.ranges, rig->spec.first_bin,
+               rig->spec.bins, rig->spec.cbf_first, rig->spec.cbf_bins, worst, with);
+}
+
+static void compare_with_oracle(const struct rig *rig) {
+    const sonar_cbf_spec *spec = &rig->spec;
+    size_t directions = spec->directions;
+    double *lofar = sonar_alloc(spec->bins * directions, sizeof *lofar);
+    double *far_energy = sonar_alloc(directions, sizeof *far_energy);
+    double *near_energy = sonar_alloc(directions * spec->ranges, sizeof *near_energy);
+    for (size_t d = 0; d < directions; d++) {
+        far_energy[d] = look(rig, rig->u + 3 * d, 0, true, lofar + d, directions);
+        for (size_t r = 0; r < spec->ranges; r++)
+            near_energy[r * directions + d] =
+                look(rig, rig->u + 3 * d, rig->range[r], false, NULL, 0);
+    }
+    compare("azimuth", rig, "the oracle", rig->host[SONAR_CBF_AZIMUTH].data, far_energy,
+            directions);
+    compare("lofar", rig, "the oracle", rig->host[SONAR_CBF_LOFAR].data, lofar,
+            spec->bins * directions);
+    if (spec->ranges)
+        compare("near field", rig, "the oracle", rig->host[SONAR_CBF_NEARFIELD].data, near_energy,
+                spec->ranges * directions);
+    free(lofar);
+    free(far_energy);
+    free(near_energy);
+}
+
+static void compare_with_cpu(struct rig *rig) {
+    const char *const names[] = {"azimuth", "near field", "lofar"};
+    run_cpu(rig, ALL);
+    for (int i = 0; i < SONAR_CBF_OUTPUTS; i++) {
+        size_t n = sonar_buffer_count(&rig->cpu[i]);
+        const float *data = rig->cpu[i].data;
+        double *want = sonar_alloc(n, sizeof *want);
+        for (size_t j = 0; data && j < n; j++)
+            want[j] = (double)data[j];
+        if (data)
+            compare(names[i], rig, "the CPU", rig->host[i].data, want, n);
+        free(want);
+    }
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+static size_t pick(uint64_t *seed, const size_t *from, size_t count) {
+    return from[oracle_random(seed) % count];
+}
+
+static sonar_cbf_spec random_spec(uint64_t *seed) {
+    static const size_t sensors[] = {1, 2, 3, 5, 7, 8, 9, 16, 31, 32, 33, 64, 97, 128, 131};
+    static const size_t directions[] = {1, 2, 3, 31, 32, 33, 40, 65};
+    static const size_t ranges[] = {0, 0, 1, 2, 3};
+    static const size_t bins[] = {1, 2, 6, 7, 8, 13, 14, 15, 27, 29, 41, 43, 55, 56, 57, 70, 113};
+    sonar_cbf_spec spec = {.sensors = pick(seed, sensors, sizeof sensors / sizeof *sensors),
+                           .directions = pick(seed, directions, 8),
+                           .ranges = pick(seed, ranges, 5),
+                           .fs_hz = 8000,
+                           .length = 8192,
+                           .bins = pick(seed, bins, sizeof bins / sizeof *bins)};
+    if (oracle_random(seed) % 4 == 0)
+        spec.length = 65536; /* bin numbers in the ten thousands: exact turns or nothing */
+    spec.first_bin = oracle_random(seed) % (spec.length / 2 - spec.bins);
+    size_t skip = oracle_random(seed) % spec.bins;
+    spec.cbf_first = spec.first_bin + skip;
+    spec.cbf_bins = 1 + oracle_random(seed) % (spec.bins - skip);
+    return spec;
+}
+
+static void fill(struct rig *rig, uint64_t *seed) {
+    for (size_t r = 0; r < rig->spec.ranges; r++)
+        rig->range[r] = 20 * pow(3, (double)r);
+    if (oracle_random(seed) % 2)
+        line(rig, 0.7);
+    else
+        volume(rig, 30, seed);
+    for (size_t k = 0; k < rig->spec.sensors && rig->spec.sensors > 2; k++)
+        rig->shading[k] = oracle_random(seed) % 8 ? (float)(1.1 + oracle_uniform(seed)) : 0;
+    rig->shading[0] = 1;
+    add_wave(rig, 30 + 120 * fabs(oracle_uniform(seed)), 1);
+    add_noise(rig, 0.1, seed);
+}
+
+static void random_sizes(size_t cases) {
+    for (size_t i = 0; i < cases; i++) {
+        uint64_t seed = 1000 + i;
+        struct rig rig;
+        rig_alloc(&rig, random_spec(&seed));
+        fill(&rig, &seed);
+        rig_start(&rig);
+        upload(&rig);
+        run_gpu(&rig, ALL);
+        compare_with_oracle(&rig);
+        compare_with_cpu(&rig);
+        rig_close(&rig);
+    }
+}
+
+static bool all_sevens(const sonar_buffer *buffer) {
+    const float *data = buffer->data;
+    for (size_t i = 0; data && i < sonar_buffer_count(buffer); i++)
+        if (data[i] != 7)
+            return false;
+    return true;
+}
+
+/* Each surface by itself is what all together are; what is not wanted is not touched. */
+static void single_surfaces(void) {
+    sonar_cbf_spec spec = {.sensors = 45,
+                           .directions = 37,
+                           .ranges = 2,
+                           .fs_hz = 8000,
+                           .length = 8192,
+                           .first_bin = 100,
+                           .bins = 90,
+                           .cbf_first = 130,
+                           .cbf_bins = 33};
+    uint64_t seed = 5;
+    struct rig rig;
+    rig_alloc(&rig, spec);
+    fill(&rig, &seed);
+    rig_start(&rig);
+    upload(&rig);
+    run_cpu(&rig, ALL);
+    for (uint32_t wanted = 0; wanted <= ALL; wanted++) {
+        run_gpu(&rig, wanted);
+        for (int i = 0; i < SONAR_CBF_OUTPUTS; i++) {
+            if (!(wanted & SONAR_WANT(i))) {
+                gpu_expect(&device, all_sevens(&rig.host[i]), "surface %d touched by wish %u", i,
+                           wanted);
+                continue;
+            }
+            size_t n = sonar_buffer_count(&rig.cpu[i]);
+            double *want = sonar_alloc(n, sizeof *want);
+            for (size_t j = 0; j < n; j++)
+                want[j] = (double)((float *)rig.cpu[i].data)[j];
+            compare("one surface", &rig, "the CPU", rig.host[i].data, want, n);
+            free(want);
+        }
+    }
+    rig_close(&rig);
+}
+
+/* A new version of the parameters is taken, an unchanged one kept; two runs give the same bits. */
+static void versions_and_repeats(void) {
+    sonar_cbf_spec spec = {.sensors = 200,
+                           .directions = 50,
+                           .ranges = 3,
+                           .fs_hz = 8000,
+                           .length = 8192,
+                           .first_bin = 34,
+                           .bins = 120,
+                           .cbf_first = 80,
+                           .cbf_bins = 60};
+    uint64_t seed = 6;
+    struct rig rig;
+    rig_alloc(&rig, spec);
+    fill(&rig, &seed);
+    rig_start(&rig);
+    upload(&rig);
+    run_gpu(&rig, ALL);
+    float *before = sonar_alloc(spec.bins * spec.directions, sizeof *before);
+    memcpy(before, rig.host[SONAR_CBF_LOFAR].data, rig.host[SONAR_CBF_LOFAR].bytes);
+    run_gpu(&rig, ALL);
+    gpu_expect(&device,
+               !memcmp(before, rig.host[SONAR_CBF_LOFAR].data, rig.host[SONAR_CBF_LOFAR].bytes),
+               "two runs differ");
+    for (size_t d = 0; d < spec.directions; d++)
+        rig.az[d] += 3.3;
+    rig.shading[7] = 2.5f;
+    make_tables(&rig, 2);
+    run_gpu(&rig, ALL);
+    compare_with_oracle(&rig);
+    free(before);
+    rig_close(&rig);
+}
+
+static void plane_waves(void) {
+    sonar_cbf_spec spec = {.sensors = 64,
+                           .directions = 181,
+                           .fs_hz = 8000,
+                           .length = 8192,
+                           .first_bin = 327,
+                           .bins = 166,
+                           .cbf_first = 327,
+                           .cbf_bins = 166};
+    struct rig rig;
+    rig_alloc(&rig, spec);
+    line(&rig, 1.5);
+    for (size_t d = 0; d < spec.directions; d++)
+        rig.az[d] = (double)d;
+    rig_start(&rig);
+    for (size_t az = 0; az <= 180; az += 7) {
+        memset(rig.x, 0, spec.bins * spec.sensors * sizeof *rig.x);
+        add_wave(&rig, (double)az, 3);
+        upload(&rig);
+        run_gpu(&rig, AZIMUTH);
+        const float *power = rig.host[SONAR_CBF_AZIMUTH].data;
+        size_t peak = 0;
+        for (size_t d = 1; d < spec.directions; d++)
+            if (power[d] > power[peak])
+                peak = d;
+        double level = 9 * 166 * bin_hz(&rig);
+        gpu_expect(&device, peak == az, "wave from %zu deg seen at %zu", az, peak);
+        gpu_expect(&device, fabs((double)power[peak] / level - 1) < 1e-5,
+                   "wave from %zu deg of level %g reads %g", az, level, (double)power[peak]);
+    }
+    rig_close(&rig);
+}
+
+/* Points off the grid, more of them than the scan has. */
+static void evaluate_points(size_t points) {
+    sonar_cbf_spec spec = {.sensors = 77,
+                           .directions = 40,
+                           .ranges = 0,
+                           .fs_hz = 8000,
+                           .length = 8192,
+                           .first_bin = 34,
+                           .bins = 150,
+                           .cbf_first = 90,
+                           .cbf_bins = 70};
+    uint64_t seed = 8;
+    struct rig rig;
+    sonar_error err = {0};
+    rig_alloc(&rig, spec);
+    fill(&rig, &seed);
+    rig_start(&rig);
+    upload(&rig);
+    size_t shape[2] = {points, spec.sensors};
+    sonar_buffer turns = gpu_buffer(&device, SONAR_PINNED, SONAR_U64, 2, shape);
+    sonar_buffer on_gpu = gpu_buffer(&device, SONAR_DEVICE, SONAR_U64, 2, shape);
+    sonar_buffer power = gpu_buffer(&device, SONAR_DEVICE, SONAR_F32, 1, shape);
+    sonar_buffer result = gpu_buffer(&device, SONAR_PINNED, SONAR_F32, 1, shape);
+    double *want = sonar_alloc(points, sizeof *want);
+    sonar_work work = {.params = &rig.params, .outputs = AZIMUTH};
+    gpu_expect(&device,
+               rig.ops->evaluate(rig.gpu_stage, device.queue, &on_gpu, &power, &work, &err) ==
+                   SONAR_ESTATE,
+               "evaluate before execute");
+    run_gpu(&rig, AZIMUTH);
+    for (size_t p = 0; p < points; p++) {
+        double u[3];
+        oracle_unit(20 + 140 * (double)p / (double)points, 0, u);
+        for (size_t k = 0; k < spec.sensors; k++)
+            ((uint64_t *)turns.data)[p * spec.sensors + k] =
+                sonar_turns(oracle_delay_far(rig.position + 3 * k, u, SPEED), bin_hz(&rig));
+        want[p] = look(&rig, u, 0, false, NULL, 0);
+    }
+    gpu_copy(&device, &turns, &on_gpu);
+    gpu_require(rig.ops->evaluate(rig.gpu_stage, device.queue, &on_gpu, &power, &work, &err), &err,
+                "evaluate");
+    gpu_copy(&device, &power, &result);
+    compare("points", &rig, "the oracle", result.data, want, points);
+    free(want);
+    gpu_free(&device, &turns);
+    gpu_free(&device, &on_gpu);
+    gpu_free(&device, &power);
+    gpu_free(&device, &result);
+    rig_close(&rig);
+}
+
+static void wrong_shapes(void) {
+    sonar_cbf_spec spec = {.sensors = 4,
+                           .directions = 5,
+                           .ranges = 1,
+                           .fs_hz = 8000,
+                           .length = 8192,
+                           .first_bin = 34,
+                           .bins = 20,
+                           .cbf_first = 40,
+                           .cbf_bins = 10};
+    uint64_t seed = 9;
+    sonar_error err = {0};
+    struct rig rig;
+    void *none = &seed;
+    rig_alloc(&rig, spec);
+    fill(&rig, &seed);
+    rig_start(&rig);
+    sonar_cbf_spec wrong = spec;
+    wrong.cbf_first = 33;
+    gpu_expect(&device, rig.ops->create(&wrong, &device.host, &none, &err) == SONAR_EINVAL && !none,
+               "band outside the bins");
+    sonar_buffer kept = rig.gpu[SONAR_CBF_LOFAR];
+    rig.gpu[SONAR_CBF_LOFAR].shape[0]--;
+    gpu_expect(&device, execute(&rig, ALL, &err) == SONAR_EINVAL, "a row too few");
+    rig.gpu[SONAR_CBF_LOFAR] = kept;
+    rig.gpu[SONAR_CBF_LOFAR].space = SONAR_HOST;
+    gpu_expect(&device, execute(&rig, ALL, &err) == SONAR_EINVAL, "output in host memory");
+    rig.gpu[SONAR_CBF_LOFAR] = kept;
+    rig.input.dtype = SONAR_F32;
+    gpu_expect(&device, execute(&rig, ALL, &err) == SONAR_EINVAL, "input of another type");
+    rig.input.dtype = SONAR_C32;
+    rig.params.far_cbf.directions = 4;
+    gpu_expect(&device, execute(&rig, ALL, &err) == SONAR_EINVAL, "table of other directions");
+    rig_close(&rig);
+}
+
+static sonar_cbf_spec standard(size_t sensors) {
+    return (sonar_cbf_spec){.sensors = sensors,
+                            .directions = 160,
+                            .ranges = 7,
+                            .fs_hz = 8000,
+                            .length = 8192,
+                            .first_bin = 34,
+                            .bins = 459,
+                            .cbf_first = 327,
+                            .cbf_bins = 166};
+}
+
+static void standard_array(struct rig *rig, size_t sensors, uint64_t *seed) {
+    rig_alloc(rig, standard(sensors));
+    for (size_t r = 0; r < 7; r++)
+        rig->range[r] = 50 * pow(2, (double)r);
+    for (size_t d = 0; d < 160; d++)
+        rig->az[d] = 10 + (double)d;
+    line(rig, 1.5);
+    (void)seed;
+}
+
+/* Everything against the CPU, a few points against the oracle. */
+static void large(size_t sensors, bool with_cpu) {
+    uint64_t seed = sensors;
+    struct rig rig;
+    standard_array(&rig, sensors, &seed);
+    add_wave(&rig, 61.3, 1);
+    add_noise(&rig, 0.1, &seed);
+    rig_start(&rig);
+    upload(&rig);
+    run_gpu(&rig, ALL);
+    if (with_cpu)
+        compare_with_cpu(&rig);
+    for (size_t i = 0; i < 8; i++) {
+        size_t d = i < 2 ? 51 + i : oracle_random(&seed) % 160, r = oracle_random(&seed) % 7;
+        double *power = sonar_alloc(rig.spec.bins, sizeof *power);
+        float *have = sonar_alloc(rig.spec.bins, sizeof *have);
+        double far_energy = look(&rig, rig.u + 3 * d, 0, true, power, 1);
+        double near_energy = look(&rig, rig.u + 3 * d, rig.range[r], false, NULL, 0);
+        for (size_t b = 0; b < rig.spec.bins; b++)
+            have[b] = ((float *)rig.host[SONAR_CBF_LOFAR].data)[b * 160 + d];
+        compare("large lofar", &rig, "the oracle", have, power, rig.spec.bins);
+        compare("large azimuth", &rig, "the oracle", (float *)rig.host[SONAR_CBF_AZIMUTH].data + d,
+                &far_energy, 1);
+        compare("large near field", &rig, "the oracle",
+                (float *)rig.host[SONAR_CBF_NEARFIELD].data + r * 160 + d, &near_energy, 1);
+        free(power);
+        free(have);
+    }
+    rig_close(&rig);
+}
+
+/* ---- figures --------------------------------------------------------------------------------- */
+
+struct timing {
+    struct rig *rig;
+    uint32_t outputs;
+};
+
+static void timed_call(void *ctx) {
+    struct timing *timing = ctx;
+    sonar_error err = {0};
+    gpu_require(execute(timing->rig, timing->outputs, &err), &err, "execute");
+}
+
+static void print_times(void) {
+    static const size_t sensors[] = {128, 512, 2048, 16384, 32768};
+    printf("CBF, standard case, ms a window (input on the device)\n");
+    printf("%8s %10s %10s %10s %10s %12s\n", "sensors", "all", "far band", "lofar", "near",
+           "all GCMAC/s");
+    for (size_t i = 0; i < sizeof sensors / sizeof *sensors; i++) {
+        uint64_t seed = i;
+        struct rig rig;
+        standard_array(&rig, sensors[i], &seed);
+        for (size_t j = 0; j < rig.spec.bins * rig.spec.sensors; j++)
+            rig.x[j] = (sonar_c32){(float)oracle_uniform(&seed), (float)oracle_uniform(&seed)};
+        rig_start(&rig);
+        upload(&rig);
+        const uint32_t outputs[] = {ALL, AZIMUTH, AZIMUTH | LOFAR, NEARFIELD};
+        double ms[4];
+        for (int j = 0; j < 4; j++)
+            ms[j] = gpu_time_ms(&device, timed_call, &(struct timing){&rig, outputs[j]}, 20);
+        printf("%8zu %10.4f %10.4f %10.4f %10.4f %12.0f\n", sensors[i], ms[0], ms[1], ms[2], ms[3],
+               259360.0 * (double)sensors[i] / ms[0] * 1e-6);
+        fflush(stdout);
+        rig_close(&rig);
+    }
+}
+
+int main(int argc, char **argv) {
+    int code = gpu_open(&device, argc, argv);
+    if (code >= 0)
+        return code;
+    if (device.timed) {
+        print_times();
+        return gpu_close(&device, "gpu_cbf");
+    }
+    random_sizes(device.quick ? 6 : 60);
+    single_surfaces();
+    versions_and_repeats();
+    evaluate_points(5);
+    wrong_shapes();
+    if (!device.quick) {
+        evaluate_points(16);
+        evaluate_points(150);
+        plane_waves();
+        large(2048, true);
+        large(16384, false);
+    }
+    return gpu_close(&device, "gpu_cbf");
+}

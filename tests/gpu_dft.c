@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The DFT stage on the GPU against sums in double precision and the CPU's. */
+#include "dft/dft.h"
+#include "gpu.h"
+#include "oracle.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double MOST_ERROR = 1e-6;
+
+static struct gpu device;
+
+struct rig {
+    sonar_dft_spec spec;
+    sonar_params params;
+    double *phase_turns, *delay_s;
+    float *scale;
+    uint32_t *channel;
+    uint8_t *used;
+    size_t row;             /* samples from one channel to the next: rows are strided */
+    sonar_buffer x, y, out; /* x: [channel][row], pinned or not; y: what came out, here */
+    const sonar_stage_ops *ops;
+    void *stage;
+};
+
+static sonar_dft_spec all_bins(size_t channels, size_t length) {
+    return (sonar_dft_spec){.channels = channels,
+                            .sensors = channels,
+                            .length = length,
+                            .fs_hz = 8000,
+                            .bins = length / 2 + 1,
+                            .window = SONAR_HANN,
+                            .remove_mean = true,
+                            .planning = SONAR_PLAN_STABLE};
+}
+
+static void rig_open(struct rig *rig, sonar_dft_spec spec, sonar_space space) {
+    size_t n = spec.sensors;
+    sonar_error err = {0};
+    *rig = (struct rig){.spec = spec, .row = spec.length + 5};
+    rig->phase_turns = sonar_alloc(n, sizeof(double));
+    rig->delay_s = sonar_alloc(n, sizeof(double));
+    rig->scale = sonar_alloc(n, sizeof(float));
+    rig->channel = sonar_alloc(n, sizeof(uint32_t));
+    rig->used = sonar_alloc(n, 1);
+    for (size_t k = 0; k < n; k++) {
+        rig->scale[k] = 1;
+        rig->used[k] = 1;
+        rig->channel[k] = (uint32_t)(k % spec.channels);
+    }
+    rig->x = gpu_buffer(&device, space, SONAR_F32, 2, (size_t[]){spec.channels, rig->row});
+    rig->y = gpu_buffer(&device, SONAR_PINNED, SONAR_C32, 2, (size_t[]){spec.bins, n});
+    rig->out = gpu_buffer(&device, SONAR_DEVICE, SONAR_C32, 2, (size_t[]){spec.bins, n});
+    rig->params = (sonar_params){.version = 1,
+                                 .sensors = n,
+                                 .sensors_used = n,
+                                 .channel = rig->channel,
+                                 .used = rig->used,
+                                 .scale = rig->scale,
+                                 .phase_turns = rig->phase_turns,
+                                 .delay_s = rig->delay_s};
+    rig->ops = device.backend->stage("dft");
+    gpu_require(rig->ops ? SONAR_OK : SONAR_EUNAVAILABLE, &err, "the plugin has no stage dft");
+    gpu_require(rig->ops->create(&spec, &device.host, &rig->stage, &err), &err, "create");
+}
+
+static void rig_close(struct rig *rig) {
+    rig->ops->destroy(rig->stage);
+    gpu_free(&device, &rig->x);
+    gpu_free(&device, &rig->y);
+    gpu_free(&device, &rig->out);
+    free(rig->phase_turns);
+    free(rig->delay_s);
+    free(rig->scale);
+    free(rig->channel);
+    free(rig->used);
+}
+
+/* On top of a constant, where the stage is to take it out. */
+static void noise(struct rig *rig, uint64_t seed) {
+    double offset = rig->spec.remove_mean ? 100 * oracle_uniform(&seed) : 0;
+    for (size_t i = 0; i < rig->spec.channels * rig->row; i++)
+        ((float *)rig->x.data)[i] = (float)(oracle_gauss(&seed) + offset);
+}
+
+/* Views of the window, cut after `head` samples; `samples` is x or a copy of it. */
+static void cut(const struct rig *rig, const sonar_buffer *samples, size_t head,
+                sonar_buffer in[SONAR_DFT_INPUTS]) {
+    size_t channels = rig->spec.channels;
+    float *data = samples->data;
+    in[SONAR_DFT_HEAD] = sonar_buffer_view(data, SONAR_F32, 2, (size_t[]){channels, head});
+    in[SONAR_DFT_TAIL] =
+        sonar_buffer_view(data + head, SONAR_F32, 2, (size_t[]){channels, rig->spec.length - head});
+    for (int i = 0; i < SONAR_DFT_INPUTS; i++) {
+        in[i].stride[0] = (ptrdiff_t)rig->row;
+        in[i].space = samples->space;
+    }
+}
+
+/* Runs on the GPU, the output full of what must not remain, and fetches. */
+static void run(struct rig *rig, const sonar_buffer *samples, size_t head) {
+    sonar_buffer in[SONAR_DFT_INPUTS];
+    sonar_work work = {.params = &rig->params};
+    sonar_error err = {0};
+    cut(rig, samples, head, in);
+    memset(rig->y.data, 0xff, rig->y.bytes);
+    gpu_copy(&device, &rig->y, &rig->out);
+    gpu_require(rig->ops->execute(rig->stage, device.queue, in, &rig->out, &work, &err), &err,
+                "execute");
+    gpu_copy(&device, &rig->out, &rig->y);
+}
+
+/* ---- references ------------------------------------------------------------------------------ */
+
+static double complex bin_of(const struct rig *rig, size_t bin, size_t sensor) {
+    sonar_c32 y = ((sonar_c32 *)rig->y.data)[bin * rig->spec.sensors + sensor];
+    return (double)y.re + I * (double)y.im;
+}
+
+static double complex correction(const struct rig *rig, size_t bin, size_t k) {
+    double hz = (double)bin * rig->spec.fs_hz / (double)rig->spec.length;
+    double turns = rig->phase_turns[k] + hz * rig->delay_s[k];
+    return (double)rig->scale[k] * cexp(2 * M_PI * I * (turns - rint(turns)));
+}
+
+/* 2-norm error of every `step`th kept bin of sensor k, relative to their 2-norm. */
+static double relative_error(const struct rig *rig, size_t k, size_t step) {
+    const sonar_dft_spec *spec = &rig->spec;
+    double *window = sonar_alloc(spec->length, sizeof *window), error = 0, size = 0;
+    const float *x = (const float *)rig->x.data + rig->channel[k] * rig->row;
+    sonar_dft_window(spec->window, spec->kaiser_beta, spec->length, window);
+    for (size_t b = 0; b < spec->bins; b += step) {
+        size_t bin = spec->first_bin + b;
+        double complex want =
+            oracle_psd_bin(x, window, spec->length, bin, spec->fs_hz, spec->remove_mean) *
+            correction(rig, bin, k);
+        if (spec->equalise_phase)
+            want /= cabs(want);
+        error += pow(cabs(bin_of(rig, b, k) - want), 2);
+        size += pow(cabs(want), 2);
+    }
+    free(window);
+    return size > 0 ? sqrt(error / size) : error > 0;
+}
+
+static void check_sensors(struct rig *rig, const char *what, size_t sensor_step, double most) {
+    for (size_t k = 0; k < rig->spec.sensors; k += sensor_step) {
+        if (!rig->used[k]) {
+            bool zero = true;
+            for (size_t b = 0; b < rig->spec.bins; b++)
+                zero &= bin_of(rig, b, k) == 0;
+            gpu_expect(&device, zero, "%s: masked sensor %zu is not zero", what, k);
+            continue;
+        }
+        double error = relative_error(rig, k, 1 + rig->spec.bins / 100);
+        gpu_expect(&device, error <= most, "%s: N %zu, bins %zu + %zu, sensor %zu of %zu: %g", what,
+                   rig->spec.length, rig->spec.first_bin, rig->spec.bins, k, rig->spec.sensors,
+                   error);
+    }
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+static void awkward_sizes(void) {
+    static const size_t lengths[] = {2, 3, 5, 7, 16, 97, 100, 243, 1000, 1009, 1024, 4099, 8192};
+    static const size_t sensors[] = {1, 2, 3, 7, 31, 32, 33, 65};
+    size_t count = sizeof lengths / sizeof *lengths;
+    for (size_t i = 0; i < (device.quick ? 6 : 2 * count); i++) {
+        struct rig rig;
+        rig_open(&rig, all_bins(sensors[i % 8], lengths[i % count]),
+                 i % 2 ? SONAR_PINNED : SONAR_HOST);
+        noise(&rig, i);
+        run(&rig, &rig.x, rig.spec.length);
+        check_sensors(&rig, "awkward size", 1, MOST_ERROR);
+        rig_close(&rig);
+    }
+}
+
+static void windows_and_bands(void) {
+    for (int window = SONAR_HANN; window <= SONAR_FLATTOP; window++) {
+        sonar_dft_spec spec = all_bins(9, 1200);
+        spec.window = (sonar_window_kind)window;
+        spec.kaiser_beta = 8;
+        spec.first_bin = 17;
+        spec.bins = 45 + (size_t)window;
+        spec.remove_mean = window % 2;
+        struct rig rig;
+        rig_open(&rig, spec, SONAR_PINNED);
+        noise(&rig, (uint64_t)window);
+        run(&rig, &rig.x, spec.length);
+        check_sensors(&rig, "window", 1, 3e-6); /* part of the energy is outside these bins */
+        rig_close(&rig);
+    }
+}
+
+/* Channels out of order, masks, corrections, and then other corrections. */
+static void corrections(bool equalise) {
+    sonar_dft_spec spec = all_bins(70, 512);
+    spec.sensors = 50;
+    spec.equalise_phase = equalise;
+    struct rig rig;
+    uint64_t seed = 3;
+    rig_open(&rig, spec, SONAR_HOST);
+    noise(&rig, 4);
+    for (uint64_t version = 1; version <= 3; version++) {
+        rig.params.version = version;
+        for (size_t k = 0; k < spec.sensors; k++) {
+            rig.channel[k] = (uint32_t)((k * 29 + 11 * version) % 61 + 3);
+            rig.used[k] = version == 3 ? 0 : oracle_random(&seed) % 4 > 0;
+            rig.scale[k] = (float)(1.5 + oracle_uniform(&seed));
+            rig.phase_turns[k] = oracle_uniform(&seed);
+            rig.delay_s[k] = 3 * oracle_uniform(&seed);
+        }
+        run(&rig, &rig.x, spec.length);
+        check_sensors(&rig, equalise ? "equalised" : "corrected", 1, equalise ? 1e-5 : MOST_ERROR);
+    }
+    rig_close(&rig);
+}
+
+/* The same bits wherever the samples are and wherever the window is cut. */
+static void cuts_and_spaces(void) {
+    struct rig rig;
+    rig_open(&rig, all_bins(21, 600), SONAR_PINNED);
+    noise(&rig, 7);
+    sonar_buffer on_gpu =
+        gpu_buffer(&device, SONAR_DEVICE, SONAR_F32, 2, (size_t[]){rig.spec.channels, rig.row});
+    gpu_copy(&device, &rig.x, &on_gpu);
+    run(&rig, &rig.x, 600);
+    check_sensors(&rig, "uncut", 1, MOST_ERROR);
+    void *first = sonar_alloc(rig.y.bytes, 1);
+    memcpy(first, rig.y.data, rig.y.bytes);
+    for (size_t head = 0; head <= 600; head += 75) {
+        run(&rig, head % 2 ? &on_gpu : &rig.x, head);
+        gpu_expect(&device, !memcmp(first, rig.y.data, rig.y.bytes), "cut at %zu", head);
+        run(&rig, &on_gpu, head);
+        gpu_expect(&device, !memcmp(first, rig.y.data, rig.y.bytes), "cut at %zu on device", head);
+    }
+    free(first);
+    gpu_free(&device, &on_gpu);
+    rig_close(&rig);
+}
+
+static void silence(void) {
+    sonar_dft_spec spec = all_bins(3, 64);
+    spec.equalise_phase = true;
+    struct rig rig;
+    bool zero = true;
+    rig_open(&rig, spec, SONAR_PINNED);
+    run(&rig, &rig.x, 64);
+    for (size_t b = 0; b < spec.bins; b++)
+        for (size_t k = 0; k < 3; k++)
+            zero &= bin_of(&rig, b, k) == 0;
+    gpu_expect(&device, zero, "silence does not stay zero");
+    rig_close(&rig);
+}
+
+static void wrong_shapes(void) {
+    struct rig rig;
+    sonar_buffer in[SONAR_DFT_INPUTS];
+    sonar_error err = {0};
+    void *none = &rig;
+    rig_open(&rig, all_bins(4, 64), SONAR_PINNED);
+    sonar_work work = {.params = &rig.params};
+    cut(&rig, &rig.x, 60, in);
+    sonar_dft_spec wrong = rig.spec;
+    wrong.bins++;
+    gpu_expect(&device, rig.ops->create(&wrong, &device.host, &none, &err) == SONAR_EINVAL && !none,
+               "too many bins");
+    in[SONAR_DFT_TAIL].shape[1]--;
+    gpu_expect(&device,
+               rig.ops->execute(rig.stage, device.queue, in, &rig.out, &work, &err) == SONAR_EINVAL,
+               "a sample too few");
+    in[SONAR_DFT_TAIL].shape[1]++;
+    gpu_expect(&device,
+               rig.ops->execute(rig.stage, device.queue, in, &rig.y, &work, &err) == SONAR_EINVAL,
+               "output in host memory");
+    rig.channel[2] = 4;
+    rig.params.version = 2;
+    gpu_expect(&device,
+               rig.ops->execute(rig.stage, device.queue, in, &rig.out, &work, &err) == SONAR_EINVAL,
+               "a channel that is not there");
+    rig_close(&rig);
+}
+
+/* All of a large case against the CPU's, in the 2-norm of each sensor. */
+static void large(size_t sensors) {
+    sonar_dft_spec spec = all_bins(sensors, 8192);
+    spec.first_bin = 34;
+    spec.bins = 459;
+    struct rig rig;
+    sonar_error err = {0};
+    sonar_buffer in[SONAR_DFT_INPUTS];
+    void *cpu = NULL;
+    rig_open(&rig, spec, SONAR_PINNED);
+    noise(&rig, 11);
+    run(&rig, &rig.x, 5000);
+    check_sensors(&rig, "large", sensors / 3, 3e-6);
+    sonar_buffer want = sonar_buffer_view(sonar_alloc(rig.y.bytes, 1), SONAR_C32, 2, rig.y.shape);
+    sonar_work work = {.params = &rig.params};
+    gpu_require(sonar_dft_cpu.create(&spec, &device.host, &cpu, &err), &err, "cpu");
+    cut(&rig, &rig.x, 5000, in);
+    gpu_require(sonar_dft_cpu.execute(cpu, NULL, in, &want, &work, &err), &err, "cpu");
+    double error = 0, size = 0;
+    for (size_t i = 0; i < spec.bins * sensors; i++) {
+        sonar_c32 a = ((sonar_c32 *)rig.y.data)[i], b = ((sonar_c32 *)want.data)[i];
+        error += pow((double)(a.re - b.re), 2) + pow((double)(a.im - b.im), 2);
+        size += pow((double)b.re, 2) + pow((double)b.im, 2);
+    }
+    gpu_expect(&device, sqrt(error / size) <= MOST_ERROR, "%zu sensors: %g from the CPU", sensors,
+               sqrt(error / size));
+    sonar_dft_cpu.destroy(cpu);
+    free(want.data);
+    rig_close(&rig);
+}
+
+/* ---- figures --------------------------------------------------------------------------------- */
+
+struct timing {
+    struct rig *rig;
+    const sonar_buffer *samples;
+};
+
+static void timed_call(void *ctx) {
+    struct timing *timing = ctx;
+    struct rig *rig = timing->rig;
+    sonar_buffer in[SONAR_DFT_INPUTS];
+    sonar_work work = {.params = &rig->params};
+    sonar_error err = {0};
+    cut(rig, timing->samples, rig->spec.length, in);
+    gpu_require(rig->ops->execute(rig->stage, device.queue, in, &rig->out, &work, &err), &err,
+                "execute");
+}
+
+static void print_times(void) {
+    static const size_t sensors[] = {128, 512, 2048, 16384};
+    printf("DFT, N 8192, 459 bins, ms a window\n");
+    printf("%8s %12s %12s %12s\n", "sensors", "on device", "from pinned", "GB/s");
+    for (size_t i = 0; i < sizeof sensors / sizeof *sensors; i++) {
+        sonar_dft_spec spec = all_bins(sensors[i], 8192);
+        spec.first_bin = 34;
+        spec.bins = 459;
+        struct rig rig;
+        rig_open(&rig, spec, SONAR_PINNED);
+        noise(&rig, i);
+        sonar_buffer on_gpu =
+            gpu_buffer(&device, SONAR_DEVICE, SONAR_F32, 2, (size_t[]){sensors[i], rig.row});
+        gpu_copy(&device, &rig.x, &on_gpu);
+        double inside = gpu_time_ms(&device, timed_call, &(struct timing){&rig, &on_gpu}, 20);
+        double outside = gpu_time_ms(&device, timed_call, &(struct timing){&rig, &rig.x}, 5);
+        printf("%8zu %12.4f %12.4f %12.1f\n", sensors[i], inside, outside,
+               (double)sensors[i] * 8192 * 4 / outside * 1e-6);
+        fflush(stdout);
+        gpu_free(&device, &on_gpu);
+        rig_close(&rig);
+    }
+}
+
+int main(int argc, char **argv) {
+    int code = gpu_open(&device, argc, argv);
+    if (code >= 0)
+        return code;
+    if (device.timed) {
+        print_times();
+        return gpu_close(&device, "gpu_dft");
+    }
+    awkward_sizes();
+    windows_and_bands();
+    corrections(false);
+    corrections(true);
+    cuts_and_spaces();
+    silence();
+    wrong_shapes();
+    if (!device.quick)
+        large(2048);
+    return gpu_close(&device, "gpu_dft");
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What the gpu_*.c programs share: plain programs that load the CUDA plugin as the daemon does and
+ * leave with 77 where there is none or no device. Options: --quick (small sizes, for the checkers
+ * of memory and races), --time (figures instead of checks). */
+#ifndef SONAR_TEST_GPU_H
+#define SONAR_TEST_GPU_H
+
+#include "core/core.h"
+
+typedef struct gpu {
+    const sonar_backend *backend;
+    sonar_queue *queue;
+    sonar_event *event;
+    sonar_pool *pool; /* for the CPU's stages */
+    sonar_host host;
+    bool quick, timed;
+    size_t checks, failures;
+} gpu;
+
+/* Opens the plugin in SONAR_PLUGIN_DIR or beside this program in ../lib. Returns -1, or the exit
+ * code to leave with. */
+int gpu_open(gpu *gpu, int argc, char **argv);
+/* Prints a summary; the exit code. */
+int gpu_close(gpu *gpu, const char *name);
+/* The plugin again, its n-th fallible call failing; NULL with *err if the probe already fails. */
+const sonar_backend *gpu_reopen(gpu *gpu, long fail_at, sonar_error *err);
+
+/* Counts a check; prints the first few that fail. */
+bool gpu_expect(gpu *gpu, bool ok, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Ends the program if a step that everything rests on has failed. */
+void gpu_require(sonar_code code, const sonar_error *err, const char *what);
+
+sonar_buffer gpu_buffer(gpu *gpu, sonar_space space, sonar_dtype dtype, int rank,
+                        const size_t *shape);
+void gpu_free(gpu *gpu, sonar_buffer *buffer);
+void gpu_copy(gpu *gpu, const sonar_buffer *from, sonar_buffer *to);
+/* Waits for all that was enqueued. */
+void gpu_settle(gpu *gpu);
+
+/* Median over several rounds of the mean time of `repeat` calls enqueued back to back. */
+double gpu_time_ms(gpu *gpu, void (*call)(void *ctx), void *ctx, size_t repeat);
+
+/* Largest difference in dB where the reference is within 60 dB of its peak; a value that is not
+ * finite counts as 999. */
+double gpu_worst_db(const float *have, const double *want, size_t n);
+
+#endif
