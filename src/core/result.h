@@ -19,10 +19,11 @@ typedef enum sonar_frame_cause {
     SONAR_FRAME_WRONG_RATE,
     SONAR_FRAME_WRONG_EPOCH,
     SONAR_FRAME_NOT_FINITE,
-    SONAR_FRAME_REPEATED, /* nothing new in it */
-    SONAR_FRAME_LATE,     /* all of it belongs to frozen samples */
-    SONAR_FRAME_AHEAD,    /* beyond the ring */
-    SONAR_FRAME_OVERRUN,  /* drop_oldest: the data thread still reads where it would be written */
+    SONAR_FRAME_WRONG_TYPE, /* not the one sample type that is accepted */
+    SONAR_FRAME_REPEATED,   /* nothing new in it */
+    SONAR_FRAME_LATE,       /* all of it belongs to frozen samples */
+    SONAR_FRAME_AHEAD,      /* beyond the ring */
+    SONAR_FRAME_OVERRUN,    /* drop_oldest: the data thread still reads where it would be written */
     SONAR_FRAME_CAUSES
 } sonar_frame_cause;
 

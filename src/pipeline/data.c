@@ -216,10 +216,15 @@ static sonar_code run_mvdr(sonar_pipeline *p, const sonar_work *work, size_t sna
 
 static sonar_code run_dft(sonar_pipeline *p, const sonar_window *window, const sonar_work *work,
                           size_t *snapshots, sonar_error *err) {
-    sonar_code code = transform(p, &p->engine.dft, window, window->first_sample, p->config->length,
-                                &p->engine.buffers.bins, work, err);
+    sonar_window seen;
+    sonar_code code = sonar_pipeline_upload(p, window, &seen, err);
+    if (!code)
+        code = transform(p, &p->engine.dft, &seen, window->first_sample, p->config->length,
+                         &p->engine.buffers.bins, work, err);
     if (!code && p->config->mvdr_enabled)
-        code = transform_snapshots(p, window, work, snapshots, err);
+        code = transform_snapshots(p, &seen, work, snapshots, err);
+    if (!code)
+        sonar_pipeline_upload_early(p); /* beside the transforms */
     return code ? code : settle(p, err);
 }
 
@@ -310,10 +315,12 @@ void *sonar_data_thread(void *arg) {
         if (sonar_ingest_take(p->ingest, &window)) {
             if (!handle(p, &window))
                 break;
-        } else if (draining)
+            continue;
+        }
+        if (draining)
             break;
-        else
-            sonar_wake_wait(sonar_ingest_fd(p->ingest), 50);
+        sonar_pipeline_upload_early(p);
+        sonar_wake_wait(sonar_ingest_fd(p->ingest), 50);
     }
     atomic_store(&p->drained, true);
     return NULL;

@@ -34,6 +34,7 @@ struct buffers {
     sonar_buffer host_info;           /* f32 [bin][SONAR_MVDR_INFO_FIELDS] */
     sonar_buffer points, point_power; /* u64 [SONAR_DETECT_POINTS][sensor], f32 [point] */
     sonar_buffer host_points, host_point_power;
+    sonar_buffer ring; /* the sample ring's twin on a device; no data where host is native */
 };
 
 /* One backend at work: replaced as a whole by the data thread when the backend fails. */
@@ -43,6 +44,10 @@ struct engine {
     sonar_event *event;
     struct stage dft, mvdr_dft, cbf, mvdr;
     struct buffers buffers;
+    /* only with a ring of its own: */
+    sonar_queue *copies; /* samples go over here, beside the stages' queue */
+    sonar_event *copied;
+    uint64_t uploaded; /* places below need no copying */
 };
 
 /* Which backend works now and how it came to that; the data thread writes, control reads. */
@@ -79,6 +84,7 @@ struct sonar_pipeline {
     sonar_backend_choice choice; /* at start; its backend owns the results */
     char run_uuid[37], version[80];
     void *zmq;
+    sonar_buffer ring; /* the samples, lent to ingest; of the backend at start */
     sonar_ingest *ingest;
     sonar_output *output;
     sonar_params *params;
@@ -126,6 +132,11 @@ sonar_code sonar_engine_create(sonar_pipeline *pipeline, const sonar_backend *ba
 void sonar_engine_destroy(sonar_pipeline *pipeline);
 /* Which bins the main DFT keeps; before the first engine. */
 void sonar_pipeline_choose_bins(sonar_pipeline *pipeline);
+/* upload.c: sends what is ready of the samples to come; copies what is left of a window and lets
+ * the stages' queue wait for it. *seen is the window as the DFT is to read it. Data thread. */
+void sonar_pipeline_upload_early(sonar_pipeline *pipeline);
+sonar_code sonar_pipeline_upload(sonar_pipeline *pipeline, const sonar_window *window,
+                                 sonar_window *seen, sonar_error *err);
 /* recover.c: after a failed window. False: the data thread has to leave. Data thread. */
 bool sonar_pipeline_recover(sonar_pipeline *pipeline, const sonar_error *why);
 /* For tests: sonar_pipeline_create with a backend of their own (NULL: as configured). */
