@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A backend that fails in mid-stream, played by the CPU's own stages behind a fake device space:
- * every fallible call in turn fails once, or from then on for good. */
+/* The pipeline with a device that is played by the CPU's own stages behind a space of its own:
+ * samples reach it by its ring, and every fallible call in turn fails once, or from then on for
+ * good. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "feed.h"
 
@@ -189,7 +191,7 @@ static struct ending run(const char *runtime, long fail_at, long fail_until) {
     memset(&fake, 0, sizeof fake);
     fake.fail_at = fail_at;
     fake.fail_until = fail_until;
-    end.start = feed_open(&feed, runtime, NULL, 0, fake_backend(), &err);
+    end.start = feed_open(&feed, "queue_windows: 4", runtime, NULL, 0, fake_backend(), &err);
     if (!end.start) {
         cr_assert(feed_windows(&feed, WINDOWS), "stuck with call %ld failing", fail_at);
         end.tick = sonar_pipeline_tick(feed.pipeline, &err);
@@ -263,7 +265,9 @@ Test(recovery, failing_again_soon_is_one_time_too_many) {
     memset(&fake, 0, sizeof fake);
     sonar_error err = {0};
     feed feed;
-    cr_assert_eq(feed_open(&feed, "backend: cpu", NULL, 0, fake_backend(), &err), SONAR_OK);
+    cr_assert_eq(
+        feed_open(&feed, "queue_windows: 4", "backend: cpu", NULL, 0, fake_backend(), &err),
+        SONAR_OK);
     cr_assert(feed_windows(&feed, 1));
     for (int failure = 0; failure < 2; failure++) {
         fake.fail_at = fake.fail_until = fake.calls + 1;
@@ -285,4 +289,58 @@ Test(recovery, exit_means_exit) {
     cr_assert(end.gave_up);
     cr_assert_eq(end.tick, SONAR_EUNAVAILABLE);
     cr_assert(strstr(end.text, "on_gpu_failure is exit"), "'%s'", end.text);
+}
+
+/* ---- samples on their way to the device ------------------------------------------------------ */
+
+/* What is published of the first `windows` windows; gap: every so many frames one is missing. */
+static uint64_t published(const char *ingest, sonar_dtype type, const sonar_backend *backend,
+                          int gap) {
+    enum { COMPARED = 110, HELD_BACK = 45 }; /* the ring holds 42 hops; a gap waits for 32 */
+    sonar_error err = {0};
+    feed feed;
+    memset(&fake, 0, sizeof fake);
+    cr_assert_eq(feed_open(&feed, ingest, "backend: cpu", NULL, 0, backend, &err), SONAR_OK, "%s",
+                 err.text);
+    feed.digitiser.frame.type = (uint8_t)type;
+    feed.hash_below = COMPARED;
+    feed_frames(&feed, (COMPARED + HELD_BACK) * (FEED_HOP / FEED_FRAME), gap);
+    cr_assert(feed_receive(&feed), "only %d messages", (int)feed.messages);
+    cr_assert_eq(feed_failed(&feed), 0);
+    uint64_t hash = feed.hash;
+    feed_close(&feed);
+    return hash;
+}
+
+Test(transfer, the_devices_ring_shows_what_the_hosts_does) {
+    const char *any = "max_missing_share: 0.5";
+    uint64_t plain = published(any, SONAR_F32, real(), 0);
+    cr_expect_eq(published(any, SONAR_F32, fake_backend(), 0), plain);
+    uint64_t gaps = published(any, SONAR_F32, real(), 13);
+    cr_expect_neq(gaps, plain);
+    cr_expect_eq(published(any, SONAR_F32, fake_backend(), 13), gaps);
+}
+
+Test(transfer, s16_kept_as_it_is_gives_the_same_bits) {
+    const char *any = "max_missing_share: 0.5", *s16 = "max_missing_share: 0.5, sample_type: s16";
+    for (int gap = 0; gap <= 13; gap += 13) {
+        uint64_t want = published(any, SONAR_S16, real(), gap);
+        cr_expect_eq(published(s16, SONAR_S16, real(), gap), want);
+        cr_expect_eq(published(s16, SONAR_S16, fake_backend(), gap), want);
+    }
+}
+
+Test(transfer, other_frames_are_counted_where_s16_is_wanted) {
+    sonar_error err = {0};
+    feed feed;
+    sonar_ingest_counters counters = {0};
+    cr_assert_eq(feed_open(&feed, "sample_type: s16", "backend: cpu", NULL, 0, NULL, &err),
+                 SONAR_OK);
+    feed_frames(&feed, 10, 0);
+    for (int i = 0; i < 50000 && counters.frames_received < 10; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+        sonar_ingest_read_counters(feed.pipeline->ingest, &counters);
+    }
+    cr_expect_eq(counters.frames_dropped[SONAR_FRAME_WRONG_TYPE], 10);
+    feed_close(&feed);
 }
