@@ -122,7 +122,8 @@ static bool take_message(feed *feed) {
     int body_bytes = zmq_recv(feed->socket, body, sizeof body, 0);
     header[header_bytes < 0 ? 0 : header_bytes] = '\0';
     const char *window = strstr(header, "\"window\":");
-    if (!window || strtoull(window + 9, NULL, 10) >= feed->hash_below)
+    feed->beyond |= !window || strtoull(window + 9, NULL, 10) >= feed->hash_below;
+    if (feed->beyond)
         return true;
     feed->messages++;
     add(&feed->hash, topic, (size_t)topic_bytes);
@@ -137,10 +138,10 @@ static void drain(feed *feed) {
 
 bool feed_receive(feed *feed) {
     int64_t until = sonar_monotonic_ns() + (int64_t)20e9;
-    while (feed->messages < feed->hash_below * FEED_TOPICS && sonar_monotonic_ns() < until)
+    while (!feed->beyond && sonar_monotonic_ns() < until)
         if (!take_message(feed))
             nap();
-    return feed->messages == feed->hash_below * FEED_TOPICS;
+    return feed->beyond;
 }
 
 void feed_frames(feed *feed, int frames, int gap) {

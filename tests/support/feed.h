@@ -16,6 +16,7 @@ typedef struct feed {
     digitiser digitiser;
     void *context, *socket; /* SUB to every topic but status */
     uint64_t hash_below;    /* window from which on messages are not hashed, 0: none is */
+    bool beyond;            /* a later window has come */
     uint64_t messages, hash;
 } feed;
 
@@ -30,7 +31,7 @@ void feed_close(feed *feed);
 bool feed_windows(feed *feed, uint64_t windows);
 /* Sends so many frames of FEED_FRAME samples, leaving out each `gap`-th (0: none). */
 void feed_frames(feed *feed, int frames, int gap);
-/* Receives all topics of the windows below hash_below; false if that takes more than 20 s. */
+/* Receives until a window from hash_below on comes; false if that takes more than 20 s. */
 bool feed_receive(feed *feed);
 uint64_t feed_processed(const feed *feed);
 uint64_t feed_failed(const feed *feed);
