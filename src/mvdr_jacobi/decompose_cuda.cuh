@@ -83,7 +83,8 @@ __device__ inline double total(const double *d, uint32_t begin, uint32_t end) {
 }
 
 /* Median of the largest min(n, L_eff) eigenvalues, times min(1, L_eff/n). */
-__device__ inline double noise_by_median(const double *d, uint32_t k, uint32_t n, double snapshots) {
+__device__ inline double noise_by_median(const double *d, uint32_t k, uint32_t n,
+                                         double snapshots) {
     uint32_t count = (uint32_t)lround(fmin((double)n, fmax(1.0, snapshots)));
     uint32_t low = (count - 1) / 2, high = count / 2;
     double median = ((low < k ? d[low] : 0) + (high < k ? d[high] : 0)) / 2;
@@ -91,8 +92,8 @@ __device__ inline double noise_by_median(const double *d, uint32_t k, uint32_t n
 }
 
 /* delta from the k eigenvalues d, descending; the other n - k are zero. All threads call. */
-__device__ inline double loading(const sonar_mvdr_spec &spec, const double *d, uint32_t k, uint32_t n,
-                                 double snapshots, bool *fallback) {
+__device__ inline double loading(const sonar_mvdr_spec &spec, const double *d, uint32_t k,
+                                 uint32_t n, double snapshots, bool *fallback) {
     uint32_t sources = (uint32_t)min(spec.known_sources, (size_t)n);
     double trace = total(d, 0, k) / n, rest = total(d, sources, k);
     *fallback = spec.loading == SONAR_LOADING_NOISE &&
@@ -108,8 +109,8 @@ __device__ inline double loading(const sonar_mvdr_spec &spec, const double *d, u
 
 /* Columns too short for the loading to notice, now or summed over all updates to come, are not
  * worth carrying on; while the average fills up all are kept. All threads call. */
-__device__ inline uint32_t worth_keeping(const sonar_mvdr_spec &spec, uint64_t seen, const double *d,
-                                         uint32_t k, double delta) {
+__device__ inline uint32_t worth_keeping(const sonar_mvdr_spec &spec, uint64_t seen,
+                                         const double *d, uint32_t k, double delta) {
     double settled = 2 * (1 + spec.alpha) / (1 - spec.alpha), kept = 0;
     if (!((double)seen > settled))
         return k;
@@ -142,8 +143,7 @@ __device__ inline unsigned weigh(const view &v, uint32_t bin, uint32_t k, const 
     *delta = fmax(loading(spec, d, k, v.n, snapshots, &fallback), fmax(least, DBL_MIN));
     for (uint32_t i = threadIdx.x; i < k; i += THREADS)
         v.weight[first + i] = (float)(*delta / (d[i] + *delta));
-    uint32_t carried =
-        spec.alpha > 0 ? worth_keeping(spec, v.bin[bin].seen, d, k, *delta) : 0;
+    uint32_t carried = spec.alpha > 0 ? worth_keeping(spec, v.bin[bin].seen, d, k, *delta) : 0;
     if (threadIdx.x == 0) {
         v.bin[bin].carried = carried;
         v.bin[bin].seen_by = k;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Eigendecomposition of R = S S^H from S by one thread block: Householder QR, a second pivoted QR of
- * the triangle, one-sided Jacobi (as in solve.c and jacobi.c), for float or double. Matrices are
+ * Eigendecomposition of R = S S^H from S by one thread block: Householder QR, a second pivoted QR
+ * of the triangle, one-sided Jacobi (as in solve.c and jacobi.c), for float or double. Matrices are
  * column by column and lie in shared memory where they fit. Every sum has one order, which depends
  * on the sizes alone.
  */
@@ -18,25 +18,17 @@ constexpr unsigned ALL_LANES = 0xffffffffu;
 /* A squared norm, relative to elements of magnitude 1, that float32 may round away: zero. */
 constexpr double NOTHING = 1e-30;
 
-template <typename T> struct alignas(2 * sizeof(T)) complex {
-    T re, im;
-};
+template <typename T> struct alignas(2 * sizeof(T)) complex { T re, im; };
 
 template <typename T> struct matrix {
     complex<T> *at;
     uint32_t ld;
-    __device__ complex<T> *column(uint32_t j) const {
-        return at + (size_t)j * ld;
-    }
+    __device__ complex<T> *column(uint32_t j) const { return at + (size_t)j * ld; }
 };
 
 template <typename T> struct precision;
-template <> struct precision<float> {
-    static constexpr double EPSILON = 1.1920928955078125e-7;
-};
-template <> struct precision<double> {
-    static constexpr double EPSILON = 2.2204460492503131e-16;
-};
+template <> struct precision<float> { static constexpr double EPSILON = 1.1920928955078125e-7; };
+template <> struct precision<double> { static constexpr double EPSILON = 2.2204460492503131e-16; };
 
 __device__ inline unsigned lane() {
     return threadIdx.x % WARP;
@@ -109,7 +101,8 @@ __host__ __device__ inline uint32_t odd(uint32_t rows) {
 /* ---- Householder QR -------------------------------------------------------------------------- */
 
 /* Squared norm of x from row `first` on; the warp calls together. */
-template <typename T> __device__ double norm2_of(const complex<T> *x, uint32_t first, uint32_t rows) {
+template <typename T>
+__device__ double norm2_of(const complex<T> *x, uint32_t first, uint32_t rows) {
     T a = 0, b = 0;
     for (uint32_t i = first + lane(); i < rows; i += WARP)
         a += x[i].re * x[i].re, b += x[i].im * x[i].im;
@@ -145,7 +138,8 @@ __device__ inline uint32_t longest(const double *norm2, uint32_t columns) {
 /* Turns v into the Householder vector that zeroes it below `row`; returns tau and the diagonal it
  * leaves. */
 template <typename T>
-__device__ double householder(complex<T> *v, uint32_t row, double norm2, complex<double> *diagonal) {
+__device__ double householder(complex<T> *v, uint32_t row, double norm2,
+                              complex<double> *diagonal) {
     double re = v[row].re, im = v[row].im, size = hypot(re, im), norm = sqrt(norm2);
     double pr = size > 0 ? re / size : 1, pi = size > 0 ? im / size : 0;
     v[row] = {(T)(re + pr * norm), (T)(im + pi * norm)};
@@ -191,8 +185,7 @@ __device__ void reduce(matrix<T> t, uint32_t rows, uint32_t columns, bool pivot,
             __syncwarp();
             if (lane() == 0) {
                 complex<double> diagonal = {0, 0};
-                tau[step] =
-                    left > NOTHING ? householder(t.column(best), step, left, &diagonal) : 0;
+                tau[step] = left > NOTHING ? householder(t.column(best), step, left, &diagonal) : 0;
                 out.column(step)[best] = {(T)diagonal.re, (T)-diagonal.im};
                 norm2[best] = -1; /* done */
                 chosen = best;
@@ -231,8 +224,8 @@ struct criterion {
 };
 
 /* Columns of pair p in round r of `players` by the circle method; false: p sits out. */
-__device__ inline bool pairing(uint32_t players, uint32_t count, uint32_t r, uint32_t p, uint32_t *x,
-                               uint32_t *y) {
+__device__ inline bool pairing(uint32_t players, uint32_t count, uint32_t r, uint32_t p,
+                               uint32_t *x, uint32_t *y) {
     uint32_t ring = players - 1, a = p ? r + p : ring, b = r + ring - p;
     a -= p && a >= ring ? ring : 0;
     b -= b >= ring ? ring : 0;
@@ -247,9 +240,7 @@ template <typename T> struct tour {
     columns<T> a, b;
     bool cross;
 
-    __device__ uint32_t pairs() const {
-        return cross ? max(a.count, b.count) : (a.count + 1) / 2;
-    }
+    __device__ uint32_t pairs() const { return cross ? max(a.count, b.count) : (a.count + 1) / 2; }
     __device__ uint32_t rounds() const {
         return cross ? max(a.count, b.count) : a.count + a.count % 2 - 1;
     }
@@ -320,7 +311,8 @@ __device__ inline unsigned lanes_for(uint32_t pairs, uint32_t rows) {
     return lanes;
 }
 
-template <typename T> __device__ double travel(const tour<T> &tour, uint32_t rows, criterion limit) {
+template <typename T>
+__device__ double travel(const tour<T> &tour, uint32_t rows, criterion limit) {
     uint32_t pairs = tour.pairs(), rounds = tour.rounds();
     unsigned lanes = lanes_for(pairs, rows), groups = THREADS / lanes;
     const columns<T> &a = tour.a, &b = tour.cross ? tour.b : tour.a;
@@ -421,8 +413,7 @@ __device__ outcome jacobi(columns<T> u, uint32_t rows, const panels<T> &room, do
 
 /* Indices of d, largest first, the first of equals first; returns how many are more than rounding
  * noise of the largest. */
-template <typename T>
-__device__ uint32_t rank(const double *d, uint32_t count, uint32_t *order) {
+template <typename T> __device__ uint32_t rank(const double *d, uint32_t count, uint32_t *order) {
     constexpr double EPSILON = precision<T>::EPSILON;
     double most = 0, kept = 0;
     for (uint32_t i = threadIdx.x; i < count; i += THREADS)

@@ -158,10 +158,10 @@ sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
     CUDA_TRY(where, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
              err);
     CUDA_TRY(where, cudaFuncGetAttributes(&own, mvdr::decompose), err);
-    CUDA_TRY(where,
-             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, mvdr::look,
-                                                           mvdr::LOOK_THREADS, 0),
-             err);
+    CUDA_TRY(
+        where,
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, mvdr::look, mvdr::LOOK_THREADS, 0),
+        err);
     size_t tiles = (v->spec.directions + mvdr::TILE - 1) / mvdr::TILE;
     stage->look_blocks = sonar_min_size(tiles * v->spec.bins, (size_t)processors * resident);
     /* Both triangles and the norms in double, if there is room. */
@@ -342,15 +342,13 @@ sonar_code run_bins(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStrea
 sonar_code look_round(const mvdr_stage *stage, const mvdr::points &points, float *band,
                       ptrdiff_t stride, cudaStream_t stream, sonar_error *err) {
     size_t tiles = (points.count + mvdr::TILE - 1) / mvdr::TILE;
-    unsigned blocks =
-        (unsigned)sonar_min_size(stage->look_blocks, tiles * stage->view.spec.bins);
-    mvdr::look<<<blocks, mvdr::LOOK_THREADS, 0, stream>>>(stage->view, points,
-                                                          stage->look_scratch);
+    unsigned blocks = (unsigned)sonar_min_size(stage->look_blocks, tiles * stage->view.spec.bins);
+    mvdr::look<<<blocks, mvdr::LOOK_THREADS, 0, stream>>>(stage->view, points, stage->look_scratch);
     sonar_code code = CUDA_LAUNCHED(where, "look", err);
     if (code || !band)
         return code;
     mvdr::band_power<<<(points.count + 127) / 128, 128, 0, stream>>>(stage->view, points, band,
-                                                                      stride);
+                                                                     stride);
     return CUDA_LAUNCHED(where, "band_power", err);
 }
 
