@@ -518,9 +518,11 @@ static bool resolve_shading(sonar_loader *l) {
             c->shading_weight[k] = 1;
     } else if (!c->geometry.uniform_line) {
         return fail(l, id, "uniform", "this shading is for uniform lines only");
-    } else if (sonar_cbf_shading(c->shading, c->sidelobe_db, c->nbar, c->sensors, c->shading_weight,
-                                 &err)) {
-        return fail(l, id, NULL, "%s", err.text);
+    } else {
+        const sonar_code code = sonar_cbf_shading(c->shading, c->sidelobe_db, c->nbar, c->sensors,
+                                                  c->shading_weight, &err);
+        if (code)
+            return code == SONAR_ENOMEM ? no_memory(l) : fail(l, id, NULL, "%s", err.text);
     }
     for (size_t k = 0; k < c->sensors; k++)
         c->shading_weight[k] *= c->used[k];
@@ -593,8 +595,11 @@ static void resolve_directions(sonar_loader *l) {
     const double cbf_top = top_hz(&c->cbf_band, c->fs_hz, c->length);
     const double mvdr_top = top_hz(&c->mvdr_band, c->fs_hz, c->mvdr_length);
     const double top = fmax(fmax(cbf_top, mvdr_top), top_hz(&c->lofar_band, c->fs_hz, c->length));
-    sonar_geometry_analyse(c->sensors, c->position_m, c->used, c->sound_speed_mps / top / 20,
-                           &c->geometry);
+    if (!sonar_geometry_analyse(c->sensors, c->position_m, c->used, c->sound_speed_mps / top / 20,
+                                &c->geometry)) {
+        no_memory(l);
+        return;
+    }
     if (!given(l, OPT_MVDR_DEPRESSION) && have(l, OPT_CBF_DEPRESSION))
         sonar_value_set_number(l, OPT_MVDR_DEPRESSION, number(l, OPT_CBF_DEPRESSION));
     resolve_scan(l, OPT_CBF_SCAN, cbf_top, &c->cbf_scan);

@@ -461,5 +461,9 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
     sonar_output_post_status(p->output, &status);
     if (!p->thread_started || atomic_load(&p->drained))
         return sonar_fail(err, SONAR_ESTATE, "pipeline", "the data thread has ended");
+    if (!sonar_ingest_alive(p->ingest))
+        return sonar_fail(err, SONAR_ESTATE, "ingest", "the socket for samples has failed");
+    if (!sonar_output_alive(p->output))
+        return sonar_fail(err, SONAR_ESTATE, "output", "the socket for results has failed");
     return SONAR_OK;
 }
