@@ -76,6 +76,20 @@ static sonar_code make_surfaces(sonar_pipeline *p, sonar_error *err) {
     return code;
 }
 
+static sonar_code make_history(sonar_pipeline *p, sonar_error *err) {
+    const sonar_config *c = p->config;
+    if (!c->mvdr_enabled)
+        return SONAR_OK;
+    struct history *h = &p->history;
+    h->forgets = c->mvdr_alpha > 0;
+    h->length = h->forgets ? 1 : c->mvdr_snapshots;
+    h->first_sample = sonar_alloc(h->length, sizeof *h->first_sample);
+    p->buffers.delta = sonar_alloc(c->mvdr_band.bins, sizeof *p->buffers.delta);
+    if (!h->first_sample || !p->buffers.delta)
+        return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for the snapshots' history");
+    return SONAR_OK;
+}
+
 static sonar_code make_points(sonar_pipeline *p, sonar_error *err) {
     struct buffers *b = &p->buffers;
     sonar_space native = p->choice.backend->native_space;
@@ -146,6 +160,8 @@ sonar_code sonar_pipeline_make_buffers(sonar_pipeline *pipeline, sonar_error *er
     if (!code)
         code = make_surfaces(pipeline, err);
     if (!code)
+        code = make_history(pipeline, err);
+    if (!code)
         code = make_points(pipeline, err);
     if (!code)
         code = make_results(pipeline, err);
@@ -177,6 +193,8 @@ void sonar_pipeline_free_buffers(sonar_pipeline *pipeline) {
     release(backend, &b->host_point_power, 1);
     for (size_t i = 0; pipeline->result && i < pipeline->results; i++)
         release(backend, pipeline->result[i].surface, SONAR_SURFACES);
+    free(pipeline->history.first_sample);
+    free(b->delta);
     free(pipeline->result);
     free(pipeline->free_result);
     free(pipeline->detect_scratch);

@@ -22,6 +22,19 @@ static bool touches_gap(const sonar_window *window, uint64_t first, size_t lengt
            first + length > window->gap_first;
 }
 
+/* The snapshot [first, first + length) enters the covariance. */
+static void note_snapshot(struct history *h, uint64_t first, size_t length) {
+    if (!h->forgets || h->count == 0)
+        h->first_sample[h->count % h->length] = first;
+    h->count++;
+    h->end_sample = first + length;
+}
+
+/* First sample of the oldest snapshot that still counts. */
+static uint64_t oldest_sample(const struct history *h) {
+    return h->first_sample[h->count > h->length ? h->count % h->length : 0];
+}
+
 /* Sub-windows at multiples of the MVDR's hop that end inside this window and were not taken in with
  * an earlier one. Those with missing samples never enter the covariance. */
 static sonar_code transform_snapshots(sonar_pipeline *p, const sonar_window *window,
@@ -31,7 +44,7 @@ static sonar_code transform_snapshots(sonar_pipeline *p, const sonar_window *win
     if (!p->own_mvdr_dft) {
         *snapshots = window->gap_first >= window->gap_end;
         if (*snapshots)
-            p->mvdr_last_end = window->first_sample + c->length;
+            note_snapshot(&p->history, window->first_sample, c->length);
         return SONAR_OK;
     }
     uint64_t end = window->first_sample + c->length;
@@ -48,7 +61,7 @@ static sonar_code transform_snapshots(sonar_pipeline *p, const sonar_window *win
             transform(p, &p->mvdr_dft, window, p->mvdr_next, c->mvdr_length, &out, work, err);
         if (code)
             return code;
-        p->mvdr_last_end = p->mvdr_next + c->mvdr_length;
+        note_snapshot(&p->history, p->mvdr_next, c->mvdr_length);
         ++*snapshots;
     }
     return SONAR_OK;
@@ -75,8 +88,8 @@ static void element_psd(const sonar_pipeline *p, sonar_buffer *psd) {
 static void summarise_mvdr(const sonar_pipeline *p, sonar_result *result) {
     const sonar_buffer *info = &p->buffers.host_info;
     const float *row = info->data;
-    double delta = 0;
-    for (size_t b = 0; b < info->shape[0]; b++, row += SONAR_MVDR_INFO_FIELDS) {
+    size_t bins = info->shape[0];
+    for (size_t b = 0; b < bins; b++, row += SONAR_MVDR_INFO_FIELDS) {
         uint32_t flags = (uint32_t)row[SONAR_MVDR_FLAGS];
         result->mvdr_flags |= flags;
         result->mvdr_bins_not_converged += (flags & SONAR_MVDR_FLAG_NOT_CONVERGED) != 0;
@@ -85,13 +98,9 @@ static void summarise_mvdr(const sonar_pipeline *p, sonar_result *result) {
         if (row[SONAR_MVDR_SWEEPS] > result->mvdr_most_sweeps)
             result->mvdr_most_sweeps = row[SONAR_MVDR_SWEEPS];
         result->mvdr_snapshots = row[SONAR_MVDR_SNAPSHOTS];
-        delta += (double)row[SONAR_MVDR_DELTA];
+        p->buffers.delta[b] = row[SONAR_MVDR_DELTA];
     }
-    result->mvdr_delta = info->shape[0] ? delta / (double)info->shape[0] : 0;
-}
-
-static uint64_t samples_behind_mvdr(const sonar_config *c, double snapshots) {
-    return snapshots < 1 ? 0 : (uint64_t)((snapshots - 1) * (double)c->mvdr_hop) + c->mvdr_length;
+    result->mvdr_delta = (double)sonar_median(p->buffers.delta, bins);
 }
 
 static void describe(const sonar_pipeline *p, const sonar_window *window, sonar_result *result) {
@@ -213,9 +222,10 @@ static void finish_mvdr_facts(const sonar_pipeline *p, sonar_result *result) {
     if (!p->config->mvdr_enabled)
         return;
     summarise_mvdr(p, result);
-    uint64_t span = samples_behind_mvdr(p->config, result->mvdr_snapshots);
-    result->mvdr_end_sample = p->mvdr_last_end;
-    result->mvdr_first_sample = p->mvdr_last_end > span ? p->mvdr_last_end - span : 0;
+    if (p->history.count) {
+        result->mvdr_first_sample = oldest_sample(&p->history);
+        result->mvdr_end_sample = p->history.end_sample;
+    }
 }
 
 static sonar_code process(sonar_pipeline *p, sonar_window *window, sonar_result *result,
@@ -229,6 +239,7 @@ static sonar_code process(sonar_pipeline *p, sonar_window *window, sonar_result 
         if (p->config->mvdr_enabled)
             p->mvdr.ops->reset(p->mvdr.self);
         p->mvdr_next = 0;
+        p->history.count = 0;
     }
     if (result)
         describe(p, window, result);

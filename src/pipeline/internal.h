@@ -33,6 +33,17 @@ struct buffers {
     sonar_buffer host_info;           /* f32 [bin][SONAR_MVDR_INFO_FIELDS] */
     sonar_buffer points, point_power; /* u64 [SONAR_DETECT_POINTS][sensor], f32 [point] */
     sonar_buffer host_points, host_point_power;
+    float *delta; /* [bin] loading of each of the MVDR's bins, for their median */
+};
+
+/* Where the snapshots behind the MVDR spectrum begin: those of the sliding block, or with
+ * forgetting the first one since the reset. */
+struct history {
+    size_t length; /* snapshots of the block, 1 with forgetting */
+    bool forgets;
+    uint64_t *first_sample; /* [length], a ring */
+    uint64_t count;         /* snapshots since the reset */
+    uint64_t end_sample;    /* of the newest */
 };
 
 /* What the data thread tells the control thread: single values, each exact. */
@@ -62,8 +73,8 @@ struct sonar_pipeline {
     bool own_mvdr_dft;
     struct stage dft, mvdr_dft, cbf, mvdr;
     struct buffers buffers;
-    uint64_t mvdr_next;     /* first sample of the next sub-window */
-    uint64_t mvdr_last_end; /* end of the newest sub-window taken in */
+    uint64_t mvdr_next; /* first sample of the next sub-window */
+    struct history history;
 
     size_t results;
     sonar_result *result;       /* [results], lent to the output and back */
