@@ -284,7 +284,8 @@ static bool resolve_channels(sonar_loader *l) {
     if (l->no_memory)
         return false;
     if (v->count != c->sensors)
-        return fail(l, OPT_CHANNELS, NULL, "%zu channels for %zu sensors", v->count, c->sensors);
+        return fail(l, OPT_CHANNELS, "one channel per sensor", "%zu channels for %zu sensors",
+                    v->count, c->sensors);
     size_t most = 0;
     for (size_t k = 0; k < c->sensors; k++) {
         c->channel[k] = (uint32_t)v->numbers[k];
@@ -308,7 +309,8 @@ static bool resolve_mask(sonar_loader *l) {
     sonar_config *c = l->config;
     if (!have(l, OPT_MASK))
         return false;
-    if (!distinct(l, OPT_MASK, c->sensors, "is no sensor of the array"))
+    if (!distinct(l, OPT_MASK, c->sensors,
+                  "is no sensor of the array, whose sensors are counted from 0"))
         return false;
     const sonar_value *v = value(l, OPT_MASK);
     for (size_t i = 0; i < v->count; i++)
@@ -396,7 +398,8 @@ static bool band_of_hz(sonar_loader *l, sonar_option_id id, size_t length, sonar
     if (hz[0] > hz[1])
         return fail(l, id, "[low, high]", "%g Hz is above %g Hz", hz[0], hz[1]);
     if (hz[1] > fs / 2)
-        return fail(l, id, NULL, "%g Hz is above half the sampling rate, %g Hz", hz[1], fs / 2);
+        return fail(l, id, "frequencies up to fs_hz / 2",
+                    "%g Hz is above half the sampling rate, %g Hz", hz[1], fs / 2);
     const double first = ceil(hz[0] * (double)length / fs - 1e-6);
     const double last = fmin(floor(hz[1] * (double)length / fs + 1e-6), (double)(length / 2));
     if (last < first)

@@ -95,7 +95,10 @@ struct sonar_pipeline {
     /* control thread */
     int64_t started_ns, ticked_ns;
     uint64_t ticked_busy_ns;
-    uint64_t ticked_lost;
+    struct {
+        uint64_t lost, received, dropped[SONAR_FRAME_CAUSES]; /* as of the last tick */
+        sonar_frame_cause cause, logged; /* most frequent since, SONAR_FRAME_CAUSES: none */
+    } tick;
     char health[16];
 };
 

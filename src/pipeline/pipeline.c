@@ -392,36 +392,97 @@ static uint64_t sum(const uint64_t *values, size_t count) {
     return total;
 }
 
-/* ok, waiting (no samples now) or degraded (something was lost in the last second), and why. */
+/* What this daemon would have accepted, for the causes that a configuration can mend. */
+static void expectation(const sonar_config *c, sonar_frame_cause cause, char text[64]) {
+    switch (cause) {
+    case SONAR_FRAME_WRONG_RATE:
+        snprintf(text, 64, "; fs_hz is %g", c->fs_hz);
+        break;
+    case SONAR_FRAME_WRONG_ARRAY:
+        snprintf(text, 64, "; array.id is %u", c->array_id);
+        break;
+    case SONAR_FRAME_WRONG_CHANNELS:
+        snprintf(text, 64, "; the array has %zu channels", c->channels);
+        break;
+    default:
+        text[0] = '\0';
+    }
+}
+
+/* Names the most frequent cause of the frames dropped since the last tick, if any were. */
+static void judge_frames(sonar_pipeline *p, sonar_status *status) {
+    const uint64_t *now = status->ingest.frames_dropped;
+    uint64_t most = 0, fresh = 0;
+    p->tick.cause = SONAR_FRAME_CAUSES;
+    for (int i = 0; i < SONAR_FRAME_CAUSES; i++) {
+        uint64_t count = now[i] - p->tick.dropped[i];
+        fresh += count;
+        if (count > most)
+            p->tick.cause = (sonar_frame_cause)i;
+        most = sonar_max_size(most, count);
+        p->tick.dropped[i] = now[i];
+    }
+    uint64_t received = status->ingest.frames_received - p->tick.received;
+    p->tick.received = status->ingest.frames_received;
+    if (!fresh)
+        return;
+    char expected[64];
+    expectation(p->config, p->tick.cause, expected);
+    snprintf(status->text, sizeof status->text,
+             "%llu of %llu frames dropped in the last second, %s %llu%s", (unsigned long long)fresh,
+             (unsigned long long)sonar_max_size(received, fresh),
+             sonar_frame_cause_name(p->tick.cause), (unsigned long long)most, expected);
+}
+
+static void judge_silence(const sonar_ingest_counters *in, int64_t silence_ms,
+                          sonar_status *status) {
+    if (in->last_frame_ns)
+        snprintf(status->text, sizeof status->text, "no samples for %.1f s",
+                 (double)silence_ms * 1e-3);
+    else
+        snprintf(status->text, sizeof status->text, "no samples yet");
+}
+
+/* ok, waiting (no samples now) or degraded (something was lost in the last second), and why. Frames
+ * that come and are refused are no silence: whoever sends them must be told. */
 static void judge(sonar_pipeline *p, sonar_status *status) {
     const sonar_ingest_counters *in = &status->ingest;
-    uint64_t dropped = sum(in->frames_dropped, SONAR_FRAME_CAUSES);
     uint64_t windows = sum(in->windows_dropped, SONAR_WINDOW_CAUSES);
-    uint64_t lost = dropped + windows + status->output.results_dropped + status->windows_failed;
+    uint64_t lost = windows + status->output.results_dropped + status->windows_failed;
     int64_t silence_ms = (sonar_monotonic_ns() - in->last_frame_ns) / 1000000;
     status->waiting_for_samples = !in->last_frame_ns || silence_ms > p->config->silent_after_ms;
-    const char *health = "ok";
-    if (status->waiting_for_samples) {
+    const char *health = "degraded";
+    judge_frames(p, status);
+    if (status->text[0]) {
+        /* said already */
+    } else if (status->waiting_for_samples) {
         health = "waiting";
-        if (in->last_frame_ns)
-            snprintf(status->text, sizeof status->text, "no samples for %.1f s",
-                     (double)silence_ms * 1e-3);
-        else
-            snprintf(status->text, sizeof status->text, "no samples yet");
+        judge_silence(in, silence_ms, status);
     } else if (in->blocks_silent) {
-        health = "degraded";
         snprintf(status->text, sizeof status->text, "%u of %u channel blocks silent",
                  in->blocks_silent, in->blocks_seen);
-    } else if (lost != p->ticked_lost) {
-        health = "degraded";
+    } else if (lost != p->tick.lost) {
         snprintf(status->text, sizeof status->text,
-                 "lost so far: %llu frames, %llu windows, %llu results, %llu failed windows",
-                 (unsigned long long)dropped, (unsigned long long)windows,
-                 (unsigned long long)status->output.results_dropped,
+                 "lost so far: %llu windows, %llu results, %llu failed windows",
+                 (unsigned long long)windows, (unsigned long long)status->output.results_dropped,
                  (unsigned long long)status->windows_failed);
+    } else {
+        health = "ok";
     }
-    p->ticked_lost = lost;
+    p->tick.lost = lost;
     snprintf(status->health, sizeof status->health, "%s", health);
+}
+
+/* A change of health, or of why frames are dropped; not the same line every second. */
+static void log_health(sonar_pipeline *p, const sonar_status *status) {
+    bool degraded = !strcmp(status->health, "degraded");
+    bool news = p->tick.cause != SONAR_FRAME_CAUSES && p->tick.cause != p->tick.logged;
+    if (news || strcmp(status->health, p->health) != 0) {
+        sonar_log(&p->host, degraded ? SONAR_WARN : SONAR_INFO, "health", "%s%s%s", status->health,
+                  status->text[0] ? ": " : "", status->text);
+        p->tick.logged = p->tick.cause;
+    }
+    memcpy(p->health, status->health, sizeof p->health);
 }
 
 static void collect(sonar_pipeline *p, sonar_status *status) {
@@ -449,10 +510,7 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
     sonar_status status = {0};
     collect(p, &status);
     judge(p, &status);
-    if (strcmp(status.health, p->health) != 0)
-        sonar_log(&p->host, !strcmp(status.health, "degraded") ? SONAR_WARN : SONAR_INFO, "health",
-                  "%s%s%s", status.health, status.text[0] ? ": " : "", status.text);
-    memcpy(p->health, status.health, sizeof p->health);
+    log_health(p, &status);
     if (atomic_load_explicit(&p->progress.failed_new, memory_order_acquire)) {
         sonar_log(&p->host, SONAR_ERROR, p->progress.failure.where, "a window failed: %s",
                   p->progress.failure.text);
