@@ -549,6 +549,20 @@ static const struct {
      "warning: mvdr.forward_backward: 1 mirror images"},
 };
 
+static size_t occurrences(const char *text, const char *word) {
+    size_t count = 0;
+    for (; (text = strstr(text, word)); text += strlen(word))
+        count++;
+    return count;
+}
+
+Test(config, what_mvdr_takes_over_is_warned_about_once) {
+    loaded l = parse(CBF("band_hz: [100, 1600], ranges_m: []") "dft: {length: 37, hop: 50}\n");
+    cr_assert_eq(l.code, SONAR_OK, "%s", l.report);
+    cr_expect_eq(occurrences(l.report, "warning"), 3, "%s", l.report);
+    drop(&l);
+}
+
 Test(config, doubtful_values_are_warned_about) {
     for (size_t i = 0; i < sizeof warnings / sizeof *warnings; i++) {
         loaded l = parse(warnings[i].text);
