@@ -301,6 +301,8 @@ static const struct {
     {"fs_hz: 1\n", ":1:1: error: schema", "required"},
     {"schema: 2\n", ":1:9: error: schema: 2 is out of range", "accepted: 1"},
     {SMALL "fs_kz: 3\n", ":5:1: error: unknown key \"fs_kz\"", "did you mean fs_hz?"},
+    {SMALL "mdvr: {enabled: false}\n", ":5:1: error: unknown key", "did you mean mvdr?"},
+    {SMALL "cfb: {ranges_m: []}\n", ":5:1: error: unknown key", "did you mean cbf?"},
     {SMALL "window: hann\n", ":5:1: error: unknown key", "did you mean dft.window?"},
     {SMALL "dft: {lenght: 8}\n", ":5:7: error: unknown key \"lenght\" in dft",
      "did you mean length?"},
