@@ -96,7 +96,7 @@ struct sonar_pipeline {
     int64_t started_ns, ticked_ns;
     uint64_t ticked_busy_ns;
     struct {
-        uint64_t lost, received, dropped[SONAR_FRAME_CAUSES]; /* as of the last tick */
+        uint64_t lost[5], received, dropped[SONAR_FRAME_CAUSES]; /* as of the last tick */
         sonar_frame_cause cause, logged; /* most frequent since, SONAR_FRAME_CAUSES: none */
     } tick;
     char health[16];

@@ -385,13 +385,6 @@ static double resident_bytes(void) {
     return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
-static uint64_t sum(const uint64_t *values, size_t count) {
-    uint64_t total = 0;
-    for (size_t i = 0; i < count; i++)
-        total += values[i];
-    return total;
-}
-
 /* What this daemon would have accepted, for the causes that a configuration can mend. */
 static void expectation(const sonar_config *c, sonar_frame_cause cause, char text[64]) {
     switch (cause) {
@@ -428,9 +421,8 @@ static void judge_frames(sonar_pipeline *p, sonar_status *status) {
         return;
     char expected[64];
     expectation(p->config, p->tick.cause, expected);
-    snprintf(status->text, sizeof status->text,
-             "%llu of %llu frames dropped in the last second, %s %llu%s", (unsigned long long)fresh,
-             (unsigned long long)sonar_max_size(received, fresh),
+    snprintf(status->text, sizeof status->text, "%llu of %llu frames dropped: %s %llu%s",
+             (unsigned long long)fresh, (unsigned long long)sonar_max_size(received, fresh),
              sonar_frame_cause_name(p->tick.cause), (unsigned long long)most, expected);
 }
 
@@ -443,33 +435,43 @@ static void judge_silence(const sonar_ingest_counters *in, int64_t silence_ms,
         snprintf(status->text, sizeof status->text, "no samples yet");
 }
 
+/* Says what became of windows that were lost since the last tick, if any were: the first cause that
+ * has news. */
+static void judge_windows(sonar_pipeline *p, sonar_status *status) {
+    const uint64_t *dropped = status->ingest.windows_dropped;
+    const struct {
+        uint64_t count;
+        const char *what;
+    } loss[] = {{status->windows_failed, "windows failed"},
+                {dropped[SONAR_WINDOW_OVERLOAD], "windows dropped: computing is too slow"},
+                {dropped[SONAR_WINDOW_MISSING], "windows dropped: too many samples missing"},
+                {dropped[SONAR_WINDOW_SKIPPED], "windows skipped: the stream jumped"},
+                {status->output.results_dropped, "results dropped: sending is too slow"}};
+    for (size_t i = 0; i < sizeof loss / sizeof loss[0]; i++) {
+        if (loss[i].count != p->tick.lost[i] && !status->text[0])
+            snprintf(status->text, sizeof status->text, "%llu %s",
+                     (unsigned long long)(loss[i].count - p->tick.lost[i]), loss[i].what);
+        p->tick.lost[i] = loss[i].count;
+    }
+}
+
 /* ok, waiting (no samples now) or degraded (something was lost in the last second), and why. Frames
  * that come and are refused are no silence: whoever sends them must be told. */
 static void judge(sonar_pipeline *p, sonar_status *status) {
     const sonar_ingest_counters *in = &status->ingest;
-    uint64_t windows = sum(in->windows_dropped, SONAR_WINDOW_CAUSES);
-    uint64_t lost = windows + status->output.results_dropped + status->windows_failed;
     int64_t silence_ms = (sonar_monotonic_ns() - in->last_frame_ns) / 1000000;
     status->waiting_for_samples = !in->last_frame_ns || silence_ms > p->config->silent_after_ms;
     const char *health = "degraded";
     judge_frames(p, status);
-    if (status->text[0]) {
-        /* said already */
-    } else if (status->waiting_for_samples) {
-        health = "waiting";
-        judge_silence(in, silence_ms, status);
-    } else if (in->blocks_silent) {
+    if (in->blocks_silent && !status->waiting_for_samples && !status->text[0])
         snprintf(status->text, sizeof status->text, "%u of %u channel blocks silent",
                  in->blocks_silent, in->blocks_seen);
-    } else if (lost != p->tick.lost) {
-        snprintf(status->text, sizeof status->text,
-                 "lost so far: %llu windows, %llu results, %llu failed windows",
-                 (unsigned long long)windows, (unsigned long long)status->output.results_dropped,
-                 (unsigned long long)status->windows_failed);
-    } else {
-        health = "ok";
+    judge_windows(p, status);
+    if (!status->text[0]) {
+        health = status->waiting_for_samples ? "waiting" : "ok";
+        if (status->waiting_for_samples)
+            judge_silence(in, silence_ms, status);
     }
-    p->tick.lost = lost;
     snprintf(status->health, sizeof status->health, "%s", health);
 }
 

@@ -315,10 +315,13 @@ static void put_status(screen *to, const watch_view *view) {
     } else {
         const watch_status *s = &view->status->status;
         char in[24], lost[24], windows[24], p99[24];
-        put_line(to, "%s%s%s  frames %s in, %s lost%s%s%s  windows lost %s  p99 %s ms", s->health,
-                 s->text[0] ? ": " : "", s->text, whole(s->received, in), whole(s->dropped, lost),
-                 s->losses[0] ? " (" : "", s->losses, s->losses[0] ? ")" : "",
-                 whole(s->windows_lost, windows), figure(s->p99_us / 1e3, p99));
+        if (s->text[0])
+            put_line(to, "%s: %s", s->health, s->text);
+        else
+            put_line(to, "%s  frames %s in, %s lost%s%s%s  windows lost %s  p99 %s ms", s->health,
+                     whole(s->received, in), whole(s->dropped, lost), s->losses[0] ? " (" : "",
+                     s->losses, s->losses[0] ? ")" : "", whole(s->windows_lost, windows),
+                     figure(s->p99_us / 1e3, p99));
     }
     const char *array = view->panes ? view->pane[0]->message.array : "";
     put_line(to, "this viewer: %llu messages, %llu missed%s%s", (unsigned long long)view->received,
