@@ -84,6 +84,7 @@ struct sonar_pipeline {
     sonar_detect_spec cbf_detect, mvdr_detect;
     float *detect_scratch, *detect_power;
     size_t *strongest_range; /* [direction] rung of the ladder, `ranges` = far field */
+    double *inverse_range;   /* [direction] 1/m of that rung */
     double *tau_s;
 
     pthread_t thread;

@@ -241,6 +241,7 @@ static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *sc
                               .threshold_db = c->detect_threshold_db,
                               .min_separation_deg = c->detect_min_separation_deg,
                               .most = c->detect_most,
+                              .aperture_m = c->geometry.aperture_m,
                               .heading_deg = c->heading_deg,
                               .heading_known = c->heading_known};
     describe_sidelobes(c, scan, top_hz, &spec);
