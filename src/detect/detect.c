@@ -17,7 +17,10 @@ static const double smear_level = 1.5;
 static const double flat_share = 0.9977; /* 0.01 dB */
 static const double narrowest_deg = 1e-5;
 
-enum { ROUNDS = 9, FLANK_POINTS = SONAR_DETECT_POINTS / 2 };
+/* Few points a round: each costs as much as a direction of the scan, and MVDR's scan is dear. */
+enum { ROUNDS = 9, TOP_POINTS = 8, FLANK_POINTS = 4 };
+_Static_assert((int)TOP_POINTS <= (int)SONAR_DETECT_POINTS, "a call takes no more");
+_Static_assert(2 * (int)FLANK_POINTS <= (int)SONAR_DETECT_POINTS, "a call takes no more");
 
 /* Local maxima stronger than what is still to be judged. */
 typedef struct local_maximum {
@@ -263,26 +266,56 @@ static void set_top(sonar_detection *peak, const double az_deg[3], const double 
     peak->power = pow(10.0, top_db / 10.0);
 }
 
+/* The bracket after [az[0], az[last]], whose best point is not yet good enough. MVDR's needles are
+ * sharp in the power, but its reciprocal a^H R^-1 a bends no faster than a beam: a parabola through
+ * three points of it foretells the top to a small part of their distance. Where that was too bold,
+ * the top lies at an end of the bracket, and the next one is wide again. */
+static bracket next_bracket(const bracket *whole, const double *az, const float *power,
+                            size_t best) {
+    enum { LAST = TOP_POINTS - 1 };
+    const double step = az[1] - az[0];
+    if (best == 0 || best == LAST) {
+        const double reach =
+            (az[best] > whole->low_deg && az[best] < whole->high_deg ? 64 : 1) * step;
+        return (bracket){.low_deg = fmax(az[best] - reach, whole->low_deg),
+                         .high_deg = fmin(az[best] + reach, whole->high_deg)};
+    }
+    bracket next = {.low_deg = az[best - 1], .high_deg = az[best + 1]};
+    if (!(power[best - 1] > 0 && power[best + 1] > 0))
+        return next;
+    const double low = 1 / (double)power[best - 1], middle = 1 / (double)power[best],
+                 high = 1 / (double)power[best + 1];
+    const double bend = low - 2 * middle + high;
+    const double top = bend > 0 ? az[best] + 0.5 * step * (low - high) / bend : az[best];
+    next.low_deg = fmax(next.low_deg, top - step / 8);
+    next.high_deg = fmin(next.high_deg, top + step / 8);
+    return next;
+}
+
 /* Shrinks the bracket around the highest of its points. *real is false if the power still rises
  * where the scan ends. */
 static sonar_code refine(const search *s, bracket b, sonar_detection *peak, bool *real) {
-    enum { LAST = SONAR_DETECT_POINTS - 1 };
+    enum { LAST = TOP_POINTS - 1 };
+    const bracket whole = b;
     double az[LAST + 1];
     float power[LAST + 1];
     size_t best = 0;
     *real = true;
     for (int round = 0; round < ROUNDS; round++) {
         for (size_t i = 0; i <= LAST; i++)
-            az[i] = b.low_deg + (b.high_deg - b.low_deg) * (double)i / LAST;
+            az[i] = i < LAST ? b.low_deg + (b.high_deg - b.low_deg) * (double)i / LAST : b.high_deg;
         const sonar_code code = ask(s, LAST + 1, az, power);
         if (code != SONAR_OK)
             return code;
         best = strongest(power, LAST + 1);
         if ((best == 0 && b.low_open) || (best == LAST && b.high_open))
             *real = false;
-        if (!*real || is_flat(power, LAST + 1, best) || b.high_deg - b.low_deg < narrowest_deg)
+        const bool inside =
+            (best > 0 && best < LAST) || az[best] <= whole.low_deg || az[best] >= whole.high_deg;
+        if (!*real || (inside && is_flat(power, LAST + 1, best)) ||
+            b.high_deg - b.low_deg < narrowest_deg)
             break;
-        b = (bracket){.low_deg = az[best - (best > 0)], .high_deg = az[best + (best < LAST)]};
+        b = next_bracket(&whole, az, power, best);
     }
     peak->az_deg = az[best];
     peak->power = (double)power[best];
@@ -337,7 +370,7 @@ static bool find_flank(const search *s, const sonar_detection *peak, ptrdiff_t w
 }
 
 static bool is_steep(const flank *f) {
-    return f->out_power < 0.9 * f->in_power && fabs(f->out_deg - f->in_deg) > narrowest_deg;
+    return f->out_power < 0.8 * f->in_power && fabs(f->out_deg - f->in_deg) > narrowest_deg;
 }
 
 /* Narrows a flank to the two of its new points between which the power falls under half. */

@@ -71,7 +71,7 @@ void sonar_detect_background(const sonar_scan *scan, const float *power, float *
  * wraps nor ends at endfire counts only if power_at shows the power to fall beyond it.
  *
  * power_at may be NULL: parabola (in dB) through the grid then. Otherwise each peak is bracketed by
- * its lower grid neighbours and the bracket shrunk around the best of SONAR_DETECT_POINTS points
+ * its lower grid neighbours and the bracket shrunk around the best of eight points
  * until the top is flat to 0.01 dB (MVDR peaks are far narrower than a beam) or 1e-5 deg wide, in
  * at most 9 rounds; the threshold holds for the refined power. Two maxima between the same
  * neighbours are one peak.
