@@ -49,6 +49,7 @@ struct history {
 /* What the data thread tells the control thread: single values, each exact. */
 struct progress {
     atomic_uint_fast64_t windows_processed, windows_failed, results_dropped, busy_ns;
+    _Atomic int64_t busy_since_ns; /* when the window in work was taken; 0: none is */
     atomic_uint_fast64_t stage_ns[STAGES];
     atomic_bool failed_new; /* failure holds a new message the control thread has not logged */
     sonar_error failure; /* data thread writes while !failed_new, control reads while it is set */
