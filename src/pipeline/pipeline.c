@@ -242,6 +242,7 @@ static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *sc
                               .threshold_db = c->detect_threshold_db,
                               .min_separation_deg = c->detect_min_separation_deg,
                               .most = c->detect_most,
+                              .aperture_m = c->geometry.aperture_m,
                               .heading_deg = c->heading_deg,
                               .heading_known = c->heading_known};
     describe_sidelobes(c, scan, top_hz, &spec);
@@ -487,10 +488,20 @@ static void log_health(sonar_pipeline *p, const sonar_status *status) {
     memcpy(p->health, status->health, sizeof p->health);
 }
 
+/* Time the data thread has worked by now, the window in work included. Where it ends between the
+ * two reads its time is missing once; what was told stays told. */
+static uint64_t busy_until(const sonar_pipeline *p, int64_t now_ns) {
+    uint64_t busy = atomic_load(&p->progress.busy_ns);
+    int64_t since = atomic_load(&p->progress.busy_since_ns);
+    if (since && now_ns > since)
+        busy += (uint64_t)(now_ns - since);
+    return busy > p->ticked_busy_ns ? busy : p->ticked_busy_ns;
+}
+
 static void collect(sonar_pipeline *p, sonar_status *status) {
     struct progress *progress = &p->progress;
     int64_t now = sonar_monotonic_ns();
-    uint64_t busy = atomic_load(&progress->busy_ns);
+    uint64_t busy = busy_until(p, now);
     sonar_ingest_read_counters(p->ingest, &status->ingest);
     sonar_output_read_counters(p->output, &status->output);
     status->output.results_dropped += atomic_load(&progress->results_dropped);

@@ -10,9 +10,9 @@
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
-#include <yaml.h>
 #include <zmq.h>
 
+#include "config/config.h"
 #include "render.h"
 
 enum {
@@ -59,20 +59,6 @@ static int try_help(void) {
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static const yaml_node_t *yaml_get(yaml_document_t *document, const yaml_node_t *map,
-                                   const char *key) {
-    if (!map || map->type != YAML_MAPPING_NODE)
-        return NULL;
-    for (yaml_node_pair_t *pair = map->data.mapping.pairs.start; pair < map->data.mapping.pairs.top;
-         pair++) {
-        const yaml_node_t *name = yaml_document_get_node(document, pair->key);
-        if (name && name->type == YAML_SCALAR_NODE &&
-            strcmp((const char *)name->data.scalar.value, key) == 0)
-            return yaml_document_get_node(document, pair->value);
-    }
-    return NULL;
-}
-
 /* A publisher may bind all addresses; a reader on the same machine connects to the loopback. */
 static void set_endpoint(options *o, const char *endpoint) {
     static const char *const all[] = {"tcp://*:", "tcp://0.0.0.0:", "tcp://[::]:"};
@@ -85,37 +71,21 @@ static void set_endpoint(options *o, const char *endpoint) {
     snprintf(o->endpoint, sizeof o->endpoint, "%s", endpoint);
 }
 
-/* Only output.endpoint is read, so that a viewer needs none of the other files and devices that the
- * configuration speaks of. Without it sonard's default holds. */
+/* Read as sonard reads it, so that both mean the same and complain alike. */
 static bool read_config(options *o, const char *path) {
-    FILE *file = fopen(path, "rb");
-    if (!file) {
-        fprintf(stderr, "sonar-watch: %s: %s\n", path, strerror(errno));
+    sonar_report *report = sonar_report_create();
+    sonar_config *config = NULL;
+    if (!report) {
+        fprintf(stderr, "sonar-watch: no memory\n");
         return false;
     }
-    yaml_parser_t parser;
-    yaml_document_t document;
-    bool good = yaml_parser_initialize(&parser) == 1;
-    if (good) {
-        yaml_parser_set_input_file(&parser, file);
-        good = yaml_parser_load(&parser, &document) == 1;
-        if (!good)
-            fprintf(stderr, "sonar-watch: %s:%zu:%zu: %s\n", path, parser.problem_mark.line + 1,
-                    parser.problem_mark.column + 1,
-                    ferror(file)     ? strerror(errno) /* a directory, say */
-                    : parser.problem ? parser.problem
-                                     : "not YAML");
-    }
-    if (good) {
-        const yaml_node_t *root = yaml_document_get_root_node(&document);
-        const yaml_node_t *endpoint =
-            yaml_get(&document, yaml_get(&document, root, "output"), "endpoint");
-        if (endpoint && endpoint->type == YAML_SCALAR_NODE)
-            set_endpoint(o, (const char *)endpoint->data.scalar.value);
-        yaml_document_delete(&document);
-    }
-    yaml_parser_delete(&parser);
-    fclose(file);
+    const bool good = sonar_config_load(path, &config, report) == SONAR_OK;
+    if (good)
+        set_endpoint(o, config->output_endpoint);
+    else
+        sonar_report_write(report, stderr);
+    sonar_config_destroy(config);
+    sonar_report_destroy(report);
     return good;
 }
 
