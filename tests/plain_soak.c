@@ -43,13 +43,14 @@ struct siege {
     box box;
     char in[128], out[128];
     pid_t daemon;
+    int files; /* its descriptors without a crowd */
     subscriber status;
     void *context, *push[BLOCKS];
     sonar_frame frame[BLOCKS];
     uint8_t payload[PAYLOAD];
     uint64_t sent, expected[SONAR_FRAME_CAUSES]; /* of the causes that nothing else can have */
     pthread_t crowd;
-    atomic_bool pause, paused, over;
+    atomic_bool warm, pause, paused, over;
     uint64_t joined;
 };
 
@@ -286,13 +287,28 @@ static void leave(void **socket) {
     *socket = NULL;
 }
 
-/* Hundreds at once, gone before most of them have said a word. */
-static void rush(struct siege *s, void *context, uint64_t *random) {
+static int descriptors_at_rest(struct siege *s, int most) {
+    int now = descriptors(s->daemon);
+    for (int i = 0; i < 5000 && now > most; i++) {
+        usleep(1000); /* the daemon hears of the last leavers */
+        now = descriptors(s->daemon);
+    }
+    return now;
+}
+
+/* Hundreds at once, gone before most of them have said a word; or, to see how much memory so many
+ * need, held until all are served. */
+static void rush(struct siege *s, void *context, bool hold, uint64_t *random) {
     void *socket[BURST];
     for (int i = 0; i < BURST; i++)
         socket[i] = join(s, context, draw(random));
+    for (int i = 0; hold && i < 2000 && descriptors(s->daemon) < s->files + BURST; i++)
+        usleep(1000);
+    if (hold)
+        usleep(200000);
     for (int i = 0; i < BURST; i++)
         leave(&socket[i]);
+    descriptors_at_rest(s, s->files + STALLED); /* else they would add up to any number */
 }
 
 /* Bytes that are no ZMTP, into the endpoint's own socket. */
@@ -352,8 +368,9 @@ static void *crowd_main(void *arg) {
         scribble(turn % 2 ? s->in : s->out, &random);
         if (turn % 4 == 0)
             heckle(s, context, &random);
-        if (turn % 16 == 0)
-            rush(s, context, &random);
+        if (turn % 16 == 0 || turn < STALLED)
+            rush(s, context, turn < STALLED, &random);
+        atomic_store(&s->warm, turn >= STALLED);
     }
     for (int i = 0; i < STALLED; i++)
         leave(&stalled[i]);
@@ -365,7 +382,7 @@ static void *crowd_main(void *arg) {
 
 /* Sends until so many windows are through. */
 static void besiege(struct siege *s, double windows, uint64_t *random) {
-    for (double done = 0; done < windows;) {
+    for (double done = -1; done < windows;) {
         message m;
         for (int i = 0; i < 500; i++)
             step(s, i % BLOCKS, draw(random));
@@ -398,15 +415,6 @@ static message settle(struct siege *s) {
         }
         message_free(&m);
     }
-}
-
-static int descriptors_at_rest(struct siege *s, int most) {
-    int now = descriptors(s->daemon);
-    for (int i = 0; i < 500 && now > most; i++) {
-        usleep(10000); /* the daemon hears of the last leavers */
-        now = descriptors(s->daemon);
-    }
-    return now;
 }
 
 static void calm(struct siege *s) {
@@ -459,22 +467,23 @@ static void run(const char *overload, double windows) {
     message_free(&m);
     open_digitisers(s);
     besiege(s, 10, &random);
-    int files = descriptors(s->daemon);
+    s->files = descriptors(s->daemon);
     if (pthread_create(&s->crowd, NULL, crowd_main, s))
         die(s, "no thread");
 
-    besiege(s, windows / 4, &random); /* warm-up */
+    while (!atomic_load(&s->warm))
+        besiege(s, 0, &random);
     calm(s);
-    descriptors_at_rest(s, files);
+    descriptors_at_rest(s, s->files);
     long resident = resident_bytes(s->daemon);
     atomic_store(&s->pause, false);
     besiege(s, windows, &random);
     calm(s);
     m = settle(s);
     check_counters(s, m.head, !strcmp(overload, "block"));
-    int files_now = descriptors_at_rest(s, files);
+    int files_now = descriptors_at_rest(s, s->files);
     long grown = resident_bytes(s->daemon) - resident;
-    expect(files_now <= files, "descriptors", files_now, files);
+    expect(files_now <= s->files, "descriptors", files_now, s->files);
     expect(INSTRUMENTED || grown < GROWTH_MOST, "bytes grown", (double)grown, GROWTH_MOST);
     printf("%s: %.0f windows of %.0f, %llu frames, %llu subscribers; %ld KiB, grown by %ld KiB; "
            "%d descriptors\n",
