@@ -21,10 +21,12 @@ struct solution {
  * reflections of the first QR (held in t) if there was one. A warp a vector. */
 template <typename T>
 __device__ void write_vectors(const view &v, const scratch &s, matrix<T> u, uint32_t c, matrix<T> t,
-                              uint32_t reflections, uint32_t kept, complex<float> *q) {
+                              uint32_t reflections, uint32_t kept, panel<T> room,
+                              complex<float> *q) {
     matrix<T> w = {(complex<T> *)s.w, odd(v.n)};
-    for (uint32_t i = warp(); i < kept; i += WARPS) {
-        complex<T> *x = reflections ? w.column(i) : u.column(s.order[i]);
+    uint32_t workers = room.width ? room.width : WARPS;
+    for (uint32_t i = warp(); i < kept && warp() < workers; i += workers) {
+        complex<T> *x = room.width ? room.x.column(warp()) : w.column(i);
         const complex<T> *from = u.column(s.order[i]);
         double scale = 1 / sqrt(s.d[i]);
         for (uint32_t r = lane(); r < v.n; r += WARP)
@@ -36,8 +38,26 @@ __device__ void write_vectors(const view &v, const scratch &s, matrix<T> u, uint
                 reflect(t.column(j), s.tau[j], j, v.n, x);
         for (uint32_t r = lane(); r < v.n; r += WARP)
             q[i * v.spec.sensors + r] = {(float)x[r].re, (float)x[r].im};
+        __syncwarp();
     }
     __syncthreads();
+}
+
+/* The triangle u with u u^H of the eigenvalues of S S^H, and in t and tau the way back to n rows.
+ */
+template <typename T>
+__device__ void triangularise(const view &v, const scratch &s, arena room, uint32_t m, matrix<T> t,
+                              matrix<T> u, double *norm2) {
+    bool tall = m < v.n;
+    fill(v, s.column, m, !tall, t);
+    if (!tall) {
+        reduce(t, m, v.n, u, norm2, s.tau);
+        return;
+    }
+    /* S = Q1 R1, and S S^H = Q1 (R1 R1^H) Q1^H: go on with R1^H */
+    matrix<T> triangle = {room.take((size_t)m * odd(m), (complex<T> *)s.w), odd(m)};
+    reduce_tall(t, v.n, m, triangle, norm2, s.tau, panel_in<T>(room, v.n));
+    reduce(triangle, m, m, u, norm2, s.spare_tau);
 }
 
 /* Eigenpairs of S S^H, descending, into scratch.d and q. Eigenvalues under eps^2 of the largest
@@ -48,28 +68,19 @@ __device__ solution solve(const view &v, const scratch &s, arena room, uint32_t 
     uint32_t n = v.n, c = min(n, m);
     bool tall = m < n; /* fewer columns than sensors: the triangle is m x m, Q leads back to n */
     double *norm2 = room.take(c, s.norm2);
-    size_t size = (size_t)c * odd(c);
-    complex<T> *in_shared = room.take(size, (complex<T> *)nullptr);
+    complex<T> *in_shared = room.take((size_t)c * odd(c), (complex<T> *)nullptr);
     matrix<T> t = {(complex<T> *)s.t, tall ? n : m};
     matrix<T> u = {in_shared ? in_shared : (complex<T> *)s.u, odd(c)};
-    fill(v, s.column, m, !tall, t);
-    if (tall) { /* S = Q1 R1, and S S^H = Q1 (R1 R1^H) Q1^H: go on with R1^H */
-        arena rest = room;
-        matrix<T> triangle = {rest.take(size, (complex<T> *)s.w), odd(c)};
-        reduce(t, n, m, false, triangle, norm2, s.tau);
-        reduce(triangle, m, m, true, u, norm2, s.spare_tau);
-    } else {
-        reduce(t, m, n, true, u, norm2, s.tau);
-    }
-    panels<T> panels = in_shared ? mvdr::panels<T>{} : panels_in<T>(&room, c);
+    triangularise(v, s, room, m, t, u, norm2);
+    panels<T> halves = in_shared ? panels<T>{} : panels_in<T>(room, c);
     solution result;
-    result.jacobi = jacobi(columns<T>{u, norm2, c}, c, panels, tolerance, v.spec.max_sweeps);
+    result.jacobi = jacobi(columns<T>{u, norm2, c}, c, halves, tolerance, v.spec.max_sweeps);
     measure(u, c, c, norm2);
     result.kept = min(rank<T>(norm2, c, s.order), v.kept);
     for (uint32_t i = threadIdx.x; i < result.kept; i += THREADS)
         s.d[i] = norm2[s.order[i]];
     __syncthreads();
-    write_vectors(v, s, u, c, t, tall ? m : 0, result.kept, q);
+    write_vectors(v, s, u, c, t, tall ? m : 0, result.kept, panel_in<T>(room, n), q);
     return result;
 }
 

@@ -164,8 +164,9 @@ sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
         err);
     size_t tiles = (v->spec.directions + mvdr::TILE - 1) / mvdr::TILE;
     stage->look_blocks = sonar_min_size(tiles * v->spec.bins, (size_t)processors * resident);
-    /* Both triangles and the norms in double, if there is room. */
-    size_t wanted = 2 * v->u_stride * sizeof(complex64) + v->vector_stride * sizeof(double) + 64;
+    /* Both triangles, the norms and a column a warp in double, if there is room. */
+    size_t columns = 2 * v->u_stride + mvdr::WARPS * mvdr::odd((uint32_t)stage->limits.rows);
+    size_t wanted = columns * sizeof(complex64) + v->vector_stride * sizeof(double) + 64;
     v->shared_bytes = sonar_min_size(wanted, (size_t)most - own.sharedSizeBytes) / 16 * 16;
     CUDA_TRY(where,
              cudaFuncSetAttribute(mvdr::decompose, cudaFuncAttributeMaxDynamicSharedMemorySize,
