@@ -170,6 +170,9 @@ typedef struct sonar_host {
     const char *state_dir; /* where wisdom and the like is kept, or NULL for nowhere */
     long fail_at; /* for tests of error paths: the n-th fallible call a plugin makes fails; 0: none
                    */
+    /* What the table of trained choices says of a decision, or NULL: the built-in rule. May itself
+     * be NULL. */
+    const char *(*choice)(void *ctx, const char *decision);
 } sonar_host;
 
 /* The verbs of a stage. The shapes of spec, in and out are in the stage's contract header. create
