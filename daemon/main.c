@@ -21,7 +21,8 @@ enum exit_code {
     EXIT_FAULT = 1,       /* gave up while running */
     EXIT_CONFIG = 2,      /* wrong command line or configuration */
     EXIT_UNAVAILABLE = 3, /* an endpoint, device or file was not to be had at start */
-    EXIT_MEMORY = 4
+    EXIT_MEMORY = 4,
+    EXIT_DEVICE = 5 /* the GPU failed, and the configuration says to leave then */
 };
 
 enum { STOP_WITHIN_MS = 1500 };
@@ -73,7 +74,8 @@ static void usage(FILE *to) {
         "\n"
         "Runs in the foreground until SIGTERM or SIGINT. Exit codes: 0 stopped when asked,\n"
         "1 gave up while running, 2 wrong configuration or command line, 3 an endpoint, device or\n"
-        "file was not available at start, 4 out of memory.\n",
+        "file was not available at start, 4 out of memory, 5 the GPU failed (on_gpu_failure: "
+        "exit).\n",
         to);
 }
 
@@ -202,7 +204,7 @@ static int run(const sonar_config *config) {
                  stop_signal == SIGINT ? "stopping on SIGINT" : "stopping on SIGTERM");
     sonar_pipeline_stop(pipeline, STOP_WITHIN_MS);
     sonar_pipeline_destroy(pipeline);
-    return code ? EXIT_FAULT : EXIT_STOPPED;
+    return !code ? EXIT_STOPPED : code == SONAR_EUNAVAILABLE ? EXIT_DEVICE : EXIT_FAULT;
 }
 
 /* ---- surroundings ---------------------------------------------------------------------------- */

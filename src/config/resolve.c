@@ -713,6 +713,7 @@ static void resolve_runtime(sonar_loader *l) {
     char word[32];
     sonar_option_choice(&sonar_options[OPT_BACKEND], whole(l, OPT_BACKEND), word);
     snprintf(c->backend, sizeof c->backend, "%.15s", word);
+    c->on_gpu_failure = (sonar_gpu_failure)whole(l, OPT_ON_GPU_FAILURE);
     c->cpu_ingest = (int)number(l, OPT_CPU_INGEST);
     c->cpu_output = (int)number(l, OPT_CPU_OUTPUT);
     c->log_level = (sonar_level)whole(l, OPT_LOG_LEVEL);

@@ -12,7 +12,10 @@
 static long fail_at, calls; /* set by probe, before any other thread calls */
 
 bool sonar_cuda_injected(void) {
-    return fail_at > 0 && __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) == fail_at;
+    if (fail_at == 0)
+        return false;
+    long call = __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
+    return fail_at > 0 ? call == fail_at : call >= -fail_at;
 }
 
 static sonar_code code_of(cudaError_t status) {

@@ -26,7 +26,7 @@ typedef struct sonar_output_spec {
     size_t queue_results; /* entries of the rings */
     bool block;           /* a full ring waits instead of dropping */
     int cpu;
-    const char *array_name, *run_uuid, *backend, *config_version;
+    const char *array_name, *run_uuid, *config_version;
     double fs_hz, sound_speed_mps, heading_deg;
     bool heading_known, calibrated, relative;
     const char *loading_rule; /* "noise", "trace", "absolute" */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Everything that lies between the stages is made here, once, before the threads start. */
+/* Everything that lies between the stages and behind them. What belongs to an engine is made with
+ * it; results and scratch are made once, before the threads start, in host memory that any engine
+ * can fill. */
 #include <stdlib.h>
 
 #include "pipeline/internal.h"
@@ -12,7 +14,7 @@ static sonar_code make(sonar_pipeline *pipeline, sonar_space space, sonar_dtype 
                        size_t b, size_t c, sonar_buffer *buffer, sonar_error *err) {
     size_t shape[3] = {a, b, c};
     int rank = c ? 3 : b ? 2 : 1;
-    return pipeline->choice.backend->buffer_create(space, dtype, rank, shape, buffer, err);
+    return pipeline->engine.backend->buffer_create(space, dtype, rank, shape, buffer, err);
 }
 
 /* Rows [from, from + bins) of bins[bin][sensor]. */
@@ -26,8 +28,8 @@ static sonar_buffer rows(const sonar_buffer *bins, size_t from, size_t count) {
 
 static sonar_code make_bins(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = p->config;
-    struct buffers *b = &p->buffers;
-    sonar_space native = p->choice.backend->native_space;
+    struct buffers *b = &p->engine.buffers;
+    sonar_space native = p->engine.backend->native_space;
     sonar_code code = make(p, native, SONAR_C32, p->bins, c->sensors, 0, &b->bins, err);
     if (code)
         return code;
@@ -51,8 +53,8 @@ static sonar_code make_bins(sonar_pipeline *p, sonar_error *err) {
 
 static sonar_code make_surfaces(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = p->config;
-    struct buffers *b = &p->buffers;
-    sonar_space native = p->choice.backend->native_space;
+    struct buffers *b = &p->engine.buffers;
+    sonar_space native = p->engine.backend->native_space;
     size_t looks = c->cbf_scan.count;
     sonar_code code = make(p, native, SONAR_F32, looks, 0, 0, &b->cbf[SONAR_CBF_AZIMUTH], err);
     if (!code && c->ranges)
@@ -84,15 +86,15 @@ static sonar_code make_history(sonar_pipeline *p, sonar_error *err) {
     h->forgets = c->mvdr_alpha > 0;
     h->length = h->forgets ? 1 : c->mvdr_snapshots;
     h->first_sample = sonar_alloc(h->length, sizeof *h->first_sample);
-    p->buffers.delta = sonar_alloc(c->mvdr_band.bins, sizeof *p->buffers.delta);
-    if (!h->first_sample || !p->buffers.delta)
+    p->delta = sonar_alloc(c->mvdr_band.bins, sizeof *p->delta);
+    if (!h->first_sample || !p->delta)
         return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for the snapshots' history");
     return SONAR_OK;
 }
 
 static sonar_code make_points(sonar_pipeline *p, sonar_error *err) {
-    struct buffers *b = &p->buffers;
-    sonar_space native = p->choice.backend->native_space;
+    struct buffers *b = &p->engine.buffers;
+    sonar_space native = p->engine.backend->native_space;
     size_t sensors = p->config->sensors;
     sonar_code code = make(p, native, SONAR_U64, SONAR_DETECT_POINTS, sensors, 0, &b->points, err);
     if (!code)
@@ -109,11 +111,11 @@ static sonar_code make_points(sonar_pipeline *p, sonar_error *err) {
 static sonar_code make_result(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
     const sonar_config *c = p->config;
     const sonar_buffer *like[SONAR_SURFACES] = {
-        [SONAR_CBF_AZIMUTH] = &p->buffers.cbf[SONAR_CBF_AZIMUTH],
-        [SONAR_CBF_NEARFIELD] = &p->buffers.cbf[SONAR_CBF_NEARFIELD],
-        [SONAR_CBF_LOFAR] = &p->buffers.cbf[SONAR_CBF_LOFAR],
-        [SONAR_MVDR_AZIMUTH] = &p->buffers.mvdr[SONAR_MVDR_OUT_AZIMUTH],
-        [SONAR_MVDR_SPECTRUM] = &p->buffers.mvdr[SONAR_MVDR_OUT_SPECTRUM],
+        [SONAR_CBF_AZIMUTH] = &p->engine.buffers.cbf[SONAR_CBF_AZIMUTH],
+        [SONAR_CBF_NEARFIELD] = &p->engine.buffers.cbf[SONAR_CBF_NEARFIELD],
+        [SONAR_CBF_LOFAR] = &p->engine.buffers.cbf[SONAR_CBF_LOFAR],
+        [SONAR_MVDR_AZIMUTH] = &p->engine.buffers.mvdr[SONAR_MVDR_OUT_AZIMUTH],
+        [SONAR_MVDR_SPECTRUM] = &p->engine.buffers.mvdr[SONAR_MVDR_OUT_SPECTRUM],
     };
     sonar_code code = SONAR_OK;
     for (int i = 0; i < SONAR_SURFACES && !code; i++)
@@ -157,14 +159,15 @@ static sonar_code make_scratch(sonar_pipeline *p, sonar_error *err) {
     return SONAR_OK;
 }
 
-sonar_code sonar_pipeline_make_buffers(sonar_pipeline *pipeline, sonar_error *err) {
+sonar_code sonar_engine_make_buffers(sonar_pipeline *pipeline, sonar_error *err) {
     sonar_code code = make_bins(pipeline, err);
     if (!code)
         code = make_surfaces(pipeline, err);
-    if (!code)
-        code = make_history(pipeline, err);
-    if (!code)
-        code = make_points(pipeline, err);
+    return code ? code : make_points(pipeline, err);
+}
+
+sonar_code sonar_pipeline_make_buffers(sonar_pipeline *pipeline, sonar_error *err) {
+    sonar_code code = make_history(pipeline, err);
     if (!code)
         code = make_results(pipeline, err);
     return code ? code : make_scratch(pipeline, err);
@@ -176,12 +179,10 @@ static void release(const sonar_backend *backend, sonar_buffer *buffers, size_t 
             backend->buffer_destroy(&buffers[i]);
 }
 
-void sonar_pipeline_free_buffers(sonar_pipeline *pipeline) {
-    const sonar_backend *backend = pipeline->choice.backend;
-    struct buffers *b = &pipeline->buffers;
-    if (!backend)
-        return;
-    if (backend->native_space != SONAR_HOST)
+void sonar_engine_free_buffers(sonar_pipeline *pipeline) {
+    const sonar_backend *backend = pipeline->engine.backend;
+    struct buffers *b = &pipeline->engine.buffers;
+    if (b->host_bins.data != b->cbf_bins.data)
         release(backend, &b->host_bins, 1);
     if (pipeline->own_mvdr_dft)
         release(backend, &b->mvdr_bins, 1);
@@ -193,10 +194,14 @@ void sonar_pipeline_free_buffers(sonar_pipeline *pipeline) {
     release(backend, &b->point_power, 1);
     release(backend, &b->host_points, 1);
     release(backend, &b->host_point_power, 1);
+    *b = (struct buffers){0};
+}
+
+void sonar_pipeline_free_buffers(sonar_pipeline *pipeline) {
     for (size_t i = 0; pipeline->result && i < pipeline->results; i++)
-        release(backend, pipeline->result[i].surface, SONAR_SURFACES);
+        release(pipeline->choice.backend, pipeline->result[i].surface, SONAR_SURFACES);
     free(pipeline->history.first_sample);
-    free(b->delta);
+    free(pipeline->delta);
     free(pipeline->result);
     free(pipeline->free_result);
     free(pipeline->detect_scratch);

@@ -54,23 +54,23 @@ static sonar_code power_at(void *ctx, size_t n, const double *az_deg, float *pow
                            sonar_error *err) {
     const struct look *look = ctx;
     sonar_pipeline *p = look->pipeline;
-    const sonar_backend *backend = p->choice.backend;
-    struct buffers *b = &p->buffers;
+    const sonar_backend *backend = p->engine.backend;
+    struct buffers *b = &p->engine.buffers;
     steer(look, n, az_deg, b->host_points.data);
-    sonar_code code = backend->copy(p->queue, &b->host_points, &b->points, err);
+    sonar_code code = backend->copy(p->engine.queue, &b->host_points, &b->points, err);
     sonar_buffer turns = b->points, out = b->point_power;
     turns.shape[0] = out.shape[0] = n;
     turns.bytes = n * turns.shape[1] * sizeof(uint64_t);
     out.bytes = n * sizeof(float);
     if (!code)
-        code = look->beamformer->ops->evaluate(look->beamformer->self, p->queue, &turns, &out,
-                                               look->work, err);
+        code = look->beamformer->ops->evaluate(look->beamformer->self, p->engine.queue, &turns,
+                                               &out, look->work, err);
     if (!code)
-        code = backend->copy(p->queue, &b->point_power, &b->host_point_power, err);
+        code = backend->copy(p->engine.queue, &b->point_power, &b->host_point_power, err);
     if (!code)
-        code = backend->record(p->queue, p->event, err);
+        code = backend->record(p->engine.queue, p->engine.event, err);
     if (!code)
-        code = backend->finish(p->event, err);
+        code = backend->finish(p->engine.event, err);
     if (!code)
         memcpy(power, b->host_point_power.data, n * sizeof *power);
     return code;
@@ -111,7 +111,7 @@ static sonar_code detect_cbf(sonar_pipeline *p, const sonar_work *work, sonar_re
     const sonar_config *c = p->config;
     struct look look = {.pipeline = p,
                         .work = work,
-                        .beamformer = &p->cbf,
+                        .beamformer = &p->engine.cbf,
                         .scan = &c->cbf_scan,
                         .bin_width_hz = c->fs_hz / (double)c->length,
                         .focused = true};
@@ -133,7 +133,7 @@ static sonar_code detect_mvdr(sonar_pipeline *p, const sonar_work *work, sonar_r
     const sonar_config *c = p->config;
     struct look look = {.pipeline = p,
                         .work = work,
-                        .beamformer = &p->mvdr,
+                        .beamformer = &p->engine.mvdr,
                         .scan = &c->mvdr_scan,
                         .bin_width_hz = c->fs_hz / (double)c->mvdr_length};
     return sonar_detect(&p->mvdr_detect, SONAR_FROM_MVDR, result->surface[SONAR_MVDR_AZIMUTH].data,

@@ -8,6 +8,7 @@
 
 #include "core/core.h"
 #include "detect/detect.h"
+#include "dft/dft.h"
 #include "ingest/ingest.h"
 #include "output/output.h"
 #include "pipeline/backend.h"
@@ -33,7 +34,22 @@ struct buffers {
     sonar_buffer host_info;           /* f32 [bin][SONAR_MVDR_INFO_FIELDS] */
     sonar_buffer points, point_power; /* u64 [SONAR_DETECT_POINTS][sensor], f32 [point] */
     sonar_buffer host_points, host_point_power;
-    float *delta; /* [bin] loading of each of the MVDR's bins, for their median */
+};
+
+/* One backend at work: replaced as a whole by the data thread when the backend fails. */
+struct engine {
+    const sonar_backend *backend;
+    sonar_queue *queue;
+    sonar_event *event;
+    struct stage dft, mvdr_dft, cbf, mvdr;
+    struct buffers buffers;
+};
+
+/* Which backend works now and how it came to that; the data thread writes, control reads. */
+struct change {
+    pthread_mutex_t lock;
+    const char *backend; /* its name */
+    char text[240];      /* "" as long as nothing has failed */
 };
 
 /* Where the snapshots behind the MVDR spectrum begin: those of the sliding block, or with
@@ -61,21 +77,22 @@ struct sonar_pipeline {
     void *log_ctx;
     sonar_host host; /* its ctx is this pipeline */
     sonar_pool *pool;
-    sonar_backend_choice choice;
+    sonar_backend_choice choice; /* at start; its backend owns the results */
     char run_uuid[37], version[80];
     void *zmq;
     sonar_ingest *ingest;
     sonar_output *output;
     sonar_params *params;
-    sonar_queue *queue;
-    sonar_event *event;
 
     size_t first_bin, bins; /* kept by the main DFT */
     bool own_mvdr_dft;
-    struct stage dft, mvdr_dft, cbf, mvdr;
-    struct buffers buffers;
+    struct engine engine;
+    bool rebuilt;               /* the engine was made again... */
+    uint64_t rebuilt_at_window; /* ...after so many windows, good and failed */
+    struct change change;
     uint64_t mvdr_next; /* first sample of the next sub-window */
     struct history history;
+    float *delta; /* [bin] loading of each of the MVDR's bins, for their median */
 
     size_t results;
     sonar_result *result;       /* [results], lent to the output and back */
@@ -92,6 +109,7 @@ struct sonar_pipeline {
     bool thread_started;
     atomic_bool draining, stopping; /* drain: no more samples come; stop: leave now */
     atomic_bool drained;
+    atomic_bool gave_up; /* the backend failed and nothing may or can take its place */
     struct progress progress;
 
     /* control thread */
@@ -106,7 +124,23 @@ struct sonar_pipeline {
 
 /* data.c: the data thread. */
 void *sonar_data_thread(void *pipeline);
-/* buffers.c */
+/* engine.c: make pipeline->engine (empty on error), and take it down after its queue has come to
+ * rest. */
+sonar_code sonar_engine_create(sonar_pipeline *pipeline, const sonar_backend *backend,
+                               sonar_planning planning, sonar_error *err);
+void sonar_engine_destroy(sonar_pipeline *pipeline);
+/* Which bins the main DFT keeps; before the first engine. */
+void sonar_pipeline_choose_bins(sonar_pipeline *pipeline);
+/* recover.c: after a failed window. False: the data thread has to leave. Data thread. */
+bool sonar_pipeline_recover(sonar_pipeline *pipeline, const sonar_error *why);
+/* For tests: sonar_pipeline_create with a backend of their own (NULL: as configured). */
+sonar_code sonar_pipeline_create_with(const sonar_backend *given, const sonar_config *config,
+                                      void (*log)(void *ctx, sonar_level level, const char *where,
+                                                  const char *text),
+                                      void *log_ctx, sonar_pipeline **pipeline, sonar_error *err);
+/* buffers.c: those of the engine, and those of the pipeline. */
+sonar_code sonar_engine_make_buffers(sonar_pipeline *pipeline, sonar_error *err);
+void sonar_engine_free_buffers(sonar_pipeline *pipeline);
 sonar_code sonar_pipeline_make_buffers(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_pipeline_free_buffers(sonar_pipeline *pipeline);
 /* contacts.c: fills result->detection from its surfaces. Data thread. */

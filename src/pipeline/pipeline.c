@@ -25,96 +25,6 @@ static void make_uuid(char text[37]) {
              b[14], b[15]);
 }
 
-static sonar_code find_stage(const sonar_backend *backend, const char *name, const void *spec,
-                             const sonar_host *host, struct stage *to, sonar_error *err) {
-    to->ops = backend->stage(name);
-    if (!to->ops)
-        return sonar_fail(err, SONAR_EUNAVAILABLE, name, "the %s backend has no such stage",
-                          backend->name);
-    return to->ops->create(spec, host, &to->self, err);
-}
-
-static sonar_dft_spec dft_spec(const sonar_config *c, size_t length, size_t first_bin,
-                               size_t bins) {
-    return (sonar_dft_spec){.channels = c->channels,
-                            .sensors = c->sensors,
-                            .length = length,
-                            .fs_hz = c->fs_hz,
-                            .first_bin = first_bin,
-                            .bins = bins,
-                            .window = c->window,
-                            .kaiser_beta = c->kaiser_beta,
-                            .remove_mean = c->remove_mean,
-                            .equalise_phase = c->equalise_phase,
-                            /* what is processed without loss must come out the same twice */
-                            .planning = c->overload == SONAR_BLOCK ? SONAR_PLAN_STABLE
-                                                                   : SONAR_PLAN_MEASURE};
-}
-
-/* One DFT serves both beamformers where they agree on its length and hop: it then keeps the bins of
- * both bands. */
-static void choose_bins(sonar_pipeline *p) {
-    const sonar_config *c = p->config;
-    size_t first = c->lofar_band.first_bin, end = first + c->lofar_band.bins;
-    p->own_mvdr_dft = c->mvdr_enabled && (c->mvdr_length != c->length || c->mvdr_hop != c->hop);
-    if (c->mvdr_enabled && !p->own_mvdr_dft) {
-        first = sonar_min_size(first, c->mvdr_band.first_bin);
-        end = sonar_max_size(end, c->mvdr_band.first_bin + c->mvdr_band.bins);
-    }
-    p->first_bin = first;
-    p->bins = end - first;
-}
-
-static sonar_code make_mvdr(sonar_pipeline *p, sonar_error *err) {
-    const sonar_config *c = p->config;
-    const sonar_backend *backend = p->choice.backend;
-    sonar_mvdr_spec spec = {
-        .sensors = c->sensors,
-        .directions = c->mvdr_scan.count,
-        .fs_hz = c->fs_hz,
-        .length = c->mvdr_length,
-        .first_bin = c->mvdr_band.first_bin,
-        .bins = c->mvdr_band.bins,
-        .max_new = p->own_mvdr_dft ? sonar_pipeline_max_snapshots(c) : 1,
-        .snapshots = c->mvdr_alpha > 0 ? 0 : c->mvdr_snapshots,
-        .alpha = c->mvdr_alpha,
-        .loading = c->mvdr_loading,
-        .eps = c->mvdr_eps,
-        .known_sources = c->mvdr_known_sources,
-        .method = c->mvdr_method,
-        .tolerance = c->mvdr_tolerance,
-        .max_sweeps = c->mvdr_max_sweeps,
-        .forward_backward = c->mvdr_forward_backward,
-        .correct_level = c->mvdr_correct_level,
-    };
-    sonar_code code = find_stage(backend, "mvdr_jacobi", &spec, &p->host, &p->mvdr, err);
-    if (code || !p->own_mvdr_dft)
-        return code;
-    sonar_dft_spec dft = dft_spec(c, c->mvdr_length, c->mvdr_band.first_bin, c->mvdr_band.bins);
-    return find_stage(backend, "dft", &dft, &p->host, &p->mvdr_dft, err);
-}
-
-static sonar_code make_stages(sonar_pipeline *p, sonar_error *err) {
-    const sonar_config *c = p->config;
-    choose_bins(p);
-    sonar_dft_spec dft = dft_spec(c, c->length, p->first_bin, p->bins);
-    sonar_cbf_spec cbf = {.sensors = c->sensors,
-                          .directions = c->cbf_scan.count,
-                          .ranges = c->ranges,
-                          .fs_hz = c->fs_hz,
-                          .length = c->length,
-                          .first_bin = c->lofar_band.first_bin,
-                          .bins = c->lofar_band.bins,
-                          .cbf_first = c->cbf_band.first_bin,
-                          .cbf_bins = c->cbf_band.bins};
-    sonar_code code = find_stage(p->choice.backend, "dft", &dft, &p->host, &p->dft, err);
-    if (!code)
-        code = find_stage(p->choice.backend, "cbf", &cbf, &p->host, &p->cbf, err);
-    if (!code && c->mvdr_enabled)
-        code = make_mvdr(p, err);
-    return code;
-}
-
 static sonar_code make_ingest(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = p->config;
     uint8_t *channel_used = sonar_alloc(c->channels, 1);
@@ -167,7 +77,6 @@ static sonar_code make_output(sonar_pipeline *p, sonar_error *err) {
         .cpu = c->cpu_output,
         .array_name = c->array_name,
         .run_uuid = p->run_uuid,
-        .backend = p->choice.backend->name,
         .config_version = p->version,
         .fs_hz = c->fs_hz,
         .sound_speed_mps = c->sound_speed_mps,
@@ -249,22 +158,32 @@ static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *sc
     return spec;
 }
 
-static sonar_code make_all(sonar_pipeline *p, sonar_error *err) {
+static sonar_code open_backend(sonar_pipeline *p, const sonar_backend *given, sonar_error *err) {
+    const sonar_config *c = p->config;
+    if (!given)
+        return sonar_backend_open(c->backend, c->plugin_dir, &p->host, &p->choice, err);
+    p->choice = (sonar_backend_choice){.backend = given, .reason = "given by the caller"};
+    return SONAR_OK;
+}
+
+static sonar_code make_all(sonar_pipeline *p, const sonar_backend *given, sonar_error *err) {
     const sonar_config *c = p->config;
     sonar_code code = make_host(p, err);
     if (!code)
-        code = sonar_backend_open(c->backend, c->plugin_dir, &p->host, &p->choice, err);
+        code = open_backend(p, given, err);
     if (code)
         return code;
     sonar_log(&p->host, SONAR_INFO, "backend", "%s (%s): %s", p->choice.backend->name,
               p->choice.description, p->choice.reason);
-    code = p->choice.backend->queue_create(&p->host, &p->queue, err);
+    sonar_pipeline_choose_bins(p);
+    code = sonar_params_create(c, 1, &p->params, err);
+    /* what is processed without loss must come out the same twice */
     if (!code)
-        code = p->choice.backend->event_create(&p->event, err);
+        code = sonar_engine_create(
+            p, p->choice.backend,
+            c->overload == SONAR_BLOCK ? SONAR_PLAN_STABLE : SONAR_PLAN_MEASURE, err);
     if (!code)
-        code = sonar_params_create(c, 1, &p->params, err);
-    if (!code)
-        code = make_stages(p, err);
+        p->change.backend = p->choice.backend->name;
     if (!code)
         code = sonar_pipeline_make_buffers(p, err);
     if (!code)
@@ -272,10 +191,10 @@ static sonar_code make_all(sonar_pipeline *p, sonar_error *err) {
     return code ? code : make_output(p, err);
 }
 
-sonar_code sonar_pipeline_create(const sonar_config *config,
-                                 void (*log)(void *ctx, sonar_level level, const char *where,
-                                             const char *text),
-                                 void *log_ctx, sonar_pipeline **pipeline, sonar_error *err) {
+sonar_code sonar_pipeline_create_with(const sonar_backend *given, const sonar_config *config,
+                                      void (*log)(void *ctx, sonar_level level, const char *where,
+                                                  const char *text),
+                                      void *log_ctx, sonar_pipeline **pipeline, sonar_error *err) {
     *pipeline = NULL;
     sonar_pipeline *p = sonar_alloc(1, sizeof *p);
     if (!p)
@@ -290,12 +209,13 @@ sonar_code sonar_pipeline_create(const sonar_config *config,
     p->host.ctx = p;
     p->host.log = host_log;
     p->host.parallel = host_parallel;
+    pthread_mutex_init(&p->change.lock, NULL);
     make_uuid(p->run_uuid);
     snprintf(p->version, sizeof p->version, "1-%s", config->digest);
     p->cbf_detect = detect_spec(config, &config->cbf_scan, config->cbf_band.high_hz);
     p->mvdr_detect = detect_spec(config, &config->mvdr_scan, config->mvdr_band.high_hz);
     p->zmq = zmq_ctx_new();
-    sonar_code code = p->zmq ? make_all(p, err)
+    sonar_code code = p->zmq ? make_all(p, given, err)
                              : sonar_fail(err, SONAR_ESYS, "pipeline", "zmq_ctx_new: %s",
                                           zmq_strerror(zmq_errno()));
     if (code)
@@ -305,9 +225,11 @@ sonar_code sonar_pipeline_create(const sonar_config *config,
     return code;
 }
 
-static void destroy_stage(struct stage *stage) {
-    if (stage->ops)
-        stage->ops->destroy(stage->self);
+sonar_code sonar_pipeline_create(const sonar_config *config,
+                                 void (*log)(void *ctx, sonar_level level, const char *where,
+                                             const char *text),
+                                 void *log_ctx, sonar_pipeline **pipeline, sonar_error *err) {
+    return sonar_pipeline_create_with(NULL, config, log, log_ctx, pipeline, err);
 }
 
 void sonar_pipeline_destroy(sonar_pipeline *p) {
@@ -316,19 +238,13 @@ void sonar_pipeline_destroy(sonar_pipeline *p) {
     sonar_pipeline_stop(p, 0);
     sonar_ingest_destroy(p->ingest);
     sonar_output_destroy(p->output);
-    destroy_stage(&p->dft);
-    destroy_stage(&p->mvdr_dft);
-    destroy_stage(&p->cbf);
-    destroy_stage(&p->mvdr);
+    sonar_engine_destroy(p);
     sonar_pipeline_free_buffers(p);
-    if (p->event)
-        p->choice.backend->event_destroy(p->event);
-    if (p->queue)
-        p->choice.backend->queue_destroy(p->queue);
     sonar_params_destroy(p->params);
     sonar_pool_destroy(p->pool);
     if (p->zmq)
         zmq_ctx_term(p->zmq);
+    pthread_mutex_destroy(&p->change.lock);
     free(p);
 }
 
@@ -517,6 +433,10 @@ static void collect(sonar_pipeline *p, sonar_status *status) {
     for (int i = 0; i < STAGES; i++)
         status->stage_us[i] = (double)atomic_load(&progress->stage_ns[i]) * 1e-3;
     status->resident_bytes = resident_bytes();
+    pthread_mutex_lock(&p->change.lock);
+    status->backend = p->change.backend;
+    memcpy(status->backend_text, p->change.text, sizeof status->backend_text);
+    pthread_mutex_unlock(&p->change.lock);
 }
 
 sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
@@ -530,6 +450,8 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
         atomic_store_explicit(&p->progress.failed_new, false, memory_order_release);
     }
     sonar_output_post_status(p->output, &status);
+    if (atomic_load(&p->gave_up))
+        return sonar_fail(err, SONAR_EUNAVAILABLE, "backend", "%s", status.backend_text);
     if (!p->thread_started || atomic_load(&p->drained))
         return sonar_fail(err, SONAR_ESTATE, "pipeline", "the data thread has ended");
     if (!sonar_ingest_alive(p->ingest))
