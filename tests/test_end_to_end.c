@@ -187,7 +187,12 @@ static void check_lone_source(const char *ranges, double az_deg, double range_m)
     const cJSON *first = cJSON_GetArrayItem(list, 0);
     cr_expect_eq(cJSON_GetArraySize(list), 1, "%d contacts of one source at %g deg",
                  cJSON_GetArraySize(list), az_deg);
-    cr_expect_leq(fabs(header_number(first, "az_deg") - az_deg), 0.3);
+    /* Beam widths are even in the cosine: near endfire degrees are wide. Between two ranges of the
+     * ladder a near source's bearing is a little off. */
+    double share = range_m > 0 ? 0.2 : 0.1;
+    double beam = 0.886 * 1500 / 950 / (128 * 0.75), found_deg = header_number(first, "az_deg");
+    cr_expect_leq(fabs(cos(found_deg * M_PI / 180) - cos(az_deg * M_PI / 180)), share * beam,
+                  "%g deg, not %g", found_deg, az_deg);
     double found_m = header_number(first, "range_m");
     if (range_m > 0)
         cr_expect_leq(fabs(found_m - range_m), 0.1 * range_m, "%g m, not %g", found_m, range_m);
