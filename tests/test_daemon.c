@@ -250,6 +250,54 @@ Test(daemon, every_bad_frame_is_counted_by_its_cause) {
     rig_close(&rig);
 }
 
+/* A digitiser that does not match the configuration is told apart from silence. */
+static void expect_refusal(void (*spoil)(sonar_frame *), const char *words) {
+    rig rig = rig_open("block");
+    subscriber s = listen_to(&rig, "cbf.azimuth");
+    digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
+    sonar_frame f = d.frame;
+    spoil(&f);
+    for (int i = 0; i < 7; i++)
+        send_bad(&d, f, sonar_frame_payload_bytes(&f));
+    message m;
+    cr_assert(receive_until(&s, "status", "frames.received", 7, 20000, &m), "frames were lost");
+    cr_expect_str_eq(text_of(m.head, "health"), "degraded");
+    cr_expect(strstr(text_of(m.head, "text"), words), "%s", text_of(m.head, "text"));
+    message_free(&m);
+    cr_assert(receive_until(&s, "status", "uptime_s", 3, 20000, &m));
+    cr_expect_str_eq(text_of(m.head, "health"), "waiting", "nothing comes any more");
+    message_free(&m);
+    char *log = box_read(&rig.box, "sonard.log");
+    const char *said = strstr(log, words);
+    cr_expect(said, "%s", log);
+    free(log);
+    digitiser_close(&d);
+    unsubscribe(&s);
+    rig_close(&rig);
+}
+
+static void spoil_rate(sonar_frame *frame) {
+    frame->fs_hz = 4000;
+}
+static void spoil_array(sonar_frame *frame) {
+    frame->array_id = 7;
+}
+static void spoil_channels(sonar_frame *frame) {
+    frame->channels *= 2;
+}
+
+Test(daemon, a_digitiser_of_another_rate_is_named) {
+    expect_refusal(spoil_rate, "; fs_hz is 8000");
+}
+
+Test(daemon, a_digitiser_of_another_array_is_named) {
+    expect_refusal(spoil_array, "; array.id is 1");
+}
+
+Test(daemon, a_digitiser_of_other_channels_is_named) {
+    expect_refusal(spoil_channels, "; the array has 24 channels");
+}
+
 Test(daemon, a_gap_is_published_and_kept_out_of_the_covariance) {
     rig rig = rig_open("block");
     subscriber s = listen_to(&rig, "mvdr.azimuth");

@@ -171,6 +171,9 @@ typedef struct sonar_host {
     /* For tests of error paths: the n-th fallible call a plugin makes fails; -n: that and all later
      * ones; 0: none. */
     long fail_at;
+    /* What the table of trained choices says of a decision, or NULL: the built-in rule. May itself
+     * be NULL. */
+    const char *(*choice)(void *ctx, const char *decision);
 } sonar_host;
 
 /* The verbs of a stage. The shapes of spec, in and out are in the stage's contract header. create

@@ -96,7 +96,8 @@ void sonar_ingest_release(sonar_ingest *ingest, const sonar_window *window); /* 
  */
 uint64_t sonar_ingest_ready(const sonar_ingest *ingest);
 sonar_buffer sonar_ingest_ring(const sonar_ingest *ingest); /* f32 or s16 [channel][capacity] */
-/* Any thread. */
+/* Any thread. False once the thread has ended, stopped or by itself because its socket failed. */
+bool sonar_ingest_alive(const sonar_ingest *ingest);
 void sonar_ingest_read_counters(const sonar_ingest *ingest, sonar_ingest_counters *counters);
 
 /* The rows [channel][n] of samples [first, first + length) of the window as the one or two pieces

@@ -31,7 +31,7 @@ struct sonar_ingest {
     sem_t opened; /* posted once open_code and open_error are set */
     sonar_code open_code;
     sonar_error open_error;
-    atomic_bool stopping;
+    atomic_bool stopping, alive;
     int windows_fd; /* wakes the data thread */
     int control_fd; /* wakes the ingest thread: stop, or a window was released */
     zmq_msg_t header, payload;
@@ -176,10 +176,12 @@ static void *ingest_main(void *arg) {
     sonar_ingest *ingest = arg;
     ingest->open_code = open_socket(ingest, &ingest->open_error);
     bool open = ingest->open_code == SONAR_OK;
+    atomic_store(&ingest->alive, open);
     sem_post(&ingest->opened);
     if (open)
         receive_until_stopped(ingest);
     close_socket(ingest);
+    atomic_store(&ingest->alive, false);
     return NULL;
 }
 
@@ -311,6 +313,10 @@ uint64_t sonar_ingest_ready(const sonar_ingest *ingest) {
 
 sonar_buffer sonar_ingest_ring(const sonar_ingest *ingest) {
     return sonar_assembler_ring(ingest->assembler);
+}
+
+bool sonar_ingest_alive(const sonar_ingest *ingest) {
+    return atomic_load(&ingest->alive);
 }
 
 void sonar_ingest_read_counters(const sonar_ingest *ingest, sonar_ingest_counters *counters) {

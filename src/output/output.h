@@ -70,6 +70,8 @@ bool sonar_output_post(sonar_output *output, sonar_result *result);
 sonar_result *sonar_output_reclaim(sonar_output *output);
 /* Copies the status and sends it soon, dropping an older one not sent yet. Control thread. */
 void sonar_output_post_status(sonar_output *output, const sonar_status *status);
+/* False once the thread has ended, stopped or by itself because its socket failed. Any thread. */
+bool sonar_output_alive(const sonar_output *output);
 void sonar_output_read_counters(const sonar_output *output, sonar_output_counters *counters);
 /* last sample in -> handed to the socket, of windows sent since the last call, us, to 6 %; NaN if
  * there were none. Any one thread. */

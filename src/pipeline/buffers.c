@@ -151,8 +151,10 @@ static sonar_code make_scratch(sonar_pipeline *p, sonar_error *err) {
     p->detect_scratch = sonar_alloc(3 * looks, sizeof *p->detect_scratch);
     p->detect_power = sonar_alloc(looks, sizeof *p->detect_power);
     p->strongest_range = sonar_alloc(looks, sizeof *p->strongest_range);
+    p->inverse_range = sonar_alloc(looks, sizeof *p->inverse_range);
     p->tau_s = sonar_alloc(p->config->sensors, sizeof *p->tau_s);
-    if (!p->detect_scratch || !p->detect_power || !p->strongest_range || !p->tau_s)
+    if (!p->detect_scratch || !p->detect_power || !p->strongest_range || !p->inverse_range ||
+        !p->tau_s)
         return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for the detector");
     return SONAR_OK;
 }
@@ -212,5 +214,6 @@ void sonar_pipeline_free_buffers(sonar_pipeline *pipeline) {
     free(pipeline->detect_scratch);
     free(pipeline->detect_power);
     free(pipeline->strongest_range);
+    free(pipeline->inverse_range);
     free(pipeline->tau_s);
 }

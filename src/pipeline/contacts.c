@@ -76,6 +76,12 @@ static sonar_code power_at(void *ctx, size_t n, const double *az_deg, float *pow
     return code;
 }
 
+/* Wavefront curvature of range r of the ladder in direction t, 1/m. */
+static double curvature(const sonar_config *c, size_t r, size_t t) {
+    const double sine = sin(c->cbf_scan.az_deg[t] * M_PI / 180);
+    return (c->range_reference == SONAR_ABEAM ? sine : 1) / c->range_m[r];
+}
+
 /* A near source is blurred in the far field and sharp at its own range. So each direction counts
  * with its strongest range, where that beats the far field by more than the margin. */
 static const float *strongest(sonar_pipeline *p, const sonar_result *result) {
@@ -87,11 +93,13 @@ static const float *strongest(sonar_pipeline *p, const sonar_result *result) {
     for (size_t t = 0; t < count; t++) {
         p->detect_power[t] = far_power[t];
         p->strongest_range[t] = c->ranges;
+        p->inverse_range[t] = 0;
         for (size_t r = 0; r < c->ranges; r++) {
             float power = near_power[r * count + t];
             if (power > margin * far_power[t] && power > p->detect_power[t]) {
                 p->detect_power[t] = power;
                 p->strongest_range[t] = r;
+                p->inverse_range[t] = curvature(c, r, t);
             }
         }
     }
@@ -107,9 +115,11 @@ static sonar_code detect_cbf(sonar_pipeline *p, const sonar_work *work, sonar_re
                         .scan = &c->cbf_scan,
                         .bin_width_hz = c->fs_hz / (double)c->length,
                         .focused = true};
+    const sonar_detect_focus focus = {.far_power = result->surface[SONAR_CBF_AZIMUTH].data,
+                                      .inverse_range = p->inverse_range};
     sonar_code code =
-        sonar_detect(&p->cbf_detect, SONAR_FROM_CBF, strongest(p, result), p->detect_scratch,
-                     power_at, &look, result->detection, count, err);
+        sonar_detect_focused(&p->cbf_detect, SONAR_FROM_CBF, strongest(p, result), &focus,
+                             p->detect_scratch, power_at, &look, result->detection, count, err);
     if (!code && c->ranges)
         sonar_detect_range(&p->cbf_detect, result->surface[SONAR_CBF_NEARFIELD].data, c->ranges,
                            c->range_m, result->surface[SONAR_CBF_AZIMUTH].data,

@@ -292,6 +292,7 @@ static void note_failure(struct progress *progress, const sonar_error *err) {
 /* False: there is nothing left to work with. */
 static bool handle(sonar_pipeline *p, sonar_window *window) {
     int64_t began = sonar_monotonic_ns();
+    atomic_store(&p->progress.busy_since_ns, began);
     sonar_error err = {0};
     sonar_result *result = borrow_result(p);
     if (!result)
@@ -303,6 +304,7 @@ static bool handle(sonar_pipeline *p, sonar_window *window) {
         p->free_result[p->free_results++] = result;
     if (!code)
         atomic_fetch_add(&p->progress.windows_processed, 1);
+    atomic_store(&p->progress.busy_since_ns, 0); /* first: nobody may count it twice */
     atomic_fetch_add(&p->progress.busy_ns, (uint64_t)(sonar_monotonic_ns() - began));
     return !code || sonar_pipeline_recover(p, &err);
 }

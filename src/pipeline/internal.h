@@ -70,6 +70,7 @@ struct history {
 /* What the data thread tells the control thread: single values, each exact. */
 struct progress {
     atomic_uint_fast64_t windows_processed, windows_failed, results_dropped, busy_ns;
+    _Atomic int64_t busy_since_ns; /* when the window in work was taken; 0: none is */
     atomic_uint_fast64_t stage_ns[STAGES];
     atomic_bool failed_new; /* failure holds a new message the control thread has not logged */
     sonar_error failure; /* data thread writes while !failed_new, control reads while it is set */
@@ -107,6 +108,7 @@ struct sonar_pipeline {
     sonar_detect_spec cbf_detect, mvdr_detect;
     float *detect_scratch, *detect_power;
     size_t *strongest_range; /* [direction] rung of the ladder, `ranges` = far field */
+    double *inverse_range;   /* [direction] 1/m of that rung */
     double *tau_s;
 
     pthread_t thread;
@@ -119,7 +121,10 @@ struct sonar_pipeline {
     /* control thread */
     int64_t started_ns, ticked_ns;
     uint64_t ticked_busy_ns;
-    uint64_t ticked_lost;
+    struct {
+        uint64_t lost[5], received, dropped[SONAR_FRAME_CAUSES]; /* as of the last tick */
+        sonar_frame_cause cause, logged; /* most frequent since, SONAR_FRAME_CAUSES: none */
+    } tick;
     char health[16];
 };
 

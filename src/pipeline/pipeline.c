@@ -178,6 +178,7 @@ static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *sc
                               .threshold_db = c->detect_threshold_db,
                               .min_separation_deg = c->detect_min_separation_deg,
                               .most = c->detect_most,
+                              .aperture_m = c->geometry.aperture_m,
                               .heading_deg = c->heading_deg,
                               .heading_known = c->heading_known};
     describe_sidelobes(c, scan, top_hz, &spec);
@@ -330,49 +331,122 @@ static double resident_bytes(void) {
     return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
-static uint64_t sum(const uint64_t *values, size_t count) {
-    uint64_t total = 0;
-    for (size_t i = 0; i < count; i++)
-        total += values[i];
-    return total;
+/* What this daemon would have accepted, for the causes that a configuration can mend. */
+static void expectation(const sonar_config *c, sonar_frame_cause cause, char text[64]) {
+    switch (cause) {
+    case SONAR_FRAME_WRONG_RATE:
+        snprintf(text, 64, "; fs_hz is %g", c->fs_hz);
+        break;
+    case SONAR_FRAME_WRONG_ARRAY:
+        snprintf(text, 64, "; array.id is %u", c->array_id);
+        break;
+    case SONAR_FRAME_WRONG_CHANNELS:
+        snprintf(text, 64, "; the array has %zu channels", c->channels);
+        break;
+    default:
+        text[0] = '\0';
+    }
 }
 
-/* ok, waiting (no samples now) or degraded (something was lost in the last second), and why. */
+/* Names the most frequent cause of the frames dropped since the last tick, if any were. */
+static void judge_frames(sonar_pipeline *p, sonar_status *status) {
+    const uint64_t *now = status->ingest.frames_dropped;
+    uint64_t most = 0, fresh = 0;
+    p->tick.cause = SONAR_FRAME_CAUSES;
+    for (int i = 0; i < SONAR_FRAME_CAUSES; i++) {
+        uint64_t count = now[i] - p->tick.dropped[i];
+        fresh += count;
+        if (count > most)
+            p->tick.cause = (sonar_frame_cause)i;
+        most = sonar_max_size(most, count);
+        p->tick.dropped[i] = now[i];
+    }
+    uint64_t received = status->ingest.frames_received - p->tick.received;
+    p->tick.received = status->ingest.frames_received;
+    if (!fresh)
+        return;
+    char expected[64];
+    expectation(p->config, p->tick.cause, expected);
+    snprintf(status->text, sizeof status->text, "%llu of %llu frames dropped: %s %llu%s",
+             (unsigned long long)fresh, (unsigned long long)sonar_max_size(received, fresh),
+             sonar_frame_cause_name(p->tick.cause), (unsigned long long)most, expected);
+}
+
+static void judge_silence(const sonar_ingest_counters *in, int64_t silence_ms,
+                          sonar_status *status) {
+    if (in->last_frame_ns)
+        snprintf(status->text, sizeof status->text, "no samples for %.1f s",
+                 (double)silence_ms * 1e-3);
+    else
+        snprintf(status->text, sizeof status->text, "no samples yet");
+}
+
+/* Says what became of windows that were lost since the last tick, if any were: the first cause that
+ * has news. */
+static void judge_windows(sonar_pipeline *p, sonar_status *status) {
+    const uint64_t *dropped = status->ingest.windows_dropped;
+    const struct {
+        uint64_t count;
+        const char *what;
+    } loss[] = {{status->windows_failed, "windows failed"},
+                {dropped[SONAR_WINDOW_OVERLOAD], "windows dropped: computing is too slow"},
+                {dropped[SONAR_WINDOW_MISSING], "windows dropped: too many samples missing"},
+                {dropped[SONAR_WINDOW_SKIPPED], "windows skipped: the stream jumped"},
+                {status->output.results_dropped, "results dropped: sending is too slow"}};
+    for (size_t i = 0; i < sizeof loss / sizeof loss[0]; i++) {
+        if (loss[i].count != p->tick.lost[i] && !status->text[0])
+            snprintf(status->text, sizeof status->text, "%llu %s",
+                     (unsigned long long)(loss[i].count - p->tick.lost[i]), loss[i].what);
+        p->tick.lost[i] = loss[i].count;
+    }
+}
+
+/* ok, waiting (no samples now) or degraded (something was lost in the last second), and why. Frames
+ * that come and are refused are no silence: whoever sends them must be told. */
 static void judge(sonar_pipeline *p, sonar_status *status) {
     const sonar_ingest_counters *in = &status->ingest;
-    uint64_t dropped = sum(in->frames_dropped, SONAR_FRAME_CAUSES);
-    uint64_t windows = sum(in->windows_dropped, SONAR_WINDOW_CAUSES);
-    uint64_t lost = dropped + windows + status->output.results_dropped + status->windows_failed;
     int64_t silence_ms = (sonar_monotonic_ns() - in->last_frame_ns) / 1000000;
     status->waiting_for_samples = !in->last_frame_ns || silence_ms > p->config->silent_after_ms;
-    const char *health = "ok";
-    if (status->waiting_for_samples) {
-        health = "waiting";
-        if (in->last_frame_ns)
-            snprintf(status->text, sizeof status->text, "no samples for %.1f s",
-                     (double)silence_ms * 1e-3);
-        else
-            snprintf(status->text, sizeof status->text, "no samples yet");
-    } else if (in->blocks_silent) {
-        health = "degraded";
+    const char *health = "degraded";
+    judge_frames(p, status);
+    if (in->blocks_silent && !status->waiting_for_samples && !status->text[0])
         snprintf(status->text, sizeof status->text, "%u of %u channel blocks silent",
                  in->blocks_silent, in->blocks_seen);
-    } else if (lost != p->ticked_lost) {
-        health = "degraded";
-        snprintf(status->text, sizeof status->text,
-                 "lost so far: %llu frames, %llu windows, %llu results, %llu failed windows",
-                 (unsigned long long)dropped, (unsigned long long)windows,
-                 (unsigned long long)status->output.results_dropped,
-                 (unsigned long long)status->windows_failed);
+    judge_windows(p, status);
+    if (!status->text[0]) {
+        health = status->waiting_for_samples ? "waiting" : "ok";
+        if (status->waiting_for_samples)
+            judge_silence(in, silence_ms, status);
     }
-    p->ticked_lost = lost;
     snprintf(status->health, sizeof status->health, "%s", health);
+}
+
+/* A change of health, or of why frames are dropped; not the same line every second. */
+static void log_health(sonar_pipeline *p, const sonar_status *status) {
+    bool degraded = !strcmp(status->health, "degraded");
+    bool news = p->tick.cause != SONAR_FRAME_CAUSES && p->tick.cause != p->tick.logged;
+    if (news || strcmp(status->health, p->health) != 0) {
+        sonar_log(&p->host, degraded ? SONAR_WARN : SONAR_INFO, "health", "%s%s%s", status->health,
+                  status->text[0] ? ": " : "", status->text);
+        p->tick.logged = p->tick.cause;
+    }
+    memcpy(p->health, status->health, sizeof p->health);
+}
+
+/* Time the data thread has worked by now, the window in work included. Where it ends between the
+ * two reads its time is missing once; what was told stays told. */
+static uint64_t busy_until(const sonar_pipeline *p, int64_t now_ns) {
+    uint64_t busy = atomic_load(&p->progress.busy_ns);
+    int64_t since = atomic_load(&p->progress.busy_since_ns);
+    if (since && now_ns > since)
+        busy += (uint64_t)(now_ns - since);
+    return busy > p->ticked_busy_ns ? busy : p->ticked_busy_ns;
 }
 
 static void collect(sonar_pipeline *p, sonar_status *status) {
     struct progress *progress = &p->progress;
     int64_t now = sonar_monotonic_ns();
-    uint64_t busy = atomic_load(&progress->busy_ns);
+    uint64_t busy = busy_until(p, now);
     sonar_ingest_read_counters(p->ingest, &status->ingest);
     sonar_output_read_counters(p->output, &status->output);
     status->output.results_dropped += atomic_load(&progress->results_dropped);
@@ -398,10 +472,7 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
     sonar_status status = {0};
     collect(p, &status);
     judge(p, &status);
-    if (strcmp(status.health, p->health) != 0)
-        sonar_log(&p->host, !strcmp(status.health, "degraded") ? SONAR_WARN : SONAR_INFO, "health",
-                  "%s%s%s", status.health, status.text[0] ? ": " : "", status.text);
-    memcpy(p->health, status.health, sizeof p->health);
+    log_health(p, &status);
     if (atomic_load_explicit(&p->progress.failed_new, memory_order_acquire)) {
         sonar_log(&p->host, SONAR_ERROR, p->progress.failure.where, "a window failed: %s",
                   p->progress.failure.text);
@@ -412,5 +483,9 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
         return sonar_fail(err, SONAR_EUNAVAILABLE, "backend", "%s", status.backend_text);
     if (!p->thread_started || atomic_load(&p->drained))
         return sonar_fail(err, SONAR_ESTATE, "pipeline", "the data thread has ended");
+    if (!sonar_ingest_alive(p->ingest))
+        return sonar_fail(err, SONAR_ESTATE, "ingest", "the socket for samples has failed");
+    if (!sonar_output_alive(p->output))
+        return sonar_fail(err, SONAR_ESTATE, "output", "the socket for results has failed");
     return SONAR_OK;
 }
