@@ -3,6 +3,7 @@
  * samples reach it by its ring, and every fallible call in turn fails once, or from then on for
  * good. */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -81,6 +82,13 @@ static sonar_code wait(sonar_queue *queue, sonar_event *event, sonar_error *err)
 
 static sonar_code finish(sonar_event *event, sonar_error *err) {
     return fails(err) ? SONAR_ESYS : real()->finish(event, err);
+}
+
+/* Events carry no times here: every one is a microsecond. */
+static sonar_code elapsed(sonar_event *from, sonar_event *to, double *us, sonar_error *err) {
+    (void)from, (void)to;
+    *us = 1;
+    return fails(err) ? SONAR_ESYS : SONAR_OK;
 }
 
 /* ---- its stages ------------------------------------------------------------------------------ */
@@ -170,6 +178,7 @@ static const sonar_backend *fake_backend(void) {
     backend.wait = wait;
     backend.finish = finish;
     backend.stage = stage;
+    backend.elapsed = elapsed;
     return &backend;
 }
 
@@ -349,4 +358,65 @@ Test(transfer, other_frames_are_counted_where_s16_is_wanted) {
     }
     cr_expect_eq(counters.frames_dropped[SONAR_FRAME_WRONG_TYPE], 10);
     feed_close(&feed);
+}
+
+/* ---- times ----------------------------------------------------------------------------------- */
+
+static void expect_times(const sonar_stage_time *time, bool measured, const char *what) {
+    cr_expect_eq(isfinite(time->all_us[2]), measured, "%s", what);
+    for (int i = 0; i < 3 && measured; i++)
+        cr_expect(time->all_us[i] >= 0 && time->all_us[i] <= time->all_us[2], "%s", what);
+}
+
+static void check_stage_times(const sonar_backend *backend, bool device) {
+    sonar_error err = {0};
+    sonar_status status = {0};
+    feed feed;
+    memset(&fake, 0, sizeof fake);
+    cr_assert_eq(feed_open(&feed, "queue_windows: 4", "backend: cpu", NULL, 0, backend, &err),
+                 SONAR_OK);
+    cr_assert(feed_windows(&feed, 20));
+    sonar_timing_read(feed.pipeline, &status);
+    for (int i = 0; i < STAGES; i++) {
+        expect_times(&status.stage[i][SONAR_PART_HOST], true, "host");
+        expect_times(&status.stage[i][SONAR_PART_DEVICE], device && i != STAGE_DETECT, "device");
+        expect_times(&status.stage[i][SONAR_PART_QUEUE], device && i != STAGE_DETECT, "queue");
+        expect_times(&status.stage[i][SONAR_PART_COPY], device && i == STAGE_DFT, "copy");
+    }
+    if (device)
+        cr_expect_float_eq(status.stage[STAGE_CBF][SONAR_PART_DEVICE].all_us[0], 1, 1e-9);
+    sonar_timing_read(feed.pipeline, &status);
+    cr_expect(isnan(status.stage[STAGE_DFT][SONAR_PART_HOST].last_us[0]), "nothing came since");
+    cr_expect(isfinite(status.stage[STAGE_DFT][SONAR_PART_HOST].all_us[0]));
+    feed_close(&feed);
+}
+
+Test(times, of_every_stage_and_part_are_kept) {
+    check_stage_times(real(), false);
+    check_stage_times(fake_backend(), true);
+}
+
+Test(times, percentiles_are_within_a_sixteenth_from_above) {
+    static sonar_histogram histogram;
+    static sonar_histogram_seen seen;
+    sonar_stage_time time;
+    sonar_histogram_read(&histogram, &seen, &time);
+    cr_assert(isnan(time.all_us[0]) && isnan(time.last_us[2]));
+    for (uint64_t ns = 1; ns <= 1000000; ns += 7)
+        sonar_histogram_add(&histogram, ns);
+    sonar_histogram_read(&histogram, &seen, &time);
+    cr_expect(time.all_us[0] >= 499.9 && time.all_us[0] <= 500 * 1.07, "%g", time.all_us[0]);
+    cr_expect(time.all_us[1] >= 989.9 && time.all_us[1] <= 1000, "%g", time.all_us[1]);
+    cr_expect_float_eq(time.all_us[2], 999.995, 0.01);
+    const uint64_t odd[] = {0, 1, 15, 16, 17, 31, 32, 33, 1023, 1024, 123456789, UINT64_MAX};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        sonar_histogram_add(&histogram, odd[i]);
+        sonar_histogram_read(&histogram, &seen, &time);
+        double us = (double)odd[i] * 1e-3;
+        if (odd[i] < UINT64_MAX)
+            cr_expect(time.last_us[0] >= us && time.last_us[0] <= us * 1.0626 + 1e-9, "%g for %g",
+                      time.last_us[0], us);
+        else
+            cr_expect(isfinite(time.last_us[0]));
+    }
 }

@@ -1052,6 +1052,7 @@ static sonar_code run_fields(struct cbf *cbf, sonar_buffer *out, const sonar_par
 /* Both fields share one pass if they take the same path. */
 static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffer *in,
                               sonar_buffer *out, const sonar_work *work, sonar_error *err) {
+    sonar_nvtx_range range("cbf");
     struct cbf *cbf = (struct cbf *)stage;
     struct wanted wanted = wanted_of(cbf, work), rest = {};
     sonar_code code = check_shapes(cbf, in, out, work, wanted, err);

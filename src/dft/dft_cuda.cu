@@ -436,6 +436,7 @@ static sonar_code clear(const struct dft *dft, sonar_buffer *out, cudaStream_t s
 
 static sonar_code dft_execute(void *stage, sonar_queue *queue, const sonar_buffer *in,
                               sonar_buffer *out, const sonar_work *work, sonar_error *err) {
+    sonar_nvtx_range range("dft");
     struct dft *dft = (struct dft *)stage;
     struct part part[SONAR_DFT_INPUTS] = {};
     cudaStream_t stream = queue->stream;

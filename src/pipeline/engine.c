@@ -105,6 +105,8 @@ sonar_code sonar_engine_create(sonar_pipeline *p, const sonar_backend *backend,
     if (!code && backend->native_space != SONAR_HOST)
         code = backend->event_create(&e->copied, err);
     if (!code)
+        code = sonar_timing_create(p, err);
+    if (!code)
         code = make_stages(p, planning, err);
     if (!code)
         code = sonar_engine_make_buffers(p, err);
@@ -131,6 +133,7 @@ void sonar_engine_destroy(sonar_pipeline *p) {
         e->backend->event_destroy(e->event);
     if (e->copied)
         e->backend->event_destroy(e->copied);
+    sonar_timing_destroy(p);
     destroy_stage(&e->dft);
     destroy_stage(&e->mvdr_dft);
     destroy_stage(&e->cbf);

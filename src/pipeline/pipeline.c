@@ -461,6 +461,7 @@ static void collect(sonar_pipeline *p, sonar_status *status) {
                               &status->latency_max_us);
     for (int i = 0; i < STAGES; i++)
         status->stage_us[i] = (double)atomic_load(&progress->stage_ns[i]) * 1e-3;
+    sonar_timing_read(p, status);
     status->resident_bytes = resident_bytes();
     pthread_mutex_lock(&p->change.lock);
     status->backend = p->change.backend;

@@ -58,7 +58,11 @@ sonar_code sonar_pipeline_upload(sonar_pipeline *p, const sonar_window *window, 
     /* zeros are put into gaps late, perhaps after the columns around them went over */
     if (window->gap_first >= window->gap_end && e->uploaded > from)
         from = e->uploaded;
-    sonar_code code = from < end ? copy_places(p, from, end, err) : SONAR_OK;
+    struct marks *m = &e->marks;
+    sonar_code code = m->copy_begin ? e->backend->record(e->copies, m->copy_begin, err) : SONAR_OK;
+    m->copy_recorded = m->copy_begin != NULL;
+    if (!code && from < end)
+        code = copy_places(p, from, end, err);
     if (!code && e->uploaded < end)
         e->uploaded = end;
     if (!code)
