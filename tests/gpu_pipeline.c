@@ -146,7 +146,7 @@ int main(int argc, char **argv) {
     long first = calls_at_start(1);
     printf("%ld calls at start\n", first - 1);
     gpu_expect(&device, first > 30 && first < MOST_CALLS, "%ld calls at start", first);
-    check_single_failures(first, 1);
+    check_single_failures(first, 3); /* every third call: minutes otherwise */
     check_lost_device(first, 9);
     endure(1000);
     return gpu_close(&device, "gpu_pipeline");
