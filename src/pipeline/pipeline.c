@@ -471,6 +471,7 @@ static void collect(sonar_pipeline *p, sonar_status *status) {
 
 sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
     sonar_status status = {0};
+    bool gave_up = atomic_load(&p->gave_up); /* first: its reason is in the status then */
     collect(p, &status);
     judge(p, &status);
     log_health(p, &status);
@@ -480,7 +481,7 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
         atomic_store_explicit(&p->progress.failed_new, false, memory_order_release);
     }
     sonar_output_post_status(p->output, &status);
-    if (atomic_load(&p->gave_up))
+    if (gave_up)
         return sonar_fail(err, SONAR_EUNAVAILABLE, "backend", "%s", status.backend_text);
     if (!p->thread_started || atomic_load(&p->drained))
         return sonar_fail(err, SONAR_ESTATE, "pipeline", "the data thread has ended");
