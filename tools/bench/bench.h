@@ -55,11 +55,18 @@ typedef struct bench_ceilings {
     double fma_flops, memory_bps, host_to_device_bps, device_to_host_bps;
 } bench_ceilings;
 
-enum { BENCH_RESULTS_MOST = 1024 };
+typedef struct bench_omission {
+    const bench_case *of;
+    sonar_error why;
+} bench_omission;
+
+enum { BENCH_RESULTS_MOST = 1024, BENCH_OMISSIONS_MOST = 64 };
 
 typedef struct bench_report {
     bench_result result[BENCH_RESULTS_MOST];
     size_t results;
+    bench_omission omission[BENCH_OMISSIONS_MOST];
+    size_t left_out;
     char device[192]; /* the plugin's description of the GPU, or empty */
     bench_gpu gpu;    /* from the peers' library; name is empty without it */
     bench_ceilings ceilings;
@@ -106,6 +113,8 @@ sonar_code bench_measure(void *ctx, bench_step step, bench_step settle, const be
 /* Opens the peers' library in `dir`; NULL with a sentence in report->peers if it cannot be used. */
 const bench_peers *bench_peers_open(const char *dir, bench_report *report);
 
+/* Notes that a case, or what was left of it, could not be run; says so on standard error too. */
+void bench_leave_out(bench_report *report, const bench_case *c, const sonar_error *why);
 void bench_write_table(const bench_report *report, FILE *to);
 /* "sonar-bench/1"; false if memory runs out or `to` cannot be written. */
 bool bench_write_json(const bench_report *report, size_t threads, FILE *to);

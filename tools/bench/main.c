@@ -194,36 +194,57 @@ static bool wanted(const bench_case *c, const char *list) {
     return false;
 }
 
-static sonar_code run_case(const bench_case *c, const bench_site *site, bench_report *report,
-                           sonar_error *err) {
-    sonar_code code = bench_run(c, site, report, err);
-    if (code == SONAR_OK && site->peers && c->peers)
-        code = bench_run_peers(c, site, report, err);
-    return code;
+static bool to_stdout(const options *o) {
+    return o->json && strcmp(o->json, "-") == 0;
 }
 
-/* A case that does not fit is left out and the log says so: the others' figures are worth having.
- */
+static bool write_json(const options *o, const bench_report *report) {
+    FILE *file = to_stdout(o) ? stdout : fopen(o->json, "we");
+    bool written = file && bench_write_json(report, o->threads, file);
+    if (file && file != stdout)
+        written = fclose(file) == 0 && written;
+    if (!written)
+        fprintf(stderr, "sonar-bench: cannot write %s: %s\n", o->json, strerror(errno));
+    return written;
+}
+
+/* Where JSON goes to standard output, the table goes to standard error. */
+static bool write_report(const options *o, const bench_report *report) {
+    bench_write_table(report, to_stdout(o) ? stderr : stdout);
+    return !o->json || write_json(o, report);
+}
+
+/* A case that fails is left out and the report says so: the others' figures are worth having. The
+ * file is written after each, so that even a run that is cut short leaves something. */
+static void run_case(const options *o, const bench_case *c, const bench_site *site,
+                     bench_report *report) {
+    sonar_error err = {0};
+    const size_t before = report->results;
+    sonar_code code = bench_run(c, site, report, &err);
+    if (code == SONAR_OK && site->peers && c->peers)
+        code = bench_run_peers(c, site, report, &err);
+    if (code != SONAR_OK)
+        bench_leave_out(report, c, &err);
+    if (o->json && !to_stdout(o))
+        write_json(o, report);
+    if (site->peers)
+        fprintf(stderr, "sonar-bench: %s: %zu results\n", c->name, report->results - before);
+}
+
 static sonar_code run_cases(const options *o, const bench_site *site, bench_report *report,
                             sonar_error *err) {
-    if (o->sizes_given)
-        return run_case(&o->own, site, report, err);
     const char *list = o->name ? o->name : "standard,latency,mvdr";
-    bool found = false;
-    sonar_code code = SONAR_OK;
-    for (const bench_case *c = bench_cases; c->name && code == SONAR_OK; c++) {
-        if (!wanted(c, list))
-            continue;
-        found = true;
-        code = run_case(c, site, report, err);
-        if (code == SONAR_ENOMEM && err) {
-            fprintf(stderr, "sonar-bench: %s left out: %s: %s\n", c->name, err->where, err->text);
-            code = SONAR_OK;
+    bool found = o->sizes_given;
+    if (o->sizes_given)
+        run_case(o, &o->own, site, report);
+    for (const bench_case *c = bench_cases; c->name && !o->sizes_given; c++)
+        if (wanted(c, list)) {
+            found = true;
+            run_case(o, c, site, report);
         }
-    }
     if (!found)
         return sonar_fail(err, SONAR_EINVAL, "--case", "there is no case '%s'; see --list", list);
-    return code;
+    return SONAR_OK;
 }
 
 /* <directory of this program>/../lib */
@@ -265,21 +286,6 @@ static sonar_code run_backends(const options *o, const sonar_host *host, bench_r
     return code == SONAR_OK && both ? run_on(o, "cuda", host, report, err) : code;
 }
 
-/* Where JSON goes to standard output, the table goes to standard error. */
-static bool write_report(const options *o, const bench_report *report) {
-    const bool to_stdout = o->json && strcmp(o->json, "-") == 0;
-    bench_write_table(report, to_stdout ? stderr : stdout);
-    if (!o->json)
-        return true;
-    FILE *file = to_stdout ? stdout : fopen(o->json, "we");
-    bool written = file && bench_write_json(report, o->threads, file);
-    if (file && !to_stdout)
-        written = fclose(file) == 0 && written;
-    if (!written)
-        fprintf(stderr, "sonar-bench: cannot write %s: %s\n", o->json, strerror(errno));
-    return written;
-}
-
 int main(int argc, char **argv) {
     static const struct argp argp = {
         option_table, parse,
@@ -309,5 +315,5 @@ int main(int argc, char **argv) {
         fprintf(stderr, "sonar-bench: %s: %s\n", err.where, err.text);
         return 1;
     }
-    return write_report(&o, &report) ? 0 : 1;
+    return write_report(&o, &report) && report.left_out == 0 ? 0 : 1;
 }

@@ -75,6 +75,12 @@ static void add_peers(cJSON *to, const bench_report *report, const bench_result 
     }
 }
 
+void bench_leave_out(bench_report *report, const bench_case *c, const sonar_error *why) {
+    fprintf(stderr, "sonar-bench: %s left out: %s: %s\n", c->name, why->where, why->text);
+    if (report->left_out < BENCH_OMISSIONS_MOST)
+        report->omission[report->left_out++] = (bench_omission){c, *why};
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 void bench_write_table(const bench_report *report, FILE *to) {
@@ -268,6 +274,14 @@ bool bench_write_json(const bench_report *report, size_t threads, FILE *to) {
     cJSON *results = cJSON_AddArrayToObject(root, "results");
     for (size_t i = 0; i < report->results; i++)
         add_result(results, report, &report->result[i]);
+    cJSON *left_out = cJSON_AddArrayToObject(root, "left_out");
+    for (size_t i = 0; i < report->left_out; i++) {
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddItemToArray(left_out, one);
+        cJSON_AddStringToObject(one, "case", report->omission[i].of->name);
+        cJSON_AddStringToObject(one, "where", report->omission[i].why.where);
+        cJSON_AddStringToObject(one, "why", report->omission[i].why.text);
+    }
     char *text = cJSON_Print(root);
     cJSON_Delete(root);
     const bool written = text && fprintf(to, "%s\n", text) > 0 && fflush(to) == 0;

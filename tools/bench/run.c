@@ -124,10 +124,15 @@ static void make_snapshot(const rig *r, size_t index, sonar_c32 *to) {
     for (size_t b = 0; b < c->mvdr.bins; b++) {
         const double bin = (double)(c->mvdr.first + b), phase = 2 * M_PI * uniform(&state);
         const double per_m = 2 * M_PI * bin * c->fs_hz / (double)c->length * 0.5 / c_mps;
+        const double step = per_m * (r->position_m[3] - r->position_m[0]);
+        const double turn_re = cos(step), turn_im = sin(step);
+        double x = 10 * cos(phase), y = 10 * sin(phase);
         for (size_t k = 0; k < c->sensors; k++) {
-            const double p = phase + per_m * r->position_m[3 * k];
             to[b * c->sensors + k] =
-                (sonar_c32){noise(&state) + 10 * (float)cos(p), noise(&state) + 10 * (float)sin(p)};
+                (sonar_c32){noise(&state) + (float)x, noise(&state) + (float)y};
+            const double turned = x * turn_re - y * turn_im;
+            y = x * turn_im + y * turn_re;
+            x = turned;
         }
     }
 }
