@@ -137,14 +137,9 @@ sonar_code bench_run_peers(const bench_case *c, const bench_site *site, bench_re
          bench_dft_flop(c),
          samples + 8.0 * (double)b * (double)(n / 2 + 1),
          0},
-        {"peer.h2d.f32", "copy", {BENCH_PEER_H2D, 0, 0, 4 * b * n, 0}, 0, samples, samples},
-        {"peer.h2d.s16", "copy", {BENCH_PEER_H2D, 0, 0, 2 * b * n, 0}, 0, samples / 2, samples / 2},
-        {"peer.d2h",
-         "copy",
-         {BENCH_PEER_D2H, 0, 0, 4 * bins * t, 0},
-         0,
-         4.0 * (double)(bins * t),
-         0},
+        {"peer.h2d.f32", "copy", {BENCH_PEER_H2D, 0, 0, 4 * b * n, 0}, 0, 0, samples},
+        {"peer.h2d.s16", "copy", {BENCH_PEER_H2D, 0, 0, 2 * b * n, 0}, 0, 0, samples / 2},
+        {"peer.d2h", "copy", {BENCH_PEER_D2H, 0, 0, 4 * bins * t, 0}, 0, 0, 0},
     };
     sonar_code code = SONAR_OK;
     for (size_t i = 0; i < sizeof plans / sizeof *plans && code == SONAR_OK; i++) {

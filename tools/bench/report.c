@@ -68,7 +68,7 @@ static void add_peers(cJSON *to, const bench_report *report, const bench_result 
                                        ? find(report, r->of, comparable[i].peer)
                                        : NULL;
         const double times = strcmp(r->stage, "minute") == 0 ? (double)r->of->windows : 1;
-        if (peer && peer->host_bytes * times <= r->host_bytes + 1)
+        if (peer && fabs(peer->host_bytes * times - r->host_bytes) < 1)
             cJSON_AddNumberToObject(peers, peer->stage,
                                     times * (double)peer->time.median_ns /
                                         (double)r->time.median_ns);

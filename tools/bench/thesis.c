@@ -75,7 +75,6 @@ static const bench_reference references[] = {
     {"full-256", "mvdr", "6.15", 533.58, 2382.67, 0},
     {"full-512", "mvdr", "6.15", 1263.33, 9567.53, 0},
     {"full-1024", "mvdr", "6.15", 3283.07, 37153.75, 0},
-    {"full-2048", "mvdr", "6.15", 10142.59, 174981.62, 0},
 };
 /* clang-format on */
 
