@@ -436,7 +436,7 @@ static void paths_are_taken(void) {
     float *far_field[PATH_COUNT], *near_field[PATH_COUNT];
     size_t far_bytes = spec.bins * spec.directions * sizeof(float);
     size_t near_bytes = spec.ranges * spec.directions * sizeof(float);
-    for (int crooked = 0; crooked < 2; crooked++) {
+    for (int crooked = 0; crooked < 3; crooked++) {
         for (int i = 0; i < PATH_COUNT; i++) {
             uint64_t seed = 12;
             struct rig rig;
@@ -444,7 +444,10 @@ static void paths_are_taken(void) {
             rig_alloc(&rig, spec);
             fill(&rig, &seed);
             line(&rig, 0.7);
-            rig.position[3 * 40 + 1] = crooked;
+            if (crooked == 1)
+                rig.position[3 * 40 + 1] = 1;
+            for (size_t k = 1; crooked == 2 && k < spec.sensors; k += 4)
+                rig.position[3 * k] += 0.1; /* goes on evenly, from column to column only */
             for (size_t d = 0; d < spec.directions; d++)
                 rig.az[d] = 30 + 2 * (double)d;
             rig_start(&rig);
@@ -466,7 +469,8 @@ static void paths_are_taken(void) {
                 gpu_expect(&device, far_same == far_alike, "far field of a %s line: %s and %s",
                            crooked ? "crooked" : "uniform", PATHS[i].name, PATHS[j].name);
                 if (crooked || !near_alike) /* the same path may have other chunks */
-                    gpu_expect(&device, near_same == crooked, "near field of a %s line: %s and %s",
+                    gpu_expect(&device, near_same == (crooked > 0),
+                               "near field of a %s line: %s and %s",
                                crooked ? "crooked" : "uniform", PATHS[i].name, PATHS[j].name);
             }
         for (int i = 0; i < PATH_COUNT; i++) {

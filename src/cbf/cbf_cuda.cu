@@ -328,11 +328,18 @@ struct chain {
     float twice_cos;
 };
 
+__device__ inline float2 square(float2 a) {
+    return make_float2(fmaf(a.x, a.x, -a.y * a.y), 2 * a.x * a.y);
+}
+
+/* The leap over PAIR_STEPS bins is multiplied together: with four segments only one step of the
+ * recurrence rests on it, and that saves a third exact phase. */
 __device__ inline struct chain start_chain(uint64_t turns, uint32_t middle) {
+    static_assert(PAIR_STEPS == 7, "the leap is step^7");
     struct chain chain;
-    float2 leap = sonar_cuda_phasor(sonar_cuda_phase(turns, PAIR_STEPS));
     chain.low = sonar_cuda_phasor(sonar_cuda_phase(turns, middle));
     chain.step = sonar_cuda_phasor((uint32_t)(turns >> 32));
+    float2 leap = times(square(times(square(chain.step), chain.step)), chain.step);
     chain.twice_cos = 2 * leap.x;
     chain.high = times(chain.low, leap);
     return chain;
