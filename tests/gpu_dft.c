@@ -243,6 +243,41 @@ static void cuts_and_spaces(void) {
     rig_close(&rig);
 }
 
+/* The bits of the same numbers as floats, from here and from the device. */
+static void s16_samples(void) {
+    struct rig rig;
+    uint64_t seed = 13;
+    sonar_error err = {0};
+    rig_open(&rig, all_bins(21, 600), SONAR_PINNED);
+    size_t shape[2] = {rig.spec.channels, rig.row}, count = rig.spec.channels * rig.row;
+    sonar_buffer here = gpu_buffer(&device, SONAR_PINNED, SONAR_S16, 2, shape);
+    sonar_buffer there = gpu_buffer(&device, SONAR_DEVICE, SONAR_S16, 2, shape);
+    for (size_t i = 0; i < count; i++)
+        ((float *)rig.x.data)[i] = ((int16_t *)here.data)[i] = (int16_t)oracle_random(&seed);
+    gpu_copy(&device, &here, &there);
+    run(&rig, &rig.x, 600);
+    void *want = sonar_alloc(rig.y.bytes, 1);
+    memcpy(want, rig.y.data, rig.y.bytes);
+    sonar_work work = {.params = &rig.params};
+    for (size_t head = 0; head <= 600; head += 75) {
+        const sonar_buffer *from = head % 2 ? &here : &there;
+        sonar_buffer in[SONAR_DFT_INPUTS] = {*from, *from};
+        in[SONAR_DFT_HEAD].shape[1] = head;
+        in[SONAR_DFT_TAIL].shape[1] = 600 - head;
+        in[SONAR_DFT_TAIL].data = (int16_t *)from->data + head;
+        memset(rig.y.data, 0xff, rig.y.bytes);
+        gpu_copy(&device, &rig.y, &rig.out);
+        gpu_require(rig.ops->execute(rig.stage, device.queue, in, &rig.out, &work, &err), &err,
+                    "execute");
+        gpu_copy(&device, &rig.out, &rig.y);
+        gpu_expect(&device, !memcmp(want, rig.y.data, rig.y.bytes), "s16 cut at %zu", head);
+    }
+    free(want);
+    gpu_free(&device, &here);
+    gpu_free(&device, &there);
+    rig_close(&rig);
+}
+
 static void silence(void) {
     sonar_dft_spec spec = all_bins(3, 64);
     spec.equalise_phase = true;
@@ -371,6 +406,7 @@ int main(int argc, char **argv) {
     corrections(false);
     corrections(true);
     cuts_and_spaces();
+    s16_samples();
     silence();
     wrong_shapes();
     if (!device.quick)

@@ -261,6 +261,34 @@ Test(dft, wrap_at_every_position) {
 
 /* ---- levels ---------------------------------------------------------------------------------- */
 
+Test(dft, s16_samples_give_the_bits_of_the_same_floats) {
+    struct rig rig;
+    rig_open(&rig, all_bins(9, 101), sonar_host_serial());
+    size_t count = 9 * 101, bytes = rig.spec.bins * 9 * sizeof(sonar_c32);
+    int16_t *narrow = sonar_alloc(count, sizeof *narrow);
+    sonar_c32 *want = sonar_alloc(bytes, 1);
+    uint64_t seed = 5;
+    for (size_t i = 0; i < count; i++)
+        rig.x[i] = narrow[i] = (int16_t)oracle_random(&seed);
+    narrow[0] = INT16_MIN, rig.x[0] = INT16_MIN;
+    rig_run(&rig);
+    memcpy(want, rig.y, bytes);
+    sonar_work work = {.params = &rig.params};
+    for (size_t head = 0; head <= 101; head += 25) {
+        sonar_buffer in[SONAR_DFT_INPUTS] = {
+            sonar_buffer_view(narrow, SONAR_S16, 2, (size_t[]){9, head}),
+            sonar_buffer_view(narrow + head, SONAR_S16, 2, (size_t[]){9, 101 - head})};
+        sonar_buffer out = sonar_buffer_view(rig.y, SONAR_C32, 2, (size_t[]){rig.spec.bins, 9});
+        in[0].stride[0] = in[1].stride[0] = 101;
+        memset(rig.y, 0xff, bytes);
+        cr_assert_eq(sonar_dft_cpu.execute(rig.stage, NULL, in, &out, &work, NULL), SONAR_OK);
+        cr_assert(!memcmp(want, rig.y, bytes), "cut at %zu", head);
+    }
+    free(narrow);
+    free(want);
+    rig_close(&rig);
+}
+
 static double mean_square_of_spectrum(const struct rig *rig, size_t k) {
     double sum = 0;
     for (size_t b = 0; b < rig->spec.bins; b++)

@@ -477,6 +477,7 @@ static sonar_status status_of(double uptime_s) {
                            .latency_p99_us = 2000,
                            .latency_max_us = NAN,
                            .stage_us = {1, 2, 3, 4},
+                           .stage = {{{{1, 2, 3}, {4, 5, NAN}}}},
                            .resident_bytes = 5e9,
                            .backend = "cpu",
                            .backend_text = "set up again",
@@ -507,6 +508,8 @@ Test(output, status_has_every_counter) {
     expect_text(&message, "\"max_us\":null");
     expect_number(&message, "stage_us.dft", 1);
     expect_number(&message, "stage_us.detect", 4);
+    expect_number(&message, "stage_times.dft.host.all.p99_us", 2);
+    expect_number(&message, "stage_times.dft.host.last.p50_us", 4);
     cr_expect_str_eq(string(&message, "backend"), "cpu");
     cr_expect_str_eq(string(&message, "backend_text"), "set up again");
     cr_assert_gt(number(&message, "utc_ns"), 1.6e18);

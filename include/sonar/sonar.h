@@ -193,7 +193,7 @@ typedef struct sonar_stage_ops {
     void (*destroy)(void *stage); /* a NULL stage is allowed */
 } sonar_stage_ops;
 
-#define SONAR_PLUGIN_INTERFACE 1u
+#define SONAR_PLUGIN_INTERFACE 2u
 #define SONAR_PLUGIN_SYMBOL    "sonar_plugin"
 
 /* A backend: memory, queues and stages of one kind of hardware. */
@@ -209,7 +209,8 @@ typedef struct sonar_backend {
     sonar_space native_space; /* space of buffers between stages */
     sonar_code (*queue_create)(const sonar_host *host, sonar_queue **queue, sonar_error *err);
     void (*queue_destroy)(sonar_queue *queue);
-    /* Copies between spaces; shapes and dtypes are equal, both dense. */
+    /* Copies between spaces; shapes and dtypes are equal. Dense, or of rank 2 with rows that are
+     * dense each. */
     sonar_code (*copy)(sonar_queue *queue, const sonar_buffer *from, sonar_buffer *to,
                        sonar_error *err);
     sonar_code (*event_create)(sonar_event **event, sonar_error *err);
@@ -218,6 +219,11 @@ typedef struct sonar_backend {
     sonar_code (*wait)(sonar_queue *queue, sonar_event *event, sonar_error *err); /* queue waits */
     sonar_code (*finish)(sonar_event *event, sonar_error *err); /* the calling thread waits */
     const sonar_stage_ops *(*stage)(const char *name);          /* NULL: has no such stage */
+    /* Optional, NULL where it makes no sense. */
+    /* Time between two recorded events that lie behind us; never waits: SONAR_ESTATE if they do not
+     * yet. */
+    sonar_code (*elapsed)(sonar_event *from, sonar_event *to, double *us, sonar_error *err);
+    size_t (*memory_free)(void); /* bytes of device memory nobody has taken */
 } sonar_backend;
 
 /* The one symbol a plugin exports. It links neither libsonar nor FFTW and is never unloaded. */

@@ -1309,6 +1309,7 @@ static sonar_code run_fields(const struct cbf *cbf, sonar_buffer *out, const son
 /* Both fields share one pass if they take the same path. */
 static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffer *in,
                               sonar_buffer *out, const sonar_work *work, sonar_error *err) {
+    sonar_nvtx_range range("cbf");
     struct cbf *cbf = (struct cbf *)stage;
     const struct table *far_table = &cbf->far_table, *near_table = &cbf->near_table;
     struct wanted wanted = wanted_of(cbf, work), rest = {};

@@ -71,6 +71,7 @@ typedef struct sonar_config {
     double max_missing_share;
     double max_skew_ms;
     int restart_after_ms, silent_after_ms;
+    sonar_dtype sample_type; /* SONAR_S16: 16-bit samples only, kept as they are; else f32 */
 
     /* dft */
     size_t length, hop;

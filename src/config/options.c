@@ -127,6 +127,11 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                           .fallback = "1000",
                           .help = "Silence after which a block is reported as silent."},
 
+    [OPT_SAMPLE_TYPE] = {"ingest.sample_type", CHOICE("any s16"), .fallback = "any",
+                         .help = "any: frames of every sample type, kept as 32-bit floats. s16: "
+                                 "16-bit frames only, kept as they "
+                                 "are, which halves the memory and what crosses to a GPU; other "
+                                 "frames are dropped and counted."},
     [OPT_LENGTH] = {"dft.length", INTEGER(2, 67108864), .unit = "samples",
                     .computed = "smallest power of two >= fs_hz",
                     .help = "Samples of a window; any length."},

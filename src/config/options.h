@@ -41,6 +41,7 @@ typedef enum sonar_option_id {
     OPT_MAX_SKEW,
     OPT_RESTART_AFTER,
     OPT_SILENT_AFTER,
+    OPT_SAMPLE_TYPE,
     OPT_LENGTH,
     OPT_HOP,
     OPT_WINDOW,

@@ -730,6 +730,7 @@ static void resolve_simple(sonar_loader *l) {
     c->heading_known = have(l, OPT_HEADING);
     c->heading_deg = number(l, OPT_HEADING);
     c->sound_speed_mps = number(l, OPT_SOUND_SPEED);
+    c->sample_type = whole(l, OPT_SAMPLE_TYPE) ? SONAR_S16 : SONAR_F32;
     c->window = (sonar_window_kind)whole(l, OPT_WINDOW);
     c->kaiser_beta = number(l, OPT_KAISER_BETA);
     c->remove_mean = number(l, OPT_MEAN_REMOVAL) != 0;

@@ -11,6 +11,7 @@ const char *sonar_frame_cause_name(sonar_frame_cause cause) {
                                                          [SONAR_FRAME_WRONG_RATE] = "wrong_rate",
                                                          [SONAR_FRAME_WRONG_EPOCH] = "wrong_epoch",
                                                          [SONAR_FRAME_NOT_FINITE] = "not_finite",
+                                                         [SONAR_FRAME_WRONG_TYPE] = "wrong_type",
                                                          [SONAR_FRAME_REPEATED] = "repeated",
                                                          [SONAR_FRAME_LATE] = "late",
                                                          [SONAR_FRAME_AHEAD] = "ahead",

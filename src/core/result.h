@@ -19,10 +19,11 @@ typedef enum sonar_frame_cause {
     SONAR_FRAME_WRONG_RATE,
     SONAR_FRAME_WRONG_EPOCH,
     SONAR_FRAME_NOT_FINITE,
-    SONAR_FRAME_REPEATED, /* nothing new in it */
-    SONAR_FRAME_LATE,     /* all of it belongs to frozen samples */
-    SONAR_FRAME_AHEAD,    /* beyond the ring */
-    SONAR_FRAME_OVERRUN,  /* drop_oldest: the data thread still reads where it would be written */
+    SONAR_FRAME_WRONG_TYPE, /* not the one sample type that is accepted */
+    SONAR_FRAME_REPEATED,   /* nothing new in it */
+    SONAR_FRAME_LATE,       /* all of it belongs to frozen samples */
+    SONAR_FRAME_AHEAD,      /* beyond the ring */
+    SONAR_FRAME_OVERRUN,    /* drop_oldest: the data thread still reads where it would be written */
     SONAR_FRAME_CAUSES
 } sonar_frame_cause;
 
@@ -104,6 +105,22 @@ typedef struct sonar_result {
     int64_t arrival_ns; /* monotonic, last sample in */
 } sonar_result;
 
+/* Where a stage's time goes: the processor's own part (on the CPU backend all of it), waiting for
+ * the device, samples that still had to be copied, the device's work. */
+typedef enum sonar_stage_part {
+    SONAR_PART_HOST = 0,
+    SONAR_PART_QUEUE,
+    SONAR_PART_COPY,
+    SONAR_PART_DEVICE,
+    SONAR_STAGE_PARTS
+} sonar_stage_part;
+
+/* p50, p99, maximum; NaN where nothing was measured. */
+typedef struct sonar_stage_time {
+    double all_us[3];  /* since the start */
+    double last_us[3]; /* since the last status */
+} sonar_stage_time;
+
 /* What the control thread knows once a second. Copied by post. */
 typedef struct sonar_status {
     sonar_ingest_counters ingest;
@@ -111,7 +128,8 @@ typedef struct sonar_status {
     uint64_t windows_processed, windows_failed;
     double uptime_s, load; /* load: busy share of the data thread */
     double latency_p50_us, latency_p99_us, latency_max_us;
-    double stage_us[4]; /* last window: dft, cbf, mvdr, detect */
+    double stage_us[4];                           /* last window: dft, cbf, mvdr, detect */
+    sonar_stage_time stage[4][SONAR_STAGE_PARTS]; /* dft, cbf, mvdr, detect */
     double resident_bytes;
     const char *backend;    /* name of the backend at work; static */
     char backend_text[240]; /* why it was set up again or replaced; "" if nothing happened */

@@ -160,8 +160,15 @@ static sonar_code copy(sonar_queue *queue, const sonar_buffer *from, sonar_buffe
                               ? (to_device ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost)
                           : to_device ? cudaMemcpyHostToDevice
                                       : cudaMemcpyHostToHost;
+    if (from->rank != 2)
+        return CUDA_CHECK(
+            "cuda", cudaMemcpyAsync(to->data, from->data, from->bytes, kind, queue->stream), err);
+    size_t size = sonar_dtype_size(from->dtype), row = from->bytes / from->shape[0];
     return CUDA_CHECK("cuda",
-                      cudaMemcpyAsync(to->data, from->data, from->bytes, kind, queue->stream), err);
+                      cudaMemcpy2DAsync(to->data, to->stride[0] * size, from->data,
+                                        from->stride[0] * size, row, from->shape[0], kind,
+                                        queue->stream),
+                      err);
 }
 
 /* A waiting thread sleeps: the daemon shares its processors with the digitisers' readers. */
@@ -169,10 +176,8 @@ static sonar_code event_create(sonar_event **event, sonar_error *err) {
     *event = (sonar_event *)sonar_alloc(1, sizeof **event);
     if (!*event)
         return sonar_fail(err, SONAR_ENOMEM, "cuda", "no memory for an event");
-    sonar_code code = CUDA_CHECK(
-        "cuda",
-        cudaEventCreateWithFlags(&(*event)->event, cudaEventDisableTiming | cudaEventBlockingSync),
-        err);
+    sonar_code code =
+        CUDA_CHECK("cuda", cudaEventCreateWithFlags(&(*event)->event, cudaEventBlockingSync), err);
     if (code) {
         free(*event);
         *event = NULL;
@@ -199,6 +204,20 @@ static sonar_code finish(sonar_event *event, sonar_error *err) {
     return CUDA_CHECK("cuda", cudaEventSynchronize(event->event), err);
 }
 
+static sonar_code elapsed(sonar_event *from, sonar_event *to, double *us, sonar_error *err) {
+    float ms = 0;
+    if (cudaEventQuery(to->event) == cudaErrorNotReady)
+        return sonar_fail(err, SONAR_ESTATE, "cuda", "the event has not happened yet");
+    CUDA_TRY("cuda", cudaEventElapsedTime(&ms, from->event, to->event), err);
+    *us = (double)ms * 1e3;
+    return SONAR_OK;
+}
+
+static size_t memory_free(void) {
+    size_t free_bytes = 0, total = 0;
+    return cudaMemGetInfo(&free_bytes, &total) == cudaSuccess ? free_bytes : 0;
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const sonar_stage_ops *stage(const char *name) {
@@ -220,9 +239,22 @@ static const sonar_stage_ops *stage(const char *name) {
 }
 
 extern "C" __attribute__((visibility("default"))) const sonar_backend *sonar_plugin(void) {
-    static const sonar_backend backend = {
-        SONAR_PLUGIN_INTERFACE, "cuda",       probe,         buffer_create, buffer_destroy,
-        SONAR_DEVICE,           queue_create, queue_destroy, copy,          event_create,
-        event_destroy,          record,       wait,          finish,        stage};
+    static const sonar_backend backend = {SONAR_PLUGIN_INTERFACE,
+                                          "cuda",
+                                          probe,
+                                          buffer_create,
+                                          buffer_destroy,
+                                          SONAR_DEVICE,
+                                          queue_create,
+                                          queue_destroy,
+                                          copy,
+                                          event_create,
+                                          event_destroy,
+                                          record,
+                                          wait,
+                                          finish,
+                                          stage,
+                                          elapsed,
+                                          memory_free};
     return &backend;
 }

@@ -8,6 +8,7 @@
 #define SONAR_CUDA_COMMON_CUH
 
 #include <cuda_runtime.h>
+#include <nvtx3/nvToolsExt.h>
 
 #include "core/core.h"
 #include "sonar/sonar.h"
@@ -44,6 +45,16 @@ sonar_code sonar_cuda_check(cudaError_t status, const char *part, const char *fi
         if (try_code)                                                                              \
             return try_code;                                                                       \
     } while (0)
+
+/* ---- profiling ------------------------------------------------------------------------------- */
+
+/* A range of this name in a profile, as long as the variable lives; next to nothing without one. */
+struct sonar_nvtx_range {
+    explicit sonar_nvtx_range(const char *name) { nvtxRangePushA(name); }
+    ~sonar_nvtx_range() { nvtxRangePop(); }
+    sonar_nvtx_range(const sonar_nvtx_range &) = delete;
+    sonar_nvtx_range &operator=(const sonar_nvtx_range &) = delete;
+};
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 

@@ -2,8 +2,8 @@
 /*
  * DFT stage: real samples of all channels -> corrected complex bins of all sensors.
  *
- *   in[SONAR_DFT_HEAD]  f32 [channel][n0]   the window, split in two where the sample ring wraps;
- *   in[SONAR_DFT_TAIL]  f32 [channel][n1]   n0 + n1 == length, n1 may be 0; rows strided
+ *   in[SONAR_DFT_HEAD]  f32 or s16 [channel][n0]  the window, split in two where the sample ring
+ * wraps; in[SONAR_DFT_TAIL]  as the head [channel][n1] n0 + n1 == length, n1 may be 0; rows strided
  *   out[0]              c32 [bin][sensor]   bins first_bin .. first_bin + bins - 1
  *
  * Per sensor: mean removed, window applied, r2c transform X(f) = sum x(t) e^{-j 2 pi f t}, scaled

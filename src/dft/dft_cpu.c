@@ -155,13 +155,21 @@ static size_t samples_of(const sonar_buffer *part) {
     return part->shape[0] ? part->shape[1] : 0;
 }
 
+SONAR_MULTIARCH static void widen(const int16_t *from, size_t n, float *to) {
+    for (size_t i = 0; i < n; i++)
+        to[i] = from[i];
+}
+
 static void gather(const sonar_buffer *in, size_t channel, float *x) {
     for (int part = SONAR_DFT_HEAD; part <= SONAR_DFT_TAIL; part++) {
         size_t samples = samples_of(&in[part]);
         if (!samples)
             continue;
-        const float *row = (const float *)in[part].data + (ptrdiff_t)channel * in[part].stride[0];
-        memcpy(x, row, samples * sizeof *x);
+        ptrdiff_t row = (ptrdiff_t)channel * in[part].stride[0];
+        if (in[part].dtype == SONAR_F32)
+            memcpy(x, (const float *)in[part].data + row, samples * sizeof *x);
+        else
+            widen((const int16_t *)in[part].data + row, samples, x);
         x += samples;
     }
 }
@@ -351,8 +359,9 @@ static sonar_code dft_create(const void *spec, const sonar_host *host, void **st
 }
 
 static bool is_part(const sonar_buffer *in, size_t channels) {
-    return samples_of(in) == 0 || (in->dtype == SONAR_F32 && in->rank == 2 &&
-                                   in->shape[0] == channels && in->stride[1] == 1 && in->data);
+    return samples_of(in) == 0 ||
+           ((in->dtype == SONAR_F32 || in->dtype == SONAR_S16) && in->rank == 2 &&
+            in->shape[0] == channels && in->stride[1] == 1 && in->data);
 }
 
 static sonar_code check_shapes(const struct dft *dft, const sonar_buffer *in,
@@ -362,8 +371,8 @@ static sonar_code check_shapes(const struct dft *dft, const sonar_buffer *in,
     size_t samples = samples_of(&in[SONAR_DFT_HEAD]) + samples_of(&in[SONAR_DFT_TAIL]);
     if (!is_part(&in[SONAR_DFT_HEAD], spec->channels) ||
         !is_part(&in[SONAR_DFT_TAIL], spec->channels) || samples != spec->length)
-        return sonar_fail(err, SONAR_EINVAL, "dft", "input is not f32 [%zu][%zu]", spec->channels,
-                          spec->length);
+        return sonar_fail(err, SONAR_EINVAL, "dft", "input is not f32 or s16 [%zu][%zu]",
+                          spec->channels, spec->length);
     if (out->dtype != SONAR_C32 || out->rank != 2 || out->shape[0] != spec->bins ||
         out->shape[1] != spec->sensors || out->stride[1] != 1)
         return sonar_fail(err, SONAR_EINVAL, "dft", "output is not c32 [%zu][%zu]", spec->bins,

@@ -26,9 +26,9 @@ struct source {
     float gain;
 };
 
-/* Part of the samples on the device; channel c begins at data + c * row. */
+/* Part of the samples on the device, f32 or s16; channel c begins `c * row` samples on. */
 struct part {
-    const float *data;
+    const void *data;
     ptrdiff_t row;
     size_t samples;
 };
@@ -41,7 +41,7 @@ struct dft {
     bool planned;
     void *work;                           /* cuFFT's */
     float *window;                        /* [length] */
-    float *staging;                       /* [channel][length] */
+    float *staging;                       /* [channel][length], or as many s16 */
     float *time;                          /* [batch][length] */
     float2 *spectrum;                     /* [batch][length / 2 + 1] */
     struct source *source, *host_source;  /* [used] on the device and here */
@@ -66,6 +66,7 @@ __device__ inline double block_sum(double value) {
 }
 
 /* One thread block makes one row of `time`; rows that have no sensor become zero. */
+template <typename T>
 static __global__ void __launch_bounds__(WINDOW_THREADS)
     window_rows(struct part head, struct part tail, const struct source *source, uint32_t sources,
                 const float *window, bool remove_mean, float *time) {
@@ -77,8 +78,8 @@ static __global__ void __launch_bounds__(WINDOW_THREADS)
         return;
     }
     ptrdiff_t channel = source[blockIdx.x].channel;
-    const float *from_head = head.data + channel * head.row;
-    const float *from_tail = tail.data + channel * tail.row - (ptrdiff_t)head.samples;
+    const T *from_head = (const T *)head.data + channel * head.row;
+    const T *from_tail = (const T *)tail.data + channel * tail.row - (ptrdiff_t)head.samples;
     double mean = 0;
     if (remove_mean) {
 #pragma unroll 8
@@ -311,7 +312,9 @@ static sonar_code make(struct dft *dft, sonar_error *err) {
         code = make_window(dft, err);
     /* kernels are loaded when first asked for: now, not with the first window */
     if (!code)
-        code = CUDA_CHECK("dft", cudaFuncGetAttributes(&attributes, window_rows), err);
+        code = CUDA_CHECK("dft", cudaFuncGetAttributes(&attributes, window_rows<float>), err);
+    if (!code)
+        code = CUDA_CHECK("dft", cudaFuncGetAttributes(&attributes, window_rows<int16_t>), err);
     if (!code)
         code = CUDA_CHECK("dft", cudaFuncGetAttributes(&attributes, select_bins), err);
     return code ? code : make_plan(dft, err);
@@ -357,9 +360,10 @@ static size_t samples_of(const sonar_buffer *part) {
 }
 
 static bool is_part(const sonar_buffer *in, size_t channels) {
-    return samples_of(in) == 0 || (in->dtype == SONAR_F32 && in->rank == 2 &&
-                                   in->shape[0] == channels && in->stride[1] == 1 && in->data &&
-                                   (channels == 1 || in->stride[0] >= (ptrdiff_t)in->shape[1]));
+    return samples_of(in) == 0 ||
+           ((in->dtype == SONAR_F32 || in->dtype == SONAR_S16) && in->rank == 2 &&
+            in->shape[0] == channels && in->stride[1] == 1 && in->data &&
+            (channels == 1 || in->stride[0] >= (ptrdiff_t)in->shape[1]));
 }
 
 static sonar_code check_shapes(const struct dft *dft, const sonar_buffer *in,
@@ -368,9 +372,10 @@ static sonar_code check_shapes(const struct dft *dft, const sonar_buffer *in,
     const sonar_dft_spec *spec = &dft->spec;
     size_t samples = samples_of(&in[SONAR_DFT_HEAD]) + samples_of(&in[SONAR_DFT_TAIL]);
     if (!is_part(&in[SONAR_DFT_HEAD], spec->channels) ||
-        !is_part(&in[SONAR_DFT_TAIL], spec->channels) || samples != spec->length)
-        return sonar_fail(err, SONAR_EINVAL, "dft", "input is not f32 [%zu][%zu]", spec->channels,
-                          spec->length);
+        !is_part(&in[SONAR_DFT_TAIL], spec->channels) || samples != spec->length ||
+        (samples_of(&in[SONAR_DFT_TAIL]) && in[SONAR_DFT_TAIL].dtype != in[SONAR_DFT_HEAD].dtype))
+        return sonar_fail(err, SONAR_EINVAL, "dft", "input is not f32 or s16 [%zu][%zu]",
+                          spec->channels, spec->length);
     if (out->dtype != SONAR_C32 || out->rank != 2 || out->shape[0] != spec->bins ||
         out->shape[1] != spec->sensors || out->stride[1] != 1 || out->space != SONAR_DEVICE)
         return sonar_fail(err, SONAR_EINVAL, "dft", "output is not c32 [%zu][%zu] on the device",
@@ -385,24 +390,28 @@ static sonar_code check_shapes(const struct dft *dft, const sonar_buffer *in,
 static sonar_code fetch(struct dft *dft, const sonar_buffer *in, size_t offset, struct part *part,
                         cudaStream_t stream, sonar_error *err) {
     size_t samples = samples_of(in), row = dft->spec.length, first = dft->first_channel;
-    *part = {(const float *)in->data, in->stride[0], samples};
+    *part = {in->data, in->stride[0], samples};
     if (samples == 0 || in->space == SONAR_DEVICE)
         return SONAR_OK;
-    *part = {dft->staging + offset, (ptrdiff_t)row, samples};
+    size_t size = sonar_dtype_size(in->dtype);
     size_t from_row = dft->spec.channels == 1 ? samples : (size_t)in->stride[0];
+    unsigned char *staging = (unsigned char *)dft->staging + offset * size;
+    *part = {staging, (ptrdiff_t)row, samples};
     return CUDA_CHECK("dft",
-                      cudaMemcpy2DAsync(dft->staging + first * row + offset, row * sizeof(float),
-                                        (const float *)in->data + first * from_row,
-                                        from_row * sizeof(float), samples * sizeof(float),
-                                        dft->channels, cudaMemcpyHostToDevice, stream),
+                      cudaMemcpy2DAsync(staging + first * row * size, row * size,
+                                        (const unsigned char *)in->data + first * from_row * size,
+                                        from_row * size, samples * size, dft->channels,
+                                        cudaMemcpyHostToDevice, stream),
                       err);
 }
 
-static sonar_code transform(struct dft *dft, const struct part part[SONAR_DFT_INPUTS], size_t first,
-                            sonar_buffer *out, cudaStream_t stream, sonar_error *err) {
+static sonar_code transform(struct dft *dft, const struct part part[SONAR_DFT_INPUTS], bool in_s16,
+                            size_t first, sonar_buffer *out, cudaStream_t stream,
+                            sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
     uint32_t count = (uint32_t)sonar_min_size(dft->used - first, dft->batch);
-    window_rows<<<(unsigned)dft->batch, WINDOW_THREADS, 0, stream>>>(
+    auto window_rows_of = in_s16 ? window_rows<int16_t> : window_rows<float>;
+    window_rows_of<<<(unsigned)dft->batch, WINDOW_THREADS, 0, stream>>>(
         part[SONAR_DFT_HEAD], part[SONAR_DFT_TAIL], dft->source + first, count, dft->window,
         spec->remove_mean, dft->time);
     sonar_code code = CUDA_LAUNCHED("dft", "window_rows", err);
@@ -427,6 +436,7 @@ static sonar_code clear(const struct dft *dft, sonar_buffer *out, cudaStream_t s
 
 static sonar_code dft_execute(void *stage, sonar_queue *queue, const sonar_buffer *in,
                               sonar_buffer *out, const sonar_work *work, sonar_error *err) {
+    sonar_nvtx_range range("dft");
     struct dft *dft = (struct dft *)stage;
     struct part part[SONAR_DFT_INPUTS] = {};
     cudaStream_t stream = queue->stream;
@@ -443,7 +453,7 @@ static sonar_code dft_execute(void *stage, sonar_queue *queue, const sonar_buffe
     if (!code)
         code = fetch(dft, &in[SONAR_DFT_TAIL], head, &part[SONAR_DFT_TAIL], stream, err);
     for (size_t first = 0; first < dft->used && !code; first += dft->batch)
-        code = transform(dft, part, first, out, stream, err);
+        code = transform(dft, part, in[SONAR_DFT_HEAD].dtype == SONAR_S16, first, out, stream, err);
     return code;
 }
 

@@ -42,7 +42,8 @@ struct sonar_assembler {
     int64_t restart_ns, silent_ns;
     /* the ring */
     size_t capacity;
-    float *ring; /* [channel][capacity] */
+    void *ring; /* f32 or s16 [channel][capacity] */
+    bool ring_lent, s16;
     sonar_coverage coverage;
     /* the timeline */
     bool running;
@@ -58,6 +59,10 @@ struct sonar_assembler {
     uint64_t opened;    /* coverage is valid below; a multiple of 64 */
     uint64_t *reached;  /* [channel] first place not yet there */
     size_t waiting_for; /* used channels that have not reached the window's end */
+    size_t chunk;       /* 0: none are told */
+    uint64_t chunk_end;
+    size_t chunk_waiting_for; /* used channels that have not reached it */
+    _Atomic uint64_t ready;   /* all used channels have reached it */
     size_t notes;
     struct note *note;   /* [window number mod notes] */
     float *missing;      /* [channel] */
@@ -200,13 +205,18 @@ static struct loss measure(sonar_assembler *a) {
     return loss;
 }
 
+static size_t sample_bytes(const sonar_assembler *a) {
+    return a->s16 ? sizeof(int16_t) : sizeof(float);
+}
+
 static void fill_zeros(void *arg, size_t channel, uint64_t from, size_t samples) {
     sonar_assembler *a = arg;
-    float *row = a->ring + channel * a->capacity;
+    size_t size = sample_bytes(a);
+    char *row = (char *)a->ring + channel * a->capacity * size;
     size_t column = (size_t)(from % a->capacity);
     size_t head = sonar_min_size(samples, a->capacity - column);
-    memset(row + column, 0, head * sizeof *row);
-    memset(row, 0, (samples - head) * sizeof *row);
+    memset(row + column * size, 0, head * size);
+    memset(row, 0, (samples - head) * size);
 }
 
 /* Only above what was queued before: the data thread may be reading below. */
@@ -238,21 +248,22 @@ static void describe(sonar_assembler *a, const struct loss *loss, sonar_window_s
     memcpy(slot->missing, a->missing, a->channels * sizeof *a->missing);
     slot->ring_first = a->window;
     slot->timeline = a->timeline;
-    slot->window = (sonar_window){
-        .window = a->index,
-        .first_sample = sample_at(a, a->window),
-        .epoch = a->epoch,
-        .utc_ns = utc_of_window(a, note),
-        .missing_mean = loss->mean,
-        .missing_worst = loss->worst,
-        .gap_first = loss->first == loss->end ? 0 : sample_at(a, loss->first),
-        .gap_end = loss->first == loss->end ? 0 : sample_at(a, loss->end),
-        .flags = note->flags,
-        .arrival_ns = note->arrival_ns ? note->arrival_ns : a->pending.arrival_ns,
-        .missing = slot->missing,
-        .ring = sonar_buffer_view(a->ring, SONAR_F32, 2, (size_t[]){a->channels, a->capacity}),
-        .ring_column = (size_t)(a->window % a->capacity),
-        .slot = slot};
+    slot->window =
+        (sonar_window){.window = a->index,
+                       .first_sample = sample_at(a, a->window),
+                       .epoch = a->epoch,
+                       .utc_ns = utc_of_window(a, note),
+                       .missing_mean = loss->mean,
+                       .missing_worst = loss->worst,
+                       .gap_first = loss->first == loss->end ? 0 : sample_at(a, loss->first),
+                       .gap_end = loss->first == loss->end ? 0 : sample_at(a, loss->end),
+                       .flags = note->flags,
+                       .arrival_ns = note->arrival_ns ? note->arrival_ns : a->pending.arrival_ns,
+                       .missing = slot->missing,
+                       .ring = sonar_assembler_ring(a),
+                       .place = a->window,
+                       .ring_column = (size_t)(a->window % a->capacity),
+                       .slot = slot};
 }
 
 /* A slot for the new window, at the cost of the oldest waiting one if need be. NULL in block mode:
@@ -289,6 +300,23 @@ static enum outcome offer(sonar_assembler *a, const struct loss *loss) {
     return DONE;
 }
 
+/* Tells how far all used channels have come, in whole chunks, and waits for the next. */
+static void next_chunk(sonar_assembler *a) {
+    uint64_t lowest = UINT64_MAX;
+    if (!a->chunk)
+        return;
+    for (size_t k = 0; k < a->channels; k++)
+        if (a->used[k] && a->reached[k] < lowest)
+            lowest = a->reached[k];
+    lowest -= lowest % a->chunk;
+    a->chunk_end = lowest + a->chunk;
+    a->chunk_waiting_for = 0;
+    for (size_t k = 0; k < a->channels; k++)
+        a->chunk_waiting_for += a->used[k] && a->reached[k] < a->chunk_end;
+    if (lowest > value_of(&a->ready))
+        atomic_store_explicit(&a->ready, lowest, memory_order_release);
+}
+
 /* Where each channel stands after the window has moved. */
 static void follow_channels(sonar_assembler *a) {
     uint64_t live = a->frozen > a->window ? a->frozen : a->window;
@@ -299,6 +327,7 @@ static void follow_channels(sonar_assembler *a) {
                                                        live > a->opened ? live : a->opened);
         a->waiting_for += a->used[k] && a->reached[k] < window_end(a);
     }
+    next_chunk(a);
 }
 
 static void next_window(sonar_assembler *a) {
@@ -346,9 +375,14 @@ static void copy_run(void *arg, size_t channel, uint64_t from, size_t samples) {
     sonar_assembler *a = arg;
     const sonar_frame *frame = &a->pending.frame;
     /* Runs are cut at multiples of 64, as the capacity is: they never wrap. */
-    float *to = a->ring + channel * a->capacity + from % a->capacity;
-    sonar_frame_unpack(frame, a->pending.payload, (uint32_t)channel - frame->first_channel,
-                       offset_in_frame(a, from), (uint32_t)samples, to);
+    size_t at = channel * a->capacity + (size_t)(from % a->capacity);
+    uint32_t row = (uint32_t)channel - frame->first_channel;
+    if (a->s16)
+        sonar_frame_unpack_s16(frame, a->pending.payload, row, offset_in_frame(a, from),
+                               (uint32_t)samples, (int16_t *)a->ring + at);
+    else
+        sonar_frame_unpack(frame, a->pending.payload, row, offset_in_frame(a, from),
+                           (uint32_t)samples, (float *)a->ring + at);
 }
 
 static bool nothing_there(const sonar_assembler *a, uint64_t from, uint64_t end) {
@@ -362,12 +396,16 @@ static bool nothing_there(const sonar_assembler *a, uint64_t from, uint64_t end)
 
 static void copy_block(sonar_assembler *a, uint64_t from, uint64_t end) {
     const sonar_frame *frame = &a->pending.frame;
-    float *row = a->ring + frame->first_channel * a->capacity;
     while (from < end) {
         size_t column = (size_t)(from % a->capacity);
         size_t samples = sonar_min_size((size_t)(end - from), a->capacity - column);
-        sonar_frame_unpack_block(frame, a->pending.payload, offset_in_frame(a, from),
-                                 (uint32_t)samples, row + column, a->capacity);
+        size_t at = frame->first_channel * a->capacity + column;
+        if (a->s16)
+            sonar_frame_unpack_block_s16(frame, a->pending.payload, offset_in_frame(a, from),
+                                         (uint32_t)samples, (int16_t *)a->ring + at, a->capacity);
+        else
+            sonar_frame_unpack_block(frame, a->pending.payload, offset_in_frame(a, from),
+                                     (uint32_t)samples, (float *)a->ring + at, a->capacity);
         from += samples;
     }
 }
@@ -379,6 +417,8 @@ static void reach(sonar_assembler *a, size_t channel, uint64_t from, uint64_t en
     a->reached[channel] = sonar_coverage_next_absent(&a->coverage, channel, end, a->opened);
     if (a->used[channel] && before < window_end(a) && a->reached[channel] >= window_end(a))
         a->waiting_for--;
+    if (a->used[channel] && before < a->chunk_end && a->reached[channel] >= a->chunk_end)
+        a->chunk_waiting_for--;
 }
 
 static void store(sonar_assembler *a, uint64_t from, uint64_t end) {
@@ -398,6 +438,8 @@ static void store(sonar_assembler *a, uint64_t from, uint64_t end) {
     }
     a->pending.stored += stored;
     a->pending.repeated += samples - stored;
+    if (a->chunk && a->chunk_waiting_for == 0)
+        next_chunk(a);
     if (end > a->newest)
         a->newest = end;
 }
@@ -545,6 +587,7 @@ static void adopt(sonar_assembler *a, const sonar_frame *frame) {
     for (size_t k = 0; k < a->channels; k++)
         a->reached[k] = a->window;
     a->waiting_for = a->channels_used;
+    next_chunk(a);
 }
 
 enum position { INSIDE, BEHIND, AHEAD };
@@ -598,6 +641,8 @@ static sonar_frame_cause check(const sonar_assembler *a, const sonar_frame *fram
         return SONAR_FRAME_TRUNCATED;
     if (payload_bytes > sonar_frame_payload_bytes(frame))
         return SONAR_FRAME_OVERSIZED;
+    if (a->s16 && frame->type != SONAR_S16)
+        return SONAR_FRAME_WRONG_TYPE;
     if (!sonar_frame_is_finite(frame, payload))
         return SONAR_FRAME_NOT_FINITE;
     return SONAR_FRAME_CAUSES;
@@ -675,6 +720,15 @@ uint64_t sonar_assembler_offered(const sonar_assembler *a) {
     return value_of(&a->count.windows_offered);
 }
 
+uint64_t sonar_assembler_ready(const sonar_assembler *a) {
+    return atomic_load_explicit(&a->ready, memory_order_acquire);
+}
+
+sonar_buffer sonar_assembler_ring(const sonar_assembler *a) {
+    return sonar_buffer_view(a->ring, a->s16 ? SONAR_S16 : SONAR_F32, 2,
+                             (size_t[]){a->channels, a->capacity});
+}
+
 size_t sonar_assembler_capacity(const sonar_assembler *a) {
     return a->capacity;
 }
@@ -705,7 +759,7 @@ static const char *fault_of(const sonar_ingest_spec *spec) {
 /* N for the window, a hop each for those that wait, the one that is read and the one that grows,
  * and room for channels that run ahead; 64 more because the ring is opened in whole words. Rows a
  * multiple of 4 KiB apart would share cache sets. 0 if it cannot be. */
-static size_t capacity_of(const sonar_ingest_spec *spec) {
+size_t sonar_ingest_capacity(const sonar_ingest_spec *spec) {
     size_t capacity;
     if (__builtin_add_overflow(spec->queue_windows, 2, &capacity) ||
         __builtin_mul_overflow(capacity, spec->hop, &capacity) ||
@@ -719,10 +773,11 @@ static size_t capacity_of(const sonar_ingest_spec *spec) {
 
 static bool allocate(sonar_assembler *a, const sonar_ingest_spec *spec) {
     size_t samples;
-    a->capacity = capacity_of(spec);
+    a->capacity = sonar_ingest_capacity(spec);
     if (!a->capacity || __builtin_mul_overflow(a->capacity, a->channels, &samples))
         return false;
-    a->ring = sonar_alloc(samples, sizeof *a->ring);
+    a->ring_lent = spec->ring != NULL;
+    a->ring = spec->ring ? spec->ring : sonar_alloc(samples, sample_bytes(a));
     if (!a->ring) /* by far the largest: try no other */
         return false;
     a->notes = a->capacity / a->hop + 2;
@@ -753,6 +808,8 @@ sonar_code sonar_assembler_create(const sonar_ingest_spec *spec, sonar_assembler
     a->queue_windows = spec->queue_windows;
     a->fs_hz = spec->fs_hz;
     a->max_missing_share = spec->max_missing_share;
+    a->s16 = spec->sample_type == SONAR_S16;
+    a->chunk = spec->chunk_samples;
     a->block = spec->overload == SONAR_BLOCK;
     a->restart_ns = (int64_t)spec->restart_after_ms * 1000000;
     a->silent_ns = (int64_t)spec->silent_after_ms * 1000000;
@@ -772,7 +829,8 @@ void sonar_assembler_destroy(sonar_assembler *a) {
         return;
     sonar_window_queue_clear(&a->queue);
     sonar_coverage_clear(&a->coverage);
-    free(a->ring);
+    if (!a->ring_lent)
+        free(a->ring);
     free(a->used);
     free(a->reached);
     free(a->missing);

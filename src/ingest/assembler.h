@@ -46,6 +46,8 @@ void sonar_assembler_malformed(sonar_assembler *assembler);
 /* Lets time pass: which blocks are silent? */
 void sonar_assembler_tick(sonar_assembler *assembler, int64_t now_ns);
 
+uint64_t sonar_assembler_ready(const sonar_assembler *assembler); /* any thread */
+sonar_buffer sonar_assembler_ring(const sonar_assembler *assembler);
 size_t sonar_assembler_capacity(const sonar_assembler *assembler); /* samples a channel */
 
 /* Data thread. */

@@ -235,3 +235,48 @@ void sonar_frame_unpack_block(const sonar_frame *frame, const void *payload, uin
                            deep < TILE_SAMPLES ? deep : TILE_SAMPLES, to + k * stride + s, stride);
         }
 }
+
+/* ---- samples that stay as they are ----------------------------------------------------------- */
+
+INLINE void move_s16(const uint8_t *from, size_t step, size_t count, int16_t *to, size_t spread) {
+    for (size_t i = 0; i < count; i++) {
+        uint16_t half;
+        memcpy(&half, from + i * step, sizeof half);
+        to[i * spread] = (int16_t)le16toh(half);
+    }
+}
+
+void sonar_frame_unpack_s16(const sonar_frame *frame, const void *payload, uint32_t channel,
+                            uint32_t from, uint32_t samples, int16_t *to) {
+    struct row row = row_of(frame, payload, channel, from);
+    if (row.step == sizeof *to)
+        move_s16(row.begin, sizeof *to, samples, to, 1);
+    else
+        move_s16(row.begin, row.step, samples, to, 1);
+}
+
+static void transpose_tile_s16(const uint8_t *from, size_t step, uint32_t channels,
+                               uint32_t samples, int16_t *to, size_t stride) {
+    int16_t tile[TILE_CHANNELS][TILE_SAMPLES];
+    for (uint32_t s = 0; s < samples; s++)
+        move_s16(from + s * step, sizeof *to, channels, &tile[0][s], TILE_SAMPLES);
+    for (uint32_t k = 0; k < channels; k++)
+        memcpy(to + k * stride, tile[k], samples * sizeof *to);
+}
+
+void sonar_frame_unpack_block_s16(const sonar_frame *frame, const void *payload, uint32_t from,
+                                  uint32_t samples, int16_t *to, size_t stride) {
+    if (frame->layout == SONAR_FRAME_CHANNEL_MAJOR || frame->channels == 1) {
+        for (uint32_t k = 0; k < frame->channels; k++)
+            sonar_frame_unpack_s16(frame, payload, k, from, samples, to + k * stride);
+        return;
+    }
+    for (uint32_t k = 0; k < frame->channels; k += TILE_CHANNELS)
+        for (uint32_t s = 0; s < samples; s += TILE_SAMPLES) {
+            struct row row = row_of(frame, payload, k, from + s);
+            uint32_t wide = frame->channels - k, deep = samples - s;
+            transpose_tile_s16(row.begin, row.step, wide < TILE_CHANNELS ? wide : TILE_CHANNELS,
+                               deep < TILE_SAMPLES ? deep : TILE_SAMPLES, to + k * stride + s,
+                               stride);
+        }
+}

@@ -45,4 +45,10 @@ bool sonar_frame_unpack(const sonar_frame *frame, const void *payload, uint32_t 
 void sonar_frame_unpack_block(const sonar_frame *frame, const void *payload, uint32_t from,
                               uint32_t samples, float *to, size_t stride);
 
+/* Both for s16 frames into s16, stride in samples. */
+void sonar_frame_unpack_s16(const sonar_frame *frame, const void *payload, uint32_t channel,
+                            uint32_t from, uint32_t samples, int16_t *to);
+void sonar_frame_unpack_block_s16(const sonar_frame *frame, const void *payload, uint32_t from,
+                                  uint32_t samples, int16_t *to, size_t stride);
+
 #endif

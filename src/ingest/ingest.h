@@ -2,7 +2,7 @@
 /*
  * Ingest: frames of one or several digitisers in over ZeroMQ, whole windows of all channels out.
  *
- * One thread of its own owns the socket and the sample ring f32 [channel][capacity], places every
+ * One thread of its own owns the socket and the sample ring [channel][capacity], places every
  * frame by its sample index and offers a window as soon as it is complete, or as incomplete once
  * the newest sample is max_skew ahead of its end. From then on its samples are frozen: what still
  * arrives for them is late. The data thread takes windows, reads the ring in place and releases
@@ -48,6 +48,11 @@ typedef struct sonar_ingest_spec {
     size_t max_skew_samples;  /* how far the newest sample may run ahead of a gap */
     int restart_after_ms, silent_after_ms;
     int cpu; /* processor to run on, -1 any */
+    /* SONAR_S16: the ring keeps 16-bit samples as they come, other frames are wrong_type. Anything
+     * else: every type is accepted, the ring holds f32. */
+    sonar_dtype sample_type;
+    void *ring; /* [channel][sonar_ingest_capacity] zeroed, lent until destroy; NULL: its own */
+    size_t chunk_samples; /* tell the data thread of every so many complete samples; 0: do not */
 } sonar_ingest_spec;
 
 /* A window as the data thread sees it. Valid from take to release. */
@@ -62,12 +67,16 @@ typedef struct sonar_window {
     bool restarted;              /* first one taken of a timeline that replaced another */
     int64_t arrival_ns;          /* monotonic, when its last sample came */
     const float *missing;        /* [channel] share of missing samples */
-    sonar_buffer ring;           /* f32 [channel][capacity] */
+    sonar_buffer ring;           /* f32 or s16 [channel][capacity] */
+    uint64_t place;              /* of the first sample, in a count that grows over restarts */
     size_t ring_column;          /* of the first sample; the window may wrap around */
     void *slot;                  /* ingest's own */
 } sonar_window;
 
 typedef struct sonar_ingest sonar_ingest;
+
+/* Samples a channel that the ring of this spec holds; 0 if it cannot be. */
+size_t sonar_ingest_capacity(const sonar_ingest_spec *spec);
 
 /* Allocates everything. start opens the sockets and hands them to the new thread (SONAR_ESYS with
  * the endpoint in `where` if one cannot be opened). */
@@ -78,10 +87,15 @@ sonar_code sonar_ingest_start(sonar_ingest *ingest, sonar_error *err);
 void sonar_ingest_stop(sonar_ingest *ingest);
 void sonar_ingest_destroy(sonar_ingest *ingest);
 
-/* An eventfd that is readable when a window waits (data thread). */
+/* An eventfd that is readable when a window waits or a chunk is complete (data thread). */
 int sonar_ingest_fd(const sonar_ingest *ingest);
 bool sonar_ingest_take(sonar_ingest *ingest, sonar_window *window); /* data thread; false: none */
 void sonar_ingest_release(sonar_ingest *ingest, const sonar_window *window); /* data thread */
+/* All used channels' samples at places below are there, but for the gaps of windows that say so,
+ * and stay unchanged for as long as the ring holds them. Moves in chunks; 0 without. Data thread.
+ */
+uint64_t sonar_ingest_ready(const sonar_ingest *ingest);
+sonar_buffer sonar_ingest_ring(const sonar_ingest *ingest); /* f32 or s16 [channel][capacity] */
 /* Any thread. False once the thread has ended, stopped or by itself because its socket failed. */
 bool sonar_ingest_alive(const sonar_ingest *ingest);
 void sonar_ingest_read_counters(const sonar_ingest *ingest, sonar_ingest_counters *counters);

@@ -102,9 +102,12 @@ static bool take_messages(sonar_ingest *ingest, bool *failed) {
             break;
         }
         uint64_t before = sonar_assembler_offered(ingest->assembler);
+        uint64_t ready = sonar_assembler_ready(ingest->assembler);
         placed = assemble(ingest, two_parts);
         if (sonar_assembler_offered(ingest->assembler) != before)
             wake_data_thread(ingest);
+        if (sonar_assembler_ready(ingest->assembler) != ready)
+            sonar_wake_signal(ingest->windows_fd);
     }
     return placed;
 }
@@ -316,6 +319,14 @@ void sonar_ingest_release(sonar_ingest *ingest, const sonar_window *window) {
         sonar_wake_signal(ingest->control_fd);
 }
 
+uint64_t sonar_ingest_ready(const sonar_ingest *ingest) {
+    return sonar_assembler_ready(ingest->assembler);
+}
+
+sonar_buffer sonar_ingest_ring(const sonar_ingest *ingest) {
+    return sonar_assembler_ring(ingest->assembler);
+}
+
 bool sonar_ingest_alive(const sonar_ingest *ingest) {
     return atomic_load(&ingest->alive);
 }
@@ -329,10 +340,13 @@ void sonar_window_span(const sonar_window *window, uint64_t first, size_t length
     size_t channels = window->ring.shape[0], capacity = window->ring.shape[1];
     size_t column = (window->ring_column + (size_t)(first - window->first_sample)) % capacity;
     size_t head = sonar_min_size(length, capacity - column);
-    float *data = window->ring.data;
-    span[0] = sonar_buffer_view(data + column, SONAR_F32, 2, (size_t[]){channels, head});
-    span[1] = sonar_buffer_view(data, SONAR_F32, 2, (size_t[]){channels, length - head});
+    char *data = window->ring.data;
+    sonar_dtype type = window->ring.dtype;
+    size_t size = sonar_dtype_size(type);
+    span[0] = sonar_buffer_view(data + column * size, type, 2, (size_t[]){channels, head});
+    span[1] = sonar_buffer_view(data, type, 2, (size_t[]){channels, length - head});
     span[0].stride[0] = span[1].stride[0] = window->ring.stride[0];
-    span[0].bytes = (channels - 1) * capacity * sizeof *data + head * sizeof *data;
-    span[1].bytes = (channels - 1) * capacity * sizeof *data + (length - head) * sizeof *data;
+    span[0].space = span[1].space = window->ring.space;
+    span[0].bytes = ((channels - 1) * capacity + head) * size;
+    span[1].bytes = ((channels - 1) * capacity + length - head) * size;
 }

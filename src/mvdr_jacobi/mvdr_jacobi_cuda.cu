@@ -385,6 +385,7 @@ sonar_code run(mvdr_stage *stage, cudaStream_t stream, const sonar_buffer *in, s
 
 sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *in, sonar_buffer *out,
                    const sonar_work *work, sonar_error *err) {
+    sonar_nvtx_range range("mvdr_jacobi");
     mvdr_stage *stage = (mvdr_stage *)opaque;
     sonar_code code = mvdr_check_shapes(&stage->view.spec, in, out, err);
     if (!code)

@@ -438,6 +438,27 @@ static void put_output(const json *root, const sonar_output_counters *out, uint3
             append_string(&topics, sonar_topic_name((sonar_surface)i));
 }
 
+static void put_times(const json *to, const char *name, const double us[3]) {
+    json times = put_object(to, name);
+    put_number(&times, "p50_us", us[0]);
+    put_number(&times, "p99_us", us[1]);
+    put_number(&times, "max_us", us[2]);
+}
+
+/* Parts that were never measured are left out. */
+static void put_stage(const json *root, const char *name,
+                      const sonar_stage_time time[SONAR_STAGE_PARTS]) {
+    static const char *const part[SONAR_STAGE_PARTS] = {"host", "queue", "copy", "device"};
+    json stage = put_object(root, name);
+    for (int i = 0; i < SONAR_STAGE_PARTS; i++) {
+        if (!isfinite(time[i].all_us[2]))
+            continue;
+        json item = put_object(&stage, part[i]);
+        put_times(&item, "all", time[i].all_us);
+        put_times(&item, "last", time[i].last_us);
+    }
+}
+
 static void put_timing(const json *root, const sonar_status *status) {
     static const char *const stage[] = {"dft", "cbf", "mvdr", "detect"};
     json latency = put_object(root, "latency");
@@ -447,6 +468,9 @@ static void put_timing(const json *root, const sonar_status *status) {
     json stages = put_object(root, "stage_us");
     for (int i = 0; i < 4; i++)
         put_number(&stages, stage[i], status->stage_us[i]);
+    json times = put_object(root, "stage_times");
+    for (int i = 0; i < 4; i++)
+        put_stage(&times, stage[i], status->stage[i]);
 }
 
 /* Names every header has and that say nothing here. */

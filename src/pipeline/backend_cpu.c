@@ -67,8 +67,16 @@ static sonar_code copy(sonar_queue *queue, const sonar_buffer *from, sonar_buffe
     if (from->bytes != to->bytes)
         return sonar_fail(err, SONAR_EINVAL, "cpu", "copy of %zu bytes into %zu", from->bytes,
                           to->bytes);
-    if (from->data != to->data && from->bytes)
-        memcpy(to->data, from->data, from->bytes);
+    if (from->data == to->data || !from->bytes)
+        return SONAR_OK;
+    size_t rows = from->rank == 2 ? from->shape[0] : 1, row = from->bytes / rows;
+    size_t from_step = row, to_step = row;
+    if (from->rank == 2) {
+        from_step = (size_t)from->stride[0] * sonar_dtype_size(from->dtype);
+        to_step = (size_t)to->stride[0] * sonar_dtype_size(to->dtype);
+    }
+    for (size_t i = 0; i < rows; i++)
+        memcpy((char *)to->data + i * to_step, (const char *)from->data + i * from_step, row);
     return SONAR_OK;
 }
 

@@ -163,7 +163,13 @@ sonar_code sonar_engine_make_buffers(sonar_pipeline *pipeline, sonar_error *err)
     sonar_code code = make_bins(pipeline, err);
     if (!code)
         code = make_surfaces(pipeline, err);
-    return code ? code : make_points(pipeline, err);
+    if (!code)
+        code = make_points(pipeline, err);
+    const sonar_buffer *ring = &pipeline->ring;
+    if (!code && pipeline->engine.backend->native_space != SONAR_HOST)
+        code = make(pipeline, pipeline->engine.backend->native_space, ring->dtype, ring->shape[0],
+                    ring->shape[1], 0, &pipeline->engine.buffers.ring, err);
+    return code;
 }
 
 sonar_code sonar_pipeline_make_buffers(sonar_pipeline *pipeline, sonar_error *err) {
@@ -194,6 +200,7 @@ void sonar_engine_free_buffers(sonar_pipeline *pipeline) {
     release(backend, &b->point_power, 1);
     release(backend, &b->host_points, 1);
     release(backend, &b->host_point_power, 1);
+    release(backend, &b->ring, 1);
     *b = (struct buffers){0};
 }
 

@@ -182,9 +182,13 @@ static sonar_code run_cbf(sonar_pipeline *p, const sonar_work *work, sonar_resul
                           SONAR_WANT(SONAR_CBF_LOFAR);
     if (!(work->outputs & mine))
         return SONAR_OK;
-    sonar_code code =
-        p->engine.cbf.ops->execute(p->engine.cbf.self, p->engine.queue, &p->engine.buffers.cbf_bins,
-                                   p->engine.buffers.cbf, work, err);
+    sonar_code code = sonar_timing_begin(p, STAGE_CBF, err);
+    if (!code)
+        code = p->engine.cbf.ops->execute(p->engine.cbf.self, p->engine.queue,
+                                          &p->engine.buffers.cbf_bins, p->engine.buffers.cbf, work,
+                                          err);
+    if (!code)
+        code = sonar_timing_end(p, STAGE_CBF, err);
     for (int i = SONAR_CBF_AZIMUTH; i <= SONAR_CBF_LOFAR && !code; i++)
         if (result && (work->outputs & SONAR_WANT(i)))
             code = fetch(p, &p->engine.buffers.cbf[i], &result->surface[i], err);
@@ -199,8 +203,12 @@ static sonar_code run_mvdr(sonar_pipeline *p, const sonar_work *work, size_t sna
     sonar_buffer in = p->engine.buffers.mvdr_bins;
     in.shape[0] = snapshots;
     in.bytes = sonar_buffer_count(&in) * sizeof(sonar_c32);
-    sonar_code code = p->engine.mvdr.ops->execute(p->engine.mvdr.self, p->engine.queue, &in,
-                                                  p->engine.buffers.mvdr, work, err);
+    sonar_code code = sonar_timing_begin(p, STAGE_MVDR, err);
+    if (!code)
+        code = p->engine.mvdr.ops->execute(p->engine.mvdr.self, p->engine.queue, &in,
+                                           p->engine.buffers.mvdr, work, err);
+    if (!code)
+        code = sonar_timing_end(p, STAGE_MVDR, err);
     if (code || !result)
         return code;
     if (work->outputs & SONAR_WANT(SONAR_MVDR_AZIMUTH))
@@ -216,10 +224,21 @@ static sonar_code run_mvdr(sonar_pipeline *p, const sonar_work *work, size_t sna
 
 static sonar_code run_dft(sonar_pipeline *p, const sonar_window *window, const sonar_work *work,
                           size_t *snapshots, sonar_error *err) {
-    sonar_code code = transform(p, &p->engine.dft, window, window->first_sample, p->config->length,
-                                &p->engine.buffers.bins, work, err);
+    sonar_window seen;
+    sonar_code code = sonar_timing_window(p, err);
+    if (!code)
+        code = sonar_pipeline_upload(p, window, &seen, err);
+    if (!code)
+        code = sonar_timing_begin(p, STAGE_DFT, err);
+    if (!code)
+        code = transform(p, &p->engine.dft, &seen, window->first_sample, p->config->length,
+                         &p->engine.buffers.bins, work, err);
     if (!code && p->config->mvdr_enabled)
-        code = transform_snapshots(p, window, work, snapshots, err);
+        code = transform_snapshots(p, &seen, work, snapshots, err);
+    if (!code)
+        code = sonar_timing_end(p, STAGE_DFT, err);
+    if (!code)
+        sonar_pipeline_upload_early(p); /* beside the transforms */
     return code ? code : settle(p, err);
 }
 
@@ -264,6 +283,8 @@ static sonar_code process(sonar_pipeline *p, sonar_window *window, sonar_result 
     if (!code)
         code = settle(p, err);
     now = lap(p, STAGE_MVDR, now);
+    if (!code)
+        sonar_timing_collect(p);
     if (code || !result)
         return code;
     finish_mvdr_facts(p, result);
@@ -272,7 +293,8 @@ static sonar_code process(sonar_pipeline *p, sonar_window *window, sonar_result 
     result->present = wanted & needed(p, wanted);
     if (result->present & SONAR_WANT(SONAR_DETECTIONS))
         code = sonar_pipeline_detect(p, &work, result, err);
-    lap(p, STAGE_DETECT, now);
+    sonar_histogram_add(&p->timing[STAGE_DETECT][SONAR_PART_HOST],
+                        (uint64_t)(lap(p, STAGE_DETECT, now) - now));
     return code;
 }
 
@@ -312,10 +334,12 @@ void *sonar_data_thread(void *arg) {
         if (sonar_ingest_take(p->ingest, &window)) {
             if (!handle(p, &window))
                 break;
-        } else if (draining)
+            continue;
+        }
+        if (draining)
             break;
-        else
-            sonar_wake_wait(sonar_ingest_fd(p->ingest), 50);
+        sonar_pipeline_upload_early(p);
+        sonar_wake_wait(sonar_ingest_fd(p->ingest), 50);
     }
     atomic_store(&p->drained, true);
     return NULL;

@@ -100,6 +100,12 @@ sonar_code sonar_engine_create(sonar_pipeline *p, const sonar_backend *backend,
     sonar_code code = backend->queue_create(&p->host, &e->queue, err);
     if (!code)
         code = backend->event_create(&e->event, err);
+    if (!code && backend->native_space != SONAR_HOST)
+        code = backend->queue_create(&p->host, &e->copies, err);
+    if (!code && backend->native_space != SONAR_HOST)
+        code = backend->event_create(&e->copied, err);
+    if (!code)
+        code = sonar_timing_create(p, err);
     if (!code)
         code = make_stages(p, planning, err);
     if (!code)
@@ -118,10 +124,16 @@ void sonar_engine_destroy(sonar_pipeline *p) {
     struct engine *e = &p->engine;
     if (!e->backend)
         return;
-    if (e->queue) /* first: it waits for work that may still use the rest */
+    /* first: they wait for work that may still use the rest */
+    if (e->copies)
+        e->backend->queue_destroy(e->copies);
+    if (e->queue)
         e->backend->queue_destroy(e->queue);
     if (e->event)
         e->backend->event_destroy(e->event);
+    if (e->copied)
+        e->backend->event_destroy(e->copied);
+    sonar_timing_destroy(p);
     destroy_stage(&e->dft);
     destroy_stage(&e->mvdr_dft);
     destroy_stage(&e->cbf);

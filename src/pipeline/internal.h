@@ -13,6 +13,7 @@
 #include "output/output.h"
 #include "pipeline/backend.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/timing.h"
 
 /* The stages whose time is kept, in the order of sonar_status.stage_us. */
 enum { STAGE_DFT = 0, STAGE_CBF, STAGE_MVDR, STAGE_DETECT, STAGES };
@@ -34,6 +35,15 @@ struct buffers {
     sonar_buffer host_info;           /* f32 [bin][SONAR_MVDR_INFO_FIELDS] */
     sonar_buffer points, point_power; /* u64 [SONAR_DETECT_POINTS][sensor], f32 [point] */
     sonar_buffer host_points, host_point_power;
+    sonar_buffer ring; /* the sample ring's twin on a device; no data where host is native */
+};
+
+/* Events around the stages, for their times; none where the backend cannot tell. */
+struct marks {
+    sonar_event *window, *begin[STAGES], *end[STAGES], *copy_begin;
+    int64_t window_ns, began_ns[STAGES];
+    unsigned recorded; /* stages of this window, a bit each */
+    bool copy_recorded;
 };
 
 /* One backend at work: replaced as a whole by the data thread when the backend fails. */
@@ -43,6 +53,11 @@ struct engine {
     sonar_event *event;
     struct stage dft, mvdr_dft, cbf, mvdr;
     struct buffers buffers;
+    struct marks marks;
+    /* only with a ring of its own: */
+    sonar_queue *copies; /* samples go over here, beside the stages' queue */
+    sonar_event *copied;
+    uint64_t uploaded; /* places below need no copying */
 };
 
 /* Which backend works now and how it came to that; the data thread writes, control reads. */
@@ -80,6 +95,7 @@ struct sonar_pipeline {
     sonar_backend_choice choice; /* at start; its backend owns the results */
     char run_uuid[37], version[80];
     void *zmq;
+    sonar_buffer ring; /* the samples, lent to ingest; of the backend at start */
     sonar_ingest *ingest;
     sonar_output *output;
     sonar_params *params;
@@ -111,6 +127,8 @@ struct sonar_pipeline {
     atomic_bool drained;
     atomic_bool gave_up; /* the backend failed and nothing may or can take its place */
     struct progress progress;
+    sonar_histogram timing[STAGES][SONAR_STAGE_PARTS]; /* data thread adds, control reads */
+    sonar_histogram_seen timing_seen[STAGES][SONAR_STAGE_PARTS];
 
     /* control thread */
     int64_t started_ns, ticked_ns;
@@ -131,6 +149,19 @@ sonar_code sonar_engine_create(sonar_pipeline *pipeline, const sonar_backend *ba
 void sonar_engine_destroy(sonar_pipeline *pipeline);
 /* Which bins the main DFT keeps; before the first engine. */
 void sonar_pipeline_choose_bins(sonar_pipeline *pipeline);
+/* timing.c: marks of a window and of the stages in it (data thread); collect when all is done. */
+sonar_code sonar_timing_create(sonar_pipeline *pipeline, sonar_error *err);
+void sonar_timing_destroy(sonar_pipeline *pipeline);
+sonar_code sonar_timing_window(sonar_pipeline *pipeline, sonar_error *err);
+sonar_code sonar_timing_begin(sonar_pipeline *pipeline, int stage, sonar_error *err);
+sonar_code sonar_timing_end(sonar_pipeline *pipeline, int stage, sonar_error *err);
+void sonar_timing_collect(sonar_pipeline *pipeline);
+void sonar_timing_read(sonar_pipeline *pipeline, sonar_status *status); /* control thread */
+/* upload.c: sends what is ready of the samples to come; copies what is left of a window and lets
+ * the stages' queue wait for it. *seen is the window as the DFT is to read it. Data thread. */
+void sonar_pipeline_upload_early(sonar_pipeline *pipeline);
+sonar_code sonar_pipeline_upload(sonar_pipeline *pipeline, const sonar_window *window,
+                                 sonar_window *seen, sonar_error *err);
 /* recover.c: after a failed window. False: the data thread has to leave. Data thread. */
 bool sonar_pipeline_recover(sonar_pipeline *pipeline, const sonar_error *why);
 /* For tests: sonar_pipeline_create with a backend of their own (NULL: as configured). */

@@ -25,6 +25,28 @@ static void make_uuid(char text[37]) {
              b[14], b[15]);
 }
 
+/* Chunks small enough that little is left when a window is complete, and large enough to be worth a
+ * copy; none for a backend that reads the samples where they are. */
+static size_t chunk_samples(const sonar_pipeline *p) {
+    enum { CHUNKS_A_HOP = 8, LEAST_BYTES = 1 << 16 };
+    const sonar_config *c = p->config;
+    if (p->choice.backend->native_space == SONAR_HOST)
+        return 0;
+    size_t least = LEAST_BYTES / (c->channels * sonar_dtype_size(c->sample_type)) + 1;
+    return sonar_min_size(sonar_max_size(least, c->hop / CHUNKS_A_HOP), c->hop);
+}
+
+/* The ring's memory comes from the backend: a device copies from pinned memory only without help of
+ * the processor. */
+static sonar_code make_ring(sonar_pipeline *p, const sonar_ingest_spec *spec, sonar_error *err) {
+    size_t shape[2] = {spec->channels, sonar_ingest_capacity(spec)};
+    if (!shape[1])
+        return sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for a ring of %zu channels",
+                          spec->channels);
+    return p->choice.backend->buffer_create(SONAR_PINNED, spec->sample_type, 2, shape, &p->ring,
+                                            err);
+}
+
 static sonar_code make_ingest(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = p->config;
     uint8_t *channel_used = sonar_alloc(c->channels, 1);
@@ -52,8 +74,13 @@ static sonar_code make_ingest(sonar_pipeline *p, sonar_error *err) {
         .restart_after_ms = c->restart_after_ms,
         .silent_after_ms = c->silent_after_ms,
         .cpu = c->cpu_ingest,
+        .sample_type = c->sample_type,
+        .chunk_samples = chunk_samples(p),
     };
-    sonar_code code = sonar_ingest_create(&spec, &p->host, &p->ingest, err);
+    sonar_code code = make_ring(p, &spec, err);
+    spec.ring = p->ring.data;
+    if (!code)
+        code = sonar_ingest_create(&spec, &p->host, &p->ingest, err);
     free(channel_used);
     return code;
 }
@@ -177,6 +204,8 @@ static sonar_code make_all(sonar_pipeline *p, const sonar_backend *given, sonar_
               p->choice.description, p->choice.reason);
     sonar_pipeline_choose_bins(p);
     code = sonar_params_create(c, 1, &p->params, err);
+    if (!code)
+        code = make_ingest(p, err);
     /* what is processed without loss must come out the same twice */
     if (!code)
         code = sonar_engine_create(
@@ -186,8 +215,6 @@ static sonar_code make_all(sonar_pipeline *p, const sonar_backend *given, sonar_
         p->change.backend = p->choice.backend->name;
     if (!code)
         code = sonar_pipeline_make_buffers(p, err);
-    if (!code)
-        code = make_ingest(p, err);
     return code ? code : make_output(p, err);
 }
 
@@ -239,6 +266,8 @@ void sonar_pipeline_destroy(sonar_pipeline *p) {
     sonar_ingest_destroy(p->ingest);
     sonar_output_destroy(p->output);
     sonar_engine_destroy(p);
+    if (p->ring.data)
+        p->choice.backend->buffer_destroy(&p->ring);
     sonar_pipeline_free_buffers(p);
     sonar_params_destroy(p->params);
     sonar_pool_destroy(p->pool);
@@ -432,6 +461,7 @@ static void collect(sonar_pipeline *p, sonar_status *status) {
                               &status->latency_max_us);
     for (int i = 0; i < STAGES; i++)
         status->stage_us[i] = (double)atomic_load(&progress->stage_ns[i]) * 1e-3;
+    sonar_timing_read(p, status);
     status->resident_bytes = resident_bytes();
     pthread_mutex_lock(&p->change.lock);
     status->backend = p->change.backend;

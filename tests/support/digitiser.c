@@ -78,12 +78,23 @@ void digitiser_skip(digitiser *d, int frames) {
     d->frame.utc_ns += (int64_t)(frames * (double)d->frame.samples / d->frame.fs_hz * 1e9);
 }
 
+/* Rounds in place. */
+static void narrow(float *samples, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        int16_t value = (int16_t)lrintf(samples[i]);
+        memcpy((char *)samples + i * sizeof value, &value, sizeof value);
+    }
+}
+
 void digitiser_send(digitiser *d, int frames) {
     size_t bytes = (size_t)sonar_frame_payload_bytes(&d->frame);
-    float *samples = malloc(bytes);
+    size_t count = (size_t)d->frame.channels * d->frame.samples;
+    float *samples = malloc(count * sizeof *samples);
     uint8_t header[SONAR_FRAME_HEADER_BYTES];
     while (frames-- > 0) {
         digitiser_fill(d, samples);
+        if (d->frame.type == SONAR_S16)
+            narrow(samples, count);
         sonar_frame_encode(&d->frame, header);
         digitiser_raw(d, 2, (const void *[]){header, samples}, (size_t[]){sizeof header, bytes});
         digitiser_skip(d, 1);

@@ -12,20 +12,20 @@ static void no_log(void *ctx, sonar_level level, const char *where, const char *
     (void)ctx, (void)level, (void)where, (void)text;
 }
 
-static void configure(feed *feed, const char *runtime) {
+static void configure(feed *feed, const char *ingest, const char *runtime) {
     char text[2048];
     int bytes = snprintf(text, sizeof text,
                          "schema: 1\n"
                          "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.75}}}\n"
                          "fs_hz: 8000\n"
-                         "ingest: {endpoints: [\"%s\"], overload: block}\n"
+                         "ingest: {endpoints: [\"%s\"], overload: block, %s}\n"
                          "dft: {length: %d, hop: %d}\n"
                          "cbf: {band_hz: [600, 950], ranges_m: [50]}\n"
                          "mvdr: {length: 64, hop: 32, snapshots: 8}\n"
                          "detections: {threshold_db: 1}\n"
                          "output: {endpoint: \"%s\", high_water_mark: 1000}\n"
                          "runtime: {threads: 1, %s}\n",
-                         FEED_SENSORS, feed->in, FEED_LENGTH, FEED_HOP, feed->out, runtime);
+                         FEED_SENSORS, feed->in, ingest, FEED_LENGTH, FEED_HOP, feed->out, runtime);
     sonar_report *report = sonar_report_create();
     if (sonar_config_parse("feed", text, (size_t)bytes, &feed->config, report)) {
         sonar_report_write(report, stderr);
@@ -56,15 +56,15 @@ static void await_subscription(const feed *feed) {
         nap();
 }
 
-sonar_code feed_open(feed *feed, const char *runtime, const char *plugin_dir, long fail_at,
-                     const sonar_backend *given, sonar_error *err) {
+sonar_code feed_open(feed *feed, const char *ingest, const char *runtime, const char *plugin_dir,
+                     long fail_at, const sonar_backend *given, sonar_error *err) {
     memset(feed, 0, sizeof *feed);
     strcpy(feed->dir, "/tmp/sonar-feed-XXXXXX");
     if (!mkdtemp(feed->dir))
         abort();
     snprintf(feed->in, sizeof feed->in, "ipc://%s/in", feed->dir);
     snprintf(feed->out, sizeof feed->out, "ipc://%s/out", feed->dir);
-    configure(feed, runtime);
+    configure(feed, ingest, runtime);
     feed->config->fail_at = fail_at;
     if (plugin_dir && !feed->config->plugin_dir)
         feed->config->plugin_dir = strdup(plugin_dir);
@@ -76,8 +76,7 @@ sonar_code feed_open(feed *feed, const char *runtime, const char *plugin_dir, lo
         return code;
     subscribe_all(feed);
     await_subscription(feed);
-    feed->digitiser = digitiser_open(feed->in, FEED_SENSORS, 0, FEED_SENSORS, FEED_HOP);
-    digitiser_send(&feed->digitiser, FEED_LENGTH / FEED_HOP - 1);
+    feed->digitiser = digitiser_open(feed->in, FEED_SENSORS, 0, FEED_SENSORS, FEED_FRAME);
     return SONAR_OK;
 }
 
@@ -108,10 +107,49 @@ uint64_t feed_failed(const feed *feed) {
     return atomic_load(&feed->pipeline->progress.windows_failed);
 }
 
+static void add(uint64_t *hash, const void *data, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) /* FNV-1a */
+        *hash = (*hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
+}
+
+/* One message, if one is there: topic and array count, of the header only which window it is. */
+static bool take_message(feed *feed) {
+    static char topic[64], header[1 << 16], body[1 << 16];
+    int topic_bytes = zmq_recv(feed->socket, topic, sizeof topic, ZMQ_DONTWAIT);
+    if (topic_bytes < 0)
+        return false;
+    int header_bytes = zmq_recv(feed->socket, header, sizeof header - 1, 0);
+    int body_bytes = zmq_recv(feed->socket, body, sizeof body, 0);
+    header[header_bytes < 0 ? 0 : header_bytes] = '\0';
+    const char *window = strstr(header, "\"window\":");
+    feed->beyond |= !window || strtoull(window + 9, NULL, 10) >= feed->hash_below;
+    if (feed->beyond)
+        return true;
+    feed->messages++;
+    add(&feed->hash, topic, (size_t)topic_bytes);
+    add(&feed->hash, body, body_bytes < 0 ? 0 : (size_t)body_bytes);
+    return true;
+}
+
 static void drain(feed *feed) {
-    char part[256];
-    while (zmq_recv(feed->socket, part, sizeof part, ZMQ_DONTWAIT) >= 0)
+    while (take_message(feed))
         ;
+}
+
+bool feed_receive(feed *feed) {
+    int64_t until = sonar_monotonic_ns() + (int64_t)20e9;
+    while (!feed->beyond && sonar_monotonic_ns() < until)
+        if (!take_message(feed))
+            nap();
+    return feed->beyond;
+}
+
+void feed_frames(feed *feed, int frames, int gap) {
+    for (int i = 1; i <= frames; i++)
+        if (gap && i % gap == 0)
+            digitiser_skip(&feed->digitiser, 1);
+        else
+            digitiser_send(&feed->digitiser, 1);
 }
 
 bool feed_windows(feed *feed, uint64_t windows) {
@@ -120,7 +158,9 @@ bool feed_windows(feed *feed, uint64_t windows) {
         uint64_t now = windows < AT_ONCE ? windows : AT_ONCE;
         uint64_t want = feed_processed(feed) + feed_failed(feed) + now;
         int64_t until = sonar_monotonic_ns() + (int64_t)20e9;
-        digitiser_send(&feed->digitiser, (int)now);
+        if (feed->digitiser.frame.first_sample == 0)
+            feed_frames(feed, (FEED_LENGTH - FEED_HOP) / FEED_FRAME, 0);
+        feed_frames(feed, (int)now * (FEED_HOP / FEED_FRAME), 0);
         while (feed_processed(feed) + feed_failed(feed) < want) {
             if (atomic_load(&feed->pipeline->gave_up))
                 return true;

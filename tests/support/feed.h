@@ -7,25 +7,32 @@
 #include "digitiser.h"
 #include "pipeline/internal.h"
 
-enum { FEED_SENSORS = 6, FEED_LENGTH = 128, FEED_HOP = 64 };
+enum { FEED_SENSORS = 6, FEED_LENGTH = 128, FEED_HOP = 64, FEED_FRAME = 8, FEED_TOPICS = 8 };
 
 typedef struct feed {
     char dir[64], in[96], out[96];
     sonar_config *config;
     sonar_pipeline *pipeline;
     digitiser digitiser;
-    void *context, *socket; /* SUB to every topic */
+    void *context, *socket; /* SUB to every topic but status */
+    uint64_t hash_below;    /* window from which on messages are not hashed, 0: none is */
+    bool beyond;            /* a later window has come */
+    uint64_t messages, hash;
 } feed;
 
-/* `runtime` is the text of that group, e.g. "backend: cpu". given: the backend to use, or NULL.
- * fail_at: sonar_host.fail_at. Returns the code of creating and starting the pipeline; feed_close
- * is needed in every case. */
-sonar_code feed_open(feed *feed, const char *runtime, const char *plugin_dir, long fail_at,
-                     const sonar_backend *given, sonar_error *err);
+/* `ingest` and `runtime` are additions to these groups, e.g. "backend: cpu". given: the backend to
+ * use, or NULL. fail_at: sonar_host.fail_at. Returns the code of creating and starting the
+ * pipeline; feed_close is needed in every case. */
+sonar_code feed_open(feed *feed, const char *ingest, const char *runtime, const char *plugin_dir,
+                     long fail_at, const sonar_backend *given, sonar_error *err);
 void feed_close(feed *feed);
 /* Sends the samples of so many more windows and waits until each has been processed, has failed,
  * or the pipeline has given up; false if that takes more than 20 s. */
 bool feed_windows(feed *feed, uint64_t windows);
+/* Sends so many frames of FEED_FRAME samples, leaving out each `gap`-th (0: none). */
+void feed_frames(feed *feed, int frames, int gap);
+/* Receives until a window from hash_below on comes; false if that takes more than 20 s. */
+bool feed_receive(feed *feed);
 uint64_t feed_processed(const feed *feed);
 uint64_t feed_failed(const feed *feed);
 

@@ -17,7 +17,7 @@ static void print_log(void *ctx, sonar_level level, const char *where, const cha
     fprintf(stderr, "%s: %s\n", where, text);
 }
 
-static const char *plugin_dir(char *path, size_t bytes) {
+const char *gpu_plugin_dir(char *path, size_t bytes) {
     const char *given = getenv("SONAR_PLUGIN_DIR");
     if (given)
         return given;
@@ -33,7 +33,7 @@ static const sonar_backend *load(gpu *gpu, char *description, size_t bytes, sona
     char path[512];
     sonar_backend_choice choice;
     sonar_code code =
-        sonar_backend_open("cuda", plugin_dir(path, sizeof path), &gpu->host, &choice, err);
+        sonar_backend_open("cuda", gpu_plugin_dir(path, sizeof path), &gpu->host, &choice, err);
     if (description)
         snprintf(description, bytes, "%s", choice.description);
     return code ? NULL : choice.backend;
@@ -45,6 +45,8 @@ static bool parse(gpu *gpu, int argc, char **argv) {
             gpu->quick = true;
         else if (!strcmp(argv[i], "--time"))
             gpu->timed = true;
+        else if (!strcmp(argv[i], "--windows") && i + 1 < argc)
+            gpu->windows = strtoul(argv[++i], NULL, 10);
         else
             return false;
     return true;
@@ -55,7 +57,7 @@ int gpu_open(gpu *gpu, int argc, char **argv) {
     sonar_error err = {0};
     memset(gpu, 0, sizeof *gpu);
     if (!parse(gpu, argc, argv)) {
-        fprintf(stderr, "usage: %s [--quick] [--time]\n", argv[0]);
+        fprintf(stderr, "usage: %s [--quick] [--time] [--windows N]\n", argv[0]);
         return 2;
     }
     long processors = sysconf(_SC_NPROCESSORS_ONLN);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* What the gpu_*.c programs share: plain programs that load the CUDA plugin as the daemon does and
  * leave with 77 where there is none or no device. Options: --quick (small sizes, for the checkers
- * of memory and races), --time (figures instead of checks). */
+ * of memory and races), --time (figures instead of checks), --windows N (endurance). */
 #ifndef SONAR_TEST_GPU_H
 #define SONAR_TEST_GPU_H
 
@@ -14,9 +14,12 @@ typedef struct gpu {
     sonar_pool *pool; /* for the CPU's stages */
     sonar_host host;
     bool quick, timed;
+    size_t windows; /* --windows N: length of the endurance run, 0: not asked for */
     size_t checks, failures;
 } gpu;
 
+/* Directory of the plugin: SONAR_PLUGIN_DIR or ../lib beside this program. */
+const char *gpu_plugin_dir(char *path, size_t bytes);
 /* Opens the plugin in SONAR_PLUGIN_DIR or beside this program in ../lib. Returns -1, or the exit
  * code to leave with. */
 int gpu_open(gpu *gpu, int argc, char **argv);
