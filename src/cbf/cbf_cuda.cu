@@ -22,7 +22,15 @@
  * the weights v and w of the two sensors for p: y(p) + y(q) = sum (v + w)(x_k + x_B-1-k) and
  * y(p) - y(q) = sum (v - w)(x_k - x_B-1-k): half the weights and half the products, 4.4
  * multiply-adds per sensor, point and bin. The sums and differences of the input, shading included,
- * are made once beforehand. Whether a table is so is read from the table itself.
+ * are made once beforehand.
+ *
+ * The far field of a uniform line splits exactly: with sensor k1 + span k2 the weight is that of k1
+ * times that of span k2. A lane keeps the sums of 28 columns k2 of one bin in registers, so that
+ * one weight, rotated from k1 to k1 + 1, serves 28 sensors; and since the mirrored point has the
+ * conjugate weight, its products are the same: 2 multiply-adds per sensor, point and bin, and the
+ * columns are joined with their phases at the end.
+ *
+ * Whether a table has these forms is read from the table itself.
  */
 #include "cbf/cbf.h"
 #include "cuda/cuda_common.cuh"
@@ -41,6 +49,8 @@ enum {
     PAIR_SEGMENTS = 4,
     PAIR_SLOTS = PAIR_STEPS * PAIR_SEGMENTS, /* of each of two points */
     PAIR_ROW = PAIR_SLOTS + 1,
+    COLUMNS = 28,
+    COLUMN_ROW = COLUMNS + 2,
     TILE = 8,        /* sensors in shared memory at a time, per warp */
     ROW = SLOTS + 2, /* padded against bank conflicts, whole 16 bytes */
     FIELDS = 2,      /* far and near field */
@@ -318,11 +328,18 @@ struct chain {
     float twice_cos;
 };
 
+__device__ inline float2 square(float2 a) {
+    return make_float2(fmaf(a.x, a.x, -a.y * a.y), 2 * a.x * a.y);
+}
+
+/* The leap over PAIR_STEPS bins is multiplied together: with four segments only one step of the
+ * recurrence rests on it, and that saves a third exact phase. */
 __device__ inline struct chain start_chain(uint64_t turns, uint32_t middle) {
+    static_assert(PAIR_STEPS == 7, "the leap is step^7");
     struct chain chain;
-    float2 leap = sonar_cuda_phasor(sonar_cuda_phase(turns, PAIR_STEPS));
     chain.low = sonar_cuda_phasor(sonar_cuda_phase(turns, middle));
     chain.step = sonar_cuda_phasor((uint32_t)(turns >> 32));
+    float2 leap = times(square(times(square(chain.step), chain.step)), chain.step);
     chain.twice_cos = 2 * leap.x;
     chain.high = times(chain.low, leap);
     return chain;
@@ -521,6 +538,183 @@ static __global__ void finish_band(const __grid_constant__ pass pass) {
     field->energy[point] = (float)(pass.bin_hz * sum);
 }
 
+/* ---- a uniform line's far field -------------------------------------------------------------- */
+
+/* By value to the kernels below. `field` is the far field's, its mirror list never NULL. */
+struct line_pass {
+    struct field field;
+    const float2 *x; /* [bin][sensor] */
+    size_t x_row;
+    const float *shading;
+    uint32_t sensors, span; /* span: sensors of a column, COLUMNS * span >= sensors */
+    uint32_t input_bin;     /* absolute number of the input's first bin */
+    uint32_t first, bins;   /* bins of this pass, counted from the input's first */
+    uint32_t band_first, band_bins;
+    double *energy; /* [bin][point, image][groups * LANES] */
+    float *lofar;   /* [bin][direction], or NULL */
+    size_t lofar_row;
+    double power_scale, bin_hz;
+};
+
+/* Tiles of one warp, double buffered. */
+struct columns {
+    float2 x[2][TILE][COLUMN_ROW];
+    float gain[2][TILE][COLUMNS];
+};
+
+/* Starts copying TILE sensors from `first` on of every column; what does not exist is zero. */
+__device__ inline void load_columns(const struct line_pass &pass, const float2 *x, uint32_t first,
+                                    uint32_t end, struct columns *to, uint32_t which) {
+    uint32_t lane = threadIdx.x % LANES, s = lane % TILE;
+#pragma unroll
+    for (uint32_t c = lane / TILE; c < COLUMNS; c += LANES / TILE) {
+        uint32_t k = first + s + c * pass.span;
+        bool there = first + s < end && k < pass.sensors;
+        k = there ? k : 0;
+        __pipeline_memcpy_async(&to->x[which][s][c], x + k, sizeof(float2),
+                                there ? 0 : sizeof(float2));
+        __pipeline_memcpy_async(&to->gain[which][s][c], pass.shading + k, sizeof(float),
+                                there ? 0 : sizeof(float));
+    }
+    __pipeline_commit();
+}
+
+/* Every lane shades what it copied itself. */
+__device__ inline void shade_columns(struct columns *columns, uint32_t which) {
+    uint32_t lane = threadIdx.x % LANES, s = lane % TILE;
+#pragma unroll
+    for (uint32_t c = lane / TILE; c < COLUMNS; c += LANES / TILE) {
+        float g = columns->gain[which][s][c];
+        float2 &x = columns->x[which][s][c];
+        x = make_float2(g * x.x, g * x.y);
+    }
+}
+
+/* Products of one weight w with one sensor of every column, kept apart so that they serve w and
+ * conj(w): sums of re re, im im, re im, im re. */
+__device__ inline void add_columns(float2 w, const float2 *x, float4 (&sum)[COLUMNS]) {
+#pragma unroll
+    for (uint32_t c = 0; c < COLUMNS; c += 2) {
+        float4 two = *(const float4 *)&x[c];
+        sum[c].x = fmaf(w.x, two.x, sum[c].x);
+        sum[c].y = fmaf(w.y, two.y, sum[c].y);
+        sum[c].z = fmaf(w.x, two.y, sum[c].z);
+        sum[c].w = fmaf(w.y, two.x, sum[c].w);
+        sum[c + 1].x = fmaf(w.x, two.z, sum[c + 1].x);
+        sum[c + 1].y = fmaf(w.y, two.w, sum[c + 1].y);
+        sum[c + 1].z = fmaf(w.x, two.w, sum[c + 1].z);
+        sum[c + 1].w = fmaf(w.y, two.z, sum[c + 1].w);
+    }
+}
+
+/* conj(a) of a sensor against that of sensor 0. */
+__device__ inline float2 line_weight(const struct line_pass &pass, const uint64_t *turns,
+                                     uint32_t sensor, uint32_t bin) {
+    const uint64_t *own = turns + min(sensor, pass.sensors - 1) * pass.field.sensor_stride;
+    return sonar_cuda_phasor(sonar_cuda_phase(*turns - *own, bin));
+}
+
+/* Adds sensors first <= k1 < end of all columns; weights are exact once a tile. */
+__device__ inline void sum_columns(const struct line_pass &pass, const float2 *x,
+                                   const uint64_t *turns, uint32_t bin, uint32_t first,
+                                   uint32_t end, struct columns *columns, float4 (&sum)[COLUMNS]) {
+    if (first >= end)
+        return;
+    const float2 step = line_weight(pass, turns, 1, bin);
+    load_columns(pass, x, first, end, columns, 0);
+    for (uint32_t k = first, which = 0; k < end; k += TILE, which ^= 1) {
+        uint32_t count = min(end - k, (uint32_t)TILE);
+        float2 w = line_weight(pass, turns, k, bin);
+        if (k + TILE < end)
+            load_columns(pass, x, k + TILE, end, columns, which ^ 1);
+        else
+            __pipeline_commit();
+        __pipeline_wait_prior(1);
+        shade_columns(columns, which);
+        __syncwarp();
+#pragma unroll 1
+        for (uint32_t s = 0; s < count; s++) {
+            add_columns(w, columns->x[which][s], sum);
+            w = times(w, step);
+        }
+        __syncwarp();
+    }
+}
+
+/* Adds the columns with their phases, exact every seventh: beams of the point and of its image. */
+__device__ inline void join_columns(const struct line_pass &pass, const uint64_t *turns,
+                                    uint32_t bin, const float4 (&sum)[COLUMNS], float2 &point,
+                                    float2 &image) {
+    const float2 step = line_weight(pass, turns, pass.span, bin);
+    float2 v = make_float2(1, 0);
+    point = image = make_float2(0, 0);
+#pragma unroll
+    for (uint32_t c = 0; c < COLUMNS; c++) {
+        if (c && c % 7 == 0)
+            v = line_weight(pass, turns, c * pass.span, bin);
+        float4 z = sum[c];
+        add_product(v, make_float2(z.x - z.y, z.z + z.w), point);
+        add_product(make_float2(v.x, -v.y), make_float2(z.x + z.y, z.z - z.w), image);
+        v = times(v, step);
+    }
+}
+
+/* Grid: bins x groups of points, the groups of a bin side by side. */
+static __global__ void __launch_bounds__(WARPS *LANES, 3)
+    sum_line(const __grid_constant__ line_pass pass) {
+    __shared__ __align__(16) struct columns columns[WARPS];
+    __shared__ float2 beam[2][WARPS][LANES];
+    const struct field &field = pass.field;
+    uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+    uint32_t row = pass.first + blockIdx.x / field.groups;
+    uint32_t index = blockIdx.x % field.groups * LANES + lane, bin = pass.input_bin + row;
+    struct mirror mirror = field.mirror[min(index, field.points - 1)];
+    const uint64_t *turns = field.turns + mirror.point;
+    uint32_t share = (pass.span + WARPS - 1) / WARPS, first = warp * share;
+    float4 sum[COLUMNS];
+#pragma unroll
+    for (uint32_t c = 0; c < COLUMNS; c++)
+        sum[c] = make_float4(0, 0, 0, 0);
+    sum_columns(pass, pass.x + row * pass.x_row, turns, bin, first, min(first + share, pass.span),
+                &columns[warp], sum);
+    join_columns(pass, turns, bin, sum, beam[0][warp][lane], beam[1][warp][lane]);
+    __syncthreads();
+    if (warp > 1)
+        return;
+    double re = 0, im = 0; /* warp 0: the points, warp 1: their images */
+    for (uint32_t i = 0; i < WARPS; i++) {
+        re += (double)beam[warp][i][lane].x;
+        im += (double)beam[warp][i][lane].y;
+    }
+    double power = pass.power_scale * (re * re + im * im);
+    pass.energy[((size_t)row * 2 + warp) * field.groups * LANES + index] = power;
+    uint32_t point = warp ? mirror.image : mirror.point;
+    if (pass.lofar && index < field.points && point != NO_POINT)
+        pass.lofar[row * pass.lofar_row + point] = (float)power;
+}
+
+/* Grid: groups x 2, the points and their images. (fs/N) sum over the band. */
+static __global__ void __launch_bounds__(FINISH_WARPS *LANES)
+    finish_line(const __grid_constant__ line_pass pass) {
+    __shared__ double shared[FINISH_WARPS][LANES];
+    uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+    uint32_t index = blockIdx.x * LANES + lane, lanes = pass.field.groups * LANES;
+    const double *from = pass.energy + ((size_t)pass.band_first * 2 + blockIdx.y) * lanes + index;
+    double sum = 0;
+#pragma unroll 8
+    for (uint32_t b = warp; b < pass.band_bins; b += FINISH_WARPS)
+        sum += from[(size_t)b * 2 * lanes];
+    shared[warp][lane] = sum;
+    __syncthreads();
+    if (warp > 0)
+        return;
+    for (uint32_t i = 1; i < FINISH_WARPS; i++)
+        sum += shared[i][lane];
+    uint32_t point = point_of(pass.field, index, blockIdx.y);
+    if (point != NO_POINT)
+        pass.field.energy[point] = (float)(pass.bin_hz * sum);
+}
+
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 /* to[sensor][from_point + point] = from[point][sensor]; neighbouring lanes are then neighbours in
@@ -542,9 +736,10 @@ static __global__ void transpose(const uint64_t *from, uint32_t points, uint32_t
 struct table {
     uint64_t *turns;
     size_t points, row;
-    bool may_mirror;
+    bool may_mirror, may_line;
     struct mirror *host_mirror, *mirror; /* [points]; on the host, on the device */
-    size_t mirrors;                      /* 0: no mirror image */
+    size_t mirrors;                      /* 0: all points different */
+    bool line;                           /* a uniform line's */
     uint64_t version;
     bool ready;
 };
@@ -570,7 +765,8 @@ struct cbf {
     float2 *partial;
     double *energy;
     size_t energy_items;
-    const float2 *x; /* input of the last execute, lent by the caller */
+    double *line_energy; /* as line_pass's */
+    const float2 *x;     /* input of the last execute, lent by the caller */
     size_t x_row;
 };
 
@@ -588,9 +784,9 @@ static bool is_image(const uint64_t *point, const uint64_t *image, size_t sensor
     return true;
 }
 
-/* Pairs every point with its image, the first that fits; the count is 0 if more than a tenth has
- * none, since a point without an image costs as much as two. */
-static size_t find_mirrors(const uint64_t *turns, size_t points, size_t sensors,
+/* Pairs every point with its image, the first that fits; the count is 0 if more than most_alone
+ * have none: such a point costs as much as two. */
+static size_t find_mirrors(const uint64_t *turns, size_t points, size_t sensors, size_t most_alone,
                            struct mirror *mirror) {
     size_t count = 0, alone = 0;
     for (size_t p = 0; p < points; p++)
@@ -607,7 +803,7 @@ static size_t find_mirrors(const uint64_t *turns, size_t points, size_t sensors,
             mirror[q].image = (uint32_t)p;
         alone += q == points && !is_image(own, own, sensors);
         mirror[p].point = q < points ? (uint32_t)q : NO_POINT;
-        if (10 * alone > points + 9)
+        if (alone > most_alone)
             return 0;
     }
     for (size_t p = 0; p < points; p++)
@@ -618,12 +814,33 @@ static size_t find_mirrors(const uint64_t *turns, size_t points, size_t sensors,
     return count;
 }
 
+/* Whether every sensor's weight is that of its place in the column times the column's, and both go
+ * on evenly. */
+static bool is_line(const uint64_t *turns, size_t points, size_t sensors, size_t span) {
+    for (size_t p = 0; p < points; p++, turns += sensors)
+        for (size_t k = 1; k < sensors; k++) {
+            size_t place = k % span, column = k - place;
+            if (!same_turns(turns[k] - turns[k - 1], turns[1] - turns[0]) ||
+                !same_turns(turns[k] - turns[column], turns[place] - turns[0]) ||
+                (k >= span && !same_turns(turns[k] - turns[k - span], turns[span] - turns[0])))
+                return false;
+        }
+    return true;
+}
+
+static size_t line_span(size_t sensors) {
+    return (sensors + COLUMNS - 1) / COLUMNS;
+}
+
 static sonar_code upload_mirrors(const struct cbf *cbf, struct table *table, const uint64_t *turns,
                                  cudaStream_t stream, sonar_error *err) {
+    size_t sensors = cbf->spec.sensors, points = table->points;
     table->mirrors = 0;
-    if (!table->may_mirror)
+    table->line = table->may_line && is_line(turns, points, sensors, line_span(sensors));
+    if (!table->line && !table->may_mirror)
         return SONAR_OK;
-    size_t count = find_mirrors(turns, table->points, cbf->spec.sensors, table->host_mirror);
+    size_t most_alone = table->line ? points : (points + 9) / 10;
+    size_t count = find_mirrors(turns, points, sensors, most_alone, table->host_mirror);
     if (!count)
         return SONAR_OK;
     CUDA_TRY("cbf",
@@ -676,9 +893,8 @@ static sonar_code upload_shading(struct cbf *cbf, const sonar_params *params, cu
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-static void add_field(const struct cbf *cbf, struct pass *pass, int index,
-                      const struct table *table, bool whole, float *energy) {
-    struct field *field = &pass->field[index];
+static void add_field(const struct cbf *cbf, struct field *field, const struct table *table,
+                      bool whole, float *energy) {
     const struct cut *cut = &cbf->cut[table->mirrors > 0];
     field->turns = table->turns;
     field->mirror = table->mirrors ? table->mirror : NULL;
@@ -782,6 +998,31 @@ static sonar_code run(const struct pass *pass, cudaStream_t stream, sonar_error 
     return CUDA_LAUNCHED("cbf", "finish_band", err);
 }
 
+static sonar_code run_line(const struct cbf *cbf, struct line_pass *pass,
+                           const sonar_params *params, cudaStream_t stream, sonar_error *err) {
+    double sum = params->shading_sum;
+    pass->x = cbf->x;
+    pass->x_row = cbf->x_row;
+    pass->shading = cbf->shading;
+    pass->sensors = (uint32_t)cbf->spec.sensors;
+    pass->span = (uint32_t)line_span(cbf->spec.sensors);
+    pass->input_bin = (uint32_t)cbf->spec.first_bin;
+    pass->band_first = (uint32_t)(cbf->spec.cbf_first - cbf->spec.first_bin);
+    pass->band_bins = (uint32_t)cbf->spec.cbf_bins;
+    pass->first = pass->lofar ? 0 : pass->band_first;
+    pass->bins = pass->lofar ? (uint32_t)cbf->spec.bins : pass->band_bins;
+    pass->energy = cbf->line_energy;
+    pass->power_scale = sum != 0 ? 1 / (sum * sum) : 0;
+    pass->bin_hz = cbf->spec.fs_hz / (double)cbf->spec.length;
+    uint32_t groups = pass->field.groups;
+    sum_line<<<pass->bins * groups, WARPS * LANES, 0, stream>>>(*pass);
+    sonar_code code = CUDA_LAUNCHED("cbf", "sum_line", err);
+    if (code || !pass->field.energy)
+        return code;
+    finish_line<<<dim3(groups, 2), FINISH_WARPS * LANES, 0, stream>>>(*pass);
+    return CUDA_LAUNCHED("cbf", "finish_line", err);
+}
+
 /* ---- the stage ------------------------------------------------------------------------------- */
 
 static sonar_code check_spec(const sonar_cbf_spec *spec, sonar_error *err) {
@@ -846,7 +1087,7 @@ static sonar_code make_table(const struct cbf *cbf, size_t points, struct table 
     if (__builtin_mul_overflow(table->row, cbf->spec.sensors, &count))
         return sonar_fail(err, SONAR_ENOMEM, "cbf", "table too large to count");
     sonar_code code = sonar_cuda_alloc("cbf", count, &table->turns, err);
-    if (code || !table->may_mirror || !points)
+    if (code || (!table->may_mirror && !table->may_line) || !points)
         return code;
     table->host_mirror = (struct mirror *)sonar_alloc(points, sizeof *table->host_mirror);
     if (!table->host_mirror)
@@ -876,6 +1117,8 @@ static sonar_code measure_device(struct cbf *cbf, sonar_error *err) {
         size_t *places;
     } ask[] = {{(const void *)sum_sensors, WARPS * LANES, &cbf->places[0]},
                {(const void *)sum_pairs, WARPS * LANES, &cbf->places[1]},
+               {(const void *)sum_line, WARPS * LANES, &unused},
+               {(const void *)finish_line, FINISH_WARPS * LANES, &unused},
                {(const void *)finish_bins, FINISH_WARPS * LANES, &unused},
                {(const void *)finish_band, 4 * LANES, &unused},
                {(const void *)fold_input, 4 * LANES, &unused},
@@ -888,10 +1131,14 @@ static sonar_code measure_device(struct cbf *cbf, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* The rule, unless the table of choices says otherwise: mirrored wherever it holds. */
-static bool may_mirror(const sonar_host *host, const char *decision) {
-    const char *choice = host->choice ? host->choice(host->ctx, decision) : NULL;
-    return !choice || strcmp(choice, "general") != 0;
+/* Decisions "cbf far path": "general", "mirrored" or "line", and "cbf near path": "general" or
+ * "mirrored". A form the table does not have is never taken; the rule is the last one it has. */
+static void choose_paths(struct cbf *cbf, const sonar_host *host) {
+    const char *far_path = host->choice ? host->choice(host->ctx, "cbf far path") : NULL;
+    const char *near_path = host->choice ? host->choice(host->ctx, "cbf near path") : NULL;
+    cbf->far_table.may_line = !far_path || !strcmp(far_path, "line");
+    cbf->far_table.may_mirror = !far_path || strcmp(far_path, "general") != 0;
+    cbf->near_table.may_mirror = !near_path || strcmp(near_path, "general") != 0;
 }
 
 static sonar_code make(struct cbf *cbf, sonar_error *err) {
@@ -925,6 +1172,8 @@ static sonar_code make(struct cbf *cbf, sonar_error *err) {
         cbf->energy_items, sonar_max_size(cbf->places[0], cbf->places[1]) * WAVES_MOST);
     if (!code)
         code = sonar_cuda_alloc("cbf", cbf->energy_items * LANES, &cbf->energy, err);
+    if (!code && cbf->far_table.may_line)
+        code = sonar_cuda_alloc("cbf", spec->bins * 2 * far_groups * LANES, &cbf->line_energy, err);
     return code ? code
                 : sonar_cuda_alloc("cbf", cbf->partial_items * SLOTS * LANES, &cbf->partial, err);
 }
@@ -944,6 +1193,7 @@ static void cbf_destroy(void *stage) {
     free_table(&cbf->far_table);
     free_table(&cbf->near_table);
     cudaFree(cbf->folded);
+    cudaFree(cbf->line_energy);
     cudaFree(cbf->staging);
     cudaFree(cbf->shading);
     cudaFree(cbf->partial);
@@ -961,8 +1211,7 @@ static sonar_code cbf_create(const void *spec, const sonar_host *host, void **st
     if (!cbf)
         return sonar_fail(err, SONAR_ENOMEM, "cbf", "no memory for the stage");
     cbf->spec = *(const sonar_cbf_spec *)spec;
-    cbf->far_table.may_mirror = may_mirror(host, "cbf far path");
-    cbf->near_table.may_mirror = may_mirror(host, "cbf near path");
+    choose_paths(cbf, host);
     code = make(cbf, err);
     if (code)
         cbf_destroy(cbf);
@@ -1033,17 +1282,25 @@ static sonar_code upload(struct cbf *cbf, const sonar_params *params, struct wan
 
 /* One pass over the far field, the near field or both; the far field takes all bins if the Lofar is
  * wanted. */
-static sonar_code run_fields(struct cbf *cbf, sonar_buffer *out, const sonar_params *params,
+static sonar_code run_fields(const struct cbf *cbf, sonar_buffer *out, const sonar_params *params,
                              struct wanted wanted, cudaStream_t stream, sonar_error *err) {
     struct pass pass = {};
-    if (wanted.azimuth || wanted.lofar)
-        add_field(cbf, &pass, 0, &cbf->far_table, wanted.lofar,
-                  wanted.azimuth ? (float *)out[SONAR_CBF_AZIMUTH].data : NULL);
+    const sonar_buffer *lofar = &out[SONAR_CBF_LOFAR];
+    bool far_wanted = wanted.azimuth || wanted.lofar;
+    float *azimuth = wanted.azimuth ? (float *)out[SONAR_CBF_AZIMUTH].data : NULL;
+    if (far_wanted)
+        add_field(cbf, &pass.field[0], &cbf->far_table, wanted.lofar, azimuth);
     if (wanted.nearfield)
-        add_field(cbf, &pass, 1, &cbf->near_table, false, (float *)out[SONAR_CBF_NEARFIELD].data);
-    if (wanted.lofar) {
-        pass.lofar = (float *)out[SONAR_CBF_LOFAR].data;
-        pass.lofar_row = (size_t)out[SONAR_CBF_LOFAR].stride[0];
+        add_field(cbf, &pass.field[1], &cbf->near_table, false,
+                  (float *)out[SONAR_CBF_NEARFIELD].data);
+    pass.lofar = wanted.lofar ? (float *)lofar->data : NULL;
+    pass.lofar_row = wanted.lofar ? (size_t)lofar->stride[0] : 0;
+    if (far_wanted && cbf->far_table.line) {
+        struct line_pass line = {};
+        line.field = pass.field[0];
+        line.lofar = pass.lofar;
+        line.lofar_row = pass.lofar_row;
+        return run_line(cbf, &line, params, stream, err);
     }
     complete_pass(cbf, &pass, params);
     return run(&pass, stream, err);
@@ -1054,6 +1311,7 @@ static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffe
                               sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     sonar_nvtx_range range("cbf");
     struct cbf *cbf = (struct cbf *)stage;
+    const struct table *far_table = &cbf->far_table, *near_table = &cbf->near_table;
     struct wanted wanted = wanted_of(cbf, work), rest = {};
     sonar_code code = check_shapes(cbf, in, out, work, wanted, err);
     if (!code)
@@ -1064,14 +1322,15 @@ static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffe
     cbf->x_row = (size_t)in->stride[0];
     if (!wanted.azimuth && !wanted.nearfield && !wanted.lofar)
         return SONAR_OK;
-    bool far_wanted = wanted.azimuth || wanted.lofar;
-    if (far_wanted && wanted.nearfield && !cbf->far_table.mirrors != !cbf->near_table.mirrors) {
-        rest.nearfield = true;
+    if ((wanted.azimuth || wanted.lofar) &&
+        (far_table->line || !far_table->mirrors != !near_table->mirrors)) {
+        rest.nearfield = wanted.nearfield;
         wanted.nearfield = false;
     }
     code = run_fields(cbf, out, work->params, wanted, queue->stream, err);
-    return code || !rest.nearfield ? code
-                                   : run_fields(cbf, out, work->params, rest, queue->stream, err);
+    if (!code && rest.nearfield)
+        code = run_fields(cbf, out, work->params, rest, queue->stream, err);
+    return code;
 }
 
 /* Points in the near field's place: it has as many, or else the far field's. */
@@ -1095,7 +1354,7 @@ static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buff
         table.turns = (uint64_t *)turns->data + (ptrdiff_t)done * turns->stride[0];
         table.points = sonar_min_size(points - done, most);
         struct pass pass = {};
-        add_field(cbf, &pass, 0, &table, false, (float *)power->data + done);
+        add_field(cbf, &pass.field[0], &table, false, (float *)power->data + done);
         pass.field[0].sensor_stride = 1;
         pass.field[0].point_stride = (size_t)turns->stride[0];
         complete_pass(cbf, &pass, work->params);

@@ -139,14 +139,26 @@ static bool set_int(void *socket, int option, int value) {
     return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
 }
 
+/* Notices peers that vanished. With `block` the socket may be left unread for long, answers to our
+ * heartbeats among the rest: libzmq would hang up on a healthy peer and lose what is on its way.
+ * The kernel's keepalive does not depend on us reading (and an ipc peer cannot vanish unnoticed).
+ */
+static bool watch_peers(const sonar_ingest *ingest, void *socket) {
+    if (ingest->block)
+        return set_int(socket, ZMQ_TCP_KEEPALIVE, 1) &&
+               set_int(socket, ZMQ_TCP_KEEPALIVE_IDLE, 3) &&
+               set_int(socket, ZMQ_TCP_KEEPALIVE_INTVL, 1) &&
+               set_int(socket, ZMQ_TCP_KEEPALIVE_CNT, 3);
+    return set_int(socket, ZMQ_HEARTBEAT_IVL, 1000) && set_int(socket, ZMQ_HEARTBEAT_TIMEOUT, 3000);
+}
+
 /* Never CONFLATE: it would keep only the last part of a message. */
 static bool set_options(const sonar_ingest *ingest, void *socket) {
     return set_int(socket, ZMQ_RCVHWM, ingest->high_water_mark) &&
            zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &ingest->max_message_bytes,
                           sizeof ingest->max_message_bytes) == 0 &&
            set_int(socket, ZMQ_LINGER, 0) && set_int(socket, ZMQ_IPV6, 1) &&
-           set_int(socket, ZMQ_HEARTBEAT_IVL, 1000) &&
-           set_int(socket, ZMQ_HEARTBEAT_TIMEOUT, 3000) &&
+           watch_peers(ingest, socket) &&
            (ingest->kind == SONAR_PULL || zmq_setsockopt(socket, ZMQ_SUBSCRIBE, "", 0) == 0);
 }
 

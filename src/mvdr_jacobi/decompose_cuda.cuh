@@ -157,7 +157,7 @@ __device__ inline unsigned weigh(const view &v, uint32_t bin, uint32_t k, const 
     uint32_t carried = spec.alpha > 0 ? worth_keeping(spec, v.bin[bin].seen, d, k, *delta) : 0;
     if (threadIdx.x == 0) {
         v.bin[bin].carried = carried;
-        v.bin[bin].seen_by = k;
+        v.bin[bin].pairs = k;
         v.bin[bin].level = k ? *delta / (correct ? low : 1) : 0;
     }
     return (fallback ? SONAR_MVDR_FLAG_TRACE_FALLBACK : 0) |
@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(THREADS, 1) decompose(view v, arrivals in, uin
     unsigned flags = 0;
     solution solution = {{0, 0, true}, 0};
     if (threadIdx.x == 0) {
-        v.bin[bin].carried = v.bin[bin].seen_by = 0;
+        v.bin[bin].carried = v.bin[bin].pairs = 0;
         v.bin[bin].level = 0;
     }
     if (factor.m && v.n) {

@@ -235,7 +235,7 @@ __global__ void __launch_bounds__(LOOK_THREADS) look(view v, points p, complex<f
                   v.weight + bin * v.kept,
                   v.spec.sensors,
                   v.n,
-                  v.bin[bin].seen_by,
+                  v.bin[bin].pairs,
                   (uint32_t)(v.spec.first_bin + bin),
                   first,
                   min(TILE, p.count - first),

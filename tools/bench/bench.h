@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "core/core.h"
+#include "peers.h"
 
 typedef struct bench_band {
     size_t first, bins; /* bins 0: none */
@@ -18,40 +19,102 @@ typedef struct bench_case {
     double fs_hz;
     bench_band cbf, lofar, mvdr;
     size_t angles, ranges, snapshots;
+    size_t windows;  /* of the stage "minute"; 0: without it */
+    bool mvdr_alone; /* nothing but MVDR, on random snapshots */
+    bool peers;      /* with the libraries it is compared with, where they are */
 } bench_case;
 
-/* How it is measured: at least so many repetitions and so much time. */
+/* How it is measured: at least so many repetitions and so much time, but never longer than
+ * max_time_s (0: no limit) after the third repetition. */
 typedef struct bench_effort {
     size_t repetitions;
-    double min_time_s;
+    double min_time_s, max_time_s;
 } bench_effort;
+
+/* Time of one execution. Batched executions are enqueued back to back and finished by one event;
+ * a single one is finished by itself, which is what a running window waits for. */
+typedef struct bench_times {
+    size_t repetitions, batch; /* batches timed, executions in one */
+    int64_t min_ns, median_ns, p99_ns;
+    int64_t single_median_ns, single_p99_ns;
+} bench_times;
 
 typedef struct bench_result {
     const bench_case *of;
+    const char *backend; /* "cpu", "cuda"; "peer" for what it is compared with */
     const char *stage, *implementation;
-    size_t repetitions;
-    int64_t min_ns, median_ns, p99_ns;
+    bench_times time;
     double flop, bytes; /* nominal: docs/benchmarks.md */
+    double host_bytes;  /* that cross from host memory to the device */
     double error_db;    /* worst against double precision, NaN where not computed */
     double sweeps;      /* MVDR: mean over the bins, else NaN */
 } bench_result;
 
-enum { BENCH_RESULTS_MOST = 64 };
+/* What the device can do, measured in the same run; 0 where it was not measured. */
+typedef struct bench_ceilings {
+    double fma_flops, memory_bps, host_to_device_bps, device_to_host_bps;
+} bench_ceilings;
+
+typedef struct bench_omission {
+    const bench_case *of;
+    sonar_error why;
+} bench_omission;
+
+enum { BENCH_RESULTS_MOST = 1024, BENCH_OMISSIONS_MOST = 64 };
 
 typedef struct bench_report {
     bench_result result[BENCH_RESULTS_MOST];
     size_t results;
+    bench_omission omission[BENCH_OMISSIONS_MOST];
+    size_t left_out;
+    char device[192]; /* the plugin's description of the GPU, or empty */
+    bench_gpu gpu;    /* from the peers' library; name is empty without it */
+    bench_ceilings ceilings;
+    char peers[320]; /* why there are no peers, or empty */
 } bench_report;
+
+/* Where it runs. */
+typedef struct bench_site {
+    const sonar_host *host;
+    const sonar_backend *backend;
+    const bench_peers *peers; /* NULL: none */
+    bench_effort effort;
+} bench_site;
+
+/* The thesis's figure for a result, and the project's goal; 0 where there is none. */
+typedef struct bench_reference {
+    const char *case_name, *stage, *table;
+    double thesis_cuda_ms, thesis_serial_ms, goal_ms;
+} bench_reference;
 
 /* The built-in cases, ending with a NULL name. */
 extern const bench_case bench_cases[];
+/* Does `wanted` name the case or its family, e.g. "sensors" for "sensors-512"? */
+bool bench_case_matches(const bench_case *c, const char *wanted);
+/* NULL: there is none. */
+const bench_reference *bench_reference_of(const bench_result *result);
 
 /* Nothing impossible in it? */
 sonar_code bench_case_check(const bench_case *c, sonar_error *err);
 /* Runs every stage of a case and the chain, and adds their results to the report. */
-sonar_code bench_run(const bench_case *c, const bench_effort *effort, const sonar_host *host,
-                     bench_report *report, sonar_error *err);
+sonar_code bench_run(const bench_case *c, const bench_site *site, bench_report *report,
+                     sonar_error *err);
+/* The same for the peers of a case. */
+sonar_code bench_run_peers(const bench_case *c, const bench_site *site, bench_report *report,
+                           sonar_error *err);
+/* What the device can do at all. */
+sonar_code bench_measure_ceilings(const bench_site *site, bench_report *report, sonar_error *err);
 
+/* Enqueues one execution; waits for all that was enqueued (NULL: executions wait themselves). */
+typedef sonar_code (*bench_step)(void *ctx, sonar_error *err);
+sonar_code bench_measure(void *ctx, bench_step step, bench_step settle, const bench_effort *effort,
+                         bench_times *times, sonar_error *err);
+
+/* Opens the peers' library in `dir`; NULL with a sentence in report->peers if it cannot be used. */
+const bench_peers *bench_peers_open(const char *dir, bench_report *report);
+
+/* Notes that a case, or what was left of it, could not be run; says so on standard error too. */
+void bench_leave_out(bench_report *report, const bench_case *c, const sonar_error *why);
 void bench_write_table(const bench_report *report, FILE *to);
 /* "sonar-bench/1"; false if memory runs out or `to` cannot be written. */
 bool bench_write_json(const bench_report *report, size_t threads, FILE *to);

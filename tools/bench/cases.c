@@ -3,39 +3,80 @@
 #include "bench.h"
 
 #include <math.h>
+#include <string.h>
 
+/* The thesis's standard case: 166 CBF and 459 Lofar bins of 8192 samples at 8 kHz. */
+#define THESIS                                                                                     \
+    .length = 8192, .fs_hz = 8000, .cbf = {327, 166}, .lofar = {34, 459}, .angles = 160, .ranges = 7
+
+/* Tables 6.1 and 6.8: by the number of sensors, one window and one minute of them. */
+#define SENSORS(b)                                                                                 \
+    {                                                                                              \
+        .name = "sensors-" #b,                                                                     \
+        .about = "thesis 6.1, 6.8: one window and one minute of " #b " sensors", .sensors = b,     \
+        THESIS, .windows = 60, .peers = true                                                       \
+    }
+/* Table 6.4: by the number of bins; the Lofar band has 100 more than the CBF's. */
+#define BINS(k)                                                                                    \
+    {                                                                                              \
+        .name = "bins-" #k, .about = "thesis 6.4: " #k " CBF bins, 512 sensors", .sensors = 512,   \
+        .length = 8192, .fs_hz = 8000, .cbf = {327, k}, .lofar = {227, k + 100}, .angles = 160,    \
+        .ranges = 7                                                                                \
+    }
+/* Table 6.5: by the number of angles. */
+#define ANGLES(t)                                                                                  \
+    {                                                                                              \
+        .name = "angles-" #t, .about = "thesis 6.5: " #t " angles, 512 sensors", .sensors = 512,   \
+        .length = 8192, .fs_hz = 8000, .cbf = {327, 166}, .lofar = {34, 459}, .angles = t,         \
+        .ranges = 7                                                                                \
+    }
+/* Tables 6.6 and 6.7: by the sampling rate; a window is the next power of two. */
+#define RATES(hz, n)                                                                               \
+    {                                                                                              \
+        .name = "rates-" #hz, .about = "thesis 6.6, 6.7: " #hz " Hz, 512 sensors", .sensors = 512, \
+        .length = n, .fs_hz = hz, .cbf = {327, 166}, .lofar = {34, 459}, .angles = 160,            \
+        .ranges = 7                                                                                \
+    }
+/* Table 6.15: 100 bins, 180 angles. */
+#define MVDR(family, b, block)                                                                     \
+    {                                                                                              \
+        .name = family "-" #b,                                                                     \
+        .about = "thesis 6.15: MVDR of " #b " sensors from " #block " snapshots", .sensors = b,    \
+        .length = 8192, .fs_hz = 8000, .cbf = {327, 100}, .lofar = {327, 100}, .mvdr = {327, 100}, \
+        .angles = 180, .snapshots = block, .mvdr_alone = true                                      \
+    }
+
+/* clang-format off */
 const bench_case bench_cases[] = {
-    {.name = "standard",
-     .about = "the reference case with 128 sensors: wide bands, near field, no MVDR",
-     .sensors = 128,
-     .length = 8192,
-     .fs_hz = 8000,
-     .cbf = {327, 166},
-     .lofar = {34, 459},
-     .angles = 160,
-     .ranges = 7},
-    {.name = "latency",
-     .about = "small windows, where the fixed cost of a stage shows",
-     .sensors = 32,
-     .length = 1024,
-     .fs_hz = 8000,
-     .cbf = {77, 45},
-     .lofar = {13, 109},
-     .mvdr = {77, 8},
-     .angles = 128,
-     .snapshots = 16},
-    {.name = "mvdr",
-     .about = "MVDR of 64 sensors from 128 snapshots in 32 bins",
-     .sensors = 64,
-     .length = 2048,
-     .fs_hz = 8000,
-     .cbf = {154, 90},
-     .lofar = {154, 90},
-     .mvdr = {154, 32},
-     .angles = 180,
-     .snapshots = 128},
+    {.name = "standard", .about = "the thesis's standard case with 128 sensors: wide bands, near field, no MVDR",
+     .sensors = 128, THESIS},
+    {.name = "latency", .about = "small windows, where the fixed cost of a stage shows",
+     .sensors = 32, .length = 1024, .fs_hz = 8000, .cbf = {77, 45}, .lofar = {13, 109},
+     .mvdr = {77, 8}, .angles = 128, .snapshots = 16},
+    {.name = "mvdr", .about = "MVDR of 64 sensors from 128 snapshots in 32 bins",
+     .sensors = 64, .length = 2048, .fs_hz = 8000, .cbf = {154, 90}, .lofar = {154, 90},
+     .mvdr = {154, 32}, .angles = 180, .snapshots = 128},
+    SENSORS(128), SENSORS(256), SENSORS(512), SENSORS(1024), SENSORS(2048), SENSORS(4096),
+    SENSORS(8192), SENSORS(16384), SENSORS(32768),
+    BINS(100), BINS(200), BINS(300), BINS(400), BINS(500), BINS(600), BINS(700), BINS(800),
+    BINS(900), BINS(1000),
+    ANGLES(45), ANGLES(90), ANGLES(135), ANGLES(180), ANGLES(225), ANGLES(270), ANGLES(315),
+    ANGLES(360),
+    RATES(2000, 2048), RATES(4000, 4096), RATES(6000, 8192), RATES(8000, 8192),
+    RATES(10000, 16384), RATES(12000, 16384), RATES(14000, 16384), RATES(16000, 16384),
+    RATES(18000, 32768), RATES(20000, 32768),
+    MVDR("block", 64, 64), MVDR("block", 128, 64), MVDR("block", 256, 64), MVDR("block", 512, 64),
+    MVDR("block", 1024, 64), MVDR("block", 2048, 64), MVDR("block", 16384, 64),
+    MVDR("full", 64, 128), MVDR("full", 128, 256), MVDR("full", 256, 512), MVDR("full", 512, 1024),
+    MVDR("full", 1024, 2048),
     {.name = NULL},
 };
+/* clang-format on */
+
+bool bench_case_matches(const bench_case *c, const char *wanted) {
+    const size_t n = strlen(wanted);
+    return strncmp(c->name, wanted, n) == 0 && (c->name[n] == '\0' || c->name[n] == '-');
+}
 
 static bool within(bench_band band, size_t length) {
     return band.first <= length / 2 && band.bins <= length / 2 + 1 - band.first;

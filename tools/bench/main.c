@@ -6,6 +6,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "pipeline/backend.h"
 
 typedef struct options {
     const char *name; /* of a built-in case or "all"; NULL: sizes were given */
@@ -13,7 +16,7 @@ typedef struct options {
     bool sizes_given;
     bench_effort effort;
     size_t threads;
-    const char *json;
+    const char *json, *backend, *plugins;
 } options;
 
 enum {
@@ -30,7 +33,9 @@ enum {
 };
 
 static const struct argp_option option_table[] = {
-    {"case", 'c', "NAME", 0, "standard, latency, mvdr or all (default)", 1},
+    {"case", 'c', "NAME,...", 0,
+     "Cases, or families as in sensors for sensors-128 and so on; default standard,latency,mvdr",
+     1},
     {"list", OPT_LIST, NULL, 0, "List the cases and leave", 1},
     {NULL, 0, NULL, 0, "A case of one's own (what is not given is as in standard):", 2},
     {"sensors", OPT_SENSORS, "N", 0, "Sensors, from 2 on", 2},
@@ -43,16 +48,20 @@ static const struct argp_option option_table[] = {
     {"ranges", OPT_RANGES, "N", 0, "Near-field ranges, 0 for none", 2},
     {"snapshots", OPT_SNAPSHOTS, "N", 0, "Snapshots of MVDR's block", 2},
     {NULL, 0, NULL, 0, "Measurement:", 3},
+    {"backend", 'b', "NAME", 0, "cpu (default), cuda or both", 3},
+    {"plugins", 'P', "DIR", 0, "Where the plugin and the peers are; default ../lib of this program",
+     3},
     {"threads", 't', "N", 0, "Workers (default 1)", 3},
     {"repetitions", 'r', "N", 0, "At least so many of each (default 20)", 3},
     {"min-time", 'm', "S", 0, "At least so many seconds of each (default 0.5)", 3},
+    {"max-time", 'M', "S", 0, "No more than this of each after three; 0 (default): no limit", 3},
     {"json", 'j', "FILE", 0, "Write JSON there, - for standard output", 3},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
 static void list_cases(void) {
     for (const bench_case *c = bench_cases; c->name; c++)
-        printf("%-10s %s\n", c->name, c->about);
+        printf("%-13s %s\n", c->name, c->about);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -135,6 +144,17 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case 'm':
         o->effort.min_time_s = parse_real(arg, state);
         return 0;
+    case 'M':
+        o->effort.max_time_s = parse_real(arg, state);
+        return 0;
+    case 'b':
+        if (strcmp(arg, "cpu") != 0 && strcmp(arg, "cuda") != 0 && strcmp(arg, "both") != 0)
+            argp_error(state, "--backend is cpu, cuda or both, not '%s'", arg);
+        o->backend = arg;
+        return 0;
+    case 'P':
+        o->plugins = arg;
+        return 0;
     case 'j':
         o->json = arg;
         return 0;
@@ -161,34 +181,109 @@ static void log_line(void *ctx, sonar_level level, const char *where, const char
         fprintf(stderr, "sonar-bench: %s: %s\n", where, text);
 }
 
-static sonar_code run_cases(const options *o, const sonar_host *host, bench_report *report,
-                            sonar_error *err) {
-    if (o->sizes_given)
-        return bench_run(&o->own, &o->effort, host, report, err);
-    const bool all = !o->name || strcmp(o->name, "all") == 0;
-    bool found = false;
-    sonar_code code = SONAR_OK;
-    for (const bench_case *c = bench_cases; c->name && code == SONAR_OK; c++)
-        if (all || strcmp(c->name, o->name) == 0) {
-            found = true;
-            code = bench_run(c, &o->effort, host, report, err);
-        }
-    if (!found)
-        return sonar_fail(err, SONAR_EINVAL, "--case", "there is no case '%s'; see --list",
-                          o->name);
-    return code;
+/* Is the case in the comma-separated list? */
+static bool wanted(const bench_case *c, const char *list) {
+    char name[64];
+    for (const char *at = list; *at; at += strspn(at, ",")) {
+        const size_t n = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", (int)n, at);
+        if (strcmp(name, "all") == 0 || bench_case_matches(c, name))
+            return true;
+        at += n;
+    }
+    return false;
 }
 
-/* Where JSON goes to standard output, the table goes to standard error. json: NULL for none. */
-static bool write_report(const options *o, const bench_report *report, FILE *json) {
-    bench_write_table(report, json == stdout ? stderr : stdout);
-    if (!json)
-        return true;
-    bool written = bench_write_json(report, o->threads, json);
-    written = (json == stdout ? fflush(json) : fclose(json)) == 0 && written;
+static bool to_stdout(const options *o) {
+    return o->json && strcmp(o->json, "-") == 0;
+}
+
+static bool write_json(const options *o, const bench_report *report) {
+    FILE *file = to_stdout(o) ? stdout : fopen(o->json, "we");
+    bool written = file && bench_write_json(report, o->threads, file);
+    if (file && file != stdout)
+        written = fclose(file) == 0 && written;
     if (!written)
         fprintf(stderr, "sonar-bench: cannot write %s: %s\n", o->json, strerror(errno));
     return written;
+}
+
+/* Where JSON goes to standard output, the table goes to standard error. */
+static bool write_report(const options *o, const bench_report *report) {
+    bench_write_table(report, to_stdout(o) ? stderr : stdout);
+    return !o->json || write_json(o, report);
+}
+
+/* A case that fails is left out and the report says so: the others' figures are worth having. The
+ * file is written after each, so that even a run that is cut short leaves something. */
+static void run_case(const options *o, const bench_case *c, const bench_site *site,
+                     bench_report *report) {
+    sonar_error err = {0};
+    const size_t before = report->results;
+    sonar_code code = bench_run(c, site, report, &err);
+    if (code == SONAR_OK && site->peers && c->peers)
+        code = bench_run_peers(c, site, report, &err);
+    if (code != SONAR_OK)
+        bench_leave_out(report, c, &err);
+    if (o->json && !to_stdout(o))
+        write_json(o, report);
+    if (site->peers)
+        fprintf(stderr, "sonar-bench: %s: %zu results\n", c->name, report->results - before);
+}
+
+static sonar_code run_cases(const options *o, const bench_site *site, bench_report *report,
+                            sonar_error *err) {
+    const char *list = o->name ? o->name : "standard,latency,mvdr";
+    bool found = o->sizes_given;
+    if (o->sizes_given)
+        run_case(o, &o->own, site, report);
+    for (const bench_case *c = bench_cases; c->name && !o->sizes_given; c++)
+        if (wanted(c, list)) {
+            found = true;
+            run_case(o, c, site, report);
+        }
+    if (!found)
+        return sonar_fail(err, SONAR_EINVAL, "--case", "there is no case '%s'; see --list", list);
+    return SONAR_OK;
+}
+
+/* <directory of this program>/../lib */
+static const char *plugin_dir(const options *o, char *path, size_t bytes) {
+    if (o->plugins)
+        return o->plugins;
+    const ssize_t length = readlink("/proc/self/exe", path, bytes - sizeof "/../lib");
+    if (length <= 0)
+        return ".";
+    path[length] = '\0';
+    strcpy(strrchr(path, '/'), "/../lib");
+    return path;
+}
+
+static sonar_code run_on(const options *o, const char *backend, const sonar_host *host,
+                         bench_report *report, sonar_error *err) {
+    char path[512];
+    const char *dir = plugin_dir(o, path, sizeof path);
+    sonar_backend_choice choice;
+    sonar_code code = sonar_backend_open(backend, dir, host, &choice, err);
+    if (code != SONAR_OK)
+        return code;
+    bench_site site = {.host = host, .backend = choice.backend, .effort = o->effort};
+    if (choice.backend->native_space == SONAR_DEVICE) {
+        snprintf(report->device, sizeof report->device, "%s", choice.description);
+        site.peers = bench_peers_open(dir, report);
+        if (!site.peers)
+            fprintf(stderr, "sonar-bench: without peers and floors: %s\n", report->peers);
+    }
+    if (site.peers)
+        code = bench_measure_ceilings(&site, report, err);
+    return code == SONAR_OK ? run_cases(o, &site, report, err) : code;
+}
+
+static sonar_code run_backends(const options *o, const sonar_host *host, bench_report *report,
+                               sonar_error *err) {
+    const bool both = strcmp(o->backend, "both") == 0;
+    sonar_code code = run_on(o, both ? "cpu" : o->backend, host, report, err);
+    return code == SONAR_OK && both ? run_on(o, "cuda", host, report, err) : code;
 }
 
 int main(int argc, char **argv) {
@@ -199,21 +294,19 @@ int main(int argc, char **argv) {
         NULL};
     argp_program_version = "sonar-bench " SONAR_VERSION;
     argp_err_exit_status = 2; /* wrong usage, as in the other programs */
-    options o = {.own = bench_cases[0], .effort = {20, 0.5}, .threads = 1};
+    options o = {.own = bench_cases[0], .effort = {20, 0.5, 0}, .threads = 1, .backend = "cpu"};
     o.own.name = "own";
+    o.own.peers = true;
     o.own.snapshots = 64;
     argp_parse(&argp, argc, argv, 0, NULL, &o);
 
+    static bench_report report;
     /* Before the measurement, so that no long one ends without its JSON. */
-    FILE *json = !o.json ? NULL : strcmp(o.json, "-") == 0 ? stdout : fopen(o.json, "we");
-    if (o.json && !json) {
-        fprintf(stderr, "sonar-bench: cannot write %s: %s\n", o.json, strerror(errno));
+    if (o.json && !to_stdout(&o) && !write_json(&o, &report))
         return 2;
-    }
     fputs("sonar-bench: measuring; the table comes at the end\n", stderr);
     sonar_error err = {0};
     sonar_pool *pool = NULL;
-    static bench_report report;
     sonar_code code = sonar_pool_create(o.threads, NULL, &pool, &err);
     if (code == SONAR_OK) {
         const sonar_host host = {.interface = SONAR_PLUGIN_INTERFACE,
@@ -221,12 +314,12 @@ int main(int argc, char **argv) {
                                  .log = log_line,
                                  .parallel = sonar_pool_parallel,
                                  .workers = sonar_pool_workers(pool)};
-        code = run_cases(&o, &host, &report, &err);
+        code = run_backends(&o, &host, &report, &err);
         sonar_pool_destroy(pool);
     }
     if (code != SONAR_OK) {
         fprintf(stderr, "sonar-bench: %s: %s\n", err.where, err.text);
         return code == SONAR_EINVAL ? 2 : 1;
     }
-    return write_report(&o, &report, json) ? 0 : 1;
+    return write_report(&o, &report) && report.left_out == 0 ? 0 : 1;
 }

@@ -16,21 +16,95 @@
 #define COMPILER "gcc " __VERSION__
 #endif
 
-void bench_write_table(const bench_report *report, FILE *to) {
-    fprintf(to, "%-10s %-10s %-14s %6s %12s %12s %12s %9s %10s\n", "case", "stage",
-            "implementation", "runs", "min us", "median us", "p99 us", "Gflop/s", "error dB");
-    for (size_t i = 0; i < report->results; i++) {
-        const bench_result *r = &report->result[i];
-        fprintf(to, "%-10s %-10s %-14s %6zu %12.1f %12.1f %12.1f %9.2f ", r->of->name, r->stage,
-                r->implementation, r->repetitions, (double)r->min_ns / 1e3,
-                (double)r->median_ns / 1e3, (double)r->p99_ns / 1e3,
-                r->flop / (double)r->median_ns);
-        if (isnan(r->error_db))
-            fprintf(to, "%10s\n", "-");
-        else
-            fprintf(to, "%10.2g\n", r->error_db);
+/* ---- floors ---------------------------------------------------------------------------------- */
+
+typedef struct bound {
+    const char *by; /* "arithmetic", "memory" or "pcie"; NULL: not known */
+    double floor_ns;
+} bound;
+
+static void lift(bound *b, const char *by, double work, double per_second) {
+    const double ns = per_second > 0 ? work / per_second * 1e9 : 0;
+    if (ns > b->floor_ns)
+        *b = (bound){by, ns};
+}
+
+/* The least time the nominal work can take at the rates measured in this run. */
+static bound bound_of(const bench_report *report, const bench_result *r) {
+    const bench_ceilings *c = &report->ceilings;
+    bound b = {0};
+    if (strcmp(r->backend, "cpu") == 0)
+        return b;
+    lift(&b, "arithmetic", r->flop, c->fma_flops);
+    lift(&b, "memory", r->bytes, c->memory_bps);
+    lift(&b, "pcie", r->host_bytes, c->host_to_device_bps);
+    return b;
+}
+
+/* ---- peers ----------------------------------------------------------------------------------- */
+
+/* The peers that do the same work as a stage. */
+static const struct {
+    const char *stage, *peer;
+} comparable[] = {{"dft", "peer.h2d.f32"},     {"dft.device", "peer.cufft"},
+                  {"cbf.lofar", "peer.cgemm"}, {"cbf.lofar", "peer.cgemm.tf32"},
+                  {"minute", "peer.h2d.f32"},  {"minute", "peer.h2d.s16"}};
+
+static const bench_result *find(const bench_report *report, const bench_case *of,
+                                const char *stage) {
+    for (size_t i = 0; i < report->results; i++)
+        if (report->result[i].of == of && strcmp(report->result[i].stage, stage) == 0)
+            return &report->result[i];
+    return NULL;
+}
+
+/* Peer's time over ours: above 1 we are ahead. A minute is compared with copies of all windows. */
+static void add_peers(cJSON *to, const bench_report *report, const bench_result *r) {
+    if (strcmp(r->backend, "cuda") != 0)
+        return;
+    cJSON *peers = cJSON_AddObjectToObject(to, "peer_ratio");
+    for (size_t i = 0; i < sizeof comparable / sizeof *comparable; i++) {
+        const bench_result *peer = strcmp(comparable[i].stage, r->stage) == 0
+                                       ? find(report, r->of, comparable[i].peer)
+                                       : NULL;
+        const double times = strcmp(r->stage, "minute") == 0 ? (double)r->of->windows : 1;
+        if (peer && fabs(peer->host_bytes * times - r->host_bytes) < 1)
+            cJSON_AddNumberToObject(peers, peer->stage,
+                                    times * (double)peer->time.median_ns /
+                                        (double)r->time.median_ns);
     }
 }
+
+void bench_leave_out(bench_report *report, const bench_case *c, const sonar_error *why) {
+    fprintf(stderr, "sonar-bench: %s left out: %s: %s\n", c->name, why->where, why->text);
+    if (report->left_out < BENCH_OMISSIONS_MOST)
+        report->omission[report->left_out++] = (bench_omission){c, *why};
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+void bench_write_table(const bench_report *report, FILE *to) {
+    fprintf(to, "%-13s %-17s %-11s %5s %11s %11s %11s %11s %9s %6s %9s\n", "case", "stage", "by",
+            "runs", "min us", "median us", "p99 us", "single us", "Gflop/s", "floor", "error dB");
+    for (size_t i = 0; i < report->results; i++) {
+        const bench_result *r = &report->result[i];
+        const bound b = bound_of(report, r);
+        fprintf(to, "%-13s %-17s %-11s %5zu %11.1f %11.1f %11.1f %11.1f %9.2f ", r->of->name,
+                r->stage, r->implementation, r->time.repetitions, (double)r->time.min_ns / 1e3,
+                (double)r->time.median_ns / 1e3, (double)r->time.p99_ns / 1e3,
+                (double)r->time.single_median_ns / 1e3, r->flop / (double)r->time.median_ns);
+        if (b.by)
+            fprintf(to, "%5.0f%% ", 100 * b.floor_ns / (double)r->time.median_ns);
+        else
+            fprintf(to, "%6s ", "-");
+        if (isnan(r->error_db))
+            fprintf(to, "%9s\n", "-");
+        else
+            fprintf(to, "%9.2g\n", r->error_db);
+    }
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 /* The first "model name" of /proc/cpuinfo, or the architecture. */
 static void cpu_name(char *name, size_t bytes, const char *architecture) {
@@ -97,25 +171,92 @@ static void add_parameters(cJSON *to, const bench_case *c) {
     cJSON_AddNumberToObject(p, "angles", (double)c->angles);
     cJSON_AddNumberToObject(p, "ranges", (double)c->ranges);
     cJSON_AddNumberToObject(p, "snapshots", (double)c->snapshots);
+    cJSON_AddNumberToObject(p, "windows", (double)c->windows);
 }
 
-/* cJSON writes NaN as null. */
-static void add_result(cJSON *results, const bench_result *r) {
+static void add_times(cJSON *to, const bench_times *t) {
+    cJSON_AddNumberToObject(to, "repetitions", (double)t->repetitions);
+    cJSON_AddNumberToObject(to, "batch", (double)t->batch);
+    cJSON_AddNumberToObject(to, "min_ns", (double)t->min_ns);
+    cJSON_AddNumberToObject(to, "median_ns", (double)t->median_ns);
+    cJSON_AddNumberToObject(to, "p99_ns", (double)t->p99_ns);
+    cJSON_AddNumberToObject(to, "single_median_ns", (double)t->single_median_ns);
+    cJSON_AddNumberToObject(to, "single_p99_ns", (double)t->single_p99_ns);
+}
+
+/* null where it is not known: cJSON writes NaN so. */
+static void add_positive(cJSON *to, const char *name, double value) {
+    cJSON_AddNumberToObject(to, name, value > 0 ? value : (double)NAN);
+}
+
+static void add_floor(cJSON *to, const bench_report *report, const bench_result *r) {
+    const bound b = bound_of(report, r);
+    add_positive(to, "floor_ns", b.floor_ns);
+    add_positive(to, "share_of_floor", b.floor_ns / (double)r->time.median_ns);
+    if (b.by)
+        cJSON_AddStringToObject(to, "bound", b.by);
+    else
+        cJSON_AddNullToObject(to, "bound");
+}
+
+static void add_reference(cJSON *to, const bench_result *r) {
+    const bench_reference *reference = bench_reference_of(r);
+    if (!reference)
+        return;
+    cJSON_AddStringToObject(to, "thesis_table", reference->table);
+    add_positive(to, "thesis_cuda_ms", reference->thesis_cuda_ms);
+    add_positive(to, "thesis_serial_ms", reference->thesis_serial_ms);
+    add_positive(to, "goal_ms", reference->goal_ms);
+}
+
+static void add_result(cJSON *results, const bench_report *report, const bench_result *r) {
     cJSON *to = cJSON_CreateObject();
     cJSON_AddItemToArray(results, to);
     cJSON_AddStringToObject(to, "case", r->of->name);
+    cJSON_AddStringToObject(to, "backend", r->backend);
     cJSON_AddStringToObject(to, "stage", r->stage);
     cJSON_AddStringToObject(to, "implementation", r->implementation);
     add_parameters(to, r->of);
-    cJSON_AddNumberToObject(to, "repetitions", (double)r->repetitions);
-    cJSON_AddNumberToObject(to, "min_ns", (double)r->min_ns);
-    cJSON_AddNumberToObject(to, "median_ns", (double)r->median_ns);
-    cJSON_AddNumberToObject(to, "p99_ns", (double)r->p99_ns);
+    add_times(to, &r->time);
     cJSON_AddNumberToObject(to, "flop", r->flop);
     cJSON_AddNumberToObject(to, "bytes", r->bytes);
-    cJSON_AddNumberToObject(to, "gflops", r->flop / (double)r->median_ns);
+    cJSON_AddNumberToObject(to, "host_bytes", r->host_bytes);
+    cJSON_AddNumberToObject(to, "gflops", r->flop / (double)r->time.median_ns);
+    add_floor(to, report, r);
     cJSON_AddNumberToObject(to, "error_db", r->error_db);
     cJSON_AddNumberToObject(to, "sweeps", r->sweeps);
+    add_reference(to, r);
+    add_peers(to, report, r);
+}
+
+static void add_gpu(cJSON *root, const bench_report *report) {
+    const bench_gpu *g = &report->gpu;
+    char version[32];
+    if (!report->device[0])
+        return;
+    cJSON *gpu = cJSON_AddObjectToObject(root, "gpu");
+    cJSON_AddStringToObject(gpu, "description", report->device);
+    cJSON_AddStringToObject(root, "without_peers", report->peers);
+    if (!g->name[0])
+        return;
+    cJSON_AddStringToObject(gpu, "name", g->name);
+    snprintf(version, sizeof version, "%d.%d", g->driver / 1000, g->driver % 1000 / 10);
+    cJSON_AddStringToObject(gpu, "driver_cuda", version);
+    snprintf(version, sizeof version, "%d.%d", g->runtime / 1000, g->runtime % 1000 / 10);
+    cJSON_AddStringToObject(gpu, "runtime_cuda", version);
+    snprintf(version, sizeof version, "%d.%d", g->capability_major, g->capability_minor);
+    cJSON_AddStringToObject(gpu, "capability", version);
+    cJSON_AddNumberToObject(gpu, "multiprocessors", g->multiprocessors);
+    cJSON_AddNumberToObject(gpu, "memory", g->memory_bytes);
+    cJSON_AddNumberToObject(gpu, "l2", g->l2_bytes);
+    add_positive(gpu, "sm_clock_mhz", g->sm_clock_mhz);
+    add_positive(gpu, "memory_clock_mhz", g->memory_clock_mhz);
+    const bench_ceilings *c = &report->ceilings;
+    cJSON *ceilings = cJSON_AddObjectToObject(root, "ceilings");
+    add_positive(ceilings, "fma_flops", c->fma_flops);
+    add_positive(ceilings, "memory_bytes_per_s", c->memory_bps);
+    add_positive(ceilings, "host_to_device_bytes_per_s", c->host_to_device_bps);
+    add_positive(ceilings, "device_to_host_bytes_per_s", c->device_to_host_bps);
 }
 
 bool bench_write_json(const bench_report *report, size_t threads, FILE *to) {
@@ -127,11 +268,20 @@ bool bench_write_json(const bench_report *report, size_t threads, FILE *to) {
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "schema", "sonar-bench/1");
     add_machine(root, threads);
+    add_gpu(root, report);
     cJSON_AddStringToObject(root, "commit", SONAR_COMMIT);
     cJSON_AddStringToObject(root, "date", date);
     cJSON *results = cJSON_AddArrayToObject(root, "results");
     for (size_t i = 0; i < report->results; i++)
-        add_result(results, &report->result[i]);
+        add_result(results, report, &report->result[i]);
+    cJSON *left_out = cJSON_AddArrayToObject(root, "left_out");
+    for (size_t i = 0; i < report->left_out; i++) {
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddItemToArray(left_out, one);
+        cJSON_AddStringToObject(one, "case", report->omission[i].of->name);
+        cJSON_AddStringToObject(one, "where", report->omission[i].why.where);
+        cJSON_AddStringToObject(one, "why", report->omission[i].why.text);
+    }
     char *text = cJSON_Print(root);
     cJSON_Delete(root);
     const bool written = text && fprintf(to, "%s\n", text) > 0 && fflush(to) == 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Builds a synthetic line array and its data, and times the stages on them. */
+/* Builds a synthetic line array and its data on a backend, and times the stages on them. */
 #include "bench.h"
 
 #include <math.h>
@@ -13,53 +13,126 @@
 
 static const double c_mps = 1500;
 
-enum { WINDOWS_MOST = 64, CHECKS = 200, CAPON_SENSORS_MOST = 256 };
+enum {
+    CHECKS = 200,
+    CAPON_SENSORS_MOST = 256,
+    SETS_MOST = 16,      /* different windows of samples */
+    BIN_SETS_MOST = 128, /* of bins */
+    NEW_MOST = 64        /* snapshots of one call that fills the block */
+};
+/* Inputs taken in turn together exceed every cache. */
+static const size_t rotated_bytes = (size_t)192 << 20;
 
-/* Everything one case needs, owned. Windows overlap by seven eighths in one long recording. */
+/* A buffer of the backend and where its results go in host memory; on the CPU the same. */
+typedef struct surface {
+    sonar_buffer native, host;
+} surface;
+
+/* Everything one case needs, owned. */
 typedef struct rig {
     const bench_case *c;
-    const sonar_host *host;
+    const bench_site *site;
+    const sonar_backend *b;
+    bool device; /* stages work in memory of their own */
     bench_band kept;
-    size_t windows, next_window, recorded;
-    float *samples; /* [channel][recorded] */
+    sonar_queue *queue, *copies;
+    sonar_event *done, *arrived[2], *consumed[2];
+    size_t sets, bin_sets, turn;
+    sonar_buffer samples[SETS_MOST], samples_s16[SETS_MOST]; /* [channel][sample], host */
+    sonar_buffer on_device[SETS_MOST], stage_s16[2];         /* the same in device memory */
+    bool takes_s16, keep_s16;
+    sonar_buffer bins[BIN_SETS_MOST]; /* c32 [bin][sensor] */
+    surface azimuth, nearfield, lofar, mvdr_azimuth, mvdr_spectrum, mvdr_info;
+    sonar_buffer snapshots; /* c32 [snapshot][bin][sensor] */
+    size_t fresh;           /* the next one */
+    sonar_c32 *block;       /* [snapshot][sensor] of the middle MVDR bin, oldest first not needed */
     double *position_m, *phase_turns, *delay_s, *az_deg, *u;
     uint32_t *channel;
     uint8_t *used;
     float *scale, *shading;
     uint64_t *far_turns, *near_turns;
     sonar_params params;
-    sonar_c32 *bins; /* [bin][sensor] */
-    float *azimuth, *nearfield, *lofar, *mvdr_azimuth, *mvdr_spectrum, *mvdr_info;
-    sonar_c32 *block; /* [snapshot][sensor] of the middle MVDR bin, as fill_block left it */
+    sonar_c32 *host_bins; /* for the check */
+    const sonar_stage_ops *dft_ops, *cbf_ops, *mvdr_ops;
     void *dft, *cbf, *mvdr;
 } rig;
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
 /* xorshift64* (Vigna 2016): the same data everywhere. */
-static double uniform(uint64_t *state) {
+static uint64_t draw(uint64_t *state) {
     *state ^= *state >> 12;
     *state ^= *state << 25;
     *state ^= *state >> 27;
-    return ((double)(*state * 0x2545f4914f6cdd1du >> 11) + 0.5) / 9007199254740992.0;
+    return *state * 0x2545f4914f6cdd1du;
 }
 
-static double normal(uint64_t *state) {
-    const double radius = sqrt(-2 * log(uniform(state)));
-    return radius * cos(2 * M_PI * uniform(state));
+static double uniform(uint64_t *state) {
+    return ((double)(draw(state) >> 11) + 0.5) / 9007199254740992.0;
 }
 
-/* White noise, and a tone 20 dB above it in the middle of the CBF band from 60 degrees. */
-static void record(rig *r) {
-    uint64_t state = 88172645463325252u;
+/* Nearly normal, variance 1: the sum of four uniform values (Irwin-Hall), one draw for all. */
+static float noise(uint64_t *state) {
+    const uint64_t z = draw(state);
+    const int64_t sum =
+        (int64_t)((z & 0xffff) + (z >> 16 & 0xffff) + (z >> 32 & 0xffff) + (z >> 48));
+    return (float)(sum - 131070) * 2.6429e-5f;
+}
+
+static uint64_t seed(size_t index) {
+    uint64_t state = 88172645463325252u + 0x9e3779b97f4a7c15u * (index + 1);
+    draw(&state);
+    return state ? state : 1;
+}
+
+typedef struct recording {
+    const rig *r;
+    size_t set;
+} recording;
+
+/* One channel: white noise, and a tone 20 dB above it in the middle of the CBF band from 60
+ * degrees. */
+static void record_channel(void *arg, size_t k, size_t worker) {
+    (void)worker;
+    const recording *all = arg;
+    const rig *r = all->r;
+    const size_t n = r->c->length;
     const double bin = (double)r->c->cbf.first + (double)r->c->cbf.bins / 2;
-    const double tone_hz = bin * r->c->fs_hz / (double)r->c->length;
-    for (size_t k = 0; k < r->c->sensors; k++) {
-        const double tau_s = r->position_m[3 * k] * 0.5 / c_mps;
-        float *row = r->samples + k * r->recorded;
-        for (size_t i = 0; i < r->recorded; i++) {
-            const double t = (double)i / r->c->fs_hz + tau_s;
-            row[i] = (float)(normal(&state) + 14 * cos(2 * M_PI * fmod(tone_hz * t, 1)));
+    const double tone_hz = bin * r->c->fs_hz / (double)n;
+    const double start = tone_hz * (r->position_m[3 * k] * 0.5 / c_mps + (double)all->set * 0.1);
+    const double step = 2 * M_PI * bin / (double)n, c = cos(step), s = sin(step);
+    double x = 14 * cos(2 * M_PI * fmod(start, 1)), y = 14 * sin(2 * M_PI * fmod(start, 1));
+    uint64_t state = seed(all->set * r->c->sensors + k);
+    float *row = (float *)r->samples[all->set].data + k * n;
+    for (size_t i = 0; i < n; i++) {
+        row[i] = noise(&state) + (float)x;
+        const double turned = x * c - y * s;
+        y = x * s + y * c;
+        x = turned;
+    }
+    if (!r->keep_s16)
+        return;
+    int16_t *counts = (int16_t *)r->samples_s16[all->set].data + k * n;
+    for (size_t i = 0; i < n; i++)
+        counts[i] = (int16_t)lrintf(row[i] * 1000);
+}
+
+/* A snapshot of noise and one source 20 dB above it, in every bin. */
+static void make_snapshot(const rig *r, size_t index, sonar_c32 *to) {
+    const bench_case *c = r->c;
+    uint64_t state = seed(index + 1000003);
+    for (size_t b = 0; b < c->mvdr.bins; b++) {
+        const double bin = (double)(c->mvdr.first + b), phase = 2 * M_PI * uniform(&state);
+        const double per_m = 2 * M_PI * bin * c->fs_hz / (double)c->length * 0.5 / c_mps;
+        const double step = per_m * (r->position_m[3] - r->position_m[0]);
+        const double turn_re = cos(step), turn_im = sin(step);
+        double x = 10 * cos(phase), y = 10 * sin(phase);
+        for (size_t k = 0; k < c->sensors; k++) {
+            to[b * c->sensors + k] =
+                (sonar_c32){noise(&state) + (float)x, noise(&state) + (float)y};
+            const double turned = x * turn_re - y * turn_im;
+            y = x * turn_im + y * turn_re;
+            x = turned;
         }
     }
 }
@@ -126,13 +199,15 @@ static sonar_code make_tables(rig *r, sonar_error *err) {
 
 /* ---- set-up ---------------------------------------------------------------------------------- */
 
+static sonar_code settle(void *ctx, sonar_error *err) {
+    rig *r = ctx;
+    sonar_code code = r->b->record(r->queue, r->done, err);
+    return code ? code : r->b->finish(r->done, err);
+}
+
 static bool allocate(rig *r) {
     const bench_case *c = r->c;
-    const size_t n = c->sensors, bins = sonar_max_size(c->mvdr.bins, 1);
-    /* Enough different windows that the MVDR's covariance has a realistic rank. */
-    r->windows = c->mvdr.bins ? sonar_min_size(c->snapshots, WINDOWS_MOST) : 8;
-    r->recorded = c->length + (r->windows - 1) * sonar_max_size(c->length / 8, 1);
-    r->samples = sonar_alloc(n * r->recorded, sizeof *r->samples);
+    const size_t n = c->sensors;
     r->position_m = sonar_alloc(3 * n, sizeof *r->position_m);
     r->phase_turns = sonar_alloc(n, sizeof *r->phase_turns);
     r->delay_s = sonar_alloc(n, sizeof *r->delay_s);
@@ -142,22 +217,119 @@ static bool allocate(rig *r) {
     r->used = sonar_alloc(n, sizeof *r->used);
     r->scale = sonar_alloc(n, sizeof *r->scale);
     r->shading = sonar_alloc(n, sizeof *r->shading);
-    r->bins = sonar_alloc(r->kept.bins * n, sizeof *r->bins);
-    r->azimuth = sonar_alloc(c->angles, sizeof *r->azimuth);
-    r->nearfield = sonar_alloc(sonar_max_size(c->ranges, 1) * c->angles, sizeof *r->nearfield);
-    r->lofar = sonar_alloc(c->lofar.bins * c->angles, sizeof *r->lofar);
-    r->mvdr_azimuth = sonar_alloc(c->angles, sizeof *r->mvdr_azimuth);
-    r->mvdr_spectrum = sonar_alloc(bins * c->angles, sizeof *r->mvdr_spectrum);
     r->block = sonar_alloc(sonar_max_size(c->snapshots, 1) * n, sizeof *r->block);
-    r->mvdr_info = sonar_alloc(bins * SONAR_MVDR_INFO_FIELDS, sizeof *r->mvdr_info);
-    return r->samples && r->position_m && r->phase_turns && r->delay_s && r->az_deg && r->u &&
-           r->channel && r->used && r->scale && r->shading && r->bins && r->azimuth &&
-           r->nearfield && r->lofar && r->mvdr_azimuth && r->mvdr_info && r->mvdr_spectrum &&
-           r->block;
+    return r->position_m && r->phase_turns && r->delay_s && r->az_deg && r->u && r->channel &&
+           r->used && r->scale && r->shading && r->block;
+}
+
+static sonar_code make(rig *r, sonar_space space, sonar_dtype dtype, size_t rows, size_t columns,
+                       sonar_buffer *buffer, sonar_error *err) {
+    return r->b->buffer_create(space, dtype, 2, (size_t[]){rows, columns}, buffer, err);
+}
+
+static sonar_space host_space(const rig *r) {
+    return r->device ? SONAR_PINNED : SONAR_HOST;
+}
+
+static sonar_code make_surface(rig *r, int rank, size_t rows, size_t columns, surface *to,
+                               sonar_error *err) {
+    const size_t shape[] = {rows, columns};
+    const size_t *used = rank == 1 ? shape + 1 : shape;
+    if (rows == 0) {
+        to->native = to->host = sonar_buffer_view(NULL, SONAR_F32, rank, used);
+        return SONAR_OK;
+    }
+    sonar_code code =
+        r->b->buffer_create(r->b->native_space, SONAR_F32, rank, used, &to->native, err);
+    if (code == SONAR_OK && r->device)
+        return r->b->buffer_create(SONAR_PINNED, SONAR_F32, rank, used, &to->host, err);
+    to->host = to->native;
+    return code;
+}
+
+static sonar_code make_surfaces(rig *r, sonar_error *err) {
+    const bench_case *c = r->c;
+    sonar_code code = make_surface(r, 1, 1, c->angles, &r->azimuth, err);
+    if (code == SONAR_OK)
+        code = make_surface(r, 2, c->ranges, c->angles, &r->nearfield, err);
+    if (code == SONAR_OK)
+        code = make_surface(r, 2, c->lofar.bins, c->angles, &r->lofar, err);
+    if (code != SONAR_OK || c->mvdr.bins == 0)
+        return code;
+    code = make_surface(r, 1, 1, c->angles, &r->mvdr_azimuth, err);
+    if (code == SONAR_OK)
+        code = make_surface(r, 2, c->mvdr.bins, c->angles, &r->mvdr_spectrum, err);
+    if (code == SONAR_OK)
+        code = make_surface(r, 2, c->mvdr.bins, SONAR_MVDR_INFO_FIELDS, &r->mvdr_info, err);
+    return code;
+}
+
+static size_t rotation(size_t bytes, size_t least, size_t most) {
+    const size_t wanted = (rotated_bytes + bytes - 1) / bytes;
+    return sonar_min_size(sonar_max_size(wanted, least), most);
+}
+
+/* One window of samples, in host memory and, for a device, there too. */
+static sonar_code make_set(rig *r, size_t set, sonar_error *err) {
+    const size_t n = r->c->sensors, length = r->c->length;
+    sonar_code code = make(r, host_space(r), SONAR_F32, n, length, &r->samples[set], err);
+    if (code == SONAR_OK && r->keep_s16)
+        code = make(r, host_space(r), SONAR_S16, n, length, &r->samples_s16[set], err);
+    if (code != SONAR_OK)
+        return code;
+    r->site->host->parallel(r->site->host->ctx, n, record_channel, &(recording){r, set});
+    if (!r->device)
+        return SONAR_OK;
+    code = make(r, SONAR_DEVICE, SONAR_F32, n, length, &r->on_device[set], err);
+    if (code == SONAR_OK)
+        code = r->b->copy(r->queue, &r->samples[set], &r->on_device[set], err);
+    return code == SONAR_OK ? settle(r, err) : code;
+}
+
+static sonar_code make_samples(rig *r, sonar_error *err) {
+    const size_t n = r->c->sensors, length = r->c->length, bins = r->kept.bins;
+    r->sets = rotation(n * length * sizeof(float), 2, SETS_MOST);
+    r->bin_sets = rotation(n * bins * sizeof(sonar_c32), 2, BIN_SETS_MOST);
+    r->keep_s16 = r->device && r->c->windows > 0;
+    sonar_code code = SONAR_OK;
+    for (size_t i = 0; i < r->sets && code == SONAR_OK; i++)
+        code = make_set(r, i, err);
+    for (size_t i = 0; i < 2 && code == SONAR_OK && r->keep_s16; i++)
+        code = make(r, SONAR_DEVICE, SONAR_S16, n, length, &r->stage_s16[i], err);
+    for (size_t i = 0; i < r->bin_sets && code == SONAR_OK; i++)
+        code = make(r, r->b->native_space, SONAR_C32, bins, n, &r->bins[i], err);
+    return code;
+}
+
+static sonar_code make_snapshots(rig *r, sonar_error *err) {
+    const bench_case *c = r->c;
+    const size_t shape[] = {c->snapshots, c->mvdr.bins, c->sensors};
+    const size_t middle = c->mvdr.bins / 2, each = shape[1] * shape[2];
+    if (c->mvdr.bins == 0)
+        return SONAR_OK;
+    sonar_code code =
+        r->b->buffer_create(r->b->native_space, SONAR_C32, 3, shape, &r->snapshots, err);
+    sonar_c32 *one = sonar_alloc(each, sizeof *one);
+    if (code == SONAR_OK && !one)
+        code = sonar_fail(err, SONAR_ENOMEM, c->name, "no memory for a snapshot");
+    for (size_t i = 0; i < c->snapshots && code == SONAR_OK; i++) {
+        make_snapshot(r, i, one);
+        memcpy(r->block + i * c->sensors, one + middle * c->sensors, c->sensors * sizeof *one);
+        const sonar_buffer from = sonar_buffer_view(one, SONAR_C32, 2, shape + 1);
+        sonar_buffer to =
+            sonar_buffer_view((sonar_c32 *)r->snapshots.data + i * each, SONAR_C32, 2, shape + 1);
+        to.space = r->b->native_space;
+        code = r->b->copy(r->queue, &from, &to, err);
+        if (code == SONAR_OK)
+            code = settle(r, err);
+    }
+    free(one);
+    return code;
 }
 
 static sonar_code create_stages(rig *r, sonar_error *err) {
     const bench_case *c = r->c;
+    const sonar_host *host = r->site->host;
     const sonar_dft_spec dft = {.channels = c->sensors,
                                 .sensors = c->sensors,
                                 .length = c->length,
@@ -180,179 +352,308 @@ static sonar_code create_stages(rig *r, sonar_error *err) {
                                   .length = c->length,
                                   .first_bin = c->mvdr.first,
                                   .bins = c->mvdr.bins,
-                                  .max_new = 1,
+                                  .max_new =
+                                      sonar_min_size(sonar_max_size(c->snapshots, 1), NEW_MOST),
                                   .snapshots = c->snapshots,
                                   .eps = 1,
                                   .tolerance = 3e-7,
                                   .max_sweeps = 30};
-    sonar_code code = sonar_dft_cpu.create(&dft, r->host, &r->dft, err);
-    if (code == SONAR_OK)
-        code = sonar_cbf_cpu.create(&cbf, r->host, &r->cbf, err);
+    r->dft_ops = r->b->stage("dft");
+    r->cbf_ops = r->b->stage("cbf");
+    r->mvdr_ops = r->b->stage("mvdr_jacobi");
+    if (!r->dft_ops || !r->cbf_ops || (c->mvdr.bins > 0 && !r->mvdr_ops))
+        return sonar_fail(err, SONAR_EUNAVAILABLE, c->name, "the backend %s lacks a stage",
+                          r->b->name);
+    sonar_code code = SONAR_OK;
+    if (!c->mvdr_alone)
+        code = r->dft_ops->create(&dft, host, &r->dft, err);
+    if (code == SONAR_OK && !c->mvdr_alone)
+        code = r->cbf_ops->create(&cbf, host, &r->cbf, err);
     if (code == SONAR_OK && c->mvdr.bins > 0)
-        code = sonar_mvdr_jacobi_cpu.create(&mvdr, r->host, &r->mvdr, err);
+        code = r->mvdr_ops->create(&mvdr, host, &r->mvdr, err);
     return code;
 }
 
+static sonar_code make_queues(rig *r, sonar_error *err) {
+    sonar_event **events[] = {&r->done, &r->arrived[0], &r->arrived[1], &r->consumed[0],
+                              &r->consumed[1]};
+    sonar_code code = r->b->queue_create(r->site->host, &r->queue, err);
+    if (code == SONAR_OK)
+        code = r->b->queue_create(r->site->host, &r->copies, err);
+    for (size_t i = 0; i < sizeof events / sizeof *events && code == SONAR_OK; i++)
+        code = r->b->event_create(events[i], err);
+    return code;
+}
+
+static void close_stages(rig *r) {
+    if (r->dft)
+        r->dft_ops->destroy(r->dft);
+    if (r->cbf)
+        r->cbf_ops->destroy(r->cbf);
+    if (r->mvdr)
+        r->mvdr_ops->destroy(r->mvdr);
+}
+
+static void close_surface(rig *r, surface *s) {
+    if (r->device && s->host.data)
+        r->b->buffer_destroy(&s->host);
+    if (s->native.data)
+        r->b->buffer_destroy(&s->native);
+}
+
+static void close_buffers(rig *r) {
+    surface *surfaces[] = {&r->azimuth,      &r->nearfield,     &r->lofar,
+                           &r->mvdr_azimuth, &r->mvdr_spectrum, &r->mvdr_info};
+    for (size_t i = 0; i < sizeof surfaces / sizeof *surfaces; i++)
+        close_surface(r, surfaces[i]);
+    for (size_t i = 0; i < SETS_MOST; i++) {
+        sonar_buffer *of_set[] = {&r->samples[i], &r->samples_s16[i], &r->on_device[i]};
+        for (size_t j = 0; j < 3; j++)
+            if (of_set[j]->data)
+                r->b->buffer_destroy(of_set[j]);
+    }
+    for (size_t i = 0; i < BIN_SETS_MOST; i++)
+        if (r->bins[i].data)
+            r->b->buffer_destroy(&r->bins[i]);
+    for (size_t i = 0; i < 2; i++)
+        if (r->stage_s16[i].data)
+            r->b->buffer_destroy(&r->stage_s16[i]);
+    if (r->snapshots.data)
+        r->b->buffer_destroy(&r->snapshots);
+}
+
 static void close_rig(rig *r) {
-    sonar_dft_cpu.destroy(r->dft);
-    sonar_cbf_cpu.destroy(r->cbf);
-    sonar_mvdr_jacobi_cpu.destroy(r->mvdr);
-    void *owned[] = {r->samples,   r->position_m, r->phase_turns, r->delay_s,       r->az_deg,
-                     r->u,         r->channel,    r->used,        r->scale,         r->shading,
-                     r->bins,      r->azimuth,    r->nearfield,   r->lofar,         r->mvdr_azimuth,
-                     r->mvdr_info, r->far_turns,  r->near_turns,  r->mvdr_spectrum, r->block};
+    if (r->queue && r->done)
+        settle(r, NULL);
+    close_stages(r);
+    close_buffers(r);
+    sonar_event *events[] = {r->done, r->arrived[0], r->arrived[1], r->consumed[0], r->consumed[1]};
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        r->b->event_destroy(events[i]);
+    r->b->queue_destroy(r->queue);
+    r->b->queue_destroy(r->copies);
+    void *owned[] = {r->position_m, r->phase_turns, r->delay_s,  r->az_deg,  r->u,
+                     r->channel,    r->used,        r->scale,    r->shading, r->far_turns,
+                     r->near_turns, r->block,       r->host_bins};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
 }
 
 static sonar_code open_rig(rig *r, sonar_error *err) {
     r->kept = bench_kept(r->c);
+    r->device = r->b->native_space == SONAR_DEVICE;
     if (!allocate(r))
         return sonar_fail(err, SONAR_ENOMEM, r->c->name, "no memory for %zu sensors",
                           r->c->sensors);
     place(r);
-    record(r);
-    const sonar_code code = make_tables(r, err);
+    sonar_code code = make_queues(r, err);
+    if (code == SONAR_OK)
+        code = make_tables(r, err);
+    if (code == SONAR_OK)
+        code = make_surfaces(r, err);
+    if (code == SONAR_OK && !r->c->mvdr_alone)
+        code = make_samples(r, err);
+    if (code == SONAR_OK)
+        code = make_snapshots(r, err);
     return code == SONAR_OK ? create_stages(r, err) : code;
 }
 
 /* ---- what is timed --------------------------------------------------------------------------- */
 
 static sonar_work work_of(const rig *r, uint32_t outputs) {
-    return (sonar_work){.window = r->next_window, .params = &r->params, .outputs = outputs};
+    return (sonar_work){.window = r->turn, .params = &r->params, .outputs = outputs};
 }
 
-/* Transforms the next of the windows. */
-static sonar_code run_dft(rig *r, sonar_error *err) {
-    const size_t shift = sonar_max_size(r->c->length / 8, 1);
-    float *start = r->samples + (r->next_window++ % r->windows) * shift;
+/* A part of a dense buffer's outermost dimension. */
+static sonar_buffer rows_of(const sonar_buffer *all, size_t first, size_t count) {
+    sonar_buffer part = *all;
+    const size_t row = all->bytes / sonar_max_size(all->shape[0], 1);
+    part.data = (char *)all->data + first * row;
+    part.shape[0] = count;
+    part.bytes = count * row;
+    return part;
+}
+
+/* Transforms `samples` into the next of the sets of bins. */
+static sonar_code transform(rig *r, const sonar_buffer *samples, sonar_error *err) {
     sonar_buffer in[SONAR_DFT_INPUTS];
-    in[SONAR_DFT_HEAD] =
-        sonar_buffer_view(start, SONAR_F32, 2, (size_t[]){r->c->sensors, r->c->length});
-    in[SONAR_DFT_HEAD].stride[0] = (ptrdiff_t)r->recorded;
-    in[SONAR_DFT_TAIL] = sonar_buffer_view(NULL, SONAR_F32, 2, (size_t[]){r->c->sensors, 0});
-    sonar_buffer out =
-        sonar_buffer_view(r->bins, SONAR_C32, 2, (size_t[]){r->kept.bins, r->c->sensors});
+    in[SONAR_DFT_HEAD] = *samples;
+    in[SONAR_DFT_TAIL] = sonar_buffer_view(NULL, samples->dtype, 2, (size_t[]){r->c->sensors, 0});
+    in[SONAR_DFT_TAIL].space = samples->space;
+    r->turn++;
     const sonar_work work = work_of(r, 0);
-    return sonar_dft_cpu.execute(r->dft, NULL, in, &out, &work, err);
+    return r->dft_ops->execute(r->dft, r->queue, in, &r->bins[r->turn % r->bin_sets], &work, err);
 }
 
-static sonar_c32 *bin_row(const rig *r, size_t bin) {
-    return r->bins + (bin - r->kept.first) * r->c->sensors;
+static sonar_code run_dft(void *ctx, sonar_error *err) {
+    rig *r = ctx;
+    return transform(r, &r->samples[r->turn % r->sets], err);
 }
 
-static sonar_code run_cbf(rig *r, uint32_t outputs, sonar_error *err) {
+static sonar_code run_dft_device(void *ctx, sonar_error *err) {
+    rig *r = ctx;
+    return transform(r, &r->on_device[r->turn % r->sets], err);
+}
+
+static sonar_code beams(rig *r, uint32_t outputs, sonar_error *err) {
     const bench_case *c = r->c;
-    const sonar_buffer in = sonar_buffer_view(bin_row(r, c->lofar.first), SONAR_C32, 2,
-                                              (size_t[]){c->lofar.bins, c->sensors});
+    const sonar_buffer in =
+        rows_of(&r->bins[r->turn % r->bin_sets], c->lofar.first - r->kept.first, c->lofar.bins);
     sonar_buffer out[SONAR_CBF_OUTPUTS];
-    out[SONAR_CBF_AZIMUTH] = sonar_buffer_view(r->azimuth, SONAR_F32, 1, &c->angles);
-    out[SONAR_CBF_NEARFIELD] =
-        sonar_buffer_view(r->nearfield, SONAR_F32, 2, (size_t[]){c->ranges, c->angles});
-    out[SONAR_CBF_LOFAR] =
-        sonar_buffer_view(r->lofar, SONAR_F32, 2, (size_t[]){c->lofar.bins, c->angles});
+    out[SONAR_CBF_AZIMUTH] = r->azimuth.native;
+    out[SONAR_CBF_NEARFIELD] = r->nearfield.native;
+    out[SONAR_CBF_LOFAR] = r->lofar.native;
     const sonar_work work = work_of(r, outputs);
-    return sonar_cbf_cpu.execute(r->cbf, NULL, &in, out, &work, err);
+    return r->cbf_ops->execute(r->cbf, r->queue, &in, out, &work, err);
 }
 
-static sonar_code run_far(rig *r, sonar_error *err) {
-    return run_cbf(r, SONAR_WANT(SONAR_CBF_AZIMUTH), err);
+static uint32_t all_beams(const rig *r) {
+    return SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_LOFAR) |
+           (r->c->ranges > 0 ? SONAR_WANT(SONAR_CBF_NEARFIELD) : 0);
 }
 
-static sonar_code run_near(rig *r, sonar_error *err) {
-    return run_cbf(r, SONAR_WANT(SONAR_CBF_NEARFIELD), err);
+static sonar_code run_far(void *ctx, sonar_error *err) {
+    rig *r = ctx;
+    r->turn++;
+    return beams(r, SONAR_WANT(SONAR_CBF_AZIMUTH), err);
 }
 
-static sonar_code run_lofar(rig *r, sonar_error *err) {
-    return run_cbf(r, SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_LOFAR), err);
+static sonar_code run_near(void *ctx, sonar_error *err) {
+    rig *r = ctx;
+    r->turn++;
+    return beams(r, SONAR_WANT(SONAR_CBF_NEARFIELD), err);
 }
 
-static sonar_code run_mvdr_for(rig *r, uint32_t outputs, sonar_error *err) {
-    const bench_case *c = r->c;
-    const sonar_buffer in = sonar_buffer_view(bin_row(r, c->mvdr.first), SONAR_C32, 3,
-                                              (size_t[]){1, c->mvdr.bins, c->sensors});
+static sonar_code run_lofar(void *ctx, sonar_error *err) {
+    rig *r = ctx;
+    r->turn++;
+    return beams(r, SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_LOFAR), err);
+}
+
+static sonar_code run_all(void *ctx, sonar_error *err) {
+    rig *r = ctx;
+    r->turn++;
+    return beams(r, all_beams(r), err);
+}
+
+/* `in` is [snapshot][bin][sensor]. */
+static sonar_code adapt(rig *r, const sonar_buffer *in, uint32_t outputs, sonar_error *err) {
     sonar_buffer out[SONAR_MVDR_OUTPUTS];
-    out[SONAR_MVDR_OUT_AZIMUTH] = sonar_buffer_view(r->mvdr_azimuth, SONAR_F32, 1, &c->angles);
-    out[SONAR_MVDR_OUT_SPECTRUM] =
-        sonar_buffer_view(r->mvdr_spectrum, SONAR_F32, 2, (size_t[]){c->mvdr.bins, c->angles});
-    out[SONAR_MVDR_OUT_INFO] = sonar_buffer_view(r->mvdr_info, SONAR_F32, 2,
-                                                 (size_t[]){c->mvdr.bins, SONAR_MVDR_INFO_FIELDS});
+    out[SONAR_MVDR_OUT_AZIMUTH] = r->mvdr_azimuth.native;
+    out[SONAR_MVDR_OUT_SPECTRUM] = r->mvdr_spectrum.native;
+    out[SONAR_MVDR_OUT_INFO] = r->mvdr_info.native;
     const sonar_work work = work_of(r, outputs);
-    return sonar_mvdr_jacobi_cpu.execute(r->mvdr, NULL, &in, out, &work, err);
+    return r->mvdr_ops->execute(r->mvdr, r->queue, in, out, &work, err);
 }
 
-static sonar_code run_mvdr(rig *r, sonar_error *err) {
-    return run_mvdr_for(r, SONAR_WANT(SONAR_MVDR_AZIMUTH), err);
+/* One new snapshot into the full block. */
+static sonar_code run_mvdr(void *ctx, sonar_error *err) {
+    rig *r = ctx;
+    const sonar_buffer in = rows_of(&r->snapshots, r->fresh++ % r->c->snapshots, 1);
+    return adapt(r, &in, SONAR_WANT(SONAR_MVDR_AZIMUTH), err);
 }
 
-/* A whole block of new snapshots, those of the middle bin kept for the check. */
+/* A whole block, of which the check knows the snapshots. */
 static sonar_code fill_block(rig *r, sonar_error *err) {
-    const size_t middle = r->c->mvdr.first + r->c->mvdr.bins / 2, n = r->c->sensors;
+    const size_t all = r->c->snapshots;
     sonar_code code = SONAR_OK;
-    for (size_t i = 0; i < r->c->snapshots && code == SONAR_OK; i++) {
-        code = run_dft(r, err);
-        memcpy(r->block + i * n, bin_row(r, middle), n * sizeof *r->block);
-        if (code == SONAR_OK)
-            code = run_mvdr_for(r, SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM),
-                                err);
+    for (size_t i = 0; i < all && code == SONAR_OK; i += NEW_MOST) {
+        const size_t some = sonar_min_size(all - i, NEW_MOST);
+        const sonar_buffer in = rows_of(&r->snapshots, i, some);
+        const bool last = i + some == all;
+        code =
+            adapt(r, &in,
+                  last ? SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM) : 0, err);
     }
-    return code;
+    return code == SONAR_OK ? settle(r, err) : code;
 }
 
-/* What a running daemon computes each window when somebody watches everything. */
-static sonar_code run_chain(rig *r, sonar_error *err) {
+/* The DFT's own bins as one snapshot. */
+static sonar_code adapt_bins(rig *r, sonar_error *err) {
+    const bench_case *c = r->c;
+    const sonar_buffer band =
+        rows_of(&r->bins[r->turn % r->bin_sets], c->mvdr.first - r->kept.first, c->mvdr.bins);
+    sonar_buffer in =
+        sonar_buffer_view(band.data, SONAR_C32, 3, (size_t[]){1, c->mvdr.bins, c->sensors});
+    in.space = band.space;
+    return adapt(r, &in, SONAR_WANT(SONAR_MVDR_AZIMUTH), err);
+}
+
+static sonar_code fetch(rig *r, surface *s, sonar_error *err) {
+    return r->device && s->native.data ? r->b->copy(r->queue, &s->native, &s->host, err) : SONAR_OK;
+}
+
+static sonar_code fetch_beams(rig *r, sonar_error *err) {
+    sonar_code code = fetch(r, &r->azimuth, err);
+    if (code == SONAR_OK)
+        code = fetch(r, &r->nearfield, err);
+    return code == SONAR_OK ? fetch(r, &r->lofar, err) : code;
+}
+
+/* What a running daemon computes each window when somebody watches everything: from samples in host
+ * memory to results in host memory. */
+static sonar_code run_chain(void *ctx, sonar_error *err) {
+    rig *r = ctx;
     sonar_code code = run_dft(r, err);
     if (code == SONAR_OK)
-        code = run_lofar(r, err);
-    if (code == SONAR_OK && r->c->ranges > 0)
-        code = run_near(r, err);
+        code = beams(r, all_beams(r), err);
+    if (code == SONAR_OK)
+        code = fetch_beams(r, err);
     if (code == SONAR_OK && r->c->mvdr.bins > 0)
-        code = run_mvdr(r, err);
+        code = adapt_bins(r, err);
+    if (code == SONAR_OK && r->c->mvdr.bins > 0)
+        code = fetch(r, &r->mvdr_azimuth, err);
     return code;
 }
 
-/* ---- timing ---------------------------------------------------------------------------------- */
+/* ---- one minute ------------------------------------------------------------------------------ */
 
-typedef sonar_code (*step)(rig *r, sonar_error *err);
-
-static int by_time(const void *a, const void *b) {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* Times `measured`, after `before` (may be NULL) outside the clock. */
-static sonar_code measure(rig *r, step before, step measured, const bench_effort *effort,
-                          bench_result *result, sonar_error *err) {
-    enum { MOST = 100000 };
-    int64_t *time_ns = sonar_alloc(MOST, sizeof *time_ns), spent_ns = 0;
-    if (!time_ns)
-        return sonar_fail(err, SONAR_ENOMEM, r->c->name, "no memory for the times");
+/* Copies window w into one of two buffers while the other is being computed from. */
+static sonar_code upload(rig *r, size_t w, sonar_buffer *to, sonar_error *err) {
+    const sonar_buffer *from = r->takes_s16 ? r->samples_s16 : r->samples;
     sonar_code code = SONAR_OK;
-    size_t n = 0;
-    while (code == SONAR_OK && n < MOST &&
-           (n < effort->repetitions || (double)spent_ns < effort->min_time_s * 1e9)) {
-        if (before)
-            code = before(r, err);
-        const int64_t start_ns = sonar_monotonic_ns();
-        if (code == SONAR_OK)
-            code = measured(r, err);
-        time_ns[n] = sonar_monotonic_ns() - start_ns;
-        spent_ns += time_ns[n++];
-    }
-    qsort(time_ns, n, sizeof *time_ns, by_time);
-    result->repetitions = n;
-    result->min_ns = time_ns[0];
-    result->median_ns = time_ns[n / 2];
-    result->p99_ns = time_ns[(99 * n + 99) / 100 - 1];
-    free(time_ns);
-    return code;
+    if (w >= 2)
+        code = r->b->wait(r->copies, r->consumed[w % 2], err);
+    if (code == SONAR_OK)
+        code = r->b->copy(r->copies, &from[w % r->sets], to, err);
+    if (code == SONAR_OK)
+        code = r->b->record(r->copies, r->arrived[w % 2], err);
+    return code == SONAR_OK ? r->b->wait(r->queue, r->arrived[w % 2], err) : code;
+}
+
+static sonar_code run_window(rig *r, size_t w, sonar_error *err) {
+    sonar_buffer *staged = r->takes_s16 ? &r->stage_s16[w % 2] : &r->on_device[w % 2];
+    sonar_code code = r->device ? upload(r, w, staged, err) : SONAR_OK;
+    if (code == SONAR_OK)
+        code = transform(r, r->device ? staged : &r->samples[w % r->sets], err);
+    if (code == SONAR_OK)
+        code = r->b->record(r->queue, r->consumed[w % 2], err);
+    if (code == SONAR_OK)
+        code = beams(r, all_beams(r), err);
+    return code == SONAR_OK ? fetch_beams(r, err) : code;
+}
+
+static sonar_code run_minute(void *ctx, sonar_error *err) {
+    rig *r = ctx;
+    sonar_code code = SONAR_OK;
+    for (size_t w = 0; w < r->c->windows && code == SONAR_OK; w++)
+        code = run_window(r, w, err);
+    /* the next minute must not overwrite what this one still reads */
+    return code == SONAR_OK ? settle(r, err) : code;
+}
+
+/* Whether the DFT takes 16-bit samples as they are; asked by trying. */
+static bool try_s16(rig *r) {
+    if (!r->keep_s16)
+        return false;
+    return transform(r, &r->stage_s16[0], NULL) == SONAR_OK && settle(r, NULL) == SONAR_OK;
 }
 
 /* ---- accuracy -------------------------------------------------------------------------------- */
 
 static double beam_power(const rig *r, size_t direction, size_t bin) {
     const uint64_t *turns = r->far_turns + direction * r->c->sensors;
-    const sonar_c32 *x = bin_row(r, bin);
+    const sonar_c32 *x = r->host_bins + (bin - r->kept.first) * r->c->sensors;
     double re = 0, im = 0;
     for (size_t k = 0; k < r->c->sensors; k++) {
         const double phase = ldexp((double)(bin * turns[k]), -63) * M_PI;
@@ -370,7 +671,7 @@ static double cbf_error_db(const rig *r) {
     for (int i = 0; i < CHECKS; i++) {
         const size_t t = (size_t)(uniform(&state) * (double)r->c->angles);
         const size_t row = (size_t)(uniform(&state) * (double)r->c->lofar.bins);
-        const float *beams = r->lofar + row * r->c->angles;
+        const float *beams = (const float *)r->lofar.host.data + row * r->c->angles;
         double peak = 0;
         for (size_t j = 0; j < r->c->angles; j++)
             peak = fmax(peak, (double)beams[j]);
@@ -385,8 +686,8 @@ static double cbf_error_db(const rig *r) {
 static double mvdr_error_db(const rig *r) {
     const bench_case *c = r->c;
     const size_t middle = c->mvdr.bins / 2;
-    const float *spectrum = r->mvdr_spectrum + middle * c->angles;
-    const float *info = r->mvdr_info + middle * SONAR_MVDR_INFO_FIELDS;
+    const float *spectrum = (const float *)r->mvdr_spectrum.host.data + middle * c->angles;
+    const float *info = (const float *)r->mvdr_info.host.data + middle * SONAR_MVDR_INFO_FIELDS;
     double *power = c->sensors <= CAPON_SENSORS_MOST ? sonar_alloc(c->angles, sizeof *power) : NULL;
     double worst_db = NAN;
     if (power && bench_capon(c->sensors, c->snapshots, r->block, (double)info[SONAR_MVDR_DELTA],
@@ -400,92 +701,144 @@ static double mvdr_error_db(const rig *r) {
 }
 
 static double mean_sweeps(const rig *r) {
+    const float *info = r->mvdr_info.host.data;
     double sum = 0;
     for (size_t b = 0; b < r->c->mvdr.bins; b++)
-        sum += (double)r->mvdr_info[b * SONAR_MVDR_INFO_FIELDS + SONAR_MVDR_SWEEPS];
+        sum += (double)info[b * SONAR_MVDR_INFO_FIELDS + SONAR_MVDR_SWEEPS];
     return sum / (double)r->c->mvdr.bins;
+}
+
+/* The bins and the surface of one window in host memory. */
+static sonar_code fetch_for_check(rig *r, sonar_error *err) {
+    sonar_buffer *bins = &r->bins[(r->turn + 1) % r->bin_sets];
+    const size_t count = sonar_buffer_count(bins);
+    r->host_bins = r->host_bins ? r->host_bins : sonar_alloc(count, sizeof *r->host_bins);
+    if (!r->host_bins)
+        return sonar_fail(err, SONAR_ENOMEM, r->c->name, "no memory for the bins");
+    sonar_buffer host = sonar_buffer_view(r->host_bins, SONAR_C32, 2, bins->shape);
+    sonar_code code = run_lofar(r, err);
+    if (code == SONAR_OK)
+        code = r->b->copy(r->queue, bins, &host, err);
+    if (code == SONAR_OK)
+        code = fetch_beams(r, err);
+    return code == SONAR_OK ? settle(r, err) : code;
+}
+
+static sonar_code fetch_mvdr(rig *r, sonar_error *err) {
+    sonar_code code = fill_block(r, err);
+    if (code == SONAR_OK)
+        code = fetch(r, &r->mvdr_spectrum, err);
+    if (code == SONAR_OK)
+        code = fetch(r, &r->mvdr_info, err);
+    return code == SONAR_OK ? settle(r, err) : code;
 }
 
 /* ---- the stages of a case -------------------------------------------------------------------- */
 
 typedef struct plan {
     const char *stage, *implementation;
-    step before, measured;
-    double flop, bytes;
+    bench_step measured;
+    double flop, bytes, host_bytes;
     bool wanted;
 } plan;
 
-static sonar_code run_plan(rig *r, const plan *p, const bench_effort *effort, bench_report *report,
-                           sonar_error *err) {
+/* What is known only after the run. */
+static sonar_code complete(rig *r, const plan *p, bench_result *result, sonar_error *err) {
+    const bool mvdr = p->measured == run_mvdr;
+    sonar_code code = SONAR_OK;
+    if (p->measured == run_lofar && (code = fetch_for_check(r, err)) == SONAR_OK)
+        result->error_db = cbf_error_db(r);
+    if (mvdr && (code = fetch_mvdr(r, err)) == SONAR_OK) {
+        result->error_db = mvdr_error_db(r);
+        result->sweeps = mean_sweeps(r);
+    }
+    if (code == SONAR_OK && r->c->mvdr.bins > 0 && (mvdr || p->measured == run_chain))
+        result->flop += bench_mvdr_flop(r->c, mean_sweeps(r));
+    return code;
+}
+
+static sonar_code run_plan(rig *r, const plan *p, bench_report *report, sonar_error *err) {
     if (!p->wanted || report->results == BENCH_RESULTS_MOST)
         return SONAR_OK;
     bench_result result = {.of = r->c,
+                           .backend = r->b->name,
                            .stage = p->stage,
                            .implementation = p->implementation,
                            .flop = p->flop,
                            .bytes = p->bytes,
+                           .host_bytes = r->device ? p->host_bytes : 0,
                            .error_db = NAN,
                            .sweeps = NAN};
-    sonar_code code = p->measured(r, err); /* the first touch of memory is not the stage's time */
+    sonar_code code = bench_measure(r, p->measured, r->device ? settle : NULL, &r->site->effort,
+                                    &result.time, err);
     if (code == SONAR_OK)
-        code = measure(r, p->before, p->measured, effort, &result, err);
-    if (code != SONAR_OK)
-        return code;
-    const bool mvdr = p->measured == run_mvdr;
-    if (mvdr && (code = fill_block(r, err)) != SONAR_OK)
-        return code;
-    if (p->measured == run_lofar)
-        result.error_db = cbf_error_db(r);
-    if (mvdr) {
-        result.error_db = mvdr_error_db(r);
-        result.sweeps = mean_sweeps(r);
-    }
-    if (r->c->mvdr.bins > 0 && (mvdr || p->measured == run_chain))
-        result.flop += bench_mvdr_flop(r->c, mean_sweeps(r));
-    report->result[report->results++] = result;
-    return SONAR_OK;
-}
-
-static sonar_code run_plans(rig *r, const bench_effort *effort, bench_report *report,
-                            sonar_error *err) {
-    const bench_case *c = r->c;
-    const double n = (double)c->sensors, map = 4.0 * (double)c->angles;
-    const bool mvdr = c->mvdr.bins > 0, near = c->ranges > 0;
-    const double dft_bytes = n * (4.0 * (double)c->length + 8.0 * (double)r->kept.bins);
-    const double far_bytes = n * 8.0 * (double)c->cbf.bins + map;
-    const double near_bytes = n * 8.0 * (double)c->cbf.bins + map * (double)c->ranges;
-    const double lofar_bytes = (n * 8.0 + map) * (double)c->lofar.bins + map;
-    const double mvdr_bytes = n * 8.0 * (double)(c->mvdr.bins * c->snapshots) + map;
-    const double dft = bench_dft_flop(c), far = bench_cbf_flop(c, c->cbf.bins, 0);
-    const double nearfield = bench_cbf_flop(c, 0, c->cbf.bins);
-    const double lofar = bench_cbf_flop(c, c->lofar.bins, 0);
-    const double chain_bytes =
-        dft_bytes + lofar_bytes + (near ? near_bytes : 0) + (mvdr ? mvdr_bytes : 0);
-    const plan plans[] = {
-        {"dft", "cpu", NULL, run_dft, dft, dft_bytes, true},
-        {"cbf.far", "cpu", NULL, run_far, far, far_bytes, true},
-        {"cbf.near", "cpu", NULL, run_near, nearfield, near_bytes, near},
-        {"cbf.lofar", "cpu", NULL, run_lofar, lofar, lofar_bytes, true},
-        {"mvdr", "cpu one_sided", run_dft, run_mvdr, 0, mvdr_bytes, mvdr},
-        {"chain", "cpu", NULL, run_chain, dft + lofar + nearfield, chain_bytes, true},
-    };
-    sonar_code code = run_dft(r, err); /* data for all the others */
-    if (code == SONAR_OK && mvdr)
-        code = fill_block(r, err);
-    for (size_t i = 0; i < sizeof plans / sizeof *plans && code == SONAR_OK; i++)
-        code = run_plan(r, &plans[i], effort, report, err);
+        code = complete(r, p, &result, err);
+    if (code == SONAR_OK)
+        report->result[report->results++] = result;
     return code;
 }
 
-sonar_code bench_run(const bench_case *c, const bench_effort *effort, const sonar_host *host,
-                     bench_report *report, sonar_error *err) {
+static sonar_code run_plans(rig *r, bench_report *report, sonar_error *err) {
+    const bench_case *c = r->c;
+    const double n = (double)c->sensors, map = 4.0 * (double)c->angles;
+    const double minute = (double)c->windows, samples = n * 4.0 * (double)c->length;
+    const bool mvdr = c->mvdr.bins > 0, near = c->ranges > 0, beams = !c->mvdr_alone;
+    const double dft_bytes = samples + n * 8.0 * (double)r->kept.bins;
+    const double far_bytes = n * 8.0 * (double)c->cbf.bins + map;
+    const double near_bytes = near ? n * 8.0 * (double)c->cbf.bins + map * (double)c->ranges : 0;
+    const double lofar_bytes = (n * 8.0 + map) * (double)c->lofar.bins + map;
+    const double all_bytes = lofar_bytes + map * (double)c->ranges; /* the bins are read once */
+    const double mvdr_bytes = mvdr ? n * 8.0 * (double)(c->mvdr.bins * c->snapshots) + map : 0;
+    const double dft = bench_dft_flop(c), far = bench_cbf_flop(c, c->cbf.bins, 0);
+    const double nearfield = bench_cbf_flop(c, 0, c->cbf.bins);
+    const double lofar = bench_cbf_flop(c, c->lofar.bins, 0), all = lofar + nearfield;
+    const double crossing = r->takes_s16 ? samples / 2 : samples;
+    const char *name = r->b->name, *format = r->takes_s16 ? "s16" : "f32";
+    const plan plans[] = {
+        {"dft", name, run_dft, dft, dft_bytes, samples, beams},
+        {"dft.device", name, run_dft_device, dft, dft_bytes, 0, beams && r->device},
+        {"cbf.far", name, run_far, far, far_bytes, 0, beams},
+        {"cbf.near", name, run_near, nearfield, near_bytes, 0, beams && near},
+        {"cbf.lofar", name, run_lofar, lofar, lofar_bytes, 0, beams},
+        {"cbf.all", name, run_all, all, all_bytes, 0, beams},
+        {"mvdr", "one_sided", run_mvdr, 0, mvdr_bytes, 0, mvdr},
+        {"chain", name, run_chain, dft + all, dft_bytes + all_bytes + mvdr_bytes, samples, beams},
+        {"minute", format, run_minute, minute * (dft + all),
+         minute * (dft_bytes - samples + crossing + all_bytes), minute * crossing,
+         beams && c->windows > 0},
+    };
+    sonar_code code = SONAR_OK;
+    for (size_t i = 0; i < sizeof plans / sizeof *plans && code == SONAR_OK; i++)
+        code = run_plan(r, &plans[i], report, err);
+    return code;
+}
+
+/* Data for all the stages after the first, then all of them. */
+static sonar_code run_rig(rig *r, bench_report *report, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    r->takes_s16 = !r->c->mvdr_alone && try_s16(r);
+    for (size_t i = 0; !r->c->mvdr_alone && i < r->bin_sets && code == SONAR_OK; i++)
+        code = run_dft(r, err);
+    if (code == SONAR_OK && r->c->mvdr.bins > 0)
+        code = fill_block(r, err);
+    return code == SONAR_OK ? run_plans(r, report, err) : code;
+}
+
+sonar_code bench_run(const bench_case *c, const bench_site *site, bench_report *report,
+                     sonar_error *err) {
     sonar_code code = bench_case_check(c, err);
     if (code != SONAR_OK)
         return code;
-    rig r = {.c = c, .host = host};
-    code = open_rig(&r, err);
+    rig *r = sonar_alloc(1, sizeof *r);
+    if (!r)
+        return sonar_fail(err, SONAR_ENOMEM, c->name, "no memory");
+    r->c = c;
+    r->site = site;
+    r->b = site->backend;
+    code = open_rig(r, err);
     if (code == SONAR_OK)
-        code = run_plans(&r, effort, report, err);
-    close_rig(&r);
+        code = run_rig(r, report, err);
+    close_rig(r);
+    free(r);
     return code;
 }

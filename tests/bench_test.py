@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""sonar-bench's JSON has the fields the documentation promises, and the pages under docs/benchmarks
+are what scripts/bench-page makes of the files beside them. usage: bench_test.py SOURCE BIN"""
+import copy
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+source, binaries = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+maker = source / "scripts" / "bench-page"
+
+
+def run(*arguments, ok=True):
+    done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, timeout=120)
+    assert (done.returncode == 0) == ok, (arguments, done.returncode, done.stderr)
+    return done
+
+
+def bench(*arguments):
+    return json.loads(run(binaries / "sonar-bench", "--json", "-", "--repetitions", 3, "--min-time",
+                          0, *arguments).stdout)
+
+
+SMALL = ["--sensors", 8, "--length", 128, "--cbf-bins", "20:29", "--lofar-bins", "10:40", "--angles",
+         5, "--ranges", 2, "--mvdr-bins", "20:22", "--snapshots", 12]
+FIELDS = set("case backend stage implementation parameters repetitions batch min_ns median_ns p99_ns "
+             "single_median_ns single_p99_ns flop bytes host_bytes gflops floor_ns share_of_floor bound "
+             "error_db sweeps".split())
+
+
+def schema():
+    data = bench(*SMALL)
+    assert data["schema"] == "sonar-bench/1" and data["left_out"] == []
+    assert {"cpu", "cores", "threads", "memory", "kernel", "compiler", "isa"} <= data["machine"].keys()
+    stages = [r["stage"] for r in data["results"]]
+    assert stages == ["dft", "cbf.far", "cbf.near", "cbf.lofar", "cbf.all", "mvdr", "chain"], stages
+    for r in data["results"]:
+        assert FIELDS <= r.keys(), FIELDS - r.keys()
+        assert 0 < r["min_ns"] <= r["median_ns"] <= r["p99_ns"] and r["repetitions"] >= 3
+        assert r["flop"] > 0 and r["bytes"] > 0 and r["host_bytes"] == 0 and r["backend"] == "cpu"
+        assert r["floor_ns"] is None and r["bound"] is None
+    error = {r["stage"]: r["error_db"] for r in data["results"]}
+    assert 0 <= error["cbf.lofar"] < 0.01 and 0 <= error["mvdr"] < 0.05, error
+    # the standard case's count: 259 360 complex multiply-adds a sensor, and 3 flop for each power
+    standard = bench("--case", "standard", "--max-time", 0.01)["results"]
+    whole = next(r for r in standard if r["stage"] == "cbf.all")
+    assert whole["flop"] == 259360 * (8 * 128 + 3), whole["flop"]
+
+
+def thesis_rows():
+    row = next(r for r in bench("--case", "rates-2000", "--max-time", 0.01)["results"]
+               if r["stage"] == "dft")
+    assert (row["thesis_table"], row["thesis_cuda_ms"]) == ("6.7", 2.289), row
+    assert row["parameters"]["sensors"] == 512 and row["parameters"]["length"] == 2048
+    names = run(binaries / "sonar-bench", "--list").stdout.split("\n")
+    for family, count in (("sensors", 9), ("bins", 10), ("angles", 8), ("rates", 10)):
+        assert sum(n.startswith(family + "-") for n in names) == count, family
+
+
+def refusals():
+    assert "there is no case" in run(binaries / "sonar-bench", "--case", "sensor", ok=False).stderr
+    assert "--backend" in run(binaries / "sonar-bench", "--backend", "gpu", ok=False).stderr
+
+
+def synthetic():
+    """A GPU's file as the program would write it, with round figures."""
+    data = bench(*SMALL)
+    first = data["results"][0]
+    data["gpu"] = {"description": "Synthetic GPU, 1 GiB", "name": "Synthetic GPU", "driver_cuda": "13.0",
+                   "runtime_cuda": "13.0", "l2": 2**20, "sm_clock_mhz": None}
+    data["ceilings"] = {"fma_flops": 6e13, "memory_bytes_per_s": 4e12,
+                        "host_to_device_bytes_per_s": 5e10, "device_to_host_bytes_per_s": None}
+    minute = copy.deepcopy(first) | {
+        "case": "sensors-16384", "backend": "cuda", "stage": "minute", "median_ns": 602300000,
+        "floor_ns": 301150000, "share_of_floor": 0.5, "bound": "pcie", "thesis_table": "6.8",
+        "thesis_cuda_ms": 36140, "thesis_serial_ms": 4241820, "goal_ms": 700,
+        "peer_ratio": {"peer.h2d.s16": 0.75}}
+    peer = copy.deepcopy(first) | {"case": "sensors-16384", "backend": "peer", "stage": "peer.h2d.s16",
+                                   "implementation": "copy"}
+    data["results"] = [minute, peer]
+    data["left_out"] = [{"case": "sensors-32768", "where": "cuda", "why": "out of memory"}]
+    return data
+
+
+def pages():
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "fast-gpu-2026-01-31.json"
+        file.write_text(json.dumps(synthetic()))
+        (pathlib.Path(folder) / "notes-fast-gpu.md").write_text("## What was tried\n\nMuch.\n")
+        run(maker, file)
+        target = pathlib.Path(folder) / "fast-gpu.md"
+        text = target.read_text()
+        for expected in ("# Synthetic GPU", "| 700 | 602 | yes | 301 | 50 % | PCIe |", "60x",
+                         "### Table 6.8", "0.75x", "out of memory", "60.0 TFLOP/s", "## What was tried"):
+            assert expected in text, (expected, text)
+        run(maker, "--check", file)
+        target.write_text(text.replace("602", "502"))
+        run(maker, "--check", file, ok=False)
+    for file in sorted((source / "docs" / "benchmarks").glob("*.json")):
+        run(maker, "--check", file)
+
+
+for test in (schema, thesis_rows, refusals, pages):
+    test()
+    print(f"{test.__name__}: ok")
