@@ -155,7 +155,7 @@ typedef struct sonar_event sonar_event;
 
 typedef enum sonar_level { SONAR_ERROR = 0, SONAR_WARN, SONAR_INFO, SONAR_DEBUG } sonar_level;
 
-/* What the program around a backend offers it. All members are set. Callable from any thread. */
+/* What the program around a backend offers it. All members but `choice` are set. Callable from any thread. */
 typedef struct sonar_host {
     uint32_t interface; /* SONAR_PLUGIN_INTERFACE */
     void *ctx;
@@ -170,6 +170,10 @@ typedef struct sonar_host {
     const char *state_dir; /* where wisdom and the like is kept, or NULL for nowhere */
     long fail_at; /* for tests of error paths: the n-th fallible call a plugin makes fails; 0: none
                    */
+    /* The candidate that training chose for one of the backend's decisions, or NULL: then the first
+     * one. May be NULL itself. Asked by a stage's create only; the text lives until that returns.
+     */
+    const char *(*choice)(void *ctx, const char *decision);
 } sonar_host;
 
 /* The verbs of a stage. The shapes of spec, in and out are in the stage's contract header. create
@@ -189,7 +193,15 @@ typedef struct sonar_stage_ops {
     void (*destroy)(void *stage); /* a NULL stage is allowed */
 } sonar_stage_ops;
 
-#define SONAR_PLUGIN_INTERFACE 1u
+/* Something a stage can do in several ways whose results agree to rounding; only their speed
+ * differs, by node and configuration. */
+typedef struct sonar_decision {
+    const char *name;       /* "dft.batch" */
+    const char *stage;      /* the stage whose create asks for it */
+    const char *candidates; /* words with one space between, the first for want of training */
+} sonar_decision;
+
+#define SONAR_PLUGIN_INTERFACE 2u
 #define SONAR_PLUGIN_SYMBOL    "sonar_plugin"
 
 /* A backend: memory, queues and stages of one kind of hardware. */
@@ -214,6 +226,7 @@ typedef struct sonar_backend {
     sonar_code (*wait)(sonar_queue *queue, sonar_event *event, sonar_error *err); /* queue waits */
     sonar_code (*finish)(sonar_event *event, sonar_error *err); /* the calling thread waits */
     const sonar_stage_ops *(*stage)(const char *name);          /* NULL: has no such stage */
+    const sonar_decision *decisions; /* the last has no name; NULL: there are none */
 } sonar_backend;
 
 /* The one symbol a plugin exports. It links neither libsonar nor FFTW and is never unloaded. */

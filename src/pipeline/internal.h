@@ -10,7 +10,7 @@
 #include "detect/detect.h"
 #include "ingest/ingest.h"
 #include "output/output.h"
-#include "pipeline/backend.h"
+#include "pipeline/choices.h"
 #include "pipeline/pipeline.h"
 
 /* The stages whose time is kept, in the order of sonar_status.stage_us. */
@@ -49,6 +49,8 @@ struct sonar_pipeline {
     void *log_ctx;
     sonar_host host; /* its ctx is this pipeline */
     sonar_pool *pool;
+    sonar_specs specs;
+    sonar_choices *choices;
     sonar_backend_choice choice;
     char run_uuid[37], version[80];
     void *zmq;
@@ -96,7 +98,4 @@ void sonar_pipeline_free_buffers(sonar_pipeline *pipeline);
 /* contacts.c: fills result->detection from its surfaces. Data thread. */
 sonar_code sonar_pipeline_detect(sonar_pipeline *pipeline, const sonar_work *work,
                                  sonar_result *result, sonar_error *err);
-/* Most sub-windows of the MVDR's DFT that one window brings. */
-size_t sonar_pipeline_max_snapshots(const sonar_config *config);
-
 #endif

@@ -34,84 +34,16 @@ static sonar_code find_stage(const sonar_backend *backend, const char *name, con
     return to->ops->create(spec, host, &to->self, err);
 }
 
-static sonar_dft_spec dft_spec(const sonar_config *c, size_t length, size_t first_bin,
-                               size_t bins) {
-    return (sonar_dft_spec){.channels = c->channels,
-                            .sensors = c->sensors,
-                            .length = length,
-                            .fs_hz = c->fs_hz,
-                            .first_bin = first_bin,
-                            .bins = bins,
-                            .window = c->window,
-                            .kaiser_beta = c->kaiser_beta,
-                            .remove_mean = c->remove_mean,
-                            .equalise_phase = c->equalise_phase,
-                            /* what is processed without loss must come out the same twice */
-                            .planning = c->overload == SONAR_BLOCK ? SONAR_PLAN_STABLE
-                                                                   : SONAR_PLAN_MEASURE};
-}
-
-/* One DFT serves both beamformers where they agree on its length and hop: it then keeps the bins of
- * both bands. */
-static void choose_bins(sonar_pipeline *p) {
-    const sonar_config *c = p->config;
-    size_t first = c->lofar_band.first_bin, end = first + c->lofar_band.bins;
-    p->own_mvdr_dft = c->mvdr_enabled && (c->mvdr_length != c->length || c->mvdr_hop != c->hop);
-    if (c->mvdr_enabled && !p->own_mvdr_dft) {
-        first = sonar_min_size(first, c->mvdr_band.first_bin);
-        end = sonar_max_size(end, c->mvdr_band.first_bin + c->mvdr_band.bins);
-    }
-    p->first_bin = first;
-    p->bins = end - first;
-}
-
-static sonar_code make_mvdr(sonar_pipeline *p, sonar_error *err) {
-    const sonar_config *c = p->config;
-    const sonar_backend *backend = p->choice.backend;
-    sonar_mvdr_spec spec = {
-        .sensors = c->sensors,
-        .directions = c->mvdr_scan.count,
-        .fs_hz = c->fs_hz,
-        .length = c->mvdr_length,
-        .first_bin = c->mvdr_band.first_bin,
-        .bins = c->mvdr_band.bins,
-        .max_new = p->own_mvdr_dft ? sonar_pipeline_max_snapshots(c) : 1,
-        .snapshots = c->mvdr_alpha > 0 ? 0 : c->mvdr_snapshots,
-        .alpha = c->mvdr_alpha,
-        .loading = c->mvdr_loading,
-        .eps = c->mvdr_eps,
-        .known_sources = c->mvdr_known_sources,
-        .method = c->mvdr_method,
-        .tolerance = c->mvdr_tolerance,
-        .max_sweeps = c->mvdr_max_sweeps,
-        .forward_backward = c->mvdr_forward_backward,
-        .correct_level = c->mvdr_correct_level,
-    };
-    sonar_code code = find_stage(backend, "mvdr_jacobi", &spec, &p->host, &p->mvdr, err);
-    if (code || !p->own_mvdr_dft)
-        return code;
-    sonar_dft_spec dft = dft_spec(c, c->mvdr_length, c->mvdr_band.first_bin, c->mvdr_band.bins);
-    return find_stage(backend, "dft", &dft, &p->host, &p->mvdr_dft, err);
-}
-
 static sonar_code make_stages(sonar_pipeline *p, sonar_error *err) {
-    const sonar_config *c = p->config;
-    choose_bins(p);
-    sonar_dft_spec dft = dft_spec(c, c->length, p->first_bin, p->bins);
-    sonar_cbf_spec cbf = {.sensors = c->sensors,
-                          .directions = c->cbf_scan.count,
-                          .ranges = c->ranges,
-                          .fs_hz = c->fs_hz,
-                          .length = c->length,
-                          .first_bin = c->lofar_band.first_bin,
-                          .bins = c->lofar_band.bins,
-                          .cbf_first = c->cbf_band.first_bin,
-                          .cbf_bins = c->cbf_band.bins};
-    sonar_code code = find_stage(p->choice.backend, "dft", &dft, &p->host, &p->dft, err);
+    const sonar_backend *backend = p->choice.backend;
+    const sonar_specs *specs = &p->specs;
+    sonar_code code = find_stage(backend, "dft", &specs->dft, &p->host, &p->dft, err);
     if (!code)
-        code = find_stage(p->choice.backend, "cbf", &cbf, &p->host, &p->cbf, err);
-    if (!code && c->mvdr_enabled)
-        code = make_mvdr(p, err);
+        code = find_stage(backend, "cbf", &specs->cbf, &p->host, &p->cbf, err);
+    if (!code && p->config->mvdr_enabled)
+        code = find_stage(backend, "mvdr_jacobi", &specs->mvdr, &p->host, &p->mvdr, err);
+    if (!code && p->own_mvdr_dft)
+        code = find_stage(backend, "dft", &specs->mvdr_dft, &p->host, &p->mvdr_dft, err);
     return code;
 }
 
@@ -222,6 +154,10 @@ static void host_log(void *ctx, sonar_level level, const char *where, const char
         p->log(p->log_ctx, level, where, text);
 }
 
+static const char *host_choice(void *ctx, const char *decision) {
+    return sonar_choices_ask(((const sonar_pipeline *)ctx)->choices, decision);
+}
+
 /* Side lobes of the array's beam pattern, as the detector has to know them. */
 static void describe_sidelobes(const sonar_config *c, const sonar_scan *scan, double top_hz,
                                sonar_detect_spec *spec) {
@@ -248,15 +184,26 @@ static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *sc
     return spec;
 }
 
+/* The trained table or the built-in rule decides; what was chosen inside the backend is asked for
+ * by its stages through host.choice. */
+static sonar_code choose_backend(sonar_pipeline *p, sonar_error *err) {
+    sonar_code code = sonar_choices_create(p->config, &p->specs, &p->host, &p->choices, err);
+    if (code)
+        return code;
+    p->choice = p->choices->backend;
+    sonar_log(&p->host, SONAR_INFO, "choices", "%s", p->choices->source);
+    sonar_log(&p->host, SONAR_INFO, "backend", "%s (%s): %s", p->choice.backend->name,
+              p->choice.description, p->choice.reason);
+    return SONAR_OK;
+}
+
 static sonar_code make_all(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = p->config;
     sonar_code code = make_host(p, err);
     if (!code)
-        code = sonar_backend_open(c->backend, c->plugin_dir, &p->host, &p->choice, err);
+        code = choose_backend(p, err);
     if (code)
         return code;
-    sonar_log(&p->host, SONAR_INFO, "backend", "%s (%s): %s", p->choice.backend->name,
-              p->choice.description, p->choice.reason);
     code = p->choice.backend->queue_create(&p->host, &p->queue, err);
     if (!code)
         code = p->choice.backend->event_create(&p->event, err);
@@ -289,6 +236,11 @@ sonar_code sonar_pipeline_create(const sonar_config *config,
     p->host.ctx = p;
     p->host.log = host_log;
     p->host.parallel = host_parallel;
+    p->host.choice = host_choice;
+    sonar_specs_make(config, &p->specs);
+    p->first_bin = p->specs.dft.first_bin;
+    p->bins = p->specs.dft.bins;
+    p->own_mvdr_dft = p->specs.own_mvdr_dft;
     make_uuid(p->run_uuid);
     snprintf(p->version, sizeof p->version, "1-%s", config->digest);
     p->cbf_detect = detect_spec(config, &config->cbf_scan, config->cbf_band.high_hz);
@@ -326,6 +278,7 @@ void sonar_pipeline_destroy(sonar_pipeline *p) {
         p->choice.backend->queue_destroy(p->queue);
     sonar_params_destroy(p->params);
     sonar_pool_destroy(p->pool);
+    sonar_choices_destroy(p->choices);
     if (p->zmq)
         zmq_ctx_term(p->zmq);
     free(p);
