@@ -216,10 +216,26 @@ static const sonar_stage_ops *stage(const char *name) {
     return NULL;
 }
 
+static const sonar_decision decisions[] = {{"dft.batch_mib", "dft", "2048 512 128 32"},
+                                           {"dft.window_threads", "dft", "256 128 512 1024"},
+                                           {NULL, NULL, NULL}};
+
 extern "C" __attribute__((visibility("default"))) const sonar_backend *sonar_plugin(void) {
-    static const sonar_backend backend = {
-        SONAR_PLUGIN_INTERFACE, "cuda",       probe,         buffer_create, buffer_destroy,
-        SONAR_DEVICE,           queue_create, queue_destroy, copy,          event_create,
-        event_destroy,          record,       wait,          finish,        stage};
+    static const sonar_backend backend = {SONAR_PLUGIN_INTERFACE,
+                                          "cuda",
+                                          probe,
+                                          buffer_create,
+                                          buffer_destroy,
+                                          SONAR_DEVICE,
+                                          queue_create,
+                                          queue_destroy,
+                                          copy,
+                                          event_create,
+                                          event_destroy,
+                                          record,
+                                          wait,
+                                          finish,
+                                          stage,
+                                          decisions};
     return &backend;
 }

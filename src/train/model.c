@@ -9,7 +9,7 @@
 sonar_train_rates sonar_train_cpu_rates(size_t workers) {
     double n = (double)sonar_max_size(workers, 1);
     return (sonar_train_rates){
-        .fft_flops = 4e9 * n, .beam_flops = 20e9 * n, .eigen_flops = 5e9 * n, .start_s = 5e-6};
+        .fft_flops = 4e9 * n, .beam_flops = 15e9 * n, .eigen_flops = 15e9 * n, .start_s = 5e-6};
 }
 
 sonar_train_rates sonar_train_gpu_rates(void) {
