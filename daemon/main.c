@@ -5,12 +5,11 @@
 #include <getopt.h>
 #include <limits.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,7 +22,8 @@ enum exit_code {
     EXIT_FAULT = 1,       /* gave up while running */
     EXIT_CONFIG = 2,      /* wrong command line or configuration */
     EXIT_UNAVAILABLE = 3, /* an endpoint, device or file was not to be had at start */
-    EXIT_MEMORY = 4
+    EXIT_MEMORY = 4,
+    EXIT_DEVICE = 5 /* the GPU failed, and the configuration says to leave then */
 };
 
 enum { STOP_WITHIN_MS = 1500 };
@@ -77,7 +77,8 @@ static void usage(FILE *to) {
         "\n"
         "Runs in the foreground until SIGTERM or SIGINT. Exit codes: 0 stopped when asked,\n"
         "1 gave up while running, 2 wrong configuration or command line, 3 an endpoint, device or\n"
-        "file was not available at start, 4 out of memory.\n",
+        "file was not available at start, 4 out of memory, 5 the GPU failed (on_gpu_failure: "
+        "exit).\n",
         to);
 }
 
@@ -146,31 +147,47 @@ static int exit_code_of(sonar_code code) {
     }
 }
 
-/* Blocks the signals in this and all later threads and makes them readable. */
+/* Signals come through a handler and an eventfd, whichever thread the system picks for them:
+ * libraries start threads of their own. While starting there is nothing yet to be brought to an
+ * end, and reading a large configuration or planning may take its time: leave at once. */
+static volatile sig_atomic_t starting, stop_signal;
+static int stop_fd = -1;
+
+static void on_signal(int signo) {
+    const int saved = errno;
+    const uint64_t one = 1;
+    if (starting)
+        _exit(EXIT_STOPPED);
+    stop_signal = signo;
+    ssize_t written = write(stop_fd, &one, sizeof one);
+    (void)written; /* full means that it is readable anyway */
+    errno = saved;
+}
+
 static int open_signals(void) {
+    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    starting = 1;
+    stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (stop_fd < 0 || sigaction(SIGTERM, &action, NULL) || sigaction(SIGINT, &action, NULL))
+        return -1;
     signal(SIGPIPE, SIG_IGN);
-    return signalfd(-1, &set, SFD_CLOEXEC);
+    return sigprocmask(SIG_UNBLOCK, &set, NULL); /* whoever started us may have blocked them */
 }
 
 /* Ticks the pipeline once a second until a signal comes or it gives up. */
-static sonar_code supervise(sonar_pipeline *pipeline, int signals, int *signo, sonar_error *err) {
-    struct pollfd poller = {.fd = signals, .events = POLLIN};
+static sonar_code supervise(sonar_pipeline *pipeline, sonar_error *err) {
+    struct pollfd poller = {.fd = stop_fd, .events = POLLIN};
     for (;;) {
         int ready = poll(&poller, 1, 1000);
         if (ready < 0 && errno != EINTR)
             return sonar_fail(err, SONAR_ESTATE, "signals", "poll: %s", strerror(errno));
-        if (ready > 0) {
-            struct signalfd_siginfo info;
-            if (read(signals, &info, sizeof info) == sizeof info)
-                *signo = (int)info.ssi_signo;
+        if (stop_signal)
             return SONAR_OK;
-        }
-        sonar_code code = sonar_pipeline_tick(pipeline, err);
+        sonar_code code = ready ? SONAR_OK : sonar_pipeline_tick(pipeline, err);
         if (code)
             return code;
     }
@@ -180,31 +197,25 @@ static int run(const sonar_config *config) {
     bool journal = getenv("JOURNAL_STREAM") != NULL;
     sonar_pipeline *pipeline = NULL;
     sonar_error err = {0};
-    int signals = open_signals(), signo = 0;
-    if (signals < 0) {
-        log_line(&journal, SONAR_ERROR, "signals", strerror(errno));
-        return EXIT_UNAVAILABLE;
-    }
     sonar_code code = sonar_pipeline_create(config, log_line, &journal, &pipeline, &err);
+    starting = 0;
     if (!code)
         code = sonar_pipeline_start(pipeline, &err);
     if (code) {
         log_line(&journal, SONAR_ERROR, err.where, err.text);
         sonar_pipeline_destroy(pipeline);
-        close(signals);
         return exit_code_of(code);
     }
     log_line(&journal, SONAR_INFO, "sonard", "running; waiting for samples");
-    code = supervise(pipeline, signals, &signo, &err);
+    code = supervise(pipeline, &err);
     if (code)
         log_line(&journal, SONAR_ERROR, err.where, err.text);
     else
         log_line(&journal, SONAR_INFO, "sonard",
-                 signo == SIGINT ? "stopping on SIGINT" : "stopping on SIGTERM");
+                 stop_signal == SIGINT ? "stopping on SIGINT" : "stopping on SIGTERM");
     sonar_pipeline_stop(pipeline, STOP_WITHIN_MS);
     sonar_pipeline_destroy(pipeline);
-    close(signals);
-    return code ? EXIT_FAULT : EXIT_STOPPED;
+    return !code ? EXIT_STOPPED : code == SONAR_EUNAVAILABLE ? EXIT_DEVICE : EXIT_FAULT;
 }
 
 /* --train and --explain: the report goes to standard output. */
@@ -245,6 +256,10 @@ static void add_surroundings(sonar_config *config) {
 
 static int with_config(const char *path, enum action action) {
     sonar_config *config = NULL;
+    if (action == RUN && open_signals()) {
+        perror("sonard: signals");
+        return EXIT_UNAVAILABLE;
+    }
     sonar_report *report = sonar_report_create();
     if (!report) {
         fputs("sonard: out of memory\n", stderr);

@@ -22,6 +22,28 @@ enum {
 
 static struct gpu device;
 
+/* ---- paths ----------------------------------------------------------------------------------- */
+
+/* What the table of choices would say; "auto" leaves it to the built-in rule. */
+struct path {
+    const char *name, *far_path, *near_path;
+};
+
+static const struct path PATHS[] = {{"auto", NULL, NULL},
+                                    {"general", "general", "general"},
+                                    {"mirrored", "mirrored", "mirrored"},
+                                    {"line", "line", "general"}};
+enum { PATH_COUNT = sizeof PATHS / sizeof *PATHS };
+
+static const struct path *path = &PATHS[0];
+
+static const char *choose(void *ctx, const char *decision) {
+    (void)ctx;
+    if (!strcmp(decision, "cbf.far_path"))
+        return path->far_path;
+    return strcmp(decision, "cbf.near_path") ? NULL : path->near_path;
+}
+
 /* ---- a case: one array with its input, on both backends -------------------------------------- */
 
 struct rig {
@@ -168,6 +190,13 @@ static void line(struct rig *rig, double spacing_m) {
         rig->position[3 * k] = ((double)k - (double)(rig->spec.sensors - 1) / 2) * spacing_m;
 }
 
+/* Mirrored about its middle, but not evenly spaced. */
+static void uneven_line(struct rig *rig, double spacing_m) {
+    line(rig, spacing_m);
+    for (size_t k = 0; k < rig->spec.sensors; k++)
+        rig->position[3 * k] *= 1 + 1e-3 * fabs(rig->position[3 * k]);
+}
+
 static void volume(struct rig *rig, double size_m, uint64_t *seed) {
     for (size_t i = 0; i < 3 * rig->spec.sensors; i++)
         rig->position[i] = size_m * oracle_uniform(seed);
@@ -228,10 +257,11 @@ static void compare(const char *what, const struct rig *rig, const char *with, c
                     const double *want, size_t n) {
     double worst = gpu_worst_db(have, want, n);
     gpu_expect(&device, worst < MOST_DB,
-               "%s, %zu sensors, %zu directions, %zu ranges, bins %zu + %zu (band %zu + %zu): %g "
-               "dB from %s",
-               what, rig->spec.sensors, rig->spec.directions, rig->spec.ranges, rig->spec.first_bin,
-               rig->spec.bins, rig->spec.cbf_first, rig->spec.cbf_bins, worst, with);
+               "%s, path %s, %zu sensors, %zu directions, %zu ranges, bins %zu + %zu (band %zu + "
+               "%zu): %g dB from %s",
+               what, path->name, rig->spec.sensors, rig->spec.directions, rig->spec.ranges,
+               rig->spec.first_bin, rig->spec.bins, rig->spec.cbf_first, rig->spec.cbf_bins, worst,
+               with);
 }
 
 static void compare_with_oracle(const struct rig *rig) {
@@ -280,7 +310,8 @@ static size_t pick(uint64_t *seed, const size_t *from, size_t count) {
 }
 
 static sonar_cbf_spec random_spec(uint64_t *seed) {
-    static const size_t sensors[] = {1, 2, 3, 5, 7, 8, 9, 16, 31, 32, 33, 64, 97, 128, 131};
+    static const size_t sensors[] = {1,  2,  3,  5,  7,  8,   9,   16, 31,
+                                     32, 33, 57, 64, 97, 128, 131, 397};
     static const size_t directions[] = {1, 2, 3, 31, 32, 33, 40, 65};
     static const size_t ranges[] = {0, 0, 1, 2, 3};
     static const size_t bins[] = {1, 2, 6, 7, 8, 13, 14, 15, 27, 29, 41, 43, 55, 56, 57, 70, 113};
@@ -302,10 +333,24 @@ static sonar_cbf_spec random_spec(uint64_t *seed) {
 static void fill(struct rig *rig, uint64_t *seed) {
     for (size_t r = 0; r < rig->spec.ranges; r++)
         rig->range[r] = 20 * pow(3, (double)r);
-    if (oracle_random(seed) % 2)
-        line(rig, 0.7);
-    else
+    switch (oracle_random(seed) % 6) {
+    case 0:
         volume(rig, 30, seed);
+        break;
+    case 1:
+        uneven_line(rig, 0.7);
+        break;
+    case 2: /* neither uniform nor mirrored by one sensor */
+        line(rig, 0.7);
+        rig->position[3 * (oracle_random(seed) % rig->spec.sensors)] += 1e-3;
+        break;
+    default:
+        line(rig, 0.7);
+    }
+    if (oracle_random(seed) % 2) /* mirrored about broadside, which an odd scan looks at */
+        for (size_t d = 0; d < rig->spec.directions; d++)
+            rig->az[d] = 90 + ((double)d - (double)(rig->spec.directions - 1) / 2) * 150 /
+                                  (double)rig->spec.directions;
     for (size_t k = 0; k < rig->spec.sensors && rig->spec.sensors > 2; k++)
         rig->shading[k] = oracle_random(seed) % 8 ? (float)(1.1 + oracle_uniform(seed)) : 0;
     rig->shading[0] = 1;
@@ -317,6 +362,7 @@ static void random_sizes(size_t cases) {
     for (size_t i = 0; i < cases; i++) {
         uint64_t seed = 1000 + i;
         struct rig rig;
+        path = &PATHS[i % PATH_COUNT];
         rig_alloc(&rig, random_spec(&seed));
         fill(&rig, &seed);
         rig_start(&rig);
@@ -326,6 +372,7 @@ static void random_sizes(size_t cases) {
         compare_with_cpu(&rig);
         rig_close(&rig);
     }
+    path = &PATHS[0];
 }
 
 static bool all_sevens(const sonar_buffer *buffer) {
@@ -373,8 +420,65 @@ static void single_surfaces(void) {
     rig_close(&rig);
 }
 
+/* On a uniform line every path runs if asked for: each rounds in its own way. The rule takes the
+ * line's for the far field, the mirrored for the near field. An array that is neither is left to
+ * the general path whatever the table says. */
+static void paths_are_taken(void) {
+    sonar_cbf_spec spec = {.sensors = 101,
+                           .directions = 61,
+                           .ranges = 2,
+                           .fs_hz = 8000,
+                           .length = 8192,
+                           .first_bin = 300,
+                           .bins = 40,
+                           .cbf_first = 310,
+                           .cbf_bins = 20};
+    float *far_field[PATH_COUNT], *near_field[PATH_COUNT];
+    size_t far_bytes = spec.bins * spec.directions * sizeof(float);
+    size_t near_bytes = spec.ranges * spec.directions * sizeof(float);
+    for (int crooked = 0; crooked < 2; crooked++) {
+        for (int i = 0; i < PATH_COUNT; i++) {
+            uint64_t seed = 12;
+            struct rig rig;
+            path = &PATHS[i];
+            rig_alloc(&rig, spec);
+            fill(&rig, &seed);
+            line(&rig, 0.7);
+            rig.position[3 * 40 + 1] = crooked;
+            for (size_t d = 0; d < spec.directions; d++)
+                rig.az[d] = 30 + 2 * (double)d;
+            rig_start(&rig);
+            upload(&rig);
+            run_gpu(&rig, ALL);
+            compare_with_oracle(&rig);
+            far_field[i] = sonar_alloc(far_bytes, 1);
+            near_field[i] = sonar_alloc(near_bytes, 1);
+            memcpy(far_field[i], rig.host[SONAR_CBF_LOFAR].data, far_bytes);
+            memcpy(near_field[i], rig.host[SONAR_CBF_NEARFIELD].data, near_bytes);
+            rig_close(&rig);
+        }
+        for (int i = 0; i < PATH_COUNT; i++)
+            for (int j = 0; j < i; j++) {
+                bool far_same = !memcmp(far_field[i], far_field[j], far_bytes);
+                bool near_same = !memcmp(near_field[i], near_field[j], near_bytes);
+                bool far_alike = crooked || (i == 3 && j == 0);
+                bool near_alike = (i + j) % 2 == 0;
+                gpu_expect(&device, far_same == far_alike, "far field of a %s line: %s and %s",
+                           crooked ? "crooked" : "uniform", PATHS[i].name, PATHS[j].name);
+                if (crooked || !near_alike) /* the same path may have other chunks */
+                    gpu_expect(&device, near_same == crooked, "near field of a %s line: %s and %s",
+                               crooked ? "crooked" : "uniform", PATHS[i].name, PATHS[j].name);
+            }
+        for (int i = 0; i < PATH_COUNT; i++) {
+            free(far_field[i]);
+            free(near_field[i]);
+        }
+    }
+    path = &PATHS[0];
+}
+
 /* A new version of the parameters is taken, an unchanged one kept; two runs give the same bits. */
-static void versions_and_repeats(void) {
+static void versions_and_repeats(const struct path *with) {
     sonar_cbf_spec spec = {.sensors = 200,
                            .directions = 50,
                            .ranges = 3,
@@ -385,9 +489,11 @@ static void versions_and_repeats(void) {
                            .cbf_first = 80,
                            .cbf_bins = 60};
     uint64_t seed = 6;
+    path = with;
     struct rig rig;
     rig_alloc(&rig, spec);
     fill(&rig, &seed);
+    line(&rig, 0.7);
     rig_start(&rig);
     upload(&rig);
     run_gpu(&rig, ALL);
@@ -403,8 +509,14 @@ static void versions_and_repeats(void) {
     make_tables(&rig, 2);
     run_gpu(&rig, ALL);
     compare_with_oracle(&rig);
+    for (size_t k = 0; k < spec.sensors; k++) /* and an array of another form */
+        rig.position[3 * k + 2] += 3 * oracle_uniform(&seed);
+    make_tables(&rig, 3);
+    run_gpu(&rig, ALL);
+    compare_with_oracle(&rig);
     free(before);
     rig_close(&rig);
+    path = &PATHS[0];
 }
 
 static void plane_waves(void) {
@@ -539,21 +651,21 @@ static sonar_cbf_spec standard(size_t sensors) {
                             .cbf_bins = 166};
 }
 
-static void standard_array(struct rig *rig, size_t sensors, uint64_t *seed) {
+static void standard_array(struct rig *rig, size_t sensors) {
     rig_alloc(rig, standard(sensors));
     for (size_t r = 0; r < 7; r++)
         rig->range[r] = 50 * pow(2, (double)r);
     for (size_t d = 0; d < 160; d++)
         rig->az[d] = 10 + (double)d;
     line(rig, 1.5);
-    (void)seed;
 }
 
 /* Everything against the CPU, a few points against the oracle. */
-static void large(size_t sensors, bool with_cpu) {
+static void large(size_t sensors, bool with_cpu, const struct path *with) {
     uint64_t seed = sensors;
     struct rig rig;
-    standard_array(&rig, sensors, &seed);
+    path = with;
+    standard_array(&rig, sensors);
     add_wave(&rig, 61.3, 1);
     add_noise(&rig, 0.1, &seed);
     rig_start(&rig);
@@ -578,6 +690,7 @@ static void large(size_t sensors, bool with_cpu) {
         free(have);
     }
     rig_close(&rig);
+    path = &PATHS[0];
 }
 
 /* ---- figures --------------------------------------------------------------------------------- */
@@ -593,49 +706,58 @@ static void timed_call(void *ctx) {
     gpu_require(execute(timing->rig, timing->outputs, &err), &err, "execute");
 }
 
+static void print_row(size_t sensors) {
+    uint64_t seed = sensors;
+    struct rig rig;
+    standard_array(&rig, sensors);
+    for (size_t j = 0; j < rig.spec.bins * rig.spec.sensors; j++)
+        rig.x[j] = (sonar_c32){(float)oracle_uniform(&seed), (float)oracle_uniform(&seed)};
+    rig_start(&rig);
+    upload(&rig);
+    const uint32_t outputs[] = {ALL, AZIMUTH, AZIMUTH | LOFAR, NEARFIELD};
+    double ms[4];
+    for (int j = 0; j < 4; j++)
+        ms[j] = gpu_time_ms(&device, timed_call, &(struct timing){&rig, outputs[j]}, 20);
+    printf("%8zu %-10s %10.4f %10.4f %10.4f %10.4f %12.0f\n", sensors, path->name, ms[0], ms[1],
+           ms[2], ms[3], 259360.0 * (double)sensors / ms[0] * 1e-6);
+    fflush(stdout);
+    rig_close(&rig);
+}
+
 static void print_times(void) {
     static const size_t sensors[] = {128, 512, 2048, 16384, 32768};
     printf("CBF, standard case, ms a window (input on the device)\n");
-    printf("%8s %10s %10s %10s %10s %12s\n", "sensors", "all", "far band", "lofar", "near",
-           "all GCMAC/s");
-    for (size_t i = 0; i < sizeof sensors / sizeof *sensors; i++) {
-        uint64_t seed = i;
-        struct rig rig;
-        standard_array(&rig, sensors[i], &seed);
-        for (size_t j = 0; j < rig.spec.bins * rig.spec.sensors; j++)
-            rig.x[j] = (sonar_c32){(float)oracle_uniform(&seed), (float)oracle_uniform(&seed)};
-        rig_start(&rig);
-        upload(&rig);
-        const uint32_t outputs[] = {ALL, AZIMUTH, AZIMUTH | LOFAR, NEARFIELD};
-        double ms[4];
-        for (int j = 0; j < 4; j++)
-            ms[j] = gpu_time_ms(&device, timed_call, &(struct timing){&rig, outputs[j]}, 20);
-        printf("%8zu %10.4f %10.4f %10.4f %10.4f %12.0f\n", sensors[i], ms[0], ms[1], ms[2], ms[3],
-               259360.0 * (double)sensors[i] / ms[0] * 1e-6);
-        fflush(stdout);
-        rig_close(&rig);
-    }
+    printf("%8s %-10s %10s %10s %10s %10s %12s\n", "sensors", "path", "all", "far band", "lofar",
+           "near", "all GCMAC/s");
+    for (size_t i = 0; i < sizeof sensors / sizeof *sensors; i++)
+        for (path = PATHS; path < PATHS + PATH_COUNT; path++)
+            print_row(sensors[i]);
 }
 
 int main(int argc, char **argv) {
     int code = gpu_open(&device, argc, argv);
     if (code >= 0)
         return code;
+    device.host.choice = choose;
     if (device.timed) {
         print_times();
         return gpu_close(&device, "gpu_cbf");
     }
-    random_sizes(device.quick ? 6 : 60);
+    random_sizes(device.quick ? 12 : 160);
     single_surfaces();
-    versions_and_repeats();
+    paths_are_taken();
+    for (int i = 0; i < PATH_COUNT; i++)
+        versions_and_repeats(&PATHS[i]);
     evaluate_points(5);
     wrong_shapes();
     if (!device.quick) {
         evaluate_points(16);
         evaluate_points(150);
         plane_waves();
-        large(2048, true);
-        large(16384, false);
+        for (int i = 0; i < PATH_COUNT; i++)
+            large(2048, true, &PATHS[i]);
+        large(16384, false, &PATHS[0]);
+        large(32768, false, &PATHS[0]);
     }
     return gpu_close(&device, "gpu_cbf");
 }

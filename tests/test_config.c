@@ -301,6 +301,8 @@ static const struct {
     {"fs_hz: 1\n", ":1:1: error: schema", "required"},
     {"schema: 2\n", ":1:9: error: schema: 2 is out of range", "accepted: 1"},
     {SMALL "fs_kz: 3\n", ":5:1: error: unknown key \"fs_kz\"", "did you mean fs_hz?"},
+    {SMALL "mdvr: {enabled: false}\n", ":5:1: error: unknown key", "did you mean mvdr?"},
+    {SMALL "cfb: {ranges_m: []}\n", ":5:1: error: unknown key", "did you mean cbf?"},
     {SMALL "window: hann\n", ":5:1: error: unknown key", "did you mean dft.window?"},
     {SMALL "dft: {lenght: 8}\n", ":5:7: error: unknown key \"lenght\" in dft",
      "did you mean length?"},
@@ -548,6 +550,20 @@ static const struct {
      "array: {" LINE8 "mask: [1, 2, 5]}\nmvdr: {forward_backward: true}\n",
      "warning: mvdr.forward_backward: 1 mirror images"},
 };
+
+static size_t occurrences(const char *text, const char *word) {
+    size_t count = 0;
+    for (; (text = strstr(text, word)); text += strlen(word))
+        count++;
+    return count;
+}
+
+Test(config, what_mvdr_takes_over_is_warned_about_once) {
+    loaded l = parse(CBF("band_hz: [100, 1600], ranges_m: []") "dft: {length: 37, hop: 50}\n");
+    cr_assert_eq(l.code, SONAR_OK, "%s", l.report);
+    cr_expect_eq(occurrences(l.report, "warning"), 3, "%s", l.report);
+    drop(&l);
+}
 
 Test(config, doubtful_values_are_warned_about) {
     for (size_t i = 0; i < sizeof warnings / sizeof *warnings; i++) {

@@ -21,7 +21,7 @@ typedef struct rig {
     pid_t daemon;
 } rig;
 
-static void write_config(rig *rig, const char *overload, const char *extra) {
+static void write_config_with(rig *rig, const char *overload, const char *mvdr, const char *extra) {
     box_write(&rig->box, "sonard.yaml",
               "schema: 1\n"
               "array: {id: 1, name: test, geometry: {line: {sensors: %d, spacing_m: 0.75}}}\n"
@@ -32,10 +32,14 @@ static void write_config(rig *rig, const char *overload, const char *extra) {
               "dft: {length: %d, hop: %d}\n"
               "cbf: {band_hz: [600, 950], ranges_m: [50, 200]}\n"
               "lofar: {band_hz: [300, 950]}\n"
-              "mvdr: {band_hz: [600, 950], snapshots: 16}\n"
+              "mvdr: {band_hz: [600, 950], %s}\n"
               "output: {endpoint: \"%s\", high_water_mark: 1000}\n"
               "runtime: {backend: cpu, threads: 2}\n%s",
-              SENSORS, rig->in, overload, LENGTH, HOP, rig->out, extra);
+              SENSORS, rig->in, overload, LENGTH, HOP, mvdr, rig->out, extra);
+}
+
+static void write_config(rig *rig, const char *overload, const char *extra) {
+    write_config_with(rig, overload, "snapshots: 16", extra);
 }
 
 static void start_daemon(rig *rig) {
@@ -43,13 +47,17 @@ static void start_daemon(rig *rig) {
         process_start(&rig->box, "sonard.log", "sonard", box_path(&rig->box, "sonard.yaml"), NULL);
 }
 
-static rig rig_open(const char *overload) {
+static rig rig_open_with(const char *overload, const char *mvdr) {
     rig rig = {.box = box_open()};
     snprintf(rig.in, sizeof rig.in, "ipc://%s/in", rig.box.dir);
     snprintf(rig.out, sizeof rig.out, "ipc://%s/out", rig.box.dir);
-    write_config(&rig, overload, "");
+    write_config_with(&rig, overload, mvdr, "");
     start_daemon(&rig);
     return rig;
+}
+
+static rig rig_open(const char *overload) {
+    return rig_open_with(overload, "snapshots: 16");
 }
 
 static void print_log(rig *rig) {
@@ -242,6 +250,54 @@ Test(daemon, every_bad_frame_is_counted_by_its_cause) {
     rig_close(&rig);
 }
 
+/* A digitiser that does not match the configuration is told apart from silence. */
+static void expect_refusal(void (*spoil)(sonar_frame *), const char *words) {
+    rig rig = rig_open("block");
+    subscriber s = listen_to(&rig, "cbf.azimuth");
+    digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
+    sonar_frame f = d.frame;
+    spoil(&f);
+    for (int i = 0; i < 7; i++)
+        send_bad(&d, f, sonar_frame_payload_bytes(&f));
+    message m;
+    cr_assert(receive_until(&s, "status", "frames.received", 7, 20000, &m), "frames were lost");
+    cr_expect_str_eq(text_of(m.head, "health"), "degraded");
+    cr_expect(strstr(text_of(m.head, "text"), words), "%s", text_of(m.head, "text"));
+    message_free(&m);
+    cr_assert(receive_until(&s, "status", "uptime_s", 3, 20000, &m));
+    cr_expect_str_eq(text_of(m.head, "health"), "waiting", "nothing comes any more");
+    message_free(&m);
+    char *log = box_read(&rig.box, "sonard.log");
+    const char *said = strstr(log, words);
+    cr_expect(said, "%s", log);
+    free(log);
+    digitiser_close(&d);
+    unsubscribe(&s);
+    rig_close(&rig);
+}
+
+static void spoil_rate(sonar_frame *frame) {
+    frame->fs_hz = 4000;
+}
+static void spoil_array(sonar_frame *frame) {
+    frame->array_id = 7;
+}
+static void spoil_channels(sonar_frame *frame) {
+    frame->channels *= 2;
+}
+
+Test(daemon, a_digitiser_of_another_rate_is_named) {
+    expect_refusal(spoil_rate, "; fs_hz is 8000");
+}
+
+Test(daemon, a_digitiser_of_another_array_is_named) {
+    expect_refusal(spoil_array, "; array.id is 1");
+}
+
+Test(daemon, a_digitiser_of_other_channels_is_named) {
+    expect_refusal(spoil_channels, "; the array has 24 channels");
+}
+
 Test(daemon, a_gap_is_published_and_kept_out_of_the_covariance) {
     rig rig = rig_open("block");
     subscriber s = listen_to(&rig, "mvdr.azimuth");
@@ -264,6 +320,58 @@ Test(daemon, a_gap_is_published_and_kept_out_of_the_covariance) {
     digitiser_close(&d);
     unsubscribe(&s);
     rig_close(&rig);
+}
+
+/* ---- samples behind the adaptive spectrum ---------------------------------------------------- */
+
+enum { SUB_LENGTH = 512, SUB_HOP = 192, GAP_FIRST = 40 * FRAME, GAP_END = 42 * FRAME };
+
+/* Oldest of the newest `most` whole sub-windows that end by `end`; *newest is the last of them. */
+static double oldest_sub_window(uint64_t end, size_t most, double *newest) {
+    uint64_t oldest = 0, last = 0;
+    size_t found = 0;
+    for (uint64_t at = (end - SUB_LENGTH) / SUB_HOP * SUB_HOP;; at -= SUB_HOP) {
+        if (at >= GAP_END || at + SUB_LENGTH <= GAP_FIRST) {
+            last = found++ ? last : at;
+            oldest = at;
+        }
+        if (at == 0 || found == most)
+            break;
+    }
+    *newest = (double)last;
+    return (double)oldest;
+}
+
+/* A stream with a gap; `most` is how many sub-windows a spectrum may rest on. */
+static void check_samples_behind(const char *mvdr, size_t most) {
+    rig rig = rig_open_with("block", mvdr);
+    subscriber s = listen_to(&rig, "mvdr.azimuth");
+    digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
+    digitiser_send(&d, 40);
+    digitiser_skip(&d, 2);
+    digitiser_send(&d, 30);
+    for (int w = 0; w < 14; w++) {
+        message m;
+        double newest;
+        cr_assert(receive_until(&s, "mvdr.azimuth", "window", w, 20000, &m));
+        double oldest = oldest_sub_window((uint64_t)w * HOP + LENGTH, most, &newest);
+        cr_expect_eq(header_number(m.head, "window"), w);
+        cr_expect_eq(header_number(m.head, "first_sample"), oldest, "window %d: from %g, not %g", w,
+                     header_number(m.head, "first_sample"), oldest);
+        cr_expect_eq(header_number(m.head, "last_sample"), newest + SUB_LENGTH - 1, "window %d", w);
+        message_free(&m);
+    }
+    digitiser_close(&d);
+    unsubscribe(&s);
+    rig_close(&rig);
+}
+
+Test(daemon, the_samples_behind_a_block_are_told_across_a_gap) {
+    check_samples_behind("length: 512, hop: 192, snapshots: 9", 9);
+}
+
+Test(daemon, what_is_forgotten_slowly_began_with_the_stream) {
+    check_samples_behind("length: 512, hop: 192, forgetting: 0.9", SIZE_MAX);
 }
 
 Test(daemon, garbage_on_the_output_socket_is_harmless) {

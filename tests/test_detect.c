@@ -22,7 +22,7 @@ typedef struct scene {
     double az[MOST_SOURCES], power[MOST_SOURCES];
     double noise;
     bool adaptive; /* MVDR-like needles instead of beams */
-    size_t calls;
+    size_t calls, points;
     sonar_code fail_with;
     bool answer_nan, first_nan;
 } scene;
@@ -63,6 +63,7 @@ static sonar_code power_at(void *ctx, size_t n, const double *az_deg, float *pow
     scene *s = ctx;
     cr_assert_leq(n, (size_t)SONAR_DETECT_POINTS);
     s->calls++;
+    s->points += n;
     if (s->fail_with != SONAR_OK)
         return sonar_fail(err, s->fail_with, "test", "refused");
     for (size_t i = 0; i < n; i++) {
@@ -228,6 +229,7 @@ Test(detect, recovers_the_level_of_needles_between_directions) {
                 dense_edge(&s, s.az[0], 1, half) - dense_edge(&s, s.az[0], -1, half);
             cr_assert_lt(fabs(d[0].width_deg - width), 0.05 * width + 2e-5);
             cr_assert_leq(s.calls, 18);
+            cr_assert_leq(s.points, 96, "%zu points at %g dB", s.points, snr_db);
         }
 }
 

@@ -149,6 +149,73 @@ Test(end_to_end, a_circle_tracks_over_north_without_ambiguity) {
     rig_close(&rig);
 }
 
+/* ---- ranges ---------------------------------------------------------------------------------- */
+
+static void write_focused_config(rig *rig, const char *ranges) {
+    box_write(&rig->box, "sonard.yaml",
+              "schema: 1\n"
+              "array: {id: 1, geometry: {line: {sensors: 128, spacing_m: 0.75}}, gain_db: 20}\n"
+              "sound_speed_mps: 1500\n"
+              "fs_hz: 8000\n"
+              "ingest: {endpoints: [\"%s\"], overload: block}\n"
+              "dft: {length: 4096, hop: 4096}\n"
+              "cbf: {band_hz: [600, 950], ranges_m: %s}\n"
+              "lofar: {band_hz: [600, 950]}\n"
+              "mvdr: {enabled: false}\n"
+              "output: {endpoint: \"%s\", high_water_mark: 1000}\n"
+              "runtime: {backend: cpu, threads: 2}\n",
+              rig->in, ranges, rig->out);
+}
+
+/* One loud source alone is one contact, in the far field without a range. */
+static void check_lone_source(const char *ranges, double az_deg, double range_m) {
+    rig rig = rig_open();
+    char place[64] = "";
+    if (range_m > 0)
+        snprintf(place, sizeof place, ", range_m: %g", range_m);
+    write_focused_config(&rig, ranges);
+    box_write(&rig.box, "scene.yaml",
+              "schema: 1\nseed: 6\nambient: {psd_db: 50}\nsources:\n"
+              "  - name: ship\n    %s: {az_deg: %g%s}\n"
+              "    broadband: {spectrum: white, band_hz: [300, 2000], psd_db: 70}\n",
+              range_m > 0 ? "near" : "far", az_deg, place);
+    rig_start(&rig);
+    simulate(&rig, "1.2");
+    message m;
+    cr_assert(receive_until(&rig.subscriber, "detections", "window", 1, 30000, &m));
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(m.head, "detections");
+    const cJSON *first = cJSON_GetArrayItem(list, 0);
+    cr_expect_eq(cJSON_GetArraySize(list), 1, "%d contacts of one source at %g deg",
+                 cJSON_GetArraySize(list), az_deg);
+    /* Beam widths are even in the cosine: near endfire degrees are wide. Between two ranges of the
+     * ladder a near source's bearing is a little off. */
+    double share = range_m > 0 ? 0.2 : 0.1;
+    double beam = 0.886 * 1500 / 950 / (128 * 0.75), found_deg = header_number(first, "az_deg");
+    cr_expect_leq(fabs(cos(found_deg * M_PI / 180) - cos(az_deg * M_PI / 180)), share * beam,
+                  "%g deg, not %g", found_deg, az_deg);
+    double found_m = header_number(first, "range_m");
+    if (range_m > 0)
+        cr_expect_leq(fabs(found_m - range_m), 0.1 * range_m, "%g m, not %g", found_m, range_m);
+    else
+        cr_expect(isnan(found_m), "%g m in the far field at %g deg", found_m, az_deg);
+    /* its own smear at other ranges must not count as background */
+    double least_db = range_m > 0 ? 10 : 20, snr_db = header_number(first, "snr_db");
+    cr_expect_geq(snr_db, least_db, "%g dB at %g deg", snr_db, az_deg);
+    message_free(&m);
+    rig_close(&rig);
+}
+
+Test(end_to_end, a_far_source_has_neither_range_nor_ghosts) {
+    const double az_deg[] = {0, 12, 40, 70, 90, 135, 179};
+    for (size_t i = 0; i < sizeof az_deg / sizeof *az_deg; i++)
+        check_lone_source("[50, 100, 200, 400, 800, 1600, 3200]", az_deg[i], 0);
+}
+
+Test(end_to_end, a_near_source_has_its_range_and_no_ghosts) {
+    check_lone_source("auto", 70, 150);
+    check_lone_source("auto", 110, 400);
+}
+
 /* ---- faults ---------------------------------------------------------------------------------- */
 
 static double summary_number(rig *rig, const char *path) {

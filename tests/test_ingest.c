@@ -275,6 +275,36 @@ Test(ingest, block_mode_waits_for_the_data_thread_and_loses_nothing) {
     zmq_ctx_term(context);
 }
 
+/* A heartbeat would take the peer that we do not read from for dead after 3 s, hang up on it and
+ * lose what is on its way. */
+Test(ingest, block_mode_loses_nothing_while_the_data_thread_pauses_for_long) {
+    enum { FRAMES = 200, SAMPLES = 10000 };
+    const char *endpoint = "ipc:///tmp/sonar-test-ingest-pause";
+    void *here = zmq_ctx_new(), *there = zmq_ctx_new();
+    sonar_ingest_spec spec = spec_for(here, &endpoint);
+    spec.overload = SONAR_BLOCK;
+    spec.high_water_mark = 4;
+    spec.window_length = spec.hop = SAMPLES;
+    spec.queue_windows = 2;
+    sonar_ingest *ingest = start(&spec);
+    void *socket = digitiser(there, ZMQ_PUSH, endpoint);
+    for (uint64_t f = 0; f < FRAMES; f++)
+        send_frame(socket, 0, 4, f * SAMPLES, SAMPLES);
+    usleep(5500000);
+    sonar_window window;
+    for (uint64_t i = 0; i < FRAMES; i++) {
+        await_window(ingest, &window);
+        cr_assert_eq(window.first_sample, i * SAMPLES, "window %lu begins at %lu", (unsigned long)i,
+                     (unsigned long)window.first_sample);
+        sonar_ingest_release(ingest, &window);
+    }
+    cr_expect_eq(counters(ingest).frames_accepted, FRAMES);
+    sonar_ingest_destroy(ingest);
+    zmq_close(socket);
+    zmq_ctx_term(there);
+    zmq_ctx_term(here);
+}
+
 Test(ingest, stops_while_blocked_and_leaves_the_windows) {
     const char *endpoint = "inproc://samples";
     void *context = zmq_ctx_new(), *socket;

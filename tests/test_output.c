@@ -478,6 +478,8 @@ static sonar_status status_of(double uptime_s) {
                            .latency_max_us = NAN,
                            .stage_us = {1, 2, 3, 4},
                            .resident_bytes = 5e9,
+                           .backend = "cpu",
+                           .backend_text = "set up again",
                            .waiting_for_samples = true,
                            .health = "waiting",
                            .text = "no frame yet"};
@@ -505,6 +507,8 @@ Test(output, status_has_every_counter) {
     expect_text(&message, "\"max_us\":null");
     expect_number(&message, "stage_us.dft", 1);
     expect_number(&message, "stage_us.detect", 4);
+    cr_expect_str_eq(string(&message, "backend"), "cpu");
+    cr_expect_str_eq(string(&message, "backend_text"), "set up again");
     cr_assert_gt(number(&message, "utc_ns"), 1.6e18);
     const char *const null[] = {"window", "sample_index", "snapshots", "loading", "latency_us"};
     for (size_t i = 0; i < sizeof null / sizeof null[0]; i++)

@@ -333,7 +333,12 @@ Test(watch, it_reads_a_publisher) {
     cr_assert_eq(sonar_output_start(output, &err), SONAR_OK);
     snprintf(path, sizeof path, "/tmp/sonar-test-watch-%d.yaml", (int)getpid());
     FILE *config = fopen(path, "w");
-    fprintf(config, "output:\n  endpoint: \"%s\"\n", sonar_output_endpoint(output));
+    fprintf(config,
+            "schema: 1\narray: {id: 1, geometry: {line: {sensors: 4, spacing_m: 1}}}\n"
+            "sound_speed_mps: 1500\nfs_hz: 2000\ningest: {endpoints: [\"ipc:///tmp/in\"]}\n"
+            "dft: {length: 2048}\ncbf: {band_hz: [100, 200]}\noutput: {endpoint: "
+            "\"tcp://127.0.0.1%s\"}\n",
+            strrchr(sonar_output_endpoint(output), ':'));
     fclose(config);
     pid_t child = fork();
     if (child == 0) { /* the reader; its figures decide the exit code */

@@ -168,8 +168,9 @@ typedef struct sonar_host {
                      void *arg);
     size_t workers;
     const char *state_dir; /* where wisdom and the like is kept, or NULL for nowhere */
-    long fail_at; /* for tests of error paths: the n-th fallible call a plugin makes fails; 0: none
-                   */
+    /* For tests of error paths: the n-th fallible call a plugin makes fails; -n: that and all later
+     * ones; 0: none. */
+    long fail_at;
     /* The candidate that training chose for one of the backend's decisions, or NULL: then the first
      * one. May be NULL itself. Asked by a stage's create only; the text lives until that returns.
      */

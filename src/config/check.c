@@ -121,11 +121,19 @@ static void check_symmetry(sonar_loader *l) {
              "%zu mirror images of masked sensors are left out of the adaptive spectrum", dropped);
 }
 
+static bool given(const sonar_loader *l, sonar_option_id id) {
+    return l->settings->value[id].origin == SONAR_FROM_FILE;
+}
+
+/* What is taken over from dft and cbf was warned about there. */
 static void check_mvdr(sonar_loader *l) {
     const sonar_config *c = l->config;
-    check_window(l, OPT_MVDR_LENGTH, c->mvdr_length);
-    check_hop(l, OPT_MVDR_HOP, c->mvdr_hop, c->mvdr_length);
-    check_alias(l, OPT_MVDR_BAND_HZ, &c->mvdr_band, c->mvdr_length);
+    if (given(l, OPT_MVDR_LENGTH))
+        check_window(l, OPT_MVDR_LENGTH, c->mvdr_length);
+    if (given(l, OPT_MVDR_HOP))
+        check_hop(l, OPT_MVDR_HOP, c->mvdr_hop, c->mvdr_length);
+    if (given(l, OPT_MVDR_BAND_HZ) || given(l, OPT_MVDR_BAND_BINS))
+        check_alias(l, OPT_MVDR_BAND_HZ, &c->mvdr_band, c->mvdr_length);
     check_scan(l, OPT_MVDR_SCAN_STEP, &c->mvdr_scan);
     if (c->mvdr_forward_backward)
         check_symmetry(l);

@@ -35,6 +35,12 @@ typedef struct sonar_band {
     size_t first_bin, bins;
 } sonar_band;
 
+/* What happens when the backend at work fails in mid-stream and cannot be set up again. */
+typedef enum sonar_gpu_failure {
+    SONAR_GPU_FAILURE_CPU = 0,
+    SONAR_GPU_FAILURE_EXIT
+} sonar_gpu_failure;
+
 typedef struct sonar_config {
     /* array */
     uint32_t array_id;
@@ -112,6 +118,7 @@ typedef struct sonar_config {
     /* runtime */
     char backend[16]; /* "auto", "cpu", "cuda" */
     char *plugin_dir;
+    sonar_gpu_failure on_gpu_failure;
     size_t threads;             /* workers of the data thread's pool, it included */
     int cpu_ingest, cpu_output; /* processor, -1 any */
     size_t cpus;                /* of the pool's workers, 0 = not pinned */

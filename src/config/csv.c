@@ -106,10 +106,14 @@ static void take_lines(csv *c, char *copy) {
 double *sonar_csv_read(sonar_loader *loader, const char *path, size_t *rows) {
     csv c = {.loader = loader, .text = {.name = path, .csv = true}};
     const size_t before = sonar_report_errors(loader->report);
-    char *bytes = sonar_file_read(path, CSV_BYTES_MOST, &c.text.size, loader->report, loader->text,
-                                  sonar_place_of(loader, OPT_POSITIONS_CSV));
-    if (!bytes)
+    char *bytes;
+    const sonar_code code =
+        sonar_file_read(path, CSV_BYTES_MOST, &bytes, &c.text.size, loader->report, loader->text,
+                        sonar_place_of(loader, OPT_POSITIONS_CSV));
+    if (code) {
+        loader->no_memory |= code == SONAR_ENOMEM;
         return NULL;
+    }
     c.text.bytes = bytes;
     char *copy = malloc(c.text.size + 1);
     if (copy) {

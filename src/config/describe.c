@@ -134,18 +134,24 @@ static bool is_unusual(const sonar_config *c, size_t k) {
            c->phase_deg[k] != 0 || c->delay_us[k] != 0;
 }
 
+/* What is printed as 0.000 must not be -0.000. */
+static double millimetres(double m) {
+    return rint(1e3 * m) / 1e3 + 0.0;
+}
+
 static void describe_sensor(const sonar_config *c, size_t k, FILE *to) {
     const double *p = c->position_m + 3 * k;
-    fprintf(to, "%6zu %7u %10.3f %10.3f %10.3f %8.2f %7.2f %8.2f%s\n", k, c->channel[k], p[0] + 0.0,
-            p[1] + 0.0, p[2] + 0.0, c->gain_db[k], c->phase_deg[k], c->delay_us[k],
-            c->used[k] ? "" : " off");
+    fprintf(to, "%6zu %7u %10.3f %10.3f %10.3f %8.2f %7.2f %8.2f%s\n", k, c->channel[k],
+            millimetres(p[0]), millimetres(p[1]), millimetres(p[2]), c->gain_db[k], c->phase_deg[k],
+            c->delay_us[k], c->used[k] ? "" : " off");
 }
 
 static void describe_sensors(const sonar_config *c, FILE *to) {
     const bool all = c->sensors <= SENSORS_SHOWN;
     size_t unusual = 0, left_out = 0;
-    fprintf(to, "\n%6s %7s %10s %10s %10s %8s %7s %8s\n", "sensor", "channel", "x, m", "y, m",
-            "z, m", "gain, dB", "ph, deg", "del., us");
+    fputs("\npositions in the array frame: x forward, y to the right, z down\n", to);
+    fprintf(to, "%6s %7s %10s %10s %10s %8s %7s %8s\n", "sensor", "channel", "x, m", "y, m", "z, m",
+            "gain, dB", "ph, deg", "del., us");
     for (size_t k = 0; k < c->sensors; k++) {
         const bool end = k < ENDS_SHOWN || k >= c->sensors - ENDS_SHOWN;
         if (all || end || (is_unusual(c, k) && unusual++ < UNUSUAL_SHOWN))

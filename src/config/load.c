@@ -86,8 +86,10 @@ static sonar_code build(sonar_loader *loader) {
 static sonar_code load(const sonar_text *text, const char *directory, sonar_config **config,
                        sonar_report *report) {
     *config = create(text->name);
-    if (!*config)
+    if (!*config) {
+        sonar_report_add(report, SONAR_MISTAKE, text, (sonar_place){0, 0}, NULL, "no memory");
         return SONAR_ENOMEM;
+    }
     sonar_loader loader = {.text = text,
                            .report = report,
                            .settings = (*config)->settings,
@@ -112,9 +114,11 @@ sonar_code sonar_config_parse(const char *name, const char *text, size_t bytes,
 sonar_code sonar_config_load(const char *path, sonar_config **config, sonar_report *report) {
     *config = NULL;
     size_t bytes = 0;
-    char *text = sonar_file_read(path, FILE_BYTES_MOST, &bytes, report, NULL, (sonar_place){0, 0});
-    if (!text)
-        return SONAR_EUNAVAILABLE;
+    char *text;
+    const sonar_code read =
+        sonar_file_read(path, FILE_BYTES_MOST, &text, &bytes, report, NULL, (sonar_place){0, 0});
+    if (read)
+        return read;
     const char *slash = strrchr(path, '/');
     char *directory =
         slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup("");

@@ -279,6 +279,10 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
              "Where the work is done; auto takes the faster of CPU and GPU (docs/training.md)."},
     [OPT_PLUGIN_DIR] = {"runtime.plugin_dir", TEXT(4095), .computed = "not set: the installed one",
                         .help = "Directory of the GPU part."},
+    [OPT_ON_GPU_FAILURE] =
+        {"runtime.on_gpu_failure", CHOICE("cpu exit"), .fallback = "cpu",
+         .help = "When the GPU fails in mid-stream: cpu sets it up again once and then "
+                 "goes on without it; exit leaves with exit code 5."},
     [OPT_THREADS] = {"runtime.threads", INTEGER(1, SONAR_CPUS_MOST),
                      .computed = "entries of runtime.cpus, else processors online",
                      .help = "Threads that do the computing."},

@@ -95,6 +95,7 @@ typedef enum sonar_option_id {
     OPT_QUEUE_RESULTS,
     OPT_BACKEND,
     OPT_PLUGIN_DIR,
+    OPT_ON_GPU_FAILURE,
     OPT_THREADS,
     OPT_CPUS,
     OPT_CPU_INGEST,

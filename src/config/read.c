@@ -299,22 +299,25 @@ static bool read_value(const reader *r, const sonar_node *node) {
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Edit distance of two keys, at most 64 letters each. */
+/* Edit distance of two keys, at most 64 letters each; two neighbours that changed places are one
+ * edit. */
 static size_t edits(const char *a, const char *b) {
-    size_t row[66];
+    size_t row[3][66] = {{0}};
     const size_t n = sonar_min_size(strlen(a), 64), m = sonar_min_size(strlen(b), 64);
     for (size_t j = 0; j <= m; j++)
-        row[j] = j;
+        row[0][j] = j;
     for (size_t i = 1; i <= n; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
+        const size_t *before = row[(i + 1) % 3], *last = row[(i + 2) % 3];
+        size_t *now = row[i % 3];
+        now[0] = i;
         for (size_t j = 1; j <= m; j++) {
-            const size_t change = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            row[j] = sonar_min_size(change, 1 + sonar_min_size(row[j], row[j - 1]));
+            now[j] = sonar_min_size(last[j - 1] + (a[i - 1] != b[j - 1]),
+                                    1 + sonar_min_size(last[j], now[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                now[j] = sonar_min_size(now[j], before[j - 2] + 1);
         }
     }
-    return row[m];
+    return row[n % 3][m];
 }
 
 /* The nearest key of this group or, failing that, the option elsewhere that ends in this key. */

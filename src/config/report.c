@@ -171,8 +171,10 @@ static char *read_all(FILE *file, size_t most, size_t *bytes, bool *too_long) {
         if (size + 1 >= room) {
             room = room ? 2 * room : 65536;
             char *grown = realloc(text, room);
-            if (!grown)
-                break;
+            if (!grown) {
+                free(text);
+                return NULL;
+            }
             text = grown;
         }
         const size_t got = fread(text + size, 1, room - 1 - size, file);
@@ -181,7 +183,7 @@ static char *read_all(FILE *file, size_t most, size_t *bytes, bool *too_long) {
         if (!got || *too_long)
             break;
     }
-    if (ferror(file) || *too_long || size + 1 > room) {
+    if (ferror(file) || *too_long) {
         free(text);
         return NULL;
     }
@@ -190,8 +192,8 @@ static char *read_all(FILE *file, size_t most, size_t *bytes, bool *too_long) {
     return text;
 }
 
-char *sonar_file_read(const char *path, size_t most, size_t *bytes, sonar_report *report,
-                      const sonar_text *from, sonar_place place) {
+sonar_code sonar_file_read(const char *path, size_t most, char **to, size_t *bytes,
+                           sonar_report *report, const sonar_text *from, sonar_place place) {
     const sonar_text itself = {.name = path};
     FILE *file = fopen(path, "rbe");
     bool too_long = false;
@@ -206,5 +208,6 @@ char *sonar_file_read(const char *path, size_t most, size_t *bytes, sonar_report
     else if (!text)
         sonar_report_add(report, SONAR_MISTAKE, from ? from : &itself, place, NULL,
                          "cannot read %s: %s", path, strerror(why));
-    return text;
+    *to = text;
+    return text ? SONAR_OK : !too_long && why == ENOMEM ? SONAR_ENOMEM : SONAR_EUNAVAILABLE;
 }

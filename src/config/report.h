@@ -25,9 +25,10 @@ void sonar_report_add(sonar_report *report, sonar_severity severity, const sonar
                       sonar_place place, const char *accepted, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
 
-/* The whole of a file, zero-terminated, at most `most` bytes. Its errors go into the report, at
- * `place` of `from` if there is one. NULL on error. */
-char *sonar_file_read(const char *path, size_t most, size_t *bytes, sonar_report *report,
-                      const sonar_text *from, sonar_place place);
+/* The whole of a file, zero-terminated, at most `most` bytes, to be freed. Its errors go into the
+ * report, at `place` of `from` if there is one: SONAR_ENOMEM, or SONAR_EUNAVAILABLE for any other
+ * reason; *text is NULL then. */
+sonar_code sonar_file_read(const char *path, size_t most, char **text, size_t *bytes,
+                           sonar_report *report, const sonar_text *from, sonar_place place);
 
 #endif

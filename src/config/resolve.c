@@ -284,7 +284,8 @@ static bool resolve_channels(sonar_loader *l) {
     if (l->no_memory)
         return false;
     if (v->count != c->sensors)
-        return fail(l, OPT_CHANNELS, NULL, "%zu channels for %zu sensors", v->count, c->sensors);
+        return fail(l, OPT_CHANNELS, "one channel per sensor", "%zu channels for %zu sensors",
+                    v->count, c->sensors);
     size_t most = 0;
     for (size_t k = 0; k < c->sensors; k++) {
         c->channel[k] = (uint32_t)v->numbers[k];
@@ -308,7 +309,8 @@ static bool resolve_mask(sonar_loader *l) {
     sonar_config *c = l->config;
     if (!have(l, OPT_MASK))
         return false;
-    if (!distinct(l, OPT_MASK, c->sensors, "is no sensor of the array"))
+    if (!distinct(l, OPT_MASK, c->sensors,
+                  "is no sensor of the array, whose sensors are counted from 0"))
         return false;
     const sonar_value *v = value(l, OPT_MASK);
     for (size_t i = 0; i < v->count; i++)
@@ -396,7 +398,8 @@ static bool band_of_hz(sonar_loader *l, sonar_option_id id, size_t length, sonar
     if (hz[0] > hz[1])
         return fail(l, id, "[low, high]", "%g Hz is above %g Hz", hz[0], hz[1]);
     if (hz[1] > fs / 2)
-        return fail(l, id, NULL, "%g Hz is above half the sampling rate, %g Hz", hz[1], fs / 2);
+        return fail(l, id, "frequencies up to fs_hz / 2",
+                    "%g Hz is above half the sampling rate, %g Hz", hz[1], fs / 2);
     const double first = ceil(hz[0] * (double)length / fs - 1e-6);
     const double last = fmin(floor(hz[1] * (double)length / fs + 1e-6), (double)(length / 2));
     if (last < first)
@@ -518,9 +521,11 @@ static bool resolve_shading(sonar_loader *l) {
             c->shading_weight[k] = 1;
     } else if (!c->geometry.uniform_line) {
         return fail(l, id, "uniform", "this shading is for uniform lines only");
-    } else if (sonar_cbf_shading(c->shading, c->sidelobe_db, c->nbar, c->sensors, c->shading_weight,
-                                 &err)) {
-        return fail(l, id, NULL, "%s", err.text);
+    } else {
+        const sonar_code code = sonar_cbf_shading(c->shading, c->sidelobe_db, c->nbar, c->sensors,
+                                                  c->shading_weight, &err);
+        if (code)
+            return code == SONAR_ENOMEM ? no_memory(l) : fail(l, id, NULL, "%s", err.text);
     }
     for (size_t k = 0; k < c->sensors; k++)
         c->shading_weight[k] *= c->used[k];
@@ -593,8 +598,11 @@ static void resolve_directions(sonar_loader *l) {
     const double cbf_top = top_hz(&c->cbf_band, c->fs_hz, c->length);
     const double mvdr_top = top_hz(&c->mvdr_band, c->fs_hz, c->mvdr_length);
     const double top = fmax(fmax(cbf_top, mvdr_top), top_hz(&c->lofar_band, c->fs_hz, c->length));
-    sonar_geometry_analyse(c->sensors, c->position_m, c->used, c->sound_speed_mps / top / 20,
-                           &c->geometry);
+    if (!sonar_geometry_analyse(c->sensors, c->position_m, c->used, c->sound_speed_mps / top / 20,
+                                &c->geometry)) {
+        no_memory(l);
+        return;
+    }
     if (!given(l, OPT_MVDR_DEPRESSION) && have(l, OPT_CBF_DEPRESSION))
         sonar_value_set_number(l, OPT_MVDR_DEPRESSION, number(l, OPT_CBF_DEPRESSION));
     resolve_scan(l, OPT_CBF_SCAN, cbf_top, &c->cbf_scan);
@@ -705,6 +713,7 @@ static void resolve_runtime(sonar_loader *l) {
     char word[32];
     sonar_option_choice(&sonar_options[OPT_BACKEND], whole(l, OPT_BACKEND), word);
     snprintf(c->backend, sizeof c->backend, "%.15s", word);
+    c->on_gpu_failure = (sonar_gpu_failure)whole(l, OPT_ON_GPU_FAILURE);
     c->cpu_ingest = (int)number(l, OPT_CPU_INGEST);
     c->cpu_output = (int)number(l, OPT_CPU_OUTPUT);
     c->log_level = (sonar_level)whole(l, OPT_LOG_LEVEL);

@@ -93,6 +93,12 @@ void sonar_pool_parallel(void *pool, size_t tasks, void (*task)(void *, size_t, 
 /* A host without threads and without a log, for tests and small tools. */
 const sonar_host *sonar_host_serial(void);
 
+/* ---- statistics ------------------------------------------------------------------------------ */
+
+/* Median of n >= 1 values, the upper of the middle two of an even count; reorders them. Allocates
+ * nothing. */
+float sonar_median(float *value, size_t n);
+
 /* ---- clamp helpers --------------------------------------------------------------------------- */
 
 static inline size_t sonar_min_size(size_t a, size_t b) {

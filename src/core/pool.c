@@ -6,7 +6,8 @@
 #include <stdlib.h>
 
 /* One job at a time: the caller publishes it under the lock, everybody including the caller draws
- * indices from `next` without a lock, the last helper to leave wakes the caller. */
+ * indices from `next` without a lock, the last helper to leave wakes the caller. A helper that the
+ * system has not let run before all indices were drawn finds the job closed: nobody waits for it. */
 struct sonar_pool {
     size_t workers, started;
     pthread_t *thread;
@@ -14,6 +15,7 @@ struct sonar_pool {
     pthread_mutex_t lock;
     pthread_cond_t work, done;
     uint64_t job; /* counts jobs; under lock */
+    bool open;    /* the current job still takes helpers; under lock */
     size_t busy;  /* helpers inside the current job; under lock */
     bool stopping;
     size_t tasks;
@@ -47,6 +49,9 @@ static void *helper_main(void *arg) {
         if (pool->stopping)
             break;
         seen = pool->job;
+        if (!pool->open)
+            continue;
+        pool->busy++;
         pthread_mutex_unlock(&pool->lock);
         draw(pool, helper->worker);
         pthread_mutex_lock(&pool->lock);
@@ -121,12 +126,13 @@ void sonar_pool_parallel(void *ctx, size_t tasks, void (*task)(void *, size_t, s
     pool->task = task;
     pool->arg = arg;
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-    pool->busy = pool->workers - 1;
+    pool->open = true;
     pool->job++;
     pthread_cond_broadcast(&pool->work);
     pthread_mutex_unlock(&pool->lock);
     draw(pool, 0);
     pthread_mutex_lock(&pool->lock);
+    pool->open = false;
     while (pool->busy)
         pthread_cond_wait(&pool->done, &pool->lock);
     pthread_mutex_unlock(&pool->lock);

@@ -88,6 +88,7 @@ typedef struct sonar_result {
     uint64_t mvdr_first_sample, mvdr_end_sample; /* samples behind the MVDR spectrum */
     int64_t utc_ns;
     uint32_t epoch;
+    const char *backend; /* name of the backend that computed it; static */
     uint32_t present;
     sonar_buffer surface[SONAR_SURFACES]; /* [SONAR_DETECTIONS], [SONAR_STATUS] unused */
     sonar_detection detection[2 * SONAR_DETECTIONS_MOST];
@@ -112,6 +113,8 @@ typedef struct sonar_status {
     double latency_p50_us, latency_p99_us, latency_max_us;
     double stage_us[4]; /* last window: dft, cbf, mvdr, detect */
     double resident_bytes;
+    const char *backend;    /* name of the backend at work; static */
+    char backend_text[240]; /* why it was set up again or replaced; "" if nothing happened */
     bool waiting_for_samples;
     char health[16]; /* "ok", "waiting", "degraded" */
     char text[160];  /* why it is not ok, one sentence */

@@ -12,7 +12,10 @@
 static long fail_at, calls; /* set by probe, before any other thread calls */
 
 bool sonar_cuda_injected(void) {
-    return fail_at > 0 && __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) == fail_at;
+    if (fail_at == 0)
+        return false;
+    long call = __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
+    return fail_at > 0 ? call == fail_at : call >= -fail_at;
 }
 
 static sonar_code code_of(cudaError_t status) {
@@ -218,6 +221,8 @@ static const sonar_stage_ops *stage(const char *name) {
 
 static const sonar_decision decisions[] = {{"dft.batch_mib", "dft", "2048 512 128 32"},
                                            {"dft.window_threads", "dft", "256 128 512 1024"},
+                                           {"cbf.far_path", "cbf", "line mirrored general"},
+                                           {"cbf.near_path", "cbf", "mirrored general"},
                                            {NULL, NULL, NULL}};
 
 extern "C" __attribute__((visibility("default"))) const sonar_backend *sonar_plugin(void) {

@@ -9,38 +9,6 @@
 static const double gap_beams = 1.5, span_beams = 10, rounding_deg = 1e-9;
 enum { CELLS_A_SIDE = 64, CELLS_LEAST = 8 };
 
-static void swap(float *a, float *b) {
-    const float kept = *a;
-    *a = *b;
-    *b = kept;
-}
-
-/* Moves the median (the upper one of an even count) to value[n / 2] and returns it: quickselect
- * (Hoare 1961), because qsort may allocate. */
-static float median(float *value, size_t n) {
-    ptrdiff_t low = 0, high = (ptrdiff_t)n - 1;
-    const ptrdiff_t wanted = (ptrdiff_t)n / 2;
-    while (low < high) {
-        const float pivot = value[low + (high - low) / 2];
-        ptrdiff_t i = low, j = high;
-        while (i <= j) {
-            while (value[i] < pivot)
-                i++;
-            while (value[j] > pivot)
-                j--;
-            if (i <= j)
-                swap(&value[i++], &value[j--]);
-        }
-        if (wanted <= j)
-            high = j;
-        else if (wanted >= i)
-            low = i;
-        else
-            break;
-    }
-    return value[wanted];
-}
-
 /* Appends the cells of [low, high), thinned evenly, to cell[*cells]. */
 static void gather(const sonar_scan *scan, const float *power, double low_deg, double high_deg,
                    float *cell, size_t *cells) {
@@ -63,7 +31,7 @@ void sonar_detect_background(const sonar_scan *scan, const float *power, float *
         return;
     for (size_t i = 0; i < n; i++)
         scratch[i] = power[i];
-    const float whole = median(scratch, n);
+    const float whole = sonar_median(scratch, n);
     for (size_t i = 0; i < n; i++) {
         const double az = scan->az_deg[i];
         size_t cells = 0;
@@ -72,6 +40,6 @@ void sonar_detect_background(const sonar_scan *scan, const float *power, float *
         /* Open below and closed above, so that the scan's last direction belongs to it. */
         gather(scan, power, sonar_beams_on(scan, az, gap_beams) + rounding_deg,
                window_end(scan, az, gap_beams + span_beams) + rounding_deg, scratch, &cells);
-        background[i] = cells < CELLS_LEAST ? whole : median(scratch, cells);
+        background[i] = cells < CELLS_LEAST ? whole : sonar_median(scratch, cells);
     }
 }

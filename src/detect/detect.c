@@ -11,10 +11,16 @@ static const double grid_loss_db = 3;
 /* Noise riding on a side lobe. */
 static const double leak_margin_db = 4;
 static const double first_sidelobe_beams = 1.614;
+/* A smear narrower than this changes nothing. */
+static const double least_smear_beams = 0.5;
+static const double smear_level = 1.5;
 static const double flat_share = 0.9977; /* 0.01 dB */
 static const double narrowest_deg = 1e-5;
 
-enum { ROUNDS = 9, FLANK_POINTS = SONAR_DETECT_POINTS / 2 };
+/* Few points a round: each costs as much as a direction of the scan, and MVDR's scan is dear. */
+enum { ROUNDS = 9, TOP_POINTS = 8, FLANK_POINTS = 4 };
+_Static_assert((int)TOP_POINTS <= (int)SONAR_DETECT_POINTS, "a call takes no more");
+_Static_assert(2 * (int)FLANK_POINTS <= (int)SONAR_DETECT_POINTS, "a call takes no more");
 
 /* Local maxima stronger than what is still to be judged. */
 typedef struct local_maximum {
@@ -31,7 +37,8 @@ typedef struct search {
     const sonar_detect_spec *spec;
     const sonar_scan *scan;
     const float *power;
-    bool sidelobes; /* the rule applies */
+    const sonar_detect_focus *focus; /* or NULL */
+    bool sidelobes;                  /* the rule applies */
     double threshold, separation_beams;
     sonar_power_at power_at;
     void *ctx;
@@ -95,19 +102,62 @@ static double leak(const sonar_detect_spec *spec, double beams) {
     return pow(10.0, -level_db / 10.0) * pow(fmin(1.0, first_sidelobe_beams / x), falloff);
 }
 
+/* Cosine between +axis and the direction in which the sensor `at_m` along the array sees a point.
+ */
+static double cosine_from(double az_deg, double inverse_range, double at_m) {
+    const double c = cos(az_deg * SONAR_RADIANS), s = sin(az_deg * SONAR_RADIANS);
+    const double x = c - at_m * inverse_range; /* the triangle in units of the range */
+    return x / fmax(hypot(x, s), DBL_MIN);
+}
+
+/* How the source of a peak looks under the focus of another. */
+typedef struct smear {
+    double width;  /* beam widths to either side of its middle */
+    double beyond; /* beam widths from its edge to the other peak, 0 inside */
+} smear;
+
+/* Each sensor sees source b and focus a in directions of its own; a lies inside the smear if some
+ * sensor sees both in one. What is no line is taken as one across the look direction. */
+static smear smear_between(const search *s, const local_maximum *a, const local_maximum *b) {
+    if (!s->focus)
+        return (smear){0, 0};
+    const double from_a = s->focus->inverse_range[a->index];
+    const double from_b = s->focus->inverse_range[b->index], half_m = s->spec->aperture_m / 2;
+    const double turn = s->scan->cone ? 0 : 90 - b->is.az_deg;
+    const double beam = s->scan->cone ? sonar_beam(s->scan) : sonar_beam(s->scan) * SONAR_RADIANS;
+    double apart[2];
+    for (int i = 0; i < 2; i++)
+        apart[i] = (cosine_from(a->is.az_deg + turn, from_a, i ? half_m : -half_m) -
+                    cosine_from(b->is.az_deg + turn, from_b, i ? half_m : -half_m)) /
+                   beam;
+    const bool inside = apart[0] * apart[1] <= 0;
+    return (smear){.width = fabs(apart[0] - apart[1]) / 2,
+                   .beyond = inside ? 0 : fmin(fabs(apart[0]), fabs(apart[1]))};
+}
+
+/* The same as leak of a source that is smeared. Inside, a chirp's spectrum (stationary phase, with
+ * the ripple of its edges); outside, the aperture's end leaks as it does in focus. */
+static double smeared_leak(const sonar_detect_spec *spec, double beams, double beyond) {
+    const double inside = fmin(1.0, smear_level / beams);
+    return beyond > first_sidelobe_beams ? fmin(inside, leak(spec, beyond)) : inside;
+}
+
 typedef enum verdict { SIDE_LOBE, TOO_NEAR, CONTACT } verdict;
 
 /* Judges a peak beside the stronger ones. */
-static verdict judge(const search *s, const sonar_detection *is, const local_maximum *stronger,
+static verdict judge(const search *s, const local_maximum *peak, const local_maximum *stronger,
                      size_t n) {
     double leaked = 0;
     bool too_near = false;
     for (size_t i = 0; i < n; i++) {
-        const double beams = sonar_beams_apart(s->scan, is->az_deg, stronger[i].is.az_deg);
+        const double beams = sonar_beams_apart(s->scan, peak->is.az_deg, stronger[i].is.az_deg);
+        const smear m = smear_between(s, peak, &stronger[i]);
         too_near = too_near || (stronger[i].listed && beams < s->separation_beams);
-        leaked += stronger[i].is.power * leak(s->spec, beams);
+        leaked += stronger[i].is.power * (m.width > least_smear_beams
+                                              ? smeared_leak(s->spec, beams, m.beyond)
+                                              : leak(s->spec, beams));
     }
-    if (s->sidelobes && is->power <= leaked)
+    if (s->sidelobes && peak->is.power <= leaked)
         return SIDE_LOBE;
     return too_near ? TOO_NEAR : CONTACT;
 }
@@ -129,13 +179,15 @@ static size_t select_peaks(const search *s, const float *background, float *cand
         const size_t i = strongest(candidate, s->scan->count);
         if (candidate[i] <= 0 || n == PEAKS_MOST)
             break;
-        const sonar_detection is = {.az_deg = s->scan->az_deg[i],
-                                    .power = (double)candidate[i],
-                                    .background = fmax((double)background[i], (double)FLT_MIN)};
+        local_maximum peak = {.is = {.az_deg = s->scan->az_deg[i],
+                                     .power = (double)candidate[i],
+                                     .background = fmax((double)background[i], (double)FLT_MIN)},
+                              .index = i};
         candidate[i] = 0;
-        const verdict v = judge(s, &is, peaks, n);
+        const verdict v = judge(s, &peak, peaks, n);
+        peak.listed = v == CONTACT;
         if (v != SIDE_LOBE)
-            peaks[n++] = (local_maximum){.is = is, .index = i, .listed = v == CONTACT};
+            peaks[n++] = peak;
         listed += v == CONTACT;
     }
     return n;
@@ -159,7 +211,7 @@ static size_t list_contacts(const search *s, local_maximum *peaks, size_t n,
     for (size_t i = 0; i < n; i++) {
         peaks[i].listed = peaks[i].listed &&
                           peaks[i].is.power > s->threshold * peaks[i].is.background &&
-                          judge(s, &peaks[i].is, peaks, i) == CONTACT;
+                          judge(s, &peaks[i], peaks, i) == CONTACT;
         if (peaks[i].listed)
             detections[listed++] = peaks[i].is;
     }
@@ -214,26 +266,56 @@ static void set_top(sonar_detection *peak, const double az_deg[3], const double 
     peak->power = pow(10.0, top_db / 10.0);
 }
 
+/* The bracket after [az[0], az[last]], whose best point is not yet good enough. MVDR's needles are
+ * sharp in the power, but its reciprocal a^H R^-1 a bends no faster than a beam: a parabola through
+ * three points of it foretells the top to a small part of their distance. Where that was too bold,
+ * the top lies at an end of the bracket, and the next one is wide again. */
+static bracket next_bracket(const bracket *whole, const double *az, const float *power,
+                            size_t best) {
+    enum { LAST = TOP_POINTS - 1 };
+    const double step = az[1] - az[0];
+    if (best == 0 || best == LAST) {
+        const double reach =
+            (az[best] > whole->low_deg && az[best] < whole->high_deg ? 64 : 1) * step;
+        return (bracket){.low_deg = fmax(az[best] - reach, whole->low_deg),
+                         .high_deg = fmin(az[best] + reach, whole->high_deg)};
+    }
+    bracket next = {.low_deg = az[best - 1], .high_deg = az[best + 1]};
+    if (!(power[best - 1] > 0 && power[best + 1] > 0))
+        return next;
+    const double low = 1 / (double)power[best - 1], middle = 1 / (double)power[best],
+                 high = 1 / (double)power[best + 1];
+    const double bend = low - 2 * middle + high;
+    const double top = bend > 0 ? az[best] + 0.5 * step * (low - high) / bend : az[best];
+    next.low_deg = fmax(next.low_deg, top - step / 8);
+    next.high_deg = fmin(next.high_deg, top + step / 8);
+    return next;
+}
+
 /* Shrinks the bracket around the highest of its points. *real is false if the power still rises
  * where the scan ends. */
 static sonar_code refine(const search *s, bracket b, sonar_detection *peak, bool *real) {
-    enum { LAST = SONAR_DETECT_POINTS - 1 };
+    enum { LAST = TOP_POINTS - 1 };
+    const bracket whole = b;
     double az[LAST + 1];
     float power[LAST + 1];
     size_t best = 0;
     *real = true;
     for (int round = 0; round < ROUNDS; round++) {
         for (size_t i = 0; i <= LAST; i++)
-            az[i] = b.low_deg + (b.high_deg - b.low_deg) * (double)i / LAST;
+            az[i] = i < LAST ? b.low_deg + (b.high_deg - b.low_deg) * (double)i / LAST : b.high_deg;
         const sonar_code code = ask(s, LAST + 1, az, power);
         if (code != SONAR_OK)
             return code;
         best = strongest(power, LAST + 1);
         if ((best == 0 && b.low_open) || (best == LAST && b.high_open))
             *real = false;
-        if (!*real || is_flat(power, LAST + 1, best) || b.high_deg - b.low_deg < narrowest_deg)
+        const bool inside =
+            (best > 0 && best < LAST) || az[best] <= whole.low_deg || az[best] >= whole.high_deg;
+        if (!*real || (inside && is_flat(power, LAST + 1, best)) ||
+            b.high_deg - b.low_deg < narrowest_deg)
             break;
-        b = (bracket){.low_deg = az[best - (best > 0)], .high_deg = az[best + (best < LAST)]};
+        b = next_bracket(&whole, az, power, best);
     }
     peak->az_deg = az[best];
     peak->power = (double)power[best];
@@ -288,7 +370,7 @@ static bool find_flank(const search *s, const sonar_detection *peak, ptrdiff_t w
 }
 
 static bool is_steep(const flank *f) {
-    return f->out_power < 0.9 * f->in_power && fabs(f->out_deg - f->in_deg) > narrowest_deg;
+    return f->out_power < 0.8 * f->in_power && fabs(f->out_deg - f->in_deg) > narrowest_deg;
 }
 
 /* Narrows a flank to the two of its new points between which the power falls under half. */
@@ -385,22 +467,25 @@ static sonar_code complete(const search *s, sonar_detect_source source, sonar_de
     return code;
 }
 
-sonar_code sonar_detect(const sonar_detect_spec *spec, sonar_detect_source source,
-                        const float *power, float *scratch, sonar_power_at power_at, void *ctx,
-                        sonar_detection *detections, size_t *count, sonar_error *err) {
+sonar_code sonar_detect_focused(const sonar_detect_spec *spec, sonar_detect_source source,
+                                const float *power, const sonar_detect_focus *focus, float *scratch,
+                                sonar_power_at power_at, void *ctx, sonar_detection *detections,
+                                size_t *count, sonar_error *err) {
     const size_t n = spec->scan->count;
     *count = 0;
     if (spec->most > SONAR_DETECTIONS_MOST)
         return sonar_fail(err, SONAR_EINVAL, "detect",
                           "at most %d detections can be listed, not %zu", SONAR_DETECTIONS_MOST,
                           spec->most);
-    if (n == 0 || !believable(power, n))
+    const float *far_power = focus ? focus->far_power : power;
+    if (n == 0 || !believable(power, n) || !believable(far_power, n))
         return SONAR_OK;
 
     const double given = spec->min_separation_deg / sonar_beam_deg(spec->scan);
     const search s = {.spec = spec,
                       .scan = spec->scan,
                       .power = power,
+                      .focus = focus,
                       .sidelobes = source == SONAR_FROM_CBF,
                       .threshold = pow(10.0, spec->threshold_db / 10.0),
                       .separation_beams = spec->min_separation_deg > 0 ? given : half_beam,
@@ -409,7 +494,7 @@ sonar_code sonar_detect(const sonar_detect_spec *spec, sonar_detect_source sourc
                       .err = err};
     float *background = scratch, *candidate = scratch + 2 * n;
     local_maximum peaks[PEAKS_MOST];
-    sonar_detect_background(spec->scan, power, background, scratch + n);
+    sonar_detect_background(spec->scan, far_power, background, scratch + n);
     mark_maxima(&s, background, s.threshold * pow(10.0, -grid_loss_db / 10.0), candidate);
     const size_t found = select_peaks(&s, background, candidate, peaks);
     sonar_code code = refine_all(&s, peaks, found);
@@ -420,4 +505,11 @@ sonar_code sonar_detect(const sonar_detect_spec *spec, sonar_detect_source sourc
         code = complete(&s, source, &detections[i]);
     *count = code == SONAR_OK ? listed : 0;
     return code;
+}
+
+sonar_code sonar_detect(const sonar_detect_spec *spec, sonar_detect_source source,
+                        const float *power, float *scratch, sonar_power_at power_at, void *ctx,
+                        sonar_detection *detections, size_t *count, sonar_error *err) {
+    return sonar_detect_focused(spec, source, power, NULL, scratch, power_at, ctx, detections,
+                                count, err);
 }

@@ -38,7 +38,22 @@ typedef struct sonar_detect_spec {
     double sidelobe_db; /* first side lobe under its peak; 0: 13, falloff 2; INFINITY: no rule */
     double sidelobe_period; /* lambda / (spacing * beam width in rad) at the band's top; 0: never */
     double sidelobe_falloff; /* 2 line, any shading but: 0 Dolph-Chebyshev; 1 circle (8 dB) */
+    double aperture_m;       /* largest extent D; for sonar_detect_focused */
 } sonar_detect_spec;
+
+/* A spectrum whose directions are focused at ranges of their own, the far field being one.
+ *
+ * Where a source is looked at with the wrong focus it is smeared: its power spreads over all places
+ * that some sensor sees in the source's own direction, about D sin^2(az) |1/r1 - 1/r2| / 2 in the
+ * cosine to either side, and x beam widths away no range shows more than 1.5/x of it. A spectrum
+ * that takes each direction's strongest range follows these ridges. So a peak that is focused
+ * otherwise than a stronger one of power P, by more than half a beam width of smear, must exceed
+ * 1.5 P / x up to 1.614 beam widths outside the smear, and there the side lobe's share of P. The
+ * price is as above: such a contact is left to MVDR. */
+typedef struct sonar_detect_focus {
+    const float *far_power;      /* [direction] broadband far field: the background is its own */
+    const double *inverse_range; /* [direction] 1/m, radial; 0 far field */
+} sonar_detect_focus;
 
 /* Broadband power at n <= SONAR_DETECT_POINTS azimuths of the scan's own kind. */
 typedef sonar_code (*sonar_power_at)(void *ctx, size_t n, const double *az_deg, float *power,
@@ -56,7 +71,7 @@ void sonar_detect_background(const sonar_scan *scan, const float *power, float *
  * wraps nor ends at endfire counts only if power_at shows the power to fall beyond it.
  *
  * power_at may be NULL: parabola (in dB) through the grid then. Otherwise each peak is bracketed by
- * its lower grid neighbours and the bracket shrunk around the best of SONAR_DETECT_POINTS points
+ * its lower grid neighbours and the bracket shrunk around the best of eight points
  * until the top is flat to 0.01 dB (MVDR peaks are far narrower than a beam) or 1e-5 deg wide, in
  * at most 9 rounds; the threshold holds for the refined power. Two maxima between the same
  * neighbours are one peak.
@@ -67,6 +82,13 @@ sonar_code sonar_detect(const sonar_detect_spec *spec, sonar_detect_source sourc
                         const float *power, float *scratch /* [3 * scan->count] */,
                         sonar_power_at power_at, void *ctx, sonar_detection *detections,
                         size_t *count, sonar_error *err);
+
+/* The same for a spectrum of several ranges; focus NULL: all far field, as sonar_detect. */
+sonar_code sonar_detect_focused(const sonar_detect_spec *spec, sonar_detect_source source,
+                                const float *power, const sonar_detect_focus *focus,
+                                float *scratch /* [3 * scan->count] */, sonar_power_at power_at,
+                                void *ctx, sonar_detection *detections, size_t *count,
+                                sonar_error *err);
 
 /* For each detection: if the near-field surface [range][direction] within half a beam width of it
  * exceeds the far field there by more than margin_db, sets range_m: the vertex of a parabola in 1/r

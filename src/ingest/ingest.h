@@ -82,7 +82,8 @@ void sonar_ingest_destroy(sonar_ingest *ingest);
 int sonar_ingest_fd(const sonar_ingest *ingest);
 bool sonar_ingest_take(sonar_ingest *ingest, sonar_window *window); /* data thread; false: none */
 void sonar_ingest_release(sonar_ingest *ingest, const sonar_window *window); /* data thread */
-/* Any thread. */
+/* Any thread. False once the thread has ended, stopped or by itself because its socket failed. */
+bool sonar_ingest_alive(const sonar_ingest *ingest);
 void sonar_ingest_read_counters(const sonar_ingest *ingest, sonar_ingest_counters *counters);
 
 /* The rows [channel][n] of samples [first, first + length) of the window as the one or two pieces

@@ -31,7 +31,7 @@ struct sonar_ingest {
     sem_t opened; /* posted once open_code and open_error are set */
     sonar_code open_code;
     sonar_error open_error;
-    atomic_bool stopping;
+    atomic_bool stopping, alive;
     int windows_fd; /* wakes the data thread */
     int control_fd; /* wakes the ingest thread: stop, or a window was released */
     zmq_msg_t header, payload;
@@ -136,14 +136,26 @@ static bool set_int(void *socket, int option, int value) {
     return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
 }
 
+/* Notices peers that vanished. With `block` the socket may be left unread for long, answers to our
+ * heartbeats among the rest: libzmq would hang up on a healthy peer and lose what is on its way.
+ * The kernel's keepalive does not depend on us reading (and an ipc peer cannot vanish unnoticed).
+ */
+static bool watch_peers(const sonar_ingest *ingest, void *socket) {
+    if (ingest->block)
+        return set_int(socket, ZMQ_TCP_KEEPALIVE, 1) &&
+               set_int(socket, ZMQ_TCP_KEEPALIVE_IDLE, 3) &&
+               set_int(socket, ZMQ_TCP_KEEPALIVE_INTVL, 1) &&
+               set_int(socket, ZMQ_TCP_KEEPALIVE_CNT, 3);
+    return set_int(socket, ZMQ_HEARTBEAT_IVL, 1000) && set_int(socket, ZMQ_HEARTBEAT_TIMEOUT, 3000);
+}
+
 /* Never CONFLATE: it would keep only the last part of a message. */
 static bool set_options(const sonar_ingest *ingest, void *socket) {
     return set_int(socket, ZMQ_RCVHWM, ingest->high_water_mark) &&
            zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &ingest->max_message_bytes,
                           sizeof ingest->max_message_bytes) == 0 &&
            set_int(socket, ZMQ_LINGER, 0) && set_int(socket, ZMQ_IPV6, 1) &&
-           set_int(socket, ZMQ_HEARTBEAT_IVL, 1000) &&
-           set_int(socket, ZMQ_HEARTBEAT_TIMEOUT, 3000) &&
+           watch_peers(ingest, socket) &&
            (ingest->kind == SONAR_PULL || zmq_setsockopt(socket, ZMQ_SUBSCRIBE, "", 0) == 0);
 }
 
@@ -173,10 +185,12 @@ static void *ingest_main(void *arg) {
     sonar_ingest *ingest = arg;
     ingest->open_code = open_socket(ingest, &ingest->open_error);
     bool open = ingest->open_code == SONAR_OK;
+    atomic_store(&ingest->alive, open);
     sem_post(&ingest->opened);
     if (open)
         receive_until_stopped(ingest);
     close_socket(ingest);
+    atomic_store(&ingest->alive, false);
     return NULL;
 }
 
@@ -300,6 +314,10 @@ void sonar_ingest_release(sonar_ingest *ingest, const sonar_window *window) {
     sonar_assembler_release(ingest->assembler, window);
     if (ingest->block)
         sonar_wake_signal(ingest->control_fd);
+}
+
+bool sonar_ingest_alive(const sonar_ingest *ingest) {
+    return atomic_load(&ingest->alive);
 }
 
 void sonar_ingest_read_counters(const sonar_ingest *ingest, sonar_ingest_counters *counters) {

@@ -130,10 +130,10 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Median distance to the nearest other sensor; `axis` is the points' longest extent. */
-static double median_nearest(size_t n, point *points, const double axis[3]) {
-    double *distances = n < 2 ? NULL : sonar_alloc(n, sizeof *distances);
-    if (!distances)
+/* Median distance to the nearest other sensor; `axis` is the points' longest extent; distances is
+ * scratch for n numbers. */
+static double median_nearest(size_t n, point *points, const double axis[3], double *distances) {
+    if (n < 2)
         return 0;
     for (size_t k = 0; k < n; k++)
         points[k].key = dot(points[k].at, axis);
@@ -141,9 +141,7 @@ static double median_nearest(size_t n, point *points, const double axis[3]) {
     for (size_t k = 0; k < n; k++)
         distances[k] = nearest(n, points, k);
     qsort(distances, n, sizeof *distances, by_value);
-    const double median = distances[n / 2];
-    free(distances);
-    return median;
+    return distances[n / 2];
 }
 
 /* Equally spaced in index order, masked sensors too: a mask is a weight, not a hole. */
@@ -194,12 +192,18 @@ static double effective_length(const sonar_geometry *g, double c[3][3]) {
     return sqrt(12 * fmax(variance, 0));
 }
 
-void sonar_geometry_analyse(size_t sensors, const double *position_m, const uint8_t *used,
+bool sonar_geometry_analyse(size_t sensors, const double *position_m, const uint8_t *used,
                             double flat_m, sonar_geometry *geometry) {
     *geometry = (sonar_geometry){.extent = SONAR_EXTENT_POINT};
     point *points = sonar_alloc(sensors, sizeof *points);
+    double *distances = sonar_alloc(sensors, sizeof *distances);
+    if (!points || !distances) {
+        free(points);
+        free(distances);
+        return false;
+    }
     size_t n = 0;
-    for (size_t k = 0; points && k < sensors; k++)
+    for (size_t k = 0; k < sensors; k++)
         if (!used || used[k])
             memcpy(points[n++].at, position_m + 3 * k, sizeof points[0].at);
     if (n) {
@@ -213,11 +217,13 @@ void sonar_geometry_analyse(size_t sensors, const double *position_m, const uint
             line_axis(n, points, geometry->axis);
         geometry->effective_m = effective_length(geometry, covariance);
         geometry->aperture_m = farthest_pair(n, points);
-        geometry->spacing_m = median_nearest(n, points, axis[0]);
+        geometry->spacing_m = median_nearest(n, points, axis[0], distances);
     }
     free(points);
+    free(distances);
     geometry->uniform_line = geometry->extent == SONAR_EXTENT_LINE &&
                              is_uniform_line(sensors, position_m, &geometry->spacing_m);
+    return true;
 }
 
 double sonar_alias_hz(const sonar_geometry *geometry, double c_mps) {

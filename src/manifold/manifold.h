@@ -37,8 +37,8 @@ typedef struct sonar_geometry {
 
 /* Rank by extent in wavelengths: an extent below `flat_m` across counts as none (use lambda/20 at
  * the band's top). used may be NULL (all). O(sensors) but for the aperture, O(sensors^2) or better.
- */
-void sonar_geometry_analyse(size_t sensors, const double *position_m, const uint8_t *used,
+ * False: no memory. */
+bool sonar_geometry_analyse(size_t sensors, const double *position_m, const uint8_t *used,
                             double flat_m, sonar_geometry *geometry);
 
 /* Look directions. For a LINE extent az_deg is the angle from the axis (0..180, cone); otherwise

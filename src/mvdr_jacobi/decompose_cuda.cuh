@@ -21,10 +21,12 @@ struct solution {
  * reflections of the first QR (held in t) if there was one. A warp a vector. */
 template <typename T>
 __device__ void write_vectors(const view &v, const scratch &s, matrix<T> u, uint32_t c, matrix<T> t,
-                              uint32_t reflections, uint32_t kept, complex<float> *q) {
+                              uint32_t reflections, uint32_t kept, panel<T> room,
+                              complex<float> *q) {
     matrix<T> w = {(complex<T> *)s.w, odd(v.n)};
-    for (uint32_t i = warp(); i < kept; i += WARPS) {
-        complex<T> *x = reflections ? w.column(i) : u.column(s.order[i]);
+    uint32_t workers = room.width ? room.width : WARPS;
+    for (uint32_t i = warp(); i < kept && warp() < workers; i += workers) {
+        complex<T> *x = room.width ? room.x.column(warp()) : w.column(i);
         const complex<T> *from = u.column(s.order[i]);
         double scale = 1 / sqrt(s.d[i]);
         for (uint32_t r = lane(); r < v.n; r += WARP)
@@ -36,8 +38,26 @@ __device__ void write_vectors(const view &v, const scratch &s, matrix<T> u, uint
                 reflect(t.column(j), s.tau[j], j, v.n, x);
         for (uint32_t r = lane(); r < v.n; r += WARP)
             q[i * v.spec.sensors + r] = {(float)x[r].re, (float)x[r].im};
+        __syncwarp();
     }
     __syncthreads();
+}
+
+/* The triangle u with u u^H of the eigenvalues of S S^H, and in t and tau the way back to n rows.
+ */
+template <typename T>
+__device__ void triangularise(const view &v, const scratch &s, arena room, uint32_t m, matrix<T> t,
+                              matrix<T> u, double *norm2) {
+    bool tall = m < v.n;
+    fill(v, s.column, m, !tall, t);
+    if (!tall) {
+        reduce(t, m, v.n, u, norm2, s.tau);
+        return;
+    }
+    /* S = Q1 R1, and S S^H = Q1 (R1 R1^H) Q1^H: go on with R1^H */
+    matrix<T> triangle = {room.take((size_t)m * odd(m), (complex<T> *)s.w), odd(m)};
+    reduce_tall(t, v.n, m, triangle, norm2, s.tau, panel_in<T>(room, v.n));
+    reduce(triangle, m, m, u, norm2, s.spare_tau);
 }
 
 /* Eigenpairs of S S^H, descending, into scratch.d and q. Eigenvalues under eps^2 of the largest
@@ -48,28 +68,19 @@ __device__ solution solve(const view &v, const scratch &s, arena room, uint32_t 
     uint32_t n = v.n, c = min(n, m);
     bool tall = m < n; /* fewer columns than sensors: the triangle is m x m, Q leads back to n */
     double *norm2 = room.take(c, s.norm2);
-    size_t size = (size_t)c * odd(c);
-    complex<T> *in_shared = room.take(size, (complex<T> *)nullptr);
+    complex<T> *in_shared = room.take((size_t)c * odd(c), (complex<T> *)nullptr);
     matrix<T> t = {(complex<T> *)s.t, tall ? n : m};
     matrix<T> u = {in_shared ? in_shared : (complex<T> *)s.u, odd(c)};
-    fill(v, s.column, m, !tall, t);
-    if (tall) { /* S = Q1 R1, and S S^H = Q1 (R1 R1^H) Q1^H: go on with R1^H */
-        arena rest = room;
-        matrix<T> triangle = {rest.take(size, (complex<T> *)s.w), odd(c)};
-        reduce(t, n, m, false, triangle, norm2, s.tau);
-        reduce(triangle, m, m, true, u, norm2, s.spare_tau);
-    } else {
-        reduce(t, m, n, true, u, norm2, s.tau);
-    }
-    panels<T> panels = in_shared ? mvdr::panels<T>{} : panels_in<T>(&room, c);
+    triangularise(v, s, room, m, t, u, norm2);
+    panels<T> halves = in_shared ? panels<T>{} : panels_in<T>(room, c);
     solution result;
-    result.jacobi = jacobi(columns<T>{u, norm2, c}, c, panels, tolerance, v.spec.max_sweeps);
+    result.jacobi = jacobi(columns<T>{u, norm2, c}, c, halves, tolerance, v.spec.max_sweeps);
     measure(u, c, c, norm2);
     result.kept = min(rank<T>(norm2, c, s.order), v.kept);
     for (uint32_t i = threadIdx.x; i < result.kept; i += THREADS)
         s.d[i] = norm2[s.order[i]];
     __syncthreads();
-    write_vectors(v, s, u, c, t, tall ? m : 0, result.kept, q);
+    write_vectors(v, s, u, c, t, tall ? m : 0, result.kept, panel_in<T>(room, n), q);
     return result;
 }
 
@@ -83,7 +94,8 @@ __device__ inline double total(const double *d, uint32_t begin, uint32_t end) {
 }
 
 /* Median of the largest min(n, L_eff) eigenvalues, times min(1, L_eff/n). */
-__device__ inline double noise_by_median(const double *d, uint32_t k, uint32_t n, double snapshots) {
+__device__ inline double noise_by_median(const double *d, uint32_t k, uint32_t n,
+                                         double snapshots) {
     uint32_t count = (uint32_t)lround(fmin((double)n, fmax(1.0, snapshots)));
     uint32_t low = (count - 1) / 2, high = count / 2;
     double median = ((low < k ? d[low] : 0) + (high < k ? d[high] : 0)) / 2;
@@ -91,8 +103,8 @@ __device__ inline double noise_by_median(const double *d, uint32_t k, uint32_t n
 }
 
 /* delta from the k eigenvalues d, descending; the other n - k are zero. All threads call. */
-__device__ inline double loading(const sonar_mvdr_spec &spec, const double *d, uint32_t k, uint32_t n,
-                                 double snapshots, bool *fallback) {
+__device__ inline double loading(const sonar_mvdr_spec &spec, const double *d, uint32_t k,
+                                 uint32_t n, double snapshots, bool *fallback) {
     uint32_t sources = (uint32_t)min(spec.known_sources, (size_t)n);
     double trace = total(d, 0, k) / n, rest = total(d, sources, k);
     *fallback = spec.loading == SONAR_LOADING_NOISE &&
@@ -108,8 +120,8 @@ __device__ inline double loading(const sonar_mvdr_spec &spec, const double *d, u
 
 /* Columns too short for the loading to notice, now or summed over all updates to come, are not
  * worth carrying on; while the average fills up all are kept. All threads call. */
-__device__ inline uint32_t worth_keeping(const sonar_mvdr_spec &spec, uint64_t seen, const double *d,
-                                         uint32_t k, double delta) {
+__device__ inline uint32_t worth_keeping(const sonar_mvdr_spec &spec, uint64_t seen,
+                                         const double *d, uint32_t k, double delta) {
     double settled = 2 * (1 + spec.alpha) / (1 - spec.alpha), kept = 0;
     if (!((double)seen > settled))
         return k;
@@ -142,11 +154,10 @@ __device__ inline unsigned weigh(const view &v, uint32_t bin, uint32_t k, const 
     *delta = fmax(loading(spec, d, k, v.n, snapshots, &fallback), fmax(least, DBL_MIN));
     for (uint32_t i = threadIdx.x; i < k; i += THREADS)
         v.weight[first + i] = (float)(*delta / (d[i] + *delta));
-    uint32_t carried =
-        spec.alpha > 0 ? worth_keeping(spec, v.bin[bin].seen, d, k, *delta) : 0;
+    uint32_t carried = spec.alpha > 0 ? worth_keeping(spec, v.bin[bin].seen, d, k, *delta) : 0;
     if (threadIdx.x == 0) {
         v.bin[bin].carried = carried;
-        v.bin[bin].seen_by = k;
+        v.bin[bin].pairs = k;
         v.bin[bin].level = k ? *delta / (correct ? low : 1) : 0;
     }
     return (fallback ? SONAR_MVDR_FLAG_TRACE_FALLBACK : 0) |
@@ -181,7 +192,7 @@ __global__ void __launch_bounds__(THREADS, 1) decompose(view v, arrivals in, uin
     unsigned flags = 0;
     solution solution = {{0, 0, true}, 0};
     if (threadIdx.x == 0) {
-        v.bin[bin].carried = v.bin[bin].seen_by = 0;
+        v.bin[bin].carried = v.bin[bin].pairs = 0;
         v.bin[bin].level = 0;
     }
     if (factor.m && v.n) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Eigendecomposition of R = S S^H from S by one thread block: Householder QR, a second pivoted QR of
- * the triangle, one-sided Jacobi (as in solve.c and jacobi.c), for float or double. Matrices are
+ * Eigendecomposition of R = S S^H from S by one thread block: Householder QR, a second pivoted QR
+ * of the triangle, one-sided Jacobi (as in solve.c and jacobi.c), for float or double. Matrices are
  * column by column and lie in shared memory where they fit. Every sum has one order, which depends
  * on the sizes alone.
  */
@@ -18,25 +18,17 @@ constexpr unsigned ALL_LANES = 0xffffffffu;
 /* A squared norm, relative to elements of magnitude 1, that float32 may round away: zero. */
 constexpr double NOTHING = 1e-30;
 
-template <typename T> struct alignas(2 * sizeof(T)) complex {
-    T re, im;
-};
+template <typename T> struct alignas(2 * sizeof(T)) complex { T re, im; };
 
 template <typename T> struct matrix {
     complex<T> *at;
     uint32_t ld;
-    __device__ complex<T> *column(uint32_t j) const {
-        return at + (size_t)j * ld;
-    }
+    __device__ complex<T> *column(uint32_t j) const { return at + (size_t)j * ld; }
 };
 
 template <typename T> struct precision;
-template <> struct precision<float> {
-    static constexpr double EPSILON = 1.1920928955078125e-7;
-};
-template <> struct precision<double> {
-    static constexpr double EPSILON = 2.2204460492503131e-16;
-};
+template <> struct precision<float> { static constexpr double EPSILON = 1.1920928955078125e-7; };
+template <> struct precision<double> { static constexpr double EPSILON = 2.2204460492503131e-16; };
 
 __device__ inline unsigned lane() {
     return threadIdx.x % WARP;
@@ -109,7 +101,8 @@ __host__ __device__ inline uint32_t odd(uint32_t rows) {
 /* ---- Householder QR -------------------------------------------------------------------------- */
 
 /* Squared norm of x from row `first` on; the warp calls together. */
-template <typename T> __device__ double norm2_of(const complex<T> *x, uint32_t first, uint32_t rows) {
+template <typename T>
+__device__ double norm2_of(const complex<T> *x, uint32_t first, uint32_t rows) {
     T a = 0, b = 0;
     for (uint32_t i = first + lane(); i < rows; i += WARP)
         a += x[i].re * x[i].re, b += x[i].im * x[i].im;
@@ -145,7 +138,8 @@ __device__ inline uint32_t longest(const double *norm2, uint32_t columns) {
 /* Turns v into the Householder vector that zeroes it below `row`; returns tau and the diagonal it
  * leaves. */
 template <typename T>
-__device__ double householder(complex<T> *v, uint32_t row, double norm2, complex<double> *diagonal) {
+__device__ double householder(complex<T> *v, uint32_t row, double norm2,
+                              complex<double> *diagonal) {
     double re = v[row].re, im = v[row].im, size = hypot(re, im), norm = sqrt(norm2);
     double pr = size > 0 ? re / size : 1, pi = size > 0 ? im / size : 0;
     v[row] = {(T)(re + pr * norm), (T)(im + pi * norm)};
@@ -171,47 +165,111 @@ __device__ void reflect(const complex<T> *v, double tau, uint32_t first, uint32_
     __syncwarp();
 }
 
-/* Householder QR of t (rows x columns, rows >= columns): t P = Q R. Column `step` of `out` becomes
- * the conjugate of row `step` of R, its entries at the columns' places in t, so that
- * out out^H = t^H t with no permutation left to undo. t's columns become the Householder vectors.
- * With pivoting the longest remaining column goes first: out's columns then are nearly orthogonal
- * already and Jacobi needs fewer sweeps (Drmac and Veselic 2008). */
-template <typename T>
-__device__ void reduce(matrix<T> t, uint32_t rows, uint32_t columns, bool pivot, matrix<T> out,
-                       double *norm2, double *tau) {
-    __shared__ uint32_t chosen;
+template <typename T> __device__ void clear(matrix<T> out, uint32_t columns) {
     for (uint32_t j = warp(); j < columns; j += WARPS)
         for (uint32_t i = lane(); i < columns; i += WARP)
             out.column(j)[i] = {0, 0};
-    measure(t, rows, columns, norm2);
-    for (uint32_t step = 0; step < columns; step++) {
+    __syncthreads();
+}
+
+/* Householder steps first .. first + count - 1 on the `count` columns x, which have had the steps
+ * before; norm2 holds their squared norms from row `first` on. Row `step` of R, conjugated, goes to
+ * column `step` of out from entry `first` on; x becomes the Householder vectors. */
+template <typename T>
+__device__ void eliminate(matrix<T> x, uint32_t rows, uint32_t first, uint32_t count, bool pivot,
+                          matrix<T> out, double *norm2, double *tau) {
+    __shared__ uint32_t chosen;
+    for (uint32_t step = first; step < first + count; step++) {
         if (warp() == 0) {
-            uint32_t best = pivot ? longest(norm2, columns) : step;
+            uint32_t best = pivot ? longest(norm2, count) : step - first;
             double left = norm2[best];
             __syncwarp();
             if (lane() == 0) {
                 complex<double> diagonal = {0, 0};
-                tau[step] =
-                    left > NOTHING ? householder(t.column(best), step, left, &diagonal) : 0;
-                out.column(step)[best] = {(T)diagonal.re, (T)-diagonal.im};
+                tau[step] = left > NOTHING ? householder(x.column(best), step, left, &diagonal) : 0;
+                out.column(step)[first + best] = {(T)diagonal.re, (T)-diagonal.im};
                 norm2[best] = -1; /* done */
                 chosen = best;
             }
         }
         __syncthreads();
-        for (uint32_t j = warp(); j < columns; j += WARPS) {
+        for (uint32_t j = warp(); j < count; j += WARPS) {
             if (norm2[j] < 0)
                 continue;
-            complex<T> *x = t.column(j);
+            complex<T> *y = x.column(j);
             if (tau[step] > 0)
-                reflect(t.column(chosen), tau[step], step, rows, x);
-            double left = norm2_of(x, step + 1, rows);
-            if (lane() == 0) { /* row `step` moves to out */
-                out.column(step)[j] = {x[step].re, -x[step].im};
-                x[step] = {0, 0};
+                reflect(x.column(chosen), tau[step], step, rows, y);
+            double left = norm2_of(y, step + 1, rows);
+            if (lane() == 0) {
+                out.column(step)[first + j] = {y[step].re, -y[step].im};
                 norm2[j] = left;
             }
         }
+        __syncthreads();
+    }
+}
+
+/* Householder QR of t (rows x columns, rows >= columns): t P = Q R, and out the conjugate transpose
+ * of R, its rows at the columns' places in t, so that out out^H = t^H t with no permutation left to
+ * undo. t's columns become the Householder vectors. The longest remaining column goes first: out's
+ * columns then are nearly orthogonal already and Jacobi needs fewer sweeps (Drmac and Veselic
+ * 2008). */
+template <typename T>
+__device__ void reduce(matrix<T> t, uint32_t rows, uint32_t columns, matrix<T> out, double *norm2,
+                       double *tau) {
+    clear(out, columns);
+    measure(t, rows, columns, norm2);
+    eliminate(t, rows, 0, columns, true, out, norm2, tau);
+}
+
+/* Room for columns of work in shared memory; width 0: there is none. */
+template <typename T> struct panel {
+    matrix<T> x;
+    uint32_t width;
+};
+
+/* At most one column a warp; fewer than four are not worth the idle warps. */
+template <typename T> __device__ panel<T> panel_in(arena room, uint32_t rows) {
+    uint32_t ld = odd(rows);
+    uint32_t width = (uint32_t)min((size_t)WARPS, room.left / (ld * sizeof(complex<T>)));
+    if (width < 4)
+        return {{nullptr, ld}, 0};
+    return {{room.take((size_t)width * ld, (complex<T> *)nullptr), ld}, width};
+}
+
+/* The same for a tall t in the columns' own order, some columns at a time in shared memory: each is
+ * read once, gets the reflections so far, a warp each, and is written back once. */
+template <typename T>
+__device__ void reduce_tall(matrix<T> t, uint32_t rows, uint32_t columns, matrix<T> out,
+                            double *norm2, double *tau, panel<T> room) {
+    uint32_t width = room.width ? room.width : columns;
+    clear(out, columns);
+    for (uint32_t first = 0; first < columns; first += width) {
+        uint32_t count = min(width, columns - first);
+        matrix<T> x = room.width ? room.x : t;
+        for (uint32_t j = warp(); j < count && room.width; j += WARPS) {
+            complex<T> *y = x.column(j);
+            for (uint32_t i = lane(); i < rows; i += WARP)
+                y[i] = t.column(first + j)[i];
+            __syncwarp();
+            for (uint32_t step = 0; step < first; step++) {
+                if (tau[step] > 0)
+                    reflect(t.column(step), tau[step], step, rows, y);
+                if (lane() == 0)
+                    out.column(step)[first + j] = {y[step].re, -y[step].im};
+            }
+        }
+        __syncthreads();
+        for (uint32_t j = warp(); j < count; j += WARPS) {
+            double left = norm2_of(x.column(j), first, rows);
+            if (lane() == 0)
+                norm2[j] = left;
+        }
+        __syncthreads();
+        eliminate(x, rows, first, count, false, out, norm2, tau);
+        for (uint32_t j = warp(); j < count && room.width; j += WARPS)
+            for (uint32_t i = lane(); i < rows; i += WARP)
+                t.column(first + j)[i] = x.column(j)[i];
         __syncthreads();
     }
 }
@@ -231,8 +289,8 @@ struct criterion {
 };
 
 /* Columns of pair p in round r of `players` by the circle method; false: p sits out. */
-__device__ inline bool pairing(uint32_t players, uint32_t count, uint32_t r, uint32_t p, uint32_t *x,
-                               uint32_t *y) {
+__device__ inline bool pairing(uint32_t players, uint32_t count, uint32_t r, uint32_t p,
+                               uint32_t *x, uint32_t *y) {
     uint32_t ring = players - 1, a = p ? r + p : ring, b = r + ring - p;
     a -= p && a >= ring ? ring : 0;
     b -= b >= ring ? ring : 0;
@@ -247,9 +305,7 @@ template <typename T> struct tour {
     columns<T> a, b;
     bool cross;
 
-    __device__ uint32_t pairs() const {
-        return cross ? max(a.count, b.count) : (a.count + 1) / 2;
-    }
+    __device__ uint32_t pairs() const { return cross ? max(a.count, b.count) : (a.count + 1) / 2; }
     __device__ uint32_t rounds() const {
         return cross ? max(a.count, b.count) : a.count + a.count % 2 - 1;
     }
@@ -263,16 +319,17 @@ template <typename T> struct tour {
 };
 
 /* The rotation x <- c x - conj(w) y, y <- w x + c y that makes a pair with the Gram matrix
- * [xx g; conj(g) yy] orthogonal, smaller angle (Rutishauser 1966). */
-struct rotation {
-    double c, wr, wi;
-    double shift; /* what it moves from |x|^2 to |y|^2 */
+ * [xx g; conj(g) yy] orthogonal, smaller angle (Rutishauser 1966). Worked out in the columns' own
+ * precision, as double is slow: norms within a factor 1 / eps of each other keep all in range. */
+template <typename T> struct rotation {
+    T c, wr, wi;
+    T shift; /* what it moves from |x|^2 to |y|^2 */
 };
 
-__device__ inline rotation rotate(double xx, double yy, double re, double im, double g2) {
-    double g = sqrt(g2), zeta = (yy - xx) / (2 * g);
-    double t = copysign(1.0, zeta) / (fabs(zeta) + sqrt(1 + zeta * zeta));
-    double c = 1 / sqrt(1 + t * t), s = c * t / g;
+template <typename T> __device__ rotation<T> rotate(double xx, double yy, T re, T im, T g) {
+    T zeta = (T)(yy - xx) / (2 * g);
+    T t = copysign((T)1, zeta) / (fabs(zeta) + sqrt(1 + zeta * zeta));
+    T c = 1 / sqrt(1 + t * t), s = c * t / g;
     return {c, s * re, s * im, t * g};
 }
 
@@ -292,24 +349,26 @@ __device__ double turn(complex<T> *x, complex<T> *y, double *norm_x, double *nor
             im += a.re * b.im, im -= a.im * b.re;
         }
     }
-    double gr = (double)sum_lanes(re, lanes), gi = (double)sum_lanes(im, lanes);
+    re = sum_lanes(re, lanes), im = sum_lanes(im, lanes);
     __syncwarp(); /* all have read the norms */
-    double g2 = gr * gr + gi * gi;
-    double relative2 = xx > limit.floor2 && yy > limit.floor2 ? g2 / (xx * yy) : 0;
-    if (!(relative2 > limit.tolerance2))
-        return relative2;
-    rotation turned = rotate(xx, yy, gr, gi, g2);
-    T c = (T)turned.c, wr = (T)turned.wr, wi = (T)turned.wi;
+    if (!(xx > limit.floor2 && yy > limit.floor2))
+        return 0;
+    T lengths = sqrt((T)xx) * sqrt((T)yy), hr = re / lengths, hi = im / lengths;
+    T relative2 = hr * hr + hi * hi; /* the square of re and im themselves might vanish */
+    if (!((double)relative2 > limit.tolerance2))
+        return (double)relative2;
+    rotation<T> turned = rotate(xx, yy, re, im, sqrt(relative2) * lengths);
+    T c = turned.c, wr = turned.wr, wi = turned.wi;
     for (uint32_t i = first; i < rows; i += lanes) {
         complex<T> a = x[i], b = y[i];
         x[i] = {c * a.re - wr * b.re - wi * b.im, c * a.im - wr * b.im + wi * b.re};
         y[i] = {c * b.re + wr * a.re - wi * a.im, c * b.im + wr * a.im + wi * a.re};
     }
     if (first == 0) {
-        *norm_x = fmax(0.0, xx - turned.shift);
-        *norm_y = fmax(0.0, yy + turned.shift);
+        *norm_x = fmax(0.0, xx - (double)turned.shift);
+        *norm_y = fmax(0.0, yy + (double)turned.shift);
     }
-    return relative2;
+    return (double)relative2;
 }
 
 /* As many threads a pair as there are, but no more than rows. */
@@ -320,7 +379,8 @@ __device__ inline unsigned lanes_for(uint32_t pairs, uint32_t rows) {
     return lanes;
 }
 
-template <typename T> __device__ double travel(const tour<T> &tour, uint32_t rows, criterion limit) {
+template <typename T>
+__device__ double travel(const tour<T> &tour, uint32_t rows, criterion limit) {
     uint32_t pairs = tour.pairs(), rounds = tour.rounds();
     unsigned lanes = lanes_for(pairs, rows), groups = THREADS / lanes;
     const columns<T> &a = tour.a, &b = tour.cross ? tour.b : tour.a;
@@ -384,10 +444,10 @@ __device__ double sweep(columns<T> u, uint32_t rows, const panels<T> &room, crit
     return worst;
 }
 
-template <typename T> __device__ panels<T> panels_in(arena *room, uint32_t rows) {
+template <typename T> __device__ panels<T> panels_in(arena room, uint32_t rows) {
     uint32_t ld = odd(rows);
-    uint32_t width = (uint32_t)min((size_t)1 << 20, room->left / (2 * ld * sizeof(complex<T>)));
-    complex<T> *at = room->take((size_t)2 * width * ld, (complex<T> *)nullptr);
+    uint32_t width = (uint32_t)min((size_t)1 << 20, room.left / (2 * ld * sizeof(complex<T>)));
+    complex<T> *at = room.take((size_t)2 * width * ld, (complex<T> *)nullptr);
     return {{at, ld}, {at + (size_t)width * ld, ld}, at ? width : 0};
 }
 
@@ -421,8 +481,7 @@ __device__ outcome jacobi(columns<T> u, uint32_t rows, const panels<T> &room, do
 
 /* Indices of d, largest first, the first of equals first; returns how many are more than rounding
  * noise of the largest. */
-template <typename T>
-__device__ uint32_t rank(const double *d, uint32_t count, uint32_t *order) {
+template <typename T> __device__ uint32_t rank(const double *d, uint32_t count, uint32_t *order) {
     constexpr double EPSILON = precision<T>::EPSILON;
     double most = 0, kept = 0;
     for (uint32_t i = threadIdx.x; i < count; i += THREADS)

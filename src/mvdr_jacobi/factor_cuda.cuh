@@ -73,7 +73,8 @@ __device__ inline double scale_for(double most) {
     return ldexp(1.0, -exponent);
 }
 
-__device__ inline void list_columns(const view &v, source *to, const complex<float> *x, double gain) {
+__device__ inline void list_columns(const view &v, source *to, const complex<float> *x,
+                                    double gain) {
     to[0] = {x, gain, SNAPSHOT};
     if (v.spec.forward_backward)
         to[1] = {x, gain, MIRRORED};

@@ -15,9 +15,9 @@
 namespace mvdr {
 
 constexpr unsigned LOOK_THREADS = 256;
-constexpr unsigned TILE = 32;          /* directions of a tile */
-constexpr unsigned OUTPUTS = 64;       /* rows of a product made together */
-constexpr unsigned DEPTH = 32;         /* terms of a product between two barriers */
+constexpr unsigned TILE = 32;           /* directions of a tile */
+constexpr unsigned OUTPUTS = 64;        /* rows of a product made together */
+constexpr unsigned DEPTH = 32;          /* terms of a product between two barriers */
 constexpr unsigned EACH = OUTPUTS / 16; /* rows of a thread; it has two directions */
 
 /* The residual as the difference |a|^2 - |Q^H a|^2 is good to 1e-6 |a|^2; below this share of
@@ -92,11 +92,13 @@ __device__ inline void load_left(const tile &t, bool projection, uint32_t base, 
                                  tile_memory *memory) {
     for (unsigned i = threadIdx.x; i < DEPTH * OUTPUTS; i += LOOK_THREADS) {
         unsigned l = projection ? i % DEPTH : i / OUTPUTS, r = projection ? i / DEPTH : i % OUTPUTS;
-        uint32_t row = projection ? first + l : base + r, column = projection ? base + r : first + l;
+        uint32_t row = projection ? first + l : base + r,
+                 column = projection ? base + r : first + l;
         complex<float> x = {0, 0};
         if (row < t.n && column < t.k)
             x = t.q[column * t.ld + row];
-        memory->left[l][r] = projection ? complex<float>{x.re, -x.im} : complex<float>{-x.re, -x.im};
+        memory->left[l][r] =
+            projection ? complex<float>{x.re, -x.im} : complex<float>{-x.re, -x.im};
     }
 }
 
@@ -175,7 +177,7 @@ __device__ inline float subtract(const view &v, const points &p, const tile &t,
         for (unsigned i = 0; i < EACH; i++)
             for (unsigned j = 0; j < 2; j++) {
                 uint32_t row = base + own_row() + 16 * i, direction = own_lane() + 16 * j;
-                sum.at[i][j] = !from      ? steering(v, p, t, row, direction)
+                sum.at[i][j] = !from       ? steering(v, p, t, row, direction)
                                : row < t.n ? from[(size_t)row * TILE + direction]
                                            : complex<float>{0, 0};
             }
@@ -233,7 +235,7 @@ __global__ void __launch_bounds__(LOOK_THREADS) look(view v, points p, complex<f
                   v.weight + bin * v.kept,
                   v.spec.sensors,
                   v.n,
-                  v.bin[bin].seen_by,
+                  v.bin[bin].pairs,
                   (uint32_t)(v.spec.first_bin + bin),
                   first,
                   min(TILE, p.count - first),

@@ -72,9 +72,10 @@ static sonar_code create(const void *spec, const sonar_host *host, void **out, s
     stage->ld = mvdr_pad(stage->spec.sensors, MVDR_ALIGN);
     stage->directions = mvdr_pad(stage->spec.directions, MVDR_LANES);
     if (!allocate(stage)) {
-        destroy(stage);
-        return sonar_fail(err, SONAR_ENOMEM, where, "no memory for %zu bins of %zu sensors",
+        code = sonar_fail(err, SONAR_ENOMEM, where, "no memory for %zu bins of %zu sensors",
                           stage->spec.bins, stage->spec.sensors);
+        destroy(stage);
+        return code;
     }
     for (size_t i = 0; i < host->workers; i++)
         if ((code = mvdr_scratch_create(stage->limits, &stage->scratch[i], err)) != SONAR_OK) {

@@ -158,14 +158,15 @@ sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
     CUDA_TRY(where, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
              err);
     CUDA_TRY(where, cudaFuncGetAttributes(&own, mvdr::decompose), err);
-    CUDA_TRY(where,
-             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, mvdr::look,
-                                                           mvdr::LOOK_THREADS, 0),
-             err);
+    CUDA_TRY(
+        where,
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, mvdr::look, mvdr::LOOK_THREADS, 0),
+        err);
     size_t tiles = (v->spec.directions + mvdr::TILE - 1) / mvdr::TILE;
     stage->look_blocks = sonar_min_size(tiles * v->spec.bins, (size_t)processors * resident);
-    /* Both triangles and the norms in double, if there is room. */
-    size_t wanted = 2 * v->u_stride * sizeof(complex64) + v->vector_stride * sizeof(double) + 64;
+    /* Both triangles, the norms and a column a warp in double, if there is room. */
+    size_t columns = 2 * v->u_stride + mvdr::WARPS * mvdr::odd((uint32_t)stage->limits.rows);
+    size_t wanted = columns * sizeof(complex64) + v->vector_stride * sizeof(double) + 64;
     v->shared_bytes = sonar_min_size(wanted, (size_t)most - own.sharedSizeBytes) / 16 * 16;
     CUDA_TRY(where,
              cudaFuncSetAttribute(mvdr::decompose, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -342,15 +343,13 @@ sonar_code run_bins(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStrea
 sonar_code look_round(const mvdr_stage *stage, const mvdr::points &points, float *band,
                       ptrdiff_t stride, cudaStream_t stream, sonar_error *err) {
     size_t tiles = (points.count + mvdr::TILE - 1) / mvdr::TILE;
-    unsigned blocks =
-        (unsigned)sonar_min_size(stage->look_blocks, tiles * stage->view.spec.bins);
-    mvdr::look<<<blocks, mvdr::LOOK_THREADS, 0, stream>>>(stage->view, points,
-                                                          stage->look_scratch);
+    unsigned blocks = (unsigned)sonar_min_size(stage->look_blocks, tiles * stage->view.spec.bins);
+    mvdr::look<<<blocks, mvdr::LOOK_THREADS, 0, stream>>>(stage->view, points, stage->look_scratch);
     sonar_code code = CUDA_LAUNCHED(where, "look", err);
     if (code || !band)
         return code;
     mvdr::band_power<<<(points.count + 127) / 128, 128, 0, stream>>>(stage->view, points, band,
-                                                                      stride);
+                                                                     stride);
     return CUDA_LAUNCHED(where, "band_power", err);
 }
 

@@ -11,7 +11,7 @@ namespace mvdr {
 /* What a bin keeps from one execute to the next. */
 struct bin_state {
     uint32_t carried; /* forgetting: eigenpairs the next factor begins with */
-    uint32_t seen_by; /* eigenpairs of the last execute, which the look round uses */
+    uint32_t pairs;   /* eigenpairs of the last execute, which the look round uses */
     uint64_t seen;    /* snapshots accepted since the reset */
     double level;     /* delta over the level correction; 0: no data, P = 0 */
 };
@@ -49,7 +49,7 @@ struct view {
     float *power;             /* [bin][direction] */
     float *info;              /* [bin][SONAR_MVDR_INFO_FIELDS] */
     bin_state *bin;
-    scratch all; /* [slot], each a multiple of the strides below */
+    scratch all; /* slot 0; the others follow at these strides, in elements */
     size_t t_stride, u_stride, w_stride, vector_stride, column_stride;
     size_t shared_bytes;
 };

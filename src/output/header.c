@@ -275,9 +275,9 @@ static void put_band(const json *root, const sonar_output_spec *spec, sonar_surf
     append(&band, cJSON_CreateNumber(high));
 }
 
-static void put_origin(const json *root, const sonar_output_spec *spec) {
+static void put_origin(const json *root, const sonar_output_spec *spec, const char *backend) {
     put_number(root, "fs_hz", spec->fs_hz);
-    put_string(root, "backend", spec->backend);
+    put_string(root, "backend", backend);
     put_string(root, "config_version", spec->config_version);
 }
 
@@ -380,7 +380,7 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
     put_missing(&root, result);
     put_flags(&root, result, mvdr || (list && spec->mvdr_scan));
     put_number(&root, "latency_us", latency_us);
-    put_origin(&root, spec);
+    put_origin(&root, spec, result->backend);
     if (list && spec->mvdr_scan) {
         json adaptive = put_object(&root, "mvdr");
         put_number(&adaptive, "snapshots", result->mvdr_snapshots);
@@ -470,7 +470,8 @@ char *sonar_header_status(const sonar_output_spec *spec, const char *axes,
     json flags = put_array(&root, "flags");
     if (extra->repeat)
         append_string(&flags, "repeat");
-    put_origin(&root, spec);
+    put_origin(&root, spec, status->backend);
+    put_string(&root, "backend_text", status->backend_text);
     put_string(&root, "health", status->health);
     put_string(&root, "text", status->text);
     put_bool(&root, "waiting", status->waiting_for_samples);

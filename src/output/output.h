@@ -26,7 +26,7 @@ typedef struct sonar_output_spec {
     size_t queue_results; /* entries of the rings */
     bool block;           /* a full ring waits instead of dropping */
     int cpu;
-    const char *array_name, *run_uuid, *backend, *config_version;
+    const char *array_name, *run_uuid, *config_version;
     double fs_hz, sound_speed_mps, heading_deg;
     bool heading_known, calibrated, relative;
     const char *loading_rule; /* "noise", "trace", "absolute" */
@@ -70,6 +70,8 @@ bool sonar_output_post(sonar_output *output, sonar_result *result);
 sonar_result *sonar_output_reclaim(sonar_output *output);
 /* Copies the status and sends it soon, dropping an older one not sent yet. Control thread. */
 void sonar_output_post_status(sonar_output *output, const sonar_status *status);
+/* False once the thread has ended, stopped or by itself because its socket failed. Any thread. */
+bool sonar_output_alive(const sonar_output *output);
 void sonar_output_read_counters(const sonar_output *output, sonar_output_counters *counters);
 /* last sample in -> handed to the socket, of windows sent since the last call, us, to 6 %; NaN if
  * there were none. Any one thread. */

@@ -455,6 +455,10 @@ void sonar_output_post_status(sonar_output *output, const sonar_status *status) 
     sonar_wake_signal(output->wake);
 }
 
+bool sonar_output_alive(const sonar_output *output) {
+    return !atomic_load(&output->finished);
+}
+
 void sonar_output_read_counters(const sonar_output *output, sonar_output_counters *counters) {
     *counters = (sonar_output_counters){
         .messages_sent = atomic_load_explicit(&output->messages_sent, memory_order_relaxed),

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Everything that lies between the stages is made here, once, before the threads start. */
+/* Everything that lies between the stages and behind them. What belongs to an engine is made with
+ * it; results and scratch are made once, before the threads start, in host memory that any engine
+ * can fill. */
 #include <stdlib.h>
 
 #include "pipeline/internal.h"
@@ -8,7 +10,7 @@ static sonar_code make(sonar_pipeline *pipeline, sonar_space space, sonar_dtype 
                        size_t b, size_t c, sonar_buffer *buffer, sonar_error *err) {
     size_t shape[3] = {a, b, c};
     int rank = c ? 3 : b ? 2 : 1;
-    return pipeline->choice.backend->buffer_create(space, dtype, rank, shape, buffer, err);
+    return pipeline->engine.backend->buffer_create(space, dtype, rank, shape, buffer, err);
 }
 
 /* Rows [from, from + bins) of bins[bin][sensor]. */
@@ -22,8 +24,8 @@ static sonar_buffer rows(const sonar_buffer *bins, size_t from, size_t count) {
 
 static sonar_code make_bins(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = p->config;
-    struct buffers *b = &p->buffers;
-    sonar_space native = p->choice.backend->native_space;
+    struct buffers *b = &p->engine.buffers;
+    sonar_space native = p->engine.backend->native_space;
     sonar_code code = make(p, native, SONAR_C32, p->bins, c->sensors, 0, &b->bins, err);
     if (code)
         return code;
@@ -47,8 +49,8 @@ static sonar_code make_bins(sonar_pipeline *p, sonar_error *err) {
 
 static sonar_code make_surfaces(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = p->config;
-    struct buffers *b = &p->buffers;
-    sonar_space native = p->choice.backend->native_space;
+    struct buffers *b = &p->engine.buffers;
+    sonar_space native = p->engine.backend->native_space;
     size_t looks = c->cbf_scan.count;
     sonar_code code = make(p, native, SONAR_F32, looks, 0, 0, &b->cbf[SONAR_CBF_AZIMUTH], err);
     if (!code && c->ranges)
@@ -72,9 +74,23 @@ static sonar_code make_surfaces(sonar_pipeline *p, sonar_error *err) {
     return code;
 }
 
+static sonar_code make_history(sonar_pipeline *p, sonar_error *err) {
+    const sonar_config *c = p->config;
+    if (!c->mvdr_enabled)
+        return SONAR_OK;
+    struct history *h = &p->history;
+    h->forgets = c->mvdr_alpha > 0;
+    h->length = h->forgets ? 1 : c->mvdr_snapshots;
+    h->first_sample = sonar_alloc(h->length, sizeof *h->first_sample);
+    p->delta = sonar_alloc(c->mvdr_band.bins, sizeof *p->delta);
+    if (!h->first_sample || !p->delta)
+        return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for the snapshots' history");
+    return SONAR_OK;
+}
+
 static sonar_code make_points(sonar_pipeline *p, sonar_error *err) {
-    struct buffers *b = &p->buffers;
-    sonar_space native = p->choice.backend->native_space;
+    struct buffers *b = &p->engine.buffers;
+    sonar_space native = p->engine.backend->native_space;
     size_t sensors = p->config->sensors;
     sonar_code code = make(p, native, SONAR_U64, SONAR_DETECT_POINTS, sensors, 0, &b->points, err);
     if (!code)
@@ -91,11 +107,11 @@ static sonar_code make_points(sonar_pipeline *p, sonar_error *err) {
 static sonar_code make_result(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
     const sonar_config *c = p->config;
     const sonar_buffer *like[SONAR_SURFACES] = {
-        [SONAR_CBF_AZIMUTH] = &p->buffers.cbf[SONAR_CBF_AZIMUTH],
-        [SONAR_CBF_NEARFIELD] = &p->buffers.cbf[SONAR_CBF_NEARFIELD],
-        [SONAR_CBF_LOFAR] = &p->buffers.cbf[SONAR_CBF_LOFAR],
-        [SONAR_MVDR_AZIMUTH] = &p->buffers.mvdr[SONAR_MVDR_OUT_AZIMUTH],
-        [SONAR_MVDR_SPECTRUM] = &p->buffers.mvdr[SONAR_MVDR_OUT_SPECTRUM],
+        [SONAR_CBF_AZIMUTH] = &p->engine.buffers.cbf[SONAR_CBF_AZIMUTH],
+        [SONAR_CBF_NEARFIELD] = &p->engine.buffers.cbf[SONAR_CBF_NEARFIELD],
+        [SONAR_CBF_LOFAR] = &p->engine.buffers.cbf[SONAR_CBF_LOFAR],
+        [SONAR_MVDR_AZIMUTH] = &p->engine.buffers.mvdr[SONAR_MVDR_OUT_AZIMUTH],
+        [SONAR_MVDR_SPECTRUM] = &p->engine.buffers.mvdr[SONAR_MVDR_OUT_SPECTRUM],
     };
     sonar_code code = SONAR_OK;
     for (int i = 0; i < SONAR_SURFACES && !code; i++)
@@ -131,18 +147,23 @@ static sonar_code make_scratch(sonar_pipeline *p, sonar_error *err) {
     p->detect_scratch = sonar_alloc(3 * looks, sizeof *p->detect_scratch);
     p->detect_power = sonar_alloc(looks, sizeof *p->detect_power);
     p->strongest_range = sonar_alloc(looks, sizeof *p->strongest_range);
+    p->inverse_range = sonar_alloc(looks, sizeof *p->inverse_range);
     p->tau_s = sonar_alloc(p->config->sensors, sizeof *p->tau_s);
-    if (!p->detect_scratch || !p->detect_power || !p->strongest_range || !p->tau_s)
+    if (!p->detect_scratch || !p->detect_power || !p->strongest_range || !p->inverse_range ||
+        !p->tau_s)
         return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for the detector");
     return SONAR_OK;
 }
 
-sonar_code sonar_pipeline_make_buffers(sonar_pipeline *pipeline, sonar_error *err) {
+sonar_code sonar_engine_make_buffers(sonar_pipeline *pipeline, sonar_error *err) {
     sonar_code code = make_bins(pipeline, err);
     if (!code)
         code = make_surfaces(pipeline, err);
-    if (!code)
-        code = make_points(pipeline, err);
+    return code ? code : make_points(pipeline, err);
+}
+
+sonar_code sonar_pipeline_make_buffers(sonar_pipeline *pipeline, sonar_error *err) {
+    sonar_code code = make_history(pipeline, err);
     if (!code)
         code = make_results(pipeline, err);
     return code ? code : make_scratch(pipeline, err);
@@ -154,12 +175,10 @@ static void release(const sonar_backend *backend, sonar_buffer *buffers, size_t 
             backend->buffer_destroy(&buffers[i]);
 }
 
-void sonar_pipeline_free_buffers(sonar_pipeline *pipeline) {
-    const sonar_backend *backend = pipeline->choice.backend;
-    struct buffers *b = &pipeline->buffers;
-    if (!backend)
-        return;
-    if (backend->native_space != SONAR_HOST)
+void sonar_engine_free_buffers(sonar_pipeline *pipeline) {
+    const sonar_backend *backend = pipeline->engine.backend;
+    struct buffers *b = &pipeline->engine.buffers;
+    if (b->host_bins.data != b->cbf_bins.data)
         release(backend, &b->host_bins, 1);
     if (pipeline->own_mvdr_dft)
         release(backend, &b->mvdr_bins, 1);
@@ -171,12 +190,19 @@ void sonar_pipeline_free_buffers(sonar_pipeline *pipeline) {
     release(backend, &b->point_power, 1);
     release(backend, &b->host_points, 1);
     release(backend, &b->host_point_power, 1);
+    *b = (struct buffers){0};
+}
+
+void sonar_pipeline_free_buffers(sonar_pipeline *pipeline) {
     for (size_t i = 0; pipeline->result && i < pipeline->results; i++)
-        release(backend, pipeline->result[i].surface, SONAR_SURFACES);
+        release(pipeline->choice.backend, pipeline->result[i].surface, SONAR_SURFACES);
+    free(pipeline->history.first_sample);
+    free(pipeline->delta);
     free(pipeline->result);
     free(pipeline->free_result);
     free(pipeline->detect_scratch);
     free(pipeline->detect_power);
     free(pipeline->strongest_range);
+    free(pipeline->inverse_range);
     free(pipeline->tau_s);
 }

@@ -54,26 +54,32 @@ static sonar_code power_at(void *ctx, size_t n, const double *az_deg, float *pow
                            sonar_error *err) {
     const struct look *look = ctx;
     sonar_pipeline *p = look->pipeline;
-    const sonar_backend *backend = p->choice.backend;
-    struct buffers *b = &p->buffers;
+    const sonar_backend *backend = p->engine.backend;
+    struct buffers *b = &p->engine.buffers;
     steer(look, n, az_deg, b->host_points.data);
-    sonar_code code = backend->copy(p->queue, &b->host_points, &b->points, err);
+    sonar_code code = backend->copy(p->engine.queue, &b->host_points, &b->points, err);
     sonar_buffer turns = b->points, out = b->point_power;
     turns.shape[0] = out.shape[0] = n;
     turns.bytes = n * turns.shape[1] * sizeof(uint64_t);
     out.bytes = n * sizeof(float);
     if (!code)
-        code = look->beamformer->ops->evaluate(look->beamformer->self, p->queue, &turns, &out,
-                                               look->work, err);
+        code = look->beamformer->ops->evaluate(look->beamformer->self, p->engine.queue, &turns,
+                                               &out, look->work, err);
     if (!code)
-        code = backend->copy(p->queue, &b->point_power, &b->host_point_power, err);
+        code = backend->copy(p->engine.queue, &b->point_power, &b->host_point_power, err);
     if (!code)
-        code = backend->record(p->queue, p->event, err);
+        code = backend->record(p->engine.queue, p->engine.event, err);
     if (!code)
-        code = backend->finish(p->event, err);
+        code = backend->finish(p->engine.event, err);
     if (!code)
         memcpy(power, b->host_point_power.data, n * sizeof *power);
     return code;
+}
+
+/* Wavefront curvature of range r of the ladder in direction t, 1/m. */
+static double curvature(const sonar_config *c, size_t r, size_t t) {
+    const double sine = sin(c->cbf_scan.az_deg[t] * M_PI / 180);
+    return (c->range_reference == SONAR_ABEAM ? sine : 1) / c->range_m[r];
 }
 
 /* A near source is blurred in the far field and sharp at its own range. So each direction counts
@@ -87,11 +93,13 @@ static const float *strongest(sonar_pipeline *p, const sonar_result *result) {
     for (size_t t = 0; t < count; t++) {
         p->detect_power[t] = far_power[t];
         p->strongest_range[t] = c->ranges;
+        p->inverse_range[t] = 0;
         for (size_t r = 0; r < c->ranges; r++) {
             float power = near_power[r * count + t];
             if (power > margin * far_power[t] && power > p->detect_power[t]) {
                 p->detect_power[t] = power;
                 p->strongest_range[t] = r;
+                p->inverse_range[t] = curvature(c, r, t);
             }
         }
     }
@@ -103,13 +111,15 @@ static sonar_code detect_cbf(sonar_pipeline *p, const sonar_work *work, sonar_re
     const sonar_config *c = p->config;
     struct look look = {.pipeline = p,
                         .work = work,
-                        .beamformer = &p->cbf,
+                        .beamformer = &p->engine.cbf,
                         .scan = &c->cbf_scan,
                         .bin_width_hz = c->fs_hz / (double)c->length,
                         .focused = true};
+    const sonar_detect_focus focus = {.far_power = result->surface[SONAR_CBF_AZIMUTH].data,
+                                      .inverse_range = p->inverse_range};
     sonar_code code =
-        sonar_detect(&p->cbf_detect, SONAR_FROM_CBF, strongest(p, result), p->detect_scratch,
-                     power_at, &look, result->detection, count, err);
+        sonar_detect_focused(&p->cbf_detect, SONAR_FROM_CBF, strongest(p, result), &focus,
+                             p->detect_scratch, power_at, &look, result->detection, count, err);
     if (!code && c->ranges)
         sonar_detect_range(&p->cbf_detect, result->surface[SONAR_CBF_NEARFIELD].data, c->ranges,
                            c->range_m, result->surface[SONAR_CBF_AZIMUTH].data,
@@ -123,7 +133,7 @@ static sonar_code detect_mvdr(sonar_pipeline *p, const sonar_work *work, sonar_r
     const sonar_config *c = p->config;
     struct look look = {.pipeline = p,
                         .work = work,
-                        .beamformer = &p->mvdr,
+                        .beamformer = &p->engine.mvdr,
                         .scan = &c->mvdr_scan,
                         .bin_width_hz = c->fs_hz / (double)c->mvdr_length};
     return sonar_detect(&p->mvdr_detect, SONAR_FROM_MVDR, result->surface[SONAR_MVDR_AZIMUTH].data,

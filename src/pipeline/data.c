@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The data thread: takes a window, runs the stages on it, hands the result over. Between start and
  * stop it allocates nothing, logs nothing and waits only for samples (or, with `block`, for the
- * output). */
+ * output); the one exception is recover.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,12 +14,25 @@ static sonar_code transform(sonar_pipeline *p, struct stage *dft, const sonar_wi
                             const sonar_work *work, sonar_error *err) {
     sonar_buffer span[SONAR_DFT_INPUTS];
     sonar_window_span(window, first, length, span);
-    return dft->ops->execute(dft->self, p->queue, span, out, work, err);
+    return dft->ops->execute(dft->self, p->engine.queue, span, out, work, err);
 }
 
 static bool touches_gap(const sonar_window *window, uint64_t first, size_t length) {
     return window->gap_first < window->gap_end && first < window->gap_end &&
            first + length > window->gap_first;
+}
+
+/* The snapshot [first, first + length) enters the covariance. */
+static void note_snapshot(struct history *h, uint64_t first, size_t length) {
+    if (!h->forgets || h->count == 0)
+        h->first_sample[h->count % h->length] = first;
+    h->count++;
+    h->end_sample = first + length;
+}
+
+/* First sample of the oldest snapshot that still counts. */
+static uint64_t oldest_sample(const struct history *h) {
+    return h->first_sample[h->count > h->length ? h->count % h->length : 0];
 }
 
 /* Sub-windows at multiples of the MVDR's hop that end inside this window and were not taken in with
@@ -31,7 +44,7 @@ static sonar_code transform_snapshots(sonar_pipeline *p, const sonar_window *win
     if (!p->own_mvdr_dft) {
         *snapshots = window->gap_first >= window->gap_end;
         if (*snapshots)
-            p->mvdr_last_end = window->first_sample + c->length;
+            note_snapshot(&p->history, window->first_sample, c->length);
         return SONAR_OK;
     }
     uint64_t end = window->first_sample + c->length;
@@ -41,14 +54,15 @@ static sonar_code transform_snapshots(sonar_pipeline *p, const sonar_window *win
         if (touches_gap(window, p->mvdr_next, c->mvdr_length))
             continue;
         size_t count = c->mvdr_band.bins * c->sensors, shape[2] = {c->mvdr_band.bins, c->sensors};
-        sonar_buffer out = sonar_buffer_view(
-            (sonar_c32 *)p->buffers.mvdr_bins.data + *snapshots * count, SONAR_C32, 2, shape);
-        out.space = p->buffers.mvdr_bins.space;
-        sonar_code code =
-            transform(p, &p->mvdr_dft, window, p->mvdr_next, c->mvdr_length, &out, work, err);
+        sonar_buffer out =
+            sonar_buffer_view((sonar_c32 *)p->engine.buffers.mvdr_bins.data + *snapshots * count,
+                              SONAR_C32, 2, shape);
+        out.space = p->engine.buffers.mvdr_bins.space;
+        sonar_code code = transform(p, &p->engine.mvdr_dft, window, p->mvdr_next, c->mvdr_length,
+                                    &out, work, err);
         if (code)
             return code;
-        p->mvdr_last_end = p->mvdr_next + c->mvdr_length;
+        note_snapshot(&p->history, p->mvdr_next, c->mvdr_length);
         ++*snapshots;
     }
     return SONAR_OK;
@@ -58,7 +72,7 @@ static sonar_code transform_snapshots(sonar_pipeline *p, const sonar_window *win
 
 /* Power of every channel in the beamformers' bins; channels without a sensor read 0. */
 static void element_psd(const sonar_pipeline *p, sonar_buffer *psd) {
-    const sonar_buffer *bins = &p->buffers.host_bins;
+    const sonar_buffer *bins = &p->engine.buffers.host_bins;
     const sonar_c32 *x = bins->data;
     float *to = psd->data;
     size_t count = bins->shape[0], sensors = bins->shape[1];
@@ -73,10 +87,10 @@ static void element_psd(const sonar_pipeline *p, sonar_buffer *psd) {
 
 /* The header's facts about the adaptive spectrum, from the stage's info rows. */
 static void summarise_mvdr(const sonar_pipeline *p, sonar_result *result) {
-    const sonar_buffer *info = &p->buffers.host_info;
+    const sonar_buffer *info = &p->engine.buffers.host_info;
     const float *row = info->data;
-    double delta = 0;
-    for (size_t b = 0; b < info->shape[0]; b++, row += SONAR_MVDR_INFO_FIELDS) {
+    size_t bins = info->shape[0];
+    for (size_t b = 0; b < bins; b++, row += SONAR_MVDR_INFO_FIELDS) {
         uint32_t flags = (uint32_t)row[SONAR_MVDR_FLAGS];
         result->mvdr_flags |= flags;
         result->mvdr_bins_not_converged += (flags & SONAR_MVDR_FLAG_NOT_CONVERGED) != 0;
@@ -85,13 +99,9 @@ static void summarise_mvdr(const sonar_pipeline *p, sonar_result *result) {
         if (row[SONAR_MVDR_SWEEPS] > result->mvdr_most_sweeps)
             result->mvdr_most_sweeps = row[SONAR_MVDR_SWEEPS];
         result->mvdr_snapshots = row[SONAR_MVDR_SNAPSHOTS];
-        delta += (double)row[SONAR_MVDR_DELTA];
+        p->delta[b] = row[SONAR_MVDR_DELTA];
     }
-    result->mvdr_delta = info->shape[0] ? delta / (double)info->shape[0] : 0;
-}
-
-static uint64_t samples_behind_mvdr(const sonar_config *c, double snapshots) {
-    return snapshots < 1 ? 0 : (uint64_t)((snapshots - 1) * (double)c->mvdr_hop) + c->mvdr_length;
+    result->mvdr_delta = (double)sonar_median(p->delta, bins);
 }
 
 static void describe(const sonar_pipeline *p, const sonar_window *window, sonar_result *result) {
@@ -102,6 +112,7 @@ static void describe(const sonar_pipeline *p, const sonar_window *window, sonar_
                              .window_length = p->config->length,
                              .utc_ns = window->utc_ns,
                              .epoch = window->epoch,
+                             .backend = p->engine.backend->name,
                              .sensors_used = p->params->sensors_used,
                              .cbf_snapshots = 1,
                              .missing_mean = window->missing_mean,
@@ -156,13 +167,13 @@ static uint32_t needed(const sonar_pipeline *p, uint32_t wanted) {
 
 static sonar_code fetch(sonar_pipeline *p, const sonar_buffer *from, sonar_buffer *to,
                         sonar_error *err) {
-    return p->choice.backend->copy(p->queue, from, to, err);
+    return p->engine.backend->copy(p->engine.queue, from, to, err);
 }
 
 /* Waits until all that was enqueued is done; what it read may then be reused. */
 static sonar_code settle(sonar_pipeline *p, sonar_error *err) {
-    sonar_code code = p->choice.backend->record(p->queue, p->event, err);
-    return code ? code : p->choice.backend->finish(p->event, err);
+    sonar_code code = p->engine.backend->record(p->engine.queue, p->engine.event, err);
+    return code ? code : p->engine.backend->finish(p->engine.event, err);
 }
 
 static sonar_code run_cbf(sonar_pipeline *p, const sonar_work *work, sonar_result *result,
@@ -172,10 +183,11 @@ static sonar_code run_cbf(sonar_pipeline *p, const sonar_work *work, sonar_resul
     if (!(work->outputs & mine))
         return SONAR_OK;
     sonar_code code =
-        p->cbf.ops->execute(p->cbf.self, p->queue, &p->buffers.cbf_bins, p->buffers.cbf, work, err);
+        p->engine.cbf.ops->execute(p->engine.cbf.self, p->engine.queue, &p->engine.buffers.cbf_bins,
+                                   p->engine.buffers.cbf, work, err);
     for (int i = SONAR_CBF_AZIMUTH; i <= SONAR_CBF_LOFAR && !code; i++)
         if (result && (work->outputs & SONAR_WANT(i)))
-            code = fetch(p, &p->buffers.cbf[i], &result->surface[i], err);
+            code = fetch(p, &p->engine.buffers.cbf[i], &result->surface[i], err);
     return code;
 }
 
@@ -184,26 +196,28 @@ static sonar_code run_mvdr(sonar_pipeline *p, const sonar_work *work, size_t sna
                            sonar_result *result, sonar_error *err) {
     if (!p->config->mvdr_enabled)
         return SONAR_OK;
-    sonar_buffer in = p->buffers.mvdr_bins;
+    sonar_buffer in = p->engine.buffers.mvdr_bins;
     in.shape[0] = snapshots;
     in.bytes = sonar_buffer_count(&in) * sizeof(sonar_c32);
-    sonar_code code = p->mvdr.ops->execute(p->mvdr.self, p->queue, &in, p->buffers.mvdr, work, err);
+    sonar_code code = p->engine.mvdr.ops->execute(p->engine.mvdr.self, p->engine.queue, &in,
+                                                  p->engine.buffers.mvdr, work, err);
     if (code || !result)
         return code;
     if (work->outputs & SONAR_WANT(SONAR_MVDR_AZIMUTH))
-        code = fetch(p, &p->buffers.mvdr[SONAR_MVDR_OUT_AZIMUTH],
+        code = fetch(p, &p->engine.buffers.mvdr[SONAR_MVDR_OUT_AZIMUTH],
                      &result->surface[SONAR_MVDR_AZIMUTH], err);
     if (!code && (work->outputs & SONAR_WANT(SONAR_MVDR_SPECTRUM)))
-        code = fetch(p, &p->buffers.mvdr[SONAR_MVDR_OUT_SPECTRUM],
+        code = fetch(p, &p->engine.buffers.mvdr[SONAR_MVDR_OUT_SPECTRUM],
                      &result->surface[SONAR_MVDR_SPECTRUM], err);
     return code ? code
-                : fetch(p, &p->buffers.mvdr[SONAR_MVDR_OUT_INFO], &p->buffers.host_info, err);
+                : fetch(p, &p->engine.buffers.mvdr[SONAR_MVDR_OUT_INFO],
+                        &p->engine.buffers.host_info, err);
 }
 
 static sonar_code run_dft(sonar_pipeline *p, const sonar_window *window, const sonar_work *work,
                           size_t *snapshots, sonar_error *err) {
-    sonar_code code = transform(p, &p->dft, window, window->first_sample, p->config->length,
-                                &p->buffers.bins, work, err);
+    sonar_code code = transform(p, &p->engine.dft, window, window->first_sample, p->config->length,
+                                &p->engine.buffers.bins, work, err);
     if (!code && p->config->mvdr_enabled)
         code = transform_snapshots(p, window, work, snapshots, err);
     return code ? code : settle(p, err);
@@ -213,9 +227,10 @@ static void finish_mvdr_facts(const sonar_pipeline *p, sonar_result *result) {
     if (!p->config->mvdr_enabled)
         return;
     summarise_mvdr(p, result);
-    uint64_t span = samples_behind_mvdr(p->config, result->mvdr_snapshots);
-    result->mvdr_end_sample = p->mvdr_last_end;
-    result->mvdr_first_sample = p->mvdr_last_end > span ? p->mvdr_last_end - span : 0;
+    if (p->history.count) {
+        result->mvdr_first_sample = oldest_sample(&p->history);
+        result->mvdr_end_sample = p->history.end_sample;
+    }
 }
 
 static sonar_code process(sonar_pipeline *p, sonar_window *window, sonar_result *result,
@@ -227,8 +242,9 @@ static sonar_code process(sonar_pipeline *p, sonar_window *window, sonar_result 
                        .outputs = needed(p, wanted)};
     if (window->restarted) {
         if (p->config->mvdr_enabled)
-            p->mvdr.ops->reset(p->mvdr.self);
+            p->engine.mvdr.ops->reset(p->engine.mvdr.self);
         p->mvdr_next = 0;
+        p->history.count = 0;
     }
     if (result)
         describe(p, window, result);
@@ -243,8 +259,8 @@ static sonar_code process(sonar_pipeline *p, sonar_window *window, sonar_result 
     if (!code)
         code = run_mvdr(p, &work, snapshots, result, err);
     if (!code && result && (wanted & SONAR_WANT(SONAR_ELEMENT_PSD)) &&
-        p->buffers.host_bins.data != p->buffers.cbf_bins.data)
-        code = fetch(p, &p->buffers.cbf_bins, &p->buffers.host_bins, err);
+        p->engine.buffers.host_bins.data != p->engine.buffers.cbf_bins.data)
+        code = fetch(p, &p->engine.buffers.cbf_bins, &p->engine.buffers.host_bins, err);
     if (!code)
         code = settle(p, err);
     now = lap(p, STAGE_MVDR, now);
@@ -268,8 +284,10 @@ static void note_failure(struct progress *progress, const sonar_error *err) {
     atomic_store_explicit(&progress->failed_new, true, memory_order_release);
 }
 
-static void handle(sonar_pipeline *p, sonar_window *window) {
+/* False: there is nothing left to work with. */
+static bool handle(sonar_pipeline *p, sonar_window *window) {
     int64_t began = sonar_monotonic_ns();
+    atomic_store(&p->progress.busy_since_ns, began);
     sonar_error err = {0};
     sonar_result *result = borrow_result(p);
     if (!result)
@@ -281,7 +299,9 @@ static void handle(sonar_pipeline *p, sonar_window *window) {
         p->free_result[p->free_results++] = result;
     if (!code)
         atomic_fetch_add(&p->progress.windows_processed, 1);
+    atomic_store(&p->progress.busy_since_ns, 0); /* first: nobody may count it twice */
     atomic_fetch_add(&p->progress.busy_ns, (uint64_t)(sonar_monotonic_ns() - began));
+    return !code || sonar_pipeline_recover(p, &err);
 }
 
 void *sonar_data_thread(void *arg) {
@@ -289,9 +309,10 @@ void *sonar_data_thread(void *arg) {
     while (!atomic_load(&p->stopping)) {
         sonar_window window;
         bool draining = atomic_load(&p->draining); /* before taking: no window can come after it */
-        if (sonar_ingest_take(p->ingest, &window))
-            handle(p, &window);
-        else if (draining)
+        if (sonar_ingest_take(p->ingest, &window)) {
+            if (!handle(p, &window))
+                break;
+        } else if (draining)
             break;
         else
             sonar_wake_wait(sonar_ingest_fd(p->ingest), 50);

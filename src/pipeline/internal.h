@@ -8,6 +8,7 @@
 
 #include "core/core.h"
 #include "detect/detect.h"
+#include "dft/dft.h"
 #include "ingest/ingest.h"
 #include "output/output.h"
 #include "pipeline/choices.h"
@@ -35,9 +36,36 @@ struct buffers {
     sonar_buffer host_points, host_point_power;
 };
 
+/* One backend at work: replaced as a whole by the data thread when the backend fails. */
+struct engine {
+    const sonar_backend *backend;
+    sonar_queue *queue;
+    sonar_event *event;
+    struct stage dft, mvdr_dft, cbf, mvdr;
+    struct buffers buffers;
+};
+
+/* Which backend works now and how it came to that; the data thread writes, control reads. */
+struct change {
+    pthread_mutex_t lock;
+    const char *backend; /* its name */
+    char text[240];      /* "" as long as nothing has failed */
+};
+
+/* Where the snapshots behind the MVDR spectrum begin: those of the sliding block, or with
+ * forgetting the first one since the reset. */
+struct history {
+    size_t length; /* snapshots of the block, 1 with forgetting */
+    bool forgets;
+    uint64_t *first_sample; /* [length], a ring */
+    uint64_t count;         /* snapshots since the reset */
+    uint64_t end_sample;    /* of the newest */
+};
+
 /* What the data thread tells the control thread: single values, each exact. */
 struct progress {
     atomic_uint_fast64_t windows_processed, windows_failed, results_dropped, busy_ns;
+    _Atomic int64_t busy_since_ns; /* when the window in work was taken; 0: none is */
     atomic_uint_fast64_t stage_ns[STAGES];
     atomic_bool failed_new; /* failure holds a new message the control thread has not logged */
     sonar_error failure; /* data thread writes while !failed_new, control reads while it is set */
@@ -51,21 +79,22 @@ struct sonar_pipeline {
     sonar_pool *pool;
     sonar_specs specs;
     sonar_choices *choices;
-    sonar_backend_choice choice;
+    sonar_backend_choice choice; /* at start; its backend owns the results */
     char run_uuid[37], version[80];
     void *zmq;
     sonar_ingest *ingest;
     sonar_output *output;
     sonar_params *params;
-    sonar_queue *queue;
-    sonar_event *event;
 
     size_t first_bin, bins; /* kept by the main DFT */
     bool own_mvdr_dft;
-    struct stage dft, mvdr_dft, cbf, mvdr;
-    struct buffers buffers;
-    uint64_t mvdr_next;     /* first sample of the next sub-window */
-    uint64_t mvdr_last_end; /* end of the newest sub-window taken in */
+    struct engine engine;
+    bool rebuilt;               /* the engine was made again... */
+    uint64_t rebuilt_at_window; /* ...after so many windows, good and failed */
+    struct change change;
+    uint64_t mvdr_next; /* first sample of the next sub-window */
+    struct history history;
+    float *delta; /* [bin] loading of each of the MVDR's bins, for their median */
 
     size_t results;
     sonar_result *result;       /* [results], lent to the output and back */
@@ -75,24 +104,43 @@ struct sonar_pipeline {
     sonar_detect_spec cbf_detect, mvdr_detect;
     float *detect_scratch, *detect_power;
     size_t *strongest_range; /* [direction] rung of the ladder, `ranges` = far field */
+    double *inverse_range;   /* [direction] 1/m of that rung */
     double *tau_s;
 
     pthread_t thread;
     bool thread_started;
     atomic_bool draining, stopping; /* drain: no more samples come; stop: leave now */
     atomic_bool drained;
+    atomic_bool gave_up; /* the backend failed and nothing may or can take its place */
     struct progress progress;
 
     /* control thread */
     int64_t started_ns, ticked_ns;
     uint64_t ticked_busy_ns;
-    uint64_t ticked_lost;
+    struct {
+        uint64_t lost[5], received, dropped[SONAR_FRAME_CAUSES]; /* as of the last tick */
+        sonar_frame_cause cause, logged; /* most frequent since, SONAR_FRAME_CAUSES: none */
+    } tick;
     char health[16];
 };
 
 /* data.c: the data thread. */
 void *sonar_data_thread(void *pipeline);
-/* buffers.c */
+/* engine.c: make pipeline->engine (empty on error), and take it down after its queue has come to
+ * rest. */
+sonar_code sonar_engine_create(sonar_pipeline *pipeline, const sonar_backend *backend,
+                               sonar_planning planning, sonar_error *err);
+void sonar_engine_destroy(sonar_pipeline *pipeline);
+/* recover.c: after a failed window. False: the data thread has to leave. Data thread. */
+bool sonar_pipeline_recover(sonar_pipeline *pipeline, const sonar_error *why);
+/* For tests: sonar_pipeline_create with a backend of their own (NULL: as configured). */
+sonar_code sonar_pipeline_create_with(const sonar_backend *given, const sonar_config *config,
+                                      void (*log)(void *ctx, sonar_level level, const char *where,
+                                                  const char *text),
+                                      void *log_ctx, sonar_pipeline **pipeline, sonar_error *err);
+/* buffers.c: those of the engine, and those of the pipeline. */
+sonar_code sonar_engine_make_buffers(sonar_pipeline *pipeline, sonar_error *err);
+void sonar_engine_free_buffers(sonar_pipeline *pipeline);
 sonar_code sonar_pipeline_make_buffers(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_pipeline_free_buffers(sonar_pipeline *pipeline);
 /* contacts.c: fills result->detection from its surfaces. Data thread. */

@@ -25,28 +25,6 @@ static void make_uuid(char text[37]) {
              b[14], b[15]);
 }
 
-static sonar_code find_stage(const sonar_backend *backend, const char *name, const void *spec,
-                             const sonar_host *host, struct stage *to, sonar_error *err) {
-    to->ops = backend->stage(name);
-    if (!to->ops)
-        return sonar_fail(err, SONAR_EUNAVAILABLE, name, "the %s backend has no such stage",
-                          backend->name);
-    return to->ops->create(spec, host, &to->self, err);
-}
-
-static sonar_code make_stages(sonar_pipeline *p, sonar_error *err) {
-    const sonar_backend *backend = p->choice.backend;
-    const sonar_specs *specs = &p->specs;
-    sonar_code code = find_stage(backend, "dft", &specs->dft, &p->host, &p->dft, err);
-    if (!code)
-        code = find_stage(backend, "cbf", &specs->cbf, &p->host, &p->cbf, err);
-    if (!code && p->config->mvdr_enabled)
-        code = find_stage(backend, "mvdr_jacobi", &specs->mvdr, &p->host, &p->mvdr, err);
-    if (!code && p->own_mvdr_dft)
-        code = find_stage(backend, "dft", &specs->mvdr_dft, &p->host, &p->mvdr_dft, err);
-    return code;
-}
-
 static sonar_code make_ingest(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = p->config;
     uint8_t *channel_used = sonar_alloc(c->channels, 1);
@@ -99,7 +77,6 @@ static sonar_code make_output(sonar_pipeline *p, sonar_error *err) {
         .cpu = c->cpu_output,
         .array_name = c->array_name,
         .run_uuid = p->run_uuid,
-        .backend = p->choice.backend->name,
         .config_version = p->version,
         .fs_hz = c->fs_hz,
         .sound_speed_mps = c->sound_speed_mps,
@@ -178,6 +155,7 @@ static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *sc
                               .threshold_db = c->detect_threshold_db,
                               .min_separation_deg = c->detect_min_separation_deg,
                               .most = c->detect_most,
+                              .aperture_m = c->geometry.aperture_m,
                               .heading_deg = c->heading_deg,
                               .heading_known = c->heading_known};
     describe_sidelobes(c, scan, top_hz, &spec);
@@ -186,31 +164,36 @@ static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *sc
 
 /* The trained table or the built-in rule decides; what was chosen inside the backend is asked for
  * by its stages through host.choice. */
-static sonar_code choose_backend(sonar_pipeline *p, sonar_error *err) {
+static sonar_code open_backend(sonar_pipeline *p, const sonar_backend *given, sonar_error *err) {
+    if (given) {
+        p->choice = (sonar_backend_choice){.backend = given, .reason = "given by the caller"};
+        return SONAR_OK;
+    }
     sonar_code code = sonar_choices_create(p->config, &p->specs, &p->host, &p->choices, err);
     if (code)
         return code;
     p->choice = p->choices->backend;
     sonar_log(&p->host, SONAR_INFO, "choices", "%s", p->choices->source);
-    sonar_log(&p->host, SONAR_INFO, "backend", "%s (%s): %s", p->choice.backend->name,
-              p->choice.description, p->choice.reason);
     return SONAR_OK;
 }
 
-static sonar_code make_all(sonar_pipeline *p, sonar_error *err) {
+static sonar_code make_all(sonar_pipeline *p, const sonar_backend *given, sonar_error *err) {
     const sonar_config *c = p->config;
     sonar_code code = make_host(p, err);
     if (!code)
-        code = choose_backend(p, err);
+        code = open_backend(p, given, err);
     if (code)
         return code;
-    code = p->choice.backend->queue_create(&p->host, &p->queue, err);
+    sonar_log(&p->host, SONAR_INFO, "backend", "%s (%s): %s", p->choice.backend->name,
+              p->choice.description, p->choice.reason);
+    code = sonar_params_create(c, 1, &p->params, err);
+    /* what is processed without loss must come out the same twice */
     if (!code)
-        code = p->choice.backend->event_create(&p->event, err);
+        code = sonar_engine_create(
+            p, p->choice.backend,
+            c->overload == SONAR_BLOCK ? SONAR_PLAN_STABLE : SONAR_PLAN_MEASURE, err);
     if (!code)
-        code = sonar_params_create(c, 1, &p->params, err);
-    if (!code)
-        code = make_stages(p, err);
+        p->change.backend = p->choice.backend->name;
     if (!code)
         code = sonar_pipeline_make_buffers(p, err);
     if (!code)
@@ -218,10 +201,10 @@ static sonar_code make_all(sonar_pipeline *p, sonar_error *err) {
     return code ? code : make_output(p, err);
 }
 
-sonar_code sonar_pipeline_create(const sonar_config *config,
-                                 void (*log)(void *ctx, sonar_level level, const char *where,
-                                             const char *text),
-                                 void *log_ctx, sonar_pipeline **pipeline, sonar_error *err) {
+sonar_code sonar_pipeline_create_with(const sonar_backend *given, const sonar_config *config,
+                                      void (*log)(void *ctx, sonar_level level, const char *where,
+                                                  const char *text),
+                                      void *log_ctx, sonar_pipeline **pipeline, sonar_error *err) {
     *pipeline = NULL;
     sonar_pipeline *p = sonar_alloc(1, sizeof *p);
     if (!p)
@@ -241,12 +224,13 @@ sonar_code sonar_pipeline_create(const sonar_config *config,
     p->first_bin = p->specs.dft.first_bin;
     p->bins = p->specs.dft.bins;
     p->own_mvdr_dft = p->specs.own_mvdr_dft;
+    pthread_mutex_init(&p->change.lock, NULL);
     make_uuid(p->run_uuid);
     snprintf(p->version, sizeof p->version, "1-%s", config->digest);
     p->cbf_detect = detect_spec(config, &config->cbf_scan, config->cbf_band.high_hz);
     p->mvdr_detect = detect_spec(config, &config->mvdr_scan, config->mvdr_band.high_hz);
     p->zmq = zmq_ctx_new();
-    sonar_code code = p->zmq ? make_all(p, err)
+    sonar_code code = p->zmq ? make_all(p, given, err)
                              : sonar_fail(err, SONAR_ESYS, "pipeline", "zmq_ctx_new: %s",
                                           zmq_strerror(zmq_errno()));
     if (code)
@@ -256,9 +240,11 @@ sonar_code sonar_pipeline_create(const sonar_config *config,
     return code;
 }
 
-static void destroy_stage(struct stage *stage) {
-    if (stage->ops)
-        stage->ops->destroy(stage->self);
+sonar_code sonar_pipeline_create(const sonar_config *config,
+                                 void (*log)(void *ctx, sonar_level level, const char *where,
+                                             const char *text),
+                                 void *log_ctx, sonar_pipeline **pipeline, sonar_error *err) {
+    return sonar_pipeline_create_with(NULL, config, log, log_ctx, pipeline, err);
 }
 
 void sonar_pipeline_destroy(sonar_pipeline *p) {
@@ -267,20 +253,14 @@ void sonar_pipeline_destroy(sonar_pipeline *p) {
     sonar_pipeline_stop(p, 0);
     sonar_ingest_destroy(p->ingest);
     sonar_output_destroy(p->output);
-    destroy_stage(&p->dft);
-    destroy_stage(&p->mvdr_dft);
-    destroy_stage(&p->cbf);
-    destroy_stage(&p->mvdr);
+    sonar_engine_destroy(p);
     sonar_pipeline_free_buffers(p);
-    if (p->event)
-        p->choice.backend->event_destroy(p->event);
-    if (p->queue)
-        p->choice.backend->queue_destroy(p->queue);
     sonar_params_destroy(p->params);
     sonar_pool_destroy(p->pool);
     sonar_choices_destroy(p->choices);
     if (p->zmq)
         zmq_ctx_term(p->zmq);
+    pthread_mutex_destroy(&p->change.lock);
     free(p);
 }
 
@@ -338,49 +318,122 @@ static double resident_bytes(void) {
     return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
-static uint64_t sum(const uint64_t *values, size_t count) {
-    uint64_t total = 0;
-    for (size_t i = 0; i < count; i++)
-        total += values[i];
-    return total;
+/* What this daemon would have accepted, for the causes that a configuration can mend. */
+static void expectation(const sonar_config *c, sonar_frame_cause cause, char text[64]) {
+    switch (cause) {
+    case SONAR_FRAME_WRONG_RATE:
+        snprintf(text, 64, "; fs_hz is %g", c->fs_hz);
+        break;
+    case SONAR_FRAME_WRONG_ARRAY:
+        snprintf(text, 64, "; array.id is %u", c->array_id);
+        break;
+    case SONAR_FRAME_WRONG_CHANNELS:
+        snprintf(text, 64, "; the array has %zu channels", c->channels);
+        break;
+    default:
+        text[0] = '\0';
+    }
 }
 
-/* ok, waiting (no samples now) or degraded (something was lost in the last second), and why. */
+/* Names the most frequent cause of the frames dropped since the last tick, if any were. */
+static void judge_frames(sonar_pipeline *p, sonar_status *status) {
+    const uint64_t *now = status->ingest.frames_dropped;
+    uint64_t most = 0, fresh = 0;
+    p->tick.cause = SONAR_FRAME_CAUSES;
+    for (int i = 0; i < SONAR_FRAME_CAUSES; i++) {
+        uint64_t count = now[i] - p->tick.dropped[i];
+        fresh += count;
+        if (count > most)
+            p->tick.cause = (sonar_frame_cause)i;
+        most = sonar_max_size(most, count);
+        p->tick.dropped[i] = now[i];
+    }
+    uint64_t received = status->ingest.frames_received - p->tick.received;
+    p->tick.received = status->ingest.frames_received;
+    if (!fresh)
+        return;
+    char expected[64];
+    expectation(p->config, p->tick.cause, expected);
+    snprintf(status->text, sizeof status->text, "%llu of %llu frames dropped: %s %llu%s",
+             (unsigned long long)fresh, (unsigned long long)sonar_max_size(received, fresh),
+             sonar_frame_cause_name(p->tick.cause), (unsigned long long)most, expected);
+}
+
+static void judge_silence(const sonar_ingest_counters *in, int64_t silence_ms,
+                          sonar_status *status) {
+    if (in->last_frame_ns)
+        snprintf(status->text, sizeof status->text, "no samples for %.1f s",
+                 (double)silence_ms * 1e-3);
+    else
+        snprintf(status->text, sizeof status->text, "no samples yet");
+}
+
+/* Says what became of windows that were lost since the last tick, if any were: the first cause that
+ * has news. */
+static void judge_windows(sonar_pipeline *p, sonar_status *status) {
+    const uint64_t *dropped = status->ingest.windows_dropped;
+    const struct {
+        uint64_t count;
+        const char *what;
+    } loss[] = {{status->windows_failed, "windows failed"},
+                {dropped[SONAR_WINDOW_OVERLOAD], "windows dropped: computing is too slow"},
+                {dropped[SONAR_WINDOW_MISSING], "windows dropped: too many samples missing"},
+                {dropped[SONAR_WINDOW_SKIPPED], "windows skipped: the stream jumped"},
+                {status->output.results_dropped, "results dropped: sending is too slow"}};
+    for (size_t i = 0; i < sizeof loss / sizeof loss[0]; i++) {
+        if (loss[i].count != p->tick.lost[i] && !status->text[0])
+            snprintf(status->text, sizeof status->text, "%llu %s",
+                     (unsigned long long)(loss[i].count - p->tick.lost[i]), loss[i].what);
+        p->tick.lost[i] = loss[i].count;
+    }
+}
+
+/* ok, waiting (no samples now) or degraded (something was lost in the last second), and why. Frames
+ * that come and are refused are no silence: whoever sends them must be told. */
 static void judge(sonar_pipeline *p, sonar_status *status) {
     const sonar_ingest_counters *in = &status->ingest;
-    uint64_t dropped = sum(in->frames_dropped, SONAR_FRAME_CAUSES);
-    uint64_t windows = sum(in->windows_dropped, SONAR_WINDOW_CAUSES);
-    uint64_t lost = dropped + windows + status->output.results_dropped + status->windows_failed;
     int64_t silence_ms = (sonar_monotonic_ns() - in->last_frame_ns) / 1000000;
     status->waiting_for_samples = !in->last_frame_ns || silence_ms > p->config->silent_after_ms;
-    const char *health = "ok";
-    if (status->waiting_for_samples) {
-        health = "waiting";
-        if (in->last_frame_ns)
-            snprintf(status->text, sizeof status->text, "no samples for %.1f s",
-                     (double)silence_ms * 1e-3);
-        else
-            snprintf(status->text, sizeof status->text, "no samples yet");
-    } else if (in->blocks_silent) {
-        health = "degraded";
+    const char *health = "degraded";
+    judge_frames(p, status);
+    if (in->blocks_silent && !status->waiting_for_samples && !status->text[0])
         snprintf(status->text, sizeof status->text, "%u of %u channel blocks silent",
                  in->blocks_silent, in->blocks_seen);
-    } else if (lost != p->ticked_lost) {
-        health = "degraded";
-        snprintf(status->text, sizeof status->text,
-                 "lost so far: %llu frames, %llu windows, %llu results, %llu failed windows",
-                 (unsigned long long)dropped, (unsigned long long)windows,
-                 (unsigned long long)status->output.results_dropped,
-                 (unsigned long long)status->windows_failed);
+    judge_windows(p, status);
+    if (!status->text[0]) {
+        health = status->waiting_for_samples ? "waiting" : "ok";
+        if (status->waiting_for_samples)
+            judge_silence(in, silence_ms, status);
     }
-    p->ticked_lost = lost;
     snprintf(status->health, sizeof status->health, "%s", health);
+}
+
+/* A change of health, or of why frames are dropped; not the same line every second. */
+static void log_health(sonar_pipeline *p, const sonar_status *status) {
+    bool degraded = !strcmp(status->health, "degraded");
+    bool news = p->tick.cause != SONAR_FRAME_CAUSES && p->tick.cause != p->tick.logged;
+    if (news || strcmp(status->health, p->health) != 0) {
+        sonar_log(&p->host, degraded ? SONAR_WARN : SONAR_INFO, "health", "%s%s%s", status->health,
+                  status->text[0] ? ": " : "", status->text);
+        p->tick.logged = p->tick.cause;
+    }
+    memcpy(p->health, status->health, sizeof p->health);
+}
+
+/* Time the data thread has worked by now, the window in work included. Where it ends between the
+ * two reads its time is missing once; what was told stays told. */
+static uint64_t busy_until(const sonar_pipeline *p, int64_t now_ns) {
+    uint64_t busy = atomic_load(&p->progress.busy_ns);
+    int64_t since = atomic_load(&p->progress.busy_since_ns);
+    if (since && now_ns > since)
+        busy += (uint64_t)(now_ns - since);
+    return busy > p->ticked_busy_ns ? busy : p->ticked_busy_ns;
 }
 
 static void collect(sonar_pipeline *p, sonar_status *status) {
     struct progress *progress = &p->progress;
     int64_t now = sonar_monotonic_ns();
-    uint64_t busy = atomic_load(&progress->busy_ns);
+    uint64_t busy = busy_until(p, now);
     sonar_ingest_read_counters(p->ingest, &status->ingest);
     sonar_output_read_counters(p->output, &status->output);
     status->output.results_dropped += atomic_load(&progress->results_dropped);
@@ -396,23 +449,30 @@ static void collect(sonar_pipeline *p, sonar_status *status) {
     for (int i = 0; i < STAGES; i++)
         status->stage_us[i] = (double)atomic_load(&progress->stage_ns[i]) * 1e-3;
     status->resident_bytes = resident_bytes();
+    pthread_mutex_lock(&p->change.lock);
+    status->backend = p->change.backend;
+    memcpy(status->backend_text, p->change.text, sizeof status->backend_text);
+    pthread_mutex_unlock(&p->change.lock);
 }
 
 sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
     sonar_status status = {0};
     collect(p, &status);
     judge(p, &status);
-    if (strcmp(status.health, p->health) != 0)
-        sonar_log(&p->host, !strcmp(status.health, "degraded") ? SONAR_WARN : SONAR_INFO, "health",
-                  "%s%s%s", status.health, status.text[0] ? ": " : "", status.text);
-    memcpy(p->health, status.health, sizeof p->health);
+    log_health(p, &status);
     if (atomic_load_explicit(&p->progress.failed_new, memory_order_acquire)) {
         sonar_log(&p->host, SONAR_ERROR, p->progress.failure.where, "a window failed: %s",
                   p->progress.failure.text);
         atomic_store_explicit(&p->progress.failed_new, false, memory_order_release);
     }
     sonar_output_post_status(p->output, &status);
+    if (atomic_load(&p->gave_up))
+        return sonar_fail(err, SONAR_EUNAVAILABLE, "backend", "%s", status.backend_text);
     if (!p->thread_started || atomic_load(&p->drained))
         return sonar_fail(err, SONAR_ESTATE, "pipeline", "the data thread has ended");
+    if (!sonar_ingest_alive(p->ingest))
+        return sonar_fail(err, SONAR_ESTATE, "ingest", "the socket for samples has failed");
+    if (!sonar_output_alive(p->output))
+        return sonar_fail(err, SONAR_ESTATE, "output", "the socket for results has failed");
     return SONAR_OK;
 }

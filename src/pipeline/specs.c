@@ -18,10 +18,7 @@ static sonar_dft_spec dft_spec(const sonar_config *c, size_t length, size_t firs
                             .window = c->window,
                             .kaiser_beta = c->kaiser_beta,
                             .remove_mean = c->remove_mean,
-                            .equalise_phase = c->equalise_phase,
-                            /* what is processed without loss must come out the same twice */
-                            .planning = c->overload == SONAR_BLOCK ? SONAR_PLAN_STABLE
-                                                                   : SONAR_PLAN_MEASURE};
+                            .equalise_phase = c->equalise_phase};
 }
 
 /* One DFT serves both beamformers where they agree on its length and hop: it then keeps the bins of

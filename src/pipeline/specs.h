@@ -13,6 +13,7 @@ typedef struct sonar_specs {
     sonar_mvdr_spec mvdr; /* meaningful if the MVDR is enabled */
 } sonar_specs;
 
+/* The DFTs' planning is left to whoever makes them. */
 void sonar_specs_make(const sonar_config *config, sonar_specs *specs);
 /* Most sub-windows of the MVDR's DFT that one window brings. */
 size_t sonar_specs_max_snapshots(const sonar_config *config);

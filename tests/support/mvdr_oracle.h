@@ -30,7 +30,7 @@ void mvdr_oracle_power(size_t n, const cplx *r, double delta, size_t count, cons
 
 /* ---- fixture --------------------------------------------------------------------------------- */
 
-enum { FIXTURE_SENSORS = 160 };
+enum { FIXTURE_SENSORS = 320 };
 
 /* A line of half-wavelength spacing at 500 Hz, scanned 0..180 deg; bins around 500 Hz. */
 typedef struct mvdr_fixture {

@@ -6,7 +6,7 @@
 
 const bench_case bench_cases[] = {
     {.name = "standard",
-     .about = "the thesis's standard case with 128 sensors: wide bands, near field, no MVDR",
+     .about = "the reference case with 128 sensors: wide bands, near field, no MVDR",
      .sensors = 128,
      .length = 8192,
      .fs_hz = 8000,

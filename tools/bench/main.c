@@ -142,7 +142,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         list_cases();
         exit(0);
     case ARGP_KEY_ARG:
-        argp_error(state, "what is '%s'?", arg);
+        argp_error(state, "only options are taken, not '%s'", arg);
         return 0;
     case ARGP_KEY_END:
         if (o->name && o->sizes_given)
@@ -179,16 +179,13 @@ static sonar_code run_cases(const options *o, const sonar_host *host, bench_repo
     return code;
 }
 
-/* Where JSON goes to standard output, the table goes to standard error. */
-static bool write_report(const options *o, const bench_report *report) {
-    const bool to_stdout = o->json && strcmp(o->json, "-") == 0;
-    bench_write_table(report, to_stdout ? stderr : stdout);
-    if (!o->json)
+/* Where JSON goes to standard output, the table goes to standard error. json: NULL for none. */
+static bool write_report(const options *o, const bench_report *report, FILE *json) {
+    bench_write_table(report, json == stdout ? stderr : stdout);
+    if (!json)
         return true;
-    FILE *file = to_stdout ? stdout : fopen(o->json, "we");
-    bool written = file && bench_write_json(report, o->threads, file);
-    if (file && !to_stdout)
-        written = fclose(file) == 0 && written;
+    bool written = bench_write_json(report, o->threads, json);
+    written = (json == stdout ? fflush(json) : fclose(json)) == 0 && written;
     if (!written)
         fprintf(stderr, "sonar-bench: cannot write %s: %s\n", o->json, strerror(errno));
     return written;
@@ -200,11 +197,20 @@ int main(int argc, char **argv) {
         NULL,         "Times each stage of the beamformer and the whole chain on synthetic data.",
         NULL,         NULL,
         NULL};
+    argp_program_version = "sonar-bench " SONAR_VERSION;
+    argp_err_exit_status = 2; /* wrong usage, as in the other programs */
     options o = {.own = bench_cases[0], .effort = {20, 0.5}, .threads = 1};
     o.own.name = "own";
     o.own.snapshots = 64;
     argp_parse(&argp, argc, argv, 0, NULL, &o);
 
+    /* Before the measurement, so that no long one ends without its JSON. */
+    FILE *json = !o.json ? NULL : strcmp(o.json, "-") == 0 ? stdout : fopen(o.json, "we");
+    if (o.json && !json) {
+        fprintf(stderr, "sonar-bench: cannot write %s: %s\n", o.json, strerror(errno));
+        return 2;
+    }
+    fputs("sonar-bench: measuring; the table comes at the end\n", stderr);
     sonar_error err = {0};
     sonar_pool *pool = NULL;
     static bench_report report;
@@ -220,7 +226,7 @@ int main(int argc, char **argv) {
     }
     if (code != SONAR_OK) {
         fprintf(stderr, "sonar-bench: %s: %s\n", err.where, err.text);
-        return 1;
+        return code == SONAR_EINVAL ? 2 : 1;
     }
-    return write_report(&o, &report) ? 0 : 1;
+    return write_report(&o, &report, json) ? 0 : 1;
 }

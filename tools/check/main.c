@@ -3,8 +3,10 @@
  * says, source by source, how far apart they are. Exit 0: all that is judged is within tolerance.
  */
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <getopt.h>
 #include <math.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +25,8 @@ static const double BEARING_TOLERANCE = 0.1, NEAR_BEARING_TOLERANCE = 0.25, RANG
 /* Closer than this, in beam widths, the conventional beamformer shows one peak for two sources. */
 static const double SEPARABLE = 1.5;
 static const double FOUND_SHARE = 0.9; /* of the judged windows */
+
+static volatile sig_atomic_t stopped;
 
 /* ---- truth ----------------------------------------------------------------------------------- */
 
@@ -276,22 +280,28 @@ static bool print_source(const checker *check, const source *s) {
     return good;
 }
 
+static const char *nothing_because(const checker *check) {
+    return isnan(check->first_sample) ? "no detections came; is sonard running and fed?"
+           : !check->truths           ? "no truth came; was sonar-sim started with this --truth?"
+                                      : "the time was over before --settle was";
+}
+
 static int print_table(const checker *check) {
     if (!check->windows) {
-        puts("No window could be judged: no detections or no truth came.");
+        printf("No window could be judged: %s.\n", nothing_because(check));
         return EXIT_NOTHING;
     }
-    printf("\n%zu windows judged, %zu messages lost on the way here. Degrees%s; errors are "
+    printf("\n%zu windows judged, %zu messages lost on the way here.\nDegrees%s; errors are "
            "medians.\n\n",
            check->windows, check->lost_messages,
-           check->config->cbf_scan.cone ? " from the array's axis" : ", array frame");
+           check->config->cbf_scan.cone ? " from the array's axis" : " in the array frame");
     printf("%-10s %8s %9s %7s%9s %7s %8s\n", "source", "true", "CBF", "error", "MVDR", "error",
            "allowed");
     bool good = true;
     for (size_t i = 0; i < check->sources; i++)
         good = print_source(check, &check->source[i]) && good;
-    puts("\nMVDR looks back over its integration time; its error is against the truth in its "
-         "middle.");
+    puts("\nMVDR looks back over its integration time: its error is against the truth in\n"
+         "the middle of that time.");
     puts("merged: the conventional beamformer shows one peak for two sources this close.");
     puts(good ? "\nAll within tolerance." : "\nNot all within tolerance.");
     return good ? EXIT_WITHIN : EXIT_BEYOND;
@@ -306,7 +316,8 @@ static void *open_sub(void *context, const char *endpoint, const char *topic) {
     zmq_setsockopt(socket, ZMQ_SUBSCRIBE, topic, strlen(topic));
     if (zmq_connect(socket, endpoint) == 0)
         return socket;
-    fprintf(stderr, "sonar-check: %s: %s\n", endpoint, zmq_strerror(zmq_errno()));
+    fprintf(stderr, "sonar-check: %s: %s; an endpoint is tcp://HOST:PORT or ipc://PATH\n", endpoint,
+            zmq_strerror(zmq_errno()));
     zmq_close(socket);
     return NULL;
 }
@@ -331,8 +342,8 @@ static cJSON *receive_head(void *socket) {
 static void listen_for(checker *check, void *daemon, void *truth, double seconds) {
     int64_t until = sonar_monotonic_ns() + (int64_t)(seconds * 1e9);
     zmq_pollitem_t items[] = {{daemon, 0, ZMQ_POLLIN, 0}, {truth, 0, ZMQ_POLLIN, 0}};
-    while (sonar_monotonic_ns() < until) {
-        if (zmq_poll(items, 2, 100) < 0)
+    while (!stopped && sonar_monotonic_ns() < until) {
+        if (zmq_poll(items, 2, 100) < 0 && zmq_errno() != EINTR)
             return;
         for (int i = 1; i >= 0; i--) { /* truth first: detections are compared with it */
             if (!(items[i].revents & ZMQ_POLLIN))
@@ -353,6 +364,8 @@ static int run(checker *check, const char *truth_endpoint, double seconds) {
     void *truth = open_sub(context, truth_endpoint, "truth");
     int status = EXIT_USAGE;
     if (daemon && truth) {
+        fprintf(stderr, "sonar-check: listening to %s and %s for %g s\n",
+                check->config->output_endpoint, truth_endpoint, seconds);
         listen_for(check, daemon, truth, seconds);
         status = print_table(check);
     }
@@ -392,45 +405,97 @@ static int with_config(const char *path, const char *truth_endpoint, double seco
 }
 
 static void usage(FILE *to) {
-    fputs(
-        "Usage: sonar-check --config FILE --truth ENDPOINT [--seconds N] [--settle S]\n"
-        "Compares the daemon's detections with the simulator's truth for N seconds (30), leaving\n"
-        "out the first S seconds of samples (10), and prints a table. Exit 0: all within\n"
-        "tolerance, 1: not all, 2: usage or endpoint, 3: nothing to judge.\n",
-        to);
+    fputs("Usage: sonar-check --config FILE --truth ADDRESS [options]\n"
+          "Compares sonard's detections with sonar-sim's truth and prints a table.\n\n"
+          "  -c, --config FILE    sonard's configuration\n"
+          "  -t, --truth ADDRESS  where sonar-sim publishes the truth (its --truth)\n"
+          "  -n, --seconds S      listen for so long (30)\n"
+          "  -s, --settle S       leave out the first S seconds of samples (10)\n"
+          "  -h, --help           this text\n"
+          "  -V, --version        the version\n\n"
+          "Exit codes: 0 all within tolerance, 1 not all, 2 usage, configuration or endpoint,\n"
+          "3 nothing to judge.\n",
+          to);
 }
 
-int main(int argc, char **argv) {
-    static const struct option options[] = {
-        {"config", required_argument, NULL, 'c'},  {"truth", required_argument, NULL, 't'},
-        {"seconds", required_argument, NULL, 'n'}, {"settle", required_argument, NULL, 's'},
-        {"help", no_argument, NULL, 'h'},          {0}};
-    const char *config = NULL, *truth = NULL;
-    double seconds = 30, settle = 10;
-    for (int c; (c = getopt_long(argc, argv, "c:t:n:s:h", options, NULL)) != -1;)
+static int try_help(void) {
+    fputs("sonar-check: try 'sonar-check --help'\n", stderr);
+    return EXIT_USAGE;
+}
+
+static bool parse_seconds(const char *option, const char *text, double *seconds) {
+    char *end;
+    *seconds = strtod(text, &end);
+    if (end != text && !*end && *seconds >= 0 && *seconds <= 1e6)
+        return true;
+    fprintf(stderr, "sonar-check: '%s' is not accepted for %s; a number of seconds up to 1e6 is\n",
+            text, option);
+    return false;
+}
+
+typedef struct options {
+    const char *config, *truth;
+    double seconds, settle;
+} options;
+
+/* Returns -1 to go on, or the exit code. */
+static int parse_options(int argc, char **argv, options *o) {
+    static const struct option table[] = {{"config", required_argument, NULL, 'c'},
+                                          {"truth", required_argument, NULL, 't'},
+                                          {"seconds", required_argument, NULL, 'n'},
+                                          {"settle", required_argument, NULL, 's'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {"version", no_argument, NULL, 'V'},
+                                          {0}};
+    bool good = true;
+    for (int c; good && (c = getopt_long(argc, argv, "c:t:n:s:hV", table, NULL)) != -1;)
         switch (c) {
         case 'c':
-            config = optarg;
+            o->config = optarg;
             break;
         case 't':
-            truth = optarg;
+            o->truth = optarg;
             break;
         case 'n':
-            seconds = atof(optarg);
+            good = parse_seconds("--seconds", optarg, &o->seconds);
             break;
         case 's':
-            settle = atof(optarg);
+            good = parse_seconds("--settle", optarg, &o->settle);
             break;
         case 'h':
             usage(stdout);
             return EXIT_WITHIN;
+        case 'V':
+            puts("sonar-check " SONAR_VERSION);
+            return EXIT_WITHIN;
         default:
-            usage(stderr);
-            return EXIT_USAGE;
+            good = false;
         }
-    if (!config || !truth || !(seconds > 0)) {
-        usage(stderr);
-        return EXIT_USAGE;
+    if (!good)
+        return try_help();
+    if (optind < argc || !o->config || !o->truth) {
+        fprintf(stderr, "sonar-check: %s%s\n",
+                optind < argc ? "not an option: "
+                : o->config   ? "--truth is missing"
+                              : "--config is missing",
+                optind < argc ? argv[optind] : "");
+        return try_help();
     }
-    return with_config(config, truth, seconds, settle);
+    return -1;
+}
+
+static void on_signal(int number) {
+    (void)number;
+    stopped = 1;
+}
+
+int main(int argc, char **argv) {
+    options o = {.seconds = 30, .settle = 10};
+    int status = parse_options(argc, argv, &o);
+    if (status >= 0)
+        return status;
+    struct sigaction action = {.sa_handler = on_signal}; /* the table so far, then the end */
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    return with_config(o.config, o.truth, o.seconds, o.settle);
 }

@@ -38,6 +38,7 @@ typedef struct run {
     sim_recording *recording;
     const sim_recording_info *info;
     void *zmq;
+    FILE *summary;
     sim_sender *sender;
     float *counts;       /* [channel][frame] */
     uint64_t first, end; /* samples of the recording to send */
@@ -45,7 +46,7 @@ typedef struct run {
 } run;
 
 static void usage(FILE *to) {
-    fputs("usage: sonar-replay RECORDING --config FILE [options]\n"
+    fputs("Usage: sonar-replay RECORDING --config FILE [options]\n"
           "       sonar-replay RECORDING --endpoint ADDRESS --array-id N [options]\n"
           "RECORDING: raw samples with a .json beside them, or WAV, RF64, W64, CAF, FLAC\n"
           "  -c, --config FILE       the daemon's configuration: array, fs, endpoint\n"
@@ -158,7 +159,7 @@ static bool take_option(options *o, int key, const char *value) {
         return true;
     case KEY_ENDPOINT:
         o->endpoint = value;
-        return true;
+        return strncmp(value, "tcp://", 6) == 0 || strncmp(value, "ipc://", 6) == 0;
     case KEY_SUMMARY:
         o->summary = value;
         return true;
@@ -179,6 +180,35 @@ static bool take_option(options *o, int key, const char *value) {
     }
 }
 
+static const char *accepted(int key) {
+    switch (key) {
+    case KEY_ENDPOINT:
+        return "tcp://HOST:PORT or ipc://PATH";
+    case KEY_RATE:
+        return "realtime, max or a factor such as 0.5";
+    case KEY_FORMAT:
+        return "s16, s24, s32 or f32";
+    case KEY_FS:
+        return "a number of Hz, 0.001 to 1e9,";
+    case KEY_START:
+    case KEY_DURATION:
+        return "a number of seconds, 0 to 1e9,";
+    case KEY_LOOP:
+        return "a whole number from 1, or forever,";
+    case KEY_ARRAY_ID:
+        return "a whole number from 0 to 4294967295";
+    case KEY_FRAME_SAMPLES:
+        return "a whole number from 1 to 1048576";
+    default:
+        return "a whole number from 1 to 4294967295";
+    }
+}
+
+static int try_help(void) {
+    fputs("sonar-replay: try 'sonar-replay --help'\n", stderr);
+    return EXIT_USAGE;
+}
+
 /* Returns -1 to go on, or the exit code. */
 static int parse_options(int argc, char **argv, options *o) {
     *o = (options){.rate = 1,
@@ -197,15 +227,19 @@ static int parse_options(int argc, char **argv, options *o) {
         }
         if (key == '?' || !take_option(o, key, optarg)) {
             if (key != '?')
-                fprintf(stderr, "sonar-replay: '%s' is not accepted for --%s\n", optarg,
-                        long_option[place].name);
-            usage(stderr);
-            return EXIT_USAGE;
+                fprintf(stderr, "sonar-replay: '%s' is not accepted for --%s; %s is\n", optarg,
+                        long_option[place].name, accepted(key));
+            return try_help();
         }
     }
-    if (optind + 1 != argc || (!o->config && !(o->endpoint && o->array_given))) {
-        usage(stderr);
-        return EXIT_USAGE;
+    if (optind + 1 != argc) {
+        fprintf(stderr, "sonar-replay: %s\n",
+                optind == argc ? "no recording given" : "more than one recording given");
+        return try_help();
+    }
+    if (!o->config && !(o->endpoint && o->array_given)) {
+        fputs("sonar-replay: --config, or --endpoint and --array-id, is missing\n", stderr);
+        return try_help();
     }
     o->recording = argv[optind];
     return -1;
@@ -321,15 +355,17 @@ static sonar_code play(run *r, sonar_error *err) {
     return code;
 }
 
+/* Before the run, so that no long run ends without its summary. */
+static sonar_code open_summary(run *r, sonar_error *err) {
+    const char *path = r->options.summary;
+    r->summary = path ? fopen(path, "we") : stdout;
+    return r->summary ? SONAR_OK
+                      : sonar_fail(err, SONAR_EINVAL, "--summary", "%s: %s", path, strerror(errno));
+}
+
 static void write_summary(const run *r) {
-    FILE *to = r->options.summary ? fopen(r->options.summary, "w") : stdout;
-    if (!to) {
-        fprintf(stderr, "sonar-replay: %s: %s\n", r->options.summary, strerror(errno));
-        return;
-    }
-    sim_counters_write(sim_sender_counters(r->sender), to);
-    if (to != stdout)
-        fclose(to);
+    sim_counters_write(sim_sender_counters(r->sender), r->summary);
+    fflush(r->summary);
 }
 
 static int complain(const sonar_error *err) {
@@ -344,6 +380,8 @@ static int run_all(run *r) {
     r->zmq = zmq_ctx_new();
     sonar_code code =
         r->zmq ? open_recording(r, &err) : sonar_fail(&err, SONAR_ENOMEM, "zmq", "no context");
+    if (code == SONAR_OK)
+        code = open_summary(r, &err);
     if (code == SONAR_OK)
         code = create_sender(r, &err);
     if (code != SONAR_OK)
@@ -372,6 +410,8 @@ int main(int argc, char **argv) {
     sim_sender_destroy(r.sender, stop ? 0 : r.options.rate == 0 ? -1 : 10000);
     sim_recording_close(r.recording);
     sonar_config_destroy(r.config);
+    if (r.summary && r.summary != stdout)
+        fclose(r.summary);
     free(r.counts);
     if (r.zmq)
         zmq_ctx_term(r.zmq);

@@ -42,11 +42,12 @@ typedef struct run {
     uint64_t samples; /* to make; UINT64_MAX: without end */
     int64_t utc_ns;
     void *zmq;
+    FILE *summary;
     double *channel_position_m;
 } run;
 
 static void usage(FILE *to) {
-    fputs("usage: sonar-sim --config FILE --scene FILE [options]\n"
+    fputs("Usage: sonar-sim --config FILE --scene FILE [options]\n"
           "  -c, --config FILE         the daemon's configuration: array, fs, endpoint\n"
           "  -s, --scene FILE          what the array hears (docs/simulator.md)\n"
           "where to:\n"
@@ -186,7 +187,7 @@ static bool take_option(options *o, int key, const char *value) {
         return true;
     case KEY_ENDPOINT:
         o->endpoint = value;
-        return true;
+        return strncmp(value, "tcp://", 6) == 0 || strncmp(value, "ipc://", 6) == 0;
     case KEY_FILE:
         o->file = value;
         return true;
@@ -206,6 +207,39 @@ static bool take_option(options *o, int key, const char *value) {
     }
 }
 
+static const char *accepted(int key) {
+    switch (key) {
+    case KEY_ENDPOINT:
+        return "tcp://HOST:PORT or ipc://PATH";
+    case KEY_RATE:
+        return "realtime, max or a factor such as 0.5";
+    case KEY_FORMAT:
+        return "s16, s24, s32 or f32";
+    case KEY_LAYOUT:
+        return "interleaved or channel-major";
+    case KEY_DURATION:
+        return "a number of seconds, 0 without end,";
+    case KEY_UTC:
+        return "0 or a time such as 2026-01-31T12:00:00Z";
+    case KEY_SEED:
+    case KEY_START_INDEX:
+        return "a whole number from 0";
+    case KEY_EPOCH:
+        return "a whole number from 1 to 4294967295";
+    case KEY_DIGITISERS:
+        return "a whole number from 1 to 65535";
+    case KEY_FRAME_SAMPLES:
+        return "a whole number from 1 to 1048576";
+    default:
+        return "a whole number in range";
+    }
+}
+
+static int try_help(void) {
+    fputs("sonar-sim: try 'sonar-sim --help'\n", stderr);
+    return EXIT_USAGE;
+}
+
 /* Returns -1 to go on, or the exit code. */
 static int parse_options(int argc, char **argv, options *o) {
     *o = (options){.rate = 1,
@@ -217,7 +251,8 @@ static int parse_options(int argc, char **argv, options *o) {
                    .frame_samples = -1,
                    .format = -1,
                    .layout = -1};
-    for (int key, place = 0; (key = getopt_long(argc, argv, "c:s:hV", long_option, &place)) != -1;) {
+    for (int key, place = 0;
+         (key = getopt_long(argc, argv, "c:s:hV", long_option, &place)) != -1;) {
         if (key == 'h' || key == 'V') {
             if (key == 'h')
                 usage(stdout);
@@ -227,15 +262,18 @@ static int parse_options(int argc, char **argv, options *o) {
         }
         if (key == '?' || !take_option(o, key, optarg)) {
             if (key != '?')
-                fprintf(stderr, "sonar-sim: '%s' is not accepted for --%s\n", optarg,
-                        long_option[place].name);
-            usage(stderr);
-            return EXIT_USAGE;
+                fprintf(stderr, "sonar-sim: '%s' is not accepted for --%s; %s is\n", optarg,
+                        long_option[place].name, accepted(key));
+            return try_help();
         }
     }
-    if (!o->config || !o->scene || optind < argc) {
-        usage(stderr);
-        return EXIT_USAGE;
+    if (optind < argc) {
+        fprintf(stderr, "sonar-sim: '%s' is not an option\n", argv[optind]);
+        return try_help();
+    }
+    if (!o->config || !o->scene) {
+        fprintf(stderr, "sonar-sim: %s is missing\n", o->config ? "--scene" : "--config");
+        return try_help();
     }
     return -1;
 }
@@ -317,15 +355,17 @@ static sonar_code open_truth(run *r, sonar_error *err) {
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+/* Before the run, so that no long run ends without its summary. */
+static sonar_code open_summary(run *r, sonar_error *err) {
+    const char *path = r->options.summary;
+    r->summary = path ? fopen(path, "we") : stdout;
+    return r->summary ? SONAR_OK
+                      : sonar_fail(err, SONAR_EINVAL, "--summary", "%s: %s", path, strerror(errno));
+}
+
 static void write_summary(const run *r, const sim_counters *counters) {
-    FILE *to = r->options.summary ? fopen(r->options.summary, "w") : stdout;
-    if (!to) {
-        fprintf(stderr, "sonar-sim: %s: %s\n", r->options.summary, strerror(errno));
-        return;
-    }
-    sim_counters_write(counters, to);
-    if (to != stdout)
-        fclose(to);
+    sim_counters_write(counters, r->summary);
+    fflush(r->summary);
 }
 
 static sonar_code channel_positions(run *r, sonar_error *err) {
@@ -452,6 +492,8 @@ static int run_all(run *r) {
     sonar_code code =
         r->zmq ? create_synth(r, &err) : sonar_fail(&err, SONAR_ENOMEM, "zmq", "no context");
     if (code == SONAR_OK)
+        code = open_summary(r, &err);
+    if (code == SONAR_OK)
         code = open_truth(r, &err);
     if (code == SONAR_OK)
         code = r->options.file ? run_to_file(r, &err) : run_live(r, &err);
@@ -476,6 +518,8 @@ int main(int argc, char **argv) {
     sim_synth_destroy(r.synth);
     sim_scene_destroy(r.scene);
     sonar_config_destroy(r.config);
+    if (r.summary && r.summary != stdout)
+        fclose(r.summary);
     free(r.counts);
     free(r.channel_position_m);
     if (r.zmq)

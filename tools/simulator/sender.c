@@ -76,10 +76,8 @@ static sonar_code open_socket(sim_sender *sender, size_t number, sonar_error *er
     zmq_setsockopt(socket, ZMQ_IPV6, &on, sizeof on);
     /* Nothing is queued for a receiver that is not there, or its queue would hide the loss. */
     zmq_setsockopt(socket, spec->publish ? ZMQ_XPUB_NODROP : ZMQ_IMMEDIATE, &on, sizeof on);
-    if ((spec->publish ? zmq_bind : zmq_connect)(socket, endpoint) != 0)
-        return sonar_fail(err, SONAR_ESYS, endpoint, "%s: %s", spec->publish ? "bind" : "connect",
-                          zmq_strerror(errno));
-    return SONAR_OK;
+    return spec->publish ? sonar_endpoint_bind(socket, endpoint, err)
+                         : sonar_endpoint_connect(socket, endpoint, err);
 }
 
 static sonar_code open_sockets(sim_sender *sender, sonar_error *err) {

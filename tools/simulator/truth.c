@@ -40,9 +40,7 @@ static sonar_code open_socket(sim_truth_log *log, sonar_error *err) {
         return sonar_fail(err, SONAR_ESYS, endpoint, "zmq_socket: %s", zmq_strerror(errno));
     zmq_setsockopt(log->socket, ZMQ_SNDHWM, &mark, sizeof mark);
     zmq_setsockopt(log->socket, ZMQ_LINGER, &zero, sizeof zero);
-    if (zmq_bind(log->socket, endpoint) != 0)
-        return sonar_fail(err, SONAR_ESYS, endpoint, "bind: %s", zmq_strerror(errno));
-    return SONAR_OK;
+    return sonar_endpoint_bind(log->socket, endpoint, err);
 }
 
 sonar_code sim_truth_create(const sim_truth_spec *spec, sim_truth_log **log, sonar_error *err) {

@@ -27,7 +27,9 @@ static sonar_code parse(sim_yaml *yaml, FILE *file) {
     if (!yaml_parser_load(&parser, &yaml->document)) {
         fprintf(yaml->report, "%s:%zu:%zu: error: not YAML: %s\n", yaml->name,
                 parser.problem_mark.line + 1, parser.problem_mark.column + 1,
-                parser.problem ? parser.problem : "out of memory");
+                ferror(file)     ? strerror(errno) /* a directory, say */
+                : parser.problem ? parser.problem
+                                 : "out of memory");
         code = SONAR_EINVAL;
     } else if (!yaml_document_get_root_node(&yaml->document)) {
         fprintf(yaml->report, "%s:1:1: error: the file is empty\n", yaml->name);

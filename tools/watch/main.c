@@ -10,9 +10,9 @@
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
-#include <yaml.h>
 #include <zmq.h>
 
+#include "config/config.h"
 #include "render.h"
 
 enum {
@@ -27,14 +27,14 @@ typedef struct options {
     char endpoint[256];
     const char *topic[TOPICS_MOST];
     size_t topics;
-    long long count; /* 0: no end */
+    long long count;           /* 0: no end */
     double timeout_s, seconds; /* 0: none, for ever */
     bool json;
     int width; /* 0: the terminal's */
 } options;
 
 static const char usage[] =
-    "usage: sonar-watch [options]\n"
+    "Usage: sonar-watch [options]\n"
     "Shows the spectra that a running sonard publishes.\n\n"
     "  -e, --endpoint ADDRESS  where sonard publishes (tcp://127.0.0.1:5556)\n"
     "  -c, --config FILE       take the endpoint from sonard's configuration\n"
@@ -46,25 +46,18 @@ static const char usage[] =
     "  -s, --seconds S         end after S seconds\n"
     "  -j, --json              one JSON object per message and line\n"
     "  -w, --width N           columns instead of the terminal's\n"
-    "  -h, --help              this text\n\n"
+    "  -h, --help              this text\n"
+    "  -V, --version           the version\n\n"
     "In a terminal the picture is drawn in place; otherwise one line is written per message.\n"
-    "Ends with 0 after --count, --seconds or ctrl-c, 1 on an error, 2 on wrong usage, 3 on --timeout.\n";
+    "Ends with 0 after --count, --seconds or ctrl-c, 1 on an error, 2 on wrong usage,\n"
+    "3 on --timeout.\n";
+
+static int try_help(void) {
+    fputs("sonar-watch: try 'sonar-watch --help'\n", stderr);
+    return EXIT_USAGE;
+}
 
 /* ---- options --------------------------------------------------------------------------------- */
-
-static const yaml_node_t *yaml_get(yaml_document_t *document, const yaml_node_t *map,
-                                   const char *key) {
-    if (!map || map->type != YAML_MAPPING_NODE)
-        return NULL;
-    for (yaml_node_pair_t *pair = map->data.mapping.pairs.start; pair < map->data.mapping.pairs.top;
-         pair++) {
-        const yaml_node_t *name = yaml_document_get_node(document, pair->key);
-        if (name && name->type == YAML_SCALAR_NODE &&
-            strcmp((const char *)name->data.scalar.value, key) == 0)
-            return yaml_document_get_node(document, pair->value);
-    }
-    return NULL;
-}
 
 /* A publisher may bind all addresses; a reader on the same machine connects to the loopback. */
 static void set_endpoint(options *o, const char *endpoint) {
@@ -78,40 +71,27 @@ static void set_endpoint(options *o, const char *endpoint) {
     snprintf(o->endpoint, sizeof o->endpoint, "%s", endpoint);
 }
 
-/* Only output.endpoint is read, so that a viewer needs none of the other files and devices that the
- * configuration speaks of. Without it sonard's default holds. */
+/* Read as sonard reads it, so that both mean the same and complain alike. */
 static bool read_config(options *o, const char *path) {
-    FILE *file = fopen(path, "rb");
-    if (!file) {
-        fprintf(stderr, "sonar-watch: %s: %s\n", path, strerror(errno));
+    sonar_report *report = sonar_report_create();
+    sonar_config *config = NULL;
+    if (!report) {
+        fprintf(stderr, "sonar-watch: no memory\n");
         return false;
     }
-    yaml_parser_t parser;
-    yaml_document_t document;
-    bool good = yaml_parser_initialize(&parser) == 1;
-    if (good) {
-        yaml_parser_set_input_file(&parser, file);
-        good = yaml_parser_load(&parser, &document) == 1;
-        if (!good)
-            fprintf(stderr, "sonar-watch: %s:%zu:%zu: %s\n", path, parser.problem_mark.line + 1,
-                    parser.problem_mark.column + 1, parser.problem ? parser.problem : "not YAML");
-    }
-    if (good) {
-        const yaml_node_t *root = yaml_document_get_root_node(&document);
-        const yaml_node_t *endpoint =
-            yaml_get(&document, yaml_get(&document, root, "output"), "endpoint");
-        if (endpoint && endpoint->type == YAML_SCALAR_NODE)
-            set_endpoint(o, (const char *)endpoint->data.scalar.value);
-        yaml_document_delete(&document);
-    }
-    yaml_parser_delete(&parser);
-    fclose(file);
+    const bool good = sonar_config_load(path, &config, report) == SONAR_OK;
+    if (good)
+        set_endpoint(o, config->output_endpoint);
+    else
+        sonar_report_write(report, stderr);
+    sonar_config_destroy(config);
+    sonar_report_destroy(report);
     return good;
 }
 
 static int wrong(const char *what, const char *value) {
-    fprintf(stderr, "sonar-watch: %s: %s\n%s", what, value, usage);
-    return EXIT_USAGE;
+    fprintf(stderr, "sonar-watch: %s, not '%s'\n", what, value);
+    return try_help();
 }
 
 static bool known_topic(const char *name) {
@@ -141,9 +121,11 @@ static int take_option(options *o, int option, const char *value) {
         return read_config(o, value) ? 0 : EXIT_USAGE;
     case 't':
         if (!known_topic(value))
-            return wrong("no such topic", value);
+            return wrong("--topic takes cbf.azimuth, mvdr.azimuth, cbf.nearfield, cbf.lofar, "
+                         "mvdr.spectrum, element.psd, element.missing, detections or status",
+                         value);
         if (o->topics == TOPICS_MOST)
-            return wrong("too many topics", value);
+            return wrong("--topic may be given 16 times", value);
         o->topic[o->topics++] = value;
         return 0;
     case 'n':
@@ -152,16 +134,20 @@ static int take_option(options *o, int option, const char *value) {
         o->count = (long long)number;
         return 0;
     case 'T':
-        return positive(value, 1e6, &o->timeout_s) ? 0 : wrong("--timeout takes seconds", value);
+        return positive(value, 1e6, &o->timeout_s)
+                   ? 0
+                   : wrong("--timeout takes seconds, up to 1e6", value);
     case 's':
-        return positive(value, 1e9, &o->seconds) ? 0 : wrong("--seconds takes seconds", value);
+        return positive(value, 1e9, &o->seconds)
+                   ? 0
+                   : wrong("--seconds takes seconds, up to 1e9", value);
     case 'w':
         if (!positive(value, WATCH_COLUMNS_MOST, &number) || number < 20)
             return wrong("--width takes 20..1024 columns", value);
         o->width = (int)number;
         return 0;
     default:
-        return EXIT_USAGE;
+        return try_help();
     }
 }
 
@@ -176,11 +162,16 @@ static int read_options(int argc, char **argv, options *o) {
                                           {"json", no_argument, NULL, 'j'},
                                           {"width", required_argument, NULL, 'w'},
                                           {"help", no_argument, NULL, 'h'},
+                                          {"version", no_argument, NULL, 'V'},
                                           {NULL, 0, NULL, 0}};
     *o = (options){.endpoint = "tcp://127.0.0.1:5556"};
-    for (int option; (option = getopt_long(argc, argv, "e:c:t:n:T:s:jw:h", longs, NULL)) != -1;) {
+    for (int option; (option = getopt_long(argc, argv, "e:c:t:n:T:s:jw:hV", longs, NULL)) != -1;) {
         if (option == 'h') {
             fputs(usage, stdout);
+            return EXIT_SUCCESS;
+        }
+        if (option == 'V') {
+            puts("sonar-watch " SONAR_VERSION);
             return EXIT_SUCCESS;
         }
         if (option == 'j') {
@@ -192,7 +183,7 @@ static int read_options(int argc, char **argv, options *o) {
             return code;
     }
     if (optind < argc)
-        return wrong("not an option", argv[optind]);
+        return wrong("only options are taken", argv[optind]);
     if (o->topics == 0)
         o->topic[o->topics++] = "cbf.azimuth";
     return -1;
@@ -383,9 +374,17 @@ static bool enough(const watch *w) {
     return stopped || (w->o.count && w->counted >= w->o.count);
 }
 
+static int timed_out(const watch *w) {
+    if (w->screen)
+        screen_off();
+    fprintf(stderr, "sonar-watch: nothing came from %s for %g s\n", w->o.endpoint, w->o.timeout_s);
+    return EXIT_TIMEOUT;
+}
+
 static int run(watch *w) {
     const double began = now_s();
     double last = began;
+    bool told = w->screen;
     while (!enough(w) && !(w->o.seconds > 0 && now_s() - began >= w->o.seconds)) {
         zmq_pollitem_t item = {.socket = w->socket, .events = ZMQ_POLLIN};
         zmq_poll(&item, 1, 100);
@@ -398,7 +397,14 @@ static int run(watch *w) {
         if (w->counted > before)
             last = now_s();
         else if (w->o.timeout_s > 0 && now_s() - last >= w->o.timeout_s)
-            return EXIT_TIMEOUT;
+            return timed_out(w);
+        if (!told && now_s() - began >= 2) {
+            told = true;
+            if (!w->counted)
+                fprintf(stderr,
+                        "sonar-watch: nothing yet, waiting for sonard at %s (ctrl-c ends)\n",
+                        w->o.endpoint);
+        }
     }
     return EXIT_SUCCESS;
 }
@@ -449,7 +455,8 @@ int main(int argc, char **argv) {
     w.view.colour = has_256_colours();
     catch_signals();
     if (!connect_socket(&w)) {
-        fprintf(stderr, "sonar-watch: %s: %s\n", w.o.endpoint, zmq_strerror(zmq_errno()));
+        fprintf(stderr, "sonar-watch: %s: %s; an endpoint is tcp://HOST:PORT or ipc://PATH\n",
+                w.o.endpoint, zmq_strerror(zmq_errno()));
         end(&w);
         return EXIT_USAGE;
     }

@@ -150,15 +150,17 @@ static const char *whole(double value, char text[24]) {
     return text;
 }
 
+/* The date, the milliseconds and the array's name would take the bearing reference's room. */
 static void put_title(screen *to, const watch_message *message) {
     char when[40], window[24], latency[24];
     watch_time(message->utc_ns, when, sizeof when);
-    const char *clock = strchr(when, ' '); /* the date would take the bearing reference's room */
-    put_line(to, "%s %s  %s  #%s  %s ms  %s%s%s%s", message->array, message->topic,
-             clock && clock[1] != 'u' ? clock + 1 : when, whole(message->window, window),
-             figure(message->latency_us / 1e3, latency), message->bearings,
+    const char *clock = strchr(when, ' ');
+    bool known = clock && clock[1] != 'u';
+    put_line(to, "%s  %.*s%s  #%s  %s ms  %s%s%s%s", message->topic, known ? 8 : 12,
+             known ? clock + 1 : when, known ? "Z" : "", whole(message->window, window),
+             whole(message->latency_us / 1e3, latency), message->bearings,
              message->flags[0] ? "  ! " : "", message->flags,
-             message->ambiguous ? ", port/starboard open" : "");
+             message->ambiguous ? ", either side" : "");
 }
 
 /* ---- the spectrum ---------------------------------------------------------------------------- */
@@ -292,9 +294,10 @@ static void put_detections(screen *to, const watch_message *message, int rows) {
     }
     char level[32];
     snprintf(level, sizeof level, "dB re 1 %s", message->unit[0] ? message->unit : "?");
-    put_line(to, "%7s  mirror  %-17s  SNR dB  range m  from  (%zu, %s)",
-             strncmp(message->bearings, "true", 4) == 0 ? "true" : "array", level,
-             message->detections, message->bearings);
+    size_t shown = (int)message->detections < rows - 1 ? message->detections : (size_t)rows - 1;
+    put_line(to, "%7s  mirror  %-17s  SNR dB  range m   from  (%zu of %zu; deg)",
+             strncmp(message->bearings, "true", 4) == 0 ? "true" : "array", level, shown,
+             message->detections);
     for (size_t i = 0; i < message->detections && (int)i < rows - 1; i++) {
         const watch_detection *d = &message->detection[i];
         char a[24], b[24], c[24], e[24], f[24];
@@ -312,13 +315,17 @@ static void put_status(screen *to, const watch_view *view) {
     } else {
         const watch_status *s = &view->status->status;
         char in[24], lost[24], windows[24], p99[24];
-        put_line(to, "%s%s%s  frames %s in, %s lost%s%s%s  windows lost %s  p99 %s ms", s->health,
-                 s->text[0] ? ": " : "", s->text, whole(s->received, in), whole(s->dropped, lost),
-                 s->losses[0] ? " (" : "", s->losses, s->losses[0] ? ")" : "",
-                 whole(s->windows_lost, windows), figure(s->p99_us / 1e3, p99));
+        if (s->text[0])
+            put_line(to, "%s: %s", s->health, s->text);
+        else
+            put_line(to, "%s  frames %s in, %s lost%s%s%s  windows lost %s  p99 %s ms", s->health,
+                     whole(s->received, in), whole(s->dropped, lost), s->losses[0] ? " (" : "",
+                     s->losses, s->losses[0] ? ")" : "", whole(s->windows_lost, windows),
+                     figure(s->p99_us / 1e3, p99));
     }
-    put_line(to, "this viewer: %llu messages, %llu missed", (unsigned long long)view->received,
-             (unsigned long long)view->lost);
+    const char *array = view->panes ? view->pane[0]->message.array : "";
+    put_line(to, "this viewer: %llu messages, %llu missed%s%s", (unsigned long long)view->received,
+             (unsigned long long)view->lost, array[0] ? "; array " : "", array);
 }
 
 /* ---- the screen ------------------------------------------------------------------------------ */
@@ -327,7 +334,7 @@ void watch_render(const watch_view *view, int width, int height, watch_text *tex
     width = width < 1 ? 1 : width < WATCH_COLUMNS_MOST - 1 ? width : WATCH_COLUMNS_MOST - 1;
     screen to = {.text = text, .width = width, .left = height, .first = true};
     int panes = view->panes ? (int)view->panes : 1;
-    int table = height >= 20 ? (height >= 30 ? 9 : 5) : height >= 12 ? 2 : 0;
+    int table = height >= 20 ? (height >= 30 ? 9 : panes > 1 ? 4 : 5) : height >= 12 ? 2 : 0;
     int each = (height - 2 - table) / panes - 2; /* without title and axis */
     int plot = each > 4 ? (each + 1) / 2 : each > 1 ? each : 1;
     int fall = each - plot < WATCH_FALL_ROWS ? each - plot : WATCH_FALL_ROWS;
@@ -335,7 +342,7 @@ void watch_render(const watch_view *view, int width, int height, watch_text *tex
     for (size_t i = 0; i < view->panes; i++)
         put_pane(&to, view->pane[i], plot, fall, view->colour);
     if (view->panes == 0)
-        put_line(&to, "waiting for a spectrum");
+        put_line(&to, "waiting for a spectrum; ctrl-c ends");
     to.left += table;
     put_detections(&to, view->detections, table);
     to.left += 2;

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "core/core.h"
+
+static void swap(float *a, float *b) {
+    const float kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+/* Quickselect (Hoare 1961), because qsort may allocate. */
+float sonar_median(float *value, size_t n) {
+    ptrdiff_t low = 0, high = (ptrdiff_t)n - 1;
+    const ptrdiff_t wanted = (ptrdiff_t)n / 2;
+    while (low < high) {
+        const float pivot = value[low + (high - low) / 2];
+        ptrdiff_t i = low, j = high;
+        while (i <= j) {
+            while (value[i] < pivot)
+                i++;
+            while (value[j] > pivot)
+                j--;
+            if (i <= j)
+                swap(&value[i++], &value[j--]);
+        }
+        if (wanted <= j)
+            high = j;
+        else if (wanted >= i)
+            low = i;
+        else
+            break;
+    }
+    return value[wanted];
+}

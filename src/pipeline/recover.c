@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* When a backend fails in the middle of the stream. The data thread does here what it never does
+ * otherwise: it allocates, logs and takes a lock. That is no worse than the failure itself: ingest
+ * goes on, and what piles up meanwhile is treated as any other overload. */
+#include <stdio.h>
+
+#include "pipeline/internal.h"
+
+/* A backend that fails again within so many windows of having been set up again is given up. */
+enum { TRIAL_WINDOWS = 100 };
+
+static void tell(sonar_pipeline *p, const char *backend, const char *what, const sonar_error *why) {
+    struct change *change = &p->change;
+    pthread_mutex_lock(&change->lock);
+    if (backend)
+        change->backend = backend;
+    snprintf(change->text, sizeof change->text, "%s: %.60s: %.100s", what, why->where, why->text);
+    pthread_mutex_unlock(&change->lock);
+    sonar_log(&p->host, SONAR_ERROR, "backend", "%s: %s: %s", what, why->where, why->text);
+}
+
+static bool on_trial(const sonar_pipeline *p, uint64_t windows) {
+    return p->rebuilt && windows - p->rebuilt_at_window <= TRIAL_WINDOWS;
+}
+
+static bool give_up(sonar_pipeline *p, const char *what, const sonar_error *why) {
+    tell(p, NULL, what, why);
+    atomic_store(&p->gave_up, true);
+    return false;
+}
+
+/* Plans are not measured anew: that may take seconds. */
+static bool use_cpu(sonar_pipeline *p, const sonar_error *why) {
+    sonar_error err = {0};
+    if (sonar_engine_create(p, sonar_backend_cpu(), SONAR_PLAN_STABLE, &err))
+        return give_up(p, "failed, and the CPU cannot take over", &err);
+    tell(p, p->engine.backend->name, "the CPU has taken over", why);
+    return true;
+}
+
+bool sonar_pipeline_recover(sonar_pipeline *p, const sonar_error *why) {
+    const sonar_backend *backend = p->engine.backend;
+    if (backend == sonar_backend_cpu())
+        return true; /* the window is lost, and nothing else would do better */
+    if (p->config->on_gpu_failure == SONAR_GPU_FAILURE_EXIT)
+        return give_up(p, "failed, and runtime.on_gpu_failure is exit", why);
+    uint64_t windows =
+        atomic_load(&p->progress.windows_processed) + atomic_load(&p->progress.windows_failed);
+    sonar_error again = *why;
+    bool trusted = !on_trial(p, windows);
+    sonar_engine_destroy(p);
+    p->history.count = 0; /* the covariance starts from nothing */
+    p->mvdr_next = 0;
+    if (!trusted || sonar_engine_create(p, backend, SONAR_PLAN_STABLE, &again))
+        return use_cpu(p, &again);
+    p->rebuilt = true;
+    p->rebuilt_at_window = windows;
+    tell(p, backend->name, "set up again after a failure", why);
+    return true;
+}

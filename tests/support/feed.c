@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "feed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <zmq.h>
+
+static void no_log(void *ctx, sonar_level level, const char *where, const char *text) {
+    (void)ctx, (void)level, (void)where, (void)text;
+}
+
+static void configure(feed *feed, const char *runtime) {
+    char text[2048];
+    int bytes = snprintf(text, sizeof text,
+                         "schema: 1\n"
+                         "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.75}}}\n"
+                         "fs_hz: 8000\n"
+                         "ingest: {endpoints: [\"%s\"], overload: block}\n"
+                         "dft: {length: %d, hop: %d}\n"
+                         "cbf: {band_hz: [600, 950], ranges_m: [50]}\n"
+                         "mvdr: {length: 64, hop: 32, snapshots: 8}\n"
+                         "detections: {threshold_db: 1}\n"
+                         "output: {endpoint: \"%s\", high_water_mark: 1000}\n"
+                         "runtime: {threads: 1, %s}\n",
+                         FEED_SENSORS, feed->in, FEED_LENGTH, FEED_HOP, feed->out, runtime);
+    sonar_report *report = sonar_report_create();
+    if (sonar_config_parse("feed", text, (size_t)bytes, &feed->config, report)) {
+        sonar_report_write(report, stderr);
+        abort();
+    }
+    sonar_report_destroy(report);
+}
+
+static void subscribe_all(feed *feed) {
+    feed->context = zmq_ctx_new();
+    feed->socket = zmq_socket(feed->context, ZMQ_SUB);
+    int zero = 0;
+    zmq_setsockopt(feed->socket, ZMQ_LINGER, &zero, sizeof zero);
+    const char *const topics[] = {"cbf", "mvdr", "element", "detections"};
+    for (size_t i = 0; i < sizeof topics / sizeof *topics; i++)
+        zmq_setsockopt(feed->socket, ZMQ_SUBSCRIBE, topics[i], strlen(topics[i]));
+    zmq_connect(feed->socket, feed->out);
+}
+
+static void nap(void) {
+    nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+}
+
+/* Until all surfaces are wanted: the first window is then like all others. */
+static void await_subscription(const feed *feed) {
+    uint32_t all = SONAR_WANT(SONAR_STATUS) - 1;
+    for (int i = 0; i < 50000 && sonar_output_wanted(feed->pipeline->output) != all; i++)
+        nap();
+}
+
+sonar_code feed_open(feed *feed, const char *runtime, const char *plugin_dir, long fail_at,
+                     const sonar_backend *given, sonar_error *err) {
+    memset(feed, 0, sizeof *feed);
+    strcpy(feed->dir, "/tmp/sonar-feed-XXXXXX");
+    if (!mkdtemp(feed->dir))
+        abort();
+    snprintf(feed->in, sizeof feed->in, "ipc://%s/in", feed->dir);
+    snprintf(feed->out, sizeof feed->out, "ipc://%s/out", feed->dir);
+    configure(feed, runtime);
+    feed->config->fail_at = fail_at;
+    if (plugin_dir && !feed->config->plugin_dir)
+        feed->config->plugin_dir = strdup(plugin_dir);
+    sonar_code code =
+        sonar_pipeline_create_with(given, feed->config, no_log, NULL, &feed->pipeline, err);
+    if (!code)
+        code = sonar_pipeline_start(feed->pipeline, err);
+    if (code)
+        return code;
+    subscribe_all(feed);
+    await_subscription(feed);
+    feed->digitiser = digitiser_open(feed->in, FEED_SENSORS, 0, FEED_SENSORS, FEED_HOP);
+    digitiser_send(&feed->digitiser, FEED_LENGTH / FEED_HOP - 1);
+    return SONAR_OK;
+}
+
+void feed_close(feed *feed) {
+    if (feed->digitiser.context)
+        digitiser_close(&feed->digitiser);
+    if (feed->socket) {
+        zmq_close(feed->socket);
+        zmq_ctx_term(feed->context);
+    }
+    if (feed->pipeline)
+        sonar_pipeline_stop(feed->pipeline, 1000);
+    sonar_pipeline_destroy(feed->pipeline);
+    sonar_config_destroy(feed->config);
+    char path[96];
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", feed->dir, i ? "in" : "out");
+        unlink(path);
+    }
+    rmdir(feed->dir);
+}
+
+uint64_t feed_processed(const feed *feed) {
+    return atomic_load(&feed->pipeline->progress.windows_processed);
+}
+
+uint64_t feed_failed(const feed *feed) {
+    return atomic_load(&feed->pipeline->progress.windows_failed);
+}
+
+static void drain(feed *feed) {
+    char part[256];
+    while (zmq_recv(feed->socket, part, sizeof part, ZMQ_DONTWAIT) >= 0)
+        ;
+}
+
+bool feed_windows(feed *feed, uint64_t windows) {
+    enum { AT_ONCE = 16 };
+    while (windows) {
+        uint64_t now = windows < AT_ONCE ? windows : AT_ONCE;
+        uint64_t want = feed_processed(feed) + feed_failed(feed) + now;
+        int64_t until = sonar_monotonic_ns() + (int64_t)20e9;
+        digitiser_send(&feed->digitiser, (int)now);
+        while (feed_processed(feed) + feed_failed(feed) < want) {
+            if (atomic_load(&feed->pipeline->gave_up))
+                return true;
+            if (sonar_monotonic_ns() > until)
+                return false;
+            drain(feed);
+            nap();
+        }
+        windows -= now;
+    }
+    return true;
+}

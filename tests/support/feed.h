@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A small pipeline inside the test's own process, fed window by window over ipc. */
+#ifndef SONAR_TEST_FEED_H
+#define SONAR_TEST_FEED_H
+
+#include "config/config.h"
+#include "digitiser.h"
+#include "pipeline/internal.h"
+
+enum { FEED_SENSORS = 6, FEED_LENGTH = 128, FEED_HOP = 64 };
+
+typedef struct feed {
+    char dir[64], in[96], out[96];
+    sonar_config *config;
+    sonar_pipeline *pipeline;
+    digitiser digitiser;
+    void *context, *socket; /* SUB to every topic */
+} feed;
+
+/* `runtime` is the text of that group, e.g. "backend: cpu". given: the backend to use, or NULL.
+ * fail_at: sonar_host.fail_at. Returns the code of creating and starting the pipeline; feed_close
+ * is needed in every case. */
+sonar_code feed_open(feed *feed, const char *runtime, const char *plugin_dir, long fail_at,
+                     const sonar_backend *given, sonar_error *err);
+void feed_close(feed *feed);
+/* Sends the samples of so many more windows and waits until each has been processed, has failed,
+ * or the pipeline has given up; false if that takes more than 20 s. */
+bool feed_windows(feed *feed, uint64_t windows);
+uint64_t feed_processed(const feed *feed);
+uint64_t feed_failed(const feed *feed);
+
+#endif

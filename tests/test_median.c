@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The median against sorting. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+
+enum { MOST = 129 };
+
+static int by_value(const void *a, const void *b) {
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+Test(median, is_the_middle_of_the_sorted_values) {
+    srand(1);
+    for (int trial = 0; trial < 4000; trial++) {
+        float value[MOST], sorted[MOST];
+        const size_t n = 1 + (size_t)rand() % MOST;
+        const int distinct = 1 + rand() % 200; /* often with many equal ones */
+        for (size_t i = 0; i < n; i++)
+            value[i] = sorted[i] = (float)(rand() % distinct) - 50;
+        qsort(sorted, n, sizeof *sorted, by_value);
+        cr_assert_eq(sonar_median(value, n), sorted[n / 2], "of %zu", n);
+        qsort(value, n, sizeof *value, by_value);
+        cr_assert_eq(memcmp(value, sorted, n * sizeof *value), 0, "values were lost");
+    }
+}

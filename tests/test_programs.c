@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What every program owes its user: help, a version, and an exit code of 2 with a sentence that
+ * names what was wrong on a wrong command line. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define DEMO  "--config " SONAR_SOURCE_DIR "/config/demo.yaml"
+#define SCENE DEMO " --scene " SONAR_SOURCE_DIR "/config/scenes/demo.yaml"
+
+/* Both outputs of a program into text[4096]; its exit code. */
+static int run(const char *line, char text[4096]) {
+    char command[1024];
+    snprintf(command, sizeof command, "cd /tmp && timeout 20 %s/%s 2>&1", SONAR_BIN_DIR, line);
+    FILE *pipe = popen(command, "r");
+    cr_assert(pipe);
+    text[fread(text, 1, 4095, pipe)] = '\0';
+    int status = pclose(pipe);
+    cr_assert(WIFEXITED(status), "%s", line);
+    return WEXITSTATUS(status);
+}
+
+static size_t widest_line(const char *text) {
+    size_t widest = 0;
+    while (*text) {
+        size_t width = strcspn(text, "\n");
+        widest = width > widest ? width : widest;
+        text += width + (text[width] != '\0');
+    }
+    return widest;
+}
+
+Test(programs, all_have_help_and_a_version) {
+    static const char *const programs[] = {"sonard",      "sonar-sim",   "sonar-replay",
+                                           "sonar-watch", "sonar-check", "sonar-bench"};
+    char text[4096], line[64], version[64];
+    for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++) {
+        snprintf(line, sizeof line, "%s --help", programs[i]);
+        cr_expect_eq(run(line, text), 0, "%s", line);
+        cr_expect_eq(strncmp(text, "Usage: sonar", 12), 0, "%s: %s", line, text);
+        cr_expect_leq(widest_line(text), 90, "%s", line);
+        snprintf(line, sizeof line, "%s --version", programs[i]);
+        snprintf(version, sizeof version, "%s 0.", programs[i]);
+        cr_expect_eq(run(line, text), 0, "%s", line);
+        cr_expect_eq(strncmp(text, version, strlen(version)), 0, "%s: %s", line, text);
+    }
+}
+
+Test(programs, wrong_command_lines_are_explained) {
+    static const struct {
+        const char *line, *says;
+    } wrong[] = {
+        {"sonard", "no configuration file"},
+        {"sonard --nonsense", "--help"},
+        {"sonard one two", "more than one file"},
+        {"sonard /tmp", "directory"},
+        {"sonar-sim", "--config is missing"},
+        {"sonar-sim " DEMO, "--scene is missing"},
+        {"sonar-sim " DEMO " --scene /tmp", "directory"},
+        {"sonar-sim " SCENE " word", "'word'"},
+        {"sonar-sim " SCENE " --rate fast", "realtime, max or a factor"},
+        {"sonar-sim " SCENE " --format f64", "s16, s24, s32 or f32"},
+        {"sonar-sim " SCENE " --layout x", "interleaved or channel-major"},
+        {"sonar-sim " SCENE " --utc now", "2026-01-31T12:00:00Z"},
+        {"sonar-sim " SCENE " --endpoint x", "tcp://HOST:PORT"},
+        {"sonar-sim " SCENE " --duration x", "seconds"},
+        {"sonar-sim " SCENE " --epoch 0", "from 1"},
+        {"sonar-sim " SCENE " --summary /no/such", "/no/such"},
+        {"sonar-replay", "no recording"},
+        {"sonar-replay a b", "more than one"},
+        {"sonar-replay a", "--array-id"},
+        {"sonar-replay /no/such.wav " DEMO, "/no/such.wav"},
+        {"sonar-replay a " DEMO " --loop 0", "forever"},
+        {"sonar-replay a " DEMO " --fs x", "Hz"},
+        {"sonar-watch --topic x", "cbf.azimuth"},
+        {"sonar-watch --config /tmp", "directory"},
+        {"sonar-watch --endpoint x", "tcp://HOST:PORT"},
+        {"sonar-watch word", "'word'"},
+        {"sonar-watch --nonsense", "--help"},
+        {"sonar-check", "--config is missing"},
+        {"sonar-check " DEMO, "--truth is missing"},
+        {"sonar-check " DEMO " --truth x", "tcp://HOST:PORT"},
+        {"sonar-check " DEMO " --truth ipc:///tmp/x --seconds x", "'x'"},
+        {"sonar-check " DEMO " --truth ipc:///tmp/x --settle x", "'x'"},
+        {"sonar-check --config /no/such --truth ipc:///tmp/x", "/no/such"},
+        {"sonar-bench --nonsense", "--help"},
+        {"sonar-bench --case nonsense", "--list"},
+        {"sonar-bench --sensors x", "'x'"},
+        {"sonar-bench --cbf-bins 9", "FIRST:LAST"},
+        {"sonar-bench --json /no/such", "/no/such"},
+    };
+    char text[4096];
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        cr_expect_eq(run(wrong[i].line, text), 2, "%s: %s", wrong[i].line, text);
+        cr_expect(strstr(text, wrong[i].says), "%s: %s", wrong[i].line, text);
+    }
+}
+
+Test(programs, waiting_is_said) {
+    char text[4096];
+    cr_expect_eq(run("sonar-watch -e ipc:///tmp/no-sonard -T 3", text), 3);
+    cr_expect(strstr(text, "waiting for sonard at ipc:///tmp/no-sonard"), "%s", text);
+    cr_expect_eq(run("sonar-check " DEMO " --truth ipc:///tmp/no-truth --seconds 0.2", text), 3);
+    cr_expect(strstr(text, "listening to"), "%s", text);
+    cr_expect(strstr(text, "No window could be judged"), "%s", text);
+}

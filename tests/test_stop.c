@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* SIGTERM at awkward moments: the daemon leaves within two seconds, with 0. */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "digitiser.h"
+#include "process.h"
+
+enum { STALLED = 60, FRAME = 256, WITHIN_MS = 2000 };
+
+typedef struct rig {
+    box box;
+    char in[128], out[128];
+    pid_t daemon;
+} rig;
+
+static rig rig_open(int sensors, int length, const char *overload) {
+    rig rig = {.box = box_open()};
+    snprintf(rig.in, sizeof rig.in, "ipc://%s/in", rig.box.dir);
+    snprintf(rig.out, sizeof rig.out, "ipc://%s/out", rig.box.dir);
+    box_write(&rig.box, "sonard.yaml",
+              "schema: 1\n"
+              "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.75}}}\n"
+              "sound_speed_mps: 1500\n"
+              "fs_hz: 8000\n"
+              "ingest: {endpoints: [\"%s\"], overload: %s}\n"
+              "dft: {length: %d, hop: %d}\n"
+              "cbf: {band_hz: [600, 950], ranges_m: []}\n"
+              "lofar: {band_hz: [100, 3900]}\n"
+              "mvdr: {enabled: false}\n"
+              "output: {endpoint: \"%s\", high_water_mark: 1000}\n"
+              "runtime: {backend: cpu, threads: 1}\n",
+              sensors, rig.in, overload, length, length / 2, rig.out);
+    rig.daemon =
+        process_start(&rig.box, "sonard.log", "sonard", box_path(&rig.box, "sonard.yaml"), NULL);
+    return rig;
+}
+
+static void rig_stop(rig *rig, const char *when) {
+    int status = process_wait(rig->daemon, WITHIN_MS);
+    char *log = box_read(&rig->box, "sonard.log");
+    cr_expect_eq(status, 0, "%s: left with %d: %s", when, status, log);
+    free(log);
+    box_close(&rig->box);
+}
+
+/* Has the program begun, and does it handle SIGTERM? */
+static bool handles_sigterm(pid_t pid) {
+    char path[64], line[256], name[32] = "";
+    unsigned long long caught = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        sscanf(line, "Name: %31s", name);
+        sscanf(line, "SigCgt: %llx", &caught);
+    }
+    if (file)
+        fclose(file);
+    return !strcmp(name, "sonard") && caught >> (SIGTERM - 1) & 1;
+}
+
+Test(stop, while_starting) {
+    for (int delay_us = 0; delay_us < 200000; delay_us = 2 * delay_us + 1000) {
+        rig rig = rig_open(16384, 20011, "drop_oldest"); /* a prime: much to plan */
+        for (int i = 0; i < 10000 && !handles_sigterm(rig.daemon); i++)
+            usleep(200);
+        usleep((useconds_t)delay_us);
+        kill(rig.daemon, SIGTERM);
+        rig_stop(&rig, "starting");
+    }
+}
+
+static void pour(rig *rig, int frames) {
+    digitiser d = digitiser_open(rig->in, 8, 0, 8, FRAME);
+    int timeout = 500, linger = 0;
+    zmq_setsockopt(d.socket, ZMQ_SNDTIMEO, &timeout, sizeof timeout);
+    zmq_setsockopt(d.socket, ZMQ_LINGER, &linger, sizeof linger);
+    digitiser_send(&d, frames);
+    digitiser_close(&d);
+}
+
+/* Subscribers that are connected and never read, until their queues and the daemon's are full. */
+static void stop_with_stalled(const char *overload, int signals) {
+    rig rig = rig_open(8, 1024, overload);
+    void *context = zmq_ctx_new(), *stalled[STALLED];
+    int one = 1, zero = 0, bytes = 4096;
+    subscriber s = subscribe(rig.out, "status", NULL);
+    message m;
+    cr_assert(receive(&s, &m, 10000));
+    message_free(&m);
+    for (int i = 0; i < STALLED; i++) {
+        stalled[i] = zmq_socket(context, ZMQ_SUB);
+        zmq_setsockopt(stalled[i], ZMQ_RCVHWM, &one, sizeof one);
+        zmq_setsockopt(stalled[i], ZMQ_RCVBUF, &bytes, sizeof bytes);
+        zmq_setsockopt(stalled[i], ZMQ_LINGER, &zero, sizeof zero);
+        zmq_setsockopt(stalled[i], ZMQ_SUBSCRIBE, "cbf.lofar", 9);
+        zmq_connect(stalled[i], rig.out);
+    }
+    cr_assert(receive_until(&s, "status", "output.subscriptions", STALLED + 1, 10000, &m));
+    message_free(&m);
+    pour(&rig, 200);
+    for (int i = 0; i < signals; i++, usleep(50000))
+        kill(rig.daemon, i % 2 ? SIGINT : SIGTERM);
+    rig_stop(&rig, overload);
+    for (int i = 0; i < STALLED; i++)
+        zmq_close(stalled[i]);
+    zmq_ctx_term(context);
+    unsubscribe(&s);
+}
+
+Test(stop, with_stalled_subscribers) {
+    stop_with_stalled("drop_oldest", 1);
+}
+Test(stop, in_block_mode_with_stalled_subscribers_and_asked_thrice) {
+    stop_with_stalled("block", 3);
+}
