@@ -575,6 +575,18 @@ Test(train, what_is_no_table_is_refused) {
     size_t chosen = (size_t)(strstr(text, "chosen: cuda") - text) + 8;
     cr_assert_eq(load_changed(&box, text, chosen, 4, "vulkan"), SONAR_EINVAL);
     cr_assert_eq(load_changed(&box, text, chosen, 4, "other"), SONAR_EINVAL, "is not available");
+    /* keys that mean nothing here */
+    cr_assert_eq(load_changed(&box, text, 0, 0, "extra: 1\n"), SONAR_EINVAL);
+    static const char *const before[] = {"  sonard:", "  sensors:"};
+    for (size_t i = 0; i < 2; i++)
+        cr_assert_eq(
+            load_changed(&box, text, (size_t)(strstr(text, before[i]) - text), 0, "  extra: 1\n"),
+            SONAR_EINVAL);
+    static const char *const in[] = {"name: cuda", "offset_us", "bytes:"};
+    for (size_t i = 0; i < 3; i++)
+        cr_assert_eq(
+            load_changed(&box, text, (size_t)(strstr(text, in[i]) - text), 0, "extra: 1, "),
+            SONAR_EINVAL, "before %s", in[i]);
     size_t way = (size_t)(strstr(text, "name: dft.way") - text) + 6;
     cr_assert_eq(load_changed(&box, text, way, 7, "chain"), SONAR_EINVAL, "decided twice");
     size_t chain = (size_t)(strstr(text, "name: chain") - text) + 6;
