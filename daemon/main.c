@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "pipeline/choices.h"
 #include "pipeline/pipeline.h"
 
 /* Part of the interface: docs/running.md lists them for service managers. */
@@ -27,7 +28,7 @@ enum exit_code {
 
 enum { STOP_WITHIN_MS = 1500 };
 
-enum action { RUN, CHECK, PRINT, REFERENCE };
+enum action { RUN, CHECK, PRINT, REFERENCE, TRAIN, EXPLAIN };
 
 /* ---- log ------------------------------------------------------------------------------------- */
 
@@ -68,6 +69,8 @@ static void usage(FILE *to) {
         "  -c, --check-config  check CONFIG, print the resolved array, bins and angles; exit 0 or "
         "2\n"
         "  -p, --print-config  print CONFIG with all defaults and where each value comes from\n"
+        "  -t, --train         time the alternatives for CONFIG on this node and keep the choices\n"
+        "  -e, --explain       print which choices would be made for CONFIG, and why\n"
         "      --config-reference  print the reference of all options (Markdown)\n"
         "  -V, --version       print the version\n"
         "  -h, --help          print this\n"
@@ -83,18 +86,26 @@ static void usage(FILE *to) {
 static int parse_command_line(int argc, char **argv, enum action *action, const char **path) {
     static const struct option options[] = {{"check-config", no_argument, NULL, 'c'},
                                             {"print-config", no_argument, NULL, 'p'},
+                                            {"train", no_argument, NULL, 't'},
+                                            {"explain", no_argument, NULL, 'e'},
                                             {"config-reference", no_argument, NULL, 'r'},
                                             {"version", no_argument, NULL, 'V'},
                                             {"help", no_argument, NULL, 'h'},
                                             {0}};
     *action = RUN;
-    for (int c; (c = getopt_long(argc, argv, "cpVh", options, NULL)) != -1;)
+    for (int c; (c = getopt_long(argc, argv, "cpteVh", options, NULL)) != -1;)
         switch (c) {
         case 'c':
             *action = CHECK;
             break;
         case 'p':
             *action = PRINT;
+            break;
+        case 't':
+            *action = TRAIN;
+            break;
+        case 'e':
+            *action = EXPLAIN;
             break;
         case 'r':
             *action = REFERENCE;
@@ -207,6 +218,18 @@ static int run(const sonar_config *config) {
     return !code ? EXIT_STOPPED : code == SONAR_EUNAVAILABLE ? EXIT_DEVICE : EXIT_FAULT;
 }
 
+/* --train and --explain: the report goes to standard output. */
+static int report_choices(const sonar_config *config, enum action action) {
+    bool journal = getenv("JOURNAL_STREAM") != NULL;
+    sonar_error err = {0};
+    sonar_code code = action == TRAIN
+                          ? sonar_pipeline_train(config, log_line, &journal, stdout, &err)
+                          : sonar_pipeline_explain(config, log_line, &journal, stdout, &err);
+    if (code)
+        log_line(&journal, SONAR_ERROR, err.where, err.text);
+    return exit_code_of(code);
+}
+
 /* ---- surroundings ---------------------------------------------------------------------------- */
 
 /* <folder of this program>/../lib: right in a build tree and in an installation. NULL, the loader's
@@ -254,7 +277,7 @@ static int with_config(const char *path, enum action action) {
         sonar_config_print(config, stdout);
     else {
         add_surroundings(config);
-        status = run(config);
+        status = action == RUN ? run(config) : report_choices(config, action);
     }
     sonar_config_destroy(config);
     return status;

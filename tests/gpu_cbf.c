@@ -39,9 +39,9 @@ static const struct path *path = &PATHS[0];
 
 static const char *choose(void *ctx, const char *decision) {
     (void)ctx;
-    if (!strcmp(decision, "cbf far path"))
+    if (!strcmp(decision, "cbf.far_path"))
         return path->far_path;
-    return strcmp(decision, "cbf near path") ? NULL : path->near_path;
+    return strcmp(decision, "cbf.near_path") ? NULL : path->near_path;
 }
 
 /* ---- a case: one array with its input, on both backends -------------------------------------- */

@@ -155,7 +155,8 @@ typedef struct sonar_event sonar_event;
 
 typedef enum sonar_level { SONAR_ERROR = 0, SONAR_WARN, SONAR_INFO, SONAR_DEBUG } sonar_level;
 
-/* What the program around a backend offers it. All members are set. Callable from any thread. */
+/* What the program around a backend offers it. All members but `choice` are set. Callable from any
+ * thread. */
 typedef struct sonar_host {
     uint32_t interface; /* SONAR_PLUGIN_INTERFACE */
     void *ctx;
@@ -171,8 +172,9 @@ typedef struct sonar_host {
     /* For tests of error paths: the n-th fallible call a plugin makes fails; -n: that and all later
      * ones; 0: none. */
     long fail_at;
-    /* What the table of trained choices says of a decision, or NULL: the built-in rule. May itself
-     * be NULL. */
+    /* The candidate that training chose for one of the backend's decisions, or NULL: then the first
+     * one. May be NULL itself. Asked by a stage's create only; the text lives until that returns.
+     */
     const char *(*choice)(void *ctx, const char *decision);
 } sonar_host;
 
@@ -192,6 +194,14 @@ typedef struct sonar_stage_ops {
     void (*reset)(void *stage);
     void (*destroy)(void *stage); /* a NULL stage is allowed */
 } sonar_stage_ops;
+
+/* Something a stage can do in several ways whose results agree to rounding; only their speed
+ * differs, by node and configuration. */
+typedef struct sonar_decision {
+    const char *name;       /* "dft.batch" */
+    const char *stage;      /* the stage whose create asks for it */
+    const char *candidates; /* words with one space between, the first for want of training */
+} sonar_decision;
 
 #define SONAR_PLUGIN_INTERFACE 2u
 #define SONAR_PLUGIN_SYMBOL    "sonar_plugin"
@@ -223,7 +233,8 @@ typedef struct sonar_backend {
     /* Time between two recorded events that lie behind us; never waits: SONAR_ESTATE if they do not
      * yet. */
     sonar_code (*elapsed)(sonar_event *from, sonar_event *to, double *us, sonar_error *err);
-    size_t (*memory_free)(void); /* bytes of device memory nobody has taken */
+    size_t (*memory_free)(void);     /* bytes of device memory nobody has taken */
+    const sonar_decision *decisions; /* the last has no name; NULL: there are none */
 } sonar_backend;
 
 /* The one symbol a plugin exports. It links neither libsonar nor FFTW and is never unloaded. */

@@ -1131,11 +1131,11 @@ static sonar_code measure_device(struct cbf *cbf, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* Decisions "cbf far path": "general", "mirrored" or "line", and "cbf near path": "general" or
+/* Decisions "cbf.far_path": "general", "mirrored" or "line", and "cbf.near_path": "general" or
  * "mirrored". A form the table does not have is never taken; the rule is the last one it has. */
 static void choose_paths(struct cbf *cbf, const sonar_host *host) {
-    const char *far_path = host->choice ? host->choice(host->ctx, "cbf far path") : NULL;
-    const char *near_path = host->choice ? host->choice(host->ctx, "cbf near path") : NULL;
+    const char *far_path = host->choice ? host->choice(host->ctx, "cbf.far_path") : NULL;
+    const char *near_path = host->choice ? host->choice(host->ctx, "cbf.near_path") : NULL;
     cbf->far_table.may_line = !far_path || !strcmp(far_path, "line");
     cbf->far_table.may_mirror = !far_path || strcmp(far_path, "general") != 0;
     cbf->near_table.may_mirror = !near_path || strcmp(near_path, "general") != 0;

@@ -278,8 +278,10 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_QUEUE_RESULTS] = {"output.queue_results", INTEGER(1, 1024), .unit = "results",
                            .fallback = "4", .help = "Results that may wait to be published."},
 
-    [OPT_BACKEND] = {"runtime.backend", CHOICE("auto cpu cuda"), .fallback = "auto",
-                     .help = "Where the work is done; auto takes a GPU if there is one."},
+    [OPT_BACKEND] =
+        {"runtime.backend", CHOICE("auto cpu cuda"), .fallback = "auto",
+         .help =
+             "Where the work is done; auto takes the faster of CPU and GPU (docs/training.md)."},
     [OPT_PLUGIN_DIR] = {"runtime.plugin_dir", TEXT(4095), .computed = "not set: the installed one",
                         .help = "Directory of the GPU part."},
     [OPT_ON_GPU_FAILURE] =
@@ -300,8 +302,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_LOG_LEVEL] = {"runtime.log_level", CHOICE("error warn info debug"), .fallback = "info",
                        .help = "Least important messages that are logged."},
     [OPT_STATE_DIR] = {"runtime.state_dir", TEXT(4095), .computed = "not set: nothing is kept",
-                       .help = "Directory for what is worth keeping from one start to the next, "
-                               "such as FFT plans."},
+                       .help = "Directory for what is worth keeping from one start to the next: "
+                               "FFT plans, trained choices."},
 };
 
 const sonar_alternatives sonar_alternatives_table[] = {

@@ -27,6 +27,13 @@ extern "C" {
 void sonar_log(const sonar_host *host, sonar_level level, const char *where, const char *format,
                ...) __attribute__((format(printf, 4, 5)));
 
+/* ---- trained choices ------------------------------------------------------------------------- */
+
+/* host->choice where there is one, else NULL. */
+static inline const char *sonar_host_choice(const sonar_host *host, const char *decision) {
+    return host->choice ? host->choice(host->ctx, decision) : NULL;
+}
+
 /* ---- allocation ------------------------------------------------------------------------------ */
 
 /* Zeroed, 64-byte aligned, count*size checked for overflow; NULL when memory runs out. free() it.

@@ -238,6 +238,12 @@ static const sonar_stage_ops *stage(const char *name) {
     return NULL;
 }
 
+static const sonar_decision decisions[] = {{"dft.batch_mib", "dft", "2048 512 128 32"},
+                                           {"dft.window_threads", "dft", "256 128 512 1024"},
+                                           {"cbf.far_path", "cbf", "line mirrored general"},
+                                           {"cbf.near_path", "cbf", "mirrored general"},
+                                           {NULL, NULL, NULL}};
+
 extern "C" __attribute__((visibility("default"))) const sonar_backend *sonar_plugin(void) {
     static const sonar_backend backend = {SONAR_PLUGIN_INTERFACE,
                                           "cuda",
@@ -255,6 +261,7 @@ extern "C" __attribute__((visibility("default"))) const sonar_backend *sonar_plu
                                           finish,
                                           stage,
                                           elapsed,
-                                          memory_free};
+                                          memory_free,
+                                          decisions};
     return &backend;
 }

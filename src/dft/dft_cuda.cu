@@ -16,8 +16,9 @@
 
 enum { WINDOW_THREADS = 256, SELECT_TILE = 32, SELECT_ROWS = 8 };
 
-/* Memory for signals, spectra and cuFFT's own work of one batch. */
-static const size_t BATCH_BYTES = (size_t)2 << 30;
+/* Memory for signals, spectra and cuFFT's own work of one batch, where training says nothing. Large
+ * batches fill the device, small ones stay in its cache from kernel to kernel. */
+static const size_t BATCH_MIB = 2048;
 
 /* One used sensor. Its bins are multiplied by gain * exp(+j 2 pi (phase + bin * step)). */
 struct source {
@@ -35,8 +36,9 @@ struct part {
 
 struct dft {
     sonar_dft_spec spec;
-    double psd_gain; /* sqrt(2 / (fs sum w^2)) */
-    size_t batch;    /* sensors of one transform */
+    double psd_gain;     /* sqrt(2 / (fs sum w^2)) */
+    size_t batch;        /* sensors of one transform */
+    long window_threads; /* of one thread block of window_rows */
     cufftHandle plan;
     bool planned;
     void *work;                           /* cuFFT's */
@@ -53,10 +55,10 @@ struct dft {
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 /* Sum over the thread block in an order that never changes; every thread gets it. */
-__device__ inline double block_sum(double value) {
-    __shared__ double shared[WINDOW_THREADS];
+template <uint32_t THREADS> __device__ inline double block_sum(double value) {
+    __shared__ double shared[THREADS];
     shared[threadIdx.x] = value;
-    for (uint32_t half = WINDOW_THREADS / 2; half > 0; half /= 2) {
+    for (uint32_t half = THREADS / 2; half > 0; half /= 2) {
         __syncthreads();
         if (threadIdx.x < half)
             shared[threadIdx.x] += shared[threadIdx.x + half];
@@ -66,14 +68,14 @@ __device__ inline double block_sum(double value) {
 }
 
 /* One thread block makes one row of `time`; rows that have no sensor become zero. */
-template <typename T>
-static __global__ void __launch_bounds__(WINDOW_THREADS)
+template <typename T, uint32_t THREADS>
+static __global__ void __launch_bounds__(THREADS)
     window_rows(struct part head, struct part tail, const struct source *source, uint32_t sources,
                 const float *window, bool remove_mean, float *time) {
     size_t length = head.samples + tail.samples;
     float *to = time + blockIdx.x * length;
     if (blockIdx.x >= sources) {
-        for (size_t i = threadIdx.x; i < length; i += WINDOW_THREADS)
+        for (size_t i = threadIdx.x; i < length; i += THREADS)
             to[i] = 0;
         return;
     }
@@ -83,14 +85,32 @@ static __global__ void __launch_bounds__(WINDOW_THREADS)
     double mean = 0;
     if (remove_mean) {
 #pragma unroll 8
-        for (size_t i = threadIdx.x; i < length; i += WINDOW_THREADS)
+        for (size_t i = threadIdx.x; i < length; i += THREADS)
             mean += (double)(i < head.samples ? from_head[i] : from_tail[i]);
-        mean = block_sum(mean) / (double)length;
+        mean = block_sum<THREADS>(mean) / (double)length;
     }
 #pragma unroll 8
-    for (size_t i = threadIdx.x; i < length; i += WINDOW_THREADS)
+    for (size_t i = threadIdx.x; i < length; i += THREADS)
         to[i] =
             (float)((double)(i < head.samples ? from_head[i] : from_tail[i]) - mean) * window[i];
+}
+
+/* The kernel for one of the numbers of threads that training tries; NULL for any other. */
+typedef void (*window_function)(struct part, struct part, const struct source *, uint32_t,
+                                const float *, bool, float *);
+template <typename T> static window_function window_kernel(long threads) {
+    switch (threads) {
+    case 128:
+        return window_rows<T, 128>;
+    case 256:
+        return window_rows<T, 256>;
+    case 512:
+        return window_rows<T, 512>;
+    case 1024:
+        return window_rows<T, 1024>;
+    default:
+        return NULL;
+    }
 }
 
 __device__ inline float2 to_unit(float2 y) {
@@ -283,17 +303,28 @@ static sonar_code make_window(struct dft *dft, sonar_error *err) {
 }
 
 /* Batches of equal size, so that one plan serves all. */
-static size_t choose_batch(const sonar_dft_spec *spec) {
+static size_t choose_batch(const sonar_dft_spec *spec, const sonar_host *host) {
+    const char *trained = sonar_host_choice(host, "dft.batch_mib");
+    size_t mib = trained ? strtoul(trained, NULL, 10) : BATCH_MIB;
     size_t bytes_each = spec->length * 2 * sizeof(float2);
-    size_t most = sonar_max_size(BATCH_BYTES / bytes_each, 1);
+    size_t most = sonar_max_size((mib << 20) / bytes_each, 1);
     size_t batches = (spec->sensors + most - 1) / most;
     return (spec->sensors + batches - 1) / batches;
 }
 
-static sonar_code make(struct dft *dft, sonar_error *err) {
+/* A number that is none of the kernel's comes from a table edited by hand: as if there were none.
+ */
+static long choose_threads(const sonar_host *host) {
+    const char *trained = sonar_host_choice(host, "dft.window_threads");
+    long threads = trained ? strtol(trained, NULL, 10) : 0;
+    return window_kernel<float>(threads) ? threads : (long)WINDOW_THREADS;
+}
+
+static sonar_code make(struct dft *dft, const sonar_host *host, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
     cudaFuncAttributes attributes;
-    dft->batch = choose_batch(spec);
+    dft->batch = choose_batch(spec, host);
+    dft->window_threads = choose_threads(host);
     dft->host_source = (struct source *)sonar_alloc(spec->sensors, sizeof *dft->host_source);
     sonar_code code = dft->host_source ? SONAR_OK
                                        : sonar_fail(err, SONAR_ENOMEM, "dft",
@@ -312,9 +343,13 @@ static sonar_code make(struct dft *dft, sonar_error *err) {
         code = make_window(dft, err);
     /* kernels are loaded when first asked for: now, not with the first window */
     if (!code)
-        code = CUDA_CHECK("dft", cudaFuncGetAttributes(&attributes, window_rows<float>), err);
+        code = CUDA_CHECK(
+            "dft", cudaFuncGetAttributes(&attributes, window_kernel<float>(dft->window_threads)),
+            err);
     if (!code)
-        code = CUDA_CHECK("dft", cudaFuncGetAttributes(&attributes, window_rows<int16_t>), err);
+        code = CUDA_CHECK(
+            "dft", cudaFuncGetAttributes(&attributes, window_kernel<int16_t>(dft->window_threads)),
+            err);
     if (!code)
         code = CUDA_CHECK("dft", cudaFuncGetAttributes(&attributes, select_bins), err);
     return code ? code : make_plan(dft, err);
@@ -338,7 +373,6 @@ static void dft_destroy(void *stage) {
 
 static sonar_code dft_create(const void *spec, const sonar_host *host, void **stage,
                              sonar_error *err) {
-    (void)host;
     *stage = NULL;
     sonar_code code = check_spec((const sonar_dft_spec *)spec, err);
     if (code)
@@ -347,7 +381,7 @@ static sonar_code dft_create(const void *spec, const sonar_host *host, void **st
     if (!dft)
         return sonar_fail(err, SONAR_ENOMEM, "dft", "no memory for the stage");
     dft->spec = *(const sonar_dft_spec *)spec;
-    code = make(dft, err);
+    code = make(dft, host, err);
     if (code)
         dft_destroy(dft);
     else
@@ -410,8 +444,9 @@ static sonar_code transform(struct dft *dft, const struct part part[SONAR_DFT_IN
                             sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
     uint32_t count = (uint32_t)sonar_min_size(dft->used - first, dft->batch);
-    auto window_rows_of = in_s16 ? window_rows<int16_t> : window_rows<float>;
-    window_rows_of<<<(unsigned)dft->batch, WINDOW_THREADS, 0, stream>>>(
+    window_function window_rows_of = in_s16 ? window_kernel<int16_t>(dft->window_threads)
+                                            : window_kernel<float>(dft->window_threads);
+    window_rows_of<<<(unsigned)dft->batch, (unsigned)dft->window_threads, 0, stream>>>(
         part[SONAR_DFT_HEAD], part[SONAR_DFT_TAIL], dft->source + first, count, dft->window,
         spec->remove_mean, dft->time);
     sonar_code code = CUDA_LAUNCHED("dft", "window_rows", err);

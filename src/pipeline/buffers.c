@@ -6,10 +6,6 @@
 
 #include "pipeline/internal.h"
 
-size_t sonar_pipeline_max_snapshots(const sonar_config *config) {
-    return (config->length - config->mvdr_length) / config->mvdr_hop + 1;
-}
-
 static sonar_code make(sonar_pipeline *pipeline, sonar_space space, sonar_dtype dtype, size_t a,
                        size_t b, size_t c, sonar_buffer *buffer, sonar_error *err) {
     size_t shape[3] = {a, b, c};
@@ -42,7 +38,7 @@ static sonar_code make_bins(sonar_pipeline *p, sonar_error *err) {
     if (code || !c->mvdr_enabled)
         return code;
     if (p->own_mvdr_dft)
-        return make(p, native, SONAR_C32, sonar_pipeline_max_snapshots(c), c->mvdr_band.bins,
+        return make(p, native, SONAR_C32, sonar_specs_max_snapshots(c), c->mvdr_band.bins,
                     c->sensors, &b->mvdr_bins, err);
     sonar_buffer view = rows(&b->bins, c->mvdr_band.first_bin - p->first_bin, c->mvdr_band.bins);
     size_t shape[3] = {1, c->mvdr_band.bins, c->sensors};

@@ -14,82 +14,18 @@ static sonar_code find_stage(const sonar_backend *backend, const char *name, con
     return to->ops->create(spec, host, &to->self, err);
 }
 
-static sonar_dft_spec dft_spec(const sonar_config *c, size_t length, size_t first_bin, size_t bins,
-                               sonar_planning planning) {
-    return (sonar_dft_spec){.channels = c->channels,
-                            .sensors = c->sensors,
-                            .length = length,
-                            .fs_hz = c->fs_hz,
-                            .first_bin = first_bin,
-                            .bins = bins,
-                            .window = c->window,
-                            .kaiser_beta = c->kaiser_beta,
-                            .remove_mean = c->remove_mean,
-                            .equalise_phase = c->equalise_phase,
-                            .planning = planning};
-}
-
-/* One DFT serves both beamformers where they agree on its length and hop: it then keeps the bins of
- * both bands. */
-void sonar_pipeline_choose_bins(sonar_pipeline *p) {
-    const sonar_config *c = p->config;
-    size_t first = c->lofar_band.first_bin, end = first + c->lofar_band.bins;
-    p->own_mvdr_dft = c->mvdr_enabled && (c->mvdr_length != c->length || c->mvdr_hop != c->hop);
-    if (c->mvdr_enabled && !p->own_mvdr_dft) {
-        first = sonar_min_size(first, c->mvdr_band.first_bin);
-        end = sonar_max_size(end, c->mvdr_band.first_bin + c->mvdr_band.bins);
-    }
-    p->first_bin = first;
-    p->bins = end - first;
-}
-
-static sonar_code make_mvdr(sonar_pipeline *p, sonar_planning planning, sonar_error *err) {
-    const sonar_config *c = p->config;
-    const sonar_backend *backend = p->engine.backend;
-    sonar_mvdr_spec spec = {
-        .sensors = c->sensors,
-        .directions = c->mvdr_scan.count,
-        .fs_hz = c->fs_hz,
-        .length = c->mvdr_length,
-        .first_bin = c->mvdr_band.first_bin,
-        .bins = c->mvdr_band.bins,
-        .max_new = p->own_mvdr_dft ? sonar_pipeline_max_snapshots(c) : 1,
-        .snapshots = c->mvdr_alpha > 0 ? 0 : c->mvdr_snapshots,
-        .alpha = c->mvdr_alpha,
-        .loading = c->mvdr_loading,
-        .eps = c->mvdr_eps,
-        .known_sources = c->mvdr_known_sources,
-        .method = c->mvdr_method,
-        .tolerance = c->mvdr_tolerance,
-        .max_sweeps = c->mvdr_max_sweeps,
-        .forward_backward = c->mvdr_forward_backward,
-        .correct_level = c->mvdr_correct_level,
-    };
-    sonar_code code = find_stage(backend, "mvdr_jacobi", &spec, &p->host, &p->engine.mvdr, err);
-    if (code || !p->own_mvdr_dft)
-        return code;
-    sonar_dft_spec dft =
-        dft_spec(c, c->mvdr_length, c->mvdr_band.first_bin, c->mvdr_band.bins, planning);
-    return find_stage(backend, "dft", &dft, &p->host, &p->engine.mvdr_dft, err);
-}
-
 static sonar_code make_stages(sonar_pipeline *p, sonar_planning planning, sonar_error *err) {
-    const sonar_config *c = p->config;
-    sonar_dft_spec dft = dft_spec(c, c->length, p->first_bin, p->bins, planning);
-    sonar_cbf_spec cbf = {.sensors = c->sensors,
-                          .directions = c->cbf_scan.count,
-                          .ranges = c->ranges,
-                          .fs_hz = c->fs_hz,
-                          .length = c->length,
-                          .first_bin = c->lofar_band.first_bin,
-                          .bins = c->lofar_band.bins,
-                          .cbf_first = c->cbf_band.first_bin,
-                          .cbf_bins = c->cbf_band.bins};
-    sonar_code code = find_stage(p->engine.backend, "dft", &dft, &p->host, &p->engine.dft, err);
+    struct engine *e = &p->engine;
+    const sonar_specs *specs = &p->specs;
+    sonar_dft_spec dft = specs->dft, mvdr_dft = specs->mvdr_dft;
+    dft.planning = mvdr_dft.planning = planning;
+    sonar_code code = find_stage(e->backend, "dft", &dft, &p->host, &e->dft, err);
     if (!code)
-        code = find_stage(p->engine.backend, "cbf", &cbf, &p->host, &p->engine.cbf, err);
-    if (!code && c->mvdr_enabled)
-        code = make_mvdr(p, planning, err);
+        code = find_stage(e->backend, "cbf", &specs->cbf, &p->host, &e->cbf, err);
+    if (!code && p->config->mvdr_enabled)
+        code = find_stage(e->backend, "mvdr_jacobi", &specs->mvdr, &p->host, &e->mvdr, err);
+    if (!code && p->own_mvdr_dft)
+        code = find_stage(e->backend, "dft", &mvdr_dft, &p->host, &e->mvdr_dft, err);
     return code;
 }
 

@@ -11,7 +11,7 @@
 #include "dft/dft.h"
 #include "ingest/ingest.h"
 #include "output/output.h"
-#include "pipeline/backend.h"
+#include "pipeline/choices.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/timing.h"
 
@@ -92,6 +92,8 @@ struct sonar_pipeline {
     void *log_ctx;
     sonar_host host; /* its ctx is this pipeline */
     sonar_pool *pool;
+    sonar_specs specs;
+    sonar_choices *choices;
     sonar_backend_choice choice; /* at start; its backend owns the results */
     char run_uuid[37], version[80];
     void *zmq;
@@ -147,8 +149,6 @@ void *sonar_data_thread(void *pipeline);
 sonar_code sonar_engine_create(sonar_pipeline *pipeline, const sonar_backend *backend,
                                sonar_planning planning, sonar_error *err);
 void sonar_engine_destroy(sonar_pipeline *pipeline);
-/* Which bins the main DFT keeps; before the first engine. */
-void sonar_pipeline_choose_bins(sonar_pipeline *pipeline);
 /* timing.c: marks of a window and of the stages in it (data thread); collect when all is done. */
 sonar_code sonar_timing_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_timing_destroy(sonar_pipeline *pipeline);
@@ -177,7 +177,4 @@ void sonar_pipeline_free_buffers(sonar_pipeline *pipeline);
 /* contacts.c: fills result->detection from its surfaces. Data thread. */
 sonar_code sonar_pipeline_detect(sonar_pipeline *pipeline, const sonar_work *work,
                                  sonar_result *result, sonar_error *err);
-/* Most sub-windows of the MVDR's DFT that one window brings. */
-size_t sonar_pipeline_max_snapshots(const sonar_config *config);
-
 #endif

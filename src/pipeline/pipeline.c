@@ -158,6 +158,10 @@ static void host_log(void *ctx, sonar_level level, const char *where, const char
         p->log(p->log_ctx, level, where, text);
 }
 
+static const char *host_choice(void *ctx, const char *decision) {
+    return sonar_choices_ask(((const sonar_pipeline *)ctx)->choices, decision);
+}
+
 /* Side lobes of the array's beam pattern, as the detector has to know them. */
 static void describe_sidelobes(const sonar_config *c, const sonar_scan *scan, double top_hz,
                                sonar_detect_spec *spec) {
@@ -185,11 +189,18 @@ static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *sc
     return spec;
 }
 
+/* The trained table or the built-in rule decides; what was chosen inside the backend is asked for
+ * by its stages through host.choice. */
 static sonar_code open_backend(sonar_pipeline *p, const sonar_backend *given, sonar_error *err) {
-    const sonar_config *c = p->config;
-    if (!given)
-        return sonar_backend_open(c->backend, c->plugin_dir, &p->host, &p->choice, err);
-    p->choice = (sonar_backend_choice){.backend = given, .reason = "given by the caller"};
+    if (given) {
+        p->choice = (sonar_backend_choice){.backend = given, .reason = "given by the caller"};
+        return SONAR_OK;
+    }
+    sonar_code code = sonar_choices_create(p->config, &p->specs, &p->host, &p->choices, err);
+    if (code)
+        return code;
+    p->choice = p->choices->backend;
+    sonar_log(&p->host, SONAR_INFO, "choices", "%s", p->choices->source);
     return SONAR_OK;
 }
 
@@ -202,7 +213,6 @@ static sonar_code make_all(sonar_pipeline *p, const sonar_backend *given, sonar_
         return code;
     sonar_log(&p->host, SONAR_INFO, "backend", "%s (%s): %s", p->choice.backend->name,
               p->choice.description, p->choice.reason);
-    sonar_pipeline_choose_bins(p);
     code = sonar_params_create(c, 1, &p->params, err);
     if (!code)
         code = make_ingest(p, err);
@@ -236,6 +246,11 @@ sonar_code sonar_pipeline_create_with(const sonar_backend *given, const sonar_co
     p->host.ctx = p;
     p->host.log = host_log;
     p->host.parallel = host_parallel;
+    p->host.choice = host_choice;
+    sonar_specs_make(config, &p->specs);
+    p->first_bin = p->specs.dft.first_bin;
+    p->bins = p->specs.dft.bins;
+    p->own_mvdr_dft = p->specs.own_mvdr_dft;
     pthread_mutex_init(&p->change.lock, NULL);
     make_uuid(p->run_uuid);
     snprintf(p->version, sizeof p->version, "1-%s", config->digest);
@@ -271,6 +286,7 @@ void sonar_pipeline_destroy(sonar_pipeline *p) {
     sonar_pipeline_free_buffers(p);
     sonar_params_destroy(p->params);
     sonar_pool_destroy(p->pool);
+    sonar_choices_destroy(p->choices);
     if (p->zmq)
         zmq_ctx_term(p->zmq);
     pthread_mutex_destroy(&p->change.lock);

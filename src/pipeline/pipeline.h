@@ -23,8 +23,8 @@ sonar_code sonar_pipeline_create(const sonar_config *config,
                                  void *log_ctx, sonar_pipeline **pipeline, sonar_error *err);
 /* Opens the sockets and starts the threads; fails with one clear sentence. */
 sonar_code sonar_pipeline_start(sonar_pipeline *pipeline, sonar_error *err);
-/* Once a second, control thread: publishes the status, logs what changed. Returns an error if one of
- * the threads has given up. */
+/* Once a second, control thread: publishes the status, logs what changed. Returns an error if one
+ * of the threads has given up. */
 sonar_code sonar_pipeline_tick(sonar_pipeline *pipeline, sonar_error *err);
 /* Drains what is queued for at most timeout_ms, then stops all threads. Control thread. */
 void sonar_pipeline_stop(sonar_pipeline *pipeline, int timeout_ms);

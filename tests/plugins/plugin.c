@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* A backend plugin for the loader's tests; links nothing, as a real one. */
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "sonar/sonar.h"
 
@@ -21,9 +23,96 @@ static sonar_code probe(const sonar_host *host, char *description, size_t bytes,
     return TEST_PROBE;
 }
 
+#ifdef TEST_STAGES
+/* A device that does nothing at all, and is quick about it. Its memory is the host's. */
+static sonar_code buffer_create(sonar_space space, sonar_dtype dtype, int rank, const size_t *shape,
+                                sonar_buffer *buffer, sonar_error *err) {
+    size_t bytes = dtype == SONAR_F32 ? 4 : 8;
+    (void)err;
+    *buffer = (sonar_buffer){.space = space, .dtype = dtype, .rank = rank};
+    for (int i = 0; i < rank; i++)
+        bytes *= buffer->shape[i] = shape[i];
+    buffer->bytes = bytes;
+    buffer->data = calloc(bytes, 1);
+    return buffer->data ? SONAR_OK : SONAR_ENOMEM;
+}
+
+static void buffer_destroy(sonar_buffer *buffer) {
+    free(buffer->data);
+    buffer->data = NULL;
+}
+
+static sonar_code queue_create(const sonar_host *host, sonar_queue **queue, sonar_error *err) {
+    (void)host, (void)err;
+    *queue = NULL;
+    return SONAR_OK;
+}
+
+static sonar_code event_create(sonar_event **event, sonar_error *err) {
+    (void)err;
+    *event = NULL;
+    return SONAR_OK;
+}
+
+static sonar_code copy(sonar_queue *queue, const sonar_buffer *from, sonar_buffer *to,
+                       sonar_error *err) {
+    (void)queue, (void)err;
+    memcpy(to->data, from->data, from->bytes);
+    return SONAR_OK;
+}
+
+static sonar_code record(sonar_queue *queue, sonar_event *event, sonar_error *err) {
+    (void)queue, (void)event, (void)err;
+    return SONAR_OK;
+}
+
+static sonar_code finish(sonar_event *event, sonar_error *err) {
+    (void)event, (void)err;
+    return SONAR_OK;
+}
+
+/* Of the ways "slow", "broken" and "quick" the first sleeps and the second cannot be made. */
+static sonar_code create(const void *spec, const sonar_host *host, void **stage, sonar_error *err) {
+    const char *way = host->choice ? host->choice(host->ctx, "dft.way") : NULL;
+    (void)spec;
+    *stage = way && !strcmp(way, "slow") ? calloc(1, 1) : NULL;
+    if (!way || strcmp(way, "broken") != 0)
+        return SONAR_OK;
+    strcpy(err->where, "test");
+    strcpy(err->text, "this way is closed");
+    err->code = SONAR_EUNAVAILABLE;
+    return SONAR_EUNAVAILABLE;
+}
+
+static sonar_code execute(void *stage, sonar_queue *queue, const sonar_buffer *in,
+                          sonar_buffer *out, const sonar_work *work, sonar_error *err) {
+    (void)queue, (void)in, (void)out, (void)work, (void)err;
+    if (stage)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    return SONAR_OK;
+}
+
+static const sonar_stage_ops *stage(const char *name) {
+    static const sonar_stage_ops dft = {
+        .name = "dft", .create = create, .execute = execute, .destroy = free};
+    (void)name; /* one does for all */
+    return &dft;
+}
+
+static const sonar_decision decisions[] = {{"dft.way", "dft", "slow broken quick"},
+                                           {NULL, NULL, NULL}};
+#define TEST_REST                                                                                  \
+    .buffer_create = buffer_create, .buffer_destroy = buffer_destroy,                              \
+    .native_space = SONAR_DEVICE, .queue_create = queue_create, .copy = copy,                      \
+    .event_create = event_create, .record = record, .finish = finish, .stage = stage,              \
+    .decisions = decisions
+#else
+#define TEST_REST .native_space = SONAR_HOST
+#endif
+
 const sonar_backend *sonar_plugin(void);
 const sonar_backend *sonar_plugin(void) {
     static const sonar_backend backend = {
-        .interface = TEST_INTERFACE, .name = "test", .probe = probe};
+        .interface = TEST_INTERFACE, .name = "test", .probe = probe, TEST_REST};
     return &backend;
 }
