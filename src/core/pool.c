@@ -7,7 +7,8 @@
 
 /* One job at a time: the caller publishes it under the lock, everybody including the caller draws
  * indices from `next` without a lock, the last helper to leave wakes the caller. A helper that the
- * system has not let run before all indices were drawn finds the job closed: nobody waits for it. */
+ * system has not let run before all indices were drawn finds the job closed: nobody waits for it.
+ */
 struct sonar_pool {
     size_t workers, started;
     pthread_t *thread;

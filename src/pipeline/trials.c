@@ -27,7 +27,7 @@ typedef struct bench {
     sonar_error why; /* code set: this backend cannot be used */
     sonar_queue *queue;
     sonar_event *event;
-    sonar_buffer samples; /* f32 [channel][length] in host memory */
+    sonar_buffer samples; /* f32 or s16, as the ring holds them: [channel][length] in host memory */
     sonar_buffer bins;    /* of the main DFT */
     sonar_buffer mvdr_bins;
     sonar_buffer noise; /* c32 [set * max_new][bin][sensor] */
@@ -162,13 +162,21 @@ static sonar_code make_mvdr_buffers(bench *b, sonar_error *err) {
     return code ? code : make_noise(b, err);
 }
 
+/* Noise in the ring's own type; the halves of a float's bits are noise enough for s16. */
+static void fill_samples(const sonar_buffer *samples) {
+    size_t count = sonar_buffer_count(samples);
+    if (samples->dtype == SONAR_S16)
+        count /= 2;
+    fill_noise(samples->data, count, 0);
+}
+
 static sonar_code make_buffers(bench *b, sonar_error *err) {
     const sonar_dft_spec *dft = &b->specs->dft;
     const sonar_cbf_spec *cbf = &b->specs->cbf;
-    sonar_code code =
-        make(b, SONAR_PINNED, SONAR_F32, dft->channels, dft->length, 0, &b->samples, err);
+    sonar_code code = make(b, SONAR_PINNED, b->config->sample_type, dft->channels, dft->length, 0,
+                           &b->samples, err);
     if (!code) {
-        fill_noise(b->samples.data, sonar_buffer_count(&b->samples), 0);
+        fill_samples(&b->samples);
         code =
             make(b, b->backend->native_space, SONAR_C32, dft->bins, dft->sensors, 0, &b->bins, err);
     }
@@ -238,9 +246,9 @@ static sonar_code transform(const contender *c, void *stage, size_t first, size_
                             sonar_buffer *out, sonar_error *err) {
     const bench *b = c->bench;
     sonar_buffer in[SONAR_DFT_INPUTS] = {[SONAR_DFT_HEAD] = b->samples};
-    in[SONAR_DFT_HEAD].data = (float *)b->samples.data + first;
+    in[SONAR_DFT_HEAD].data = (char *)b->samples.data + first * sonar_dtype_size(b->samples.dtype);
     in[SONAR_DFT_HEAD].shape[1] = length;
-    in[SONAR_DFT_TAIL].dtype = SONAR_F32;
+    in[SONAR_DFT_TAIL].dtype = b->samples.dtype;
     in[SONAR_DFT_TAIL].rank = 2;
     sonar_work work = work_of(b);
     return c->ops->execute(stage, b->queue, in, out, &work, err);
@@ -549,7 +557,8 @@ static void choose_buffers(training *t) {
     double surfaces = looks * (double)(1 + c->ranges + c->lofar_band.bins);
     if (c->mvdr_enabled)
         surfaces += (double)c->mvdr_scan.count * (double)(1 + c->mvdr_band.bins);
-    add_buffer(t, "samples", 4 * (double)c->channels * (double)c->length, windows, 0);
+    double bytes = (double)sonar_dtype_size(c->sample_type);
+    add_buffer(t, "samples", bytes * (double)c->channels * (double)c->length, windows, 0);
     add_buffer(t, "surfaces", 4 * surfaces, 0, windows);
     add_buffer(t, "points", 8 * (double)SONAR_DETECT_POINTS * (double)c->sensors, windows, 0);
 }
