@@ -120,8 +120,10 @@ static void endure(size_t windows) {
     double device_grown = ((double)there - (double)device.backend->memory_free()) / (1 << 20);
     printf("%zu windows in %.1f s: host grew by %.2f MiB, device by %.2f MiB, %d failed\n", windows,
            seconds, host_grown, device_grown, (int)feed_failed(&feed));
-    gpu_expect(&device, host_grown < 4, "host memory grew by %.2f MiB", host_grown);
-    gpu_expect(&device, device_grown < 1, "device memory grew by %.2f MiB", device_grown);
+    if (!device.quick) { /* for the checkers' runs: their own records grow */
+        gpu_expect(&device, host_grown < 4, "host memory grew by %.2f MiB", host_grown);
+        gpu_expect(&device, device_grown < 1, "device memory grew by %.2f MiB", device_grown);
+    }
     gpu_expect(&device, feed_failed(&feed) == 0, "%d windows failed", (int)feed_failed(&feed));
     feed_close(&feed);
 }
