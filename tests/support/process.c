@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -88,6 +89,7 @@ pid_t process_start(const box *box, const char *log, const char *program, ...) {
         die("fork");
     if (pid > 0)
         return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nothing running */
     int fd = open(box_path(box, log), O_CREAT | O_WRONLY | O_APPEND, 0600);
     dup2(fd, STDOUT_FILENO);
     dup2(fd, STDERR_FILENO);
