@@ -35,7 +35,7 @@ set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*/*.cu)
 # Its own copies of the little it needs from libsonar, which it must not link.
 add_library(sonar_cuda MODULE ${cuda_sources} src/core/error.c src/core/memory.c src/dft/window.c
-  src/mvdr_jacobi/common.c)
+  src/dft/common.c src/cbf/common.c src/mvdr_jacobi/common.c)
 foreach(stage dft cbf mvdr_jacobi)
   if(EXISTS ${PROJECT_SOURCE_DIR}/src/${stage}/${stage}_cuda.cu)
     string(TOUPPER SONAR_HAVE_${stage}_CUDA have)

@@ -42,6 +42,9 @@ typedef enum sonar_shading {
 sonar_code sonar_cbf_shading(sonar_shading kind, double sidelobe_db, int nbar, size_t n, double *g,
                              sonar_error *err);
 
+/* SONAR_EINVAL for a specification no backend can meet. */
+sonar_code sonar_cbf_check(const sonar_cbf_spec *spec, sonar_error *err);
+
 extern const sonar_stage_ops sonar_cbf_cpu;
 extern const sonar_stage_ops sonar_cbf_cuda; /* in the CUDA plugin only */
 

@@ -287,21 +287,6 @@ static void cut_bins(struct cbf *cbf) {
     add_blocks(cbf, below + band, cbf->spec.bins - below - band, false);
 }
 
-static sonar_code check_spec(const sonar_cbf_spec *spec, sonar_error *err) {
-    size_t points;
-    if (!spec->sensors || !spec->directions || !spec->length || !(spec->fs_hz > 0) ||
-        __builtin_mul_overflow(spec->directions, spec->ranges, &points))
-        return sonar_fail(err, SONAR_EINVAL, "cbf",
-                          "%zu sensors, %zu directions, %zu ranges, length %zu, fs %g Hz",
-                          spec->sensors, spec->directions, spec->ranges, spec->length, spec->fs_hz);
-    if (!spec->cbf_bins || spec->cbf_bins > spec->bins || spec->cbf_first < spec->first_bin ||
-        spec->cbf_first - spec->first_bin > spec->bins - spec->cbf_bins)
-        return sonar_fail(err, SONAR_EINVAL, "cbf",
-                          "band of bins %zu + %zu is not inside %zu + %zu", spec->cbf_first,
-                          spec->cbf_bins, spec->first_bin, spec->bins);
-    return SONAR_OK;
-}
-
 static void cbf_destroy(void *stage) {
     struct cbf *cbf = stage;
     if (!cbf)
@@ -315,7 +300,7 @@ static void cbf_destroy(void *stage) {
 static sonar_code cbf_create(const void *spec, const sonar_host *host, void **stage,
                              sonar_error *err) {
     *stage = NULL;
-    sonar_code code = check_spec(spec, err);
+    sonar_code code = sonar_cbf_check(spec, err);
     if (code)
         return code;
     struct cbf *cbf = sonar_alloc(1, sizeof *cbf);

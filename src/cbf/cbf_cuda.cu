@@ -1026,18 +1026,10 @@ static sonar_code run_line(const struct cbf *cbf, struct line_pass *pass,
 /* ---- the stage ------------------------------------------------------------------------------- */
 
 static sonar_code check_spec(const sonar_cbf_spec *spec, sonar_error *err) {
-    size_t points;
-    if (!spec->sensors || !spec->directions || !spec->length || !(spec->fs_hz > 0) ||
-        __builtin_mul_overflow(spec->directions, spec->ranges, &points))
-        return sonar_fail(err, SONAR_EINVAL, "cbf",
-                          "%zu sensors, %zu directions, %zu ranges, length %zu, fs %g Hz",
-                          spec->sensors, spec->directions, spec->ranges, spec->length, spec->fs_hz);
-    if (!spec->cbf_bins || spec->cbf_bins > spec->bins || spec->cbf_first < spec->first_bin ||
-        spec->cbf_first - spec->first_bin > spec->bins - spec->cbf_bins)
-        return sonar_fail(err, SONAR_EINVAL, "cbf",
-                          "band of bins %zu + %zu is not inside %zu + %zu", spec->cbf_first,
-                          spec->cbf_bins, spec->first_bin, spec->bins);
-    const size_t most = 1u << 30;
+    sonar_code code = sonar_cbf_check(spec, err);
+    if (code)
+        return code;
+    const size_t most = 1u << 30, points = spec->directions * spec->ranges;
     if (spec->sensors > most || spec->directions > most || points > most || spec->bins > most ||
         spec->first_bin > most)
         return sonar_fail(err, SONAR_EINVAL, "cbf", "more than 2^30 sensors, points or bins");

@@ -52,6 +52,12 @@ typedef struct sonar_dft_spec {
 /* Periodic (DFT-even) window of n points into w, in double precision (Harris 1978). */
 void sonar_dft_window(sonar_window_kind kind, double kaiser_beta, size_t n, double *w);
 
+/* Longest transform: FFT libraries count the values of a batch in an int. */
+enum { SONAR_DFT_LENGTH_MOST = 0x7fffffff / 16 };
+
+/* SONAR_EINVAL for a specification no backend can meet. */
+sonar_code sonar_dft_check(const sonar_dft_spec *spec, sonar_error *err);
+
 extern const sonar_stage_ops sonar_dft_cpu;
 extern const sonar_stage_ops sonar_dft_cuda; /* in the CUDA plugin only */
 

@@ -20,6 +20,7 @@
 
 /* Eight sensors of one bin fill a cache line of the output. */
 enum { BLOCK = 8 };
+_Static_assert(SONAR_DFT_LENGTH_MOST <= INT_MAX / (2 * BLOCK), "FFTW counts in int");
 
 /* What one sensor's bins are multiplied by: gain at the first bin and its rotation from bin to bin.
  * In double the recurrence is off by some 1e-16 a step: 1e-10 after a million bins. */
@@ -264,27 +265,6 @@ static void clear_masked(const struct dft *dft, const uint8_t *used) {
 
 /* ---- the stage ------------------------------------------------------------------------------- */
 
-static sonar_code check_spec(const sonar_dft_spec *spec, sonar_error *err) {
-    if (spec->length < 2 || spec->length > INT_MAX / (2 * BLOCK))
-        return sonar_fail(err, SONAR_EINVAL, "dft", "length %zu is not in 2..%d", spec->length,
-                          INT_MAX / (2 * BLOCK));
-    if (!spec->channels || !spec->sensors || spec->sensors > UINT32_MAX)
-        return sonar_fail(err, SONAR_EINVAL, "dft", "%zu channels and %zu sensors", spec->channels,
-                          spec->sensors);
-    size_t last = spec->length / 2 + 1;
-    if (!spec->bins || spec->bins > last || spec->first_bin > last - spec->bins)
-        return sonar_fail(err, SONAR_EINVAL, "dft", "bins %zu + %zu do not fit into length %zu",
-                          spec->first_bin, spec->bins, spec->length);
-    if (!(spec->fs_hz > 0) || !isfinite(spec->fs_hz))
-        return sonar_fail(err, SONAR_EINVAL, "dft", "sampling rate %g Hz", spec->fs_hz);
-    if ((unsigned)spec->window > SONAR_FLATTOP)
-        return sonar_fail(err, SONAR_EINVAL, "dft", "unknown window %d", (int)spec->window);
-    if (spec->window == SONAR_KAISER && !(spec->kaiser_beta >= 0 && spec->kaiser_beta <= 500))
-        return sonar_fail(err, SONAR_EINVAL, "dft", "Kaiser beta %g is not in 0..500",
-                          spec->kaiser_beta);
-    return SONAR_OK;
-}
-
 static sonar_code make_window(struct dft *dft, sonar_error *err) {
     size_t n = dft->spec.length;
     double *w = sonar_alloc(n, sizeof *w), energy = 0;
@@ -336,7 +316,7 @@ static bool allocate(struct dft *dft) {
 static sonar_code dft_create(const void *spec, const sonar_host *host, void **stage,
                              sonar_error *err) {
     *stage = NULL;
-    sonar_code code = check_spec(spec, err);
+    sonar_code code = sonar_dft_check(spec, err);
     if (code)
         return code;
     struct dft *dft = sonar_alloc(1, sizeof *dft);

@@ -259,24 +259,10 @@ static sonar_code prepare(struct dft *dft, const sonar_params *params, cudaStrea
 /* ---- the stage ------------------------------------------------------------------------------- */
 
 static sonar_code check_spec(const sonar_dft_spec *spec, sonar_error *err) {
-    if (spec->length < 2 || spec->length > INT_MAX / 16)
-        return sonar_fail(err, SONAR_EINVAL, "dft", "length %zu is not in 2..%d", spec->length,
-                          INT_MAX / 16);
-    if (!spec->channels || !spec->sensors || spec->sensors > INT_MAX)
+    if (spec->sensors > INT_MAX) /* cuFFT's and the kernels' own limit */
         return sonar_fail(err, SONAR_EINVAL, "dft", "%zu channels and %zu sensors", spec->channels,
                           spec->sensors);
-    size_t last = spec->length / 2 + 1;
-    if (!spec->bins || spec->bins > last || spec->first_bin > last - spec->bins)
-        return sonar_fail(err, SONAR_EINVAL, "dft", "bins %zu + %zu do not fit into length %zu",
-                          spec->first_bin, spec->bins, spec->length);
-    if (!(spec->fs_hz > 0) || !isfinite(spec->fs_hz))
-        return sonar_fail(err, SONAR_EINVAL, "dft", "sampling rate %g Hz", spec->fs_hz);
-    if ((unsigned)spec->window > SONAR_FLATTOP)
-        return sonar_fail(err, SONAR_EINVAL, "dft", "unknown window %d", (int)spec->window);
-    if (spec->window == SONAR_KAISER && !(spec->kaiser_beta >= 0 && spec->kaiser_beta <= 500))
-        return sonar_fail(err, SONAR_EINVAL, "dft", "Kaiser beta %g is not in 0..500",
-                          spec->kaiser_beta);
-    return SONAR_OK;
+    return sonar_dft_check(spec, err);
 }
 
 static sonar_code make_window(struct dft *dft, sonar_error *err) {

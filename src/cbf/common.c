@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What every backend's beamformer asks of its specification. */
+#include "cbf/cbf.h"
+
+sonar_code sonar_cbf_check(const sonar_cbf_spec *spec, sonar_error *err) {
+    size_t points;
+    if (!spec->sensors || !spec->directions || !spec->length || !(spec->fs_hz > 0) ||
+        __builtin_mul_overflow(spec->directions, spec->ranges, &points))
+        return sonar_fail(err, SONAR_EINVAL, "cbf",
+                          "%zu sensors, %zu directions, %zu ranges, length %zu, fs %g Hz",
+                          spec->sensors, spec->directions, spec->ranges, spec->length, spec->fs_hz);
+    if (!spec->cbf_bins || spec->cbf_bins > spec->bins || spec->cbf_first < spec->first_bin ||
+        spec->cbf_first - spec->first_bin > spec->bins - spec->cbf_bins)
+        return sonar_fail(err, SONAR_EINVAL, "cbf",
+                          "band of bins %zu + %zu is not inside %zu + %zu", spec->cbf_first,
+                          spec->cbf_bins, spec->first_bin, spec->bins);
+    return SONAR_OK;
+}
