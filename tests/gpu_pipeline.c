@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The whole pipeline on the device: every CUDA call of a short life made to fail once, and from
- * then on for good; the CPU's results against the device's; many windows without growth (--windows
- * N). */
+/* The whole pipeline on the device: CUDA calls of a short life made to fail once, and from then on
+ * for good; many windows without growth (--windows N). What the device computes is held against the
+ * CPU's stage by stage, in gpu_dft, gpu_cbf and gpu_mvdr. */
 #include "feed.h"
 #include "gpu.h"
 
