@@ -145,6 +145,11 @@ typedef struct sonar_work {
     uint64_t first_sample;
     const sonar_params *params;
     uint32_t outputs; /* SONAR_WANT bits; a stage may skip surfaces that are not wanted */
+    /* For the DFT, NULL unless its input is a ring in the backend's own memory: there, the ring's
+     * column of the window's first sample, read when the work runs; the transform begins `offset`
+     * samples later, modulo the ring. */
+    const uint64_t *column;
+    size_t offset;
 } sonar_work;
 
 /* ---- backends and stages --------------------------------------------------------------------- */
@@ -152,6 +157,7 @@ typedef struct sonar_work {
 /* An ordered queue of work on one backend. The CPU's runs everything at once. */
 typedef struct sonar_queue sonar_queue;
 typedef struct sonar_event sonar_event;
+typedef struct sonar_graph sonar_graph;
 
 typedef enum sonar_level { SONAR_ERROR = 0, SONAR_WARN, SONAR_INFO, SONAR_DEBUG } sonar_level;
 
@@ -203,7 +209,7 @@ typedef struct sonar_decision {
     const char *candidates; /* words with one space between, the first for want of training */
 } sonar_decision;
 
-#define SONAR_PLUGIN_INTERFACE 2u
+#define SONAR_PLUGIN_INTERFACE 3u
 #define SONAR_PLUGIN_SYMBOL    "sonar_plugin"
 
 /* A backend: memory, queues and stages of one kind of hardware. */
@@ -235,6 +241,15 @@ typedef struct sonar_backend {
     sonar_code (*elapsed)(sonar_event *from, sonar_event *to, double *us, sonar_error *err);
     size_t (*memory_free)(void);     /* bytes of device memory nobody has taken */
     const sonar_decision *decisions; /* the last has no name; NULL: there are none */
+    /* Work recorded once and run often: between graph_begin and graph_end what is enqueued is kept
+     * in place of being run (an event recorded there is recorded at every run). Addresses and
+     * shapes are then fixed; what lies behind the addresses may change from run to run. All four or
+     * none. */
+    sonar_code (*graph_begin)(sonar_queue *queue, sonar_error *err);
+    /* Ends the recording in any case; with graph == NULL throws it away. */
+    sonar_code (*graph_end)(sonar_queue *queue, sonar_graph **graph, sonar_error *err);
+    sonar_code (*graph_run)(sonar_queue *queue, sonar_graph *graph, sonar_error *err);
+    void (*graph_destroy)(sonar_graph *graph);
 } sonar_backend;
 
 /* The one symbol a plugin exports. It links neither libsonar nor FFTW and is never unloaded. */

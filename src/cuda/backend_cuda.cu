@@ -193,7 +193,8 @@ static void event_destroy(sonar_event *event) {
 }
 
 static sonar_code record(sonar_queue *queue, sonar_event *event, sonar_error *err) {
-    return CUDA_CHECK("cuda", cudaEventRecord(event->event, queue->stream), err);
+    unsigned flags = queue->recording ? cudaEventRecordExternal : cudaEventRecordDefault;
+    return CUDA_CHECK("cuda", cudaEventRecordWithFlags(event->event, queue->stream, flags), err);
 }
 
 static sonar_code wait(sonar_queue *queue, sonar_event *event, sonar_error *err) {
@@ -216,6 +217,56 @@ static sonar_code elapsed(sonar_event *from, sonar_event *to, double *us, sonar_
 static size_t memory_free(void) {
     size_t free_bytes = 0, total = 0;
     return cudaMemGetInfo(&free_bytes, &total) == cudaSuccess ? free_bytes : 0;
+}
+
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
+static sonar_code graph_begin(sonar_queue *queue, sonar_error *err) {
+    CUDA_TRY("cuda", cudaStreamBeginCapture(queue->stream, cudaStreamCaptureModeThreadLocal), err);
+    queue->recording = true;
+    return SONAR_OK;
+}
+
+/* Uploading it now saves the first run from doing so. */
+static sonar_code instantiate(sonar_queue *queue, cudaGraph_t recorded, sonar_graph *graph,
+                              sonar_error *err) {
+    CUDA_TRY("cuda", cudaGraphInstantiate(&graph->exec, recorded, 0), err);
+    sonar_code code = CUDA_CHECK("cuda", cudaGraphUpload(graph->exec, queue->stream), err);
+    if (code)
+        cudaGraphExecDestroy(graph->exec);
+    return code;
+}
+
+static sonar_code graph_end(sonar_queue *queue, sonar_graph **graph, sonar_error *err) {
+    cudaGraph_t recorded = NULL;
+    if (graph)
+        *graph = NULL;
+    queue->recording = false;
+    cudaError_t ended = cudaStreamEndCapture(queue->stream, &recorded);
+    sonar_code code = CUDA_CHECK("cuda", ended, err);
+    sonar_graph *made = code || !graph ? NULL : (sonar_graph *)sonar_alloc(1, sizeof *made);
+    if (made)
+        code = instantiate(queue, recorded, made, err);
+    else if (!code && graph)
+        code = sonar_fail(err, SONAR_ENOMEM, "cuda", "no memory for a graph");
+    if (recorded)
+        cudaGraphDestroy(recorded);
+    if (code)
+        free(made);
+    else if (graph)
+        *graph = made;
+    return code;
+}
+
+static sonar_code graph_run(sonar_queue *queue, sonar_graph *graph, sonar_error *err) {
+    return CUDA_CHECK("cuda", cudaGraphLaunch(graph->exec, queue->stream), err);
+}
+
+static void graph_destroy(sonar_graph *graph) {
+    if (!graph)
+        return;
+    cudaGraphExecDestroy(graph->exec);
+    free(graph);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -262,6 +313,10 @@ extern "C" __attribute__((visibility("default"))) const sonar_backend *sonar_plu
                                           stage,
                                           elapsed,
                                           memory_free,
-                                          decisions};
+                                          decisions,
+                                          graph_begin,
+                                          graph_end,
+                                          graph_run,
+                                          graph_destroy};
     return &backend;
 }

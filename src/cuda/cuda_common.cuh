@@ -15,10 +15,15 @@
 
 struct sonar_queue {
     cudaStream_t stream;
+    bool recording; /* between graph_begin and graph_end */
 };
 
 struct sonar_event {
     cudaEvent_t event;
+};
+
+struct sonar_graph {
+    cudaGraphExec_t exec;
 };
 
 /* ---- checked calls --------------------------------------------------------------------------- */
