@@ -231,7 +231,7 @@ static void check_unpacking(sonar_frame frame) {
     uint32_t samples = (uint32_t)below(frame.samples - from + 1);
     for (size_t i = 0; i < frame.channels * stride; i++)
         block[i] = -12345.5f;
-    sonar_frame_unpack_block(&frame, payload, from, samples, block, stride);
+    sonar_frame_unpack_block(&frame, payload, 0, frame.channels, from, samples, block, stride);
     float *row = malloc(frame.samples * sizeof *row);
     for (uint32_t k = 0; k < frame.channels; k++) {
         const float *want = expected + (size_t)k * frame.samples + from;

@@ -39,16 +39,15 @@ bool sonar_frame_is_finite(const sonar_frame *frame, const void *payload);
 bool sonar_frame_unpack(const sonar_frame *frame, const void *payload, uint32_t channel,
                         uint32_t from, uint32_t samples, float *to);
 
-/* The same for all channels of the block: channel k goes to to[k * stride], stride in floats.
- * Interleaved payloads are transposed in tiles that fit the first-level cache. Does not look for
- * values that are not finite. */
-void sonar_frame_unpack_block(const sonar_frame *frame, const void *payload, uint32_t from,
-                              uint32_t samples, float *to, size_t stride);
-
-/* Both for s16 frames into s16, stride in samples. */
-void sonar_frame_unpack_s16(const sonar_frame *frame, const void *payload, uint32_t channel,
-                            uint32_t from, uint32_t samples, int16_t *to);
-void sonar_frame_unpack_block_s16(const sonar_frame *frame, const void *payload, uint32_t from,
-                                  uint32_t samples, int16_t *to, size_t stride);
+/* The same for `channels` channels of the block from `channel` on: the k-th of them goes to
+ * to[k * stride], stride in floats. Interleaved payloads are transposed in tiles that fit the
+ * first-level cache. Does not look for values that are not finite. */
+void sonar_frame_unpack_block(const sonar_frame *frame, const void *payload, uint32_t channel,
+                              uint32_t channels, uint32_t from, uint32_t samples, float *to,
+                              size_t stride);
+/* For s16 frames into s16, stride in samples. */
+void sonar_frame_unpack_block_s16(const sonar_frame *frame, const void *payload, uint32_t channel,
+                                  uint32_t channels, uint32_t from, uint32_t samples, int16_t *to,
+                                  size_t stride);
 
 #endif

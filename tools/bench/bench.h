@@ -119,6 +119,9 @@ void bench_write_table(const bench_report *report, FILE *to);
 /* "sonar-bench/1"; false if memory runs out or `to` cannot be written. */
 bool bench_write_json(const bench_report *report, size_t threads, FILE *to);
 
+/* Times ingest and writes a table line by line; at least min_time_s for each figure. */
+sonar_code bench_ingest(double min_time_s, FILE *to, sonar_error *err);
+
 /* Nominal work; see docs/benchmarks.md. */
 double bench_dft_flop(const bench_case *c);
 double bench_cbf_flop(const bench_case *c, size_t far_bins, size_t near_bins);
