@@ -3,6 +3,9 @@
 
 #include <endian.h>
 #include <string.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "core/core.h"
 
@@ -194,20 +197,54 @@ static struct row row_of(const sonar_frame *frame, const void *payload, uint32_t
                         interleaved ? size * frame->channels : size};
 }
 
-/* What stays as it is. */
-static void move_s16(const uint8_t *from, size_t samples, int16_t *to) {
-    for (size_t i = 0; i < samples; i++) {
-        uint16_t half;
-        memcpy(&half, from + i * sizeof half, sizeof half);
-        to[i] = (int16_t)le16toh(half);
-    }
-}
-
 bool sonar_frame_unpack(const sonar_frame *frame, const void *payload, uint32_t channel,
                         uint32_t from, uint32_t samples, float *to) {
     struct row row = row_of(frame, payload, channel, from);
     convert(frame->type, row.begin, row.step, samples, to, 1);
     return frame->type != SONAR_F32 || is_finite(row.begin, row.step, samples);
+}
+
+/* ---- into rows ------------------------------------------------------------------------------- */
+
+/* Whole cache lines go past the caches, which spares reading them before they are written. */
+static void stream(uint8_t *to, const uint8_t *from, size_t bytes) {
+    size_t done = 0;
+#if defined(__SSE2__)
+    done = sonar_min_size(bytes, -(uintptr_t)to % 64);
+    memcpy(to, from, done);
+    for (; done + 64 <= bytes; done += 64)
+        for (size_t i = done; i < done + 64; i += sizeof(__m128i))
+            _mm_stream_si128((__m128i *)(to + i), _mm_loadu_si128((const __m128i *)(from + i)));
+#endif
+    memcpy(to + done, from + done, bytes - done);
+}
+
+/* Before anybody is told about what was streamed. */
+static void end_stream(void) {
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+}
+
+static void move_s16(const uint8_t *from, size_t samples, int16_t *to) {
+    for (size_t i = 0; i < samples; i++)
+        to[i] = (int16_t)(from[2 * i] | from[2 * i + 1] << 8);
+}
+
+/* Dense samples to row `k`, from column `column` on. */
+static void put_row(const sonar_rows *rows, int type, const uint8_t *from, size_t samples, size_t k,
+                    size_t column) {
+    size_t at = k * rows->stride + column, size = rows->s16 ? sizeof(int16_t) : sizeof(float);
+    bool as_is = le16toh(1) == 1 && (rows->s16 || type == SONAR_F32);
+    if (as_is && rows->stream)
+        stream((uint8_t *)rows->data + at * size, from, samples * size);
+    else if (as_is)
+        memcpy((uint8_t *)rows->data + at * size, from, samples * size);
+    else if (rows->s16)
+        move_s16(from, samples, (int16_t *)rows->data + at);
+    else
+        convert(type, from, sonar_dtype_size((sonar_dtype)type), samples, (float *)rows->data + at,
+                1);
 }
 
 /* The far side of a transposition is touched with a large stride, often a power of two that maps
@@ -281,50 +318,30 @@ SONAR_MULTIARCH static void transpose_tile(size_t size, const uint8_t *from, siz
         transpose(3, from, step, channels, samples, tile);
 }
 
-/* Dense samples into the ring's type. */
-INLINE void put_row(bool s16, int type, const uint8_t *from, size_t samples, void *to) {
-    if (s16)
-        move_s16(from, samples, to);
-    else
-        convert(type, from, sonar_dtype_size((sonar_dtype)type), samples, to, 1);
-}
-
-INLINE void unpack_tiles(bool s16, const sonar_frame *frame, const void *payload, uint32_t channel,
-                         uint32_t channels, uint32_t from, uint32_t samples, char *to,
-                         size_t stride) {
+static void unpack_tiles(const sonar_frame *frame, const void *payload, uint32_t channel,
+                         uint32_t channels, uint32_t from, uint32_t samples, const sonar_rows *to) {
     _Alignas(64) uint8_t tile[TILE_CHANNELS * TILE_ROW];
     size_t size = sonar_dtype_size((sonar_dtype)frame->type);
-    for (size_t k = 0; k < channels; k += TILE_CHANNELS)
-        for (size_t s = 0; s < samples; s += TILE_SAMPLES) {
+    for (uint32_t k = 0; k < channels; k += TILE_CHANNELS)
+        for (uint32_t s = 0; s < samples; s += TILE_SAMPLES) {
             size_t wide = sonar_min_size(channels - k, TILE_CHANNELS);
             size_t deep = sonar_min_size(samples - s, TILE_SAMPLES);
-            struct row row = row_of(frame, payload, channel + (uint32_t)k, from + (uint32_t)s);
+            struct row row = row_of(frame, payload, channel + k, from + s);
             transpose_tile(size, row.begin, row.step, wide, deep, tile);
             for (size_t i = 0; i < wide; i++)
-                put_row(s16, frame->type, tile + i * TILE_ROW, deep,
-                        to + (k + i) * stride + s * (s16 ? sizeof(int16_t) : sizeof(float)));
+                put_row(to, frame->type, tile + i * TILE_ROW, deep, k + i, s);
         }
 }
 
-/* stride in bytes. */
-INLINE void unpack(bool s16, const sonar_frame *frame, const void *payload, uint32_t channel,
-                   uint32_t channels, uint32_t from, uint32_t samples, void *to, size_t stride) {
-    if (frame->layout == SONAR_FRAME_CHANNEL_MAJOR || frame->channels == 1)
-        for (uint32_t k = 0; k < channels; k++)
-            put_row(s16, frame->type, row_of(frame, payload, channel + k, from).begin, samples,
-                    (char *)to + k * stride);
-    else
-        unpack_tiles(s16, frame, payload, channel, channels, from, samples, to, stride);
-}
-
 void sonar_frame_unpack_block(const sonar_frame *frame, const void *payload, uint32_t channel,
-                              uint32_t channels, uint32_t from, uint32_t samples, float *to,
-                              size_t stride) {
-    unpack(false, frame, payload, channel, channels, from, samples, to, stride * sizeof *to);
-}
-
-void sonar_frame_unpack_block_s16(const sonar_frame *frame, const void *payload, uint32_t channel,
-                                  uint32_t channels, uint32_t from, uint32_t samples, int16_t *to,
-                                  size_t stride) {
-    unpack(true, frame, payload, channel, channels, from, samples, to, stride * sizeof *to);
+                              uint32_t channels, uint32_t from, uint32_t samples,
+                              const sonar_rows *to) {
+    if (frame->layout == SONAR_FRAME_INTERLEAVED && frame->channels > 1)
+        unpack_tiles(frame, payload, channel, channels, from, samples, to);
+    else
+        for (uint32_t k = 0; k < channels; k++)
+            put_row(to, frame->type, row_of(frame, payload, channel + k, from).begin, samples, k,
+                    0);
+    if (to->stream)
+        end_stream();
 }

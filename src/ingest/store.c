@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* More than the last-level caches of most processors. */
+static const size_t stream_bytes = (size_t)64 << 20;
+
 static size_t sample_bytes(const sonar_store *store) {
     return store->s16 ? sizeof(int16_t) : sizeof(float);
 }
@@ -16,7 +19,7 @@ static size_t channels_of_range(size_t channels) {
 
 sonar_code sonar_store_init(sonar_store *store, size_t channels, size_t capacity, sonar_dtype type,
                             size_t threads, void *ring, sonar_error *err) {
-    size_t samples;
+    size_t samples = 0;
     *store = (sonar_store){.channels = channels,
                            .capacity = capacity,
                            .s16 = type == SONAR_S16,
@@ -24,11 +27,13 @@ sonar_code sonar_store_init(sonar_store *store, size_t channels, size_t capacity
                            .lent = ring != NULL,
                            .range = channels_of_range(channels)};
     store->ranges = (channels + store->range - 1) / store->range;
-    if (!ring && !__builtin_mul_overflow(capacity, channels, &samples))
+    bool possible = capacity && !__builtin_mul_overflow(capacity, channels, &samples);
+    if (possible && !ring)
         store->ring = sonar_alloc(samples, sample_bytes(store));
-    if (!store->ring || !capacity)
+    if (!possible || !store->ring)
         return sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for a ring of %zu channels",
                           channels);
+    store->stream = samples > stream_bytes / sample_bytes(store);
     return sonar_pool_create(threads ? threads : 1, NULL, &store->pool, err);
 }
 
@@ -53,19 +58,16 @@ void sonar_store_each_range(sonar_store *store,
 static void write_channels(const sonar_store *store, const sonar_copy *copy, size_t first,
                            size_t end) {
     uint32_t channel = (uint32_t)first - copy->frame.first_channel;
-    uint32_t channels = (uint32_t)(end - first);
     for (uint32_t done = 0, samples; done < copy->samples; done += samples) {
         size_t column = (size_t)((copy->place + done) % store->capacity);
         size_t at = first * store->capacity + column;
+        sonar_rows rows = {.data = (char *)store->ring + at * sample_bytes(store),
+                           .stride = store->capacity,
+                           .s16 = store->s16,
+                           .stream = store->stream};
         samples = (uint32_t)sonar_min_size(copy->samples - done, store->capacity - column);
-        if (store->s16)
-            sonar_frame_unpack_block_s16(&copy->frame, copy->payload, channel, channels,
-                                         copy->offset + done, samples, (int16_t *)store->ring + at,
-                                         store->capacity);
-        else
-            sonar_frame_unpack_block(&copy->frame, copy->payload, channel, channels,
-                                     copy->offset + done, samples, (float *)store->ring + at,
-                                     store->capacity);
+        sonar_frame_unpack_block(&copy->frame, copy->payload, channel, (uint32_t)(end - first),
+                                 copy->offset + done, samples, &rows);
     }
 }
 

@@ -25,7 +25,7 @@ typedef struct sonar_store {
     size_t channels, capacity; /* samples a channel, a multiple of 64 */
     bool s16;                  /* else f32 */
     void *ring;                /* [channel][capacity] */
-    bool lent;
+    bool lent, stream;         /* stream: the caches cannot hold the ring anyway */
     sonar_pool *pool;
     size_t range, ranges; /* channels that one task has, a multiple of 64 */
     size_t first_range;   /* of the tasks in work */
@@ -48,8 +48,8 @@ void sonar_store_put_channel(const sonar_store *store, const sonar_copy *copy, s
 /* Writes zeros at once. Nothing may wait. Any thread, for channels of its own. */
 void sonar_store_zero(const sonar_store *store, size_t channel, uint64_t place, size_t samples);
 /* Runs task(arg, range, worker) for every range of channels, shared among the threads. */
-void sonar_store_each_range(sonar_store *store, void (*task)(void *arg, size_t range, size_t worker),
-                            void *arg);
+void sonar_store_each_range(sonar_store *store,
+                            void (*task)(void *arg, size_t range, size_t worker), void *arg);
 /* The first channel of a range; of the range after the last: all channels. */
 size_t sonar_store_range_begin(const sonar_store *store, size_t range);
 

@@ -119,8 +119,9 @@ void bench_write_table(const bench_report *report, FILE *to);
 /* "sonar-bench/1"; false if memory runs out or `to` cannot be written. */
 bool bench_write_json(const bench_report *report, size_t threads, FILE *to);
 
-/* Times ingest and writes a table line by line; at least min_time_s for each figure. */
-sonar_code bench_ingest(double min_time_s, FILE *to, sonar_error *err);
+/* Times ingest of so many channels (0: of several numbers of them), rounded up to whole messages,
+ * and writes a table line by line; at least min_time_s for each figure. */
+sonar_code bench_ingest(size_t channels, double min_time_s, FILE *to, sonar_error *err);
 
 /* Nominal work; see docs/benchmarks.md. */
 double bench_dft_flop(const bench_case *c);

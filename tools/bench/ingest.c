@@ -191,8 +191,8 @@ static sonar_code time_received(const trial *t, double *ns, sonar_error *err) {
         code = sonar_ingest_start(ingest, err);
     for (; !code && started < digitisers; started++) {
         d[started] = (digitiser){t, started, there, &stop, 0};
-        code = sonar_thread_start(NULL, "digitiser", -1, digitise, &d[started],
-                                  &d[started].thread, err);
+        code = sonar_thread_start(NULL, "digitiser", -1, digitise, &d[started], &d[started].thread,
+                                  err);
     }
     if (!code)
         *ns = time_windows(t, ingest);
@@ -213,7 +213,8 @@ static double memory_bytes(const trial *t) {
 }
 
 static bool fits(const trial *t) {
-    return memory_bytes(t) < 0.5 * (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    return memory_bytes(t) <
+           0.5 * (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
 }
 
 static sonar_code run_trial(const trial *t, FILE *to, sonar_error *err) {
@@ -231,7 +232,19 @@ static sonar_code run_trial(const trial *t, FILE *to, sonar_error *err) {
     return code;
 }
 
-sonar_code bench_ingest(double min_time_s, FILE *to, sonar_error *err) {
+/* Both layouts, all numbers of threads. */
+static sonar_code run_channels(trial *t, FILE *to, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    for (int layout = SONAR_FRAME_CHANNEL_MAJOR; layout >= SONAR_FRAME_INTERLEAVED; layout--)
+        for (size_t i = 0; i < sizeof thread_counts / sizeof *thread_counts && !code; i++) {
+            t->layout = (uint8_t)layout;
+            t->threads = thread_counts[i];
+            code = run_trial(t, to, err);
+        }
+    return code;
+}
+
+sonar_code bench_ingest(size_t channels, double min_time_s, FILE *to, sonar_error *err) {
     char endpoint[64];
     snprintf(endpoint, sizeof endpoint, "ipc:///tmp/sonar-bench-%d", (int)getpid());
     trial t = {.min_time_s = min_time_s, .endpoint = endpoint};
@@ -244,14 +257,11 @@ sonar_code bench_ingest(double min_time_s, FILE *to, sonar_error *err) {
           "(ns per sample of a channel)\n",
           to);
     sonar_code code = SONAR_OK;
-    for (size_t c = 0; c < sizeof channel_counts / sizeof *channel_counts; c++)
-        for (int layout = SONAR_FRAME_CHANNEL_MAJOR; layout >= SONAR_FRAME_INTERLEAVED; layout--)
-            for (size_t i = 0; i < sizeof thread_counts / sizeof *thread_counts && !code; i++) {
-                t.channels = channel_counts[c];
-                t.layout = (uint8_t)layout;
-                t.threads = thread_counts[i];
-                code = run_trial(&t, to, err);
-            }
+    size_t sizes = channels ? 1 : sizeof channel_counts / sizeof *channel_counts;
+    for (size_t c = 0; c < sizes && !code; c++) {
+        t.channels = channels ? (channels + BLOCK - 1) / BLOCK * BLOCK : channel_counts[c];
+        code = run_channels(&t, to, err);
+    }
     free(t.payload);
     return code;
 }

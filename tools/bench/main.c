@@ -18,6 +18,7 @@ typedef struct options {
     size_t threads;
     const char *json, *backend, *plugins;
     bool ingest;
+    size_t ingest_channels; /* 0: several numbers of them */
 } options;
 
 enum {
@@ -39,7 +40,8 @@ static const struct argp_option option_table[] = {
      "Cases, or families as in sensors for sensors-128 and so on; default standard,latency,mvdr",
      1},
     {"list", OPT_LIST, NULL, 0, "List the cases and leave", 1},
-    {"ingest", OPT_INGEST, NULL, 0, "Time ingest instead, with 1, 2 and 4 threads", 1},
+    {"ingest", OPT_INGEST, "CHANNELS", OPTION_ARG_OPTIONAL,
+     "Time ingest instead, with 1, 2 and 4 threads", 1},
     {NULL, 0, NULL, 0, "A case of one's own (what is not given is as in standard):", 2},
     {"sensors", OPT_SENSORS, "N", 0, "Sensors, from 2 on", 2},
     {"length", OPT_LENGTH, "N", 0, "Samples of a window", 2},
@@ -166,6 +168,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         exit(0);
     case OPT_INGEST:
         o->ingest = true;
+        o->ingest_channels = arg ? parse_count(arg, 1, (size_t)1 << 20, state) : 0;
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "only options are taken, not '%s'", arg);
@@ -318,7 +321,7 @@ int main(int argc, char **argv) {
 
     sonar_error err = {0};
     if (o.ingest)
-        return finish(bench_ingest(o.effort.min_time_s, stdout, &err), &err);
+        return finish(bench_ingest(o.ingest_channels, o.effort.min_time_s, stdout, &err), &err);
     static bench_report report;
     /* Before the measurement, so that no long one ends without its JSON. */
     if (o.json && !to_stdout(&o) && !write_json(&o, &report))
