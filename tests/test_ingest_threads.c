@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The assembler with several threads beside the one with a single one, which is the oracle: whatever
- * comes, both book the same and offer the same bytes, at the same frame. */
+/* The assembler with several threads beside the one with a single one, which is the oracle:
+ * whatever comes, both book the same and offer the same bytes, at the same frame. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +106,8 @@ static void compare_ready(const struct scene *s, uint64_t before) {
     uint64_t ready = sonar_assembler_ready(s->side[0]), furthest = 0;
     for (size_t b = 0; b < s->blocks; b++)
         furthest = s->next[b] + s->offset > furthest ? s->next[b] + s->offset : furthest;
-    uint64_t from = furthest > capacity && furthest - capacity > before ? furthest - capacity : before;
+    uint64_t from =
+        furthest > capacity && furthest - capacity > before ? furthest - capacity : before;
     if (s->offset_epoch != s->epoch)
         return;
     for (uint64_t at = from; at < ready; at++)
@@ -114,8 +115,8 @@ static void compare_ready(const struct scene *s, uint64_t before) {
             for (size_t i = 1; i < SIDES; i++) {
                 size_t offset = (k * capacity + at % capacity) * size;
                 sonar_buffer got = sonar_assembler_ring(s->side[i]);
-                cr_assert(!s->used[k] || !memcmp((char *)got.data + offset,
-                                                 (char *)want.data + offset, size),
+                cr_assert(!s->used[k] ||
+                              !memcmp((char *)got.data + offset, (char *)want.data + offset, size),
                           "place %lu of channel %zu", (unsigned long)at, k);
             }
 }
