@@ -292,6 +292,7 @@ sonar_code bench_ingest(size_t channels, double min_time_s, FILE *to, sonar_erro
     char endpoint[64];
     snprintf(endpoint, sizeof endpoint, "ipc:///tmp/sonar-bench-%d", (int)getpid());
     trial t = {.min_time_s = min_time_s, .endpoint = endpoint};
+    sonar_keep_freed_memory(); /* as the daemon does */
     t.payload = sonar_alloc(PAYLOADS, PAYLOAD_BYTES);
     if (!t.payload)
         return sonar_fail(err, SONAR_ENOMEM, "bench", "no memory for the samples");
