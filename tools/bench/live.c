@@ -13,8 +13,8 @@
 #include "ingest/frame.h"
 #include "pipeline/backend.h"
 
-/* The thesis's standard band and directions, and its update of once a second; a fast update of a long
- * window for the latency. */
+/* The thesis's standard band and directions, and its update of once a second; a fast update of a
+ * long window for the latency. */
 #define THROUGHPUT                                                                                 \
     .sensors = 2048, .length = 8192, .hop = 8000, .queue_windows = 2, .fs_hz = 8000,               \
     .first_bin = 327, .last_bin = 492
@@ -23,14 +23,24 @@
     .first_bin = 327, .last_bin = 492, .latency = true
 
 const live_case live_cases[] = {
-    {.name = "latency", .about = "512 sensors at 20 kHz, 19.5 windows of 1.6 s a second",
-     .goal_gpu = 2, .goal_cpu = 40, LATENCY},
-    {.name = "latency-near", .about = "the same with the near field at 7 ranges",
-     .near_field = true, LATENCY},
-    {.name = "throughput", .about = "8 kHz, a window a second, far field", .goal_gpu = 262144,
-     .goal_cpu = 2048, THROUGHPUT},
-    {.name = "throughput-near", .about = "the same with the near field at 7 ranges",
-     .near_field = true, THROUGHPUT},
+    {.name = "latency",
+     .about = "512 sensors at 20 kHz, 19.5 windows of 1.6 s a second",
+     .goal_gpu = 2,
+     .goal_cpu = 40,
+     LATENCY},
+    {.name = "latency-near",
+     .about = "the same with the near field at 7 ranges",
+     .near_field = true,
+     LATENCY},
+    {.name = "throughput",
+     .about = "8 kHz, a window a second, far field",
+     .goal_gpu = 262144,
+     .goal_cpu = 2048,
+     THROUGHPUT},
+    {.name = "throughput-near",
+     .about = "the same with the near field at 7 ranges",
+     .near_field = true,
+     THROUGHPUT},
     {0},
 };
 
@@ -270,6 +280,7 @@ static void describe_gpu(const findings *found, bench_report *report) {
 static bool run_one(const options *o, const live_plan *plan, const bench_report *report,
                     findings *found, sonar_error *err, sonar_code *code) {
     live_result result;
+    char name[64];
     fprintf(stderr, "sonar-bench: %s, %zu sensors: %g s\n", plan->of->name, plan->sensors,
             plan->warm_up_s + plan->seconds);
     *code = live_run(plan, &result, err);
@@ -280,7 +291,8 @@ static bool run_one(const options *o, const live_plan *plan, const bench_report 
     } else {
         fprintf(stderr, "sonar-bench: %s, %zu sensors: %s: %s\n", plan->of->name, plan->sensors,
                 err->where, err->text);
-        bench_json_leave_out(found->left_out, plan->of->name, err);
+        snprintf(name, sizeof name, "%s, %zu sensors", plan->of->name, plan->sensors);
+        bench_json_leave_out(found->left_out, name, err);
         found->failed++;
     }
     const bool held = *code == SONAR_OK && result.held;
@@ -370,10 +382,14 @@ static int finish(const options *o, bench_report *report, findings *found, sonar
 
 int live_main(int argc, char **argv) {
     static const struct argp argp = {
-        option_table, parse, NULL,
+        option_table,
+        parse,
+        NULL,
         "Measures a running sonard: starts it, feeds it over ZeroMQ from prepared samples at their "
         "own pace, and looks at what a subscriber gets and when.",
-        NULL, NULL, NULL};
+        NULL,
+        NULL,
+        NULL};
     static bench_report report;
     static char name[] = "sonar-bench live";
     options o = {.plan = {.of = live_cases,

@@ -60,9 +60,10 @@ sonar_code live_config_write(const live_plan *plan, const char *dir, const char 
 
 /* What a sender tells, in memory shared with it. */
 typedef struct live_sender_state {
-    _Atomic uint64_t frames, blocked; /* handed over; of these the socket had no room at first for */
-    _Atomic int64_t blocked_ns;       /* time spent waiting for room */
-    _Atomic int64_t lateness_ns;      /* of the last frame */
+    _Atomic uint64_t frames,
+        blocked;                 /* handed over; of these the socket had no room at first for */
+    _Atomic int64_t blocked_ns;  /* time spent waiting for room */
+    _Atomic int64_t lateness_ns; /* of the last frame */
     _Atomic int64_t cpu_ns;
     int64_t *frame_lateness_ns; /* [frames planned] shared as well */
 } live_sender_state;

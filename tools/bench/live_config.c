@@ -3,7 +3,7 @@
 #include "live.h"
 
 #include <errno.h>
-#include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,17 +43,27 @@ __attribute__((format(printf, 3, 4))) static void putf(cJSON *root, const char *
 
 /* ---- the settings of a case ------------------------------------------------------------------ */
 
-/* A line of half a wavelength at the top of the band, looked at as in the other cases. */
+/* Half a wavelength at the top of the band, but no longer than a quarter of what sound travels in a
+ * window: a longer line would be no array for this window. */
+static double spacing_m_of(const live_plan *plan) {
+    const live_case *c = plan->of;
+    const double half_wave_m = c_mps * (double)c->length / (2 * (double)c->last_bin * c->fs_hz);
+    const double longest_m = 0.24 * c_mps * (double)c->length / c->fs_hz;
+    return fmin(half_wave_m, longest_m / (double)(plan->sensors - 1));
+}
+
+/* A line, looked at as in the other cases. */
 static void put_array(cJSON *root, const live_plan *plan) {
     const live_case *c = plan->of;
-    const double top_hz = (double)c->last_bin * c->fs_hz / (double)c->length;
-    const double spacing_m = c_mps / (2 * top_hz), step = 180.0 / DIRECTIONS;
+    const double spacing_m = spacing_m_of(plan), step = 180.0 / DIRECTIONS;
     const double aperture_m = spacing_m * (double)(plan->sensors - 1);
+    static const char *const scan[] = {"cbf.scan", "mvdr.scan"};
     putf(root, "array.geometry.line.sensors", "%zu", plan->sensors);
     putf(root, "array.geometry.line.spacing_m", "%.17g", spacing_m);
     putf(root, "cbf.band_bins", "[%zu, %zu]", c->first_bin, c->last_bin);
-    putf(root, "cbf.scan", "{\"start_deg\": %.17g, \"stop_deg\": %.17g, \"step_deg\": %.17g}",
-         step / 2, 180 - step / 2, step);
+    for (size_t i = 0; i < sizeof scan / sizeof *scan; i++)
+        putf(root, scan[i], "{\"start_deg\": %.17g, \"stop_deg\": %.17g, \"step_deg\": %.17g}",
+             step / 2, 180 - step / 2, step);
     if (!c->near_field) {
         put(root, "cbf.ranges_m", "[]");
         return;

@@ -56,8 +56,7 @@ static double azimuth_of_peak(const cJSON *header, zmq_msg_t *body) {
     size_t best = 0;
     float power, most = -1;
     for (size_t i = 0; i < count; i++) {
-        memcpy(&power, (const char *)zmq_msg_data(body) + i * sizeof power,
-               sizeof power);
+        memcpy(&power, (const char *)zmq_msg_data(body) + i * sizeof power, sizeof power);
         if (power > most)
             most = power, best = i;
     }
@@ -72,8 +71,8 @@ static void note_window(live_ear *ear, const cJSON *header, zmq_msg_t *body, int
         return;
     const cJSON *missing = cJSON_GetObjectItemCaseSensitive(header, "missing_share");
     ear->received++;
-    ear->arrival[window] = (live_arrival){at_ns, number(header, "latency_us"),
-                                          number(missing, "worst")};
+    ear->arrival[window] =
+        (live_arrival){at_ns, number(header, "latency_us"), number(missing, "worst")};
     ear->peak_deg = azimuth_of_peak(header, body);
 }
 

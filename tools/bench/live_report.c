@@ -10,9 +10,9 @@
 
 const char *live_loss_name(live_loss loss) {
     static const char *const name[LIVE_LOSSES] = {
-        [LIVE_OVERLOAD] = "overload",     [LIVE_MISSING] = "missing", [LIVE_SKIPPED] = "skipped",
-        [LIVE_FAILED] = "failed",         [LIVE_OUTPUT] = "output",
-        [LIVE_SUBSCRIBER] = "subscriber", [LIVE_NOT_SENT] = "not_sent"};
+        [LIVE_OVERLOAD] = "overload", [LIVE_MISSING] = "missing", [LIVE_SKIPPED] = "skipped",
+        [LIVE_FAILED] = "failed",     [LIVE_OUTPUT] = "output",   [LIVE_SUBSCRIBER] = "subscriber",
+        [LIVE_NOT_SENT] = "not_sent"};
     return (unsigned)loss < LIVE_LOSSES ? name[loss] : "unknown";
 }
 
@@ -47,9 +47,10 @@ void live_write_text(const live_result *r, FILE *to) {
             fprintf(to, ", %s %" PRIu64, live_loss_name((live_loss)i), r->lost[i]);
     if (r->unaccounted)
         fprintf(to, ", UNACCOUNTED %" PRId64, r->unaccounted);
-    fprintf(to, "\n  daemon: %.2f processors, load %.2f, at most %.0f MB; senders %.2f processors; "
-            "machine %.0f %% busy\n", r->cpu, r->load, r->peak_bytes / 1e6, r->sender_cpu,
-            100 * r->machine_busy);
+    fprintf(to,
+            "\n  daemon: %.2f processors, load %.2f, at most %.0f MB; senders %.2f processors; "
+            "machine %.0f %% busy\n",
+            r->cpu, r->load, r->peak_bytes / 1e6, r->sender_cpu, 100 * r->machine_busy);
     fprintf(to, "  %-34s %9s %9s %9s %9s %9s\n", "ms", "p50", "p90", "p99", "p99.9", "max");
     write_spread("last sample due -> received", &r->latency, to);
     write_spread("last frame sent -> received", &r->from_sent, to);
@@ -85,9 +86,8 @@ static void add_parameters(cJSON *to, const live_result *r) {
     cJSON_AddBoolToObject(p, "mvdr", r->mvdr);
     cJSON_AddNumberToObject(p, "senders", (double)r->stream.senders);
     cJSON_AddNumberToObject(p, "frame_samples", (double)r->stream.frame_samples);
-    cJSON_AddStringToObject(p, "layout",
-                            r->stream.layout == SONAR_FRAME_INTERLEAVED ? "interleaved"
-                                                                        : "channel-major");
+    cJSON_AddStringToObject(
+        p, "layout", r->stream.layout == SONAR_FRAME_INTERLEAVED ? "interleaved" : "channel-major");
     cJSON_AddNumberToObject(p, "message_bytes", message_bytes(r));
     cJSON_AddNumberToObject(p, "bytes_per_s", bytes_per_s(r));
     cJSON_AddNumberToObject(p, "warm_up_s", r->plan.warm_up_s);
@@ -161,7 +161,8 @@ void live_add_json(const live_result *r, cJSON *list) {
     cJSON_AddBoolToObject(to, "held", r->held);
     add_strings(to, "not_held", r->reasons, sizeof r->reason[0], r->reason[0]);
     add_strings(to, "saturated", r->saturated, sizeof r->full[0], r->full[0]);
-    const double goal = strcmp(r->backend, "cpu") == 0 ? r->plan.of->goal_cpu : r->plan.of->goal_gpu;
+    const double goal =
+        strcmp(r->backend, "cpu") == 0 ? r->plan.of->goal_cpu : r->plan.of->goal_gpu;
     if (goal > 0)
         cJSON_AddNumberToObject(to, r->plan.of->latency ? "goal_p50_ms" : "goal_sensors", goal);
     add_parameters(to, r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One live run: everything started, the stream watched to its end, everything stopped, and what came
- * of it. */
+/* One live run: everything started, the stream watched to its end, everything stopped, and what
+ * came of it. */
 #include "live.h"
 
 #include <errno.h>
@@ -80,8 +80,8 @@ static sonar_code plan_stream(run *r, sonar_error *err) {
     const size_t channels = (c->channels + s->senders - 1) / s->senders;
     s->frame_samples =
         plan->frame_samples ? plan->frame_samples : live_default_frame_samples(channels, c->hop);
-    s->frames = (uint64_t)ceil((plan->warm_up_s + plan->seconds) * c->fs_hz /
-                               (double)s->frame_samples);
+    s->frames =
+        (uint64_t)ceil((plan->warm_up_s + plan->seconds) * c->fs_hz / (double)s->frame_samples);
     live_stream_choose_tone(s);
     r->result->windows = windows_in(c, s->frames * s->frame_samples);
     if ((plan->warm_up_s + plan->seconds) * c->fs_hz < (double)(c->length + c->hop))
@@ -134,8 +134,8 @@ static void begin(run *r) {
     struct timespec utc;
     clock_gettime(CLOCK_REALTIME, &utc);
     r->start_ns = sonar_monotonic_ns() + (int64_t)BEFORE_MS * 1000000;
-    r->end_ns = r->start_ns + seconds_ns((double)(r->stream.frames * r->stream.frame_samples) /
-                                         r->config->fs_hz);
+    r->end_ns = r->start_ns +
+                seconds_ns((double)(r->stream.frames * r->stream.frame_samples) / r->config->fs_hz);
     live_senders_begin(r->senders, r->start_ns,
                        (int64_t)utc.tv_sec * 1000000000 + utc.tv_nsec +
                            (int64_t)BEFORE_MS * 1000000);
@@ -200,12 +200,13 @@ static bool is_settled(const run *r) {
     const uint64_t begun =
         offered + counted(r, "windows.dropped.missing") + counted(r, "windows.dropped.skipped");
     return begun >= r->result->windows &&
-           offered == processed + counted(r, "windows.failed") +
-                          counted(r, "windows.dropped.overload") &&
+           offered ==
+               processed + counted(r, "windows.failed") + counted(r, "windows.dropped.overload") &&
            r->ear.received + counted(r, "output.results_dropped") >= processed;
 }
 
-/* What is on its way comes in; then the daemon is stopped, and its last status says how it ended. */
+/* What is on its way comes in; then the daemon is stopped, and its last status says how it ended.
+ */
 static void wind_up(run *r) {
     const int64_t until_ns = sonar_monotonic_ns() + (int64_t)DRAIN_MS * 1000000;
     while (!is_settled(r) && sonar_monotonic_ns() < until_ns &&
@@ -292,8 +293,8 @@ static void weigh_windows(run *r, double *from_due, double *from_sent, double *o
 
 static void weigh_senders(run *r, double *late_ms) {
     live_result *to = r->result;
-    const uint64_t first = (uint64_t)(r->plan->warm_up_s * r->config->fs_hz /
-                                      (double)r->stream.frame_samples);
+    const uint64_t first =
+        (uint64_t)(r->plan->warm_up_s * r->config->fs_hz / (double)r->stream.frame_samples);
     size_t count = 0;
     for (size_t i = 0; i < r->stream.senders; i++) {
         const live_sender_state *s = live_sender(r->senders, i);
@@ -352,8 +353,8 @@ static void weigh_threads(run *r) {
     const live_usage *a = r->before, *b = r->after;
     const double elapsed_s = (double)(b->at_ns - a->at_ns) / 1e9;
     to->cpu = (b->cpu_s - a->cpu_s) / elapsed_s;
-    to->machine_busy = (b->machine_busy_s - a->machine_busy_s) /
-                       fmax(b->machine_all_s - a->machine_all_s, 1e-9);
+    to->machine_busy =
+        (b->machine_busy_s - a->machine_busy_s) / fmax(b->machine_all_s - a->machine_all_s, 1e-9);
     for (size_t i = 0; i < b->threads; i++)
         for (size_t k = 0; k < a->threads; k++)
             if (a->thread[k].id == b->thread[i].id)
@@ -400,10 +401,14 @@ static void judge(live_result *to) {
     find_losses(to);
     if (to->steady_incomplete)
         give_reason(to, "%" PRIu64 " windows with samples missing", to->steady_incomplete);
-    if (to->lateness_most_ms > behind_most_ms)
-        give_reason(to, "a sender fell %.0f ms behind; %" PRIu64 " of %" PRIu64
-                    " frames found no room in the socket at first", to->lateness_most_ms,
-                    to->frames_blocked, to->frames_sent);
+    if (to->lateness_most_ms > behind_most_ms && to->frames_blocked)
+        give_reason(to,
+                    "a sender fell %.0f ms behind: the socket had no room at first for %" PRIu64
+                    " of %" PRIu64 " frames",
+                    to->lateness_most_ms, to->frames_blocked, to->frames_sent);
+    else if (to->lateness_most_ms > behind_most_ms)
+        give_reason(to, "a sender fell %.0f ms behind by itself: the socket always had room",
+                    to->lateness_most_ms);
     to->held = to->reasons == 0;
     if (to->machine_busy >= saturated)
         note_full(to, "the machine %.0f %%", 100 * to->machine_busy);

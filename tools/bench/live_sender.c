@@ -54,7 +54,7 @@ struct live_senders {
         pid_t pid;
         bool running;
         int status;
-    } *process; /* [senders] */
+    } * process; /* [senders] */
 };
 
 static volatile sig_atomic_t asked_to_stop;
@@ -88,8 +88,8 @@ void live_stream_choose_tone(live_stream *stream) {
     const sonar_config *c = stream->config;
     const size_t period = prepared_frames(stream) * stream->frame_samples;
     const double step_hz = c->fs_hz / (double)period;
-    const double middle =
-        ((double)c->cbf_band.first_bin + (double)c->cbf_band.bins / 2) * c->fs_hz / (double)c->length;
+    const double middle = ((double)c->cbf_band.first_bin + (double)c->cbf_band.bins / 2) *
+                          c->fs_hz / (double)c->length;
     stream->tone_hz = fmax(1, rint(middle / step_hz)) * step_hz;
     stream->tone_direction = c->cbf_scan.count / 3;
 }
@@ -358,7 +358,8 @@ static sonar_code map_board(live_senders *s, sonar_error *err) {
     const size_t frames = (size_t)s->stream.frames, senders = s->stream.senders;
     const size_t head = sizeof(board) + senders * sizeof(live_sender_state);
     s->board_bytes = head + senders * frames * sizeof(int64_t);
-    void *map = mmap(NULL, s->board_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *map =
+        mmap(NULL, s->board_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
         return sonar_fail(err, SONAR_ENOMEM, "senders", "no memory for %zu bytes of records",
                           s->board_bytes);
