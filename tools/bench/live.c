@@ -17,10 +17,10 @@
  * long window for the latency. */
 #define THROUGHPUT                                                                                 \
     .sensors = 2048, .length = 8192, .hop = 8000, .queue_windows = 2, .fs_hz = 8000,               \
-    .first_bin = 327, .last_bin = 492
+    .first_bin = 327, .last_bin = 492, .warm_up_s = 8
 #define LATENCY                                                                                    \
     .sensors = 512, .length = 32768, .hop = 1024, .queue_windows = 4, .fs_hz = 20000,              \
-    .first_bin = 327, .last_bin = 492, .latency = true
+    .first_bin = 327, .last_bin = 492, .warm_up_s = 3, .latency = true
 
 const live_case live_cases[] = {
     {.name = "latency",
@@ -81,7 +81,7 @@ static const struct argp_option option_table[] = {
      "An option of the daemon's, e.g. ingest.high_water_mark=128; without a value: its default", 1},
     {NULL, 0, NULL, 0, "Measurement:", 2},
     {"seconds", 'd', "S", 0, "Measure for so long (default 60)", 2},
-    {"warm-up", OPT_WARM_UP, "S", 0, "Not measured, before that (default 3)", 2},
+    {"warm-up", OPT_WARM_UP, "S", 0, "Not measured, before that; default the case's", 2},
     {"trial", OPT_TRIAL, "S", 0, "The same for a size that is tried (default 10)", 2},
     {"json", 'j', "FILE", 0, "Write JSON there, - for standard output", 2},
     {NULL, 0, NULL, 0, "Senders:", 3},
@@ -394,7 +394,7 @@ int live_main(int argc, char **argv) {
     static char name[] = "sonar-bench live";
     options o = {.plan = {.of = live_cases,
                           .layout = SONAR_FRAME_CHANNEL_MAJOR,
-                          .warm_up_s = 3,
+                          .warm_up_s = -1,
                           .seconds = 60,
                           .backend = "auto",
                           .stop = &stop},
@@ -404,6 +404,8 @@ int live_main(int argc, char **argv) {
     o.plan.setting = o.setting;
     if (!o.plan.sensors)
         o.plan.sensors = o.plan.of->sensors;
+    if (o.plan.warm_up_s < 0)
+        o.plan.warm_up_s = o.plan.of->warm_up_s;
     if (!o.plan.daemon)
         o.plan.daemon = own_daemon(o.daemon);
     findings found = {cJSON_CreateArray(), cJSON_CreateArray(), 0};

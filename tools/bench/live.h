@@ -29,6 +29,7 @@ typedef struct live_case {
     size_t sensors, length, hop, queue_windows;
     double fs_hz;
     size_t first_bin, last_bin;
+    double warm_up_s; /* once through the daemon's ring, whose pages are new to it */
     bool near_field;
     double goal_gpu, goal_cpu; /* latency: p50 in ms; throughput: sensors; 0: none */
     bool latency;              /* which of the two */
@@ -94,7 +95,8 @@ bool live_senders_ready(live_senders *senders, int timeout_ms);
 void live_senders_begin(live_senders *senders, int64_t start_ns, int64_t utc_ns);
 /* SONAR_ESTATE if a sender ended otherwise than asked. *running: how many have not ended. */
 sonar_code live_senders_check(live_senders *senders, size_t *running, sonar_error *err);
-int64_t live_senders_lateness_ns(const live_senders *senders); /* the worst of their last frames */
+/* How long the oldest frame that is not handed over has been due at now_ns; 0: none is. */
+int64_t live_senders_behind_ns(const live_senders *senders, int64_t now_ns);
 void live_senders_stop(live_senders *senders);
 const live_sender_state *live_sender(const live_senders *senders, size_t index);
 /* Ends whatever still runs; NULL is allowed. */
@@ -198,7 +200,7 @@ typedef struct live_result {
     live_spread latency, from_sent, own, lateness;
     uint64_t frames_sent, frames_blocked;
     double blocked_s, sender_busiest, sender_cpu; /* shares of a processor */
-    double lateness_most_ms;                      /* after the warm-up */
+    double behind_ms;                             /* at most, after the warm-up */
     double cpu, load, resident_bytes, peak_bytes, machine_busy;
     size_t threads;
     live_thread thread[LIVE_NAMES_MOST]; /* busiest first */

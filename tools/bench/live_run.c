@@ -158,12 +158,13 @@ static void note_after(run *r) {
         to->sender_busiest = fmax(to->sender_busiest, busy);
     }
     to->load = live_ear_status(&r->ear, "load");
+    to->behind_ms = (double)live_senders_behind_ns(r->senders, r->after->at_ns) / 1e6;
 }
 
 /* Some time after the warm-up, so that there are figures to say why. */
 static bool is_hopeless(const run *r, int64_t now_ns) {
     return r->before->at_ns && now_ns - r->before->at_ns > 1000000000 &&
-           (double)live_senders_lateness_ns(r->senders) > give_up_ms * 1e6;
+           (double)live_senders_behind_ns(r->senders, now_ns) > give_up_ms * 1e6;
 }
 
 /* Until the stream is over, by the clock and for every sender, or has got too far behind. */
@@ -306,7 +307,8 @@ static void weigh_senders(run *r, double *late_ms) {
         to->blocked_s += (double)atomic_load(&s->blocked_ns) / 1e9;
     }
     to->lateness = live_spread_of(late_ms, count);
-    to->lateness_most_ms = count ? to->lateness.max_ms : INFINITY;
+    if (count)
+        to->behind_ms = fmax(to->behind_ms, to->lateness.max_ms);
 }
 
 /* Every expected window is received, or lost for one cause; what does not add up is said, too. */
@@ -401,14 +403,14 @@ static void judge(live_result *to) {
     find_losses(to);
     if (to->steady_incomplete)
         give_reason(to, "%" PRIu64 " windows with samples missing", to->steady_incomplete);
-    if (to->lateness_most_ms > behind_most_ms && to->frames_blocked)
+    if (to->behind_ms > behind_most_ms && to->frames_blocked)
         give_reason(to,
                     "a sender fell %.0f ms behind: the socket had no room at first for %" PRIu64
                     " of %" PRIu64 " frames",
-                    to->lateness_most_ms, to->frames_blocked, to->frames_sent);
-    else if (to->lateness_most_ms > behind_most_ms)
+                    to->behind_ms, to->frames_blocked, to->frames_sent);
+    else if (to->behind_ms > behind_most_ms)
         give_reason(to, "a sender fell %.0f ms behind by itself: the socket always had room",
-                    to->lateness_most_ms);
+                    to->behind_ms);
     to->held = to->reasons == 0;
     if (to->machine_busy >= saturated)
         note_full(to, "the machine %.0f %%", 100 * to->machine_busy);

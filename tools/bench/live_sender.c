@@ -277,9 +277,7 @@ static bool send_stream(worker *w) {
         const int64_t due_ns = start_ns + samples_ns(s, (k + 1) * s->frame_samples);
         if (!sleep_until(due_ns))
             return true;
-        const int64_t late_ns = sonar_monotonic_ns() - due_ns;
-        w->state->frame_lateness_ns[k] = late_ns;
-        atomic_store(&w->state->lateness_ns, late_ns);
+        w->state->frame_lateness_ns[k] = sonar_monotonic_ns() - due_ns;
         if (!send_frame(w, k))
             return asked_to_stop;
         atomic_store(&w->state->frames, k + 1);
@@ -452,11 +450,14 @@ sonar_code live_senders_check(live_senders *s, size_t *running, sonar_error *err
     return code;
 }
 
-int64_t live_senders_lateness_ns(const live_senders *s) {
+int64_t live_senders_behind_ns(const live_senders *s, int64_t now_ns) {
     int64_t worst = 0;
     for (size_t i = 0; i < s->stream.senders; i++) {
-        const int64_t late = atomic_load(&s->board->sender[i].lateness_ns);
-        worst = late > worst ? late : worst;
+        const uint64_t next = atomic_load(&s->board->sender[i].frames);
+        const int64_t due_ns = atomic_load(&s->board->start_ns) +
+                               samples_ns(&s->stream, (next + 1) * s->stream.frame_samples);
+        if (next < s->stream.frames && now_ns - due_ns > worst)
+            worst = now_ns - due_ns;
     }
     return worst;
 }
