@@ -20,7 +20,7 @@ struct ending {
     sonar_code start;
     uint64_t processed, failed;
     bool stuck;
-    char backend[16], text[240];
+    char backend[24], text[240];
 };
 
 static struct ending live(const char *runtime, long fail_at) {

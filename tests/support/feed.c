@@ -58,6 +58,13 @@ static void await_subscription(const feed *feed) {
 
 sonar_code feed_open(feed *feed, const char *ingest, const char *runtime, const char *plugin_dir,
                      long fail_at, const sonar_backend *given, sonar_error *err) {
+    const sonar_backend *const place[STAGE_DETECT] = {given, given, given};
+    return feed_open_placed(feed, ingest, runtime, plugin_dir, fail_at, given ? place : NULL, err);
+}
+
+sonar_code feed_open_placed(feed *feed, const char *ingest, const char *runtime,
+                            const char *plugin_dir, long fail_at, const sonar_backend *const *place,
+                            sonar_error *err) {
     memset(feed, 0, sizeof *feed);
     strcpy(feed->dir, "/tmp/sonar-feed-XXXXXX");
     if (!mkdtemp(feed->dir))
@@ -69,7 +76,7 @@ sonar_code feed_open(feed *feed, const char *ingest, const char *runtime, const 
     if (plugin_dir && !feed->config->plugin_dir)
         feed->config->plugin_dir = strdup(plugin_dir);
     sonar_code code =
-        sonar_pipeline_create_with(given, feed->config, no_log, NULL, &feed->pipeline, err);
+        sonar_pipeline_create_with(place, feed->config, no_log, NULL, &feed->pipeline, err);
     if (!code)
         code = sonar_pipeline_start(feed->pipeline, err);
     if (code)

@@ -25,6 +25,10 @@ typedef struct feed {
  * pipeline; feed_close is needed in every case. */
 sonar_code feed_open(feed *feed, const char *ingest, const char *runtime, const char *plugin_dir,
                      long fail_at, const sonar_backend *given, sonar_error *err);
+/* The same with a backend for each stage. */
+sonar_code feed_open_placed(feed *feed, const char *ingest, const char *runtime,
+                            const char *plugin_dir, long fail_at, const sonar_backend *const *place,
+                            sonar_error *err);
 void feed_close(feed *feed);
 /* Sends the samples of so many more windows and waits until each has been processed, has failed,
  * or the pipeline has given up; false if that takes more than 20 s. */
