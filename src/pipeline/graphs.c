@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The usual window as a graph, one for every set of surfaces: recorded when the engine is made,
  * after one run of everything that leaves nothing to be made, loaded or uploaded. A window that is
- * not like the usual one (after a reset, with samples missing in a snapshot) goes stage by stage. */
+ * not like the usual one (after a reset, with samples missing in a snapshot) goes stage by stage.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,8 +64,8 @@ static sonar_code record(sonar_pipeline *p, const sonar_window *window, uint32_t
         return code;
     e->marks.recorded = e->marks.timed = 0;
     code = sonar_window_enqueue(p, &job, err);
-    sonar_code ended = device->backend->graph_end(device->queue, code ? NULL : &to->graph,
-                                                  code ? NULL : err);
+    sonar_code ended =
+        device->backend->graph_end(device->queue, code ? NULL : &to->graph, code ? NULL : err);
     if (code || ended)
         return code ? code : ended;
     to->outputs = outputs;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Which snapshots the covariance holds: sub-windows at multiples of the MVDR's hop, each taken once,
- * with the window in which it ends. */
+/* Which snapshots the covariance holds: sub-windows at multiples of the MVDR's hop, each taken
+ * once, with the window in which it ends. */
 #include "pipeline/internal.h"
 
 void sonar_snapshots_forget(struct history *history) {

@@ -15,8 +15,8 @@ static sonar_code transform(sonar_pipeline *p, const struct job *job, const stru
     sonar_work work = job->work;
     if (e->buffers.column.data) {
         in[SONAR_DFT_HEAD] = e->buffers.ring;
-        in[SONAR_DFT_TAIL] =
-            sonar_buffer_view(NULL, e->buffers.ring.dtype, 2, (size_t[]){e->buffers.ring.shape[0], 0});
+        in[SONAR_DFT_TAIL] = sonar_buffer_view(NULL, e->buffers.ring.dtype, 2,
+                                               (size_t[]){e->buffers.ring.shape[0], 0});
         work.column = e->buffers.column.data;
         work.offset = offset;
     } else {
@@ -166,8 +166,8 @@ static sonar_code fetch_surfaces(sonar_pipeline *p, const struct job *job, const
         code = fetch_surface(&e->cbf, &e->buffers.cbf[i], i, job, err);
     if (e->mvdr.side != side || code)
         return code;
-    code = fetch_surface(&e->mvdr, &e->buffers.mvdr[SONAR_MVDR_OUT_AZIMUTH], SONAR_MVDR_AZIMUTH, job,
-                         err);
+    code = fetch_surface(&e->mvdr, &e->buffers.mvdr[SONAR_MVDR_OUT_AZIMUTH], SONAR_MVDR_AZIMUTH,
+                         job, err);
     if (!code)
         code = fetch_surface(&e->mvdr, &e->buffers.mvdr[SONAR_MVDR_OUT_SPECTRUM],
                              SONAR_MVDR_SPECTRUM, job, err);
