@@ -411,7 +411,7 @@ static sonar_code fetch(struct dft *dft, const sonar_buffer *in, size_t offset, 
                         cudaStream_t stream, sonar_error *err) {
     size_t samples = samples_of(in), row = dft->spec.length, first = dft->first_channel;
     *part = {in->data, in->stride[0], samples};
-    if (samples == 0 || in->space == SONAR_DEVICE)
+    if (samples == 0 || sonar_cuda_in_place(in->space))
         return SONAR_OK;
     size_t size = sonar_dtype_size(in->dtype);
     size_t from_row = dft->spec.channels == 1 ? samples : (size_t)in->stride[0];
