@@ -470,7 +470,7 @@ static sonar_code fetch(struct dft *dft, const sonar_buffer *in, size_t offset, 
     size_t samples = samples_of(in), length = dft->spec.length, first = dft->first_channel;
     *data = in->data;
     *row = in->stride[0];
-    if (samples == 0 || in->space == SONAR_DEVICE)
+    if (samples == 0 || sonar_cuda_in_place(in->space))
         return SONAR_OK;
     size_t size = sonar_dtype_size(in->dtype);
     size_t from_row = dft->spec.channels == 1 ? samples : (size_t)in->stride[0];
