@@ -23,8 +23,8 @@ typedef struct feed {
 
 /* A pipeline as the configuration `text` says, but for its endpoints, which are feed->in and
  * feed->out, and for `backend` (NULL: as in the text); nobody sends or reads yet. place: a
- * backend for each stage, or NULL. fail_at: sonar_host.fail_at. Returns the code of creating and starting
- * the pipeline; feed_close is needed in every case. */
+ * backend for each stage, or NULL. fail_at: sonar_host.fail_at. Returns the code of creating and
+ * starting the pipeline; feed_close is needed in every case. */
 sonar_code feed_start(feed *feed, const char *text, const char *backend, const char *plugin_dir,
                       long fail_at, const sonar_backend *const *place, sonar_error *err);
 /* The same for a line of FEED_SENSORS, with a digitiser and a reader of all topics but status.
