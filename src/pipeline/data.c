@@ -182,11 +182,14 @@ static sonar_code run_cbf(sonar_pipeline *p, const sonar_work *work, sonar_resul
                           SONAR_WANT(SONAR_CBF_LOFAR);
     if (!(work->outputs & mine))
         return SONAR_OK;
+    const sonar_buffer *bins = &p->engine.buffers.cbf_bins;
+    sonar_buffer in =
+        sonar_buffer_view(bins->data, SONAR_C32, 3, (size_t[]){1, bins->shape[0], bins->shape[1]});
+    in.space = bins->space;
     sonar_code code = sonar_timing_begin(p, STAGE_CBF, err);
     if (!code)
-        code = p->engine.cbf.ops->execute(p->engine.cbf.self, p->engine.queue,
-                                          &p->engine.buffers.cbf_bins, p->engine.buffers.cbf, work,
-                                          err);
+        code = p->engine.cbf.ops->execute(p->engine.cbf.self, p->engine.queue, &in,
+                                          p->engine.buffers.cbf, work, err);
     if (!code)
         code = sonar_timing_end(p, STAGE_CBF, err);
     for (int i = SONAR_CBF_AZIMUTH; i <= SONAR_CBF_LOFAR && !code; i++)

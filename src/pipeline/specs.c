@@ -66,7 +66,8 @@ void sonar_specs_make(const sonar_config *c, sonar_specs *specs) {
                                    .first_bin = c->lofar_band.first_bin,
                                    .bins = c->lofar_band.bins,
                                    .cbf_first = c->cbf_band.first_bin,
-                                   .cbf_bins = c->cbf_band.bins}};
+                                   .cbf_bins = c->cbf_band.bins,
+                                   .max_snapshots = 1}};
     make_dfts(c, specs);
     if (c->mvdr_enabled)
         specs->mvdr = mvdr_spec(c, specs->own_mvdr_dft);
