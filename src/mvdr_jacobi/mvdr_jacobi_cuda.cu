@@ -297,7 +297,7 @@ sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cudaStream
 /* Buffers without data are not wanted, wherever they are. */
 sonar_code check_spaces(const sonar_buffer *buffer, size_t count, sonar_error *err) {
     for (size_t i = 0; i < count; i++)
-        if (buffer[i].data && buffer[i].shape[0] && buffer[i].space != SONAR_DEVICE)
+        if (buffer[i].data && buffer[i].shape[0] && !sonar_cuda_in_place(buffer[i].space))
             return sonar_fail(err, SONAR_EINVAL, where, "a buffer is not in device memory");
     return SONAR_OK;
 }
@@ -350,7 +350,7 @@ sonar_code write_rows(const sonar_buffer *out, const float *from, size_t rows, s
     size_t width = columns * sizeof *from, pitch = (size_t)out->stride[0] * sizeof *from;
     return CUDA_CHECK(where,
                       cudaMemcpy2DAsync(out->data, rows > 1 ? pitch : width, from, width, width,
-                                        rows, cudaMemcpyDeviceToDevice, stream),
+                                        rows, cudaMemcpyDefault, stream),
                       err);
 }
 
