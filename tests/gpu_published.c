@@ -19,7 +19,7 @@
 #include <string.h>
 #include <zmq.h>
 
-enum { WANT = 0, HAVE = 1, SIDES = 2, TOPICS = SONAR_STATUS };
+enum { WANT = 0, HAVE = 1, PAIR = 2, TOPICS = SONAR_STATUS };
 static const uint32_t all_topics = SONAR_WANT(SONAR_STATUS) - 1;
 
 /* ---- what is tried --------------------------------------------------------------------------- */
@@ -159,6 +159,21 @@ static const struct shape shapes[] = {
      .blocks = 1,
      .windows = 5,
      .how = RESTARTS},
+    /* as many sub-windows in every window, so that a GPU may run each set as one graph... */
+    {.name = "circle of 7, every set of topics",
+     .sensors = 7,
+     .geometry = "circle: {sensors: 7, radius_m: 1.5}",
+     .stages = "dft: {length: 64, hop: 48}\n"
+               "cbf: {band_hz: [600, 1000], ranges_m: [5]}\n"
+               "lofar: {band_hz: [400, 1000]}\n"
+               "mvdr: {length: 32, hop: 16, forgetting: 0.8}\n",
+     .loud_db = 60,
+     .type = SONAR_S16,
+     .frame = 16,
+     .blocks = 1,
+     .windows = 2,
+     .how = SUBSETS},
+    /* ...and as many as fit */
     {.name = "line of 9, every set of topics",
      .sensors = 9,
      .geometry = "line: {sensors: 9, spacing_m: 0.75}",
@@ -260,9 +275,10 @@ static void write_config(const struct shape *shape, struct text *text) {
 
 /* ---- two pipelines --------------------------------------------------------------------------- */
 
-/* Who takes the GPU's place, and how wrong its samples are. */
+/* What is held against the CPU, and how wrong its samples are. */
 struct trial {
-    const char *backend;
+    const char *backend;               /* as its headers call it */
+    const sonar_backend *const *place; /* of each stage; NULL: all on `backend` */
     double gain, rounding;
     bool must_notice;
 };
@@ -270,7 +286,7 @@ struct trial {
 struct pair {
     const struct shape *shape;
     const struct trial *trial;
-    feed side[SIDES];
+    feed side[PAIR];
     sea sea;
     sonar_frame frame; /* the next one, of all channels */
     float *samples, *changed;
@@ -298,8 +314,10 @@ static bool expect(struct pair *pair, bool ok, const char *what) {
 static void open_side(struct pair *pair, int side, const char *text) {
     feed *feed = &pair->side[side];
     sonar_error err = {0};
-    gpu_require(feed_start(feed, text, side == HAVE ? pair->trial->backend : "cpu",
-                           gpu_plugin_dir(plugin_path, sizeof plugin_path), 0, NULL, &err),
+    gpu_require(feed_start(feed, text,
+                           side == HAVE && !pair->trial->place ? pair->trial->backend : "cpu",
+                           gpu_plugin_dir(plugin_path, sizeof plugin_path), 0,
+                           side == HAVE ? pair->trial->place : NULL, &err),
                 &err, pair->shape->name);
     feed->context = zmq_ctx_new();
     feed->socket = output_subscriber(feed->context, feed->out, NULL);
@@ -324,7 +342,7 @@ static void open_pair(struct pair *pair) {
     static struct text text;
     const struct shape *shape = pair->shape;
     write_config(shape, &text);
-    for (int side = 0; side < SIDES; side++)
+    for (int side = 0; side < PAIR; side++)
         open_side(pair, side, text.at);
     open_sea(pair);
     size_t channels = pair->side[WANT].config->channels;
@@ -345,7 +363,7 @@ static void open_pair(struct pair *pair) {
 }
 
 static void close_pair(struct pair *pair) {
-    for (int side = 0; side < SIDES; side++)
+    for (int side = 0; side < PAIR; side++)
         feed_close(&pair->side[side]);
     sea_close(&pair->sea);
     free(pair->samples);
@@ -394,7 +412,7 @@ static void send_frame(struct pair *pair, bool may_lose) {
         block.channels = pair->frame.channels * (b + 1) / shape->blocks - block.first_channel;
         if (may_lose && shape->lost && oracle_random(&pair->random) % shape->lost == 0)
             continue;
-        for (int side = 0; side < SIDES; side++)
+        for (int side = 0; side < PAIR; side++)
             send_block(pair, side, &block);
     }
     pair->frame.sequence++;
@@ -431,7 +449,7 @@ static void restart(struct pair *pair) {
 /* ---- what comes of them ---------------------------------------------------------------------- */
 
 static void want(struct pair *pair, uint32_t topics) {
-    for (int side = 0; side < SIDES; side++) {
+    for (int side = 0; side < PAIR; side++) {
         const feed *feed = &pair->side[side];
         for (int i = 0; i < SONAR_SURFACES; i++) {
             const char *topic = sonar_topic_name((sonar_surface)i);
@@ -477,11 +495,11 @@ static uint64_t await_windows(struct pair *pair, int side) {
     return in.windows_offered;
 }
 
-static void compare(struct pair *pair, const output_message message[SIDES]) {
+static void compare(struct pair *pair, const output_message message[PAIR]) {
     published_verdict verdict = published_compare(&message[WANT], &message[HAVE]);
     sonar_surface surface = published_surface(message[WANT].topic);
     const cJSON *window = cJSON_GetObjectItem(message[WANT].head, "window");
-    for (int side = 0; side < SIDES; side++) {
+    for (int side = 0; side < PAIR; side++) {
         const cJSON *backend = cJSON_GetObjectItem(message[side].head, "backend");
         gpu_expect(&device,
                    cJSON_IsString(backend) &&
@@ -500,21 +518,21 @@ static void compare(struct pair *pair, const output_message message[SIDES]) {
 }
 
 static bool receive_pair(struct pair *pair) {
-    output_message message[SIDES] = {0};
+    output_message message[PAIR] = {0};
     bool here = true;
-    for (int side = 0; side < SIDES; side++)
+    for (int side = 0; side < PAIR; side++)
         here = here && output_receive(pair->side[side].socket, &message[side], 20000);
     if (expect(pair, here, "a message did not come"))
         compare(pair, message);
-    for (int side = 0; side < SIDES; side++)
+    for (int side = 0; side < PAIR; side++)
         output_message_clear(&message[side]);
     return here;
 }
 
 /* All that is published of the samples sent so far. */
 static void check_windows(struct pair *pair) {
-    uint64_t offered[SIDES];
-    for (int side = 0; side < SIDES; side++)
+    uint64_t offered[PAIR];
+    for (int side = 0; side < PAIR; side++)
         offered[side] = await_windows(pair, side);
     if (!expect(pair, offered[WANT] == offered[HAVE], "another number of windows"))
         return;
@@ -539,7 +557,7 @@ static void check_status(struct pair *pair) {
     if (pair->broken)
         return;
     want(pair, SONAR_WANT(SONAR_STATUS));
-    for (int side = 0; side < SIDES; side++) {
+    for (int side = 0; side < PAIR; side++) {
         sonar_pipeline *pipeline = pair->side[side].pipeline;
         sonar_output_read_counters(pipeline->output, &out);
         expect(pair, out.messages_sent == pair->messages, "another number of messages");
@@ -571,6 +589,16 @@ static void run_shape(const struct shape *shape, const struct trial *trial) {
     check_status(&pair);
     report(&pair);
     close_pair(&pair);
+}
+
+/* Stages on both sides, in every mixture. */
+static void run_mixed(const struct shape *shape) {
+    for (int mix = 1; mix < (1 << STAGE_DETECT) - 1; mix++) {
+        const sonar_backend *place[STAGE_DETECT];
+        for (int i = 0; i < STAGE_DETECT; i++)
+            place[i] = mix & 1 << i ? device.backend : sonar_backend_cpu();
+        run_shape(shape, &(struct trial){.backend = "cuda+cpu", .place = place, .gain = 1});
+    }
 }
 
 static void run_all(const struct shape *shape, size_t count, const struct trial *trial) {
@@ -612,9 +640,12 @@ int main(int argc, char **argv) {
         leave = gpu_open(&device, argc, argv);
     if (leave >= 0)
         return leave;
-    if (device.tiny)
+    if (device.tiny) {
         run_all(tiny_shapes, sizeof tiny_shapes / sizeof *tiny_shapes, &cuda);
-    else if (!device.timed)
+    } else if (!device.timed) {
         run_all(shapes, sizeof shapes / sizeof *shapes, &cuda);
+        run_mixed(&shapes[0]); /* one DFT for both beamformers */
+        run_mixed(&shapes[2]); /* one for each */
+    }
     return gpu_close(&device, "gpu_published");
 }
