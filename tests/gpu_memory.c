@@ -61,8 +61,8 @@ static void carry(const struct strip *s, sonar_space first, sonar_space second) 
 
 static void copies(void) {
     static const struct strip strips[] = {
-        {1, 1, 1, 0},     {1, 7, 9, 1},      {3, 8, 8, 8},       {5, 16, 24, 8},
-        {7, 6, 10, 2},    {2, 255, 257, 3},  {300, 33, 64, 5},   {5000, 3, 4, 0},
+        {1, 1, 1, 0},         {1, 7, 9, 1},           {3, 8, 8, 8},       {5, 16, 24, 8},
+        {7, 6, 10, 2},        {2, 255, 257, 3},       {300, 33, 64, 5},   {5000, 3, 4, 0},
         {1, 70000, 70000, 0}, {1, 300001, 300001, 1}, {16, 4096, 4100, 4}};
     for (size_t i = 0; i < sizeof strips / sizeof *strips; i++) {
         for (int a = 0; a < SPACE_COUNT; a++)
