@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(COUNT, 1) decompose(view v, arrivals in, uint3
     extern __shared__ __align__(16) unsigned char room[];
     uint32_t bin = first_bin + blockIdx.x;
     scratch s = scratch_of(v, blockIdx.x);
-    factor factor = v.spec.alpha > 0 ? forget_factor(v, in, bin, s) : block_factor(v, in, bin, s);
+    factor factor = v.spec.alpha > 0 ? forget_factor(v, in, bin, s) : block_factor(v, bin, s);
     double snapshots = factor.snapshots * (v.spec.forward_backward ? 2 : 1), delta = 0;
     unsigned flags = 0;
     solution solution = {{0, 0, true}, 0};

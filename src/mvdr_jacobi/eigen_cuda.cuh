@@ -209,6 +209,7 @@ __device__ void eliminate(matrix<T> x, uint32_t rows, uint32_t first, uint32_t c
             if (tau[step] > 0)
                 reflect(x.column(chosen), tau[step], step, rows, y);
             double left = norm2_of(y, step + 1, rows);
+            __syncwarp(); /* all lanes have read norm2[j] */
             if (lane() == 0) {
                 out.column(step)[first + j] = {y[step].re, -y[step].im};
                 norm2[j] = left;

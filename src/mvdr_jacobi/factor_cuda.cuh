@@ -21,7 +21,7 @@ __global__ void take(view v, arrivals in, uint32_t skip) {
     uint32_t bin = blockIdx.x;
     size_t sensors = v.spec.sensors;
     for (uint32_t i = skip + blockIdx.y; i < in.count; i += gridDim.y) {
-        uint32_t place = v.spec.alpha > 0 ? i : (uint32_t)(((uint64_t)in.next + i) % v.length);
+        uint32_t place = v.spec.alpha > 0 ? i : (uint32_t)(((uint64_t)v.ring->next + i) % v.length);
         size_t slot = (size_t)bin * v.length + place;
         const complex<float> *x = in.at(i, bin);
         bool finite = true;
@@ -35,6 +35,12 @@ __global__ void take(view v, arrivals in, uint32_t skip) {
         if (threadIdx.x == 0)
             v.valid[slot] = finite;
     }
+}
+
+/* Block: moves on by the snapshots that were taken. One thread, between take and decompose. */
+__global__ void move_on(view v, uint32_t count) {
+    v.ring->next = (uint32_t)(((uint64_t)v.ring->next + count) % v.length);
+    v.ring->filled = (uint32_t)min((uint64_t)v.ring->filled + count, (uint64_t)v.length);
 }
 
 /* The places marked valid among the first `count`, in order, into pick. Returns their number. */
@@ -80,10 +86,9 @@ __device__ inline void list_columns(const view &v, source *to, const complex<flo
         to[1] = {x, gain, MIRRORED};
 }
 
-__device__ inline factor block_factor(const view &v, const arrivals &in, uint32_t bin,
-                                      const scratch &s) {
+__device__ inline factor block_factor(const view &v, uint32_t bin, const scratch &s) {
     const complex<float> *block = v.snapshot + (size_t)bin * v.length * v.spec.sensors;
-    uint32_t good = list_valid(v.valid + (size_t)bin * v.length, in.filled, s.pick);
+    uint32_t good = list_valid(v.valid + (size_t)bin * v.length, v.ring->filled, s.pick);
     uint32_t each = v.spec.forward_backward ? 2 : 1;
     double most = 0;
     for (uint32_t i = warp(); i < good; i += warps())

@@ -32,7 +32,6 @@ struct mvdr_stage {
     size_t *rows, *previous, *row_of; /* the same on the host */
     uint64_t version;
     bool versioned, forgotten;
-    size_t next, filled; /* block: place of the next snapshot, places in use */
 };
 
 /* ---- create, destroy ------------------------------------------------------------------------- */
@@ -54,6 +53,7 @@ void destroy(void *opaque) {
                       v->power,
                       v->info,
                       v->bin,
+                      v->ring,
                       s->t,
                       s->u,
                       s->w,
@@ -120,6 +120,7 @@ sonar_code allocate_results(mvdr_stage *stage, sonar_error *err) {
     memory.make(&v->power, bins, directions);
     memory.make(&v->info, bins, SONAR_MVDR_INFO_FIELDS);
     memory.make(&v->bin, bins);
+    memory.make(&v->ring, 1);
     memory.make(&stage->look_scratch, stage->look_blocks, (sensors + v->kept) * mvdr::TILE);
     v->turns = turns;
     v->sensor = stage->device_rows;
@@ -252,7 +253,6 @@ sonar_code create(const void *opaque, const sonar_host *host, void **out, sonar_
 /* There is no queue to do it on here: the next call does. */
 void reset(void *opaque) {
     mvdr_stage *stage = (mvdr_stage *)opaque;
-    stage->next = stage->filled = 0;
     stage->forgotten = true;
 }
 
@@ -261,6 +261,7 @@ sonar_code forget(mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
         return SONAR_OK;
     const mvdr::view *v = &stage->view;
     CUDA_TRY(where, cudaMemsetAsync(v->bin, 0, v->spec.bins * sizeof *v->bin, stream), err);
+    CUDA_TRY(where, cudaMemsetAsync(v->ring, 0, sizeof *v->ring, stream), err);
     stage->forgotten = false;
     return SONAR_OK;
 }
@@ -322,23 +323,8 @@ sonar_code check_spaces(const sonar_buffer *buffer, size_t count, sonar_error *e
     return SONAR_OK;
 }
 
-mvdr::arrivals arrivals_of(const mvdr_stage *stage, const sonar_buffer *in) {
-    size_t length = stage->view.spec.snapshots, count = in->shape[0];
-    return {(const complex32 *)in->data,
-            in->stride[0],
-            in->stride[1],
-            (uint32_t)count,
-            (uint32_t)stage->next,
-            (uint32_t)sonar_min_size(stage->filled + count, length)};
-}
-
-/* After the bins have stored: moves on by the snapshots that arrived. */
-void advance(mvdr_stage *stage, size_t count) {
-    size_t length = stage->view.spec.snapshots;
-    if (!length)
-        return;
-    stage->next = (stage->next + count) % length;
-    stage->filled = sonar_min_size(stage->filled + count, length);
+mvdr::arrivals arrivals_of(const sonar_buffer *in) {
+    return {(const complex32 *)in->data, in->stride[0], in->stride[1], (uint32_t)in->shape[0]};
 }
 
 sonar_code run_bins(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t stream,
@@ -351,6 +337,10 @@ sonar_code run_bins(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStrea
         dim3 grid((unsigned)bins, (unsigned)sonar_min_size(in.count - skip, 1024));
         mvdr::take<<<grid, 128, 0, stream>>>(*v, in, (uint32_t)skip);
         code = CUDA_LAUNCHED(where, "take", err);
+    }
+    if (in.count && v->spec.alpha == 0 && !code) {
+        mvdr::move_on<<<1, 1, 0, stream>>>(*v, in.count);
+        code = CUDA_LAUNCHED(where, "move_on", err);
     }
     for (size_t first = 0; first < bins && !code; first += stage->slots) {
         unsigned count = (unsigned)sonar_min_size(stage->slots, bins - first);
@@ -394,7 +384,7 @@ sonar_code run(mvdr_stage *stage, cudaStream_t stream, const sonar_buffer *in, s
     const sonar_buffer *azimuth = &out[SONAR_MVDR_OUT_AZIMUTH];
     mvdr::points grid = {v->turns, spec->sensors, (uint32_t)spec->directions, v->power,
                          spec->directions};
-    sonar_code code = run_bins(stage, arrivals_of(stage, in), stream, err);
+    sonar_code code = run_bins(stage, arrivals_of(in), stream, err);
     if (!code)
         code = look_round(stage, grid, (float *)azimuth->data, azimuth->stride[0], stream, err);
     if (!code && work->outputs & SONAR_WANT(SONAR_MVDR_SPECTRUM))
@@ -421,8 +411,6 @@ sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *in, son
         code = update_rows(stage, work->params, queue->stream, err);
     if (!code)
         code = run(stage, queue->stream, in, out, work, err);
-    if (!code)
-        advance(stage, in->shape[0]);
     return code;
 }
 
