@@ -84,7 +84,8 @@ sonar_train_shape sonar_specs_shape(const sonar_config *c, const sonar_specs *sp
                                .ranges = c->ranges,
                                .lofar_bins = c->lofar_band.bins,
                                .cbf_bins = c->cbf_band.bins,
-                               .workers = c->threads};
+                               .workers = c->threads,
+                               .sample_bytes = sonar_dtype_size(c->sample_type)};
     for (size_t s = 0; s < c->sensors; s++)
         shape.sensors_used += c->used[s] != 0;
     if (!c->mvdr_enabled)
