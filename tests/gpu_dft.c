@@ -278,6 +278,170 @@ static void s16_samples(void) {
     rig_close(&rig);
 }
 
+/* ---- rings ----------------------------------------------------------------------------------- */
+
+/* A ring on the device that holds the window of rig->x from `start` on, and around it what must not
+ * be read. */
+struct ring {
+    sonar_dtype dtype;
+    size_t capacity;
+    sonar_buffer here, there, column_here, column_there;
+};
+
+static struct ring ring_open(struct rig *rig, sonar_dtype dtype, size_t capacity) {
+    size_t shape[2] = {rig->spec.channels, capacity}, one[1] = {1};
+    struct ring ring = {.dtype = dtype, .capacity = capacity};
+    ring.here = gpu_buffer(&device, SONAR_PINNED, dtype, 2, shape);
+    ring.there = gpu_buffer(&device, SONAR_DEVICE, dtype, 2, shape);
+    ring.column_here = gpu_buffer(&device, SONAR_PINNED, SONAR_U64, 1, one);
+    ring.column_there = gpu_buffer(&device, SONAR_DEVICE, SONAR_U64, 1, one);
+    if (dtype == SONAR_S16)
+        for (size_t i = 0; i < rig->spec.channels * rig->row; i++)
+            ((float *)rig->x.data)[i] = rintf(20 * ((float *)rig->x.data)[i]);
+    return ring;
+}
+
+static void ring_close(struct ring *ring) {
+    gpu_free(&device, &ring->here);
+    gpu_free(&device, &ring->there);
+    gpu_free(&device, &ring->column_here);
+    gpu_free(&device, &ring->column_there);
+}
+
+static void ring_fill(struct ring *ring, const struct rig *rig, size_t start) {
+    float *f32 = ring->here.data;
+    int16_t *s16 = ring->here.data;
+    for (size_t i = 0; i < rig->spec.channels * ring->capacity; i++) {
+        size_t c = i / ring->capacity, at = i % ring->capacity;
+        size_t t = (at + ring->capacity - start) % ring->capacity;
+        bool inside = t < rig->spec.length;
+        float x = inside ? ((float *)rig->x.data)[c * rig->row + t] : 0;
+        if (ring->dtype == SONAR_S16)
+            s16[i] = inside ? (int16_t)x : INT16_MAX;
+        else
+            f32[i] = inside ? x : (float)NAN;
+    }
+    gpu_copy(&device, &ring->here, &ring->there);
+}
+
+static void ring_set(struct ring *ring, uint64_t column) {
+    *(uint64_t *)ring->column_here.data = column;
+    gpu_copy(&device, &ring->column_here, &ring->column_there);
+}
+
+static sonar_code ring_enqueue(struct rig *rig, const struct ring *ring, size_t offset,
+                               sonar_error *err) {
+    sonar_buffer in[SONAR_DFT_INPUTS] = {[SONAR_DFT_HEAD] = ring->there};
+    sonar_work work = {.params = &rig->params, .column = ring->column_there.data, .offset = offset};
+    return rig->ops->execute(rig->stage, device.queue, in, &rig->out, &work, err);
+}
+
+static void ring_run(struct rig *rig, const struct ring *ring, size_t offset) {
+    sonar_error err = {0};
+    memset(rig->y.data, 0xff, rig->y.bytes);
+    gpu_copy(&device, &rig->y, &rig->out);
+    gpu_require(ring_enqueue(rig, ring, offset, &err), &err, "execute on a ring");
+    gpu_copy(&device, &rig->out, &rig->y);
+}
+
+/* Windows that begin at either end, wrap after one sample, before the last and in the middle. */
+static void rings(size_t length, size_t spare, sonar_dtype dtype) {
+    struct rig rig;
+    rig_open(&rig, all_bins(7, length), SONAR_HOST);
+    noise(&rig, length + spare);
+    size_t capacity = length + spare;
+    struct ring ring = ring_open(&rig, dtype, capacity);
+    const size_t starts[] = {0,
+                             1,
+                             spare,
+                             (spare + 1) % capacity,
+                             capacity - 1,
+                             capacity - 2,
+                             capacity - length / 2,
+                             capacity - length / 3};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        size_t offset = i % 3 ? 3 * i + i % 2 : 0;
+        uint64_t column = starts[i] + capacity - offset % capacity;
+        ring_fill(&ring, &rig, starts[i]);
+        ring_set(&ring, i % 2 ? column : column % capacity);
+        ring_run(&rig, &ring, offset);
+        check_sensors(&rig, dtype == SONAR_S16 ? "s16 ring" : "f32 ring", 2, MOST_ERROR);
+    }
+    ring_close(&ring);
+    rig_close(&rig);
+}
+
+static void all_rings(void) {
+    static const size_t lengths[] = {256, 97, 600, 1009, 2048, 8192};
+    for (size_t i = 0; i < (device.quick ? 3 : sizeof lengths / sizeof *lengths); i++)
+        for (size_t spare = 0; spare < 4; spare++)
+            rings(lengths[i], spare * spare * 7, (i + spare) % 2 ? SONAR_S16 : SONAR_F32);
+}
+
+static void wrong_rings(void) {
+    struct rig rig;
+    sonar_error err = {0};
+    rig_open(&rig, all_bins(4, 64), SONAR_PINNED);
+    struct ring ring = ring_open(&rig, SONAR_F32, 63);
+    gpu_expect(&device, ring_enqueue(&rig, &ring, 0, &err) == SONAR_EINVAL,
+               "a ring shorter than the window");
+    ring_close(&ring);
+    ring = ring_open(&rig, SONAR_F32, 80);
+    gpu_expect(&device, ring_enqueue(&rig, &ring, 0, &err) == SONAR_OK, "a good ring");
+    ring.there.space = SONAR_PINNED;
+    gpu_expect(&device, ring_enqueue(&rig, &ring, 0, &err) == SONAR_EINVAL,
+               "a ring in host memory");
+    ring.there.space = SONAR_DEVICE;
+    sonar_buffer in[SONAR_DFT_INPUTS] = {ring.there, ring.there};
+    sonar_work work = {.params = &rig.params, .column = ring.column_there.data};
+    gpu_expect(&device,
+               rig.ops->execute(rig.stage, device.queue, in, &rig.out, &work, &err) == SONAR_EINVAL,
+               "a ring with a tail");
+    gpu_settle(&device);
+    ring_close(&ring);
+    rig_close(&rig);
+}
+
+/* A graph recorded once gives, wherever the column is by then, the bits of a call of its own. */
+static void recorded(size_t length, sonar_dtype dtype) {
+    struct rig rig;
+    sonar_error err = {0};
+    sonar_graph *graph = NULL;
+    rig_open(&rig, all_bins(5, length), SONAR_PINNED);
+    rig.used[3] = 0;
+    rig.row = length; /* all of the ring is the window, in turn from every column on */
+    noise(&rig, length);
+    struct ring ring = ring_open(&rig, dtype, length);
+    ring_fill(&ring, &rig, 0);
+    ring_set(&ring, 0);
+    ring_run(&rig, &ring, 2);
+    gpu_require(device.backend->graph_begin(device.queue, &err), &err, "graph_begin");
+    gpu_require(ring_enqueue(&rig, &ring, 2, &err), &err, "recording");
+    gpu_require(device.backend->graph_end(device.queue, &graph, &err), &err, "graph_end");
+    void *want = sonar_alloc(rig.y.bytes, 1), *before = sonar_alloc(rig.y.bytes, 1);
+    for (size_t i = 0; i < 5; i++) {
+        ring_set(&ring, i * length / 4 + i * i);
+        ring_run(&rig, &ring, 2);
+        memcpy(want, rig.y.data, rig.y.bytes);
+        memset(rig.y.data, 0xff, rig.y.bytes);
+        gpu_copy(&device, &rig.y, &rig.out);
+        gpu_require(device.backend->graph_run(device.queue, graph, &err), &err, "graph_run");
+        gpu_copy(&device, &rig.out, &rig.y);
+        gpu_expect(&device, !memcmp(want, rig.y.data, rig.y.bytes), "N %zu: replay %zu", length, i);
+        gpu_expect(&device, i == 0 || memcmp(before, want, rig.y.bytes) != 0,
+                   "N %zu: the column %zu changes nothing", length, i);
+        memcpy(before, want, rig.y.bytes);
+    }
+    gpu_settle(&device);
+    device.backend->graph_destroy(graph);
+    free(want);
+    free(before);
+    ring_close(&ring);
+    rig_close(&rig);
+}
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
 static void silence(void) {
     sonar_dft_spec spec = all_bins(3, 64);
     spec.equalise_phase = true;
@@ -407,6 +571,10 @@ int main(int argc, char **argv) {
     corrections(true);
     cuts_and_spaces();
     s16_samples();
+    all_rings();
+    wrong_rings();
+    recorded(512, SONAR_F32);
+    recorded(1000, SONAR_S16);
     silence();
     wrong_shapes();
     if (!device.quick)

@@ -27,11 +27,14 @@ struct source {
     float gain;
 };
 
-/* Part of the samples on the device, f32 or s16; channel c begins `c * row` samples on. */
-struct part {
-    const void *data;
-    ptrdiff_t row;
-    size_t samples;
+/* The window's samples on the device, f32 or s16. Of channel c the head begins `c * head_row`
+ * samples on and holds the first `cut`, the tail has the others; or the head is a ring. */
+struct input {
+    const void *head, *tail;
+    ptrdiff_t head_row, tail_row;
+    size_t cut, length;
+    const uint64_t *column; /* NULL, or the head is a ring and the window begins there plus... */
+    size_t offset, capacity;
 };
 
 struct dft {
@@ -40,6 +43,7 @@ struct dft {
     size_t batch;        /* sensors of one transform */
     long window_threads; /* of one thread block of window_rows */
     cufftHandle plan;
+    cudaStream_t stream; /* the plan's */
     bool planned;
     void *work;                           /* cuFFT's */
     float *window;                        /* [length] */
@@ -54,50 +58,94 @@ struct dft {
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* Sum over the thread block in an order that never changes; every thread gets it. */
-template <uint32_t THREADS> __device__ inline double block_sum(double value) {
-    __shared__ double shared[THREADS];
+/* One channel's samples: i is in the head below `cut`, in the tail from there on. */
+template <typename T> struct row {
+    const T *head, *tail;
+    uint32_t cut;
+    __device__ T operator[](uint32_t i) const { return i < cut ? head[i] : tail[i]; }
+};
+
+template <typename T>
+__device__ inline struct row<T> row_of(const struct input &in, ptrdiff_t channel) {
+    const T *head = (const T *)in.head + channel * in.head_row;
+    if (!in.column)
+        return {head, (const T *)in.tail + channel *in.tail_row - (ptrdiff_t)in.cut,
+                (uint32_t)in.cut};
+    size_t start = (*in.column % in.capacity + in.offset) % in.capacity;
+    size_t left = in.capacity - start;
+    return {head + start, head + start - in.capacity,
+            (uint32_t)(left < in.length ? left : in.length)};
+}
+
+/* What sums of samples are exact in, or nearly. */
+template <typename T>
+struct sum_of {
+    typedef double type;
+};
+template <> struct sum_of<int16_t> { typedef long long type; };
+
+/* Sum over the thread block in an order that never changes, for its first thread. */
+template <uint32_t THREADS, typename T> __device__ inline T block_sum(T value) {
+    __shared__ T shared[THREADS];
     shared[threadIdx.x] = value;
     for (uint32_t half = THREADS / 2; half > 0; half /= 2) {
         __syncthreads();
         if (threadIdx.x < half)
             shared[threadIdx.x] += shared[threadIdx.x + half];
     }
-    __syncthreads();
     return shared[0];
+}
+
+/* A mean as its float and what that lacks: (x - high) - low is as good as a difference in double
+ * precision that is then rounded, for x - high is exact where x is close to the mean. */
+struct mean {
+    float high, low;
+};
+
+__device__ inline struct mean mean_of(double sum, uint32_t count) {
+    double mean = sum / (double)count;
+    float high = (float)mean;
+    return {high, (float)(mean - (double)high)};
+}
+
+__device__ inline float windowed(float x, struct mean mean, float window) {
+    return __fmul_rn(x - mean.high - mean.low, window);
 }
 
 /* One thread block makes one row of `time`; rows that have no sensor become zero. */
 template <typename T, uint32_t THREADS>
 static __global__ void __launch_bounds__(THREADS)
-    window_rows(struct part head, struct part tail, const struct source *source, uint32_t sources,
-                const float *window, bool remove_mean, float *time) {
-    size_t length = head.samples + tail.samples;
-    float *to = time + blockIdx.x * length;
+    window_rows(struct input in, const struct source *source, uint32_t sources, const float *window,
+                bool remove_mean, float *time) {
+    __shared__ struct mean shared;
+    uint32_t length = (uint32_t)in.length;
+    float *to = time + (size_t)blockIdx.x * length;
     if (blockIdx.x >= sources) {
-        for (size_t i = threadIdx.x; i < length; i += THREADS)
+        for (uint32_t i = threadIdx.x; i < length; i += THREADS)
             to[i] = 0;
         return;
     }
-    ptrdiff_t channel = source[blockIdx.x].channel;
-    const T *from_head = (const T *)head.data + channel * head.row;
-    const T *from_tail = (const T *)tail.data + channel * tail.row - (ptrdiff_t)head.samples;
-    double mean = 0;
+    struct row<T> from = row_of<T>(in, source[blockIdx.x].channel);
+    struct mean mean = {};
     if (remove_mean) {
+        typename sum_of<T>::type sum = 0;
 #pragma unroll 8
-        for (size_t i = threadIdx.x; i < length; i += THREADS)
-            mean += (double)(i < head.samples ? from_head[i] : from_tail[i]);
-        mean = block_sum<THREADS>(mean) / (double)length;
+        for (uint32_t i = threadIdx.x; i < length; i += THREADS)
+            sum += from[i];
+        sum = block_sum<THREADS>(sum);
+        if (threadIdx.x == 0)
+            shared = mean_of((double)sum, length);
+        __syncthreads();
+        mean = shared;
     }
 #pragma unroll 8
-    for (size_t i = threadIdx.x; i < length; i += THREADS)
-        to[i] =
-            (float)((double)(i < head.samples ? from_head[i] : from_tail[i]) - mean) * window[i];
+    for (uint32_t i = threadIdx.x; i < length; i += THREADS)
+        to[i] = windowed(from[i], mean, window[i]);
 }
 
 /* The kernel for one of the numbers of threads that training tries; NULL for any other. */
-typedef void (*window_function)(struct part, struct part, const struct source *, uint32_t,
-                                const float *, bool, float *);
+typedef void (*window_function)(struct input, const struct source *, uint32_t, const float *, bool,
+                                float *);
 template <typename T> static window_function window_kernel(long threads) {
     switch (threads) {
     case 128:
@@ -192,6 +240,7 @@ static sonar_code fft_check(cufftResult result, const char *call, sonar_error *e
 static sonar_code make_plan(struct dft *dft, sonar_error *err) {
     long long length = (long long)dft->spec.length;
     size_t bytes = 0;
+    dft->stream = cudaStreamPerThread;
     FFT_TRY(cufftCreate(&dft->plan), err);
     dft->planned = true;
     FFT_TRY(cufftSetAutoAllocation(dft->plan, 0), err);
@@ -202,9 +251,9 @@ static sonar_code make_plan(struct dft *dft, sonar_error *err) {
     if (code)
         return code;
     FFT_TRY(cufftSetWorkArea(dft->plan, dft->work), err);
-    FFT_TRY(cufftSetStream(dft->plan, cudaStreamPerThread), err);
+    FFT_TRY(cufftSetStream(dft->plan, dft->stream), err);
     FFT_TRY(cufftExecR2C(dft->plan, dft->time, (cufftComplex *)dft->spectrum), err);
-    return CUDA_CHECK("dft", cudaStreamSynchronize(cudaStreamPerThread), err);
+    return CUDA_CHECK("dft", cudaStreamSynchronize(dft->stream), err);
 }
 
 /* ---- parameters ------------------------------------------------------------------------------ */
@@ -386,55 +435,80 @@ static bool is_part(const sonar_buffer *in, size_t channels) {
             (channels == 1 || in->stride[0] >= (ptrdiff_t)in->shape[1]));
 }
 
+/* A window in one or two parts, or a ring on the device that is at least as long. */
+static bool is_window(const struct dft *dft, const sonar_buffer *in, const sonar_work *work) {
+    const sonar_buffer *head = &in[SONAR_DFT_HEAD], *tail = &in[SONAR_DFT_TAIL];
+    size_t channels = dft->spec.channels, length = dft->spec.length;
+    if (!is_part(head, channels) || !is_part(tail, channels))
+        return false;
+    if (work->column)
+        return samples_of(head) >= length && !samples_of(tail) && sonar_cuda_in_place(head->space);
+    return samples_of(head) + samples_of(tail) == length &&
+           (!samples_of(tail) || tail->dtype == head->dtype);
+}
+
 static sonar_code check_shapes(const struct dft *dft, const sonar_buffer *in,
-                               const sonar_buffer *out, const sonar_params *params,
-                               sonar_error *err) {
+                               const sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
-    size_t samples = samples_of(&in[SONAR_DFT_HEAD]) + samples_of(&in[SONAR_DFT_TAIL]);
-    if (!is_part(&in[SONAR_DFT_HEAD], spec->channels) ||
-        !is_part(&in[SONAR_DFT_TAIL], spec->channels) || samples != spec->length ||
-        (samples_of(&in[SONAR_DFT_TAIL]) && in[SONAR_DFT_TAIL].dtype != in[SONAR_DFT_HEAD].dtype))
-        return sonar_fail(err, SONAR_EINVAL, "dft", "input is not f32 or s16 [%zu][%zu]",
-                          spec->channels, spec->length);
+    if (!is_window(dft, in, work))
+        return sonar_fail(err, SONAR_EINVAL, "dft", "input is not f32 or s16 [%zu][%zu]%s",
+                          spec->channels, spec->length,
+                          work->column ? " or longer, a ring on the device" : "");
     if (out->dtype != SONAR_C32 || out->rank != 2 || out->shape[0] != spec->bins ||
         out->shape[1] != spec->sensors || out->stride[1] != 1 || out->space != SONAR_DEVICE)
         return sonar_fail(err, SONAR_EINVAL, "dft", "output is not c32 [%zu][%zu] on the device",
                           spec->bins, spec->sensors);
-    if (params->sensors != spec->sensors)
+    if (work->params->sensors != spec->sensors)
         return sonar_fail(err, SONAR_EINVAL, "dft", "parameters of %zu sensors, stage of %zu",
-                          params->sensors, spec->sensors);
+                          work->params->sensors, spec->sensors);
     return SONAR_OK;
 }
 
-/* Where the device finds these samples: in place, or in the staging buffer at `offset`. */
-static sonar_code fetch(struct dft *dft, const sonar_buffer *in, size_t offset, struct part *part,
-                        cudaStream_t stream, sonar_error *err) {
-    size_t samples = samples_of(in), row = dft->spec.length, first = dft->first_channel;
-    *part = {in->data, in->stride[0], samples};
-    if (samples == 0 || in->space == SONAR_DEVICE)
+/* Where the device finds a part: in place, or in the staging buffer at `offset`. */
+static sonar_code fetch(struct dft *dft, const sonar_buffer *in, size_t offset, const void **data,
+                        ptrdiff_t *row, cudaStream_t stream, sonar_error *err) {
+    size_t samples = samples_of(in), length = dft->spec.length, first = dft->first_channel;
+    *data = in->data;
+    *row = in->stride[0];
+    if (samples == 0 || sonar_cuda_in_place(in->space))
         return SONAR_OK;
     size_t size = sonar_dtype_size(in->dtype);
     size_t from_row = dft->spec.channels == 1 ? samples : (size_t)in->stride[0];
     unsigned char *staging = (unsigned char *)dft->staging + offset * size;
-    *part = {staging, (ptrdiff_t)row, samples};
+    *data = staging;
+    *row = (ptrdiff_t)length;
     return CUDA_CHECK("dft",
-                      cudaMemcpy2DAsync(staging + first * row * size, row * size,
+                      cudaMemcpy2DAsync(staging + first * length * size, length * size,
                                         (const unsigned char *)in->data + first * from_row * size,
                                         from_row * size, samples * size, dft->channels,
                                         cudaMemcpyHostToDevice, stream),
                       err);
 }
 
-static sonar_code transform(struct dft *dft, const struct part part[SONAR_DFT_INPUTS], bool in_s16,
-                            size_t first, sonar_buffer *out, cudaStream_t stream,
-                            sonar_error *err) {
+static sonar_code locate(struct dft *dft, const sonar_buffer *in, const sonar_work *work,
+                         struct input *at, cudaStream_t stream, sonar_error *err) {
+    const sonar_buffer *head = &in[SONAR_DFT_HEAD];
+    *at = {};
+    at->cut = samples_of(head);
+    at->length = dft->spec.length;
+    if (work->column) {
+        at->column = work->column;
+        at->capacity = head->shape[1];
+        at->offset = work->offset % at->capacity;
+    }
+    sonar_code code = fetch(dft, head, 0, &at->head, &at->head_row, stream, err);
+    return code ? code
+                : fetch(dft, &in[SONAR_DFT_TAIL], at->cut, &at->tail, &at->tail_row, stream, err);
+}
+
+static sonar_code transform(struct dft *dft, const struct input *in, bool in_s16, size_t first,
+                            sonar_buffer *out, cudaStream_t stream, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
     uint32_t count = (uint32_t)sonar_min_size(dft->used - first, dft->batch);
     window_function window_rows_of = in_s16 ? window_kernel<int16_t>(dft->window_threads)
                                             : window_kernel<float>(dft->window_threads);
     window_rows_of<<<(unsigned)dft->batch, (unsigned)dft->window_threads, 0, stream>>>(
-        part[SONAR_DFT_HEAD], part[SONAR_DFT_TAIL], dft->source + first, count, dft->window,
-        spec->remove_mean, dft->time);
+        *in, dft->source + first, count, dft->window, spec->remove_mean, dft->time);
     sonar_code code = CUDA_LAUNCHED("dft", "window_rows", err);
     if (code)
         return code;
@@ -455,26 +529,32 @@ static sonar_code clear(const struct dft *dft, sonar_buffer *out, cudaStream_t s
         "dft", cudaMemset2DAsync(out->data, pitch, 0, row_bytes, dft->spec.bins, stream), err);
 }
 
+/* Not while a graph is recorded, if it can be helped. */
+static sonar_code use_stream(struct dft *dft, cudaStream_t stream, sonar_error *err) {
+    if (dft->stream != stream)
+        FFT_TRY(cufftSetStream(dft->plan, stream), err);
+    dft->stream = stream;
+    return SONAR_OK;
+}
+
 static sonar_code dft_execute(void *stage, sonar_queue *queue, const sonar_buffer *in,
                               sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     sonar_nvtx_range range("dft");
     struct dft *dft = (struct dft *)stage;
-    struct part part[SONAR_DFT_INPUTS] = {};
+    struct input at;
     cudaStream_t stream = queue->stream;
-    sonar_code code = check_shapes(dft, in, out, work->params, err);
+    sonar_code code = check_shapes(dft, in, out, work, err);
     if (!code)
         code = prepare(dft, work->params, stream, err);
     if (!code && dft->used < dft->spec.sensors)
         code = clear(dft, out, stream, err);
     if (code || !dft->used)
         return code;
-    FFT_TRY(cufftSetStream(dft->plan, stream), err);
-    size_t head = samples_of(&in[SONAR_DFT_HEAD]);
-    code = fetch(dft, &in[SONAR_DFT_HEAD], 0, &part[SONAR_DFT_HEAD], stream, err);
+    code = use_stream(dft, stream, err);
     if (!code)
-        code = fetch(dft, &in[SONAR_DFT_TAIL], head, &part[SONAR_DFT_TAIL], stream, err);
+        code = locate(dft, in, work, &at, stream, err);
     for (size_t first = 0; first < dft->used && !code; first += dft->batch)
-        code = transform(dft, part, in[SONAR_DFT_HEAD].dtype == SONAR_S16, first, out, stream, err);
+        code = transform(dft, &at, in[SONAR_DFT_HEAD].dtype == SONAR_S16, first, out, stream, err);
     return code;
 }
 
