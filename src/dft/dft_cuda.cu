@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW_THREADS = 256, SELECT_TILE = 32, SELECT_ROWS = 8 };
+enum { WINDOW_THREADS = 256, SELECT_TILE = 32, SELECT_ROWS = 8, CLEAR_THREADS = 256 };
 /* So many sensors are one thread block's of the fused kernel, a memory transaction's worth, where
  * every multiprocessor gets so many of these. */
 enum { TILE = 4, FULL_TILES = 8 };
@@ -30,7 +30,7 @@ struct dft {
     double psd_gain;                      /* sqrt(2 / (fs sum w^2)) */
     float *window;                        /* [length] */
     float *staging;                       /* [channel][length], or as many s16 */
-    struct source *source, *host_source;  /* [used] on the device and here */
+    struct source *source, *host_source;  /* used, then masked ones; on the device and here */
     size_t used, first_channel, channels; /* the used ones lie in this range */
     uint64_t version;                     /* of the params that source was made from */
     bool prepared;
@@ -138,6 +138,15 @@ static __global__ void __launch_bounds__(SELECT_TILE *SELECT_ROWS)
                 tile[threadIdx.x][i];
 }
 
+/* Zeros in all bins of the masked sensors; count is sensors times bins. */
+static __global__ void __launch_bounds__(CLEAR_THREADS)
+    clear_masked(const struct source *source, size_t masked, size_t count, float2 *out,
+                 ptrdiff_t out_row) {
+    size_t i = (size_t)blockIdx.x * CLEAR_THREADS + threadIdx.x;
+    if (i < count)
+        out[(ptrdiff_t)(i / masked) * out_row + source[i % masked].sensor] = make_float2(0, 0);
+}
+
 /* ---- cuFFT ----------------------------------------------------------------------------------- */
 
 static const char *fft_text(cufftResult result) {
@@ -218,12 +227,14 @@ static sonar_code prepare(struct dft *dft, const sonar_params *params, cudaStrea
                           sonar_error *err) {
     if (dft->prepared && dft->version == params->version)
         return SONAR_OK;
-    size_t first = dft->spec.channels, end = 0;
+    size_t first = dft->spec.channels, end = 0, masked = dft->spec.sensors;
     dft->prepared = false;
     dft->used = 0;
     for (size_t k = 0; k < dft->spec.sensors; k++) {
-        if (!params->used[k])
+        if (!params->used[k]) {
+            dft->host_source[--masked].sensor = (uint32_t)k;
             continue;
+        }
         size_t channel = params->channel[k];
         if (channel >= dft->spec.channels)
             return sonar_fail(err, SONAR_EINVAL, "dft", "sensor %zu is fed by channel %zu of %zu",
@@ -235,7 +246,7 @@ static sonar_code prepare(struct dft *dft, const sonar_params *params, cudaStrea
     dft->first_channel = first;
     dft->channels = end > first ? end - first : 0;
     CUDA_TRY("dft",
-             cudaMemcpyAsync(dft->source, dft->host_source, dft->used * sizeof *dft->source,
+             cudaMemcpyAsync(dft->source, dft->host_source, dft->spec.sensors * sizeof *dft->source,
                              cudaMemcpyHostToDevice, stream),
              err);
     dft->version = params->version;
@@ -383,7 +394,6 @@ static long choose_threads(const sonar_host *host) {
     return window_kernel<float>(threads) ? threads : (long)WINDOW_THREADS;
 }
 
-/* Kernels are loaded when first asked for: now, not with the first window. */
 static sonar_code make_batches(struct dft *dft, const sonar_host *host, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
     cudaFuncAttributes attributes;
@@ -400,8 +410,10 @@ static sonar_code make_batches(struct dft *dft, const sonar_host *host, sonar_er
     return code ? code : make_plan(dft, err);
 }
 
+/* Kernels are loaded when first asked for: here and in the two above, not with the first window. */
 static sonar_code make(struct dft *dft, const sonar_host *host, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
+    cudaFuncAttributes attributes;
     dft->host_source = (struct source *)sonar_alloc(spec->sensors, sizeof *dft->host_source);
     sonar_code code = dft->host_source ? SONAR_OK
                                        : sonar_fail(err, SONAR_ENOMEM, "dft",
@@ -414,6 +426,8 @@ static sonar_code make(struct dft *dft, const sonar_host *host, sonar_error *err
         code = sonar_cuda_alloc("dft", spec->sensors, &dft->source, err);
     if (!code)
         code = make_window(dft, err);
+    if (!code)
+        code = CUDA_CHECK("dft", cudaFuncGetAttributes(&attributes, clear_masked), err);
     if (!code)
         code = choose_path(dft, host, err);
     if (code)
@@ -567,10 +581,11 @@ static sonar_code transform(struct dft *dft, const struct input *in, bool in_s16
 
 static sonar_code clear(const struct dft *dft, sonar_buffer *out, cudaStream_t stream,
                         sonar_error *err) {
-    size_t row_bytes = dft->spec.sensors * sizeof(float2);
-    size_t pitch = dft->spec.bins == 1 ? row_bytes : (size_t)out->stride[0] * sizeof(float2);
-    return CUDA_CHECK(
-        "dft", cudaMemset2DAsync(out->data, pitch, 0, row_bytes, dft->spec.bins, stream), err);
+    size_t masked = dft->spec.sensors - dft->used, count = masked * dft->spec.bins;
+    clear_masked<<<(unsigned)((count + CLEAR_THREADS - 1) / CLEAR_THREADS), CLEAR_THREADS, 0,
+                   stream>>>(dft->source + dft->used, masked, count, (float2 *)out->data,
+                             out->stride[0]);
+    return CUDA_LAUNCHED("dft", "clear_masked", err);
 }
 
 /* Not while a graph is recorded, if it can be helped. */

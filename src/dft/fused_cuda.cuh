@@ -27,7 +27,8 @@ struct fused {
 /* ---- the thread block ------------------------------------------------------------------------ */
 
 __host__ __device__ constexpr uint32_t fused_threads(uint32_t points) {
-    return points > FUSED_LEAST_THREADS * FFT_MINE ? points / FFT_MINE : (uint32_t)FUSED_LEAST_THREADS;
+    return points > FUSED_LEAST_THREADS * FFT_MINE ? points / FFT_MINE
+                                                   : (uint32_t)FUSED_LEAST_THREADS;
 }
 
 /* Sensors side by side. */
@@ -66,17 +67,13 @@ template <> struct pairs<int16_t> {
 /* Samples are read once and must not drive the tables out of the L1 cache. */
 __device__ inline float2 read_pair(const float *at) {
     float2 pair;
-    asm("ld.global.L1::no_allocate.v2.f32 {%0, %1}, [%2];"
-        : "=f"(pair.x), "=f"(pair.y)
-        : "l"(at));
+    asm("ld.global.L1::no_allocate.v2.f32 {%0, %1}, [%2];" : "=f"(pair.x), "=f"(pair.y) : "l"(at));
     return pair;
 }
 
 __device__ inline short2 read_pair(const int16_t *at) {
     short2 pair;
-    asm("ld.global.L1::no_allocate.v2.s16 {%0, %1}, [%2];"
-        : "=h"(pair.x), "=h"(pair.y)
-        : "l"(at));
+    asm("ld.global.L1::no_allocate.v2.s16 {%0, %1}, [%2];" : "=h"(pair.x), "=h"(pair.y) : "l"(at));
     return pair;
 }
 
@@ -91,8 +88,14 @@ template <typename T> __device__ inline bool is_paired(const struct row<T> &row,
 template <typename T, int POINTS>
 __device__ inline void read_samples(const struct row<T> &row, uint32_t t,
                                     typename pairs<T>::type (&raw)[FFT_MINE]) {
-    constexpr uint32_t STEP = 2 * (POINTS / FFT_MINE);
-    if (is_paired(row, 2 * POINTS)) {
+    constexpr uint32_t STEP = 2 * (POINTS / FFT_MINE), LENGTH = 2 * POINTS;
+    if (!is_paired(row, LENGTH)) {
+#pragma unroll
+        for (uint32_t m = 0; m < FFT_MINE; m++) {
+            uint32_t i = 2 * t + STEP * m;
+            raw[m] = {row[i], row[i + 1]};
+        }
+    } else if (row.cut < LENGTH) {
 #pragma unroll
         for (uint32_t m = 0; m < FFT_MINE; m++) {
             uint32_t i = 2 * t + STEP * m;
@@ -100,10 +103,8 @@ __device__ inline void read_samples(const struct row<T> &row, uint32_t t,
         }
     } else {
 #pragma unroll
-        for (uint32_t m = 0; m < FFT_MINE; m++) {
-            uint32_t i = 2 * t + STEP * m;
-            raw[m] = {row[i], row[i + 1]};
-        }
+        for (uint32_t m = 0; m < FFT_MINE; m++)
+            raw[m] = read_pair(row.head + 2 * t + STEP * m);
     }
 }
 
@@ -188,9 +189,8 @@ __device__ inline void write_round(const float2 *shared, const struct source *so
     struct source mine = source[group];
     for (uint32_t b = threadIdx.x / GROUPS; b < plan.bins; b += THREADS) {
         uint32_t bin = plan.first_bin + b;
-        float2 x =
-            fft_untangle(z[fft_padded(bin % POINTS)], z[fft_padded((POINTS - bin) % POINTS)],
-                         plan.untangle[b]);
+        float2 x = fft_untangle(z[fft_padded(bin % POINTS)], z[fft_padded((POINTS - bin) % POINTS)],
+                                plan.untangle[b]);
         float2 y = correct(x, mine, bin, 2 * POINTS, plan.equalise);
         if (plan.rounds > 1)
             kept[b * kept_row + group] = y;
@@ -216,10 +216,10 @@ static __device__ inline void write_kept(const float2 *kept, uint32_t tile,
 /* One block of fused_threads() takes the next fused_groups() * rounds sensors; where there are no
  * more it does the last one again and leaves it unwritten, for every thread meets every barrier. */
 template <typename T, int POINTS>
-static __global__ void
-    __launch_bounds__(fused_threads(POINTS), FUSED_THREADS_EACH_SM / fused_threads(POINTS))
-        fused_rows(struct input in, const struct source *source, uint32_t sources,
-                   struct fused plan, float2 *out, ptrdiff_t out_row) {
+static __global__ void __launch_bounds__(fused_threads(POINTS),
+                                         FUSED_THREADS_EACH_SM / fused_threads(POINTS))
+    fused_rows(struct input in, const struct source *source, uint32_t sources, struct fused plan,
+               float2 *out, ptrdiff_t out_row) {
     extern __shared__ float2 shared[];
     constexpr uint32_t GROUPS = fused_groups(POINTS), THREADS = POINTS / FFT_MINE;
     uint32_t group = threadIdx.x / THREADS, t = threadIdx.x % THREADS;

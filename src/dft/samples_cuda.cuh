@@ -18,7 +18,7 @@ struct input {
     const void *head, *tail;
     ptrdiff_t head_row, tail_row;
     size_t cut, length;
-    const uint64_t *column; /* NULL, or the head is a ring... */
+    const uint64_t *column;  /* NULL, or the head is a ring... */
     size_t offset, capacity; /* ...and the window at *column + offset; offset < capacity */
 };
 
