@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* sonar-bench: times each stage and the whole chain for given sizes. */
-#include "bench.h"
+#include "live.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -307,12 +307,18 @@ static int finish(sonar_code code, const sonar_error *err) {
 
 int main(int argc, char **argv) {
     static const struct argp argp = {
-        option_table, parse,
-        NULL,         "Times each stage of the beamformer and the whole chain on synthetic data.",
-        NULL,         NULL,
+        option_table,
+        parse,
+        NULL,
+        "Times each stage of the beamformer and the whole chain on synthetic data.\v"
+        "'sonar-bench live' measures the running daemon; see its --help.",
+        NULL,
+        NULL,
         NULL};
     argp_program_version = "sonar-bench " SONAR_VERSION;
     argp_err_exit_status = 2; /* wrong usage, as in the other programs */
+    if (argc > 1 && strcmp(argv[1], "live") == 0)
+        return live_main(argc - 1, argv + 1);
     options o = {.own = bench_cases[0], .effort = {20, 0.5, 0}, .threads = 1, .backend = "cpu"};
     o.own.name = "own";
     o.own.peers = true;

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Turns of the look points on the device, and which of the special forms they have: that is read
+ * from the table itself.
+ */
+#ifndef SONAR_CBF_TABLE_CUDA_CUH
+#define SONAR_CBF_TABLE_CUDA_CUH
+
+#include "cbf/line_cuda.cuh"
+#include "cbf/pass_cuda.cuh"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* to[sensor][from_point + point] = from[point][sensor]; neighbouring lanes are then neighbours in
+ * memory. Grid: sensors x points in tiles. */
+static __global__ void transpose(const uint64_t *from, uint32_t points, uint32_t sensors,
+                                 uint64_t *to, size_t to_row) {
+    __shared__ uint64_t tile[TRANSPOSE][TRANSPOSE + 1];
+    uint32_t sensor = blockIdx.x * TRANSPOSE, point = blockIdx.y * TRANSPOSE;
+    for (uint32_t i = threadIdx.y; i < TRANSPOSE; i += blockDim.y)
+        if (sensor + threadIdx.x < sensors && point + i < points)
+            tile[i][threadIdx.x] = from[(size_t)(point + i) * sensors + sensor + threadIdx.x];
+    __syncthreads();
+    for (uint32_t i = threadIdx.y; i < TRANSPOSE; i += blockDim.y)
+        if (sensor + i < sensors && point + threadIdx.x < points)
+            to[(size_t)(sensor + i) * to_row + point + threadIdx.x] = tile[threadIdx.x][i];
+}
+
+/* Turns of one field on the device, [sensor][row]. */
+struct table {
+    uint64_t *turns;
+    size_t points, sensors, row;
+    bool may_mirror, may_line;
+    struct mirror *host_mirror, *mirror; /* [points]; on the host, on the device */
+    size_t mirrors;                      /* 0: all points different */
+    bool line;                           /* a uniform line's */
+    uint64_t version;
+    bool ready;
+};
+
+/* Where a table passes through on its way to the device, a part at a time. */
+struct staging {
+    uint64_t *turns; /* [points][sensor] */
+    size_t points;
+};
+
+/* Equal modulo one turn to within 1e-12 turns, which at bin 32768 is less than float32 resolves. */
+static bool same_turns(uint64_t a, uint64_t b) {
+    const int64_t most = 18446744;
+    int64_t difference = (int64_t)(a - b);
+    return difference <= most && difference >= -most;
+}
+
+static bool is_image(const uint64_t *point, const uint64_t *image, size_t sensors) {
+    for (size_t k = 0; k < sensors; k++)
+        if (!same_turns(point[k], image[sensors - 1 - k]))
+            return false;
+    return true;
+}
+
+/* Pairs every point with its image, the first that fits; the count is 0 if more than most_alone
+ * have none: such a point costs as much as two. */
+static size_t find_mirrors(const uint64_t *turns, size_t points, size_t sensors, size_t most_alone,
+                           struct mirror *mirror) {
+    size_t count = 0, alone = 0;
+    for (size_t p = 0; p < points; p++)
+        mirror[p].image = NO_POINT; /* here: the point that p is the image of */
+    for (size_t p = 0; p < points; p++) {
+        const uint64_t *own = turns + p * sensors;
+        if (mirror[p].image != NO_POINT)
+            continue;
+        size_t q = p + 1;
+        while (q < points &&
+               !(mirror[q].image == NO_POINT && is_image(own, turns + q * sensors, sensors)))
+            q++;
+        if (q < points)
+            mirror[q].image = (uint32_t)p;
+        alone += q == points && !is_image(own, own, sensors);
+        mirror[p].point = q < points ? (uint32_t)q : NO_POINT;
+        if (alone > most_alone)
+            return 0;
+    }
+    for (size_t p = 0; p < points; p++)
+        if (mirror[p].image == NO_POINT) {
+            uint32_t image = mirror[p].point;
+            mirror[count++] = {(uint32_t)p, image};
+        }
+    return count;
+}
+
+/* Whether every sensor's weight is that of its place in the column times the column's, and both go
+ * on evenly. */
+static bool is_line(const uint64_t *turns, size_t points, size_t sensors, size_t span) {
+    for (size_t p = 0; p < points; p++, turns += sensors)
+        for (size_t k = 1; k < sensors; k++) {
+            size_t place = k % span, column = k - place;
+            if (!same_turns(turns[k] - turns[k - 1], turns[1] - turns[0]) ||
+                !same_turns(turns[k] - turns[column], turns[place] - turns[0]) ||
+                (k >= span && !same_turns(turns[k] - turns[k - span], turns[span] - turns[0])))
+                return false;
+        }
+    return true;
+}
+
+static size_t line_span(size_t sensors) {
+    return (sensors + COLUMNS - 1) / COLUMNS;
+}
+
+static sonar_code upload_mirrors(struct table *table, const uint64_t *turns, cudaStream_t stream,
+                                 sonar_error *err) {
+    size_t sensors = table->sensors, points = table->points;
+    table->mirrors = 0;
+    table->line = table->may_line && is_line(turns, points, sensors, line_span(sensors));
+    if (!table->line && !table->may_mirror)
+        return SONAR_OK;
+    size_t most_alone = table->line ? points : (points + 9) / 10;
+    size_t count = find_mirrors(turns, points, sensors, most_alone, table->host_mirror);
+    if (!count)
+        return SONAR_OK;
+    CUDA_TRY("cbf",
+             cudaMemcpyAsync(table->mirror, table->host_mirror, count * sizeof *table->mirror,
+                             cudaMemcpyHostToDevice, stream),
+             err);
+    table->mirrors = count;
+    return SONAR_OK;
+}
+
+static sonar_code upload_table(const struct staging *staging, struct table *table,
+                               const uint64_t *turns, uint64_t version, cudaStream_t stream,
+                               sonar_error *err) {
+    if (table->ready && table->version == version)
+        return SONAR_OK;
+    size_t sensors = table->sensors;
+    table->ready = false;
+    for (size_t done = 0; done < table->points; done += staging->points) {
+        size_t points = sonar_min_size(table->points - done, staging->points);
+        CUDA_TRY("cbf",
+                 cudaMemcpyAsync(staging->turns, turns + done * sensors,
+                                 points * sensors * sizeof *turns, cudaMemcpyHostToDevice, stream),
+                 err);
+        dim3 grid((unsigned)((sensors + TRANSPOSE - 1) / TRANSPOSE),
+                  (unsigned)((points + TRANSPOSE - 1) / TRANSPOSE));
+        transpose<<<grid, dim3(TRANSPOSE, 8), 0, stream>>>(
+            staging->turns, (uint32_t)points, (uint32_t)sensors, table->turns + done, table->row);
+        sonar_code code = CUDA_LAUNCHED("cbf", "transpose", err);
+        if (code)
+            return code;
+    }
+    sonar_code code = upload_mirrors(table, turns, stream, err);
+    table->version = version;
+    table->ready = !code;
+    return code;
+}
+
+static sonar_code make_table(size_t points, size_t sensors, struct table *table, sonar_error *err) {
+    size_t count;
+    table->points = points;
+    table->sensors = sensors;
+    table->row = (points + LANES - 1) / LANES * LANES;
+    if (__builtin_mul_overflow(table->row, sensors, &count))
+        return sonar_fail(err, SONAR_ENOMEM, "cbf", "table too large to count");
+    sonar_code code = sonar_cuda_alloc("cbf", count, &table->turns, err);
+    if (code || (!table->may_mirror && !table->may_line) || !points)
+        return code;
+    table->host_mirror = (struct mirror *)sonar_alloc(points, sizeof *table->host_mirror);
+    if (!table->host_mirror)
+        return sonar_fail(err, SONAR_ENOMEM, "cbf", "no memory for %zu points", points);
+    return sonar_cuda_alloc("cbf", points, &table->mirror, err);
+}
+
+static void free_table(struct table *table) {
+    cudaFree(table->turns);
+    cudaFree(table->mirror);
+    free(table->host_mirror);
+}
+
+#endif
