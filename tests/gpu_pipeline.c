@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The whole pipeline on the device: CUDA calls of a short life made to fail once, and from then on
- * for good; many windows without growth (--windows N). What the device computes is held against the
- * CPU's stage by stage, in gpu_dft, gpu_cbf and gpu_mvdr. */
+ * for good; many windows without growth (--windows N). What it publishes is held against the CPU's
+ * in gpu_published. */
 #include "feed.h"
 #include "gpu.h"
 

@@ -292,9 +292,9 @@ static sonar_code run_cbf(void *arg, sonar_error *err) {
     contender *c = arg;
     bench *b = c->bench;
     const sonar_cbf_spec *cbf = &b->specs->cbf;
-    size_t shape[2] = {cbf->bins, cbf->sensors};
+    size_t shape[3] = {1, cbf->bins, cbf->sensors};
     size_t first = (cbf->first_bin - b->specs->dft.first_bin) * cbf->sensors;
-    sonar_buffer in = sonar_buffer_view((sonar_c32 *)b->bins.data + first, SONAR_C32, 2, shape);
+    sonar_buffer in = sonar_buffer_view((sonar_c32 *)b->bins.data + first, SONAR_C32, 3, shape);
     in.space = b->bins.space;
     sonar_work work = work_of(b);
     sonar_code code = c->ops->execute(c->stage, b->queue, &in, b->cbf, &work, err);
