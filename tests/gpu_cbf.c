@@ -51,7 +51,8 @@ struct rig {
     sonar_params params;
     double *position, *az, *u, range[16];
     float *shading;
-    sonar_c32 *x; /* [bin][sensor] */
+    sonar_c32 *x;     /* [snapshot][bin][sensor] */
+    size_t snapshots; /* of a run; all of spec.max_snapshots to begin with */
     uint64_t *far_turns, *near_turns;
     sonar_buffer cpu[SONAR_CBF_OUTPUTS], gpu[SONAR_CBF_OUTPUTS], host[SONAR_CBF_OUTPUTS];
     sonar_buffer input;
@@ -72,14 +73,16 @@ static void make_output(struct rig *rig, int which, int rank, const size_t *shap
     rig->host[which] = gpu_buffer(&device, SONAR_PINNED, SONAR_F32, rank, shape);
 }
 
+/* Without a number of snapshots there is one. */
 static void rig_alloc(struct rig *rig, sonar_cbf_spec spec) {
     size_t n = spec.sensors;
-    *rig = (struct rig){.spec = spec};
+    spec.max_snapshots = sonar_max_size(spec.max_snapshots, 1);
+    *rig = (struct rig){.spec = spec, .snapshots = spec.max_snapshots};
     rig->position = sonar_alloc(3 * n, sizeof(double));
     rig->az = sonar_alloc(spec.directions, sizeof(double));
     rig->u = sonar_alloc(3 * spec.directions, sizeof(double));
     rig->shading = sonar_alloc(n, sizeof(float));
-    rig->x = sonar_alloc(spec.bins * n, sizeof(sonar_c32));
+    rig->x = sonar_alloc(spec.max_snapshots * spec.bins * n, sizeof(sonar_c32));
     for (size_t k = 0; k < n; k++)
         rig->shading[k] = 1;
     for (size_t d = 0; d < spec.directions; d++)
@@ -87,7 +90,8 @@ static void rig_alloc(struct rig *rig, sonar_cbf_spec spec) {
     make_output(rig, SONAR_CBF_AZIMUTH, 1, (size_t[]){spec.directions});
     make_output(rig, SONAR_CBF_NEARFIELD, 2, (size_t[]){spec.ranges, spec.directions});
     make_output(rig, SONAR_CBF_LOFAR, 2, (size_t[]){spec.bins, spec.directions});
-    rig->input = gpu_buffer(&device, SONAR_DEVICE, SONAR_C32, 2, (size_t[]){spec.bins, n});
+    rig->input = gpu_buffer(&device, SONAR_DEVICE, SONAR_C32, 3,
+                            (size_t[]){spec.max_snapshots, spec.bins, n});
 }
 
 static void make_tables(struct rig *rig, uint64_t version) {
@@ -147,15 +151,21 @@ static void rig_close(struct rig *rig) {
     free(rig->near_turns);
 }
 
+static size_t values(const struct rig *rig) {
+    return rig->spec.max_snapshots * rig->spec.bins * rig->spec.sensors;
+}
+
 static void upload(struct rig *rig) {
-    sonar_buffer x =
-        sonar_buffer_view(rig->x, SONAR_C32, 2, (size_t[]){rig->spec.bins, rig->spec.sensors});
+    sonar_buffer x = sonar_buffer_view(rig->x, SONAR_C32, 3, rig->input.shape);
     gpu_copy(&device, &x, &rig->input);
 }
 
 static sonar_code execute(struct rig *rig, uint32_t outputs, sonar_error *err) {
     sonar_work work = {.params = &rig->params, .outputs = outputs};
-    return rig->ops->execute(rig->gpu_stage, device.queue, &rig->input, rig->gpu, &work, err);
+    sonar_buffer in = rig->input;
+    in.shape[0] = rig->snapshots;
+    in.bytes = sonar_buffer_count(&in) * sizeof(sonar_c32);
+    return rig->ops->execute(rig->gpu_stage, device.queue, &in, rig->gpu, &work, err);
 }
 
 /* Runs and fetches; surfaces are full of 7s before. */
@@ -175,8 +185,8 @@ static void run_gpu(struct rig *rig, uint32_t outputs) {
 }
 
 static void run_cpu(struct rig *rig, uint32_t outputs) {
-    sonar_buffer x =
-        sonar_buffer_view(rig->x, SONAR_C32, 2, (size_t[]){rig->spec.bins, rig->spec.sensors});
+    sonar_buffer x = sonar_buffer_view(
+        rig->x, SONAR_C32, 3, (size_t[]){rig->snapshots, rig->spec.bins, rig->spec.sensors});
     sonar_work work = {.params = &rig->params, .outputs = outputs};
     sonar_error err = {0};
     gpu_require(sonar_cbf_cpu.execute(rig->cpu_stage, NULL, &x, rig->cpu, &work, &err), &err,
@@ -202,23 +212,25 @@ static void volume(struct rig *rig, double size_m, uint64_t *seed) {
         rig->position[i] = size_m * oracle_uniform(seed);
 }
 
-/* Adds amplitude e^{+j 2 pi f tau} from az to every bin. */
+/* Adds amplitude e^{+j 2 pi f tau} from az to every bin, louder from snapshot to snapshot. */
 static void add_wave(struct rig *rig, double az_deg, double amplitude) {
     double u[3];
     oracle_unit(az_deg, 0, u);
     for (size_t k = 0; k < rig->spec.sensors; k++) {
         double tau = oracle_delay_far(rig->position + 3 * k, u, SPEED);
-        for (size_t b = 0; b < rig->spec.bins; b++) {
+        for (size_t i = 0; i < rig->spec.max_snapshots * rig->spec.bins; i++) {
+            size_t s = i / rig->spec.bins, b = i % rig->spec.bins;
             double turns = (double)(rig->spec.first_bin + b) * bin_hz(rig) * tau;
-            sonar_c32 *x = &rig->x[b * rig->spec.sensors + k];
-            x->re += (float)(amplitude * cos(2 * M_PI * (turns - rint(turns))));
-            x->im += (float)(amplitude * sin(2 * M_PI * (turns - rint(turns))));
+            double a = amplitude * (1 + 0.5 * (double)s);
+            sonar_c32 *x = &rig->x[i * rig->spec.sensors + k];
+            x->re += (float)(a * cos(2 * M_PI * (turns - rint(turns))));
+            x->im += (float)(a * sin(2 * M_PI * (turns - rint(turns))));
         }
     }
 }
 
 static void add_noise(struct rig *rig, double size, uint64_t *seed) {
-    for (size_t i = 0; i < rig->spec.bins * rig->spec.sensors; i++) {
+    for (size_t i = 0; i < values(rig); i++) {
         rig->x[i].re += (float)(size * oracle_gauss(seed));
         rig->x[i].im += (float)(size * oracle_gauss(seed));
     }
@@ -242,8 +254,11 @@ static double look(const struct rig *rig, const double u[3], double range_m, boo
     for (size_t b = 0; b < spec->bins; b++) {
         if (!whole && !in_band(spec, b))
             continue;
-        double p = oracle_beam_power(spec->sensors, rig->x + b * spec->sensors, rig->shading, tau,
-                                     (double)(spec->first_bin + b) * bin_hz(rig));
+        double p = 0;
+        for (size_t s = 0; s < rig->snapshots; s++)
+            p += oracle_beam_power(spec->sensors, rig->x + (s * spec->bins + b) * spec->sensors,
+                                   rig->shading, tau, (double)(spec->first_bin + b) * bin_hz(rig)) /
+                 (double)rig->snapshots;
         if (power)
             power[b * row] = p;
         if (in_band(spec, b))
@@ -257,11 +272,11 @@ static void compare(const char *what, const struct rig *rig, const char *with, c
                     const double *want, size_t n) {
     double worst = gpu_worst_db(have, want, n);
     gpu_expect(&device, worst < MOST_DB,
-               "%s, path %s, %zu sensors, %zu directions, %zu ranges, bins %zu + %zu (band %zu + "
-               "%zu): %g dB from %s",
-               what, path->name, rig->spec.sensors, rig->spec.directions, rig->spec.ranges,
-               rig->spec.first_bin, rig->spec.bins, rig->spec.cbf_first, rig->spec.cbf_bins, worst,
-               with);
+               "%s, path %s, %zu snapshots, %zu sensors, %zu directions, %zu ranges, bins %zu + "
+               "%zu (band %zu + %zu): %g dB from %s",
+               what, path->name, rig->snapshots, rig->spec.sensors, rig->spec.directions,
+               rig->spec.ranges, rig->spec.first_bin, rig->spec.bins, rig->spec.cbf_first,
+               rig->spec.cbf_bins, worst, with);
 }
 
 static void compare_with_oracle(const struct rig *rig) {
@@ -314,10 +329,12 @@ static sonar_cbf_spec random_spec(uint64_t *seed) {
                                      32, 33, 57, 64, 97, 128, 131, 397};
     static const size_t directions[] = {1, 2, 3, 31, 32, 33, 40, 65};
     static const size_t ranges[] = {0, 0, 1, 2, 3};
+    static const size_t snapshots[] = {1, 1, 1, 2, 3, 7, 8, 9, 16, 17, 24, 33};
     static const size_t bins[] = {1, 2, 6, 7, 8, 13, 14, 15, 27, 29, 41, 43, 55, 56, 57, 70, 113};
     sonar_cbf_spec spec = {.sensors = pick(seed, sensors, sizeof sensors / sizeof *sensors),
                            .directions = pick(seed, directions, 8),
                            .ranges = pick(seed, ranges, 5),
+                           .max_snapshots = pick(seed, snapshots, 12),
                            .fs_hz = 8000,
                            .length = 8192,
                            .bins = pick(seed, bins, sizeof bins / sizeof *bins)};
@@ -539,7 +556,7 @@ static void plane_waves(void) {
         rig.az[d] = (double)d;
     rig_start(&rig);
     for (size_t az = 0; az <= 180; az += 7) {
-        memset(rig.x, 0, spec.bins * spec.sensors * sizeof *rig.x);
+        memset(rig.x, 0, values(&rig) * sizeof *rig.x);
         add_wave(&rig, (double)az, 3);
         upload(&rig);
         run_gpu(&rig, AZIMUTH);
@@ -714,7 +731,7 @@ static void print_row(size_t sensors) {
     uint64_t seed = sensors;
     struct rig rig;
     standard_array(&rig, sensors);
-    for (size_t j = 0; j < rig.spec.bins * rig.spec.sensors; j++)
+    for (size_t j = 0; j < values(&rig); j++)
         rig.x[j] = (sonar_c32){(float)oracle_uniform(&seed), (float)oracle_uniform(&seed)};
     rig_start(&rig);
     upload(&rig);

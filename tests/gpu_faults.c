@@ -66,7 +66,8 @@ static sonar_code make_stages(struct scene *s, sonar_error *err) {
                           .first_bin = 3,
                           .bins = BINS,
                           .cbf_first = 5,
-                          .cbf_bins = 9};
+                          .cbf_bins = 9,
+                          .max_snapshots = 1};
     s->dft = s->backend->stage("dft");
     s->cbf = s->backend->stage("cbf");
     sonar_code code = s->dft->create(&dft, &device.host, &s->dft_stage, err);
@@ -92,8 +93,11 @@ static sonar_code run(struct scene *s, sonar_error *err) {
                                   SONAR_WANT(SONAR_CBF_LOFAR)};
     sonar_buffer in[SONAR_DFT_INPUTS] = {s->x};
     sonar_code code = s->dft->execute(s->dft_stage, s->queue, in, &s->bins, &work, err);
+    sonar_buffer snapshot =
+        sonar_buffer_view(s->bins.data, SONAR_C32, 3, (size_t[]){1, BINS, SENSORS});
+    snapshot.space = s->bins.space;
     if (!code)
-        code = s->cbf->execute(s->cbf_stage, s->queue, &s->bins, s->out, &work, err);
+        code = s->cbf->execute(s->cbf_stage, s->queue, &snapshot, s->out, &work, err);
     if (!code)
         code = s->backend->copy(s->queue, &s->out[SONAR_CBF_LOFAR], &s->host, err);
     if (!code)

@@ -125,10 +125,13 @@ static void *make_stage(const char *name, const void *spec, const sonar_stage_op
 
 /* Runs a stage and fetches what it left, wherever that is. */
 static sonar_buffer run(const char *name, const void *spec, const sonar_params *params,
-                        const sonar_buffer *in, sonar_buffer *out, const sonar_buffer *surface) {
+                        const uint64_t *column, const sonar_buffer *in, sonar_buffer *out,
+                        const sonar_buffer *surface) {
     const sonar_stage_ops *ops;
     sonar_error err = {0};
     sonar_work work = {.params = params,
+                       .column = column,
+                       .offset = column ? 11 : 0,
                        .outputs = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_LOFAR) |
                                   SONAR_WANT(SONAR_MVDR_SPECTRUM)};
     void *stage = make_stage(name, spec, &ops);
@@ -151,8 +154,8 @@ static void expect_same(const char *what, sonar_buffer *a, sonar_buffer *b) {
     gpu_free(&device, b);
 }
 
-/* Bins of the same samples in `space`. */
-static sonar_buffer transform(const sonar_params *params, sonar_space space) {
+/* Bins of the same samples in `space`: a window, or one that wraps in a ring. */
+static sonar_buffer transform(const sonar_params *params, sonar_space space, bool in_ring) {
     const sonar_dft_spec spec = {.channels = SENSORS,
                                  .sensors = SENSORS,
                                  .length = LENGTH,
@@ -162,16 +165,34 @@ static sonar_buffer transform(const sonar_params *params, sonar_space space) {
                                  .window = SONAR_HANN,
                                  .planning = SONAR_PLAN_STABLE};
     uint64_t seed = 9;
-    sonar_buffer in[SONAR_DFT_INPUTS] = {
-        gpu_buffer(&device, space, SONAR_F32, 2, (size_t[]){SENSORS, LENGTH}),
-        {.dtype = SONAR_F32, .rank = 2}};
+    size_t shape[2] = {SENSORS, in_ring ? LENGTH + 45 : LENGTH};
+    sonar_buffer here = gpu_buffer(&device, SONAR_PINNED, SONAR_F32, 2, shape);
     sonar_buffer bins = gpu_buffer(&device, SONAR_DEVICE, SONAR_C32, 2, (size_t[]){BINS, SENSORS});
-    for (size_t i = 0; i < (size_t)SENSORS * LENGTH; i++)
-        ((float *)in[SONAR_DFT_HEAD].data)[i] = (float)(oracle_uniform(&seed) - 0.5);
-    sonar_buffer result = run("dft", &spec, params, in, &bins, &bins);
-    gpu_free(&device, &in[SONAR_DFT_HEAD]);
+    sonar_buffer column = gpu_buffer(&device, space, SONAR_U64, 1, (size_t[]){1});
+    sonar_buffer start = gpu_buffer(&device, SONAR_PINNED, SONAR_U64, 1, (size_t[]){1});
+    sonar_buffer in[SONAR_DFT_INPUTS] = {gpu_buffer(&device, space, SONAR_F32, 2, shape),
+                                         {.dtype = SONAR_F32, .rank = 2}};
+    for (size_t i = 0; i < sonar_buffer_count(&here); i++)
+        ((float *)here.data)[i] = (float)oracle_uniform(&seed);
+    *(uint64_t *)start.data = 190;
+    gpu_copy(&device, &here, &in[SONAR_DFT_HEAD]);
+    gpu_copy(&device, &start, &column);
+    sonar_buffer result = run("dft", &spec, params, in_ring ? column.data : NULL, in, &bins, &bins);
+    gpu_free(&device, &here);
     gpu_free(&device, &bins);
+    gpu_free(&device, &column);
+    gpu_free(&device, &start);
+    gpu_free(&device, &in[SONAR_DFT_HEAD]);
     return result;
+}
+
+static void samples_in_place(const sonar_params *params) {
+    sonar_buffer a = transform(params, SONAR_PINNED, false);
+    sonar_buffer b = transform(params, SONAR_MAPPED, false);
+    expect_same("samples", &a, &b);
+    a = transform(params, SONAR_DEVICE, true);
+    b = transform(params, SONAR_MAPPED, true);
+    expect_same("a ring of samples", &a, &b);
 }
 
 /* Azimuth (surface 0) or the spectrum of one beamformer, written to `space`. */
@@ -184,7 +205,7 @@ static sonar_buffer beams(const char *name, const void *spec, const sonar_params
     int first = cbf ? SONAR_CBF_AZIMUTH : SONAR_MVDR_OUT_AZIMUTH;
     out[first] = gpu_buffer(&device, space, SONAR_F32, 1, looks);
     out[all] = gpu_buffer(&device, space, SONAR_F32, 2, each);
-    sonar_buffer result = run(name, spec, params, bins, out, &out[azimuth ? first : all]);
+    sonar_buffer result = run(name, spec, params, NULL, bins, out, &out[azimuth ? first : all]);
     gpu_free(&device, &out[first]);
     gpu_free(&device, &out[all]);
     return result;
@@ -210,7 +231,7 @@ static void surfaces_in_place(const sonar_params *params) {
                                   .eps = 1,
                                   .tolerance = 3e-7,
                                   .max_sweeps = 30};
-    sonar_buffer here = transform(params, SONAR_PINNED);
+    sonar_buffer here = transform(params, SONAR_PINNED, false);
     sonar_buffer bins = gpu_buffer(&device, SONAR_DEVICE, SONAR_C32, 2, here.shape);
     gpu_copy(&device, &here, &bins);
     sonar_buffer snapshot =
@@ -236,8 +257,7 @@ int main(int argc, char **argv) {
     copies();
     if (!device.quick)
         large();
-    sonar_buffer a = transform(&params, SONAR_PINNED), b = transform(&params, SONAR_MAPPED);
-    expect_same("samples", &a, &b);
+    samples_in_place(&params);
     surfaces_in_place(&params);
     return gpu_close(&device, "gpu_memory");
 }

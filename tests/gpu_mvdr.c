@@ -27,6 +27,24 @@ static bool quick;
 static size_t checks, failures;
 static const char *group;
 
+/* ---- ways ------------------------------------------------------------------------------------ */
+
+/* What the table of choices would say; every candidate is in one of them. */
+static const struct way {
+    const char *name, *decompose, *look;
+} WAYS[] = {
+    {"untrained", NULL, NULL}, {"few threads", "256", "128"}, {"many threads", "1024", "512"}};
+enum { WAY_COUNT = sizeof WAYS / sizeof *WAYS };
+
+static const struct way *way = &WAYS[0];
+
+static const char *choose(void *ctx, const char *decision) {
+    (void)ctx;
+    if (!strcmp(decision, "mvdr.decompose_threads"))
+        return way->decompose;
+    return strcmp(decision, "mvdr.look_threads") ? NULL : way->look;
+}
+
 /* ---- reporting ------------------------------------------------------------------------------- */
 
 static void expect(bool good, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -677,6 +695,20 @@ static void same_bits(void) {
     }
 }
 
+/* A table edited by hand may ask for numbers of threads that there are not: as if untrained. */
+static void unknown_threads(void) {
+    static const struct way unknown = {"unknown", "96", "many"};
+    const struct way *before = way;
+    float spectrum[2][S_BINS * S_T], azimuth[2][S_T];
+    for (int i = 0; i < 2; i++) {
+        way = i ? &unknown : &WAYS[0];
+        once(0, spectrum[i], azimuth[i]);
+    }
+    way = before;
+    expect(!memcmp(spectrum[0], spectrum[1], sizeof spectrum[0]), "spectra differ");
+    expect(!memcmp(azimuth[0], azimuth[1], sizeof azimuth[0]), "azimuth spectra differ");
+}
+
 /* Points on the grid read what execute said, in any order, more of them than directions; broadband
  * is (fs/N) sum_b P. */
 static void evaluate(void) {
@@ -952,6 +984,7 @@ static const struct {
               {"extreme_levels", extreme_levels},
               {"reset_forgets", reset_forgets},
               {"same_bits", same_bits},
+              {"unknown_threads", unknown_threads},
               {"evaluate", evaluate},
               {"refusals", refusals},
               {"injected_failures", injected_failures}};
@@ -1000,9 +1033,14 @@ int main(int argc, char **argv) {
         printf("FAILED: the plugin has no stage mvdr_jacobi\n");
         return 1;
     }
-    if (timing)
-        time_all();
-    else
-        run_groups(wanted);
+    host.choice = choose;
+    for (size_t i = 0; i < WAY_COUNT; i++) {
+        way = &WAYS[i];
+        printf("-- %s\n", way->name);
+        if (timing)
+            time_all();
+        else
+            run_groups(wanted);
+    }
     return failures > 0;
 }

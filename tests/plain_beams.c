@@ -84,17 +84,19 @@ static sonar_params make_params(void) {
 
 static sonar_code run_stages(void *dft, void *cbf, const sonar_params *params, sonar_error *err) {
     const size_t in_shape[2] = {SENSORS, LENGTH}, none[2] = {SENSORS, 0}, far[1] = {DIRECTIONS};
+    const size_t snapshot_shape[3] = {1, BINS, SENSORS};
     const size_t x_shape[2] = {BINS, SENSORS}, lofar_shape[2] = {BINS, DIRECTIONS};
     sonar_buffer in[2] = {sonar_buffer_view(samples, SONAR_F32, 2, in_shape),
                           sonar_buffer_view(NULL, SONAR_F32, 2, none)};
     sonar_buffer x = sonar_buffer_view(spectrum, SONAR_C32, 2, x_shape);
+    sonar_buffer snapshot = sonar_buffer_view(spectrum, SONAR_C32, 3, snapshot_shape);
     sonar_buffer out[SONAR_CBF_OUTPUTS] = {
         [SONAR_CBF_AZIMUTH] = sonar_buffer_view(azimuth, SONAR_F32, 1, far),
         [SONAR_CBF_LOFAR] = sonar_buffer_view(lofar, SONAR_F32, 2, lofar_shape)};
     sonar_work work = {.params = params,
                        .outputs = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_LOFAR)};
     sonar_code code = sonar_dft_cpu.execute(dft, NULL, in, &x, &work, err);
-    return code ? code : sonar_cbf_cpu.execute(cbf, NULL, &x, out, &work, err);
+    return code ? code : sonar_cbf_cpu.execute(cbf, NULL, &snapshot, out, &work, err);
 }
 
 int main(void) {
@@ -107,7 +109,7 @@ int main(void) {
     host.parallel = sonar_pool_parallel;
     host.workers = 3;
     sonar_dft_spec spec = dft_spec(LENGTH, SONAR_PLAN_STABLE);
-    sonar_cbf_spec beams = {SENSORS, DIRECTIONS, 0, 1000, LENGTH, 0, BINS, 7, 41};
+    sonar_cbf_spec beams = {SENSORS, DIRECTIONS, 0, 1000, LENGTH, 0, BINS, 7, 41, 1};
     sonar_params params = make_params();
     void *dft = NULL, *cbf = NULL;
     sonar_code code = sonar_dft_cpu.create(&spec, &host, &dft, &err);

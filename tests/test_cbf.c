@@ -19,7 +19,8 @@ struct rig {
     sonar_params params;
     double *position, *az, *u, range[64];
     float *shading, *azimuth, *near, *lofar;
-    sonar_c32 *x; /* [bin][sensor] */
+    sonar_c32 *x;     /* [snapshot][bin][sensor] */
+    size_t snapshots; /* of a run; all of spec.max_snapshots to begin with */
     uint64_t *far_turns, *near_turns;
     sonar_buffer out[SONAR_CBF_OUTPUTS];
     void *stage;
@@ -31,12 +32,12 @@ static double bin_hz(const struct rig *rig) {
 
 static void rig_alloc(struct rig *rig, sonar_cbf_spec spec) {
     size_t n = spec.sensors, points = spec.directions * spec.ranges;
-    *rig = (struct rig){.spec = spec};
+    *rig = (struct rig){.spec = spec, .snapshots = spec.max_snapshots};
     rig->position = sonar_alloc(3 * n, sizeof(double));
     rig->az = sonar_alloc(spec.directions, sizeof(double));
     rig->u = sonar_alloc(3 * spec.directions, sizeof(double));
     rig->shading = sonar_alloc(n, sizeof(float));
-    rig->x = sonar_alloc(spec.bins * n, sizeof(sonar_c32));
+    rig->x = sonar_alloc(spec.max_snapshots * spec.bins * n, sizeof(sonar_c32));
     rig->azimuth = sonar_alloc(spec.directions, sizeof(float));
     rig->near = sonar_alloc(points, sizeof(float));
     rig->lofar = sonar_alloc(spec.bins * spec.directions, sizeof(float));
@@ -76,8 +77,8 @@ static void rig_start(struct rig *rig, const sonar_host *host) {
 }
 
 static void rig_run(struct rig *rig, uint32_t outputs) {
-    size_t shape[2] = {rig->spec.bins, rig->spec.sensors};
-    sonar_buffer in = sonar_buffer_view(rig->x, SONAR_C32, 2, shape);
+    size_t shape[3] = {rig->snapshots, rig->spec.bins, rig->spec.sensors};
+    sonar_buffer in = sonar_buffer_view(rig->x, SONAR_C32, 3, shape);
     sonar_work work = {.params = &rig->params, .outputs = outputs};
     sonar_error err = {0};
     cr_assert_eq(sonar_cbf_cpu.execute(rig->stage, NULL, &in, rig->out, &work, &err), SONAR_OK,
@@ -137,7 +138,12 @@ static void scan(struct rig *rig, double first_deg, double step_deg) {
         rig->az[d] = first_deg + (double)d * step_deg;
 }
 
-/* Adds amplitude e^{+j 2 pi f tau} from az (and range; 0: far field) to every bin. */
+static size_t values(const struct rig *rig) {
+    return rig->spec.max_snapshots * rig->spec.bins * rig->spec.sensors;
+}
+
+/* Adds amplitude e^{+j 2 pi f tau} from az (and range; 0: far field) to every bin, louder from
+ * snapshot to snapshot. */
 static void add_wave(struct rig *rig, double az_deg, double range_m, double amplitude) {
     double u[3];
     oracle_unit(az_deg, 0, u);
@@ -145,11 +151,13 @@ static void add_wave(struct rig *rig, double az_deg, double range_m, double ampl
         const double *p = rig->position + 3 * k;
         double tau =
             range_m > 0 ? oracle_delay_near(p, u, range_m, SPEED) : oracle_delay_far(p, u, SPEED);
-        for (size_t b = 0; b < rig->spec.bins; b++) {
+        for (size_t i = 0; i < rig->spec.max_snapshots * rig->spec.bins; i++) {
+            size_t s = i / rig->spec.bins, b = i % rig->spec.bins;
             double turns = (double)(rig->spec.first_bin + b) * bin_hz(rig) * tau;
-            sonar_c32 *x = &rig->x[b * rig->spec.sensors + k];
-            x->re += (float)(amplitude * cos(2 * M_PI * (turns - rint(turns))));
-            x->im += (float)(amplitude * sin(2 * M_PI * (turns - rint(turns))));
+            double a = amplitude * (1 + 0.5 * (double)s);
+            sonar_c32 *x = &rig->x[i * rig->spec.sensors + k];
+            x->re += (float)(a * cos(2 * M_PI * (turns - rint(turns))));
+            x->im += (float)(a * sin(2 * M_PI * (turns - rint(turns))));
         }
     }
 }
@@ -157,14 +165,14 @@ static void add_wave(struct rig *rig, double az_deg, double range_m, double ampl
 /* Complex Gaussian noise of mean square `power` per bin and sensor. */
 static void add_noise(struct rig *rig, double power, uint64_t seed) {
     double size = sqrt(power / 2);
-    for (size_t i = 0; i < rig->spec.bins * rig->spec.sensors; i++) {
+    for (size_t i = 0; i < values(rig); i++) {
         rig->x[i].re += (float)(size * oracle_gauss(&seed));
         rig->x[i].im += (float)(size * oracle_gauss(&seed));
     }
 }
 
 static void clear(struct rig *rig) {
-    memset(rig->x, 0, rig->spec.bins * rig->spec.sensors * sizeof *rig->x);
+    memset(rig->x, 0, values(rig) * sizeof *rig->x);
 }
 
 static size_t peak_of(const float *power, size_t n) {
@@ -202,8 +210,12 @@ static void reference(const struct rig *rig, double range_m, double *lofar, doub
         }
         for (size_t b = 0; b < spec->bins; b++) {
             size_t bin = spec->first_bin + b;
-            double power = oracle_beam_power(spec->sensors, rig->x + b * spec->sensors,
-                                             rig->shading, tau, (double)bin * bin_hz(rig));
+            double power = 0;
+            for (size_t s = 0; s < rig->snapshots; s++)
+                power +=
+                    oracle_beam_power(spec->sensors, rig->x + (s * spec->bins + b) * spec->sensors,
+                                      rig->shading, tau, (double)bin * bin_hz(rig));
+            power /= (double)rig->snapshots;
             if (lofar)
                 lofar[b * spec->directions + d] = power;
             if (bin >= spec->cbf_first && bin < spec->cbf_first + spec->cbf_bins)
@@ -231,11 +243,14 @@ static void compare_with_oracle(struct rig *rig) {
 }
 
 Test(cbf, random_sizes) {
-    const sonar_cbf_spec cases[] = {
-        {1, 1, 0, 8000, 512, 10, 1, 10, 1},        {2, 5, 1, 8000, 512, 0, 257, 3, 7},
-        {3, 33, 2, 8000, 512, 37, 83, 50, 41},     {17, 31, 3, 8000, 512, 1, 129, 1, 129},
-        {128, 9, 2, 8000, 8192, 327, 37, 340, 11}, {250, 7, 2, 8000, 8192, 100, 130, 101, 128},
-        {129, 3, 1, 96000, 1000, 3, 400, 60, 259}, {8, 65, 0, 8000, 512, 5, 2, 6, 1}};
+    const sonar_cbf_spec cases[] = {{1, 1, 0, 8000, 512, 10, 1, 10, 1, 1},
+                                    {2, 5, 1, 8000, 512, 0, 257, 3, 7, 1},
+                                    {3, 33, 2, 8000, 512, 37, 83, 50, 41, 1},
+                                    {17, 31, 3, 8000, 512, 1, 129, 1, 129, 1},
+                                    {128, 9, 2, 8000, 8192, 327, 37, 340, 11, 1},
+                                    {250, 7, 2, 8000, 8192, 100, 130, 101, 128, 1},
+                                    {129, 3, 1, 96000, 1000, 3, 400, 60, 259, 1},
+                                    {8, 65, 0, 8000, 512, 5, 2, 6, 1, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rig rig;
         uint64_t seed = i;
@@ -257,7 +272,7 @@ Test(cbf, random_sizes) {
 Test(cbf, deep_side_lobes_of_shaded_line) {
     struct rig rig;
     double g[96];
-    rig_alloc(&rig, (sonar_cbf_spec){96, 181, 1, 8000, 8192, 500, 255, 600, 100});
+    rig_alloc(&rig, (sonar_cbf_spec){96, 181, 1, 8000, 8192, 500, 255, 600, 100, 1});
     line(&rig, 0.75);
     scan(&rig, 0, 1);
     rig.range[0] = 500;
@@ -273,7 +288,7 @@ Test(cbf, deep_side_lobes_of_shaded_line) {
 /* 32768 sensors: beyond 1e5 rad of phase, where float32 phases are long wrong. */
 Test(cbf, very_long_line_far_off_broadside) {
     struct rig rig;
-    rig_alloc(&rig, (sonar_cbf_spec){32768, 4, 0, 16000, 32768, 16380, 5, 16380, 5});
+    rig_alloc(&rig, (sonar_cbf_spec){32768, 4, 0, 16000, 32768, 16380, 5, 16380, 5, 1});
     line(&rig, 0.09375);
     const double az[4] = {12, 12.004, 12.05, 90};
     memcpy(rig.az, az, sizeof az);
@@ -288,9 +303,72 @@ Test(cbf, very_long_line_far_off_broadside) {
     rig_close(&rig);
 }
 
+/* ---- several snapshots ----------------------------------------------------------------------- */
+
+/* Odd sizes, masks and shading; an interferer 60 dB above the noise, whose side lobes are all there
+ * is within 60 dB of the peak. */
+Test(cbf, snapshots_are_averaged) {
+    static const size_t counts[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 33};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        struct rig rig;
+        uint64_t seed = i;
+        rig_alloc(&rig, (sonar_cbf_spec){67, 35, 2, 8000, 8192, 401, 141, 420, 37, counts[i]});
+        volume(&rig, 20, i);
+        scan(&rig, 3, 9.7);
+        for (size_t k = 0; k < 67; k++)
+            rig.shading[k] = k % 9 == 4 ? 0 : (float)(1.1 + oracle_uniform(&seed));
+        rig.range[0] = 90;
+        rig.range[1] = 400;
+        rig_start(&rig, sonar_host_serial());
+        add_noise(&rig, 1e-3, i);
+        if (i % 2)
+            add_wave(&rig, 77, i % 4 == 1 ? 0 : 90, 1);
+        compare_with_oracle(&rig);
+        rig_close(&rig);
+    }
+}
+
+/* One call with all snapshots is the mean of calls with one each; rows and snapshots may lie apart.
+ */
+Test(cbf, snapshots_with_gaps_between_rows) {
+    enum { SNAPSHOTS = 5, BINS = 9, SENSORS = 30, DIRECTIONS = 33, ROW = 40, ROWS = 12 };
+    struct rig rig;
+    rig_alloc(&rig, (sonar_cbf_spec){SENSORS, DIRECTIONS, 0, 8000, 512, 20, BINS, 20, BINS, 5});
+    volume(&rig, 10, 1);
+    scan(&rig, 0, 10);
+    rig_start(&rig, sonar_host_serial());
+    add_noise(&rig, 1, 2);
+    sonar_c32 *apart = sonar_alloc((size_t)SNAPSHOTS * ROWS * ROW, sizeof *apart);
+    for (size_t i = 0; i < (size_t)SNAPSHOTS * ROWS * ROW; i++)
+        apart[i] = (sonar_c32){NAN, NAN}; /* what must not be read */
+    for (size_t i = 0; i < (size_t)SNAPSHOTS * BINS; i++)
+        memcpy(apart + (i / BINS * ROWS + i % BINS) * ROW, rig.x + i * SENSORS,
+               SENSORS * sizeof *apart);
+    double mean[DIRECTIONS] = {0};
+    rig_run(&rig, ALL);
+    float together[DIRECTIONS];
+    memcpy(together, rig.azimuth, sizeof together);
+    sonar_buffer in = sonar_buffer_view(apart, SONAR_C32, 3, (size_t[]){SNAPSHOTS, BINS, SENSORS});
+    in.stride[0] = (ptrdiff_t)ROWS * ROW;
+    in.stride[1] = ROW;
+    sonar_work work = {.params = &rig.params, .outputs = ALL};
+    cr_assert_eq(sonar_cbf_cpu.execute(rig.stage, NULL, &in, rig.out, &work, NULL), SONAR_OK);
+    cr_assert_eq(memcmp(together, rig.azimuth, sizeof together), 0);
+    for (size_t s = 0; s < SNAPSHOTS; s++) {
+        in.shape[0] = 1;
+        in.data = apart + s * ROWS * ROW;
+        cr_assert_eq(sonar_cbf_cpu.execute(rig.stage, NULL, &in, rig.out, &work, NULL), SONAR_OK);
+        for (size_t d = 0; d < DIRECTIONS; d++)
+            mean[d] += (double)rig.azimuth[d] / SNAPSHOTS;
+    }
+    expect_equal_db(together, mean, DIRECTIONS, "mean of single snapshots");
+    free(apart);
+    rig_close(&rig);
+}
+
 /* ---- bearings -------------------------------------------------------------------------------- */
 
-static const sonar_cbf_spec turning = {48, 360, 0, 8000, 1024, 70, 21, 70, 21};
+static const sonar_cbf_spec turning = {48, 360, 0, 8000, 1024, 70, 21, 70, 21, 1};
 
 static void expect_peaks(struct rig *rig, bool mirrored) {
     rig_start(rig, sonar_host_serial());
@@ -342,7 +420,7 @@ Test(cbf, volume_finds_bearing) {
 /* A wrong sign of phase or of time mirrors 60 to 120; so would an exchange of ends. */
 Test(cbf, sixty_is_not_a_hundred_and_twenty) {
     struct rig rig;
-    rig_alloc(&rig, (sonar_cbf_spec){32, 181, 0, 8000, 1024, 70, 21, 70, 21});
+    rig_alloc(&rig, (sonar_cbf_spec){32, 181, 0, 8000, 1024, 70, 21, 70, 21, 1});
     line(&rig, 1);
     scan(&rig, 0, 1);
     rig_start(&rig, sonar_host_serial());
@@ -362,7 +440,7 @@ Test(cbf, sixty_is_not_a_hundred_and_twenty) {
 Test(cbf, near_field_focuses_on_the_range) {
     struct rig rig;
     const double aperture = 127 * 0.75;
-    rig_alloc(&rig, (sonar_cbf_spec){128, 3, 24, 8000, 4096, 400, 60, 400, 60});
+    rig_alloc(&rig, (sonar_cbf_spec){128, 3, 24, 8000, 4096, 400, 60, 400, 60, 1});
     line(&rig, 0.75);
     scan(&rig, 78, 2);
     for (size_t r = 0; r < 24; r++)
@@ -381,7 +459,7 @@ Test(cbf, near_field_focuses_on_the_range) {
 
 Test(cbf, mask_moves_no_bearing_and_keeps_the_level) {
     struct rig rig;
-    rig_alloc(&rig, (sonar_cbf_spec){64, 181, 0, 8000, 1024, 70, 21, 70, 21});
+    rig_alloc(&rig, (sonar_cbf_spec){64, 181, 0, 8000, 1024, 70, 21, 70, 21, 1});
     line(&rig, 1);
     scan(&rig, 0, 1);
     uint64_t seed = 8;
@@ -406,7 +484,7 @@ Test(cbf, mask_moves_no_bearing_and_keeps_the_level) {
 
 Test(cbf, everything_masked_is_silence) {
     struct rig rig;
-    rig_alloc(&rig, (sonar_cbf_spec){5, 3, 1, 8000, 64, 1, 9, 1, 9});
+    rig_alloc(&rig, (sonar_cbf_spec){5, 3, 1, 8000, 64, 1, 9, 1, 9, 1});
     rig.range[0] = 100;
     memset(rig.shading, 0, 5 * sizeof(float));
     rig_start(&rig, sonar_host_serial());
@@ -419,7 +497,7 @@ Test(cbf, everything_masked_is_silence) {
 /* Signal keeps its level while noise falls by the number of elements: 8400 bin-windows. */
 Test(cbf, array_gain_is_the_number_of_elements) {
     struct rig rig;
-    rig_alloc(&rig, (sonar_cbf_spec){128, 2, 0, 8000, 8192, 0, 4097, 0, 4097});
+    rig_alloc(&rig, (sonar_cbf_spec){128, 2, 0, 8000, 8192, 0, 4097, 0, 4097, 1});
     line(&rig, 0.1875);
     scan(&rig, 60, 47);
     rig_start(&rig, sonar_host_serial());
@@ -438,8 +516,8 @@ Test(cbf, array_gain_is_the_number_of_elements) {
 
 /* ---- outputs, threads, points off the grid --------------------------------------------------- */
 
-static void noisy_rig(struct rig *rig, const sonar_host *host) {
-    rig_alloc(rig, (sonar_cbf_spec){141, 67, 3, 8000, 8192, 100, 300, 150, 201});
+static void noisy_rig(struct rig *rig, size_t snapshots, const sonar_host *host) {
+    rig_alloc(rig, (sonar_cbf_spec){141, 67, 3, 8000, 8192, 100, 300, 150, 201, snapshots});
     volume(rig, 20, 9);
     scan(rig, 0, 5.37);
     for (size_t r = 0; r < 3; r++)
@@ -459,7 +537,7 @@ Test(cbf, workers_change_no_bit) {
         host.parallel = sonar_pool_parallel;
         host.workers = workers;
         struct rig *r = &rig[workers - 1];
-        noisy_rig(r, &host);
+        noisy_rig(r, 6, &host);
         rig_run(r, ALL);
         cr_assert_eq(memcmp(r->azimuth, rig->azimuth, 67 * sizeof(float)), 0);
         cr_assert_eq(memcmp(r->near, rig->near, 3 * 67 * sizeof(float)), 0);
@@ -473,8 +551,8 @@ Test(cbf, workers_change_no_bit) {
 /* Every subset of surfaces: the wanted ones as in a full run, the others as they were. */
 Test(cbf, only_wanted_outputs_are_touched) {
     struct rig full, rig;
-    noisy_rig(&full, sonar_host_serial());
-    noisy_rig(&rig, sonar_host_serial());
+    noisy_rig(&full, 1, sonar_host_serial());
+    noisy_rig(&rig, 1, sonar_host_serial());
     rig_run(&full, ALL);
     for (uint32_t wanted = 0; wanted < 8; wanted++) {
         for (int i = 0; i < SONAR_CBF_OUTPUTS; i++)
@@ -496,10 +574,10 @@ Test(cbf, evaluate_equals_execute_on_the_grid) {
     struct rig rig;
     float *power = sonar_alloc(67 * 5, sizeof *power);
     uint64_t *turns = sonar_alloc((size_t)67 * 5 * 141, sizeof *turns);
-    noisy_rig(&rig, sonar_host_serial());
+    noisy_rig(&rig, 3, sonar_host_serial());
     sonar_c32 *first = rig.x;
     rig_run(&rig, ALL);
-    rig.x = sonar_alloc((size_t)300 * 141, sizeof *rig.x);
+    rig.x = sonar_alloc(values(&rig), sizeof *rig.x);
     add_noise(&rig, 1, 11);
     rig_run(&rig, ALL);            /* the input of this one counts */
     for (size_t i = 0; i < 5; i++) /* more points than the near field's grid has */
@@ -522,22 +600,31 @@ Test(cbf, evaluate_equals_execute_on_the_grid) {
 Test(cbf, misuse_is_refused) {
     struct rig rig;
     void *stage;
-    noisy_rig(&rig, sonar_host_serial());
+    noisy_rig(&rig, 1, sonar_host_serial());
     sonar_buffer in = rig.out[SONAR_CBF_LOFAR];
     sonar_work work = {.params = &rig.params, .outputs = ALL};
     cr_assert_eq(sonar_cbf_cpu.evaluate(rig.stage, NULL, &in, &rig.out[0], &work, NULL),
                  SONAR_ESTATE);
     cr_assert_eq(sonar_cbf_cpu.execute(rig.stage, NULL, &in, rig.out, &work, NULL), SONAR_EINVAL);
     in = sonar_buffer_view(rig.x, SONAR_C32, 2, (const size_t[]){300, 141});
+    cr_assert_eq(sonar_cbf_cpu.execute(rig.stage, NULL, &in, rig.out, &work, NULL), SONAR_EINVAL,
+                 "no snapshots");
+    for (size_t snapshots = 0; snapshots <= 2; snapshots++) {
+        in = sonar_buffer_view(rig.x, SONAR_C32, 3, (const size_t[]){snapshots, 300, 141});
+        cr_assert_eq(sonar_cbf_cpu.execute(rig.stage, NULL, &in, rig.out, &work, NULL),
+                     snapshots == 1 ? SONAR_OK : SONAR_EINVAL, "%zu snapshots", snapshots);
+    }
+    in = sonar_buffer_view(rig.x, SONAR_C32, 3, (const size_t[]){1, 300, 141});
     rig.params.far_cbf.bin_width_hz *= 2;
     cr_assert_eq(sonar_cbf_cpu.execute(rig.stage, NULL, &in, rig.out, &work, NULL), SONAR_EINVAL,
                  "turns for another bin width");
-    sonar_cbf_spec bad[] = {rig.spec, rig.spec, rig.spec, rig.spec};
+    sonar_cbf_spec bad[] = {rig.spec, rig.spec, rig.spec, rig.spec, rig.spec};
     bad[0].cbf_first = 99;
     bad[1].cbf_bins = 251;
     bad[2].sensors = 0;
     bad[3].cbf_bins = 0;
-    for (size_t i = 0; i < 4; i++)
+    bad[4].max_snapshots = 0;
+    for (size_t i = 0; i < 5; i++)
         cr_assert_eq(sonar_cbf_cpu.create(&bad[i], sonar_host_serial(), &stage, NULL),
                      SONAR_EINVAL);
     sonar_cbf_cpu.destroy(NULL);

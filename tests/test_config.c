@@ -373,11 +373,11 @@ static const struct {
     {ARRAY("geometry: {line: {sensors: 8}}"), ":4:26: error: array.geometry.line.spacing_m",
      "is required"},
     {ARRAY("geometry: {line: {sensors: 1000000000, spacing_m: 1}}"),
-     ":4:36: error: ", "1 to 65536"},
+     ":4:36: error: ", "1 to 1048576"},
     {ARRAY("geometry: {line: {sensors: 8, spacing_m: 0}}"), ":4:50: error: ", "more than 0"},
     {ARRAY("geometry: {planar: {rows: 60000, columns: 60000, row_spacing_m: 1, "
            "column_spacing_m: 1}}"),
-     "error: array.geometry.planar.columns", "65536 sensors"},
+     "error: array.geometry.planar.columns", "1048576 sensors"},
     {ARRAY("geometry: {positions: {frame: xyz}}"), "error: array.geometry.positions",
      "one of list or csv is required"},
     {ARRAY("geometry: {positions: {list: [[0, 0, 0], [1, 2]]}}"),

@@ -147,9 +147,9 @@ typedef struct sonar_work {
     uint64_t first_sample;
     const sonar_params *params;
     uint32_t outputs; /* SONAR_WANT bits; a stage may skip surfaces that are not wanted */
-    /* For the DFT, NULL unless its input is a ring in the backend's own memory: there, the ring's
-     * column of the window's first sample, read when the work runs; the transform begins `offset`
-     * samples later, modulo the ring. */
+    /* For the DFT, NULL unless its input is a ring in the backend's own or mapped memory: there,
+     * the ring's column of the window's first sample, read when the work runs; the transform begins
+     * `offset` samples later, modulo the ring. */
     const uint64_t *column;
     size_t offset;
 } sonar_work;

@@ -6,7 +6,8 @@
  * near field). It goes through the sensors tile by tile; the tile's bins are copied into planes of
  * eight sensors (a vector), and for every point and vector the steering vector runs along the
  * bins in registers, w(b+1) = w(b) * rotation. It starts at the block's middle, from exact turns,
- * and runs both ways, so it is never more than 64 steps from an exact phase. All cuts follow from
+ * and runs both ways, so it is never more than 64 steps from an exact phase. Of several snapshots,
+ * up to four share one steering vector; powers are added snapshot by snapshot. All cuts follow from
  * the problem alone, and every sum has a fixed order, so that the number of workers cannot change a
  * bit.
  */
@@ -23,7 +24,9 @@ enum {
     SENSOR_TILE = 64, /* with BLOCK_BINS: 64 KiB of input, which the second-level cache holds */
     BLOCK_BINS = 128,
     ROW = BLOCK_BINS + 1, /* odd: rows of neighbouring vectors do not share cache sets */
-    POINT_TILE = 32       /* points that share one copy of the input */
+    POINT_TILE = 32,      /* points that share one copy of the input */
+    GROUP = 4,            /* snapshots that share one steering vector */
+    GROUP_LEAST = 3       /* fewer are faster one by one */
 };
 
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
@@ -39,8 +42,9 @@ struct wave {
 };
 
 struct scratch {
-    struct planar x[SENSOR_TILE / LANES][ROW];
-    struct planar sum[POINT_TILE][ROW];
+    struct planar x[GROUP][SENSOR_TILE / LANES][ROW];
+    struct planar sum[POINT_TILE * GROUP][ROW]; /* [point][snapshot of the group] */
+    double power[POINT_TILE][BLOCK_BINS];
     struct wave wave[2];
 };
 
@@ -57,7 +61,7 @@ struct job {
     const uint64_t *turns; /* [point][sensor] */
     size_t turns_row;
     const float *shading;
-    double power_scale;  /* 1 / (sum g)^2 */
+    double power_scale;  /* 1 / (sum g)^2 / snapshots */
     sonar_buffer *lofar; /* [bin][point], or NULL */
 };
 
@@ -151,6 +155,50 @@ SONAR_MULTIARCH static void accumulate(const struct planar (*x)[ROW], size_t vec
     }
 }
 
+/* As STEP, with two roundings fewer. */
+#define FUSE(w, x, total)                                                                          \
+    do {                                                                                           \
+        (total).re = (total).re + (w).re * (x).re + (w).im * (x).im;                               \
+        (total).im = (total).im + (w).re * (x).im - (w).im * (x).re;                               \
+    } while (0)
+
+/* Two vectors of sensors of GROUP snapshots at the bins of one half of a block. Sums are loaded
+ * once for both vectors, and the weights serve all the snapshots. */
+static inline __attribute__((always_inline)) void
+run_group(const struct planar (*x)[SENSOR_TILE / LANES][ROW], size_t v, const struct wave *wave,
+          bool down, size_t first, size_t bins, struct planar (*sum)[ROW]) {
+    struct planar w[2], r[2];
+    for (size_t i = 0; i < 2; i++) {
+        fetch(wave->start_re, wave->start_im, v + i, &w[i]);
+        fetch(wave->rotation_re, wave->rotation_im, v + i, &r[i]);
+        r[i].im = down ? -r[i].im : r[i].im;
+    }
+    for (size_t j = 0; j < bins; j++) {
+        size_t b = down ? first - j : first + j;
+        if (down || j > 0) {
+            TURN(w[0], r[0].re, r[0].im);
+            TURN(w[1], r[1].re, r[1].im);
+        }
+        for (int s = 0; s < GROUP; s++) {
+            struct planar total = sum[s][b];
+            FUSE(w[0], x[s][v][b], total);
+            FUSE(w[1], x[s][v + 1][b], total);
+            sum[s][b] = total;
+        }
+    }
+}
+
+/* As accumulate, for one point and GROUP snapshots; `vectors` is even. */
+SONAR_MULTIARCH static void accumulate_group(const struct planar (*x)[SENSOR_TILE / LANES][ROW],
+                                             size_t vectors, size_t bins, const struct wave *wave,
+                                             struct planar (*sum)[ROW]) {
+    size_t middle = bins / 2;
+    for (size_t v = 0; v < vectors; v += 2) {
+        run_group(x, v, wave, false, middle, bins - middle, sum);
+        run_group(x, v, wave, true, middle - 1, middle, sum);
+    }
+}
+
 /* ---- one task -------------------------------------------------------------------------------- */
 
 /* g_k X_k of LANES sensors at one bin: pairs taken apart into planes. */
@@ -181,23 +229,48 @@ SONAR_MULTIARCH static void load_tile(const sonar_c32 *x, ptrdiff_t row, size_t 
     }
 }
 
+/* Two points at a time, one snapshot. */
+static void add_pairs_of_points(const uint64_t *turns, size_t turns_row, size_t points, size_t n,
+                                const struct block *block, uint64_t middle,
+                                struct scratch *scratch) {
+    for (size_t p = 0; p < points; p += 2) {
+        for (size_t i = 0; i < 2; i++) { /* an odd tile's last point is done twice */
+            size_t point = sonar_min_size(p + i, points - 1);
+            steer_tile(turns + point * turns_row, n, middle, &scratch->wave[i]);
+        }
+        accumulate(scratch->x[0], (n + LANES - 1) / LANES, block->bins, scratch->wave,
+                   scratch->sum + p);
+    }
+}
+
+/* Sums over the sensors of snapshots first .. first + count - 1: one, or a group, in which those
+ * that are not there are zero. */
 static void sum_sensors(const struct cbf *cbf, const struct block *block, const uint64_t *turns,
-                        size_t points, struct scratch *scratch) {
-    const struct job *job = &cbf->job;
-    ptrdiff_t row = cbf->x.stride[0];
-    const sonar_c32 *x = (const sonar_c32 *)cbf->x.data + (ptrdiff_t)block->first * row;
+                        size_t points, size_t first, size_t count, struct scratch *scratch) {
+    ptrdiff_t row = cbf->x.stride[1];
+    const sonar_c32 *x = (const sonar_c32 *)cbf->x.data + (ptrdiff_t)first * cbf->x.stride[0] +
+                         (ptrdiff_t)block->first * row;
     uint64_t middle = cbf->spec.first_bin + block->first + block->bins / 2;
-    memset(scratch->sum, 0, sizeof scratch->sum);
+    size_t rows = count > 1 ? points * GROUP : points + points % 2;
+    memset(scratch->sum, 0, rows * sizeof *scratch->sum);
+    if (count > 1 && count < GROUP)
+        memset(scratch->x[count], 0, (GROUP - count) * sizeof *scratch->x);
     for (size_t k = 0; k < cbf->spec.sensors; k += SENSOR_TILE) {
         size_t n = sonar_min_size(cbf->spec.sensors - k, SENSOR_TILE);
-        load_tile(x + k, row, block->bins, job->shading + k, n, scratch->x);
-        for (size_t p = 0; p < points; p += 2) {
-            for (size_t i = 0; i < 2; i++) { /* an odd tile's last point is done twice */
-                size_t point = sonar_min_size(p + i, points - 1);
-                steer_tile(turns + point * job->turns_row + k, n, middle, &scratch->wave[i]);
-            }
-            accumulate(scratch->x, (n + LANES - 1) / LANES, block->bins, scratch->wave,
-                       scratch->sum + p);
+        for (size_t s = 0; s < count; s++)
+            load_tile(x + (ptrdiff_t)s * cbf->x.stride[0] + k, row, block->bins,
+                      cbf->job.shading + k, n, scratch->x[s]);
+        if (count == 1) {
+            add_pairs_of_points(turns + k, cbf->job.turns_row, points, n, block, middle, scratch);
+            continue;
+        }
+        size_t vectors = (n + LANES - 1) / LANES;
+        for (size_t s = 0; s < count && vectors % 2; s++)
+            memset(scratch->x[s][vectors], 0, sizeof scratch->x[s][vectors]);
+        for (size_t p = 0; p < points; p++) {
+            steer_tile(turns + p * cbf->job.turns_row + k, n, middle, scratch->wave);
+            accumulate_group(scratch->x, vectors + vectors % 2, block->bins, scratch->wave,
+                             scratch->sum + p * GROUP);
         }
     }
 }
@@ -211,6 +284,23 @@ static double beam_power(const struct planar *sum) {
     return re * re + im * im;
 }
 
+/* Powers of a tile of points at a block's bins, summed over the snapshots. */
+static void sum_powers(const struct cbf *cbf, const struct block *block, const uint64_t *turns,
+                       size_t points, struct scratch *scratch) {
+    size_t snapshots = cbf->x.shape[0], count;
+    memset(scratch->power, 0, points * sizeof *scratch->power);
+    for (size_t done = 0; done < snapshots; done += count) {
+        size_t left = snapshots - done;
+        count = left < GROUP_LEAST ? 1 : sonar_min_size(left, GROUP);
+        size_t row = count > 1 ? GROUP : 1;
+        sum_sensors(cbf, block, turns, points, done, count, scratch);
+        for (size_t p = 0; p < points; p++)
+            for (size_t b = 0; b < block->bins; b++)
+                for (size_t s = 0; s < count; s++)
+                    scratch->power[p][b] += beam_power(&scratch->sum[p * row + s][b]);
+    }
+}
+
 static void beam_task(void *arg, size_t index, size_t worker) {
     struct cbf *cbf = arg;
     const struct job *job = &cbf->job;
@@ -220,7 +310,7 @@ static void beam_task(void *arg, size_t index, size_t worker) {
     size_t points = sonar_min_size(job->points - first, POINT_TILE);
     const struct block *block = job->block + index / tiles;
     double *energy = cbf->energy + index / tiles * cbf->capacity + first;
-    sum_sensors(cbf, block, job->turns + first * job->turns_row, points, scratch);
+    sum_powers(cbf, block, job->turns + first * job->turns_row, points, scratch);
     memset(energy, 0, points * sizeof *energy);
     for (size_t b = 0; b < block->bins; b++) {
         float *lofar = NULL;
@@ -228,7 +318,7 @@ static void beam_task(void *arg, size_t index, size_t worker) {
             lofar = (float *)job->lofar->data +
                     (ptrdiff_t)(block->first + b) * job->lofar->stride[0] + first;
         for (size_t p = 0; p < points; p++) {
-            double power = job->power_scale * beam_power(&scratch->sum[p][b]);
+            double power = job->power_scale * scratch->power[p][b];
             energy[p] += power;
             if (lofar)
                 lofar[p] = (float)power;
@@ -258,14 +348,14 @@ static void band_energy(const struct cbf *cbf, float *out) {
 
 static struct job band_job(const struct cbf *cbf, const sonar_params *params, size_t points,
                            const uint64_t *turns) {
-    double sum = params->shading_sum;
+    double sum = params->shading_sum, snapshots = (double)cbf->x.shape[0];
     return (struct job){.block = cbf->block + cbf->band_block,
                         .blocks = cbf->band_blocks,
                         .points = points,
                         .turns = turns,
                         .turns_row = cbf->spec.sensors,
                         .shading = params->shading,
-                        .power_scale = sum != 0 ? 1 / (sum * sum) : 0};
+                        .power_scale = sum != 0 ? 1 / (sum * sum) / snapshots : 0};
 }
 
 /* ---- the stage ------------------------------------------------------------------------------- */
@@ -347,10 +437,11 @@ static sonar_code check_shapes(const struct cbf *cbf, const sonar_buffer *in,
     bool azimuth = work->outputs & SONAR_WANT(SONAR_CBF_AZIMUTH);
     bool lofar = work->outputs & SONAR_WANT(SONAR_CBF_LOFAR);
     bool near = spec->ranges && work->outputs & SONAR_WANT(SONAR_CBF_NEARFIELD);
-    if (in->dtype != SONAR_C32 || in->rank != 2 || in->shape[0] != spec->bins ||
-        in->shape[1] != spec->sensors || in->stride[1] != 1)
-        return sonar_fail(err, SONAR_EINVAL, "cbf", "input is not c32 [%zu][%zu]", spec->bins,
-                          spec->sensors);
+    if (in->dtype != SONAR_C32 || in->rank != 3 || in->shape[0] < 1 ||
+        in->shape[0] > spec->max_snapshots || in->shape[1] != spec->bins ||
+        in->shape[2] != spec->sensors || in->stride[2] != 1)
+        return sonar_fail(err, SONAR_EINVAL, "cbf", "input is not c32 [1..%zu][%zu][%zu]",
+                          spec->max_snapshots, spec->bins, spec->sensors);
     if ((azimuth && !is_f32(&out[SONAR_CBF_AZIMUTH], 1, spec->directions)) ||
         (lofar && !is_f32(&out[SONAR_CBF_LOFAR], spec->bins, spec->directions)) ||
         (near && (!is_f32(&out[SONAR_CBF_NEARFIELD], spec->ranges, spec->directions) ||

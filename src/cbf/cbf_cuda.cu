@@ -22,6 +22,13 @@ struct cut {
     uint32_t blocks, band_first, band_blocks;
 };
 
+/* Snapshots in device memory, [snapshot][bin][sensor]. */
+struct input {
+    const float2 *x;
+    size_t snapshot, row; /* strides */
+    uint32_t snapshots;
+};
+
 struct cbf {
     sonar_cbf_spec spec;
     struct cut cut[2]; /* for all points different; for mirrored points */
@@ -36,9 +43,9 @@ struct cbf {
     float2 *partial;
     double *energy;
     size_t energy_items;
+    double *power;       /* as pass's, or NULL: never more than one snapshot */
     double *line_energy; /* as line_pass's */
-    const float2 *x;     /* input of the last execute, lent by the caller */
-    size_t x_row;
+    struct input input;  /* of the last execute, lent by the caller */
 };
 
 static sonar_code upload_shading(struct cbf *cbf, const sonar_params *params, cudaStream_t stream,
@@ -90,6 +97,12 @@ static uint32_t choose_chunks(const struct cbf *cbf, size_t places, size_t items
     return (uint32_t)best;
 }
 
+/* Of one snapshot's |sum g conj(a) X|^2 in the mean. */
+static double power_scale(const struct cbf *cbf, const sonar_params *params) {
+    double sum = params->shading_sum;
+    return sum != 0 ? 1 / (sum * sum) / (double)cbf->input.snapshots : 0;
+}
+
 static bool is_mirrored(const struct pass *pass) {
     return pass->field[0].mirror || pass->field[1].mirror;
 }
@@ -100,8 +113,7 @@ static void complete_pass(const struct cbf *cbf, struct pass *pass, const sonar_
     near_field->first_item = far_field->groups * far_field->blocks;
     pass->items = near_field->first_item + near_field->groups * near_field->blocks;
     pass->block = cut->block;
-    pass->x = cbf->x;
-    pass->x_row = cbf->x_row;
+    pass->x_row = cbf->input.row;
     pass->folded = cbf->folded;
     pass->folded_row = (cbf->spec.sensors + 1) / 2;
     pass->shading = cbf->shading;
@@ -118,8 +130,8 @@ static void complete_pass(const struct cbf *cbf, struct pass *pass, const sonar_
     pass->energy = cbf->energy;
     pass->band_first = cut->band_first;
     pass->band_blocks = cut->band_blocks;
-    double sum = params->shading_sum;
-    pass->power_scale = sum != 0 ? 1 / (sum * sum) : 0;
+    pass->power = cbf->power;
+    pass->power_scale = power_scale(cbf, params);
     pass->bin_hz = cbf->spec.fs_hz / (double)cbf->spec.length;
 }
 
@@ -147,13 +159,28 @@ static sonar_code run_sums(const struct pass *pass, cudaStream_t stream, sonar_e
     return CUDA_LAUNCHED("cbf", "sum_sensors", err);
 }
 
-static sonar_code run(const struct pass *pass, cudaStream_t stream, sonar_error *err) {
+/* The powers of all snapshots, one after the other. */
+static sonar_code run_snapshots(const struct input *input, struct pass *pass, cudaStream_t stream,
+                                sonar_error *err) {
     uint32_t halves = is_mirrored(pass) ? 2 : 1;
-    sonar_code code = run_sums(pass, stream, err);
-    if (code)
-        return code;
-    finish_bins<<<dim3(pass->items, halves), FINISH_WARPS * LANES, 0, stream>>>(*pass);
-    code = CUDA_LAUNCHED("cbf", "finish_bins", err);
+    sonar_code code = SONAR_OK;
+    for (uint32_t s = 0; s < input->snapshots && !code; s++) {
+        pass->x = input->x + s * input->snapshot;
+        pass->first_snapshot = s == 0;
+        pass->last_snapshot = s + 1 == input->snapshots;
+        code = run_sums(pass, stream, err);
+        if (code)
+            return code;
+        finish_bins<<<dim3(pass->items, halves), FINISH_WARPS * LANES, 0, stream>>>(*pass);
+        code = CUDA_LAUNCHED("cbf", "finish_bins", err);
+    }
+    return code;
+}
+
+static sonar_code run(const struct input *input, struct pass *pass, cudaStream_t stream,
+                      sonar_error *err) {
+    uint32_t halves = is_mirrored(pass) ? 2 : 1;
+    sonar_code code = run_snapshots(input, pass, stream, err);
     if (code || (!pass->field[0].energy && !pass->field[1].energy))
         return code;
     uint32_t groups = pass->field[0].groups + pass->field[1].groups, per_block = 4;
@@ -164,9 +191,7 @@ static sonar_code run(const struct pass *pass, cudaStream_t stream, sonar_error 
 
 static sonar_code run_line(const struct cbf *cbf, struct line_pass *pass,
                            const sonar_params *params, cudaStream_t stream, sonar_error *err) {
-    double sum = params->shading_sum;
-    pass->x = cbf->x;
-    pass->x_row = cbf->x_row;
+    pass->x_row = cbf->input.row;
     pass->shading = cbf->shading;
     pass->sensors = (uint32_t)cbf->spec.sensors;
     pass->span = (uint32_t)line_span(cbf->spec.sensors);
@@ -176,11 +201,17 @@ static sonar_code run_line(const struct cbf *cbf, struct line_pass *pass,
     pass->first = pass->lofar ? 0 : pass->band_first;
     pass->bins = pass->lofar ? (uint32_t)cbf->spec.bins : pass->band_bins;
     pass->energy = cbf->line_energy;
-    pass->power_scale = sum != 0 ? 1 / (sum * sum) : 0;
+    pass->power_scale = power_scale(cbf, params);
     pass->bin_hz = cbf->spec.fs_hz / (double)cbf->spec.length;
     uint32_t groups = pass->field.groups;
-    sum_line<<<pass->bins * groups, WARPS * LANES, 0, stream>>>(*pass);
-    sonar_code code = CUDA_LAUNCHED("cbf", "sum_line", err);
+    sonar_code code = SONAR_OK;
+    for (uint32_t s = 0; s < cbf->input.snapshots && !code; s++) {
+        pass->x = cbf->input.x + s * cbf->input.snapshot;
+        pass->first_snapshot = s == 0;
+        pass->last_snapshot = s + 1 == cbf->input.snapshots;
+        sum_line<<<pass->bins * groups, WARPS * LANES, 0, stream>>>(*pass);
+        code = CUDA_LAUNCHED("cbf", "sum_line", err);
+    }
     if (code || !pass->field.energy)
         return code;
     finish_line<<<dim3(groups, 2), FINISH_WARPS * LANES, 0, stream>>>(*pass);
@@ -195,8 +226,9 @@ static sonar_code check_spec(const sonar_cbf_spec *spec, sonar_error *err) {
         return code;
     const size_t most = 1u << 30, points = spec->directions * spec->ranges;
     if (spec->sensors > most || spec->directions > most || points > most || spec->bins > most ||
-        spec->first_bin > most)
-        return sonar_fail(err, SONAR_EINVAL, "cbf", "more than 2^30 sensors, points or bins");
+        spec->first_bin > most || spec->max_snapshots > most)
+        return sonar_fail(err, SONAR_EINVAL, "cbf",
+                          "more than 2^30 sensors, points, bins or snapshots");
     return SONAR_OK;
 }
 
@@ -313,6 +345,8 @@ static sonar_code make(struct cbf *cbf, sonar_error *err) {
         cbf->energy_items, sonar_max_size(cbf->places[0], cbf->places[1]) * WAVES_MOST);
     if (!code)
         code = sonar_cuda_alloc("cbf", cbf->energy_items * LANES, &cbf->energy, err);
+    if (!code && spec->max_snapshots > 1)
+        code = sonar_cuda_alloc("cbf", cbf->energy_items * SLOTS * LANES, &cbf->power, err);
     if (!code && cbf->far_table.may_line)
         code = sonar_cuda_alloc("cbf", spec->bins * 2 * far_groups * LANES, &cbf->line_energy, err);
     return code ? code
@@ -328,6 +362,7 @@ static void cbf_destroy(void *stage) {
     free_table(&cbf->far_table);
     free_table(&cbf->near_table);
     cudaFree(cbf->folded);
+    cudaFree(cbf->power);
     cudaFree(cbf->line_energy);
     cudaFree(cbf->staging.turns);
     cudaFree(cbf->shading);
@@ -384,9 +419,11 @@ static sonar_code check_shapes(const struct cbf *cbf, const sonar_buffer *in,
                                const sonar_buffer *out, const sonar_work *work,
                                struct wanted wanted, sonar_error *err) {
     const sonar_cbf_spec *spec = &cbf->spec;
-    if (in->dtype != SONAR_C32 || in->rank != 2 || in->shape[0] != spec->bins ||
-        in->shape[1] != spec->sensors || in->stride[1] != 1 || in->space != SONAR_DEVICE)
-        return sonar_fail(err, SONAR_EINVAL, "cbf", "input is not c32 [%zu][%zu] on the device",
+    if (in->dtype != SONAR_C32 || in->rank != 3 || in->shape[0] < 1 ||
+        in->shape[0] > spec->max_snapshots || in->shape[1] != spec->bins ||
+        in->shape[2] != spec->sensors || in->stride[2] != 1 || in->space != SONAR_DEVICE)
+        return sonar_fail(err, SONAR_EINVAL, "cbf",
+                          "input is not c32 [1..%zu][%zu][%zu] on the device", spec->max_snapshots,
                           spec->bins, spec->sensors);
     if ((wanted.azimuth && !is_f32(&out[SONAR_CBF_AZIMUTH], 1, spec->directions)) ||
         (wanted.lofar && !is_f32(&out[SONAR_CBF_LOFAR], spec->bins, spec->directions)) ||
@@ -438,7 +475,7 @@ static sonar_code run_fields(const struct cbf *cbf, sonar_buffer *out, const son
         return run_line(cbf, &line, params, stream, err);
     }
     complete_pass(cbf, &pass, params);
-    return run(&pass, stream, err);
+    return run(&cbf->input, &pass, stream, err);
 }
 
 /* Both fields share one pass if they take the same path. */
@@ -453,8 +490,8 @@ static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffe
         code = upload(cbf, work->params, wanted, queue->stream, err);
     if (code)
         return code;
-    cbf->x = (const float2 *)in->data;
-    cbf->x_row = (size_t)in->stride[0];
+    cbf->input = {(const float2 *)in->data, (size_t)in->stride[0], (size_t)in->stride[1],
+                  (uint32_t)in->shape[0]};
     if (!wanted.azimuth && !wanted.nearfield && !wanted.lofar)
         return SONAR_OK;
     if ((wanted.azimuth || wanted.lofar) &&
@@ -473,7 +510,7 @@ static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buff
                                sonar_buffer *power, const sonar_work *work, sonar_error *err) {
     struct cbf *cbf = (struct cbf *)stage;
     size_t points = turns->shape[0], sensors = cbf->spec.sensors;
-    if (!cbf->x)
+    if (!cbf->input.x)
         return sonar_fail(err, SONAR_ESTATE, "cbf", "evaluate before the first execute");
     if (points == 0)
         return SONAR_OK;
@@ -493,7 +530,7 @@ static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buff
         pass.field[0].sensor_stride = 1;
         pass.field[0].point_stride = (size_t)turns->stride[0];
         complete_pass(cbf, &pass, work->params);
-        code = run(&pass, queue->stream, err);
+        code = run(&cbf->input, &pass, queue->stream, err);
     }
     return code;
 }

@@ -14,5 +14,7 @@ sonar_code sonar_cbf_check(const sonar_cbf_spec *spec, sonar_error *err) {
         return sonar_fail(err, SONAR_EINVAL, "cbf",
                           "band of bins %zu + %zu is not inside %zu + %zu", spec->cbf_first,
                           spec->cbf_bins, spec->first_bin, spec->bins);
+    if (!spec->max_snapshots)
+        return sonar_fail(err, SONAR_EINVAL, "cbf", "no snapshot is allowed, one is the least");
     return SONAR_OK;
 }

@@ -21,7 +21,8 @@ struct line_pass {
     uint32_t input_bin;     /* absolute number of the input's first bin */
     uint32_t first, bins;   /* bins of this pass, counted from the input's first */
     uint32_t band_first, band_bins;
-    double *energy; /* [bin][point, image][groups * LANES] */
+    bool first_snapshot, last_snapshot;
+    double *energy; /* [bin][point, image][groups * LANES], of the snapshots so far */
     float *lofar;   /* [bin][direction], or NULL */
     size_t lofar_row;
     double power_scale, bin_hz;
@@ -158,9 +159,12 @@ static __global__ void __launch_bounds__(WARPS *LANES, 3)
         im += (double)beam[warp][i][lane].y;
     }
     double power = pass.power_scale * (re * re + im * im);
-    pass.energy[((size_t)row * 2 + warp) * field.groups * LANES + index] = power;
+    double *energy = pass.energy + ((size_t)row * 2 + warp) * field.groups * LANES + index;
+    if (!pass.first_snapshot)
+        power += *energy;
+    *energy = power;
     uint32_t point = warp ? mirror.image : mirror.point;
-    if (pass.lofar && index < field.points && point != NO_POINT)
+    if (pass.last_snapshot && pass.lofar && index < field.points && point != NO_POINT)
         pass.lofar[row * pass.lofar_row + point] = (float)power;
 }
 

@@ -57,7 +57,7 @@ struct field {
     float *energy;                      /* [point], or NULL: not wanted */
 };
 
-/* One pass over the input, by value to the kernels. */
+/* One pass over one snapshot of the input, by value to the kernels. */
 struct pass {
     struct field field[FIELDS];
     const struct block *block;
@@ -70,8 +70,10 @@ struct pass {
     uint32_t fold_first, fold_bins;
     uint32_t first_bin, items, chunks;
     float2 *partial; /* [chunk][item][slot][lane] */
-    double *energy;  /* [item][lane] */
-    float *lofar;    /* [bin][direction] of field 0, or NULL */
+    double *power;   /* [item][slot][lane], of the snapshots so far; not used for a single one */
+    bool first_snapshot, last_snapshot;
+    double *energy; /* [item][lane] */
+    float *lofar;   /* [bin][direction] of field 0, or NULL */
     size_t lofar_row;
     uint32_t band_first, band_blocks; /* blocks of the band */
     double power_scale, bin_hz;

@@ -25,8 +25,18 @@ __device__ inline uint32_t bin_of(uint32_t slot, bool mirrored) {
     return slot / SEGMENTS + STEPS * (slot % SEGMENTS);
 }
 
-/* Grid: items x 2 with mirrored points. Adds the chunks, writes the Lofar, sums the block's power.
- */
+/* Adds the power of the snapshots before. */
+__device__ inline double add_snapshots(const struct pass &pass, uint32_t slot, double power) {
+    size_t place = ((size_t)blockIdx.x * SLOTS + slot) * LANES + threadIdx.x % LANES;
+    if (!pass.first_snapshot)
+        power += pass.power[place];
+    if (!pass.last_snapshot)
+        pass.power[place] = power;
+    return power;
+}
+
+/* Grid: items x 2 with mirrored points. Adds the chunks and the snapshots; after the last one
+ * writes the Lofar and sums the block's power. */
 static __global__ void __launch_bounds__(FINISH_WARPS *LANES)
     finish_bins(const __grid_constant__ pass pass) {
     __shared__ double shared[FINISH_WARPS][LANES];
@@ -36,17 +46,20 @@ static __global__ void __launch_bounds__(FINISH_WARPS *LANES)
     bool mirrored = place.field->mirror != NULL;
     uint32_t slots = mirrored ? PAIR_SLOTS : SLOTS, first_slot = blockIdx.y * PAIR_SLOTS;
     uint32_t point = point_of(*place.field, place.group * LANES + lane, blockIdx.y);
-    bool writes = pass.lofar && place.field == &pass.field[0] && point != NO_POINT;
+    bool writes =
+        pass.last_snapshot && pass.lofar && place.field == &pass.field[0] && point != NO_POINT;
     double energy = 0;
     for (uint32_t slot = warp; slot < slots; slot += FINISH_WARPS) {
         uint32_t bin = bin_of(slot, mirrored);
         if (bin >= block.bins)
             continue;
-        double power = slot_power(pass, first_slot + slot);
+        double power = add_snapshots(pass, first_slot + slot, slot_power(pass, first_slot + slot));
         energy += power;
         if (writes)
             pass.lofar[(block.first + bin) * pass.lofar_row + point] = (float)power;
     }
+    if (!pass.last_snapshot)
+        return;
     shared[warp][lane] = energy;
     __syncthreads();
     if (warp > 0)

@@ -29,6 +29,11 @@ typedef enum sonar_geometry_kind {
     SONAR_GEOMETRY_POSITIONS
 } sonar_geometry_kind;
 
+enum {
+    SONAR_SENSORS_MOST = 1 << 20,  /* and channels */
+    SONAR_SNAPSHOTS_MOST = 1 << 10 /* of a window, for the CBF */
+};
+
 /* Bands after resolution: absolute bin numbers of the DFT they belong to. */
 typedef struct sonar_band {
     double low_hz, high_hz; /* as asked, or the bins' frequencies */
@@ -80,6 +85,7 @@ typedef struct sonar_config {
     bool remove_mean, equalise_phase;
 
     /* cbf and lofar */
+    size_t cbf_length, cbf_hop, cbf_snapshots; /* own sub-windows of each window */
     sonar_band cbf_band, lofar_band; /* lofar: the whole surface's bins, it contains the cbf band */
     sonar_scan cbf_scan;
     sonar_shading shading;

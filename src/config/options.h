@@ -48,6 +48,8 @@ typedef enum sonar_option_id {
     OPT_KAISER_BETA,
     OPT_MEAN_REMOVAL,
     OPT_EQUALISATION,
+    OPT_CBF_LENGTH,
+    OPT_CBF_HOP,
     OPT_CBF_BAND_HZ,
     OPT_CBF_BAND_BINS,
     OPT_CBF_SCAN,

@@ -344,11 +344,14 @@ static const sonar_stage_ops *stage(const char *name) {
     return NULL;
 }
 
-static const sonar_decision decisions[] = {{"dft.batch_mib", "dft", "2048 512 128 32"},
-                                           {"dft.window_threads", "dft", "256 128 512 1024"},
-                                           {"cbf.far_path", "cbf", "line mirrored general"},
-                                           {"cbf.near_path", "cbf", "mirrored general"},
-                                           {NULL, NULL, NULL}};
+static const sonar_decision decisions[] = {
+    {"dft.batch_mib", "dft", "2048 512 128 32"},
+    {"dft.window_threads", "dft", "256 128 512 1024"},
+    {"cbf.far_path", "cbf", "line mirrored general"},
+    {"cbf.near_path", "cbf", "mirrored general"},
+    {"mvdr.decompose_threads", "mvdr_jacobi", "512 256 1024"},
+    {"mvdr.look_threads", "mvdr_jacobi", "256 128 512"},
+    {NULL, NULL, NULL}};
 
 extern "C" __attribute__((visibility("default"))) const sonar_backend *sonar_plugin(void) {
     static const sonar_backend backend = {SONAR_PLUGIN_INTERFACE,

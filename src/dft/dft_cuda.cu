@@ -442,7 +442,7 @@ static bool is_window(const struct dft *dft, const sonar_buffer *in, const sonar
     if (!is_part(head, channels) || !is_part(tail, channels))
         return false;
     if (work->column)
-        return samples_of(head) >= length && !samples_of(tail) && head->space == SONAR_DEVICE;
+        return samples_of(head) >= length && !samples_of(tail) && sonar_cuda_in_place(head->space);
     return samples_of(head) + samples_of(tail) == length &&
            (!samples_of(tail) || tail->dtype == head->dtype);
 }

@@ -22,7 +22,10 @@ using complex64 = mvdr::complex<double>;
 struct mvdr_stage {
     mvdr::view view; /* with the stage's device memory; kernels get a copy */
     mvdr_limits limits;
-    size_t slots;       /* bins decomposed by one launch */
+    mvdr::decompose_function decompose;
+    mvdr::look_function look;
+    unsigned decompose_threads, look_threads; /* of a block */
+    size_t slots;                             /* bins decomposed by one launch */
     size_t look_blocks; /* blocks of a look round, each with its own scratch */
     complex32 *look_scratch;
     size_t *device_rows;              /* sensor, partner, previous: `sensors` entries each */
@@ -158,19 +161,20 @@ sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
              err);
     CUDA_TRY(where, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
              err);
-    CUDA_TRY(where, cudaFuncGetAttributes(&own, mvdr::decompose), err);
-    CUDA_TRY(
-        where,
-        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, mvdr::look, mvdr::LOOK_THREADS, 0),
-        err);
+    CUDA_TRY(where, cudaFuncGetAttributes(&own, stage->decompose), err);
+    CUDA_TRY(where,
+             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, stage->look,
+                                                           (int)stage->look_threads, 0),
+             err);
     size_t tiles = (v->spec.directions + mvdr::TILE - 1) / mvdr::TILE;
     stage->look_blocks = sonar_min_size(tiles * v->spec.bins, (size_t)processors * resident);
     /* Both triangles, the norms and a column a warp in double, if there is room. */
-    size_t columns = 2 * v->u_stride + mvdr::WARPS * mvdr::odd((uint32_t)stage->limits.rows);
+    size_t columns = 2 * v->u_stride + stage->decompose_threads / mvdr::WARP *
+                                           mvdr::odd((uint32_t)stage->limits.rows);
     size_t wanted = columns * sizeof(complex64) + v->vector_stride * sizeof(double) + 64;
     v->shared_bytes = sonar_min_size(wanted, (size_t)most - own.sharedSizeBytes) / 16 * 16;
     CUDA_TRY(where,
-             cudaFuncSetAttribute(mvdr::decompose, cudaFuncAttributeMaxDynamicSharedMemorySize,
+             cudaFuncSetAttribute(stage->decompose, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   (int)((size_t)most - own.sharedSizeBytes)),
              err);
     return SONAR_OK;
@@ -205,8 +209,24 @@ sonar_code prepare(mvdr_stage *stage, sonar_error *err) {
     return code ? code : allocate_scratch(stage, err);
 }
 
+/* 0 for want of training. */
+long trained_threads(const sonar_host *host, const char *decision) {
+    const char *trained = sonar_host_choice(host, decision);
+    return trained ? strtol(trained, NULL, 10) : 0;
+}
+
+/* A number that is none of the kernels' comes from a table edited by hand: as if there were none.
+ */
+void choose_threads(mvdr_stage *stage, const sonar_host *host) {
+    long decompose = trained_threads(host, "mvdr.decompose_threads");
+    long look = trained_threads(host, "mvdr.look_threads");
+    stage->decompose_threads = mvdr::decompose_kernel(decompose) ? (unsigned)decompose : 512;
+    stage->decompose = mvdr::decompose_kernel(stage->decompose_threads);
+    stage->look_threads = mvdr::look_kernel(look) ? (unsigned)look : 256;
+    stage->look = mvdr::look_kernel(stage->look_threads);
+}
+
 sonar_code create(const void *opaque, const sonar_host *host, void **out, sonar_error *err) {
-    (void)host;
     const sonar_mvdr_spec *spec = (const sonar_mvdr_spec *)opaque;
     *out = NULL;
     sonar_code code = check_spec(spec, err);
@@ -216,6 +236,7 @@ sonar_code create(const void *opaque, const sonar_host *host, void **out, sonar_
     if (!stage)
         return sonar_fail(err, SONAR_ENOMEM, where, "no memory for the stage");
     stage->limits = mvdr_limits_of(spec);
+    choose_threads(stage, host);
     stage->view.spec = *spec;
     stage->view.kept = (uint32_t)stage->limits.kept;
     stage->view.length = (uint32_t)(spec->alpha > 0 ? spec->max_new : spec->snapshots);
@@ -323,7 +344,8 @@ sonar_code run_bins(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStrea
     }
     for (size_t first = 0; first < bins && !code; first += stage->slots) {
         unsigned count = (unsigned)sonar_min_size(stage->slots, bins - first);
-        mvdr::decompose<<<count, mvdr::THREADS, v->shared_bytes, stream>>>(*v, in, (uint32_t)first);
+        stage->decompose<<<count, stage->decompose_threads, v->shared_bytes, stream>>>(
+            *v, in, (uint32_t)first);
         code = CUDA_LAUNCHED(where, "decompose", err);
     }
     return code;
@@ -334,7 +356,8 @@ sonar_code look_round(const mvdr_stage *stage, const mvdr::points &points, float
                       ptrdiff_t stride, cudaStream_t stream, sonar_error *err) {
     size_t tiles = (points.count + mvdr::TILE - 1) / mvdr::TILE;
     unsigned blocks = (unsigned)sonar_min_size(stage->look_blocks, tiles * stage->view.spec.bins);
-    mvdr::look<<<blocks, mvdr::LOOK_THREADS, 0, stream>>>(stage->view, points, stage->look_scratch);
+    stage->look<<<blocks, stage->look_threads, 0, stream>>>(stage->view, points,
+                                                            stage->look_scratch);
     sonar_code code = CUDA_LAUNCHED(where, "look", err);
     if (code || !band)
         return code;

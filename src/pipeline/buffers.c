@@ -14,12 +14,12 @@ static sonar_code make(const sonar_backend *backend, sonar_space space, sonar_dt
 
 /* ---- spectra --------------------------------------------------------------------------------- */
 
-/* Rows [from, from + count) of bins[bin][sensor]. */
-static sonar_buffer rows(const sonar_buffer *bins, size_t from, size_t count) {
-    size_t shape[2] = {count, bins->shape[1]};
+/* Rows [from, from + count) of each snapshot: dense, for there is one or all rows are wanted. */
+static sonar_buffer rows(const sonar_buffer *all, size_t from, size_t count) {
+    size_t shape[3] = {all->shape[0], count, all->shape[2]};
     sonar_buffer view =
-        sonar_buffer_view((sonar_c32 *)bins->data + from * bins->shape[1], SONAR_C32, 2, shape);
-    view.space = bins->space;
+        sonar_buffer_view((sonar_c32 *)all->data + from * shape[2], SONAR_C32, 3, shape);
+    view.space = all->space;
     return view;
 }
 
@@ -35,7 +35,8 @@ static sonar_code make_spectra(sonar_pipeline *p, int which, sonar_error *err) {
     struct spectra *s = &e->side[which].spectra;
     const sonar_backend *owner = owner_of(e);
     sonar_space space = which == HOST_SIDE ? SONAR_PINNED : owner->native_space;
-    sonar_code code = make(owner, space, SONAR_C32, p->bins, c->sensors, 0, &s->all, err);
+    sonar_code code =
+        make(owner, space, SONAR_C32, c->cbf_snapshots, p->bins, c->sensors, &s->all, err);
     if (code)
         return code;
     s->cbf = rows(&s->all, c->lofar_band.first_bin - p->first_bin, c->lofar_band.bins);

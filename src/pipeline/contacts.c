@@ -115,7 +115,7 @@ static sonar_code detect_cbf(sonar_pipeline *p, const sonar_work *work, sonar_re
                         .work = work,
                         .beamformer = &p->engine.cbf,
                         .scan = &c->cbf_scan,
-                        .bin_width_hz = c->fs_hz / (double)c->length,
+                        .bin_width_hz = c->fs_hz / (double)c->cbf_length,
                         .focused = true};
     const sonar_detect_focus focus = {.far_power = result->surface[SONAR_CBF_AZIMUTH].data,
                                       .inverse_range = p->inverse_range};

@@ -9,17 +9,20 @@
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* Power of every channel in the beamformers' bins; channels without a sensor read 0. */
+/* Power of every channel in the beamformers' bins, the mean over the snapshots; channels without a
+ * sensor read 0. */
 static void element_psd(const sonar_pipeline *p, sonar_buffer *psd) {
-    const sonar_buffer *bins = &p->engine.side[HOST_SIDE].spectra.cbf;
-    const sonar_c32 *x = bins->data;
-    float *to = psd->data;
-    size_t count = bins->shape[0], sensors = bins->shape[1];
+    const sonar_buffer *x = &p->engine.side[HOST_SIDE].spectra.cbf;
+    size_t snapshots = x->shape[0], bins = x->shape[1], sensors = x->shape[2];
     for (size_t s = 0; s < sensors; s++) {
-        float *row = to + p->params->channel[s] * count;
-        for (size_t b = 0; b < count; b++) {
-            sonar_c32 v = x[b * sensors + s];
-            row[b] = v.re * v.re + v.im * v.im;
+        float *row = (float *)psd->data + p->params->channel[s] * bins;
+        for (size_t b = 0; b < bins; b++) {
+            float sum = 0;
+            for (size_t i = 0; i < snapshots; i++) {
+                sonar_c32 v = ((const sonar_c32 *)x->data)[(i * bins + b) * sensors + s];
+                sum += v.re * v.re + v.im * v.im;
+            }
+            row[b] = sum / (float)snapshots;
         }
     }
 }
@@ -52,7 +55,7 @@ static void describe(const sonar_pipeline *p, const sonar_window *window, sonar_
                              .utc_ns = window->utc_ns,
                              .epoch = window->epoch,
                              .sensors_used = p->params->sensors_used,
-                             .cbf_snapshots = 1,
+                             .cbf_snapshots = p->config->cbf_snapshots,
                              .missing_mean = window->missing_mean,
                              .missing_worst = window->missing_worst,
                              .frame_flags = window->flags,

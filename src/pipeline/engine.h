@@ -17,9 +17,9 @@ enum { HOST_SIDE = 0, DEVICE_SIDE, SIDES };
 
 /* The DFTs' results as one side has them. */
 struct spectra {
-    sonar_buffer all;  /* c32 [bin][sensor] of the main DFT; owned */
-    sonar_buffer cbf;  /* a view of its rows */
-    sonar_buffer mvdr; /* c32 [snapshot][bin][sensor]: a view of them, or the MVDR's own, owned */
+    sonar_buffer all;  /* c32 [snapshot][bin][sensor] of the main DFT; owned */
+    sonar_buffer cbf;  /* all of that, or a view of rows where the MVDR shares it */
+    sonar_buffer mvdr; /* c32 [snapshot][bin][sensor]: such a view, or the MVDR's own, owned */
 };
 
 struct side {

@@ -119,7 +119,7 @@ static sonar_code make_output(sonar_pipeline *p, sonar_error *err) {
         .range_m = c->range_m,
         .range_reference = c->range_reference == SONAR_ABEAM ? "abeam" : "radial",
         .channels = c->channels,
-        .cbf_bin_hz = c->fs_hz / (double)c->length,
+        .cbf_bin_hz = c->fs_hz / (double)c->cbf_length,
         .cbf_first_bin = c->lofar_band.first_bin,
         .cbf_bins = c->lofar_band.bins,
         .cbf_band_hz = {c->cbf_band.low_hz, c->cbf_band.high_hz},

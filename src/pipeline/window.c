@@ -33,21 +33,37 @@ static sonar_buffer snapshots_of(const struct side *side, size_t count) {
     return in;
 }
 
+/* Snapshot `index` of a DFT's result. */
+static sonar_buffer snapshot(const sonar_buffer *all, size_t index) {
+    size_t shape[2] = {all->shape[1], all->shape[2]};
+    sonar_buffer one = sonar_buffer_view((sonar_c32 *)all->data + index * shape[0] * shape[1],
+                                         SONAR_C32, 2, shape);
+    one.space = all->space;
+    return one;
+}
+
+static sonar_code transform_cbf(sonar_pipeline *p, const struct job *job, sonar_error *err) {
+    const sonar_config *c = p->config;
+    const struct stage *dft = &p->engine.dft;
+    sonar_code code = SONAR_OK;
+    for (size_t i = 0; i < c->cbf_snapshots && !code; i++) {
+        sonar_buffer out = snapshot(&dft->side->spectra.all, i);
+        code = transform(p, job, dft, i * c->cbf_hop, c->cbf_length, &out, err);
+    }
+    return code;
+}
+
 /* Those with missing samples never enter the covariance: *taken counts the others. */
-static sonar_code transform_snapshots(sonar_pipeline *p, const struct job *job, size_t *taken,
-                                      sonar_error *err) {
+static sonar_code transform_mvdr(sonar_pipeline *p, const struct job *job, size_t *taken,
+                                 sonar_error *err) {
     const sonar_config *c = p->config;
     const struct stage *dft = &p->engine.mvdr_dft;
-    size_t shape[2] = {c->mvdr_band.bins, c->sensors};
     for (size_t i = 0; i < job->plan.count; i++) {
         size_t offset = job->plan.offset + i * c->mvdr_hop;
         if (sonar_window_touches_gap(&job->seen, job->seen.first_sample + offset, c->mvdr_length))
             continue;
         if (p->own_mvdr_dft) {
-            const sonar_buffer *to = &dft->side->spectra.mvdr;
-            sonar_buffer out = sonar_buffer_view(
-                (sonar_c32 *)to->data + *taken * shape[0] * shape[1], SONAR_C32, 2, shape);
-            out.space = to->space;
+            sonar_buffer out = snapshot(&dft->side->spectra.mvdr, *taken);
             sonar_code code = transform(p, job, dft, offset, c->mvdr_length, &out, err);
             if (code)
                 return code;
@@ -59,12 +75,11 @@ static sonar_code transform_snapshots(sonar_pipeline *p, const struct job *job, 
 
 static sonar_code run_dft(sonar_pipeline *p, const struct job *job, size_t *taken,
                           sonar_error *err) {
-    struct stage *dft = &p->engine.dft;
     sonar_code code = sonar_timing_begin(p, STAGE_DFT, err);
     if (!code)
-        code = transform(p, job, dft, 0, p->config->length, &dft->side->spectra.all, err);
+        code = transform_cbf(p, job, err);
     if (!code)
-        code = transform_snapshots(p, job, taken, err);
+        code = transform_mvdr(p, job, taken, err);
     return code ? code : sonar_timing_end(p, STAGE_DFT, err);
 }
 

@@ -345,7 +345,8 @@ static sonar_code create_stages(rig *r, sonar_error *err) {
                                 .first_bin = c->lofar.first,
                                 .bins = c->lofar.bins,
                                 .cbf_first = c->cbf.first,
-                                .cbf_bins = c->cbf.bins};
+                                .cbf_bins = c->cbf.bins,
+                                .max_snapshots = 1};
     const sonar_mvdr_spec mvdr = {.sensors = c->sensors,
                                   .directions = c->angles,
                                   .fs_hz = c->fs_hz,
@@ -497,8 +498,11 @@ static sonar_code run_dft_device(void *ctx, sonar_error *err) {
 
 static sonar_code beams(rig *r, uint32_t outputs, sonar_error *err) {
     const bench_case *c = r->c;
-    const sonar_buffer in =
+    const sonar_buffer band =
         rows_of(&r->bins[r->turn % r->bin_sets], c->lofar.first - r->kept.first, c->lofar.bins);
+    sonar_buffer in =
+        sonar_buffer_view(band.data, SONAR_C32, 3, (size_t[]){1, c->lofar.bins, c->sensors});
+    in.space = band.space;
     sonar_buffer out[SONAR_CBF_OUTPUTS];
     out[SONAR_CBF_AZIMUTH] = r->azimuth.native;
     out[SONAR_CBF_NEARFIELD] = r->nearfield.native;
