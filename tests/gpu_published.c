@@ -151,6 +151,7 @@ static const struct shape shapes[] = {
     {.name = "line of 96, long windows, forgetting over sub-windows",
      .sensors = 96,
      .geometry = "line: {sensors: 96, spacing_m: 0.75}",
+     .ingest = "threads: 2",
      .stages = "dft: {length: 2048, hop: 1500}\n"
                "cbf: {band_hz: [600, 950], ranges_m: auto, range_min_m: 60}\n"
                "mvdr: {band_hz: [700, 900], length: 256, hop: 128, forgetting: 0.95}\n",
@@ -240,7 +241,7 @@ static const struct shape tiny_shapes[] = {
      .stages = "dft: {length: 65, hop: 64}\n"
                "cbf: {band_hz: [600, 800], scan: {start_deg: 0, stop_deg: 340, step_deg: 20},"
                " ranges_m: [20]}\n"
-               "mvdr: {forgetting: 0.8}\n"
+               "mvdr: {length: 32, hop: 32, forgetting: 0.8}\n"
                "detections: {most: 1}\n",
      .loud_db = 60,
      .type = SONAR_S16,
