@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "options.h"
 
+#include <errno.h>
 #include <getopt.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,11 +31,11 @@ static tool_answer read_number(const char *value, double low, double high, doubl
 }
 
 tool_answer tool_read_whole(const char *value, double low, double high, uint64_t *to) {
-    double number;
-    if (read_number(value, low, high, &number) || number != floor(number))
-        return TOOL_REFUSED;
-    *to = (uint64_t)number;
-    return TOOL_TAKEN;
+    char *end;
+    errno = 0;
+    *to = strtoull(value, &end, 10);
+    bool number = *value >= '0' && *value <= '9' && !*end && !errno;
+    return number && (double)*to >= low && (double)*to <= high ? TOOL_TAKEN : TOOL_REFUSED;
 }
 
 static tool_answer take(const tool_option *option, const char *value, void *options) {

@@ -12,7 +12,7 @@
 typedef enum tool_option_kind {
     TOOL_FLAG = 0, /* bool, no value */
     TOOL_TEXT,     /* const char * */
-    TOOL_WHOLE,    /* uint64_t, from low to high, at most 2^53 */
+    TOOL_WHOLE,    /* uint64_t, from low to high */
     TOOL_NUMBER,   /* double, from low to high */
     TOOL_OTHER     /* what `take` makes of it */
 } tool_option_kind;
@@ -43,7 +43,7 @@ enum { TOOL_OPTIONS_MOST = 32, TOOL_WRONG_USAGE = 2 };
 /* Fills `options`. Returns -1 to go on, the other arguments being argv[optind] and what follows; or
  * the exit code. */
 int tool_read_options(const tool *tool, int argc, char **argv, void *options);
-/* For a `take`: a whole number from low to high, which are at most 2^53. */
+/* For a `take`: digits only, from low to high. */
 tool_answer tool_read_whole(const char *value, double low, double high, uint64_t *to);
 /* Says what is wrong and how to get help; TOOL_WRONG_USAGE. */
 int tool_wrong_usage(const tool *tool, const char *format, ...)
