@@ -81,7 +81,7 @@ static __global__ void __launch_bounds__(THREADS)
             to[i] = 0;
         return;
     }
-    struct row<T> from = row_of<T>(in, source[blockIdx.x].channel);
+    struct row<T> from = row_of<T>(in, start_of(in), source[blockIdx.x].channel);
     struct mean mean = {};
     if (remove_mean) {
         typename sum_of<T>::type sum = 0;
