@@ -17,9 +17,10 @@
 #include <string.h>
 
 enum { WINDOW_THREADS = 256, SELECT_TILE = 32, SELECT_ROWS = 8, CLEAR_THREADS = 256 };
-/* So many sensors are one thread block's of the fused kernel, a memory transaction's worth, where
- * every multiprocessor gets so many of these. */
-enum { TILE = 4, FULL_TILES = 8 };
+/* So many sensors are one thread block's of the fused kernel, where every multiprocessor gets so
+ * many of these. More in a row of the output would be written faster, but take memory that serves
+ * as the tables' cache. */
+enum { TILE = 2, FULL_TILES = 16 };
 
 /* Memory for signals, spectra and cuFFT's own work of one batch, where training says nothing. Large
  * batches fill the device, small ones stay in its cache from kernel to kernel. */
@@ -80,7 +81,7 @@ static __global__ void __launch_bounds__(THREADS)
             to[i] = 0;
         return;
     }
-    struct row<T> from = row_of<T>(in, source[blockIdx.x].channel);
+    struct row<T> from = row_of<T>(in, start_of(in), source[blockIdx.x].channel);
     struct mean mean = {};
     if (remove_mean) {
         typename sum_of<T>::type sum = 0;
