@@ -470,6 +470,7 @@ static sonar_code run_all(run *r, sonar_error *err) {
     r->after = sonar_alloc(1, sizeof *r->after);
     if (!r->before || !r->after)
         return sonar_fail(err, SONAR_ENOMEM, "sonar-bench", "out of memory");
+    const int64_t began_ns = sonar_monotonic_ns();
     sonar_code code = make_dir(r, err);
     if (code == SONAR_OK)
         code = live_config_write(r->plan, r->dir, r->path, &r->config, err);
@@ -482,6 +483,8 @@ static sonar_code run_all(run *r, sonar_error *err) {
     if (code != SONAR_OK)
         return code;
     begin(r);
+    fprintf(stderr, "sonar-bench: ready after %.1f s; streaming\n",
+            (double)(r->start_ns - began_ns) / 1e9);
     code = watch_stream(r, err);
     if (code != SONAR_OK)
         return code;
