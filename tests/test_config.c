@@ -180,6 +180,7 @@ Test(config, defaults_follow_from_what_is_given) {
     cr_assert_eq(c->lofar_band.bins, c->cbf_band.bins);
     cr_assert_not(c->heading_known);
     cr_assert_eq(c->threads, (size_t)sysconf(_SC_NPROCESSORS_ONLN));
+    cr_assert(c->ingest_threads == 1 && c->ingest_io_threads == 1);
     drop(&l);
     l = parse_good("schema: 1\n" LINE_ARRAY "fs_hz: 8192\ncbf: {band_bins: [327, 492]}\n"
                    "mvdr: {loading: {rule: trace}, length: 1024}\nlofar: {band_bins: [34, 492]}\n");
@@ -189,6 +190,21 @@ Test(config, defaults_follow_from_what_is_given) {
     cr_assert_eq(l.config->mvdr_band.bins, 61 - 41 + 1);
     cr_assert_eq(l.config->lofar_band.first_bin, 34);
     cr_assert_eq(l.config->lofar_band.bins, 459);
+    drop(&l);
+}
+
+Test(config, ingest_has_threads_for_its_rate) {
+    const size_t most = (size_t)sysconf(_SC_NPROCESSORS_ONLN) / 4;
+    loaded l = parse_good("schema: 1\nfs_hz: 4000000\ndft: {length: 65536}\n"
+                          "array: {channel_count: 501, " LINE8 "}\ncbf: {band_bins: [300, 400]}\n");
+    cr_assert_eq(l.config->ingest_threads, most < 1 ? 1 : most < 5 ? most : 5);
+    cr_assert_eq(l.config->ingest_io_threads, l.config->ingest_threads);
+    drop(&l);
+    l = parse_good(SMALL "ingest: {threads: 5}\n");
+    cr_assert(l.config->ingest_threads == 5 && l.config->ingest_io_threads == 5);
+    drop(&l);
+    l = parse_good(SMALL "ingest: {threads: 2, io_threads: 3}\n");
+    cr_assert(l.config->ingest_threads == 2 && l.config->ingest_io_threads == 3);
     drop(&l);
 }
 
@@ -333,6 +349,8 @@ static const struct {
     {SMALL "detections: {most: 65}\n", ":5:20: error: detections.most", "1 to 64"},
     {SMALL "output: {topics: [cbf.azimuth, cbf]}\n", ":5:32: error: output.topics", "status"},
     {SMALL "output: {topics: []}\n", ":5:18: error: output.topics", ""},
+    {SMALL "ingest: {threads: 0}\n", ":5:19: error: ingest.threads", "1 to 64"},
+    {SMALL "ingest: {io_threads: many}\n", ":5:22: error: ingest.io_threads", "1 to 64"},
     {SMALL "runtime: {cpus: [0, 1], threads: 3}\n", ":5:17: error: runtime.cpus",
      "2 processors for 3 threads"},
     {SMALL "runtime: {state_dir: \"a\\0b\"}\n", ":5:22: error: runtime.state_dir", "NUL"},

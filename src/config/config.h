@@ -21,6 +21,7 @@
 #include "mvdr_jacobi/mvdr_jacobi.h"
 
 enum { SONAR_ENDPOINTS_MOST = 64, SONAR_RANGES_MOST = 64, SONAR_CPUS_MOST = 256 };
+enum { SONAR_INGEST_THREADS_MOST = 64 };
 
 typedef enum sonar_geometry_kind {
     SONAR_GEOMETRY_LINE = 0,
@@ -76,6 +77,7 @@ typedef struct sonar_config {
     double max_missing_share;
     double max_skew_ms;
     int restart_after_ms, silent_after_ms;
+    size_t ingest_threads, ingest_io_threads;
     sonar_dtype sample_type; /* SONAR_S16: 16-bit samples only, kept as they are; else f32 */
 
     /* dft */

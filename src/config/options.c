@@ -135,6 +135,16 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                                  "16-bit frames only, kept as they "
                                  "are, which halves the memory and what crosses to a GPU; other "
                                  "frames are dropped and counted."},
+    [OPT_INGEST_THREADS] = {"ingest.threads", INTEGER(1, SONAR_INGEST_THREADS_MOST),
+                            .computed = "1 for each 500 million samples a second begun, at most a "
+                                        "quarter of the processors online",
+                            .help = "Threads that copy samples from messages into memory, the "
+                                    "receiving thread included."},
+    [OPT_IO_THREADS] = {"ingest.io_threads", INTEGER(1, SONAR_INGEST_THREADS_MOST),
+                        .computed = "as many as ingest.threads",
+                        .help = "ZeroMQ's threads, which read from the connections; each "
+                                "connection stays with one of them."},
+
     [OPT_LENGTH] = {"dft.length", INTEGER(2, 67108864), .unit = "samples",
                     .computed = "smallest power of two >= fs_hz",
                     .help = "Samples of a window; any length."},

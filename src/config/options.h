@@ -42,6 +42,8 @@ typedef enum sonar_option_id {
     OPT_RESTART_AFTER,
     OPT_SILENT_AFTER,
     OPT_SAMPLE_TYPE,
+    OPT_INGEST_THREADS,
+    OPT_IO_THREADS,
     OPT_LENGTH,
     OPT_HOP,
     OPT_WINDOW,

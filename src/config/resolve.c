@@ -699,6 +699,27 @@ static void resolve_ingest(sonar_loader *l) {
     c->silent_after_ms = (int)number(l, OPT_SILENT_AFTER);
 }
 
+static size_t processors(void) {
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (size_t)online : 1;
+}
+
+/* By the samples that come in a second, of all channels. */
+static void resolve_ingest_threads(sonar_loader *l) {
+    sonar_config *c = l->config;
+    if (value(l, OPT_INGEST_THREADS)->bad || value(l, OPT_IO_THREADS)->bad || !have(l, OPT_FS))
+        return;
+    if (!have(l, OPT_INGEST_THREADS)) {
+        const double wanted = ceil((double)c->channels * c->fs_hz / 500e6);
+        const double most = fmin(SONAR_INGEST_THREADS_MOST, floor(processors() / 4.0));
+        sonar_value_set_number(l, OPT_INGEST_THREADS, fmax(1, fmin(wanted, most)));
+    }
+    c->ingest_threads = whole(l, OPT_INGEST_THREADS);
+    if (!have(l, OPT_IO_THREADS))
+        sonar_value_set_number(l, OPT_IO_THREADS, (double)c->ingest_threads);
+    c->ingest_io_threads = whole(l, OPT_IO_THREADS);
+}
+
 static void resolve_output(sonar_loader *l) {
     sonar_config *c = l->config;
     const sonar_value *topics = value(l, OPT_TOPICS);
@@ -719,8 +740,7 @@ static bool resolve_threads(sonar_loader *l) {
     if (!have(l, OPT_CPUS) || value(l, OPT_THREADS)->bad)
         return false;
     if (!have(l, OPT_THREADS)) {
-        const long online = sysconf(_SC_NPROCESSORS_ONLN);
-        const size_t all = sonar_min_size(online > 0 ? (size_t)online : 1, SONAR_CPUS_MOST);
+        const size_t all = sonar_min_size(processors(), SONAR_CPUS_MOST);
         sonar_value_set_number(l, OPT_THREADS, (double)(cpus->count ? cpus->count : all));
     }
     c->threads = whole(l, OPT_THREADS);
@@ -772,6 +792,7 @@ void sonar_resolve(sonar_loader *l) {
     const bool bands = resolve_dft(l) && resolve_bands(l);
     if (!array || !bands || l->no_memory || !have(l, OPT_SOUND_SPEED))
         return;
+    resolve_ingest_threads(l);
     resolve_directions(l);
     if (!l->no_memory)
         sonar_check_resolved(l);

@@ -345,6 +345,8 @@ static const sonar_stage_ops *stage(const char *name) {
 }
 
 static const sonar_decision decisions[] = {
+    {"dft.path", "dft", "fused cufft"},
+    {"dft.tile", "dft", "auto 1 2 4 8"},
     {"dft.batch_mib", "dft", "2048 512 128 32"},
     {"dft.window_threads", "dft", "256 128 512 1024"},
     {"cbf.far_path", "cbf", "line mirrored general"},

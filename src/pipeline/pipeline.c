@@ -74,6 +74,7 @@ static sonar_code make_ingest(sonar_pipeline *p, sonar_error *err) {
         .restart_after_ms = c->restart_after_ms,
         .silent_after_ms = c->silent_after_ms,
         .cpu = c->cpu_ingest,
+        .threads = c->ingest_threads,
         .sample_type = c->sample_type,
         .chunk_samples = chunk_samples(p),
     };
@@ -264,6 +265,8 @@ sonar_code sonar_pipeline_create_with(const sonar_backend *const given[STAGE_DET
     p->cbf_detect = detect_spec(config, &config->cbf_scan, config->cbf_band.high_hz);
     p->mvdr_detect = detect_spec(config, &config->mvdr_scan, config->mvdr_band.high_hz);
     p->zmq = zmq_ctx_new();
+    if (p->zmq)
+        zmq_ctx_set(p->zmq, ZMQ_IO_THREADS, (int)config->ingest_io_threads);
     sonar_code code = p->zmq ? make_all(p, given, err)
                              : sonar_fail(err, SONAR_ESYS, "pipeline", "zmq_ctx_new: %s",
                                           zmq_strerror(zmq_errno()));

@@ -124,6 +124,10 @@ cJSON *bench_json_begin(const bench_report *report, size_t threads);
 void bench_json_leave_out(cJSON *list, const char *name, const sonar_error *why);
 bool bench_json_end(cJSON *root, FILE *to);
 
+/* Times ingest of so many channels (0: of several numbers of them), rounded up to whole messages,
+ * and writes a table line by line; at least min_time_s for each figure. */
+sonar_code bench_ingest(size_t channels, double min_time_s, FILE *to, sonar_error *err);
+
 /* Nominal work; see docs/benchmarks.md. */
 double bench_dft_flop(const bench_case *c);
 double bench_cbf_flop(const bench_case *c, size_t far_bins, size_t near_bins);
