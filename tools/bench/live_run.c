@@ -333,8 +333,12 @@ static void account(run *r) {
         to->unaccounted -= (int64_t)to->lost[i];
 }
 
-static void add_thread(live_result *to, const char *name, double busy) {
+/* Threads of one kind together: libzmq numbers its own, as in ZMQbg/IO/0. */
+static void add_thread(live_result *to, char *name, double busy) {
     size_t i = 0;
+    char *number = strrchr(name, '/');
+    if (number && number[1] && strspn(number + 1, "0123456789") == strlen(number + 1))
+        *number = '\0';
     while (i < to->threads && strcmp(to->thread[i].name, name) != 0)
         i++;
     if (i == LIVE_NAMES_MOST)
@@ -352,7 +356,8 @@ static int by_busiest(const void *a, const void *b) {
 
 static void weigh_threads(run *r) {
     live_result *to = r->result;
-    const live_usage *a = r->before, *b = r->after;
+    const live_usage *a = r->before;
+    live_usage *b = r->after;
     const double elapsed_s = (double)(b->at_ns - a->at_ns) / 1e9;
     to->cpu = (b->cpu_s - a->cpu_s) / elapsed_s;
     to->machine_busy =
