@@ -145,8 +145,8 @@ int main(void) {
     for (int round = 0; round < 3; round++) {
         run(SONAR_BLOCK, 3, 1, FRAMES);
         run(SONAR_DROP_OLDEST, 3, 1, FRAMES);
-        run(SONAR_BLOCK, 150, 3, FRAMES / 10);
-        run(SONAR_DROP_OLDEST, 150, 3, FRAMES / 10);
+        run(SONAR_BLOCK, 300, 3, FRAMES / 10);
+        run(SONAR_DROP_OLDEST, 300, 3, FRAMES / 10);
     }
     return 0;
 }

@@ -356,6 +356,47 @@ Test(ingest, stops_while_blocked_and_leaves_the_windows) {
         stop_while_blocked();
 }
 
+/* In the middle of whatever it is doing: what was offered is whole, what was counted adds up. */
+static void stop_after(unsigned delay_us, uint64_t *windows) {
+    const char *endpoint = "inproc://samples";
+    void *context = zmq_ctx_new();
+    sonar_ingest_spec spec = spec_for(context, &endpoint);
+    spec.channels = 300;
+    spec.queue_windows = 3;
+    sonar_ingest *ingest = start(&spec);
+    void *socket = digitiser(context, ZMQ_PUSH, endpoint);
+    for (uint64_t f = 0; f < 300; f++)
+        send_frame(socket, f % 2 ? 0 : 170, f % 2 ? 170 : 130, f / 2 * 35, 35);
+    usleep(delay_us);
+    sonar_ingest_stop(ingest);
+    sonar_ingest_counters c = counters(ingest);
+    uint64_t dropped = 0;
+    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
+        dropped += c.frames_dropped[i];
+    cr_assert(c.frames_received == c.frames_accepted + dropped);
+    cr_assert(c.samples_stored + c.samples_repeated <= c.frames_accepted * 170 * 35);
+    sonar_window window;
+    while (sonar_ingest_take(ingest, &window)) {
+        cr_assert(window.missing_mean == 0);
+        cr_assert(test_window_errors(&window, window.first_sample, 100) == 0);
+        sonar_ingest_release(ingest, &window);
+        ++*windows;
+    }
+    int linger = 0;
+    zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
+    zmq_close(socket);
+    sonar_ingest_destroy(ingest);
+    zmq_ctx_term(context);
+}
+
+Test(ingest, stops_in_mid_stream) {
+    uint64_t windows = 0;
+    for (threads = 1; threads < 4; threads++)
+        for (unsigned delay_us = 0; delay_us < 3000; delay_us += 200)
+            stop_after(delay_us, &windows);
+    cr_assert(windows > 0);
+}
+
 Test(ingest, silence_is_noticed_without_a_frame) {
     const char *endpoint = "inproc://samples";
     void *context = zmq_ctx_new();

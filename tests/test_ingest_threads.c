@@ -8,7 +8,7 @@
 #include "frames.h"
 #include "ingest/assembler.h"
 
-enum { CHANNELS_MOST = 333, HELD_MOST = 40, SIDES = 3 };
+enum { CHANNELS_MOST = 700, HELD_MOST = 40, SIDES = 3 };
 
 static const size_t thread_counts[SIDES] = {1, 2, 5};
 static const int64_t ms = 1000000;

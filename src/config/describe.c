@@ -16,7 +16,9 @@ static double ring_bytes(const sonar_config *c) {
     const double skew = c->max_skew_ms * 1e-3 * c->fs_hz;
     const double samples =
         (double)c->length + (double)(c->ingest_queue_windows + 1) * (double)c->hop;
-    return (double)sonar_dtype_size(c->sample_type) * (double)c->channels * (samples + skew);
+    const double bytes =
+        (double)sonar_dtype_size(c->sample_type) + 1.0 / 8; /* and whether it came */
+    return bytes * (double)c->channels * (samples + skew);
 }
 
 static double transform_bytes(const sonar_config *c) {

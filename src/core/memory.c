@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "core/core.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,6 +23,13 @@ void *sonar_alloc(size_t count, size_t size) {
         madvise(memory, bytes, MADV_HUGEPAGE); /* a wish: refused, nothing is lost */
     memset(memory, 0, bytes);
     return memory;
+}
+
+void sonar_keep_freed_memory(void) {
+#if defined(__GLIBC__)
+    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* the most there is */
+    mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
 }
 
 int64_t sonar_monotonic_ns(void) {

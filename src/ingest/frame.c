@@ -248,9 +248,10 @@ static void put_row(const sonar_rows *rows, int type, const uint8_t *from, size_
 }
 
 /* The far side of a transposition is touched with a large stride, often a power of two that maps
- * to one cache set; going through a small tile, both sides are read and written in whole lines. In
- * the tile samples are what they are in the payload, each channel's side by side. */
-enum { TILE_CHANNELS = 32, TILE_SAMPLES = 64, TILE_ROW = 4 * TILE_SAMPLES /* bytes */ };
+ * to one cache set; going through a tile, both sides are read and written in whole lines, the
+ * payload along a few of its rows at a time. In the tile samples are what they are in the payload,
+ * each channel's side by side. */
+enum { TILE_CHANNELS = 128, TILE_SAMPLES = 64, CACHE_LINE = 64 };
 
 /* Eight samples of 2 bytes or four of 4. */
 typedef uint16_t eight __attribute__((vector_size(16)));
@@ -258,7 +259,7 @@ typedef uint32_t four __attribute__((vector_size(16)));
 
 /* Interleaving the rows of one half with those of the other, as often as it takes to come around
  * half way, is a transposition. */
-INLINE void transpose_eight(const uint8_t *from, size_t step, uint8_t *to) {
+INLINE void transpose_eight(const uint8_t *from, size_t step, uint8_t *to, size_t to_step) {
     eight row[8], next[8];
     for (size_t i = 0; i < 8; i++)
         memcpy(&row[i], from + i * step, sizeof *row);
@@ -271,10 +272,10 @@ INLINE void transpose_eight(const uint8_t *from, size_t step, uint8_t *to) {
         memcpy(row, next, sizeof row);
     }
     for (size_t i = 0; i < 8; i++)
-        memcpy(to + i * TILE_ROW, &row[i], sizeof *row);
+        memcpy(to + i * to_step, &row[i], sizeof *row);
 }
 
-INLINE void transpose_four(const uint8_t *from, size_t step, uint8_t *to) {
+INLINE void transpose_four(const uint8_t *from, size_t step, uint8_t *to, size_t to_step) {
     four row[4], next[4];
     for (size_t i = 0; i < 4; i++)
         memcpy(&row[i], from + i * step, sizeof *row);
@@ -286,26 +287,35 @@ INLINE void transpose_four(const uint8_t *from, size_t step, uint8_t *to) {
         memcpy(row, next, sizeof row);
     }
     for (size_t i = 0; i < 4; i++)
-        memcpy(to + i * TILE_ROW, &row[i], sizeof *row);
+        memcpy(to + i * to_step, &row[i], sizeof *row);
 }
 
-/* Sample s of channel k from from + s * step + k * size to tile + k * TILE_ROW + s * size. */
+static size_t tile_row_bytes(size_t size) {
+    return size * TILE_SAMPLES;
+}
+
+/* Sample s of channel k from from + s * step + k * size to sample s of row k of the tile. */
 INLINE void transpose(size_t size, const uint8_t *from, size_t step, size_t channels,
                       size_t samples, uint8_t *tile) {
     const size_t side = size == 2 ? 8 : size == 4 ? 4 : TILE_SAMPLES + 1;
+    const size_t to_step = tile_row_bytes(size);
     size_t wide = channels - channels % side, deep = samples - samples % side;
     for (size_t s = 0; s < deep; s += side)
         for (size_t k = 0; k < wide; k += side) {
             const uint8_t *at = from + s * step + k * size;
-            uint8_t *to = tile + k * TILE_ROW + s * size;
+            uint8_t *to = tile + k * to_step + s * size;
+            if (k * size % CACHE_LINE ==
+                0) /* the next rows; they are too far apart to be guessed */
+                for (size_t i = side; i < 2 * side; i++)
+                    __builtin_prefetch((const void *)((uintptr_t)at + i * step));
             if (size == 2)
-                transpose_eight(at, step, to);
+                transpose_eight(at, step, to, to_step);
             else
-                transpose_four(at, step, to);
+                transpose_four(at, step, to, to_step);
         }
     for (size_t s = 0; s < samples; s++)
         for (size_t k = s < deep ? wide : 0; k < channels; k++)
-            memcpy(tile + k * TILE_ROW + s * size, from + s * step + k * size, size);
+            memcpy(tile + k * to_step + s * size, from + s * step + k * size, size);
 }
 
 SONAR_MULTIARCH static void transpose_tile(size_t size, const uint8_t *from, size_t step,
@@ -320,7 +330,7 @@ SONAR_MULTIARCH static void transpose_tile(size_t size, const uint8_t *from, siz
 
 static void unpack_tiles(const sonar_frame *frame, const void *payload, uint32_t channel,
                          uint32_t channels, uint32_t from, uint32_t samples, const sonar_rows *to) {
-    _Alignas(64) uint8_t tile[TILE_CHANNELS * TILE_ROW];
+    _Alignas(CACHE_LINE) uint8_t tile[TILE_CHANNELS * TILE_SAMPLES * 4];
     size_t size = sonar_dtype_size((sonar_dtype)frame->type);
     for (uint32_t k = 0; k < channels; k += TILE_CHANNELS)
         for (uint32_t s = 0; s < samples; s += TILE_SAMPLES) {
@@ -329,7 +339,7 @@ static void unpack_tiles(const sonar_frame *frame, const void *payload, uint32_t
             struct row row = row_of(frame, payload, channel + k, from + s);
             transpose_tile(size, row.begin, row.step, wide, deep, tile);
             for (size_t i = 0; i < wide; i++)
-                put_row(to, frame->type, tile + i * TILE_ROW, deep, k + i, s);
+                put_row(to, frame->type, tile + i * tile_row_bytes(size), deep, k + i, s);
         }
 }
 

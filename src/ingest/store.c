@@ -11,10 +11,10 @@ static size_t sample_bytes(const sonar_store *store) {
     return store->s16 ? sizeof(int16_t) : sizeof(float);
 }
 
-/* Whole cache lines even of what is kept a few bytes a channel. */
+/* Whole cache lines even of what is kept a few bytes a channel, and of interleaved samples. */
 static size_t channels_of_range(size_t channels) {
     size_t most = (channels + SONAR_RANGES_OF_CHANNELS_MOST - 1) / SONAR_RANGES_OF_CHANNELS_MOST;
-    return (most + 63) & ~(size_t)63;
+    return (most + 127) & ~(size_t)127;
 }
 
 sonar_code sonar_store_init(sonar_store *store, size_t channels, size_t capacity, sonar_dtype type,

@@ -27,7 +27,7 @@ typedef struct sonar_store {
     void *ring;                /* [channel][capacity] */
     bool lent, stream;         /* stream: the caches cannot hold the ring anyway */
     sonar_pool *pool;
-    size_t range, ranges; /* channels that one task has, a multiple of 64 */
+    size_t range, ranges; /* channels that one task has, a multiple of 128 */
     size_t first_range;   /* of the tasks in work */
     size_t copies;        /* that wait */
     sonar_copy copy[SONAR_COPIES_MOST];
