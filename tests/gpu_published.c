@@ -29,6 +29,8 @@ enum {
     RESTARTS = 1,  /* a new epoch in the middle */
     SUBSETS = 2,   /* a window for every set of topics */
     CORRECTED = 4, /* every sensor with a gain, a phase and a delay of its own */
+    MIXED = 8,     /* also with stages on both sides, in every mixture */
+    CPU_MVDR = 16, /* the device has no such MVDR: it stays on the host */
 };
 
 struct shape {
@@ -64,7 +66,7 @@ static const struct shape shapes[] = {
      .blocks = 1,
      .lost = 12,
      .windows = 24,
-     .how = RESTARTS | CORRECTED},
+     .how = RESTARTS | CORRECTED | MIXED},
     {.name = "plane of 5 x 7, s16 kept, forgetting",
      .sensors = 35,
      .geometry = "planar: {rows: 5, columns: 7, row_spacing_m: 0.7, column_spacing_m: 0.8}",
@@ -93,7 +95,7 @@ static const struct shape shapes[] = {
      .blocks = 2,
      .lost = 20,
      .windows = 24,
-     .how = CORRECTED},
+     .how = CORRECTED | MIXED},
     {.name = "line of 16, as many snapshots, forward and backward",
      .sensors = 16,
      .geometry = "line: {sensors: 16, spacing_m: 0.75}",
@@ -133,7 +135,8 @@ static const struct shape shapes[] = {
      .type = SONAR_F32,
      .frame = 32,
      .blocks = 1,
-     .windows = 12},
+     .windows = 12,
+     .how = CPU_MVDR},
     {.name = "circle of 21, phases alone, no MVDR, no near field",
      .sensors = 21,
      .geometry = "circle: {sensors: 21, radius_m: 3}",
@@ -150,6 +153,7 @@ static const struct shape shapes[] = {
     {.name = "line of 96, long windows, forgetting over sub-windows",
      .sensors = 96,
      .geometry = "line: {sensors: 96, spacing_m: 0.75}",
+     .ingest = "threads: 2",
      .stages = "dft: {length: 2048, hop: 1500}\n"
                "cbf: {band_hz: [600, 950], ranges_m: auto, range_min_m: 60}\n"
                "mvdr: {band_hz: [700, 900], length: 256, hop: 128, forgetting: 0.95}\n",
@@ -158,6 +162,35 @@ static const struct shape shapes[] = {
      .frame = 480,
      .blocks = 1,
      .windows = 5,
+     .how = RESTARTS},
+    {.name = "circle of 12, CBF over four snapshots of a window",
+     .sensors = 12,
+     .geometry = "circle: {sensors: 12, radius_m: 2}",
+     .ingest = "max_missing_share: 0.5",
+     .stages = "dft: {length: 320, hop: 100}\n"
+               "cbf: {length: 128, hop: 64, band_hz: [600, 950], ranges_m: [8, 20]}\n"
+               "lofar: {band_hz: [400, 1000]}\n"
+               "mvdr: {snapshots: 8}\n",
+     .loud_db = 60,
+     .type = SONAR_F32,
+     .frame = 50,
+     .blocks = 1,
+     .lost = 15,
+     .windows = 24,
+     .how = RESTARTS | CORRECTED | MIXED},
+    {.name = "line of 20, CBF over three snapshots, s16 kept",
+     .sensors = 20,
+     .geometry = "line: {sensors: 20, spacing_m: 0.75}",
+     .ingest = "sample_type: s16",
+     .stages = "dft: {length: 256, hop: 128}\n"
+               "cbf: {length: 100, hop: 78, band_hz: [600, 950], ranges_m: [30],"
+               " shading: {taylor: {sidelobe_db: 30}}}\n"
+               "mvdr: {length: 128, hop: 64, snapshots: 12, loading: {rule: trace}}\n",
+     .loud_db = 60,
+     .type = SONAR_S16,
+     .frame = 64,
+     .blocks = 1,
+     .windows = 16,
      .how = RESTARTS},
     /* as many sub-windows in every window, so that a GPU may run each set as one graph... */
     {.name = "circle of 7, every set of topics",
@@ -194,8 +227,8 @@ static const struct shape tiny_shapes[] = {
      .sensors = 8,
      .geometry = "line: {sensors: 8, spacing_m: 0.75}",
      .stages = "dft: {length: 64, hop: 64}\n"
-               "cbf: {band_hz: [600, 800], scan: {start_deg: 0, stop_deg: 180, step_deg: 20},"
-               " ranges_m: [20, 50]}\n"
+               "cbf: {length: 32, hop: 32, band_hz: [600, 800], ranges_m: [20, 50],"
+               " scan: {start_deg: 0, stop_deg: 180, step_deg: 20}}\n"
                "mvdr: {length: 32, hop: 16, snapshots: 4}\n"
                "detections: {most: 1}\n",
      .loud_db = 60,
@@ -210,7 +243,7 @@ static const struct shape tiny_shapes[] = {
      .stages = "dft: {length: 65, hop: 64}\n"
                "cbf: {band_hz: [600, 800], scan: {start_deg: 0, stop_deg: 340, step_deg: 20},"
                " ranges_m: [20]}\n"
-               "mvdr: {forgetting: 0.8}\n"
+               "mvdr: {length: 32, hop: 32, forgetting: 0.8}\n"
                "detections: {most: 1}\n",
      .loud_db = 60,
      .type = SONAR_S16,
@@ -277,8 +310,8 @@ static void write_config(const struct shape *shape, struct text *text) {
 
 /* What is held against the CPU, and how wrong its samples are. */
 struct trial {
-    const char *backend;               /* as its headers call it */
-    const sonar_backend *const *place; /* of each stage; NULL: all on `backend` */
+    const char *backend;         /* as its headers call it */
+    const struct layout *layout; /* NULL: all on `backend` */
     double gain, rounding;
     bool must_notice;
 };
@@ -315,9 +348,9 @@ static void open_side(struct pair *pair, int side, const char *text) {
     feed *feed = &pair->side[side];
     sonar_error err = {0};
     gpu_require(feed_start(feed, text,
-                           side == HAVE && !pair->trial->place ? pair->trial->backend : "cpu",
+                           side == HAVE && !pair->trial->layout ? pair->trial->backend : "cpu",
                            gpu_plugin_dir(plugin_path, sizeof plugin_path), 0,
-                           side == HAVE ? pair->trial->place : NULL, &err),
+                           side == HAVE ? pair->trial->layout : NULL, &err),
                 &err, pair->shape->name);
     feed->context = zmq_ctx_new();
     feed->socket = output_subscriber(feed->context, feed->out, NULL);
@@ -591,19 +624,42 @@ static void run_shape(const struct shape *shape, const struct trial *trial) {
     close_pair(&pair);
 }
 
-/* Stages on both sides, in every mixture. */
-static void run_mixed(const struct shape *shape) {
+static void run_mixtures(const struct shape *shape) {
     for (int mix = 1; mix < (1 << STAGE_DETECT) - 1; mix++) {
-        const sonar_backend *place[STAGE_DETECT];
+        struct layout layout = feed_layout(device.backend);
         for (int i = 0; i < STAGE_DETECT; i++)
-            place[i] = mix & 1 << i ? device.backend : sonar_backend_cpu();
-        run_shape(shape, &(struct trial){.backend = "cuda+cpu", .place = place, .gain = 1});
+            layout.place[i] = mix & 1 << i ? device.backend : sonar_backend_cpu();
+        run_shape(shape, &(struct trial){.backend = "cuda+cpu", .layout = &layout, .gain = 1});
     }
+}
+
+static void run_mixed(void) {
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        if (shapes[i].how & MIXED)
+            run_mixtures(&shapes[i]);
 }
 
 static void run_all(const struct shape *shape, size_t count, const struct trial *trial) {
     for (size_t i = 0; i < count; i++)
         run_shape(&shape[i], trial);
+}
+
+static void run_on_device(const struct shape *shape, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        struct layout layout = feed_layout(device.backend);
+        bool mixed = shape[i].how & CPU_MVDR;
+        layout.place[STAGE_MVDR] = mixed ? sonar_backend_cpu() : device.backend;
+        run_shape(
+            &shape[i],
+            &(struct trial){.backend = mixed ? "cuda+cpu" : "cuda", .layout = &layout, .gain = 1});
+    }
+}
+
+/* The samples where the device reads them in place, the results where it writes them. */
+static void run_mapped(const struct shape *shape) {
+    struct layout layout = feed_layout(device.backend);
+    layout.samples = layout.surfaces = layout.points = SONAR_MAPPED;
+    run_shape(shape, &(struct trial){.backend = "cuda", .layout = &layout, .gain = 1});
 }
 
 /* ---- the CPU alone --------------------------------------------------------------------------- */
@@ -633,7 +689,6 @@ static int run_alone(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    const struct trial cuda = {.backend = "cuda", .gain = 1};
     setvbuf(stdout, NULL, _IOLBF, 0); /* whoever loses patience with it shall see how far it came */
     int leave = run_alone(argc, argv);
     if (leave < 0)
@@ -641,11 +696,12 @@ int main(int argc, char **argv) {
     if (leave >= 0)
         return leave;
     if (device.tiny) {
-        run_all(tiny_shapes, sizeof tiny_shapes / sizeof *tiny_shapes, &cuda);
+        run_on_device(tiny_shapes, sizeof tiny_shapes / sizeof *tiny_shapes);
     } else if (!device.timed) {
-        run_all(shapes, sizeof shapes / sizeof *shapes, &cuda);
-        run_mixed(&shapes[0]); /* one DFT for both beamformers */
-        run_mixed(&shapes[2]); /* one for each */
+        run_on_device(shapes, sizeof shapes / sizeof *shapes);
+        run_mixed();
+        run_mapped(&shapes[0]);
+        run_mapped(&shapes[2]);
     }
     return gpu_close(&device, "gpu_published");
 }

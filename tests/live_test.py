@@ -30,7 +30,7 @@ class Live:
             [binaries / "sonar-bench", "live", "--json", self.json, *arguments], text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             env=os.environ | {"TMPDIR": self.folder.name + "/tmp"})
-        self.seen = []
+        self.seen, self.text = [], ""
 
     def children(self, name):
         """Processes of that name that the program has started."""
@@ -51,14 +51,17 @@ class Live:
         raise AssertionError(f"no {name} within a minute")
 
     def stream(self):
-        """Waits until the stream has begun; returns the daemon."""
-        daemon = self.wait_for_child("sonard")
+        """Waits until the warm-up is over; returns the daemon."""
+        while "streaming" not in self.text:
+            line = self.process.stdout.readline()
+            assert line, self.text
+            self.text += line
+        time.sleep(1.5)
         self.wait_for_child("bench-sender")
-        time.sleep(2.5)
-        return daemon
+        return self.wait_for_child("sonard")
 
     def end(self, code):
-        text = self.process.communicate(timeout=120)[0]
+        text = self.text + self.process.communicate(timeout=120)[0]
         assert self.process.returncode == code, (code, self.process.returncode, text)
         alive = [p for p in self.seen if os.path.exists(f"/proc/{p}")]
         assert not alive, (alive, text)

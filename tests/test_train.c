@@ -308,7 +308,10 @@ static const sonar_train_shape shape = {.sensors = 128,
                                         .mvdr_own_dft = 1,
                                         .mvdr_two_sided = 0,
                                         .workers = 2,
-                                        .sample_bytes = 4};
+                                        .sample_bytes = 4,
+                                        .cbf_length = 8192,
+                                        .cbf_hop = 4096,
+                                        .cbf_snapshots = 1};
 
 /* ---- placement ------------------------------------------------------------------------------- */
 
@@ -361,6 +364,12 @@ Test(train, a_mixed_chain_wins_by_its_stages) {
     /* both kinds of bins, each once, towards the device */
     cr_assert_float_eq(candidate_named("cpu.cuda.cuda")->median_s,
                        42e-3 + 2e-4 + 1e-10 * (sub_windows + 8.0 * 128 * 870), 1e-9);
+    sonar_train_shape many = shape;
+    many.cbf_snapshots = 5;
+    assign(&many, ms, &bus);
+    cr_assert_float_eq(candidate_named("cpu.cuda.cpu")->median_s,
+                       13e-3 + 1e-4 + 5 * 1e-10 * 8 * 128 * 870, 1e-9);
+    assign(&shape, ms, &bus);
     cr_assert_float_eq(candidate_named("cpu.cuda.cpu")->median_s,
                        13e-3 + 1e-4 + 1e-10 * 8 * 128 * 870, 1e-9);
     cr_assert_eq(candidate_named("cuda.cuda.cpu")->repetitions, plan.least);
@@ -476,6 +485,8 @@ Test(train, the_rule_keeps_small_arrays_on_the_cpu) {
                                .directions = 37,
                                .lofar_bins = 32,
                                .cbf_bins = 16,
+                               .cbf_length = 256,
+                               .cbf_snapshots = 1,
                                .workers = 2};
     double seconds[SONAR_TRAIN_STAGES];
     sonar_train_rates rates = sonar_train_cpu_rates(2);
@@ -495,7 +506,7 @@ Test(train, the_rule_counts_what_there_is_to_do) {
         cr_assert_gt(estimated(&more, gpu), base);
         more = shape, more.mvdr_snapshots *= 2;
         cr_assert_gt(estimated(&more, gpu), base);
-        more = shape, more.length *= 2;
+        more = shape, more.cbf_length *= 2;
         cr_assert_gt(estimated(&more, gpu), base);
     }
     /* by hand: 8 operations for 126 sensors in 459 * (871 + 6 * 358) looks, and the start */
@@ -504,6 +515,12 @@ Test(train, the_rule_counts_what_there_is_to_do) {
     sonar_train_estimate(&shape, &unit, seconds);
     cr_assert_float_eq(seconds[SONAR_TRAIN_CBF], 8.0 * 126 * 459 * (871 + 6 * 358), 1);
     cr_assert_float_eq(seconds[SONAR_TRAIN_DFT], 126 * 2.5 * (8192 * 13 + 7 * 2048 * 11), 1);
+    sonar_train_shape many = shape;
+    many.cbf_length = 1024;
+    many.cbf_snapshots = 15;
+    sonar_train_estimate(&many, &unit, seconds);
+    cr_assert_float_eq(seconds[SONAR_TRAIN_CBF], 15 * 8.0 * 126 * 459 * (871 + 6 * 358), 1);
+    cr_assert_float_eq(seconds[SONAR_TRAIN_DFT], 126 * 2.5 * (15 * 1024 * 10 + 7 * 2048 * 11), 1);
 }
 
 /* What was measured for one stage: sonar-bench's cases, on an H200 (docs/benchmarks/h200.md, one
@@ -519,7 +536,8 @@ static double estimate_of(const measured *m, bool gpu) {
     sonar_train_rates rates = gpu ? sonar_train_gpu_rates() : sonar_train_cpu_rates(2);
     sonar_train_shape standard = {.sensors = m->sensors,
                                   .sensors_used = m->sensors,
-                                  .length = 8192, /* channels 0: samples on the device already */
+                                  .cbf_length = 8192, /* channels 0: samples there already */
+                                  .cbf_snapshots = 1,
                                   .bins = 459,
                                   .directions = 160,
                                   .ranges = 7,
@@ -933,7 +951,8 @@ Test(train, the_fingerprint_knows_this_node) {
 
 /* ---- as programs ----------------------------------------------------------------------------- */
 
-static void write_config(const box *box, size_t sensors, const char *runtime) {
+static void write_config_with(const box *box, size_t sensors, const char *cbf,
+                              const char *runtime) {
     box_write(box, "sonard.yaml",
               "schema: 1\n"
               "array: {geometry: {line: {sensors: %zu, spacing_m: 0.75}}}\n"
@@ -941,12 +960,16 @@ static void write_config(const box *box, size_t sensors, const char *runtime) {
               "fs_hz: 2000\n"
               "ingest: {endpoints: [\"ipc://%s/in\"]}\n"
               "dft: {length: 256, hop: 128}\n"
-              "cbf: {band_hz: [600, 950], ranges_m: [50, 200]}\n"
+              "cbf: {band_hz: [600, 950], ranges_m: [50, 200]%s}\n"
               "lofar: {band_hz: [300, 950]}\n"
               "mvdr: {band_hz: [600, 950], length: 128, hop: 64, snapshots: 16}\n"
               "output: {endpoint: \"ipc://%s/out\"}\n"
               "runtime: {threads: 1, %s}\n",
-              sensors, box->dir, box->dir, runtime);
+              sensors, box->dir, cbf, box->dir, runtime);
+}
+
+static void write_config(const box *box, size_t sensors, const char *runtime) {
+    write_config_with(box, sensors, "", runtime);
 }
 
 /* Exit code; what it wrote is in box/log. */
@@ -991,6 +1014,22 @@ Test(train, train_then_explain_without_a_gpu) {
     box_write(&box, "train.yaml", "schema: other\n");
     cr_assert_eq(sonard(&box, "--explain"), 0);
     assert_says(&box, "its schema is not", true);
+    box_close(&box);
+}
+
+/* Snapshots of the CBF shorter than those of the MVDR, and several of both. */
+Test(train, sub_windows_are_trained_as_they_run) {
+    box box = box_open();
+    char runtime[400];
+    runtime_line(&box, SONAR_PLUGIN_DIR "/stages", runtime);
+    write_config_with(&box, 6, ", length: 64, hop: 32", runtime);
+    cr_assert_eq(sonard(&box, "--train"), 0);
+    assert_says(&box, "chain: test", true);
+    cr_assert_eq(sonard(&box, "--explain"), 0);
+    assert_says(&box, "trained table", true);
+    write_config_with(&box, 6, ", length: 64, hop: 16", runtime);
+    cr_assert_eq(sonard(&box, "--explain"), 0);
+    assert_says(&box, "cbf_hop was 32 and is 16", true);
     box_close(&box);
 }
 

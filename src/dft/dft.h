@@ -2,9 +2,9 @@
 /*
  * DFT stage: real samples of all channels -> corrected complex bins of all sensors.
  *
- *   in[SONAR_DFT_HEAD]  f32 or s16 [channel][n0]  the window, split in two where the sample ring
- *   in[SONAR_DFT_TAIL]  as the head [channel][n1] wraps; n0 + n1 == length, n1 may be 0; rows
- * strided out[0]              c32 [bin][sensor]         bins first_bin .. first_bin + bins - 1
+ *   in[SONAR_DFT_HEAD]  f32 or s16 [channel][n0]   the window, in two parts where the ring wraps;
+ *   in[SONAR_DFT_TAIL]  as the head [channel][n1]  n0 + n1 == length, n1 may be 0; rows strided
+ *   out[0]              c32 [bin][sensor]          bins first_bin .. first_bin + bins - 1
  *
  * With work->column (on a device only; the CPU's answers SONAR_EINVAL) the head is the whole sample
  * ring [channel][capacity] in the backend's own or in mapped memory, capacity >= length, the tail
@@ -54,6 +54,8 @@ typedef struct sonar_dft_spec {
     bool remove_mean;
     bool equalise_phase; /* every bin divided by its magnitude; 0 stays 0; unit is then relative */
     sonar_planning planning;
+    bool
+        in_place; /* samples will always lie where the backend's kernels read: no room for copies */
 } sonar_dft_spec;
 
 /* Periodic (DFT-even) window of n points into w, in double precision (Harris 1978). */

@@ -17,9 +17,10 @@
 #include <string.h>
 
 enum { WINDOW_THREADS = 256, SELECT_TILE = 32, SELECT_ROWS = 8, CLEAR_THREADS = 256 };
-/* So many sensors are one thread block's of the fused kernel, a memory transaction's worth, where
- * every multiprocessor gets so many of these. */
-enum { TILE = 4, FULL_TILES = 8 };
+/* So many sensors are one thread block's of the fused kernel, where every multiprocessor gets so
+ * many of these. More in a row of the output would be written faster, but take memory that serves
+ * as the tables' cache. */
+enum { TILE = 2, FULL_TILES = 16 };
 
 /* Memory for signals, spectra and cuFFT's own work of one batch, where training says nothing. Large
  * batches fill the device, small ones stay in its cache from kernel to kernel. */
@@ -29,7 +30,7 @@ struct dft {
     sonar_dft_spec spec;
     double psd_gain;                      /* sqrt(2 / (fs sum w^2)) */
     float *window;                        /* [length] */
-    float *staging;                       /* [channel][length], or as many s16 */
+    float *staging;                       /* [channel][length], or as many s16; in place: none */
     struct source *source, *host_source;  /* used, then masked ones; on the device and here */
     size_t used, first_channel, channels; /* the used ones lie in this range */
     uint64_t version;                     /* of the params that source was made from */
@@ -80,7 +81,7 @@ static __global__ void __launch_bounds__(THREADS)
             to[i] = 0;
         return;
     }
-    struct row<T> from = row_of<T>(in, source[blockIdx.x].channel);
+    struct row<T> from = row_of<T>(in, start_of(in), source[blockIdx.x].channel);
     struct mean mean = {};
     if (remove_mean) {
         typename sum_of<T>::type sum = 0;
@@ -421,7 +422,8 @@ static sonar_code make(struct dft *dft, const sonar_host *host, sonar_error *err
     if (!code)
         code = sonar_cuda_alloc("dft", spec->length, &dft->window, err);
     if (!code)
-        code = sonar_cuda_alloc("dft", spec->channels * spec->length, &dft->staging, err);
+        code = sonar_cuda_alloc("dft", spec->in_place ? 0 : spec->channels * spec->length,
+                                &dft->staging, err);
     if (!code)
         code = sonar_cuda_alloc("dft", spec->sensors, &dft->source, err);
     if (!code)
@@ -518,6 +520,8 @@ static sonar_code fetch(struct dft *dft, const sonar_buffer *in, size_t offset, 
     *row = in->stride[0];
     if (samples == 0 || sonar_cuda_in_place(in->space))
         return SONAR_OK;
+    if (dft->spec.in_place)
+        return sonar_fail(err, SONAR_EINVAL, "dft", "samples in host memory, which has no copy");
     size_t size = sonar_dtype_size(in->dtype);
     size_t from_row = dft->spec.channels == 1 ? samples : (size_t)in->stride[0];
     unsigned char *staging = (unsigned char *)dft->staging + offset * size;

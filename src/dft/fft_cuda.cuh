@@ -110,6 +110,25 @@ __host__ __device__ constexpr int fft_twiddles(int points) {
     return points - 16;
 }
 
+/* Twiddles one butterfly. `twiddle` points to its k's entry for q = 0. The factors for q = 1, 2, 3
+ * and 4, 8, 12 are read and the others their products: reading costs more than that. */
+template <int R, int S> FFT_STEP void fft_twiddle(float2 (&u)[R], const float2 *twiddle) {
+    float2 low[4];
+#pragma unroll
+    for (int q = 1; q < 4 && q < R; q++) {
+        low[q] = twiddle[q * S];
+        u[q] = fft_multiply(u[q], low[q]);
+    }
+#pragma unroll
+    for (int q = 4; q < R; q += 4) {
+        float2 high = twiddle[q * S];
+        u[q] = fft_multiply(u[q], high);
+#pragma unroll
+        for (int i = 1; i < 4; i++)
+            u[q + i] = fft_multiply(u[q + i], fft_multiply(high, low[i]));
+    }
+}
+
 template <int POINTS, int S>
 FFT_STEP void fft_pass(float2 (&v)[FFT_MINE], int t, const float2 *twiddle) {
     constexpr int R = fft_radix(POINTS, S), EACH = FFT_MINE / R, THREADS = POINTS / FFT_MINE;
@@ -118,11 +137,10 @@ FFT_STEP void fft_pass(float2 (&v)[FFT_MINE], int t, const float2 *twiddle) {
         int k = (t + THREADS * i) % S;
         float2 u[R];
 #pragma unroll
-        for (int q = 0; q < R; q++) {
+        for (int q = 0; q < R; q++)
             u[q] = v[i + EACH * q];
-            if (S > 1 && q > 0)
-                u[q] = fft_multiply(u[q], twiddle[q * S + k - 16]);
-        }
+        if (S > 1)
+            fft_twiddle<R, S>(u, twiddle + k - 16);
         fft_small<R>(u);
 #pragma unroll
         for (int q = 0; q < R; q++)

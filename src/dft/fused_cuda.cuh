@@ -225,11 +225,12 @@ static __global__ void __launch_bounds__(fused_threads(POINTS),
     uint32_t group = threadIdx.x / THREADS, t = threadIdx.x % THREADS;
     uint32_t tile = GROUPS * plan.rounds, first = blockIdx.x * tile, left = sources - first;
     float2 *kept = shared + GROUPS * fused_room(POINTS);
+    size_t start = start_of(in);
     source += first;
     for (uint32_t done = 0; done < tile; done += GROUPS) {
         float2 v[FFT_MINE];
         uint32_t k = done + group < left ? done + group : left - 1;
-        read_points<T, POINTS>(row_of<T>(in, source[k].channel), t, plan, v);
+        read_points<T, POINTS>(row_of<T>(in, start, source[k].channel), t, plan, v);
         transform_points<POINTS, 1>(v, t, plan.twiddle, shared + group * fused_room(POINTS));
         write_round<POINTS>(shared, source + done, left > done ? left - done : 0, plan, kept + done,
                             tile, out, out_row);

@@ -31,14 +31,20 @@ template <typename T> struct row {
     __device__ T operator[](uint32_t i) const { return i < cut ? head[i] : tail[i]; }
 };
 
+/* The ring's column of the window's first sample. */
+__device__ inline size_t start_of(const struct input &in) {
+    if (!in.column)
+        return 0;
+    size_t start = *in.column % in.capacity + in.offset;
+    return start < in.capacity ? start : start - in.capacity;
+}
+
 template <typename T>
-__device__ inline struct row<T> row_of(const struct input &in, ptrdiff_t channel) {
+__device__ inline struct row<T> row_of(const struct input &in, size_t start, ptrdiff_t channel) {
     const T *head = (const T *)in.head + channel * in.head_row;
     if (!in.column)
         return {head, (const T *)in.tail + channel *in.tail_row - (ptrdiff_t)in.cut,
                 (uint32_t)in.cut};
-    size_t start = *in.column % in.capacity + in.offset;
-    start -= start < in.capacity ? 0 : in.capacity;
     size_t left = in.capacity - start;
     return {head + start, head + start - in.capacity,
             (uint32_t)(left < in.length ? left : in.length)};

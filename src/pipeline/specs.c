@@ -85,7 +85,10 @@ sonar_train_shape sonar_specs_shape(const sonar_config *c, const sonar_specs *sp
                                .lofar_bins = c->lofar_band.bins,
                                .cbf_bins = c->cbf_band.bins,
                                .workers = c->threads,
-                               .sample_bytes = sonar_dtype_size(c->sample_type)};
+                               .sample_bytes = sonar_dtype_size(c->sample_type),
+                               .cbf_length = c->cbf_length,
+                               .cbf_hop = c->cbf_hop,
+                               .cbf_snapshots = c->cbf_snapshots};
     for (size_t s = 0; s < c->sensors; s++)
         shape.sensors_used += c->used[s] != 0;
     if (!c->mvdr_enabled)

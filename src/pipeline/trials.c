@@ -173,9 +173,8 @@ static void fill_samples(const sonar_buffer *samples) {
 
 static sonar_code make_samples(const bench *b, sonar_space space, sonar_buffer *samples,
                                sonar_error *err) {
-    const sonar_dft_spec *dft = &b->specs->dft;
-    sonar_code code =
-        make(b, space, b->config->sample_type, dft->channels, dft->length, 0, samples, err);
+    const sonar_config *c = b->config;
+    sonar_code code = make(b, space, c->sample_type, c->channels, c->length, 0, samples, err);
     if (!code)
         fill_samples(samples);
     return code;
@@ -186,8 +185,8 @@ static sonar_code make_buffers(bench *b, sonar_error *err) {
     const sonar_cbf_spec *cbf = &b->specs->cbf;
     sonar_code code = make_samples(b, SONAR_PINNED, &b->samples, err);
     if (!code)
-        code =
-            make(b, b->backend->native_space, SONAR_C32, dft->bins, dft->sensors, 0, &b->bins, err);
+        code = make(b, b->backend->native_space, SONAR_C32, cbf->max_snapshots, dft->bins,
+                    dft->sensors, &b->bins, err);
     if (!code)
         code = make_pair(b, cbf->directions, 0, &b->cbf[SONAR_CBF_AZIMUTH],
                          &b->host_cbf[SONAR_CBF_AZIMUTH], err);
@@ -250,32 +249,42 @@ static sonar_work work_of(const bench *b) {
     return (sonar_work){.params = b->params, .outputs = outputs};
 }
 
-static sonar_code transform(const contender *c, void *stage, size_t first, size_t length,
-                            sonar_buffer *out, sonar_error *err) {
+/* One of a DFT's results, c32 [snapshot][bin][sensor]. */
+static sonar_buffer snapshot_of(const sonar_buffer *all, size_t snapshot) {
+    size_t shape[2] = {all->shape[1], all->shape[2]};
+    sonar_buffer view = sonar_buffer_view((sonar_c32 *)all->data + snapshot * shape[0] * shape[1],
+                                          SONAR_C32, 2, shape);
+    view.space = all->space;
+    return view;
+}
+
+/* Sub-windows of the samples, `hop` apart, into the first `count` snapshots. */
+static sonar_code transform(const contender *c, void *stage, size_t length, size_t hop,
+                            size_t count, const sonar_buffer *to, sonar_error *err) {
     const bench *b = c->bench;
-    sonar_buffer in[SONAR_DFT_INPUTS] = {[SONAR_DFT_HEAD] = *c->samples};
-    in[SONAR_DFT_HEAD].data =
-        (char *)c->samples->data + first * sonar_dtype_size(c->samples->dtype);
+    const sonar_work work = work_of(b);
+    sonar_buffer in[SONAR_DFT_INPUTS] = {
+        [SONAR_DFT_HEAD] = *c->samples, [SONAR_DFT_TAIL] = {.dtype = c->samples->dtype, .rank = 2}};
+    size_t step = hop * sonar_dtype_size(c->samples->dtype);
+    sonar_code code = SONAR_OK;
     in[SONAR_DFT_HEAD].shape[1] = length;
-    in[SONAR_DFT_TAIL].dtype = c->samples->dtype;
-    in[SONAR_DFT_TAIL].rank = 2;
-    sonar_work work = work_of(b);
-    return c->ops->execute(stage, b->queue, in, out, &work, err);
+    for (size_t s = 0; s < count && !code; s++) {
+        sonar_buffer out = snapshot_of(to, s);
+        in[SONAR_DFT_HEAD].data = (char *)c->samples->data + s * step;
+        code = c->ops->execute(stage, b->queue, in, &out, &work, err);
+    }
+    return code;
 }
 
 static sonar_code run_dft(void *arg, sonar_error *err) {
     contender *c = arg;
     bench *b = c->bench;
-    const sonar_mvdr_spec *mvdr = &b->specs->mvdr;
-    size_t shape[2] = {mvdr->bins, mvdr->sensors}, each = mvdr->bins * mvdr->sensors;
-    sonar_code code = transform(c, c->stage, 0, b->specs->dft.length, &b->bins, err);
-    for (size_t s = 0; c->second && s < mvdr->max_new && !code; s++) {
-        sonar_buffer out =
-            sonar_buffer_view((sonar_c32 *)b->mvdr_bins.data + s * each, SONAR_C32, 2, shape);
-        out.space = b->mvdr_bins.space;
-        code =
-            transform(c, c->second, s * b->config->mvdr_hop, b->specs->mvdr_dft.length, &out, err);
-    }
+    const sonar_specs *specs = b->specs;
+    sonar_code code = transform(c, c->stage, specs->dft.length, b->config->cbf_hop,
+                                specs->cbf.max_snapshots, &b->bins, err);
+    if (!code && c->second)
+        code = transform(c, c->second, specs->mvdr_dft.length, b->config->mvdr_hop,
+                         specs->mvdr.max_new, &b->mvdr_bins, err);
     return code ? code : settle(b, err);
 }
 
@@ -292,7 +301,7 @@ static sonar_code run_cbf(void *arg, sonar_error *err) {
     contender *c = arg;
     bench *b = c->bench;
     const sonar_cbf_spec *cbf = &b->specs->cbf;
-    size_t shape[3] = {1, cbf->bins, cbf->sensors};
+    size_t shape[3] = {cbf->max_snapshots, cbf->bins, cbf->sensors}; /* of several all bins */
     size_t first = (cbf->first_bin - b->specs->dft.first_bin) * cbf->sensors;
     sonar_buffer in = sonar_buffer_view((sonar_c32 *)b->bins.data + first, SONAR_C32, 3, shape);
     in.space = b->bins.space;

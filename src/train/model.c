@@ -44,7 +44,7 @@ static double fft_operations(double transforms, double length) {
 static double cbf_operations(const sonar_train_shape *s) {
     double looks = (double)s->directions * (double)s->lofar_bins +
                    (double)s->directions * (double)s->ranges * (double)s->cbf_bins;
-    return 8 * looks * (double)s->sensors_used;
+    return 8 * looks * (double)s->sensors_used * (double)s->cbf_snapshots;
 }
 
 /* One bin: Jacobi on a triangle of r columns, in which a pair costs three products of columns and a
@@ -73,12 +73,13 @@ static double transfer_s(const sonar_train_rates *rates, double bytes) {
 void sonar_train_estimate(const sonar_train_shape *s, const sonar_train_rates *rates,
                           double seconds[SONAR_TRAIN_STAGES]) {
     double used = (double)s->sensors_used, sample = (double)s->sample_bytes;
-    double dft = fft_operations(used, (double)s->length);
-    double samples = sample * (double)s->channels * (double)s->length;
-    if (s->mvdr_own_dft) { /* each transform fetches its own samples */
+    double dft = fft_operations(used * (double)s->cbf_snapshots, (double)s->cbf_length);
+    double fetched = (double)s->cbf_length * (double)s->cbf_snapshots; /* each its own samples */
+    if (s->mvdr_own_dft) {
         dft += fft_operations(used * (double)s->mvdr_new, (double)s->mvdr_length);
-        samples += sample * (double)s->channels * (double)s->mvdr_length * (double)s->mvdr_new;
+        fetched += (double)s->mvdr_length * (double)s->mvdr_new;
     }
+    double samples = sample * (double)s->channels * fetched;
     double looks = (double)s->directions * (double)(1 + s->ranges + s->lofar_bins);
     double mvdr_looks = (double)s->mvdr_directions * (double)(1 + s->mvdr_bins);
     seconds[SONAR_TRAIN_DFT] = rates->start_s + dft / rates->fft_flops + transfer_s(rates, samples);

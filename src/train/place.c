@@ -67,7 +67,8 @@ static double crossing_s(const sonar_train_shape *shape, const sonar_train_assig
     bool mvdr = shape->mvdr_bins && a->side[SONAR_TRAIN_MVDR] != a->side[SONAR_TRAIN_DFT];
     double bin = 8 * (double)shape->sensors, seconds = 0;
     if (cbf || (mvdr && !shape->mvdr_own_dft))
-        seconds += sonar_train_line_s(line, bin * (double)shape->bins);
+        seconds +=
+            sonar_train_line_s(line, bin * (double)shape->bins * (double)shape->cbf_snapshots);
     if (mvdr && shape->mvdr_own_dft)
         seconds +=
             sonar_train_line_s(line, bin * (double)shape->mvdr_bins * (double)shape->mvdr_new);

@@ -114,6 +114,7 @@ typedef struct sonar_train_shape {
         cbf_bins;
     size_t mvdr_length, mvdr_hop, mvdr_bins, mvdr_directions, mvdr_snapshots, mvdr_new, mvdr_sweeps;
     size_t mvdr_own_dft, mvdr_two_sided, workers, sample_bytes;
+    size_t cbf_length, cbf_hop, cbf_snapshots; /* of the main DFT, so many a window */
 } sonar_train_shape;
 
 /* ---- placement ------------------------------------------------------------------------------- */
@@ -195,7 +196,7 @@ sonar_train_crossing sonar_train_guess_crossing(const sonar_train_rates *device)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-enum { SONAR_TRAIN_NODE_FIELDS = 8, SONAR_TRAIN_SHAPE_FIELDS = 21 };
+enum { SONAR_TRAIN_NODE_FIELDS = 8, SONAR_TRAIN_SHAPE_FIELDS = 24 };
 
 /* What a table holds for: the node's texts, by name, and the shape. */
 typedef struct sonar_train_fingerprint {

@@ -333,8 +333,12 @@ static void account(run *r) {
         to->unaccounted -= (int64_t)to->lost[i];
 }
 
-static void add_thread(live_result *to, const char *name, double busy) {
+/* Threads of one kind together: libzmq numbers its own, as in ZMQbg/IO/0. */
+static void add_thread(live_result *to, char *name, double busy) {
     size_t i = 0;
+    char *number = strrchr(name, '/');
+    if (number && number[1] && strspn(number + 1, "0123456789") == strlen(number + 1))
+        *number = '\0';
     while (i < to->threads && strcmp(to->thread[i].name, name) != 0)
         i++;
     if (i == LIVE_NAMES_MOST)
@@ -352,7 +356,8 @@ static int by_busiest(const void *a, const void *b) {
 
 static void weigh_threads(run *r) {
     live_result *to = r->result;
-    const live_usage *a = r->before, *b = r->after;
+    const live_usage *a = r->before;
+    live_usage *b = r->after;
     const double elapsed_s = (double)(b->at_ns - a->at_ns) / 1e9;
     to->cpu = (b->cpu_s - a->cpu_s) / elapsed_s;
     to->machine_busy =
@@ -470,6 +475,7 @@ static sonar_code run_all(run *r, sonar_error *err) {
     r->after = sonar_alloc(1, sizeof *r->after);
     if (!r->before || !r->after)
         return sonar_fail(err, SONAR_ENOMEM, "sonar-bench", "out of memory");
+    const int64_t began_ns = sonar_monotonic_ns();
     sonar_code code = make_dir(r, err);
     if (code == SONAR_OK)
         code = live_config_write(r->plan, r->dir, r->path, &r->config, err);
@@ -482,6 +488,8 @@ static sonar_code run_all(run *r, sonar_error *err) {
     if (code != SONAR_OK)
         return code;
     begin(r);
+    fprintf(stderr, "sonar-bench: ready after %.1f s; streaming\n",
+            (double)(r->start_ns - began_ns) / 1e9);
     code = watch_stream(r, err);
     if (code != SONAR_OK)
         return code;
