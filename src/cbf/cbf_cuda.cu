@@ -2,12 +2,13 @@
 /*
  * Conventional beamformer on NVIDIA GPUs, for any geometry: nothing is stored per direction and
  * bin. Steering vectors are made in registers by whichever path the table of turns allows and the
- * choices prefer: general_cuda.cuh, mirrored_cuda.cuh, line_cuda.cuh. All orders of summation are
- * fixed, no atomics: the same input gives the same bits.
+ * choices prefer: general_cuda.cuh, mirrored_cuda.cuh, line_cuda.cuh, matrix_cuda.cuh. All orders
+ * of summation are fixed, no atomics: the same input gives the same bits.
  */
 #include "cbf/cbf.h"
 #include "cbf/general_cuda.cuh"
 #include "cbf/line_cuda.cuh"
+#include "cbf/matrix_cuda.cuh"
 #include "cbf/mirrored_cuda.cuh"
 #include "cbf/powers_cuda.cuh"
 #include "cbf/table_cuda.cuh"
@@ -22,6 +23,10 @@ struct cut {
     uint32_t blocks, band_first, band_blocks;
 };
 
+/* Bins are cut differently for points that are all different, for mirrored ones, and for products
+ * of matrices. */
+enum { CUT_GENERAL, CUT_MIRRORED, CUT_MATRIX, CUTS };
+
 /* Snapshots in device memory, [snapshot][bin][sensor]. */
 struct input {
     const float2 *x;
@@ -31,14 +36,17 @@ struct input {
 
 struct cbf {
     sonar_cbf_spec spec;
-    struct cut cut[2]; /* for all points different; for mirrored points */
-    float4 *folded;    /* [bin][pair of sensors], or NULL: no path wants it */
+    struct cut cut[CUTS];
+    float4 *folded; /* [bin][pair of sensors], or NULL: no path wants it */
     struct table far_table, near_table;
     struct staging staging;
     float *shading;
     uint64_t shading_version;
     bool shading_ready;
-    size_t places[2];     /* thread blocks the device runs at once, by cut */
+    size_t places[CUTS];  /* thread blocks the device runs at once */
+    bool may_matrix;      /* the matrix path has what it needs */
+    size_t matrix_items;  /* room in `partial` for its items times chunks */
+    double *matrix_power; /* as matrix_pass's */
     size_t partial_items; /* room in `partial`, in items times chunks */
     float2 *partial;
     double *energy;
@@ -66,7 +74,7 @@ static sonar_code upload_shading(struct cbf *cbf, const sonar_params *params, cu
 
 static void add_field(const struct cbf *cbf, struct field *field, const struct table *table,
                       bool whole, float *energy) {
-    const struct cut *cut = &cbf->cut[table->mirrors > 0];
+    const struct cut *cut = &cbf->cut[table->mirrors > 0 ? CUT_MIRRORED : CUT_GENERAL];
     field->turns = table->turns;
     field->mirror = table->mirrors ? table->mirror : NULL;
     field->sensor_stride = table->row;
@@ -78,11 +86,10 @@ static void add_field(const struct cbf *cbf, struct field *field, const struct t
     field->energy = energy;
 }
 
-/* Fewer chunks mean fewer sums to write, more of them a fuller device: takes the number whose last
- * wave of thread blocks wastes least. Each chunk costs as much as some 24 sensors besides. */
-static uint32_t choose_chunks(const struct cbf *cbf, size_t places, size_t items, size_t all) {
-    size_t most =
-        sonar_min_size((all + WARPS - 1) / WARPS, sonar_max_size(cbf->partial_items / items, 1));
+/* Fewer chunks mean fewer sums to write, more of them a fuller device: takes the number, up to
+ * `most`, whose last wave of thread blocks wastes least. Each chunk costs as much as some 24
+ * sensors besides. */
+static uint32_t choose_chunks(size_t places, size_t items, size_t all, size_t most) {
     size_t best = 1;
     double least = 0;
     for (size_t chunks = 1; chunks <= most; chunks++) {
@@ -123,7 +130,9 @@ static void complete_pass(const struct cbf *cbf, struct pass *pass, const sonar_
     pass->fold_first = whole ? 0 : (uint32_t)(cbf->spec.cbf_first - cbf->spec.first_bin);
     pass->fold_bins = (uint32_t)(whole ? cbf->spec.bins : cbf->spec.cbf_bins);
     uint32_t all = is_mirrored(pass) ? (pass->sensors + 1) / 2 : pass->sensors;
-    uint32_t parts = choose_chunks(cbf, cbf->places[is_mirrored(pass)], pass->items, all) * WARPS;
+    size_t most = sonar_min_size((all + WARPS - 1) / WARPS,
+                                 sonar_max_size(cbf->partial_items / pass->items, 1));
+    uint32_t parts = choose_chunks(cbf->places[is_mirrored(pass)], pass->items, all, most) * WARPS;
     pass->share = (all + parts - 1) / parts;
     pass->chunks = (all + pass->share * WARPS - 1) / (pass->share * WARPS);
     pass->partial = cbf->partial;
@@ -218,6 +227,92 @@ static sonar_code run_line(const struct cbf *cbf, struct line_pass *pass,
     return CUDA_LAUNCHED("cbf", "finish_line", err);
 }
 
+/* ---- products of matrices -------------------------------------------------------------------- */
+
+static void add_matrix_field(const struct cbf *cbf, struct matrix_pass *pass,
+                             const struct table *table, bool whole, float *energy) {
+    const struct cut *cut = &cbf->cut[CUT_MATRIX];
+    struct field *field = &pass->field;
+    field->turns = table->turns;
+    field->sensor_stride = table->row;
+    field->point_stride = 1;
+    field->points = (uint32_t)table->points;
+    field->groups = (field->points + MATRIX_POINTS - 1) / MATRIX_POINTS;
+    field->first_block = whole ? 0 : cut->band_first;
+    field->blocks = whole ? cut->blocks : cut->band_blocks;
+    field->energy = energy;
+    uint32_t below = (uint32_t)(cbf->spec.cbf_first - cbf->spec.first_bin);
+    pass->first_bin = whole ? 0 : below;
+    pass->band_first = below - pass->first_bin;
+    pass->band_bins = (uint32_t)cbf->spec.cbf_bins;
+}
+
+/* How a slab of points is cut into chunks of whole tiles of sensors. */
+static void cut_sensors(const struct cbf *cbf, struct matrix_pass *pass) {
+    size_t items = (size_t)pass->groups * pass->field.blocks;
+    size_t tiles = (pass->sensors + MATRIX_TILE - 1) / MATRIX_TILE;
+    size_t most = sonar_min_size(tiles, sonar_max_size(cbf->matrix_items / items, 1));
+    size_t chunks = choose_chunks(cbf->places[CUT_MATRIX], items, pass->sensors, most);
+    pass->share = (uint32_t)((tiles + chunks - 1) / chunks * MATRIX_TILE);
+    pass->chunks = (pass->sensors + pass->share - 1) / pass->share;
+}
+
+template <int N>
+static sonar_code run_matrix_kernels(const struct matrix_pass *pass, cudaStream_t stream,
+                                     sonar_error *err) {
+    uint32_t items = pass->groups * pass->field.blocks;
+    sum_matrix<N><<<dim3(items, pass->chunks), WARPS * LANES, 0, stream>>>(*pass);
+    sonar_code code = CUDA_LAUNCHED("cbf", "sum_matrix", err);
+    if (code)
+        return code;
+    finish_matrix<N><<<dim3(items, MATRIX_BINS), WARPS * LANES, 0, stream>>>(*pass);
+    return CUDA_LAUNCHED("cbf", "finish_matrix", err);
+}
+
+/* All snapshots of a slab of points. */
+static sonar_code run_matrix_points(const struct input *input, struct matrix_pass *pass,
+                                    cudaStream_t stream, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    for (uint32_t done = 0; done < input->snapshots && !code; done += pass->snapshots) {
+        uint32_t left = input->snapshots - done;
+        pass->x = input->x + done * input->snapshot;
+        pass->snapshots = min(left, (uint32_t)(MATRIX_GROUPS * MATRIX_COLUMNS));
+        pass->first_snapshots = done == 0;
+        pass->last_snapshots = pass->snapshots == left;
+        code = left > MATRIX_COLUMNS ? run_matrix_kernels<MATRIX_GROUPS>(pass, stream, err)
+                                     : run_matrix_kernels<1>(pass, stream, err);
+    }
+    if (code || !pass->field.energy)
+        return code;
+    uint32_t warps = pass->groups * (MATRIX_POINTS / LANES);
+    finish_matrix_band<<<warps, FINISH_WARPS * LANES, 0, stream>>>(*pass);
+    return CUDA_LAUNCHED("cbf", "finish_matrix_band", err);
+}
+
+/* Slab by slab of the points, so that partial sums have room. */
+static sonar_code run_matrix(const struct cbf *cbf, struct matrix_pass *pass,
+                             const sonar_params *params, cudaStream_t stream, sonar_error *err) {
+    size_t most = sonar_max_size(cbf->matrix_items / pass->field.blocks, 1);
+    pass->block = cbf->cut[CUT_MATRIX].block;
+    pass->x_snapshot = cbf->input.snapshot;
+    pass->x_row = cbf->input.row;
+    pass->shading = cbf->shading;
+    pass->sensors = (uint32_t)cbf->spec.sensors;
+    pass->input_bin = (uint32_t)cbf->spec.first_bin;
+    pass->partial = (float *)cbf->partial;
+    pass->power = cbf->matrix_power;
+    pass->power_scale = power_scale(cbf, params);
+    pass->bin_hz = cbf->spec.fs_hz / (double)cbf->spec.length;
+    sonar_code code = SONAR_OK;
+    for (uint32_t done = 0; done < pass->field.groups && !code; done += pass->groups) {
+        pass->first_group = done;
+        pass->groups = (uint32_t)sonar_min_size(pass->field.groups - done, most);
+        cut_sensors(cbf, pass);
+        code = run_matrix_points(&cbf->input, pass, stream, err);
+    }
+    return code;
+}
+
 /* ---- the stage ------------------------------------------------------------------------------- */
 
 static sonar_code check_spec(const sonar_cbf_spec *spec, sonar_error *err) {
@@ -287,8 +382,13 @@ static sonar_code measure_device(struct cbf *cbf, sonar_error *err) {
         const void *kernel;
         int threads;
         size_t *places;
-    } ask[] = {{(const void *)sum_sensors, WARPS * LANES, &cbf->places[0]},
-               {(const void *)sum_pairs, WARPS * LANES, &cbf->places[1]},
+    } ask[] = {{(const void *)sum_sensors, WARPS * LANES, &cbf->places[CUT_GENERAL]},
+               {(const void *)sum_pairs, WARPS * LANES, &cbf->places[CUT_MIRRORED]},
+               {(const void *)sum_matrix<MATRIX_GROUPS>, WARPS * LANES, &cbf->places[CUT_MATRIX]},
+               {(const void *)sum_matrix<1>, WARPS * LANES, &unused},
+               {(const void *)finish_matrix<MATRIX_GROUPS>, WARPS * LANES, &unused},
+               {(const void *)finish_matrix<1>, WARPS * LANES, &unused},
+               {(const void *)finish_matrix_band, FINISH_WARPS * LANES, &unused},
                {(const void *)sum_line, WARPS * LANES, &unused},
                {(const void *)finish_line, FINISH_WARPS * LANES, &unused},
                {(const void *)finish_bins, FINISH_WARPS * LANES, &unused},
@@ -303,66 +403,111 @@ static sonar_code measure_device(struct cbf *cbf, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* Decisions "cbf.far_path": "general", "mirrored" or "line", and "cbf.near_path": "general" or
- * "mirrored". A form the table does not have is never taken; the rule is the last one it has. */
-static void choose_paths(struct cbf *cbf, const sonar_host *host) {
-    const char *far_path = host->choice ? host->choice(host->ctx, "cbf.far_path") : NULL;
-    const char *near_path = host->choice ? host->choice(host->ctx, "cbf.near_path") : NULL;
-    cbf->far_table.may_line = !far_path || !strcmp(far_path, "line");
-    cbf->far_table.may_mirror = !far_path || strcmp(far_path, "general") != 0;
-    cbf->near_table.may_mirror = !near_path || strcmp(near_path, "general") != 0;
+/* Tensor cores multiply float32's upper bits (TF32) from compute capability 8.0 on. */
+static sonar_code ask_tensor_cores(bool *there, sonar_error *err) {
+    int major = 0;
+    CUDA_TRY("cbf", cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), err);
+    *there = major >= 8;
+    return SONAR_OK;
 }
 
-static sonar_code make(struct cbf *cbf, sonar_error *err) {
+static void choose_path(const sonar_host *host, const char *decision, bool tensor_cores,
+                        bool may_line, struct table *table) {
+    const char *path = host->choice ? host->choice(host->ctx, decision) : NULL;
+    if (path && !strcmp(path, "matrix") && !tensor_cores)
+        path = NULL;
+    bool matrix = path && !strcmp(path, "matrix");
+    table->may_line = may_line && (!path || !strcmp(path, "line"));
+    table->may_mirror = !matrix && (!path || strcmp(path, "general") != 0);
+    table->matrix_from = !tensor_cores ? 0 : matrix ? 1 : !path ? MATRIX_LEAST : 0;
+}
+
+/* Decisions "cbf.far_path": "general", "mirrored", "line" or "matrix", and "cbf.near_path", the
+ * same without "line". A form the table does not have is never taken: the next one in front of it
+ * is. The rule is "line" where the far field has it; else "matrix" for MATRIX_LEAST snapshots or
+ * more; else "mirrored" where the table has it; else "general". */
+static sonar_code choose_paths(struct cbf *cbf, const sonar_host *host, sonar_error *err) {
+    bool tensor_cores;
+    sonar_code code = ask_tensor_cores(&tensor_cores, err);
+    if (code)
+        return code;
+    choose_path(host, "cbf.far_path", tensor_cores, true, &cbf->far_table);
+    choose_path(host, "cbf.near_path", tensor_cores, false, &cbf->near_table);
+    size_t most = cbf->spec.max_snapshots;
+    cbf->may_matrix = (cbf->far_table.matrix_from && most >= cbf->far_table.matrix_from) ||
+                      (cbf->near_table.matrix_from && most >= cbf->near_table.matrix_from);
+    return SONAR_OK;
+}
+
+static sonar_code make_cuts(struct cbf *cbf, sonar_error *err) {
+    const sonar_cbf_spec *spec = &cbf->spec;
+    sonar_code code = make_cut(spec, SLOTS, STEPS, &cbf->cut[CUT_GENERAL], err);
+    if (!code)
+        code = make_cut(spec, PAIR_SLOTS, PAIR_STEPS, &cbf->cut[CUT_MIRRORED], err);
+    return code ? code : make_cut(spec, MATRIX_BINS, MATRIX_BINS / 2, &cbf->cut[CUT_MATRIX], err);
+}
+
+static sonar_code make_tables(struct cbf *cbf, sonar_error *err) {
     const sonar_cbf_spec *spec = &cbf->spec;
     size_t near_points = spec->directions * spec->ranges;
-    size_t far_groups = (spec->directions + LANES - 1) / LANES;
-    size_t near_groups = (near_points + LANES - 1) / LANES;
     size_t row_bytes = spec->sensors * sizeof(uint64_t);
-    sonar_code code = measure_device(cbf, err);
-    if (!code)
-        code = make_cut(spec, SLOTS, STEPS, &cbf->cut[0], err);
-    if (!code)
-        code = make_cut(spec, PAIR_SLOTS, PAIR_STEPS, &cbf->cut[1], err);
-    if (!code && (cbf->far_table.may_mirror || cbf->near_table.may_mirror))
-        code = sonar_cuda_alloc("cbf", spec->bins * ((spec->sensors + 1) / 2), &cbf->folded, err);
-    if (!code)
-        code = make_table(spec->directions, spec->sensors, &cbf->far_table, err);
+    sonar_code code = make_table(spec->directions, spec->sensors, &cbf->far_table, err);
     if (!code)
         code = make_table(near_points, spec->sensors, &cbf->near_table, err);
+    if (!code)
+        code = sonar_cuda_alloc("cbf", spec->sensors, &cbf->shading, err);
     cbf->staging.points =
         sonar_min_size(sonar_max_size(spec->directions, near_points),
                        sonar_max_size(STAGING_BYTES / row_bytes / LANES, 1) * LANES);
-    if (!code)
-        code =
-            sonar_cuda_alloc("cbf", cbf->staging.points * spec->sensors, &cbf->staging.turns, err);
-    if (!code)
-        code = sonar_cuda_alloc("cbf", spec->sensors, &cbf->shading, err);
+    return code ? code
+                : sonar_cuda_alloc("cbf", cbf->staging.points * spec->sensors, &cbf->staging.turns,
+                                   err);
+}
+
+/* Room for the matrix path's powers; its partial sums lie where the other paths' do. */
+static sonar_code make_matrix_room(struct cbf *cbf, size_t *partial, sonar_error *err) {
+    const size_t of_item = MATRIX_SUMS * MATRIX_GROUPS * WARPS * LANES * sizeof(float);
+    if (!cbf->may_matrix)
+        return SONAR_OK;
+    cbf->matrix_items = sonar_max_size(MATRIX_ITEMS, cbf->cut[CUT_MATRIX].blocks);
+    *partial = sonar_max_size(*partial, cbf->matrix_items * of_item / sizeof *cbf->partial);
+    return sonar_cuda_alloc("cbf", cbf->matrix_items * MATRIX_POINTS * MATRIX_BINS,
+                            &cbf->matrix_power, err);
+}
+
+static sonar_code make_room(struct cbf *cbf, sonar_error *err) {
+    const sonar_cbf_spec *spec = &cbf->spec;
+    size_t far_groups = (spec->directions + LANES - 1) / LANES;
+    size_t near_groups = (spec->directions * spec->ranges + LANES - 1) / LANES;
+    const struct cut *cut = &cbf->cut[CUT_MIRRORED]; /* the one with more items */
+    size_t places = sonar_max_size(cbf->places[CUT_GENERAL], cbf->places[CUT_MIRRORED]);
     /* mirrored points have no more items, counting each point */
-    cbf->energy_items =
-        2 * far_groups * cbf->cut[1].blocks + 2 * near_groups * cbf->cut[1].band_blocks;
-    cbf->partial_items = sonar_max_size(
-        cbf->energy_items, sonar_max_size(cbf->places[0], cbf->places[1]) * WAVES_MOST);
-    if (!code)
-        code = sonar_cuda_alloc("cbf", cbf->energy_items * LANES, &cbf->energy, err);
+    cbf->energy_items = 2 * far_groups * cut->blocks + 2 * near_groups * cut->band_blocks;
+    cbf->partial_items = sonar_max_size(cbf->energy_items, places * WAVES_MOST);
+    size_t partial = cbf->partial_items * SLOTS * LANES;
+    sonar_code code = sonar_cuda_alloc("cbf", cbf->energy_items * LANES, &cbf->energy, err);
+    if (!code && (cbf->far_table.may_mirror || cbf->near_table.may_mirror))
+        code = sonar_cuda_alloc("cbf", spec->bins * ((spec->sensors + 1) / 2), &cbf->folded, err);
     if (!code && spec->max_snapshots > 1)
         code = sonar_cuda_alloc("cbf", cbf->energy_items * SLOTS * LANES, &cbf->power, err);
     if (!code && cbf->far_table.may_line)
         code = sonar_cuda_alloc("cbf", spec->bins * 2 * far_groups * LANES, &cbf->line_energy, err);
-    return code ? code
-                : sonar_cuda_alloc("cbf", cbf->partial_items * SLOTS * LANES, &cbf->partial, err);
+    if (!code)
+        code = make_matrix_room(cbf, &partial, err);
+    return code ? code : sonar_cuda_alloc("cbf", partial, &cbf->partial, err);
 }
 
 static void cbf_destroy(void *stage) {
     struct cbf *cbf = (struct cbf *)stage;
     if (!cbf)
         return;
-    cudaFree(cbf->cut[0].block);
-    cudaFree(cbf->cut[1].block);
+    for (const struct cut &cut : cbf->cut)
+        cudaFree(cut.block);
     free_table(&cbf->far_table);
     free_table(&cbf->near_table);
     cudaFree(cbf->folded);
     cudaFree(cbf->power);
+    cudaFree(cbf->matrix_power);
     cudaFree(cbf->line_energy);
     cudaFree(cbf->staging.turns);
     cudaFree(cbf->shading);
@@ -381,8 +526,15 @@ static sonar_code cbf_create(const void *spec, const sonar_host *host, void **st
     if (!cbf)
         return sonar_fail(err, SONAR_ENOMEM, "cbf", "no memory for the stage");
     cbf->spec = *(const sonar_cbf_spec *)spec;
-    choose_paths(cbf, host);
-    code = make(cbf, err);
+    code = choose_paths(cbf, host, err);
+    if (!code)
+        code = measure_device(cbf, err);
+    if (!code)
+        code = make_cuts(cbf, err);
+    if (!code)
+        code = make_tables(cbf, err);
+    if (!code)
+        code = make_room(cbf, err);
     if (code)
         cbf_destroy(cbf);
     else
@@ -452,39 +604,103 @@ static sonar_code upload(struct cbf *cbf, const sonar_params *params, struct wan
     return code;
 }
 
-/* One pass over the far field, the near field or both; the far field takes all bins if the Lofar is
+enum path { PATH_GENERAL, PATH_MIRRORED, PATH_LINE, PATH_MATRIX };
+
+static enum path path_of(const struct table *table, size_t snapshots) {
+    if (table->line)
+        return PATH_LINE;
+    if (table->matrix_from && snapshots >= table->matrix_from)
+        return PATH_MATRIX;
+    return table->mirrors ? PATH_MIRRORED : PATH_GENERAL;
+}
+
+/* Where the results of one pass go; NULL: not wanted. The far field takes all bins if the Lofar is
  * wanted. */
-static sonar_code run_fields(const struct cbf *cbf, sonar_buffer *out, const sonar_params *params,
-                             struct wanted wanted, cudaStream_t stream, sonar_error *err) {
-    struct pass pass = {};
-    const sonar_buffer *lofar = &out[SONAR_CBF_LOFAR];
-    bool far_wanted = wanted.azimuth || wanted.lofar;
-    float *azimuth = wanted.azimuth ? (float *)out[SONAR_CBF_AZIMUTH].data : NULL;
-    if (far_wanted)
-        add_field(cbf, &pass.field[0], &cbf->far_table, wanted.lofar, azimuth);
+struct results {
+    float *azimuth, *nearfield, *lofar;
+    size_t lofar_row;
+};
+
+static struct results results_of(const sonar_buffer *out, struct wanted wanted) {
+    struct results to = {};
+    if (wanted.azimuth)
+        to.azimuth = (float *)out[SONAR_CBF_AZIMUTH].data;
     if (wanted.nearfield)
-        add_field(cbf, &pass.field[1], &cbf->near_table, false,
-                  (float *)out[SONAR_CBF_NEARFIELD].data);
-    pass.lofar = wanted.lofar ? (float *)lofar->data : NULL;
-    pass.lofar_row = wanted.lofar ? (size_t)lofar->stride[0] : 0;
-    if (far_wanted && cbf->far_table.line) {
+        to.nearfield = (float *)out[SONAR_CBF_NEARFIELD].data;
+    if (wanted.lofar) {
+        to.lofar = (float *)out[SONAR_CBF_LOFAR].data;
+        to.lofar_row = (size_t)out[SONAR_CBF_LOFAR].stride[0];
+    }
+    return to;
+}
+
+/* The far field's line, or one field as products of matrices. */
+static sonar_code run_alone(const struct cbf *cbf, enum path path, const struct results *to,
+                            const sonar_params *params, cudaStream_t stream, sonar_error *err) {
+    if (path == PATH_LINE) {
         struct line_pass line = {};
-        line.field = pass.field[0];
-        line.lofar = pass.lofar;
-        line.lofar_row = pass.lofar_row;
+        add_field(cbf, &line.field, &cbf->far_table, to->lofar, to->azimuth);
+        line.lofar = to->lofar;
+        line.lofar_row = to->lofar_row;
         return run_line(cbf, &line, params, stream, err);
     }
+    struct matrix_pass pass = {};
+    if (to->nearfield)
+        add_matrix_field(cbf, &pass, &cbf->near_table, false, to->nearfield);
+    else
+        add_matrix_field(cbf, &pass, &cbf->far_table, to->lofar, to->azimuth);
+    pass.lofar = to->lofar;
+    pass.lofar_row = to->lofar_row;
+    return run_matrix(cbf, &pass, params, stream, err);
+}
+
+/* The far field, the near field or both in one pass. */
+static sonar_code run_fields(const struct cbf *cbf, const struct results *to,
+                             const sonar_params *params, cudaStream_t stream, sonar_error *err) {
+    struct pass pass = {};
+    if (to->azimuth || to->lofar)
+        add_field(cbf, &pass.field[0], &cbf->far_table, to->lofar, to->azimuth);
+    if (to->nearfield)
+        add_field(cbf, &pass.field[1], &cbf->near_table, false, to->nearfield);
+    pass.lofar = to->lofar;
+    pass.lofar_row = to->lofar_row;
     complete_pass(cbf, &pass, params);
     return run(&cbf->input, &pass, stream, err);
 }
 
-/* Both fields share one pass if they take the same path. */
+static sonar_code run_path(const struct cbf *cbf, enum path path, const struct results *to,
+                           const sonar_params *params, cudaStream_t stream, sonar_error *err) {
+    return path == PATH_LINE || path == PATH_MATRIX ? run_alone(cbf, path, to, params, stream, err)
+                                                    : run_fields(cbf, to, params, stream, err);
+}
+
+/* Both fields share one pass if they take the same path and it has room for two. */
+static sonar_code run_wanted(const struct cbf *cbf, const sonar_buffer *out,
+                             const sonar_params *params, struct wanted wanted, cudaStream_t stream,
+                             sonar_error *err) {
+    enum path far_path = path_of(&cbf->far_table, cbf->input.snapshots);
+    enum path near_path = path_of(&cbf->near_table, cbf->input.snapshots);
+    struct results all = results_of(out, wanted), far_field = all, near_field = all;
+    bool far_wanted = wanted.azimuth || wanted.lofar;
+    if (far_wanted && wanted.nearfield && far_path == near_path && far_path != PATH_MATRIX)
+        return run_path(cbf, far_path, &all, params, stream, err);
+    far_field.nearfield = NULL;
+    near_field.azimuth = near_field.lofar = NULL;
+    sonar_code code = SONAR_OK;
+    if (far_wanted)
+        code = run_path(cbf, far_path, &far_field, params, stream, err);
+    if (!code && wanted.nearfield)
+        code = run_path(cbf, near_path, &near_field, params, stream, err);
+    return code;
+}
+
+/* After the first call with a version of the parameters nothing but kernels is enqueued, so that a
+ * graph may record it. */
 static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffer *in,
                               sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     sonar_nvtx_range range("cbf");
     struct cbf *cbf = (struct cbf *)stage;
-    const struct table *far_table = &cbf->far_table, *near_table = &cbf->near_table;
-    struct wanted wanted = wanted_of(cbf, work), rest = {};
+    struct wanted wanted = wanted_of(cbf, work);
     sonar_code code = check_shapes(cbf, in, out, work, wanted, err);
     if (!code)
         code = upload(cbf, work->params, wanted, queue->stream, err);
@@ -492,20 +708,42 @@ static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffe
         return code;
     cbf->input = {(const float2 *)in->data, (size_t)in->stride[0], (size_t)in->stride[1],
                   (uint32_t)in->shape[0]};
-    if (!wanted.azimuth && !wanted.nearfield && !wanted.lofar)
-        return SONAR_OK;
-    if ((wanted.azimuth || wanted.lofar) &&
-        (far_table->line || !far_table->mirrors != !near_table->mirrors)) {
-        rest.nearfield = wanted.nearfield;
-        wanted.nearfield = false;
-    }
-    code = run_fields(cbf, out, work->params, wanted, queue->stream, err);
-    if (!code && rest.nearfield)
-        code = run_fields(cbf, out, work->params, rest, queue->stream, err);
-    return code;
+    return run_wanted(cbf, out, work->params, wanted, queue->stream, err);
 }
 
 /* Points in the near field's place: it has as many, or else the far field's. */
+static sonar_code run_points(const struct cbf *cbf, const sonar_buffer *turns, float *power,
+                             const sonar_params *params, cudaStream_t stream, sonar_error *err) {
+    size_t points = turns->shape[0];
+    size_t most = sonar_max_size(cbf->energy_items / cbf->cut[CUT_GENERAL].band_blocks, 1) * LANES;
+    sonar_code code = SONAR_OK;
+    for (size_t done = 0; done < points && !code; done += most) {
+        struct table table = {};
+        table.turns = (uint64_t *)turns->data + (ptrdiff_t)done * turns->stride[0];
+        table.points = sonar_min_size(points - done, most);
+        struct pass pass = {};
+        add_field(cbf, &pass.field[0], &table, false, power + done);
+        pass.field[0].sensor_stride = 1;
+        pass.field[0].point_stride = (size_t)turns->stride[0];
+        complete_pass(cbf, &pass, params);
+        code = run(&cbf->input, &pass, stream, err);
+    }
+    return code;
+}
+
+static sonar_code run_points_matrix(const struct cbf *cbf, const sonar_buffer *turns, float *power,
+                                    const sonar_params *params, cudaStream_t stream,
+                                    sonar_error *err) {
+    struct table table = {};
+    struct matrix_pass pass = {};
+    table.turns = (uint64_t *)turns->data;
+    table.points = turns->shape[0];
+    add_matrix_field(cbf, &pass, &table, false, power);
+    pass.field.sensor_stride = 1;
+    pass.field.point_stride = (size_t)turns->stride[0];
+    return run_matrix(cbf, &pass, params, stream, err);
+}
+
 static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buffer *turns,
                                sonar_buffer *power, const sonar_work *work, sonar_error *err) {
     struct cbf *cbf = (struct cbf *)stage;
@@ -520,19 +758,11 @@ static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buff
                           "points are not u64 [%zu][%zu] with f32 [%zu], both on the device",
                           points, sensors, points);
     sonar_code code = upload_shading(cbf, work->params, queue->stream, err);
-    size_t most = sonar_max_size(cbf->energy_items / cbf->cut[0].band_blocks, 1) * LANES;
-    for (size_t done = 0; done < points && !code; done += most) {
-        struct table table = {};
-        table.turns = (uint64_t *)turns->data + (ptrdiff_t)done * turns->stride[0];
-        table.points = sonar_min_size(points - done, most);
-        struct pass pass = {};
-        add_field(cbf, &pass.field[0], &table, false, (float *)power->data + done);
-        pass.field[0].sensor_stride = 1;
-        pass.field[0].point_stride = (size_t)turns->stride[0];
-        complete_pass(cbf, &pass, work->params);
-        code = run(&cbf->input, &pass, queue->stream, err);
-    }
-    return code;
+    if (code)
+        return code;
+    bool matrix = cbf->may_matrix && cbf->input.snapshots >= MATRIX_LEAST;
+    return (matrix ? run_points_matrix : run_points)(cbf, turns, (float *)power->data, work->params,
+                                                     queue->stream, err);
 }
 
 extern "C" const sonar_stage_ops sonar_cbf_cuda = {"cbf",        cbf_create, cbf_execute,

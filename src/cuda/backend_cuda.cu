@@ -291,8 +291,8 @@ static const sonar_stage_ops *stage(const char *name) {
 
 static const sonar_decision decisions[] = {{"dft.batch_mib", "dft", "2048 512 128 32"},
                                            {"dft.window_threads", "dft", "256 128 512 1024"},
-                                           {"cbf.far_path", "cbf", "line mirrored general"},
-                                           {"cbf.near_path", "cbf", "mirrored general"},
+                                           {"cbf.far_path", "cbf", "line mirrored general matrix"},
+                                           {"cbf.near_path", "cbf", "mirrored general matrix"},
                                            {NULL, NULL, NULL}};
 
 extern "C" __attribute__((visibility("default"))) const sonar_backend *sonar_plugin(void) {
