@@ -44,6 +44,9 @@ struct cbf {
     uint64_t shading_version;
     bool shading_ready;
     size_t places[CUTS];  /* thread blocks the device runs at once */
+    size_t matrix_places; /* the same of the matrix path for few snapshots */
+    cudaStream_t side;    /* for a line's far field beside the near field, or NULL */
+    cudaEvent_t forked, joined;
     bool may_matrix;      /* the matrix path has what it needs */
     size_t matrix_items;  /* room in `partial` for its items times chunks */
     double *matrix_power; /* as matrix_pass's */
@@ -252,7 +255,9 @@ static void cut_sensors(const struct cbf *cbf, struct matrix_pass *pass) {
     size_t items = (size_t)pass->groups * pass->field.blocks;
     size_t tiles = (pass->sensors + MATRIX_TILE - 1) / MATRIX_TILE;
     size_t most = sonar_min_size(tiles, sonar_max_size(cbf->matrix_items / items, 1));
-    size_t chunks = choose_chunks(cbf->places[CUT_MATRIX], items, pass->sensors, most);
+    bool few = cbf->input.snapshots <= MATRIX_COLUMNS;
+    size_t places = few ? cbf->matrix_places : cbf->places[CUT_MATRIX];
+    size_t chunks = choose_chunks(places, items, pass->sensors, most);
     pass->share = (uint32_t)((tiles + chunks - 1) / chunks * MATRIX_TILE);
     pass->chunks = (pass->sensors + pass->share - 1) / pass->share;
 }
@@ -385,7 +390,7 @@ static sonar_code measure_device(struct cbf *cbf, sonar_error *err) {
     } ask[] = {{(const void *)sum_sensors, WARPS * LANES, &cbf->places[CUT_GENERAL]},
                {(const void *)sum_pairs, WARPS * LANES, &cbf->places[CUT_MIRRORED]},
                {(const void *)sum_matrix<MATRIX_GROUPS>, WARPS * LANES, &cbf->places[CUT_MATRIX]},
-               {(const void *)sum_matrix<1>, WARPS * LANES, &unused},
+               {(const void *)sum_matrix<1>, WARPS * LANES, &cbf->matrix_places},
                {(const void *)finish_matrix<MATRIX_GROUPS>, WARPS * LANES, &unused},
                {(const void *)finish_matrix<1>, WARPS * LANES, &unused},
                {(const void *)finish_matrix_band, FINISH_WARPS * LANES, &unused},
@@ -497,10 +502,29 @@ static sonar_code make_room(struct cbf *cbf, sonar_error *err) {
     return code ? code : sonar_cuda_alloc("cbf", partial, &cbf->partial, err);
 }
 
+static sonar_code make_side(struct cbf *cbf, sonar_error *err) {
+    if (!cbf->far_table.may_line || !cbf->spec.ranges)
+        return SONAR_OK;
+    CUDA_TRY("cbf", cudaStreamCreateWithFlags(&cbf->side, cudaStreamNonBlocking), err);
+    CUDA_TRY("cbf", cudaEventCreateWithFlags(&cbf->forked, cudaEventDisableTiming), err);
+    CUDA_TRY("cbf", cudaEventCreateWithFlags(&cbf->joined, cudaEventDisableTiming), err);
+    return SONAR_OK;
+}
+
+static void free_side(struct cbf *cbf) {
+    if (cbf->side)
+        cudaStreamDestroy(cbf->side);
+    if (cbf->forked)
+        cudaEventDestroy(cbf->forked);
+    if (cbf->joined)
+        cudaEventDestroy(cbf->joined);
+}
+
 static void cbf_destroy(void *stage) {
     struct cbf *cbf = (struct cbf *)stage;
     if (!cbf)
         return;
+    free_side(cbf);
     for (const struct cut &cut : cbf->cut)
         cudaFree(cut.block);
     free_table(&cbf->far_table);
@@ -535,6 +559,8 @@ static sonar_code cbf_create(const void *spec, const sonar_host *host, void **st
         code = make_tables(cbf, err);
     if (!code)
         code = make_room(cbf, err);
+    if (!code)
+        code = make_side(cbf, err);
     if (code)
         cbf_destroy(cbf);
     else
@@ -674,6 +700,27 @@ static sonar_code run_path(const struct cbf *cbf, enum path path, const struct r
                                                     : run_fields(cbf, to, params, stream, err);
 }
 
+/* A line's far field and the near field at once: neither fills the device where the array is small,
+ * and they share no scratch. */
+static sonar_code run_both(const struct cbf *cbf, enum path near_path, const struct results *far_to,
+                           const struct results *near_to, const sonar_params *params,
+                           cudaStream_t stream, sonar_error *err) {
+    CUDA_TRY("cbf", cudaEventRecord(cbf->forked, stream), err);
+    CUDA_TRY("cbf", cudaStreamWaitEvent(cbf->side, cbf->forked, 0), err);
+    sonar_code code = run_path(cbf, PATH_LINE, far_to, params, cbf->side, err);
+    if (!code)
+        code = run_path(cbf, near_path, near_to, params, stream, err);
+    if (!code)
+        code = CUDA_CHECK("cbf", cudaEventRecord(cbf->joined, cbf->side), err);
+    if (!code)
+        code = CUDA_CHECK("cbf", cudaStreamWaitEvent(stream, cbf->joined, 0), err);
+    if (code) { /* the caller may free the outputs */
+        cudaStreamSynchronize(cbf->side);
+        cudaGetLastError(); /* which is an error of its own while a graph is recorded */
+    }
+    return code;
+}
+
 /* Both fields share one pass if they take the same path and it has room for two. */
 static sonar_code run_wanted(const struct cbf *cbf, const sonar_buffer *out,
                              const sonar_params *params, struct wanted wanted, cudaStream_t stream,
@@ -686,6 +733,8 @@ static sonar_code run_wanted(const struct cbf *cbf, const sonar_buffer *out,
         return run_path(cbf, far_path, &all, params, stream, err);
     far_field.nearfield = NULL;
     near_field.azimuth = near_field.lofar = NULL;
+    if (far_wanted && wanted.nearfield && far_path == PATH_LINE)
+        return run_both(cbf, near_path, &far_field, &near_field, params, stream, err);
     sonar_code code = SONAR_OK;
     if (far_wanted)
         code = run_path(cbf, far_path, &far_field, params, stream, err);
@@ -694,8 +743,8 @@ static sonar_code run_wanted(const struct cbf *cbf, const sonar_buffer *out,
     return code;
 }
 
-/* After the first call with a version of the parameters nothing but kernels is enqueued, so that a
- * graph may record it. */
+/* After the first call with a version of the parameters nothing but kernels is enqueued, on one
+ * stream or on two that join again, so that a graph may record it. */
 static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffer *in,
                               sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     sonar_nvtx_range range("cbf");
