@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/core.h"
 #include "pipeline/choices.h"
 #include "pipeline/pipeline.h"
 
@@ -286,6 +287,7 @@ static int with_config(const char *path, enum action action) {
 int main(int argc, char **argv) {
     enum action action;
     const char *path = NULL;
+    sonar_keep_freed_memory();
     int status = parse_command_line(argc, argv, &action, &path);
     if (status >= 0)
         return status;

@@ -105,7 +105,8 @@ def pages():
         target.write_text(text.replace("602", "502"))
         run(maker, "--check", file, ok=False)
     for file in sorted((source / "docs" / "benchmarks").glob("*.json")):
-        run(maker, "--check", file)
+        if not file.name.startswith("live-"):  # part of another's page
+            run(maker, "--check", file)
 
 
 for test in (schema, thesis_rows, refusals, pages):

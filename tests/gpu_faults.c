@@ -9,9 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SENSORS = 5, LENGTH = 64, BINS = 20, DIRECTIONS = 6, RANGES = 2, MOST_CALLS = 1000 };
+enum { SENSORS = 5, LONGEST = 256, BINS = 20, DIRECTIONS = 6, RANGES = 2, MOST_CALLS = 1000 };
 
 static struct gpu device;
+static size_t length; /* of the windows: the ways through the DFT differ */
 
 static uint64_t turns[RANGES * DIRECTIONS * SENSORS];
 static double phase_turns[SENSORS], delay_s[SENSORS];
@@ -36,7 +37,7 @@ static sonar_code make_buffers(struct scene *s, sonar_error *err) {
         int rank;
         size_t shape[2];
     } wanted[] = {
-        {&s->x, SONAR_PINNED, SONAR_F32, 2, {SENSORS, LENGTH}},
+        {&s->x, SONAR_PINNED, SONAR_F32, 2, {SENSORS, length}},
         {&s->bins, SONAR_DEVICE, SONAR_C32, 2, {BINS, SENSORS}},
         {&s->out[SONAR_CBF_AZIMUTH], SONAR_DEVICE, SONAR_F32, 1, {DIRECTIONS, 0}},
         {&s->out[SONAR_CBF_NEARFIELD], SONAR_DEVICE, SONAR_F32, 2, {RANGES, DIRECTIONS}},
@@ -53,7 +54,7 @@ static sonar_code make_buffers(struct scene *s, sonar_error *err) {
 static sonar_code make_stages(struct scene *s, sonar_error *err) {
     sonar_dft_spec dft = {.channels = SENSORS,
                           .sensors = SENSORS,
-                          .length = LENGTH,
+                          .length = length,
                           .fs_hz = 8000,
                           .first_bin = 3,
                           .bins = BINS,
@@ -62,7 +63,7 @@ static sonar_code make_stages(struct scene *s, sonar_error *err) {
                           .directions = DIRECTIONS,
                           .ranges = RANGES,
                           .fs_hz = 8000,
-                          .length = LENGTH,
+                          .length = length,
                           .first_bin = 3,
                           .bins = BINS,
                           .cbf_first = 5,
@@ -75,7 +76,7 @@ static sonar_code make_stages(struct scene *s, sonar_error *err) {
 }
 
 static sonar_code run(struct scene *s, sonar_error *err) {
-    double bin_hz = 8000.0 / LENGTH;
+    double bin_hz = 8000.0 / (double)length;
     sonar_params params = {.version = 1,
                            .sensors = SENSORS,
                            .sensors_used = SENSORS - 1,
@@ -138,10 +139,7 @@ static sonar_code live(long fail_at, sonar_error *err) {
     return code;
 }
 
-int main(int argc, char **argv) {
-    int leave = gpu_open(&device, argc, argv);
-    if (leave >= 0)
-        return leave;
+static void fail_every_call(void) {
     long n = 1;
     for (; n < MOST_CALLS; n++) {
         sonar_error err = {0};
@@ -152,8 +150,16 @@ int main(int argc, char **argv) {
                    err.text);
     }
     gpu_expect(&device, n > 30 && n < MOST_CALLS, "%ld calls could fail", n - 1);
-    printf("%ld calls made to fail\n", n - 1);
+    printf("N %zu: %ld calls made to fail\n", length, n - 1);
     sonar_error err = {0};
     gpu_expect(&device, live(0, &err) == SONAR_OK, "afterwards: %s: %s", err.where, err.text);
+}
+
+int main(int argc, char **argv) {
+    int leave = gpu_open(&device, argc, argv);
+    if (leave >= 0)
+        return leave;
+    for (length = 64; length <= LONGEST; length *= 4)
+        fail_every_call();
     return gpu_close(&device, "gpu_faults");
 }

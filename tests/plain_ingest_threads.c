@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Ingest and data thread at the window queue and the sample ring as fast as they can, for
- * ThreadSanitizer: every window read must be whole, in order, and accounted for. */
+/* Ingest, its helpers and the data thread at the window queue and the sample ring as fast as they
+ * can, for ThreadSanitizer: every window read must be whole, in order, and accounted for. */
 #include "ingest/assembler.h"
 
 #include <math.h>
@@ -11,10 +11,12 @@
 
 #include "frames.h"
 
-enum { FRAMES = 4000, FRAME = 37, LENGTH = 100, HOP = 20, LOST = 8 };
+enum { FRAMES = 4000, FRAME = 37, LENGTH = 100, HOP = 20, LOST = 8, HELD = 5 };
 
 struct stage {
     sonar_assembler *assembler;
+    size_t channels;
+    uint64_t frames;
     atomic_bool done;
     uint64_t sum;
 };
@@ -24,16 +26,30 @@ static void fail(const char *what) {
     exit(1);
 }
 
+/* Frames that are booked; their samples may still have to be copied. */
+struct held {
+    test_frame frame[HELD];
+    size_t count;
+};
+
+static void let_go(struct stage *stage, struct held *held) {
+    sonar_assembler_settle(stage->assembler);
+    while (held->count)
+        test_frame_free(&held->frame[--held->count]);
+}
+
 static void *produce(void *arg) {
     struct stage *stage = arg;
-    for (uint64_t f = 0; f < FRAMES; f++) {
+    struct held held = {.count = 0};
+    for (uint64_t f = 0; f < stage->frames; f++) {
         if (f % LOST == LOST - 1)
             continue; /* so that gaps are filled beside windows that are read */
         sonar_frame frame = {.array_id = 1,
-                             .channels = 3,
+                             .channels = (uint32_t)stage->channels,
                              .samples = FRAME,
                              .type = SONAR_S16,
-                             .epoch = 1 + (f >= FRAMES / 2), /* one restart half way */
+                             .layout = f % 3 == 0,
+                             .epoch = 1 + (f >= stage->frames / 2), /* one restart half way */
                              .sequence = f,
                              .first_sample = f * FRAME,
                              .fs_hz = 1000};
@@ -44,11 +60,14 @@ static void *produce(void *arg) {
             sched_yield();
             placed = sonar_assembler_resume(stage->assembler);
         }
-        test_frame_free(&made);
+        held.frame[held.count++] = made;
+        if (held.count == HELD)
+            let_go(stage, &held);
         if (f % 100 == 0) /* a fair share for the reader, else it may never see a window */
             while (sonar_assembler_waiting(stage->assembler))
                 sched_yield();
     }
+    let_go(stage, &held);
     atomic_store(&stage->done, true);
     return NULL;
 }
@@ -56,7 +75,7 @@ static void *produce(void *arg) {
 /* No sample is 0, so exactly the missing ones differ from what was sent. */
 static void check(const sonar_window *window) {
     size_t errors = test_window_errors(window, window->first_sample, LENGTH);
-    if (errors != (size_t)lround(window->missing_mean * LENGTH * 3))
+    if (errors != (size_t)lround(window->missing_mean * LENGTH * (double)window->ring.shape[0]))
         fail("a window was overwritten while it was read");
 }
 
@@ -89,9 +108,10 @@ static void consume(struct stage *stage) {
         sonar_assembler_release(stage->assembler, &held[--holding]);
 }
 
-static void run(sonar_overload overload) {
+static void run(sonar_overload overload, size_t channels, size_t threads, uint64_t frames) {
     sonar_ingest_spec spec = {.array_id = 1,
-                              .channels = 3,
+                              .channels = channels,
+                              .threads = threads,
                               .fs_hz = 1000,
                               .window_length = LENGTH,
                               .hop = HOP,
@@ -101,7 +121,7 @@ static void run(sonar_overload overload) {
                               .max_skew_samples = 10,
                               .restart_after_ms = 1000,
                               .silent_after_ms = 1000};
-    struct stage stage = {0};
+    struct stage stage = {.channels = channels, .frames = frames};
     sonar_ingest_counters c;
     pthread_t producer;
     if (sonar_assembler_create(&spec, &stage.assembler, NULL) ||
@@ -113,7 +133,7 @@ static void run(sonar_overload overload) {
     if (c.windows_offered != c.windows_taken + c.windows_dropped[SONAR_WINDOW_OVERLOAD])
         fail("windows are not accounted for");
     if (overload == SONAR_BLOCK &&
-        (c.frames_accepted != FRAMES - FRAMES / LOST || c.windows_dropped[SONAR_WINDOW_OVERLOAD]))
+        (c.frames_accepted != frames - frames / LOST || c.windows_dropped[SONAR_WINDOW_OVERLOAD]))
         fail("block mode lost samples");
     /* A reader slower than a ring's length makes the stream move on: a restart, too. */
     if (c.windows_taken < 10 || c.restarts < 1 || (overload == SONAR_BLOCK && c.restarts != 1))
@@ -123,8 +143,10 @@ static void run(sonar_overload overload) {
 
 int main(void) {
     for (int round = 0; round < 3; round++) {
-        run(SONAR_BLOCK);
-        run(SONAR_DROP_OLDEST);
+        run(SONAR_BLOCK, 3, 1, FRAMES);
+        run(SONAR_DROP_OLDEST, 3, 1, FRAMES);
+        run(SONAR_BLOCK, 300, 3, FRAMES / 10);
+        run(SONAR_DROP_OLDEST, 300, 3, FRAMES / 10);
     }
     return 0;
 }

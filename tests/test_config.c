@@ -180,6 +180,7 @@ Test(config, defaults_follow_from_what_is_given) {
     cr_assert_eq(c->lofar_band.bins, c->cbf_band.bins);
     cr_assert_not(c->heading_known);
     cr_assert_eq(c->threads, (size_t)sysconf(_SC_NPROCESSORS_ONLN));
+    cr_assert(c->ingest_threads == 1 && c->ingest_io_threads == 1);
     drop(&l);
     l = parse_good("schema: 1\n" LINE_ARRAY "fs_hz: 8192\ncbf: {band_bins: [327, 492]}\n"
                    "mvdr: {loading: {rule: trace}, length: 1024}\nlofar: {band_bins: [34, 492]}\n");
@@ -189,6 +190,21 @@ Test(config, defaults_follow_from_what_is_given) {
     cr_assert_eq(l.config->mvdr_band.bins, 61 - 41 + 1);
     cr_assert_eq(l.config->lofar_band.first_bin, 34);
     cr_assert_eq(l.config->lofar_band.bins, 459);
+    drop(&l);
+}
+
+Test(config, ingest_has_threads_for_its_rate) {
+    const size_t most = (size_t)sysconf(_SC_NPROCESSORS_ONLN) / 4;
+    loaded l = parse_good("schema: 1\nfs_hz: 4000000\ndft: {length: 65536}\n"
+                          "array: {channel_count: 501, " LINE8 "}\ncbf: {band_bins: [300, 400]}\n");
+    cr_assert_eq(l.config->ingest_threads, most < 1 ? 1 : most < 5 ? most : 5);
+    cr_assert_eq(l.config->ingest_io_threads, l.config->ingest_threads);
+    drop(&l);
+    l = parse_good(SMALL "ingest: {threads: 5}\n");
+    cr_assert(l.config->ingest_threads == 5 && l.config->ingest_io_threads == 5);
+    drop(&l);
+    l = parse_good(SMALL "ingest: {threads: 2, io_threads: 3}\n");
+    cr_assert(l.config->ingest_threads == 2 && l.config->ingest_io_threads == 3);
     drop(&l);
 }
 
@@ -333,6 +349,8 @@ static const struct {
     {SMALL "detections: {most: 65}\n", ":5:20: error: detections.most", "1 to 64"},
     {SMALL "output: {topics: [cbf.azimuth, cbf]}\n", ":5:32: error: output.topics", "status"},
     {SMALL "output: {topics: []}\n", ":5:18: error: output.topics", ""},
+    {SMALL "ingest: {threads: 0}\n", ":5:19: error: ingest.threads", "1 to 64"},
+    {SMALL "ingest: {io_threads: many}\n", ":5:22: error: ingest.io_threads", "1 to 64"},
     {SMALL "runtime: {cpus: [0, 1], threads: 3}\n", ":5:17: error: runtime.cpus",
      "2 processors for 3 threads"},
     {SMALL "runtime: {state_dir: \"a\\0b\"}\n", ":5:22: error: runtime.state_dir", "NUL"},
@@ -373,11 +391,11 @@ static const struct {
     {ARRAY("geometry: {line: {sensors: 8}}"), ":4:26: error: array.geometry.line.spacing_m",
      "is required"},
     {ARRAY("geometry: {line: {sensors: 1000000000, spacing_m: 1}}"),
-     ":4:36: error: ", "1 to 65536"},
+     ":4:36: error: ", "1 to 1048576"},
     {ARRAY("geometry: {line: {sensors: 8, spacing_m: 0}}"), ":4:50: error: ", "more than 0"},
     {ARRAY("geometry: {planar: {rows: 60000, columns: 60000, row_spacing_m: 1, "
            "column_spacing_m: 1}}"),
-     "error: array.geometry.planar.columns", "65536 sensors"},
+     "error: array.geometry.planar.columns", "1048576 sensors"},
     {ARRAY("geometry: {positions: {frame: xyz}}"), "error: array.geometry.positions",
      "one of list or csv is required"},
     {ARRAY("geometry: {positions: {list: [[0, 0, 0], [1, 2]]}}"),
@@ -765,7 +783,8 @@ Test(config, memory_grows_with_what_is_asked_for) {
            c = parse_good(SMALL "mvdr: {snapshots: 640}\n");
     const size_t base = sonar_config_memory_bytes(a.config);
     cr_assert(base > 4 * 8 * 4096 && base < 64 << 20);
-    cr_assert_eq(sonar_config_memory_bytes(b.config) - base, 396u * 2048 * 8 * 4);
+    cr_assert_eq(sonar_config_memory_bytes(b.config) - base,
+                 396u * 2048 * 8 * (4 + 1 / 8.0)); /* samples, and a bit for each */
     cr_assert(sonar_config_memory_bytes(c.config) > base + 576 * 8 * 8 * 900);
     drop(&a);
     drop(&b);

@@ -579,3 +579,21 @@ Test(dft, wrong_shapes_are_refused) {
     cr_assert_eq(rig_run_split(&rig, 15), SONAR_EINVAL);
     rig_close(&rig);
 }
+
+/* A column is for backends with memory of their own. */
+Test(dft, a_ring_is_refused) {
+    struct rig rig;
+    uint64_t column = 0;
+    sonar_error err = {0};
+    rig_open(&rig, all_bins(3, 16), sonar_host_serial());
+    size_t shape[2] = {3, 16}, bins[2] = {9, 3};
+    sonar_buffer in[SONAR_DFT_INPUTS] = {[SONAR_DFT_HEAD] =
+                                             sonar_buffer_view(rig.x, SONAR_F32, 2, shape)};
+    sonar_buffer out = sonar_buffer_view(rig.y, SONAR_C32, 2, bins);
+    sonar_work work = {.params = &rig.params};
+    cr_assert_eq(sonar_dft_cpu.execute(rig.stage, NULL, in, &out, &work, &err), SONAR_OK);
+    work.column = &column;
+    cr_assert_eq(sonar_dft_cpu.execute(rig.stage, NULL, in, &out, &work, &err), SONAR_EINVAL);
+    cr_assert(strstr(err.text, "ring"), "%s", err.text);
+    rig_close(&rig);
+}

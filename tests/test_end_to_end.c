@@ -135,6 +135,87 @@ Test(end_to_end, a_moving_ship_is_tracked_within_a_tenth_of_a_beam) {
     rig_close(&rig);
 }
 
+/* ---- snapshots of the conventional beamformer ------------------------------------------------ */
+
+/* Powers in the ship's direction (rows of one bin) or of one channel, over many windows. */
+struct scatter {
+    double bins, mean, spread; /* spread: standard deviation of a bin over its mean */
+};
+
+/* Means and spreads of `count` values `step` apart from `at` on, over the windows of a run. */
+static struct scatter measure_scatter(rig *rig, const char *topic, size_t at, size_t step,
+                                      size_t count, double last_sample) {
+    struct scatter s = {.bins = (double)count};
+    double sum[1024] = {0}, squares[1024] = {0};
+    int windows = 0;
+    for (double sample = 0; sample < last_sample; windows++) {
+        message m;
+        cr_assert(receive_until(&rig->subscriber, topic, "sample_index", sample, 30000, &m));
+        for (size_t i = 0; i < count; i++) {
+            double power = (double)m.data[at + i * step];
+            sum[i] += power;
+            squares[i] += power * power;
+        }
+        sample = header_number(m.head, "sample_index") + LENGTH; /* no overlap */
+        message_free(&m);
+    }
+    for (size_t i = 0; i < count; i++) {
+        double mean = sum[i] / windows;
+        s.mean += mean / (double)count;
+        s.spread += sqrt(squares[i] / windows - mean * mean) / mean / (double)count;
+    }
+    return s;
+}
+
+/* A white source at 90 degrees and 60 dB; cbf: additions to that group of the configuration. */
+static struct scatter run_scatter(const char *cbf, const char *topic, size_t bins) {
+    rig rig = rig_open();
+    box_write(&rig.box, "sonard.yaml",
+              "schema: 1\n"
+              "array: {id: 1, geometry: {line: {sensors: 12, spacing_m: 0.75}}, gain_db: 20}\n"
+              "fs_hz: 8000\n"
+              "ingest: {endpoints: [\"%s\"], overload: block}\n"
+              "dft: {length: %d, hop: %d}\n"
+              "cbf: {band_hz: [500, 1000], ranges_m: [], scan: {start_deg: 90, stop_deg: 90, "
+              "step_deg: 1}, %s}\n"
+              "mvdr: {enabled: false}\n"
+              "output: {endpoint: \"%s\", high_water_mark: 10000}\n"
+              "runtime: {backend: cpu, threads: 1}\n",
+              rig.in, LENGTH, HOP, cbf, rig.out);
+    box_write(&rig.box, "scene.yaml",
+              "schema: 1\nseed: 5\nambient: {psd_db: 20}\nsources:\n"
+              "  - name: ship\n    far: {az_deg: 90}\n"
+              "    broadband: {spectrum: white, band_hz: [200, 2000], psd_db: 60}\n");
+    rig.daemon =
+        process_start(&rig.box, "sonard.log", "sonard", box_path(&rig.box, "sonard.yaml"), NULL);
+    rig.subscriber = subscribe(rig.out, topic, "status", NULL);
+    message first;
+    cr_assert(receive_until(&rig.subscriber, "status", "uptime_s", 0, 10000, &first));
+    message_free(&first);
+    simulate(&rig, "20");
+    size_t row = strcmp(topic, "element.psd") ? 0 : 5 * bins;
+    struct scatter s = measure_scatter(&rig, topic, row, 1, bins, 19.5 * 8000);
+    rig_close(&rig);
+    return s;
+}
+
+/* Bins of 3.9 Hz and single snapshots against bins of 15.6 Hz and seven that overlap by half, whose
+ * powers, with the Hann window, are correlated by 1/36 (Welch 1967). A level is a level either way.
+ */
+Test(end_to_end, snapshots_of_a_window_are_averaged, .timeout = 120) {
+    static const char *const topics[] = {"cbf.lofar", "element.psd"};
+    for (int i = 0; i < 2; i++) {
+        struct scatter one = run_scatter("length: 2048", topics[i], 129);
+        struct scatter seven = run_scatter("length: 512, hop: 256", topics[i], 33);
+        cr_log_info("%s: %g and %g, spread %g and %g", topics[i], one.mean, seven.mean, one.spread,
+                    seven.spread);
+        cr_expect_float_eq(10 * log10(one.mean), 60, 0.3);
+        cr_expect_float_eq(10 * log10(seven.mean), 60, 0.3);
+        cr_expect_float_eq(one.spread, 1, 0.1);
+        cr_expect_float_eq(seven.spread, sqrt((1 + 2 * 6.0 / 7 / 36) / 7), 0.03);
+    }
+}
+
 Test(end_to_end, a_circle_tracks_over_north_without_ambiguity) {
     rig rig = rig_open();
     write_line_config(&rig, "circle: {sensors: 32, radius_m: 4}");

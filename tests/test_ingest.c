@@ -14,6 +14,8 @@
 
 enum { PATIENCE_MS = 20000 }; /* only ever waited for when something is broken */
 
+static size_t threads = 1; /* a test that changes it has a process of its own */
+
 static sonar_ingest_spec spec_for(void *context, const char *const *endpoint) {
     return (sonar_ingest_spec){.zmq_context = context,
                                .endpoints = endpoint,
@@ -29,7 +31,8 @@ static sonar_ingest_spec spec_for(void *context, const char *const *endpoint) {
                                .max_skew_samples = 4000,
                                .restart_after_ms = 60000,
                                .silent_after_ms = 1000,
-                               .cpu = -1};
+                               .cpu = -1,
+                               .threads = threads};
 }
 
 static sonar_ingest *start(const sonar_ingest_spec *spec) {
@@ -139,6 +142,13 @@ Test(ingest, two_digitisers_over_ipc) {
     stream_from_two(endpoint, endpoint);
 }
 
+Test(ingest, two_digitisers_over_ipc_and_several_threads) {
+    char endpoint[64];
+    snprintf(endpoint, sizeof endpoint, "ipc:///tmp/sonar-test-%d", (int)getpid());
+    threads = 3;
+    stream_from_two(endpoint, endpoint);
+}
+
 Test(ingest, several_endpoints_and_subscription) {
     void *context = zmq_ctx_new();
     const char *const endpoints[] = {"inproc://left", "inproc://right"};
@@ -171,7 +181,7 @@ static void send_parts(void *socket, int parts, size_t bytes) {
         cr_assert(zmq_send(socket, part, bytes, i < parts ? ZMQ_SNDMORE : 0) >= 0);
 }
 
-Test(ingest, messages_of_a_wrong_form_are_counted_and_skipped) {
+static void send_wrong_forms(void) {
     const char *endpoint = "inproc://samples";
     void *context = zmq_ctx_new();
     sonar_ingest_spec spec = spec_for(context, &endpoint);
@@ -190,6 +200,12 @@ Test(ingest, messages_of_a_wrong_form_are_counted_and_skipped) {
     zmq_close(socket);
     sonar_ingest_destroy(ingest);
     zmq_ctx_term(context);
+}
+
+Test(ingest, messages_of_a_wrong_form_are_counted_and_skipped) {
+    send_wrong_forms();
+    threads = 3;
+    send_wrong_forms();
 }
 
 Test(ingest, an_endpoint_in_use_is_told_plainly) {
@@ -250,7 +266,7 @@ static sonar_ingest *start_blocking(void *context, const char *const *endpoint, 
     return ingest;
 }
 
-Test(ingest, block_mode_waits_for_the_data_thread_and_loses_nothing) {
+static void block_and_lose_nothing(void) {
     const char *endpoint = "inproc://samples";
     void *context = zmq_ctx_new(), *socket;
     sonar_ingest *ingest = start_blocking(context, &endpoint, &socket);
@@ -273,6 +289,11 @@ Test(ingest, block_mode_waits_for_the_data_thread_and_loses_nothing) {
     zmq_close(socket);
     sonar_ingest_destroy(ingest);
     zmq_ctx_term(context);
+}
+
+Test(ingest, block_mode_waits_for_the_data_thread_and_loses_nothing) {
+    for (threads = 1; threads < 5; threads += 3)
+        block_and_lose_nothing();
 }
 
 /* A heartbeat would take the peer that we do not read from for dead after 3 s, hang up on it and
@@ -305,7 +326,7 @@ Test(ingest, block_mode_loses_nothing_while_the_data_thread_pauses_for_long) {
     zmq_ctx_term(here);
 }
 
-Test(ingest, stops_while_blocked_and_leaves_the_windows) {
+static void stop_while_blocked(void) {
     const char *endpoint = "inproc://samples";
     void *context = zmq_ctx_new(), *socket;
     sonar_ingest *ingest = start_blocking(context, &endpoint, &socket);
@@ -328,6 +349,52 @@ Test(ingest, stops_while_blocked_and_leaves_the_windows) {
     zmq_close(socket);
     sonar_ingest_destroy(ingest);
     zmq_ctx_term(context);
+}
+
+Test(ingest, stops_while_blocked_and_leaves_the_windows) {
+    for (threads = 1; threads < 5; threads += 3)
+        stop_while_blocked();
+}
+
+/* In the middle of whatever it is doing: what was offered is whole, what was counted adds up. */
+static void stop_after(unsigned delay_us, uint64_t *windows) {
+    const char *endpoint = "inproc://samples";
+    void *context = zmq_ctx_new();
+    sonar_ingest_spec spec = spec_for(context, &endpoint);
+    spec.channels = 300;
+    spec.queue_windows = 3;
+    sonar_ingest *ingest = start(&spec);
+    void *socket = digitiser(context, ZMQ_PUSH, endpoint);
+    for (uint64_t f = 0; f < 300; f++)
+        send_frame(socket, f % 2 ? 0 : 170, f % 2 ? 170 : 130, f / 2 * 35, 35);
+    usleep(delay_us);
+    sonar_ingest_stop(ingest);
+    sonar_ingest_counters c = counters(ingest);
+    uint64_t dropped = 0;
+    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
+        dropped += c.frames_dropped[i];
+    cr_assert(c.frames_received == c.frames_accepted + dropped);
+    cr_assert(c.samples_stored + c.samples_repeated <= c.frames_accepted * 170 * 35);
+    sonar_window window;
+    while (sonar_ingest_take(ingest, &window)) {
+        cr_assert(window.missing_mean == 0);
+        cr_assert(test_window_errors(&window, window.first_sample, 100) == 0);
+        sonar_ingest_release(ingest, &window);
+        ++*windows;
+    }
+    int linger = 0;
+    zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
+    zmq_close(socket);
+    sonar_ingest_destroy(ingest);
+    zmq_ctx_term(context);
+}
+
+Test(ingest, stops_in_mid_stream) {
+    uint64_t windows = 0;
+    for (threads = 1; threads < 4; threads++)
+        for (unsigned delay_us = 0; delay_us < 3000; delay_us += 200)
+            stop_after(delay_us, &windows);
+    cr_assert(windows > 0);
 }
 
 Test(ingest, silence_is_noticed_without_a_frame) {

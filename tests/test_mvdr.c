@@ -10,21 +10,11 @@
 
 enum { DIRECTIONS = 90 };
 
-/* A record of snapshots [snapshot][bin][sensor], each `stride` elements. */
-static sonar_c32 *record(const mvdr_fixture *f, size_t count, const mvdr_wave *waves, size_t n,
-                         uint64_t seed) {
-    size_t stride = f->spec.bins * f->spec.sensors;
-    sonar_c32 *x = calloc(count * stride, sizeof *x);
-    for (size_t s = 0; s < count; s++)
-        mvdr_scene(f, waves, n, &seed, x + s * stride);
-    return x;
-}
-
 static double block_error(const sonar_mvdr_spec *spec, const mvdr_wave *waves, size_t count,
                           uint64_t seed) {
     mvdr_fixture f;
     mvdr_fixture_open(&f, spec, sonar_host_serial());
-    sonar_c32 *x = record(&f, spec->snapshots, waves, count, seed);
+    sonar_c32 *x = mvdr_record(&f, spec->snapshots, waves, count, seed);
     cr_assert_eq(mvdr_fixture_run(&f, spec->snapshots, x), SONAR_OK);
     cplx *r = mvdr_fixture_covariance(&f, 0, spec->snapshots, x, NULL);
     double error = mvdr_fixture_error_db(&f, 0, r, (double)spec->snapshots);
@@ -105,7 +95,7 @@ Test(mvdr, nearly_square_in_double) {
         spec.loading = SONAR_LOADING_NOISE;
         spec.eps = 0.01;
         mvdr_fixture_open(&f, &spec, sonar_host_serial());
-        sonar_c32 *x = record(&f, l, waves, 3, l);
+        sonar_c32 *x = mvdr_record(&f, l, waves, 3, l);
         cr_assert_eq(mvdr_fixture_run(&f, l, x), SONAR_OK);
         bool in_double =
             (unsigned)mvdr_fixture_info(&f, 0, SONAR_MVDR_FLAGS) & SONAR_MVDR_FLAG_DOUBLE;
@@ -143,7 +133,7 @@ Test(mvdr, trace_fallback_is_flagged) {
         spec.loading = SONAR_LOADING_NOISE;
         spec.known_sources = 2;
         mvdr_fixture_open(&f, &spec, sonar_host_serial());
-        sonar_c32 *x = record(&f, l, NULL, 0, l);
+        sonar_c32 *x = mvdr_record(&f, l, NULL, 0, l);
         cr_assert_eq(mvdr_fixture_run(&f, l, x), SONAR_OK);
         unsigned flags = (unsigned)mvdr_fixture_info(&f, 0, SONAR_MVDR_FLAGS);
         cr_expect_eq(!!(flags & SONAR_MVDR_FLAG_TRACE_FALLBACK), l <= 6, "L %zu", l);
@@ -162,7 +152,7 @@ Test(mvdr, sliding_block) {
     spec.max_new = 31;
     spec.bins = 3;
     mvdr_fixture_open(&f, &spec, sonar_host_serial());
-    sonar_c32 *x = record(&f, TOTAL, (mvdr_wave[]){{70, 40}}, 1, 3);
+    sonar_c32 *x = mvdr_record(&f, TOTAL, (mvdr_wave[]){{70, 40}}, 1, 3);
     size_t stride = spec.bins * spec.sensors, end = 0;
     for (size_t i = 0; end + 31 < TOTAL; i++) {
         size_t step = steps[i % (sizeof steps / sizeof *steps)];
@@ -180,13 +170,6 @@ Test(mvdr, sliding_block) {
     mvdr_fixture_close(&f);
 }
 
-/* Exponential weights of `count` snapshots, as they should be after the last, normalised. */
-static void fading(double alpha, size_t count, double *weight) {
-    for (size_t i = 0; i < count; i++)
-        weight[i] =
-            (1 - alpha) * pow(alpha, (double)(count - 1 - i)) / (1 - pow(alpha, (double)count));
-}
-
 static void forgetting(size_t sensors, double alpha, double level_db, size_t step,
                        double limit_db) {
     enum { UPDATES = 50 };
@@ -199,7 +182,7 @@ static void forgetting(size_t sensors, double alpha, double level_db, size_t ste
     spec.eps = 1;
     mvdr_fixture_open(&f, &spec, sonar_host_serial());
     mvdr_wave waves[] = {{50.5, level_db}, {81, level_db - 10}, {120, level_db - 20}};
-    sonar_c32 *x = record(&f, UPDATES * step, waves, 3, sensors);
+    sonar_c32 *x = mvdr_record(&f, UPDATES * step, waves, 3, sensors);
     for (size_t update = 0; update < UPDATES; update++) {
         size_t seen = (update + 1) * step;
         cr_assert_eq(mvdr_fixture_run(&f, step, x + update * step * sensors), SONAR_OK);
@@ -207,7 +190,7 @@ static void forgetting(size_t sensors, double alpha, double level_db, size_t ste
             continue;
         double faded = pow(alpha, (double)seen);
         double snapshots = (1 + alpha) / (1 - alpha) * (1 - faded) / (1 + faded);
-        fading(alpha, seen, weight);
+        mvdr_oracle_fading(alpha, seen, weight);
         cplx *r = mvdr_fixture_covariance(&f, 0, seen, x, weight);
         double error = mvdr_fixture_error_db(&f, 0, r, snapshots);
         cr_expect_lt(error, limit_db, "B %zu, alpha %g, %g dB, after %zu: %g dB off", sensors,
@@ -241,7 +224,7 @@ Test(mvdr, masks) {
     spec.loading = SONAR_LOADING_NOISE;
     spec.eps = 1;
     mvdr_fixture_open(&f, &spec, sonar_host_serial());
-    sonar_c32 *x = record(&f, 40, (mvdr_wave[]){{70, 50}}, 1, 11);
+    sonar_c32 *x = mvdr_record(&f, 40, (mvdr_wave[]){{70, 50}}, 1, 11);
     cr_assert_eq(mvdr_fixture_run(&f, 40, x), SONAR_OK);
     for (uint64_t trial = 0, seed = 5; trial < 8; trial++) {
         for (size_t k = 0; k < 24; k++)
@@ -269,7 +252,7 @@ Test(mvdr, mask_while_forgetting) {
     sonar_mvdr_spec spec = mvdr_fixture_spec(20, DIRECTIONS, 0);
     spec.alpha = 0.95;
     mvdr_fixture_open(&f, &spec, sonar_host_serial());
-    sonar_c32 *x = record(&f, COUNT, (mvdr_wave[]){{70, 40}}, 1, 17);
+    sonar_c32 *x = mvdr_record(&f, COUNT, (mvdr_wave[]){{70, 40}}, 1, 17);
     for (size_t s = 0; s < COUNT; s++) {
         if (s == 30) {
             f.used[0] = f.used[7] = f.used[8] = 0;
@@ -277,7 +260,7 @@ Test(mvdr, mask_while_forgetting) {
         }
         cr_assert_eq(mvdr_fixture_run(&f, 1, x + s * 20), SONAR_OK);
     }
-    fading(0.95, COUNT, weight);
+    mvdr_oracle_fading(0.95, COUNT, weight);
     cplx *r = mvdr_fixture_covariance(&f, 0, COUNT, x, weight);
     double faded = pow(0.95, COUNT);
     cr_expect_lt(mvdr_fixture_error_db(&f, 0, r, 39 * (1 - faded) / (1 + faded)), 0.05);
@@ -286,26 +269,13 @@ Test(mvdr, mask_while_forgetting) {
     mvdr_fixture_close(&f);
 }
 
-/* (R + J R* J)/2 of n sensors in order along a symmetric line. */
-static void average_backward(size_t n, cplx *r) {
-    for (size_t j = 0; j < n; j++)
-        for (size_t i = 0; i < n; i++) {
-            size_t here = j * n + i, there = (n - 1 - j) * n + (n - 1 - i);
-            if (here <= there) {
-                cplx sum = (r[here] + conj(r[there])) / 2;
-                r[here] = sum;
-                r[there] = conj(sum);
-            }
-        }
-}
-
 static void forward_backward(size_t sensors, size_t l, const size_t *masked, size_t count) {
     mvdr_fixture f;
     sonar_mvdr_spec spec = mvdr_fixture_spec(sensors, DIRECTIONS, l);
     spec.forward_backward = true;
     spec.eps = 1e-3;
     mvdr_fixture_open(&f, &spec, sonar_host_serial());
-    sonar_c32 *x = record(&f, l, (mvdr_wave[]){{60, 40}, {100, 20}}, 2, 23);
+    sonar_c32 *x = mvdr_record(&f, l, (mvdr_wave[]){{60, 40}, {100, 20}}, 2, 23);
     for (size_t i = 0; i < count; i++)
         f.used[masked[i]] = 0;
     mvdr_fixture_renew(&f);
@@ -315,7 +285,7 @@ static void forward_backward(size_t sensors, size_t l, const size_t *masked, siz
         f.used[sensors - 1 - masked[i]] = 0;
     }
     cplx *r = mvdr_fixture_covariance(&f, 0, l, x, NULL);
-    average_backward(f.params.sensors_used, r);
+    mvdr_oracle_average_backward(f.params.sensors_used, r);
     double error = mvdr_fixture_error_db(&f, 0, r, 2 * (double)l);
     cr_expect_lt(error, 0.05, "B %zu, L %zu, %zu masked: %g dB off", sensors, l, count, error);
     free(r);
@@ -340,12 +310,12 @@ Test(mvdr, forward_backward_while_forgetting) {
     spec.alpha = 0.9;
     spec.forward_backward = true;
     mvdr_fixture_open(&f, &spec, sonar_host_serial());
-    sonar_c32 *x = record(&f, COUNT, (mvdr_wave[]){{60, 40}}, 1, 29);
+    sonar_c32 *x = mvdr_record(&f, COUNT, (mvdr_wave[]){{60, 40}}, 1, 29);
     for (size_t s = 0; s < COUNT; s++)
         cr_assert_eq(mvdr_fixture_run(&f, 1, x + s * B), SONAR_OK);
-    fading(0.9, COUNT, weight);
+    mvdr_oracle_fading(0.9, COUNT, weight);
     cplx *r = mvdr_fixture_covariance(&f, 0, COUNT, x, weight);
-    average_backward(B, r);
+    mvdr_oracle_average_backward(B, r);
     cr_expect_lt(mvdr_fixture_error_db(&f, 0, r, 38), 0.05);
     free(r);
     free(x);
@@ -361,7 +331,7 @@ Test(mvdr, evaluate_and_azimuth) {
     mvdr_fixture_open(&f, &spec, sonar_host_serial());
     f.used[4] = 0;
     mvdr_fixture_renew(&f);
-    sonar_c32 *x = record(&f, 30, (mvdr_wave[]){{60, 30}}, 1, 31);
+    sonar_c32 *x = mvdr_record(&f, 30, (mvdr_wave[]){{60, 30}}, 1, 31);
     cr_assert_eq(mvdr_fixture_run(&f, 30, x), SONAR_OK);
     float power[23];
     sonar_buffer turns = sonar_buffer_view(f.turns, SONAR_U64, 2, (size_t[]){23, 19});
@@ -387,7 +357,7 @@ Test(mvdr, two_sided_in_a_quiet_scene) {
         spec.method = SONAR_MVDR_TWO_SIDED;
         mvdr_fixture f;
         mvdr_fixture_open(&f, &spec, sonar_host_serial());
-        sonar_c32 *x = record(&f, 2 * b, (mvdr_wave[]){{70, 20}}, 1, b);
+        sonar_c32 *x = mvdr_record(&f, 2 * b, (mvdr_wave[]){{70, 20}}, 1, b);
         cr_assert_eq(mvdr_fixture_run(&f, 2 * b, x), SONAR_OK);
         cplx *r = mvdr_fixture_covariance(&f, 0, 2 * b, x, NULL);
         cr_expect_lt(mvdr_fixture_error_db(&f, 0, r, 2 * (double)b), 0.05, "B %zu", b);

@@ -9,15 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static sonar_c32 *record(const mvdr_fixture *f, size_t count, const mvdr_wave *waves, size_t n,
-                         uint64_t seed) {
-    size_t stride = f->spec.bins * f->spec.sensors;
-    sonar_c32 *x = calloc(count * stride, sizeof *x);
-    for (size_t s = 0; s < count; s++)
-        mvdr_scene(f, waves, n, &seed, x + s * stride);
-    return x;
-}
-
 static unsigned flags_of(const mvdr_fixture *f, size_t bin) {
     return (unsigned)mvdr_fixture_info(f, bin, SONAR_MVDR_FLAGS);
 }
@@ -45,7 +36,7 @@ Test(mvdr_stage, resolves_what_the_cbf_cannot) {
     mvdr_fixture_open(&f, &spec, sonar_host_serial());
     double width_deg = 0.886 * 2 / B * 180 / M_PI, level = 25 - 10 * log10(B);
     mvdr_wave waves[] = {{90 - 0.3 * width_deg, level}, {90 + 0.3 * width_deg, level}};
-    sonar_c32 *x = record(&f, L, waves, 2, 2);
+    sonar_c32 *x = mvdr_record(&f, L, waves, 2, 2);
     cr_assert_eq(mvdr_fixture_run(&f, L, x), SONAR_OK);
     cplx *r = mvdr_fixture_covariance(&f, 0, L, x, NULL), a[B];
     float conventional[T];
@@ -75,7 +66,7 @@ static double lone_wave(size_t sensors, size_t l, bool correct, bool backward, u
     spec.correct_level = correct;
     spec.forward_backward = backward;
     mvdr_fixture_open(&f, &spec, sonar_host_serial());
-    sonar_c32 *x = record(&f, l, (mvdr_wave[]){{mvdr_fixture_azimuth_deg(&f, 20), 3}}, 1, 77);
+    sonar_c32 *x = mvdr_record(&f, l, (mvdr_wave[]){{mvdr_fixture_azimuth_deg(&f, 20), 3}}, 1, 77);
     cr_assert_eq(mvdr_fixture_run(&f, l, x), SONAR_OK);
     double sum = 0;
     for (size_t bin = 0; bin < 40; bin++)
@@ -107,7 +98,7 @@ Test(mvdr_stage, extreme_levels) {
             mvdr_fixture f;
             sonar_mvdr_spec spec = mvdr_fixture_spec(12, 30, l);
             mvdr_fixture_open(&f, &spec, sonar_host_serial());
-            sonar_c32 *x = record(&f, l, (mvdr_wave[]){{70, 20}}, 1, 4);
+            sonar_c32 *x = mvdr_record(&f, l, (mvdr_wave[]){{70, 20}}, 1, 4);
             for (size_t i = 0; i < 12 * l; i++) {
                 x[i].re *= (float)pow(10, exponent);
                 x[i].im *= (float)pow(10, exponent);
@@ -126,7 +117,7 @@ Test(mvdr_stage, overflow_saturates) {
     mvdr_fixture f;
     sonar_mvdr_spec spec = mvdr_fixture_spec(4, 10, 8);
     mvdr_fixture_open(&f, &spec, sonar_host_serial());
-    sonar_c32 *x = record(&f, 8, NULL, 0, 4);
+    sonar_c32 *x = mvdr_record(&f, 8, NULL, 0, 4);
     for (size_t i = 0; i < 32; i++)
         x[i].re = copysignf(FLT_MAX, x[i].re), x[i].im = copysignf(FLT_MAX, x[i].im);
     cr_assert_eq(mvdr_fixture_run(&f, 8, x), SONAR_OK);
@@ -146,7 +137,7 @@ Test(mvdr_stage, too_few_sweeps_are_flagged) {
         spec.method = method ? SONAR_MVDR_TWO_SIDED : SONAR_MVDR_ONE_SIDED;
         spec.max_sweeps = 1;
         mvdr_fixture_open(&f, &spec, sonar_host_serial());
-        sonar_c32 *x = record(&f, 60, (mvdr_wave[]){{70, 20}}, 1, 4);
+        sonar_c32 *x = mvdr_record(&f, 60, (mvdr_wave[]){{70, 20}}, 1, 4);
         cr_assert_eq(mvdr_fixture_run(&f, 60, x), SONAR_OK);
         cr_expect(flags_of(&f, 0) & SONAR_MVDR_FLAG_NOT_CONVERGED);
         cr_expect_eq(mvdr_fixture_info(&f, 0, SONAR_MVDR_SWEEPS), 1);
@@ -167,7 +158,7 @@ static void bad_value(double alpha, float bad) {
     spec.max_new = L;
     spec.bins = BINS;
     mvdr_fixture_open(&f, &spec, sonar_host_serial());
-    sonar_c32 *x = record(&f, L, (mvdr_wave[]){{70, 20}}, 1, 4);
+    sonar_c32 *x = mvdr_record(&f, L, (mvdr_wave[]){{70, 20}}, 1, 4);
     sonar_c32 *good = calloc(L * B * BINS, sizeof *good);
     for (size_t s = 0; s < L; s++)
         memcpy(good + s * B * BINS,
@@ -221,7 +212,7 @@ Test(mvdr_stage, nothing_and_zeros) {
         spec.max_new = L;
         spec.method = kind == 2 ? SONAR_MVDR_TWO_SIDED : SONAR_MVDR_ONE_SIDED;
         mvdr_fixture_open(&f, &spec, sonar_host_serial());
-        sonar_c32 zeros[B * L] = {0}, *x = record(&f, L, NULL, 0, 4);
+        sonar_c32 zeros[B * L] = {0}, *x = mvdr_record(&f, L, NULL, 0, 4);
         memset(f.azimuth, 0x7f, 30 * sizeof *f.azimuth);
         cr_assert_eq(mvdr_fixture_run(&f, 0, NULL), SONAR_OK);
         expect_silence(&f);
@@ -265,7 +256,7 @@ Test(mvdr_stage, reset_forgets) {
         spec.alpha = forget ? 0.9 : 0;
         spec.max_new = 8;
         mvdr_fixture_open(&f, &spec, sonar_host_serial());
-        sonar_c32 *x = record(&f, 24, (mvdr_wave[]){{70, 20}}, 1, 4);
+        sonar_c32 *x = mvdr_record(&f, 24, (mvdr_wave[]){{70, 20}}, 1, 4);
         cr_assert_eq(mvdr_fixture_run(&f, 8, x), SONAR_OK);
         memcpy(first, f.spectrum, sizeof first);
         cr_assert_eq(mvdr_fixture_run(&f, 8, x + 8 * B), SONAR_OK);
@@ -296,7 +287,7 @@ static void with_workers(size_t workers, double alpha, float *spectrum, float *a
     spec.bins = W_BINS;
     spec.max_new = W_L;
     mvdr_fixture_open(&f, &spec, &host);
-    sonar_c32 *x = record(&f, 2 * W_L, (mvdr_wave[]){{70, 60}}, 1, 4);
+    sonar_c32 *x = mvdr_record(&f, 2 * W_L, (mvdr_wave[]){{70, 60}}, 1, 4);
     cr_assert_eq(mvdr_fixture_run(&f, W_L, x), SONAR_OK);
     cr_assert_eq(mvdr_fixture_run(&f, 5, x + W_L * W_BINS * W_SENSORS), SONAR_OK);
     memcpy(spectrum, f.spectrum, W_BINS * W_T * sizeof *spectrum);

@@ -12,7 +12,9 @@
 
 enum { WINDOWS = 5, MOST_CALLS = 2000 };
 
-static struct { long calls, fail_at, fail_until, buffers, stages, queues, events; } fake;
+static struct {
+    long calls, fail_at, fail_until, buffers, stages, queues, events, graphs, graphs_run;
+} fake;
 
 static bool fails(sonar_error *err) {
     long call = ++fake.calls;
@@ -96,7 +98,77 @@ static sonar_code elapsed(sonar_event *from, sonar_event *to, double *us, sonar_
 struct fake_stage {
     const sonar_stage_ops *ops;
     void *self;
+    size_t length; /* of a DFT */
 };
+
+/* A call of execute; in a graph, to be made later and often. */
+struct deed {
+    struct fake_stage *stage;
+    sonar_buffer in[2], out[3];
+    sonar_work work;
+};
+
+struct fake_graph {
+    size_t deeds;
+    struct deed deed[16];
+};
+
+static struct fake_graph *recording; /* NULL: what is enqueued is done at once */
+
+/* The device finds the samples by way of the column; the CPU's stage gets them in two pieces. */
+static void cut_ring(struct deed *d) {
+    const sonar_buffer ring = d->in[SONAR_DFT_HEAD];
+    size_t size = sonar_dtype_size(ring.dtype), capacity = ring.shape[1];
+    size_t column = (size_t)(*d->work.column + d->work.offset) % capacity;
+    size_t head = d->stage->length < capacity - column ? d->stage->length : capacity - column;
+    d->in[SONAR_DFT_HEAD].data = (char *)ring.data + column * size;
+    d->in[SONAR_DFT_HEAD].shape[1] = head;
+    d->in[SONAR_DFT_TAIL] = ring;
+    d->in[SONAR_DFT_TAIL].shape[1] = d->stage->length - head;
+    d->work.column = NULL;
+}
+
+static sonar_code perform(struct deed d, sonar_queue *queue, sonar_error *err) {
+    if (d.work.column)
+        cut_ring(&d);
+    return d.stage->ops->execute(d.stage->self, queue, d.in, d.out, &d.work, err);
+}
+
+static sonar_code graph_begin(sonar_queue *queue, sonar_error *err) {
+    (void)queue;
+    if (fails(err))
+        return SONAR_ESYS;
+    recording = calloc(1, sizeof *recording);
+    return SONAR_OK;
+}
+
+static sonar_code graph_end(sonar_queue *queue, sonar_graph **graph, sonar_error *err) {
+    struct fake_graph *made = recording;
+    bool failed = fails(err);
+    (void)queue;
+    recording = NULL;
+    if (failed || !graph) {
+        free(made);
+        return failed ? SONAR_ESYS : SONAR_OK;
+    }
+    fake.graphs++;
+    *graph = (sonar_graph *)made;
+    return SONAR_OK;
+}
+
+static sonar_code graph_run(sonar_queue *queue, sonar_graph *graph, sonar_error *err) {
+    const struct fake_graph *made = (const struct fake_graph *)graph;
+    sonar_code code = fails(err) ? SONAR_ESYS : SONAR_OK;
+    for (size_t i = 0; i < made->deeds && !code; i++)
+        code = perform(made->deed[i], queue, err);
+    fake.graphs_run++;
+    return code;
+}
+
+static void graph_destroy(sonar_graph *graph) {
+    fake.graphs--;
+    free(graph);
+}
 
 static sonar_code create(const char *name, const void *spec, const sonar_host *host, void **stage,
                          sonar_error *err) {
@@ -105,6 +177,8 @@ static sonar_code create(const char *name, const void *spec, const sonar_host *h
         return SONAR_ESYS;
     struct fake_stage *made = calloc(1, sizeof *made);
     made->ops = real()->stage(name);
+    if (!strcmp(name, "dft"))
+        made->length = ((const sonar_dft_spec *)spec)->length;
     fake.stages++;
     *stage = made;
     return made->ops->create(spec, host, &made->self, err);
@@ -127,8 +201,17 @@ static sonar_code create_mvdr(const void *spec, const sonar_host *host, void **s
 
 static sonar_code execute(void *stage, sonar_queue *queue, const sonar_buffer *in,
                           sonar_buffer *out, const sonar_work *work, sonar_error *err) {
-    struct fake_stage *s = stage;
-    return fails(err) ? SONAR_ESYS : s->ops->execute(s->self, queue, in, out, work, err);
+    struct deed deed = {.stage = stage, .work = *work};
+    bool is_dft = deed.stage->length > 0;
+    memcpy(deed.in, in, (is_dft ? 2 : 1) * sizeof *in);
+    memcpy(deed.out, out, (is_dft ? 1 : 3) * sizeof *out);
+    if (fails(err))
+        return SONAR_ESYS;
+    if (!recording)
+        return perform(deed, queue, err);
+    cr_assert_lt(recording->deeds, sizeof recording->deed / sizeof *recording->deed);
+    recording->deed[recording->deeds++] = deed;
+    return SONAR_OK;
 }
 
 static sonar_code evaluate(void *stage, sonar_queue *queue, const sonar_buffer *turns,
@@ -182,25 +265,37 @@ static const sonar_backend *fake_backend(void) {
     return &backend;
 }
 
+/* The same with graphs. */
+static const sonar_backend *graph_backend(void) {
+    static sonar_backend backend;
+    backend = *fake_backend();
+    backend.graph_begin = graph_begin;
+    backend.graph_end = graph_end;
+    backend.graph_run = graph_run;
+    backend.graph_destroy = graph_destroy;
+    return &backend;
+}
+
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 struct ending {
     sonar_code start; /* of creating and starting */
     uint64_t processed, failed;
-    char backend[16], text[240];
+    char backend[24], text[240];
     bool gave_up;
     sonar_code tick;
     long calls;
 };
 
-static struct ending run(const char *runtime, long fail_at, long fail_until) {
+static struct ending run_on(const sonar_backend *backend, const char *runtime, long fail_at,
+                            long fail_until) {
     struct ending end = {0};
     sonar_error err = {0};
     feed feed;
     memset(&fake, 0, sizeof fake);
     fake.fail_at = fail_at;
     fake.fail_until = fail_until;
-    end.start = feed_open(&feed, "queue_windows: 4", runtime, NULL, 0, fake_backend(), &err);
+    end.start = feed_open(&feed, "queue_windows: 4", runtime, NULL, 0, backend, &err);
     if (!end.start) {
         cr_assert(feed_windows(&feed, WINDOWS), "stuck with call %ld failing", fail_at);
         end.tick = sonar_pipeline_tick(feed.pipeline, &err);
@@ -218,7 +313,12 @@ static struct ending run(const char *runtime, long fail_at, long fail_until) {
     cr_expect_eq(fake.stages, 0, "%ld stages left, call %ld failing", fake.stages, fail_at);
     cr_expect_eq(fake.queues, 0);
     cr_expect_eq(fake.events, 0);
+    cr_expect_eq(fake.graphs, 0, "%ld graphs left, call %ld failing", fake.graphs, fail_at);
     return end;
+}
+
+static struct ending run(const char *runtime, long fail_at, long fail_until) {
+    return run_on(fake_backend(), runtime, fail_at, fail_until);
 }
 
 Test(recovery, without_a_failure_nothing_changes) {
@@ -229,20 +329,24 @@ Test(recovery, without_a_failure_nothing_changes) {
     cr_assert_str_eq(end.text, "");
 }
 
-/* From call `first` on every call of the running state in turn; returns how many there were. */
-static long first_running_call(void) {
+/* The first call of the running state. */
+static long first_running_call_of(const sonar_backend *backend) {
     long n = 1;
-    while (run("backend: cpu", n, n).start)
+    while (run_on(backend, "backend: cpu", n, n).start)
         n++;
     return n;
 }
 
-Test(recovery, any_call_may_fail_once, .timeout = 120) {
-    long first = first_running_call(), n = first;
+static long first_running_call(void) {
+    return first_running_call_of(fake_backend());
+}
+
+static void check_single_failures(const sonar_backend *backend) {
+    long first = first_running_call_of(backend), n = first;
     uint64_t lost = 0;
     cr_assert_gt(first, 20, "only %ld calls at start", first - 1);
     for (; n < MOST_CALLS; n += n < first + 60 ? 1 : 7) {
-        struct ending end = run("backend: cpu", n, n);
+        struct ending end = run_on(backend, "backend: cpu", n, n);
         cr_assert_eq(end.processed + end.failed, WINDOWS);
         cr_expect_str_eq(end.backend, "fake");
         if (end.calls < n)
@@ -256,6 +360,14 @@ Test(recovery, any_call_may_fail_once, .timeout = 120) {
     }
     cr_assert_gt(n, first + 60);
     cr_assert_gt(lost, 50);
+}
+
+Test(recovery, any_call_may_fail_once, .timeout = 120) {
+    check_single_failures(fake_backend());
+}
+
+Test(recovery, any_call_may_fail_once_with_graphs, .timeout = 120) {
+    check_single_failures(graph_backend());
 }
 
 Test(recovery, a_lost_device_leaves_the_work_to_the_cpu, .timeout = 120) {
@@ -303,14 +415,14 @@ Test(recovery, exit_means_exit) {
 /* ---- samples on their way to the device ------------------------------------------------------ */
 
 /* What is published of the first `windows` windows; gap: every so many frames one is missing. */
-static uint64_t published(const char *ingest, sonar_dtype type, const sonar_backend *backend,
-                          int gap) {
+static uint64_t published_by(const char *ingest, sonar_dtype type,
+                             const sonar_backend *const *place, int gap) {
     enum { COMPARED = 110, HELD_BACK = 45 }; /* the ring holds 42 hops; a gap waits for 32 */
     sonar_error err = {0};
     feed feed;
     memset(&fake, 0, sizeof fake);
-    cr_assert_eq(feed_open(&feed, ingest, "backend: cpu", NULL, 0, backend, &err), SONAR_OK, "%s",
-                 err.text);
+    cr_assert_eq(feed_open_placed(&feed, ingest, "backend: cpu", NULL, 0, place, &err), SONAR_OK,
+                 "%s", err.text);
     feed.digitiser.frame.type = (uint8_t)type;
     feed.hash_below = COMPARED;
     feed_frames(&feed, (COMPARED + HELD_BACK) * (FEED_HOP / FEED_FRAME), gap);
@@ -321,6 +433,12 @@ static uint64_t published(const char *ingest, sonar_dtype type, const sonar_back
     uint64_t hash = feed.hash;
     feed_close(&feed);
     return hash;
+}
+
+static uint64_t published(const char *ingest, sonar_dtype type, const sonar_backend *backend,
+                          int gap) {
+    const sonar_backend *const place[STAGE_DETECT] = {backend, backend, backend};
+    return published_by(ingest, type, place, gap);
 }
 
 Test(transfer, the_devices_ring_shows_what_the_hosts_does) {
@@ -334,6 +452,31 @@ Test(transfer, the_devices_ring_shows_what_the_hosts_does) {
     const char *strict = "max_missing_share: 0.1";
     cr_expect_eq(published(strict, SONAR_F32, fake_backend(), 13),
                  published(strict, SONAR_F32, real(), 13));
+}
+
+/* Every third of the windows at least, where there are gaps; else all but the first. */
+Test(transfer, graphs_do_what_the_stages_do) {
+    const char *any = "max_missing_share: 0.5";
+    for (int gap = 0; gap <= 29; gap += 29) {
+        uint64_t want = published(any, SONAR_F32, real(), gap);
+        cr_expect_eq(published(any, SONAR_F32, graph_backend(), gap), want);
+        cr_expect_gt(fake.graphs_run, gap ? 30 : 100, "%ld windows as a graph", fake.graphs_run);
+    }
+}
+
+Test(transfer, stages_may_be_on_either_side) {
+    const char *any = "max_missing_share: 0.5";
+    for (int gap = 0; gap <= 13; gap += 13) {
+        uint64_t want = published(any, SONAR_F32, real(), gap);
+        for (int mix = 1; mix < 7; mix++) {
+            const sonar_backend *place[STAGE_DETECT];
+            for (int i = 0; i < STAGE_DETECT; i++)
+                place[i] = mix & 1 << i ? graph_backend() : real();
+            cr_expect_eq(published_by(any, SONAR_F32, place, gap), want, "mix %d, gap %d", mix,
+                         gap);
+            cr_expect_eq(fake.graphs_run, 0);
+        }
+    }
 }
 
 Test(transfer, s16_kept_as_it_is_gives_the_same_bits) {

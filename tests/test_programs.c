@@ -90,6 +90,8 @@ Test(programs, wrong_command_lines_are_explained) {
         {"sonar-bench --sensors x", "'x'"},
         {"sonar-bench --cbf-bins 9", "FIRST:LAST"},
         {"sonar-bench --json /no/such", "/no/such"},
+        {"sonar-bench live --nonsense", "--help"},
+        {"sonar-bench live --daemon /no/such", "/no/such"},
     };
     char text[4096];
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

@@ -905,7 +905,10 @@ static const struct {
      ":5:39:", "above the first"},
     {"schema: 1\nelements: {list: [{sensor: 4}]}\n", ":2:28:", "0 to 3"},
     {"schema: 1\nfault_rates: {drop: 0.6, nan: 0.6}\n", ":2:14:", "above 1"},
-    {"schema: [1\n", ":2:1:", "not YAML"},
+    {"schema: [1\n", ":2:1:", "not valid YAML"},
+    {"schema: 1\nseed: &one 1\n", ":2:7:", "anchors"},
+    {"schema: 1\nsources:\n  - {[a]: 1}\n", ":3:6:", "'(not a word)'"},
+    {"schema: 1\nfault_rates: []\n", ":2:14:", "a mapping"},
     {"", ":1:1:", "empty"},
 };
 

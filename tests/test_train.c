@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/core.h"
+#include "pipeline/choices.h"
 #include "process.h"
 #include "train/train.h"
 
@@ -285,7 +286,7 @@ Test(train, memory_is_chosen_as_in_the_thesis) {
     cr_assert_float_eq(sonar_train_memory_s(&kinds[0], &image), 149501632 / 3.3e9, 1e-9);
 }
 
-/* ---- the built-in rule ----------------------------------------------------------------------- */
+/* ---- a shape --------------------------------------------------------------------------------- */
 
 static const sonar_train_shape shape = {.sensors = 128,
                                         .sensors_used = 126,
@@ -306,7 +307,166 @@ static const sonar_train_shape shape = {.sensors = 128,
                                         .mvdr_sweeps = 30,
                                         .mvdr_own_dft = 1,
                                         .mvdr_two_sided = 0,
-                                        .workers = 2};
+                                        .workers = 2,
+                                        .sample_bytes = 4,
+                                        .cbf_length = 8192,
+                                        .cbf_hop = 4096,
+                                        .cbf_snapshots = 1};
+
+/* ---- placement ------------------------------------------------------------------------------- */
+
+/* The stages of both sides timed with the fake clock, in ms; a time of 0 is a stage that fails. */
+static void time_sides(const int64_t ms[SONAR_TRAIN_SIDES][SONAR_TRAIN_STAGES],
+                       sonar_train_side side[SONAR_TRAIN_SIDES]) {
+    static const char *const names[SONAR_TRAIN_SIDES] = {"cpu", "cuda"};
+    for (int stage = 0; stage < SONAR_TRAIN_STAGES; stage++) {
+        script s[SONAR_TRAIN_SIDES] = {{.ns = {ms[0][stage] * MS}, .count = 1},
+                                       {.ns = {ms[1][stage] * MS}, .count = 1}};
+        for (int i = 0; i < SONAR_TRAIN_SIDES; i++)
+            s[i].fails_at = ms[i][stage] == 0;
+        choose(s, SONAR_TRAIN_SIDES, &plan);
+        for (int i = 0; i < SONAR_TRAIN_SIDES; i++) {
+            side[i].name = names[i];
+            side[i].stage[stage] = decision.candidate[i];
+        }
+    }
+}
+
+static const sonar_train_timing *candidate_named(const char *name) {
+    for (size_t c = 0; c < decision.candidates; c++)
+        if (!strcmp(decision.candidate[c].name, name))
+            return &decision.candidate[c];
+    cr_assert_fail("no candidate %s", name);
+    return NULL;
+}
+
+static const char *assign(const sonar_train_shape *s,
+                          const int64_t ms[SONAR_TRAIN_SIDES][SONAR_TRAIN_STAGES],
+                          const sonar_train_crossing *crossing) {
+    sonar_train_side side[SONAR_TRAIN_SIDES];
+    time_sides(ms, side);
+    cr_assert_eq(sonar_train_assign(s, side, 2, crossing, 0.03, &decision, NULL), SONAR_OK);
+    return decision.candidate[decision.chosen].name;
+}
+
+static const sonar_train_crossing bus = {true, {1e-4, 1e-10}, {2e-4, 3e-10}};
+
+Test(train, a_mixed_chain_wins_by_its_stages) {
+    const int64_t ms[2][3] = {{10, 10, 1}, {1, 2, 30}};
+    const double sub_windows = 8.0 * 128 * 90 * 7;
+    cr_assert_str_eq(assign(&shape, ms, &bus), "cuda.cuda.cpu");
+    cr_assert_eq(decision.candidates, 8);
+    /* the MVDR's snapshots come back; the CBF's bins stay where they are */
+    cr_assert_float_eq(candidate_named("cuda.cuda.cpu")->median_s,
+                       4e-3 + 2e-4 + 3e-10 * sub_windows, 1e-9);
+    cr_assert_float_eq(candidate_named("cpu")->median_s, 21e-3, 1e-9);
+    cr_assert_float_eq(candidate_named("cuda")->median_s, 33e-3, 1e-9);
+    /* both kinds of bins, each once, towards the device */
+    cr_assert_float_eq(candidate_named("cpu.cuda.cuda")->median_s,
+                       42e-3 + 2e-4 + 1e-10 * (sub_windows + 8.0 * 128 * 870), 1e-9);
+    sonar_train_shape many = shape;
+    many.cbf_snapshots = 5;
+    assign(&many, ms, &bus);
+    cr_assert_float_eq(candidate_named("cpu.cuda.cpu")->median_s,
+                       13e-3 + 1e-4 + 5 * 1e-10 * 8 * 128 * 870, 1e-9);
+    assign(&shape, ms, &bus);
+    cr_assert_float_eq(candidate_named("cpu.cuda.cpu")->median_s,
+                       13e-3 + 1e-4 + 1e-10 * 8 * 128 * 870, 1e-9);
+    cr_assert_eq(candidate_named("cuda.cuda.cpu")->repetitions, plan.least);
+}
+
+Test(train, bins_that_two_share_cross_once) {
+    const int64_t ms[2][3] = {{1, 10, 10}, {10, 1, 1}};
+    sonar_train_shape one_dft = shape;
+    one_dft.mvdr_own_dft = 0;
+    cr_assert_str_eq(assign(&one_dft, ms, &bus), "cpu.cuda.cuda");
+    const double once = 1e-4 + 1e-10 * 8 * 128 * 870;
+    cr_assert_float_eq(candidate_named("cpu.cuda.cuda")->median_s, 3e-3 + once, 1e-9);
+    cr_assert_float_eq(candidate_named("cpu.cpu.cuda")->median_s, 12e-3 + once, 1e-9);
+    cr_assert_float_eq(candidate_named("cpu.cuda.cpu")->median_s, 12e-3 + once, 1e-9);
+}
+
+Test(train, crossing_can_cost_more_than_it_gains) {
+    const int64_t ms[2][3] = {{10, 10, 1}, {1, 2, 7}};
+    sonar_train_crossing slow = bus;
+    cr_assert_str_eq(assign(&shape, ms, &slow), "cuda.cuda.cpu");
+    slow.from_device.offset_s = 7e-3;
+    cr_assert_str_eq(assign(&shape, ms, &slow), "cuda");
+    slow = bus;
+    slow.from_device.s_per_byte = 7e-3 / (8.0 * 128 * 90 * 7);
+    cr_assert_str_eq(assign(&shape, ms, &slow), "cuda");
+    slow = (sonar_train_crossing){.known = false};
+    cr_assert_str_eq(assign(&shape, ms, &slow), "cuda");
+    cr_assert(!candidate_named("cuda.cuda.cpu")->available);
+    cr_assert(strstr(candidate_named("cuda.cuda.cpu")->note, "not known"));
+}
+
+Test(train, a_uniform_chain_wins_ties) {
+    const sonar_train_crossing nothing = {.known = true};
+    const int64_t near[2][3] = {{100, 400, 500}, {100, 400, 480}};
+    cr_assert_str_eq(assign(&shape, near, &nothing), "cpu");
+    const int64_t mixed[2][3] = {{500, 500, 480}, {100, 400, 500}}; /* 980 against 1000 */
+    cr_assert_str_eq(assign(&shape, mixed, &nothing), "cuda");
+    cr_assert(strstr(decision.reason, "as fast as cuda.cuda.cpu"), "%s", decision.reason);
+    const int64_t among_mixed[2][3] = {{100, 500, 10}, {98, 100, 500}}; /* 210, and 208 */
+    cr_assert_str_eq(assign(&shape, among_mixed, &nothing), "cuda.cuda.cpu");
+    const int64_t apart[2][3] = {{500, 500, 460}, {100, 400, 500}}; /* 960 */
+    cr_assert_str_eq(assign(&shape, apart, &nothing), "cuda.cuda.cpu");
+}
+
+Test(train, what_a_side_cannot_do_it_is_not_given) {
+    const int64_t ms[2][3] = {{10, 10, 10}, {1, 1, 0}};
+    cr_assert_str_eq(assign(&shape, ms, &bus), "cuda.cuda.cpu");
+    const sonar_train_timing *uniform = candidate_named("cuda");
+    cr_assert(!uniform->available && uniform->repetitions == 0 && uniform->median_s == 0);
+    cr_assert_str_eq(uniform->note, "mvdr_jacobi on cuda: script: out of order");
+    size_t available = 0;
+    for (size_t c = 0; c < decision.candidates; c++)
+        available += decision.candidate[c].available;
+    cr_assert_eq(available, 4);
+    const int64_t nowhere[2][3] = {{10, 10, 0}, {1, 1, 0}};
+    sonar_train_side side[SONAR_TRAIN_SIDES];
+    time_sides(nowhere, side);
+    cr_assert_eq(sonar_train_assign(&shape, side, 2, &bus, 0.03, &decision, NULL),
+                 SONAR_EUNAVAILABLE);
+    cr_assert(decision.reason[0]);
+}
+
+Test(train, assignments_have_names_of_their_own) {
+    static const char *const sides[] = {"cpu", "cuda"};
+    sonar_train_shape no_mvdr = shape;
+    no_mvdr.mvdr_bins = no_mvdr.mvdr_new = no_mvdr.mvdr_own_dft = 0;
+    cr_assert_eq(sonar_train_stages(&shape), 3);
+    cr_assert_eq(sonar_train_stages(&no_mvdr), 2);
+    for (size_t stages = 2; stages <= 3; stages++)
+        for (size_t i = 0; i < sonar_train_assignments(2, stages); i++) {
+            sonar_train_assignment want = sonar_train_assignment_at(stages, i), found;
+            char name[32], spelt[64] = "";
+            sonar_train_assignment_name(sides, stages, i, name);
+            cr_assert(sonar_train_assignment_find(sides, 2, stages, name, &found));
+            cr_assert_eq(memcmp(&found, &want, sizeof want), 0, "%s", name);
+            for (size_t s = 0; s < stages; s++)
+                strcat(strcat(spelt, s ? "." : ""), sides[want.side[s]]);
+            cr_assert(strcmp(name, spelt) == 0 || (i < 2 && !strcmp(name, sides[i])), "%s", name);
+            cr_assert_eq(sonar_train_assignment_find(sides, 1, stages, name, &found), i == 0);
+        }
+    sonar_train_assignment unused;
+    static const char *const foreign[] = {
+        "", "vulkan", "cuda.cuda", "cpu.cpu.cpu", "cpu.cuda.", "cpu.cuda.cuda.cpu"};
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        cr_assert(!sonar_train_assignment_find(sides, 2, 3, foreign[i], &unused), "'%s'",
+                  foreign[i]);
+    const int64_t ms[2][3] = {{10, 1, 0}, {1, 10, 0}};
+    cr_assert_str_eq(assign(&no_mvdr, ms, &bus), "cuda.cpu");
+    cr_assert_eq(decision.candidates, 4);
+    sonar_train_side alone[SONAR_TRAIN_SIDES];
+    time_sides((const int64_t[2][3]){{1, 2, 3}, {0}}, alone);
+    cr_assert_eq(sonar_train_assign(&shape, alone, 1, &bus, 0.03, &decision, NULL), SONAR_OK);
+    cr_assert_eq(decision.candidates, 1);
+    cr_assert_float_eq(decision.candidate[0].median_s, 6e-3, 1e-9);
+}
+
+/* ---- the built-in rule ----------------------------------------------------------------------- */
 
 static double estimated(const sonar_train_shape *s, bool gpu) {
     double seconds[SONAR_TRAIN_STAGES];
@@ -325,6 +485,8 @@ Test(train, the_rule_keeps_small_arrays_on_the_cpu) {
                                .directions = 37,
                                .lofar_bins = 32,
                                .cbf_bins = 16,
+                               .cbf_length = 256,
+                               .cbf_snapshots = 1,
                                .workers = 2};
     double seconds[SONAR_TRAIN_STAGES];
     sonar_train_rates rates = sonar_train_cpu_rates(2);
@@ -344,7 +506,7 @@ Test(train, the_rule_counts_what_there_is_to_do) {
         cr_assert_gt(estimated(&more, gpu), base);
         more = shape, more.mvdr_snapshots *= 2;
         cr_assert_gt(estimated(&more, gpu), base);
-        more = shape, more.length *= 2;
+        more = shape, more.cbf_length *= 2;
         cr_assert_gt(estimated(&more, gpu), base);
     }
     /* by hand: 8 operations for 126 sensors in 459 * (871 + 6 * 358) looks, and the start */
@@ -353,13 +515,134 @@ Test(train, the_rule_counts_what_there_is_to_do) {
     sonar_train_estimate(&shape, &unit, seconds);
     cr_assert_float_eq(seconds[SONAR_TRAIN_CBF], 8.0 * 126 * 459 * (871 + 6 * 358), 1);
     cr_assert_float_eq(seconds[SONAR_TRAIN_DFT], 126 * 2.5 * (8192 * 13 + 7 * 2048 * 11), 1);
+    sonar_train_shape many = shape;
+    many.cbf_length = 1024;
+    many.cbf_snapshots = 15;
+    sonar_train_estimate(&many, &unit, seconds);
+    cr_assert_float_eq(seconds[SONAR_TRAIN_CBF], 15 * 8.0 * 126 * 459 * (871 + 6 * 358), 1);
+    cr_assert_float_eq(seconds[SONAR_TRAIN_DFT], 126 * 2.5 * (15 * 1024 * 10 + 7 * 2048 * 11), 1);
+}
+
+/* What was measured for one stage: sonar-bench's cases, on an H200 (docs/benchmarks/h200.md, one
+ * window by itself) and on two cores with AVX-512. */
+typedef struct measured {
+    sonar_train_stage stage;
+    size_t sensors, snapshots; /* snapshots: of the MVDR's block, 100 bins, 180 angles */
+    double us;
+} measured;
+
+static double estimate_of(const measured *m, bool gpu) {
+    double seconds[SONAR_TRAIN_STAGES];
+    sonar_train_rates rates = gpu ? sonar_train_gpu_rates() : sonar_train_cpu_rates(2);
+    sonar_train_shape standard = {.sensors = m->sensors,
+                                  .sensors_used = m->sensors,
+                                  .cbf_length = 8192, /* channels 0: samples there already */
+                                  .cbf_snapshots = 1,
+                                  .bins = 459,
+                                  .directions = 160,
+                                  .ranges = 7,
+                                  .lofar_bins = 459,
+                                  .cbf_bins = 166,
+                                  .mvdr_bins = m->snapshots ? 100 : 0,
+                                  .mvdr_directions = 180,
+                                  .mvdr_snapshots = m->snapshots,
+                                  .mvdr_sweeps = 30};
+    sonar_train_estimate(&standard, &rates, seconds);
+    return seconds[m->stage] * 1e6;
+}
+
+/* Within a factor, and what was clearly slower is estimated to be slower. */
+static void compare_with(const measured *m, size_t count, bool gpu, double factor) {
+    for (size_t i = 0; i < count; i++) {
+        double own = estimate_of(&m[i], gpu);
+        cr_assert(own < factor * m[i].us && own > m[i].us / factor,
+                  "%s of %zu, %zu: %.0f us for %.0f us", sonar_train_stage_names[m[i].stage],
+                  m[i].sensors, m[i].snapshots, own, m[i].us);
+        for (size_t k = 0; k < count; k++)
+            if (m[i].us > 2 * m[k].us)
+                cr_assert_gt(own, estimate_of(&m[k], gpu), "cases %zu and %zu", i, k);
+    }
+}
+
+static const measured h200[] = {
+    {SONAR_TRAIN_DFT, 128, 0, 69},       {SONAR_TRAIN_DFT, 512, 0, 81},
+    {SONAR_TRAIN_DFT, 2048, 0, 169},     {SONAR_TRAIN_DFT, 16384, 0, 1393},
+    {SONAR_TRAIN_DFT, 32768, 0, 1978},   {SONAR_TRAIN_CBF, 128, 0, 79},
+    {SONAR_TRAIN_CBF, 512, 0, 106},      {SONAR_TRAIN_CBF, 2048, 0, 204},
+    {SONAR_TRAIN_CBF, 16384, 0, 1278},   {SONAR_TRAIN_CBF, 32768, 0, 2313},
+    {SONAR_TRAIN_MVDR, 64, 64, 1635},    {SONAR_TRAIN_MVDR, 256, 64, 2053},
+    {SONAR_TRAIN_MVDR, 512, 64, 3063},   {SONAR_TRAIN_MVDR, 1024, 64, 5112},
+    {SONAR_TRAIN_MVDR, 2048, 64, 12859}, {SONAR_TRAIN_MVDR, 16384, 64, 172103},
+    {SONAR_TRAIN_MVDR, 64, 128, 1613},   {SONAR_TRAIN_MVDR, 128, 256, 7505},
+    {SONAR_TRAIN_MVDR, 256, 512, 55470}, {SONAR_TRAIN_MVDR, 512, 1024, 410116}};
+static const measured two_cores[] = {
+    {SONAR_TRAIN_DFT, 512, 0, 3614},    {SONAR_TRAIN_CBF, 512, 0, 13132},
+    {SONAR_TRAIN_MVDR, 64, 64, 63005},  {SONAR_TRAIN_MVDR, 512, 64, 105600},
+    {SONAR_TRAIN_MVDR, 64, 128, 45306}, {SONAR_TRAIN_MVDR, 256, 512, 2273203}};
+
+Test(train, the_rule_agrees_with_what_was_measured) {
+    compare_with(h200, sizeof h200 / sizeof *h200, true, 2.5);
+    compare_with(two_cores, sizeof two_cores / sizeof *two_cores, false, 2);
+    for (size_t i = 0; i < sizeof two_cores / sizeof *two_cores; i++)
+        cr_assert_gt(estimate_of(&two_cores[i], false), estimate_of(&two_cores[i], true));
+}
+
+Test(train, the_rule_counts_samples_in_their_own_type) {
+    double wide[SONAR_TRAIN_STAGES], narrow[SONAR_TRAIN_STAGES];
+    sonar_train_rates rates = sonar_train_gpu_rates();
+    sonar_train_shape s16 = shape;
+    s16.sample_bytes = 2;
+    sonar_train_estimate(&shape, &rates, wide);
+    sonar_train_estimate(&s16, &rates, narrow);
+    cr_assert_float_eq(wide[SONAR_TRAIN_DFT] - narrow[SONAR_TRAIN_DFT],
+                       2.0 * 130 * (8192 + 7 * 2048) / 55e9, 1e-12);
+    cr_assert_eq(wide[SONAR_TRAIN_CBF], narrow[SONAR_TRAIN_CBF]);
+}
+
+/* A hundred bins find room on an H200 together, 133 do not. */
+Test(train, the_rule_knows_how_many_bins_go_together) {
+    const sonar_train_rates rates = sonar_train_gpu_rates();
+    sonar_train_shape s = shape;
+    double one[SONAR_TRAIN_STAGES], all[SONAR_TRAIN_STAGES], more[SONAR_TRAIN_STAGES];
+    s.mvdr_directions = 1; /* next to no surface to carry */
+    s.mvdr_bins = 1, sonar_train_estimate(&s, &rates, one);
+    s.mvdr_bins = 132, sonar_train_estimate(&s, &rates, all);
+    s.mvdr_bins = 133, sonar_train_estimate(&s, &rates, more);
+    cr_assert_float_eq(one[2], all[2], 1e-3 * one[2]);
+    cr_assert_gt(more[2] - rates.start_s, 1.9 * (all[2] - rates.start_s));
+}
+
+static void guess(const sonar_train_shape *s) {
+    sonar_train_rates cpu = sonar_train_cpu_rates(2), gpu = sonar_train_gpu_rates();
+    sonar_train_side side[] = {sonar_train_guess(s, &cpu, "cpu"),
+                               sonar_train_guess(s, &gpu, "cuda")};
+    sonar_train_crossing crossing = sonar_train_guess_crossing(&gpu);
+    cr_assert_eq(sonar_train_assign(s, side, 2, &crossing, 0.25, &decision, NULL), SONAR_OK);
+}
+
+Test(train, the_rule_keeps_two_sided_on_the_cpu) {
+    sonar_train_shape s = shape;
+    s.sensors = s.sensors_used = s.channels = 256;
+    s.mvdr_bins = 1;
+    guess(&s);
+    cr_assert_str_eq(decision.candidate[decision.chosen].name, "cuda");
+    s.mvdr_two_sided = 1;
+    guess(&s);
+    cr_assert_str_eq(decision.candidate[decision.chosen].name, "cuda.cuda.cpu");
+    cr_assert(strstr(candidate_named("cuda")->note, "no two_sided method"));
+    double parts = 0, whole = candidate_named("cuda.cuda.cpu")->median_s;
+    sonar_train_rates cpu = sonar_train_cpu_rates(2), gpu = sonar_train_gpu_rates();
+    parts += sonar_train_guess(&s, &gpu, "").stage[SONAR_TRAIN_DFT].median_s;
+    parts += sonar_train_guess(&s, &gpu, "").stage[SONAR_TRAIN_CBF].median_s;
+    parts += sonar_train_guess(&s, &cpu, "").stage[SONAR_TRAIN_MVDR].median_s;
+    cr_assert_float_eq(whole - parts, gpu.copy_s + 8.0 * 256 * 7 / 55e9, 1e-9);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static void fill_table(sonar_train_table *table) {
     *table = (sonar_train_table){
-        .made = "2026-01-02T03:04:05Z", .decisions = 2, .kinds = 2, .buffers = 2};
+        .made = "2026-01-02T03:04:05Z", .decisions = 3, .kinds = 3, .buffers = 2};
     for (size_t i = 0; i < SONAR_TRAIN_NODE_FIELDS; i++)
         snprintf(table->fingerprint.node[i], 192, "text \"%zu\": \\ # {é} of %s", i,
                  sonar_train_node_names[i]);
@@ -382,15 +665,23 @@ static void fill_table(sonar_train_table *table) {
                        .repetitions = 101,
                        .median_s = 0.5,
                        .spread_s = 1e-3},
-                      {.name = "cuda",
+                      {.name = "cuda.cuda.cpu",
                        .available = true,
                        .repetitions = 7,
                        .median_s = 1.0 / 14,
                        .spread_s = 2e-5},
                       {.name = "other", .note = "libx: [not] there, or: \"odd\""}}};
+    table->decision[2] = (sonar_train_decision){
+        .name = "samples.memory",
+        .candidates = 2,
+        .chosen = 1,
+        .reason = "1.1 times as fast as pinned",
+        .candidate = {{.name = "pinned", .available = true, .repetitions = 8, .median_s = 1.1e-3},
+                      {.name = "mapped", .available = true, .repetitions = 8, .median_s = 1e-3}}};
     table->kind[0] = (sonar_train_memory){"pageable", {1e-6, 2e-10}, {3e-6, 3e-10}, {0, 1e-10}};
     table->kind[1] = (sonar_train_memory){"pinned", {1e-4, 2e-11}, {3e-6, 3e-11}, {0, 1e-11}};
-    table->buffer[0] = (sonar_train_buffer){"samples", 4194304, 7031.25, 0, "pinned"};
+    table->kind[2] = (sonar_train_memory){"mapped", {1e-4, 2e-11}, {4e-6, 4e-11}, {0, 2e-11}};
+    table->buffer[0] = (sonar_train_buffer){"points", 4194304, 7031.25, 0, "mapped"};
     table->buffer[1] = (sonar_train_buffer){"surfaces", 12, 0, 3, "pageable"};
 }
 
@@ -478,10 +769,11 @@ Test(train, a_table_comes_back_as_it_was) {
     char *text = save_table(&box);
     cr_assert_eq(load_text(&box, text), SONAR_OK, "%s: %s", err.where, err.text);
     assert_same(&loaded, &saved);
-    cr_assert_str_eq(sonar_train_chosen(&loaded, "chain"), "cuda");
+    cr_assert_str_eq(sonar_train_chosen(&loaded, "chain"), "cuda.cuda.cpu");
     cr_assert_str_eq(sonar_train_chosen(&loaded, "dft.way"), "512");
+    cr_assert_str_eq(sonar_train_chosen(&loaded, "samples.memory"), "mapped");
     cr_assert_null(sonar_train_chosen(&loaded, "cbf"));
-    cr_assert_eq(strncmp(text, "schema: sonard-train/1\n", 23), 0);
+    cr_assert_eq(strncmp(text, "schema: sonard-train/2\n", 23), 0);
     cr_assert_eq(sonar_train_save(&saved, box_path(&box, "train.yaml"), &err), SONAR_OK);
     cr_assert_eq(entries(box.dir), 1, "something is left beside the table");
     free(text);
@@ -544,7 +836,7 @@ Test(train, a_cut_table_never_decides_otherwise) {
         if (n < (size_t)(end - text) + 9)
             cr_assert_eq(code, SONAR_EINVAL, "cut at %zu", n);
         if (!code)
-            cr_assert_str_eq(sonar_train_chosen(&loaded, "chain"), "cuda");
+            cr_assert_str_eq(sonar_train_chosen(&loaded, "chain"), "cuda.cuda.cpu");
         free(cut);
     }
     cr_assert_lt(accepted, 10);
@@ -558,23 +850,25 @@ Test(train, what_is_no_table_is_refused) {
                                         "---\n",
                                         "schema: 1\n",
                                         "[1, 2]\n",
-                                        "schema: sonard-train/1\n",
+                                        "schema: sonard-train/2\n",
                                         "\x01\x02",
                                         "{{{{{{",
                                         "a: &a [*a]",
                                         "\xff\xfe\x00\x00",
-                                        "schema: sonard-train/1\nschema: 2"};
+                                        "schema: sonard-train/2\nschema: 2"};
     box box;
     char *text = save_table(&box), *twice = NULL;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         cr_assert_eq(load_text(&box, texts[i]), SONAR_EINVAL, "text %zu", i);
-    cr_assert_eq(load_changed(&box, text, 8, 14, "sonard-train/2"), SONAR_EINVAL);
+    cr_assert_eq(load_changed(&box, text, 8, 14, "sonard-train/1"), SONAR_EINVAL);
     cr_assert(strstr(err.text, "schema"), "%s", err.text);
     cr_assert_geq(asprintf(&twice, "%s---\n%s", text, text), 0);
     cr_assert_eq(load_text(&box, twice), SONAR_EINVAL);
     size_t chosen = (size_t)(strstr(text, "chosen: cuda") - text) + 8;
-    cr_assert_eq(load_changed(&box, text, chosen, 4, "vulkan"), SONAR_EINVAL);
-    cr_assert_eq(load_changed(&box, text, chosen, 4, "other"), SONAR_EINVAL, "is not available");
+    cr_assert_eq(load_changed(&box, text, chosen, 13, "vulkan"), SONAR_EINVAL);
+    cr_assert_eq(load_changed(&box, text, chosen, 13, "cuda.cuda"), SONAR_EINVAL);
+    cr_assert_eq(load_changed(&box, text, chosen, 13, "cuda.cuda.cp "), SONAR_EINVAL);
+    cr_assert_eq(load_changed(&box, text, chosen, 13, "other"), SONAR_EINVAL, "is not available");
     /* keys that mean nothing here */
     cr_assert_eq(load_changed(&box, text, 0, 0, "extra: 1\n"), SONAR_EINVAL);
     static const char *const before[] = {"  sonard:", "  sensors:"};
@@ -582,7 +876,7 @@ Test(train, what_is_no_table_is_refused) {
         cr_assert_eq(
             load_changed(&box, text, (size_t)(strstr(text, before[i]) - text), 0, "  extra: 1\n"),
             SONAR_EINVAL);
-    static const char *const in[] = {"name: cuda", "offset_us", "bytes:"};
+    static const char *const in[] = {"name: cuda.cuda.cpu", "offset_us", "bytes:"};
     for (size_t i = 0; i < 3; i++)
         cr_assert_eq(
             load_changed(&box, text, (size_t)(strstr(text, in[i]) - text), 0, "extra: 1, "),
@@ -591,8 +885,12 @@ Test(train, what_is_no_table_is_refused) {
     cr_assert_eq(load_changed(&box, text, way, 7, "chain"), SONAR_EINVAL, "decided twice");
     size_t chain = (size_t)(strstr(text, "name: chain") - text) + 6;
     cr_assert_eq(load_changed(&box, text, chain, 5, "chains"), SONAR_EINVAL, "no chain");
-    size_t pinned = (size_t)(strstr(text, "chosen: pinned") - text) + 8;
-    cr_assert_eq(load_changed(&box, text, pinned, 6, "mapped"), SONAR_EINVAL, "not measured");
+    size_t mapped = (size_t)(strstr(strstr(text, "buffers:"), "chosen: mapped") - text) + 8;
+    cr_assert_eq(load_changed(&box, text, mapped, 6, "managed"), SONAR_EINVAL, "not measured");
+    mapped = (size_t)(strstr(text, "chosen: mapped") - text) + 8;
+    cr_assert_eq(load_changed(&box, text, mapped, 6, "managed"), SONAR_EINVAL, "no candidate");
+    cr_assert_eq(load_changed(&box, text, (size_t)(strstr(text, "  sample_bytes:") - text), 18, ""),
+                 SONAR_EINVAL, "a shape without its samples' size");
     free(text);
     free(twice);
     box_close(&box);
@@ -653,7 +951,8 @@ Test(train, the_fingerprint_knows_this_node) {
 
 /* ---- as programs ----------------------------------------------------------------------------- */
 
-static void write_config(const box *box, size_t sensors, const char *runtime) {
+static void write_config_with(const box *box, size_t sensors, const char *cbf,
+                              const char *runtime) {
     box_write(box, "sonard.yaml",
               "schema: 1\n"
               "array: {geometry: {line: {sensors: %zu, spacing_m: 0.75}}}\n"
@@ -661,12 +960,16 @@ static void write_config(const box *box, size_t sensors, const char *runtime) {
               "fs_hz: 2000\n"
               "ingest: {endpoints: [\"ipc://%s/in\"]}\n"
               "dft: {length: 256, hop: 128}\n"
-              "cbf: {band_hz: [600, 950], ranges_m: [50, 200]}\n"
+              "cbf: {band_hz: [600, 950], ranges_m: [50, 200]%s}\n"
               "lofar: {band_hz: [300, 950]}\n"
               "mvdr: {band_hz: [600, 950], length: 128, hop: 64, snapshots: 16}\n"
               "output: {endpoint: \"ipc://%s/out\"}\n"
               "runtime: {threads: 1, %s}\n",
-              sensors, box->dir, box->dir, runtime);
+              sensors, box->dir, cbf, box->dir, runtime);
+}
+
+static void write_config(const box *box, size_t sensors, const char *runtime) {
+    write_config_with(box, sensors, "", runtime);
 }
 
 /* Exit code; what it wrote is in box/log. */
@@ -714,6 +1017,22 @@ Test(train, train_then_explain_without_a_gpu) {
     box_close(&box);
 }
 
+/* Snapshots of the CBF shorter than those of the MVDR, and several of both. */
+Test(train, sub_windows_are_trained_as_they_run) {
+    box box = box_open();
+    char runtime[400];
+    runtime_line(&box, SONAR_PLUGIN_DIR "/stages", runtime);
+    write_config_with(&box, 6, ", length: 64, hop: 32", runtime);
+    cr_assert_eq(sonard(&box, "--train"), 0);
+    assert_says(&box, "chain: test", true);
+    cr_assert_eq(sonard(&box, "--explain"), 0);
+    assert_says(&box, "trained table", true);
+    write_config_with(&box, 6, ", length: 64, hop: 16", runtime);
+    cr_assert_eq(sonard(&box, "--explain"), 0);
+    assert_says(&box, "cbf_hop was 32 and is 16", true);
+    box_close(&box);
+}
+
 Test(train, train_and_explain_without_a_place_to_keep_it) {
     box box = box_open();
     write_config(&box, 6, "plugin_dir: /nowhere");
@@ -740,15 +1059,129 @@ Test(train, a_quick_device_is_chosen_after_training) {
     assert_says(&box, "dft.way: quick", true);
     assert_says(&box, "not available: test: this way is closed", true);
     assert_says(&box, "chain: test", true);
-    assert_says(&box, "buffer samples", true);
+    assert_says(&box, "  every stage on test\n", true);
+    assert_says(&box, "test.test.cpu", true);
+    assert_says(&box, "cpu.test.cpu", true);
+    assert_says(&box, "samples.memory: ", true);
+    assert_says(&box, "memory mapped", true);
+    assert_says(&box, "buffer surfaces", true);
+    assert_says(&box, "buffer points", true);
     cr_assert_eq(sonard(&box, "--explain"), 0);
-    assert_says(&box, "backend: test (a device): trained: ", true);
+    assert_says(&box, "backend: test (a device): trained: every stage on test: ", true);
     assert_says(&box, "memory pinned", true);
     runtime_line(&box, "/nowhere", runtime); /* the device is taken out */
     write_config(&box, 6, runtime);
     cr_assert_eq(sonard(&box, "--explain"), 0);
     assert_says(&box, "gpu was 'a device' and is 'none'", true);
     assert_says(&box, "backend: cpu (", true);
+    box_close(&box);
+}
+
+static void no_log(void *ctx, sonar_level level, const char *where, const char *text) {
+    (void)ctx, (void)level, (void)where, (void)text;
+}
+
+/* The choices as a pipeline gets them. */
+static sonar_choices *make_choices(const box *box, sonar_config **config) {
+    const sonar_host host = {.interface = SONAR_PLUGIN_INTERFACE, .log = no_log, .workers = 1};
+    sonar_report *report = sonar_report_create();
+    sonar_specs specs;
+    sonar_choices *choices = NULL;
+    cr_assert_eq(sonar_config_load(box_path(box, "sonard.yaml"), config, report), SONAR_OK);
+    sonar_report_destroy(report);
+    sonar_specs_make(*config, &specs);
+    cr_assert_eq(sonar_choices_create(*config, &specs, &host, &choices, &err), SONAR_OK, "%s",
+                 err.text);
+    return choices;
+}
+
+static void assert_places(const box *box, bool trained, const char *device, const char *places,
+                          const sonar_space memory[3]) {
+    static const char *const buffers[] = {"samples", "surfaces", "points"};
+    sonar_config *config = NULL;
+    sonar_choices *choices = make_choices(box, &config);
+    cr_assert_eq(choices->trained, trained, "%s", choices->source);
+    cr_assert_str_eq(choices->backend.backend->name, device);
+    for (int s = 0; s < SONAR_TRAIN_STAGES; s++)
+        cr_assert_str_eq(choices->place[s]->name, places[s] == 'c' ? "cpu" : "test", "stage %d", s);
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(sonar_choices_memory(choices, buffers[i]), memory[i], "%s", buffers[i]);
+    cr_assert_eq(sonar_choices_memory(choices, "other"), SONAR_PINNED);
+    sonar_choices_destroy(choices);
+    sonar_config_destroy(config);
+}
+
+/* Writes the box's table anew with other choices; `chain` becomes a candidate if it is none. */
+static void choose_in_table(const box *box, const char *chain, const char *samples,
+                            const char *others) {
+    sonar_config *config = NULL;
+    sonar_choices *choices = make_choices(box, &config);
+    sonar_train_table *table = &choices->table;
+    for (size_t d = 0; d < table->decisions; d++) {
+        sonar_train_decision *x = &table->decision[d];
+        const char *word = !strcmp(x->name, "chain")            ? chain
+                           : !strcmp(x->name, "samples.memory") ? samples
+                                                                : NULL;
+        size_t c = word ? 0 : x->chosen;
+        while (word && c < x->candidates && strcmp(x->candidate[c].name, word) != 0)
+            c++;
+        if (c == x->candidates)
+            snprintf(x->candidate[--c].name, sizeof x->candidate[c].name, "%s", word);
+        x->chosen = c;
+    }
+    for (size_t i = 0; i < table->buffers; i++)
+        snprintf(table->buffer[i].chosen, sizeof table->buffer[i].chosen, "%s", others);
+    cr_assert_eq(sonar_train_save(table, box_path(box, "train.yaml"), &err), SONAR_OK);
+    sonar_choices_destroy(choices);
+    sonar_config_destroy(config);
+}
+
+Test(train, the_pipeline_gets_places_and_memories) {
+    const sonar_space pinned[3] = {SONAR_PINNED, SONAR_PINNED, SONAR_PINNED};
+    box box = box_open();
+    char runtime[400];
+    runtime_line(&box, SONAR_PLUGIN_DIR "/stages", runtime);
+    write_config(&box, 6, runtime);
+    assert_places(&box, false, "cpu", "ccc", pinned);
+    cr_assert_eq(sonar_choices_memory(NULL, "samples"), SONAR_PINNED);
+    cr_assert_eq(sonard(&box, "--train"), 0);
+    choose_in_table(&box, "test", "mapped", "pageable");
+    assert_places(&box, true, "test", "ttt",
+                  (const sonar_space[3]){SONAR_MAPPED, SONAR_HOST, SONAR_HOST});
+    choose_in_table(&box, "test.test.cpu", "pageable", "mapped");
+    assert_places(&box, true, "test", "ttc",
+                  (const sonar_space[3]){SONAR_HOST, SONAR_MAPPED, SONAR_MAPPED});
+    cr_assert_eq(sonard(&box, "--explain"), 0);
+    assert_says(&box, "trained: dft on test, cbf on test, mvdr_jacobi on cpu: ", true);
+    assert_says(&box, "\n  dft on test, cbf on test, mvdr_jacobi on cpu\n", true);
+    choose_in_table(&box, "cpu.test.cpu", "mapped", "pinned"); /* the DFT's samples stay here */
+    assert_places(&box, true, "test", "ctc", pinned);
+    choose_in_table(&box, "cpu", "mapped", "mapped");
+    assert_places(&box, true, "cpu", "ccc", pinned);
+    choose_in_table(&box, "test.test", "mapped", "mapped"); /* is in the table, places nothing */
+    assert_places(&box, false, "cpu", "ccc", pinned);
+    cr_assert_eq(sonard(&box, "--explain"), 0);
+    assert_says(&box, "its chain 'test.test' does not place", true);
+    assert_says(&box, "an estimate", true);
+    box_close(&box);
+}
+
+/* A backend that the configuration names runs all stages, whatever was trained. */
+Test(train, a_name_in_the_configuration_is_not_mixed) {
+    const sonar_space pinned[3] = {SONAR_PINNED, SONAR_PINNED, SONAR_PINNED};
+    box box = box_open();
+    char runtime[400];
+    runtime_line(&box, SONAR_PLUGIN_DIR "/stages", runtime);
+    write_config(&box, 6, runtime);
+    cr_assert_eq(sonard(&box, "--train"), 0);
+    choose_in_table(&box, "test.test.cpu", "mapped", "mapped");
+    strcat(runtime, ", backend: cuda");
+    write_config(&box, 6, runtime);
+    assert_places(&box, true, "test", "ttt",
+                  (const sonar_space[3]){SONAR_MAPPED, SONAR_MAPPED, SONAR_MAPPED});
+    strcpy(strstr(runtime, "cuda"), "cpu");
+    write_config(&box, 6, runtime);
+    assert_places(&box, false, "cpu", "ccc", pinned); /* made for a node with a device */
     box_close(&box);
 }
 

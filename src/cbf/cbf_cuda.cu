@@ -569,7 +569,7 @@ static sonar_code cbf_create(const void *spec, const sonar_host *host, void **st
 }
 
 static bool is_f32(const sonar_buffer *buffer, size_t rows, size_t columns) {
-    if (buffer->dtype != SONAR_F32 || !buffer->data || buffer->space != SONAR_DEVICE)
+    if (buffer->dtype != SONAR_F32 || !buffer->data || !sonar_cuda_in_place(buffer->space))
         return false;
     if (buffer->rank == 1)
         return rows == 1 && buffer->shape[0] == columns && buffer->stride[0] == 1;

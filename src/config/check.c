@@ -72,7 +72,7 @@ static void check_scan(sonar_loader *l, sonar_option_id step, const sonar_scan *
 
 static void check_ladder(sonar_loader *l) {
     const sonar_config *c = l->config;
-    const double top = band_top_hz(c, &c->cbf_band, c->length), d = c->geometry.aperture_m;
+    const double top = band_top_hz(c, &c->cbf_band, c->cbf_length), d = c->geometry.aperture_m;
     const double widest = 7 * c->sound_speed_mps / top / (d * d);
     size_t coarse = 0, first = 0;
     for (size_t i = c->ranges; i-- > 1;)
@@ -143,9 +143,13 @@ void sonar_check_resolved(sonar_loader *l) {
     const sonar_config *c = l->config;
     check_window(l, OPT_LENGTH, c->length);
     check_hop(l, OPT_HOP, c->hop, c->length);
-    check_alias(l, OPT_CBF_BAND_HZ, &c->cbf_band, c->length);
+    if (given(l, OPT_CBF_LENGTH))
+        check_window(l, OPT_CBF_LENGTH, c->cbf_length);
+    if (given(l, OPT_CBF_HOP))
+        check_hop(l, OPT_CBF_HOP, c->cbf_hop, c->cbf_length);
+    check_alias(l, OPT_CBF_BAND_HZ, &c->cbf_band, c->cbf_length);
     if (c->lofar_band.first_bin + c->lofar_band.bins > c->cbf_band.first_bin + c->cbf_band.bins)
-        check_alias(l, OPT_LOFAR_BAND_HZ, &c->lofar_band, c->length);
+        check_alias(l, OPT_LOFAR_BAND_HZ, &c->lofar_band, c->cbf_length);
     check_scan(l, OPT_CBF_SCAN_STEP, &c->cbf_scan);
     check_ladder(l);
     if (c->mvdr_enabled)

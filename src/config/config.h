@@ -21,6 +21,7 @@
 #include "mvdr_jacobi/mvdr_jacobi.h"
 
 enum { SONAR_ENDPOINTS_MOST = 64, SONAR_RANGES_MOST = 64, SONAR_CPUS_MOST = 256 };
+enum { SONAR_INGEST_THREADS_MOST = 64 };
 
 typedef enum sonar_geometry_kind {
     SONAR_GEOMETRY_LINE = 0,
@@ -28,6 +29,11 @@ typedef enum sonar_geometry_kind {
     SONAR_GEOMETRY_PLANAR,
     SONAR_GEOMETRY_POSITIONS
 } sonar_geometry_kind;
+
+enum {
+    SONAR_SENSORS_MOST = 1 << 20,  /* and channels */
+    SONAR_SNAPSHOTS_MOST = 1 << 10 /* of a window, for the CBF */
+};
 
 /* Bands after resolution: absolute bin numbers of the DFT they belong to. */
 typedef struct sonar_band {
@@ -71,6 +77,7 @@ typedef struct sonar_config {
     double max_missing_share;
     double max_skew_ms;
     int restart_after_ms, silent_after_ms;
+    size_t ingest_threads, ingest_io_threads;
     sonar_dtype sample_type; /* SONAR_S16: 16-bit samples only, kept as they are; else f32 */
 
     /* dft */
@@ -80,6 +87,7 @@ typedef struct sonar_config {
     bool remove_mean, equalise_phase;
 
     /* cbf and lofar */
+    size_t cbf_length, cbf_hop, cbf_snapshots; /* own sub-windows of each window */
     sonar_band cbf_band, lofar_band; /* lofar: the whole surface's bins, it contains the cbf band */
     sonar_scan cbf_scan;
     sonar_shading shading;

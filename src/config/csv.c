@@ -76,8 +76,8 @@ static bool take_line(csv *c, char *line) {
         mistake(c, wrong, "not a position");
         return true;
     }
-    if (c->count == 65536) {
-        mistake(c, 1, "more than 65536 positions");
+    if (c->count == SONAR_SENSORS_MOST) {
+        mistake(c, 1, "more than 1048576 positions");
         return false;
     }
     if (!make_room(c))

@@ -16,11 +16,14 @@ static double ring_bytes(const sonar_config *c) {
     const double skew = c->max_skew_ms * 1e-3 * c->fs_hz;
     const double samples =
         (double)c->length + (double)(c->ingest_queue_windows + 1) * (double)c->hop;
-    return (double)sonar_dtype_size(c->sample_type) * (double)c->channels * (samples + skew);
+    const double bytes =
+        (double)sonar_dtype_size(c->sample_type) + 1.0 / 8; /* and whether it came */
+    return bytes * (double)c->channels * (samples + skew);
 }
 
 static double transform_bytes(const sonar_config *c) {
-    const double bins = (double)(c->lofar_band.bins + (c->mvdr_enabled ? c->mvdr_band.bins : 0));
+    const double bins = (double)c->cbf_snapshots * (double)c->lofar_band.bins +
+                        (c->mvdr_enabled ? (double)c->mvdr_band.bins : 0);
     return 8 * (double)c->sensors * ((double)c->length + bins);
 }
 
@@ -199,10 +202,13 @@ static void describe_ranges(const sonar_config *c, FILE *to) {
 static void describe_windows(const sonar_config *c, FILE *to) {
     line(to, "windows", "%zu samples (%.4g s) every %zu at %.6g Hz: %.4g per second", c->length,
          (double)c->length / c->fs_hz, c->hop, c->fs_hz, c->fs_hz / (double)c->hop);
-    describe_band("cbf", c, &c->cbf_band, c->length, to);
+    describe_band("cbf", c, &c->cbf_band, c->cbf_length, to);
+    if (c->cbf_length < c->length)
+        line(to, "", "mean of %zu snapshots of %zu samples every %zu", c->cbf_snapshots,
+             c->cbf_length, c->cbf_hop);
     describe_scan(&c->cbf_scan, to);
     describe_ranges(c, to);
-    describe_band("lofar", c, &c->lofar_band, c->length, to);
+    describe_band("lofar", c, &c->lofar_band, c->cbf_length, to);
 }
 
 static void describe_mvdr(const sonar_config *c, FILE *to) {

@@ -13,7 +13,7 @@
 #define TEXT(bytes)            .type = SONAR_TYPE_TEXT, .high = (bytes)
 #define PER_SENSOR(unit_, low_, high_)                                                             \
     .type = SONAR_TYPE_REALS, .unit = (unit_), .low = (low_), .high = (high_), .least = 1,         \
-    .most = 65536, .scalar = true
+    .most = SONAR_SENSORS_MOST, .scalar = true
 #define BAND_HZ       .type = SONAR_TYPE_REALS, .unit = "Hz", .low = 0, .high = 1e9, .least = 2, .most = 2
 #define BAND_BINS     .type = SONAR_TYPE_INTEGERS, .low = 0, .high = 33554432, .least = 2, .most = 2
 #define DEGREES(high) REAL("deg", 0, high)
@@ -26,23 +26,24 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                               "and dropped."},
     [OPT_ARRAY_NAME] = {"array.name", TEXT(63), .fallback = "array",
                         .help = "Name of the array in published headers."},
-    [OPT_LINE_SENSORS] = {"array.geometry.line.sensors", INTEGER(1, 65536), .required = true,
-                          .grouped = true,
+    [OPT_LINE_SENSORS] = {"array.geometry.line.sensors", INTEGER(1, SONAR_SENSORS_MOST),
+                          .required = true, .grouped = true,
                           .help = "Sensors of a uniform line along +x, centred on its middle."},
     [OPT_LINE_SPACING] = {"array.geometry.line.spacing_m", POSITIVE("m", 1e5), .required = true,
                           .grouped = true, .help = "Distance between neighbours."},
-    [OPT_CIRCLE_SENSORS] = {"array.geometry.circle.sensors", INTEGER(1, 65536), .required = true,
-                            .grouped = true,
+    [OPT_CIRCLE_SENSORS] = {"array.geometry.circle.sensors", INTEGER(1, SONAR_SENSORS_MOST),
+                            .required = true, .grouped = true,
                             .help = "Sensors of a horizontal circle about the origin; the first "
                                     "on +x, the others clockwise seen from above."},
     [OPT_CIRCLE_RADIUS] = {"array.geometry.circle.radius_m", POSITIVE("m", 1e6), .required = true,
                            .grouped = true, .help = "Its radius."},
-    [OPT_PLANAR_ROWS] = {"array.geometry.planar.rows", INTEGER(1, 65536), .required = true,
-                         .grouped = true,
+    [OPT_PLANAR_ROWS] = {"array.geometry.planar.rows", INTEGER(1, SONAR_SENSORS_MOST),
+                         .required = true, .grouped = true,
                          .help = "Rows of a horizontal grid centred on its middle; rows follow "
                                  "each other along +x. Sensors are numbered row by row."},
-    [OPT_PLANAR_COLUMNS] = {"array.geometry.planar.columns", INTEGER(1, 65536), .required = true,
-                            .grouped = true, .help = "Sensors of a row, along +y."},
+    [OPT_PLANAR_COLUMNS] = {"array.geometry.planar.columns", INTEGER(1, SONAR_SENSORS_MOST),
+                            .required = true, .grouped = true,
+                            .help = "Sensors of a row, along +y."},
     [OPT_PLANAR_ROW_SPACING] = {"array.geometry.planar.row_spacing_m", POSITIVE("m", 1e5),
                                 .required = true, .grouped = true,
                                 .help = "Distance between rows."},
@@ -59,23 +60,25 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                               .help = "centroid: positions are shifted so that their mean is the "
                                       "reference point. given: they are used as they stand."},
     [OPT_POSITIONS_LIST] = {"array.geometry.positions.list", .type = SONAR_TYPE_POSITIONS,
-                            .unit = "m", .low = -1e6, .high = 1e6, .least = 1, .most = 65536,
+                            .unit = "m", .low = -1e6, .high = 1e6, .least = 1,
+                            .most = SONAR_SENSORS_MOST,
                             .help = "Positions, one [x, y, z] (enu: [east, north, up]) per "
                                     "sensor."},
     [OPT_POSITIONS_CSV] = {"array.geometry.positions.csv", TEXT(4095),
                            .help = "A file of positions instead: three numeric columns, an "
                                    "optional header line, comments after #. A relative path "
                                    "counts from the configuration file."},
-    [OPT_CHANNELS] = {"array.channels", .type = SONAR_TYPE_INTEGERS, .low = 0, .high = 65535,
-                      .least = 1, .most = 65536, .computed = "0, 1, 2, ...",
+    [OPT_CHANNELS] = {"array.channels", .type = SONAR_TYPE_INTEGERS, .low = 0,
+                      .high = SONAR_SENSORS_MOST - 1, .least = 1, .most = SONAR_SENSORS_MOST,
+                      .computed = "0, 1, 2, ...",
                       .help = "Channel of the frames that feeds each sensor, one per sensor, none "
                               "twice."},
-    [OPT_CHANNEL_COUNT] = {"array.channel_count", INTEGER(1, 65536),
+    [OPT_CHANNEL_COUNT] = {"array.channel_count", INTEGER(1, SONAR_SENSORS_MOST),
                            .computed = "largest channel + 1",
                            .help = "Channels of the array's frames; there may be more than "
                                    "sensors."},
-    [OPT_MASK] = {"array.mask", .type = SONAR_TYPE_INTEGERS, .low = 0, .high = 65535, .most = 65536,
-                  .fallback = "[]",
+    [OPT_MASK] = {"array.mask", .type = SONAR_TYPE_INTEGERS, .low = 0,
+                  .high = SONAR_SENSORS_MOST - 1, .most = SONAR_SENSORS_MOST, .fallback = "[]",
                   .help = "Sensors (counted from 0) that are switched off. They keep their place; "
                           "all beams are normalised without them."},
     [OPT_GAIN] = {"array.gain_db", PER_SENSOR("dB re 1 count/uPa", -400, 400),
@@ -132,6 +135,16 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                                  "16-bit frames only, kept as they "
                                  "are, which halves the memory and what crosses to a GPU; other "
                                  "frames are dropped and counted."},
+    [OPT_INGEST_THREADS] = {"ingest.threads", INTEGER(1, SONAR_INGEST_THREADS_MOST),
+                            .computed = "1 for each 500 million samples a second begun, at most a "
+                                        "quarter of the processors online",
+                            .help = "Threads that copy samples from messages into memory, the "
+                                    "receiving thread included."},
+    [OPT_IO_THREADS] = {"ingest.io_threads", INTEGER(1, SONAR_INGEST_THREADS_MOST),
+                        .computed = "as many as ingest.threads",
+                        .help = "ZeroMQ's threads, which read from the connections; each "
+                                "connection stays with one of them."},
+
     [OPT_LENGTH] = {"dft.length", INTEGER(2, 67108864), .unit = "samples",
                     .computed = "smallest power of two >= fs_hz",
                     .help = "Samples of a window; any length."},
@@ -147,6 +160,15 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                           .help = "phase divides every bin by its magnitude; results are then "
                                   "relative."},
 
+    [OPT_CBF_LENGTH] = {"cbf.length", INTEGER(2, 67108864), .unit = "samples",
+                        .computed = "dft.length",
+                        .help = "Samples of a snapshot of the conventional beamformer and the "
+                                "Lofar; with more than one in a window, powers are their mean and "
+                                "bins are wider."},
+    [OPT_CBF_HOP] = {"cbf.hop", INTEGER(1, 67108864), .unit = "samples",
+                     .computed = "cbf.length / 2",
+                     .help = "Samples from one snapshot of a window to the next; the first begins "
+                             "with the window."},
     [OPT_CBF_BAND_HZ] = {"cbf.band_hz", BAND_HZ,
                          .help = "Band of the azimuth spectrum and the near field: all bins from "
                                  "the first to the second frequency, both included."},

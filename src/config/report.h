@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Problems with their places. Inside src/config only. */
+/* Problems with their places, of a configuration or another file that is read like one. */
 #ifndef SONAR_CONFIG_REPORT_H
 #define SONAR_CONFIG_REPORT_H
 

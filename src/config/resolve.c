@@ -148,8 +148,8 @@ static bool place_planar(sonar_loader *l) {
         return false;
     sonar_config *c = l->config;
     const size_t rows = whole(l, OPT_PLANAR_ROWS), columns = whole(l, OPT_PLANAR_COLUMNS);
-    if (rows * columns > 65536)
-        return fail(l, OPT_PLANAR_COLUMNS, "at most 65536 sensors", "%zu x %zu sensors", rows,
+    if (rows * columns > SONAR_SENSORS_MOST)
+        return fail(l, OPT_PLANAR_COLUMNS, "at most 1048576 sensors", "%zu x %zu sensors", rows,
                     columns);
     if (!allocate_sensors(l, rows * columns))
         return false;
@@ -256,7 +256,7 @@ static bool fail_entry(sonar_loader *l, sonar_option_id id, size_t i, const char
 
 static bool distinct(sonar_loader *l, sonar_option_id id, size_t below, const char *what) {
     const sonar_value *v = value(l, id);
-    uint8_t *seen = sonar_alloc(65536, 1);
+    uint8_t *seen = sonar_alloc(SONAR_SENSORS_MOST, 1);
     if (!seen)
         return no_memory(l);
     bool good = true;
@@ -297,7 +297,7 @@ static bool resolve_channels(sonar_loader *l) {
     if (c->channels <= most)
         return fail(l, OPT_CHANNEL_COUNT, NULL, "%zu, but channel %zu feeds a sensor", c->channels,
                     most);
-    return distinct(l, OPT_CHANNELS, 65536, "");
+    return distinct(l, OPT_CHANNELS, SONAR_SENSORS_MOST, "");
 }
 
 static int by_value(const void *a, const void *b) {
@@ -374,6 +374,27 @@ static bool resolve_dft(sonar_loader *l) {
     return true;
 }
 
+static bool resolve_cbf_dft(sonar_loader *l) {
+    sonar_config *c = l->config;
+    if (value(l, OPT_CBF_LENGTH)->bad || value(l, OPT_CBF_HOP)->bad)
+        return false;
+    if (!have(l, OPT_CBF_LENGTH))
+        sonar_value_set_number(l, OPT_CBF_LENGTH, (double)c->length);
+    c->cbf_length = whole(l, OPT_CBF_LENGTH);
+    if (!have(l, OPT_CBF_HOP))
+        sonar_value_set_number(l, OPT_CBF_HOP, (double)(c->cbf_length / 2));
+    c->cbf_hop = whole(l, OPT_CBF_HOP);
+    if (c->cbf_length > c->length)
+        return fail(l, OPT_CBF_LENGTH, NULL, "%zu samples do not fit a window of dft.length %zu",
+                    c->cbf_length, c->length);
+    c->cbf_snapshots = (c->length - c->cbf_length) / c->cbf_hop + 1;
+    if (c->cbf_snapshots > SONAR_SNAPSHOTS_MOST)
+        return fail(l, OPT_CBF_HOP, "a longer one",
+                    "a window would hold %zu snapshots, at most %d can be", c->cbf_snapshots,
+                    SONAR_SNAPSHOTS_MOST);
+    return true;
+}
+
 static bool resolve_mvdr_dft(sonar_loader *l) {
     sonar_config *c = l->config;
     if (value(l, OPT_MVDR_LENGTH)->bad || value(l, OPT_MVDR_HOP)->bad)
@@ -435,7 +456,7 @@ static void default_band(sonar_loader *l, sonar_option_id hz, size_t length) {
         return;
     const double edges[2] = {cbf->low_hz, cbf->high_hz};
     const double range[2] = {(double)cbf->first_bin, (double)(cbf->first_bin + cbf->bins - 1)};
-    if (have(l, OPT_CBF_BAND_HZ) || length != l->config->length)
+    if (have(l, OPT_CBF_BAND_HZ) || length != l->config->cbf_length)
         sonar_value_set_list(l, hz, 2, 1, edges);
     else
         sonar_value_set_list(l, bins, 2, 1, range);
@@ -444,13 +465,15 @@ static void default_band(sonar_loader *l, sonar_option_id hz, size_t length) {
 static bool resolve_bands(sonar_loader *l) {
     sonar_config *c = l->config;
     const bool sub_windows = resolve_mvdr_dft(l);
-    const bool cbf = resolve_band(l, OPT_CBF_BAND_HZ, c->length, &c->cbf_band);
+    const bool cbf =
+        resolve_cbf_dft(l) && resolve_band(l, OPT_CBF_BAND_HZ, c->cbf_length, &c->cbf_band);
     if (cbf)
-        default_band(l, OPT_LOFAR_BAND_HZ, c->length);
+        default_band(l, OPT_LOFAR_BAND_HZ, c->cbf_length);
     if (cbf && sub_windows)
         default_band(l, OPT_MVDR_BAND_HZ, c->mvdr_length);
     sonar_band *band = &c->lofar_band;
-    const bool lofar = !l->no_memory && resolve_band(l, OPT_LOFAR_BAND_HZ, c->length, band);
+    const bool lofar =
+        !l->no_memory && cbf && resolve_band(l, OPT_LOFAR_BAND_HZ, c->cbf_length, band);
     const bool mvdr = !l->no_memory && sub_windows &&
                       resolve_band(l, OPT_MVDR_BAND_HZ, c->mvdr_length, &c->mvdr_band);
     if (cbf && lofar) {
@@ -595,9 +618,10 @@ static bool resolve_ranges(sonar_loader *l, double lambda) {
 
 static void resolve_directions(sonar_loader *l) {
     sonar_config *c = l->config;
-    const double cbf_top = top_hz(&c->cbf_band, c->fs_hz, c->length);
+    const double cbf_top = top_hz(&c->cbf_band, c->fs_hz, c->cbf_length);
     const double mvdr_top = top_hz(&c->mvdr_band, c->fs_hz, c->mvdr_length);
-    const double top = fmax(fmax(cbf_top, mvdr_top), top_hz(&c->lofar_band, c->fs_hz, c->length));
+    const double top =
+        fmax(fmax(cbf_top, mvdr_top), top_hz(&c->lofar_band, c->fs_hz, c->cbf_length));
     if (!sonar_geometry_analyse(c->sensors, c->position_m, c->used, c->sound_speed_mps / top / 20,
                                 &c->geometry)) {
         no_memory(l);
@@ -675,6 +699,27 @@ static void resolve_ingest(sonar_loader *l) {
     c->silent_after_ms = (int)number(l, OPT_SILENT_AFTER);
 }
 
+static size_t processors(void) {
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (size_t)online : 1;
+}
+
+/* By the samples that come in a second, of all channels. */
+static void resolve_ingest_threads(sonar_loader *l) {
+    sonar_config *c = l->config;
+    if (value(l, OPT_INGEST_THREADS)->bad || value(l, OPT_IO_THREADS)->bad || !have(l, OPT_FS))
+        return;
+    if (!have(l, OPT_INGEST_THREADS)) {
+        const double wanted = ceil((double)c->channels * c->fs_hz / 500e6);
+        const double most = fmin(SONAR_INGEST_THREADS_MOST, floor(processors() / 4.0));
+        sonar_value_set_number(l, OPT_INGEST_THREADS, fmax(1, fmin(wanted, most)));
+    }
+    c->ingest_threads = whole(l, OPT_INGEST_THREADS);
+    if (!have(l, OPT_IO_THREADS))
+        sonar_value_set_number(l, OPT_IO_THREADS, (double)c->ingest_threads);
+    c->ingest_io_threads = whole(l, OPT_IO_THREADS);
+}
+
 static void resolve_output(sonar_loader *l) {
     sonar_config *c = l->config;
     const sonar_value *topics = value(l, OPT_TOPICS);
@@ -695,8 +740,7 @@ static bool resolve_threads(sonar_loader *l) {
     if (!have(l, OPT_CPUS) || value(l, OPT_THREADS)->bad)
         return false;
     if (!have(l, OPT_THREADS)) {
-        const long online = sysconf(_SC_NPROCESSORS_ONLN);
-        const size_t all = sonar_min_size(online > 0 ? (size_t)online : 1, SONAR_CPUS_MOST);
+        const size_t all = sonar_min_size(processors(), SONAR_CPUS_MOST);
         sonar_value_set_number(l, OPT_THREADS, (double)(cpus->count ? cpus->count : all));
     }
     c->threads = whole(l, OPT_THREADS);
@@ -748,6 +792,7 @@ void sonar_resolve(sonar_loader *l) {
     const bool bands = resolve_dft(l) && resolve_bands(l);
     if (!array || !bands || l->no_memory || !have(l, OPT_SOUND_SPEED))
         return;
+    resolve_ingest_threads(l);
     resolve_directions(l);
     if (!l->no_memory)
         sonar_check_resolved(l);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A YAML document as a tree of nodes with their places. Inside src/config only. */
+/* A YAML document as a tree of nodes with their places: of a configuration, and of the simulator's
+ * scenes. */
 #ifndef SONAR_CONFIG_TREE_H
 #define SONAR_CONFIG_TREE_H
 

@@ -40,6 +40,10 @@ static inline const char *sonar_host_choice(const sonar_host *host, const char *
  */
 void *sonar_alloc(size_t count, size_t size);
 
+/* For programs that receive large messages, at their start: has malloc keep memory that was freed,
+ * up to 256 MiB, in place of giving every message's pages back and getting others. */
+void sonar_keep_freed_memory(void);
+
 /* ---- time ------------------------------------------------------------------------------------ */
 
 int64_t sonar_monotonic_ns(void);

@@ -1,19 +1,35 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "core/core.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
+/* Large blocks ask for huge pages: what is written in long strides, as the sample ring is, would
+ * else spend its time on looking pages up. */
 void *sonar_alloc(size_t count, size_t size) {
+    const size_t huge = (size_t)2 << 20;
     size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - 63)
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - huge)
         return NULL;
-    bytes = bytes ? (bytes + 63) & ~(size_t)63 : 64; /* aligned_alloc wants whole alignments */
-    void *memory = aligned_alloc(64, bytes);
-    if (memory)
-        memset(memory, 0, bytes);
+    size_t alignment = bytes >= 8 * huge ? huge : 64;
+    bytes = (sonar_max_size(bytes, 1) + alignment - 1) & ~(alignment - 1);
+    void *memory = aligned_alloc(alignment, bytes);
+    if (!memory)
+        return NULL;
+    if (alignment == huge)
+        madvise(memory, bytes, MADV_HUGEPAGE); /* a wish: refused, nothing is lost */
+    memset(memory, 0, bytes);
     return memory;
+}
+
+void sonar_keep_freed_memory(void) {
+#if defined(__GLIBC__)
+    mallopt(M_MMAP_THRESHOLD, 32 << 20); /* the most there is */
+    mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
 }
 
 int64_t sonar_monotonic_ns(void) {

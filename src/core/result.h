@@ -89,7 +89,7 @@ typedef struct sonar_result {
     uint64_t mvdr_first_sample, mvdr_end_sample; /* samples behind the MVDR spectrum */
     int64_t utc_ns;
     uint32_t epoch;
-    const char *backend; /* name of the backend that computed it; static */
+    char backend[24]; /* names of the backends that computed it */
     uint32_t present;
     sonar_buffer surface[SONAR_SURFACES]; /* [SONAR_DETECTIONS], [SONAR_STATUS] unused */
     sonar_detection detection[2 * SONAR_DETECTIONS_MOST];
@@ -131,7 +131,7 @@ typedef struct sonar_status {
     double stage_us[4];                           /* last window: dft, cbf, mvdr, detect */
     sonar_stage_time stage[4][SONAR_STAGE_PARTS]; /* dft, cbf, mvdr, detect */
     double resident_bytes;
-    const char *backend;    /* name of the backend at work; static */
+    char backend[24];       /* names of the backends at work */
     char backend_text[240]; /* why it was set up again or replaced; "" if nothing happened */
     bool waiting_for_samples;
     char health[16]; /* "ok", "waiting", "degraded" */

@@ -96,8 +96,9 @@ static sonar_code probe(const sonar_host *host, char *description, size_t bytes,
 static sonar_code allocate(sonar_space space, size_t bytes, void **data, sonar_error *err) {
     if (space == SONAR_DEVICE)
         return sonar_cuda_alloc("cuda", bytes, (unsigned char **)data, err);
-    if (space == SONAR_PINNED) {
-        CUDA_TRY("cuda", cudaHostAlloc(data, bytes, cudaHostAllocDefault), err);
+    if (space == SONAR_PINNED || space == SONAR_MAPPED) {
+        unsigned flags = space == SONAR_MAPPED ? cudaHostAllocMapped : cudaHostAllocDefault;
+        CUDA_TRY("cuda", cudaHostAlloc(data, bytes, flags), err);
         memset(*data, 0, bytes);
         return SONAR_OK;
     }
@@ -117,7 +118,7 @@ static sonar_code buffer_create(sonar_space space, sonar_dtype dtype, int rank, 
 static void buffer_destroy(sonar_buffer *buffer) {
     if (buffer->space == SONAR_DEVICE)
         cudaFree(buffer->data);
-    else if (buffer->space == SONAR_PINNED)
+    else if (buffer->space == SONAR_PINNED || buffer->space == SONAR_MAPPED)
         cudaFreeHost(buffer->data);
     else
         free(buffer->data);
@@ -148,6 +149,62 @@ static void queue_destroy(sonar_queue *queue) {
     free(queue);
 }
 
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+/* Rows of bytes; a single one for what is dense. */
+struct layout {
+    size_t rows, row, from_step, to_step;
+};
+
+static struct layout layout_of(const sonar_buffer *from, const sonar_buffer *to) {
+    if (from->rank != 2)
+        return {1, from->bytes, from->bytes, from->bytes};
+    size_t size = sonar_dtype_size(from->dtype);
+    return {from->shape[0], from->bytes / from->shape[0], (size_t)from->stride[0] * size,
+            (size_t)to->stride[0] * size};
+}
+
+/* All lengths in words. */
+template <typename W>
+static __global__ void carry(const W *from, W *to, size_t rows, size_t row, size_t from_step,
+                             size_t to_step) {
+    for (size_t r = blockIdx.y; r < rows; r += gridDim.y)
+        for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < row;
+             i += (size_t)gridDim.x * blockDim.x)
+            to[r * to_step + i] = from[r * from_step + i];
+}
+
+template <typename W>
+static void launch_carry(const void *from, void *to, const struct layout &l, cudaStream_t stream) {
+    const size_t row = l.row / sizeof(W);
+    const dim3 grid((unsigned)sonar_min_size((row + 255) / 256, 1024),
+                    (unsigned)sonar_min_size(l.rows, 4096));
+    carry<W><<<grid, 256, 0, stream>>>((const W *)from, (W *)to, l.rows, row,
+                                       l.from_step / sizeof(W), l.to_step / sizeof(W));
+}
+
+/* Between mapped and device memory by a kernel's own loads and stores: that is what it costs to use
+ * mapped memory in place. In the widest words that all rows begin and end with. */
+static sonar_code carry_in_place(const void *from, void *to, const struct layout &l,
+                                 cudaStream_t stream, sonar_error *err) {
+    size_t all = (size_t)from | (size_t)to | l.row;
+    if (l.rows > 1)
+        all |= l.from_step | l.to_step;
+    if (all % sizeof(uint4) == 0)
+        launch_carry<uint4>(from, to, l, stream);
+    else if (all % sizeof(uint32_t) == 0)
+        launch_carry<uint32_t>(from, to, l, stream);
+    else
+        launch_carry<uint8_t>(from, to, l, stream);
+    return CUDA_LAUNCHED("cuda", "carry", err);
+}
+
+static cudaMemcpyKind kind_of(bool from_device, bool to_device) {
+    if (from_device)
+        return to_device ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost;
+    return to_device ? cudaMemcpyHostToDevice : cudaMemcpyHostToHost;
+}
+
 static sonar_code copy(sonar_queue *queue, const sonar_buffer *from, sonar_buffer *to,
                        sonar_error *err) {
     if (from->bytes != to->bytes)
@@ -155,19 +212,17 @@ static sonar_code copy(sonar_queue *queue, const sonar_buffer *from, sonar_buffe
                           to->bytes);
     if (from->data == to->data || !from->bytes)
         return SONAR_OK;
+    const struct layout l = layout_of(from, to);
     bool from_device = from->space == SONAR_DEVICE, to_device = to->space == SONAR_DEVICE;
-    cudaMemcpyKind kind = from_device
-                              ? (to_device ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost)
-                          : to_device ? cudaMemcpyHostToDevice
-                                      : cudaMemcpyHostToHost;
+    if ((from_device && to->space == SONAR_MAPPED) || (to_device && from->space == SONAR_MAPPED))
+        return carry_in_place(from->data, to->data, l, queue->stream, err);
+    cudaMemcpyKind kind = kind_of(from_device, to_device);
     if (from->rank != 2)
         return CUDA_CHECK(
             "cuda", cudaMemcpyAsync(to->data, from->data, from->bytes, kind, queue->stream), err);
-    size_t size = sonar_dtype_size(from->dtype), row = from->bytes / from->shape[0];
     return CUDA_CHECK("cuda",
-                      cudaMemcpy2DAsync(to->data, to->stride[0] * size, from->data,
-                                        from->stride[0] * size, row, from->shape[0], kind,
-                                        queue->stream),
+                      cudaMemcpy2DAsync(to->data, l.to_step, from->data, l.from_step, l.row, l.rows,
+                                        kind, queue->stream),
                       err);
 }
 
@@ -289,11 +344,16 @@ static const sonar_stage_ops *stage(const char *name) {
     return NULL;
 }
 
-static const sonar_decision decisions[] = {{"dft.batch_mib", "dft", "2048 512 128 32"},
-                                           {"dft.window_threads", "dft", "256 128 512 1024"},
-                                           {"cbf.far_path", "cbf", "line mirrored general matrix"},
-                                           {"cbf.near_path", "cbf", "mirrored general matrix"},
-                                           {NULL, NULL, NULL}};
+static const sonar_decision decisions[] = {
+    {"dft.path", "dft", "fused cufft"},
+    {"dft.tile", "dft", "auto 1 2 4 8"},
+    {"dft.batch_mib", "dft", "2048 512 128 32"},
+    {"dft.window_threads", "dft", "256 128 512 1024"},
+    {"cbf.far_path", "cbf", "line mirrored general matrix"},
+    {"cbf.near_path", "cbf", "mirrored general matrix"},
+    {"mvdr.decompose_threads", "mvdr_jacobi", "512 256 1024"},
+    {"mvdr.look_threads", "mvdr_jacobi", "256 128 512"},
+    {NULL, NULL, NULL}};
 
 extern "C" __attribute__((visibility("default"))) const sonar_backend *sonar_plugin(void) {
     static const sonar_backend backend = {SONAR_PLUGIN_INTERFACE,

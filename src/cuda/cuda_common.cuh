@@ -51,6 +51,14 @@ sonar_code sonar_cuda_check(cudaError_t status, const char *part, const char *fi
             return try_code;                                                                       \
     } while (0)
 
+/* ---- spaces ---------------------------------------------------------------------------------- */
+
+/* Do kernels read and write memory of this space where it is? The host's address of mapped memory
+ * is the device's too (CUDA programming guide, unified virtual addressing). */
+inline bool sonar_cuda_in_place(sonar_space space) {
+    return space == SONAR_DEVICE || space == SONAR_MAPPED;
+}
+
 /* ---- profiling ------------------------------------------------------------------------------- */
 
 /* A range of this name in a profile, as long as the variable lives; next to nothing without one. */

@@ -2,9 +2,16 @@
 /*
  * DFT stage: real samples of all channels -> corrected complex bins of all sensors.
  *
- *   in[SONAR_DFT_HEAD]  f32 or s16 [channel][n0]  the window, split in two where the sample ring
- * wraps; in[SONAR_DFT_TAIL]  as the head [channel][n1] n0 + n1 == length, n1 may be 0; rows strided
- *   out[0]              c32 [bin][sensor]   bins first_bin .. first_bin + bins - 1
+ *   in[SONAR_DFT_HEAD]  f32 or s16 [channel][n0]   the window, in two parts where the ring wraps;
+ *   in[SONAR_DFT_TAIL]  as the head [channel][n1]  n0 + n1 == length, n1 may be 0; rows strided
+ *   out[0]              c32 [bin][sensor]          bins first_bin .. first_bin + bins - 1
+ *
+ * With work->column (on a device only; the CPU's answers SONAR_EINVAL) the head is the whole sample
+ * ring [channel][capacity] in the backend's own or in mapped memory, capacity >= length, the tail
+ * is empty, and sample i is at the ring's column (*work->column + work->offset + i) mod capacity.
+ * *work->column is in such memory too and read when the work runs, so that a graph recorded once
+ * follows it. To be recorded, execute must have run once with the same version of the parameters,
+ * whose upload would otherwise be recorded with it.
  *
  * Per sensor: mean removed, window applied, r2c transform X(f) = sum x(t) e^{-j 2 pi f t}, scaled
  * so that |X|^2 is the one-sided power spectral density in uPa^2/Hz (counts^2/Hz if uncalibrated),

@@ -345,10 +345,11 @@ static bool is_part(const sonar_buffer *in, size_t channels) {
 }
 
 static sonar_code check_shapes(const struct dft *dft, const sonar_buffer *in,
-                               const sonar_buffer *out, const sonar_params *params,
-                               sonar_error *err) {
+                               const sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
     size_t samples = samples_of(&in[SONAR_DFT_HEAD]) + samples_of(&in[SONAR_DFT_TAIL]);
+    if (work->column)
+        return sonar_fail(err, SONAR_EINVAL, "dft", "a ring can only be read on a device");
     if (!is_part(&in[SONAR_DFT_HEAD], spec->channels) ||
         !is_part(&in[SONAR_DFT_TAIL], spec->channels) || samples != spec->length)
         return sonar_fail(err, SONAR_EINVAL, "dft", "input is not f32 or s16 [%zu][%zu]",
@@ -357,9 +358,9 @@ static sonar_code check_shapes(const struct dft *dft, const sonar_buffer *in,
         out->shape[1] != spec->sensors || out->stride[1] != 1)
         return sonar_fail(err, SONAR_EINVAL, "dft", "output is not c32 [%zu][%zu]", spec->bins,
                           spec->sensors);
-    if (params->sensors != spec->sensors)
+    if (work->params->sensors != spec->sensors)
         return sonar_fail(err, SONAR_EINVAL, "dft", "parameters of %zu sensors, stage of %zu",
-                          params->sensors, spec->sensors);
+                          work->params->sensors, spec->sensors);
     return SONAR_OK;
 }
 
@@ -367,7 +368,7 @@ static sonar_code dft_execute(void *stage, sonar_queue *queue, const sonar_buffe
                               sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     (void)queue;
     struct dft *dft = stage;
-    sonar_code code = check_shapes(dft, in, out, work->params, err);
+    sonar_code code = check_shapes(dft, in, out, work, err);
     if (!code)
         code = prepare(dft, work->params, err);
     if (code)

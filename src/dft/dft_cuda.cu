@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * DFT stage on NVIDIA GPUs. The used sensors go through in batches: a kernel takes out the mean and
- * applies the window, cuFFT transforms, a second kernel picks the kept bins, corrects them and
- * turns [sensor][bin] into [bin][sensor]. Samples in host memory are first copied over, all used
- * channels of the window at once.
+ * DFT stage on NVIDIA GPUs, in one of two ways. Powers of two for which the device has the memory
+ * go through one kernel of our own (fused_cuda.cuh). Any length goes through cuFFT, the used
+ * sensors in batches: a kernel takes out the mean and applies the window, cuFFT transforms, a
+ * second kernel picks the kept bins, corrects them and turns [sensor][bin] into [bin][sensor].
+ * Samples in host memory are first copied over, all used channels of the window at once.
  */
-#include "cuda/cuda_common.cuh"
 #include "dft/dft.h"
+#include "dft/fused_cuda.cuh"
+#include "dft/samples_cuda.cuh"
 
 #include <cufft.h>
 #include <limits.h>
@@ -14,90 +16,92 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW_THREADS = 256, SELECT_TILE = 32, SELECT_ROWS = 8 };
+enum { WINDOW_THREADS = 256, SELECT_TILE = 32, SELECT_ROWS = 8, CLEAR_THREADS = 256 };
+/* So many sensors are one thread block's of the fused kernel, where every multiprocessor gets so
+ * many of these. More in a row of the output would be written faster, but take memory that serves
+ * as the tables' cache. */
+enum { TILE = 2, FULL_TILES = 16 };
 
 /* Memory for signals, spectra and cuFFT's own work of one batch, where training says nothing. Large
  * batches fill the device, small ones stay in its cache from kernel to kernel. */
 static const size_t BATCH_MIB = 2048;
 
-/* One used sensor. Its bins are multiplied by gain * exp(+j 2 pi (phase + bin * step)). */
-struct source {
-    uint64_t phase, step; /* turns, 2^64 = one */
-    uint32_t sensor, channel;
-    float gain;
-};
-
-/* Part of the samples on the device, f32 or s16; channel c begins `c * row` samples on. */
-struct part {
-    const void *data;
-    ptrdiff_t row;
-    size_t samples;
-};
-
 struct dft {
     sonar_dft_spec spec;
-    double psd_gain;     /* sqrt(2 / (fs sum w^2)) */
-    size_t batch;        /* sensors of one transform */
-    long window_threads; /* of one thread block of window_rows */
-    cufftHandle plan;
-    bool planned;
-    void *work;                           /* cuFFT's */
+    double psd_gain;                      /* sqrt(2 / (fs sum w^2)) */
     float *window;                        /* [length] */
     float *staging;                       /* [channel][length], or as many s16 */
-    float *time;                          /* [batch][length] */
-    float2 *spectrum;                     /* [batch][length / 2 + 1] */
-    struct source *source, *host_source;  /* [used] on the device and here */
+    struct source *source, *host_source;  /* used, then masked ones; on the device and here */
     size_t used, first_channel, channels; /* the used ones lie in this range */
     uint64_t version;                     /* of the params that source was made from */
     bool prepared;
+    /* in one kernel */
+    bool is_fused;
+    struct fused fused;
+    float2 *tables; /* its twiddle and untangle */
+    /* through cuFFT */
+    size_t batch;        /* sensors of one transform */
+    long window_threads; /* of one thread block of window_rows */
+    cufftHandle plan;
+    cudaStream_t stream; /* the plan's */
+    bool planned;
+    void *work;       /* cuFFT's */
+    float *time;      /* [batch][length] */
+    float2 *spectrum; /* [batch][length / 2 + 1] */
 };
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* Sum over the thread block in an order that never changes; every thread gets it. */
-template <uint32_t THREADS> __device__ inline double block_sum(double value) {
-    __shared__ double shared[THREADS];
+/* What sums of samples are exact in, or nearly. */
+template <typename T> struct sum_of { typedef double type; };
+template <> struct sum_of<int16_t> { typedef long long type; };
+
+/* Sum over the thread block in an order that never changes, for its first thread. */
+template <uint32_t THREADS, typename T> __device__ inline T block_sum(T value) {
+    __shared__ T shared[THREADS];
     shared[threadIdx.x] = value;
     for (uint32_t half = THREADS / 2; half > 0; half /= 2) {
         __syncthreads();
         if (threadIdx.x < half)
             shared[threadIdx.x] += shared[threadIdx.x + half];
     }
-    __syncthreads();
     return shared[0];
 }
 
 /* One thread block makes one row of `time`; rows that have no sensor become zero. */
 template <typename T, uint32_t THREADS>
 static __global__ void __launch_bounds__(THREADS)
-    window_rows(struct part head, struct part tail, const struct source *source, uint32_t sources,
-                const float *window, bool remove_mean, float *time) {
-    size_t length = head.samples + tail.samples;
-    float *to = time + blockIdx.x * length;
+    window_rows(struct input in, const struct source *source, uint32_t sources, const float *window,
+                bool remove_mean, float *time) {
+    __shared__ struct mean shared;
+    uint32_t length = (uint32_t)in.length;
+    float *to = time + (size_t)blockIdx.x * length;
     if (blockIdx.x >= sources) {
-        for (size_t i = threadIdx.x; i < length; i += THREADS)
+        for (uint32_t i = threadIdx.x; i < length; i += THREADS)
             to[i] = 0;
         return;
     }
-    ptrdiff_t channel = source[blockIdx.x].channel;
-    const T *from_head = (const T *)head.data + channel * head.row;
-    const T *from_tail = (const T *)tail.data + channel * tail.row - (ptrdiff_t)head.samples;
-    double mean = 0;
+    struct row<T> from = row_of<T>(in, start_of(in), source[blockIdx.x].channel);
+    struct mean mean = {};
     if (remove_mean) {
+        typename sum_of<T>::type sum = 0;
 #pragma unroll 8
-        for (size_t i = threadIdx.x; i < length; i += THREADS)
-            mean += (double)(i < head.samples ? from_head[i] : from_tail[i]);
-        mean = block_sum<THREADS>(mean) / (double)length;
+        for (uint32_t i = threadIdx.x; i < length; i += THREADS)
+            sum += from[i];
+        sum = block_sum<THREADS>(sum);
+        if (threadIdx.x == 0)
+            shared = mean_of((double)sum / (double)length);
+        __syncthreads();
+        mean = shared;
     }
 #pragma unroll 8
-    for (size_t i = threadIdx.x; i < length; i += THREADS)
-        to[i] =
-            (float)((double)(i < head.samples ? from_head[i] : from_tail[i]) - mean) * window[i];
+    for (uint32_t i = threadIdx.x; i < length; i += THREADS)
+        to[i] = windowed(from[i], mean, window[i]);
 }
 
 /* The kernel for one of the numbers of threads that training tries; NULL for any other. */
-typedef void (*window_function)(struct part, struct part, const struct source *, uint32_t,
-                                const float *, bool, float *);
+typedef void (*window_function)(struct input, const struct source *, uint32_t, const float *, bool,
+                                float *);
 template <typename T> static window_function window_kernel(long threads) {
     switch (threads) {
     case 128:
@@ -111,23 +115,6 @@ template <typename T> static window_function window_kernel(long threads) {
     default:
         return NULL;
     }
-}
-
-__device__ inline float2 to_unit(float2 y) {
-    float size = hypotf(y.x, y.y);
-    return size > 0 ? make_float2(y.x / size, y.y / size) : y;
-}
-
-/* The one-sided density counts every bin twice but those that are their own mirror image. */
-__device__ inline float2 correct(float2 x, const struct source &source, size_t bin, size_t length,
-                                 bool equalise) {
-    uint32_t phase = (uint32_t)((source.phase + bin * source.step) >> 32);
-    float2 w = sonar_cuda_phasor(phase);
-    float gain = bin == 0 || 2 * bin == length ? source.gain * 0.70710678f : source.gain;
-    w.x *= gain;
-    w.y *= gain;
-    float2 y = make_float2(x.x * w.x - x.y * w.y, x.x * w.y + x.y * w.x);
-    return equalise ? to_unit(y) : y;
 }
 
 /* A thread block turns one tile of 32 sensors by 32 bins. Grid: tiles, those of sensors first. */
@@ -150,6 +137,15 @@ static __global__ void __launch_bounds__(SELECT_TILE *SELECT_ROWS)
         if (row + threadIdx.x < sources && bin + i < bins)
             out[(ptrdiff_t)(bin + i) * out_row + source[row + threadIdx.x].sensor] =
                 tile[threadIdx.x][i];
+}
+
+/* Zeros in all bins of the masked sensors; count is sensors times bins. */
+static __global__ void __launch_bounds__(CLEAR_THREADS)
+    clear_masked(const struct source *source, size_t masked, size_t count, float2 *out,
+                 ptrdiff_t out_row) {
+    size_t i = (size_t)blockIdx.x * CLEAR_THREADS + threadIdx.x;
+    if (i < count)
+        out[(ptrdiff_t)(i / masked) * out_row + source[i % masked].sensor] = make_float2(0, 0);
 }
 
 /* ---- cuFFT ----------------------------------------------------------------------------------- */
@@ -192,6 +188,7 @@ static sonar_code fft_check(cufftResult result, const char *call, sonar_error *e
 static sonar_code make_plan(struct dft *dft, sonar_error *err) {
     long long length = (long long)dft->spec.length;
     size_t bytes = 0;
+    dft->stream = cudaStreamPerThread;
     FFT_TRY(cufftCreate(&dft->plan), err);
     dft->planned = true;
     FFT_TRY(cufftSetAutoAllocation(dft->plan, 0), err);
@@ -202,9 +199,9 @@ static sonar_code make_plan(struct dft *dft, sonar_error *err) {
     if (code)
         return code;
     FFT_TRY(cufftSetWorkArea(dft->plan, dft->work), err);
-    FFT_TRY(cufftSetStream(dft->plan, cudaStreamPerThread), err);
+    FFT_TRY(cufftSetStream(dft->plan, dft->stream), err);
     FFT_TRY(cufftExecR2C(dft->plan, dft->time, (cufftComplex *)dft->spectrum), err);
-    return CUDA_CHECK("dft", cudaStreamSynchronize(cudaStreamPerThread), err);
+    return CUDA_CHECK("dft", cudaStreamSynchronize(dft->stream), err);
 }
 
 /* ---- parameters ------------------------------------------------------------------------------ */
@@ -231,12 +228,14 @@ static sonar_code prepare(struct dft *dft, const sonar_params *params, cudaStrea
                           sonar_error *err) {
     if (dft->prepared && dft->version == params->version)
         return SONAR_OK;
-    size_t first = dft->spec.channels, end = 0;
+    size_t first = dft->spec.channels, end = 0, masked = dft->spec.sensors;
     dft->prepared = false;
     dft->used = 0;
     for (size_t k = 0; k < dft->spec.sensors; k++) {
-        if (!params->used[k])
+        if (!params->used[k]) {
+            dft->host_source[--masked].sensor = (uint32_t)k;
             continue;
+        }
         size_t channel = params->channel[k];
         if (channel >= dft->spec.channels)
             return sonar_fail(err, SONAR_EINVAL, "dft", "sensor %zu is fed by channel %zu of %zu",
@@ -248,7 +247,7 @@ static sonar_code prepare(struct dft *dft, const sonar_params *params, cudaStrea
     dft->first_channel = first;
     dft->channels = end > first ? end - first : 0;
     CUDA_TRY("dft",
-             cudaMemcpyAsync(dft->source, dft->host_source, dft->used * sizeof *dft->source,
+             cudaMemcpyAsync(dft->source, dft->host_source, dft->spec.sensors * sizeof *dft->source,
                              cudaMemcpyHostToDevice, stream),
              err);
     dft->version = params->version;
@@ -288,6 +287,96 @@ static sonar_code make_window(struct dft *dft, sonar_error *err) {
     return code;
 }
 
+/* Sensors of one thread block: more than one at a time if asked for, or if there are so many that
+ * the device is full anyway, as long as their bins take less memory than the transform itself. */
+static uint32_t choose_rounds(const sonar_dft_spec *spec, size_t processors,
+                              const sonar_host *host) {
+    const char *trained = sonar_host_choice(host, "dft.tile");
+    size_t tile = trained ? strtoul(trained, NULL, 10) : 0;
+    uint32_t points = (uint32_t)spec->length / 2, rounds = 1;
+    if (tile == 0)
+        tile = spec->sensors >= FULL_TILES * TILE * processors ? TILE : 1;
+    while (2 * rounds * fused_groups(points) <= tile &&
+           2 * rounds * spec->bins <= fused_room(points) / 2)
+        rounds *= 2;
+    return rounds;
+}
+
+/* A kernel's limit is shared by all stages, so it is set as high as it goes. */
+static sonar_code allow_shared(const void *kernel, int most, sonar_error *err) {
+    return CUDA_CHECK("dft",
+                      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           most - FUSED_STATIC),
+                      err);
+}
+
+/* The fused kernel if it is wanted, has this length and fits into a multiprocessor. */
+static sonar_code choose_path(struct dft *dft, const sonar_host *host, sonar_error *err) {
+    const sonar_dft_spec *spec = &dft->spec;
+    const char *trained = sonar_host_choice(host, "dft.path");
+    int most = 0, processors = 0;
+    if ((trained && !strcmp(trained, "cufft")) || !fused_kernel<float>(spec->length))
+        return SONAR_OK;
+    CUDA_TRY("dft", cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0), err);
+    CUDA_TRY("dft", cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0), err);
+    uint32_t points = (uint32_t)spec->length / 2, bins = (uint32_t)spec->bins;
+    uint32_t rounds = choose_rounds(spec, (size_t)processors, host);
+    while (rounds > 1 && fused_bytes(points, bins, rounds) + FUSED_STATIC > (size_t)most)
+        rounds /= 2;
+    dft->fused.rounds = rounds;
+    dft->is_fused = fused_bytes(points, bins, rounds) + FUSED_STATIC <= (size_t)most;
+    if (!dft->is_fused)
+        return SONAR_OK;
+    sonar_code code = allow_shared((const void *)fused_kernel<float>(spec->length), most, err);
+    return code ? code : allow_shared((const void *)fused_kernel<int16_t>(spec->length), most, err);
+}
+
+/* exp(-j 2 pi part / whole), rounded once. */
+static float2 unit_of(size_t part, size_t whole) {
+    double angle = 2 * M_PI * (double)part / (double)whole;
+    return make_float2((float)cos(angle), (float)-sin(angle));
+}
+
+static void fill_tables(const sonar_dft_spec *spec, float2 *twiddle, float2 *untangle) {
+    int points = (int)spec->length / 2;
+    for (int s = 16; s < points; s *= fft_radix(points, s))
+        for (int q = 1; q < fft_radix(points, s); q++)
+            for (int k = 0; k < s; k++)
+                twiddle[q * s + k - 16] =
+                    unit_of((size_t)(q * k), (size_t)(s * fft_radix(points, s)));
+    for (size_t b = 0; b < spec->bins; b++)
+        untangle[b] = unit_of(spec->first_bin + b, spec->length);
+}
+
+static sonar_code make_tables(struct dft *dft, sonar_error *err) {
+    const sonar_dft_spec *spec = &dft->spec;
+    size_t twiddles = (size_t)fft_twiddles((int)spec->length / 2), count = twiddles + spec->bins;
+    sonar_code code = sonar_cuda_alloc("dft", count, &dft->tables, err);
+    if (code)
+        return code;
+    float2 *table = (float2 *)sonar_alloc(count, sizeof *table);
+    if (!table)
+        return sonar_fail(err, SONAR_ENOMEM, "dft", "no memory for a table of %zu", count);
+    fill_tables(spec, table, table + twiddles);
+    code = CUDA_CHECK(
+        "dft", cudaMemcpy(dft->tables, table, count * sizeof *table, cudaMemcpyHostToDevice), err);
+    free(table);
+    dft->fused.twiddle = dft->tables;
+    dft->fused.untangle = dft->tables + twiddles;
+    return code;
+}
+
+static sonar_code make_fused(struct dft *dft, sonar_error *err) {
+    const sonar_dft_spec *spec = &dft->spec;
+    struct fused *fused = &dft->fused;
+    fused->window = (const float2 *)dft->window;
+    fused->first_bin = (uint32_t)spec->first_bin;
+    fused->bins = (uint32_t)spec->bins;
+    fused->remove_mean = spec->remove_mean;
+    fused->equalise = spec->equalise_phase;
+    return make_tables(dft, err);
+}
+
 /* Batches of equal size, so that one plan serves all. */
 static size_t choose_batch(const sonar_dft_spec *spec, const sonar_host *host) {
     const char *trained = sonar_host_choice(host, "dft.batch_mib");
@@ -306,11 +395,26 @@ static long choose_threads(const sonar_host *host) {
     return window_kernel<float>(threads) ? threads : (long)WINDOW_THREADS;
 }
 
-static sonar_code make(struct dft *dft, const sonar_host *host, sonar_error *err) {
+static sonar_code make_batches(struct dft *dft, const sonar_host *host, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
     cudaFuncAttributes attributes;
     dft->batch = choose_batch(spec, host);
     dft->window_threads = choose_threads(host);
+    CUDA_TRY("dft", cudaFuncGetAttributes(&attributes, window_kernel<float>(dft->window_threads)),
+             err);
+    CUDA_TRY("dft", cudaFuncGetAttributes(&attributes, window_kernel<int16_t>(dft->window_threads)),
+             err);
+    CUDA_TRY("dft", cudaFuncGetAttributes(&attributes, select_bins), err);
+    sonar_code code = sonar_cuda_alloc("dft", dft->batch * spec->length, &dft->time, err);
+    if (!code)
+        code = sonar_cuda_alloc("dft", dft->batch * (spec->length / 2 + 1), &dft->spectrum, err);
+    return code ? code : make_plan(dft, err);
+}
+
+/* Kernels are loaded when first asked for: here and in the two above, not with the first window. */
+static sonar_code make(struct dft *dft, const sonar_host *host, sonar_error *err) {
+    const sonar_dft_spec *spec = &dft->spec;
+    cudaFuncAttributes attributes;
     dft->host_source = (struct source *)sonar_alloc(spec->sensors, sizeof *dft->host_source);
     sonar_code code = dft->host_source ? SONAR_OK
                                        : sonar_fail(err, SONAR_ENOMEM, "dft",
@@ -320,25 +424,16 @@ static sonar_code make(struct dft *dft, const sonar_host *host, sonar_error *err
     if (!code)
         code = sonar_cuda_alloc("dft", spec->channels * spec->length, &dft->staging, err);
     if (!code)
-        code = sonar_cuda_alloc("dft", dft->batch * spec->length, &dft->time, err);
-    if (!code)
-        code = sonar_cuda_alloc("dft", dft->batch * (spec->length / 2 + 1), &dft->spectrum, err);
-    if (!code)
         code = sonar_cuda_alloc("dft", spec->sensors, &dft->source, err);
     if (!code)
         code = make_window(dft, err);
-    /* kernels are loaded when first asked for: now, not with the first window */
     if (!code)
-        code = CUDA_CHECK(
-            "dft", cudaFuncGetAttributes(&attributes, window_kernel<float>(dft->window_threads)),
-            err);
+        code = CUDA_CHECK("dft", cudaFuncGetAttributes(&attributes, clear_masked), err);
     if (!code)
-        code = CUDA_CHECK(
-            "dft", cudaFuncGetAttributes(&attributes, window_kernel<int16_t>(dft->window_threads)),
-            err);
-    if (!code)
-        code = CUDA_CHECK("dft", cudaFuncGetAttributes(&attributes, select_bins), err);
-    return code ? code : make_plan(dft, err);
+        code = choose_path(dft, host, err);
+    if (code)
+        return code;
+    return dft->is_fused ? make_fused(dft, err) : make_batches(dft, host, err);
 }
 
 static void dft_destroy(void *stage) {
@@ -353,6 +448,7 @@ static void dft_destroy(void *stage) {
     cudaFree(dft->time);
     cudaFree(dft->spectrum);
     cudaFree(dft->source);
+    cudaFree(dft->tables);
     free(dft->host_source);
     free(dft);
 }
@@ -386,55 +482,92 @@ static bool is_part(const sonar_buffer *in, size_t channels) {
             (channels == 1 || in->stride[0] >= (ptrdiff_t)in->shape[1]));
 }
 
+/* A window in one or two parts, or a ring on the device that is at least as long. */
+static bool is_window(const struct dft *dft, const sonar_buffer *in, const sonar_work *work) {
+    const sonar_buffer *head = &in[SONAR_DFT_HEAD], *tail = &in[SONAR_DFT_TAIL];
+    size_t channels = dft->spec.channels, length = dft->spec.length;
+    if (!is_part(head, channels) || !is_part(tail, channels))
+        return false;
+    if (work->column)
+        return samples_of(head) >= length && !samples_of(tail) && sonar_cuda_in_place(head->space);
+    return samples_of(head) + samples_of(tail) == length &&
+           (!samples_of(tail) || tail->dtype == head->dtype);
+}
+
 static sonar_code check_shapes(const struct dft *dft, const sonar_buffer *in,
-                               const sonar_buffer *out, const sonar_params *params,
-                               sonar_error *err) {
+                               const sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
-    size_t samples = samples_of(&in[SONAR_DFT_HEAD]) + samples_of(&in[SONAR_DFT_TAIL]);
-    if (!is_part(&in[SONAR_DFT_HEAD], spec->channels) ||
-        !is_part(&in[SONAR_DFT_TAIL], spec->channels) || samples != spec->length ||
-        (samples_of(&in[SONAR_DFT_TAIL]) && in[SONAR_DFT_TAIL].dtype != in[SONAR_DFT_HEAD].dtype))
-        return sonar_fail(err, SONAR_EINVAL, "dft", "input is not f32 or s16 [%zu][%zu]",
-                          spec->channels, spec->length);
+    if (!is_window(dft, in, work))
+        return sonar_fail(err, SONAR_EINVAL, "dft", "input is not f32 or s16 [%zu][%zu]%s",
+                          spec->channels, spec->length,
+                          work->column ? " or longer, a ring on the device" : "");
     if (out->dtype != SONAR_C32 || out->rank != 2 || out->shape[0] != spec->bins ||
         out->shape[1] != spec->sensors || out->stride[1] != 1 || out->space != SONAR_DEVICE)
         return sonar_fail(err, SONAR_EINVAL, "dft", "output is not c32 [%zu][%zu] on the device",
                           spec->bins, spec->sensors);
-    if (params->sensors != spec->sensors)
+    if (work->params->sensors != spec->sensors)
         return sonar_fail(err, SONAR_EINVAL, "dft", "parameters of %zu sensors, stage of %zu",
-                          params->sensors, spec->sensors);
+                          work->params->sensors, spec->sensors);
     return SONAR_OK;
 }
 
-/* Where the device finds these samples: in place, or in the staging buffer at `offset`. */
-static sonar_code fetch(struct dft *dft, const sonar_buffer *in, size_t offset, struct part *part,
-                        cudaStream_t stream, sonar_error *err) {
-    size_t samples = samples_of(in), row = dft->spec.length, first = dft->first_channel;
-    *part = {in->data, in->stride[0], samples};
-    if (samples == 0 || in->space == SONAR_DEVICE)
+/* Where the device finds a part: in place, or in the staging buffer at `offset`. */
+static sonar_code fetch(struct dft *dft, const sonar_buffer *in, size_t offset, const void **data,
+                        ptrdiff_t *row, cudaStream_t stream, sonar_error *err) {
+    size_t samples = samples_of(in), length = dft->spec.length, first = dft->first_channel;
+    *data = in->data;
+    *row = in->stride[0];
+    if (samples == 0 || sonar_cuda_in_place(in->space))
         return SONAR_OK;
     size_t size = sonar_dtype_size(in->dtype);
     size_t from_row = dft->spec.channels == 1 ? samples : (size_t)in->stride[0];
     unsigned char *staging = (unsigned char *)dft->staging + offset * size;
-    *part = {staging, (ptrdiff_t)row, samples};
+    *data = staging;
+    *row = (ptrdiff_t)length;
     return CUDA_CHECK("dft",
-                      cudaMemcpy2DAsync(staging + first * row * size, row * size,
+                      cudaMemcpy2DAsync(staging + first * length * size, length * size,
                                         (const unsigned char *)in->data + first * from_row * size,
                                         from_row * size, samples * size, dft->channels,
                                         cudaMemcpyHostToDevice, stream),
                       err);
 }
 
-static sonar_code transform(struct dft *dft, const struct part part[SONAR_DFT_INPUTS], bool in_s16,
-                            size_t first, sonar_buffer *out, cudaStream_t stream,
-                            sonar_error *err) {
+static sonar_code locate(struct dft *dft, const sonar_buffer *in, const sonar_work *work,
+                         struct input *at, cudaStream_t stream, sonar_error *err) {
+    const sonar_buffer *head = &in[SONAR_DFT_HEAD];
+    *at = {};
+    at->cut = samples_of(head);
+    at->length = dft->spec.length;
+    if (work->column) {
+        at->column = work->column;
+        at->capacity = head->shape[1];
+        at->offset = work->offset % at->capacity;
+    }
+    sonar_code code = fetch(dft, head, 0, &at->head, &at->head_row, stream, err);
+    return code ? code
+                : fetch(dft, &in[SONAR_DFT_TAIL], at->cut, &at->tail, &at->tail_row, stream, err);
+}
+
+static sonar_code run_fused(const struct dft *dft, const struct input *in, bool in_s16,
+                            sonar_buffer *out, cudaStream_t stream, sonar_error *err) {
+    size_t length = dft->spec.length;
+    uint32_t points = (uint32_t)length / 2, tile = fused_groups(points) * dft->fused.rounds;
+    fused_function fused_rows_of =
+        in_s16 ? fused_kernel<int16_t>(length) : fused_kernel<float>(length);
+    fused_rows_of<<<(unsigned)((dft->used + tile - 1) / tile), fused_threads(points),
+                    fused_bytes(points, dft->fused.bins, dft->fused.rounds), stream>>>(
+        *in, dft->source, (uint32_t)dft->used, dft->fused, (float2 *)out->data, out->stride[0]);
+    return CUDA_LAUNCHED("dft", "fused_rows", err);
+}
+
+static sonar_code transform(struct dft *dft, const struct input *in, bool in_s16, size_t first,
+                            sonar_buffer *out, cudaStream_t stream, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
     uint32_t count = (uint32_t)sonar_min_size(dft->used - first, dft->batch);
     window_function window_rows_of = in_s16 ? window_kernel<int16_t>(dft->window_threads)
                                             : window_kernel<float>(dft->window_threads);
     window_rows_of<<<(unsigned)dft->batch, (unsigned)dft->window_threads, 0, stream>>>(
-        part[SONAR_DFT_HEAD], part[SONAR_DFT_TAIL], dft->source + first, count, dft->window,
-        spec->remove_mean, dft->time);
+        *in, dft->source + first, count, dft->window, spec->remove_mean, dft->time);
     sonar_code code = CUDA_LAUNCHED("dft", "window_rows", err);
     if (code)
         return code;
@@ -449,33 +582,48 @@ static sonar_code transform(struct dft *dft, const struct part part[SONAR_DFT_IN
 
 static sonar_code clear(const struct dft *dft, sonar_buffer *out, cudaStream_t stream,
                         sonar_error *err) {
-    size_t row_bytes = dft->spec.sensors * sizeof(float2);
-    size_t pitch = dft->spec.bins == 1 ? row_bytes : (size_t)out->stride[0] * sizeof(float2);
-    return CUDA_CHECK(
-        "dft", cudaMemset2DAsync(out->data, pitch, 0, row_bytes, dft->spec.bins, stream), err);
+    size_t masked = dft->spec.sensors - dft->used, count = masked * dft->spec.bins;
+    clear_masked<<<(unsigned)((count + CLEAR_THREADS - 1) / CLEAR_THREADS), CLEAR_THREADS, 0,
+                   stream>>>(dft->source + dft->used, masked, count, (float2 *)out->data,
+                             out->stride[0]);
+    return CUDA_LAUNCHED("dft", "clear_masked", err);
+}
+
+/* Not while a graph is recorded, if it can be helped. */
+static sonar_code use_stream(struct dft *dft, cudaStream_t stream, sonar_error *err) {
+    if (dft->stream != stream)
+        FFT_TRY(cufftSetStream(dft->plan, stream), err);
+    dft->stream = stream;
+    return SONAR_OK;
+}
+
+static sonar_code run_batches(struct dft *dft, const struct input *in, bool in_s16,
+                              sonar_buffer *out, cudaStream_t stream, sonar_error *err) {
+    sonar_code code = use_stream(dft, stream, err);
+    for (size_t first = 0; first < dft->used && !code; first += dft->batch)
+        code = transform(dft, in, in_s16, first, out, stream, err);
+    return code;
 }
 
 static sonar_code dft_execute(void *stage, sonar_queue *queue, const sonar_buffer *in,
                               sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     sonar_nvtx_range range("dft");
     struct dft *dft = (struct dft *)stage;
-    struct part part[SONAR_DFT_INPUTS] = {};
+    struct input at;
     cudaStream_t stream = queue->stream;
-    sonar_code code = check_shapes(dft, in, out, work->params, err);
+    sonar_code code = check_shapes(dft, in, out, work, err);
     if (!code)
         code = prepare(dft, work->params, stream, err);
     if (!code && dft->used < dft->spec.sensors)
         code = clear(dft, out, stream, err);
     if (code || !dft->used)
         return code;
-    FFT_TRY(cufftSetStream(dft->plan, stream), err);
-    size_t head = samples_of(&in[SONAR_DFT_HEAD]);
-    code = fetch(dft, &in[SONAR_DFT_HEAD], 0, &part[SONAR_DFT_HEAD], stream, err);
-    if (!code)
-        code = fetch(dft, &in[SONAR_DFT_TAIL], head, &part[SONAR_DFT_TAIL], stream, err);
-    for (size_t first = 0; first < dft->used && !code; first += dft->batch)
-        code = transform(dft, part, in[SONAR_DFT_HEAD].dtype == SONAR_S16, first, out, stream, err);
-    return code;
+    code = locate(dft, in, work, &at, stream, err);
+    if (code)
+        return code;
+    bool in_s16 = in[SONAR_DFT_HEAD].dtype == SONAR_S16;
+    return dft->is_fused ? run_fused(dft, &at, in_s16, out, stream, err)
+                         : run_batches(dft, &at, in_s16, out, stream, err);
 }
 
 extern "C" const sonar_stage_ops sonar_dft_cuda = {"dft", dft_create, dft_execute,

@@ -9,6 +9,7 @@
 #include "ingest/blocks.h"
 #include "ingest/coverage.h"
 #include "ingest/frame.h"
+#include "ingest/store.h"
 
 /* What the frames told about a window that is not offered yet. */
 struct note {
@@ -17,6 +18,13 @@ struct note {
     bool timed;
     int64_t utc_ns;
     int64_t arrival_ns;
+};
+
+/* What a window, or some of its channels, lacks. */
+struct loss {
+    uint64_t absent, worst; /* samples of used channels; most of one of them */
+    uint64_t first, end;    /* places that hold all gaps of used channels; equal = none */
+    uint64_t fresh;         /* of the absent ones, those that no window before has counted */
 };
 
 /* The frame being placed. In block mode it may wait here half placed. */
@@ -42,8 +50,7 @@ struct sonar_assembler {
     int64_t restart_ns, silent_ns;
     /* the ring */
     size_t capacity;
-    void *ring; /* f32 or s16 [channel][capacity] */
-    bool ring_lent, s16;
+    sonar_store store;
     sonar_coverage coverage;
     /* the timeline */
     bool running;
@@ -58,6 +65,7 @@ struct sonar_assembler {
     uint64_t newest;    /* end of the newest stored sample */
     uint64_t opened;    /* coverage is valid below; a multiple of 64 */
     uint64_t *reached;  /* [channel] first place not yet there */
+    uint64_t *since;    /* [channel] all is there from here to reached; before, perhaps not */
     size_t waiting_for; /* used channels that have not reached the window's end */
     size_t chunk;       /* 0: none are told */
     uint64_t chunk_end;
@@ -66,6 +74,7 @@ struct sonar_assembler {
     size_t notes;
     struct note *note;   /* [window number mod notes] */
     float *missing;      /* [channel] */
+    struct loss *loss;   /* [range of channels] */
     int64_t last_utc_ns; /* of the window before, 0 = unknown */
     struct pending pending;
     sonar_blocks blocks;
@@ -159,12 +168,6 @@ static enum outcome make_room(sonar_assembler *a, uint64_t end) {
 
 /* ---- offering windows ------------------------------------------------------------------------ */
 
-struct loss {
-    double mean, worst;     /* share of the used channels' samples */
-    uint64_t first, end;    /* places that hold all gaps of used channels; equal = none */
-    uint64_t samples_fresh; /* used channels' missing samples that no window before has counted */
-};
-
 static void extend_gap(void *arg, size_t channel, uint64_t from, size_t samples) {
     (void)channel;
     struct loss *loss = arg;
@@ -186,45 +189,66 @@ static size_t absent(const sonar_assembler *a, size_t channel, uint64_t from, ui
     return count + (size_t)(end - known);
 }
 
-static struct loss measure(sonar_assembler *a) {
+/* Of one range of channels. Most channels lack nothing, and need no look at their bits. */
+static void measure_range(void *arg, size_t range, size_t worker) {
+    sonar_assembler *a = arg;
     struct loss loss = {0};
-    uint64_t end = window_end(a), total = 0, worst = 0;
-    uint64_t fresh = a->window < a->frozen ? a->frozen : a->window;
-    for (size_t k = 0; k < a->channels; k++) {
+    uint64_t end = window_end(a), fresh = a->window < a->frozen ? a->frozen : a->window;
+    (void)worker;
+    for (size_t k = sonar_store_range_begin(&a->store, range);
+         k < sonar_store_range_begin(&a->store, range + 1); k++) {
+        a->missing[k] = 0;
+        if (a->since[k] <= a->window && a->reached[k] >= end)
+            continue;
         size_t count = absent(a, k, a->window, end, a->used[k] ? extend_gap : NULL, &loss);
         a->missing[k] = (float)((double)count / (double)a->length);
         if (!a->used[k] || !count)
             continue;
-        total += count;
-        worst = count > worst ? count : worst;
+        loss.absent += count;
+        loss.worst = count > loss.worst ? count : loss.worst;
         if (fresh < end)
-            loss.samples_fresh += absent(a, k, fresh, end, NULL, NULL);
+            loss.fresh += absent(a, k, fresh, end, NULL, NULL);
     }
-    loss.mean = (double)total / ((double)a->channels_used * (double)a->length);
-    loss.worst = (double)worst / (double)a->length;
-    return loss;
+    a->loss[range] = loss;
 }
 
-static size_t sample_bytes(const sonar_assembler *a) {
-    return a->s16 ? sizeof(int16_t) : sizeof(float);
+static struct loss measure(sonar_assembler *a) {
+    struct loss all = {0};
+    sonar_store_each_range(&a->store, measure_range, a);
+    for (size_t i = 0; i < a->store.ranges; i++) {
+        const struct loss *loss = &a->loss[i];
+        all.absent += loss->absent;
+        all.worst = loss->worst > all.worst ? loss->worst : all.worst;
+        all.fresh += loss->fresh;
+        if (loss->first < loss->end)
+            extend_gap(&all, 0, loss->first, (size_t)(loss->end - loss->first));
+    }
+    return all;
+}
+
+static double mean_loss(const sonar_assembler *a, const struct loss *loss) {
+    return (double)loss->absent / ((double)a->channels_used * (double)a->length);
 }
 
 static void fill_zeros(void *arg, size_t channel, uint64_t from, size_t samples) {
-    sonar_assembler *a = arg;
-    size_t size = sample_bytes(a);
-    char *row = (char *)a->ring + channel * a->capacity * size;
-    size_t column = (size_t)(from % a->capacity);
-    size_t head = sonar_min_size(samples, a->capacity - column);
-    memset(row + column * size, 0, head * size);
-    memset(row, 0, (samples - head) * size);
+    sonar_store_zero(arg, channel, from, samples);
 }
 
 /* Only above what was queued before: the data thread may be reading below. */
-static void fill_gaps(sonar_assembler *a) {
+static void fill_range(void *arg, size_t range, size_t worker) {
+    sonar_assembler *a = arg;
     uint64_t end = window_end(a), from = a->window < a->filled ? a->filled : a->window;
-    for (size_t k = 0; k < a->channels && from < end; k++)
-        absent(a, k, from, end, fill_zeros, a);
-    a->filled = end > a->filled ? end : a->filled;
+    (void)worker;
+    for (size_t k = sonar_store_range_begin(&a->store, range);
+         k < sonar_store_range_begin(&a->store, range + 1) && from < end; k++)
+        if (a->missing[k] > 0)
+            absent(a, k, from, end, fill_zeros, &a->store);
+}
+
+/* Zeros into the gaps that measure found. */
+static void fill_gaps(sonar_assembler *a) {
+    sonar_store_each_range(&a->store, fill_range, a);
+    a->filled = window_end(a) > a->filled ? window_end(a) : a->filled;
 }
 
 static struct note *note_of(sonar_assembler *a, uint64_t window) {
@@ -253,8 +277,8 @@ static void describe(sonar_assembler *a, const struct loss *loss, sonar_window_s
                        .first_sample = sample_at(a, a->window),
                        .epoch = a->epoch,
                        .utc_ns = utc_of_window(a, note),
-                       .missing_mean = loss->mean,
-                       .missing_worst = loss->worst,
+                       .missing_mean = mean_loss(a, loss),
+                       .missing_worst = (double)loss->worst / (double)a->length,
                        .gap_first = loss->first == loss->end ? 0 : sample_at(a, loss->first),
                        .gap_end = loss->first == loss->end ? 0 : sample_at(a, loss->end),
                        .flags = note->flags,
@@ -294,6 +318,7 @@ static enum outcome offer(sonar_assembler *a, const struct loss *loss) {
         return DONE;
     }
     open_to(a, window_end(a));
+    sonar_store_settle(&a->store);
     fill_gaps(a);
     describe(a, loss, slot);
     sonar_window_queue_publish(slot);
@@ -313,8 +338,10 @@ static void next_chunk(sonar_assembler *a) {
     a->chunk_waiting_for = 0;
     for (size_t k = 0; k < a->channels; k++)
         a->chunk_waiting_for += a->used[k] && a->reached[k] < a->chunk_end;
-    if (lowest > value_of(&a->ready))
-        atomic_store_explicit(&a->ready, lowest, memory_order_release);
+    if (lowest <= value_of(&a->ready))
+        return;
+    sonar_store_settle(&a->store);
+    atomic_store_explicit(&a->ready, lowest, memory_order_release);
 }
 
 /* Where each channel stands after the window has moved. */
@@ -322,9 +349,11 @@ static void follow_channels(sonar_assembler *a) {
     uint64_t live = a->frozen > a->window ? a->frozen : a->window;
     a->waiting_for = 0;
     for (size_t k = 0; k < a->channels; k++) {
-        if (a->reached[k] < live)
+        if (a->reached[k] < live) {
+            a->since[k] = live;
             a->reached[k] = sonar_coverage_next_absent(&a->coverage, k, live,
                                                        live > a->opened ? live : a->opened);
+        }
         a->waiting_for += a->used[k] && a->reached[k] < window_end(a);
     }
     next_chunk(a);
@@ -343,14 +372,14 @@ static void next_window(sonar_assembler *a) {
 /* The window is over: offers it or counts it missing, and goes on to the next. */
 static enum outcome freeze(sonar_assembler *a) {
     struct loss loss = measure(a);
-    if (loss.mean > a->max_missing_share) {
+    if (mean_loss(a, &loss) > a->max_missing_share) {
         add(&a->count.windows_dropped[SONAR_WINDOW_MISSING], 1);
     } else {
         enum outcome outcome = offer(a, &loss);
         if (outcome)
             return outcome;
     }
-    add(&a->count.samples_missing, loss.samples_fresh);
+    add(&a->count.samples_missing, loss.fresh);
     next_window(a);
     return DONE;
 }
@@ -367,75 +396,62 @@ static enum outcome advance(sonar_assembler *a) {
 
 /* ---- storing samples ------------------------------------------------------------------------- */
 
-static uint32_t offset_in_frame(const sonar_assembler *a, uint64_t place) {
-    return (uint32_t)(place - a->pending.at);
+static sonar_copy copy_of(const sonar_assembler *a, uint64_t from, uint64_t samples) {
+    return (sonar_copy){.frame = a->pending.frame,
+                        .payload = a->pending.payload,
+                        .place = from,
+                        .offset = (uint32_t)(from - a->pending.at),
+                        .samples = (uint32_t)samples};
 }
 
-static void copy_run(void *arg, size_t channel, uint64_t from, size_t samples) {
+static void store_run(void *arg, size_t channel, uint64_t from, size_t samples) {
     sonar_assembler *a = arg;
-    const sonar_frame *frame = &a->pending.frame;
-    /* Runs are cut at multiples of 64, as the capacity is: they never wrap. */
-    size_t at = channel * a->capacity + (size_t)(from % a->capacity);
-    uint32_t row = (uint32_t)channel - frame->first_channel;
-    if (a->s16)
-        sonar_frame_unpack_s16(frame, a->pending.payload, row, offset_in_frame(a, from),
-                               (uint32_t)samples, (int16_t *)a->ring + at);
-    else
-        sonar_frame_unpack(frame, a->pending.payload, row, offset_in_frame(a, from),
-                           (uint32_t)samples, (float *)a->ring + at);
+    sonar_copy copy = copy_of(a, from, samples);
+    sonar_store_put_channel(&a->store, &copy, channel);
 }
 
-static bool nothing_there(const sonar_assembler *a, uint64_t from, uint64_t end) {
+/* Some of it came before: only what is new is written. Returns how many samples that is. */
+static uint64_t store_rest(sonar_assembler *a, uint64_t from, uint64_t end) {
     const sonar_frame *frame = &a->pending.frame;
-    for (uint32_t k = 0; k < frame->channels; k++)
-        if (sonar_coverage_absent(&a->coverage, frame->first_channel + k, from, end, NULL, NULL) !=
-            end - from)
-            return false;
-    return true;
+    uint64_t stored = 0;
+    sonar_store_settle(&a->store);
+    for (size_t k = frame->first_channel; k < (size_t)frame->first_channel + frame->channels; k++)
+        stored += sonar_coverage_absent(&a->coverage, k, from, end, store_run, a);
+    return stored;
 }
 
-static void copy_block(sonar_assembler *a, uint64_t from, uint64_t end) {
+/* Moves on the channels that stood in [from, end), which is there now. */
+static void reach(sonar_assembler *a, uint64_t from, uint64_t end) {
     const sonar_frame *frame = &a->pending.frame;
-    while (from < end) {
-        size_t column = (size_t)(from % a->capacity);
-        size_t samples = sonar_min_size((size_t)(end - from), a->capacity - column);
-        size_t at = frame->first_channel * a->capacity + column;
-        if (a->s16)
-            sonar_frame_unpack_block_s16(frame, a->pending.payload, offset_in_frame(a, from),
-                                         (uint32_t)samples, (int16_t *)a->ring + at, a->capacity);
-        else
-            sonar_frame_unpack_block(frame, a->pending.payload, offset_in_frame(a, from),
-                                     (uint32_t)samples, (float *)a->ring + at, a->capacity);
-        from += samples;
+    const uint64_t *row = end < a->opened ? sonar_coverage_row(&a->coverage, end) : NULL;
+    uint64_t window = window_end(a);
+    size_t at_window = 0, at_chunk = 0;
+    for (size_t k = frame->first_channel; k < (size_t)frame->first_channel + frame->channels; k++) {
+        uint64_t before = a->reached[k], after = end;
+        if (before < from || before >= end)
+            continue;
+        if (row && (row[k] >> (end % 64) & 1))
+            after = sonar_coverage_next_absent(&a->coverage, k, end, a->opened);
+        a->reached[k] = after;
+        at_window += a->used[k] & (before < window && after >= window);
+        at_chunk += a->used[k] & (before < a->chunk_end && after >= a->chunk_end);
     }
-}
-
-static void reach(sonar_assembler *a, size_t channel, uint64_t from, uint64_t end) {
-    uint64_t before = a->reached[channel];
-    if (before < from || before >= end)
-        return;
-    a->reached[channel] = sonar_coverage_next_absent(&a->coverage, channel, end, a->opened);
-    if (a->used[channel] && before < window_end(a) && a->reached[channel] >= window_end(a))
-        a->waiting_for--;
-    if (a->used[channel] && before < a->chunk_end && a->reached[channel] >= a->chunk_end)
-        a->chunk_waiting_for--;
+    a->waiting_for -= at_window;
+    a->chunk_waiting_for -= at_chunk;
 }
 
 static void store(sonar_assembler *a, uint64_t from, uint64_t end) {
     const sonar_frame *frame = &a->pending.frame;
-    uint64_t samples = (end - from) * frame->channels, stored = 0;
-    if (nothing_there(a, from, end)) {
-        copy_block(a, from, end);
-        stored = samples;
+    size_t first = frame->first_channel, channels = frame->channels;
+    uint64_t samples = (end - from) * channels, stored = samples;
+    if (sonar_coverage_any(&a->coverage, first, channels, from, end)) {
+        stored = store_rest(a, from, end);
     } else {
-        for (uint32_t k = 0; k < frame->channels; k++)
-            stored += sonar_coverage_absent(&a->coverage, frame->first_channel + k, from, end,
-                                            copy_run, a);
+        sonar_copy copy = copy_of(a, from, end - from);
+        sonar_store_put(&a->store, &copy);
     }
-    for (uint32_t k = 0; k < frame->channels; k++) {
-        sonar_coverage_mark(&a->coverage, frame->first_channel + k, from, end);
-        reach(a, frame->first_channel + k, from, end);
-    }
+    sonar_coverage_mark(&a->coverage, first, channels, from, end);
+    reach(a, from, end);
     a->pending.stored += stored;
     a->pending.repeated += samples - stored;
     if (a->chunk && a->chunk_waiting_for == 0)
@@ -534,13 +550,19 @@ static void finish(sonar_assembler *a, enum outcome outcome) {
 static bool place_and_count(sonar_assembler *a) {
     enum outcome outcome = place(a);
     a->pending.waits = outcome == BUSY;
-    if (outcome != BUSY)
+    if (a->pending.waits)
+        sonar_store_settle(&a->store);
+    else
         finish(a, outcome);
-    return outcome != BUSY;
+    return !a->pending.waits;
 }
 
 bool sonar_assembler_resume(sonar_assembler *a) {
     return !a->pending.waits || place_and_count(a);
+}
+
+void sonar_assembler_settle(sonar_assembler *a) {
+    sonar_store_settle(&a->store);
 }
 
 void sonar_assembler_abandon(sonar_assembler *a) {
@@ -585,7 +607,7 @@ static void adopt(sonar_assembler *a, const sonar_frame *frame) {
     a->stuck_ns = 0;
     memset(a->note, 0, a->notes * sizeof *a->note);
     for (size_t k = 0; k < a->channels; k++)
-        a->reached[k] = a->window;
+        a->reached[k] = a->since[k] = a->window;
     a->waiting_for = a->channels_used;
     next_chunk(a);
 }
@@ -641,7 +663,7 @@ static sonar_frame_cause check(const sonar_assembler *a, const sonar_frame *fram
         return SONAR_FRAME_TRUNCATED;
     if (payload_bytes > sonar_frame_payload_bytes(frame))
         return SONAR_FRAME_OVERSIZED;
-    if (a->s16 && frame->type != SONAR_S16)
+    if (a->store.s16 && frame->type != SONAR_S16)
         return SONAR_FRAME_WRONG_TYPE;
     if (!sonar_frame_is_finite(frame, payload))
         return SONAR_FRAME_NOT_FINITE;
@@ -725,7 +747,7 @@ uint64_t sonar_assembler_ready(const sonar_assembler *a) {
 }
 
 sonar_buffer sonar_assembler_ring(const sonar_assembler *a) {
-    return sonar_buffer_view(a->ring, a->s16 ? SONAR_S16 : SONAR_F32, 2,
+    return sonar_buffer_view(a->store.ring, a->store.s16 ? SONAR_S16 : SONAR_F32, 2,
                              (size_t[]){a->channels, a->capacity});
 }
 
@@ -771,23 +793,35 @@ size_t sonar_ingest_capacity(const sonar_ingest_spec *spec) {
     return capacity % 1024 ? capacity : capacity + 64;
 }
 
-static bool allocate(sonar_assembler *a, const sonar_ingest_spec *spec) {
-    size_t samples;
-    a->capacity = sonar_ingest_capacity(spec);
-    if (!a->capacity || __builtin_mul_overflow(a->capacity, a->channels, &samples))
-        return false;
-    a->ring_lent = spec->ring != NULL;
-    a->ring = spec->ring ? spec->ring : sonar_alloc(samples, sample_bytes(a));
-    if (!a->ring) /* by far the largest: try no other */
-        return false;
+static bool allocate(sonar_assembler *a) {
     a->notes = a->capacity / a->hop + 2;
     a->used = sonar_alloc(a->channels, sizeof *a->used);
     a->reached = sonar_alloc(a->channels, sizeof *a->reached);
+    a->since = sonar_alloc(a->channels, sizeof *a->since);
     a->missing = sonar_alloc(a->channels, sizeof *a->missing);
+    a->loss = sonar_alloc(a->store.ranges, sizeof *a->loss);
     a->note = sonar_alloc(a->notes, sizeof *a->note);
     bool queue = sonar_window_queue_init(&a->queue, a->queue_windows + 1, a->channels);
     bool coverage = sonar_coverage_init(&a->coverage, a->channels, a->capacity / 64);
-    return queue && coverage && a->used && a->reached && a->missing && a->note;
+    return queue && coverage && a->used && a->reached && a->since && a->missing && a->loss &&
+           a->note;
+}
+
+static void configure(sonar_assembler *a, const sonar_ingest_spec *spec) {
+    a->array_id = spec->array_id;
+    a->channels = spec->channels;
+    a->channels_used = count_used(spec);
+    a->length = spec->window_length;
+    a->hop = spec->hop;
+    a->skew = spec->max_skew_samples;
+    a->queue_windows = spec->queue_windows;
+    a->fs_hz = spec->fs_hz;
+    a->max_missing_share = spec->max_missing_share;
+    a->chunk = spec->chunk_samples;
+    a->block = spec->overload == SONAR_BLOCK;
+    a->restart_ns = (int64_t)spec->restart_after_ms * 1000000;
+    a->silent_ns = (int64_t)spec->silent_after_ms * 1000000;
+    a->capacity = sonar_ingest_capacity(spec);
 }
 
 sonar_code sonar_assembler_create(const sonar_ingest_spec *spec, sonar_assembler **out,
@@ -799,24 +833,15 @@ sonar_code sonar_assembler_create(const sonar_ingest_spec *spec, sonar_assembler
     sonar_assembler *a = sonar_alloc(1, sizeof *a);
     if (!a)
         return sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for the assembler");
-    a->array_id = spec->array_id;
-    a->channels = spec->channels;
-    a->channels_used = count_used(spec);
-    a->length = spec->window_length;
-    a->hop = spec->hop;
-    a->skew = spec->max_skew_samples;
-    a->queue_windows = spec->queue_windows;
-    a->fs_hz = spec->fs_hz;
-    a->max_missing_share = spec->max_missing_share;
-    a->s16 = spec->sample_type == SONAR_S16;
-    a->chunk = spec->chunk_samples;
-    a->block = spec->overload == SONAR_BLOCK;
-    a->restart_ns = (int64_t)spec->restart_after_ms * 1000000;
-    a->silent_ns = (int64_t)spec->silent_after_ms * 1000000;
-    if (!allocate(a, spec)) {
-        sonar_assembler_destroy(a);
-        return sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for a ring of %zu channels",
+    configure(a, spec);
+    sonar_code code = sonar_store_init(&a->store, a->channels, a->capacity, spec->sample_type,
+                                       spec->threads, spec->ring, err);
+    if (!code && !allocate(a))
+        code = sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for the books of %zu channels",
                           spec->channels);
+    if (code) {
+        sonar_assembler_destroy(a);
+        return code;
     }
     for (size_t k = 0; k < a->channels; k++)
         a->used[k] = !spec->channel_used || spec->channel_used[k];
@@ -829,10 +854,11 @@ void sonar_assembler_destroy(sonar_assembler *a) {
         return;
     sonar_window_queue_clear(&a->queue);
     sonar_coverage_clear(&a->coverage);
-    if (!a->ring_lent)
-        free(a->ring);
+    sonar_store_clear(&a->store);
     free(a->used);
     free(a->reached);
+    free(a->since);
+    free(a->loss);
     free(a->missing);
     free(a->note);
     free(a);

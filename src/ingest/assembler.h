@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Assembler: frames in, windows out, without sockets, threads or clocks of its own, so that every
- * rule can be tested to the sample. The ingest thread calls everything here but take and release.
+ * Assembler: frames in, windows out, without sockets or clocks of its own, so that every rule can
+ * be tested to the sample. The ingest thread calls everything here but take and release. It books
+ * every frame by itself and in order; only the copying of samples is shared among spec.threads
+ * threads, and may come later: before a window is offered, before `ready` moves, before a frame has
+ * to wait, or when settle is called. What other threads see does not depend on their number.
  *
  * Glossary
  *   place      where a sample lies in the ring's endless coordinate, which grows over restarts of
@@ -34,10 +37,13 @@ void sonar_assembler_destroy(sonar_assembler *assembler);
 
 /* One message of two parts. Returns false if its samples do not fit until the data thread releases
  * a window (overload: block only): then the payload must stay, and resume is to be called until it
- * returns true before the next frame. now_ns is monotonic. */
+ * returns true before the next frame. With several threads the payload is borrowed until settle.
+ * now_ns is monotonic. */
 bool sonar_assembler_frame(sonar_assembler *assembler, const void *header, size_t header_bytes,
                            const void *payload, size_t payload_bytes, int64_t now_ns);
 bool sonar_assembler_resume(sonar_assembler *assembler);
+/* Does the copying that was put off. */
+void sonar_assembler_settle(sonar_assembler *assembler);
 /* Gives up the frame that waits, if one does: what is not placed of it counts as late, or the whole
  * as overrun. */
 void sonar_assembler_abandon(sonar_assembler *assembler);

@@ -6,10 +6,16 @@
 
 #include "core/core.h"
 
+/* Rows a multiple of 4 KiB apart would share cache sets. */
+static size_t stride_of(size_t channels) {
+    return channels % 512 ? channels : channels + 8;
+}
+
 bool sonar_coverage_init(sonar_coverage *coverage, size_t channels, size_t words) {
     size_t count;
-    *coverage = (sonar_coverage){.channels = channels, .words = words};
-    if (__builtin_mul_overflow(channels, words, &count))
+    *coverage =
+        (sonar_coverage){.channels = channels, .stride = stride_of(channels), .words = words};
+    if (__builtin_mul_overflow(coverage->stride, words, &count))
         return false;
     coverage->bits = sonar_alloc(count, sizeof *coverage->bits);
     return coverage->bits != NULL;
@@ -21,29 +27,27 @@ void sonar_coverage_clear(sonar_coverage *coverage) {
 
 void sonar_coverage_forget(sonar_coverage *coverage, uint64_t from, uint64_t end) {
     size_t words = coverage->words, count = (size_t)((end - from) / 64);
-    size_t first = (size_t)(from / 64 % words);
+    size_t first = (size_t)(from / 64 % words), row_bytes = coverage->stride * sizeof(uint64_t);
     if (count > words)
         count = words;
     size_t head = sonar_min_size(count, words - first);
-    for (size_t k = 0; k < coverage->channels; k++) {
-        uint64_t *row = coverage->bits + k * words;
-        memset(row + first, 0, head * sizeof *row);
-        memset(row, 0, (count - head) * sizeof *row);
-    }
+    memset(coverage->bits + first * coverage->stride, 0, head * row_bytes);
+    memset(coverage->bits, 0, (count - head) * row_bytes);
 }
 
-/* A walk over the words that hold [from, end) of one channel. */
+/* A walk over the rows that hold [from, end). */
 struct walk {
-    uint64_t *row;
-    size_t words, column;
+    uint64_t *bits; /* the first row, at the first channel of interest */
+    size_t stride, words, row;
     uint64_t word, from, end;
 };
 
 static struct walk begin(const sonar_coverage *coverage, size_t channel, uint64_t from,
                          uint64_t end) {
-    return (struct walk){.row = coverage->bits + channel * coverage->words,
+    return (struct walk){.bits = coverage->bits + channel,
+                         .stride = coverage->stride,
                          .words = coverage->words,
-                         .column = (size_t)(from / 64 % coverage->words),
+                         .row = (size_t)(from / 64 % coverage->words),
                          .word = from / 64,
                          .from = from,
                          .end = end};
@@ -55,11 +59,15 @@ static bool more(const struct walk *walk) {
 
 static void next(struct walk *walk) {
     walk->word++;
-    if (++walk->column == walk->words)
-        walk->column = 0;
+    if (++walk->row == walk->words)
+        walk->row = 0;
 }
 
-/* The bits of the current word that lie in [from, end). */
+static uint64_t *words_of(const struct walk *walk) {
+    return walk->bits + walk->row * walk->stride;
+}
+
+/* The bits of the current words that lie in [from, end). */
 static uint64_t mask(const struct walk *walk) {
     uint64_t first = walk->word * 64, bits = ~(uint64_t)0;
     if (first < walk->from)
@@ -69,9 +77,34 @@ static uint64_t mask(const struct walk *walk) {
     return bits;
 }
 
-void sonar_coverage_mark(sonar_coverage *coverage, size_t channel, uint64_t from, uint64_t end) {
-    for (struct walk w = begin(coverage, channel, from, end); more(&w); next(&w))
-        w.row[w.column] |= mask(&w);
+SONAR_MULTIARCH static uint64_t unite(const uint64_t *words, size_t n) {
+    uint64_t all = 0;
+    for (size_t i = 0; i < n; i++)
+        all |= words[i];
+    return all;
+}
+
+SONAR_MULTIARCH static void set(uint64_t *words, size_t n, uint64_t bits) {
+    for (size_t i = 0; i < n; i++)
+        words[i] |= bits;
+}
+
+bool sonar_coverage_any(const sonar_coverage *coverage, size_t first, size_t channels,
+                        uint64_t from, uint64_t end) {
+    for (struct walk w = begin(coverage, first, from, end); more(&w); next(&w))
+        if (unite(words_of(&w), channels) & mask(&w))
+            return true;
+    return false;
+}
+
+void sonar_coverage_mark(sonar_coverage *coverage, size_t first, size_t channels, uint64_t from,
+                         uint64_t end) {
+    for (struct walk w = begin(coverage, first, from, end); more(&w); next(&w))
+        set(words_of(&w), channels, mask(&w));
+}
+
+const uint64_t *sonar_coverage_row(const sonar_coverage *coverage, uint64_t place) {
+    return coverage->bits + (size_t)(place / 64 % coverage->words) * coverage->stride;
 }
 
 static void report_runs(uint64_t absent, uint64_t first, size_t channel, sonar_coverage_run run,
@@ -89,7 +122,7 @@ size_t sonar_coverage_absent(const sonar_coverage *coverage, size_t channel, uin
                              uint64_t end, sonar_coverage_run run, void *arg) {
     size_t count = 0;
     for (struct walk w = begin(coverage, channel, from, end); more(&w); next(&w)) {
-        uint64_t absent = mask(&w) & ~w.row[w.column];
+        uint64_t absent = mask(&w) & ~*words_of(&w);
         count += (size_t)__builtin_popcountll(absent);
         if (absent && run)
             report_runs(absent, w.word * 64, channel, run, arg);
@@ -100,7 +133,7 @@ size_t sonar_coverage_absent(const sonar_coverage *coverage, size_t channel, uin
 uint64_t sonar_coverage_next_absent(const sonar_coverage *coverage, size_t channel, uint64_t from,
                                     uint64_t end) {
     for (struct walk w = begin(coverage, channel, from, end); more(&w); next(&w)) {
-        uint64_t absent = mask(&w) & ~w.row[w.column];
+        uint64_t absent = mask(&w) & ~*words_of(&w);
         if (absent)
             return w.word * 64 + (uint64_t)__builtin_ctzll(absent);
     }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Which samples of the ring are there: one bit a sample, so that repeats and gaps are exact however
- * the digitisers cut their frames. Places are endless; their bits repeat every `words` words. */
+ * the digitisers cut their frames. Places are endless; their bits repeat every `words` words. The
+ * words of neighbouring channels lie side by side: a frame is booked by a few passes over memory in
+ * its order. */
 #ifndef SONAR_COVERAGE_H
 #define SONAR_COVERAGE_H
 
@@ -9,8 +11,8 @@
 #include <stdint.h>
 
 typedef struct sonar_coverage {
-    size_t channels, words; /* words of 64 samples a channel */
-    uint64_t *bits;         /* [channel][words] */
+    size_t channels, stride, words; /* words of 64 samples a channel */
+    uint64_t *bits;                 /* [word][stride], the first `channels` of each row */
 } sonar_coverage;
 
 /* Called for each run of absent samples, first places first. */
@@ -20,8 +22,14 @@ bool sonar_coverage_init(sonar_coverage *coverage, size_t channels, size_t words
 void sonar_coverage_clear(sonar_coverage *coverage);
 /* Makes [from, end), multiples of 64, absent in all channels. */
 void sonar_coverage_forget(sonar_coverage *coverage, uint64_t from, uint64_t end);
-/* Marks [from, end) of one channel as there. */
-void sonar_coverage_mark(sonar_coverage *coverage, size_t channel, uint64_t from, uint64_t end);
+/* Is any of [from, end) there, in any of the channels from `first` on? */
+bool sonar_coverage_any(const sonar_coverage *coverage, size_t first, size_t channels,
+                        uint64_t from, uint64_t end);
+/* Marks [from, end) of these channels as there. */
+void sonar_coverage_mark(sonar_coverage *coverage, size_t first, size_t channels, uint64_t from,
+                         uint64_t end);
+/* The words of all channels that hold a place, in bit place % 64. */
+const uint64_t *sonar_coverage_row(const sonar_coverage *coverage, uint64_t place);
 /* How many of [from, end) are absent; calls run (if any) for each run of them, cut at multiples of
  * 64 places. */
 size_t sonar_coverage_absent(const sonar_coverage *coverage, size_t channel, uint64_t from,

@@ -3,6 +3,11 @@
 
 #include <endian.h>
 #include <string.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include "core/core.h"
 
 /* ---- little-endian fields -------------------------------------------------------------------- */
 
@@ -192,91 +197,161 @@ static struct row row_of(const sonar_frame *frame, const void *payload, uint32_t
                         interleaved ? size * frame->channels : size};
 }
 
-static void unpack_row(const sonar_frame *frame, struct row row, uint32_t samples, float *to) {
-    convert(frame->type, row.begin, row.step, samples, to, 1);
-}
-
 bool sonar_frame_unpack(const sonar_frame *frame, const void *payload, uint32_t channel,
                         uint32_t from, uint32_t samples, float *to) {
     struct row row = row_of(frame, payload, channel, from);
-    unpack_row(frame, row, samples, to);
+    convert(frame->type, row.begin, row.step, samples, to, 1);
     return frame->type != SONAR_F32 || is_finite(row.begin, row.step, samples);
 }
 
-/* The far side of a transposition is touched with a large stride, often a power of two that maps
- * to one cache set; going through a small tile, both sides are read and written in whole lines. */
-enum { TILE_CHANNELS = 16, TILE_SAMPLES = 64 };
+/* ---- into rows ------------------------------------------------------------------------------- */
 
-static void transpose_tile(const sonar_frame *frame, const uint8_t *from, uint32_t channels,
-                           uint32_t samples, float *to, size_t stride) {
-    float tile[TILE_CHANNELS][TILE_SAMPLES];
-    size_t size = sonar_dtype_size((sonar_dtype)frame->type);
-    for (uint32_t s = 0; s < samples; s++)
-        convert(frame->type, from + (size_t)s * frame->channels * size, size, channels, &tile[0][s],
-                TILE_SAMPLES);
-    for (uint32_t k = 0; k < channels; k++)
-        memcpy(to + k * stride, tile[k], samples * sizeof(float));
+/* Whole cache lines go past the caches, which spares reading them before they are written. */
+static void stream(uint8_t *to, const uint8_t *from, size_t bytes) {
+    size_t done = 0;
+#if defined(__SSE2__)
+    done = sonar_min_size(bytes, -(uintptr_t)to % 64);
+    memcpy(to, from, done);
+    for (; done + 64 <= bytes; done += 64)
+        for (size_t i = done; i < done + 64; i += sizeof(__m128i))
+            _mm_stream_si128((__m128i *)(to + i), _mm_loadu_si128((const __m128i *)(from + i)));
+#endif
+    memcpy(to + done, from + done, bytes - done);
 }
 
-void sonar_frame_unpack_block(const sonar_frame *frame, const void *payload, uint32_t from,
-                              uint32_t samples, float *to, size_t stride) {
-    if (frame->layout == SONAR_FRAME_CHANNEL_MAJOR || frame->channels == 1) {
-        for (uint32_t k = 0; k < frame->channels; k++)
-            unpack_row(frame, row_of(frame, payload, k, from), samples, to + k * stride);
-        return;
-    }
-    size_t size = sonar_dtype_size((sonar_dtype)frame->type);
-    for (uint32_t k = 0; k < frame->channels; k += TILE_CHANNELS)
-        for (uint32_t s = 0; s < samples; s += TILE_SAMPLES) {
-            size_t first = (size_t)(from + s) * frame->channels + k;
-            uint32_t wide = frame->channels - k, deep = samples - s;
-            transpose_tile(frame, (const uint8_t *)payload + first * size,
-                           wide < TILE_CHANNELS ? wide : TILE_CHANNELS,
-                           deep < TILE_SAMPLES ? deep : TILE_SAMPLES, to + k * stride + s, stride);
-        }
+/* Before anybody is told about what was streamed. */
+static void end_stream(void) {
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
 }
 
-/* ---- samples that stay as they are ----------------------------------------------------------- */
-
-INLINE void move_s16(const uint8_t *from, size_t step, size_t count, int16_t *to, size_t spread) {
-    for (size_t i = 0; i < count; i++) {
-        uint16_t half;
-        memcpy(&half, from + i * step, sizeof half);
-        to[i * spread] = (int16_t)le16toh(half);
-    }
+static void move_s16(const uint8_t *from, size_t samples, int16_t *to) {
+    for (size_t i = 0; i < samples; i++)
+        to[i] = (int16_t)(from[2 * i] | from[2 * i + 1] << 8);
 }
 
-void sonar_frame_unpack_s16(const sonar_frame *frame, const void *payload, uint32_t channel,
-                            uint32_t from, uint32_t samples, int16_t *to) {
-    struct row row = row_of(frame, payload, channel, from);
-    if (row.step == sizeof *to)
-        move_s16(row.begin, sizeof *to, samples, to, 1);
+/* Dense samples to row `k`, from column `column` on. */
+static void put_row(const sonar_rows *rows, int type, const uint8_t *from, size_t samples, size_t k,
+                    size_t column) {
+    size_t at = k * rows->stride + column, size = rows->s16 ? sizeof(int16_t) : sizeof(float);
+    bool as_is = le16toh(1) == 1 && (rows->s16 || type == SONAR_F32);
+    if (as_is && rows->stream)
+        stream((uint8_t *)rows->data + at * size, from, samples * size);
+    else if (as_is)
+        memcpy((uint8_t *)rows->data + at * size, from, samples * size);
+    else if (rows->s16)
+        move_s16(from, samples, (int16_t *)rows->data + at);
     else
-        move_s16(row.begin, row.step, samples, to, 1);
+        convert(type, from, sonar_dtype_size((sonar_dtype)type), samples, (float *)rows->data + at,
+                1);
 }
 
-static void transpose_tile_s16(const uint8_t *from, size_t step, uint32_t channels,
-                               uint32_t samples, int16_t *to, size_t stride) {
-    int16_t tile[TILE_CHANNELS][TILE_SAMPLES];
-    for (uint32_t s = 0; s < samples; s++)
-        move_s16(from + s * step, sizeof *to, channels, &tile[0][s], TILE_SAMPLES);
-    for (uint32_t k = 0; k < channels; k++)
-        memcpy(to + k * stride, tile[k], samples * sizeof *to);
-}
+/* The far side of a transposition is touched with a large stride, often a power of two that maps
+ * to one cache set; going through a tile, both sides are read and written in whole lines, the
+ * payload along a few of its rows at a time. In the tile samples are what they are in the payload,
+ * each channel's side by side. */
+enum { TILE_CHANNELS = 128, TILE_SAMPLES = 64, CACHE_LINE = 64 };
 
-void sonar_frame_unpack_block_s16(const sonar_frame *frame, const void *payload, uint32_t from,
-                                  uint32_t samples, int16_t *to, size_t stride) {
-    if (frame->layout == SONAR_FRAME_CHANNEL_MAJOR || frame->channels == 1) {
-        for (uint32_t k = 0; k < frame->channels; k++)
-            sonar_frame_unpack_s16(frame, payload, k, from, samples, to + k * stride);
-        return;
-    }
-    for (uint32_t k = 0; k < frame->channels; k += TILE_CHANNELS)
-        for (uint32_t s = 0; s < samples; s += TILE_SAMPLES) {
-            struct row row = row_of(frame, payload, k, from + s);
-            uint32_t wide = frame->channels - k, deep = samples - s;
-            transpose_tile_s16(row.begin, row.step, wide < TILE_CHANNELS ? wide : TILE_CHANNELS,
-                               deep < TILE_SAMPLES ? deep : TILE_SAMPLES, to + k * stride + s,
-                               stride);
+/* Eight samples of 2 bytes or four of 4. */
+typedef uint16_t eight __attribute__((vector_size(16)));
+typedef uint32_t four __attribute__((vector_size(16)));
+
+/* Interleaving the rows of one half with those of the other, as often as it takes to come around
+ * half way, is a transposition. */
+INLINE void transpose_eight(const uint8_t *from, size_t step, uint8_t *to, size_t to_step) {
+    eight row[8], next[8];
+    for (size_t i = 0; i < 8; i++)
+        memcpy(&row[i], from + i * step, sizeof *row);
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < 4; i++) {
+            next[2 * i] = __builtin_shuffle(row[i], row[i + 4], (eight){0, 8, 1, 9, 2, 10, 3, 11});
+            next[2 * i + 1] =
+                __builtin_shuffle(row[i], row[i + 4], (eight){4, 12, 5, 13, 6, 14, 7, 15});
         }
+        memcpy(row, next, sizeof row);
+    }
+    for (size_t i = 0; i < 8; i++)
+        memcpy(to + i * to_step, &row[i], sizeof *row);
+}
+
+INLINE void transpose_four(const uint8_t *from, size_t step, uint8_t *to, size_t to_step) {
+    four row[4], next[4];
+    for (size_t i = 0; i < 4; i++)
+        memcpy(&row[i], from + i * step, sizeof *row);
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < 2; i++) {
+            next[2 * i] = __builtin_shuffle(row[i], row[i + 2], (four){0, 4, 1, 5});
+            next[2 * i + 1] = __builtin_shuffle(row[i], row[i + 2], (four){2, 6, 3, 7});
+        }
+        memcpy(row, next, sizeof row);
+    }
+    for (size_t i = 0; i < 4; i++)
+        memcpy(to + i * to_step, &row[i], sizeof *row);
+}
+
+static size_t tile_row_bytes(size_t size) {
+    return size * TILE_SAMPLES;
+}
+
+/* Sample s of channel k from from + s * step + k * size to sample s of row k of the tile. */
+INLINE void transpose(size_t size, const uint8_t *from, size_t step, size_t channels,
+                      size_t samples, uint8_t *tile) {
+    const size_t side = size == 2 ? 8 : size == 4 ? 4 : TILE_SAMPLES + 1;
+    const size_t to_step = tile_row_bytes(size);
+    size_t wide = channels - channels % side, deep = samples - samples % side;
+    for (size_t s = 0; s < deep; s += side)
+        for (size_t k = 0; k < wide; k += side) {
+            const uint8_t *at = from + s * step + k * size;
+            uint8_t *to = tile + k * to_step + s * size;
+            if (k * size % CACHE_LINE ==
+                0) /* the next rows; they are too far apart to be guessed */
+                for (size_t i = side; i < 2 * side; i++)
+                    __builtin_prefetch((const void *)((uintptr_t)at + i * step));
+            if (size == 2)
+                transpose_eight(at, step, to, to_step);
+            else
+                transpose_four(at, step, to, to_step);
+        }
+    for (size_t s = 0; s < samples; s++)
+        for (size_t k = s < deep ? wide : 0; k < channels; k++)
+            memcpy(tile + k * to_step + s * size, from + s * step + k * size, size);
+}
+
+SONAR_MULTIARCH static void transpose_tile(size_t size, const uint8_t *from, size_t step,
+                                           size_t channels, size_t samples, uint8_t *tile) {
+    if (size == 2)
+        transpose(2, from, step, channels, samples, tile);
+    else if (size == 4)
+        transpose(4, from, step, channels, samples, tile);
+    else
+        transpose(3, from, step, channels, samples, tile);
+}
+
+static void unpack_tiles(const sonar_frame *frame, const void *payload, uint32_t channel,
+                         uint32_t channels, uint32_t from, uint32_t samples, const sonar_rows *to) {
+    _Alignas(CACHE_LINE) uint8_t tile[TILE_CHANNELS * TILE_SAMPLES * 4];
+    size_t size = sonar_dtype_size((sonar_dtype)frame->type);
+    for (uint32_t k = 0; k < channels; k += TILE_CHANNELS)
+        for (uint32_t s = 0; s < samples; s += TILE_SAMPLES) {
+            size_t wide = sonar_min_size(channels - k, TILE_CHANNELS);
+            size_t deep = sonar_min_size(samples - s, TILE_SAMPLES);
+            struct row row = row_of(frame, payload, channel + k, from + s);
+            transpose_tile(size, row.begin, row.step, wide, deep, tile);
+            for (size_t i = 0; i < wide; i++)
+                put_row(to, frame->type, tile + i * tile_row_bytes(size), deep, k + i, s);
+        }
+}
+
+void sonar_frame_unpack_block(const sonar_frame *frame, const void *payload, uint32_t channel,
+                              uint32_t channels, uint32_t from, uint32_t samples,
+                              const sonar_rows *to) {
+    if (frame->layout == SONAR_FRAME_INTERLEAVED && frame->channels > 1)
+        unpack_tiles(frame, payload, channel, channels, from, samples, to);
+    else
+        for (uint32_t k = 0; k < channels; k++)
+            put_row(to, frame->type, row_of(frame, payload, channel + k, from).begin, samples, k,
+                    0);
+    if (to->stream)
+        end_stream();
 }

@@ -39,16 +39,20 @@ bool sonar_frame_is_finite(const sonar_frame *frame, const void *payload);
 bool sonar_frame_unpack(const sonar_frame *frame, const void *payload, uint32_t channel,
                         uint32_t from, uint32_t samples, float *to);
 
-/* The same for all channels of the block: channel k goes to to[k * stride], stride in floats.
- * Interleaved payloads are transposed in tiles that fit the first-level cache. Does not look for
- * values that are not finite. */
-void sonar_frame_unpack_block(const sonar_frame *frame, const void *payload, uint32_t from,
-                              uint32_t samples, float *to, size_t stride);
+/* Where the samples of several channels go: f32, or s16, to which only s16 frames can be unpacked.
+ */
+typedef struct sonar_rows {
+    void *data;    /* of the first channel */
+    size_t stride; /* samples from one channel to the next */
+    bool s16;
+    bool stream; /* past the caches: for more than they hold, which nobody reads soon */
+} sonar_rows;
 
-/* Both for s16 frames into s16, stride in samples. */
-void sonar_frame_unpack_s16(const sonar_frame *frame, const void *payload, uint32_t channel,
-                            uint32_t from, uint32_t samples, int16_t *to);
-void sonar_frame_unpack_block_s16(const sonar_frame *frame, const void *payload, uint32_t from,
-                                  uint32_t samples, int16_t *to, size_t stride);
+/* Unpacks `channels` channels of the block from `channel` on, samples [from, from + samples) of
+ * each. Interleaved payloads are transposed in tiles that fit the first-level cache. Does not look
+ * for values that are not finite. */
+void sonar_frame_unpack_block(const sonar_frame *frame, const void *payload, uint32_t channel,
+                              uint32_t channels, uint32_t from, uint32_t samples,
+                              const sonar_rows *to);
 
 #endif

@@ -47,7 +47,8 @@ typedef struct sonar_ingest_spec {
     double max_missing_share; /* a window above it is dropped and counted */
     size_t max_skew_samples;  /* how far the newest sample may run ahead of a gap */
     int restart_after_ms, silent_after_ms;
-    int cpu; /* processor to run on, -1 any */
+    int cpu;        /* processor to run on, -1 any */
+    size_t threads; /* that copy samples, the ingest thread included; 0 is 1 */
     /* SONAR_S16: the ring keeps 16-bit samples as they come, other frames are wrong_type. Anything
      * else: every type is accepted, the ring holds f32. */
     sonar_dtype sample_type;

@@ -15,6 +15,10 @@
 
 enum { TICK_MS = 100, MESSAGES_PER_POLL = 64 };
 
+/* Payloads held until their samples are copied: with one thread one, else many, for a whole batch
+ * of them is shared among the threads. */
+static const size_t held_bytes_most = (size_t)64 << 20;
+
 struct sonar_ingest {
     const sonar_host *host;
     sonar_assembler *assembler;
@@ -34,7 +38,8 @@ struct sonar_ingest {
     atomic_bool stopping, alive;
     int windows_fd; /* wakes the data thread */
     int control_fd; /* wakes the ingest thread: stop, or a window was released */
-    zmq_msg_t header, payload;
+    zmq_msg_t header, payload[MESSAGES_PER_POLL];
+    size_t held, held_most, held_bytes; /* the first `held` payloads are in use */
 };
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -48,17 +53,20 @@ static void drain(sonar_ingest *ingest) {
     zmq_msg_close(&part);
 }
 
-/* One message, if there is one. Parts of a message arrive together, so only the first may be
- * absent. Returns 0, or -1 with errno. */
+/* One message, if there is one; its payload is held. Parts of a message arrive together, so only
+ * the first may be absent. Returns 0, or -1 with errno. */
 static int receive(sonar_ingest *ingest, bool *two_parts) {
+    zmq_msg_t *payload = &ingest->payload[ingest->held];
     *two_parts = false;
     if (zmq_msg_recv(&ingest->header, ingest->socket, ZMQ_DONTWAIT) < 0)
         return -1;
     if (!zmq_msg_more(&ingest->header))
         return 0;
-    if (zmq_msg_recv(&ingest->payload, ingest->socket, 0) < 0)
+    if (zmq_msg_recv(payload, ingest->socket, 0) < 0)
         return -1;
-    *two_parts = !zmq_msg_more(&ingest->payload);
+    ingest->held++;
+    ingest->held_bytes += zmq_msg_size(payload);
+    *two_parts = !zmq_msg_more(payload);
     if (!*two_parts)
         drain(ingest);
     return 0;
@@ -66,12 +74,25 @@ static int receive(sonar_ingest *ingest, bool *two_parts) {
 
 /* Returns false if the assembler wants the frame kept until a window is released. */
 static bool assemble(sonar_ingest *ingest, bool two_parts) {
-    if (two_parts)
+    if (two_parts) {
+        zmq_msg_t *payload = &ingest->payload[ingest->held - 1];
         return sonar_assembler_frame(ingest->assembler, zmq_msg_data(&ingest->header),
-                                     zmq_msg_size(&ingest->header), zmq_msg_data(&ingest->payload),
-                                     zmq_msg_size(&ingest->payload), sonar_monotonic_ns());
+                                     zmq_msg_size(&ingest->header), zmq_msg_data(payload),
+                                     zmq_msg_size(payload), sonar_monotonic_ns());
+    }
     sonar_assembler_malformed(ingest->assembler);
     return true;
+}
+
+/* Has what is held copied and gives it back, but for the last payload if its frame has to wait. */
+static void let_go(sonar_ingest *ingest, bool placed) {
+    sonar_assembler_settle(ingest->assembler);
+    for (size_t i = 0; i + !placed < ingest->held; i++) {
+        zmq_msg_close(&ingest->payload[i]);
+        zmq_msg_init(&ingest->payload[i]);
+    }
+    if (placed)
+        ingest->held = ingest->held_bytes = 0;
 }
 
 static void wake_data_thread(sonar_ingest *ingest) {
@@ -108,7 +129,10 @@ static bool take_messages(sonar_ingest *ingest, bool *failed) {
             wake_data_thread(ingest);
         if (sonar_assembler_ready(ingest->assembler) != ready)
             sonar_wake_signal(ingest->windows_fd);
+        if (ingest->held >= ingest->held_most || ingest->held_bytes >= held_bytes_most)
+            let_go(ingest, placed);
     }
+    let_go(ingest, placed);
     return placed;
 }
 
@@ -120,6 +144,7 @@ static void receive_until_stopped(sonar_ingest *ingest) {
             break;
         if (!placed) {
             placed = sonar_assembler_resume(ingest->assembler);
+            let_go(ingest, placed);
             wake_data_thread(ingest);
         }
         if (placed)
@@ -131,6 +156,7 @@ static void receive_until_stopped(sonar_ingest *ingest) {
         }
     }
     sonar_assembler_abandon(ingest->assembler);
+    let_go(ingest, true);
 }
 
 /* ---- sockets --------------------------------------------------------------------------------- */
@@ -237,10 +263,12 @@ sonar_code sonar_ingest_create(const sonar_ingest_spec *spec, const sonar_host *
         spec->max_message_bytes < INT64_MAX ? (int64_t)spec->max_message_bytes : INT64_MAX;
     ingest->block = spec->overload == SONAR_BLOCK;
     ingest->cpu = spec->cpu;
+    ingest->held_most = spec->threads > 1 ? MESSAGES_PER_POLL : 1;
     ingest->windows_fd = ingest->control_fd = -1;
     sem_init(&ingest->opened, 0, 0);
     zmq_msg_init(&ingest->header);
-    zmq_msg_init(&ingest->payload);
+    for (size_t i = 0; i < MESSAGES_PER_POLL; i++)
+        zmq_msg_init(&ingest->payload[i]);
     sonar_code code = set_up(ingest, spec, err);
     if (code) {
         sonar_ingest_destroy(ingest);
@@ -283,7 +311,8 @@ void sonar_ingest_destroy(sonar_ingest *ingest) {
     sonar_ingest_stop(ingest);
     sem_destroy(&ingest->opened);
     zmq_msg_close(&ingest->header);
-    zmq_msg_close(&ingest->payload);
+    for (size_t i = 0; i < MESSAGES_PER_POLL; i++)
+        zmq_msg_close(&ingest->payload[i]);
     sonar_assembler_destroy(ingest->assembler);
     if (ingest->windows_fd >= 0)
         close(ingest->windows_fd);

@@ -24,7 +24,7 @@ __device__ void write_vectors(const view &v, const scratch &s, matrix<T> u, uint
                               uint32_t reflections, uint32_t kept, panel<T> room,
                               complex<float> *q) {
     matrix<T> w = {(complex<T> *)s.w, odd(v.n)};
-    uint32_t workers = room.width ? room.width : WARPS;
+    uint32_t workers = room.width ? room.width : warps();
     for (uint32_t i = warp(); i < kept && warp() < workers; i += workers) {
         complex<T> *x = room.width ? room.x.column(warp()) : w.column(i);
         const complex<T> *from = u.column(s.order[i]);
@@ -77,7 +77,7 @@ __device__ solution solve(const view &v, const scratch &s, arena room, uint32_t 
     result.jacobi = jacobi(columns<T>{u, norm2, c}, c, halves, tolerance, v.spec.max_sweeps);
     measure(u, c, c, norm2);
     result.kept = min(rank<T>(norm2, c, s.order), v.kept);
-    for (uint32_t i = threadIdx.x; i < result.kept; i += THREADS)
+    for (uint32_t i = threadIdx.x; i < result.kept; i += threads())
         s.d[i] = norm2[s.order[i]];
     __syncthreads();
     write_vectors(v, s, u, c, t, tall ? m : 0, result.kept, panel_in<T>(room, n), q);
@@ -88,7 +88,7 @@ __device__ solution solve(const view &v, const scratch &s, arena room, uint32_t 
 
 __device__ inline double total(const double *d, uint32_t begin, uint32_t end) {
     double sum = 0;
-    for (uint32_t i = begin + threadIdx.x; i < end; i += THREADS)
+    for (uint32_t i = begin + threadIdx.x; i < end; i += threads())
         sum += d[i];
     return block_sum(sum);
 }
@@ -125,7 +125,7 @@ __device__ inline uint32_t worth_keeping(const sonar_mvdr_spec &spec, uint64_t s
     double settled = 2 * (1 + spec.alpha) / (1 - spec.alpha), kept = 0;
     if (!((double)seen > settled))
         return k;
-    for (uint32_t i = threadIdx.x; i < k; i += THREADS)
+    for (uint32_t i = threadIdx.x; i < k; i += threads())
         kept += !(d[i] < 0.005 * (1 - spec.alpha) * delta);
     return (uint32_t)block_sum(kept);
 }
@@ -142,7 +142,7 @@ __device__ inline unsigned weigh(const view &v, uint32_t bin, uint32_t k, const 
                                  double snapshots, double *d, double *delta) {
     const sonar_mvdr_spec &spec = v.spec;
     size_t first = (size_t)bin * v.kept;
-    for (uint32_t i = threadIdx.x; i < k; i += THREADS) {
+    for (uint32_t i = threadIdx.x; i < k; i += threads()) {
         v.d[first + i] = d[i] * factor.factor;
         d[i] = v.d[first + i] / factor.share;
     }
@@ -152,7 +152,7 @@ __device__ inline unsigned weigh(const view &v, uint32_t bin, uint32_t k, const 
     /* Not below what float32 can name beside the largest eigenvalue, see load() of the CPU's. */
     double least = k ? 100 * d[0] * (double)FLT_EPSILON * (double)FLT_EPSILON : 0;
     *delta = fmax(loading(spec, d, k, v.n, snapshots, &fallback), fmax(least, DBL_MIN));
-    for (uint32_t i = threadIdx.x; i < k; i += THREADS)
+    for (uint32_t i = threadIdx.x; i < k; i += threads())
         v.weight[first + i] = (float)(*delta / (d[i] + *delta));
     uint32_t carried = spec.alpha > 0 ? worth_keeping(spec, v.bin[bin].seen, d, k, *delta) : 0;
     if (threadIdx.x == 0) {
@@ -183,11 +183,12 @@ __device__ inline void report(const view &v, uint32_t bin, const outcome &jacobi
 
 /* Bins first_bin .. first_bin + gridDim.x - 1, a block each, all by itself from the factor to the
  * weights: whether it has converged is decided here. */
-__global__ void __launch_bounds__(THREADS, 1) decompose(view v, arrivals in, uint32_t first_bin) {
+template <unsigned COUNT>
+__global__ void __launch_bounds__(COUNT, 1) decompose(view v, arrivals in, uint32_t first_bin) {
     extern __shared__ __align__(16) unsigned char room[];
     uint32_t bin = first_bin + blockIdx.x;
     scratch s = scratch_of(v, blockIdx.x);
-    factor factor = v.spec.alpha > 0 ? forget_factor(v, in, bin, s) : block_factor(v, in, bin, s);
+    factor factor = v.spec.alpha > 0 ? forget_factor(v, in, bin, s) : block_factor(v, bin, s);
     double snapshots = factor.snapshots * (v.spec.forward_backward ? 2 : 1), delta = 0;
     unsigned flags = 0;
     solution solution = {{0, 0, true}, 0};
@@ -206,6 +207,22 @@ __global__ void __launch_bounds__(THREADS, 1) decompose(view v, arrivals in, uin
                 (solution.jacobi.converged ? 0 : SONAR_MVDR_FLAG_NOT_CONVERGED);
     }
     report(v, bin, solution.jacobi, delta, flags, factor.snapshots);
+}
+
+using decompose_function = void (*)(view, arrivals, uint32_t);
+
+/* NULL for a number of threads that no kernel is made for. */
+inline decompose_function decompose_kernel(long count) {
+    switch (count) {
+    case 256:
+        return decompose<256>;
+    case 512:
+        return decompose<512>;
+    case 1024:
+        return decompose<1024>;
+    default:
+        return nullptr;
+    }
 }
 
 } // namespace mvdr

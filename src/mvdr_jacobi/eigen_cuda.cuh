@@ -3,7 +3,7 @@
  * Eigendecomposition of R = S S^H from S by one thread block: Householder QR, a second pivoted QR
  * of the triangle, one-sided Jacobi (as in solve.c and jacobi.c), for float or double. Matrices are
  * column by column and lie in shared memory where they fit. Every sum has one order, which depends
- * on the sizes alone.
+ * on the sizes and the number of threads alone.
  */
 #ifndef SONAR_MVDR_JACOBI_EIGEN_CUDA_CUH
 #define SONAR_MVDR_JACOBI_EIGEN_CUDA_CUH
@@ -12,7 +12,7 @@
 
 namespace mvdr {
 
-constexpr unsigned WARP = 32, WARPS = 16, THREADS = WARPS * WARP; /* of a decomposing block */
+constexpr unsigned WARP = 32, MOST_WARPS = 32; /* of a decomposing block */
 constexpr unsigned ALL_LANES = 0xffffffffu;
 
 /* A squared norm, relative to elements of magnitude 1, that float32 may round away: zero. */
@@ -29,6 +29,15 @@ template <typename T> struct matrix {
 template <typename T> struct precision;
 template <> struct precision<float> { static constexpr double EPSILON = 1.1920928955078125e-7; };
 template <> struct precision<double> { static constexpr double EPSILON = 2.2204460492503131e-16; };
+
+/* Any number of whole warps; how a block's threads share the work fixes the order of sums. */
+__device__ inline unsigned threads() {
+    return blockDim.x;
+}
+
+__device__ inline unsigned warps() {
+    return blockDim.x / WARP;
+}
 
 __device__ inline unsigned lane() {
     return threadIdx.x % WARP;
@@ -50,27 +59,27 @@ template <typename T> __device__ T sum_lanes(T value, unsigned lanes) {
 
 /* Sum and maximum over the block; all threads call, and all get it. */
 __device__ inline double block_sum(double value) {
-    __shared__ double part[WARPS];
+    __shared__ double part[MOST_WARPS];
     value = sum_lanes(value, WARP);
     __syncthreads();
     if (lane() == 0)
         part[warp()] = value;
     __syncthreads();
     value = 0;
-    for (unsigned i = 0; i < WARPS; i++)
+    for (unsigned i = 0; i < warps(); i++)
         value += part[i];
     return value;
 }
 
 __device__ inline double block_max(double value) {
-    __shared__ double part[WARPS];
+    __shared__ double part[MOST_WARPS];
     for (unsigned offset = WARP / 2; offset; offset /= 2)
         value = fmax(value, __shfl_xor_sync(ALL_LANES, value, offset));
     __syncthreads();
     if (lane() == 0)
         part[warp()] = value;
     __syncthreads();
-    for (unsigned i = 0; i < WARPS; i++)
+    for (unsigned i = 0; i < warps(); i++)
         value = fmax(value, part[i]);
     return value;
 }
@@ -111,7 +120,7 @@ __device__ double norm2_of(const complex<T> *x, uint32_t first, uint32_t rows) {
 
 template <typename T>
 __device__ void measure(matrix<T> t, uint32_t rows, uint32_t columns, double *norm2) {
-    for (uint32_t j = warp(); j < columns; j += WARPS) {
+    for (uint32_t j = warp(); j < columns; j += warps()) {
         double value = norm2_of(t.column(j), 0, rows);
         if (lane() == 0)
             norm2[j] = value;
@@ -166,7 +175,7 @@ __device__ void reflect(const complex<T> *v, double tau, uint32_t first, uint32_
 }
 
 template <typename T> __device__ void clear(matrix<T> out, uint32_t columns) {
-    for (uint32_t j = warp(); j < columns; j += WARPS)
+    for (uint32_t j = warp(); j < columns; j += warps())
         for (uint32_t i = lane(); i < columns; i += WARP)
             out.column(j)[i] = {0, 0};
     __syncthreads();
@@ -193,13 +202,14 @@ __device__ void eliminate(matrix<T> x, uint32_t rows, uint32_t first, uint32_t c
             }
         }
         __syncthreads();
-        for (uint32_t j = warp(); j < count; j += WARPS) {
+        for (uint32_t j = warp(); j < count; j += warps()) {
             if (norm2[j] < 0)
                 continue;
             complex<T> *y = x.column(j);
             if (tau[step] > 0)
                 reflect(x.column(chosen), tau[step], step, rows, y);
             double left = norm2_of(y, step + 1, rows);
+            __syncwarp(); /* all lanes have read norm2[j] */
             if (lane() == 0) {
                 out.column(step)[first + j] = {y[step].re, -y[step].im};
                 norm2[j] = left;
@@ -231,7 +241,7 @@ template <typename T> struct panel {
 /* At most one column a warp; fewer than four are not worth the idle warps. */
 template <typename T> __device__ panel<T> panel_in(arena room, uint32_t rows) {
     uint32_t ld = odd(rows);
-    uint32_t width = (uint32_t)min((size_t)WARPS, room.left / (ld * sizeof(complex<T>)));
+    uint32_t width = (uint32_t)min((size_t)warps(), room.left / (ld * sizeof(complex<T>)));
     if (width < 4)
         return {{nullptr, ld}, 0};
     return {{room.take((size_t)width * ld, (complex<T> *)nullptr), ld}, width};
@@ -247,7 +257,7 @@ __device__ void reduce_tall(matrix<T> t, uint32_t rows, uint32_t columns, matrix
     for (uint32_t first = 0; first < columns; first += width) {
         uint32_t count = min(width, columns - first);
         matrix<T> x = room.width ? room.x : t;
-        for (uint32_t j = warp(); j < count && room.width; j += WARPS) {
+        for (uint32_t j = warp(); j < count && room.width; j += warps()) {
             complex<T> *y = x.column(j);
             for (uint32_t i = lane(); i < rows; i += WARP)
                 y[i] = t.column(first + j)[i];
@@ -260,14 +270,14 @@ __device__ void reduce_tall(matrix<T> t, uint32_t rows, uint32_t columns, matrix
             }
         }
         __syncthreads();
-        for (uint32_t j = warp(); j < count; j += WARPS) {
+        for (uint32_t j = warp(); j < count; j += warps()) {
             double left = norm2_of(x.column(j), first, rows);
             if (lane() == 0)
                 norm2[j] = left;
         }
         __syncthreads();
         eliminate(x, rows, first, count, false, out, norm2, tau);
-        for (uint32_t j = warp(); j < count && room.width; j += WARPS)
+        for (uint32_t j = warp(); j < count && room.width; j += warps())
             for (uint32_t i = lane(); i < rows; i += WARP)
                 t.column(first + j)[i] = x.column(j)[i];
         __syncthreads();
@@ -374,7 +384,7 @@ __device__ double turn(complex<T> *x, complex<T> *y, double *norm_x, double *nor
 /* As many threads a pair as there are, but no more than rows. */
 __device__ inline unsigned lanes_for(uint32_t pairs, uint32_t rows) {
     unsigned lanes = WARP;
-    while (lanes > 1 && (lanes * pairs > THREADS || lanes >= 2 * rows))
+    while (lanes > 1 && (lanes * pairs > threads() || lanes >= 2 * rows))
         lanes /= 2;
     return lanes;
 }
@@ -382,7 +392,7 @@ __device__ inline unsigned lanes_for(uint32_t pairs, uint32_t rows) {
 template <typename T>
 __device__ double travel(const tour<T> &tour, uint32_t rows, criterion limit) {
     uint32_t pairs = tour.pairs(), rounds = tour.rounds();
-    unsigned lanes = lanes_for(pairs, rows), groups = THREADS / lanes;
+    unsigned lanes = lanes_for(pairs, rows), groups = threads() / lanes;
     const columns<T> &a = tour.a, &b = tour.cross ? tour.b : tour.a;
     double worst = 0;
     for (uint32_t r = 0; r < rounds; r++) {
@@ -403,7 +413,7 @@ template <typename T>
 __device__ columns<T> load(columns<T> u, uint32_t rows, uint32_t first, uint32_t width,
                            matrix<T> panel) {
     columns<T> result = {panel, u.norm2 + first, min(width, u.count - first)};
-    for (uint32_t j = warp(); j < result.count; j += WARPS)
+    for (uint32_t j = warp(); j < result.count; j += warps())
         for (uint32_t i = lane(); i < rows; i += WARP)
             panel.column(j)[i] = u.x.column(first + j)[i];
     __syncthreads();
@@ -412,7 +422,7 @@ __device__ columns<T> load(columns<T> u, uint32_t rows, uint32_t first, uint32_t
 
 template <typename T>
 __device__ void store(columns<T> panel, uint32_t rows, columns<T> u, uint32_t first) {
-    for (uint32_t j = warp(); j < panel.count; j += WARPS)
+    for (uint32_t j = warp(); j < panel.count; j += warps())
         for (uint32_t i = lane(); i < rows; i += WARP)
             u.x.column(first + j)[i] = panel.x.column(j)[i];
     __syncthreads();
@@ -466,7 +476,7 @@ __device__ outcome jacobi(columns<T> u, uint32_t rows, const panels<T> &room, do
     while (!result.converged && result.sweeps < max_sweeps) {
         double most = 0;
         measure(u.x, rows, u.count, u.norm2);
-        for (uint32_t j = threadIdx.x; j < u.count; j += THREADS)
+        for (uint32_t j = threadIdx.x; j < u.count; j += threads())
             most = fmax(most, u.norm2[j]);
         limit.floor2 = EPSILON * EPSILON * block_max(most);
         double worst = block_max(sweep(u, rows, room, limit));
@@ -484,10 +494,10 @@ __device__ outcome jacobi(columns<T> u, uint32_t rows, const panels<T> &room, do
 template <typename T> __device__ uint32_t rank(const double *d, uint32_t count, uint32_t *order) {
     constexpr double EPSILON = precision<T>::EPSILON;
     double most = 0, kept = 0;
-    for (uint32_t i = threadIdx.x; i < count; i += THREADS)
+    for (uint32_t i = threadIdx.x; i < count; i += threads())
         most = fmax(most, d[i]);
     most = block_max(most);
-    for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
+    for (uint32_t i = threadIdx.x; i < count; i += threads()) {
         uint32_t place = 0;
         for (uint32_t j = 0; j < count; j++)
             place += d[j] > d[i] || (d[j] == d[i] && j < i);

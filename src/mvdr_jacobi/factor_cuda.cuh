@@ -21,7 +21,7 @@ __global__ void take(view v, arrivals in, uint32_t skip) {
     uint32_t bin = blockIdx.x;
     size_t sensors = v.spec.sensors;
     for (uint32_t i = skip + blockIdx.y; i < in.count; i += gridDim.y) {
-        uint32_t place = v.spec.alpha > 0 ? i : (uint32_t)(((uint64_t)in.next + i) % v.length);
+        uint32_t place = v.spec.alpha > 0 ? i : (uint32_t)(((uint64_t)v.ring->next + i) % v.length);
         size_t slot = (size_t)bin * v.length + place;
         const complex<float> *x = in.at(i, bin);
         bool finite = true;
@@ -35,6 +35,12 @@ __global__ void take(view v, arrivals in, uint32_t skip) {
         if (threadIdx.x == 0)
             v.valid[slot] = finite;
     }
+}
+
+/* Block: moves on by the snapshots that were taken. One thread, between take and decompose. */
+__global__ void move_on(view v, uint32_t count) {
+    v.ring->next = (uint32_t)(((uint64_t)v.ring->next + count) % v.length);
+    v.ring->filled = (uint32_t)min((uint64_t)v.ring->filled + count, (uint64_t)v.length);
 }
 
 /* The places marked valid among the first `count`, in order, into pick. Returns their number. */
@@ -80,19 +86,18 @@ __device__ inline void list_columns(const view &v, source *to, const complex<flo
         to[1] = {x, gain, MIRRORED};
 }
 
-__device__ inline factor block_factor(const view &v, const arrivals &in, uint32_t bin,
-                                      const scratch &s) {
+__device__ inline factor block_factor(const view &v, uint32_t bin, const scratch &s) {
     const complex<float> *block = v.snapshot + (size_t)bin * v.length * v.spec.sensors;
-    uint32_t good = list_valid(v.valid + (size_t)bin * v.length, in.filled, s.pick);
+    uint32_t good = list_valid(v.valid + (size_t)bin * v.length, v.ring->filled, s.pick);
     uint32_t each = v.spec.forward_backward ? 2 : 1;
     double most = 0;
-    for (uint32_t i = warp(); i < good; i += WARPS)
+    for (uint32_t i = warp(); i < good; i += warps())
         most = fmax(most, largest_of(v, block + s.pick[i] * v.spec.sensors));
     most = block_max(most);
     if (most == 0)
         return {0, 0, (double)good, 1};
     double scale = scale_for(most);
-    for (uint32_t i = threadIdx.x; i < good; i += THREADS)
+    for (uint32_t i = threadIdx.x; i < good; i += threads())
         list_columns(v, s.column + i * each, block + s.pick[i] * v.spec.sensors, scale);
     __syncthreads();
     uint32_t m = good * each;
@@ -105,7 +110,7 @@ __device__ inline factor forget_factor(const view &v, const arrivals &in, uint32
     uint32_t good = list_valid(v.valid + (size_t)bin * v.length, in.count, s.pick);
     size_t first = (size_t)bin * v.kept;
     double alpha = v.spec.alpha, most = k ? sqrt(v.d[first]) : 0;
-    for (uint32_t i = warp(); i < good; i += WARPS)
+    for (uint32_t i = warp(); i < good; i += warps())
         most = fmax(most, largest_of(v, in.at(s.pick[i], bin)));
     most = block_max(most);
     uint64_t seen = v.bin[bin].seen + good;
@@ -119,9 +124,9 @@ __device__ inline factor forget_factor(const view &v, const arrivals &in, uint32
     double scale = scale_for(most), fade = sqrt(alpha);
     double fresh = scale * sqrt(1 - alpha) * (each == 2 ? sqrt(0.5) : 1);
     double weaken = scale * pow(fade, (double)good);
-    for (uint32_t j = threadIdx.x; j < k; j += THREADS)
+    for (uint32_t j = threadIdx.x; j < k; j += threads())
         s.column[j] = {v.q + (first + j) * v.spec.sensors, sqrt(v.d[first + j]) * weaken, CARRIED};
-    for (uint32_t i = threadIdx.x; i < good; i += THREADS)
+    for (uint32_t i = threadIdx.x; i < good; i += threads())
         list_columns(v, s.column + k + i * each, in.at(s.pick[i], bin),
                      fresh * pow(fade, (double)(good - 1 - i)));
     __syncthreads();
@@ -143,7 +148,7 @@ __device__ inline complex<float> element(const view &v, const source &column, ui
 template <typename T>
 __device__ void fill(const view &v, const source *column, uint32_t m, bool transpose, matrix<T> t) {
     uint32_t rows = transpose ? m : v.n, columns = transpose ? v.n : m;
-    for (uint32_t j = warp(); j < columns; j += WARPS)
+    for (uint32_t j = warp(); j < columns; j += warps())
         for (uint32_t i = lane(); i < rows; i += WARP) {
             complex<float> x = transpose ? element(v, column[i], j) : element(v, column[j], i);
             t.column(j)[i] = {(T)x.re, (T)(transpose ? -x.im : x.im)};

@@ -14,11 +14,14 @@
 
 namespace mvdr {
 
-constexpr unsigned LOOK_THREADS = 256;
-constexpr unsigned TILE = 32;           /* directions of a tile */
-constexpr unsigned OUTPUTS = 64;        /* rows of a product made together */
-constexpr unsigned DEPTH = 32;          /* terms of a product between two barriers */
-constexpr unsigned EACH = OUTPUTS / 16; /* rows of a thread; it has two directions */
+constexpr unsigned TILE = 32;    /* directions of a tile */
+constexpr unsigned OUTPUTS = 64; /* rows of a product made together */
+constexpr unsigned DEPTH = 32;   /* terms of a product between two barriers */
+
+/* Sixteen threads side by side share the directions, two each, and COUNT / 16 one above the other
+ * the rows, EACH of them. */
+template <unsigned COUNT> constexpr unsigned ROWS = COUNT / 16;
+template <unsigned COUNT> constexpr unsigned EACH = OUTPUTS / ROWS<COUNT>;
 
 /* The residual as the difference |a|^2 - |Q^H a|^2 is good to 1e-6 |a|^2; below this share of
  * |a|^2 that is too coarse and it is formed as a vector, projected twice. */
@@ -42,16 +45,14 @@ struct tile {
     complex<float> *project, *rest; /* [k][TILE], [n][TILE] of global scratch */
 };
 
-struct tile_memory {
+template <unsigned COUNT> struct tile_memory {
     complex<float> left[DEPTH][OUTPUTS + 1], right[DEPTH][TILE + 1];
-    float part[16][TILE];
+    float part[ROWS<COUNT>][TILE];
 };
 
-/* A thread's share of a product: rows own_row() + 16 i of its OUTPUTS, directions own_lane() and
+/* A thread's share of a product: rows own_row() + ROWS i of its OUTPUTS, directions own_lane() and
  * own_lane() + 16. */
-struct share {
-    complex<float> at[EACH][2];
-};
+template <unsigned COUNT> struct share { complex<float> at[EACH<COUNT>][2]; };
 
 __device__ inline unsigned own_lane() {
     return threadIdx.x % 16;
@@ -71,10 +72,11 @@ __device__ inline complex<float> steering(const view &v, const points &p, const 
 }
 
 /* Rows first.. of the right-hand factor: the steering vectors, or what `from` holds. */
-__device__ inline void load_right(const view &v, const points &p, const tile &t,
-                                  const complex<float> *from, uint32_t first, uint32_t depth,
-                                  tile_memory *memory) {
-    for (unsigned i = threadIdx.x; i < DEPTH * TILE; i += LOOK_THREADS) {
+template <unsigned COUNT>
+__device__ void load_right(const view &v, const points &p, const tile &t,
+                           const complex<float> *from, uint32_t first, uint32_t depth,
+                           tile_memory<COUNT> *memory) {
+    for (unsigned i = threadIdx.x; i < DEPTH * TILE; i += COUNT) {
         if (from) { /* directions are neighbours in memory */
             unsigned row = i / TILE, direction = i % TILE;
             memory->right[row][direction] = first + row < depth
@@ -88,9 +90,10 @@ __device__ inline void load_right(const view &v, const points &p, const tile &t,
 }
 
 /* left[l][r] = conj(Q[first + l, base + r]) for a projection, -Q[base + r, first + l] otherwise. */
-__device__ inline void load_left(const tile &t, bool projection, uint32_t base, uint32_t first,
-                                 tile_memory *memory) {
-    for (unsigned i = threadIdx.x; i < DEPTH * OUTPUTS; i += LOOK_THREADS) {
+template <unsigned COUNT>
+__device__ void load_left(const tile &t, bool projection, uint32_t base, uint32_t first,
+                          tile_memory<COUNT> *memory) {
+    for (unsigned i = threadIdx.x; i < DEPTH * OUTPUTS; i += COUNT) {
         unsigned l = projection ? i % DEPTH : i / OUTPUTS, r = projection ? i / DEPTH : i % OUTPUTS;
         uint32_t row = projection ? first + l : base + r,
                  column = projection ? base + r : first + l;
@@ -102,12 +105,13 @@ __device__ inline void load_left(const tile &t, bool projection, uint32_t base, 
     }
 }
 
-__device__ inline void multiply(const tile_memory *memory, share *sum) {
+template <unsigned COUNT>
+__device__ void multiply(const tile_memory<COUNT> *memory, share<COUNT> *sum) {
     for (unsigned l = 0; l < DEPTH; l++) {
         complex<float> x[2] = {memory->right[l][own_lane()], memory->right[l][own_lane() + 16]};
 #pragma unroll
-        for (unsigned i = 0; i < EACH; i++) {
-            complex<float> a = memory->left[l][own_row() + 16 * i];
+        for (unsigned i = 0; i < EACH<COUNT>; i++) {
+            complex<float> a = memory->left[l][own_row() + ROWS<COUNT> * i];
 #pragma unroll
             for (unsigned j = 0; j < 2; j++) {
                 complex<float> *s = &sum->at[i][j];
@@ -119,9 +123,10 @@ __device__ inline void multiply(const tile_memory *memory, share *sum) {
 }
 
 /* sum += rows base.. of Q^H X (projection) or -Q X, X being `right` or the steering vectors. */
-__device__ inline void product(const view &v, const points &p, const tile &t, bool projection,
-                               const complex<float> *right, uint32_t base, tile_memory *memory,
-                               share *sum) {
+template <unsigned COUNT>
+__device__ void product(const view &v, const points &p, const tile &t, bool projection,
+                        const complex<float> *right, uint32_t base, tile_memory<COUNT> *memory,
+                        share<COUNT> *sum) {
     uint32_t depth = projection ? t.n : t.k;
     for (uint32_t first = 0; first < depth; first += DEPTH) {
         __syncthreads();
@@ -133,28 +138,29 @@ __device__ inline void product(const view &v, const points &p, const tile &t, bo
 }
 
 /* Sums over the block's threads of each direction, in the order of the rows. */
-__device__ inline float over_rows(const float value[2], tile_memory *memory) {
+template <unsigned COUNT>
+__device__ float over_rows(const float value[2], tile_memory<COUNT> *memory) {
     __syncthreads();
     memory->part[own_row()][own_lane()] = value[0];
     memory->part[own_row()][own_lane() + 16] = value[1];
     __syncthreads();
     float sum = 0;
     if (threadIdx.x < TILE)
-        for (unsigned i = 0; i < 16; i++)
+        for (unsigned i = 0; i < ROWS<COUNT>; i++)
             sum += memory->part[i][threadIdx.x];
     return sum;
 }
 
 /* project = Q^H X; energies of thread t < TILE: sum weight |c|^2 and sum |c|^2 of direction t. */
-__device__ inline void project(const view &v, const points &p, const tile &t,
-                               const complex<float> *right, tile_memory *memory, float *weighted,
-                               float *plain) {
+template <unsigned COUNT>
+__device__ void project(const view &v, const points &p, const tile &t, const complex<float> *right,
+                        tile_memory<COUNT> *memory, float *weighted, float *plain) {
     float w[2] = {0, 0}, e[2] = {0, 0};
     for (uint32_t base = 0; base < t.k; base += OUTPUTS) {
-        share sum = {};
+        share<COUNT> sum = {};
         product(v, p, t, true, right, base, memory, &sum);
-        for (unsigned i = 0; i < EACH; i++) {
-            uint32_t column = base + own_row() + 16 * i;
+        for (unsigned i = 0; i < EACH<COUNT>; i++) {
+            uint32_t column = base + own_row() + ROWS<COUNT> * i;
             for (unsigned j = 0; j < 2 && column < t.k; j++) {
                 complex<float> c = sum.at[i][j];
                 float power = c.re * c.re + c.im * c.im;
@@ -169,21 +175,22 @@ __device__ inline void project(const view &v, const points &p, const tile &t,
 }
 
 /* rest = X - Q project; returns thread t's |rest|^2 of direction t. */
-__device__ inline float subtract(const view &v, const points &p, const tile &t,
-                                 const complex<float> *from, tile_memory *memory) {
+template <unsigned COUNT>
+__device__ float subtract(const view &v, const points &p, const tile &t, const complex<float> *from,
+                          tile_memory<COUNT> *memory) {
     float e[2] = {0, 0};
     for (uint32_t base = 0; base < t.n; base += OUTPUTS) {
-        share sum;
-        for (unsigned i = 0; i < EACH; i++)
+        share<COUNT> sum;
+        for (unsigned i = 0; i < EACH<COUNT>; i++)
             for (unsigned j = 0; j < 2; j++) {
-                uint32_t row = base + own_row() + 16 * i, direction = own_lane() + 16 * j;
+                uint32_t row = base + own_row() + ROWS<COUNT> * i, direction = own_lane() + 16 * j;
                 sum.at[i][j] = !from       ? steering(v, p, t, row, direction)
                                : row < t.n ? from[(size_t)row * TILE + direction]
                                            : complex<float>{0, 0};
             }
         product(v, p, t, false, t.project, base, memory, &sum);
-        for (unsigned i = 0; i < EACH; i++) {
-            uint32_t row = base + own_row() + 16 * i;
+        for (unsigned i = 0; i < EACH<COUNT>; i++) {
+            uint32_t row = base + own_row() + ROWS<COUNT> * i;
             for (unsigned j = 0; j < 2 && row < t.n; j++) {
                 complex<float> r = sum.at[i][j];
                 e[j] += r.re * r.re + r.im * r.im;
@@ -195,8 +202,9 @@ __device__ inline float subtract(const view &v, const points &p, const tile &t,
 }
 
 /* |a - Q Q^H a|^2 of thread t's direction, from `inside` = |Q^H a|^2 and the projection. */
-__device__ inline float outside(const view &v, const points &p, const tile &t, float inside,
-                                tile_memory *memory) {
+template <unsigned COUNT>
+__device__ float outside(const view &v, const points &p, const tile &t, float inside,
+                         tile_memory<COUNT> *memory) {
     float left = (float)t.n - inside, unused;
     bool coarse = threadIdx.x < t.count && left < DIFFERENCE_SHARE * (float)t.n;
     if (!__syncthreads_or(coarse))
@@ -209,8 +217,9 @@ __device__ inline float outside(const view &v, const points &p, const tile &t, f
     return coarse ? exact : left;
 }
 
-__device__ inline void look_at(const view &v, const points &p, const tile &t, double level,
-                               tile_memory *memory, float *power) {
+template <unsigned COUNT>
+__device__ void look_at(const view &v, const points &p, const tile &t, double level,
+                        tile_memory<COUNT> *memory, float *power) {
     float weighted = 0, inside = 0, left = 0;
     if (level > 0) {
         project(v, p, t, nullptr, memory, &weighted, &inside);
@@ -224,8 +233,9 @@ __device__ inline void look_at(const view &v, const points &p, const tile &t, do
 }
 
 /* Blocks share the tiles of all bins out among themselves; each has (n + kept) TILE of scratch. */
-__global__ void __launch_bounds__(LOOK_THREADS) look(view v, points p, complex<float> *scratch) {
-    __shared__ tile_memory memory;
+template <unsigned COUNT>
+__global__ void __launch_bounds__(COUNT) look(view v, points p, complex<float> *scratch) {
+    __shared__ tile_memory<COUNT> memory;
     uint32_t tiles = (p.count + TILE - 1) / TILE;
     scratch += blockIdx.x * (v.spec.sensors + v.kept) * TILE;
     for (size_t item = blockIdx.x; item < tiles * v.spec.bins; item += gridDim.x) {
@@ -243,6 +253,22 @@ __global__ void __launch_bounds__(LOOK_THREADS) look(view v, points p, complex<f
                   scratch + v.kept * TILE};
         look_at(v, p, t, v.bin[bin].level, &memory, p.power + bin * p.pitch);
         __syncthreads();
+    }
+}
+
+using look_function = void (*)(view, points, complex<float> *);
+
+/* NULL for a number of threads that no kernel is made for. */
+inline look_function look_kernel(long count) {
+    switch (count) {
+    case 128:
+        return look<128>;
+    case 256:
+        return look<256>;
+    case 512:
+        return look<512>;
+    default:
+        return nullptr;
     }
 }
 

@@ -22,14 +22,16 @@ using complex64 = mvdr::complex<double>;
 struct mvdr_stage {
     mvdr::view view; /* with the stage's device memory; kernels get a copy */
     mvdr_limits limits;
-    size_t slots;       /* bins decomposed by one launch */
+    mvdr::decompose_function decompose;
+    mvdr::look_function look;
+    unsigned decompose_threads, look_threads; /* of a block */
+    size_t slots;                             /* bins decomposed by one launch */
     size_t look_blocks; /* blocks of a look round, each with its own scratch */
     complex32 *look_scratch;
     size_t *device_rows;              /* sensor, partner, previous: `sensors` entries each */
     size_t *rows, *previous, *row_of; /* the same on the host */
     uint64_t version;
     bool versioned, forgotten;
-    size_t next, filled; /* block: place of the next snapshot, places in use */
 };
 
 /* ---- create, destroy ------------------------------------------------------------------------- */
@@ -51,6 +53,7 @@ void destroy(void *opaque) {
                       v->power,
                       v->info,
                       v->bin,
+                      v->ring,
                       s->t,
                       s->u,
                       s->w,
@@ -117,6 +120,7 @@ sonar_code allocate_results(mvdr_stage *stage, sonar_error *err) {
     memory.make(&v->power, bins, directions);
     memory.make(&v->info, bins, SONAR_MVDR_INFO_FIELDS);
     memory.make(&v->bin, bins);
+    memory.make(&v->ring, 1);
     memory.make(&stage->look_scratch, stage->look_blocks, (sensors + v->kept) * mvdr::TILE);
     v->turns = turns;
     v->sensor = stage->device_rows;
@@ -157,19 +161,20 @@ sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
              err);
     CUDA_TRY(where, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
              err);
-    CUDA_TRY(where, cudaFuncGetAttributes(&own, mvdr::decompose), err);
-    CUDA_TRY(
-        where,
-        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, mvdr::look, mvdr::LOOK_THREADS, 0),
-        err);
+    CUDA_TRY(where, cudaFuncGetAttributes(&own, stage->decompose), err);
+    CUDA_TRY(where,
+             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, stage->look,
+                                                           (int)stage->look_threads, 0),
+             err);
     size_t tiles = (v->spec.directions + mvdr::TILE - 1) / mvdr::TILE;
     stage->look_blocks = sonar_min_size(tiles * v->spec.bins, (size_t)processors * resident);
     /* Both triangles, the norms and a column a warp in double, if there is room. */
-    size_t columns = 2 * v->u_stride + mvdr::WARPS * mvdr::odd((uint32_t)stage->limits.rows);
+    size_t columns = 2 * v->u_stride + stage->decompose_threads / mvdr::WARP *
+                                           mvdr::odd((uint32_t)stage->limits.rows);
     size_t wanted = columns * sizeof(complex64) + v->vector_stride * sizeof(double) + 64;
     v->shared_bytes = sonar_min_size(wanted, (size_t)most - own.sharedSizeBytes) / 16 * 16;
     CUDA_TRY(where,
-             cudaFuncSetAttribute(mvdr::decompose, cudaFuncAttributeMaxDynamicSharedMemorySize,
+             cudaFuncSetAttribute(stage->decompose, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   (int)((size_t)most - own.sharedSizeBytes)),
              err);
     return SONAR_OK;
@@ -204,8 +209,24 @@ sonar_code prepare(mvdr_stage *stage, sonar_error *err) {
     return code ? code : allocate_scratch(stage, err);
 }
 
+/* 0 for want of training. */
+long trained_threads(const sonar_host *host, const char *decision) {
+    const char *trained = sonar_host_choice(host, decision);
+    return trained ? strtol(trained, NULL, 10) : 0;
+}
+
+/* A number that is none of the kernels' comes from a table edited by hand: as if there were none.
+ */
+void choose_threads(mvdr_stage *stage, const sonar_host *host) {
+    long decompose = trained_threads(host, "mvdr.decompose_threads");
+    long look = trained_threads(host, "mvdr.look_threads");
+    stage->decompose_threads = mvdr::decompose_kernel(decompose) ? (unsigned)decompose : 512;
+    stage->decompose = mvdr::decompose_kernel(stage->decompose_threads);
+    stage->look_threads = mvdr::look_kernel(look) ? (unsigned)look : 256;
+    stage->look = mvdr::look_kernel(stage->look_threads);
+}
+
 sonar_code create(const void *opaque, const sonar_host *host, void **out, sonar_error *err) {
-    (void)host;
     const sonar_mvdr_spec *spec = (const sonar_mvdr_spec *)opaque;
     *out = NULL;
     sonar_code code = check_spec(spec, err);
@@ -215,6 +236,7 @@ sonar_code create(const void *opaque, const sonar_host *host, void **out, sonar_
     if (!stage)
         return sonar_fail(err, SONAR_ENOMEM, where, "no memory for the stage");
     stage->limits = mvdr_limits_of(spec);
+    choose_threads(stage, host);
     stage->view.spec = *spec;
     stage->view.kept = (uint32_t)stage->limits.kept;
     stage->view.length = (uint32_t)(spec->alpha > 0 ? spec->max_new : spec->snapshots);
@@ -231,7 +253,6 @@ sonar_code create(const void *opaque, const sonar_host *host, void **out, sonar_
 /* There is no queue to do it on here: the next call does. */
 void reset(void *opaque) {
     mvdr_stage *stage = (mvdr_stage *)opaque;
-    stage->next = stage->filled = 0;
     stage->forgotten = true;
 }
 
@@ -240,6 +261,7 @@ sonar_code forget(mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
         return SONAR_OK;
     const mvdr::view *v = &stage->view;
     CUDA_TRY(where, cudaMemsetAsync(v->bin, 0, v->spec.bins * sizeof *v->bin, stream), err);
+    CUDA_TRY(where, cudaMemsetAsync(v->ring, 0, sizeof *v->ring, stream), err);
     stage->forgotten = false;
     return SONAR_OK;
 }
@@ -296,28 +318,13 @@ sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cudaStream
 /* Buffers without data are not wanted, wherever they are. */
 sonar_code check_spaces(const sonar_buffer *buffer, size_t count, sonar_error *err) {
     for (size_t i = 0; i < count; i++)
-        if (buffer[i].data && buffer[i].shape[0] && buffer[i].space != SONAR_DEVICE)
+        if (buffer[i].data && buffer[i].shape[0] && !sonar_cuda_in_place(buffer[i].space))
             return sonar_fail(err, SONAR_EINVAL, where, "a buffer is not in device memory");
     return SONAR_OK;
 }
 
-mvdr::arrivals arrivals_of(const mvdr_stage *stage, const sonar_buffer *in) {
-    size_t length = stage->view.spec.snapshots, count = in->shape[0];
-    return {(const complex32 *)in->data,
-            in->stride[0],
-            in->stride[1],
-            (uint32_t)count,
-            (uint32_t)stage->next,
-            (uint32_t)sonar_min_size(stage->filled + count, length)};
-}
-
-/* After the bins have stored: moves on by the snapshots that arrived. */
-void advance(mvdr_stage *stage, size_t count) {
-    size_t length = stage->view.spec.snapshots;
-    if (!length)
-        return;
-    stage->next = (stage->next + count) % length;
-    stage->filled = sonar_min_size(stage->filled + count, length);
+mvdr::arrivals arrivals_of(const sonar_buffer *in) {
+    return {(const complex32 *)in->data, in->stride[0], in->stride[1], (uint32_t)in->shape[0]};
 }
 
 sonar_code run_bins(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t stream,
@@ -331,9 +338,14 @@ sonar_code run_bins(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStrea
         mvdr::take<<<grid, 128, 0, stream>>>(*v, in, (uint32_t)skip);
         code = CUDA_LAUNCHED(where, "take", err);
     }
+    if (in.count && v->spec.alpha == 0 && !code) {
+        mvdr::move_on<<<1, 1, 0, stream>>>(*v, in.count);
+        code = CUDA_LAUNCHED(where, "move_on", err);
+    }
     for (size_t first = 0; first < bins && !code; first += stage->slots) {
         unsigned count = (unsigned)sonar_min_size(stage->slots, bins - first);
-        mvdr::decompose<<<count, mvdr::THREADS, v->shared_bytes, stream>>>(*v, in, (uint32_t)first);
+        stage->decompose<<<count, stage->decompose_threads, v->shared_bytes, stream>>>(
+            *v, in, (uint32_t)first);
         code = CUDA_LAUNCHED(where, "decompose", err);
     }
     return code;
@@ -344,7 +356,8 @@ sonar_code look_round(const mvdr_stage *stage, const mvdr::points &points, float
                       ptrdiff_t stride, cudaStream_t stream, sonar_error *err) {
     size_t tiles = (points.count + mvdr::TILE - 1) / mvdr::TILE;
     unsigned blocks = (unsigned)sonar_min_size(stage->look_blocks, tiles * stage->view.spec.bins);
-    mvdr::look<<<blocks, mvdr::LOOK_THREADS, 0, stream>>>(stage->view, points, stage->look_scratch);
+    stage->look<<<blocks, stage->look_threads, 0, stream>>>(stage->view, points,
+                                                            stage->look_scratch);
     sonar_code code = CUDA_LAUNCHED(where, "look", err);
     if (code || !band)
         return code;
@@ -360,7 +373,7 @@ sonar_code write_rows(const sonar_buffer *out, const float *from, size_t rows, s
     size_t width = columns * sizeof *from, pitch = (size_t)out->stride[0] * sizeof *from;
     return CUDA_CHECK(where,
                       cudaMemcpy2DAsync(out->data, rows > 1 ? pitch : width, from, width, width,
-                                        rows, cudaMemcpyDeviceToDevice, stream),
+                                        rows, cudaMemcpyDefault, stream),
                       err);
 }
 
@@ -371,7 +384,7 @@ sonar_code run(mvdr_stage *stage, cudaStream_t stream, const sonar_buffer *in, s
     const sonar_buffer *azimuth = &out[SONAR_MVDR_OUT_AZIMUTH];
     mvdr::points grid = {v->turns, spec->sensors, (uint32_t)spec->directions, v->power,
                          spec->directions};
-    sonar_code code = run_bins(stage, arrivals_of(stage, in), stream, err);
+    sonar_code code = run_bins(stage, arrivals_of(in), stream, err);
     if (!code)
         code = look_round(stage, grid, (float *)azimuth->data, azimuth->stride[0], stream, err);
     if (!code && work->outputs & SONAR_WANT(SONAR_MVDR_SPECTRUM))
@@ -398,8 +411,6 @@ sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *in, son
         code = update_rows(stage, work->params, queue->stream, err);
     if (!code)
         code = run(stage, queue->stream, in, out, work, err);
-    if (!code)
-        advance(stage, in->shape[0]);
     return code;
 }
 

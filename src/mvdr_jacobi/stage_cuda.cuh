@@ -16,6 +16,11 @@ struct bin_state {
     double level;     /* delta over the level correction; 0: no data, P = 0 */
 };
 
+/* Where the block's ring of snapshots stands; on the device, so that a recorded execute goes on. */
+struct ring_state {
+    uint32_t next, filled; /* place of the next snapshot, places in use */
+};
+
 /* A column of the factor S: gain times a carried eigenvector, a snapshot, or its mirror. */
 enum column_kind : uint32_t { CARRIED, SNAPSHOT, MIRRORED };
 struct source {
@@ -49,6 +54,7 @@ struct view {
     float *power;             /* [bin][direction] */
     float *info;              /* [bin][SONAR_MVDR_INFO_FIELDS] */
     bin_state *bin;
+    ring_state *ring;
     scratch all; /* slot 0; the others follow at these strides, in elements */
     size_t t_stride, u_stride, w_stride, vector_stride, column_stride;
     size_t shared_bytes;
@@ -59,7 +65,6 @@ struct arrivals {
     const complex<float> *x;
     ptrdiff_t snapshot_stride, bin_stride;
     uint32_t count;
-    uint32_t next, filled; /* block: place of the first, places in use after storing */
 
     __device__ const complex<float> *at(uint32_t index, uint32_t bin) const {
         return x + (ptrdiff_t)index * snapshot_stride + (ptrdiff_t)bin * bin_stride;

@@ -6,73 +6,135 @@
 
 #include "pipeline/internal.h"
 
-static sonar_code make(sonar_pipeline *pipeline, sonar_space space, sonar_dtype dtype, size_t a,
+static sonar_code make(const sonar_backend *backend, sonar_space space, sonar_dtype dtype, size_t a,
                        size_t b, size_t c, sonar_buffer *buffer, sonar_error *err) {
     size_t shape[3] = {a, b, c};
-    int rank = c ? 3 : b ? 2 : 1;
-    return pipeline->engine.backend->buffer_create(space, dtype, rank, shape, buffer, err);
+    return backend->buffer_create(space, dtype, c ? 3 : b ? 2 : 1, shape, buffer, err);
 }
 
-/* Rows [from, from + bins) of bins[bin][sensor]. */
-static sonar_buffer rows(const sonar_buffer *bins, size_t from, size_t count) {
-    size_t shape[2] = {count, bins->shape[1]};
+/* ---- spectra --------------------------------------------------------------------------------- */
+
+/* Rows [from, from + count) of each snapshot: dense, for there is one or all rows are wanted. */
+static sonar_buffer rows(const sonar_buffer *all, size_t from, size_t count) {
+    size_t shape[3] = {all->shape[0], count, all->shape[2]};
     sonar_buffer view =
-        sonar_buffer_view((sonar_c32 *)bins->data + from * bins->shape[1], SONAR_C32, 2, shape);
-    view.space = bins->space;
+        sonar_buffer_view((sonar_c32 *)all->data + from * shape[2], SONAR_C32, 3, shape);
+    view.space = all->space;
     return view;
 }
 
-static sonar_code make_bins(sonar_pipeline *p, sonar_error *err) {
+/* The host's are in memory that the device copies to and from, if there is one. */
+static const sonar_backend *owner_of(const struct engine *e) {
+    const struct side *device = &e->side[DEVICE_SIDE];
+    return device->backend ? device->backend : e->side[HOST_SIDE].backend;
+}
+
+static sonar_code make_spectra(sonar_pipeline *p, int which, sonar_error *err) {
     const sonar_config *c = p->config;
-    struct buffers *b = &p->engine.buffers;
-    sonar_space native = p->engine.backend->native_space;
-    sonar_code code = make(p, native, SONAR_C32, p->bins, c->sensors, 0, &b->bins, err);
+    struct engine *e = &p->engine;
+    struct spectra *s = &e->side[which].spectra;
+    const sonar_backend *owner = owner_of(e);
+    sonar_space space = which == HOST_SIDE ? SONAR_PINNED : owner->native_space;
+    sonar_code code =
+        make(owner, space, SONAR_C32, c->cbf_snapshots, p->bins, c->sensors, &s->all, err);
     if (code)
         return code;
-    b->cbf_bins = rows(&b->bins, c->lofar_band.first_bin - p->first_bin, c->lofar_band.bins);
-    if (native == SONAR_HOST)
-        b->host_bins = b->cbf_bins;
-    else
-        code =
-            make(p, SONAR_PINNED, SONAR_C32, c->lofar_band.bins, c->sensors, 0, &b->host_bins, err);
-    if (code || !c->mvdr_enabled)
-        return code;
+    s->cbf = rows(&s->all, c->lofar_band.first_bin - p->first_bin, c->lofar_band.bins);
+    if (!c->mvdr_enabled)
+        return SONAR_OK;
     if (p->own_mvdr_dft)
-        return make(p, native, SONAR_C32, sonar_specs_max_snapshots(c), c->mvdr_band.bins,
-                    c->sensors, &b->mvdr_bins, err);
-    sonar_buffer view = rows(&b->bins, c->mvdr_band.first_bin - p->first_bin, c->mvdr_band.bins);
-    size_t shape[3] = {1, c->mvdr_band.bins, c->sensors};
-    b->mvdr_bins = sonar_buffer_view(view.data, SONAR_C32, 3, shape);
-    b->mvdr_bins.space = native;
+        return make(owner, space, SONAR_C32, sonar_specs_max_snapshots(c), c->mvdr_band.bins,
+                    c->sensors, &s->mvdr, err);
+    sonar_buffer view = rows(&s->all, c->mvdr_band.first_bin - p->first_bin, c->mvdr_band.bins);
+    s->mvdr =
+        sonar_buffer_view(view.data, SONAR_C32, 3, (size_t[]){1, c->mvdr_band.bins, c->sensors});
+    s->mvdr.space = view.space;
     return SONAR_OK;
 }
 
-static sonar_code make_surfaces(sonar_pipeline *p, sonar_error *err) {
-    const sonar_config *c = p->config;
-    struct buffers *b = &p->engine.buffers;
-    sonar_space native = p->engine.backend->native_space;
-    size_t looks = c->cbf_scan.count;
-    sonar_code code = make(p, native, SONAR_F32, looks, 0, 0, &b->cbf[SONAR_CBF_AZIMUTH], err);
-    if (!code && c->ranges)
-        code = make(p, native, SONAR_F32, c->ranges, looks, 0, &b->cbf[SONAR_CBF_NEARFIELD], err);
-    if (!code)
-        code =
-            make(p, native, SONAR_F32, c->lofar_band.bins, looks, 0, &b->cbf[SONAR_CBF_LOFAR], err);
-    if (code || !c->mvdr_enabled)
-        return code;
-    looks = c->mvdr_scan.count;
-    code = make(p, native, SONAR_F32, looks, 0, 0, &b->mvdr[SONAR_MVDR_OUT_AZIMUTH], err);
-    if (!code)
-        code = make(p, native, SONAR_F32, c->mvdr_band.bins, looks, 0,
-                    &b->mvdr[SONAR_MVDR_OUT_SPECTRUM], err);
-    if (!code)
-        code = make(p, native, SONAR_F32, c->mvdr_band.bins, SONAR_MVDR_INFO_FIELDS, 0,
-                    &b->mvdr[SONAR_MVDR_OUT_INFO], err);
-    if (!code)
-        code = make(p, SONAR_PINNED, SONAR_F32, c->mvdr_band.bins, SONAR_MVDR_INFO_FIELDS, 0,
-                    &b->host_info, err);
+/* On the sides that have stages; element.psd reads them on the host. */
+static sonar_code make_all_spectra(sonar_pipeline *p, sonar_error *err) {
+    const struct engine *e = &p->engine;
+    bool psd = p->config->output_topics & SONAR_WANT(SONAR_ELEMENT_PSD);
+    sonar_code code = SONAR_OK;
+    for (int i = 0; i < SIDES && !code; i++)
+        if (e->side[i].backend || (i == HOST_SIDE && psd))
+            code = make_spectra(p, i, err);
     return code;
 }
+
+/* ---- surfaces and points --------------------------------------------------------------------- */
+
+static sonar_code make_cbf_surfaces(sonar_pipeline *p, sonar_error *err) {
+    const sonar_config *c = p->config;
+    const sonar_backend *b = p->engine.cbf.side->backend;
+    sonar_buffer *to = p->engine.buffers.cbf;
+    size_t looks = c->cbf_scan.count;
+    sonar_code code = make(b, b->native_space, SONAR_F32, looks, 0, 0, &to[SONAR_CBF_AZIMUTH], err);
+    if (!code && c->ranges)
+        code =
+            make(b, b->native_space, SONAR_F32, c->ranges, looks, 0, &to[SONAR_CBF_NEARFIELD], err);
+    return code ? code
+                : make(b, b->native_space, SONAR_F32, c->lofar_band.bins, looks, 0,
+                       &to[SONAR_CBF_LOFAR], err);
+}
+
+static sonar_code make_mvdr_surfaces(sonar_pipeline *p, sonar_error *err) {
+    const sonar_config *c = p->config;
+    if (!c->mvdr_enabled)
+        return SONAR_OK;
+    const sonar_backend *b = p->engine.mvdr.side->backend;
+    sonar_buffer *to = p->engine.buffers.mvdr;
+    size_t looks = c->mvdr_scan.count, bins = c->mvdr_band.bins;
+    sonar_code code =
+        make(b, b->native_space, SONAR_F32, looks, 0, 0, &to[SONAR_MVDR_OUT_AZIMUTH], err);
+    if (!code)
+        code =
+            make(b, b->native_space, SONAR_F32, bins, looks, 0, &to[SONAR_MVDR_OUT_SPECTRUM], err);
+    if (!code)
+        code = make(b, b->native_space, SONAR_F32, bins, SONAR_MVDR_INFO_FIELDS, 0,
+                    &to[SONAR_MVDR_OUT_INFO], err);
+    return code ? code
+                : make(owner_of(&p->engine), SONAR_PINNED, SONAR_F32, bins, SONAR_MVDR_INFO_FIELDS,
+                       0, &p->engine.buffers.host_info, err);
+}
+
+static sonar_code make_pair(const sonar_backend *backend, sonar_space space, size_t sensors,
+                            sonar_buffer *points, sonar_buffer *power, sonar_error *err) {
+    sonar_code code = make(backend, space, SONAR_U64, SONAR_DETECT_POINTS, sensors, 0, points, err);
+    return code ? code : make(backend, space, SONAR_F32, SONAR_DETECT_POINTS, 0, 0, power, err);
+}
+
+static sonar_code make_points(sonar_pipeline *p, sonar_error *err) {
+    struct engine *e = &p->engine;
+    size_t sensors = p->config->sensors;
+    sonar_code code = make_pair(owner_of(e), SONAR_PINNED, sensors, &e->buffers.host_points,
+                                &e->buffers.host_point_power, err);
+    for (struct side *s = e->side; s < e->side + SIDES && !code; s++)
+        if (s->backend)
+            code = make_pair(s->backend, s->backend->native_space, sensors, &s->points,
+                             &s->point_power, err);
+    return code;
+}
+
+/* ---- the device's ring ----------------------------------------------------------------------- */
+
+static sonar_code make_ring(sonar_pipeline *p, sonar_error *err) {
+    struct engine *e = &p->engine;
+    const sonar_backend *b = e->dft.side->backend;
+    const sonar_buffer *ring = &p->ring;
+    if (e->dft.side != &e->side[DEVICE_SIDE])
+        return SONAR_OK;
+    sonar_code code = make(b, b->native_space, ring->dtype, ring->shape[0], ring->shape[1], 0,
+                           &e->buffers.ring, err);
+    if (!code && b->graph_begin)
+        code = make(b, b->native_space, SONAR_U64, 1, 0, 0, &e->buffers.column, err);
+    if (!code && b->graph_begin)
+        code = make(b, SONAR_PINNED, SONAR_U64, 1, 0, 0, &e->buffers.host_column, err);
+    return code;
+}
+
+/* ---- the pipeline's own ---------------------------------------------------------------------- */
 
 static sonar_code make_history(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = p->config;
@@ -88,24 +150,10 @@ static sonar_code make_history(sonar_pipeline *p, sonar_error *err) {
     return SONAR_OK;
 }
 
-static sonar_code make_points(sonar_pipeline *p, sonar_error *err) {
-    struct buffers *b = &p->engine.buffers;
-    sonar_space native = p->engine.backend->native_space;
-    size_t sensors = p->config->sensors;
-    sonar_code code = make(p, native, SONAR_U64, SONAR_DETECT_POINTS, sensors, 0, &b->points, err);
-    if (!code)
-        code = make(p, native, SONAR_F32, SONAR_DETECT_POINTS, 0, 0, &b->point_power, err);
-    if (!code)
-        code =
-            make(p, SONAR_PINNED, SONAR_U64, SONAR_DETECT_POINTS, sensors, 0, &b->host_points, err);
-    if (!code)
-        code =
-            make(p, SONAR_PINNED, SONAR_F32, SONAR_DETECT_POINTS, 0, 0, &b->host_point_power, err);
-    return code;
-}
-
+/* Surfaces that may be asked for, in memory that the backend at start copies to. */
 static sonar_code make_result(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
     const sonar_config *c = p->config;
+    const sonar_backend *owner = p->choice.backend;
     const sonar_buffer *like[SONAR_SURFACES] = {
         [SONAR_CBF_AZIMUTH] = &p->engine.buffers.cbf[SONAR_CBF_AZIMUTH],
         [SONAR_CBF_NEARFIELD] = &p->engine.buffers.cbf[SONAR_CBF_NEARFIELD],
@@ -116,13 +164,13 @@ static sonar_code make_result(sonar_pipeline *p, sonar_result *result, sonar_err
     sonar_code code = SONAR_OK;
     for (int i = 0; i < SONAR_SURFACES && !code; i++)
         if (like[i] && like[i]->data)
-            code = make(p, SONAR_PINNED, SONAR_F32, like[i]->shape[0],
+            code = make(owner, SONAR_PINNED, SONAR_F32, like[i]->shape[0],
                         like[i]->rank > 1 ? like[i]->shape[1] : 0, 0, &result->surface[i], err);
-    if (!code)
-        code = make(p, SONAR_PINNED, SONAR_F32, c->channels, c->lofar_band.bins, 0,
+    if (!code && c->output_topics & SONAR_WANT(SONAR_ELEMENT_PSD))
+        code = make(owner, SONAR_PINNED, SONAR_F32, c->channels, c->lofar_band.bins, 0,
                     &result->surface[SONAR_ELEMENT_PSD], err);
     if (!code)
-        code = make(p, SONAR_PINNED, SONAR_F32, c->channels, 0, 0,
+        code = make(owner, SONAR_PINNED, SONAR_F32, c->channels, 0, 0,
                     &result->surface[SONAR_ELEMENT_MISSING], err);
     return code;
 }
@@ -156,16 +204,14 @@ static sonar_code make_scratch(sonar_pipeline *p, sonar_error *err) {
 }
 
 sonar_code sonar_engine_make_buffers(sonar_pipeline *pipeline, sonar_error *err) {
-    sonar_code code = make_bins(pipeline, err);
+    sonar_code code = make_all_spectra(pipeline, err);
     if (!code)
-        code = make_surfaces(pipeline, err);
+        code = make_cbf_surfaces(pipeline, err);
+    if (!code)
+        code = make_mvdr_surfaces(pipeline, err);
     if (!code)
         code = make_points(pipeline, err);
-    const sonar_buffer *ring = &pipeline->ring;
-    if (!code && pipeline->engine.backend->native_space != SONAR_HOST)
-        code = make(pipeline, pipeline->engine.backend->native_space, ring->dtype, ring->shape[0],
-                    ring->shape[1], 0, &pipeline->engine.buffers.ring, err);
-    return code;
+    return code ? code : make_ring(pipeline, err);
 }
 
 sonar_code sonar_pipeline_make_buffers(sonar_pipeline *pipeline, sonar_error *err) {
@@ -181,22 +227,30 @@ static void release(const sonar_backend *backend, sonar_buffer *buffers, size_t 
             backend->buffer_destroy(&buffers[i]);
 }
 
+static void release_side(const sonar_pipeline *p, struct side *side, const sonar_backend *owner) {
+    release(owner, &side->spectra.all, 1);
+    if (p->own_mvdr_dft)
+        release(owner, &side->spectra.mvdr, 1);
+    release(side->backend, &side->points, 1);
+    release(side->backend, &side->point_power, 1);
+}
+
 void sonar_engine_free_buffers(sonar_pipeline *pipeline) {
-    const sonar_backend *backend = pipeline->engine.backend;
-    struct buffers *b = &pipeline->engine.buffers;
-    if (b->host_bins.data != b->cbf_bins.data)
-        release(backend, &b->host_bins, 1);
-    if (pipeline->own_mvdr_dft)
-        release(backend, &b->mvdr_bins, 1);
-    release(backend, &b->bins, 1);
-    release(backend, b->cbf, SONAR_CBF_OUTPUTS);
-    release(backend, b->mvdr, SONAR_MVDR_OUTPUTS);
-    release(backend, &b->host_info, 1);
-    release(backend, &b->points, 1);
-    release(backend, &b->point_power, 1);
-    release(backend, &b->host_points, 1);
-    release(backend, &b->host_point_power, 1);
-    release(backend, &b->ring, 1);
+    struct engine *e = &pipeline->engine;
+    struct buffers *b = &e->buffers;
+    const sonar_backend *owner = owner_of(e);
+    for (struct side *side = e->side; side < e->side + SIDES; side++)
+        release_side(pipeline, side, owner);
+    if (e->cbf.side)
+        release(e->cbf.side->backend, b->cbf, SONAR_CBF_OUTPUTS);
+    if (e->mvdr.side)
+        release(e->mvdr.side->backend, b->mvdr, SONAR_MVDR_OUTPUTS);
+    release(owner, &b->host_info, 1);
+    release(owner, &b->host_points, 1);
+    release(owner, &b->host_point_power, 1);
+    release(e->side[DEVICE_SIDE].backend, &b->ring, 1);
+    release(e->side[DEVICE_SIDE].backend, &b->column, 1);
+    release(e->side[DEVICE_SIDE].backend, &b->host_column, 1);
     *b = (struct buffers){0};
 }
 

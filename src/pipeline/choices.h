@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Which backend runs a configuration on this node, and in which of its ways: from the table that
- * `sonard --train` wrote if it fits, else from the built-in rule. Today one backend runs the whole
- * chain, so what counts is the decision "chain"; those of the single stages are kept beside it.
+ * Which backend runs each stage of a configuration on this node, in which of its ways and from
+ * which host memory: from the table that `sonard --train` wrote if it fits, else from the built-in
+ * rule. What counts is the decision "chain"; those of the single stages are what it is made of.
  */
 #ifndef SONAR_CHOICES_H
 #define SONAR_CHOICES_H
@@ -14,9 +14,12 @@
 #include "train/train.h"
 
 typedef struct sonar_choices {
-    sonar_backend_choice backend; /* the one to use */
-    bool trained;                 /* the table was read; else it holds the rule's estimates */
-    char source[512];             /* one sentence: where the choices come from, and why */
+    sonar_backend_choice backend; /* the one to use; where stages are mixed, the device's */
+    /* Where each stage runs, in the order of sonar_train_stage: backend.backend, or for some of
+     * them the CPU (and not all: that is no mixture). The MVDR's own DFT goes with the DFT. */
+    const sonar_backend *place[SONAR_TRAIN_STAGES];
+    bool trained;     /* the table was read; else it holds the rule's estimates */
+    char source[512]; /* one sentence: where the choices come from, and why */
     sonar_train_table table;
 } sonar_choices;
 
@@ -27,6 +30,19 @@ sonar_code sonar_choices_create(const sonar_config *config, const sonar_specs *s
 void sonar_choices_destroy(sonar_choices *choices);
 /* For sonar_host.choice: NULL unless trained; choices may be NULL. */
 const char *sonar_choices_ask(const sonar_choices *choices, const char *decision);
+
+/* Host memory for a buffer of the pipeline's: "samples" (the ring), "surfaces" (the results) or
+ * "points" (those of the detections). SONAR_PINNED where nobody has measured, and where the CPU
+ * does what the buffer is for; choices may be NULL. */
+sonar_space sonar_choices_memory(const sonar_choices *choices, const char *buffer);
+
+/* Kinds of host memory under trial, as a table calls them. */
+enum { SONAR_CHOICES_MEMORIES = 3 };
+typedef struct sonar_choices_memory_kind {
+    const char *name;
+    sonar_space space;
+} sonar_choices_memory_kind;
+extern const sonar_choices_memory_kind sonar_choices_memories[SONAR_CHOICES_MEMORIES];
 
 /* The table's file: <state_dir>/train.yaml. False if there is no such directory. */
 bool sonar_choices_path(const sonar_config *config, char *path, size_t size);

@@ -54,23 +54,25 @@ static sonar_code power_at(void *ctx, size_t n, const double *az_deg, float *pow
                            sonar_error *err) {
     const struct look *look = ctx;
     sonar_pipeline *p = look->pipeline;
-    const sonar_backend *backend = p->engine.backend;
+    const struct stage *beamformer = look->beamformer;
+    const struct side *side = beamformer->side;
     struct buffers *b = &p->engine.buffers;
     steer(look, n, az_deg, b->host_points.data);
-    sonar_code code = backend->copy(p->engine.queue, &b->host_points, &b->points, err);
-    sonar_buffer turns = b->points, out = b->point_power;
+    sonar_buffer turns = side->points, out = side->point_power;
+    sonar_code code = side->backend->copy(side->queue, &b->host_points, &turns, err);
     turns.shape[0] = out.shape[0] = n;
     turns.bytes = n * turns.shape[1] * sizeof(uint64_t);
     out.bytes = n * sizeof(float);
     if (!code)
-        code = look->beamformer->ops->evaluate(look->beamformer->self, p->engine.queue, &turns,
-                                               &out, look->work, err);
+        code =
+            beamformer->ops->evaluate(beamformer->self, side->queue, &turns, &out, look->work, err);
+    out = side->point_power;
     if (!code)
-        code = backend->copy(p->engine.queue, &b->point_power, &b->host_point_power, err);
+        code = side->backend->copy(side->queue, &out, &b->host_point_power, err);
     if (!code)
-        code = backend->record(p->engine.queue, p->engine.event, err);
+        code = side->backend->record(side->queue, side->done, err);
     if (!code)
-        code = backend->finish(p->engine.event, err);
+        code = side->backend->finish(side->done, err);
     if (!code)
         memcpy(power, b->host_point_power.data, n * sizeof *power);
     return code;
@@ -113,7 +115,7 @@ static sonar_code detect_cbf(sonar_pipeline *p, const sonar_work *work, sonar_re
                         .work = work,
                         .beamformer = &p->engine.cbf,
                         .scan = &c->cbf_scan,
-                        .bin_width_hz = c->fs_hz / (double)c->length,
+                        .bin_width_hz = c->fs_hz / (double)c->cbf_length,
                         .focused = true};
     const sonar_detect_focus focus = {.far_power = result->surface[SONAR_CBF_AZIMUTH].data,
                                       .inverse_range = p->inverse_range};

@@ -8,63 +8,18 @@
 
 #include "core/core.h"
 #include "detect/detect.h"
-#include "dft/dft.h"
 #include "ingest/ingest.h"
 #include "output/output.h"
 #include "pipeline/choices.h"
+#include "pipeline/engine.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/timing.h"
-
-/* The stages whose time is kept, in the order of sonar_status.stage_us. */
-enum { STAGE_DFT = 0, STAGE_CBF, STAGE_MVDR, STAGE_DETECT, STAGES };
-
-/* One stage of the chosen backend. */
-struct stage {
-    const sonar_stage_ops *ops;
-    void *self;
-};
-
-/* The buffers between stages, in the backend's space, made once. `bins` is the result of the main
- * DFT; cbf_bins is a view of it, mvdr_bins too when both share one DFT (own_mvdr_dft false). */
-struct buffers {
-    sonar_buffer bins, cbf_bins; /* c32 [bin][sensor] */
-    sonar_buffer mvdr_bins;      /* c32 [snapshot][bin][sensor] */
-    sonar_buffer cbf[SONAR_CBF_OUTPUTS];
-    sonar_buffer mvdr[SONAR_MVDR_OUTPUTS];
-    sonar_buffer host_bins;           /* for element.psd; the same memory where host is native */
-    sonar_buffer host_info;           /* f32 [bin][SONAR_MVDR_INFO_FIELDS] */
-    sonar_buffer points, point_power; /* u64 [SONAR_DETECT_POINTS][sensor], f32 [point] */
-    sonar_buffer host_points, host_point_power;
-    sonar_buffer ring; /* the sample ring's twin on a device; no data where host is native */
-};
-
-/* Events around the stages, for their times; none where the backend cannot tell. */
-struct marks {
-    sonar_event *window, *begin[STAGES], *end[STAGES], *copy_begin;
-    int64_t window_ns, began_ns[STAGES];
-    unsigned recorded; /* stages of this window, a bit each */
-    bool copy_recorded;
-};
-
-/* One backend at work: replaced as a whole by the data thread when the backend fails. */
-struct engine {
-    const sonar_backend *backend;
-    sonar_queue *queue;
-    sonar_event *event;
-    struct stage dft, mvdr_dft, cbf, mvdr;
-    struct buffers buffers;
-    struct marks marks;
-    /* only with a ring of its own: */
-    sonar_queue *copies; /* samples go over here, beside the stages' queue */
-    sonar_event *copied;
-    uint64_t uploaded; /* places below need no copying */
-};
 
 /* Which backend works now and how it came to that; the data thread writes, control reads. */
 struct change {
     pthread_mutex_t lock;
-    const char *backend; /* its name */
-    char text[240];      /* "" as long as nothing has failed */
+    char backend[24]; /* the engine's name */
+    char text[240];   /* "" as long as nothing has failed */
 };
 
 /* Where the snapshots behind the MVDR spectrum begin: those of the sliding block, or with
@@ -75,6 +30,17 @@ struct history {
     uint64_t *first_sample; /* [length], a ring */
     uint64_t count;         /* snapshots since the reset */
     uint64_t end_sample;    /* of the newest */
+    uint64_t next;          /* first sample of the next sub-window */
+};
+
+/* One window on its way through the engine. */
+struct job {
+    const sonar_window *window;
+    sonar_window seen; /* the window as the DFT is to read it */
+    struct plan plan;
+    sonar_work work;
+    sonar_result *result; /* NULL: nobody wants one */
+    bool released;        /* the window's samples are ingest's again */
 };
 
 /* What the data thread tells the control thread: single values, each exact. */
@@ -94,7 +60,8 @@ struct sonar_pipeline {
     sonar_pool *pool;
     sonar_specs specs;
     sonar_choices *choices;
-    sonar_backend_choice choice; /* at start; its backend owns the results */
+    sonar_backend_choice choice; /* at start; its backend owns the ring and the results */
+    const sonar_backend *place[STAGE_DETECT]; /* which backend each stage runs on, at start */
     char run_uuid[37], version[80];
     void *zmq;
     sonar_buffer ring; /* the samples, lent to ingest; of the backend at start */
@@ -108,7 +75,6 @@ struct sonar_pipeline {
     bool rebuilt;               /* the engine was made again... */
     uint64_t rebuilt_at_window; /* ...after so many windows, good and failed */
     struct change change;
-    uint64_t mvdr_next; /* first sample of the next sub-window */
     struct history history;
     float *delta; /* [bin] loading of each of the MVDR's bins, for their median */
 
@@ -144,28 +110,50 @@ struct sonar_pipeline {
 
 /* data.c: the data thread. */
 void *sonar_data_thread(void *pipeline);
-/* engine.c: make pipeline->engine (empty on error), and take it down after its queue has come to
- * rest. */
-sonar_code sonar_engine_create(sonar_pipeline *pipeline, const sonar_backend *backend,
+/* engine.c: make pipeline->engine (empty on error) with each stage on the backend of `place`, and
+ * take it down after its queues have come to rest. */
+sonar_code sonar_engine_create(sonar_pipeline *pipeline,
+                               const sonar_backend *const place[STAGE_DETECT],
                                sonar_planning planning, sonar_error *err);
 void sonar_engine_destroy(sonar_pipeline *pipeline);
+/* window.c: runs the stages on one window and brings the surfaces that work.outputs names to
+ * job->result; returns when all is done. Data thread. */
+sonar_code sonar_window_run(sonar_pipeline *pipeline, struct job *job, sonar_error *err);
+/* Enqueues DFT and beamformers of an engine that has only one side: the part that graphs record. */
+sonar_code sonar_window_enqueue(sonar_pipeline *pipeline, const struct job *job, sonar_error *err);
+/* graphs.c: records the engine's graphs, where it can have any. Needs buffers and parameters. */
+sonar_code sonar_graphs_create(sonar_pipeline *pipeline, sonar_error *err);
+void sonar_graphs_destroy(sonar_pipeline *pipeline);
+/* The graph of a window, or NULL: it has to be enqueued stage by stage. */
+const struct recording *sonar_graphs_find(const sonar_pipeline *pipeline, const struct job *job);
+/* snapshots.c: which sub-windows of a window the MVDR has not seen yet; takes them as seen. */
+struct plan sonar_snapshots_plan(sonar_pipeline *pipeline, const sonar_window *window);
+/* The plan of a window in mid-stream, if all windows have the same. */
+bool sonar_snapshots_usual(const sonar_config *config, bool own_dft, struct plan *plan);
+void sonar_snapshots_forget(struct history *history);
+/* Whether samples [first, first + length) hold any of the window's gaps. */
+bool sonar_window_touches_gap(const sonar_window *window, uint64_t first, size_t length);
+/* First sample of the oldest snapshot that still counts. */
+uint64_t sonar_snapshots_oldest(const struct history *history);
 /* timing.c: marks of a window and of the stages in it (data thread); collect when all is done. */
 sonar_code sonar_timing_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_timing_destroy(sonar_pipeline *pipeline);
 sonar_code sonar_timing_window(sonar_pipeline *pipeline, sonar_error *err);
 sonar_code sonar_timing_begin(sonar_pipeline *pipeline, int stage, sonar_error *err);
 sonar_code sonar_timing_end(sonar_pipeline *pipeline, int stage, sonar_error *err);
+/* In place of begin and end for a window whose stages were enqueued as a graph. */
+void sonar_timing_replayed(sonar_pipeline *pipeline, unsigned timed);
 void sonar_timing_collect(sonar_pipeline *pipeline);
 void sonar_timing_read(sonar_pipeline *pipeline, sonar_status *status); /* control thread */
-/* upload.c: sends what is ready of the samples to come; copies what is left of a window and lets
- * the stages' queue wait for it. *seen is the window as the DFT is to read it. Data thread. */
+/* upload.c: sends what is ready of the samples to come; copies what is left of the job's window,
+ * lets the DFT's queue wait for it and sets job->seen. Data thread. */
 void sonar_pipeline_upload_early(sonar_pipeline *pipeline);
-sonar_code sonar_pipeline_upload(sonar_pipeline *pipeline, const sonar_window *window,
-                                 sonar_window *seen, sonar_error *err);
+sonar_code sonar_pipeline_upload(sonar_pipeline *pipeline, struct job *job, sonar_error *err);
 /* recover.c: after a failed window. False: the data thread has to leave. Data thread. */
 bool sonar_pipeline_recover(sonar_pipeline *pipeline, const sonar_error *why);
-/* For tests: sonar_pipeline_create with a backend of their own (NULL: as configured). */
-sonar_code sonar_pipeline_create_with(const sonar_backend *given, const sonar_config *config,
+/* For tests: sonar_pipeline_create with backends of their own (NULL: as configured). */
+sonar_code sonar_pipeline_create_with(const sonar_backend *const given[STAGE_DETECT],
+                                      const sonar_config *config,
                                       void (*log)(void *ctx, sonar_level level, const char *where,
                                                   const char *text),
                                       void *log_ctx, sonar_pipeline **pipeline, sonar_error *err);

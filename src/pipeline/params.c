@@ -84,7 +84,7 @@ static sonar_code make_table(const sonar_config *config, const sonar_scan *scan,
 
 static sonar_code make_tables(struct owned *owned, const sonar_config *config, sonar_error *err) {
     sonar_params *params = &owned->params;
-    double bin_hz = config->fs_hz / (double)config->length;
+    double bin_hz = config->fs_hz / (double)config->cbf_length;
     sonar_code code =
         make_table(config, &config->cbf_scan, 0, bin_hz, &owned->far_cbf, &params->far_cbf, err);
     if (!code && config->ranges)

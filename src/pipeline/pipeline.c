@@ -30,7 +30,7 @@ static void make_uuid(char text[37]) {
 static size_t chunk_samples(const sonar_pipeline *p) {
     enum { CHUNKS_A_HOP = 8, LEAST_BYTES = 1 << 16 };
     const sonar_config *c = p->config;
-    if (p->choice.backend->native_space == SONAR_HOST)
+    if (p->place[STAGE_DFT]->native_space == SONAR_HOST)
         return 0;
     size_t least = LEAST_BYTES / (c->channels * sonar_dtype_size(c->sample_type)) + 1;
     return sonar_min_size(sonar_max_size(least, c->hop / CHUNKS_A_HOP), c->hop);
@@ -74,6 +74,7 @@ static sonar_code make_ingest(sonar_pipeline *p, sonar_error *err) {
         .restart_after_ms = c->restart_after_ms,
         .silent_after_ms = c->silent_after_ms,
         .cpu = c->cpu_ingest,
+        .threads = c->ingest_threads,
         .sample_type = c->sample_type,
         .chunk_samples = chunk_samples(p),
     };
@@ -119,7 +120,7 @@ static sonar_code make_output(sonar_pipeline *p, sonar_error *err) {
         .range_m = c->range_m,
         .range_reference = c->range_reference == SONAR_ABEAM ? "abeam" : "radial",
         .channels = c->channels,
-        .cbf_bin_hz = c->fs_hz / (double)c->length,
+        .cbf_bin_hz = c->fs_hz / (double)c->cbf_length,
         .cbf_first_bin = c->lofar_band.first_bin,
         .cbf_bins = c->lofar_band.bins,
         .cbf_band_hz = {c->cbf_band.low_hz, c->cbf_band.high_hz},
@@ -191,20 +192,27 @@ static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *sc
 
 /* The trained table or the built-in rule decides; what was chosen inside the backend is asked for
  * by its stages through host.choice. */
-static sonar_code open_backend(sonar_pipeline *p, const sonar_backend *given, sonar_error *err) {
+static sonar_code open_backend(sonar_pipeline *p, const sonar_backend *const *given,
+                               sonar_error *err) {
     if (given) {
-        p->choice = (sonar_backend_choice){.backend = given, .reason = "given by the caller"};
+        memcpy(p->place, given, sizeof p->place);
+        p->choice = (sonar_backend_choice){.backend = given[STAGE_DFT], .reason = "given"};
+        for (int i = 0; i < STAGE_DETECT; i++)
+            if (given[i]->native_space != SONAR_HOST)
+                p->choice.backend = given[i];
         return SONAR_OK;
     }
     sonar_code code = sonar_choices_create(p->config, &p->specs, &p->host, &p->choices, err);
     if (code)
         return code;
     p->choice = p->choices->backend;
+    for (int i = 0; i < STAGE_DETECT; i++)
+        p->place[i] = p->choice.backend;
     sonar_log(&p->host, SONAR_INFO, "choices", "%s", p->choices->source);
     return SONAR_OK;
 }
 
-static sonar_code make_all(sonar_pipeline *p, const sonar_backend *given, sonar_error *err) {
+static sonar_code make_all(sonar_pipeline *p, const sonar_backend *const *given, sonar_error *err) {
     const sonar_config *c = p->config;
     sonar_code code = make_host(p, err);
     if (!code)
@@ -219,16 +227,16 @@ static sonar_code make_all(sonar_pipeline *p, const sonar_backend *given, sonar_
     /* what is processed without loss must come out the same twice */
     if (!code)
         code = sonar_engine_create(
-            p, p->choice.backend,
-            c->overload == SONAR_BLOCK ? SONAR_PLAN_STABLE : SONAR_PLAN_MEASURE, err);
+            p, p->place, c->overload == SONAR_BLOCK ? SONAR_PLAN_STABLE : SONAR_PLAN_MEASURE, err);
     if (!code)
-        p->change.backend = p->choice.backend->name;
+        memcpy(p->change.backend, p->engine.name, sizeof p->change.backend);
     if (!code)
         code = sonar_pipeline_make_buffers(p, err);
     return code ? code : make_output(p, err);
 }
 
-sonar_code sonar_pipeline_create_with(const sonar_backend *given, const sonar_config *config,
+sonar_code sonar_pipeline_create_with(const sonar_backend *const given[STAGE_DETECT],
+                                      const sonar_config *config,
                                       void (*log)(void *ctx, sonar_level level, const char *where,
                                                   const char *text),
                                       void *log_ctx, sonar_pipeline **pipeline, sonar_error *err) {
@@ -257,6 +265,8 @@ sonar_code sonar_pipeline_create_with(const sonar_backend *given, const sonar_co
     p->cbf_detect = detect_spec(config, &config->cbf_scan, config->cbf_band.high_hz);
     p->mvdr_detect = detect_spec(config, &config->mvdr_scan, config->mvdr_band.high_hz);
     p->zmq = zmq_ctx_new();
+    if (p->zmq)
+        zmq_ctx_set(p->zmq, ZMQ_IO_THREADS, (int)config->ingest_io_threads);
     sonar_code code = p->zmq ? make_all(p, given, err)
                              : sonar_fail(err, SONAR_ESYS, "pipeline", "zmq_ctx_new: %s",
                                           zmq_strerror(zmq_errno()));
@@ -480,7 +490,7 @@ static void collect(sonar_pipeline *p, sonar_status *status) {
     sonar_timing_read(p, status);
     status->resident_bytes = resident_bytes();
     pthread_mutex_lock(&p->change.lock);
-    status->backend = p->change.backend;
+    memcpy(status->backend, p->change.backend, sizeof status->backend);
     memcpy(status->backend_text, p->change.text, sizeof status->backend_text);
     pthread_mutex_unlock(&p->change.lock);
 }

@@ -9,11 +9,11 @@
 /* A backend that fails again within so many windows of having been set up again is given up. */
 enum { TRIAL_WINDOWS = 100 };
 
-static void tell(sonar_pipeline *p, const char *backend, const char *what, const sonar_error *why) {
+static void tell(sonar_pipeline *p, const char *what, const sonar_error *why) {
     struct change *change = &p->change;
     pthread_mutex_lock(&change->lock);
-    if (backend)
-        change->backend = backend;
+    if (p->engine.name[0])
+        snprintf(change->backend, sizeof change->backend, "%s", p->engine.name);
     snprintf(change->text, sizeof change->text, "%s: %.60s: %.100s", what, why->where, why->text);
     pthread_mutex_unlock(&change->lock);
     sonar_log(&p->host, SONAR_ERROR, "backend", "%s: %s: %s", what, why->where, why->text);
@@ -24,7 +24,7 @@ static bool on_trial(const sonar_pipeline *p, uint64_t windows) {
 }
 
 static bool give_up(sonar_pipeline *p, const char *what, const sonar_error *why) {
-    tell(p, NULL, what, why);
+    tell(p, what, why);
     atomic_store(&p->gave_up, true);
     return false;
 }
@@ -32,15 +32,16 @@ static bool give_up(sonar_pipeline *p, const char *what, const sonar_error *why)
 /* Plans are not measured anew: that may take seconds. */
 static bool use_cpu(sonar_pipeline *p, const sonar_error *why) {
     sonar_error err = {0};
-    if (sonar_engine_create(p, sonar_backend_cpu(), SONAR_PLAN_STABLE, &err))
+    const sonar_backend *cpu = sonar_backend_cpu();
+    const sonar_backend *const place[STAGE_DETECT] = {cpu, cpu, cpu};
+    if (sonar_engine_create(p, place, SONAR_PLAN_STABLE, &err))
         return give_up(p, "failed, and the CPU cannot take over", &err);
-    tell(p, p->engine.backend->name, "the CPU has taken over", why);
+    tell(p, "the CPU has taken over", why);
     return true;
 }
 
 bool sonar_pipeline_recover(sonar_pipeline *p, const sonar_error *why) {
-    const sonar_backend *backend = p->engine.backend;
-    if (backend == sonar_backend_cpu())
+    if (!sonar_engine_device(&p->engine))
         return true; /* the window is lost, and nothing else would do better */
     if (p->config->on_gpu_failure == SONAR_GPU_FAILURE_EXIT)
         return give_up(p, "failed, and runtime.on_gpu_failure is exit", why);
@@ -49,12 +50,11 @@ bool sonar_pipeline_recover(sonar_pipeline *p, const sonar_error *why) {
     sonar_error again = *why;
     bool trusted = !on_trial(p, windows);
     sonar_engine_destroy(p);
-    p->history.count = 0; /* the covariance starts from nothing */
-    p->mvdr_next = 0;
-    if (!trusted || sonar_engine_create(p, backend, SONAR_PLAN_STABLE, &again))
+    sonar_snapshots_forget(&p->history); /* the covariance starts from nothing */
+    if (!trusted || sonar_engine_create(p, p->place, SONAR_PLAN_STABLE, &again))
         return use_cpu(p, &again);
     p->rebuilt = true;
     p->rebuilt_at_window = windows;
-    tell(p, backend->name, "set up again after a failure", why);
+    tell(p, "set up again after a failure", why);
     return true;
 }

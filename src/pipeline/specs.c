@@ -21,16 +21,17 @@ static sonar_dft_spec dft_spec(const sonar_config *c, size_t length, size_t firs
                             .equalise_phase = c->equalise_phase};
 }
 
-/* One DFT serves both beamformers where they agree on its length and hop: it then keeps the bins of
+/* One DFT of whole windows serves both beamformers where both want it: it then keeps the bins of
  * both bands. */
 static void make_dfts(const sonar_config *c, sonar_specs *specs) {
     size_t first = c->lofar_band.first_bin, end = first + c->lofar_band.bins;
-    specs->own_mvdr_dft = c->mvdr_enabled && (c->mvdr_length != c->length || c->mvdr_hop != c->hop);
+    specs->own_mvdr_dft = c->mvdr_enabled && (c->cbf_length != c->length ||
+                                              c->mvdr_length != c->length || c->mvdr_hop != c->hop);
     if (c->mvdr_enabled && !specs->own_mvdr_dft) {
         first = sonar_min_size(first, c->mvdr_band.first_bin);
         end = sonar_max_size(end, c->mvdr_band.first_bin + c->mvdr_band.bins);
     }
-    specs->dft = dft_spec(c, c->length, first, end - first);
+    specs->dft = dft_spec(c, c->cbf_length, first, end - first);
     if (specs->own_mvdr_dft)
         specs->mvdr_dft = dft_spec(c, c->mvdr_length, c->mvdr_band.first_bin, c->mvdr_band.bins);
 }
@@ -62,12 +63,12 @@ void sonar_specs_make(const sonar_config *c, sonar_specs *specs) {
                                    .directions = c->cbf_scan.count,
                                    .ranges = c->ranges,
                                    .fs_hz = c->fs_hz,
-                                   .length = c->length,
+                                   .length = c->cbf_length,
                                    .first_bin = c->lofar_band.first_bin,
                                    .bins = c->lofar_band.bins,
                                    .cbf_first = c->cbf_band.first_bin,
                                    .cbf_bins = c->cbf_band.bins,
-                                   .max_snapshots = 1}};
+                                   .max_snapshots = c->cbf_snapshots}};
     make_dfts(c, specs);
     if (c->mvdr_enabled)
         specs->mvdr = mvdr_spec(c, specs->own_mvdr_dft);
@@ -83,7 +84,11 @@ sonar_train_shape sonar_specs_shape(const sonar_config *c, const sonar_specs *sp
                                .ranges = c->ranges,
                                .lofar_bins = c->lofar_band.bins,
                                .cbf_bins = c->cbf_band.bins,
-                               .workers = c->threads};
+                               .workers = c->threads,
+                               .sample_bytes = sonar_dtype_size(c->sample_type),
+                               .cbf_length = c->cbf_length,
+                               .cbf_hop = c->cbf_hop,
+                               .cbf_snapshots = c->cbf_snapshots};
     for (size_t s = 0; s < c->sensors; s++)
         shape.sensors_used += c->used[s] != 0;
     if (!c->mvdr_enabled)

@@ -11,7 +11,7 @@
 #include "pipeline/choices.h"
 #include "pipeline/pipeline.h"
 
-enum { BACKENDS = 2, NOISE_SETS = 64 };
+enum { NOISE_SETS = 64 };
 
 static const size_t NOISE_BYTES = (size_t)256 << 20; /* of snapshots for the MVDR, at most */
 
@@ -39,7 +39,8 @@ typedef struct bench {
 /* One way to do one stage on one backend. */
 typedef struct contender {
     bench *bench;
-    sonar_error why; /* code set: it could not be made */
+    const sonar_buffer *samples; /* the DFT's: the bench's, or those under trial */
+    sonar_error why;             /* code set: it could not be made */
     const sonar_stage_ops *ops;
     void *stage, *second; /* second: the MVDR's DFT */
 } contender;
@@ -55,7 +56,7 @@ typedef struct training {
     sonar_train_table *table;
     const char *asked, *answer; /* a decision under trial, and the candidate */
     size_t benches;
-    bench bench[BACKENDS];
+    bench bench[SONAR_TRAIN_SIDES]; /* in this order: the CPU, the device */
 } training;
 
 /* ---- the host -------------------------------------------------------------------------------- */
@@ -170,16 +171,22 @@ static void fill_samples(const sonar_buffer *samples) {
     fill_noise(samples->data, count, 0);
 }
 
+static sonar_code make_samples(const bench *b, sonar_space space, sonar_buffer *samples,
+                               sonar_error *err) {
+    const sonar_config *c = b->config;
+    sonar_code code = make(b, space, c->sample_type, c->channels, c->length, 0, samples, err);
+    if (!code)
+        fill_samples(samples);
+    return code;
+}
+
 static sonar_code make_buffers(bench *b, sonar_error *err) {
     const sonar_dft_spec *dft = &b->specs->dft;
     const sonar_cbf_spec *cbf = &b->specs->cbf;
-    sonar_code code = make(b, SONAR_PINNED, b->config->sample_type, dft->channels, dft->length, 0,
-                           &b->samples, err);
-    if (!code) {
-        fill_samples(&b->samples);
-        code =
-            make(b, b->backend->native_space, SONAR_C32, dft->bins, dft->sensors, 0, &b->bins, err);
-    }
+    sonar_code code = make_samples(b, SONAR_PINNED, &b->samples, err);
+    if (!code)
+        code = make(b, b->backend->native_space, SONAR_C32, cbf->max_snapshots, dft->bins,
+                    dft->sensors, &b->bins, err);
     if (!code)
         code = make_pair(b, cbf->directions, 0, &b->cbf[SONAR_CBF_AZIMUTH],
                          &b->host_cbf[SONAR_CBF_AZIMUTH], err);
@@ -242,31 +249,42 @@ static sonar_work work_of(const bench *b) {
     return (sonar_work){.params = b->params, .outputs = outputs};
 }
 
-static sonar_code transform(const contender *c, void *stage, size_t first, size_t length,
-                            sonar_buffer *out, sonar_error *err) {
+/* One of a DFT's results, c32 [snapshot][bin][sensor]. */
+static sonar_buffer snapshot_of(const sonar_buffer *all, size_t snapshot) {
+    size_t shape[2] = {all->shape[1], all->shape[2]};
+    sonar_buffer view = sonar_buffer_view((sonar_c32 *)all->data + snapshot * shape[0] * shape[1],
+                                          SONAR_C32, 2, shape);
+    view.space = all->space;
+    return view;
+}
+
+/* Sub-windows of the samples, `hop` apart, into the first `count` snapshots. */
+static sonar_code transform(const contender *c, void *stage, size_t length, size_t hop,
+                            size_t count, const sonar_buffer *to, sonar_error *err) {
     const bench *b = c->bench;
-    sonar_buffer in[SONAR_DFT_INPUTS] = {[SONAR_DFT_HEAD] = b->samples};
-    in[SONAR_DFT_HEAD].data = (char *)b->samples.data + first * sonar_dtype_size(b->samples.dtype);
+    const sonar_work work = work_of(b);
+    sonar_buffer in[SONAR_DFT_INPUTS] = {
+        [SONAR_DFT_HEAD] = *c->samples, [SONAR_DFT_TAIL] = {.dtype = c->samples->dtype, .rank = 2}};
+    size_t step = hop * sonar_dtype_size(c->samples->dtype);
+    sonar_code code = SONAR_OK;
     in[SONAR_DFT_HEAD].shape[1] = length;
-    in[SONAR_DFT_TAIL].dtype = b->samples.dtype;
-    in[SONAR_DFT_TAIL].rank = 2;
-    sonar_work work = work_of(b);
-    return c->ops->execute(stage, b->queue, in, out, &work, err);
+    for (size_t s = 0; s < count && !code; s++) {
+        sonar_buffer out = snapshot_of(to, s);
+        in[SONAR_DFT_HEAD].data = (char *)c->samples->data + s * step;
+        code = c->ops->execute(stage, b->queue, in, &out, &work, err);
+    }
+    return code;
 }
 
 static sonar_code run_dft(void *arg, sonar_error *err) {
     contender *c = arg;
     bench *b = c->bench;
-    const sonar_mvdr_spec *mvdr = &b->specs->mvdr;
-    size_t shape[2] = {mvdr->bins, mvdr->sensors}, each = mvdr->bins * mvdr->sensors;
-    sonar_code code = transform(c, c->stage, 0, b->specs->dft.length, &b->bins, err);
-    for (size_t s = 0; c->second && s < mvdr->max_new && !code; s++) {
-        sonar_buffer out =
-            sonar_buffer_view((sonar_c32 *)b->mvdr_bins.data + s * each, SONAR_C32, 2, shape);
-        out.space = b->mvdr_bins.space;
-        code =
-            transform(c, c->second, s * b->config->mvdr_hop, b->specs->mvdr_dft.length, &out, err);
-    }
+    const sonar_specs *specs = b->specs;
+    sonar_code code = transform(c, c->stage, specs->dft.length, b->config->cbf_hop,
+                                specs->cbf.max_snapshots, &b->bins, err);
+    if (!code && c->second)
+        code = transform(c, c->second, specs->mvdr_dft.length, b->config->mvdr_hop,
+                         specs->mvdr.max_new, &b->mvdr_bins, err);
     return code ? code : settle(b, err);
 }
 
@@ -283,7 +301,7 @@ static sonar_code run_cbf(void *arg, sonar_error *err) {
     contender *c = arg;
     bench *b = c->bench;
     const sonar_cbf_spec *cbf = &b->specs->cbf;
-    size_t shape[3] = {1, cbf->bins, cbf->sensors};
+    size_t shape[3] = {cbf->max_snapshots, cbf->bins, cbf->sensors}; /* of several all bins */
     size_t first = (cbf->first_bin - b->specs->dft.first_bin) * cbf->sensors;
     sonar_buffer in = sonar_buffer_view((sonar_c32 *)b->bins.data + first, SONAR_C32, 3, shape);
     in.space = b->bins.space;
@@ -309,12 +327,8 @@ static sonar_code run_mvdr(void *arg, sonar_error *err) {
 /* ---- contenders ------------------------------------------------------------------------------ */
 
 /* The stages that are compared, in the order of sonar_train_stage. */
-static const struct {
-    const char *name;
-    sonar_code (*run)(void *arg, sonar_error *err);
-} kinds[SONAR_TRAIN_STAGES] = {[SONAR_TRAIN_DFT] = {"dft", run_dft},
-                               [SONAR_TRAIN_CBF] = {"cbf", run_cbf},
-                               [SONAR_TRAIN_MVDR] = {"mvdr_jacobi", run_mvdr}};
+static sonar_code (*const run_stage[SONAR_TRAIN_STAGES])(void *arg, sonar_error *err) = {
+    [SONAR_TRAIN_DFT] = run_dft, [SONAR_TRAIN_CBF] = run_cbf, [SONAR_TRAIN_MVDR] = run_mvdr};
 
 /* Training plans with care even where running must not: the wisdom then is there for both. */
 static sonar_dft_spec measured(sonar_dft_spec spec) {
@@ -337,7 +351,7 @@ static sonar_code create_stage(contender *c, int kind, sonar_error *err) {
     const sonar_specs *specs = b->specs;
     sonar_dft_spec dft = measured(specs->dft), mvdr_dft = measured(specs->mvdr_dft);
     const void *spec[SONAR_TRAIN_STAGES] = {&dft, &specs->cbf, &specs->mvdr};
-    c->ops = b->backend->stage(kinds[kind].name);
+    c->ops = b->backend->stage(sonar_train_stage_names[kind]);
     if (!c->ops)
         return sonar_fail(err, SONAR_EUNAVAILABLE, b->backend->name, "has no such stage");
     sonar_code code = c->ops->create(spec[kind], b->host, &c->stage, err);
@@ -355,10 +369,10 @@ static sonar_code run_none(void *arg, sonar_error *err) {
 
 /* A contender that cannot be made takes part as one that is not available. */
 static sonar_train_candidate enter(bench *b, int kind, const char *name, contender *c) {
-    *c = (contender){.bench = b, .why = b->why};
+    *c = (contender){.bench = b, .samples = &b->samples, .why = b->why};
     if (!c->why.code)
         c->why.code = create_stage(c, kind, &c->why);
-    return (sonar_train_candidate){name, c->why.code ? run_none : kinds[kind].run, c};
+    return (sonar_train_candidate){name, c->why.code ? run_none : run_stage[kind], c};
 }
 
 static void leave(contender *contenders, size_t count) {
@@ -392,11 +406,11 @@ static sonar_code decide(training *t, const char *name, const sonar_train_candid
 
 /* CPU or device for one stage. */
 static sonar_code compare_backends(training *t, int kind, sonar_error *err) {
-    contender contenders[BACKENDS] = {0};
-    sonar_train_candidate candidates[BACKENDS];
+    contender contenders[SONAR_TRAIN_SIDES] = {0};
+    sonar_train_candidate candidates[SONAR_TRAIN_SIDES];
     for (size_t b = 0; b < t->benches; b++)
         candidates[b] = enter(&t->bench[b], kind, t->bench[b].backend->name, &contenders[b]);
-    sonar_code code = decide(t, kinds[kind].name, candidates, t->benches, err);
+    sonar_code code = decide(t, sonar_train_stage_names[kind], candidates, t->benches, err);
     leave(contenders, t->benches);
     return code;
 }
@@ -411,7 +425,7 @@ static bool next_word(const char **list, char word[32]) {
 
 static int kind_of(const char *stage) {
     for (int kind = 0; kind < SONAR_TRAIN_STAGES; kind++)
-        if (!strcmp(kinds[kind].name, stage))
+        if (!strcmp(sonar_train_stage_names[kind], stage))
             return kind;
     return -1;
 }
@@ -450,29 +464,55 @@ static sonar_code compare_all_ways(training *t, sonar_error *err) {
     return code;
 }
 
-/* The whole chain on one backend: the sum of its stages. */
-static sonar_code compare_chains(training *t, size_t first_stage, sonar_error *err) {
-    if (t->table->decisions == SONAR_TRAIN_DECISIONS)
-        return sonar_fail(err, SONAR_EINVAL, "chain", "too many decisions");
-    sonar_train_decision *chain = &t->table->decision[t->table->decisions];
-    *chain = (sonar_train_decision){.name = "chain", .candidates = t->benches};
-    for (size_t b = 0; b < t->benches; b++) {
-        sonar_train_timing *sum = &chain->candidate[b];
-        *sum = t->table->decision[first_stage].candidate[b];
-        for (size_t d = first_stage + 1; d < t->table->decisions && sum->available; d++) {
-            const sonar_train_timing *part = &t->table->decision[d].candidate[b];
-            if (!part->available) {
-                *sum = *part;
-                break;
-            }
-            sum->median_s += part->median_s;
-            sum->spread_s += part->spread_s;
-            sum->repetitions = sonar_min_size(sum->repetitions, part->repetitions);
-        }
-    }
-    sonar_code code = sonar_train_pick(chain, plan.tie_share, err);
-    if (!code)
-        t->table->decisions++;
+/* ---- where the samples lie ------------------------------------------------------------------- */
+
+/* The stage is the first's; each only brings samples of its own. */
+static sonar_train_candidate enter_memory(const contender *first, sonar_space space,
+                                          const char *name, sonar_buffer *samples, contender *c) {
+    *c = *first;
+    c->samples = samples;
+    if (!c->why.code)
+        c->why.code = make_samples(c->bench, space, samples, &c->why);
+    return (sonar_train_candidate){name, c->why.code ? run_none : run_dft, c};
+}
+
+/* The bench goes on with the samples that were the fastest to transform. */
+static void keep_samples(bench *b, sonar_buffer *samples, size_t count, size_t best) {
+    sonar_buffer before = b->samples;
+    b->samples = samples[best];
+    samples[best] = before;
+    release(b->backend, samples, count);
+}
+
+/* Host memory for the samples, by trial of the transform itself. Pinned first: from there they can
+ * be sent ahead of a window's end, which mapped ones cannot. */
+static sonar_code compare_sample_memories(training *t, bench *b, sonar_error *err) {
+    static const sonar_choices_memory_kind kinds[SONAR_CHOICES_MEMORIES] = {
+        {"pinned", SONAR_PINNED}, {"mapped", SONAR_MAPPED}, {"pageable", SONAR_HOST}};
+    contender contenders[SONAR_CHOICES_MEMORIES];
+    sonar_train_candidate candidates[SONAR_CHOICES_MEMORIES];
+    sonar_buffer samples[SONAR_CHOICES_MEMORIES] = {0};
+    contender first;
+    enter(b, SONAR_TRAIN_DFT, "samples.memory", &first);
+    for (size_t k = 0; k < SONAR_CHOICES_MEMORIES; k++)
+        candidates[k] =
+            enter_memory(&first, kinds[k].space, kinds[k].name, &samples[k], &contenders[k]);
+    sonar_code code = decide(t, "samples.memory", candidates, SONAR_CHOICES_MEMORIES, err);
+    leave(&first, 1);
+    if (code)
+        release(b->backend, samples, SONAR_CHOICES_MEMORIES);
+    else
+        keep_samples(b, samples, SONAR_CHOICES_MEMORIES,
+                     t->table->decision[t->table->decisions - 1].chosen);
+    return code == SONAR_EUNAVAILABLE ? SONAR_OK : code;
+}
+
+/* Of a backend with memory of its own, of which there is one at most. */
+static sonar_code compare_all_sample_memories(training *t, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    for (size_t b = 0; b < t->benches && !code; b++)
+        if (!t->bench[b].why.code && t->bench[b].backend->native_space != SONAR_HOST)
+            code = compare_sample_memories(t, &t->bench[b], err);
     return code;
 }
 
@@ -481,15 +521,11 @@ static sonar_code compare_chains(training *t, size_t first_stage, sonar_error *e
 static const sonar_train_plan memory_plan = {
     .warm_up = 1, .least = 5, .most = 31, .stable_share = 0.05, .budget_ns = 300000000};
 
-enum { SIZES = 5, SPACES = 2, MAKE = 0, TO_DEVICE, FROM_DEVICE, WAYS };
-
-static const struct {
-    sonar_space space;
-    const char *name;
-} memories[SPACES] = {{SONAR_HOST, "pageable"}, {SONAR_PINNED, "pinned"}};
+enum { SIZES = 5, SPACES = SONAR_CHOICES_MEMORIES, MAKE = 0, TO_DEVICE, FROM_DEVICE, WAYS };
 
 typedef struct transfer {
     const bench *bench;
+    sonar_error why; /* code set: the backend has no such memory */
     sonar_space space;
     int way;
     size_t bytes;
@@ -500,6 +536,8 @@ static sonar_code run_transfer(void *arg, sonar_error *err) {
     transfer *x = arg;
     const sonar_backend *backend = x->bench->backend;
     sonar_code code;
+    if (x->why.code)
+        return sonar_fail(err, x->why.code, x->why.where, "%s", x->why.text);
     if (x->way == MAKE) {
         sonar_buffer buffer = {0};
         code =
@@ -514,22 +552,28 @@ static sonar_code run_transfer(void *arg, sonar_error *err) {
     return code ? code : settle(x->bench, err);
 }
 
-/* All kinds of memory at one size; seconds[kind][way]. */
+static void open_transfer(const bench *b, sonar_space space, size_t bytes, transfer *x) {
+    *x = (transfer){.bench = b, .space = space, .bytes = bytes};
+    x->why.code = make(b, space, SONAR_F32, bytes / 4, 0, 0, &x->host, &x->why);
+    if (!x->why.code)
+        x->why.code = make(b, SONAR_DEVICE, SONAR_F32, bytes / 4, 0, 0, &x->device, &x->why);
+}
+
+/* All kinds of memory at one size; seconds[kind][way], 0 where there is no such memory. */
 static sonar_code time_size(const training *t, const bench *b, size_t bytes,
                             double seconds[SPACES][WAYS], sonar_error *err) {
-    transfer transfers[SPACES] = {0};
+    transfer transfers[SPACES];
     sonar_train_candidate candidates[SPACES];
     sonar_train_decision decision;
     sonar_code code = SONAR_OK;
-    for (int k = 0; k < SPACES && !code; k++) {
-        transfers[k] = (transfer){.bench = b, .space = memories[k].space, .bytes = bytes};
-        candidates[k] = (sonar_train_candidate){memories[k].name, run_transfer, &transfers[k]};
-        code = make(b, memories[k].space, SONAR_F32, bytes / 4, 0, 0, &transfers[k].host, err);
-        if (!code)
-            code = make(b, SONAR_DEVICE, SONAR_F32, bytes / 4, 0, 0, &transfers[k].device, err);
+    for (int k = 0; k < SPACES; k++) {
+        const sonar_choices_memory_kind *kind = &sonar_choices_memories[k];
+        open_transfer(b, kind->space, bytes, &transfers[k]);
+        candidates[k] = (sonar_train_candidate){kind->name, run_transfer, &transfers[k]};
     }
     for (int way = 0; way < WAYS && !code; way++) {
-        transfers[0].way = transfers[1].way = way;
+        for (int k = 0; k < SPACES; k++)
+            transfers[k].way = way;
         code = sonar_train_choose("memory", candidates, SPACES, &memory_plan, t->clock, &decision,
                                   err);
         for (int k = 0; k < SPACES && !code; k++)
@@ -549,7 +593,8 @@ static void add_buffer(training *t, const char *name, double bytes, double to, d
     sonar_train_choose_memory(t->table->kind, t->table->kinds, buffer);
 }
 
-/* The pipeline's own host buffers over an hour of running. */
+/* The pipeline's own host buffers over an hour of running; the samples have a trial of their own.
+ */
 static void choose_buffers(training *t) {
     const sonar_config *c = t->config;
     double windows = 3600 * c->fs_hz / (double)c->hop;
@@ -557,8 +602,6 @@ static void choose_buffers(training *t) {
     double surfaces = looks * (double)(1 + c->ranges + c->lofar_band.bins);
     if (c->mvdr_enabled)
         surfaces += (double)c->mvdr_scan.count * (double)(1 + c->mvdr_band.bins);
-    double bytes = (double)sonar_dtype_size(c->sample_type);
-    add_buffer(t, "samples", bytes * (double)c->channels * (double)c->length, windows, 0);
     add_buffer(t, "surfaces", 4 * surfaces, 0, windows);
     add_buffer(t, "points", 8 * (double)SONAR_DETECT_POINTS * (double)c->sensors, windows, 0);
 }
@@ -584,7 +627,7 @@ static sonar_code measure_memory(training *t, const bench *b, sonar_error *err) 
                 y[i] = seconds[i][k][way];
             fits &= sonar_train_fit(SIZES, bytes, y, lines[way], NULL) == SONAR_OK;
         }
-        snprintf(kind->kind, sizeof kind->kind, "%s", memories[k].name);
+        snprintf(kind->kind, sizeof kind->kind, "%s", sonar_choices_memories[k].name);
         t->table->kinds += fits;
     }
     if (t->table->kinds)
@@ -601,6 +644,40 @@ static void measure_all_memory(training *t) {
             sonar_log(t->outer, SONAR_WARN, "train", "host memory is not chosen: %s: %s", why.where,
                       why.text);
     }
+}
+
+/* ---- the chain ------------------------------------------------------------------------------- */
+
+/* Bins cross in pinned memory; where the device's memory is the host's, nothing does. */
+static sonar_train_crossing crossing_of(const training *t) {
+    sonar_train_crossing crossing = {.known = t->benches < 2};
+    for (size_t b = 0; b < t->benches; b++)
+        crossing.known |= t->bench[b].backend != sonar_backend_cpu() &&
+                          t->bench[b].backend->native_space == SONAR_HOST;
+    for (size_t k = 0; k < t->table->kinds; k++)
+        if (!strcmp(t->table->kind[k].kind, "pinned"))
+            crossing = (sonar_train_crossing){true, t->table->kind[k].to_device,
+                                              t->table->kind[k].from_device};
+    return crossing;
+}
+
+/* Every assignment of the stages, from the decisions on each from `first_stage` on. */
+static sonar_code compare_chains(training *t, size_t first_stage, sonar_error *err) {
+    if (t->table->decisions == SONAR_TRAIN_DECISIONS)
+        return sonar_fail(err, SONAR_EINVAL, "chain", "too many decisions");
+    const sonar_train_shape *shape = &t->table->fingerprint.shape;
+    const sonar_train_crossing crossing = crossing_of(t);
+    sonar_train_side side[SONAR_TRAIN_SIDES] = {{0}};
+    for (size_t b = 0; b < t->benches; b++) {
+        side[b].name = t->bench[b].backend->name;
+        for (size_t s = 0; s < sonar_train_stages(shape); s++)
+            side[b].stage[s] = t->table->decision[first_stage + s].candidate[b];
+    }
+    sonar_code code = sonar_train_assign(shape, side, t->benches, &crossing, plan.tie_share,
+                                         &t->table->decision[t->table->decisions], err);
+    if (!code)
+        t->table->decisions++;
+    return code;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -640,15 +717,15 @@ static sonar_code run_all(training *t, sonar_error *err) {
         code = open_benches(t, err);
     if (!code)
         code = compare_all_ways(t, err);
+    if (!code)
+        code = compare_all_sample_memories(t, err);
     size_t first_stage = t->table->decisions;
     int stages = t->config->mvdr_enabled ? SONAR_TRAIN_STAGES : SONAR_TRAIN_MVDR;
     for (int kind = 0; kind < stages && !code; kind++)
         code = compare_backends(t, kind, err);
     if (!code)
-        code = compare_chains(t, first_stage, err);
-    if (!code)
         measure_all_memory(t);
-    return code;
+    return code ? code : compare_chains(t, first_stage, err);
 }
 
 sonar_code sonar_training_run(const sonar_config *config, const sonar_specs *specs,

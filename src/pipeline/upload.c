@@ -26,10 +26,15 @@ static sonar_code copy_places(sonar_pipeline *p, uint64_t from, uint64_t end, so
         size_t count = sonar_min_size((size_t)(end - from), capacity - column);
         sonar_buffer here = columns(&host, column, count);
         sonar_buffer there = columns(&e->buffers.ring, column, count);
-        code = e->backend->copy(e->copies, &here, &there, err);
+        code = e->dft.side->backend->copy(e->copies, &here, &there, err);
         from += count;
     }
     return code;
+}
+
+/* Up to where columns may be written: not over the window that is being read. */
+static uint64_t limit(const struct engine *e) {
+    return e->reads ? e->reads_from + e->buffers.ring.shape[1] : UINT64_MAX;
 }
 
 /* Should ingest overtake this thread by a whole ring meanwhile, a column may be read half
@@ -42,33 +47,51 @@ void sonar_pipeline_upload_early(sonar_pipeline *p) {
         return;
     uint64_t ready = sonar_ingest_ready(p->ingest), from = e->uploaded;
     size_t capacity = e->buffers.ring.shape[1];
+    if (ready > limit(e))
+        ready = limit(e);
     if (ready > capacity && from < ready - capacity)
         from = ready - capacity;
     if (from < ready && !copy_places(p, from, ready, NULL))
         e->uploaded = ready;
 }
 
-sonar_code sonar_pipeline_upload(sonar_pipeline *p, const sonar_window *window, sonar_window *seen,
-                                 sonar_error *err) {
+/* Where recorded work finds the window. */
+static sonar_code tell_column(sonar_pipeline *p, const sonar_window *window, sonar_error *err) {
+    struct buffers *b = &p->engine.buffers;
+    const struct side *device = p->engine.dft.side;
+    if (!b->column.data)
+        return SONAR_OK;
+    *(uint64_t *)b->host_column.data = window->ring_column;
+    return device->backend->copy(device->queue, &b->host_column, &b->column, err);
+}
+
+sonar_code sonar_pipeline_upload(sonar_pipeline *p, struct job *job, sonar_error *err) {
     struct engine *e = &p->engine;
-    *seen = *window;
+    const sonar_window *window = job->window;
+    job->seen = *window;
     if (!e->buffers.ring.data)
         return SONAR_OK;
+    const struct side *device = e->dft.side;
     uint64_t from = window->place, end = window->place + p->config->length;
+    e->reads_from = from;
+    e->reads = true;
     /* zeros are put into gaps late, perhaps after the columns around them went over */
     if (window->gap_first >= window->gap_end && e->uploaded > from)
         from = e->uploaded;
     struct marks *m = &e->marks;
-    sonar_code code = m->copy_begin ? e->backend->record(e->copies, m->copy_begin, err) : SONAR_OK;
+    sonar_code code =
+        m->copy_begin ? device->backend->record(e->copies, m->copy_begin, err) : SONAR_OK;
     m->copy_recorded = m->copy_begin != NULL;
     if (!code && from < end)
         code = copy_places(p, from, end, err);
     if (!code && e->uploaded < end)
         e->uploaded = end;
     if (!code)
-        code = e->backend->record(e->copies, e->copied, err);
+        code = tell_column(p, window, err);
     if (!code)
-        code = e->backend->wait(e->queue, e->copied, err);
-    seen->ring = e->buffers.ring;
+        code = device->backend->record(e->copies, e->copied, err);
+    if (!code)
+        code = device->backend->wait(device->queue, e->copied, err);
+    job->seen.ring = e->buffers.ring;
     return code;
 }

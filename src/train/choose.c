@@ -153,9 +153,11 @@ static void give_reason(sonar_train_decision *decision, size_t best) {
 
 sonar_code sonar_train_pick(sonar_train_decision *decision, double tie_share, sonar_error *err) {
     size_t best = fastest(decision, decision->candidates);
-    if (best == decision->candidates)
+    if (best == decision->candidates) {
+        snprintf(decision->reason, sizeof decision->reason, "none of them can run");
         return sonar_fail(err, SONAR_EUNAVAILABLE, decision->name, "no candidate can run: %s",
                           decision->candidates ? decision->candidate[0].note : "there is none");
+    }
     double limit = decision->candidate[best].median_s * (1 + tie_share);
     size_t first = 0;
     while (!decision->candidate[first].available || decision->candidate[first].median_s > limit)

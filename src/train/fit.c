@@ -55,14 +55,14 @@ sonar_code sonar_train_fit(size_t count, const double *bytes, const double *seco
     return SONAR_OK;
 }
 
-static double line_at(const sonar_train_line *line, double bytes) {
+double sonar_train_line_s(const sonar_train_line *line, double bytes) {
     return line->offset_s + bytes * line->s_per_byte;
 }
 
 double sonar_train_memory_s(const sonar_train_memory *kind, const sonar_train_buffer *buffer) {
-    return line_at(&kind->make, buffer->bytes) +
-           buffer->to_device * line_at(&kind->to_device, buffer->bytes) +
-           buffer->from_device * line_at(&kind->from_device, buffer->bytes);
+    return sonar_train_line_s(&kind->make, buffer->bytes) +
+           buffer->to_device * sonar_train_line_s(&kind->to_device, buffer->bytes) +
+           buffer->from_device * sonar_train_line_s(&kind->from_device, buffer->bytes);
 }
 
 void sonar_train_choose_memory(const sonar_train_memory *kinds, size_t count,

@@ -33,7 +33,11 @@ const shape_field sonar_train_shape_fields[SONAR_TRAIN_SHAPE_FIELDS] = {FIELD(se
                                                                         FIELD(mvdr_sweeps),
                                                                         FIELD(mvdr_own_dft),
                                                                         FIELD(mvdr_two_sided),
-                                                                        FIELD(workers)};
+                                                                        FIELD(workers),
+                                                                        FIELD(sample_bytes),
+                                                                        FIELD(cbf_length),
+                                                                        FIELD(cbf_hop),
+                                                                        FIELD(cbf_snapshots)};
 _Static_assert(sizeof(sonar_train_shape) == SONAR_TRAIN_SHAPE_FIELDS * sizeof(size_t),
                "every member of the shape has a name");
 

@@ -5,6 +5,7 @@
  *
  *   choose   times candidates side by side and takes the fastest
  *   fit      what a kind of host memory costs: a straight line through measured times
+ *   place    which stage runs where, what crosses between them included
  *   model    what is assumed where nothing was measured
  *   table    the outcome as a YAML file that holds for one node and one configuration
  *
@@ -15,7 +16,7 @@
 
 #include "sonar/sonar.h"
 
-#define SONAR_TRAIN_SCHEMA "sonard-train/1"
+#define SONAR_TRAIN_SCHEMA "sonard-train/2"
 
 enum {
     SONAR_TRAIN_CANDIDATES = 8, /* of one decision, at most */
@@ -83,9 +84,12 @@ typedef struct sonar_train_line {
 sonar_code sonar_train_fit(size_t count, const double *bytes, const double *seconds,
                            sonar_train_line *line, sonar_error *err);
 
+/* Seconds for so many bytes. */
+double sonar_train_line_s(const sonar_train_line *line, double bytes);
+
 /* One kind of host memory (thesis, 4.5): what it costs to get and give back, and each transfer. */
 typedef struct sonar_train_memory {
-    char kind[16]; /* "pageable", "pinned" */
+    char kind[16]; /* "pageable", "pinned", "mapped" */
     sonar_train_line make, to_device, from_device;
 } sonar_train_memory;
 
@@ -109,10 +113,11 @@ typedef struct sonar_train_shape {
     size_t sensors, sensors_used, channels, length, hop, bins, directions, ranges, lofar_bins,
         cbf_bins;
     size_t mvdr_length, mvdr_hop, mvdr_bins, mvdr_directions, mvdr_snapshots, mvdr_new, mvdr_sweeps;
-    size_t mvdr_own_dft, mvdr_two_sided, workers;
+    size_t mvdr_own_dft, mvdr_two_sided, workers, sample_bytes;
+    size_t cbf_length, cbf_hop, cbf_snapshots; /* of the main DFT, so many a window */
 } sonar_train_shape;
 
-/* ---- the built-in rule ----------------------------------------------------------------------- */
+/* ---- placement ------------------------------------------------------------------------------- */
 
 typedef enum sonar_train_stage {
     SONAR_TRAIN_DFT = 0,
@@ -121,23 +126,77 @@ typedef enum sonar_train_stage {
     SONAR_TRAIN_STAGES
 } sonar_train_stage;
 
+enum { SONAR_TRAIN_SIDES = 2 };
+
+extern const char *const sonar_train_stage_names[SONAR_TRAIN_STAGES];
+
+/* Stages that this shape has: the MVDR comes last and may be switched off. */
+size_t sonar_train_stages(const sonar_train_shape *shape);
+
+/* What can run stages, and how fast. Of two, side 0 is the host and side 1 the device. */
+typedef struct sonar_train_side {
+    const char *name;
+    sonar_train_timing stage[SONAR_TRAIN_STAGES];
+} sonar_train_side;
+
+/* Copies between the sides, waiting for them included. Not known: then nothing may be mixed. */
+typedef struct sonar_train_crossing {
+    bool known;
+    sonar_train_line to_device, from_device;
+} sonar_train_crossing;
+
+/* The side of each stage. */
+typedef struct sonar_train_assignment {
+    size_t side[SONAR_TRAIN_STAGES];
+} sonar_train_assignment;
+
+/* Number of assignments, and number `index` of those to two sides: first the uniform ones, each
+ * side alone. */
+size_t sonar_train_assignments(size_t sides, size_t stages);
+sonar_train_assignment sonar_train_assignment_at(size_t stages, size_t index);
+/* The side's name where there is one, else each stage's with dots between: "cuda.cuda.cpu". */
+void sonar_train_assignment_name(const char *const *sides, size_t stages, size_t index,
+                                 char name[32]);
+/* False if no assignment has that name. */
+bool sonar_train_assignment_find(const char *const *sides, size_t count, size_t stages,
+                                 const char *name, sonar_train_assignment *assignment);
+
+/* The decision "chain": each assignment takes the sum of its stages' times and of the copies of
+ * bins that a DFT leaves on the side where they are not wanted. A stage's time has its own samples'
+ * and surfaces' transfers in it already (the samples' those of the DFT alone), each with a wait of
+ * its own, so that a sum is what a window takes from its last sample on if nothing overlaps: the
+ * samples that a running chain sends ahead count as well. A uniform assignment wins ties, as work
+ * on one side can be recorded and run as a whole; without one in reach the fastest does. */
+sonar_code sonar_train_assign(const sonar_train_shape *shape, const sonar_train_side *sides,
+                              size_t count, const sonar_train_crossing *crossing, double tie_share,
+                              sonar_train_decision *decision, sonar_error *err);
+
+/* ---- the built-in rule ----------------------------------------------------------------------- */
+
 /* What a backend is taken to sustain. */
 typedef struct sonar_train_rates {
     double fft_flops, beam_flops, eigen_flops; /* a second */
     double bytes_per_s;                        /* between host and device; 0: no transfer */
     double start_s;                            /* to start a stage and wait for it */
+    double copy_s;                             /* to start a copy and wait for it */
+    size_t bins_at_once;                       /* the MVDR's, for all of eigen_flops; 0: 1 */
+    bool one_sided_only;                       /* has no two-sided MVDR */
 } sonar_train_rates;
 
-/* Rates of the CPU with so many workers, and of any GPU; rough on purpose. */
+/* Rates of the CPU with so many workers, and of a GPU; good to about a factor of two. */
 sonar_train_rates sonar_train_cpu_rates(size_t workers);
 sonar_train_rates sonar_train_gpu_rates(void);
 /* Estimated seconds of each stage for one window, transfers included. */
 void sonar_train_estimate(const sonar_train_shape *shape, const sonar_train_rates *rates,
                           double seconds[SONAR_TRAIN_STAGES]);
+/* The same in place of measured times; `name` is borrowed. */
+sonar_train_side sonar_train_guess(const sonar_train_shape *shape, const sonar_train_rates *rates,
+                                   const char *name);
+sonar_train_crossing sonar_train_guess_crossing(const sonar_train_rates *device);
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-enum { SONAR_TRAIN_NODE_FIELDS = 8, SONAR_TRAIN_SHAPE_FIELDS = 20 };
+enum { SONAR_TRAIN_NODE_FIELDS = 8, SONAR_TRAIN_SHAPE_FIELDS = 24 };
 
 /* What a table holds for: the node's texts, by name, and the shape. */
 typedef struct sonar_train_fingerprint {

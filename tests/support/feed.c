@@ -12,26 +12,20 @@ static void no_log(void *ctx, sonar_level level, const char *where, const char *
     (void)ctx, (void)level, (void)where, (void)text;
 }
 
-static void configure(feed *feed, const char *ingest, const char *runtime) {
-    char text[2048];
-    int bytes = snprintf(text, sizeof text,
-                         "schema: 1\n"
-                         "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.75}}}\n"
-                         "fs_hz: 8000\n"
-                         "ingest: {endpoints: [\"%s\"], overload: block, %s}\n"
-                         "dft: {length: %d, hop: %d}\n"
-                         "cbf: {band_hz: [600, 950], ranges_m: [50]}\n"
-                         "mvdr: {length: 64, hop: 32, snapshots: 8}\n"
-                         "detections: {threshold_db: 1}\n"
-                         "output: {endpoint: \"%s\", high_water_mark: 1000}\n"
-                         "runtime: {threads: 1, %s}\n",
-                         FEED_SENSORS, feed->in, ingest, FEED_LENGTH, FEED_HOP, feed->out, runtime);
+static void replace(char **text, const char *with) {
+    free(*text);
+    *text = strdup(with);
+}
+
+static void configure(feed *feed, const char *text) {
     sonar_report *report = sonar_report_create();
-    if (sonar_config_parse("feed", text, (size_t)bytes, &feed->config, report)) {
+    if (sonar_config_parse("feed", text, strlen(text), &feed->config, report)) {
         sonar_report_write(report, stderr);
         abort();
     }
     sonar_report_destroy(report);
+    replace(&feed->config->ingest_endpoint[0], feed->in);
+    replace(&feed->config->output_endpoint, feed->out);
 }
 
 static void subscribe_all(feed *feed) {
@@ -56,22 +50,48 @@ static void await_subscription(const feed *feed) {
         nap();
 }
 
-sonar_code feed_open(feed *feed, const char *ingest, const char *runtime, const char *plugin_dir,
-                     long fail_at, const sonar_backend *given, sonar_error *err) {
+sonar_code feed_start(feed *feed, const char *text, const char *backend, const char *plugin_dir,
+                      long fail_at, const sonar_backend *const *place, sonar_error *err) {
     memset(feed, 0, sizeof *feed);
     strcpy(feed->dir, "/tmp/sonar-feed-XXXXXX");
     if (!mkdtemp(feed->dir))
         abort();
     snprintf(feed->in, sizeof feed->in, "ipc://%s/in", feed->dir);
     snprintf(feed->out, sizeof feed->out, "ipc://%s/out", feed->dir);
-    configure(feed, ingest, runtime);
+    configure(feed, text);
     feed->config->fail_at = fail_at;
+    if (backend)
+        snprintf(feed->config->backend, sizeof feed->config->backend, "%s", backend);
     if (plugin_dir && !feed->config->plugin_dir)
         feed->config->plugin_dir = strdup(plugin_dir);
     sonar_code code =
-        sonar_pipeline_create_with(given, feed->config, no_log, NULL, &feed->pipeline, err);
-    if (!code)
-        code = sonar_pipeline_start(feed->pipeline, err);
+        sonar_pipeline_create_with(place, feed->config, no_log, NULL, &feed->pipeline, err);
+    return code ? code : sonar_pipeline_start(feed->pipeline, err);
+}
+
+sonar_code feed_open(feed *feed, const char *ingest, const char *runtime, const char *plugin_dir,
+                     long fail_at, const sonar_backend *given, sonar_error *err) {
+    const sonar_backend *const place[STAGE_DETECT] = {given, given, given};
+    return feed_open_placed(feed, ingest, runtime, plugin_dir, fail_at, given ? place : NULL, err);
+}
+
+sonar_code feed_open_placed(feed *feed, const char *ingest, const char *runtime,
+                            const char *plugin_dir, long fail_at, const sonar_backend *const *place,
+                            sonar_error *err) {
+    char text[2048];
+    snprintf(text, sizeof text,
+             "schema: 1\n"
+             "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.75}}}\n"
+             "fs_hz: 8000\n"
+             "ingest: {overload: block, %s}\n"
+             "dft: {length: %d, hop: %d}\n"
+             "cbf: {band_hz: [600, 950], ranges_m: [50]}\n"
+             "mvdr: {length: 64, hop: 32, snapshots: 8}\n"
+             "detections: {threshold_db: 1}\n"
+             "output: {high_water_mark: 1000}\n"
+             "runtime: {threads: 1, %s}\n",
+             FEED_SENSORS, ingest, FEED_LENGTH, FEED_HOP, runtime);
+    sonar_code code = feed_start(feed, text, NULL, plugin_dir, fail_at, place, err);
     if (code)
         return code;
     subscribe_all(feed);
@@ -137,7 +157,7 @@ static void drain(feed *feed) {
 }
 
 bool feed_receive(feed *feed) {
-    int64_t until = sonar_monotonic_ns() + (int64_t)20e9;
+    int64_t until = sonar_monotonic_ns() + (int64_t)FEED_PATIENCE_S * 1000000000;
     while (!feed->beyond && sonar_monotonic_ns() < until)
         if (!take_message(feed))
             nap();
@@ -157,7 +177,7 @@ bool feed_windows(feed *feed, uint64_t windows) {
     while (windows) {
         uint64_t now = windows < AT_ONCE ? windows : AT_ONCE;
         uint64_t want = feed_processed(feed) + feed_failed(feed) + now;
-        int64_t until = sonar_monotonic_ns() + (int64_t)20e9;
+        int64_t until = sonar_monotonic_ns() + (int64_t)FEED_PATIENCE_S * 1000000000;
         if (feed->digitiser.frame.first_sample == 0)
             feed_frames(feed, (FEED_LENGTH - FEED_HOP) / FEED_FRAME, 0);
         feed_frames(feed, (int)now * (FEED_HOP / FEED_FRAME), 0);

@@ -8,6 +8,7 @@
 #include "pipeline/internal.h"
 
 enum { FEED_SENSORS = 6, FEED_LENGTH = 128, FEED_HOP = 64, FEED_FRAME = 8, FEED_TOPICS = 8 };
+enum { FEED_PATIENCE_S = 100 }; /* a checker of races takes its time */
 
 typedef struct feed {
     char dir[64], in[96], out[96];
@@ -20,18 +21,28 @@ typedef struct feed {
     uint64_t messages, hash;
 } feed;
 
-/* `ingest` and `runtime` are additions to these groups, e.g. "backend: cpu". given: the backend to
- * use, or NULL. fail_at: sonar_host.fail_at. Returns the code of creating and starting the
- * pipeline; feed_close is needed in every case. */
+/* A pipeline as the configuration `text` says, but for its endpoints, which are feed->in and
+ * feed->out, and for `backend` (NULL: as in the text); nobody sends or reads yet. place: a
+ * backend for each stage, or NULL. fail_at: sonar_host.fail_at. Returns the code of creating and
+ * starting the pipeline; feed_close is needed in every case. */
+sonar_code feed_start(feed *feed, const char *text, const char *backend, const char *plugin_dir,
+                      long fail_at, const sonar_backend *const *place, sonar_error *err);
+/* The same for a line of FEED_SENSORS, with a digitiser and a reader of all topics but status.
+ * `ingest` and `runtime` are additions to these groups, e.g. "backend: cpu". */
 sonar_code feed_open(feed *feed, const char *ingest, const char *runtime, const char *plugin_dir,
                      long fail_at, const sonar_backend *given, sonar_error *err);
+/* The same with a backend for each stage. */
+sonar_code feed_open_placed(feed *feed, const char *ingest, const char *runtime,
+                            const char *plugin_dir, long fail_at, const sonar_backend *const *place,
+                            sonar_error *err);
 void feed_close(feed *feed);
 /* Sends the samples of so many more windows and waits until each has been processed, has failed,
- * or the pipeline has given up; false if that takes more than 20 s. */
+ * or the pipeline has given up; false if that takes more than FEED_PATIENCE_S. */
 bool feed_windows(feed *feed, uint64_t windows);
 /* Sends so many frames of FEED_FRAME samples, leaving out each `gap`-th (0: none). */
 void feed_frames(feed *feed, int frames, int gap);
-/* Receives until a window from hash_below on comes; false if that takes more than 20 s. */
+/* Receives until a window from hash_below on comes; false if that takes more than
+ * FEED_PATIENCE_S. */
 bool feed_receive(feed *feed);
 uint64_t feed_processed(const feed *feed);
 uint64_t feed_failed(const feed *feed);

@@ -43,6 +43,8 @@ static bool parse(gpu *gpu, int argc, char **argv) {
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--quick"))
             gpu->quick = true;
+        else if (!strcmp(argv[i], "--tiny"))
+            gpu->quick = gpu->tiny = true;
         else if (!strcmp(argv[i], "--time"))
             gpu->timed = true;
         else if (!strcmp(argv[i], "--windows") && i + 1 < argc)
@@ -57,7 +59,7 @@ int gpu_open(gpu *gpu, int argc, char **argv) {
     sonar_error err = {0};
     memset(gpu, 0, sizeof *gpu);
     if (!parse(gpu, argc, argv)) {
-        fprintf(stderr, "usage: %s [--quick] [--time] [--windows N]\n", argv[0]);
+        fprintf(stderr, "usage: %s [--quick] [--tiny] [--time] [--windows N]\n", argv[0]);
         return 2;
     }
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -86,9 +88,11 @@ const sonar_backend *gpu_reopen(gpu *gpu, long fail_at, sonar_error *err) {
 }
 
 int gpu_close(gpu *gpu, const char *name) {
-    gpu->backend->event_destroy(gpu->event);
-    gpu->backend->queue_destroy(gpu->queue);
-    sonar_pool_destroy(gpu->pool);
+    if (gpu->backend) {
+        gpu->backend->event_destroy(gpu->event);
+        gpu->backend->queue_destroy(gpu->queue);
+        sonar_pool_destroy(gpu->pool);
+    }
     if (!gpu->timed)
         printf("%s: %zu checks, %zu failed\n", name, gpu->checks, gpu->failures);
     return gpu->failures || (!gpu->timed && !gpu->checks) ? 1 : 0;

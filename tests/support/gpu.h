@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* What the gpu_*.c programs share: plain programs that load the CUDA plugin as the daemon does and
  * leave with 77 where there is none or no device. Options: --quick (small sizes, for the checkers
- * of memory and races), --time (figures instead of checks), --windows N (endurance). */
+ * of memory and races), --tiny (the same where a whole pipeline runs), --time (figures instead of
+ * checks), --windows N (endurance). */
 #ifndef SONAR_TEST_GPU_H
 #define SONAR_TEST_GPU_H
 
@@ -13,7 +14,7 @@ typedef struct gpu {
     sonar_event *event;
     sonar_pool *pool; /* for the CPU's stages */
     sonar_host host;
-    bool quick, timed;
+    bool quick, tiny, timed;
     size_t windows; /* --windows N: length of the endurance run, 0: not asked for */
     size_t checks, failures;
 } gpu;
@@ -23,7 +24,7 @@ const char *gpu_plugin_dir(char *path, size_t bytes);
 /* Opens the plugin in SONAR_PLUGIN_DIR or beside this program in ../lib. Returns -1, or the exit
  * code to leave with. */
 int gpu_open(gpu *gpu, int argc, char **argv);
-/* Prints a summary; the exit code. */
+/* Prints a summary; the exit code. Also for a gpu that was never opened. */
 int gpu_close(gpu *gpu, const char *name);
 /* The plugin again, its n-th fallible call failing; NULL with *err if the probe already fails. */
 const sonar_backend *gpu_reopen(gpu *gpu, long fail_at, sonar_error *err);

@@ -45,6 +45,24 @@ static cplx *copy_of(size_t count, const cplx *from) {
     return copy;
 }
 
+void mvdr_oracle_fading(double alpha, size_t count, double *weight) {
+    for (size_t i = 0; i < count; i++)
+        weight[i] =
+            (1 - alpha) * pow(alpha, (double)(count - 1 - i)) / (1 - pow(alpha, (double)count));
+}
+
+void mvdr_oracle_average_backward(size_t n, cplx *r) {
+    for (size_t j = 0; j < n; j++)
+        for (size_t i = 0; i < n; i++) {
+            size_t here = j * n + i, there = (n - 1 - j) * n + (n - 1 - i);
+            if (here <= there) {
+                cplx sum = (r[here] + conj(r[there])) / 2;
+                r[here] = sum;
+                r[there] = conj(sum);
+            }
+        }
+}
+
 void mvdr_oracle_eigenvalues(size_t n, const cplx *r, double *d) {
     cplx *work = copy_of(n * n, r);
     if (LAPACKE_zheev(LAPACK_COL_MAJOR, 'N', 'U', (int)n, work, (int)n, d) != 0)
@@ -257,4 +275,15 @@ void mvdr_scene(const mvdr_fixture *f, const mvdr_wave *waves, size_t count, uin
             *x++ = (sonar_c32){f->used[k] ? (float)creal(sum[k]) : 0,
                                f->used[k] ? (float)cimag(sum[k]) : 0};
     }
+}
+
+sonar_c32 *mvdr_record(const mvdr_fixture *f, size_t count, const mvdr_wave *waves, size_t n,
+                       uint64_t seed) {
+    size_t stride = f->spec.bins * f->spec.sensors;
+    sonar_c32 *x = calloc(count * stride, sizeof *x);
+    if (!x)
+        abort();
+    for (size_t s = 0; s < count; s++)
+        mvdr_scene(f, waves, n, &seed, x + s * stride);
+    return x;
 }

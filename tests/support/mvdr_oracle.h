@@ -20,6 +20,11 @@ cplx test_gauss(uint64_t *state);     /* circular, E|z|^2 = 1 */
 
 /* r = sum_i weight_i x_i x_i^H of `count` snapshots x[i * n ..]; weight NULL: 1/count each. */
 void mvdr_oracle_covariance(size_t n, size_t count, const cplx *x, const double *weight, cplx *r);
+/* Weights of `count` snapshots when the newest has just been taken in with forgetting; they sum to
+ * 1. */
+void mvdr_oracle_fading(double alpha, size_t count, double *weight);
+/* r becomes (R + J R* J)/2 for n sensors in order along a symmetric line. */
+void mvdr_oracle_average_backward(size_t n, cplx *r);
 /* Eigenvalues, largest first. */
 void mvdr_oracle_eigenvalues(size_t n, const cplx *r, double *d);
 /* The loading rules, from the eigenvalues. */
@@ -75,5 +80,8 @@ typedef struct mvdr_wave {
 /* One snapshot [bin][sensor], float32 as the stage gets it. */
 void mvdr_scene(const mvdr_fixture *f, const mvdr_wave *waves, size_t count, uint64_t *state,
                 sonar_c32 *x);
+/* `count` of them, x[snapshot][bin][sensor]; malloc'ed. */
+sonar_c32 *mvdr_record(const mvdr_fixture *f, size_t count, const mvdr_wave *waves, size_t n,
+                       uint64_t seed);
 
 #endif

@@ -4,6 +4,7 @@
 #ifndef BENCH_H
 #define BENCH_H
 
+#include <cJSON.h>
 #include <stdio.h>
 
 #include "core/core.h"
@@ -120,6 +121,14 @@ void bench_leave_out(bench_report *report, const bench_case *c, const sonar_erro
 void bench_write_table(const bench_report *report, FILE *to);
 /* "sonar-bench/1"; false if memory runs out or `to` cannot be written. */
 bool bench_write_json(const bench_report *report, size_t threads, FILE *to);
+/* The same in pieces: everything up to "results"; one entry of "left_out"; written and deleted. */
+cJSON *bench_json_begin(const bench_report *report, size_t threads);
+void bench_json_leave_out(cJSON *list, const char *name, const sonar_error *why);
+bool bench_json_end(cJSON *root, FILE *to);
+
+/* Times ingest of so many channels (0: of several numbers of them), rounded up to whole messages,
+ * and writes a table line by line; at least min_time_s for each figure. */
+sonar_code bench_ingest(size_t channels, double min_time_s, FILE *to, sonar_error *err);
 
 /* Nominal work; see docs/benchmarks.md. */
 double bench_dft_flop(const bench_case *c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* sonar-bench: times each stage and the whole chain for given sizes. */
-#include "bench.h"
+#include "live.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -17,6 +17,8 @@ typedef struct options {
     bench_effort effort;
     size_t threads;
     const char *json, *backend, *plugins;
+    bool ingest;
+    size_t ingest_channels; /* 0: several numbers of them */
 } options;
 
 enum {
@@ -29,7 +31,8 @@ enum {
     OPT_ANGLES,
     OPT_RANGES,
     OPT_SNAPSHOTS,
-    OPT_LIST
+    OPT_LIST,
+    OPT_INGEST
 };
 
 static const struct argp_option option_table[] = {
@@ -37,6 +40,8 @@ static const struct argp_option option_table[] = {
      "Cases, or families as in sensors for sensors-128 and so on; default standard,latency,mvdr",
      1},
     {"list", OPT_LIST, NULL, 0, "List the cases and leave", 1},
+    {"ingest", OPT_INGEST, "CHANNELS", OPTION_ARG_OPTIONAL,
+     "Time ingest instead, with 1, 2 and 4 threads", 1},
     {NULL, 0, NULL, 0, "A case of one's own (what is not given is as in standard):", 2},
     {"sensors", OPT_SENSORS, "N", 0, "Sensors, from 2 on", 2},
     {"length", OPT_LENGTH, "N", 0, "Samples of a window", 2},
@@ -161,10 +166,16 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case OPT_LIST:
         list_cases();
         exit(0);
+    case OPT_INGEST:
+        o->ingest = true;
+        o->ingest_channels = arg ? parse_count(arg, 1, (size_t)1 << 20, state) : 0;
+        return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "only options are taken, not '%s'", arg);
         return 0;
     case ARGP_KEY_END:
+        if (o->ingest && (o->name || o->sizes_given || o->json))
+            argp_error(state, "--ingest has its own sizes and a table only");
         if (o->name && o->sizes_given)
             argp_error(state, "either --case or sizes, not both");
         return 0;
@@ -286,26 +297,42 @@ static sonar_code run_backends(const options *o, const sonar_host *host, bench_r
     return code == SONAR_OK && both ? run_on(o, "cuda", host, report, err) : code;
 }
 
+/* The exit status. */
+static int finish(sonar_code code, const sonar_error *err) {
+    if (code == SONAR_OK)
+        return 0;
+    fprintf(stderr, "sonar-bench: %s: %s\n", err->where, err->text);
+    return code == SONAR_EINVAL ? 2 : 1;
+}
+
 int main(int argc, char **argv) {
     static const struct argp argp = {
-        option_table, parse,
-        NULL,         "Times each stage of the beamformer and the whole chain on synthetic data.",
-        NULL,         NULL,
+        option_table,
+        parse,
+        NULL,
+        "Times each stage of the beamformer and the whole chain on synthetic data.\v"
+        "'sonar-bench live' measures the running daemon; see its --help.",
+        NULL,
+        NULL,
         NULL};
     argp_program_version = "sonar-bench " SONAR_VERSION;
     argp_err_exit_status = 2; /* wrong usage, as in the other programs */
+    if (argc > 1 && strcmp(argv[1], "live") == 0)
+        return live_main(argc - 1, argv + 1);
     options o = {.own = bench_cases[0], .effort = {20, 0.5, 0}, .threads = 1, .backend = "cpu"};
     o.own.name = "own";
     o.own.peers = true;
     o.own.snapshots = 64;
     argp_parse(&argp, argc, argv, 0, NULL, &o);
 
+    sonar_error err = {0};
+    if (o.ingest)
+        return finish(bench_ingest(o.ingest_channels, o.effort.min_time_s, stdout, &err), &err);
     static bench_report report;
     /* Before the measurement, so that no long one ends without its JSON. */
     if (o.json && !to_stdout(&o) && !write_json(&o, &report))
         return 2;
     fputs("sonar-bench: measuring; the table comes at the end\n", stderr);
-    sonar_error err = {0};
     sonar_pool *pool = NULL;
     sonar_code code = sonar_pool_create(o.threads, NULL, &pool, &err);
     if (code == SONAR_OK) {
@@ -317,9 +344,7 @@ int main(int argc, char **argv) {
         code = run_backends(&o, &host, &report, &err);
         sonar_pool_destroy(pool);
     }
-    if (code != SONAR_OK) {
-        fprintf(stderr, "sonar-bench: %s: %s\n", err.where, err.text);
-        return code == SONAR_EINVAL ? 2 : 1;
-    }
+    if (code != SONAR_OK)
+        return finish(code, &err);
     return write_report(&o, &report) && report.left_out == 0 ? 0 : 1;
 }

@@ -2,7 +2,6 @@
 /* The results as a table and as JSON, with the facts of the machine. */
 #include "bench.h"
 
-#include <cJSON.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -260,7 +259,7 @@ static void add_gpu(cJSON *root, const bench_report *report) {
     add_positive(ceilings, "device_to_host_bytes_per_s", c->device_to_host_bps);
 }
 
-bool bench_write_json(const bench_report *report, size_t threads, FILE *to) {
+cJSON *bench_json_begin(const bench_report *report, size_t threads) {
     char date[32] = "";
     const time_t now = time(NULL);
     struct tm utc;
@@ -275,17 +274,29 @@ bool bench_write_json(const bench_report *report, size_t threads, FILE *to) {
     cJSON *results = cJSON_AddArrayToObject(root, "results");
     for (size_t i = 0; i < report->results; i++)
         add_result(results, report, &report->result[i]);
-    cJSON *left_out = cJSON_AddArrayToObject(root, "left_out");
-    for (size_t i = 0; i < report->left_out; i++) {
-        cJSON *one = cJSON_CreateObject();
-        cJSON_AddItemToArray(left_out, one);
-        cJSON_AddStringToObject(one, "case", report->omission[i].of->name);
-        cJSON_AddStringToObject(one, "where", report->omission[i].why.where);
-        cJSON_AddStringToObject(one, "why", report->omission[i].why.text);
-    }
+    return root;
+}
+
+bool bench_json_end(cJSON *root, FILE *to) {
     char *text = cJSON_Print(root);
     cJSON_Delete(root);
     const bool written = text && fprintf(to, "%s\n", text) > 0 && fflush(to) == 0;
     free(text);
     return written;
+}
+
+void bench_json_leave_out(cJSON *list, const char *name, const sonar_error *why) {
+    cJSON *one = cJSON_CreateObject();
+    cJSON_AddItemToArray(list, one);
+    cJSON_AddStringToObject(one, "case", name);
+    cJSON_AddStringToObject(one, "where", why->where);
+    cJSON_AddStringToObject(one, "why", why->text);
+}
+
+bool bench_write_json(const bench_report *report, size_t threads, FILE *to) {
+    cJSON *root = bench_json_begin(report, threads);
+    cJSON *left_out = cJSON_AddArrayToObject(root, "left_out");
+    for (size_t i = 0; i < report->left_out; i++)
+        bench_json_leave_out(left_out, report->omission[i].of->name, &report->omission[i].why);
+    return bench_json_end(root, to);
 }

@@ -4,17 +4,18 @@
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include "config/config.h"
 #include "core/core.h"
+#include "options.h"
 
 enum { SOURCES_MOST = 16, TRUTHS_MOST = 4096, ERRORS_MOST = 4096 };
 enum { EXIT_WITHIN = 0, EXIT_BEYOND = 1, EXIT_USAGE = 2, EXIT_NOTHING = 3 };
@@ -404,83 +405,44 @@ static int with_config(const char *path, const char *truth_endpoint, double seco
     return status;
 }
 
-static void usage(FILE *to) {
-    fputs("Usage: sonar-check --config FILE --truth ADDRESS [options]\n"
-          "Compares sonard's detections with sonar-sim's truth and prints a table.\n\n"
-          "  -c, --config FILE    sonard's configuration\n"
-          "  -t, --truth ADDRESS  where sonar-sim publishes the truth (its --truth)\n"
-          "  -n, --seconds S      listen for so long (30)\n"
-          "  -s, --settle S       leave out the first S seconds of samples (10)\n"
-          "  -h, --help           this text\n"
-          "  -V, --version        the version\n\n"
-          "Exit codes: 0 all within tolerance, 1 not all, 2 usage, configuration or endpoint,\n"
-          "3 nothing to judge.\n",
-          to);
-}
-
-static int try_help(void) {
-    fputs("sonar-check: try 'sonar-check --help'\n", stderr);
-    return EXIT_USAGE;
-}
-
-static bool parse_seconds(const char *option, const char *text, double *seconds) {
-    char *end;
-    *seconds = strtod(text, &end);
-    if (end != text && !*end && *seconds >= 0 && *seconds <= 1e6)
-        return true;
-    fprintf(stderr, "sonar-check: '%s' is not accepted for %s; a number of seconds up to 1e6 is\n",
-            text, option);
-    return false;
-}
-
 typedef struct options {
     const char *config, *truth;
     double seconds, settle;
 } options;
 
+static const tool_option option[] = {
+    {"config", 'c', TOOL_TEXT, offsetof(options, config), 0, 0, NULL, NULL},
+    {"truth", 't', TOOL_TEXT, offsetof(options, truth), 0, 0, NULL, NULL},
+    {"seconds", 'n', TOOL_NUMBER, offsetof(options, seconds), 0, 1e6, NULL,
+     "a number of seconds up to 1e6"},
+    {"settle", 's', TOOL_NUMBER, offsetof(options, settle), 0, 1e6, NULL,
+     "a number of seconds up to 1e6"},
+    {0}};
+
+static const tool self = {
+    .name = "sonar-check",
+    .usage = "Usage: sonar-check --config FILE --truth ADDRESS [options]\n"
+             "Compares sonard's detections with sonar-sim's truth and prints a table.\n\n"
+             "  -c, --config FILE    sonard's configuration\n"
+             "  -t, --truth ADDRESS  where sonar-sim publishes the truth (its --truth)\n"
+             "  -n, --seconds S      listen for so long (30)\n"
+             "  -s, --settle S       leave out the first S seconds of samples (10)\n"
+             "  -h, --help           this text\n"
+             "  -V, --version        the version\n\n"
+             "Exit codes: 0 all within tolerance, 1 not all, 2 usage, configuration or endpoint,\n"
+             "3 nothing to judge.\n",
+    .option = option};
+
 /* Returns -1 to go on, or the exit code. */
-static int parse_options(int argc, char **argv, options *o) {
-    static const struct option table[] = {{"config", required_argument, NULL, 'c'},
-                                          {"truth", required_argument, NULL, 't'},
-                                          {"seconds", required_argument, NULL, 'n'},
-                                          {"settle", required_argument, NULL, 's'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {"version", no_argument, NULL, 'V'},
-                                          {0}};
-    bool good = true;
-    for (int c; good && (c = getopt_long(argc, argv, "c:t:n:s:hV", table, NULL)) != -1;)
-        switch (c) {
-        case 'c':
-            o->config = optarg;
-            break;
-        case 't':
-            o->truth = optarg;
-            break;
-        case 'n':
-            good = parse_seconds("--seconds", optarg, &o->seconds);
-            break;
-        case 's':
-            good = parse_seconds("--settle", optarg, &o->settle);
-            break;
-        case 'h':
-            usage(stdout);
-            return EXIT_WITHIN;
-        case 'V':
-            puts("sonar-check " SONAR_VERSION);
-            return EXIT_WITHIN;
-        default:
-            good = false;
-        }
-    if (!good)
-        return try_help();
-    if (optind < argc || !o->config || !o->truth) {
-        fprintf(stderr, "sonar-check: %s%s\n",
-                optind < argc ? "not an option: "
-                : o->config   ? "--truth is missing"
-                              : "--config is missing",
-                optind < argc ? argv[optind] : "");
-        return try_help();
-    }
+static int read_options(int argc, char **argv, options *o) {
+    *o = (options){.seconds = 30, .settle = 10};
+    int code = tool_read_options(&self, argc, argv, o);
+    if (code >= 0)
+        return code;
+    if (optind < argc)
+        return tool_wrong_usage(&self, "not an option: %s", argv[optind]);
+    if (!o->config || !o->truth)
+        return tool_wrong_usage(&self, "%s is missing", o->config ? "--truth" : "--config");
     return -1;
 }
 
@@ -490,8 +452,8 @@ static void on_signal(int number) {
 }
 
 int main(int argc, char **argv) {
-    options o = {.seconds = 30, .settle = 10};
-    int status = parse_options(argc, argv, &o);
+    options o;
+    int status = read_options(argc, argv, &o);
     if (status >= 0)
         return status;
     struct sigaction action = {.sa_handler = on_signal}; /* the table so far, then the end */

@@ -2,18 +2,19 @@
 /* sonar-replay: a recording sent as frames, at its own pace, at a multiple of it or as fast as the
  * receiver takes it. Exit codes: 0 done, 1 something failed while running, 2 usage or input. */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include "clock.h"
 #include "config/config.h"
 #include "core/core.h"
 #include "ingest/frame.h"
+#include "options.h"
 #include "recording.h"
 #include "sender.h"
 
@@ -25,11 +26,11 @@ typedef struct options {
     const char *recording, *config, *endpoint, *summary;
     double fs_hz; /* 0: the recording's */
     double rate, start_s, duration_s;
-    bool wait, array_given;
-    uint32_t array_id, epoch;
+    bool wait;
+    uint64_t array_id; /* UINT64_MAX: the configuration's */
+    uint64_t epoch, frame_samples, digitisers;
     uint64_t loops; /* UINT64_MAX: forever */
-    size_t frame_samples, digitisers;
-    int format; /* 0: the recording's */
+    int format;     /* 0: the recording's */
 } options;
 
 typedef struct run {
@@ -45,202 +46,99 @@ typedef struct run {
     double fs_hz;
 } run;
 
-static void usage(FILE *to) {
-    fputs("Usage: sonar-replay RECORDING --config FILE [options]\n"
-          "       sonar-replay RECORDING --endpoint ADDRESS --array-id N [options]\n"
-          "RECORDING: raw samples with a .json beside them, or WAV, RF64, W64, CAF, FLAC\n"
-          "  -c, --config FILE       the daemon's configuration: array, fs, endpoint\n"
-          "      --endpoint ADDRESS  where to connect to\n"
-          "      --array-id N        of the array\n"
-          "      --fs HZ             play as if recorded at this rate\n"
-          "      --rate R            realtime (default), a factor, or max: as fast as received\n"
-          "      --wait              wait for a slow receiver instead of losing frames\n"
-          "      --loop N|forever    times to play (1)\n"
-          "      --start S           skip the beginning, seconds of the recording's own time\n"
-          "      --duration S        of each time\n"
-          "      --frame-samples N   samples per channel and frame (256)\n"
-          "      --digitisers N      split the channels over N connections (1)\n"
-          "      --format FORMAT     s16, s24, s32, f32; default: the recording's\n"
-          "      --epoch N           of the stream, not 0 (1)\n"
-          "      --summary FILE      counters of what was sent, as JSON\n"
-          "  -h, --help  -V, --version\n",
-          to);
-}
+static const char usage[] =
+    "Usage: sonar-replay RECORDING --config FILE [options]\n"
+    "       sonar-replay RECORDING --endpoint ADDRESS --array-id N [options]\n"
+    "RECORDING: raw samples with a .json beside them, or WAV, RF64, W64, CAF, FLAC\n"
+    "  -c, --config FILE       the daemon's configuration: array, fs, endpoint\n"
+    "      --endpoint ADDRESS  where to connect to\n"
+    "      --array-id N        of the array\n"
+    "      --fs HZ             play as if recorded at this rate\n"
+    "      --rate R            realtime (default), a factor, or max: as fast as received\n"
+    "      --wait              wait for a slow receiver instead of losing frames\n"
+    "      --loop N|forever    times to play (1)\n"
+    "      --start S           skip the beginning, seconds of the recording's own time\n"
+    "      --duration S        of each time\n"
+    "      --frame-samples N   samples per channel and frame (256)\n"
+    "      --digitisers N      split the channels over N connections (1)\n"
+    "      --format FORMAT     s16, s24, s32, f32; default: the recording's\n"
+    "      --epoch N           of the stream, not 0 (1)\n"
+    "      --summary FILE      counters of what was sent, as JSON\n"
+    "  -h, --help  -V, --version\n";
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-enum option_key {
-    KEY_ENDPOINT = 256,
-    KEY_ARRAY_ID,
-    KEY_FS,
-    KEY_RATE,
-    KEY_WAIT,
-    KEY_LOOP,
-    KEY_START,
-    KEY_DURATION,
-    KEY_FRAME_SAMPLES,
-    KEY_DIGITISERS,
-    KEY_FORMAT,
-    KEY_EPOCH,
-    KEY_SUMMARY
-};
-
-static const struct option long_option[] = {
-    {"config", required_argument, NULL, 'c'},
-    {"endpoint", required_argument, NULL, KEY_ENDPOINT},
-    {"array-id", required_argument, NULL, KEY_ARRAY_ID},
-    {"fs", required_argument, NULL, KEY_FS},
-    {"rate", required_argument, NULL, KEY_RATE},
-    {"wait", no_argument, NULL, KEY_WAIT},
-    {"loop", required_argument, NULL, KEY_LOOP},
-    {"start", required_argument, NULL, KEY_START},
-    {"duration", required_argument, NULL, KEY_DURATION},
-    {"frame-samples", required_argument, NULL, KEY_FRAME_SAMPLES},
-    {"digitisers", required_argument, NULL, KEY_DIGITISERS},
-    {"format", required_argument, NULL, KEY_FORMAT},
-    {"epoch", required_argument, NULL, KEY_EPOCH},
-    {"summary", required_argument, NULL, KEY_SUMMARY},
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'V'},
-    {0}};
-
-static bool parse_integer(const char *text, uint64_t low, uint64_t high, uint64_t *to) {
-    char *end;
-    errno = 0;
-    *to = strtoull(text, &end, 10);
-    return *text >= '0' && *text <= '9' && !*end && errno == 0 && *to >= low && *to <= high;
+static tool_answer take_endpoint(void *to, const char *value) {
+    ((options *)to)->endpoint = value;
+    bool good = strncmp(value, "tcp://", 6) == 0 || strncmp(value, "ipc://", 6) == 0;
+    return good ? TOOL_TAKEN : TOOL_REFUSED;
 }
 
-static bool parse_number(const char *text, double low, double high, double *to) {
-    char *end;
-    *to = strtod(text, &end);
-    return *text && !*end && *to >= low && *to <= high;
+static tool_answer take_rate(void *to, const char *value) {
+    return sim_rate_parse(value, &((options *)to)->rate) ? TOOL_TAKEN : TOOL_REFUSED;
 }
 
-static bool parse_format(const char *text, int *format) {
+static tool_answer take_format(void *to, const char *value) {
     static const char *const name[] = {"s16", "s24", "s32", "f32"};
     for (int i = 0; i < 4; i++)
-        if (strcmp(text, name[i]) == 0) {
-            *format = SONAR_S16 + i;
-            return true;
+        if (strcmp(value, name[i]) == 0) {
+            ((options *)to)->format = SONAR_S16 + i;
+            return TOOL_TAKEN;
         }
-    return false;
+    return TOOL_REFUSED;
 }
 
-static bool parse_count(options *o, int key, const char *text) {
-    uint64_t value = 0;
-    bool good = parse_integer(text, key != KEY_ARRAY_ID, UINT32_MAX, &value);
-    switch (key) {
-    case KEY_ARRAY_ID:
-        o->array_id = (uint32_t)value;
-        o->array_given = true;
-        return good;
-    case KEY_EPOCH:
-        o->epoch = (uint32_t)value;
-        return good;
-    case KEY_FRAME_SAMPLES:
-        o->frame_samples = value;
-        return good && value <= SONAR_FRAME_MAX_SAMPLES;
-    case KEY_DIGITISERS:
-        o->digitisers = value;
-        return good;
-    case KEY_LOOP:
-        o->loops = strcmp(text, "forever") == 0 ? UINT64_MAX : value;
-        return good || o->loops == UINT64_MAX;
-    default:
-        return false;
-    }
+static tool_answer take_loop(void *to, const char *value) {
+    uint64_t *loops = &((options *)to)->loops;
+    if (strcmp(value, "forever") != 0)
+        return tool_read_whole(value, 1, UINT32_MAX, loops);
+    *loops = UINT64_MAX;
+    return TOOL_TAKEN;
 }
 
-static bool take_option(options *o, int key, const char *value) {
-    switch (key) {
-    case 'c':
-        o->config = value;
-        return true;
-    case KEY_ENDPOINT:
-        o->endpoint = value;
-        return strncmp(value, "tcp://", 6) == 0 || strncmp(value, "ipc://", 6) == 0;
-    case KEY_SUMMARY:
-        o->summary = value;
-        return true;
-    case KEY_WAIT:
-        return o->wait = true;
-    case KEY_RATE:
-        return sim_rate_parse(value, &o->rate);
-    case KEY_FS:
-        return parse_number(value, 1e-3, 1e9, &o->fs_hz);
-    case KEY_START:
-        return parse_number(value, 0, 1e9, &o->start_s);
-    case KEY_DURATION:
-        return parse_number(value, 0, 1e9, &o->duration_s);
-    case KEY_FORMAT:
-        return parse_format(value, &o->format);
-    default:
-        return parse_count(o, key, value);
-    }
-}
+static const tool_option option[] = {
+    {"config", 'c', TOOL_TEXT, offsetof(options, config), 0, 0, NULL, NULL},
+    {"endpoint", 0, TOOL_OTHER, 0, 0, 0, take_endpoint, "tcp://HOST:PORT or ipc://PATH"},
+    {"array-id", 0, TOOL_WHOLE, offsetof(options, array_id), 0, UINT32_MAX, NULL,
+     "a whole number from 0 to 4294967295"},
+    {"fs", 0, TOOL_NUMBER, offsetof(options, fs_hz), 1e-3, 1e9, NULL,
+     "a number of Hz, 0.001 to 1e9,"},
+    {"rate", 0, TOOL_OTHER, 0, 0, 0, take_rate, "realtime, max or a factor such as 0.5"},
+    {"wait", 0, TOOL_FLAG, offsetof(options, wait), 0, 0, NULL, NULL},
+    {"loop", 0, TOOL_OTHER, 0, 0, 0, take_loop, "a whole number from 1, or forever,"},
+    {"start", 0, TOOL_NUMBER, offsetof(options, start_s), 0, 1e9, NULL,
+     "a number of seconds, 0 to 1e9,"},
+    {"duration", 0, TOOL_NUMBER, offsetof(options, duration_s), 0, 1e9, NULL,
+     "a number of seconds, 0 to 1e9,"},
+    {"frame-samples", 0, TOOL_WHOLE, offsetof(options, frame_samples), 1, SONAR_FRAME_MAX_SAMPLES,
+     NULL, "a whole number from 1 to 1048576"},
+    {"digitisers", 0, TOOL_WHOLE, offsetof(options, digitisers), 1, UINT32_MAX, NULL,
+     "a whole number from 1 to 4294967295"},
+    {"format", 0, TOOL_OTHER, 0, 0, 0, take_format, "s16, s24, s32 or f32"},
+    {"epoch", 0, TOOL_WHOLE, offsetof(options, epoch), 1, UINT32_MAX, NULL,
+     "a whole number from 1 to 4294967295"},
+    {"summary", 0, TOOL_TEXT, offsetof(options, summary), 0, 0, NULL, NULL},
+    {0}};
 
-static const char *accepted(int key) {
-    switch (key) {
-    case KEY_ENDPOINT:
-        return "tcp://HOST:PORT or ipc://PATH";
-    case KEY_RATE:
-        return "realtime, max or a factor such as 0.5";
-    case KEY_FORMAT:
-        return "s16, s24, s32 or f32";
-    case KEY_FS:
-        return "a number of Hz, 0.001 to 1e9,";
-    case KEY_START:
-    case KEY_DURATION:
-        return "a number of seconds, 0 to 1e9,";
-    case KEY_LOOP:
-        return "a whole number from 1, or forever,";
-    case KEY_ARRAY_ID:
-        return "a whole number from 0 to 4294967295";
-    case KEY_FRAME_SAMPLES:
-        return "a whole number from 1 to 1048576";
-    default:
-        return "a whole number from 1 to 4294967295";
-    }
-}
-
-static int try_help(void) {
-    fputs("sonar-replay: try 'sonar-replay --help'\n", stderr);
-    return EXIT_USAGE;
-}
+static const tool self = {.name = "sonar-replay", .usage = usage, .option = option};
 
 /* Returns -1 to go on, or the exit code. */
-static int parse_options(int argc, char **argv, options *o) {
+static int read_options(int argc, char **argv, options *o) {
     *o = (options){.rate = 1,
                    .duration_s = HUGE_VAL,
+                   .array_id = UINT64_MAX,
                    .epoch = 1,
                    .loops = 1,
                    .frame_samples = 256,
                    .digitisers = 1};
-    for (int key, place = 0; (key = getopt_long(argc, argv, "c:hV", long_option, &place)) != -1;) {
-        if (key == 'h' || key == 'V') {
-            if (key == 'h')
-                usage(stdout);
-            else
-                puts("sonar-replay " SONAR_VERSION);
-            return EXIT_SUCCESS;
-        }
-        if (key == '?' || !take_option(o, key, optarg)) {
-            if (key != '?')
-                fprintf(stderr, "sonar-replay: '%s' is not accepted for --%s; %s is\n", optarg,
-                        long_option[place].name, accepted(key));
-            return try_help();
-        }
-    }
-    if (optind + 1 != argc) {
-        fprintf(stderr, "sonar-replay: %s\n",
-                optind == argc ? "no recording given" : "more than one recording given");
-        return try_help();
-    }
-    if (!o->config && !(o->endpoint && o->array_given)) {
-        fputs("sonar-replay: --config, or --endpoint and --array-id, is missing\n", stderr);
-        return try_help();
-    }
+    int code = tool_read_options(&self, argc, argv, o);
+    if (code >= 0)
+        return code;
+    if (optind + 1 != argc)
+        return tool_wrong_usage(&self, optind == argc ? "no recording given"
+                                                      : "more than one recording given");
+    if (!o->config && !(o->endpoint && o->array_id != UINT64_MAX))
+        return tool_wrong_usage(&self, "--config, or --endpoint and --array-id, is missing");
     o->recording = argv[optind];
     return -1;
 }
@@ -313,14 +211,15 @@ static sonar_code create_sender(run *r, sonar_error *err) {
                             .publish = c && c->ingest_socket == SONAR_SUB,
                             .block = o->wait || o->rate == 0,
                             .high_water_mark = HIGH_WATER_MARK,
-                            .array_id = o->array_given ? o->array_id : c->array_id,
+                            .array_id =
+                                o->array_id != UINT64_MAX ? (uint32_t)o->array_id : c->array_id,
                             .channels = r->info->channels,
                             .digitisers = o->digitisers,
                             .frame_samples = o->frame_samples,
                             .format = o->format ? o->format : r->info->format,
                             .layout = SONAR_FRAME_INTERLEAVED,
                             .fs_hz = r->fs_hz,
-                            .epoch = o->epoch,
+                            .epoch = (uint32_t)o->epoch,
                             .utc_ns = utc_of_first(r),
                             .stop = &stop};
     sonar_code code = sim_sender_create(&spec, &r->sender, err);
@@ -399,7 +298,7 @@ static void on_signal(int number) {
 
 int main(int argc, char **argv) {
     run r = {0};
-    int code = parse_options(argc, argv, &r.options);
+    int code = read_options(argc, argv, &r.options);
     if (code >= 0)
         return code;
     struct sigaction action = {.sa_handler = on_signal};

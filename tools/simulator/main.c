@@ -2,17 +2,18 @@
 /* sonar-sim: a scene seen by the array of a daemon's configuration, sent as frames or written to a
  * file. Exit codes: 0 done, 1 something failed while running, 2 usage, configuration or scene. */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include "clock.h"
 #include "config/config.h"
 #include "core/core.h"
 #include "ingest/frame.h"
+#include "options.h"
 #include "recording.h"
 #include "sender.h"
 #include "synth.h"
@@ -23,13 +24,13 @@ enum { EXIT_RUNTIME = 1, EXIT_USAGE = 2, WRITE_SAMPLES = 4096, HIGH_WATER_MARK =
 static volatile sig_atomic_t stop;
 
 typedef struct options {
-    const char *config, *scene, *endpoint, *file, *truth, *truth_file, *summary, *utc;
+    const char *config, *scene, *endpoint, *file, *truth, *truth_file, *summary;
     double rate, duration_s; /* NAN: as the scene says */
     bool wait;
-    uint64_t start_index;
-    uint32_t epoch;
-    int64_t utc_ns; /* 0: unknown, INT64_MIN: the wall clock */
-    int64_t seed, digitisers, frame_samples, format, layout; /* -1: as the scene says */
+    uint64_t start_index, epoch;
+    int64_t utc_ns;                           /* 0: unknown, INT64_MIN: the wall clock */
+    uint64_t seed, digitisers, frame_samples; /* UINT64_MAX: as the scene says */
+    int format, layout;                       /* -1: as the scene says */
 } options;
 
 typedef struct run {
@@ -46,41 +47,32 @@ typedef struct run {
     double *channel_position_m;
 } run;
 
-static void usage(FILE *to) {
-    fputs("Usage: sonar-sim --config FILE --scene FILE [options]\n"
-          "  -c, --config FILE         the daemon's configuration: array, fs, endpoint\n"
-          "  -s, --scene FILE          what the array hears (docs/simulator.md)\n"
-          "where to:\n"
-          "      --endpoint ADDRESS    instead of the configuration's ingest endpoints\n"
-          "      --file FILE           raw samples to a file, with FILE's .json beside it\n"
-          "      --truth ADDRESS       publish the truth (loopback or ipc)\n"
-          "      --truth-file FILE     the same as JSON lines\n"
-          "      --summary FILE        counters of what was sent, as JSON\n"
-          "how:\n"
-          "      --rate R              realtime (default), a factor, or max: as fast as received\n"
-          "      --wait                wait for a slow receiver instead of losing frames\n"
-          "      --duration S          0: without end\n"
-          "      --start-index N       index of the first sample\n"
-          "      --epoch N             of the stream, not 0\n"
-          "      --utc TIME            of the first sample: ISO 8601, 0 unknown; default: now\n"
-          "instead of the scene's:\n"
-          "      --seed N  --digitisers N  --frame-samples N\n"
-          "      --format s16|s24|s32|f32  --layout interleaved|channel-major\n"
-          "  -h, --help  -V, --version\n",
-          to);
-}
+static const char usage[] =
+    "Usage: sonar-sim --config FILE --scene FILE [options]\n"
+    "  -c, --config FILE         the daemon's configuration: array, fs, endpoint\n"
+    "  -s, --scene FILE          what the array hears (docs/simulator.md)\n"
+    "where to:\n"
+    "      --endpoint ADDRESS    instead of the configuration's ingest endpoints\n"
+    "      --file FILE           raw samples to a file, with FILE's .json beside it\n"
+    "      --truth ADDRESS       publish the truth (loopback or ipc)\n"
+    "      --truth-file FILE     the same as JSON lines\n"
+    "      --summary FILE        counters of what was sent, as JSON\n"
+    "how:\n"
+    "      --rate R              realtime (default), a factor, or max: as fast as received\n"
+    "      --wait                wait for a slow receiver instead of losing frames\n"
+    "      --duration S          0: without end\n"
+    "      --start-index N       index of the first sample\n"
+    "      --epoch N             of the stream, not 0\n"
+    "      --utc TIME            of the first sample: ISO 8601, 0 unknown; default: now\n"
+    "instead of the scene's:\n"
+    "      --seed N  --digitisers N  --frame-samples N\n"
+    "      --format s16|s24|s32|f32  --layout interleaved|channel-major\n"
+    "  -h, --help  -V, --version\n";
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static bool parse_integer(const char *text, int64_t low, int64_t high, int64_t *to) {
-    char *end;
-    errno = 0;
-    *to = strtoll(text, &end, 10);
-    return *text && !*end && errno == 0 && *to >= low && *to <= high;
-}
-
-static bool parse_word(const char *text, const char *const *words, int64_t first, int64_t *to) {
-    for (int64_t i = 0; words[i]; i++)
+static bool parse_word(const char *text, const char *const *words, int first, int *to) {
+    for (int i = 0; words[i]; i++)
         if (strcmp(text, words[i]) == 0) {
             *to = first + i;
             return true;
@@ -88,193 +80,80 @@ static bool parse_word(const char *text, const char *const *words, int64_t first
     return false;
 }
 
-static bool parse_seconds(const char *text, double *to) {
-    char *end;
-    *to = strtod(text, &end);
-    return *text && !*end && *to >= 0 && *to <= 1e9;
+static tool_answer take_endpoint(void *to, const char *value) {
+    ((options *)to)->endpoint = value;
+    bool good = strncmp(value, "tcp://", 6) == 0 || strncmp(value, "ipc://", 6) == 0;
+    return good ? TOOL_TAKEN : TOOL_REFUSED;
 }
 
-enum option_key {
-    KEY_ENDPOINT = 256,
-    KEY_FILE,
-    KEY_TRUTH,
-    KEY_TRUTH_FILE,
-    KEY_SUMMARY,
-    KEY_RATE,
-    KEY_WAIT,
-    KEY_DURATION,
-    KEY_START_INDEX,
-    KEY_EPOCH,
-    KEY_UTC,
-    KEY_SEED,
-    KEY_DIGITISERS,
-    KEY_FRAME_SAMPLES,
-    KEY_FORMAT,
-    KEY_LAYOUT
-};
+static tool_answer take_rate(void *to, const char *value) {
+    return sim_rate_parse(value, &((options *)to)->rate) ? TOOL_TAKEN : TOOL_REFUSED;
+}
 
-static const struct option long_option[] = {
-    {"config", required_argument, NULL, 'c'},
-    {"scene", required_argument, NULL, 's'},
-    {"endpoint", required_argument, NULL, KEY_ENDPOINT},
-    {"file", required_argument, NULL, KEY_FILE},
-    {"truth", required_argument, NULL, KEY_TRUTH},
-    {"truth-file", required_argument, NULL, KEY_TRUTH_FILE},
-    {"summary", required_argument, NULL, KEY_SUMMARY},
-    {"rate", required_argument, NULL, KEY_RATE},
-    {"wait", no_argument, NULL, KEY_WAIT},
-    {"duration", required_argument, NULL, KEY_DURATION},
-    {"start-index", required_argument, NULL, KEY_START_INDEX},
-    {"epoch", required_argument, NULL, KEY_EPOCH},
-    {"utc", required_argument, NULL, KEY_UTC},
-    {"seed", required_argument, NULL, KEY_SEED},
-    {"digitisers", required_argument, NULL, KEY_DIGITISERS},
-    {"frame-samples", required_argument, NULL, KEY_FRAME_SAMPLES},
-    {"format", required_argument, NULL, KEY_FORMAT},
-    {"layout", required_argument, NULL, KEY_LAYOUT},
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'V'},
+static tool_answer take_utc(void *to, const char *value) {
+    options *o = to;
+    o->utc_ns = 0;
+    return strcmp(value, "0") == 0 || sim_utc_parse(value, &o->utc_ns) ? TOOL_TAKEN : TOOL_REFUSED;
+}
+
+static tool_answer take_format(void *to, const char *value) {
+    static const char *const formats[] = {"s16", "s24", "s32", "f32", NULL};
+    bool good = parse_word(value, formats, SONAR_S16, &((options *)to)->format);
+    return good ? TOOL_TAKEN : TOOL_REFUSED;
+}
+
+static tool_answer take_layout(void *to, const char *value) {
+    static const char *const layouts[] = {"interleaved", "channel-major", NULL};
+    bool good = parse_word(value, layouts, SONAR_FRAME_INTERLEAVED, &((options *)to)->layout);
+    return good ? TOOL_TAKEN : TOOL_REFUSED;
+}
+
+static const tool_option option[] = {
+    {"config", 'c', TOOL_TEXT, offsetof(options, config), 0, 0, NULL, NULL},
+    {"scene", 's', TOOL_TEXT, offsetof(options, scene), 0, 0, NULL, NULL},
+    {"endpoint", 0, TOOL_OTHER, 0, 0, 0, take_endpoint, "tcp://HOST:PORT or ipc://PATH"},
+    {"file", 0, TOOL_TEXT, offsetof(options, file), 0, 0, NULL, NULL},
+    {"truth", 0, TOOL_TEXT, offsetof(options, truth), 0, 0, NULL, NULL},
+    {"truth-file", 0, TOOL_TEXT, offsetof(options, truth_file), 0, 0, NULL, NULL},
+    {"summary", 0, TOOL_TEXT, offsetof(options, summary), 0, 0, NULL, NULL},
+    {"rate", 0, TOOL_OTHER, 0, 0, 0, take_rate, "realtime, max or a factor such as 0.5"},
+    {"wait", 0, TOOL_FLAG, offsetof(options, wait), 0, 0, NULL, NULL},
+    {"duration", 0, TOOL_NUMBER, offsetof(options, duration_s), 0, 1e9, NULL,
+     "a number of seconds, 0 without end,"},
+    {"start-index", 0, TOOL_WHOLE, offsetof(options, start_index), 0, 0x1p62, NULL,
+     "a whole number from 0"},
+    {"epoch", 0, TOOL_WHOLE, offsetof(options, epoch), 1, UINT32_MAX, NULL,
+     "a whole number from 1 to 4294967295"},
+    {"utc", 0, TOOL_OTHER, 0, 0, 0, take_utc, "0 or a time such as 2026-01-31T12:00:00Z"},
+    {"seed", 0, TOOL_WHOLE, offsetof(options, seed), 0, 0x1p63, NULL, "a whole number from 0"},
+    {"digitisers", 0, TOOL_WHOLE, offsetof(options, digitisers), 1, 65535, NULL,
+     "a whole number from 1 to 65535"},
+    {"frame-samples", 0, TOOL_WHOLE, offsetof(options, frame_samples), 1, SONAR_FRAME_MAX_SAMPLES,
+     NULL, "a whole number from 1 to 1048576"},
+    {"format", 0, TOOL_OTHER, 0, 0, 0, take_format, "s16, s24, s32 or f32"},
+    {"layout", 0, TOOL_OTHER, 0, 0, 0, take_layout, "interleaved or channel-major"},
     {0}};
 
-static bool parse_utc(const char *text, int64_t *utc_ns) {
-    *utc_ns = 0;
-    return strcmp(text, "0") == 0 || sim_utc_parse(text, utc_ns);
-}
-
-/* Options with a value that can be wrong; false: it is. */
-static bool parse_value(options *o, int key, const char *text) {
-    static const char *const formats[] = {"s16", "s24", "s32", "f32", NULL};
-    static const char *const layouts[] = {"interleaved", "channel-major", NULL};
-    int64_t integer = 0;
-    bool good = true;
-    switch (key) {
-    case KEY_RATE:
-        return sim_rate_parse(text, &o->rate);
-    case KEY_DURATION:
-        return parse_seconds(text, &o->duration_s);
-    case KEY_START_INDEX:
-        good = parse_integer(text, 0, INT64_MAX / 2, &integer);
-        o->start_index = (uint64_t)integer;
-        return good;
-    case KEY_EPOCH:
-        good = parse_integer(text, 1, UINT32_MAX, &integer);
-        o->epoch = (uint32_t)integer;
-        return good;
-    case KEY_UTC:
-        return parse_utc(text, &o->utc_ns);
-    case KEY_SEED:
-        return parse_integer(text, 0, INT64_MAX, &o->seed);
-    case KEY_DIGITISERS:
-        return parse_integer(text, 1, 65535, &o->digitisers);
-    case KEY_FRAME_SAMPLES:
-        return parse_integer(text, 1, SONAR_FRAME_MAX_SAMPLES, &o->frame_samples);
-    case KEY_FORMAT:
-        return parse_word(text, formats, SONAR_S16, &o->format);
-    case KEY_LAYOUT:
-        return parse_word(text, layouts, SONAR_FRAME_INTERLEAVED, &o->layout);
-    default:
-        return false;
-    }
-}
-
-static bool take_option(options *o, int key, const char *value) {
-    switch (key) {
-    case 'c':
-        o->config = value;
-        return true;
-    case 's':
-        o->scene = value;
-        return true;
-    case KEY_ENDPOINT:
-        o->endpoint = value;
-        return strncmp(value, "tcp://", 6) == 0 || strncmp(value, "ipc://", 6) == 0;
-    case KEY_FILE:
-        o->file = value;
-        return true;
-    case KEY_TRUTH:
-        o->truth = value;
-        return true;
-    case KEY_TRUTH_FILE:
-        o->truth_file = value;
-        return true;
-    case KEY_SUMMARY:
-        o->summary = value;
-        return true;
-    case KEY_WAIT:
-        return o->wait = true;
-    default:
-        return parse_value(o, key, value);
-    }
-}
-
-static const char *accepted(int key) {
-    switch (key) {
-    case KEY_ENDPOINT:
-        return "tcp://HOST:PORT or ipc://PATH";
-    case KEY_RATE:
-        return "realtime, max or a factor such as 0.5";
-    case KEY_FORMAT:
-        return "s16, s24, s32 or f32";
-    case KEY_LAYOUT:
-        return "interleaved or channel-major";
-    case KEY_DURATION:
-        return "a number of seconds, 0 without end,";
-    case KEY_UTC:
-        return "0 or a time such as 2026-01-31T12:00:00Z";
-    case KEY_SEED:
-    case KEY_START_INDEX:
-        return "a whole number from 0";
-    case KEY_EPOCH:
-        return "a whole number from 1 to 4294967295";
-    case KEY_DIGITISERS:
-        return "a whole number from 1 to 65535";
-    case KEY_FRAME_SAMPLES:
-        return "a whole number from 1 to 1048576";
-    default:
-        return "a whole number in range";
-    }
-}
-
-static int try_help(void) {
-    fputs("sonar-sim: try 'sonar-sim --help'\n", stderr);
-    return EXIT_USAGE;
-}
+static const tool self = {.name = "sonar-sim", .usage = usage, .option = option};
 
 /* Returns -1 to go on, or the exit code. */
-static int parse_options(int argc, char **argv, options *o) {
+static int read_options(int argc, char **argv, options *o) {
     *o = (options){.rate = 1,
                    .duration_s = NAN,
                    .epoch = 1,
                    .utc_ns = INT64_MIN,
-                   .seed = -1,
-                   .digitisers = -1,
-                   .frame_samples = -1,
+                   .seed = UINT64_MAX,
+                   .digitisers = UINT64_MAX,
+                   .frame_samples = UINT64_MAX,
                    .format = -1,
                    .layout = -1};
-    for (int key, place = 0;
-         (key = getopt_long(argc, argv, "c:s:hV", long_option, &place)) != -1;) {
-        if (key == 'h' || key == 'V') {
-            if (key == 'h')
-                usage(stdout);
-            else
-                puts("sonar-sim " SONAR_VERSION);
-            return EXIT_SUCCESS;
-        }
-        if (key == '?' || !take_option(o, key, optarg)) {
-            if (key != '?')
-                fprintf(stderr, "sonar-sim: '%s' is not accepted for --%s; %s is\n", optarg,
-                        long_option[place].name, accepted(key));
-            return try_help();
-        }
-    }
-    if (optind < argc) {
-        fprintf(stderr, "sonar-sim: '%s' is not an option\n", argv[optind]);
-        return try_help();
-    }
-    if (!o->config || !o->scene) {
-        fprintf(stderr, "sonar-sim: %s is missing\n", o->config ? "--scene" : "--config");
-        return try_help();
-    }
+    int code = tool_read_options(&self, argc, argv, o);
+    if (code >= 0)
+        return code;
+    if (optind < argc)
+        return tool_wrong_usage(&self, "'%s' is not an option", argv[optind]);
+    if (!o->config || !o->scene)
+        return tool_wrong_usage(&self, "%s is missing", o->config ? "--scene" : "--config");
     return -1;
 }
 
@@ -305,11 +184,11 @@ static bool load_scene(run *r) {
         return false;
     sim_scene *s = r->scene;
     s->duration_s = isnan(o->duration_s) ? s->duration_s : o->duration_s;
-    s->seed = o->seed < 0 ? s->seed : (size_t)o->seed;
-    s->digitisers = o->digitisers < 0 ? s->digitisers : (size_t)o->digitisers;
-    s->frame_samples = o->frame_samples < 0 ? s->frame_samples : (size_t)o->frame_samples;
-    s->format = o->format < 0 ? s->format : (int)o->format;
-    s->layout = o->layout < 0 ? s->layout : (int)o->layout;
+    s->seed = o->seed == UINT64_MAX ? s->seed : o->seed;
+    s->digitisers = o->digitisers == UINT64_MAX ? s->digitisers : o->digitisers;
+    s->frame_samples = o->frame_samples == UINT64_MAX ? s->frame_samples : o->frame_samples;
+    s->format = o->format < 0 ? s->format : o->format;
+    s->layout = o->layout < 0 ? s->layout : o->layout;
     return true;
 }
 
@@ -433,7 +312,7 @@ static sonar_code create_sender(run *r, sim_sender **sender, sonar_error *err) {
                             .format = r->scene->format,
                             .layout = r->scene->layout,
                             .fs_hz = c->fs_hz,
-                            .epoch = o->epoch,
+                            .epoch = (uint32_t)o->epoch,
                             .first_index = o->start_index,
                             .utc_ns = r->utc_ns,
                             .seed = r->scene->seed,
@@ -507,7 +386,7 @@ static void on_signal(int number) {
 
 int main(int argc, char **argv) {
     run r = {0};
-    int code = parse_options(argc, argv, &r.options);
+    int code = read_options(argc, argv, &r.options);
     if (code >= 0)
         return code;
     struct sigaction action = {.sa_handler = on_signal};

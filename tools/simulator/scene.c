@@ -33,45 +33,44 @@ const char *sim_fault_name(sim_fault_kind kind) {
 
 /* ---- spectra and tones ----------------------------------------------------------------------- */
 
-static void read_band(loader *l, yaml_node_t *node, sim_spectrum *spectrum) {
+static void read_band(loader *l, const sonar_node *node, sim_spectrum *spectrum) {
     double top = BAND_TOP * l->limits->fs_hz;
     if (sim_yaml_length(&l->yaml, node, "band_hz", 2) != 2) {
-        if (node->type == YAML_SEQUENCE_NODE)
+        if (node->kind == SONAR_SEQUENCE)
             sim_yaml_complain(&l->yaml, node, "band_hz: [low, high] is expected");
         return;
     }
-    double *edge[2] = {&spectrum->low_hz, &spectrum->high_hz};
-    for (size_t i = 0; i < 2; i++)
-        sim_yaml_number(&l->yaml, sim_yaml_item(&l->yaml, node, i), "band_hz", 0, top, edge[i]);
+    sim_yaml_number(&l->yaml, node->first, "band_hz", 0, top, &spectrum->low_hz);
+    sim_yaml_number(&l->yaml, node->last, "band_hz", 0, top, &spectrum->high_hz);
     if (spectrum->high_hz <= spectrum->low_hz)
         sim_yaml_complain(&l->yaml, node, "band_hz: the second must be above the first");
 }
 
-static void read_points(loader *l, yaml_node_t *node, sim_spectrum *spectrum) {
+static void read_points(loader *l, const sonar_node *node, sim_spectrum *spectrum) {
     size_t points = sim_yaml_length(&l->yaml, node, "points", SIM_POINTS_MOST);
-    for (size_t i = 0; i < points; i++) {
-        yaml_node_t *pair = sim_yaml_item(&l->yaml, node, i);
+    const sonar_node *pair = node->first;
+    for (size_t i = 0; i < points; i++, pair = pair->next) {
         if (sim_yaml_length(&l->yaml, pair, "points", 2) != 2 ||
-            !sim_yaml_number(&l->yaml, sim_yaml_item(&l->yaml, pair, 0), "points: Hz", 1e-3,
-                             l->limits->fs_hz, &spectrum->point_hz[i]) ||
-            !sim_yaml_number(&l->yaml, sim_yaml_item(&l->yaml, pair, 1), "points: dB", LEVEL_LOW,
-                             LEVEL_HIGH, &spectrum->point_db[i]))
+            !sim_yaml_number(&l->yaml, pair->first, "points: Hz", 1e-3, l->limits->fs_hz,
+                             &spectrum->point_hz[i]) ||
+            !sim_yaml_number(&l->yaml, pair->last, "points: dB", LEVEL_LOW, LEVEL_HIGH,
+                             &spectrum->point_db[i]))
             return;
         if (i > 0 && spectrum->point_hz[i] <= spectrum->point_hz[i - 1])
             sim_yaml_complain(&l->yaml, pair, "points: frequencies must increase");
         spectrum->points = i + 1;
     }
-    if (points == 0 && node->type == YAML_SEQUENCE_NODE)
+    if (points == 0 && node->kind == SONAR_SEQUENCE)
         sim_yaml_complain(&l->yaml, node, "points: at least one [Hz, dB] is expected");
 }
 
-static void read_shape(loader *l, yaml_node_t *node, sim_spectrum *spectrum) {
+static void read_shape(loader *l, const sonar_node *node, sim_spectrum *spectrum) {
     static const sim_field points[] = {{.key = "points", .type = SIM_NODE, .required = true}, {0}};
     static const char *const word[] = {"white", "pink"};
-    if (node->type == YAML_MAPPING_NODE) {
+    if (node->kind == SONAR_MAPPING) {
         sim_yaml_read(&l->yaml, node, points, spectrum);
         spectrum->shape = SIM_POINTS;
-        yaml_node_t *list = sim_yaml_get(&l->yaml, node, "points");
+        const sonar_node *list = sim_yaml_get(node, "points");
         if (list)
             read_points(l, list, spectrum);
         return;
@@ -88,7 +87,7 @@ static void read_shape(loader *l, yaml_node_t *node, sim_spectrum *spectrum) {
 }
 
 /* Either level_db or psd_db; the other follows from the band's width. */
-static void settle_level(loader *l, yaml_node_t *map, sim_spectrum *spectrum) {
+static void settle_level(loader *l, const sonar_node *map, sim_spectrum *spectrum) {
     if (isnan(spectrum->level_db) == isnan(spectrum->psd_db))
         sim_yaml_complain(&l->yaml, map, "one of level_db and psd_db is expected");
     else if (isnan(spectrum->level_db) && spectrum->high_hz > spectrum->low_hz)
@@ -102,17 +101,17 @@ static const sim_field spectrum_fields[] = {
     {.key = "band_hz", .type = SIM_NODE},
     {0}};
 
-static void read_spectrum(loader *l, yaml_node_t *node, sim_spectrum *spectrum) {
+static void read_spectrum(loader *l, const sonar_node *node, sim_spectrum *spectrum) {
     *spectrum = (sim_spectrum){.present = true, .level_db = NAN, .psd_db = NAN};
     sim_yaml_read(&l->yaml, node, spectrum_fields, spectrum);
-    if (node->type != YAML_MAPPING_NODE)
+    if (node->kind != SONAR_MAPPING)
         return;
-    yaml_node_t *shape = sim_yaml_get(&l->yaml, node, "spectrum");
+    const sonar_node *shape = sim_yaml_get(node, "spectrum");
     if (shape)
         read_shape(l, shape, spectrum);
     spectrum->high_hz = BAND_TOP * l->limits->fs_hz;
     spectrum->low_hz = spectrum->shape == SIM_PINK ? l->limits->fs_hz / 400 : 0;
-    yaml_node_t *band = sim_yaml_get(&l->yaml, node, "band_hz");
+    const sonar_node *band = sim_yaml_get(node, "band_hz");
     if (band)
         read_band(l, band, spectrum);
     if (spectrum->shape == SIM_PINK && spectrum->low_hz <= 0)
@@ -120,20 +119,21 @@ static void read_spectrum(loader *l, yaml_node_t *node, sim_spectrum *spectrum) 
     settle_level(l, node, spectrum);
 }
 
-static void read_tones(loader *l, yaml_node_t *node, sim_source *source) {
+static void read_tones(loader *l, const sonar_node *node, sim_source *source) {
     const sim_field fields[] = {
         {"hz", SIM_NUMBER, offsetof(sim_tone, hz), 1e-6, 0.5 * l->limits->fs_hz, true, NULL},
         {"level_db", SIM_NUMBER, offsetof(sim_tone, level_db), LEVEL_LOW, LEVEL_HIGH, true, NULL},
         {"phase_deg", SIM_NUMBER, offsetof(sim_tone, phase_deg), -360, 360, false, NULL},
         {0}};
     source->tones = sim_yaml_length(&l->yaml, node, "tones", SIM_TONES_MOST);
-    for (size_t i = 0; i < source->tones; i++)
-        sim_yaml_read(&l->yaml, sim_yaml_item(&l->yaml, node, i), fields, &source->tone[i]);
+    const sonar_node *map = node->first;
+    for (size_t i = 0; i < source->tones; i++, map = map->next)
+        sim_yaml_read(&l->yaml, map, fields, &source->tone[i]);
 }
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-static void read_place(loader *l, yaml_node_t *map, sim_source *source) {
+static void read_place(loader *l, const sonar_node *map, sim_source *source) {
     const sim_field far_fields[] = {
         {"az_deg", SIM_NUMBER, offsetof(sim_source, az_deg), -360, 360, true, NULL},
         {"depression_deg", SIM_NUMBER, offsetof(sim_source, depression_deg), -90, 90, false, NULL},
@@ -147,8 +147,8 @@ static void read_place(loader *l, yaml_node_t *map, sim_source *source) {
         {"speed_mps", SIM_NUMBER, offsetof(sim_source, speed_mps), 0,
          0.5 * l->limits->sound_speed_mps, false, NULL},
         {0}};
-    yaml_node_t *far = sim_yaml_get(&l->yaml, map, "far");
-    yaml_node_t *near = sim_yaml_get(&l->yaml, map, "near");
+    const sonar_node *far = sim_yaml_get(map, "far");
+    const sonar_node *near = sim_yaml_get(map, "near");
     if (!far == !near) {
         sim_yaml_complain(&l->yaml, map,
                           "one of far: {az_deg: ...} and near: {az_deg: ..., "
@@ -161,7 +161,7 @@ static void read_place(loader *l, yaml_node_t *map, sim_source *source) {
         sim_yaml_complain(&l->yaml, map, "'at: 1m' needs a range: far sources have none");
 }
 
-static void read_source(loader *l, yaml_node_t *map, sim_source *source) {
+static void read_source(loader *l, const sonar_node *map, sim_source *source) {
     static const sim_field fields[] = {
         {"name", SIM_TEXT, offsetof(sim_source, name), 0, 0, true, NULL},
         {"at", SIM_CHOICE, offsetof(sim_source, at), 0, 1, false, "array|1m"},
@@ -171,11 +171,11 @@ static void read_source(loader *l, yaml_node_t *map, sim_source *source) {
         {.key = "tones", .type = SIM_NODE},
         {0}};
     sim_yaml_read(&l->yaml, map, fields, source);
-    if (map->type != YAML_MAPPING_NODE)
+    if (map->kind != SONAR_MAPPING)
         return;
     read_place(l, map, source);
-    yaml_node_t *broadband = sim_yaml_get(&l->yaml, map, "broadband");
-    yaml_node_t *tones = sim_yaml_get(&l->yaml, map, "tones");
+    const sonar_node *broadband = sim_yaml_get(map, "broadband");
+    const sonar_node *tones = sim_yaml_get(map, "tones");
     if (broadband)
         read_spectrum(l, broadband, &source->broadband);
     if (tones)
@@ -186,19 +186,19 @@ static void read_source(loader *l, yaml_node_t *map, sim_source *source) {
 
 /* ---- ambient noise, elements, faults --------------------------------------------------------- */
 
-static void read_isotropic(loader *l, yaml_node_t *node) {
+static void read_isotropic(loader *l, const sonar_node *node) {
     /* The spectrum's own keys and one more; each table skips what the other reads. */
     sim_field fields[8] = {
         {"waves", SIM_COUNT, offsetof(sim_scene, isotropic_waves), 1, 4096, false, NULL},
         {.key = "noise", .type = SIM_NODE, .required = true},
         {0}};
     sim_yaml_read(&l->yaml, node, fields, l->scene);
-    yaml_node_t *noise = sim_yaml_get(&l->yaml, node, "noise");
+    const sonar_node *noise = sim_yaml_get(node, "noise");
     if (noise)
         read_spectrum(l, noise, &l->scene->isotropic);
 }
 
-static void read_ambient(loader *l, yaml_node_t *node) {
+static void read_ambient(loader *l, const sonar_node *node) {
     typedef struct white {
         double level_db, psd_db;
     } white;
@@ -215,15 +215,15 @@ static void read_ambient(loader *l, yaml_node_t *node) {
         l->scene->noise_db = level.level_db;
     else if (!isnan(level.psd_db))
         l->scene->noise_db = level.psd_db + 10 * log10(l->limits->fs_hz / 2);
-    yaml_node_t *isotropic = sim_yaml_get(&l->yaml, node, "isotropic");
+    const sonar_node *isotropic = sim_yaml_get(node, "isotropic");
     if (isotropic)
         read_isotropic(l, isotropic);
 }
 
-static void *list_of(loader *l, yaml_node_t *node, const char *what, size_t most, size_t size,
+static void *list_of(loader *l, const sonar_node *node, const char *what, size_t most, size_t size,
                      size_t *count) {
     *count = sim_yaml_length(&l->yaml, node, what, most);
-    void *list = sim_yaml_length(&l->yaml, node, what, most) ? sonar_alloc(*count, size) : NULL;
+    void *list = *count ? sonar_alloc(*count, size) : NULL;
     if (!list && *count) {
         sim_yaml_complain(&l->yaml, node, "%s: out of memory", what);
         *count = 0;
@@ -231,7 +231,7 @@ static void *list_of(loader *l, yaml_node_t *node, const char *what, size_t most
     return list;
 }
 
-static void read_element_list(loader *l, yaml_node_t *node) {
+static void read_element_list(loader *l, const sonar_node *node) {
     const sim_field fields[] = {
         {"sensor", SIM_COUNT, offsetof(sim_element, sensor), 0, (double)l->limits->sensors - 1,
          true, NULL},
@@ -245,11 +245,11 @@ static void read_element_list(loader *l, yaml_node_t *node) {
     sim_scene *scene = l->scene;
     scene->element =
         list_of(l, node, "list", LISTED_MOST, sizeof *scene->element, &scene->elements);
-    for (size_t i = 0; i < scene->elements; i++) {
-        yaml_node_t *map = sim_yaml_item(&l->yaml, node, i);
+    const sonar_node *map = node->first;
+    for (size_t i = 0; i < scene->elements; i++, map = map->next) {
         scene->element[i].noise_db = -HUGE_VAL;
         sim_yaml_read(&l->yaml, map, fields, &scene->element[i]);
-        yaml_node_t *dead = sim_yaml_get(&l->yaml, map, "dead");
+        const sonar_node *dead = sim_yaml_get(map, "dead");
         const char *text = sim_yaml_text(dead);
         if (dead && (!text || (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)))
             sim_yaml_complain(&l->yaml, dead, "dead: true or false is accepted");
@@ -257,19 +257,19 @@ static void read_element_list(loader *l, yaml_node_t *node) {
     }
 }
 
-static void read_elements(loader *l, yaml_node_t *node) {
+static void read_elements(loader *l, const sonar_node *node) {
     static const sim_field fields[] = {
         {"gain_error_db", SIM_NUMBER, offsetof(sim_scene, gain_error_db), 0, 40, false, NULL},
         {"phase_error_deg", SIM_NUMBER, offsetof(sim_scene, phase_error_deg), 0, 180, false, NULL},
         {.key = "list", .type = SIM_NODE},
         {0}};
     sim_yaml_read(&l->yaml, node, fields, l->scene);
-    yaml_node_t *list = sim_yaml_get(&l->yaml, node, "list");
+    const sonar_node *list = sim_yaml_get(node, "list");
     if (list)
         read_element_list(l, list);
 }
 
-static void read_faults(loader *l, yaml_node_t *node) {
+static void read_faults(loader *l, const sonar_node *node) {
     static const sim_field fields[] = {
         {"kind", SIM_CHOICE, offsetof(sim_fault, kind), 0, 0, true, FAULT_WORDS},
         {"digitiser", SIM_COUNT, offsetof(sim_fault, digitiser), 0, 65535, false, NULL},
@@ -278,14 +278,15 @@ static void read_faults(loader *l, yaml_node_t *node) {
         {0}};
     sim_scene *scene = l->scene;
     scene->fault = list_of(l, node, "faults", LISTED_MOST, sizeof *scene->fault, &scene->faults);
-    for (size_t i = 0; i < scene->faults; i++) {
+    const sonar_node *map = node->first;
+    for (size_t i = 0; i < scene->faults; i++, map = map->next) {
         scene->fault[i].digitiser = SIZE_MAX;
         scene->fault[i].count = 1;
-        sim_yaml_read(&l->yaml, sim_yaml_item(&l->yaml, node, i), fields, &scene->fault[i]);
+        sim_yaml_read(&l->yaml, map, fields, &scene->fault[i]);
     }
 }
 
-static void read_fault_rates(loader *l, yaml_node_t *node) {
+static void read_fault_rates(loader *l, const sonar_node *node) {
     sim_field fields[SIM_FAULT_KINDS] = {0}; /* the last one stays empty and ends the table */
     size_t used = 0;
     for (int kind = SIM_FAULT_DROP; kind < SIM_FAULT_RESTART; kind++)
@@ -303,14 +304,15 @@ static void read_fault_rates(loader *l, yaml_node_t *node) {
 
 /* ---- the whole scene ------------------------------------------------------------------------- */
 
-static void read_sources(loader *l, yaml_node_t *node) {
+static void read_sources(loader *l, const sonar_node *node) {
     sim_scene *scene = l->scene;
     scene->source = list_of(l, node, "sources", 1024, sizeof *scene->source, &scene->sources);
-    for (size_t i = 0; i < scene->sources; i++)
-        read_source(l, sim_yaml_item(&l->yaml, node, i), &scene->source[i]);
+    const sonar_node *map = node->first;
+    for (size_t i = 0; i < scene->sources; i++, map = map->next)
+        read_source(l, map, &scene->source[i]);
 }
 
-static void read_scene(loader *l, yaml_node_t *root) {
+static void read_scene(loader *l, const sonar_node *root) {
     const sim_field fields[] = {
         {.key = "schema", .type = SIM_NODE, .required = true},
         {"seed", SIM_COUNT, offsetof(sim_scene, seed), 0, 0x1p53, false, NULL},
@@ -335,19 +337,19 @@ static void read_scene(loader *l, yaml_node_t *root) {
         {0}};
     static const struct {
         const char *key;
-        void (*read)(loader *, yaml_node_t *);
+        void (*read)(loader *, const sonar_node *);
     } part[] = {{"ambient", read_ambient},
                 {"elements", read_elements},
                 {"sources", read_sources},
                 {"faults", read_faults},
                 {"fault_rates", read_fault_rates}};
     sim_yaml_read(&l->yaml, root, fields, l->scene);
-    yaml_node_t *schema = sim_yaml_get(&l->yaml, root, "schema");
+    const sonar_node *schema = sim_yaml_get(root, "schema");
     const char *text = sim_yaml_text(schema);
     if (schema && (!text || strcmp(text, "1") != 0))
         sim_yaml_complain(&l->yaml, schema, "schema: only version 1 is known");
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
-        yaml_node_t *node = sim_yaml_get(&l->yaml, root, part[i].key);
+        const sonar_node *node = sim_yaml_get(root, part[i].key);
         if (node)
             part[i].read(l, node);
     }
@@ -369,22 +371,22 @@ static sim_scene *scene_with_defaults(void) {
 sonar_code sim_scene_load(const char *path, const sim_limits *limits, sim_scene **scene,
                           FILE *report) {
     loader l = {.limits = limits};
-    *scene = NULL;
-    sonar_code code = sim_yaml_open(&l.yaml, path, report);
-    if (code != SONAR_OK)
-        return code;
-    l.scene = scene_with_defaults();
+    sonar_code code = sim_yaml_open(&l.yaml, path);
+    if (!code)
+        l.scene = scene_with_defaults();
     if (l.scene)
-        read_scene(&l, yaml_document_get_root_node(&l.yaml.document));
-    sim_yaml_close(&l.yaml);
-    if (!l.scene)
-        return SONAR_ENOMEM;
-    if (l.yaml.errors) {
+        read_scene(&l, l.yaml.tree.root);
+    else if (!code)
+        code = SONAR_ENOMEM;
+    if (!code && sonar_report_errors(l.yaml.report))
+        code = SONAR_EINVAL;
+    sim_yaml_close(&l.yaml, report);
+    if (code) {
         sim_scene_destroy(l.scene);
-        return SONAR_EINVAL;
+        l.scene = NULL;
     }
     *scene = l.scene;
-    return SONAR_OK;
+    return code;
 }
 
 void sim_scene_destroy(sim_scene *scene) {

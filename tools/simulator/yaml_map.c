@@ -1,67 +1,56 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "yaml_map.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-void sim_yaml_complain(sim_yaml *yaml, const yaml_node_t *at, const char *format, ...) {
-    yaml->errors++;
-    fprintf(yaml->report, "%s:%zu:%zu: error: ", yaml->name, at->start_mark.line + 1,
-            at->start_mark.column + 1);
+enum { FILE_BYTES_MOST = 64 << 20 };
+
+void sim_yaml_complain(sim_yaml *yaml, const sonar_node *at, const char *format, ...) {
+    char message[512];
     va_list args;
     va_start(args, format);
-    vfprintf(yaml->report, format, args);
+    vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    fputc('\n', yaml->report);
+    sonar_report_add(yaml->report, SONAR_MISTAKE, &yaml->text, at->place, NULL, "%s", message);
 }
 
-static sonar_code parse(sim_yaml *yaml, FILE *file) {
-    yaml_parser_t parser;
-    if (!yaml_parser_initialize(&parser))
+sonar_code sim_yaml_open(sim_yaml *yaml, const char *path) {
+    *yaml = (sim_yaml){.text.name = path, .report = sonar_report_create()};
+    if (!yaml->report)
         return SONAR_ENOMEM;
-    yaml_parser_set_input_file(&parser, file);
-    sonar_code code = SONAR_OK;
-    if (!yaml_parser_load(&parser, &yaml->document)) {
-        fprintf(yaml->report, "%s:%zu:%zu: error: not YAML: %s\n", yaml->name,
-                parser.problem_mark.line + 1, parser.problem_mark.column + 1,
-                ferror(file)     ? strerror(errno) /* a directory, say */
-                : parser.problem ? parser.problem
-                                 : "out of memory");
-        code = SONAR_EINVAL;
-    } else if (!yaml_document_get_root_node(&yaml->document)) {
-        fprintf(yaml->report, "%s:1:1: error: the file is empty\n", yaml->name);
-        yaml_document_delete(&yaml->document);
-        code = SONAR_EINVAL;
-    }
-    yaml_parser_delete(&parser);
-    return code;
+    sonar_code code = sonar_file_read(path, FILE_BYTES_MOST, &yaml->bytes, &yaml->text.size,
+                                      yaml->report, NULL, (sonar_place){0});
+    yaml->text.bytes = yaml->bytes;
+    if (code)
+        return code;
+    code = sonar_tree_parse(&yaml->text, &yaml->tree, yaml->report);
+    if (code == SONAR_ENOMEM)
+        sonar_report_add(yaml->report, SONAR_MISTAKE, &yaml->text, (sonar_place){0}, NULL,
+                         "no memory");
+    if (code || yaml->tree.root)
+        return code;
+    sonar_report_add(yaml->report, SONAR_MISTAKE, &yaml->text, (sonar_place){1, 1}, NULL,
+                     "the file is empty");
+    return SONAR_EINVAL;
 }
 
-sonar_code sim_yaml_open(sim_yaml *yaml, const char *path, FILE *report) {
-    *yaml = (sim_yaml){.name = path, .report = report};
-    FILE *file = fopen(path, "rb");
-    if (!file) {
-        fprintf(report, "%s: error: cannot open it: %s\n", path, strerror(errno));
-        return SONAR_EUNAVAILABLE;
-    }
-    sonar_code code = parse(yaml, file);
-    fclose(file);
-    return code;
+void sim_yaml_close(sim_yaml *yaml, FILE *to) {
+    if (yaml->report)
+        sonar_report_write(yaml->report, to);
+    sonar_report_destroy(yaml->report);
+    sonar_tree_clear(&yaml->tree);
+    free(yaml->bytes);
 }
 
-void sim_yaml_close(sim_yaml *yaml) {
-    yaml_document_delete(&yaml->document);
+const char *sim_yaml_text(const sonar_node *node) {
+    return node && node->kind == SONAR_SCALAR ? node->text : NULL;
 }
 
-const char *sim_yaml_text(const yaml_node_t *node) {
-    return node && node->type == YAML_SCALAR_NODE ? (const char *)node->data.scalar.value : NULL;
-}
-
-bool sim_yaml_number(sim_yaml *yaml, yaml_node_t *node, const char *what, double low, double high,
-                     double *to) {
+bool sim_yaml_number(sim_yaml *yaml, const sonar_node *node, const char *what, double low,
+                     double high, double *to) {
     const char *text = sim_yaml_text(node);
     char *end = NULL;
     double value = text && *text ? strtod(text, &end) : NAN;
@@ -74,7 +63,7 @@ bool sim_yaml_number(sim_yaml *yaml, yaml_node_t *node, const char *what, double
     return true;
 }
 
-static void read_count(sim_yaml *yaml, yaml_node_t *node, const sim_field *field, size_t *to) {
+static void read_count(sim_yaml *yaml, const sonar_node *node, const sim_field *field, size_t *to) {
     double value;
     if (!sim_yaml_number(yaml, node, field->key, field->low, field->high, &value))
         return;
@@ -85,7 +74,7 @@ static void read_count(sim_yaml *yaml, yaml_node_t *node, const sim_field *field
         *to = (size_t)value;
 }
 
-static void read_choice(sim_yaml *yaml, yaml_node_t *node, const sim_field *field, int *to) {
+static void read_choice(sim_yaml *yaml, const sonar_node *node, const sim_field *field, int *to) {
     const char *text = sim_yaml_text(node);
     size_t length = text ? strlen(text) : 0;
     int place = (int)field->low;
@@ -101,7 +90,7 @@ static void read_choice(sim_yaml *yaml, yaml_node_t *node, const sim_field *fiel
                       text ? text : "(not a word)", field->words);
 }
 
-static void read_text(sim_yaml *yaml, yaml_node_t *node, const sim_field *field, char *to) {
+static void read_text(sim_yaml *yaml, const sonar_node *node, const sim_field *field, char *to) {
     const char *text = sim_yaml_text(node);
     if (!text || strlen(text) > 63)
         sim_yaml_complain(yaml, node, "%s: a text of at most 63 bytes is accepted", field->key);
@@ -109,7 +98,7 @@ static void read_text(sim_yaml *yaml, yaml_node_t *node, const sim_field *field,
         memcpy(to, text, strlen(text) + 1);
 }
 
-static void read_field(sim_yaml *yaml, yaml_node_t *node, const sim_field *field, void *to) {
+static void read_field(sim_yaml *yaml, const sonar_node *node, const sim_field *field, void *to) {
     void *at = (char *)to + field->offset;
     switch (field->type) {
     case SIM_NUMBER:
@@ -129,7 +118,7 @@ static void read_field(sim_yaml *yaml, yaml_node_t *node, const sim_field *field
     }
 }
 
-static void unknown_key(sim_yaml *yaml, yaml_node_t *key, const sim_field *fields) {
+static void unknown_key(sim_yaml *yaml, const sonar_node *key, const sim_field *fields) {
     char known[512] = "";
     for (const sim_field *field = fields; field->key; field++) {
         size_t used = strlen(known);
@@ -140,18 +129,14 @@ static void unknown_key(sim_yaml *yaml, yaml_node_t *key, const sim_field *field
                       text ? text : "(not a word)", known);
 }
 
-static yaml_node_t *node_at(sim_yaml *yaml, int id) {
-    return yaml_document_get_node(&yaml->document, id);
-}
-
-static bool repeated(sim_yaml *yaml, yaml_node_t *map, const yaml_node_pair_t *pair) {
-    const char *key = sim_yaml_text(node_at(yaml, pair->key));
-    for (yaml_node_pair_t *p = map->data.mapping.pairs.start; p < pair; p++) {
-        const char *other = sim_yaml_text(node_at(yaml, p->key));
-        if (key && other && strcmp(key, other) == 0)
-            return true;
+/* The value of the key's first place in the mapping before `end`. */
+static const sonar_node *find_value(const sonar_node *map, const sonar_node *end, const char *key) {
+    for (const sonar_node *at = map->first; at != end; at = at->next->next) {
+        const char *text = sim_yaml_text(at);
+        if (text && strcmp(text, key) == 0)
+            return at->next;
     }
-    return false;
+    return NULL;
 }
 
 static const sim_field *find_field(const sim_field *fields, const char *key) {
@@ -160,54 +145,38 @@ static const sim_field *find_field(const sim_field *fields, const char *key) {
     return fields->key ? fields : NULL;
 }
 
-void sim_yaml_read(sim_yaml *yaml, yaml_node_t *map, const sim_field *fields, void *to) {
-    if (map->type != YAML_MAPPING_NODE) {
+void sim_yaml_read(sim_yaml *yaml, const sonar_node *map, const sim_field *fields, void *to) {
+    if (map->kind != SONAR_MAPPING) {
         sim_yaml_complain(yaml, map, "a mapping (key: value) is expected here");
         return;
     }
-    yaml_node_pair_t *pair = map->data.mapping.pairs.start;
-    for (; pair < map->data.mapping.pairs.top; pair++) {
-        yaml_node_t *key = node_at(yaml, pair->key);
+    for (const sonar_node *key = map->first; key; key = key->next->next) {
         const sim_field *field = find_field(fields, sim_yaml_text(key));
         if (!field)
             unknown_key(yaml, key, fields);
-        else if (repeated(yaml, map, pair))
+        else if (find_value(map, key, field->key))
             sim_yaml_complain(yaml, key, "'%s' is given twice", field->key);
         else
-            read_field(yaml, node_at(yaml, pair->value), field, to);
+            read_field(yaml, key->next, field, to);
     }
     for (; fields->key; fields++)
-        if (fields->required && !sim_yaml_get(yaml, map, fields->key))
+        if (fields->required && !sim_yaml_get(map, fields->key))
             sim_yaml_complain(yaml, map, "'%s' is missing", fields->key);
 }
 
-yaml_node_t *sim_yaml_get(sim_yaml *yaml, yaml_node_t *map, const char *key) {
-    if (!map || map->type != YAML_MAPPING_NODE)
-        return NULL;
-    yaml_node_pair_t *pair = map->data.mapping.pairs.start;
-    for (; pair < map->data.mapping.pairs.top; pair++) {
-        const char *text = sim_yaml_text(node_at(yaml, pair->key));
-        if (text && strcmp(text, key) == 0)
-            return node_at(yaml, pair->value);
-    }
-    return NULL;
+const sonar_node *sim_yaml_get(const sonar_node *map, const char *key) {
+    return map && map->kind == SONAR_MAPPING ? find_value(map, NULL, key) : NULL;
 }
 
-size_t sim_yaml_length(sim_yaml *yaml, yaml_node_t *sequence, const char *what, size_t most) {
-    if (sequence->type != YAML_SEQUENCE_NODE) {
+size_t sim_yaml_length(sim_yaml *yaml, const sonar_node *sequence, const char *what, size_t most) {
+    if (sequence->kind != SONAR_SEQUENCE) {
         sim_yaml_complain(yaml, sequence, "%s: a list is expected", what);
         return 0;
     }
-    yaml_node_item_t *start = sequence->data.sequence.items.start;
-    size_t length = (size_t)(sequence->data.sequence.items.top - start);
-    if (length > most) {
-        sim_yaml_complain(yaml, sequence, "%s: %zu entries; at most %zu are accepted", what, length,
-                          most);
+    if (sequence->count > most) {
+        sim_yaml_complain(yaml, sequence, "%s: %zu entries; at most %zu are accepted", what,
+                          sequence->count, most);
         return 0;
     }
-    return length;
-}
-
-yaml_node_t *sim_yaml_item(sim_yaml *yaml, yaml_node_t *sequence, size_t index) {
-    return node_at(yaml, sequence->data.sequence.items.start[index]);
+    return sequence->count;
 }

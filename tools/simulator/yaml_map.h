@@ -4,16 +4,13 @@
 #ifndef SIM_YAML_MAP_H
 #define SIM_YAML_MAP_H
 
-#include <stdio.h>
-#include <yaml.h>
-
-#include "sonar/sonar.h"
+#include "config/tree.h"
 
 typedef struct sim_yaml {
-    yaml_document_t document;
-    const char *name;
-    FILE *report;
-    size_t errors;
+    sonar_tree tree;
+    sonar_text text;
+    char *bytes; /* of the file */
+    sonar_report *report;
 } sim_yaml;
 
 typedef enum sim_field_type {
@@ -33,22 +30,23 @@ typedef struct sim_field {
     const char *words; /* SIM_CHOICE: "s16|s24" */
 } sim_field;
 
-/* Opens and parses a file; syntax errors are reported like any other. */
-sonar_code sim_yaml_open(sim_yaml *yaml, const char *path, FILE *report);
-void sim_yaml_close(sim_yaml *yaml);
+/* Opens and parses a file; syntax errors are reported like any other. Only on SONAR_OK is there a
+ * root. sim_yaml_close is needed in every case. */
+sonar_code sim_yaml_open(sim_yaml *yaml, const char *path);
+/* Writes what there was to complain about. */
+void sim_yaml_close(sim_yaml *yaml, FILE *to);
 
-void sim_yaml_complain(sim_yaml *yaml, const yaml_node_t *at, const char *format, ...)
+void sim_yaml_complain(sim_yaml *yaml, const sonar_node *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Fills `to` from the mapping; keys not in the table, repeated keys and bad values are errors. */
-void sim_yaml_read(sim_yaml *yaml, yaml_node_t *map, const sim_field *fields, void *to);
+void sim_yaml_read(sim_yaml *yaml, const sonar_node *map, const sim_field *fields, void *to);
 /* The value of `key`, or NULL if map is no mapping or has no such key. */
-yaml_node_t *sim_yaml_get(sim_yaml *yaml, yaml_node_t *map, const char *key);
+const sonar_node *sim_yaml_get(const sonar_node *map, const char *key);
 /* Length of a sequence; complains and returns 0 if it is none or longer than `most`. */
-size_t sim_yaml_length(sim_yaml *yaml, yaml_node_t *sequence, const char *what, size_t most);
-yaml_node_t *sim_yaml_item(sim_yaml *yaml, yaml_node_t *sequence, size_t index);
-bool sim_yaml_number(sim_yaml *yaml, yaml_node_t *node, const char *what, double low, double high,
-                     double *to);
+size_t sim_yaml_length(sim_yaml *yaml, const sonar_node *sequence, const char *what, size_t most);
+bool sim_yaml_number(sim_yaml *yaml, const sonar_node *node, const char *what, double low,
+                     double high, double *to);
 /* The text of a scalar, or NULL. */
-const char *sim_yaml_text(const yaml_node_t *node);
+const char *sim_yaml_text(const sonar_node *node);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* sonar-watch: subscribes to a running sonard and shows what it publishes. */
 #include <errno.h>
-#include <getopt.h>
+#include <float.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@
 #include <zmq.h>
 
 #include "config/config.h"
+#include "options.h"
 #include "render.h"
 
 enum {
@@ -27,10 +28,10 @@ typedef struct options {
     char endpoint[256];
     const char *topic[TOPICS_MOST];
     size_t topics;
-    long long count;           /* 0: no end */
+    uint64_t count;            /* 0: no end */
     double timeout_s, seconds; /* 0: none, for ever */
     bool json;
-    int width; /* 0: the terminal's */
+    uint64_t width; /* 0: the terminal's */
 } options;
 
 static const char usage[] =
@@ -51,11 +52,6 @@ static const char usage[] =
     "In a terminal the picture is drawn in place; otherwise one line is written per message.\n"
     "Ends with 0 after --count, --seconds or ctrl-c, 1 on an error, 2 on wrong usage,\n"
     "3 on --timeout.\n";
-
-static int try_help(void) {
-    fputs("sonar-watch: try 'sonar-watch --help'\n", stderr);
-    return EXIT_USAGE;
-}
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -89,11 +85,6 @@ static bool read_config(options *o, const char *path) {
     return good;
 }
 
-static int wrong(const char *what, const char *value) {
-    fprintf(stderr, "sonar-watch: %s, not '%s'\n", what, value);
-    return try_help();
-}
-
 static bool known_topic(const char *name) {
     static const char *const known[] = {"cbf.azimuth",     "cbf.nearfield", "cbf.lofar",
                                         "mvdr.azimuth",    "mvdr.spectrum", "element.psd",
@@ -104,86 +95,49 @@ static bool known_topic(const char *name) {
     return false;
 }
 
-static bool positive(const char *value, double most, double *number) {
-    char *end;
-    *number = strtod(value, &end);
-    return end != value && !*end && *number > 0 && *number <= most;
+static tool_answer take_endpoint(void *to, const char *value) {
+    set_endpoint(to, value);
+    return TOOL_TAKEN;
 }
 
-/* One option; 0, or the exit code. */
-static int take_option(options *o, int option, const char *value) {
-    double number = 0;
-    switch (option) {
-    case 'e':
-        set_endpoint(o, value);
-        return 0;
-    case 'c':
-        return read_config(o, value) ? 0 : EXIT_USAGE;
-    case 't':
-        if (!known_topic(value))
-            return wrong("--topic takes cbf.azimuth, mvdr.azimuth, cbf.nearfield, cbf.lofar, "
-                         "mvdr.spectrum, element.psd, element.missing, detections or status",
-                         value);
-        if (o->topics == TOPICS_MOST)
-            return wrong("--topic may be given 16 times", value);
-        o->topic[o->topics++] = value;
-        return 0;
-    case 'n':
-        if (!positive(value, 1e15, &number) || number != floor(number))
-            return wrong("--count takes a whole number from 1", value);
-        o->count = (long long)number;
-        return 0;
-    case 'T':
-        return positive(value, 1e6, &o->timeout_s)
-                   ? 0
-                   : wrong("--timeout takes seconds, up to 1e6", value);
-    case 's':
-        return positive(value, 1e9, &o->seconds)
-                   ? 0
-                   : wrong("--seconds takes seconds, up to 1e9", value);
-    case 'w':
-        if (!positive(value, WATCH_COLUMNS_MOST, &number) || number < 20)
-            return wrong("--width takes 20..1024 columns", value);
-        o->width = (int)number;
-        return 0;
-    default:
-        return try_help();
-    }
+static tool_answer take_config(void *to, const char *value) {
+    return read_config(to, value) ? TOOL_TAKEN : TOOL_EXPLAINED;
 }
+
+static tool_answer take_topic(void *to, const char *value) {
+    options *o = to;
+    if (!known_topic(value) || o->topics == TOPICS_MOST)
+        return TOOL_REFUSED;
+    o->topic[o->topics++] = value;
+    return TOOL_TAKEN;
+}
+
+static const tool_option option[] = {
+    {"endpoint", 'e', TOOL_OTHER, 0, 0, 0, take_endpoint, NULL},
+    {"config", 'c', TOOL_OTHER, 0, 0, 0, take_config, NULL},
+    {"topic", 't', TOOL_OTHER, 0, 0, 0, take_topic,
+     "cbf.azimuth, mvdr.azimuth, cbf.nearfield, cbf.lofar, mvdr.spectrum, element.psd, "
+     "element.missing, detections or status, up to 16 times,"},
+    {"count", 'n', TOOL_WHOLE, offsetof(options, count), 1, 1e15, NULL, "a whole number from 1"},
+    {"timeout", 'T', TOOL_NUMBER, offsetof(options, timeout_s), DBL_MIN, 1e6, NULL,
+     "a number of seconds above 0, up to 1e6,"},
+    {"seconds", 's', TOOL_NUMBER, offsetof(options, seconds), DBL_MIN, 1e9, NULL,
+     "a number of seconds above 0, up to 1e9,"},
+    {"json", 'j', TOOL_FLAG, offsetof(options, json), 0, 0, NULL, NULL},
+    {"width", 'w', TOOL_WHOLE, offsetof(options, width), 20, WATCH_COLUMNS_MOST, NULL,
+     "a number of columns from 20 to 1024"},
+    {0}};
+
+static const tool self = {.name = "sonar-watch", .usage = usage, .option = option};
 
 /* -1: go on; otherwise the exit code. */
 static int read_options(int argc, char **argv, options *o) {
-    static const struct option longs[] = {{"endpoint", required_argument, NULL, 'e'},
-                                          {"config", required_argument, NULL, 'c'},
-                                          {"topic", required_argument, NULL, 't'},
-                                          {"count", required_argument, NULL, 'n'},
-                                          {"timeout", required_argument, NULL, 'T'},
-                                          {"seconds", required_argument, NULL, 's'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"width", required_argument, NULL, 'w'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {"version", no_argument, NULL, 'V'},
-                                          {NULL, 0, NULL, 0}};
     *o = (options){.endpoint = "tcp://127.0.0.1:5556"};
-    for (int option; (option = getopt_long(argc, argv, "e:c:t:n:T:s:jw:hV", longs, NULL)) != -1;) {
-        if (option == 'h') {
-            fputs(usage, stdout);
-            return EXIT_SUCCESS;
-        }
-        if (option == 'V') {
-            puts("sonar-watch " SONAR_VERSION);
-            return EXIT_SUCCESS;
-        }
-        if (option == 'j') {
-            o->json = true;
-            continue;
-        }
-        int code = take_option(o, option, optarg);
-        if (code)
-            return code;
-    }
+    int code = tool_read_options(&self, argc, argv, o);
+    if (code >= 0)
+        return code;
     if (optind < argc)
-        return wrong("only options are taken", argv[optind]);
+        return tool_wrong_usage(&self, "only options are taken, not '%s'", argv[optind]);
     if (o->topics == 0)
         o->topic[o->topics++] = "cbf.azimuth";
     return -1;
@@ -249,7 +203,7 @@ typedef struct watch {
     watch_view view;
     watch_message message, detections, status; /* the one just read; the last of the two */
     track tracks[TOPICS_MOST];
-    long long counted;
+    uint64_t counted;
 } watch;
 
 /* What this reader missed: gaps in seq of one topic of one run. */
@@ -312,7 +266,7 @@ static bool draw(watch *w) {
     }
     watch_text text = {0};
     watch_text_add(&text, "\033[H");
-    watch_render(&w->view, w->o.width ? w->o.width : width, height, &text);
+    watch_render(&w->view, w->o.width ? (int)w->o.width : width, height, &text);
     bool good = write_all(text.data, text.bytes);
     watch_text_free(&text);
     resized = 0;
@@ -388,7 +342,7 @@ static int run(watch *w) {
     while (!enough(w) && !(w->o.seconds > 0 && now_s() - began >= w->o.seconds)) {
         zmq_pollitem_t item = {.socket = w->socket, .events = ZMQ_POLLIN};
         zmq_poll(&item, 1, 100);
-        long long before = w->counted;
+        uint64_t before = w->counted;
         int got = 0, all = 0;
         while (!enough(w) && all < 1000 && (got = receive(w)) > 0)
             all++;

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The sample ring and whoever writes to it. The assembler decides what goes where; the copying
+ * itself is put off and then done for many frames at once by several threads, each of which has
+ * channels of its own: nobody shares a cache line, and one channel's samples are written in the
+ * order of the frames. With one thread nothing is put off. Ingest thread.
+ */
+#ifndef SONAR_STORE_H
+#define SONAR_STORE_H
+
+#include "core/core.h"
+#include "ingest/frame.h"
+
+enum { SONAR_COPIES_MOST = 64, SONAR_RANGES_OF_CHANNELS_MOST = 1024 };
+
+/* Samples from `offset` on of all channels of a frame, for the places from `place` on. */
+typedef struct sonar_copy {
+    sonar_frame frame;
+    const void *payload;
+    uint64_t place;
+    uint32_t offset, samples;
+} sonar_copy;
+
+typedef struct sonar_store {
+    size_t channels, capacity; /* samples a channel, a multiple of 64 */
+    bool s16;                  /* else f32 */
+    void *ring;                /* [channel][capacity] */
+    bool lent, stream;         /* stream: the caches cannot hold the ring anyway */
+    sonar_pool *pool;
+    size_t range, ranges; /* channels that one task has, a multiple of 128 */
+    size_t first_range;   /* of the tasks in work */
+    size_t copies;        /* that wait */
+    sonar_copy copy[SONAR_COPIES_MOST];
+} sonar_store;
+
+/* ring: lent, or NULL to make one. SONAR_ENOMEM, SONAR_ESYS; clear is safe then, and for a zeroed
+ * store. */
+sonar_code sonar_store_init(sonar_store *store, size_t channels, size_t capacity, sonar_dtype type,
+                            size_t threads, void *ring, sonar_error *err);
+void sonar_store_clear(sonar_store *store);
+/* Writes the copy, now or later: its payload is borrowed until settle. The ring must have been free
+ * for its samples when it was put. */
+void sonar_store_put(sonar_store *store, const sonar_copy *copy);
+/* Writes all that was put off. */
+void sonar_store_settle(sonar_store *store);
+/* Writes the part of the copy that is of one channel of the array, at once. Nothing may wait. */
+void sonar_store_put_channel(const sonar_store *store, const sonar_copy *copy, size_t channel);
+/* Writes zeros at once. Nothing may wait. Any thread, for channels of its own. */
+void sonar_store_zero(const sonar_store *store, size_t channel, uint64_t place, size_t samples);
+/* Runs task(arg, range, worker) for every range of channels, shared among the threads. */
+void sonar_store_each_range(sonar_store *store,
+                            void (*task)(void *arg, size_t range, size_t worker), void *arg);
+/* The first channel of a range; of the range after the last: all channels. */
+size_t sonar_store_range_begin(const sonar_store *store, size_t range);
+
+#endif

@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""sonar-bench live: its counts add up whatever happens to the stream, its times are in the only order
+they can be in, what goes wrong is said, and no process or file is left behind. Never how fast it is.
+usage: live_test.py SOURCE BIN"""
+import json
+import math
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+source, binaries = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+maker = source / "scripts" / "bench-page"
+SMALL = ["--sensors", "33", "--backend", "cpu", "--threads", "1", "--warm-up", "1", "--seconds", "2",
+         "--set", "dft.length=4000", "--set", "dft.hop=700", "--set", "cbf.band_bins=[40, 70]"]
+
+
+class Live:
+    """One run of the program in a folder of its own for temporary files."""
+
+    def __init__(self, *arguments):
+        self.folder = tempfile.TemporaryDirectory()
+        self.json = pathlib.Path(self.folder.name) / "live.json"
+        (pathlib.Path(self.folder.name) / "tmp").mkdir()
+        self.process = subprocess.Popen(
+            [binaries / "sonar-bench", "live", "--json", self.json, *arguments], text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=os.environ | {"TMPDIR": self.folder.name + "/tmp"})
+        self.seen, self.text = [], ""
+
+    def children(self, name):
+        """Processes of that name that the program has started."""
+        pid = self.process.pid
+        found = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        self.seen = sorted({*self.seen, *found})
+        return [int(p) for p in found if pathlib.Path(f"/proc/{p}/comm").read_text().strip() == name]
+
+    def wait_for_child(self, name):
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            try:
+                if found := self.children(name):
+                    return found[-1]
+            except FileNotFoundError:  # one ended while we looked
+                pass
+            time.sleep(0.02)
+        raise AssertionError(f"no {name} within a minute")
+
+    def stream(self):
+        """Waits until the warm-up is over; returns the daemon."""
+        while "streaming" not in self.text:
+            line = self.process.stdout.readline()
+            assert line, self.text
+            self.text += line
+        time.sleep(1.5)
+        self.wait_for_child("bench-sender")
+        return self.wait_for_child("sonard")
+
+    def end(self, code):
+        text = self.text + self.process.communicate(timeout=120)[0]
+        assert self.process.returncode == code, (code, self.process.returncode, text)
+        alive = [p for p in self.seen if os.path.exists(f"/proc/{p}")]
+        assert not alive, (alive, text)
+        assert not os.listdir(self.folder.name + "/tmp"), text
+        data = json.loads(self.json.read_text()) if self.json.exists() else None
+        return text, data
+
+
+def adds_up(run):
+    """Everything that was to be sent is received or counted as lost, once."""
+    p, w = run["parameters"], run["windows"]
+    frames = math.ceil((p["warm_up_s"] + p["seconds"]) * p["fs_hz"] / p["frame_samples"])
+    samples = frames * p["frame_samples"]
+    assert w["expected"] == (samples - p["length"]) // p["hop"] + 1, w
+    assert w["expected"] == w["received"] + sum(w["lost"].values()) and w["unaccounted"] == 0, w
+    steady = w["after_warm_up"]
+    before = sum((k * p["hop"] + p["length"]) / p["fs_hz"] < p["warm_up_s"] - 1e-9
+                 for k in range(w["expected"]))
+    assert 0 <= w["expected"] - before - steady["expected"] <= 1, (before, w)
+    assert run["senders"]["frames_planned"] == frames * p["senders"], run["senders"]
+    d = run["daemon"]
+    assert d["frames"]["received"] == d["frames"]["accepted"] + sum(d["frames"]["dropped"].values())
+    assert d["frames"]["received"] <= run["senders"]["frames_sent"]
+    assert run["latency_ms"]["count"] == steady["received"] <= w["received"]
+    assert run["held"] == (not run["not_held"])
+    return w
+
+
+def in_order(run):
+    """Published before it is received, received after it was sent, and sent after it was due."""
+    shares = ("p50", "p90", "p99", "p99_9", "max")
+    inner = None
+    for name in ("daemon_latency_ms", "latency_from_sent_ms", "latency_ms"):
+        values = [run[name][share] for share in shares]
+        assert values == sorted(values) and values[0] > 0, (name, values)
+        if inner:
+            assert all(a <= b for a, b in zip(inner, values)), (name, inner, values)
+        inner = values
+    assert 0 <= run["sender_lateness_ms"]["p50"], run["sender_lateness_ms"]
+
+
+def one_run():
+    for case, layout in (("latency", "channel-major"), ("throughput-near", "interleaved")):
+        live = Live("--case", case, "--layout", layout, *SMALL)
+        _, data = live.end(0)
+        (run,) = data["live"]
+        w = adds_up(run)
+        assert data["schema"] == "sonar-bench/1" and data["results"] == data["left_out"] == []
+        assert run["parameters"]["layout"] == layout and run["backend"] == "cpu" and not run["trial"]
+        assert run["parameters"]["ranges"] == (7 if case == "throughput-near" else 0)
+        assert w["received"] > 0 and run["tone"]["az_deg"] == run["tone"]["found_az_deg"], run["tone"]
+        assert run["daemon"]["threads"][0]["busiest"] >= run["daemon"]["threads"][-1]["busiest"]
+        assert "sonar-ingest" in {t["name"] for t in run["daemon"]["threads"]}
+        if w["after_warm_up"]["incomplete"] == 0:
+            in_order(run)
+
+
+def a_stalled_daemon():
+    live = Live(*SMALL, "--seconds", "5")
+    daemon = live.stream()
+    os.kill(daemon, signal.SIGSTOP)
+    time.sleep(1.5)
+    os.kill(daemon, signal.SIGCONT)
+    text, data = live.end(0)
+    (run,) = data["live"]
+    adds_up(run)
+    assert not run["held"] and "NOT held" in text, run["not_held"]
+    # the senders either waited for room, or filled what lies between and found out later
+    assert run["latency_ms"]["max"] > 100 or run["windows"]["received"] < run["windows"]["expected"]
+
+
+def what_ends_early():
+    live = Live(*SMALL, "--seconds", "20")
+    live.stream()
+    os.kill(live.children("bench-sender")[1], signal.SIGKILL)
+    text, data = live.end(1)
+    assert "was killed by signal 9 after" in text and "sender 1 (process" in text, text
+    assert data["live"] == [] and "sender 1" in data["left_out"][0]["why"], data["left_out"]
+    live = Live(*SMALL, "--seconds", "20")
+    os.kill(live.stream(), signal.SIGKILL)
+    assert "sonard: was killed by signal 9" in live.end(1)[0]
+    live = Live(*SMALL, "--seconds", "20")
+    live.stream()
+    live.process.send_signal(signal.SIGTERM)
+    assert "stopped by a signal" in live.end(1)[0]
+
+
+def refusals():
+    for arguments, says in ((["--daemon", "/no/such/sonard"], "/no/such/sonard: No such file"),
+                            (["--daemon", "/tmp"], "/tmp is not a program"),
+                            (["--case", "nonsense"], "there is no live case"),
+                            (["--find=8,8"], "ascending"), (["--senders", "40"], "40 for 33 channels"),
+                            (["--set", "dft.hop"], "OPTION=VALUE"),
+                            (["--warm-up", "0", "--seconds", "0.2"], "two windows"),
+                            (["--set", "dft.hop=no"], "would not accept"), (["--layout", "x"], "'x'")):
+        given = SMALL if arguments[0] != "--find=8,8" else SMALL[2:]
+        text = Live(*given, *arguments).end(2)[0]
+        assert says in text, (arguments, text)
+    assert "its last words" in Live(*SMALL, "--daemon", "/bin/false").end(1)[0]
+
+
+def the_search():
+    live = Live(*SMALL[2:], "--case", "throughput", "--find=9,16777216", "--trial", "1.5")
+    text, data = live.end(0)
+    trials = [r for r in data["live"] if r["trial"]]
+    final = [r for r in data["live"] if not r["trial"]]
+    assert {r["parameters"]["sensors"] for r in trials + final} == {9} and len(final) == 1, text
+    assert [o["case"] for o in data["left_out"]] == ["throughput, 16777216 sensors"], data["left_out"]
+    for run in data["live"]:
+        adds_up(run)
+    return data
+
+
+def pages(data):
+    with tempfile.TemporaryDirectory() as folder:
+        base = pathlib.Path(folder) / "node-2026-01-31.json"
+        base.write_text(json.dumps(data | {"live": [], "left_out": []}))
+        beside = pathlib.Path(folder) / "live-node-latency-2026-02-01.json"
+        beside.write_text(json.dumps(data))
+        (pathlib.Path(folder) / "live-node-of-another-2026-02-01.json").write_text("not read")
+        for file in (base, beside):
+            subprocess.run([maker, file], check=True)
+            text = file.with_name(file.stem[:-11] + ".md").read_text()
+            for expected in ("## Live", "### Throughput", "### What stopped it", "| 9 |", "| 2048 |",
+                             "16777216 sensors"):
+                assert expected in text, (expected, text)
+
+
+one_run()
+print("one_run: ok")
+for test in (a_stalled_daemon, what_ends_early, refusals):
+    test()
+    print(f"{test.__name__}: ok")
+pages(the_search())
+print("the_search, pages: ok")

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Whether two pipelines have published the same of the same samples, as far as backends have to
+ * agree: each is allowed half of what is said here.
+ *
+ *   cbf.*            0.01 dB where the first is within 60 dB of the surface's peak
+ *   mvdr.*           0.1 dB
+ *   element.psd      1e-4, but for what is more than 40 dB below the channel's peak
+ *   element.missing  equal
+ *   detections       the same ones; bearings to 0.05 deg, levels to 0.05 dB
+ *   headers          equal but for who computed it and when
+ */
+#ifndef SONAR_TEST_PUBLISHED_H
+#define SONAR_TEST_PUBLISHED_H
+
+#include "output_scene.h"
+
+typedef struct published_verdict {
+    bool headers, arrays; /* are the same */
+    double used;          /* largest deviation, as a share of what is allowed */
+    char text[240];       /* the first difference */
+} published_verdict;
+
+published_verdict published_compare(const output_message *want, const output_message *have);
+/* SONAR_SURFACES if it is none's. */
+sonar_surface published_surface(const char *topic);
+
+#endif

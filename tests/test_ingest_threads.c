@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The assembler with several threads beside the one with a single one, which is the oracle:
+ * whatever comes, both book the same and offer the same bytes, at the same frame. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frames.h"
+#include "ingest/assembler.h"
+
+enum { CHANNELS_MOST = 700, HELD_MOST = 40, SIDES = 3 };
+
+static const size_t thread_counts[SIDES] = {1, 2, 5};
+static const int64_t ms = 1000000;
+static uint64_t state = 0x13198a2e03707344u;
+
+static uint64_t below(uint64_t limit) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state % limit;
+}
+
+struct scene {
+    sonar_ingest_spec spec;
+    uint8_t used[CHANNELS_MOST];
+    uint64_t next[CHANNELS_MOST]; /* [first channel of a block] sample that it sends next */
+    uint32_t edge[CHANNELS_MOST + 1];
+    size_t blocks;
+    uint32_t epoch, longest;
+    int64_t now_ns;
+    uint64_t offset; /* from a sample's index to its place, in offset_epoch */
+    uint32_t offset_epoch;
+    sonar_assembler *side[SIDES];
+    test_frame held[HELD_MOST];
+    size_t holding;
+};
+
+/* ---- comparisons ----------------------------------------------------------------------------- */
+
+static void compare_counters(const struct scene *s) {
+    sonar_ingest_counters want = {0}, got = {0};
+    sonar_assembler_read_counters(s->side[0], &want);
+    for (size_t i = 1; i < SIDES; i++) {
+        memset(&got, 0, sizeof got);
+        sonar_assembler_read_counters(s->side[i], &got);
+        cr_assert(got.frames_accepted == want.frames_accepted);
+        cr_assert(got.samples_stored == want.samples_stored);
+        cr_assert(got.samples_repeated == want.samples_repeated);
+        cr_assert(got.samples_late == want.samples_late);
+        cr_assert(got.samples_missing == want.samples_missing);
+        cr_assert(got.sequence_gaps == want.sequence_gaps && got.restarts == want.restarts);
+        cr_assert(got.windows_offered == want.windows_offered);
+        cr_assert(got.windows_taken == want.windows_taken);
+        cr_assert(!memcmp(got.frames_dropped, want.frames_dropped, sizeof got.frames_dropped));
+        cr_assert(!memcmp(got.windows_dropped, want.windows_dropped, sizeof got.windows_dropped));
+        cr_assert(sonar_assembler_ready(s->side[i]) == sonar_assembler_ready(s->side[0]));
+        cr_assert(sonar_assembler_waiting(s->side[i]) == sonar_assembler_waiting(s->side[0]));
+    }
+}
+
+static void compare_windows(const struct scene *s, const sonar_window *want,
+                            const sonar_window *got) {
+    cr_assert(got->window == want->window && got->first_sample == want->first_sample);
+    cr_assert(got->epoch == want->epoch && got->utc_ns == want->utc_ns);
+    cr_assert(got->missing_mean == want->missing_mean);
+    cr_assert(got->missing_worst == want->missing_worst);
+    cr_assert(got->gap_first == want->gap_first && got->gap_end == want->gap_end);
+    cr_assert(got->flags == want->flags && got->restarted == want->restarted);
+    cr_assert(got->arrival_ns == want->arrival_ns && got->place == want->place);
+    cr_assert(!memcmp(got->missing, want->missing, s->spec.channels * sizeof *got->missing));
+    sonar_buffer a[2], b[2];
+    sonar_window_span(want, want->first_sample, s->spec.window_length, a);
+    sonar_window_span(got, got->first_sample, s->spec.window_length, b);
+    size_t size = sonar_dtype_size(a->dtype);
+    for (size_t k = 0; k < s->spec.channels; k++)
+        for (size_t i = 0; i < 2; i++)
+            cr_assert(!memcmp((char *)b[i].data + k * (size_t)b[i].stride[0] * size,
+                              (char *)a[i].data + k * (size_t)a[i].stride[0] * size,
+                              a[i].shape[1] * size),
+                      "window %lu channel %zu", (unsigned long)want->window, k);
+}
+
+static bool take_window(struct scene *s) {
+    sonar_window window[SIDES];
+    bool there = sonar_assembler_take(s->side[0], &window[0]);
+    for (size_t i = 1; i < SIDES; i++) {
+        cr_assert(sonar_assembler_take(s->side[i], &window[i]) == there);
+        if (there)
+            compare_windows(s, &window[0], &window[i]);
+    }
+    if (there) {
+        s->offset = window->place - window->first_sample;
+        s->offset_epoch = window->epoch;
+    }
+    for (size_t i = 0; i < SIDES && there; i++)
+        sonar_assembler_release(s->side[i], &window[i]);
+    return there;
+}
+
+/* What is told to be ready is there, before any window with it is, unless what was sent since has
+ * taken its column. */
+static void compare_ready(const struct scene *s, uint64_t before) {
+    sonar_buffer want = sonar_assembler_ring(s->side[0]);
+    size_t capacity = want.shape[1], size = sonar_dtype_size(want.dtype);
+    uint64_t ready = sonar_assembler_ready(s->side[0]), furthest = 0;
+    for (size_t b = 0; b < s->blocks; b++)
+        furthest = s->next[b] + s->offset > furthest ? s->next[b] + s->offset : furthest;
+    uint64_t from =
+        furthest > capacity && furthest - capacity > before ? furthest - capacity : before;
+    if (s->offset_epoch != s->epoch)
+        return;
+    for (uint64_t at = from; at < ready; at++)
+        for (size_t k = 0; k < s->spec.channels; k++)
+            for (size_t i = 1; i < SIDES; i++) {
+                size_t offset = (k * capacity + at % capacity) * size;
+                sonar_buffer got = sonar_assembler_ring(s->side[i]);
+                cr_assert(!s->used[k] ||
+                              !memcmp((char *)got.data + offset, (char *)want.data + offset, size),
+                          "place %lu of channel %zu", (unsigned long)at, k);
+            }
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+/* Payloads are overwritten before they go, so that nobody who reads them too late goes unseen. */
+static void let_go(struct scene *s) {
+    for (size_t i = 0; i < SIDES; i++)
+        sonar_assembler_settle(s->side[i]);
+    for (; s->holding; s->holding--) {
+        test_frame *frame = &s->held[s->holding - 1];
+        memset(frame->payload, 0x5a, frame->payload_bytes);
+        test_frame_free(frame);
+    }
+}
+
+static bool chance(double p) {
+    return (double)below(1u << 20) < p * (1u << 20);
+}
+
+/* The next of a block, or one that was, or a part of both; now and then something is left out. */
+static sonar_frame any_frame(struct scene *s) {
+    size_t b = below(s->blocks);
+    uint64_t *next = &s->next[b], least = *next;
+    for (size_t i = 0; i < s->blocks; i++) /* the last first, so that none is far behind */
+        if (s->next[i] < least && !chance(0.2)) {
+            next = &s->next[i];
+            least = *next;
+            b = i;
+        }
+    sonar_frame frame = {.array_id = 9,
+                         .first_channel = s->edge[b],
+                         .channels = s->edge[b + 1] - s->edge[b],
+                         .samples = 1 + (uint32_t)below(s->longest),
+                         .type = (uint8_t)(s->spec.sample_type ? SONAR_S16 : 1 + below(4)),
+                         .layout = (uint8_t)below(2),
+                         .flags = (uint16_t)(chance(0.02) ? 1u << below(3) : 0),
+                         .epoch = s->epoch,
+                         .utc_ns = chance(0.5) ? 1763654400 * (int64_t)1000000000 : 0,
+                         .fs_hz = 1000};
+    if (chance(0.03))
+        *next += below(3 * s->longest);
+    frame.first_sample = *next;
+    if (chance(0.08))
+        frame.first_sample -= below(*next < 2 * s->longest ? *next + 1 : 2 * s->longest);
+    else
+        *next += frame.samples;
+    frame.sequence = frame.first_sample / 7;
+    return frame;
+}
+
+static sonar_frame restart_frame(struct scene *s) {
+    sonar_frame frame = any_frame(s);
+    frame.first_channel = 0, frame.channels = (uint32_t)s->spec.channels;
+    frame.epoch = ++s->epoch;
+    frame.first_sample = below(100000);
+    for (size_t i = 0; i < s->blocks; i++)
+        s->next[i] = frame.first_sample + frame.samples;
+    return frame;
+}
+
+/* All sides place it or all wait; those that wait go on after a window. */
+static void send(struct scene *s, sonar_frame frame) {
+    test_frame made = test_frame_make(&frame);
+    uint64_t ready = sonar_assembler_ready(s->side[0]);
+    bool placed[SIDES];
+    for (size_t i = 0; i < SIDES; i++) {
+        placed[i] = sonar_assembler_frame(s->side[i], made.header, sizeof made.header, made.payload,
+                                          made.payload_bytes, s->now_ns);
+        cr_assert(placed[i] == placed[0]);
+    }
+    compare_ready(s, ready);
+    while (!placed[0]) {
+        cr_assert(s->spec.overload == SONAR_BLOCK);
+        compare_counters(s);
+        if (chance(0.02)) {
+            for (size_t i = 0; i < SIDES; i++)
+                sonar_assembler_abandon(s->side[i]);
+            break;
+        }
+        cr_assert(take_window(s), "stuck");
+        ready = sonar_assembler_ready(s->side[0]);
+        for (size_t i = 0; i < SIDES; i++) {
+            placed[i] = sonar_assembler_resume(s->side[i]);
+            cr_assert(placed[i] == placed[0]);
+        }
+        compare_ready(s, ready);
+    }
+    s->held[s->holding++] = made;
+    if (s->holding == HELD_MOST || chance(0.1))
+        let_go(s);
+    compare_counters(s);
+}
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+static void make_scene(struct scene *s, sonar_overload overload, sonar_dtype type) {
+    static const size_t sizes[][2] = {{100, 50}, {97, 31}, {64, 64}, {65, 200}, {300, 40}, {7, 5}};
+    const size_t *size = sizes[below(6)];
+    size_t channels = 60 + below(CHANNELS_MOST - 60);
+    *s = (struct scene){.epoch = 1, .longest = 1 + (uint32_t)below(150)};
+    for (size_t k = 0; k < channels; k++)
+        s->used[k] = below(10) > 0;
+    s->used[below(channels)] = 1;
+    for (uint32_t k = 1; k < channels; k++)
+        if (below(60) == 0)
+            s->edge[++s->blocks] = k;
+    s->edge[++s->blocks] = (uint32_t)channels;
+    const double shares[] = {0, 0.1, 1};
+    s->spec = (sonar_ingest_spec){.array_id = 9,
+                                  .channels = channels,
+                                  .channel_used = s->used,
+                                  .fs_hz = 1000,
+                                  .window_length = size[0],
+                                  .hop = size[1],
+                                  .queue_windows = 1 + below(4),
+                                  .overload = overload,
+                                  .max_missing_share = shares[below(3)],
+                                  .max_skew_samples = below(300),
+                                  .restart_after_ms = 50,
+                                  .silent_after_ms = 20,
+                                  .sample_type = type,
+                                  .chunk_samples = below(2) ? 1 + below(size[1]) : 0};
+    for (size_t i = 0; i < SIDES; i++) {
+        s->spec.threads = thread_counts[i];
+        cr_assert(sonar_assembler_create(&s->spec, &s->side[i], NULL) == SONAR_OK);
+    }
+}
+
+static void run_scene(struct scene *s, int frames) {
+    for (int f = 0; f < frames; f++) {
+        s->now_ns += (int64_t)below(2) * ms;
+        send(s, chance(0.004) ? restart_frame(s) : any_frame(s));
+        if (chance(0.3))
+            take_window(s);
+    }
+    let_go(s);
+    while (take_window(s))
+        continue;
+    compare_counters(s);
+}
+
+/* Enough has to happen in all of them for the comparison to mean something. */
+static void run_scenes(sonar_overload overload) {
+    static struct scene s;
+    sonar_ingest_counters c;
+    uint64_t windows = 0, restarts = 0, repeated = 0, missing = 0, late = 0;
+    for (int trial = 0; trial < 24; trial++) {
+        make_scene(&s, overload, trial % 2 ? SONAR_S16 : 0);
+        run_scene(&s, 600);
+        sonar_assembler_read_counters(s.side[0], &c);
+        windows += c.windows_taken, restarts += c.restarts, repeated += c.samples_repeated;
+        missing += c.samples_missing, late += c.samples_late;
+        for (size_t i = 0; i < SIDES; i++)
+            sonar_assembler_destroy(s.side[i]);
+    }
+    cr_assert(windows > 1000 && restarts > 20, "%lu windows, %lu restarts", (unsigned long)windows,
+              (unsigned long)restarts);
+    cr_assert(repeated > 1000 && missing > 1000 && late > 1000);
+}
+
+Test(ingest_threads, book_and_offer_the_same_as_one) {
+    run_scenes(SONAR_DROP_OLDEST);
+}
+
+Test(ingest_threads, block_and_go_on_the_same_as_one) {
+    run_scenes(SONAR_BLOCK);
+}

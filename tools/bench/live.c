@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* sonar-bench live: one run, or the search for the largest array that the daemon keeps up with. */
+#include "live.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "ingest/frame.h"
+#include "pipeline/backend.h"
+
+/* The thesis's standard band and directions, and its update of once a second; a fast update of a
+ * long window for the latency. */
+#define THROUGHPUT                                                                                 \
+    .sensors = 2048, .length = 8192, .hop = 8000, .queue_windows = 2, .fs_hz = 8000,               \
+    .first_bin = 327, .last_bin = 492, .warm_up_s = 8
+#define LATENCY                                                                                    \
+    .sensors = 512, .length = 32768, .hop = 1024, .queue_windows = 4, .fs_hz = 20000,              \
+    .first_bin = 327, .last_bin = 492, .warm_up_s = 3, .latency = true
+
+const live_case live_cases[] = {
+    {.name = "latency",
+     .about = "512 sensors at 20 kHz, 19.5 windows of 1.6 s a second",
+     .goal_gpu = 2,
+     .goal_cpu = 40,
+     LATENCY},
+    {.name = "latency-near",
+     .about = "the same with the near field at 7 ranges",
+     .near_field = true,
+     LATENCY},
+    {.name = "throughput",
+     .about = "8 kHz, a window a second, far field",
+     .goal_gpu = 262144,
+     .goal_cpu = 2048,
+     THROUGHPUT},
+    {.name = "throughput-near",
+     .about = "the same with the near field at 7 ranges",
+     .near_field = true,
+     THROUGHPUT},
+    {0},
+};
+
+enum { SIZES_MOST = 32, TRIES = 2 };
+
+static const char default_sizes[] =
+    "2048,4096,8192,16384,24576,32768,49152,65536,98304,131072,196608,262144";
+
+typedef struct options {
+    live_plan plan;
+    const char *json;
+    bool find;
+    size_t sizes, size[SIZES_MOST];
+    double trial_s;
+    const char *setting[LIVE_SETTINGS_MOST];
+    char daemon[PATH_MAX];
+} options;
+
+/* What there is to report so far. */
+typedef struct findings {
+    cJSON *live, *left_out;
+    size_t failed;
+} findings;
+
+static volatile sig_atomic_t stop;
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+enum { OPT_FIND = 256, OPT_TRIAL, OPT_WARM_UP, OPT_SENDERS, OPT_FRAME, OPT_LAYOUT, OPT_LIST };
+
+static const struct argp_option option_table[] = {
+    {"case", 'c', "NAME", 0, "latency (default), throughput; see --list", 1},
+    {"list", OPT_LIST, NULL, 0, "List the cases and leave", 1},
+    {"sensors", 'n', "N", 0, "Sensors; default the case's", 1},
+    {"find", OPT_FIND, "N,...", OPTION_ARG_OPTIONAL,
+     "Try these sizes, ascending, and measure the largest that holds", 1},
+    {"set", 's', "OPTION=VALUE", 0,
+     "An option of the daemon's, e.g. ingest.high_water_mark=128; without a value: its default", 1},
+    {NULL, 0, NULL, 0, "Measurement:", 2},
+    {"seconds", 'd', "S", 0, "Measure for so long (default 60)", 2},
+    {"warm-up", OPT_WARM_UP, "S", 0, "Not measured, before that; default the case's", 2},
+    {"trial", OPT_TRIAL, "S", 0, "The same for a size that is tried (default 10)", 2},
+    {"json", 'j', "FILE", 0, "Write JSON there, - for standard output", 2},
+    {NULL, 0, NULL, 0, "Senders:", 3},
+    {"senders", OPT_SENDERS, "N", 0, "Processes, a connection each; default by the size", 3},
+    {"frame-samples", OPT_FRAME, "N", 0, "Samples of a frame; default by the size", 3},
+    {"layout", OPT_LAYOUT, "NAME", 0, "channel-major (default) or interleaved", 3},
+    {NULL, 0, NULL, 0, "Daemon:", 4},
+    {"daemon", 'D', "PATH", 0, "The program; default sonard beside this one", 4},
+    {"backend", 'b', "NAME", 0, "auto (default), cpu or cuda", 4},
+    {"threads", 't', "N", 0, "Its workers; default as many as processors", 4},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static void list_cases(void) {
+    for (const live_case *c = live_cases; c->name; c++)
+        printf("%-16s %s\n", c->name, c->about);
+}
+
+static size_t parse_count(const char *text, size_t least, size_t most, struct argp_state *state) {
+    char *end;
+    errno = 0;
+    const unsigned long long value = strtoull(text, &end, 10);
+    if (errno || end == text || *end || strchr(text, '-') || value < least || value > most)
+        argp_error(state, "'%s' is not a number in %zu..%zu", text, least, most);
+    return (size_t)value;
+}
+
+static double parse_seconds(const char *text, double least, struct argp_state *state) {
+    char *end;
+    const double value = strtod(text, &end);
+    if (end == text || *end || !(value >= least && value <= 1e6))
+        argp_error(state, "'%s' is not a number of seconds from %g to 1e6", text, least);
+    return value;
+}
+
+static void parse_sizes(const char *list, options *o, struct argp_state *state) {
+    char text[32];
+    o->find = true;
+    o->sizes = 0;
+    for (const char *at = list; *at; at += strspn(at, ",")) {
+        const size_t n = strcspn(at, ",");
+        snprintf(text, sizeof text, "%.*s", (int)n, at);
+        if (o->sizes == SIZES_MOST)
+            argp_error(state, "--find takes at most %d sizes", SIZES_MOST);
+        o->size[o->sizes] = parse_count(text, 2, 1u << 24, state);
+        if (o->sizes && o->size[o->sizes] <= o->size[o->sizes - 1])
+            argp_error(state, "--find wants ascending sizes, not '%s'", list);
+        o->sizes++;
+        at += n;
+    }
+}
+
+static const live_case *parse_case(const char *name, struct argp_state *state) {
+    for (const live_case *c = live_cases; c->name; c++)
+        if (strcmp(c->name, name) == 0)
+            return c;
+    argp_error(state, "there is no live case '%s'; see --list", name);
+    return NULL;
+}
+
+static int parse_layout(const char *name, struct argp_state *state) {
+    if (strcmp(name, "interleaved") == 0)
+        return SONAR_FRAME_INTERLEAVED;
+    if (strcmp(name, "channel-major") != 0)
+        argp_error(state, "--layout is channel-major or interleaved, not '%s'", name);
+    return SONAR_FRAME_CHANNEL_MAJOR;
+}
+
+static error_t parse_measurement(int key, char *arg, struct argp_state *state) {
+    options *o = state->input;
+    switch (key) {
+    case 'd':
+        o->plan.seconds = parse_seconds(arg, 0.1, state);
+        return 0;
+    case OPT_WARM_UP:
+        o->plan.warm_up_s = parse_seconds(arg, 0, state);
+        return 0;
+    case OPT_TRIAL:
+        o->trial_s = parse_seconds(arg, 0.1, state);
+        return 0;
+    case OPT_SENDERS:
+        o->plan.senders = parse_count(arg, 1, LIVE_SENDERS_MOST, state);
+        return 0;
+    case OPT_FRAME:
+        o->plan.frame_samples = parse_count(arg, 1, SONAR_FRAME_MAX_SAMPLES, state);
+        return 0;
+    case OPT_LAYOUT:
+        o->plan.layout = parse_layout(arg, state);
+        return 0;
+    case 't':
+        o->plan.threads = parse_count(arg, 1, 256, state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    options *o = state->input;
+    switch (key) {
+    case 'c':
+        o->plan.of = parse_case(arg, state);
+        return 0;
+    case OPT_LIST:
+        list_cases();
+        exit(0);
+    case 'n':
+        o->plan.sensors = parse_count(arg, 2, 1u << 24, state);
+        return 0;
+    case OPT_FIND:
+        parse_sizes(arg ? arg : default_sizes, o, state);
+        return 0;
+    case 's':
+        if (o->plan.settings == LIVE_SETTINGS_MOST)
+            argp_error(state, "--set is taken at most %d times", LIVE_SETTINGS_MOST);
+        o->setting[o->plan.settings++] = arg;
+        return 0;
+    case 'j':
+        o->json = arg;
+        return 0;
+    case 'D':
+        o->plan.daemon = arg;
+        return 0;
+    case 'b':
+        if (strcmp(arg, "auto") != 0 && strcmp(arg, "cpu") != 0 && strcmp(arg, "cuda") != 0)
+            argp_error(state, "--backend is auto, cpu or cuda, not '%s'", arg);
+        o->plan.backend = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "only options are taken, not '%s'", arg);
+        return 0;
+    case ARGP_KEY_END:
+        if (o->find && (o->plan.sensors || o->sizes == 0))
+            argp_error(state, "either --sensors or sizes for --find");
+        return 0;
+    default:
+        return parse_measurement(key, arg, state);
+    }
+}
+
+/* ---- the report ------------------------------------------------------------------------------ */
+
+static bool to_stdout(const options *o) {
+    return o->json && strcmp(o->json, "-") == 0;
+}
+
+static FILE *text_stream(const options *o) {
+    return to_stdout(o) ? stderr : stdout;
+}
+
+static bool write_json(const options *o, const bench_report *report, const findings *found) {
+    const size_t threads =
+        o->plan.threads ? o->plan.threads : (size_t)sysconf(_SC_NPROCESSORS_ONLN);
+    cJSON *root = bench_json_begin(report, threads);
+    cJSON_AddItemToObject(root, "live", cJSON_Duplicate(found->live, true));
+    cJSON_AddItemToObject(root, "left_out", cJSON_Duplicate(found->left_out, true));
+    FILE *file = to_stdout(o) ? stdout : fopen(o->json, "we");
+    if (!file)
+        cJSON_Delete(root);
+    bool written = file && bench_json_end(root, file);
+    if (file && file != stdout)
+        written = fclose(file) == 0 && written;
+    if (!written)
+        fprintf(stderr, "sonar-bench: cannot write %s: %s\n", o->json, strerror(errno));
+    return written;
+}
+
+/* The file is written after each run, so that even a search that is cut short leaves something. */
+static void keep(const options *o, const bench_report *report, const findings *found) {
+    if (o->json && !to_stdout(o))
+        write_json(o, report, found);
+}
+
+/* Which GPU it was. After the last run, since a process with a CUDA context must not fork. */
+static void describe_gpu(const findings *found, bench_report *report) {
+    bool cuda = false;
+    const cJSON *run;
+    cJSON_ArrayForEach(run, found->live) {
+        const cJSON *backend = cJSON_GetObjectItemCaseSensitive(run, "backend");
+        cuda |= cJSON_IsString(backend) && strcmp(backend->valuestring, "cuda") == 0;
+    }
+    char path[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - sizeof "/../lib");
+    if (!cuda || length <= 0)
+        return;
+    path[length] = '\0';
+    strcpy(strrchr(path, '/'), "/../lib");
+    sonar_backend_choice choice;
+    if (sonar_backend_open("cuda", path, sonar_host_serial(), &choice, NULL) == SONAR_OK)
+        snprintf(report->device, sizeof report->device, "%s", choice.description);
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+/* One run, noted; false if it was not held. */
+static bool run_one(const options *o, const live_plan *plan, const bench_report *report,
+                    findings *found, sonar_error *err, sonar_code *code) {
+    live_result result;
+    char name[64];
+    fprintf(stderr, "sonar-bench: %s, %zu sensors: %g s\n", plan->of->name, plan->sensors,
+            plan->warm_up_s + plan->seconds);
+    *code = live_run(plan, &result, err);
+    if (*code == SONAR_OK) {
+        live_write_text(&result, text_stream(o));
+        fflush(text_stream(o));
+        live_add_json(&result, found->live);
+    } else {
+        fprintf(stderr, "sonar-bench: %s, %zu sensors: %s: %s\n", plan->of->name, plan->sensors,
+                err->where, err->text);
+        snprintf(name, sizeof name, "%s, %zu sensors", plan->of->name, plan->sensors);
+        bench_json_leave_out(found->left_out, name, err);
+        found->failed++;
+    }
+    const bool held = *code == SONAR_OK && result.held;
+    live_result_clear(&result);
+    keep(o, report, found);
+    return held;
+}
+
+/* A size is tried twice before it counts as too large: the first time something else may have taken
+ * the processors. */
+static bool holds(const options *o, size_t sensors, double seconds, bool trial,
+                  const bench_report *report, findings *found, sonar_error *err, sonar_code *code) {
+    live_plan plan = o->plan;
+    plan.sensors = sensors;
+    plan.seconds = seconds;
+    plan.trial = trial;
+    *code = SONAR_OK;
+    for (int i = 0; i < (trial ? TRIES : 1) && *code == SONAR_OK; i++)
+        if (run_one(o, &plan, report, found, err, code))
+            return true;
+    return false;
+}
+
+/* What stops the search is part of its result: only a search that finds nothing has failed. */
+static sonar_code find(const options *o, const bench_report *report, findings *found,
+                       sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    size_t held = 0;
+    while (held < o->sizes && !stop &&
+           holds(o, o->size[held], o->trial_s, true, report, found, err, &code))
+        held++;
+    const sonar_code first = code;
+    for (; held > 0 && !stop; held--)
+        if (holds(o, o->size[held - 1], o->plan.seconds, false, report, found, err, &code))
+            return SONAR_OK;
+    if (stop)
+        return sonar_fail(err, SONAR_ESTATE, "sonar-bench", "stopped by a signal");
+    return first ? first : sonar_fail(err, SONAR_ESTATE, "--find", "no size was held");
+}
+
+static sonar_code run_all(const options *o, const bench_report *report, findings *found,
+                          sonar_error *err) {
+    sonar_code code = live_daemon_find(o->plan.daemon, err);
+    if (code != SONAR_OK || o->find)
+        return code ? code : find(o, report, found, err);
+    live_plan plan = o->plan;
+    run_one(o, &plan, report, found, err, &code);
+    return code;
+}
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+static void on_signal(int signo) {
+    (void)signo;
+    stop = 1;
+}
+
+static void catch_signals(void) {
+    const struct sigaction action = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    sigaction(SIGPIPE, &ignore, NULL);
+}
+
+/* sonard in this program's folder. */
+static const char *own_daemon(char path[PATH_MAX]) {
+    const ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - sizeof "/sonard");
+    if (length <= 0)
+        return "sonard";
+    path[length] = '\0';
+    strcpy(strrchr(path, '/'), "/sonard");
+    return path;
+}
+
+static int finish(const options *o, bench_report *report, findings *found, sonar_code code,
+                  const sonar_error *err) {
+    const bool refused = code == SONAR_EINVAL && cJSON_GetArraySize(found->live) == 0;
+    if (code != SONAR_OK && found->failed == 0)
+        fprintf(stderr, "sonar-bench: %s: %s\n", err->where, err->text);
+    describe_gpu(found, report);
+    const bool written = !o->json || refused || write_json(o, report, found);
+    cJSON_Delete(found->live);
+    cJSON_Delete(found->left_out);
+    return refused ? 2 : code == SONAR_OK && written ? 0 : 1;
+}
+
+int live_main(int argc, char **argv) {
+    static const struct argp argp = {
+        option_table,
+        parse,
+        NULL,
+        "Measures a running sonard: starts it, feeds it over ZeroMQ from prepared samples at their "
+        "own pace, and looks at what a subscriber gets and when.",
+        NULL,
+        NULL,
+        NULL};
+    static bench_report report;
+    static char name[] = "sonar-bench live";
+    options o = {.plan = {.of = live_cases,
+                          .layout = SONAR_FRAME_CHANNEL_MAJOR,
+                          .warm_up_s = -1,
+                          .seconds = 60,
+                          .backend = "auto",
+                          .stop = &stop},
+                 .trial_s = 10};
+    argv[0] = name;
+    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    o.plan.setting = o.setting;
+    if (!o.plan.sensors)
+        o.plan.sensors = o.plan.of->sensors;
+    if (o.plan.warm_up_s < 0)
+        o.plan.warm_up_s = o.plan.of->warm_up_s;
+    if (!o.plan.daemon)
+        o.plan.daemon = own_daemon(o.daemon);
+    findings found = {cJSON_CreateArray(), cJSON_CreateArray(), 0};
+    /* Before the measurement, so that no long one ends without its JSON. */
+    if (o.json && !to_stdout(&o) && !write_json(&o, &report, &found))
+        return 2;
+    catch_signals();
+    sonar_error err = {0};
+    const sonar_code code = run_all(&o, &report, &found, &err);
+    return finish(&o, &report, &found, code, &err);
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * `sonar-bench live`: a real sonard process, fed over ZeroMQ by sender processes that pace prepared
+ * frames like digitisers, and watched by a subscriber. All on one machine and one monotonic clock:
+ * a sender hands over frame k of n samples at start + (k + 1) n / fs, when its last sample has
+ * happened, so the latency of a window is known to the clock's resolution.
+ *
+ * Glossary
+ *   due        when the last sample of a window has happened
+ *   lateness   of a frame: how long after its due time a sender began to hand it over
+ *   held       a run in which, after the warm-up, no window was lost or had samples missing and no
+ *              sender fell behind
+ */
+#ifndef LIVE_H
+#define LIVE_H
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "bench.h"
+#include "config/config.h"
+
+enum { LIVE_SENDERS_MOST = 256, LIVE_SETTINGS_MOST = 64, LIVE_THREADS_MOST = 512 };
+
+/* What the built-in cases are about. */
+typedef struct live_case {
+    const char *name, *about;
+    size_t sensors, length, hop, queue_windows;
+    double fs_hz;
+    size_t first_bin, last_bin;
+    double warm_up_s; /* once through the daemon's ring, whose pages are new to it */
+    bool near_field;
+    double goal_gpu, goal_cpu; /* latency: p50 in ms; throughput: sensors; 0: none */
+    bool latency;              /* which of the two */
+} live_case;
+
+/* One run. */
+typedef struct live_plan {
+    const live_case *of;
+    size_t sensors;
+    size_t senders, frame_samples; /* 0: by the size */
+    int layout;                    /* SONAR_FRAME_* */
+    double warm_up_s, seconds;
+    bool trial; /* of a search, not the measurement */
+    const char *daemon, *backend;
+    size_t threads;
+    const char *const *setting; /* "ingest.high_water_mark=128", over the case's own */
+    size_t settings;
+    const volatile sig_atomic_t *stop;
+} live_plan;
+
+/* ---- the configuration ----------------------------------------------------------------------- */
+
+/* The daemon's configuration for a plan, its endpoints in `dir`, as a file at `path`. SONAR_EINVAL
+ * if the daemon would refuse it: what is wrong goes to standard error. */
+sonar_code live_config_write(const live_plan *plan, const char *dir, const char *path,
+                             sonar_config **config, sonar_error *err);
+
+/* ---- senders --------------------------------------------------------------------------------- */
+
+/* What a sender tells, in memory shared with it. */
+typedef struct live_sender_state {
+    _Atomic uint64_t frames,
+        blocked;                 /* handed over; of these the socket had no room at first for */
+    _Atomic int64_t blocked_ns;  /* time spent waiting for room */
+    _Atomic int64_t lateness_ns; /* of the last frame */
+    _Atomic int64_t cpu_ns;
+    int64_t *frame_lateness_ns; /* [frames planned] shared as well */
+} live_sender_state;
+
+/* The stream that all senders send, each its block of channels. */
+typedef struct live_stream {
+    const sonar_config *config;
+    size_t senders, frame_samples;
+    int layout;
+    uint64_t frames; /* a sender sends */
+    uint32_t epoch;
+    double tone_hz; /* over white noise, from this direction of the scan */
+    size_t tone_direction;
+} live_stream;
+
+typedef struct live_senders live_senders;
+
+size_t live_default_senders(size_t channels);
+size_t live_default_frame_samples(size_t channels_of_sender, size_t hop);
+/* A direction and a frequency in the middle of the band that repeats with the prepared samples. */
+void live_stream_choose_tone(live_stream *stream);
+
+/* Starts the processes, which prepare their samples and connect. No thread may run yet. */
+sonar_code live_senders_start(const live_stream *stream, live_senders **senders, sonar_error *err);
+/* Waits up to timeout_ms for another sender to be prepared and connected; true when all are. */
+bool live_senders_ready(live_senders *senders, int timeout_ms);
+/* Sample 0 begins at start_ns (monotonic), which is utc_ns. */
+void live_senders_begin(live_senders *senders, int64_t start_ns, int64_t utc_ns);
+/* SONAR_ESTATE if a sender ended otherwise than asked. *running: how many have not ended. */
+sonar_code live_senders_check(live_senders *senders, size_t *running, sonar_error *err);
+/* How long the oldest frame that is not handed over has been due at now_ns; 0: none is. */
+int64_t live_senders_behind_ns(const live_senders *senders, int64_t now_ns);
+void live_senders_stop(live_senders *senders);
+const live_sender_state *live_sender(const live_senders *senders, size_t index);
+/* Ends whatever still runs; NULL is allowed. */
+void live_senders_destroy(live_senders *senders);
+
+/* ---- the daemon ------------------------------------------------------------------------------ */
+
+typedef struct live_daemon {
+    pid_t pid;
+    bool running;
+    int status;     /* as waitpid tells it, once it does not run */
+    char log[4096]; /* path */
+} live_daemon;
+
+/* Processor time so far, by thread. */
+typedef struct live_usage {
+    int64_t at_ns;
+    double cpu_s, machine_busy_s, machine_all_s;
+    size_t threads;
+    struct {
+        int id;
+        char name[32];
+        double cpu_s;
+    } thread[LIVE_THREADS_MOST];
+} live_usage;
+
+/* Is there a program at `path`? */
+sonar_code live_daemon_find(const char *path, sonar_error *err);
+sonar_code live_daemon_start(const char *path, const char *config, live_daemon *daemon,
+                             sonar_error *err);
+/* SONAR_ESTATE with its last words if it has ended. */
+sonar_code live_daemon_check(live_daemon *daemon, sonar_error *err);
+void live_daemon_ask_to_stop(const live_daemon *daemon);
+/* Waits; kills it when the time is over. */
+void live_daemon_end(live_daemon *daemon, int timeout_ms);
+void live_daemon_measure(const live_daemon *daemon, live_usage *usage);
+double live_daemon_peak_bytes(const live_daemon *daemon);
+
+/* ---- the subscriber -------------------------------------------------------------------------- */
+
+typedef struct live_arrival {
+    int64_t at_ns;     /* monotonic; 0: did not come */
+    double latency_us; /* the daemon's own */
+    double missing;    /* worst share of a channel */
+} live_arrival;
+
+typedef struct live_ear {
+    void *context, *socket;
+    size_t hop;
+    uint64_t windows, received; /* expected; came, each counted once */
+    live_arrival *arrival;      /* [windows] */
+    cJSON *status;              /* the last; NULL: none yet */
+    double peak_deg;            /* of the last spectrum */
+} live_ear;
+
+sonar_code live_ear_open(const sonar_config *config, uint64_t windows, live_ear *ear,
+                         sonar_error *err);
+/* Takes in what comes within timeout_ms, at least one message if one comes. */
+void live_ear_listen(live_ear *ear, int timeout_ms);
+/* A number of the last status by its path, e.g. "windows.dropped.overload"; 0 without. */
+double live_ear_status(const live_ear *ear, const char *path);
+void live_ear_close(live_ear *ear);
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+typedef struct live_spread {
+    size_t count;
+    double p50_ms, p90_ms, p99_ms, p999_ms, max_ms; /* NaN without values */
+} live_spread;
+
+/* Windows that did not reach the subscriber, by where they were lost. */
+typedef enum live_loss {
+    LIVE_OVERLOAD = 0, /* the daemon's own causes: docs/protocol.md */
+    LIVE_MISSING,
+    LIVE_SKIPPED,
+    LIVE_FAILED,
+    LIVE_OUTPUT,     /* found the ring to the output full */
+    LIVE_SUBSCRIBER, /* processed, and not received by the subscriber */
+    LIVE_NOT_SENT,   /* the senders did not get that far */
+    LIVE_LOSSES
+} live_loss;
+
+typedef struct live_thread {
+    char name[32];
+    size_t count;
+    double busiest, all; /* shares of a processor */
+} live_thread;
+
+enum { LIVE_NAMES_MOST = 32, LIVE_REASONS_MOST = 8 };
+
+typedef struct live_result {
+    live_plan plan;
+    size_t channels, directions, ranges, length, hop, first_bin, bins;
+    bool mvdr;
+    double fs_hz;
+    char backend[16];
+    live_stream stream;
+    uint64_t windows, received, lost[LIVE_LOSSES];
+    int64_t unaccounted;
+    uint64_t steady_windows, steady_received, steady_incomplete; /* after the warm-up */
+    live_spread latency, from_sent, own, lateness;
+    uint64_t frames_sent, frames_blocked;
+    double blocked_s, sender_busiest, sender_cpu; /* shares of a processor */
+    double behind_ms;                             /* at most, after the warm-up */
+    double cpu, load, resident_bytes, peak_bytes, machine_busy;
+    size_t threads;
+    live_thread thread[LIVE_NAMES_MOST]; /* busiest first */
+    double tone_az_deg, found_az_deg;
+    bool held;
+    size_t reasons, saturated;
+    char reason[LIVE_REASONS_MOST][200];
+    char full[LIVE_REASONS_MOST][64]; /* what was busy all the time */
+    cJSON *status;                    /* the last; owned */
+} live_result;
+
+extern const live_case live_cases[];
+
+/* Runs it and leaves no process behind. The result is the caller's to clear. */
+sonar_code live_run(const live_plan *plan, live_result *result, sonar_error *err);
+void live_result_clear(live_result *result);
+/* Which percentiles a set of values has; reorders them. */
+live_spread live_spread_of(double *ms, size_t count);
+
+const char *live_loss_name(live_loss loss);
+void live_write_text(const live_result *result, FILE *to);
+void live_add_json(const live_result *result, cJSON *list);
+
+/* The program `sonar-bench live`. */
+int live_main(int argc, char **argv);
+
+#endif

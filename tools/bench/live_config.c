@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The daemon's configuration for a live run. It is written as JSON, which YAML contains. */
+#include "live.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double c_mps = 1500;
+
+enum { DIRECTIONS = 160 };
+
+/* ---- a tree of settings ---------------------------------------------------------------------- */
+
+/* Puts YAML text at a path such as "dft.hop" in place of what was there; "" takes that away. */
+static void put(cJSON *root, const char *path, const char *text) {
+    char name[64];
+    for (const char *dot; (dot = strchr(path, '.')); path = dot + 1) {
+        snprintf(name, sizeof name, "%.*s", (int)(dot - path), path);
+        cJSON *group = cJSON_GetObjectItemCaseSensitive(root, name);
+        if (!cJSON_IsObject(group)) {
+            cJSON_DeleteItemFromObjectCaseSensitive(root, name);
+            group = cJSON_AddObjectToObject(root, name);
+        }
+        root = group;
+    }
+    cJSON_DeleteItemFromObjectCaseSensitive(root, path);
+    if (*text)
+        cJSON_AddRawToObject(root, path, text);
+}
+
+__attribute__((format(printf, 3, 4))) static void putf(cJSON *root, const char *path,
+                                                       const char *format, ...) {
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    put(root, path, text);
+}
+
+/* ---- the settings of a case ------------------------------------------------------------------ */
+
+/* Half a wavelength at the top of the band, but no longer than a quarter of what sound travels in a
+ * window: a longer line would be no array for this window. */
+static double spacing_m_of(const live_plan *plan) {
+    const live_case *c = plan->of;
+    const double half_wave_m = c_mps * (double)c->length / (2 * (double)c->last_bin * c->fs_hz);
+    const double longest_m = 0.24 * c_mps * (double)c->length / c->fs_hz;
+    return fmin(half_wave_m, longest_m / (double)(plan->sensors - 1));
+}
+
+/* A line, looked at as in the other cases. */
+static void put_array(cJSON *root, const live_plan *plan) {
+    const live_case *c = plan->of;
+    const double spacing_m = spacing_m_of(plan), step = 180.0 / DIRECTIONS;
+    const double aperture_m = spacing_m * (double)(plan->sensors - 1);
+    static const char *const scan[] = {"cbf.scan", "mvdr.scan"};
+    putf(root, "array.geometry.line.sensors", "%zu", plan->sensors);
+    putf(root, "array.geometry.line.spacing_m", "%.17g", spacing_m);
+    putf(root, "cbf.band_bins", "[%zu, %zu]", c->first_bin, c->last_bin);
+    for (size_t i = 0; i < sizeof scan / sizeof *scan; i++)
+        putf(root, scan[i], "{\"start_deg\": %.17g, \"stop_deg\": %.17g, \"step_deg\": %.17g}",
+             step / 2, 180 - step / 2, step);
+    if (!c->near_field) {
+        put(root, "cbf.ranges_m", "[]");
+        return;
+    }
+    static const double share[] = {0.6, 0.8, 1.1, 1.6, 2.5, 5, 10}; /* beyond the array's end */
+    char ranges[512] = "[";
+    for (size_t i = 0, at = 1; i < sizeof share / sizeof *share; i++)
+        at += (size_t)snprintf(ranges + at, sizeof ranges - at, "%s%.6g", i ? ", " : "",
+                               share[i] * aperture_m);
+    strcat(ranges, "]");
+    put(root, "cbf.ranges_m", ranges);
+}
+
+static void put_settings(cJSON *root, const live_plan *plan, const char *dir) {
+    const live_case *c = plan->of;
+    put(root, "schema", "1");
+    put(root, "array.name", "\"bench\"");
+    putf(root, "sound_speed_mps", "%.17g", c_mps);
+    putf(root, "fs_hz", "%.17g", c->fs_hz);
+    putf(root, "ingest.endpoints", "[\"ipc://%s/in\"]", dir);
+    put(root, "ingest.sample_type", "s16");
+    putf(root, "ingest.queue_windows", "%zu", c->queue_windows);
+    putf(root, "dft.length", "%zu", c->length);
+    putf(root, "dft.hop", "%zu", c->hop);
+    put_array(root, plan);
+    put(root, "mvdr.enabled", "false");
+    put(root, "detections.enabled", "false");
+    putf(root, "output.endpoint", "\"ipc://%s/out\"", dir);
+    put(root, "output.high_water_mark", "1000");
+    putf(root, "output.topics", "[cbf.azimuth,%s status]", c->near_field ? " cbf.nearfield," : "");
+    putf(root, "runtime.backend", "%s", plan->backend);
+    if (plan->threads)
+        putf(root, "runtime.threads", "%zu", plan->threads);
+}
+
+static sonar_code put_overrides(cJSON *root, const live_plan *plan, sonar_error *err) {
+    for (size_t i = 0; i < plan->settings; i++) {
+        const char *equals = strchr(plan->setting[i], '=');
+        char path[128];
+        if (!equals || equals == plan->setting[i] ||
+            (size_t)(equals - plan->setting[i]) >= sizeof path)
+            return sonar_fail(err, SONAR_EINVAL, "--set", "'%s' is not OPTION=VALUE",
+                              plan->setting[i]);
+        snprintf(path, sizeof path, "%.*s", (int)(equals - plan->setting[i]), plan->setting[i]);
+        put(root, path, equals + 1);
+    }
+    return SONAR_OK;
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static sonar_code write_text(const char *path, const char *text, sonar_error *err) {
+    FILE *file = fopen(path, "we");
+    bool written = file && fprintf(file, "%s\n", text) > 0;
+    if (file)
+        written = fclose(file) == 0 && written;
+    return written ? SONAR_OK
+                   : sonar_fail(err, SONAR_ESYS, path, "cannot be written: %s", strerror(errno));
+}
+
+/* As the daemon will read it. */
+static sonar_code load(const char *path, sonar_config **config, sonar_error *err) {
+    sonar_report *report = sonar_report_create();
+    sonar_code code = report ? sonar_config_load(path, config, report) : SONAR_ENOMEM;
+    if (code != SONAR_OK && report)
+        sonar_report_write(report, stderr);
+    sonar_report_destroy(report);
+    return code ? sonar_fail(err, code, path, "the daemon would not accept this configuration")
+                : SONAR_OK;
+}
+
+sonar_code live_config_write(const live_plan *plan, const char *dir, const char *path,
+                             sonar_config **config, sonar_error *err) {
+    *config = NULL;
+    cJSON *root = cJSON_CreateObject();
+    if (root)
+        put_settings(root, plan, dir);
+    sonar_code code = root ? put_overrides(root, plan, err) : SONAR_ENOMEM;
+    char *text = code ? NULL : cJSON_PrintUnformatted(root);
+    cJSON_Delete(root);
+    if (code == SONAR_OK)
+        code = text ? write_text(path, text, err)
+                    : sonar_fail(err, SONAR_ENOMEM, path, "out of memory");
+    free(text);
+    return code ? code : load(path, config, err);
+}

@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Sender processes: each owns one block of channels, one connection and one libzmq I/O thread. What
+ * it sends was converted before the stream begins and is sent without copying, a few frames in
+ * turn, so that sending costs no more than the socket does.
+ */
+#include "live.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "core/core.h"
+#include "ingest/frame.h"
+#include "random.h"
+#include "sender.h"
+
+enum {
+    PREPARED_SAMPLES = 1024, /* a channel, in whole frames */
+    QUEUED_FRAMES = 8,       /* in the socket; more are waited for */
+    FRAME_BYTES = 1 << 20,
+    CHANNELS_OF_SENDER = 8192,
+    POLL_MS = 50,
+    LINGER_MS = 5000,
+    END_MS = 7000 /* for a sender to end when asked */
+};
+static const double amplitude = 300; /* of noise and tone, in counts */
+
+/* Shared by all processes. */
+typedef struct board {
+    _Atomic int64_t start_ns, utc_ns;
+    live_sender_state sender[];
+} board;
+
+struct live_senders {
+    live_stream stream;
+    board *board;
+    size_t board_bytes;
+    int gate[2];  /* the stream begins when its writing end is closed */
+    int ready[2]; /* one byte from each sender */
+    size_t started, prepared;
+    bool stopping;
+    struct {
+        pid_t pid;
+        bool running;
+        int status;
+    } * process; /* [senders] */
+};
+
+static volatile sig_atomic_t asked_to_stop;
+
+static void on_term(int signo) {
+    (void)signo;
+    asked_to_stop = 1;
+}
+
+/* ---- the stream ------------------------------------------------------------------------------ */
+
+size_t live_default_senders(size_t channels) {
+    const size_t wanted = (channels + CHANNELS_OF_SENDER - 1) / CHANNELS_OF_SENDER;
+    return sonar_min_size(sonar_min_size(sonar_max_size(wanted, 4), 32), channels);
+}
+
+/* The longest power of two of 64 to 1024 samples within a message's size and an eighth of a hop. */
+size_t live_default_frame_samples(size_t channels_of_sender, size_t hop) {
+    size_t samples = 1024;
+    while (samples > 64 && (samples * channels_of_sender * sizeof(int16_t) > FRAME_BYTES ||
+                            samples > sonar_max_size(hop / 8, 1)))
+        samples /= 2;
+    return samples;
+}
+
+static size_t prepared_frames(const live_stream *stream) {
+    return sonar_max_size(PREPARED_SAMPLES / stream->frame_samples, 1);
+}
+
+void live_stream_choose_tone(live_stream *stream) {
+    const sonar_config *c = stream->config;
+    const size_t period = prepared_frames(stream) * stream->frame_samples;
+    const double step_hz = c->fs_hz / (double)period;
+    const double middle = ((double)c->cbf_band.first_bin + (double)c->cbf_band.bins / 2) *
+                          c->fs_hz / (double)c->length;
+    stream->tone_hz = fmax(1, rint(middle / step_hz)) * step_hz;
+    stream->tone_direction = c->cbf_scan.count / 3;
+}
+
+/* ---- a sender's process ---------------------------------------------------------------------- */
+
+typedef struct worker {
+    const live_stream *stream;
+    live_sender_state *state;
+    const board *board;
+    uint32_t first_channel, channels;
+    size_t frame_bytes, prepared;
+    uint8_t *payload; /* [prepared][frame_bytes] */
+    void *context, *socket;
+    atomic_size_t lent; /* frames that libzmq still reads */
+} worker;
+
+static int fail(size_t number, const char *what, const char *why) {
+    fprintf(stderr, "sonar-bench: sender %zu: %s: %s\n", number, what, why);
+    return 1;
+}
+
+/* Cycles by which the tone leads at each channel of the block. */
+static double *channel_phases(const worker *w) {
+    const live_stream *s = w->stream;
+    const sonar_config *c = s->config;
+    const double *u = c->cbf_scan.u + 3 * s->tone_direction;
+    double *cycles = sonar_alloc(w->channels, sizeof *cycles);
+    for (size_t k = 0; cycles && k < c->sensors; k++) {
+        const double *x = c->position_m + 3 * k;
+        const uint32_t row = c->channel[k] - w->first_channel;
+        if (row < w->channels)
+            cycles[row] =
+                s->tone_hz * (x[0] * u[0] + x[1] * u[1] + x[2] * u[2]) / c->sound_speed_mps;
+    }
+    return cycles;
+}
+
+static void prepare_channel(worker *w, size_t row, double cycles, float *counts) {
+    const live_stream *s = w->stream;
+    const size_t n = s->frame_samples, samples = w->prepared * n;
+    const bool major = s->layout == SONAR_FRAME_CHANNEL_MAJOR;
+    sim_random_normal(sim_random_key(1, SIM_STREAM_NOISE, w->first_channel + row), 0, samples,
+                      counts);
+    for (size_t i = 0; i < samples; i++) {
+        const double turns = s->tone_hz * (double)i / s->config->fs_hz + fmod(cycles, 1);
+        counts[i] = (float)(amplitude * ((double)counts[i] + cos(2 * M_PI * turns)));
+    }
+    for (size_t p = 0; p < w->prepared; p++)
+        sim_convert(counts + p * n, n, SONAR_S16, major ? 1 : w->channels,
+                    w->payload + p * w->frame_bytes + sizeof(int16_t) * row * (major ? n : 1));
+}
+
+static bool prepare(worker *w) {
+    double *cycles = channel_phases(w);
+    float *counts = sonar_alloc(w->prepared * w->stream->frame_samples, sizeof *counts);
+    w->payload = sonar_alloc(w->prepared, w->frame_bytes);
+    const bool good = cycles && counts && w->payload;
+    for (size_t row = 0; good && row < w->channels && !asked_to_stop; row++)
+        prepare_channel(w, row, cycles[row], counts);
+    free(counts);
+    free(cycles);
+    return good;
+}
+
+static bool connect_to(worker *w, size_t number, sonar_error *err) {
+    const sonar_config *c = w->stream->config;
+    const int queued = QUEUED_FRAMES, on = 1, linger = 0;
+    w->context = zmq_ctx_new();
+    w->socket = w->context ? zmq_socket(w->context, ZMQ_PUSH) : NULL;
+    if (!w->socket)
+        return sonar_fail(err, SONAR_ESYS, "zmq_socket", "%s", zmq_strerror(errno)) == SONAR_OK;
+    zmq_setsockopt(w->socket, ZMQ_SNDHWM, &queued, sizeof queued);
+    zmq_setsockopt(w->socket, ZMQ_LINGER, &linger, sizeof linger);
+    /* Nothing is queued before there is a connection. */
+    zmq_setsockopt(w->socket, ZMQ_IMMEDIATE, &on, sizeof on);
+    return sonar_endpoint_connect(w->socket, c->ingest_endpoint[number % c->ingest_endpoints],
+                                  err) == SONAR_OK;
+}
+
+static bool wait_for_room(worker *w) {
+    zmq_pollitem_t item = {.socket = w->socket, .events = ZMQ_POLLOUT};
+    while (!asked_to_stop)
+        if (zmq_poll(&item, 1, POLL_MS) > 0)
+            return true;
+    return false;
+}
+
+/* Tells that it is prepared and waits for the beginning; false: it was stopped. */
+static bool wait_for_gate(int ready, int gate) {
+    char byte = 1;
+    if (write(ready, &byte, 1) != 1)
+        return false;
+    while (!asked_to_stop) {
+        const ssize_t got = read(gate, &byte, 1);
+        if (got == 0)
+            return true;
+        if (got < 0 && errno != EINTR)
+            return false;
+    }
+    return false;
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+/* Samples as time; whole seconds apart, so that it is exact for a long run. */
+static int64_t samples_ns(const live_stream *stream, uint64_t samples) {
+    const double fs_hz = stream->config->fs_hz;
+    const double whole = floor((double)samples / fs_hz);
+    return (int64_t)whole * 1000000000 + llrint(((double)samples - whole * fs_hz) / fs_hz * 1e9);
+}
+
+static bool sleep_until(int64_t ns) {
+    const struct timespec at = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    while (!asked_to_stop && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
+        continue;
+    return !asked_to_stop;
+}
+
+static void give_back(void *data, void *lent) {
+    (void)data;
+    atomic_fetch_sub((atomic_size_t *)lent, 1);
+}
+
+static void make_header(const worker *w, uint64_t k, void *to) {
+    const live_stream *s = w->stream;
+    const uint64_t first = k * s->frame_samples;
+    const sonar_frame frame = {.array_id = s->config->array_id,
+                               .first_channel = w->first_channel,
+                               .channels = w->channels,
+                               .samples = (uint32_t)s->frame_samples,
+                               .type = SONAR_S16,
+                               .layout = (uint8_t)s->layout,
+                               .epoch = s->epoch,
+                               .sequence = k,
+                               .first_sample = first,
+                               .utc_ns = atomic_load(&w->board->utc_ns) + samples_ns(s, first),
+                               .fs_hz = s->config->fs_hz};
+    sonar_frame_encode(&frame, to);
+}
+
+/* Waits where the socket has no room, and counts that; the second part always finds room. */
+static bool post(worker *w, zmq_msg_t *header, zmq_msg_t *payload) {
+    if (zmq_msg_send(header, w->socket, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) {
+        const int64_t from_ns = sonar_monotonic_ns();
+        bool sent = false;
+        atomic_fetch_add(&w->state->blocked, 1);
+        while (!sent && wait_for_room(w))
+            sent = zmq_msg_send(header, w->socket, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
+        atomic_fetch_add(&w->state->blocked_ns, sonar_monotonic_ns() - from_ns);
+        if (!sent)
+            return false;
+    }
+    return zmq_msg_send(payload, w->socket, 0) >= 0;
+}
+
+static bool send_frame(worker *w, uint64_t k) {
+    zmq_msg_t header, payload;
+    uint8_t *data = w->payload + k % w->prepared * w->frame_bytes;
+    if (zmq_msg_init_size(&header, SONAR_FRAME_HEADER_BYTES) != 0)
+        return false;
+    atomic_fetch_add(&w->lent, 1);
+    if (zmq_msg_init_data(&payload, data, w->frame_bytes, give_back, &w->lent) != 0) {
+        zmq_msg_close(&header);
+        return false;
+    }
+    make_header(w, k, zmq_msg_data(&header));
+    const bool sent = post(w, &header, &payload);
+    zmq_msg_close(&header); /* empty if they were sent */
+    zmq_msg_close(&payload);
+    return sent;
+}
+
+static int64_t cpu_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* False if a frame could not be sent though nobody asked to stop. */
+static bool send_stream(worker *w) {
+    const live_stream *s = w->stream;
+    const int64_t start_ns = atomic_load(&w->board->start_ns);
+    for (uint64_t k = 0; k < s->frames; k++) {
+        const int64_t due_ns = start_ns + samples_ns(s, (k + 1) * s->frame_samples);
+        if (!sleep_until(due_ns))
+            return true;
+        w->state->frame_lateness_ns[k] = sonar_monotonic_ns() - due_ns;
+        if (!send_frame(w, k))
+            return asked_to_stop;
+        atomic_store(&w->state->frames, k + 1);
+        atomic_store(&w->state->cpu_ns, cpu_ns());
+    }
+    return true;
+}
+
+/* The prepared samples must outlive the last frame that libzmq holds. */
+static void close_worker(worker *w) {
+    const int linger = asked_to_stop ? 0 : LINGER_MS;
+    if (w->socket) {
+        zmq_setsockopt(w->socket, ZMQ_LINGER, &linger, sizeof linger);
+        zmq_close(w->socket);
+    }
+    if (w->context)
+        zmq_ctx_term(w->context);
+    if (atomic_load(&w->lent) == 0)
+        free(w->payload);
+}
+
+static int work(worker *w, size_t number, int ready, int gate) {
+    sonar_error err = {0};
+    if (!prepare(w))
+        return fail(number, "prepared samples", "out of memory");
+    if (!connect_to(w, number, &err))
+        return fail(number, err.where, err.text);
+    if (!wait_for_room(w) || !wait_for_gate(ready, gate))
+        return asked_to_stop ? 0 : fail(number, "start", strerror(errno));
+    return send_stream(w) ? 0 : fail(number, "zmq_msg_send", zmq_strerror(errno));
+}
+
+/* A process group of its own, so that a Ctrl-C reaches the parent only, which then stops us in
+ * order; and no sender outlives a parent that was killed. */
+static void settle_down(pid_t parent) {
+    const struct sigaction term = {.sa_handler = on_term}, ignore = {.sa_handler = SIG_IGN};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    setpgid(0, 0);
+    prctl(PR_SET_NAME, "bench-sender");
+    prctl(PR_SET_TIMERSLACK, 1000);
+    asked_to_stop = 0;
+    sigaction(SIGTERM, &term, NULL);
+    sigaction(SIGINT, &ignore, NULL);
+}
+
+static int sender_main(const live_senders *senders, size_t number, pid_t parent) {
+    const live_stream *s = &senders->stream;
+    const size_t channels = s->config->channels;
+    const size_t first = number * channels / s->senders, end = (number + 1) * channels / s->senders;
+    settle_down(parent);
+    close(senders->gate[1]);
+    close(senders->ready[0]);
+    worker w = {.stream = s,
+                .state = &senders->board->sender[number],
+                .board = senders->board,
+                .first_channel = (uint32_t)first,
+                .channels = (uint32_t)(end - first),
+                .frame_bytes = (end - first) * s->frame_samples * sizeof(int16_t),
+                .prepared = prepared_frames(s)};
+    const int code = work(&w, number, senders->ready[1], senders->gate[0]);
+    close_worker(&w);
+    return code;
+}
+
+/* ---- the parent's side ----------------------------------------------------------------------- */
+
+static void close_end(int *fd) {
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static sonar_code map_board(live_senders *s, sonar_error *err) {
+    const size_t frames = (size_t)s->stream.frames, senders = s->stream.senders;
+    const size_t head = sizeof(board) + senders * sizeof(live_sender_state);
+    s->board_bytes = head + senders * frames * sizeof(int64_t);
+    void *map =
+        mmap(NULL, s->board_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED)
+        return sonar_fail(err, SONAR_ENOMEM, "senders", "no memory for %zu bytes of records",
+                          s->board_bytes);
+    s->board = map;
+    int64_t *lateness = (int64_t *)((char *)map + head);
+    for (size_t i = 0; i < senders; i++)
+        s->board->sender[i].frame_lateness_ns = lateness + i * frames;
+    return SONAR_OK;
+}
+
+static sonar_code start_one(live_senders *s, size_t number, sonar_error *err) {
+    const pid_t parent = getpid(), pid = fork();
+    if (pid == 0)
+        _exit(sender_main(s, number, parent));
+    if (pid < 0)
+        return sonar_fail(err, SONAR_ESYS, "senders", "fork: %s", strerror(errno));
+    s->process[number].pid = pid;
+    s->process[number].running = true;
+    s->started++;
+    return SONAR_OK;
+}
+
+sonar_code live_senders_start(const live_stream *stream, live_senders **senders, sonar_error *err) {
+    live_senders *s = sonar_alloc(1, sizeof *s);
+    *senders = s;
+    if (s)
+        s->process = sonar_alloc(stream->senders, sizeof *s->process);
+    if (!s || !s->process)
+        return sonar_fail(err, SONAR_ENOMEM, "senders", "out of memory");
+    s->stream = *stream;
+    s->gate[0] = s->gate[1] = s->ready[0] = s->ready[1] = -1;
+    if (pipe2(s->gate, O_CLOEXEC) != 0 || pipe2(s->ready, O_CLOEXEC) != 0)
+        return sonar_fail(err, SONAR_ESYS, "senders", "pipe: %s", strerror(errno));
+    sonar_code code = map_board(s, err);
+    for (size_t i = 0; i < stream->senders && code == SONAR_OK; i++)
+        code = start_one(s, i, err);
+    close_end(&s->gate[0]);
+    close_end(&s->ready[1]);
+    return code;
+}
+
+bool live_senders_ready(live_senders *s, int timeout_ms) {
+    struct pollfd item = {.fd = s->ready[0], .events = POLLIN};
+    char bytes[LIVE_SENDERS_MOST];
+    if (s->prepared < s->stream.senders && poll(&item, 1, timeout_ms) > 0) {
+        const ssize_t got = read(s->ready[0], bytes, sizeof bytes);
+        s->prepared += got > 0 ? (size_t)got : 0;
+    }
+    return s->prepared == s->stream.senders;
+}
+
+void live_senders_begin(live_senders *s, int64_t start_ns, int64_t utc_ns) {
+    atomic_store(&s->board->start_ns, start_ns);
+    atomic_store(&s->board->utc_ns, utc_ns);
+    close_end(&s->gate[1]);
+}
+
+static void reap(live_senders *s, size_t i) {
+    if (s->process[i].running && waitpid(s->process[i].pid, &s->process[i].status, WNOHANG) != 0)
+        s->process[i].running = false;
+}
+
+/* How a sender ended, if that was not as planned. */
+static sonar_code judge(const live_senders *s, size_t i, sonar_error *err) {
+    const int status = s->process[i].status;
+    const uint64_t sent = atomic_load(&s->board->sender[i].frames);
+    char how[64];
+    if (s->process[i].running || s->stopping)
+        return SONAR_OK;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && sent == s->stream.frames)
+        return SONAR_OK;
+    if (WIFSIGNALED(status))
+        snprintf(how, sizeof how, "was killed by signal %d", WTERMSIG(status));
+    else
+        snprintf(how, sizeof how, "ended with exit code %d", WEXITSTATUS(status));
+    return sonar_fail(err, SONAR_ESTATE, "senders",
+                      "sender %zu (process %d) %s after %" PRIu64 " of %" PRIu64 " frames", i,
+                      (int)s->process[i].pid, how, sent, s->stream.frames);
+}
+
+sonar_code live_senders_check(live_senders *s, size_t *running, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    *running = 0;
+    for (size_t i = 0; i < s->started; i++) {
+        reap(s, i);
+        *running += s->process[i].running;
+        if (code == SONAR_OK)
+            code = judge(s, i, err);
+    }
+    return code;
+}
+
+int64_t live_senders_behind_ns(const live_senders *s, int64_t now_ns) {
+    int64_t worst = 0;
+    for (size_t i = 0; i < s->stream.senders; i++) {
+        const uint64_t next = atomic_load(&s->board->sender[i].frames);
+        const int64_t due_ns = atomic_load(&s->board->start_ns) +
+                               samples_ns(&s->stream, (next + 1) * s->stream.frame_samples);
+        if (next < s->stream.frames && now_ns - due_ns > worst)
+            worst = now_ns - due_ns;
+    }
+    return worst;
+}
+
+void live_senders_stop(live_senders *s) {
+    s->stopping = true;
+    for (size_t i = 0; i < s->started; i++)
+        if (s->process[i].running)
+            kill(s->process[i].pid, SIGTERM);
+}
+
+const live_sender_state *live_sender(const live_senders *s, size_t index) {
+    return &s->board->sender[index];
+}
+
+static void end_processes(live_senders *s) {
+    const int64_t until_ns = sonar_monotonic_ns() + (int64_t)END_MS * 1000000;
+    size_t running;
+    live_senders_stop(s);
+    while (live_senders_check(s, &running, NULL) == SONAR_OK && running > 0 &&
+           sonar_monotonic_ns() < until_ns)
+        poll(NULL, 0, 5);
+    for (size_t i = 0; i < s->started; i++)
+        if (s->process[i].running) {
+            kill(s->process[i].pid, SIGKILL);
+            waitpid(s->process[i].pid, NULL, 0);
+        }
+}
+
+void live_senders_destroy(live_senders *s) {
+    if (!s)
+        return;
+    if (s->process)
+        end_processes(s);
+    for (int i = 0; i < 2; i++) {
+        close_end(&s->gate[i]);
+        close_end(&s->ready[i]);
+    }
+    if (s->board)
+        munmap(s->board, s->board_bytes);
+    free(s->process);
+    free(s);
+}
