@@ -188,12 +188,15 @@ static sonar_code open_socket(sonar_output *output, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* What libzmq still holds for slow peers gets the rest of the time to stop, not more. */
+/* What libzmq still holds for slow peers gets the rest of the time to stop, and a moment at least:
+ * with none, a message half of which is on its way is cut off, and libzmq 4.3.4 aborts if the peer
+ * leaves just then (clean_pipes in session_base.cpp wants the other half). */
 static void close_socket(sonar_output *output) {
+    enum { LEAST_MS = 50 };
     if (!output->socket)
         return;
-    int64_t left_ns = atomic_load(&output->deadline_ns) - sonar_monotonic_ns();
-    int linger_ms = left_ns > 0 ? (int)(left_ns / 1000000) : 0;
+    int64_t left_ms = (atomic_load(&output->deadline_ns) - sonar_monotonic_ns()) / 1000000;
+    int linger_ms = left_ms > LEAST_MS ? (int)left_ms : LEAST_MS;
     zmq_setsockopt(output->socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
     zmq_close(output->socket);
     output->socket = NULL;
