@@ -219,7 +219,8 @@ static void surfaces_in_place(const sonar_params *params) {
                                 .first_bin = 5,
                                 .bins = BINS,
                                 .cbf_first = 5,
-                                .cbf_bins = BINS};
+                                .cbf_bins = BINS,
+                                .max_snapshots = 1};
     const sonar_mvdr_spec mvdr = {.sensors = SENSORS,
                                   .directions = LOOKS,
                                   .fs_hz = 8000,
@@ -238,8 +239,8 @@ static void surfaces_in_place(const sonar_params *params) {
         sonar_buffer_view(bins.data, SONAR_C32, 3, (size_t[]){1, BINS, SENSORS});
     snapshot.space = SONAR_DEVICE;
     for (int azimuth = 0; azimuth < 2; azimuth++) {
-        sonar_buffer a = beams("cbf", &cbf, params, &bins, SONAR_DEVICE, azimuth);
-        sonar_buffer b = beams("cbf", &cbf, params, &bins, SONAR_MAPPED, azimuth);
+        sonar_buffer a = beams("cbf", &cbf, params, &snapshot, SONAR_DEVICE, azimuth);
+        sonar_buffer b = beams("cbf", &cbf, params, &snapshot, SONAR_MAPPED, azimuth);
         expect_same(azimuth ? "cbf azimuth" : "cbf surface", &a, &b);
         a = beams("mvdr_jacobi", &mvdr, params, &snapshot, SONAR_DEVICE, azimuth);
         b = beams("mvdr_jacobi", &mvdr, params, &snapshot, SONAR_MAPPED, azimuth);

@@ -30,6 +30,7 @@ enum {
     SUBSETS = 2,   /* a window for every set of topics */
     CORRECTED = 4, /* every sensor with a gain, a phase and a delay of its own */
     MIXED = 8,     /* also with stages on both sides, in every mixture */
+    CPU_MVDR = 16, /* the device has no such MVDR: it stays on the host */
 };
 
 struct shape {
@@ -134,7 +135,8 @@ static const struct shape shapes[] = {
      .type = SONAR_F32,
      .frame = 32,
      .blocks = 1,
-     .windows = 12},
+     .windows = 12,
+     .how = CPU_MVDR},
     {.name = "circle of 21, phases alone, no MVDR, no near field",
      .sensors = 21,
      .geometry = "circle: {sensors: 21, radius_m: 3}",
@@ -308,8 +310,8 @@ static void write_config(const struct shape *shape, struct text *text) {
 
 /* What is held against the CPU, and how wrong its samples are. */
 struct trial {
-    const char *backend;               /* as its headers call it */
-    const sonar_backend *const *place; /* of each stage; NULL: all on `backend` */
+    const char *backend;         /* as its headers call it */
+    const struct layout *layout; /* NULL: all on `backend` */
     double gain, rounding;
     bool must_notice;
 };
@@ -346,9 +348,9 @@ static void open_side(struct pair *pair, int side, const char *text) {
     feed *feed = &pair->side[side];
     sonar_error err = {0};
     gpu_require(feed_start(feed, text,
-                           side == HAVE && !pair->trial->place ? pair->trial->backend : "cpu",
+                           side == HAVE && !pair->trial->layout ? pair->trial->backend : "cpu",
                            gpu_plugin_dir(plugin_path, sizeof plugin_path), 0,
-                           side == HAVE ? pair->trial->place : NULL, &err),
+                           side == HAVE ? pair->trial->layout : NULL, &err),
                 &err, pair->shape->name);
     feed->context = zmq_ctx_new();
     feed->socket = output_subscriber(feed->context, feed->out, NULL);
@@ -624,10 +626,10 @@ static void run_shape(const struct shape *shape, const struct trial *trial) {
 
 static void run_mixtures(const struct shape *shape) {
     for (int mix = 1; mix < (1 << STAGE_DETECT) - 1; mix++) {
-        const sonar_backend *place[STAGE_DETECT];
+        struct layout layout = feed_layout(device.backend);
         for (int i = 0; i < STAGE_DETECT; i++)
-            place[i] = mix & 1 << i ? device.backend : sonar_backend_cpu();
-        run_shape(shape, &(struct trial){.backend = "cuda+cpu", .place = place, .gain = 1});
+            layout.place[i] = mix & 1 << i ? device.backend : sonar_backend_cpu();
+        run_shape(shape, &(struct trial){.backend = "cuda+cpu", .layout = &layout, .gain = 1});
     }
 }
 
@@ -640,6 +642,24 @@ static void run_mixed(void) {
 static void run_all(const struct shape *shape, size_t count, const struct trial *trial) {
     for (size_t i = 0; i < count; i++)
         run_shape(&shape[i], trial);
+}
+
+static void run_on_device(const struct shape *shape, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        struct layout layout = feed_layout(device.backend);
+        bool mixed = shape[i].how & CPU_MVDR;
+        layout.place[STAGE_MVDR] = mixed ? sonar_backend_cpu() : device.backend;
+        run_shape(
+            &shape[i],
+            &(struct trial){.backend = mixed ? "cuda+cpu" : "cuda", .layout = &layout, .gain = 1});
+    }
+}
+
+/* The samples where the device reads them in place, the results where it writes them. */
+static void run_mapped(const struct shape *shape) {
+    struct layout layout = feed_layout(device.backend);
+    layout.samples = layout.surfaces = layout.points = SONAR_MAPPED;
+    run_shape(shape, &(struct trial){.backend = "cuda", .layout = &layout, .gain = 1});
 }
 
 /* ---- the CPU alone --------------------------------------------------------------------------- */
@@ -669,7 +689,6 @@ static int run_alone(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    const struct trial cuda = {.backend = "cuda", .gain = 1};
     setvbuf(stdout, NULL, _IOLBF, 0); /* whoever loses patience with it shall see how far it came */
     int leave = run_alone(argc, argv);
     if (leave < 0)
@@ -677,10 +696,12 @@ int main(int argc, char **argv) {
     if (leave >= 0)
         return leave;
     if (device.tiny) {
-        run_all(tiny_shapes, sizeof tiny_shapes / sizeof *tiny_shapes, &cuda);
+        run_on_device(tiny_shapes, sizeof tiny_shapes / sizeof *tiny_shapes);
     } else if (!device.timed) {
-        run_all(shapes, sizeof shapes / sizeof *shapes, &cuda);
+        run_on_device(shapes, sizeof shapes / sizeof *shapes);
         run_mixed();
+        run_mapped(&shapes[0]);
+        run_mapped(&shapes[2]);
     }
     return gpu_close(&device, "gpu_published");
 }

@@ -214,9 +214,10 @@ static void send(struct scene *s, sonar_frame frame) {
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
-static void make_scene(struct scene *s, sonar_overload overload, sonar_dtype type) {
+/* large: the ring has 35 million samples and more, for many windows that may wait. */
+static void make_scene(struct scene *s, sonar_overload overload, sonar_dtype type, bool large) {
     static const size_t sizes[][2] = {{100, 50}, {97, 31}, {64, 64}, {65, 200}, {300, 40}, {7, 5}};
-    const size_t *size = sizes[below(6)];
+    const size_t *size = sizes[below(large ? 5 : 6)];
     size_t channels = 60 + below(CHANNELS_MOST - 60);
     *s = (struct scene){.epoch = 1, .longest = 1 + (uint32_t)below(150)};
     for (size_t k = 0; k < channels; k++)
@@ -227,20 +228,21 @@ static void make_scene(struct scene *s, sonar_overload overload, sonar_dtype typ
             s->edge[++s->blocks] = k;
     s->edge[++s->blocks] = (uint32_t)channels;
     const double shares[] = {0, 0.1, 1};
-    s->spec = (sonar_ingest_spec){.array_id = 9,
-                                  .channels = channels,
-                                  .channel_used = s->used,
-                                  .fs_hz = 1000,
-                                  .window_length = size[0],
-                                  .hop = size[1],
-                                  .queue_windows = 1 + below(4),
-                                  .overload = overload,
-                                  .max_missing_share = shares[below(3)],
-                                  .max_skew_samples = below(300),
-                                  .restart_after_ms = 50,
-                                  .silent_after_ms = 20,
-                                  .sample_type = type,
-                                  .chunk_samples = below(2) ? 1 + below(size[1]) : 0};
+    s->spec =
+        (sonar_ingest_spec){.array_id = 9,
+                            .channels = channels,
+                            .channel_used = s->used,
+                            .fs_hz = 1000,
+                            .window_length = size[0],
+                            .hop = size[1],
+                            .queue_windows = large ? 35000000 / channels / size[1] : 1 + below(4),
+                            .overload = overload,
+                            .max_missing_share = shares[below(3)],
+                            .max_skew_samples = below(300),
+                            .restart_after_ms = 50,
+                            .silent_after_ms = 20,
+                            .sample_type = type,
+                            .chunk_samples = below(2) ? 1 + below(size[1]) : 0};
     for (size_t i = 0; i < SIDES; i++) {
         s->spec.threads = thread_counts[i];
         cr_assert(sonar_assembler_create(&s->spec, &s->side[i], NULL) == SONAR_OK);
@@ -266,7 +268,7 @@ static void run_scenes(sonar_overload overload) {
     sonar_ingest_counters c;
     uint64_t windows = 0, restarts = 0, repeated = 0, missing = 0, late = 0;
     for (int trial = 0; trial < 24; trial++) {
-        make_scene(&s, overload, trial % 2 ? SONAR_S16 : 0);
+        make_scene(&s, overload, trial % 2 ? SONAR_S16 : 0, false);
         run_scene(&s, 600);
         sonar_assembler_read_counters(s.side[0], &c);
         windows += c.windows_taken, restarts += c.restarts, repeated += c.samples_repeated;
@@ -285,4 +287,16 @@ Test(ingest_threads, book_and_offer_the_same_as_one) {
 
 Test(ingest_threads, block_and_go_on_the_same_as_one) {
     run_scenes(SONAR_BLOCK);
+}
+
+/* A ring of more than 64 MiB is written past the caches. */
+Test(ingest_threads, stream_into_a_large_ring_the_same_as_one) {
+    static struct scene s;
+    for (int trial = 0; trial < 2; trial++) {
+        make_scene(&s, SONAR_DROP_OLDEST, trial ? SONAR_S16 : 0, true);
+        cr_assert(sonar_assembler_ring(s.side[0]).bytes > 64 << 20);
+        run_scene(&s, 400);
+        for (size_t i = 0; i < SIDES; i++)
+            sonar_assembler_destroy(s.side[i]);
+    }
 }

@@ -13,7 +13,8 @@
 enum { WINDOWS = 5, MOST_CALLS = 2000 };
 
 static struct {
-    long calls, fail_at, fail_until, buffers, stages, queues, events, graphs, graphs_run;
+    long calls, fail_at, fail_until, buffers, stages, queues, events, graphs, graphs_run,
+        microseconds, copied_samples;
 } fake;
 
 static bool fails(sonar_error *err) {
@@ -71,6 +72,7 @@ static void event_destroy(sonar_event *event) {
 
 static sonar_code copy(sonar_queue *queue, const sonar_buffer *from, sonar_buffer *to,
                        sonar_error *err) {
+    fake.copied_samples += to->space == SONAR_DEVICE && to->dtype == SONAR_F32;
     return fails(err) ? SONAR_ESYS : real()->copy(queue, from, to, err);
 }
 
@@ -86,10 +88,10 @@ static sonar_code finish(sonar_event *event, sonar_error *err) {
     return fails(err) ? SONAR_ESYS : real()->finish(event, err);
 }
 
-/* Events carry no times here: every one is a microsecond. */
+/* Events carry no times here: each that is asked for comes a microsecond after the last. */
 static sonar_code elapsed(sonar_event *from, sonar_event *to, double *us, sonar_error *err) {
     (void)from, (void)to;
-    *us = 1;
+    *us = (double)++fake.microseconds;
     return fails(err) ? SONAR_ESYS : SONAR_OK;
 }
 
@@ -415,13 +417,13 @@ Test(recovery, exit_means_exit) {
 /* ---- samples on their way to the device ------------------------------------------------------ */
 
 /* What is published of the first `windows` windows; gap: every so many frames one is missing. */
-static uint64_t published_by(const char *ingest, sonar_dtype type,
-                             const sonar_backend *const *place, int gap) {
+static uint64_t published_by(const char *ingest, sonar_dtype type, const struct layout *layout,
+                             int gap) {
     enum { COMPARED = 110, HELD_BACK = 45 }; /* the ring holds 42 hops; a gap waits for 32 */
     sonar_error err = {0};
     feed feed;
     memset(&fake, 0, sizeof fake);
-    cr_assert_eq(feed_open_placed(&feed, ingest, "backend: cpu", NULL, 0, place, &err), SONAR_OK,
+    cr_assert_eq(feed_open_with(&feed, ingest, "backend: cpu", NULL, 0, layout, &err), SONAR_OK,
                  "%s", err.text);
     feed.digitiser.frame.type = (uint8_t)type;
     feed.hash_below = COMPARED;
@@ -437,8 +439,8 @@ static uint64_t published_by(const char *ingest, sonar_dtype type,
 
 static uint64_t published(const char *ingest, sonar_dtype type, const sonar_backend *backend,
                           int gap) {
-    const sonar_backend *const place[STAGE_DETECT] = {backend, backend, backend};
-    return published_by(ingest, type, place, gap);
+    const struct layout layout = feed_layout(backend);
+    return published_by(ingest, type, &layout, gap);
 }
 
 Test(transfer, the_devices_ring_shows_what_the_hosts_does) {
@@ -469,12 +471,26 @@ Test(transfer, stages_may_be_on_either_side) {
     for (int gap = 0; gap <= 13; gap += 13) {
         uint64_t want = published(any, SONAR_F32, real(), gap);
         for (int mix = 1; mix < 7; mix++) {
-            const sonar_backend *place[STAGE_DETECT];
+            struct layout layout = feed_layout(real());
             for (int i = 0; i < STAGE_DETECT; i++)
-                place[i] = mix & 1 << i ? graph_backend() : real();
-            cr_expect_eq(published_by(any, SONAR_F32, place, gap), want, "mix %d, gap %d", mix,
+                layout.place[i] = mix & 1 << i ? graph_backend() : real();
+            cr_expect_eq(published_by(any, SONAR_F32, &layout, gap), want, "mix %d, gap %d", mix,
                          gap);
             cr_expect_eq(fake.graphs_run, 0);
+        }
+    }
+}
+
+Test(transfer, host_memory_may_be_of_any_kind) {
+    const char *any = "max_missing_share: 0.5";
+    const sonar_space kinds[] = {SONAR_HOST, SONAR_PINNED, SONAR_MAPPED};
+    for (int gap = 0; gap <= 29; gap += 29) {
+        uint64_t want = published(any, SONAR_F32, real(), gap);
+        for (int i = 0; i < 3; i++) {
+            struct layout layout = feed_layout(i & 1 ? fake_backend() : graph_backend());
+            layout.samples = layout.surfaces = layout.points = kinds[i];
+            cr_expect_eq(published_by(any, SONAR_F32, &layout, gap), want, "kind %d", i);
+            cr_expect_eq(fake.copied_samples > 0, kinds[i] != SONAR_MAPPED);
         }
     }
 }

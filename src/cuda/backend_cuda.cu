@@ -262,9 +262,12 @@ static sonar_code finish(sonar_event *event, sonar_error *err) {
 
 static sonar_code elapsed(sonar_event *from, sonar_event *to, double *us, sonar_error *err) {
     float ms = 0;
-    if (cudaEventQuery(to->event) == cudaErrorNotReady)
+    cudaError_t status = cudaEventElapsedTime(&ms, from->event, to->event);
+    if (status == cudaErrorNotReady) {
+        cudaGetLastError(); /* or the next launch would be blamed for it */
         return sonar_fail(err, SONAR_ESTATE, "cuda", "the event has not happened yet");
-    CUDA_TRY("cuda", cudaEventElapsedTime(&ms, from->event, to->event), err);
+    }
+    CUDA_TRY("cuda", status, err);
     *us = (double)ms * 1e3;
     return SONAR_OK;
 }

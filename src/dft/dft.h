@@ -54,6 +54,8 @@ typedef struct sonar_dft_spec {
     bool remove_mean;
     bool equalise_phase; /* every bin divided by its magnitude; 0 stays 0; unit is then relative */
     sonar_planning planning;
+    bool
+        in_place; /* samples will always lie where the backend's kernels read: no room for copies */
 } sonar_dft_spec;
 
 /* Periodic (DFT-even) window of n points into w, in double precision (Harris 1978). */

@@ -30,7 +30,7 @@ struct dft {
     sonar_dft_spec spec;
     double psd_gain;                      /* sqrt(2 / (fs sum w^2)) */
     float *window;                        /* [length] */
-    float *staging;                       /* [channel][length], or as many s16 */
+    float *staging;                       /* [channel][length], or as many s16; in place: none */
     struct source *source, *host_source;  /* used, then masked ones; on the device and here */
     size_t used, first_channel, channels; /* the used ones lie in this range */
     uint64_t version;                     /* of the params that source was made from */
@@ -422,7 +422,8 @@ static sonar_code make(struct dft *dft, const sonar_host *host, sonar_error *err
     if (!code)
         code = sonar_cuda_alloc("dft", spec->length, &dft->window, err);
     if (!code)
-        code = sonar_cuda_alloc("dft", spec->channels * spec->length, &dft->staging, err);
+        code = sonar_cuda_alloc("dft", spec->in_place ? 0 : spec->channels * spec->length,
+                                &dft->staging, err);
     if (!code)
         code = sonar_cuda_alloc("dft", spec->sensors, &dft->source, err);
     if (!code)
@@ -519,6 +520,8 @@ static sonar_code fetch(struct dft *dft, const sonar_buffer *in, size_t offset, 
     *row = in->stride[0];
     if (samples == 0 || sonar_cuda_in_place(in->space))
         return SONAR_OK;
+    if (dft->spec.in_place)
+        return sonar_fail(err, SONAR_EINVAL, "dft", "samples in host memory, which has no copy");
     size_t size = sonar_dtype_size(in->dtype);
     size_t from_row = dft->spec.channels == 1 ? samples : (size_t)in->stride[0];
     unsigned char *staging = (unsigned char *)dft->staging + offset * size;

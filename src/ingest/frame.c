@@ -251,7 +251,7 @@ static void put_row(const sonar_rows *rows, int type, const uint8_t *from, size_
  * to one cache set; going through a tile, both sides are read and written in whole lines, the
  * payload along a few of its rows at a time. In the tile samples are what they are in the payload,
  * each channel's side by side. */
-enum { TILE_CHANNELS = 128, TILE_SAMPLES = 64, CACHE_LINE = 64 };
+enum { TILE_BYTES = 256 /* of a row of the payload */, TILE_SAMPLES = 64, CACHE_LINE = 64 };
 
 /* Eight samples of 2 bytes or four of 4. */
 typedef uint16_t eight __attribute__((vector_size(16)));
@@ -265,9 +265,9 @@ INLINE void transpose_eight(const uint8_t *from, size_t step, uint8_t *to, size_
         memcpy(&row[i], from + i * step, sizeof *row);
     for (int round = 0; round < 3; round++) {
         for (size_t i = 0; i < 4; i++) {
-            next[2 * i] = __builtin_shuffle(row[i], row[i + 4], (eight){0, 8, 1, 9, 2, 10, 3, 11});
+            next[2 * i] = __builtin_shufflevector(row[i], row[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
             next[2 * i + 1] =
-                __builtin_shuffle(row[i], row[i + 4], (eight){4, 12, 5, 13, 6, 14, 7, 15});
+                __builtin_shufflevector(row[i], row[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
         }
         memcpy(row, next, sizeof row);
     }
@@ -281,8 +281,8 @@ INLINE void transpose_four(const uint8_t *from, size_t step, uint8_t *to, size_t
         memcpy(&row[i], from + i * step, sizeof *row);
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i < 2; i++) {
-            next[2 * i] = __builtin_shuffle(row[i], row[i + 2], (four){0, 4, 1, 5});
-            next[2 * i + 1] = __builtin_shuffle(row[i], row[i + 2], (four){2, 6, 3, 7});
+            next[2 * i] = __builtin_shufflevector(row[i], row[i + 2], 0, 4, 1, 5);
+            next[2 * i + 1] = __builtin_shufflevector(row[i], row[i + 2], 2, 6, 3, 7);
         }
         memcpy(row, next, sizeof row);
     }
@@ -292,6 +292,12 @@ INLINE void transpose_four(const uint8_t *from, size_t step, uint8_t *to, size_t
 
 static size_t tile_row_bytes(size_t size) {
     return size * TILE_SAMPLES;
+}
+
+/* The rows after these `side` ones are too far away for the processor to guess. */
+INLINE void fetch_rows(const uint8_t *at, size_t side, size_t step) {
+    for (size_t i = side; i < 2 * side; i++)
+        __builtin_prefetch((const void *)((uintptr_t)at + i * step));
 }
 
 /* Sample s of channel k from from + s * step + k * size to sample s of row k of the tile. */
@@ -304,10 +310,8 @@ INLINE void transpose(size_t size, const uint8_t *from, size_t step, size_t chan
         for (size_t k = 0; k < wide; k += side) {
             const uint8_t *at = from + s * step + k * size;
             uint8_t *to = tile + k * to_step + s * size;
-            if (k * size % CACHE_LINE ==
-                0) /* the next rows; they are too far apart to be guessed */
-                for (size_t i = side; i < 2 * side; i++)
-                    __builtin_prefetch((const void *)((uintptr_t)at + i * step));
+            if (k * size % CACHE_LINE == 0)
+                fetch_rows(at, side, step);
             if (size == 2)
                 transpose_eight(at, step, to, to_step);
             else
@@ -330,11 +334,12 @@ SONAR_MULTIARCH static void transpose_tile(size_t size, const uint8_t *from, siz
 
 static void unpack_tiles(const sonar_frame *frame, const void *payload, uint32_t channel,
                          uint32_t channels, uint32_t from, uint32_t samples, const sonar_rows *to) {
-    _Alignas(CACHE_LINE) uint8_t tile[TILE_CHANNELS * TILE_SAMPLES * 4];
+    _Alignas(CACHE_LINE) uint8_t tile[TILE_BYTES * TILE_SAMPLES];
     size_t size = sonar_dtype_size((sonar_dtype)frame->type);
-    for (uint32_t k = 0; k < channels; k += TILE_CHANNELS)
+    uint32_t across = (uint32_t)(TILE_BYTES / size);
+    for (uint32_t k = 0; k < channels; k += across)
         for (uint32_t s = 0; s < samples; s += TILE_SAMPLES) {
-            size_t wide = sonar_min_size(channels - k, TILE_CHANNELS);
+            size_t wide = sonar_min_size(channels - k, across);
             size_t deep = sonar_min_size(samples - s, TILE_SAMPLES);
             struct row row = row_of(frame, payload, channel + k, from + s);
             transpose_tile(size, row.begin, row.step, wide, deep, tile);

@@ -108,7 +108,7 @@ static sonar_code make_pair(const sonar_backend *backend, sonar_space space, siz
 static sonar_code make_points(sonar_pipeline *p, sonar_error *err) {
     struct engine *e = &p->engine;
     size_t sensors = p->config->sensors;
-    sonar_code code = make_pair(owner_of(e), SONAR_PINNED, sensors, &e->buffers.host_points,
+    sonar_code code = make_pair(owner_of(e), p->layout.points, sensors, &e->buffers.host_points,
                                 &e->buffers.host_point_power, err);
     for (struct side *s = e->side; s < e->side + SIDES && !code; s++)
         if (s->backend)
@@ -123,10 +123,15 @@ static sonar_code make_ring(sonar_pipeline *p, sonar_error *err) {
     struct engine *e = &p->engine;
     const sonar_backend *b = e->dft.side->backend;
     const sonar_buffer *ring = &p->ring;
+    sonar_code code = SONAR_OK;
     if (e->dft.side != &e->side[DEVICE_SIDE])
         return SONAR_OK;
-    sonar_code code = make(b, b->native_space, ring->dtype, ring->shape[0], ring->shape[1], 0,
-                           &e->buffers.ring, err);
+    e->reads_in_place = ring->space == SONAR_MAPPED;
+    if (e->reads_in_place)
+        e->buffers.ring = *ring;
+    else
+        code = make(b, b->native_space, ring->dtype, ring->shape[0], ring->shape[1], 0,
+                    &e->buffers.ring, err);
     if (!code && b->graph_begin)
         code = make(b, b->native_space, SONAR_U64, 1, 0, 0, &e->buffers.column, err);
     if (!code && b->graph_begin)
@@ -154,6 +159,7 @@ static sonar_code make_history(sonar_pipeline *p, sonar_error *err) {
 static sonar_code make_result(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
     const sonar_config *c = p->config;
     const sonar_backend *owner = p->choice.backend;
+    const sonar_space space = p->layout.surfaces;
     const sonar_buffer *like[SONAR_SURFACES] = {
         [SONAR_CBF_AZIMUTH] = &p->engine.buffers.cbf[SONAR_CBF_AZIMUTH],
         [SONAR_CBF_NEARFIELD] = &p->engine.buffers.cbf[SONAR_CBF_NEARFIELD],
@@ -164,7 +170,7 @@ static sonar_code make_result(sonar_pipeline *p, sonar_result *result, sonar_err
     sonar_code code = SONAR_OK;
     for (int i = 0; i < SONAR_SURFACES && !code; i++)
         if (like[i] && like[i]->data)
-            code = make(owner, SONAR_PINNED, SONAR_F32, like[i]->shape[0],
+            code = make(owner, space, SONAR_F32, like[i]->shape[0],
                         like[i]->rank > 1 ? like[i]->shape[1] : 0, 0, &result->surface[i], err);
     if (!code && c->output_topics & SONAR_WANT(SONAR_ELEMENT_PSD))
         code = make(owner, SONAR_PINNED, SONAR_F32, c->channels, c->lofar_band.bins, 0,
@@ -248,7 +254,8 @@ void sonar_engine_free_buffers(sonar_pipeline *pipeline) {
     release(owner, &b->host_info, 1);
     release(owner, &b->host_points, 1);
     release(owner, &b->host_point_power, 1);
-    release(e->side[DEVICE_SIDE].backend, &b->ring, 1);
+    if (!e->reads_in_place)
+        release(e->side[DEVICE_SIDE].backend, &b->ring, 1);
     release(e->side[DEVICE_SIDE].backend, &b->column, 1);
     release(e->side[DEVICE_SIDE].backend, &b->host_column, 1);
     *b = (struct buffers){0};

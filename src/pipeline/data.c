@@ -180,6 +180,8 @@ static bool handle(sonar_pipeline *p, sonar_window *window) {
     if (result && (code || !sonar_output_post(p->output, result)))
         p->free_result[p->free_results++] = result;
     if (!code)
+        sonar_timing_collect(p); /* nobody waits for these any more */
+    if (!code)
         atomic_fetch_add(&p->progress.windows_processed, 1);
     atomic_store(&p->progress.busy_since_ns, 0); /* first: nobody may count it twice */
     atomic_fetch_add(&p->progress.busy_ns, (uint64_t)(sonar_monotonic_ns() - began));

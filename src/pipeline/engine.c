@@ -66,6 +66,7 @@ static sonar_code make_stages(sonar_pipeline *p, const sonar_backend *const plac
     const sonar_specs *specs = &p->specs;
     sonar_dft_spec dft = specs->dft, mvdr_dft = specs->mvdr_dft;
     dft.planning = mvdr_dft.planning = planning;
+    dft.in_place = mvdr_dft.in_place = true;
     sonar_code code = make_stage(p, place[STAGE_DFT], "dft", &dft, &e->dft, err);
     if (!code)
         code = make_stage(p, place[STAGE_CBF], "cbf", &specs->cbf, &e->cbf, err);

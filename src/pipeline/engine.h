@@ -41,7 +41,7 @@ struct buffers {
     sonar_buffer cbf[SONAR_CBF_OUTPUTS], mvdr[SONAR_MVDR_OUTPUTS]; /* on the stages' sides */
     sonar_buffer host_info;                     /* f32 [bin][SONAR_MVDR_INFO_FIELDS] */
     sonar_buffer host_points, host_point_power; /* as a side's */
-    sonar_buffer ring;                /* the sample ring's twin on a device; no data without */
+    sonar_buffer ring;                /* the sample ring's twin on a device, or that itself */
     sonar_buffer column, host_column; /* u64: where the window lies in it, for recorded work */
 };
 
@@ -73,7 +73,8 @@ struct engine {
     struct stage dft, mvdr_dft, cbf, mvdr;
     struct buffers buffers;
     struct marks marks;
-    /* only with a ring of its own: */
+    /* only with a DFT on a device: */
+    bool reads_in_place; /* the sample ring is mapped: nothing has to go over */
     sonar_queue *copies; /* samples go over here, beside the stages' queue */
     sonar_event *copied;
     uint64_t uploaded;    /* places below need no copying */

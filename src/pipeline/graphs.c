@@ -40,17 +40,12 @@ static struct job rehearsal(const sonar_pipeline *p, const sonar_window *window,
 }
 
 static sonar_code rehearse(sonar_pipeline *p, const sonar_window *window, sonar_error *err) {
-    struct engine *e = &p->engine;
-    struct side *device = sonar_engine_device(e);
+    struct side *device = sonar_engine_device(&p->engine);
     struct job job = rehearsal(p, window, deciding(p));
     sonar_code code = sonar_window_enqueue(p, &job, err);
     if (!code)
         code = device->backend->record(device->queue, device->done, err);
-    if (!code)
-        code = device->backend->finish(device->done, err);
-    if (!code && p->config->mvdr_enabled)
-        e->mvdr.ops->reset(e->mvdr.self);
-    return code;
+    return code ? code : device->backend->finish(device->done, err);
 }
 
 static sonar_code record(sonar_pipeline *p, const sonar_window *window, uint32_t outputs,
@@ -99,7 +94,10 @@ sonar_code sonar_graphs_create(sonar_pipeline *p, sonar_error *err) {
     if (!code)
         code = record_all(p, &window, deciding(p), err);
     e->recording = false;
-    e->not_as_recorded = true; /* the reset is still to come */
+    /* after recording, or the reset would be part of a graph; the first window carries it out */
+    if (!code && p->config->mvdr_enabled)
+        e->mvdr.ops->reset(e->mvdr.self);
+    e->not_as_recorded = true;
     return code;
 }
 

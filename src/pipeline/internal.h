@@ -52,6 +52,12 @@ struct progress {
     sonar_error failure; /* data thread writes while !failed_new, control reads while it is set */
 };
 
+/* Where everything is, at start. */
+struct layout {
+    const sonar_backend *place[STAGE_DETECT]; /* which backend each stage runs on */
+    sonar_space samples, surfaces, points; /* host memory of the ring, the results, the detector */
+};
+
 struct sonar_pipeline {
     const sonar_config *config;
     void (*log)(void *ctx, sonar_level level, const char *where, const char *text);
@@ -61,7 +67,7 @@ struct sonar_pipeline {
     sonar_specs specs;
     sonar_choices *choices;
     sonar_backend_choice choice; /* at start; its backend owns the ring and the results */
-    const sonar_backend *place[STAGE_DETECT]; /* which backend each stage runs on, at start */
+    struct layout layout;
     char run_uuid[37], version[80];
     void *zmq;
     sonar_buffer ring; /* the samples, lent to ingest; of the backend at start */
@@ -151,9 +157,8 @@ void sonar_pipeline_upload_early(sonar_pipeline *pipeline);
 sonar_code sonar_pipeline_upload(sonar_pipeline *pipeline, struct job *job, sonar_error *err);
 /* recover.c: after a failed window. False: the data thread has to leave. Data thread. */
 bool sonar_pipeline_recover(sonar_pipeline *pipeline, const sonar_error *why);
-/* For tests: sonar_pipeline_create with backends of their own (NULL: as configured). */
-sonar_code sonar_pipeline_create_with(const sonar_backend *const given[STAGE_DETECT],
-                                      const sonar_config *config,
+/* For tests: sonar_pipeline_create with a layout of their own (NULL: as configured). */
+sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_config *config,
                                       void (*log)(void *ctx, sonar_level level, const char *where,
                                                   const char *text),
                                       void *log_ctx, sonar_pipeline **pipeline, sonar_error *err);

@@ -30,21 +30,21 @@ static void make_uuid(char text[37]) {
 static size_t chunk_samples(const sonar_pipeline *p) {
     enum { CHUNKS_A_HOP = 8, LEAST_BYTES = 1 << 16 };
     const sonar_config *c = p->config;
-    if (p->place[STAGE_DFT]->native_space == SONAR_HOST)
+    if (p->layout.place[STAGE_DFT]->native_space == SONAR_HOST)
         return 0;
     size_t least = LEAST_BYTES / (c->channels * sonar_dtype_size(c->sample_type)) + 1;
     return sonar_min_size(sonar_max_size(least, c->hop / CHUNKS_A_HOP), c->hop);
 }
 
 /* The ring's memory comes from the backend: a device copies from pinned memory only without help of
- * the processor. */
+ * the processor, and reads mapped memory in place. */
 static sonar_code make_ring(sonar_pipeline *p, const sonar_ingest_spec *spec, sonar_error *err) {
     size_t shape[2] = {spec->channels, sonar_ingest_capacity(spec)};
     if (!shape[1])
         return sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for a ring of %zu channels",
                           spec->channels);
-    return p->choice.backend->buffer_create(SONAR_PINNED, spec->sample_type, 2, shape, &p->ring,
-                                            err);
+    return p->choice.backend->buffer_create(p->layout.samples, spec->sample_type, 2, shape,
+                                            &p->ring, err);
 }
 
 static sonar_code make_ingest(sonar_pipeline *p, sonar_error *err) {
@@ -192,27 +192,29 @@ static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *sc
 
 /* The trained table or the built-in rule decides; what was chosen inside the backend is asked for
  * by its stages through host.choice. */
-static sonar_code open_backend(sonar_pipeline *p, const sonar_backend *const *given,
-                               sonar_error *err) {
+static sonar_code open_backend(sonar_pipeline *p, const struct layout *given, sonar_error *err) {
     if (given) {
-        memcpy(p->place, given, sizeof p->place);
-        p->choice = (sonar_backend_choice){.backend = given[STAGE_DFT], .reason = "given"};
+        p->layout = *given;
+        p->choice = (sonar_backend_choice){.backend = given->place[STAGE_DFT], .reason = "given"};
         for (int i = 0; i < STAGE_DETECT; i++)
-            if (given[i]->native_space != SONAR_HOST)
-                p->choice.backend = given[i];
+            if (given->place[i]->native_space != SONAR_HOST)
+                p->choice.backend = given->place[i];
         return SONAR_OK;
     }
     sonar_code code = sonar_choices_create(p->config, &p->specs, &p->host, &p->choices, err);
     if (code)
         return code;
     p->choice = p->choices->backend;
-    for (int i = 0; i < STAGE_DETECT; i++)
-        p->place[i] = p->choice.backend;
+    _Static_assert((int)STAGE_DETECT == (int)SONAR_TRAIN_STAGES, "the same stages");
+    memcpy(p->layout.place, p->choices->place, sizeof p->layout.place);
+    p->layout.samples = sonar_choices_memory(p->choices, "samples");
+    p->layout.surfaces = sonar_choices_memory(p->choices, "surfaces");
+    p->layout.points = sonar_choices_memory(p->choices, "points");
     sonar_log(&p->host, SONAR_INFO, "choices", "%s", p->choices->source);
     return SONAR_OK;
 }
 
-static sonar_code make_all(sonar_pipeline *p, const sonar_backend *const *given, sonar_error *err) {
+static sonar_code make_all(sonar_pipeline *p, const struct layout *given, sonar_error *err) {
     const sonar_config *c = p->config;
     sonar_code code = make_host(p, err);
     if (!code)
@@ -227,7 +229,8 @@ static sonar_code make_all(sonar_pipeline *p, const sonar_backend *const *given,
     /* what is processed without loss must come out the same twice */
     if (!code)
         code = sonar_engine_create(
-            p, p->place, c->overload == SONAR_BLOCK ? SONAR_PLAN_STABLE : SONAR_PLAN_MEASURE, err);
+            p, p->layout.place, c->overload == SONAR_BLOCK ? SONAR_PLAN_STABLE : SONAR_PLAN_MEASURE,
+            err);
     if (!code)
         memcpy(p->change.backend, p->engine.name, sizeof p->change.backend);
     if (!code)
@@ -235,8 +238,7 @@ static sonar_code make_all(sonar_pipeline *p, const sonar_backend *const *given,
     return code ? code : make_output(p, err);
 }
 
-sonar_code sonar_pipeline_create_with(const sonar_backend *const given[STAGE_DETECT],
-                                      const sonar_config *config,
+sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_config *config,
                                       void (*log)(void *ctx, sonar_level level, const char *where,
                                                   const char *text),
                                       void *log_ctx, sonar_pipeline **pipeline, sonar_error *err) {

@@ -51,7 +51,7 @@ bool sonar_pipeline_recover(sonar_pipeline *p, const sonar_error *why) {
     bool trusted = !on_trial(p, windows);
     sonar_engine_destroy(p);
     sonar_snapshots_forget(&p->history); /* the covariance starts from nothing */
-    if (!trusted || sonar_engine_create(p, p->place, SONAR_PLAN_STABLE, &again))
+    if (!trusted || sonar_engine_create(p, p->layout.place, SONAR_PLAN_STABLE, &again))
         return use_cpu(p, &again);
     p->rebuilt = true;
     p->rebuilt_at_window = windows;

@@ -137,13 +137,18 @@ void sonar_timing_replayed(sonar_pipeline *p, unsigned timed) {
 void sonar_timing_collect(sonar_pipeline *p) {
     struct marks *m = &p->engine.marks;
     const sonar_backend *backend = p->engine.side[DEVICE_SIDE].backend;
-    double us, since_us;
+    double us, edge_us[STAGES];
+    for (int i = 0; i < STAGES; i++) {
+        unsigned either = 3u << i >> 1; /* the stages before and after this edge */
+        if (!(m->timed & either) || backend->elapsed(m->window, m->edge[i], &edge_us[i], NULL))
+            edge_us[i] = NAN;
+    }
     for (int i = 0; i < STAGE_DETECT; i++) {
-        if (!(m->timed & 1u << i) || backend->elapsed(m->edge[i], m->edge[i + 1], &us, NULL) ||
-            backend->elapsed(m->window, m->edge[i], &since_us, NULL))
+        us = edge_us[i + 1] - edge_us[i];
+        if (!(m->timed & 1u << i) || isnan(us))
             continue;
         add_us(p, i, SONAR_PART_DEVICE, us);
-        add_us(p, i, SONAR_PART_QUEUE, since_us - (double)(m->began_ns[i] - m->window_ns) * 1e-3);
+        add_us(p, i, SONAR_PART_QUEUE, edge_us[i] - (double)(m->began_ns[i] - m->window_ns) * 1e-3);
         note_last(p, i, us > 0 ? (uint64_t)(us * 1e3) : 0);
     }
     if (m->copy_recorded && !backend->elapsed(m->copy_begin, p->engine.copied, &us, NULL))

@@ -19,7 +19,7 @@ static sonar_code copy_places(sonar_pipeline *p, uint64_t from, uint64_t end, so
     struct engine *e = &p->engine;
     size_t capacity = e->buffers.ring.shape[1];
     sonar_buffer host = sonar_ingest_ring(p->ingest);
-    host.space = SONAR_PINNED;
+    host.space = p->ring.space;
     sonar_code code = SONAR_OK;
     while (from < end && !code) {
         size_t column = (size_t)(from % capacity);
@@ -43,7 +43,7 @@ static uint64_t limit(const struct engine *e) {
  * window's own, whose failure counts. */
 void sonar_pipeline_upload_early(sonar_pipeline *p) {
     struct engine *e = &p->engine;
-    if (!e->buffers.ring.data)
+    if (!e->buffers.ring.data || e->reads_in_place)
         return;
     uint64_t ready = sonar_ingest_ready(p->ingest), from = e->uploaded;
     size_t capacity = e->buffers.ring.shape[1];
@@ -65,16 +65,11 @@ static sonar_code tell_column(sonar_pipeline *p, const sonar_window *window, son
     return device->backend->copy(device->queue, &b->host_column, &b->column, err);
 }
 
-sonar_code sonar_pipeline_upload(sonar_pipeline *p, struct job *job, sonar_error *err) {
+/* What is left of the window, for the stages' queue to wait for. */
+static sonar_code upload(sonar_pipeline *p, const sonar_window *window, sonar_error *err) {
     struct engine *e = &p->engine;
-    const sonar_window *window = job->window;
-    job->seen = *window;
-    if (!e->buffers.ring.data)
-        return SONAR_OK;
     const struct side *device = e->dft.side;
     uint64_t from = window->place, end = window->place + p->config->length;
-    e->reads_from = from;
-    e->reads = true;
     /* zeros are put into gaps late, perhaps after the columns around them went over */
     if (window->gap_first >= window->gap_end && e->uploaded > from)
         from = e->uploaded;
@@ -87,11 +82,19 @@ sonar_code sonar_pipeline_upload(sonar_pipeline *p, struct job *job, sonar_error
     if (!code && e->uploaded < end)
         e->uploaded = end;
     if (!code)
-        code = tell_column(p, window, err);
-    if (!code)
         code = device->backend->record(e->copies, e->copied, err);
-    if (!code)
-        code = device->backend->wait(device->queue, e->copied, err);
+    return code ? code : device->backend->wait(device->queue, e->copied, err);
+}
+
+sonar_code sonar_pipeline_upload(sonar_pipeline *p, struct job *job, sonar_error *err) {
+    struct engine *e = &p->engine;
+    const sonar_window *window = job->window;
+    job->seen = *window;
+    if (!e->buffers.ring.data)
+        return SONAR_OK;
     job->seen.ring = e->buffers.ring;
-    return code;
+    e->reads_from = window->place;
+    e->reads = true;
+    sonar_code code = e->reads_in_place ? SONAR_OK : upload(p, window, err);
+    return code ? code : tell_column(p, window, err);
 }

@@ -272,7 +272,5 @@ sonar_code sonar_window_run(sonar_pipeline *p, struct job *job, sonar_error *err
     if (!code)
         code = settle(p, err);
     e->reads = false;
-    if (!code)
-        sonar_timing_collect(p);
     return code;
 }

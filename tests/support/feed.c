@@ -51,7 +51,7 @@ static void await_subscription(const feed *feed) {
 }
 
 sonar_code feed_start(feed *feed, const char *text, const char *backend, const char *plugin_dir,
-                      long fail_at, const sonar_backend *const *place, sonar_error *err) {
+                      long fail_at, const struct layout *layout, sonar_error *err) {
     memset(feed, 0, sizeof *feed);
     strcpy(feed->dir, "/tmp/sonar-feed-XXXXXX");
     if (!mkdtemp(feed->dir))
@@ -65,19 +65,26 @@ sonar_code feed_start(feed *feed, const char *text, const char *backend, const c
     if (plugin_dir && !feed->config->plugin_dir)
         feed->config->plugin_dir = strdup(plugin_dir);
     sonar_code code =
-        sonar_pipeline_create_with(place, feed->config, no_log, NULL, &feed->pipeline, err);
+        sonar_pipeline_create_with(layout, feed->config, no_log, NULL, &feed->pipeline, err);
     return code ? code : sonar_pipeline_start(feed->pipeline, err);
+}
+
+struct layout feed_layout(const sonar_backend *backend) {
+    return (struct layout){.place = {backend, backend, backend},
+                           .samples = SONAR_PINNED,
+                           .surfaces = SONAR_PINNED,
+                           .points = SONAR_PINNED};
 }
 
 sonar_code feed_open(feed *feed, const char *ingest, const char *runtime, const char *plugin_dir,
                      long fail_at, const sonar_backend *given, sonar_error *err) {
-    const sonar_backend *const place[STAGE_DETECT] = {given, given, given};
-    return feed_open_placed(feed, ingest, runtime, plugin_dir, fail_at, given ? place : NULL, err);
+    const struct layout layout = feed_layout(given);
+    return feed_open_with(feed, ingest, runtime, plugin_dir, fail_at, given ? &layout : NULL, err);
 }
 
-sonar_code feed_open_placed(feed *feed, const char *ingest, const char *runtime,
-                            const char *plugin_dir, long fail_at, const sonar_backend *const *place,
-                            sonar_error *err) {
+sonar_code feed_open_with(feed *feed, const char *ingest, const char *runtime,
+                          const char *plugin_dir, long fail_at, const struct layout *layout,
+                          sonar_error *err) {
     char text[2048];
     snprintf(text, sizeof text,
              "schema: 1\n"
@@ -91,7 +98,7 @@ sonar_code feed_open_placed(feed *feed, const char *ingest, const char *runtime,
              "output: {high_water_mark: 1000}\n"
              "runtime: {threads: 1, %s}\n",
              FEED_SENSORS, ingest, FEED_LENGTH, FEED_HOP, runtime);
-    sonar_code code = feed_start(feed, text, NULL, plugin_dir, fail_at, place, err);
+    sonar_code code = feed_start(feed, text, NULL, plugin_dir, fail_at, layout, err);
     if (code)
         return code;
     subscribe_all(feed);

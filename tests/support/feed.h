@@ -22,19 +22,21 @@ typedef struct feed {
 } feed;
 
 /* A pipeline as the configuration `text` says, but for its endpoints, which are feed->in and
- * feed->out, and for `backend` (NULL: as in the text); nobody sends or reads yet. place: a
- * backend for each stage, or NULL. fail_at: sonar_host.fail_at. Returns the code of creating and
+ * feed->out, and for `backend` (NULL: as in the text); nobody sends or reads yet. layout: where
+ * everything is, or NULL. fail_at: sonar_host.fail_at. Returns the code of creating and
  * starting the pipeline; feed_close is needed in every case. */
 sonar_code feed_start(feed *feed, const char *text, const char *backend, const char *plugin_dir,
-                      long fail_at, const sonar_backend *const *place, sonar_error *err);
+                      long fail_at, const struct layout *layout, sonar_error *err);
 /* The same for a line of FEED_SENSORS, with a digitiser and a reader of all topics but status.
  * `ingest` and `runtime` are additions to these groups, e.g. "backend: cpu". */
 sonar_code feed_open(feed *feed, const char *ingest, const char *runtime, const char *plugin_dir,
                      long fail_at, const sonar_backend *given, sonar_error *err);
-/* The same with a backend for each stage. */
-sonar_code feed_open_placed(feed *feed, const char *ingest, const char *runtime,
-                            const char *plugin_dir, long fail_at, const sonar_backend *const *place,
-                            sonar_error *err);
+/* Everything on one backend, as it is without training. */
+struct layout feed_layout(const sonar_backend *backend);
+/* The same as feed_open with a layout of its own. */
+sonar_code feed_open_with(feed *feed, const char *ingest, const char *runtime,
+                          const char *plugin_dir, long fail_at, const struct layout *layout,
+                          sonar_error *err);
 void feed_close(feed *feed);
 /* Sends the samples of so many more windows and waits until each has been processed, has failed,
  * or the pipeline has given up; false if that takes more than FEED_PATIENCE_S. */
