@@ -1046,9 +1046,10 @@ int main(int argc, char **argv) {
     }
     evaluate_points(5, 1);
     evaluate_points(70, 11);
+    large_plane(700, 11, &PATHS[PATH_COUNT - 1]); /* chunks of several tiles */
     wrong_shapes();
     if (!device.quick) {
-        snapshot_counts(1021);
+        snapshot_counts(601);
         evaluate_points(16, 1);
         evaluate_points(150, 3);
         plane_waves();

@@ -66,12 +66,16 @@ struct matrix_pass {
 
 struct matrix_place {
     struct block block;
-    uint32_t group; /* of the field's points */
+    uint32_t row; /* the warp's first point */
 };
 
+/* Points are dealt out to the warps beginning with another one from block to block of bins: warps
+ * that get none shall not be the same everywhere, because each has its own share of the tensor
+ * cores. */
 __device__ inline struct matrix_place matrix_place_of(const struct matrix_pass &pass) {
-    return {pass.block[pass.field.first_block + blockIdx.x / pass.groups],
-            pass.first_group + blockIdx.x % pass.groups};
+    uint32_t block = blockIdx.x / pass.groups, group = pass.first_group + blockIdx.x % pass.groups;
+    uint32_t part = (threadIdx.x / LANES + block) % WARPS;
+    return {pass.block[pass.field.first_block + block], group * MATRIX_POINTS + part * MATRIX_ROWS};
 }
 
 /* Input of a tile of sensors: as it comes, [bin][snapshot][sensor], and as the lanes want it,
@@ -221,8 +225,7 @@ static __global__ void __launch_bounds__(WARPS *LANES, N == 1 ? 3 : 2)
     __shared__ __align__(16) matrix_tile<N> tile;
     const struct matrix_place place = matrix_place_of(pass);
     const struct field &field = pass.field;
-    const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
-    const uint32_t row = place.group * MATRIX_POINTS + warp * MATRIX_ROWS;
+    const uint32_t lane = threadIdx.x % LANES;
     const uint32_t first = blockIdx.y * pass.share, end = min(first + pass.share, pass.sensors);
     const uint32_t middle = pass.input_bin + place.block.first + MATRIX_MIDDLE;
     float *to = pass.partial +
@@ -234,7 +237,7 @@ static __global__ void __launch_bounds__(WARPS *LANES, N == 1 ? 3 : 2)
     uint32_t sensor = first + lane % MATRIX_DEPTH; /* the one whose turns come next */
 #pragma unroll
     for (uint32_t i = 0; i < 2; i++) {
-        uint32_t point = min(row + lane / MATRIX_DEPTH + 8 * i, field.points - 1);
+        uint32_t point = min(place.row + lane / MATRIX_DEPTH + 8 * i, field.points - 1);
         turns[i] = field.turns + point * field.point_stride;
         next[i] = turns[i][min(sensor, pass.sensors - 1) * field.sensor_stride];
     }
@@ -258,7 +261,7 @@ static __global__ void __launch_bounds__(WARPS *LANES, N == 1 ? 3 : 2)
                 own[i] = next[i];
                 next[i] = turns[i][min(sensor, pass.sensors - 1) * field.sensor_stride];
             }
-            if (row < field.points)
+            if (place.row < field.points)
                 add_matrix<N>(own, middle, tile.split + product * N, sum);
         }
         uint32_t done = k + MATRIX_TILE - first;
@@ -275,7 +278,7 @@ template <int N>
 static __global__ void __launch_bounds__(WARPS *LANES)
     finish_matrix(const __grid_constant__ matrix_pass pass) {
     const struct matrix_place place = matrix_place_of(pass);
-    const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, bin = blockIdx.y;
+    const uint32_t lane = threadIdx.x % LANES, bin = blockIdx.y;
     if (bin >= place.block.bins)
         return;
     double y[N][2][4] = {}, power[2] = {};
@@ -300,14 +303,10 @@ static __global__ void __launch_bounds__(WARPS *LANES)
     uint32_t part = lane % MATRIX_DEPTH;
     if (part > 1)
         return;
-    uint32_t row = warp * MATRIX_ROWS + lane / MATRIX_DEPTH + 8 * part;
-    uint32_t point = place.group * MATRIX_POINTS + row, at = place.block.first + bin;
+    uint32_t point = place.row + lane / MATRIX_DEPTH + 8 * part, at = place.block.first + bin;
     double all = pass.power_scale * (part ? power[1] : power[0]);
-    double *before =
-        pass.power +
-        ((size_t)(at - pass.first_bin) * pass.groups + place.group - pass.first_group) *
-            MATRIX_POINTS +
-        row;
+    double *before = pass.power + (size_t)(at - pass.first_bin) * pass.groups * MATRIX_POINTS +
+                     (point - pass.first_group * MATRIX_POINTS);
     if (!pass.first_snapshots)
         all += *before;
     *before = all;
