@@ -48,6 +48,10 @@ def schema():
     standard = bench("--case", "standard", "--max-time", 0.01)["results"]
     whole = next(r for r in standard if r["stage"] == "cbf.all")
     assert whole["flop"] == 259360 * (8 * 128 + 3), whole["flop"]
+    # several snapshots of a plane: the surface alone
+    plane, = bench("--case", "snapshots-2048", "--max-time", 0.01)["results"]
+    assert plane["stage"] == "cbf.snapshots" and plane["parameters"]["snapshots"] == 16, plane
+    assert plane["flop"] == 16 * 459 * 160 * (8 * 2048 + 3) and plane["error_db"] < 0.01, plane
 
 
 def thesis_rows():
@@ -56,7 +60,8 @@ def thesis_rows():
     assert (row["thesis_table"], row["thesis_cuda_ms"]) == ("6.7", 2.289), row
     assert row["parameters"]["sensors"] == 512 and row["parameters"]["length"] == 2048
     names = run(binaries / "sonar-bench", "--list").stdout.split("\n")
-    for family, count in (("sensors", 9), ("bins", 10), ("angles", 8), ("rates", 10)):
+    for family, count in (("sensors", 9), ("bins", 10), ("angles", 8), ("rates", 10),
+                          ("snapshots", 2)):
         assert sum(n.startswith(family + "-") for n in names) == count, family
 
 

@@ -32,7 +32,8 @@ struct path {
 static const struct path PATHS[] = {{"auto", NULL, NULL},
                                     {"general", "general", "general"},
                                     {"mirrored", "mirrored", "mirrored"},
-                                    {"line", "line", "general"}};
+                                    {"line", "line", "general"},
+                                    {"matrix", "matrix", "matrix"}};
 enum { PATH_COUNT = sizeof PATHS / sizeof *PATHS };
 
 static const struct path *path = &PATHS[0];
@@ -212,6 +213,15 @@ static void volume(struct rig *rig, double size_m, uint64_t *seed) {
         rig->position[i] = size_m * oracle_uniform(seed);
 }
 
+/* Rows half as long again as they are many; no line, whatever the order of the sensors. */
+static void plane(struct rig *rig, double spacing_m) {
+    size_t row = (size_t)ceil(sqrt(1.5 * (double)rig->spec.sensors));
+    for (size_t k = 0; k < rig->spec.sensors; k++) {
+        rig->position[3 * k] = (double)(k % row) * spacing_m;
+        rig->position[3 * k + 1] = (double)(k / row) * spacing_m;
+    }
+}
+
 /* Adds amplitude e^{+j 2 pi f tau} from az to every bin, louder from snapshot to snapshot. */
 static void add_wave(struct rig *rig, double az_deg, double amplitude) {
     double u[3];
@@ -375,6 +385,129 @@ static void fill(struct rig *rig, uint64_t *seed) {
     add_noise(rig, 0.1, seed);
 }
 
+/* Every number of snapshots on every path: odd sizes, masks, shading, and an interferer 60 dB above
+ * the noise, in the far field and in the near. */
+static void snapshot_counts(size_t sensors) {
+    static const size_t counts[] = {1, 2, 3, 7, 8, 9, 16, 33};
+    for (size_t i = 0; i < PATH_COUNT * sizeof counts / sizeof *counts; i++) {
+        uint64_t seed = 70 + i;
+        struct rig rig;
+        path = &PATHS[i % PATH_COUNT];
+        rig_alloc(&rig, (sonar_cbf_spec){.sensors = sensors,
+                                         .directions = 67,
+                                         .ranges = 1,
+                                         .fs_hz = 8000,
+                                         .length = 8192,
+                                         .first_bin = 2001,
+                                         .bins = 29,
+                                         .cbf_first = 2010,
+                                         .cbf_bins = 17,
+                                         .max_snapshots = counts[i / PATH_COUNT]});
+        rig.range[0] = 60;
+        if (i % 3 == 0)
+            line(&rig, 0.3);
+        else
+            plane(&rig, 0.3);
+        for (size_t k = 0; k < sensors; k++)
+            rig.shading[k] = k % 11 == 5 ? 0 : (float)(1.1 + oracle_uniform(&seed));
+        add_wave(&rig, 77.7, 1);
+        add_noise(&rig, 1e-3, &seed);
+        rig_start(&rig);
+        upload(&rig);
+        run_gpu(&rig, ALL);
+        compare_with_oracle(&rig);
+        rig_close(&rig);
+    }
+    path = &PATHS[0];
+}
+
+/* Fewer snapshots than there may be, and rows and snapshots that lie apart. */
+static void rows_apart(const struct path *with) {
+    enum { SNAPSHOTS = 9, BINS = 11, SENSORS = 61, ROW = 64, ROWS = 13 };
+    uint64_t seed = 4;
+    struct rig rig;
+    sonar_error err = {0};
+    path = with;
+    rig_alloc(&rig, (sonar_cbf_spec){.sensors = SENSORS,
+                                     .directions = 33,
+                                     .fs_hz = 8000,
+                                     .length = 8192,
+                                     .first_bin = 700,
+                                     .bins = BINS,
+                                     .cbf_first = 703,
+                                     .cbf_bins = 5,
+                                     .max_snapshots = 20});
+    rig.snapshots = SNAPSHOTS;
+    plane(&rig, 0.7);
+    add_noise(&rig, 1, &seed);
+    rig_start(&rig);
+    upload(&rig);
+    run_gpu(&rig, ALL);
+    compare_with_oracle(&rig);
+    sonar_buffer host =
+        gpu_buffer(&device, SONAR_PINNED, SONAR_C32, 3, (size_t[]){SNAPSHOTS, ROWS, ROW});
+    sonar_buffer apart = gpu_buffer(&device, SONAR_DEVICE, SONAR_C32, 3, host.shape);
+    for (size_t i = 0; i < sonar_buffer_count(&host); i++)
+        ((sonar_c32 *)host.data)[i] = (sonar_c32){NAN, NAN}; /* what must not be read */
+    for (size_t i = 0; i < (size_t)SNAPSHOTS * BINS; i++)
+        memcpy((sonar_c32 *)host.data + (i / BINS * ROWS + i % BINS) * ROW, rig.x + i * SENSORS,
+               SENSORS * sizeof *rig.x);
+    gpu_copy(&device, &host, &apart);
+    apart.shape[1] = BINS;
+    apart.shape[2] = SENSORS;
+    sonar_work work = {.params = &rig.params, .outputs = AZIMUTH};
+    gpu_require(rig.ops->execute(rig.gpu_stage, device.queue, &apart, rig.gpu, &work, &err), &err,
+                "rows apart");
+    gpu_copy(&device, &rig.gpu[SONAR_CBF_AZIMUTH], &rig.host[SONAR_CBF_AZIMUTH]);
+    compare_with_oracle(&rig);
+    gpu_free(&device, &host);
+    gpu_free(&device, &apart);
+    rig_close(&rig);
+    path = &PATHS[0];
+}
+
+/* Recorded once after a call with the same parameters, then run on other input. */
+static void recorded(const struct path *with, size_t snapshots) {
+    const sonar_backend *b = device.backend;
+    uint64_t seed = 14;
+    struct rig rig;
+    sonar_error err = {0};
+    sonar_graph *graph;
+    if (!b->graph_begin)
+        return;
+    path = with;
+    rig_alloc(&rig, (sonar_cbf_spec){.sensors = 90,
+                                     .directions = 70,
+                                     .ranges = 2,
+                                     .fs_hz = 8000,
+                                     .length = 8192,
+                                     .first_bin = 300,
+                                     .bins = 60,
+                                     .cbf_first = 310,
+                                     .cbf_bins = 40,
+                                     .max_snapshots = snapshots});
+    fill(&rig, &seed);
+    rig_start(&rig);
+    upload(&rig);
+    run_gpu(&rig, ALL);
+    gpu_require(b->graph_begin(device.queue, &err), &err, "graph_begin");
+    gpu_require(execute(&rig, ALL, &err), &err, "execute while recording");
+    gpu_require(b->graph_end(device.queue, &graph, &err), &err, "graph_end");
+    add_noise(&rig, 1, &seed);
+    upload(&rig);
+    for (int i = 0; i < SONAR_CBF_OUTPUTS; i++) {
+        memset(rig.host[i].data, 0, rig.host[i].bytes);
+        gpu_copy(&device, &rig.host[i], &rig.gpu[i]);
+    }
+    gpu_require(b->graph_run(device.queue, graph, &err), &err, "graph_run");
+    for (int i = 0; i < SONAR_CBF_OUTPUTS; i++)
+        gpu_copy(&device, &rig.gpu[i], &rig.host[i]);
+    compare_with_oracle(&rig);
+    b->graph_destroy(graph);
+    rig_close(&rig);
+    path = &PATHS[0];
+}
+
 static void random_sizes(size_t cases) {
     for (size_t i = 0; i < cases; i++) {
         uint64_t seed = 1000 + i;
@@ -401,7 +534,7 @@ static bool all_sevens(const sonar_buffer *buffer) {
 }
 
 /* Each surface by itself is what all together are; what is not wanted is not touched. */
-static void single_surfaces(void) {
+static void single_surfaces(const struct path *with, size_t snapshots) {
     sonar_cbf_spec spec = {.sensors = 45,
                            .directions = 37,
                            .ranges = 2,
@@ -410,9 +543,11 @@ static void single_surfaces(void) {
                            .first_bin = 100,
                            .bins = 90,
                            .cbf_first = 130,
-                           .cbf_bins = 33};
+                           .cbf_bins = 33,
+                           .max_snapshots = snapshots};
     uint64_t seed = 5;
     struct rig rig;
+    path = with;
     rig_alloc(&rig, spec);
     fill(&rig, &seed);
     rig_start(&rig);
@@ -435,12 +570,45 @@ static void single_surfaces(void) {
         }
     }
     rig_close(&rig);
+    path = &PATHS[0];
 }
 
-/* On a uniform line every path runs if asked for: each rounds in its own way. The rule takes the
- * line's for the far field, the mirrored for the near field. An array that is neither is left to
- * the general path whatever the table says. */
-static void paths_are_taken(void) {
+/* The path a table of this form takes: general, mirrored, line or tensor cores (x). A crooked line
+ * is neither uniform nor mirrored. */
+static char far_taken(int which, bool crooked, size_t snapshots) {
+    const char uniform[] = "lgmlx", other[] = "ggggx";
+    return which == 0 && crooked && snapshots >= 8 ? 'x' : crooked ? other[which] : uniform[which];
+}
+
+static char near_taken(int which, bool crooked, size_t snapshots) {
+    const char uniform[] = "mgmgx", other[] = "ggggx";
+    return which == 0 && snapshots >= 8 ? 'x' : crooked ? other[which] : uniform[which];
+}
+
+/* Every path rounds in its own way; the same path gives the same bits, but for the near field,
+ * whose chunks depend on what shares its pass. */
+static void compare_paths(int crooked, size_t snapshots, float *const *far_field,
+                          float *const *near_field, size_t far_bytes, size_t near_bytes) {
+    const char *form = crooked ? "crooked" : "uniform";
+    for (int i = 0; i < PATH_COUNT; i++)
+        for (int j = 0; j < i; j++) {
+            bool far_same = !memcmp(far_field[i], far_field[j], far_bytes);
+            bool near_same = !memcmp(near_field[i], near_field[j], near_bytes);
+            bool far_alike = far_taken(i, crooked, snapshots) == far_taken(j, crooked, snapshots);
+            bool near_alike =
+                near_taken(i, crooked, snapshots) == near_taken(j, crooked, snapshots);
+            gpu_expect(&device, far_same == far_alike,
+                       "far field of a %s line, %zu snapshots: %s and %s", form, snapshots,
+                       PATHS[i].name, PATHS[j].name);
+            if (!near_alike)
+                gpu_expect(&device, !near_same, "near field of a %s line, %zu snapshots: %s and %s",
+                           form, snapshots, PATHS[i].name, PATHS[j].name);
+        }
+}
+
+/* On a uniform line every path runs if asked for. An array that is neither uniform nor mirrored is
+ * left to the general path whatever the table says, or to tensor cores. */
+static void paths_are_taken(int crooked, size_t snapshots) {
     sonar_cbf_spec spec = {.sensors = 101,
                            .directions = 61,
                            .ranges = 2,
@@ -449,57 +617,44 @@ static void paths_are_taken(void) {
                            .first_bin = 300,
                            .bins = 40,
                            .cbf_first = 310,
-                           .cbf_bins = 20};
+                           .cbf_bins = 20,
+                           .max_snapshots = snapshots};
     float *far_field[PATH_COUNT], *near_field[PATH_COUNT];
     size_t far_bytes = spec.bins * spec.directions * sizeof(float);
     size_t near_bytes = spec.ranges * spec.directions * sizeof(float);
-    for (int crooked = 0; crooked < 3; crooked++) {
-        for (int i = 0; i < PATH_COUNT; i++) {
-            uint64_t seed = 12;
-            struct rig rig;
-            path = &PATHS[i];
-            rig_alloc(&rig, spec);
-            fill(&rig, &seed);
-            line(&rig, 0.7);
-            if (crooked == 1)
-                rig.position[3 * 40 + 1] = 1;
-            for (size_t k = 1; crooked == 2 && k < spec.sensors; k += 4)
-                rig.position[3 * k] += 0.1; /* goes on evenly, from column to column only */
-            for (size_t d = 0; d < spec.directions; d++)
-                rig.az[d] = 30 + 2 * (double)d;
-            rig_start(&rig);
-            upload(&rig);
-            run_gpu(&rig, ALL);
-            compare_with_oracle(&rig);
-            far_field[i] = sonar_alloc(far_bytes, 1);
-            near_field[i] = sonar_alloc(near_bytes, 1);
-            memcpy(far_field[i], rig.host[SONAR_CBF_LOFAR].data, far_bytes);
-            memcpy(near_field[i], rig.host[SONAR_CBF_NEARFIELD].data, near_bytes);
-            rig_close(&rig);
-        }
-        for (int i = 0; i < PATH_COUNT; i++)
-            for (int j = 0; j < i; j++) {
-                bool far_same = !memcmp(far_field[i], far_field[j], far_bytes);
-                bool near_same = !memcmp(near_field[i], near_field[j], near_bytes);
-                bool far_alike = crooked || (i == 3 && j == 0);
-                bool near_alike = (i + j) % 2 == 0;
-                gpu_expect(&device, far_same == far_alike, "far field of a %s line: %s and %s",
-                           crooked ? "crooked" : "uniform", PATHS[i].name, PATHS[j].name);
-                if (crooked || !near_alike) /* the same path may have other chunks */
-                    gpu_expect(&device, near_same == (crooked > 0),
-                               "near field of a %s line: %s and %s",
-                               crooked ? "crooked" : "uniform", PATHS[i].name, PATHS[j].name);
-            }
-        for (int i = 0; i < PATH_COUNT; i++) {
-            free(far_field[i]);
-            free(near_field[i]);
-        }
+    for (int i = 0; i < PATH_COUNT; i++) {
+        uint64_t seed = 12;
+        struct rig rig;
+        path = &PATHS[i];
+        rig_alloc(&rig, spec);
+        fill(&rig, &seed);
+        line(&rig, 0.7);
+        if (crooked == 1)
+            rig.position[3 * 40 + 1] = 1;
+        for (size_t k = 1; crooked == 2 && k < spec.sensors; k += 4)
+            rig.position[3 * k] += 0.1; /* goes on evenly, from column to column only */
+        for (size_t d = 0; d < spec.directions; d++)
+            rig.az[d] = 30 + 2 * (double)d;
+        rig_start(&rig);
+        upload(&rig);
+        run_gpu(&rig, ALL);
+        compare_with_oracle(&rig);
+        far_field[i] = sonar_alloc(far_bytes, 1);
+        near_field[i] = sonar_alloc(near_bytes, 1);
+        memcpy(far_field[i], rig.host[SONAR_CBF_LOFAR].data, far_bytes);
+        memcpy(near_field[i], rig.host[SONAR_CBF_NEARFIELD].data, near_bytes);
+        rig_close(&rig);
+    }
+    compare_paths(crooked, snapshots, far_field, near_field, far_bytes, near_bytes);
+    for (int i = 0; i < PATH_COUNT; i++) {
+        free(far_field[i]);
+        free(near_field[i]);
     }
     path = &PATHS[0];
 }
 
 /* A new version of the parameters is taken, an unchanged one kept; two runs give the same bits. */
-static void versions_and_repeats(const struct path *with) {
+static void versions_and_repeats(const struct path *with, size_t snapshots) {
     sonar_cbf_spec spec = {.sensors = 200,
                            .directions = 50,
                            .ranges = 3,
@@ -508,7 +663,8 @@ static void versions_and_repeats(const struct path *with) {
                            .first_bin = 34,
                            .bins = 120,
                            .cbf_first = 80,
-                           .cbf_bins = 60};
+                           .cbf_bins = 60,
+                           .max_snapshots = snapshots};
     uint64_t seed = 6;
     path = with;
     struct rig rig;
@@ -574,7 +730,7 @@ static void plane_waves(void) {
 }
 
 /* Points off the grid, more of them than the scan has. */
-static void evaluate_points(size_t points) {
+static void evaluate_points(size_t points, size_t snapshots) {
     sonar_cbf_spec spec = {.sensors = 77,
                            .directions = 40,
                            .ranges = 0,
@@ -583,7 +739,8 @@ static void evaluate_points(size_t points) {
                            .first_bin = 34,
                            .bins = 150,
                            .cbf_first = 90,
-                           .cbf_bins = 70};
+                           .cbf_bins = 70,
+                           .max_snapshots = snapshots};
     uint64_t seed = 8;
     struct rig rig;
     sonar_error err = {0};
@@ -645,6 +802,16 @@ static void wrong_shapes(void) {
     wrong.cbf_first = 33;
     gpu_expect(&device, rig.ops->create(&wrong, &device.host, &none, &err) == SONAR_EINVAL && !none,
                "band outside the bins");
+    wrong = spec;
+    wrong.max_snapshots = 0;
+    gpu_expect(&device, rig.ops->create(&wrong, &device.host, &none, &err) == SONAR_EINVAL && !none,
+               "no snapshot allowed");
+    for (size_t snapshots = 0; snapshots <= 2; snapshots++) {
+        rig.snapshots = snapshots;
+        gpu_expect(&device, (execute(&rig, ALL, &err) == SONAR_OK) == (snapshots == 1),
+                   "%zu snapshots where one is allowed", snapshots);
+    }
+    rig.snapshots = 1;
     sonar_buffer kept = rig.gpu[SONAR_CBF_LOFAR];
     rig.gpu[SONAR_CBF_LOFAR].shape[0]--;
     gpu_expect(&device, execute(&rig, ALL, &err) == SONAR_EINVAL, "a row too few");
@@ -714,6 +881,48 @@ static void large(size_t sensors, bool with_cpu, const struct path *with) {
     path = &PATHS[0];
 }
 
+/* A wide array of many snapshots against the oracle at a few points. */
+static void large_plane(size_t sensors, size_t snapshots, const struct path *with) {
+    uint64_t seed = sensors;
+    struct rig rig;
+    path = with;
+    rig_alloc(&rig, (sonar_cbf_spec){.sensors = sensors,
+                                     .directions = 160,
+                                     .ranges = 1,
+                                     .fs_hz = 8000,
+                                     .length = 8192,
+                                     .first_bin = 300,
+                                     .bins = 60,
+                                     .cbf_first = 320,
+                                     .cbf_bins = 31,
+                                     .max_snapshots = snapshots});
+    rig.range[0] = 300;
+    plane(&rig, 1.5);
+    add_wave(&rig, 61.3, 1);
+    add_noise(&rig, 0.03, &seed);
+    rig_start(&rig);
+    upload(&rig);
+    run_gpu(&rig, ALL);
+    for (size_t i = 0; i < 6; i++) {
+        size_t d = i < 2 ? 51 + i : oracle_random(&seed) % 160;
+        double *power = sonar_alloc(rig.spec.bins, sizeof *power);
+        float *have = sonar_alloc(rig.spec.bins, sizeof *have);
+        double far_energy = look(&rig, rig.u + 3 * d, 0, true, power, 1);
+        double near_energy = look(&rig, rig.u + 3 * d, rig.range[0], false, NULL, 0);
+        for (size_t b = 0; b < rig.spec.bins; b++)
+            have[b] = ((float *)rig.host[SONAR_CBF_LOFAR].data)[b * 160 + d];
+        compare("plane lofar", &rig, "the oracle", have, power, rig.spec.bins);
+        compare("plane azimuth", &rig, "the oracle", (float *)rig.host[SONAR_CBF_AZIMUTH].data + d,
+                &far_energy, 1);
+        compare("plane near field", &rig, "the oracle",
+                (float *)rig.host[SONAR_CBF_NEARFIELD].data + d, &near_energy, 1);
+        free(power);
+        free(have);
+    }
+    rig_close(&rig);
+    path = &PATHS[0];
+}
+
 /* ---- figures --------------------------------------------------------------------------------- */
 
 struct timing {
@@ -745,6 +954,55 @@ static void print_row(size_t sensors) {
     rig_close(&rig);
 }
 
+/* The same noise as every snapshot. */
+static sonar_buffer many_snapshots(struct rig *rig, size_t most) {
+    sonar_buffer all = gpu_buffer(&device, SONAR_DEVICE, SONAR_C32, 3,
+                                  (size_t[]){most, rig->spec.bins, rig->spec.sensors});
+    sonar_buffer one = sonar_buffer_view(all.data, SONAR_C32, 3, rig->input.shape);
+    one.space = all.space;
+    for (size_t s = 0; s < most; s++, one.data = (char *)one.data + one.bytes)
+        gpu_copy(&device, &rig->input, &one);
+    return all;
+}
+
+/* One array, all paths. */
+static void print_snapshots(const char *form, size_t sensors) {
+    enum { MOST = 64 };
+    static const size_t counts[] = {1, 4, 8, 16, MOST};
+    uint64_t seed = sensors;
+    struct rig rig;
+    sonar_error err = {0};
+    standard_array(&rig, sensors);
+    if (!strcmp(form, "plane"))
+        plane(&rig, 1.5);
+    for (size_t j = 0; j < values(&rig); j++)
+        rig.x[j] = (sonar_c32){(float)oracle_uniform(&seed), (float)oracle_uniform(&seed)};
+    rig_start(&rig);
+    upload(&rig);
+    sonar_buffer one = rig.input;
+    rig.input = many_snapshots(&rig, MOST);
+    gpu_free(&device, &one);
+    rig.spec.max_snapshots = MOST;
+    for (path = PATHS; path < PATHS + PATH_COUNT; path++) {
+        rig.ops->destroy(rig.gpu_stage);
+        gpu_require(rig.ops->create(&rig.spec, &device.host, &rig.gpu_stage, &err), &err, "create");
+        const uint32_t outputs[] = {AZIMUTH | LOFAR, NEARFIELD};
+        for (size_t i = 0; i < 2; i++) {
+            printf("%8zu %-6s %-9s %-6s", sensors, form, path->name, i ? "near" : "lofar");
+            for (size_t j = 0; j < sizeof counts / sizeof *counts; j++) {
+                rig.snapshots = counts[j];
+                printf(" %10.4f",
+                       gpu_time_ms(&device, timed_call, &(struct timing){&rig, outputs[i]},
+                                   sonar_max_size(20 / counts[j], 1)));
+                fflush(stdout);
+            }
+            printf("\n");
+        }
+    }
+    path = &PATHS[0];
+    rig_close(&rig);
+}
+
 static void print_times(void) {
     static const size_t sensors[] = {128, 512, 2048, 16384, 32768};
     printf("CBF, standard case, ms a window (input on the device)\n");
@@ -753,6 +1011,13 @@ static void print_times(void) {
     for (size_t i = 0; i < sizeof sensors / sizeof *sensors; i++)
         for (path = PATHS; path < PATHS + PATH_COUNT; path++)
             print_row(sensors[i]);
+    path = &PATHS[0];
+    printf("several snapshots, ms a call\n%8s %-6s %-9s %-6s %10s %10s %10s %10s %10s\n", "sensors",
+           "array", "path", "what", "1", "4", "8", "16", "64");
+    print_snapshots("plane", 2048);
+    print_snapshots("line", 2048);
+    print_snapshots("plane", 16384);
+    print_snapshots("line", 16384);
 }
 
 int main(int argc, char **argv) {
@@ -764,21 +1029,37 @@ int main(int argc, char **argv) {
         print_times();
         return gpu_close(&device, "gpu_cbf");
     }
-    random_sizes(device.quick ? 12 : 160);
-    single_surfaces();
-    paths_are_taken();
-    for (int i = 0; i < PATH_COUNT; i++)
-        versions_and_repeats(&PATHS[i]);
-    evaluate_points(5);
+    random_sizes(device.quick ? 15 : 200);
+    snapshot_counts(37);
+    single_surfaces(&PATHS[0], 1);
+    single_surfaces(&PATHS[PATH_COUNT - 1], 9);
+    for (int crooked = 0; crooked < 3; crooked++) {
+        paths_are_taken(crooked, 1);
+        paths_are_taken(crooked, 8);
+    }
+    for (int i = 0; i < PATH_COUNT; i++) {
+        versions_and_repeats(&PATHS[i], 1);
+        versions_and_repeats(&PATHS[i], 17);
+        rows_apart(&PATHS[i]);
+        recorded(&PATHS[i], 1);
+        recorded(&PATHS[i], 19);
+    }
+    evaluate_points(5, 1);
+    evaluate_points(70, 11);
     wrong_shapes();
     if (!device.quick) {
-        evaluate_points(16);
-        evaluate_points(150);
+        snapshot_counts(1021);
+        evaluate_points(16, 1);
+        evaluate_points(150, 3);
         plane_waves();
-        for (int i = 0; i < PATH_COUNT; i++)
+        for (int i = 0; i < PATH_COUNT; i++) {
             large(2048, true, &PATHS[i]);
+            large_plane(5000, 11, &PATHS[i]);
+        }
+        large_plane(16384, 16, &PATHS[0]);
         large(16384, false, &PATHS[0]);
         large(32768, false, &PATHS[0]);
+        large(16384, false, &PATHS[PATH_COUNT - 1]);
     }
     return gpu_close(&device, "gpu_cbf");
 }

@@ -9,7 +9,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SENSORS = 5, LONGEST = 256, BINS = 20, DIRECTIONS = 6, RANGES = 2, MOST_CALLS = 1000 };
+enum {
+    SENSORS = 5,
+    LONGEST = 256,
+    BINS = 20,
+    DIRECTIONS = 6,
+    RANGES = 2,
+    SNAPSHOTS = 20,
+    MOST_CALLS = 1000
+};
 
 static struct gpu device;
 static size_t length; /* of the windows: the ways through the DFT differ */
@@ -38,7 +46,7 @@ static sonar_code make_buffers(struct scene *s, sonar_error *err) {
         size_t shape[2];
     } wanted[] = {
         {&s->x, SONAR_PINNED, SONAR_F32, 2, {SENSORS, length}},
-        {&s->bins, SONAR_DEVICE, SONAR_C32, 2, {BINS, SENSORS}},
+        {&s->bins, SONAR_DEVICE, SONAR_C32, 2, {SNAPSHOTS * BINS, SENSORS}},
         {&s->out[SONAR_CBF_AZIMUTH], SONAR_DEVICE, SONAR_F32, 1, {DIRECTIONS, 0}},
         {&s->out[SONAR_CBF_NEARFIELD], SONAR_DEVICE, SONAR_F32, 2, {RANGES, DIRECTIONS}},
         {&s->out[SONAR_CBF_LOFAR], SONAR_DEVICE, SONAR_F32, 2, {BINS, DIRECTIONS}},
@@ -68,7 +76,7 @@ static sonar_code make_stages(struct scene *s, sonar_error *err) {
                           .bins = BINS,
                           .cbf_first = 5,
                           .cbf_bins = 9,
-                          .max_snapshots = 1};
+                          .max_snapshots = SNAPSHOTS};
     s->dft = s->backend->stage("dft");
     s->cbf = s->backend->stage("cbf");
     sonar_code code = s->dft->create(&dft, &device.host, &s->dft_stage, err);
@@ -93,12 +101,13 @@ static sonar_code run(struct scene *s, sonar_error *err) {
                        .outputs = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) |
                                   SONAR_WANT(SONAR_CBF_LOFAR)};
     sonar_buffer in[SONAR_DFT_INPUTS] = {s->x};
-    sonar_code code = s->dft->execute(s->dft_stage, s->queue, in, &s->bins, &work, err);
-    sonar_buffer snapshot =
-        sonar_buffer_view(s->bins.data, SONAR_C32, 3, (size_t[]){1, BINS, SENSORS});
-    snapshot.space = s->bins.space;
+    sonar_buffer one = sonar_buffer_view(s->bins.data, SONAR_C32, 2, (size_t[]){BINS, SENSORS});
+    sonar_buffer all =
+        sonar_buffer_view(s->bins.data, SONAR_C32, 3, (size_t[]){SNAPSHOTS, BINS, SENSORS});
+    one.space = all.space = s->bins.space;
+    sonar_code code = s->dft->execute(s->dft_stage, s->queue, in, &one, &work, err);
     if (!code)
-        code = s->cbf->execute(s->cbf_stage, s->queue, &snapshot, s->out, &work, err);
+        code = s->cbf->execute(s->cbf_stage, s->queue, &all, s->out, &work, err);
     if (!code)
         code = s->backend->copy(s->queue, &s->out[SONAR_CBF_LOFAR], &s->host, err);
     if (!code)

@@ -2,223 +2,17 @@
 /*
  * Conventional beamformer on NVIDIA GPUs, for any geometry: nothing is stored per direction and
  * bin. Steering vectors are made in registers by whichever path the table of turns allows and the
- * choices prefer: general_cuda.cuh, mirrored_cuda.cuh, line_cuda.cuh. All orders of summation are
- * fixed, no atomics: the same input gives the same bits.
+ * choices prefer: general_cuda.cuh, mirrored_cuda.cuh, line_cuda.cuh, matrix_cuda.cuh. All orders
+ * of summation are fixed, no atomics: the same input gives the same bits.
  */
 #include "cbf/cbf.h"
-#include "cbf/general_cuda.cuh"
-#include "cbf/line_cuda.cuh"
-#include "cbf/mirrored_cuda.cuh"
-#include "cbf/powers_cuda.cuh"
-#include "cbf/table_cuda.cuh"
+#include "cbf/run_cuda.cuh"
 #include "cuda/cuda_common.cuh"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Blocks of bins on the device: below the band, in it, above it. */
-struct cut {
-    struct block *block;
-    uint32_t blocks, band_first, band_blocks;
-};
-
-/* Snapshots in device memory, [snapshot][bin][sensor]. */
-struct input {
-    const float2 *x;
-    size_t snapshot, row; /* strides */
-    uint32_t snapshots;
-};
-
-struct cbf {
-    sonar_cbf_spec spec;
-    struct cut cut[2]; /* for all points different; for mirrored points */
-    float4 *folded;    /* [bin][pair of sensors], or NULL: no path wants it */
-    struct table far_table, near_table;
-    struct staging staging;
-    float *shading;
-    uint64_t shading_version;
-    bool shading_ready;
-    size_t places[2];     /* thread blocks the device runs at once, by cut */
-    size_t partial_items; /* room in `partial`, in items times chunks */
-    float2 *partial;
-    double *energy;
-    size_t energy_items;
-    double *power;       /* as pass's, or NULL: never more than one snapshot */
-    double *line_energy; /* as line_pass's */
-    struct input input;  /* of the last execute, lent by the caller */
-};
-
-static sonar_code upload_shading(struct cbf *cbf, const sonar_params *params, cudaStream_t stream,
-                                 sonar_error *err) {
-    if (cbf->shading_ready && cbf->shading_version == params->version)
-        return SONAR_OK;
-    cbf->shading_ready = false;
-    CUDA_TRY("cbf",
-             cudaMemcpyAsync(cbf->shading, params->shading, cbf->spec.sensors * sizeof(float),
-                             cudaMemcpyHostToDevice, stream),
-             err);
-    cbf->shading_version = params->version;
-    cbf->shading_ready = true;
-    return SONAR_OK;
-}
-
-/* ---- passes ---------------------------------------------------------------------------------- */
-
-static void add_field(const struct cbf *cbf, struct field *field, const struct table *table,
-                      bool whole, float *energy) {
-    const struct cut *cut = &cbf->cut[table->mirrors > 0];
-    field->turns = table->turns;
-    field->mirror = table->mirrors ? table->mirror : NULL;
-    field->sensor_stride = table->row;
-    field->point_stride = 1;
-    field->points = (uint32_t)(table->mirrors ? table->mirrors : table->points);
-    field->groups = (field->points + LANES - 1) / LANES;
-    field->first_block = whole ? 0 : cut->band_first;
-    field->blocks = whole ? cut->blocks : cut->band_blocks;
-    field->energy = energy;
-}
-
-/* Fewer chunks mean fewer sums to write, more of them a fuller device: takes the number whose last
- * wave of thread blocks wastes least. Each chunk costs as much as some 24 sensors besides. */
-static uint32_t choose_chunks(const struct cbf *cbf, size_t places, size_t items, size_t all) {
-    size_t most =
-        sonar_min_size((all + WARPS - 1) / WARPS, sonar_max_size(cbf->partial_items / items, 1));
-    size_t best = 1;
-    double least = 0;
-    for (size_t chunks = 1; chunks <= most; chunks++) {
-        size_t waves = (items * chunks + places - 1) / places;
-        size_t sensors = (all + chunks - 1) / chunks;
-        double cost = (double)waves * (double)(sensors + 24);
-        if (chunks == 1 || cost < least) {
-            least = cost;
-            best = chunks;
-        }
-    }
-    return (uint32_t)best;
-}
-
-/* Of one snapshot's |sum g conj(a) X|^2 in the mean. */
-static double power_scale(const struct cbf *cbf, const sonar_params *params) {
-    double sum = params->shading_sum;
-    return sum != 0 ? 1 / (sum * sum) / (double)cbf->input.snapshots : 0;
-}
-
-static bool is_mirrored(const struct pass *pass) {
-    return pass->field[0].mirror || pass->field[1].mirror;
-}
-
-static void complete_pass(const struct cbf *cbf, struct pass *pass, const sonar_params *params) {
-    struct field *far_field = &pass->field[0], *near_field = &pass->field[1];
-    const struct cut *cut = &cbf->cut[is_mirrored(pass)];
-    near_field->first_item = far_field->groups * far_field->blocks;
-    pass->items = near_field->first_item + near_field->groups * near_field->blocks;
-    pass->block = cut->block;
-    pass->x_row = cbf->input.row;
-    pass->folded = cbf->folded;
-    pass->folded_row = (cbf->spec.sensors + 1) / 2;
-    pass->shading = cbf->shading;
-    pass->sensors = (uint32_t)cbf->spec.sensors;
-    pass->first_bin = (uint32_t)cbf->spec.first_bin;
-    bool whole = far_field->blocks == cut->blocks;
-    pass->fold_first = whole ? 0 : (uint32_t)(cbf->spec.cbf_first - cbf->spec.first_bin);
-    pass->fold_bins = (uint32_t)(whole ? cbf->spec.bins : cbf->spec.cbf_bins);
-    uint32_t all = is_mirrored(pass) ? (pass->sensors + 1) / 2 : pass->sensors;
-    uint32_t parts = choose_chunks(cbf, cbf->places[is_mirrored(pass)], pass->items, all) * WARPS;
-    pass->share = (all + parts - 1) / parts;
-    pass->chunks = (all + pass->share * WARPS - 1) / (pass->share * WARPS);
-    pass->partial = cbf->partial;
-    pass->energy = cbf->energy;
-    pass->band_first = cut->band_first;
-    pass->band_blocks = cut->band_blocks;
-    pass->power = cbf->power;
-    pass->power_scale = power_scale(cbf, params);
-    pass->bin_hz = cbf->spec.fs_hz / (double)cbf->spec.length;
-}
-
-/* The sums of mirrored points, the input folded before. */
-static sonar_code run_pairs(const struct pass *pass, cudaStream_t stream, sonar_error *err) {
-    const uint32_t threads = 128;
-    uint32_t pairs = (pass->sensors + 1) / 2;
-    for (uint32_t done = 0; done < pass->fold_bins; done += GRID_ROWS) {
-        struct pass part = *pass;
-        part.fold_first += done;
-        uint32_t rows = min(pass->fold_bins - done, (uint32_t)GRID_ROWS);
-        fold_input<<<dim3((pairs + threads - 1) / threads, rows), threads, 0, stream>>>(part);
-        sonar_code code = CUDA_LAUNCHED("cbf", "fold_input", err);
-        if (code)
-            return code;
-    }
-    sum_pairs<<<dim3(pass->items, pass->chunks), WARPS * LANES, 0, stream>>>(*pass);
-    return CUDA_LAUNCHED("cbf", "sum_pairs", err);
-}
-
-static sonar_code run_sums(const struct pass *pass, cudaStream_t stream, sonar_error *err) {
-    if (is_mirrored(pass))
-        return run_pairs(pass, stream, err);
-    sum_sensors<<<dim3(pass->items, pass->chunks), WARPS * LANES, 0, stream>>>(*pass);
-    return CUDA_LAUNCHED("cbf", "sum_sensors", err);
-}
-
-/* The powers of all snapshots, one after the other. */
-static sonar_code run_snapshots(const struct input *input, struct pass *pass, cudaStream_t stream,
-                                sonar_error *err) {
-    uint32_t halves = is_mirrored(pass) ? 2 : 1;
-    sonar_code code = SONAR_OK;
-    for (uint32_t s = 0; s < input->snapshots && !code; s++) {
-        pass->x = input->x + s * input->snapshot;
-        pass->first_snapshot = s == 0;
-        pass->last_snapshot = s + 1 == input->snapshots;
-        code = run_sums(pass, stream, err);
-        if (code)
-            return code;
-        finish_bins<<<dim3(pass->items, halves), FINISH_WARPS * LANES, 0, stream>>>(*pass);
-        code = CUDA_LAUNCHED("cbf", "finish_bins", err);
-    }
-    return code;
-}
-
-static sonar_code run(const struct input *input, struct pass *pass, cudaStream_t stream,
-                      sonar_error *err) {
-    uint32_t halves = is_mirrored(pass) ? 2 : 1;
-    sonar_code code = run_snapshots(input, pass, stream, err);
-    if (code || (!pass->field[0].energy && !pass->field[1].energy))
-        return code;
-    uint32_t groups = pass->field[0].groups + pass->field[1].groups, per_block = 4;
-    dim3 grid((groups + per_block - 1) / per_block, halves);
-    finish_band<<<grid, per_block * LANES, 0, stream>>>(*pass);
-    return CUDA_LAUNCHED("cbf", "finish_band", err);
-}
-
-static sonar_code run_line(const struct cbf *cbf, struct line_pass *pass,
-                           const sonar_params *params, cudaStream_t stream, sonar_error *err) {
-    pass->x_row = cbf->input.row;
-    pass->shading = cbf->shading;
-    pass->sensors = (uint32_t)cbf->spec.sensors;
-    pass->span = (uint32_t)line_span(cbf->spec.sensors);
-    pass->input_bin = (uint32_t)cbf->spec.first_bin;
-    pass->band_first = (uint32_t)(cbf->spec.cbf_first - cbf->spec.first_bin);
-    pass->band_bins = (uint32_t)cbf->spec.cbf_bins;
-    pass->first = pass->lofar ? 0 : pass->band_first;
-    pass->bins = pass->lofar ? (uint32_t)cbf->spec.bins : pass->band_bins;
-    pass->energy = cbf->line_energy;
-    pass->power_scale = power_scale(cbf, params);
-    pass->bin_hz = cbf->spec.fs_hz / (double)cbf->spec.length;
-    uint32_t groups = pass->field.groups;
-    sonar_code code = SONAR_OK;
-    for (uint32_t s = 0; s < cbf->input.snapshots && !code; s++) {
-        pass->x = cbf->input.x + s * cbf->input.snapshot;
-        pass->first_snapshot = s == 0;
-        pass->last_snapshot = s + 1 == cbf->input.snapshots;
-        sum_line<<<pass->bins * groups, WARPS * LANES, 0, stream>>>(*pass);
-        code = CUDA_LAUNCHED("cbf", "sum_line", err);
-    }
-    if (code || !pass->field.energy)
-        return code;
-    finish_line<<<dim3(groups, 2), FINISH_WARPS * LANES, 0, stream>>>(*pass);
-    return CUDA_LAUNCHED("cbf", "finish_line", err);
-}
-
-/* ---- the stage ------------------------------------------------------------------------------- */
+/* ---- set-up ---------------------------------------------------------------------------------- */
 
 static sonar_code check_spec(const sonar_cbf_spec *spec, sonar_error *err) {
     sonar_code code = sonar_cbf_check(spec, err);
@@ -287,13 +81,17 @@ static sonar_code measure_device(struct cbf *cbf, sonar_error *err) {
         const void *kernel;
         int threads;
         size_t *places;
-    } ask[] = {{(const void *)sum_sensors, WARPS * LANES, &cbf->places[0]},
-               {(const void *)sum_pairs, WARPS * LANES, &cbf->places[1]},
+    } ask[] = {{(const void *)sum_sensors, WARPS * LANES, &cbf->places[CUT_GENERAL]},
+               {(const void *)sum_pairs, WARPS * LANES, &cbf->places[CUT_MIRRORED]},
+               {(const void *)sum_matrix<MATRIX_GROUPS>, WARPS * LANES, &cbf->places[CUT_MATRIX]},
+               {(const void *)sum_matrix<1>, WARPS * LANES, &cbf->matrix_places},
+               {(const void *)finish_matrix<MATRIX_GROUPS>, WARPS * LANES, &unused},
+               {(const void *)finish_matrix<1>, WARPS * LANES, &unused},
+               {(const void *)finish_matrix_band, FINISH_WARPS * LANES, &unused},
                {(const void *)sum_line, WARPS * LANES, &unused},
                {(const void *)finish_line, FINISH_WARPS * LANES, &unused},
                {(const void *)finish_bins, FINISH_WARPS * LANES, &unused},
                {(const void *)finish_band, 4 * LANES, &unused},
-               {(const void *)fold_input, 4 * LANES, &unused},
                {(const void *)transpose, TRANSPOSE * 8, &unused}};
     for (const auto &one : ask) {
         sonar_code code = count_places(one.kernel, one.threads, processors, one.places, err);
@@ -303,66 +101,127 @@ static sonar_code measure_device(struct cbf *cbf, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* Decisions "cbf.far_path": "general", "mirrored" or "line", and "cbf.near_path": "general" or
- * "mirrored". A form the table does not have is never taken; the rule is the last one it has. */
-static void choose_paths(struct cbf *cbf, const sonar_host *host) {
-    const char *far_path = host->choice ? host->choice(host->ctx, "cbf.far_path") : NULL;
-    const char *near_path = host->choice ? host->choice(host->ctx, "cbf.near_path") : NULL;
-    cbf->far_table.may_line = !far_path || !strcmp(far_path, "line");
-    cbf->far_table.may_mirror = !far_path || strcmp(far_path, "general") != 0;
-    cbf->near_table.may_mirror = !near_path || strcmp(near_path, "general") != 0;
+/* Tensor cores multiply float32's upper bits (TF32) from compute capability 8.0 on. */
+static sonar_code ask_tensor_cores(bool *there, sonar_error *err) {
+    int major = 0;
+    CUDA_TRY("cbf", cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), err);
+    *there = major >= 8;
+    return SONAR_OK;
 }
 
-static sonar_code make(struct cbf *cbf, sonar_error *err) {
+static void choose_path(const sonar_host *host, const char *decision, bool tensor_cores,
+                        bool may_line, struct table *table) {
+    const char *path = host->choice ? host->choice(host->ctx, decision) : NULL;
+    if (path && !strcmp(path, "matrix") && !tensor_cores)
+        path = NULL;
+    bool matrix = path && !strcmp(path, "matrix");
+    table->may_line = may_line && (!path || !strcmp(path, "line"));
+    table->may_mirror = !matrix && (!path || strcmp(path, "general") != 0);
+    table->matrix_from = !tensor_cores ? 0 : matrix ? 1 : !path ? MATRIX_LEAST : 0;
+}
+
+/* Decisions "cbf.far_path": "general", "mirrored", "line" or "matrix", and "cbf.near_path", the
+ * same without "line". A form the table does not have is never taken: the next one in front of it
+ * is. The rule is "line" where the far field has it; else "matrix" for MATRIX_LEAST snapshots or
+ * more; else "mirrored" where the table has it; else "general". */
+static sonar_code choose_paths(struct cbf *cbf, const sonar_host *host, sonar_error *err) {
+    bool tensor_cores;
+    sonar_code code = ask_tensor_cores(&tensor_cores, err);
+    if (code)
+        return code;
+    choose_path(host, "cbf.far_path", tensor_cores, true, &cbf->far_table);
+    choose_path(host, "cbf.near_path", tensor_cores, false, &cbf->near_table);
+    size_t most = cbf->spec.max_snapshots;
+    cbf->may_matrix = (cbf->far_table.matrix_from && most >= cbf->far_table.matrix_from) ||
+                      (cbf->near_table.matrix_from && most >= cbf->near_table.matrix_from);
+    return SONAR_OK;
+}
+
+static sonar_code make_cuts(struct cbf *cbf, sonar_error *err) {
+    const sonar_cbf_spec *spec = &cbf->spec;
+    sonar_code code = make_cut(spec, SLOTS, STEPS, &cbf->cut[CUT_GENERAL], err);
+    if (!code)
+        code = make_cut(spec, PAIR_SLOTS, PAIR_STEPS, &cbf->cut[CUT_MIRRORED], err);
+    return code ? code : make_cut(spec, MATRIX_BINS, MATRIX_BINS / 2, &cbf->cut[CUT_MATRIX], err);
+}
+
+static sonar_code make_tables(struct cbf *cbf, sonar_error *err) {
     const sonar_cbf_spec *spec = &cbf->spec;
     size_t near_points = spec->directions * spec->ranges;
-    size_t far_groups = (spec->directions + LANES - 1) / LANES;
-    size_t near_groups = (near_points + LANES - 1) / LANES;
     size_t row_bytes = spec->sensors * sizeof(uint64_t);
-    sonar_code code = measure_device(cbf, err);
-    if (!code)
-        code = make_cut(spec, SLOTS, STEPS, &cbf->cut[0], err);
-    if (!code)
-        code = make_cut(spec, PAIR_SLOTS, PAIR_STEPS, &cbf->cut[1], err);
-    if (!code && (cbf->far_table.may_mirror || cbf->near_table.may_mirror))
-        code = sonar_cuda_alloc("cbf", spec->bins * ((spec->sensors + 1) / 2), &cbf->folded, err);
-    if (!code)
-        code = make_table(spec->directions, spec->sensors, &cbf->far_table, err);
+    sonar_code code = make_table(spec->directions, spec->sensors, &cbf->far_table, err);
     if (!code)
         code = make_table(near_points, spec->sensors, &cbf->near_table, err);
+    if (!code)
+        code = sonar_cuda_alloc("cbf", spec->sensors, &cbf->shading, err);
     cbf->staging.points =
         sonar_min_size(sonar_max_size(spec->directions, near_points),
                        sonar_max_size(STAGING_BYTES / row_bytes / LANES, 1) * LANES);
-    if (!code)
-        code =
-            sonar_cuda_alloc("cbf", cbf->staging.points * spec->sensors, &cbf->staging.turns, err);
-    if (!code)
-        code = sonar_cuda_alloc("cbf", spec->sensors, &cbf->shading, err);
+    return code ? code
+                : sonar_cuda_alloc("cbf", cbf->staging.points * spec->sensors, &cbf->staging.turns,
+                                   err);
+}
+
+/* Room for the matrix path's powers; its partial sums lie where the other paths' do. */
+static sonar_code make_matrix_room(struct cbf *cbf, size_t *partial, sonar_error *err) {
+    const size_t of_item = MATRIX_SUMS * MATRIX_GROUPS * WARPS * LANES * sizeof(float);
+    if (!cbf->may_matrix)
+        return SONAR_OK;
+    cbf->matrix_items = sonar_max_size(MATRIX_ITEMS, cbf->cut[CUT_MATRIX].blocks);
+    *partial = sonar_max_size(*partial, cbf->matrix_items * of_item / sizeof *cbf->partial);
+    return sonar_cuda_alloc("cbf", cbf->matrix_items * MATRIX_POINTS * MATRIX_BINS,
+                            &cbf->matrix_power, err);
+}
+
+static sonar_code make_room(struct cbf *cbf, sonar_error *err) {
+    const sonar_cbf_spec *spec = &cbf->spec;
+    size_t far_groups = (spec->directions + LANES - 1) / LANES;
+    size_t near_groups = (spec->directions * spec->ranges + LANES - 1) / LANES;
+    const struct cut *cut = &cbf->cut[CUT_MIRRORED]; /* the one with more items */
+    size_t places = sonar_max_size(cbf->places[CUT_GENERAL], cbf->places[CUT_MIRRORED]);
     /* mirrored points have no more items, counting each point */
-    cbf->energy_items =
-        2 * far_groups * cbf->cut[1].blocks + 2 * near_groups * cbf->cut[1].band_blocks;
-    cbf->partial_items = sonar_max_size(
-        cbf->energy_items, sonar_max_size(cbf->places[0], cbf->places[1]) * WAVES_MOST);
-    if (!code)
-        code = sonar_cuda_alloc("cbf", cbf->energy_items * LANES, &cbf->energy, err);
+    cbf->energy_items = 2 * far_groups * cut->blocks + 2 * near_groups * cut->band_blocks;
+    cbf->partial_items = sonar_max_size(cbf->energy_items, places * WAVES_MOST);
+    size_t partial = cbf->partial_items * SLOTS * LANES;
+    sonar_code code = sonar_cuda_alloc("cbf", cbf->energy_items * LANES, &cbf->energy, err);
     if (!code && spec->max_snapshots > 1)
         code = sonar_cuda_alloc("cbf", cbf->energy_items * SLOTS * LANES, &cbf->power, err);
     if (!code && cbf->far_table.may_line)
         code = sonar_cuda_alloc("cbf", spec->bins * 2 * far_groups * LANES, &cbf->line_energy, err);
-    return code ? code
-                : sonar_cuda_alloc("cbf", cbf->partial_items * SLOTS * LANES, &cbf->partial, err);
+    if (!code)
+        code = make_matrix_room(cbf, &partial, err);
+    return code ? code : sonar_cuda_alloc("cbf", partial, &cbf->partial, err);
+}
+
+static sonar_code make_side(struct cbf *cbf, sonar_error *err) {
+    if (!cbf->far_table.may_line || !cbf->spec.ranges)
+        return SONAR_OK;
+    CUDA_TRY("cbf", cudaStreamCreateWithFlags(&cbf->side, cudaStreamNonBlocking), err);
+    CUDA_TRY("cbf", cudaEventCreateWithFlags(&cbf->forked, cudaEventDisableTiming), err);
+    CUDA_TRY("cbf", cudaEventCreateWithFlags(&cbf->joined, cudaEventDisableTiming), err);
+    return SONAR_OK;
+}
+
+static void free_side(struct cbf *cbf) {
+    if (cbf->side)
+        cudaStreamDestroy(cbf->side);
+    if (cbf->forked)
+        cudaEventDestroy(cbf->forked);
+    if (cbf->joined)
+        cudaEventDestroy(cbf->joined);
 }
 
 static void cbf_destroy(void *stage) {
     struct cbf *cbf = (struct cbf *)stage;
     if (!cbf)
         return;
-    cudaFree(cbf->cut[0].block);
-    cudaFree(cbf->cut[1].block);
+    free_side(cbf);
+    for (const struct cut &cut : cbf->cut)
+        cudaFree(cut.block);
     free_table(&cbf->far_table);
     free_table(&cbf->near_table);
-    cudaFree(cbf->folded);
     cudaFree(cbf->power);
+    cudaFree(cbf->matrix_power);
     cudaFree(cbf->line_energy);
     cudaFree(cbf->staging.turns);
     cudaFree(cbf->shading);
@@ -381,14 +240,25 @@ static sonar_code cbf_create(const void *spec, const sonar_host *host, void **st
     if (!cbf)
         return sonar_fail(err, SONAR_ENOMEM, "cbf", "no memory for the stage");
     cbf->spec = *(const sonar_cbf_spec *)spec;
-    choose_paths(cbf, host);
-    code = make(cbf, err);
+    code = choose_paths(cbf, host, err);
+    if (!code)
+        code = measure_device(cbf, err);
+    if (!code)
+        code = make_cuts(cbf, err);
+    if (!code)
+        code = make_tables(cbf, err);
+    if (!code)
+        code = make_room(cbf, err);
+    if (!code)
+        code = make_side(cbf, err);
     if (code)
         cbf_destroy(cbf);
     else
         *stage = cbf;
     return code;
 }
+
+/* ---- one call -------------------------------------------------------------------------------- */
 
 static bool is_f32(const sonar_buffer *buffer, size_t rows, size_t columns) {
     if (buffer->dtype != SONAR_F32 || !buffer->data || !sonar_cuda_in_place(buffer->space))
@@ -440,6 +310,20 @@ static sonar_code check_shapes(const struct cbf *cbf, const sonar_buffer *in,
     return SONAR_OK;
 }
 
+static sonar_code upload_shading(struct cbf *cbf, const sonar_params *params, cudaStream_t stream,
+                                 sonar_error *err) {
+    if (cbf->shading_ready && cbf->shading_version == params->version)
+        return SONAR_OK;
+    cbf->shading_ready = false;
+    CUDA_TRY("cbf",
+             cudaMemcpyAsync(cbf->shading, params->shading, cbf->spec.sensors * sizeof(float),
+                             cudaMemcpyHostToDevice, stream),
+             err);
+    cbf->shading_version = params->version;
+    cbf->shading_ready = true;
+    return SONAR_OK;
+}
+
 static sonar_code upload(struct cbf *cbf, const sonar_params *params, struct wanted wanted,
                          cudaStream_t stream, sonar_error *err) {
     sonar_code code = upload_shading(cbf, params, stream, err);
@@ -452,39 +336,126 @@ static sonar_code upload(struct cbf *cbf, const sonar_params *params, struct wan
     return code;
 }
 
-/* One pass over the far field, the near field or both; the far field takes all bins if the Lofar is
+enum path { PATH_GENERAL, PATH_MIRRORED, PATH_LINE, PATH_MATRIX };
+
+static enum path path_of(const struct table *table, size_t snapshots) {
+    if (table->line)
+        return PATH_LINE;
+    if (table->matrix_from && snapshots >= table->matrix_from)
+        return PATH_MATRIX;
+    return table->mirrors ? PATH_MIRRORED : PATH_GENERAL;
+}
+
+/* Where the results of one pass go; NULL: not wanted. The far field takes all bins if the Lofar is
  * wanted. */
-static sonar_code run_fields(const struct cbf *cbf, sonar_buffer *out, const sonar_params *params,
-                             struct wanted wanted, cudaStream_t stream, sonar_error *err) {
-    struct pass pass = {};
-    const sonar_buffer *lofar = &out[SONAR_CBF_LOFAR];
-    bool far_wanted = wanted.azimuth || wanted.lofar;
-    float *azimuth = wanted.azimuth ? (float *)out[SONAR_CBF_AZIMUTH].data : NULL;
-    if (far_wanted)
-        add_field(cbf, &pass.field[0], &cbf->far_table, wanted.lofar, azimuth);
+struct results {
+    float *azimuth, *nearfield, *lofar;
+    size_t lofar_row;
+};
+
+static struct results results_of(const sonar_buffer *out, struct wanted wanted) {
+    struct results to = {};
+    if (wanted.azimuth)
+        to.azimuth = (float *)out[SONAR_CBF_AZIMUTH].data;
     if (wanted.nearfield)
-        add_field(cbf, &pass.field[1], &cbf->near_table, false,
-                  (float *)out[SONAR_CBF_NEARFIELD].data);
-    pass.lofar = wanted.lofar ? (float *)lofar->data : NULL;
-    pass.lofar_row = wanted.lofar ? (size_t)lofar->stride[0] : 0;
-    if (far_wanted && cbf->far_table.line) {
+        to.nearfield = (float *)out[SONAR_CBF_NEARFIELD].data;
+    if (wanted.lofar) {
+        to.lofar = (float *)out[SONAR_CBF_LOFAR].data;
+        to.lofar_row = (size_t)out[SONAR_CBF_LOFAR].stride[0];
+    }
+    return to;
+}
+
+/* The far field's line, or one field as products of matrices. */
+static sonar_code run_alone(const struct cbf *cbf, enum path path, const struct results *to,
+                            const sonar_params *params, cudaStream_t stream, sonar_error *err) {
+    if (path == PATH_LINE) {
         struct line_pass line = {};
-        line.field = pass.field[0];
-        line.lofar = pass.lofar;
-        line.lofar_row = pass.lofar_row;
+        add_field(cbf, &line.field, &cbf->far_table, to->lofar, to->azimuth);
+        line.lofar = to->lofar;
+        line.lofar_row = to->lofar_row;
         return run_line(cbf, &line, params, stream, err);
     }
+    struct matrix_pass pass = {};
+    if (to->nearfield)
+        add_matrix_field(cbf, &pass, &cbf->near_table, false, to->nearfield);
+    else
+        add_matrix_field(cbf, &pass, &cbf->far_table, to->lofar, to->azimuth);
+    pass.lofar = to->lofar;
+    pass.lofar_row = to->lofar_row;
+    return run_matrix(cbf, &pass, params, stream, err);
+}
+
+/* The far field, the near field or both in one pass. */
+static sonar_code run_fields(const struct cbf *cbf, const struct results *to,
+                             const sonar_params *params, cudaStream_t stream, sonar_error *err) {
+    struct pass pass = {};
+    if (to->azimuth || to->lofar)
+        add_field(cbf, &pass.field[0], &cbf->far_table, to->lofar, to->azimuth);
+    if (to->nearfield)
+        add_field(cbf, &pass.field[1], &cbf->near_table, false, to->nearfield);
+    pass.lofar = to->lofar;
+    pass.lofar_row = to->lofar_row;
     complete_pass(cbf, &pass, params);
     return run(&cbf->input, &pass, stream, err);
 }
 
-/* Both fields share one pass if they take the same path. */
+static sonar_code run_path(const struct cbf *cbf, enum path path, const struct results *to,
+                           const sonar_params *params, cudaStream_t stream, sonar_error *err) {
+    return path == PATH_LINE || path == PATH_MATRIX ? run_alone(cbf, path, to, params, stream, err)
+                                                    : run_fields(cbf, to, params, stream, err);
+}
+
+/* A line's far field and the near field at once: neither fills the device where the array is small,
+ * and they share no scratch. */
+static sonar_code run_both(const struct cbf *cbf, enum path near_path, const struct results *far_to,
+                           const struct results *near_to, const sonar_params *params,
+                           cudaStream_t stream, sonar_error *err) {
+    CUDA_TRY("cbf", cudaEventRecord(cbf->forked, stream), err);
+    CUDA_TRY("cbf", cudaStreamWaitEvent(cbf->side, cbf->forked, 0), err);
+    sonar_code code = run_path(cbf, PATH_LINE, far_to, params, cbf->side, err);
+    if (!code)
+        code = run_path(cbf, near_path, near_to, params, stream, err);
+    if (!code)
+        code = CUDA_CHECK("cbf", cudaEventRecord(cbf->joined, cbf->side), err);
+    if (!code)
+        code = CUDA_CHECK("cbf", cudaStreamWaitEvent(stream, cbf->joined, 0), err);
+    if (code) { /* the caller may free the outputs */
+        cudaStreamSynchronize(cbf->side);
+        cudaGetLastError(); /* which is an error of its own while a graph is recorded */
+    }
+    return code;
+}
+
+/* Both fields share one pass if they take the same path and it has room for two. */
+static sonar_code run_wanted(const struct cbf *cbf, const sonar_buffer *out,
+                             const sonar_params *params, struct wanted wanted, cudaStream_t stream,
+                             sonar_error *err) {
+    enum path far_path = path_of(&cbf->far_table, cbf->input.snapshots);
+    enum path near_path = path_of(&cbf->near_table, cbf->input.snapshots);
+    struct results all = results_of(out, wanted), far_field = all, near_field = all;
+    bool far_wanted = wanted.azimuth || wanted.lofar;
+    if (far_wanted && wanted.nearfield && far_path == near_path && far_path != PATH_MATRIX)
+        return run_path(cbf, far_path, &all, params, stream, err);
+    far_field.nearfield = NULL;
+    near_field.azimuth = near_field.lofar = NULL;
+    if (far_wanted && wanted.nearfield && far_path == PATH_LINE)
+        return run_both(cbf, near_path, &far_field, &near_field, params, stream, err);
+    sonar_code code = SONAR_OK;
+    if (far_wanted)
+        code = run_path(cbf, far_path, &far_field, params, stream, err);
+    if (!code && wanted.nearfield)
+        code = run_path(cbf, near_path, &near_field, params, stream, err);
+    return code;
+}
+
+/* After the first call with a version of the parameters nothing but kernels is enqueued, on one
+ * stream or on two that join again, so that a graph may record it. */
 static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffer *in,
                               sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     sonar_nvtx_range range("cbf");
     struct cbf *cbf = (struct cbf *)stage;
-    const struct table *far_table = &cbf->far_table, *near_table = &cbf->near_table;
-    struct wanted wanted = wanted_of(cbf, work), rest = {};
+    struct wanted wanted = wanted_of(cbf, work);
     sonar_code code = check_shapes(cbf, in, out, work, wanted, err);
     if (!code)
         code = upload(cbf, work->params, wanted, queue->stream, err);
@@ -492,20 +463,42 @@ static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffe
         return code;
     cbf->input = {(const float2 *)in->data, (size_t)in->stride[0], (size_t)in->stride[1],
                   (uint32_t)in->shape[0]};
-    if (!wanted.azimuth && !wanted.nearfield && !wanted.lofar)
-        return SONAR_OK;
-    if ((wanted.azimuth || wanted.lofar) &&
-        (far_table->line || !far_table->mirrors != !near_table->mirrors)) {
-        rest.nearfield = wanted.nearfield;
-        wanted.nearfield = false;
-    }
-    code = run_fields(cbf, out, work->params, wanted, queue->stream, err);
-    if (!code && rest.nearfield)
-        code = run_fields(cbf, out, work->params, rest, queue->stream, err);
-    return code;
+    return run_wanted(cbf, out, work->params, wanted, queue->stream, err);
 }
 
 /* Points in the near field's place: it has as many, or else the far field's. */
+static sonar_code run_points(const struct cbf *cbf, const sonar_buffer *turns, float *power,
+                             const sonar_params *params, cudaStream_t stream, sonar_error *err) {
+    size_t points = turns->shape[0];
+    size_t most = sonar_max_size(cbf->energy_items / cbf->cut[CUT_GENERAL].band_blocks, 1) * LANES;
+    sonar_code code = SONAR_OK;
+    for (size_t done = 0; done < points && !code; done += most) {
+        struct table table = {};
+        table.turns = (uint64_t *)turns->data + (ptrdiff_t)done * turns->stride[0];
+        table.points = sonar_min_size(points - done, most);
+        struct pass pass = {};
+        add_field(cbf, &pass.field[0], &table, false, power + done);
+        pass.field[0].sensor_stride = 1;
+        pass.field[0].point_stride = (size_t)turns->stride[0];
+        complete_pass(cbf, &pass, params);
+        code = run(&cbf->input, &pass, stream, err);
+    }
+    return code;
+}
+
+static sonar_code run_points_matrix(const struct cbf *cbf, const sonar_buffer *turns, float *power,
+                                    const sonar_params *params, cudaStream_t stream,
+                                    sonar_error *err) {
+    struct table table = {};
+    struct matrix_pass pass = {};
+    table.turns = (uint64_t *)turns->data;
+    table.points = turns->shape[0];
+    add_matrix_field(cbf, &pass, &table, false, power);
+    pass.field.sensor_stride = 1;
+    pass.field.point_stride = (size_t)turns->stride[0];
+    return run_matrix(cbf, &pass, params, stream, err);
+}
+
 static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buffer *turns,
                                sonar_buffer *power, const sonar_work *work, sonar_error *err) {
     struct cbf *cbf = (struct cbf *)stage;
@@ -520,19 +513,11 @@ static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buff
                           "points are not u64 [%zu][%zu] with f32 [%zu], both on the device",
                           points, sensors, points);
     sonar_code code = upload_shading(cbf, work->params, queue->stream, err);
-    size_t most = sonar_max_size(cbf->energy_items / cbf->cut[0].band_blocks, 1) * LANES;
-    for (size_t done = 0; done < points && !code; done += most) {
-        struct table table = {};
-        table.turns = (uint64_t *)turns->data + (ptrdiff_t)done * turns->stride[0];
-        table.points = sonar_min_size(points - done, most);
-        struct pass pass = {};
-        add_field(cbf, &pass.field[0], &table, false, (float *)power->data + done);
-        pass.field[0].sensor_stride = 1;
-        pass.field[0].point_stride = (size_t)turns->stride[0];
-        complete_pass(cbf, &pass, work->params);
-        code = run(&cbf->input, &pass, queue->stream, err);
-    }
-    return code;
+    if (code)
+        return code;
+    bool matrix = cbf->may_matrix && cbf->input.snapshots >= MATRIX_LEAST;
+    return (matrix ? run_points_matrix : run_points)(cbf, turns, (float *)power->data, work->params,
+                                                     queue->stream, err);
 }
 
 extern "C" const sonar_stage_ops sonar_cbf_cuda = {"cbf",        cbf_create, cbf_execute,

@@ -35,6 +35,7 @@ struct table {
     struct mirror *host_mirror, *mirror; /* [points]; on the host, on the device */
     size_t mirrors;                      /* 0: all points different */
     bool line;                           /* a uniform line's */
+    size_t matrix_from; /* snapshots from which on the tensor cores are used; 0: never */
     uint64_t version;
     bool ready;
 };

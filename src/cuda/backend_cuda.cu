@@ -352,8 +352,8 @@ static const sonar_decision decisions[] = {
     {"dft.tile", "dft", "auto 1 2 4 8"},
     {"dft.batch_mib", "dft", "2048 512 128 32"},
     {"dft.window_threads", "dft", "256 128 512 1024"},
-    {"cbf.far_path", "cbf", "line mirrored general"},
-    {"cbf.near_path", "cbf", "mirrored general"},
+    {"cbf.far_path", "cbf", "line mirrored general matrix"},
+    {"cbf.near_path", "cbf", "mirrored general matrix"},
     {"mvdr.decompose_threads", "mvdr_jacobi", "512 256 1024"},
     {"mvdr.look_threads", "mvdr_jacobi", "256 128 512"},
     {NULL, NULL, NULL}};

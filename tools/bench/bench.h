@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Times the stages on a synthetic line array: sizes, the set-up, measurements, and their report. */
+/* Times the stages on a synthetic array, a line or a plane: sizes, the set-up, measurements, and
+ * their report. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -22,6 +23,7 @@ typedef struct bench_case {
     size_t angles, ranges, snapshots;
     size_t windows;  /* of the stage "minute"; 0: without it */
     bool mvdr_alone; /* nothing but MVDR, on random snapshots */
+    bool cbf_alone;  /* nothing but the surface of a planar array, of `snapshots` snapshots */
     bool peers;      /* with the libraries it is compared with, where they are */
 } bench_case;
 

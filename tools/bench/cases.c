@@ -46,6 +46,14 @@
         .angles = 180, .snapshots = block, .mvdr_alone = true                                      \
     }
 
+/* The thesis's bins and angles, for which an array that is no line needs its weights anew. */
+#define SNAPSHOTS(b)                                                                               \
+    {                                                                                              \
+        .name = "snapshots-" #b, .about = "16 snapshots of a planar array of " #b " sensors",      \
+        .sensors = b, .length = 8192, .fs_hz = 8000, .cbf = {327, 166}, .lofar = {34, 459},        \
+        .angles = 160, .snapshots = 16, .cbf_alone = true, .peers = true                           \
+    }
+
 /* clang-format off */
 const bench_case bench_cases[] = {
     {.name = "standard", .about = "the thesis's standard case with 128 sensors: wide bands, near field, no MVDR",
@@ -69,6 +77,7 @@ const bench_case bench_cases[] = {
     MVDR("block", 1024, 64), MVDR("block", 2048, 64), MVDR("block", 16384, 64),
     MVDR("full", 64, 128), MVDR("full", 128, 256), MVDR("full", 256, 512), MVDR("full", 512, 1024),
     MVDR("full", 1024, 2048),
+    SNAPSHOTS(2048), SNAPSHOTS(16384),
     {.name = NULL},
 };
 /* clang-format on */
@@ -98,6 +107,8 @@ sonar_code bench_case_check(const bench_case *c, sonar_error *err) {
         return sonar_fail(err, SONAR_EINVAL, c->name, "the Lofar bins do not contain the CBF bins");
     if (c->mvdr.bins > 0 && c->snapshots == 0)
         return sonar_fail(err, SONAR_EINVAL, c->name, "MVDR needs snapshots");
+    if (c->cbf_alone && c->snapshots == 0)
+        return sonar_fail(err, SONAR_EINVAL, c->name, "no snapshots to average");
     return SONAR_OK;
 }
 

@@ -144,6 +144,8 @@ sonar_code bench_run_peers(const bench_case *c, const bench_site *site, bench_re
     sonar_code code = SONAR_OK;
     for (size_t i = 0; i < sizeof plans / sizeof *plans && code == SONAR_OK; i++) {
         const plan *p = &plans[i];
+        if (c->cbf_alone && p->spec.columns != c->snapshots)
+            continue;
         bench_result result = {.of = c,
                                .backend = "peer",
                                .stage = p->stage,

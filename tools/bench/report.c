@@ -45,9 +45,10 @@ static bound bound_of(const bench_report *report, const bench_result *r) {
 /* The peers that do the same work as a stage. */
 static const struct {
     const char *stage, *peer;
-} comparable[] = {{"dft", "peer.h2d.f32"},     {"dft.device", "peer.cufft"},
-                  {"cbf.lofar", "peer.cgemm"}, {"cbf.lofar", "peer.cgemm.tf32"},
-                  {"minute", "peer.h2d.f32"},  {"minute", "peer.h2d.s16"}};
+} comparable[] = {{"dft", "peer.h2d.f32"},           {"dft.device", "peer.cufft"},
+                  {"cbf.lofar", "peer.cgemm"},       {"cbf.lofar", "peer.cgemm.tf32"},
+                  {"minute", "peer.h2d.f32"},        {"minute", "peer.h2d.s16"},
+                  {"cbf.snapshots", "peer.cgemm16"}, {"cbf.snapshots", "peer.cgemm16.tf32"}};
 
 static const bench_result *find(const bench_report *report, const bench_case *of,
                                 const char *stage) {
@@ -83,12 +84,12 @@ void bench_leave_out(bench_report *report, const bench_case *c, const sonar_erro
 /* ---- the table ------------------------------------------------------------------------------- */
 
 void bench_write_table(const bench_report *report, FILE *to) {
-    fprintf(to, "%-13s %-17s %-11s %5s %11s %11s %11s %11s %9s %6s %9s\n", "case", "stage", "by",
+    fprintf(to, "%-15s %-17s %-11s %5s %11s %11s %11s %11s %9s %6s %9s\n", "case", "stage", "by",
             "runs", "min us", "median us", "p99 us", "single us", "Gflop/s", "floor", "error dB");
     for (size_t i = 0; i < report->results; i++) {
         const bench_result *r = &report->result[i];
         const bound b = bound_of(report, r);
-        fprintf(to, "%-13s %-17s %-11s %5zu %11.1f %11.1f %11.1f %11.1f %9.2f ", r->of->name,
+        fprintf(to, "%-15s %-17s %-11s %5zu %11.1f %11.1f %11.1f %11.1f %9.2f ", r->of->name,
                 r->stage, r->implementation, r->time.repetitions, (double)r->time.min_ns / 1e3,
                 (double)r->time.median_ns / 1e3, (double)r->time.p99_ns / 1e3,
                 (double)r->time.single_median_ns / 1e3, r->flop / (double)r->time.median_ns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Builds a synthetic line array and its data on a backend, and times the stages on them. */
+/* Builds a synthetic array and its data on a backend, and times the stages on them. */
 #include "bench.h"
 
 #include <math.h>
@@ -42,6 +42,7 @@ typedef struct rig {
     sonar_buffer on_device[SETS_MOST], stage_s16[2];         /* the same in device memory */
     bool takes_s16, keep_s16;
     sonar_buffer bins[BIN_SETS_MOST]; /* c32 [bin][sensor] */
+    sonar_buffer several;             /* c32 [snapshot][bin][sensor], where the CBF is alone */
     surface azimuth, nearfield, lofar, mvdr_azimuth, mvdr_spectrum, mvdr_info;
     sonar_buffer snapshots; /* c32 [snapshot][bin][sensor] */
     size_t fresh;           /* the next one */
@@ -52,7 +53,7 @@ typedef struct rig {
     float *scale, *shading;
     uint64_t *far_turns, *near_turns;
     sonar_params params;
-    sonar_c32 *host_bins; /* for the check */
+    sonar_c32 *host_bins; /* for the check: [snapshot][bin][sensor] */
     const sonar_stage_ops *dft_ops, *cbf_ops, *mvdr_ops;
     void *dft, *cbf, *mvdr;
 } rig;
@@ -139,13 +140,17 @@ static void make_snapshot(const rig *r, size_t index, sonar_c32 *to) {
 
 /* ---- geometry -------------------------------------------------------------------------------- */
 
-/* Half a wavelength apart at the top of the CBF band, looked at from 0 to 180 degrees. */
+/* Half a wavelength apart at the top of the CBF band, on a line or in rows of a square, looked at
+ * from 0 to 180 degrees. */
 static void place(rig *r) {
     const bench_case *c = r->c;
     const double top_hz =
         (double)sonar_max_size(c->cbf.first + c->cbf.bins - 1, 1) * c->fs_hz / (double)c->length;
+    const double spacing_m = c_mps / (2 * top_hz);
+    const size_t row = c->cbf_alone ? (size_t)ceil(sqrt((double)c->sensors)) : c->sensors;
     for (size_t k = 0; k < c->sensors; k++) {
-        r->position_m[3 * k] = ((double)k - 0.5 * (double)(c->sensors - 1)) * c_mps / (2 * top_hz);
+        r->position_m[3 * k] = ((double)(k % row) - 0.5 * (double)(row - 1)) * spacing_m;
+        r->position_m[3 * k + 1] = (double)(k / row) * spacing_m;
         r->channel[k] = (uint32_t)k;
         r->used[k] = 1;
         r->scale[k] = r->shading[k] = 1;
@@ -298,6 +303,9 @@ static sonar_code make_samples(rig *r, sonar_error *err) {
         code = make(r, SONAR_DEVICE, SONAR_S16, n, length, &r->stage_s16[i], err);
     for (size_t i = 0; i < r->bin_sets && code == SONAR_OK; i++)
         code = make(r, r->b->native_space, SONAR_C32, bins, n, &r->bins[i], err);
+    if (code == SONAR_OK && r->c->cbf_alone)
+        code = r->b->buffer_create(r->b->native_space, SONAR_C32, 3,
+                                   (size_t[]){r->c->snapshots, bins, n}, &r->several, err);
     return code;
 }
 
@@ -346,7 +354,7 @@ static sonar_code create_stages(rig *r, sonar_error *err) {
                                 .bins = c->lofar.bins,
                                 .cbf_first = c->cbf.first,
                                 .cbf_bins = c->cbf.bins,
-                                .max_snapshots = 1};
+                                .max_snapshots = c->cbf_alone ? c->snapshots : 1};
     const sonar_mvdr_spec mvdr = {.sensors = c->sensors,
                                   .directions = c->angles,
                                   .fs_hz = c->fs_hz,
@@ -421,6 +429,8 @@ static void close_buffers(rig *r) {
             r->b->buffer_destroy(&r->stage_s16[i]);
     if (r->snapshots.data)
         r->b->buffer_destroy(&r->snapshots);
+    if (r->several.data)
+        r->b->buffer_destroy(&r->several);
 }
 
 static void close_rig(rig *r) {
@@ -475,15 +485,33 @@ static sonar_buffer rows_of(const sonar_buffer *all, size_t first, size_t count)
     return part;
 }
 
-/* Transforms `samples` into the next of the sets of bins. */
-static sonar_code transform(rig *r, const sonar_buffer *samples, sonar_error *err) {
+static sonar_code transform_into(rig *r, const sonar_buffer *samples, sonar_buffer *bins,
+                                 sonar_error *err) {
     sonar_buffer in[SONAR_DFT_INPUTS];
     in[SONAR_DFT_HEAD] = *samples;
     in[SONAR_DFT_TAIL] = sonar_buffer_view(NULL, samples->dtype, 2, (size_t[]){r->c->sensors, 0});
     in[SONAR_DFT_TAIL].space = samples->space;
-    r->turn++;
     const sonar_work work = work_of(r, 0);
-    return r->dft_ops->execute(r->dft, r->queue, in, &r->bins[r->turn % r->bin_sets], &work, err);
+    return r->dft_ops->execute(r->dft, r->queue, in, bins, &work, err);
+}
+
+/* Transforms `samples` into the next of the sets of bins. */
+static sonar_code transform(rig *r, const sonar_buffer *samples, sonar_error *err) {
+    r->turn++;
+    return transform_into(r, samples, &r->bins[r->turn % r->bin_sets], err);
+}
+
+/* Different windows as snapshots, where there are enough of them. */
+static sonar_code fill_several(rig *r, sonar_error *err) {
+    const size_t shape[] = {r->kept.bins, r->c->sensors};
+    sonar_code code = SONAR_OK;
+    for (size_t i = 0; i < r->c->snapshots && code == SONAR_OK; i++) {
+        const sonar_buffer part = rows_of(&r->several, i, 1);
+        sonar_buffer bins = sonar_buffer_view(part.data, SONAR_C32, 2, shape);
+        bins.space = part.space;
+        code = transform_into(r, &r->samples[i % r->sets], &bins, err);
+    }
+    return code == SONAR_OK ? settle(r, err) : code;
 }
 
 static sonar_code run_dft(void *ctx, sonar_error *err) {
@@ -496,6 +524,15 @@ static sonar_code run_dft_device(void *ctx, sonar_error *err) {
     return transform(r, &r->on_device[r->turn % r->sets], err);
 }
 
+static sonar_code beams_of(rig *r, const sonar_buffer *in, uint32_t outputs, sonar_error *err) {
+    sonar_buffer out[SONAR_CBF_OUTPUTS];
+    out[SONAR_CBF_AZIMUTH] = r->azimuth.native;
+    out[SONAR_CBF_NEARFIELD] = r->nearfield.native;
+    out[SONAR_CBF_LOFAR] = r->lofar.native;
+    const sonar_work work = work_of(r, outputs);
+    return r->cbf_ops->execute(r->cbf, r->queue, in, out, &work, err);
+}
+
 static sonar_code beams(rig *r, uint32_t outputs, sonar_error *err) {
     const bench_case *c = r->c;
     const sonar_buffer band =
@@ -503,12 +540,7 @@ static sonar_code beams(rig *r, uint32_t outputs, sonar_error *err) {
     sonar_buffer in =
         sonar_buffer_view(band.data, SONAR_C32, 3, (size_t[]){1, c->lofar.bins, c->sensors});
     in.space = band.space;
-    sonar_buffer out[SONAR_CBF_OUTPUTS];
-    out[SONAR_CBF_AZIMUTH] = r->azimuth.native;
-    out[SONAR_CBF_NEARFIELD] = r->nearfield.native;
-    out[SONAR_CBF_LOFAR] = r->lofar.native;
-    const sonar_work work = work_of(r, outputs);
-    return r->cbf_ops->execute(r->cbf, r->queue, &in, out, &work, err);
+    return beams_of(r, &in, outputs, err);
 }
 
 static uint32_t all_beams(const rig *r) {
@@ -532,6 +564,13 @@ static sonar_code run_lofar(void *ctx, sonar_error *err) {
     rig *r = ctx;
     r->turn++;
     return beams(r, SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_LOFAR), err);
+}
+
+/* All of them together exceed every cache. */
+static sonar_code run_snapshots(void *ctx, sonar_error *err) {
+    rig *r = ctx;
+    return beams_of(r, &r->several, SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_LOFAR),
+                    err);
 }
 
 static sonar_code run_all(void *ctx, sonar_error *err) {
@@ -655,9 +694,8 @@ static bool try_s16(rig *r) {
 
 /* ---- accuracy -------------------------------------------------------------------------------- */
 
-static double beam_power(const rig *r, size_t direction, size_t bin) {
+static double snapshot_power(const rig *r, const sonar_c32 *x, size_t direction, size_t bin) {
     const uint64_t *turns = r->far_turns + direction * r->c->sensors;
-    const sonar_c32 *x = r->host_bins + (bin - r->kept.first) * r->c->sensors;
     double re = 0, im = 0;
     for (size_t k = 0; k < r->c->sensors; k++) {
         const double phase = ldexp((double)(bin * turns[k]), -63) * M_PI;
@@ -665,6 +703,16 @@ static double beam_power(const rig *r, size_t direction, size_t bin) {
         im += (double)x[k].im * cos(phase) - (double)x[k].re * sin(phase);
     }
     return (re * re + im * im) / pow((double)r->c->sensors, 2);
+}
+
+static double beam_power(const rig *r, size_t direction, size_t bin) {
+    const size_t snapshots = r->c->cbf_alone ? r->c->snapshots : 1;
+    double sum = 0;
+    for (size_t s = 0; s < snapshots; s++) {
+        const size_t row = s * r->kept.bins + bin - r->kept.first;
+        sum += snapshot_power(r, r->host_bins + row * r->c->sensors, direction, bin);
+    }
+    return sum / (double)snapshots;
 }
 
 /* Worst level of the surface against double precision at random points within 60 dB of the bin's
@@ -713,14 +761,14 @@ static double mean_sweeps(const rig *r) {
 }
 
 /* The bins and the surface of one window in host memory. */
-static sonar_code fetch_for_check(rig *r, sonar_error *err) {
-    sonar_buffer *bins = &r->bins[(r->turn + 1) % r->bin_sets];
+static sonar_code fetch_for_check(rig *r, bench_step run, sonar_error *err) {
+    sonar_buffer *bins = r->c->cbf_alone ? &r->several : &r->bins[(r->turn + 1) % r->bin_sets];
     const size_t count = sonar_buffer_count(bins);
     r->host_bins = r->host_bins ? r->host_bins : sonar_alloc(count, sizeof *r->host_bins);
     if (!r->host_bins)
         return sonar_fail(err, SONAR_ENOMEM, r->c->name, "no memory for the bins");
-    sonar_buffer host = sonar_buffer_view(r->host_bins, SONAR_C32, 2, bins->shape);
-    sonar_code code = run_lofar(r, err);
+    sonar_buffer host = sonar_buffer_view(r->host_bins, SONAR_C32, bins->rank, bins->shape);
+    sonar_code code = run(r, err);
     if (code == SONAR_OK)
         code = r->b->copy(r->queue, bins, &host, err);
     if (code == SONAR_OK)
@@ -750,7 +798,8 @@ typedef struct plan {
 static sonar_code complete(rig *r, const plan *p, bench_result *result, sonar_error *err) {
     const bool mvdr = p->measured == run_mvdr;
     sonar_code code = SONAR_OK;
-    if (p->measured == run_lofar && (code = fetch_for_check(r, err)) == SONAR_OK)
+    const bool surface = p->measured == run_lofar || p->measured == run_snapshots;
+    if (surface && (code = fetch_for_check(r, p->measured, err)) == SONAR_OK)
         result->error_db = cbf_error_db(r);
     if (mvdr && (code = fetch_mvdr(r, err)) == SONAR_OK) {
         result->error_db = mvdr_error_db(r);
@@ -786,7 +835,8 @@ static sonar_code run_plans(rig *r, bench_report *report, sonar_error *err) {
     const bench_case *c = r->c;
     const double n = (double)c->sensors, map = 4.0 * (double)c->angles;
     const double minute = (double)c->windows, samples = n * 4.0 * (double)c->length;
-    const bool mvdr = c->mvdr.bins > 0, near = c->ranges > 0, beams = !c->mvdr_alone;
+    const bool mvdr = c->mvdr.bins > 0, near = c->ranges > 0;
+    const bool beams = !c->mvdr_alone && !c->cbf_alone;
     const double dft_bytes = samples + n * 8.0 * (double)r->kept.bins;
     const double far_bytes = n * 8.0 * (double)c->cbf.bins + map;
     const double near_bytes = near ? n * 8.0 * (double)c->cbf.bins + map * (double)c->ranges : 0;
@@ -796,6 +846,9 @@ static sonar_code run_plans(rig *r, bench_report *report, sonar_error *err) {
     const double dft = bench_dft_flop(c), far = bench_cbf_flop(c, c->cbf.bins, 0);
     const double nearfield = bench_cbf_flop(c, 0, c->cbf.bins);
     const double lofar = bench_cbf_flop(c, c->lofar.bins, 0), all = lofar + nearfield;
+    const double times = (double)c->snapshots; /* the surface is written once */
+    const double several_bytes =
+        n * 8.0 * times * (double)c->lofar.bins + map * (double)(c->lofar.bins + 1);
     const double crossing = r->takes_s16 ? samples / 2 : samples;
     const char *name = r->b->name, *format = r->takes_s16 ? "s16" : "f32";
     const plan plans[] = {
@@ -805,6 +858,7 @@ static sonar_code run_plans(rig *r, bench_report *report, sonar_error *err) {
         {"cbf.near", name, run_near, nearfield, near_bytes, 0, beams && near},
         {"cbf.lofar", name, run_lofar, lofar, lofar_bytes, 0, beams},
         {"cbf.all", name, run_all, all, all_bytes, 0, beams},
+        {"cbf.snapshots", name, run_snapshots, times * lofar, several_bytes, 0, c->cbf_alone},
         {"mvdr", "one_sided", run_mvdr, 0, mvdr_bytes, 0, mvdr},
         {"chain", name, run_chain, dft + all, dft_bytes + all_bytes + mvdr_bytes, samples, beams},
         {"minute", format, run_minute, minute * (dft + all),
@@ -823,6 +877,8 @@ static sonar_code run_rig(rig *r, bench_report *report, sonar_error *err) {
     r->takes_s16 = !r->c->mvdr_alone && try_s16(r);
     for (size_t i = 0; !r->c->mvdr_alone && i < r->bin_sets && code == SONAR_OK; i++)
         code = run_dft(r, err);
+    if (code == SONAR_OK && r->c->cbf_alone)
+        code = fill_several(r, err);
     if (code == SONAR_OK && r->c->mvdr.bins > 0)
         code = fill_block(r, err);
     return code == SONAR_OK ? run_plans(r, report, err) : code;

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The memory of the GPU's beamformer, and how its passes are cut and launched on it. */
+#ifndef SONAR_CBF_RUN_CUDA_CUH
+#define SONAR_CBF_RUN_CUDA_CUH
+
+#include "cbf/general_cuda.cuh"
+#include "cbf/line_cuda.cuh"
+#include "cbf/matrix_cuda.cuh"
+#include "cbf/mirrored_cuda.cuh"
+#include "cbf/powers_cuda.cuh"
+#include "cbf/table_cuda.cuh"
+
+/* Blocks of bins on the device: below the band, in it, above it. */
+struct cut {
+    struct block *block;
+    uint32_t blocks, band_first, band_blocks;
+};
+
+/* Bins are cut differently for points that are all different, for mirrored ones, and for products
+ * of matrices. */
+enum { CUT_GENERAL, CUT_MIRRORED, CUT_MATRIX, CUTS };
+
+/* Snapshots in device memory, [snapshot][bin][sensor]. */
+struct input {
+    const float2 *x;
+    size_t snapshot, row; /* strides */
+    uint32_t snapshots;
+};
+
+struct cbf {
+    sonar_cbf_spec spec;
+    struct cut cut[CUTS];
+    struct table far_table, near_table;
+    struct staging staging;
+    float *shading;
+    uint64_t shading_version;
+    bool shading_ready;
+    size_t places[CUTS];  /* thread blocks the device runs at once */
+    size_t matrix_places; /* the same of the matrix path for few snapshots */
+    cudaStream_t side;    /* for a line's far field beside the near field, or NULL */
+    cudaEvent_t forked, joined;
+    bool may_matrix;      /* the matrix path has what it needs */
+    size_t matrix_items;  /* room in `partial` for its items times chunks */
+    double *matrix_power; /* as matrix_pass's */
+    size_t partial_items; /* room in `partial`, in items times chunks */
+    float2 *partial;
+    double *energy;
+    size_t energy_items;
+    double *power;       /* as pass's, or NULL: never more than one snapshot */
+    double *line_energy; /* as line_pass's */
+    struct input input;  /* of the last execute, lent by the caller */
+};
+
+/* ---- passes ---------------------------------------------------------------------------------- */
+
+static void add_field(const struct cbf *cbf, struct field *field, const struct table *table,
+                      bool whole, float *energy) {
+    const struct cut *cut = &cbf->cut[table->mirrors > 0 ? CUT_MIRRORED : CUT_GENERAL];
+    field->turns = table->turns;
+    field->mirror = table->mirrors ? table->mirror : NULL;
+    field->sensor_stride = table->row;
+    field->point_stride = 1;
+    field->points = (uint32_t)(table->mirrors ? table->mirrors : table->points);
+    field->groups = (field->points + LANES - 1) / LANES;
+    field->first_block = whole ? 0 : cut->band_first;
+    field->blocks = whole ? cut->blocks : cut->band_blocks;
+    field->energy = energy;
+}
+
+/* Fewer chunks mean fewer sums to write, more of them a fuller device: takes the number, up to
+ * `most`, whose last wave of thread blocks wastes least. Each chunk costs as much as some 24
+ * sensors besides. */
+static uint32_t choose_chunks(size_t places, size_t items, size_t all, size_t most) {
+    size_t best = 1;
+    double least = 0;
+    for (size_t chunks = 1; chunks <= most; chunks++) {
+        size_t waves = (items * chunks + places - 1) / places;
+        size_t sensors = (all + chunks - 1) / chunks;
+        double cost = (double)waves * (double)(sensors + 24);
+        if (chunks == 1 || cost < least) {
+            least = cost;
+            best = chunks;
+        }
+    }
+    return (uint32_t)best;
+}
+
+/* Of one snapshot's |sum g conj(a) X|^2 in the mean. */
+static double power_scale(const struct cbf *cbf, const sonar_params *params) {
+    double sum = params->shading_sum;
+    return sum != 0 ? 1 / (sum * sum) / (double)cbf->input.snapshots : 0;
+}
+
+static bool is_mirrored(const struct pass *pass) {
+    return pass->field[0].mirror || pass->field[1].mirror;
+}
+
+static void complete_pass(const struct cbf *cbf, struct pass *pass, const sonar_params *params) {
+    struct field *far_field = &pass->field[0], *near_field = &pass->field[1];
+    const struct cut *cut = &cbf->cut[is_mirrored(pass)];
+    near_field->first_item = far_field->groups * far_field->blocks;
+    pass->items = near_field->first_item + near_field->groups * near_field->blocks;
+    pass->block = cut->block;
+    pass->x_row = cbf->input.row;
+    pass->shading = cbf->shading;
+    pass->sensors = (uint32_t)cbf->spec.sensors;
+    pass->first_bin = (uint32_t)cbf->spec.first_bin;
+    uint32_t all = is_mirrored(pass) ? (pass->sensors + 1) / 2 : pass->sensors;
+    size_t most = sonar_min_size((all + WARPS - 1) / WARPS,
+                                 sonar_max_size(cbf->partial_items / pass->items, 1));
+    uint32_t parts = choose_chunks(cbf->places[is_mirrored(pass)], pass->items, all, most) * WARPS;
+    pass->share = (all + parts - 1) / parts;
+    pass->chunks = (all + pass->share * WARPS - 1) / (pass->share * WARPS);
+    pass->partial = cbf->partial;
+    pass->energy = cbf->energy;
+    pass->band_first = cut->band_first;
+    pass->band_blocks = cut->band_blocks;
+    pass->power = cbf->power;
+    pass->power_scale = power_scale(cbf, params);
+    pass->bin_hz = cbf->spec.fs_hz / (double)cbf->spec.length;
+}
+
+static sonar_code run_sums(const struct pass *pass, cudaStream_t stream, sonar_error *err) {
+    if (is_mirrored(pass)) {
+        sum_pairs<<<dim3(pass->items, pass->chunks), WARPS * LANES, 0, stream>>>(*pass);
+        return CUDA_LAUNCHED("cbf", "sum_pairs", err);
+    }
+    sum_sensors<<<dim3(pass->items, pass->chunks), WARPS * LANES, 0, stream>>>(*pass);
+    return CUDA_LAUNCHED("cbf", "sum_sensors", err);
+}
+
+/* The powers of all snapshots, one after the other. */
+static sonar_code run_snapshots(const struct input *input, struct pass *pass, cudaStream_t stream,
+                                sonar_error *err) {
+    uint32_t halves = is_mirrored(pass) ? 2 : 1;
+    sonar_code code = SONAR_OK;
+    for (uint32_t s = 0; s < input->snapshots && !code; s++) {
+        pass->x = input->x + s * input->snapshot;
+        pass->first_snapshot = s == 0;
+        pass->last_snapshot = s + 1 == input->snapshots;
+        code = run_sums(pass, stream, err);
+        if (code)
+            return code;
+        finish_bins<<<dim3(pass->items, halves), FINISH_WARPS * LANES, 0, stream>>>(*pass);
+        code = CUDA_LAUNCHED("cbf", "finish_bins", err);
+    }
+    return code;
+}
+
+static sonar_code run(const struct input *input, struct pass *pass, cudaStream_t stream,
+                      sonar_error *err) {
+    uint32_t halves = is_mirrored(pass) ? 2 : 1;
+    sonar_code code = run_snapshots(input, pass, stream, err);
+    if (code || (!pass->field[0].energy && !pass->field[1].energy))
+        return code;
+    uint32_t groups = pass->field[0].groups + pass->field[1].groups, per_block = 4;
+    dim3 grid((groups + per_block - 1) / per_block, halves);
+    finish_band<<<grid, per_block * LANES, 0, stream>>>(*pass);
+    return CUDA_LAUNCHED("cbf", "finish_band", err);
+}
+
+static sonar_code run_line(const struct cbf *cbf, struct line_pass *pass,
+                           const sonar_params *params, cudaStream_t stream, sonar_error *err) {
+    pass->x_row = cbf->input.row;
+    pass->shading = cbf->shading;
+    pass->sensors = (uint32_t)cbf->spec.sensors;
+    pass->span = (uint32_t)line_span(cbf->spec.sensors);
+    pass->input_bin = (uint32_t)cbf->spec.first_bin;
+    pass->band_first = (uint32_t)(cbf->spec.cbf_first - cbf->spec.first_bin);
+    pass->band_bins = (uint32_t)cbf->spec.cbf_bins;
+    pass->first = pass->lofar ? 0 : pass->band_first;
+    pass->bins = pass->lofar ? (uint32_t)cbf->spec.bins : pass->band_bins;
+    pass->energy = cbf->line_energy;
+    pass->power_scale = power_scale(cbf, params);
+    pass->bin_hz = cbf->spec.fs_hz / (double)cbf->spec.length;
+    uint32_t groups = pass->field.groups;
+    sonar_code code = SONAR_OK;
+    for (uint32_t s = 0; s < cbf->input.snapshots && !code; s++) {
+        pass->x = cbf->input.x + s * cbf->input.snapshot;
+        pass->first_snapshot = s == 0;
+        pass->last_snapshot = s + 1 == cbf->input.snapshots;
+        sum_line<<<pass->bins * groups, WARPS * LANES, 0, stream>>>(*pass);
+        code = CUDA_LAUNCHED("cbf", "sum_line", err);
+    }
+    if (code || !pass->field.energy)
+        return code;
+    finish_line<<<dim3(groups, 2), FINISH_WARPS * LANES, 0, stream>>>(*pass);
+    return CUDA_LAUNCHED("cbf", "finish_line", err);
+}
+
+/* ---- products of matrices -------------------------------------------------------------------- */
+
+static void add_matrix_field(const struct cbf *cbf, struct matrix_pass *pass,
+                             const struct table *table, bool whole, float *energy) {
+    const struct cut *cut = &cbf->cut[CUT_MATRIX];
+    struct field *field = &pass->field;
+    field->turns = table->turns;
+    field->sensor_stride = table->row;
+    field->point_stride = 1;
+    field->points = (uint32_t)table->points;
+    field->groups = (field->points + MATRIX_POINTS - 1) / MATRIX_POINTS;
+    field->first_block = whole ? 0 : cut->band_first;
+    field->blocks = whole ? cut->blocks : cut->band_blocks;
+    field->energy = energy;
+    uint32_t below = (uint32_t)(cbf->spec.cbf_first - cbf->spec.first_bin);
+    pass->first_bin = whole ? 0 : below;
+    pass->band_first = below - pass->first_bin;
+    pass->band_bins = (uint32_t)cbf->spec.cbf_bins;
+}
+
+/* How a slab of points is cut into chunks of whole tiles of sensors. */
+static void cut_sensors(const struct cbf *cbf, struct matrix_pass *pass) {
+    size_t items = (size_t)pass->groups * pass->field.blocks;
+    size_t tiles = (pass->sensors + MATRIX_TILE - 1) / MATRIX_TILE;
+    size_t most = sonar_min_size(tiles, sonar_max_size(cbf->matrix_items / items, 1));
+    bool few = cbf->input.snapshots <= MATRIX_COLUMNS;
+    size_t places = few ? cbf->matrix_places : cbf->places[CUT_MATRIX];
+    size_t chunks = choose_chunks(places, items, pass->sensors, most);
+    pass->share = (uint32_t)((tiles + chunks - 1) / chunks * MATRIX_TILE);
+    pass->chunks = (pass->sensors + pass->share - 1) / pass->share;
+}
+
+template <int N>
+static sonar_code run_matrix_kernels(const struct matrix_pass *pass, cudaStream_t stream,
+                                     sonar_error *err) {
+    uint32_t items = pass->groups * pass->field.blocks;
+    sum_matrix<N><<<dim3(items, pass->chunks), WARPS * LANES, 0, stream>>>(*pass);
+    sonar_code code = CUDA_LAUNCHED("cbf", "sum_matrix", err);
+    if (code)
+        return code;
+    finish_matrix<N><<<dim3(items, MATRIX_BINS), WARPS * LANES, 0, stream>>>(*pass);
+    return CUDA_LAUNCHED("cbf", "finish_matrix", err);
+}
+
+/* All snapshots of a slab of points. */
+static sonar_code run_matrix_points(const struct input *input, struct matrix_pass *pass,
+                                    cudaStream_t stream, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    for (uint32_t done = 0; done < input->snapshots && !code; done += pass->snapshots) {
+        uint32_t left = input->snapshots - done;
+        pass->x = input->x + done * input->snapshot;
+        pass->snapshots = min(left, (uint32_t)(MATRIX_GROUPS * MATRIX_COLUMNS));
+        pass->first_snapshots = done == 0;
+        pass->last_snapshots = pass->snapshots == left;
+        code = left > MATRIX_COLUMNS ? run_matrix_kernels<MATRIX_GROUPS>(pass, stream, err)
+                                     : run_matrix_kernels<1>(pass, stream, err);
+    }
+    if (code || !pass->field.energy)
+        return code;
+    uint32_t warps = pass->groups * (MATRIX_POINTS / LANES);
+    finish_matrix_band<<<warps, FINISH_WARPS * LANES, 0, stream>>>(*pass);
+    return CUDA_LAUNCHED("cbf", "finish_matrix_band", err);
+}
+
+/* Slab by slab of the points, so that partial sums have room. */
+static sonar_code run_matrix(const struct cbf *cbf, struct matrix_pass *pass,
+                             const sonar_params *params, cudaStream_t stream, sonar_error *err) {
+    size_t most = sonar_max_size(cbf->matrix_items / pass->field.blocks, 1);
+    pass->block = cbf->cut[CUT_MATRIX].block;
+    pass->x_snapshot = cbf->input.snapshot;
+    pass->x_row = cbf->input.row;
+    pass->shading = cbf->shading;
+    pass->sensors = (uint32_t)cbf->spec.sensors;
+    pass->input_bin = (uint32_t)cbf->spec.first_bin;
+    pass->partial = (float *)cbf->partial;
+    pass->power = cbf->matrix_power;
+    pass->power_scale = power_scale(cbf, params);
+    pass->bin_hz = cbf->spec.fs_hz / (double)cbf->spec.length;
+    sonar_code code = SONAR_OK;
+    for (uint32_t done = 0; done < pass->field.groups && !code; done += pass->groups) {
+        pass->first_group = done;
+        pass->groups = (uint32_t)sonar_min_size(pass->field.groups - done, most);
+        cut_sensors(cbf, pass);
+        code = run_matrix_points(&cbf->input, pass, stream, err);
+    }
+    return code;
+}
+
+#endif
