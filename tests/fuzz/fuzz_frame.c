@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* libFuzzer: the input is a header and a payload for the assembler.
  *   clang -g -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -Iinclude -Isrc \
- *     tests/fuzz/fuzz_frame.c src/ingest/[a-f]*.c src/ingest/window_queue.c \
- *     src/core/memory.c src/core/error.c -lm -o fuzz_frame */
+ *     tests/fuzz/fuzz_frame.c src/ingest/[a-f]*.c src/ingest/store.c src/ingest/window_queue.c \
+ *     src/core/{error,memory,pool,thread}.c -lpthread -lm -o fuzz_frame */
 #include "ingest/assembler.h"
 #include "ingest/frame.h"
 
