@@ -92,6 +92,7 @@ static sonar_code measure_device(struct cbf *cbf, sonar_error *err) {
                {(const void *)finish_line, FINISH_WARPS * LANES, &unused},
                {(const void *)finish_bins, FINISH_WARPS * LANES, &unused},
                {(const void *)finish_band, 4 * LANES, &unused},
+               {(const void *)fold_input, 4 * LANES, &unused},
                {(const void *)transpose, TRANSPOSE * 8, &unused}};
     for (const auto &one : ask) {
         sonar_code code = count_places(one.kernel, one.threads, processors, one.places, err);
@@ -184,6 +185,8 @@ static sonar_code make_room(struct cbf *cbf, sonar_error *err) {
     cbf->partial_items = sonar_max_size(cbf->energy_items, places * WAVES_MOST);
     size_t partial = cbf->partial_items * SLOTS * LANES;
     sonar_code code = sonar_cuda_alloc("cbf", cbf->energy_items * LANES, &cbf->energy, err);
+    if (!code && (cbf->far_table.may_mirror || cbf->near_table.may_mirror))
+        code = sonar_cuda_alloc("cbf", spec->bins * ((spec->sensors + 1) / 2), &cbf->folded, err);
     if (!code && spec->max_snapshots > 1)
         code = sonar_cuda_alloc("cbf", cbf->energy_items * SLOTS * LANES, &cbf->power, err);
     if (!code && cbf->far_table.may_line)
@@ -220,6 +223,7 @@ static void cbf_destroy(void *stage) {
         cudaFree(cut.block);
     free_table(&cbf->far_table);
     free_table(&cbf->near_table);
+    cudaFree(cbf->folded);
     cudaFree(cbf->power);
     cudaFree(cbf->matrix_power);
     cudaFree(cbf->line_energy);

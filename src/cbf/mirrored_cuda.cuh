@@ -7,46 +7,46 @@
  * With the weights v and w of the two sensors for p: y(p) + y(q) = sum (v + w)(x_k + x_B-1-k) and
  * y(p) - y(q) = sum (v - w)(x_k - x_B-1-k): half the weights and half the products, 4.4
  * multiply-adds per sensor, point and bin. The sums and differences of the input, shading included,
- * are made in shared memory.
+ * are made once beforehand.
  */
 #ifndef SONAR_CBF_MIRRORED_CUDA_CUH
 #define SONAR_CBF_MIRRORED_CUDA_CUH
 
 #include "cbf/pass_cuda.cuh"
 
-/* As load_tile; of each pair of sensors first the one, then its image. */
+/* Grid: pairs of sensors x bins. An odd array's middle sensor is its own image and has no other. */
+static __global__ void fold_input(const __grid_constant__ pass pass) {
+    uint32_t k = blockIdx.x * blockDim.x + threadIdx.x, image = pass.sensors - 1 - k;
+    if (k >= (pass.sensors + 1) / 2)
+        return;
+    size_t bin = pass.fold_first + blockIdx.y;
+    const float2 *row = pass.x + bin * pass.x_row;
+    float2 x = row[k], y = row[image];
+    float g = pass.shading[k], h = image > k ? pass.shading[image] : 0;
+    x.x *= g;
+    x.y *= g;
+    y.x *= h;
+    y.y *= h;
+    pass.folded[bin * pass.folded_row + k] =
+        make_float4(x.x + y.x, x.y + y.y, x.x - y.x, x.y - y.y);
+}
+
+/* As load_tile. */
 __device__ inline void load_pairs(const struct pass &pass, const struct block &block,
                                   uint32_t first, uint32_t end, float4 (*tile)[PAIR_ROW]) {
     uint32_t lane = threadIdx.x % LANES, s = lane % TILE, m = lane / TILE;
-    uint32_t k = min(first + s, end - 1);
-    const float2 *own = pass.x + (size_t)block.first * pass.x_row + k;
-    const float2 *image = pass.x + (size_t)block.first * pass.x_row + (pass.sensors - 1 - k);
+    uint32_t k = first + s;
+    const float4 *from = pass.folded + (size_t)block.first * pass.folded_row + min(k, end - 1);
     static_assert(PAIR_SEGMENTS * TILE == LANES, "a warp copies one step of a tile");
 #pragma unroll
     for (uint32_t i = 0; i < PAIR_STEPS; i++) {
         uint32_t bin = i + PAIR_STEPS * m;
-        bool there = first + s < end && bin < block.bins;
-        size_t row = there ? bin * pass.x_row : 0, none = there ? 0 : sizeof(float2);
-        float2 *to = (float2 *)&tile[s][i * PAIR_SEGMENTS + m];
-        __pipeline_memcpy_async(to, own + row, sizeof(float2), none);
-        __pipeline_memcpy_async(to + 1, image + row, sizeof(float2), none);
+        bool there = k < end && bin < block.bins;
+        __pipeline_memcpy_async(&tile[s][i * PAIR_SEGMENTS + m],
+                                from + (there ? bin * pass.folded_row : 0), sizeof(float4),
+                                there ? 0 : sizeof(float4));
     }
     __pipeline_commit();
-}
-
-/* Every lane shades what it copied itself and makes it sum and difference. An odd array's middle
- * sensor is its own image and has no other. */
-__device__ inline void fold_pairs(const struct pass &pass, uint32_t first, uint32_t end,
-                                  float4 (*tile)[PAIR_ROW]) {
-    uint32_t lane = threadIdx.x % LANES, s = lane % TILE, m = lane / TILE;
-    uint32_t k = min(first + s, end - 1), image = pass.sensors - 1 - k;
-    float g = pass.shading[k], h = image > k ? pass.shading[image] : 0;
-#pragma unroll
-    for (uint32_t i = 0; i < PAIR_STEPS; i++) {
-        float4 &v = tile[s][i * PAIR_SEGMENTS + m];
-        float2 x = make_float2(g * v.x, g * v.y), y = make_float2(h * v.z, h * v.w);
-        v = make_float4(x.x + y.x, x.y + y.y, x.x - y.x, x.y - y.y);
-    }
 }
 
 /* One sensor's steering vector at two neighbouring segments, and how it goes on. */
@@ -132,7 +132,6 @@ __device__ void add_pairs(const struct pass &pass, const struct block &block, co
         else
             __pipeline_commit();
         __pipeline_wait_prior(1);
-        fold_pairs(pass, k, end, tile[which]);
         __syncwarp();
 #pragma unroll 1
         for (uint32_t s = 0; s < count; s++) {

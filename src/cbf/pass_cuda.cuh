@@ -30,6 +30,7 @@ enum {
     TRANSPOSE = 32,
     WAVES_MOST = 8, /* thread blocks per place on the device, at most */
     STAGING_BYTES = 32 << 20,
+    GRID_ROWS = 32768,
 };
 
 /* A run of at most SLOTS or PAIR_SLOTS bins, counted from the input's first; segments is 2, 4, 6 or
@@ -62,8 +63,11 @@ struct pass {
     const struct block *block;
     const float2 *x; /* [bin][sensor] */
     size_t x_row;
+    float4 *folded; /* [bin][pair of sensors]: sum, difference */
+    size_t folded_row;
     const float *shading;
     uint32_t sensors, share; /* share: sensors or pairs of one warp */
+    uint32_t fold_first, fold_bins;
     uint32_t first_bin, items, chunks;
     float2 *partial; /* [chunk][item][slot][lane] */
     double *power;   /* [item][slot][lane], of the snapshots so far; not used for a single one */

@@ -30,6 +30,7 @@ struct input {
 struct cbf {
     sonar_cbf_spec spec;
     struct cut cut[CUTS];
+    float4 *folded; /* [bin][pair of sensors], or NULL: no path wants it */
     struct table far_table, near_table;
     struct staging staging;
     float *shading;
@@ -102,9 +103,14 @@ static void complete_pass(const struct cbf *cbf, struct pass *pass, const sonar_
     pass->items = near_field->first_item + near_field->groups * near_field->blocks;
     pass->block = cut->block;
     pass->x_row = cbf->input.row;
+    pass->folded = cbf->folded;
+    pass->folded_row = (cbf->spec.sensors + 1) / 2;
     pass->shading = cbf->shading;
     pass->sensors = (uint32_t)cbf->spec.sensors;
     pass->first_bin = (uint32_t)cbf->spec.first_bin;
+    bool whole = far_field->blocks == cut->blocks;
+    pass->fold_first = whole ? 0 : (uint32_t)(cbf->spec.cbf_first - cbf->spec.first_bin);
+    pass->fold_bins = (uint32_t)(whole ? cbf->spec.bins : cbf->spec.cbf_bins);
     uint32_t all = is_mirrored(pass) ? (pass->sensors + 1) / 2 : pass->sensors;
     size_t most = sonar_min_size((all + WARPS - 1) / WARPS,
                                  sonar_max_size(cbf->partial_items / pass->items, 1));
@@ -120,11 +126,26 @@ static void complete_pass(const struct cbf *cbf, struct pass *pass, const sonar_
     pass->bin_hz = cbf->spec.fs_hz / (double)cbf->spec.length;
 }
 
-static sonar_code run_sums(const struct pass *pass, cudaStream_t stream, sonar_error *err) {
-    if (is_mirrored(pass)) {
-        sum_pairs<<<dim3(pass->items, pass->chunks), WARPS * LANES, 0, stream>>>(*pass);
-        return CUDA_LAUNCHED("cbf", "sum_pairs", err);
+/* The sums of mirrored points, the input folded before. */
+static sonar_code run_pairs(const struct pass *pass, cudaStream_t stream, sonar_error *err) {
+    const uint32_t threads = 128;
+    uint32_t pairs = (pass->sensors + 1) / 2;
+    for (uint32_t done = 0; done < pass->fold_bins; done += GRID_ROWS) {
+        struct pass part = *pass;
+        part.fold_first += done;
+        uint32_t rows = min(pass->fold_bins - done, (uint32_t)GRID_ROWS);
+        fold_input<<<dim3((pairs + threads - 1) / threads, rows), threads, 0, stream>>>(part);
+        sonar_code code = CUDA_LAUNCHED("cbf", "fold_input", err);
+        if (code)
+            return code;
     }
+    sum_pairs<<<dim3(pass->items, pass->chunks), WARPS * LANES, 0, stream>>>(*pass);
+    return CUDA_LAUNCHED("cbf", "sum_pairs", err);
+}
+
+static sonar_code run_sums(const struct pass *pass, cudaStream_t stream, sonar_error *err) {
+    if (is_mirrored(pass))
+        return run_pairs(pass, stream, err);
     sum_sensors<<<dim3(pass->items, pass->chunks), WARPS * LANES, 0, stream>>>(*pass);
     return CUDA_LAUNCHED("cbf", "sum_sensors", err);
 }
