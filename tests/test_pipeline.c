@@ -289,7 +289,7 @@ struct ending {
     long calls;
 };
 
-static struct ending run_on(const sonar_backend *backend, const char *runtime, long fail_at,
+static struct ending run_in(const struct layout *layout, const char *runtime, long fail_at,
                             long fail_until) {
     struct ending end = {0};
     sonar_error err = {0};
@@ -297,7 +297,7 @@ static struct ending run_on(const sonar_backend *backend, const char *runtime, l
     memset(&fake, 0, sizeof fake);
     fake.fail_at = fail_at;
     fake.fail_until = fail_until;
-    end.start = feed_open(&feed, "queue_windows: 4", runtime, NULL, 0, backend, &err);
+    end.start = feed_open_with(&feed, "queue_windows: 4", runtime, NULL, 0, layout, &err);
     if (!end.start) {
         cr_assert(feed_windows(&feed, WINDOWS), "stuck with call %ld failing", fail_at);
         end.tick = sonar_pipeline_tick(feed.pipeline, &err);
@@ -320,7 +320,8 @@ static struct ending run_on(const sonar_backend *backend, const char *runtime, l
 }
 
 static struct ending run(const char *runtime, long fail_at, long fail_until) {
-    return run_on(fake_backend(), runtime, fail_at, fail_until);
+    const struct layout layout = feed_layout(fake_backend());
+    return run_in(&layout, runtime, fail_at, fail_until);
 }
 
 Test(recovery, without_a_failure_nothing_changes) {
@@ -332,25 +333,26 @@ Test(recovery, without_a_failure_nothing_changes) {
 }
 
 /* The first call of the running state. */
-static long first_running_call_of(const sonar_backend *backend) {
+static long first_running_call_in(const struct layout *layout) {
     long n = 1;
-    while (run_on(backend, "backend: cpu", n, n).start)
+    while (run_in(layout, "backend: cpu", n, n).start)
         n++;
     return n;
 }
 
 static long first_running_call(void) {
-    return first_running_call_of(fake_backend());
+    const struct layout layout = feed_layout(fake_backend());
+    return first_running_call_in(&layout);
 }
 
-static void check_single_failures(const sonar_backend *backend) {
-    long first = first_running_call_of(backend), n = first;
+static void check_single_failures(const struct layout *layout, const char *name) {
+    long first = first_running_call_in(layout), n = first;
     uint64_t lost = 0;
     cr_assert_gt(first, 20, "only %ld calls at start", first - 1);
     for (; n < MOST_CALLS; n += n < first + 60 ? 1 : 7) {
-        struct ending end = run_on(backend, "backend: cpu", n, n);
+        struct ending end = run_in(layout, "backend: cpu", n, n);
         cr_assert_eq(end.processed + end.failed, WINDOWS);
-        cr_expect_str_eq(end.backend, "fake");
+        cr_expect_str_eq(end.backend, name);
         if (end.calls < n)
             break;
         /* a copy ahead of time that fails is made again with its window */
@@ -365,11 +367,28 @@ static void check_single_failures(const sonar_backend *backend) {
 }
 
 Test(recovery, any_call_may_fail_once, .timeout = 120) {
-    check_single_failures(fake_backend());
+    const struct layout layout = feed_layout(fake_backend());
+    check_single_failures(&layout, "fake");
 }
 
 Test(recovery, any_call_may_fail_once_with_graphs, .timeout = 120) {
-    check_single_failures(graph_backend());
+    const struct layout layout = feed_layout(graph_backend());
+    check_single_failures(&layout, "fake");
+}
+
+/* Stage i on the device where bit i of `mix` is set. */
+static struct layout mixed_layout(const sonar_backend *device, int mix) {
+    struct layout layout = feed_layout(real());
+    for (int i = 0; i < STAGE_DETECT; i++)
+        layout.place[i] = mix & 1 << i ? device : real();
+    return layout;
+}
+
+Test(recovery, any_call_may_fail_once_with_stages_on_both_sides, .timeout = 240) {
+    for (int mix = 1; mix < 7; mix++) {
+        const struct layout layout = mixed_layout(graph_backend(), mix);
+        check_single_failures(&layout, "fake+cpu");
+    }
 }
 
 Test(recovery, a_lost_device_leaves_the_work_to_the_cpu, .timeout = 120) {
@@ -416,25 +435,35 @@ Test(recovery, exit_means_exit) {
 
 /* ---- samples on their way to the device ------------------------------------------------------ */
 
-/* What is published of the first `windows` windows; gap: every so many frames one is missing. */
+/* What is published of the first windows of a feed that is open, and is closed here; gap: every so
+ * many frames one is missing; restarts: so often the stream begins anew. */
+static uint64_t listen_to(feed *feed, int gap, int restarts) {
+    enum { COMPARED = 110, HELD_BACK = 45 }; /* the ring holds 42 hops; a gap waits for 32 */
+    feed->hash_below = COMPARED;
+    for (int i = 0; i < restarts; i++) { /* in mid-hop, and with samples of no window yet there */
+        feed_frames(feed, 60 + 10 * i, gap);
+        feed->digitiser.frame.epoch++;
+        feed->digitiser.frame.first_sample = 1000;
+    }
+    feed_frames(feed, (COMPARED + HELD_BACK) * (FEED_HOP / FEED_FRAME), gap);
+    cr_assert(feed_receive(feed), "only %d messages", (int)feed->messages);
+    cr_assert_eq(feed_failed(feed), 0);
+    cr_assert_gt(feed->messages, COMPARED * FEED_TOPICS / 2);
+    cr_assert(feed->messages == COMPARED * FEED_TOPICS || gap || restarts);
+    uint64_t hash = feed->hash;
+    feed_close(feed);
+    return hash;
+}
+
 static uint64_t published_by(const char *ingest, sonar_dtype type, const struct layout *layout,
                              int gap) {
-    enum { COMPARED = 110, HELD_BACK = 45 }; /* the ring holds 42 hops; a gap waits for 32 */
     sonar_error err = {0};
     feed feed;
     memset(&fake, 0, sizeof fake);
     cr_assert_eq(feed_open_with(&feed, ingest, "backend: cpu", NULL, 0, layout, &err), SONAR_OK,
                  "%s", err.text);
     feed.digitiser.frame.type = (uint8_t)type;
-    feed.hash_below = COMPARED;
-    feed_frames(&feed, (COMPARED + HELD_BACK) * (FEED_HOP / FEED_FRAME), gap);
-    cr_assert(feed_receive(&feed), "only %d messages", (int)feed.messages);
-    cr_assert_eq(feed_failed(&feed), 0);
-    cr_assert_gt(feed.messages, COMPARED * FEED_TOPICS / 2);
-    cr_assert(feed.messages == COMPARED * FEED_TOPICS || gap);
-    uint64_t hash = feed.hash;
-    feed_close(&feed);
-    return hash;
+    return listen_to(&feed, gap, 0);
 }
 
 static uint64_t published(const char *ingest, sonar_dtype type, const sonar_backend *backend,
@@ -471,12 +500,55 @@ Test(transfer, stages_may_be_on_either_side) {
     for (int gap = 0; gap <= 13; gap += 13) {
         uint64_t want = published(any, SONAR_F32, real(), gap);
         for (int mix = 1; mix < 7; mix++) {
-            struct layout layout = feed_layout(real());
-            for (int i = 0; i < STAGE_DETECT; i++)
-                layout.place[i] = mix & 1 << i ? graph_backend() : real();
+            const struct layout layout = mixed_layout(graph_backend(), mix);
             cr_expect_eq(published_by(any, SONAR_F32, &layout, gap), want, "mix %d, gap %d", mix,
                          gap);
             cr_expect_eq(fake.graphs_run, 0);
+        }
+    }
+}
+
+/* Sub-windows of both beamformers, of lengths and hops that have nothing to do with each other. */
+static uint64_t published_in_pieces(const struct layout *layout, int gap, int restarts) {
+    static const char *const text =
+        "schema: 1\n"
+        "array: {id: 1, geometry: {line: {sensors: 6, spacing_m: 0.75}}}\n"
+        "fs_hz: 8000\n"
+        "ingest: {overload: block, max_missing_share: 0.5}\n"
+        "dft: {length: 128, hop: 64}\n"
+        "cbf: {length: 50, hop: 26, band_hz: [600, 950],"
+        " ranges_m: [50]}\n"
+        "mvdr: {length: 40, hop: 16, snapshots: 8}\n"
+        "detections: {threshold_db: 1}\n"
+        "output: {high_water_mark: 1000}\n"
+        "runtime: {threads: 1, backend: cpu}\n";
+    sonar_error err = {0};
+    feed feed;
+    memset(&fake, 0, sizeof fake);
+    cr_assert_eq(feed_open_text(&feed, text, NULL, 0, layout, &err), SONAR_OK, "%s", err.text);
+    return listen_to(&feed, gap, restarts);
+}
+
+Test(transfer, sub_windows_of_both_beamformers_go_anywhere) {
+    const struct layout plain = feed_layout(real());
+    for (int gap = 0; gap <= 29; gap += 29) {
+        uint64_t want = published_in_pieces(&plain, gap, 0);
+        for (int mix = 1; mix <= 7; mix++) {
+            const struct layout layout = mixed_layout(graph_backend(), mix);
+            cr_expect_eq(published_in_pieces(&layout, gap, 0), want, "mix %d, gap %d", mix, gap);
+            cr_expect_eq(fake.graphs_run > 30, mix == 7, "%ld windows as a graph", fake.graphs_run);
+        }
+    }
+}
+
+Test(transfer, a_stream_that_begins_anew_leaves_nothing_behind) {
+    const struct layout plain = feed_layout(real());
+    for (int gap = 0; gap <= 29; gap += 29) {
+        uint64_t want = published_in_pieces(&plain, gap, 4);
+        cr_expect_neq(want, published_in_pieces(&plain, gap, 0));
+        for (int mix = 1; mix <= 7; mix++) {
+            const struct layout layout = mixed_layout(graph_backend(), mix);
+            cr_expect_eq(published_in_pieces(&layout, gap, 4), want, "mix %d, gap %d", mix, gap);
         }
     }
 }

@@ -98,6 +98,11 @@ sonar_code feed_open_with(feed *feed, const char *ingest, const char *runtime,
              "output: {high_water_mark: 1000}\n"
              "runtime: {threads: 1, %s}\n",
              FEED_SENSORS, ingest, FEED_LENGTH, FEED_HOP, runtime);
+    return feed_open_text(feed, text, plugin_dir, fail_at, layout, err);
+}
+
+sonar_code feed_open_text(feed *feed, const char *text, const char *plugin_dir, long fail_at,
+                          const struct layout *layout, sonar_error *err) {
     sonar_code code = feed_start(feed, text, NULL, plugin_dir, fail_at, layout, err);
     if (code)
         return code;

@@ -37,6 +37,10 @@ struct layout feed_layout(const sonar_backend *backend);
 sonar_code feed_open_with(feed *feed, const char *ingest, const char *runtime,
                           const char *plugin_dir, long fail_at, const struct layout *layout,
                           sonar_error *err);
+/* The same for a configuration `text` of an array of FEED_SENSORS in one block, whose sub-windows,
+ * bands and so on are its own. */
+sonar_code feed_open_text(feed *feed, const char *text, const char *plugin_dir, long fail_at,
+                          const struct layout *layout, sonar_error *err);
 void feed_close(feed *feed);
 /* Sends the samples of so many more windows and waits until each has been processed, has failed,
  * or the pipeline has given up; false if that takes more than FEED_PATIENCE_S. */
