@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "feed.h"
+#include "lazy_device.h"
 
 enum { WINDOWS = 5, MOST_CALLS = 2000 };
 
@@ -549,6 +550,48 @@ Test(transfer, a_stream_that_begins_anew_leaves_nothing_behind) {
         for (int mix = 1; mix <= 7; mix++) {
             const struct layout layout = mixed_layout(graph_backend(), mix);
             cr_expect_eq(published_in_pieces(&layout, gap, 4), want, "mix %d, gap %d", mix, gap);
+        }
+    }
+}
+
+/* Queues of the device that do nothing before they have to, both or one of them. */
+static void check_order(const struct layout *layout, int gap, uint64_t want, const char *what) {
+    for (unsigned diligent = 0; diligent < 3; diligent++) {
+        lazy = (struct lazy_device){.diligent = diligent};
+        cr_expect_eq(published_in_pieces(layout, gap, gap ? 0 : 2), want, "%s, gap %d, diligent %u",
+                     what, gap, diligent);
+        cr_expect_eq(lazy.faults, 0, "%s: %ld faults", what, lazy.faults);
+        cr_expect_eq(lazy.made, 0, "%s: %ld things left", what, lazy.made);
+    }
+}
+
+Test(transfer, nothing_depends_on_when_a_device_does_its_work, .timeout = 120) {
+    const struct layout plain = feed_layout(real());
+    for (int gap = 0; gap <= 29; gap += 29) {
+        uint64_t want = published_in_pieces(&plain, gap, gap ? 0 : 2);
+        for (int mix = 1; mix <= 7; mix++) {
+            const struct layout layout = mixed_layout(lazy_backend(), mix);
+            check_order(&layout, gap, want, "pinned");
+            cr_expect_eq(lazy.graphs_run > 30, mix == 7, "%ld windows as a graph", lazy.graphs_run);
+        }
+        struct layout mapped = feed_layout(lazy_backend());
+        mapped.samples = mapped.surfaces = mapped.points = SONAR_MAPPED;
+        check_order(&mapped, gap, want, "mapped");
+    }
+}
+
+/* Work is then still there when the window is given up, and must find all it needs. */
+Test(recovery, a_wait_that_fails_leaves_work_behind, .timeout = 120) {
+    for (int mix = 1; mix <= 7; mix += 2) {
+        const struct layout layout = mixed_layout(lazy_backend(), mix);
+        for (long n = 2; n < 40; n++) {
+            lazy = (struct lazy_device){.finish_fails = n};
+            struct ending end = run_in(&layout, "backend: cpu", 0, 0);
+            cr_assert_eq(end.start, SONAR_OK);
+            cr_expect_eq(end.failed, lazy.finished >= n, "mix %d, wait %ld", mix, n);
+            cr_expect_eq(end.processed + end.failed, WINDOWS);
+            cr_expect_eq(lazy.faults, 0, "mix %d, wait %ld: %ld faults", mix, n, lazy.faults);
+            cr_expect_eq(lazy.made, 0, "mix %d, wait %ld: %ld things left", mix, n, lazy.made);
         }
     }
 }
