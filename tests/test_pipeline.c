@@ -509,23 +509,30 @@ Test(transfer, stages_may_be_on_either_side) {
     }
 }
 
-/* Sub-windows of both beamformers, of lengths and hops that have nothing to do with each other. */
-static uint64_t published_in_pieces(const struct layout *layout, int gap, int restarts) {
-    static const char *const text =
-        "schema: 1\n"
-        "array: {id: 1, geometry: {line: {sensors: 6, spacing_m: 0.75}}}\n"
-        "fs_hz: 8000\n"
-        "ingest: {overload: block, max_missing_share: 0.5}\n"
-        "dft: {length: 128, hop: 64}\n"
-        "cbf: {length: 50, hop: 26, band_hz: [600, 950],"
-        " ranges_m: [50]}\n"
-        "mvdr: {length: 40, hop: 16, snapshots: 8}\n"
-        "detections: {threshold_db: 1}\n"
-        "output: {high_water_mark: 1000}\n"
-        "runtime: {threads: 1, backend: cpu}\n";
+/* Sub-windows of both beamformers whose lengths and hops have nothing to do with each other; and
+ * one transform for both. */
+static const char *const PIECES =
+    "cbf: {length: 50, hop: 26, band_hz: [600, 950], ranges_m: [50]}\n"
+    "mvdr: {length: 40, hop: 16, snapshots: 8}\n";
+static const char *const SHARED = "cbf: {band_hz: [600, 950], ranges_m: [50]}\n"
+                                  "mvdr: {snapshots: 8}\n";
+
+static uint64_t published_of(const char *groups, const struct layout *layout, int gap,
+                             int restarts) {
     sonar_error err = {0};
     feed feed;
+    char text[1024];
     memset(&fake, 0, sizeof fake);
+    snprintf(text, sizeof text,
+             "schema: 1\n"
+             "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.75}}}\n"
+             "fs_hz: 8000\n"
+             "ingest: {overload: block, max_missing_share: 0.5}\n"
+             "dft: {length: %d, hop: %d}\n%s"
+             "detections: {threshold_db: 1}\n"
+             "output: {high_water_mark: 1000}\n"
+             "runtime: {threads: 1, backend: cpu}\n",
+             FEED_SENSORS, FEED_LENGTH, FEED_HOP, groups);
     cr_assert_eq(feed_open_text(&feed, text, NULL, 0, layout, &err), SONAR_OK, "%s", err.text);
     return listen_to(&feed, gap, restarts);
 }
@@ -533,51 +540,50 @@ static uint64_t published_in_pieces(const struct layout *layout, int gap, int re
 Test(transfer, sub_windows_of_both_beamformers_go_anywhere) {
     const struct layout plain = feed_layout(real());
     for (int gap = 0; gap <= 29; gap += 29) {
-        uint64_t want = published_in_pieces(&plain, gap, 0);
+        uint64_t want = published_of(PIECES, &plain, gap, 0);
         for (int mix = 1; mix <= 7; mix++) {
             const struct layout layout = mixed_layout(graph_backend(), mix);
-            cr_expect_eq(published_in_pieces(&layout, gap, 0), want, "mix %d, gap %d", mix, gap);
+            cr_expect_eq(published_of(PIECES, &layout, gap, 0), want, "mix %d, gap %d", mix, gap);
             cr_expect_eq(fake.graphs_run > 30, mix == 7, "%ld windows as a graph", fake.graphs_run);
         }
     }
 }
 
-Test(transfer, a_stream_that_begins_anew_leaves_nothing_behind) {
-    const struct layout plain = feed_layout(real());
-    for (int gap = 0; gap <= 29; gap += 29) {
-        uint64_t want = published_in_pieces(&plain, gap, 4);
-        cr_expect_neq(want, published_in_pieces(&plain, gap, 0));
-        for (int mix = 1; mix <= 7; mix++) {
-            const struct layout layout = mixed_layout(graph_backend(), mix);
-            cr_expect_eq(published_in_pieces(&layout, gap, 4), want, "mix %d, gap %d", mix, gap);
-        }
+/* Queues of the device that do nothing before they have to, both or one of them. */
+static void check_order(const char *groups, const struct layout *layout, int gap, int restarts,
+                        uint64_t want) {
+    for (unsigned diligent = 0; diligent < 3; diligent++) {
+        lazy = (struct lazy_device){.diligent = diligent};
+        cr_expect_eq(published_of(groups, layout, gap, restarts), want,
+                     "gap %d, %d restarts, diligent %u: %s", gap, restarts, diligent, groups);
+        cr_expect_eq(lazy.faults, 0, "%ld faults: %s", lazy.faults, groups);
+        cr_expect_eq(lazy.made, 0, "%ld things left: %s", lazy.made, groups);
     }
 }
 
-/* Queues of the device that do nothing before they have to, both or one of them. */
-static void check_order(const struct layout *layout, int gap, uint64_t want, const char *what) {
-    for (unsigned diligent = 0; diligent < 3; diligent++) {
-        lazy = (struct lazy_device){.diligent = diligent};
-        cr_expect_eq(published_in_pieces(layout, gap, gap ? 0 : 2), want, "%s, gap %d, diligent %u",
-                     what, gap, diligent);
-        cr_expect_eq(lazy.faults, 0, "%s: %ld faults", what, lazy.faults);
-        cr_expect_eq(lazy.made, 0, "%s: %ld things left", what, lazy.made);
+static void check_orders(const char *groups, int gap, int restarts) {
+    const struct layout plain = feed_layout(real());
+    uint64_t want = published_of(groups, &plain, gap, restarts);
+    for (int mix = 1; mix <= 7; mix++) {
+        const struct layout layout = mixed_layout(lazy_backend(), mix);
+        check_order(groups, &layout, gap, restarts, want);
+        cr_expect_eq(lazy.graphs_run > 30, mix == 7, "%ld windows as a graph", lazy.graphs_run);
     }
+    struct layout mapped = feed_layout(lazy_backend());
+    mapped.samples = mapped.surfaces = mapped.points = SONAR_MAPPED;
+    check_order(groups, &mapped, gap, restarts, want);
 }
 
 Test(transfer, nothing_depends_on_when_a_device_does_its_work, .timeout = 120) {
-    const struct layout plain = feed_layout(real());
-    for (int gap = 0; gap <= 29; gap += 29) {
-        uint64_t want = published_in_pieces(&plain, gap, gap ? 0 : 2);
-        for (int mix = 1; mix <= 7; mix++) {
-            const struct layout layout = mixed_layout(lazy_backend(), mix);
-            check_order(&layout, gap, want, "pinned");
-            cr_expect_eq(lazy.graphs_run > 30, mix == 7, "%ld windows as a graph", lazy.graphs_run);
-        }
-        struct layout mapped = feed_layout(lazy_backend());
-        mapped.samples = mapped.surfaces = mapped.points = SONAR_MAPPED;
-        check_order(&mapped, gap, want, "mapped");
-    }
+    check_orders(PIECES, 0, 0);
+    check_orders(PIECES, 29, 0);
+    check_orders(SHARED, 29, 0);
+}
+
+Test(transfer, a_stream_that_begins_anew_leaves_nothing_behind, .timeout = 120) {
+    check_orders(PIECES, 0, 4);
+    check_orders(SHARED, 0, 4);
+    check_orders(SHARED, 29, 4);
 }
 
 /* Work is then still there when the window is given up, and must find all it needs. */

@@ -144,7 +144,8 @@ static void add(uint64_t *hash, const void *data, size_t bytes) {
         *hash = (*hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
 }
 
-/* One message, if one is there: topic and array count, of the header only which window it is. */
+/* One message, if one is there: topic and array count, of the header only which window it is and
+ * the facts about the covariance and the detections, which stand at its end. */
 static bool take_message(feed *feed) {
     static char topic[64], header[1 << 16], body[1 << 16];
     int topic_bytes = zmq_recv(feed->socket, topic, sizeof topic, ZMQ_DONTWAIT);
@@ -160,6 +161,9 @@ static bool take_message(feed *feed) {
     feed->messages++;
     add(&feed->hash, topic, (size_t)topic_bytes);
     add(&feed->hash, body, body_bytes < 0 ? 0 : (size_t)body_bytes);
+    const char *facts = strstr(header, "\"mvdr\":{");
+    if (facts)
+        add(&feed->hash, facts, strlen(facts));
     return true;
 }
 

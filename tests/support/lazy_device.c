@@ -34,6 +34,7 @@ struct sonar_queue {
     uint64_t enqueued, done;
     bool diligent;
     sonar_graph *recording;
+    sonar_queue *next; /* of those destroyed */
 };
 
 struct sonar_event {
@@ -45,6 +46,8 @@ struct sonar_graph {
     size_t acts;
     struct act act[GRAPH_ACTS];
 };
+
+static long queues; /* not destroyed yet */
 
 static const sonar_backend *real(void) {
     return sonar_backend_cpu();
@@ -135,13 +138,23 @@ static sonar_code queue_create(const sonar_host *host, sonar_queue **queue, sona
     *queue = sonar_alloc(1, sizeof **queue);
     (*queue)->diligent = lazy.diligent & 1u << lazy.queues++;
     lazy.made++;
+    queues++;
     return SONAR_OK;
 }
 
+/* Another may still have to wait for what this one did: kept until there is none left. */
 static void queue_destroy(sonar_queue *queue) {
+    static sonar_queue *destroyed;
     advance(queue, queue->enqueued);
     lazy.made--;
-    free(queue);
+    queue->next = destroyed;
+    destroyed = queue;
+    if (--queues)
+        return;
+    for (sonar_queue *next; destroyed; destroyed = next) {
+        next = destroyed->next;
+        free(destroyed);
+    }
 }
 
 static sonar_code event_create(sonar_event **event, sonar_error *err) {
