@@ -786,6 +786,14 @@ Test(config, memory_grows_with_what_is_asked_for) {
     cr_assert_eq(sonar_config_memory_bytes(b.config) - base,
                  396u * 2048 * 8 * (4 + 1 / 8.0)); /* samples, and a bit for each */
     cr_assert(sonar_config_memory_bytes(c.config) > base + 576 * 8 * 8 * 900);
+    /* sub-windows 512 long, 64 apart: 57 of a window's, all there at once */
+    loaded d = parse_good(SMALL "mvdr: {length: 512, hop: 512, snapshots: 64}\n"),
+           e = parse_good(SMALL "mvdr: {length: 512, hop: 64, snapshots: 64}\n");
+    const size_t one = 8u * d.config->sensors * d.config->mvdr_band.bins;
+    cr_assert_eq(sonar_config_memory_bytes(e.config) - sonar_config_memory_bytes(d.config),
+                 (57 - 8) * one);
+    drop(&d);
+    drop(&e);
     drop(&a);
     drop(&b);
     drop(&c);

@@ -22,8 +22,10 @@ static double ring_bytes(const sonar_config *c) {
 }
 
 static double transform_bytes(const sonar_config *c) {
-    const double bins = (double)c->cbf_snapshots * (double)c->lofar_band.bins +
-                        (c->mvdr_enabled ? (double)c->mvdr_band.bins : 0);
+    const double mvdr =
+        c->mvdr_enabled ? (double)((c->length - c->mvdr_length) / c->mvdr_hop + 1) : 0;
+    const double bins =
+        (double)c->cbf_snapshots * (double)c->lofar_band.bins + mvdr * (double)c->mvdr_band.bins;
     return 8 * (double)c->sensors * ((double)c->length + bins);
 }
 
