@@ -15,7 +15,7 @@ enum { WINDOWS = 5, MOST_CALLS = 2000 };
 
 static struct {
     long calls, fail_at, fail_until, buffers, stages, queues, events, graphs, graphs_run,
-        microseconds, copied_samples;
+        microseconds, copied_samples, resets;
 } fake;
 
 static bool fails(sonar_error *err) {
@@ -225,6 +225,7 @@ static sonar_code evaluate(void *stage, sonar_queue *queue, const sonar_buffer *
 
 static void reset(void *stage) {
     struct fake_stage *s = stage;
+    fake.resets++;
     s->ops->reset(s->self);
 }
 
@@ -434,6 +435,41 @@ Test(recovery, exit_means_exit) {
     cr_assert(strstr(end.text, "on_gpu_failure is exit"), "'%s'", end.text);
 }
 
+/* A backend without memory of its own is not set up again: it goes on, and must not count snapshots
+ * of the lost window that may never have come to the covariance. */
+Test(recovery, a_window_lost_on_the_host_is_forgotten_with_all_before_it) {
+    sonar_backend host = *fake_backend();
+    sonar_error err = {0};
+    feed feed;
+    host.native_space = SONAR_HOST;
+    memset(&fake, 0, sizeof fake);
+    cr_assert_eq(feed_open(&feed, "queue_windows: 4", "backend: cpu", NULL, 0, &host, &err),
+                 SONAR_OK, "%s", err.text);
+    cr_assert(feed_windows(&feed, 2));
+    fake.fail_at = fake.fail_until = fake.calls + 1;
+    cr_assert(feed_windows(&feed, 1));
+    cr_assert(feed_windows(&feed, 2));
+    sonar_pipeline_stop(feed.pipeline, 1000);
+    cr_expect_eq(feed_failed(&feed), 1);
+    cr_expect_eq(fake.resets, 1);
+    /* all three of the next window, then the two that are new */
+    cr_expect_eq(feed.pipeline->history.count, 5, "%d", (int)feed.pipeline->history.count);
+    feed_close(&feed);
+}
+
+Test(buffers, more_bytes_than_can_be_counted_are_refused) {
+    sonar_buffer buffer = {0};
+    sonar_error err = {0};
+    const size_t shape[3] = {(size_t)1 << 25, 1 << 19, 1 << 20}; /* 2^64 elements */
+    cr_expect_eq(real()->buffer_create(SONAR_HOST, SONAR_C32, 3, shape, &buffer, &err),
+                 SONAR_ENOMEM);
+    cr_expect_null(buffer.data);
+    const size_t nearly[3] = {(size_t)1 << 23, 1 << 19, 1 << 20}; /* 2^62, of 8 bytes each */
+    cr_expect_eq(real()->buffer_create(SONAR_HOST, SONAR_C32, 3, nearly, &buffer, &err),
+                 SONAR_ENOMEM);
+    cr_expect_null(buffer.data);
+}
+
 /* ---- samples on their way to the device ------------------------------------------------------ */
 
 /* What is published of the first windows of a feed that is open, and is closed here; gap: every so
@@ -613,6 +649,24 @@ Test(transfer, host_memory_may_be_of_any_kind) {
             cr_expect_eq(published_by(any, SONAR_F32, &layout, gap), want, "kind %d", i);
             cr_expect_eq(fake.copied_samples > 0, kinds[i] != SONAR_MAPPED);
         }
+    }
+}
+
+/* Word of every chunk would wake the data thread for nothing. */
+Test(transfer, samples_read_in_place_are_not_told_in_chunks) {
+    for (int mapped = 0; mapped < 2; mapped++) {
+        struct layout layout = feed_layout(fake_backend());
+        sonar_error err = {0};
+        feed feed;
+        if (mapped)
+            layout.samples = SONAR_MAPPED;
+        memset(&fake, 0, sizeof fake);
+        cr_assert_eq(
+            feed_open_with(&feed, "queue_windows: 4", "backend: cpu", NULL, 0, &layout, &err),
+            SONAR_OK);
+        cr_assert(feed_windows(&feed, 3));
+        cr_expect_eq(sonar_ingest_ready(feed.pipeline->ingest) > 0, !mapped);
+        feed_close(&feed);
     }
 }
 

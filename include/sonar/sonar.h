@@ -89,7 +89,8 @@ typedef struct sonar_buffer {
 size_t sonar_dtype_size(sonar_dtype dtype);
 /* Number of elements, the product of the shape. */
 size_t sonar_buffer_count(const sonar_buffer *buffer);
-/* A dense row-major view of `data` in host memory; shape has `rank` entries. */
+/* A dense row-major view of `data` in host memory; shape has `rank` entries. Its bytes are
+ * SIZE_MAX, which no allocation grants, where they are too many to count. */
 sonar_buffer sonar_buffer_view(void *data, sonar_dtype dtype, int rank, const size_t *shape);
 
 /* ---- parameters ------------------------------------------------------------------------------ */

@@ -66,11 +66,13 @@ size_t sonar_buffer_count(const sonar_buffer *buffer) {
 sonar_buffer sonar_buffer_view(void *data, sonar_dtype dtype, int rank, const size_t *shape) {
     sonar_buffer view = {.data = data, .space = SONAR_HOST, .dtype = dtype, .rank = rank};
     size_t stride = 1;
+    view.bytes = sonar_dtype_size(dtype);
     for (int i = rank - 1; i >= 0; i--) {
         view.shape[i] = shape[i];
         view.stride[i] = (ptrdiff_t)stride;
         stride *= shape[i];
+        if (__builtin_mul_overflow(view.bytes, shape[i], &view.bytes))
+            view.bytes = SIZE_MAX;
     }
-    view.bytes = stride * sonar_dtype_size(dtype);
     return view;
 }

@@ -39,7 +39,7 @@ static sonar_code buffer_create(sonar_space space, sonar_dtype dtype, int rank, 
                                 sonar_buffer *buffer, sonar_error *err) {
     (void)space; /* one memory serves all */
     *buffer = sonar_buffer_view(NULL, dtype, rank, shape);
-    buffer->data = sonar_alloc(sonar_buffer_count(buffer), sonar_dtype_size(dtype));
+    buffer->data = sonar_alloc(buffer->bytes, 1);
     if (!buffer->data)
         return sonar_fail(err, SONAR_ENOMEM, "cpu", "no memory for a buffer of %zu bytes",
                           buffer->bytes);

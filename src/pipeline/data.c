@@ -110,7 +110,8 @@ static void finish_mvdr_facts(const sonar_pipeline *p, sonar_result *result) {
     }
 }
 
-/* The stream has begun anew: what came before has nothing to do with it. */
+/* The stream has begun anew and what came before has nothing to do with it, or a window is lost of
+ * which nobody knows how much has come to the covariance. */
 static void restart(sonar_pipeline *p) {
     struct engine *e = &p->engine;
     if (p->config->mvdr_enabled)
@@ -185,7 +186,10 @@ static bool handle(sonar_pipeline *p, sonar_window *window) {
         atomic_fetch_add(&p->progress.windows_processed, 1);
     atomic_store(&p->progress.busy_since_ns, 0); /* first: nobody may count it twice */
     atomic_fetch_add(&p->progress.busy_ns, (uint64_t)(sonar_monotonic_ns() - began));
-    return !code || sonar_pipeline_recover(p, &err);
+    if (!code)
+        return true;
+    restart(p);
+    return sonar_pipeline_recover(p, &err);
 }
 
 void *sonar_data_thread(void *arg) {

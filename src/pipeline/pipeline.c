@@ -30,7 +30,7 @@ static void make_uuid(char text[37]) {
 static size_t chunk_samples(const sonar_pipeline *p) {
     enum { CHUNKS_A_HOP = 8, LEAST_BYTES = 1 << 16 };
     const sonar_config *c = p->config;
-    if (p->layout.place[STAGE_DFT]->native_space == SONAR_HOST)
+    if (p->layout.place[STAGE_DFT]->native_space == SONAR_HOST || p->layout.samples == SONAR_MAPPED)
         return 0;
     size_t least = LEAST_BYTES / (c->channels * sonar_dtype_size(c->sample_type)) + 1;
     return sonar_min_size(sonar_max_size(least, c->hop / CHUNKS_A_HOP), c->hop);

@@ -42,7 +42,7 @@ static bool use_cpu(sonar_pipeline *p, const sonar_error *why) {
 
 bool sonar_pipeline_recover(sonar_pipeline *p, const sonar_error *why) {
     if (!sonar_engine_device(&p->engine))
-        return true; /* the window is lost, and nothing else would do better */
+        return true; /* nothing else would do better */
     if (p->config->on_gpu_failure == SONAR_GPU_FAILURE_EXIT)
         return give_up(p, "failed, and runtime.on_gpu_failure is exit", why);
     uint64_t windows =
@@ -50,7 +50,6 @@ bool sonar_pipeline_recover(sonar_pipeline *p, const sonar_error *why) {
     sonar_error again = *why;
     bool trusted = !on_trial(p, windows);
     sonar_engine_destroy(p);
-    sonar_snapshots_forget(&p->history); /* the covariance starts from nothing */
     if (!trusted || sonar_engine_create(p, p->layout.place, SONAR_PLAN_STABLE, &again))
         return use_cpu(p, &again);
     p->rebuilt = true;
