@@ -78,6 +78,27 @@ static void large(void) {
     carry(&s, SONAR_DEVICE, SONAR_MAPPED);
 }
 
+/* Rows farther apart than CUDA's copies of rows go: a ring of very long windows. */
+static void far_apart(void) {
+    enum { ROWS = 2, COLUMNS = 100, AT = 5 };
+    const size_t pitch = ((size_t)1 << 30) + 6; /* of s16: more than 2 GiB */
+    const struct strip here = {ROWS, COLUMNS, COLUMNS, 0}, there = {ROWS, COLUMNS, pitch, AT};
+    sonar_buffer in = whole_of(&here, SONAR_PINNED), out = whole_of(&here, SONAR_PINNED);
+    sonar_buffer ring =
+        gpu_buffer(&device, SONAR_DEVICE, SONAR_S16, 1, (size_t[]){AT + pitch + COLUMNS});
+    for (size_t i = 0; i < ROWS * COLUMNS; i++)
+        ((int16_t *)in.data)[i] = (int16_t)(i * 31 + 7);
+    sonar_buffer from = view_of(&in, &here), to = view_of(&ring, &there),
+                 back = view_of(&out, &here);
+    gpu_copy(&device, &from, &to);
+    gpu_copy(&device, &to, &back);
+    gpu_expect(&device, !memcmp(in.data, out.data, in.bytes), "rows %zu bytes apart differ",
+               2 * pitch);
+    gpu_free(&device, &in);
+    gpu_free(&device, &out);
+    gpu_free(&device, &ring);
+}
+
 /* ---- stages ---------------------------------------------------------------------------------- */
 
 enum { SENSORS = 13, LENGTH = 256, BINS = 20, LOOKS = 37 };
@@ -256,8 +277,10 @@ int main(int argc, char **argv) {
         return code;
     const sonar_params params = make_params();
     copies();
-    if (!device.quick)
+    if (!device.quick) {
         large();
+        far_apart();
+    }
     samples_in_place(&params);
     surfaces_in_place(&params);
     return gpu_close(&device, "gpu_memory");

@@ -3,6 +3,7 @@
  * first that is visible. */
 #include "cuda/cuda_common.cuh"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,6 +206,19 @@ static cudaMemcpyKind kind_of(bool from_device, bool to_device) {
     return to_device ? cudaMemcpyHostToDevice : cudaMemcpyHostToHost;
 }
 
+/* Row by row, for a single one and for rows farther apart than CUDA's copies of several go. */
+static sonar_code copy_each(const void *from, void *to, const struct layout &l, cudaMemcpyKind kind,
+                            cudaStream_t stream, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    for (size_t r = 0; r < l.rows && !code; r++)
+        code =
+            CUDA_CHECK("cuda",
+                       cudaMemcpyAsync((char *)to + r * l.to_step,
+                                       (const char *)from + r * l.from_step, l.row, kind, stream),
+                       err);
+    return code;
+}
+
 static sonar_code copy(sonar_queue *queue, const sonar_buffer *from, sonar_buffer *to,
                        sonar_error *err) {
     if (from->bytes != to->bytes)
@@ -217,9 +231,9 @@ static sonar_code copy(sonar_queue *queue, const sonar_buffer *from, sonar_buffe
     if ((from_device && to->space == SONAR_MAPPED) || (to_device && from->space == SONAR_MAPPED))
         return carry_in_place(from->data, to->data, l, queue->stream, err);
     cudaMemcpyKind kind = kind_of(from_device, to_device);
-    if (from->rank != 2)
-        return CUDA_CHECK(
-            "cuda", cudaMemcpyAsync(to->data, from->data, from->bytes, kind, queue->stream), err);
+    const size_t step_most = INT_MAX; /* cudaDeviceProp.memPitch of every device */
+    if (l.rows == 1 || l.from_step > step_most || l.to_step > step_most)
+        return copy_each(from->data, to->data, l, kind, queue->stream, err);
     return CUDA_CHECK("cuda",
                       cudaMemcpy2DAsync(to->data, l.to_step, from->data, l.from_step, l.row, l.rows,
                                         kind, queue->stream),
