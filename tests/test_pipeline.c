@@ -386,7 +386,7 @@ static struct layout mixed_layout(const sonar_backend *device, int mix) {
     return layout;
 }
 
-Test(recovery, any_call_may_fail_once_with_stages_on_both_sides, .timeout = 240) {
+Test(recovery, any_call_may_fail_once_with_stages_on_both_sides) {
     for (int mix = 1; mix < 7; mix++) {
         const struct layout layout = mixed_layout(graph_backend(), mix);
         check_single_failures(&layout, "fake+cpu");
@@ -610,20 +610,20 @@ static void check_orders(const char *groups, int gap, int restarts) {
     check_order(groups, &mapped, gap, restarts, want);
 }
 
-Test(transfer, nothing_depends_on_when_a_device_does_its_work, .timeout = 120) {
+Test(transfer, nothing_depends_on_when_a_device_does_its_work) {
     check_orders(PIECES, 0, 0);
     check_orders(PIECES, 29, 0);
     check_orders(SHARED, 29, 0);
 }
 
-Test(transfer, a_stream_that_begins_anew_leaves_nothing_behind, .timeout = 120) {
+Test(transfer, a_stream_that_begins_anew_leaves_nothing_behind) {
     check_orders(PIECES, 0, 4);
     check_orders(SHARED, 0, 4);
     check_orders(SHARED, 29, 4);
 }
 
 /* Work is then still there when the window is given up, and must find all it needs. */
-Test(recovery, a_wait_that_fails_leaves_work_behind, .timeout = 120) {
+Test(recovery, a_wait_that_fails_leaves_work_behind) {
     for (int mix = 1; mix <= 7; mix += 2) {
         const struct layout layout = mixed_layout(lazy_backend(), mix);
         for (long n = 2; n < 40; n++) {
