@@ -129,6 +129,8 @@ sonar_code live_daemon_start(const char *path, const char *config, live_daemon *
                              sonar_error *err);
 /* SONAR_ESTATE with its last words if it has ended. */
 sonar_code live_daemon_check(live_daemon *daemon, sonar_error *err);
+/* Of its own accord or asked to, with exit code 0. */
+bool live_daemon_ended_well(const live_daemon *daemon);
 void live_daemon_ask_to_stop(const live_daemon *daemon);
 /* Waits; kills it when the time is over. */
 void live_daemon_end(live_daemon *daemon, int timeout_ms);
