@@ -29,7 +29,7 @@ typedef struct live_case {
     size_t sensors, length, hop, queue_windows;
     double fs_hz;
     size_t first_bin, last_bin;
-    double warm_up_s; /* once through the daemon's ring, whose pages are new to it */
+    double warm_up_s; /* once through the daemon's ring, while its memory for messages grows */
     bool near_field;
     double goal_gpu, goal_cpu; /* latency: p50 in ms; throughput: sensors; 0: none */
     bool latency;              /* which of the two */
