@@ -556,6 +556,12 @@ static const struct {
     {SMALL "dft: {length: 37}\n", ":5:15: warning: dft.length: 37 samples"}, /* 4 D/c: 37.33 */
     {SMALL "mvdr: {length: 37, hop: 37, band_hz: [100, 1000]}\n", "warning: mvdr.length: 37 "},
     {SMALL "dft: {hop: 5000}\n", ":5:12: warning: dft.hop: 904 samples"},
+    {CBF("band_hz: [100, 1000], ranges_m: [], length: 1000, hop: 5000"),
+     ":4:62: warning: cbf.hop: 1048 samples of every 2048 are never looked at"},
+    {CBF("band_hz: [100, 1000], ranges_m: [], length: 100, hop: 300"), /* 14 */
+     "warning: cbf.hop: 648 samples of every 2048 are never looked at"},
+    {CBF("band_hz: [100, 1000], ranges_m: [], length: 1500") "dft: {hop: 4096}\n",
+     ":4:51: warning: cbf.length: 346 samples of every 4096 are never looked at"},
     {CBF("band_hz: [100, 1000], ranges_m: [], scan: {start_deg: 0, stop_deg: 180, step_deg: 10}"),
      "warning: cbf.scan.step_deg: 10 deg is coarser than half the beam width of 19.3 deg"},
     {"schema: 1\nfs_hz: 4000\narray: {geometry: {line: {sensors: 128, spacing_m: 0.5}}}\n"
@@ -590,9 +596,12 @@ Test(config, doubtful_values_are_warned_about) {
         expect(l.report, warnings[i].says);
         drop(&l);
     }
-    static const char *const quiet[] = {SMALL, SMALL "dft: {length: 38}\n",
+    static const char *const quiet[] = {SMALL,
+                                        SMALL "dft: {length: 38}\n",
                                         SMALL "mvdr: {forward_backward: true}\n",
                                         CBF("band_hz: [100, 1500], ranges_m: []"),
+                                        CBF("band_hz: [100, 1000], ranges_m: [], length: 1000, "
+                                            "hop: 1500"), /* 3 in a window */
                                         CBF("band_hz: [100, 1000], ranges_m: [], scan: {start_deg: "
                                             "0, stop_deg: 180, step_deg: 9}")};
     for (size_t i = 0; i < sizeof quiet / sizeof *quiet; i++) {
@@ -759,9 +768,14 @@ Test(config, description_fits_a_terminal_and_shows_what_matters) {
         free(text);
         drop(&l);
     }
-    loaded l = parse_good("schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000]}\narray:\n"
-                          "  geometry: {line: {sensors: 100, spacing_m: 0.5}}\n  mask: [40]\n");
+    loaded l = parse_good(CBF("band_hz: [100, 1000], length: 1500, hop: 4000"));
     char *text = print(l.config, sonar_config_describe);
+    expect(text, "of each window the first 1500 samples\n");
+    free(text);
+    drop(&l);
+    l = parse_good("schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000]}\narray:\n"
+                   "  geometry: {line: {sensors: 100, spacing_m: 0.5}}\n  mask: [40]\n");
+    text = print(l.config, sonar_config_describe);
     expect(text, "port and starboard");
     expect(text, "100 sensors, 99 used");
     expect(text,

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdarg.h>
 
+#include "core/core.h"
+
 static void warn(sonar_loader *l, sonar_option_id id, const char *accepted, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
@@ -139,14 +141,24 @@ static void check_mvdr(sonar_loader *l) {
         check_symmetry(l);
 }
 
+/* Of the CBF's snapshots, as far as windows that follow one another do not fill the gaps. */
+static void check_snapshots(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    const size_t step = sonar_min_size(c->cbf_hop, c->cbf_length);
+    const size_t seen = (c->cbf_snapshots - 1) * step + c->cbf_length;
+    if (seen < c->hop)
+        warn(l, given(l, OPT_CBF_HOP) ? OPT_CBF_HOP : OPT_CBF_LENGTH, NULL,
+             "%zu samples of every %zu are never looked at", c->hop - seen, c->hop);
+}
+
 void sonar_check_resolved(sonar_loader *l) {
     const sonar_config *c = l->config;
     check_window(l, OPT_LENGTH, c->length);
     check_hop(l, OPT_HOP, c->hop, c->length);
     if (given(l, OPT_CBF_LENGTH))
         check_window(l, OPT_CBF_LENGTH, c->cbf_length);
-    if (given(l, OPT_CBF_HOP))
-        check_hop(l, OPT_CBF_HOP, c->cbf_hop, c->cbf_length);
+    if (given(l, OPT_CBF_LENGTH) || given(l, OPT_CBF_HOP))
+        check_snapshots(l);
     check_alias(l, OPT_CBF_BAND_HZ, &c->cbf_band, c->cbf_length);
     if (c->lofar_band.first_bin + c->lofar_band.bins > c->cbf_band.first_bin + c->cbf_band.bins)
         check_alias(l, OPT_LOFAR_BAND_HZ, &c->lofar_band, c->cbf_length);

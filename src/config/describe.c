@@ -203,7 +203,9 @@ static void describe_windows(const sonar_config *c, FILE *to) {
     line(to, "windows", "%zu samples (%.4g s) every %zu at %.6g Hz: %.4g per second", c->length,
          (double)c->length / c->fs_hz, c->hop, c->fs_hz, c->fs_hz / (double)c->hop);
     describe_band("cbf", c, &c->cbf_band, c->cbf_length, to);
-    if (c->cbf_length < c->length)
+    if (c->cbf_length < c->length && c->cbf_snapshots == 1)
+        line(to, "", "of each window the first %zu samples", c->cbf_length);
+    else if (c->cbf_length < c->length)
         line(to, "", "mean of %zu snapshots of %zu samples every %zu", c->cbf_snapshots,
              c->cbf_length, c->cbf_hop);
     describe_scan(&c->cbf_scan, to);
