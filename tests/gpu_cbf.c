@@ -38,8 +38,16 @@ enum { PATH_COUNT = sizeof PATHS / sizeof *PATHS };
 
 static const struct path *path = &PATHS[0];
 
+/* Warps of a thread block, the built-in number first. */
+static const char *const WARPS[] = {"4", "2"};
+enum { WARPS_COUNT = sizeof WARPS / sizeof *WARPS };
+
+static const char *warps; /* NULL: nothing was trained */
+
 static const char *choose(void *ctx, const char *decision) {
     (void)ctx;
+    if (!strcmp(decision, "cbf.warps"))
+        return warps;
     if (!strcmp(decision, "cbf.far_path"))
         return path->far_path;
     return strcmp(decision, "cbf.near_path") ? NULL : path->near_path;
@@ -282,11 +290,11 @@ static void compare(const char *what, const struct rig *rig, const char *with, c
                     const double *want, size_t n) {
     double worst = gpu_worst_db(have, want, n);
     gpu_expect(&device, worst < MOST_DB,
-               "%s, path %s, %zu snapshots, %zu sensors, %zu directions, %zu ranges, bins %zu + "
-               "%zu (band %zu + %zu): %g dB from %s",
-               what, path->name, rig->snapshots, rig->spec.sensors, rig->spec.directions,
-               rig->spec.ranges, rig->spec.first_bin, rig->spec.bins, rig->spec.cbf_first,
-               rig->spec.cbf_bins, worst, with);
+               "%s, path %s, %s warps, %zu snapshots, %zu sensors, %zu directions, %zu ranges, "
+               "bins %zu + %zu (band %zu + %zu): %g dB from %s",
+               what, path->name, warps ? warps : "untrained", rig->snapshots, rig->spec.sensors,
+               rig->spec.directions, rig->spec.ranges, rig->spec.first_bin, rig->spec.bins,
+               rig->spec.cbf_first, rig->spec.cbf_bins, worst, with);
 }
 
 static void compare_with_oracle(const struct rig *rig) {
@@ -385,14 +393,15 @@ static void fill(struct rig *rig, uint64_t *seed) {
     add_noise(rig, 0.1, seed);
 }
 
-/* Every number of snapshots on every path: odd sizes, masks, shading, and an interferer 60 dB above
- * the noise, in the far field and in the near. */
+/* Every number of snapshots on every path, with all numbers of warps: odd sizes, masks, shading,
+ * and an interferer 60 dB above the noise, in the far field and in the near. */
 static void snapshot_counts(size_t sensors) {
     static const size_t counts[] = {1, 2, 3, 7, 8, 9, 16, 33};
     for (size_t i = 0; i < PATH_COUNT * sizeof counts / sizeof *counts; i++) {
         uint64_t seed = 70 + i;
         struct rig rig;
         path = &PATHS[i % PATH_COUNT];
+        warps = WARPS[i / PATH_COUNT % WARPS_COUNT];
         rig_alloc(&rig, (sonar_cbf_spec){.sensors = sensors,
                                          .directions = 67,
                                          .ranges = 1,
@@ -419,6 +428,7 @@ static void snapshot_counts(size_t sensors) {
         rig_close(&rig);
     }
     path = &PATHS[0];
+    warps = NULL;
 }
 
 /* Fewer snapshots than there may be, and rows and snapshots that lie apart. */
@@ -513,6 +523,7 @@ static void random_sizes(size_t cases) {
         uint64_t seed = 1000 + i;
         struct rig rig;
         path = &PATHS[i % PATH_COUNT];
+        warps = WARPS[i / PATH_COUNT % WARPS_COUNT];
         rig_alloc(&rig, random_spec(&seed));
         fill(&rig, &seed);
         rig_start(&rig);
@@ -523,6 +534,7 @@ static void random_sizes(size_t cases) {
         rig_close(&rig);
     }
     path = &PATHS[0];
+    warps = NULL;
 }
 
 static bool all_sevens(const sonar_buffer *buffer) {
@@ -651,6 +663,49 @@ static void paths_are_taken(int crooked, size_t snapshots) {
         free(near_field[i]);
     }
     path = &PATHS[0];
+}
+
+/* A number of warps that is none of the kernels' is as good as none; every other one adds in an
+ * order of its own, but for the tensor cores. */
+static void warps_are_taken(const struct path *with) {
+    static const char *const answers[] = {NULL, "4", "2", "3"};
+    enum { ANSWERS = sizeof answers / sizeof *answers, BYTES = 40 * 61 * sizeof(float) };
+    float *lofar[ANSWERS];
+    path = with;
+    for (int i = 0; i < ANSWERS; i++) {
+        uint64_t seed = 15;
+        struct rig rig;
+        warps = answers[i];
+        rig_alloc(&rig, (sonar_cbf_spec){.sensors = 101,
+                                         .directions = 61,
+                                         .ranges = 2,
+                                         .fs_hz = 8000,
+                                         .length = 8192,
+                                         .first_bin = 300,
+                                         .bins = 40,
+                                         .cbf_first = 310,
+                                         .cbf_bins = 20});
+        fill(&rig, &seed);
+        line(&rig, 0.7);
+        for (size_t d = 0; d < rig.spec.directions; d++)
+            rig.az[d] = 30 + 2 * (double)d;
+        rig_start(&rig);
+        upload(&rig);
+        run_gpu(&rig, ALL);
+        compare_with_oracle(&rig);
+        lofar[i] = sonar_alloc(BYTES, 1);
+        memcpy(lofar[i], rig.host[SONAR_CBF_LOFAR].data, BYTES);
+        rig_close(&rig);
+    }
+    for (int i = 1; i < ANSWERS; i++) {
+        bool alike = strcmp(answers[i], "2") != 0 || !strcmp(with->name, "matrix");
+        gpu_expect(&device, !memcmp(lofar[i], lofar[0], BYTES) == alike,
+                   "path %s, warps %s against none trained", with->name, answers[i]);
+    }
+    for (int i = 0; i < ANSWERS; i++)
+        free(lofar[i]);
+    path = &PATHS[0];
+    warps = NULL;
 }
 
 /* A new version of the parameters is taken, an unchanged one kept; two runs give the same bits. */
@@ -948,8 +1003,9 @@ static void print_row(size_t sensors) {
     double ms[4];
     for (int j = 0; j < 4; j++)
         ms[j] = gpu_time_ms(&device, timed_call, &(struct timing){&rig, outputs[j]}, 20);
-    printf("%8zu %-10s %10.4f %10.4f %10.4f %10.4f %12.0f\n", sensors, path->name, ms[0], ms[1],
-           ms[2], ms[3], 259360.0 * (double)sensors / ms[0] * 1e-6);
+    printf("%8zu %-10s %-6s %10.4f %10.4f %10.4f %10.4f %12.0f\n", sensors, path->name,
+           warps ? warps : "-", ms[0], ms[1], ms[2], ms[3],
+           259360.0 * (double)sensors / ms[0] * 1e-6);
     fflush(stdout);
     rig_close(&rig);
 }
@@ -1006,12 +1062,16 @@ static void print_snapshots(const char *form, size_t sensors) {
 static void print_times(void) {
     static const size_t sensors[] = {128, 512, 2048, 16384, 32768};
     printf("CBF, standard case, ms a window (input on the device)\n");
-    printf("%8s %-10s %10s %10s %10s %10s %12s\n", "sensors", "path", "all", "far band", "lofar",
-           "near", "all GCMAC/s");
+    printf("%8s %-10s %-6s %10s %10s %10s %10s %12s\n", "sensors", "path", "warps", "all",
+           "far band", "lofar", "near", "all GCMAC/s");
     for (size_t i = 0; i < sizeof sensors / sizeof *sensors; i++)
-        for (path = PATHS; path < PATHS + PATH_COUNT; path++)
+        for (size_t j = 0; j < PATH_COUNT * WARPS_COUNT; j++) {
+            path = &PATHS[j / WARPS_COUNT];
+            warps = WARPS[j % WARPS_COUNT];
             print_row(sensors[i]);
+        }
     path = &PATHS[0];
+    warps = NULL;
     printf("several snapshots, ms a call\n%8s %-6s %-9s %-6s %10s %10s %10s %10s %10s\n", "sensors",
            "array", "path", "what", "1", "4", "8", "16", "64");
     print_snapshots("plane", 2048);
@@ -1029,7 +1089,7 @@ int main(int argc, char **argv) {
         print_times();
         return gpu_close(&device, "gpu_cbf");
     }
-    random_sizes(device.quick ? 15 : 200);
+    random_sizes(device.quick ? 20 : 200);
     snapshot_counts(37);
     single_surfaces(&PATHS[0], 1);
     single_surfaces(&PATHS[PATH_COUNT - 1], 9);
@@ -1038,11 +1098,14 @@ int main(int argc, char **argv) {
         paths_are_taken(crooked, 8);
     }
     for (int i = 0; i < PATH_COUNT; i++) {
-        versions_and_repeats(&PATHS[i], 1);
-        versions_and_repeats(&PATHS[i], 17);
+        warps_are_taken(&PATHS[i]);
         rows_apart(&PATHS[i]);
-        recorded(&PATHS[i], 1);
-        recorded(&PATHS[i], 19);
+        for (int j = 0; j < WARPS_COUNT; j++) {
+            warps = WARPS[j];
+            versions_and_repeats(&PATHS[i], j ? 17 : 1);
+            recorded(&PATHS[i], j ? 19 : 1);
+        }
+        warps = NULL;
     }
     evaluate_points(5, 1);
     evaluate_points(70, 11);
@@ -1056,6 +1119,9 @@ int main(int argc, char **argv) {
         for (int i = 0; i < PATH_COUNT; i++) {
             large(2048, true, &PATHS[i]);
             large_plane(5000, 11, &PATHS[i]);
+            warps = WARPS[1];
+            large(2000, false, &PATHS[i]);
+            warps = NULL;
         }
         large_plane(16384, 16, &PATHS[0]);
         large(16384, false, &PATHS[0]);

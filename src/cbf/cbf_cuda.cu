@@ -76,24 +76,27 @@ static sonar_code count_places(const void *kernel, int threads, int processors, 
 static sonar_code measure_device(struct cbf *cbf, sonar_error *err) {
     int processors = 0;
     size_t unused;
+    const struct sums *sums = cbf->sums;
+    const int threads = (int)sums->warps * LANES;
     CUDA_TRY("cbf", cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0), err);
     const struct {
         const void *kernel;
         int threads;
         size_t *places;
-    } ask[] = {{(const void *)sum_sensors, WARPS * LANES, &cbf->places[CUT_GENERAL]},
-               {(const void *)sum_pairs, WARPS * LANES, &cbf->places[CUT_MIRRORED]},
-               {(const void *)sum_matrix<MATRIX_GROUPS>, WARPS * LANES, &cbf->places[CUT_MATRIX]},
-               {(const void *)sum_matrix<1>, WARPS * LANES, &cbf->matrix_places},
-               {(const void *)finish_matrix<MATRIX_GROUPS>, WARPS * LANES, &unused},
-               {(const void *)finish_matrix<1>, WARPS * LANES, &unused},
-               {(const void *)finish_matrix_band, FINISH_WARPS * LANES, &unused},
-               {(const void *)sum_line, WARPS * LANES, &unused},
-               {(const void *)finish_line, FINISH_WARPS * LANES, &unused},
-               {(const void *)finish_bins, FINISH_WARPS * LANES, &unused},
-               {(const void *)finish_band, 4 * LANES, &unused},
-               {(const void *)fold_input, 4 * LANES, &unused},
-               {(const void *)transpose, TRANSPOSE * 8, &unused}};
+    } ask[] = {
+        {(const void *)sums->general, threads, &cbf->places[CUT_GENERAL]},
+        {(const void *)sums->mirrored, threads, &cbf->places[CUT_MIRRORED]},
+        {(const void *)sum_matrix<MATRIX_GROUPS>, MATRIX_WARPS * LANES, &cbf->places[CUT_MATRIX]},
+        {(const void *)sum_matrix<1>, MATRIX_WARPS * LANES, &cbf->matrix_places},
+        {(const void *)finish_matrix<MATRIX_GROUPS>, MATRIX_WARPS * LANES, &unused},
+        {(const void *)finish_matrix<1>, MATRIX_WARPS * LANES, &unused},
+        {(const void *)finish_matrix_band, FINISH_WARPS * LANES, &unused},
+        {(const void *)sums->line, threads, &unused},
+        {(const void *)finish_line, FINISH_WARPS * LANES, &unused},
+        {(const void *)finish_bins, FINISH_WARPS * LANES, &unused},
+        {(const void *)finish_band, 4 * LANES, &unused},
+        {(const void *)fold_input, 4 * LANES, &unused},
+        {(const void *)transpose, TRANSPOSE * 8, &unused}};
     for (const auto &one : ask) {
         sonar_code code = count_places(one.kernel, one.threads, processors, one.places, err);
         if (code)
@@ -138,6 +141,17 @@ static sonar_code choose_paths(struct cbf *cbf, const sonar_host *host, sonar_er
     return SONAR_OK;
 }
 
+/* Decision "cbf.warps", of a thread block that sums over the sensors: "4" or "2". Anything else
+ * comes from a table edited by hand: as if there were none. */
+static void choose_warps(struct cbf *cbf, const sonar_host *host) {
+    const char *trained = sonar_host_choice(host, "cbf.warps");
+    long warps = trained ? strtol(trained, NULL, 10) : 0;
+    cbf->sums = &SUMS[0];
+    for (const auto &sums : SUMS)
+        if ((long)sums.warps == warps)
+            cbf->sums = &sums;
+}
+
 static sonar_code make_cuts(struct cbf *cbf, sonar_error *err) {
     const sonar_cbf_spec *spec = &cbf->spec;
     sonar_code code = make_cut(spec, SLOTS, STEPS, &cbf->cut[CUT_GENERAL], err);
@@ -165,7 +179,7 @@ static sonar_code make_tables(struct cbf *cbf, sonar_error *err) {
 
 /* Room for the matrix path's powers; its partial sums lie where the other paths' do. */
 static sonar_code make_matrix_room(struct cbf *cbf, size_t *partial, sonar_error *err) {
-    const size_t of_item = MATRIX_SUMS * MATRIX_GROUPS * WARPS * LANES * sizeof(float);
+    const size_t of_item = MATRIX_SUMS * MATRIX_GROUPS * MATRIX_WARPS * LANES * sizeof(float);
     if (!cbf->may_matrix)
         return SONAR_OK;
     cbf->matrix_items = sonar_max_size(MATRIX_ITEMS, cbf->cut[CUT_MATRIX].blocks);
@@ -244,6 +258,7 @@ static sonar_code cbf_create(const void *spec, const sonar_host *host, void **st
     if (!cbf)
         return sonar_fail(err, SONAR_ENOMEM, "cbf", "no memory for the stage");
     cbf->spec = *(const sonar_cbf_spec *)spec;
+    choose_warps(cbf, host);
     code = choose_paths(cbf, host, err);
     if (!code)
         code = measure_device(cbf, err);
@@ -401,7 +416,7 @@ static sonar_code run_fields(const struct cbf *cbf, const struct results *to,
     pass.lofar = to->lofar;
     pass.lofar_row = to->lofar_row;
     complete_pass(cbf, &pass, params);
-    return run(&cbf->input, &pass, stream, err);
+    return run(cbf, &pass, stream, err);
 }
 
 static sonar_code run_path(const struct cbf *cbf, enum path path, const struct results *to,
@@ -485,7 +500,7 @@ static sonar_code run_points(const struct cbf *cbf, const sonar_buffer *turns, f
         pass.field[0].sensor_stride = 1;
         pass.field[0].point_stride = (size_t)turns->stride[0];
         complete_pass(cbf, &pass, params);
-        code = run(&cbf->input, &pass, stream, err);
+        code = run(cbf, &pass, stream, err);
     }
     return code;
 }
