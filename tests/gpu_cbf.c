@@ -585,45 +585,57 @@ static void single_surfaces(const struct path *with, size_t snapshots) {
     path = &PATHS[0];
 }
 
-/* The path a table of this form takes: general, mirrored, line or tensor cores (x). A crooked line
- * is neither uniform nor mirrored. */
-static char far_taken(int which, bool crooked, size_t snapshots) {
-    const char uniform[] = "lgmlx", other[] = "ggggx";
-    return which == 0 && crooked && snapshots >= 8 ? 'x' : crooked ? other[which] : uniform[which];
+/* What an array and its scan may be, and the path each of PATHS takes there for a few snapshots:
+ * general, mirrored, line or tensor cores (x). */
+struct form {
+    const char *name, *far_taken, *near_taken;
+};
+
+enum { UNIFORM, CROOKED, UNEVEN, ASKEW, ALONE, LONG, FORMS };
+
+static const struct form FORM[FORMS] = {
+    [UNIFORM] = {"uniform line", "mgmlx", "mgmgx"},
+    [CROOKED] = {"crooked line", "ggggx", "ggggx"},
+    [UNEVEN] = {"line going on evenly from column to column only", "ggggx", "ggggx"},
+    [ASKEW] = {"uniform line, no point mirrored", "lgglx", "ggggx"},
+    [ALONE] = {"uniform line without a near field", "lgmlx", ""},
+    [LONG] = {"uniform line of many sensors", "lgmlx", "mgmgx"}};
+
+/* By itself the far field of many snapshots stays a line's where it is one. */
+static char far_taken(int form, int which, size_t snapshots) {
+    const char *taken = FORM[form].far_taken;
+    return which == 0 && snapshots >= 8 ? (taken[3] == 'l' ? 'l' : 'x') : taken[which];
 }
 
-static char near_taken(int which, bool crooked, size_t snapshots) {
-    const char uniform[] = "mgmgx", other[] = "ggggx";
-    return which == 0 && snapshots >= 8 ? 'x' : crooked ? other[which] : uniform[which];
+static char near_taken(int form, int which, size_t snapshots) {
+    return which == 0 && snapshots >= 8 ? 'x' : FORM[form].near_taken[which];
 }
 
 /* Every path rounds in its own way; the same path gives the same bits, but for the near field,
  * whose chunks depend on what shares its pass. */
-static void compare_paths(int crooked, size_t snapshots, float *const *far_field,
+static void compare_paths(int form, size_t snapshots, float *const *far_field,
                           float *const *near_field, size_t far_bytes, size_t near_bytes) {
-    const char *form = crooked ? "crooked" : "uniform";
     for (int i = 0; i < PATH_COUNT; i++)
         for (int j = 0; j < i; j++) {
             bool far_same = !memcmp(far_field[i], far_field[j], far_bytes);
             bool near_same = !memcmp(near_field[i], near_field[j], near_bytes);
-            bool far_alike = far_taken(i, crooked, snapshots) == far_taken(j, crooked, snapshots);
-            bool near_alike =
-                near_taken(i, crooked, snapshots) == near_taken(j, crooked, snapshots);
-            gpu_expect(&device, far_same == far_alike,
-                       "far field of a %s line, %zu snapshots: %s and %s", form, snapshots,
+            gpu_expect(&device,
+                       far_same == (far_taken(form, i, snapshots) == far_taken(form, j, snapshots)),
+                       "far field of a %s, %zu snapshots: %s and %s", FORM[form].name, snapshots,
                        PATHS[i].name, PATHS[j].name);
-            if (!near_alike)
-                gpu_expect(&device, !near_same, "near field of a %s line, %zu snapshots: %s and %s",
-                           form, snapshots, PATHS[i].name, PATHS[j].name);
+            if (near_bytes && near_taken(form, i, snapshots) != near_taken(form, j, snapshots))
+                gpu_expect(&device, !near_same, "near field of a %s, %zu snapshots: %s and %s",
+                           FORM[form].name, snapshots, PATHS[i].name, PATHS[j].name);
         }
 }
 
 /* On a uniform line every path runs if asked for. An array that is neither uniform nor mirrored is
- * left to the general path whatever the table says, or to tensor cores. */
-static void paths_are_taken(int crooked, size_t snapshots) {
-    sonar_cbf_spec spec = {.sensors = 101,
+ * left to the general path whatever the table says, or to tensor cores. Without a table it is the
+ * size and the near field that decide between line and mirrored. */
+static void paths_are_taken(int form, size_t snapshots) {
+    sonar_cbf_spec spec = {.sensors = form == LONG ? 1024 : 101,
                            .directions = 61,
-                           .ranges = 2,
+                           .ranges = form == ALONE ? 0 : 2,
                            .fs_hz = 8000,
                            .length = 8192,
                            .first_bin = 300,
@@ -641,12 +653,13 @@ static void paths_are_taken(int crooked, size_t snapshots) {
         rig_alloc(&rig, spec);
         fill(&rig, &seed);
         line(&rig, 0.7);
-        if (crooked == 1)
+        if (form == CROOKED)
             rig.position[3 * 40 + 1] = 1;
-        for (size_t k = 1; crooked == 2 && k < spec.sensors; k += 4)
-            rig.position[3 * k] += 0.1; /* goes on evenly, from column to column only */
+        for (size_t k = 1; form == UNEVEN && k < spec.sensors; k += 4)
+            rig.position[3 * k] += 0.1;
         for (size_t d = 0; d < spec.directions; d++)
-            rig.az[d] = 30 + 2 * (double)d;
+            rig.az[d] = 30 + (form == ASKEW ? 1.7 : 2) * (double)d;
+        add_wave(&rig, 77.7, 1);
         rig_start(&rig);
         upload(&rig);
         run_gpu(&rig, ALL);
@@ -654,10 +667,11 @@ static void paths_are_taken(int crooked, size_t snapshots) {
         far_field[i] = sonar_alloc(far_bytes, 1);
         near_field[i] = sonar_alloc(near_bytes, 1);
         memcpy(far_field[i], rig.host[SONAR_CBF_LOFAR].data, far_bytes);
-        memcpy(near_field[i], rig.host[SONAR_CBF_NEARFIELD].data, near_bytes);
+        if (near_bytes)
+            memcpy(near_field[i], rig.host[SONAR_CBF_NEARFIELD].data, near_bytes);
         rig_close(&rig);
     }
-    compare_paths(crooked, snapshots, far_field, near_field, far_bytes, near_bytes);
+    compare_paths(form, snapshots, far_field, near_field, far_bytes, near_bytes);
     for (int i = 0; i < PATH_COUNT; i++) {
         free(far_field[i]);
         free(near_field[i]);
@@ -1093,9 +1107,10 @@ int main(int argc, char **argv) {
     snapshot_counts(37);
     single_surfaces(&PATHS[0], 1);
     single_surfaces(&PATHS[PATH_COUNT - 1], 9);
-    for (int crooked = 0; crooked < 3; crooked++) {
-        paths_are_taken(crooked, 1);
-        paths_are_taken(crooked, 8);
+    for (int form = 0; form < FORMS; form++) {
+        paths_are_taken(form, 1);
+        if (form < ALONE)
+            paths_are_taken(form, 8);
     }
     for (int i = 0; i < PATH_COUNT; i++) {
         warps_are_taken(&PATHS[i]);

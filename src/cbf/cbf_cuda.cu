@@ -121,13 +121,17 @@ static void choose_path(const sonar_host *host, const char *decision, bool tenso
     bool matrix = path && !strcmp(path, "matrix");
     table->may_line = may_line && (!path || !strcmp(path, "line"));
     table->may_mirror = !matrix && (!path || strcmp(path, "general") != 0);
+    table->mirrored_first = may_line && !path;
     table->matrix_from = !tensor_cores ? 0 : matrix ? 1 : !path ? MATRIX_LEAST : 0;
 }
 
 /* Decisions "cbf.far_path": "general", "mirrored", "line" or "matrix", and "cbf.near_path", the
  * same without "line". A form the table does not have is never taken: the next one in front of it
  * is. The rule is "line" where the far field has it; else "matrix" for MATRIX_LEAST snapshots or
- * more; else "mirrored" where the table has it; else "general". */
+ * more; else "mirrored" where the table has it; else "general". But a far field of fewer than
+ * LINE_LEAST sensors that can share a near field's pass is "mirrored" where its table has that: on
+ * an H200 128 sensors take 0.032 ms so and 0.048 ms with a line beside the near field, 512 take
+ * 0.070 and 0.085, but 2048 take 0.201 and 0.186. */
 static sonar_code choose_paths(struct cbf *cbf, const sonar_host *host, sonar_error *err) {
     bool tensor_cores;
     sonar_code code = ask_tensor_cores(&tensor_cores, err);
@@ -138,6 +142,8 @@ static sonar_code choose_paths(struct cbf *cbf, const sonar_host *host, sonar_er
     size_t most = cbf->spec.max_snapshots;
     cbf->may_matrix = (cbf->far_table.matrix_from && most >= cbf->far_table.matrix_from) ||
                       (cbf->near_table.matrix_from && most >= cbf->near_table.matrix_from);
+    bool one_pass = cbf->spec.ranges && cbf->near_table.may_mirror && !cbf->may_matrix;
+    cbf->far_table.mirrored_first &= one_pass && cbf->spec.sensors < LINE_LEAST;
     return SONAR_OK;
 }
 

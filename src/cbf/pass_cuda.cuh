@@ -22,9 +22,10 @@ enum {
     PAIR_ROW = PAIR_SLOTS + 1,
     COLUMNS = 28,
     COLUMN_ROW = COLUMNS + 2,
-    TILE = 8,        /* sensors in shared memory at a time, per warp */
-    ROW = SLOTS + 2, /* padded against bank conflicts, whole 16 bytes */
-    FIELDS = 2,      /* far and near field */
+    LINE_LEAST = 1024, /* sensors that pay for a line's far field beside a near field */
+    TILE = 8,          /* sensors in shared memory at a time, per warp */
+    ROW = SLOTS + 2,   /* padded against bank conflicts, whole 16 bytes */
+    FIELDS = 2,        /* far and near field */
     FINISH_WARPS = 8,
     RESIDENT_WARPS = 12, /* of a multiprocessor, at 168 registers a thread */
     TRANSPOSE = 32,
