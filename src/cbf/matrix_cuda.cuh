@@ -15,8 +15,8 @@
  * more coarsely than float32 does, so that only MATRIX_STRETCH sensors are summed by them before
  * the sum is added to what is in memory.
  *
- * A warp has 16 points, 8 bins and 8 or 16 snapshots. For each point and sensor the weight of one
- * middle bin and the rotation from bin to bin come from exact turns; no chain is longer than four
+ * A warp has 16 points, 4 bins and 8 or 16 snapshots. For each point and sensor the weight of one
+ * middle bin and the rotation from bin to bin come from exact turns; no chain is longer than two
  * rotations. The four warps of a thread block have different points and share the input, which is
  * shaded and split once on its way into shared memory, already in the order the lanes want it. The
  * chunks of sensors are joined in double precision by a second kernel, snapshots are added to
@@ -28,18 +28,18 @@
 #include "cbf/pass_cuda.cuh"
 
 enum {
-    MATRIX_BINS = 8,   /* of an item */
-    MATRIX_MIDDLE = 3, /* its bin with exact weights */
+    MATRIX_BINS = 4,   /* of an item */
+    MATRIX_MIDDLE = 1, /* its bin with exact weights */
     MATRIX_ROWS = 16,  /* points of a warp */
     MATRIX_WARPS = 4,
     MATRIX_POINTS = MATRIX_WARPS * MATRIX_ROWS,
     MATRIX_DEPTH = 4,                  /* sensors of one product */
-    MATRIX_TILE = 8,                   /* sensors in shared memory at a time */
+    MATRIX_TILE = 16,                  /* sensors in shared memory at a time */
     MATRIX_COLUMNS = 8,                /* snapshots of one product */
     MATRIX_GROUPS = 2,                 /* of so many snapshots, that share a weight, at most */
     MATRIX_STRETCH = 256,              /* sensors */
     MATRIX_SUMS = MATRIX_BINS * 2 * 4, /* of a lane, for each group of snapshots */
-    MATRIX_ITEMS = 1024,               /* partial sums of so many items times chunks at a time */
+    MATRIX_ITEMS = 2048,               /* partial sums of so many items times chunks at a time */
     MATRIX_LEAST = 8 /* snapshots that pay for this path unless training says otherwise */
 };
 
@@ -221,7 +221,7 @@ __device__ inline void flush_matrix(float (&sum)[MATRIX_BINS][N][2][4], bool beg
 
 /* Grid: items x chunks. */
 template <int N>
-static __global__ void __launch_bounds__(MATRIX_WARPS *LANES, N == 1 ? 3 : 2)
+static __global__ void __launch_bounds__(MATRIX_WARPS *LANES, 4)
     sum_matrix(const __grid_constant__ matrix_pass pass) {
     __shared__ __align__(16) matrix_tile<N> tile;
     const struct matrix_place place = matrix_place_of(pass);
