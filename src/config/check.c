@@ -49,7 +49,7 @@ static void check_window(sonar_loader *l, sonar_option_id id, size_t length) {
     const double window_s = (double)length / c->fs_hz;
     if (window_s < 4 * crossing_s)
         warn(l, id, NULL,
-             "%zu samples, %.4g ms, are less than four times the %.4g ms that sound takes across "
+             "%zu samples, %.6g ms, are less than four times the %.6g ms that sound takes across "
              "the array: bearings will be biased; %.0f samples or more would do",
              length, 1e3 * window_s, 1e3 * crossing_s, ceil(4 * crossing_s * c->fs_hz));
 }
