@@ -576,6 +576,11 @@ Test(config, only_loopback_and_ipc_are_accepted) {
 static const struct {
     const char *text, *says;
 } warnings[] = {
+    {SMALL "mvdr: {enabled: false}\noutput: {topics: [mvdr.azimuth, status]}\n",
+     "no mvdr topic comes while mvdr.enabled is false"},
+    {SMALL "detections: {enabled: false}\noutput: {topics: [detections]}\n",
+     "detections never come while"},
+    {SMALL "output: {topics: [cbf.nearfield]}\n", "cbf.nearfield never comes without"},
     {CBF("band_hz: [100, 1501], ranges_m: []"), ":4:16: warning: cbf.band_hz: spatial aliasing "
                                                 "begins at 1500 Hz"},
     {SMALL "lofar: {band_hz: [100, 1600]}\n", ":5:18: warning: lofar.band_hz: spatial aliasing"},
@@ -617,7 +622,9 @@ Test(config, doubtful_values_are_warned_about) {
         expect(l.report, warnings[i].says);
         drop(&l);
     }
-    static const char *const quiet[] = {SMALL, SMALL "dft: {length: 38}\n",
+    static const char *const quiet[] = {SMALL,
+                                        SMALL "dft: {length: 38}\n",
+                                        SMALL "mvdr: {enabled: false}\n",
                                         SMALL "mvdr: {forward_backward: true}\n",
                                         CBF("band_hz: [100, 1500], ranges_m: []"),
                                         CBF("band_hz: [100, 1000], ranges_m: [], scan: {start_deg: "
