@@ -66,7 +66,8 @@ def thesis_rows():
 
 
 def refusals():
-    assert "there is no case" in run(binaries / "sonar-bench", "--case", "sensor", ok=False).stderr
+    for wrong in "sensor", "mvdr,nope":
+        assert "there is no case" in run(binaries / "sonar-bench", "--case", wrong, ok=False).stderr
     assert "--backend" in run(binaries / "sonar-bench", "--backend", "gpu", ok=False).stderr
 
 

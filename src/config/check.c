@@ -51,7 +51,7 @@ static void check_window(sonar_loader *l, sonar_option_id id, size_t length) {
     const double window_s = (double)length / c->fs_hz;
     if (window_s < 4 * crossing_s)
         warn(l, id, NULL,
-             "%zu samples, %.4g ms, are less than four times the %.4g ms that sound takes across "
+             "%zu samples, %.6g ms, are less than four times the %.6g ms that sound takes across "
              "the array: bearings will be biased; %.0f samples or more would do",
              length, 1e3 * window_s, 1e3 * crossing_s, ceil(4 * crossing_s * c->fs_hz));
 }
@@ -151,6 +151,20 @@ static void check_snapshots(sonar_loader *l) {
              "%zu samples of every %zu are never looked at", c->hop - seen, c->hop);
 }
 
+/* Asked for, but there is nothing to publish; all topics, the default, are not meant so. */
+static void check_topics(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    const uint32_t mvdr = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM);
+    if (c->output_topics == SONAR_WANT(SONAR_SURFACES) - 1)
+        return;
+    if (!c->mvdr_enabled && c->output_topics & mvdr)
+        warn(l, OPT_TOPICS, NULL, "no mvdr topic comes while mvdr.enabled is false");
+    if (!c->detect_enabled && c->output_topics & SONAR_WANT(SONAR_DETECTIONS))
+        warn(l, OPT_TOPICS, NULL, "detections never come while detections.enabled is false");
+    if (!c->ranges && c->output_topics & SONAR_WANT(SONAR_CBF_NEARFIELD))
+        warn(l, OPT_TOPICS, NULL, "cbf.nearfield never comes without cbf.ranges_m");
+}
+
 void sonar_check_resolved(sonar_loader *l) {
     const sonar_config *c = l->config;
     check_window(l, OPT_LENGTH, c->length);
@@ -164,6 +178,7 @@ void sonar_check_resolved(sonar_loader *l) {
         check_alias(l, OPT_LOFAR_BAND_HZ, &c->lofar_band, c->cbf_length);
     check_scan(l, OPT_CBF_SCAN_STEP, &c->cbf_scan);
     check_ladder(l);
+    check_topics(l);
     if (c->mvdr_enabled)
         check_mvdr(l);
 }
