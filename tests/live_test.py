@@ -182,6 +182,12 @@ def refusals():
         text = Live(*given, *arguments).end(2)[0]
         assert says in text, (arguments, text)
     assert "its last words" in Live(*SMALL, "--daemon", "/bin/false").end(1)[0]
+    with tempfile.TemporaryDirectory() as folder:
+        earlier = pathlib.Path(folder) / "live.json"
+        earlier.write_text("of an earlier run")
+        refused = subprocess.run([binaries / "sonar-bench", "live", "--json", earlier, *SMALL, "--set",
+                                  "dft.hop=no"], capture_output=True, timeout=60)
+        assert refused.returncode == 2 and earlier.read_text() == "of an earlier run", refused
 
 
 def the_search():
