@@ -66,7 +66,8 @@ def thesis_rows():
 
 
 def refusals():
-    assert "there is no case" in run(binaries / "sonar-bench", "--case", "sensor", ok=False).stderr
+    for wrong in "sensor", "mvdr,nope":
+        assert "there is no case" in run(binaries / "sonar-bench", "--case", wrong, ok=False).stderr
     assert "--backend" in run(binaries / "sonar-bench", "--backend", "gpu", ok=False).stderr
 
 
@@ -90,6 +91,21 @@ def synthetic():
     return data
 
 
+def ingest():
+    """A row for each layout and number of threads, with times however short the run; no file is left."""
+    before = set(pathlib.Path("/tmp").iterdir())
+    process = subprocess.Popen([binaries / "sonar-bench", "--ingest=2048", "--min-time", "0"], text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    text, errors = process.communicate(timeout=120)
+    assert process.returncode == 0 and not errors, errors
+    rows = [line.split() for line in text.splitlines()[1:]]
+    assert [(r[1], r[2]) for r in rows] == [(layout, threads) for layout in ("channel-major", "interleaved")
+                                            for threads in "124"], text
+    assert all(0 < float(r[column]) < 1e6 for r in rows for column in (3, 5)), text
+    left = set(pathlib.Path("/tmp").glob(f"*-{process.pid}")) - before
+    assert not left, left
+
+
 def pages():
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "fast-gpu-2026-01-31.json"
@@ -109,6 +125,6 @@ def pages():
             run(maker, "--check", file)
 
 
-for test in (schema, thesis_rows, refusals, pages):
+for test in (schema, thesis_rows, refusals, ingest, pages):
     test()
     print(f"{test.__name__}: ok")

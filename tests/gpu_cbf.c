@@ -38,8 +38,16 @@ enum { PATH_COUNT = sizeof PATHS / sizeof *PATHS };
 
 static const struct path *path = &PATHS[0];
 
+/* Warps of a thread block, the built-in number first. */
+static const char *const WARPS[] = {"4", "2"};
+enum { WARPS_COUNT = sizeof WARPS / sizeof *WARPS };
+
+static const char *warps; /* NULL: nothing was trained */
+
 static const char *choose(void *ctx, const char *decision) {
     (void)ctx;
+    if (!strcmp(decision, "cbf.warps"))
+        return warps;
     if (!strcmp(decision, "cbf.far_path"))
         return path->far_path;
     return strcmp(decision, "cbf.near_path") ? NULL : path->near_path;
@@ -282,11 +290,11 @@ static void compare(const char *what, const struct rig *rig, const char *with, c
                     const double *want, size_t n) {
     double worst = gpu_worst_db(have, want, n);
     gpu_expect(&device, worst < MOST_DB,
-               "%s, path %s, %zu snapshots, %zu sensors, %zu directions, %zu ranges, bins %zu + "
-               "%zu (band %zu + %zu): %g dB from %s",
-               what, path->name, rig->snapshots, rig->spec.sensors, rig->spec.directions,
-               rig->spec.ranges, rig->spec.first_bin, rig->spec.bins, rig->spec.cbf_first,
-               rig->spec.cbf_bins, worst, with);
+               "%s, path %s, %s warps, %zu snapshots, %zu sensors, %zu directions, %zu ranges, "
+               "bins %zu + %zu (band %zu + %zu): %g dB from %s",
+               what, path->name, warps ? warps : "untrained", rig->snapshots, rig->spec.sensors,
+               rig->spec.directions, rig->spec.ranges, rig->spec.first_bin, rig->spec.bins,
+               rig->spec.cbf_first, rig->spec.cbf_bins, worst, with);
 }
 
 static void compare_with_oracle(const struct rig *rig) {
@@ -385,14 +393,15 @@ static void fill(struct rig *rig, uint64_t *seed) {
     add_noise(rig, 0.1, seed);
 }
 
-/* Every number of snapshots on every path: odd sizes, masks, shading, and an interferer 60 dB above
- * the noise, in the far field and in the near. */
+/* Every number of snapshots on every path, with all numbers of warps: odd sizes, masks, shading,
+ * and an interferer 60 dB above the noise, in the far field and in the near. */
 static void snapshot_counts(size_t sensors) {
     static const size_t counts[] = {1, 2, 3, 7, 8, 9, 16, 33};
     for (size_t i = 0; i < PATH_COUNT * sizeof counts / sizeof *counts; i++) {
         uint64_t seed = 70 + i;
         struct rig rig;
         path = &PATHS[i % PATH_COUNT];
+        warps = WARPS[i / PATH_COUNT % WARPS_COUNT];
         rig_alloc(&rig, (sonar_cbf_spec){.sensors = sensors,
                                          .directions = 67,
                                          .ranges = 1,
@@ -419,6 +428,7 @@ static void snapshot_counts(size_t sensors) {
         rig_close(&rig);
     }
     path = &PATHS[0];
+    warps = NULL;
 }
 
 /* Fewer snapshots than there may be, and rows and snapshots that lie apart. */
@@ -513,6 +523,7 @@ static void random_sizes(size_t cases) {
         uint64_t seed = 1000 + i;
         struct rig rig;
         path = &PATHS[i % PATH_COUNT];
+        warps = WARPS[i / PATH_COUNT % WARPS_COUNT];
         rig_alloc(&rig, random_spec(&seed));
         fill(&rig, &seed);
         rig_start(&rig);
@@ -523,6 +534,7 @@ static void random_sizes(size_t cases) {
         rig_close(&rig);
     }
     path = &PATHS[0];
+    warps = NULL;
 }
 
 static bool all_sevens(const sonar_buffer *buffer) {
@@ -573,45 +585,57 @@ static void single_surfaces(const struct path *with, size_t snapshots) {
     path = &PATHS[0];
 }
 
-/* The path a table of this form takes: general, mirrored, line or tensor cores (x). A crooked line
- * is neither uniform nor mirrored. */
-static char far_taken(int which, bool crooked, size_t snapshots) {
-    const char uniform[] = "lgmlx", other[] = "ggggx";
-    return which == 0 && crooked && snapshots >= 8 ? 'x' : crooked ? other[which] : uniform[which];
+/* What an array and its scan may be, and the path each of PATHS takes there for a few snapshots:
+ * general, mirrored, line or tensor cores (x). */
+struct form {
+    const char *name, *far_taken, *near_taken;
+};
+
+enum { UNIFORM, CROOKED, UNEVEN, ASKEW, ALONE, LONG, FORMS };
+
+static const struct form FORM[FORMS] = {
+    [UNIFORM] = {"uniform line", "mgmlx", "mgmgx"},
+    [CROOKED] = {"crooked line", "ggggx", "ggggx"},
+    [UNEVEN] = {"line going on evenly from column to column only", "ggggx", "ggggx"},
+    [ASKEW] = {"uniform line, no point mirrored", "lgglx", "ggggx"},
+    [ALONE] = {"uniform line without a near field", "lgmlx", ""},
+    [LONG] = {"uniform line of many sensors", "lgmlx", "mgmgx"}};
+
+/* By itself the far field of many snapshots stays a line's where it is one. */
+static char far_taken(int form, int which, size_t snapshots) {
+    const char *taken = FORM[form].far_taken;
+    return which == 0 && snapshots >= 8 ? (taken[3] == 'l' ? 'l' : 'x') : taken[which];
 }
 
-static char near_taken(int which, bool crooked, size_t snapshots) {
-    const char uniform[] = "mgmgx", other[] = "ggggx";
-    return which == 0 && snapshots >= 8 ? 'x' : crooked ? other[which] : uniform[which];
+static char near_taken(int form, int which, size_t snapshots) {
+    return which == 0 && snapshots >= 8 ? 'x' : FORM[form].near_taken[which];
 }
 
 /* Every path rounds in its own way; the same path gives the same bits, but for the near field,
  * whose chunks depend on what shares its pass. */
-static void compare_paths(int crooked, size_t snapshots, float *const *far_field,
+static void compare_paths(int form, size_t snapshots, float *const *far_field,
                           float *const *near_field, size_t far_bytes, size_t near_bytes) {
-    const char *form = crooked ? "crooked" : "uniform";
     for (int i = 0; i < PATH_COUNT; i++)
         for (int j = 0; j < i; j++) {
             bool far_same = !memcmp(far_field[i], far_field[j], far_bytes);
             bool near_same = !memcmp(near_field[i], near_field[j], near_bytes);
-            bool far_alike = far_taken(i, crooked, snapshots) == far_taken(j, crooked, snapshots);
-            bool near_alike =
-                near_taken(i, crooked, snapshots) == near_taken(j, crooked, snapshots);
-            gpu_expect(&device, far_same == far_alike,
-                       "far field of a %s line, %zu snapshots: %s and %s", form, snapshots,
+            gpu_expect(&device,
+                       far_same == (far_taken(form, i, snapshots) == far_taken(form, j, snapshots)),
+                       "far field of a %s, %zu snapshots: %s and %s", FORM[form].name, snapshots,
                        PATHS[i].name, PATHS[j].name);
-            if (!near_alike)
-                gpu_expect(&device, !near_same, "near field of a %s line, %zu snapshots: %s and %s",
-                           form, snapshots, PATHS[i].name, PATHS[j].name);
+            if (near_bytes && near_taken(form, i, snapshots) != near_taken(form, j, snapshots))
+                gpu_expect(&device, !near_same, "near field of a %s, %zu snapshots: %s and %s",
+                           FORM[form].name, snapshots, PATHS[i].name, PATHS[j].name);
         }
 }
 
 /* On a uniform line every path runs if asked for. An array that is neither uniform nor mirrored is
- * left to the general path whatever the table says, or to tensor cores. */
-static void paths_are_taken(int crooked, size_t snapshots) {
-    sonar_cbf_spec spec = {.sensors = 101,
+ * left to the general path whatever the table says, or to tensor cores. Without a table it is the
+ * size and the near field that decide between line and mirrored. */
+static void paths_are_taken(int form, size_t snapshots) {
+    sonar_cbf_spec spec = {.sensors = form == LONG ? 1024 : 101,
                            .directions = 61,
-                           .ranges = 2,
+                           .ranges = form == ALONE ? 0 : 2,
                            .fs_hz = 8000,
                            .length = 8192,
                            .first_bin = 300,
@@ -629,12 +653,13 @@ static void paths_are_taken(int crooked, size_t snapshots) {
         rig_alloc(&rig, spec);
         fill(&rig, &seed);
         line(&rig, 0.7);
-        if (crooked == 1)
+        if (form == CROOKED)
             rig.position[3 * 40 + 1] = 1;
-        for (size_t k = 1; crooked == 2 && k < spec.sensors; k += 4)
-            rig.position[3 * k] += 0.1; /* goes on evenly, from column to column only */
+        for (size_t k = 1; form == UNEVEN && k < spec.sensors; k += 4)
+            rig.position[3 * k] += 0.1;
         for (size_t d = 0; d < spec.directions; d++)
-            rig.az[d] = 30 + 2 * (double)d;
+            rig.az[d] = 30 + (form == ASKEW ? 1.7 : 2) * (double)d;
+        add_wave(&rig, 77.7, 1);
         rig_start(&rig);
         upload(&rig);
         run_gpu(&rig, ALL);
@@ -642,15 +667,59 @@ static void paths_are_taken(int crooked, size_t snapshots) {
         far_field[i] = sonar_alloc(far_bytes, 1);
         near_field[i] = sonar_alloc(near_bytes, 1);
         memcpy(far_field[i], rig.host[SONAR_CBF_LOFAR].data, far_bytes);
-        memcpy(near_field[i], rig.host[SONAR_CBF_NEARFIELD].data, near_bytes);
+        if (near_bytes)
+            memcpy(near_field[i], rig.host[SONAR_CBF_NEARFIELD].data, near_bytes);
         rig_close(&rig);
     }
-    compare_paths(crooked, snapshots, far_field, near_field, far_bytes, near_bytes);
+    compare_paths(form, snapshots, far_field, near_field, far_bytes, near_bytes);
     for (int i = 0; i < PATH_COUNT; i++) {
         free(far_field[i]);
         free(near_field[i]);
     }
     path = &PATHS[0];
+}
+
+/* A number of warps that is none of the kernels' is as good as none; every other one adds in an
+ * order of its own, but for the tensor cores. */
+static void warps_are_taken(const struct path *with) {
+    static const char *const answers[] = {NULL, "4", "2", "3"};
+    enum { ANSWERS = sizeof answers / sizeof *answers, BYTES = 40 * 61 * sizeof(float) };
+    float *lofar[ANSWERS];
+    path = with;
+    for (int i = 0; i < ANSWERS; i++) {
+        uint64_t seed = 15;
+        struct rig rig;
+        warps = answers[i];
+        rig_alloc(&rig, (sonar_cbf_spec){.sensors = 101,
+                                         .directions = 61,
+                                         .ranges = 2,
+                                         .fs_hz = 8000,
+                                         .length = 8192,
+                                         .first_bin = 300,
+                                         .bins = 40,
+                                         .cbf_first = 310,
+                                         .cbf_bins = 20});
+        fill(&rig, &seed);
+        line(&rig, 0.7);
+        for (size_t d = 0; d < rig.spec.directions; d++)
+            rig.az[d] = 30 + 2 * (double)d;
+        rig_start(&rig);
+        upload(&rig);
+        run_gpu(&rig, ALL);
+        compare_with_oracle(&rig);
+        lofar[i] = sonar_alloc(BYTES, 1);
+        memcpy(lofar[i], rig.host[SONAR_CBF_LOFAR].data, BYTES);
+        rig_close(&rig);
+    }
+    for (int i = 1; i < ANSWERS; i++) {
+        bool alike = strcmp(answers[i], "2") != 0 || !strcmp(with->name, "matrix");
+        gpu_expect(&device, !memcmp(lofar[i], lofar[0], BYTES) == alike,
+                   "path %s, warps %s against none trained", with->name, answers[i]);
+    }
+    for (int i = 0; i < ANSWERS; i++)
+        free(lofar[i]);
+    path = &PATHS[0];
+    warps = NULL;
 }
 
 /* A new version of the parameters is taken, an unchanged one kept; two runs give the same bits. */
@@ -948,8 +1017,9 @@ static void print_row(size_t sensors) {
     double ms[4];
     for (int j = 0; j < 4; j++)
         ms[j] = gpu_time_ms(&device, timed_call, &(struct timing){&rig, outputs[j]}, 20);
-    printf("%8zu %-10s %10.4f %10.4f %10.4f %10.4f %12.0f\n", sensors, path->name, ms[0], ms[1],
-           ms[2], ms[3], 259360.0 * (double)sensors / ms[0] * 1e-6);
+    printf("%8zu %-10s %-6s %10.4f %10.4f %10.4f %10.4f %12.0f\n", sensors, path->name,
+           warps ? warps : "-", ms[0], ms[1], ms[2], ms[3],
+           259360.0 * (double)sensors / ms[0] * 1e-6);
     fflush(stdout);
     rig_close(&rig);
 }
@@ -1006,12 +1076,16 @@ static void print_snapshots(const char *form, size_t sensors) {
 static void print_times(void) {
     static const size_t sensors[] = {128, 512, 2048, 16384, 32768};
     printf("CBF, standard case, ms a window (input on the device)\n");
-    printf("%8s %-10s %10s %10s %10s %10s %12s\n", "sensors", "path", "all", "far band", "lofar",
-           "near", "all GCMAC/s");
+    printf("%8s %-10s %-6s %10s %10s %10s %10s %12s\n", "sensors", "path", "warps", "all",
+           "far band", "lofar", "near", "all GCMAC/s");
     for (size_t i = 0; i < sizeof sensors / sizeof *sensors; i++)
-        for (path = PATHS; path < PATHS + PATH_COUNT; path++)
+        for (size_t j = 0; j < PATH_COUNT * WARPS_COUNT; j++) {
+            path = &PATHS[j / WARPS_COUNT];
+            warps = WARPS[j % WARPS_COUNT];
             print_row(sensors[i]);
+        }
     path = &PATHS[0];
+    warps = NULL;
     printf("several snapshots, ms a call\n%8s %-6s %-9s %-6s %10s %10s %10s %10s %10s\n", "sensors",
            "array", "path", "what", "1", "4", "8", "16", "64");
     print_snapshots("plane", 2048);
@@ -1029,20 +1103,24 @@ int main(int argc, char **argv) {
         print_times();
         return gpu_close(&device, "gpu_cbf");
     }
-    random_sizes(device.quick ? 15 : 200);
+    random_sizes(device.quick ? 20 : 200);
     snapshot_counts(37);
     single_surfaces(&PATHS[0], 1);
     single_surfaces(&PATHS[PATH_COUNT - 1], 9);
-    for (int crooked = 0; crooked < 3; crooked++) {
-        paths_are_taken(crooked, 1);
-        paths_are_taken(crooked, 8);
+    for (int form = 0; form < FORMS; form++) {
+        paths_are_taken(form, 1);
+        if (form < ALONE)
+            paths_are_taken(form, 8);
     }
     for (int i = 0; i < PATH_COUNT; i++) {
-        versions_and_repeats(&PATHS[i], 1);
-        versions_and_repeats(&PATHS[i], 17);
+        warps_are_taken(&PATHS[i]);
         rows_apart(&PATHS[i]);
-        recorded(&PATHS[i], 1);
-        recorded(&PATHS[i], 19);
+        for (int j = 0; j < WARPS_COUNT; j++) {
+            warps = WARPS[j];
+            versions_and_repeats(&PATHS[i], j ? 17 : 1);
+            recorded(&PATHS[i], j ? 19 : 1);
+        }
+        warps = NULL;
     }
     evaluate_points(5, 1);
     evaluate_points(70, 11);
@@ -1056,6 +1134,9 @@ int main(int argc, char **argv) {
         for (int i = 0; i < PATH_COUNT; i++) {
             large(2048, true, &PATHS[i]);
             large_plane(5000, 11, &PATHS[i]);
+            warps = WARPS[1];
+            large(2000, false, &PATHS[i]);
+            warps = NULL;
         }
         large_plane(16384, 16, &PATHS[0]);
         large(16384, false, &PATHS[0]);

@@ -149,6 +149,25 @@ def what_ends_early():
     assert "stopped by a signal" in live.end(1)[0]
 
 
+def a_bad_end():
+    """Everything is measured, but the daemon does not end as it should."""
+    with tempfile.TemporaryDirectory() as folder:
+        wrapper = pathlib.Path(folder) / "wrapper"
+        wrapper.write_text(f"""#!/bin/sh
+trap 'kill -TERM $daemon' TERM
+'{binaries}/sonard' "$1" &
+daemon=$!
+wait $daemon
+wait $daemon
+exit 3
+""")
+        wrapper.chmod(0o755)
+        text, data = Live(*SMALL, "--daemon", wrapper).end(0)
+    (run,) = data["live"]
+    adds_up(run)
+    assert not run["held"] and any("exit code 3" in r for r in run["not_held"]), run["not_held"]
+
+
 def refusals():
     for arguments, says in ((["--daemon", "/no/such/sonard"], "/no/such/sonard: No such file"),
                             (["--daemon", "/tmp"], "/tmp is not a program"),
@@ -156,11 +175,19 @@ def refusals():
                             (["--find=8,8"], "ascending"), (["--senders", "40"], "40 for 33 channels"),
                             (["--set", "dft.hop"], "OPTION=VALUE"),
                             (["--warm-up", "0", "--seconds", "0.2"], "two windows"),
-                            (["--set", "dft.hop=no"], "would not accept"), (["--layout", "x"], "'x'")):
+                            (["--set", "dft.hop=no"], "would not accept"), (["--layout", "x"], "'x'"),
+                            (["--set", "ingest.socket=sub"], "ingest.socket must be pull"),
+                            (["--set", "dft.hop=4000", "--seconds", "0.1"], "a window only every 0.2 s")):
         given = SMALL if arguments[0] != "--find=8,8" else SMALL[2:]
         text = Live(*given, *arguments).end(2)[0]
         assert says in text, (arguments, text)
     assert "its last words" in Live(*SMALL, "--daemon", "/bin/false").end(1)[0]
+    with tempfile.TemporaryDirectory() as folder:
+        earlier = pathlib.Path(folder) / "live.json"
+        earlier.write_text("of an earlier run")
+        refused = subprocess.run([binaries / "sonar-bench", "live", "--json", earlier, *SMALL, "--set",
+                                  "dft.hop=no"], capture_output=True, timeout=60)
+        assert refused.returncode == 2 and earlier.read_text() == "of an earlier run", refused
 
 
 def the_search():
@@ -192,7 +219,7 @@ def pages(data):
 
 one_run()
 print("one_run: ok")
-for test in (a_stalled_daemon, what_ends_early, refusals):
+for test in (a_stalled_daemon, what_ends_early, a_bad_end, refusals):
     test()
     print(f"{test.__name__}: ok")
 pages(the_search())

@@ -11,12 +11,14 @@
 
 #include "frames.h"
 
-enum { FRAMES = 4000, FRAME = 37, LENGTH = 100, HOP = 20, LOST = 8, HELD = 5 };
+enum { FRAMES = 4000, FRAME = 37, LENGTH = 100, HOP = 20, LOST = 8, HELD = 5, CHUNK = 9 };
 
 struct stage {
     sonar_assembler *assembler;
     size_t channels;
     uint64_t frames;
+    uint64_t early; /* samples seen before a window was offered with them */
+    bool block;
     atomic_bool done;
     uint64_t sum;
 };
@@ -79,6 +81,23 @@ static void check(const sonar_window *window) {
         fail("a window was overwritten while it was read");
 }
 
+/* What is told to be ready is there, beyond the window that is held, as far as its being held
+ * keeps the ring from coming around. With overload: drop_oldest frames may be lost anywhere. */
+static void check_ready(struct stage *stage, const sonar_window *window) {
+    uint64_t end = sonar_assembler_ready(stage->assembler), restart = stage->frames / 2 * FRAME;
+    uint64_t capacity = window->ring.shape[1];
+    if (end > window->place + capacity)
+        end = window->place + capacity;
+    for (uint64_t at = window->place + LENGTH; stage->block && at < end; at++) {
+        uint64_t index = window->first_sample + (at - window->place);
+        if (index / FRAME % LOST == LOST - 1 || (window->epoch == 1 && index >= restart))
+            continue;
+        if (test_window_errors(window, index, 1))
+            fail("samples were told before they were there");
+        stage->early++;
+    }
+}
+
 static void consume(struct stage *stage) {
     sonar_window held[2];
     size_t holding = 0;
@@ -101,6 +120,7 @@ static void consume(struct stage *stage) {
         while (holding) {
             window = &held[--holding];
             check(window);
+            check_ready(stage, window);
             sonar_assembler_release(stage->assembler, window);
         }
     }
@@ -120,8 +140,9 @@ static void run(sonar_overload overload, size_t channels, size_t threads, uint64
                               .max_missing_share = 1,
                               .max_skew_samples = 10,
                               .restart_after_ms = 1000,
-                              .silent_after_ms = 1000};
-    struct stage stage = {.channels = channels, .frames = frames};
+                              .silent_after_ms = 1000,
+                              .chunk_samples = CHUNK};
+    struct stage stage = {.channels = channels, .frames = frames, .block = overload == SONAR_BLOCK};
     sonar_ingest_counters c;
     pthread_t producer;
     if (sonar_assembler_create(&spec, &stage.assembler, NULL) ||
@@ -138,6 +159,8 @@ static void run(sonar_overload overload, size_t channels, size_t threads, uint64
     /* A reader slower than a ring's length makes the stream move on: a restart, too. */
     if (c.windows_taken < 10 || c.restarts < 1 || (overload == SONAR_BLOCK && c.restarts != 1))
         fail("too little happened, or too much");
+    if (stage.block && !stage.early)
+        fail("no chunk was seen before its window");
     sonar_assembler_destroy(stage.assembler);
 }
 

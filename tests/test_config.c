@@ -208,6 +208,28 @@ Test(config, ingest_has_threads_for_its_rate) {
     drop(&l);
 }
 
+/* A beam so narrow that an automatic scan is impossible, and an MVDR that would not fit. */
+Test(config, an_mvdr_that_is_off_need_not_fit) {
+    static const char *const off[] = {
+        CBF("band_hz: [100, 1000], ranges_m: []") "mvdr: {enabled: false, length: 8192}\n",
+        CBF("band_hz: [100, 1000], ranges_m: []") "mvdr: {enabled: false, length: 16, hop: 99, "
+                                                  "band_hz: [300, 310]}\n",
+        "schema: 1\nfs_hz: 4000\narray: {geometry: {line: {sensors: 262144, spacing_m: 0.75}}}\n"
+        "cbf: {band_hz: [100, 900], scan: {start_deg: 0, stop_deg: 180, step_deg: 1}, "
+        "ranges_m: []}\nmvdr: {enabled: false}\n"};
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
+        loaded l = parse_good(off[i]);
+        cr_assert_null(strstr(l.report, "mvdr"), "%s", l.report);
+        cr_assert_eq(l.config->mvdr_scan.count, 0);
+        char *text = print(l.config, sonar_config_print);
+        loaded again = parse_good(text);
+        cr_assert_str_eq(again.config->digest, l.config->digest);
+        free(text);
+        drop(&again);
+        drop(&l);
+    }
+}
+
 Test(config, band_edges_on_a_bin_are_inside) {
     /* 2.2 Hz * 44100/4410 is a little more than 22, and the like must not lose a bin */
     for (size_t first = 1; first < 400; first += 3) {
@@ -423,6 +445,11 @@ static const struct {
     {"schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000]}\nmvdr: {forward_backward: true}\n"
      "array: {geometry: {positions: {list: [[0, 0, 0], [1, 0, 0], [5, 0, 0]]}}}\n",
      ":4:26: error: mvdr.forward_backward", "no mirror image"},
+    {"schema: 1\nfs_hz: 4000\narray: {geometry: {line: {sensors: 262144, spacing_m: 0.75}}}\n"
+     "cbf: {band_hz: [100, 900], scan: {start_deg: 0, stop_deg: 180, step_deg: 1}, ranges_m: []}\n",
+     "mvdr.scan: more than 65536 directions", "accepted: {start_deg"},
+    {ARRAY("geometry: {line: {sensors: 1048577, spacing_m: 0.5}}"),
+     ":4:36: error: array.geometry.line.sensors: 1048577 is out of range", "1 to 1048576"},
     {SMALL "a: &x 1\n", ":5:4: error: ", "anchors and aliases"},
     {SMALL "a: *x\n", ":5:4: error: ", "anchors and aliases"},
     {SMALL "a: !!int 1\n", ":5:4: error: ", "tags"},
@@ -549,6 +576,11 @@ Test(config, only_loopback_and_ipc_are_accepted) {
 static const struct {
     const char *text, *says;
 } warnings[] = {
+    {SMALL "mvdr: {enabled: false}\noutput: {topics: [mvdr.azimuth, status]}\n",
+     "no mvdr topic comes while mvdr.enabled is false"},
+    {SMALL "detections: {enabled: false}\noutput: {topics: [detections]}\n",
+     "detections never come while"},
+    {SMALL "output: {topics: [cbf.nearfield]}\n", "cbf.nearfield never comes without"},
     {CBF("band_hz: [100, 1501], ranges_m: []"), ":4:16: warning: cbf.band_hz: spatial aliasing "
                                                 "begins at 1500 Hz"},
     {SMALL "lofar: {band_hz: [100, 1600]}\n", ":5:18: warning: lofar.band_hz: spatial aliasing"},
@@ -556,6 +588,12 @@ static const struct {
     {SMALL "dft: {length: 37}\n", ":5:15: warning: dft.length: 37 samples"}, /* 4 D/c: 37.33 */
     {SMALL "mvdr: {length: 37, hop: 37, band_hz: [100, 1000]}\n", "warning: mvdr.length: 37 "},
     {SMALL "dft: {hop: 5000}\n", ":5:12: warning: dft.hop: 904 samples"},
+    {CBF("band_hz: [100, 1000], ranges_m: [], length: 1000, hop: 5000"),
+     ":4:62: warning: cbf.hop: 1048 samples of every 2048 are never looked at"},
+    {CBF("band_hz: [100, 1000], ranges_m: [], length: 100, hop: 300"), /* 14 */
+     "warning: cbf.hop: 648 samples of every 2048 are never looked at"},
+    {CBF("band_hz: [100, 1000], ranges_m: [], length: 1500") "dft: {hop: 4096}\n",
+     ":4:51: warning: cbf.length: 346 samples of every 4096 are never looked at"},
     {CBF("band_hz: [100, 1000], ranges_m: [], scan: {start_deg: 0, stop_deg: 180, step_deg: 10}"),
      "warning: cbf.scan.step_deg: 10 deg is coarser than half the beam width of 19.3 deg"},
     {"schema: 1\nfs_hz: 4000\narray: {geometry: {line: {sensors: 128, spacing_m: 0.5}}}\n"
@@ -590,9 +628,13 @@ Test(config, doubtful_values_are_warned_about) {
         expect(l.report, warnings[i].says);
         drop(&l);
     }
-    static const char *const quiet[] = {SMALL, SMALL "dft: {length: 38}\n",
+    static const char *const quiet[] = {SMALL,
+                                        SMALL "dft: {length: 38}\n",
+                                        SMALL "mvdr: {enabled: false}\n",
                                         SMALL "mvdr: {forward_backward: true}\n",
                                         CBF("band_hz: [100, 1500], ranges_m: []"),
+                                        CBF("band_hz: [100, 1000], ranges_m: [], length: 1000, "
+                                            "hop: 1500"), /* 3 in a window */
                                         CBF("band_hz: [100, 1000], ranges_m: [], scan: {start_deg: "
                                             "0, stop_deg: 180, step_deg: 9}")};
     for (size_t i = 0; i < sizeof quiet / sizeof *quiet; i++) {
@@ -759,9 +801,14 @@ Test(config, description_fits_a_terminal_and_shows_what_matters) {
         free(text);
         drop(&l);
     }
-    loaded l = parse_good("schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000]}\narray:\n"
-                          "  geometry: {line: {sensors: 100, spacing_m: 0.5}}\n  mask: [40]\n");
+    loaded l = parse_good(CBF("band_hz: [100, 1000], length: 1500, hop: 4000"));
     char *text = print(l.config, sonar_config_describe);
+    expect(text, "of each window the first 1500 samples\n");
+    free(text);
+    drop(&l);
+    l = parse_good("schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000]}\narray:\n"
+                   "  geometry: {line: {sensors: 100, spacing_m: 0.5}}\n  mask: [40]\n");
+    text = print(l.config, sonar_config_describe);
     expect(text, "port and starboard");
     expect(text, "100 sensors, 99 used");
     expect(text,

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <zmq.h>
 
+#include "config/config.h"
 #include "core/core.h"
 #include "digitiser.h"
 #include "process.h"
@@ -125,6 +126,50 @@ Test(daemon, waits_for_a_digitiser_then_finds_the_ship) {
     unsubscribe(&s);
     rig_close(&rig);
 }
+
+/* Sanitizers have memory of their own. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/* The rest is libraries, stacks and sockets; the array is large enough for that to be small. */
+static void check_size(const char *output, const char *rest) {
+    enum { REST = 40 << 20 };
+    rig rig = {.box = box_open()};
+    snprintf(rig.out, sizeof rig.out, "ipc://%s/out", rig.box.dir);
+    box_write(&rig.box, "sonard.yaml",
+              "schema: 1\nfs_hz: 8000\n"
+              "array: {geometry: {line: {sensors: 1024, spacing_m: 0.2}}}\n"
+              "ingest: {endpoints: [\"ipc://%s/in\"]}\n"
+              "output: {endpoint: \"%s\"%s}\nruntime: {backend: cpu, threads: 2}\n%s",
+              rig.box.dir, rig.out, output, rest);
+    sonar_config *config = NULL;
+    sonar_report *report = sonar_report_create();
+    sonar_code code = sonar_config_load(box_path(&rig.box, "sonard.yaml"), &config, report);
+    sonar_report_destroy(report);
+    cr_assert_eq(code, SONAR_OK);
+    const double said = (double)sonar_config_memory_bytes(config);
+    sonar_config_destroy(config);
+    start_daemon(&rig);
+    subscriber s = subscribe(rig.out, "status", NULL);
+    message m;
+    cr_assert(receive_until(&s, "status", "uptime_s", 0, 20000, &m), "no status came");
+    const double is = header_number(m.head, "resident_bytes");
+    cr_expect(is > said && is < 1.05 * said + REST, "%g MiB, said were %g MiB", is / (1 << 20),
+              said / (1 << 20));
+    message_free(&m);
+    unsubscribe(&s);
+    rig_close(&rig);
+}
+
+#define SCAN "scan: {start_deg: 0, stop_deg: 180, step_deg: 0.5}"
+
+Test(daemon, it_is_as_large_as_the_configuration_says) {
+    check_size("", "cbf: {band_hz: [600, 950], ranges_m: [200, 500], " SCAN "}\n"
+                   "mvdr: {snapshots: 64, " SCAN "}\n");
+    check_size(", topics: [detections, status]",
+               "cbf: {band_hz: [600, 950], ranges_m: [], length: 1024, " SCAN "}\n"
+               "mvdr: {length: 512, snapshots: 16, " SCAN "}\n");
+    check_size("", "cbf: {band_hz: [600, 950], ranges_m: [], " SCAN "}\nmvdr: {enabled: false}\n");
+}
+#endif
 
 Test(daemon, stops_within_two_seconds_while_samples_pour_in) {
     rig rig = rig_open("drop_oldest");

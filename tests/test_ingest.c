@@ -85,6 +85,13 @@ static void await_frames(const sonar_ingest *ingest, uint64_t received) {
     }
 }
 
+static void await_accepted(const sonar_ingest *ingest, uint64_t accepted) {
+    for (int i = 0; counters(ingest).frames_accepted < accepted; i++) {
+        cr_assert(i < PATIENCE_MS);
+        usleep(1000);
+    }
+}
+
 /* Waits on the descriptor alone, as the pipeline does. */
 static void await_window(sonar_ingest *ingest, sonar_window *window) {
     struct pollfd poller = {.fd = sonar_ingest_fd(ingest), .events = POLLIN};
@@ -294,6 +301,44 @@ static void block_and_lose_nothing(void) {
 Test(ingest, block_mode_waits_for_the_data_thread_and_loses_nothing) {
     for (threads = 1; threads < 5; threads += 3)
         block_and_lose_nothing();
+}
+
+/* No window waits when the one that is held gives way, but the stream moves on: the frame that had
+ * to wait is placed, and what is complete then is to be uploaded. */
+static void tell_of_chunks_after_waiting(void) {
+    const char *endpoint = "inproc://samples";
+    void *context = zmq_ctx_new();
+    sonar_ingest_spec spec = spec_for(context, &endpoint);
+    spec.overload = SONAR_BLOCK;
+    spec.queue_windows = 1;
+    spec.max_skew_samples = 100;
+    spec.chunk_samples = 10;
+    sonar_ingest *ingest = start(&spec);
+    void *socket = digitiser(context, ZMQ_PUSH, endpoint);
+    sonar_window window;
+    struct pollfd poller = {.fd = sonar_ingest_fd(ingest), .events = POLLIN};
+    send_frame(socket, 0, 4, 0, 100);
+    await_window(ingest, &window);
+    const uint64_t frames = sonar_ingest_capacity(&spec) / 50 + 1;
+    for (uint64_t f = 2; f < frames; f++) /* half of the channels: windows are counted missing */
+        send_frame(socket, 0, 2, f * 50, 50);
+    await_frames(ingest, frames - 1);
+    usleep(20000);
+    cr_assert(counters(ingest).frames_accepted == frames - 2, "the last one does not fit");
+    uint64_t ready = sonar_ingest_ready(ingest);
+    cr_assert(!sonar_ingest_take(ingest, &(sonar_window){0}));
+    sonar_ingest_release(ingest, &window);
+    await_accepted(ingest, frames - 1);
+    cr_assert(sonar_ingest_ready(ingest) > ready);
+    cr_assert(poll(&poller, 1, 1000) == 1, "the data thread was not told");
+    zmq_close(socket);
+    sonar_ingest_destroy(ingest);
+    zmq_ctx_term(context);
+}
+
+Test(ingest, block_mode_tells_of_chunks_that_a_waiting_frame_completes) {
+    for (threads = 1; threads < 5; threads += 3)
+        tell_of_chunks_after_waiting();
 }
 
 /* A heartbeat would take the peer that we do not read from for dead after 3 s, hang up on it and

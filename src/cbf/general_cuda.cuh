@@ -5,7 +5,7 @@
  * A lane is one look point (far-field direction, or point of the near field) and keeps the sums of
  * a block of up to 56 bins in registers while it walks along the sensors; all lanes of a warp need
  * the same input, which is broadcast from shared memory. So no sum is ever taken across lanes. The
- * four warps of a thread block share its chunk of sensors and add up at its end; the chunks of all
+ * warps of a thread block share its chunk of sensors and add up at its end; the chunks of all
  * thread blocks are added by a second kernel.
  *
  * Steering vectors, per sensor and lane: bins are numbered i + 7 m (i < 7, m < 8). For i = 0 those
@@ -115,7 +115,8 @@ __device__ void add_sensors(const struct pass &pass, const struct block &block,
 }
 
 /* Grid: items x chunks. */
-static __global__ void __launch_bounds__(WARPS *LANES, 3)
+template <uint32_t WARPS>
+static __global__ void __launch_bounds__(WARPS *LANES, RESIDENT_WARPS / WARPS)
     sum_sensors(const __grid_constant__ pass pass) {
     __shared__ __align__(16) float2 tile[WARPS][2][TILE][ROW];
     static_assert(sizeof tile >= WARPS / 2 * SLOTS * LANES * sizeof(float2), "room for add_warps");
@@ -139,7 +140,7 @@ static __global__ void __launch_bounds__(WARPS *LANES, 3)
         add_sensors<4>(pass, block, turns, field.sensor_stride, first, end, tile[warp], sum);
     else
         add_sensors<2>(pass, block, turns, field.sensor_stride, first, end, tile[warp], sum);
-    add_warps(sum, &tile[0][0][0][0]);
+    add_warps<WARPS>(sum, &tile[0][0][0][0]);
     if (warp > 0)
         return;
     float2 *to = pass.partial + ((size_t)blockIdx.y * pass.items + blockIdx.x) * SLOTS * LANES;

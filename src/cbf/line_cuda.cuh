@@ -132,10 +132,12 @@ __device__ inline void join_columns(const struct line_pass &pass, const uint64_t
 }
 
 /* Grid: bins x groups of points, the groups of a bin side by side. */
-static __global__ void __launch_bounds__(WARPS *LANES, 3)
+template <uint32_t WARPS>
+static __global__ void __launch_bounds__(WARPS *LANES, RESIDENT_WARPS / WARPS)
     sum_line(const __grid_constant__ line_pass pass) {
     __shared__ __align__(16) struct columns columns[WARPS];
     __shared__ float2 beam[2][WARPS][LANES];
+    static_assert(WARPS >= 2, "one warp for the points, one for their images");
     const struct field &field = pass.field;
     uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
     uint32_t row = pass.first + blockIdx.x / field.groups;

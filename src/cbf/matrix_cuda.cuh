@@ -15,8 +15,8 @@
  * more coarsely than float32 does, so that only MATRIX_STRETCH sensors are summed by them before
  * the sum is added to what is in memory.
  *
- * A warp has 16 points, 8 bins and 8 or 16 snapshots. For each point and sensor the weight of one
- * middle bin and the rotation from bin to bin come from exact turns; no chain is longer than four
+ * A warp has 16 points, 4 bins and 8 or 16 snapshots. For each point and sensor the weight of one
+ * middle bin and the rotation from bin to bin come from exact turns; no chain is longer than two
  * rotations. The four warps of a thread block have different points and share the input, which is
  * shaded and split once on its way into shared memory, already in the order the lanes want it. The
  * chunks of sensors are joined in double precision by a second kernel, snapshots are added to
@@ -28,17 +28,18 @@
 #include "cbf/pass_cuda.cuh"
 
 enum {
-    MATRIX_BINS = 8,   /* of an item */
-    MATRIX_MIDDLE = 3, /* its bin with exact weights */
+    MATRIX_BINS = 4,   /* of an item */
+    MATRIX_MIDDLE = 1, /* its bin with exact weights */
     MATRIX_ROWS = 16,  /* points of a warp */
-    MATRIX_POINTS = WARPS * MATRIX_ROWS,
+    MATRIX_WARPS = 4,
+    MATRIX_POINTS = MATRIX_WARPS * MATRIX_ROWS,
     MATRIX_DEPTH = 4,                  /* sensors of one product */
-    MATRIX_TILE = 8,                   /* sensors in shared memory at a time */
+    MATRIX_TILE = 16,                  /* sensors in shared memory at a time */
     MATRIX_COLUMNS = 8,                /* snapshots of one product */
     MATRIX_GROUPS = 2,                 /* of so many snapshots, that share a weight, at most */
     MATRIX_STRETCH = 256,              /* sensors */
     MATRIX_SUMS = MATRIX_BINS * 2 * 4, /* of a lane, for each group of snapshots */
-    MATRIX_ITEMS = 1024,               /* partial sums of so many items times chunks at a time */
+    MATRIX_ITEMS = 2048,               /* partial sums of so many items times chunks at a time */
     MATRIX_LEAST = 8 /* snapshots that pay for this path unless training says otherwise */
 };
 
@@ -74,7 +75,7 @@ struct matrix_place {
  * cores. */
 __device__ inline struct matrix_place matrix_place_of(const struct matrix_pass &pass) {
     uint32_t block = blockIdx.x / pass.groups, group = pass.first_group + blockIdx.x % pass.groups;
-    uint32_t part = (threadIdx.x / LANES + block) % WARPS;
+    uint32_t part = (threadIdx.x / LANES + block) % MATRIX_WARPS;
     return {pass.block[pass.field.first_block + block], group * MATRIX_POINTS + part * MATRIX_ROWS};
 }
 
@@ -94,7 +95,7 @@ __device__ inline void copy_matrix_tile(const struct matrix_pass &pass, const st
     uint32_t sensor = k + threadIdx.x % MATRIX_TILE;
 #pragma unroll
     for (uint32_t i = threadIdx.x; i < MATRIX_BINS * N * MATRIX_COLUMNS * MATRIX_TILE;
-         i += WARPS * LANES) {
+         i += MATRIX_WARPS * LANES) {
         uint32_t snapshot = i / MATRIX_TILE % (N * MATRIX_COLUMNS);
         uint32_t bin = i / (MATRIX_TILE * N * MATRIX_COLUMNS);
         bool there = sensor < end && snapshot < pass.snapshots && bin < block.bins;
@@ -117,7 +118,7 @@ __device__ inline void split_matrix_tile(float gain, const float2 *raw, float4 (
     uint32_t sensor = threadIdx.x % MATRIX_TILE;
 #pragma unroll
     for (uint32_t i = threadIdx.x; i < MATRIX_BINS * N * MATRIX_COLUMNS * MATRIX_TILE;
-         i += WARPS * LANES) {
+         i += MATRIX_WARPS * LANES) {
         uint32_t snapshot = i / MATRIX_TILE % (N * MATRIX_COLUMNS);
         uint32_t bin = i / (MATRIX_TILE * N * MATRIX_COLUMNS);
         uint32_t product = bin * (MATRIX_TILE / MATRIX_DEPTH) + sensor / MATRIX_DEPTH;
@@ -213,14 +214,14 @@ __device__ inline void flush_matrix(float (&sum)[MATRIX_BINS][N][2][4], bool beg
 #pragma unroll
     for (int i = 0; i < MATRIX_SUMS * N; i++) {
         float &own = sum[i / (8 * N)][i / 8 % N][i / 4 % 2][i % 4];
-        to[i * WARPS * LANES] = begins ? own : to[i * WARPS * LANES] + own;
+        to[i * MATRIX_WARPS * LANES] = begins ? own : to[i * MATRIX_WARPS * LANES] + own;
         own = 0;
     }
 }
 
 /* Grid: items x chunks. */
 template <int N>
-static __global__ void __launch_bounds__(WARPS *LANES, N == 1 ? 3 : 2)
+static __global__ void __launch_bounds__(MATRIX_WARPS *LANES, 4)
     sum_matrix(const __grid_constant__ matrix_pass pass) {
     __shared__ __align__(16) matrix_tile<N> tile;
     const struct matrix_place place = matrix_place_of(pass);
@@ -228,9 +229,10 @@ static __global__ void __launch_bounds__(WARPS *LANES, N == 1 ? 3 : 2)
     const uint32_t lane = threadIdx.x % LANES;
     const uint32_t first = blockIdx.y * pass.share, end = min(first + pass.share, pass.sensors);
     const uint32_t middle = pass.input_bin + place.block.first + MATRIX_MIDDLE;
-    float *to = pass.partial +
-                ((size_t)blockIdx.y * gridDim.x + blockIdx.x) * MATRIX_SUMS * N * WARPS * LANES +
-                threadIdx.x;
+    float *to =
+        pass.partial +
+        ((size_t)blockIdx.y * gridDim.x + blockIdx.x) * MATRIX_SUMS * N * MATRIX_WARPS * LANES +
+        threadIdx.x;
     const uint64_t *turns[2];
     uint64_t next[2], own[2];
     float sum[MATRIX_BINS][N][2][4] = {};
@@ -275,7 +277,7 @@ static __global__ void __launch_bounds__(WARPS *LANES, N == 1 ? 3 : 2)
 /* Grid: items x bins, threads as those of sum_matrix. Adds the chunks, the slab's snapshots and the
  * slabs; after the last one writes the Lofar. */
 template <int N>
-static __global__ void __launch_bounds__(WARPS *LANES)
+static __global__ void __launch_bounds__(MATRIX_WARPS *LANES)
     finish_matrix(const __grid_constant__ matrix_pass pass) {
     const struct matrix_place place = matrix_place_of(pass);
     const uint32_t lane = threadIdx.x % LANES, bin = blockIdx.y;
@@ -284,11 +286,11 @@ static __global__ void __launch_bounds__(WARPS *LANES)
     double y[N][2][4] = {}, power[2] = {};
     for (uint32_t chunk = 0; chunk < pass.chunks; chunk++) {
         const float *from =
-            pass.partial +
-            (((size_t)chunk * gridDim.x + blockIdx.x) * MATRIX_SUMS + bin * 8) * N * WARPS * LANES;
+            pass.partial + (((size_t)chunk * gridDim.x + blockIdx.x) * MATRIX_SUMS + bin * 8) * N *
+                               MATRIX_WARPS * LANES;
 #pragma unroll
         for (uint32_t i = 0; i < 8 * N; i++)
-            y[i / 8][i / 4 % 2][i % 4] += (double)from[i * WARPS * LANES + threadIdx.x];
+            y[i / 8][i / 4 % 2][i % 4] += (double)from[i * MATRIX_WARPS * LANES + threadIdx.x];
     }
 #pragma unroll
     for (int i = 0; i < 4 * N; i++) {

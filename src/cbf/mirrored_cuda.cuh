@@ -149,7 +149,8 @@ __device__ void add_pairs(const struct pass &pass, const struct block &block, co
 }
 
 /* Grid: items x chunks. Partial sums: all slots of the points, then all of their images. */
-static __global__ void __launch_bounds__(WARPS *LANES, 3)
+template <uint32_t WARPS>
+static __global__ void __launch_bounds__(WARPS *LANES, RESIDENT_WARPS / WARPS)
     sum_pairs(const __grid_constant__ pass pass) {
     __shared__ __align__(16) float4 tile[WARPS][2][TILE][PAIR_ROW];
     static_assert(sizeof tile >= WARPS / 2 * SLOTS * LANES * sizeof(float2), "room for add_warps");
@@ -170,7 +171,7 @@ static __global__ void __launch_bounds__(WARPS *LANES, 3)
         add_pairs<4>(pass, block, turns, field.sensor_stride, first, end, tile[warp], sum);
     else
         add_pairs<2>(pass, block, turns, field.sensor_stride, first, end, tile[warp], sum);
-    add_warps(sum, (float2 *)&tile[0][0][0][0]);
+    add_warps<WARPS>(sum, (float2 *)&tile[0][0][0][0]);
     if (warp > 0)
         return;
     float2 *to = pass.partial + ((size_t)blockIdx.y * pass.items + blockIdx.x) * SLOTS * LANES;

@@ -13,7 +13,6 @@
 
 enum {
     LANES = 32,
-    WARPS = 4,
     STEPS = 7,    /* i */
     SEGMENTS = 8, /* m */
     SLOTS = STEPS * SEGMENTS,
@@ -23,10 +22,12 @@ enum {
     PAIR_ROW = PAIR_SLOTS + 1,
     COLUMNS = 28,
     COLUMN_ROW = COLUMNS + 2,
-    TILE = 8,        /* sensors in shared memory at a time, per warp */
-    ROW = SLOTS + 2, /* padded against bank conflicts, whole 16 bytes */
-    FIELDS = 2,      /* far and near field */
+    LINE_LEAST = 1024, /* sensors that pay for a line's far field beside a near field */
+    TILE = 8,          /* sensors in shared memory at a time, per warp */
+    ROW = SLOTS + 2,   /* padded against bank conflicts, whole 16 bytes */
+    FIELDS = 2,        /* far and near field */
     FINISH_WARPS = 8,
+    RESIDENT_WARPS = 12, /* of a multiprocessor, at 168 registers a thread */
     TRANSPOSE = 32,
     WAVES_MOST = 8, /* thread blocks per place on the device, at most */
     STAGING_BYTES = 32 << 20,
@@ -108,8 +109,8 @@ __device__ inline void next_segment(float twice_cos, float2 &before, float2 &w) 
     w = next;
 }
 
-/* (0 + 2) + (1 + 3), through shared memory. */
-__device__ inline void add_warps(float2 (&sum)[SLOTS], float2 *shared) {
+/* Halves are added through shared memory: of four warps (0 + 2) + (1 + 3). */
+template <uint32_t WARPS> __device__ inline void add_warps(float2 (&sum)[SLOTS], float2 *shared) {
     uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
 #pragma unroll
     for (uint32_t half = WARPS / 2; half > 0; half /= 2) {

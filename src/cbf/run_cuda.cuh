@@ -20,6 +20,16 @@ struct cut {
  * of matrices. */
 enum { CUT_GENERAL, CUT_MIRRORED, CUT_MATRIX, CUTS };
 
+/* The kernels that sum over the sensors, for one number of warps in a thread block. */
+struct sums {
+    uint32_t warps;
+    void (*general)(struct pass), (*mirrored)(struct pass), (*line)(struct line_pass);
+};
+
+/* Fewer warps share a small array's sensors more evenly; more than four leave registers unused. */
+static constexpr struct sums SUMS[] = {{4, sum_sensors<4>, sum_pairs<4>, sum_line<4>},
+                                       {2, sum_sensors<2>, sum_pairs<2>, sum_line<2>}};
+
 /* Snapshots in device memory, [snapshot][bin][sensor]. */
 struct input {
     const float2 *x;
@@ -29,6 +39,7 @@ struct input {
 
 struct cbf {
     sonar_cbf_spec spec;
+    const struct sums *sums;
     struct cut cut[CUTS];
     float4 *folded; /* [bin][pair of sensors], or NULL: no path wants it */
     struct table far_table, near_table;
@@ -112,11 +123,12 @@ static void complete_pass(const struct cbf *cbf, struct pass *pass, const sonar_
     pass->fold_first = whole ? 0 : (uint32_t)(cbf->spec.cbf_first - cbf->spec.first_bin);
     pass->fold_bins = (uint32_t)(whole ? cbf->spec.bins : cbf->spec.cbf_bins);
     uint32_t all = is_mirrored(pass) ? (pass->sensors + 1) / 2 : pass->sensors;
-    size_t most = sonar_min_size((all + WARPS - 1) / WARPS,
+    const uint32_t warps = cbf->sums->warps;
+    size_t most = sonar_min_size((all + warps - 1) / warps,
                                  sonar_max_size(cbf->partial_items / pass->items, 1));
-    uint32_t parts = choose_chunks(cbf->places[is_mirrored(pass)], pass->items, all, most) * WARPS;
+    uint32_t parts = choose_chunks(cbf->places[is_mirrored(pass)], pass->items, all, most) * warps;
     pass->share = (all + parts - 1) / parts;
-    pass->chunks = (all + pass->share * WARPS - 1) / (pass->share * WARPS);
+    pass->chunks = (all + pass->share * warps - 1) / (pass->share * warps);
     pass->partial = cbf->partial;
     pass->energy = cbf->energy;
     pass->band_first = cut->band_first;
@@ -127,7 +139,8 @@ static void complete_pass(const struct cbf *cbf, struct pass *pass, const sonar_
 }
 
 /* The sums of mirrored points, the input folded before. */
-static sonar_code run_pairs(const struct pass *pass, cudaStream_t stream, sonar_error *err) {
+static sonar_code run_pairs(const struct sums *sums, const struct pass *pass, cudaStream_t stream,
+                            sonar_error *err) {
     const uint32_t threads = 128;
     uint32_t pairs = (pass->sensors + 1) / 2;
     for (uint32_t done = 0; done < pass->fold_bins; done += GRID_ROWS) {
@@ -139,27 +152,31 @@ static sonar_code run_pairs(const struct pass *pass, cudaStream_t stream, sonar_
         if (code)
             return code;
     }
-    sum_pairs<<<dim3(pass->items, pass->chunks), WARPS * LANES, 0, stream>>>(*pass);
+    const dim3 grid(pass->items, pass->chunks);
+    sums->mirrored<<<grid, sums->warps * LANES, 0, stream>>>(*pass);
     return CUDA_LAUNCHED("cbf", "sum_pairs", err);
 }
 
-static sonar_code run_sums(const struct pass *pass, cudaStream_t stream, sonar_error *err) {
+static sonar_code run_sums(const struct sums *sums, const struct pass *pass, cudaStream_t stream,
+                           sonar_error *err) {
     if (is_mirrored(pass))
-        return run_pairs(pass, stream, err);
-    sum_sensors<<<dim3(pass->items, pass->chunks), WARPS * LANES, 0, stream>>>(*pass);
+        return run_pairs(sums, pass, stream, err);
+    const dim3 grid(pass->items, pass->chunks);
+    sums->general<<<grid, sums->warps * LANES, 0, stream>>>(*pass);
     return CUDA_LAUNCHED("cbf", "sum_sensors", err);
 }
 
 /* The powers of all snapshots, one after the other. */
-static sonar_code run_snapshots(const struct input *input, struct pass *pass, cudaStream_t stream,
+static sonar_code run_snapshots(const struct cbf *cbf, struct pass *pass, cudaStream_t stream,
                                 sonar_error *err) {
+    const struct input *input = &cbf->input;
     uint32_t halves = is_mirrored(pass) ? 2 : 1;
     sonar_code code = SONAR_OK;
     for (uint32_t s = 0; s < input->snapshots && !code; s++) {
         pass->x = input->x + s * input->snapshot;
         pass->first_snapshot = s == 0;
         pass->last_snapshot = s + 1 == input->snapshots;
-        code = run_sums(pass, stream, err);
+        code = run_sums(cbf->sums, pass, stream, err);
         if (code)
             return code;
         finish_bins<<<dim3(pass->items, halves), FINISH_WARPS * LANES, 0, stream>>>(*pass);
@@ -168,10 +185,10 @@ static sonar_code run_snapshots(const struct input *input, struct pass *pass, cu
     return code;
 }
 
-static sonar_code run(const struct input *input, struct pass *pass, cudaStream_t stream,
+static sonar_code run(const struct cbf *cbf, struct pass *pass, cudaStream_t stream,
                       sonar_error *err) {
     uint32_t halves = is_mirrored(pass) ? 2 : 1;
-    sonar_code code = run_snapshots(input, pass, stream, err);
+    sonar_code code = run_snapshots(cbf, pass, stream, err);
     if (code || (!pass->field[0].energy && !pass->field[1].energy))
         return code;
     uint32_t groups = pass->field[0].groups + pass->field[1].groups, per_block = 4;
@@ -200,7 +217,7 @@ static sonar_code run_line(const struct cbf *cbf, struct line_pass *pass,
         pass->x = cbf->input.x + s * cbf->input.snapshot;
         pass->first_snapshot = s == 0;
         pass->last_snapshot = s + 1 == cbf->input.snapshots;
-        sum_line<<<pass->bins * groups, WARPS * LANES, 0, stream>>>(*pass);
+        cbf->sums->line<<<pass->bins * groups, cbf->sums->warps * LANES, 0, stream>>>(*pass);
         code = CUDA_LAUNCHED("cbf", "sum_line", err);
     }
     if (code || !pass->field.energy)
@@ -245,11 +262,11 @@ template <int N>
 static sonar_code run_matrix_kernels(const struct matrix_pass *pass, cudaStream_t stream,
                                      sonar_error *err) {
     uint32_t items = pass->groups * pass->field.blocks;
-    sum_matrix<N><<<dim3(items, pass->chunks), WARPS * LANES, 0, stream>>>(*pass);
+    sum_matrix<N><<<dim3(items, pass->chunks), MATRIX_WARPS * LANES, 0, stream>>>(*pass);
     sonar_code code = CUDA_LAUNCHED("cbf", "sum_matrix", err);
     if (code)
         return code;
-    finish_matrix<N><<<dim3(items, MATRIX_BINS), WARPS * LANES, 0, stream>>>(*pass);
+    finish_matrix<N><<<dim3(items, MATRIX_BINS), MATRIX_WARPS * LANES, 0, stream>>>(*pass);
     return CUDA_LAUNCHED("cbf", "finish_matrix", err);
 }
 

@@ -32,6 +32,7 @@ struct table {
     uint64_t *turns;
     size_t points, sensors, row;
     bool may_mirror, may_line;
+    bool mirrored_first;                 /* a line is one only where its points are not mirrored */
     struct mirror *host_mirror, *mirror; /* [points]; on the host, on the device */
     size_t mirrors;                      /* 0: all points different */
     bool line;                           /* a uniform line's */
@@ -108,15 +109,21 @@ static size_t line_span(size_t sensors) {
     return (sensors + COLUMNS - 1) / COLUMNS;
 }
 
+/* Line or not, and the number of mirrored pairs; 0: the points are taken one by one. */
+static size_t find_form(struct table *table, const uint64_t *turns) {
+    size_t sensors = table->sensors, points = table->points, mirrored = 0;
+    bool line = table->may_line && is_line(turns, points, sensors, line_span(sensors));
+    if (table->may_mirror && (!line || table->mirrored_first))
+        mirrored = find_mirrors(turns, points, sensors, (points + 9) / 10, table->host_mirror);
+    table->line = line && !mirrored;
+    return table->line ? find_mirrors(turns, points, sensors, points, table->host_mirror)
+                       : mirrored;
+}
+
 static sonar_code upload_mirrors(struct table *table, const uint64_t *turns, cudaStream_t stream,
                                  sonar_error *err) {
-    size_t sensors = table->sensors, points = table->points;
+    size_t count = find_form(table, turns);
     table->mirrors = 0;
-    table->line = table->may_line && is_line(turns, points, sensors, line_span(sensors));
-    if (!table->line && !table->may_mirror)
-        return SONAR_OK;
-    size_t most_alone = table->line ? points : (points + 9) / 10;
-    size_t count = find_mirrors(turns, points, sensors, most_alone, table->host_mirror);
     if (!count)
         return SONAR_OK;
     CUDA_TRY("cbf",

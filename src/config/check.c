@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdarg.h>
 
+#include "core/core.h"
+
 static void warn(sonar_loader *l, sonar_option_id id, const char *accepted, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
@@ -49,7 +51,7 @@ static void check_window(sonar_loader *l, sonar_option_id id, size_t length) {
     const double window_s = (double)length / c->fs_hz;
     if (window_s < 4 * crossing_s)
         warn(l, id, NULL,
-             "%zu samples, %.4g ms, are less than four times the %.4g ms that sound takes across "
+             "%zu samples, %.6g ms, are less than four times the %.6g ms that sound takes across "
              "the array: bearings will be biased; %.0f samples or more would do",
              length, 1e3 * window_s, 1e3 * crossing_s, ceil(4 * crossing_s * c->fs_hz));
 }
@@ -139,19 +141,44 @@ static void check_mvdr(sonar_loader *l) {
         check_symmetry(l);
 }
 
+/* Of the CBF's snapshots, as far as windows that follow one another do not fill the gaps. */
+static void check_snapshots(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    const size_t step = sonar_min_size(c->cbf_hop, c->cbf_length);
+    const size_t seen = (c->cbf_snapshots - 1) * step + c->cbf_length;
+    if (seen < c->hop)
+        warn(l, given(l, OPT_CBF_HOP) ? OPT_CBF_HOP : OPT_CBF_LENGTH, NULL,
+             "%zu samples of every %zu are never looked at", c->hop - seen, c->hop);
+}
+
+/* Asked for, but there is nothing to publish; all topics, the default, are not meant so. */
+static void check_topics(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    const uint32_t mvdr = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM);
+    if (c->output_topics == SONAR_WANT(SONAR_SURFACES) - 1)
+        return;
+    if (!c->mvdr_enabled && c->output_topics & mvdr)
+        warn(l, OPT_TOPICS, NULL, "no mvdr topic comes while mvdr.enabled is false");
+    if (!c->detect_enabled && c->output_topics & SONAR_WANT(SONAR_DETECTIONS))
+        warn(l, OPT_TOPICS, NULL, "detections never come while detections.enabled is false");
+    if (!c->ranges && c->output_topics & SONAR_WANT(SONAR_CBF_NEARFIELD))
+        warn(l, OPT_TOPICS, NULL, "cbf.nearfield never comes without cbf.ranges_m");
+}
+
 void sonar_check_resolved(sonar_loader *l) {
     const sonar_config *c = l->config;
     check_window(l, OPT_LENGTH, c->length);
     check_hop(l, OPT_HOP, c->hop, c->length);
     if (given(l, OPT_CBF_LENGTH))
         check_window(l, OPT_CBF_LENGTH, c->cbf_length);
-    if (given(l, OPT_CBF_HOP))
-        check_hop(l, OPT_CBF_HOP, c->cbf_hop, c->cbf_length);
+    if (given(l, OPT_CBF_LENGTH) || given(l, OPT_CBF_HOP))
+        check_snapshots(l);
     check_alias(l, OPT_CBF_BAND_HZ, &c->cbf_band, c->cbf_length);
     if (c->lofar_band.first_bin + c->lofar_band.bins > c->cbf_band.first_bin + c->cbf_band.bins)
         check_alias(l, OPT_LOFAR_BAND_HZ, &c->lofar_band, c->cbf_length);
     check_scan(l, OPT_CBF_SCAN_STEP, &c->cbf_scan);
     check_ladder(l);
+    check_topics(l);
     if (c->mvdr_enabled)
         check_mvdr(l);
 }

@@ -3,6 +3,7 @@
 #include "config/options.h"
 
 #include "core/core.h"
+#include "detect/detect.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -12,27 +13,45 @@ enum { SENSORS_SHOWN = 64, ENDS_SHOWN = 8, UNUSUAL_SHOWN = 64 };
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
+/* Rows of DFT blocks on the CPU, and of the points that the detector looks at between directions.
+ */
+enum { DFT_ROWS = 8, POINT_ROWS = 2 * SONAR_DETECT_POINTS };
+
+/* The window, a hop for each that waits, is read or grows, and room for channels that run ahead. */
 static double ring_bytes(const sonar_config *c) {
     const double skew = c->max_skew_ms * 1e-3 * c->fs_hz;
     const double samples =
-        (double)c->length + (double)(c->ingest_queue_windows + 1) * (double)c->hop;
+        (double)c->length + (double)(c->ingest_queue_windows + 2) * (double)c->hop;
     const double bytes =
         (double)sonar_dtype_size(c->sample_type) + 1.0 / 8; /* and whether it came */
     return bytes * (double)c->channels * (samples + skew);
 }
 
+static bool shares_dft(const sonar_config *c) {
+    return c->cbf_length == c->length && c->mvdr_length == c->length && c->mvdr_hop == c->hop;
+}
+
+/* Bins of all snapshots, and the workers' rows. */
 static double transform_bytes(const sonar_config *c) {
-    const double mvdr =
-        c->mvdr_enabled ? (double)((c->length - c->mvdr_length) / c->mvdr_hop + 1) : 0;
-    const double bins =
-        (double)c->cbf_snapshots * (double)c->lofar_band.bins + mvdr * (double)c->mvdr_band.bins;
-    return 8 * (double)c->sensors * ((double)c->length + bins);
+    const sonar_band *lofar = &c->lofar_band, *mvdr = &c->mvdr_band;
+    double bins = (double)c->cbf_snapshots * (double)lofar->bins;
+    double rows = (double)c->threads * DFT_ROWS * (double)c->cbf_length;
+    if (c->mvdr_enabled && shares_dft(c)) {
+        const size_t first = sonar_min_size(lofar->first_bin, mvdr->first_bin);
+        bins =
+            (double)(sonar_max_size(lofar->first_bin + lofar->bins, mvdr->first_bin + mvdr->bins) -
+                     first);
+    } else if (c->mvdr_enabled) {
+        bins += (double)((c->length - c->mvdr_length) / c->mvdr_hop + 1) * (double)mvdr->bins;
+        rows += (double)c->threads * DFT_ROWS * (double)c->mvdr_length;
+    }
+    return 8 * ((double)c->sensors * bins + rows);
 }
 
 static double manifold_bytes(const sonar_config *c) {
     const double cbf = (double)c->cbf_scan.count * (double)(1 + c->ranges);
     const double mvdr = c->mvdr_enabled ? 2 * (double)c->mvdr_scan.count : 0;
-    return 8 * (double)c->sensors * (cbf + mvdr);
+    return 8 * (double)c->sensors * (cbf + mvdr + POINT_ROWS);
 }
 
 static double effective_snapshots(const sonar_config *c) {
@@ -50,12 +69,21 @@ static double mvdr_bytes(const sonar_config *c) {
     return c->mvdr_enabled ? bins + scratch : 0;
 }
 
+static double rows_of(const sonar_config *c, sonar_surface surface, size_t rows) {
+    return c->output_topics & SONAR_WANT(surface) ? (double)rows : 0;
+}
+
+/* All surfaces once where the stages write, and those that may be asked for in each result. */
 static double result_bytes(const sonar_config *c) {
-    const double cbf = (double)c->cbf_scan.count * (double)(1 + c->ranges + c->lofar_band.bins);
-    const double mvdr = (double)c->mvdr_scan.count * (double)(1 + c->mvdr_band.bins);
-    const double element = (double)c->channels * (double)(1 + c->lofar_band.bins);
-    const double one = 4 * (cbf + element + (c->mvdr_enabled ? mvdr : 0));
-    return one * (double)(2 * c->output_queue_results + 2);
+    const double looks = (double)c->cbf_scan.count, results = (double)c->output_queue_results + 2;
+    const double mvdr_looks = c->mvdr_enabled ? (double)c->mvdr_scan.count : 0;
+    const double made = looks * (double)(1 + c->ranges + c->lofar_band.bins) +
+                        mvdr_looks * (double)(1 + c->mvdr_band.bins);
+    const double one =
+        looks * ((double)(1 + c->ranges) + rows_of(c, SONAR_CBF_LOFAR, c->lofar_band.bins)) +
+        mvdr_looks * (1 + rows_of(c, SONAR_MVDR_SPECTRUM, c->mvdr_band.bins)) +
+        (double)c->channels * (1 + rows_of(c, SONAR_ELEMENT_PSD, c->lofar_band.bins));
+    return 4 * (made + results * one);
 }
 
 size_t sonar_config_memory_bytes(const sonar_config *config) {
@@ -108,7 +136,7 @@ static void describe_geometry(const sonar_config *c, FILE *to) {
         line(to, "geometry", "volume: all directions can be told apart");
         break;
     }
-    line(to, "", "aperture %.6g m, %.4g ms; spacing %.6g m", g->aperture_m,
+    line(to, "", "aperture %.6g m, %.6g ms; spacing %.6g m", g->aperture_m,
          1e3 * g->aperture_m / c->sound_speed_mps, g->spacing_m);
     const double alias = sonar_alias_hz(g, c->sound_speed_mps);
     if (alias > 0)
@@ -205,7 +233,9 @@ static void describe_windows(const sonar_config *c, FILE *to) {
     line(to, "windows", "%zu samples (%.4g s) every %zu at %.6g Hz: %.4g per second", c->length,
          (double)c->length / c->fs_hz, c->hop, c->fs_hz, c->fs_hz / (double)c->hop);
     describe_band("cbf", c, &c->cbf_band, c->cbf_length, to);
-    if (c->cbf_length < c->length)
+    if (c->cbf_length < c->length && c->cbf_snapshots == 1)
+        line(to, "", "of each window the first %zu samples", c->cbf_length);
+    else if (c->cbf_length < c->length)
         line(to, "", "mean of %zu snapshots of %zu samples every %zu", c->cbf_snapshots,
              c->cbf_length, c->cbf_hop);
     describe_scan(&c->cbf_scan, to);

@@ -407,7 +407,7 @@ static bool resolve_mvdr_dft(sonar_loader *l) {
                                c->mvdr_length == c->length ? (double)c->hop
                                                            : fmax(1, (double)(c->mvdr_length / 2)));
     c->mvdr_hop = whole(l, OPT_MVDR_HOP);
-    if (c->mvdr_length > c->length)
+    if (c->mvdr_length > c->length && c->mvdr_enabled)
         return fail(l, OPT_MVDR_LENGTH, NULL, "%zu samples do not fit a window of dft.length %zu",
                     c->mvdr_length, c->length);
     return true;
@@ -462,6 +462,7 @@ static void default_band(sonar_loader *l, sonar_option_id hz, size_t length) {
         sonar_value_set_list(l, bins, 2, 1, range);
 }
 
+/* What is switched off need not fit the rest. */
 static bool resolve_bands(sonar_loader *l) {
     sonar_config *c = l->config;
     const bool sub_windows = resolve_mvdr_dft(l);
@@ -474,8 +475,9 @@ static bool resolve_bands(sonar_loader *l) {
     sonar_band *band = &c->lofar_band;
     const bool lofar =
         !l->no_memory && cbf && resolve_band(l, OPT_LOFAR_BAND_HZ, c->cbf_length, band);
-    const bool mvdr = !l->no_memory && sub_windows &&
-                      resolve_band(l, OPT_MVDR_BAND_HZ, c->mvdr_length, &c->mvdr_band);
+    const bool mvdr =
+        !c->mvdr_enabled || (!l->no_memory && sub_windows &&
+                             resolve_band(l, OPT_MVDR_BAND_HZ, c->mvdr_length, &c->mvdr_band));
     if (cbf && lofar) {
         const size_t end =
             sonar_max_size(band->first_bin + band->bins, c->cbf_band.first_bin + c->cbf_band.bins);
@@ -515,7 +517,8 @@ static bool resolve_scan(sonar_loader *l, sonar_option_id scan, double top, sona
     const sonar_code code = sonar_scan_create(&spec, &l->config->geometry, to, &err);
     if (code == SONAR_ENOMEM)
         return no_memory(l);
-    return code ? fail(l, scan, NULL, "%s", err.text) : true;
+    const char *instead = uniform ? NULL : "{start_deg: A, stop_deg: B, step_deg: C}";
+    return code ? fail(l, scan, instead, "%s", err.text) : true;
 }
 
 static sonar_option_id shading_option(sonar_loader *l) {
@@ -619,7 +622,7 @@ static bool resolve_ranges(sonar_loader *l, double lambda) {
 static void resolve_directions(sonar_loader *l) {
     sonar_config *c = l->config;
     const double cbf_top = top_hz(&c->cbf_band, c->fs_hz, c->cbf_length);
-    const double mvdr_top = top_hz(&c->mvdr_band, c->fs_hz, c->mvdr_length);
+    const double mvdr_top = c->mvdr_enabled ? top_hz(&c->mvdr_band, c->fs_hz, c->mvdr_length) : 0;
     const double top =
         fmax(fmax(cbf_top, mvdr_top), top_hz(&c->lofar_band, c->fs_hz, c->cbf_length));
     if (!sonar_geometry_analyse(c->sensors, c->position_m, c->used, c->sound_speed_mps / top / 20,
@@ -630,7 +633,8 @@ static void resolve_directions(sonar_loader *l) {
     if (!given(l, OPT_MVDR_DEPRESSION) && have(l, OPT_CBF_DEPRESSION))
         sonar_value_set_number(l, OPT_MVDR_DEPRESSION, number(l, OPT_CBF_DEPRESSION));
     resolve_scan(l, OPT_CBF_SCAN, cbf_top, &c->cbf_scan);
-    resolve_scan(l, OPT_MVDR_SCAN, mvdr_top, &c->mvdr_scan);
+    if (c->mvdr_enabled)
+        resolve_scan(l, OPT_MVDR_SCAN, mvdr_top, &c->mvdr_scan);
     resolve_shading(l);
     resolve_ranges(l, c->sound_speed_mps / cbf_top);
 }

@@ -36,8 +36,8 @@ static inline const char *sonar_host_choice(const sonar_host *host, const char *
 
 /* ---- allocation ------------------------------------------------------------------------------ */
 
-/* Zeroed, 64-byte aligned, count*size checked for overflow; NULL when memory runs out. free() it.
- */
+/* Zeroed with all its pages there, 64-byte aligned, count*size checked for overflow; NULL when
+ * memory runs out. free() it. */
 void *sonar_alloc(size_t count, size_t size);
 
 /* For programs that receive large messages, at their start: has malloc keep memory that was freed,

@@ -8,7 +8,8 @@
 #include <time.h>
 
 /* Large blocks ask for huge pages: what is written in long strides, as the sample ring is, would
- * else spend its time on looking pages up. */
+ * else spend its time on looking pages up. They are written here, not left to calloc, which would
+ * have the threads in the running state wait for the system to find each page. */
 void *sonar_alloc(size_t count, size_t size) {
     const size_t huge = (size_t)2 << 20;
     size_t bytes;

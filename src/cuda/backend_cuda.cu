@@ -368,6 +368,7 @@ static const sonar_decision decisions[] = {
     {"dft.window_threads", "dft", "256 128 512 1024"},
     {"cbf.far_path", "cbf", "line mirrored general matrix"},
     {"cbf.near_path", "cbf", "mirrored general matrix"},
+    {"cbf.warps", "cbf", "4 2"},
     {"mvdr.decompose_threads", "mvdr_jacobi", "512 256 1024"},
     {"mvdr.look_threads", "mvdr_jacobi", "256 128 512"},
     {NULL, NULL, NULL}};

@@ -40,6 +40,7 @@ struct sonar_ingest {
     int control_fd; /* wakes the ingest thread: stop, or a window was released */
     zmq_msg_t header, payload[MESSAGES_PER_POLL];
     size_t held, held_most, held_bytes; /* the first `held` payloads are in use */
+    uint64_t told_offered, told_ready;  /* what the data thread has been woken for */
 };
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -95,9 +96,14 @@ static void let_go(sonar_ingest *ingest, bool placed) {
         ingest->held = ingest->held_bytes = 0;
 }
 
-static void wake_data_thread(sonar_ingest *ingest) {
-    if (sonar_assembler_waiting(ingest->assembler))
+/* Wakes the data thread for windows and chunks that came since. */
+static void tell_data_thread(sonar_ingest *ingest) {
+    uint64_t offered = sonar_assembler_offered(ingest->assembler);
+    uint64_t ready = sonar_assembler_ready(ingest->assembler);
+    if (offered != ingest->told_offered || ready != ingest->told_ready)
         sonar_wake_signal(ingest->windows_fd);
+    ingest->told_offered = offered;
+    ingest->told_ready = ready;
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -122,13 +128,8 @@ static bool take_messages(sonar_ingest *ingest, bool *failed) {
             *failed = errno != EAGAIN && errno != EINTR;
             break;
         }
-        uint64_t before = sonar_assembler_offered(ingest->assembler);
-        uint64_t ready = sonar_assembler_ready(ingest->assembler);
         placed = assemble(ingest, two_parts);
-        if (sonar_assembler_offered(ingest->assembler) != before)
-            wake_data_thread(ingest);
-        if (sonar_assembler_ready(ingest->assembler) != ready)
-            sonar_wake_signal(ingest->windows_fd);
+        tell_data_thread(ingest);
         if (ingest->held >= ingest->held_most || ingest->held_bytes >= held_bytes_most)
             let_go(ingest, placed);
     }
@@ -145,7 +146,7 @@ static void receive_until_stopped(sonar_ingest *ingest) {
         if (!placed) {
             placed = sonar_assembler_resume(ingest->assembler);
             let_go(ingest, placed);
-            wake_data_thread(ingest);
+            tell_data_thread(ingest);
         }
         if (placed)
             placed = take_messages(ingest, &failed);
@@ -336,7 +337,8 @@ bool sonar_ingest_take(sonar_ingest *ingest, sonar_window *window) {
     sonar_wake_clear(ingest->windows_fd);
     if (!sonar_assembler_take(ingest->assembler, window))
         return false;
-    wake_data_thread(ingest);
+    if (sonar_assembler_waiting(ingest->assembler))
+        sonar_wake_signal(ingest->windows_fd);
     if (ingest->block)
         sonar_wake_signal(ingest->control_fd);
     return true;

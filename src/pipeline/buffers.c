@@ -155,6 +155,12 @@ static sonar_code make_history(sonar_pipeline *p, sonar_error *err) {
     return SONAR_OK;
 }
 
+/* Detections rest on the others. */
+static bool may_be_asked_for(const sonar_config *c, int surface) {
+    bool by_name = surface == SONAR_CBF_LOFAR || surface == SONAR_MVDR_SPECTRUM;
+    return !by_name || c->output_topics & SONAR_WANT(surface);
+}
+
 /* Surfaces that may be asked for, in memory that the backend at start copies to. */
 static sonar_code make_result(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
     const sonar_config *c = p->config;
@@ -169,7 +175,7 @@ static sonar_code make_result(sonar_pipeline *p, sonar_result *result, sonar_err
     };
     sonar_code code = SONAR_OK;
     for (int i = 0; i < SONAR_SURFACES && !code; i++)
-        if (like[i] && like[i]->data)
+        if (like[i] && like[i]->data && may_be_asked_for(c, i))
             code = make(owner, space, SONAR_F32, like[i]->shape[0],
                         like[i]->rank > 1 ? like[i]->shape[1] : 0, 0, &result->surface[i], err);
     if (!code && c->output_topics & SONAR_WANT(SONAR_ELEMENT_PSD))

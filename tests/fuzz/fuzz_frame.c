@@ -20,21 +20,34 @@ static void feed(sonar_assembler *assembler, const uint8_t *data, size_t bytes) 
         if (sonar_frame_decode(data, SONAR_FRAME_HEADER_BYTES, &frame, NULL) == SONAR_OK)
             wanted = sonar_frame_payload_bytes(&frame);
         size_t payload = wanted < left ? (size_t)wanted : left;
-        sonar_assembler_frame(assembler, data, SONAR_FRAME_HEADER_BYTES,
-                              data + SONAR_FRAME_HEADER_BYTES, payload, now_ns);
+        bool placed = sonar_assembler_frame(assembler, data, SONAR_FRAME_HEADER_BYTES,
+                                            data + SONAR_FRAME_HEADER_BYTES, payload, now_ns);
+        while (!placed) {
+            sonar_window window;
+            if (!sonar_assembler_take(assembler, &window))
+                abort(); /* nothing is held: a window must wait */
+            sonar_assembler_release(assembler, &window);
+            placed = sonar_assembler_resume(assembler);
+        }
         data += SONAR_FRAME_HEADER_BYTES + payload;
         bytes = left - payload;
     }
 }
 
+/* The last byte chooses how the assembler is set up, so that inputs stay frames from the start. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+    const uint8_t choice = bytes ? data[bytes - 1] : 0;
     const sonar_ingest_spec spec = {.array_id = 1,
                                     .channels = 3,
                                     .fs_hz = 1000,
                                     .window_length = 70,
                                     .hop = 33,
                                     .queue_windows = 2,
-                                    .max_missing_share = 1,
+                                    .threads = 1 + (choice & 1u),
+                                    .overload = choice & 2u ? SONAR_BLOCK : SONAR_DROP_OLDEST,
+                                    .chunk_samples = choice & 4u ? 7 : 0,
+                                    .sample_type = choice & 8u ? SONAR_S16 : SONAR_F32,
+                                    .max_missing_share = choice & 16u ? 0 : 1,
                                     .max_skew_samples = 20,
                                     .restart_after_ms = 1000,
                                     .silent_after_ms = 1000};
@@ -44,10 +57,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     if (sonar_assembler_create(&spec, &assembler, NULL))
         return 0;
     feed(assembler, data, bytes);
+    sonar_assembler_settle(assembler);
     sonar_assembler_read_counters(assembler, &c);
     for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
         dropped += c.frames_dropped[i];
     if (c.frames_received != c.frames_accepted + dropped)
+        abort();
+    uint64_t windows = c.windows_taken + c.windows_dropped[SONAR_WINDOW_OVERLOAD];
+    if (c.windows_offered != windows + sonar_assembler_waiting(assembler))
         abort();
     sonar_assembler_destroy(assembler);
     return 0;

@@ -99,7 +99,8 @@ static sonar_code time_alone(const trial *t, double *ns, sonar_error *err) {
     bool fed = feed_hop(t, assembler, 0);
     const int64_t start_ns = sonar_monotonic_ns();
     int64_t least_ns = INT64_MAX, before_ns = start_ns;
-    for (uint64_t hop = 1; fed && (double)(before_ns - start_ns) < 1e9 * t->min_time_s; hop++) {
+    for (uint64_t hop = 1;
+         fed && (hop == 1 || (double)(before_ns - start_ns) < 1e9 * t->min_time_s); hop++) {
         fed = feed_hop(t, assembler, hop * (HOP / SAMPLES));
         const int64_t now_ns = sonar_monotonic_ns();
         least_ns = now_ns - before_ns < least_ns ? now_ns - before_ns : least_ns;
@@ -204,14 +205,17 @@ static double samples_after(sonar_ingest *ingest, double for_s) {
     return (double)count.samples_stored;
 }
 
-/* ns per sample, once the stream has begun. */
+/* ns per sample, once the stream has begun, over a hop at least; NaN if nobody receives any more.
+ */
 static double time_stream(const trial *t, sonar_ingest *ingest) {
-    double begun = 0;
-    while (begun < HOP * (double)t->channels)
-        begun = samples_after(ingest, 0.02);
+    const double hop = HOP * (double)t->channels, turn_s = 0.02;
+    double begun = 0, samples = 0;
+    while (begun < hop && sonar_ingest_alive(ingest))
+        begun = samples_after(ingest, turn_s);
     const int64_t start_ns = sonar_monotonic_ns();
-    const double samples = samples_after(ingest, t->min_time_s) - begun;
-    return (double)(sonar_monotonic_ns() - start_ns) / samples;
+    for (double for_s = t->min_time_s; samples < hop && sonar_ingest_alive(ingest); for_s = turn_s)
+        samples = samples_after(ingest, for_s) - begun;
+    return samples < hop ? NAN : (double)(sonar_monotonic_ns() - start_ns) / samples;
 }
 
 static sonar_code receive_from(crowd *c, sonar_ingest *ingest, double *ns, sonar_error *err) {
@@ -289,8 +293,8 @@ static sonar_code run_channels(trial *t, FILE *to, sonar_error *err) {
 }
 
 sonar_code bench_ingest(size_t channels, double min_time_s, FILE *to, sonar_error *err) {
-    char endpoint[64];
-    snprintf(endpoint, sizeof endpoint, "ipc:///tmp/sonar-bench-%d", (int)getpid());
+    char endpoint[64]; /* an abstract address: a file would be left behind */
+    snprintf(endpoint, sizeof endpoint, "ipc://@sonar-bench-%d", (int)getpid());
     trial t = {.min_time_s = min_time_s, .endpoint = endpoint};
     sonar_keep_freed_memory(); /* as the daemon does */
     t.payload = sonar_alloc(PAYLOADS, PAYLOAD_BYTES);

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/core.h"
@@ -249,6 +250,23 @@ static bool write_json(const options *o, const bench_report *report, const findi
     return written;
 }
 
+/* Before the measurement, so that no long one ends without its JSON. What an earlier run left stays
+ * until there is something new. */
+static bool can_write(const options *o, const bench_report *report, const findings *found) {
+    struct stat about;
+    if (stat(o->json, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size == 0)
+        return write_json(o, report, found);
+    if (access(o->json, W_OK) == 0)
+        return true;
+    fprintf(stderr, "sonar-bench: cannot write %s: %s\n", o->json, strerror(errno));
+    return false;
+}
+
+/* Wrong usage: nothing was run. */
+static bool is_refused(sonar_code code, const findings *found) {
+    return code == SONAR_EINVAL && cJSON_GetArraySize(found->live) == 0;
+}
+
 /* The file is written after each run, so that even a search that is cut short leaves something. */
 static void keep(const options *o, const bench_report *report, const findings *found) {
     if (o->json && !to_stdout(o))
@@ -297,7 +315,8 @@ static bool run_one(const options *o, const live_plan *plan, const bench_report 
     }
     const bool held = *code == SONAR_OK && result.held;
     live_result_clear(&result);
-    keep(o, report, found);
+    if (!is_refused(*code, found))
+        keep(o, report, found);
     return held;
 }
 
@@ -370,7 +389,7 @@ static const char *own_daemon(char path[PATH_MAX]) {
 
 static int finish(const options *o, bench_report *report, findings *found, sonar_code code,
                   const sonar_error *err) {
-    const bool refused = code == SONAR_EINVAL && cJSON_GetArraySize(found->live) == 0;
+    const bool refused = is_refused(code, found);
     if (code != SONAR_OK && found->failed == 0)
         fprintf(stderr, "sonar-bench: %s: %s\n", err->where, err->text);
     describe_gpu(found, report);
@@ -409,8 +428,7 @@ int live_main(int argc, char **argv) {
     if (!o.plan.daemon)
         o.plan.daemon = own_daemon(o.daemon);
     findings found = {cJSON_CreateArray(), cJSON_CreateArray(), 0};
-    /* Before the measurement, so that no long one ends without its JSON. */
-    if (o.json && !to_stdout(&o) && !write_json(&o, &report, &found))
+    if (o.json && !to_stdout(&o) && !can_write(&o, &report, &found))
         return 2;
     catch_signals();
     sonar_error err = {0};

@@ -29,7 +29,7 @@ typedef struct live_case {
     size_t sensors, length, hop, queue_windows;
     double fs_hz;
     size_t first_bin, last_bin;
-    double warm_up_s; /* once through the daemon's ring, whose pages are new to it */
+    double warm_up_s; /* once through the daemon's ring, while its memory for messages grows */
     bool near_field;
     double goal_gpu, goal_cpu; /* latency: p50 in ms; throughput: sensors; 0: none */
     bool latency;              /* which of the two */
@@ -129,6 +129,8 @@ sonar_code live_daemon_start(const char *path, const char *config, live_daemon *
                              sonar_error *err);
 /* SONAR_ESTATE with its last words if it has ended. */
 sonar_code live_daemon_check(live_daemon *daemon, sonar_error *err);
+/* Of its own accord or asked to, with exit code 0. */
+bool live_daemon_ended_well(const live_daemon *daemon);
 void live_daemon_ask_to_stop(const live_daemon *daemon);
 /* Waits; kills it when the time is over. */
 void live_daemon_end(live_daemon *daemon, int timeout_ms);

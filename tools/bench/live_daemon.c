@@ -33,8 +33,10 @@ static void become(const char *path, const char *config, const char *log, pid_t 
         _exit(1);
     setpgid(0, 0);
     const int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
+    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0) {
+        fprintf(stderr, "sonar-bench: %s: %s\n", log, strerror(errno));
         _exit(127);
+    }
     unsetenv("JOURNAL_STREAM");
     execl(path, "sonard", config, (char *)NULL);
     fprintf(stderr, "%s: %s\n", path, strerror(errno));
@@ -83,6 +85,10 @@ sonar_code live_daemon_check(live_daemon *daemon, sonar_error *err) {
         snprintf(how, sizeof how, "ended with exit code %d", WEXITSTATUS(daemon->status));
     last_words(daemon, words, sizeof words);
     return sonar_fail(err, SONAR_ESTATE, "sonard", "%s; its last words: %s", how, words);
+}
+
+bool live_daemon_ended_well(const live_daemon *daemon) {
+    return !daemon->running && WIFEXITED(daemon->status) && WEXITSTATUS(daemon->status) == 0;
 }
 
 void live_daemon_ask_to_stop(const live_daemon *daemon) {

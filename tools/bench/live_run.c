@@ -20,7 +20,8 @@ enum {
     BEFORE_MS = 200,   /* from the word to begin to sample 0 */
     TURN_MS = 50,
     DRAIN_MS = 5000,
-    STOP_MS = 5000
+    END_MS = 30000, /* for the daemon to finish its window and give its memory back */
+    STOP_MS = 5000  /* the same when nobody wants its results */
 };
 static const double behind_most_ms = 100; /* of a sender that keeps pace */
 static const double give_up_ms = 2000;    /* later than this a run is of no more use */
@@ -77,6 +78,9 @@ static sonar_code plan_stream(run *r, sonar_error *err) {
     if (s->senders > c->channels)
         return sonar_fail(err, SONAR_EINVAL, "--senders", "%zu for %zu channels", s->senders,
                           c->channels);
+    if (c->ingest_socket != SONAR_PULL)
+        return sonar_fail(err, SONAR_EINVAL, "--set",
+                          "ingest.socket must be pull: senders connect");
     const size_t channels = (c->channels + s->senders - 1) / s->senders;
     s->frame_samples =
         plan->frame_samples ? plan->frame_samples : live_default_frame_samples(channels, c->hop);
@@ -87,6 +91,9 @@ static sonar_code plan_stream(run *r, sonar_error *err) {
     if ((plan->warm_up_s + plan->seconds) * c->fs_hz < (double)(c->length + c->hop))
         return sonar_fail(err, SONAR_EINVAL, "--seconds", "less than two windows of %zu samples",
                           c->length);
+    if (plan->seconds * c->fs_hz < (double)c->hop) /* a run without a window would be held */
+        return sonar_fail(err, SONAR_EINVAL, "--seconds", "%g s, but a window only every %g s",
+                          plan->seconds, (double)c->hop / c->fs_hz);
     return SONAR_OK;
 }
 
@@ -214,9 +221,9 @@ static void wind_up(run *r) {
            live_daemon_check(&r->daemon, NULL) == SONAR_OK)
         live_ear_listen(&r->ear, TURN_MS);
     r->result->peak_bytes = live_daemon_peak_bytes(&r->daemon);
-    const int64_t stop_ns = sonar_monotonic_ns() + (int64_t)STOP_MS * 1000000;
+    const int64_t end_ns = sonar_monotonic_ns() + (int64_t)END_MS * 1000000;
     live_daemon_ask_to_stop(&r->daemon);
-    while (live_daemon_check(&r->daemon, NULL) == SONAR_OK && sonar_monotonic_ns() < stop_ns)
+    while (live_daemon_check(&r->daemon, NULL) == SONAR_OK && sonar_monotonic_ns() < end_ns)
         live_ear_listen(&r->ear, TURN_MS);
     live_daemon_end(&r->daemon, 0);
     live_ear_listen(&r->ear, TURN_MS);
@@ -404,6 +411,15 @@ __attribute__((format(printf, 2, 3))) static void note_full(live_result *to, con
     va_end(args);
 }
 
+/* A daemon that dies while it is stopped has told what it measured, and is broken all the same. */
+static void find_bad_end(run *r) {
+    sonar_error err = {0};
+    if (live_daemon_ended_well(&r->daemon))
+        return;
+    live_daemon_check(&r->daemon, &err);
+    give_reason(r->result, "asked to stop, sonard %s", err.text);
+}
+
 static void judge(live_result *to) {
     find_losses(to);
     if (to->steady_incomplete)
@@ -461,6 +477,7 @@ static sonar_code conclude(run *r, sonar_error *err) {
     weigh_windows(r, values, values + windows, values + 2 * windows);
     weigh_senders(r, values + 3 * windows);
     weigh_threads(r);
+    find_bad_end(r);
     judge(r->result);
     r->result->status = r->ear.status;
     r->ear.status = NULL;

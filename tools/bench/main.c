@@ -134,10 +134,26 @@ static error_t parse_size(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
+/* Every name of the list. */
+static void check_names(const char *list, struct argp_state *state) {
+    char name[64];
+    for (const char *at = list; *at; at += strspn(at, ",")) {
+        const size_t n = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", (int)n, at);
+        const bench_case *c = bench_cases;
+        while (c->name && !bench_case_matches(c, name))
+            c++;
+        if (!c->name && strcmp(name, "all") != 0)
+            argp_error(state, "--case: there is no case '%s'; see --list", name);
+        at += n;
+    }
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state) {
     options *o = state->input;
     switch (key) {
     case 'c':
+        check_names(arg, state);
         o->name = arg;
         return 0;
     case 't':

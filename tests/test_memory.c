@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Memory as the stages expect it: zeroed, aligned, and there. */
+#include <criterion/criterion.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/core.h"
+
+static size_t pages_absent(const void *memory, size_t bytes) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), absent = 0;
+    uintptr_t first = (uintptr_t)memory & ~(uintptr_t)(page - 1);
+    size_t pages = ((uintptr_t)memory + bytes - first + page - 1) / page;
+    unsigned char *there = malloc(pages);
+    cr_assert(there && mincore((void *)first, pages * page, there) == 0);
+    for (size_t i = 0; i < pages; i++)
+        absent += !(there[i] & 1);
+    free(there);
+    return absent;
+}
+
+/* Else the first samples of a large array would wait for their pages one by one. */
+Test(memory, is_there_before_it_is_used) {
+    static const size_t sizes[] = {1, 100, 1 << 20, (16 << 20) - 1, 16 << 20, (48 << 20) + 7};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char *memory = sonar_alloc(sizes[i], 1);
+        cr_assert(memory && (uintptr_t)memory % 64 == 0);
+        cr_assert_eq(pages_absent(memory, sizes[i]), 0, "%zu bytes", sizes[i]);
+        cr_assert(memory[0] == 0 && !memcmp(memory, memory + 1, sizes[i] - 1));
+        memset(memory, 1, sizes[i]); /* what is reused is zeroed again */
+        free(memory);
+    }
+}
+
+Test(memory, more_than_there_can_be_is_refused) {
+    static const size_t wrong[][2] = {
+        {SIZE_MAX, 1}, {SIZE_MAX / 2, 3}, {SIZE_MAX - 63, 1}, {SIZE_MAX - (2 << 20) + 1, 1}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        cr_assert_null(sonar_alloc(wrong[i][0], wrong[i][1]));
+    free(sonar_alloc(0, 8));
+}
