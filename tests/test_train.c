@@ -595,7 +595,7 @@ Test(train, the_rule_counts_samples_in_their_own_type) {
     sonar_train_estimate(&shape, &rates, wide);
     sonar_train_estimate(&s16, &rates, narrow);
     cr_assert_float_eq(wide[SONAR_TRAIN_DFT] - narrow[SONAR_TRAIN_DFT],
-                       2.0 * 130 * (8192 + 7 * 2048) / 55e9, 1e-12);
+                       2.0 * 130 * (double)shape.hop / 55e9, 1e-12);
     cr_assert_eq(wide[SONAR_TRAIN_CBF], narrow[SONAR_TRAIN_CBF]);
 }
 
@@ -623,7 +623,7 @@ static void guess(const sonar_train_shape *s) {
 Test(train, the_rule_keeps_two_sided_on_the_cpu) {
     sonar_train_shape s = shape;
     s.sensors = s.sensors_used = s.channels = 256;
-    s.mvdr_bins = 1;
+    s.mvdr_bins = 3;
     guess(&s);
     cr_assert_str_eq(decision.candidate[decision.chosen].name, "cuda");
     s.mvdr_two_sided = 1;
@@ -635,7 +635,7 @@ Test(train, the_rule_keeps_two_sided_on_the_cpu) {
     parts += sonar_train_guess(&s, &gpu, "").stage[SONAR_TRAIN_DFT].median_s;
     parts += sonar_train_guess(&s, &gpu, "").stage[SONAR_TRAIN_CBF].median_s;
     parts += sonar_train_guess(&s, &cpu, "").stage[SONAR_TRAIN_MVDR].median_s;
-    cr_assert_float_eq(whole - parts, gpu.copy_s + 8.0 * 256 * 7 / 55e9, 1e-9);
+    cr_assert_float_eq(whole - parts, gpu.copy_s + 8.0 * 256 * 7 * 3 / 55e9, 1e-9);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

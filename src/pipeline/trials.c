@@ -28,6 +28,7 @@ typedef struct bench {
     sonar_queue *queue;
     sonar_event *event;
     sonar_buffer samples; /* f32 or s16, as the ring holds them: [channel][length] in host memory */
+    sonar_buffer there;   /* the same on a device; no data where the host's are read in place */
     sonar_buffer bins;    /* of the main DFT */
     sonar_buffer mvdr_bins;
     sonar_buffer noise; /* c32 [set * max_new][bin][sensor] */
@@ -180,10 +181,18 @@ static sonar_code make_samples(const bench *b, sonar_space space, sonar_buffer *
     return code;
 }
 
+static sonar_code make_there(bench *b, sonar_error *err) {
+    sonar_code code = make(b, b->backend->native_space, b->samples.dtype, b->samples.shape[0],
+                           b->samples.shape[1], 0, &b->there, err);
+    return code ? code : b->backend->copy(b->queue, &b->samples, &b->there, err);
+}
+
 static sonar_code make_buffers(bench *b, sonar_error *err) {
     const sonar_dft_spec *dft = &b->specs->dft;
     const sonar_cbf_spec *cbf = &b->specs->cbf;
     sonar_code code = make_samples(b, SONAR_PINNED, &b->samples, err);
+    if (!code && b->backend->native_space != SONAR_HOST)
+        code = make_there(b, err);
     if (!code)
         code = make(b, b->backend->native_space, SONAR_C32, cbf->max_snapshots, dft->bins,
                     dft->sensors, &b->bins, err);
@@ -215,6 +224,7 @@ static void close_bench(bench *b) {
     if (b->event)
         b->backend->event_destroy(b->event);
     release(b->backend, &b->samples, 1);
+    release(b->backend, &b->there, 1);
     release(b->backend, &b->bins, 1);
     release(b->backend, &b->mvdr_bins, 1);
     release(b->backend, &b->noise, 1);
@@ -258,19 +268,33 @@ static sonar_buffer snapshot_of(const sonar_buffer *all, size_t snapshot) {
     return view;
 }
 
+/* As when running, samples go to a device once, unless its kernels read them where they are. */
+static bool is_sent(const contender *c) {
+    return c->bench->there.data && c->samples->space != SONAR_MAPPED;
+}
+
+/* What a window brings that was not there before, as its ring in host memory has it. */
+static sonar_code send(const bench *b, const sonar_buffer *samples, sonar_error *err) {
+    sonar_buffer fresh = *samples, to = b->there;
+    fresh.shape[1] = to.shape[1] = sonar_min_size(b->config->hop, b->config->length);
+    fresh.bytes = to.bytes = sonar_buffer_count(&fresh) * sonar_dtype_size(fresh.dtype);
+    return b->backend->copy(b->queue, &fresh, &to, err);
+}
+
 /* Sub-windows of the samples, `hop` apart, into the first `count` snapshots. */
 static sonar_code transform(const contender *c, void *stage, size_t length, size_t hop,
                             size_t count, const sonar_buffer *to, sonar_error *err) {
     const bench *b = c->bench;
     const sonar_work work = work_of(b);
+    const sonar_buffer *samples = is_sent(c) ? &b->there : c->samples;
     sonar_buffer in[SONAR_DFT_INPUTS] = {
-        [SONAR_DFT_HEAD] = *c->samples, [SONAR_DFT_TAIL] = {.dtype = c->samples->dtype, .rank = 2}};
-    size_t step = hop * sonar_dtype_size(c->samples->dtype);
+        [SONAR_DFT_HEAD] = *samples, [SONAR_DFT_TAIL] = {.dtype = samples->dtype, .rank = 2}};
+    size_t step = hop * sonar_dtype_size(samples->dtype);
     sonar_code code = SONAR_OK;
     in[SONAR_DFT_HEAD].shape[1] = length;
     for (size_t s = 0; s < count && !code; s++) {
         sonar_buffer out = snapshot_of(to, s);
-        in[SONAR_DFT_HEAD].data = (char *)c->samples->data + s * step;
+        in[SONAR_DFT_HEAD].data = (char *)samples->data + s * step;
         code = c->ops->execute(stage, b->queue, in, &out, &work, err);
     }
     return code;
@@ -280,8 +304,10 @@ static sonar_code run_dft(void *arg, sonar_error *err) {
     contender *c = arg;
     bench *b = c->bench;
     const sonar_specs *specs = b->specs;
-    sonar_code code = transform(c, c->stage, specs->dft.length, b->config->cbf_hop,
-                                specs->cbf.max_snapshots, &b->bins, err);
+    sonar_code code = is_sent(c) ? send(b, c->samples, err) : SONAR_OK;
+    if (!code)
+        code = transform(c, c->stage, specs->dft.length, b->config->cbf_hop,
+                         specs->cbf.max_snapshots, &b->bins, err);
     if (!code && c->second)
         code = transform(c, c->second, specs->mvdr_dft.length, b->config->mvdr_hop,
                          specs->mvdr.max_new, &b->mvdr_bins, err);
@@ -333,6 +359,7 @@ static sonar_code (*const run_stage[SONAR_TRAIN_STAGES])(void *arg, sonar_error 
 /* Training plans with care even where running must not: the wisdom then is there for both. */
 static sonar_dft_spec measured(sonar_dft_spec spec) {
     spec.planning = SONAR_PLAN_MEASURE;
+    spec.in_place = true;
     return spec;
 }
 

@@ -74,12 +74,10 @@ void sonar_train_estimate(const sonar_train_shape *s, const sonar_train_rates *r
                           double seconds[SONAR_TRAIN_STAGES]) {
     double used = (double)s->sensors_used, sample = (double)s->sample_bytes;
     double dft = fft_operations(used * (double)s->cbf_snapshots, (double)s->cbf_length);
-    double fetched = (double)s->cbf_length * (double)s->cbf_snapshots; /* each its own samples */
-    if (s->mvdr_own_dft) {
+    if (s->mvdr_own_dft)
         dft += fft_operations(used * (double)s->mvdr_new, (double)s->mvdr_length);
-        fetched += (double)s->mvdr_length * (double)s->mvdr_new;
-    }
-    double samples = sample * (double)s->channels * fetched;
+    double fresh = fmin((double)s->hop, (double)s->length); /* each sample crosses once */
+    double samples = sample * (double)s->channels * fresh;
     double looks = (double)s->directions * (double)(1 + s->ranges + s->lofar_bins);
     double mvdr_looks = (double)s->mvdr_directions * (double)(1 + s->mvdr_bins);
     seconds[SONAR_TRAIN_DFT] = rates->start_s + dft / rates->fft_flops + transfer_s(rates, samples);
