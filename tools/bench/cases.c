@@ -66,6 +66,7 @@ const bench_case bench_cases[] = {
      .mvdr = {154, 32}, .angles = 180, .snapshots = 128},
     SENSORS(128), SENSORS(256), SENSORS(512), SENSORS(1024), SENSORS(2048), SENSORS(4096),
     SENSORS(8192), SENSORS(16384), SENSORS(32768),
+    SNAPSHOTS(2048), SNAPSHOTS(16384),
     BINS(100), BINS(200), BINS(300), BINS(400), BINS(500), BINS(600), BINS(700), BINS(800),
     BINS(900), BINS(1000),
     ANGLES(45), ANGLES(90), ANGLES(135), ANGLES(180), ANGLES(225), ANGLES(270), ANGLES(315),
@@ -77,7 +78,6 @@ const bench_case bench_cases[] = {
     MVDR("block", 1024, 64), MVDR("block", 2048, 64), MVDR("block", 16384, 64),
     MVDR("full", 64, 128), MVDR("full", 128, 256), MVDR("full", 256, 512), MVDR("full", 512, 1024),
     MVDR("full", 1024, 2048),
-    SNAPSHOTS(2048), SNAPSHOTS(16384),
     {.name = NULL},
 };
 /* clang-format on */
