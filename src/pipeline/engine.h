@@ -78,8 +78,6 @@ struct engine {
     sonar_queue *copies; /* samples go over here, beside the stages' queue */
     sonar_event *copied;
     uint64_t uploaded;    /* places below need no copying */
-    uint64_t reads_from;  /* from here on the stages may be reading... */
-    bool reads;           /* ...now */
     struct plan usual;    /* what windows must have in order to be run as a graph */
     bool recording;       /* now: nothing happens yet */
     bool not_as_recorded; /* the next window finds the stages in another state */

@@ -32,23 +32,17 @@ static sonar_code copy_places(sonar_pipeline *p, uint64_t from, uint64_t end, so
     return code;
 }
 
-/* Up to where columns may be written: not over the window that is being read. */
-static uint64_t limit(const struct engine *e) {
-    return e->reads ? e->reads_from + e->buffers.ring.shape[1] : UINT64_MAX;
-}
-
-/* Should ingest overtake this thread by a whole ring meanwhile, a column may be read half
- * overwritten: but then every window with that place has been given up, and the device's column is
- * written again before a window with the new place is read. A copy that fails is left for the
- * window's own, whose failure counts. */
+/* Nothing is copied over the window in work: as long as that is not released, ingest has no room
+ * for what would lie there. Should ingest overtake this thread by a whole ring meanwhile, a column
+ * may be read half overwritten: but then every window with that place has been given up, and the
+ * device's column is written again before a window with the new place is read. A copy that fails is
+ * left for the window's own, whose failure counts. */
 void sonar_pipeline_upload_early(sonar_pipeline *p) {
     struct engine *e = &p->engine;
     if (!e->buffers.ring.data || e->reads_in_place)
         return;
     uint64_t ready = sonar_ingest_ready(p->ingest), from = e->uploaded;
     size_t capacity = e->buffers.ring.shape[1];
-    if (ready > limit(e))
-        ready = limit(e);
     if (ready > capacity && from < ready - capacity)
         from = ready - capacity;
     if (from < ready && !copy_places(p, from, ready, NULL))
@@ -93,8 +87,6 @@ sonar_code sonar_pipeline_upload(sonar_pipeline *p, struct job *job, sonar_error
     if (!e->buffers.ring.data)
         return SONAR_OK;
     job->seen.ring = e->buffers.ring;
-    e->reads_from = window->place;
-    e->reads = true;
     sonar_code code = e->reads_in_place ? SONAR_OK : upload(p, window, err);
     return code ? code : tell_column(p, window, err);
 }

@@ -271,6 +271,5 @@ sonar_code sonar_window_run(sonar_pipeline *p, struct job *job, sonar_error *err
         code = run_host(p, job, taken, err);
     if (!code)
         code = settle(p, err);
-    e->reads = false;
     return code;
 }
