@@ -140,7 +140,7 @@ Test(ingest, two_digitisers_over_tcp) {
 }
 
 Test(ingest, two_digitisers_over_tcp_on_any_address) {
-    stream_from_two("tcp://*:46792", "tcp://127.0.0.1:46792");
+    stream_from_two("tcp://*:26792", "tcp://127.0.0.1:26792");
 }
 
 Test(ingest, two_digitisers_over_ipc) {
