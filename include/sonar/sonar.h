@@ -92,6 +92,8 @@ size_t sonar_buffer_count(const sonar_buffer *buffer);
 /* A dense row-major view of `data` in host memory; shape has `rank` entries. Its bytes are
  * SIZE_MAX, which no allocation grants, where they are too many to count. */
 sonar_buffer sonar_buffer_view(void *data, sonar_dtype dtype, int rank, const size_t *shape);
+/* A view of part `index` of the outermost dimension of a dense buffer of rank 2 or more. */
+sonar_buffer sonar_buffer_part(const sonar_buffer *all, size_t index);
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 

@@ -77,3 +77,10 @@ sonar_buffer sonar_buffer_view(void *data, sonar_dtype dtype, int rank, const si
     }
     return view;
 }
+
+sonar_buffer sonar_buffer_part(const sonar_buffer *all, size_t index) {
+    sonar_buffer part = sonar_buffer_view(NULL, all->dtype, all->rank - 1, all->shape + 1);
+    part.data = (char *)all->data + index * part.bytes;
+    part.space = all->space;
+    return part;
+}

@@ -42,7 +42,8 @@ static struct job rehearsal(const sonar_pipeline *p, const sonar_window *window,
 static sonar_code rehearse(sonar_pipeline *p, const sonar_window *window, sonar_error *err) {
     struct side *device = sonar_engine_device(&p->engine);
     struct job job = rehearsal(p, window, deciding(p));
-    sonar_code code = sonar_window_enqueue(p, &job, err);
+    size_t taken;
+    sonar_code code = sonar_window_enqueue(p, &job, &taken, err);
     if (!code)
         code = device->backend->record(device->queue, device->done, err);
     return code ? code : device->backend->finish(device->done, err);
@@ -54,11 +55,12 @@ static sonar_code record(sonar_pipeline *p, const sonar_window *window, uint32_t
     struct side *device = sonar_engine_device(e);
     struct recording *to = &e->recorded[e->recordings];
     struct job job = rehearsal(p, window, outputs);
+    size_t taken;
     sonar_code code = device->backend->graph_begin(device->queue, err);
     if (code)
         return code;
     e->marks.recorded = e->marks.timed = 0;
-    code = sonar_window_enqueue(p, &job, err);
+    code = sonar_window_enqueue(p, &job, &taken, err);
     sonar_code ended =
         device->backend->graph_end(device->queue, code ? NULL : &to->graph, code ? NULL : err);
     if (code || ended)

@@ -125,8 +125,10 @@ void sonar_engine_destroy(sonar_pipeline *pipeline);
 /* window.c: runs the stages on one window and brings the surfaces that work.outputs names to
  * job->result; returns when all is done. Data thread. */
 sonar_code sonar_window_run(sonar_pipeline *pipeline, struct job *job, sonar_error *err);
-/* Enqueues DFT and beamformers of an engine that has only one side: the part that graphs record. */
-sonar_code sonar_window_enqueue(sonar_pipeline *pipeline, const struct job *job, sonar_error *err);
+/* Everything up to the surfaces of the device, stage by stage: what graphs record. *taken: the
+ * MVDR's new snapshots. */
+sonar_code sonar_window_enqueue(sonar_pipeline *pipeline, struct job *job, size_t *taken,
+                                sonar_error *err);
 /* graphs.c: records the engine's graphs, where it can have any. Needs buffers and parameters. */
 sonar_code sonar_graphs_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_graphs_destroy(sonar_pipeline *pipeline);

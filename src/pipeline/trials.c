@@ -259,15 +259,6 @@ static sonar_work work_of(const bench *b) {
     return (sonar_work){.params = b->params, .outputs = outputs};
 }
 
-/* One of a DFT's results, c32 [snapshot][bin][sensor]. */
-static sonar_buffer snapshot_of(const sonar_buffer *all, size_t snapshot) {
-    size_t shape[2] = {all->shape[1], all->shape[2]};
-    sonar_buffer view = sonar_buffer_view((sonar_c32 *)all->data + snapshot * shape[0] * shape[1],
-                                          SONAR_C32, 2, shape);
-    view.space = all->space;
-    return view;
-}
-
 /* As when running, samples go to a device once, unless its kernels read them where they are. */
 static bool is_sent(const contender *c) {
     return c->bench->there.data && c->samples->space != SONAR_MAPPED;
@@ -293,7 +284,7 @@ static sonar_code transform(const contender *c, void *stage, size_t length, size
     sonar_code code = SONAR_OK;
     in[SONAR_DFT_HEAD].shape[1] = length;
     for (size_t s = 0; s < count && !code; s++) {
-        sonar_buffer out = snapshot_of(to, s);
+        sonar_buffer out = sonar_buffer_part(to, s);
         in[SONAR_DFT_HEAD].data = (char *)samples->data + s * step;
         code = c->ops->execute(stage, b->queue, in, &out, &work, err);
     }

@@ -33,21 +33,12 @@ static sonar_buffer snapshots_of(const struct side *side, size_t count) {
     return in;
 }
 
-/* Snapshot `index` of a DFT's result. */
-static sonar_buffer snapshot(const sonar_buffer *all, size_t index) {
-    size_t shape[2] = {all->shape[1], all->shape[2]};
-    sonar_buffer one = sonar_buffer_view((sonar_c32 *)all->data + index * shape[0] * shape[1],
-                                         SONAR_C32, 2, shape);
-    one.space = all->space;
-    return one;
-}
-
 static sonar_code transform_cbf(sonar_pipeline *p, const struct job *job, sonar_error *err) {
     const sonar_config *c = p->config;
     const struct stage *dft = &p->engine.dft;
     sonar_code code = SONAR_OK;
     for (size_t i = 0; i < c->cbf_snapshots && !code; i++) {
-        sonar_buffer out = snapshot(&dft->side->spectra.all, i);
+        sonar_buffer out = sonar_buffer_part(&dft->side->spectra.all, i);
         code = transform(p, job, dft, i * c->cbf_hop, c->cbf_length, &out, err);
     }
     return code;
@@ -63,7 +54,7 @@ static sonar_code transform_mvdr(sonar_pipeline *p, const struct job *job, size_
         if (sonar_window_touches_gap(&job->seen, job->seen.first_sample + offset, c->mvdr_length))
             continue;
         if (p->own_mvdr_dft) {
-            sonar_buffer out = snapshot(&dft->side->spectra.mvdr, *taken);
+            sonar_buffer out = sonar_buffer_part(&dft->side->spectra.mvdr, *taken);
             sonar_code code = transform(p, job, dft, offset, c->mvdr_length, &out, err);
             if (code)
                 return code;
@@ -200,15 +191,10 @@ static void release(sonar_pipeline *p, struct job *job) {
     job->released = true;
 }
 
-sonar_code sonar_window_enqueue(sonar_pipeline *p, const struct job *job, sonar_error *err) {
-    size_t taken = 0;
-    sonar_code code = run_dft(p, job, &taken, err);
-    return code ? code : run_beamformers(p, job, p->engine.dft.side, taken, err);
-}
-
-/* Everything up to the surfaces of the device, stage by stage. */
-static sonar_code run_stages(sonar_pipeline *p, struct job *job, size_t *taken, sonar_error *err) {
+sonar_code sonar_window_enqueue(sonar_pipeline *p, struct job *job, size_t *taken,
+                                sonar_error *err) {
     struct side *device = sonar_engine_device(&p->engine);
+    *taken = 0;
     sonar_code code = run_dft(p, job, taken, err);
     if (!code)
         release(p, job);
@@ -261,7 +247,7 @@ sonar_code sonar_window_run(sonar_pipeline *p, struct job *job, sonar_error *err
     if (recording)
         code = run_graph(p, job, recording, err);
     else
-        code = run_stages(p, job, (taken = 0, &taken), err);
+        code = sonar_window_enqueue(p, job, &taken, err);
     e->not_as_recorded = false;
     if (!code)
         sonar_pipeline_upload_early(p); /* beside the stages */

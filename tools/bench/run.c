@@ -503,12 +503,9 @@ static sonar_code transform(rig *r, const sonar_buffer *samples, sonar_error *er
 
 /* Different windows as snapshots, where there are enough of them. */
 static sonar_code fill_several(rig *r, sonar_error *err) {
-    const size_t shape[] = {r->kept.bins, r->c->sensors};
     sonar_code code = SONAR_OK;
     for (size_t i = 0; i < r->c->snapshots && code == SONAR_OK; i++) {
-        const sonar_buffer part = rows_of(&r->several, i, 1);
-        sonar_buffer bins = sonar_buffer_view(part.data, SONAR_C32, 2, shape);
-        bins.space = part.space;
+        sonar_buffer bins = sonar_buffer_part(&r->several, i);
         code = transform_into(r, &r->samples[i % r->sets], &bins, err);
     }
     return code == SONAR_OK ? settle(r, err) : code;
