@@ -118,22 +118,9 @@ struct fake_graph {
 
 static struct fake_graph *recording; /* NULL: what is enqueued is done at once */
 
-/* The device finds the samples by way of the column; the CPU's stage gets them in two pieces. */
-static void cut_ring(struct deed *d) {
-    const sonar_buffer ring = d->in[SONAR_DFT_HEAD];
-    size_t size = sonar_dtype_size(ring.dtype), capacity = ring.shape[1];
-    size_t column = (size_t)(*d->work.column + d->work.offset) % capacity;
-    size_t head = d->stage->length < capacity - column ? d->stage->length : capacity - column;
-    d->in[SONAR_DFT_HEAD].data = (char *)ring.data + column * size;
-    d->in[SONAR_DFT_HEAD].shape[1] = head;
-    d->in[SONAR_DFT_TAIL] = ring;
-    d->in[SONAR_DFT_TAIL].shape[1] = d->stage->length - head;
-    d->work.column = NULL;
-}
-
 static sonar_code perform(struct deed d, sonar_queue *queue, sonar_error *err) {
     if (d.work.column)
-        cut_ring(&d);
+        lazy_cut_ring(d.in, d.stage->length, &d.work);
     return d.stage->ops->execute(d.stage->self, queue, d.in, d.out, &d.work, err);
 }
 

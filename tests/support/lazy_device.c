@@ -55,17 +55,15 @@ static const sonar_backend *real(void) {
 
 /* ---- work ------------------------------------------------------------------------------------ */
 
-/* The device finds the samples by way of the column; the CPU's stage gets them in two pieces. */
-static void cut_ring(struct act *a) {
-    const sonar_buffer ring = a->in[SONAR_DFT_HEAD];
-    size_t capacity = ring.shape[1], length = a->stage->length;
-    size_t column = (size_t)(*a->work.column + a->work.offset) % capacity;
+void lazy_cut_ring(sonar_buffer in[2], size_t length, sonar_work *work) {
+    const sonar_buffer ring = in[SONAR_DFT_HEAD];
+    size_t capacity = ring.shape[1], column = (size_t)(*work->column + work->offset) % capacity;
     size_t head = sonar_min_size(length, capacity - column);
-    a->in[SONAR_DFT_HEAD].data = (char *)ring.data + column * sonar_dtype_size(ring.dtype);
-    a->in[SONAR_DFT_HEAD].shape[1] = head;
-    a->in[SONAR_DFT_TAIL] = ring;
-    a->in[SONAR_DFT_TAIL].shape[1] = length - head;
-    a->work.column = NULL;
+    in[SONAR_DFT_HEAD].data = (char *)ring.data + column * sonar_dtype_size(ring.dtype);
+    in[SONAR_DFT_HEAD].shape[1] = head;
+    in[SONAR_DFT_TAIL] = ring;
+    in[SONAR_DFT_TAIL].shape[1] = length - head;
+    work->column = NULL;
 }
 
 static void advance(sonar_queue *queue, uint64_t until);
@@ -74,7 +72,7 @@ static sonar_code perform(struct act a) {
     if (a.forget)
         a.stage->ops->reset(a.stage->self);
     if (a.work.column)
-        cut_ring(&a);
+        lazy_cut_ring(a.in, a.stage->length, &a.work);
     switch (a.kind) {
     case COPY:
         return real()->copy(NULL, a.in, a.out, NULL);

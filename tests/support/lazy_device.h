@@ -19,4 +19,8 @@ extern struct lazy_device lazy;
 
 const sonar_backend *lazy_backend(void);
 
+/* For any device that is played by the CPU: the DFT's samples by way of the column become the two
+ * pieces of the ring that the CPU's stage takes. */
+void lazy_cut_ring(sonar_buffer in[2], size_t length, sonar_work *work);
+
 #endif
