@@ -130,6 +130,11 @@ bool bench_json_end(cJSON *root, FILE *to);
  * and writes a table line by line; at least min_time_s for each figure. */
 sonar_code bench_ingest(size_t channels, double min_time_s, FILE *to, sonar_error *err);
 
+/* A whole number of the command line; ends the program by argp_error if it is none or out of range.
+ */
+struct argp_state;
+size_t bench_parse_count(const char *text, size_t least, size_t most, struct argp_state *state);
+
 /* Nominal work; see docs/benchmarks.md. */
 double bench_dft_flop(const bench_case *c);
 double bench_cbf_flop(const bench_case *c, size_t far_bins, size_t near_bins);

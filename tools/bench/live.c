@@ -101,15 +101,6 @@ static void list_cases(void) {
         printf("%-16s %s\n", c->name, c->about);
 }
 
-static size_t parse_count(const char *text, size_t least, size_t most, struct argp_state *state) {
-    char *end;
-    errno = 0;
-    const unsigned long long value = strtoull(text, &end, 10);
-    if (errno || end == text || *end || strchr(text, '-') || value < least || value > most)
-        argp_error(state, "'%s' is not a number in %zu..%zu", text, least, most);
-    return (size_t)value;
-}
-
 static double parse_seconds(const char *text, double least, struct argp_state *state) {
     char *end;
     const double value = strtod(text, &end);
@@ -127,7 +118,7 @@ static void parse_sizes(const char *list, options *o, struct argp_state *state) 
         snprintf(text, sizeof text, "%.*s", (int)n, at);
         if (o->sizes == SIZES_MOST)
             argp_error(state, "--find takes at most %d sizes", SIZES_MOST);
-        o->size[o->sizes] = parse_count(text, 2, 1u << 24, state);
+        o->size[o->sizes] = bench_parse_count(text, 2, 1u << 24, state);
         if (o->sizes && o->size[o->sizes] <= o->size[o->sizes - 1])
             argp_error(state, "--find wants ascending sizes, not '%s'", list);
         o->sizes++;
@@ -164,16 +155,16 @@ static error_t parse_measurement(int key, char *arg, struct argp_state *state) {
         o->trial_s = parse_seconds(arg, 0.1, state);
         return 0;
     case OPT_SENDERS:
-        o->plan.senders = parse_count(arg, 1, LIVE_SENDERS_MOST, state);
+        o->plan.senders = bench_parse_count(arg, 1, LIVE_SENDERS_MOST, state);
         return 0;
     case OPT_FRAME:
-        o->plan.frame_samples = parse_count(arg, 1, SONAR_FRAME_MAX_SAMPLES, state);
+        o->plan.frame_samples = bench_parse_count(arg, 1, SONAR_FRAME_MAX_SAMPLES, state);
         return 0;
     case OPT_LAYOUT:
         o->plan.layout = parse_layout(arg, state);
         return 0;
     case 't':
-        o->plan.threads = parse_count(arg, 1, 256, state);
+        o->plan.threads = bench_parse_count(arg, 1, 256, state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -190,7 +181,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         list_cases();
         exit(0);
     case 'n':
-        o->plan.sensors = parse_count(arg, 2, 1u << 24, state);
+        o->plan.sensors = bench_parse_count(arg, 2, 1u << 24, state);
         return 0;
     case OPT_FIND:
         parse_sizes(arg ? arg : default_sizes, o, state);

@@ -71,7 +71,7 @@ static void list_cases(void) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static size_t parse_count(const char *text, size_t least, size_t most, struct argp_state *state) {
+size_t bench_parse_count(const char *text, size_t least, size_t most, struct argp_state *state) {
     char *end;
     errno = 0;
     const unsigned long long value = strtoull(text, &end, 10);
@@ -101,10 +101,10 @@ static error_t parse_size(int key, char *arg, struct argp_state *state) {
     const size_t most = (size_t)1 << 20;
     switch (key) {
     case OPT_SENSORS:
-        own->sensors = parse_count(arg, 2, most, state);
+        own->sensors = bench_parse_count(arg, 2, most, state);
         break;
     case OPT_LENGTH:
-        own->length = parse_count(arg, 2, most, state);
+        own->length = bench_parse_count(arg, 2, most, state);
         break;
     case OPT_FS:
         own->fs_hz = parse_real(arg, state);
@@ -119,13 +119,13 @@ static error_t parse_size(int key, char *arg, struct argp_state *state) {
         own->mvdr = parse_band(arg, state);
         break;
     case OPT_ANGLES:
-        own->angles = parse_count(arg, 1, most, state);
+        own->angles = bench_parse_count(arg, 1, most, state);
         break;
     case OPT_RANGES:
-        own->ranges = parse_count(arg, 0, 4096, state);
+        own->ranges = bench_parse_count(arg, 0, 4096, state);
         break;
     case OPT_SNAPSHOTS:
-        own->snapshots = parse_count(arg, 1, most, state);
+        own->snapshots = bench_parse_count(arg, 1, most, state);
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -157,10 +157,10 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         o->name = arg;
         return 0;
     case 't':
-        o->threads = parse_count(arg, 1, 1024, state);
+        o->threads = bench_parse_count(arg, 1, 1024, state);
         return 0;
     case 'r':
-        o->effort.repetitions = parse_count(arg, 1, 100000, state);
+        o->effort.repetitions = bench_parse_count(arg, 1, 100000, state);
         return 0;
     case 'm':
         o->effort.min_time_s = parse_real(arg, state);
@@ -184,7 +184,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         exit(0);
     case OPT_INGEST:
         o->ingest = true;
-        o->ingest_channels = arg ? parse_count(arg, 1, (size_t)1 << 20, state) : 0;
+        o->ingest_channels = arg ? bench_parse_count(arg, 1, (size_t)1 << 20, state) : 0;
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "only options are taken, not '%s'", arg);
