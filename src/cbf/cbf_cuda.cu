@@ -115,7 +115,7 @@ static sonar_code ask_tensor_cores(bool *there, sonar_error *err) {
 
 static void choose_path(const sonar_host *host, const char *decision, bool tensor_cores,
                         bool may_line, struct table *table) {
-    const char *path = host->choice ? host->choice(host->ctx, decision) : NULL;
+    const char *path = sonar_host_choice(host, decision);
     if (path && !strcmp(path, "matrix") && !tensor_cores)
         path = NULL;
     bool matrix = path && !strcmp(path, "matrix");
