@@ -136,7 +136,7 @@ Test(ingest, two_digitisers_over_inproc) {
 }
 
 Test(ingest, two_digitisers_over_tcp) {
-    stream_from_two("tcp://127.0.0.1:46791", "tcp://127.0.0.1:46791");
+    stream_from_two("tcp://127.0.0.1:26791", "tcp://127.0.0.1:26791");
 }
 
 Test(ingest, two_digitisers_over_tcp_on_any_address) {
@@ -216,7 +216,7 @@ Test(ingest, messages_of_a_wrong_form_are_counted_and_skipped) {
 }
 
 Test(ingest, an_endpoint_in_use_is_told_plainly) {
-    const char *endpoint = "tcp://127.0.0.1:46793";
+    const char *endpoint = "tcp://127.0.0.1:26793";
     void *context = zmq_ctx_new();
     sonar_ingest_spec spec = spec_for(context, &endpoint);
     sonar_ingest *first = start(&spec), *second;
