@@ -86,7 +86,7 @@ static sonar_result *borrow_result(sonar_pipeline *p) {
 /* ---- one window ------------------------------------------------------------------------------ */
 
 /* What the stages have to compute for what subscribers want: detections rest on spectra. */
-static uint32_t needed(const sonar_pipeline *p, uint32_t wanted) {
+uint32_t sonar_pipeline_needed(const sonar_pipeline *p, uint32_t wanted) {
     uint32_t outputs = wanted;
     if (p->config->detect_enabled && (wanted & SONAR_WANT(SONAR_DETECTIONS)))
         outputs |= SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) |
@@ -143,7 +143,7 @@ static sonar_code process(sonar_pipeline *p, sonar_window *window, sonar_result 
                       .work = {.window = window->window,
                                .first_sample = window->first_sample,
                                .params = p->params,
-                               .outputs = needed(p, wanted)},
+                               .outputs = sonar_pipeline_needed(p, wanted)},
                       .result = result};
     if (window->restarted)
         restart(p);

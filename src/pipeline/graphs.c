@@ -8,14 +8,12 @@
 
 #include "pipeline/internal.h"
 
-/* Surfaces that decide what is launched; those of the MVDR but its spectrum cost nothing. */
+/* Surfaces that may be wanted and decide what is launched; those of the MVDR but its spectrum cost
+ * nothing. */
 static uint32_t deciding(const sonar_pipeline *p) {
-    uint32_t bits = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_LOFAR);
-    if (p->config->ranges)
-        bits |= SONAR_WANT(SONAR_CBF_NEARFIELD);
-    if (p->config->mvdr_enabled)
-        bits |= SONAR_WANT(SONAR_MVDR_SPECTRUM);
-    return bits;
+    return sonar_pipeline_needed(p, p->config->output_topics) &
+           (SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) |
+            SONAR_WANT(SONAR_CBF_LOFAR) | SONAR_WANT(SONAR_MVDR_SPECTRUM));
 }
 
 const struct recording *sonar_graphs_find(const sonar_pipeline *p, const struct job *job) {

@@ -114,8 +114,9 @@ struct sonar_pipeline {
     char health[16];
 };
 
-/* data.c: the data thread. */
+/* data.c: the data thread; what the stages have to compute for what subscribers want. */
 void *sonar_data_thread(void *pipeline);
+uint32_t sonar_pipeline_needed(const sonar_pipeline *pipeline, uint32_t wanted);
 /* engine.c: make pipeline->engine (empty on error) with each stage on the backend of `place`, and
  * take it down after its queues have come to rest. */
 sonar_code sonar_engine_create(sonar_pipeline *pipeline,
