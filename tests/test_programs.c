@@ -32,20 +32,30 @@ static size_t widest_line(const char *text) {
     return widest;
 }
 
-Test(programs, all_have_help_and_a_version) {
-    static const char *const programs[] = {"sonard",      "sonar-sim",   "sonar-replay",
-                                           "sonar-watch", "sonar-check", "sonar-bench"};
-    char text[4096], line[64], version[64];
-    for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++) {
-        snprintf(line, sizeof line, "%s --help", programs[i]);
-        cr_expect_eq(run(line, text), 0, "%s", line);
-        cr_expect_eq(strncmp(text, "Usage: sonar", 12), 0, "%s: %s", line, text);
-        cr_expect_leq(widest_line(text), 90, "%s", line);
-        snprintf(line, sizeof line, "%s --version", programs[i]);
-        snprintf(version, sizeof version, "%s 0.", programs[i]);
+static void expect_help_and_version(const char *program) {
+    char help[4096], text[4096], line[64], version[64];
+    snprintf(line, sizeof line, "%s --help", program);
+    cr_expect_eq(run(line, help), 0, "%s", line);
+    cr_expect_eq(strncmp(help, "Usage: sonar", 12), 0, "%s: %s", line, help);
+    cr_expect_leq(widest_line(help), 90, "%s", line);
+    snprintf(line, sizeof line, "%s -h", program);
+    cr_expect_eq(run(line, text), 0, "%s: %s", line, text);
+    cr_expect_str_eq(text, help, "%s", line);
+    snprintf(version, sizeof version, "%.*s 0.", (int)strcspn(program, " "), program);
+    static const char *const option[] = {"--version", "-V"};
+    for (int i = 0; i < 2; i++) {
+        snprintf(line, sizeof line, "%s %s", program, option[i]);
         cr_expect_eq(run(line, text), 0, "%s", line);
         cr_expect_eq(strncmp(text, version, strlen(version)), 0, "%s: %s", line, text);
     }
+}
+
+Test(programs, all_have_help_and_a_version) {
+    static const char *const programs[] = {
+        "sonard",      "sonar-sim",   "sonar-replay",    "sonar-watch",
+        "sonar-check", "sonar-bench", "sonar-bench live"};
+    for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++)
+        expect_help_and_version(programs[i]);
 }
 
 Test(programs, wrong_command_lines_are_explained) {

@@ -93,6 +93,7 @@ static const struct argp_option option_table[] = {
     {"daemon", 'D', "PATH", 0, "The program; default sonard beside this one", 4},
     {"backend", 'b', "NAME", 0, "auto (default), cpu or cuda", 4},
     {"threads", 't', "N", 0, "Its workers; default as many as processors", 4},
+    {NULL, 'h', NULL, 0, "The same", -1}, /* as --help, which argp adds */
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -180,6 +181,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case OPT_LIST:
         list_cases();
         exit(0);
+    case 'h':
+        argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+        return 0;
     case 'n':
         o->plan.sensors = bench_parse_count(arg, 2, 1u << 24, state);
         return 0;

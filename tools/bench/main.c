@@ -61,6 +61,7 @@ static const struct argp_option option_table[] = {
     {"min-time", 'm', "S", 0, "At least so many seconds of each (default 0.5)", 3},
     {"max-time", 'M', "S", 0, "No more than this of each after three; 0 (default): no limit", 3},
     {"json", 'j', "FILE", 0, "Write JSON there, - for standard output", 3},
+    {NULL, 'h', NULL, 0, "The same", -1}, /* as --help, which argp adds */
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -182,6 +183,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case OPT_LIST:
         list_cases();
         exit(0);
+    case 'h':
+        argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+        return 0;
     case OPT_INGEST:
         o->ingest = true;
         o->ingest_channels = arg ? bench_parse_count(arg, 1, (size_t)1 << 20, state) : 0;
