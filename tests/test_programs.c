@@ -51,9 +51,9 @@ static void expect_help_and_version(const char *program) {
 }
 
 Test(programs, all_have_help_and_a_version) {
-    static const char *const programs[] = {
-        "sonard",      "sonar-sim",   "sonar-replay",    "sonar-watch",
-        "sonar-check", "sonar-bench", "sonar-bench live"};
+    static const char *const programs[] = {"sonard",          "sonar-sim",   "sonar-replay",
+                                           "sonar-watch",     "sonar-check", "sonar-bench",
+                                           "sonar-bench live"};
     for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++)
         expect_help_and_version(programs[i]);
 }
