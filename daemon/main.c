@@ -27,7 +27,7 @@ enum exit_code {
     EXIT_DEVICE = 5 /* the GPU failed, and the configuration says to leave then */
 };
 
-enum { STOP_WITHIN_MS = 1500 };
+enum { STOP_WITHIN_MS = 1500, TICK_NS = 1000000000 };
 
 enum action { RUN, CHECK, PRINT, REFERENCE, TRAIN, EXPLAIN };
 
@@ -151,15 +151,18 @@ static int exit_code_of(sonar_code code) {
 /* Signals come through a handler and an eventfd, whichever thread the system picks for them:
  * libraries start threads of their own. While starting there is nothing yet to be brought to an
  * end, and reading a large configuration or planning may take its time: leave at once. */
-static volatile sig_atomic_t starting, stop_signal;
+static volatile sig_atomic_t starting, stop_signal, hung_up;
 static int stop_fd = -1;
 
 static void on_signal(int signo) {
     const int saved = errno;
     const uint64_t one = 1;
-    if (starting)
+    if (signo == SIGHUP)
+        hung_up = 1;
+    else if (starting)
         _exit(EXIT_STOPPED);
-    stop_signal = signo;
+    else
+        stop_signal = signo;
     ssize_t written = write(stop_fd, &one, sizeof one);
     (void)written; /* full means that it is readable anyway */
     errno = saved;
@@ -171,27 +174,45 @@ static int open_signals(void) {
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
     starting = 1;
     stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (stop_fd < 0 || sigaction(SIGTERM, &action, NULL) || sigaction(SIGINT, &action, NULL))
+    if (stop_fd < 0 || sigaction(SIGTERM, &action, NULL) || sigaction(SIGINT, &action, NULL) ||
+        sigaction(SIGHUP, &action, NULL))
         return -1;
     signal(SIGPIPE, SIG_IGN);
     return sigprocmask(SIG_UNBLOCK, &set, NULL); /* whoever started us may have blocked them */
 }
 
-/* Ticks the pipeline once a second until a signal comes or it gives up. */
-static sonar_code supervise(sonar_pipeline *pipeline, sonar_error *err) {
+/* A closed terminal or an operator who expects a reload: neither may end the daemon. */
+static void answer_hangup(bool *journal) {
+    uint64_t count;
+    ssize_t got = read(stop_fd, &count, sizeof count);
+    (void)got; /* nothing to be read: another call has done so */
+    if (hung_up)
+        log_line(journal, SONAR_WARN, "sonard",
+                 "SIGHUP ignored: the configuration is read at start only; restart to change it");
+    hung_up = 0;
+}
+
+/* Ticks the pipeline once a second until a signal ends it or it gives up. */
+static sonar_code supervise(sonar_pipeline *pipeline, bool *journal, sonar_error *err) {
     struct pollfd poller = {.fd = stop_fd, .events = POLLIN};
-    for (;;) {
-        int ready = poll(&poller, 1, 1000);
+    int64_t tick_ns = sonar_monotonic_ns() + TICK_NS;
+    sonar_code code = SONAR_OK;
+    while (!stop_signal && !code) {
+        int64_t left_ns = tick_ns - sonar_monotonic_ns();
+        int ready = left_ns > 0 ? poll(&poller, 1, (int)(left_ns / 1000000) + 1) : 0;
         if (ready < 0 && errno != EINTR)
             return sonar_fail(err, SONAR_ESTATE, "signals", "poll: %s", strerror(errno));
-        if (stop_signal)
-            return SONAR_OK;
-        sonar_code code = ready ? SONAR_OK : sonar_pipeline_tick(pipeline, err);
-        if (code)
-            return code;
+        if (ready > 0)
+            answer_hangup(journal);
+        if (ready == 0 && !stop_signal) {
+            code = sonar_pipeline_tick(pipeline, err);
+            tick_ns = sonar_monotonic_ns() + TICK_NS;
+        }
     }
+    return code;
 }
 
 static int run(const sonar_config *config) {
@@ -208,7 +229,7 @@ static int run(const sonar_config *config) {
         return exit_code_of(code);
     }
     log_line(&journal, SONAR_INFO, "sonard", "running; waiting for samples");
-    code = supervise(pipeline, &err);
+    code = supervise(pipeline, &journal, &err);
     if (code)
         log_line(&journal, SONAR_ERROR, err.where, err.text);
     else

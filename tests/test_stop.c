@@ -119,3 +119,24 @@ Test(stop, with_stalled_subscribers) {
 Test(stop, in_block_mode_with_stalled_subscribers_and_asked_thrice) {
     stop_with_stalled("block", 3);
 }
+
+/* A terminal that closes, or an operator who expects a reload. */
+Test(stop, sighup_is_answered_in_the_log_and_ends_nothing) {
+    rig rig = rig_open(8, 1024, "drop_oldest");
+    for (int i = 0; i < 10000 && !handles_sigterm(rig.daemon); i++)
+        usleep(200);
+    kill(rig.daemon, SIGHUP); /* while starting */
+    char *log = NULL;
+    bool said = false;
+    for (int i = 0; i < 100 && !said; i++) {
+        usleep(100000);
+        kill(rig.daemon, SIGHUP);
+        log = box_read(&rig.box, "sonard.log");
+        said = strstr(log, "SIGHUP ignored: the configuration is read at start only") != NULL;
+        free(log);
+    }
+    cr_expect(said);
+    cr_expect(process_running(rig.daemon));
+    kill(rig.daemon, SIGTERM);
+    rig_stop(&rig, "after SIGHUP");
+}
