@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #define DEMO  "--config " SONAR_SOURCE_DIR "/config/demo.yaml"
 #define SCENE DEMO " --scene " SONAR_SOURCE_DIR "/config/scenes/demo.yaml"
@@ -108,6 +109,43 @@ Test(programs, wrong_command_lines_are_explained) {
         cr_expect_eq(run(wrong[i].line, text), 2, "%s: %s", wrong[i].line, text);
         cr_expect(strstr(text, wrong[i].says), "%s: %s", wrong[i].line, text);
     }
+}
+
+/* Three samples of the demonstration's 128 channels, in a file of this process's own in /tmp. */
+static void write_short_recording(char name[40]) {
+    char path[64];
+    snprintf(name, 40, "sonar-short-%d", (int)getpid());
+    snprintf(path, sizeof path, "/tmp/%s.s16", name);
+    FILE *raw = fopen(path, "w");
+    cr_assert(raw && fwrite((short[3 * 128]){0}, 2, 3 * 128, raw) == 3 * 128);
+    fclose(raw);
+    snprintf(path, sizeof path, "/tmp/%s.json", name);
+    FILE *side = fopen(path, "w");
+    cr_assert(side);
+    fprintf(side, "{\"channels\": 128, \"frames\": 3, \"sample_rate_hz\": 8000, "
+                  "\"format\": \"little-endian int16, sample-interleaved\"}");
+    fclose(side);
+}
+
+Test(programs, a_recording_shorter_than_a_window_is_refused) {
+    static const struct {
+        const char *options, *says;
+    } wrong[] = {{"", "3 samples to play, played 1 times, are shorter than a window"},
+                 {"--loop 2730", "dft.length: 8192"},
+                 {"--loop 2731 --summary /no/such", "/no/such"}, /* that many are a window */
+                 {"--start 0.001", "nothing to play"},
+                 {"--fs 4000", "4000 Hz, but the configuration has 8000 Hz"}};
+    char name[40], line[256], text[4096];
+    write_short_recording(name);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        snprintf(line, sizeof line, "sonar-replay %s.s16 " DEMO " %s", name, wrong[i].options);
+        cr_expect_eq(run(line, text), 2, "%s: %s", line, text);
+        cr_expect(strstr(text, wrong[i].says), "%s: %s", line, text);
+    }
+    snprintf(line, sizeof line, "/tmp/%s.s16", name);
+    unlink(line);
+    snprintf(line, sizeof line, "/tmp/%s.json", name);
+    unlink(line);
 }
 
 Test(programs, waiting_is_said) {

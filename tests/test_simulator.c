@@ -1034,28 +1034,85 @@ Test(simulator, sound_files_give_counts) {
     unlink(path);
 }
 
+/* Opens 24 bytes as a recording whose side file says `side`. */
+static sonar_code open_with_side(const char *side_text, int *format, sonar_error *err) {
+    char path[64], side[64];
+    snprintf(path, sizeof path, "/tmp/sonar-side-%d.raw", (int)getpid());
+    snprintf(side, sizeof side, "/tmp/sonar-side-%d.json", (int)getpid());
+    FILE *raw = fopen(path, "wb"), *to = fopen(side, "w");
+    fwrite("0123456789abcdef01234567", 1, 24, raw);
+    fputs(side_text, to);
+    fclose(raw);
+    fclose(to);
+    sim_recording *recording = NULL;
+    sonar_code code = sim_recording_open(path, &recording, err);
+    *format = code ? 0 : sim_recording_about(recording)->format;
+    sim_recording_close(recording);
+    unlink(path);
+    unlink(side);
+    return code;
+}
+
+static sonar_code open_as(size_t frames, const char *format, int *found, sonar_error *err) {
+    char side[256];
+    snprintf(side, sizeof side,
+             "{\"channels\": 2, \"frames\": %zu, \"sample_rate_hz\": 1, \"format\": \"%s\"}",
+             frames, format);
+    return open_with_side(side, found, err);
+}
+
+Test(simulator, formats_of_side_files_are_read_to_the_letter) {
+    static const struct {
+        const char *format;
+        size_t frames;
+        int found;
+    } good[] = {
+        {"little-endian int16, sample-interleaved", 6, SONAR_S16},
+        {"little-endian int24, sample-interleaved, no header", 4, SONAR_S24},
+        {"little-endian int32, sample-interleaved (2 channels)", 3, SONAR_S32},
+        {"little-endian float32, sample-interleaved (2 channels), no header", 3, SONAR_F32}};
+    static const char *const bad[] = {"",
+                                      "int16",
+                                      "little-endian uint16, sample-interleaved",
+                                      "little-endian int160, sample-interleaved",
+                                      "little-endian int16, non-interleaved",
+                                      "little-endian int16, not sample-interleaved",
+                                      "not little-endian int16, sample-interleaved",
+                                      "big-endian int16, sample-interleaved",
+                                      "little-endian int16, sample-interleaved (3 channels)",
+                                      "little-endian int16, sample-interleaved, 44 bytes of header",
+                                      "little-endian int16 in float32, sample-interleaved",
+                                      "Little-endian int16, sample-interleaved"};
+    sonar_error err = {0};
+    int format;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        cr_expect_eq(open_as(good[i].frames, good[i].format, &format, &err), SONAR_OK, "%s: %s",
+                     good[i].format, err.text);
+        cr_expect_eq(format, good[i].found, "%s", good[i].format);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        cr_expect_eq(open_as(6, bad[i], &format, &err), SONAR_EINVAL, "%s", bad[i]);
+        cr_expect(strstr(err.text, bad[i]) && strstr(err.text, "int24, int32 or float32"), "%s",
+                  err.text);
+    }
+}
+
 Test(simulator, bad_side_files_are_refused) {
     static const char *const side_text[] = {
         "{", "{\"channels\": 2}",
-        "{\"channels\": 2, \"frames\": 3, \"sample_rate_hz\": 1, \"format\": \"big-endian "
+        "{\"channels\": 1.5, \"frames\": 4, \"sample_rate_hz\": 1, \"format\": \"little-endian "
         "float32, sample-interleaved\"}",
-        "{\"channels\": 2, \"frames\": 99, \"sample_rate_hz\": 1, \"format\": \"little-endian "
+        "{\"channels\": 2, \"frames\": 0, \"sample_rate_hz\": 1, \"format\": \"little-endian "
         "float32, sample-interleaved\"}"};
-    char path[64], side[64];
-    snprintf(path, sizeof path, "/tmp/sonar-bad-%d.f32", (int)getpid());
-    snprintf(side, sizeof side, "/tmp/sonar-bad-%d.json", (int)getpid());
-    FILE *raw = fopen(path, "wb");
-    fwrite("0123456789abcdef01234567", 1, 24, raw);
-    fclose(raw);
-    for (size_t i = 0; i < sizeof side_text / sizeof *side_text; i++) {
-        FILE *to = fopen(side, "w");
-        fputs(side_text[i], to);
-        fclose(to);
-        sim_recording *recording;
-        cr_expect_neq(sim_recording_open(path, &recording, NULL), SONAR_OK, "%zu", i);
+    sonar_error err = {0};
+    int format;
+    for (size_t i = 0; i < sizeof side_text / sizeof *side_text; i++)
+        cr_expect_neq(open_with_side(side_text[i], &format, &err), SONAR_OK, "%zu", i);
+    for (size_t frames = 2; frames <= 4; frames += 2) { /* the file holds 3 */
+        cr_expect_eq(open_as(frames, "little-endian float32, sample-interleaved", &format, &err),
+                     SONAR_EINVAL);
+        cr_expect(strstr(err.text, "24 bytes"), "%s", err.text);
     }
-    unlink(path);
-    unlink(side);
 }
 
 Test(simulator, times_are_read_and_written) {

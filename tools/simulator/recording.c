@@ -63,37 +63,59 @@ static double json_number(const cJSON *json, const char *key) {
     return cJSON_IsNumber(item) ? item->valuedouble : NAN;
 }
 
+static bool is_count(double number, double most) {
+    return number >= 1 && number <= most && number == floor(number);
+}
+
 static const char *json_text(const cJSON *json, const char *key) {
     const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, key));
     return text ? text : "";
 }
 
-/* The format is a sentence: "little-endian float32, sample-interleaved (4 channels), no header". */
-static int parse_format(const char *text) {
-    if (!strstr(text, "little-endian") || !strstr(text, "interleaved") || strstr(text, "unsigned"))
+/* Moves *text behind `word` if it begins with it. */
+static bool skip(const char **text, const char *word) {
+    size_t length = strlen(word);
+    bool here = strncmp(*text, word, length) == 0;
+    *text += here ? length : 0;
+    return here;
+}
+
+/* "little-endian float32, sample-interleaved", and then perhaps " (4 channels)" and ", no header";
+ * 0 if it says anything else, for samples that are read as something else look like samples. */
+static int parse_format(const char *text, size_t channels) {
+    char count[40];
+    int format = 0;
+    snprintf(count, sizeof count, " (%zu channels)", channels);
+    if (!skip(&text, "little-endian "))
         return 0;
-    for (size_t i = 0; i < sizeof format_word / sizeof *format_word; i++)
-        if (strstr(text, format_word[i].word))
-            return format_word[i].format;
-    return 0;
+    for (size_t i = 0; !format && i < sizeof format_word / sizeof *format_word; i++)
+        if (skip(&text, format_word[i].word))
+            format = format_word[i].format;
+    if (!skip(&text, ", sample-interleaved"))
+        return 0;
+    skip(&text, count);
+    skip(&text, ", no header");
+    return *text ? 0 : format;
 }
 
 static sonar_code parse_side(const cJSON *json, const char *path, sim_recording_info *info,
                              sonar_error *err) {
     double channels = json_number(json, "channels"), frames = json_number(json, "frames");
     info->fs_hz = json_number(json, "sample_rate_hz");
-    info->format = parse_format(json_text(json, "format"));
-    if (!(channels >= 1 && channels <= UINT32_MAX) || !(frames >= 0 && frames < 0x1p53) ||
-        !(info->fs_hz > 0) || isinf(info->fs_hz))
+    if (!is_count(channels, UINT32_MAX) || !is_count(frames, 0x1p53) || !(info->fs_hz > 0) ||
+        isinf(info->fs_hz))
         return sonar_fail(err, SONAR_EINVAL, path,
-                          "channels, frames and sample_rate_hz must be there and be positive");
-    if (!info->format)
-        return sonar_fail(err, SONAR_EINVAL, path,
-                          "format: '%s'; accepted is 'little-endian int16|int24|int32|float32, "
-                          "sample-interleaved'",
-                          json_text(json, "format"));
+                          "channels and frames must be there as whole numbers above 0, and "
+                          "sample_rate_hz as a number above 0");
     info->channels = (size_t)channels;
     info->frames = (uint64_t)frames;
+    info->format = parse_format(json_text(json, "format"), info->channels);
+    if (!info->format)
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "format: '%s'; accepted is 'little-endian int16, sample-interleaved', "
+                          "or int24, int32 or float32, and then ' (%zu channels)' and ', no "
+                          "header' or nothing",
+                          json_text(json, "format"), info->channels);
     const char *utc = json_text(json, "utc_of_first_sample");
     if (*utc && !sim_utc_parse(utc, &info->utc_ns))
         return sonar_fail(err, SONAR_EINVAL, path, "utc_of_first_sample: '%s' is not ISO 8601",
@@ -114,10 +136,13 @@ static sonar_code open_raw(const char *path, sim_recording *r, sonar_error *err)
     r->raw = fopen(path, "rb");
     if (!r->raw || fseeko(r->raw, 0, SEEK_END) != 0)
         return sonar_fail(err, SONAR_EUNAVAILABLE, path, "cannot open it: %s", strerror(errno));
-    uint64_t frame = r->info.channels * sonar_dtype_size((sonar_dtype)r->info.format);
-    if ((uint64_t)ftello(r->raw) / frame < r->info.frames)
-        return sonar_fail(err, SONAR_EINVAL, path, "shorter than the %" PRIu64 " frames announced",
-                          r->info.frames);
+    size_t width = sonar_dtype_size((sonar_dtype)r->info.format);
+    uint64_t bytes = (uint64_t)ftello(r->raw), frame = r->info.channels * width;
+    if (bytes % frame || bytes / frame != r->info.frames)
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "%" PRIu64 " bytes, but its side file announces %" PRIu64
+                          " frames of %zu channels of %zu bytes",
+                          bytes, r->info.frames, r->info.channels, width);
     return SONAR_OK;
 }
 
