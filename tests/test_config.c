@@ -825,6 +825,27 @@ Test(config, description_fits_a_terminal_and_shows_what_matters) {
     drop(&l);
 }
 
+Test(config, description_of_a_line_says_how_it_is_tilted) {
+    static const char *const end[] = {"[0, 0, 3]", "[0, 2, 2]", "[0, 2, -2]", "[3, 0, 0]"};
+    static const char *const words[] = {"line, uniform, vertical\n", " 90 deg\n",
+                                        "and 45 deg up: ", " 0 deg\n"};
+    for (size_t i = 0; i < sizeof end / sizeof *end; i++) {
+        char config[400];
+        snprintf(config, sizeof config,
+                 "schema: 1\nfs_hz: 4000\ncbf: {band_hz: [400, 1000]}\narray: {geometry: "
+                 "{positions: {frame: xyz, list: [[0, 0, 0], %s]}}}\n",
+                 end[i]);
+        loaded l = parse_good(config);
+        char *text = print(l.config, sonar_config_describe);
+        check_columns(text, 80);
+        expect(text, words[i]);
+        cr_assert_eq(strstr(text, "horizontal plane") != NULL, i == 1 || i == 2);
+        cr_assert_null(strstr(text, "nan"));
+        free(text);
+        drop(&l);
+    }
+}
+
 Test(config, memory_grows_with_what_is_asked_for) {
     loaded a = parse_good(SMALL), b = parse_good(SMALL "ingest: {queue_windows: 400}\n"),
            c = parse_good(SMALL "mvdr: {snapshots: 640}\n");

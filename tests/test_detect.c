@@ -660,6 +660,56 @@ Test(detect, bearings_of_a_cone_and_of_a_turn) {
     cr_assert_float_eq(bearing, 350, 1e-9);
 }
 
+/* Sources in the horizontal plane all around: what a tilted line measures is the angle between axis
+ * and source, and one of the two bearings of that angle must be where the source is. */
+Test(detect, bearings_of_a_tilted_line_are_those_in_the_horizontal_plane) {
+    for (double tilt_deg = -85; tilt_deg <= 85; tilt_deg += 17)
+        for (double source_deg = 0; source_deg < 360; source_deg += 7) {
+            const double t = tilt_deg * radians, b = source_deg * radians, axis_deg = 25;
+            const double a = axis_deg * radians;
+            const double axis[3] = {cos(t) * cos(a), cos(t) * sin(a), sin(t)};
+            const double cone_deg = acos(cos(b) * axis[0] + sin(b) * axis[1]) / radians;
+            const sonar_scan scan = {.cone = true,
+                                     .axis_az_deg = axis_deg,
+                                     .axis_depression_deg = tilt_deg,
+                                     .beam_width_deg = 1};
+            double bearing, mirror;
+            sonar_detect_bearing(&scan, cone_deg, 100, true, &bearing, &mirror);
+            const double truth = 100 + source_deg;
+            const double apart =
+                fmin(fabs(remainder(bearing - truth, 360)), fabs(remainder(mirror - truth, 360)));
+            cr_assert_lt(apart, 1e-5, "%g deg read as %g or %g, tilt %g", truth, bearing, mirror,
+                         tilt_deg);
+            const double middle = remainder((bearing + mirror) / 2 - 100 - axis_deg, 180);
+            cr_assert_lt(fabs(middle), 1e-5, "the two are not on both sides of the axis");
+        }
+    double bearing, mirror; /* the case of a reader: 40 deg of tilt, 60 deg off the axis */
+    const sonar_scan scan = {.cone = true, .axis_depression_deg = 40, .beam_width_deg = 1};
+    sonar_detect_bearing(&scan, acos(cos(40 * radians) * cos(60 * radians)) / radians, 0, true,
+                         &bearing, &mirror);
+    cr_assert_float_eq(bearing, 60, 1e-9);
+    cr_assert_float_eq(mirror, 300, 1e-9);
+}
+
+Test(detect, a_cone_that_misses_the_horizontal_plane_has_no_bearing) {
+    double bearing, mirror;
+    sonar_scan scan = {.cone = true, .axis_depression_deg = 40, .beam_width_deg = 1};
+    const double outside_deg[] = {0, 20, 39, 141, 180};
+    for (size_t i = 0; i < sizeof outside_deg / sizeof *outside_deg; i++) {
+        sonar_detect_bearing(&scan, outside_deg[i], 10, true, &bearing, &mirror);
+        cr_assert(isnan(bearing) && isnan(mirror), "%g deg has %g", outside_deg[i], bearing);
+    }
+    sonar_detect_bearing(&scan, 39.9, 10, true, &bearing, &mirror); /* by a part of a beam */
+    cr_assert_float_eq(bearing, 10, 1e-9);
+    cr_assert_float_eq(mirror, 10, 1e-9);
+    scan = (sonar_scan){
+        .cone = true, .axis_az_deg = NAN, .axis_depression_deg = 90, .beam_width_deg = 5};
+    for (double cone_deg = 0; cone_deg <= 180; cone_deg += 5) {
+        sonar_detect_bearing(&scan, cone_deg, 10, true, &bearing, &mirror);
+        cr_assert(isnan(bearing) && isnan(mirror), "vertical: %g deg has %g", cone_deg, bearing);
+    }
+}
+
 /* A near field whose level is a parabola in 1/r around the source, 3 dB at half a depth of focus.
  */
 static void fill_nearfield(const scene *s, size_t ranges, const double *range_m, double source_m,

@@ -270,6 +270,7 @@ Test(scan, directions_follow_the_convention) {
     p = line(8, 1, (double[]){0, 1, 0}); /* an axis at 90 deg: broadside to its right is 180 */
     scan = scan_of(8, p, 700, &g);
     near_to(scan.axis_az_deg, 90, 1e-12, "axis");
+    cr_assert_eq(scan.axis_depression_deg, 0);
     sonar_scan_unit(&scan, 90, u);
     near_to(u[0], -1, 1e-12, "broadside x");
     near_to(u[1], 0, 1e-12, "broadside y");
@@ -284,6 +285,16 @@ Test(scan, directions_follow_the_convention) {
     near_to(scan.axis[0] * scan.perp[0] + scan.axis[1] * scan.perp[1] + scan.axis[2] * scan.perp[2],
             0, 1e-12, "perp");
     near_to(hypot(hypot(scan.perp[0], scan.perp[1]), scan.perp[2]), 1, 1e-12, "unit");
+    cr_assert(isnan(scan.axis_az_deg), "a vertical axis points to %g deg", scan.axis_az_deg);
+    near_to(scan.axis_depression_deg, 90, 1e-12, "straight down");
+    sonar_scan_destroy(&scan);
+    free(p);
+
+    const double up = 40 * M_PI / 180; /* forward and to the right, and up by 40 deg */
+    p = line(8, 1, (double[]){cos(up) * sqrt(0.5), cos(up) * sqrt(0.5), -sin(up)});
+    scan = scan_of(8, p, 700, &g);
+    near_to(scan.axis_az_deg, 45, 1e-12, "axis");
+    near_to(scan.axis_depression_deg, -40, 1e-12, "tilt");
     sonar_scan_destroy(&scan);
     free(p);
 }

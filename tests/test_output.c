@@ -189,6 +189,7 @@ static void check_common(const output_message *message, sonar_surface surface) {
     cr_assert_str_eq(string(message, "bearing_kind"), "cone");
     cr_assert_eq(number(message, "heading_deg"), 30.5);
     cr_assert_eq(number(message, "axis_az_deg"), 12.5);
+    cr_assert_eq(number(message, "axis_depression_deg"), -7.5);
     expect_null(message, "depression_deg");
     cr_assert(cJSON_IsTrue(field(message, "ambiguous")));
     cr_assert_eq(number(message, "sound_speed_mps"), 1500.25);
@@ -313,6 +314,7 @@ Test(output, what_is_not_known_is_null) {
     cr_assert_str_eq(cJSON_GetObjectItem(head, "bearing_kind")->valuestring, "azimuth");
     cr_assert(cJSON_IsFalse(cJSON_GetObjectItem(head, "ambiguous")));
     cr_assert(cJSON_IsNull(cJSON_GetObjectItem(head, "axis_az_deg")));
+    cr_assert(cJSON_IsNull(cJSON_GetObjectItem(head, "axis_depression_deg")));
     cr_assert_eq(cJSON_GetObjectItem(head, "depression_deg")->valuedouble, -3);
     cJSON_Delete(head);
 }

@@ -117,6 +117,22 @@ static const char *scaled(double bytes, char text[32]) {
     return text;
 }
 
+static void describe_line(const sonar_config *c, FILE *to) {
+    const sonar_scan *scan = &c->cbf_scan;
+    const char *uniform = c->geometry.uniform_line ? ", uniform," : "";
+    if (isnan(scan->axis_az_deg)) {
+        line(to, "geometry", "line%s vertical", uniform);
+        line(to, "", "contacts have the angle from its axis and no bearing");
+        return;
+    }
+    line(to, "geometry", "line%s along azimuth %.5g deg", uniform, scan->axis_az_deg);
+    if (fabs(scan->axis_depression_deg) >= 0.05)
+        line(to, "", "and %.3g deg %s: bearings hold in the horizontal plane",
+             fabs(scan->axis_depression_deg), scan->axis_depression_deg > 0 ? "down" : "up");
+    line(to, "", "bearings are cone angles from its axis: port and starboard");
+    line(to, "", "cannot be told apart");
+}
+
 static void describe_geometry(const sonar_config *c, FILE *to) {
     const sonar_geometry *g = &c->geometry;
     switch (g->extent) {
@@ -124,10 +140,7 @@ static void describe_geometry(const sonar_config *c, FILE *to) {
         line(to, "geometry", "a point: no directions can be told apart");
         break;
     case SONAR_EXTENT_LINE:
-        line(to, "geometry", "line%s along azimuth %.5g deg", g->uniform_line ? ", uniform," : "",
-             c->cbf_scan.axis_az_deg);
-        line(to, "", "bearings are cone angles from its axis: port and starboard");
-        line(to, "", "cannot be told apart");
+        describe_line(c, to);
         break;
     case SONAR_EXTENT_PLANE:
         line(to, "geometry", "plane: the directions on its two sides cannot be told apart");

@@ -427,14 +427,32 @@ static sonar_code measure_width(const search *s, sonar_detection *peak) {
 static double modulo_turn(double az_deg) {
     const double rest = fmod(az_deg, 360.0);
     const double turned = rest < 0 ? rest + 360.0 : rest;
-    return turned < 360.0 ? turned : 0.0; /* -1e-15 + 360 rounds to 360 */
+    return turned >= 360.0 ? 0.0 : turned; /* -1e-15 + 360 rounds to 360 */
+}
+
+/* Angle in the horizontal plane from the axis to either side of a cone, NaN where they never meet.
+ */
+static double beside_axis(const sonar_scan *scan, double az_deg) {
+    if (scan->axis_depression_deg == 0)
+        return az_deg; /* to the last digit, at endfire too */
+    const double cosine =
+        cos(az_deg * SONAR_RADIANS) / cos(scan->axis_depression_deg * SONAR_RADIANS);
+    if (!(fabs(cosine) <= 1 + sonar_beam(scan) / 2))
+        return NAN;
+    return acos(fmin(fmax(cosine, -1.0), 1.0)) / SONAR_RADIANS;
 }
 
 void sonar_detect_bearing(const sonar_scan *scan, double az_deg, double heading_deg,
                           bool heading_known, double *bearing_deg, double *mirror_deg) {
     const double reference = heading_known ? heading_deg : 0.0;
-    *bearing_deg = modulo_turn(reference + scan->axis_az_deg + az_deg);
-    *mirror_deg = scan->cone ? modulo_turn(reference + scan->axis_az_deg - az_deg) : NAN;
+    *mirror_deg = NAN;
+    if (!scan->cone) {
+        *bearing_deg = modulo_turn(reference + az_deg);
+        return;
+    }
+    const double side_deg = beside_axis(scan, az_deg);
+    *bearing_deg = modulo_turn(reference + scan->axis_az_deg + side_deg);
+    *mirror_deg = modulo_turn(reference + scan->axis_az_deg - side_deg);
 }
 
 /* Moves the listed peaks off the grid. Those that rise out of the scan are listed no longer. */

@@ -100,8 +100,14 @@ void sonar_detect_range(const sonar_detect_spec *spec, const float *nearfield, s
                         double lambda_m, double margin_db, sonar_detection *detections,
                         size_t count);
 
-/* Bearing of a scan angle, 0 <= bearing < 360: array frame, or true if the heading is known. The
- * mirror is the other bearing on the same cone, NaN unless the scan is a cone. */
+/* Bearing of a scan angle, 0 <= bearing < 360: array frame, or true if the heading is known.
+ *
+ * On a cone it is the azimuth of a source in the horizontal plane of the array, and the mirror the
+ * other one. A cone of angle a about an axis of depression d meets that plane where
+ *     cos(bearing - axis) = cos(a) / cos(d),
+ * on both sides of the axis. Where it does not, and for a vertical axis, both are NaN; a cone that
+ * misses the plane by less than half a beam width has the bearing of the axis. Unless the scan is
+ * a cone the mirror is NaN. */
 void sonar_detect_bearing(const sonar_scan *scan, double az_deg, double heading_deg,
                           bool heading_known, double *bearing_deg, double *mirror_deg);
 

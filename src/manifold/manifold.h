@@ -47,9 +47,11 @@ typedef struct sonar_scan {
     size_t count;
     double *az_deg;
     double *u;
-    bool cone;               /* bearing_kind: cone */
-    bool wraps;              /* last direction neighbours the first */
-    double axis_az_deg;      /* cone: azimuth of the axis in the array frame, else 0 */
+    bool cone;  /* bearing_kind: cone */
+    bool wraps; /* last direction neighbours the first */
+    /* Cone: azimuth of the axis in the array frame, NaN within 0.6 deg of the vertical; depression
+     * of the axis, positive downwards. Otherwise 0. */
+    double axis_az_deg, axis_depression_deg;
     double axis[3], perp[3]; /* cone: u = cos(az) axis + sin(az) perp */
     double depression_deg;
     double beam_width_deg; /* -3 dB, broadside / in-plane, at the band's top */

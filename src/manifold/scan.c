@@ -14,6 +14,9 @@ static const double DEGREE = 3.14159265358979323846 / 180;
  * 0.3 dB between two directions. */
 static const double WIDTH = 0.886, FINENESS = 0.3;
 
+/* Horizontal part of a line's unit vector below which its azimuth is the survey's error. */
+static const double VERTICAL = 0.01;
+
 static double cosine_width(const sonar_scan_spec *spec, const sonar_geometry *geometry) {
     const double lambda = spec->sound_speed_mps / spec->top_hz;
     return geometry->effective_m > 0 ? WIDTH * lambda / geometry->effective_m : INFINITY;
@@ -30,8 +33,9 @@ static void frame_of_cone(const double axis[3], sonar_scan *scan) {
     memcpy(scan->axis, axis, sizeof scan->axis);
     scan->perp[0] = level > 1e-9 ? -axis[1] / level + 0.0 : 1;
     scan->perp[1] = level > 1e-9 ? axis[0] / level : 0;
-    const double az = level > 1e-9 ? atan2(axis[1], axis[0]) / DEGREE : 0;
+    const double az = level > VERTICAL ? atan2(axis[1], axis[0]) / DEGREE : NAN;
     scan->axis_az_deg = az < 0 ? az + 360 : az;
+    scan->axis_depression_deg = atan2(axis[2], level) / DEGREE;
 }
 
 void sonar_scan_unit(const sonar_scan *scan, double az_deg, double u[3]) {

@@ -255,6 +255,7 @@ static void put_bearings(const json *root, const sonar_output_spec *spec, sonar_
     put_number(root, "heading_deg", spec->heading_known ? spec->heading_deg : NAN);
     put_bool(root, "ambiguous", scan->cone);
     put_number(root, "axis_az_deg", scan->cone ? scan->axis_az_deg : NAN);
+    put_number(root, "axis_depression_deg", scan->cone ? scan->axis_depression_deg : NAN);
     put_number(root, "depression_deg", scan->cone ? NAN : scan->depression_deg);
     put_number(root, "sound_speed_mps", spec->sound_speed_mps);
 }

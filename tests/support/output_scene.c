@@ -13,7 +13,11 @@
 static void make_scan(sonar_scan *scan, size_t count, double *az_deg) {
     for (size_t i = 0; i < count; i++)
         az_deg[i] = 180.0 * (double)i / (double)(count - 1) / 1.0000001;
-    *scan = (sonar_scan){.count = count, .az_deg = az_deg, .cone = true, .axis_az_deg = 12.5};
+    *scan = (sonar_scan){.count = count,
+                         .az_deg = az_deg,
+                         .cone = true,
+                         .axis_az_deg = 12.5,
+                         .axis_depression_deg = -7.5};
 }
 
 void output_scene_make(output_scene *scene, void *zmq_context, const char *endpoint) {

@@ -71,11 +71,14 @@ static double number(const cJSON *object, const char *key) {
 }
 
 /* Truth is in the array frame; a line measures the angle from its axis. */
-static double fold(const checker *check, double az_deg) {
-    if (!check->config->cbf_scan.cone)
+static double fold(const checker *check, double az_deg, double depression_deg) {
+    const sonar_scan *scan = &check->config->cbf_scan;
+    if (!scan->cone)
         return fmod(fmod(az_deg, 360) + 360, 360);
-    double angle = (az_deg - check->config->cbf_scan.axis_az_deg) * M_PI / 180;
-    return acos(cos(angle)) * 180 / M_PI;
+    double az = az_deg * M_PI / 180, depression = depression_deg * M_PI / 180;
+    double cosine = cos(depression) * (cos(az) * scan->axis[0] + sin(az) * scan->axis[1]) +
+                    sin(depression) * scan->axis[2];
+    return acos(fmin(fmax(cosine, -1), 1)) * 180 / M_PI;
 }
 
 static double difference(const checker *check, double a, double b) {
@@ -99,7 +102,7 @@ static void take_truth(checker *check, const cJSON *head) {
         const cJSON *name = cJSON_GetObjectItemCaseSensitive(item, "name");
         source *s = &check->source[t->sources];
         snprintf(s->name, sizeof s->name, "%s", cJSON_IsString(name) ? name->valuestring : "?");
-        t->az_deg[t->sources] = fold(check, number(item, "az_deg"));
+        t->az_deg[t->sources] = fold(check, number(item, "az_deg"), number(item, "depression_deg"));
         t->range_m[t->sources] = number(item, "range_m");
         s->near = isfinite(t->range_m[t->sources]);
         t->sources++;
