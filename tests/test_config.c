@@ -319,6 +319,50 @@ Test(config, automatic_ranges_and_forgetting_and_shadings) {
     drop(&l);
 }
 
+static void check_ladder_of(const sonar_config *c, double first) {
+    const double lambda = c->sound_speed_mps * (double)c->cbf_length /
+                          (c->fs_hz * (double)(c->cbf_band.first_bin + c->cbf_band.bins - 1));
+    const double step = 7 * lambda / (c->geometry.aperture_m * c->geometry.aperture_m);
+    cr_assert(c->ranges >= 2 && c->ranges <= SONAR_RANGES_MOST, "%zu ranges", c->ranges);
+    cr_assert(fabs(c->range_m[0] - first) <= 1e-3 * first, "begins at %g m", c->range_m[0]);
+    cr_assert_eq(c->range_m[c->ranges - 1], 3200);
+    for (size_t i = 1; i < c->ranges; i++)
+        cr_assert(c->range_m[i] > c->range_m[i - 1] &&
+                      1 / c->range_m[i - 1] - 1 / c->range_m[i] <= step * (1 + 1e-9),
+                  "%g m after %g m", c->range_m[i], c->range_m[i - 1]);
+}
+
+/* The configuration does not say where to begin: beyond the array, and where 64 ranges reach. */
+Test(config, automatic_ranges_fit_an_array_of_any_size) {
+    static const struct {
+        double spacing_m, first_m;
+        size_t warnings; /* of the ladder */
+    } cases[] = {
+        {0.5, 50, 0},
+        {18, 69.3, 0},    /* 1.1 * 63 m */
+        {100, 601.1, 1},  /* 1/(1/3200 + 63 * 7 * 1.5/700^2) */
+        {750, 2971.3, 1}, /* 1/(1/3200 + 63 * 7 * 1.5/5250^2) */
+    };
+    char text[512];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(text, sizeof text,
+                 "schema: 1\nfs_hz: 4000\ndft: {length: 65536}\n"
+                 "array: {geometry: {line: {sensors: 8, spacing_m: %g}}}\n"
+                 "cbf: {band_hz: [100, 1000], ranges_m: auto}\n",
+                 cases[i].spacing_m);
+        loaded l = parse_good(text);
+        check_ladder_of(l.config, cases[i].first_m);
+        cr_assert_eq(strstr(l.report, "auto begins at") != NULL, cases[i].warnings, "%s", l.report);
+        cr_assert_null(strstr(l.report, "range unresolved"), "%s", l.report);
+        char *printed = print(l.config, sonar_config_print);
+        loaded again = parse_good(printed);
+        cr_assert_str_eq(again.config->digest, l.config->digest, "%s", printed);
+        free(printed);
+        drop(&again);
+        drop(&l);
+    }
+}
+
 Test(config, default_ranges_within_the_array_are_left_out) {
     loaded l = parse_good("schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 700]}\n"
                           "array: {geometry: {line: {sensors: 256, spacing_m: 1}}}\n");
@@ -396,6 +440,14 @@ static const struct {
     {CBF("band_hz: [100, 1000], ranges_m: [50, 50]"), ":4:39: error: cbf.ranges_m", "after 50"},
     {CBF("band_hz: [100, 1000], ranges_m: [0]"), ":4:40: error: cbf.ranges_m", "more than 0"},
     {CBF("band_hz: [100, 1000], ranges_m: never"), ":4:39: error: cbf.ranges_m", "auto"},
+    {"schema: 1\nfs_hz: 4000\narray: {geometry: {line: {sensors: 8, spacing_m: 750}}}\n"
+     "cbf: {band_hz: [100, 1000], ranges_m: auto, range_min_m: 2700}\n",
+     ":4:58: error: cbf.range_min_m: 2700 m: auto wants ", "a cbf.range_min_m of 2972 or more"},
+    {"schema: 1\nfs_hz: 4000\narray: {geometry: {line: {sensors: 8, spacing_m: 1000}}}\n"
+     "cbf: {band_hz: [100, 1000], ranges_m: auto}\n",
+     ":4:39: error: cbf.ranges_m: auto has no ranges from 3850 m to", "a larger cbf.range_max_m"},
+    {CBF("band_hz: [100, 1000], ranges_m: auto, range_min_m: 1"), ":4:39: error: cbf.ranges_m",
+     "1 m is not beyond the array, which reaches to 1.75 m"},
     {CBF("shading: hann"), ":4:6: error: cbf", "one of band_hz or band_bins is required"},
     {CBF("band_hz: [100, 1000], shading: {taylor: {}}"), ":4:47: error: cbf.shading.taylor",
      "is required"},
@@ -469,6 +521,16 @@ Test(config, every_mistake_is_named_at_its_place) {
                   mistakes[i].place, mistakes[i].says, l.report);
         drop(&l);
     }
+}
+
+/* What failed to resolve is not described any further, least of all from beyond its end. */
+Test(config, a_ladder_that_does_not_fit_is_reported_once) {
+    loaded l = parse("schema: 1\nfs_hz: 4000\ndft: {length: 65536}\n"
+                     "array: {geometry: {line: {sensors: 8, spacing_m: 750}}}\n"
+                     "cbf: {band_hz: [100, 1000], ranges_m: auto, range_min_m: 2700}\n");
+    cr_assert_eq(l.errors, 1, "%s", l.report);
+    cr_assert_null(strstr(l.report, "range unresolved"), "%s", l.report);
+    drop(&l);
 }
 
 Test(config, a_single_mistake_is_reported_once) {

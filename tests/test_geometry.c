@@ -382,6 +382,16 @@ Test(ranges, auto_ladder_keeps_its_step_and_its_ends) {
     cr_assert(sonar_ranges_auto(1000, 1, 50, 3200, 2, r) > 1000, "counts beyond what fits");
 }
 
+Test(ranges, the_nearest_range_is_where_the_ladder_becomes_too_long) {
+    for (double aperture = 100; aperture < 10000; aperture *= 1.9)
+        for (size_t most = 2; most <= 64; most += 31) {
+            const double nearest = sonar_ranges_nearest(aperture, 1.5, 3200, most);
+            cr_assert_leq(sonar_ranges_auto(aperture, 1.5, nearest * 1.000001, 3200, 0, NULL),
+                          most);
+            cr_assert_gt(sonar_ranges_auto(aperture, 1.5, nearest * 0.999, 3200, 0, NULL), most);
+        }
+}
+
 Test(geometry, aliasing_begins_at_half_a_wavelength) {
     double *p = line(8, 0.75, (double[]){1, 0, 0});
     sonar_geometry g;

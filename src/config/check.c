@@ -1,25 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Rules that need the resolved configuration: what would run, but not as its owner expects. */
-#include "config/options.h"
+#include "config/access.h"
 
 #include <math.h>
-#include <stdarg.h>
 
 #include "core/core.h"
-
-static void warn(sonar_loader *l, sonar_option_id id, const char *accepted, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static void warn(sonar_loader *l, sonar_option_id id, const char *accepted, const char *format,
-                 ...) {
-    char message[480];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    sonar_report_add(l->report, SONAR_WARNING, l->text, sonar_place_of(l, id), accepted, "%s: %s",
-                     sonar_options[id].path, message);
-}
 
 static double frequency(const sonar_config *c, size_t bin, size_t length) {
     return (double)bin * c->fs_hz / (double)length;
@@ -121,10 +106,6 @@ static void check_symmetry(sonar_loader *l) {
     if (dropped)
         warn(l, OPT_FORWARD_BACKWARD, NULL,
              "%zu mirror images of masked sensors are left out of the adaptive spectrum", dropped);
-}
-
-static bool given(const sonar_loader *l, sonar_option_id id) {
-    return l->settings->value[id].origin == SONAR_FROM_FILE;
 }
 
 /* What is taken over from dft and cbf was warned about there. */

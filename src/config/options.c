@@ -205,7 +205,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                             "those that are); [] for none; auto spaces 1/r by "
                             "at most 7 lambda/D^2 at the band's top."},
     [OPT_RANGE_MIN] = {"cbf.range_min_m", POSITIVE("m", 1e7), .fallback = "50",
-                       .help = "First range of ranges_m: auto."},
+                       .help = "First range of ranges_m: auto; unless given, moved out beyond the "
+                               "array and to where 64 ranges reach."},
     [OPT_RANGE_MAX] = {"cbf.range_max_m", POSITIVE("m", 1e7), .fallback = "3200",
                        .help = "Last range of ranges_m: auto."},
     [OPT_RANGE_REFERENCE] = {"cbf.range_reference", CHOICE("radial abeam"), .fallback = "radial",

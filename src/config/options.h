@@ -204,6 +204,10 @@ double *sonar_csv_read(sonar_loader *loader, const char *path, size_t *rows);
 /* Fills config from the settings, checks rules between options, completes the settings with
  * the defaults that depend on others. */
 void sonar_resolve(sonar_loader *loader);
+/* Ranges of the near field, `lambda` long being the shortest wave of the CBF's band. False after
+ * reporting; config->ranges then counts none that is not there. */
+bool sonar_resolve_ranges(sonar_loader *loader, double lambda);
+/* Wants a resolved configuration without gaps. */
 void sonar_check_resolved(sonar_loader *loader);
 
 void sonar_settings_destroy(sonar_settings *settings);

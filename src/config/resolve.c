@@ -1,59 +1,18 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* From values to the configuration: geometry, bins, scans, and the rules between options. */
-#include "config/options.h"
+#include "config/access.h"
 
 #include "core/core.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static const double TURN = 6.283185307179586477;
 
-/* ---- access ---------------------------------------------------------------------------------- */
-
-static const sonar_value *value(const sonar_loader *l, sonar_option_id id) {
-    return &l->settings->value[id];
-}
-
-/* There, and acceptable by itself. */
-static bool have(const sonar_loader *l, sonar_option_id id) {
-    return value(l, id)->origin != SONAR_ABSENT && !value(l, id)->bad;
-}
-
-static bool given(const sonar_loader *l, sonar_option_id id) {
-    return value(l, id)->origin == SONAR_FROM_FILE;
-}
-
-static double number(const sonar_loader *l, sonar_option_id id) {
-    return value(l, id)->number;
-}
-
-static size_t whole(const sonar_loader *l, sonar_option_id id) {
-    return (size_t)value(l, id)->number;
-}
-
-static bool fail(sonar_loader *l, sonar_option_id id, const char *accepted, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static bool fail(sonar_loader *l, sonar_option_id id, const char *accepted, const char *format,
-                 ...) {
-    char message[400];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    sonar_report_add(l->report, SONAR_MISTAKE, l->text, sonar_place_of(l, id), accepted, "%s: %s",
-                     sonar_options[id].path, message);
-    return false;
-}
-
-static bool no_memory(sonar_loader *l) {
-    l->no_memory = true;
-    return false;
-}
+/* ---- values that follow from others -----------------------------------------------------------
+ */
 
 void sonar_value_set_number(sonar_loader *l, sonar_option_id id, double to) {
     sonar_value *v = &l->settings->value[id];
@@ -489,7 +448,7 @@ static bool resolve_bands(sonar_loader *l) {
     return cbf && lofar && mvdr;
 }
 
-/* ---- scans, shading, ranges ------------------------------------------------------------------ */
+/* ---- scans and shading -------------------------------------------------------------------- */
 
 static double top_hz(const sonar_band *band, double fs, size_t length) {
     const size_t last = band->first_bin + band->bins - 1;
@@ -558,85 +517,23 @@ static bool resolve_shading(sonar_loader *l) {
     return true;
 }
 
-static double array_radius(const sonar_config *c) {
-    double radius = 0;
-    for (size_t k = 0; k < c->sensors; k++) {
-        const double *p = c->position_m + 3 * k;
-        if (c->used[k])
-            radius = fmax(radius, sqrt(p[0] * p[0] + p[1] * p[1] + p[2] * p[2]));
-    }
-    return radius;
-}
-
-static bool auto_ranges(sonar_loader *l, double lambda) {
-    sonar_config *c = l->config;
-    if (!have(l, OPT_RANGE_MIN) || !have(l, OPT_RANGE_MAX))
-        return false;
-    const double low = number(l, OPT_RANGE_MIN), high = number(l, OPT_RANGE_MAX);
-    if (low >= high)
-        return fail(l, OPT_RANGE_MIN, NULL, "%g m is not below cbf.range_max_m %g m", low, high);
-    c->ranges =
-        sonar_ranges_auto(c->geometry.aperture_m, lambda, low, high, SONAR_RANGES_MOST, c->range_m);
-    if (c->ranges <= SONAR_RANGES_MOST)
-        return true;
-    return fail(l, OPT_RANGES, "a larger cbf.range_min_m, or a list",
-                "auto wants %zu ranges, at most %d are possible", c->ranges, SONAR_RANGES_MOST);
-}
-
-/* Of the default ranges those beyond the array. */
-static void default_ranges(sonar_loader *l, double radius) {
-    sonar_value *v = &l->settings->value[OPT_RANGES];
-    size_t inside = 0;
-    while (inside < v->count && v->numbers[inside] <= radius)
-        inside++;
-    v->count -= inside;
-    memmove(v->numbers, v->numbers + inside, v->count * sizeof *v->numbers);
-}
-
-static bool resolve_ranges(sonar_loader *l, double lambda) {
-    sonar_config *c = l->config;
-    const double radius = array_radius(c);
-    const sonar_value *v = value(l, OPT_RANGES);
-    if (!have(l, OPT_RANGES) || !have(l, OPT_RANGE_REFERENCE))
-        return false;
-    c->range_reference = number(l, OPT_RANGE_REFERENCE) != 0 ? SONAR_ABEAM : SONAR_RADIAL;
-    if (c->range_reference == SONAR_ABEAM && c->geometry.extent != SONAR_EXTENT_LINE)
-        return fail(l, OPT_RANGE_REFERENCE, "radial", "only a line has a range abeam");
-    if (!given(l, OPT_RANGES))
-        default_ranges(l, radius);
-    if (v->word && !auto_ranges(l, lambda))
-        return false;
-    c->ranges = v->word ? c->ranges : v->count;
-    for (size_t i = 0; !v->word && i < v->count; i++) {
-        c->range_m[i] = v->numbers[i];
-        if (i && c->range_m[i] <= c->range_m[i - 1])
-            return fail(l, OPT_RANGES, "ascending ranges", "%g m after %g m", c->range_m[i],
-                        c->range_m[i - 1]);
-    }
-    if (c->ranges && c->range_reference == SONAR_RADIAL && c->range_m[0] <= radius)
-        return fail(l, OPT_RANGES, NULL, "%g m is not beyond the array, which reaches to %g m",
-                    c->range_m[0], radius);
-    return true;
-}
-
-static void resolve_directions(sonar_loader *l) {
+/* False: the directions or ranges are not all there, and nothing may be read from them. */
+static bool resolve_directions(sonar_loader *l) {
     sonar_config *c = l->config;
     const double cbf_top = top_hz(&c->cbf_band, c->fs_hz, c->cbf_length);
     const double mvdr_top = c->mvdr_enabled ? top_hz(&c->mvdr_band, c->fs_hz, c->mvdr_length) : 0;
     const double top =
         fmax(fmax(cbf_top, mvdr_top), top_hz(&c->lofar_band, c->fs_hz, c->cbf_length));
     if (!sonar_geometry_analyse(c->sensors, c->position_m, c->used, c->sound_speed_mps / top / 20,
-                                &c->geometry)) {
-        no_memory(l);
-        return;
-    }
+                                &c->geometry))
+        return no_memory(l);
     if (!given(l, OPT_MVDR_DEPRESSION) && have(l, OPT_CBF_DEPRESSION))
         sonar_value_set_number(l, OPT_MVDR_DEPRESSION, number(l, OPT_CBF_DEPRESSION));
-    resolve_scan(l, OPT_CBF_SCAN, cbf_top, &c->cbf_scan);
+    bool good = resolve_scan(l, OPT_CBF_SCAN, cbf_top, &c->cbf_scan);
     if (c->mvdr_enabled)
-        resolve_scan(l, OPT_MVDR_SCAN, mvdr_top, &c->mvdr_scan);
-    resolve_shading(l);
-    resolve_ranges(l, c->sound_speed_mps / cbf_top);
+        good = resolve_scan(l, OPT_MVDR_SCAN, mvdr_top, &c->mvdr_scan) && good;
+    good = resolve_shading(l) && good;
+    return sonar_resolve_ranges(l, c->sound_speed_mps / cbf_top) && good;
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
@@ -797,7 +694,6 @@ void sonar_resolve(sonar_loader *l) {
     if (!array || !bands || l->no_memory || !have(l, OPT_SOUND_SPEED))
         return;
     resolve_ingest_threads(l);
-    resolve_directions(l);
-    if (!l->no_memory)
+    if (resolve_directions(l))
         sonar_check_resolved(l);
 }

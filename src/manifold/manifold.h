@@ -98,6 +98,9 @@ sonar_code sonar_manifold_make(size_t sensors, const double *position_m, const s
 size_t sonar_ranges_auto(double aperture_m, double lambda_m, double r_min_m, double r_max_m,
                          size_t most, double *range_m);
 
+/* The nearest r_min_m from which such a ladder reaches r_max_m in so many ranges, 2 or more. */
+double sonar_ranges_nearest(double aperture_m, double lambda_m, double r_max_m, size_t ranges);
+
 /* Lowest frequency at which a uniform line (or the nearest-neighbour spacing) aliases a grating
  * lobe into the scan: c / (2 spacing) for a full scan. 0 if it never does. */
 double sonar_alias_hz(const sonar_geometry *geometry, double c_mps);
