@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "mvdr_oracle.h"
-#include "pipeline/backend.h"
+#include "backend/open.h"
 
 enum { DIRECTIONS = 90 };
 

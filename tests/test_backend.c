@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "pipeline/backend.h"
+#include "backend/open.h"
 
 static sonar_backend_choice choice;
 static sonar_error err;

@@ -9,7 +9,7 @@
 
 #include <float.h>
 
-#include "cuda/cuda_common.cuh"
+#include "backend/cuda_common.cuh"
 #include "mvdr_jacobi/stage_cuda.cuh"
 
 namespace mvdr {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/cuda_common.cuh"
+#include "backend/cuda_common.cuh"
 #include "mvdr_jacobi/common.h"
 #include "mvdr_jacobi/decompose_cuda.cuh"
 #include "mvdr_jacobi/look_cuda.cuh"

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#include "pipeline/backend.h"
+#include "backend/open.h"
 #include "pipeline/specs.h"
 #include "train/train.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pipeline/backend.h"
+#include "backend/open.h"
 
 enum { SKIPPED = 77, SHOWN_FAILURES = 20, ROUNDS = 7 };
 

@@ -12,7 +12,7 @@
 
 #include "core/core.h"
 #include "ingest/frame.h"
-#include "pipeline/backend.h"
+#include "backend/open.h"
 
 /* The thesis's standard band and directions, and its update of once a second; a fast update of a
  * long window for the latency. */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pipeline/backend.h"
+#include "backend/open.h"
 
 typedef struct options {
     const char *name; /* of a built-in case or "all"; NULL: sizes were given */

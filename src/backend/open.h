@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Backends: which one runs, decided once at start. A plugin is a shared library with one exported
  * symbol, found at run time, so that one package serves nodes with and without its hardware. */
-#ifndef SONAR_BACKEND_H
-#define SONAR_BACKEND_H
+#ifndef SONAR_BACKEND_OPEN_H
+#define SONAR_BACKEND_OPEN_H
 
 #include "sonar/sonar.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* NVIDIA GPUs as a backend: device memory, streams and events of CUDA's runtime. One device, the
  * first that is visible. */
-#include "cuda/cuda_common.cuh"
+#include "backend/cuda_common.cuh"
 
 #include <limits.h>
 #include <stdio.h>

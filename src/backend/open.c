@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "pipeline/backend.h"
+#include "backend/open.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
