@@ -490,6 +490,32 @@ static sonar_status status_of(double uptime_s) {
     return status;
 }
 
+Test(output, status_lists_the_conditions) {
+    make(), go();
+    void *socket = subscribe("status", SONAR_WANT(SONAR_STATUS));
+    sonar_status status = status_of(1);
+    status.conditions = 2;
+    status.condition[0] = (sonar_condition){.code = SONAR_CONDITION_FRAMES_DROPPED,
+                                            .severity = SONAR_DEGRADED,
+                                            .value = 12,
+                                            .limit = NAN,
+                                            .for_s = 3.5,
+                                            .text = "12 frames dropped"};
+    status.condition[1] = status.condition[0];
+    status.condition[1].code = SONAR_CONDITION_NO_SAMPLES;
+    sonar_channel_set_add(&status.condition[1].channels, 17, 2);
+    sonar_channel_set_add(&status.condition[1].channels, 1000000, 1);
+    sonar_output_post_status(output, &status);
+    output_message message = receive(socket);
+    expect_text(&message, "\"conditions\":[{\"code\":\"frames_dropped\",\"severity\":\"degraded\","
+                          "\"text\":\"12 frames dropped\",\"for_s\":3.5,\"value\":12,"
+                          "\"limit\":null,\"channels\":null},");
+    expect_text(&message, "\"channels\":{\"count\":3,\"ranges\":[[17,18],[1000000,1000000]]}}]");
+    output_message_clear(&message);
+    zmq_close(socket);
+    end();
+}
+
 Test(output, status_has_every_counter) {
     make(), go();
     void *socket = subscribe("status", SONAR_WANT(SONAR_STATUS));

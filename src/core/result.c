@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "core/result.h"
 
+#include <stdio.h>
+#include <string.h>
+
 const char *sonar_frame_cause_name(sonar_frame_cause cause) {
     static const char *const name[SONAR_FRAME_CAUSES] = {[SONAR_FRAME_MALFORMED] = "malformed",
                                                          [SONAR_FRAME_TRUNCATED] = "truncated",
@@ -24,4 +27,61 @@ const char *sonar_window_cause_name(sonar_window_cause cause) {
                                                           [SONAR_WINDOW_MISSING] = "missing",
                                                           [SONAR_WINDOW_SKIPPED] = "skipped"};
     return (unsigned)cause < SONAR_WINDOW_CAUSES ? name[cause] : "unknown";
+}
+
+const char *sonar_condition_severity_name(sonar_condition_severity severity) {
+    static const char *const name[] = {
+        [SONAR_NOTICE] = "notice", [SONAR_WAITING] = "waiting", [SONAR_DEGRADED] = "degraded"};
+    return (unsigned)severity <= SONAR_DEGRADED ? name[severity] : "unknown";
+}
+
+const char *sonar_condition_name(sonar_condition_code code) {
+    static const char *const name[SONAR_CONDITIONS] = {
+        [SONAR_CONDITION_WINDOWS_FAILED] = "windows_failed",
+        [SONAR_CONDITION_FRAMES_DROPPED] = "frames_dropped",
+        [SONAR_CONDITION_BLOCKS_SILENT] = "blocks_silent",
+        [SONAR_CONDITION_WINDOWS_OVERLOAD] = "windows_overload",
+        [SONAR_CONDITION_WINDOWS_MISSING] = "windows_missing",
+        [SONAR_CONDITION_WINDOWS_SKIPPED] = "windows_skipped",
+        [SONAR_CONDITION_RESULTS_DROPPED] = "results_dropped",
+        [SONAR_CONDITION_NO_SAMPLES] = "no_samples",
+    };
+    return (unsigned)code < SONAR_CONDITIONS ? name[code] : "unknown";
+}
+
+void sonar_channel_set_add(sonar_channel_set *set, uint32_t first, uint32_t count) {
+    if (!count)
+        return;
+    /* A set that is full may have left out the channel before this one. */
+    uint32_t listed = 0;
+    for (uint32_t i = 0; i < set->ranges; i++)
+        listed += set->last[i] - set->first[i] + 1;
+    bool whole = listed == set->count;
+    set->count += count;
+    if (whole && set->ranges && set->last[set->ranges - 1] + 1 == first) {
+        set->last[set->ranges - 1] += count;
+    } else if (whole && set->ranges < SONAR_CHANNEL_RANGES_MOST) {
+        set->first[set->ranges] = first;
+        set->last[set->ranges++] = first + count - 1;
+    }
+}
+
+const char *sonar_channel_set_print(const sonar_channel_set *set, char *text, size_t bytes) {
+    char item[32];
+    size_t used = 0;
+    uint32_t listed = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < set->ranges; i++) {
+        uint32_t first = set->first[i], last = set->last[i];
+        int length = first == last ? snprintf(item, sizeof item, "%u", first)
+                                   : snprintf(item, sizeof item, "%u-%u", first, last);
+        const char *rest = listed + (last - first + 1) < set->count ? " and more" : "";
+        if (used + 2 + (size_t)length + strlen(rest) >= bytes)
+            break;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", i ? ", " : "", item);
+        listed += last - first + 1;
+    }
+    if (listed < set->count)
+        snprintf(text + used, bytes - used, " and more");
+    return text;
 }

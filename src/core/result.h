@@ -121,6 +121,55 @@ typedef struct sonar_stage_time {
     double last_us[3]; /* since the last status */
 } sonar_stage_time;
 
+/* ---- health ---------------------------------------------------------------------------------- */
+
+/* Channels as ranges, ascending. Of more ranges than fit only the first are kept; count is exact.
+ */
+enum { SONAR_CHANNEL_RANGES_MOST = 16 };
+
+typedef struct sonar_channel_set {
+    uint32_t count, ranges;
+    uint32_t first[SONAR_CHANNEL_RANGES_MOST], last[SONAR_CHANNEL_RANGES_MOST];
+} sonar_channel_set;
+
+/* Adds [first, first + count), which lies above all that is there. */
+void sonar_channel_set_add(sonar_channel_set *set, uint32_t first, uint32_t count);
+/* "3, 17-31 and more", as much of it as fits; returns text. */
+const char *sonar_channel_set_print(const sonar_channel_set *set, char *text, size_t bytes);
+
+typedef enum sonar_condition_severity {
+    SONAR_NOTICE = 0, /* worth knowing; the results are good */
+    SONAR_WAITING,    /* there is nothing to work on */
+    SONAR_DEGRADED    /* something is lost, wrong or late */
+} sonar_condition_severity;
+
+const char *sonar_condition_severity_name(sonar_condition_severity severity);
+
+/* The rows of the table in docs/running.md; of equal severity the upper one is named first, so
+ * causes stand above what follows from them. */
+typedef enum sonar_condition_code {
+    SONAR_CONDITION_WINDOWS_FAILED = 0,
+    SONAR_CONDITION_FRAMES_DROPPED,
+    SONAR_CONDITION_BLOCKS_SILENT,
+    SONAR_CONDITION_WINDOWS_OVERLOAD, /* this and the next two as the causes of windows dropped */
+    SONAR_CONDITION_WINDOWS_MISSING,
+    SONAR_CONDITION_WINDOWS_SKIPPED,
+    SONAR_CONDITION_RESULTS_DROPPED,
+    SONAR_CONDITION_NO_SAMPLES,
+    SONAR_CONDITIONS
+} sonar_condition_code;
+
+const char *sonar_condition_name(sonar_condition_code code);
+
+typedef struct sonar_condition {
+    sonar_condition_code code;
+    sonar_condition_severity severity;
+    double value, limit;        /* what was measured and what is allowed; NaN: does not apply */
+    double for_s;               /* it has held for so long */
+    sonar_channel_set channels; /* empty: does not go by channel */
+    char text[160];             /* one sentence without a full stop */
+} sonar_condition;
+
 /* What the control thread knows once a second. Copied by post. */
 typedef struct sonar_status {
     sonar_ingest_counters ingest;
@@ -135,7 +184,9 @@ typedef struct sonar_status {
     char backend_text[240]; /* why it was set up again or replaced; "" if nothing happened */
     bool waiting_for_samples;
     char health[16]; /* "ok", "waiting", "degraded" */
-    char text[160];  /* why it is not ok, one sentence */
+    char text[320];  /* the conditions in words, worst first */
+    size_t conditions;
+    sonar_condition condition[SONAR_CONDITIONS]; /* those that hold, worst first, each code once */
 } sonar_status;
 
 #endif

@@ -474,6 +474,35 @@ static void put_timing(const json *root, const sonar_status *status) {
         put_stage(&times, stage[i], status->stage[i]);
 }
 
+/* {count, ranges: [[first, last], ...]}, or null for a condition that does not go by channel. */
+static void put_channels(const json *root, const sonar_channel_set *set) {
+    if (!set->count) {
+        put_null(root, "channels");
+        return;
+    }
+    json channels = put_object(root, "channels");
+    put_uint(&channels, "count", set->count);
+    json ranges = put_array(&channels, "ranges");
+    for (uint32_t i = 0; i < set->ranges && i < SONAR_CHANNEL_RANGES_MOST; i++)
+        append(&ranges,
+               cJSON_CreateIntArray((const int[]){(int)set->first[i], (int)set->last[i]}, 2));
+}
+
+static void put_conditions(const json *root, const sonar_status *status) {
+    json list = put_array(root, "conditions");
+    for (size_t i = 0; i < status->conditions && i < SONAR_CONDITIONS; i++) {
+        const sonar_condition *c = &status->condition[i];
+        json item = append_object(&list);
+        put_string(&item, "code", sonar_condition_name(c->code));
+        put_string(&item, "severity", sonar_condition_severity_name(c->severity));
+        put_string(&item, "text", c->text);
+        put_number(&item, "for_s", c->for_s);
+        put_number(&item, "value", c->value);
+        put_number(&item, "limit", c->limit);
+        put_channels(&item, &c->channels);
+    }
+}
+
 /* Names every header has and that say nothing here. */
 static void put_nothing(const json *root) {
     static const char *const name[] = {"window",  "sample_index",  "sensors_used", "snapshots",
@@ -499,6 +528,7 @@ char *sonar_header_status(const sonar_output_spec *spec, const char *axes,
     put_string(&root, "backend_text", status->backend_text);
     put_string(&root, "health", status->health);
     put_string(&root, "text", status->text);
+    put_conditions(&root, status);
     put_bool(&root, "waiting", status->waiting_for_samples);
     put_number(&root, "uptime_s", status->uptime_s);
     put_number(&root, "load", status->load);

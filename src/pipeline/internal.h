@@ -12,6 +12,7 @@
 #include "output/output.h"
 #include "pipeline/choices.h"
 #include "pipeline/engine.h"
+#include "pipeline/health.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/timing.h"
 
@@ -107,11 +108,7 @@ struct sonar_pipeline {
     /* control thread */
     int64_t started_ns, ticked_ns;
     uint64_t ticked_busy_ns;
-    struct {
-        uint64_t lost[5], received, dropped[SONAR_FRAME_CAUSES]; /* as of the last tick */
-        sonar_frame_cause cause, logged; /* most frequent since, SONAR_FRAME_CAUSES: none */
-    } tick;
-    char health[16];
+    sonar_health health;
 };
 
 /* data.c: the data thread; what the stages have to compute for what subscribers want. */

@@ -257,6 +257,7 @@ sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_co
     p->host.log = host_log;
     p->host.parallel = host_parallel;
     p->host.choice = host_choice;
+    sonar_health_init(&p->health, config);
     sonar_specs_make(config, &p->specs);
     p->first_bin = p->specs.dft.first_bin;
     p->bins = p->specs.dft.bins;
@@ -359,108 +360,6 @@ static double resident_bytes(void) {
     return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
-/* What this daemon would have accepted, for the causes that a configuration can mend. */
-static void expectation(const sonar_config *c, sonar_frame_cause cause, char text[64]) {
-    switch (cause) {
-    case SONAR_FRAME_WRONG_RATE:
-        snprintf(text, 64, "; fs_hz is %g", c->fs_hz);
-        break;
-    case SONAR_FRAME_WRONG_ARRAY:
-        snprintf(text, 64, "; array.id is %u", c->array_id);
-        break;
-    case SONAR_FRAME_WRONG_CHANNELS:
-        snprintf(text, 64, "; the array has %zu channels", c->channels);
-        break;
-    default:
-        text[0] = '\0';
-    }
-}
-
-/* Names the most frequent cause of the frames dropped since the last tick, if any were. */
-static void judge_frames(sonar_pipeline *p, sonar_status *status) {
-    const uint64_t *now = status->ingest.frames_dropped;
-    uint64_t most = 0, fresh = 0;
-    p->tick.cause = SONAR_FRAME_CAUSES;
-    for (int i = 0; i < SONAR_FRAME_CAUSES; i++) {
-        uint64_t count = now[i] - p->tick.dropped[i];
-        fresh += count;
-        if (count > most)
-            p->tick.cause = (sonar_frame_cause)i;
-        most = sonar_max_size(most, count);
-        p->tick.dropped[i] = now[i];
-    }
-    uint64_t received = status->ingest.frames_received - p->tick.received;
-    p->tick.received = status->ingest.frames_received;
-    if (!fresh)
-        return;
-    char expected[64];
-    expectation(p->config, p->tick.cause, expected);
-    snprintf(status->text, sizeof status->text, "%llu of %llu frames dropped: %s %llu%s",
-             (unsigned long long)fresh, (unsigned long long)sonar_max_size(received, fresh),
-             sonar_frame_cause_name(p->tick.cause), (unsigned long long)most, expected);
-}
-
-static void judge_silence(const sonar_ingest_counters *in, int64_t silence_ms,
-                          sonar_status *status) {
-    if (in->last_frame_ns)
-        snprintf(status->text, sizeof status->text, "no samples for %.1f s",
-                 (double)silence_ms * 1e-3);
-    else
-        snprintf(status->text, sizeof status->text, "no samples yet");
-}
-
-/* Says what became of windows that were lost since the last tick, if any were: the first cause that
- * has news. */
-static void judge_windows(sonar_pipeline *p, sonar_status *status) {
-    const uint64_t *dropped = status->ingest.windows_dropped;
-    const struct {
-        uint64_t count;
-        const char *what;
-    } loss[] = {{status->windows_failed, "windows failed"},
-                {dropped[SONAR_WINDOW_OVERLOAD], "windows dropped: computing is too slow"},
-                {dropped[SONAR_WINDOW_MISSING], "windows dropped: too many samples missing"},
-                {dropped[SONAR_WINDOW_SKIPPED], "windows skipped: the stream jumped"},
-                {status->output.results_dropped, "results dropped: sending is too slow"}};
-    for (size_t i = 0; i < sizeof loss / sizeof loss[0]; i++) {
-        if (loss[i].count != p->tick.lost[i] && !status->text[0])
-            snprintf(status->text, sizeof status->text, "%llu %s",
-                     (unsigned long long)(loss[i].count - p->tick.lost[i]), loss[i].what);
-        p->tick.lost[i] = loss[i].count;
-    }
-}
-
-/* ok, waiting (no samples now) or degraded (something was lost in the last second), and why. Frames
- * that come and are refused are no silence: whoever sends them must be told. */
-static void judge(sonar_pipeline *p, sonar_status *status) {
-    const sonar_ingest_counters *in = &status->ingest;
-    int64_t silence_ms = (sonar_monotonic_ns() - in->last_frame_ns) / 1000000;
-    status->waiting_for_samples = !in->last_frame_ns || silence_ms > p->config->silent_after_ms;
-    const char *health = "degraded";
-    judge_frames(p, status);
-    if (in->blocks_silent && !status->waiting_for_samples && !status->text[0])
-        snprintf(status->text, sizeof status->text, "%u of %u channel blocks silent",
-                 in->blocks_silent, in->blocks_seen);
-    judge_windows(p, status);
-    if (!status->text[0]) {
-        health = status->waiting_for_samples ? "waiting" : "ok";
-        if (status->waiting_for_samples)
-            judge_silence(in, silence_ms, status);
-    }
-    snprintf(status->health, sizeof status->health, "%s", health);
-}
-
-/* A change of health, or of why frames are dropped; not the same line every second. */
-static void log_health(sonar_pipeline *p, const sonar_status *status) {
-    bool degraded = !strcmp(status->health, "degraded");
-    bool news = p->tick.cause != SONAR_FRAME_CAUSES && p->tick.cause != p->tick.logged;
-    if (news || strcmp(status->health, p->health) != 0) {
-        sonar_log(&p->host, degraded ? SONAR_WARN : SONAR_INFO, "health", "%s%s%s", status->health,
-                  status->text[0] ? ": " : "", status->text);
-        p->tick.logged = p->tick.cause;
-    }
-    memcpy(p->health, status->health, sizeof p->health);
-}
-
 /* Time the data thread has worked by now, the window in work included. Where it ends between the
  * two reads its time is missing once; what was told stays told. */
 static uint64_t busy_until(const sonar_pipeline *p, int64_t now_ns) {
@@ -501,8 +400,9 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
     sonar_status status = {0};
     bool gave_up = atomic_load(&p->gave_up); /* first: its reason is in the status then */
     collect(p, &status);
-    judge(p, &status);
-    log_health(p, &status);
+    const sonar_health_facts facts = {.now_ns = p->ticked_ns};
+    sonar_health_judge(&p->health, &facts, &status);
+    sonar_health_log(&p->health, &p->host, &status);
     if (atomic_load_explicit(&p->progress.failed_new, memory_order_acquire)) {
         sonar_log(&p->host, SONAR_ERROR, p->progress.failure.where, "a window failed: %s",
                   p->progress.failure.text);
