@@ -628,6 +628,51 @@ Test(assembler, a_silent_digitiser_comes_back_at_its_place) {
     sonar_assembler_destroy(assembler);
 }
 
+Test(assembler, a_gap_in_the_last_window_does_not_keep_it_back) {
+    sonar_ingest_spec spec = small_spec(); /* windows of 100, hop 50, skew 60 */
+    sonar_assembler *assembler = make(&spec);
+    sonar_window w;
+    send_at(assembler, whole(5, 0, 120), 0);
+    send_at(assembler, whole(5, 130, 50), 10 * ms); /* 120 .. 129 are lost, 180 is the end */
+    cr_assert(sonar_assembler_take(assembler, &w) && w.first_sample == 0);
+    sonar_assembler_release(assembler, &w);
+    sonar_assembler_tick(assembler, 1009 * ms);
+    cr_assert(!sonar_assembler_take(assembler, &w), "they may still come");
+    sonar_assembler_tick(assembler, 1010 * ms);
+    cr_assert(sonar_assembler_take(assembler, &w) && w.first_sample == 50);
+    cr_assert(w.gap_first == 120 && w.gap_end == 130 && fabs(w.missing_mean - 0.1) < 1e-12);
+    cr_assert(test_window_errors(&w, 50, 70) == 0 && w.arrival_ns == 10 * ms);
+    sonar_assembler_release(assembler, &w);
+    sonar_assembler_tick(assembler, 9000 * ms);
+    cr_assert(!sonar_assembler_take(assembler, &w), "the next window is not over");
+    send_at(assembler, whole(5, 120, 60), 9000 * ms); /* what was lost comes after all: too late */
+    cr_assert(counters(assembler).frames_dropped[SONAR_FRAME_REPEATED] == 1);
+    send_at(assembler, whole(5, 180, 20), 9000 * ms);
+    cr_assert(sonar_assembler_take(assembler, &w) && w.first_sample == 100);
+    cr_assert(w.gap_first == 120 && w.gap_end == 130 && w.window == 2);
+    check_balance(assembler);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, the_end_of_a_stream_waits_for_room_in_block_mode) {
+    sonar_ingest_spec spec = small_spec();
+    spec.overload = SONAR_BLOCK;
+    spec.queue_windows = 1;
+    sonar_assembler *assembler = make(&spec);
+    sonar_window w;
+    send_at(assembler, whole(5, 0, 100), 0);
+    send_at(assembler, whole(5, 110, 40), 0); /* a gap in the window that ends at 150 */
+    sonar_assembler_tick(assembler, 2000 * ms);
+    cr_assert(counters(assembler).windows_offered == 1);
+    cr_assert(sonar_assembler_take(assembler, &w) && w.first_sample == 0);
+    sonar_assembler_release(assembler, &w);
+    cr_assert(!sonar_assembler_take(assembler, &w));
+    sonar_assembler_tick(assembler, 2100 * ms);
+    cr_assert(sonar_assembler_take(assembler, &w) && w.first_sample == 50 && w.gap_end == 110);
+    check_balance(assembler);
+    sonar_assembler_destroy(assembler);
+}
+
 Test(assembler, the_end_of_64_bits_is_reached_in_order) {
     sonar_ingest_spec spec = small_spec();
     sonar_assembler *assembler = make(&spec);

@@ -715,7 +715,16 @@ void sonar_assembler_malformed(sonar_assembler *a) {
     drop(a, SONAR_FRAME_MALFORMED);
 }
 
+/* The stream has stopped: nothing will come any more that would show the gaps of windows that are
+ * over to be gaps. Windows that are not over wait on. */
+static void end_windows(sonar_assembler *a) {
+    while (a->newest >= window_end(a) && freeze(a) == DONE)
+        continue;
+}
+
 void sonar_assembler_tick(sonar_assembler *a, int64_t now_ns) {
+    if (a->running && !a->pending.waits && is_silent(a, a->accepted_ns, now_ns))
+        end_windows(a);
     size_t silent = sonar_blocks_silent(&a->blocks, now_ns, a->silent_ns);
     atomic_store_explicit(&a->count.blocks_silent, (uint32_t)silent, memory_order_relaxed);
 }

@@ -49,7 +49,7 @@ void sonar_assembler_settle(sonar_assembler *assembler);
 void sonar_assembler_abandon(sonar_assembler *assembler);
 /* A message that has not two parts. */
 void sonar_assembler_malformed(sonar_assembler *assembler);
-/* Lets time pass: which blocks are silent? */
+/* Lets time pass: which blocks are silent? Has the stream stopped with windows not offered? */
 void sonar_assembler_tick(sonar_assembler *assembler, int64_t now_ns);
 
 uint64_t sonar_assembler_ready(const sonar_assembler *assembler); /* any thread */

@@ -4,10 +4,11 @@
  *
  * One thread of its own owns the socket and the sample ring [channel][capacity], places every
  * frame by its sample index and offers a window as soon as it is complete, or as incomplete once
- * the newest sample is max_skew ahead of its end. From then on its samples are frozen: what still
- * arrives for them is late. The data thread takes windows, reads the ring in place and releases
- * them. Window k of a stream covers [first, first + N), first a multiple of H; the index `window`
- * counts on over restarts of the stream.
+ * the newest sample is max_skew ahead of its end, or at its end and nothing was accepted for
+ * restart_after_ms. From then on its samples are frozen: what still arrives for them is late. The
+ * data thread takes windows, reads the ring in place and releases them. Window k of a stream covers
+ * [first, first + N), first a multiple of H; the index `window` counts on over restarts of the
+ * stream.
  *
  * Timeline: the first valid frame fixes epoch and position. A frame of another epoch, or more than
  * the ring ahead, is adopted at once if its block is the whole array, otherwise when nothing was

@@ -153,6 +153,7 @@ static void receive_until_stopped(sonar_ingest *ingest) {
         int64_t now_ns = sonar_monotonic_ns();
         if (now_ns >= next_tick_ns) {
             sonar_assembler_tick(ingest->assembler, now_ns);
+            tell_data_thread(ingest);
             next_tick_ns = now_ns + (int64_t)TICK_MS * 1000000;
         }
     }
