@@ -2,6 +2,7 @@
 /* The viewer: what it draws, and that nothing a publisher sends can break it. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,7 @@ static int columns_of(const char *line, size_t bytes) {
             continue;
         }
         cr_assert(c >= 0x20 && c != 0x7f, "control character %d", c);
+        cr_assert(c != 0xc2 || (unsigned char)line[i + 1] >= 0xa0, "C1 control character");
         columns += (c & 0xc0) != 0x80;
     }
     return columns;
@@ -239,6 +241,10 @@ Test(watch, json_keeps_large_integers_and_adds_the_array) {
         watch_json(none[i], strlen(none[i]), data, sizeof data, &text);
         cr_assert_eq(text.bytes, 0);
     }
+    const char *controls = "{\"a\":\"\xc2\x9b\x7f\xff\x1b[2J\xc3\xbc\",\x1b\t\"b\":\"\\u009b\"}";
+    watch_json(controls, strlen(controls), data, 0, &text);
+    cr_assert_str_eq(text.data, "{\"a\":\"??? [2J\xc3\xbc\",  \"b\":\"\\u009b\"}\n");
+    watch_text_free(&text);
     watch_json("{\"shape\":[5]}", 13, data, sizeof data, &text); /* it lies: no data */
     cr_assert_str_eq(text.data, "{\"shape\":[5]}\n");
     watch_text_free(&text);
@@ -292,6 +298,11 @@ Test(watch, hostile_headers_are_harmless) {
         watch_pane_take(&pane, &message);
         watch_view view = {{&pane}, 1, &message, &message, 1, 0, false};
         check_screen(&view, 80, 24);
+        watch_text text = {0};
+        watch_json(broken, cut, body, sizeof body, &text);
+        if (text.bytes)
+            columns_of(text.data, text.bytes - 1);
+        watch_text_free(&text);
     }
     free(broken), free(header), free(axes);
 }
@@ -321,6 +332,93 @@ Test(watch, wrong_usage_and_no_publisher) {
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         cr_assert_eq(watch_run(wrong[i], text, sizeof text), 2, "%s", wrong[i]);
     cr_assert_eq(watch_run("--endpoint tcp://127.0.0.1:1 --timeout 0.3", text, sizeof text), 3);
+}
+
+/* ---- a reader that is stopped ---------------------------------------------------------------- */
+
+enum { LARGE = 16384 };
+
+/* Message `seq` of an array so large that a few hundred fill every buffer on the way; false: they
+ * are full. */
+static bool publish_large(void *pub, unsigned long seq) {
+    static float body[LARGE];
+    char header[256];
+    int bytes = snprintf(header, sizeof header,
+                         "{\"topic\":\"cbf.azimuth\",\"seq\":%lu,\"dtype\":\"<f4\",\"shape\":[%d],"
+                         "\"axes\":[{\"start\":0,\"step\":1}]}",
+                         seq, LARGE);
+    if (zmq_send(pub, "cbf.azimuth", 11, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0)
+        return false;
+    zmq_send(pub, header, (size_t)bytes, ZMQ_SNDMORE);
+    zmq_send(pub, body, sizeof body, 0);
+    return true;
+}
+
+/* Binds a publisher that says when its buffers are full. */
+static void *large_publisher(void *context, const char *endpoint) {
+    void *pub = zmq_socket(context, ZMQ_XPUB);
+    int zero = 0, one = 1, few = 10;
+    zmq_setsockopt(pub, ZMQ_LINGER, &zero, sizeof zero);
+    zmq_setsockopt(pub, ZMQ_SNDHWM, &few, sizeof few);
+    zmq_setsockopt(pub, ZMQ_XPUB_NODROP, &one, sizeof one);
+    while (zmq_bind(pub, endpoint) != 0) /* the one before it is still being closed */
+        usleep(10000);
+    return pub;
+}
+
+static pid_t start_json_watch(const char *endpoint, int *output) {
+    int pipes[2];
+    cr_assert_eq(pipe(pipes), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(pipes[1], STDOUT_FILENO);
+        close(pipes[0]), close(pipes[1]);
+        execl(SONAR_BIN_DIR "/sonar-watch", "sonar-watch", "--json", "--endpoint", endpoint, NULL);
+        _exit(127);
+    }
+    close(pipes[1]);
+    *output = pipes[0];
+    return child;
+}
+
+static unsigned long read_seq(FILE *lines) {
+    static char line[1 << 20];
+    unsigned long seq;
+    cr_assert(fgets(line, sizeof line, lines), "it ended");
+    cr_assert_eq(sscanf(line, "{\"topic\":\"cbf.azimuth\",\"seq\":%lu", &seq), 1, "%.80s", line);
+    return seq;
+}
+
+/* Its output is not read, so it does not read its connection, and then the publisher goes. With
+ * ZMTP heartbeats libzmq sends one to nobody, is told so, and the next one's timer aborts the
+ * process. */
+Test(watch, it_survives_that_nobody_reads_it, .timeout = 60) {
+    void *context = zmq_ctx_new();
+    char endpoint[64], subscription[64];
+    int output, code;
+    unsigned long seq = 0, stopped_at, last = 0;
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", 20000 + (int)getpid() % 10000);
+    pid_t child = start_json_watch(endpoint, &output);
+    void *pub = large_publisher(context, endpoint);
+    cr_assert_gt(zmq_recv(pub, subscription, sizeof subscription, 0), 0);
+    for (int full = 0; full < 50; usleep(1000)) /* until nothing has gone out for a while */
+        full = publish_large(pub, seq) ? (seq++, 0) : full + 1;
+    zmq_close(pub);
+    sleep(5); /* three heartbeats, had it any */
+    FILE *lines = fdopen(output, "r");
+    stopped_at = seq;
+    pub = large_publisher(context, endpoint); /* it has come back */
+    for (zmq_pollitem_t item = {NULL, output, ZMQ_POLLIN, 0}; last < stopped_at;) {
+        seq += publish_large(pub, seq);
+        if (zmq_poll(&item, 1, 10) > 0)
+            last = read_seq(lines);
+    }
+    fclose(lines);
+    kill(child, SIGTERM);
+    cr_assert_eq(waitpid(child, &code, 0), child);
+    cr_assert(WIFEXITED(code), "killed by signal %d", WTERMSIG(code));
+    zmq_close(pub);
+    zmq_ctx_term(context);
 }
 
 Test(watch, it_reads_a_publisher) {

@@ -63,6 +63,22 @@ sonar_code sonar_thread_start(const sonar_host *host, const char *name, int cpu,
 sonar_code sonar_endpoint_bind(void *socket, const char *endpoint, sonar_error *err);
 sonar_code sonar_endpoint_connect(void *socket, const char *endpoint, sonar_error *err);
 
+/* Before binding or connecting: has the kernel find out within some 6 s that the host of a quiet
+ * peer is gone; libzmq then connects anew. Changes nothing for ipc. False, with errno, if refused.
+ * In place of ZMTP heartbeats, for which libzmq hangs up on a healthy peer that is not being read
+ * and whose timer can abort the process (libzmq #3937, #4364, #4767, seen with 4.3.4). Without
+ * ZMQ_TCP_MAXRT: the kernel then also hangs up on a peer that holds its sender back for so long. */
+bool sonar_socket_keepalive(void *socket);
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+/* Makes text that a peer wrote fit for a terminal or a log: valid UTF-8 is kept; C0 controls become
+ * spaces; DEL, C1 controls, characters that reorder the text around them and bytes that are not
+ * UTF-8 become '?'. What does not fit into `room` bytes is left out, by whole characters; `to` ends
+ * with a NUL (room 0: nothing is written). The result is never longer than `bytes`, and `to` may be
+ * `from`. Returns the length of the result. Any thread. */
+size_t sonar_text_clean(const char *from, size_t bytes, char *to, size_t room);
+
 /* ---- ring: bounded, one producer thread, one consumer thread, pointers only ------------------ */
 
 typedef struct sonar_ring sonar_ring;

@@ -59,3 +59,16 @@ sonar_code sonar_endpoint_connect(void *socket, const char *endpoint, sonar_erro
         return sonar_fail(err, SONAR_ESYS, endpoint, "cannot connect: %s", reason(zmq_errno()));
     return SONAR_OK;
 }
+
+bool sonar_socket_keepalive(void *socket) {
+    static const struct {
+        int option, value;
+    } table[] = {{ZMQ_TCP_KEEPALIVE, 1},
+                 {ZMQ_TCP_KEEPALIVE_IDLE, 3}, /* s of silence before the first probe */
+                 {ZMQ_TCP_KEEPALIVE_INTVL, 1},
+                 {ZMQ_TCP_KEEPALIVE_CNT, 3}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (zmq_setsockopt(socket, table[i].option, &table[i].value, sizeof(int)) != 0)
+            return false;
+    return true;
+}

@@ -17,7 +17,7 @@
 #include "core/core.h"
 #include "options.h"
 
-enum { SOURCES_MOST = 16, TRUTHS_MOST = 4096, ERRORS_MOST = 4096 };
+enum { SOURCES_MOST = 16, TRUTHS_MOST = 4096, ERRORS_MOST = 4096, NAME_BYTES = 11 };
 enum { EXIT_WITHIN = 0, EXIT_BEYOND = 1, EXIT_USAGE = 2, EXIT_NOTHING = 3 };
 
 /* Tolerances in beam widths and as a share of the range. The bearing's is the accuracy the product
@@ -45,7 +45,7 @@ typedef struct track {
 } track;
 
 typedef struct source {
-    char name[32];
+    char name[NAME_BYTES];
     bool near, merged;
     double true_deg, true_range_m;
     track cbf, mvdr, range;
@@ -101,7 +101,8 @@ static void take_truth(checker *check, const cJSON *head) {
             break;
         const cJSON *name = cJSON_GetObjectItemCaseSensitive(item, "name");
         source *s = &check->source[t->sources];
-        snprintf(s->name, sizeof s->name, "%s", cJSON_IsString(name) ? name->valuestring : "?");
+        const char *given = cJSON_IsString(name) ? name->valuestring : "?";
+        sonar_text_clean(given, strlen(given), s->name, sizeof s->name);
         t->az_deg[t->sources] = fold(check, number(item, "az_deg"), number(item, "depression_deg"));
         t->range_m[t->sources] = number(item, "range_m");
         s->near = isfinite(t->range_m[t->sources]);
@@ -263,7 +264,7 @@ static bool print_source(const checker *check, const source *s) {
     double width = beam_width(check, s->true_deg);
     double tolerance = width * (s->near ? NEAR_BEARING_TOLERANCE : BEARING_TOLERANCE);
     bool mvdr = check->config->mvdr_enabled && !s->near, good = true;
-    printf("%-10.10s %8.2f ", s->name, s->true_deg);
+    printf("%-10s %8.2f ", s->name, s->true_deg);
     if (s->merged && 2 * s->single_peaks > s->windows)
         printf("%9s %7s", "merged", "");
     else
@@ -318,7 +319,7 @@ static void *open_sub(void *context, const char *endpoint, const char *topic) {
     int linger = 0;
     zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
     zmq_setsockopt(socket, ZMQ_SUBSCRIBE, topic, strlen(topic));
-    if (zmq_connect(socket, endpoint) == 0)
+    if (sonar_socket_keepalive(socket) && zmq_connect(socket, endpoint) == 0)
         return socket;
     fprintf(stderr, "sonar-check: %s: %s; an endpoint is tcp://HOST:PORT or ipc://PATH\n", endpoint,
             zmq_strerror(zmq_errno()));

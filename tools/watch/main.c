@@ -13,6 +13,7 @@
 #include <zmq.h>
 
 #include "config/config.h"
+#include "core/core.h"
 #include "options.h"
 #include "render.h"
 
@@ -370,12 +371,7 @@ static void subscribe(watch *w, const char *topic) {
 static bool connect_socket(watch *w) {
     static const struct {
         int option, value;
-    } table[] = {{ZMQ_LINGER, 0},
-                 {ZMQ_IPV6, 1},
-                 {ZMQ_RCVHWM, 100},
-                 {ZMQ_HEARTBEAT_IVL, 1000},
-                 {ZMQ_HEARTBEAT_TIMEOUT, 3000},
-                 {ZMQ_RECONNECT_IVL_MAX, 2000}};
+    } table[] = {{ZMQ_LINGER, 0}, {ZMQ_IPV6, 1}, {ZMQ_RCVHWM, 100}, {ZMQ_RECONNECT_IVL_MAX, 2000}};
     w->context = zmq_ctx_new();
     w->socket = w->context ? zmq_socket(w->context, ZMQ_SUB) : NULL;
     if (!w->socket)
@@ -388,7 +384,7 @@ static bool connect_socket(watch *w) {
         subscribe(w, "detections");
     if (w->screen && !asked_for(&w->o, "status"))
         subscribe(w, "status");
-    return zmq_connect(w->socket, w->o.endpoint) == 0;
+    return sonar_socket_keepalive(w->socket) && zmq_connect(w->socket, w->o.endpoint) == 0;
 }
 
 static void end(watch *w) {

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/core.h"
+
 static const cJSON *get(const cJSON *object, const char *name) {
     return cJSON_GetObjectItemCaseSensitive(object, name);
 }
@@ -17,17 +19,10 @@ static double number(const cJSON *object, const char *name) {
     return cJSON_IsNumber(item) ? item->valuedouble : NAN;
 }
 
-/* Escape sequences in a header must not reach the terminal. */
-static void copy_printable(const char *from, char *to, size_t bytes) {
-    size_t n = 0;
-    for (; from[n] && n + 1 < bytes; n++)
-        to[n] = from[n] >= 0x20 && from[n] < 0x7f ? from[n] : '?';
-    to[n] = '\0';
-}
-
 static void text(const cJSON *object, const char *name, char *to, size_t bytes) {
     const cJSON *item = get(object, name);
-    copy_printable(cJSON_IsString(item) ? item->valuestring : "", to, bytes);
+    const char *from = cJSON_IsString(item) ? item->valuestring : "";
+    sonar_text_clean(from, strlen(from), to, bytes);
 }
 
 static void read_flags(const cJSON *root, watch_message *message) {
@@ -38,8 +33,8 @@ static void read_flags(const cJSON *root, watch_message *message) {
             continue;
         if (used)
             message->flags[used++] = ' ';
-        copy_printable(flag->valuestring, message->flags + used, sizeof message->flags - used);
-        used += strlen(message->flags + used);
+        used += sonar_text_clean(flag->valuestring, strlen(flag->valuestring),
+                                 message->flags + used, sizeof message->flags - used);
     }
 }
 
@@ -137,7 +132,7 @@ static double sum_causes(const cJSON *causes, char *names, size_t bytes) {
             continue;
         sum += item->valuedouble;
         char cause[24];
-        copy_printable(item->string, cause, sizeof cause);
+        sonar_text_clean(item->string, strlen(item->string), cause, sizeof cause);
         int n = snprintf(names + used, bytes - used, "%s%s %.0f", used ? ", " : "", cause,
                          fmin(item->valuedouble, 1e15));
         used = used + (size_t)n < bytes ? used + (size_t)n : bytes - 1;

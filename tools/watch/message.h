@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* A published message as the viewer needs it. Whatever a publisher sends, reading it is safe: what
- * is missing or of the wrong kind becomes NaN or "", text is made printable ASCII, counts are
- * bounded by the bytes that came. */
+ * is missing or of the wrong kind becomes NaN or "", text is fit for a terminal
+ * (sonar_text_clean), counts are bounded by the bytes that came. */
 #ifndef WATCH_MESSAGE_H
 #define WATCH_MESSAGE_H
 

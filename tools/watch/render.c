@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/core.h"
+
 /* ---- text ------------------------------------------------------------------------------------ */
 
 static bool make_room(watch_text *text, size_t bytes) {
@@ -117,7 +119,20 @@ static void line_end(screen *to) {
     watch_text_add(to->text, "\033[K");
 }
 
-/* A line of ASCII, cut to the width. */
+/* Bytes of the first `columns` characters; one that vsnprintf cut in two is left out. */
+static int bytes_of(const char *line, int columns) {
+    int bytes = 0;
+    while (columns-- > 0 && line[bytes]) {
+        const unsigned char first = (unsigned char)line[bytes];
+        const int length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+        if (strnlen(line + bytes, (size_t)length) < (size_t)length)
+            break;
+        bytes += length;
+    }
+    return bytes;
+}
+
+/* A line of text without controls, cut to the width. */
 static void put_line(screen *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void put_line(screen *to, const char *format, ...) {
@@ -129,7 +144,7 @@ static void put_line(screen *to, const char *format, ...) {
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
     line_begin(to);
-    watch_text_add(to->text, "%.*s", to->width, line);
+    watch_text_add(to->text, "%.*s", bytes_of(line, to->width), line);
     line_end(to);
 }
 
@@ -426,10 +441,12 @@ void watch_json(const char *header, size_t header_bytes, const void *body, size_
             add_data(body, body_bytes, text);
             watch_text_add(text, "]");
         }
-        watch_text_add(text, "}\n");
-        for (size_t i = start; i + 1 < text->bytes; i++) /* between tokens; never in a string */
-            if ((unsigned char)text->data[i] < 0x20)
-                text->data[i] = ' ';
+        watch_text_add(text, "}");
+        if (!text->failed) { /* between tokens a control is a space; a string keeps its quotes */
+            char *line = text->data + start;
+            text->bytes = start + sonar_text_clean(line, text->bytes - start, line, text->room);
+        }
+        watch_text_add(text, "\n");
     }
     cJSON_Delete(root);
 }
