@@ -649,6 +649,10 @@ static const struct {
     {SMALL "mvdr: {band_hz: [100, 1600]}\n", ":5:17: warning: mvdr.band_hz: spatial aliasing"},
     {SMALL "dft: {length: 37}\n", ":5:15: warning: dft.length: 37 samples"}, /* 4 D/c: 37.33 */
     {SMALL "mvdr: {length: 37, hop: 37, band_hz: [100, 1000]}\n", "warning: mvdr.length: 37 "},
+    {SMALL "mvdr: {snapshots: 1}\n", ":5:19: warning: mvdr.snapshots: a covariance of 1 snapshot"},
+    {SMALL "mvdr: {snapshots: 2}\n", "mvdr.snapshots: 2 snapshots are too few for the noise rule, "
+                                     "which wants 3: the trace rule"},
+    {SMALL "mvdr: {snapshots: 5, loading: {known_sources: 2}}\n", "which wants 7"},
     {SMALL "dft: {hop: 5000}\n", ":5:12: warning: dft.hop: 904 samples"},
     {CBF("band_hz: [100, 1000], ranges_m: [], length: 1000, hop: 5000"),
      ":4:62: warning: cbf.hop: 1048 samples of every 2048 are never looked at"},
@@ -883,6 +887,8 @@ Test(config, description_fits_a_terminal_and_shows_what_matters) {
     /* (63 * 2048 + 4096)/4000 = 33.28 s; 1.56 m at 1000 Hz and 50 m: 1.52 deg */
     expect(text, "integration time 33.28 s");
     expect(text, "0.0456 deg/s");
+    /* 99 sensors, 64 snapshots, eps 1: share = 2/(99/64 + sqrt((99/64)^2 + 4)) = 0.491 */
+    expect(text, "a source reads about 3.1 dB low");
     free(text);
     drop(&l);
 }

@@ -55,42 +55,6 @@ Test(mvdr_stage, resolves_what_the_cbf_cannot) {
     mvdr_fixture_close(&f);
 }
 
-/* A lone plane wave of power s on noise n reads s + n/B once the few snapshots are corrected for;
- * uncorrected it is low by (L - B + 1)/L and flagged. */
-static double lone_wave(size_t sensors, size_t l, bool correct, bool backward, unsigned *flags) {
-    mvdr_fixture f;
-    sonar_mvdr_spec spec = mvdr_fixture_spec(sensors, 45, l);
-    spec.bins = 40;
-    spec.first_bin = 80;
-    spec.eps = 1e-4;
-    spec.correct_level = correct;
-    spec.forward_backward = backward;
-    mvdr_fixture_open(&f, &spec, sonar_host_serial());
-    sonar_c32 *x = mvdr_record(&f, l, (mvdr_wave[]){{mvdr_fixture_azimuth_deg(&f, 20), 3}}, 1, 77);
-    cr_assert_eq(mvdr_fixture_run(&f, l, x), SONAR_OK);
-    double sum = 0;
-    for (size_t bin = 0; bin < 40; bin++)
-        sum += (double)f.spectrum[bin * 45 + 20] / 40;
-    *flags = flags_of(&f, 0);
-    free(x);
-    mvdr_fixture_close(&f);
-    return 10 * log10(sum / (pow(10, 0.3) + 1 / (double)sensors));
-}
-
-Test(mvdr_stage, level_of_a_lone_wave) {
-    unsigned flags;
-    double corrected = lone_wave(16, 64, true, false, &flags);
-    cr_expect_lt(fabs(corrected), 0.3, "%g dB off", corrected);
-    cr_expect_eq(flags & SONAR_MVDR_FLAG_LEVEL_BIASED, 0);
-    double plain = lone_wave(16, 64, false, false, &flags);
-    cr_expect_float_eq(corrected - plain, 10 * log10(64 / 49.0), 1e-4);
-    cr_expect(flags & SONAR_MVDR_FLAG_LEVEL_BIASED);
-    double both = lone_wave(16, 64, true, true, &flags);
-    cr_expect_lt(fabs(both), 0.3, "forward-backward: %g dB off", both);
-    lone_wave(16, 15, true, false, &flags);
-    cr_expect(flags & SONAR_MVDR_FLAG_LEVEL_BIASED, "below L = B nothing can be corrected");
-}
-
 /* Levels far from 1: squares of the samples would leave float32's range. */
 Test(mvdr_stage, extreme_levels) {
     for (int exponent = -18; exponent <= 16; exponent += 34)

@@ -108,6 +108,24 @@ static void check_symmetry(sonar_loader *l) {
              "%zu mirror images of masked sensors are left out of the adaptive spectrum", dropped);
 }
 
+/* The noise of a bin cannot be told from its sources by so few snapshots. */
+static void check_covariance(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    const size_t least = 2 * c->mvdr_known_sources + 3;
+    const size_t looks = c->mvdr_snapshots * (c->mvdr_forward_backward ? 2 : 1);
+    if (c->mvdr_alpha > 0)
+        return;
+    if (c->mvdr_snapshots == 1)
+        warn(l, OPT_SNAPSHOTS, NULL,
+             "a covariance of 1 snapshot is no average: levels scatter by 6 dB, and sources that "
+             "sound together are one");
+    else if (looks < least && c->mvdr_loading == SONAR_LOADING_NOISE)
+        warn(l, OPT_SNAPSHOTS, NULL,
+             "%zu snapshots are too few for the noise rule, which wants %zu: the trace rule takes "
+             "its place",
+             c->mvdr_snapshots, c->mvdr_forward_backward ? (least + 1) / 2 : least);
+}
+
 /* What is taken over from dft and cbf was warned about there. */
 static void check_mvdr(sonar_loader *l) {
     const sonar_config *c = l->config;
@@ -118,6 +136,7 @@ static void check_mvdr(sonar_loader *l) {
     if (given(l, OPT_MVDR_BAND_HZ) || given(l, OPT_MVDR_BAND_BINS))
         check_alias(l, OPT_MVDR_BAND_HZ, &c->mvdr_band, c->mvdr_length);
     check_scan(l, OPT_MVDR_SCAN_STEP, &c->mvdr_scan);
+    check_covariance(l);
     if (c->mvdr_forward_backward)
         check_symmetry(l);
 }

@@ -256,6 +256,25 @@ static void describe_windows(const sonar_config *c, FILE *to) {
     describe_band("lofar", c, &c->lofar_band, c->cbf_length, to);
 }
 
+/* The share of a source's power that MVDR shows on noise alone (docs/mvdr.md): of unit noise, n/L
+ * dimensions a snapshot and loading delta, the root of share + n/L share/(share + delta) = 1. */
+static double share_on_noise(double dimensions, double delta) {
+    const double excess = dimensions + delta - 1;
+    return 2 * delta / (excess + sqrt(excess * excess + 4 * delta));
+}
+
+static void describe_level(const sonar_config *c, double snapshots, FILE *to) {
+    double rows = 0;
+    for (size_t k = 0; k < c->sensors; k++)
+        rows += c->used[k] != 0;
+    const double looks = snapshots * (c->mvdr_forward_backward ? 2 : 1);
+    const double low_db = -10 * log10(share_on_noise(rows / looks, c->mvdr_eps));
+    if (c->mvdr_loading == SONAR_LOADING_NOISE && rows > 0)
+        line(to, "", "a source %s about %.2g dB low%s",
+             c->mvdr_correct_level ? "would read" : "reads", low_db,
+             c->mvdr_correct_level ? ", which is taken out" : "");
+}
+
 static void describe_mvdr(const sonar_config *c, FILE *to) {
     if (!c->mvdr_enabled) {
         line(to, "mvdr", "off");
@@ -272,6 +291,7 @@ static void describe_mvdr(const sonar_config *c, FILE *to) {
     line(to, "", "integration time %.4g s: bearings may change by up to", seconds);
     line(to, "", "%.3g deg/s (one beam width in that time)", c->mvdr_scan.beam_width_deg / seconds);
     line(to, "", "loading %s, eps %.4g", rules[c->mvdr_loading], c->mvdr_eps);
+    describe_level(c, snapshots, to);
 }
 
 static void describe_memory(const sonar_config *c, FILE *to) {

@@ -246,12 +246,14 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_LOADING_EPS] = {"mvdr.loading.eps", POSITIVE("", 1e30),
                          .computed = "1 (noise), 0.01 (trace)",
                          .help = "Diagonal loading; required for absolute, in the unit of the "
-                                 "spectrum (uPa^2/Hz or counts^2/Hz)."},
+                                 "spectrum (uPa^2/Hz or counts^2/Hz). Where too few snapshots are "
+                                 "there for the noise rule, a hundredth of it times the trace."},
     [OPT_KNOWN_SOURCES] = {"mvdr.loading.known_sources", INTEGER(0, 65535), .fallback = "0",
                            .help = "Number of sources, if known, for a better noise estimate."},
     [OPT_METHOD] = {"mvdr.method", CHOICE("one_sided two_sided"), .fallback = "one_sided",
-                    .help = "Jacobi method on the factor, or on the covariance (for "
-                            "comparison)."},
+                    .help = "Jacobi method on the factor, or on the covariance in float32, for "
+                            "comparison only: that one loses what is 50 dB below the loudest "
+                            "source."},
     [OPT_TOLERANCE] = {"mvdr.tolerance", REAL("", 1e-16, 0.1), .fallback = "3e-7",
                        .help = "Two columns count as orthogonal below it."},
     [OPT_MAX_SWEEPS] = {"mvdr.max_sweeps", INTEGER(1, 1000), .fallback = "30",
@@ -260,7 +262,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                               .help = "Average with the mirrored array; the positions must be "
                                       "symmetric about the reference point."},
     [OPT_CORRECT_LEVEL] = {"mvdr.correct_level", BOOLEAN, .fallback = "false",
-                           .help = "Divide by the expected bias (L - B + 1)/L where L >= B."},
+                           .help = "Take out what few snapshots and loading do to levels "
+                                   "(docs/mvdr.md)."},
     [OPT_MVDR_SCAN] = {"mvdr.scan", CHOICE("auto"), .fallback = "auto",
                        .help = "Look directions, as for cbf.scan."},
     [OPT_MVDR_SCAN_START] = {"mvdr.scan.start_deg", DEGREES(360), .required = true, .grouped = true,

@@ -9,6 +9,12 @@
 extern "C" {
 #endif
 
+/* The rules' usual eps are 1 (noise) and 0.01 (trace): where the one stands in for the other, its
+ * eps is taken as so much of the configured one. */
+#define MVDR_FALLBACK_EPS 0.01
+/* Least delta beside the largest eigenvalue: 100 eps^2 of float32. */
+#define MVDR_LEAST_DELTA 1.4210854715202004e-12
+
 enum { MVDR_GROUP = 4 /* eigenvectors the CPU handles together; factors are padded to that */ };
 
 static inline size_t mvdr_pad(size_t count, size_t multiple) {

@@ -6,7 +6,9 @@
 
 #include <float.h>
 
+#include "mvdr_jacobi/common.h"
 #include "mvdr_jacobi/factor_cuda.cuh"
+#include "mvdr_jacobi/level.h"
 
 namespace mvdr {
 
@@ -112,7 +114,7 @@ __device__ inline double loading(const sonar_mvdr_spec &spec, const double *d, u
     if (spec.loading == SONAR_LOADING_ABSOLUTE)
         return spec.eps;
     if (spec.loading == SONAR_LOADING_TRACE || *fallback)
-        return spec.eps * trace;
+        return (*fallback ? MVDR_FALLBACK_EPS : 1) * spec.eps * trace;
     if (!sources)
         return spec.eps * noise_by_median(d, k, n, snapshots);
     return spec.eps * rest / ((double)(n - sources) * (1 - sources / snapshots));
@@ -132,14 +134,24 @@ __device__ inline uint32_t worth_keeping(const sonar_mvdr_spec &spec, uint64_t s
 
 /* ---- a bin ----------------------------------------------------------------------------------- */
 
-/* By how much n-dimensional MVDR from that many snapshots reads low; 1 if it cannot be known. */
-__device__ inline double level_factor(double snapshots, uint32_t n) {
-    return snapshots >= n ? (snapshots - n + 1) / snapshots : 1;
+/* The share of a source's power that P shows, as mvdr_level of the CPU's. All threads call. */
+__device__ inline double level_share(const sonar_mvdr_spec &spec, const double *d, uint32_t k,
+                                     double delta, double seen, double effective) {
+    double each = spec.forward_backward ? 2 : 1, sum = 0, quiet = 0;
+    for (uint32_t i = threadIdx.x; i < k; i += threads()) {
+        double rest = delta / (d[i] + delta);
+        sum += 1 - rest;
+        quiet += 1 - rest * rest;
+    }
+    sum = block_sum(sum);
+    quiet = block_sum(quiet);
+    return mvdr_level_share(mvdr_level_freedom(sum, quiet, each * effective), seen, each,
+                            spec.alpha);
 }
 
 /* From eigenvalues of S S^H (in scratch) to what the look round needs; returns flags. */
 __device__ inline unsigned weigh(const view &v, uint32_t bin, uint32_t k, const factor &factor,
-                                 double snapshots, double *d, double *delta) {
+                                 double *d, double *delta, double *share) {
     const sonar_mvdr_spec &spec = v.spec;
     size_t first = (size_t)bin * v.kept;
     for (uint32_t i = threadIdx.x; i < k; i += threads()) {
@@ -147,21 +159,29 @@ __device__ inline unsigned weigh(const view &v, uint32_t bin, uint32_t k, const 
         d[i] = v.d[first + i] / factor.share;
     }
     __syncthreads();
-    bool fallback, correct = spec.correct_level && snapshots >= v.n;
-    double low = level_factor(snapshots, v.n);
-    /* Not below what float32 can name beside the largest eigenvalue, see load() of the CPU's. */
-    double least = k ? 100 * d[0] * (double)FLT_EPSILON * (double)FLT_EPSILON : 0;
-    *delta = fmax(loading(spec, d, k, v.n, snapshots, &fallback), fmax(least, DBL_MIN));
-    for (uint32_t i = threadIdx.x; i < k; i += threads())
+    bool fallback, correct = spec.correct_level;
+    double looks = factor.snapshots * (spec.forward_backward ? 2 : 1);
+    double by_rule = loading(spec, d, k, v.n, looks, &fallback);
+    double least = k ? MVDR_LEAST_DELTA * d[0] : 0;
+    *delta = fmax(by_rule, fmax(least, DBL_MIN));
+    double seen = spec.alpha > 0 ? (double)v.bin[bin].seen : factor.snapshots;
+    *share = level_share(spec, d, k, *delta, seen, factor.snapshots);
+    for (uint32_t i = threadIdx.x; i < k; i += threads()) {
         v.weight[first + i] = (float)(*delta / (d[i] + *delta));
+        if (correct)
+            v.gain[first + i] = (float)(d[i] / (d[i] + *delta));
+    }
     uint32_t carried = spec.alpha > 0 ? worth_keeping(spec, v.bin[bin].seen, d, k, *delta) : 0;
     if (threadIdx.x == 0) {
         v.bin[bin].carried = carried;
         v.bin[bin].pairs = k;
-        v.bin[bin].level = k ? *delta / (correct ? low : 1) : 0;
+        v.bin[bin].level = !k ? 0 : correct ? *delta / (v.n * *share) : *delta;
     }
     return (fallback ? SONAR_MVDR_FLAG_TRACE_FALLBACK : 0) |
-           (snapshots < v.n || (low < 1 && !correct) ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0);
+           (by_rule < least ? SONAR_MVDR_FLAG_LOADING_FLOOR : 0) |
+           (*share < (correct ? MVDR_LEVEL_CORRECTED : MVDR_LEVEL_BIASED)
+                ? SONAR_MVDR_FLAG_LEVEL_BIASED
+                : 0);
 }
 
 /* float32 alone loses 0.2 to 0.9 dB where R is square in spirit (algorithms: accuracy). */
@@ -170,7 +190,7 @@ __device__ inline bool wants_double(double snapshots, uint32_t n) {
 }
 
 __device__ inline void report(const view &v, uint32_t bin, const outcome &jacobi, double delta,
-                              unsigned flags, double snapshots) {
+                              double share, unsigned flags, double snapshots) {
     float *info = v.info + (size_t)bin * SONAR_MVDR_INFO_FIELDS;
     if (threadIdx.x)
         return;
@@ -179,6 +199,7 @@ __device__ inline void report(const view &v, uint32_t bin, const outcome &jacobi
     info[SONAR_MVDR_DELTA] = (float)fmin(delta, (double)FLT_MAX);
     info[SONAR_MVDR_FLAGS] = (float)flags;
     info[SONAR_MVDR_SNAPSHOTS] = (float)snapshots;
+    info[SONAR_MVDR_LEVEL] = (float)share;
 }
 
 /* Bins first_bin .. first_bin + gridDim.x - 1, a block each, all by itself from the factor to the
@@ -189,7 +210,7 @@ __global__ void __launch_bounds__(COUNT, 1) decompose(view v, arrivals in, uint3
     uint32_t bin = first_bin + blockIdx.x;
     scratch s = scratch_of(v, blockIdx.x);
     factor factor = v.spec.alpha > 0 ? forget_factor(v, in, bin, s) : block_factor(v, bin, s);
-    double snapshots = factor.snapshots * (v.spec.forward_backward ? 2 : 1), delta = 0;
+    double snapshots = factor.snapshots * (v.spec.forward_backward ? 2 : 1), delta = 0, share = 1;
     unsigned flags = 0;
     solution solution = {{0, 0, true}, 0};
     if (threadIdx.x == 0) {
@@ -202,11 +223,11 @@ __global__ void __launch_bounds__(COUNT, 1) decompose(view v, arrivals in, uint3
         arena arena = {room, v.shared_bytes};
         solution = in_double ? solve<double>(v, s, arena, factor.m, 1e-3 * v.spec.tolerance, q)
                              : solve<float>(v, s, arena, factor.m, v.spec.tolerance, q);
-        flags = weigh(v, bin, solution.kept, factor, snapshots, s.d, &delta) |
+        flags = weigh(v, bin, solution.kept, factor, s.d, &delta, &share) |
                 (in_double ? SONAR_MVDR_FLAG_DOUBLE : 0) |
                 (solution.jacobi.converged ? 0 : SONAR_MVDR_FLAG_NOT_CONVERGED);
     }
-    report(v, bin, solution.jacobi, delta, flags, factor.snapshots);
+    report(v, bin, solution.jacobi, delta, share, flags, factor.snapshots);
 }
 
 using decompose_function = void (*)(view, arrivals, uint32_t);

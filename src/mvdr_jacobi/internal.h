@@ -83,11 +83,15 @@ size_t mvdr_descending(const double *d, size_t count, double relative, size_t *o
 typedef struct mvdr_load {
     double delta;
     bool fallback; /* noise rule with too few snapshots: trace used */
+    bool floored;  /* raised to the least delta */
 } mvdr_load;
 
 /* delta for n sensors from the k eigenvalues d, descending; the other n - k are zero. */
 mvdr_load mvdr_loading(const sonar_mvdr_spec *spec, const double *d, size_t k, size_t n,
                        double snapshots);
+/* The share of a source's power that P shows then; `seen` snapshots, all of them or L. */
+double mvdr_level(const sonar_mvdr_spec *spec, const double *d, size_t k, double delta, double seen,
+                  double effective);
 
 /* ---- spectrum -------------------------------------------------------------------------------- */
 
@@ -95,8 +99,9 @@ mvdr_load mvdr_loading(const sonar_mvdr_spec *spec, const double *d, size_t k, s
 typedef struct mvdr_view {
     const float *q_re, *q_im; /* eigenvectors, padded with zero columns to a multiple of 4 */
     const float *weight;      /* [k] delta / (d + delta) */
+    const float *gain;        /* [k] d / (d + delta) if levels are corrected, else NULL */
     size_t n, k, ld;
-    double level; /* delta over the level correction; 0: no data, P = 0 */
+    double level; /* delta, or delta / (n share) if levels are corrected; 0: no data, P = 0 */
 } mvdr_view;
 
 /* P in MVDR_LANES directions at absolute bin `bin`; turns is [row][lane]. */
@@ -137,7 +142,7 @@ typedef struct mvdr_stage {
     mvdr_bin *bin;
     float *q_re, *q_im;    /* [bin][kept][ld] eigenvectors */
     double *d;             /* [bin][kept] eigenvalues; forgetting: of the factor carried on */
-    float *weight;         /* [bin][kept] */
+    float *weight, *gain;  /* [bin][kept]; gain: with correct_level */
     float *power;          /* [bin][directions] */
     float *info;           /* [bin][SONAR_MVDR_INFO_FIELDS] */
     uint64_t *points;      /* evaluate: [row][lane] */

@@ -5,7 +5,9 @@
  * estimate does not.
  */
 #include "mvdr_jacobi/internal.h"
+#include "mvdr_jacobi/level.h"
 
+#include <float.h>
 #include <math.h>
 
 static double total(const double *d, size_t begin, size_t end) {
@@ -35,8 +37,8 @@ static double noise_by_count(const double *d, size_t k, size_t n, size_t sources
     return rest / ((double)(n - sources) * (1 - (double)sources / snapshots));
 }
 
-mvdr_load mvdr_loading(const sonar_mvdr_spec *spec, const double *d, size_t k, size_t n,
-                       double snapshots) {
+static mvdr_load by_rule(const sonar_mvdr_spec *spec, const double *d, size_t k, size_t n,
+                         double snapshots) {
     size_t sources = spec->known_sources;
     double trace = total(d, 0, k) / (double)n;
     if (spec->loading == SONAR_LOADING_ABSOLUTE)
@@ -44,8 +46,32 @@ mvdr_load mvdr_loading(const sonar_mvdr_spec *spec, const double *d, size_t k, s
     if (spec->loading == SONAR_LOADING_TRACE)
         return (mvdr_load){.delta = spec->eps * trace};
     if (snapshots <= 2 * (double)sources + 2 || sources >= n)
-        return (mvdr_load){.delta = spec->eps * trace, .fallback = true};
+        return (mvdr_load){.delta = MVDR_FALLBACK_EPS * spec->eps * trace, .fallback = true};
     double noise =
         sources ? noise_by_count(d, k, n, sources, snapshots) : noise_by_median(d, k, n, snapshots);
     return (mvdr_load){.delta = spec->eps * noise};
+}
+
+/* Not below what float32 can name beside the largest eigenvalue: steering vectors are rounded, so
+ * a^H Q leaves n eps^2 outside even when a points at the source exactly, and that over delta must
+ * stay small against n/d. 118 dB down. */
+mvdr_load mvdr_loading(const sonar_mvdr_spec *spec, const double *d, size_t k, size_t n,
+                       double snapshots) {
+    mvdr_load load = by_rule(spec, d, k, n, snapshots);
+    double least = k ? MVDR_LEAST_DELTA * d[0] : 0;
+    load.floored = load.delta < least;
+    load.delta = fmax(load.delta, fmax(least, DBL_MIN));
+    return load;
+}
+
+double mvdr_level(const sonar_mvdr_spec *spec, const double *d, size_t k, double delta, double seen,
+                  double effective) {
+    double each = spec->forward_backward ? 2 : 1, sum = 0, quiet = 0;
+    for (size_t i = 0; i < k; i++) {
+        double rest = delta / (d[i] + delta);
+        sum += 1 - rest;
+        quiet += 1 - rest * rest;
+    }
+    return mvdr_level_share(mvdr_level_freedom(sum, quiet, each * effective), seen, each,
+                            spec->alpha);
 }

@@ -38,8 +38,8 @@ struct points {
 
 /* One block's tile: a bin and the directions first.. of it. */
 struct tile {
-    const complex<float> *q; /* columns ld apart */
-    const float *weight;
+    const complex<float> *q;    /* columns ld apart */
+    const float *weight, *gain; /* gain: NULL unless levels are corrected */
     size_t ld;
     uint32_t n, k, bin, first, count;
     complex<float> *project, *rest; /* [k][TILE], [n][TILE] of global scratch */
@@ -151,11 +151,16 @@ __device__ float over_rows(const float value[2], tile_memory<COUNT> *memory) {
     return sum;
 }
 
-/* project = Q^H X; energies of thread t < TILE: sum weight |c|^2 and sum |c|^2 of direction t. */
+/* Of thread t < TILE: sums of weight |c|^2, |c|^2 and gain |c|^2 over c = Q^H a of direction t. */
+struct energies {
+    float weighted, plain, raised;
+};
+
+/* project = Q^H X, and its energies. */
 template <unsigned COUNT>
-__device__ void project(const view &v, const points &p, const tile &t, const complex<float> *right,
-                        tile_memory<COUNT> *memory, float *weighted, float *plain) {
-    float w[2] = {0, 0}, e[2] = {0, 0};
+__device__ energies project(const view &v, const points &p, const tile &t,
+                            const complex<float> *right, tile_memory<COUNT> *memory) {
+    float w[2] = {0, 0}, e[2] = {0, 0}, g[2] = {0, 0};
     for (uint32_t base = 0; base < t.k; base += OUTPUTS) {
         share<COUNT> sum = {};
         product(v, p, t, true, right, base, memory, &sum);
@@ -166,12 +171,16 @@ __device__ void project(const view &v, const points &p, const tile &t, const com
                 float power = c.re * c.re + c.im * c.im;
                 e[j] += power;
                 w[j] += t.weight[column] * power;
+                if (t.gain)
+                    g[j] += t.gain[column] * power;
                 t.project[(size_t)column * TILE + own_lane() + 16 * j] = c;
             }
         }
     }
-    *weighted = over_rows(w, memory);
-    *plain = over_rows(e, memory);
+    energies sums = {over_rows(w, memory), over_rows(e, memory), 0};
+    if (t.gain)
+        sums.raised = over_rows(g, memory);
+    return sums;
 }
 
 /* rest = X - Q project; returns thread t's |rest|^2 of direction t. */
@@ -205,13 +214,13 @@ __device__ float subtract(const view &v, const points &p, const tile &t, const c
 template <unsigned COUNT>
 __device__ float outside(const view &v, const points &p, const tile &t, float inside,
                          tile_memory<COUNT> *memory) {
-    float left = (float)t.n - inside, unused;
+    float left = (float)t.n - inside;
     bool coarse = threadIdx.x < t.count && left < DIFFERENCE_SHARE * (float)t.n;
     if (!__syncthreads_or(coarse))
         return left;
     subtract(v, p, t, nullptr, memory);
     __syncthreads();
-    project(v, p, t, t.rest, memory, &unused, &unused);
+    project(v, p, t, t.rest, memory);
     __syncthreads();
     float exact = subtract(v, p, t, t.rest, memory);
     return coarse ? exact : left;
@@ -220,14 +229,17 @@ __device__ float outside(const view &v, const points &p, const tile &t, float in
 template <unsigned COUNT>
 __device__ void look_at(const view &v, const points &p, const tile &t, double level,
                         tile_memory<COUNT> *memory, float *power) {
-    float weighted = 0, inside = 0, left = 0;
+    energies sums = {0, 0, 0};
+    float left = 0;
     if (level > 0) {
-        project(v, p, t, nullptr, memory, &weighted, &inside);
+        sums = project(v, p, t, nullptr, memory);
         if (t.k < t.n)
-            left = outside(v, p, t, inside, memory);
+            left = outside(v, p, t, sums.plain, memory);
     }
-    double denominator = (double)weighted + (double)left;
+    double denominator = (double)sums.weighted + (double)left;
     double result = level > 0 && denominator > 0 ? level / denominator : 0;
+    if (t.gain)
+        result *= (double)sums.raised;
     if (threadIdx.x < t.count)
         power[t.first + threadIdx.x] = (float)fmin(result, (double)FLT_MAX);
 }
@@ -243,6 +255,7 @@ __global__ void __launch_bounds__(COUNT) look(view v, points p, complex<float> *
         uint32_t first = (uint32_t)(item % tiles) * TILE;
         tile t = {v.q + bin * v.kept * v.spec.sensors,
                   v.weight + bin * v.kept,
+                  v.spec.correct_level ? v.gain + bin * v.kept : nullptr,
                   v.spec.sensors,
                   v.n,
                   v.bin[bin].pairs,

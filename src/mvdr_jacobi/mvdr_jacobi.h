@@ -10,8 +10,9 @@
  *
  * reset forgets all snapshots (a new epoch, a new geometry).
  *
- * P(theta, b) = 1 / sum_k |a^H v_k|^2 / (d_k + delta). Without any snapshot yet, or with all-zero
- * data, P is 0 (never NaN). Masked sensors (params->used) have a_k = 0 and do not count in B.
+ * P(theta, b) = 1 / sum_k |a^H v_k|^2 / (d_k + delta); with correct_level (P - delta/B) / share of
+ * it, share being SONAR_MVDR_LEVEL. Without any snapshot yet, or with all-zero data, P is 0 (never
+ * NaN). Masked sensors (params->used) have a_k = 0 and do not count in B.
  */
 #ifndef SONAR_MVDR_JACOBI_H
 #define SONAR_MVDR_JACOBI_H
@@ -35,13 +36,14 @@ typedef struct sonar_mvdr_spec {
     size_t snapshots;       /* L of the block, >= 1; 0 with forgetting */
     double alpha;           /* forgetting factor in (0, 1); 0 = block */
     sonar_loading loading;
-    double eps;           /* > 0; delta is never under 1.4e-12 of the largest eigenvalue */
+    double eps;           /* > 0; delta is never under 1.4e-12 of the largest eigenvalue, and a
+                             hundredth of it counts where the noise rule falls back to the trace */
     size_t known_sources; /* K for the noise rule, 0 = unknown */
     sonar_mvdr_method method;
     double tolerance; /* relative, per pair; 3e-7 */
     size_t max_sweeps;
     bool forward_backward; /* positions must be symmetric about the origin, see below */
-    bool correct_level;    /* divide by (L - B + 1)/L where L >= B */
+    bool correct_level;    /* take out what few snapshots and loading do to levels: level.h */
 } sonar_mvdr_spec;
 
 enum {
@@ -59,13 +61,17 @@ enum {
     SONAR_MVDR_FLAGS,      /* SONAR_MVDR_FLAG_* as a float */
     SONAR_MVDR_SNAPSHOTS,  /* L_eff the bin's spectrum rests on: fewer while filling up or where
                               snapshots had non-finite values, which do not count */
+    SONAR_MVDR_LEVEL,      /* share of a source's power that P is expected to show (level.h), before
+                              any correction; 1: all */
     SONAR_MVDR_INFO_FIELDS
 };
 enum {
     SONAR_MVDR_FLAG_NOT_CONVERGED = 1,
-    SONAR_MVDR_FLAG_LEVEL_BIASED = 2,
+    SONAR_MVDR_FLAG_LEVEL_BIASED = 2,   /* a source reads over 6 dB low, or, with correct_level, has
+                                           had more than 20 dB added */
     SONAR_MVDR_FLAG_TRACE_FALLBACK = 4, /* noise rule with too few snapshots: trace used */
-    SONAR_MVDR_FLAG_DOUBLE = 8          /* 0.75 B < L < 1.5 B: computed in double precision */
+    SONAR_MVDR_FLAG_DOUBLE = 8,         /* 0.75 B < L < 1.5 B: computed in double precision */
+    SONAR_MVDR_FLAG_LOADING_FLOOR = 16  /* the rule's delta was under the least one */
 };
 
 extern const sonar_stage_ops sonar_mvdr_jacobi_cpu;

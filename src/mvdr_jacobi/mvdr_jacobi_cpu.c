@@ -2,6 +2,7 @@
 /* The CPU's MVDR stage: one task per bin, everything of a bin in a fixed order inside it, so that
  * results do not depend on the number of workers. */
 #include "mvdr_jacobi/internal.h"
+#include "mvdr_jacobi/level.h"
 
 #include <float.h>
 #include <math.h>
@@ -31,6 +32,7 @@ static bool allocate(mvdr_stage *stage) {
     stage->q_im = sonar_alloc(q, sizeof(float));
     stage->d = sonar_alloc(bins * kept, sizeof(double));
     stage->weight = sonar_alloc(bins * kept, sizeof(float));
+    stage->gain = sonar_alloc(spec->correct_level ? bins * kept : 1, sizeof(float));
     stage->power = sonar_alloc(bins * stage->directions, sizeof(float));
     stage->info = sonar_alloc(bins * SONAR_MVDR_INFO_FIELDS, sizeof(float));
     stage->points = sonar_alloc(sensors * MVDR_LANES, sizeof(uint64_t));
@@ -38,7 +40,7 @@ static bool allocate(mvdr_stage *stage) {
     stage->scratch = sonar_alloc(stage->host->workers, sizeof *stage->scratch);
     return stage->rows.sensor && stage->rows.partner && stage->rows.turns && stage->previous &&
            stage->row_of && stage->snapshot && stage->valid && stage->bin && stage->q_re &&
-           stage->q_im && stage->d && stage->weight && stage->power && stage->info &&
+           stage->q_im && stage->d && stage->weight && stage->gain && stage->power && stage->info &&
            stage->points && stage->sample && stage->scratch;
 }
 
@@ -52,7 +54,7 @@ static void destroy(void *opaque) {
                      stage->row_of,      stage->snapshot,     stage->valid,      stage->bin,
                      stage->q_re,        stage->q_im,         stage->d,          stage->weight,
                      stage->power,       stage->info,         stage->points,     stage->sample,
-                     stage->scratch};
+                     stage->scratch,     stage->gain};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
     free(stage);
@@ -119,11 +121,6 @@ static mvdr_solution solve(const mvdr_stage *stage, size_t bin, const mvdr_facto
                           q_re, q_im, stage->ld, stage->limits.kept);
 }
 
-/* By how much n-dimensional MVDR from that many snapshots reads low; 1 if it cannot be known. */
-static double level_factor(double snapshots, size_t n) {
-    return snapshots >= (double)n ? (snapshots - (double)n + 1) / snapshots : 1;
-}
-
 /* Columns too short for the loading to notice, now or summed over all updates to come, are not
  * worth carrying on. While the average fills up delta may still stand on sources alone: all are
  * kept. */
@@ -135,65 +132,75 @@ static size_t worth_keeping(const mvdr_stage *stage, const mvdr_bin *state, cons
     return k;
 }
 
-/* delta, but not below what float32 can name beside the largest eigenvalue: steering vectors are
- * rounded, so a^H Q leaves n eps^2 outside even when a points at the source exactly, and that over
- * delta must stay small against n/d. 118 dB down; only scenes without noise get there. */
-static mvdr_load load(const mvdr_stage *stage, const double *d, size_t k, double snapshots) {
-    mvdr_load result = mvdr_loading(&stage->spec, d, k, stage->rows.n, snapshots);
-    double least = k ? 100 * d[0] * (double)FLT_EPSILON * (double)FLT_EPSILON : 0;
-    result.delta = fmax(result.delta, fmax(least, DBL_MIN));
-    return result;
+/* What the look round needs of the eigenvalues d, now of R itself. */
+static void weigh(mvdr_stage *stage, size_t bin, const double *d, size_t k, double delta,
+                  double share) {
+    size_t n = stage->rows.n, first = bin * stage->limits.kept;
+    float *weight = stage->weight + first;
+    float *gain = stage->spec.correct_level ? stage->gain + first : NULL;
+    for (size_t i = 0; i < k; i++) {
+        weight[i] = (float)(delta / (d[i] + delta));
+        if (gain)
+            gain[i] = (float)(d[i] / (d[i] + delta));
+    }
+    double level = gain ? delta / ((double)n * share) : delta;
+    stage->bin[bin].view = (mvdr_view){.q_re = stage->q_re + first * stage->ld,
+                                       .q_im = stage->q_im + first * stage->ld,
+                                       .weight = weight,
+                                       .gain = gain,
+                                       .n = n,
+                                       .k = k,
+                                       .ld = stage->ld,
+                                       .level = k ? level : 0};
 }
 
-/* From eigenvalues d of S S^H (in scratch) to what the spectrum needs; returns flags. */
-static unsigned weigh(mvdr_stage *stage, size_t bin, size_t k, const mvdr_factor *factor,
-                      mvdr_scratch *scratch, double *delta) {
+static unsigned flags_of(const mvdr_stage *stage, const mvdr_load *loading, double share) {
+    double least = stage->spec.correct_level ? MVDR_LEVEL_CORRECTED : MVDR_LEVEL_BIASED;
+    return (loading->fallback ? SONAR_MVDR_FLAG_TRACE_FALLBACK : 0) |
+           (loading->floored ? SONAR_MVDR_FLAG_LOADING_FLOOR : 0) |
+           (share < least ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0);
+}
+
+/* Loads the k eigenvalues of S S^H in scratch; notes delta and level in info and returns flags. */
+static unsigned load(mvdr_stage *stage, size_t bin, size_t k, const mvdr_factor *factor,
+                     mvdr_scratch *scratch, float *info) {
     mvdr_bin *state = &stage->bin[bin];
-    size_t n = stage->rows.n, first = bin * stage->limits.kept;
-    double snapshots = looks(stage, factor);
-    double share = stage->spec.alpha > 0 ? state->share : 1, *d = scratch->d;
+    bool forgets = stage->spec.alpha > 0;
+    double *kept = stage->d + bin * stage->limits.kept, *d = scratch->d;
     for (size_t i = 0; i < k; i++) {
-        stage->d[first + i] = d[i] * factor->factor;
-        d[i] = stage->d[first + i] / share;
+        kept[i] = d[i] * factor->factor;
+        d[i] = kept[i] / (forgets ? state->share : 1);
     }
-    mvdr_load loading = load(stage, d, k, snapshots);
-    double low = level_factor(snapshots, n);
-    bool correct = stage->spec.correct_level && snapshots >= (double)n;
-    for (size_t i = 0; i < k; i++)
-        stage->weight[first + i] = (float)(loading.delta / (d[i] + loading.delta));
-    state->view = (mvdr_view){.q_re = stage->q_re + first * stage->ld,
-                              .q_im = stage->q_im + first * stage->ld,
-                              .weight = stage->weight + first,
-                              .n = n,
-                              .k = k,
-                              .ld = stage->ld,
-                              .level = k ? loading.delta / (correct ? low : 1) : 0};
-    state->k = stage->spec.alpha > 0 ? worth_keeping(stage, state, d, k, loading.delta) : k;
-    *delta = loading.delta;
-    return (loading.fallback ? SONAR_MVDR_FLAG_TRACE_FALLBACK : 0) |
-           (snapshots < (double)n || (low < 1 && !correct) ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0);
+    mvdr_load loading = mvdr_loading(&stage->spec, d, k, stage->rows.n, looks(stage, factor));
+    double seen = forgets ? (double)state->seen : factor->snapshots;
+    double share = mvdr_level(&stage->spec, d, k, loading.delta, seen, factor->snapshots);
+    weigh(stage, bin, d, k, loading.delta, share);
+    state->k = forgets ? worth_keeping(stage, state, d, k, loading.delta) : k;
+    info[SONAR_MVDR_DELTA] = (float)fmin(loading.delta, (double)FLT_MAX);
+    info[SONAR_MVDR_LEVEL] = (float)share;
+    return flags_of(stage, &loading, share);
 }
 
 static void decompose(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     mvdr_factor factor = stage->spec.alpha > 0 ? mvdr_factor_forget(stage, bin, scratch)
                                                : mvdr_factor_block(stage, bin, scratch);
     mvdr_solution solution = {.converged = true};
+    float *info = stage->info + bin * SONAR_MVDR_INFO_FIELDS;
     unsigned flags = 0;
-    double delta = 0;
+    info[SONAR_MVDR_DELTA] = 0;
+    info[SONAR_MVDR_LEVEL] = 1;
     stage->bin[bin].k = 0;
     stage->bin[bin].view = (mvdr_view){0};
     if (factor.m && stage->rows.n) {
         bool in_double = stage->spec.method == SONAR_MVDR_ONE_SIDED &&
                          wants_double(looks(stage, &factor), stage->rows.n);
         solution = solve(stage, bin, &factor, scratch, in_double);
-        flags = weigh(stage, bin, solution.kept, &factor, scratch, &delta) |
+        flags = load(stage, bin, solution.kept, &factor, scratch, info) |
                 (in_double ? SONAR_MVDR_FLAG_DOUBLE : 0) |
                 (solution.converged ? 0 : SONAR_MVDR_FLAG_NOT_CONVERGED);
     }
-    float *info = stage->info + bin * SONAR_MVDR_INFO_FIELDS;
     info[SONAR_MVDR_SWEEPS] = (float)solution.sweeps;
     info[SONAR_MVDR_RESIDUAL] = (float)solution.residual;
-    info[SONAR_MVDR_DELTA] = (float)fmin(delta, (double)FLT_MAX);
     info[SONAR_MVDR_FLAGS] = (float)flags;
     info[SONAR_MVDR_SNAPSHOTS] = (float)factor.snapshots;
 }

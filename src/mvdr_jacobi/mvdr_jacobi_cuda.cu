@@ -50,6 +50,7 @@ void destroy(void *opaque) {
                       v->q,
                       v->d,
                       v->weight,
+                      v->gain,
                       v->power,
                       v->info,
                       v->bin,
@@ -117,6 +118,7 @@ sonar_code allocate_results(mvdr_stage *stage, sonar_error *err) {
     memory.make(&v->q, bins * v->kept, sensors);
     memory.make(&v->d, bins, v->kept);
     memory.make(&v->weight, bins, v->kept);
+    memory.make(&v->gain, v->spec.correct_level ? bins : 1, v->kept);
     memory.make(&v->power, bins, directions);
     memory.make(&v->info, bins, SONAR_MVDR_INFO_FIELDS);
     memory.make(&v->bin, bins);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The look round: P = 1 / (sum_i |q_i^H a|^2 / (d_i + delta) + |a - Q Q^H a|^2 / delta) for eight
- * directions at a time, one per vector lane, with the steering vectors made here.
+ * directions at a time, one per vector lane, with the steering vectors made here. Where levels are
+ * corrected, P - delta/n is P/n times sum_i |q_i^H a|^2 d_i / (d_i + delta): nothing cancels.
  */
 #include "mvdr_jacobi/internal.h"
 
@@ -141,10 +142,13 @@ static void outside(const mvdr_view *view, mvdr_scratch *scratch, const float *i
 void mvdr_look(const mvdr_view *view, const uint64_t *turns, uint64_t bin, mvdr_scratch *scratch,
                float *power) {
     float weighted[MVDR_LANES] = {0}, inside[MVDR_LANES] = {0}, left[MVDR_LANES] = {0};
+    float raised[MVDR_LANES] = {0};
     if (view->level > 0) {
         steer(turns, bin, view->n, scratch->steer);
         project(view->q_re, view->q_im, view->n, mvdr_pad(view->k, MVDR_GROUP), view->ld,
                 scratch->steer, scratch->project);
+        if (view->gain)
+            energies(scratch->project, view->gain, view->k, raised, inside);
         energies(scratch->project, view->weight, view->k, weighted, inside);
         if (view->k < view->n)
             outside(view, scratch, inside, left);
@@ -152,6 +156,7 @@ void mvdr_look(const mvdr_view *view, const uint64_t *turns, uint64_t bin, mvdr_
     for (size_t lane = 0; lane < MVDR_LANES; lane++) {
         double denominator = (double)weighted[lane] + (double)left[lane];
         double p = view->level > 0 && denominator > 0 ? view->level / denominator : 0;
+        p *= view->gain ? (double)raised[lane] : 1;
         power[lane] = (float)fmin(p, (double)FLT_MAX);
     }
 }

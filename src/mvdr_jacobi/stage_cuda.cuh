@@ -13,7 +13,7 @@ struct bin_state {
     uint32_t carried; /* forgetting: eigenpairs the next factor begins with */
     uint32_t pairs;   /* eigenpairs of the last execute, which the look round uses */
     uint64_t seen;    /* snapshots accepted since the reset */
-    double level;     /* delta over the level correction; 0: no data, P = 0 */
+    double level;     /* delta, or delta / (n share) if levels are corrected; 0: no data, P = 0 */
 };
 
 /* Where the block's ring of snapshots stands; on the device, so that a recorded execute goes on. */
@@ -51,6 +51,7 @@ struct view {
     complex<float> *q;        /* [bin][kept][sensor] eigenvectors, the first n of each */
     double *d;                /* [bin][kept] eigenvalues; forgetting: of the factor carried on */
     float *weight;            /* [bin][kept] delta / (d + delta) */
+    float *gain;              /* [bin][kept] d / (d + delta), with correct_level */
     float *power;             /* [bin][direction] */
     float *info;              /* [bin][SONAR_MVDR_INFO_FIELDS] */
     bin_state *bin;

@@ -304,13 +304,14 @@ static void append_flags(const json *flags, uint32_t bits, size_t count,
 
 static void put_flags(const json *root, const sonar_result *result, bool with_mvdr) {
     static const char *const frame[] = {"discontinuity", "overload", "clock_unsynchronised"};
-    static const char *const mvdr[] = {"not_converged", "level_biased", "trace_fallback", "double"};
+    static const char *const mvdr[] = {"not_converged", "level_biased", "trace_fallback", "double",
+                                       "loading_floor"};
     json flags = put_array(root, "flags");
     if (result->missing_worst > 0)
         append_string(&flags, "gap");
     append_flags(&flags, result->frame_flags, 3, frame);
     if (with_mvdr)
-        append_flags(&flags, result->mvdr_flags, 4, mvdr);
+        append_flags(&flags, result->mvdr_flags, 5, mvdr);
     if (result->restarted)
         append_string(&flags, "restarted");
 }
@@ -326,6 +327,8 @@ static void put_mvdr(const json *root, const sonar_output_spec *spec, const sona
     put_string(&loading, "rule", spec->loading_rule);
     put_number(&loading, "eps", spec->loading_eps);
     put_number(&loading, "delta", result->mvdr_delta);
+    put_number(root, "level_bias_db", result->mvdr_level_db);
+    put_bool(root, "level_corrected", spec->level_corrected);
     if (result->mvdr_end_sample > result->mvdr_first_sample) {
         put_uint(root, "first_sample", result->mvdr_first_sample);
         put_uint(root, "last_sample", result->mvdr_end_sample - 1);

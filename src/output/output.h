@@ -31,6 +31,7 @@ typedef struct sonar_output_spec {
     bool heading_known, calibrated, relative;
     const char *loading_rule; /* "noise", "trace", "absolute" */
     double loading_eps;
+    bool level_corrected;                   /* mvdr.correct_level */
     const sonar_scan *cbf_scan, *mvdr_scan; /* mvdr_scan NULL: no MVDR */
     size_t ranges;
     const double *range_m;

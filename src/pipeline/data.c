@@ -2,6 +2,7 @@
 /* The data thread: takes a window, runs the stages on it, hands the result over. Between start and
  * stop it allocates nothing, logs nothing and waits only for samples (or, with `block`, for the
  * output); the one exception is recover.c. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,9 @@ static void summarise_mvdr(const sonar_pipeline *p, sonar_result *result) {
         p->delta[b] = row[SONAR_MVDR_DELTA];
     }
     result->mvdr_delta = (double)sonar_median(p->delta, bins);
+    for (size_t b = 0; b < bins; b++)
+        p->delta[b] = ((const float *)info->data)[b * SONAR_MVDR_INFO_FIELDS + SONAR_MVDR_LEVEL];
+    result->mvdr_level_db = 10 * log10((double)sonar_median(p->delta, bins));
 }
 
 static void describe(const sonar_pipeline *p, const sonar_window *window, sonar_result *result) {

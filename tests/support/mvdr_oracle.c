@@ -83,8 +83,10 @@ double mvdr_oracle_delta(const sonar_mvdr_spec *spec, size_t n, const double *d,
     }
     if (spec->loading == SONAR_LOADING_ABSOLUTE)
         return spec->eps;
-    if (spec->loading == SONAR_LOADING_TRACE || snapshots <= 2 * (double)sources + 2)
+    if (spec->loading == SONAR_LOADING_TRACE)
         return spec->eps * trace;
+    if (snapshots <= 2 * (double)sources + 2)
+        return 0.01 * spec->eps * trace;
     if (sources)
         return spec->eps * rest / ((double)(n - sources) * (1 - (double)sources / snapshots));
     size_t count = snapshots < (double)n ? (size_t)(snapshots + 0.5) : n;

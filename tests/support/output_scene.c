@@ -86,6 +86,7 @@ void output_scene_fill(output_scene *scene, size_t index, uint64_t window) {
                              .cbf_snapshots = 1,
                              .mvdr_snapshots = 63.5,
                              .mvdr_delta = 0.125,
+                             .mvdr_level_db = -2.5,
                              .arrival_ns = sonar_monotonic_ns()};
     fill_surface(scene, index, SONAR_CBF_AZIMUTH, 1, SCENE_CBF_DIRECTIONS, 0);
     fill_surface(scene, index, SONAR_CBF_NEARFIELD, 2, SCENE_RANGES, SCENE_CBF_DIRECTIONS);

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * How much of a source's power MVDR shows that knows R from few snapshots only.
+ *
+ * For n sensors, snapshots of weights w_l (their sum 1) and loading delta, random-matrix theory
+ * (Marchenko and Pastur 1967; the deterministic equivalent of Hachem, Loubaton and Najim 2007) says
+ *
+ *     (R_sample + delta I)^-1  ~  share^-1 (R + delta/share I)^-1
+ *     P_sample(theta)          ~  share / a^H (R + delta/share I)^-1 a
+ *
+ * so a source of power s on noise N per sensor reads share (s + N/n) + delta/n, and a direction
+ * without one share N/n + delta/n. The share follows from the sample's own eigenvalues d_i by way
+ * of the degrees of freedom f = sum_i d_i / (d_i + delta), the sum over l of w_l e / (1 + w_l e):
+ * share = f / e. Equal weights 1/L give 1 - f/L; weights that fade by alpha, t of them, the closed
+ * form below. For finite n the looked-at direction's own degree of freedom is not lost; taking it
+ * out of f gives (L - n + 1)/L exactly where delta is small and L >= n (Capon and Goodman 1970).
+ */
+#ifndef SONAR_MVDR_JACOBI_LEVEL_H
+#define SONAR_MVDR_JACOBI_LEVEL_H
+
+#include <math.h>
+
+#ifdef __CUDACC__
+#define MVDR_BOTH __host__ __device__
+#else
+#define MVDR_BOTH
+#endif
+
+/* A source that reads that much too low is flagged; with correct_level, one that had so much added
+ * that the estimate's own scatter counts. */
+#define MVDR_LEVEL_BIASED    0.25 /* -6 dB */
+#define MVDR_LEVEL_CORRECTED 0.01 /* -20 dB */
+
+/* What of the degrees of freedom is lost: f without the looked-at direction's own. `sum` is
+ * sum_i d_i / (d_i + delta), `quiet` sum_i of 1 - (delta / (d_i + delta))^2, both over all
+ * eigenvalues that are not zero; `looks` is L_eff, twice that with forward-backward. */
+MVDR_BOTH static inline double mvdr_level_freedom(double sum, double quiet, double looks) {
+    double own = looks > sum ? (looks - quiet) / (looks - sum) : 0;
+    own = own < 0 ? 0 : own > 1 ? 1 : own;
+    return sum > own ? sum - own : 0;
+}
+
+/* The share of a source's power, in (0, 1]. `freedom` from above, `snapshots` the number that R
+ * rests on (no effective one), each counted `each` times (2 with forward-backward); alpha > 0:
+ * they fade. */
+MVDR_BOTH static inline double mvdr_level_share(double freedom, double snapshots, double each,
+                                                double alpha) {
+    double f = freedom / each, share;
+    if (!(f > 1e-9 && snapshots > 0))
+        return 1;
+    if (alpha > 0) {
+        double left =
+            snapshots - f > 1e-6 ? snapshots - f : 1e-6; /* ln of it as a power of alpha */
+        double weight = (1 - alpha) / (1 - pow(alpha, snapshots));
+        share = f * weight * (1 - pow(alpha, left)) / (pow(alpha, -f) - 1);
+    } else {
+        share = 1 - f / snapshots;
+    }
+    return share > 1e-12 ? share < 1 ? share : 1 : 1e-12;
+}
+
+#endif
