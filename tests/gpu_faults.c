@@ -54,8 +54,8 @@ static sonar_code make_buffers(struct scene *s, sonar_error *err) {
     };
     sonar_code code = SONAR_OK;
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted && !code; i++)
-        code = s->backend->buffer_create(wanted[i].space, wanted[i].dtype, wanted[i].rank,
-                                         wanted[i].shape, wanted[i].buffer, err);
+        code = s->backend->buffer_create(s->backend, wanted[i].space, wanted[i].dtype,
+                                         wanted[i].rank, wanted[i].shape, wanted[i].buffer, err);
     return code;
 }
 
@@ -135,9 +135,9 @@ static sonar_code live(long fail_at, sonar_error *err) {
     struct scene s = {.backend = gpu_reopen(&device, fail_at, err)};
     if (!s.backend)
         return err->code;
-    sonar_code code = s.backend->queue_create(&device.host, &s.queue, err);
+    sonar_code code = s.backend->queue_create(s.backend, &s.queue, err);
     if (!code)
-        code = s.backend->event_create(&s.event, err);
+        code = s.backend->event_create(s.backend, &s.event, err);
     if (!code)
         code = make_buffers(&s, err);
     if (!code)

@@ -21,6 +21,7 @@
 enum { DIRECTIONS = 90 };
 
 static const sonar_backend *backend;
+static const char *plugin_dir;
 static const sonar_stage_ops *ops;
 static sonar_host host;
 static bool quick;
@@ -90,7 +91,8 @@ typedef struct twins {
 static sonar_buffer device_buffer(sonar_dtype dtype, int rank, const size_t *shape) {
     sonar_buffer buffer;
     sonar_error err;
-    must(backend->buffer_create(backend->native_space, dtype, rank, shape, &buffer, &err), &err);
+    must(backend->buffer_create(backend, backend->native_space, dtype, rank, shape, &buffer, &err),
+         &err);
     return buffer;
 }
 
@@ -120,8 +122,8 @@ static void open_twins(twins *t, const sonar_mvdr_spec *spec) {
     size_t bins = spec->bins, directions = spec->directions;
     memset(t, 0, sizeof *t);
     mvdr_fixture_open(&t->cpu, spec, sonar_host_serial());
-    must(backend->queue_create(&host, &t->queue, &err), &err);
-    must(backend->event_create(&t->event, &err), &err);
+    must(backend->queue_create(backend, &t->queue, &err), &err);
+    must(backend->event_create(backend, &t->event, &err), &err);
     t->in = device_buffer(SONAR_C32, 3, (size_t[]){spec->max_new, bins, spec->sensors});
     t->out[SONAR_MVDR_OUT_AZIMUTH] = device_buffer(SONAR_F32, 1, (size_t[]){directions});
     t->out[SONAR_MVDR_OUT_SPECTRUM] = device_buffer(SONAR_F32, 2, (size_t[]){bins, directions});
@@ -761,6 +763,7 @@ static void refusals(void) {
 static void injected_failures(void) {
     sonar_mvdr_spec spec = mvdr_fixture_spec(4, 5, 6);
     sonar_host failing = host;
+    sonar_backend_choice again;
     sonar_error err = {0};
     twins t;
     size_t failed = 0;
@@ -770,8 +773,9 @@ static void injected_failures(void) {
     for (failing.fail_at = 4; failing.fail_at < 200; failing.fail_at++) {
         void *stage = NULL;
         sonar_work work = work_of(&t);
-        if (backend->probe(&failing, NULL, 0, &err))
+        if (sonar_backend_open("cuda", plugin_dir, &failing, &again, &err))
             continue;
+        sonar_backend_close(&again);
         err = (sonar_error){0};
         sonar_code code = ops->create(&spec, &host, &stage, &err);
         expect(!code == !!stage, "create: code %d, stage %p", (int)code, stage);
@@ -784,7 +788,8 @@ static void injected_failures(void) {
         failed++;
     }
     expect(failed > 20 && failing.fail_at < 200, "%zu calls failed", failed);
-    must(backend->probe(&host, NULL, 0, &err), &err);
+    must(sonar_backend_open("cuda", plugin_dir, &host, &again, &err), &err);
+    sonar_backend_close(&again);
     close_twins(&t);
 }
 
@@ -840,8 +845,8 @@ static void open_bench(bench *b, size_t sensors, size_t snapshots) {
         .position_m = position,
         .used = used,
         .far_mvdr = {1, T_ANGLES, sensors, b->spec.fs_hz / (double)b->spec.length, turns}};
-    must(backend->queue_create(&host, &b->t.queue, &err), &err);
-    must(backend->event_create(&b->t.event, &err), &err);
+    must(backend->queue_create(backend, &b->t.queue, &err), &err);
+    must(backend->event_create(backend, &b->t.event, &err), &err);
     b->t.in = device_buffer(SONAR_C32, 3, (size_t[]){T_STEP, T_BINS, sensors});
     b->t.out[0] = device_buffer(SONAR_F32, 1, (size_t[]){T_ANGLES});
     b->t.out[1] = device_buffer(SONAR_F32, 2, (size_t[]){T_BINS, T_ANGLES});
@@ -992,6 +997,7 @@ int main(int argc, char **argv) {
             wanted = argv[i];
     sonar_backend_choice choice;
     sonar_error err;
+    plugin_dir = dir;
     host = *sonar_host_serial();
     group = "start";
     if (sonar_backend_open("cuda", dir, &host, &choice, &err)) {

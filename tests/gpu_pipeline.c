@@ -116,12 +116,13 @@ static void endure(size_t windows) {
     size_t settling = windows / 10 + 200; /* everything lazy has happened by then */
     gpu_expect(&device, feed_windows(&feed, settling), "stuck while settling");
     double host = resident_mib();
-    size_t there = device.backend->memory_free();
+    size_t there = device.backend->memory_free(device.backend);
     int64_t began = sonar_monotonic_ns();
     gpu_expect(&device, feed_windows(&feed, windows), "stuck");
     double seconds = (double)(sonar_monotonic_ns() - began) * 1e-9;
     double host_grown = resident_mib() - host;
-    double device_grown = ((double)there - (double)device.backend->memory_free()) / (1 << 20);
+    double device_grown =
+        ((double)there - (double)device.backend->memory_free(device.backend)) / (1 << 20);
     printf("%zu windows in %.1f s: host grew by %.2f MiB, device by %.2f MiB, %d failed\n", windows,
            seconds, host_grown, device_grown, (int)feed_failed(&feed));
     if (!device.quick) { /* for the checkers' runs: their own records grow */

@@ -32,12 +32,13 @@ static const sonar_backend *real(void) {
 
 /* ---- the backend ----------------------------------------------------------------------------- */
 
-static sonar_code buffer_create(sonar_space space, sonar_dtype dtype, int rank, const size_t *shape,
-                                sonar_buffer *buffer, sonar_error *err) {
+static sonar_code buffer_create(const sonar_backend *backend, sonar_space space, sonar_dtype dtype,
+                                int rank, const size_t *shape, sonar_buffer *buffer,
+                                sonar_error *err) {
     if (fails(err))
         return SONAR_ESYS;
     fake.buffers++;
-    sonar_code code = real()->buffer_create(space, dtype, rank, shape, buffer, err);
+    sonar_code code = real()->buffer_create(backend, space, dtype, rank, shape, buffer, err);
     buffer->space = space;
     return code;
 }
@@ -47,11 +48,12 @@ static void buffer_destroy(sonar_buffer *buffer) {
     real()->buffer_destroy(buffer);
 }
 
-static sonar_code queue_create(const sonar_host *host, sonar_queue **queue, sonar_error *err) {
+static sonar_code queue_create(const sonar_backend *backend, sonar_queue **queue,
+                               sonar_error *err) {
     if (fails(err))
         return SONAR_ESYS;
     fake.queues++;
-    return real()->queue_create(host, queue, err);
+    return real()->queue_create(backend, queue, err);
 }
 
 static void queue_destroy(sonar_queue *queue) {
@@ -59,11 +61,12 @@ static void queue_destroy(sonar_queue *queue) {
     real()->queue_destroy(queue);
 }
 
-static sonar_code event_create(sonar_event **event, sonar_error *err) {
+static sonar_code event_create(const sonar_backend *backend, sonar_event **event,
+                               sonar_error *err) {
     if (fails(err))
         return SONAR_ESYS;
     fake.events++;
-    return real()->event_create(event, err);
+    return real()->event_create(backend, event, err);
 }
 
 static void event_destroy(sonar_event *event) {
@@ -448,11 +451,11 @@ Test(buffers, more_bytes_than_can_be_counted_are_refused) {
     sonar_buffer buffer = {0};
     sonar_error err = {0};
     const size_t shape[3] = {(size_t)1 << 25, 1 << 19, 1 << 20}; /* 2^64 elements */
-    cr_expect_eq(real()->buffer_create(SONAR_HOST, SONAR_C32, 3, shape, &buffer, &err),
+    cr_expect_eq(real()->buffer_create(real(), SONAR_HOST, SONAR_C32, 3, shape, &buffer, &err),
                  SONAR_ENOMEM);
     cr_expect_null(buffer.data);
     const size_t nearly[3] = {(size_t)1 << 23, 1 << 19, 1 << 20}; /* 2^62, of 8 bytes each */
-    cr_expect_eq(real()->buffer_create(SONAR_HOST, SONAR_C32, 3, nearly, &buffer, &err),
+    cr_expect_eq(real()->buffer_create(real(), SONAR_HOST, SONAR_C32, 3, nearly, &buffer, &err),
                  SONAR_ENOMEM);
     cr_expect_null(buffer.data);
 }

@@ -1083,7 +1083,7 @@ static void no_log(void *ctx, sonar_level level, const char *where, const char *
 
 /* The choices as a pipeline gets them. */
 static sonar_choices *make_choices(const box *box, sonar_config **config) {
-    const sonar_host host = {.interface = SONAR_PLUGIN_INTERFACE, .log = no_log, .workers = 1};
+    const sonar_host host = {.log = no_log, .workers = 1};
     sonar_report *report = sonar_report_create();
     sonar_specs specs;
     sonar_choices *choices = NULL;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The contract every part of sonard agrees on: values, errors, buffers, queues, work and the table
- * of functions behind which a stage or a whole backend hides. Valid as C17 and as C++17, because
- * backends are compiled by nvcc too; hence neither _Complex nor restrict appears here.
+ * The contract every part of sonard agrees on: values, errors, buffers, parameters and work. The
+ * tables of functions behind which a stage or a whole backend hides are in sonar/backend.h. Valid
+ * as C17 and as C++17, because backends are compiled by nvcc too; hence neither _Complex nor
+ * restrict appears here.
  *
  * Glossary
  *   channel   one column of a digitiser's frame           sensor   one hydrophone with a position
@@ -95,6 +96,32 @@ sonar_buffer sonar_buffer_view(void *data, sonar_dtype dtype, int rank, const si
 /* A view of part `index` of the outermost dimension of a dense buffer of rank 2 or more. */
 sonar_buffer sonar_buffer_part(const sonar_buffer *all, size_t index);
 
+/* ---- the program around ---------------------------------------------------------------------- */
+
+typedef enum sonar_level { SONAR_ERROR = 0, SONAR_WARN, SONAR_INFO, SONAR_DEBUG } sonar_level;
+
+/* What the program offers to the library and to backends. All members but `choice` are set.
+ * Callable from any thread. */
+typedef struct sonar_host {
+    void *ctx;
+    void (*log)(void *ctx, sonar_level level, const char *where, const char *text);
+    /* Runs task(arg, index, worker) for every index < tasks, on up to `workers` threads, and
+     * returns when all are done. worker < workers names a slot of scratch no one else is using.
+     * Which worker gets which index is not fixed, so a result may depend on the index only. One
+     * caller at a time: only the data thread may call it while the pipeline runs. */
+    void (*parallel)(void *ctx, size_t tasks, void (*task)(void *arg, size_t index, size_t worker),
+                     void *arg);
+    size_t workers;
+    const char *state_dir; /* where wisdom and the like is kept, or NULL for nowhere */
+    /* For tests of error paths: the n-th fallible call a plugin makes fails; -n: that and all later
+     * ones; 0: none. */
+    long fail_at;
+    /* The candidate that training chose for one of the backend's decisions, or NULL: then the first
+     * one. May be NULL itself. Asked by a stage's create only; the text lives until that returns.
+     */
+    const char *(*choice)(void *ctx, const char *decision);
+} sonar_host;
+
 /* ---- parameters ------------------------------------------------------------------------------ */
 
 /* Delays of a set of look directions as turns per bin: at bin b the steering vector's phase is
@@ -156,112 +183,6 @@ typedef struct sonar_work {
     const uint64_t *column;
     size_t offset;
 } sonar_work;
-
-/* ---- backends and stages --------------------------------------------------------------------- */
-
-/* An ordered queue of work on one backend. The CPU's runs everything at once. */
-typedef struct sonar_queue sonar_queue;
-typedef struct sonar_event sonar_event;
-typedef struct sonar_graph sonar_graph;
-
-typedef enum sonar_level { SONAR_ERROR = 0, SONAR_WARN, SONAR_INFO, SONAR_DEBUG } sonar_level;
-
-/* What the program around a backend offers it. All members but `choice` are set. Callable from any
- * thread. */
-typedef struct sonar_host {
-    uint32_t interface; /* SONAR_PLUGIN_INTERFACE */
-    void *ctx;
-    void (*log)(void *ctx, sonar_level level, const char *where, const char *text);
-    /* Runs task(arg, index, worker) for every index < tasks, on up to `workers` threads, and
-     * returns when all are done. worker < workers names a slot of scratch no one else is using.
-     * Which worker gets which index is not fixed, so a result may depend on the index only. One
-     * caller at a time: only the data thread may call it while the pipeline runs. */
-    void (*parallel)(void *ctx, size_t tasks, void (*task)(void *arg, size_t index, size_t worker),
-                     void *arg);
-    size_t workers;
-    const char *state_dir; /* where wisdom and the like is kept, or NULL for nowhere */
-    /* For tests of error paths: the n-th fallible call a plugin makes fails; -n: that and all later
-     * ones; 0: none. */
-    long fail_at;
-    /* The candidate that training chose for one of the backend's decisions, or NULL: then the first
-     * one. May be NULL itself. Asked by a stage's create only; the text lives until that returns.
-     */
-    const char *(*choice)(void *ctx, const char *decision);
-} sonar_host;
-
-/* The verbs of a stage. The shapes of spec, in and out are in the stage's contract header. create
- * allocates, plans and warms up; execute never allocates, locks, logs or fails for lack of memory
- * and returns once the work is enqueued. All but create run on the data thread. */
-typedef struct sonar_stage_ops {
-    const char *name; /* "dft", "cbf", "mvdr_jacobi" */
-    sonar_code (*create)(const void *spec, const sonar_host *host, void **stage, sonar_error *err);
-    sonar_code (*execute)(void *stage, sonar_queue *queue, const sonar_buffer *in,
-                          sonar_buffer *out, const sonar_work *work, sonar_error *err);
-    /* Broadband power at directions off the grid, for the input of the last execute: turns is
-     * U64 [point][sensor], power F32 [point]. NULL where it makes no sense. */
-    sonar_code (*evaluate)(void *stage, sonar_queue *queue, const sonar_buffer *turns,
-                           sonar_buffer *power, const sonar_work *work, sonar_error *err);
-    /* Forgets what earlier windows left behind. NULL for a stage without memory. */
-    void (*reset)(void *stage);
-    void (*destroy)(void *stage); /* a NULL stage is allowed */
-} sonar_stage_ops;
-
-/* Something a stage can do in several ways whose results agree to rounding (sums may be taken in
- * another order, which each way fixes); only their speed differs, by node and configuration. */
-typedef struct sonar_decision {
-    const char *name;       /* "dft.batch" */
-    const char *stage;      /* the stage whose create asks for it */
-    const char *candidates; /* words with one space between, the first for want of training */
-} sonar_decision;
-
-#define SONAR_PLUGIN_INTERFACE 3u
-#define SONAR_PLUGIN_SYMBOL    "sonar_plugin"
-
-/* A backend: memory, queues and stages of one kind of hardware. */
-typedef struct sonar_backend {
-    uint32_t interface; /* must equal SONAR_PLUGIN_INTERFACE exactly */
-    const char *name;   /* "cpu", "cuda" */
-    /* Is the hardware there and usable? Describes it in `description` (may be NULL). */
-    sonar_code (*probe)(const sonar_host *host, char *description, size_t bytes, sonar_error *err);
-    /* A dense zeroed buffer in the backend's own space (or in `space` if the backend has it). */
-    sonar_code (*buffer_create)(sonar_space space, sonar_dtype dtype, int rank, const size_t *shape,
-                                sonar_buffer *buffer, sonar_error *err);
-    void (*buffer_destroy)(sonar_buffer *buffer);
-    sonar_space native_space; /* space of buffers between stages */
-    sonar_code (*queue_create)(const sonar_host *host, sonar_queue **queue, sonar_error *err);
-    void (*queue_destroy)(sonar_queue *queue);
-    /* Copies between spaces; shapes and dtypes are equal. Dense, or of rank 2 with rows that are
-     * dense each. */
-    sonar_code (*copy)(sonar_queue *queue, const sonar_buffer *from, sonar_buffer *to,
-                       sonar_error *err);
-    sonar_code (*event_create)(sonar_event **event, sonar_error *err);
-    void (*event_destroy)(sonar_event *event);
-    sonar_code (*record)(sonar_queue *queue, sonar_event *event, sonar_error *err);
-    sonar_code (*wait)(sonar_queue *queue, sonar_event *event, sonar_error *err); /* queue waits */
-    sonar_code (*finish)(sonar_event *event, sonar_error *err); /* the calling thread waits */
-    const sonar_stage_ops *(*stage)(const char *name);          /* NULL: has no such stage */
-    /* Optional, NULL where it makes no sense. */
-    /* Time between two recorded events that lie behind us; never waits: SONAR_ESTATE if they do not
-     * yet. */
-    sonar_code (*elapsed)(sonar_event *from, sonar_event *to, double *us, sonar_error *err);
-    size_t (*memory_free)(void);     /* bytes of device memory nobody has taken */
-    const sonar_decision *decisions; /* the last has no name; NULL: there are none */
-    /* Work recorded once and run often: between graph_begin and graph_end what is enqueued is kept
-     * in place of being run (an event recorded there is recorded at every run). Addresses and
-     * shapes are then fixed; what lies behind the addresses may change from run to run. All four or
-     * none. */
-    sonar_code (*graph_begin)(sonar_queue *queue, sonar_error *err);
-    /* Ends the recording in any case; with graph == NULL throws it away. */
-    sonar_code (*graph_end)(sonar_queue *queue, sonar_graph **graph, sonar_error *err);
-    sonar_code (*graph_run)(sonar_queue *queue, sonar_graph *graph, sonar_error *err);
-    void (*graph_destroy)(sonar_graph *graph);
-} sonar_backend;
-
-/* The one symbol a plugin exports. It links neither libsonar nor FFTW and is never unloaded. */
-typedef const sonar_backend *(*sonar_plugin_entry)(void);
-
-/* The backend that is always there. */
-const sonar_backend *sonar_backend_cpu(void);
 
 #ifdef __cplusplus
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cbf/cbf.h"
+#include "backend/open.h"
 #include "core/core.h"
 #include "dft/dft.h"
 #include "mvdr_jacobi/mvdr_jacobi.h"
@@ -27,17 +28,15 @@ static const char *instruction_set(void) {
     return "baseline";
 }
 
-static sonar_code probe(const sonar_host *host, char *description, size_t bytes, sonar_error *err) {
-    (void)err;
-    if (description)
-        snprintf(description, bytes, "%zu worker%s, %s instructions", host->workers,
-                 host->workers == 1 ? "" : "s", instruction_set());
-    return SONAR_OK;
+void sonar_backend_cpu_describe(const sonar_host *host, char *description, size_t bytes) {
+    snprintf(description, bytes, "%zu worker%s, %s instructions", host->workers,
+             host->workers == 1 ? "" : "s", instruction_set());
 }
 
-static sonar_code buffer_create(sonar_space space, sonar_dtype dtype, int rank, const size_t *shape,
-                                sonar_buffer *buffer, sonar_error *err) {
-    (void)space; /* one memory serves all */
+static sonar_code buffer_create(const sonar_backend *backend, sonar_space space, sonar_dtype dtype,
+                                int rank, const size_t *shape, sonar_buffer *buffer,
+                                sonar_error *err) {
+    (void)backend, (void)space; /* one memory serves all */
     *buffer = sonar_buffer_view(NULL, dtype, rank, shape);
     buffer->data = sonar_alloc(buffer->bytes, 1);
     if (!buffer->data)
@@ -51,8 +50,9 @@ static void buffer_destroy(sonar_buffer *buffer) {
     *buffer = (sonar_buffer){0};
 }
 
-static sonar_code queue_create(const sonar_host *host, sonar_queue **queue, sonar_error *err) {
-    (void)host;
+static sonar_code queue_create(const sonar_backend *backend, sonar_queue **queue,
+                               sonar_error *err) {
+    (void)backend;
     *queue = sonar_alloc(1, sizeof **queue);
     return *queue ? SONAR_OK : sonar_fail(err, SONAR_ENOMEM, "cpu", "no memory for a queue");
 }
@@ -80,7 +80,9 @@ static sonar_code copy(sonar_queue *queue, const sonar_buffer *from, sonar_buffe
     return SONAR_OK;
 }
 
-static sonar_code event_create(sonar_event **event, sonar_error *err) {
+static sonar_code event_create(const sonar_backend *backend, sonar_event **event,
+                               sonar_error *err) {
+    (void)backend;
     *event = sonar_alloc(1, sizeof **event);
     return *event ? SONAR_OK : sonar_fail(err, SONAR_ENOMEM, "cpu", "no memory for an event");
 }
@@ -110,9 +112,7 @@ static const sonar_stage_ops *stage(const char *name) {
 
 const sonar_backend *sonar_backend_cpu(void) {
     static const sonar_backend backend = {
-        .interface = SONAR_PLUGIN_INTERFACE,
         .name = "cpu",
-        .probe = probe,
         .buffer_create = buffer_create,
         .buffer_destroy = buffer_destroy,
         .native_space = SONAR_HOST,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* NVIDIA GPUs as a backend: device memory, streams and events of CUDA's runtime. One device, the
- * first that is visible. */
+/* NVIDIA GPUs as a backend: device memory, streams and events of CUDA's runtime. */
 #include "backend/cuda_common.cuh"
 
 #include <limits.h>
@@ -10,7 +9,7 @@
 
 /* ---- checked calls --------------------------------------------------------------------------- */
 
-static long fail_at, calls; /* set by probe, before any other thread calls */
+static long fail_at, calls; /* set by open, before any other thread calls */
 
 bool sonar_cuda_injected(void) {
     if (fail_at == 0)
@@ -67,29 +66,36 @@ static sonar_code no_device(cudaError_t status, sonar_error *err) {
     }
 }
 
-static sonar_code probe(const sonar_host *host, char *description, size_t bytes, sonar_error *err) {
+/* Is device `index` there and are there kernels for it? */
+static sonar_code probe(size_t index, char *description, size_t bytes, sonar_error *err) {
     int count = 0;
     cudaDeviceProp device;
     cudaFuncAttributes attributes;
-    fail_at = host->fail_at;
-    calls = 0;
     cudaError_t status = cudaGetDeviceCount(&count);
     if (status != cudaSuccess || count == 0)
         return no_device(status == cudaSuccess ? cudaErrorNoDevice : status, err);
-    CUDA_TRY("cuda", cudaSetDevice(0), err);
-    CUDA_TRY("cuda", cudaGetDeviceProperties(&device, 0), err);
+    if (index >= (size_t)count)
+        return sonar_fail(err, SONAR_EUNAVAILABLE, "cuda", "there is no GPU %zu, only %d", index,
+                          count);
+    CUDA_TRY("cuda", cudaSetDevice((int)index), err);
+    CUDA_TRY("cuda", cudaGetDeviceProperties(&device, (int)index), err);
     status = cudaFuncGetAttributes(&attributes, nothing);
     if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction)
         return sonar_fail(err, SONAR_EUNAVAILABLE, "cuda",
                           "%s has compute capability %d.%d, for which this plugin was not built",
                           device.name, device.major, device.minor);
     CUDA_TRY("cuda", status, err);
-    if (description)
-        snprintf(description, bytes, "%s, compute capability %d.%d, %d multiprocessors, %.0f GiB%s",
+    int used =
+        snprintf(description, bytes, "%s, compute capability %d.%d, %d multiprocessors, %.0f GiB",
                  device.name, device.major, device.minor, device.multiProcessorCount,
-                 (double)device.totalGlobalMem / (1024.0 * 1024 * 1024),
-                 count > 1 ? "; the first of several" : "");
+                 (double)device.totalGlobalMem / (1024.0 * 1024 * 1024));
+    if (count > 1 && used > 0 && (size_t)used < bytes)
+        snprintf(description + used, bytes - (size_t)used, "; GPU %zu of %d", index, count);
     return SONAR_OK;
+}
+
+static sonar_code use(const sonar_backend *backend, sonar_error *err) {
+    return CUDA_CHECK("cuda", cudaSetDevice((int)backend->device), err);
 }
 
 /* ---- buffers --------------------------------------------------------------------------------- */
@@ -109,8 +115,10 @@ static sonar_code allocate(sonar_space space, size_t bytes, void **data, sonar_e
                               bytes);
 }
 
-static sonar_code buffer_create(sonar_space space, sonar_dtype dtype, int rank, const size_t *shape,
-                                sonar_buffer *buffer, sonar_error *err) {
+static sonar_code buffer_create(const sonar_backend *backend, sonar_space space, sonar_dtype dtype,
+                                int rank, const size_t *shape, sonar_buffer *buffer,
+                                sonar_error *err) {
+    (void)backend; /* the thread's device, as `use` has set it: here and below */
     *buffer = sonar_buffer_view(NULL, dtype, rank, shape);
     buffer->space = space;
     return buffer->bytes ? allocate(space, buffer->bytes, &buffer->data, err) : SONAR_OK;
@@ -128,8 +136,9 @@ static void buffer_destroy(sonar_buffer *buffer) {
 
 /* ---- queues and events ----------------------------------------------------------------------- */
 
-static sonar_code queue_create(const sonar_host *host, sonar_queue **queue, sonar_error *err) {
-    (void)host;
+static sonar_code queue_create(const sonar_backend *backend, sonar_queue **queue,
+                               sonar_error *err) {
+    (void)backend;
     *queue = (sonar_queue *)sonar_alloc(1, sizeof **queue);
     if (!*queue)
         return sonar_fail(err, SONAR_ENOMEM, "cuda", "no memory for a queue");
@@ -241,7 +250,9 @@ static sonar_code copy(sonar_queue *queue, const sonar_buffer *from, sonar_buffe
 }
 
 /* A waiting thread sleeps: the daemon shares its processors with the digitisers' readers. */
-static sonar_code event_create(sonar_event **event, sonar_error *err) {
+static sonar_code event_create(const sonar_backend *backend, sonar_event **event,
+                               sonar_error *err) {
+    (void)backend;
     *event = (sonar_event *)sonar_alloc(1, sizeof **event);
     if (!*event)
         return sonar_fail(err, SONAR_ENOMEM, "cuda", "no memory for an event");
@@ -286,8 +297,9 @@ static sonar_code elapsed(sonar_event *from, sonar_event *to, double *us, sonar_
     return SONAR_OK;
 }
 
-static size_t memory_free(void) {
+static size_t memory_free(const sonar_backend *backend) {
     size_t free_bytes = 0, total = 0;
+    (void)backend;
     return cudaMemGetInfo(&free_bytes, &total) == cudaSuccess ? free_bytes : 0;
 }
 
@@ -373,28 +385,35 @@ static const sonar_decision decisions[] = {
     {"mvdr.look_threads", "mvdr_jacobi", "256 128 512"},
     {NULL, NULL, NULL}};
 
-extern "C" __attribute__((visibility("default"))) const sonar_backend *sonar_plugin(void) {
-    static const sonar_backend backend = {SONAR_PLUGIN_INTERFACE,
-                                          "cuda",
-                                          probe,
-                                          buffer_create,
-                                          buffer_destroy,
-                                          SONAR_DEVICE,
-                                          queue_create,
-                                          queue_destroy,
-                                          copy,
-                                          event_create,
-                                          event_destroy,
-                                          record,
-                                          wait,
-                                          finish,
-                                          stage,
-                                          elapsed,
-                                          memory_free,
-                                          decisions,
-                                          graph_begin,
-                                          graph_end,
-                                          graph_run,
-                                          graph_destroy};
-    return &backend;
+/* Members in the order of sonar_backend: nvcc has no designated initialisers in C++17. */
+static const sonar_backend opened = {
+    "cuda",        0,       use,          buffer_create, buffer_destroy, SONAR_DEVICE, queue_create,
+    queue_destroy, copy,    event_create, event_destroy, record,         wait,         finish,
+    stage,         elapsed, memory_free,  decisions,     graph_begin,    graph_end,    graph_run,
+    graph_destroy};
+
+static sonar_code open_device(const sonar_host *host, size_t index, const sonar_backend **backend,
+                              char *description, size_t bytes, sonar_error *err) {
+    fail_at = host->fail_at;
+    calls = 0;
+    sonar_code code = probe(index, description, bytes, err);
+    if (code)
+        return code;
+    sonar_backend *made = (sonar_backend *)sonar_alloc(1, sizeof *made);
+    if (!made)
+        return sonar_fail(err, SONAR_ENOMEM, "cuda", "no memory");
+    *made = opened;
+    made->device = index;
+    *backend = made;
+    return SONAR_OK;
+}
+
+static void close_device(const sonar_backend *backend) {
+    free((void *)backend);
+}
+
+extern "C" __attribute__((visibility("default"))) const sonar_plugin_ops *sonar_plugin(void) {
+    static const sonar_plugin_ops plugin = {SONAR_PLUGIN_INTERFACE, "cuda", open_device,
+                                            close_device};
+    return &plugin;
 }

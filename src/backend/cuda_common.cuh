@@ -11,7 +11,7 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include "core/core.h"
-#include "sonar/sonar.h"
+#include "sonar/backend.h"
 
 struct sonar_queue {
     cudaStream_t stream;

@@ -7,7 +7,7 @@
 
 #include "core/core.h"
 
-static sonar_code load(const char *name, const char *plugin_dir, const sonar_backend **backend,
+static sonar_code load(const char *name, const char *plugin_dir, const sonar_plugin_ops **plugin,
                        sonar_error *err) {
     char path[512];
     int length = snprintf(path, sizeof path, "%s%slibsonar-%s.so", plugin_dir ? plugin_dir : "",
@@ -19,7 +19,7 @@ static sonar_code load(const char *name, const char *plugin_dir, const sonar_bac
         return sonar_fail(err, SONAR_EUNAVAILABLE, path, "cannot be loaded: %s", dlerror());
     sonar_plugin_entry entry;
     *(void **)&entry = dlsym(library, SONAR_PLUGIN_SYMBOL); /* the form POSIX gives for functions */
-    const sonar_backend *found = entry ? entry() : NULL;
+    const sonar_plugin_ops *found = entry ? entry() : NULL;
     if (!found)
         return sonar_fail(err, SONAR_EUNAVAILABLE, path, "has no symbol %s: not a sonard plugin",
                           SONAR_PLUGIN_SYMBOL);
@@ -28,25 +28,22 @@ static sonar_code load(const char *name, const char *plugin_dir, const sonar_bac
                           "speaks plugin interface %u, this program speaks %u: install matching "
                           "versions",
                           found->interface, SONAR_PLUGIN_INTERFACE);
-    *backend = found;
+    *plugin = found;
     return SONAR_OK;
 }
 
 static sonar_code open_plugin(const char *name, const char *plugin_dir, const sonar_host *host,
                               sonar_backend_choice *choice, sonar_error *err) {
-    const sonar_backend *backend = NULL;
-    sonar_code code = load(name, plugin_dir, &backend, err);
-    if (code)
-        return code;
-    code = backend->probe(host, choice->description, sizeof choice->description, err);
-    if (!code)
-        choice->backend = backend;
-    return code;
+    sonar_code code = load(name, plugin_dir, &choice->plugin, err);
+    return code ? code
+                : choice->plugin->open(host, 0, &choice->backend, choice->description,
+                                       sizeof choice->description, err);
 }
 
 static void use_cpu(const sonar_host *host, sonar_backend_choice *choice) {
     choice->backend = sonar_backend_cpu();
-    choice->backend->probe(host, choice->description, sizeof choice->description, NULL);
+    choice->plugin = NULL;
+    sonar_backend_cpu_describe(host, choice->description, sizeof choice->description);
 }
 
 sonar_code sonar_backend_open(const char *name, const char *plugin_dir, const sonar_host *host,
@@ -72,4 +69,10 @@ sonar_code sonar_backend_open(const char *name, const char *plugin_dir, const so
     snprintf(choice->reason, sizeof choice->reason,
              automatic ? "its hardware is there" : "the configuration asks for it");
     return SONAR_OK;
+}
+
+void sonar_backend_close(sonar_backend_choice *choice) {
+    if (choice->plugin && choice->backend)
+        choice->plugin->close(choice->backend);
+    *choice = (sonar_backend_choice){0};
 }

@@ -16,7 +16,7 @@
 #ifndef SONAR_CBF_H
 #define SONAR_CBF_H
 
-#include "sonar/sonar.h"
+#include "sonar/backend.h"
 
 #ifdef __cplusplus
 extern "C" {

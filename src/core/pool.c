@@ -151,9 +151,6 @@ static void silent_log(void *ctx, sonar_level level, const char *where, const ch
 }
 
 const sonar_host *sonar_host_serial(void) {
-    static const sonar_host host = {.interface = SONAR_PLUGIN_INTERFACE,
-                                    .log = silent_log,
-                                    .parallel = serial_parallel,
-                                    .workers = 1};
+    static const sonar_host host = {.log = silent_log, .parallel = serial_parallel, .workers = 1};
     return &host;
 }

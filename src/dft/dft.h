@@ -22,7 +22,7 @@
 #ifndef SONAR_DFT_H
 #define SONAR_DFT_H
 
-#include "sonar/sonar.h"
+#include "sonar/backend.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -17,7 +17,7 @@
 #ifndef SONAR_MVDR_JACOBI_H
 #define SONAR_MVDR_JACOBI_H
 
-#include "sonar/sonar.h"
+#include "sonar/backend.h"
 
 typedef enum sonar_mvdr_method { SONAR_MVDR_ONE_SIDED = 0, SONAR_MVDR_TWO_SIDED } sonar_mvdr_method;
 

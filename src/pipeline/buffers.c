@@ -9,7 +9,7 @@
 static sonar_code make(const sonar_backend *backend, sonar_space space, sonar_dtype dtype, size_t a,
                        size_t b, size_t c, sonar_buffer *buffer, sonar_error *err) {
     size_t shape[3] = {a, b, c};
-    return backend->buffer_create(space, dtype, c ? 3 : b ? 2 : 1, shape, buffer, err);
+    return backend->buffer_create(backend, space, dtype, c ? 3 : b ? 2 : 1, shape, buffer, err);
 }
 
 /* ---- spectra --------------------------------------------------------------------------------- */

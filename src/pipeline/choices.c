@@ -153,6 +153,7 @@ static sonar_code decide(const sonar_config *config, const sonar_host *host, son
         return SONAR_OK; /* its reason says why already */
     const char *wanted = chain->candidate[chain->chosen].name;
     if (!strcmp(wanted, "cpu")) {
+        sonar_backend_close(backend);
         sonar_code code = sonar_backend_open("cpu", NULL, host, backend, err);
         if (code)
             return code;
@@ -196,6 +197,8 @@ sonar_code sonar_choices_create(const sonar_config *config, const sonar_specs *s
 }
 
 void sonar_choices_destroy(sonar_choices *choices) {
+    if (choices)
+        sonar_backend_close(&choices->backend);
     free(choices);
 }
 

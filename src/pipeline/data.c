@@ -196,8 +196,16 @@ static bool handle(sonar_pipeline *p, sonar_window *window) {
     return sonar_pipeline_recover(p, &err);
 }
 
+/* A device that cannot be used fails the first window, which then says so. */
+static void use_devices(const struct engine *e) {
+    for (const struct side *side = e->side; side < e->side + SIDES; side++)
+        if (side->backend && side->backend->use)
+            side->backend->use(side->backend, NULL);
+}
+
 void *sonar_data_thread(void *arg) {
     sonar_pipeline *p = arg;
+    use_devices(&p->engine);
     while (!atomic_load(&p->stopping)) {
         sonar_window window;
         bool draining = atomic_load(&p->draining); /* before taking: no window can come after it */

@@ -11,13 +11,14 @@ struct side *sonar_engine_device(struct engine *engine) {
 
 /* ---- sides ----------------------------------------------------------------------------------- */
 
-static sonar_code open_side(struct side *side, const sonar_backend *backend, const sonar_host *host,
-                            sonar_error *err) {
+static sonar_code open_side(struct side *side, const sonar_backend *backend, sonar_error *err) {
     side->backend = backend;
-    sonar_code code = backend->queue_create(host, &side->queue, err);
+    sonar_code code = backend->use ? backend->use(backend, err) : SONAR_OK;
     if (!code)
-        code = backend->event_create(&side->done, err);
-    return code ? code : backend->event_create(&side->crossed, err);
+        code = backend->queue_create(backend, &side->queue, err);
+    if (!code)
+        code = backend->event_create(backend, &side->done, err);
+    return code ? code : backend->event_create(backend, &side->crossed, err);
 }
 
 /* The side of a backend, opened when it is first asked for. */
@@ -29,7 +30,7 @@ static sonar_code find_side(sonar_pipeline *p, const sonar_backend *backend, str
     if ((*found)->backend)
         return sonar_fail(err, SONAR_EINVAL, "engine", "%s and %s cannot share a chain",
                           (*found)->backend->name, backend->name);
-    return open_side(*found, backend, &p->host, err);
+    return open_side(*found, backend, err);
 }
 
 /* Waits for work that may still use all the rest. */
@@ -96,8 +97,8 @@ static sonar_code make_copies(sonar_pipeline *p, sonar_error *err) {
     const struct side *side = e->dft.side;
     if (side == &e->side[HOST_SIDE])
         return SONAR_OK;
-    sonar_code code = side->backend->queue_create(&p->host, &e->copies, err);
-    return code ? code : side->backend->event_create(&e->copied, err);
+    sonar_code code = side->backend->queue_create(side->backend, &e->copies, err);
+    return code ? code : side->backend->event_create(side->backend, &e->copied, err);
 }
 
 sonar_code sonar_engine_create(sonar_pipeline *p, const sonar_backend *const place[STAGE_DETECT],

@@ -5,6 +5,7 @@
 #ifndef SONAR_ENGINE_H
 #define SONAR_ENGINE_H
 
+#include "backend/open.h"
 #include "dft/dft.h"
 #include "pipeline/specs.h"
 

@@ -43,8 +43,8 @@ static sonar_code make_ring(sonar_pipeline *p, const sonar_ingest_spec *spec, so
     if (!shape[1])
         return sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for a ring of %zu channels",
                           spec->channels);
-    return p->choice.backend->buffer_create(p->layout.samples, spec->sample_type, 2, shape,
-                                            &p->ring, err);
+    return p->choice.backend->buffer_create(p->choice.backend, p->layout.samples, spec->sample_type,
+                                            2, shape, &p->ring, err);
 }
 
 static sonar_code make_ingest(sonar_pipeline *p, sonar_error *err) {
@@ -141,7 +141,6 @@ static sonar_code make_host(sonar_pipeline *p, sonar_error *err) {
     sonar_code code = sonar_pool_create(c->threads, c->cpus ? c->cpu : NULL, &p->pool, err);
     if (code)
         return code;
-    p->host.interface = SONAR_PLUGIN_INTERFACE;
     p->host.workers = c->threads;
     p->host.state_dir = c->state_dir;
     p->host.fail_at = c->fail_at;

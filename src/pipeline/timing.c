@@ -169,10 +169,10 @@ sonar_code sonar_timing_create(sonar_pipeline *p, sonar_error *err) {
     const sonar_backend *backend = p->engine.side[DEVICE_SIDE].backend;
     if (!backend || !backend->elapsed)
         return SONAR_OK;
-    sonar_code code = backend->event_create(&m->window, err);
+    sonar_code code = backend->event_create(backend, &m->window, err);
     for (int i = 0; i < STAGES && !code; i++)
-        code = backend->event_create(&m->edge[i], err);
-    return code || !p->engine.copies ? code : backend->event_create(&m->copy_begin, err);
+        code = backend->event_create(backend, &m->edge[i], err);
+    return code || !p->engine.copies ? code : backend->event_create(backend, &m->copy_begin, err);
 }
 
 void sonar_timing_destroy(sonar_pipeline *p) {

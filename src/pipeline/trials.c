@@ -56,6 +56,7 @@ typedef struct training {
     sonar_params *params;
     sonar_train_table *table;
     const char *asked, *answer; /* a decision under trial, and the candidate */
+    sonar_backend_choice opened;
     size_t benches;
     bench bench[SONAR_TRAIN_SIDES]; /* in this order: the CPU, the device */
 } training;
@@ -86,7 +87,11 @@ static const char *host_choice(void *ctx, const char *decision) {
 static sonar_code make(const bench *b, sonar_space space, sonar_dtype dtype, size_t i, size_t j,
                        size_t k, sonar_buffer *buffer, sonar_error *err) {
     size_t shape[3] = {i, j, k};
-    return b->backend->buffer_create(space, dtype, k ? 3 : j ? 2 : 1, shape, buffer, err);
+    return b->backend->buffer_create(b->backend, space, dtype,
+                                     k   ? 3
+                                     : j ? 2
+                                         : 1,
+                                     shape, buffer, err);
 }
 
 /* A surface on the backend and where it is copied to. */
@@ -242,9 +247,9 @@ static void open_bench(training *t, const sonar_backend_choice *opened) {
                  .backend = opened->backend,
                  .host = &t->host};
     memcpy(b->description, opened->description, sizeof b->description);
-    sonar_code code = b->backend->queue_create(b->host, &b->queue, &b->why);
+    sonar_code code = b->backend->queue_create(b->backend, &b->queue, &b->why);
     if (!code)
-        code = b->backend->event_create(&b->event, &b->why);
+        code = b->backend->event_create(b->backend, &b->event, &b->why);
     b->why.code = code ? code : make_buffers(b, &b->why);
 }
 
@@ -558,8 +563,8 @@ static sonar_code run_transfer(void *arg, sonar_error *err) {
         return sonar_fail(err, x->why.code, x->why.where, "%s", x->why.text);
     if (x->way == MAKE) {
         sonar_buffer buffer = {0};
-        code =
-            backend->buffer_create(x->space, SONAR_F32, 1, (size_t[]){x->bytes / 4}, &buffer, err);
+        code = backend->buffer_create(backend, x->space, SONAR_F32, 1, (size_t[]){x->bytes / 4},
+                                      &buffer, err);
         if (buffer.data)
             backend->buffer_destroy(&buffer);
         return code;
@@ -710,22 +715,22 @@ static void stamp(char made[32]) {
 /* The configured backend; with `auto` the CPU besides. */
 static sonar_code open_benches(training *t, sonar_error *err) {
     const sonar_config *c = t->config;
-    sonar_backend_choice opened, cpu;
-    sonar_code code = sonar_backend_open(c->backend, c->plugin_dir, &t->host, &opened, err);
+    sonar_backend_choice *opened = &t->opened, cpu;
+    sonar_code code = sonar_backend_open(c->backend, c->plugin_dir, &t->host, opened, err);
     if (code)
         return code;
     sonar_train_shape shape = sonar_specs_shape(c, t->specs);
-    sonar_train_fingerprint_make(&shape, sonar_choices_gpu(c, &opened), &t->table->fingerprint);
-    if (!strcmp(c->backend, "auto") && opened.backend != sonar_backend_cpu()) {
+    sonar_train_fingerprint_make(&shape, sonar_choices_gpu(c, opened), &t->table->fingerprint);
+    if (!strcmp(c->backend, "auto") && opened->backend != sonar_backend_cpu()) {
         code = sonar_backend_open("cpu", NULL, &t->host, &cpu, err);
         if (code)
             return code;
         open_bench(t, &cpu);
     } else {
-        sonar_log(t->outer, SONAR_INFO, "train", "%s alone: %s", opened.backend->name,
-                  opened.reason);
+        sonar_log(t->outer, SONAR_INFO, "train", "%s alone: %s", opened->backend->name,
+                  opened->reason);
     }
-    open_bench(t, &opened);
+    open_bench(t, opened);
     return SONAR_OK;
 }
 
@@ -767,6 +772,7 @@ sonar_code sonar_training_run(const sonar_config *config, const sonar_specs *spe
         t->table ? run_all(t, err) : sonar_fail(err, SONAR_ENOMEM, "train", "no memory");
     for (size_t b = 0; b < t->benches; b++)
         close_bench(&t->bench[b]);
+    sonar_backend_close(&t->opened);
     sonar_params_destroy(t->params);
     if (code) {
         free(t->table);

@@ -28,8 +28,7 @@ static void host_parallel(void *ctx, size_t tasks, void (*task)(void *, size_t, 
 
 static sonar_code open_workshop(const sonar_config *c, workshop *w, sonar_error *err) {
     w->config = c;
-    w->host = (sonar_host){.interface = SONAR_PLUGIN_INTERFACE,
-                           .ctx = w,
+    w->host = (sonar_host){.ctx = w,
                            .log = host_log,
                            .parallel = host_parallel,
                            .workers = c->threads,

@@ -5,6 +5,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "sonar/backend.h"
 #include "train/train.h"
 
 enum { VERSION = 0, CPU, PROCESSORS, MEMORY, GPU, DRIVER, INTERFACE, BUILD };

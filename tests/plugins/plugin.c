@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "sonar/sonar.h"
+#include "sonar/backend.h"
 
 #ifndef TEST_INTERFACE
 #define TEST_INTERFACE SONAR_PLUGIN_INTERFACE
@@ -13,22 +13,13 @@
 #define TEST_PROBE SONAR_OK
 #endif
 
-static sonar_code probe(const sonar_host *host, char *description, size_t bytes, sonar_error *err) {
-    (void)host;
-    strncpy(description, "a device", bytes);
-    if (TEST_PROBE != SONAR_OK && err) {
-        strcpy(err->where, "test");
-        strcpy(err->text, "no device here");
-    }
-    return TEST_PROBE;
-}
-
 #ifdef TEST_STAGES
 /* A device that does nothing at all, and is quick about it. Its memory is the host's. */
-static sonar_code buffer_create(sonar_space space, sonar_dtype dtype, int rank, const size_t *shape,
-                                sonar_buffer *buffer, sonar_error *err) {
+static sonar_code buffer_create(const sonar_backend *backend, sonar_space space, sonar_dtype dtype,
+                                int rank, const size_t *shape, sonar_buffer *buffer,
+                                sonar_error *err) {
     size_t bytes = dtype == SONAR_F32 ? 4 : 8;
-    (void)err;
+    (void)backend, (void)err;
     *buffer = (sonar_buffer){.space = space, .dtype = dtype, .rank = rank};
     for (int i = 0; i < rank; i++)
         bytes *= buffer->shape[i] = shape[i];
@@ -42,14 +33,16 @@ static void buffer_destroy(sonar_buffer *buffer) {
     buffer->data = NULL;
 }
 
-static sonar_code queue_create(const sonar_host *host, sonar_queue **queue, sonar_error *err) {
-    (void)host, (void)err;
+static sonar_code queue_create(const sonar_backend *backend, sonar_queue **queue,
+                               sonar_error *err) {
+    (void)backend, (void)err;
     *queue = NULL;
     return SONAR_OK;
 }
 
-static sonar_code event_create(sonar_event **event, sonar_error *err) {
-    (void)err;
+static sonar_code event_create(const sonar_backend *backend, sonar_event **event,
+                               sonar_error *err) {
+    (void)backend, (void)err;
     *event = NULL;
     return SONAR_OK;
 }
@@ -110,9 +103,26 @@ static const sonar_decision decisions[] = {{"dft.way", "dft", "slow broken quick
 #define TEST_REST .native_space = SONAR_HOST
 #endif
 
-const sonar_backend *sonar_plugin(void);
-const sonar_backend *sonar_plugin(void) {
-    static const sonar_backend backend = {
-        .interface = TEST_INTERFACE, .name = "test", .probe = probe, TEST_REST};
-    return &backend;
+static sonar_code open_device(const sonar_host *host, size_t index, const sonar_backend **backend,
+                              char *description, size_t bytes, sonar_error *err) {
+    static const sonar_backend opened = {.name = "test", TEST_REST};
+    (void)host, (void)index;
+    *backend = &opened;
+    strncpy(description, "a device", bytes);
+    if (TEST_PROBE != SONAR_OK && err) {
+        strcpy(err->where, "test");
+        strcpy(err->text, "no device here");
+    }
+    return TEST_PROBE;
+}
+
+static void close_device(const sonar_backend *backend) {
+    (void)backend;
+}
+
+const sonar_plugin_ops *sonar_plugin(void);
+const sonar_plugin_ops *sonar_plugin(void) {
+    static const sonar_plugin_ops plugin = {
+        .interface = TEST_INTERFACE, .name = "test", .open = open_device, .close = close_device};
+    return &plugin;
 }

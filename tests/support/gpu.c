@@ -31,12 +31,12 @@ const char *gpu_plugin_dir(char *path, size_t bytes) {
 
 static const sonar_backend *load(gpu *gpu, char *description, size_t bytes, sonar_error *err) {
     char path[512];
-    sonar_backend_choice choice;
-    sonar_code code =
-        sonar_backend_open("cuda", gpu_plugin_dir(path, sizeof path), &gpu->host, &choice, err);
+    sonar_backend_close(&gpu->opened);
+    sonar_code code = sonar_backend_open("cuda", gpu_plugin_dir(path, sizeof path), &gpu->host,
+                                         &gpu->opened, err);
     if (description)
-        snprintf(description, bytes, "%s", choice.description);
-    return code ? NULL : choice.backend;
+        snprintf(description, bytes, "%s", gpu->opened.description);
+    return code ? NULL : gpu->opened.backend;
 }
 
 static bool parse(gpu *gpu, int argc, char **argv) {
@@ -65,11 +65,8 @@ int gpu_open(gpu *gpu, int argc, char **argv) {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     size_t workers = processors < 1 ? 1 : processors > 16 ? 16 : (size_t)processors;
     gpu_require(sonar_pool_create(workers, NULL, &gpu->pool, &err), &err, "worker pool");
-    gpu->host = (sonar_host){.interface = SONAR_PLUGIN_INTERFACE,
-                             .ctx = gpu->pool,
-                             .log = print_log,
-                             .parallel = sonar_pool_parallel,
-                             .workers = workers};
+    gpu->host = (sonar_host){
+        .ctx = gpu->pool, .log = print_log, .parallel = sonar_pool_parallel, .workers = workers};
     gpu->backend = load(gpu, description, sizeof description, &err);
     if (!gpu->backend) {
         printf("skipped: %s: %s\n", err.where, err.text);
@@ -77,8 +74,8 @@ int gpu_open(gpu *gpu, int argc, char **argv) {
         return SKIPPED;
     }
     printf("%s\n", description);
-    gpu_require(gpu->backend->queue_create(&gpu->host, &gpu->queue, &err), &err, "queue");
-    gpu_require(gpu->backend->event_create(&gpu->event, &err), &err, "event");
+    gpu_require(gpu->backend->queue_create(gpu->backend, &gpu->queue, &err), &err, "queue");
+    gpu_require(gpu->backend->event_create(gpu->backend, &gpu->event, &err), &err, "event");
     return -1;
 }
 
@@ -91,6 +88,7 @@ int gpu_close(gpu *gpu, const char *name) {
     if (gpu->backend) {
         gpu->backend->event_destroy(gpu->event);
         gpu->backend->queue_destroy(gpu->queue);
+        sonar_backend_close(&gpu->opened);
         sonar_pool_destroy(gpu->pool);
     }
     if (!gpu->timed)
@@ -122,8 +120,8 @@ sonar_buffer gpu_buffer(gpu *gpu, sonar_space space, sonar_dtype dtype, int rank
                         const size_t *shape) {
     sonar_buffer buffer;
     sonar_error err = {0};
-    gpu_require(gpu->backend->buffer_create(space, dtype, rank, shape, &buffer, &err), &err,
-                "buffer");
+    gpu_require(gpu->backend->buffer_create(gpu->backend, space, dtype, rank, shape, &buffer, &err),
+                &err, "buffer");
     return buffer;
 }
 

@@ -6,10 +6,12 @@
 #ifndef SONAR_TEST_GPU_H
 #define SONAR_TEST_GPU_H
 
+#include "backend/open.h"
 #include "core/core.h"
 
 typedef struct gpu {
-    const sonar_backend *backend;
+    sonar_backend_choice opened;
+    const sonar_backend *backend; /* the opened one */
     sonar_queue *queue;
     sonar_event *event;
     sonar_pool *pool; /* for the CPU's stages */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/open.h"
 #include "core/core.h"
 #include "dft/dft.h"
 
@@ -118,9 +119,10 @@ static sonar_code copy(sonar_queue *queue, const sonar_buffer *from, sonar_buffe
 
 /* ---- memory, queues and events --------------------------------------------------------------- */
 
-static sonar_code buffer_create(sonar_space space, sonar_dtype dtype, int rank, const size_t *shape,
-                                sonar_buffer *buffer, sonar_error *err) {
-    sonar_code code = real()->buffer_create(space, dtype, rank, shape, buffer, err);
+static sonar_code buffer_create(const sonar_backend *backend, sonar_space space, sonar_dtype dtype,
+                                int rank, const size_t *shape, sonar_buffer *buffer,
+                                sonar_error *err) {
+    sonar_code code = real()->buffer_create(backend, space, dtype, rank, shape, buffer, err);
     buffer->space = space;
     lazy.made += !code;
     return code;
@@ -131,8 +133,9 @@ static void buffer_destroy(sonar_buffer *buffer) {
     real()->buffer_destroy(buffer);
 }
 
-static sonar_code queue_create(const sonar_host *host, sonar_queue **queue, sonar_error *err) {
-    (void)host, (void)err;
+static sonar_code queue_create(const sonar_backend *backend, sonar_queue **queue,
+                               sonar_error *err) {
+    (void)backend, (void)err;
     *queue = sonar_alloc(1, sizeof **queue);
     (*queue)->diligent = lazy.diligent & 1u << lazy.queues++;
     lazy.made++;
@@ -155,8 +158,9 @@ static void queue_destroy(sonar_queue *queue) {
     }
 }
 
-static sonar_code event_create(sonar_event **event, sonar_error *err) {
-    (void)err;
+static sonar_code event_create(const sonar_backend *backend, sonar_event **event,
+                               sonar_error *err) {
+    (void)backend, (void)err;
     *event = sonar_alloc(1, sizeof **event);
     lazy.made++;
     return SONAR_OK;

@@ -5,7 +5,7 @@
 #ifndef TEST_LAZY_DEVICE_H
 #define TEST_LAZY_DEVICE_H
 
-#include "sonar/sonar.h"
+#include "sonar/backend.h"
 
 struct lazy_device {
     unsigned diligent; /* queues that do everything at once: a bit each, in the order of creation */

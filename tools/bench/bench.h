@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "core/core.h"
+#include "sonar/backend.h"
 #include "peers.h"
 
 typedef struct bench_band {

@@ -285,6 +285,7 @@ static void describe_gpu(const findings *found, bench_report *report) {
     sonar_backend_choice choice;
     if (sonar_backend_open("cuda", path, sonar_host_serial(), &choice, NULL) == SONAR_OK)
         snprintf(report->device, sizeof report->device, "%s", choice.description);
+    sonar_backend_close(&choice);
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */

@@ -307,7 +307,10 @@ static sonar_code run_on(const options *o, const char *backend, const sonar_host
     }
     if (site.peers)
         code = bench_measure_ceilings(&site, report, err);
-    return code == SONAR_OK ? run_cases(o, &site, report, err) : code;
+    if (code == SONAR_OK)
+        code = run_cases(o, &site, report, err);
+    sonar_backend_close(&choice);
+    return code;
 }
 
 static sonar_code run_backends(const options *o, const sonar_host *host, bench_report *report,
@@ -356,8 +359,7 @@ int main(int argc, char **argv) {
     sonar_pool *pool = NULL;
     sonar_code code = sonar_pool_create(o.threads, NULL, &pool, &err);
     if (code == SONAR_OK) {
-        const sonar_host host = {.interface = SONAR_PLUGIN_INTERFACE,
-                                 .ctx = pool,
+        const sonar_host host = {.ctx = pool,
                                  .log = log_line,
                                  .parallel = sonar_pool_parallel,
                                  .workers = sonar_pool_workers(pool)};

@@ -229,7 +229,7 @@ static bool allocate(rig *r) {
 
 static sonar_code make(rig *r, sonar_space space, sonar_dtype dtype, size_t rows, size_t columns,
                        sonar_buffer *buffer, sonar_error *err) {
-    return r->b->buffer_create(space, dtype, 2, (size_t[]){rows, columns}, buffer, err);
+    return r->b->buffer_create(r->b, space, dtype, 2, (size_t[]){rows, columns}, buffer, err);
 }
 
 static sonar_space host_space(const rig *r) {
@@ -245,9 +245,9 @@ static sonar_code make_surface(rig *r, int rank, size_t rows, size_t columns, su
         return SONAR_OK;
     }
     sonar_code code =
-        r->b->buffer_create(r->b->native_space, SONAR_F32, rank, used, &to->native, err);
+        r->b->buffer_create(r->b, r->b->native_space, SONAR_F32, rank, used, &to->native, err);
     if (code == SONAR_OK && r->device)
-        return r->b->buffer_create(SONAR_PINNED, SONAR_F32, rank, used, &to->host, err);
+        return r->b->buffer_create(r->b, SONAR_PINNED, SONAR_F32, rank, used, &to->host, err);
     to->host = to->native;
     return code;
 }
@@ -304,7 +304,7 @@ static sonar_code make_samples(rig *r, sonar_error *err) {
     for (size_t i = 0; i < r->bin_sets && code == SONAR_OK; i++)
         code = make(r, r->b->native_space, SONAR_C32, bins, n, &r->bins[i], err);
     if (code == SONAR_OK && r->c->cbf_alone)
-        code = r->b->buffer_create(r->b->native_space, SONAR_C32, 3,
+        code = r->b->buffer_create(r->b, r->b->native_space, SONAR_C32, 3,
                                    (size_t[]){r->c->snapshots, bins, n}, &r->several, err);
     return code;
 }
@@ -316,7 +316,7 @@ static sonar_code make_snapshots(rig *r, sonar_error *err) {
     if (c->mvdr.bins == 0)
         return SONAR_OK;
     sonar_code code =
-        r->b->buffer_create(r->b->native_space, SONAR_C32, 3, shape, &r->snapshots, err);
+        r->b->buffer_create(r->b, r->b->native_space, SONAR_C32, 3, shape, &r->snapshots, err);
     sonar_c32 *one = sonar_alloc(each, sizeof *one);
     if (code == SONAR_OK && !one)
         code = sonar_fail(err, SONAR_ENOMEM, c->name, "no memory for a snapshot");
@@ -386,11 +386,11 @@ static sonar_code create_stages(rig *r, sonar_error *err) {
 static sonar_code make_queues(rig *r, sonar_error *err) {
     sonar_event **events[] = {&r->done, &r->arrived[0], &r->arrived[1], &r->consumed[0],
                               &r->consumed[1]};
-    sonar_code code = r->b->queue_create(r->site->host, &r->queue, err);
+    sonar_code code = r->b->queue_create(r->b, &r->queue, err);
     if (code == SONAR_OK)
-        code = r->b->queue_create(r->site->host, &r->copies, err);
+        code = r->b->queue_create(r->b, &r->copies, err);
     for (size_t i = 0; i < sizeof events / sizeof *events && code == SONAR_OK; i++)
-        code = r->b->event_create(events[i], err);
+        code = r->b->event_create(r->b, events[i], err);
     return code;
 }
 
