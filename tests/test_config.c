@@ -84,6 +84,13 @@ static void expect(const char *report, const char *part) {
     cr_assert_not_null(strstr(report, part), "wanted: %s\nin:\n%s", part, report);
 }
 
+static size_t occurrences(const char *text, const char *word) {
+    size_t count = 0;
+    for (; (text = strstr(text, word)); text += strlen(word))
+        count++;
+    return count;
+}
+
 /* 8 sensors 0.5 m apart, fs 4000, N 4096, near field off: no errors and no warnings. */
 #define LINE_ARRAY  "array: {geometry: {line: {sensors: 8, spacing_m: 0.5}}}\n"
 #define SMALL       "schema: 1\n" LINE_ARRAY "fs_hz: 4000\ncbf: {band_hz: [100, 1000], ranges_m: []}\n"
@@ -476,6 +483,9 @@ static const struct {
      ":4:50: error: ", "three numbers"},
     {ARRAY("geometry: {positions: {list: [[0, 0, 0], [1, 2, x]]}}"),
      ":4:57: error: ", "plain number in m"},
+    {ARRAY("geometry: {positions: {list: [[-900000, 0, 0], [-900000, 0, 0], [900000, 0, 0]]}}"),
+     ":4:38: error: array.geometry.positions.list: sensor 2 is more than 1000 km from the mean",
+     "origin: given"},
     {ARRAY("geometry: {positions: {csv: /nowhere/at all.csv}}"),
      ":4:37: error: ", "cannot read /nowhere/at all.csv: No such file"},
     {ARRAY(LINE8 "channels: [0, 1]"), "error: array.channels", "2 channels for 8 sensors"},
@@ -671,14 +681,16 @@ static const struct {
     {"schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000], ranges_m: []}\n"
      "array: {" LINE8 "mask: [1, 2, 5]}\nmvdr: {forward_backward: true}\n",
      "warning: mvdr.forward_backward: 1 mirror images"},
+    {ARRAY(LINE8 "channel_count: 10"),
+     ":4:72: warning: array.channel_count: 2 of the 10 channels of a frame feed no sensor: 8, 9\n"},
+    {ARRAY(LINE8 "channels: [9, 1, 2, 3, 4, 5, 6, 7]"),
+     "warning: array.channels: 2 of the 10 channels of a frame feed no sensor: 0, 8\n"},
+    {ARRAY(LINE8 "channel_count: 99"), "feed no sensor: 8, 9, 10, 11, 12, 13, 14, 15, ...\n"},
+    {ARRAY("geometry: {positions: {list: [[0, 0, 0], [2, 0, 0], [1, 0, 0], [2, 0, 0]]}}"),
+     ":4:38: warning: array.geometry.positions.list: sensors 1 and 3 are at one place\n"},
+    {ARRAY("geometry: {positions: {list: [[2, 0, 0], [1, 0, 0], [1, 0, 0], [2, 0, 0]]}}"),
+     "sensors 1 and 2 are at one place, and so are others\n"},
 };
-
-static size_t occurrences(const char *text, const char *word) {
-    size_t count = 0;
-    for (; (text = strstr(text, word)); text += strlen(word))
-        count++;
-    return count;
-}
 
 Test(config, what_mvdr_takes_over_is_warned_about_once) {
     loaded l = parse(CBF("band_hz: [100, 1600], ranges_m: []") "dft: {length: 37, hop: 50}\n");
@@ -698,6 +710,9 @@ Test(config, doubtful_values_are_warned_about) {
                                         SMALL "dft: {length: 38}\n",
                                         SMALL "mvdr: {enabled: false}\n",
                                         SMALL "mvdr: {forward_backward: true}\n",
+                                        "schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 500], "
+                                        "ranges_m: []}\narray: {mask: [3], geometry: {positions: "
+                                        "{list: [[0, 0, 0], [2, 0, 0], [1, 0, 0], [2, 0, 0]]}}}\n",
                                         CBF("band_hz: [100, 1500], ranges_m: []"),
                                         CBF("band_hz: [100, 1000], ranges_m: [], length: 1000, "
                                             "hop: 1500"), /* 3 in a window */
@@ -761,6 +776,53 @@ Test(config, positions_from_csv) {
     drop(&l);
 }
 
+/* What became of the first row is said, for whichever sensor it is about is every channel's. */
+Test(config, the_header_of_a_csv_is_named) {
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {"\xef\xbb\xbfx,y,z\r\n1,2,3\r\n4,5,6\r\n",
+         "a.csv:1:1: note: 2 positions read, header skipped: x,y,z\n"},
+        {"\xef\xbb\xbf"
+         "1,2,3\n4,5,6\n",
+         "a.csv: note: 2 positions read, no header\n"},
+        {"# of May\n\neast, north, up\n1,2,3\n4,5,6\n",
+         "a.csv:3:1: note: 2 positions read, header skipped: east, north, up\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        loaded l = load_csv(cases[i].text, strlen(cases[i].text));
+        cr_assert_eq(l.code, SONAR_OK, "%s", l.report);
+        cr_assert_eq(l.config->sensors, 2);
+        cr_assert_eq(l.config->position_m[3] - l.config->position_m[0], 3, "north, to its sensor");
+        cr_assert_eq(occurrences(l.report, "note:"), 1);
+        expect(l.report, cases[i].says);
+        drop(&l);
+    }
+}
+
+/* Editors on Windows begin a file so; all places stay where one sees them. */
+Test(config, a_byte_order_mark_does_not_count) {
+    loaded l = parse("\xef\xbb\xbf" SMALL);
+    cr_assert_eq(l.code, SONAR_OK, "%s", l.report);
+    drop(&l);
+    l = parse("\xef\xbb\xbfschema: 2\n");
+    expect(l.report, "test.yaml:1:9: error: schema: 2");
+    expect(l.report, "\n    schema: 2\n            ^\n");
+    drop(&l);
+    char path[] = "/tmp/sonar-mark-XXXXXX";
+    close(mkstemp(path));
+    write_file(path, "\xef\xbb\xbf" SMALL, strlen(SMALL) + 3);
+    l = load(path);
+    cr_assert_eq(l.code, SONAR_OK, "%s", l.report);
+    drop(&l);
+    write_file(path, "\xff\xfes\0", 4);
+    l = load(path);
+    cr_assert_eq(l.code, SONAR_EUNAVAILABLE);
+    expect(l.report, "is UTF-16; save it as UTF-8");
+    drop(&l);
+    unlink(path);
+}
+
 Test(config, mistakes_in_csv_have_their_place) {
     static const struct {
         const char *text;
@@ -777,6 +839,22 @@ Test(config, mistakes_in_csv_have_their_place) {
         {"", 0, "holds no positions"},
         {"x,y,z\n", 6, "holds no positions"},
         {"1;2;3\n", 6, "a.csv:1:2: error: "},
+        /* a first row that is no position is no header either if it holds a number */
+        {"nan,0,0\n1,2,3\n", 14, "a.csv:1:1: error: not a position"},
+        {"-inf,0,0\n1,2,3\n", 15, "a.csv:1:1: error: not a position"},
+        {"nan,nan,nan\n1,2,3\n", 18, "a.csv:1:1: error: not a position"},
+        {"O.5,0,0\n1,2,3\n", 14, "a.csv:1:1: error: not a position"},
+        {"x,y,2\n1,2,3\n", 12, "a.csv:1:1: error: not a position"},
+        {",,\n1,2,3\n", 9, "a.csv:1:1: error: not a position"},
+        {"\xc2\xa0"
+         "1,2,3\n1,2,3\n",
+         14, "a.csv:1:1: error: not a position"},
+        {"\xef\xbb\xbf"
+         "1,x,3\n",
+         9, "a.csv:1:3: error: not a position"},
+        {"\xff\xfe"
+         "1\0,\0",
+         6, "a.csv is UTF-16; save it as UTF-8"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         loaded l = load_csv(cases[i].text, cases[i].bytes);

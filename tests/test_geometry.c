@@ -322,6 +322,43 @@ Test(scan, uniform_covers_what_was_asked) {
     free(p);
 }
 
+static sonar_scan uniform_scan(const sonar_geometry *g, double start, double stop, double step) {
+    const sonar_scan_spec spec = {.uniform = true,
+                                  .start_deg = start,
+                                  .stop_deg = stop,
+                                  .step_deg = step,
+                                  .top_hz = 800,
+                                  .sound_speed_mps = C};
+    sonar_scan scan;
+    cr_assert_eq(sonar_scan_create(&spec, g, &scan, NULL), SONAR_OK);
+    return scan;
+}
+
+Test(scan, uniform_ends_where_the_last_step_does) {
+    double *p = circle(8, 2);
+    sonar_geometry g;
+    sonar_geometry_analyse(8, p, NULL, 0.05, &g);
+    static const struct {
+        double start, stop, step, last;
+        size_t count;
+        bool wraps;
+    } cases[] = {
+        {0, 10, 3, 9, 4, false}, /* the stop is met by no step */
+        {0, 9, 3, 9, 4, false},           {0, 360, 90, 270, 4, true}, /* 360 is 0 */
+        {0, 360, 0.1, 359.9, 3600, true}, {7e-7, 360, 90, 270, 4, true},
+        {90, 360, 90, 360, 4, true},      {5, 5, 1, 5, 1, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sonar_scan scan = uniform_scan(&g, cases[i].start, cases[i].stop, cases[i].step);
+        cr_expect_eq(scan.count, cases[i].count, "case %zu: %zu directions", i, scan.count);
+        near_to(scan.az_deg[scan.count - 1], cases[i].last, 1e-6, "last");
+        cr_expect_leq(scan.az_deg[scan.count - 1], cases[i].stop);
+        cr_expect(scan.count < 3 || scan.wraps == cases[i].wraps, "case %zu", i);
+        sonar_scan_destroy(&scan);
+    }
+    free(p);
+}
+
 Test(scan, the_impossible_is_refused) {
     double *p = line(8, 1, (double[]){1, 0, 0});
     sonar_geometry g;

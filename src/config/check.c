@@ -3,6 +3,8 @@
 #include "config/access.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/core.h"
 
@@ -165,8 +167,79 @@ static void check_topics(sonar_loader *l) {
         warn(l, OPT_TOPICS, NULL, "cbf.nearfield never comes without cbf.ranges_m");
 }
 
+/* "3, 7, 9, ..." */
+static void list_some(const uint8_t *wanted, size_t count, char *words, size_t size) {
+    size_t at = 0, shown = 0;
+    *words = 0;
+    for (size_t i = 0; i < count && at + 16 < size; i++)
+        if (wanted[i] && shown++ < 8)
+            at += (size_t)snprintf(words + at, size - at, "%s%zu", at ? ", " : "", i);
+    if (shown > 8)
+        snprintf(words + at, size - at, ", ...");
+}
+
+static void check_channels(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    uint8_t *idle = sonar_alloc(c->channels, 1);
+    if (!idle) {
+        no_memory(l);
+        return;
+    }
+    char words[128];
+    memset(idle, 1, c->channels);
+    for (size_t k = 0; k < c->sensors; k++)
+        idle[c->channel[k]] = 0;
+    list_some(idle, c->channels, words, sizeof words);
+    if (c->channels > c->sensors)
+        warn(l, given(l, OPT_CHANNEL_COUNT) ? OPT_CHANNEL_COUNT : OPT_CHANNELS, NULL,
+             "%zu of the %zu channels of a frame feed no sensor: %s", c->channels - c->sensors,
+             c->channels, words);
+    free(idle);
+}
+
+typedef struct placed {
+    double at[3];
+    size_t sensor;
+} placed;
+
+static int by_place(const void *a, const void *b) {
+    const placed *p = a, *q = b;
+    for (int i = 0; i < 3; i++)
+        if (p->at[i] != q->at[i])
+            return p->at[i] < q->at[i] ? -1 : 1;
+    return p->sensor < q->sensor ? -1 : 1;
+}
+
+/* One position copied twice: one of the two sensors is elsewhere. */
+static void check_places(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    placed *sensors = sonar_alloc(c->sensors, sizeof *sensors);
+    if (!sensors) {
+        no_memory(l);
+        return;
+    }
+    size_t count = 0, pairs = 0, first = 0;
+    for (size_t k = 0; k < c->sensors; k++)
+        if (c->used[k]) {
+            memcpy(sensors[count].at, c->position_m + 3 * k, sizeof sensors->at);
+            sensors[count++].sensor = k;
+        }
+    qsort(sensors, count, sizeof *sensors, by_place);
+    for (size_t i = 1; i < count; i++)
+        if (!memcmp(sensors[i].at, sensors[i - 1].at, sizeof sensors->at) && !pairs++)
+            first = i;
+    if (pairs)
+        warn(l, OPT_POSITIONS_LIST, NULL, "sensors %zu and %zu are at one place%s",
+             sensors[first - 1].sensor, sensors[first].sensor,
+             pairs > 1 ? ", and so are others" : "");
+    free(sensors);
+}
+
 void sonar_check_resolved(sonar_loader *l) {
     const sonar_config *c = l->config;
+    check_channels(l);
+    if (c->geometry_kind == SONAR_GEOMETRY_POSITIONS)
+        check_places(l);
     check_window(l, OPT_LENGTH, c->length);
     check_hop(l, OPT_HOP, c->hop, c->length);
     if (given(l, OPT_CBF_LENGTH))

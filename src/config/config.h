@@ -140,7 +140,7 @@ typedef struct sonar_config {
     struct sonar_settings *settings; /* every option's value and its place, for printing */
 } sonar_config;
 
-/* A list of problems, errors and warnings, in file order. */
+/* A list of problems, errors and warnings, and of notes, in file order. */
 typedef struct sonar_report sonar_report;
 
 sonar_report *sonar_report_create(void);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Positions from a CSV file: x,y,z per line, an optional header line, comments after #. */
+/* Positions from a CSV file: x,y,z per line, an optional header line without
+ * any number, comments after #. */
 #include "config/options.h"
 
 #include "core/core.h"
@@ -15,7 +16,9 @@ typedef struct csv {
     sonar_text text;
     double *rows;
     size_t count, room, line;
-    bool begun; /* the first line that says anything is over */
+    bool begun;            /* the first line that says anything is over */
+    size_t header;         /* its line, 0: there is none */
+    char header_text[128]; /* as far as it is worth showing */
 } csv;
 
 static void mistake(const csv *c, size_t column, const char *message) {
@@ -57,9 +60,22 @@ static bool make_room(csv *c) {
     return true;
 }
 
-/* A first line that does not begin like a number is the header. */
+/* Is there one that strtod would take, a nan and an inf too? */
+static bool has_number_word(const char *line) {
+    for (; *line; line += strcspn(line, ","), line += *line == ',') {
+        char *end;
+        strtod(line, &end);
+        if (end != line)
+            return true;
+    }
+    return false;
+}
+
+/* A first line of words only. What holds a digit or a nan is a position that went wrong: taken for
+ * a header it would give every channel to its neighbour's sensor. */
 static bool is_header(const csv *c, const char *line) {
-    return !c->begun && !strchr("+-.0123456789", *skip_blanks(line));
+    return !c->begun && !strpbrk(line, "0123456789") && !has_number_word(line) &&
+           strpbrk(line, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
 }
 
 static bool take_line(csv *c, char *line) {
@@ -69,8 +85,11 @@ static bool take_line(csv *c, char *line) {
     double xyz[3];
     const bool header = is_header(c, line);
     c->begun = true;
-    if (header)
+    if (header) {
+        c->header = c->line;
+        snprintf(c->header_text, sizeof c->header_text, "%.*s", (int)strcspn(line, "\r"), line);
         return true;
+    }
     const size_t wrong = parse_line(line, xyz);
     if (wrong) {
         mistake(c, wrong, "not a position");
@@ -103,6 +122,15 @@ static void take_lines(csv *c, char *copy) {
     }
 }
 
+static void note_rows(const csv *c) {
+    if (c->header)
+        sonar_report_add(c->loader->report, SONAR_NOTE, &c->text, (sonar_place){c->header, 1}, NULL,
+                         "%zu positions read, header skipped: %s", c->count, c->header_text);
+    else
+        sonar_report_add(c->loader->report, SONAR_NOTE, &c->text, (sonar_place){0, 0}, NULL,
+                         "%zu positions read, no header", c->count);
+}
+
 double *sonar_csv_read(sonar_loader *loader, const char *path, size_t *rows) {
     csv c = {.loader = loader, .text = {.name = path, .csv = true}};
     const size_t before = sonar_report_errors(loader->report);
@@ -126,6 +154,8 @@ double *sonar_csv_read(sonar_loader *loader, const char *path, size_t *rows) {
         sonar_report_add(loader->report, SONAR_MISTAKE, loader->text,
                          sonar_place_of(loader, OPT_POSITIONS_CSV), NULL, "%s holds no positions",
                          path);
+    if (sonar_report_errors(loader->report) == before && !loader->no_memory)
+        note_rows(&c);
     free(copy);
     free(bytes);
     if (sonar_report_errors(loader->report) > before || loader->no_memory) {

@@ -107,7 +107,8 @@ static sonar_code load(const sonar_text *text, const char *directory, sonar_conf
 
 sonar_code sonar_config_parse(const char *name, const char *text, size_t bytes,
                               sonar_config **config, sonar_report *report) {
-    const sonar_text all = {.name = name, .bytes = text, .size = bytes};
+    const size_t mark = sonar_mark_bytes(text, bytes);
+    const sonar_text all = {.name = name, .bytes = text + mark, .size = bytes - mark};
     return load(&all, "", config, report);
 }
 

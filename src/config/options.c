@@ -66,8 +66,9 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                                     "sensor."},
     [OPT_POSITIONS_CSV] = {"array.geometry.positions.csv", TEXT(4095),
                            .help = "A file of positions instead: three numeric columns, an "
-                                   "optional header line, comments after #. A relative path "
-                                   "counts from the configuration file."},
+                                   "optional header line that holds no digit, comments after #. "
+                                   "What was read is reported. A relative path counts from the "
+                                   "configuration file."},
     [OPT_CHANNELS] = {"array.channels", .type = SONAR_TYPE_INTEGERS, .low = 0,
                       .high = SONAR_SENSORS_MOST - 1, .least = 1, .most = SONAR_SENSORS_MOST,
                       .computed = "0, 1, 2, ...",
@@ -181,7 +182,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_CBF_SCAN_START] = {"cbf.scan.start_deg", DEGREES(360), .required = true, .grouped = true,
                             .help = "First direction of a uniform scan."},
     [OPT_CBF_SCAN_STOP] = {"cbf.scan.stop_deg", DEGREES(360), .required = true, .grouped = true,
-                           .help = "Last direction, included."},
+                           .help = "Where the scan ends: a direction if a step meets it; 360 "
+                                   "after a start at 0 is not looked at twice."},
     [OPT_CBF_SCAN_STEP] = {"cbf.scan.step_deg", POSITIVE("deg", 360), .required = true,
                            .grouped = true, .help = "Step."},
     [OPT_CBF_DEPRESSION] = {"cbf.depression_deg", REAL("deg", -90, 90), .fallback = "0",
@@ -269,7 +271,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_MVDR_SCAN_START] = {"mvdr.scan.start_deg", DEGREES(360), .required = true, .grouped = true,
                              .help = "First direction of a uniform scan."},
     [OPT_MVDR_SCAN_STOP] = {"mvdr.scan.stop_deg", DEGREES(360), .required = true, .grouped = true,
-                            .help = "Last direction, included."},
+                            .help = "Where the scan ends, as for cbf.scan."},
     [OPT_MVDR_SCAN_STEP] = {"mvdr.scan.step_deg", POSITIVE("deg", 360), .required = true,
                             .grouped = true, .help = "Step."},
     [OPT_MVDR_DEPRESSION] = {"mvdr.depression_deg", REAL("deg", -90, 90),

@@ -20,7 +20,7 @@ typedef struct problem {
 } problem;
 
 struct sonar_report {
-    size_t errors, warnings, count;
+    size_t errors, warnings, notes, count;
     problem *problems; /* grows up to PROBLEMS_MOST */
 };
 
@@ -103,7 +103,8 @@ void sonar_report_add(sonar_report *report, sonar_severity severity, const sonar
                       sonar_place place, const char *accepted, const char *format, ...) {
     if (!report)
         return;
-    *(severity == SONAR_MISTAKE ? &report->errors : &report->warnings) += 1;
+    size_t *const counts[] = {&report->notes, &report->warnings, &report->errors};
+    ++*counts[severity];
     problem *p = append(report);
     if (!p)
         return;
@@ -140,7 +141,8 @@ static void write_problem(const problem *p, FILE *to) {
     write_clean(p->file, to);
     if (p->place.line)
         fprintf(to, ":%zu:%zu", p->place.line, p->place.column);
-    fprintf(to, ": %s: ", p->severity == SONAR_MISTAKE ? "error" : "warning");
+    static const char *const names[] = {"note", "warning", "error"};
+    fprintf(to, ": %s: ", names[p->severity]);
     write_clean(p->message, to);
     fputc('\n', to);
     if (p->caret && p->excerpt[0])
@@ -159,7 +161,7 @@ void sonar_report_write(const sonar_report *report, FILE *to) {
     qsort(sorted, report->count, sizeof *sorted, by_place);
     for (size_t i = 0; i < report->count; i++)
         write_problem(sorted[i], to);
-    const size_t all = report->errors + report->warnings;
+    const size_t all = report->errors + report->warnings + report->notes;
     if (all > report->count)
         fprintf(to, "and %zu more\n", all - report->count);
 }
@@ -192,6 +194,20 @@ static char *read_all(FILE *file, size_t most, size_t *bytes, bool *too_long) {
     return text;
 }
 
+size_t sonar_mark_bytes(const char *text, size_t bytes) {
+    return bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
+}
+
+/* NULL, or why the text cannot be UTF-8 without a byte order mark; one that can be taken off is. */
+static const char *strip_mark(char *text, size_t *bytes) {
+    if (*bytes >= 2 && (!memcmp(text, "\xff\xfe", 2) || !memcmp(text, "\xfe\xff", 2)))
+        return "is UTF-16; save it as UTF-8";
+    const size_t mark = sonar_mark_bytes(text, *bytes);
+    *bytes -= mark;
+    memmove(text, text + mark, *bytes + 1);
+    return NULL;
+}
+
 sonar_code sonar_file_read(const char *path, size_t most, char **to, size_t *bytes,
                            sonar_report *report, const sonar_text *from, sonar_place place) {
     const sonar_text itself = {.name = path};
@@ -202,12 +218,22 @@ sonar_code sonar_file_read(const char *path, size_t most, char **to, size_t *byt
     const int why = errno ? errno : ENOMEM;
     if (file)
         fclose(file);
-    if (!text && too_long)
+    const char *refusal = text ? strip_mark(text, bytes) : NULL;
+    if (refusal)
+        sonar_report_add(report, SONAR_MISTAKE, from ? from : &itself, place, NULL, "%s %s", path,
+                         refusal);
+    else if (!text && too_long)
         sonar_report_add(report, SONAR_MISTAKE, from ? from : &itself, place, NULL,
                          "%s is longer than %zu MiB", path, most >> 20);
     else if (!text)
         sonar_report_add(report, SONAR_MISTAKE, from ? from : &itself, place, NULL,
                          "cannot read %s: %s", path, strerror(why));
+    if (refusal) {
+        free(text);
+        text = NULL;
+    }
     *to = text;
-    return text ? SONAR_OK : !too_long && why == ENOMEM ? SONAR_ENOMEM : SONAR_EUNAVAILABLE;
+    return text                                     ? SONAR_OK
+           : !refusal && !too_long && why == ENOMEM ? SONAR_ENOMEM
+                                                    : SONAR_EUNAVAILABLE;
 }

@@ -17,7 +17,7 @@ typedef struct sonar_place {
     size_t line, column; /* from 1, columns in characters; line 0: the file as a whole */
 } sonar_place;
 
-typedef enum sonar_severity { SONAR_WARNING = 0, SONAR_MISTAKE } sonar_severity;
+typedef enum sonar_severity { SONAR_NOTE = 0, SONAR_WARNING, SONAR_MISTAKE } sonar_severity;
 
 /* Adds a problem; `accepted` (what would do instead) may be NULL or empty. Keeps a copy of the
  * line. When memory is short or there are very many problems it still counts them. */
@@ -25,10 +25,14 @@ void sonar_report_add(sonar_report *report, sonar_severity severity, const sonar
                       sonar_place place, const char *accepted, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
 
-/* The whole of a file, zero-terminated, at most `most` bytes, to be freed. Its errors go into the
+/* The whole of a file, zero-terminated, at most `most` bytes, to be freed; without the byte order
+ * mark that some editors put before UTF-8. UTF-16 is refused by its name. Its errors go into the
  * report, at `place` of `from` if there is one: SONAR_ENOMEM, or SONAR_EUNAVAILABLE for any other
  * reason; *text is NULL then. */
 sonar_code sonar_file_read(const char *path, size_t most, char **text, size_t *bytes,
                            sonar_report *report, const sonar_text *from, sonar_place place);
+
+/* Bytes of the UTF-8 byte order mark that a text begins with, 0 or 3. */
+size_t sonar_mark_bytes(const char *text, size_t bytes);
 
 #endif

@@ -148,6 +148,16 @@ static void centre(size_t n, double *p) {
         p[i] -= mean[i % 3];
 }
 
+/* Positions that are shifted still have to be positions. */
+static bool within_reach(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    for (size_t i = 0; i < 3 * c->sensors; i++)
+        if (fabs(c->position_m[i]) > sonar_options[OPT_POSITIONS_LIST].high)
+            return fail(l, OPT_POSITIONS_LIST, "positions nearer to each other, or origin: given",
+                        "sensor %zu is more than 1000 km from the mean position", i / 3);
+    return true;
+}
+
 static bool place_positions(sonar_loader *l) {
     if (!have(l, OPT_POSITIONS_FRAME) || !have(l, OPT_POSITIONS_ORIGIN))
         return false;
@@ -170,7 +180,7 @@ static bool place_positions(sonar_loader *l) {
     if (number(l, OPT_POSITIONS_ORIGIN) == 0)
         centre(n, c->position_m);
     c->geometry_kind = SONAR_GEOMETRY_POSITIONS;
-    return true;
+    return within_reach(l);
 }
 
 /* The settings' canonical form of positions: what was resolved, to be used as it stands. */

@@ -17,6 +17,9 @@ static const double WIDTH = 0.886, FINENESS = 0.3;
 /* Horizontal part of a line's unit vector below which its azimuth is the survey's error. */
 static const double VERTICAL = 0.01;
 
+/* Of a step: steps written in decimal add up to a stop that they all but reach. */
+static const double SLACK = 1e-6;
+
 static double cosine_width(const sonar_scan_spec *spec, const sonar_geometry *geometry) {
     const double lambda = spec->sound_speed_mps / spec->top_hz;
     return geometry->effective_m > 0 ? WIDTH * lambda / geometry->effective_m : INFINITY;
@@ -51,11 +54,17 @@ void sonar_scan_unit(const sonar_scan *scan, double az_deg, double u[3]) {
     u[2] = sin(scan->depression_deg * DEGREE);
 }
 
+/* Once around, the first direction comes again: it is not looked at twice. */
+static double count_uniform(const sonar_scan_spec *spec, bool cone) {
+    const double steps = floor((spec->stop_deg - spec->start_deg) / spec->step_deg + SLACK);
+    return cone ? steps + 1 : fmin(steps + 1, ceil(360 / spec->step_deg - SLACK));
+}
+
 static size_t count_directions(const sonar_scan_spec *spec, const sonar_geometry *geometry,
                                const sonar_scan *scan) {
     double count = 1;
     if (spec->uniform)
-        count = floor((spec->stop_deg - spec->start_deg) / spec->step_deg + 1e-6) + 1;
+        count = count_uniform(spec, scan->cone);
     else if (scan->cone)
         count = ceil(2 / (FINENESS * cosine_width(spec, geometry))) + 1;
     else if (geometry->extent != SONAR_EXTENT_POINT)
@@ -66,7 +75,7 @@ static size_t count_directions(const sonar_scan_spec *spec, const sonar_geometry
 
 static double direction(const sonar_scan_spec *spec, const sonar_scan *scan, size_t i) {
     if (spec->uniform)
-        return spec->start_deg + (double)i * spec->step_deg;
+        return fmin(spec->start_deg + (double)i * spec->step_deg, spec->stop_deg);
     if (!scan->cone)
         return 360 * (double)i / (double)scan->count;
     if (i + 1 == scan->count)
