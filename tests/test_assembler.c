@@ -89,6 +89,17 @@ static void check_balance(const sonar_assembler *assembler) {
                                        sonar_assembler_waiting(assembler));
 }
 
+/* All channels lack the samples [first, end), and nothing else. */
+static bool has_gap(const sonar_window *window, uint64_t first, uint64_t end) {
+    bool alone = window->gaps.count != NULL;
+    for (size_t k = 0; k < window->ring.shape[0] && alone; k++) {
+        const sonar_gap *gap = &window->gaps.gap[k * SONAR_GAPS_MOST];
+        alone = window->gaps.count[k] == 1 && window->first_sample + gap->begin == first &&
+                window->first_sample + gap->end == end;
+    }
+    return alone;
+}
+
 /* ---- the model ------------------------------------------------------------------------------- */
 
 enum { REACH = 40000, MOST_CHANNELS = 9 };
@@ -98,7 +109,7 @@ struct expected {
     uint32_t flags;
     size_t missing[MOST_CHANNELS];
     double mean, worst;
-    uint64_t gap_first, gap_end;
+    size_t lookback;
 };
 
 /* Indices are those of the stream less `zero`, all of them under REACH. */
@@ -107,7 +118,7 @@ struct model {
     uint8_t *have;  /* [channel][REACH] */
     uint32_t *flag; /* [index] of frames that stored something here */
     bool running;
-    uint64_t zero, window, frozen, newest, index;
+    uint64_t zero, window, first_window, frozen, newest, index;
     struct expected *queue;
     size_t queued, most;
     sonar_ingest_counters count;
@@ -117,16 +128,23 @@ static bool is_used(const struct model *m, size_t k) {
     return !m->spec.channel_used || m->spec.channel_used[k];
 }
 
+static size_t lookback_of(const struct model *m) {
+    uint64_t most = m->window - m->first_window;
+    return most < m->spec.lookback ? (size_t)most : m->spec.lookback;
+}
+
 static bool is_complete(const struct model *m) {
     for (size_t k = 0; k < m->spec.channels; k++)
-        for (uint64_t i = m->window; i < m->window + m->spec.window_length && is_used(m, k); i++)
+        for (uint64_t i = m->window - lookback_of(m);
+             i < m->window + m->spec.window_length && is_used(m, k); i++)
             if (i >= m->frozen && !m->have[k * REACH + i])
                 return false;
     return true;
 }
 
 static void model_freeze(struct model *m) {
-    struct expected w = {.index = m->index++, .first = m->window + m->zero};
+    struct expected w = {
+        .index = m->index++, .first = m->window + m->zero, .lookback = lookback_of(m)};
     uint64_t end = m->window + m->spec.window_length, total = 0, used = 0, worst = 0;
     for (uint64_t i = m->window; i < end; i++)
         w.flags |= m->flag[i];
@@ -140,10 +158,6 @@ static void model_freeze(struct model *m) {
                 continue;
             total++;
             m->count.samples_missing += i >= m->frozen;
-            if (w.gap_end == 0 || i + m->zero < w.gap_first)
-                w.gap_first = i + m->zero;
-            if (i + m->zero + 1 > w.gap_end)
-                w.gap_end = i + m->zero + 1;
         }
         if (is_used(m, k) && w.missing[k] > worst)
             worst = w.missing[k];
@@ -164,7 +178,7 @@ static void model_freeze(struct model *m) {
 static void model_begin(struct model *m, uint64_t first) {
     uint64_t into = first % m->spec.hop;
     m->zero = first - into;
-    m->window = into ? m->spec.hop : 0;
+    m->window = m->first_window = into ? m->spec.hop : 0;
     m->running = true;
 }
 
@@ -206,15 +220,23 @@ static void model_frame(struct model *m, const sonar_frame *f) {
         model_freeze(m);
 }
 
+static bool is_there(const struct model *m, size_t k, uint64_t sample) {
+    return m->have[k * REACH + (sample - m->zero)];
+}
+
+/* Those that never came read 0 in the window, anything before it. */
 static void compare_samples(const struct model *m, const sonar_window *got) {
     sonar_buffer span[2];
-    sonar_window_span(got, got->first_sample, m->spec.window_length, span);
-    cr_assert(span[0].shape[1] + span[1].shape[1] == m->spec.window_length);
+    size_t samples = got->lookback + m->spec.window_length;
+    sonar_window_span(got, got->first_sample - got->lookback, samples, span);
+    cr_assert(span[0].shape[1] + span[1].shape[1] == samples);
     for (size_t k = 0; k < m->spec.channels; k++)
-        for (size_t i = 0; i < m->spec.window_length; i++) {
-            uint64_t s = got->first_sample + i;
-            bool there = m->have[k * REACH + (s - m->zero)];
+        for (size_t i = 0; i < samples; i++) {
+            uint64_t s = got->first_sample - got->lookback + i;
+            bool there = is_there(m, k, s);
             float want = there ? test_sample(5, k, s) : 0;
+            if (!there && i < got->lookback)
+                continue;
             bool in_head = i < span[0].shape[1];
             const sonar_buffer *piece = &span[!in_head];
             const float *row = (const float *)piece->data + (ptrdiff_t)k * piece->stride[0];
@@ -224,18 +246,55 @@ static void compare_samples(const struct model *m, const sonar_window *got) {
         }
 }
 
+static bool is_lost(const sonar_gaps *gaps, size_t k, size_t at) {
+    for (size_t i = 0; gaps->count && i < gaps->count[k]; i++) {
+        const sonar_gap *gap = &gaps->gap[k * SONAR_GAPS_MOST + i];
+        if (at >= gap->begin && at < gap->end)
+            return true;
+    }
+    return false;
+}
+
+/* The lists of gaps say exactly what is missing, unless they are full: then more. */
+static void compare_gaps(const struct model *m, const sonar_window *got) {
+    for (size_t k = 0; k < m->spec.channels; k++)
+        for (size_t i = 0; i < m->spec.window_length; i++) {
+            bool there = is_there(m, k, got->first_sample + i) || !is_used(m, k);
+            bool full = got->gaps.count && got->gaps.count[k] == SONAR_GAPS_MOST;
+            cr_assert(is_lost(&got->gaps, k, i) == !there || (there && full),
+                      "window %lu channel %zu sample %zu", (unsigned long)got->window, k, i);
+        }
+}
+
+/* Whether spans of any place and length are whole. */
+static void compare_spans(const struct model *m, const sonar_window *got) {
+    size_t samples = got->lookback + m->spec.window_length;
+    for (int trial = 0; trial < 20; trial++) {
+        size_t from = below(samples), length = below(samples - from + 1);
+        uint64_t first = got->first_sample - got->lookback + from;
+        bool whole_span = true;
+        for (size_t k = 0; k < m->spec.channels; k++)
+            for (size_t i = 0; i < length && is_used(m, k); i++)
+                whole_span &= is_there(m, k, first + i);
+        cr_assert(sonar_window_is_whole(got, first, length) == whole_span,
+                  "window %lu from %zu, %zu samples", (unsigned long)got->window, from, length);
+    }
+}
+
 static void compare_window(const struct model *m, const struct expected *want,
                            const sonar_window *got) {
     cr_assert(got->window == want->index && got->first_sample == want->first);
     cr_assert(fabs(got->missing_mean - want->mean) < 1e-12);
     cr_assert(fabs(got->missing_worst - want->worst) < 1e-12);
-    cr_assert(got->gap_first == want->gap_first && got->gap_end == want->gap_end);
+    cr_assert(got->lookback == want->lookback);
     cr_assert(got->flags == want->flags, "flags %x, not %x", got->flags, want->flags);
     cr_assert(got->epoch == 5 && !got->restarted);
     for (size_t k = 0; k < m->spec.channels; k++)
         cr_assert(fabs((double)got->missing[k] -
                        (double)want->missing[k] / (double)m->spec.window_length) < 1e-6);
     compare_samples(m, got);
+    compare_gaps(m, got);
+    compare_spans(m, got);
 }
 
 static void compare_queue(struct model *m, sonar_assembler *assembler) {
@@ -346,9 +405,10 @@ static void run_stream(size_t length, size_t hop, uint64_t samples, uint32_t lon
     m.spec.channels = channels;
     m.spec.channel_used = below(2) ? used : NULL;
     m.spec.window_length = length, m.spec.hop = hop;
+    m.spec.lookback = below(2) ? below(2 * length) : 0;
     m.spec.max_skew_samples = skew;
     m.spec.max_missing_share = shares[below(3)];
-    m.spec.queue_windows = (2 * length + longest) / hop + 8;
+    m.spec.queue_windows = (2 * length + 4 * longest) / hop + 8; /* lost frames in a row */
     m.have = calloc(channels * REACH, 1);
     m.flag = calloc(REACH, sizeof *m.flag);
     m.queue = calloc(m.most, sizeof *m.queue);
@@ -592,7 +652,7 @@ Test(assembler, a_jump_within_the_ring_is_a_gap_without_restart) {
             cr_assert(test_window_sample(&w, 3, s) == (there ? test_sample(5, 3, s) : 0));
         }
         if (w.first_sample >= 100 && w.first_sample <= 500)
-            cr_assert(w.missing_mean == 1 && w.gap_end - w.gap_first == 100);
+            cr_assert(w.missing_mean == 1 && has_gap(&w, w.first_sample, w.first_sample + 100));
         sonar_assembler_release(assembler, &w);
     }
     cr_assert(expected == 14 && zeros > 900); /* [650, 750) was the last */
@@ -640,7 +700,7 @@ Test(assembler, a_gap_in_the_last_window_does_not_keep_it_back) {
     cr_assert(!sonar_assembler_take(assembler, &w), "they may still come");
     sonar_assembler_tick(assembler, 1010 * ms);
     cr_assert(sonar_assembler_take(assembler, &w) && w.first_sample == 50);
-    cr_assert(w.gap_first == 120 && w.gap_end == 130 && fabs(w.missing_mean - 0.1) < 1e-12);
+    cr_assert(has_gap(&w, 120, 130) && fabs(w.missing_mean - 0.1) < 1e-12);
     cr_assert(test_window_errors(&w, 50, 70) == 0 && w.arrival_ns == 10 * ms);
     sonar_assembler_release(assembler, &w);
     sonar_assembler_tick(assembler, 9000 * ms);
@@ -649,7 +709,7 @@ Test(assembler, a_gap_in_the_last_window_does_not_keep_it_back) {
     cr_assert(counters(assembler).frames_dropped[SONAR_FRAME_REPEATED] == 1);
     send_at(assembler, whole(5, 180, 20), 9000 * ms);
     cr_assert(sonar_assembler_take(assembler, &w) && w.first_sample == 100);
-    cr_assert(w.gap_first == 120 && w.gap_end == 130 && w.window == 2);
+    cr_assert(has_gap(&w, 120, 130) && w.window == 2);
     check_balance(assembler);
     sonar_assembler_destroy(assembler);
 }
@@ -668,7 +728,7 @@ Test(assembler, the_end_of_a_stream_waits_for_room_in_block_mode) {
     sonar_assembler_release(assembler, &w);
     cr_assert(!sonar_assembler_take(assembler, &w));
     sonar_assembler_tick(assembler, 2100 * ms);
-    cr_assert(sonar_assembler_take(assembler, &w) && w.first_sample == 50 && w.gap_end == 110);
+    cr_assert(sonar_assembler_take(assembler, &w) && w.first_sample == 50 && has_gap(&w, 100, 110));
     check_balance(assembler);
     sonar_assembler_destroy(assembler);
 }
@@ -761,6 +821,76 @@ Test(assembler, what_the_data_thread_reads_is_never_overwritten) {
     sonar_assembler_destroy(assembler);
 }
 
+Test(assembler, what_a_window_looks_back_to_is_kept_with_it) {
+    for (size_t lookback = 1; lookback < 300; lookback = 3 * lookback - 1) {
+        sonar_ingest_spec spec = small_spec();
+        spec.lookback = lookback;
+        sonar_assembler *assembler = make(&spec);
+        sonar_window held = {0};
+        uint64_t at = 0;
+        for (; held.lookback < lookback; at += 50) {
+            if (held.slot)
+                sonar_assembler_release(assembler, &held);
+            send_at(assembler, whole(5, at, 50), 0);
+            send_at(assembler, whole(5, at += 50, 50), 0);
+            cr_assert(sonar_assembler_take(assembler, &held));
+            cr_assert(held.lookback ==
+                      (held.first_sample < lookback ? held.first_sample : lookback));
+        }
+        for (int f = 0; f < 100; f++, at += 50)
+            send_at(assembler, whole(5, at, 50), f);
+        cr_assert(counters(assembler).frames_dropped[SONAR_FRAME_OVERRUN] > 80);
+        cr_assert(test_window_errors(&held, held.first_sample - lookback, 100 + lookback) == 0);
+        sonar_assembler_destroy(assembler);
+    }
+}
+
+/* A frame that fills the ring to its end, before the window that looks back is offered. */
+Test(assembler, what_a_window_will_look_back_to_is_not_written_over) {
+    sonar_ingest_spec spec = small_spec();
+    spec.lookback = 190;
+    spec.overload = SONAR_BLOCK;
+    sonar_assembler *assembler = make(&spec);
+    sonar_window w;
+    send_at(assembler, whole(5, 0, 251), 0);
+    cr_assert(take_all(assembler, &w) == 4);
+    const sonar_frame frame = whole(5, 251, 2000);
+    test_frame made = test_frame_make(&frame);
+    bool placed = sonar_assembler_frame(assembler, made.header, sizeof made.header, made.payload,
+                                        made.payload_bytes, 0);
+    size_t windows = 0;
+    for (; sonar_assembler_take(assembler, &w); windows++) {
+        cr_assert(w.lookback == 190 && sonar_window_is_whole(&w, w.first_sample - 190, 290));
+        cr_assert(test_window_errors(&w, w.first_sample - 190, 290) == 0);
+        sonar_assembler_release(assembler, &w);
+        placed = placed || sonar_assembler_resume(assembler);
+    }
+    cr_assert(placed && windows == 40, "%zu", windows);
+    test_frame_free(&made);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, more_gaps_than_a_list_holds_are_made_fewer) {
+    sonar_ingest_spec spec = small_spec();
+    spec.window_length = spec.hop = 400;
+    spec.max_missing_share = 1;
+    sonar_assembler *assembler = make(&spec);
+    sonar_window w;
+    for (uint64_t i = 0, at = 0; i < 20; i++, at += 20) /* 20 gaps of 5, 15 apart, some 9 */
+        for (uint32_t b = 0; b < 2; b++)
+            send_at(assembler, part(2 * b, 2, 5, at, b && i % 5 < 4 ? 15 : b ? 9 : 20), 0);
+    send_at(assembler, whole(5, 400, 100), 0);
+    cr_assert(sonar_assembler_take(assembler, &w));
+    cr_assert(w.gaps.count[0] == 0 && w.gaps.count[3] == SONAR_GAPS_MOST);
+    for (uint64_t i = 0; i < 400; i++) { /* the shortest parts between gaps count as lost */
+        bool is_short = i / 20 % 5 == 4, there = i % 20 < (is_short ? 9 : 15);
+        cr_assert(sonar_window_is_whole(&w, i, 1) == there);
+        cr_assert(is_lost(&w.gaps, 3, i) == (!there || is_short), "sample %d", (int)i);
+    }
+    sonar_assembler_release(assembler, &w);
+    sonar_assembler_destroy(assembler);
+}
+
 Test(assembler, gaps_that_the_data_thread_reads_are_not_filled_again) {
     sonar_ingest_spec spec = small_spec();
     spec.max_skew_samples = 40;
@@ -769,7 +899,7 @@ Test(assembler, gaps_that_the_data_thread_reads_are_not_filled_again) {
     send_at(assembler, whole(5, 0, 60), 0);
     send_at(assembler, whole(5, 80, 60), 0); /* a gap in [0, 100) and [50, 150) */
     cr_assert(sonar_assembler_take(assembler, &held));
-    cr_assert(held.gap_first == 60 && held.gap_end == 80);
+    cr_assert(has_gap(&held, 60, 80));
     float *row = (float *)held.ring.data + held.ring_column; /* a mark no writer may touch */
     for (size_t i = 60; i < 80; i++)
         row[i] = 1e9f;
@@ -933,7 +1063,7 @@ Test(assembler, masked_channels_neither_delay_nor_count) {
     send_at(assembler, part(0, 1, 5, 0, 100), 0);
     send_at(assembler, part(2, 1, 5, 0, 100), 0);
     cr_assert(sonar_assembler_take(assembler, &w));
-    cr_assert(w.missing_mean == 0 && w.missing_worst == 0 && w.gap_first == w.gap_end);
+    cr_assert(w.missing_mean == 0 && w.missing_worst == 0 && !w.gaps.count && !w.lacks);
     cr_assert(w.missing[0] == 0 && w.missing[1] == 1 && w.missing[3] == 1);
     cr_assert(test_window_sample(&w, 1, 50) == 0);
     cr_assert(counters(assembler).samples_missing == 0);

@@ -535,6 +535,13 @@ Test(transfer, stages_may_be_on_either_side) {
     }
 }
 
+/* Snapshots that begin before the window that brings them: in graphs, and with a hop that has none.
+ */
+static const char *const EARLIER = "cbf: {band_hz: [600, 950], ranges_m: [50]}\n"
+                                   "mvdr: {length: 128, hop: 16, snapshots: 8}\n";
+static const char *const UNEVEN = "cbf: {band_hz: [600, 950], ranges_m: [50]}\n"
+                                  "mvdr: {length: 120, hop: 36, snapshots: 8}\n";
+
 /* Sub-windows of both beamformers whose lengths and hops have nothing to do with each other; and
  * one transform for both. */
 static const char *const PIECES =
@@ -593,7 +600,8 @@ static void check_orders(const char *groups, int gap, int restarts) {
     for (int mix = 1; mix <= 7; mix++) {
         const struct layout layout = mixed_layout(lazy_backend(), mix);
         check_order(groups, &layout, gap, restarts, want);
-        cr_expect_eq(lazy.graphs_run > 30, mix == 7, "%ld windows as a graph", lazy.graphs_run);
+        cr_expect_eq(lazy.graphs_run > 20, mix == 7 && groups != UNEVEN, "%ld windows as a graph",
+                     lazy.graphs_run);
     }
     struct layout mapped = feed_layout(lazy_backend());
     mapped.samples = mapped.surfaces = mapped.points = SONAR_MAPPED;
@@ -604,6 +612,13 @@ Test(transfer, nothing_depends_on_when_a_device_does_its_work) {
     check_orders(PIECES, 0, 0);
     check_orders(PIECES, 29, 0);
     check_orders(SHARED, 29, 0);
+}
+
+Test(transfer, snapshots_may_begin_before_their_window) {
+    check_orders(EARLIER, 0, 0);
+    check_orders(EARLIER, 29, 4);
+    check_orders(UNEVEN, 0, 4);
+    check_orders(UNEVEN, 29, 0);
 }
 
 Test(transfer, a_stream_that_begins_anew_leaves_nothing_behind) {

@@ -171,6 +171,20 @@ typedef enum sonar_surface {
 
 #define SONAR_WANT(surface) (1u << (surface))
 
+/* Samples [begin, end) of one channel that never came, counted from the window's first. */
+typedef struct sonar_gap {
+    uint32_t begin, end;
+} sonar_gap;
+
+enum { SONAR_GAPS_MOST = 16 };
+
+/* What a window lacks, by channel, in order of time; host memory. A channel that has more gaps has
+ * the closest of them made one, and the samples between these count as lost, too. */
+typedef struct sonar_gaps {
+    const uint32_t *count; /* [channel], at most SONAR_GAPS_MOST; NULL: nothing is missing */
+    const sonar_gap *gap;  /* [channel][SONAR_GAPS_MOST] */
+} sonar_gaps;
+
 /* What one execute call is about. Borrowed for the duration of the enqueued work. */
 typedef struct sonar_work {
     uint64_t window;
@@ -182,6 +196,9 @@ typedef struct sonar_work {
      * `offset` samples later, modulo the ring. */
     const uint64_t *column;
     size_t offset;
+    /* For the DFT: what is missing of the window, whose sample `offset` is the transform's first.
+     * NULL: nothing. */
+    const sonar_gaps *gaps;
 } sonar_work;
 
 #ifdef __cplusplus

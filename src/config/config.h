@@ -102,6 +102,9 @@ typedef struct sonar_config {
     bool mvdr_enabled;
     sonar_band mvdr_band;
     size_t mvdr_length, mvdr_hop; /* own DFT; equal to length and hop by default */
+    /* Each snapshot belongs to the first window that holds its end: how many samples before that
+     * window it may begin, and how many snapshots one window may bring. */
+    size_t mvdr_lookback, mvdr_most_new;
     size_t mvdr_snapshots;
     double mvdr_alpha; /* 0 = block */
     sonar_loading mvdr_loading;

@@ -17,14 +17,16 @@ enum { SENSORS_SHOWN = 64, ENDS_SHOWN = 8, UNUSUAL_SHOWN = 64 };
  */
 enum { DFT_ROWS = 8, POINT_ROWS = 2 * SONAR_DETECT_POINTS };
 
-/* The window, a hop for each that waits, is read or grows, and room for channels that run ahead. */
+/* The window and what the MVDR's snapshots reach back to, a hop for each that waits, is read or
+ * grows, and room for channels that run ahead; and what is missing of those windows. */
 static double ring_bytes(const sonar_config *c) {
     const double skew = c->max_skew_ms * 1e-3 * c->fs_hz;
-    const double samples =
-        (double)c->length + (double)(c->ingest_queue_windows + 2) * (double)c->hop;
+    const double samples = (double)(c->mvdr_lookback + c->length) +
+                           (double)(c->ingest_queue_windows + 2) * (double)c->hop;
     const double bytes =
         (double)sonar_dtype_size(c->sample_type) + 1.0 / 8; /* and whether it came */
-    return bytes * (double)c->channels * (samples + skew);
+    const double missing = (double)(c->ingest_queue_windows + 2) * (8 + 8 * SONAR_GAPS_MOST);
+    return (double)c->channels * (bytes * (samples + skew) + missing);
 }
 
 static bool shares_dft(const sonar_config *c) {
@@ -42,7 +44,7 @@ static double transform_bytes(const sonar_config *c) {
             (double)(sonar_max_size(lofar->first_bin + lofar->bins, mvdr->first_bin + mvdr->bins) -
                      first);
     } else if (c->mvdr_enabled) {
-        bins += (double)((c->length - c->mvdr_length) / c->mvdr_hop + 1) * (double)mvdr->bins;
+        bins += (double)c->mvdr_most_new * (double)mvdr->bins;
         rows += (double)c->threads * DFT_ROWS * (double)c->mvdr_length;
     }
     return 8 * ((double)c->sensors * bins + rows);

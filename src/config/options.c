@@ -234,7 +234,9 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                                  "snapshots in the same time."},
     [OPT_MVDR_HOP] = {"mvdr.hop", INTEGER(1, 67108864), .unit = "samples",
                       .computed = "dft.hop where the lengths are equal, else mvdr.length / 2",
-                      .help = "Samples from one snapshot to the next."},
+                      .help = "Samples from one snapshot to the next: snapshots begin at its "
+                              "multiples, whatever dft.hop is, and those with missing samples are "
+                              "left out."},
     [OPT_SNAPSHOTS] = {"mvdr.snapshots", INTEGER(1, 65536),
                        .computed = "64, unless forgetting is "
                                    "given",

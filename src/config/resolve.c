@@ -364,6 +364,26 @@ static bool resolve_cbf_dft(sonar_loader *l) {
     return true;
 }
 
+static size_t common_divisor(size_t a, size_t b) {
+    while (b) {
+        size_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* A snapshot that ends in a window but not in the one before begins less than length + hop -
+ * dft.length samples before it; windows and snapshots begin at multiples of their hops. */
+static void resolve_new_snapshots(sonar_config *c) {
+    size_t both = c->mvdr_length + c->hop, step = common_divisor(c->hop, c->mvdr_hop);
+    if (!c->mvdr_enabled)
+        return;
+    if (both > c->length)
+        c->mvdr_lookback = (both - c->length - 1) / step * step;
+    c->mvdr_most_new = (c->length + c->mvdr_lookback - c->mvdr_length) / c->mvdr_hop + 1;
+}
+
 static bool resolve_mvdr_dft(sonar_loader *l) {
     sonar_config *c = l->config;
     if (value(l, OPT_MVDR_LENGTH)->bad || value(l, OPT_MVDR_HOP)->bad)
@@ -379,6 +399,7 @@ static bool resolve_mvdr_dft(sonar_loader *l) {
     if (c->mvdr_length > c->length && c->mvdr_enabled)
         return fail(l, OPT_MVDR_LENGTH, NULL, "%zu samples do not fit a window of dft.length %zu",
                     c->mvdr_length, c->length);
+    resolve_new_snapshots(c);
     return true;
 }
 

@@ -9,6 +9,7 @@
 #include "ingest/blocks.h"
 #include "ingest/coverage.h"
 #include "ingest/frame.h"
+#include "ingest/gaps.h"
 #include "ingest/store.h"
 
 /* What the frames told about a window that is not offered yet. */
@@ -23,7 +24,7 @@ struct note {
 /* What a window, or some of its channels, lacks. */
 struct loss {
     uint64_t absent, worst; /* samples of used channels; most of one of them */
-    uint64_t first, end;    /* places that hold all gaps of used channels; equal = none */
+    uint64_t before;        /* the same of the samples that the window looks back to */
     uint64_t fresh;         /* of the absent ones, those that no window before has counted */
 };
 
@@ -43,7 +44,7 @@ enum outcome { DONE = 0, BUSY, OVERRUN };
 struct sonar_assembler {
     /* constants */
     uint32_t array_id;
-    size_t channels, channels_used, length, hop, skew, queue_windows;
+    size_t channels, channels_used, length, hop, lookback, skew, queue_windows;
     uint8_t *used;
     double fs_hz, max_missing_share;
     bool block;
@@ -72,10 +73,13 @@ struct sonar_assembler {
     size_t chunk_waiting_for; /* used channels that have not reached it */
     _Atomic uint64_t ready;   /* all used channels have reached it */
     size_t notes;
-    struct note *note;   /* [window number mod notes] */
-    float *missing;      /* [channel] */
-    struct loss *loss;   /* [range of channels] */
-    int64_t last_utc_ns; /* of the window before, 0 = unknown */
+    struct note *note; /* [window number mod notes] */
+    float *missing;    /* [channel] */
+    sonar_gap_lists gaps;
+    size_t words;            /* of lacks: the window's and those it looks back to */
+    _Atomic uint64_t *lacks; /* see sonar_window; bits are only set while ranges are measured */
+    struct loss *loss;       /* [range of channels] */
+    int64_t last_utc_ns;     /* of the window before, 0 = unknown */
     struct pending pending;
     sonar_blocks blocks;
     sonar_window_queue queue;
@@ -132,9 +136,15 @@ static uint64_t sample_at(const sonar_assembler *a, uint64_t place) {
     return a->origin + (place - a->base);
 }
 
+/* The first place that the current window needs: no earlier one is its stream's. */
+static uint64_t window_begin(const sonar_assembler *a) {
+    return a->window - sonar_min_size(a->lookback, (size_t)(a->window - a->first_window));
+}
+
 /* The earliest place that may still be written or is needed by the current window. */
 static uint64_t lowest_live(const sonar_assembler *a) {
-    return a->window < a->frozen ? a->window : a->frozen;
+    uint64_t begin = window_begin(a);
+    return begin < a->frozen ? begin : a->frozen;
 }
 
 /* Up to here the ring can be opened without losing a live place, in whole words. */
@@ -168,13 +178,26 @@ static enum outcome make_room(sonar_assembler *a, uint64_t end) {
 
 /* ---- offering windows ------------------------------------------------------------------------ */
 
-static void extend_gap(void *arg, size_t channel, uint64_t from, size_t samples) {
+/* Some used channel lacks these samples. A word that says so already is only read: neighbours often
+ * lack the same, and several threads look at them. */
+static void lack(void *arg, size_t channel, uint64_t from, size_t samples) {
+    sonar_assembler *a = arg;
+    uint64_t at = from - (window_begin(a) & ~(uint64_t)63), end = at + samples;
     (void)channel;
-    struct loss *loss = arg;
-    if (loss->first == loss->end || from < loss->first)
-        loss->first = from;
-    if (from + samples > loss->end)
-        loss->end = from + samples;
+    for (uint64_t next; at < end; at = next) {
+        next = (at | 63) + 1 < end ? (at | 63) + 1 : end;
+        uint64_t bits = ~(uint64_t)0 >> (64 - (next - at)) << at % 64;
+        _Atomic uint64_t *word = &a->lacks[at / 64];
+        if (bits & ~value_of(word))
+            atomic_fetch_or_explicit(word, bits, memory_order_relaxed);
+    }
+}
+
+/* The same in the window itself. */
+static void lack_in_window(void *arg, size_t channel, uint64_t from, size_t samples) {
+    sonar_assembler *a = arg;
+    lack(a, channel, from, samples);
+    sonar_gaps_add(&a->gaps, channel, (uint32_t)(from - a->window), (uint32_t)samples);
 }
 
 /* Absent samples of [from, end); what was never opened is absent as a whole. */
@@ -189,39 +212,44 @@ static size_t absent(const sonar_assembler *a, size_t channel, uint64_t from, ui
     return count + (size_t)(end - known);
 }
 
-/* Of one range of channels. Most channels lack nothing, and need no look at their bits. */
+/* Of one channel. Most lack nothing, and need no look at their bits. */
+static void measure_channel(sonar_assembler *a, size_t k, struct loss *loss) {
+    uint64_t end = window_end(a), fresh = a->window < a->frozen ? a->frozen : a->window;
+    a->missing[k] = 0;
+    sonar_gaps_clear(&a->gaps, k);
+    if (a->since[k] <= window_begin(a) && a->reached[k] >= end)
+        return;
+    size_t count = absent(a, k, a->window, end, a->used[k] ? lack_in_window : NULL, a);
+    a->missing[k] = (float)((double)count / (double)a->length);
+    if (!a->used[k])
+        return;
+    loss->before += absent(a, k, window_begin(a), a->window, lack, a);
+    loss->absent += count;
+    loss->worst = count > loss->worst ? count : loss->worst;
+    if (count && fresh < end)
+        loss->fresh += absent(a, k, fresh, end, NULL, NULL);
+}
+
 static void measure_range(void *arg, size_t range, size_t worker) {
     sonar_assembler *a = arg;
     struct loss loss = {0};
-    uint64_t end = window_end(a), fresh = a->window < a->frozen ? a->frozen : a->window;
     (void)worker;
     for (size_t k = sonar_store_range_begin(&a->store, range);
-         k < sonar_store_range_begin(&a->store, range + 1); k++) {
-        a->missing[k] = 0;
-        if (a->since[k] <= a->window && a->reached[k] >= end)
-            continue;
-        size_t count = absent(a, k, a->window, end, a->used[k] ? extend_gap : NULL, &loss);
-        a->missing[k] = (float)((double)count / (double)a->length);
-        if (!a->used[k] || !count)
-            continue;
-        loss.absent += count;
-        loss.worst = count > loss.worst ? count : loss.worst;
-        if (fresh < end)
-            loss.fresh += absent(a, k, fresh, end, NULL, NULL);
-    }
+         k < sonar_store_range_begin(&a->store, range + 1); k++)
+        measure_channel(a, k, &loss);
     a->loss[range] = loss;
 }
 
 static struct loss measure(sonar_assembler *a) {
     struct loss all = {0};
+    memset(a->lacks, 0, a->words * sizeof *a->lacks);
     sonar_store_each_range(&a->store, measure_range, a);
     for (size_t i = 0; i < a->store.ranges; i++) {
         const struct loss *loss = &a->loss[i];
         all.absent += loss->absent;
         all.worst = loss->worst > all.worst ? loss->worst : all.worst;
+        all.before += loss->before;
         all.fresh += loss->fresh;
-        if (loss->first < loss->end)
-            extend_gap(&all, 0, loss->first, (size_t)(loss->end - loss->first));
     }
     return all;
 }
@@ -267,27 +295,38 @@ static int64_t utc_of_window(const sonar_assembler *a, const struct note *note) 
     return a->last_utc_ns ? after(a, a->last_utc_ns, a->hop) : 0;
 }
 
+/* What the window and the samples before it lack. */
+static void describe_loss(const sonar_assembler *a, const struct loss *loss,
+                          sonar_window_slot *slot) {
+    memcpy(slot->missing, a->missing, a->channels * sizeof *a->missing);
+    slot->window.missing = slot->missing;
+    slot->window.missing_mean = mean_loss(a, loss);
+    slot->window.missing_worst = (double)loss->worst / (double)a->length;
+    if (loss->absent)
+        slot->window.gaps = sonar_gaps_copy(&a->gaps, slot->gap_count, slot->gap);
+    if (loss->absent || loss->before) {
+        memcpy(slot->lacks, a->lacks, a->words * sizeof *slot->lacks);
+        slot->window.lacks = slot->lacks;
+    }
+}
+
 static void describe(sonar_assembler *a, const struct loss *loss, sonar_window_slot *slot) {
     const struct note *note = note_of(a, a->window);
-    memcpy(slot->missing, a->missing, a->channels * sizeof *a->missing);
-    slot->ring_first = a->window;
+    slot->ring_first = window_begin(a);
     slot->timeline = a->timeline;
     slot->window =
         (sonar_window){.window = a->index,
                        .first_sample = sample_at(a, a->window),
                        .epoch = a->epoch,
                        .utc_ns = utc_of_window(a, note),
-                       .missing_mean = mean_loss(a, loss),
-                       .missing_worst = (double)loss->worst / (double)a->length,
-                       .gap_first = loss->first == loss->end ? 0 : sample_at(a, loss->first),
-                       .gap_end = loss->first == loss->end ? 0 : sample_at(a, loss->end),
+                       .lookback = (size_t)(a->window - window_begin(a)),
                        .flags = note->flags,
                        .arrival_ns = note->arrival_ns ? note->arrival_ns : a->pending.arrival_ns,
-                       .missing = slot->missing,
                        .ring = sonar_assembler_ring(a),
                        .place = a->window,
                        .ring_column = (size_t)(a->window % a->capacity),
                        .slot = slot};
+    describe_loss(a, loss, slot);
 }
 
 /* A slot for the new window, at the cost of the oldest waiting one if need be. NULL in block mode:
@@ -346,7 +385,7 @@ static void next_chunk(sonar_assembler *a) {
 
 /* Where each channel stands after the window has moved. */
 static void follow_channels(sonar_assembler *a) {
-    uint64_t live = a->frozen > a->window ? a->frozen : a->window;
+    uint64_t begin = window_begin(a), live = a->frozen > begin ? a->frozen : begin;
     a->waiting_for = 0;
     for (size_t k = 0; k < a->channels; k++) {
         if (a->reached[k] < live) {
@@ -787,14 +826,15 @@ static const char *fault_of(const sonar_ingest_spec *spec) {
     return NULL;
 }
 
-/* N for the window, a hop each for those that wait, the one that is read and the one that grows,
- * and room for channels that run ahead; 64 more because the ring is opened in whole words. Rows a
- * multiple of 4 KiB apart would share cache sets. 0 if it cannot be. */
+/* N for the window and what it looks back to, a hop each for those that wait, the one that is read
+ * and the one that grows, and room for channels that run ahead; 64 more because the ring is opened
+ * in whole words. Rows a multiple of 4 KiB apart would share cache sets. 0 if it cannot be. */
 size_t sonar_ingest_capacity(const sonar_ingest_spec *spec) {
     size_t capacity;
     if (__builtin_add_overflow(spec->queue_windows, 2, &capacity) ||
         __builtin_mul_overflow(capacity, spec->hop, &capacity) ||
         __builtin_add_overflow(capacity, spec->window_length, &capacity) ||
+        __builtin_add_overflow(capacity, spec->lookback, &capacity) ||
         __builtin_add_overflow(capacity, spec->max_skew_samples, &capacity) ||
         __builtin_add_overflow(capacity, 64 + 63, &capacity))
         return 0;
@@ -808,12 +848,15 @@ static bool allocate(sonar_assembler *a) {
     a->reached = sonar_alloc(a->channels, sizeof *a->reached);
     a->since = sonar_alloc(a->channels, sizeof *a->since);
     a->missing = sonar_alloc(a->channels, sizeof *a->missing);
+    a->words = (a->lookback + a->length) / 64 + 2;
+    a->lacks = sonar_alloc(a->words, sizeof *a->lacks);
     a->loss = sonar_alloc(a->store.ranges, sizeof *a->loss);
     a->note = sonar_alloc(a->notes, sizeof *a->note);
-    bool queue = sonar_window_queue_init(&a->queue, a->queue_windows + 1, a->channels);
+    bool queue = sonar_window_queue_init(&a->queue, a->queue_windows + 1, a->channels, a->words);
     bool coverage = sonar_coverage_init(&a->coverage, a->channels, a->capacity / 64);
-    return queue && coverage && a->used && a->reached && a->since && a->missing && a->loss &&
-           a->note;
+    bool gaps = sonar_gaps_init(&a->gaps, a->channels);
+    return queue && coverage && gaps && a->used && a->reached && a->since && a->missing &&
+           a->lacks && a->loss && a->note;
 }
 
 static void configure(sonar_assembler *a, const sonar_ingest_spec *spec) {
@@ -822,6 +865,7 @@ static void configure(sonar_assembler *a, const sonar_ingest_spec *spec) {
     a->channels_used = count_used(spec);
     a->length = spec->window_length;
     a->hop = spec->hop;
+    a->lookback = spec->lookback;
     a->skew = spec->max_skew_samples;
     a->queue_windows = spec->queue_windows;
     a->fs_hz = spec->fs_hz;
@@ -863,12 +907,14 @@ void sonar_assembler_destroy(sonar_assembler *a) {
         return;
     sonar_window_queue_clear(&a->queue);
     sonar_coverage_clear(&a->coverage);
+    sonar_gaps_free(&a->gaps);
     sonar_store_clear(&a->store);
     free(a->used);
     free(a->reached);
     free(a->since);
     free(a->loss);
     free(a->missing);
+    free(a->lacks);
     free(a->note);
     free(a);
 }

@@ -6,9 +6,9 @@
  * frame by its sample index and offers a window as soon as it is complete, or as incomplete once
  * the newest sample is max_skew ahead of its end, or at its end and nothing was accepted for
  * restart_after_ms. From then on its samples are frozen: what still arrives for them is late. The
- * data thread takes windows, reads the ring in place and releases them. Window k of a stream covers
- * [first, first + N), first a multiple of H; the index `window` counts on over restarts of the
- * stream.
+ * data thread takes windows, reads the ring in place, `lookback` samples before them included, and
+ * releases them. Window k of a stream covers [first, first + N), first a multiple of H; the index
+ * `window` counts on over restarts of the stream.
  *
  * Timeline: the first valid frame fixes epoch and position. A frame of another epoch, or more than
  * the ring ahead, is adopted at once if its block is the whole array, otherwise when nothing was
@@ -43,7 +43,8 @@ typedef struct sonar_ingest_spec {
     const uint8_t *channel_used; /* [channel]; gaps in unused ones do not count. NULL: all used */
     double fs_hz;
     size_t window_length, hop; /* N, H */
-    size_t queue_windows;      /* windows that may wait for the data thread, >= 1 */
+    size_t lookback; /* samples before a window that the ring keeps for as long as the window */
+    size_t queue_windows; /* windows that may wait for the data thread, >= 1 */
     sonar_overload overload;
     double max_missing_share; /* a window above it is dropped and counted */
     size_t max_skew_samples;  /* how far the newest sample may run ahead of a gap */
@@ -64,15 +65,18 @@ typedef struct sonar_window {
     uint32_t epoch;
     int64_t utc_ns;                     /* of the first sample, 0 = unknown */
     double missing_mean, missing_worst; /* share of the used channels' samples */
-    uint64_t gap_first, gap_end; /* samples [gap_first, gap_end) hold all gaps; equal = none */
-    uint32_t flags;              /* SONAR_FRAME_* bits of the frames in it */
-    bool restarted;              /* first one taken of a timeline that replaced another */
-    int64_t arrival_ns;          /* monotonic, when its last sample came */
-    const float *missing;        /* [channel] share of missing samples */
-    sonar_buffer ring;           /* f32 or s16 [channel][capacity] */
-    uint64_t place;              /* of the first sample, in a count that grows over restarts */
-    size_t ring_column;          /* of the first sample; the window may wrap around */
-    void *slot;                  /* ingest's own */
+    size_t lookback;       /* samples before the first that are there, too: the spec's, but for
+                              what lies before the stream's first window */
+    sonar_gaps gaps;       /* of the used channels, in the window */
+    const uint64_t *lacks; /* which samples some used channel lacks: see sonar_window_is_whole */
+    uint32_t flags;        /* SONAR_FRAME_* bits of the frames in it */
+    bool restarted;        /* first one taken of a timeline that replaced another */
+    int64_t arrival_ns;    /* monotonic, when its last sample came */
+    const float *missing;  /* [channel] share of missing samples */
+    sonar_buffer ring;     /* f32 or s16 [channel][capacity] */
+    uint64_t place;        /* of the first sample, in a count that grows over restarts */
+    size_t ring_column;    /* of the first sample; the window may wrap around */
+    void *slot;            /* ingest's own */
 } sonar_window;
 
 typedef struct sonar_ingest sonar_ingest;
@@ -106,5 +110,8 @@ void sonar_ingest_read_counters(const sonar_ingest *ingest, sonar_ingest_counter
  * the ring holds them in: the `in` of the DFT stage. */
 void sonar_window_span(const sonar_window *window, uint64_t first, size_t length,
                        sonar_buffer span[2]);
+/* Have all used channels all samples of [first, first + length)? They lie in the window or up to
+ * `lookback` samples before it. */
+bool sonar_window_is_whole(const sonar_window *window, uint64_t first, size_t length);
 
 #endif

@@ -9,18 +9,31 @@
  * looked at, however often the slot was used since. */
 enum { FREE = 0, FILLED = 1, TAKEN = 2, STATE_MASK = 3 };
 
-bool sonar_window_queue_init(sonar_window_queue *queue, size_t slots, size_t channels) {
-    *queue = (sonar_window_queue){.slots = slots, .last_timeline = 1};
-    size_t count;
-    if (__builtin_mul_overflow(slots, channels, &count))
+static bool allocate(sonar_window_queue *queue, size_t channels, size_t words) {
+    size_t count, bits;
+    if (__builtin_mul_overflow(queue->slots, channels, &count) ||
+        __builtin_mul_overflow(queue->slots, words, &bits))
         return false;
-    queue->slot = sonar_alloc(slots, sizeof *queue->slot);
+    queue->slot = sonar_alloc(queue->slots, sizeof *queue->slot);
     queue->missing = sonar_alloc(count, sizeof *queue->missing);
-    if (!queue->slot || !queue->missing)
+    queue->gap_count = sonar_alloc(count, sizeof *queue->gap_count);
+    queue->gap = sonar_alloc(count, SONAR_GAPS_MOST * sizeof *queue->gap);
+    queue->lacks = sonar_alloc(bits, sizeof *queue->lacks);
+    return queue->slot && queue->missing && queue->gap_count && queue->gap && queue->lacks;
+}
+
+bool sonar_window_queue_init(sonar_window_queue *queue, size_t slots, size_t channels,
+                             size_t words) {
+    *queue = (sonar_window_queue){.slots = slots, .last_timeline = 1};
+    if (!allocate(queue, channels, words))
         return false;
     for (size_t i = 0; i < slots; i++) {
-        atomic_init(&queue->slot[i].state, FREE);
-        queue->slot[i].missing = queue->missing + i * channels;
+        sonar_window_slot *slot = &queue->slot[i];
+        atomic_init(&slot->state, FREE);
+        slot->missing = queue->missing + i * channels;
+        slot->gap_count = queue->gap_count + i * channels;
+        slot->gap = queue->gap + i * channels * SONAR_GAPS_MOST;
+        slot->lacks = queue->lacks + i * words;
     }
     return true;
 }
@@ -28,6 +41,9 @@ bool sonar_window_queue_init(sonar_window_queue *queue, size_t slots, size_t cha
 void sonar_window_queue_clear(sonar_window_queue *queue) {
     free(queue->slot);
     free(queue->missing);
+    free(queue->gap_count);
+    free(queue->gap);
+    free(queue->lacks);
 }
 
 static uint64_t state_of(const sonar_window_slot *slot) {

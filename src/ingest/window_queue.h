@@ -14,20 +14,27 @@
 typedef struct sonar_window_slot {
     _Atomic uint64_t state; /* window index * 4 + FREE, FILLED or TAKEN */
     sonar_window window;    /* written by the producer while free, then only read */
-    uint64_t ring_first;    /* place of its first sample in the ring's endless coordinate */
+    uint64_t ring_first;    /* place of the first sample that it needs, before the window perhaps */
     uint64_t timeline;      /* counts adoptions of a stream */
     float *missing;         /* [channel], what window.missing points to */
+    uint32_t *gap_count;    /* [channel], and */
+    sonar_gap *gap;         /* [channel][SONAR_GAPS_MOST]: what window.gaps points to */
+    uint64_t *lacks;        /* what window.lacks points to */
 } sonar_window_slot;
 
 typedef struct sonar_window_queue {
     size_t slots;
     sonar_window_slot *slot;
     float *missing;         /* [slot][channel] */
+    uint32_t *gap_count;    /* [slot][channel] */
+    sonar_gap *gap;         /* [slot][channel][SONAR_GAPS_MOST] */
+    uint64_t *lacks;        /* [slot][words] */
     uint64_t last_timeline; /* consumer's */
 } sonar_window_queue;
 
 /* false: no memory; destroy is safe then, and for a zeroed queue. */
-bool sonar_window_queue_init(sonar_window_queue *queue, size_t slots, size_t channels);
+bool sonar_window_queue_init(sonar_window_queue *queue, size_t slots, size_t channels,
+                             size_t words);
 void sonar_window_queue_clear(sonar_window_queue *queue);
 
 /* ---- producer -------------------------------------------------------------------------------- */

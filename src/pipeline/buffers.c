@@ -43,8 +43,8 @@ static sonar_code make_spectra(sonar_pipeline *p, int which, sonar_error *err) {
     if (!c->mvdr_enabled)
         return SONAR_OK;
     if (p->own_mvdr_dft)
-        return make(owner, space, SONAR_C32, sonar_specs_max_snapshots(c), c->mvdr_band.bins,
-                    c->sensors, &s->mvdr, err);
+        return make(owner, space, SONAR_C32, c->mvdr_most_new, c->mvdr_band.bins, c->sensors,
+                    &s->mvdr, err);
     sonar_buffer view = rows(&s->all, c->mvdr_band.first_bin - p->first_bin, c->mvdr_band.bins);
     s->mvdr =
         sonar_buffer_view(view.data, SONAR_C32, 3, (size_t[]){1, c->mvdr_band.bins, c->sensors});

@@ -55,10 +55,12 @@ struct marks {
     bool copy_recorded;
 };
 
-/* Sub-windows of a window for the MVDR, its hop apart; those that touch a gap are left out later.
- */
+/* Snapshots that a window brings for the MVDR, its hop apart; those that touch a gap are left out
+ * later. */
 struct plan {
-    size_t offset, count; /* samples from the window's first to that of the first sub-window */
+    int64_t offset; /* samples from the window's first to that of the first snapshot: some begin
+                       before the window */
+    size_t count;
 };
 
 /* The work of a window as one graph. */

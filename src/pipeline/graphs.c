@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The usual window as a graph, one for every set of surfaces: recorded when the engine is made,
  * after one run of everything that leaves nothing to be made, loaded or uploaded. A window that is
- * not like the usual one (after a reset, with samples missing in a snapshot) goes stage by stage.
+ * not like the usual one (after a reset, with samples missing) goes stage by stage.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +18,8 @@ static uint32_t deciding(const sonar_pipeline *p) {
 
 const struct recording *sonar_graphs_find(const sonar_pipeline *p, const struct job *job) {
     const struct engine *e = &p->engine;
-    const sonar_window *w = job->window;
-    bool whole = !p->config->mvdr_enabled || w->gap_first >= w->gap_end;
-    if (!e->recordings || e->not_as_recorded || !whole || job->plan.offset != e->usual.offset ||
-        job->plan.count != e->usual.count)
+    if (!e->recordings || e->not_as_recorded || job->window->lacks ||
+        job->plan.offset != e->usual.offset || job->plan.count != e->usual.count)
         return NULL;
     for (size_t i = 0; i < e->recordings; i++)
         if (e->recorded[i].outputs == (job->work.outputs & deciding(p)))

@@ -31,7 +31,7 @@ struct history {
     uint64_t *first_sample; /* [length], a ring */
     uint64_t count;         /* snapshots since the reset */
     uint64_t end_sample;    /* of the newest */
-    uint64_t next;          /* first sample of the next sub-window */
+    uint64_t next;          /* first sample of the next snapshot */
 };
 
 /* One window on its way through the engine. */
@@ -132,13 +132,14 @@ sonar_code sonar_graphs_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_graphs_destroy(sonar_pipeline *pipeline);
 /* The graph of a window, or NULL: it has to be enqueued stage by stage. */
 const struct recording *sonar_graphs_find(const sonar_pipeline *pipeline, const struct job *job);
-/* snapshots.c: which sub-windows of a window the MVDR has not seen yet; takes them as seen. */
+/* snapshots.c: which snapshots a window brings that the MVDR has not seen; takes them as seen. */
 struct plan sonar_snapshots_plan(sonar_pipeline *pipeline, const sonar_window *window);
 /* The plan of a window in mid-stream, if all windows have the same. */
 bool sonar_snapshots_usual(const sonar_config *config, bool own_dft, struct plan *plan);
 void sonar_snapshots_forget(struct history *history);
-/* Whether samples [first, first + length) hold any of the window's gaps. */
-bool sonar_window_touches_gap(const sonar_window *window, uint64_t first, size_t length);
+/* First sample of one of the plan's snapshots. */
+uint64_t sonar_snapshots_first(const sonar_config *config, const sonar_window *window,
+                               const struct plan *plan, size_t index);
 /* First sample of the oldest snapshot that still counts. */
 uint64_t sonar_snapshots_oldest(const struct history *history);
 /* timing.c: marks of a window and of the stages in it (data thread); collect when all is done. */

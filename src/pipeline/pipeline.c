@@ -67,6 +67,7 @@ static sonar_code make_ingest(sonar_pipeline *p, sonar_error *err) {
         .fs_hz = c->fs_hz,
         .window_length = c->length,
         .hop = c->hop,
+        .lookback = c->mvdr_lookback,
         .queue_windows = c->ingest_queue_windows,
         .overload = c->overload,
         .max_missing_share = c->max_missing_share,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Which snapshots the covariance holds: sub-windows at multiples of the MVDR's hop, each taken
- * once, with the window in which it ends. */
+/* Which snapshots the covariance holds: those at multiples of the MVDR's hop, each taken once, with
+ * the first window that holds its end. It may begin before that window. */
 #include "pipeline/internal.h"
 
 void sonar_snapshots_forget(struct history *history) {
@@ -20,20 +20,22 @@ static void note(struct history *h, uint64_t first, size_t length) {
     h->end_sample = first + length;
 }
 
-bool sonar_window_touches_gap(const sonar_window *window, uint64_t first, size_t length) {
-    return window->gap_first < window->gap_end && first < window->gap_end &&
-           first + length > window->gap_first;
-}
-
-/* Sub-windows of [first, first + c->length) from `next` on, which moves behind them. */
-static struct plan plan_from(const sonar_config *c, uint64_t first, uint64_t *next) {
-    uint64_t end = first + c->length;
-    if (*next < first)
-        *next = (first + c->mvdr_hop - 1) / c->mvdr_hop * c->mvdr_hop;
-    struct plan plan = {.offset = (size_t)(*next - first)};
+/* Snapshots of the window that begins at `first` and the `lookback` samples before it, from `next`
+ * on, which moves behind them. */
+static struct plan plan_from(const sonar_config *c, uint64_t first, size_t lookback,
+                             uint64_t *next) {
+    uint64_t from = first - lookback, end = first + c->length;
+    if (*next < from)
+        *next = (from + c->mvdr_hop - 1) / c->mvdr_hop * c->mvdr_hop;
+    struct plan plan = {.offset = (int64_t)(*next - first)};
     for (; *next + c->mvdr_length <= end; *next += c->mvdr_hop)
         plan.count++;
     return plan;
+}
+
+uint64_t sonar_snapshots_first(const sonar_config *c, const sonar_window *window,
+                               const struct plan *plan, size_t index) {
+    return window->first_sample + (uint64_t)plan->offset + index * c->mvdr_hop;
 }
 
 struct plan sonar_snapshots_plan(sonar_pipeline *p, const sonar_window *window) {
@@ -42,12 +44,12 @@ struct plan sonar_snapshots_plan(sonar_pipeline *p, const sonar_window *window) 
     if (!c->mvdr_enabled)
         return plan;
     if (p->own_mvdr_dft)
-        plan = plan_from(c, window->first_sample, &p->history.next);
+        plan = plan_from(c, window->first_sample, window->lookback, &p->history.next);
     else
         plan.count = 1;
     for (size_t i = 0; i < plan.count; i++) {
-        uint64_t first = window->first_sample + plan.offset + i * c->mvdr_hop;
-        if (!sonar_window_touches_gap(window, first, c->mvdr_length))
+        uint64_t first = sonar_snapshots_first(c, window, &plan, i);
+        if (sonar_window_is_whole(window, first, c->mvdr_length))
             note(&p->history, first, c->mvdr_length);
     }
     return plan;
@@ -59,6 +61,6 @@ bool sonar_snapshots_usual(const sonar_config *c, bool own_dft, struct plan *pla
         return true;
     uint64_t next = 0;
     for (uint64_t window = 0; window < 4; window++) /* settled after the first two at most */
-        *plan = plan_from(c, window * c->hop, &next);
+        *plan = plan_from(c, window * c->hop, window ? c->mvdr_lookback : 0, &next);
     return c->hop % c->mvdr_hop == 0;
 }

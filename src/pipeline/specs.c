@@ -3,10 +3,6 @@
 
 #include "core/core.h"
 
-size_t sonar_specs_max_snapshots(const sonar_config *config) {
-    return (config->length - config->mvdr_length) / config->mvdr_hop + 1;
-}
-
 static sonar_dft_spec dft_spec(const sonar_config *c, size_t length, size_t first_bin,
                                size_t bins) {
     return (sonar_dft_spec){.channels = c->channels,
@@ -36,7 +32,7 @@ static void make_dfts(const sonar_config *c, sonar_specs *specs) {
         specs->mvdr_dft = dft_spec(c, c->mvdr_length, c->mvdr_band.first_bin, c->mvdr_band.bins);
 }
 
-static sonar_mvdr_spec mvdr_spec(const sonar_config *c, bool own_dft) {
+static sonar_mvdr_spec mvdr_spec(const sonar_config *c) {
     return (sonar_mvdr_spec){
         .sensors = c->sensors,
         .directions = c->mvdr_scan.count,
@@ -44,7 +40,7 @@ static sonar_mvdr_spec mvdr_spec(const sonar_config *c, bool own_dft) {
         .length = c->mvdr_length,
         .first_bin = c->mvdr_band.first_bin,
         .bins = c->mvdr_band.bins,
-        .max_new = own_dft ? sonar_specs_max_snapshots(c) : 1,
+        .max_new = c->mvdr_most_new,
         .snapshots = c->mvdr_alpha > 0 ? 0 : c->mvdr_snapshots,
         .alpha = c->mvdr_alpha,
         .loading = c->mvdr_loading,
@@ -71,7 +67,7 @@ void sonar_specs_make(const sonar_config *c, sonar_specs *specs) {
                                    .max_snapshots = c->cbf_snapshots}};
     make_dfts(c, specs);
     if (c->mvdr_enabled)
-        specs->mvdr = mvdr_spec(c, specs->own_mvdr_dft);
+        specs->mvdr = mvdr_spec(c);
 }
 
 sonar_train_shape sonar_specs_shape(const sonar_config *c, const sonar_specs *specs) {

@@ -15,8 +15,6 @@ typedef struct sonar_specs {
 
 /* The DFTs' planning is left to whoever makes them. */
 void sonar_specs_make(const sonar_config *config, sonar_specs *specs);
-/* Most sub-windows of the MVDR's DFT that one window brings. */
-size_t sonar_specs_max_snapshots(const sonar_config *config);
 /* The counts that times depend on. */
 sonar_train_shape sonar_specs_shape(const sonar_config *config, const sonar_specs *specs);
 

@@ -59,13 +59,13 @@ static sonar_code tell_column(sonar_pipeline *p, const sonar_window *window, son
     return device->backend->copy(device->queue, &b->host_column, &b->column, err);
 }
 
-/* What is left of the window, for the stages' queue to wait for. */
+/* What is left of the window and of what it looks back to, for the stages' queue to wait for. */
 static sonar_code upload(sonar_pipeline *p, const sonar_window *window, sonar_error *err) {
     struct engine *e = &p->engine;
     const struct side *device = e->dft.side;
-    uint64_t from = window->place, end = window->place + p->config->length;
+    uint64_t from = window->place - window->lookback, end = window->place + p->config->length;
     /* zeros are put into gaps late, perhaps after the columns around them went over */
-    if (window->gap_first >= window->gap_end && e->uploaded > from)
+    if (!window->lacks && e->uploaded > from)
         from = e->uploaded;
     struct marks *m = &e->marks;
     sonar_code code =

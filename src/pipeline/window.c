@@ -7,20 +7,24 @@
 
 /* ---- transform ------------------------------------------------------------------------------- */
 
-/* Samples [offset, offset + length) of the window: where they are, or by way of the column. */
+/* Samples [first, first + length): where they are, or by way of the column. Those before the window
+ * are whole. */
 static sonar_code transform(sonar_pipeline *p, const struct job *job, const struct stage *dft,
-                            size_t offset, size_t length, sonar_buffer *out, sonar_error *err) {
+                            uint64_t first, size_t length, sonar_buffer *out, sonar_error *err) {
     struct engine *e = &p->engine;
     sonar_buffer in[SONAR_DFT_INPUTS];
     sonar_work work = job->work;
+    work.offset = (size_t)(first - job->seen.first_sample);
+    work.gaps = sonar_window_is_whole(&job->seen, first, length) ? NULL : &job->seen.gaps;
     if (e->buffers.column.data) {
         in[SONAR_DFT_HEAD] = e->buffers.ring;
         in[SONAR_DFT_TAIL] = sonar_buffer_view(NULL, e->buffers.ring.dtype, 2,
                                                (size_t[]){e->buffers.ring.shape[0], 0});
         work.column = e->buffers.column.data;
-        work.offset = offset;
+        if ((int64_t)work.offset < 0) /* the ring is a circle */
+            work.offset += e->buffers.ring.shape[1];
     } else {
-        sonar_window_span(&job->seen, job->seen.first_sample + offset, length, in);
+        sonar_window_span(&job->seen, first, length, in);
     }
     return dft->ops->execute(dft->self, dft->side->queue, in, out, &work, err);
 }
@@ -39,7 +43,8 @@ static sonar_code transform_cbf(sonar_pipeline *p, const struct job *job, sonar_
     sonar_code code = SONAR_OK;
     for (size_t i = 0; i < c->cbf_snapshots && !code; i++) {
         sonar_buffer out = sonar_buffer_part(&dft->side->spectra.all, i);
-        code = transform(p, job, dft, i * c->cbf_hop, c->cbf_length, &out, err);
+        code = transform(p, job, dft, job->seen.first_sample + i * c->cbf_hop, c->cbf_length, &out,
+                         err);
     }
     return code;
 }
@@ -50,12 +55,12 @@ static sonar_code transform_mvdr(sonar_pipeline *p, const struct job *job, size_
     const sonar_config *c = p->config;
     const struct stage *dft = &p->engine.mvdr_dft;
     for (size_t i = 0; i < job->plan.count; i++) {
-        size_t offset = job->plan.offset + i * c->mvdr_hop;
-        if (sonar_window_touches_gap(&job->seen, job->seen.first_sample + offset, c->mvdr_length))
+        uint64_t first = sonar_snapshots_first(c, &job->seen, &job->plan, i);
+        if (!sonar_window_is_whole(&job->seen, first, c->mvdr_length))
             continue;
         if (p->own_mvdr_dft) {
             sonar_buffer out = sonar_buffer_part(&dft->side->spectra.mvdr, *taken);
-            sonar_code code = transform(p, job, dft, offset, c->mvdr_length, &out, err);
+            sonar_code code = transform(p, job, dft, first, c->mvdr_length, &out, err);
             if (code)
                 return code;
         }

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The gaps of a window by channel, in a fixed number of places each. */
+#ifndef SONAR_GAPS_H
+#define SONAR_GAPS_H
+
+#include "sonar/sonar.h"
+
+typedef struct sonar_gap_lists {
+    size_t channels;
+    uint32_t *count; /* [channel] */
+    sonar_gap *gap;  /* [channel][SONAR_GAPS_MOST] */
+} sonar_gap_lists;
+
+/* false: no memory; free is safe then, and for zeroed lists. */
+bool sonar_gaps_init(sonar_gap_lists *lists, size_t channels);
+void sonar_gaps_free(sonar_gap_lists *lists);
+/* Any thread, for channels of its own. */
+void sonar_gaps_clear(sonar_gap_lists *lists, size_t channel);
+/* The samples [begin, begin + samples), which come after all that the channel has. Where there is
+ * no place left, the two gaps with the fewest samples between them become one. Any thread, for
+ * channels of its own. */
+void sonar_gaps_add(sonar_gap_lists *lists, size_t channel, uint32_t begin, uint32_t samples);
+/* Copies all lists to arrays of the same shapes, of which it returns a view. */
+sonar_gaps sonar_gaps_copy(const sonar_gap_lists *lists, uint32_t *count, sonar_gap *gap);
+
+#endif

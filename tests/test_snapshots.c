@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Which snapshots the MVDR is given: every one whose samples are there, once and in order, however
+ * lengths, hops and gaps lie. A wrapper around the host's stage writes down what it is given, and
+ * sums in double precision say what that should have been. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "feed.h"
+#include "lazy_device.h"
+#include "mvdr_oracle.h"
+#include "oracle.h"
+
+enum { BLOCKS = 2, SAMPLES = 3000, TAIL = 1200, TAKEN_MOST = 4000, LAST = 8, SKEW = 40 };
+
+static uint64_t seed = 7;
+
+static size_t any(size_t least, size_t most) {
+    return least + (size_t)(oracle_random(&seed) % (most - least + 1));
+}
+
+/* ---- what the stage is given ----------------------------------------------------------------- */
+
+static struct {
+    void *self;
+    size_t taken, values; /* snapshots so far, values of each */
+    sonar_c32 *snapshot;  /* [taken][bin][sensor] */
+    float *spectrum;      /* [bin][direction], the last */
+} heard;
+
+static const sonar_stage_ops *real(void) {
+    return sonar_backend_cpu()->stage("mvdr_jacobi");
+}
+
+static sonar_code create(const void *spec, const sonar_host *host, void **stage, sonar_error *err) {
+    const sonar_mvdr_spec *s = spec;
+    heard.values = s->bins * s->sensors;
+    heard.snapshot = calloc(TAKEN_MOST * heard.values, sizeof *heard.snapshot);
+    heard.spectrum = calloc(s->bins * s->directions, sizeof *heard.spectrum);
+    sonar_code code = real()->create(spec, host, stage, err);
+    heard.self = *stage;
+    return code;
+}
+
+static sonar_code execute(void *stage, sonar_queue *queue, const sonar_buffer *in,
+                          sonar_buffer *out, const sonar_work *work, sonar_error *err) {
+    for (size_t i = 0; i < in->shape[0]; i++, heard.taken++) {
+        sonar_buffer one = sonar_buffer_part(in, i);
+        cr_assert_lt(heard.taken, TAKEN_MOST);
+        memcpy(heard.snapshot + heard.taken * heard.values, one.data,
+               heard.values * sizeof *heard.snapshot);
+    }
+    sonar_code code = real()->execute(stage, queue, in, out, work, err);
+    memcpy(heard.spectrum, out[SONAR_MVDR_OUT_SPECTRUM].data, out[SONAR_MVDR_OUT_SPECTRUM].bytes);
+    return code;
+}
+
+static sonar_code evaluate(void *stage, sonar_queue *queue, const sonar_buffer *turns,
+                           sonar_buffer *power, const sonar_work *work, sonar_error *err) {
+    return real()->evaluate(stage, queue, turns, power, work, err);
+}
+
+static void reset(void *stage) {
+    real()->reset(stage);
+}
+
+static void destroy(void *stage) {
+    real()->destroy(stage);
+}
+
+static const sonar_stage_ops *stage_of(const char *name) {
+    static const sonar_stage_ops ops = {"mvdr_jacobi", create, execute, evaluate, reset, destroy};
+    return strcmp(name, "mvdr_jacobi") ? sonar_backend_cpu()->stage(name) : &ops;
+}
+
+static const sonar_backend *listener(void) {
+    static sonar_backend backend;
+    backend = *sonar_backend_cpu();
+    backend.stage = stage_of;
+    return &backend;
+}
+
+static void forget(void) {
+    free(heard.snapshot);
+    free(heard.spectrum);
+    memset(&heard, 0, sizeof heard);
+}
+
+/* ---- what is sent ---------------------------------------------------------------------------- */
+
+/* One stream: which frames of which block are lost, and all samples. */
+struct stream {
+    size_t length, hop, mvdr_length, mvdr_hop;
+    uint64_t first, end; /* samples, frames of FEED_FRAME */
+    uint8_t *lost;       /* [block][sample] */
+    float *x;            /* [channel][sample] */
+};
+
+/* Two blocks of channels that lose frames of their own; all comes from the tail on. */
+static void send_all(struct stream *s, feed *feed, double losses) {
+    static const uint32_t edge[BLOCKS + 1] = {0, 2, FEED_SENSORS};
+    digitiser *d = &feed->digitiser;
+    size_t samples = (size_t)(s->end - s->first);
+    s->lost = calloc(BLOCKS * samples, 1);
+    s->x = calloc(FEED_SENSORS * samples, sizeof *s->x);
+    d->frame.first_sample = s->first;
+    for (size_t at = 0; at < samples; at += FEED_FRAME) {
+        const sonar_frame frame = d->frame;
+        for (size_t b = 0; b < BLOCKS; b++) {
+            float values[FEED_FRAME * FEED_SENSORS];
+            d->frame = frame;
+            d->frame.first_channel = edge[b];
+            d->frame.channels = edge[b + 1] - edge[b];
+            digitiser_fill(d, values);
+            for (size_t i = 0; i < FEED_FRAME * d->frame.channels; i++)
+                s->x[(edge[b] + i % d->frame.channels) * samples + at + i / d->frame.channels] =
+                    values[i];
+            bool lost = at && at + TAIL < samples && fabs(oracle_uniform(&seed)) < losses;
+            memset(s->lost + b * samples + at, lost, FEED_FRAME);
+            (lost ? digitiser_skip : digitiser_send)(d, 1);
+        }
+    }
+}
+
+/* The window that begins with the first hop of the stream, and the end of the last that is whole.
+ */
+static uint64_t windows_begin(const struct stream *s) {
+    return (s->first + s->hop - 1) / s->hop * s->hop;
+}
+
+static uint64_t windows_of(const struct stream *s) {
+    return (s->end - windows_begin(s) - s->length) / s->hop + 1;
+}
+
+static bool is_there(const struct stream *s, uint64_t first) {
+    size_t samples = (size_t)(s->end - s->first), lost = 0;
+    for (size_t i = 0; i < s->mvdr_length; i++)
+        for (size_t b = 0; b < BLOCKS; b++)
+            lost += s->lost[b * samples + (size_t)(first - s->first) + i];
+    return lost == 0;
+}
+
+/* The first samples of the snapshots that the stream holds, in order. */
+static size_t snapshots_of(const struct stream *s, uint64_t *first) {
+    uint64_t begin = windows_begin(s);
+    uint64_t end = begin + (windows_of(s) - 1) * s->hop + s->length;
+    uint64_t at = (begin + s->mvdr_hop - 1) / s->mvdr_hop * s->mvdr_hop;
+    size_t count = 0;
+    for (; at + s->mvdr_length <= end; at += s->mvdr_hop)
+        if (is_there(s, at)) {
+            cr_assert_lt(count, TAKEN_MOST);
+            first[count++] = at;
+        }
+    return count;
+}
+
+/* ---- oracles --------------------------------------------------------------------------------- */
+
+static void transform(const struct stream *s, const sonar_config *c, uint64_t first, cplx *to) {
+    size_t samples = (size_t)(s->end - s->first), n = s->mvdr_length;
+    double *window = calloc(n, sizeof *window);
+    sonar_dft_window(c->window, c->kaiser_beta, n, window);
+    for (size_t b = 0; b < c->mvdr_band.bins; b++)
+        for (size_t k = 0; k < FEED_SENSORS; k++)
+            to[b * FEED_SENSORS + k] =
+                oracle_psd_bin(s->x + k * samples + (size_t)(first - s->first), window, n,
+                               c->mvdr_band.first_bin + b, c->fs_hz, c->remove_mean);
+    free(window);
+}
+
+static double error_of(const sonar_c32 *have, const cplx *want, size_t count) {
+    double error = 0, size = 0;
+    for (size_t i = 0; i < count; i++) {
+        cplx difference = (double)have[i].re + I * (double)have[i].im - want[i];
+        error += creal(difference * conj(difference));
+        size += creal(want[i] * conj(want[i]));
+    }
+    return sqrt(error / size);
+}
+
+/* The spectrum of the last snapshots with the trace rule. */
+static void check_spectrum(const sonar_config *c, const cplx *last, size_t count) {
+    const sonar_mvdr_spec rule = {.loading = SONAR_LOADING_TRACE, .eps = c->mvdr_eps};
+    const size_t looks = c->mvdr_scan.count, n = FEED_SENSORS;
+    cplx *a = calloc(looks * n, sizeof *a), r[FEED_SENSORS * FEED_SENSORS], x[LAST * FEED_SENSORS];
+    double *power = calloc(looks, sizeof *power), d[FEED_SENSORS], u[3], worst = 0;
+    for (size_t b = 0; b < c->mvdr_band.bins; b++) {
+        double hz = (double)(c->mvdr_band.first_bin + b) * c->fs_hz / (double)c->mvdr_length;
+        for (size_t i = 0; i < looks * n; i++) {
+            oracle_unit(c->mvdr_scan.az_deg[i / n], 0, u);
+            double tau = oracle_delay_far(c->position_m + 3 * (i % n), u, c->sound_speed_mps);
+            a[i] = cexp(2 * M_PI * I * hz * tau);
+        }
+        for (size_t i = 0; i < count; i++)
+            memcpy(x + i * n, last + (i * c->mvdr_band.bins + b) * n, n * sizeof *x);
+        mvdr_oracle_covariance(n, count, x, NULL, r);
+        mvdr_oracle_eigenvalues(n, r, d);
+        mvdr_oracle_power(n, r, mvdr_oracle_delta(&rule, n, d, (double)count), looks, a, power);
+        for (size_t i = 0; i < looks; i++)
+            worst = fmax(worst, fabs(10 * log10((double)heard.spectrum[b * looks + i] / power[i])));
+    }
+    cr_expect(worst <= 0.05, "%g dB from the spectrum of the last %zu snapshots", worst, count);
+    free(a);
+    free(power);
+}
+
+/* ---- trials ---------------------------------------------------------------------------------- */
+
+static void open_feed(const struct stream *s, const struct layout *layout, feed *feed) {
+    char text[1024];
+    sonar_error err = {0};
+    snprintf(text, sizeof text,
+             "schema: 1\n"
+             "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.75}}}\n"
+             "fs_hz: 8000\n"
+             "ingest: {overload: block, max_missing_share: 1, max_skew_ms: %g}\n"
+             "dft: {length: %zu, hop: %zu}\n"
+             "cbf: {band_hz: [500, 1000]}\n"
+             "mvdr: {length: %zu, hop: %zu, snapshots: %d, band_hz: [500, 1000],\n"
+             "       loading: {rule: trace}}\n"
+             "output: {high_water_mark: 10000}\n"
+             "runtime: {threads: 1, backend: cpu}\n",
+             FEED_SENSORS, SKEW / 8.0, s->length, s->hop, s->mvdr_length, s->mvdr_hop, LAST);
+    cr_assert_eq(feed_open_text(feed, text, NULL, 0, layout, &err), SONAR_OK, "%s", err.text);
+}
+
+static void await(const feed *feed, uint64_t windows) {
+    for (int i = 0; i < 100000 && feed_processed(feed) + feed_failed(feed) < windows; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+    cr_assert_eq(feed_processed(feed), windows);
+}
+
+static void compare(const struct stream *s, const sonar_config *c, const struct history *history) {
+    static uint64_t want[TAKEN_MOST];
+    size_t count = snapshots_of(s, want), values = heard.values;
+    cplx *last = calloc(LAST * values, sizeof *last);
+    cr_assert_eq(heard.taken, count, "%zu snapshots of %zu: N %zu/%zu, L %zu/%zu, from %d",
+                 heard.taken, count, s->length, s->hop, s->mvdr_length, s->mvdr_hop, (int)s->first);
+    for (size_t i = 0; i < count; i++) {
+        cplx *x = last + (i + LAST >= count ? i + LAST - count : 0) * values;
+        transform(s, c, want[i], x);
+        double error = error_of(heard.snapshot + i * values, x, values);
+        cr_assert(error <= 2e-6, "snapshot %zu from %d: %g", i, (int)want[i], error);
+    }
+    if (count >= LAST) {
+        check_spectrum(c, last, LAST);
+        cr_expect_eq(history->count, count);
+        cr_expect_eq(sonar_snapshots_oldest(history), want[count - LAST]);
+        cr_expect_eq(history->end_sample, want[count - 1] + s->mvdr_length);
+    }
+    free(last);
+}
+
+static void run(struct stream s, double losses, const sonar_backend *dft) {
+    feed feed;
+    struct layout layout = feed_layout(listener());
+    layout.place[STAGE_DFT] = dft;
+    s.first -= s.first % FEED_FRAME;
+    s.end = s.first + SAMPLES + TAIL;
+    open_feed(&s, &layout, &feed);
+    send_all(&s, &feed, losses);
+    await(&feed, windows_of(&s));
+    sonar_pipeline_stop(feed.pipeline, 1000);
+    compare(&s, feed.config, &feed.pipeline->history);
+    feed_close(&feed);
+    free(s.lost);
+    free(s.x);
+    forget();
+}
+
+static void run_both(struct stream s, double losses) {
+    run(s, losses, listener());
+    lazy = (struct lazy_device){0};
+    run(s, losses, lazy_backend());
+    cr_expect_eq(lazy.faults, 0);
+}
+
+/* Those of the issue, 1/32 as long: one window a snapshot, hops that have no common multiple soon;
+ * sub-windows that end in one window and begin in the one before. */
+Test(snapshots, every_multiple_of_the_hop_is_taken) {
+    static const struct stream cases[] = {
+        {256, 128, 256, 94, .first = 0},   {256, 128, 256, 3, .first = 0},
+        {256, 250, 64, 32, .first = 0},    {256, 128, 256, 128, .first = 0},
+        {256, 128, 128, 64, .first = 0},   {256, 128, 256, 64, .first = 0},
+        {256, 128, 256, 1000, .first = 0}, {256, 64, 255, 63, .first = 1000},
+        {128, 300, 128, 40, .first = 0},   {128, 300, 50, 20, .first = 8000},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        run_both(cases[i], 0);
+}
+
+Test(snapshots, those_between_two_gaps_are_taken) {
+    static const struct stream cases[] = {{1024, 512, 64, 32, .first = 0},
+                                          {256, 250, 64, 32, .first = 0},
+                                          {256, 128, 256, 94, .first = 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        run_both(cases[i], 0.02);
+}
+
+Test(snapshots, of_any_length_hop_and_gap) {
+    for (int trial = 0; trial < 20; trial++) {
+        struct stream s = {.length = any(64, 400), .first = any(0, 2) * any(0, 100000)};
+        s.hop = any(24, s.length + s.length / 4);
+        s.mvdr_length = any(32, s.length);
+        s.mvdr_hop = any(5, 2 * s.mvdr_length);
+        run_both(s, 0.03 * (double)any(0, 2));
+    }
+}
