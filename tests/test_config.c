@@ -645,6 +645,36 @@ Test(config, only_loopback_and_ipc_are_accepted) {
     drop(&l);
 }
 
+/* 1000 Hz, 8 sensors 0.5 m apart: 0.886 * 1.5/(0.5 * sqrt(63)) = 19.3 deg without shading; Hann's
+ * main lobe is 1.6 times as wide, and the adaptive spectrum knows no shading. */
+Test(config, beam_widths_know_shading_and_depression) {
+    loaded plain = parse_good(SMALL),
+           hann = parse_good(CBF("band_hz: [100, 1000], ranges_m: [], shading: hann"));
+    const double ratio =
+        hann.config->cbf_scan.beam_width_deg / plain.config->cbf_scan.beam_width_deg;
+    cr_assert(ratio > 1.5 && ratio < 1.75, "%g", ratio);
+    cr_assert_eq(hann.config->mvdr_scan.beam_width_deg, plain.config->mvdr_scan.beam_width_deg);
+    cr_assert_eq(plain.config->mvdr_scan.count, 91, "2 deg on average");
+    drop(&hann);
+    drop(&plain);
+    loaded level = parse_good(ARRAY("geometry: {circle: {sensors: 64, radius_m: 10}}")),
+           steep = parse_good("schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000], "
+                              "depression_deg: -85}\narray: {geometry: {circle: {sensors: 64, "
+                              "radius_m: 10}}}\n");
+    const double width = level.config->cbf_scan.beam_width_deg;
+    const double wider = steep.config->cbf_scan.beam_width_deg / width;
+    cr_assert(fabs(wider - 1 / cos(85 * M_PI / 180)) < 0.3, "%g times", wider);
+    drop(&level);
+    drop(&steep);
+    /* so a step that fits is not called coarse */
+    steep =
+        parse_good("schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 700], depression_deg: 85, scan: "
+                   "{start_deg: 0, stop_deg: 359, step_deg: 5}, ranges_m: []}\n"
+                   "array: {geometry: {circle: {sensors: 64, radius_m: 10}}}\n");
+    cr_assert_eq(steep.warnings, 0, "%s", steep.report);
+    drop(&steep);
+}
+
 static const struct {
     const char *text, *says;
 } warnings[] = {

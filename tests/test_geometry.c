@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "cbf/cbf.h"
 #include "manifold/manifold.h"
 
 static const double C = 1500;
@@ -138,22 +139,26 @@ Test(geometry, aperture_and_spacing_agree_with_all_pairs) {
     }
 }
 
-/* Power of a conventional beam steered to u0 for a wave from u, 1 at u = u0. */
-static double beam(size_t n, const double *p, const double *u0, const double *u, double hz) {
-    double re = 0, im = 0;
+/* Power of a conventional beam of weights g (NULL: all 1) steered to u0 for a wave from u, 1 at
+ * u = u0. */
+static double beam(size_t n, const double *p, const double *g, const double *u0, const double *u,
+                   double hz) {
+    double re = 0, im = 0, sum = 0;
     for (size_t k = 0; k < n; k++) {
+        const double weight = g ? g[k] : 1;
         double tau = 0;
         for (size_t i = 0; i < 3; i++)
             tau += p[3 * k + i] * (u[i] - u0[i]) / C;
-        re += cos(2 * M_PI * hz * tau);
-        im += sin(2 * M_PI * hz * tau);
+        re += weight * cos(2 * M_PI * hz * tau);
+        im += weight * sin(2 * M_PI * hz * tau);
+        sum += weight;
     }
-    return (re * re + im * im) / (double)(n * n);
+    return (re * re + im * im) / (sum * sum);
 }
 
 /* Full -3 dB width around az, by bisection on either side. */
-static double measured_width(size_t n, const double *p, const sonar_scan *scan, double az,
-                             double hz) {
+static double measured_width(size_t n, const double *p, const double *g, const sonar_scan *scan,
+                             double az, double hz) {
     double u0[3], u[3], width = 0;
     sonar_scan_unit(scan, az, u0);
     for (int side = -1; side <= 1; side += 2) {
@@ -161,12 +166,12 @@ static double measured_width(size_t n, const double *p, const sonar_scan *scan, 
         do {
             out += 0.01;
             sonar_scan_unit(scan, az + side * out, u);
-        } while (beam(n, p, u0, u, hz) > 0.5);
+        } while (beam(n, p, g, u0, u, hz) > 0.5);
         in = out - 0.01;
         for (int i = 0; i < 40; i++) {
             const double middle = (in + out) / 2;
             sonar_scan_unit(scan, az + side * middle, u);
-            *(beam(n, p, u0, u, hz) > 0.5 ? &in : &out) = middle;
+            *(beam(n, p, g, u0, u, hz) > 0.5 ? &in : &out) = middle;
         }
         width += in;
     }
@@ -186,7 +191,7 @@ Test(scan, beam_widths_are_those_of_the_beam_pattern) {
         double *p = line(n, 0.75, (double[]){1, 0, 0});
         sonar_geometry g;
         sonar_scan scan = scan_of(n, p, 1000, &g);
-        const double want = measured_width(n, p, &scan, 90, 1000);
+        const double want = measured_width(n, p, NULL, &scan, 90, 1000);
         near_to(scan.beam_width_deg / want, 1, 0.04, "line");
         sonar_scan_destroy(&scan);
         free(p);
@@ -196,7 +201,8 @@ Test(scan, beam_widths_are_those_of_the_beam_pattern) {
         double *p = circle(n, radius);
         sonar_geometry g;
         sonar_scan scan = scan_of(n, p, 1000, &g);
-        near_to(scan.beam_width_deg / measured_width(n, p, &scan, 30, 1000), 1, 0.06, "circle");
+        near_to(scan.beam_width_deg / measured_width(n, p, NULL, &scan, 30, 1000), 1, 0.02,
+                "circle");
         cr_assert_not(scan.cone);
         cr_assert(scan.wraps);
         sonar_scan_destroy(&scan);
@@ -209,6 +215,95 @@ Test(scan, beam_widths_are_those_of_the_beam_pattern) {
     near_to(scan.beam_width_deg, 0.79, 0.005, "128 elements");
     sonar_scan_destroy(&scan);
     free(p);
+}
+
+/* A degree of azimuth is a shorter way the steeper one looks. */
+Test(scan, beam_widths_grow_with_depression) {
+    static const double depression[] = {-85, -60, 0, 30, 60, 75, 85, 88};
+    double *arrays[] = {circle(48, 12), scattered(60, 3, (double[]){20, 20, 0}),
+                        scattered(90, 5, (double[]){30, 10, 20})};
+    static const size_t sensors[] = {48, 60, 90};
+    for (size_t a = 0; a < 3; a++) {
+        sonar_geometry g;
+        cr_assert(sonar_geometry_analyse(sensors[a], arrays[a], NULL, 0.05, &g));
+        for (size_t i = 0; i < sizeof depression / sizeof *depression; i++) {
+            const sonar_scan_spec spec = {
+                .depression_deg = depression[i], .top_hz = 1500, .sound_speed_mps = C};
+            sonar_scan scan;
+            double narrowest = 360;
+            cr_assert_eq(sonar_scan_create(&spec, &g, &scan, NULL), SONAR_OK);
+            for (double az = 0; az < 180; az += 3)
+                narrowest =
+                    fmin(narrowest, measured_width(sensors[a], arrays[a], NULL, &scan, az, 1500));
+            near_to(scan.beam_width_deg / narrowest, 1, 0.05, "narrowest in azimuth");
+            sonar_scan_destroy(&scan);
+        }
+        free(arrays[a]);
+    }
+    double *p = circle(8, 5);
+    sonar_geometry g;
+    sonar_geometry_analyse(8, p, NULL, 0.05, &g);
+    const sonar_scan_spec spec = {.depression_deg = 90, .top_hz = 1500, .sound_speed_mps = C};
+    sonar_scan scan;
+    cr_assert_eq(sonar_scan_create(&spec, &g, &scan, NULL), SONAR_OK);
+    cr_assert_eq(scan.beam_width_deg, 360, "straight down there is no azimuth");
+    sonar_scan_destroy(&scan);
+    free(p);
+}
+
+Test(scan, beam_widths_grow_with_shading) {
+    static const struct {
+        sonar_shading kind;
+        double sidelobe_db;
+    } cases[] = {{SONAR_SHADING_HANN, 0},       {SONAR_SHADING_CHEBYSHEV, 20},
+                 {SONAR_SHADING_CHEBYSHEV, 30}, {SONAR_SHADING_CHEBYSHEV, 80},
+                 {SONAR_SHADING_TAYLOR, 25},    {SONAR_SHADING_UNIFORM, 0}};
+    for (size_t n = 16; n <= 128; n *= 2)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            double *p = line(n, 0.75, (double[]){0.6, 0, 0.8}), weight[128];
+            sonar_geometry g;
+            sonar_geometry_analyse(n, p, NULL, 0.05, &g);
+            cr_assert_eq(sonar_cbf_shading(cases[i].kind, cases[i].sidelobe_db, 4, n, weight, NULL),
+                         SONAR_OK);
+            const sonar_scan_spec spec = {.top_hz = 1000,
+                                          .sound_speed_mps = C,
+                                          .effective_m = sonar_effective_length(n, p, weight, &g)};
+            sonar_scan scan;
+            cr_assert_eq(sonar_scan_create(&spec, &g, &scan, NULL), SONAR_OK);
+            near_to(scan.beam_width_deg / measured_width(n, p, weight, &scan, 90, 1000), 1, 0.04,
+                    "shaded line");
+            sonar_scan_destroy(&scan);
+            free(p);
+        }
+}
+
+/* The beam of a few sensors is wide; what is looked at must not be a handful of directions. */
+Test(scan, auto_has_a_coarsest_step) {
+    double *arrays[] = {circle(4, 0.3), line(3, 0.4, (double[]){1, 0, 0}),
+                        line(200, 0.75, (double[]){1, 0, 0})};
+    static const size_t sensors[] = {4, 3, 200}, want[] = {180, 91, 0};
+    for (size_t a = 0; a < 3; a++) {
+        sonar_geometry g;
+        sonar_geometry_analyse(sensors[a], arrays[a], NULL, 0.05, &g);
+        sonar_scan_spec spec = {.top_hz = 1000, .sound_speed_mps = C};
+        sonar_scan any, fine;
+        cr_assert_eq(sonar_scan_create(&spec, &g, &any, NULL), SONAR_OK);
+        spec.coarsest_deg = 2;
+        cr_assert_eq(sonar_scan_create(&spec, &g, &fine, NULL), SONAR_OK);
+        cr_assert_eq(fine.count, want[a] ? want[a] : any.count, "%zu directions", fine.count);
+        cr_assert_eq(fine.beam_width_deg, any.beam_width_deg);
+        sonar_scan_destroy(&any);
+        sonar_scan_destroy(&fine);
+        free(arrays[a]);
+    }
+    const double point[3] = {0};
+    sonar_geometry g;
+    sonar_geometry_analyse(1, point, NULL, 0.05, &g);
+    const sonar_scan_spec spec = {.top_hz = 1000, .sound_speed_mps = C, .coarsest_deg = 2};
+    sonar_scan scan;
+    cr_assert_eq(sonar_scan_create(&spec, &g, &scan, NULL), SONAR_OK);
+    cr_assert_eq(scan.count, 1, "a point sees the same from everywhere");
+    sonar_scan_destroy(&scan);
 }
 
 Test(scan, auto_is_even_in_cosine_for_a_line_and_fine_enough) {
@@ -237,7 +332,7 @@ Test(scan, auto_between_two_directions_loses_little) {
     sonar_scan scan = scan_of(24, p, 1400, &g);
     double u[3];
     sonar_scan_unit(&scan, scan.az_deg[1] / 2, u);
-    const double loss = -10 * log10(beam(24, p, scan.u, u, 1400));
+    const double loss = -10 * log10(beam(24, p, NULL, scan.u, u, 1400));
     cr_assert(loss < 0.3 && loss > 0.1, "%g dB", loss);
     sonar_scan_destroy(&scan);
     free(p);

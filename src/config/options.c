@@ -177,8 +177,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                            .help = "The same as first and last bin of the window's transform."},
     [OPT_CBF_SCAN] = {"cbf.scan", CHOICE("auto"), .fallback = "auto",
                       .help = "Look directions: auto is at most 0.3 beam widths apart at the "
-                              "band's top, over 0..180 deg from the axis for a line, 0..360 deg "
-                              "for any other array."},
+                              "band's top, over 0..180 deg from the axis for a line (evenly in the "
+                              "cosine), 0..360 deg for any other array; and 5 deg on average."},
     [OPT_CBF_SCAN_START] = {"cbf.scan.start_deg", DEGREES(360), .required = true, .grouped = true,
                             .help = "First direction of a uniform scan."},
     [OPT_CBF_SCAN_STOP] = {"cbf.scan.stop_deg", DEGREES(360), .required = true, .grouped = true,
@@ -269,7 +269,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                            .help = "Take out what few snapshots and loading do to levels "
                                    "(docs/mvdr.md)."},
     [OPT_MVDR_SCAN] = {"mvdr.scan", CHOICE("auto"), .fallback = "auto",
-                       .help = "Look directions, as for cbf.scan."},
+                       .help = "Look directions, as for cbf.scan, of the array without shading; "
+                               "auto is at most 2 deg apart on average."},
     [OPT_MVDR_SCAN_START] = {"mvdr.scan.start_deg", DEGREES(360), .required = true, .grouped = true,
                              .help = "First direction of a uniform scan."},
     [OPT_MVDR_SCAN_STOP] = {"mvdr.scan.stop_deg", DEGREES(360), .required = true, .grouped = true,

@@ -486,8 +486,13 @@ static double top_hz(const sonar_band *band, double fs, size_t length) {
     return (double)(last ? last : 1) * fs / (double)length;
 }
 
+/* Of automatic scans. A beam of a small array is wide, but its spectrum is looked at by people, and
+ * the adaptive one resolves far better than the beam. */
+static const double CBF_COARSEST_DEG = 5, MVDR_COARSEST_DEG = 2;
+
 /* scan is followed by start, stop, step and depression in the table. */
-static bool resolve_scan(sonar_loader *l, sonar_option_id scan, double top, sonar_scan *to) {
+static bool resolve_scan(sonar_loader *l, sonar_option_id scan, double top, double effective_m,
+                         double coarsest_deg, sonar_scan *to) {
     const sonar_option_id start = (sonar_option_id)(scan + 1), stop = (sonar_option_id)(scan + 2),
                           step = (sonar_option_id)(scan + 3),
                           depression = (sonar_option_id)(scan + 4);
@@ -502,7 +507,9 @@ static bool resolve_scan(sonar_loader *l, sonar_option_id scan, double top, sona
                                   .step_deg = number(l, step),
                                   .depression_deg = number(l, depression),
                                   .top_hz = top,
-                                  .sound_speed_mps = l->config->sound_speed_mps};
+                                  .sound_speed_mps = l->config->sound_speed_mps,
+                                  .effective_m = effective_m,
+                                  .coarsest_deg = coarsest_deg};
     sonar_error err;
     const sonar_code code = sonar_scan_create(&spec, &l->config->geometry, to, &err);
     if (code == SONAR_ENOMEM)
@@ -560,10 +567,14 @@ static bool resolve_directions(sonar_loader *l) {
         return no_memory(l);
     if (!given(l, OPT_MVDR_DEPRESSION) && have(l, OPT_CBF_DEPRESSION))
         sonar_value_set_number(l, OPT_MVDR_DEPRESSION, number(l, OPT_CBF_DEPRESSION));
-    bool good = resolve_scan(l, OPT_CBF_SCAN, cbf_top, &c->cbf_scan);
+    bool good = resolve_shading(l);
+    const double shaded_m =
+        good ? sonar_effective_length(c->sensors, c->position_m, c->shading_weight, &c->geometry)
+             : 0;
+    good = resolve_scan(l, OPT_CBF_SCAN, cbf_top, shaded_m, CBF_COARSEST_DEG, &c->cbf_scan) && good;
     if (c->mvdr_enabled)
-        good = resolve_scan(l, OPT_MVDR_SCAN, mvdr_top, &c->mvdr_scan) && good;
-    good = resolve_shading(l) && good;
+        good =
+            resolve_scan(l, OPT_MVDR_SCAN, mvdr_top, 0, MVDR_COARSEST_DEG, &c->mvdr_scan) && good;
     return sonar_resolve_ranges(l, c->sound_speed_mps / cbf_top) && good;
 }
 

@@ -179,7 +179,8 @@ static void line_axis(size_t n, const point *points, double axis[3]) {
         axis[i] = 0 - axis[i];
 }
 
-/* sqrt(12 variance) along the axis of a line, else along the widest horizontal direction. */
+/* sqrt(12 variance), the length of the uniform line whose beam bends alike: along the axis of a
+ * line, else along the widest horizontal direction. */
 static double effective_length(const sonar_geometry *g, double c[3][3]) {
     double variance = 0;
     if (g->extent == SONAR_EXTENT_LINE) {
@@ -190,6 +191,22 @@ static double effective_length(const sonar_geometry *g, double c[3][3]) {
         variance = (c[0][0] + c[1][1]) / 2 + hypot((c[0][0] - c[1][1]) / 2, c[0][1]);
     }
     return sqrt(12 * fmax(variance, 0));
+}
+
+double sonar_effective_length(size_t sensors, const double *position_m, const double *weight,
+                              const sonar_geometry *geometry) {
+    double sum = 0, mean[3] = {0}, c[3][3] = {{0}};
+    for (size_t k = 0; k < sensors; k++) {
+        sum += weight[k];
+        for (int i = 0; i < 3; i++)
+            mean[i] += weight[k] * position_m[3 * k + (size_t)i];
+    }
+    for (size_t k = 0; k < sensors; k++)
+        for (int i = 0; i < 3; i++)
+            for (int j = 0; j < 3; j++)
+                c[i][j] += weight[k] / sum * (position_m[3 * k + (size_t)i] - mean[i] / sum) *
+                           (position_m[3 * k + (size_t)j] - mean[j] / sum);
+    return effective_length(geometry, c);
 }
 
 bool sonar_geometry_analyse(size_t sensors, const double *position_m, const uint8_t *used,

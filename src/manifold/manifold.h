@@ -41,6 +41,11 @@ typedef struct sonar_geometry {
 bool sonar_geometry_analyse(size_t sensors, const double *position_m, const uint8_t *used,
                             double flat_m, sonar_geometry *geometry);
 
+/* geometry->effective_m with sensors that weigh `weight` (their sum is not 0): the beam width then
+ * holds to 4 % for every shading here. */
+double sonar_effective_length(size_t sensors, const double *position_m, const double *weight,
+                              const sonar_geometry *geometry);
+
 /* Look directions. For a LINE extent az_deg is the angle from the axis (0..180, cone); otherwise
  * azimuth in the array frame 0..360 at the configured depression. u is [direction][3]. */
 typedef struct sonar_scan {
@@ -54,7 +59,8 @@ typedef struct sonar_scan {
     double axis_az_deg, axis_depression_deg;
     double axis[3], perp[3]; /* cone: u = cos(az) axis + sin(az) perp */
     double depression_deg;
-    double beam_width_deg; /* -3 dB, broadside / in-plane, at the band's top */
+    double beam_width_deg; /* -3 dB, conventional, at the band's top: at broadside of a cone, else
+                              the narrowest in azimuth at the scan's depression; 360: no beam */
 } sonar_scan;
 
 typedef struct sonar_scan_spec {
@@ -62,10 +68,13 @@ typedef struct sonar_scan_spec {
     double start_deg, stop_deg, step_deg;
     double depression_deg; /* positive downwards; ignored for a cone */
     double top_hz, sound_speed_mps;
+    double effective_m;  /* of the shaded array; 0: geometry's */
+    double coarsest_deg; /* auto: spacing, a cone's on average, however wide the beam; 0: any */
 } sonar_scan_spec;
 
 /* auto: at most 0.3 beam widths apart at the band's top; even in cosine for a line (endpoints 0 and
- * 180 included), even in angle otherwise. */
+ * 180 included), even in angle otherwise. uniform: from the start to the last step that does not
+ * pass the stop; what would be the first direction again, a turn later, is left out. */
 sonar_code sonar_scan_create(const sonar_scan_spec *spec, const sonar_geometry *geometry,
                              sonar_scan *scan, sonar_error *err);
 void sonar_scan_destroy(sonar_scan *scan);

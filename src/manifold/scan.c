@@ -20,14 +20,21 @@ static const double VERTICAL = 0.01;
 /* Of a step: steps written in decimal add up to a stop that they all but reach. */
 static const double SLACK = 1e-6;
 
+/* Between two unit vectors, along the array's length. */
 static double cosine_width(const sonar_scan_spec *spec, const sonar_geometry *geometry) {
     const double lambda = spec->sound_speed_mps / spec->top_hz;
-    return geometry->effective_m > 0 ? WIDTH * lambda / geometry->effective_m : INFINITY;
+    const double length = spec->effective_m > 0 ? spec->effective_m : geometry->effective_m;
+    return length > 0 ? WIDTH * lambda / length : INFINITY;
 }
 
+/* Directions x deg to either side of a cone's broadside are sin x from it; those of an azimuth at
+ * depression d lie 2 cos(d) sin(x/2) away. */
 static double beam_width_deg(const sonar_scan_spec *spec, const sonar_geometry *geometry) {
     const double half = cosine_width(spec, geometry) / 2;
-    return half < 1 ? 2 * asin(half) / DEGREE : geometry->extent == SONAR_EXTENT_LINE ? 180 : 360;
+    if (geometry->extent == SONAR_EXTENT_LINE)
+        return half < 1 ? 2 * asin(half) / DEGREE : 180;
+    const double chord = 2 * cos(spec->depression_deg * DEGREE);
+    return half < chord ? 4 * asin(half / chord) / DEGREE : 360;
 }
 
 /* Perpendicular to the axis: horizontal, to its right seen from above; +x for a vertical line. */
@@ -60,16 +67,20 @@ static double count_uniform(const sonar_scan_spec *spec, bool cone) {
     return cone ? steps + 1 : fmin(steps + 1, ceil(360 / spec->step_deg - SLACK));
 }
 
+static double count_coarsest(const sonar_scan_spec *spec, double span_deg) {
+    return spec->coarsest_deg > 0 ? ceil(span_deg / spec->coarsest_deg) : 0;
+}
+
 static size_t count_directions(const sonar_scan_spec *spec, const sonar_geometry *geometry,
                                const sonar_scan *scan) {
     double count = 1;
     if (spec->uniform)
         count = count_uniform(spec, scan->cone);
     else if (scan->cone)
-        count = ceil(2 / (FINENESS * cosine_width(spec, geometry))) + 1;
+        count = 1 + fmax(2, fmax(ceil(2 / (FINENESS * cosine_width(spec, geometry))),
+                                 count_coarsest(spec, 180)));
     else if (geometry->extent != SONAR_EXTENT_POINT)
-        count = ceil(360 / (FINENESS * scan->beam_width_deg));
-    count = fmax(count, scan->cone && !spec->uniform ? 3 : 1);
+        count = fmax(ceil(360 / (FINENESS * scan->beam_width_deg)), count_coarsest(spec, 360));
     return count <= SONAR_DIRECTIONS_MOST ? (size_t)count : 0;
 }
 
