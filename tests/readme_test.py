@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs the README's own examples against the daemon: feeds it from Python and from C at the pace of a
-digitiser, reads a spectrum. Exit 77: skipped."""
+digitiser, reads a spectrum; and the commands of docs/simulator.md. Exit 77: skipped."""
+import contextlib
 import json
+import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,15 +20,14 @@ except ImportError as missing:
     print(f"skipped: the README's examples need python3-numpy and python3-zmq ({missing})")
     sys.exit(77)
 
-source, binaries = map(pathlib.Path, sys.argv[1:3])
-readme = (source / "README.md").read_text()
+source, binaries = (pathlib.Path(name).resolve() for name in sys.argv[1:3])
 
 
-def snippet(language, mark):
-    for block in re.findall(rf"```{language}\n(.*?)```", readme, re.S):
+def snippet(document, language, mark):
+    for block in re.findall(rf"```{language}\n(.*?)```", (source / document).read_text(), re.S):
         if mark in block:
             return block
-    sys.exit(f"README.md has no {language} example with '{mark}'")
+    sys.exit(f"{document} has no {language} example with '{mark}'")
 
 
 def start(*command, **options):
@@ -51,15 +53,22 @@ def expect_pace(endpoint, windows):
             assert end_ns < time.time_ns(), f"{(end_ns - time.time_ns()) / 1e9} s too early"
 
 
-def main(folder):
-    config = folder / "sonard.yaml"
-    text = (source / "config/demo.yaml").read_text().replace("mvdr:\n  enabled: true",
-                                                             "mvdr:\n  enabled: false")
+def write_config(folder):
+    """The demonstration's, with endpoints in the folder."""
+    text = (source / "config/demo.yaml").read_text()
     for port, name in (("5555", "in"), ("5556", "out")):
         text = text.replace(f"tcp://127.0.0.1:{port}", f"ipc://{folder}/{name}")
-    config.write_text(text)
-    files = {"feed.py": snippet("python", "# feed"), "read.py": snippet("python", "# read"),
-             "feed.c": snippet("c", "zmq_connect(push")}
+    (folder / "demo.yaml").write_text(text)
+    return folder / "demo.yaml"
+
+
+def try_readme(folder):
+    config = write_config(folder)
+    text = config.read_text()
+    config.write_text(text.replace("mvdr:\n  enabled: true", "mvdr:\n  enabled: false"))
+    files = {"feed.py": snippet("README.md", "python", "# feed"),
+             "read.py": snippet("README.md", "python", "# read"),
+             "feed.c": snippet("README.md", "c", "zmq_connect(push")}
     for name, code in files.items():
         code = code.replace("tcp://127.0.0.1:5555", f"ipc://{folder}/in")
         (folder / name).write_text(code.replace("tcp://127.0.0.1:5556", f"ipc://{folder}/out"))
@@ -81,6 +90,35 @@ def main(folder):
         assert daemon.returncode == 0, daemon.returncode
 
 
-with tempfile.TemporaryDirectory() as name:
-    main(pathlib.Path(name))
+def try_simulator(folder):
+    """Short, but else as it stands there. Of the recording no window is lost, however slow we are."""
+    seconds, fs_hz, length, hop = 8, 8000, 8192, 4096
+    script = snippet("docs/simulator.md", "sh", "sonar-replay")
+    for old, new in (("/tmp/sea", folder / "sea"), ("build/release/bin", binaries),
+                     ("../../../config/demo.yaml", write_config(folder)),
+                     ("../../../config/scenes", source / "config/scenes"),
+                     ("--duration 60", f"--duration {seconds}")):
+        assert old in script, f"docs/simulator.md: {old}"
+        script = script.replace(old, str(new))
+    sub = zmq.Context.instance().socket(zmq.SUB)
+    sub.subscribe("cbf.azimuth")
+    sub.connect(f"ipc://{folder}/out")
+    shell = start("bash", "-e", "-c", script, start_new_session=True)
+    try:
+        assert shell.wait(100) == 0, script
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGTERM)  # what it left behind, if it failed
+    windows = {}
+    while sub.poll(100):
+        h = json.loads(sub.recv_multipart()[1])
+        windows.setdefault(h["epoch"], []).append(h["sample_index"])
+    live, replayed = windows.values()
+    print(f"docs/simulator.md -> {len(live)} windows live, {len(replayed)} replayed")
+    assert live and replayed == list(range(0, seconds * fs_hz - length + 1, hop)), windows
+
+
+for test in try_readme, try_simulator:
+    with tempfile.TemporaryDirectory() as name:
+        test(pathlib.Path(name))
 print("2 passed, 0 failed")

@@ -16,6 +16,7 @@
 #include "clock.h"
 #include "core/core.h"
 #include "ingest/frame.h"
+#include "feedback.h"
 #include "recording.h"
 #include "sender.h"
 #include "synth.h"
@@ -803,6 +804,95 @@ Test(simulator, nan_fault_needs_floats) {
                             .stop = &no_stop};
     sim_sender *sender;
     cr_expect_eq(sim_sender_create(&spec, &sender, NULL), SONAR_EINVAL);
+}
+
+/* ---- the daemon's pace ----------------------------------------------------------------------- */
+
+/* A daemon of which only this is known: a window is over when it is published, in order, and the
+ * oldest one that waits gives way when there are more than may. */
+static void keep_within(sim_credit credit, size_t frame, uint64_t start, uint64_t total) {
+    uint64_t sent = start, over = 0, most = 0;
+    while (sent < start + total) {
+        if (sim_credit_covers(&credit, sent, sent + frame)) {
+            sent += frame;
+        } else {
+            uint64_t first = credit.first + over++ * credit.hop;
+            cr_assert(first + credit.length <= sent, "waits for a window that cannot come");
+            sim_credit_note(&credit, first);
+        }
+        uint64_t complete = 0;
+        while (credit.first + complete * credit.hop + credit.length <= sent)
+            complete++;
+        most = complete - over > most ? complete - over : most;
+        cr_assert_eq(sim_credit_is_over(&credit, sent), complete <= over);
+    }
+    uint64_t by_frame = (frame + credit.hop - 1) / credit.hop;
+    cr_assert_leq(most, by_frame > credit.queue_windows ? by_frame : credit.queue_windows);
+    cr_assert_geq(most, credit.queue_windows, "it could have gone further ahead");
+}
+
+Test(simulator, no_more_windows_are_under_way_than_may_wait) {
+    static const size_t size[][4] = {/* length, hop, queue, frame */
+                                     {8192, 4096, 4, 256}, {100, 100, 1, 7},  {10, 64, 3, 1},
+                                     {100, 3, 2, 1},       {64, 32, 2, 1000}, {1, 1, 1, 1}};
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+        for (uint64_t start = 0; start < 200; start += 37) {
+            sim_credit credit = {.first = (start + size[i][1] - 1) / size[i][1] * size[i][1],
+                                 .length = size[i][0],
+                                 .hop = size[i][1],
+                                 .queue_windows = size[i][2]};
+            keep_within(credit, size[i][3], start, 20 * (size[i][0] + size[i][1]));
+        }
+}
+
+Test(simulator, windows_that_are_never_published_are_settled) {
+    sim_credit credit = {.length = 100, .hop = 50, .queue_windows = 2};
+    cr_expect(sim_credit_covers(&credit, 150, 199) && !sim_credit_covers(&credit, 150, 200));
+    sim_credit_note(&credit, 50); /* the one before it was not published */
+    cr_expect(credit.done == 2 && sim_credit_covers(&credit, 150, 200));
+    sim_credit_note(&credit, 0); /* late news take nothing back */
+    cr_expect_eq(credit.done, 2);
+    cr_expect(!sim_credit_covers(&credit, 249, 300) && !sim_credit_is_over(&credit, 249));
+    sim_credit_settle(&credit, 249);
+    cr_expect(sim_credit_covers(&credit, 249, 300) && sim_credit_is_over(&credit, 249));
+    sim_credit_settle(&credit, 100);
+    cr_expect_eq(credit.done, 3);
+}
+
+Test(simulator, a_lag_is_told_once_and_then_at_intervals) {
+    static const struct {
+        double at_s, lag_s, waited_s;
+        const char *says;
+    } step[] = {{0, 0, 0, NULL},
+                {1, 0.9, 0, NULL},
+                {2, 1.0, 0.1, "1.0 s behind the pace: this machine makes samples more slowly"},
+                {3, 1.5, 0.1, NULL},
+                {11.9, 8, 0.1, NULL},
+                {12, 8.1, 7, "8.1 s behind the pace: the receiver takes samples more slowly"},
+                {13, 0.5, 7, NULL},
+                {14, 0.05, 7, "kept again, after up to 8.1 s"},
+                {15, 0.9, 7, NULL},
+                {15.5, 0.3, 7, NULL},
+                {16, 1.2, 7, "1.2 s behind the pace: this machine"}};
+    sim_lag lag = {0};
+    char text[160];
+    for (size_t i = 0; i < sizeof step / sizeof *step; i++) {
+        const char *said = sim_lag_note(&lag, (int64_t)(step[i].at_s * 1e9), step[i].lag_s,
+                                        step[i].waited_s, text);
+        cr_expect_eq(!said, !step[i].says, "step %zu: %s", i, said ? said : "nothing");
+        cr_expect(!said || !step[i].says || strstr(said, step[i].says), "step %zu: %s", i, said);
+    }
+    cr_expect(lag.most_s == 8.1 && lag.last_s == 1.2);
+}
+
+Test(simulator, the_lag_is_counted_from_the_pace) {
+    sim_pace pace = {
+        .fs_hz = 1000, .rate = 2, .start_ns = sonar_monotonic_ns() - 10 * 1000000000LL};
+    double lag_s = sim_pace_lag_s(&pace, 4000); /* due 2 s after the start, 10 s ago */
+    cr_expect(lag_s >= 8 && lag_s < 100);
+    cr_expect_eq(sim_pace_lag_s(&pace, 10000000), 0, "not due yet");
+    pace.rate = 0;
+    cr_expect_eq(sim_pace_lag_s(&pace, 4000), 0, "no pace, no lag");
 }
 
 /* ---- conversion ------------------------------------------------------------------------------ */

@@ -62,14 +62,48 @@ bool sim_rate_parse(const char *text, double *rate) {
     return *text && !*end && *rate > 0 && *rate < 1e6;
 }
 
+static int64_t due_ns(const sim_pace *pace, uint64_t samples) {
+    return pace->start_ns + llrint((double)samples / pace->fs_hz / pace->rate * 1e9);
+}
+
 /* In naps, so that a signal that came just before one is noticed soon. */
 bool sim_pace_wait(const sim_pace *pace, uint64_t samples) {
     if (pace->rate > 0) {
-        int64_t due = pace->start_ns + llrint((double)samples / pace->fs_hz / pace->rate * 1e9);
+        int64_t due = due_ns(pace, samples);
         for (int64_t now; !*pace->stop && (now = sonar_monotonic_ns()) < due;) {
             int64_t nap = due - now < NAP_NS ? due - now : NAP_NS;
             nanosleep(&(struct timespec){.tv_nsec = nap}, NULL);
         }
     }
     return !*pace->stop;
+}
+
+double sim_pace_lag_s(const sim_pace *pace, uint64_t samples) {
+    if (pace->rate <= 0)
+        return 0;
+    return fmax(0, (double)(sonar_monotonic_ns() - due_ns(pace, samples)) / 1e9);
+}
+
+const char *sim_lag_note(sim_lag *lag, int64_t now_ns, double lag_s, double waited_s,
+                         char text[160]) {
+    static const double behind_s = 1, caught_up_s = 0.1;
+    lag->last_s = lag_s;
+    lag->most_s = fmax(lag->most_s, lag_s);
+    if (lag_s < caught_up_s)
+        lag->waited_s = waited_s;
+    if (lag->behind && lag_s < caught_up_s) {
+        lag->behind = false;
+        snprintf(text, 160, "the pace is kept again, after up to %.1f s behind it", lag->most_s);
+        return text;
+    }
+    bool again = lag->behind && now_ns - lag->told_ns >= SIM_LAG_TOLD_EVERY_S * 1000000000LL;
+    if (!again && (lag->behind || lag_s < behind_s))
+        return NULL;
+    lag->behind = true;
+    lag->told_ns = now_ns;
+    snprintf(text, 160, "%.1f s behind the pace: %s", lag_s,
+             waited_s - lag->waited_s > lag_s / 2
+                 ? "the receiver takes samples more slowly than that"
+                 : "this machine makes samples more slowly than that");
+    return text;
 }

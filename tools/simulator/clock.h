@@ -23,5 +23,23 @@ typedef struct sim_pace {
 
 /* Waits until `samples` samples exist, as a digitiser would; false if it was stopped. */
 bool sim_pace_wait(const sim_pace *pace, uint64_t samples);
+/* By how much the first `samples` samples are late now, s; 0 if they are not, or without a pace. */
+double sim_pace_lag_s(const sim_pace *pace, uint64_t samples);
+
+/* A pace that is not kept, and what has been said of it. Zeroed before the first note. */
+typedef struct sim_lag {
+    double most_s, last_s;
+    double waited_s; /* what the sender had waited when the pace was kept last */
+    bool behind;
+    int64_t told_ns;
+} sim_lag;
+
+enum { SIM_LAG_TOLD_EVERY_S = 10 };
+
+/* `lag_s` is the lag now, of which the sender has spent `waited_s` so far waiting for its receiver.
+ * Returns what there is to say, in `text`: when it falls a second behind, while it stays behind
+ * every SIM_LAG_TOLD_EVERY_S, and when it has caught up; else NULL. */
+const char *sim_lag_note(sim_lag *lag, int64_t now_ns, double lag_s, double waited_s,
+                         char text[160]);
 
 #endif

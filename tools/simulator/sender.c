@@ -289,7 +289,9 @@ static int send_part(sim_sender *sender, void *socket, zmq_msg_t *part, int flag
         if (rc >= 0 || !wait || *sender->spec.stop || (errno != EAGAIN && errno != EINTR))
             return rc;
         zmq_pollitem_t item = {.socket = socket, .events = ZMQ_POLLOUT};
+        int64_t began = sonar_monotonic_ns();
         zmq_poll(&item, 1, POLL_MS);
+        sender->counters.waited_ns += sonar_monotonic_ns() - began;
     }
 }
 
@@ -394,11 +396,13 @@ const sim_counters *sim_sender_counters(const sim_sender *sender) {
     return &sender->counters;
 }
 
-void sim_counters_write(const sim_counters *c, FILE *to) {
+void sim_counters_write(const sim_counters *c, const sim_lag *lag, FILE *to) {
     fprintf(to,
             "{\"samples\": %" PRIu64 ", \"frames\": %" PRIu64 ", \"messages\": %" PRIu64
-            ", \"overflow\": %" PRIu64 ", \"saturated\": %" PRIu64 ", \"kinds\": {",
-            c->samples, c->frames, c->messages, c->overflow, c->saturated);
+            ", \"overflow\": %" PRIu64 ", \"saturated\": %" PRIu64
+            ", \"behind_s\": {\"most\": %.3f, \"last\": %.3f}, \"kinds\": {",
+            c->samples, c->frames, c->messages, c->overflow, c->saturated, lag->most_s,
+            lag->last_s);
     for (int kind = 0; kind < SIM_FAULT_KINDS; kind++)
         fprintf(to, "%s\"%s\": %" PRIu64, kind ? ", " : "",
                 kind ? sim_fault_name((sim_fault_kind)kind) : "good", c->kind[kind]);

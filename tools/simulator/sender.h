@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "clock.h"
 #include "scene.h"
 
 typedef struct sim_sender_spec {
@@ -42,6 +43,7 @@ typedef struct sim_counters {
     uint64_t overflow;              /* messages lost because the receiver did not keep up */
     uint64_t saturated;             /* samples */
     uint64_t samples;               /* per channel */
+    int64_t waited_ns;              /* for a receiver that did not keep up */
 } sim_counters;
 
 typedef struct sim_sender sim_sender;
@@ -61,8 +63,8 @@ sonar_code sim_sender_flush(sim_sender *sender, sonar_error *err);
 /* Closes the sockets; what they hold is sent for up to linger_ms. */
 void sim_sender_destroy(sim_sender *sender, int linger_ms);
 const sim_counters *sim_sender_counters(const sim_sender *sender);
-/* The counters as one JSON object. */
-void sim_counters_write(const sim_counters *counters, FILE *to);
+/* The counters and how the pace was kept as one JSON object. */
+void sim_counters_write(const sim_counters *counters, const sim_lag *lag, FILE *to);
 
 /* Rounds (ties to even) and saturates counts into samples of `format`, little-endian; `stride`
  * samples apart at `to`. Returns how many were saturated. */

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * What sonar-sim and sonar-replay share: options, the daemon's configuration, and a stream of
+ * frames that keeps its pace, or the daemon's, says when it cannot, and ends with a summary. One
+ * thread.
+ */
+#ifndef SIM_STREAM_H
+#define SIM_STREAM_H
+
+#include "clock.h"
+#include "feedback.h"
+#include "options.h"
+#include "sender.h"
+
+enum { SIM_STREAM_FAILED = 1, SIM_STREAM_WRONG_USAGE = 2 }; /* exit codes */
+
+/* The first member of a tool's own options, which is what its table's offsets count from. */
+typedef struct sim_stream_options {
+    const char *config, *endpoint, *summary;
+    double rate;                        /* 0: as fast as the receiver takes it */
+    bool wait;                          /* for a slow receiver, instead of losing frames */
+    uint64_t epoch;                     /* 0: not given */
+    uint64_t digitisers, frame_samples; /* 0: not given */
+    int format;                         /* sonar_dtype, 0: not given */
+} sim_stream_options;
+
+tool_answer sim_take_endpoint(void *options, const char *value);
+tool_answer sim_take_rate(void *options, const char *value);
+tool_answer sim_take_format(void *options, const char *value);
+
+/* Rows of a tool's table. */
+#define SIM_STREAM_OPTIONS                                                                         \
+    {"config", 'c', TOOL_TEXT, offsetof(sim_stream_options, config), 0, 0, NULL, NULL},            \
+        {"endpoint", 0, TOOL_OTHER, 0, 0, 0, sim_take_endpoint, "tcp://HOST:PORT or ipc://PATH"},  \
+        {"summary", 0, TOOL_TEXT, offsetof(sim_stream_options, summary), 0, 0, NULL, NULL},        \
+        {"rate", 0, TOOL_OTHER, 0, 0, 0, sim_take_rate, "realtime, max or a factor such as 0.5"},  \
+        {"wait", 0, TOOL_FLAG, offsetof(sim_stream_options, wait), 0, 0, NULL, NULL},              \
+        {"epoch", 0,          TOOL_WHOLE, offsetof(sim_stream_options, epoch),                     \
+         1,       UINT32_MAX, NULL,       "a whole number from 1 to 4294967295"},                  \
+        {"digitisers",                                                                             \
+         0,                                                                                        \
+         TOOL_WHOLE,                                                                               \
+         offsetof(sim_stream_options, digitisers),                                                 \
+         1,                                                                                        \
+         65535,                                                                                    \
+         NULL,                                                                                     \
+         "a whole number from 1 to 65535"},                                                        \
+        {"frame-samples",                                                                          \
+         0,                                                                                        \
+         TOOL_WHOLE,                                                                               \
+         offsetof(sim_stream_options, frame_samples),                                              \
+         1,                                                                                        \
+         SONAR_FRAME_MAX_SAMPLES,                                                                  \
+         NULL,                                                                                     \
+         "a whole number from 1 to 1048576"},                                                      \
+    {                                                                                              \
+        "format", 0, TOOL_OTHER, 0, 0, 0, sim_take_format, "s16, s24, s32 or f32"                  \
+    }
+
+typedef struct sim_stream {
+    const char *tool; /* its name, for messages */
+    const sim_stream_options *options;
+    const sonar_config *config; /* NULL: there is none */
+    const volatile sig_atomic_t *stop;
+    /* its own */
+    void *zmq;
+    FILE *summary;
+    sim_sender *sender;
+    sim_feedback *feedback; /* NULL: the daemon's pace is not looked at */
+    sim_pace pace;
+    sim_lag lag;
+    uint64_t first_index;
+    int64_t waited_ns; /* for the receiver, so far */
+} sim_stream;
+
+/* Reads a configuration as the daemon does; what is wrong with it goes to stderr. */
+bool sim_load_config(const char *path, sonar_config **config);
+/* Says what failed; the exit code. */
+int sim_complain(const char *tool, const sonar_error *err);
+
+/* Opens what the end needs, so that no long run ends without its summary. */
+sonar_code sim_stream_open(sim_stream *stream, sonar_error *err);
+/* Connects to the receiver. `about` says what the options and the configuration do not: channels,
+ * digitisers, frame_samples, format, layout, fs_hz, array_id and faults. */
+sonar_code sim_stream_connect(sim_stream *stream, const sim_sender_spec *about, sonar_error *err);
+/* Waits for a receiver and starts the clock; SONAR_EUNAVAILABLE: stopped before. */
+sonar_code sim_stream_begin(sim_stream *stream, sonar_error *err);
+/* Sends counts[channel][samples] when their time has come; false: stopped or failed. */
+bool sim_stream_send(sim_stream *stream, const float *counts, size_t samples, sonar_error *err);
+/* Writes the summary, and in words to stderr what went wrong. */
+void sim_stream_summarise(const sim_stream *stream, const sim_counters *counters);
+/* Closes, with the summary if it was connected, once a daemon that is listened to has dealt with
+ * what it was sent; what the sockets hold is sent for up to linger_ms. */
+void sim_stream_close(sim_stream *stream, int linger_ms);
+
+#endif
