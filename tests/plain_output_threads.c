@@ -44,9 +44,9 @@ static void *data_main(void *arg) {
 static void *control_main(void *arg) {
     sonar_status status = {.health = "ok"};
     while (!atomic_load(&over)) {
-        double p50, p99, max;
+        sonar_percentiles latency;
         sonar_output_read_counters(output, &status.output);
-        sonar_output_read_latency(output, &p50, &p99, &max);
+        sonar_output_read_latency(output, &latency);
         sonar_output_post_status(output, &status);
         usleep(1000);
     }

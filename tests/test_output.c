@@ -14,7 +14,6 @@
 #include "ingest/frame.h"
 #include "mvdr_jacobi/mvdr_jacobi.h"
 #include "output/header.h"
-#include "output/latency.h"
 #include "output/topic.h"
 #include "output_scene.h"
 
@@ -478,9 +477,7 @@ static void check_counters(const output_message *message) {
 static sonar_status status_of(double uptime_s) {
     sonar_status status = {.uptime_s = uptime_s,
                            .load = 0.5,
-                           .latency_p50_us = 1000,
-                           .latency_p99_us = 2000,
-                           .latency_max_us = NAN,
+                           .latency = {.last_us = {1000, 2000, NAN}},
                            .stage_us = {1, 2, 3, 4},
                            .stage = {{{{1, 2, 3}, {4, 5, NAN}}}},
                            .resident_bytes = 5e9,
@@ -1048,52 +1045,20 @@ Test(output, blocking_loses_nothing) {
 
 /* ---- latency --------------------------------------------------------------------------------- */
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-Test(output, percentiles_against_sorting) {
-    static sonar_latency latency;
-    static double value[5000];
-    srand(7);
-    for (int count = 1; count <= 5000; count = count * 3 + 1) {
-        latency = (sonar_latency){0};
-        for (int i = 0; i < count; i++) {
-            value[i] = exp(20.0 * rand() / RAND_MAX);
-            sonar_latency_add(&latency, value[i]);
-        }
-        qsort(value, (size_t)count, sizeof value[0], ascending);
-        const double share[] = {0.5, 0.99, 1.0};
-        for (int k = 0; k < 3; k++) {
-            double exact = value[(int)ceil(share[k] * count) - 1];
-            double got = sonar_latency_percentile(&latency, share[k]);
-            cr_assert(got >= exact && got <= exact * 1.0626 + 1, "%g of %d: %g, exact %g", share[k],
-                      count, got, exact);
-        }
-        cr_assert_eq(sonar_latency_percentile(&latency, 1.0), value[count - 1]);
-    }
-    latency = (sonar_latency){0};
-    cr_assert(isnan(sonar_latency_percentile(&latency, 0.5)));
-    sonar_latency_add(&latency, -5);
-    sonar_latency_add(&latency, NAN);
-    sonar_latency_add(&latency, 1e300);
-    cr_assert_eq(sonar_latency_percentile(&latency, 0.5), 1);
-    cr_assert_eq(sonar_latency_percentile(&latency, 1.0), 1e300);
-}
-
 Test(output, latency_is_measured_and_starts_anew) {
     make(), go();
-    double p50, p99, max;
-    sonar_output_read_latency(output, &p50, &p99, &max);
-    cr_assert(isnan(p50) && isnan(p99) && isnan(max));
+    sonar_percentiles latency;
+    sonar_output_read_latency(output, &latency);
+    for (int i = 0; i < 3; i++)
+        cr_assert(isnan(latency.all_us[i]) && isnan(latency.last_us[i]));
     output_scene_fill(&scene, 0, 0);
     scene.result[0].arrival_ns -= 3600 * 1000000000LL; /* an hour ago */
     cr_assert(sonar_output_post(output, &scene.result[0]));
     get_back(1);
-    sonar_output_read_latency(output, &p50, &p99, &max);
-    cr_assert(p50 >= 3.6e9 && p50 < 3.7e9 && max >= 3.6e9 && p99 >= p50, "%g", p50);
-    sonar_output_read_latency(output, &p50, &p99, &max);
-    cr_assert(isnan(p50));
+    sonar_output_read_latency(output, &latency);
+    const double *us = latency.last_us;
+    cr_assert(us[0] >= 3.6e9 && us[0] < 3.9e9 && us[2] >= 3.6e9 && us[1] >= us[0], "%g", us[0]);
+    sonar_output_read_latency(output, &latency);
+    cr_assert(isnan(latency.last_us[0]) && latency.all_us[2] >= 3.6e9);
     end();
 }

@@ -5,6 +5,7 @@
 #ifndef SONAR_RESULT_H
 #define SONAR_RESULT_H
 
+#include "core/histogram.h"
 #include "sonar/sonar.h"
 
 /* ---- ingest ---------------------------------------------------------------------------------- */
@@ -116,12 +117,6 @@ typedef enum sonar_stage_part {
     SONAR_STAGE_PARTS
 } sonar_stage_part;
 
-/* p50, p99, maximum; NaN where nothing was measured. */
-typedef struct sonar_stage_time {
-    double all_us[3];  /* since the start */
-    double last_us[3]; /* since the last status */
-} sonar_stage_time;
-
 /* ---- health ---------------------------------------------------------------------------------- */
 
 /* Channels as ranges, ascending. Of more ranges than fit only the first are kept; count is exact.
@@ -176,10 +171,10 @@ typedef struct sonar_status {
     sonar_ingest_counters ingest;
     sonar_output_counters output;
     uint64_t windows_processed, windows_failed;
-    double uptime_s, load; /* load: busy share of the data thread */
-    double latency_p50_us, latency_p99_us, latency_max_us;
-    double stage_us[4];                           /* last window: dft, cbf, mvdr, detect */
-    sonar_stage_time stage[4][SONAR_STAGE_PARTS]; /* dft, cbf, mvdr, detect */
+    double uptime_s, load;                         /* load: busy share of the data thread */
+    sonar_percentiles latency;                     /* last sample in -> published */
+    double stage_us[4];                            /* last window: dft, cbf, mvdr, detect */
+    sonar_percentiles stage[4][SONAR_STAGE_PARTS]; /* dft, cbf, mvdr, detect */
     double resident_bytes;
     char backend[24];       /* names of the backends at work */
     char backend_text[240]; /* why it was set up again or replaced; "" if nothing happened */

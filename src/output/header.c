@@ -451,7 +451,7 @@ static void put_times(const json *to, const char *name, const double us[3]) {
 
 /* Parts that were never measured are left out. */
 static void put_stage(const json *root, const char *name,
-                      const sonar_stage_time time[SONAR_STAGE_PARTS]) {
+                      const sonar_percentiles time[SONAR_STAGE_PARTS]) {
     static const char *const part[SONAR_STAGE_PARTS] = {"host", "queue", "copy", "device"};
     json stage = put_object(root, name);
     for (int i = 0; i < SONAR_STAGE_PARTS; i++) {
@@ -466,9 +466,9 @@ static void put_stage(const json *root, const char *name,
 static void put_timing(const json *root, const sonar_status *status) {
     static const char *const stage[] = {"dft", "cbf", "mvdr", "detect"};
     json latency = put_object(root, "latency");
-    put_number(&latency, "p50_us", status->latency_p50_us);
-    put_number(&latency, "p99_us", status->latency_p99_us);
-    put_number(&latency, "max_us", status->latency_max_us);
+    put_number(&latency, "p50_us", status->latency.last_us[0]);
+    put_number(&latency, "p99_us", status->latency.last_us[1]);
+    put_number(&latency, "max_us", status->latency.last_us[2]);
     json stages = put_object(root, "stage_us");
     for (int i = 0; i < 4; i++)
         put_number(&stages, stage[i], status->stage_us[i]);

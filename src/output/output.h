@@ -74,9 +74,7 @@ void sonar_output_post_status(sonar_output *output, const sonar_status *status);
 /* False once the thread has ended, stopped or by itself because its socket failed. Any thread. */
 bool sonar_output_alive(const sonar_output *output);
 void sonar_output_read_counters(const sonar_output *output, sonar_output_counters *counters);
-/* last sample in -> handed to the socket, of windows sent since the last call, us, to 6 %; NaN if
- * there were none. Any one thread. */
-void sonar_output_read_latency(sonar_output *output, double *p50_us, double *p99_us,
-                               double *max_us);
+/* last sample in -> handed to the socket, of the windows sent. Any one thread. */
+void sonar_output_read_latency(sonar_output *output, sonar_percentiles *latency);
 
 #endif

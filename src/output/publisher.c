@@ -22,7 +22,6 @@
 
 #include "core/core.h"
 #include "output/header.h"
-#include "output/latency.h"
 #include "output/topic.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays go out as they are, as <f4");
@@ -60,11 +59,12 @@ struct sonar_output {
     int64_t status_utc_ns, repeated_ns;
     bool status_known, repeat_wanted;
 
-    pthread_mutex_t lock; /* status slot and latency; never taken by the data thread */
+    pthread_mutex_t lock; /* status slot; never taken by the data thread */
     sonar_status posted;
     int64_t posted_utc_ns;
     bool posted_pending;
-    sonar_latency latency;
+    sonar_histogram latency; /* the output thread adds, control reads */
+    sonar_histogram_seen latency_seen;
 
     atomic_bool stopping, finished;
     _Atomic int64_t deadline_ns;
@@ -232,8 +232,8 @@ static void send_message(sonar_output *output, sonar_surface surface, char *head
 
 /* ---- results (output thread) ----------------------------------------------------------------- */
 
-static double latency_us(const sonar_result *result) {
-    return (double)(sonar_monotonic_ns() - result->arrival_ns) / 1e3;
+static int64_t latency_ns(const sonar_result *result) {
+    return sonar_monotonic_ns() - result->arrival_ns;
 }
 
 /* Is the surface what its header is going to say? */
@@ -261,7 +261,7 @@ static void send_surface(sonar_output *output, sonar_surface surface, const sona
         return;
     }
     char *header = sonar_header_result(&output->spec, surface, output->axes[surface], result, seq,
-                                       latency_us(result));
+                                       (double)latency_ns(result) / 1e3);
     size_t bytes = array ? sonar_buffer_count(buffer) * sizeof(float) : 0;
     send_message(output, surface, header, array ? buffer->data : "", bytes);
 }
@@ -271,10 +271,8 @@ static void send_result(sonar_output *output, const sonar_result *result) {
     for (int i = 0; i < SONAR_SURFACES; i++)
         if (i != SONAR_STATUS && (result->present & wanted & SONAR_WANT(i)))
             send_surface(output, (sonar_surface)i, result);
-    double us = latency_us(result);
-    pthread_mutex_lock(&output->lock);
-    sonar_latency_add(&output->latency, us);
-    pthread_mutex_unlock(&output->lock);
+    int64_t ns = latency_ns(result);
+    sonar_histogram_add(&output->latency, ns > 0 ? (uint64_t)ns : 0);
 }
 
 static bool give_back_one(sonar_output *output, bool send) {
@@ -470,12 +468,6 @@ void sonar_output_read_counters(const sonar_output *output, sonar_output_counter
         .results_dropped = atomic_load_explicit(&output->results_dropped, memory_order_relaxed)};
 }
 
-void sonar_output_read_latency(sonar_output *output, double *p50_us, double *p99_us,
-                               double *max_us) {
-    pthread_mutex_lock(&output->lock);
-    *p50_us = sonar_latency_percentile(&output->latency, 0.50);
-    *p99_us = sonar_latency_percentile(&output->latency, 0.99);
-    *max_us = sonar_latency_percentile(&output->latency, 1.0);
-    output->latency = (sonar_latency){0};
-    pthread_mutex_unlock(&output->lock);
+void sonar_output_read_latency(sonar_output *output, sonar_percentiles *latency) {
+    sonar_histogram_read(&output->latency, &output->latency_seen, latency);
 }

@@ -14,7 +14,7 @@
 #include "pipeline/engine.h"
 #include "pipeline/health.h"
 #include "pipeline/pipeline.h"
-#include "pipeline/timing.h"
+#include "core/histogram.h"
 
 /* Which backend works now and how it came to that; the data thread writes, control reads. */
 struct change {

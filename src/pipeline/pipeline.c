@@ -385,8 +385,7 @@ static void collect(sonar_pipeline *p, sonar_status *status) {
         status->load = (double)(busy - p->ticked_busy_ns) / (double)(now - p->ticked_ns);
     p->ticked_ns = now;
     p->ticked_busy_ns = busy;
-    sonar_output_read_latency(p->output, &status->latency_p50_us, &status->latency_p99_us,
-                              &status->latency_max_us);
+    sonar_output_read_latency(p->output, &status->latency);
     for (int i = 0; i < STAGES; i++)
         status->stage_us[i] = (double)atomic_load(&progress->stage_ns[i]) * 1e-3;
     sonar_timing_read(p, status);

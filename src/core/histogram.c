@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "core/histogram.h"
+
+#include <math.h>
+#include <stddef.h>
+
+/* Below 16 ns a bucket each; after that the four bits below the highest choose within an octave. */
+static size_t bucket_of(uint64_t ns) {
+    if (ns < 16)
+        return (size_t)ns;
+    size_t octave = 63 - (size_t)__builtin_clzll(ns);
+    size_t bucket = (octave - 3) * 16 + (size_t)(ns >> (octave - 4) & 15);
+    return bucket < SONAR_HISTOGRAM_BUCKETS ? bucket : SONAR_HISTOGRAM_BUCKETS - 1;
+}
+
+static double upper_edge_us(size_t bucket) {
+    if (bucket < 16)
+        return (double)bucket * 1e-3;
+    return ldexp((double)(bucket % 16 + 17), (int)(bucket / 16) - 1) * 1e-3;
+}
+
+/* One writer: no atomic addition is needed; but the reader takes the longest away. */
+void sonar_histogram_add(sonar_histogram *histogram, uint64_t ns) {
+    _Atomic uint32_t *bucket = &histogram->bucket[bucket_of(ns)];
+    atomic_store_explicit(bucket, atomic_load_explicit(bucket, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    uint64_t longest = atomic_load_explicit(&histogram->longest_ns, memory_order_relaxed);
+    while (ns > longest &&
+           !atomic_compare_exchange_weak_explicit(&histogram->longest_ns, &longest, ns,
+                                                  memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+/* Upper edge of the bucket that holds the share of the values. */
+static double percentile_us(const uint32_t *bucket, double share) {
+    uint64_t count = 0, seen = 0;
+    for (size_t i = 0; i < SONAR_HISTOGRAM_BUCKETS; i++)
+        count += bucket[i];
+    const double want = fmax(1, ceil(share * (double)count));
+    for (size_t i = 0; i < SONAR_HISTOGRAM_BUCKETS; i++) {
+        seen += bucket[i];
+        if ((double)seen >= want)
+            return upper_edge_us(i);
+    }
+    return NAN;
+}
+
+void sonar_histogram_read(sonar_histogram *histogram, sonar_histogram_seen *seen,
+                          sonar_percentiles *to) {
+    static const double share[3] = {0.5, 0.99, 1};
+    uint32_t fresh[SONAR_HISTOGRAM_BUCKETS];
+    for (size_t i = 0; i < SONAR_HISTOGRAM_BUCKETS; i++) {
+        uint32_t now = atomic_load_explicit(&histogram->bucket[i], memory_order_relaxed);
+        fresh[i] = now - seen->bucket[i];
+        seen->bucket[i] = now;
+    }
+    const uint64_t longest_ns =
+        atomic_exchange_explicit(&histogram->longest_ns, 0, memory_order_relaxed);
+    seen->longest_ns = longest_ns > seen->longest_ns ? longest_ns : seen->longest_ns;
+    for (int i = 0; i < 3; i++) { /* fmin keeps the number where one is NaN */
+        double all = percentile_us(seen->bucket, share[i]);
+        double last = percentile_us(fresh, share[i]);
+        to->all_us[i] = isnan(all) ? NAN : fmin(all, (double)seen->longest_ns * 1e-3);
+        to->last_us[i] = isnan(last) ? NAN : fmin(last, (double)longest_ns * 1e-3);
+    }
+}
