@@ -220,6 +220,14 @@ static void expect_same_info(const twins *t, const char *what) {
         unsigned flags = (unsigned)mvdr_fixture_info(&t->cpu, bin, SONAR_MVDR_FLAGS);
         float snapshots = mvdr_fixture_info(&t->cpu, bin, SONAR_MVDR_SNAPSHOTS);
         expect(fabs(mine - delta) <= close * delta, "%s: delta %g, CPU %g", what, mine, delta);
+        double share = (double)gpu_info(t, bin, SONAR_MVDR_LEVEL);
+        double level = (double)mvdr_fixture_info(&t->cpu, bin, SONAR_MVDR_LEVEL);
+        double offset = (double)gpu_info(t, bin, SONAR_MVDR_OFFSET);
+        double at = (double)mvdr_fixture_info(&t->cpu, bin, SONAR_MVDR_OFFSET);
+        expect(fabs(share - level) <= 2 * close * level, "%s: level %g, CPU %g", what, share,
+               level);
+        expect(fabs(offset - at) <= 1e-4, "%s: bin %zu steered %g above, CPU %g", what, bin, offset,
+               at);
         expect(gpu_flags(t, bin) == flags, "%s: flags %u, CPU %u", what, gpu_flags(t, bin), flags);
         expect(fabsf(gpu_info(t, bin, SONAR_MVDR_SNAPSHOTS) - snapshots) <= 1e-6f * snapshots,
                "%s: %g snapshots, CPU %g", what, (double)gpu_info(t, bin, SONAR_MVDR_SNAPSHOTS),
@@ -370,6 +378,108 @@ static void sliding(void) {
     }
     free(x);
     close_twins(&t);
+}
+
+/* ---- tones and levels ------------------------------------------------------------------------ */
+
+static const sonar_mvdr_tones *hann_tones(void) {
+    static sonar_mvdr_tones tones;
+    double window[256];
+    for (size_t i = 0; i < 256; i++)
+        window[i] = 0.5 - 0.5 * cos(2 * M_PI * (double)i / 256);
+    sonar_mvdr_tones_make(window, 256, &tones);
+    return &tones;
+}
+
+/* Adds what a Hann window makes of a tone `above` bins over the first one, in every bin. */
+static void add_tone(const mvdr_fixture *f, double above, double az_deg, double level_db,
+                     size_t count, sonar_c32 *x) {
+    const sonar_mvdr_spec *spec = &f->spec;
+    const double hz = ((double)spec->first_bin + above) * spec->fs_hz / (double)spec->length;
+    uint64_t seed = 99;
+    for (size_t s = 0; s < count; s++) {
+        double start = test_uniform(&seed);
+        for (size_t b = 0; b < spec->bins; b++) {
+            double o = above - (double)b;
+            double w = sin(M_PI * o) / (M_PI * o * (1 - o * o)) * (b % 2 ? -1 : 1);
+            for (size_t k = 0; k < spec->sensors; k++) {
+                cplx a = cexp(2 * M_PI * I * (hz * mvdr_fixture_delay(f, k, az_deg) + start));
+                sonar_c32 *v = &x[(s * spec->bins + b) * spec->sensors + k];
+                v->re += (float)(w * pow(10, level_db / 20) * creal(a));
+                v->im += (float)(w * pow(10, level_db / 20) * cimag(a));
+            }
+        }
+    }
+}
+
+/* The frequency is found, the same as on the CPU, and execute and evaluate look there. */
+static void tones_of(double alpha, bool correct) {
+    enum { B = 40, L = 30, MORE = 9, BINS = 9 };
+    twins t;
+    sonar_mvdr_spec spec = mvdr_fixture_spec(B, DIRECTIONS, alpha > 0 ? 0 : L);
+    spec.alpha = alpha, spec.max_new = L, spec.bins = BINS;
+    spec.loading = SONAR_LOADING_NOISE, spec.eps = 1, spec.correct_level = correct;
+    spec.tones = hann_tones();
+    open_twins(&t, &spec);
+    sonar_c32 *x = mvdr_record(&t.cpu, L + MORE, (mvdr_wave[]){{120, 10}}, 1, 3);
+    add_tone(&t.cpu, 4.37, 33, 30, L + MORE, x);
+    x[(5 * BINS + 4) * B + 3].re = NAN;
+    t.cpu.used[0] = t.cpu.used[7] = 0;
+    mvdr_fixture_renew(&t.cpu);
+    for (int step = 0; step < 3; step++) {
+        run_both(&t, step == 0 ? L : step == 1 ? MORE : 0, x + (step ? L * BINS * B : 0));
+        expect_same_info(&t, "tones");
+        double offset = (double)gpu_info(&t, 4, SONAR_MVDR_OFFSET);
+        expect(fabs(offset - 0.37) < 0.02, "offset %g", offset);
+        double away = difference_db(&t);
+        expect(away <= 0.05, "tones: %g dB off the CPU", away);
+        worst_difference = fmax(worst_difference, away);
+    }
+    sonar_error err;
+    float here[DIRECTIONS];
+    sonar_work work = work_of(&t);
+    sonar_buffer turns = device_buffer(SONAR_U64, 2, (size_t[]){DIRECTIONS, B});
+    sonar_buffer power = device_buffer(SONAR_F32, 1, (size_t[]){DIRECTIONS});
+    send(&t, t.cpu.turns, &turns);
+    must(ops->evaluate(t.stage, t.queue, &turns, &power, &work, &err), &err);
+    fetch(&t, &power, here);
+    for (size_t i = 0; i < DIRECTIONS; i++)
+        expect(fabs(10 * log10((double)here[i] / (double)t.azimuth[i])) < 1e-3,
+               "direction %zu: %g by evaluate, %g by execute", i, (double)here[i],
+               (double)t.azimuth[i]);
+    backend->buffer_destroy(&turns);
+    backend->buffer_destroy(&power);
+    free(x);
+    close_twins(&t);
+}
+
+static void tones(void) {
+    for (int correct = 0; correct < 2; correct++) {
+        tones_of(0, correct);
+        tones_of(0.95, correct);
+    }
+}
+
+/* Levels corrected for few snapshots and loading, as the CPU does it. */
+static void corrected_levels(void) {
+    static const size_t lengths[] = {6, 24, 60};
+    static const double eps[] = {1e-2, 1, 1e6};
+    for (size_t i = 0; i < 3; i++)
+        for (size_t j = 0; j < 3; j++)
+            for (int backward = 0; backward < 2; backward++) {
+                twins t;
+                sonar_mvdr_spec spec = mvdr_fixture_spec(24, DIRECTIONS, lengths[i]);
+                spec.loading = SONAR_LOADING_NOISE, spec.eps = eps[j];
+                spec.correct_level = true, spec.forward_backward = backward;
+                open_twins(&t, &spec);
+                sonar_c32 *x = mvdr_record(&t.cpu, lengths[i], (mvdr_wave[]){{70, 30}}, 1, 3 + i);
+                run_both(&t, lengths[i], x);
+                expect_same_info(&t, "corrected");
+                double away = difference_db(&t);
+                expect(away <= 0.05, "L %zu, eps %g: %g dB off the CPU", lengths[i], eps[j], away);
+                free(x);
+                close_twins(&t);
+            }
 }
 
 /* ---- forgetting ------------------------------------------------------------------------------ */
@@ -952,6 +1062,8 @@ static const struct {
               {"loading_rules", loading_rules},
               {"sliding", sliding},
               {"forgetting", forgetting},
+              {"tones", tones},
+              {"corrected_levels", corrected_levels},
               {"masks", masks},
               {"mask_while_forgetting", mask_while_forgetting},
               {"forward_backward", forward_backward},

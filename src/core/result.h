@@ -97,7 +97,8 @@ typedef struct sonar_result {
     size_t detections;
     size_t sensors_used;
     double cbf_snapshots, mvdr_snapshots, mvdr_delta; /* mvdr_delta: median over bins */
-    double mvdr_level_db; /* what a source is expected to read high, median over bins: <= 0 */
+    double mvdr_level_db;   /* what a source is expected to read high, median over bins: <= 0 */
+    size_t mvdr_tonal_bins; /* steered at a tone off their centre */
     size_t mvdr_bins_not_converged;
     uint32_t mvdr_flags; /* SONAR_MVDR_FLAG_* of any bin */
     float mvdr_worst_residual, mvdr_most_sweeps;

@@ -200,6 +200,7 @@ __device__ inline void report(const view &v, uint32_t bin, const outcome &jacobi
     info[SONAR_MVDR_FLAGS] = (float)flags;
     info[SONAR_MVDR_SNAPSHOTS] = (float)snapshots;
     info[SONAR_MVDR_LEVEL] = (float)share;
+    info[SONAR_MVDR_OFFSET] = (float)v.bin[bin].offset;
 }
 
 /* Bins first_bin .. first_bin + gridDim.x - 1, a block each, all by itself from the factor to the

@@ -14,6 +14,7 @@
 
 #include "core/core.h"
 #include "mvdr_jacobi/common.h"
+#include "mvdr_jacobi/tone.h"
 
 /* Helpers whose loops must be compiled once per instruction set along with their caller. */
 #define MVDR_INLINE static inline __attribute__((always_inline))
@@ -101,7 +102,8 @@ typedef struct mvdr_view {
     const float *weight;      /* [k] delta / (d + delta) */
     const float *gain;        /* [k] d / (d + delta) if levels are corrected, else NULL */
     size_t n, k, ld;
-    double level; /* delta, or delta / (n share) if levels are corrected; 0: no data, P = 0 */
+    int64_t offset; /* steered above the bin's centre, in 1/MVDR_TONE_ONE bins */
+    double level;   /* delta, or delta / (n share) if levels are corrected; 0: no data, P = 0 */
 } mvdr_view;
 
 /* P in MVDR_LANES directions at absolute bin `bin`; turns is [row][lane]. */
@@ -120,10 +122,14 @@ typedef struct mvdr_rows {
 
 /* What a bin keeps from one execute to the next. */
 typedef struct mvdr_bin {
-    size_t k;       /* eigenpairs in the stage's q and d */
-    uint64_t seen;  /* snapshots accepted since the reset */
-    double share;   /* forgetting: 1 - alpha^seen, by which R is too small */
-    mvdr_view view; /* of the last execute, for evaluate */
+    size_t k;        /* eigenpairs in the stage's q and d */
+    uint64_t seen;   /* snapshots accepted since the reset */
+    double share;    /* forgetting: 1 - alpha^seen, by which R is too small */
+    mvdr_view view;  /* of the last execute, for evaluate */
+    mvdr_pair faded; /* with the next bin, forgetting; sums to 1 - alpha^t as R does */
+    double heard;    /* what the weights of faded sum to */
+    bool tonal;      /* steered at `offset` bins above its centre */
+    double offset;
 } mvdr_bin;
 
 typedef struct mvdr_stage {
@@ -140,14 +146,16 @@ typedef struct mvdr_stage {
     uint8_t *valid;            /* block: [slot][bin], 0 for a snapshot with non-finite values */
     size_t next, filled;       /* block: slot of the next snapshot, slots in use */
     mvdr_bin *bin;
-    float *q_re, *q_im;    /* [bin][kept][ld] eigenvectors */
-    double *d;             /* [bin][kept] eigenvalues; forgetting: of the factor carried on */
-    float *weight, *gain;  /* [bin][kept]; gain: with correct_level */
-    float *power;          /* [bin][directions] */
-    float *info;           /* [bin][SONAR_MVDR_INFO_FIELDS] */
-    uint64_t *points;      /* evaluate: [row][lane] */
-    float *sample;         /* evaluate: [bin][lane] */
-    mvdr_scratch *scratch; /* [worker] */
+    float *q_re, *q_im;      /* [bin][kept][ld] eigenvectors */
+    double *d;               /* [bin][kept] eigenvalues; forgetting: of the factor carried on */
+    float *weight, *gain;    /* [bin][kept]; gain: with correct_level */
+    float *power;            /* [bin][directions] */
+    float *info;             /* [bin][SONAR_MVDR_INFO_FIELDS] */
+    sonar_mvdr_tones *tones; /* NULL: none are looked for */
+    mvdr_pair *pair;         /* [slot or arrival][bin] a snapshot's with the next bin */
+    uint64_t *points;        /* evaluate: [row][lane] */
+    float *sample;           /* evaluate: [bin][lane] */
+    mvdr_scratch *scratch;   /* [worker] */
     /* one execute's arguments, for the tasks */
     const sonar_buffer *in;
     size_t arrived;
@@ -166,6 +174,10 @@ mvdr_factor mvdr_factor_block(mvdr_stage *stage, size_t bin, mvdr_scratch *scrat
 mvdr_factor mvdr_factor_forget(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
 /* After all bins have stored: moves on by the snapshots that arrived. */
 void mvdr_factor_advance(mvdr_stage *stage);
+/* Notes what the bin's new snapshots have in common with the next bin's; before mvdr_factor_*. */
+void mvdr_listen(mvdr_stage *stage, size_t bin);
+/* Decides on the frequency at which the bin is steered, after all bins have listened. */
+void mvdr_tune(mvdr_stage *stage, size_t bin);
 /* Takes the rows, mirrors and turns of new parameters over. */
 sonar_code mvdr_rows_update(mvdr_stage *stage, const sonar_params *params, sonar_error *err);
 

@@ -42,6 +42,7 @@ struct tile {
     const float *weight, *gain; /* gain: NULL unless levels are corrected */
     size_t ld;
     uint32_t n, k, bin, first, count;
+    int32_t offset;                 /* steered above the bin's centre, in 1/MVDR_TONE_ONE bins */
     complex<float> *project, *rest; /* [k][TILE], [n][TILE] of global scratch */
 };
 
@@ -66,8 +67,14 @@ __device__ inline complex<float> steering(const view &v, const points &p, const 
                                           uint32_t row, uint32_t direction) {
     if (row >= t.n || direction >= t.count)
         return {0, 0};
-    uint64_t turns = p.turns[(t.first + direction) * p.stride + v.sensor[row]];
-    float2 a = sonar_cuda_phasor(sonar_cuda_phase(turns, t.bin));
+    const uint64_t *at = p.turns + (t.first + direction) * p.stride;
+    uint64_t turns = at[v.sensor[row]];
+    uint32_t phase = sonar_cuda_phase(turns, t.bin);
+    if (t.offset) { /* a part of a bin multiplies signed turns: those from the first row */
+        int32_t apart = (int32_t)((turns - at[v.sensor[0]]) >> 32);
+        phase += (uint32_t)((uint64_t)((int64_t)t.offset * apart) >> 24);
+    }
+    float2 a = sonar_cuda_phasor(phase);
     return {a.x, a.y};
 }
 
@@ -262,6 +269,7 @@ __global__ void __launch_bounds__(COUNT) look(view v, points p, complex<float> *
                   (uint32_t)(v.spec.first_bin + bin),
                   first,
                   min(TILE, p.count - first),
+                  (int32_t)llrint(v.bin[bin].offset * MVDR_TONE_ONE),
                   scratch,
                   scratch + v.kept * TILE};
         look_at(v, p, t, v.bin[bin].level, &memory, p.power + bin * p.pitch);

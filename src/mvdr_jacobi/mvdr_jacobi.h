@@ -8,6 +8,10 @@
  *   out[SONAR_MVDR_OUT_SPECTRUM]  f32 [bin][direction]   P, unit^2/Hz
  *   out[SONAR_MVDR_OUT_INFO]      f32 [bin][SONAR_MVDR_INFO_FIELDS]
  *
+ * A bin that a tone dominates is steered at the tone's frequency, which may be a side lobe's width
+ * away (tone.h), by execute and evaluate alike; both take the first used sensor as the place where
+ * that changes no phase. Turns must then not differ by half a turn or more between sensors.
+ *
  * reset forgets all snapshots (a new epoch, a new geometry).
  *
  * P(theta, b) = 1 / sum_k |a^H v_k|^2 / (d_k + delta); with correct_level (P - delta/B) / share of
@@ -19,6 +23,10 @@
 
 #include "sonar/backend.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef enum sonar_mvdr_method { SONAR_MVDR_ONE_SIDED = 0, SONAR_MVDR_TWO_SIDED } sonar_mvdr_method;
 
 typedef enum sonar_loading {
@@ -26,6 +34,23 @@ typedef enum sonar_loading {
     SONAR_LOADING_TRACE,     /* eps * tr(R)/B */
     SONAR_LOADING_ABSOLUTE   /* eps itself, in unit^2/Hz */
 } sonar_loading;
+
+/* How a window spreads a tone over neighbouring bins, see tone.h: the angle of (W(o), W(o - 1)) for
+ * offsets o = (i + 1/2)/STEPS - REACH, which leaves out the zeros at whole bins, continued over
+ * half a turn; from `first` on `count` of them ascend and name one offset each. */
+enum {
+    SONAR_MVDR_TONE_REACH = 8,
+    SONAR_MVDR_TONE_STEPS = 32,
+    SONAR_MVDR_TONE_ANGLES = (2 * SONAR_MVDR_TONE_REACH + 1) * SONAR_MVDR_TONE_STEPS
+};
+typedef struct sonar_mvdr_tones {
+    double correlation; /* of broadband sound in neighbouring bins, without its sign */
+    size_t first, count;
+    float angle[SONAR_MVDR_TONE_ANGLES];
+} sonar_mvdr_tones;
+
+/* From a periodic window of n points; a few hundred are enough for a longer one. Pure function. */
+void sonar_mvdr_tones_make(const double *window, size_t n, sonar_mvdr_tones *tones);
 
 typedef struct sonar_mvdr_spec {
     size_t sensors, directions;
@@ -44,6 +69,8 @@ typedef struct sonar_mvdr_spec {
     size_t max_sweeps;
     bool forward_backward; /* positions must be symmetric about the origin, see below */
     bool correct_level;    /* take out what few snapshots and loading do to levels: level.h */
+    /* Borrowed during create. NULL: every bin is steered at its centre. */
+    const sonar_mvdr_tones *tones;
 } sonar_mvdr_spec;
 
 enum {
@@ -63,6 +90,7 @@ enum {
                               snapshots had non-finite values, which do not count */
     SONAR_MVDR_LEVEL,      /* share of a source's power that P is expected to show (level.h), before
                               any correction; 1: all */
+    SONAR_MVDR_OFFSET,     /* bins above its centre at which the bin is steered */
     SONAR_MVDR_INFO_FIELDS
 };
 enum {
@@ -75,5 +103,9 @@ enum {
 };
 
 extern const sonar_stage_ops sonar_mvdr_jacobi_cpu;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -35,13 +35,16 @@ static bool allocate(mvdr_stage *stage) {
     stage->gain = sonar_alloc(spec->correct_level ? bins * kept : 1, sizeof(float));
     stage->power = sonar_alloc(bins * stage->directions, sizeof(float));
     stage->info = sonar_alloc(bins * SONAR_MVDR_INFO_FIELDS, sizeof(float));
+    stage->tones = spec->tones ? sonar_alloc(1, sizeof *stage->tones) : NULL;
+    stage->pair = sonar_alloc(spec->tones ? spec->snapshots * bins : 1, sizeof *stage->pair);
     stage->points = sonar_alloc(sensors * MVDR_LANES, sizeof(uint64_t));
     stage->sample = sonar_alloc(bins * MVDR_LANES, sizeof(float));
     stage->scratch = sonar_alloc(stage->host->workers, sizeof *stage->scratch);
     return stage->rows.sensor && stage->rows.partner && stage->rows.turns && stage->previous &&
            stage->row_of && stage->snapshot && stage->valid && stage->bin && stage->q_re &&
            stage->q_im && stage->d && stage->weight && stage->gain && stage->power && stage->info &&
-           stage->points && stage->sample && stage->scratch;
+           stage->points && stage->sample && stage->scratch && stage->pair &&
+           !spec->tones == !stage->tones;
 }
 
 static void destroy(void *opaque) {
@@ -54,7 +57,7 @@ static void destroy(void *opaque) {
                      stage->row_of,      stage->snapshot,     stage->valid,      stage->bin,
                      stage->q_re,        stage->q_im,         stage->d,          stage->weight,
                      stage->power,       stage->info,         stage->points,     stage->sample,
-                     stage->scratch,     stage->gain};
+                     stage->scratch,     stage->gain,         stage->tones,      stage->pair};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
     free(stage);
@@ -84,6 +87,9 @@ static sonar_code create(const void *spec, const sonar_host *host, void **out, s
             destroy(stage);
             return code;
         }
+    if (stage->tones)
+        *stage->tones = *stage->spec.tones;
+    stage->spec.tones = NULL; /* borrowed */
     *out = stage;
     return SONAR_OK;
 }
@@ -151,6 +157,7 @@ static void weigh(mvdr_stage *stage, size_t bin, const double *d, size_t k, doub
                                        .n = n,
                                        .k = k,
                                        .ld = stage->ld,
+                                       .offset = llround(stage->bin[bin].offset * MVDR_TONE_ONE),
                                        .level = k ? level : 0};
 }
 
@@ -189,6 +196,7 @@ static void decompose(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     unsigned flags = 0;
     info[SONAR_MVDR_DELTA] = 0;
     info[SONAR_MVDR_LEVEL] = 1;
+    info[SONAR_MVDR_OFFSET] = (float)stage->bin[bin].offset;
     stage->bin[bin].k = 0;
     stage->bin[bin].view = (mvdr_view){0};
     if (factor.m && stage->rows.n) {
@@ -205,9 +213,16 @@ static void decompose(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     info[SONAR_MVDR_SNAPSHOTS] = (float)factor.snapshots;
 }
 
+static void listen_task(void *arg, size_t bin, size_t worker) {
+    (void)worker;
+    mvdr_listen(arg, bin);
+}
+
 static void bin_task(void *arg, size_t bin, size_t worker) {
     mvdr_stage *stage = arg;
     mvdr_scratch *scratch = &stage->scratch[worker];
+    if (stage->tones && stage->arrived)
+        mvdr_tune(stage, bin);
     decompose(stage, bin, scratch);
     for (size_t t = 0; t < stage->directions; t += MVDR_LANES)
         mvdr_look(&stage->bin[bin].view, stage->rows.turns + t * stage->rows.n,
@@ -243,6 +258,8 @@ static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
         return code;
     stage->in = in;
     stage->arrived = in->shape[0];
+    if (stage->tones && stage->arrived)
+        stage->host->parallel(stage->host->ctx, spec->bins, listen_task, stage);
     stage->host->parallel(stage->host->ctx, spec->bins, bin_task, stage);
     mvdr_factor_advance(stage);
     float *azimuth = out[SONAR_MVDR_OUT_AZIMUTH].data;

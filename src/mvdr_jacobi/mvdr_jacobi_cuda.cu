@@ -10,6 +10,7 @@
 #include "backend/cuda_common.cuh"
 #include "mvdr_jacobi/common.h"
 #include "mvdr_jacobi/decompose_cuda.cuh"
+#include "mvdr_jacobi/listen_cuda.cuh"
 #include "mvdr_jacobi/look_cuda.cuh"
 
 static const char where[] = "mvdr_jacobi";
@@ -55,6 +56,8 @@ void destroy(void *opaque) {
                       v->info,
                       v->bin,
                       v->ring,
+                      v->tones,
+                      v->pair,
                       s->t,
                       s->u,
                       s->w,
@@ -123,6 +126,10 @@ sonar_code allocate_results(mvdr_stage *stage, sonar_error *err) {
     memory.make(&v->info, bins, SONAR_MVDR_INFO_FIELDS);
     memory.make(&v->bin, bins);
     memory.make(&v->ring, 1);
+    if (v->spec.tones) {
+        memory.make(&v->tones, 1);
+        memory.make(&v->pair, v->length, bins);
+    }
     memory.make(&stage->look_scratch, stage->look_blocks, (sensors + v->kept) * mvdr::TILE);
     v->turns = turns;
     v->sensor = stage->device_rows;
@@ -208,6 +215,12 @@ sonar_code prepare(mvdr_stage *stage, sonar_error *err) {
     sonar_code code = fit_device(stage, err);
     if (!code)
         code = allocate_results(stage, err);
+    if (!code && stage->view.tones)
+        code = CUDA_CHECK(where,
+                          cudaMemcpy(stage->view.tones, stage->view.spec.tones,
+                                     sizeof *stage->view.tones, cudaMemcpyHostToDevice),
+                          err);
+    stage->view.spec.tones = NULL; /* borrowed */
     return code ? code : allocate_scratch(stage, err);
 }
 
@@ -329,6 +342,19 @@ mvdr::arrivals arrivals_of(const sonar_buffer *in) {
     return {(const complex32 *)in->data, in->stride[0], in->stride[1], (uint32_t)in->shape[0]};
 }
 
+/* Which frequency each bin is steered at, after the ring has moved on. */
+sonar_code tune_bins(const mvdr_stage *stage, uint32_t count, cudaStream_t stream,
+                     sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    unsigned blocks = (unsigned)((v->spec.bins + 63) / 64);
+    mvdr::gather<<<blocks, 64, 0, stream>>>(*v, count);
+    sonar_code code = CUDA_LAUNCHED(where, "gather", err);
+    if (code)
+        return code;
+    mvdr::tune<<<blocks, 64, 0, stream>>>(*v);
+    return CUDA_LAUNCHED(where, "tune", err);
+}
+
 sonar_code run_bins(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t stream,
                     sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -339,11 +365,17 @@ sonar_code run_bins(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStrea
         dim3 grid((unsigned)bins, (unsigned)sonar_min_size(in.count - skip, 1024));
         mvdr::take<<<grid, 128, 0, stream>>>(*v, in, (uint32_t)skip);
         code = CUDA_LAUNCHED(where, "take", err);
+        if (v->tones && !code) {
+            mvdr::listen<<<grid, 128, 0, stream>>>(*v, in, (uint32_t)skip);
+            code = CUDA_LAUNCHED(where, "listen", err);
+        }
     }
     if (in.count && v->spec.alpha == 0 && !code) {
         mvdr::move_on<<<1, 1, 0, stream>>>(*v, in.count);
         code = CUDA_LAUNCHED(where, "move_on", err);
     }
+    if (in.count && v->tones && !code)
+        code = tune_bins(stage, in.count, stream, err);
     for (size_t first = 0; first < bins && !code; first += stage->slots) {
         unsigned count = (unsigned)sonar_min_size(stage->slots, bins - first);
         stage->decompose<<<count, stage->decompose_threads, v->shared_bytes, stream>>>(

@@ -26,11 +26,19 @@ MVDR_INLINE void eighth(int32_t turn, float *sine, float *cosine) {
                         xx * (4.1666666667e-2f + xx * (-1.3888888889e-3f + xx * 2.4801587302e-5f)));
 }
 
-/* a = e^{+j 2 pi bin turns}: the product's overflow is the reduction to one turn. */
-SONAR_MULTIARCH static void steer(const uint64_t *turns, uint64_t bin, size_t n, float *a) {
+/* a = e^{+j 2 pi (bin + offset) turns}, where overflow is the reduction to one turn. A part of a
+ * bin multiplies signed turns, which are those from the first row: |a^H v| does not know the common
+ * phase. */
+MVDR_INLINE void mvdr_steer(const uint64_t *turns, uint64_t bin, int64_t offset, size_t n,
+                            float *a) {
     for (size_t row = 0; row < n; row++)
         for (size_t lane = 0; lane < MVDR_LANES; lane++) {
-            uint32_t phase = (uint32_t)((bin * turns[row * MVDR_LANES + lane]) >> 32);
+            uint64_t own = turns[row * MVDR_LANES + lane];
+            uint32_t phase = (uint32_t)((bin * own) >> 32);
+            if (offset) {
+                int64_t apart = (int32_t)((own - turns[lane]) >> 32);
+                phase += (uint32_t)((uint64_t)(offset * apart) >> 24);
+            }
             uint32_t quadrant = (phase + 0x20000000u) >> 30;
             float s, c;
             eighth((int32_t)(phase - (quadrant << 30)), &s, &c);
@@ -40,6 +48,15 @@ SONAR_MULTIARCH static void steer(const uint64_t *turns, uint64_t bin, size_t n,
         }
     for (size_t i = 2 * n * MVDR_LANES; i < 2 * mvdr_pad(n, MVDR_GROUP) * MVDR_LANES; i++)
         a[i] = 0;
+}
+
+SONAR_MULTIARCH static void steer(const uint64_t *turns, uint64_t bin, size_t n, float *a) {
+    mvdr_steer(turns, bin, 0, n, a);
+}
+
+SONAR_MULTIARCH static void steer_beside(const uint64_t *turns, uint64_t bin, int64_t offset,
+                                         size_t n, float *a) {
+    mvdr_steer(turns, bin, offset, n, a);
 }
 
 /* out = Q^H a, k padded to whole groups. One product a statement: each becomes one fused
@@ -144,7 +161,10 @@ void mvdr_look(const mvdr_view *view, const uint64_t *turns, uint64_t bin, mvdr_
     float weighted[MVDR_LANES] = {0}, inside[MVDR_LANES] = {0}, left[MVDR_LANES] = {0};
     float raised[MVDR_LANES] = {0};
     if (view->level > 0) {
-        steer(turns, bin, view->n, scratch->steer);
+        if (view->offset)
+            steer_beside(turns, bin, view->offset, view->n, scratch->steer);
+        else
+            steer(turns, bin, view->n, scratch->steer);
         project(view->q_re, view->q_im, view->n, mvdr_pad(view->k, MVDR_GROUP), view->ld,
                 scratch->steer, scratch->project);
         if (view->gain)

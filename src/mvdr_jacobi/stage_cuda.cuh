@@ -5,6 +5,7 @@
 
 #include "mvdr_jacobi/eigen_cuda.cuh"
 #include "mvdr_jacobi/mvdr_jacobi.h"
+#include "mvdr_jacobi/tone.h"
 
 namespace mvdr {
 
@@ -13,6 +14,10 @@ struct bin_state {
     uint32_t carried; /* forgetting: eigenpairs the next factor begins with */
     uint32_t pairs;   /* eigenpairs of the last execute, which the look round uses */
     uint64_t seen;    /* snapshots accepted since the reset */
+    mvdr_pair heard;  /* sum of the products with the next bin, up to a factor */
+    double share;     /* block: of so many snapshots; forgetting: what the weights sum to */
+    double offset;    /* steered that many bins above its centre */
+    uint32_t tonal;   /* because a tone is there */
     double level;     /* delta, or delta / (n share) if levels are corrected; 0: no data, P = 0 */
 };
 
@@ -56,7 +61,9 @@ struct view {
     float *info;              /* [bin][SONAR_MVDR_INFO_FIELDS] */
     bin_state *bin;
     ring_state *ring;
-    scratch all; /* slot 0; the others follow at these strides, in elements */
+    sonar_mvdr_tones *tones; /* NULL: none are looked for */
+    mvdr_pair *pair;         /* [place][bin] a snapshot's products with the next bin */
+    scratch all;             /* slot 0; the others follow at these strides, in elements */
     size_t t_stride, u_stride, w_stride, vector_stride, column_stride;
     size_t shared_bytes;
 };

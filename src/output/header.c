@@ -327,6 +327,7 @@ static void put_mvdr(const json *root, const sonar_output_spec *spec, const sona
     put_string(&loading, "rule", spec->loading_rule);
     put_number(&loading, "eps", spec->loading_eps);
     put_number(&loading, "delta", result->mvdr_delta);
+    put_uint(root, "tonal_bins", result->mvdr_tonal_bins);
     put_number(root, "level_bias_db", result->mvdr_level_db);
     put_bool(root, "level_corrected", spec->level_corrected);
     if (result->mvdr_end_sample > result->mvdr_first_sample) {

@@ -42,6 +42,7 @@ static void summarise_mvdr(const sonar_pipeline *p, sonar_result *result) {
         if (row[SONAR_MVDR_SWEEPS] > result->mvdr_most_sweeps)
             result->mvdr_most_sweeps = row[SONAR_MVDR_SWEEPS];
         result->mvdr_snapshots = row[SONAR_MVDR_SNAPSHOTS];
+        result->mvdr_tonal_bins += row[SONAR_MVDR_OFFSET] != 0;
         p->delta[b] = row[SONAR_MVDR_DELTA];
     }
     result->mvdr_delta = (double)sonar_median(p->delta, bins);

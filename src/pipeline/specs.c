@@ -54,6 +54,17 @@ static sonar_mvdr_spec mvdr_spec(const sonar_config *c) {
     };
 }
 
+/* Phases alone do not say how a tone is spread over bins. */
+static void make_tones(const sonar_config *c, sonar_specs *specs) {
+    double window[1024];
+    const size_t n = sonar_min_size(c->mvdr_length, sizeof window / sizeof *window);
+    if (c->equalise_phase)
+        return;
+    sonar_dft_window(c->window, c->kaiser_beta, n, window);
+    sonar_mvdr_tones_make(window, n, &specs->tones);
+    specs->mvdr.tones = &specs->tones;
+}
+
 void sonar_specs_make(const sonar_config *c, sonar_specs *specs) {
     *specs = (sonar_specs){.cbf = {.sensors = c->sensors,
                                    .directions = c->cbf_scan.count,
@@ -66,8 +77,10 @@ void sonar_specs_make(const sonar_config *c, sonar_specs *specs) {
                                    .cbf_bins = c->cbf_band.bins,
                                    .max_snapshots = c->cbf_snapshots}};
     make_dfts(c, specs);
-    if (c->mvdr_enabled)
-        specs->mvdr = mvdr_spec(c);
+    if (!c->mvdr_enabled)
+        return;
+    specs->mvdr = mvdr_spec(c);
+    make_tones(c, specs);
 }
 
 sonar_train_shape sonar_specs_shape(const sonar_config *c, const sonar_specs *specs) {

@@ -10,7 +10,8 @@ typedef struct sonar_specs {
     bool own_mvdr_dft; /* the MVDR's snapshots come from a DFT of their own */
     sonar_dft_spec dft, mvdr_dft;
     sonar_cbf_spec cbf;
-    sonar_mvdr_spec mvdr; /* meaningful if the MVDR is enabled */
+    sonar_mvdr_spec mvdr;   /* meaningful if the MVDR is enabled */
+    sonar_mvdr_tones tones; /* of the MVDR's window; mvdr borrows it: do not copy */
 } sonar_specs;
 
 /* The DFTs' planning is left to whoever makes them. */

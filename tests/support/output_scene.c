@@ -87,6 +87,7 @@ void output_scene_fill(output_scene *scene, size_t index, uint64_t window) {
                              .mvdr_snapshots = 63.5,
                              .mvdr_delta = 0.125,
                              .mvdr_level_db = -2.5,
+                             .mvdr_tonal_bins = 2,
                              .arrival_ns = sonar_monotonic_ns()};
     fill_surface(scene, index, SONAR_CBF_AZIMUTH, 1, SCENE_CBF_DIRECTIONS, 0);
     fill_surface(scene, index, SONAR_CBF_NEARFIELD, 2, SCENE_RANGES, SCENE_CBF_DIRECTIONS);

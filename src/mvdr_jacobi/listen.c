@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Which frequency dominates a bin: see tone.h. Each snapshot's products of neighbouring bins are
+ * summed over the sensors once, when it comes; what is kept are three numbers a bin. */
+#include "mvdr_jacobi/internal.h"
+
+#include <math.h>
+
+static const sonar_c32 *arrival(const mvdr_stage *stage, size_t index, size_t bin) {
+    return (const sonar_c32 *)stage->in->data + (ptrdiff_t)index * stage->in->stride[0] +
+           (ptrdiff_t)bin * stage->in->stride[1];
+}
+
+/* Over the used sensors; not finite if a sample is not. */
+static mvdr_pair pair_of(const mvdr_rows *rows, const sonar_c32 *x, const sonar_c32 *y) {
+    mvdr_pair p = {0, 0, 0};
+    for (size_t i = 0; i < rows->n; i++) {
+        size_t s = rows->sensor[i];
+        double xr = (double)x[s].re, xi = (double)x[s].im;
+        double yr = (double)y[s].re, yi = (double)y[s].im;
+        p.lower += xr * xr + xi * xi;
+        p.upper += yr * yr + yi * yi;
+        p.cross -= xr * yr + xi * yi;
+    }
+    return p;
+}
+
+static bool usable(mvdr_pair p) {
+    return isfinite(p.lower + p.upper + p.cross);
+}
+
+void mvdr_listen(mvdr_stage *stage, size_t bin) {
+    size_t bins = stage->spec.bins, length = stage->spec.snapshots;
+    size_t skip = length && stage->arrived > length ? stage->arrived - length : 0;
+    mvdr_bin *state = &stage->bin[bin];
+    double alpha = stage->spec.alpha;
+    for (size_t i = skip; i < stage->arrived && bin + 1 < bins; i++) {
+        mvdr_pair p = pair_of(&stage->rows, arrival(stage, i, bin), arrival(stage, i, bin + 1));
+        if (length) {
+            stage->pair[(stage->next + i) % length * bins + bin] = p;
+        } else if (usable(p)) {
+            state->faded.lower = alpha * state->faded.lower + (1 - alpha) * p.lower;
+            state->faded.upper = alpha * state->faded.upper + (1 - alpha) * p.upper;
+            state->faded.cross = alpha * state->faded.cross + (1 - alpha) * p.cross;
+            state->heard = alpha * state->heard + 1 - alpha;
+        }
+    }
+}
+
+/* What bin and bin + 1 have in common, and from how many snapshots; up to a factor. */
+static mvdr_pair common(const mvdr_stage *stage, size_t bin, double *snapshots) {
+    size_t bins = stage->spec.bins, length = stage->spec.snapshots, count = 0;
+    double alpha = stage->spec.alpha;
+    if (!length) {
+        double heard = stage->bin[bin].heard;
+        *snapshots = (1 + alpha) / (1 - alpha) * heard / (2 - heard);
+        return stage->bin[bin].faded;
+    }
+    size_t filled = sonar_min_size(stage->filled + stage->arrived, length);
+    mvdr_pair sum = {0, 0, 0};
+    for (size_t slot = 0; slot < filled; slot++) {
+        mvdr_pair p = stage->pair[slot * bins + bin];
+        if (!usable(p))
+            continue;
+        sum.lower += p.lower, sum.upper += p.upper, sum.cross += p.cross;
+        count++;
+    }
+    *snapshots = (double)count;
+    return sum;
+}
+
+void mvdr_tune(mvdr_stage *stage, size_t bin) {
+    mvdr_bin *state = &stage->bin[bin];
+    mvdr_tone tone = {0, 0, 0};
+    double snapshots;
+    if (bin + 1 < stage->spec.bins) {
+        mvdr_pair above = common(stage, bin, &snapshots);
+        tone = mvdr_tone_of(stage->tones, above, false, snapshots);
+    }
+    if (bin > 0) {
+        mvdr_pair below = common(stage, bin - 1, &snapshots);
+        tone = mvdr_tone_better(tone, mvdr_tone_of(stage->tones, below, true, snapshots));
+    }
+    state->tonal = mvdr_tone_holds(tone, state->tonal);
+    state->offset = state->tonal ? tone.offset : 0;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Which frequency dominates a bin, as in listen.c; see tone.h. */
+#ifndef SONAR_MVDR_JACOBI_LISTEN_CUDA_CUH
+#define SONAR_MVDR_JACOBI_LISTEN_CUDA_CUH
+
+#include "mvdr_jacobi/stage_cuda.cuh"
+#include "mvdr_jacobi/tone.h"
+
+namespace mvdr {
+
+/* Products of neighbouring bins, summed over the used sensors; not finite if a sample is not. One
+ * block of threads a bin and arrival; places are take's. */
+__global__ void listen(view v, arrivals in, uint32_t skip) {
+    uint32_t bin = blockIdx.x;
+    if (bin + 1 >= v.spec.bins)
+        return;
+    for (uint32_t i = skip + blockIdx.y; i < in.count; i += gridDim.y) {
+        uint32_t place = v.spec.alpha > 0 ? i : (uint32_t)(((uint64_t)v.ring->next + i) % v.length);
+        const complex<float> *x = in.at(i, bin), *y = in.at(i, bin + 1);
+        mvdr_pair p = {0, 0, 0};
+        for (uint32_t k = threadIdx.x; k < v.n; k += blockDim.x) {
+            size_t s = v.sensor[k];
+            double xr = x[s].re, xi = x[s].im, yr = y[s].re, yi = y[s].im;
+            p.lower += xr * xr + xi * xi;
+            p.upper += yr * yr + yi * yi;
+            p.cross -= xr * yr + xi * yi;
+        }
+        p.lower = block_sum(p.lower);
+        p.upper = block_sum(p.upper);
+        p.cross = block_sum(p.cross);
+        if (threadIdx.x == 0)
+            v.pair[(size_t)place * v.spec.bins + bin] = p;
+        __syncthreads();
+    }
+}
+
+__device__ inline bool usable(mvdr_pair p) {
+    return isfinite(p.lower + p.upper + p.cross);
+}
+
+/* Sums the pairs of a block, or takes the new ones into those that fade. A thread a bin, after the
+ * ring has moved on. */
+__global__ void gather(view v, uint32_t count) {
+    uint32_t bin = blockIdx.x * blockDim.x + threadIdx.x;
+    double alpha = v.spec.alpha;
+    if (bin + 1 >= v.spec.bins)
+        return;
+    mvdr_pair sum = alpha > 0 ? v.bin[bin].heard : mvdr_pair{0, 0, 0};
+    double share = alpha > 0 ? v.bin[bin].share : 0;
+    uint32_t places = alpha > 0 ? count : v.ring->filled;
+    for (uint32_t i = 0; i < places; i++) {
+        mvdr_pair p = v.pair[(size_t)i * v.spec.bins + bin];
+        if (!usable(p))
+            continue;
+        double keep = alpha > 0 ? alpha : 1, take = alpha > 0 ? 1 - alpha : 1;
+        sum.lower = keep * sum.lower + take * p.lower;
+        sum.upper = keep * sum.upper + take * p.upper;
+        sum.cross = keep * sum.cross + take * p.cross;
+        share = keep * share + take;
+    }
+    v.bin[bin].heard = sum;
+    v.bin[bin].share = share;
+}
+
+__device__ inline double snapshots_heard(const view &v, const bin_state &bin) {
+    double alpha = v.spec.alpha;
+    return alpha > 0 ? (1 + alpha) / (1 - alpha) * bin.share / (2 - bin.share) : bin.share;
+}
+
+/* Decides on the frequency at which each bin is steered. A thread a bin, after gather. */
+__global__ void tune(view v) {
+    uint32_t bin = blockIdx.x * blockDim.x + threadIdx.x;
+    if (bin >= v.spec.bins)
+        return;
+    bin_state *own = v.bin + bin;
+    mvdr_tone tone = {0, 0, 0};
+    if (bin + 1 < v.spec.bins)
+        tone = mvdr_tone_of(v.tones, own->heard, false, snapshots_heard(v, *own));
+    if (bin > 0) {
+        const bin_state &below = v.bin[bin - 1];
+        tone = mvdr_tone_better(
+            tone, mvdr_tone_of(v.tones, below.heard, true, snapshots_heard(v, below)));
+    }
+    own->tonal = mvdr_tone_holds(tone, own->tonal);
+    own->offset = own->tonal ? tone.offset : 0;
+}
+
+} // namespace mvdr
+
+#endif
