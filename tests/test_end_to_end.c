@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/core.h"
@@ -348,6 +349,32 @@ Test(end_to_end, every_planned_fault_is_counted_exactly) {
     cr_expect_eq(accepted + dropped, sent, "accepted %g + dropped %g of %g", accepted, dropped,
                  sent);
     message_free(&m);
+    rig_close(&rig);
+}
+
+/* ---- pace ------------------------------------------------------------------------------------ */
+
+Test(end_to_end, a_simulator_that_falls_behind_says_so) {
+    rig rig = rig_open();
+    write_line_config(&rig, "line: {sensors: 48, spacing_m: 0.75}");
+    box_write(&rig.box, "scene.yaml", "schema: 1\nseed: 5\nambient: {psd_db: 50}\n");
+    rig_start(&rig);
+    pid_t sim = process_start(&rig.box, "sim.log", "sonar-sim", "--config",
+                              box_path(&rig.box, "sonard.yaml"), "--scene",
+                              box_path(&rig.box, "scene.yaml"), "--duration", "6", "--summary",
+                              box_path(&rig.box, "summary.json"), NULL);
+    message m;
+    cr_assert(receive_until(&rig.subscriber, "detections", "sample_index", 0, 30000, &m));
+    message_free(&m);
+    kill(sim, SIGSTOP); /* about a quarter of a second into the stream, for 2 of its 6 s */
+    nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
+    kill(sim, SIGCONT);
+    cr_expect_eq(process_wait(sim, 60000), 0);
+    char *log = box_read(&rig.box, "sim.log");
+    cr_expect(strstr(log, " s behind the pace: "), "%s", log);
+    cr_expect(strstr(log, "sonar-sim: was up to "), "%s", log);
+    free(log);
+    cr_expect_geq(summary_number(&rig, "behind_s.most"), 1);
     rig_close(&rig);
 }
 

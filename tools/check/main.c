@@ -13,9 +13,8 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#include "config/config.h"
 #include "core/core.h"
-#include "options.h"
+#include "stream.h"
 
 enum { SOURCES_MOST = 16, TRUTHS_MOST = 4096, ERRORS_MOST = 4096, NAME_BYTES = 11 };
 enum { EXIT_WITHIN = 0, EXIT_BEYOND = 1, EXIT_USAGE = 2, EXIT_NOTHING = 3 };
@@ -387,14 +386,8 @@ static int run(checker *check, const char *truth_endpoint, double seconds) {
 static int with_config(const char *path, const char *truth_endpoint, double seconds,
                        double settle) {
     sonar_config *config = NULL;
-    sonar_report *report = sonar_report_create();
-    if (!report || sonar_config_load(path, &config, report) != SONAR_OK) {
-        if (report)
-            sonar_report_write(report, stderr);
-        sonar_report_destroy(report);
+    if (!sim_load_config(path, &config))
         return EXIT_USAGE;
-    }
-    sonar_report_destroy(report);
     static checker check; /* zeroed, and too large for a stack */
     double centre_hz = (config->cbf_band.low_hz + config->cbf_band.high_hz) / 2;
     check.config = config;
