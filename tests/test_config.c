@@ -305,6 +305,104 @@ Test(config, corrections_and_masks_reach_their_sensors) {
     drop(&l);
 }
 
+/* The example of docs/levels.md. */
+#define HYDROPHONE(sensitivity)                                                                    \
+    ARRAY(LINE8 "hydrophone: {sensitivity_db: " sensitivity                                        \
+                ", amplifier_db: 20, full_scale_v: 5, "                                            \
+                "full_scale_counts: 8388608}")
+
+static void expect_description(const sonar_config *config, const char *part) {
+    char *text = print(config, sonar_config_describe);
+    expect(text, part);
+    free(text);
+}
+
+Test(config, hydrophone_and_converter_make_a_gain) {
+    loaded l = parse_good(HYDROPHONE("-165"));
+    cr_assert(l.config->calibrated);
+    /* a wave of 1e6 uPa peak: 10^(-165/20 + 6) V, 10 times amplified, 8388608/5 counts per volt */
+    const double counts = pow(10, -165 / 20. + 6) * 10 * 8388608 / 5;
+    cr_assert(fabs(1e6 * pow(10, l.config->gain_db[7] / 20) / counts - 1) < 1e-12);
+    cr_assert(fabs(l.config->gain_db[0] + 20.506) < 1e-3, "%g", l.config->gain_db[0]);
+    expect_description(l.config, "\nunit          uPa^2 (calibrated)\n"
+                                 "full scale    159.0 dB re 1 uPa, the peak of the converter\n");
+    char *printed = print(l.config, sonar_config_print);
+    loaded again = parse_good(printed);
+    cr_assert_str_eq(again.config->digest, l.config->digest);
+    cr_assert_eq(again.config->gain_db[3], l.config->gain_db[3]);
+    free(printed);
+    drop(&again);
+    drop(&l);
+    l = parse_good(HYDROPHONE("[-165, -165, -165, -165, -165, -165, -165, -171.5]"));
+    cr_assert(fabs(l.config->gain_db[7] - l.config->gain_db[6] + 6.5) < 1e-9);
+    expect_description(l.config, "full scale    159.0 to 165.5 dB re 1 uPa, the peak of the conv");
+    drop(&l);
+}
+
+Test(config, full_scale_is_described) {
+    loaded l = parse_good(ARRAY(LINE8 "gain_db: -60"));
+    expect_description(l.config, "full scale    150.3 dB re 1 uPa, the peak of 16-bit samples\n"
+                                 "full scale    198.5 dB re 1 uPa, the peak of 24-bit samples\n");
+    drop(&l);
+    l = parse_good(ARRAY(LINE8 "gain_db: -60") "ingest: {sample_type: s16}\n");
+    char *text = print(l.config, sonar_config_describe);
+    expect(text, "full scale    150.3 dB");
+    cr_assert_null(strstr(text, "24-bit"));
+    free(text);
+    drop(&l);
+    l = parse_good(SMALL);
+    text = print(l.config, sonar_config_describe);
+    expect(text, "counts^2 (neither gain_db nor hydrophone is set)");
+    cr_assert_null(strstr(text, "full scale"));
+    free(text);
+    drop(&l);
+}
+
+Test(config, headings_are_turned_into_the_circle) {
+    static const struct {
+        const char *text;
+        double deg;
+    } cases[] = {{"360", 0},       {"-360", 0}, {"-0.5", 359.5}, {"-90", 270},
+                 {"359.5", 359.5}, {"0", 0},    {"-0", 0},       {"-1e-20", 0}};
+    char text[512];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(text, sizeof text, ARRAY(LINE8 "heading_deg: %s"), cases[i].text);
+        loaded l = parse_good(text);
+        cr_assert(l.config->heading_known);
+        cr_assert_eq(l.config->heading_deg, cases[i].deg, "%s: %g", cases[i].text,
+                     l.config->heading_deg);
+        cr_assert_not(signbit(l.config->heading_deg));
+        drop(&l);
+    }
+    loaded a = parse_good(ARRAY(LINE8 "heading_deg: 270")),
+           b = parse_good(ARRAY(LINE8 "heading_deg: -90"));
+    cr_assert_str_eq(a.config->digest, b.config->digest);
+    drop(&a);
+    drop(&b);
+}
+
+/* Of the transform that they are taken from, which need not be the window's. */
+Test(config, bins_count_in_their_own_transform) {
+    loaded l = parse_good("schema: 1\n" LINE_ARRAY "fs_hz: 4000\ndft: {length: 8192}\n"
+                          "cbf: {length: 1000, band_bins: [25, 250], ranges_m: []}\n"
+                          "lofar: {band_bins: [5, 300]}\n"
+                          "mvdr: {length: 500, band_bins: [10, 100]}\n");
+    const sonar_config *c = l.config;
+    cr_assert(c->cbf_band.low_hz == 100 && c->cbf_band.high_hz == 1000, "4 Hz apart");
+    cr_assert(c->lofar_band.low_hz == 20 && c->lofar_band.high_hz == 1200);
+    cr_assert(c->mvdr_band.low_hz == 80 && c->mvdr_band.high_hz == 800, "8 Hz apart");
+    drop(&l);
+}
+
+Test(config, hann_shading_stands_at_half_steps) {
+    loaded l = parse_good(CBF("band_hz: [100, 1000], ranges_m: [], shading: hann"));
+    const double *g = l.config->shading_weight;
+    for (size_t k = 0; k < 8; k++)
+        cr_assert(fabs(g[k] / g[0] - pow(sin(M_PI * ((double)k + 0.5) / 8) / sin(M_PI / 16), 2)) <
+                  1e-9);
+    drop(&l);
+}
+
 Test(config, automatic_ranges_and_forgetting_and_shadings) {
     loaded l = parse_good("schema: 1\nfs_hz: 4000\narray: {geometry: {line: {sensors: 64, "
                           "spacing_m: 0.5}}}\ncbf: {band_hz: [100, 1000], ranges_m: auto, "
@@ -497,7 +595,17 @@ static const struct {
     {ARRAY(LINE8 "mask: [0, 1, 2, 3, 4, 5, 6, 7]"), "error: array.mask", "no sensor is left"},
     {ARRAY(LINE8 "gain_db: [1, 2]"), "error: array.gain_db", "2 numbers for 8 sensors"},
     {ARRAY(LINE8 "gain_db: [1]"), "error: array.gain_db", "1 numbers for 8 sensors"},
-    {ARRAY(LINE8 "heading_deg: 360"), "error: array.heading_deg", "less than 360"},
+    {ARRAY(LINE8 "heading_deg: 361"), "error: array.heading_deg", "-360 to 360"},
+    {ARRAY(LINE8 "gain_db: 0, hydrophone: {sensitivity_db: -180, full_scale_v: 1, "
+                 "full_scale_counts: 1}"),
+     "error: array: only one of gain_db or hydrophone may be given", "accepted: gain_db or"},
+    {ARRAY(LINE8 "hydrophone: {sensitivity_db: -180, full_scale_v: 1}"),
+     ":4:69: error: array.hydrophone.full_scale_counts is required", "in counts"},
+    {ARRAY(LINE8 "hydrophone: {sensitivity_db: -180, full_scale_v: 0, full_scale_counts: 1}"),
+     "error: array.hydrophone.full_scale_v: 0 is out of range", "in V, more than 0"},
+    {ARRAY(LINE8
+           "hydrophone: {sensitivity_db: [-180, -181], full_scale_v: 1, full_scale_counts: 1}"),
+     "error: array.hydrophone.sensitivity_db: 2 numbers for 8 sensors", "one per sensor"},
     {"schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000], shading: hann}\n"
      "array: {geometry: {circle: {sensors: 8, radius_m: 1}}}\n",
      ":3:38: error: cbf.shading", "uniform lines only"},
@@ -711,6 +819,18 @@ static const struct {
     {"schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000], ranges_m: []}\n"
      "array: {" LINE8 "mask: [1, 2, 5]}\nmvdr: {forward_backward: true}\n",
      "warning: mvdr.forward_backward: 1 mirror images"},
+    {SMALL "dft: {length: 4194304}\n", /* 17.5 minutes */
+     ":5:15: warning: dft.length: 4194304 samples at 4000 Hz are a window of 17.5 minutes"},
+    {SMALL "sound_speed_mps: 4888\n",
+     ":5:18: warning: sound_speed_mps: 4888 m/s is the speed of sound neither in water nor in air"},
+    {SMALL "sound_speed_mps: 150\n", "warning: sound_speed_mps: 150 m/s"},
+    {ARRAY(LINE8 "hydrophone: {sensitivity_db: 165, full_scale_v: 1, full_scale_counts: 1}"),
+     "warning: array.hydrophone.sensitivity_db: 165 dB re 1 V/uPa is more than any hydrophone has"},
+    {"schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 300], range_reference: abeam}\n"
+     "array: {geometry: {positions: {origin: given, list: [[0, 30, 40], [2, 30, 40], [4, 30, "
+     "40]]}}}"
+     "\n",
+     ":3:45: warning: cbf.range_reference: the line passes the reference point at 50 m"},
     {ARRAY(LINE8 "channel_count: 10"),
      ":4:72: warning: array.channel_count: 2 of the 10 channels of a frame feed no sensor: 8, 9\n"},
     {ARRAY(LINE8 "channels: [9, 1, 2, 3, 4, 5, 6, 7]"),
@@ -736,18 +856,26 @@ Test(config, doubtful_values_are_warned_about) {
         expect(l.report, warnings[i].says);
         drop(&l);
     }
-    static const char *const quiet[] = {SMALL,
-                                        SMALL "dft: {length: 38}\n",
-                                        SMALL "mvdr: {enabled: false}\n",
-                                        SMALL "mvdr: {forward_backward: true}\n",
-                                        "schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 500], "
-                                        "ranges_m: []}\narray: {mask: [3], geometry: {positions: "
-                                        "{list: [[0, 0, 0], [2, 0, 0], [1, 0, 0], [2, 0, 0]]}}}\n",
-                                        CBF("band_hz: [100, 1500], ranges_m: []"),
-                                        CBF("band_hz: [100, 1000], ranges_m: [], length: 1000, "
-                                            "hop: 1500"), /* 3 in a window */
-                                        CBF("band_hz: [100, 1000], ranges_m: [], scan: {start_deg: "
-                                            "0, stop_deg: 180, step_deg: 9}")};
+    static const char *const quiet[] = {
+        SMALL,
+        SMALL "dft: {length: 38}\n",
+        SMALL "mvdr: {enabled: false}\n",
+        SMALL "dft: {length: 240000}\n", /* a minute */
+        SMALL "sound_speed_mps: 1600\n",
+        CBF("band_hz: [100, 300], ranges_m: []") "sound_speed_mps: 343\n",
+        "schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 300], "
+        "range_reference: abeam}\narray: {geometry: {positions: "
+        "{origin: given, list: [[9, 0, 0], [11, 0, 0], [13, 0, "
+        "0]]}}}\n", /* along the axis nothing changes */
+        SMALL "mvdr: {forward_backward: true}\n",
+        "schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 500], "
+        "ranges_m: []}\narray: {mask: [3], geometry: {positions: "
+        "{list: [[0, 0, 0], [2, 0, 0], [1, 0, 0], [2, 0, 0]]}}}\n",
+        CBF("band_hz: [100, 1500], ranges_m: []"),
+        CBF("band_hz: [100, 1000], ranges_m: [], length: 1000, "
+            "hop: 1500"), /* 3 in a window */
+        CBF("band_hz: [100, 1000], ranges_m: [], scan: {start_deg: "
+            "0, stop_deg: 180, step_deg: 9}")};
     for (size_t i = 0; i < sizeof quiet / sizeof *quiet; i++) {
         loaded l = parse(quiet[i]);
         cr_assert_eq(l.code, SONAR_OK, "%s", l.report);

@@ -86,6 +86,18 @@ Test(delays, abeam_is_the_perpendicular_distance) {
         }
 }
 
+/* It counts from the parallel to the line through the origin, where the line itself is elsewhere.
+ */
+Test(delays, abeam_counts_from_the_axis_through_the_origin) {
+    const double p[6] = {-3, 20, 5, 3, 20, 5}, u[3] = {0.6, 0, 0.8}, axis[3] = {1, 0, 0};
+    double tau[2];
+    sonar_delay_near(2, p, u, 80, SONAR_ABEAM, axis, 1500, tau);
+    for (size_t k = 0; k < 2; k++) { /* the point lies at (60, 0, 80), 80 m from the x axis */
+        const double d = sqrt(pow(60 - p[3 * k], 2) + 20 * 20 + 75 * 75);
+        cr_assert(fabs(tau[k] - (100 - d) / 1500) < 1e-12, "%g", tau[k]);
+    }
+}
+
 Test(delays, abeam_at_endfire_is_far_field) {
     double p[3 * SENSORS], near[SENSORS], far[SENSORS];
     random_positions(100, p, 4);

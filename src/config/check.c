@@ -43,6 +43,54 @@ static void check_window(sonar_loader *l, sonar_option_id id, size_t length) {
              length, 1e3 * window_s, 1e3 * crossing_s, ceil(4 * crossing_s * c->fs_hz));
 }
 
+enum { WINDOW_MOST_S = 60 };
+
+static void check_duration(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    const double seconds = (double)c->length / c->fs_hz;
+    if (seconds > WINDOW_MOST_S)
+        warn(l, OPT_LENGTH, NULL,
+             "%zu samples at %g Hz are a window of %.3g minutes: a source that turns by a beam "
+             "width "
+             "in that time is smeared",
+             c->length, c->fs_hz, seconds / 60);
+}
+
+/* Sea water has 1400 to 1600 m/s, fresh water begins there, air has 300 to 360. */
+static void check_sound_speed(sonar_loader *l) {
+    const double c_mps = l->config->sound_speed_mps;
+    if (!(c_mps >= 1400 && c_mps <= 1600) && !(c_mps >= 300 && c_mps <= 360))
+        warn(l, OPT_SOUND_SPEED, "1400 to 1600 m/s in water, 300 to 360 m/s in air",
+             "%g m/s is the speed of sound neither in water nor in air: bearings will be wrong",
+             c_mps);
+}
+
+static void check_sensitivity(sonar_loader *l) {
+    const sonar_value *v = value(l, OPT_SENSITIVITY);
+    for (size_t i = 0; v->origin != SONAR_ABSENT && i < v->count; i++)
+        if (v->numbers[i] > -100) {
+            warn(l, OPT_SENSITIVITY, "numbers below 0: -220 to -150 is usual",
+                 "%g dB re 1 V/uPa is more than any hydrophone has", v->numbers[i]);
+            return;
+        }
+}
+
+/* With origin: given the reference point need not lie on the line. */
+static void check_abeam(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    const double *a = c->geometry.axis, *p = c->position_m;
+    if (c->range_reference != SONAR_ABEAM || !c->ranges)
+        return;
+    const double along = p[0] * a[0] + p[1] * a[1] + p[2] * a[2];
+    const double square = p[0] * p[0] + p[1] * p[1] + p[2] * p[2] - along * along;
+    const double off = sqrt(fmax(square, 0));
+    if (off > 0.01 * c->range_m[0])
+        warn(l, OPT_RANGE_REFERENCE, "origin: centroid, or radial",
+             "the line passes the reference point at %.4g m: ranges abeam count from the parallel "
+             "through that point",
+             off);
+}
+
 static void check_hop(sonar_loader *l, sonar_option_id id, size_t hop, size_t length) {
     if (hop > length)
         warn(l, id, NULL, "%zu samples of every %zu are never looked at", hop - length, hop);
@@ -240,6 +288,10 @@ void sonar_check_resolved(sonar_loader *l) {
     check_channels(l);
     if (c->geometry_kind == SONAR_GEOMETRY_POSITIONS)
         check_places(l);
+    check_sound_speed(l);
+    check_sensitivity(l);
+    check_duration(l);
+    check_abeam(l);
     check_window(l, OPT_LENGTH, c->length);
     check_hop(l, OPT_HOP, c->hop, c->length);
     if (given(l, OPT_CBF_LENGTH))

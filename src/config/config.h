@@ -57,7 +57,8 @@ typedef struct sonar_config {
     uint32_t *channel;        /* [sensor] */
     uint8_t *used;            /* [sensor] */
     double *gain_db;          /* [sensor] dB re 1 count/uPa, 0 where not given */
-    bool calibrated;          /* gain_db was given */
+    bool calibrated;          /* gain_db was given, or follows from array.hydrophone */
+    double full_scale_counts; /* of array.hydrophone, 0: not given */
     double *phase_deg;        /* [sensor] phase by which the channel leads; taken out */
     double *delay_us;         /* [sensor] time by which the channel lags; taken out */
     double heading_deg;

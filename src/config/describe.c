@@ -159,6 +159,35 @@ static void describe_geometry(const sonar_config *c, FILE *to) {
              alias);
 }
 
+/* The peak pressure that samples of so many counts stand for, of all sensors that are used. */
+static void describe_full_scale(const sonar_config *c, const char *what, double counts, FILE *to) {
+    double least = INFINITY, most = -INFINITY;
+    for (size_t k = 0; k < c->sensors; k++)
+        if (c->used[k]) {
+            least = fmin(least, 20 * log10(counts) - c->gain_db[k]);
+            most = fmax(most, 20 * log10(counts) - c->gain_db[k]);
+        }
+    if (most - least < 0.05)
+        line(to, "full scale", "%.1f dB re 1 uPa, the peak of %s", most, what);
+    else
+        line(to, "full scale", "%.1f to %.1f dB re 1 uPa, the peak of %s", least, most, what);
+}
+
+static void describe_unit(const sonar_config *c, FILE *to) {
+    line(to, "unit", "%s",
+         c->equalise_phase ? "relative"
+         : c->calibrated   ? "uPa^2 (calibrated)"
+                           : "counts^2 (neither gain_db nor hydrophone is set)");
+    if (!c->calibrated)
+        return;
+    if (c->full_scale_counts > 0)
+        describe_full_scale(c, "the converter", c->full_scale_counts, to);
+    else
+        describe_full_scale(c, "16-bit samples", 32768, to);
+    if (!(c->full_scale_counts > 0) && c->sample_type != SONAR_S16)
+        describe_full_scale(c, "24-bit samples", 8388608, to);
+}
+
 static void describe_array(const sonar_config *c, FILE *to) {
     size_t used = 0;
     for (size_t k = 0; k < c->sensors; k++)
@@ -171,10 +200,7 @@ static void describe_array(const sonar_config *c, FILE *to) {
         line(to, "heading", "+x points to %.5g deg true; bearings are true", c->heading_deg);
     else
         line(to, "heading", "not set: bearings are in the array frame");
-    line(to, "unit", "%s",
-         c->equalise_phase ? "relative"
-         : c->calibrated   ? "uPa^2 (calibrated)"
-                           : "counts^2 (gain_db not set)");
+    describe_unit(c, to);
 }
 
 static bool is_unusual(const sonar_config *c, size_t k) {

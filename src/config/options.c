@@ -83,18 +83,37 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                   .help = "Sensors (counted from 0) that are switched off. They keep their place; "
                           "all beams are normalised without them."},
     [OPT_GAIN] = {"array.gain_db", PER_SENSOR("dB re 1 count/uPa", -400, 400),
-                  .computed = "not set: results are in counts^2",
-                  .help = "Sensitivity of each channel, taken out; results are then in uPa^2. One "
-                          "number for all or one per sensor."},
+                  .computed = "not set: without array.hydrophone results are in counts^2",
+                  .help =
+                      "Sensitivity of each channel, taken out; results are then in uPa^2. One "
+                      "number for all or one per sensor. It is the same as array.hydrophone, in "
+                      "one number (docs/levels.md)."},
+    [OPT_SENSITIVITY] = {"array.hydrophone.sensitivity_db", PER_SENSOR("dB re 1 V/uPa", -400, 400),
+                         .required = true, .grouped = true,
+                         .help = "Sensitivity of the hydrophones, instead of array.gain_db: -180 "
+                                 "is 1 mV/Pa."},
+    [OPT_AMPLIFIER] = {"array.hydrophone.amplifier_db", PER_SENSOR("dB", -400, 400),
+                       .grouped = true, .fallback = "0",
+                       .help = "Gain between hydrophone and converter."},
+    [OPT_FULL_SCALE_V] = {"array.hydrophone.full_scale_v", POSITIVE("V", 1e6), .required = true,
+                          .grouped = true,
+                          .help =
+                              "Voltage at which the converter reaches full scale: 5 for a range "
+                              "of -5 to 5 V."},
+    [OPT_FULL_SCALE_COUNTS] = {"array.hydrophone.full_scale_counts", POSITIVE("counts", 4294967296),
+                               .required = true, .grouped = true,
+                               .help = "Sample that stands for this voltage: 32768 for 16 bits, "
+                                       "8388608 for 24, 2147483648 for 32, 1 for floats within -1 "
+                                       "and 1."},
     [OPT_PHASE] = {"array.phase_deg", PER_SENSOR("deg", -360, 360), .fallback = "0",
                    .help = "Phase by which a channel leads, taken out. One number or one per "
                            "sensor."},
     [OPT_DELAY] = {"array.delay_us", PER_SENSOR("us", -1e6, 1e6), .fallback = "0",
                    .help = "Time by which a channel lags, taken out. One number or one per "
                            "sensor."},
-    [OPT_HEADING] = {"array.heading_deg", DEGREES(360), .below = true,
+    [OPT_HEADING] = {"array.heading_deg", REAL("deg", -360, 360),
                      .computed = "not set: bearings are in the array frame",
-                     .help = "Heading of +x, clockwise from true north."},
+                     .help = "Heading of +x, clockwise from true north; 360 is 0, -90 is 270."},
 
     [OPT_SOUND_SPEED] = {"sound_speed_mps", REAL("m/s", 100, 10000), .fallback = "1500",
                          .help = "Speed of sound at the array."},
@@ -152,11 +171,13 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_HOP] = {"dft.hop", INTEGER(1, 67108864), .unit = "samples", .computed = "dft.length / 2",
                  .help = "Samples from one window to the next: one update each."},
     [OPT_WINDOW] = {"dft.window", CHOICE("hann rectangular hamming blackman kaiser flattop"),
-                    .fallback = "hann", .help = "Window function."},
+                    .fallback = "hann",
+                    .help = "Window function, periodic: it is 0 or smallest at the first sample "
+                            "and largest at sample length / 2."},
     [OPT_KAISER_BETA] = {"dft.kaiser_beta", REAL("", 0, 50), .fallback = "8",
                          .help = "Shape of the Kaiser window."},
     [OPT_MEAN_REMOVAL] = {"dft.mean_removal", BOOLEAN, .fallback = "true",
-                          .help = "Take each sensor's mean out of each window."},
+                          .help = "Take each sensor's mean out of each snapshot."},
     [OPT_EQUALISATION] = {"dft.equalisation", CHOICE("none phase"), .fallback = "none",
                           .help = "phase divides every bin by its magnitude; results are then "
                                   "relative."},
@@ -174,7 +195,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                          .help = "Band of the azimuth spectrum and the near field: all bins from "
                                  "the first to the second frequency, both included."},
     [OPT_CBF_BAND_BINS] = {"cbf.band_bins", BAND_BINS,
-                           .help = "The same as first and last bin of the window's transform."},
+                           .help = "The same as first and last bin of the transform of cbf.length "
+                                   "samples: bin b is at b * fs_hz / cbf.length."},
     [OPT_CBF_SCAN] = {"cbf.scan", CHOICE("auto"), .fallback = "auto",
                       .help = "Look directions: auto is at most 0.3 beam widths apart at the "
                               "band's top, over 0..180 deg from the axis for a line (evenly in the "
@@ -191,7 +213,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                                     "for a line."},
     [OPT_SHADING] = {"cbf.shading", CHOICE("uniform hann"), .fallback = "uniform",
                      .help = "Weights of the sensors; other than uniform for uniform lines "
-                             "only."},
+                             "only. hann stands at half steps, sin^2(pi (k + 1/2) / sensors) for "
+                             "k = 0, 1, ..., so that no sensor weighs 0."},
     [OPT_CHEBYSHEV_LEVEL] = {"cbf.shading.chebyshev.sidelobe_db", REAL("dB", 10, 120),
                              .required = true, .grouped = true,
                              .help = "Dolph-Chebyshev: all side lobes so far below the main "
@@ -212,22 +235,24 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_RANGE_MAX] = {"cbf.range_max_m", POSITIVE("m", 1e7), .fallback = "3200",
                        .help = "Last range of ranges_m: auto."},
     [OPT_RANGE_REFERENCE] = {"cbf.range_reference", CHOICE("radial abeam"), .fallback = "radial",
-                             .help = "radial: distance from the reference point. abeam (lines "
-                                     "only): perpendicular distance from the line."},
+                             .help =
+                                 "radial: distance from the reference point. abeam (lines "
+                                 "only): perpendicular distance from the axis, the parallel to the "
+                                 "line through the reference point."},
 
     [OPT_LOFAR_BAND_HZ] = {"lofar.band_hz", BAND_HZ, .computed = "the CBF band",
                            .help = "Band of the frequency-azimuth surface; the surface holds all "
                                    "bins from the lowest to the highest of this and the CBF "
                                    "band."},
-    [OPT_LOFAR_BAND_BINS] = {"lofar.band_bins", BAND_BINS, .help = "The same in bins."},
+    [OPT_LOFAR_BAND_BINS] = {"lofar.band_bins", BAND_BINS,
+                             .help = "The same in bins, as for cbf.band_bins."},
 
     [OPT_MVDR_ENABLED] = {"mvdr.enabled", BOOLEAN, .fallback = "true",
                           .help = "Compute the adaptive spectrum."},
     [OPT_MVDR_BAND_HZ] = {"mvdr.band_hz", BAND_HZ, .computed = "the CBF band",
                           .help = "Band of the adaptive spectrum."},
     [OPT_MVDR_BAND_BINS] = {"mvdr.band_bins", BAND_BINS,
-                            .help = "The same in bins of the adaptive beamformer's own "
-                                    "transform."},
+                            .help = "The same in bins of the transform of mvdr.length samples."},
     [OPT_MVDR_LENGTH] = {"mvdr.length", INTEGER(2, 67108864), .unit = "samples",
                          .computed = "dft.length",
                          .help = "Samples of a snapshot; shorter than a window gives more "
@@ -340,6 +365,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
 const sonar_alternatives sonar_alternatives_table[] = {
     {"array.geometry", {"line", "circle", "planar", "positions"}, true, false},
     {"array.geometry.positions", {"list", "csv"}, true, true},
+    {"array", {"gain_db", "hydrophone"}, false, false},
     {"cbf", {"band_hz", "band_bins"}, true, false},
     {"cbf.shading", {"chebyshev", "taylor"}, false, false},
     {"lofar", {"band_hz", "band_bins"}, false, false},

@@ -306,16 +306,34 @@ static bool per_sensor(sonar_loader *l, sonar_option_id id, double *to) {
     return true;
 }
 
+/* dB re 1 count/uPa: volts per micropascal, amplified, times counts per volt. */
+static bool resolve_hydrophone(sonar_loader *l) {
+    sonar_config *c = l->config;
+    double *amplifier_db = sonar_alloc(c->sensors, sizeof *amplifier_db);
+    if (!amplifier_db)
+        return no_memory(l);
+    bool good = per_sensor(l, OPT_SENSITIVITY, c->gain_db);
+    good = per_sensor(l, OPT_AMPLIFIER, amplifier_db) && good;
+    good = have(l, OPT_FULL_SCALE_V) && have(l, OPT_FULL_SCALE_COUNTS) && good;
+    c->full_scale_counts = number(l, OPT_FULL_SCALE_COUNTS);
+    const double converter_db = 20 * log10(c->full_scale_counts / number(l, OPT_FULL_SCALE_V));
+    for (size_t k = 0; good && k < c->sensors; k++)
+        c->gain_db[k] += amplifier_db[k] + converter_db;
+    free(amplifier_db);
+    return good;
+}
+
 static bool resolve_array(sonar_loader *l) {
     sonar_config *c = l->config;
     if (!place_sensors(l))
         return false;
     bool good = resolve_channels(l);
     good = resolve_mask(l) && good;
-    good = per_sensor(l, OPT_GAIN, c->gain_db) && good;
+    const bool hydrophone = value(l, OPT_SENSITIVITY)->origin != SONAR_ABSENT;
+    good = (hydrophone ? resolve_hydrophone(l) : per_sensor(l, OPT_GAIN, c->gain_db)) && good;
     good = per_sensor(l, OPT_PHASE, c->phase_deg) && good;
     good = per_sensor(l, OPT_DELAY, c->delay_us) && good;
-    c->calibrated = have(l, OPT_GAIN);
+    c->calibrated = hydrophone || have(l, OPT_GAIN);
     return good;
 }
 
@@ -709,12 +727,20 @@ static void resolve_runtime(sonar_loader *l) {
     resolve_threads(l);
 }
 
+/* Within 0 to less than 360 deg. */
+static double turned(double deg) {
+    const double rest = fmod(deg, 360) + (deg < 0 ? 360 : 0);
+    return rest < 360 ? rest : 0;
+}
+
 static void resolve_simple(sonar_loader *l) {
     sonar_config *c = l->config;
     c->array_id = (uint32_t)number(l, OPT_ARRAY_ID);
     if (have(l, OPT_ARRAY_NAME))
         snprintf(c->array_name, sizeof c->array_name, "%s", value(l, OPT_ARRAY_NAME)->text);
     c->heading_known = have(l, OPT_HEADING);
+    if (c->heading_known)
+        sonar_value_set_number(l, OPT_HEADING, turned(number(l, OPT_HEADING)));
     c->heading_deg = number(l, OPT_HEADING);
     c->sound_speed_mps = number(l, OPT_SOUND_SPEED);
     c->sample_type = whole(l, OPT_SAMPLE_TYPE) ? SONAR_S16 : SONAR_F32;
