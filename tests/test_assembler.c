@@ -1099,3 +1099,185 @@ Test(assembler, causes_have_distinct_names) {
     cr_assert(!strcmp(sonar_window_cause_name(SONAR_WINDOW_SKIPPED), "skipped"));
     cr_assert(!strcmp(sonar_window_cause_name((sonar_window_cause)99), "unknown"));
 }
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+static sonar_ingest_report report_of(sonar_assembler *assembler, bool read) {
+    sonar_ingest_report report;
+    sonar_assembler_report(assembler, read, &report);
+    return report;
+}
+
+static void check_set(const sonar_channel_set *set, const char *want) {
+    char text[80];
+    cr_expect_str_eq(sonar_channel_set_print(set, text, sizeof text), want);
+}
+
+Test(assembler, reports_channels_that_were_never_fed) {
+    uint8_t used[4] = {1, 1, 0, 1};
+    sonar_ingest_spec spec = small_spec();
+    spec.channel_used = used;
+    sonar_assembler *assembler = make(&spec);
+    cr_expect_eq(report_of(assembler, true).timeline, 0);
+    send_at(assembler, part(0, 1, 5, 0, 50), 7 * ms);
+    sonar_ingest_report r = report_of(assembler, true);
+    cr_expect(r.timeline == 1 && r.adopted_ns == 7 * ms && r.made_ns == 7 * ms);
+    check_set(&r.unfed, "1, 3");
+    send_at(assembler, part(3, 1, 5, 0, 50), 8 * ms);
+    r = report_of(assembler, true);
+    check_set(&r.unfed, "1");
+    send_at(assembler, part(1, 2, 5, 0, 50), 9 * ms);
+    r = report_of(assembler, true);
+    check_set(&r.unfed, "");
+    send_at(assembler, whole(6, 0, 0 + 1), 10 * ms); /* another stream has all of them at once */
+    r = report_of(assembler, true);
+    check_set(&r.unfed, "");
+    cr_expect_eq(r.timeline, 2);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, a_new_stream_has_to_feed_all_channels_anew) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    send_at(assembler, whole(5, 0, 50), 0);
+    sonar_ingest_report r = report_of(assembler, true);
+    check_set(&r.unfed, "");
+    send_at(assembler, part(1, 2, 6, 0, 50), 2000 * ms); /* after a silence */
+    r = report_of(assembler, true);
+    cr_expect_eq(r.timeline, 2);
+    check_set(&r.unfed, "0, 3");
+    cr_expect_eq(r.blocks, 1, "the old stream's blocks are gone");
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, reports_losses_by_channel_until_they_are_read) {
+    sonar_ingest_spec spec = small_spec();
+    spec.max_missing_share = 1;
+    sonar_assembler *assembler = make(&spec);
+    send_at(assembler, whole(5, 0, 100), 0);
+    take_all(assembler, NULL);
+    sonar_ingest_report r = report_of(assembler, true);
+    check_set(&r.lacking, "");
+    send_at(assembler, part(0, 2, 5, 100, 100), 1 * ms);
+    send_at(assembler, part(2, 1, 5, 120, 80), 1 * ms);
+    send_at(assembler, part(3, 1, 5, 190, 10), 1 * ms);
+    send_at(assembler, part(0, 2, 5, 200, 60), 2 * ms); /* [50, 150) and [100, 200) are given up */
+    take_all(assembler, NULL);
+    for (int i = 0; i < 3; i++) {
+        r = report_of(assembler, false);
+        check_set(&r.lacking, "2-3");
+        cr_expect_float_eq(r.lacking_share, 0.9, 1e-6, "of [100, 200): %g", r.lacking_share);
+        cr_expect_eq(r.samples_missing, 20 + 90);
+        cr_expect_eq(r.decided_ns, 2 * ms);
+        check_set(&r.unfed, "");
+    }
+    r = report_of(assembler, true);
+    check_set(&r.lacking, "");
+    cr_expect_eq(r.samples_missing, 110);
+    /* lost after that report and before the next: told, though all before was read */
+    send_at(assembler, part(0, 3, 5, 260, 50), 3 * ms);
+    take_all(assembler, NULL);
+    r = report_of(assembler, true);
+    check_set(&r.lacking, "2-3");
+    r = report_of(assembler, true);
+    check_set(&r.lacking, "");
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, reports_whom_a_window_waits_for) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    send_at(assembler, whole(5, 0, 40), 0);
+    sonar_ingest_report r = report_of(assembler, true);
+    check_set(&r.awaited, ""); /* nobody is at its end */
+    send_at(assembler, part(0, 3, 5, 40, 70), 0);
+    r = report_of(assembler, true);
+    check_set(&r.awaited, "3");
+    cr_expect(r.window_sample == 0 && r.newest_sample == 110 && r.decided_ns == 0);
+    send_at(assembler, part(3, 1, 5, 40, 70), 5 * ms);
+    r = report_of(assembler, true);
+    check_set(&r.awaited, "");
+    cr_expect(r.window_sample == 50 && r.decided_ns == 5 * ms);
+    sonar_assembler_destroy(assembler);
+}
+
+static sonar_frame timed(sonar_frame frame, uint64_t sequence, int64_t utc_ns) {
+    frame.sequence = sequence;
+    frame.utc_ns = utc_ns;
+    return frame;
+}
+
+Test(assembler, reports_how_far_each_block_has_come_and_its_time) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    const int64_t utc = 1763654400123456789;
+    send_at(assembler, timed(part(2, 2, 5, 0, 50), 1, 0), 1 * ms);
+    send_at(assembler, timed(part(0, 2, 5, 0, 20), 9, utc), 2 * ms);
+    send_at(assembler, timed(part(0, 2, 5, 20, 30), 10, utc + 20 * ms), 3 * ms);
+    sonar_ingest_report r = report_of(assembler, true);
+    cr_assert_eq(r.blocks, 2);
+    const sonar_block_report *a = &r.block[0], *b = &r.block[1];
+    cr_expect(a->first_channel == 2 && a->channels == 2 && a->frames == 1 && a->samples == 50);
+    cr_expect(a->end_sample == 50 && a->end_ns == 1 * ms && a->end_utc_ns == 0);
+    cr_expect(b->first_channel == 0 && b->frames == 2 && b->heard_ns == 3 * ms);
+    cr_expect(b->begin_sample == 20 && b->begin_ns == 2 * ms);
+    cr_expect(b->end_sample == 50 && b->end_ns == 3 * ms);
+    cr_expect(b->utc_ns == utc + 20 * ms && b->end_utc_ns == utc + 50 * ms);
+    cr_expect(b->step == 20 && b->step_over == 20);
+    cr_expect_eq(counters(assembler).index_jumps, 0);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, an_index_that_counts_frames_is_counted) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    for (uint64_t i = 0; i < 10; i++)
+        send_at(assembler, timed(whole(5, i, 40), i, 0), (int64_t)i);
+    cr_expect_eq(counters(assembler).index_jumps, 9);
+    sonar_ingest_report r = report_of(assembler, true);
+    cr_expect(r.block[0].step == 1 && r.block[0].step_over == 40);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, lost_and_reordered_frames_are_no_jumps_of_the_index) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    const uint64_t order[] = {0, 1, 3, 2, 4, 8, 9, 9, 10};
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+        send_at(assembler, timed(whole(5, order[i] * 40, 40), order[i], 0), (int64_t)i);
+    cr_expect_eq(counters(assembler).index_jumps, 0);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, flags_of_frames_are_counted) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    sonar_frame frame = whole(5, 0, 40);
+    frame.flags = SONAR_FRAME_DISCONTINUITY;
+    send_at(assembler, frame, 0);
+    sonar_ingest_counters c = counters(assembler);
+    cr_expect(c.discontinuities == 1 && c.digitiser_overload == 0 && c.clock_unsynchronised == 0);
+    sonar_assembler_destroy(assembler);
+}
+
+Test(assembler, frames_that_wait_are_counted_once_and_reported) {
+    sonar_ingest_spec spec = small_spec();
+    spec.overload = SONAR_BLOCK;
+    spec.queue_windows = 1;
+    sonar_assembler *assembler = make(&spec);
+    sonar_frame frame = whole(5, 0, 1000);
+    test_frame made = test_frame_make(&frame);
+    bool placed = sonar_assembler_frame(assembler, made.header, sizeof made.header, made.payload,
+                                        made.payload_bytes, 0);
+    cr_assert(!placed);
+    cr_expect(report_of(assembler, true).held);
+    for (int i = 0; !placed && i < 100; i++) {
+        take_all(assembler, NULL);
+        placed = sonar_assembler_resume(assembler);
+    }
+    cr_assert(placed);
+    cr_expect(!report_of(assembler, true).held);
+    cr_expect_eq(counters(assembler).frames_held, 1);
+    test_frame_free(&made);
+    sonar_assembler_destroy(assembler);
+}

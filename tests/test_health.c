@@ -5,42 +5,132 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const int64_t second = 1000000000;
 
+enum { CHANNELS = 64, FS_HZ = 8000, HOP = 4096, LENGTH = 8192, FRAME = 512, LINES = 40 };
+
+/* A digitiser: half of the array, or all of it. */
+typedef struct block {
+    double hz;                 /* samples a second that it makes */
+    double delay_s;            /* on the way */
+    double clock_s;            /* by which its clock is ahead */
+    bool no_utc, dead;         /* dead: sends nothing */
+    int64_t begun_ns, unit_ns; /* unit_ns: of its UTC */
+} block;
+
 /* A daemon that is well: every look comes a second after the last. */
 typedef struct patient {
     sonar_config config;
     sonar_health health;
     sonar_health_facts facts;
+    sonar_ingest_report stream;
     sonar_status status;
+    sonar_host host;
+    block block[2];
+    double window_s; /* since the last window */
+    size_t lines;
+    char line[LINES][600]; /* of the log */
 } patient;
 
-static patient *well(void) {
+static void keep_line(void *ctx, sonar_level level, const char *where, const char *text) {
+    patient *p = ctx;
+    (void)level;
+    cr_assert_str_eq(where, "health");
+    cr_assert_lt(p->lines, LINES);
+    snprintf(p->line[p->lines++], sizeof p->line[0], "%s", text);
+}
+
+static patient *patient_of(size_t blocks) {
     static patient p;
     memset(&p, 0, sizeof p);
-    p.config = (sonar_config){.fs_hz = 8000,
+    p.config = (sonar_config){.fs_hz = FS_HZ,
                               .array_id = 5,
-                              .channels = 64,
-                              .length = 8192,
-                              .hop = 4096,
+                              .channels = CHANNELS,
+                              .length = LENGTH,
+                              .hop = HOP,
+                              .max_skew_ms = 250,
                               .silent_after_ms = 1000};
-    p.facts.now_ns = 1000 * second;
+    p.facts = (sonar_health_facts){
+        .now_ns = 1000 * second, .utc_now_ns = 1800000000 * second, .stream = &p.stream};
+    p.host = (sonar_host){.ctx = &p, .log = keep_line};
+    p.stream.blocks = blocks;
+    for (uint32_t i = 0; i < blocks; i++) {
+        p.stream.block[i].first_channel = i * CHANNELS / 2;
+        p.stream.block[i].channels = CHANNELS / (uint32_t)blocks;
+        p.block[i] =
+            (block){.hz = FS_HZ, .delay_s = 0.01, .begun_ns = p.facts.now_ns, .unit_ns = 1};
+    }
     sonar_health_init(&p.health, &p.config);
     return &p;
+}
+
+static patient *well(void) {
+    return patient_of(1);
+}
+
+static void judge(patient *p) {
+    sonar_health_judge(&p->health, &p->host, &p->facts, &p->status);
+}
+
+/* The newest frame of a block that had come at `now`, by its own count of samples. */
+static void run_block(patient *p, size_t i) {
+    sonar_block_report *r = &p->stream.block[i];
+    const block *b = &p->block[i];
+    int64_t now_ns = p->facts.now_ns;
+    double made_s = (double)(now_ns - b->begun_ns) * 1e-9 - b->delay_s;
+    if (b->dead || made_s < 0)
+        return;
+    r->samples = r->step_over = FRAME;
+    r->step = FRAME;
+    r->heard_ns = r->end_ns = now_ns;
+    r->end_sample = (uint64_t)(made_s * b->hz);
+    int64_t utc_ns = p->facts.utc_now_ns + (int64_t)((b->clock_s - b->delay_s) * 1e9);
+    r->utc_ns = b->no_utc ? 0 : (utc_ns - (int64_t)FRAME * second / FS_HZ) / b->unit_ns;
+    r->end_utc_ns = b->no_utc ? 0 : r->utc_ns + (int64_t)FRAME * second / FS_HZ;
+    if (!r->frames) {
+        r->begin_ns = now_ns;
+        r->begin_sample = r->end_sample;
+    }
+    r->frames += 8;
+}
+
+static void run_windows(patient *p) {
+    sonar_ingest_counters *in = &p->status.ingest;
+    p->stream.newest_sample = p->stream.block[0].end_sample;
+    while (p->stream.window_sample + p->config.length <= p->stream.newest_sample) {
+        p->stream.window_sample += p->config.hop;
+        p->stream.decided_ns = p->facts.now_ns;
+        in->windows_offered++, in->windows_taken++, p->status.windows_processed++;
+    }
 }
 
 /* Lets a second pass in which frames come, and looks. */
 static void look(patient *p) {
     p->facts.now_ns += second;
+    p->facts.utc_now_ns += second;
+    if (!p->stream.timeline) {
+        p->stream.timeline = 1;
+        p->stream.adopted_ns = p->facts.now_ns;
+    }
+    p->stream.made_ns = p->facts.now_ns;
+    for (size_t i = 0; i < p->stream.blocks; i++)
+        run_block(p, i);
+    run_windows(p);
     p->status.ingest.frames_received += 8;
     p->status.ingest.frames_accepted += 8;
+    p->status.ingest.samples_stored += 8 * FRAME * CHANNELS;
     p->status.ingest.last_frame_ns = p->facts.now_ns;
-    p->status.text[0] = '\0';
-    sonar_health_judge(&p->health, &p->facts, &p->status);
+    judge(p);
+}
+
+static void look_for(patient *p, int seconds) {
+    while (seconds--)
+        look(p);
 }
 
 static const sonar_condition *find(const patient *p, sonar_condition_code code) {
@@ -64,13 +154,12 @@ Test(health, nothing_wrong_is_ok_without_words) {
 
 Test(health, waits_for_the_first_frame_and_after_the_last) {
     patient *p = well();
-    sonar_health_judge(&p->health, &p->facts, &p->status);
+    judge(p);
     expect(p, "waiting", "no samples yet");
     look(p), expect(p, "ok", "");
     for (int i = 0; i < 2; i++) {
         p->facts.now_ns += second;
-        p->status.text[0] = '\0';
-        sonar_health_judge(&p->health, &p->facts, &p->status);
+        judge(p);
         cr_expect_eq(p->status.waiting_for_samples, i == 1,
                      "silent_after_ms itself is not silence");
     }
@@ -146,6 +235,478 @@ Test(health, more_words_than_fit_are_counted) {
     sonar_condition *c = sonar_health_report(&status, SONAR_CONDITION_NO_SAMPLES, SONAR_NOTICE,
                                              "%s %s", sentence, sentence);
     cr_expect_eq(strlen(c->text), sizeof c->text - 1, "a sentence too long is cut");
+}
+
+/* ---- rate and index -------------------------------------------------------------------------- */
+
+Test(health, a_feed_at_twice_the_rate_is_told_as_such) {
+    patient *p = well();
+    p->block[0].hz = 2 * FS_HZ;
+    look_for(p, 5);
+    expect(p, "degraded", "samples arrive at 16000/s, fs_hz is 8000");
+    const sonar_condition *c = find(p, SONAR_CONDITION_RATE);
+    cr_expect_float_eq(c->value, 16000, 1);
+    cr_expect_eq(c->limit, 8000);
+    cr_expect_eq(c->channels.count, CHANNELS);
+    cr_expect_float_eq(p->status.stream.rate_hz, 16000, 1);
+}
+
+Test(health, a_recording_may_come_faster_where_nothing_is_lost_by_it) {
+    patient *p = well();
+    p->config.overload = SONAR_BLOCK;
+    p->block[0].hz = 2 * FS_HZ;
+    look_for(p, 5);
+    expect(p, "ok", "samples arrive at 16000/s, fs_hz is 8000");
+    cr_expect_eq(find(p, SONAR_CONDITION_RATE)->severity, SONAR_NOTICE);
+}
+
+Test(health, a_rate_off_by_more_than_a_hundredth_is_found_within_a_minute) {
+    const double hz[] = {44100, 48000, 8192, 8090, 7910, 4000};
+    for (size_t i = 0; i < sizeof hz / sizeof *hz; i++) {
+        patient *p = well();
+        p->block[0].hz = hz[i], p->block[0].no_utc = true;
+        look_for(p, 80);
+        cr_expect(find(p, SONAR_CONDITION_RATE), "%g of 8000", hz[i]);
+        cr_expect_str_eq(p->status.health, "degraded");
+    }
+}
+
+Test(health, a_rate_off_by_less_is_a_clock_as_clocks_are) {
+    const double hz[] = {8000, 8070, 7930};
+    for (size_t i = 0; i < sizeof hz / sizeof *hz; i++) {
+        patient *p = well();
+        p->block[0].hz = hz[i], p->block[0].no_utc = true;
+        for (int s = 0; s < 200; s++) {
+            look(p);
+            cr_assert(!find(p, SONAR_CONDITION_RATE), "%g of 8000 after %d s", hz[i], s);
+            cr_assert(!find(p, SONAR_CONDITION_SAMPLES_LATE), "%g of 8000 after %d s", hz[i], s);
+        }
+    }
+}
+
+Test(health, jitter_and_queues_at_the_start_are_no_rate) {
+    patient *p = well();
+    unsigned seed = 1;
+    p->block[0].begun_ns -= 60 * second; /* a minute waited in the digitiser's queue */
+    for (int s = 0; s < 200; s++) {
+        seed = seed * 1103515245u + 12345u;
+        p->block[0].delay_s = 0.4 * (seed >> 16 & 0xff) / 255;
+        look(p);
+        cr_assert_str_eq(p->status.text, "", "after %d s", s);
+    }
+}
+
+Test(health, one_block_of_two_at_a_wrong_rate_is_named_by_its_channels) {
+    patient *p = patient_of(2);
+    p->block[1].hz = 4000;
+    look_for(p, 5);
+    const sonar_condition *c = find(p, SONAR_CONDITION_RATE);
+    cr_expect_str_eq(c->text, "samples of channels 32-63 arrive at 4000/s, fs_hz is 8000");
+    cr_expect_eq(c->channels.count, 32);
+    cr_expect_eq(c->channels.first[0], 32);
+    cr_expect_float_eq(c->value, 4000, 1);
+}
+
+Test(health, a_rate_that_is_right_again_is_forgotten_soon) {
+    patient *p = well();
+    look_for(p, 100);
+    p->block[0].no_utc = true;
+    p->block[0].hz = 1; /* from the beginning: the count stands nearly still */
+    p->stream.block[0].end_sample = 0;
+    p->stream.timeline++;
+    p->stream.block[0].frames = 0, p->block[0].begun_ns = p->facts.now_ns;
+    look_for(p, 10);
+    cr_expect(find(p, SONAR_CONDITION_RATE));
+    cr_expect(find(p, SONAR_CONDITION_WINDOWS_STALLED));
+    /* goes on at the right rate where it stood */
+    p->block[0].hz = FS_HZ;
+    p->block[0].begun_ns = p->facts.now_ns;
+    look_for(p, 12);
+    cr_expect(!find(p, SONAR_CONDITION_RATE), "%s", p->status.text);
+}
+
+Test(health, too_many_samples_are_not_called_too_slow_a_computer) {
+    patient *p = well();
+    p->block[0].hz = 80000;
+    p->block[0].begun_ns -= second / 2;
+    look(p);
+    p->status.ingest.windows_dropped[SONAR_WINDOW_OVERLOAD] += 7;
+    look(p);
+    cr_expect_str_eq(find(p, SONAR_CONDITION_WINDOWS_OVERLOAD)->text,
+                     "7 windows dropped: samples arrive at 80000/s, fs_hz is 8000");
+    cr_expect(!strstr(p->status.text, "too slow"), "%s", p->status.text);
+    p = well();
+    look(p);
+    p->status.ingest.windows_dropped[SONAR_WINDOW_OVERLOAD] += 7;
+    look(p);
+    cr_expect_str_eq(p->status.text, "7 windows dropped: computing is too slow");
+}
+
+Test(health, an_index_that_counts_frames_is_told_first) {
+    patient *p = well();
+    p->block[0].hz = FS_HZ / FRAME; /* one sample a frame */
+    for (int s = 0; s < 20; s++) {
+        p->status.ingest.index_jumps += 8;
+        p->status.ingest.samples_repeated += 8 * (FRAME - 1) * CHANNELS;
+        p->status.ingest.samples_stored -= 8 * (FRAME - 1) * CHANNELS;
+        look(p);
+        p->stream.block[0].step = 1;
+    }
+    p->status.ingest.index_jumps += 8;
+    judge(p);
+    cr_expect_eq(p->status.condition[0].code, SONAR_CONDITION_SAMPLE_INDEX);
+    cr_expect_str_eq(p->status.condition[0].text,
+                     "the sample index moves on by 1 for each frame of 512 samples");
+    cr_expect(find(p, SONAR_CONDITION_RATE), "it is the rate, too: %s", p->status.text);
+    cr_expect(find(p, SONAR_CONDITION_WINDOWS_STALLED), "and no window comes");
+}
+
+Test(health, samples_that_came_before_are_told) {
+    patient *p = well();
+    look(p);
+    p->status.ingest.samples_repeated += 4 * FRAME * CHANNELS;
+    p->status.ingest.samples_stored -= 4 * FRAME * CHANNELS;
+    look(p);
+    expect(p, "degraded", "50 % of the samples had come before: frames or blocks overlap");
+    look(p), expect(p, "ok", "");
+}
+
+/* ---- what is there --------------------------------------------------------------------------- */
+
+Test(health, channels_that_are_never_fed_are_listed) {
+    patient *p = well();
+    sonar_channel_set_add(&p->stream.unfed, 17, 1);
+    look(p), expect(p, "ok", "");
+    look(p);
+    expect(p, "degraded", "1 of 64 channels were never fed: 17");
+    const sonar_condition *c = find(p, SONAR_CONDITION_CHANNELS_UNFED);
+    cr_expect_eq(c->value, 1);
+    cr_expect(c->channels.count == 1 && c->channels.first[0] == 17 && c->channels.last[0] == 17);
+    p->stream.unfed = (sonar_channel_set){0};
+    look(p), expect(p, "ok", "");
+}
+
+Test(health, a_window_that_had_to_do_without_tells_at_once_who_was_never_fed) {
+    patient *p = well();
+    sonar_channel_set_add(&p->stream.unfed, 17, 1);
+    p->stream.samples_missing = 5;
+    look(p), expect(p, "degraded", "1 of 64 channels were never fed: 17");
+}
+
+Test(health, channels_that_lack_samples_are_listed_with_the_worst_share) {
+    patient *p = well();
+    look(p);
+    sonar_channel_set_add(&p->stream.lacking, 3, 2);
+    p->stream.lacking_share = 0.125;
+    p->stream.samples_missing += 1024;
+    look(p);
+    expect(p, "degraded", "windows lack up to 12.5 % of the samples of 2 of 64 channels: 3-4");
+    p->stream.lacking = (sonar_channel_set){0};
+    look(p), expect(p, "ok", "");
+}
+
+Test(health, a_loss_lasts_until_a_window_comes_without) {
+    patient *p = well();
+    p->config.hop = p->config.length = 100 * FS_HZ; /* none comes in this test by itself */
+    look(p);
+    p->status.ingest.windows_dropped[SONAR_WINDOW_MISSING]++;
+    for (int s = 0; s < 5; s++) {
+        look(p);
+        expect(p, "degraded", "1 windows dropped: too many samples missing");
+        cr_expect_eq(p->status.condition[0].for_s, s);
+    }
+    p->status.ingest.windows_offered++, p->status.ingest.windows_taken++;
+    look(p), expect(p, "ok", "");
+}
+
+Test(health, silent_blocks_are_listed_by_channel) {
+    patient *p = patient_of(2);
+    look_for(p, 3);
+    expect(p, "ok", "");
+    p->block[1].dead = true;
+    look(p);
+    cr_expect_str_eq(find(p, SONAR_CONDITION_BLOCKS_SILENT)->text,
+                     "1 of 2 channel blocks silent: channels 32-63");
+    cr_expect_str_eq(p->status.health, "degraded");
+}
+
+Test(health, a_block_far_behind_is_told_with_what_is_allowed) {
+    patient *p = patient_of(2);
+    p->block[0].delay_s = 1; /* the first: order of blocks is no order of worth */
+    look_for(p, 5);
+    const sonar_condition *c = find(p, SONAR_CONDITION_BLOCKS_APART);
+    cr_assert(c, "%s", p->status.text);
+    cr_expect_str_eq(c->text,
+                     "samples of channels 0-31 lie 0.99 s behind the newest, max_skew_ms is 250");
+    cr_expect_float_eq(p->status.stream.block_skew_s, 0.99, 1e-3);
+    p = patient_of(2);
+    p->block[1].delay_s = 0.3; /* max_skew and a frame are more */
+    look_for(p, 5), expect(p, "ok", "");
+}
+
+Test(health, windows_that_never_complete_are_told_with_the_reason) {
+    patient *p = well();
+    look_for(p, 3);
+    p->stream.window_sample = p->stream.newest_sample; /* a window that never ends */
+    p->config.length = 1 << 20;
+    for (int s = 0; s < 10; s++)
+        p->stream.window_sample = p->stream.newest_sample, look(p);
+    const sonar_condition *c = find(p, SONAR_CONDITION_WINDOWS_STALLED);
+    cr_assert(c);
+    cr_expect_str_eq(c->text, "no window for 10.0 s: 8000 of the next one's 1048576 samples have "
+                              "come");
+    sonar_channel_set_add(&p->stream.awaited, 5, 3);
+    p->stream.window_sample = p->stream.newest_sample, look(p);
+    c = find(p, SONAR_CONDITION_WINDOWS_STALLED);
+    cr_expect_str_eq(c->text, "no window for 11.0 s: it waits for channels 5-7");
+    cr_expect_eq(c->channels.count, 3);
+}
+
+Test(health, the_first_of_long_windows_takes_its_time) {
+    patient *p = well();
+    p->config.length = 60 * FS_HZ, p->config.hop = 30 * FS_HZ;
+    p->block[0].hz = FS_HZ / 2;
+    for (int s = 0; s <= 92; s++) { /* a window, a hop, max_skew and 2 s since the first frame */
+        look(p);
+        cr_assert(!find(p, SONAR_CONDITION_WINDOWS_STALLED), "after %d s", s);
+    }
+    look(p);
+    cr_assert(find(p, SONAR_CONDITION_WINDOWS_STALLED));
+    cr_expect_float_eq(find(p, SONAR_CONDITION_WINDOWS_STALLED)->limit, 92.25, 1e-9);
+    look_for(p, 30);
+    cr_expect(!find(p, SONAR_CONDITION_WINDOWS_STALLED), "it has come");
+}
+
+/* ---- clocks ---------------------------------------------------------------------------------- */
+
+Test(health, utc_in_another_unit_is_named) {
+    const struct {
+        int64_t factor;
+        const char *name;
+    } unit[] = {{1000, "microseconds"}, {1000000, "milliseconds"}, {1000000000, "seconds"}};
+    for (int i = 0; i < 3; i++) {
+        patient *p = well();
+        char text[100];
+        p->block[0].unit_ns = unit[i].factor;
+        look_for(p, 5);
+        snprintf(text, sizeof text, "UTC seems to be in %s: it has to be in ns since 1970",
+                 unit[i].name);
+        const sonar_condition *c = find(p, SONAR_CONDITION_CLOCK_UNIT);
+        cr_assert(c, "%s: %s", unit[i].name, p->status.text);
+        cr_expect_str_eq(c->text, text);
+        cr_expect(!find(p, SONAR_CONDITION_SAMPLES_LATE), "%s", p->status.text);
+    }
+}
+
+Test(health, a_clock_an_hour_off_is_told_in_both_directions) {
+    patient *p = well();
+    p->block[0].clock_s = -3600;
+    look_for(p, 3);
+    expect(p, "degraded", "UTC is 1.00 h behind this machine's clock");
+    cr_expect_float_eq(p->status.stream.clock_offset_s, 3600.01, 1e-3);
+    p->block[0].clock_s = 3600;
+    look_for(p, 3);
+    expect(p, "degraded", "UTC is 1.00 h ahead of this machine's clock");
+    p->block[0].clock_s = 0;
+    look_for(p, 40000), expect(p, "ok", "");
+}
+
+Test(health, the_time_of_an_old_recording_is_worth_a_notice) {
+    patient *p = well();
+    p->config.overload = SONAR_BLOCK;
+    p->block[0].clock_s = -100 * 86400.;
+    look_for(p, 3);
+    expect(p, "ok", "UTC is 100.0 days behind this machine's clock");
+    p->config.overload = SONAR_DROP_OLDEST;
+    look(p), expect(p, "degraded", "UTC is 100.0 days behind this machine's clock");
+}
+
+Test(health, digitisers_whose_clocks_differ_are_told_by_channel) {
+    patient *p = patient_of(2);
+    p->block[1].clock_s = 5;
+    look_for(p, 3);
+    const sonar_condition *c = find(p, SONAR_CONDITION_CLOCK_SKEW);
+    cr_assert(c, "%s", p->status.text);
+    cr_expect_str_eq(c->text, "UTC of channels 32-63 is 5.0 s ahead of that of channel 0 for the "
+                              "same sample index");
+    cr_expect_float_eq(c->value, 5, 1e-3);
+    p->block[1].clock_s = 0.09;
+    p->block[1].delay_s = 0.2; /* no matter how long they take */
+    look_for(p, 100), expect(p, "ok", "");
+    cr_expect_float_eq(p->status.stream.clock_skew_s, 0.09, 2e-4);
+}
+
+Test(health, no_clock_is_no_fault) {
+    patient *p = well();
+    p->block[0].no_utc = true;
+    look_for(p, 100), expect(p, "ok", "");
+    cr_expect(isnan(p->status.stream.age_s) && isnan(p->status.stream.clock_offset_s));
+}
+
+/* ---- age ------------------------------------------------------------------------------------- */
+
+Test(health, samples_that_come_later_and_later_are_told_with_and_without_utc) {
+    for (int no_utc = 0; no_utc < 2; no_utc++) {
+        patient *p = well();
+        p->block[0].no_utc = no_utc;
+        p->config.overload = SONAR_BLOCK;
+        look_for(p, 30), expect(p, "ok", "");
+        p->block[0].delay_s += 14;
+        p->status.load = 1;
+        look(p);
+        const sonar_condition *c = find(p, SONAR_CONDITION_SAMPLES_LATE);
+        cr_assert(c, "%s", p->status.text);
+        cr_expect_str_eq(c->text, "samples come 14.0 s late: load 1.00");
+        cr_expect_str_eq(p->status.health, "degraded");
+    }
+}
+
+Test(health, samples_that_are_old_from_the_start_may_be_the_clocks_fault) {
+    patient *p = well();
+    p->block[0].clock_s = -14;
+    look_for(p, 3);
+    expect(p, "degraded", "samples are 14.0 s old by their UTC when they come");
+    cr_expect_float_eq(p->status.stream.age_s, 14.01, 1e-3);
+    p->block[0].clock_s = -1.9;
+    look(p), expect(p, "ok", "");
+}
+
+Test(health, results_late_after_their_samples_are_told) {
+    patient *p = well();
+    p->status.load = 1;
+    p->status.latency.last_us[2] = 2.7e6; /* 2 s, a hop and max_skew are more */
+    look(p), expect(p, "ok", "");
+    p->status.latency.last_us[2] = 14e6;
+    look(p), expect(p, "degraded", "results come 14.0 s after their samples: load 1.00");
+    cr_expect_float_eq(p->status.condition[0].limit, 2.762, 1e-9);
+    p->status.latency.last_us[2] = NAN; /* none came */
+    look(p), expect(p, "ok", "");
+    p->facts.busy_since_ns = p->facts.now_ns - 9 * second;
+    look(p), expect(p, "degraded", "results come 10.0 s after their samples: load 1.00");
+}
+
+/* A frame that waits for the data thread is no silence of the digitiser. */
+Test(health, held_back_is_not_waiting_for_samples) {
+    patient *p = well();
+    p->config.overload = SONAR_BLOCK;
+    look_for(p, 2);
+    p->stream.held = true;
+    p->facts.now_ns += 5 * second;
+    p->facts.busy_since_ns = p->facts.now_ns - 5 * second;
+    p->stream.made_ns = p->facts.now_ns;
+    p->status.ingest.frames_held++;
+    p->status.load = 1;
+    judge(p);
+    cr_expect(!p->status.waiting_for_samples);
+    cr_expect_str_eq(p->status.health, "degraded");
+    cr_expect(!find(p, SONAR_CONDITION_BLOCKS_SILENT));
+    cr_expect(find(p, SONAR_CONDITION_RESULTS_LATE));
+    cr_expect_eq(find(p, SONAR_CONDITION_HELD_BACK)->severity, SONAR_NOTICE);
+}
+
+/* What comes no more is not late. */
+Test(health, a_stream_that_ended_late_waits) {
+    patient *p = well();
+    look_for(p, 10);
+    p->block[0].delay_s = 14;
+    look(p);
+    cr_expect_str_eq(p->status.health, "degraded");
+    p->facts.now_ns += 3 * second, p->facts.utc_now_ns += 3 * second;
+    p->stream.made_ns = p->facts.now_ns;
+    judge(p), expect(p, "waiting", "no samples for 3.0 s");
+}
+
+/* ---- what digitisers say, and notices -------------------------------------------------------- */
+
+Test(health, events_of_the_last_second_are_conditions) {
+    const struct {
+        sonar_condition_code code;
+        size_t offset;
+        const char *health;
+    } event[] = {
+        {SONAR_CONDITION_RESTARTED, offsetof(sonar_status, ingest.restarts), "degraded"},
+        {SONAR_CONDITION_DISCONTINUITY, offsetof(sonar_status, ingest.discontinuities), "degraded"},
+        {SONAR_CONDITION_DIGITISER_OVERLOAD, offsetof(sonar_status, ingest.digitiser_overload),
+         "degraded"},
+        {SONAR_CONDITION_CLOCK_UNSYNCHRONISED, offsetof(sonar_status, ingest.clock_unsynchronised),
+         "ok"},
+        {SONAR_CONDITION_HELD_BACK, offsetof(sonar_status, ingest.frames_held), "ok"},
+        {SONAR_CONDITION_MESSAGES_FAILED, offsetof(sonar_status, output.messages_failed),
+         "degraded"}};
+    patient *p = well();
+    look(p);
+    for (size_t i = 0; i < sizeof event / sizeof *event; i++) {
+        *(uint64_t *)((char *)&p->status + event[i].offset) += 3;
+        look(p);
+        cr_assert_eq(p->status.conditions, 1);
+        cr_expect_eq(p->status.condition[0].code, event[i].code);
+        cr_expect_eq(p->status.condition[0].value, 3);
+        cr_expect_str_eq(p->status.health, event[i].health);
+        look(p), expect(p, "ok", "");
+    }
+}
+
+Test(health, a_replaced_backend_is_a_notice_for_good) {
+    patient *p = well();
+    look(p);
+    strcpy(p->status.backend_text, "the CPU has taken over");
+    look_for(p, 100), expect(p, "ok", "the CPU has taken over");
+    cr_expect_eq(p->status.condition[0].for_s, 99);
+}
+
+/* ---- log ------------------------------------------------------------------------------------- */
+
+static void overload_for(patient *p, int seconds) {
+    for (; seconds; seconds--) {
+        p->status.ingest.windows_dropped[SONAR_WINDOW_OVERLOAD]++;
+        look(p);
+    }
+}
+
+Test(log, recovery_says_how_long_and_what_was_lost_by_cause) {
+    patient *p = well();
+    look_for(p, 3);
+    cr_expect_eq(p->lines, 1);
+    cr_expect_str_eq(p->line[0], "ok");
+    overload_for(p, 12);
+    cr_expect_eq(p->lines, 2, "not a line every second");
+    cr_expect_str_eq(p->line[1], "degraded: 1 windows dropped: computing is too slow");
+    p->status.ingest.frames_dropped[SONAR_FRAME_LATE] += 3;
+    p->status.ingest.samples_missing += 7;
+    look(p);
+    cr_expect_eq(p->lines, 3, "another cause is news");
+    look_for(p, 4);
+    cr_expect_eq(p->lines, 3);
+    look(p);
+    cr_assert_eq(p->lines, 4);
+    cr_expect_str_eq(p->line[3], "ok after 13.0 s degraded; 12 windows lost: overload 12; "
+                                 "3 of 144 frames dropped: late 3; samples missing 7");
+    look_for(p, 10);
+    cr_expect_eq(p->lines, 4);
+}
+
+Test(log, losses_now_and_then_are_one_episode) {
+    patient *p = well();
+    look(p);
+    for (int i = 0; i < 5; i++)
+        overload_for(p, 1), look_for(p, 3);
+    cr_expect_eq(p->lines, 2);
+    look_for(p, 2);
+    cr_expect_str_eq(p->line[2], "ok after 17.0 s degraded; 5 windows lost: overload 5");
+    overload_for(p, 1);
+    look_for(p, 5);
+    cr_assert_eq(p->lines, 5);
+    cr_expect_str_eq(p->line[4], "ok after 1.0 s degraded; 1 windows lost: overload 1");
+}
+
+Test(log, the_end_of_a_run_sums_up_what_is_not_over) {
+    patient *p = well();
+    look(p);
+    overload_for(p, 2);
+    sonar_health_end(&p->health, &p->host);
+    cr_expect_str_eq(p->line[2], "stopped after 2.0 s degraded; 2 windows lost: overload 2");
+    sonar_health_end(&p->health, &p->host);
+    cr_expect_eq(p->lines, 3, "once");
 }
 
 /* ---- channel sets ---------------------------------------------------------------------------- */

@@ -48,11 +48,66 @@ typedef struct sonar_ingest_counters {
     uint64_t sequence_gaps;   /* frames the digitisers sent that never came (by sequence) */
     uint64_t restarts;        /* timelines adopted after the first */
     uint64_t windows_offered, windows_taken, windows_dropped[SONAR_WINDOW_CAUSES];
-    uint64_t clock_unsynchronised, digitiser_overload; /* frames that carried the flag */
+    uint64_t clock_unsynchronised, digitiser_overload,
+        discontinuities;    /* frames that carried the flag */
+    uint64_t index_jumps;   /* frames in sequence whose index does not follow on */
+    uint64_t frames_held;   /* overload block: frames that had to wait for room */
     uint32_t blocks_silent; /* channel blocks seen before, silent for silent_after_ms */
     uint32_t blocks_seen;
     int64_t last_frame_ns; /* monotonic; 0 = none yet */
 } sonar_ingest_counters;
+
+/* Channels as ranges, ascending. Of more ranges than fit only the first are kept; count is exact.
+ */
+enum { SONAR_CHANNEL_RANGES_MOST = 16 };
+
+typedef struct sonar_channel_set {
+    uint32_t count, ranges;
+    uint32_t first[SONAR_CHANNEL_RANGES_MOST], last[SONAR_CHANNEL_RANGES_MOST];
+} sonar_channel_set;
+
+/* Adds [first, first + count), which lies above all that is there. */
+void sonar_channel_set_add(sonar_channel_set *set, uint32_t first, uint32_t count);
+/* "3, 17-31 and more", as much of it as fits; returns text. */
+const char *sonar_channel_set_print(const sonar_channel_set *set, char *text, size_t bytes);
+
+enum { SONAR_BLOCKS_MOST = 256 }; /* channel blocks beyond are not watched */
+
+/* A channel block, one digitiser's share of the array: how far its samples have come in this
+ * timeline (frames of it or late for it; all 0 while there are none). */
+typedef struct sonar_block_report {
+    uint32_t first_channel, channels;
+    int64_t heard_ns; /* monotonic, last frame of any kind */
+    uint64_t frames;
+    uint32_t samples;      /* a channel, of the last frame */
+    uint64_t step;         /* of the sample index from one frame to the next in sequence... */
+    uint32_t step_over;    /* ...where the first of these had so many samples */
+    uint64_t end_sample;   /* index after the newest sample */
+    int64_t end_ns;        /* monotonic, when that sample came */
+    int64_t utc_ns;        /* as the frame of that sample says, 0 = unknown */
+    int64_t end_utc_ns;    /* UTC of end_sample by it, 0 = unknown */
+    uint64_t begin_sample; /* end_sample and end_ns of the first frame */
+    int64_t begin_ns;
+} sonar_block_report;
+
+/* What counters cannot tell: how the stream stands, by channel and by block. */
+typedef struct sonar_ingest_report {
+    int64_t made_ns;    /* monotonic */
+    bool held;          /* overload block: a frame waits for the data thread, nothing is received */
+    uint64_t timeline;  /* counts adoptions, 0: no stream yet */
+    int64_t adopted_ns; /* monotonic, when it began */
+    int64_t decided_ns; /* when its last window was offered or dropped; 0: none yet */
+    uint64_t window_sample;    /* first sample of the window being filled */
+    uint64_t samples_missing;  /* the counter of that name */
+    uint64_t newest_sample;    /* after the newest sample stored */
+    sonar_channel_set unfed;   /* used channels of which no sample was stored in this timeline */
+    sonar_channel_set lacking; /* others whose samples windows did without since the last read */
+    double lacking_share;      /* the worst of them, of a window */
+    sonar_channel_set awaited; /* used channels that have not come to the end of the window being
+                                  filled, while others have */
+    size_t blocks;
+    sonar_block_report block[SONAR_BLOCKS_MOST];
+} sonar_ingest_report;
 
 /* ---- detections ------------------------------------------------------------------------------ */
 
@@ -120,20 +175,6 @@ typedef enum sonar_stage_part {
 
 /* ---- health ---------------------------------------------------------------------------------- */
 
-/* Channels as ranges, ascending. Of more ranges than fit only the first are kept; count is exact.
- */
-enum { SONAR_CHANNEL_RANGES_MOST = 16 };
-
-typedef struct sonar_channel_set {
-    uint32_t count, ranges;
-    uint32_t first[SONAR_CHANNEL_RANGES_MOST], last[SONAR_CHANNEL_RANGES_MOST];
-} sonar_channel_set;
-
-/* Adds [first, first + count), which lies above all that is there. */
-void sonar_channel_set_add(sonar_channel_set *set, uint32_t first, uint32_t count);
-/* "3, 17-31 and more", as much of it as fits; returns text. */
-const char *sonar_channel_set_print(const sonar_channel_set *set, char *text, size_t bytes);
-
 typedef enum sonar_condition_severity {
     SONAR_NOTICE = 0, /* worth knowing; the results are good */
     SONAR_WAITING,    /* there is nothing to work on */
@@ -147,11 +188,30 @@ const char *sonar_condition_severity_name(sonar_condition_severity severity);
 typedef enum sonar_condition_code {
     SONAR_CONDITION_WINDOWS_FAILED = 0,
     SONAR_CONDITION_FRAMES_DROPPED,
+    SONAR_CONDITION_SAMPLE_INDEX,
+    SONAR_CONDITION_SAMPLES_REPEATED,
+    SONAR_CONDITION_RESTARTED,
+    SONAR_CONDITION_RATE,
+    SONAR_CONDITION_CHANNELS_UNFED,
     SONAR_CONDITION_BLOCKS_SILENT,
+    SONAR_CONDITION_BLOCKS_APART,
+    SONAR_CONDITION_SAMPLES_MISSING,
+    SONAR_CONDITION_WINDOWS_STALLED,
     SONAR_CONDITION_WINDOWS_OVERLOAD, /* this and the next two as the causes of windows dropped */
     SONAR_CONDITION_WINDOWS_MISSING,
     SONAR_CONDITION_WINDOWS_SKIPPED,
+    SONAR_CONDITION_RESULTS_LATE,
+    SONAR_CONDITION_SAMPLES_LATE,
+    SONAR_CONDITION_CLOCK_UNIT,
+    SONAR_CONDITION_CLOCK_SKEW,
+    SONAR_CONDITION_CLOCK_OFFSET,
     SONAR_CONDITION_RESULTS_DROPPED,
+    SONAR_CONDITION_MESSAGES_FAILED,
+    SONAR_CONDITION_DISCONTINUITY,
+    SONAR_CONDITION_DIGITISER_OVERLOAD,
+    SONAR_CONDITION_CLOCK_UNSYNCHRONISED,
+    SONAR_CONDITION_HELD_BACK,
+    SONAR_CONDITION_BACKEND_CHANGED,
     SONAR_CONDITION_NO_SAMPLES,
     SONAR_CONDITIONS
 } sonar_condition_code;
@@ -167,6 +227,17 @@ typedef struct sonar_condition {
     char text[160];             /* one sentence without a full stop */
 } sonar_condition;
 
+/* How the stream stands against the clocks; NaN: not known. */
+typedef struct sonar_stream {
+    double rate_hz;        /* samples a second and channel, over up to 65 s */
+    double since_frame_s;  /* since the last frame that was accepted */
+    double age_s;          /* of the newest sample when it came, by its UTC */
+    double clock_offset_s; /* the least of these ages: what delay does not explain */
+    double clock_skew_s;   /* most by which the UTC of two blocks differs at one index */
+    double block_skew_s;   /* by which the slowest block's samples lie behind the newest */
+    double result_age_s;   /* most that a result came after its last sample, or is late now */
+} sonar_stream;
+
 /* What the control thread knows once a second. Copied by post. */
 typedef struct sonar_status {
     sonar_ingest_counters ingest;
@@ -180,6 +251,7 @@ typedef struct sonar_status {
     char backend[24];       /* names of the backends at work */
     char backend_text[240]; /* why it was set up again or replaced; "" if nothing happened */
     bool waiting_for_samples;
+    sonar_stream stream;
     char health[16]; /* "ok", "waiting", "degraded" */
     char text[320];  /* the conditions in words, worst first */
     size_t conditions;

@@ -80,6 +80,15 @@ struct sonar_assembler {
     _Atomic uint64_t *lacks; /* see sonar_window; bits are only set while ranges are measured */
     struct loss *loss;       /* [range of channels] */
     int64_t last_utc_ns;     /* of the window before, 0 = unknown */
+    /* for reports */
+    int64_t now_ns; /* of the last frame or tick */
+    int64_t adopted_ns, decided_ns;
+    uint8_t *fed;        /* [channel] a sample was stored in this timeline */
+    bool all_fed;        /* no used channel is without */
+    uint32_t *lacked_in; /* [channel] period in which a window last did without samples of it */
+    float *lacked_share; /* [channel] the worst share of a window since the last read */
+    uint32_t period, lost_in, read; /* from one report to the next: this one, the last one with
+                                       losses, the last one that was read */
     struct pending pending;
     sonar_blocks blocks;
     sonar_window_queue queue;
@@ -117,6 +126,9 @@ void sonar_assembler_read_counters(const sonar_assembler *a, sonar_ingest_counte
         .windows_taken = value_of(&from->windows_taken),
         .clock_unsynchronised = value_of(&from->clock_unsynchronised),
         .digitiser_overload = value_of(&from->digitiser_overload),
+        .discontinuities = value_of(&from->discontinuities),
+        .index_jumps = value_of(&from->index_jumps),
+        .frames_held = value_of(&from->frames_held),
         .blocks_silent = atomic_load_explicit(&from->blocks_silent, memory_order_relaxed),
         .blocks_seen = atomic_load_explicit(&from->blocks_seen, memory_order_relaxed),
         .last_frame_ns = atomic_load_explicit(&from->last_frame_ns, memory_order_relaxed)};
@@ -408,6 +420,18 @@ static void next_window(sonar_assembler *a) {
     follow_channels(a);
 }
 
+/* Notes the channels of which a window had to do without samples. */
+static void note_lacking(sonar_assembler *a) {
+    for (size_t k = 0; k < a->channels; k++) {
+        if (!a->used[k] || !(a->missing[k] > 0))
+            continue;
+        if (a->lacked_in[k] <= a->read || a->missing[k] > a->lacked_share[k])
+            a->lacked_share[k] = a->missing[k];
+        a->lacked_in[k] = a->period;
+    }
+    a->lost_in = a->period;
+}
+
 /* The window is over: offers it or counts it missing, and goes on to the next. */
 static enum outcome freeze(sonar_assembler *a) {
     struct loss loss = measure(a);
@@ -419,6 +443,9 @@ static enum outcome freeze(sonar_assembler *a) {
             return outcome;
     }
     add(&a->count.samples_missing, loss.fresh);
+    if (loss.fresh)
+        note_lacking(a);
+    a->decided_ns = a->now_ns;
     next_window(a);
     return DONE;
 }
@@ -560,6 +587,17 @@ static enum outcome place(sonar_assembler *a) {
     }
 }
 
+static void note_fed(sonar_assembler *a) {
+    const sonar_frame *frame = &a->pending.frame;
+    uint8_t *fed = a->fed + frame->first_channel;
+    if (a->all_fed || !memchr(fed, 0, frame->channels))
+        return;
+    memset(fed, 1, frame->channels);
+    a->all_fed = true;
+    for (size_t k = 0; k < a->channels && a->all_fed; k++)
+        a->all_fed = a->fed[k] || !a->used[k];
+}
+
 static void accept(sonar_assembler *a) {
     struct pending *pending = &a->pending;
     add(&a->count.frames_accepted, 1);
@@ -568,6 +606,8 @@ static void accept(sonar_assembler *a) {
     add(&a->count.samples_late, pending->late);
     add(&a->count.clock_unsynchronised, !!(pending->frame.flags & SONAR_FRAME_UNSYNCHRONISED));
     add(&a->count.digitiser_overload, !!(pending->frame.flags & SONAR_FRAME_OVERLOAD));
+    add(&a->count.discontinuities, !!(pending->frame.flags & SONAR_FRAME_DISCONTINUITY));
+    note_fed(a);
     atomic_store_explicit(&a->count.last_frame_ns, pending->arrival_ns, memory_order_relaxed);
     a->accepted_ns = pending->arrival_ns;
     a->stuck_ns = 0;
@@ -644,6 +684,11 @@ static void adopt(sonar_assembler *a, const sonar_frame *frame) {
     a->frozen = a->filled = a->newest = a->base;
     a->last_utc_ns = 0;
     a->stuck_ns = 0;
+    a->adopted_ns = a->now_ns;
+    a->decided_ns = 0;
+    sonar_blocks_begin(&a->blocks);
+    memset(a->fed, 0, a->channels);
+    a->all_fed = false;
     memset(a->note, 0, a->notes * sizeof *a->note);
     for (size_t k = 0; k < a->channels; k++)
         a->reached[k] = a->since[k] = a->window;
@@ -709,10 +754,13 @@ static sonar_frame_cause check(const sonar_assembler *a, const sonar_frame *fram
     return SONAR_FRAME_CAUSES;
 }
 
-static void note_block(sonar_assembler *a, const sonar_frame *frame, int64_t now_ns) {
+static void note_block(sonar_assembler *a, const sonar_frame *frame, sonar_frame_cause cause,
+                       int64_t now_ns) {
     sonar_block_state *block = sonar_blocks_hear(&a->blocks, frame, now_ns);
     if (block && a->running && frame->epoch == a->epoch)
         add(&a->count.sequence_gaps, (uint64_t)sonar_block_follow(block, frame->sequence));
+    if (block && (cause == SONAR_FRAME_CAUSES || cause == SONAR_FRAME_LATE))
+        add(&a->count.index_jumps, sonar_block_place(block, frame, a->fs_hz, now_ns));
     atomic_store_explicit(&a->count.blocks_seen, (uint32_t)a->blocks.count, memory_order_relaxed);
 }
 
@@ -732,13 +780,14 @@ static void set_pending(sonar_assembler *a, const sonar_frame *frame, const void
 bool sonar_assembler_frame(sonar_assembler *a, const void *header, size_t header_bytes,
                            const void *payload, size_t payload_bytes, int64_t now_ns) {
     sonar_frame frame;
+    a->now_ns = now_ns;
     add(&a->count.frames_received, 1);
     sonar_frame_cause cause = SONAR_FRAME_MALFORMED;
     if (sonar_frame_decode(header, header_bytes, &frame, NULL) == SONAR_OK) {
         cause = check(a, &frame, payload, payload_bytes);
         if (cause == SONAR_FRAME_CAUSES) {
             cause = join(a, &frame, now_ns);
-            note_block(a, &frame, now_ns);
+            note_block(a, &frame, cause, now_ns);
         }
     }
     if (cause != SONAR_FRAME_CAUSES) {
@@ -746,7 +795,9 @@ bool sonar_assembler_frame(sonar_assembler *a, const void *header, size_t header
         return true;
     }
     set_pending(a, &frame, payload, now_ns);
-    return place_and_count(a);
+    bool placed = place_and_count(a);
+    add(&a->count.frames_held, !placed);
+    return placed;
 }
 
 void sonar_assembler_malformed(sonar_assembler *a) {
@@ -762,10 +813,51 @@ static void end_windows(sonar_assembler *a) {
 }
 
 void sonar_assembler_tick(sonar_assembler *a, int64_t now_ns) {
+    a->now_ns = now_ns;
     if (a->running && !a->pending.waits && is_silent(a, a->accepted_ns, now_ns))
         end_windows(a);
     size_t silent = sonar_blocks_silent(&a->blocks, now_ns, a->silent_ns);
     atomic_store_explicit(&a->count.blocks_silent, (uint32_t)silent, memory_order_relaxed);
+}
+
+/* ---- report ---------------------------------------------------------------------------------- */
+
+static void report_channels(sonar_assembler *a, sonar_ingest_report *report) {
+    bool overtaken = a->newest >= window_end(a) && a->waiting_for;
+    if (a->all_fed && a->lost_in <= a->read && !overtaken)
+        return;
+    for (size_t k = 0; k < a->channels; k++) {
+        uint32_t channel = (uint32_t)k;
+        if (!a->used[k])
+            continue;
+        if (!a->fed[k]) {
+            sonar_channel_set_add(&report->unfed, channel, 1);
+        } else if (a->lacked_in[k] > a->read) {
+            sonar_channel_set_add(&report->lacking, channel, 1);
+            report->lacking_share = fmax(report->lacking_share, (double)a->lacked_share[k]);
+        }
+        if (overtaken && a->reached[k] < window_end(a))
+            sonar_channel_set_add(&report->awaited, channel, 1);
+    }
+}
+
+void sonar_assembler_report(sonar_assembler *a, bool read, sonar_ingest_report *report) {
+    *report = (sonar_ingest_report){.made_ns = a->now_ns, .held = a->pending.waits};
+    if (read)
+        a->read = a->period - 1;
+    a->period++;
+    if (!a->running)
+        return;
+    report->timeline = a->timeline;
+    report->adopted_ns = a->adopted_ns;
+    report->decided_ns = a->decided_ns;
+    report->window_sample = sample_at(a, a->window);
+    report->newest_sample = sample_at(a, a->newest);
+    report->samples_missing = value_of(&a->count.samples_missing);
+    report_channels(a, report);
+    report->blocks = a->blocks.count;
+    for (size_t i = 0; i < a->blocks.count; i++)
+        report->block[i] = a->blocks.block[i].told;
 }
 
 /* ---- data thread ----------------------------------------------------------------------------- */
@@ -850,13 +942,16 @@ static bool allocate(sonar_assembler *a) {
     a->missing = sonar_alloc(a->channels, sizeof *a->missing);
     a->words = (a->lookback + a->length) / 64 + 2;
     a->lacks = sonar_alloc(a->words, sizeof *a->lacks);
+    a->fed = sonar_alloc(a->channels, sizeof *a->fed);
+    a->lacked_in = sonar_alloc(a->channels, sizeof *a->lacked_in);
+    a->lacked_share = sonar_alloc(a->channels, sizeof *a->lacked_share);
     a->loss = sonar_alloc(a->store.ranges, sizeof *a->loss);
     a->note = sonar_alloc(a->notes, sizeof *a->note);
     bool queue = sonar_window_queue_init(&a->queue, a->queue_windows + 1, a->channels, a->words);
     bool coverage = sonar_coverage_init(&a->coverage, a->channels, a->capacity / 64);
     bool gaps = sonar_gaps_init(&a->gaps, a->channels);
     return queue && coverage && gaps && a->used && a->reached && a->since && a->missing &&
-           a->lacks && a->loss && a->note;
+           a->lacks && a->loss && a->note && a->fed && a->lacked_in && a->lacked_share;
 }
 
 static void configure(sonar_assembler *a, const sonar_ingest_spec *spec) {
@@ -872,6 +967,7 @@ static void configure(sonar_assembler *a, const sonar_ingest_spec *spec) {
     a->max_missing_share = spec->max_missing_share;
     a->chunk = spec->chunk_samples;
     a->block = spec->overload == SONAR_BLOCK;
+    a->period = 1;
     a->restart_ns = (int64_t)spec->restart_after_ms * 1000000;
     a->silent_ns = (int64_t)spec->silent_after_ms * 1000000;
     a->capacity = sonar_ingest_capacity(spec);
@@ -915,6 +1011,9 @@ void sonar_assembler_destroy(sonar_assembler *a) {
     free(a->loss);
     free(a->missing);
     free(a->lacks);
+    free(a->fed);
+    free(a->lacked_in);
+    free(a->lacked_share);
     free(a->note);
     free(a);
 }

@@ -25,7 +25,8 @@ typedef struct sonar_assembler_counters {
     _Atomic uint64_t samples_stored, samples_repeated, samples_late, samples_missing;
     _Atomic uint64_t sequence_gaps, restarts;
     _Atomic uint64_t windows_offered, windows_taken, windows_dropped[SONAR_WINDOW_CAUSES];
-    _Atomic uint64_t clock_unsynchronised, digitiser_overload;
+    _Atomic uint64_t clock_unsynchronised, digitiser_overload, discontinuities;
+    _Atomic uint64_t index_jumps, frames_held;
     _Atomic uint32_t blocks_silent, blocks_seen;
     _Atomic int64_t last_frame_ns;
 } sonar_assembler_counters;
@@ -51,6 +52,9 @@ void sonar_assembler_abandon(sonar_assembler *assembler);
 void sonar_assembler_malformed(sonar_assembler *assembler);
 /* Lets time pass: which blocks are silent? Has the stream stopped with windows not offered? */
 void sonar_assembler_tick(sonar_assembler *assembler, int64_t now_ns);
+
+/* How the stream stands. read: the report before was read, so what was lost until then is told. */
+void sonar_assembler_report(sonar_assembler *assembler, bool read, sonar_ingest_report *report);
 
 uint64_t sonar_assembler_ready(const sonar_assembler *assembler); /* any thread */
 sonar_buffer sonar_assembler_ring(const sonar_assembler *assembler);

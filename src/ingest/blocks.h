@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What is known of each channel block (one digitiser's share of the array): its sequence numbers
- * and when it was last heard. */
+/* What is known of each channel block (one digitiser's share of the array): its sequence numbers,
+ * when it was last heard, how far its samples have come and what its clock says. */
 #ifndef SONAR_BLOCKS_H
 #define SONAR_BLOCKS_H
 
+#include "core/result.h"
 #include "ingest/frame.h"
 
-enum { SONAR_BLOCKS_MOST = 256 }; /* blocks beyond are not watched */
-
 typedef struct sonar_block_state {
-    uint32_t first_channel, channels;
-    int64_t heard_ns;
+    sonar_block_report told; /* as others see it */
+    uint64_t last_first;     /* index of the last frame's first sample */
+    uint64_t last_sequence;
     bool counting;    /* highest and came mean something */
     uint64_t highest; /* sequence number */
     uint64_t came;    /* bit k: highest - k came */
@@ -27,8 +27,14 @@ sonar_block_state *sonar_blocks_hear(sonar_blocks *blocks, const sonar_frame *fr
 /* Follows the sequence; returns by how much the count of frames that never came changes: -1 when
  * one came late after all. Disorder is followed over 64 frames. */
 int64_t sonar_block_follow(sonar_block_state *block, uint64_t sequence);
+/* Notes how far the frame's samples come and the time it gives for them. True if the sample index
+ * has moved on by something else than the length of the frame before, which it followed. */
+bool sonar_block_place(sonar_block_state *block, const sonar_frame *frame, double fs_hz,
+                       int64_t now_ns);
 /* A new stream: sequences begin anew, blocks unheard in it are forgotten. */
 void sonar_blocks_restart(sonar_blocks *blocks);
+/* A new timeline of the same stream: what was told of samples holds no longer. */
+void sonar_blocks_begin(sonar_blocks *blocks);
 size_t sonar_blocks_silent(const sonar_blocks *blocks, int64_t now_ns, int64_t silent_after_ns);
 
 #endif

@@ -105,6 +105,8 @@ sonar_buffer sonar_ingest_ring(const sonar_ingest *ingest); /* f32 or s16 [chann
 /* Any thread. False once the thread has ended, stopped or by itself because its socket failed. */
 bool sonar_ingest_alive(const sonar_ingest *ingest);
 void sonar_ingest_read_counters(const sonar_ingest *ingest, sonar_ingest_counters *counters);
+/* How the stream stood at most 0.1 s ago; what was lost is told once. Any one thread. */
+void sonar_ingest_read_report(sonar_ingest *ingest, sonar_ingest_report *report);
 
 /* The rows [channel][n] of samples [first, first + length) of the window as the one or two pieces
  * the ring holds them in: the `in` of the DFT stage. */

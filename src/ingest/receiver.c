@@ -41,6 +41,9 @@ struct sonar_ingest {
     zmq_msg_t header, payload[MESSAGES_PER_POLL];
     size_t held, held_most, held_bytes; /* the first `held` payloads are in use */
     uint64_t told_offered, told_ready;  /* what the data thread has been woken for */
+    pthread_mutex_t lock;               /* the two below; this thread never waits for it */
+    sonar_ingest_report report;
+    bool report_read;
 };
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -137,6 +140,15 @@ static bool take_messages(sonar_ingest *ingest, bool *failed) {
     return placed;
 }
 
+/* A report is left out where another thread is just reading the last one. */
+static void publish_report(sonar_ingest *ingest) {
+    if (pthread_mutex_trylock(&ingest->lock))
+        return;
+    sonar_assembler_report(ingest->assembler, ingest->report_read, &ingest->report);
+    ingest->report_read = false;
+    pthread_mutex_unlock(&ingest->lock);
+}
+
 static void receive_until_stopped(sonar_ingest *ingest) {
     bool placed = true, failed = false;
     int64_t next_tick_ns = 0;
@@ -154,6 +166,7 @@ static void receive_until_stopped(sonar_ingest *ingest) {
         if (now_ns >= next_tick_ns) {
             sonar_assembler_tick(ingest->assembler, now_ns);
             tell_data_thread(ingest);
+            publish_report(ingest);
             next_tick_ns = now_ns + (int64_t)TICK_MS * 1000000;
         }
     }
@@ -268,6 +281,7 @@ sonar_code sonar_ingest_create(const sonar_ingest_spec *spec, const sonar_host *
     ingest->held_most = spec->threads > 1 ? MESSAGES_PER_POLL : 1;
     ingest->windows_fd = ingest->control_fd = -1;
     sem_init(&ingest->opened, 0, 0);
+    pthread_mutex_init(&ingest->lock, NULL);
     zmq_msg_init(&ingest->header);
     for (size_t i = 0; i < MESSAGES_PER_POLL; i++)
         zmq_msg_init(&ingest->payload[i]);
@@ -312,6 +326,7 @@ void sonar_ingest_destroy(sonar_ingest *ingest) {
         return;
     sonar_ingest_stop(ingest);
     sem_destroy(&ingest->opened);
+    pthread_mutex_destroy(&ingest->lock);
     zmq_msg_close(&ingest->header);
     for (size_t i = 0; i < MESSAGES_PER_POLL; i++)
         zmq_msg_close(&ingest->payload[i]);
@@ -365,6 +380,13 @@ bool sonar_ingest_alive(const sonar_ingest *ingest) {
 
 void sonar_ingest_read_counters(const sonar_ingest *ingest, sonar_ingest_counters *counters) {
     sonar_assembler_read_counters(ingest->assembler, counters);
+}
+
+void sonar_ingest_read_report(sonar_ingest *ingest, sonar_ingest_report *report) {
+    pthread_mutex_lock(&ingest->lock);
+    *report = ingest->report;
+    ingest->report_read = true;
+    pthread_mutex_unlock(&ingest->lock);
 }
 
 void sonar_window_span(const sonar_window *window, uint64_t first, size_t length,

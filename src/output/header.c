@@ -409,6 +409,9 @@ static void put_frames(const json *root, const sonar_ingest_counters *in) {
     put_uint(&frames, "restarts", in->restarts);
     put_uint(&frames, "clock_unsynchronised", in->clock_unsynchronised);
     put_uint(&frames, "digitiser_overload", in->digitiser_overload);
+    put_uint(&frames, "discontinuities", in->discontinuities);
+    put_uint(&frames, "index_jumps", in->index_jumps);
+    put_uint(&frames, "held", in->frames_held);
     json blocks = put_object(root, "blocks");
     put_uint(&blocks, "seen", in->blocks_seen);
     put_uint(&blocks, "silent", in->blocks_silent);
@@ -507,6 +510,17 @@ static void put_conditions(const json *root, const sonar_status *status) {
     }
 }
 
+static void put_stream(const json *root, const sonar_stream *from) {
+    json stream = put_object(root, "stream");
+    put_number(&stream, "rate_hz", from->rate_hz);
+    put_number(&stream, "since_frame_s", from->since_frame_s);
+    put_number(&stream, "age_s", from->age_s);
+    put_number(&stream, "clock_offset_s", from->clock_offset_s);
+    put_number(&stream, "clock_skew_s", from->clock_skew_s);
+    put_number(&stream, "block_skew_s", from->block_skew_s);
+    put_number(&stream, "result_age_s", from->result_age_s);
+}
+
 /* Names every header has and that say nothing here. */
 static void put_nothing(const json *root) {
     static const char *const name[] = {"window",  "sample_index",  "sensors_used", "snapshots",
@@ -536,6 +550,7 @@ char *sonar_header_status(const sonar_output_spec *spec, const char *axes,
     put_bool(&root, "waiting", status->waiting_for_samples);
     put_number(&root, "uptime_s", status->uptime_s);
     put_number(&root, "load", status->load);
+    put_stream(&root, &status->stream);
     put_frames(&root, &status->ingest);
     put_windows(&root, status);
     put_output(&root, &status->output, extra->wanted);

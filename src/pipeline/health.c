@@ -25,11 +25,9 @@ sonar_condition *sonar_health_report(sonar_status *status, sonar_condition_code 
     return condition;
 }
 
-/* How much a counter has grown since the last look. */
-static uint64_t growth(uint64_t *seen, uint64_t now) {
-    uint64_t grown = now - *seen;
-    *seen = now;
-    return grown;
+double sonar_health_rounded(double value) {
+    double unit = pow(10, floor(log10(value)) - 2);
+    return value > 0 ? round(value / unit) * unit : value;
 }
 
 /* ---- frames ---------------------------------------------------------------------------------- */
@@ -53,82 +51,167 @@ static void expectation(const sonar_config *c, sonar_frame_cause cause, char tex
 
 /* Frames that were refused, by the most frequent cause. */
 static void judge_frames(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
+    const sonar_ingest_counters *now = &status->ingest, *seen = &h->seen.ingest;
     uint64_t most = 0, fresh = 0;
     (void)facts;
     h->cause = SONAR_FRAME_CAUSES;
     for (int i = 0; i < SONAR_FRAME_CAUSES; i++) {
-        uint64_t count = growth(&h->dropped[i], status->ingest.frames_dropped[i]);
+        uint64_t count = now->frames_dropped[i] - seen->frames_dropped[i];
         fresh += count;
         if (count > most)
             h->cause = (sonar_frame_cause)i;
         most = sonar_max_size(most, count);
     }
-    uint64_t received = growth(&h->received, status->ingest.frames_received);
     if (!fresh)
         return;
     char expected[64];
     expectation(h->config, h->cause, expected);
+    uint64_t received = sonar_max_size(now->frames_received - seen->frames_received, fresh);
     sonar_health_report(status, SONAR_CONDITION_FRAMES_DROPPED, SONAR_DEGRADED,
                         "%llu of %llu frames dropped: %s %llu%s", (unsigned long long)fresh,
-                        (unsigned long long)sonar_max_size(received, fresh),
-                        sonar_frame_cause_name(h->cause), (unsigned long long)most, expected)
+                        (unsigned long long)received, sonar_frame_cause_name(h->cause),
+                        (unsigned long long)most, expected)
         ->value = (double)fresh;
+}
+
+/* What frames are flagged with, and what they do to the stream. */
+static void judge_events(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
+    const sonar_ingest_counters *now = &status->ingest, *seen = &h->seen.ingest;
+    const struct {
+        sonar_condition_code code;
+        sonar_condition_severity severity;
+        uint64_t fresh;
+        const char *what;
+    } event[] = {{SONAR_CONDITION_RESTARTED, SONAR_DEGRADED, now->restarts - seen->restarts,
+                  "new beginnings of the stream"},
+                 {SONAR_CONDITION_DISCONTINUITY, SONAR_DEGRADED,
+                  now->discontinuities - seen->discontinuities,
+                  "frames follow a gap, the digitiser says"},
+                 {SONAR_CONDITION_DIGITISER_OVERLOAD, SONAR_DEGRADED,
+                  now->digitiser_overload - seen->digitiser_overload,
+                  "frames hold an overload, the digitiser says"},
+                 {SONAR_CONDITION_CLOCK_UNSYNCHRONISED, SONAR_NOTICE,
+                  now->clock_unsynchronised - seen->clock_unsynchronised,
+                  "frames from a clock that is not synchronised, the digitiser says"},
+                 {SONAR_CONDITION_HELD_BACK, SONAR_NOTICE, now->frames_held - seen->frames_held,
+                  "frames had to wait for computing (overload: block)"},
+                 {SONAR_CONDITION_MESSAGES_FAILED, SONAR_DEGRADED,
+                  status->output.messages_failed - h->seen.output.messages_failed,
+                  "messages could not be made: no memory"}};
+    (void)facts;
+    for (size_t i = 0; i < sizeof event / sizeof event[0]; i++)
+        if (event[i].fresh)
+            sonar_health_report(status, event[i].code, event[i].severity, "%llu %s",
+                                (unsigned long long)event[i].fresh, event[i].what)
+                ->value = (double)event[i].fresh;
 }
 
 static void judge_silence(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
     const sonar_ingest_counters *in = &status->ingest;
-    int64_t silence_ms = (facts->now_ns - in->last_frame_ns) / 1000000;
-    status->waiting_for_samples = !in->last_frame_ns || silence_ms > h->config->silent_after_ms;
+    double silence_s = (double)(facts->now_ns - in->last_frame_ns) * 1e-9;
+    double limit_s = h->config->silent_after_ms * 1e-3;
+    status->stream.since_frame_s = in->last_frame_ns ? fmax(0, silence_s) : NAN;
+    status->waiting_for_samples =
+        !in->last_frame_ns || (silence_s > limit_s && !facts->stream->held);
+    if (!status->waiting_for_samples)
+        return;
+    h->waited_ns = facts->now_ns;
     if (!in->last_frame_ns) {
         sonar_health_report(status, SONAR_CONDITION_NO_SAMPLES, SONAR_WAITING, "no samples yet");
-    } else if (status->waiting_for_samples) {
-        sonar_condition *silent =
-            sonar_health_report(status, SONAR_CONDITION_NO_SAMPLES, SONAR_WAITING,
-                                "no samples for %.1f s", (double)silence_ms * 1e-3);
-        silent->value = (double)silence_ms * 1e-3;
-        silent->limit = h->config->silent_after_ms * 1e-3;
-    } else if (in->blocks_silent) {
-        sonar_health_report(status, SONAR_CONDITION_BLOCKS_SILENT, SONAR_DEGRADED,
-                            "%u of %u channel blocks silent", in->blocks_silent, in->blocks_seen);
+        return;
     }
+    sonar_condition *silent = sonar_health_report(status, SONAR_CONDITION_NO_SAMPLES, SONAR_WAITING,
+                                                  "no samples for %.1f s", silence_s);
+    silent->value = silence_s;
+    silent->limit = limit_s;
 }
 
 /* ---- windows and results --------------------------------------------------------------------- */
 
+/* More samples than the array is said to make can be too much for any computer. */
+static void explain_overload(const sonar_health *h, char text[96]) {
+    if (h->burst_hz > 1.1 * h->config->fs_hz)
+        snprintf(text, 96, "windows dropped: samples arrive at %.0f/s, fs_hz is %g",
+                 sonar_health_rounded(h->burst_hz), h->config->fs_hz);
+    else
+        snprintf(text, 96, "windows dropped: computing is too slow");
+}
+
 /* Windows and results that were lost, by their cause. */
 static void judge_losses(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
-    const uint64_t *dropped = status->ingest.windows_dropped;
-    struct {
+    const uint64_t *now = status->ingest.windows_dropped, *seen = h->seen.ingest.windows_dropped;
+    char overload[96];
+    explain_overload(h, overload);
+    const struct {
         sonar_condition_code code;
-        uint64_t count, *seen;
+        uint64_t fresh;
         const char *what;
     } loss[] = {
-        {SONAR_CONDITION_WINDOWS_FAILED, status->windows_failed, &h->windows_failed,
+        {SONAR_CONDITION_WINDOWS_FAILED, status->windows_failed - h->seen.windows_failed,
          "windows failed"},
-        {SONAR_CONDITION_WINDOWS_OVERLOAD, dropped[SONAR_WINDOW_OVERLOAD],
-         &h->windows_dropped[SONAR_WINDOW_OVERLOAD], "windows dropped: computing is too slow"},
-        {SONAR_CONDITION_WINDOWS_MISSING, dropped[SONAR_WINDOW_MISSING],
-         &h->windows_dropped[SONAR_WINDOW_MISSING], "windows dropped: too many samples missing"},
-        {SONAR_CONDITION_WINDOWS_SKIPPED, dropped[SONAR_WINDOW_SKIPPED],
-         &h->windows_dropped[SONAR_WINDOW_SKIPPED], "windows skipped: the stream jumped"},
-        {SONAR_CONDITION_RESULTS_DROPPED, status->output.results_dropped, &h->results_dropped,
+        {SONAR_CONDITION_WINDOWS_OVERLOAD, now[SONAR_WINDOW_OVERLOAD] - seen[SONAR_WINDOW_OVERLOAD],
+         overload},
+        {SONAR_CONDITION_WINDOWS_MISSING, now[SONAR_WINDOW_MISSING] - seen[SONAR_WINDOW_MISSING],
+         "windows dropped: too many samples missing"},
+        {SONAR_CONDITION_WINDOWS_SKIPPED, now[SONAR_WINDOW_SKIPPED] - seen[SONAR_WINDOW_SKIPPED],
+         "windows skipped: the stream jumped"},
+        {SONAR_CONDITION_RESULTS_DROPPED,
+         status->output.results_dropped - h->seen.output.results_dropped,
          "results dropped: sending is too slow"}};
     (void)facts;
-    for (size_t i = 0; i < sizeof loss / sizeof loss[0]; i++) {
-        uint64_t fresh = growth(loss[i].seen, loss[i].count);
-        if (fresh)
+    for (size_t i = 0; i < sizeof loss / sizeof loss[0]; i++)
+        if (loss[i].fresh)
             sonar_health_report(status, loss[i].code, SONAR_DEGRADED, "%llu %s",
-                                (unsigned long long)fresh, loss[i].what)
-                ->value = (double)fresh;
-    }
+                                (unsigned long long)loss[i].fresh, loss[i].what)
+                ->value = (double)loss[i].fresh;
+}
+
+/* A replaced backend gives the same results, but perhaps more slowly, until the next start. */
+static void judge_backend(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
+    (void)h, (void)facts;
+    if (status->backend_text[0])
+        sonar_health_report(status, SONAR_CONDITION_BACKEND_CHANGED, SONAR_NOTICE, "%s",
+                            status->backend_text);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
 typedef void judge(sonar_health *, const sonar_health_facts *, sonar_status *);
 
-/* Each reports the conditions that hold by what it looks at. Their order does not matter. */
-static judge *const judges[] = {judge_frames, judge_silence, judge_losses};
+/* Grows with every window that comes or is lost. */
+static uint64_t windows_seen(const sonar_status *status) {
+    const sonar_ingest_counters *in = &status->ingest;
+    uint64_t sum = in->windows_offered + status->windows_processed + status->windows_failed;
+    for (int i = 0; i < SONAR_WINDOW_CAUSES; i++)
+        sum += in->windows_dropped[i];
+    return sum;
+}
+
+/* Each reports the conditions that hold by what it looks at; silence is looked at first. Apart from
+ * that their order does not matter. */
+static judge *const judges[] = {judge_silence, sonar_health_judge_stream,
+                                judge_frames,  judge_events,
+                                judge_losses,  judge_backend};
+
+static bool is_of_windows(sonar_condition_code code) {
+    return code == SONAR_CONDITION_WINDOWS_FAILED || code == SONAR_CONDITION_SAMPLES_MISSING ||
+           code == SONAR_CONDITION_WINDOWS_OVERLOAD || code == SONAR_CONDITION_WINDOWS_MISSING ||
+           code == SONAR_CONDITION_RESULTS_LATE;
+}
+
+/* Where windows come less than once a second, a loss lasts until there is a window without. */
+static void keep_losses(const sonar_health *h, sonar_status *status) {
+    bool there[SONAR_CONDITIONS] = {false};
+    for (size_t i = 0; i < status->conditions; i++)
+        there[status->condition[i].code] = true;
+    if (status->waiting_for_samples || windows_seen(status) != windows_seen(&h->seen))
+        return;
+    for (size_t i = 0; i < h->seen.conditions; i++) {
+        const sonar_condition *c = &h->seen.condition[i];
+        if (is_of_windows(c->code) && !there[c->code])
+            status->condition[status->conditions++] = *c;
+    }
+}
 
 static int worst_first(const void *a, const void *b) {
     const sonar_condition *x = a, *y = b;
@@ -162,10 +245,12 @@ static void put_in_words(sonar_status *status) {
                  status->conditions - i);
 }
 
-void sonar_health_judge(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
+static void judge_all(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
     status->conditions = 0;
+    status->text[0] = '\0';
     for (size_t i = 0; i < sizeof judges / sizeof judges[0]; i++)
         judges[i](h, facts, status);
+    keep_losses(h, status);
     qsort(status->condition, status->conditions, sizeof *status->condition, worst_first);
     note_durations(h, facts, status);
     put_in_words(status);
@@ -175,14 +260,118 @@ void sonar_health_judge(sonar_health *h, const sonar_health_facts *facts, sonar_
              worst == SONAR_NOTICE ? "ok" : sonar_condition_severity_name(worst));
 }
 
-/* A change of health, or of why frames are dropped; not the same line every second. */
-void sonar_health_log(sonar_health *h, const sonar_host *host, const sonar_status *status) {
-    bool degraded = !strcmp(status->health, "degraded");
+/* ---- log ------------------------------------------------------------------------------------- */
+
+/* So long it has to be well before an episode is over: a loss every other second is one. */
+static const int64_t well_for_ns = 5000000000;
+
+static void open_episode(sonar_health *h, int64_t now_ns) {
+    const sonar_ingest_counters *in = &h->seen.ingest;
+    sonar_health_episode *e = &h->episode;
+    *e = (sonar_health_episode){.open = true,
+                                .began_ns = now_ns,
+                                .windows_failed = h->seen.windows_failed,
+                                .results_dropped = h->seen.output.results_dropped,
+                                .frames_received = in->frames_received,
+                                .samples_missing = in->samples_missing};
+    memcpy(e->dropped, in->frames_dropped, sizeof e->dropped);
+    memcpy(e->windows_dropped, in->windows_dropped, sizeof e->windows_dropped);
+}
+
+/* Adds "name n" to a list that begins with `lead`. */
+static size_t add_loss(char *text, size_t bytes, size_t used, const char *lead, const char *name,
+                       uint64_t n) {
+    if (n && used < bytes)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s %llu", lead, name,
+                                 (unsigned long long)n);
+    return used;
+}
+
+/* "12 windows lost: overload 12; 3 of 400 frames dropped: late 3; ..." or "nothing was lost". */
+static void sum_up_losses(const sonar_health_episode *e, const sonar_status *now, char *text,
+                          size_t bytes) {
+    const sonar_ingest_counters *in = &now->ingest;
+    uint64_t failed = now->windows_failed - e->windows_failed, windows = failed, frames = 0;
+    size_t used = 0;
+    for (int i = 0; i < SONAR_WINDOW_CAUSES; i++)
+        windows += in->windows_dropped[i] - e->windows_dropped[i];
+    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
+        frames += in->frames_dropped[i] - e->dropped[i];
+    text[0] = '\0';
+    if (windows)
+        used += (size_t)snprintf(text, bytes, "; %llu windows lost:", (unsigned long long)windows);
+    used = add_loss(text, bytes, used, " ", "failed", failed);
+    for (int i = 0; i < SONAR_WINDOW_CAUSES; i++)
+        used = add_loss(text, bytes, used, " ", sonar_window_cause_name((sonar_window_cause)i),
+                        in->windows_dropped[i] - e->windows_dropped[i]);
+    if (frames && used < bytes)
+        used += (size_t)snprintf(text + used, bytes - used,
+                                 "; %llu of %llu frames dropped:", (unsigned long long)frames,
+                                 (unsigned long long)(in->frames_received - e->frames_received));
+    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
+        used = add_loss(text, bytes, used, " ", sonar_frame_cause_name((sonar_frame_cause)i),
+                        in->frames_dropped[i] - e->dropped[i]);
+    used = add_loss(text, bytes, used, "; ", "samples missing",
+                    in->samples_missing - e->samples_missing);
+    used = add_loss(text, bytes, used, "; ", "results dropped",
+                    now->output.results_dropped - e->results_dropped);
+    if (!used)
+        snprintf(text, bytes, "; nothing was lost");
+}
+
+static void close_episode(sonar_health *h, const sonar_host *host, const char *now,
+                          const sonar_status *status) {
+    char losses[400];
+    sonar_health_episode *e = &h->episode;
+    sum_up_losses(e, status, losses, sizeof losses);
+    sonar_log(host, SONAR_INFO, "health", "%s after %.1f s degraded%s", now,
+              (double)(e->bad_ns - e->began_ns) * 1e-9, losses);
+    e->open = false;
+}
+
+/* True if it has conditions that this episode has not told yet. */
+static bool tell_news(sonar_health *h, const sonar_status *status) {
     bool news = h->cause != SONAR_FRAME_CAUSES && h->cause != h->logged;
-    if (news || strcmp(status->health, h->last) != 0) {
-        sonar_log(host, degraded ? SONAR_WARN : SONAR_INFO, "health", "%s%s%s", status->health,
-                  status->text[0] ? ": " : "", status->text);
-        h->logged = h->cause;
+    h->logged = h->cause == SONAR_FRAME_CAUSES ? h->logged : h->cause;
+    for (size_t i = 0; i < status->conditions; i++) {
+        const sonar_condition *c = &status->condition[i];
+        news |= c->severity == SONAR_DEGRADED && !h->episode.told[c->code];
+        h->episode.told[c->code] = true;
     }
-    memcpy(h->last, status->health, sizeof h->last);
+    return news;
+}
+
+/* A degraded state is logged when it begins, when it gets another cause and, with what it has cost,
+ * when it has been over for a while. */
+static void log_degraded(sonar_health *h, const sonar_host *host, int64_t now_ns,
+                         const sonar_status *status) {
+    if (!h->episode.open)
+        open_episode(h, h->looked_ns ? h->looked_ns : now_ns);
+    h->episode.bad_ns = now_ns;
+    if (tell_news(h, status))
+        sonar_log(host, SONAR_WARN, "health", "degraded: %s", status->text);
+}
+
+static void log_news(sonar_health *h, const sonar_host *host, int64_t now_ns,
+                     const sonar_status *status) {
+    if (!strcmp(status->health, "degraded"))
+        log_degraded(h, host, now_ns, status);
+    else if (h->episode.open && now_ns - h->episode.bad_ns >= well_for_ns)
+        close_episode(h, host, status->health, status);
+    else if (!h->episode.open && strcmp(status->health, h->seen.health) != 0)
+        sonar_log(host, SONAR_INFO, "health", "%s%s%s", status->health, status->text[0] ? ": " : "",
+                  status->text);
+}
+
+void sonar_health_judge(sonar_health *h, const sonar_host *host, const sonar_health_facts *facts,
+                        sonar_status *status) {
+    judge_all(h, facts, status);
+    log_news(h, host, facts->now_ns, status);
+    h->seen = *status;
+    h->looked_ns = facts->now_ns;
+}
+
+void sonar_health_end(sonar_health *h, const sonar_host *host) {
+    if (h->episode.open)
+        close_episode(h, host, "stopped", &h->seen);
 }

@@ -13,33 +13,68 @@
 #include "config/config.h"
 #include "core/result.h"
 
-/* What is looked at beside the counters in the status. */
+/* What is looked at beside the counters and times in the status. */
 typedef struct sonar_health_facts {
-    int64_t now_ns; /* monotonic */
+    int64_t now_ns, utc_now_ns; /* monotonic, and the system's clock */
+    int64_t busy_since_ns;      /* the data thread took the window it works on, 0: it has none */
+    const sonar_ingest_report *stream;
 } sonar_health_facts;
+
+/* How a channel block has come along: its rate over up to a minute and its least age. */
+enum { SONAR_RATE_POINTS = 13 };
+
+typedef struct sonar_block_watch {
+    size_t points; /* the oldest first */
+    struct {
+        uint64_t sample;
+        int64_t ns;
+    } point[SONAR_RATE_POINTS], last;  /* last: as of the last look */
+    double least_age_s, least_drift_s; /* by UTC, and by the index alone; NaN: none yet */
+} sonar_block_watch;
+
+/* From the first look that is degraded to the first after a while that is not. */
+typedef struct sonar_health_episode {
+    bool open;
+    int64_t began_ns, bad_ns; /* the last degraded look */
+    bool told[SONAR_CONDITIONS];
+    uint64_t frames_received, dropped[SONAR_FRAME_CAUSES], windows_dropped[SONAR_WINDOW_CAUSES];
+    uint64_t windows_failed, results_dropped, samples_missing; /* when it began */
+} sonar_health_episode;
 
 typedef struct sonar_health {
     const sonar_config *config;
-    uint64_t received, dropped[SONAR_FRAME_CAUSES]; /* as of the last look */
-    uint64_t windows_dropped[SONAR_WINDOW_CAUSES], windows_failed, results_dropped;
+    sonar_status seen;                  /* of the last look */
+    int64_t looked_ns;                  /* the last look, 0: there was none */
     sonar_frame_cause cause, logged;    /* most frequent since, SONAR_FRAME_CAUSES: none */
     int64_t since_ns[SONAR_CONDITIONS]; /* when it began to hold, 0: it does not */
-    char last[16];                      /* health of the last look */
+    int64_t waited_ns;                  /* the last look without samples */
+    uint64_t timeline;                  /* of the watches */
+    uint64_t samples_missing;           /* in the last report */
+    double burst_hz;                    /* samples a second since the last look, NaN: none */
+    sonar_block_watch watch[SONAR_BLOCKS_MOST];
+    sonar_health_episode episode;
 } sonar_health;
 
 /* config is borrowed for good. */
 void sonar_health_init(sonar_health *health, const sonar_config *config);
-/* Fills waiting_for_samples, health, text and condition of the status from its counters and the
- * facts. Called once a second: what "the last second" means is the time since the last call. */
-void sonar_health_judge(sonar_health *health, const sonar_health_facts *facts,
-                        sonar_status *status);
-/* Logs what is new in the status that was judged last. */
-void sonar_health_log(sonar_health *health, const sonar_host *host, const sonar_status *status);
+/* Fills waiting_for_samples, stream, health, text and condition of the status from its counters
+ * and the facts, and logs what is new. Called once a second: "the last second" is the time since
+ * the last call. */
+void sonar_health_judge(sonar_health *health, const sonar_host *host,
+                        const sonar_health_facts *facts, sonar_status *status);
+/* The end of the run: what an episode that is not over has cost so far. */
+void sonar_health_end(sonar_health *health, const sonar_host *host);
+
+/* Judges of health_stream.c: rate, channels, blocks and clocks. */
+void sonar_health_judge_stream(sonar_health *health, const sonar_health_facts *facts,
+                               sonar_status *status);
 
 /* For judges: reports that a condition holds, at most once a code and look; the sentence of
  * `format` has no full stop. The caller may add value, limit and channels to what is returned. */
 sonar_condition *sonar_health_report(sonar_status *status, sonar_condition_code code,
                                      sonar_condition_severity severity, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* To three digits, as rates are told. */
+double sonar_health_rounded(double value);
 
 #endif

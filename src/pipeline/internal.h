@@ -109,6 +109,7 @@ struct sonar_pipeline {
     int64_t started_ns, ticked_ns;
     uint64_t ticked_busy_ns;
     sonar_health health;
+    sonar_ingest_report stream;
 };
 
 /* data.c: the data thread; what the stages have to compute for what subscribers want. */

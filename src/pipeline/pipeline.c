@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -331,6 +332,7 @@ sonar_code sonar_pipeline_start(sonar_pipeline *p, sonar_error *err) {
 
 void sonar_pipeline_stop(sonar_pipeline *p, int timeout_ms) {
     int64_t until = sonar_monotonic_ns() + (int64_t)timeout_ms * 1000000;
+    sonar_health_end(&p->health, &p->host);
     if (p->ingest)
         sonar_ingest_stop(p->ingest);
     if (p->thread_started) {
@@ -396,13 +398,22 @@ static void collect(sonar_pipeline *p, sonar_status *status) {
     pthread_mutex_unlock(&p->change.lock);
 }
 
+static void judge(sonar_pipeline *p, sonar_status *status) {
+    struct timespec utc;
+    clock_gettime(CLOCK_REALTIME, &utc);
+    sonar_ingest_read_report(p->ingest, &p->stream);
+    const sonar_health_facts facts = {.now_ns = p->ticked_ns,
+                                      .utc_now_ns = (int64_t)utc.tv_sec * 1000000000 + utc.tv_nsec,
+                                      .busy_since_ns = atomic_load(&p->progress.busy_since_ns),
+                                      .stream = &p->stream};
+    sonar_health_judge(&p->health, &p->host, &facts, status);
+}
+
 sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
     sonar_status status = {0};
     bool gave_up = atomic_load(&p->gave_up); /* first: its reason is in the status then */
     collect(p, &status);
-    const sonar_health_facts facts = {.now_ns = p->ticked_ns};
-    sonar_health_judge(&p->health, &facts, &status);
-    sonar_health_log(&p->health, &p->host, &status);
+    judge(p, &status);
     if (atomic_load_explicit(&p->progress.failed_new, memory_order_acquire)) {
         sonar_log(&p->host, SONAR_ERROR, p->progress.failure.where, "a window failed: %s",
                   p->progress.failure.text);

@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The rows of the health table that look at the stream itself: does it come as fast as it should,
+ * whole, in time, and do its clocks agree? */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+#include "pipeline/health.h"
+
+/* The limits of docs/running.md. */
+static const double rate_share = 0.01, rate_slack_s = 0.5; /* off by more than both */
+static const double rate_sure_share = 0.005;               /* right again: by less than this */
+static const double late_s = 2;                            /* beyond what is normal */
+static const double ahead_s = 1, behind_s = 60;            /* a clock's offset */
+static const double clock_skew_s = 0.1;
+static const double stalled_s = 2;       /* beyond what a window takes */
+static const double recording_s = 86400; /* older than a recording may be */
+/* s per s: least values follow what a clock does */
+static const double age_leak = 0.1, drift_leak = 0.01;
+static const int64_t point_ns = 5000000000;
+
+/* One look at the stream. */
+struct look {
+    sonar_health *h;
+    const sonar_health_facts *facts;
+    const sonar_ingest_report *stream;
+    sonar_status *status;
+    double fs_hz, elapsed_s;           /* since the last look */
+    size_t order[SONAR_BLOCKS_MOST];   /* of the blocks, by first channel */
+    double age_s[SONAR_BLOCKS_MOST];   /* of a block's newest sample when it came, by UTC */
+    double drift_s[SONAR_BLOCKS_MOST]; /* by how much it came later than the least late one */
+    double rate_hz[SONAR_BLOCKS_MOST];
+    bool wrong[SONAR_BLOCKS_MOST]; /* the judge's own */
+};
+
+static const sonar_block_report *block_at(const struct look *l, size_t i) {
+    return &l->stream->block[l->order[i]];
+}
+
+static bool is_silent(const struct look *l, const sonar_block_report *block) {
+    return (double)(l->stream->made_ns - block->heard_ns) * 1e-6 >=
+               (double)l->h->config->silent_after_ms &&
+           !l->stream->held;
+}
+
+/* The channels of the blocks marked wrong. Of blocks that overlap each channel counts once. */
+static sonar_channel_set wrong_channels(const struct look *l) {
+    sonar_channel_set set = {0};
+    uint64_t done = 0;
+    for (size_t i = 0; i < l->stream->blocks; i++) {
+        const sonar_block_report *block = block_at(l, i);
+        uint64_t first = block->first_channel, end = first + block->channels;
+        if (!l->wrong[l->order[i]] || end <= done)
+            continue;
+        first = first < done ? done : first;
+        sonar_channel_set_add(&set, (uint32_t)first, (uint32_t)(end - first));
+        done = end;
+    }
+    return set;
+}
+
+/* " of channels 0-31", or "" where it is all of them. */
+static const char *whose(const struct look *l, const sonar_channel_set *set, char text[80]) {
+    char list[60];
+    text[0] = '\0';
+    if (set->count && set->count < l->h->config->channels)
+        snprintf(text, 80, " of channels %s", sonar_channel_set_print(set, list, sizeof list));
+    return text;
+}
+
+static const char *span(double seconds, char text[32]) {
+    const double day = 86400;
+    if (seconds < 600)
+        snprintf(text, 32, "%.1f s", seconds);
+    else if (seconds < 2 * day)
+        snprintf(text, 32, "%.2f h", seconds / 3600);
+    else if (seconds < 1000 * day)
+        snprintf(text, 32, "%.1f days", seconds / day);
+    else
+        snprintf(text, 32, "%.1f years", seconds / (365.25 * day));
+    return text;
+}
+
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+static void sort_blocks(struct look *l) {
+    for (size_t i = 0; i < l->stream->blocks; i++) {
+        size_t at = i;
+        for (; at && block_at(l, at - 1)->first_channel > l->stream->block[i].first_channel; at--)
+            l->order[at] = l->order[at - 1];
+        l->order[at] = i;
+    }
+}
+
+static void follow_timeline(struct look *l) {
+    sonar_health *h = l->h;
+    if (l->stream->timeline == h->timeline)
+        return;
+    h->timeline = l->stream->timeline;
+    memset(h->watch, 0, sizeof h->watch);
+    for (size_t i = 0; i < SONAR_BLOCKS_MOST; i++)
+        h->watch[i].least_age_s = h->watch[i].least_drift_s = NAN;
+}
+
+/* By how much longer the clock says it took than the samples say. */
+static double excess_s(const struct look *l, const sonar_block_report *block, uint64_t sample,
+                       int64_t ns) {
+    return (double)(block->end_ns - ns) * 1e-9 - (double)(block->end_sample - sample) / l->fs_hz;
+}
+
+/* Age by UTC; and by the index alone, from an origin in time that nobody knows, so that only its
+ * growth says something. */
+static void measure_age(struct look *l, size_t i, sonar_block_watch *watch) {
+    const sonar_block_report *block = &l->stream->block[i];
+    int64_t utc_ns = l->facts->utc_now_ns - (l->facts->now_ns - block->end_ns);
+    double by_index_s = excess_s(l, block, block->begin_sample, block->begin_ns);
+    watch->least_drift_s = fmin(by_index_s, watch->least_drift_s + drift_leak * l->elapsed_s);
+    l->drift_s[i] = by_index_s - watch->least_drift_s;
+    if (!block->end_utc_ns)
+        return;
+    l->age_s[i] = ((double)utc_ns - (double)block->end_utc_ns) * 1e-9;
+    watch->least_age_s = fmin(l->age_s[i], watch->least_age_s + age_leak * l->elapsed_s);
+}
+
+static void push_point(sonar_block_watch *watch, const sonar_block_report *block) {
+    if (watch->points == SONAR_RATE_POINTS)
+        memmove(watch->point, watch->point + 1, --watch->points * sizeof *watch->point);
+    watch->point[watch->points].sample = block->end_sample;
+    watch->point[watch->points++].ns = block->end_ns;
+}
+
+/* The first second is left out: what was waiting in queues comes in it. */
+static void measure_rate(struct look *l, size_t i, sonar_block_watch *watch) {
+    const sonar_block_report *block = &l->stream->block[i];
+    l->rate_hz[i] = NAN;
+    if (!watch->points && block->end_ns - block->begin_ns >= 1000000000)
+        push_point(watch, block);
+    if (!watch->points || block->end_ns <= watch->point[0].ns)
+        return;
+    l->rate_hz[i] = (double)(block->end_sample - watch->point[0].sample) /
+                    ((double)(block->end_ns - watch->point[0].ns) * 1e-9);
+    if (block->end_ns - watch->point[watch->points - 1].ns >= point_ns)
+        push_point(watch, block);
+}
+
+/* Samples a second since the last look, of the fastest block. */
+static void measure_burst(struct look *l, size_t i, sonar_block_watch *watch) {
+    const sonar_block_report *block = &l->stream->block[i];
+    int64_t ns = watch->last.ns ? watch->last.ns : block->begin_ns;
+    uint64_t sample = watch->last.ns ? watch->last.sample : block->begin_sample;
+    if (block->end_ns > ns)
+        l->h->burst_hz = fmax(l->h->burst_hz, (double)(block->end_sample - sample) /
+                                                  ((double)(block->end_ns - ns) * 1e-9));
+    watch->last.ns = block->end_ns;
+    watch->last.sample = block->end_sample;
+}
+
+static void measure(struct look *l) {
+    sort_blocks(l);
+    follow_timeline(l);
+    l->h->burst_hz = NAN;
+    for (size_t i = 0; i < l->stream->blocks; i++) {
+        l->age_s[i] = l->drift_s[i] = l->rate_hz[i] = NAN;
+        if (!l->stream->block[i].frames)
+            continue;
+        measure_age(l, i, &l->h->watch[i]);
+        measure_rate(l, i, &l->h->watch[i]);
+        measure_burst(l, i, &l->h->watch[i]);
+    }
+}
+
+/* ---- rate and index -------------------------------------------------------------------------- */
+
+/* After a fault the point that shows it right again becomes the first. */
+static bool rate_is_wrong(const struct look *l, size_t i) {
+    sonar_block_watch *watch = &l->h->watch[i];
+    const sonar_block_report *block = &l->stream->block[i];
+    double frame_s = (double)block->samples / l->fs_hz;
+    for (; watch->points;
+         memmove(watch->point, watch->point + 1, --watch->points * sizeof *watch->point)) {
+        double took_s = (double)(block->end_ns - watch->point[0].ns) * 1e-9;
+        double off_s = fabs(excess_s(l, block, watch->point[0].sample, watch->point[0].ns));
+        if (off_s <= rate_share * took_s || off_s <= rate_slack_s + 2 * frame_s)
+            return false;
+        const size_t newer = watch->points > 1 ? watch->points - 2 : 0;
+        double newer_s = (double)(block->end_ns - watch->point[newer].ns) * 1e-9;
+        double newer_off_s =
+            fabs(excess_s(l, block, watch->point[newer].sample, watch->point[newer].ns));
+        if (newer_s < (double)point_ns * 1e-9 || newer_off_s > rate_sure_share * newer_s)
+            return true;
+    }
+    return false;
+}
+
+static void judge_rate(struct look *l) {
+    const sonar_config *c = l->h->config;
+    double worst_hz = NAN;
+    size_t wrong = 0;
+    for (size_t i = 0; i < l->stream->blocks; i++) {
+        l->wrong[i] = isfinite(l->rate_hz[i]) && rate_is_wrong(l, i);
+        wrong += l->wrong[i];
+        if (isnan(l->status->stream.rate_hz))
+            l->status->stream.rate_hz = l->rate_hz[i];
+        if (l->wrong[i] && !(fabs(l->rate_hz[i] - l->fs_hz) <= fabs(worst_hz - l->fs_hz)))
+            worst_hz = l->rate_hz[i];
+    }
+    if (!wrong)
+        return;
+    char of[80];
+    sonar_channel_set set = wrong_channels(l);
+    bool fine = worst_hz > l->fs_hz && c->overload == SONAR_BLOCK; /* a recording may be fast */
+    sonar_condition *condition =
+        sonar_health_report(l->status, SONAR_CONDITION_RATE, fine ? SONAR_NOTICE : SONAR_DEGRADED,
+                            "samples%s arrive at %.0f/s, fs_hz is %g", whose(l, &set, of),
+                            sonar_health_rounded(worst_hz), l->fs_hz);
+    condition->value = worst_hz;
+    condition->limit = l->fs_hz;
+    condition->channels = set;
+}
+
+/* Most frames in sequence do not begin where the one before ended. */
+static void judge_index(struct look *l) {
+    const sonar_ingest_counters *now = &l->status->ingest, *seen = &l->h->seen.ingest;
+    uint64_t jumps = now->index_jumps - seen->index_jumps;
+    uint64_t accepted = now->frames_accepted - seen->frames_accepted;
+    const sonar_block_report *worst = NULL;
+    for (size_t i = 0; i < l->stream->blocks; i++) {
+        const sonar_block_report *block = block_at(l, i);
+        l->wrong[l->order[i]] = block->step_over && block->step != block->step_over;
+        if (l->wrong[l->order[i]] && !worst)
+            worst = block;
+    }
+    if (worst && jumps > 1 && 2 * jumps > accepted) {
+        sonar_condition *condition =
+            sonar_health_report(l->status, SONAR_CONDITION_SAMPLE_INDEX, SONAR_DEGRADED,
+                                "the sample index moves on by %llu for each frame of %u samples",
+                                (unsigned long long)worst->step, worst->step_over);
+        condition->value = (double)worst->step;
+        condition->limit = worst->step_over;
+        condition->channels = wrong_channels(l);
+        return;
+    }
+    uint64_t repeated = now->samples_repeated - seen->samples_repeated;
+    uint64_t all = repeated + (now->samples_stored - seen->samples_stored) +
+                   (now->samples_late - seen->samples_late);
+    if (repeated)
+        sonar_health_report(l->status, SONAR_CONDITION_SAMPLES_REPEATED, SONAR_DEGRADED,
+                            "%.3g %% of the samples had come before: frames or blocks overlap",
+                            100 * (double)repeated / (double)all)
+            ->value = (double)repeated;
+}
+
+/* ---- what is there --------------------------------------------------------------------------- */
+
+static void judge_channels(struct look *l) {
+    const sonar_ingest_report *stream = l->stream;
+    const size_t channels = l->h->config->channels;
+    char list[60];
+    double running_ms = (double)(l->facts->now_ns - stream->adopted_ns) * 1e-6;
+    bool lost = stream->samples_missing > l->h->samples_missing;
+    l->h->samples_missing = stream->samples_missing;
+    if (stream->unfed.count && (lost || running_ms >= l->h->config->silent_after_ms)) {
+        sonar_condition *condition = sonar_health_report(
+            l->status, SONAR_CONDITION_CHANNELS_UNFED, SONAR_DEGRADED,
+            "%u of %zu channels were never fed: %s", stream->unfed.count, channels,
+            sonar_channel_set_print(&stream->unfed, list, sizeof list));
+        condition->value = stream->unfed.count;
+        condition->channels = stream->unfed;
+    }
+    if (!stream->lacking.count)
+        return;
+    sonar_condition *condition =
+        sonar_health_report(l->status, SONAR_CONDITION_SAMPLES_MISSING, SONAR_DEGRADED,
+                            "windows lack up to %.3g %% of the samples of %u of %zu channels: %s",
+                            100 * stream->lacking_share, stream->lacking.count, channels,
+                            sonar_channel_set_print(&stream->lacking, list, sizeof list));
+    condition->value = stream->lacking_share;
+    condition->channels = stream->lacking;
+}
+
+static void judge_blocks(struct look *l) {
+    char list[60];
+    size_t silent = 0;
+    for (size_t i = 0; i < l->stream->blocks; i++)
+        silent += l->wrong[i] = is_silent(l, &l->stream->block[i]);
+    if (!silent)
+        return;
+    sonar_channel_set set = wrong_channels(l);
+    sonar_condition *condition =
+        sonar_health_report(l->status, SONAR_CONDITION_BLOCKS_SILENT, SONAR_DEGRADED,
+                            "%zu of %zu channel blocks silent: channels %s", silent,
+                            l->stream->blocks, sonar_channel_set_print(&set, list, sizeof list));
+    condition->value = (double)silent;
+    condition->channels = set;
+}
+
+/* Blocks whose samples lie so far behind that windows do not wait for them. */
+static void judge_apart(struct look *l) {
+    const double skew = l->h->config->max_skew_ms * 1e-3 * l->fs_hz;
+    uint64_t newest = 0;
+    double worst_s = 0;
+    size_t apart = 0, known = 0;
+    for (size_t i = 0; i < l->stream->blocks; i++)
+        if (l->stream->block[i].end_sample > newest)
+            newest = l->stream->block[i].end_sample;
+    for (size_t i = 0; i < l->stream->blocks; i++) {
+        const sonar_block_report *block = &l->stream->block[i];
+        double behind = (double)(newest - block->end_sample);
+        l->wrong[i] = false;
+        if (!block->frames || is_silent(l, block))
+            continue;
+        known++;
+        worst_s = fmax(worst_s, behind / l->fs_hz);
+        apart += l->wrong[i] = behind > skew + block->samples;
+    }
+    l->status->stream.block_skew_s = known ? worst_s : NAN;
+    if (!apart)
+        return;
+    char of[80];
+    sonar_channel_set set = wrong_channels(l);
+    sonar_condition *condition =
+        sonar_health_report(l->status, SONAR_CONDITION_BLOCKS_APART, SONAR_DEGRADED,
+                            "samples%s lie %.2f s behind the newest, max_skew_ms is %g",
+                            whose(l, &set, of), worst_s, l->h->config->max_skew_ms);
+    condition->value = worst_s;
+    condition->limit = l->h->config->max_skew_ms * 1e-3;
+    condition->channels = set;
+}
+
+static void judge_progress(struct look *l) {
+    const sonar_config *c = l->h->config;
+    const sonar_ingest_report *stream = l->stream;
+    const sonar_ingest_counters *in = &l->status->ingest;
+    int64_t since_ns = stream->decided_ns ? stream->decided_ns : stream->adopted_ns;
+    size_t samples = c->hop + (stream->decided_ns ? 0 : c->length);
+    double limit_s = (double)samples / l->fs_hz + c->max_skew_ms * 1e-3 + stalled_s;
+    if (since_ns < l->h->waited_ns)
+        since_ns = l->h->waited_ns;
+    double stalled_for_s = (double)(l->facts->now_ns - since_ns) * 1e-9;
+    bool waits =
+        in->windows_offered > in->windows_taken + in->windows_dropped[SONAR_WINDOW_OVERLOAD];
+    if (waits || stalled_for_s <= limit_s) /* what waits for the data thread is complete */
+        return;
+    char list[60], why[100];
+    uint64_t came = stream->newest_sample > stream->window_sample
+                        ? stream->newest_sample - stream->window_sample
+                        : 0;
+    if (stream->awaited.count)
+        snprintf(why, sizeof why, "it waits for channels %s",
+                 sonar_channel_set_print(&stream->awaited, list, sizeof list));
+    else
+        snprintf(why, sizeof why, "%llu of the next one's %zu samples have come",
+                 (unsigned long long)came, c->length);
+    sonar_condition *condition =
+        sonar_health_report(l->status, SONAR_CONDITION_WINDOWS_STALLED, SONAR_DEGRADED,
+                            "no window for %.1f s: %s", stalled_for_s, why);
+    condition->value = stalled_for_s;
+    condition->limit = limit_s;
+    condition->channels = stream->awaited;
+}
+
+/* ---- clocks ---------------------------------------------------------------------------------- */
+
+/* The unit in which the time of a frame makes sense, if that is not ns. */
+static const char *unit_of(const struct look *l, const sonar_block_report *block) {
+    static const struct {
+        double ns;
+        const char *name;
+    } unit[] = {{1e3, "microseconds"}, {1e6, "milliseconds"}, {1e9, "seconds"}};
+    const double now_ns = (double)l->facts->utc_now_ns, year_ns = 365.25 * 86400e9;
+    for (size_t i = 0; i < 3 && block->end_utc_ns; i++)
+        if (fabs((double)block->utc_ns * unit[i].ns - now_ns) < year_ns)
+            return unit[i].name;
+    return NULL;
+}
+
+static bool is_offset(const struct look *l, size_t i) {
+    double least_s = l->h->watch[i].least_age_s;
+    return isfinite(l->age_s[i]) && (least_s < -ahead_s || least_s > behind_s);
+}
+
+static bool judge_units(struct look *l) {
+    const char *unit = NULL;
+    for (size_t i = 0; i < l->stream->blocks; i++) {
+        const char *name = unit_of(l, &l->stream->block[i]);
+        l->wrong[i] = name != NULL;
+        unit = name ? name : unit;
+    }
+    if (!unit)
+        return false;
+    char of[80];
+    sonar_channel_set set = wrong_channels(l);
+    sonar_health_report(l->status, SONAR_CONDITION_CLOCK_UNIT, SONAR_DEGRADED,
+                        "UTC%s seems to be in %s: it has to be in ns since 1970",
+                        whose(l, &set, of), unit)
+        ->channels = set;
+    return true;
+}
+
+static void judge_offset(struct look *l) {
+    double worst_s = 0, first_s = NAN;
+    for (size_t i = 0; i < l->stream->blocks; i++) {
+        double least_s = l->h->watch[i].least_age_s;
+        l->wrong[i] = is_offset(l, i);
+        if (isnan(first_s) && isfinite(l->age_s[i]))
+            first_s = least_s;
+        if (l->wrong[i] && fabs(least_s) > fabs(worst_s))
+            worst_s = least_s;
+    }
+    l->status->stream.clock_offset_s = first_s;
+    if (worst_s == 0 || judge_units(l))
+        return;
+    char of[80], much[32];
+    sonar_channel_set set = wrong_channels(l);
+    bool fine = worst_s > recording_s && l->h->config->overload == SONAR_BLOCK;
+    sonar_condition *condition = sonar_health_report(
+        l->status, SONAR_CONDITION_CLOCK_OFFSET, fine ? SONAR_NOTICE : SONAR_DEGRADED,
+        "UTC%s is %s %s this machine's clock", whose(l, &set, of), span(fabs(worst_s), much),
+        worst_s > 0 ? "behind" : "ahead of");
+    condition->value = worst_s;
+    condition->limit = worst_s > 0 ? behind_s : ahead_s;
+    condition->channels = set;
+}
+
+/* UTC of equal indices against that of the block with the lowest channel, whose time windows get.
+ */
+static void judge_skew(struct look *l) {
+    const sonar_block_report *first = NULL;
+    double worst_s = 0;
+    for (size_t i = 0; i < l->stream->blocks; i++) {
+        const sonar_block_report *block = block_at(l, i);
+        l->wrong[l->order[i]] = false;
+        if (!block->end_utc_ns || is_silent(l, block))
+            continue;
+        if (!first)
+            first = block;
+        double clock_s = ((double)block->end_utc_ns - (double)first->end_utc_ns) * 1e-9;
+        double index_s = block->end_sample >= first->end_sample
+                             ? (double)(block->end_sample - first->end_sample) / l->fs_hz
+                             : -(double)(first->end_sample - block->end_sample) / l->fs_hz;
+        double skew_s = clock_s - index_s;
+        l->wrong[l->order[i]] = fabs(skew_s) > clock_skew_s;
+        if (fabs(skew_s) > fabs(worst_s))
+            worst_s = skew_s;
+    }
+    l->status->stream.clock_skew_s = first ? fabs(worst_s) : NAN;
+    if (!(fabs(worst_s) > clock_skew_s))
+        return;
+    char of[80], much[32];
+    sonar_channel_set set = wrong_channels(l);
+    sonar_condition *condition = sonar_health_report(
+        l->status, SONAR_CONDITION_CLOCK_SKEW, SONAR_DEGRADED,
+        "UTC%s is %s %s that of channel %u for the same sample index", whose(l, &set, of),
+        span(fabs(worst_s), much), worst_s > 0 ? "ahead of" : "behind", first->first_channel);
+    condition->value = worst_s;
+    condition->limit = clock_skew_s;
+    condition->channels = set;
+}
+
+/* ---- age ------------------------------------------------------------------------------------- */
+
+/* How late samples come: their age, or its growth where the clock cannot be believed or is not
+ * there. */
+static double arrival_late_s(const struct look *l, size_t i) {
+    return isfinite(l->age_s[i]) && !is_offset(l, i) ? l->age_s[i] : l->drift_s[i];
+}
+
+static double result_age_s(const struct look *l) {
+    double age_s = l->status->latency.last_us[2] * 1e-6;
+    if (l->facts->busy_since_ns)
+        age_s = fmax(age_s, (double)(l->facts->now_ns - l->facts->busy_since_ns) * 1e-9);
+    return age_s;
+}
+
+static void judge_results(struct look *l) {
+    const sonar_config *c = l->h->config;
+    double age_s = result_age_s(l);
+    double limit_s = late_s + (double)c->hop / l->fs_hz + c->max_skew_ms * 1e-3;
+    l->status->stream.result_age_s = age_s;
+    if (!(age_s > limit_s))
+        return;
+    sonar_condition *condition = sonar_health_report(
+        l->status, SONAR_CONDITION_RESULTS_LATE, SONAR_DEGRADED,
+        "results come %.1f s after their samples: load %.2f", age_s, l->status->load);
+    condition->value = age_s;
+    condition->limit = limit_s;
+}
+
+/* Late on the way, in queues that a slow computer lets grow, or by a clock that is wrong by less
+ * than judge_offset calls an offset. */
+static void judge_arrival(struct look *l) {
+    double worst_s = 0, drift_s = 0;
+    for (size_t i = 0; i < l->stream->blocks; i++) {
+        double late = arrival_late_s(l, i);
+        l->wrong[i] = late > late_s;
+        worst_s = fmax(worst_s, late);
+        drift_s = fmax(drift_s, l->drift_s[i]);
+        l->status->stream.age_s = fmax(l->status->stream.age_s, l->age_s[i]);
+    }
+    if (worst_s <= late_s)
+        return;
+    char of[80];
+    sonar_channel_set set = wrong_channels(l);
+    sonar_condition *condition =
+        drift_s > late_s
+            ? sonar_health_report(l->status, SONAR_CONDITION_SAMPLES_LATE, SONAR_DEGRADED,
+                                  "samples%s come %.1f s late: load %.2f", whose(l, &set, of),
+                                  worst_s, l->status->load)
+            : sonar_health_report(l->status, SONAR_CONDITION_SAMPLES_LATE, SONAR_DEGRADED,
+                                  "samples%s are %.1f s old by their UTC when they come",
+                                  whose(l, &set, of), worst_s);
+    condition->value = worst_s;
+    condition->limit = late_s;
+    condition->channels = set;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+void sonar_health_judge_stream(sonar_health *h, const sonar_health_facts *facts,
+                               sonar_status *status) {
+    struct look l = {.h = h,
+                     .facts = facts,
+                     .stream = facts->stream,
+                     .status = status,
+                     .fs_hz = h->config->fs_hz,
+                     .elapsed_s = h->looked_ns ? (double)(facts->now_ns - h->looked_ns) * 1e-9 : 0};
+    status->stream.rate_hz = status->stream.age_s = status->stream.clock_offset_s = NAN;
+    status->stream.clock_skew_s = status->stream.block_skew_s = status->stream.result_age_s = NAN;
+    if (!facts->stream->timeline)
+        return;
+    measure(&l);
+    judge_results(&l);
+    if (status->waiting_for_samples)
+        return;
+    judge_arrival(&l);
+    judge_rate(&l);
+    judge_index(&l);
+    judge_channels(&l);
+    judge_blocks(&l);
+    judge_apart(&l);
+    judge_progress(&l);
+    judge_offset(&l);
+    judge_skew(&l);
+}
