@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The viewer: what it draws, and that nothing a publisher sends can break it. */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -84,7 +88,7 @@ static void make_pane(size_t points, size_t peak) {
         message.power[i] = i == peak ? 100 : 1;
     }
     memset(&pane, 0, sizeof pane);
-    watch_pane_take(&pane, &message);
+    watch_pane_take(&pane, &message, 0);
 }
 
 Test(watch, width_and_height_are_kept) {
@@ -111,8 +115,13 @@ Test(watch, width_and_height_are_kept) {
     for (size_t i = 0; i < 4; i++) {
         read_back(surfaces[i], &message);
         cr_assert_gt(message.points, 0);
-        watch_pane_take(&pane, &message);
-        watch_view view = {{&pane}, 1, &list, &status, 10, 2, false};
+        watch_pane_take(&pane, &message, 0);
+        watch_view view = {.pane = {&pane},
+                           .panes = 1,
+                           .detections = &list,
+                           .status = &status,
+                           .received = 10,
+                           .lost = 2};
         check_all_sizes(&view);
         view.pane[1] = &pane, view.panes = 2;
         check_all_sizes(&view);
@@ -128,7 +137,7 @@ Test(watch, the_peak_stands_in_its_column) {
             make_pane(sizes[s], peak);
             for (int columns = 2; columns < 300; columns += 37) {
                 float column[300];
-                watch_columns(&pane, pane.db, columns, column);
+                watch_columns(&pane, pane.level, columns, column);
                 int at = watch_column(&pane, message.x[peak], columns);
                 int want = (int)lround(message.x[peak] / 180 * (columns - 1));
                 cr_assert_eq(at, want);
@@ -149,13 +158,13 @@ Test(watch, the_peak_stands_in_its_column) {
 /* The drawing itself: the only full column of the top row is the peak's. */
 Test(watch, the_plot_shows_the_peak_above_its_angle) {
     make_pane(181, 60);
-    watch_view view = {{&pane}, 1, NULL, NULL, 1, 0, false};
+    watch_view view = {.pane = {&pane}, .panes = 1};
     watch_text text = {0};
     watch_render(&view, 80, 24, &text);
     const char *top = strchr(text.data, '\n') + 1;
     const char *bar = strstr(top, "█");
     cr_assert_not_null(bar);
-    cr_assert_eq(columns_of(top, (size_t)(bar - top)), WATCH_MARGIN + 24); /* 60/180 of 72 */
+    cr_assert_eq(columns_of(top, (size_t)(bar - top)), WATCH_MARGIN + 23); /* 60/180 of 70 */
     cr_assert_null(memmem(bar + 3, (size_t)(strchr(top, '\n') - bar - 3), "█", 3));
     cr_assert_not_null(strstr(text.data, " 90 "));
     watch_text_free(&text);
@@ -165,16 +174,16 @@ Test(watch, nothing_and_nan_are_drawn_as_nothing) {
     make_pane(50, 3);
     for (size_t i = 0; i < 50; i++)
         message.power[i] = i % 3 == 0 ? NAN : i % 3 == 1 ? 0 : -1;
-    watch_pane_take(&pane, &message);
+    watch_pane_take(&pane, &message, 0);
     cr_assert(isnan(pane.median));
-    watch_view view = {{&pane}, 1, NULL, NULL, 1, 0, true};
+    watch_view view = {.pane = {&pane}, .panes = 1, .colour = true};
     check_all_sizes(&view);
     message.power[10] = INFINITY;
     message.power[11] = 5;
-    watch_pane_take(&pane, &message);
+    watch_pane_take(&pane, &message, 0);
     cr_assert_eq(pane.median, 5);
     float column[73];
-    watch_columns(&pane, pane.db, 73, column);
+    watch_columns(&pane, pane.level, 73, column);
     int at = watch_column(&pane, message.x[11], 73);
     for (int c = 0; c < 73; c++)
         cr_assert(c == at ? column[c] == 0 : abs(c - at) <= 1 || isnan(column[c]), "column %d", c);
@@ -184,14 +193,310 @@ Test(watch, nothing_and_nan_are_drawn_as_nothing) {
     }
 }
 
+/* ---- time ------------------------------------------------------------------------------------ */
+
+/* Window `index` of a stream of windows every half a second, its peak at point 3. */
+static void take_window(uint64_t index, float peak, double now_s) {
+    message.window = (double)index;
+    message.fs_hz = 8000;
+    message.sample_index = (double)index * 4000;
+    message.power[3] = peak;
+    watch_pane_take(&pane, &message, now_s);
+}
+
+static watch_row row_at(int row, double row_s, double quiet_s, float *level) {
+    float column[50];
+    watch_row kind = watch_fall_row(&pane, row, row_s, quiet_s, 50, column);
+    *level = kind == WATCH_ROW_LEVELS || kind == WATCH_ROW_LOSSY ? column[3] : NAN;
+    return kind;
+}
+
 Test(watch, a_new_axis_starts_the_waterfall_anew) {
+    float level;
     make_pane(50, 3);
-    for (int i = 0; i < 30; i++)
-        watch_pane_take(&pane, &message);
-    cr_assert_eq(pane.fall_rows, WATCH_FALL_ROWS);
+    for (uint64_t i = 1; i < 30; i++)
+        take_window(i, 100, 0);
+    cr_assert_eq(row_at(14, 1, 0, &level), WATCH_ROW_LEVELS);
     message.x[7] += 0.5;
-    watch_pane_take(&pane, &message);
-    cr_assert_eq(pane.fall_rows, 1);
+    take_window(30, 100, 0);
+    cr_assert_eq(row_at(0, 1, 0, &level), WATCH_ROW_LEVELS);
+    cr_assert_eq(row_at(1, 1, 0, &level), WATCH_ROW_BEFORE);
+}
+
+Test(watch, a_minute_is_seen_and_no_row_is_shorter_than_a_window) {
+    make_pane(50, 3);
+    static const int rows[] = {1, 2, 3, 4, 6, 7, 12, 30, 59, 60, 100};
+    static const double seconds[] = {60, 30, 20, 20, 10, 10, 5, 2, 2, 1, 1};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cr_assert_eq(watch_row_seconds(&pane, rows[i]), seconds[i], "%d rows", rows[i]);
+        cr_assert_leq(rows[i] * seconds[i], WATCH_FALL_SLOTS);
+    }
+    static const double interval_s[] = {0.512, 1, 5, 17, 1024, 4000};
+    for (size_t i = 0; i < sizeof interval_s / sizeof interval_s[0]; i++) {
+        float level;
+        make_pane(50, 3);
+        for (int n = 1; n < 300; n++) {
+            message.window = n;
+            message.fs_hz = 10000 / interval_s[i];
+            message.sample_index = n * 10000.0;
+            watch_pane_take(&pane, &message, 0);
+        }
+        double row_s = watch_row_seconds(&pane, 20);
+        cr_assert_geq(row_s, interval_s[i]);
+        cr_assert_eq(row_s, floor(row_s));
+        for (int row = 0; row < 20; row++)
+            cr_assert_eq(row_at(row, row_s, 0, &level), WATCH_ROW_LEVELS, "row %d, %g s", row,
+                         interval_s[i]);
+    }
+}
+
+/* Rows of 10 s over windows of half a second: the mean of their powers, 5 and 15 over the median.
+ */
+Test(watch, a_row_is_the_mean_over_its_time) {
+    float level;
+    make_pane(50, 3);
+    for (uint64_t i = 1; i <= 80; i++) /* the pane's own message, window 0, began the clock */
+        take_window(i, i % 2 ? 5 : 15, 0);
+    for (int row = 1; row < 4; row++) {
+        cr_assert_eq(row_at(row, 10, 0, &level), row < 4 ? WATCH_ROW_LEVELS : WATCH_ROW_BEFORE);
+        if (row < 3)
+            cr_assert_float_eq(level, 10, 1e-4, "row %d has %g dB", row, level);
+    }
+    cr_assert_eq(row_at(5, 10, 0, &level), WATCH_ROW_BEFORE);
+}
+
+Test(watch, gaps_are_gaps_and_marked) {
+    float level;
+    make_pane(50, 3);
+    for (uint64_t i = 1; i < 80; i++) /* until 39.5 s */
+        take_window(i, 100, 0);
+    for (uint64_t i = 164; i < 180; i++) /* 82 s to 89.5 s */
+        take_window(i, 100, 0);
+    static const watch_row wanted[] = {
+        WATCH_ROW_LOSSY,  WATCH_ROW_GAP,    WATCH_ROW_GAP,    WATCH_ROW_GAP,    WATCH_ROW_GAP,
+        WATCH_ROW_LEVELS, WATCH_ROW_LEVELS, WATCH_ROW_LEVELS, WATCH_ROW_LEVELS, WATCH_ROW_BEFORE};
+    for (int row = 0; row < 10; row++)
+        cr_assert_eq(row_at(row, 10, 0, &level), wanted[row], "row %d", row);
+    /* Nothing more for 25 s: they are rows of their own. */
+    cr_assert_eq(row_at(0, 10, 25, &level), WATCH_ROW_GAP);
+    cr_assert_eq(row_at(1, 10, 25, &level), WATCH_ROW_GAP);
+    cr_assert_eq(row_at(3, 10, 25, &level), WATCH_ROW_LOSSY);
+    /* A daemon that starts anew counts from 0: the reader's clock says how long it was away. */
+    pane.came_s = 1000;
+    strcpy(message.run, "another");
+    take_window(0, 100, 1033);
+    cr_assert_eq(row_at(0, 10, 0, &level), WATCH_ROW_LOSSY);
+    cr_assert_eq(row_at(1, 10, 0, &level), WATCH_ROW_GAP);
+    cr_assert_eq(row_at(4, 10, 0, &level), WATCH_ROW_LOSSY);
+    /* An index out of this world empties the waterfall and no more. */
+    take_window(UINT64_MAX, 100, 1034);
+    take_window(UINT64_MAX, 100, 1035);
+    cr_assert_eq(row_at(0, 10, 0, &level), WATCH_ROW_LOSSY);
+    cr_assert_eq(row_at(1, 10, 0, &level), WATCH_ROW_GAP);
+}
+
+/* ---- bearings -------------------------------------------------------------------------------- */
+
+static int bearings_at(double x, double *right, double *left) {
+    double both[2] = {NAN, NAN};
+    int count = watch_true_bearings(&message, x, both);
+    *right = both[0], *left = both[1];
+    return count;
+}
+
+Test(watch, true_bearings_of_a_line_and_of_a_circle) {
+    double right, left;
+    memset(&message, 0, sizeof message);
+    strcpy(message.axis, "azimuth");
+    message.cone = true;
+    message.heading_deg = 30.5, message.axis_az_deg = 12.5, message.axis_depression_deg = NAN;
+    cr_assert_eq(bearings_at(60, &right, &left), 2);
+    cr_assert(fabs(right - 103) < 1e-9 && fabs(left - 343) < 1e-9, "%g %g", right, left);
+    message.axis_depression_deg = 40; /* 60 degrees off this axis reads 67.48 */
+    cr_assert_eq(bearings_at(acos(cos(M_PI / 3) * cos(M_PI / 4.5)) * 180 / M_PI, &right, &left), 2);
+    cr_assert(fabs(right - 103) < 1e-9 && fabs(left - 343) < 1e-9, "%g %g", right, left);
+    cr_assert_eq(bearings_at(30, &right, &left), 0); /* above or below the horizontal plane */
+    message.axis_az_deg = NAN;                       /* vertical */
+    cr_assert_eq(bearings_at(60, &right, &left), 0);
+    message.cone = false;
+    cr_assert_eq(bearings_at(340, &right, &left), 1);
+    cr_assert_float_eq(right, 10.5, 1e-9);
+    message.is_true = true;
+    cr_assert_eq(bearings_at(340, &right, &left), 0);
+    message.is_true = false, message.heading_deg = NAN;
+    cr_assert_eq(bearings_at(340, &right, &left), 0);
+    message.heading_deg = 30;
+    strcpy(message.axis, "frequency");
+    cr_assert_eq(bearings_at(340, &right, &left), 0);
+}
+
+/* The column that a label of a line is centred on, or -1. */
+static int label_column(const char *line, const char *label) {
+    const char *end = strchr(line, '\n');
+    const char *at = memmem(line, (size_t)(end - line), label, strlen(label));
+    return at ? columns_of(line, (size_t)(at - line)) + (int)strlen(label) / 2 : -1;
+}
+
+static const char *line_with(const watch_text *text, const char *start) {
+    const char *at = strstr(text->data, start);
+    cr_assert(at, "no %s in\n%s", start, text->data);
+    return at;
+}
+
+/* Plot and table count alike: the angle a contact has in the table is that under its peak. */
+Test(watch, a_line_array_says_how_it_counts_and_that_it_is_folded) {
+    output_scene_make(&scene, NULL, "");
+    scene.spec.heading_deg = 30, scene.cbf.axis_az_deg = 0;
+    scene.result[0].detections = 1;
+    scene.result[0].detection[0] = (sonar_detection){
+        .az_deg = 90, .bearing_deg = 120, .mirror_deg = 300, .power = 1, .range_m = NAN};
+    read_back(SONAR_DETECTIONS, &list);
+    read_back(SONAR_CBF_AZIMUTH, &message);
+    memset(&pane, 0, sizeof pane);
+    watch_pane_take(&pane, &message, 0);
+    watch_view view = {.pane = {&pane}, .panes = 1, .detections = &list};
+    watch_text text = {0};
+    watch_render(&view, 80, 24, &text);
+    line_with(&text, "folded: right|left of axis, hdg 30.0");
+    line_with(&text, "dB over median");
+    int column = label_column(line_with(&text, "angle   "), " 90 ");
+    cr_assert_geq(column, 0);
+    cr_assert_leq(abs(label_column(line_with(&text, "true R|L"), "120|300") - column), 1);
+    line_with(&text, "   true  mirror   angle deg");
+    line_with(&text, "  120.0   300.0    90.0 ");
+    watch_text_free(&text);
+    watch_line(&message, &text);
+    line_with(&text, "angle from axis in deg (true right|left of axis), dB re 1 uPa^2");
+    watch_text_free(&text);
+    watch_line(&list, &text);
+    line_with(&text, "true bearing|mirror in deg, dB re 1 uPa^2 (SNR):  cbf 120.0|300.0 0.0");
+    watch_text_free(&text);
+    scene.spec.heading_known = false;
+    read_back(SONAR_CBF_AZIMUTH, &message);
+    watch_pane_take(&pane, &message, 0);
+    watch_render(&view, 80, 24, &text);
+    line_with(&text, "folded: right|left of axis, hdg -");
+    cr_assert_null(strstr(text.data, "true R|L"));
+    watch_text_free(&text);
+    watch_line(&message, &text);
+    line_with(&text, "angle from axis in deg (folded: either side)");
+    watch_text_free(&text);
+}
+
+Test(watch, other_axes_are_named_as_what_they_are) {
+    output_scene_make(&scene, NULL, "");
+    watch_view view = {.pane = {&pane}, .panes = 1};
+    static const struct {
+        sonar_surface surface;
+        const char *says[3], *never;
+    } table[] = {
+        {SONAR_ELEMENT_PSD,
+         {"largest over channel, by frequency", "dB over median", "\nHz "},
+         "axis"},
+        {SONAR_ELEMENT_MISSING, {"by channel", " 100 %", "\nchannel "}, "dB over"},
+        {SONAR_CBF_LOFAR, {"largest over frequency, folded", "true R|L", "angle"}, "array frame"}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        watch_text text = {0}, plain = {0};
+        read_back(table[i].surface, &message);
+        memset(&pane, 0, sizeof pane);
+        watch_pane_take(&pane, &message, 0);
+        watch_render(&view, 120, 24, &text);
+        for (const char *at = text.data; *at; at++) /* without the clearing of lines */
+            if (strncmp(at, "\033[K", 3) == 0)
+                at += 2;
+            else
+                watch_text_add(&plain, "%c", *at);
+        for (size_t k = 0; k < 3; k++)
+            line_with(&plain, table[i].says[k]);
+        cr_assert_null(strstr(plain.data, table[i].never), "%s", plain.data);
+        watch_text_free(&text), watch_text_free(&plain);
+    }
+    scene.cbf.cone = false;
+    read_back(SONAR_CBF_AZIMUTH, &message);
+    watch_pane_take(&pane, &message, 0);
+    watch_text text = {0};
+    watch_render(&view, 80, 24, &text);
+    line_with(&text, "array frame, hdg 30.5");
+    line_with(&text, "azimuth ");
+    line_with(&text, "true    ");
+    cr_assert_null(strstr(text.data, "folded"));
+    watch_text_free(&text);
+}
+
+/* Shares are percent of their whole, and stand where they are. */
+Test(watch, missing_shares_are_percent) {
+    float column[50];
+    make_pane(50, 3);
+    strcpy(message.unit, "1");
+    for (size_t i = 0; i < 50; i++)
+        message.power[i] = 0;
+    message.power[20] = 0.125F;
+    watch_pane_take(&pane, &message, 0);
+    cr_assert(pane.share && pane.level[20] == 12.5F && pane.level[0] == 0);
+    cr_assert_eq(watch_fall_row(&pane, 0, 10, 0, 50, column), WATCH_ROW_LEVELS);
+    cr_assert(column[20] == 12.5F && column[19] == 0);
+    strcpy(message.axis, "channel");
+    watch_text text = {0};
+    watch_line(&message, &text);
+    line_with(&text, "largest share 12.5 % at channel 73.4694");
+    watch_text_free(&text);
+}
+
+/* ---- a silent daemon ------------------------------------------------------------------------- */
+
+Test(watch, a_silent_daemon_shows) {
+    output_scene_make(&scene, NULL, "");
+    read_back(SONAR_CBF_AZIMUTH, &message);
+    memset(&pane, 0, sizeof pane);
+    watch_pane_take(&pane, &message, 11.5);
+    memset(&status, 0, sizeof status);
+    strcpy(status.status.health, "ok");
+    watch_view view = {
+        .pane = {&pane}, .panes = 1, .status = &status, .endpoint = "tcp://here:1", .began_s = 0};
+    view.status_s = 10, view.result_s = 11.5, view.result_utc_ns = 1763654400.1239e9;
+    for (int colour = 0; colour < 2; colour++) {
+        watch_text alive = {0}, dead = {0}, back = {0};
+        view.colour = colour;
+        view.now_s = 12;
+        watch_render(&view, 80, 24, &alive);
+        line_with(&alive, "now  ");
+        line_with(&alive, "█");
+        line_with(&alive, "ok  frames");
+        cr_assert_null(strstr(alive.data, "NO STATUS"));
+        view.now_s = 14.5;
+        watch_render(&view, 80, 24, &dead);
+        line_with(&dead, "NO STATUS for 4 s; last data 16:00:00Z, 3 s ago; tcp://here:1");
+        line_with(&dead, "OLD: 3 s ago");
+        line_with(&dead, "the last one said: ok");
+        cr_assert_null(strstr(dead.data, "now  "), "%s", dead.data);
+        cr_assert_null(strstr(dead.data, "█"), "%s", dead.data);
+        cr_assert_null(strstr(dead.data, "ok  frames"), "%s", dead.data);
+        cr_assert_null(strstr(dead.data, "48;5;"), "%s", dead.data);
+        view.status = NULL; /* none ever came */
+        view.result_s = NAN;
+        watch_render(&view, 80, 24, &back);
+        line_with(&back, "NOTHING for 14 s from tcp://here:1: is sonard running there?");
+        view.status = &status, view.result_s = 11.5;
+        watch_text_free(&alive), watch_text_free(&dead), watch_text_free(&back);
+    }
+}
+
+/* The daemon lives, its digitiser does not: what is shown is old all the same. */
+Test(watch, a_topic_that_stopped_shows) {
+    make_pane(50, 3);
+    for (uint64_t i = 1; i < 30; i++)
+        take_window(i, 100, 100);
+    cr_assert_eq(watch_pane_quiet(&pane, 103, true), 0); /* 2 s and two windows */
+    cr_assert_eq(watch_pane_quiet(&pane, 103, false), 3);
+    watch_view view = {
+        .pane = {&pane}, .panes = 1, .status = &status, .now_s = 134, .status_s = 133.5};
+    watch_text text = {0};
+    watch_render(&view, 80, 24, &text);
+    line_with(&text, "OLD: 34 s ago");
+    line_with(&text, "-   -   -");
+    cr_assert_null(strstr(text.data, "now  "));
+    cr_assert_null(strstr(text.data, "NO STATUS"));
+    watch_text_free(&text);
 }
 
 Test(watch, peaks_come_strongest_first) {
@@ -214,8 +519,12 @@ Test(watch, a_message_is_read_as_it_was_written) {
     cr_assert_str_eq(message.array, "line \"A\"");
     cr_assert_str_eq(message.axis_unit, "deg");
     cr_assert_str_eq(message.flags, "gap");
-    cr_assert_str_eq(message.bearings, "angle from axis, hdg 30.5");
-    cr_assert(message.ambiguous);
+    cr_assert_str_eq(message.axis, "azimuth");
+    cr_assert_str_eq(message.over, "range");
+    cr_assert(message.cone && message.ambiguous && !message.is_true);
+    cr_assert(message.heading_deg == 30.5 && message.axis_az_deg == 12.5);
+    cr_assert(message.fs_hz == 8000 && message.window_length == 8192);
+    cr_assert_eq(message.epoch, 4294967295.0);
     cr_assert_eq(message.points, SCENE_CBF_DIRECTIONS);
     const float *data = scene.data[0][SONAR_CBF_NEARFIELD];
     for (size_t i = 0; i < SCENE_CBF_DIRECTIONS; i++) /* it rises from row to row */
@@ -273,8 +582,12 @@ Test(watch, hostile_headers_are_harmless) {
     float body[4] = {1, 100, NAN, 2};
     for (size_t i = 0; i < sizeof evil / sizeof evil[0]; i++) {
         watch_message_read(evil[i], strlen(evil[i]), body, sizeof body, &message);
-        watch_pane_take(&pane, &message);
-        watch_view view = {{&pane}, 1, &message, &message, 1, 0, true};
+        watch_pane_take(&pane, &message, 0);
+        watch_view view = {.pane = {&pane},
+                           .panes = 1,
+                           .detections = &message,
+                           .status = &message,
+                           .colour = true};
         check_screen(&view, 80, 24);
         check_screen(&view, 20, 40);
         watch_text text = {0};
@@ -295,8 +608,8 @@ Test(watch, hostile_headers_are_harmless) {
             broken[(size_t)rand() % bytes] = (char)rand();
         size_t cut = rand() % 2 ? bytes : (size_t)rand() % bytes;
         watch_message_read(broken, cut, body, (size_t)rand() % sizeof body, &message);
-        watch_pane_take(&pane, &message);
-        watch_view view = {{&pane}, 1, &message, &message, 1, 0, false};
+        watch_pane_take(&pane, &message, 0);
+        watch_view view = {.pane = {&pane}, .panes = 1, .detections = &message, .status = &message};
         check_screen(&view, 80, 24);
         watch_text text = {0};
         watch_json(broken, cut, body, sizeof body, &text);
@@ -389,6 +702,31 @@ static unsigned long read_seq(FILE *lines) {
     return seq;
 }
 
+/* Publishes until nothing has gone out for a while; returns how many messages were sent. */
+static unsigned long fill_buffers(void *pub) {
+    unsigned long seq = 0;
+    for (int full = 0; full < 50; usleep(1000))
+        full = publish_large(pub, seq) ? (seq++, 0) : full + 1;
+    return seq;
+}
+
+/* It must not wait for its reader before it heeds a signal. */
+Test(watch, a_signal_ends_it_while_nobody_reads_it, .timeout = 60) {
+    void *context = zmq_ctx_new();
+    char endpoint[64], subscription[64];
+    int output, code;
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", 20000 + (int)getpid() % 10000);
+    pid_t child = start_json_watch(endpoint, &output);
+    void *pub = large_publisher(context, endpoint);
+    cr_assert_gt(zmq_recv(pub, subscription, sizeof subscription, 0), 0);
+    fill_buffers(pub);
+    kill(child, SIGTERM);
+    cr_assert_eq(waitpid(child, &code, 0), child);
+    cr_assert(WIFEXITED(code) && WEXITSTATUS(code) == 0);
+    zmq_close(pub);
+    zmq_ctx_term(context);
+}
+
 /* Its output is not read, so it does not read its connection, and then the publisher goes. With
  * ZMTP heartbeats libzmq sends one to nobody, is told so, and the next one's timer aborts the
  * process. */
@@ -401,8 +739,7 @@ Test(watch, it_survives_that_nobody_reads_it, .timeout = 60) {
     pid_t child = start_json_watch(endpoint, &output);
     void *pub = large_publisher(context, endpoint);
     cr_assert_gt(zmq_recv(pub, subscription, sizeof subscription, 0), 0);
-    for (int full = 0; full < 50; usleep(1000)) /* until nothing has gone out for a while */
-        full = publish_large(pub, seq) ? (seq++, 0) : full + 1;
+    seq = fill_buffers(pub);
     zmq_close(pub);
     sleep(5); /* three heartbeats, had it any */
     FILE *lines = fdopen(output, "r");
@@ -419,6 +756,136 @@ Test(watch, it_survives_that_nobody_reads_it, .timeout = 60) {
     cr_assert(WIFEXITED(code), "killed by signal %d", WTERMSIG(code));
     zmq_close(pub);
     zmq_ctx_term(context);
+}
+
+/* ---- the terminal ---------------------------------------------------------------------------- */
+
+/* A terminal whose session this process leads, the viewer in its foreground. */
+typedef struct terminal {
+    int master, slave;
+    pid_t viewer;
+    char seen[1 << 16]; /* what was written to it */
+    size_t bytes;
+} terminal;
+
+static terminal tty;
+
+static tcflag_t local_modes(void) {
+    struct termios modes;
+    cr_assert_eq(tcgetattr(tty.slave, &modes), 0);
+    return modes.c_lflag & (ICANON | ECHO);
+}
+
+static void start_in_terminal(void) {
+    const struct winsize size = {.ws_row = 24, .ws_col = 80};
+    memset(&tty, 0, sizeof tty);
+    setsid();
+    cr_assert_eq(getsid(0), getpid()); /* now, or before as Criterion's child */
+    signal(SIGTTOU, SIG_IGN);          /* it takes the foreground back from a stopped viewer */
+    signal(SIGHUP, SIG_IGN);
+    tty.master = posix_openpt(O_RDWR | O_NOCTTY);
+    cr_assert(grantpt(tty.master) == 0 && unlockpt(tty.master) == 0);
+    tty.slave = open(ptsname(tty.master), O_RDWR);
+    cr_assert_geq(tty.slave, 0);
+    cr_assert_eq(ioctl(tty.slave, TIOCSCTTY, 0), 0);
+    ioctl(tty.slave, TIOCSWINSZ, &size);
+    cr_assert_eq(local_modes(), ICANON | ECHO);
+    tty.viewer = fork();
+    if (tty.viewer == 0) {
+        setpgid(0, 0);
+        tcsetpgrp(tty.slave, getpid());
+        signal(SIGTTOU, SIG_DFL);
+        for (int fd = 0; fd < 3; fd++)
+            dup2(tty.slave, fd);
+        execl(SONAR_BIN_DIR "/sonar-watch", "sonar-watch", "-e", "tcp://127.0.0.1:1", NULL);
+        _exit(127);
+    }
+}
+
+/* Reads until `wanted` was written after what has been read before, for 10 s at most. */
+static void await_text(const char *wanted) {
+    struct pollfd item = {tty.master, POLLIN, 0};
+    tty.bytes = 0;
+    while (poll(&item, 1, 10000) == 1) {
+        ssize_t got = read(tty.master, tty.seen + tty.bytes, sizeof tty.seen - tty.bytes);
+        cr_assert_gt(got, 0);
+        tty.bytes += (size_t)got;
+        if (memmem(tty.seen, tty.bytes, wanted, strlen(wanted)))
+            return;
+    }
+    cr_assert(false, "no %s", wanted + (*wanted == '\033'));
+}
+
+static const char SCREEN_ON[] = "\033[?1049h", SCREEN_OFF[] = "\033[?25h\033[?1049l";
+
+static int left_with(void) {
+    int code;
+    await_text(SCREEN_OFF);
+    cr_assert_eq(waitpid(tty.viewer, &code, 0), tty.viewer);
+    cr_assert_eq(local_modes(), ICANON | ECHO, "the terminal is not as it was");
+    return code;
+}
+
+/* Keys come at once, and the picture says that nothing comes; then it is left in one of many ways.
+ */
+static void enter_and_draw(void) {
+    start_in_terminal();
+    await_text(SCREEN_ON);
+    await_text("q leaves");
+    cr_assert_eq(local_modes(), 0);
+}
+
+Test(watch, q_leaves, .timeout = 60) {
+    enter_and_draw();
+    await_text("NOTHING for ");
+    cr_assert_eq(write(tty.master, "xq", 2), 2);
+    cr_assert_eq(left_with(), 0);
+}
+
+static void check_end_by(int number) {
+    enter_and_draw();
+    kill(tty.viewer, number);
+    cr_assert_eq(left_with(), 0);
+}
+
+Test(watch, an_interrupt_leaves_the_terminal_as_it_was, .timeout = 60) {
+    check_end_by(SIGINT);
+}
+
+Test(watch, a_termination_leaves_the_terminal_as_it_was, .timeout = 60) {
+    check_end_by(SIGTERM);
+}
+
+Test(watch, an_abort_leaves_the_terminal_as_it_was, .timeout = 60) {
+    enter_and_draw();
+    kill(tty.viewer, SIGABRT);
+    int code = left_with();
+    cr_assert(WIFSIGNALED(code) && WTERMSIG(code) == SIGABRT);
+}
+
+Test(watch, ctrl_z_gives_the_terminal_back_for_a_while, .timeout = 60) {
+    const struct winsize size = {.ws_row = 50, .ws_col = 200};
+    int code;
+    enter_and_draw();
+    cr_assert_eq(write(tty.master, "\032", 1), 1);
+    cr_assert_eq(waitpid(tty.viewer, &code, WUNTRACED), tty.viewer);
+    cr_assert(WIFSTOPPED(code));
+    await_text(SCREEN_OFF);
+    cr_assert_eq(local_modes(), ICANON | ECHO);
+    tcsetpgrp(tty.slave, getpgrp());
+    tcsetpgrp(tty.slave, tty.viewer);
+    kill(tty.viewer, SIGCONT);
+    await_text(SCREEN_ON);
+    await_text("q leaves");
+    cr_assert_eq(local_modes(), 0);
+    ioctl(tty.slave, TIOCSWINSZ, &size); /* a larger window: the table has more lines */
+    await_text("q leaves");
+    kill(tty.viewer, SIGSTOP); /* not asked for: the terminal is as it was left */
+    cr_assert_eq(waitpid(tty.viewer, &code, WUNTRACED), tty.viewer);
+    kill(tty.viewer, SIGCONT);
+    await_text(SCREEN_ON);
+    cr_assert_eq(write(tty.master, "\003", 1), 1);
+    cr_assert_eq(left_with(), 0);
 }
 
 Test(watch, it_reads_a_publisher) {

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* sonar-watch: subscribes to a running sonard and shows what it publishes. */
-#include <errno.h>
 #include <float.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -16,14 +13,9 @@
 #include "core/core.h"
 #include "options.h"
 #include "render.h"
+#include "terminal.h"
 
-enum {
-    EXIT_USAGE = 2,
-    EXIT_TIMEOUT = 3,
-    TOPICS_MOST = 16,
-    DEFAULT_WIDTH = 80,
-    DEFAULT_HEIGHT = 24
-};
+enum { EXIT_USAGE = 2, EXIT_TIMEOUT = 3, TOPICS_MOST = 16 };
 
 typedef struct options {
     char endpoint[256];
@@ -50,8 +42,9 @@ static const char usage[] =
     "  -w, --width N           columns instead of the terminal's\n"
     "  -h, --help              this text\n"
     "  -V, --version           the version\n\n"
-    "In a terminal the picture is drawn in place; otherwise one line is written per message.\n"
-    "Ends with 0 after --count, --seconds or ctrl-c, 1 on an error, 2 on wrong usage,\n"
+    "In a terminal the picture is drawn in place, and q leaves; otherwise one line is written\n"
+    "per message. docs/viewer.md tells how to read both.\n"
+    "Ends with 0 after --count, --seconds, q or ctrl-c, 1 on an error, 2 on wrong usage,\n"
     "3 on --timeout.\n";
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -144,47 +137,6 @@ static int read_options(int argc, char **argv, options *o) {
     return -1;
 }
 
-/* ---- the terminal ---------------------------------------------------------------------------- */
-
-static volatile sig_atomic_t stopped, resized;
-
-static void on_signal(int number) {
-    if (number == SIGWINCH)
-        resized = 1;
-    else
-        stopped = 1;
-}
-
-static void catch_signals(void) {
-    struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: polls must wake */
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
-    sigaction(SIGWINCH, &action, NULL);
-    signal(SIGPIPE, SIG_IGN); /* `sonar-watch | head`: writing fails and ends it */
-}
-
-static bool write_all(const char *data, size_t bytes) {
-    while (bytes > 0) {
-        ssize_t done = write(STDOUT_FILENO, data, bytes);
-        if (done < 0 && errno != EINTR)
-            return false;
-        if (done > 0) {
-            data += done;
-            bytes -= (size_t)done;
-        }
-    }
-    return true;
-}
-
-/* Other screen, cursor off; and back. */
-static void screen_on(void) {
-    write_all("\033[?1049h\033[?25l", 14);
-}
-static void screen_off(void) {
-    write_all("\033[0m\033[?25h\033[?1049l", 18);
-}
-
 static bool has_256_colours(void) {
     const char *term = getenv("TERM"), *more = getenv("COLORTERM");
     return !getenv("NO_COLOR") && ((term && strstr(term, "256color")) || (more && *more));
@@ -200,12 +152,20 @@ typedef struct track {
 typedef struct watch {
     options o;
     void *context, *socket;
-    bool screen;
+    bool screen, quit;
+    double drawn_s;
+    bool news; /* what came since */
     watch_view view;
     watch_message message, detections, status; /* the one just read; the last of the two */
     track tracks[TOPICS_MOST];
     uint64_t counted;
 } watch;
+
+static double now_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
 
 /* What this reader missed: gaps in seq of one topic of one run. */
 static void follow_seq(watch *w) {
@@ -244,34 +204,52 @@ static watch_pane *pane_of(watch_view *view, const char *topic) {
     return pane;
 }
 
-static void show_message(watch *w) {
+static bool is_repeat(const watch_message *message) {
+    return strstr(message->flags, "repeat") != NULL;
+}
+
+/* A status sent again, for the sake of a new subscriber, is no sign of life, unless we are it. */
+static void show_status(watch *w) {
+    if (!w->view.status || !is_repeat(&w->message))
+        w->view.status_s = now_s();
+    w->status = w->message;
+    w->view.status = &w->status;
+}
+
+static void show_result(watch *w) {
+    w->view.result_s = now_s();
+    w->view.result_utc_ns = w->message.utc_ns;
     if (strcmp(w->message.topic, "detections") == 0) {
         w->detections = w->message;
         w->view.detections = &w->detections;
-    } else if (strcmp(w->message.topic, "status") == 0) {
-        w->status = w->message;
-        w->view.status = &w->status;
-    } else {
-        watch_pane *pane = pane_of(&w->view, w->message.topic);
-        if (pane)
-            watch_pane_take(pane, &w->message);
+        return;
     }
+    watch_pane *pane = pane_of(&w->view, w->message.topic);
+    if (pane)
+        watch_pane_take(pane, &w->message, now_s());
 }
 
 static bool draw(watch *w) {
-    struct winsize size = {0};
-    int width = DEFAULT_WIDTH, height = DEFAULT_HEIGHT;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
-        width = size.ws_col;
-        height = size.ws_row;
-    }
+    int width, height;
+    watch_terminal_size(&width, &height);
     watch_text text = {0};
+    w->view.now_s = w->drawn_s = now_s();
     watch_text_add(&text, "\033[H");
     watch_render(&w->view, w->o.width ? (int)w->o.width : width, height, &text);
-    bool good = write_all(text.data, text.bytes);
+    bool good = watch_terminal_write(text.data, text.bytes) || watch_terminal_stopped();
     watch_text_free(&text);
-    resized = 0;
     return good;
+}
+
+/* Messages are shown at most ten times a second; without any, time goes on all the same. */
+static bool draw_if_due(watch *w, bool news) {
+    const double least_s = 0.1, most_s = 0.5, since_s = now_s() - w->drawn_s;
+    const bool changed = watch_terminal_changed();
+    w->news |= news;
+    if (!changed && (since_s < least_s || (!w->news && since_s < most_s)))
+        return true;
+    w->news = false;
+    return !watch_terminal_enter() || draw(w);
 }
 
 /* Takes a message apart; false: nothing more to write to. */
@@ -283,16 +261,18 @@ static bool take_message(watch *w, zmq_msg_t part[3]) {
         return true;
     follow_seq(w);
     w->counted += asked_for(&w->o, w->message.topic);
-    if (w->screen) {
-        show_message(w);
+    if (w->screen && strcmp(w->message.topic, "status") == 0)
+        show_status(w);
+    else if (w->screen)
+        show_result(w);
+    if (w->screen)
         return true;
-    }
     watch_text text = {0};
     if (w->o.json)
         watch_json(header, header_bytes, body, body_bytes, &text);
     else
         watch_line(&w->message, &text);
-    bool good = write_all(text.data, text.bytes);
+    bool good = watch_terminal_write(text.data, text.bytes) || watch_terminal_stopped();
     watch_text_free(&text);
     return good;
 }
@@ -319,36 +299,42 @@ static int receive(watch *w) {
     return result;
 }
 
-static double now_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 static bool enough(const watch *w) {
-    return stopped || (w->o.count && w->counted >= w->o.count);
+    return watch_terminal_stopped() || w->quit || (w->o.count && w->counted >= w->o.count);
 }
 
 static int timed_out(const watch *w) {
-    if (w->screen)
-        screen_off();
+    watch_terminal_leave();
     fprintf(stderr, "sonar-watch: nothing came from %s for %g s\n", w->o.endpoint, w->o.timeout_s);
     return EXIT_TIMEOUT;
 }
 
+/* Waits for messages and keys, and takes what has come. False: nobody reads what we write. */
+static bool take_messages(watch *w, bool *news) {
+    zmq_pollitem_t item[2] = {{.socket = w->socket, .events = ZMQ_POLLIN},
+                              {.fd = watch_terminal_keys(), .events = ZMQ_POLLIN}};
+    const int got = zmq_poll(item, item[1].fd >= 0 ? 2 : 1, 100);
+    w->quit = got > 0 && item[1].revents && watch_terminal_quit();
+    int result = 0;
+    for (int all = 0; all < 1000 && !enough(w) && (result = receive(w)) > 0; all++)
+        *news = true;
+    return result >= 0;
+}
+
+static void say_it_waits(const watch *w) {
+    fprintf(stderr, "sonar-watch: nothing yet, waiting for sonard at %s (ctrl-c ends)\n",
+            w->o.endpoint);
+}
+
 static int run(watch *w) {
-    const double began = now_s();
+    const double began = w->view.began_s = now_s();
     double last = began;
     bool told = w->screen;
     while (!enough(w) && !(w->o.seconds > 0 && now_s() - began >= w->o.seconds)) {
-        zmq_pollitem_t item = {.socket = w->socket, .events = ZMQ_POLLIN};
-        zmq_poll(&item, 1, 100);
-        uint64_t before = w->counted;
-        int got = 0, all = 0;
-        while (!enough(w) && all < 1000 && (got = receive(w)) > 0)
-            all++;
-        if (got < 0 || (w->screen && (all || resized) && !draw(w)))
-            return EXIT_FAILURE; /* nobody reads what we write */
+        const uint64_t before = w->counted;
+        bool news = false;
+        if (!take_messages(w, &news) || (w->screen && !draw_if_due(w, news)))
+            return EXIT_FAILURE;
         if (w->counted > before)
             last = now_s();
         else if (w->o.timeout_s > 0 && now_s() - last >= w->o.timeout_s)
@@ -356,9 +342,7 @@ static int run(watch *w) {
         if (!told && now_s() - began >= 2) {
             told = true;
             if (!w->counted)
-                fprintf(stderr,
-                        "sonar-watch: nothing yet, waiting for sonard at %s (ctrl-c ends)\n",
-                        w->o.endpoint);
+                say_it_waits(w);
         }
     }
     return EXIT_SUCCESS;
@@ -403,20 +387,19 @@ int main(int argc, char **argv) {
         return code;
     w.screen = !w.o.json && isatty(STDOUT_FILENO);
     w.view.colour = has_256_colours();
-    catch_signals();
+    w.view.endpoint = w.o.endpoint;
+    w.view.result_s = w.view.result_utc_ns = NAN;
+    watch_terminal_signals();
     if (!connect_socket(&w)) {
         fprintf(stderr, "sonar-watch: %s: %s; an endpoint is tcp://HOST:PORT or ipc://PATH\n",
                 w.o.endpoint, zmq_strerror(zmq_errno()));
         end(&w);
         return EXIT_USAGE;
     }
-    if (w.screen) {
-        screen_on();
-        draw(&w);
-    }
-    code = run(&w);
     if (w.screen)
-        screen_off();
+        watch_terminal_enter();
+    code = run(&w);
+    watch_terminal_leave();
     end(&w);
     return code;
 }

@@ -42,18 +42,38 @@ static void read_bearings(const cJSON *root, watch_message *message) {
     char reference[16], kind[16];
     text(root, "bearing_reference", reference, sizeof reference);
     text(root, "bearing_kind", kind, sizeof kind);
-    double heading = number(root, "heading_deg");
+    message->is_true = strcmp(reference, "true") == 0;
+    message->cone = strcmp(kind, "cone") == 0;
     message->ambiguous = cJSON_IsTrue(get(root, "ambiguous"));
-    const char *frame = strcmp(reference, "true") == 0    ? "true bearings"
-                        : strcmp(reference, "array") == 0 ? "array frame"
-                                                          : "reference unknown";
-    if (strcmp(kind, "cone") == 0)
-        frame = strcmp(reference, "true") == 0 ? frame : "angle from axis";
-    if (isfinite(heading))
-        snprintf(message->bearings, sizeof message->bearings, "%s, hdg %.1f", frame,
-                 fmod(heading, 360));
-    else
-        snprintf(message->bearings, sizeof message->bearings, "%s", frame);
+    message->heading_deg = number(root, "heading_deg");
+    message->axis_az_deg = number(root, "axis_az_deg");
+    message->axis_depression_deg = number(root, "axis_depression_deg");
+}
+
+static double turn_to_0_360(double deg) {
+    const double rest = fmod(deg, 360);
+    return rest < 0 ? rest + 360 : rest;
+}
+
+int watch_true_bearings(const watch_message *message, double x, double bearing_deg[2]) {
+    static const double DEGREE = 3.14159265358979323846 / 180;
+    if (strcmp(message->axis, "azimuth") != 0 || message->is_true ||
+        !isfinite(message->heading_deg))
+        return 0;
+    if (!message->cone) {
+        bearing_deg[0] = turn_to_0_360(message->heading_deg + x);
+        return 1;
+    }
+    const double depression =
+        isfinite(message->axis_depression_deg) ? message->axis_depression_deg : 0;
+    const double cosine = cos(x * DEGREE) / cos(depression * DEGREE);
+    if (!isfinite(message->axis_az_deg) || !(fabs(cosine) <= 1 + 1e-9))
+        return 0; /* a vertical line; a cone that does not meet the horizontal plane */
+    const double off_axis = acos(fmin(fmax(cosine, -1), 1)) / DEGREE;
+    const double axis = message->heading_deg + message->axis_az_deg;
+    bearing_deg[0] = turn_to_0_360(axis + off_axis);
+    bearing_deg[1] = turn_to_0_360(axis - off_axis);
+    return 2;
 }
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
@@ -61,11 +81,15 @@ static void read_bearings(const cJSON *root, watch_message *message) {
 /* Points of the last axis: as many as its values, or as the last entry of shape says. */
 static size_t read_axis(const cJSON *root, watch_message *message) {
     const cJSON *axes = get(root, "axes"), *shape = get(root, "shape");
-    const cJSON *axis = cJSON_GetArrayItem(axes, cJSON_GetArraySize(axes) - 1);
+    const int rank = cJSON_GetArraySize(axes);
+    const cJSON *axis = cJSON_GetArrayItem(axes, rank - 1);
     const cJSON *last = cJSON_GetArrayItem(shape, cJSON_GetArraySize(shape) - 1);
     double length = cJSON_IsNumber(last) ? last->valuedouble : 0;
     size_t most = length >= 1 && length <= WATCH_POINTS_MOST ? (size_t)length : 0, count = 0;
+    text(axis, "name", message->axis, sizeof message->axis);
     text(axis, "unit", message->axis_unit, sizeof message->axis_unit);
+    if (rank > 1)
+        text(cJSON_GetArrayItem(axes, rank - 2), "name", message->over, sizeof message->over);
     const cJSON *value, *values = get(axis, "values");
     cJSON_ArrayForEach(value, values) {
         if (count == most || !cJSON_IsNumber(value) || !isfinite(value->valuedouble))
@@ -115,6 +139,7 @@ static void read_detections(const cJSON *root, watch_message *message) {
         text(item, "source", d->source, sizeof d->source);
         d->bearing_deg = number(item, "bearing_deg");
         d->mirror_deg = number(item, "mirror_deg");
+        d->az_deg = number(item, "az_deg");
         d->level_db = number(item, "level_db");
         d->snr_db = number(item, "snr_db");
         d->range_m = number(item, "range_m");
@@ -151,21 +176,29 @@ static void read_status(const cJSON *root, watch_status *status) {
     status->p99_us = number(get(root, "latency"), "p99_us");
 }
 
+static void read_figures(const cJSON *root, watch_message *message) {
+    message->seq = number(root, "seq");
+    message->window = number(root, "window");
+    message->utc_ns = number(root, "utc_ns");
+    message->latency_us = number(root, "latency_us");
+    message->epoch = number(root, "epoch");
+    message->sample_index = number(root, "sample_index");
+    message->window_length = number(root, "window_length");
+    message->fs_hz = number(root, "fs_hz");
+}
+
 bool watch_message_read(const char *header, size_t header_bytes, const void *body,
                         size_t body_bytes, watch_message *message) {
     memset(message, 0, sizeof *message);
-    message->seq = message->window = message->utc_ns = message->latency_us = NAN;
+    message->heading_deg = message->axis_az_deg = message->axis_depression_deg = NAN;
     cJSON *root = cJSON_ParseWithLength(header, header_bytes);
     bool good = cJSON_IsObject(root);
+    read_figures(root, message); /* NaN all, if it is none */
     if (good) {
         text(root, "topic", message->topic, sizeof message->topic);
         text(root, "array", message->array, sizeof message->array);
         text(root, "run", message->run, sizeof message->run);
         text(root, "unit", message->unit, sizeof message->unit);
-        message->seq = number(root, "seq");
-        message->window = number(root, "window");
-        message->utc_ns = number(root, "utc_ns");
-        message->latency_us = number(root, "latency_us");
         read_flags(root, message);
         read_bearings(root, message);
         read_array(root, body, body_bytes, message);

@@ -13,7 +13,8 @@ enum { WATCH_POINTS_MOST = 16384, WATCH_DETECTIONS_MOST = 64 };
 
 typedef struct watch_detection {
     char source[8];
-    double bearing_deg, mirror_deg, level_db, snr_db, range_m; /* NaN: not known */
+    /* NaN: not known. az_deg counts as the axes of the array topics do. */
+    double bearing_deg, mirror_deg, az_deg, level_db, snr_db, range_m;
     bool range_unresolved;
 } watch_detection;
 
@@ -23,11 +24,14 @@ typedef struct watch_status {
 } watch_status;
 
 typedef struct watch_message {
-    char topic[24], array[32], run[40], unit[16], axis_unit[8], flags[96];
-    char bearings[48]; /* "array frame, cone" */
-    double seq, window, utc_ns, latency_us;
-    bool ambiguous;
-    /* Array topics: the last axis and the largest power of all rows at each point. */
+    char topic[24], array[32], run[40], unit[16], flags[96];
+    double seq, window, utc_ns, latency_us, epoch, sample_index, window_length, fs_hz;
+    /* Bearings: of the array frame or true; of a line array as the angle from its axis. */
+    bool is_true, cone, ambiguous;
+    double heading_deg, axis_az_deg, axis_depression_deg; /* NaN: not known */
+    /* Array topics: the last axis, and the largest power at each of its points of all entries of
+     * the axis before it ("": there is none). */
+    char axis[16], axis_unit[8], over[16];
     size_t points;
     double x[WATCH_POINTS_MOST];
     float power[WATCH_POINTS_MOST];
@@ -39,6 +43,10 @@ typedef struct watch_message {
 /* False if the header is not a JSON object; *message is valid then, too, and empty. */
 bool watch_message_read(const char *header, size_t header_bytes, const void *body,
                         size_t body_bytes, watch_message *message);
+/* True bearings, 0 to 360, of what stands at x of a bearing axis. A cone has two, for a source in
+ * the horizontal plane: right and left of the array's axis. Returns how many; 0 where x is no
+ * bearing, is true already, or where heading or axis are not known. */
+int watch_true_bearings(const watch_message *message, double x, double bearing_deg[2]);
 /* "2026-11-20 23:59:01.123Z" or "time unknown". */
 void watch_time(double utc_ns, char *text, size_t bytes);
 /* Power over the median of all, dB; not finite where power is not positive. Returns the median, NaN

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "render.h"
 
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "core/core.h"
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
@@ -44,79 +41,26 @@ void watch_text_free(watch_text *text) {
     *text = (watch_text){0};
 }
 
-/* ---- panes ----------------------------------------------------------------------------------- */
-
-static bool same_axis(const watch_message *a, const watch_message *b) {
-    return a->points == b->points && strcmp(a->run, b->run) == 0 &&
-           memcmp(a->x, b->x, a->points * sizeof a->x[0]) == 0;
-}
-
-void watch_pane_take(watch_pane *pane, const watch_message *message) {
-    if (!same_axis(&pane->message, message))
-        pane->fall_rows = pane->fall_next = 0;
-    pane->message = *message;
-    pane->median = watch_over_median(message->points, message->power, pane->db, pane->scratch);
-    memcpy(pane->fall[pane->fall_next], pane->db, message->points * sizeof pane->db[0]);
-    pane->fall_next = (pane->fall_next + 1) % WATCH_FALL_ROWS;
-    if (pane->fall_rows < WATCH_FALL_ROWS)
-        pane->fall_rows++;
-}
-
-/* Column centres run from the first to the last x. */
-int watch_column(const watch_pane *pane, double x, int columns) {
-    size_t points = pane->message.points;
-    if (points == 0 || columns < 1)
-        return -1;
-    double first = pane->message.x[0], span = pane->message.x[points - 1] - first;
-    if (span == 0)
-        return x == first ? 0 : -1;
-    double place = (x - first) / span * (columns - 1);
-    return place >= -0.5 && place < columns - 0.5 ? (int)lround(fmax(place, 0)) : -1;
-}
-
-void watch_columns(const watch_pane *pane, const float *db, int columns, float *column) {
-    const watch_message *message = &pane->message;
-    for (int c = 0; c < columns; c++)
-        column[c] = NAN;
-    if (message->points == 0)
-        return;
-    static const float nothing = -1e30F; /* a point is here, but it has no level */
-    for (size_t i = 0; i < message->points; i++) {
-        int c = watch_column(pane, message->x[i], columns);
-        float level = isfinite(db[i]) ? db[i] : nothing;
-        if (c >= 0 && !(column[c] >= level))
-            column[c] = level;
-    }
-    double first = message->x[0], span = message->x[message->points - 1] - first;
-    size_t near = 0; /* the axis is sorted, so the nearest point only moves on */
-    for (int c = 0; c < columns; c++) {
-        double x = columns > 1 ? first + span * c / (columns - 1) : first;
-        while (near + 1 < message->points &&
-               fabs(message->x[near + 1] - x) <= fabs(message->x[near] - x))
-            near++;
-        if (isnan(column[c]))
-            column[c] = db[near];
-        if (column[c] == nothing)
-            column[c] = NAN;
-    }
-}
-
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 typedef struct screen {
     watch_text *text;
     int width, left; /* columns; lines still free */
     bool first;
+    const char *style; /* an escape sequence before each line */
 } screen;
 
+static const char PLAIN[] = "", FAINT[] = "\033[2m", REVERSED[] = "\033[7m";
+
+/* Cleared at its beginning: at its end the cursor may stand on the last character. */
 static void line_begin(screen *to) {
-    watch_text_add(to->text, "%s", to->first ? "" : "\n");
+    watch_text_add(to->text, "%s\033[K%s", to->first ? "" : "\n", to->style);
     to->first = false;
     to->left--;
 }
 
 static void line_end(screen *to) {
-    watch_text_add(to->text, "\033[K");
+    watch_text_add(to->text, "%s", to->style[0] ? "\033[0m" : "");
 }
 
 /* Bytes of the first `columns` characters; one that vsnprintf cut in two is left out. */
@@ -148,8 +92,7 @@ static void put_line(screen *to, const char *format, ...) {
     line_end(to);
 }
 
-/* "62.1", or "-" for what is not known. */
-static const char *figure(double value, char text[24]) {
+const char *watch_figure(double value, char text[24]) {
     if (isfinite(value) && fabs(value) < 1e9)
         snprintf(text, 24, "%.1f", value);
     else
@@ -157,7 +100,7 @@ static const char *figure(double value, char text[24]) {
     return text;
 }
 
-static const char *whole(double value, char text[24]) {
+const char *watch_whole(double value, char text[24]) {
     if (isfinite(value) && fabs(value) < 1e18)
         snprintf(text, 24, "%.0f", value);
     else
@@ -165,47 +108,97 @@ static const char *whole(double value, char text[24]) {
     return text;
 }
 
-/* The date, the milliseconds and the array's name would take the bearing reference's room. */
-static void put_title(screen *to, const watch_message *message) {
-    char when[40], window[24], latency[24];
-    watch_time(message->utc_ns, when, sizeof when);
-    const char *clock = strchr(when, ' ');
-    bool known = clock && clock[1] != 'u';
-    put_line(to, "%s  %.*s%s  #%s  %s ms  %s%s%s%s", message->topic, known ? 8 : 12,
-             known ? clock + 1 : when, known ? "Z" : "", whole(message->window, window),
-             whole(message->latency_us / 1e3, latency), message->bearings,
-             message->flags[0] ? "  ! " : "", message->flags,
-             message->ambiguous ? ", either side" : "");
+/* "01:56:39Z" or "time unknown". */
+static const char *clock_time(double utc_ns, char text[16]) {
+    char when[40];
+    watch_time(utc_ns, when, sizeof when);
+    const char *clock = strchr(when, ' ') + 1;
+    if (*clock == 'u')
+        snprintf(text, 16, "time unknown");
+    else
+        snprintf(text, 16, "%.8sZ", clock);
+    return text;
+}
+
+/* "12 s", "3 min", "1.5 h". */
+static const char *duration(double seconds, char text[24]) {
+    if (seconds < 120)
+        snprintf(text, 24, "%.0f s", seconds);
+    else if (seconds < 7200)
+        snprintf(text, 24, "%.3g min", seconds / 60);
+    else
+        snprintf(text, 24, "%.3g h", seconds / 3600);
+    return text;
+}
+
+/* ---- the title ------------------------------------------------------------------------------- */
+
+/* What the axis' name alone does not say: the frame, what is folded, what lies behind a point. */
+static void describe(const watch_message *message, char *to, size_t bytes) {
+    const bool azimuth = strcmp(message->axis, "azimuth") == 0;
+    const bool level = isfinite(message->axis_az_deg);
+    char heading[24];
+    snprintf(to, bytes, "%s%s%s%s%s", message->over[0] ? "largest over " : "", message->over,
+             message->over[0] ? ", " : "",
+             !azimuth                      ? "by "
+             : message->is_true            ? "true bearings"
+             : !message->cone              ? "array frame"
+             : message->ambiguous && level ? "folded: right|left of axis"
+                                           : "folded: all around the axis",
+             azimuth ? "" : message->axis);
+    const size_t used = strlen(to);
+    if (azimuth && used < bytes)
+        snprintf(to + used, bytes - used, ", hdg %s", watch_figure(message->heading_deg, heading));
+}
+
+/* What matters most comes first: the end of a long line is cut off. */
+static void put_title(screen *to, const watch_pane *pane, double quiet_s) {
+    const watch_message *message = &pane->message;
+    char when[16], window[24], latency[24], age[24], what[96];
+    describe(message, what, sizeof what);
+    put_line(to, "%s  %s%s%s%s%s%s  %s  %s  #%s  %s ms", message->topic,
+             clock_time(message->utc_ns, when), quiet_s > 0 ? "  OLD: " : "",
+             quiet_s > 0 ? duration(quiet_s, age) : "", quiet_s > 0 ? " ago" : "",
+             message->flags[0] ? "  ! " : "", message->flags, what,
+             pane->share ? "% missing" : "dB over median", watch_whole(message->window, window),
+             watch_whole(message->latency_us / 1e3, latency));
 }
 
 /* ---- the spectrum ---------------------------------------------------------------------------- */
 
-enum { FLOOR_DB = -5 };
+typedef struct scale {
+    double bottom, top_least;
+    double full; /* the level that the waterfall draws in full */
+    const char *unit;
+} scale;
 
-static double top_of(const float *column, int columns) {
-    double top = 15;
+static const scale decibels = {-5, 15, 20, "dB"}, percent = {0, 100, 100, "%"};
+
+static double top_of(const scale *scale, const float *column, int columns) {
+    double top = scale->top_least;
     for (int c = 0; c < columns; c++)
         if (column[c] > top)
             top = column[c];
     return 5 * ceil(top / 5);
 }
 
-/* Rows of a bar's height in eighths: full blocks, a part, nothing. */
-static void put_bar(watch_text *text, int eighths) {
+/* A character's share of a bar in eighths; what is old is drawn in another texture. */
+static void put_bar(watch_text *text, int eighths, bool old) {
     static const char *const block[9] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-    watch_text_add(text, "%s", block[eighths < 0 ? 0 : eighths > 8 ? 8 : eighths]);
+    const int part = eighths < 0 ? 0 : eighths > 8 ? 8 : eighths;
+    watch_text_add(text, "%s", !old ? block[part] : part >= 4 ? "░" : " ");
 }
 
-static void put_plot(screen *to, const float *column, int columns, int rows) {
-    double top = top_of(column, columns);
+static void put_plot(screen *to, const scale *scale, const float *column, int columns, int rows,
+                     bool old) {
+    const double bottom = scale->bottom, top = top_of(scale, column, columns);
     for (int row = 0; row < rows && to->left > 0; row++) {
         line_begin(to);
-        double edge = top - (top - FLOOR_DB) * row / rows;
-        watch_text_add(to->text, "%4.0f dB", edge);
+        watch_text_add(to->text, "%4.0f %-4s", top - (top - bottom) * row / rows, scale->unit);
         for (int c = 0; c < columns; c++) {
-            double height = ((double)column[c] - FLOOR_DB) / (top - FLOOR_DB) * rows * 8;
+            double height = ((double)column[c] - bottom) / (top - bottom) * rows * 8;
             int eighths = isfinite(height) ? (int)lround(height) - 8 * (rows - 1 - row) : 0;
-            put_bar(to->text, eighths);
+            put_bar(to->text, eighths, old);
         }
         line_end(to);
     }
@@ -214,7 +207,7 @@ static void put_plot(screen *to, const float *column, int columns, int rows) {
 /* A step of 1, 2, 5, 10, ... or, for angles, 5, 10, 15, 30, 45, 90 that leaves room for labels. */
 static double tick_step(double span, int columns, bool angle) {
     static const double angles[] = {5, 10, 15, 30, 45, 90, 180};
-    double least = span * 8 / columns;
+    double least = span * 11 / columns;
     for (size_t i = 0; angle && i < sizeof angles / sizeof angles[0]; i++)
         if (angles[i] >= least)
             return angles[i];
@@ -225,7 +218,25 @@ static double tick_step(double span, int columns, bool angle) {
                                  : 10 * decade;
 }
 
-static void put_axis(screen *to, const watch_pane *pane, int columns) {
+typedef int label_maker(const watch_message *message, double x, char label[32]);
+
+static int label_of_axis(const watch_message *message, double x, char label[32]) {
+    (void)message;
+    return snprintf(label, 32, "%.6g", x);
+}
+
+/* "100|320": right and left of the axis. 0: it has no true bearing. */
+static int label_of_true(const watch_message *message, double x, char label[32]) {
+    double bearing[2] = {0};
+    const int bearings = watch_true_bearings(message, x, bearing);
+    const double right = fmod(rint(bearing[0]), 360), left = fmod(rint(bearing[1]), 360);
+    return bearings == 0   ? 0
+           : bearings == 1 ? snprintf(label, 32, "%.0f", right)
+                           : snprintf(label, 32, "%.0f|%.0f", right, left);
+}
+
+static void put_axis(screen *to, const watch_pane *pane, int columns, const char *name,
+                     label_maker *make) {
     const watch_message *message = &pane->message;
     char line[WATCH_COLUMNS_MOST + WATCH_MARGIN + 1];
     memset(line, ' ', sizeof line);
@@ -234,30 +245,54 @@ static void put_axis(screen *to, const watch_pane *pane, int columns) {
     for (int i = 0; i <= 400; i++) {
         char label[32];
         double x = (ceil(first / step - 1e-9) + i) * step;
-        int n = snprintf(label, sizeof label, "%.6g", x);
+        int n = make(message, x, label);
         int c = watch_column(pane, x, columns);
         if (x > first + span + step * 1e-9 || c < 0)
             break;
-        int at = WATCH_MARGIN + (c + n / 2 >= columns ? columns - n : c - n / 2);
-        if (n < columns && at > 0)
-            memcpy(line + at, label, (size_t)n);
+        int at = c - n / 2 < 0 ? 0 : c + n / 2 >= columns ? columns - n : c - n / 2;
+        if (n < columns)
+            memcpy(line + WATCH_MARGIN + at, label, (size_t)n);
     }
     line[WATCH_MARGIN + columns] = '\0';
-    memcpy(line, message->axis_unit, strlen(message->axis_unit));
+    memcpy(line, name, strnlen(name, WATCH_MARGIN - 1));
     put_line(to, "%s", line);
 }
 
-static void put_shade(screen *to, float db) {
-    static const char *const shade[5] = {" ", "░", "▒", "▓", "█"};
-    double share = isfinite(db) ? fmin(fmax((double)db / 20, 0), 1) : 0; /* 0..20 dB */
-    watch_text_add(to->text, "%s", shade[(int)lround(share * 4)]);
+static const char *axis_name(const watch_message *message) {
+    if (strcmp(message->axis, "azimuth") != 0)
+        return message->axis_unit[0] ? message->axis_unit : message->axis;
+    return message->is_true ? "true" : message->cone ? "angle" : "azimuth";
 }
 
-static void put_greys(screen *to, const float *column, int columns) {
+/* How many true bearings a point of the axis has: 0, 1, or 2 on a cone. */
+static int sides_of(const watch_message *message) {
+    double bearing[2];
+    return watch_true_bearings(message, 90, bearing); /* 90: broadside, which any cone has */
+}
+
+static void put_axes(screen *to, const watch_pane *pane, int columns) {
+    const int sides = sides_of(&pane->message);
+    put_axis(to, pane, columns, axis_name(&pane->message), label_of_axis);
+    if (sides > 0)
+        put_axis(to, pane, columns, sides > 1 ? "true R|L" : "true", label_of_true);
+}
+
+/* ---- the waterfall --------------------------------------------------------------------------- */
+
+static double strength(const scale *scale, float level) {
+    return isfinite(level) ? fmin(fmax((double)level / scale->full, 0), 1) : 0;
+}
+
+static void put_shades(screen *to, const scale *scale, const float *column, int columns) {
+    static const char *const shade[5] = {" ", "░", "▒", "▓", "█"};
+    for (int c = 0; c < columns; c++)
+        watch_text_add(to->text, "%s", shade[(int)lround(strength(scale, column[c]) * 4)]);
+}
+
+static void put_greys(screen *to, const scale *scale, const float *column, int columns) {
     int last = -1;
     for (int c = 0; c < columns; c++) {
-        double share = isfinite(column[c]) ? fmin(fmax((double)column[c] / 20, 0), 1) : 0;
-        int grey = 232 + (int)lround(share * 23);
+        int grey = 232 + (int)lround(strength(scale, column[c]) * 23);
         if (grey != last)
             watch_text_add(to->text, "\033[48;5;%dm", grey);
         last = grey;
@@ -266,36 +301,57 @@ static void put_greys(screen *to, const float *column, int columns) {
     watch_text_add(to->text, "\033[0m");
 }
 
-static void put_waterfall(screen *to, const watch_pane *pane, int columns, int rows, bool colour) {
+/* The margin of a row: its age, now and then; a mark where something is missing. */
+static void put_age(screen *to, int row, int rows, double row_s, bool old, bool lossy) {
+    const int every = rows <= 8 ? 1 : rows <= 16 ? 2 : 5;
+    char age[24], label[32] = "";
+    if (row == 0 && !old)
+        snprintf(label, sizeof label, "now");
+    else if (row > 0 && row % every == 0)
+        snprintf(label, sizeof label, "-%s", duration(row * row_s, age));
+    watch_text_add(to->text, "%-*.*s%c", WATCH_MARGIN - 1, WATCH_MARGIN - 1, label,
+                   lossy ? '!' : ' ');
+}
+
+static void put_waterfall(screen *to, const watch_pane *pane, const scale *scale, int columns,
+                          int rows, double quiet_s, bool colour) {
     float column[WATCH_COLUMNS_MOST];
+    const double row_s = watch_row_seconds(pane, rows);
     for (int row = 0; row < rows && to->left > 0; row++) {
+        watch_row kind = watch_fall_row(pane, row, row_s, quiet_s, columns, column);
         line_begin(to);
-        if ((size_t)row < pane->fall_rows) {
-            size_t at = (pane->fall_next + WATCH_FALL_ROWS - 1 - (size_t)row) % WATCH_FALL_ROWS;
-            watch_columns(pane, pane->fall[at], columns, column);
-            watch_text_add(to->text, "%*s", WATCH_MARGIN, row == 0 ? "now " : "");
-            if (colour)
-                put_greys(to, column, columns);
-            for (int c = 0; c < columns && !colour; c++)
-                put_shade(to, column[c]);
-        }
+        put_age(to, row, rows, row_s, quiet_s > 0, kind == WATCH_ROW_LOSSY);
+        if (kind == WATCH_ROW_GAP)
+            for (int c = 0; c < columns; c++)
+                watch_text_add(to->text, "%s", c % 4 ? " " : "-");
+        else if (kind != WATCH_ROW_BEFORE && colour)
+            put_greys(to, scale, column, columns);
+        else if (kind != WATCH_ROW_BEFORE)
+            put_shades(to, scale, column, columns);
         line_end(to);
     }
 }
 
-static void put_pane(screen *to, const watch_pane *pane, int plot_rows, int fall_rows,
-                     bool colour) {
+/* ---- panes ----------------------------------------------------------------------------------- */
+
+static void put_pane(screen *to, const watch_pane *pane, int rows, double quiet_s, bool colour) {
     float column[WATCH_COLUMNS_MOST];
-    int columns = to->width - WATCH_MARGIN;
-    put_title(to, &pane->message);
+    const scale *scale = pane->share ? &percent : &decibels;
+    const int columns = to->width - WATCH_MARGIN;
+    const bool old = quiet_s > 0;
+    rows -= 2 + (sides_of(&pane->message) > 0); /* title and axes */
+    const int plot = rows > 4 ? (rows + 1) / 2 : rows > 1 ? rows : 1;
+    to->style = old ? FAINT : PLAIN;
+    put_title(to, pane, quiet_s);
     if (pane->message.points == 0 || columns < 2) {
         put_line(to, "no array in this message");
-        return;
+    } else {
+        watch_columns(pane, pane->level, columns, column);
+        put_plot(to, scale, column, columns, plot, old);
+        put_axes(to, pane, columns);
+        put_waterfall(to, pane, scale, columns, rows - plot, quiet_s, colour && !old);
     }
-    watch_columns(pane, pane->db, columns, column);
-    put_plot(to, column, columns, plot_rows);
-    put_axis(to, pane, columns);
-    put_waterfall(to, pane, columns, fall_rows, colour);
+    to->style = PLAIN;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -310,143 +366,99 @@ static void put_detections(screen *to, const watch_message *message, int rows) {
     char level[32];
     snprintf(level, sizeof level, "dB re 1 %s", message->unit[0] ? message->unit : "?");
     size_t shown = (int)message->detections < rows - 1 ? message->detections : (size_t)rows - 1;
-    put_line(to, "%7s  mirror  %-17s  SNR dB  range m   from  (%zu of %zu; deg)",
-             strncmp(message->bearings, "true", 4) == 0 ? "true" : "array", level, shown,
+    put_line(to, "%7s  mirror %7s deg %15s  SNR dB   range m  from  (%zu of %zu)",
+             message->is_true ? "true" : "array", message->cone ? "angle" : "azimuth", level, shown,
              message->detections);
     for (size_t i = 0; i < message->detections && (int)i < rows - 1; i++) {
         const watch_detection *d = &message->detection[i];
-        char a[24], b[24], c[24], e[24], f[24];
-        put_line(to, "%7s %7s  %17s %7s %8s%s  %s", figure(d->bearing_deg, a),
-                 figure(d->mirror_deg, b), figure(d->level_db, c), figure(d->snr_db, e),
-                 figure(d->range_m, f), d->range_unresolved ? "?" : " ", d->source);
+        char a[24], b[24], g[24], c[24], e[24], f[24];
+        put_line(to, "%7s %7s %7s %19s %7s %9s%s %s", watch_figure(d->bearing_deg, a),
+                 watch_figure(d->mirror_deg, b), watch_figure(d->az_deg, g),
+                 watch_figure(d->level_db, c), watch_figure(d->snr_db, e),
+                 watch_figure(d->range_m, f), d->range_unresolved ? "?" : " ", d->source);
     }
     for (int i = (int)message->detections; i < rows - 1; i++)
         put_line(to, "%s", "");
 }
 
+static void put_health(screen *to, const watch_status *s) {
+    char in[24], lost[24], windows[24], p99[24];
+    if (s->text[0])
+        put_line(to, "%s: %s", s->health, s->text);
+    else
+        put_line(to, "%s  frames %s in, %s lost%s%s%s  windows lost %s  p99 %s ms", s->health,
+                 watch_whole(s->received, in), watch_whole(s->dropped, lost),
+                 s->losses[0] ? " (" : "", s->losses, s->losses[0] ? ")" : "",
+                 watch_whole(s->windows_lost, windows), watch_figure(s->p99_us / 1e3, p99));
+}
+
 static void put_status(screen *to, const watch_view *view) {
-    if (!view->status) {
+    char since[24];
+    const double silent_s = watch_silence(view);
+    if (!view->status)
         put_line(to, "no status yet");
-    } else {
-        const watch_status *s = &view->status->status;
-        char in[24], lost[24], windows[24], p99[24];
-        if (s->text[0])
-            put_line(to, "%s: %s", s->health, s->text);
-        else
-            put_line(to, "%s  frames %s in, %s lost%s%s%s  windows lost %s  p99 %s ms", s->health,
-                     whole(s->received, in), whole(s->dropped, lost), s->losses[0] ? " (" : "",
-                     s->losses, s->losses[0] ? ")" : "", whole(s->windows_lost, windows),
-                     figure(s->p99_us / 1e3, p99));
-    }
+    else if (silent_s > 0)
+        put_line(to, "no status for %s; the last one said: %s", duration(silent_s, since),
+                 view->status->status.health);
+    else
+        put_health(to, &view->status->status);
     const char *array = view->panes ? view->pane[0]->message.array : "";
-    put_line(to, "this viewer: %llu messages, %llu missed%s%s", (unsigned long long)view->received,
-             (unsigned long long)view->lost, array[0] ? "; array " : "", array);
+    put_line(to, "this viewer: %llu messages, %llu missed%s%s; q leaves",
+             (unsigned long long)view->received, (unsigned long long)view->lost,
+             array[0] ? "; array " : "", array);
 }
 
 /* ---- the screen ------------------------------------------------------------------------------ */
 
+static const double STATUS_DUE_S = 2;
+
+double watch_silence(const watch_view *view) {
+    const double silent_s = view->now_s - (view->status ? view->status_s : view->began_s);
+    return silent_s > STATUS_DUE_S ? silent_s : 0;
+}
+
+/* The first line, when the daemon is silent. */
+static void put_banner(screen *to, const watch_view *view) {
+    const double silent_s = watch_silence(view), age_s = view->now_s - view->result_s;
+    const char *endpoint = view->endpoint ? view->endpoint : "";
+    char silent[24], age[24], when[16];
+    duration(silent_s, silent);
+    to->style = REVERSED;
+    if (!isfinite(view->result_s) && view->status)
+        put_line(to, " NO STATUS for %s; no data either; %s ", silent, endpoint);
+    else if (!isfinite(view->result_s))
+        put_line(to, " NOTHING for %s from %s: is sonard running there? ", silent, endpoint);
+    else if (age_s <= STATUS_DUE_S)
+        put_line(to, " NO STATUS for %s, but data; %s ", silent, endpoint);
+    else
+        put_line(to, " NO STATUS for %s; last data %s, %s ago; %s ", silent,
+                 clock_time(view->result_utc_ns, when), duration(age_s, age), endpoint);
+    to->style = PLAIN;
+}
+
 void watch_render(const watch_view *view, int width, int height, watch_text *text) {
     width = width < 1 ? 1 : width < WATCH_COLUMNS_MOST - 1 ? width : WATCH_COLUMNS_MOST - 1;
-    screen to = {.text = text, .width = width, .left = height, .first = true};
-    int panes = view->panes ? (int)view->panes : 1;
-    int table = height >= 20 ? (height >= 30 ? 9 : panes > 1 ? 4 : 5) : height >= 12 ? 2 : 0;
-    int each = (height - 2 - table) / panes - 2; /* without title and axis */
-    int plot = each > 4 ? (each + 1) / 2 : each > 1 ? each : 1;
-    int fall = each - plot < WATCH_FALL_ROWS ? each - plot : WATCH_FALL_ROWS;
+    screen to = {.text = text, .width = width, .left = height, .first = true, .style = PLAIN};
+    const int panes = view->panes ? (int)view->panes : 1;
+    const int table = height >= 20 ? (height >= 30 ? 9 : panes > 1 ? 4 : 5) : height >= 12 ? 2 : 0;
+    const bool silent = watch_silence(view) > 0;
+    if (silent)
+        put_banner(&to, view);
+    const int each = (to.left - 2 - table) / panes;
     to.left -= table + 2;
-    for (size_t i = 0; i < view->panes; i++)
-        put_pane(&to, view->pane[i], plot, fall, view->colour);
+    for (size_t i = 0; i < view->panes; i++) {
+        const watch_pane *pane = view->pane[i];
+        const bool lives = !silent || !view->status; /* or its status is not published at all */
+        put_pane(&to, pane, each, watch_pane_quiet(pane, view->now_s, lives), view->colour);
+    }
     if (view->panes == 0)
-        put_line(&to, "waiting for a spectrum; ctrl-c ends");
+        put_line(&to, "waiting for a spectrum; q leaves");
     to.left += table;
+    to.style = silent ? FAINT : PLAIN;
     put_detections(&to, view->detections, table);
+    to.style = PLAIN;
     to.left += 2;
     put_status(&to, view);
-    watch_text_add(text, "\033[J");
-}
-
-/* ---- not a terminal -------------------------------------------------------------------------- */
-
-static void line_of_spectrum(const watch_message *message, watch_text *text) {
-    static float db[WATCH_POINTS_MOST], scratch[WATCH_POINTS_MOST];
-    size_t peak[3];
-    watch_over_median(message->points, message->power, db, scratch);
-    size_t peaks = watch_peaks(message->points, db, 6, 3, peak);
-    if (peaks == 0)
-        watch_text_add(text, "  no peak 6 dB over the median");
-    for (size_t i = 0; i < peaks; i++)
-        watch_text_add(text, "  %.2f %s %.1f dB (+%.1f)", message->x[peak[i]], message->axis_unit,
-                       10 * log10((double)message->power[peak[i]]), (double)db[peak[i]]);
-}
-
-static void line_of_detections(const watch_message *message, watch_text *text) {
-    for (size_t i = 0; i < message->detections; i++) {
-        const watch_detection *d = &message->detection[i];
-        char a[24], b[24], c[24];
-        watch_text_add(text, "  %s %s deg %s dB (+%s)", d->source, figure(d->bearing_deg, a),
-                       figure(d->level_db, b), figure(d->snr_db, c));
-    }
-}
-
-void watch_line(const watch_message *message, watch_text *text) {
-    char when[40];
-    watch_time(message->utc_ns, when, sizeof when);
-    watch_text_add(text, "%s %s", when, message->topic);
-    if (isfinite(message->window))
-        watch_text_add(text, " #%s", whole(message->window, when));
-    if (strcmp(message->topic, "status") == 0) {
-        const watch_status *s = &message->status;
-        char in[24], lost[24], windows[24];
-        watch_text_add(text, "  %s %s frames %s lost %s windows lost %s", s->health, s->text,
-                       whole(s->received, in), whole(s->dropped, lost),
-                       whole(s->windows_lost, windows));
-    } else if (strcmp(message->topic, "detections") == 0) {
-        line_of_detections(message, text);
-    } else if (message->points) {
-        line_of_spectrum(message, text);
-    }
-    if (message->flags[0])
-        watch_text_add(text, "  ! %s", message->flags);
-    watch_text_add(text, "\n");
-}
-
-static bool one_dimension(const cJSON *root, size_t bytes) {
-    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(root, "shape");
-    const cJSON *length = cJSON_GetArrayItem(shape, 0);
-    return cJSON_GetArraySize(shape) == 1 && cJSON_IsNumber(length) && bytes % 4 == 0 &&
-           length->valuedouble == (double)(bytes / 4);
-}
-
-static void add_data(const void *body, size_t bytes, watch_text *text) {
-    for (size_t i = 0; i < bytes / 4; i++) {
-        float value;
-        memcpy(&value, (const char *)body + 4 * i, 4);
-        if (isfinite(value))
-            watch_text_add(text, "%s%.9g", i ? "," : "", (double)value);
-        else
-            watch_text_add(text, "%snull", i ? "," : "");
-    }
-}
-
-/* The header's own text is kept: parsed and printed again its large integers would be rounded. */
-void watch_json(const char *header, size_t header_bytes, const void *body, size_t body_bytes,
-                watch_text *text) {
-    const char *after = NULL;
-    cJSON *root = cJSON_ParseWithLengthOpts(header, header_bytes, &after, 0);
-    size_t start = text->bytes;
-    if (cJSON_IsObject(root) && after > header) {
-        watch_text_add(text, "%.*s", (int)(after - header - 1), header); /* without its } */
-        if (body_bytes && one_dimension(root, body_bytes)) {
-            watch_text_add(text, ",\"data\":[");
-            add_data(body, body_bytes, text);
-            watch_text_add(text, "]");
-        }
-        watch_text_add(text, "}");
-        if (!text->failed) { /* between tokens a control is a space; a string keeps its quotes */
-            char *line = text->data + start;
-            text->bytes = start + sonar_text_clean(line, text->bytes - start, line, text->room);
-        }
-        watch_text_add(text, "\n");
-    }
-    cJSON_Delete(root);
+    if (to.left > 0)
+        watch_text_add(text, "\n\033[J");
 }

@@ -3,9 +3,9 @@
 #ifndef WATCH_RENDER_H
 #define WATCH_RENDER_H
 
-#include "message.h"
+#include "pane.h"
 
-enum { WATCH_PANES_MOST = 4, WATCH_FALL_ROWS = 16, WATCH_MARGIN = 7, WATCH_COLUMNS_MOST = 1024 };
+enum { WATCH_PANES_MOST = 4, WATCH_MARGIN = 9, WATCH_COLUMNS_MOST = 1024 };
 
 /* Growing text. `failed` once memory ran out: what is there is then incomplete. */
 typedef struct watch_text {
@@ -18,34 +18,30 @@ void watch_text_add(watch_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void watch_text_free(watch_text *text);
 
-/* One array topic: its last message, levels over the median, and the last windows' levels. */
-typedef struct watch_pane {
-    watch_message message;
-    float db[WATCH_POINTS_MOST], scratch[WATCH_POINTS_MOST];
-    double median;
-    float fall[WATCH_FALL_ROWS][WATCH_POINTS_MOST]; /* ring */
-    size_t fall_next, fall_rows;
-} watch_pane;
-
-/* Takes a message in; a different axis or run starts the waterfall anew. */
-void watch_pane_take(watch_pane *pane, const watch_message *message);
-
 typedef struct watch_view {
     watch_pane *pane[WATCH_PANES_MOST];
     size_t panes;
     const watch_message *detections, *status; /* NULL: none came yet */
     uint64_t received, lost;                  /* by this reader, from gaps in seq */
     bool colour;                              /* 256 colours; otherwise shade characters */
+    const char *endpoint;
+    /* On the reader's monotonic clock: now; the start; the last status and the last result came. */
+    double now_s, began_s, status_s, result_s;
+    double result_utc_ns; /* of the last result's samples; NaN: not known */
 } watch_view;
 
-/* A whole screen of at most `height` lines of at most `width` columns, every line ended by
- * clear-to-end-of-line and newline but the last, which has no newline. */
+/* For how long the daemon has been silent, when that is more than the 2 s in which a status must
+ * come; otherwise 0. */
+double watch_silence(const watch_view *view);
+
+/* A whole screen of at most `height` lines of at most `width` columns, every line cleared
+ * before it is written and ended by newline but the last, which has no newline. Nothing in it looks
+ * like the present when the daemon is silent or a pane's topic has stopped. */
 void watch_render(const watch_view *view, int width, int height, watch_text *text);
 
-/* The column of `columns` that shows x, for an axis from x[0] to x[points-1]; -1 outside. */
-int watch_column(const watch_pane *pane, double x, int columns);
-/* The largest level of each column's points, the nearest point's where a column has none. */
-void watch_columns(const watch_pane *pane, const float *db, int columns, float *column);
+/* "62.1", or "-" for what is not known; whole numbers; text has room for 24 characters. */
+const char *watch_figure(double value, char text[24]);
+const char *watch_whole(double value, char text[24]);
 
 /* One line of plain text about a message, with newline, for output that is no terminal. */
 void watch_line(const watch_message *message, watch_text *text);
