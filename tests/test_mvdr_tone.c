@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "detect/detect.h"
 #include "dft/dft.h"
 #include "manifold/manifold.h"
 #include "mvdr_jacobi/tone.h"
@@ -321,4 +322,57 @@ Test(mvdr_tone, faults) {
         free(x);
         mvdr_fixture_close(&b.f);
     }
+}
+
+/* ---- between the directions ------------------------------------------------------------------ */
+
+static sonar_code evaluate_at(void *ctx, size_t n, const double *az_deg, float *power,
+                              sonar_error *err) {
+    (void)err;
+    for (size_t i = 0; i < n; i++)
+        power[i] = power_at(ctx, az_deg[i]);
+    return SONAR_OK;
+}
+
+/* A coarse grid shows every cell's own maximum, found the plain way: a tone and a broadband source,
+ * both between its directions; nothing falls and nothing exceeds what is there. */
+Test(mvdr_cells, the_maximum_of_each_cell) {
+    enum { L = 48, FINE = 40 };
+    const tone ship = {503.6, 43.05, 10};
+    size_t at[L];
+    double az[T];
+    float power[T], scratch[3 * T], highest[T];
+    evenly(at, L, 128);
+    bench b;
+    open_bench(&b, SONAR_HANN, L, 0);
+    double *x = listen(&b.f, at[L - 1] + N, &ship, 1, 5, 5);
+    run_at(&b, x, at[L - 1] + N, at, L);
+    for (size_t t = 0; t < T; t++)
+        az[t] = mvdr_fixture_azimuth_deg(&b.f, t) + 0.7; /* the source at 90 lies between, too */
+    for (size_t t = 0; t < T; t++) {
+        power[t] = highest[t] = power_at(&b, az[t]);
+        for (int i = -FINE; i <= FINE && t > 0 && t + 1 < T; i++)
+            highest[t] = fmaxf(highest[t], power_at(&b, az[t] + i * (az[1] - az[0]) / 2 / FINE));
+    }
+    double lost_db = 0;
+    for (size_t t = 1; t + 1 < T; t++)
+        if (highest[t] > 10 * power[0])
+            lost_db = fmax(lost_db, 10 * log10((double)(highest[t] / power[t])));
+    cr_expect_gt(lost_db, 3, "%g dB", lost_db); /* or there was nothing to do */
+    const sonar_scan scan = {.count = T, .az_deg = az, .cone = true, .beam_width_deg = 4.2};
+    const sonar_detect_spec spec = {.scan = &scan, .most = 8};
+    cr_assert_eq(sonar_detect_raise(&spec, power, scratch, evaluate_at, &b, NULL), SONAR_OK);
+    size_t loud = 0;
+    for (size_t t = 1; t + 1 < T; t++) {
+        const bool top = highest[t] >= highest[t - 1] && highest[t] >= highest[t + 1];
+        cr_expect_leq(power[t], 1.01f * highest[t] + 1e-6f, "direction %zu", t);
+        if (top && highest[t] > 4 * power[0]) {
+            loud++;
+            cr_expect_geq(power[t], 0.95f * highest[t], "direction %zu: %g, not %g", t,
+                          (double)power[t], (double)highest[t]);
+        }
+    }
+    cr_expect_geq(loud, 2);
+    free(x);
+    mvdr_fixture_close(&b.f);
 }

@@ -220,6 +220,8 @@ static void check_result(const output_message *message, sonar_surface surface) {
     cr_assert_eq(cJSON_GetObjectItem(loading, "eps")->valuedouble, 0.01);
     cr_assert_eq(cJSON_GetObjectItem(loading, "delta")->valuedouble, 0.125);
     cr_assert_eq(number(message, "level_bias_db"), -2.5);
+    const bool summed = !strcmp(field(message, "topic")->valuestring, "mvdr.azimuth");
+    cr_assert_str_eq(field(message, "value")->valuestring, summed ? "cell_maximum" : "direction");
     cr_assert_eq(number(message, "tonal_bins"), 2);
     cr_assert(cJSON_IsFalse(field(message, "level_corrected")));
     expect_text(message, "\"first_sample\":9007199254740995,");

@@ -115,6 +115,7 @@ typedef struct sonar_config {
     double mvdr_tolerance;
     size_t mvdr_max_sweeps;
     bool mvdr_forward_backward, mvdr_correct_level;
+    bool mvdr_cell_maximum; /* of mvdr.azimuth: sonar_detect_raise */
     sonar_scan mvdr_scan;
 
     /* detections */

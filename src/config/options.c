@@ -293,6 +293,10 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_CORRECT_LEVEL] = {"mvdr.correct_level", BOOLEAN, .fallback = "false",
                            .help = "Take out what few snapshots and loading do to levels "
                                    "(docs/mvdr.md)."},
+    [OPT_CELL_MAXIMUM] = {"mvdr.cell_maximum", BOOLEAN, .computed = "true if mvdr.scan is auto",
+                          .help = "Publish around peaks of mvdr.azimuth the largest power nearer "
+                                  "to a direction than to its neighbours: MVDR's peaks are far "
+                                  "narrower than a beam."},
     [OPT_MVDR_SCAN] = {"mvdr.scan", CHOICE("auto"), .fallback = "auto",
                        .help = "Look directions, as for cbf.scan, of the array without shading; "
                                "auto is at most 2 deg apart on average."},

@@ -88,6 +88,7 @@ typedef enum sonar_option_id {
     OPT_MAX_SWEEPS,
     OPT_FORWARD_BACKWARD,
     OPT_CORRECT_LEVEL,
+    OPT_CELL_MAXIMUM,
     OPT_MVDR_SCAN,
     OPT_MVDR_SCAN_START,
     OPT_MVDR_SCAN_STOP,

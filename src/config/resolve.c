@@ -626,6 +626,9 @@ static void resolve_mvdr(sonar_loader *l) {
     c->mvdr_max_sweeps = whole(l, OPT_MAX_SWEEPS);
     c->mvdr_forward_backward = number(l, OPT_FORWARD_BACKWARD) != 0;
     c->mvdr_correct_level = number(l, OPT_CORRECT_LEVEL) != 0;
+    if (!have(l, OPT_CELL_MAXIMUM) && !given(l, OPT_CELL_MAXIMUM))
+        sonar_value_set_number(l, OPT_CELL_MAXIMUM, have(l, OPT_MVDR_SCAN));
+    c->mvdr_cell_maximum = number(l, OPT_CELL_MAXIMUM) != 0;
 }
 
 static bool copy_endpoints(sonar_loader *l) {

@@ -5,6 +5,8 @@
 #include "core/core.h"
 #include "detect/angle.h"
 
+#include <string.h>
+
 static const double half_beam = 0.5;
 /* A peak between two directions of the grid may stand this much higher than the grid says. */
 static const double grid_loss_db = 3;
@@ -440,6 +442,50 @@ static double beside_axis(const sonar_scan *scan, double az_deg) {
     if (!(fabs(cosine) <= 1 + sonar_beam(scan) / 2))
         return NAN;
     return acos(fmin(fmax(cosine, -1.0), 1.0)) / SONAR_RADIANS;
+}
+
+/* The direction whose cell the azimuth is in. */
+static size_t cell_of(const sonar_scan *scan, double az_deg) {
+    const ptrdiff_t next = sonar_scan_first(scan, az_deg);
+    if (!scan->wraps && next <= 0)
+        return 0;
+    if (!scan->wraps && next >= (ptrdiff_t)scan->count)
+        return scan->count - 1;
+    const double below = az_deg - sonar_scan_az(scan, next - 1);
+    return sonar_scan_index(scan, below < sonar_scan_az(scan, next) - az_deg ? next - 1 : next);
+}
+
+sonar_code sonar_detect_raise(const sonar_detect_spec *spec, float *power, float *scratch,
+                              sonar_power_at power_at, void *ctx, sonar_error *err) {
+    enum { MOST = 32 };
+    const size_t n = spec->scan->count;
+    const double prominent = 1.26; /* 1 dB */
+    float *background = scratch, *grid = scratch + n, *candidate = scratch + 2 * n;
+    if (n < 3 || !believable(power, n))
+        return SONAR_OK;
+    const search s = {.spec = spec,
+                      .scan = spec->scan,
+                      .power = grid,
+                      .power_at = power_at,
+                      .ctx = ctx,
+                      .err = err};
+    sonar_detect_background(spec->scan, power, background, grid);
+    memcpy(grid, power, n * sizeof *grid);
+    mark_maxima(&s, background, prominent, candidate);
+    for (size_t k = 0; k < MOST; k++) {
+        const size_t i = strongest(candidate, n);
+        sonar_detection peak = {0};
+        bool real;
+        if (candidate[i] <= 0)
+            break;
+        candidate[i] = 0;
+        const sonar_code code = refine(&s, bracket_of(&s, i), &peak, &real);
+        if (code != SONAR_OK)
+            return code;
+        const size_t cell = cell_of(spec->scan, peak.az_deg);
+        power[cell] = fmaxf(power[cell], (float)fmin(peak.power, (double)FLT_MAX));
+    }
+    return SONAR_OK;
 }
 
 void sonar_detect_bearing(const sonar_scan *scan, double az_deg, double heading_deg,

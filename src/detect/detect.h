@@ -90,6 +90,14 @@ sonar_code sonar_detect_focused(const sonar_detect_spec *spec, sonar_detect_sour
                                 void *ctx, sonar_detection *detections, size_t *count,
                                 sonar_error *err);
 
+/* What a grid coarser than the peaks has to show: raises power[i] to the largest power nearer to
+ * direction i than to its neighbours, around the grid's maxima that stand 1 dB over their
+ * background (the 32 strongest of them; elsewhere an MVDR spectrum bends no faster than a beam).
+ * Only spec->scan counts. A spectrum with a negative or non-finite value is left as it is. */
+sonar_code sonar_detect_raise(const sonar_detect_spec *spec, float *power,
+                              float *scratch /* [3 * scan->count] */, sonar_power_at power_at,
+                              void *ctx, sonar_error *err);
+
 /* For each detection: if the near-field surface [range][direction] within half a beam width of it
  * exceeds the far field there by more than margin_db, sets range_m: the vertex of a parabola in 1/r
  * (range_m ascending; the far field is the ladder's last rung, 1/r = 0). range_unresolved: the

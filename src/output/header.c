@@ -378,10 +378,13 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
                list   ? NAN
                : mvdr ? result->mvdr_snapshots
                       : result->cbf_snapshots);
-    if (mvdr)
+    if (mvdr) {
+        bool most = surface == SONAR_MVDR_AZIMUTH && spec->cell_maximum;
+        put_string(&root, "value", most ? "cell_maximum" : "direction");
         put_mvdr(&root, spec, result);
-    else
+    } else {
         put_null(&root, "loading");
+    }
     put_missing(&root, result);
     put_flags(&root, result, mvdr || (list && spec->mvdr_scan));
     put_number(&root, "latency_us", latency_us);

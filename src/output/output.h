@@ -32,6 +32,7 @@ typedef struct sonar_output_spec {
     const char *loading_rule; /* "noise", "trace", "absolute" */
     double loading_eps;
     bool level_corrected;                   /* mvdr.correct_level */
+    bool cell_maximum;                      /* mvdr.cell_maximum */
     const sonar_scan *cbf_scan, *mvdr_scan; /* mvdr_scan NULL: no MVDR */
     size_t ranges;
     const double *range_m;

@@ -130,16 +130,27 @@ static sonar_code detect_cbf(sonar_pipeline *p, const sonar_work *work, sonar_re
     return code;
 }
 
+static struct look look_adaptively(sonar_pipeline *p, const sonar_work *work) {
+    const sonar_config *c = p->config;
+    return (struct look){.pipeline = p,
+                         .work = work,
+                         .beamformer = &p->engine.mvdr,
+                         .scan = &c->mvdr_scan,
+                         .bin_width_hz = c->fs_hz / (double)c->mvdr_length};
+}
+
 static sonar_code detect_mvdr(sonar_pipeline *p, const sonar_work *work, sonar_result *result,
                               sonar_detection *to, size_t *count, sonar_error *err) {
-    const sonar_config *c = p->config;
-    struct look look = {.pipeline = p,
-                        .work = work,
-                        .beamformer = &p->engine.mvdr,
-                        .scan = &c->mvdr_scan,
-                        .bin_width_hz = c->fs_hz / (double)c->mvdr_length};
+    struct look look = look_adaptively(p, work);
     return sonar_detect(&p->mvdr_detect, SONAR_FROM_MVDR, result->surface[SONAR_MVDR_AZIMUTH].data,
                         p->detect_scratch, power_at, &look, to, count, err);
+}
+
+sonar_code sonar_pipeline_raise(sonar_pipeline *p, const sonar_work *work, sonar_result *result,
+                                sonar_error *err) {
+    struct look look = look_adaptively(p, work);
+    return sonar_detect_raise(&p->mvdr_detect, result->surface[SONAR_MVDR_AZIMUTH].data,
+                              p->detect_scratch, power_at, &look, err);
 }
 
 sonar_code sonar_pipeline_detect(sonar_pipeline *pipeline, const sonar_work *work,

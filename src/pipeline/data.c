@@ -135,6 +135,8 @@ static sonar_code conclude(sonar_pipeline *p, const struct job *job, sonar_error
     sonar_code code = SONAR_OK;
     if (result->present & SONAR_WANT(SONAR_DETECTIONS))
         code = sonar_pipeline_detect(p, &job->work, result, err);
+    if (!code && p->config->mvdr_cell_maximum && result->present & SONAR_WANT(SONAR_MVDR_AZIMUTH))
+        code = sonar_pipeline_raise(p, &job->work, result, err);
     uint64_t ns = (uint64_t)(sonar_monotonic_ns() - began);
     sonar_histogram_add(&p->timing[STAGE_DETECT][SONAR_PART_HOST], ns);
     atomic_store_explicit(&p->progress.stage_ns[STAGE_DETECT], ns, memory_order_relaxed);

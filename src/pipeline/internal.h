@@ -172,4 +172,7 @@ void sonar_pipeline_free_buffers(sonar_pipeline *pipeline);
 /* contacts.c: fills result->detection from its surfaces. Data thread. */
 sonar_code sonar_pipeline_detect(sonar_pipeline *pipeline, const sonar_work *work,
                                  sonar_result *result, sonar_error *err);
+/* contacts.c: publishes the largest power of each cell around the peaks of mvdr.azimuth. */
+sonar_code sonar_pipeline_raise(sonar_pipeline *pipeline, const sonar_work *work,
+                                sonar_result *result, sonar_error *err);
 #endif

@@ -117,6 +117,7 @@ static sonar_code make_output(sonar_pipeline *p, sonar_error *err) {
         .loading_rule = loading_name(c->mvdr_loading),
         .loading_eps = c->mvdr_eps,
         .level_corrected = c->mvdr_correct_level,
+        .cell_maximum = c->mvdr_cell_maximum,
         .cbf_scan = &c->cbf_scan,
         .mvdr_scan = c->mvdr_enabled ? &c->mvdr_scan : NULL,
         .ranges = c->ranges,

@@ -41,6 +41,7 @@ void output_scene_make(output_scene *scene, void *zmq_context, const char *endpo
                                       .heading_known = true,
                                       .calibrated = true,
                                       .loading_rule = "noise",
+                                      .cell_maximum = true,
                                       .loading_eps = 0.01,
                                       .cbf_scan = &scene->cbf,
                                       .mvdr_scan = &scene->mvdr,
