@@ -261,7 +261,7 @@ static void check_specs(const sonar_config *c, const char *text) {
     const sonar_train_shape shape = sonar_specs_shape(c, &specs);
     MUST(specs.dft.bins >= 1 && specs.dft.first_bin + specs.dft.bins <= specs.dft.length / 2 + 1);
     MUST(shape.sensors_used >= 1);
-    MUST(!c->mvdr_enabled || sonar_specs_max_snapshots(c) >= 1);
+    MUST(!c->mvdr_enabled || specs.mvdr.max_new >= 1);
     MUST(sonar_config_memory_bytes(c) > 0);
     const size_t looks = c->cbf_scan.count * (1 + c->ranges) + c->mvdr_scan.count;
     sonar_params *params = NULL;
