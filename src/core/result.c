@@ -63,6 +63,12 @@ const char *sonar_condition_name(sonar_condition_code code) {
         [SONAR_CONDITION_CLOCK_UNSYNCHRONISED] = "clock_unsynchronised",
         [SONAR_CONDITION_HELD_BACK] = "held_back",
         [SONAR_CONDITION_BACKEND_CHANGED] = "backend_changed",
+        [SONAR_CONDITION_ELEMENTS_DEAD] = "elements_dead",
+        [SONAR_CONDITION_ELEMENTS_STUCK] = "elements_stuck",
+        [SONAR_CONDITION_ELEMENTS_NOISY] = "elements_noisy",
+        [SONAR_CONDITION_ELEMENTS_HUM] = "elements_hum",
+        [SONAR_CONDITION_ELEMENTS_CLIPPED] = "elements_clipped",
+        [SONAR_CONDITION_ELEMENTS_MASKED] = "elements_masked",
         [SONAR_CONDITION_NO_SAMPLES] = "no_samples",
     };
     return (unsigned)code < SONAR_CONDITIONS ? name[code] : "unknown";
@@ -103,4 +109,13 @@ const char *sonar_channel_set_print(const sonar_channel_set *set, char *text, si
     if (listed < set->count)
         snprintf(text + used, bytes - used, " and more");
     return text;
+}
+
+const char *sonar_element_fault_name(sonar_element_fault fault) {
+    static const char *const name[SONAR_ELEMENT_FAULTS] = {[SONAR_ELEMENT_DEAD] = "dead",
+                                                           [SONAR_ELEMENT_STUCK] = "stuck",
+                                                           [SONAR_ELEMENT_NOISY] = "noisy",
+                                                           [SONAR_ELEMENT_HUM] = "hum",
+                                                           [SONAR_ELEMENT_CLIPPED] = "clipped"};
+    return (unsigned)fault < SONAR_ELEMENT_FAULTS ? name[fault] : "unknown";
 }

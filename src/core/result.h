@@ -160,6 +160,7 @@ typedef struct sonar_result {
     double missing_mean, missing_worst;
     uint32_t frame_flags; /* SONAR_FRAME_* */
     bool restarted;
+    bool mask_changed;  /* the first window with other sensors taken out than before */
     int64_t arrival_ns; /* monotonic, last sample in */
 } sonar_result;
 
@@ -174,6 +175,35 @@ typedef enum sonar_stage_part {
 } sonar_stage_part;
 
 /* ---- health ---------------------------------------------------------------------------------- */
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+/* What can be wrong with a sensor; src/elements/elements.h says how it is told. */
+typedef enum sonar_element_fault {
+    SONAR_ELEMENT_DEAD = 0,
+    SONAR_ELEMENT_STUCK,
+    SONAR_ELEMENT_NOISY,
+    SONAR_ELEMENT_HUM,
+    SONAR_ELEMENT_CLIPPED,
+    SONAR_ELEMENT_FAULTS
+} sonar_element_fault;
+
+const char *sonar_element_fault_name(sonar_element_fault fault);
+
+typedef struct sonar_element_list {
+    sonar_channel_set sensors;  /* by their numbers, as array.mask counts them */
+    sonar_channel_set channels; /* that feed them */
+    uint32_t used;              /* of these, sensors that are in the beams all the same */
+} sonar_element_list;
+
+typedef struct sonar_element_health {
+    size_t judged, masked; /* sensors of the last round; by hand, which are not judged */
+    sonar_element_list fault[SONAR_ELEMENT_FAULTS];
+    sonar_element_list masked_auto; /* taken out of the beams by array.auto_mask */
+} sonar_element_health;
+
+/* ---- conditions -------------------------------------------------------------------------------
+ */
 
 typedef enum sonar_condition_severity {
     SONAR_NOTICE = 0, /* worth knowing; the results are good */
@@ -212,6 +242,12 @@ typedef enum sonar_condition_code {
     SONAR_CONDITION_CLOCK_UNSYNCHRONISED,
     SONAR_CONDITION_HELD_BACK,
     SONAR_CONDITION_BACKEND_CHANGED,
+    SONAR_CONDITION_ELEMENTS_DEAD, /* these in the order of the faults */
+    SONAR_CONDITION_ELEMENTS_STUCK,
+    SONAR_CONDITION_ELEMENTS_NOISY,
+    SONAR_CONDITION_ELEMENTS_HUM,
+    SONAR_CONDITION_ELEMENTS_CLIPPED,
+    SONAR_CONDITION_ELEMENTS_MASKED,
     SONAR_CONDITION_NO_SAMPLES,
     SONAR_CONDITIONS
 } sonar_condition_code;
@@ -250,6 +286,7 @@ typedef struct sonar_status {
     double resident_bytes;
     char backend[24];       /* names of the backends at work */
     char backend_text[240]; /* why it was set up again or replaced; "" if nothing happened */
+    sonar_element_health elements;
     bool waiting_for_samples;
     sonar_stream stream;
     char health[16]; /* "ok", "waiting", "degraded" */

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Element health: which hydrophones are dead, stuck, noisy, ridden by mains hum or clipped.
+ *
+ *   in[2]     f32 or s16 [channel][n0], [channel][n1]   a stretch of samples in one or two parts,
+ *                                                       rows strided; n0 + n1 is the stretch
+ *   missing   [channel] share of missing samples; a channel that lacks any is left out
+ *
+ * Once a second of samples a round begins: every sensor is measured over a stretch of at most
+ * 0.4 s, a share of the sensors a window, so that no window pays for all of a large array. What was
+ * measured is judged by another thread, sensors against one another:
+ *
+ *   dead      constant at 0; or far below the others in all octaves in and beside the band, and in
+ *             the median over eight frequencies there: between tones, whose nodes may be anywhere
+ *   stuck     constant at another value, or nearly always equal to the sample before
+ *   noisy     in an octave of the band far above the others and above its neighbours
+ *   hum       the mains' lines (50 or 60 Hz, three harmonics) far above the others' and above the
+ *             same sensor's spectrum beside them
+ *   clipped   more samples at the largest or smallest value than in the 64th of the span beside it
+ *
+ * Far: by 12 (dead, hum) or 20 dB (noisy) and 72 dB / sensors, and by 6 robust standard deviations
+ * (1.4826 MAD of the levels in dB, Hampel 1974), so that the slope that a near ship gives an array
+ * flags none. Octaves are those of the Haar transform. Levels are taken over the step of the
+ * converter (as found in the samples) squared over 12: a sea too quiet for the converter flags
+ * none either. Neighbours are those in the order of the sensors.
+ */
+#ifndef SONAR_ELEMENTS_H
+#define SONAR_ELEMENTS_H
+
+#include "core/result.h"
+
+typedef struct sonar_elements_spec {
+    size_t sensors, channels;
+    const uint32_t *channel; /* [sensor]; borrowed until destroy, as all here */
+    const uint8_t *used;     /* [sensor]; 0: masked by hand, which is counted and not judged */
+    const float *scale;      /* [sensor] uPa per count, or 1: levels are compared after it */
+    double fs_hz;
+    size_t length, hop;     /* of the windows: a stretch is never longer */
+    double low_hz, high_hz; /* the band that the beamformers use */
+} sonar_elements_spec;
+
+/* Rounds, each about a second: a fault is flagged and cleared, a sensor is taken out and comes back
+ * after so many alike in a row. The time to come back doubles with every return. */
+enum {
+    SONAR_ELEMENTS_FLAG_ROUNDS = 3,
+    SONAR_ELEMENTS_CLEAR_ROUNDS = 5,
+    SONAR_ELEMENTS_OUT_ROUNDS = 5,
+    SONAR_ELEMENTS_BACK_ROUNDS = 30,
+    SONAR_ELEMENTS_BACK_MOST = 3600
+};
+
+typedef struct sonar_elements sonar_elements;
+
+/* Allocates everything. SONAR_ENOMEM. */
+sonar_code sonar_elements_create(const sonar_elements_spec *spec, const sonar_host *host,
+                                 sonar_elements **elements, sonar_error *err);
+void sonar_elements_destroy(sonar_elements *elements);
+
+/* ---- data thread ----------------------------------------------------------------------------- */
+
+/* Samples of a stretch, the first of a window's. */
+size_t sonar_elements_stretch(const sonar_elements *elements);
+/* Whether a window that begins with this sample has anything to measure. */
+bool sonar_elements_due(const sonar_elements *elements, uint64_t first_sample);
+/* Measures the next share of the sensors, on all workers of the host. Allocates nothing. */
+void sonar_elements_measure(sonar_elements *elements, uint64_t first_sample,
+                            const sonar_buffer in[2], const float *missing);
+
+/* ---- control thread -------------------------------------------------------------------------- */
+
+/* Judges the round that is complete, if one is. True if the mask has changed. */
+bool sonar_elements_judge(sonar_elements *elements);
+/* [sensor] 1: to be taken out, for it has been dead, stuck or noisy, or hums in the band, for long
+ * enough. At most a third of the used sensors. As of the last judge. */
+const uint8_t *sonar_elements_mask(const sonar_elements *elements);
+/* The faults that are flagged; used: [sensor] those in the beams now. The others are in masked_auto
+ * unless they are masked by hand. */
+void sonar_elements_read(const sonar_elements *elements, const uint8_t *used,
+                         sonar_element_health *health);
+
+#endif

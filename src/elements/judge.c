@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Judging: every sensor against the median of all, in dB, and for loud ones against its neighbours
+ * too. Allocates nothing. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "elements/internal.h"
+
+enum { NEIGHBOURS = 2 /* on either side */, LEAST_SENSORS = 3, DEVIATIONS = 6 };
+static const double QUIET_DB = 12, LOUD_DB = 20, HUM_DB = 12, SMALL_ARRAY_DB = 72;
+/* So far above the median a sensor is noisy whatever its neighbours are: they may be as well. */
+static const double ALONE_DB = 30;
+
+/* ---- robust statistics ----------------------------------------------------------------------- */
+
+/* Mean of the middle two of an even count; reorders. */
+static float median(float *value, size_t n) {
+    float upper = sonar_median(value, n), lower = -FLT_MAX;
+    if (n % 2)
+        return upper;
+    for (size_t i = 0; i < n / 2; i++) /* quickselect has left the lower half in front */
+        lower = fmaxf(lower, value[i]);
+    return (lower + upper) / 2;
+}
+
+struct spread {
+    double middle, deviation; /* median; 1.4826 MAD */
+};
+
+/* Of the values that are not NaN. n: how many these are. */
+static struct spread spread_of(sonar_elements *e, const float *value, size_t *n) {
+    size_t count = 0;
+    for (size_t s = 0; s < e->spec.sensors; s++)
+        if (!isnan(value[s]))
+            e->sorted[count++] = value[s];
+    *n = count;
+    if (!count)
+        return (struct spread){0};
+    struct spread result = {.middle = (double)median(e->sorted, count)};
+    for (size_t i = 0; i < count; i++)
+        e->sorted[i] = fabsf(e->sorted[i] - (float)result.middle);
+    result.deviation = 1.4826 * (double)median(e->sorted, count);
+    return result;
+}
+
+/* Few sensors tell little about one another. */
+static double margin_db(double least, size_t n, const struct spread *spread) {
+    return fmax(least + SMALL_ARRAY_DB / (double)n, DEVIATIONS * spread->deviation);
+}
+
+/* ---- levels ---------------------------------------------------------------------------------- */
+
+static bool judgeable(const sonar_elements *e, size_t s) {
+    return e->spec.used[s] && e->measure[s].taken;
+}
+
+/* The converter's step as the finest seen, and its noise. */
+static double step_noise(const sonar_elements *e) {
+    float step = FLT_MAX;
+    for (size_t s = 0; s < e->spec.sensors; s++)
+        if (judgeable(e, s) && e->measure[s].step > 0)
+            step = fminf(step, e->measure[s].step);
+    return step < FLT_MAX ? (double)step * (double)step / 12 : 0;
+}
+
+/* Whether there is enough signal to tell a constant sensor by: half the sensors at least move by
+ * half a step (rms). */
+static bool is_loud_enough(sonar_elements *e, double noise) {
+    size_t n;
+    for (size_t s = 0; s < e->spec.sensors; s++)
+        e->level[s] = judgeable(e, s) ? e->measure[s].power : NAN;
+    struct spread power = spread_of(e, e->level, &n);
+    return n > 0 && power.middle > 0 && power.middle >= 3 * noise;
+}
+
+enum quantity { OCTAVE = 0, HUM = OCTAVES, PROBE = HUM + MAINS };
+
+static float power_of(const struct measure *m, int quantity) {
+    return quantity == PROBE ? m->probe
+           : quantity >= HUM ? m->hum[quantity - HUM]
+                             : m->octave[quantity];
+}
+
+/* Levels in dB of the sensors that move, over the converter's noise; the others are NaN. */
+static void fill_levels(sonar_elements *e, int quantity, double noise) {
+    if (quantity >= HUM) /* of one frequency only */
+        noise /= (double)(quantity == PROBE ? e->probed : e->stretch);
+    for (size_t s = 0; s < e->spec.sensors; s++) {
+        const struct measure *m = &e->measure[s];
+        double power = (double)power_of(m, quantity);
+        double scale = (double)e->spec.scale[s];
+        bool moves = judgeable(e, s) && !m->constant;
+        e->level[s] = moves ? (float)(10 * log10((power + noise) * scale * scale + DBL_MIN)) : NAN;
+    }
+}
+
+/* Level over the median of the neighbours', which is the sensor's own where it has none. */
+static float over_neighbours(const sonar_elements *e, size_t s) {
+    float near[2 * NEIGHBOURS];
+    size_t n = 0;
+    for (size_t k = s, left = NEIGHBOURS; k-- > 0 && left;)
+        if (!isnan(e->level[k]))
+            near[n++] = e->level[k], left--;
+    for (size_t k = s + 1, left = NEIGHBOURS; k < e->spec.sensors && left; k++)
+        if (!isnan(e->level[k]))
+            near[n++] = e->level[k], left--;
+    return n ? e->level[s] - median(near, n) : 0;
+}
+
+static void fill_residuals(sonar_elements *e) {
+    for (size_t s = 0; s < e->spec.sensors; s++)
+        e->residual[s] = isnan(e->level[s]) ? NAN : over_neighbours(e, s);
+}
+
+static bool is_loud(const sonar_elements *e, size_t s, size_t n, double least,
+                    const struct spread *all, const struct spread *near) {
+    double over = (double)e->level[s] - all->middle;
+    double over_near = (double)e->residual[s] - near->middle;
+    return over > margin_db(least, n, all) &&
+           (over_near > margin_db(least, n, near) || over > margin_db(ALONE_DB, n, all));
+}
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+static void note(sonar_elements *e, size_t s, sonar_element_fault fault) {
+    e->seen[s] |= (uint8_t)(1u << fault);
+}
+
+static bool has(const sonar_elements *e, size_t s, sonar_element_fault fault) {
+    return e->seen[s] >> fault & 1;
+}
+
+static void judge_constants(sonar_elements *e) {
+    for (size_t s = 0; s < e->spec.sensors; s++) {
+        const struct measure *m = &e->measure[s];
+        if (judgeable(e, s) && m->constant)
+            note(e, s, m->zero ? SONAR_ELEMENT_DEAD : SONAR_ELEMENT_STUCK);
+    }
+}
+
+static bool is_quiet(const sonar_elements *e, size_t s, size_t n, const struct spread *all) {
+    return (double)e->level[s] < all->middle - margin_db(QUIET_DB, n, all);
+}
+
+/* Dead by the probes until an octave says otherwise. */
+static void judge_probes(sonar_elements *e, double noise) {
+    size_t n;
+    fill_levels(e, PROBE, noise);
+    struct spread all = spread_of(e, e->level, &n);
+    for (size_t s = 0; s < e->spec.sensors && n >= LEAST_SENSORS; s++)
+        if (!isnan(e->level[s]) && is_quiet(e, s, n, &all))
+            note(e, s, SONAR_ELEMENT_DEAD);
+}
+
+/* Noisy once an octave of the band says so. */
+static void judge_octaves(sonar_elements *e, double noise) {
+    struct spread all, near;
+    size_t n;
+    for (size_t octave = 0; octave < e->octaves; octave++) {
+        bool in_band = octave >= e->band_first && octave < e->band_end;
+        fill_levels(e, OCTAVE + (int)octave, noise);
+        fill_residuals(e);
+        near = spread_of(e, e->residual, &n);
+        all = spread_of(e, e->level, &n);
+        for (size_t s = 0; s < e->spec.sensors && n >= LEAST_SENSORS; s++) {
+            if (isnan(e->level[s]))
+                continue;
+            if (!is_quiet(e, s, n, &all))
+                e->seen[s] &= (uint8_t) ~(1u << SONAR_ELEMENT_DEAD);
+            if (in_band && is_loud(e, s, n, LOUD_DB, &all, &near))
+                note(e, s, SONAR_ELEMENT_NOISY);
+        }
+    }
+}
+
+/* What hum alone makes loud is no noise. */
+static void judge_hum(sonar_elements *e, double noise) {
+    struct spread all, near;
+    size_t n;
+    for (int mains = 0; mains < MAINS && e->harmonics; mains++) {
+        fill_levels(e, HUM + mains, noise);
+        fill_residuals(e);
+        near = spread_of(e, e->residual, &n);
+        all = spread_of(e, e->level, &n);
+        for (size_t s = 0; s < e->spec.sensors && n >= LEAST_SENSORS; s++) {
+            const struct measure *m = &e->measure[s];
+            if (isnan(e->level[s]) || !is_loud(e, s, n, HUM_DB, &all, &near) ||
+                10 * log10((double)m->hum[mains] / ((double)m->beside[mains] + DBL_MIN)) < HUM_DB)
+                continue;
+            note(e, s, SONAR_ELEMENT_HUM);
+            if ((float)e->harmonics * m->hum[mains] > m->power / 2)
+                e->seen[s] &= (uint8_t) ~(1u << SONAR_ELEMENT_NOISY);
+        }
+    }
+}
+
+/* Samples that hardly ever change are stuck but for glitches; a quiet sensor's are not, for it is
+ * dead by its level. */
+static void judge_samples(sonar_elements *e) {
+    const float most_same = 0.9f;
+    for (size_t s = 0; s < e->spec.sensors; s++) {
+        const struct measure *m = &e->measure[s];
+        if (!judgeable(e, s) || m->constant)
+            continue;
+        if (m->same > most_same && !has(e, s, SONAR_ELEMENT_DEAD))
+            note(e, s, SONAR_ELEMENT_STUCK);
+        if (m->clipped)
+            note(e, s, SONAR_ELEMENT_CLIPPED);
+    }
+}
+
+/* ---- over time ------------------------------------------------------------------------------- */
+
+static void count_round(struct standing *at, bool bad, unsigned set_after, unsigned clear_after) {
+    at->bad = bad ? (uint16_t)sonar_min_size(at->bad + 1u, UINT16_MAX) : 0;
+    at->good = bad ? 0 : (uint16_t)sonar_min_size(at->good + 1u, UINT16_MAX);
+    at->set = at->set ? at->good < clear_after : at->bad >= set_after;
+}
+
+/* Clipping says that the sea is louder than the converter, and a beam needs such sensors still. Hum
+ * spoils nothing where the band holds none of it. */
+static uint8_t spoiling(const sonar_elements *e) {
+    uint8_t faults =
+        1u << SONAR_ELEMENT_DEAD | 1u << SONAR_ELEMENT_STUCK | 1u << SONAR_ELEMENT_NOISY;
+    if (e->spec.low_hz <= 60 * HARMONICS)
+        faults |= 1u << SONAR_ELEMENT_HUM;
+    return faults;
+}
+
+/* Sensors that may be out: with fewer left, the others would judge less and less. */
+static size_t most_out(const sonar_elements *e) {
+    return (e->spec.sensors - e->masked) / 3;
+}
+
+static bool update_mask(sonar_elements *e) {
+    const uint8_t faults = spoiling(e);
+    bool changed = false;
+    size_t out = 0;
+    for (size_t s = 0; s < e->spec.sensors; s++) {
+        if (judgeable(e, s))
+            count_round(&e->out[s], e->seen[s] & faults, SONAR_ELEMENTS_OUT_ROUNDS, e->patience[s]);
+        if (e->mask[s] && !e->out[s].set) {
+            e->mask[s] = 0;
+            e->patience[s] =
+                (uint16_t)sonar_min_size(2u * e->patience[s], SONAR_ELEMENTS_BACK_MOST);
+            changed = true;
+        }
+        out += e->mask[s];
+    }
+    for (size_t s = 0; s < e->spec.sensors && out < most_out(e); s++)
+        if (e->out[s].set && !e->mask[s]) {
+            e->mask[s] = 1;
+            changed = true;
+            out++;
+        }
+    return changed;
+}
+
+static void update_flags(sonar_elements *e) {
+    for (size_t s = 0; s < e->spec.sensors; s++)
+        for (int i = 0; i < SONAR_ELEMENT_FAULTS && judgeable(e, s); i++)
+            count_round(&e->fault[s * SONAR_ELEMENT_FAULTS + (size_t)i], e->seen[s] >> i & 1,
+                        SONAR_ELEMENTS_FLAG_ROUNDS, SONAR_ELEMENTS_CLEAR_ROUNDS);
+}
+
+bool sonar_elements_judge(sonar_elements *e) {
+    if (atomic_load_explicit(&e->turn, memory_order_acquire) != TURN_JUDGE)
+        return false;
+    const double noise = step_noise(e);
+    memset(e->seen, 0, e->spec.sensors);
+    e->judged = 0;
+    if (is_loud_enough(e, noise)) {
+        judge_probes(e, noise);
+        judge_octaves(e, noise);
+        judge_hum(e, noise);
+        judge_samples(e);
+        judge_constants(e);
+        for (size_t s = 0; s < e->spec.sensors; s++)
+            e->judged += judgeable(e, s);
+    }
+    update_flags(e);
+    bool changed = update_mask(e);
+    atomic_store_explicit(&e->turn, TURN_MEASURE, memory_order_release);
+    return changed;
+}
+
+/* ---- what others read ------------------------------------------------------------------------ */
+
+const uint8_t *sonar_elements_mask(const sonar_elements *e) {
+    return e->mask;
+}
+
+static bool is_listed(const sonar_elements *e, size_t s, int fault, const uint8_t *used) {
+    if (fault < SONAR_ELEMENT_FAULTS)
+        return e->fault[s * SONAR_ELEMENT_FAULTS + (size_t)fault].set;
+    return e->spec.used[s] && !used[s];
+}
+
+/* Sensors with that fault, or for SONAR_ELEMENT_FAULTS those that were taken out. */
+static sonar_element_list list_of(const sonar_elements *e, int fault, const uint8_t *used) {
+    sonar_element_list list = {0};
+    for (size_t s = 0; s < e->spec.sensors; s++)
+        if (is_listed(e, s, fault, used)) {
+            sonar_channel_set_add(&list.sensors, (uint32_t)s, 1);
+            list.used += used[s];
+        }
+    for (size_t c = 0; c < e->spec.channels && list.sensors.count; c++)
+        if (e->fed[c] != NOBODY && is_listed(e, e->fed[c], fault, used))
+            sonar_channel_set_add(&list.channels, (uint32_t)c, 1);
+    return list;
+}
+
+void sonar_elements_read(const sonar_elements *e, const uint8_t *used,
+                         sonar_element_health *health) {
+    *health = (sonar_element_health){.judged = e->judged, .masked = e->masked};
+    for (int i = 0; i < SONAR_ELEMENT_FAULTS; i++)
+        health->fault[i] = list_of(e, i, used);
+    health->masked_auto = list_of(e, SONAR_ELEMENT_FAULTS, used);
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Measuring: levels by octave, lines of the mains, steps and rails of one sensor after the other.
+ * Sums run in eight lanes, so that their order is fixed and the vector unit is used. */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elements/internal.h"
+
+enum { LANES = 8, TASK = 64 /* sensors of one task */, LEAST_DETAILS = 32, LEAST_STRETCH = 128 };
+static const double STRETCH_S = 0.4, LEAST_HUM_S = 0.3, LINE_RATE_HZ = 500;
+/* Of all sensors, so many samples are looked at in one window: some 0.1 s of one processor. */
+static const size_t WINDOW_SAMPLES = (size_t)1 << 26;
+/* A round is spread over as many windows at most. */
+enum { WINDOWS_MOST = 16 };
+
+/* ---- create ---------------------------------------------------------------------------------- */
+
+/* Octave o of the transform is fs / 2^(o + 2) .. fs / 2^(o + 1). One on either side of the band is
+ * taken too, and only those with enough coefficients. */
+static void choose_octaves(sonar_elements *e) {
+    const sonar_elements_spec *s = &e->spec;
+    size_t last = 0, top = 0, low = 0;
+    while (e->stretch >> (last + 2) >= LEAST_DETAILS)
+        last++;
+    while (top < last && s->fs_hz / (double)((size_t)4 << top) > s->high_hz)
+        top++;
+    low = top;
+    while (low < last && low < top + OCTAVES - 3 &&
+           s->fs_hz / (double)((size_t)4 << low) > s->low_hz)
+        low++;
+    e->first_octave = top > 0 ? top - 1 : 0;
+    e->octaves = sonar_min_size(low + 1, last) + 1 - e->first_octave;
+    e->band_first = top - e->first_octave;
+    e->band_end = low + 1 - e->first_octave;
+}
+
+/* Frequencies of line `i`: mains by harmonic by {on it, -15, -10, 10, 15 Hz}. */
+static double line_hz(size_t i) {
+    static const double mains[MAINS] = {50, 60}, beside[1 + BESIDE] = {0, -15, -10, 10, 15};
+    size_t harmonic = i / (1 + BESIDE) % HARMONICS + 1;
+    return mains[i / (1 + BESIDE) / HARMONICS] * (double)harmonic + beside[i % (1 + BESIDE)];
+}
+
+/* A Hann-windowed oscillation for n values at `rate`: |sum x e|^2 of a sine of power P on its
+ * frequency is P. */
+static void make_oscillation(double hz, double rate, size_t n, float *to) {
+    for (size_t t = 0; t < n; t++) {
+        double hann = 0.5 - 0.5 * cos(2 * M_PI * ((double)t + 0.5) / (double)n);
+        double angle = 2 * M_PI * hz * (double)t / rate, gain = M_SQRT2 * 2 / (double)n;
+        to[t] = (float)(gain * hann * cos(angle));
+        to[n + t] = (float)(gain * hann * sin(angle));
+    }
+}
+
+/* The probes: evenly spaced in log frequency from an octave below the band to one above it. */
+static void make_oscillations(sonar_elements *e) {
+    const sonar_elements_spec *s = &e->spec;
+    double high_hz = fmin(2 * s->high_hz, 0.45 * s->fs_hz);
+    double low_hz = fmin(fmax(s->low_hz / 2, 4 * s->fs_hz / (double)e->probed), high_hz / 2);
+    for (size_t i = 0; i < LINES; i++)
+        make_oscillation(line_hz(i), s->fs_hz / (double)e->block, e->blocks,
+                         e->line + 2 * i * e->blocks);
+    for (size_t i = 0; i < PROBES; i++)
+        make_oscillation(low_hz * pow(high_hz / low_hz, ((double)i + 0.5) / PROBES), s->fs_hz,
+                         e->probed, e->probe + 2 * i * e->probed);
+}
+
+static void choose_lines(sonar_elements *e) {
+    double fs_hz = e->spec.fs_hz;
+    e->probed = sonar_min_size(e->stretch, PROBE_MOST);
+    e->block = 1;
+    if ((double)e->stretch < LEAST_HUM_S * fs_hz)
+        return;
+    e->block = sonar_max_size(1, (size_t)(fs_hz / LINE_RATE_HZ));
+    e->blocks = e->stretch / e->block;
+    while (e->harmonics < HARMONICS &&
+           60 * (double)(e->harmonics + 1) + 15 < 0.5 * fs_hz / (double)e->block)
+        e->harmonics++;
+}
+
+static void choose_share(sonar_elements *e) {
+    const sonar_elements_spec *s = &e->spec;
+    size_t windows = (size_t)fmin(WINDOWS_MOST, fmax(1, s->fs_hz / (double)s->hop));
+    size_t most = sonar_max_size(1, WINDOW_SAMPLES / e->stretch);
+    e->share = sonar_min_size((s->sensors + windows - 1) / windows, most);
+}
+
+static bool allocate(sonar_elements *e) {
+    size_t sensors = e->spec.sensors;
+    e->line = sonar_alloc(sonar_max_size(1, 2 * LINES * e->blocks), sizeof *e->line);
+    e->probe = sonar_alloc(2 * PROBES * e->probed, sizeof *e->probe);
+    e->scratch = sonar_alloc(e->host->workers * (e->stretch + e->blocks + LANES), sizeof(float));
+    e->measure = sonar_alloc(sensors, sizeof *e->measure);
+    e->level = sonar_alloc(sensors, sizeof *e->level);
+    e->residual = sonar_alloc(sensors, sizeof *e->residual);
+    e->sorted = sonar_alloc(sensors, sizeof *e->sorted);
+    e->fault = sonar_alloc(sensors * SONAR_ELEMENT_FAULTS, sizeof *e->fault);
+    e->seen = sonar_alloc(sensors, 1);
+    e->out = sonar_alloc(sensors, sizeof *e->out);
+    e->patience = sonar_alloc(sensors, sizeof *e->patience);
+    e->mask = sonar_alloc(sensors, 1);
+    e->fed = sonar_alloc(e->spec.channels, sizeof *e->fed);
+    return e->line && e->probe && e->scratch && e->measure && e->level && e->residual &&
+           e->sorted && e->fault && e->seen && e->out && e->patience && e->mask && e->fed;
+}
+
+void sonar_elements_destroy(sonar_elements *e) {
+    if (!e)
+        return;
+    void *owned[] = {e->line,  e->probe, e->scratch, e->measure,  e->level, e->residual, e->sorted,
+                     e->fault, e->seen,  e->out,     e->patience, e->mask,  e->fed};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
+        free(owned[i]);
+    free(e);
+}
+
+static void fill(sonar_elements *e) {
+    memset(e->fed, 0xff, e->spec.channels * sizeof *e->fed);
+    for (size_t s = 0; s < e->spec.sensors; s++) {
+        e->fed[e->spec.channel[s]] = (uint32_t)s;
+        e->masked += !e->spec.used[s];
+        e->patience[s] = SONAR_ELEMENTS_BACK_ROUNDS;
+    }
+}
+
+sonar_code sonar_elements_create(const sonar_elements_spec *spec, const sonar_host *host,
+                                 sonar_elements **elements, sonar_error *err) {
+    sonar_elements *e = *elements = sonar_alloc(1, sizeof *e);
+    if (e) {
+        e->spec = *spec;
+        e->host = host;
+        e->stretch = sonar_min_size(spec->length, (size_t)ceil(STRETCH_S * spec->fs_hz));
+        choose_octaves(e);
+        choose_lines(e);
+        choose_share(e);
+    }
+    if (!e || !allocate(e)) {
+        sonar_elements_destroy(e);
+        *elements = NULL;
+        return sonar_fail(err, SONAR_ENOMEM, "elements", "no memory for %zu sensors",
+                          spec->sensors);
+    }
+    fill(e);
+    make_oscillations(e);
+    return SONAR_OK;
+}
+
+/* ---- one sensor ------------------------------------------------------------------------------ */
+
+static void gather(const sonar_buffer in[2], size_t channel, size_t samples, float *x) {
+    for (int part = 0; part < 2; part++) {
+        size_t n = in[part].shape[0] ? sonar_min_size(in[part].shape[1], samples) : 0;
+        ptrdiff_t row = (ptrdiff_t)channel * in[part].stride[0];
+        if (n && in[part].dtype == SONAR_S16)
+            for (size_t i = 0; i < n; i++)
+                x[i] = ((const int16_t *)in[part].data + row)[i];
+        else if (n)
+            memcpy(x, (const float *)in[part].data + row, n * sizeof *x);
+        x += n;
+        samples -= n;
+    }
+}
+
+/* The extremes, the smallest step that is not 0, and how many steps are. */
+struct extent {
+    float low, high, step;
+    size_t same;
+};
+
+SONAR_MULTIARCH static struct extent extent_of(const float *x, size_t n) {
+    float low[LANES], high[LANES], step[LANES];
+    uint32_t same[LANES] = {0};
+    struct extent all = {x[0], x[0], FLT_MAX, 0};
+    for (size_t j = 0; j < LANES; j++)
+        low[j] = high[j] = x[0], step[j] = FLT_MAX;
+    size_t i = 1;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t j = 0; j < LANES; j++) {
+            float value = x[i + j], difference = fabsf(value - x[i + j - 1]);
+            low[j] = value < low[j] ? value : low[j];
+            high[j] = value > high[j] ? value : high[j];
+            same[j] += difference == 0;
+            difference = difference == 0 ? FLT_MAX : difference;
+            step[j] = difference < step[j] ? difference : step[j];
+        }
+    for (; i < n; i++) {
+        float difference = fabsf(x[i] - x[i - 1]);
+        all.low = fminf(all.low, x[i]);
+        all.high = fmaxf(all.high, x[i]);
+        all.step = difference > 0 ? fminf(all.step, difference) : all.step;
+        all.same += difference == 0;
+    }
+    for (size_t j = 0; j < LANES; j++) {
+        all.low = fminf(all.low, low[j]);
+        all.high = fmaxf(all.high, high[j]);
+        all.step = fminf(all.step, step[j]);
+        all.same += same[j];
+    }
+    return all;
+}
+
+/* Samples at the rails, and within a 64th of the span of them. */
+SONAR_MULTIARCH static void count_rails(const float *x, size_t n, const struct extent *extent,
+                                        size_t at[2], size_t beside[2]) {
+    const float near = (extent->high - extent->low) / 64;
+    uint32_t low = 0, high = 0, near_low = 0, near_high = 0;
+    for (size_t i = 0; i < n; i++) {
+        low += x[i] == extent->low;
+        high += x[i] == extent->high;
+        near_low += x[i] - extent->low < near;
+        near_high += extent->high - x[i] < near;
+    }
+    at[0] = low, at[1] = high;
+    beside[0] = near_low - low, beside[1] = near_high - high;
+}
+
+/* A distribution thins out towards its end; a rail gathers what lies beyond it. Where the span is
+ * few steps of the converter, that cannot be told. */
+static bool is_clipped(const float *x, size_t n, const struct extent *extent) {
+    enum { LEAST = 4 };
+    size_t at[2], beside[2];
+    if (!(extent->high - extent->low >= 64 * extent->step))
+        return false;
+    count_rails(x, n, extent, at, beside);
+    for (int i = 0; i < 2; i++)
+        if (at[i] >= LEAST && at[i] > 2 * beside[i])
+            return true;
+    return false;
+}
+
+SONAR_MULTIARCH static double sum_of(const float *x, size_t n) {
+    double sum[LANES] = {0}, all = 0;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t j = 0; j < LANES; j++)
+            sum[j] += (double)x[i + j];
+    for (; i < n; i++)
+        all += (double)x[i];
+    for (size_t j = 0; j < LANES; j++)
+        all += sum[j];
+    return all;
+}
+
+SONAR_MULTIARCH static float dot(const float *x, const float *y, size_t n) {
+    float sum[LANES] = {0}, all = 0;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t j = 0; j < LANES; j++)
+            sum[j] += x[i + j] * y[i + j];
+    for (; i < n; i++)
+        all += x[i] * y[i];
+    for (size_t j = 0; j < LANES; j++)
+        all += sum[j];
+    return all;
+}
+
+/* Finite, for what is computed from huge samples may not be. */
+static float bounded(float power) {
+    return power <= FLT_MAX ? power : FLT_MAX;
+}
+
+/* Power at the frequency of an oscillation. */
+static float power_at(const float *x, const float *oscillation, size_t n) {
+    float re = dot(x, oscillation, n), im = dot(x, oscillation + n, n);
+    return re * re + im * im;
+}
+
+/* The median is that of the sea between the tones, whose nodes a sound sensor may lie in. */
+static float probe(const sonar_elements *e, const float *x) {
+    float power[PROBES];
+    for (size_t i = 0; i < PROBES; i++)
+        power[i] = bounded(power_at(x, e->probe + 2 * i * e->probed, e->probed));
+    return sonar_median(power, PROBES);
+}
+
+/* Block by block: one value each for the lines, mean removed. */
+static void average_blocks(const sonar_elements *e, const float *x, float *to) {
+    for (size_t i = 0; i < e->blocks; i++)
+        to[i] = (float)(sum_of(x + i * e->block, e->block) / (double)e->block);
+}
+
+/* A quarter of the way in dB: few values scatter by several. */
+static float smooth(float before, float now) {
+    return before > 0 && now > 0 ? before * powf(now / before, 0.25f) : now;
+}
+
+/* Mean power of the harmonics, and of what lies beside them. */
+static void measure_hum(const sonar_elements *e, const float *value, struct measure *m) {
+    for (size_t mains = 0; mains < MAINS; mains++) {
+        float on = 0, beside = 0;
+        for (size_t h = 0; h < e->harmonics; h++)
+            for (size_t i = 0; i < 1 + BESIDE; i++) {
+                const float *line =
+                    e->line + ((mains * HARMONICS + h) * (1 + BESIDE) + i) * 2 * e->blocks;
+                *(i ? &beside : &on) += power_at(value, line, e->blocks);
+            }
+        m->hum[mains] = smooth(m->hum[mains], bounded(on / (float)e->harmonics));
+        m->beside[mains] =
+            smooth(m->beside[mains], bounded(beside / (float)(BESIDE * e->harmonics)));
+    }
+}
+
+/* Coefficients of one octave, and what is left for the next: their power, summed. */
+SONAR_MULTIARCH static float haar(float *x, size_t n) {
+    float sum[LANES] = {0}, all = 0;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        float a[LANES], b[LANES];
+        for (size_t j = 0; j < LANES; j++)
+            a[j] = x[2 * (i + j)], b[j] = x[2 * (i + j) + 1];
+        for (size_t j = 0; j < LANES; j++) {
+            sum[j] += (a[j] - b[j]) * (a[j] - b[j]) / 2;
+            x[i + j] = (a[j] + b[j]) * (float)M_SQRT1_2;
+        }
+    }
+    for (; i < n; i++) {
+        float a = x[2 * i], b = x[2 * i + 1];
+        all += (a - b) * (a - b) / 2;
+        x[i] = (a + b) * (float)M_SQRT1_2;
+    }
+    for (size_t j = 0; j < LANES; j++)
+        all += sum[j];
+    return all;
+}
+
+/* The transform is orthonormal: white noise has its variance in every octave. */
+static void measure_octaves(const sonar_elements *e, float *x, struct measure *m) {
+    size_t n = e->stretch / 2;
+    for (size_t octave = 0; octave < e->first_octave + e->octaves; octave++, n /= 2) {
+        float power = bounded(haar(x, n) / (float)n);
+        if (octave >= e->first_octave)
+            m->octave[octave - e->first_octave] = power;
+    }
+}
+
+static void measure_sensor(const sonar_elements *e, size_t channel, float *x, struct measure *m) {
+    const size_t n = e->stretch;
+    m->taken = e->missing[channel] <= 0;
+    if (!m->taken)
+        return;
+    gather(e->in, channel, n, x);
+    struct extent extent = extent_of(x, n);
+    m->constant = extent.low == extent.high;
+    m->zero = m->constant && extent.low == 0;
+    m->step = m->constant ? 0 : extent.step;
+    m->same = (float)extent.same / (float)n;
+    m->clipped = is_clipped(x, n, &extent);
+    const float mean = (float)(sum_of(x, n) / (double)n);
+    for (size_t i = 0; i < n; i++)
+        x[i] -= mean;
+    m->power = bounded(dot(x, x, n) / (float)n);
+    if (e->blocks) {
+        average_blocks(e, x, x + n);
+        measure_hum(e, x + n, m);
+    }
+    m->probe = probe(e, x);
+    measure_octaves(e, x, m);
+}
+
+/* ---- rounds ---------------------------------------------------------------------------------- */
+
+size_t sonar_elements_stretch(const sonar_elements *e) {
+    return e->stretch;
+}
+
+bool sonar_elements_due(const sonar_elements *e, uint64_t first_sample) {
+    if (e->stretch < LEAST_STRETCH ||
+        atomic_load_explicit(&e->turn, memory_order_acquire) != TURN_MEASURE)
+        return false;
+    return e->next > 0 || !e->begun || first_sample < e->round_first /* another stream */ ||
+           (double)(first_sample - e->round_first) >= e->spec.fs_hz;
+}
+
+static void measure_task(void *arg, size_t task, size_t worker) {
+    const sonar_elements *e = arg;
+    float *x = e->scratch + worker * (e->stretch + e->blocks + LANES);
+    size_t first = e->next + task * TASK, end = sonar_min_size(first + TASK, e->end);
+    for (size_t s = first; s < end; s++)
+        if (e->spec.used[s])
+            measure_sensor(e, e->spec.channel[s], x, &e->measure[s]);
+}
+
+void sonar_elements_measure(sonar_elements *e, uint64_t first_sample, const sonar_buffer in[2],
+                            const float *missing) {
+    if (!e->next)
+        e->round_first = first_sample;
+    e->begun = true;
+    e->in = in;
+    e->missing = missing;
+    e->end = sonar_min_size(e->next + e->share, e->spec.sensors);
+    e->host->parallel(e->host->ctx, (e->end - e->next + TASK - 1) / TASK, measure_task, e);
+    e->next = e->end < e->spec.sensors ? e->end : 0;
+    if (!e->next)
+        atomic_store_explicit(&e->turn, TURN_JUDGE, memory_order_release);
+}

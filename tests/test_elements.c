@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Element health on scenes of the simulator: every fault is found and named, and nothing else is,
+ * whatever the sea does. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+#include "elements/elements.h"
+#include "manifold/manifold.h"
+#include "random.h"
+#include "synth.h"
+
+enum { FS = 4000, WINDOW = 4000, MOST = 160 };
+
+/* ---- an array and what it hears -------------------------------------------------------------- */
+
+typedef struct rig {
+    size_t sensors;
+    double spacing_m;
+    double position_m[3 * MOST], gain_db[MOST];
+    uint32_t channel[MOST];
+    uint8_t used[MOST];
+    float scale[MOST], missing[MOST];
+    float *x; /* [channel][WINDOW], what the faults are put into */
+    sim_scene scene;
+    sim_source source[4];
+    sim_element element[MOST];
+    sonar_elements *elements;
+    uint64_t first;
+    void (*spoil)(struct rig *rig);
+    size_t victim;
+} rig;
+
+/* A line along +x from the origin on, in a white sea of `sea_db`, at 0 dB re 1 count/uPa. */
+static void rig_open(rig *r, size_t sensors, double spacing_m, double sea_db) {
+    *r = (rig){.sensors = sensors, .spacing_m = spacing_m};
+    for (size_t s = 0; s < sensors; s++) {
+        r->position_m[3 * s] = spacing_m * (double)s;
+        r->channel[s] = (uint32_t)s;
+        r->used[s] = 1;
+        r->scale[s] = 1;
+    }
+    r->x = calloc(sensors * WINDOW, sizeof *r->x);
+    r->scene = (sim_scene){.seed = 1,
+                           .sensitivity_db = NAN,
+                           .noise_db = sea_db,
+                           .source = r->source,
+                           .element = r->element};
+    r->scene.isotropic.level_db = -HUGE_VAL;
+}
+
+static void add_element(rig *r, sim_element element) {
+    r->element[r->scene.elements++] = element;
+}
+
+static sim_element plain_element(size_t sensor) {
+    return (sim_element){.sensor = sensor, .noise_db = -HUGE_VAL};
+}
+
+static void rig_close(rig *r) {
+    sonar_elements_destroy(r->elements);
+    free(r->x);
+}
+
+static void create(rig *r, double low_hz, double high_hz) {
+    const sonar_elements_spec spec = {.sensors = r->sensors,
+                                      .channels = r->sensors,
+                                      .channel = r->channel,
+                                      .used = r->used,
+                                      .scale = r->scale,
+                                      .fs_hz = FS,
+                                      .length = WINDOW,
+                                      .hop = WINDOW,
+                                      .low_hz = low_hz,
+                                      .high_hz = high_hz};
+    sonar_error err = {0};
+    cr_assert_eq(sonar_elements_create(&spec, sonar_host_serial(), &r->elements, &err), SONAR_OK,
+                 "%s", err.text);
+}
+
+/* As 16-bit samples in two parts if `cut` is not 0. */
+static void measure(rig *r, size_t cut, bool s16) {
+    int16_t *counts = calloc(r->sensors * WINDOW, sizeof *counts);
+    for (size_t i = 0; i < r->sensors * WINDOW; i++)
+        counts[i] = (int16_t)fmaxf(-32768, fminf(32767, rintf(r->x[i])));
+    sonar_buffer in[2];
+    void *data = s16 ? (void *)counts : (void *)r->x;
+    sonar_dtype type = s16 ? SONAR_S16 : SONAR_F32;
+    size_t n = sonar_elements_stretch(r->elements), size = sonar_dtype_size(type);
+    in[0] = sonar_buffer_view(data, type, 2, (size_t[]){r->sensors, cut ? cut : n});
+    in[1] = sonar_buffer_view((char *)data + cut * size, type, 2,
+                              (size_t[]){r->sensors, cut ? n - cut : 0});
+    in[0].stride[0] = in[1].stride[0] = WINDOW;
+    sonar_elements_measure(r->elements, r->first, in, r->missing);
+    free(counts);
+}
+
+/* A round of samples that follow on, spoiled as the test says; true if the mask has changed. */
+static bool play(rig *r, sim_synth *synth, size_t cut, bool s16) {
+    sim_synth_render(synth, r->first, WINDOW, r->x);
+    if (r->spoil)
+        r->spoil(r);
+    cr_assert(sonar_elements_due(r->elements, r->first));
+    while (sonar_elements_due(r->elements, r->first))
+        measure(r, cut, s16);
+    r->first += WINDOW;
+    return sonar_elements_judge(r->elements);
+}
+
+static sim_synth *synth_of(rig *r) {
+    const sim_array array = {.sensors = r->sensors,
+                             .channels = r->sensors,
+                             .fs_hz = FS,
+                             .sound_speed_mps = 1500,
+                             .position_m = r->position_m,
+                             .channel = r->channel,
+                             .gain_db = r->gain_db};
+    sim_synth *synth;
+    sonar_error err = {0};
+    cr_assert_eq(sim_synth_create(&r->scene, &array, &synth, &err), SONAR_OK, "%s", err.text);
+    return synth;
+}
+
+static sonar_element_health listen(rig *r, int rounds, size_t cut, bool s16) {
+    sonar_element_health health = {0};
+    sim_synth *synth = synth_of(r);
+    if (!r->elements)
+        create(r, 300, 500);
+    for (int i = 0; i < rounds; i++)
+        play(r, synth, cut, s16);
+    sim_synth_destroy(synth);
+    sonar_elements_read(r->elements, r->used, &health);
+    return health;
+}
+
+/* Exactly this sensor has exactly this fault (SONAR_ELEMENT_FAULTS: none has any). */
+static void expect_only(const sonar_element_health *h, sonar_element_fault fault, size_t sensor,
+                        const char *what) {
+    for (int i = 0; i < SONAR_ELEMENT_FAULTS; i++) {
+        const sonar_channel_set *list = &h->fault[i].sensors;
+        const char *name = sonar_element_fault_name((sonar_element_fault)i);
+        if (i == (int)fault)
+            cr_expect(list->count == 1 && list->first[0] == sensor,
+                      "%s: sensor %zu is not the one %s, but %u are (%u)", what, sensor, name,
+                      list->count, list->first[0]);
+        else
+            cr_expect_eq(list->count, 0, "%s: %u are %s (%u)", what, list->count, name,
+                         list->first[0]);
+    }
+}
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+static float *victim(rig *r) {
+    return r->x + r->victim * WINDOW;
+}
+
+static void stick(rig *r) {
+    for (size_t i = 0; i < WINDOW; i++)
+        victim(r)[i] = 117;
+}
+
+/* The last value holds but for a glitch now and then. */
+static void stick_mostly(rig *r) {
+    for (size_t i = 0; i < WINDOW; i++)
+        victim(r)[i] = i % 20 ? 117 : 117 + 3000 * (float)(i % 3);
+}
+
+/* Stronger where few sensors have little to compare it with. */
+static void hum(rig *r, double hz) {
+    for (size_t i = 0; i < WINDOW; i++)
+        victim(r)[i] += (r->sensors < 32 ? 15000 : 1500) *
+                        (float)(sin(2 * M_PI * hz * (double)(r->first + i) / FS) +
+                                0.3 * sin(6 * M_PI * hz * (double)(r->first + i) / FS));
+}
+
+static void hum_50(rig *r) {
+    hum(r, 50);
+}
+
+static void hum_60(rig *r) {
+    hum(r, 60);
+}
+
+/* At 2.5 standard deviations of the sea. */
+static void clip(rig *r) {
+    for (size_t i = 0; i < WINDOW; i++)
+        victim(r)[i] = fmaxf(-2500, fminf(2500, victim(r)[i]));
+}
+
+static void drop_gain(rig *r) {
+    for (size_t i = 0; i < WINDOW; i++)
+        victim(r)[i] *= 0.001f;
+}
+
+/* Nothing but the noise of its own preamplifier, 50 dB down. */
+static void die_noisily(rig *r) {
+    sim_random_normal(sim_random_key(77, SIM_STREAM_NOISY, 3), (int64_t)r->first, WINDOW,
+                      victim(r));
+    for (size_t i = 0; i < WINDOW; i++)
+        victim(r)[i] *= 3;
+}
+
+static const struct {
+    const char *name;
+    void (*spoil)(rig *r);
+    sonar_element_fault fault;
+} faults[] = {{"stuck", stick, SONAR_ELEMENT_STUCK},
+              {"stuck with glitches", stick_mostly, SONAR_ELEMENT_STUCK},
+              {"hum of 50 Hz", hum_50, SONAR_ELEMENT_HUM},
+              {"hum of 60 Hz", hum_60, SONAR_ELEMENT_HUM},
+              {"clipped", clip, SONAR_ELEMENT_CLIPPED},
+              {"gain 60 dB down", drop_gain, SONAR_ELEMENT_DEAD},
+              {"preamplifier only", die_noisily, SONAR_ELEMENT_DEAD}};
+
+Test(elements, every_fault_is_found_at_every_place_of_small_and_large_arrays) {
+    static const size_t sizes[] = {3, 4, 5, 7, 8, 17, 64, 129};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t f = 0; f < sizeof faults / sizeof *faults; f++) {
+            rig r;
+            char what[80];
+            rig_open(&r, sizes[i], 1.5, 60);
+            r.victim = f % 3 == 0 ? 0 : f % 3 == 1 ? sizes[i] / 2 : sizes[i] - 1;
+            r.spoil = faults[f].spoil;
+            snprintf(what, sizeof what, "%s, %zu sensors", faults[f].name, sizes[i]);
+            sonar_element_health h =
+                listen(&r, SONAR_ELEMENTS_FLAG_ROUNDS, f % 2 ? 333 : 0, f % 2 != 0);
+            expect_only(&h, faults[f].fault, r.victim, what);
+            cr_expect_eq(h.judged, sizes[i]);
+            rig_close(&r);
+        }
+}
+
+Test(elements, the_simulators_own_faults_are_found) {
+    const sim_element element[] = {{.sensor = 5, .noise_db = -HUGE_VAL, .dead = true},
+                                   {.sensor = 6, .noise_db = 120},
+                                   {.sensor = 7, .gain_db = -40, .noise_db = -HUGE_VAL},
+                                   {.sensor = 8, .noise_db = 86}};
+    const sonar_element_fault fault[] = {SONAR_ELEMENT_DEAD, SONAR_ELEMENT_NOISY,
+                                         SONAR_ELEMENT_DEAD, SONAR_ELEMENT_NOISY};
+    for (int i = 0; i < 4; i++) {
+        rig r;
+        rig_open(&r, 48, 1.5, 60);
+        add_element(&r, element[i]);
+        sonar_element_health h = listen(&r, SONAR_ELEMENTS_FLAG_ROUNDS, 0, false);
+        expect_only(&h, fault[i], element[i].sensor, "simulated");
+        rig_close(&r);
+    }
+}
+
+/* A module of eight fails as one: nobody's neighbours are sound. */
+Test(elements, a_whole_module_is_found) {
+    for (int noisy = 0; noisy < 2; noisy++) {
+        rig r;
+        rig_open(&r, 64, 1.5, 60);
+        for (size_t s = 24; s < 32; s++) {
+            sim_element element = plain_element(s);
+            element.gain_db = noisy ? 50 : -50;
+            add_element(&r, element);
+        }
+        sonar_element_health h = listen(&r, SONAR_ELEMENTS_FLAG_ROUNDS, 0, false);
+        const sonar_channel_set *list =
+            &h.fault[noisy ? SONAR_ELEMENT_NOISY : SONAR_ELEMENT_DEAD].sensors;
+        cr_expect_eq(list->count, 8, "%u", list->count);
+        cr_expect(list->first[0] == 24 && list->last[0] == 31);
+        rig_close(&r);
+    }
+}
+
+/* ---- no false alarms ------------------------------------------------------------------------- */
+
+static void add_ship(rig *r, bool far, double az_deg, double range_m, double level_db) {
+    sim_source *ship = &r->source[r->scene.sources++];
+    *ship = (sim_source){.far = far, .az_deg = az_deg, .range_m = range_m, .at = !far};
+    ship->broadband = (sim_spectrum){
+        .present = true, .shape = SIM_PINK, .low_hz = 10, .high_hz = 1600, .level_db = level_db};
+    ship->tones = 3;
+    ship->tone[0] = (sim_tone){.hz = 50, .level_db = level_db};
+    ship->tone[1] = (sim_tone){.hz = 60, .level_db = level_db};
+    ship->tone[2] = (sim_tone){.hz = 400, .level_db = level_db};
+}
+
+static void expect_quiet(rig *r, int rounds, bool s16, const char *what) {
+    char text[160];
+    sonar_element_health h = listen(r, rounds, 0, s16);
+    snprintf(text, sizeof text, "%s, %zu sensors, seed %zu", what, r->sensors, r->scene.seed);
+    expect_only(&h, SONAR_ELEMENT_FAULTS, 0, text);
+}
+
+/* Off the end of the array, abeam of its middle and in the far field, at levels from the sea's to
+ * 60 dB above it; elements of 1 dB spread. */
+Test(elements, ships_near_and_far_flag_no_element) {
+    static const size_t sizes[] = {3, 5, 8, 33, 96};
+    static const double range_m[] = {4, 15, 60, 400};
+    for (size_t i = 0; i < 5; i++)
+        for (size_t k = 0; k < 4; k++)
+            for (size_t seed = 1; seed <= 6; seed++) {
+                rig r;
+                rig_open(&r, sizes[i], 1.5, 40);
+                r.scene.seed = seed;
+                r.scene.gain_error_db = 1;
+                if (seed % 3 == 0) /* reference point in the middle of the line */
+                    for (size_t s = 0; s < sizes[i]; s++)
+                        r.position_m[3 * s] -= 0.75 * (double)(sizes[i] - 1);
+                double level_db = 70 + 10 * (double)seed;
+                add_ship(&r, false, seed % 2 ? 180 : 90, range_m[k], level_db);
+                if (seed % 2)
+                    add_ship(&r, true, 40, 0, level_db - 20);
+                expect_quiet(&r, 5, false, "a ship");
+                rig_close(&r);
+            }
+}
+
+/* Two tones of one frequency from either side stand along the array: every third element or so
+ * lies in a node for as long as they last. */
+Test(elements, standing_waves_flag_no_element) {
+    for (size_t seed = 1; seed <= 4; seed++) {
+        rig r;
+        rig_open(&r, 64, 0.9 + 0.1 * (double)seed, 40);
+        for (int i = 0; i < 2; i++) {
+            sim_source *s = &r.source[r.scene.sources++];
+            *s = (sim_source){.far = true, .az_deg = i ? 180 : 0, .tones = 1};
+            s->tone[0] = (sim_tone){.hz = 400, .level_db = 90};
+        }
+        expect_quiet(&r, 6, false, "standing wave");
+        rig_close(&r);
+    }
+}
+
+/* From noise that hardly ever reaches the converter's first step to one of several steps. */
+Test(elements, a_quiet_sea_flags_no_element) {
+    static const size_t sizes[] = {3, 8, 64};
+    for (size_t i = 0; i < 3; i++)
+        for (int step = 0; step < 14; step++) {
+            rig r;
+            rig_open(&r, sizes[i], 1.5, -22 + 2.5 * step);
+            expect_quiet(&r, 6, true, "quiet sea");
+            rig_close(&r);
+        }
+}
+
+Test(elements, silence_flags_no_element) {
+    rig r;
+    rig_open(&r, 16, 1.5, -HUGE_VAL);
+    expect_quiet(&r, 6, true, "silence");
+    rig_close(&r);
+}
+
+Test(elements, many_rounds_of_a_plain_sea_flag_no_element) {
+    for (size_t sensors = 3; sensors <= 96; sensors *= 2) {
+        rig r;
+        rig_open(&r, sensors, 1.5, 50);
+        expect_quiet(&r, 60, sensors % 4 != 0, "plain sea");
+        rig_close(&r);
+    }
+}
+
+/* Loud sines of which a sample or two in each period is the largest one. */
+Test(elements, tones_are_not_taken_for_clipping) {
+    static const double hz[] = {40, 125, 250, 500, 1000, 333.3};
+    for (size_t i = 0; i < 6; i++)
+        for (int s16 = 0; s16 < 2; s16++) {
+            rig r;
+            rig_open(&r, 8, 1.5, -HUGE_VAL);
+            sim_source *s = &r.source[r.scene.sources++];
+            *s = (sim_source){.far = true, .az_deg = 90, .tones = 1};
+            s->tone[0] = (sim_tone){.hz = hz[i], .level_db = 77};
+            expect_quiet(&r, 4, s16, "tone");
+            rig_close(&r);
+        }
+}
+
+/* ---- calibration, masks, gaps ---------------------------------------------------------------- */
+
+/* Channels of very different gain are told apart by what they hear, not by their counts. */
+Test(elements, levels_are_compared_after_calibration) {
+    rig r;
+    rig_open(&r, 12, 1.5, 60);
+    for (size_t s = 0; s < 12; s++) {
+        r.gain_db[s] = s % 2 ? 40 : 0;
+        r.scale[s] = (float)pow(10, -r.gain_db[s] / 20);
+    }
+    expect_quiet(&r, 4, false, "gains");
+    rig_close(&r);
+}
+
+Test(elements, sensors_masked_by_hand_are_counted_and_not_judged) {
+    rig r;
+    rig_open(&r, 12, 1.5, 60);
+    r.used[4] = r.used[7] = 0;
+    r.victim = 4;
+    r.spoil = stick;
+    sonar_element_health h = listen(&r, 4, 0, false);
+    expect_only(&h, SONAR_ELEMENT_FAULTS, 0, "masked");
+    cr_expect_eq(h.judged, 10);
+    cr_expect_eq(h.masked, 2);
+    rig_close(&r);
+}
+
+Test(elements, zeros_in_place_of_lost_samples_are_not_judged) {
+    rig r;
+    rig_open(&r, 12, 1.5, 60);
+    r.missing[4] = 0.01f;
+    r.victim = 4;
+    r.spoil = stick;
+    sonar_element_health h = listen(&r, 4, 0, false);
+    expect_only(&h, SONAR_ELEMENT_FAULTS, 0, "missing");
+    cr_expect_eq(h.judged, 11);
+    rig_close(&r);
+}
+
+/* ---- over time ------------------------------------------------------------------------------- */
+
+/* Faults for so many rounds, then none for so many; the round in which the mask of the victim
+ * changed is returned, 0: it did not. */
+static int rounds_until_change(rig *r, sim_synth *synth, bool faulty, int most) {
+    void (*spoil)(rig *) = faulty ? stick : NULL;
+    r->spoil = spoil;
+    for (int i = 1; i <= most; i++) {
+        uint8_t before = sonar_elements_mask(r->elements)[r->victim];
+        bool changed = play(r, synth, 0, false);
+        cr_assert_eq(changed, before != sonar_elements_mask(r->elements)[r->victim]);
+        if (changed)
+            return i;
+    }
+    return 0;
+}
+
+Test(elements, a_sensor_goes_out_after_seconds_and_comes_back_later_each_time) {
+    rig r;
+    rig_open(&r, 6, 1.5, 60);
+    r.victim = 2;
+    create(&r, 300, 500);
+    sim_synth *synth = synth_of(&r);
+    cr_expect_eq(rounds_until_change(&r, synth, true, SONAR_ELEMENTS_OUT_ROUNDS - 1), 0);
+    cr_expect_eq(rounds_until_change(&r, synth, false, 10), 0, "a short fault masks nothing");
+    cr_expect_eq(rounds_until_change(&r, synth, true, 20), SONAR_ELEMENTS_OUT_ROUNDS);
+    cr_expect_eq(rounds_until_change(&r, synth, false, 20), 0);
+    cr_expect_eq(rounds_until_change(&r, synth, true, 2), 0);
+    cr_expect_eq(rounds_until_change(&r, synth, false, 99), SONAR_ELEMENTS_BACK_ROUNDS,
+                 "a fault in between begins the time anew");
+    cr_expect_eq(rounds_until_change(&r, synth, true, 20), SONAR_ELEMENTS_OUT_ROUNDS);
+    cr_expect_eq(rounds_until_change(&r, synth, false, 99), 2 * SONAR_ELEMENTS_BACK_ROUNDS);
+    sim_synth_destroy(synth);
+    rig_close(&r);
+}
+
+Test(elements, a_flag_is_raised_after_seconds_and_cleared_again) {
+    rig r;
+    rig_open(&r, 6, 1.5, 60);
+    r.spoil = stick;
+    sonar_element_health h = listen(&r, SONAR_ELEMENTS_FLAG_ROUNDS - 1, 0, false);
+    expect_only(&h, SONAR_ELEMENT_FAULTS, 0, "too early");
+    h = listen(&r, 1, 0, false);
+    expect_only(&h, SONAR_ELEMENT_STUCK, 0, "now");
+    r.spoil = NULL;
+    h = listen(&r, SONAR_ELEMENTS_CLEAR_ROUNDS - 1, 0, false);
+    expect_only(&h, SONAR_ELEMENT_STUCK, 0, "still");
+    h = listen(&r, 1, 0, false);
+    expect_only(&h, SONAR_ELEMENT_FAULTS, 0, "cleared");
+    rig_close(&r);
+}
+
+Test(elements, no_more_than_a_third_goes_out) {
+    rig r;
+    size_t out = 0;
+    rig_open(&r, 13, 1.5, 60);
+    for (size_t s = 3; s < 9; s++) {
+        sim_element element = plain_element(s);
+        element.dead = true;
+        add_element(&r, element);
+    }
+    sonar_element_health h = listen(&r, 8, 0, false);
+    for (size_t s = 0; s < 13; s++)
+        out += sonar_elements_mask(r.elements)[s];
+    cr_expect_eq(h.fault[SONAR_ELEMENT_DEAD].sensors.count, 6);
+    cr_expect_eq(out, 4);
+    rig_close(&r);
+}
+
+/* Clipping and hum outside of the band are told, and leave the beams alone. */
+Test(elements, what_does_not_spoil_the_beams_stays_in) {
+    rig r;
+    rig_open(&r, 13, 1.5, 60);
+    r.victim = 6;
+    r.spoil = clip;
+    sonar_element_health h = listen(&r, 8, 0, false);
+    expect_only(&h, SONAR_ELEMENT_CLIPPED, 6, "clipped");
+    cr_expect_eq(sonar_elements_mask(r.elements)[6], 0);
+    r.spoil = hum_50;
+    h = listen(&r, 8, 0, false);
+    expect_only(&h, SONAR_ELEMENT_HUM, 6, "hum");
+    cr_expect_eq(sonar_elements_mask(r.elements)[6], 0);
+    sonar_elements_destroy(r.elements);
+    create(&r, 100, 500);
+    h = listen(&r, 8, 0, false);
+    cr_expect_eq(h.fault[SONAR_ELEMENT_HUM].sensors.count, 1);
+    cr_expect_eq(sonar_elements_mask(r.elements)[6], 1, "150 Hz is in the band now");
+    rig_close(&r);
+}
+
+/* Sensors by their number, channels by theirs, and how many of them are in the beams still. */
+Test(elements, sensors_and_channels_are_listed_each_in_order) {
+    rig r;
+    rig_open(&r, 9, 1.5, 60);
+    for (uint32_t s = 0; s < 9; s++)
+        r.channel[s] = 8 - s;
+    for (size_t s = 1; s < 3; s++) {
+        sim_element element = plain_element(s);
+        element.dead = true;
+        add_element(&r, element);
+    }
+    listen(&r, SONAR_ELEMENTS_FLAG_ROUNDS, 0, false);
+    uint8_t used[9] = {1, 0, 1, 1, 1, 1, 1, 1, 1};
+    sonar_element_health h;
+    sonar_elements_read(r.elements, used, &h);
+    const sonar_element_list *dead = &h.fault[SONAR_ELEMENT_DEAD], *out = &h.masked_auto;
+    cr_expect(dead->sensors.ranges == 1 && dead->sensors.first[0] == 1 &&
+              dead->sensors.last[0] == 2);
+    cr_expect(dead->channels.first[0] == 6 && dead->channels.last[0] == 7);
+    cr_expect_eq(dead->used, 1);
+    cr_expect(out->sensors.count == 1 && out->sensors.first[0] == 1 && out->channels.first[0] == 7);
+    cr_expect_eq(out->used, 0);
+    rig_close(&r);
+}
