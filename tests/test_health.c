@@ -709,6 +709,48 @@ Test(log, the_end_of_a_run_sums_up_what_is_not_over) {
     cr_expect_eq(p->lines, 3, "once");
 }
 
+/* ---- elements -------------------------------------------------------------------------------- */
+
+static void add_sensors(sonar_element_list *list, uint32_t first, uint32_t count, uint32_t used) {
+    sonar_channel_set_add(&list->sensors, first, count);
+    sonar_channel_set_add(&list->channels, 100 + first, count);
+    list->used = used;
+}
+
+/* Each fault is a condition of its own: degraded while such a sensor is in the beams, and no more
+ * than worth knowing once they are all out. */
+Test(health, bad_elements_are_named_and_degrade_while_in_use) {
+    static const char *const text[SONAR_ELEMENT_FAULTS] = {
+        "2 sensors dead: 5-6", "2 sensors stuck at one value: 5-6",
+        "2 sensors far louder than the others: 5-6", "2 sensors ridden by mains hum: 5-6",
+        "2 sensors clipping: 5-6"};
+    for (int i = 0; i < SONAR_ELEMENT_FAULTS; i++) {
+        patient *p = well();
+        add_sensors(&p->status.elements.fault[i], 5, 2, 1);
+        look(p);
+        expect(p, "degraded", text[i]);
+        const sonar_condition *c =
+            find(p, (sonar_condition_code)(SONAR_CONDITION_ELEMENTS_DEAD + i));
+        cr_assert(c);
+        cr_expect_eq(c->value, 2);
+        cr_expect(c->channels.first[0] == 105 && c->channels.last[0] == 106);
+        p->status.elements.fault[i].used = 0;
+        look(p);
+        expect(p, "ok", text[i]);
+        p->status.elements.fault[i] = (sonar_element_list){0};
+        look(p);
+        expect(p, "ok", "");
+    }
+}
+
+Test(health, what_was_masked_automatically_is_worth_knowing) {
+    patient *p = well();
+    add_sensors(&p->status.elements.masked_auto, 7, 1, 0);
+    look(p);
+    expect(p, "ok", "1 sensor masked automatically: 7");
+    cr_expect_str_eq(sonar_condition_name(p->status.condition[0].code), "elements_masked");
+}
+
 /* ---- channel sets ---------------------------------------------------------------------------- */
 
 Test(channels, neighbours_join_and_print_as_ranges) {

@@ -519,6 +519,28 @@ Test(output, status_lists_the_conditions) {
     end();
 }
 
+Test(output, status_lists_bad_elements) {
+    make(), go();
+    void *socket = subscribe("status", SONAR_WANT(SONAR_STATUS));
+    sonar_status status = status_of(1);
+    status.elements.judged = 61;
+    status.elements.masked = 2;
+    sonar_channel_set_add(&status.elements.fault[SONAR_ELEMENT_DEAD].sensors, 5, 2);
+    sonar_channel_set_add(&status.elements.fault[SONAR_ELEMENT_DEAD].channels, 105, 2);
+    sonar_channel_set_add(&status.elements.masked_auto.sensors, 6, 1);
+    sonar_channel_set_add(&status.elements.masked_auto.channels, 106, 1);
+    sonar_output_post_status(output, &status);
+    output_message message = receive(socket);
+    expect_text(&message, "\"elements\":{\"judged\":61,\"masked\":2,"
+                          "\"dead\":{\"count\":2,\"sensors\":[[5,6]],\"channels\":[[105,106]]},"
+                          "\"stuck\":{\"count\":0,\"sensors\":[],\"channels\":[]},\"noisy\":");
+    expect_text(&message, "\"masked_auto\":{\"count\":1,\"sensors\":[[6,6]],"
+                          "\"channels\":[[106,106]]}}");
+    output_message_clear(&message);
+    zmq_close(socket);
+    end();
+}
+
 Test(output, status_has_every_counter) {
     make(), go();
     void *socket = subscribe("status", SONAR_WANT(SONAR_STATUS));

@@ -56,6 +56,7 @@ typedef struct sonar_config {
     double *position_m;       /* [sensor][3] array frame */
     uint32_t *channel;        /* [sensor] */
     uint8_t *used;            /* [sensor] */
+    bool auto_mask;           /* and what proves bad is taken out while running */
     double *gain_db;          /* [sensor] dB re 1 count/uPa, 0 where not given */
     bool calibrated;          /* gain_db was given, or follows from array.hydrophone */
     double full_scale_counts; /* of array.hydrophone, 0: not given */

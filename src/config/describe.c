@@ -88,9 +88,15 @@ static double result_bytes(const sonar_config *c) {
     return 4 * (made + results * one);
 }
 
+/* What element health keeps of a sensor, and a stretch of samples for each worker. */
+static double element_bytes(const sonar_config *c) {
+    return 160 * (double)c->sensors +
+           4 * (double)c->threads * fmin((double)c->length, 0.4 * c->fs_hz);
+}
+
 size_t sonar_config_memory_bytes(const sonar_config *config) {
     const double bytes = ring_bytes(config) + transform_bytes(config) + manifold_bytes(config) +
-                         mvdr_bytes(config) + result_bytes(config);
+                         mvdr_bytes(config) + result_bytes(config) + element_bytes(config);
     return bytes < 1e18 ? (size_t)bytes : (size_t)1e18;
 }
 

@@ -82,6 +82,12 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                   .high = SONAR_SENSORS_MOST - 1, .most = SONAR_SENSORS_MOST, .fallback = "[]",
                   .help = "Sensors (counted from 0) that are switched off. They keep their place; "
                           "all beams are normalised without them."},
+    [OPT_AUTO_MASK] = {"array.auto_mask", BOOLEAN, .fallback = "false",
+                       .help = "Sensors that are dead, stuck, noisy or, where the band begins "
+                               "below 180 Hz, hum for five seconds are switched off as well, at "
+                               "most a third, and on again when they have been good for half a "
+                               "minute, twice as long each time. The status names such sensors "
+                               "either way."},
     [OPT_GAIN] = {"array.gain_db", PER_SENSOR("dB re 1 count/uPa", -400, 400),
                   .computed = "not set: without array.hydrophone results are in counts^2",
                   .help =

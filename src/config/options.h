@@ -25,6 +25,7 @@ typedef enum sonar_option_id {
     OPT_CHANNELS,
     OPT_CHANNEL_COUNT,
     OPT_MASK,
+    OPT_AUTO_MASK,
     OPT_GAIN,
     OPT_SENSITIVITY,
     OPT_AMPLIFIER,

@@ -334,6 +334,7 @@ static bool resolve_array(sonar_loader *l) {
     good = per_sensor(l, OPT_PHASE, c->phase_deg) && good;
     good = per_sensor(l, OPT_DELAY, c->delay_us) && good;
     c->calibrated = hydrophone || have(l, OPT_GAIN);
+    c->auto_mask = number(l, OPT_AUTO_MASK) != 0;
     return good;
 }
 

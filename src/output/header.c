@@ -314,6 +314,8 @@ static void put_flags(const json *root, const sonar_result *result, bool with_mv
         append_flags(&flags, result->mvdr_flags, 5, mvdr);
     if (result->restarted)
         append_string(&flags, "restarted");
+    if (result->mask_changed)
+        append_string(&flags, "mask_changed");
 }
 
 static void put_missing(const json *root, const sonar_result *result) {
@@ -484,6 +486,13 @@ static void put_timing(const json *root, const sonar_status *status) {
         put_stage(&times, stage[i], status->stage[i]);
 }
 
+static void put_ranges(const json *root, const char *name, const sonar_channel_set *set) {
+    json ranges = put_array(root, name);
+    for (uint32_t i = 0; i < set->ranges && i < SONAR_CHANNEL_RANGES_MOST; i++)
+        append(&ranges,
+               cJSON_CreateIntArray((const int[]){(int)set->first[i], (int)set->last[i]}, 2));
+}
+
 /* {count, ranges: [[first, last], ...]}, or null for a condition that does not go by channel. */
 static void put_channels(const json *root, const sonar_channel_set *set) {
     if (!set->count) {
@@ -492,10 +501,24 @@ static void put_channels(const json *root, const sonar_channel_set *set) {
     }
     json channels = put_object(root, "channels");
     put_uint(&channels, "count", set->count);
-    json ranges = put_array(&channels, "ranges");
-    for (uint32_t i = 0; i < set->ranges && i < SONAR_CHANNEL_RANGES_MOST; i++)
-        append(&ranges,
-               cJSON_CreateIntArray((const int[]){(int)set->first[i], (int)set->last[i]}, 2));
+    put_ranges(&channels, "ranges", set);
+}
+
+static void put_element_list(const json *root, const char *name, const sonar_element_list *list) {
+    json item = put_object(root, name);
+    put_uint(&item, "count", list->sensors.count);
+    put_ranges(&item, "sensors", &list->sensors);
+    put_ranges(&item, "channels", &list->channels);
+}
+
+static void put_elements(const json *root, const sonar_element_health *health) {
+    json elements = put_object(root, "elements");
+    put_uint(&elements, "judged", health->judged);
+    put_uint(&elements, "masked", health->masked);
+    for (int i = 0; i < SONAR_ELEMENT_FAULTS; i++)
+        put_element_list(&elements, sonar_element_fault_name((sonar_element_fault)i),
+                         &health->fault[i]);
+    put_element_list(&elements, "masked_auto", &health->masked_auto);
 }
 
 static void put_conditions(const json *root, const sonar_status *status) {
@@ -550,6 +573,7 @@ char *sonar_header_status(const sonar_output_spec *spec, const char *axes,
     put_string(&root, "health", status->health);
     put_string(&root, "text", status->text);
     put_conditions(&root, status);
+    put_elements(&root, &status->elements);
     put_bool(&root, "waiting", status->waiting_for_samples);
     put_number(&root, "uptime_s", status->uptime_s);
     put_number(&root, "load", status->load);

@@ -65,6 +65,7 @@ static void describe(const sonar_pipeline *p, const sonar_window *window, sonar_
                              .missing_worst = window->missing_worst,
                              .frame_flags = window->flags,
                              .restarted = window->restarted,
+                             .mask_changed = p->mask.changed,
                              .arrival_ns = window->arrival_ns};
     memcpy(result->backend, p->engine.name, sizeof result->backend);
     memcpy(result->surface, surface, sizeof surface);
@@ -115,8 +116,9 @@ static void finish_mvdr_facts(const sonar_pipeline *p, sonar_result *result) {
     }
 }
 
-/* The stream has begun anew and what came before has nothing to do with it, or a window is lost of
- * which nobody knows how much has come to the covariance. */
+/* The stream has begun anew and what came before has nothing to do with it, a sensor is back that
+ * was zero before, or a window is lost of which nobody knows how much has come to the covariance.
+ */
 static void restart(sonar_pipeline *p) {
     struct engine *e = &p->engine;
     if (p->config->mvdr_enabled)
@@ -145,6 +147,8 @@ static sonar_code conclude(sonar_pipeline *p, const struct job *job, sonar_error
 
 static sonar_code process(sonar_pipeline *p, sonar_window *window, sonar_result *result,
                           sonar_error *err) {
+    if (sonar_mask_adopt(p) || window->restarted)
+        restart(p);
     uint32_t wanted = result ? sonar_output_wanted(p->output) & p->config->output_topics : 0;
     struct job job = {.window = window,
                       .work = {.window = window->window,
@@ -152,10 +156,11 @@ static sonar_code process(sonar_pipeline *p, sonar_window *window, sonar_result 
                                .params = p->params,
                                .outputs = sonar_pipeline_needed(p, wanted)},
                       .result = result};
-    if (window->restarted)
-        restart(p);
-    if (result)
+    if (result) {
         describe(p, window, result);
+        p->mask.changed = false;
+    }
+    sonar_mask_measure(p, window);
     job.plan = sonar_snapshots_plan(p, window);
     sonar_code code = sonar_window_run(p, &job, err);
     if (!job.released)

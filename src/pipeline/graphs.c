@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The usual window as a graph, one for every set of surfaces: recorded when the engine is made,
  * after one run of everything that leaves nothing to be made, loaded or uploaded. A window that is
- * not like the usual one (after a reset, with samples missing) goes stage by stage.
+ * not like the usual one (after a reset, with samples missing) goes stage by stage, and so do all
+ * once the mask has changed, until an engine is made anew.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,9 @@ static uint32_t deciding(const sonar_pipeline *p) {
 
 const struct recording *sonar_graphs_find(const sonar_pipeline *p, const struct job *job) {
     const struct engine *e = &p->engine;
-    if (!e->recordings || e->not_as_recorded || job->window->lacks ||
-        job->plan.offset != e->usual.offset || job->plan.count != e->usual.count)
+    if (!e->recordings || e->not_as_recorded || e->recorded_version != p->params->version ||
+        job->window->lacks || job->plan.offset != e->usual.offset ||
+        job->plan.count != e->usual.count)
         return NULL;
     for (size_t i = 0; i < e->recordings; i++)
         if (e->recorded[i].outputs == (job->work.outputs & deciding(p)))
@@ -92,6 +94,7 @@ sonar_code sonar_graphs_create(sonar_pipeline *p, sonar_error *err) {
     if (!code)
         code = record_all(p, &window, deciding(p), err);
     e->recording = false;
+    e->recorded_version = p->params->version;
     /* after recording, or the reset would be part of a graph; the first window carries it out */
     if (!code && p->config->mvdr_enabled)
         e->mvdr.ops->reset(e->mvdr.self);

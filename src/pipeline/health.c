@@ -174,6 +174,31 @@ static void judge_backend(sonar_health *h, const sonar_health_facts *facts, sona
                             status->backend_text);
 }
 
+/* ---- elements -------------------------------------------------------------------------------- */
+
+/* What is out of the beams spoils nothing any more. */
+static void judge_elements(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
+    static const char *const what[SONAR_ELEMENT_FAULTS] = {"dead", "stuck at one value",
+                                                           "far louder than the others",
+                                                           "ridden by mains hum", "clipping"};
+    const sonar_element_health *e = &status->elements;
+    char sensors[80];
+    (void)h, (void)facts;
+    for (int i = 0; i <= SONAR_ELEMENT_FAULTS; i++) {
+        bool out = i == SONAR_ELEMENT_FAULTS;
+        const sonar_element_list *list = out ? &e->masked_auto : &e->fault[i];
+        if (!list->sensors.count)
+            continue;
+        sonar_channel_set_print(&list->sensors, sensors, sizeof sensors);
+        sonar_condition *c = sonar_health_report(
+            status, (sonar_condition_code)(SONAR_CONDITION_ELEMENTS_DEAD + i),
+            list->used ? SONAR_DEGRADED : SONAR_NOTICE, "%u sensor%s %s: %s", list->sensors.count,
+            list->sensors.count > 1 ? "s" : "", out ? "masked automatically" : what[i], sensors);
+        c->value = list->sensors.count;
+        c->channels = list->channels;
+    }
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 typedef void judge(sonar_health *, const sonar_health_facts *, sonar_status *);
@@ -191,7 +216,8 @@ static uint64_t windows_seen(const sonar_status *status) {
  * that their order does not matter. */
 static judge *const judges[] = {judge_silence, sonar_health_judge_stream,
                                 judge_frames,  judge_events,
-                                judge_losses,  judge_backend};
+                                judge_losses,  judge_elements,
+                                judge_backend};
 
 static bool is_of_windows(sonar_condition_code code) {
     return code == SONAR_CONDITION_WINDOWS_FAILED || code == SONAR_CONDITION_SAMPLES_MISSING ||

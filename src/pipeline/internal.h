@@ -8,6 +8,7 @@
 
 #include "core/core.h"
 #include "detect/detect.h"
+#include "elements/elements.h"
 #include "ingest/ingest.h"
 #include "output/output.h"
 #include "pipeline/choices.h"
@@ -53,6 +54,15 @@ struct progress {
     sonar_error failure; /* data thread writes while !failed_new, control reads while it is set */
 };
 
+/* Parameters on their way between the threads (mask.c). */
+struct mask {
+    _Atomic(sonar_params *) fresh;    /* made by control, for the data thread to adopt */
+    _Atomic(sonar_params *) replaced; /* by those, for control to destroy */
+    const sonar_params *latest;       /* control: those made last, adopted or not */
+    bool wanted;                      /* control: they do not have the mask that should be */
+    bool changed;                     /* data thread: no result has said so yet */
+};
+
 /* Where everything is, at start. */
 struct layout {
     const sonar_backend *place[STAGE_DETECT]; /* which backend each stage runs on */
@@ -74,7 +84,9 @@ struct sonar_pipeline {
     sonar_buffer ring; /* the samples, lent to ingest; of the backend at start */
     sonar_ingest *ingest;
     sonar_output *output;
-    sonar_params *params;
+    sonar_params *params; /* the data thread's while it runs */
+    struct mask mask;
+    sonar_elements *elements;
 
     size_t first_bin, bins; /* kept by the main DFT */
     bool own_mvdr_dft;
@@ -115,6 +127,17 @@ struct sonar_pipeline {
 /* data.c: the data thread; what the stages have to compute for what subscribers want. */
 void *sonar_data_thread(void *pipeline);
 uint32_t sonar_pipeline_needed(const sonar_pipeline *pipeline, uint32_t wanted);
+/* mask.c: element health. Needs parameters. Destroy before these. */
+sonar_code sonar_mask_create(sonar_pipeline *pipeline, sonar_error *err);
+void sonar_mask_destroy(sonar_pipeline *pipeline);
+/* Judges what was measured, fills status->elements and offers parameters with another mask if there
+ * has to be one. Control thread. */
+void sonar_mask_tick(sonar_pipeline *pipeline, sonar_status *status);
+/* Measures what is due of the window's samples. Data thread. */
+void sonar_mask_measure(sonar_pipeline *pipeline, const sonar_window *window);
+/* Takes over parameters that are offered, between two windows. True: a sensor is used that was not
+ * before, and what the MVDR holds of it are zeros. Data thread. */
+bool sonar_mask_adopt(sonar_pipeline *pipeline);
 /* engine.c: make pipeline->engine (empty on error) with each stage on the backend of `place`, and
  * take it down after its queues have come to rest. */
 sonar_code sonar_engine_create(sonar_pipeline *pipeline,

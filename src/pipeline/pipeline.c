@@ -228,6 +228,8 @@ static sonar_code make_all(sonar_pipeline *p, const struct layout *given, sonar_
               p->choice.description, p->choice.reason);
     code = sonar_params_create(c, 1, &p->params, err);
     if (!code)
+        code = sonar_mask_create(p, err);
+    if (!code)
         code = make_ingest(p, err);
     /* what is processed without loss must come out the same twice */
     if (!code)
@@ -300,6 +302,7 @@ void sonar_pipeline_destroy(sonar_pipeline *p) {
     if (p->ring.data)
         p->choice.backend->buffer_destroy(&p->ring);
     sonar_pipeline_free_buffers(p);
+    sonar_mask_destroy(p);
     sonar_params_destroy(p->params);
     sonar_pool_destroy(p->pool);
     sonar_choices_destroy(p->choices);
@@ -414,6 +417,7 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
     sonar_status status = {0};
     bool gave_up = atomic_load(&p->gave_up); /* first: its reason is in the status then */
     collect(p, &status);
+    sonar_mask_tick(p, &status);
     judge(p, &status);
     if (atomic_load_explicit(&p->progress.failed_new, memory_order_acquire)) {
         sonar_log(&p->host, SONAR_ERROR, p->progress.failure.where, "a window failed: %s",

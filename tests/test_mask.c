@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* array.auto_mask in the whole pipeline: what a bad sensor spoils is as good as without it, and
+ * that to rounding what a pipeline makes that never had it. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "feed.h"
+#include "lazy_device.h"
+#include "process.h"
+
+enum { SENSORS = 12, FS = 2048, FRAME = 256, SNAPSHOTS = 4, LOOKS = 181, BAD = 5 };
+
+/* ---- pipelines that are fed alike ------------------------------------------------------------ */
+
+typedef struct line {
+    feed feed;
+    subscriber subscriber;
+    float azimuth[LOOKS], mvdr[LOOKS]; /* of the last window */
+    double sensors_used, snapshots, first_sample;
+    bool flagged; /* mask_changed */
+} line;
+
+static void line_open(line *l, const char *array, const char *mvdr, const struct layout *layout) {
+    char text[2048];
+    sonar_error err = {0};
+    snprintf(text, sizeof text,
+             "schema: 1\n"
+             "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.75}}, %s}\n"
+             "fs_hz: %d\n"
+             "ingest: {overload: block}\n"
+             "dft: {length: %d, hop: %d}\n"
+             "cbf: {band_hz: [600, 950], ranges_m: [], scan: {start_deg: 0, stop_deg: 180, "
+             "step_deg: 1}}\n"
+             "mvdr: {%s, scan: {start_deg: 0, stop_deg: 180, step_deg: 1}}\n"
+             "output: {high_water_mark: 1000}\n"
+             "runtime: {threads: 1, backend: cpu}\n",
+             SENSORS, array, FS, FS, FS, mvdr);
+    cr_assert_eq(feed_start(&l->feed, text, NULL, NULL, 0, layout, &err), SONAR_OK, "%s", err.text);
+    l->subscriber = subscribe(l->feed.out, "cbf.azimuth", "mvdr.azimuth", NULL);
+    uint32_t both = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_MVDR_AZIMUTH);
+    while ((sonar_output_wanted(l->feed.pipeline->output) & both) != both)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    l->feed.digitiser = digitiser_open(l->feed.in, SENSORS, 0, SENSORS, FRAME);
+    l->feed.digitiser.frame.fs_hz = FS;
+}
+
+static void line_close(line *l) {
+    unsubscribe(&l->subscriber);
+    feed_close(&l->feed);
+}
+
+static void take(line *l, const char *topic, uint64_t window, float *to) {
+    message m;
+    cr_assert(receive_until(&l->subscriber, topic, "window", (double)window, 20000, &m));
+    cr_assert_eq(header_number(m.head, "window"), (double)window);
+    cr_assert_eq(m.count, LOOKS);
+    memcpy(to, m.data, sizeof l->azimuth);
+    char *head = cJSON_PrintUnformatted(m.head);
+    l->flagged = strstr(head, "\"mask_changed\"") != NULL;
+    l->sensors_used = header_number(m.head, "sensors_used");
+    l->snapshots = header_number(m.head, "snapshots");
+    l->first_sample = header_number(m.head, "first_sample");
+    free(head);
+    message_free(&m);
+}
+
+/* A second for all of them: one window each, the bad sensor dead or not, and a tick. */
+static void play(line *const *lines, size_t count, uint64_t window, bool dead) {
+    float samples[FRAME * SENSORS];
+    uint8_t header[SONAR_FRAME_HEADER_BYTES];
+    for (size_t i = 0; i < count; i++) {
+        digitiser *d = &lines[i]->feed.digitiser;
+        d->level = 30, d->noise = 10, d->az_deg = 70;
+        d->low_hz = 600.5, d->high_hz = 950.5;
+        for (int frame = 0; frame < FS / FRAME; frame++) {
+            digitiser_fill(d, samples);
+            for (size_t t = 0; t < FRAME && dead; t++)
+                samples[t * SENSORS + BAD] = 0;
+            sonar_frame_encode(&d->frame, header);
+            digitiser_raw(d, 2, (const void *[]){header, samples},
+                          (size_t[]){sizeof header, sizeof samples});
+            digitiser_skip(d, 1);
+        }
+        take(lines[i], "cbf.azimuth", window, lines[i]->azimuth);
+        take(lines[i], "mvdr.azimuth", window, lines[i]->mvdr);
+        cr_assert_eq(sonar_pipeline_tick(lines[i]->feed.pipeline, NULL), SONAR_OK);
+    }
+}
+
+static double worst_db(const float *have, const float *want) {
+    double worst = 0;
+    for (size_t i = 0; i < LOOKS; i++)
+        worst = fmax(worst, fabs(10 * log10((double)have[i] / (double)want[i])));
+    return worst;
+}
+
+static double peak_db(const float *power) {
+    return 10 * log10((double)power[70]);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+/* The sensor is dead until it goes out, and good from there on until it has been back for a block.
+ * `hand` has it masked from the start, `sound` is fed without the fault. */
+static void go_out_and_come_back(const char *mvdr, const struct layout *layout, double tolerance_db,
+                                 bool block) {
+    static line automatic, hand, sound;
+    uint64_t window = 0;
+    line_open(&automatic, "auto_mask: true", mvdr, layout);
+    line_open(&hand, "mask: [5]", mvdr, layout);
+    line_open(&sound, "auto_mask: false", mvdr, layout);
+    line *const spoiled[] = {&automatic, &hand}, *const good[] = {&sound};
+    while (automatic.sensors_used != SENSORS - 1 && window < 20) {
+        play(spoiled, 2, window, true);
+        play(good, 1, window++, false);
+        if (automatic.sensors_used == SENSORS)
+            cr_expect(!automatic.flagged);
+    }
+    cr_assert(automatic.flagged, "the first window without it says so");
+    cr_assert_geq(window, SONAR_ELEMENTS_OUT_ROUNDS);
+    for (int i = 0; i < 3; i++) {
+        cr_expect_lt(worst_db(automatic.azimuth, hand.azimuth), 1e-4);
+        cr_expect_lt(worst_db(automatic.mvdr, hand.mvdr), tolerance_db, "%g dB at window %d",
+                     worst_db(automatic.mvdr, hand.mvdr), (int)window);
+        play(spoiled, 2, window, true);
+        play(good, 1, window++, false);
+        cr_expect(!automatic.flagged);
+    }
+    while (automatic.sensors_used != SENSORS && window < 99) {
+        play(spoiled, 2, window, false);
+        play(good, 1, window++, false);
+    }
+    cr_assert(automatic.flagged);
+    cr_expect_eq(automatic.snapshots, 1, "the covariance begins anew, and says so");
+    cr_expect_eq(automatic.first_sample, (double)(window - 1) * FS);
+    for (int i = 1; i < (block ? SNAPSHOTS : 60); i++) {
+        cr_expect_lt(worst_db(automatic.azimuth, sound.azimuth), 1e-4);
+        play(spoiled, 2, window, false);
+        play(good, 1, window++, false);
+    }
+    cr_expect_lt(worst_db(automatic.mvdr, sound.mvdr), tolerance_db, "%g dB when renewed",
+                 worst_db(automatic.mvdr, sound.mvdr));
+    line_close(&automatic);
+    line_close(&hand);
+    line_close(&sound);
+}
+
+Test(mask, a_block_is_right_at_once_without_a_sensor_and_when_renewed_with_it) {
+    go_out_and_come_back("snapshots: 4", NULL, 1e-3, true);
+}
+
+Test(mask, an_average_that_forgets_is_too) {
+    go_out_and_come_back("forgetting: 0.8", NULL, 1e-2, false);
+}
+
+Test(mask, mirrors_go_with_their_sensors) {
+    go_out_and_come_back("snapshots: 4, forward_backward: true", NULL, 1e-3, true);
+}
+
+/* Recorded work holds the old mask. */
+Test(mask, a_device_with_graphs_follows_too) {
+    memset(&lazy, 0, sizeof lazy);
+    const struct layout layout = feed_layout(lazy_backend());
+    go_out_and_come_back("snapshots: 4", &layout, 1e-3, true);
+    cr_expect_gt(lazy.graphs_run, 0);
+    cr_expect_eq(lazy.faults, 0);
+}
+
+/* A dead hydrophone costs the MVDR its level; without it there is as much as with eleven sound
+ * ones. */
+Test(mask, what_a_dead_sensor_costs_comes_back) {
+    static line off, on, sound;
+    const char *mvdr = "snapshots: 60";
+    line_open(&off, "auto_mask: false", mvdr, NULL);
+    line_open(&on, "auto_mask: true", mvdr, NULL);
+    line_open(&sound, "mask: []", mvdr, NULL);
+    line *const spoiled[] = {&off, &on}, *const good[] = {&sound};
+    for (uint64_t window = 0; window < 40; window++) {
+        play(spoiled, 2, window, true);
+        play(good, 1, window, false);
+    }
+    cr_log_info("MVDR at the ship: dead %.2f, out %.2f, sound %.2f dB", peak_db(off.mvdr),
+                peak_db(on.mvdr), peak_db(sound.mvdr));
+    cr_expect_eq(off.sensors_used, SENSORS);
+    cr_expect_eq(on.sensors_used, SENSORS - 1);
+    cr_expect_lt(peak_db(off.mvdr), peak_db(sound.mvdr) - 3);
+    cr_expect_float_eq(peak_db(on.mvdr), peak_db(sound.mvdr), 0.5);
+    line_close(&off);
+    line_close(&on);
+    line_close(&sound);
+}
