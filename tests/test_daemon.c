@@ -545,6 +545,199 @@ Test(daemon, blocks_of_several_digitisers_make_one_array) {
     rig_close(&rig);
 }
 
+/* ---- health ---------------------------------------------------------------------------------- */
+
+/* Up to two digitisers that keep a pace of their own until the status says what is expected. */
+typedef struct ward {
+    rig rig;
+    subscriber s;
+    size_t digitisers;
+    digitiser d[2];
+    double speed[2]; /* 1: fs_hz */
+    int64_t begun_ns;
+    void (*spoil)(digitiser *); /* before each frame, or NULL */
+} ward;
+
+static int64_t utc_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static ward ward_open(uint32_t first, uint32_t second) {
+    ward w = {.rig = rig_open("drop_oldest"), .speed = {1, 1}, .digitisers = second ? 2 : 1};
+    w.s = subscribe(w.rig.out, "status", NULL);
+    w.d[0] = digitiser_open(w.rig.in, SENSORS, 0, first, FRAME);
+    if (second)
+        w.d[1] = digitiser_open(w.rig.in, SENSORS, first, second, FRAME);
+    message m;
+    cr_assert(receive_until(&w.s, "status", "uptime_s", 0, 10000, &m), "no status came");
+    message_free(&m);
+    w.begun_ns = sonar_monotonic_ns();
+    for (size_t i = 0; i < w.digitisers; i++)
+        w.d[i].frame.utc_ns = utc_now_ns() - (int64_t)FRAME * 1000000000 / 8000;
+    return w;
+}
+
+/* The frames that are due. */
+static void ward_feed(ward *w) {
+    for (size_t i = 0; i < w->digitisers; i++) {
+        double due = (double)(sonar_monotonic_ns() - w->begun_ns) * 8e-6 * w->speed[i] / FRAME;
+        while ((double)w->d[i].frame.sequence < due) {
+            if (w->spoil)
+                w->spoil(&w->d[i]);
+            digitiser_send(&w->d[i], 1);
+        }
+    }
+}
+
+static const cJSON *condition_of(const message *m, const char *code) {
+    const cJSON *c;
+    cJSON_ArrayForEach(
+        c, cJSON_GetObjectItemCaseSensitive(m->head, "conditions")) if (!strcmp(text_of(c, "code"),
+                                                                                code)) return c;
+    return NULL;
+}
+
+/* Feeds until a status has the condition (NULL: is ok and has none), and leaves it in *m. */
+static const cJSON *ward_await(ward *w, const char *code, message *m) {
+    char last[400] = "no status";
+    int64_t until_ns = sonar_monotonic_ns() + (int64_t)60 * 1000000000;
+    while (sonar_monotonic_ns() < until_ns) {
+        ward_feed(w);
+        if (!receive(&w->s, m, 20))
+            continue;
+        const cJSON *found = code ? condition_of(m, code) : m->head;
+        if (code ? found != NULL
+                 : !strcmp(text_of(m->head, "health"), "ok") && !text_of(m->head, "text")[0])
+            return found;
+        snprintf(last, sizeof last, "%s: %s", text_of(m->head, "health"), text_of(m->head, "text"));
+        message_free(m);
+    }
+    cr_assert_fail("no status with %s; the last one: %s", code ? code : "ok", last);
+    return NULL;
+}
+
+static void ward_close(ward *w) {
+    for (size_t i = 0; i < w->digitisers; i++)
+        digitiser_close(&w->d[i]);
+    unsubscribe(&w->s);
+    rig_close(&w->rig);
+}
+
+/* Feeds until the condition comes and checks its severity, words and channels (first < 0: all or
+ * none). */
+static void expect_condition(ward *w, const char *code, const char *words, int first, int last) {
+    message m;
+    const cJSON *c = ward_await(w, code, &m);
+    cr_expect(strstr(text_of(c, "text"), words), "'%s' has no '%s'", text_of(c, "text"), words);
+    cr_expect_str_eq(text_of(c, "severity"), "degraded");
+    cr_expect_str_eq(text_of(m.head, "health"), "degraded");
+    cr_expect(strstr(text_of(m.head, "text"), words), "'%s' has no '%s'", text_of(m.head, "text"),
+              words);
+    const cJSON *ranges =
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(c, "channels"), "ranges");
+    if (first >= 0) {
+        cr_assert_eq(cJSON_GetArraySize(ranges), 1);
+        const cJSON *range = cJSON_GetArrayItem(ranges, 0);
+        cr_expect_eq(cJSON_GetArrayItem(range, 0)->valueint, first);
+        cr_expect_eq(cJSON_GetArrayItem(range, 1)->valueint, last);
+    }
+    message_free(&m);
+}
+
+Test(daemon, a_sound_feed_is_ok_and_measured) {
+    ward w = ward_open(SENSORS, 0);
+    message m;
+    do
+        ward_await(&w, NULL, &m);
+    while (isnan(header_number(m.head, "stream.rate_hz")) && (message_free(&m), true));
+    cr_expect_float_eq(header_number(m.head, "stream.rate_hz"), 8000, 4000);
+    cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(m.head, "conditions")), 0);
+    message_free(&m);
+    ward_close(&w);
+}
+
+Test(daemon, channels_that_are_never_fed_are_named) {
+    ward w = ward_open(SENSORS - 2, 0);
+    expect_condition(&w, "channels_unfed", "2 of 24 channels were never fed: 22-23", 22, 23);
+    ward_close(&w);
+}
+
+Test(daemon, a_feed_at_another_rate_than_it_says_is_named) {
+    ward w = ward_open(SENSORS, 0);
+    w.speed[0] = 3;
+    expect_condition(&w, "rate", "/s, fs_hz is 8000", 0, SENSORS - 1);
+    ward_close(&w);
+}
+
+static void count_frames(digitiser *d) {
+    d->frame.first_sample = d->frame.sequence;
+}
+
+Test(daemon, an_index_of_frames_is_named_and_that_no_window_comes) {
+    ward w = ward_open(SENSORS, 0);
+    w.spoil = count_frames;
+    expect_condition(&w, "sample_index", "moves on by 1 for each frame of 256 samples", 0,
+                     SENSORS - 1);
+    message m;
+    const cJSON *c = ward_await(&w, "windows_stalled", &m);
+    cr_expect(strstr(text_of(c, "text"), "of the next one's 2048 samples have come"), "%s",
+              text_of(c, "text"));
+    cr_expect_str_eq(
+        text_of(cJSON_GetArrayItem(cJSON_GetObjectItem(m.head, "conditions"), 0), "code"),
+        "sample_index", "the cause comes first");
+    message_free(&m);
+    ward_close(&w);
+}
+
+static void tell_microseconds(digitiser *d) {
+    d->frame.utc_ns = utc_now_ns() / 1000;
+}
+
+Test(daemon, utc_in_microseconds_is_named) {
+    ward w = ward_open(SENSORS, 0);
+    w.spoil = tell_microseconds;
+    expect_condition(&w, "clock_unit", "UTC seems to be in microseconds", 0, SENSORS - 1);
+    ward_close(&w);
+}
+
+Test(daemon, a_clock_an_hour_off_is_named) {
+    ward w = ward_open(SENSORS, 0);
+    w.d[0].frame.utc_ns += (int64_t)3600 * 1000000000;
+    expect_condition(&w, "clock_offset", "UTC is 1.00 h ahead of this machine's clock", 0,
+                     SENSORS - 1);
+    ward_close(&w);
+}
+
+Test(daemon, digitisers_with_clocks_apart_are_named) {
+    ward w = ward_open(8, SENSORS - 8);
+    w.d[1].frame.utc_ns = w.d[0].frame.utc_ns + (int64_t)5 * 1000000000;
+    expect_condition(&w, "clock_skew", "UTC of channels 8-23 is 5.0 s ahead of that of channel 0",
+                     8, 23);
+    ward_close(&w);
+}
+
+Test(daemon, the_log_sums_up_what_was_lost) {
+    ward w = ward_open(SENSORS, 0);
+    message m;
+    ward_await(&w, NULL, &m);
+    message_free(&m);
+    digitiser_skip(&w.d[0], 3);
+    expect_condition(&w, "samples_missing", "of 24 of 24 channels: 0-23", 0, SENSORS - 1);
+    char *log = box_read(&w.rig.box, "sonard.log");
+    for (int i = 0; !strstr(log, " s degraded") && i < 60; i++) {
+        free(log);
+        ward_await(&w, NULL, &m);
+        message_free(&m);
+        log = box_read(&w.rig.box, "sonard.log");
+    }
+    cr_expect(strstr(log, "ok after 1."), "%s", log);
+    cr_expect(strstr(log, "; samples missing 18432"), "%s", log);
+    free(log);
+    ward_close(&w);
+}
+
 /* ---- determinism ----------------------------------------------------------------------------- */
 
 enum { WINDOWS = 12 };

@@ -504,11 +504,24 @@ Test(health, a_clock_an_hour_off_is_told_in_both_directions) {
     look_for(p, 3);
     expect(p, "degraded", "UTC is 1.00 h behind this machine's clock");
     cr_expect_float_eq(p->status.stream.clock_offset_s, 3600.01, 1e-3);
+    cr_expect_eq(p->status.condition[0].channels.count, CHANNELS);
     p->block[0].clock_s = 3600;
     look_for(p, 3);
     expect(p, "degraded", "UTC is 1.00 h ahead of this machine's clock");
     p->block[0].clock_s = 0;
     look_for(p, 40000), expect(p, "ok", "");
+}
+
+Test(health, each_digitisers_clock_is_judged_by_itself) {
+    patient *p = patient_of(2);
+    p->block[0].clock_s = 7200;
+    p->block[1].unit_ns = 1000;
+    look_for(p, 3);
+    const sonar_condition *c = find(p, SONAR_CONDITION_CLOCK_UNIT);
+    cr_expect_str_eq(c->text, "UTC of channels 32-63 seems to be in microseconds: it has to be in "
+                              "ns since 1970");
+    c = find(p, SONAR_CONDITION_CLOCK_OFFSET);
+    cr_expect_str_eq(c->text, "UTC of channels 0-31 is 2.00 h ahead of this machine's clock");
 }
 
 Test(health, the_time_of_an_old_recording_is_worth_a_notice) {

@@ -381,7 +381,7 @@ static bool is_offset(const struct look *l, size_t i) {
     return isfinite(l->age_s[i]) && (least_s < -ahead_s || least_s > behind_s);
 }
 
-static bool judge_units(struct look *l) {
+static void judge_units(struct look *l) {
     const char *unit = NULL;
     for (size_t i = 0; i < l->stream->blocks; i++) {
         const char *name = unit_of(l, &l->stream->block[i]);
@@ -389,28 +389,28 @@ static bool judge_units(struct look *l) {
         unit = name ? name : unit;
     }
     if (!unit)
-        return false;
+        return;
     char of[80];
     sonar_channel_set set = wrong_channels(l);
     sonar_health_report(l->status, SONAR_CONDITION_CLOCK_UNIT, SONAR_DEGRADED,
                         "UTC%s seems to be in %s: it has to be in ns since 1970",
                         whose(l, &set, of), unit)
         ->channels = set;
-    return true;
 }
 
+/* Of clocks whose unit is right. */
 static void judge_offset(struct look *l) {
     double worst_s = 0, first_s = NAN;
     for (size_t i = 0; i < l->stream->blocks; i++) {
         double least_s = l->h->watch[i].least_age_s;
-        l->wrong[i] = is_offset(l, i);
+        l->wrong[i] = is_offset(l, i) && !unit_of(l, &l->stream->block[i]);
         if (isnan(first_s) && isfinite(l->age_s[i]))
             first_s = least_s;
         if (l->wrong[i] && fabs(least_s) > fabs(worst_s))
             worst_s = least_s;
     }
     l->status->stream.clock_offset_s = first_s;
-    if (worst_s == 0 || judge_units(l))
+    if (worst_s == 0)
         return;
     char of[80], much[32];
     sonar_channel_set set = wrong_channels(l);
@@ -541,6 +541,7 @@ void sonar_health_judge_stream(sonar_health *h, const sonar_health_facts *facts,
     judge_blocks(&l);
     judge_apart(&l);
     judge_progress(&l);
+    judge_units(&l);
     judge_offset(&l);
     judge_skew(&l);
 }
