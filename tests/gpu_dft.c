@@ -47,6 +47,8 @@ struct rig {
     sonar_buffer x, y, out; /* x: [channel][row], pinned or not; y: what came out, here */
     const sonar_stage_ops *ops;
     void *stage;
+    sonar_gaps gaps; /* of a window whose sample `from` is the transform's first; no count: none */
+    size_t from;
 };
 
 static sonar_dft_spec all_bins(size_t channels, size_t length) {
@@ -126,7 +128,8 @@ static void cut(const struct rig *rig, const sonar_buffer *samples, size_t head,
 /* Runs on the GPU, the output full of what must not remain, and fetches. */
 static void run(struct rig *rig, const sonar_buffer *samples, size_t head) {
     sonar_buffer in[SONAR_DFT_INPUTS];
-    sonar_work work = {.params = &rig->params};
+    sonar_work work = {
+        .params = &rig->params, .gaps = rig->gaps.count ? &rig->gaps : NULL, .offset = rig->from};
     sonar_error err = {0};
     cut(rig, samples, head, in);
     memset(rig->y.data, 0xff, rig->y.bytes);
@@ -157,9 +160,13 @@ static double relative_error(const struct rig *rig, size_t k, size_t step) {
     sonar_dft_window(spec->window, spec->kaiser_beta, spec->length, window);
     for (size_t b = 0; b < spec->bins; b += step) {
         size_t bin = spec->first_bin + b;
+        size_t channel = rig->channel[k], gaps = rig->gaps.count ? rig->gaps.count[channel] : 0;
         double complex want =
-            oracle_psd_bin(x, window, spec->length, bin, spec->fs_hz, spec->remove_mean) *
-            correction(rig, bin, k);
+            gaps ? oracle_psd_bin_with_gaps(x, window, spec->length, bin, spec->fs_hz,
+                                            spec->remove_mean, rig->from, gaps,
+                                            rig->gaps.gap + channel * SONAR_GAPS_MOST)
+                 : oracle_psd_bin(x, window, spec->length, bin, spec->fs_hz, spec->remove_mean);
+        want *= correction(rig, bin, k);
         if (spec->equalise_phase)
             want /= cabs(want);
         error += pow(cabs(bin_of(rig, b, k) - want), 2);
@@ -490,7 +497,10 @@ static void ring_set(struct ring *ring, uint64_t column) {
 static sonar_code ring_enqueue(struct rig *rig, const struct ring *ring, size_t offset,
                                sonar_error *err) {
     sonar_buffer in[SONAR_DFT_INPUTS] = {[SONAR_DFT_HEAD] = ring->there};
-    sonar_work work = {.params = &rig->params, .column = ring->column_there.data, .offset = offset};
+    sonar_work work = {.params = &rig->params,
+                       .column = ring->column_there.data,
+                       .offset = offset,
+                       .gaps = rig->gaps.count ? &rig->gaps : NULL};
     return rig->ops->execute(rig->stage, device.queue, in, &rig->out, &work, err);
 }
 
@@ -606,6 +616,46 @@ static void recorded(size_t length, sonar_dtype dtype) {
     free(before);
     ring_close(&ring);
     rig_close(&rig);
+}
+
+/* ---- gaps ------------------------------------------------------------------------------------ */
+
+/* Gaps of its own in each channel, whatever stands in them; from two pieces, and from a ring. */
+static void gaps(size_t length, bool remove_mean, sonar_dtype dtype) {
+    enum { CHANNELS = 19, MORE = 40 };
+    uint32_t count[CHANNELS];
+    sonar_gap gap[CHANNELS * SONAR_GAPS_MOST];
+    uint64_t seed = length + remove_mean;
+    sonar_dft_spec spec = all_bins(CHANNELS, length);
+    spec.remove_mean = remove_mean;
+    struct rig rig;
+    rig_open(&rig, spec, SONAR_PINNED);
+    rig.used[3] = 0;
+    noise(&rig, length);
+    struct ring ring = ring_open(&rig, dtype, length + 9);
+    ring_fill(&ring, &rig, length / 2);
+    for (size_t trial = 0; trial < 4; trial++) {
+        oracle_gaps(&seed, CHANNELS, (uint32_t)length + MORE, count, gap);
+        rig.from = oracle_random(&seed) % MORE;
+        rig.gaps = (sonar_gaps){count, gap};
+        run(&rig, &rig.x, oracle_random(&seed) % (length + 1));
+        check_sensors(&rig, "gaps", 1 + length / 4096, 2e-6);
+        ring_set(&ring, length / 2 + 2 * ring.capacity - rig.from);
+        ring_run(&rig, &ring, rig.from);
+        check_sensors(&rig, "gaps in a ring", 1 + length / 4096, 2e-6);
+        rig.gaps.count = NULL; /* and the next window, of which all is there */
+        run(&rig, &rig.x, length);
+        check_sensors(&rig, "no gaps after gaps", 1 + length / 2048, MOST_ERROR);
+    }
+    ring_close(&ring);
+    rig_close(&rig);
+}
+
+static void all_gaps(void) {
+    static const size_t lengths[] = {256, 600, 512, 97, 1024, 4096, 8192, 32768};
+    for (size_t i = 0; i < (device.quick ? 3 : sizeof lengths / sizeof *lengths); i++)
+        for (int k = 0; k < 3; k++)
+            gaps(lengths[i], k != 1, k ? SONAR_F32 : SONAR_S16);
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
@@ -763,6 +813,7 @@ static void check_path(void) {
     s16_samples(512, false);
     all_rings();
     wrong_rings();
+    all_gaps();
     recorded(512, SONAR_F32);
     recorded(8192, SONAR_S16);
     recorded(1000, SONAR_S16);

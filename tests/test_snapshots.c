@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Which snapshots the MVDR is given: every one whose samples are there, once and in order, however
- * lengths, hops and gaps lie. A wrapper around the host's stage writes down what it is given, and
- * sums in double precision say what that should have been. */
+/* Which snapshots the beamformers are given. The MVDR's: every one whose samples are there, once
+ * and in order, however lengths, hops and gaps lie. The CBF's: all, without what is missing.
+ * Wrappers around the host's stages write down what they are given, and sums in double precision
+ * say what that should have been. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +14,15 @@
 #include "mvdr_oracle.h"
 #include "oracle.h"
 
-enum { BLOCKS = 2, SAMPLES = 3000, TAIL = 1200, TAKEN_MOST = 4000, LAST = 8, SKEW = 40 };
+enum {
+    BLOCKS = 2,
+    SAMPLES = 3000,
+    TAIL = 1200,
+    TAKEN_MOST = 4000,
+    LAST = 8,
+    SKEW = 40,
+    WINDOWS_MOST = 200
+};
 
 static uint64_t seed = 7;
 
@@ -28,6 +37,10 @@ static struct {
     size_t taken, values; /* snapshots so far, values of each */
     sonar_c32 *snapshot;  /* [taken][bin][sensor] */
     float *spectrum;      /* [bin][direction], the last */
+    float *info;          /* [bin][SONAR_MVDR_INFO_FIELDS], the last */
+    size_t windows, values_of_window;
+    uint64_t *window_first; /* [window] */
+    sonar_c32 *of_window;   /* [window][snapshot][bin][sensor] of the CBF */
 } heard;
 
 static const sonar_stage_ops *real(void) {
@@ -39,6 +52,7 @@ static sonar_code create(const void *spec, const sonar_host *host, void **stage,
     heard.values = s->bins * s->sensors;
     heard.snapshot = calloc(TAKEN_MOST * heard.values, sizeof *heard.snapshot);
     heard.spectrum = calloc(s->bins * s->directions, sizeof *heard.spectrum);
+    heard.info = calloc(s->bins * SONAR_MVDR_INFO_FIELDS, sizeof *heard.info);
     sonar_code code = real()->create(spec, host, stage, err);
     heard.self = *stage;
     return code;
@@ -54,6 +68,7 @@ static sonar_code execute(void *stage, sonar_queue *queue, const sonar_buffer *i
     }
     sonar_code code = real()->execute(stage, queue, in, out, work, err);
     memcpy(heard.spectrum, out[SONAR_MVDR_OUT_SPECTRUM].data, out[SONAR_MVDR_OUT_SPECTRUM].bytes);
+    memcpy(heard.info, out[SONAR_MVDR_OUT_INFO].data, out[SONAR_MVDR_OUT_INFO].bytes);
     return code;
 }
 
@@ -70,7 +85,25 @@ static void destroy(void *stage) {
     real()->destroy(stage);
 }
 
+static sonar_code execute_cbf(void *stage, sonar_queue *queue, const sonar_buffer *in,
+                              sonar_buffer *out, const sonar_work *work, sonar_error *err) {
+    if (!heard.of_window) {
+        heard.values_of_window = sonar_buffer_count(in);
+        heard.of_window = calloc(WINDOWS_MOST * heard.values_of_window, sizeof *heard.of_window);
+        heard.window_first = calloc(WINDOWS_MOST, sizeof *heard.window_first);
+    }
+    cr_assert_lt(heard.windows, WINDOWS_MOST);
+    memcpy(heard.of_window + heard.windows * heard.values_of_window, in->data, in->bytes);
+    heard.window_first[heard.windows++] = work->first_sample;
+    return sonar_backend_cpu()->stage("cbf")->execute(stage, queue, in, out, work, err);
+}
+
 static const sonar_stage_ops *stage_of(const char *name) {
+    static sonar_stage_ops cbf;
+    cbf = *sonar_backend_cpu()->stage("cbf");
+    cbf.execute = execute_cbf;
+    if (!strcmp(name, "cbf"))
+        return &cbf;
     static const sonar_stage_ops ops = {"mvdr_jacobi", create, execute, evaluate, reset, destroy};
     return strcmp(name, "mvdr_jacobi") ? sonar_backend_cpu()->stage(name) : &ops;
 }
@@ -85,6 +118,9 @@ static const sonar_backend *listener(void) {
 static void forget(void) {
     free(heard.snapshot);
     free(heard.spectrum);
+    free(heard.info);
+    free(heard.of_window);
+    free(heard.window_first);
     memset(&heard, 0, sizeof heard);
 }
 
@@ -93,9 +129,12 @@ static void forget(void) {
 /* One stream: which frames of which block are lost, and all samples. */
 struct stream {
     size_t length, hop, mvdr_length, mvdr_hop;
-    uint64_t first, end; /* samples, frames of FEED_FRAME */
-    uint8_t *lost;       /* [block][sample] */
-    float *x;            /* [channel][sample] */
+    size_t cbf_length, cbf_hop; /* 0: as the windows */
+    double offset;              /* of all samples */
+    bool s16;                   /* all the way */
+    uint64_t first, end;        /* samples, frames of FEED_FRAME */
+    uint8_t *lost;              /* [block][sample] */
+    float *x;                   /* [channel][sample] */
 };
 
 /* Two blocks of channels that lose frames of their own; all comes from the tail on. */
@@ -106,6 +145,8 @@ static void send_all(struct stream *s, feed *feed, double losses) {
     s->lost = calloc(BLOCKS * samples, 1);
     s->x = calloc(FEED_SENSORS * samples, sizeof *s->x);
     d->frame.first_sample = s->first;
+    d->frame.type = s->s16 ? SONAR_S16 : SONAR_F32;
+    d->offset = s->offset;
     for (size_t at = 0; at < samples; at += FEED_FRAME) {
         const sonar_frame frame = d->frame;
         for (size_t b = 0; b < BLOCKS; b++) {
@@ -116,7 +157,7 @@ static void send_all(struct stream *s, feed *feed, double losses) {
             digitiser_fill(d, values);
             for (size_t i = 0; i < FEED_FRAME * d->frame.channels; i++)
                 s->x[(edge[b] + i % d->frame.channels) * samples + at + i / d->frame.channels] =
-                    values[i];
+                    s->s16 ? rintf(values[i]) : values[i];
             bool lost = at && at + TAIL < samples && fabs(oracle_uniform(&seed)) < losses;
             memset(s->lost + b * samples + at, lost, FEED_FRAME);
             (lost ? digitiser_skip : digitiser_send)(d, 1);
@@ -180,14 +221,16 @@ static double error_of(const sonar_c32 *have, const cplx *want, size_t count) {
     return sqrt(error / size);
 }
 
-/* The spectrum of the last snapshots with the trace rule. */
+/* The spectrum of the last snapshots with the trace rule, steered where the stage says. */
 static void check_spectrum(const sonar_config *c, const cplx *last, size_t count) {
     const sonar_mvdr_spec rule = {.loading = SONAR_LOADING_TRACE, .eps = c->mvdr_eps};
     const size_t looks = c->mvdr_scan.count, n = FEED_SENSORS;
     cplx *a = calloc(looks * n, sizeof *a), r[FEED_SENSORS * FEED_SENSORS], x[LAST * FEED_SENSORS];
     double *power = calloc(looks, sizeof *power), d[FEED_SENSORS], u[3], worst = 0;
     for (size_t b = 0; b < c->mvdr_band.bins; b++) {
-        double hz = (double)(c->mvdr_band.first_bin + b) * c->fs_hz / (double)c->mvdr_length;
+        double bin = (double)(c->mvdr_band.first_bin + b) +
+                     (double)heard.info[b * SONAR_MVDR_INFO_FIELDS + SONAR_MVDR_OFFSET];
+        double hz = bin * c->fs_hz / (double)c->mvdr_length;
         for (size_t i = 0; i < looks * n; i++) {
             oracle_unit(c->mvdr_scan.az_deg[i / n], 0, u);
             double tau = oracle_delay_far(c->position_m + 3 * (i % n), u, c->sound_speed_mps);
@@ -215,14 +258,16 @@ static void open_feed(const struct stream *s, const struct layout *layout, feed 
              "schema: 1\n"
              "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.75}}}\n"
              "fs_hz: 8000\n"
-             "ingest: {overload: block, max_missing_share: 1, max_skew_ms: %g}\n"
+             "ingest: {overload: block, max_missing_share: 1, max_skew_ms: %g%s}\n"
              "dft: {length: %zu, hop: %zu}\n"
-             "cbf: {band_hz: [500, 1000]}\n"
+             "cbf: {band_hz: [500, 1000], length: %zu, hop: %zu}\n"
              "mvdr: {length: %zu, hop: %zu, snapshots: %d, band_hz: [500, 1000],\n"
              "       loading: {rule: trace}}\n"
              "output: {high_water_mark: 10000}\n"
              "runtime: {threads: 1, backend: cpu}\n",
-             FEED_SENSORS, SKEW / 8.0, s->length, s->hop, s->mvdr_length, s->mvdr_hop, LAST);
+             FEED_SENSORS, SKEW / 8.0, s->s16 ? ", sample_type: s16" : "", s->length, s->hop,
+             s->cbf_length ? s->cbf_length : s->length, s->cbf_hop ? s->cbf_hop : s->length,
+             s->mvdr_length, s->mvdr_hop, LAST);
     cr_assert_eq(feed_open_text(feed, text, NULL, 0, layout, &err), SONAR_OK, "%s", err.text);
 }
 
@@ -253,6 +298,54 @@ static void compare(const struct stream *s, const sonar_config *c, const struct 
     free(last);
 }
 
+/* What is missing of a channel from a sample on. */
+static size_t gaps_of(const struct stream *s, size_t channel, uint64_t first, size_t length,
+                      sonar_gap *gap, size_t most) {
+    const uint8_t *lost =
+        s->lost + (channel >= 2) * (size_t)(s->end - s->first) + (size_t)(first - s->first);
+    size_t count = 0;
+    for (uint32_t i = 0; i < length; i++)
+        if (lost[i] && i && lost[i - 1]) {
+            gap[count - 1].end++;
+        } else if (lost[i]) {
+            cr_assert_lt(count, most, "more gaps than a list holds");
+            gap[count++] = (sonar_gap){i, i + 1};
+        }
+    return count;
+}
+
+static void check_cbf_snapshot(const struct stream *s, const sonar_config *c, uint64_t first,
+                               const sonar_c32 *have) {
+    const sonar_band *band = &c->lofar_band;
+    double *window = calloc(c->cbf_length, sizeof *window), error = 0, size = 0;
+    sonar_dft_window(c->window, c->kaiser_beta, c->cbf_length, window);
+    for (size_t k = 0; k < FEED_SENSORS; k++) {
+        const float *x = s->x + k * (size_t)(s->end - s->first) + (size_t)(first - s->first);
+        sonar_gap gap[SONAR_GAPS_MOST];
+        size_t gaps = gaps_of(s, k, first, c->cbf_length, gap, SONAR_GAPS_MOST);
+        for (size_t b = 0; b < band->bins; b++) {
+            cplx want = oracle_psd_bin_with_gaps(x, window, c->cbf_length, band->first_bin + b,
+                                                 c->fs_hz, c->remove_mean, 0, gaps, gap);
+            const sonar_c32 *y = &have[b * FEED_SENSORS + k];
+            error += pow(cabs((double)y->re + I * (double)y->im - want), 2);
+            size += pow(cabs(want), 2);
+        }
+    }
+    cr_assert(error <= 9e-12 * size, "CBF's snapshot from %d: %g", (int)first, sqrt(error / size));
+    free(window);
+}
+
+/* All windows come, and all of their snapshots. */
+static void compare_cbf(const struct stream *s, const sonar_config *c) {
+    cr_assert_eq(heard.windows, windows_of(s));
+    for (size_t i = 0; i < heard.windows * c->cbf_snapshots; i++) {
+        uint64_t first = heard.window_first[i / c->cbf_snapshots];
+        cr_assert_eq(first, windows_begin(s) + i / c->cbf_snapshots * s->hop);
+        check_cbf_snapshot(s, c, first + i % c->cbf_snapshots * c->cbf_hop,
+                           heard.of_window + i * c->lofar_band.bins * FEED_SENSORS);
+    }
+}
+
 static void run(struct stream s, double losses, const sonar_backend *dft) {
     feed feed;
     struct layout layout = feed_layout(listener());
@@ -264,6 +357,7 @@ static void run(struct stream s, double losses, const sonar_backend *dft) {
     await(&feed, windows_of(&s));
     sonar_pipeline_stop(feed.pipeline, 1000);
     compare(&s, feed.config, &feed.pipeline->history);
+    compare_cbf(&s, feed.config);
     feed_close(&feed);
     free(s.lost);
     free(s.x);
@@ -297,6 +391,17 @@ Test(snapshots, those_between_two_gaps_are_taken) {
                                           {256, 128, 256, 94, .first = 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         run_both(cases[i], 0.02);
+}
+
+/* On an offset many times the signal, in blocks of channels that lack different samples. */
+Test(snapshots, the_mean_is_that_of_the_samples_that_are_there) {
+    static const struct stream cases[] = {
+        {512, 200, 512, 200, .offset = 10000, .first = 0},
+        {512, 200, 512, 200, .offset = 10000, .s16 = true, .first = 0},
+        {512, 256, 64, 32, 200, 150, .offset = -10000, .first = 16},
+        {512, 300, 300, 32, 200, 150, .offset = -10000, .s16 = true, .first = 16}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        run_both(cases[i], 0.03);
 }
 
 Test(snapshots, of_any_length_hop_and_gap) {

@@ -13,10 +13,11 @@
  * follows it. To be recorded, execute must have run once with the same version of the parameters,
  * whose upload would otherwise be recorded with it.
  *
- * Per sensor: mean removed, window applied, r2c transform X(f) = sum x(t) e^{-j 2 pi f t}, scaled
- * so that |X|^2 is the one-sided power spectral density in uPa^2/Hz (counts^2/Hz if uncalibrated),
- * 2 |X|^2 / (fs sum w^2), without the factor 2 at DC and Nyquist; calibration scale, phase and
- * delay corrections from work->params are in it; masked sensors are exactly zero. Errors:
+ * Per sensor: mean removed (of the samples that are there: those in work->gaps are 0 after it,
+ * whatever numbers the input holds for them), window applied, r2c transform X(f) = sum x(t) e^{-j 2
+ * pi f t}, scaled so that |X|^2 is the one-sided power spectral density in uPa^2/Hz (counts^2/Hz if
+ * uncalibrated), 2 |X|^2 / (fs sum w^2), without the factor 2 at DC and Nyquist; calibration scale,
+ * phase and delay corrections from work->params are in it; masked sensors are exactly zero. Errors:
  * SONAR_EINVAL for an impossible spec, SONAR_ENOMEM; execute fails only for wrong shapes.
  */
 #ifndef SONAR_DFT_H

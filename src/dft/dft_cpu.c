@@ -44,6 +44,7 @@ struct dft {
     struct correction *correction; /* [block] */
     const sonar_buffer *in;        /* of the execute in progress */
     sonar_buffer *out;
+    const sonar_work *work;
 };
 
 /* ---- planning -------------------------------------------------------------------------------- */
@@ -175,8 +176,25 @@ static void gather(const sonar_buffer *in, size_t channel, float *x) {
     }
 }
 
+/* Zeros where samples are missing; returns how many are. */
+static size_t clear_gaps(const struct dft *dft, size_t channel, float *x) {
+    const sonar_gaps *gaps = dft->work->gaps;
+    size_t from = dft->work->offset, end = from + dft->spec.length, lost = 0;
+    if (!gaps)
+        return 0;
+    for (size_t i = 0; i < gaps->count[channel]; i++) {
+        const sonar_gap *gap = &gaps->gap[channel * SONAR_GAPS_MOST + i];
+        size_t first = sonar_max_size(gap->begin, from), last = sonar_min_size(gap->end, end);
+        if (first >= last)
+            continue;
+        memset(x + (first - from), 0, (last - first) * sizeof *x);
+        lost += last - first;
+    }
+    return lost;
+}
+
 /* Eight running sums: as fast as the vector unit allows, in an order that never changes. */
-SONAR_MULTIARCH static double mean_of(const float *x, size_t n) {
+SONAR_MULTIARCH static double sum_of(const float *x, size_t n) {
     double sum[8] = {0}, rest = 0;
     size_t i = 0;
     for (; i + 8 <= n; i += 8)
@@ -186,12 +204,23 @@ SONAR_MULTIARCH static double mean_of(const float *x, size_t n) {
         rest += (double)x[i];
     for (size_t j = 0; j < 8; j++)
         rest += sum[j];
-    return rest / (double)n;
+    return rest;
 }
 
 SONAR_MULTIARCH static void apply_window(float *x, const float *window, double mean, size_t n) {
     for (size_t i = 0; i < n; i++)
         x[i] = (float)((double)x[i] - mean) * window[i];
+}
+
+/* One sensor's samples, ready to be transformed. */
+static void prepare_signal(const struct dft *dft, size_t channel, float *x) {
+    size_t n = dft->spec.length;
+    gather(dft->in, channel, x);
+    size_t lost = clear_gaps(dft, channel, x);
+    double mean = dft->spec.remove_mean && lost < n ? sum_of(x, n) / (double)(n - lost) : 0;
+    apply_window(x, dft->window, mean, n);
+    if (lost)
+        clear_gaps(dft, channel, x);
 }
 
 static inline void to_unit(float *re, float *im) {
@@ -242,14 +271,10 @@ static void write_bins(const struct dft *dft, size_t block, size_t count,
 static void transform_block(void *arg, size_t block, size_t worker) {
     const struct dft *dft = arg;
     size_t first = block * BLOCK, count = sonar_min_size(dft->used - first, BLOCK);
-    size_t n = dft->spec.length;
     float *time = dft->time + worker * BLOCK * dft->row;
     fftwf_complex *spectrum = dft->spectrum + worker * BLOCK * dft->half_row;
-    for (size_t i = 0; i < count; i++) {
-        float *x = time + i * dft->row;
-        gather(dft->in, dft->channel[first + i], x);
-        apply_window(x, dft->window, dft->spec.remove_mean ? mean_of(x, n) : 0, n);
-    }
+    for (size_t i = 0; i < count; i++)
+        prepare_signal(dft, dft->channel[first + i], time + i * dft->row);
     fftwf_execute_dft_r2c(dft->plan, time, spectrum);
     write_bins(dft, block, count, spectrum);
 }
@@ -375,6 +400,7 @@ static sonar_code dft_execute(void *stage, sonar_queue *queue, const sonar_buffe
         return code;
     dft->in = in;
     dft->out = out;
+    dft->work = work;
     if (dft->used < dft->spec.sensors)
         clear_masked(dft, work->params->used);
     dft->host->parallel(dft->host->ctx, (dft->used + BLOCK - 1) / BLOCK, transform_block, dft);

@@ -33,6 +33,8 @@ struct dft {
     float *staging;                       /* [channel][length], or as many s16; in place: none */
     struct source *source, *host_source;  /* used, then masked ones; on the device and here */
     size_t used, first_channel, channels; /* the used ones lie in this range */
+    uint32_t *gap_count;                  /* [channel] of the window in work... */
+    sonar_gap *gap;                       /* ...[channel][SONAR_GAPS_MOST] */
     uint64_t version;                     /* of the params that source was made from */
     bool prepared;
     /* in one kernel */
@@ -68,6 +70,20 @@ template <uint32_t THREADS, typename T> __device__ inline T block_sum(T value) {
     return shared[0];
 }
 
+/* This thread's share of the samples that are there. */
+template <typename T, uint32_t THREADS>
+__device__ inline typename sum_of<T>::type sum_there(const struct row<T> &from, uint32_t length,
+                                                     const struct lost &lost) {
+    typename sum_of<T>::type sum = 0;
+#pragma unroll 8
+    for (uint32_t i = threadIdx.x; i < length; i += THREADS)
+        sum += from[i];
+    for (uint32_t gap = 0; gap < lost.count; gap++)
+        for (uint32_t i = lost[gap].begin + threadIdx.x; i < lost[gap].end; i += THREADS)
+            sum -= from[i];
+    return sum;
+}
+
 /* One thread block makes one row of `time`; rows that have no sensor become zero. */
 template <typename T, uint32_t THREADS>
 static __global__ void __launch_bounds__(THREADS)
@@ -82,21 +98,24 @@ static __global__ void __launch_bounds__(THREADS)
         return;
     }
     struct row<T> from = row_of<T>(in, start_of(in), source[blockIdx.x].channel);
+    struct lost lost = lost_of(in, source[blockIdx.x].channel);
     struct mean mean = {};
     if (remove_mean) {
-        typename sum_of<T>::type sum = 0;
-#pragma unroll 8
-        for (uint32_t i = threadIdx.x; i < length; i += THREADS)
-            sum += from[i];
-        sum = block_sum<THREADS>(sum);
+        auto sum = block_sum<THREADS>(sum_there<T, THREADS>(from, length, lost));
+        uint32_t there = length - lost.samples();
         if (threadIdx.x == 0)
-            shared = mean_of((double)sum / (double)length);
+            shared = mean_of(there ? (double)sum / (double)there : 0);
         __syncthreads();
         mean = shared;
     }
 #pragma unroll 8
     for (uint32_t i = threadIdx.x; i < length; i += THREADS)
         to[i] = windowed(from[i], mean, window[i]);
+    if (lost.count) /* the whole block has the same */
+        __syncthreads();
+    for (uint32_t gap = 0; gap < lost.count; gap++)
+        for (uint32_t i = lost[gap].begin + threadIdx.x; i < lost[gap].end; i += THREADS)
+            to[i] = 0;
 }
 
 /* The kernel for one of the numbers of threads that training tries; NULL for any other. */
@@ -427,6 +446,10 @@ static sonar_code make(struct dft *dft, const sonar_host *host, sonar_error *err
     if (!code)
         code = sonar_cuda_alloc("dft", spec->sensors, &dft->source, err);
     if (!code)
+        code = sonar_cuda_alloc("dft", spec->channels, &dft->gap_count, err);
+    if (!code)
+        code = sonar_cuda_alloc("dft", spec->channels * SONAR_GAPS_MOST, &dft->gap, err);
+    if (!code)
         code = make_window(dft, err);
     if (!code)
         code = CUDA_CHECK("dft", cudaFuncGetAttributes(&attributes, clear_masked), err);
@@ -449,6 +472,8 @@ static void dft_destroy(void *stage) {
     cudaFree(dft->time);
     cudaFree(dft->spectrum);
     cudaFree(dft->source);
+    cudaFree(dft->gap_count);
+    cudaFree(dft->gap);
     cudaFree(dft->tables);
     free(dft->host_source);
     free(dft);
@@ -535,6 +560,28 @@ static sonar_code fetch(struct dft *dft, const sonar_buffer *in, size_t offset, 
                       err);
 }
 
+/* Those of the used channels. They lie in pageable memory, which has been read when the call
+ * returns; a work with gaps is never recorded. */
+static sonar_code fetch_gaps(struct dft *dft, const sonar_work *work, struct input *at,
+                             cudaStream_t stream, sonar_error *err) {
+    const sonar_gaps *gaps = work->gaps;
+    size_t first = dft->first_channel, most = SONAR_GAPS_MOST;
+    if (!gaps)
+        return SONAR_OK;
+    at->gap_count = dft->gap_count;
+    at->gap = dft->gap;
+    at->gaps_from = (uint32_t)work->offset;
+    CUDA_TRY("dft",
+             cudaMemcpyAsync(dft->gap_count + first, gaps->count + first,
+                             dft->channels * sizeof *gaps->count, cudaMemcpyHostToDevice, stream),
+             err);
+    return CUDA_CHECK("dft",
+                      cudaMemcpyAsync(dft->gap + first * most, gaps->gap + first * most,
+                                      dft->channels * most * sizeof *gaps->gap,
+                                      cudaMemcpyHostToDevice, stream),
+                      err);
+}
+
 static sonar_code locate(struct dft *dft, const sonar_buffer *in, const sonar_work *work,
                          struct input *at, cudaStream_t stream, sonar_error *err) {
     const sonar_buffer *head = &in[SONAR_DFT_HEAD];
@@ -546,7 +593,9 @@ static sonar_code locate(struct dft *dft, const sonar_buffer *in, const sonar_wo
         at->capacity = head->shape[1];
         at->offset = work->offset % at->capacity;
     }
-    sonar_code code = fetch(dft, head, 0, &at->head, &at->head_row, stream, err);
+    sonar_code code = fetch_gaps(dft, work, at, stream, err);
+    if (!code)
+        code = fetch(dft, head, 0, &at->head, &at->head_row, stream, err);
     return code ? code
                 : fetch(dft, &in[SONAR_DFT_TAIL], at->cut, &at->tail, &at->tail_row, stream, err);
 }

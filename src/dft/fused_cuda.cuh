@@ -128,14 +128,45 @@ template <uint32_t THREADS, typename T> __device__ inline T group_sum(T value) {
     return value;
 }
 
+/* Which of this thread's samples are missing: bits 2 m and 2 m + 1 for its pair m. Asked for twice
+ * rather than kept: the registers are full, and gaps are rare. */
+template <int POINTS> __device__ inline uint32_t lost_pairs(const struct lost &lost, uint32_t t) {
+    constexpr uint32_t STEP = 2 * (POINTS / FFT_MINE);
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < lost.count; i++) {
+        sonar_gap gap = lost[i];
+        uint32_t samples = gap.end - gap.begin;
+        for (uint32_t m = 0; m < FFT_MINE; m++) {
+            uint32_t first = 2 * t + STEP * m - gap.begin; /* wraps before the gap */
+            bits |= (uint32_t)(first < samples) << 2 * m;
+            bits |= (uint32_t)(first + 1 < samples) << (2 * m + 1);
+        }
+    }
+    return bits;
+}
+
+template <int POINTS, typename Pair>
+__device__ inline void clear_lost(const struct lost &lost, uint32_t t, Pair (&v)[FFT_MINE]) {
+    uint32_t bits = lost_pairs<POINTS>(lost, t);
+#pragma unroll
+    for (uint32_t m = 0; m < FFT_MINE; m++) {
+        if (bits >> 2 * m & 1)
+            v[m].x = 0;
+        if (bits >> (2 * m + 1) & 1)
+            v[m].y = 0;
+    }
+}
+
 /* This thread's points, the mean taken out and the window applied. */
 template <typename T, int POINTS>
-__device__ inline void read_points(const struct row<T> &row, uint32_t t, const struct fused &plan,
-                                   float2 (&v)[FFT_MINE]) {
+__device__ inline void read_points(const struct input &in, size_t start, uint32_t channel,
+                                   uint32_t t, const struct fused &plan, float2 (&v)[FFT_MINE]) {
     constexpr uint32_t THREADS = POINTS / FFT_MINE;
     typename pairs<T>::type raw[FFT_MINE];
     struct mean mean = {};
-    read_samples<T, POINTS>(row, t, raw);
+    read_samples<T, POINTS>(row_of<T>(in, start, channel), t, raw);
+    if (in.gap_count)
+        clear_lost<POINTS>(lost_of(in, channel), t, raw);
     if (plan.remove_mean) {
         typename pairs<T>::sum first = 0, second = 0;
 #pragma unroll
@@ -143,13 +174,18 @@ __device__ inline void read_points(const struct row<T> &row, uint32_t t, const s
             first += raw[m].x;
             second += raw[m].y;
         }
-        mean = mean_of((double)group_sum<THREADS>(first + second) * (.5 / POINTS));
+        double share = .5 / POINTS;
+        if (in.gap_count) /* of nothing it is 0 */
+            share = 1. / (double)max(2 * POINTS - lost_of(in, channel).samples(), 1u);
+        mean = mean_of((double)group_sum<THREADS>(first + second) * share);
     }
 #pragma unroll
     for (uint32_t m = 0; m < FFT_MINE; m++) {
         float2 window = __ldg(plan.window + t + THREADS * m);
         v[m] = make_float2(windowed(raw[m].x, mean, window.x), windowed(raw[m].y, mean, window.y));
     }
+    if (in.gap_count)
+        clear_lost<POINTS>(lost_of(in, channel), t, v);
 }
 
 /* ---- the transform --------------------------------------------------------------------------- */
@@ -230,7 +266,7 @@ static __global__ void __launch_bounds__(fused_threads(POINTS),
     for (uint32_t done = 0; done < tile; done += GROUPS) {
         float2 v[FFT_MINE];
         uint32_t k = done + group < left ? done + group : left - 1;
-        read_points<T, POINTS>(row_of<T>(in, start, source[k].channel), t, plan, v);
+        read_points<T, POINTS>(in, start, source[k].channel, t, plan, v);
         transform_points<POINTS, 1>(v, t, plan.twiddle, shared + group * fused_room(POINTS));
         write_round<POINTS>(shared, source + done, left > done ? left - done : 0, plan, kept + done,
                             tile, out, out_row);

@@ -18,8 +18,11 @@ struct input {
     const void *head, *tail;
     ptrdiff_t head_row, tail_row;
     size_t cut, length;
-    const uint64_t *column;  /* NULL, or the head is a ring... */
-    size_t offset, capacity; /* ...and the window at *column + offset; offset < capacity */
+    const uint64_t *column;    /* NULL, or the head is a ring... */
+    size_t offset, capacity;   /* ...and the window at *column + offset; offset < capacity */
+    const uint32_t *gap_count; /* NULL, or see sonar_gaps; on the device... */
+    const sonar_gap *gap;
+    uint32_t gaps_from; /* ...the first sample here is this one there */
 };
 
 /* ---- samples --------------------------------------------------------------------------------- */
@@ -48,6 +51,35 @@ __device__ inline struct row<T> row_of(const struct input &in, size_t start, ptr
     size_t left = in.capacity - start;
     return {head + start, head + start - in.capacity,
             (uint32_t)(left < in.length ? left : in.length)};
+}
+
+/* ---- gaps ------------------------------------------------------------------------------------ */
+
+/* What is missing of one channel. */
+struct lost {
+    const sonar_gap *gap;
+    uint32_t count, from, length;
+
+    /* The part of a gap that lies in the transform; empty: end <= begin. */
+    __device__ sonar_gap operator[](uint32_t i) const {
+        uint32_t end = from + length;
+        uint32_t last = gap[i].end < end ? gap[i].end : end;
+        uint32_t first = gap[i].begin > from ? gap[i].begin : from;
+        return {first - from, last > first ? last - from : first - from};
+    }
+    __device__ uint32_t samples() const {
+        uint32_t sum = 0;
+        for (uint32_t i = 0; i < count; i++)
+            sum += (*this)[i].end - (*this)[i].begin;
+        return sum;
+    }
+};
+
+__device__ inline struct lost lost_of(const struct input &in, uint32_t channel) {
+    if (!in.gap_count)
+        return {};
+    return {in.gap + (size_t)channel * SONAR_GAPS_MOST, in.gap_count[channel], in.gaps_from,
+            (uint32_t)in.length};
 }
 
 /* ---- means ----------------------------------------------------------------------------------- */

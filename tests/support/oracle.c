@@ -2,6 +2,7 @@
 #include "oracle.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 uint64_t oracle_random(uint64_t *state) {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -39,6 +40,52 @@ double complex oracle_psd_bin(const float *x, const double *window, size_t n, si
     }
     double sides = bin == 0 || 2 * bin == n ? 1 : 2;
     return sum * sqrt(sides / (fs_hz * energy));
+}
+
+/* Is sample i one of those that are missing? */
+static bool is_missing(size_t i, size_t gaps, const sonar_gap *gap) {
+    for (size_t g = 0; g < gaps; g++)
+        if (i >= gap[g].begin && i < gap[g].end)
+            return true;
+    return false;
+}
+
+double complex oracle_psd_bin_with_gaps(const float *x, const double *window, size_t n, size_t bin,
+                                        double fs_hz, bool remove_mean, size_t from, size_t gaps,
+                                        const sonar_gap *gap) {
+    float *rest = calloc(n, sizeof *rest);
+    double sum = 0, there = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!is_missing(from + i, gaps, gap)) {
+            sum += (double)x[i];
+            there++;
+        }
+    for (size_t i = 0; i < n; i++)
+        if (!is_missing(from + i, gaps, gap))
+            rest[i] = (float)((double)x[i] - (remove_mean ? sum / there : 0));
+    double complex value = oracle_psd_bin(rest, window, n, bin, fs_hz, false);
+    free(rest);
+    return value;
+}
+
+void oracle_gaps(uint64_t *state, size_t channels, uint32_t length, uint32_t *count,
+                 sonar_gap *gap) {
+    for (size_t k = 0; k < channels; k++, gap += SONAR_GAPS_MOST) {
+        uint32_t most = (uint32_t)(oracle_random(state) % (SONAR_GAPS_MOST + 1)), at = 0;
+        uint32_t step = 2 * length / (most + 1) + 2;
+        for (count[k] = 0; count[k] < most && at < length; count[k]++) {
+            uint32_t begin = at + (uint32_t)(oracle_random(state) % step);
+            uint32_t end = begin + 1 + (uint32_t)(oracle_random(state) % step);
+            if (begin >= length)
+                break;
+            gap[count[k]] = (sonar_gap){begin, end < length ? end : length};
+            at = end + 1;
+        }
+        if (oracle_random(state) % 8 == 0) {
+            count[k] = 1;
+            gap[0] = (sonar_gap){0, length};
+        }
+    }
 }
 
 double oracle_delay_far(const double p[3], const double u[3], double c_mps) {

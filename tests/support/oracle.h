@@ -22,6 +22,16 @@ double complex oracle_dft(const double *x, size_t n, size_t bin);
 double complex oracle_psd_bin(const float *x, const double *window, size_t n, size_t bin,
                               double fs_hz, bool remove_mean);
 
+/* The same of n samples of a window from its sample `from` on, those in `gaps` missing: the mean is
+ * that of the others, and they are 0 after it. */
+double complex oracle_psd_bin_with_gaps(const float *x, const double *window, size_t n, size_t bin,
+                                        double fs_hz, bool remove_mean, size_t from, size_t gaps,
+                                        const sonar_gap *gap);
+
+/* Random gaps in a window of `length` samples: none, few, as many as fit, all. */
+void oracle_gaps(uint64_t *state, size_t channels, uint32_t length, uint32_t *count,
+                 sonar_gap *gap);
+
 /* ---- beamforming ----------------------------------------------------------------------------- */
 
 /* p.u/c */
