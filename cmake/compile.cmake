@@ -5,7 +5,7 @@ target_compile_definitions(sonar_options INTERFACE _GNU_SOURCE)
 target_compile_options(sonar_options INTERFACE
   -Wall -Wextra $<$<C_COMPILER_ID:GNU>:-Wshadow=local> -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wcast-qual
   -Wwrite-strings -Wvla -Wformat=2 -Wundef
-  -ffp-contract=fast -fcx-limited-range -fno-math-errno -fno-trapping-math)
+  -ffp-contract=fast $<$<C_COMPILER_ID:GNU>:-fcx-limited-range> -fno-math-errno -fno-trapping-math)
 if(SONAR_WERROR)
   target_compile_options(sonar_options INTERFACE -Werror)
 endif()

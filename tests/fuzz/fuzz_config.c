@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* libFuzzer target for the configuration reader; not part of the build:
- *   clang -g -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined -Iinclude -Isrc \
- *     tests/fuzz/fuzz_config.c src/config/[a-z]*.c src/manifold/[a-z]*.c src/core/[a-z]*.c \
- *     src/cbf/shading.c -lyaml -lsodium -lpthread -lm -o fuzz_config
- *   ./fuzz_config corpus config
- */
+/* libFuzzer target for the configuration reader: the input is the text of a file. */
 #include <stdlib.h>
 
 #include "config/config.h"

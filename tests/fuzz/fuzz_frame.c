@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* libFuzzer: the input is a header and a payload for the assembler.
- *   clang -g -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -Iinclude -Isrc \
- *     tests/fuzz/fuzz_frame.c src/ingest/[a-f]*.c src/ingest/store.c src/ingest/window_queue.c \
- *     src/core/{error,memory,pool,thread}.c -lpthread -lm -o fuzz_frame */
+/* libFuzzer target for the assembler: the input is headers and payloads. */
 #include "ingest/assembler.h"
 #include "ingest/frame.h"
 
