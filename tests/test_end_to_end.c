@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <zmq.h>
 
 #include "core/core.h"
 #include "process.h"
@@ -80,6 +81,15 @@ static void write_line_config(rig *rig, const char *geometry) {
               "output: {endpoint: \"%s\", high_water_mark: 10000}\n"
               "runtime: {backend: cpu, threads: 2}\n",
               geometry, rig->in, LENGTH, HOP, SNAPSHOTS, rig->out);
+}
+
+/* The same with another line of `ingest`. */
+static void set_ingest(rig *rig, const char *ingest) {
+    char *text = box_read(&rig->box, "sonard.yaml"), *line = strstr(text, "ingest: "), *end;
+    cr_assert(line && (end = strchr(line, '\n')));
+    box_write(&rig->box, "sonard.yaml", "%.*singest: {endpoints: [\"%s\"], %s}%s",
+              (int)(line - text), text, rig->in, ingest, end);
+    free(text);
 }
 
 static void simulate(rig *rig, const char *duration) {
@@ -376,6 +386,43 @@ Test(end_to_end, a_simulator_that_falls_behind_says_so) {
     free(log);
     cr_expect_geq(summary_number(&rig, "behind_s.most"), 1);
     rig_close(&rig);
+}
+
+/* The daemon gives windows up rather than hold its digitiser back, and one has no samples at all.
+ */
+Test(end_to_end, the_simulator_goes_no_faster_than_the_daemon) {
+    rig rig = rig_open();
+    write_line_config(&rig, "line: {sensors: 48, spacing_m: 0.75}");
+    set_ingest(&rig, "overload: drop_oldest, queue_windows: 1, max_missing_share: 0.4");
+    box_write(&rig.box, "scene.yaml",
+              "schema: 1\nambient: {psd_db: 50}\n"
+              "faults: [{kind: drop, frame: 300, count: 12}]\n");
+    rig_start(&rig);
+    simulate(&rig,
+             "10"); /* 313 frames of 256 samples, 77 windows; the last ones lack 3072 samples */
+    message m;
+    cr_assert(receive_until(&rig.subscriber, "status", "windows.processed", 74, 30000, &m));
+    expect_equal(&m, "windows.dropped.overload", 0);
+    expect_equal(&m, "windows.taken", header_number(m.head, "windows.offered"));
+    message_free(&m);
+    rig_close(&rig);
+}
+
+Test(end_to_end, a_daemon_that_cannot_be_heard_is_told_how_to_lose_nothing) {
+    rig rig = rig_open();
+    write_line_config(&rig, "line: {sensors: 48, spacing_m: 0.75}");
+    set_ingest(&rig, "overload: drop_oldest");
+    box_write(&rig.box, "scene.yaml", "schema: 1\nambient: {psd_db: 50}\n");
+    void *context = zmq_ctx_new(), *pull = zmq_socket(context, ZMQ_PULL);
+    cr_assert_eq(zmq_bind(pull, rig.in), 0);
+    simulate(&rig, "0.1"); /* four frames, which the sockets hold */
+    cr_expect_eq(summary_number(&rig, "messages"), 4);
+    char *log = box_read(&rig.box, "sim.log");
+    cr_expect(strstr(log, "ingest: {overload: block}"), "%s", log);
+    free(log);
+    zmq_close(pull);
+    zmq_ctx_term(context);
+    box_close(&rig.box);
 }
 
 /* ---- a real recording ------------------------------------------------------------------------ */
