@@ -28,7 +28,7 @@ typedef struct scene {
 } scene;
 
 static double az_grid[MOST_DIRECTIONS];
-static float spectrum[MOST_DIRECTIONS], scratch[3 * MOST_DIRECTIONS];
+static float spectrum[MOST_DIRECTIONS], scratch[4 * MOST_DIRECTIONS];
 
 /* A cone's cosine, or an angle that wraps. */
 static double coordinate(const scene *s, double az_deg, double source_deg) {
@@ -58,9 +58,11 @@ static double power_in(const scene *s, double az_deg) {
     return power;
 }
 
-static sonar_code power_at(void *ctx, size_t n, const double *az_deg, float *power,
-                           sonar_error *err) {
+static sonar_code power_at(void *ctx, size_t n, const double *az_deg, const double *range_m,
+                           float *power, sonar_error *err) {
     scene *s = ctx;
+    for (size_t i = 0; i < n; i++)
+        cr_assert(isinf(range_m[i]));
     cr_assert_leq(n, (size_t)SONAR_DETECT_POINTS);
     s->calls++;
     s->points += n;
@@ -127,7 +129,7 @@ static size_t detect(scene *s, bool off_grid, sonar_detection *found) {
     sonar_error err = {0};
     size_t count = 99;
     const sonar_code code =
-        sonar_detect(&spec, s->adaptive ? SONAR_FROM_MVDR : SONAR_FROM_CBF, spectrum, scratch,
+        sonar_detect(&spec, s->adaptive ? SONAR_FROM_MVDR : SONAR_FROM_CBF, spectrum, NULL, scratch,
                      off_grid ? power_at : NULL, s, found, &count, &err);
     cr_assert_eq(code, SONAR_OK, "%s", err.text);
     return count;
@@ -280,13 +282,13 @@ Test(detect, merges_what_is_nearer_than_the_separation_asked_for) {
     size_t count;
     spec.min_separation_deg = 5;
     cr_assert_eq(
-        sonar_detect(&spec, SONAR_FROM_CBF, spectrum, scratch, power_at, &s, d, &count, NULL),
+        sonar_detect(&spec, SONAR_FROM_CBF, spectrum, NULL, scratch, power_at, &s, d, &count, NULL),
         SONAR_OK);
     cr_assert_eq(count, 1);
     cr_assert_lt(fabs(d[0].az_deg - 88), 0.1);
     spec.min_separation_deg = 3;
     cr_assert_eq(
-        sonar_detect(&spec, SONAR_FROM_CBF, spectrum, scratch, power_at, &s, d, &count, NULL),
+        sonar_detect(&spec, SONAR_FROM_CBF, spectrum, NULL, scratch, power_at, &s, d, &count, NULL),
         SONAR_OK);
     cr_assert_eq(count, 2);
 }
@@ -318,7 +320,7 @@ Test(detect, lists_the_side_lobes_if_the_rule_is_off) {
     spec.sidelobe_db = INFINITY;
     spec.threshold_db = 3;
     cr_assert_eq(
-        sonar_detect(&spec, SONAR_FROM_CBF, spectrum, scratch, power_at, &s, d, &count, NULL),
+        sonar_detect(&spec, SONAR_FROM_CBF, spectrum, NULL, scratch, power_at, &s, d, &count, NULL),
         SONAR_OK);
     cr_assert_gt(count, 1);
     cr_assert_lt(fabs(level_error_db(d[0].power, d[1].power) - 13.2), 0.2);
@@ -345,16 +347,16 @@ Test(detect, obeys_the_shading_s_own_side_lobe_level) {
     for (int pass = 0; pass < 2; pass++) {
         spec.sidelobe_db = pass ? 40 : 20;
         spec.sidelobe_falloff = 0;
-        cr_assert_eq(
-            sonar_detect(&spec, SONAR_FROM_MVDR, spectrum, scratch, power_at, &s, d, &count, NULL),
-            SONAR_OK);
+        cr_assert_eq(sonar_detect(&spec, SONAR_FROM_MVDR, spectrum, NULL, scratch, power_at, &s, d,
+                                  &count, NULL),
+                     SONAR_OK);
         bool seen = false;
         for (size_t i = 0; i < count; i++)
             seen = seen || fabs(d[i].az_deg - 75) < 0.3;
         cr_assert(seen, "the rule is not for MVDR");
-        cr_assert_eq(
-            sonar_detect(&spec, SONAR_FROM_CBF, spectrum, scratch, power_at, &s, d, &count, NULL),
-            SONAR_OK);
+        cr_assert_eq(sonar_detect(&spec, SONAR_FROM_CBF, spectrum, NULL, scratch, power_at, &s, d,
+                                  &count, NULL),
+                     SONAR_OK);
         seen = false;
         for (size_t i = 0; i < count; i++)
             seen = seen || fabs(d[i].az_deg - 75) < 0.3;
@@ -371,9 +373,9 @@ Test(detect, strongest_first_and_no_more_than_asked) {
     sonar_detection d[8];
     size_t count;
     for (spec.most = 0; spec.most <= 8; spec.most++) {
-        cr_assert_eq(
-            sonar_detect(&spec, SONAR_FROM_CBF, spectrum, scratch, power_at, &s, d, &count, NULL),
-            SONAR_OK);
+        cr_assert_eq(sonar_detect(&spec, SONAR_FROM_CBF, spectrum, NULL, scratch, power_at, &s, d,
+                                  &count, NULL),
+                     SONAR_OK);
         cr_assert_eq(count, spec.most);
         for (size_t i = 1; i < count; i++)
             cr_assert_geq(d[i - 1].power, d[i].power);
@@ -482,7 +484,7 @@ Test(detect, a_flat_cone_has_no_peak_however_low_the_threshold) {
     size_t count;
     spec.threshold_db = -10;
     cr_assert_eq(
-        sonar_detect(&spec, SONAR_FROM_MVDR, spectrum, scratch, NULL, NULL, d, &count, NULL),
+        sonar_detect(&spec, SONAR_FROM_MVDR, spectrum, NULL, scratch, NULL, NULL, d, &count, NULL),
         SONAR_OK);
     cr_assert_eq(count, 0);
 }
@@ -530,7 +532,7 @@ Test(detect, passes_on_what_the_beamformer_refuses) {
     size_t count = 5;
     s.fail_with = SONAR_EUNAVAILABLE;
     cr_assert_eq(
-        sonar_detect(&spec, SONAR_FROM_CBF, spectrum, scratch, power_at, &s, d, &count, &err),
+        sonar_detect(&spec, SONAR_FROM_CBF, spectrum, NULL, scratch, power_at, &s, d, &count, &err),
         SONAR_EUNAVAILABLE);
     cr_assert_eq(count, 0);
     cr_assert_str_eq(err.text, "refused");
@@ -549,7 +551,7 @@ Test(detect, refuses_a_list_longer_than_the_most) {
     size_t count;
     spec.most = SONAR_DETECTIONS_MOST + 1;
     cr_assert_eq(
-        sonar_detect(&spec, SONAR_FROM_CBF, spectrum, scratch, NULL, NULL, d, &count, NULL),
+        sonar_detect(&spec, SONAR_FROM_CBF, spectrum, NULL, scratch, NULL, NULL, d, &count, NULL),
         SONAR_EINVAL);
 }
 
@@ -723,52 +725,78 @@ static void fill_nearfield(const scene *s, size_t ranges, const double *range_m,
     }
 }
 
+/* The one contact of that scene, without a beamformer to ask. */
+static sonar_detection ranged(const scene *s, const float *far, const sonar_nearfield *near,
+                              double aperture_m) {
+    sonar_detect_spec spec = spec_of(s);
+    sonar_detection d[16];
+    size_t count;
+    spec.aperture_m = aperture_m;
+    cr_assert_eq(
+        sonar_detect(&spec, SONAR_FROM_CBF, far, near, scratch, NULL, NULL, d, &count, NULL),
+        SONAR_OK);
+    cr_assert_eq(count, 1);
+    cr_assert_lt(fabs(d[0].az_deg - s->az[0]), 0.1 * s->scan.beam_width_deg);
+    return d[0];
+}
+
 Test(detect, ranges_where_the_near_field_peaks) {
     enum { MOST_RANGES = 64 };
     srand(6);
     scene s = make_cone(32);
-    static float near[MOST_RANGES * MOST_DIRECTIONS], far[MOST_DIRECTIONS];
+    static float power[MOST_RANGES * MOST_DIRECTIONS], far[MOST_DIRECTIONS];
     const double aperture = 60, lambda = 2, depth = 7 * lambda / (aperture * aperture);
     double range_m[MOST_RANGES];
-    size_t ranges = 0;
+    sonar_nearfield near = {.power = power, .range_m = range_m, .lambda_m = lambda, .margin_db = 3};
     for (double inverse = 1 / 30.0; inverse > 1e-4; inverse -= 0.9 * depth)
-        range_m[ranges++] = 1 / inverse;
-    const sonar_detect_spec spec = spec_of(&s);
+        range_m[near.ranges++] = 1 / inverse;
     add_source(&s, 75, 100);
     for (int trial = 0; trial < 100; trial++) {
         const double source_m = 1 / (1 / 130.0 + (1 / 35.0 - 1 / 130.0) * uniform());
-        fill_nearfield(&s, ranges, range_m, source_m, depth, near, far);
-        sonar_detection d[2] = {{.az_deg = 75}, {.az_deg = 120}};
-        sonar_detect_range(&spec, near, ranges, range_m, far, aperture, lambda, 3, d, 2);
-        cr_assert_lt(fabs(1 / d[0].range_m - 1 / source_m), 0.1 * depth, "%g m read as %g",
-                     source_m, d[0].range_m);
-        cr_assert_not(d[0].range_unresolved);
-        cr_assert(isnan(d[1].range_m));
+        fill_nearfield(&s, near.ranges, range_m, source_m, depth, power, far);
+        const sonar_detection d = ranged(&s, far, &near, aperture);
+        cr_assert_lt(fabs(1 / d.range_m - 1 / source_m), 0.1 * depth, "%g m read as %g", source_m,
+                     d.range_m);
+        cr_assert_not(d.range_unresolved);
     }
-    fill_nearfield(&s, ranges, range_m, 1e9, depth, near, far); /* far away */
-    sonar_detection d = {.az_deg = 75, .range_m = 1};
-    sonar_detect_range(&spec, near, ranges, range_m, far, aperture, lambda, 3, &d, 1);
-    cr_assert(isnan(d.range_m));
-    fill_nearfield(&s, ranges, range_m, range_m[0], depth, near, far); /* may be nearer still */
-    sonar_detect_range(&spec, near, ranges, range_m, far, aperture, lambda, 3, &d, 1);
+    fill_nearfield(&s, near.ranges, range_m, 1e9, depth, power, far); /* far away */
+    cr_assert(isnan(ranged(&s, far, &near, aperture).range_m));
+    fill_nearfield(&s, near.ranges, range_m, range_m[0], depth, power, far);
+    sonar_detection d = ranged(&s, far, &near, aperture); /* may be nearer still */
     cr_assert(d.range_unresolved);
     cr_assert_float_eq(d.range_m, range_m[0], 1e-9);
-    sonar_detect_range(&spec, near, ranges, range_m, far, aperture, lambda, 60, &d, 1);
-    cr_assert(isnan(d.range_m)); /* not that much over the far field */
-    fill_nearfield(&s, ranges, range_m, 60, depth, near, far);
-    sonar_detect_range(&spec, near, ranges, range_m, far, aperture, 0.8 * lambda, 3, &d, 1);
-    cr_assert(d.range_unresolved);          /* 0.9 depths of 2 m are 1.1 depths of 1.6 m */
+    fill_nearfield(&s, near.ranges, range_m, 400, depth, power, far);
+    near.margin_db = 0.1;
+    cr_assert(isfinite(ranged(&s, far, &near, aperture).range_m));
+    near.margin_db = 10; /* not that much over the far field */
+    cr_assert(isnan(ranged(&s, far, &near, aperture).range_m));
+    near.margin_db = 3;
+    fill_nearfield(&s, near.ranges, range_m, 60, depth, power, far);
+    near.lambda_m = 0.8 * lambda; /* 0.9 depths of 2 m are 1.1 depths of 1.6 m */
+    cr_assert(ranged(&s, far, &near, aperture).range_unresolved);
+    near.lambda_m = lambda;
     const double coarse[] = {30, 60, 1000}; /* one rung misses the next by more than the depth */
-    fill_nearfield(&s, 3, coarse, 61, depth, near, far);
-    sonar_detect_range(&spec, near, 3, coarse, far, aperture, lambda, 3, &d, 1);
+    near.range_m = coarse;
+    near.ranges = 3;
+    fill_nearfield(&s, 3, coarse, 61, depth, power, far);
+    d = ranged(&s, far, &near, aperture);
     cr_assert(d.range_unresolved);
     cr_assert_gt(d.range_m, 30);
     cr_assert_lt(d.range_m, 1000);
-    fill_nearfield(&s, 1, coarse, 30, depth, near, far);
-    sonar_detect_range(&spec, near, 1, coarse, far, aperture, lambda, 3, &d, 1);
+    near.ranges = 1;
+    fill_nearfield(&s, 1, coarse, 30, depth, power, far);
+    d = ranged(&s, far, &near, aperture);
     cr_assert(d.range_unresolved);
     cr_assert_float_eq(d.range_m, 30, 1e-9);
-    near[0] = NAN;
-    sonar_detect_range(&spec, near, 0, coarse, far, aperture, lambda, 3, &d, 1);
-    cr_assert(isnan(d.range_m));
+    near.ranges = 0;
+    power[0] = NAN;
+    fill_nearfield(&s, 0, coarse, 1e9, depth, power, far);
+    cr_assert(isnan(ranged(&s, far, &near, aperture).range_m));
+    near.ranges = 1;
+    sonar_detect_spec spec = spec_of(&s);
+    size_t count = 5;
+    cr_assert_eq(
+        sonar_detect(&spec, SONAR_FROM_CBF, far, &near, scratch, NULL, NULL, &d, &count, NULL),
+        SONAR_OK);
+    cr_assert_eq(count, 0, "a broken near field");
 }

@@ -326,9 +326,9 @@ Test(mvdr_tone, faults) {
 
 /* ---- between the directions ------------------------------------------------------------------ */
 
-static sonar_code evaluate_at(void *ctx, size_t n, const double *az_deg, float *power,
-                              sonar_error *err) {
-    (void)err;
+static sonar_code evaluate_at(void *ctx, size_t n, const double *az_deg, const double *range_m,
+                              float *power, sonar_error *err) {
+    (void)range_m, (void)err;
     for (size_t i = 0; i < n; i++)
         power[i] = power_at(ctx, az_deg[i]);
     return SONAR_OK;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The robust background: medians over a split window. */
-#include "detect/detect.h"
+#include "detect/search.h"
 
 #include "core/core.h"
-#include "detect/angle.h"
 
 /* The main lobe of a uniform line ends 1.13 beam widths from its peak. */
 static const double gap_beams = 1.5, span_beams = 10, rounding_deg = 1e-9;
@@ -24,6 +23,49 @@ static double window_end(const sonar_scan *scan, double az_deg, double beams) {
     return scan->wraps ? fmin(fmax(end, az_deg - 180.0), az_deg + 180.0) : end;
 }
 
+/* The cells of one side of the window around direction i. */
+static void gather_side(const sonar_scan *scan, const float *power, size_t i, int way, float *cell,
+                        size_t *cells) {
+    const double az = scan->az_deg[i];
+    /* Open below and closed above, so that the scan's last direction belongs to it. */
+    if (way < 0)
+        gather(scan, power, window_end(scan, az, -gap_beams - span_beams),
+               sonar_beams_on(scan, az, -gap_beams), cell, cells);
+    else
+        gather(scan, power, sonar_beams_on(scan, az, gap_beams) + rounding_deg,
+               window_end(scan, az, gap_beams + span_beams) + rounding_deg, cell, cells);
+}
+
+float sonar_background_at(const sonar_scan *scan, const float *power, size_t i, float *scratch,
+                          float otherwise) {
+    size_t cells = 0;
+    gather_side(scan, power, i, -1, scratch, &cells);
+    gather_side(scan, power, i, 1, scratch, &cells);
+    return cells < CELLS_LEAST ? otherwise : sonar_median(scratch, cells);
+}
+
+static void sort(float *cell, size_t n) {
+    for (size_t i = 1; i < n; i++)
+        for (size_t j = i; j > 0 && cell[j] < cell[j - 1]; j--) {
+            const float kept = cell[j];
+            cell[j] = cell[j - 1];
+            cell[j - 1] = kept;
+        }
+}
+
+float sonar_background_ripple(const sonar_scan *scan, const float *power, size_t i,
+                              float *scratch) {
+    float most = 0;
+    for (int way = -1; way <= 1; way += 2) {
+        size_t cells = 0;
+        gather_side(scan, power, i, way, scratch, &cells);
+        sort(scratch, cells);
+        if (cells >= CELLS_LEAST / 2)
+            most = fmaxf(most, scratch[cells * 4 / 5]);
+    }
+    return most;
+}
+
 void sonar_detect_background(const sonar_scan *scan, const float *power, float *background,
                              float *scratch) {
     const size_t n = scan->count;
@@ -32,14 +74,6 @@ void sonar_detect_background(const sonar_scan *scan, const float *power, float *
     for (size_t i = 0; i < n; i++)
         scratch[i] = power[i];
     const float whole = sonar_median(scratch, n);
-    for (size_t i = 0; i < n; i++) {
-        const double az = scan->az_deg[i];
-        size_t cells = 0;
-        gather(scan, power, window_end(scan, az, -gap_beams - span_beams),
-               sonar_beams_on(scan, az, -gap_beams), scratch, &cells);
-        /* Open below and closed above, so that the scan's last direction belongs to it. */
-        gather(scan, power, sonar_beams_on(scan, az, gap_beams) + rounding_deg,
-               window_end(scan, az, gap_beams + span_beams) + rounding_deg, scratch, &cells);
-        background[i] = cells < CELLS_LEAST ? whole : sonar_median(scratch, cells);
-    }
+    for (size_t i = 0; i < n; i++)
+        background[i] = sonar_background_at(scan, power, i, scratch, whole);
 }

@@ -38,26 +38,24 @@ typedef struct sonar_detect_spec {
     double sidelobe_db; /* first side lobe under its peak; 0: 13, falloff 2; INFINITY: no rule */
     double sidelobe_period; /* lambda / (spacing * beam width in rad) at the band's top; 0: never */
     double sidelobe_falloff; /* 2 line, any shading but: 0 Dolph-Chebyshev; 1 circle (8 dB) */
-    double aperture_m;       /* largest extent D; for sonar_detect_focused */
+    double aperture_m;       /* largest extent D; for a near field */
 } sonar_detect_spec;
 
-/* A spectrum whose directions are focused at ranges of their own, the far field being one.
- *
- * Where a source is looked at with the wrong focus it is smeared: its power spreads over all places
- * that some sensor sees in the source's own direction, about D sin^2(az) |1/r1 - 1/r2| / 2 in the
- * cosine to either side, and x beam widths away no range shows more than 1.5/x of it. A spectrum
- * that takes each direction's strongest range follows these ridges. So a peak that is focused
- * otherwise than a stronger one of power P, by more than half a beam width of smear, must exceed
- * 1.5 P / x up to 1.614 beam widths outside the smear, and there the side lobe's share of P. The
- * price is as above: such a contact is left to MVDR. */
-typedef struct sonar_detect_focus {
-    const float *far_power;      /* [direction] broadband far field: the background is its own */
-    const double *inverse_range; /* [direction] 1/m, radial; 0 far field */
-} sonar_detect_focus;
+/* The same band energy focused at ranges: a ladder to which the far field belongs as the last rung.
+ * All borrowed. */
+typedef struct sonar_nearfield {
+    const float *power; /* [range][direction] of the far field's scan */
+    size_t ranges;
+    const double *range_m; /* ascending */
+    sonar_range_reference reference;
+    double lambda_m;  /* at the band's top */
+    double margin_db; /* by which a range has to exceed the far field */
+} sonar_nearfield;
 
-/* Broadband power at n <= SONAR_DETECT_POINTS azimuths of the scan's own kind. */
-typedef sonar_code (*sonar_power_at)(void *ctx, size_t n, const double *az_deg, float *power,
-                                     sonar_error *err);
+/* Broadband power at n <= SONAR_DETECT_POINTS places: azimuths of the scan's own kind, at ranges
+ * as the ladder counts them, INFINITY for the far field. */
+typedef sonar_code (*sonar_power_at)(void *ctx, size_t n, const double *az_deg,
+                                     const double *range_m, float *power, sonar_error *err);
 
 /* Background of a spectrum: per direction the median of the cells 1.5 to 11.5 beam widths away on
  * either side (a split window: the peak itself is left out; of finer grids about 64 cells a side
@@ -66,9 +64,9 @@ typedef sonar_code (*sonar_power_at)(void *ctx, size_t n, const double *az_deg, 
 void sonar_detect_background(const sonar_scan *scan, const float *power, float *background,
                              float *scratch);
 
-/* Finds peaks of power[scan->count], writes at most spec->most of them into detections, strongest
- * first, and their number; range_m is NaN. A peak on the last direction of a scan that neither
- * wraps nor ends at endfire counts only if power_at shows the power to fall beyond it.
+/* Finds peaks of power[scan->count], the broadband far field, writes at most spec->most of them
+ * into detections, strongest first, and their number. A peak on the last direction of a scan that
+ * neither wraps nor ends at endfire counts only if power_at shows the power to fall beyond it.
  *
  * power_at may be NULL: parabola (in dB) through the grid then. Otherwise each peak is bracketed by
  * its lower grid neighbours and the bracket shrunk around the best of eight points
@@ -76,19 +74,32 @@ void sonar_detect_background(const sonar_scan *scan, const float *power, float *
  * at most 9 rounds; the threshold holds for the refined power. Two maxima between the same
  * neighbours are one peak.
  *
+ * near: the same field focused at ranges, or NULL. A near source is blurred in the far field and
+ * sharp at its own range, so each direction counts with its strongest range where that exceeds all
+ * of the far field within half a beam width by the margin. A contact on such a direction has a
+ * range_m: the top of the power over direction and 1/r between the neighbouring rungs, found with
+ * power_at in turns, and its level, bearing and width are those there. (Without power_at the range
+ * is the vertex of a parabola in 1/r, the rest the rung's.) range_unresolved: the rungs around it
+ * are more than 7 lambda/D^2 apart in 1/r, or it is the nearest rung. Its background is that of its
+ * own rung. Otherwise range_m is NaN.
+ *
+ * Smear. Where a source is looked at with the wrong focus its power spreads over all places that
+ * some sensor sees in the source's own direction, about D sin^2(az) |1/r1 - 1/r2| / 2 in the cosine
+ * to either side, and x beam widths away no range of a perfect array shows more than 1.5/x of it.
+ * A spectrum that takes each direction's strongest range follows these ridges. So a peak that is
+ * focused otherwise than a stronger one of power P, by more than half a beam width of smear, must
+ * exceed 1.5 P / x up to 1.614 beam widths outside the smear, and there the side lobe's share of P.
+ * Errors of the elements, and windows short against the time along the array, make ripples on the
+ * smear. They show all along it: a peak with a range must also exceed by 5 dB what a fifth of its
+ * own rung exceeds 1.5 to 11.5 beam widths away, on the side where that is more. The price is as
+ * for side lobes: a contact in the smear that does not stand out of it is left to MVDR.
+ *
  * A spectrum with a negative or non-finite value yields no detections. Errors: SONAR_EINVAL for
  * most > SONAR_DETECTIONS_MOST; what power_at returns. */
 sonar_code sonar_detect(const sonar_detect_spec *spec, sonar_detect_source source,
-                        const float *power, float *scratch /* [3 * scan->count] */,
-                        sonar_power_at power_at, void *ctx, sonar_detection *detections,
-                        size_t *count, sonar_error *err);
-
-/* The same for a spectrum of several ranges; focus NULL: all far field, as sonar_detect. */
-sonar_code sonar_detect_focused(const sonar_detect_spec *spec, sonar_detect_source source,
-                                const float *power, const sonar_detect_focus *focus,
-                                float *scratch /* [3 * scan->count] */, sonar_power_at power_at,
-                                void *ctx, sonar_detection *detections, size_t *count,
-                                sonar_error *err);
+                        const float *power, const sonar_nearfield *near,
+                        float *scratch /* [4 * scan->count] */, sonar_power_at power_at, void *ctx,
+                        sonar_detection *detections, size_t *count, sonar_error *err);
 
 /* What a grid coarser than the peaks has to show: raises power[i] to the largest power nearer to
  * direction i than to its neighbours, around the grid's maxima that stand 1 dB over their
@@ -97,16 +108,6 @@ sonar_code sonar_detect_focused(const sonar_detect_spec *spec, sonar_detect_sour
 sonar_code sonar_detect_raise(const sonar_detect_spec *spec, float *power,
                               float *scratch /* [3 * scan->count] */, sonar_power_at power_at,
                               void *ctx, sonar_error *err);
-
-/* For each detection: if the near-field surface [range][direction] within half a beam width of it
- * exceeds the far field there by more than margin_db, sets range_m: the vertex of a parabola in 1/r
- * (range_m ascending; the far field is the ladder's last rung, 1/r = 0). range_unresolved: the
- * rungs around it are more than 7 lambda/D^2 apart in 1/r, or it is the nearest rung. Otherwise
- * range_m becomes NaN. Both surfaces belong to spec->scan. */
-void sonar_detect_range(const sonar_detect_spec *spec, const float *nearfield, size_t ranges,
-                        const double *range_m, const float *far_power, double aperture_m,
-                        double lambda_m, double margin_db, sonar_detection *detections,
-                        size_t count);
 
 /* Bearing of a scan angle, 0 <= bearing < 360: array frame, or true if the heading is known.
  *

@@ -204,13 +204,9 @@ static sonar_code make_results(sonar_pipeline *p, sonar_error *err) {
 
 static sonar_code make_scratch(sonar_pipeline *p, sonar_error *err) {
     size_t looks = sonar_max_size(p->config->cbf_scan.count, p->config->mvdr_scan.count);
-    p->detect_scratch = sonar_alloc(3 * looks, sizeof *p->detect_scratch);
-    p->detect_power = sonar_alloc(looks, sizeof *p->detect_power);
-    p->strongest_range = sonar_alloc(looks, sizeof *p->strongest_range);
-    p->inverse_range = sonar_alloc(looks, sizeof *p->inverse_range);
+    p->detect_scratch = sonar_alloc(4 * looks, sizeof *p->detect_scratch);
     p->tau_s = sonar_alloc(p->config->sensors, sizeof *p->tau_s);
-    if (!p->detect_scratch || !p->detect_power || !p->strongest_range || !p->inverse_range ||
-        !p->tau_s)
+    if (!p->detect_scratch || !p->tau_s)
         return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for the detector");
     return SONAR_OK;
 }
@@ -275,8 +271,5 @@ void sonar_pipeline_free_buffers(sonar_pipeline *pipeline) {
     free(pipeline->result);
     free(pipeline->free_result);
     free(pipeline->detect_scratch);
-    free(pipeline->detect_power);
-    free(pipeline->strongest_range);
-    free(pipeline->inverse_range);
     free(pipeline->tau_s);
 }

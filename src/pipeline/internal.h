@@ -103,10 +103,8 @@ struct sonar_pipeline {
     size_t free_results;
 
     sonar_detect_spec cbf_detect, mvdr_detect;
-    float *detect_scratch, *detect_power;
-    size_t *strongest_range; /* [direction] rung of the ladder, `ranges` = far field */
-    double *inverse_range;   /* [direction] 1/m of that rung */
-    double *tau_s;
+    float *detect_scratch;
+    double *tau_s; /* [sensor] of a place the detector looks at */
 
     pthread_t thread;
     bool thread_started;

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Peaks of a spectrum of several ranges: how a contact looks under another one's focus, and at
+ * which range it is itself. */
+#include "detect/search.h"
+
+/* A smear narrower than this changes nothing. */
+static const double least_smear_beams = 0.5;
+static const double smear_level = 1.5;
+/* Around one direction: enough for a spectrum that is smooth within a beam width. */
+enum { CELLS_A_BEAM = 8 };
+
+/* ---- the ladder ------------------------------------------------------------------------------ */
+
+static const float *row(const sonar_search *s, size_t rung) {
+    return s->near && rung < s->near->ranges ? s->near->power + rung * s->scan->count
+                                             : s->far_power;
+}
+
+/* The far field's strongest direction within half a beam width of direction t: what a near source
+ * has to exceed, or the flank of a far one would look near. */
+static float far_around(const sonar_search *s, size_t t) {
+    const double az = s->scan->az_deg[t];
+    const ptrdiff_t end = sonar_scan_first(s->scan, sonar_beams_on(s->scan, az, 0.5));
+    const ptrdiff_t first = sonar_scan_first(s->scan, sonar_beams_on(s->scan, az, -0.5));
+    const ptrdiff_t step = (end - first) / CELLS_A_BEAM + 1;
+    float most = s->far_power[t];
+    for (ptrdiff_t i = first; i < end; i += step)
+        if (sonar_scan_inside(s->scan, i))
+            most = fmaxf(most, s->far_power[sonar_scan_index(s->scan, i)]);
+    return most;
+}
+
+static size_t strongest_rung(const sonar_search *s, size_t t) {
+    size_t best = 0;
+    if (!s->near || !s->near->ranges)
+        return 0;
+    for (size_t r = 1; r < s->near->ranges; r++)
+        if (row(s, r)[t] > row(s, best)[t])
+            best = r;
+    const double margin = pow(10.0, s->near->margin_db / 10.0), power = (double)row(s, best)[t];
+    const bool is_near =
+        power > margin * (double)s->far_power[t] && power > margin * (double)far_around(s, t);
+    return is_near ? best : s->near->ranges;
+}
+
+void sonar_focus_strongest(const sonar_search *s, float *power) {
+    for (size_t t = 0; t < s->scan->count; t++)
+        power[t] = row(s, strongest_rung(s, t))[t];
+}
+
+void sonar_focus_find(const sonar_search *s, sonar_local_maximum *peak) {
+    peak->rung = strongest_rung(s, peak->index);
+    peak->is.range_m = INFINITY;
+    if (!s->near || peak->rung == s->near->ranges)
+        return;
+    peak->is.range_m = s->near->range_m[peak->rung];
+    peak->is.background = (double)sonar_background_at(s->scan, row(s, peak->rung), peak->index,
+                                                      s->scratch, (float)peak->is.background);
+    peak->is.background = fmax(peak->is.background, (double)FLT_MIN);
+}
+
+/* ---- smear ----------------------------------------------------------------------------------- */
+
+/* Curvature of the wave front from there, 1/m. */
+static double curvature(const sonar_search *s, const sonar_detection *from) {
+    if (!isfinite(from->range_m))
+        return 0;
+    const bool abeam = s->near->reference == SONAR_ABEAM;
+    return (abeam ? sin(from->az_deg * SONAR_RADIANS) : 1) / from->range_m;
+}
+
+/* Cosine between +axis and the direction in which the sensor `at_m` along the array sees a point.
+ */
+static double cosine_from(double az_deg, double inverse_range, double at_m) {
+    const double c = cos(az_deg * SONAR_RADIANS), s = sin(az_deg * SONAR_RADIANS);
+    const double x = c - at_m * inverse_range; /* the triangle in units of the range */
+    return x / fmax(hypot(x, s), DBL_MIN);
+}
+
+/* Beam widths between a focus and a source as the array's two ends see them. What is no line is
+ * taken as one across the look direction. */
+static void apart_at_ends(const sonar_search *s, const sonar_detection *focus,
+                          const sonar_detection *source, double apart[2]) {
+    const double bent = curvature(s, focus), from = curvature(s, source);
+    const double half_m = s->spec->aperture_m / 2, turn = s->scan->cone ? 0 : 90 - source->az_deg;
+    const double beam = s->scan->cone ? sonar_beam(s->scan) : sonar_beam(s->scan) * SONAR_RADIANS;
+    for (int i = 0; i < 2; i++)
+        apart[i] = (cosine_from(focus->az_deg + turn, bent, i ? half_m : -half_m) -
+                    cosine_from(source->az_deg + turn, from, i ? half_m : -half_m)) /
+                   beam;
+}
+
+sonar_smear sonar_focus_smear(const sonar_search *s, const sonar_local_maximum *a,
+                              const sonar_local_maximum *b) {
+    double apart[2];
+    if (!s->near)
+        return (sonar_smear){.sharp = true};
+    apart_at_ends(s, &a->is, &b->is, apart);
+    if (fabs(apart[0] - apart[1]) / 2 <= least_smear_beams)
+        return (sonar_smear){.sharp = true};
+    const double beams = sonar_beams_apart(s->scan, a->is.az_deg, b->is.az_deg);
+    /* A focus lies inside a source's smear if some sensor sees both in one direction. */
+    const bool inside = apart[0] * apart[1] <= 0;
+    return (sonar_smear){.beyond = inside ? 0 : fmin(fabs(apart[0]), fabs(apart[1])),
+                         .share = fmin(1.0, smear_level / beams)};
+}
+
+double sonar_focus_ripple(const sonar_search *s, const sonar_local_maximum *peak) {
+    return (double)sonar_background_ripple(s->scan, row(s, peak->rung), peak->index, s->scratch);
+}
+
+/* ---- range ----------------------------------------------------------------------------------- */
+
+/* Wavenumber-like coordinate of rung i: 1/r, and 0 for the far field beyond the last. */
+static double inverse(const sonar_search *s, size_t rung) {
+    return rung < s->near->ranges ? 1.0 / s->near->range_m[rung] : 0.0;
+}
+
+/* A rung and its neighbours in 1/r; before the nearest there is none. */
+typedef struct bracket {
+    double low, middle, high; /* 1/m */
+    bool nearest;
+} bracket;
+
+static bracket bracket_of(const sonar_search *s, size_t rung) {
+    return (bracket){.low = inverse(s, rung + 1),
+                     .middle = inverse(s, rung),
+                     .high = inverse(s, rung > 0 ? rung - 1 : 0),
+                     .nearest = rung == 0};
+}
+
+/* Whether the ladder is too coarse around a rung to believe its range. */
+static bool is_unresolved(const sonar_search *s, const bracket *b) {
+    const double aperture_m = s->spec->aperture_m;
+    const double coarsest = 7.0 * s->near->lambda_m / (aperture_m * aperture_m) * (1 + 1e-9);
+    return b->nearest || !(fmax(b->middle - b->low, b->high - b->middle) <= coarsest);
+}
+
+static double level(const sonar_search *s, size_t rung, size_t direction) {
+    return sonar_decibel((double)row(s, rung)[direction]);
+}
+
+/* Without power_at: the parabola in 1/r through the rung and its neighbours. */
+static void interpolate(const sonar_search *s, const bracket *b, sonar_local_maximum *peak) {
+    const size_t rung = peak->rung, t = peak->index;
+    if (b->nearest)
+        return;
+    const double x[3] = {b->low, b->middle, b->high};
+    const double y[3] = {level(s, rung + 1, t), level(s, rung, t), level(s, rung - 1, t)};
+    double top, top_db;
+    if (y[0] > y[1] || y[2] > y[1])
+        return;
+    sonar_parabola(x, y, &top, &top_db);
+    if (top > 0)
+        peak->is.range_m = 1.0 / top;
+}
+
+/* Looks at places in [low, high] of 1/r and narrows it to the highest one's neighbours. */
+enum { RANGE_POINTS = 8 };
+_Static_assert((int)RANGE_POINTS <= (int)SONAR_DETECT_POINTS, "a call takes no more");
+
+static sonar_code narrow(const sonar_search *s, double *low, double *high,
+                         sonar_local_maximum *peak) {
+    enum { LAST = RANGE_POINTS - 1 };
+    double x[RANGE_POINTS], az[RANGE_POINTS], range_m[RANGE_POINTS];
+    float power[RANGE_POINTS];
+    for (size_t i = 0; i <= LAST; i++) {
+        x[i] = *low + (*high - *low) * (double)i / LAST;
+        az[i] = peak->is.az_deg;
+        range_m[i] = x[i] > 0 ? 1.0 / x[i] : INFINITY;
+    }
+    const sonar_code code = sonar_refine_ask(s, RANGE_POINTS, az, range_m, power);
+    if (code != SONAR_OK)
+        return code;
+    const size_t best = sonar_strongest(power, RANGE_POINTS);
+    double top = x[best], top_db;
+    if (best > 0 && best < LAST)
+        sonar_parabola(&x[best - 1],
+                       (const double[]){sonar_decibel((double)power[best - 1]),
+                                        sonar_decibel((double)power[best]),
+                                        sonar_decibel((double)power[best + 1])},
+                       &top, &top_db);
+    if (top > 0)
+        peak->is.range_m = 1.0 / top;
+    *low = x[best > 0 ? best - 1 : 0];
+    *high = x[best < LAST ? best + 1 : LAST];
+    return SONAR_OK;
+}
+
+/* Range and direction hardly depend on one another: two turns of each reach the top. */
+sonar_code sonar_focus_refine(const sonar_search *s, sonar_local_maximum *peak) {
+    enum { TURNS = 2, ROUNDS = 2 };
+    const bracket b = bracket_of(s, peak->rung);
+    sonar_code code = SONAR_OK;
+    peak->is.range_unresolved = is_unresolved(s, &b);
+    if (!s->power_at) {
+        interpolate(s, &b, peak);
+        return SONAR_OK;
+    }
+    for (int turn = 0; turn < TURNS && code == SONAR_OK; turn++) {
+        double low = b.low, high = b.high;
+        for (int round = 0; round < ROUNDS && code == SONAR_OK; round++)
+            code = narrow(s, &low, &high, peak);
+        if (code == SONAR_OK)
+            code = sonar_refine_again(s, peak, 0.5);
+    }
+    return code;
+}
