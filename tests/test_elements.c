@@ -28,14 +28,14 @@ typedef struct rig {
     sim_source source[4];
     sim_element element[MOST];
     sonar_elements *elements;
-    uint64_t first;
+    uint64_t first, step; /* sample of the next round; from one to the next */
     void (*spoil)(struct rig *rig);
     size_t victim;
 } rig;
 
 /* A line along +x from the origin on, in a white sea of `sea_db`, at 0 dB re 1 count/uPa. */
 static void rig_open(rig *r, size_t sensors, double spacing_m, double sea_db) {
-    *r = (rig){.sensors = sensors, .spacing_m = spacing_m};
+    *r = (rig){.sensors = sensors, .spacing_m = spacing_m, .step = WINDOW};
     for (size_t s = 0; s < sensors; s++) {
         r->position_m[3 * s] = spacing_m * (double)s;
         r->channel[s] = (uint32_t)s;
@@ -64,17 +64,21 @@ static void rig_close(rig *r) {
     free(r->x);
 }
 
+static sonar_elements_spec spec_of(const rig *r, double low_hz, double high_hz) {
+    return (sonar_elements_spec){.sensors = r->sensors,
+                                 .channels = r->sensors,
+                                 .channel = r->channel,
+                                 .used = r->used,
+                                 .scale = r->scale,
+                                 .fs_hz = FS,
+                                 .length = WINDOW,
+                                 .hop = WINDOW,
+                                 .low_hz = low_hz,
+                                 .high_hz = high_hz};
+}
+
 static void create(rig *r, double low_hz, double high_hz) {
-    const sonar_elements_spec spec = {.sensors = r->sensors,
-                                      .channels = r->sensors,
-                                      .channel = r->channel,
-                                      .used = r->used,
-                                      .scale = r->scale,
-                                      .fs_hz = FS,
-                                      .length = WINDOW,
-                                      .hop = WINDOW,
-                                      .low_hz = low_hz,
-                                      .high_hz = high_hz};
+    const sonar_elements_spec spec = spec_of(r, low_hz, high_hz);
     sonar_error err = {0};
     cr_assert_eq(sonar_elements_create(&spec, sonar_host_serial(), &r->elements, &err), SONAR_OK,
                  "%s", err.text);
@@ -105,7 +109,7 @@ static bool play(rig *r, sim_synth *synth, size_t cut, bool s16) {
     cr_assert(sonar_elements_due(r->elements, r->first));
     while (sonar_elements_due(r->elements, r->first))
         measure(r, cut, s16);
-    r->first += WINDOW;
+    r->first += r->step;
     return sonar_elements_judge(r->elements);
 }
 
@@ -498,6 +502,82 @@ Test(elements, what_does_not_spoil_the_beams_stays_in) {
     h = listen(&r, 8, 0, false);
     cr_expect_eq(h.fault[SONAR_ELEMENT_HUM].sensors.count, 1);
     cr_expect_eq(sonar_elements_mask(r.elements)[6], 1, "150 Hz is in the band now");
+    rig_close(&r);
+}
+
+/* From barometers to transient recorders, in windows of any length: a dead and a noisy sensor are
+ * found, and no sound one. */
+Test(elements, rates_and_windows_of_every_kind_do) {
+    static const struct {
+        double fs_hz, low_hz, high_hz;
+        size_t length;
+    } cases[] = {{100, 0.5, 2, 1000},   {100, 10, 50, 131},     {250, 5, 20, 512},
+                 {1000, 0, 500, 777},   {48000, 10, 20, 3999},  {192000, 30000, 90000, 128},
+                 {8e6, 1e6, 2e6, 3000}, {4000, 1990, 1999, 129}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rig r;
+        char what[40];
+        rig_open(&r, 24, 1.5, 60);
+        sonar_elements_spec spec = spec_of(&r, cases[i].low_hz, cases[i].high_hz);
+        spec.fs_hz = cases[i].fs_hz;
+        spec.length = spec.hop = cases[i].length;
+        cr_assert_eq(sonar_elements_create(&spec, sonar_host_serial(), &r.elements, NULL),
+                     SONAR_OK);
+        sim_element noisy = plain_element(20);
+        noisy.noise_db = 110;
+        add_element(&r, noisy);
+        r.step = (uint64_t)cases[i].fs_hz + 1;
+        r.spoil = drop_gain;
+        r.victim = 3;
+        sonar_element_health h = listen(&r, SONAR_ELEMENTS_FLAG_ROUNDS, 50, false);
+        snprintf(what, sizeof what, "%g Hz, %zu samples", cases[i].fs_hz, cases[i].length);
+        cr_expect(h.fault[SONAR_ELEMENT_DEAD].sensors.count == 1 &&
+                      h.fault[SONAR_ELEMENT_DEAD].sensors.first[0] == 3,
+                  "%s: %u dead", what, h.fault[SONAR_ELEMENT_DEAD].sensors.count);
+        cr_expect(h.fault[SONAR_ELEMENT_NOISY].sensors.count == 1 &&
+                      h.fault[SONAR_ELEMENT_NOISY].sensors.first[0] == 20,
+                  "%s: %u noisy", what, h.fault[SONAR_ELEMENT_NOISY].sensors.count);
+        cr_expect_eq(h.fault[SONAR_ELEMENT_STUCK].sensors.count, 0);
+        cr_expect_eq(h.fault[SONAR_ELEMENT_HUM].sensors.count, 0);
+        cr_expect_eq(h.fault[SONAR_ELEMENT_CLIPPED].sensors.count, 0);
+        rig_close(&r);
+    }
+}
+
+Test(elements, windows_too_short_to_judge_by_are_left_alone) {
+    rig r;
+    rig_open(&r, 4, 1.5, 60);
+    for (size_t length = 2; length < 140; length += 9) {
+        sonar_elements_spec spec = spec_of(&r, 300, 500);
+        spec.length = length;
+        cr_assert_eq(sonar_elements_create(&spec, sonar_host_serial(), &r.elements, NULL),
+                     SONAR_OK);
+        cr_expect_eq(sonar_elements_due(r.elements, 0), length >= 128);
+        cr_expect_not(sonar_elements_judge(r.elements));
+        sonar_elements_destroy(r.elements);
+    }
+    r.elements = NULL;
+    rig_close(&r);
+}
+
+/* A round of a large array takes several windows; one that begins again does so a second later. */
+Test(elements, a_large_array_is_shared_out_among_windows) {
+    rig r;
+    rig_open(&r, 100, 1.5, 60);
+    sonar_elements_spec spec = spec_of(&r, 300, 500);
+    spec.hop = FS / 4;
+    cr_assert_eq(sonar_elements_create(&spec, sonar_host_serial(), &r.elements, NULL), SONAR_OK);
+    for (int second = 0; second < 3; second++) {
+        for (int window = 0; window < 4; window++, r.first += FS / 4) {
+            cr_assert(sonar_elements_due(r.elements, r.first), "window %d", window);
+            cr_expect_not(sonar_elements_judge(r.elements), "not before all are measured");
+            measure(&r, 0, false);
+        }
+        cr_expect_not(sonar_elements_due(r.elements, r.first), "the other thread has its turn");
+        sonar_elements_judge(r.elements);
+        cr_expect_not(sonar_elements_due(r.elements, r.first - 1));
+    }
+    cr_expect(sonar_elements_due(r.elements, 0), "another stream");
     rig_close(&r);
 }
 

@@ -91,7 +91,7 @@ static double result_bytes(const sonar_config *c) {
 /* What element health keeps of a sensor, and a stretch of samples for each worker. */
 static double element_bytes(const sonar_config *c) {
     return 160 * (double)c->sensors +
-           4 * (double)c->threads * fmin((double)c->length, 0.4 * c->fs_hz);
+           4 * (double)c->threads * fmin((double)c->length, fmax(1024, 0.4 * c->fs_hz));
 }
 
 size_t sonar_config_memory_bytes(const sonar_config *config) {

@@ -6,9 +6,10 @@
  *                                                       rows strided; n0 + n1 is the stretch
  *   missing   [channel] share of missing samples; a channel that lacks any is left out
  *
- * Once a second of samples a round begins: every sensor is measured over a stretch of at most
- * 0.4 s, a share of the sensors a window, so that no window pays for all of a large array. What was
- * measured is judged by another thread, sensors against one another:
+ * Once a second of samples a round begins: every sensor is measured over a stretch of 0.4 s, or
+ * 1024 samples if these are more, but no more than a window; a share of the sensors a window, so
+ * that no window pays for all of a large array. Windows of less than 128 samples are not judged.
+ * What was measured is judged by another thread, sensors against one another:
  *
  *   dead      constant at 0; or far below the others in all octaves in and beside the band, and in
  *             the median over eight frequencies there: between tones, whose nodes may be anywhere

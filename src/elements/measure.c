@@ -8,7 +8,13 @@
 
 #include "elements/internal.h"
 
-enum { LANES = 8, TASK = 64 /* sensors of one task */, LEAST_DETAILS = 32, LEAST_STRETCH = 128 };
+enum {
+    LANES = 8,
+    TASK = 64 /* sensors of one task */,
+    LEAST_DETAILS = 32,
+    LEAST_STRETCH = 128,
+    STRETCH_SAMPLES = 1024
+};
 static const double STRETCH_S = 0.4, LEAST_HUM_S = 0.3, LINE_RATE_HZ = 500;
 /* Of all sensors, so many samples are looked at in one window: some 0.1 s of one processor. */
 static const size_t WINDOW_SAMPLES = (size_t)1 << 26;
@@ -16,6 +22,11 @@ static const size_t WINDOW_SAMPLES = (size_t)1 << 26;
 enum { WINDOWS_MOST = 16 };
 
 /* ---- create ---------------------------------------------------------------------------------- */
+
+static size_t stretch_of(const sonar_elements_spec *spec) {
+    size_t most = sonar_max_size(STRETCH_SAMPLES, (size_t)ceil(STRETCH_S * spec->fs_hz));
+    return sonar_min_size(spec->length, most);
+}
 
 /* Octave o of the transform is fs / 2^(o + 2) .. fs / 2^(o + 1). One on either side of the band is
  * taken too, and only those with enough coefficients. */
@@ -74,10 +85,10 @@ static void choose_lines(sonar_elements *e) {
     if ((double)e->stretch < LEAST_HUM_S * fs_hz)
         return;
     e->block = sonar_max_size(1, (size_t)(fs_hz / LINE_RATE_HZ));
-    e->blocks = e->stretch / e->block;
     while (e->harmonics < HARMONICS &&
            60 * (double)(e->harmonics + 1) + 15 < 0.5 * fs_hz / (double)e->block)
         e->harmonics++;
+    e->blocks = e->harmonics ? e->stretch / e->block : 0;
 }
 
 static void choose_share(sonar_elements *e) {
@@ -131,7 +142,7 @@ sonar_code sonar_elements_create(const sonar_elements_spec *spec, const sonar_ho
     if (e) {
         e->spec = *spec;
         e->host = host;
-        e->stretch = sonar_min_size(spec->length, (size_t)ceil(STRETCH_S * spec->fs_hz));
+        e->stretch = stretch_of(spec);
         choose_octaves(e);
         choose_lines(e);
         choose_share(e);
