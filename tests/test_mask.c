@@ -11,7 +11,7 @@
 #include "lazy_device.h"
 #include "process.h"
 
-enum { SENSORS = 12, FS = 2048, FRAME = 256, SNAPSHOTS = 4, LOOKS = 181, BAD = 5 };
+enum { SENSORS = 12, FS = 2048, FRAME = 256, SNAPSHOTS = 4, LOOKS = 181, BAD = 5, SHIP_DEG = 70 };
 
 /* ---- pipelines that are fed alike ------------------------------------------------------------ */
 
@@ -20,7 +20,8 @@ typedef struct line {
     subscriber subscriber;
     float azimuth[LOOKS], mvdr[LOOKS]; /* of the last window */
     double sensors_used, snapshots, first_sample;
-    bool flagged; /* mask_changed */
+    bool flagged;    /* mask_changed */
+    size_t contacts; /* of the MVDR within a degree of the ship */
 } line;
 
 static void line_open(line *l, const char *array, const char *mvdr, const struct layout *layout) {
@@ -39,9 +40,10 @@ static void line_open(line *l, const char *array, const char *mvdr, const struct
              "runtime: {threads: 1, backend: cpu}\n",
              SENSORS, array, FS, FS, FS, mvdr);
     cr_assert_eq(feed_start(&l->feed, text, NULL, NULL, 0, layout, &err), SONAR_OK, "%s", err.text);
-    l->subscriber = subscribe(l->feed.out, "cbf.azimuth", "mvdr.azimuth", NULL);
-    uint32_t both = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_MVDR_AZIMUTH);
-    while ((sonar_output_wanted(l->feed.pipeline->output) & both) != both)
+    l->subscriber = subscribe(l->feed.out, "cbf.azimuth", "mvdr.azimuth", "detections", NULL);
+    uint32_t all = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_MVDR_AZIMUTH) |
+                   SONAR_WANT(SONAR_DETECTIONS);
+    while ((sonar_output_wanted(l->feed.pipeline->output) & all) != all)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     l->feed.digitiser = digitiser_open(l->feed.in, SENSORS, 0, SENSORS, FRAME);
     l->feed.digitiser.frame.fs_hz = FS;
@@ -67,13 +69,26 @@ static void take(line *l, const char *topic, uint64_t window, float *to) {
     message_free(&m);
 }
 
+static void take_contacts(line *l, uint64_t window) {
+    message m;
+    const cJSON *item;
+    cr_assert(receive_until(&l->subscriber, "detections", "window", (double)window, 20000, &m));
+    l->contacts = 0;
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(m.head, "detections")) {
+        const cJSON *source = cJSON_GetObjectItemCaseSensitive(item, "source");
+        l->contacts += strcmp(source->valuestring, "mvdr") == 0 &&
+                       fabs(header_number(item, "az_deg") - SHIP_DEG) < 1;
+    }
+    message_free(&m);
+}
+
 /* A second for all of them: one window each, the bad sensor dead or not, and a tick. */
 static void play(line *const *lines, size_t count, uint64_t window, bool dead) {
     float samples[FRAME * SENSORS];
     uint8_t header[SONAR_FRAME_HEADER_BYTES];
     for (size_t i = 0; i < count; i++) {
         digitiser *d = &lines[i]->feed.digitiser;
-        d->level = 30, d->noise = 10, d->az_deg = 70;
+        d->level = 30, d->noise = 10, d->az_deg = SHIP_DEG;
         d->low_hz = 600.5, d->high_hz = 950.5;
         for (int frame = 0; frame < FS / FRAME; frame++) {
             digitiser_fill(d, samples);
@@ -86,6 +101,7 @@ static void play(line *const *lines, size_t count, uint64_t window, bool dead) {
         }
         take(lines[i], "cbf.azimuth", window, lines[i]->azimuth);
         take(lines[i], "mvdr.azimuth", window, lines[i]->mvdr);
+        take_contacts(lines[i], window);
         cr_assert_eq(sonar_pipeline_tick(lines[i]->feed.pipeline, NULL), SONAR_OK);
     }
 }
@@ -98,7 +114,7 @@ static double worst_db(const float *have, const float *want) {
 }
 
 static double peak_db(const float *power) {
-    return 10 * log10((double)power[70]);
+    return 10 * log10((double)power[SHIP_DEG]);
 }
 
 /* ---- tests ----------------------------------------------------------------------------------- */
@@ -169,8 +185,8 @@ Test(mask, a_device_with_graphs_follows_too) {
     cr_expect_eq(lazy.faults, 0);
 }
 
-/* A dead hydrophone costs the MVDR its level; without it there is as much as with eleven sound
- * ones. */
+/* A dead hydrophone costs the MVDR its level and its contact; without it both are there as with
+ * twelve sound ones. */
 Test(mask, what_a_dead_sensor_costs_comes_back) {
     static line off, on, sound;
     const char *mvdr = "snapshots: 60";
@@ -188,6 +204,9 @@ Test(mask, what_a_dead_sensor_costs_comes_back) {
     cr_expect_eq(on.sensors_used, SENSORS - 1);
     cr_expect_lt(peak_db(off.mvdr), peak_db(sound.mvdr) - 3);
     cr_expect_float_eq(peak_db(on.mvdr), peak_db(sound.mvdr), 0.5);
+    cr_expect_eq(off.contacts, 0);
+    cr_expect_eq(on.contacts, 1);
+    cr_expect_eq(sound.contacts, 1);
     line_close(&off);
     line_close(&on);
     line_close(&sound);
