@@ -1002,6 +1002,7 @@ Test(config, mistakes_in_csv_have_their_place) {
         {"-inf,0,0\n1,2,3\n", 15, "a.csv:1:1: error: not a position"},
         {"nan,nan,nan\n1,2,3\n", 18, "a.csv:1:1: error: not a position"},
         {"O.5,0,0\n1,2,3\n", 14, "a.csv:1:1: error: not a position"},
+        {"O.5,l.O,z.5\n1,2,3\n", 18, "a.csv:1:1: error: not a position"},
         {"x,y,2\n1,2,3\n", 12, "a.csv:1:1: error: not a position"},
         {",,\n1,2,3\n", 9, "a.csv:1:1: error: not a position"},
         {"\xc2\xa0"
