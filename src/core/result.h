@@ -217,11 +217,11 @@ const char *sonar_condition_severity_name(sonar_condition_severity severity);
  * causes stand above what follows from them. */
 typedef enum sonar_condition_code {
     SONAR_CONDITION_WINDOWS_FAILED = 0,
-    SONAR_CONDITION_FRAMES_DROPPED,
     SONAR_CONDITION_SAMPLE_INDEX,
+    SONAR_CONDITION_RATE,
+    SONAR_CONDITION_FRAMES_DROPPED,
     SONAR_CONDITION_SAMPLES_REPEATED,
     SONAR_CONDITION_RESTARTED,
-    SONAR_CONDITION_RATE,
     SONAR_CONDITION_CHANNELS_UNFED,
     SONAR_CONDITION_BLOCKS_SILENT,
     SONAR_CONDITION_BLOCKS_APART,

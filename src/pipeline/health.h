@@ -28,7 +28,7 @@ typedef struct sonar_block_watch {
     struct {
         uint64_t sample;
         int64_t ns;
-    } point[SONAR_RATE_POINTS], last;  /* last: as of the last look */
+    } point[SONAR_RATE_POINTS];
     double least_age_s, least_drift_s; /* by UTC, and by the index alone; NaN: none yet */
 } sonar_block_watch;
 

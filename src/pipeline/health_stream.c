@@ -11,6 +11,7 @@
 
 /* The limits of docs/running.md. */
 static const double rate_share = 0.01, rate_slack_s = 0.5; /* off by more than both */
+static const double flood = 1.1;                           /* times fs_hz, in a second */
 static const double rate_sure_share = 0.005;               /* right again: by less than this */
 static const double late_s = 2;                            /* beyond what is normal */
 static const double ahead_s = 1, behind_s = 60;            /* a clock's offset */
@@ -145,29 +146,31 @@ static void measure_rate(struct look *l, size_t i, sonar_block_watch *watch) {
         push_point(watch, block);
 }
 
-/* Samples a second since the last look, of the fastest block. */
-static void measure_burst(struct look *l, size_t i, sonar_block_watch *watch) {
-    const sonar_block_report *block = &l->stream->block[i];
-    int64_t ns = watch->last.ns ? watch->last.ns : block->begin_ns;
-    uint64_t sample = watch->last.ns ? watch->last.sample : block->begin_sample;
-    if (block->end_ns > ns)
-        l->h->burst_hz = fmax(l->h->burst_hz, (double)(block->end_sample - sample) /
-                                                  ((double)(block->end_ns - ns) * 1e-9));
-    watch->last.ns = block->end_ns;
-    watch->last.sample = block->end_sample;
+/* Samples a second and channel since the last look, less a frame that may have come just in time.
+ * It knows of no timeline, so that it holds where a flood of samples makes the stream jump. */
+static double measure_burst(const struct look *l) {
+    const sonar_ingest_counters *now = &l->status->ingest, *seen = &l->h->seen.ingest;
+    uint64_t came = (now->samples_stored - seen->samples_stored) +
+                    (now->samples_repeated - seen->samples_repeated) +
+                    (now->samples_late - seen->samples_late);
+    uint32_t frame = 0;
+    for (size_t i = 0; i < l->stream->blocks; i++)
+        frame = l->stream->block[i].samples > frame ? l->stream->block[i].samples : frame;
+    if (!(l->elapsed_s > 0))
+        return NAN;
+    return ((double)came / (double)l->h->config->channels - frame) / l->elapsed_s;
 }
 
 static void measure(struct look *l) {
     sort_blocks(l);
     follow_timeline(l);
-    l->h->burst_hz = NAN;
+    l->h->burst_hz = measure_burst(l);
     for (size_t i = 0; i < l->stream->blocks; i++) {
         l->age_s[i] = l->drift_s[i] = l->rate_hz[i] = NAN;
         if (!l->stream->block[i].frames)
             continue;
         measure_age(l, i, &l->h->watch[i]);
         measure_rate(l, i, &l->h->watch[i]);
-        measure_burst(l, i, &l->h->watch[i]);
     }
 }
 
@@ -194,6 +197,19 @@ static bool rate_is_wrong(const struct look *l, size_t i) {
     return false;
 }
 
+/* Far more samples come than the array is said to make. */
+static bool is_flood(const struct look *l) {
+    return l->h->burst_hz > flood * l->fs_hz;
+}
+
+/* Something was lost that no computer might have kept up with. */
+static bool has_overrun(const struct look *l) {
+    const sonar_ingest_counters *now = &l->status->ingest, *seen = &l->h->seen.ingest;
+    return now->windows_dropped[SONAR_WINDOW_OVERLOAD] >
+               seen->windows_dropped[SONAR_WINDOW_OVERLOAD] ||
+           now->frames_dropped[SONAR_FRAME_OVERRUN] > seen->frames_dropped[SONAR_FRAME_OVERRUN];
+}
+
 static void judge_rate(struct look *l) {
     const sonar_config *c = l->h->config;
     double worst_hz = NAN;
@@ -206,7 +222,9 @@ static void judge_rate(struct look *l) {
         if (l->wrong[i] && !(fabs(l->rate_hz[i] - l->fs_hz) <= fabs(worst_hz - l->fs_hz)))
             worst_hz = l->rate_hz[i];
     }
-    if (!wrong)
+    if (!wrong && is_flood(l) && has_overrun(l)) /* no time to measure for long */
+        worst_hz = l->h->burst_hz;
+    if (isnan(worst_hz))
         return;
     char of[80];
     sonar_channel_set set = wrong_channels(l);
@@ -398,12 +416,13 @@ static void judge_units(struct look *l) {
         ->channels = set;
 }
 
-/* Of clocks whose unit is right. */
+/* Of clocks whose unit is right. The time of samples that come in a flood runs ahead by itself. */
 static void judge_offset(struct look *l) {
     double worst_s = 0, first_s = NAN;
     for (size_t i = 0; i < l->stream->blocks; i++) {
         double least_s = l->h->watch[i].least_age_s;
-        l->wrong[i] = is_offset(l, i) && !unit_of(l, &l->stream->block[i]);
+        l->wrong[i] =
+            is_offset(l, i) && !unit_of(l, &l->stream->block[i]) && !(is_flood(l) && least_s < 0);
         if (isnan(first_s) && isfinite(l->age_s[i]))
             first_s = least_s;
         if (l->wrong[i] && fabs(least_s) > fabs(worst_s))
@@ -525,7 +544,8 @@ void sonar_health_judge_stream(sonar_health *h, const sonar_health_facts *facts,
                      .stream = facts->stream,
                      .status = status,
                      .fs_hz = h->config->fs_hz,
-                     .elapsed_s = h->looked_ns ? (double)(facts->now_ns - h->looked_ns) * 1e-9 : 0};
+                     .elapsed_s = h->looked_ns ? (double)(facts->now_ns - h->looked_ns) * 1e-9
+                                               : status->uptime_s};
     status->stream.rate_hz = status->stream.age_s = status->stream.clock_offset_s = NAN;
     status->stream.clock_skew_s = status->stream.block_skew_s = status->stream.result_age_s = NAN;
     if (!facts->stream->timeline)
