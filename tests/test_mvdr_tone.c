@@ -222,6 +222,29 @@ Test(mvdr_tone, the_centre_is_not_good_enough) {
     mvdr_fixture_close(&b.f);
 }
 
+/* A snapshot only just as long as a wave takes along the array, which lies far from the origin:
+ * what the daemon's demonstration does with mvdr.length 512. */
+Test(mvdr_tone, a_short_snapshot_far_from_the_origin) {
+    enum { L = 64 };
+    const tone ship = {503.6, 21.3, 20};
+    size_t at[L];
+    evenly(at, L, 128);
+    bench b;
+    open_bench(&b, SONAR_HANN, L, 0);
+    for (size_t k = 0; k < B; k++) /* (B - 1) spacings take N/fs */
+        b.f.position_m[3 * k] = 1500.0 * N / FS * ((double)k / (B - 1) + 100.3);
+    mvdr_fixture_renew(&b.f);
+    double *x = listen(&b.f, at[L - 1] + N, &ship, 1, -300, 5);
+    run_at(&b, x, at[L - 1] + N, at, L);
+    float power;
+    const double az_deg = peak_near(&b, ship.az_deg, &power);
+    cr_expect_float_eq(az_deg, ship.az_deg, 0.03, "%g deg", az_deg);
+    cr_expect_float_eq(10 * log10((double)power), ship.level_db, 2, "%g dB",
+                       10 * log10((double)power));
+    free(x);
+    mvdr_fixture_close(&b.f);
+}
+
 /* Two ships whose tones lie three bins apart: each bin belongs to the louder one in it. */
 Test(mvdr_tone, two_ships) {
     enum { L = 64 };

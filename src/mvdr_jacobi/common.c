@@ -104,6 +104,21 @@ size_t mvdr_list_rows(const sonar_params *params, bool forward_backward, size_t 
     return n;
 }
 
+size_t mvdr_middle_row(const sonar_params *params, const size_t *sensor, size_t rows) {
+    double mean[3] = {0, 0, 0}, nearest = INFINITY;
+    size_t middle = 0;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t k = 0; k < 3; k++)
+            mean[k] += params->position_m[3 * sensor[i] + k] / (double)rows;
+    for (size_t i = 0; i < rows; i++) {
+        const double *p = params->position_m + 3 * sensor[i];
+        double away = hypot(hypot(p[0] - mean[0], p[1] - mean[1]), p[2] - mean[2]);
+        if (away < nearest)
+            nearest = away, middle = i;
+    }
+    return middle;
+}
+
 /* ---- buffers --------------------------------------------------------------------------------- */
 
 static sonar_code check_input(const sonar_mvdr_spec *spec, const sonar_buffer *in,

@@ -102,6 +102,7 @@ typedef struct mvdr_view {
     const float *weight;      /* [k] delta / (d + delta) */
     const float *gain;        /* [k] d / (d + delta) if levels are corrected, else NULL */
     size_t n, k, ld;
+    size_t middle;  /* row that signed turns count from */
     int64_t offset; /* steered above the bin's centre, in 1/MVDR_TONE_ONE bins */
     double level;   /* delta, or delta / (n share) if levels are corrected; 0: no data, P = 0 */
 } mvdr_view;
@@ -115,6 +116,7 @@ void mvdr_look(const mvdr_view *view, const uint64_t *turns, uint64_t bin, mvdr_
 /* The rows of the problem: used sensors (with forward-backward, those whose mirror is used too). */
 typedef struct mvdr_rows {
     size_t n;
+    size_t middle;   /* the row that signed turns count from */
     size_t *sensor;  /* [row] */
     size_t *partner; /* [row] row of the sensor mirrored at the origin; forward-backward only */
     uint64_t *turns; /* [direction / 8][row][lane] */

@@ -70,8 +70,8 @@ __device__ inline complex<float> steering(const view &v, const points &p, const 
     const uint64_t *at = p.turns + (t.first + direction) * p.stride;
     uint64_t turns = at[v.sensor[row]];
     uint32_t phase = sonar_cuda_phase(turns, t.bin);
-    if (t.offset) { /* a part of a bin multiplies signed turns: those from the first row */
-        int32_t apart = (int32_t)((turns - at[v.sensor[0]]) >> 32);
+    if (t.offset) { /* a part of a bin multiplies signed turns: those from the middle */
+        int32_t apart = (int32_t)((turns - at[v.middle]) >> 32);
         phase += (uint32_t)((uint64_t)((int64_t)t.offset * apart) >> 24);
     }
     float2 a = sonar_cuda_phasor(phase);

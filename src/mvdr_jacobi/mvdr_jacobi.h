@@ -9,8 +9,9 @@
  *   out[SONAR_MVDR_OUT_INFO]      f32 [bin][SONAR_MVDR_INFO_FIELDS]
  *
  * A bin that a tone dominates is steered at the tone's frequency, which may be a side lobe's width
- * away (tone.h), by execute and evaluate alike; both take the first used sensor as the place where
- * that changes no phase. Turns must then not differ by half a turn or more between sensors.
+ * away (tone.h), by execute and evaluate alike. There, turns count as signed ones from the sensor
+ * in the middle: a bin's width times the delay from there to any other must stay under half a turn,
+ * which it does if a snapshot lasts as long as a wave takes along the array.
  *
  * reset forgets all snapshots (a new epoch, a new geometry).
  *

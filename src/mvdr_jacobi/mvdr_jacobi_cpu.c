@@ -157,6 +157,7 @@ static void weigh(mvdr_stage *stage, size_t bin, const double *d, size_t k, doub
                                        .n = n,
                                        .k = k,
                                        .ld = stage->ld,
+                                       .middle = stage->rows.middle,
                                        .offset = llround(stage->bin[bin].offset * MVDR_TONE_ONE),
                                        .level = k ? level : 0};
 }

@@ -316,6 +316,7 @@ sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cudaStream
         stage->previous[stage->rows[i]] = i;
     v->n = (uint32_t)mvdr_list_rows(params, v->spec.forward_backward, stage->rows,
                                     stage->rows + sensors, stage->row_of);
+    v->middle = v->n ? stage->rows[mvdr_middle_row(params, stage->rows, v->n)] : 0;
     if ((code = upload(stage, params, stream, err)) != SONAR_OK)
         return code;
     if (v->spec.alpha > 0) {

@@ -43,6 +43,7 @@ sonar_code mvdr_rows_update(mvdr_stage *stage, const sonar_params *params, sonar
     note_rows(stage);
     stage->rows.n = mvdr_list_rows(params, stage->spec.forward_backward, stage->rows.sensor,
                                    stage->rows.partner, stage->row_of);
+    stage->rows.middle = mvdr_middle_row(params, stage->rows.sensor, stage->rows.n);
     transpose_turns(stage, params);
     if (stage->spec.alpha > 0)
         for (size_t b = 0; b < stage->spec.bins; b++) {

@@ -27,16 +27,16 @@ MVDR_INLINE void eighth(int32_t turn, float *sine, float *cosine) {
 }
 
 /* a = e^{+j 2 pi (bin + offset) turns}, where overflow is the reduction to one turn. A part of a
- * bin multiplies signed turns, which are those from the first row: |a^H v| does not know the common
- * phase. */
-MVDR_INLINE void mvdr_steer(const uint64_t *turns, uint64_t bin, int64_t offset, size_t n,
-                            float *a) {
+ * bin multiplies signed turns, which are those from the middle row: |a^H v| does not know the
+ * common phase. */
+MVDR_INLINE void mvdr_steer(const uint64_t *turns, uint64_t bin, int64_t offset, size_t middle,
+                            size_t n, float *a) {
     for (size_t row = 0; row < n; row++)
         for (size_t lane = 0; lane < MVDR_LANES; lane++) {
             uint64_t own = turns[row * MVDR_LANES + lane];
             uint32_t phase = (uint32_t)((bin * own) >> 32);
             if (offset) {
-                int64_t apart = (int32_t)((own - turns[lane]) >> 32);
+                int64_t apart = (int32_t)((own - turns[middle * MVDR_LANES + lane]) >> 32);
                 phase += (uint32_t)((uint64_t)(offset * apart) >> 24);
             }
             uint32_t quadrant = (phase + 0x20000000u) >> 30;
@@ -51,12 +51,12 @@ MVDR_INLINE void mvdr_steer(const uint64_t *turns, uint64_t bin, int64_t offset,
 }
 
 SONAR_MULTIARCH static void steer(const uint64_t *turns, uint64_t bin, size_t n, float *a) {
-    mvdr_steer(turns, bin, 0, n, a);
+    mvdr_steer(turns, bin, 0, 0, n, a);
 }
 
-SONAR_MULTIARCH static void steer_beside(const uint64_t *turns, uint64_t bin, int64_t offset,
-                                         size_t n, float *a) {
-    mvdr_steer(turns, bin, offset, n, a);
+SONAR_MULTIARCH static void steer_beside(const mvdr_view *view, const uint64_t *turns, uint64_t bin,
+                                         float *a) {
+    mvdr_steer(turns, bin, view->offset, view->middle, view->n, a);
 }
 
 /* out = Q^H a, k padded to whole groups. One product a statement: each becomes one fused
@@ -162,7 +162,7 @@ void mvdr_look(const mvdr_view *view, const uint64_t *turns, uint64_t bin, mvdr_
     float raised[MVDR_LANES] = {0};
     if (view->level > 0) {
         if (view->offset)
-            steer_beside(turns, bin, view->offset, view->n, scratch->steer);
+            steer_beside(view, turns, bin, scratch->steer);
         else
             steer(turns, bin, view->n, scratch->steer);
         project(view->q_re, view->q_im, view->n, mvdr_pad(view->k, MVDR_GROUP), view->ld,

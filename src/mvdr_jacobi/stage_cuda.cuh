@@ -48,6 +48,7 @@ struct view {
     sonar_mvdr_spec spec;
     uint32_t n;      /* rows: used sensors */
     uint32_t kept;   /* most eigenpairs */
+    size_t middle;   /* sensor that signed turns count from */
     uint32_t length; /* places for snapshots: L of the block, or max_new with forgetting */
     const size_t *sensor, *partner, *previous;
     const uint64_t *turns;    /* [direction][sensor] */
