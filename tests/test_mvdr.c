@@ -368,3 +368,27 @@ Test(mvdr, two_sided_in_a_quiet_scene) {
         mvdr_fixture_close(&f);
     }
 }
+
+/* What docs/mvdr.md says of it in loud scenes: exempt from the accuracy, and why. */
+Test(mvdr, two_sided_is_exempt_in_loud_scenes) {
+    for (int method = 0; method < 2; method++) {
+        sonar_mvdr_spec spec = mvdr_fixture_spec(64, DIRECTIONS, 128);
+        spec.loading = SONAR_LOADING_NOISE, spec.eps = 1;
+        spec.method = method ? SONAR_MVDR_TWO_SIDED : SONAR_MVDR_ONE_SIDED;
+        mvdr_fixture f;
+        mvdr_fixture_open(&f, &spec, sonar_host_serial());
+        const mvdr_wave waves[] = {{50.5, 60}, {81, 50}, {120, 40}};
+        sonar_c32 *x = mvdr_record(&f, 128, waves, 3, 5);
+        cr_assert_eq(mvdr_fixture_run(&f, 128, x), SONAR_OK);
+        cplx *r = mvdr_fixture_covariance(&f, 0, 128, x, NULL);
+        const double error = mvdr_fixture_error_db(&f, 0, r, 128);
+        if (method)
+            cr_expect(error > 0.3 && error < 20, "%g dB", error);
+        else
+            cr_expect_lt(error, 0.05, "%g dB", error);
+
+        free(r);
+        free(x);
+        mvdr_fixture_close(&f);
+    }
+}

@@ -164,3 +164,44 @@ Test(mvdr_level, a_loading_under_the_least_is_flagged) {
     cr_expect(loud.flags & SONAR_MVDR_FLAG_LOADING_FLOOR);
     cr_expect_float_eq(loud.delta, 24e8 * 1.42e-12, 0.5 * 24e8 * 1.42e-12);
 }
+
+/* The noise rule beside the true noise, single bins, with two loud sources and without: what
+ * docs/mvdr.md promises. */
+static void noise_estimate(size_t sensors, size_t snapshots, double level_db, double *least,
+                           double *most) {
+    mvdr_fixture f;
+    sonar_mvdr_spec spec = spec_of(sensors, snapshots, SONAR_LOADING_NOISE, 1);
+    spec.bins = TRIALS;
+    spec.first_bin = 40;
+    spec.max_new = snapshots;
+    mvdr_fixture_open(&f, &spec, sonar_host_serial());
+    const mvdr_wave waves[] = {{60, level_db}, {100, level_db - 10}};
+    sonar_c32 *x = mvdr_record(&f, snapshots, waves, level_db > -100 ? 2 : 0, sensors + snapshots);
+    cr_assert_eq(mvdr_fixture_run(&f, snapshots, x), SONAR_OK);
+    for (size_t bin = 0; bin < TRIALS; bin++) {
+        const double delta = (double)mvdr_fixture_info(&f, bin, SONAR_MVDR_DELTA);
+        *least = fmin(*least, delta);
+        *most = fmax(*most, delta);
+    }
+    free(x);
+    mvdr_fixture_close(&f);
+}
+
+Test(mvdr_level, the_noise_rule_is_as_good_as_documented) {
+    static const struct {
+        size_t snapshots;
+        double least, most;
+    } promised[] = {{8, 0.35, 1.65}, {16, 0.5, 1.45}, {64, 0.7, 1.3}};
+    for (size_t i = 0; i < 3; i++) {
+        double least = 10, most = 0;
+        for (size_t sensors = 8; sensors <= 128; sensors *= 4) {
+            noise_estimate(sensors, promised[i].snapshots, -300, &least, &most);
+            noise_estimate(sensors, promised[i].snapshots, 40, &least, &most);
+        }
+        cr_expect(least > promised[i].least && most < promised[i].most, "L %zu: %.2f to %.2f",
+                  promised[i].snapshots, least, most);
+        cr_expect(least < 1.3 * promised[i].least && most > promised[i].most / 1.3,
+                  "L %zu: the document may promise more: %.2f to %.2f", promised[i].snapshots,
+                  least, most);
+    }
+}
