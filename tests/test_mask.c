@@ -19,7 +19,7 @@ typedef struct line {
     feed feed;
     subscriber subscriber;
     float azimuth[LOOKS], mvdr[LOOKS]; /* of the last window */
-    double sensors_used, snapshots, first_sample;
+    double sensors_used, mvdr_sensors_used, snapshots, first_sample;
     bool flagged;    /* mask_changed */
     size_t contacts; /* of the MVDR within a degree of the ship */
 } line;
@@ -62,7 +62,8 @@ static void take(line *l, const char *topic, uint64_t window, float *to) {
     memcpy(to, m.data, sizeof l->azimuth);
     char *head = cJSON_PrintUnformatted(m.head);
     l->flagged = strstr(head, "\"mask_changed\"") != NULL;
-    l->sensors_used = header_number(m.head, "sensors_used");
+    *(to == l->mvdr ? &l->mvdr_sensors_used : &l->sensors_used) =
+        header_number(m.head, "sensors_used");
     l->snapshots = header_number(m.head, "snapshots");
     l->first_sample = header_number(m.head, "first_sample");
     free(head);
@@ -136,6 +137,8 @@ static void go_out_and_come_back(const char *mvdr, const struct layout *layout, 
             cr_expect(!automatic.flagged);
     }
     cr_assert(automatic.flagged, "the first window without it says so");
+    bool mirrors = strstr(mvdr, "forward_backward") != NULL;
+    cr_expect_eq(automatic.mvdr_sensors_used, SENSORS - 1 - mirrors);
     cr_assert_geq(window, SONAR_ELEMENTS_OUT_ROUNDS);
     for (int i = 0; i < 3; i++) {
         cr_expect_lt(worst_db(automatic.azimuth, hand.azimuth), 1e-4);
@@ -150,6 +153,7 @@ static void go_out_and_come_back(const char *mvdr, const struct layout *layout, 
         play(good, 1, window++, false);
     }
     cr_assert(automatic.flagged);
+    cr_expect_eq(automatic.mvdr_sensors_used, SENSORS);
     cr_expect_eq(automatic.snapshots, 1, "the covariance begins anew, and says so");
     cr_expect_eq(automatic.first_sample, (double)(window - 1) * FS);
     for (int i = 1; i < (block ? SNAPSHOTS : 60); i++) {

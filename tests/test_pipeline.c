@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <zmq.h>
 
 #include "feed.h"
 #include "lazy_device.h"
@@ -696,6 +697,52 @@ Test(transfer, other_frames_are_counted_where_s16_is_wanted) {
         sonar_ingest_read_counters(feed.pipeline->ingest, &counters);
     }
     cr_expect_eq(counters.frames_dropped[SONAR_FRAME_WRONG_TYPE], 10);
+    feed_close(&feed);
+}
+
+/* ---- headers --------------------------------------------------------------------------------- */
+
+/* The header of the next message of a topic. */
+static const char *next_header(feed *feed, const char *topic) {
+    static char part[1 << 16], header[1 << 16];
+    for (bool found = false; !found;) {
+        int bytes = zmq_recv(feed->socket, part, sizeof part - 1, 0);
+        found = bytes >= 0 && !strncmp(part, topic, (size_t)bytes) && !topic[bytes];
+        bytes = zmq_recv(feed->socket, header, sizeof header - 1, 0);
+        header[bytes < 0 ? 0 : bytes] = '\0';
+        zmq_recv(feed->socket, part, sizeof part, 0);
+    }
+    return header;
+}
+
+/* 63 bins of 8000 / 128 Hz and of 8000 / 100: the configured edges fall between them. */
+Test(headers, tell_the_frequencies_and_sensors_of_what_they_head) {
+    sonar_error err = {0};
+    feed feed;
+    cr_assert_eq(feed_open_text(&feed,
+                                "schema: 1\n"
+                                "array: {id: 1, geometry: {line: {sensors: 6, spacing_m: 0.75}},"
+                                " mask: [1, 4, 5]}\n"
+                                "fs_hz: 8000\n"
+                                "dft: {length: 128, hop: 64}\n"
+                                "cbf: {band_hz: [600, 950], ranges_m: [50]}\n"
+                                "lofar: {band_hz: [300, 990]}\n"
+                                "mvdr: {length: 100, hop: 64, forward_backward: true}\n"
+                                "runtime: {threads: 1, backend: cpu}\n",
+                                NULL, 0, NULL, &err),
+                 SONAR_OK, "%s", err.text);
+    feed_frames(&feed, 40, 0);
+    const struct {
+        const char *topic, *band, *sensors;
+    } want[] = {{"cbf.azimuth", "\"band_hz\":[625,937.5]", "\"sensors_used\":3"},
+                {"cbf.lofar", "\"band_hz\":[312.5,937.5]", "\"sensors_used\":3"},
+                {"mvdr.azimuth", "\"band_hz\":[640,880]", "\"sensors_used\":2"},
+                {"element.psd", "\"band_hz\":[312.5,937.5]", "\"sensors_used\":3"}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        const char *header = next_header(&feed, want[i].topic);
+        cr_expect(strstr(header, want[i].band), "%s: %s", want[i].topic, header);
+        cr_expect(strstr(header, want[i].sensors), "%s: %s", want[i].topic, header);
+    }
     feed_close(&feed);
 }
 

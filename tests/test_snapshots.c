@@ -130,7 +130,7 @@ static void forget(void) {
 struct stream {
     size_t length, hop, mvdr_length, mvdr_hop;
     size_t cbf_length, cbf_hop; /* 0: as the windows */
-    double offset;              /* of all samples */
+    double offset, drift;       /* of all samples; per sample */
     bool s16;                   /* all the way */
     uint64_t first, end;        /* samples, frames of FEED_FRAME */
     uint8_t *lost;              /* [block][sample] */
@@ -147,6 +147,7 @@ static void send_all(struct stream *s, feed *feed, double losses) {
     d->frame.first_sample = s->first;
     d->frame.type = s->s16 ? SONAR_S16 : SONAR_F32;
     d->offset = s->offset;
+    d->drift = s->drift;
     for (size_t at = 0; at < samples; at += FEED_FRAME) {
         const sonar_frame frame = d->frame;
         for (size_t b = 0; b < BLOCKS; b++) {
@@ -393,13 +394,14 @@ Test(snapshots, those_between_two_gaps_are_taken) {
         run_both(cases[i], 0.02);
 }
 
-/* On an offset many times the signal, in blocks of channels that lack different samples. */
+/* On an offset many times the signal, in blocks of channels that lack different samples; of each
+ * snapshot by itself, for an offset that drifts has another mean in each. */
 Test(snapshots, the_mean_is_that_of_the_samples_that_are_there) {
     static const struct stream cases[] = {
         {512, 200, 512, 200, .offset = 10000, .first = 0},
         {512, 200, 512, 200, .offset = 10000, .s16 = true, .first = 0},
-        {512, 256, 64, 32, 200, 150, .offset = -10000, .first = 16},
-        {512, 300, 300, 32, 200, 150, .offset = -10000, .s16 = true, .first = 16}};
+        {512, 256, 64, 32, 200, 150, .offset = -10000, .drift = 3, .first = 16},
+        {512, 300, 300, 32, 200, 150, .offset = -10000, .drift = 3, .s16 = true, .first = 16}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         run_both(cases[i], 0.03);
 }

@@ -138,6 +138,7 @@ typedef struct sonar_manifold {
 typedef struct sonar_params {
     uint64_t version;
     size_t sensors, sensors_used;
+    size_t mvdr_sensors_used; /* those that forward-backward averaging keeps of them, or all */
     double sound_speed_mps;
     double heading_deg; /* of +x, clockwise from north; meaningful if heading_known */
     bool heading_known;

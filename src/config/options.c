@@ -183,7 +183,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_KAISER_BETA] = {"dft.kaiser_beta", REAL("", 0, 50), .fallback = "8",
                          .help = "Shape of the Kaiser window."},
     [OPT_MEAN_REMOVAL] = {"dft.mean_removal", BOOLEAN, .fallback = "true",
-                          .help = "Take each sensor's mean out of each snapshot."},
+                          .help = "Take each sensor's mean out of each snapshot: that of the "
+                                  "snapshot's samples, not of the window's."},
     [OPT_EQUALISATION] = {"dft.equalisation", CHOICE("none phase"), .fallback = "none",
                           .help = "phase divides every bin by its magnitude; results are then "
                                   "relative."},

@@ -7,7 +7,15 @@ static void swap(float *a, float *b) {
     *b = kept;
 }
 
-/* Quickselect (Hoare 1961), because qsort may allocate. */
+static float largest(const float *value, size_t n) {
+    float most = value[0];
+    for (size_t i = 1; i < n; i++)
+        most = value[i] > most ? value[i] : most;
+    return most;
+}
+
+/* Quickselect (Hoare 1961), because qsort may allocate. What is left of the place is not above it.
+ */
 float sonar_median(float *value, size_t n) {
     ptrdiff_t low = 0, high = (ptrdiff_t)n - 1;
     const ptrdiff_t wanted = (ptrdiff_t)n / 2;
@@ -29,5 +37,6 @@ float sonar_median(float *value, size_t n) {
         else
             break;
     }
-    return value[wanted];
+    const float upper = value[wanted];
+    return n % 2 ? upper : (largest(value, (size_t)wanted) + upper) / 2;
 }

@@ -150,7 +150,7 @@ typedef struct sonar_result {
     sonar_buffer surface[SONAR_SURFACES]; /* [SONAR_DETECTIONS], [SONAR_STATUS] unused */
     sonar_detection detection[2 * SONAR_DETECTIONS_MOST];
     size_t detections;
-    size_t sensors_used;
+    size_t sensors_used, mvdr_sensors_used;
     double cbf_snapshots, mvdr_snapshots, mvdr_delta; /* mvdr_delta: median over bins */
     double mvdr_level_db;   /* what a source is expected to read high, median over bins: <= 0 */
     size_t mvdr_tonal_bins; /* steered at a tone off their centre */

@@ -77,6 +77,21 @@ static double mirror_tolerance(const sonar_params *params) {
     return 1e-6 * reach + 1e-9;
 }
 
+/* The mirror image of a used sensor; sensors if there is none or one of the two is masked. */
+static size_t partner_of(const sonar_params *params, size_t sensor, double tolerance) {
+    size_t mirror = params->used[sensor] ? mirror_of(params, sensor, tolerance) : params->sensors;
+    return mirror < params->sensors && params->used[mirror] ? mirror : params->sensors;
+}
+
+size_t sonar_mvdr_sensors(const sonar_params *params, bool forward_backward) {
+    double tolerance = mirror_tolerance(params);
+    size_t n = 0;
+    for (size_t i = 0; i < params->sensors; i++)
+        n += params->used[i] &&
+             (!forward_backward || partner_of(params, i, tolerance) < params->sensors);
+    return n;
+}
+
 static size_t list_used(const sonar_params *params, size_t *sensor) {
     size_t n = 0;
     for (size_t i = 0; i < params->sensors; i++)
@@ -92,8 +107,8 @@ size_t mvdr_list_rows(const sonar_params *params, bool forward_backward, size_t 
     double tolerance = mirror_tolerance(params);
     size_t n = 0;
     for (size_t i = 0; i < params->sensors; i++) {
-        size_t j = params->used[i] ? mirror_of(params, i, tolerance) : params->sensors;
-        if (j == params->sensors || !params->used[j])
+        size_t j = partner_of(params, i, tolerance);
+        if (j == params->sensors)
             continue;
         row_of[i] = n;
         partner[n] = j; /* a sensor, until all rows are known */

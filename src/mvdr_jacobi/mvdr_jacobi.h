@@ -103,6 +103,10 @@ enum {
     SONAR_MVDR_FLAG_LOADING_FLOOR = 16  /* the rule's delta was under the least one */
 };
 
+/* Sensors that the stage uses: those not masked and, with forward_backward, whose mirror image is
+ * not masked either. */
+size_t sonar_mvdr_sensors(const sonar_params *params, bool forward_backward);
+
 extern const sonar_stage_ops sonar_mvdr_jacobi_cpu;
 
 #ifdef __cplusplus

@@ -375,7 +375,7 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
     put_layout(&root, spec, surface, axes);
     put_bearings(&root, spec, surface);
     put_band(&root, spec, surface);
-    put_uint(&root, "sensors_used", result->sensors_used);
+    put_uint(&root, "sensors_used", mvdr ? result->mvdr_sensors_used : result->sensors_used);
     put_number(&root, "snapshots",
                list   ? NAN
                : mvdr ? result->mvdr_snapshots
@@ -393,6 +393,7 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
     put_origin(&root, spec, result->backend);
     if (list && spec->mvdr_scan) {
         json adaptive = put_object(&root, "mvdr");
+        put_uint(&adaptive, "sensors_used", result->mvdr_sensors_used);
         put_number(&adaptive, "snapshots", result->mvdr_snapshots);
         put_mvdr(&adaptive, spec, result);
     }

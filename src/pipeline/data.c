@@ -60,6 +60,7 @@ static void describe(const sonar_pipeline *p, const sonar_window *window, sonar_
                              .utc_ns = window->utc_ns,
                              .epoch = window->epoch,
                              .sensors_used = p->params->sensors_used,
+                             .mvdr_sensors_used = p->params->mvdr_sensors_used,
                              .cbf_snapshots = p->config->cbf_snapshots,
                              .missing_mean = window->missing_mean,
                              .missing_worst = window->missing_worst,

@@ -137,6 +137,7 @@ static void fill_mask(struct owned *owned, const sonar_config *config, const uin
         params->shading_sum += (double)owned->shading[s];
         params->sensors_used += used;
     }
+    params->mvdr_sensors_used = sonar_mvdr_sensors(params, config->mvdr_forward_backward);
 }
 
 static sonar_code no_memory(const sonar_config *config, sonar_error *err) {

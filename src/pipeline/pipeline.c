@@ -95,6 +95,12 @@ static const char *loading_name(sonar_loading loading) {
     return names[loading];
 }
 
+/* The lowest and the highest frequency that the band's bins stand for. */
+static void band_of(const sonar_band *band, double bin_hz, double hz[2]) {
+    hz[0] = (double)band->first_bin * bin_hz;
+    hz[1] = (double)(band->first_bin + band->bins - 1) * bin_hz;
+}
+
 static sonar_code make_output(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = p->config;
     sonar_output_spec spec = {
@@ -127,14 +133,13 @@ static sonar_code make_output(sonar_pipeline *p, sonar_error *err) {
         .cbf_bin_hz = c->fs_hz / (double)c->cbf_length,
         .cbf_first_bin = c->lofar_band.first_bin,
         .cbf_bins = c->lofar_band.bins,
-        .cbf_band_hz = {c->cbf_band.low_hz, c->cbf_band.high_hz},
     };
+    band_of(&c->cbf_band, spec.cbf_bin_hz, spec.cbf_band_hz);
     if (c->mvdr_enabled) {
         spec.mvdr_bin_hz = c->fs_hz / (double)c->mvdr_length;
         spec.mvdr_first_bin = c->mvdr_band.first_bin;
         spec.mvdr_bins = c->mvdr_band.bins;
-        spec.mvdr_band_hz[0] = c->mvdr_band.low_hz;
-        spec.mvdr_band_hz[1] = c->mvdr_band.high_hz;
+        band_of(&c->mvdr_band, spec.mvdr_bin_hz, spec.mvdr_band_hz);
     }
     return sonar_output_create(&spec, &p->host, &p->output, err);
 }

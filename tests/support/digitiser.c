@@ -59,8 +59,8 @@ void digitiser_fill(const digitiser *d, float *to) {
         for (uint32_t i = 0; i < d->frame.samples; i++) {
             uint64_t sample = d->frame.first_sample + i;
             double t = (double)sample / d->frame.fs_hz + tau;
-            double x =
-                d->offset + sqrt(3.0) * d->noise * noise_at(sample, d->frame.first_channel + k);
+            double x = d->offset + d->drift * (double)sample +
+                       sqrt(3.0) * d->noise * noise_at(sample, d->frame.first_channel + k);
             for (int j = 0; j < TONES; j++)
                 x += amplitude * cos(2 * M_PI * (d->low_hz + j * step) * t + j * j);
             to[i * d->frame.channels + k] = (float)x;

@@ -13,7 +13,7 @@ typedef struct digitiser {
     double spacing_m, c_mps;
     double az_deg;          /* from the axis */
     double level, noise;    /* rms of the wave and of each sensor's noise */
-    double offset;          /* of every channel */
+    double offset, drift;   /* of every channel; what it grows by with each sample */
     double low_hz, high_hz; /* twelve tones spread over this band */
 } digitiser;
 

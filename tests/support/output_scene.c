@@ -84,6 +84,7 @@ void output_scene_fill(output_scene *scene, size_t index, uint64_t window) {
                              .backend = "cpu",
                              .present = SONAR_WANT(SONAR_DETECTIONS),
                              .sensors_used = 126,
+                             .mvdr_sensors_used = 124,
                              .cbf_snapshots = 1,
                              .mvdr_snapshots = 63.5,
                              .mvdr_delta = 0.125,
