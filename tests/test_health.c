@@ -260,6 +260,19 @@ Test(health, a_recording_may_come_faster_where_nothing_is_lost_by_it) {
     cr_expect_eq(find(p, SONAR_CONDITION_RATE)->severity, SONAR_NOTICE);
 }
 
+Test(health, a_feed_that_computing_holds_back_is_told_as_such) {
+    patient *p = well();
+    p->config.overload = SONAR_BLOCK;
+    p->block[0].hz = FS_HZ / 2, p->block[0].no_utc = true;
+    look_for(p, 3);
+    p->status.ingest.frames_held++;
+    look(p);
+    cr_expect_str_eq(find(p, SONAR_CONDITION_RATE)->text,
+                     "samples arrive at 4000/s, fs_hz is 8000: computing is too slow and holds "
+                     "them back");
+    cr_expect_str_eq(p->status.health, "degraded");
+}
+
 Test(health, a_rate_off_by_more_than_a_hundredth_is_found_within_a_minute) {
     const double hz[] = {44100, 48000, 8192, 8090, 7910, 4000};
     for (size_t i = 0; i < sizeof hz / sizeof *hz; i++) {

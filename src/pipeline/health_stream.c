@@ -228,11 +228,13 @@ static void judge_rate(struct look *l) {
         return;
     char of[80];
     sonar_channel_set set = wrong_channels(l);
+    bool held = l->status->ingest.frames_held > l->h->seen.ingest.frames_held;
     bool fine = worst_hz > l->fs_hz && c->overload == SONAR_BLOCK; /* a recording may be fast */
-    sonar_condition *condition =
-        sonar_health_report(l->status, SONAR_CONDITION_RATE, fine ? SONAR_NOTICE : SONAR_DEGRADED,
-                            "samples%s arrive at %.0f/s, fs_hz is %g", whose(l, &set, of),
-                            sonar_health_rounded(worst_hz), l->fs_hz);
+    sonar_condition *condition = sonar_health_report(
+        l->status, SONAR_CONDITION_RATE, fine ? SONAR_NOTICE : SONAR_DEGRADED,
+        "samples%s arrive at %.0f/s, fs_hz is %g%s", whose(l, &set, of),
+        sonar_health_rounded(worst_hz), l->fs_hz,
+        held && worst_hz < l->fs_hz ? ": computing is too slow and holds them back" : "");
     condition->value = worst_hz;
     condition->limit = l->fs_hz;
     condition->channels = set;
