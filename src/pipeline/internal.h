@@ -12,7 +12,7 @@
 #include "ingest/ingest.h"
 #include "output/output.h"
 #include "pipeline/choices.h"
-#include "pipeline/engine.h"
+#include "engine/engine.h"
 #include "pipeline/health.h"
 #include "pipeline/pipeline.h"
 #include "core/histogram.h"

@@ -7,7 +7,7 @@
 
 #include "backend/open.h"
 #include "dft/dft.h"
-#include "pipeline/specs.h"
+#include "engine/specs.h"
 
 /* The stages whose time is kept, in the order of sonar_status.stage_us; the first three run on a
  * backend. */

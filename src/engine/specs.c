@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "pipeline/specs.h"
+#include "engine/specs.h"
 
 #include "core/core.h"
 
