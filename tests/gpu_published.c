@@ -627,9 +627,9 @@ static void run_shape(const struct shape *shape, const struct trial *trial) {
 }
 
 static void run_mixtures(const struct shape *shape) {
-    for (int mix = 1; mix < (1 << STAGE_DETECT) - 1; mix++) {
+    for (int mix = 1; mix < (1 << SONAR_ENGINE_STAGES) - 1; mix++) {
         struct layout layout = feed_layout(device.backend);
-        for (int i = 0; i < STAGE_DETECT; i++)
+        for (int i = 0; i < SONAR_ENGINE_STAGES; i++)
             layout.place[i] = mix & 1 << i ? device.backend : sonar_backend_cpu();
         run_shape(shape, &(struct trial){.backend = "cuda+cpu", .layout = &layout, .gain = 1});
     }
@@ -650,7 +650,7 @@ static void run_on_device(const struct shape *shape, size_t count) {
     for (size_t i = 0; i < count; i++) {
         struct layout layout = feed_layout(device.backend);
         bool mixed = shape[i].how & CPU_MVDR;
-        layout.place[STAGE_MVDR] = mixed ? sonar_backend_cpu() : device.backend;
+        layout.place[SONAR_ENGINE_MVDR] = mixed ? sonar_backend_cpu() : device.backend;
         run_shape(
             &shape[i],
             &(struct trial){.backend = mixed ? "cuda+cpu" : "cuda", .layout = &layout, .gain = 1});

@@ -372,7 +372,7 @@ Test(recovery, any_call_may_fail_once_with_graphs, .timeout = 120) {
 /* Stage i on the device where bit i of `mix` is set. */
 static struct layout mixed_layout(const sonar_backend *device, int mix) {
     struct layout layout = feed_layout(real());
-    for (int i = 0; i < STAGE_DETECT; i++)
+    for (int i = 0; i < SONAR_ENGINE_STAGES; i++)
         layout.place[i] = mix & 1 << i ? device : real();
     return layout;
 }
@@ -444,7 +444,7 @@ Test(recovery, a_window_lost_on_the_host_is_forgotten_with_all_before_it) {
     cr_expect_eq(feed_failed(&feed), 1);
     cr_expect_eq(fake.resets, 1);
     /* all three of the next window, then the two that are new */
-    cr_expect_eq(feed.pipeline->history.count, 5, "%d", (int)feed.pipeline->history.count);
+    cr_expect_eq(sonar_engine_read_snapshots(feed.pipeline->engine).count, 5);
     feed_close(&feed);
 }
 
@@ -762,18 +762,21 @@ static void check_stage_times(const sonar_backend *backend, bool device) {
     cr_assert_eq(feed_open(&feed, "queue_windows: 4", "backend: cpu", NULL, 0, backend, &err),
                  SONAR_OK);
     cr_assert(feed_windows(&feed, 20));
-    sonar_timing_read(feed.pipeline, &status);
-    for (int i = 0; i < STAGES; i++) {
+    sonar_pipeline_read_times(feed.pipeline, &status);
+    for (int i = 0; i < SONAR_TIMED_STAGES; i++) {
         expect_times(&status.stage[i][SONAR_PART_HOST], true, "host");
-        expect_times(&status.stage[i][SONAR_PART_DEVICE], device && i != STAGE_DETECT, "device");
-        expect_times(&status.stage[i][SONAR_PART_QUEUE], device && i != STAGE_DETECT, "queue");
-        expect_times(&status.stage[i][SONAR_PART_COPY], device && i == STAGE_DFT, "copy");
+        expect_times(&status.stage[i][SONAR_PART_DEVICE], device && i != SONAR_TIMED_DETECT,
+                     "device");
+        expect_times(&status.stage[i][SONAR_PART_QUEUE], device && i != SONAR_TIMED_DETECT,
+                     "queue");
+        expect_times(&status.stage[i][SONAR_PART_COPY], device && i == SONAR_ENGINE_DFT, "copy");
     }
     if (device)
-        cr_expect_float_eq(status.stage[STAGE_CBF][SONAR_PART_DEVICE].all_us[0], 1, 1e-9);
-    sonar_timing_read(feed.pipeline, &status);
-    cr_expect(isnan(status.stage[STAGE_DFT][SONAR_PART_HOST].last_us[0]), "nothing came since");
-    cr_expect(isfinite(status.stage[STAGE_DFT][SONAR_PART_HOST].all_us[0]));
+        cr_expect_float_eq(status.stage[SONAR_ENGINE_CBF][SONAR_PART_DEVICE].all_us[0], 1, 1e-9);
+    sonar_pipeline_read_times(feed.pipeline, &status);
+    cr_expect(isnan(status.stage[SONAR_ENGINE_DFT][SONAR_PART_HOST].last_us[0]),
+              "nothing came since");
+    cr_expect(isfinite(status.stage[SONAR_ENGINE_DFT][SONAR_PART_HOST].all_us[0]));
     feed_close(&feed);
 }
 

@@ -278,7 +278,7 @@ static void await(const feed *feed, uint64_t windows) {
     cr_assert_eq(feed_processed(feed), windows);
 }
 
-static void compare(const struct stream *s, const sonar_config *c, const struct history *history) {
+static void compare(const struct stream *s, const sonar_config *c, sonar_engine_snapshots taken) {
     static uint64_t want[TAKEN_MOST];
     size_t count = snapshots_of(s, want), values = heard.values;
     cplx *last = calloc(LAST * values, sizeof *last);
@@ -292,9 +292,9 @@ static void compare(const struct stream *s, const sonar_config *c, const struct 
     }
     if (count >= LAST) {
         check_spectrum(c, last, LAST);
-        cr_expect_eq(history->count, count);
-        cr_expect_eq(sonar_snapshots_oldest(history), want[count - LAST]);
-        cr_expect_eq(history->end_sample, want[count - 1] + s->mvdr_length);
+        cr_expect_eq(taken.count, count);
+        cr_expect_eq(taken.first_sample, want[count - LAST]);
+        cr_expect_eq(taken.end_sample, want[count - 1] + s->mvdr_length);
     }
     free(last);
 }
@@ -350,14 +350,14 @@ static void compare_cbf(const struct stream *s, const sonar_config *c) {
 static void run(struct stream s, double losses, const sonar_backend *dft) {
     feed feed;
     struct layout layout = feed_layout(listener());
-    layout.place[STAGE_DFT] = dft;
+    layout.place[SONAR_ENGINE_DFT] = dft;
     s.first -= s.first % FEED_FRAME;
     s.end = s.first + SAMPLES + TAIL;
     open_feed(&s, &layout, &feed);
     send_all(&s, &feed, losses);
     await(&feed, windows_of(&s));
     sonar_pipeline_stop(feed.pipeline, 1000);
-    compare(&s, feed.config, &feed.pipeline->history);
+    compare(&s, feed.config, sonar_engine_read_snapshots(feed.pipeline->engine));
     compare_cbf(&s, feed.config);
     feed_close(&feed);
     free(s.lost);

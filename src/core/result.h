@@ -164,6 +164,15 @@ typedef struct sonar_result {
     int64_t arrival_ns; /* monotonic, last sample in */
 } sonar_result;
 
+/* The stages whose time is kept. */
+typedef enum sonar_timed_stage {
+    SONAR_TIMED_DFT = 0,
+    SONAR_TIMED_CBF,
+    SONAR_TIMED_MVDR,
+    SONAR_TIMED_DETECT,
+    SONAR_TIMED_STAGES
+} sonar_timed_stage;
+
 /* Where a stage's time goes: the processor's own part (on the CPU backend all of it), waiting for
  * the device, samples that still had to be copied, the device's work. */
 typedef enum sonar_stage_part {
@@ -279,10 +288,10 @@ typedef struct sonar_status {
     sonar_ingest_counters ingest;
     sonar_output_counters output;
     uint64_t windows_processed, windows_failed;
-    double uptime_s, load;                         /* load: busy share of the data thread */
-    sonar_percentiles latency;                     /* last sample in -> published */
-    double stage_us[4];                            /* last window: dft, cbf, mvdr, detect */
-    sonar_percentiles stage[4][SONAR_STAGE_PARTS]; /* dft, cbf, mvdr, detect */
+    double uptime_s, load;               /* load: busy share of the data thread */
+    sonar_percentiles latency;           /* last sample in -> published */
+    double stage_us[SONAR_TIMED_STAGES]; /* last window */
+    sonar_percentiles stage[SONAR_TIMED_STAGES][SONAR_STAGE_PARTS];
     double resident_bytes;
     char backend[24];       /* names of the backends at work */
     char backend_text[240]; /* why it was set up again or replaced; "" if nothing happened */

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Everything that lies between the stages and behind them. What belongs to an engine is made with
- * it; results and scratch are made once, before the threads start, in host memory that any engine
- * can fill. */
-#include <stdlib.h>
-
-#include "pipeline/internal.h"
+/* Everything that lies between the stages and behind them. */
+#include "engine/internal.h"
 
 static sonar_code make(const sonar_backend *backend, sonar_space space, sonar_dtype dtype, size_t a,
                        size_t b, size_t c, sonar_buffer *buffer, sonar_error *err) {
@@ -24,91 +20,90 @@ static sonar_buffer rows(const sonar_buffer *all, size_t from, size_t count) {
 }
 
 /* The host's are in memory that the device copies to and from, if there is one. */
-static const sonar_backend *owner_of(const struct engine *e) {
+static const sonar_backend *owner_of(const sonar_engine *e) {
     const struct side *device = &e->side[DEVICE_SIDE];
     return device->backend ? device->backend : e->side[HOST_SIDE].backend;
 }
 
-static sonar_code make_spectra(sonar_pipeline *p, int which, sonar_error *err) {
-    const sonar_config *c = p->config;
-    struct engine *e = &p->engine;
+static sonar_code make_spectra(sonar_engine *e, int which, sonar_error *err) {
+    const sonar_specs *specs = e->specs;
+    const sonar_dft_spec *dft = &specs->dft;
+    const sonar_cbf_spec *cbf = &specs->cbf;
+    const sonar_mvdr_spec *mvdr = &specs->mvdr;
     struct spectra *s = &e->side[which].spectra;
     const sonar_backend *owner = owner_of(e);
     sonar_space space = which == HOST_SIDE ? SONAR_PINNED : owner->native_space;
     sonar_code code =
-        make(owner, space, SONAR_C32, c->cbf_snapshots, p->bins, c->sensors, &s->all, err);
+        make(owner, space, SONAR_C32, cbf->max_snapshots, dft->bins, dft->sensors, &s->all, err);
     if (code)
         return code;
-    s->cbf = rows(&s->all, c->lofar_band.first_bin - p->first_bin, c->lofar_band.bins);
-    if (!c->mvdr_enabled)
+    s->cbf = rows(&s->all, cbf->first_bin - dft->first_bin, cbf->bins);
+    if (!specs->mvdr_enabled)
         return SONAR_OK;
-    if (p->own_mvdr_dft)
-        return make(owner, space, SONAR_C32, c->mvdr_most_new, c->mvdr_band.bins, c->sensors,
-                    &s->mvdr, err);
-    sonar_buffer view = rows(&s->all, c->mvdr_band.first_bin - p->first_bin, c->mvdr_band.bins);
-    s->mvdr =
-        sonar_buffer_view(view.data, SONAR_C32, 3, (size_t[]){1, c->mvdr_band.bins, c->sensors});
+    if (specs->own_mvdr_dft)
+        return make(owner, space, SONAR_C32, mvdr->max_new, mvdr->bins, mvdr->sensors, &s->mvdr,
+                    err);
+    sonar_buffer view = rows(&s->all, mvdr->first_bin - dft->first_bin, mvdr->bins);
+    s->mvdr = sonar_buffer_view(view.data, SONAR_C32, 3, (size_t[]){1, mvdr->bins, mvdr->sensors});
     s->mvdr.space = view.space;
     return SONAR_OK;
 }
 
 /* On the sides that have stages; element.psd reads them on the host. */
-static sonar_code make_all_spectra(sonar_pipeline *p, sonar_error *err) {
-    const struct engine *e = &p->engine;
-    bool psd = p->config->output_topics & SONAR_WANT(SONAR_ELEMENT_PSD);
+static sonar_code make_all_spectra(sonar_engine *e, sonar_error *err) {
+    bool psd = e->spec.surfaces & SONAR_WANT(SONAR_ELEMENT_PSD);
     sonar_code code = SONAR_OK;
     for (int i = 0; i < SIDES && !code; i++)
         if (e->side[i].backend || (i == HOST_SIDE && psd))
-            code = make_spectra(p, i, err);
+            code = make_spectra(e, i, err);
     return code;
 }
 
 /* ---- surfaces and points --------------------------------------------------------------------- */
 
-static sonar_code make_cbf_surfaces(sonar_pipeline *p, sonar_error *err) {
-    const sonar_config *c = p->config;
-    const sonar_backend *b = p->engine.cbf.side->backend;
-    sonar_buffer *to = p->engine.buffers.cbf;
-    size_t looks = c->cbf_scan.count;
-    sonar_code code = make(b, b->native_space, SONAR_F32, looks, 0, 0, &to[SONAR_CBF_AZIMUTH], err);
-    if (!code && c->ranges)
-        code =
-            make(b, b->native_space, SONAR_F32, c->ranges, looks, 0, &to[SONAR_CBF_NEARFIELD], err);
-    return code ? code
-                : make(b, b->native_space, SONAR_F32, c->lofar_band.bins, looks, 0,
-                       &to[SONAR_CBF_LOFAR], err);
+/* A surface that the stage on this backend makes; none where there is no such surface. */
+static sonar_code make_surface(const sonar_engine *e, const sonar_backend *backend,
+                               sonar_surface surface, sonar_buffer *buffer, sonar_error *err) {
+    size_t shape[2];
+    int rank = sonar_specs_surface(e->specs, surface, shape);
+    return rank ? backend->buffer_create(backend, backend->native_space, SONAR_F32, rank, shape,
+                                         buffer, err)
+                : SONAR_OK;
 }
 
-static sonar_code make_mvdr_surfaces(sonar_pipeline *p, sonar_error *err) {
-    const sonar_config *c = p->config;
-    if (!c->mvdr_enabled)
+static sonar_code make_cbf_surfaces(sonar_engine *e, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    for (int i = SONAR_CBF_AZIMUTH; i <= SONAR_CBF_LOFAR && !code; i++)
+        code = make_surface(e, e->cbf.side->backend, (sonar_surface)i, &e->buffers.cbf[i], err);
+    return code;
+}
+
+static sonar_code make_mvdr_surfaces(sonar_engine *e, sonar_error *err) {
+    if (!e->specs->mvdr_enabled)
         return SONAR_OK;
-    const sonar_backend *b = p->engine.mvdr.side->backend;
-    sonar_buffer *to = p->engine.buffers.mvdr;
-    size_t looks = c->mvdr_scan.count, bins = c->mvdr_band.bins;
-    sonar_code code =
-        make(b, b->native_space, SONAR_F32, looks, 0, 0, &to[SONAR_MVDR_OUT_AZIMUTH], err);
+    const sonar_backend *b = e->mvdr.side->backend;
+    sonar_buffer *to = e->buffers.mvdr;
+    size_t bins = e->specs->mvdr.bins;
+    sonar_code code = make_surface(e, b, SONAR_MVDR_AZIMUTH, &to[SONAR_MVDR_OUT_AZIMUTH], err);
     if (!code)
-        code =
-            make(b, b->native_space, SONAR_F32, bins, looks, 0, &to[SONAR_MVDR_OUT_SPECTRUM], err);
+        code = make_surface(e, b, SONAR_MVDR_SPECTRUM, &to[SONAR_MVDR_OUT_SPECTRUM], err);
     if (!code)
         code = make(b, b->native_space, SONAR_F32, bins, SONAR_MVDR_INFO_FIELDS, 0,
                     &to[SONAR_MVDR_OUT_INFO], err);
     return code ? code
-                : make(owner_of(&p->engine), SONAR_PINNED, SONAR_F32, bins, SONAR_MVDR_INFO_FIELDS,
-                       0, &p->engine.buffers.host_info, err);
+                : make(owner_of(e), SONAR_PINNED, SONAR_F32, bins, SONAR_MVDR_INFO_FIELDS, 0,
+                       &e->buffers.host_info, err);
 }
 
 static sonar_code make_pair(const sonar_backend *backend, sonar_space space, size_t sensors,
                             sonar_buffer *points, sonar_buffer *power, sonar_error *err) {
-    sonar_code code = make(backend, space, SONAR_U64, SONAR_DETECT_POINTS, sensors, 0, points, err);
-    return code ? code : make(backend, space, SONAR_F32, SONAR_DETECT_POINTS, 0, 0, power, err);
+    sonar_code code = make(backend, space, SONAR_U64, SONAR_ENGINE_POINTS, sensors, 0, points, err);
+    return code ? code : make(backend, space, SONAR_F32, SONAR_ENGINE_POINTS, 0, 0, power, err);
 }
 
-static sonar_code make_points(sonar_pipeline *p, sonar_error *err) {
-    struct engine *e = &p->engine;
-    size_t sensors = p->config->sensors;
-    sonar_code code = make_pair(owner_of(e), p->layout.points, sensors, &e->buffers.host_points,
+static sonar_code make_points(sonar_engine *e, sonar_error *err) {
+    size_t sensors = e->specs->cbf.sensors;
+    sonar_code code = make_pair(owner_of(e), e->spec.points, sensors, &e->buffers.host_points,
                                 &e->buffers.host_point_power, err);
     for (struct side *s = e->side; s < e->side + SIDES && !code; s++)
         if (s->backend)
@@ -119,10 +114,9 @@ static sonar_code make_points(sonar_pipeline *p, sonar_error *err) {
 
 /* ---- the device's ring ----------------------------------------------------------------------- */
 
-static sonar_code make_ring(sonar_pipeline *p, sonar_error *err) {
-    struct engine *e = &p->engine;
+static sonar_code make_ring(sonar_engine *e, sonar_error *err) {
     const sonar_backend *b = e->dft.side->backend;
-    const sonar_buffer *ring = &p->ring;
+    const sonar_buffer *ring = &e->spec.source.ring;
     sonar_code code = SONAR_OK;
     if (e->dft.side != &e->side[DEVICE_SIDE])
         return SONAR_OK;
@@ -139,94 +133,18 @@ static sonar_code make_ring(sonar_pipeline *p, sonar_error *err) {
     return code;
 }
 
-/* ---- the pipeline's own ---------------------------------------------------------------------- */
+/* ---- all of them ------------------------------------------------------------------------------
+ */
 
-static sonar_code make_history(sonar_pipeline *p, sonar_error *err) {
-    const sonar_config *c = p->config;
-    if (!c->mvdr_enabled)
-        return SONAR_OK;
-    struct history *h = &p->history;
-    h->forgets = c->mvdr_alpha > 0;
-    h->length = h->forgets ? 1 : c->mvdr_snapshots;
-    h->first_sample = sonar_alloc(h->length, sizeof *h->first_sample);
-    p->delta = sonar_alloc(c->mvdr_band.bins, sizeof *p->delta);
-    if (!h->first_sample || !p->delta)
-        return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for the snapshots' history");
-    return SONAR_OK;
-}
-
-/* Detections rest on the others. */
-static bool may_be_asked_for(const sonar_config *c, int surface) {
-    bool by_name = surface == SONAR_CBF_LOFAR || surface == SONAR_MVDR_SPECTRUM;
-    return !by_name || c->output_topics & SONAR_WANT(surface);
-}
-
-/* Surfaces that may be asked for, in memory that the backend at start copies to. */
-static sonar_code make_result(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
-    const sonar_config *c = p->config;
-    const sonar_backend *owner = p->choice.backend;
-    const sonar_space space = p->layout.surfaces;
-    const sonar_buffer *like[SONAR_SURFACES] = {
-        [SONAR_CBF_AZIMUTH] = &p->engine.buffers.cbf[SONAR_CBF_AZIMUTH],
-        [SONAR_CBF_NEARFIELD] = &p->engine.buffers.cbf[SONAR_CBF_NEARFIELD],
-        [SONAR_CBF_LOFAR] = &p->engine.buffers.cbf[SONAR_CBF_LOFAR],
-        [SONAR_MVDR_AZIMUTH] = &p->engine.buffers.mvdr[SONAR_MVDR_OUT_AZIMUTH],
-        [SONAR_MVDR_SPECTRUM] = &p->engine.buffers.mvdr[SONAR_MVDR_OUT_SPECTRUM],
-    };
-    sonar_code code = SONAR_OK;
-    for (int i = 0; i < SONAR_SURFACES && !code; i++)
-        if (like[i] && like[i]->data && may_be_asked_for(c, i))
-            code = make(owner, space, SONAR_F32, like[i]->shape[0],
-                        like[i]->rank > 1 ? like[i]->shape[1] : 0, 0, &result->surface[i], err);
-    if (!code && c->output_topics & SONAR_WANT(SONAR_ELEMENT_PSD))
-        code = make(owner, SONAR_PINNED, SONAR_F32, c->channels, c->lofar_band.bins, 0,
-                    &result->surface[SONAR_ELEMENT_PSD], err);
+sonar_code sonar_engine_make_buffers(sonar_engine *e, sonar_error *err) {
+    sonar_code code = make_all_spectra(e, err);
     if (!code)
-        code = make(owner, SONAR_PINNED, SONAR_F32, c->channels, 0, 0,
-                    &result->surface[SONAR_ELEMENT_MISSING], err);
-    return code;
-}
-
-static sonar_code make_results(sonar_pipeline *p, sonar_error *err) {
-    p->results = p->config->output_queue_results + 2; /* one being filled, one being sent */
-    p->result = sonar_alloc(p->results, sizeof *p->result);
-    p->free_result = sonar_alloc(p->results, sizeof(sonar_result *));
-    if (!p->result || !p->free_result)
-        return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for %zu results", p->results);
-    for (size_t i = 0; i < p->results; i++) {
-        sonar_code code = make_result(p, &p->result[i], err);
-        if (code)
-            return code;
-        p->free_result[p->free_results++] = &p->result[i];
-    }
-    return SONAR_OK;
-}
-
-static sonar_code make_scratch(sonar_pipeline *p, sonar_error *err) {
-    size_t looks = sonar_max_size(p->config->cbf_scan.count, p->config->mvdr_scan.count);
-    p->detect_scratch = sonar_alloc(4 * looks, sizeof *p->detect_scratch);
-    p->tau_s = sonar_alloc(p->config->sensors, sizeof *p->tau_s);
-    if (!p->detect_scratch || !p->tau_s)
-        return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for the detector");
-    return SONAR_OK;
-}
-
-sonar_code sonar_engine_make_buffers(sonar_pipeline *pipeline, sonar_error *err) {
-    sonar_code code = make_all_spectra(pipeline, err);
+        code = make_cbf_surfaces(e, err);
     if (!code)
-        code = make_cbf_surfaces(pipeline, err);
+        code = make_mvdr_surfaces(e, err);
     if (!code)
-        code = make_mvdr_surfaces(pipeline, err);
-    if (!code)
-        code = make_points(pipeline, err);
-    return code ? code : make_ring(pipeline, err);
-}
-
-sonar_code sonar_pipeline_make_buffers(sonar_pipeline *pipeline, sonar_error *err) {
-    sonar_code code = make_history(pipeline, err);
-    if (!code)
-        code = make_results(pipeline, err);
-    return code ? code : make_scratch(pipeline, err);
+        code = make_points(e, err);
+    return code ? code : make_ring(e, err);
 }
 
 static void release(const sonar_backend *backend, sonar_buffer *buffers, size_t count) {
@@ -235,20 +153,19 @@ static void release(const sonar_backend *backend, sonar_buffer *buffers, size_t 
             backend->buffer_destroy(&buffers[i]);
 }
 
-static void release_side(const sonar_pipeline *p, struct side *side, const sonar_backend *owner) {
+static void release_side(const sonar_engine *e, struct side *side, const sonar_backend *owner) {
     release(owner, &side->spectra.all, 1);
-    if (p->own_mvdr_dft)
+    if (e->specs->own_mvdr_dft)
         release(owner, &side->spectra.mvdr, 1);
     release(side->backend, &side->points, 1);
     release(side->backend, &side->point_power, 1);
 }
 
-void sonar_engine_free_buffers(sonar_pipeline *pipeline) {
-    struct engine *e = &pipeline->engine;
+void sonar_engine_free_buffers(sonar_engine *e) {
     struct buffers *b = &e->buffers;
     const sonar_backend *owner = owner_of(e);
     for (struct side *side = e->side; side < e->side + SIDES; side++)
-        release_side(pipeline, side, owner);
+        release_side(e, side, owner);
     if (e->cbf.side)
         release(e->cbf.side->backend, b->cbf, SONAR_CBF_OUTPUTS);
     if (e->mvdr.side)
@@ -261,15 +178,4 @@ void sonar_engine_free_buffers(sonar_pipeline *pipeline) {
     release(e->side[DEVICE_SIDE].backend, &b->column, 1);
     release(e->side[DEVICE_SIDE].backend, &b->host_column, 1);
     *b = (struct buffers){0};
-}
-
-void sonar_pipeline_free_buffers(sonar_pipeline *pipeline) {
-    for (size_t i = 0; pipeline->result && i < pipeline->results; i++)
-        release(pipeline->choice.backend, pipeline->result[i].surface, SONAR_SURFACES);
-    free(pipeline->history.first_sample);
-    free(pipeline->delta);
-    free(pipeline->result);
-    free(pipeline->free_result);
-    free(pipeline->detect_scratch);
-    free(pipeline->tau_s);
 }

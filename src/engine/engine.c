@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Making and taking down an engine. */
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
-#include "pipeline/internal.h"
+#include "engine/internal.h"
 
-struct side *sonar_engine_device(struct engine *engine) {
-    struct side *device = &engine->side[DEVICE_SIDE];
+struct side *sonar_engine_device(sonar_engine *e) {
+    struct side *device = &e->side[DEVICE_SIDE];
     return device->backend ? device : NULL;
 }
 
 /* ---- sides ----------------------------------------------------------------------------------- */
 
+static sonar_code use(const sonar_backend *backend, sonar_error *err) {
+    return backend->use ? backend->use(backend, err) : SONAR_OK;
+}
+
 static sonar_code open_side(struct side *side, const sonar_backend *backend, sonar_error *err) {
     side->backend = backend;
-    sonar_code code = backend->use ? backend->use(backend, err) : SONAR_OK;
+    sonar_code code = use(backend, err);
     if (!code)
         code = backend->queue_create(backend, &side->queue, err);
     if (!code)
@@ -22,13 +27,13 @@ static sonar_code open_side(struct side *side, const sonar_backend *backend, son
 }
 
 /* The side of a backend, opened when it is first asked for. */
-static sonar_code find_side(sonar_pipeline *p, const sonar_backend *backend, struct side **found,
+static sonar_code find_side(sonar_engine *e, const sonar_backend *backend, struct side **found,
                             sonar_error *err) {
-    *found = &p->engine.side[backend->native_space == SONAR_HOST ? HOST_SIDE : DEVICE_SIDE];
+    *found = &e->side[backend->native_space == SONAR_HOST ? HOST_SIDE : DEVICE_SIDE];
     if ((*found)->backend == backend)
         return SONAR_OK;
     if ((*found)->backend)
-        return sonar_fail(err, SONAR_EINVAL, "engine", "%s and %s cannot share a chain",
+        return sonar_fail(err, SONAR_EINVAL, "engine", "%s and %s cannot share an engine",
                           (*found)->backend->name, backend->name);
     return open_side(*found, backend, err);
 }
@@ -49,32 +54,31 @@ static void close_side(struct side *side) {
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
-static sonar_code make_stage(sonar_pipeline *p, const sonar_backend *backend, const char *name,
+static sonar_code make_stage(sonar_engine *e, sonar_engine_stage place, const char *name,
                              const void *spec, struct stage *to, sonar_error *err) {
-    sonar_code code = find_side(p, backend, &to->side, err);
+    const sonar_backend *backend = e->spec.place[place];
+    sonar_code code = find_side(e, backend, &to->side, err);
     if (code)
         return code;
     to->ops = backend->stage(name);
     if (!to->ops)
         return sonar_fail(err, SONAR_EUNAVAILABLE, name, "the %s backend has no such stage",
                           backend->name);
-    return to->ops->create(spec, &p->host, &to->self, err);
+    return to->ops->create(spec, e->host, &to->self, err);
 }
 
-static sonar_code make_stages(sonar_pipeline *p, const sonar_backend *const place[STAGE_DETECT],
-                              sonar_planning planning, sonar_error *err) {
-    struct engine *e = &p->engine;
-    const sonar_specs *specs = &p->specs;
+static sonar_code make_stages(sonar_engine *e, sonar_error *err) {
+    const sonar_specs *specs = e->specs;
     sonar_dft_spec dft = specs->dft, mvdr_dft = specs->mvdr_dft;
-    dft.planning = mvdr_dft.planning = planning;
+    dft.planning = mvdr_dft.planning = e->spec.planning;
     dft.in_place = mvdr_dft.in_place = true;
-    sonar_code code = make_stage(p, place[STAGE_DFT], "dft", &dft, &e->dft, err);
+    sonar_code code = make_stage(e, SONAR_ENGINE_DFT, "dft", &dft, &e->dft, err);
     if (!code)
-        code = make_stage(p, place[STAGE_CBF], "cbf", &specs->cbf, &e->cbf, err);
-    if (!code && p->config->mvdr_enabled)
-        code = make_stage(p, place[STAGE_MVDR], "mvdr_jacobi", &specs->mvdr, &e->mvdr, err);
-    if (!code && p->own_mvdr_dft)
-        code = make_stage(p, place[STAGE_DFT], "dft", &mvdr_dft, &e->mvdr_dft, err);
+        code = make_stage(e, SONAR_ENGINE_CBF, "cbf", &specs->cbf, &e->cbf, err);
+    if (!code && specs->mvdr_enabled)
+        code = make_stage(e, SONAR_ENGINE_MVDR, "mvdr_jacobi", &specs->mvdr, &e->mvdr, err);
+    if (!code && specs->own_mvdr_dft)
+        code = make_stage(e, SONAR_ENGINE_DFT, "dft", &mvdr_dft, &e->mvdr_dft, err);
     return code;
 }
 
@@ -83,17 +87,16 @@ static void destroy_stage(struct stage *stage) {
         stage->ops->destroy(stage->self);
 }
 
-/* ---- engines --------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
-static void give_name(struct engine *e) {
+static void give_name(sonar_engine *e) {
     const sonar_backend *host = e->side[HOST_SIDE].backend, *device = e->side[DEVICE_SIDE].backend;
     snprintf(e->name, sizeof e->name, "%s%s%s", device ? device->name : "",
              host && device ? "+" : "", host ? host->name : "");
 }
 
 /* Samples go to a device beside the stages' work. */
-static sonar_code make_copies(sonar_pipeline *p, sonar_error *err) {
-    struct engine *e = &p->engine;
+static sonar_code make_copies(sonar_engine *e, sonar_error *err) {
     const struct side *side = e->dft.side;
     if (side == &e->side[HOST_SIDE])
         return SONAR_OK;
@@ -101,41 +104,84 @@ static sonar_code make_copies(sonar_pipeline *p, sonar_error *err) {
     return code ? code : side->backend->event_create(side->backend, &e->copied, err);
 }
 
-sonar_code sonar_engine_create(sonar_pipeline *p, const sonar_backend *const place[STAGE_DETECT],
-                               sonar_planning planning, sonar_error *err) {
-    struct engine *e = &p->engine;
-    *e = (struct engine){0};
-    sonar_code code = make_stages(p, place, planning, err);
+static sonar_code make_all(sonar_engine *e, sonar_error *err) {
+    sonar_code code = make_stages(e, err);
     if (!code)
-        code = make_copies(p, err);
+        code = make_copies(e, err);
     if (!code)
-        code = sonar_timing_create(p, err);
+        code = sonar_timing_create(e, err);
     if (!code)
-        code = sonar_engine_make_buffers(p, err);
+        code = sonar_engine_make_buffers(e, err);
     if (!code)
-        code = sonar_graphs_create(p, err);
+        code = sonar_snapshots_create(e, err);
+    return code ? code : sonar_graphs_create(e, err);
+}
+
+sonar_code sonar_engine_create(const sonar_engine_spec *spec, const sonar_host *host,
+                               sonar_engine **engine, sonar_error *err) {
+    *engine = NULL;
+    sonar_engine *e = sonar_alloc(1, sizeof *e);
+    if (!e)
+        return sonar_fail(err, SONAR_ENOMEM, "engine", "no memory");
+    e->spec = *spec;
+    e->specs = spec->specs;
+    e->host = host;
+    sonar_code code = make_all(e, err);
     give_name(e);
     if (code)
-        sonar_engine_destroy(p);
+        sonar_engine_destroy(e);
+    else
+        *engine = e;
     return code;
 }
 
-void sonar_engine_destroy(sonar_pipeline *p) {
-    struct engine *e = &p->engine;
+void sonar_engine_destroy(sonar_engine *e) {
+    if (!e)
+        return;
     if (e->copies)
         e->side[DEVICE_SIDE].backend->queue_destroy(e->copies);
     for (struct side *side = e->side; side < e->side + SIDES; side++)
         stop_side(side);
-    sonar_graphs_destroy(p);
+    sonar_graphs_destroy(e);
     if (e->copied)
         e->side[DEVICE_SIDE].backend->event_destroy(e->copied);
-    sonar_timing_destroy(p);
+    sonar_timing_destroy(e);
     destroy_stage(&e->dft);
     destroy_stage(&e->mvdr_dft);
     destroy_stage(&e->cbf);
     destroy_stage(&e->mvdr);
-    sonar_engine_free_buffers(p);
+    sonar_engine_free_buffers(e);
     for (struct side *side = e->side; side < e->side + SIDES; side++)
         close_side(side);
-    *e = (struct engine){0};
+    free(e->history.first_sample);
+    free(e);
+}
+
+sonar_code sonar_engine_use(sonar_engine *e, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    for (struct side *side = e->side; side < e->side + SIDES && !code; side++)
+        if (side->backend)
+            code = use(side->backend, err);
+    return code;
+}
+
+void sonar_engine_forget(sonar_engine *e) {
+    if (e->specs->mvdr_enabled)
+        e->mvdr.ops->reset(e->mvdr.self);
+    e->not_as_recorded = true;
+    sonar_snapshots_forget(&e->history);
+}
+
+/* ---- what it tells --------------------------------------------------------------------------- */
+
+const char *sonar_engine_name(const sonar_engine *e) {
+    return e->name;
+}
+
+bool sonar_engine_has_device(const sonar_engine *e) {
+    return e->side[DEVICE_SIDE].backend != NULL;
+}
+
+const sonar_buffer *sonar_engine_mvdr_info(const sonar_engine *e) {
+    return &e->buffers.host_info;
 }

@@ -1,95 +1,115 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* An engine: the backends at work, the stages on them and the buffers between these. Stages on two
- * backends make it a mixed one: what the DFT made is then copied to the other side. Replaced as a
- * whole when a device fails. */
+/*
+ * Engine: the stages dft, cbf and mvdr_jacobi, each on the backend it was placed on, and the
+ * buffers between them. Runs one window and brings back its surfaces. Knows no thread, no socket
+ * and no configuration: whoever makes it passes what the stages are to be, where they run and where
+ * the samples come from.
+ *
+ * Stages on the host and on a device make it a mixed one: what the DFT made is then copied to the
+ * other side. An engine whose stages are all on a device that can record work runs windows without
+ * gaps as one graph. After an error an engine is destroyed and made anew.
+ *
+ * One thread at a time. create and destroy may run on another thread than the rest, which then
+ * begins with use.
+ */
 #ifndef SONAR_ENGINE_H
 #define SONAR_ENGINE_H
 
-#include "backend/open.h"
-#include "dft/dft.h"
+#include "core/result.h"
+#include "core/window.h"
 #include "engine/specs.h"
+#include "sonar/backend.h"
 
-/* The stages whose time is kept, in the order of sonar_status.stage_us; the first three run on a
- * backend. */
-enum { STAGE_DFT = 0, STAGE_CBF, STAGE_MVDR, STAGE_DETECT, STAGES };
+/* The stages that are placed, in the order of sonar_timed_stage. The MVDR's own DFT goes with the
+ * DFT. */
+typedef enum sonar_engine_stage {
+    SONAR_ENGINE_DFT = 0,
+    SONAR_ENGINE_CBF,
+    SONAR_ENGINE_MVDR,
+    SONAR_ENGINE_STAGES
+} sonar_engine_stage;
 
-/* Sides, by the memory in which their stages read and write. */
-enum { HOST_SIDE = 0, DEVICE_SIDE, SIDES };
+/* Directions off the grid that one evaluation takes at most. */
+enum { SONAR_ENGINE_POINTS = 16 };
 
-/* The DFTs' results as one side has them. */
-struct spectra {
-    sonar_buffer all;  /* c32 [snapshot][bin][sensor] of the main DFT; owned */
-    sonar_buffer cbf;  /* all of that, or a view of rows where the MVDR shares it */
-    sonar_buffer mvdr; /* c32 [snapshot][bin][sensor]: such a view, or the MVDR's own, owned */
-};
+/* Where the samples come from. The functions are called by the engine's thread. */
+typedef struct sonar_engine_source {
+    sonar_buffer ring; /* f32 or s16 [channel][capacity] in host memory, borrowed */
+    void *ctx;
+    /* All samples at places below are there and stay for as long as the ring holds them: they may
+     * be sent to a device before their window is complete. */
+    uint64_t (*ready)(void *ctx);
+    /* The engine has read the window's samples. Called once by every run, before it returns. */
+    void (*release)(void *ctx, const sonar_window *window);
+} sonar_engine_source;
 
-struct side {
-    const sonar_backend *backend; /* NULL: no stage is here */
-    sonar_queue *queue;
-    sonar_event *done, *crossed; /* all enqueued work; what the other side is to read */
-    struct spectra spectra;
-    sonar_buffer points, point_power; /* u64 [SONAR_DETECT_POINTS][sensor], f32 [point] */
-};
+/* Times of the stages. One engine at a time adds; another thread may read. */
+typedef struct sonar_engine_times {
+    sonar_histogram part[SONAR_TIMED_STAGES][SONAR_STAGE_PARTS];
+    _Atomic uint64_t last_ns[SONAR_TIMED_STAGES]; /* of the last window */
+} sonar_engine_times;
 
-struct stage {
-    const sonar_stage_ops *ops;
-    void *self;
-    struct side *side;
-};
+/* All pointers are borrowed until destroy, but params: only until another run brings others. */
+typedef struct sonar_engine_spec {
+    const sonar_specs *specs;
+    const sonar_params *params;
+    const sonar_backend *place[SONAR_ENGINE_STAGES]; /* at most the CPU's and one device's */
+    sonar_space points; /* host memory for the directions of evaluate */
+    sonar_planning planning;
+    uint32_t surfaces; /* SONAR_WANT bits of all that may ever be wanted */
+    sonar_engine_source source;
+    sonar_engine_times *times;
+} sonar_engine_spec;
 
-/* What is not the same on both sides, made once. */
-struct buffers {
-    sonar_buffer cbf[SONAR_CBF_OUTPUTS], mvdr[SONAR_MVDR_OUTPUTS]; /* on the stages' sides */
-    sonar_buffer host_info;                     /* f32 [bin][SONAR_MVDR_INFO_FIELDS] */
-    sonar_buffer host_points, host_point_power; /* as a side's */
-    sonar_buffer ring;                /* the sample ring's twin on a device, or that itself */
-    sonar_buffer column, host_column; /* u64: where the window lies in it, for recorded work */
-};
+/* One window's work. */
+typedef struct sonar_engine_job {
+    const sonar_window *window;
+    const sonar_params *params;
+    uint32_t outputs;      /* SONAR_WANT bits of the surfaces to be made */
+    sonar_buffer *surface; /* [SONAR_SURFACES] host memory of the shapes of sonar_specs_surface,
+                              where outputs has the bit; NULL: only the covariance goes on */
+} sonar_engine_job;
 
-/* Events around the stages, for their times; none where the backend cannot tell. What lies between
- * two stages counts for the later one. */
-struct marks {
-    sonar_event *window, *edge[STAGES], *copy_begin; /* edge: before each stage, after the last */
-    int64_t window_ns, began_ns[STAGES];
-    unsigned recorded, timed; /* of this window: edges, stages; a bit each */
-    bool copy_recorded;
-};
+/* What lies behind the MVDR's spectrum. */
+typedef struct sonar_engine_snapshots {
+    uint64_t count;        /* since the MVDR began with nothing; 0: no samples yet */
+    uint64_t first_sample; /* of the oldest snapshot that still counts, */
+    uint64_t end_sample;   /* to behind the newest */
+} sonar_engine_snapshots;
 
-/* Snapshots that a window brings for the MVDR, its hop apart; those that touch a gap are left out
- * later. */
-struct plan {
-    int64_t offset; /* samples from the window's first to that of the first snapshot: some begin
-                       before the window */
-    size_t count;
-};
+typedef struct sonar_engine sonar_engine;
 
-/* The work of a window as one graph. */
-struct recording {
-    uint32_t outputs; /* the surfaces it makes */
-    unsigned timed;   /* the stages in it, a bit each */
-    sonar_graph *graph;
-};
+/* Makes stages and buffers, plans and records. host is borrowed until destroy. Errors are those of
+ * the stages and of their backends, SONAR_EINVAL for two devices of different kinds. */
+sonar_code sonar_engine_create(const sonar_engine_spec *spec, const sonar_host *host,
+                               sonar_engine **engine, sonar_error *err);
+/* Waits for what is still at work; a NULL engine is allowed. */
+void sonar_engine_destroy(sonar_engine *engine);
+/* Before the first run on a thread. */
+sonar_code sonar_engine_use(sonar_engine *engine, sonar_error *err);
 
-struct engine {
-    char name[24]; /* of its backends */
-    struct side side[SIDES];
-    struct stage dft, mvdr_dft, cbf, mvdr;
-    struct buffers buffers;
-    struct marks marks;
-    /* only with a DFT on a device: */
-    bool reads_in_place; /* the sample ring is mapped: nothing has to go over */
-    sonar_queue *copies; /* samples go over here, beside the stages' queue */
-    sonar_event *copied;
-    uint64_t uploaded;         /* places below need no copying */
-    struct plan usual;         /* what windows must have in order to be run as a graph */
-    bool recording;            /* now: nothing happens yet */
-    bool not_as_recorded;      /* the next window finds the stages in another state */
-    uint64_t recorded_version; /* of the parameters: another mask makes other launches */
-    size_t recordings;
-    struct recording *recorded;
-};
+/* Sends samples that are ready to the device; while nothing else is to be done. */
+void sonar_engine_prefetch(sonar_engine *engine);
+/* Runs the window; all is done on return, and the window released. */
+sonar_code sonar_engine_run(sonar_engine *engine, const sonar_engine_job *job, sonar_error *err);
+/* The MVDR begins with nothing at the next run: what came before has nothing to do with it. */
+void sonar_engine_forget(sonar_engine *engine);
 
-/* The device's side, or NULL. */
-struct side *sonar_engine_device(struct engine *engine);
+/* Host memory u64 [SONAR_ENGINE_POINTS][sensor] for the turns of directions to be evaluated. */
+uint64_t *sonar_engine_points(sonar_engine *engine);
+/* Broadband power of the CBF or the MVDR at the first n of these directions, for the window of the
+ * last run, to power[n]. */
+sonar_code sonar_engine_evaluate(sonar_engine *engine, sonar_engine_stage beamformer, size_t n,
+                                 float *power, sonar_error *err);
+
+/* Of the last run that fetched surfaces: f32 [bin][SONAR_MVDR_INFO_FIELDS], empty without MVDR. */
+const sonar_buffer *sonar_engine_mvdr_info(const sonar_engine *engine);
+sonar_engine_snapshots sonar_engine_read_snapshots(const sonar_engine *engine);
+/* Adds the last run's times on the device to spec.times; when nobody waits for anything. */
+void sonar_engine_collect_times(sonar_engine *engine);
+
+/* "cpu", "cuda", "cuda+cpu": the backends at work. Lives as long as the engine. */
+const char *sonar_engine_name(const sonar_engine *engine);
+bool sonar_engine_has_device(const sonar_engine *engine);
 
 #endif

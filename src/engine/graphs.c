@@ -7,58 +7,48 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pipeline/internal.h"
+#include "engine/internal.h"
 
 /* Surfaces that may be wanted and decide what is launched; those of the MVDR but its spectrum cost
  * nothing. */
-static uint32_t deciding(const sonar_pipeline *p) {
-    return sonar_pipeline_needed(p, p->config->output_topics) &
-           (SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) |
-            SONAR_WANT(SONAR_CBF_LOFAR) | SONAR_WANT(SONAR_MVDR_SPECTRUM));
+static uint32_t deciding(const sonar_engine *e) {
+    return e->spec.surfaces & (SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) |
+                               SONAR_WANT(SONAR_CBF_LOFAR) | SONAR_WANT(SONAR_MVDR_SPECTRUM));
 }
 
-const struct recording *sonar_graphs_find(const sonar_pipeline *p, const struct job *job) {
-    const struct engine *e = &p->engine;
-    if (!e->recordings || e->not_as_recorded || e->recorded_version != p->params->version ||
-        job->window->lacks || job->plan.offset != e->usual.offset ||
-        job->plan.count != e->usual.count)
+const struct recording *sonar_graphs_find(const sonar_engine *e, const struct job *job) {
+    if (!e->recordings || e->not_as_recorded || e->recorded_version != job->work.params->version ||
+        job->seen.lacks || job->plan.offset != e->usual.offset || job->plan.count != e->usual.count)
         return NULL;
     for (size_t i = 0; i < e->recordings; i++)
-        if (e->recorded[i].outputs == (job->work.outputs & deciding(p)))
+        if (e->recorded[i].outputs == (job->work.outputs & deciding(e)))
             return &e->recorded[i];
     return NULL;
 }
 
 /* A window of zeros. */
-static struct job rehearsal(const sonar_pipeline *p, const sonar_window *window, uint32_t outputs) {
-    return (struct job){.window = window,
-                        .seen = *window,
-                        .plan = p->engine.usual,
-                        .work = {.params = p->params, .outputs = outputs}};
+static struct job rehearsal(const sonar_engine *e, uint32_t outputs) {
+    return (struct job){.plan = e->usual, .work = {.params = e->spec.params, .outputs = outputs}};
 }
 
-static sonar_code rehearse(sonar_pipeline *p, const sonar_window *window, sonar_error *err) {
-    struct side *device = sonar_engine_device(&p->engine);
-    struct job job = rehearsal(p, window, deciding(p));
-    size_t taken;
-    sonar_code code = sonar_window_enqueue(p, &job, &taken, err);
+static sonar_code rehearse(sonar_engine *e, sonar_error *err) {
+    struct side *device = sonar_engine_device(e);
+    struct job job = rehearsal(e, deciding(e));
+    sonar_code code = sonar_enqueue(e, &job, err);
     if (!code)
         code = device->backend->record(device->queue, device->done, err);
     return code ? code : device->backend->finish(device->done, err);
 }
 
-static sonar_code record(sonar_pipeline *p, const sonar_window *window, uint32_t outputs,
-                         sonar_error *err) {
-    struct engine *e = &p->engine;
+static sonar_code record(sonar_engine *e, uint32_t outputs, sonar_error *err) {
     struct side *device = sonar_engine_device(e);
     struct recording *to = &e->recorded[e->recordings];
-    struct job job = rehearsal(p, window, outputs);
-    size_t taken;
+    struct job job = rehearsal(e, outputs);
     sonar_code code = device->backend->graph_begin(device->queue, err);
     if (code)
         return code;
     e->marks.recorded = e->marks.timed = 0;
-    code = sonar_window_enqueue(p, &job, &taken, err);
+    code = sonar_enqueue(e, &job, err);
     sonar_code ended =
         device->backend->graph_end(device->queue, code ? NULL : &to->graph, code ? NULL : err);
     if (code || ended)
@@ -70,40 +60,35 @@ static sonar_code record(sonar_pipeline *p, const sonar_window *window, uint32_t
 }
 
 /* All subsets of `mask`. */
-static sonar_code record_all(sonar_pipeline *p, const sonar_window *window, uint32_t mask,
-                             sonar_error *err) {
-    p->engine.recorded =
-        sonar_alloc((size_t)1 << __builtin_popcount(mask), sizeof *p->engine.recorded);
-    if (!p->engine.recorded)
+static sonar_code record_all(sonar_engine *e, uint32_t mask, sonar_error *err) {
+    e->recorded = sonar_alloc((size_t)1 << __builtin_popcount(mask), sizeof *e->recorded);
+    if (!e->recorded)
         return sonar_fail(err, SONAR_ENOMEM, "graphs", "no memory for the list of graphs");
-    sonar_code code = record(p, window, 0, err);
+    sonar_code code = record(e, 0, err);
     for (uint32_t set = mask; set && !code; set = (set - 1) & mask)
-        code = record(p, window, set, err);
+        code = record(e, set, err);
     return code;
 }
 
 /* Only where all stages are on one device that can. */
-sonar_code sonar_graphs_create(sonar_pipeline *p, sonar_error *err) {
-    struct engine *e = &p->engine;
-    const sonar_window window = {0};
+sonar_code sonar_graphs_create(sonar_engine *e, sonar_error *err) {
     if (!e->buffers.column.data || e->side[HOST_SIDE].backend ||
-        !sonar_snapshots_usual(p->config, p->own_mvdr_dft, &e->usual))
+        !sonar_snapshots_usual(e->specs, &e->usual))
         return SONAR_OK;
     e->recording = true;
-    sonar_code code = rehearse(p, &window, err);
+    sonar_code code = rehearse(e, err);
     if (!code)
-        code = record_all(p, &window, deciding(p), err);
+        code = record_all(e, deciding(e), err);
     e->recording = false;
-    e->recorded_version = p->params->version;
+    e->recorded_version = e->spec.params->version;
     /* after recording, or the reset would be part of a graph; the first window carries it out */
-    if (!code && p->config->mvdr_enabled)
+    if (!code && e->specs->mvdr_enabled)
         e->mvdr.ops->reset(e->mvdr.self);
     e->not_as_recorded = true;
     return code;
 }
 
-void sonar_graphs_destroy(sonar_pipeline *p) {
-    struct engine *e = &p->engine;
+void sonar_graphs_destroy(sonar_engine *e) {
     for (size_t i = 0; i < e->recordings; i++)
         e->side[DEVICE_SIDE].backend->graph_destroy(e->recorded[i].graph);
     free(e->recorded);

@@ -2,7 +2,7 @@
 /* Samples on their way to a device: its ring is filled chunk by chunk while the digitisers still
  * send, so that when a window is complete only its last chunk has to be copied. The device's ring
  * has the columns of the host's, and every sample goes over once, in the type it came in. */
-#include "pipeline/internal.h"
+#include "engine/internal.h"
 
 /* Columns [column, column + count) of a ring. */
 static sonar_buffer columns(const sonar_buffer *ring, size_t column, size_t count) {
@@ -15,16 +15,13 @@ static sonar_buffer columns(const sonar_buffer *ring, size_t column, size_t coun
 }
 
 /* Places [from, end), at most a whole ring. */
-static sonar_code copy_places(sonar_pipeline *p, uint64_t from, uint64_t end, sonar_error *err) {
-    struct engine *e = &p->engine;
+static sonar_code copy_places(sonar_engine *e, uint64_t from, uint64_t end, sonar_error *err) {
     size_t capacity = e->buffers.ring.shape[1];
-    sonar_buffer host = sonar_ingest_ring(p->ingest);
-    host.space = p->ring.space;
     sonar_code code = SONAR_OK;
     while (from < end && !code) {
         size_t column = (size_t)(from % capacity);
         size_t count = sonar_min_size((size_t)(end - from), capacity - column);
-        sonar_buffer here = columns(&host, column, count);
+        sonar_buffer here = columns(&e->spec.source.ring, column, count);
         sonar_buffer there = columns(&e->buffers.ring, column, count);
         code = e->dft.side->backend->copy(e->copies, &here, &there, err);
         from += count;
@@ -37,22 +34,21 @@ static sonar_code copy_places(sonar_pipeline *p, uint64_t from, uint64_t end, so
  * may be read half overwritten: but then every window with that place has been given up, and the
  * device's column is written again before a window with the new place is read. A copy that fails is
  * left for the window's own, whose failure counts. */
-void sonar_pipeline_upload_early(sonar_pipeline *p) {
-    struct engine *e = &p->engine;
+void sonar_engine_prefetch(sonar_engine *e) {
     if (!e->buffers.ring.data || e->reads_in_place)
         return;
-    uint64_t ready = sonar_ingest_ready(p->ingest), from = e->uploaded;
+    uint64_t ready = e->spec.source.ready(e->spec.source.ctx), from = e->uploaded;
     size_t capacity = e->buffers.ring.shape[1];
     if (ready > capacity && from < ready - capacity)
         from = ready - capacity;
-    if (from < ready && !copy_places(p, from, ready, NULL))
+    if (from < ready && !copy_places(e, from, ready, NULL))
         e->uploaded = ready;
 }
 
 /* Where recorded work finds the window. */
-static sonar_code tell_column(sonar_pipeline *p, const sonar_window *window, sonar_error *err) {
-    struct buffers *b = &p->engine.buffers;
-    const struct side *device = p->engine.dft.side;
+static sonar_code tell_column(sonar_engine *e, const sonar_window *window, sonar_error *err) {
+    struct buffers *b = &e->buffers;
+    const struct side *device = e->dft.side;
     if (!b->column.data)
         return SONAR_OK;
     *(uint64_t *)b->host_column.data = window->ring_column;
@@ -60,10 +56,9 @@ static sonar_code tell_column(sonar_pipeline *p, const sonar_window *window, son
 }
 
 /* What is left of the window and of what it looks back to, for the stages' queue to wait for. */
-static sonar_code upload(sonar_pipeline *p, const sonar_window *window, sonar_error *err) {
-    struct engine *e = &p->engine;
+static sonar_code upload(sonar_engine *e, const sonar_window *window, sonar_error *err) {
     const struct side *device = e->dft.side;
-    uint64_t from = window->place - window->lookback, end = window->place + p->config->length;
+    uint64_t from = window->place - window->lookback, end = window->place + e->specs->window_length;
     /* zeros are put into gaps late, perhaps after the columns around them went over */
     if (!window->lacks && e->uploaded > from)
         from = e->uploaded;
@@ -72,7 +67,7 @@ static sonar_code upload(sonar_pipeline *p, const sonar_window *window, sonar_er
         m->copy_begin ? device->backend->record(e->copies, m->copy_begin, err) : SONAR_OK;
     m->copy_recorded = m->copy_begin != NULL;
     if (!code && from < end)
-        code = copy_places(p, from, end, err);
+        code = copy_places(e, from, end, err);
     if (!code && e->uploaded < end)
         e->uploaded = end;
     if (!code)
@@ -80,13 +75,12 @@ static sonar_code upload(sonar_pipeline *p, const sonar_window *window, sonar_er
     return code ? code : device->backend->wait(device->queue, e->copied, err);
 }
 
-sonar_code sonar_pipeline_upload(sonar_pipeline *p, struct job *job, sonar_error *err) {
-    struct engine *e = &p->engine;
-    const sonar_window *window = job->window;
+sonar_code sonar_samples_upload(sonar_engine *e, struct job *job, sonar_error *err) {
+    const sonar_window *window = job->held;
     job->seen = *window;
     if (!e->buffers.ring.data)
         return SONAR_OK;
     job->seen.ring = e->buffers.ring;
-    sonar_code code = e->reads_in_place ? SONAR_OK : upload(p, window, err);
-    return code ? code : tell_column(p, window, err);
+    sonar_code code = e->reads_in_place ? SONAR_OK : upload(e, window, err);
+    return code ? code : tell_column(e, window, err);
 }

@@ -1,15 +1,32 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Which snapshots the covariance holds: those at multiples of the MVDR's hop, each taken once, with
  * the first window that holds its end. It may begin before that window. */
-#include "pipeline/internal.h"
+#include "engine/internal.h"
 
 void sonar_snapshots_forget(struct history *history) {
     history->count = 0;
     history->next = 0;
 }
 
-uint64_t sonar_snapshots_oldest(const struct history *h) {
-    return h->first_sample[h->count > h->length ? h->count % h->length : 0];
+sonar_code sonar_snapshots_create(sonar_engine *e, sonar_error *err) {
+    const sonar_mvdr_spec *mvdr = &e->specs->mvdr;
+    struct history *h = &e->history;
+    if (!e->specs->mvdr_enabled)
+        return SONAR_OK;
+    h->forgets = mvdr->alpha > 0;
+    h->length = h->forgets ? 1 : mvdr->snapshots;
+    h->first_sample = sonar_alloc(h->length, sizeof *h->first_sample);
+    return h->first_sample ? SONAR_OK
+                           : sonar_fail(err, SONAR_ENOMEM, "engine",
+                                        "no memory for the history of %zu snapshots", h->length);
+}
+
+sonar_engine_snapshots sonar_engine_read_snapshots(const sonar_engine *e) {
+    const struct history *h = &e->history;
+    if (!h->count)
+        return (sonar_engine_snapshots){0};
+    size_t oldest = h->count > h->length ? (size_t)(h->count % h->length) : 0;
+    return (sonar_engine_snapshots){h->count, h->first_sample[oldest], h->end_sample};
 }
 
 /* The snapshot [first, first + length) enters the covariance. */
@@ -22,45 +39,45 @@ static void note(struct history *h, uint64_t first, size_t length) {
 
 /* Snapshots of the window that begins at `first` and the `lookback` samples before it, from `next`
  * on, which moves behind them. */
-static struct plan plan_from(const sonar_config *c, uint64_t first, size_t lookback,
+static struct plan plan_from(const sonar_specs *specs, uint64_t first, size_t lookback,
                              uint64_t *next) {
-    uint64_t from = first - lookback, end = first + c->length;
+    uint64_t from = first - lookback, end = first + specs->window_length;
     if (*next < from)
-        *next = (from + c->mvdr_hop - 1) / c->mvdr_hop * c->mvdr_hop;
+        *next = (from + specs->mvdr_hop - 1) / specs->mvdr_hop * specs->mvdr_hop;
     struct plan plan = {.offset = (int64_t)(*next - first)};
-    for (; *next + c->mvdr_length <= end; *next += c->mvdr_hop)
+    for (; *next + specs->mvdr.length <= end; *next += specs->mvdr_hop)
         plan.count++;
     return plan;
 }
 
-uint64_t sonar_snapshots_first(const sonar_config *c, const sonar_window *window,
+uint64_t sonar_snapshots_first(const sonar_specs *specs, const sonar_window *window,
                                const struct plan *plan, size_t index) {
-    return window->first_sample + (uint64_t)plan->offset + index * c->mvdr_hop;
+    return window->first_sample + (uint64_t)plan->offset + index * specs->mvdr_hop;
 }
 
-struct plan sonar_snapshots_plan(sonar_pipeline *p, const sonar_window *window) {
-    const sonar_config *c = p->config;
+struct plan sonar_snapshots_take(sonar_engine *e, const sonar_window *window) {
+    const sonar_specs *specs = e->specs;
     struct plan plan = {0};
-    if (!c->mvdr_enabled)
+    if (!specs->mvdr_enabled)
         return plan;
-    if (p->own_mvdr_dft)
-        plan = plan_from(c, window->first_sample, window->lookback, &p->history.next);
+    if (specs->own_mvdr_dft)
+        plan = plan_from(specs, window->first_sample, window->lookback, &e->history.next);
     else
         plan.count = 1;
     for (size_t i = 0; i < plan.count; i++) {
-        uint64_t first = sonar_snapshots_first(c, window, &plan, i);
-        if (sonar_window_is_whole(window, first, c->mvdr_length))
-            note(&p->history, first, c->mvdr_length);
+        uint64_t first = sonar_snapshots_first(specs, window, &plan, i);
+        if (sonar_window_is_whole(window, first, specs->mvdr.length))
+            note(&e->history, first, specs->mvdr.length);
     }
     return plan;
 }
 
-bool sonar_snapshots_usual(const sonar_config *c, bool own_dft, struct plan *plan) {
-    *plan = (struct plan){.count = c->mvdr_enabled};
-    if (!c->mvdr_enabled || !own_dft)
+bool sonar_snapshots_usual(const sonar_specs *specs, struct plan *plan) {
+    *plan = (struct plan){.count = specs->mvdr_enabled};
+    if (!specs->mvdr_enabled || !specs->own_mvdr_dft)
         return true;
     uint64_t next = 0;
     for (uint64_t window = 0; window < 4; window++) /* settled after the first two at most */
-        *plan = plan_from(c, window * c->hop, window ? c->mvdr_lookback : 0, &next);
-    return c->hop % c->mvdr_hop == 0;
+        *plan = plan_from(specs, window * specs->hop, window ? specs->mvdr_lookback : 0, &next);
+    return specs->hop % specs->mvdr_hop == 0;
 }

@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the stages have to be for a configuration. */
+/* What the stages have to be and how windows are cut into snapshots: all that an engine needs to
+ * know of a configuration. */
 #ifndef SONAR_SPECS_H
 #define SONAR_SPECS_H
 
-#include "config/config.h"
-#include "train/train.h"
+#include "cbf/cbf.h"
+#include "dft/dft.h"
+#include "mvdr_jacobi/mvdr_jacobi.h"
 
 typedef struct sonar_specs {
-    bool own_mvdr_dft; /* the MVDR's snapshots come from a DFT of their own */
+    size_t window_length, hop; /* N, H; samples */
+    size_t cbf_hop;            /* between the CBF's snapshots in a window */
+    bool mvdr_enabled;
+    bool own_mvdr_dft;    /* the MVDR's snapshots come from a DFT of their own */
+    size_t mvdr_hop;      /* between the MVDR's snapshots */
+    size_t mvdr_lookback; /* samples before a window in which one of its snapshots may begin */
     sonar_dft_spec dft, mvdr_dft;
     sonar_cbf_spec cbf;
     sonar_mvdr_spec mvdr;   /* meaningful if the MVDR is enabled */
     sonar_mvdr_tones tones; /* of the MVDR's window; mvdr borrows it: do not copy */
 } sonar_specs;
 
-/* The DFTs' planning is left to whoever makes them. */
-void sonar_specs_make(const sonar_config *config, sonar_specs *specs);
-/* The counts that times depend on. */
-sonar_train_shape sonar_specs_shape(const sonar_config *config, const sonar_specs *specs);
+/* Shape of a surface as the engine makes it; its rank, 0 for one that is not made. */
+int sonar_specs_surface(const sonar_specs *specs, sonar_surface surface, size_t shape[2]);
 
 #endif

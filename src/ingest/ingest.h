@@ -27,6 +27,7 @@
 #include "sonar/sonar.h"
 
 #include "core/result.h"
+#include "core/window.h"
 
 typedef enum sonar_overload { SONAR_DROP_OLDEST = 0, SONAR_BLOCK } sonar_overload;
 typedef enum sonar_socket_kind { SONAR_PULL = 0, SONAR_SUB } sonar_socket_kind;
@@ -58,27 +59,6 @@ typedef struct sonar_ingest_spec {
     size_t chunk_samples; /* tell the data thread of every so many complete samples; 0: do not */
 } sonar_ingest_spec;
 
-/* A window as the data thread sees it. Valid from take to release. */
-typedef struct sonar_window {
-    uint64_t window; /* index */
-    uint64_t first_sample;
-    uint32_t epoch;
-    int64_t utc_ns;                     /* of the first sample, 0 = unknown */
-    double missing_mean, missing_worst; /* share of the used channels' samples */
-    size_t lookback;       /* samples before the first that are there, too: the spec's, but for
-                              what lies before the stream's first window */
-    sonar_gaps gaps;       /* of the used channels, in the window */
-    const uint64_t *lacks; /* which samples some used channel lacks: see sonar_window_is_whole */
-    uint32_t flags;        /* SONAR_FRAME_* bits of the frames in it */
-    bool restarted;        /* first one taken of a timeline that replaced another */
-    int64_t arrival_ns;    /* monotonic, when its last sample came */
-    const float *missing;  /* [channel] share of missing samples */
-    sonar_buffer ring;     /* f32 or s16 [channel][capacity] */
-    uint64_t place;        /* of the first sample, in a count that grows over restarts */
-    size_t ring_column;    /* of the first sample; the window may wrap around */
-    void *slot;            /* ingest's own */
-} sonar_window;
-
 typedef struct sonar_ingest sonar_ingest;
 
 /* Samples a channel that the ring of this spec holds; 0 if it cannot be. */
@@ -107,13 +87,5 @@ bool sonar_ingest_alive(const sonar_ingest *ingest);
 void sonar_ingest_read_counters(const sonar_ingest *ingest, sonar_ingest_counters *counters);
 /* How the stream stood at most 0.1 s ago; what was lost is told once. Any one thread. */
 void sonar_ingest_read_report(sonar_ingest *ingest, sonar_ingest_report *report);
-
-/* The rows [channel][n] of samples [first, first + length) of the window as the one or two pieces
- * the ring holds them in: the `in` of the DFT stage. */
-void sonar_window_span(const sonar_window *window, uint64_t first, size_t length,
-                       sonar_buffer span[2]);
-/* Have all used channels all samples of [first, first + length)? They lie in the window or up to
- * `lookback` samples before it. */
-bool sonar_window_is_whole(const sonar_window *window, uint64_t first, size_t length);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "backend/open.h"
-#include "engine/specs.h"
+#include "pipeline/specs.h"
 #include "train/train.h"
 
 typedef struct sonar_choices {

@@ -8,8 +8,7 @@
 /* Lets the detector look between the grid's places with one of the beamformers. */
 struct look {
     sonar_pipeline *pipeline;
-    const sonar_work *work;
-    struct stage *beamformer;
+    sonar_engine_stage beamformer;
     const sonar_scan *scan;
     double bin_width_hz;
 };
@@ -31,39 +30,19 @@ static void steer(const struct look *look, double az_deg, double range_m, uint64
 static sonar_code power_at(void *ctx, size_t n, const double *az_deg, const double *range_m,
                            float *power, sonar_error *err) {
     const struct look *look = ctx;
-    sonar_pipeline *p = look->pipeline;
-    const struct stage *beamformer = look->beamformer;
-    const struct side *side = beamformer->side;
-    struct buffers *b = &p->engine.buffers;
+    const size_t sensors = look->pipeline->config->sensors;
+    _Static_assert((int)SONAR_DETECT_POINTS <= (int)SONAR_ENGINE_POINTS, "one evaluation each");
+    uint64_t *turns = sonar_engine_points(look->pipeline->engine);
     for (size_t i = 0; i < n; i++)
-        steer(look, az_deg[i], range_m[i],
-              (uint64_t *)b->host_points.data + i * p->config->sensors);
-    sonar_buffer turns = side->points, out = side->point_power;
-    sonar_code code = side->backend->copy(side->queue, &b->host_points, &turns, err);
-    turns.shape[0] = out.shape[0] = n;
-    turns.bytes = n * turns.shape[1] * sizeof(uint64_t);
-    out.bytes = n * sizeof(float);
-    if (!code)
-        code =
-            beamformer->ops->evaluate(beamformer->self, side->queue, &turns, &out, look->work, err);
-    out = side->point_power;
-    if (!code)
-        code = side->backend->copy(side->queue, &out, &b->host_point_power, err);
-    if (!code)
-        code = side->backend->record(side->queue, side->done, err);
-    if (!code)
-        code = side->backend->finish(side->done, err);
-    if (!code)
-        memcpy(power, b->host_point_power.data, n * sizeof *power);
-    return code;
+        steer(look, az_deg[i], range_m[i], turns + i * sensors);
+    return sonar_engine_evaluate(look->pipeline->engine, look->beamformer, n, power, err);
 }
 
-static sonar_code detect_cbf(sonar_pipeline *p, const sonar_work *work, sonar_result *result,
-                             size_t *count, sonar_error *err) {
+static sonar_code detect_cbf(sonar_pipeline *p, sonar_result *result, size_t *count,
+                             sonar_error *err) {
     const sonar_config *c = p->config;
     struct look look = {.pipeline = p,
-                        .work = work,
-                        .beamformer = &p->engine.cbf,
+                        .beamformer = SONAR_ENGINE_CBF,
                         .scan = &c->cbf_scan,
                         .bin_width_hz = c->fs_hz / (double)c->cbf_length};
     const sonar_nearfield near = {.power = result->surface[SONAR_CBF_NEARFIELD].data,
@@ -76,35 +55,32 @@ static sonar_code detect_cbf(sonar_pipeline *p, const sonar_work *work, sonar_re
                         &near, p->detect_scratch, power_at, &look, result->detection, count, err);
 }
 
-static struct look look_adaptively(sonar_pipeline *p, const sonar_work *work) {
+static struct look look_adaptively(sonar_pipeline *p) {
     const sonar_config *c = p->config;
     return (struct look){.pipeline = p,
-                         .work = work,
-                         .beamformer = &p->engine.mvdr,
+                         .beamformer = SONAR_ENGINE_MVDR,
                          .scan = &c->mvdr_scan,
                          .bin_width_hz = c->fs_hz / (double)c->mvdr_length};
 }
 
-static sonar_code detect_mvdr(sonar_pipeline *p, const sonar_work *work, sonar_result *result,
-                              sonar_detection *to, size_t *count, sonar_error *err) {
-    struct look look = look_adaptively(p, work);
+static sonar_code detect_mvdr(sonar_pipeline *p, sonar_result *result, sonar_detection *to,
+                              size_t *count, sonar_error *err) {
+    struct look look = look_adaptively(p);
     return sonar_detect(&p->mvdr_detect, SONAR_FROM_MVDR, result->surface[SONAR_MVDR_AZIMUTH].data,
                         NULL, p->detect_scratch, power_at, &look, to, count, err);
 }
 
-sonar_code sonar_pipeline_raise(sonar_pipeline *p, const sonar_work *work, sonar_result *result,
-                                sonar_error *err) {
-    struct look look = look_adaptively(p, work);
+sonar_code sonar_pipeline_raise(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
+    struct look look = look_adaptively(p);
     return sonar_detect_raise(&p->mvdr_detect, result->surface[SONAR_MVDR_AZIMUTH].data,
                               p->detect_scratch, power_at, &look, err);
 }
 
-sonar_code sonar_pipeline_detect(sonar_pipeline *pipeline, const sonar_work *work,
-                                 sonar_result *result, sonar_error *err) {
+sonar_code sonar_pipeline_detect(sonar_pipeline *pipeline, sonar_result *result, sonar_error *err) {
     size_t cbf = 0, mvdr = 0;
-    sonar_code code = detect_cbf(pipeline, work, result, &cbf, err);
+    sonar_code code = detect_cbf(pipeline, result, &cbf, err);
     if (!code && pipeline->config->mvdr_enabled)
-        code = detect_mvdr(pipeline, work, result, result->detection + cbf, &mvdr, err);
+        code = detect_mvdr(pipeline, result, result->detection + cbf, &mvdr, err);
     result->detections = code ? 0 : cbf + mvdr;
     return code;
 }

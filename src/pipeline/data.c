@@ -3,34 +3,16 @@
  * stop it allocates nothing, logs nothing and waits only for samples (or, with `block`, for the
  * output); the one exception is recover.c. */
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "pipeline/internal.h"
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* Power of every channel in the beamformers' bins, the mean over the snapshots; channels without a
- * sensor read 0. */
-static void element_psd(const sonar_pipeline *p, sonar_buffer *psd) {
-    const sonar_buffer *x = &p->engine.side[HOST_SIDE].spectra.cbf;
-    size_t snapshots = x->shape[0], bins = x->shape[1], sensors = x->shape[2];
-    for (size_t s = 0; s < sensors; s++) {
-        float *row = (float *)psd->data + p->params->channel[s] * bins;
-        for (size_t b = 0; b < bins; b++) {
-            float sum = 0;
-            for (size_t i = 0; i < snapshots; i++) {
-                sonar_c32 v = ((const sonar_c32 *)x->data)[(i * bins + b) * sensors + s];
-                sum += v.re * v.re + v.im * v.im;
-            }
-            row[b] = sum / (float)snapshots;
-        }
-    }
-}
-
 /* The header's facts about the adaptive spectrum, from the stage's info rows. */
 static void summarise_mvdr(const sonar_pipeline *p, sonar_result *result) {
-    const sonar_buffer *info = &p->engine.buffers.host_info;
+    const sonar_buffer *info = sonar_engine_mvdr_info(p->engine);
     const float *row = info->data;
     size_t bins = info->shape[0];
     for (size_t b = 0; b < bins; b++, row += SONAR_MVDR_INFO_FIELDS) {
@@ -68,7 +50,7 @@ static void describe(const sonar_pipeline *p, const sonar_window *window, sonar_
                              .restarted = window->restarted,
                              .mask_changed = p->mask.changed,
                              .arrival_ns = window->arrival_ns};
-    memcpy(result->backend, p->engine.name, sizeof result->backend);
+    snprintf(result->backend, sizeof result->backend, "%s", sonar_engine_name(p->engine));
     memcpy(result->surface, surface, sizeof surface);
     memcpy(result->surface[SONAR_ELEMENT_MISSING].data, window->missing,
            result->surface[SONAR_ELEMENT_MISSING].bytes);
@@ -111,65 +93,48 @@ static void finish_mvdr_facts(const sonar_pipeline *p, sonar_result *result) {
     if (!p->config->mvdr_enabled)
         return;
     summarise_mvdr(p, result);
-    if (p->history.count) {
-        result->mvdr_first_sample = sonar_snapshots_oldest(&p->history);
-        result->mvdr_end_sample = p->history.end_sample;
+    const sonar_engine_snapshots snapshots = sonar_engine_read_snapshots(p->engine);
+    if (snapshots.count) {
+        result->mvdr_first_sample = snapshots.first_sample;
+        result->mvdr_end_sample = snapshots.end_sample;
     }
 }
 
-/* The stream has begun anew and what came before has nothing to do with it, a sensor is back that
- * was zero before, or a window is lost of which nobody knows how much has come to the covariance.
- */
-static void restart(sonar_pipeline *p) {
-    struct engine *e = &p->engine;
-    if (p->config->mvdr_enabled)
-        e->mvdr.ops->reset(e->mvdr.self);
-    e->not_as_recorded = true;
-    sonar_snapshots_forget(&p->history);
-}
-
 /* What is made of the surfaces once they are there. */
-static sonar_code conclude(sonar_pipeline *p, const struct job *job, sonar_error *err) {
-    sonar_result *result = job->result;
+static sonar_code conclude(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
     int64_t began = sonar_monotonic_ns();
     finish_mvdr_facts(p, result);
-    if (result->present & SONAR_WANT(SONAR_ELEMENT_PSD))
-        element_psd(p, &result->surface[SONAR_ELEMENT_PSD]);
     sonar_code code = SONAR_OK;
     if (result->present & SONAR_WANT(SONAR_DETECTIONS))
-        code = sonar_pipeline_detect(p, &job->work, result, err);
+        code = sonar_pipeline_detect(p, result, err);
     if (!code && p->config->mvdr_cell_maximum && result->present & SONAR_WANT(SONAR_MVDR_AZIMUTH))
-        code = sonar_pipeline_raise(p, &job->work, result, err);
+        code = sonar_pipeline_raise(p, result, err);
     uint64_t ns = (uint64_t)(sonar_monotonic_ns() - began);
-    sonar_histogram_add(&p->timing[STAGE_DETECT][SONAR_PART_HOST], ns);
-    atomic_store_explicit(&p->progress.stage_ns[STAGE_DETECT], ns, memory_order_relaxed);
+    sonar_histogram_add(&p->times.part[SONAR_TIMED_DETECT][SONAR_PART_HOST], ns);
+    atomic_store_explicit(&p->times.last_ns[SONAR_TIMED_DETECT], ns, memory_order_relaxed);
     return code;
 }
 
 static sonar_code process(sonar_pipeline *p, sonar_window *window, sonar_result *result,
                           sonar_error *err) {
+    /* a sensor is back that was zero before, or what came before has nothing to do with this */
     if (sonar_mask_adopt(p) || window->restarted)
-        restart(p);
+        sonar_engine_forget(p->engine);
     uint32_t wanted = result ? sonar_output_wanted(p->output) & p->config->output_topics : 0;
-    struct job job = {.window = window,
-                      .work = {.window = window->window,
-                               .first_sample = window->first_sample,
-                               .params = p->params,
-                               .outputs = sonar_pipeline_needed(p, wanted)},
-                      .result = result};
     if (result) {
         describe(p, window, result);
         p->mask.changed = false;
     }
     sonar_mask_measure(p, window);
-    job.plan = sonar_snapshots_plan(p, window);
-    sonar_code code = sonar_window_run(p, &job, err);
-    if (!job.released)
-        sonar_ingest_release(p->ingest, window);
+    const sonar_engine_job job = {.window = window,
+                                  .params = p->params,
+                                  .outputs = sonar_pipeline_needed(p, wanted),
+                                  .surface = result ? result->surface : NULL};
+    sonar_code code = sonar_engine_run(p->engine, &job, err);
     if (code || !result)
         return code;
-    result->present = wanted & job.work.outputs;
-    return conclude(p, &job, err);
+    result->present = wanted & job.outputs;
+    return conclude(p, result, err);
 }
 
 static void note_failure(struct progress *progress, const sonar_error *err) {
@@ -194,27 +159,20 @@ static bool handle(sonar_pipeline *p, sonar_window *window) {
     if (result && (code || !sonar_output_post(p->output, result)))
         p->free_result[p->free_results++] = result;
     if (!code)
-        sonar_timing_collect(p); /* nobody waits for these any more */
+        sonar_engine_collect_times(p->engine); /* nobody waits for these any more */
     if (!code)
         atomic_fetch_add(&p->progress.windows_processed, 1);
     atomic_store(&p->progress.busy_since_ns, 0); /* first: nobody may count it twice */
     atomic_fetch_add(&p->progress.busy_ns, (uint64_t)(sonar_monotonic_ns() - began));
     if (!code)
         return true;
-    restart(p);
+    sonar_engine_forget(p->engine); /* nobody knows how much of it has come to the covariance */
     return sonar_pipeline_recover(p, &err);
-}
-
-/* A device that cannot be used fails the first window, which then says so. */
-static void use_devices(const struct engine *e) {
-    for (const struct side *side = e->side; side < e->side + SIDES; side++)
-        if (side->backend && side->backend->use)
-            side->backend->use(side->backend, NULL);
 }
 
 void *sonar_data_thread(void *arg) {
     sonar_pipeline *p = arg;
-    use_devices(&p->engine);
+    sonar_engine_use(p->engine, NULL); /* if that fails, so will the first window, and say why */
     while (!atomic_load(&p->stopping)) {
         sonar_window window;
         bool draining = atomic_load(&p->draining); /* before taking: no window can come after it */
@@ -225,7 +183,7 @@ void *sonar_data_thread(void *arg) {
         }
         if (draining)
             break;
-        sonar_pipeline_upload_early(p);
+        sonar_engine_prefetch(p->engine);
         sonar_wake_wait(sonar_ingest_fd(p->ingest), 50);
     }
     atomic_store(&p->drained, true);

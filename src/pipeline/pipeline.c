@@ -31,7 +31,8 @@ static void make_uuid(char text[37]) {
 static size_t chunk_samples(const sonar_pipeline *p) {
     enum { CHUNKS_A_HOP = 8, LEAST_BYTES = 1 << 16 };
     const sonar_config *c = p->config;
-    if (p->layout.place[STAGE_DFT]->native_space == SONAR_HOST || p->layout.samples == SONAR_MAPPED)
+    if (p->layout.place[SONAR_ENGINE_DFT]->native_space == SONAR_HOST ||
+        p->layout.samples == SONAR_MAPPED)
         return 0;
     size_t least = LEAST_BYTES / (c->channels * sonar_dtype_size(c->sample_type)) + 1;
     return sonar_min_size(sonar_max_size(least, c->hop / CHUNKS_A_HOP), c->hop);
@@ -203,8 +204,9 @@ static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *sc
 static sonar_code open_backend(sonar_pipeline *p, const struct layout *given, sonar_error *err) {
     if (given) {
         p->layout = *given;
-        p->choice = (sonar_backend_choice){.backend = given->place[STAGE_DFT], .reason = "given"};
-        for (int i = 0; i < STAGE_DETECT; i++)
+        p->choice =
+            (sonar_backend_choice){.backend = given->place[SONAR_ENGINE_DFT], .reason = "given"};
+        for (int i = 0; i < SONAR_ENGINE_STAGES; i++)
             if (given->place[i]->native_space != SONAR_HOST)
                 p->choice.backend = given->place[i];
         return SONAR_OK;
@@ -213,13 +215,39 @@ static sonar_code open_backend(sonar_pipeline *p, const struct layout *given, so
     if (code)
         return code;
     p->choice = p->choices->backend;
-    _Static_assert((int)STAGE_DETECT == (int)SONAR_TRAIN_STAGES, "the same stages");
+    _Static_assert((int)SONAR_ENGINE_STAGES == (int)SONAR_TRAIN_STAGES, "the same stages");
     memcpy(p->layout.place, p->choices->place, sizeof p->layout.place);
     p->layout.samples = sonar_choices_memory(p->choices, "samples");
     p->layout.surfaces = sonar_choices_memory(p->choices, "surfaces");
     p->layout.points = sonar_choices_memory(p->choices, "points");
     sonar_log(&p->host, SONAR_INFO, "choices", "%s", p->choices->source);
     return SONAR_OK;
+}
+
+static uint64_t samples_ready(void *ctx) {
+    return sonar_ingest_ready(((const sonar_pipeline *)ctx)->ingest);
+}
+
+static void samples_release(void *ctx, const sonar_window *window) {
+    sonar_ingest_release(((sonar_pipeline *)ctx)->ingest, window);
+}
+
+sonar_code sonar_pipeline_make_engine(sonar_pipeline *p,
+                                      const sonar_backend *const place[SONAR_ENGINE_STAGES],
+                                      sonar_planning planning, sonar_error *err) {
+    sonar_engine_spec spec = {.specs = &p->specs,
+                              .params = p->params,
+                              .points = p->layout.points,
+                              .planning = planning,
+                              .surfaces = sonar_pipeline_needed(p, p->config->output_topics),
+                              .source = {.ring = sonar_ingest_ring(p->ingest),
+                                         .ctx = p,
+                                         .ready = samples_ready,
+                                         .release = samples_release},
+                              .times = &p->times};
+    memcpy(spec.place, place, sizeof spec.place);
+    spec.source.ring.space = p->ring.space;
+    return sonar_engine_create(&spec, &p->host, &p->engine, err);
 }
 
 static sonar_code make_all(sonar_pipeline *p, const struct layout *given, sonar_error *err) {
@@ -238,11 +266,11 @@ static sonar_code make_all(sonar_pipeline *p, const struct layout *given, sonar_
         code = make_ingest(p, err);
     /* what is processed without loss must come out the same twice */
     if (!code)
-        code = sonar_engine_create(
+        code = sonar_pipeline_make_engine(
             p, p->layout.place, c->overload == SONAR_BLOCK ? SONAR_PLAN_STABLE : SONAR_PLAN_MEASURE,
             err);
     if (!code)
-        memcpy(p->change.backend, p->engine.name, sizeof p->change.backend);
+        snprintf(p->change.backend, sizeof p->change.backend, "%s", sonar_engine_name(p->engine));
     if (!code)
         code = sonar_pipeline_make_buffers(p, err);
     return code ? code : make_output(p, err);
@@ -269,9 +297,6 @@ sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_co
     p->host.choice = host_choice;
     sonar_health_init(&p->health, config);
     sonar_specs_make(config, &p->specs);
-    p->first_bin = p->specs.dft.first_bin;
-    p->bins = p->specs.dft.bins;
-    p->own_mvdr_dft = p->specs.own_mvdr_dft;
     pthread_mutex_init(&p->change.lock, NULL);
     make_uuid(p->run_uuid);
     snprintf(p->version, sizeof p->version, "1-%s", config->digest);
@@ -303,7 +328,7 @@ void sonar_pipeline_destroy(sonar_pipeline *p) {
     sonar_pipeline_stop(p, 0);
     sonar_ingest_destroy(p->ingest);
     sonar_output_destroy(p->output);
-    sonar_engine_destroy(p);
+    sonar_engine_destroy(p->engine);
     if (p->ring.data)
         p->choice.backend->buffer_destroy(&p->ring);
     sonar_pipeline_free_buffers(p);
@@ -382,6 +407,15 @@ static uint64_t busy_until(const sonar_pipeline *p, int64_t now_ns) {
     return busy > p->ticked_busy_ns ? busy : p->ticked_busy_ns;
 }
 
+void sonar_pipeline_read_times(sonar_pipeline *p, sonar_status *status) {
+    for (int i = 0; i < SONAR_TIMED_STAGES; i++) {
+        status->stage_us[i] = (double)atomic_load(&p->times.last_ns[i]) * 1e-3;
+        for (int part = 0; part < SONAR_STAGE_PARTS; part++)
+            sonar_histogram_read(&p->times.part[i][part], &p->times_seen[i][part],
+                                 &status->stage[i][part]);
+    }
+}
+
 static void collect(sonar_pipeline *p, sonar_status *status) {
     struct progress *progress = &p->progress;
     int64_t now = sonar_monotonic_ns();
@@ -397,9 +431,7 @@ static void collect(sonar_pipeline *p, sonar_status *status) {
     p->ticked_ns = now;
     p->ticked_busy_ns = busy;
     sonar_output_read_latency(p->output, &status->latency);
-    for (int i = 0; i < STAGES; i++)
-        status->stage_us[i] = (double)atomic_load(&progress->stage_ns[i]) * 1e-3;
-    sonar_timing_read(p, status);
+    sonar_pipeline_read_times(p, status);
     status->resident_bytes = resident_bytes();
     pthread_mutex_lock(&p->change.lock);
     memcpy(status->backend, p->change.backend, sizeof status->backend);

@@ -12,8 +12,8 @@ enum { TRIAL_WINDOWS = 100 };
 static void tell(sonar_pipeline *p, const char *what, const sonar_error *why) {
     struct change *change = &p->change;
     pthread_mutex_lock(&change->lock);
-    if (p->engine.name[0])
-        snprintf(change->backend, sizeof change->backend, "%s", p->engine.name);
+    if (p->engine)
+        snprintf(change->backend, sizeof change->backend, "%s", sonar_engine_name(p->engine));
     snprintf(change->text, sizeof change->text, "%s: %.60s: %.100s", what, why->where, why->text);
     pthread_mutex_unlock(&change->lock);
     sonar_log(&p->host, SONAR_ERROR, "backend", "%s: %s: %s", what, why->where, why->text);
@@ -33,15 +33,15 @@ static bool give_up(sonar_pipeline *p, const char *what, const sonar_error *why)
 static bool use_cpu(sonar_pipeline *p, const sonar_error *why) {
     sonar_error err = {0};
     const sonar_backend *cpu = sonar_backend_cpu();
-    const sonar_backend *const place[STAGE_DETECT] = {cpu, cpu, cpu};
-    if (sonar_engine_create(p, place, SONAR_PLAN_STABLE, &err))
+    const sonar_backend *const place[SONAR_ENGINE_STAGES] = {cpu, cpu, cpu};
+    if (sonar_pipeline_make_engine(p, place, SONAR_PLAN_STABLE, &err))
         return give_up(p, "failed, and the CPU cannot take over", &err);
     tell(p, "the CPU has taken over", why);
     return true;
 }
 
 bool sonar_pipeline_recover(sonar_pipeline *p, const sonar_error *why) {
-    if (!sonar_engine_device(&p->engine))
+    if (!sonar_engine_has_device(p->engine))
         return true; /* nothing else would do better */
     if (p->config->on_gpu_failure == SONAR_GPU_FAILURE_EXIT)
         return give_up(p, "failed, and runtime.on_gpu_failure is exit", why);
@@ -49,8 +49,9 @@ bool sonar_pipeline_recover(sonar_pipeline *p, const sonar_error *why) {
         atomic_load(&p->progress.windows_processed) + atomic_load(&p->progress.windows_failed);
     sonar_error again = *why;
     bool trusted = !on_trial(p, windows);
-    sonar_engine_destroy(p);
-    if (!trusted || sonar_engine_create(p, p->layout.place, SONAR_PLAN_STABLE, &again))
+    sonar_engine_destroy(p->engine);
+    p->engine = NULL;
+    if (!trusted || sonar_pipeline_make_engine(p, p->layout.place, SONAR_PLAN_STABLE, &again))
         return use_cpu(p, &again);
     p->rebuilt = true;
     p->rebuilt_at_window = windows;

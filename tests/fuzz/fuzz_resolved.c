@@ -5,7 +5,7 @@
  * SONAR_FUZZ_SHOW=1 prints the configuration of an input. */
 #include "config/options.h"
 #include "pipeline/pipeline.h"
-#include "engine/specs.h"
+#include "pipeline/specs.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The stages' work on one window, put into their queues one after the other. */
+#include "engine/internal.h"
+
+/* ---- transform ------------------------------------------------------------------------------- */
+
+/* Samples [first, first + length): where they are, or by way of the column. Those before the window
+ * are whole. */
+static sonar_code transform(sonar_engine *e, const struct job *job, const struct stage *dft,
+                            uint64_t first, size_t length, sonar_buffer *out, sonar_error *err) {
+    sonar_buffer in[SONAR_DFT_INPUTS];
+    sonar_work work = job->work;
+    work.offset = (size_t)(first - job->seen.first_sample);
+    work.gaps = sonar_window_is_whole(&job->seen, first, length) ? NULL : &job->seen.gaps;
+    if (e->buffers.column.data) {
+        in[SONAR_DFT_HEAD] = e->buffers.ring;
+        in[SONAR_DFT_TAIL] = sonar_buffer_view(NULL, e->buffers.ring.dtype, 2,
+                                               (size_t[]){e->buffers.ring.shape[0], 0});
+        work.column = e->buffers.column.data;
+        if ((int64_t)work.offset < 0) /* the ring is a circle */
+            work.offset += e->buffers.ring.shape[1];
+    } else {
+        sonar_window_span(&job->seen, first, length, in);
+    }
+    return dft->ops->execute(dft->self, dft->side->queue, in, out, &work, err);
+}
+
+/* Snapshots [0, count) of the MVDR's input on one side. */
+static sonar_buffer snapshots_of(const struct side *side, size_t count) {
+    sonar_buffer in = side->spectra.mvdr;
+    in.shape[0] = count;
+    in.bytes = sonar_buffer_count(&in) * sizeof(sonar_c32);
+    return in;
+}
+
+static sonar_code transform_cbf(sonar_engine *e, const struct job *job, sonar_error *err) {
+    const sonar_specs *specs = e->specs;
+    const struct stage *dft = &e->dft;
+    sonar_code code = SONAR_OK;
+    for (size_t i = 0; i < specs->cbf.max_snapshots && !code; i++) {
+        sonar_buffer out = sonar_buffer_part(&dft->side->spectra.all, i);
+        code = transform(e, job, dft, job->seen.first_sample + i * specs->cbf_hop,
+                         specs->dft.length, &out, err);
+    }
+    return code;
+}
+
+/* Those with missing samples never enter the covariance: job->taken counts the others. */
+static sonar_code transform_mvdr(sonar_engine *e, struct job *job, sonar_error *err) {
+    const sonar_specs *specs = e->specs;
+    const struct stage *dft = &e->mvdr_dft;
+    for (size_t i = 0; i < job->plan.count; i++) {
+        uint64_t first = sonar_snapshots_first(specs, &job->seen, &job->plan, i);
+        if (!sonar_window_is_whole(&job->seen, first, specs->mvdr.length))
+            continue;
+        if (specs->own_mvdr_dft) {
+            sonar_buffer out = sonar_buffer_part(&dft->side->spectra.mvdr, job->taken);
+            sonar_code code = transform(e, job, dft, first, specs->mvdr.length, &out, err);
+            if (code)
+                return code;
+        }
+        job->taken++;
+    }
+    return SONAR_OK;
+}
+
+static sonar_code run_dft(sonar_engine *e, struct job *job, sonar_error *err) {
+    sonar_code code = sonar_timing_begin(e, SONAR_ENGINE_DFT, err);
+    if (!code)
+        code = transform_cbf(e, job, err);
+    if (!code)
+        code = transform_mvdr(e, job, err);
+    return code ? code : sonar_timing_end(e, SONAR_ENGINE_DFT, err);
+}
+
+/* ---- beamformers ----------------------------------------------------------------------------- */
+
+enum {
+    CBF_SURFACES = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) |
+                   SONAR_WANT(SONAR_CBF_LOFAR)
+};
+
+static sonar_code run_cbf(sonar_engine *e, const struct job *job, sonar_error *err) {
+    if (!(job->work.outputs & CBF_SURFACES))
+        return SONAR_OK;
+    sonar_code code = sonar_timing_begin(e, SONAR_ENGINE_CBF, err);
+    if (!code)
+        code = e->cbf.ops->execute(e->cbf.self, e->cbf.side->queue, &e->cbf.side->spectra.cbf,
+                                   e->buffers.cbf, &job->work, err);
+    return code ? code : sonar_timing_end(e, SONAR_ENGINE_CBF, err);
+}
+
+/* Runs even when nobody looks: the covariance must not miss a snapshot. */
+static sonar_code run_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
+    if (!e->specs->mvdr_enabled)
+        return SONAR_OK;
+    sonar_buffer in = snapshots_of(e->mvdr.side, job->taken);
+    sonar_code code = sonar_timing_begin(e, SONAR_ENGINE_MVDR, err);
+    if (!code)
+        code = e->mvdr.ops->execute(e->mvdr.self, e->mvdr.side->queue, &in, e->buffers.mvdr,
+                                    &job->work, err);
+    return code ? code : sonar_timing_end(e, SONAR_ENGINE_MVDR, err);
+}
+
+sonar_code sonar_enqueue_beamformers(sonar_engine *e, const struct job *job,
+                                     const struct side *side, sonar_error *err) {
+    sonar_code code = e->cbf.side == side ? run_cbf(e, job, err) : SONAR_OK;
+    return !code && e->mvdr.side == side ? run_mvdr(e, job, err) : code;
+}
+
+/* ---- from side to side ----------------------------------------------------------------------- */
+
+static bool wants_psd(const struct job *job) {
+    return job->surface && job->work.outputs & SONAR_WANT(SONAR_ELEMENT_PSD);
+}
+
+/* Copies what the other side reads of the DFT's results; element.psd reads them on the host. */
+sonar_code sonar_enqueue_crossing(sonar_engine *e, const struct job *job, size_t taken,
+                                  sonar_error *err) {
+    struct side *from = e->dft.side, *to = &e->side[from == e->side ? DEVICE_SIDE : HOST_SIDE];
+    struct side *device = sonar_engine_device(e);
+    bool cbf = e->cbf.side == to && job->work.outputs & CBF_SURFACES;
+    bool psd = to == &e->side[HOST_SIDE] && wants_psd(job);
+    bool mvdr = e->mvdr.side == to && taken;
+    sonar_code code = SONAR_OK;
+    if (cbf || psd)
+        code = device->backend->copy(device->queue, &from->spectra.cbf, &to->spectra.cbf, err);
+    if (mvdr && !code) {
+        sonar_buffer out = snapshots_of(from, taken), in = snapshots_of(to, taken);
+        code = device->backend->copy(device->queue, &out, &in, err);
+    }
+    if ((cbf || mvdr) && from == device && !code)
+        code = device->backend->record(device->queue, device->crossed, err);
+    return code;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+/* Once the host's DFT has read them, the ring's samples are ingest's again. */
+static void release(const sonar_engine *e, struct job *job) {
+    if (job->held && e->dft.side == &e->side[HOST_SIDE])
+        e->spec.source.release(e->spec.source.ctx, job->held);
+    if (e->dft.side == &e->side[HOST_SIDE])
+        job->held = NULL;
+}
+
+sonar_code sonar_enqueue(sonar_engine *e, struct job *job, sonar_error *err) {
+    struct side *device = sonar_engine_device(e);
+    job->taken = 0;
+    sonar_code code = run_dft(e, job, err);
+    if (!code)
+        release(e, job);
+    if (!code && device)
+        code = sonar_enqueue_crossing(e, job, job->taken, err);
+    return !code && device ? sonar_enqueue_beamformers(e, job, device, err) : code;
+}

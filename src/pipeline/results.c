@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What the pipeline owns besides the engine: the results, lent to the output and back, and scratch.
+ * Made once, before the threads start, in host memory that any engine can fill. */
+#include <stdlib.h>
+
+#include "pipeline/internal.h"
+
+/* Detections rest on the others. */
+static bool may_be_asked_for(const sonar_config *c, int surface) {
+    bool by_name = surface == SONAR_CBF_LOFAR || surface == SONAR_MVDR_SPECTRUM ||
+                   surface == SONAR_ELEMENT_PSD;
+    return !by_name || c->output_topics & SONAR_WANT(surface);
+}
+
+/* Surfaces that may be asked for, in memory that the backend at start copies to; those of the
+ * elements are made on the host. */
+static sonar_code make_result(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
+    const sonar_backend *owner = p->choice.backend;
+    sonar_code code = SONAR_OK;
+    for (int i = 0; i < SONAR_SURFACES && !code; i++) {
+        bool on_host = i == SONAR_ELEMENT_PSD || i == SONAR_ELEMENT_MISSING;
+        size_t shape[2];
+        int rank = sonar_specs_surface(&p->specs, (sonar_surface)i, shape);
+        if (rank && may_be_asked_for(p->config, i))
+            code = owner->buffer_create(owner, on_host ? SONAR_PINNED : p->layout.surfaces,
+                                        SONAR_F32, rank, shape, &result->surface[i], err);
+    }
+    return code;
+}
+
+static sonar_code make_results(sonar_pipeline *p, sonar_error *err) {
+    p->results = p->config->output_queue_results + 2; /* one being filled, one being sent */
+    p->result = sonar_alloc(p->results, sizeof *p->result);
+    p->free_result = sonar_alloc(p->results, sizeof(sonar_result *));
+    if (!p->result || !p->free_result)
+        return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for %zu results", p->results);
+    for (size_t i = 0; i < p->results; i++) {
+        sonar_code code = make_result(p, &p->result[i], err);
+        if (code)
+            return code;
+        p->free_result[p->free_results++] = &p->result[i];
+    }
+    return SONAR_OK;
+}
+
+static sonar_code make_scratch(sonar_pipeline *p, sonar_error *err) {
+    size_t looks = sonar_max_size(p->config->cbf_scan.count, p->config->mvdr_scan.count);
+    p->delta = sonar_alloc(p->specs.mvdr_enabled ? p->specs.mvdr.bins : 1, sizeof *p->delta);
+    p->detect_scratch = sonar_alloc(4 * looks, sizeof *p->detect_scratch);
+    p->tau_s = sonar_alloc(p->config->sensors, sizeof *p->tau_s);
+    if (!p->delta || !p->detect_scratch || !p->tau_s)
+        return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for the detector");
+    return SONAR_OK;
+}
+
+sonar_code sonar_pipeline_make_buffers(sonar_pipeline *p, sonar_error *err) {
+    sonar_code code = make_results(p, err);
+    return code ? code : make_scratch(p, err);
+}
+
+void sonar_pipeline_free_buffers(sonar_pipeline *p) {
+    for (size_t i = 0; p->result && i < p->results; i++)
+        for (int surface = 0; surface < SONAR_SURFACES; surface++)
+            if (p->result[i].surface[surface].data)
+                p->choice.backend->buffer_destroy(&p->result[i].surface[surface]);
+    free(p->result);
+    free(p->free_result);
+    free(p->delta);
+    free(p->detect_scratch);
+    free(p->tau_s);
+}
