@@ -12,8 +12,10 @@
 #include <time.h>
 
 enum { SENSORS = 12, FS = 2048, FRAME = 256, BAD = 5, TOPICS = 3, POWERS_MOST = 4 * 181 };
-enum { DEAD_WINDOWS = SONAR_ELEMENTS_OUT_ROUNDS + 4,
-       WINDOWS = DEAD_WINDOWS + SONAR_ELEMENTS_BACK_ROUNDS + 8 };
+enum {
+    DEAD_WINDOWS = SONAR_ELEMENTS_OUT_ROUNDS + 4,
+    WINDOWS = DEAD_WINDOWS + SONAR_ELEMENTS_BACK_ROUNDS + 8
+};
 static const char *const topic[TOPICS] = {"cbf.azimuth", "cbf.nearfield", "mvdr.azimuth"};
 static const double worst_allowed_db[TOPICS] = {0.01, 0.01, 0.05};
 

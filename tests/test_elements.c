@@ -317,6 +317,21 @@ Test(elements, ships_near_and_far_flag_no_element) {
             }
 }
 
+/* Metres off the end of a long line, and of a few sensors far apart, at every level: where the sea
+ * drowns the ship for most of them, those next to it stand out like bad ones. */
+Test(elements, a_ship_beside_the_first_sensor_flags_none) {
+    static const size_t sizes[] = {3, 4, 5, 160};
+    for (size_t i = 0; i < 4; i++)
+        for (double level_db = 56; level_db < 130; level_db += 6) {
+            rig r;
+            rig_open(&r, sizes[i], sizes[i] < 100 ? 30 : 1.5, 40);
+            add_ship(&r, false, 180, 2.5, level_db);
+            r.source[0].tones = 0;
+            expect_quiet(&r, SONAR_ELEMENTS_FLAG_ROUNDS, false, "a ship beside the first");
+            rig_close(&r);
+        }
+}
+
 /* Two tones of one frequency from either side stand along the array: every third element or so
  * lies in a node for as long as they last. */
 Test(elements, standing_waves_flag_no_element) {

@@ -14,10 +14,10 @@
  *   dead      constant at 0; or far below the others in all octaves in and beside the band, and in
  *             the median over eight frequencies there: between tones, whose nodes may be anywhere
  *   stuck     constant at another value, or nearly always equal to the sample before
- *   noisy     in an octave of the band far above the others and above its neighbours
- *   hum       the mains' lines (50 or 60 Hz, three harmonics) far above the others' and above the
- *             same sensor's spectrum beside them
- *   clipped   more samples at the largest or smallest value than in the 64th of the span beside it
+ *   noisy     in an octave of the band far above the others and above its neighbours, or 45 dB
+ * above the others hum       the mains' lines (50 or 60 Hz, three harmonics) far above the others'
+ * and above the same sensor's spectrum beside them clipped   more samples at the largest or
+ * smallest value than in the 64th of the span beside it
  *
  * Far: by 12 (dead, hum) or 20 dB (noisy) and 72 dB / sensors, and by 6 robust standard deviations
  * (1.4826 MAD of the levels in dB, Hampel 1974), so that the slope that a near ship gives an array

@@ -9,8 +9,9 @@
 
 enum { NEIGHBOURS = 2 /* on either side */, LEAST_SENSORS = 3, DEVIATIONS = 6 };
 static const double QUIET_DB = 12, LOUD_DB = 20, HUM_DB = 12, SMALL_ARRAY_DB = 72;
-/* So far above the median a sensor is noisy whatever its neighbours are: they may be as well. */
-static const double ALONE_DB = 30;
+/* So far above the median a sensor is noisy whatever its neighbours are: they may be as well, and a
+ * ship in metres of the first of hundreds makes 40 dB. */
+static const double ALONE_DB = 45;
 
 /* ---- robust statistics ----------------------------------------------------------------------- */
 
