@@ -332,6 +332,19 @@ Test(elements, a_ship_beside_the_first_sensor_flags_none) {
         }
 }
 
+/* Sensitivities that nobody has measured: what is usual among the others is told from what is not.
+ */
+Test(elements, sensors_that_differ_all_flag_none) {
+    for (size_t seed = 1; seed <= 4; seed++) {
+        rig r;
+        rig_open(&r, 96, 1.5, 60);
+        r.scene.seed = seed;
+        r.scene.gain_error_db = 6;
+        expect_quiet(&r, SONAR_ELEMENTS_FLAG_ROUNDS, false, "gains that differ");
+        rig_close(&r);
+    }
+}
+
 /* Two tones of one frequency from either side stand along the array: every third element or so
  * lies in a node for as long as they last. */
 Test(elements, standing_waves_flag_no_element) {
