@@ -17,7 +17,7 @@ typedef struct sonar_queue sonar_queue;
 typedef struct sonar_event sonar_event; /* a point in a queue that others can wait for */
 typedef struct sonar_graph sonar_graph; /* recorded work */
 
-/* The verbs of a stage. The shapes of spec, in and out are in the stage's contract header. create
+/* The verbs of a stage. The shapes of spec, in and out are in stages.h. create
  * allocates, plans and warms up; execute never allocates, locks, logs or fails for lack of memory
  * and returns once the work is enqueued. All but create run on the data thread. */
 typedef struct sonar_stage_ops {

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The stages: for each its specification, the shapes of what goes in and out, units and results. A
+ * plugin's stages meet these contracts, as the CPU's do, and a plugin needs no other header than
+ * those of this folder. docs/mvdr.md has the formulas of the MVDR.
+ *
+ * sonar_stage_ops.create gets a pointer to the stage's specification and copies what it keeps;
+ * execute gets in[] and out[] in the order given here. Shapes are outermost first; an index that
+ * runs over all entries of the one before is dense unless said otherwise. `fs` is the sampling
+ * rate and `N` the length of the stage's transform: bin b is at b * fs/N, bin numbers are absolute.
+ * "unit" is uPa, counts without calibration, and none with phase equalisation. Errors of all:
+ * SONAR_EINVAL for an impossible spec and SONAR_ENOMEM from create; SONAR_EINVAL for wrong shapes
+ * from execute and evaluate, and what the device itself reports.
+ */
+#ifndef SONAR_STAGES_H
+#define SONAR_STAGES_H
+
+#include "sonar/sonar.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- "dft", sonar_dft_spec ------------------------------------------------------------------- */
+/*
+ * Real samples of all channels -> corrected complex bins of all sensors.
+ *
+ *   in[SONAR_DFT_HEAD]  f32 or s16 [channel][n0]   the window, in two parts where the ring wraps;
+ *   in[SONAR_DFT_TAIL]  as the head [channel][n1]  n0 + n1 == length, n1 may be 0; rows strided
+ *   out[0]              c32 [bin][sensor]          bins first_bin .. first_bin + bins - 1
+ *
+ * With work->column (on a device only; the CPU's answers SONAR_EINVAL) the head is the whole sample
+ * ring [channel][capacity] in the backend's own or in mapped memory, capacity >= length, the tail
+ * is empty, and sample i is at the ring's column (*work->column + work->offset + i) mod capacity.
+ * *work->column is in such memory too and read when the work runs, so that a graph recorded once
+ * follows it. To be recorded, execute must have run once with the same version of the parameters,
+ * whose upload would otherwise be recorded with it.
+ *
+ * Per sensor: mean removed (of the samples that are there: those in work->gaps are 0 after it,
+ * whatever numbers the input holds for them), window applied, r2c transform
+ * X(f) = sum x(t) e^{-j 2 pi f t}, scaled so that |X|^2 is the one-sided power spectral density in
+ * unit^2/Hz, 2 |X|^2 / (fs sum w^2), without the factor 2 at DC and Nyquist; calibration scale,
+ * phase and delay corrections from work->params are in it; masked sensors are exactly zero.
+ */
+
+enum { SONAR_DFT_HEAD = 0, SONAR_DFT_TAIL, SONAR_DFT_INPUTS };
+
+/* Longest transform: FFT libraries count the values of a batch in an int. */
+enum { SONAR_DFT_LENGTH_MOST = 0x7fffffff / 16 };
+
+/* Window functions, periodic (DFT-even): Harris, "On the use of windows for harmonic analysis with
+ * the discrete Fourier transform", Proc. IEEE 66 (1978); flat-top is the one of ISO 18431-2. */
+typedef enum sonar_window_kind {
+    SONAR_HANN = 0,
+    SONAR_RECTANGULAR,
+    SONAR_HAMMING,
+    SONAR_BLACKMAN,
+    SONAR_KAISER,
+    SONAR_FLATTOP
+} sonar_window_kind;
+
+typedef enum sonar_planning {
+    SONAR_PLAN_MEASURE = 0, /* FFTW_MEASURE; wisdom kept in host->state_dir */
+    SONAR_PLAN_STABLE       /* stored wisdom or FFTW_ESTIMATE only: two runs give the same bits */
+} sonar_planning;
+
+typedef struct sonar_dft_spec {
+    size_t channels, sensors;
+    size_t length; /* N, any length from 2 to SONAR_DFT_LENGTH_MOST */
+    double fs_hz;
+    size_t first_bin, bins; /* kept bins; first_bin + bins <= length/2 + 1 */
+    sonar_window_kind window;
+    double kaiser_beta;  /* 0 to 500; read for a Kaiser window only */
+    bool remove_mean;    /* false: samples keep their mean, lost ones are 0 all the same */
+    bool equalise_phase; /* every bin divided by its magnitude; 0 stays 0; unit is then relative */
+    sonar_planning planning;
+    /* Samples will always lie where the backend's kernels read: no room for copies is needed. */
+    bool in_place;
+} sonar_dft_spec;
+
+/* ---- "cbf", sonar_cbf_spec ------------------------------------------------------------------- */
+/*
+ * Conventional beamformer, near field, Lofar and band energy (thesis 6.4).
+ *
+ *   in[0]                     c32 [snapshot][bin][sensor]  from the DFT stage (|X|^2 is a PSD)
+ *   out[SONAR_CBF_AZIMUTH]    f32 [direction]          band energy, unit^2
+ *   out[SONAR_CBF_NEARFIELD]  f32 [range][direction]   band energy, unit^2
+ *   out[SONAR_CBF_LOFAR]      f32 [bin][direction]     all bins, CBF and Lofar, unit^2/Hz
+ *
+ * y(theta, b) = sum_k g_k conj(a_k) X_k / sum_k g_k, P = the mean of |y|^2 over the snapshots; the
+ * band energy is (fs/N) sum_b P over the CBF bins. a_k = exp(+j 2 pi b turns_k) from
+ * params->far_cbf / near_cbf, made on the fly; g_k is params->shading. The input is dense in its
+ * last index, has between one and spec.max_snapshots snapshots, and is read again by evaluate,
+ * which averages over the same ones. Surfaces whose bit is not set in work->outputs are left
+ * untouched.
+ */
+
+enum { SONAR_CBF_OUTPUTS = SONAR_CBF_LOFAR + 1 };
+
+typedef struct sonar_cbf_spec {
+    size_t sensors, directions, ranges; /* ranges may be 0: no near field */
+    double fs_hz;
+    size_t length;              /* N */
+    size_t first_bin, bins;     /* bins of the input, a contiguous run */
+    size_t cbf_first, cbf_bins; /* the CBF band, inside the input's bins */
+    size_t max_snapshots;       /* of one execute, at least 1 */
+} sonar_cbf_spec;
+
+/* ---- "mvdr_jacobi", sonar_mvdr_spec ---------------------------------------------------------- */
+/*
+ * Adaptive beamformer: MVDR through a parallel Jacobi eigendecomposition of the covariance's factor
+ * (thesis 6.5; Hestenes 1958). R is never formed, but by the two-sided method.
+ *
+ *   in[0]                         c32 [snapshot][bin][sensor]  new ones, oldest first; may be empty
+ *   out[SONAR_MVDR_OUT_AZIMUTH]   f32 [direction]              (fs/N) sum_b P, unit^2
+ *   out[SONAR_MVDR_OUT_SPECTRUM]  f32 [bin][direction]         P, unit^2/Hz
+ *   out[SONAR_MVDR_OUT_INFO]      f32 [bin][SONAR_MVDR_INFO_FIELDS]
+ *
+ * P(theta, b) = 1 / sum_k |a^H v_k|^2 / (d_k + delta), with eigenvectors v_k and eigenvalues d_k of
+ * R; with correct_level (P - delta/B) / share of it, share being SONAR_MVDR_LEVEL. Without any
+ * snapshot yet, or with all-zero data, P is 0 (never NaN). Masked sensors (params->used) have
+ * a_k = 0 and do not count in B, the number of sensors. An output without data is not wanted.
+ *
+ * A bin that a tone dominates is steered at the tone's frequency, which may be a side lobe's width
+ * away, by execute and evaluate alike. There, turns count as signed ones from the sensor in the
+ * middle: a bin's width times the delay from there to any other must stay under half a turn, which
+ * it does if a snapshot lasts as long as a wave takes along the array.
+ *
+ * reset forgets all snapshots (a new epoch, a new geometry).
+ */
+
+enum {
+    SONAR_MVDR_OUT_AZIMUTH = 0,
+    SONAR_MVDR_OUT_SPECTRUM,
+    SONAR_MVDR_OUT_INFO,
+    SONAR_MVDR_OUTPUTS
+};
+
+/* Columns of the info surface. */
+enum {
+    SONAR_MVDR_SWEEPS = 0, /* sweeps used */
+    SONAR_MVDR_RESIDUAL,   /* largest relative off-diagonal of the last sweep */
+    SONAR_MVDR_DELTA,      /* loading added to every eigenvalue, unit^2/Hz */
+    SONAR_MVDR_FLAGS,      /* SONAR_MVDR_FLAG_* as a float */
+    SONAR_MVDR_SNAPSHOTS,  /* L_eff the bin's spectrum rests on: fewer while filling up or where
+                              snapshots had non-finite values, which do not count */
+    SONAR_MVDR_LEVEL,      /* share of a source's power that P is expected to show, before any
+                              correction; 1: all */
+    SONAR_MVDR_OFFSET,     /* bins above its centre at which the bin is steered */
+    SONAR_MVDR_INFO_FIELDS
+};
+enum {
+    SONAR_MVDR_FLAG_NOT_CONVERGED = 1,
+    SONAR_MVDR_FLAG_LEVEL_BIASED = 2,   /* a source reads over 6 dB low, or, with correct_level, has
+                                           had more than 20 dB added */
+    SONAR_MVDR_FLAG_TRACE_FALLBACK = 4, /* noise rule with too few snapshots: trace used */
+    SONAR_MVDR_FLAG_DOUBLE = 8,         /* 0.75 B < L < 1.5 B: computed in double precision */
+    SONAR_MVDR_FLAG_LOADING_FLOOR = 16  /* the rule's delta was under the least one */
+};
+
+typedef enum sonar_mvdr_method { SONAR_MVDR_ONE_SIDED = 0, SONAR_MVDR_TWO_SIDED } sonar_mvdr_method;
+
+typedef enum sonar_loading {
+    SONAR_LOADING_NOISE = 0, /* eps times the noise power estimated from the eigenvalues */
+    SONAR_LOADING_TRACE,     /* eps * tr(R)/B */
+    SONAR_LOADING_ABSOLUTE   /* eps itself, in unit^2/Hz */
+} sonar_loading;
+
+/* How a window spreads a tone over neighbouring bins: the angle of (W(o), W(o - 1)), W being the
+ * window's transform about its middle, for offsets o = (i + 1/2)/STEPS - REACH, which leaves out
+ * the zeros at whole bins, continued over half a turn; from `first` on `count` of them ascend and
+ * name one offset each. */
+enum {
+    SONAR_MVDR_TONE_REACH = 8,
+    SONAR_MVDR_TONE_STEPS = 32,
+    SONAR_MVDR_TONE_ANGLES = (2 * SONAR_MVDR_TONE_REACH + 1) * SONAR_MVDR_TONE_STEPS
+};
+typedef struct sonar_mvdr_tones {
+    double correlation; /* of broadband sound in neighbouring bins, without its sign */
+    size_t first, count;
+    float angle[SONAR_MVDR_TONE_ANGLES];
+} sonar_mvdr_tones;
+
+typedef struct sonar_mvdr_spec {
+    size_t sensors, directions;
+    double fs_hz;
+    size_t length;          /* N, of the MVDR's own DFT */
+    size_t first_bin, bins; /* bins of the input, all used */
+    size_t max_new;         /* most snapshots one execute brings */
+    size_t snapshots;       /* L of the block, >= 1; 0 with forgetting */
+    double alpha;           /* forgetting factor in (0, 1); 0 = block */
+    sonar_loading loading;
+    double eps;           /* > 0; delta is never under 1.4e-12 of the largest eigenvalue, and a
+                             hundredth of eps counts where the noise rule falls back to the trace */
+    size_t known_sources; /* K for the noise rule, 0 = unknown */
+    sonar_mvdr_method method;
+    double tolerance;      /* in (0, 1): two columns count as orthogonal below it, relative to their
+                              lengths */
+    size_t max_sweeps;     /* after which a bin is flagged as not converged */
+    bool forward_backward; /* averages with the array mirrored at the origin; sensors whose mirror
+                              image is masked or missing are not used */
+    bool correct_level;    /* take out what few snapshots and loading do to levels */
+    /* Borrowed during create. NULL: every bin is steered at its centre. */
+    const sonar_mvdr_tones *tones;
+} sonar_mvdr_spec;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
