@@ -218,7 +218,7 @@ static void uneven_line(struct rig *rig, double spacing_m) {
 
 static void volume(struct rig *rig, double size_m, uint64_t *seed) {
     for (size_t i = 0; i < 3 * rig->spec.sensors; i++)
-        rig->position[i] = size_m * oracle_uniform(seed);
+        rig->position[i] = size_m * sonar_random_symmetric(seed);
 }
 
 /* Rows half as long again as they are many; no line, whatever the order of the sensors. */
@@ -249,8 +249,8 @@ static void add_wave(struct rig *rig, double az_deg, double amplitude) {
 
 static void add_noise(struct rig *rig, double size, uint64_t *seed) {
     for (size_t i = 0; i < values(rig); i++) {
-        rig->x[i].re += (float)(size * oracle_gauss(seed));
-        rig->x[i].im += (float)(size * oracle_gauss(seed));
+        rig->x[i].re += (float)(size * sonar_random_normal(seed));
+        rig->x[i].im += (float)(size * sonar_random_normal(seed));
     }
 }
 
@@ -339,7 +339,7 @@ static void compare_with_cpu(struct rig *rig) {
 /* ---- checks ---------------------------------------------------------------------------------- */
 
 static size_t pick(uint64_t *seed, const size_t *from, size_t count) {
-    return from[oracle_random(seed) % count];
+    return from[sonar_random_bits(seed) % count];
 }
 
 static sonar_cbf_spec random_spec(uint64_t *seed) {
@@ -356,19 +356,19 @@ static sonar_cbf_spec random_spec(uint64_t *seed) {
                            .fs_hz = 8000,
                            .length = 8192,
                            .bins = pick(seed, bins, sizeof bins / sizeof *bins)};
-    if (oracle_random(seed) % 4 == 0)
+    if (sonar_random_bits(seed) % 4 == 0)
         spec.length = 65536; /* bin numbers in the ten thousands: exact turns or nothing */
-    spec.first_bin = oracle_random(seed) % (spec.length / 2 - spec.bins);
-    size_t skip = oracle_random(seed) % spec.bins;
+    spec.first_bin = sonar_random_bits(seed) % (spec.length / 2 - spec.bins);
+    size_t skip = sonar_random_bits(seed) % spec.bins;
     spec.cbf_first = spec.first_bin + skip;
-    spec.cbf_bins = 1 + oracle_random(seed) % (spec.bins - skip);
+    spec.cbf_bins = 1 + sonar_random_bits(seed) % (spec.bins - skip);
     return spec;
 }
 
 static void fill(struct rig *rig, uint64_t *seed) {
     for (size_t r = 0; r < rig->spec.ranges; r++)
         rig->range[r] = 20 * pow(3, (double)r);
-    switch (oracle_random(seed) % 6) {
+    switch (sonar_random_bits(seed) % 6) {
     case 0:
         volume(rig, 30, seed);
         break;
@@ -377,19 +377,20 @@ static void fill(struct rig *rig, uint64_t *seed) {
         break;
     case 2: /* neither uniform nor mirrored by one sensor */
         line(rig, 0.7);
-        rig->position[3 * (oracle_random(seed) % rig->spec.sensors)] += 1e-3;
+        rig->position[3 * (sonar_random_bits(seed) % rig->spec.sensors)] += 1e-3;
         break;
     default:
         line(rig, 0.7);
     }
-    if (oracle_random(seed) % 2) /* mirrored about broadside, which an odd scan looks at */
+    if (sonar_random_bits(seed) % 2) /* mirrored about broadside, which an odd scan looks at */
         for (size_t d = 0; d < rig->spec.directions; d++)
             rig->az[d] = 90 + ((double)d - (double)(rig->spec.directions - 1) / 2) * 150 /
                                   (double)rig->spec.directions;
     for (size_t k = 0; k < rig->spec.sensors && rig->spec.sensors > 2; k++)
-        rig->shading[k] = oracle_random(seed) % 8 ? (float)(1.1 + oracle_uniform(seed)) : 0;
+        rig->shading[k] =
+            sonar_random_bits(seed) % 8 ? (float)(1.1 + sonar_random_symmetric(seed)) : 0;
     rig->shading[0] = 1;
-    add_wave(rig, 30 + 120 * fabs(oracle_uniform(seed)), 1);
+    add_wave(rig, 30 + 120 * fabs(sonar_random_symmetric(seed)), 1);
     add_noise(rig, 0.1, seed);
 }
 
@@ -418,7 +419,7 @@ static void snapshot_counts(size_t sensors) {
         else
             plane(&rig, 0.3);
         for (size_t k = 0; k < sensors; k++)
-            rig.shading[k] = k % 11 == 5 ? 0 : (float)(1.1 + oracle_uniform(&seed));
+            rig.shading[k] = k % 11 == 5 ? 0 : (float)(1.1 + sonar_random_symmetric(&seed));
         add_wave(&rig, 77.7, 1);
         add_noise(&rig, 1e-3, &seed);
         rig_start(&rig);
@@ -756,7 +757,7 @@ static void versions_and_repeats(const struct path *with, size_t snapshots) {
     run_gpu(&rig, ALL);
     compare_with_oracle(&rig);
     for (size_t k = 0; k < spec.sensors; k++) /* and an array of another form */
-        rig.position[3 * k + 2] += 3 * oracle_uniform(&seed);
+        rig.position[3 * k + 2] += 3 * sonar_random_symmetric(&seed);
     make_tables(&rig, 3);
     run_gpu(&rig, ALL);
     compare_with_oracle(&rig);
@@ -931,7 +932,8 @@ static void large(size_t sensors, bool with_cpu, const struct path *with) {
     if (with_cpu)
         compare_with_cpu(&rig);
     for (size_t i = 0; i < 8; i++) {
-        size_t d = i < 2 ? 51 + i : oracle_random(&seed) % 160, r = oracle_random(&seed) % 7;
+        size_t d = i < 2 ? 51 + i : sonar_random_bits(&seed) % 160,
+               r = sonar_random_bits(&seed) % 7;
         double *power = sonar_alloc(rig.spec.bins, sizeof *power);
         float *have = sonar_alloc(rig.spec.bins, sizeof *have);
         double far_energy = look(&rig, rig.u + 3 * d, 0, true, power, 1);
@@ -973,7 +975,7 @@ static void large_plane(size_t sensors, size_t snapshots, const struct path *wit
     upload(&rig);
     run_gpu(&rig, ALL);
     for (size_t i = 0; i < 6; i++) {
-        size_t d = i < 2 ? 51 + i : oracle_random(&seed) % 160;
+        size_t d = i < 2 ? 51 + i : sonar_random_bits(&seed) % 160;
         double *power = sonar_alloc(rig.spec.bins, sizeof *power);
         float *have = sonar_alloc(rig.spec.bins, sizeof *have);
         double far_energy = look(&rig, rig.u + 3 * d, 0, true, power, 1);
@@ -1010,7 +1012,8 @@ static void print_row(size_t sensors) {
     struct rig rig;
     standard_array(&rig, sensors);
     for (size_t j = 0; j < values(&rig); j++)
-        rig.x[j] = (sonar_c32){(float)oracle_uniform(&seed), (float)oracle_uniform(&seed)};
+        rig.x[j] =
+            (sonar_c32){(float)sonar_random_symmetric(&seed), (float)sonar_random_symmetric(&seed)};
     rig_start(&rig);
     upload(&rig);
     const uint32_t outputs[] = {ALL, AZIMUTH, AZIMUTH | LOFAR, NEARFIELD};
@@ -1046,7 +1049,8 @@ static void print_snapshots(const char *form, size_t sensors) {
     if (!strcmp(form, "plane"))
         plane(&rig, 1.5);
     for (size_t j = 0; j < values(&rig); j++)
-        rig.x[j] = (sonar_c32){(float)oracle_uniform(&seed), (float)oracle_uniform(&seed)};
+        rig.x[j] =
+            (sonar_c32){(float)sonar_random_symmetric(&seed), (float)sonar_random_symmetric(&seed)};
     rig_start(&rig);
     upload(&rig);
     sonar_buffer one = rig.input;

@@ -106,9 +106,9 @@ static void rig_close(struct rig *rig) {
 
 /* On top of a constant, where the stage is to take it out. */
 static void noise(struct rig *rig, uint64_t seed) {
-    double offset = rig->spec.remove_mean ? 100 * oracle_uniform(&seed) : 0;
+    double offset = rig->spec.remove_mean ? 100 * sonar_random_symmetric(&seed) : 0;
     for (size_t i = 0; i < rig->spec.channels * rig->row; i++)
-        ((float *)rig->x.data)[i] = (float)(oracle_gauss(&seed) + offset);
+        ((float *)rig->x.data)[i] = (float)(sonar_random_normal(&seed) + offset);
 }
 
 /* Views of the window, cut after `head` samples; `samples` is x or a copy of it. */
@@ -268,10 +268,10 @@ static void corrections(bool equalise) {
         rig.params.version = version;
         for (size_t k = 0; k < spec.sensors; k++) {
             rig.channel[k] = (uint32_t)((k * 29 + 11 * version) % 61 + 3);
-            rig.used[k] = version == 3 ? 0 : oracle_random(&seed) % 4 > 0;
-            rig.scale[k] = (float)(1.5 + oracle_uniform(&seed));
-            rig.phase_turns[k] = oracle_uniform(&seed);
-            rig.delay_s[k] = 3 * oracle_uniform(&seed);
+            rig.used[k] = version == 3 ? 0 : sonar_random_bits(&seed) % 4 > 0;
+            rig.scale[k] = (float)(1.5 + sonar_random_symmetric(&seed));
+            rig.phase_turns[k] = sonar_random_symmetric(&seed);
+            rig.delay_s[k] = 3 * sonar_random_symmetric(&seed);
         }
         run(&rig, &rig.x, spec.length);
         check_sensors(&rig, equalise ? "equalised" : "corrected", 1, equalise ? 1e-5 : MOST_ERROR);
@@ -283,19 +283,19 @@ static void corrections(bool equalise) {
 static void random_sizes(void) {
     uint64_t seed = 17;
     for (size_t i = 0; i < (device.quick ? 4 : 60); i++) {
-        size_t length = (size_t)64 << oracle_random(&seed) % 8;
-        sonar_dft_spec spec = all_bins(1 + oracle_random(&seed) % 50, length);
-        spec.bins = 3 + oracle_random(&seed) % (i % 4 ? 30 : length / 2 - 3);
-        spec.first_bin = oracle_random(&seed) % (length / 2 + 2 - spec.bins);
-        spec.sensors = 1 + oracle_random(&seed) % 70;
+        size_t length = (size_t)64 << sonar_random_bits(&seed) % 8;
+        sonar_dft_spec spec = all_bins(1 + sonar_random_bits(&seed) % 50, length);
+        spec.bins = 3 + sonar_random_bits(&seed) % (i % 4 ? 30 : length / 2 - 3);
+        spec.first_bin = sonar_random_bits(&seed) % (length / 2 + 2 - spec.bins);
+        spec.sensors = 1 + sonar_random_bits(&seed) % 70;
         spec.window = i % 3 ? SONAR_HANN : SONAR_RECTANGULAR;
         spec.remove_mean = i % 3; /* else there would be nothing in the first bin */
         struct rig rig;
         rig_open(&rig, spec, SONAR_PINNED);
         for (size_t k = 0; k < spec.sensors; k++)
-            rig.used[k] = oracle_random(&seed) % 5 > 0;
+            rig.used[k] = sonar_random_bits(&seed) % 5 > 0;
         noise(&rig, i);
-        size_t head = oracle_random(&seed) % (length + 1);
+        size_t head = sonar_random_bits(&seed) % (length + 1);
         run(&rig, &rig.x, head);
         check_sensors(&rig, "random size", 1 + length / 64, 1e-5);
         check_against_cpu(&rig, head, 1e-5);
@@ -330,7 +330,7 @@ static void offsets(size_t length) {
     uint64_t seed = length;
     rig_open(&rig, all_bins(4, length), SONAR_PINNED);
     for (size_t i = 0; i < rig.spec.channels * rig.row; i++)
-        ((float *)rig.x.data)[i] = (float)(oracle_gauss(&seed) + 1e6 + 0.1);
+        ((float *)rig.x.data)[i] = (float)(sonar_random_normal(&seed) + 1e6 + 0.1);
     run(&rig, &rig.x, length / 2);
     check_sensors(&rig, "offset", 1, MOST_ERROR);
     rig_close(&rig);
@@ -347,7 +347,7 @@ static double error_beside(double tone_bin, size_t length) {
     float *x = rig.x.data;
     for (size_t i = 0; i < length; i++)
         x[i] = (float)(1e5 * sin(2 * M_PI * tone_bin * (double)i / (double)length) +
-                       oracle_gauss(&seed));
+                       sonar_random_normal(&seed));
     run(&rig, &rig.x, length);
     double *window = sonar_alloc(length, sizeof *window), error = 0, size = 0;
     sonar_dft_window(spec.window, spec.kaiser_beta, length, window);
@@ -414,7 +414,7 @@ static void s16_samples(size_t length, bool bits_of_floats) {
     sonar_buffer there = gpu_buffer(&device, SONAR_DEVICE, SONAR_S16, 2, shape);
     for (size_t i = 0; i < count; i++)
         ((float *)rig.x.data)[i] = ((int16_t *)here.data)[i] =
-            (int16_t)(i % 2 ? 32760 + oracle_random(&seed) % 8 : oracle_random(&seed));
+            (int16_t)(i % 2 ? 32760 + sonar_random_bits(&seed) % 8 : sonar_random_bits(&seed));
     gpu_copy(&device, &here, &there);
     run(&rig, &rig.x, length);
     void *want = sonar_alloc(rig.y.bytes, 1);
@@ -636,9 +636,9 @@ static void gaps(size_t length, bool remove_mean, sonar_dtype dtype) {
     ring_fill(&ring, &rig, length / 2);
     for (size_t trial = 0; trial < 4; trial++) {
         oracle_gaps(&seed, CHANNELS, (uint32_t)length + MORE, count, gap);
-        rig.from = oracle_random(&seed) % MORE;
+        rig.from = sonar_random_bits(&seed) % MORE;
         rig.gaps = (sonar_gaps){count, gap};
-        run(&rig, &rig.x, oracle_random(&seed) % (length + 1));
+        run(&rig, &rig.x, sonar_random_bits(&seed) % (length + 1));
         check_sensors(&rig, "gaps", 1 + length / 4096, 2e-6);
         ring_set(&ring, length / 2 + 2 * ring.capacity - rig.from);
         ring_run(&rig, &ring, rig.from);

@@ -118,7 +118,7 @@ static sonar_params make_params(void) {
         position[3 * k] = (double)k;
     }
     for (size_t i = 0; i < LOOKS * SENSORS; i++)
-        turns[i] = (uint64_t)(int64_t)(oracle_uniform(&seed) * 0x1p60);
+        turns[i] = (uint64_t)(int64_t)(sonar_random_symmetric(&seed) * 0x1p60);
     sonar_manifold far = {1, LOOKS, SENSORS, 8000.0 / LENGTH, turns};
     return (sonar_params){.version = 1,
                           .sensors = SENSORS,
@@ -194,7 +194,7 @@ static sonar_buffer transform(const sonar_params *params, sonar_space space, boo
     sonar_buffer in[SONAR_DFT_INPUTS] = {gpu_buffer(&device, space, SONAR_F32, 2, shape),
                                          {.dtype = SONAR_F32, .rank = 2}};
     for (size_t i = 0; i < sonar_buffer_count(&here); i++)
-        ((float *)here.data)[i] = (float)oracle_uniform(&seed);
+        ((float *)here.data)[i] = (float)sonar_random_symmetric(&seed);
     *(uint64_t *)start.data = 190;
     gpu_copy(&device, &here, &in[SONAR_DFT_HEAD]);
     gpu_copy(&device, &start, &column);

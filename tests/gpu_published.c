@@ -272,15 +272,15 @@ static void __attribute__((format(printf, 2, 3))) put(struct text *text, const c
 static void put_list(struct text *text, const char *name, size_t n, double most, uint64_t *random) {
     put(text, ", %s: [", name);
     for (size_t i = 0; i < n; i++)
-        put(text, "%s%.3f", i ? ", " : "", most * oracle_uniform(random));
+        put(text, "%s%.3f", i ? ", " : "", most * sonar_random_symmetric(random));
     put(text, "]");
 }
 
 static void put_scattered(struct text *text, size_t n, uint64_t *random) {
     put(text, "positions: {list: [");
     for (size_t i = 0; i < n; i++)
-        put(text, "%s[%.3f, %.3f, %.3f]", i ? ", " : "", 3 * oracle_uniform(random),
-            3 * oracle_uniform(random), oracle_uniform(random) / 2);
+        put(text, "%s[%.3f, %.3f, %.3f]", i ? ", " : "", 3 * sonar_random_symmetric(random),
+            3 * sonar_random_symmetric(random), sonar_random_symmetric(random) / 2);
     put(text, "]}");
 }
 
@@ -430,7 +430,7 @@ static void change(struct pair *pair) {
         if (pair->frame.type == SONAR_S16)
             pair->samples[i] = rintf(pair->samples[i]);
         pair->changed[i] = (float)((double)pair->samples[i] * trial->gain *
-                                   (1 + trial->rounding * oracle_uniform(&pair->random)));
+                                   (1 + trial->rounding * sonar_random_symmetric(&pair->random)));
     }
 }
 
@@ -445,7 +445,7 @@ static void send_frame(struct pair *pair, bool may_lose) {
         sonar_frame block = pair->frame;
         block.first_channel = pair->frame.channels * b / shape->blocks;
         block.channels = pair->frame.channels * (b + 1) / shape->blocks - block.first_channel;
-        if (may_lose && shape->lost && oracle_random(&pair->random) % shape->lost == 0)
+        if (may_lose && shape->lost && sonar_random_bits(&pair->random) % shape->lost == 0)
             continue;
         for (int side = 0; side < PAIR; side++)
             send_block(pair, side, &block);

@@ -21,6 +21,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "core/random.h"
 #include "core/result.h"
 #include "ingest/frame.h"
 #include "process.h"
@@ -68,14 +69,6 @@ static void die(struct siege *s, const char *what) {
     fprintf(stderr, "plain_soak: %s\n%s", what, log);
     kill(s->daemon, SIGKILL);
     _exit(1);
-}
-
-/* splitmix64: the same faults in every run. */
-static uint64_t draw(uint64_t *state) {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
 }
 
 /* ---- the daemon ------------------------------------------------------------------------------ */
@@ -160,7 +153,7 @@ static void send_nan(struct siege *s, int block, const sonar_frame *frame, uint6
 static void send_rubbish(struct siege *s, int block, uint64_t random) {
     uint8_t noise[128];
     for (size_t i = 0; i < sizeof noise; i++)
-        noise[i] = (uint8_t)(draw(&random) | (i == 0)); /* never the 'S' of a header */
+        noise[i] = (uint8_t)(sonar_random_bits(&random) | (i == 0)); /* never the 'S' of a header */
     s->expected[SONAR_FRAME_MALFORMED]++;
     if (random % 3 == 0) {
         zmq_send(s->push[block], noise, random % sizeof noise, 0); /* one part */
@@ -254,7 +247,7 @@ static void open_digitisers(struct siege *s) {
     }
     uint64_t state = 1;
     for (size_t i = 0; i < PAYLOAD / 4; i++) {
-        float value = (float)(draw(&state) >> 40) - 8388608;
+        float value = (float)(sonar_random_bits(&state) >> 40) - 8388608;
         memcpy(s->payload + 4 * i, &value, 4);
     }
 }
@@ -301,7 +294,7 @@ static int descriptors_at_rest(struct siege *s, int most) {
 static void rush(struct siege *s, void *context, bool hold, uint64_t *random) {
     void *socket[BURST];
     for (int i = 0; i < BURST; i++)
-        socket[i] = join(s, context, draw(random));
+        socket[i] = join(s, context, sonar_random_bits(random));
     for (int i = 0; hold && i < 2000 && descriptors(s->daemon) < s->files + BURST; i++)
         usleep(1000);
     if (hold)
@@ -316,11 +309,11 @@ static void scribble(const char *endpoint, uint64_t *random) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     uint64_t noise[64];
     for (size_t i = 0; i < 64; i++)
-        noise[i] = draw(random);
+        noise[i] = sonar_random_bits(random);
     snprintf(address.sun_path, sizeof address.sun_path, "%s", endpoint + strlen("ipc://"));
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
-        send(fd, noise, draw(random) % sizeof noise, MSG_NOSIGNAL);
+        send(fd, noise, sonar_random_bits(random) % sizeof noise, MSG_NOSIGNAL);
     if (fd >= 0)
         close(fd);
 }
@@ -336,9 +329,10 @@ static void heckle(struct siege *s, void *context, uint64_t *random) {
     zmq_connect(socket, s->out);
     for (int i = 0; i < 20; i++) {
         for (size_t k = 0; k < 64; k++)
-            noise[k] = (uint8_t)draw(random);
+            noise[k] = (uint8_t)sonar_random_bits(random);
         noise[0] %= 3;
-        zmq_send(socket, noise, i % 5 ? draw(random) % 64 : draw(random) % sizeof noise,
+        zmq_send(socket, noise,
+                 i % 5 ? sonar_random_bits(random) % 64 : sonar_random_bits(random) % sizeof noise,
                  ZMQ_DONTWAIT);
     }
     usleep(1000);
@@ -360,8 +354,8 @@ static void *crowd_main(void *arg) {
         }
         void **place = &stalled[turn % STALLED]; /* connected, never reading */
         leave(place);
-        *place = join(s, context, draw(&random));
-        void *reader = join(s, context, draw(&random));
+        *place = join(s, context, sonar_random_bits(&random));
+        void *reader = join(s, context, sonar_random_bits(&random));
         for (int i = 0; reader && i < 5; i++)
             zmq_recv(reader, &byte, 1, 0);
         leave(&reader);
@@ -385,7 +379,7 @@ static void besiege(struct siege *s, double windows, uint64_t *random) {
     for (double done = -1; done < windows;) {
         message m;
         for (int i = 0; i < 100; i++)
-            step(s, i % BLOCKS, draw(random));
+            step(s, i % BLOCKS, sonar_random_bits(random));
         if (!receive(&s->status, &m, 0))
             continue;
         done = header_number(m.head, "windows.processed");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The assembler against a plain model that keeps one byte for every sample ever sent, and its rules
  * one by one with a clock that the test sets. */
+#include "core/random.h"
 #include "ingest/assembler.h"
 
 #include <criterion/criterion.h>
@@ -13,10 +14,7 @@
 static uint64_t state = 0x243f6a8885a308d3u;
 
 static uint64_t below(uint64_t limit) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state % limit;
+    return sonar_random_bits(&state) % limit;
 }
 
 static const int64_t ms = 1000000;

@@ -130,7 +130,7 @@ static void plane(struct rig *rig, size_t columns, double spacing_m) {
 
 static void volume(struct rig *rig, double size_m, uint64_t seed) {
     for (size_t i = 0; i < 3 * rig->spec.sensors; i++)
-        rig->position[i] = size_m * oracle_uniform(&seed);
+        rig->position[i] = size_m * sonar_random_symmetric(&seed);
 }
 
 static void scan(struct rig *rig, double first_deg, double step_deg) {
@@ -166,8 +166,8 @@ static void add_wave(struct rig *rig, double az_deg, double range_m, double ampl
 static void add_noise(struct rig *rig, double power, uint64_t seed) {
     double size = sqrt(power / 2);
     for (size_t i = 0; i < values(rig); i++) {
-        rig->x[i].re += (float)(size * oracle_gauss(&seed));
-        rig->x[i].im += (float)(size * oracle_gauss(&seed));
+        rig->x[i].re += (float)(size * sonar_random_normal(&seed));
+        rig->x[i].im += (float)(size * sonar_random_normal(&seed));
     }
 }
 
@@ -258,7 +258,7 @@ Test(cbf, random_sizes) {
         volume(&rig, 30, i);
         scan(&rig, 3, 11.3);
         for (size_t k = 0; k < rig.spec.sensors; k++)
-            rig.shading[k] = (float)(1.1 + oracle_uniform(&seed));
+            rig.shading[k] = (float)(1.1 + sonar_random_symmetric(&seed));
         for (size_t r = 0; r < rig.spec.ranges; r++)
             rig.range[r] = 80 * pow(2.5, (double)r);
         rig_start(&rig, sonar_host_serial());
@@ -316,7 +316,7 @@ Test(cbf, snapshots_are_averaged) {
         volume(&rig, 20, i);
         scan(&rig, 3, 9.7);
         for (size_t k = 0; k < 67; k++)
-            rig.shading[k] = k % 9 == 4 ? 0 : (float)(1.1 + oracle_uniform(&seed));
+            rig.shading[k] = k % 9 == 4 ? 0 : (float)(1.1 + sonar_random_symmetric(&seed));
         rig.range[0] = 90;
         rig.range[1] = 400;
         rig_start(&rig, sonar_host_serial());
@@ -464,7 +464,7 @@ Test(cbf, mask_moves_no_bearing_and_keeps_the_level) {
     scan(&rig, 0, 1);
     uint64_t seed = 8;
     for (size_t masked = 0; masked < 10;) {
-        float *g = &rig.shading[oracle_random(&seed) % 64];
+        float *g = &rig.shading[sonar_random_bits(&seed) % 64];
         masked += *g > 0;
         *g = 0;
     }

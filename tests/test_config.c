@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "core/random.h"
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
@@ -1239,13 +1240,8 @@ Test(config, a_flood_of_mistakes_is_cut_short) {
     free(text);
 }
 
-static unsigned next_random(unsigned *state) {
-    *state = *state * 1664525u + 1013904223u;
-    return *state >> 8;
-}
-
 /* Overwrites, removes, doubles or moves a few bytes, or puts in something awkward. */
-static size_t mutate(char *text, size_t bytes, unsigned *seed) {
+static size_t mutate(char *text, size_t bytes, uint64_t *seed) {
     static const char *const awkward[] = {"1e308",
                                           "-1",
                                           "{",
@@ -1277,13 +1273,13 @@ static size_t mutate(char *text, size_t bytes, unsigned *seed) {
                                           "65536",
                                           "8",
                                           "? "};
-    for (unsigned n = 1 + next_random(seed) % 4; n--;) {
-        const size_t at = next_random(seed) % bytes, length = next_random(seed) % 12;
+    for (unsigned n = 1 + sonar_random_bits(seed) % 4; n--;) {
+        const size_t at = sonar_random_bits(seed) % bytes, length = sonar_random_bits(seed) % 12;
         const size_t cut = at + length < bytes ? length : bytes - at;
-        const char *put = awkward[next_random(seed) % (sizeof awkward / sizeof *awkward)];
-        switch (next_random(seed) % 4) {
+        const char *put = awkward[sonar_random_bits(seed) % (sizeof awkward / sizeof *awkward)];
+        switch (sonar_random_bits(seed) % 4) {
         case 0:
-            text[at] = (char)next_random(seed);
+            text[at] = (char)sonar_random_bits(seed);
             break;
         case 1:
             memmove(text + at, text + at + cut, bytes - at - cut);
@@ -1305,7 +1301,7 @@ static size_t mutate(char *text, size_t bytes, unsigned *seed) {
 }
 
 /* Whatever happens to the file, it loads or it says why, and it can be printed and described. */
-static void survive(const char *path, unsigned seed, size_t times) {
+static void survive(const char *path, uint64_t seed, size_t times) {
     size_t bytes, good = 0;
     char *original = read_file(path, &bytes), *text = malloc(bytes + 256);
     for (size_t i = 0; i < times; i++) {

@@ -13,7 +13,7 @@ static const double along_x[3] = {1, 0, 0};
 
 static void random_positions(double size_m, double *p, uint64_t seed) {
     for (size_t i = 0; i < 3 * SENSORS; i++)
-        p[i] = size_m * oracle_uniform(&seed);
+        p[i] = size_m * sonar_random_symmetric(&seed);
 }
 
 Test(delays, far_field_is_projection_over_speed) {
@@ -120,7 +120,8 @@ static double error_in_turns(uint64_t turns, long double want) {
 Test(delays, turns_are_exact) {
     uint64_t seed = 5;
     for (int i = 0; i < 100000; i++) {
-        double tau = oracle_uniform(&seed) * pow(10, 1 - 9 * fabs(oracle_uniform(&seed)));
+        double tau =
+            sonar_random_symmetric(&seed) * pow(10, 1 - 9 * fabs(sonar_random_symmetric(&seed)));
         double bin_hz = 8000.0 / 8192 * (1 + i % 7);
         double product = tau * bin_hz; /* what double can know */
         cr_assert_lt(error_in_turns(sonar_turns(tau, bin_hz), (long double)product), 0x1p-62);
@@ -133,8 +134,8 @@ Test(delays, turns_are_exact) {
 Test(delays, turns_times_bin_is_exact) {
     uint64_t seed = 6;
     for (int i = 0; i < 20000; i++) {
-        double tau = 10 * oracle_uniform(&seed);
-        uint64_t bin = oracle_random(&seed) % 16385;
+        double tau = 10 * sonar_random_symmetric(&seed);
+        uint64_t bin = sonar_random_bits(&seed) % 16385;
         long double want = (long double)bin * (long double)tau * 0.9765625L;
         cr_assert_lt(error_in_turns(bin * sonar_turns(tau, 0.9765625), want), 2e-11);
     }

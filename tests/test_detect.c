@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/random.h"
 #include "detect/detect.h"
 
 enum { MOST_DIRECTIONS = 4096, MOST_SOURCES = 8 };
@@ -171,18 +172,20 @@ static double level_error_db(double a, double b) {
     return fabs(10 * log10(a / b));
 }
 
+static uint64_t random_state; /* set at the start of each test that draws */
+
 static double uniform(void) {
-    return (double)rand() / ((double)RAND_MAX + 1);
+    return sonar_random_uniform(&random_state);
 }
 
 static double normal(void) {
-    return sqrt(-2 * log(1 - uniform())) * cos(2 * M_PI * uniform());
+    return sonar_random_normal(&random_state);
 }
 
 /* ---- off the grid ---------------------------------------------------------------------------- */
 
 Test(detect, finds_beams_at_random_bearings_with_level_and_width) {
-    srand(1);
+    random_state = 1;
     const size_t sensors[] = {8, 13, 32, 61, 128, 509};
     for (size_t k = 0; k < 6; k++)
         for (int trial = 0; trial < 20; trial++) {
@@ -205,7 +208,7 @@ Test(detect, finds_beams_at_random_bearings_with_level_and_width) {
 }
 
 Test(detect, recovers_the_level_of_needles_between_directions) {
-    srand(2);
+    random_state = 2;
     for (double snr_db = 10; snr_db <= 60; snr_db += 10)
         for (int trial = 0; trial < 20; trial++) {
             scene s = make_cone(128);
@@ -236,7 +239,7 @@ Test(detect, recovers_the_level_of_needles_between_directions) {
 }
 
 Test(detect, interpolates_the_grid_without_a_beamformer) {
-    srand(3);
+    random_state = 3;
     for (int trial = 0; trial < 100; trial++) {
         scene s = make_cone(64);
         add_source(&s, 40 + 100 * uniform(), 1000);
@@ -559,7 +562,7 @@ Test(detect, refuses_a_list_longer_than_the_most) {
  */
 
 Test(detect, noise_alone_is_no_contact) {
-    srand(4);
+    random_state = 4;
     for (int trial = 0; trial < 200; trial++) {
         scene s = make_cone(128);
         for (size_t i = 0; i < s.scan.count; i++) { /* 32 bin-snapshots averaged: chi^2, 64 */
@@ -579,7 +582,7 @@ static int by_value(const void *a, const void *b) {
 }
 
 Test(detect, background_is_the_median_of_the_split_window) {
-    srand(5);
+    random_state = 5;
     scene s = make_ring(97, 350);
     float background[350], work[350], cell[350];
     for (size_t i = 0; i < 350; i++)
@@ -600,7 +603,7 @@ Test(detect, background_is_the_median_of_the_split_window) {
 }
 
 Test(detect, background_of_a_cone_counts_beams_in_the_cosine) {
-    srand(7);
+    random_state = 7;
     scene s = make_cone(128);
     static float background[MOST_DIRECTIONS], cell[MOST_DIRECTIONS];
     for (size_t i = 0; i < s.scan.count; i++)
@@ -744,7 +747,7 @@ static sonar_detection ranged(const scene *s, const float *far, const sonar_near
 
 Test(detect, ranges_where_the_near_field_peaks) {
     enum { MOST_RANGES = 64 };
-    srand(6);
+    random_state = 6;
     scene s = make_cone(32);
     static float power[MOST_RANGES * MOST_DIRECTIONS], far[MOST_DIRECTIONS];
     const double aperture = 60, lambda = 2, depth = 7 * lambda / (aperture * aperture);

@@ -96,7 +96,7 @@ static void rig_run(struct rig *rig) {
 
 static void rig_noise(struct rig *rig, uint64_t seed) {
     for (size_t i = 0; i < rig->spec.channels * rig->spec.length; i++)
-        rig->x[i] = (float)oracle_gauss(&seed);
+        rig->x[i] = (float)sonar_random_normal(&seed);
 }
 
 static double complex bin_of(const struct rig *rig, size_t bin, size_t sensor) {
@@ -236,7 +236,7 @@ Test(dft, mean_is_removed_before_the_window) {
     rig_open(&rig, all_bins(2, 512), sonar_host_serial());
     uint64_t seed = 11;
     for (size_t t = 0; t < 512; t++) { /* multiples of 2^-8 stay exact beside the offset */
-        rig.x[t] = (float)(floor(256 * oracle_uniform(&seed)) / 256);
+        rig.x[t] = (float)(floor(256 * sonar_random_symmetric(&seed)) / 256);
         rig.x[512 + t] = rig.x[t] + 4096;
     }
     rig_run(&rig);
@@ -278,10 +278,10 @@ static void check_gaps(uint64_t seed, bool remove_mean) {
     rig_noise(&rig, seed);
     oracle_gaps(&seed, CHANNELS, WINDOW, count, gap);
     rig.gaps = &gaps;
-    rig.from = oracle_random(&seed) % (WINDOW - LENGTH + 1);
+    rig.from = sonar_random_bits(&seed) % (WINDOW - LENGTH + 1);
     for (size_t i = 0; i < CHANNELS * LENGTH; i++)
         rig.x[i] += 300;
-    cr_assert_eq(rig_run_split(&rig, oracle_random(&seed) % LENGTH), SONAR_OK);
+    cr_assert_eq(rig_run_split(&rig, sonar_random_bits(&seed) % LENGTH), SONAR_OK);
     sonar_dft_window(spec.window, 0, LENGTH, window);
     for (size_t k = 0; k < CHANNELS; k++) {
         double error = 0, size = 0;
@@ -318,7 +318,7 @@ Test(dft, a_lost_frame_makes_no_contact_of_an_offset) {
         gap[k * SONAR_GAPS_MOST] = (sonar_gap){2000, 2123};
         for (size_t i = 0; i < LENGTH; i++)
             rig.x[k * LENGTH + i] =
-                i >= 2000 && i < 2123 ? 0 : (float)(300 + 10 * oracle_gauss(&seed));
+                i >= 2000 && i < 2123 ? 0 : (float)(300 + 10 * sonar_random_normal(&seed));
     }
     rig.gaps = &gaps;
     rig_run(&rig);
@@ -345,7 +345,7 @@ Test(dft, s16_samples_give_the_bits_of_the_same_floats) {
     sonar_c32 *want = sonar_alloc(bytes, 1);
     uint64_t seed = 5;
     for (size_t i = 0; i < count; i++)
-        rig.x[i] = narrow[i] = (int16_t)oracle_random(&seed);
+        rig.x[i] = narrow[i] = (int16_t)sonar_random_bits(&seed);
     narrow[0] = INT16_MIN, rig.x[0] = INT16_MIN;
     rig_run(&rig);
     memcpy(want, rig.y, bytes);
@@ -435,9 +435,9 @@ Test(dft, corrections_undo_the_errors) {
     rig_open(&rig, spec, sonar_host_serial());
     uint64_t seed = 15;
     for (size_t k = 1; k < K; k++) {
-        rig.delay_s[k] = 2e-3 * oracle_uniform(&seed);
-        rig.phase_turns[k] = 3 * oracle_uniform(&seed);
-        rig.scale[k] = (float)pow(10, oracle_uniform(&seed));
+        rig.delay_s[k] = 2e-3 * sonar_random_symmetric(&seed);
+        rig.phase_turns[k] = 3 * sonar_random_symmetric(&seed);
+        rig.scale[k] = (float)pow(10, sonar_random_symmetric(&seed));
     }
     for (size_t tone = 50; tone < 430; tone += 29)
         for (size_t k = 0; k < K; k++)

@@ -28,7 +28,7 @@ static bins open_array(const char *geometry, double fs_hz, int length, double lo
 
 /* Anywhere a cone is not wider than twice its beam at broadside, or all around. */
 static double random_az(const bins *b, uint64_t *random) {
-    const double u = oracle_uniform(random);
+    const double u = sonar_random_symmetric(random);
     return b->config->cbf_scan.cone ? acos(0.86 * u) / radians : 180 + 180 * u;
 }
 
@@ -113,7 +113,7 @@ static int count_found(bins *b, int windows, double range_m, double level_db, do
     uint64_t random = 7;
     int found = 0;
     for (int w = 0; w < windows; w++) {
-        const double az = random_az(b, &random), share = oracle_uniform(&random) / 2 + 0.5;
+        const double az = random_az(b, &random), share = sonar_random_symmetric(&random) / 2 + 0.5;
         const double beams = apart_low + (apart_high - apart_low) * share;
         const double step = beams * b->config->cbf_scan.beam_width_deg;
         const double cosine =

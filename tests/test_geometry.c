@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "cbf/cbf.h"
+#include "core/random.h"
 #include "manifold/manifold.h"
 
 static const double C = 1500;
@@ -30,12 +31,10 @@ static double *circle(size_t n, double radius) {
     return p;
 }
 
-static double *scattered(size_t n, unsigned seed, const double size[3]) {
+static double *scattered(size_t n, uint64_t seed, const double size[3]) {
     double *p = calloc(3 * n, sizeof *p);
-    for (size_t i = 0; i < 3 * n; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        p[i] = size[i % 3] * ((double)(seed >> 8) / 16777216 - 0.5);
-    }
+    for (size_t i = 0; i < 3 * n; i++)
+        p[i] = size[i % 3] * sonar_random_symmetric(&seed) / 2;
     return p;
 }
 

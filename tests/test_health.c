@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Every row of the health table in docs/running.md, from counters and a clock that the test sets.
  * Over real sockets: test_daemon.c. */
+#include "core/random.h"
 #include "pipeline/health.h"
 
 #include <criterion/criterion.h>
@@ -299,11 +300,10 @@ Test(health, a_rate_off_by_less_is_a_clock_as_clocks_are) {
 
 Test(health, jitter_and_queues_at_the_start_are_no_rate) {
     patient *p = well();
-    unsigned seed = 1;
+    uint64_t seed = 1;
     p->block[0].begun_ns -= 60 * second; /* a minute waited in the digitiser's queue */
     for (int s = 0; s < 200; s++) {
-        seed = seed * 1103515245u + 12345u;
-        p->block[0].delay_s = 0.4 * (seed >> 16 & 0xff) / 255;
+        p->block[0].delay_s = 0.4 * sonar_random_uniform(&seed);
         look(p);
         cr_assert_str_eq(p->status.text, "", "after %d s", s);
     }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/histogram.h"
+#include "core/random.h"
 
 static int ascending(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -12,13 +13,13 @@ static int ascending(const void *a, const void *b) {
 
 Test(histogram, percentiles_against_sorting) {
     static uint64_t value[5000];
-    srand(7);
+    uint64_t seed = 7;
     for (int count = 1; count <= 5000; count = count * 3 + 1) {
         sonar_histogram *histogram = calloc(1, sizeof *histogram);
         sonar_histogram_seen *seen = calloc(1, sizeof *seen);
         sonar_percentiles got;
         for (int i = 0; i < count; i++) {
-            value[i] = (uint64_t)exp(30.0 * rand() / RAND_MAX);
+            value[i] = (uint64_t)exp(30 * sonar_random_uniform(&seed));
             sonar_histogram_add(histogram, value[i]);
         }
         qsort(value, (size_t)count, sizeof value[0], ascending);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/random.h"
 #include "frames.h"
 #include "ingest/assembler.h"
 
@@ -15,10 +16,7 @@ static const int64_t ms = 1000000;
 static uint64_t state = 0x13198a2e03707344u;
 
 static uint64_t below(uint64_t limit) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state % limit;
+    return sonar_random_bits(&state) % limit;
 }
 
 struct scene {

@@ -11,6 +11,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "core/random.h"
 #include "ingest/frame.h"
 #include "mvdr_jacobi/mvdr_jacobi.h"
 #include "output/header.h"
@@ -691,10 +692,11 @@ Test(output, hostile_subscriptions_are_harmless) {
     zmq_setsockopt(hostile, ZMQ_LINGER, &zero, sizeof zero);
     zmq_connect(hostile, endpoint);
     static char junk[100000];
+    uint64_t seed = 1;
     memset(junk, 1, sizeof junk);
     for (size_t n = 1; n < 300; n++) { /* subscriptions to bytes that are no topic's */
         for (size_t i = 1; i <= n; i++)
-            junk[i] = (char)rand();
+            junk[i] = (char)sonar_random_bits(&seed);
         junk[1] = (char)0xff;
         zmq_send(hostile, junk, n + 1, 0);
     }
@@ -722,11 +724,11 @@ Test(output, hostile_subscriptions_are_harmless) {
 Test(output, the_table_of_interest_takes_any_bytes) {
     sonar_interest interest = {0}, before;
     uint8_t bytes[64];
-    srand(5);
+    uint64_t seed = 5;
     for (int i = 0; i < 200000; i++) {
-        size_t n = (size_t)rand() % sizeof bytes;
+        size_t n = sonar_random_bits(&seed) % sizeof bytes;
         for (size_t k = 0; k < n; k++)
-            bytes[k] = (uint8_t)(rand() % 4 ? rand() : 1);
+            bytes[k] = (uint8_t)(sonar_random_bits(&seed) % 4 ? sonar_random_bits(&seed) : 1);
         if (n == 1 && bytes[0] == 1)
             continue; /* the empty subscription */
         before = interest;

@@ -27,7 +27,7 @@ enum {
 static uint64_t seed = 7;
 
 static size_t any(size_t least, size_t most) {
-    return least + (size_t)(oracle_random(&seed) % (most - least + 1));
+    return least + (size_t)(sonar_random_bits(&seed) % (most - least + 1));
 }
 
 /* ---- what the stage is given ----------------------------------------------------------------- */
@@ -159,7 +159,7 @@ static void send_all(struct stream *s, feed *feed, double losses) {
             for (size_t i = 0; i < FEED_FRAME * d->frame.channels; i++)
                 s->x[(edge[b] + i % d->frame.channels) * samples + at + i / d->frame.channels] =
                     s->s16 ? rintf(values[i]) : values[i];
-            bool lost = at && at + TAIL < samples && fabs(oracle_uniform(&seed)) < losses;
+            bool lost = at && at + TAIL < samples && fabs(sonar_random_symmetric(&seed)) < losses;
             memset(s->lost + b * samples + at, lost, FEED_FRAME);
             (lost ? digitiser_skip : digitiser_send)(d, 1);
         }

@@ -15,6 +15,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "core/random.h"
 #include "output/header.h"
 #include "output_scene.h"
 #include "render.h"
@@ -601,13 +602,13 @@ Test(watch, hostile_headers_are_harmless) {
         sonar_header_result(&scene.spec, SONAR_CBF_AZIMUTH, axes, &scene.result[0], 1, 1);
     size_t bytes = strlen(header);
     char *broken = malloc(bytes);
-    srand(11);
+    uint64_t seed = 11;
     for (int i = 0; i < 3000; i++) {
         memcpy(broken, header, bytes);
-        for (int k = rand() % 4; k >= 0; k--)
-            broken[(size_t)rand() % bytes] = (char)rand();
-        size_t cut = rand() % 2 ? bytes : (size_t)rand() % bytes;
-        watch_message_read(broken, cut, body, (size_t)rand() % sizeof body, &message);
+        for (uint64_t k = 1 + sonar_random_bits(&seed) % 4; k > 0; k--)
+            broken[sonar_random_bits(&seed) % bytes] = (char)sonar_random_bits(&seed);
+        size_t cut = sonar_random_bits(&seed) % 2 ? bytes : sonar_random_bits(&seed) % bytes;
+        watch_message_read(broken, cut, body, sonar_random_bits(&seed) % sizeof body, &message);
         watch_pane_take(&pane, &message, 0);
         watch_view view = {.pane = {&pane}, .panes = 1, .detections = &message, .status = &message};
         check_screen(&view, 80, 24);

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "core/core.h"
+#include "core/random.h"
 #include "detect/detect.h"
 #include "pipeline/choices.h"
 #include "pipeline/pipeline.h"
@@ -101,15 +102,11 @@ static sonar_code make_pair(const bench *b, size_t i, size_t j, sonar_buffer *ow
     return code ? code : make(b, SONAR_PINNED, SONAR_F32, i, j, 0, host, err);
 }
 
-/* Even noise in -1..1; Marsaglia's xorshift (2003). */
+/* Uniform noise in -1..1; each seed makes a stream of its own. */
 static void fill_noise(float *values, size_t count, uint64_t seed) {
-    uint64_t state = 0x9e3779b97f4a7c15u ^ (seed << 17);
-    for (size_t i = 0; i < count; i++) {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        values[i] = (float)(int32_t)(state >> 32) * 0x1p-31f;
-    }
+    uint64_t state = sonar_random_mix(seed);
+    for (size_t i = 0; i < count; i++)
+        values[i] = (float)sonar_random_symmetric(&state);
 }
 
 static sonar_code settle(const bench *b, sonar_error *err) {

@@ -4,18 +4,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/random.h"
+
 enum { INPUTS = 300, BYTES_MOST = 900 };
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t bytes);
 
 int main(void) {
     unsigned char data[BYTES_MOST];
-    unsigned long long state = 1;
+    uint64_t state = 1;
     for (size_t input = 0; input < INPUTS; input++) {
-        for (size_t i = 0; i < BYTES_MOST; i++) {
-            state = state * 6364136223846793005u + 1442695040888963407u;
-            data[i] = (unsigned char)(state >> 56);
-        }
+        for (size_t i = 0; i < BYTES_MOST; i++)
+            data[i] = (unsigned char)sonar_random_bits(&state);
         LLVMFuzzerTestOneInput(data, input * BYTES_MOST / INPUTS);
     }
     printf("%d inputs\n", INPUTS);

@@ -104,8 +104,8 @@ void bins_close(bins *b) {
 
 void bins_set_errors(bins *b, double gain_db, double phase_deg, uint64_t seed) {
     for (size_t k = 0; k < b->config->sensors; k++) {
-        b->gain_db[k] = gain_db * oracle_gauss(&seed);
-        b->phase_deg[k] = phase_deg * oracle_gauss(&seed);
+        b->gain_db[k] = gain_db * sonar_random_normal(&seed);
+        b->phase_deg[k] = phase_deg * sonar_random_normal(&seed);
     }
 }
 
@@ -141,7 +141,8 @@ static void add_source(bins *b, const bins_source *source) {
     const double rms = sqrt(pow(10, source->level_db / 10) * step_hz / bin_hz / 1.5 / 2);
     for (size_t i = 0; i < tones; i++) {
         const double hz = low_hz + step_hz * (double)i;
-        const double complex tone = rms * (oracle_gauss(&b->random) + I * oracle_gauss(&b->random));
+        const double imaginary = rms * sonar_random_normal(&b->random);
+        const double complex tone = rms * sonar_random_normal(&b->random) + I * imaginary;
         for (size_t k = 0; k < c->sensors; k++) {
             const double complex heard =
                 tone * pow(10, b->gain_db[k] / 20) *
@@ -158,9 +159,11 @@ static void add_source(bins *b, const bins_source *source) {
 
 void bins_window(bins *b, const bins_source *source, size_t sources) {
     const sonar_config *c = b->config;
-    for (size_t i = 0; i < c->sensors * c->cbf_band.bins; i++)
-        b->x[i] = (sonar_c32){(float)(oracle_gauss(&b->random) * sqrt(0.5)),
-                              (float)(oracle_gauss(&b->random) * sqrt(0.5))};
+    for (size_t i = 0; i < c->sensors * c->cbf_band.bins; i++) {
+        const double real = sqrt(0.5) * sonar_random_normal(&b->random);
+        const double imaginary = sqrt(0.5) * sonar_random_normal(&b->random);
+        b->x[i] = (sonar_c32){(float)real, (float)imaginary};
+    }
     for (size_t i = 0; i < sources; i++)
         add_source(b, &source[i]);
     sonar_buffer in =

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <zmq.h>
 
+#include "core/random.h"
+
 enum { TONES = 12 };
 
 digitiser digitiser_open(const char *endpoint, size_t sensors, uint32_t first, uint32_t count,
@@ -41,13 +43,10 @@ void digitiser_close(digitiser *digitiser) {
     zmq_ctx_term(digitiser->context);
 }
 
-/* Uniform in [-1, 1) from a hash, so that any sample can be made by itself (splitmix64). */
+/* Uniform in (-1, 1); any sample can be made by itself. */
 static double noise_at(uint64_t sample, uint64_t channel) {
-    uint64_t z = sample * 0x9e3779b97f4a7c15u + channel * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    z ^= z >> 31;
-    return (double)(z >> 11) * 0x1p-52 - 1;
+    uint64_t state = sonar_random_at(channel, sample);
+    return sonar_random_symmetric(&state);
 }
 
 void digitiser_fill(const digitiser *d, float *to) {

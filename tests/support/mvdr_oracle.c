@@ -6,17 +6,16 @@
 #define lapack_complex_double double _Complex
 #include <lapacke.h>
 
+#include "core/random.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- random numbers -------------------------------------------------------------------------- */
 
-double test_uniform(uint64_t *state) { /* splitmix64 */
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return ((double)((z ^ (z >> 31)) >> 12) + 0.5) / 4503599627370496.0;
+double test_uniform(uint64_t *state) {
+    return sonar_random_uniform(state);
 }
 
 cplx test_gauss(uint64_t *state) {

@@ -4,22 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-uint64_t oracle_random(uint64_t *state) {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
-double oracle_uniform(uint64_t *state) {
-    return (double)(oracle_random(state) >> 11) * 0x1p-52 - 1;
-}
-
-double oracle_gauss(uint64_t *state) {
-    double u = (oracle_uniform(state) + 1) / 2, v = oracle_uniform(state);
-    return sqrt(-2 * log(u + 1e-300)) * cos(M_PI * v);
-}
-
 double complex oracle_dft(const double *x, size_t n, size_t bin) {
     double complex sum = 0;
     for (size_t t = 0; t < n; t++)
@@ -71,17 +55,17 @@ double complex oracle_psd_bin_with_gaps(const float *x, const double *window, si
 void oracle_gaps(uint64_t *state, size_t channels, uint32_t length, uint32_t *count,
                  sonar_gap *gap) {
     for (size_t k = 0; k < channels; k++, gap += SONAR_GAPS_MOST) {
-        uint32_t most = (uint32_t)(oracle_random(state) % (SONAR_GAPS_MOST + 1)), at = 0;
+        uint32_t most = (uint32_t)(sonar_random_bits(state) % (SONAR_GAPS_MOST + 1)), at = 0;
         uint32_t step = 2 * length / (most + 1) + 2;
         for (count[k] = 0; count[k] < most && at < length; count[k]++) {
-            uint32_t begin = at + (uint32_t)(oracle_random(state) % step);
-            uint32_t end = begin + 1 + (uint32_t)(oracle_random(state) % step);
+            uint32_t begin = at + (uint32_t)(sonar_random_bits(state) % step);
+            uint32_t end = begin + 1 + (uint32_t)(sonar_random_bits(state) % step);
             if (begin >= length)
                 break;
             gap[count[k]] = (sonar_gap){begin, end < length ? end : length};
             at = end + 1;
         }
-        if (oracle_random(state) % 8 == 0) {
+        if (sonar_random_bits(state) % 8 == 0) {
             count[k] = 1;
             gap[0] = (sonar_gap){0, length};
         }

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Plain double-precision versions of the stages, written from the definitions and meant to be
- * checked by reading; and random numbers that are the same everywhere. */
+ * checked by reading; data come from core/random.h. */
 #ifndef SONAR_TEST_ORACLE_H
 #define SONAR_TEST_ORACLE_H
 
+#include "core/random.h"
 #include "sonar/sonar.h"
 
 #include <complex.h>
-
-/* ---- random numbers (splitmix64) ------------------------------------------------------------- */
-
-uint64_t oracle_random(uint64_t *state);
-double oracle_uniform(uint64_t *state); /* -1..1 */
-double oracle_gauss(uint64_t *state);   /* mean 0, variance 1 */
 
 /* ---- DFT ------------------------------------------------------------------------------------- */
 

@@ -46,7 +46,7 @@ sea sea_open(const sonar_config *config, const sonar_params *params, const sea_s
             double share = source[i].tones > 1 ? (double)j / (source[i].tones - 1) : 0.5;
             add_tone(&sea, &source[i],
                      source[i].low_hz + share * (source[i].high_hz - source[i].low_hz),
-                     oracle_uniform(&sea.random));
+                     sonar_random_symmetric(&sea.random));
         }
     return sea;
 }
@@ -75,7 +75,7 @@ void sea_fill(sea *sea, uint64_t first, size_t samples, float *to) {
             now[j] = cexp(2 * M_PI * I *
                           fmod(sea->hz[j] * (double)(first + i) / sea->config->fs_hz, 1.0));
         for (size_t k = 0; k < channels; k++)
-            to[k] = (float)(sea->noise * oracle_gauss(&sea->random));
+            to[k] = (float)(sea->noise * sonar_random_normal(&sea->random));
         for (size_t s = 0; s < sea->params->sensors; s++) {
             float *x = to + sea->params->channel[s];
             *x = sea->params->used[s] ? (float)((double)*x + hear(sea, s, now)) : MASKED_NOISE * *x;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Counter-based random numbers: sample i of a stream is a function of (seed, stream, i) and of
+/* Random numbers by core/random.h: sample i of a stream is a function of (seed, stream, i) and of
  * nothing else, so that block sizes, frame sizes and the order of calls change no sample. */
 #ifndef SIM_RANDOM_H
 #define SIM_RANDOM_H
@@ -21,8 +21,6 @@ typedef enum sim_stream {
 
 /* The key of a stream. */
 uint64_t sim_random_key(uint64_t seed, sim_stream family, uint64_t number);
-/* 64 random bits of the stream at `index`. */
-uint64_t sim_random_bits(uint64_t key, uint64_t index);
 /* Uniform in [0, 1). */
 double sim_random_uniform(uint64_t key, uint64_t index);
 /* Independent standard normal values at indices first .. first + count - 1. */
