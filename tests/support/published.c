@@ -41,15 +41,22 @@ struct rule {
     double limit;
 };
 
-static const struct rule result_rules[] = {
-    {"run", ANYTHING, 0},           {"backend", ANYTHING, 0},
-    {"latency_us", ANYTHING, 0},    {"worst_residual", ANYTHING, 0},
-    {"most_sweeps", ANYTHING, 0},   {"delta", WITHIN_DB, 0.05},
-    {"az_deg", TURNING, 0.05},      {"bearing_deg", TURNING, 0.05},
-    {"mirror_deg", TURNING, 0.05},  {"level", WITHIN_DB, 0.05},
-    {"level_db", WITHIN, 0.05},     {"background", WITHIN_DB, 0.05},
-    {"snr_db", WITHIN, 0.05},       {"width_deg", WITHIN, 0.05},
-    {"range_m", WITHIN_SHARE, 0.01}};
+static const struct rule result_rules[] = {{"run", ANYTHING, 0},
+                                           {"backend", ANYTHING, 0},
+                                           {"latency_us", ANYTHING, 0},
+                                           {"worst_residual", ANYTHING, 0},
+                                           {"most_sweeps", ANYTHING, 0},
+                                           {"delta", WITHIN_DB, 0.05},
+                                           {"az_deg", TURNING, 0.05},
+                                           {"bearing_deg", TURNING, 0.05},
+                                           {"mirror_deg", TURNING, 0.05},
+                                           {"level", WITHIN_DB, 0.05},
+                                           {"level_db", WITHIN, 0.05},
+                                           {"level_bias_db", WITHIN, 0.05},
+                                           {"background", WITHIN_DB, 0.05},
+                                           {"snr_db", WITHIN, 0.05},
+                                           {"width_deg", WITHIN, 0.05},
+                                           {"range_m", WITHIN_SHARE, 0.01}};
 
 static const struct rule status_rules[] = {
     {"run", ANYTHING, 0},         {"backend", ANYTHING, 0},  {"utc_ns", ANYTHING, 0},
