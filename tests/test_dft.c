@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- a stage with its parameters and buffers ------------------------------------------------- */
@@ -600,6 +601,9 @@ Test(dft, wisdom_is_kept_and_a_corrupt_file_ignored) {
         cr_assert_eq(logged, 1, "only the corrupt file is worth a word");
     }
     char start[8] = {0};
+    struct stat written;
+    cr_assert_eq(stat(path, &written), 0);
+    cr_assert_eq(written.st_mode & 0777, 0644, "others cannot read what root trained");
     file = fopen(path, "r");
     cr_assert_not_null(file);
     cr_assert_eq(fread(start, 1, 5, file), 5);
@@ -607,6 +611,27 @@ Test(dft, wisdom_is_kept_and_a_corrupt_file_ignored) {
     fclose(file);
     unlink(path);
     cr_assert_eq(rmdir(dir), 0, "nothing else is left in the directory");
+}
+
+/* A pipe would keep the start waiting, a link could lead anywhere. */
+Test(dft, what_is_no_plain_wisdom_file_is_left_alone) {
+    char dir[] = "/tmp/sonar-test-XXXXXX", path[64];
+    cr_assert_not_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/fftwf.wisdom", dir);
+    sonar_host host = *sonar_host_serial();
+    host.state_dir = dir;
+    host.log = count_log;
+    for (int kind = 0; kind < 2; kind++) {
+        struct rig rig;
+        sonar_dft_spec spec = all_bins(3, 64);
+        spec.planning = SONAR_PLAN_STABLE;
+        cr_assert_eq(kind ? symlink("/dev/zero", path) : mkfifo(path, 0600), 0);
+        rig_open(&rig, spec, &host);
+        rig_close(&rig);
+        cr_assert_eq(logged, kind + 1);
+        unlink(path);
+    }
+    rmdir(dir);
 }
 
 Test(dft, unwritable_state_directory_is_no_error) {

@@ -56,6 +56,18 @@ int64_t sonar_monotonic_ns(void);
 sonar_code sonar_thread_start(const sonar_host *host, const char *name, int cpu,
                               void *(*run)(void *), void *arg, pthread_t *thread, sonar_error *err);
 
+/* ---- state files: what is kept from one start to the next ------------------------------------ */
+
+/* The whole of a file, zero-terminated, to be freed. Only a regular file of the process's own user
+ * or root's, of at most `most` bytes, and no link; never waits. SONAR_EUNAVAILABLE: it is not there
+ * or cannot be read; SONAR_EINVAL: it is not trusted; SONAR_ENOMEM. *text is NULL after an error.
+ * Any thread. */
+sonar_code sonar_state_read(const char *path, size_t most, char **text, size_t *bytes,
+                            sonar_error *err);
+/* Writes the file anew with mode 0644; a reader sees the old one or the new one. SONAR_ESYS. Any
+ * thread. */
+sonar_code sonar_state_write(const char *path, const char *text, size_t bytes, sonar_error *err);
+
 /* ---- endpoints ------------------------------------------------------------------------------- */
 
 /* zmq_bind and zmq_connect with a sentence for every way to fail; `where` is the endpoint. An ipc

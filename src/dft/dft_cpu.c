@@ -8,7 +8,6 @@
 
 #include "core/core.h"
 
-#include <errno.h>
 #include <fftw3.h>
 #include <limits.h>
 #include <math.h>
@@ -49,48 +48,43 @@ struct dft {
 
 /* ---- planning -------------------------------------------------------------------------------- */
 
+/* FFTW's own is some KiB for each length. */
+enum { WISDOM_BYTES_MOST = 4 << 20 };
+
 /* FFTW's planner and its wisdom are global and not thread-safe. */
 static pthread_mutex_t planner = PTHREAD_MUTEX_INITIALIZER;
 
-static bool wisdom_path(const sonar_host *host, const char *suffix, char path[PATH_MAX]) {
+static bool wisdom_path(const sonar_host *host, char path[PATH_MAX]) {
     if (!host->state_dir)
         return false;
-    int length = snprintf(path, PATH_MAX, "%s/fftwf.wisdom%s", host->state_dir, suffix);
+    int length = snprintf(path, PATH_MAX, "%s/fftwf.wisdom", host->state_dir);
     return length > 0 && length < PATH_MAX;
 }
 
 static void wisdom_load(const sonar_host *host) {
-    char path[PATH_MAX];
+    char path[PATH_MAX], *text;
+    size_t bytes;
+    sonar_error why = {0};
     fftwf_forget_wisdom(); /* plans depend on the file, not on what the process did before */
-    if (!wisdom_path(host, "", path) || access(path, R_OK) != 0)
+    if (!wisdom_path(host, path) || access(path, F_OK) != 0)
         return;
-    if (!fftwf_import_wisdom_from_filename(path))
+    if (sonar_state_read(path, WISDOM_BYTES_MOST, &text, &bytes, &why))
+        sonar_log(host, SONAR_WARN, "dft", "FFTW wisdom %s %s", path, why.text);
+    else if (!fftwf_import_wisdom_from_string(text))
         sonar_log(host, SONAR_WARN, "dft", "ignored %s: it is not FFTW wisdom of this version",
                   path);
+    free(text);
 }
 
-/* Written beside and renamed, so that no reader ever sees half a file. */
 static void wisdom_save(const sonar_host *host) {
-    char path[PATH_MAX], fresh[PATH_MAX];
-    if (!wisdom_path(host, "", path) || !wisdom_path(host, ".XXXXXX", fresh))
+    char path[PATH_MAX];
+    sonar_error why = {0};
+    if (!wisdom_path(host, path))
         return;
-    int fd = mkstemp(fresh);
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    if (!file) {
-        sonar_log(host, SONAR_WARN, "dft", "cannot write %s: %s", fresh, strerror(errno));
-        if (fd >= 0) {
-            close(fd);
-            unlink(fresh);
-        }
-        return;
-    }
-    fftwf_export_wisdom_to_file(file);
-    bool failed = ferror(file) != 0;
-    failed |= fclose(file) != 0;
-    if (failed || rename(fresh, path) != 0) {
-        sonar_log(host, SONAR_WARN, "dft", "cannot write %s: %s", path, strerror(errno));
-        unlink(fresh);
-    }
+    char *text = fftwf_export_wisdom_to_string();
+    if (text && sonar_state_write(path, text, strlen(text), &why))
+        sonar_log(host, SONAR_WARN, "dft", "FFTW wisdom %s %s", path, why.text);
+    free(text);
 }
 
 static fftwf_plan plan_with(struct dft *dft, unsigned flags) {
