@@ -127,8 +127,8 @@ sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_co
 /* results.c */
 sonar_code sonar_pipeline_make_buffers(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_pipeline_free_buffers(sonar_pipeline *pipeline);
-/* contacts.c: fills result->detection from its surfaces. Data thread. */
+/* detections.c: fills result->detection from its surfaces. Data thread. */
 sonar_code sonar_pipeline_detect(sonar_pipeline *pipeline, sonar_result *result, sonar_error *err);
-/* contacts.c: publishes the largest power of each cell around the peaks of mvdr.azimuth. */
+/* detections.c: publishes the largest power of each cell around the peaks of mvdr.azimuth. */
 sonar_code sonar_pipeline_raise(sonar_pipeline *pipeline, sonar_result *result, sonar_error *err);
 #endif
