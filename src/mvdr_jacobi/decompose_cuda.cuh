@@ -149,7 +149,7 @@ __device__ inline double level_share(const sonar_mvdr_spec &spec, const double *
                             spec.alpha);
 }
 
-/* From eigenvalues of S S^H (in scratch) to what the look round needs; returns flags. */
+/* From eigenvalues of S S^H (in scratch) to what the spectrum needs; returns flags. */
 __device__ inline unsigned weigh(const view &v, uint32_t bin, uint32_t k, const factor &factor,
                                  double *d, double *delta, double *share) {
     const sonar_mvdr_spec &spec = v.spec;
@@ -160,8 +160,8 @@ __device__ inline unsigned weigh(const view &v, uint32_t bin, uint32_t k, const 
     }
     __syncthreads();
     bool fallback, correct = spec.correct_level;
-    double looks = factor.snapshots * (spec.forward_backward ? 2 : 1);
-    double by_rule = loading(spec, d, k, v.n, looks, &fallback);
+    double effective = factor.snapshots * (spec.forward_backward ? 2 : 1);
+    double by_rule = loading(spec, d, k, v.n, effective, &fallback);
     double least = k ? MVDR_LEAST_DELTA * d[0] : 0;
     *delta = fmax(by_rule, fmax(least, DBL_MIN));
     double seen = spec.alpha > 0 ? (double)v.bin[bin].seen : factor.snapshots;

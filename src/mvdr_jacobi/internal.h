@@ -6,8 +6,8 @@
  *   n  used sensors, the rows        m  columns of the factor S        k  eigenpairs kept
  *
  * The way of one bin: factor.c makes S with R = S S^H, solve.c reduces it by QR to a triangle,
- * jacobi.c orthogonalises the triangle's columns, loading.c picks delta, spectrum_cpu.c looks
- * round.
+ * jacobi.c orthogonalises the triangle's columns, loading.c picks delta, spectrum_cpu.c computes
+ * the spectrum.
  */
 #ifndef SONAR_MVDR_JACOBI_INTERNAL_H
 #define SONAR_MVDR_JACOBI_INTERNAL_H
@@ -96,7 +96,7 @@ double mvdr_level(const sonar_mvdr_spec *spec, const double *d, size_t k, double
 
 /* ---- spectrum -------------------------------------------------------------------------------- */
 
-/* A bin's decomposition, ready to be looked at. */
+/* A bin's decomposition, ready for the spectrum. */
 typedef struct mvdr_view {
     const float *q_re, *q_im; /* eigenvectors, padded with zero columns to a multiple of 4 */
     const float *weight;      /* [k] delta / (d + delta) */
@@ -108,8 +108,8 @@ typedef struct mvdr_view {
 } mvdr_view;
 
 /* P in MVDR_LANES directions at absolute bin `bin`; turns is [row][lane]. */
-void mvdr_look(const mvdr_view *view, const uint64_t *turns, uint64_t bin, mvdr_scratch *scratch,
-               float *power);
+void mvdr_spectrum_power(const mvdr_view *view, const uint64_t *turns, uint64_t bin,
+                         mvdr_scratch *scratch, float *power);
 
 /* ---- the stage ------------------------------------------------------------------------------- */
 
@@ -153,7 +153,7 @@ typedef struct mvdr_stage {
     float *weight, *gain;    /* [bin][kept]; gain: with correct_level */
     float *power;            /* [bin][directions] */
     float *info;             /* [bin][SONAR_MVDR_INFO_FIELDS] */
-    sonar_mvdr_tones *tones; /* NULL: none are looked for */
+    sonar_mvdr_tones *tones; /* NULL: no bin is steered at a tone */
     mvdr_pair *pair;         /* [slot or arrival][bin] a snapshot's with the next bin */
     uint64_t *points;        /* evaluate: [row][lane] */
     float *sample;           /* evaluate: [bin][lane] */

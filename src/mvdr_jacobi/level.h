@@ -12,7 +12,7 @@
  * without one share N/n + delta/n. The share follows from the sample's own eigenvalues d_i by way
  * of the degrees of freedom f = sum_i d_i / (d_i + delta), the sum over l of w_l e / (1 + w_l e):
  * share = f / e. Equal weights 1/L give 1 - f/L; weights that fade by alpha, t of them, the closed
- * form below. For finite n the looked-at direction's own degree of freedom is not lost; taking it
+ * form below. For finite n the steered direction's own degree of freedom is not lost; taking it
  * out of f gives (L - n + 1)/L exactly where delta is small and L >= n (Capon and Goodman 1970).
  */
 #ifndef SONAR_MVDR_JACOBI_LEVEL_H
@@ -31,11 +31,11 @@
 #define MVDR_LEVEL_BIASED    0.25 /* -6 dB */
 #define MVDR_LEVEL_CORRECTED 0.01 /* -20 dB */
 
-/* What of the degrees of freedom is lost: f without the looked-at direction's own. `sum` is
+/* What of the degrees of freedom is lost: f without the steered direction's own. `sum` is
  * sum_i d_i / (d_i + delta), `quiet` sum_i of 1 - (delta / (d_i + delta))^2, both over all
- * eigenvalues that are not zero; `looks` is L_eff, twice that with forward-backward. */
-MVDR_BOTH static inline double mvdr_level_freedom(double sum, double quiet, double looks) {
-    double own = looks > sum ? (looks - quiet) / (looks - sum) : 0;
+ * eigenvalues that are not zero; `effective` is L_eff, twice that with forward-backward. */
+MVDR_BOTH static inline double mvdr_level_freedom(double sum, double quiet, double effective) {
+    double own = effective > sum ? (effective - quiet) / (effective - sum) : 0;
     own = own < 0 ? 0 : own > 1 ? 1 : own;
     return sum > own ? sum - own : 0;
 }

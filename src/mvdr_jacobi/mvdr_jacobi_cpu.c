@@ -103,7 +103,7 @@ static void reset(void *opaque) {
 /* ---- one bin --------------------------------------------------------------------------------- */
 
 /* The statistics' L: forward-backward sees every snapshot twice. */
-static double looks(const mvdr_stage *stage, const mvdr_factor *factor) {
+static double effective_snapshots(const mvdr_stage *stage, const mvdr_factor *factor) {
     return factor->snapshots * (stage->spec.forward_backward ? 2 : 1);
 }
 
@@ -138,7 +138,7 @@ static size_t worth_keeping(const mvdr_stage *stage, const mvdr_bin *state, cons
     return k;
 }
 
-/* What the look round needs of the eigenvalues d, now of R itself. */
+/* What the spectrum needs of the eigenvalues d, now of R itself. */
 static void weigh(mvdr_stage *stage, size_t bin, const double *d, size_t k, double delta,
                   double share) {
     size_t n = stage->rows.n, first = bin * stage->limits.kept;
@@ -179,7 +179,8 @@ static unsigned load(mvdr_stage *stage, size_t bin, size_t k, const mvdr_factor 
         kept[i] = d[i] * factor->factor;
         d[i] = kept[i] / (forgets ? state->share : 1);
     }
-    mvdr_load loading = mvdr_loading(&stage->spec, d, k, stage->rows.n, looks(stage, factor));
+    mvdr_load loading =
+        mvdr_loading(&stage->spec, d, k, stage->rows.n, effective_snapshots(stage, factor));
     double seen = forgets ? (double)state->seen : factor->snapshots;
     double share = mvdr_level(&stage->spec, d, k, loading.delta, seen, factor->snapshots);
     weigh(stage, bin, d, k, loading.delta, share);
@@ -202,7 +203,7 @@ static void decompose(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     stage->bin[bin].view = (mvdr_view){0};
     if (factor.m && stage->rows.n) {
         bool in_double = stage->spec.method == SONAR_MVDR_ONE_SIDED &&
-                         wants_double(looks(stage, &factor), stage->rows.n);
+                         wants_double(effective_snapshots(stage, &factor), stage->rows.n);
         solution = solve(stage, bin, &factor, scratch, in_double);
         flags = load(stage, bin, solution.kept, &factor, scratch, info) |
                 (in_double ? SONAR_MVDR_FLAG_DOUBLE : 0) |
@@ -226,8 +227,9 @@ static void bin_task(void *arg, size_t bin, size_t worker) {
         mvdr_tune(stage, bin);
     decompose(stage, bin, scratch);
     for (size_t t = 0; t < stage->directions; t += MVDR_LANES)
-        mvdr_look(&stage->bin[bin].view, stage->rows.turns + t * stage->rows.n,
-                  stage->spec.first_bin + bin, scratch, stage->power + bin * stage->directions + t);
+        mvdr_spectrum_power(&stage->bin[bin].view, stage->rows.turns + t * stage->rows.n,
+                            stage->spec.first_bin + bin, scratch,
+                            stage->power + bin * stage->directions + t);
 }
 
 /* ---- execute --------------------------------------------------------------------------------- */
@@ -278,8 +280,8 @@ static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
 
 static void sample_task(void *arg, size_t bin, size_t worker) {
     mvdr_stage *stage = arg;
-    mvdr_look(&stage->bin[bin].view, stage->points, stage->spec.first_bin + bin,
-              &stage->scratch[worker], stage->sample + bin * MVDR_LANES);
+    mvdr_spectrum_power(&stage->bin[bin].view, stage->points, stage->spec.first_bin + bin,
+                        &stage->scratch[worker], stage->sample + bin * MVDR_LANES);
 }
 
 /* Eight points' turns, transposed; the last ones repeat where there are fewer. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The GPU's MVDR stage, the CPU stage's twin: the same factor, the same two QR reductions and
- * one-sided Jacobi, the same look round. Every bin is decomposed by one thread block from its
+ * one-sided Jacobi, the same spectrum. Every bin is decomposed by one thread block from its
  * snapshots to its weights, so nothing is decided on the host and the chain stays on the device.
  */
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "mvdr_jacobi/common.h"
 #include "mvdr_jacobi/decompose_cuda.cuh"
 #include "mvdr_jacobi/listen_cuda.cuh"
-#include "mvdr_jacobi/look_cuda.cuh"
+#include "mvdr_jacobi/spectrum_cuda.cuh"
 
 static const char where[] = "mvdr_jacobi";
 
@@ -24,11 +24,11 @@ struct mvdr_stage {
     mvdr::view view; /* with the stage's device memory; kernels get a copy */
     mvdr_limits limits;
     mvdr::decompose_function decompose;
-    mvdr::look_function look;
-    unsigned decompose_threads, look_threads; /* of a block */
-    size_t slots;                             /* bins decomposed by one launch */
-    size_t look_blocks; /* blocks of a look round, each with its own scratch */
-    complex32 *look_scratch;
+    mvdr::spectrum_function spectrum;
+    unsigned decompose_threads, spectrum_threads; /* of a block */
+    size_t slots;                                 /* bins decomposed by one launch */
+    size_t spectrum_blocks; /* thread blocks of the spectrum kernel, each with its own scratch */
+    complex32 *spectrum_scratch;
     size_t *device_rows;              /* sensor, partner, previous: `sensors` entries each */
     size_t *rows, *previous, *row_of; /* the same on the host */
     uint64_t version;
@@ -43,7 +43,7 @@ void destroy(void *opaque) {
         return;
     mvdr::view *v = &stage->view;
     mvdr::scratch *s = &v->all;
-    void *device[] = {stage->look_scratch,
+    void *device[] = {stage->spectrum_scratch,
                       stage->device_rows,
                       (void *)v->turns,
                       v->snapshot,
@@ -130,7 +130,7 @@ sonar_code allocate_results(mvdr_stage *stage, sonar_error *err) {
         memory.make(&v->tones, 1);
         memory.make(&v->pair, v->length, bins);
     }
-    memory.make(&stage->look_scratch, stage->look_blocks, (sensors + v->kept) * mvdr::TILE);
+    memory.make(&stage->spectrum_scratch, stage->spectrum_blocks, (sensors + v->kept) * mvdr::TILE);
     v->turns = turns;
     v->sensor = stage->device_rows;
     v->partner = stage->device_rows + sensors;
@@ -160,7 +160,7 @@ sonar_code allocate_scratch(mvdr_stage *stage, sonar_error *err) {
     return memory.code;
 }
 
-/* What the device offers: shared memory for decompose, blocks at a time for look. */
+/* What the device offers: shared memory for decompose, blocks at a time for the spectrum. */
 sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
     mvdr::view *v = &stage->view;
     int device, most, processors, resident;
@@ -172,11 +172,11 @@ sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
              err);
     CUDA_TRY(where, cudaFuncGetAttributes(&own, stage->decompose), err);
     CUDA_TRY(where,
-             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, stage->look,
-                                                           (int)stage->look_threads, 0),
+             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, stage->spectrum,
+                                                           (int)stage->spectrum_threads, 0),
              err);
     size_t tiles = (v->spec.directions + mvdr::TILE - 1) / mvdr::TILE;
-    stage->look_blocks = sonar_min_size(tiles * v->spec.bins, (size_t)processors * resident);
+    stage->spectrum_blocks = sonar_min_size(tiles * v->spec.bins, (size_t)processors * resident);
     /* Both triangles, the norms and a column a warp in double, if there is room. */
     size_t columns = 2 * v->u_stride + stage->decompose_threads / mvdr::WARP *
                                            mvdr::odd((uint32_t)stage->limits.rows);
@@ -234,11 +234,11 @@ long trained_threads(const sonar_host *host, const char *decision) {
  */
 void choose_threads(mvdr_stage *stage, const sonar_host *host) {
     long decompose = trained_threads(host, "mvdr.decompose_threads");
-    long look = trained_threads(host, "mvdr.look_threads");
+    long wanted = trained_threads(host, "mvdr.look_threads");
     stage->decompose_threads = mvdr::decompose_kernel(decompose) ? (unsigned)decompose : 512;
     stage->decompose = mvdr::decompose_kernel(stage->decompose_threads);
-    stage->look_threads = mvdr::look_kernel(look) ? (unsigned)look : 256;
-    stage->look = mvdr::look_kernel(stage->look_threads);
+    stage->spectrum_threads = mvdr::spectrum_kernel(wanted) ? (unsigned)wanted : 256;
+    stage->spectrum = mvdr::spectrum_kernel(stage->spectrum_threads);
 }
 
 sonar_code create(const void *opaque, const sonar_host *host, void **out, sonar_error *err) {
@@ -387,13 +387,14 @@ sonar_code run_bins(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStrea
 }
 
 /* P of every bin at the points, and the band's power if wanted. */
-sonar_code look_round(const mvdr_stage *stage, const mvdr::points &points, float *band,
-                      ptrdiff_t stride, cudaStream_t stream, sonar_error *err) {
+sonar_code run_spectrum(const mvdr_stage *stage, const mvdr::points &points, float *band,
+                        ptrdiff_t stride, cudaStream_t stream, sonar_error *err) {
     size_t tiles = (points.count + mvdr::TILE - 1) / mvdr::TILE;
-    unsigned blocks = (unsigned)sonar_min_size(stage->look_blocks, tiles * stage->view.spec.bins);
-    stage->look<<<blocks, stage->look_threads, 0, stream>>>(stage->view, points,
-                                                            stage->look_scratch);
-    sonar_code code = CUDA_LAUNCHED(where, "look", err);
+    unsigned blocks =
+        (unsigned)sonar_min_size(stage->spectrum_blocks, tiles * stage->view.spec.bins);
+    stage->spectrum<<<blocks, stage->spectrum_threads, 0, stream>>>(stage->view, points,
+                                                                    stage->spectrum_scratch);
+    sonar_code code = CUDA_LAUNCHED(where, "spectrum", err);
     if (code || !band)
         return code;
     mvdr::band_power<<<(points.count + 127) / 128, 128, 0, stream>>>(stage->view, points, band,
@@ -421,7 +422,7 @@ sonar_code run(mvdr_stage *stage, cudaStream_t stream, const sonar_buffer *in, s
                          spec->directions};
     sonar_code code = run_bins(stage, arrivals_of(in), stream, err);
     if (!code)
-        code = look_round(stage, grid, (float *)azimuth->data, azimuth->stride[0], stream, err);
+        code = run_spectrum(stage, grid, (float *)azimuth->data, azimuth->stride[0], stream, err);
     if (!code && work->outputs & SONAR_WANT(SONAR_MVDR_SPECTRUM))
         code = write_rows(&out[SONAR_MVDR_OUT_SPECTRUM], v->power, spec->bins, spec->directions,
                           stream, err);
@@ -471,8 +472,9 @@ sonar_code evaluate(void *opaque, sonar_queue *queue, const sonar_buffer *turns,
         size_t some = sonar_min_size(v->spec.directions, count - first);
         mvdr::points points = {(const uint64_t *)turns->data + (ptrdiff_t)first * turns->stride[0],
                                (size_t)turns->stride[0], (uint32_t)some, v->power, some};
-        code = look_round(stage, points, (float *)power->data + (ptrdiff_t)first * power->stride[0],
-                          power->stride[0], queue->stream, err);
+        code =
+            run_spectrum(stage, points, (float *)power->data + (ptrdiff_t)first * power->stride[0],
+                         power->stride[0], queue->stream, err);
     }
     return code;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The look round: P = 1 / (sum_i |q_i^H a|^2 / (d_i + delta) + |a - Q Q^H a|^2 / delta) for eight
- * directions at a time, one per vector lane, with the steering vectors made here. Where levels are
- * corrected, P - delta/n is P/n times sum_i |q_i^H a|^2 d_i / (d_i + delta): nothing cancels.
+ * The MVDR spectrum: P = 1 / (sum_i |q_i^H a|^2 / (d_i + delta) + |a - Q Q^H a|^2 / delta) for
+ * eight directions at a time, one per vector lane, with the steering vectors made here. Where
+ * levels are corrected, P - delta/n is P/n times sum_i |q_i^H a|^2 d_i / (d_i + delta): nothing
+ * cancels.
  */
 #include "mvdr_jacobi/internal.h"
 
@@ -156,8 +157,8 @@ static void outside(const mvdr_view *view, mvdr_scratch *scratch, const float *i
             left[lane] = exact[lane];
 }
 
-void mvdr_look(const mvdr_view *view, const uint64_t *turns, uint64_t bin, mvdr_scratch *scratch,
-               float *power) {
+void mvdr_spectrum_power(const mvdr_view *view, const uint64_t *turns, uint64_t bin,
+                         mvdr_scratch *scratch, float *power) {
     float weighted[MVDR_LANES] = {0}, inside[MVDR_LANES] = {0}, left[MVDR_LANES] = {0};
     float raised[MVDR_LANES] = {0};
     if (view->level > 0) {

@@ -12,7 +12,7 @@ namespace mvdr {
 /* What a bin keeps from one execute to the next. */
 struct bin_state {
     uint32_t carried; /* forgetting: eigenpairs the next factor begins with */
-    uint32_t pairs;   /* eigenpairs of the last execute, which the look round uses */
+    uint32_t pairs;   /* eigenpairs of the last execute, which the spectrum uses */
     uint64_t seen;    /* snapshots accepted since the reset */
     mvdr_pair heard;  /* sum of the products with the next bin, up to a factor */
     double share;     /* block: of so many snapshots; forgetting: what the weights sum to */
@@ -62,7 +62,7 @@ struct view {
     float *info;              /* [bin][SONAR_MVDR_INFO_FIELDS] */
     bin_state *bin;
     ring_state *ring;
-    sonar_mvdr_tones *tones; /* NULL: none are looked for */
+    sonar_mvdr_tones *tones; /* NULL: no bin is steered at a tone */
     mvdr_pair *pair;         /* [place][bin] a snapshot's products with the next bin */
     scratch all;             /* slot 0; the others follow at these strides, in elements */
     size_t t_stride, u_stride, w_stride, vector_stride, column_stride;

@@ -31,7 +31,7 @@
 #define MVDR_TONE_CHANCE       (-13.8) /* 1e-6 */
 #define MVDR_TONE_LIKELY_STILL (-6.9)  /* 1e-3 */
 
-/* Offsets are fixed-point numbers for the look round: exact and the same everywhere. */
+/* Offsets are fixed-point numbers for the steering vectors: exact and the same everywhere. */
 #define MVDR_TONE_ONE 16777216.0
 
 /* Means over sensors and snapshots: power in a bin, in the next one, and minus the real part of

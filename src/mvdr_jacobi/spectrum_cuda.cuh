@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The look round on the GPU: P = 1 / (sum_i |q_i^H a|^2 / (d_i + delta) + |a - Q Q^H a|^2 / delta),
- * as in spectrum_cpu.c. A block takes a tile of directions of one bin at a time; steering vectors
- * are made in shared memory from exact turns as often as they are needed and stored nowhere.
+ * The MVDR spectrum on the GPU: P = 1 / (sum_i |q_i^H a|^2 / (d_i + delta) + |a - Q Q^H a|^2 /
+ * delta), as in spectrum_cpu.c. A block takes a tile of directions of one bin at a time; steering
+ * vectors are made in shared memory from exact turns as often as they are needed and stored
+ * nowhere.
  */
-#ifndef SONAR_MVDR_JACOBI_LOOK_CUDA_CUH
-#define SONAR_MVDR_JACOBI_LOOK_CUDA_CUH
+#ifndef SONAR_MVDR_JACOBI_SPECTRUM_CUDA_CUH
+#define SONAR_MVDR_JACOBI_SPECTRUM_CUDA_CUH
 
 #include <float.h>
 
@@ -27,7 +28,7 @@ template <unsigned COUNT> constexpr unsigned EACH = OUTPUTS / ROWS<COUNT>;
  * |a|^2 that is too coarse and it is formed as a vector, projected twice. */
 constexpr float DIFFERENCE_SHARE = 0.0625f;
 
-/* Where to look. */
+/* Directions whose power is wanted. */
 struct points {
     const uint64_t *turns; /* [point][sensor] */
     size_t stride;         /* elements from point to point */
@@ -234,8 +235,8 @@ __device__ float outside(const view &v, const points &p, const tile &t, float in
 }
 
 template <unsigned COUNT>
-__device__ void look_at(const view &v, const points &p, const tile &t, double level,
-                        tile_memory<COUNT> *memory, float *power) {
+__device__ void spectrum_of_tile(const view &v, const points &p, const tile &t, double level,
+                                 tile_memory<COUNT> *memory, float *power) {
     energies sums = {0, 0, 0};
     float left = 0;
     if (level > 0) {
@@ -253,7 +254,7 @@ __device__ void look_at(const view &v, const points &p, const tile &t, double le
 
 /* Blocks share the tiles of all bins out among themselves; each has (n + kept) TILE of scratch. */
 template <unsigned COUNT>
-__global__ void __launch_bounds__(COUNT) look(view v, points p, complex<float> *scratch) {
+__global__ void __launch_bounds__(COUNT) spectrum(view v, points p, complex<float> *scratch) {
     __shared__ tile_memory<COUNT> memory;
     uint32_t tiles = (p.count + TILE - 1) / TILE;
     scratch += blockIdx.x * (v.spec.sensors + v.kept) * TILE;
@@ -272,22 +273,22 @@ __global__ void __launch_bounds__(COUNT) look(view v, points p, complex<float> *
                   (int32_t)llrint(v.bin[bin].offset * MVDR_TONE_ONE),
                   scratch,
                   scratch + v.kept * TILE};
-        look_at(v, p, t, v.bin[bin].level, &memory, p.power + bin * p.pitch);
+        spectrum_of_tile(v, p, t, v.bin[bin].level, &memory, p.power + bin * p.pitch);
         __syncthreads();
     }
 }
 
-using look_function = void (*)(view, points, complex<float> *);
+using spectrum_function = void (*)(view, points, complex<float> *);
 
 /* NULL for a number of threads that no kernel is made for. */
-inline look_function look_kernel(long count) {
+inline spectrum_function spectrum_kernel(long count) {
     switch (count) {
     case 128:
-        return look<128>;
+        return spectrum<128>;
     case 256:
-        return look<256>;
+        return spectrum<256>;
     case 512:
-        return look<512>;
+        return spectrum<512>;
     default:
         return nullptr;
     }
