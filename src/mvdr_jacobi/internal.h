@@ -124,13 +124,13 @@ typedef struct mvdr_rows {
 
 /* What a bin keeps from one execute to the next. */
 typedef struct mvdr_bin {
-    size_t k;        /* eigenpairs in the stage's q and d */
-    uint64_t seen;   /* snapshots accepted since the reset */
-    double share;    /* forgetting: 1 - alpha^seen, by which R is too small */
-    mvdr_view view;  /* of the last execute, for evaluate */
-    mvdr_pair faded; /* with the next bin, forgetting; sums to 1 - alpha^t as R does */
-    double heard;    /* what the weights of faded sum to */
-    bool tonal;      /* steered at `offset` bins above its centre */
+    size_t k;           /* eigenpairs in the stage's q and d */
+    uint64_t seen;      /* snapshots accepted since the reset */
+    double share;       /* forgetting: 1 - alpha^seen, by which R is too small */
+    mvdr_view view;     /* of the last execute, for evaluate */
+    mvdr_pair products; /* forgetting: mean of the products with the next bin, weighted as R is */
+    double products_weight; /* sum of the weights in products */
+    bool tonal;             /* steered at `offset` bins above its centre */
     double offset;
 } mvdr_bin;
 
@@ -176,10 +176,11 @@ mvdr_factor mvdr_factor_block(mvdr_stage *stage, size_t bin, mvdr_scratch *scrat
 mvdr_factor mvdr_factor_forget(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
 /* After all bins have stored: moves on by the snapshots that arrived. */
 void mvdr_factor_advance(mvdr_stage *stage);
-/* Notes what the bin's new snapshots have in common with the next bin's; before mvdr_factor_*. */
-void mvdr_listen(mvdr_stage *stage, size_t bin);
-/* Decides on the frequency at which the bin is steered, after all bins have listened. */
-void mvdr_tune(mvdr_stage *stage, size_t bin);
+/* Adds the products of the bin's new snapshots with the next bin's; call it before mvdr_factor_*.
+ */
+void mvdr_tone_accumulate(mvdr_stage *stage, size_t bin);
+/* Chooses the frequency at which the bin is steered, after all bins have accumulated theirs. */
+void mvdr_tone_steer(mvdr_stage *stage, size_t bin);
 /* Takes the rows, mirrors and turns of new parameters over. */
 sonar_code mvdr_rows_update(mvdr_stage *stage, const sonar_params *params, sonar_error *err);
 

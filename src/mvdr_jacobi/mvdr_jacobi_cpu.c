@@ -215,16 +215,16 @@ static void decompose(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     info[SONAR_MVDR_SNAPSHOTS] = (float)factor.snapshots;
 }
 
-static void listen_task(void *arg, size_t bin, size_t worker) {
+static void accumulate_products(void *arg, size_t bin, size_t worker) {
     (void)worker;
-    mvdr_listen(arg, bin);
+    mvdr_tone_accumulate(arg, bin);
 }
 
 static void bin_task(void *arg, size_t bin, size_t worker) {
     mvdr_stage *stage = arg;
     mvdr_scratch *scratch = &stage->scratch[worker];
     if (stage->tones && stage->arrived)
-        mvdr_tune(stage, bin);
+        mvdr_tone_steer(stage, bin);
     decompose(stage, bin, scratch);
     for (size_t t = 0; t < stage->directions; t += MVDR_LANES)
         mvdr_spectrum_power(&stage->bin[bin].view, stage->rows.turns + t * stage->rows.n,
@@ -262,7 +262,7 @@ static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
     stage->in = in;
     stage->arrived = in->shape[0];
     if (stage->tones && stage->arrived)
-        stage->host->parallel(stage->host->ctx, spec->bins, listen_task, stage);
+        stage->host->parallel(stage->host->ctx, spec->bins, accumulate_products, stage);
     stage->host->parallel(stage->host->ctx, spec->bins, bin_task, stage);
     mvdr_factor_advance(stage);
     float *azimuth = out[SONAR_MVDR_OUT_AZIMUTH].data;

@@ -10,7 +10,7 @@
 #include "backend/cuda_common.cuh"
 #include "mvdr_jacobi/common.h"
 #include "mvdr_jacobi/decompose_cuda.cuh"
-#include "mvdr_jacobi/listen_cuda.cuh"
+#include "mvdr_jacobi/tone_cuda.cuh"
 #include "mvdr_jacobi/spectrum_cuda.cuh"
 
 static const char where[] = "mvdr_jacobi";
@@ -344,16 +344,16 @@ mvdr::arrivals arrivals_of(const sonar_buffer *in) {
 }
 
 /* Which frequency each bin is steered at, after the ring has moved on. */
-sonar_code tune_bins(const mvdr_stage *stage, uint32_t count, cudaStream_t stream,
-                     sonar_error *err) {
+sonar_code steer_at_tones(const mvdr_stage *stage, uint32_t count, cudaStream_t stream,
+                          sonar_error *err) {
     const mvdr::view *v = &stage->view;
     unsigned blocks = (unsigned)((v->spec.bins + 63) / 64);
-    mvdr::gather<<<blocks, 64, 0, stream>>>(*v, count);
-    sonar_code code = CUDA_LAUNCHED(where, "gather", err);
+    mvdr::tone_accumulate<<<blocks, 64, 0, stream>>>(*v, count);
+    sonar_code code = CUDA_LAUNCHED(where, "tone_accumulate", err);
     if (code)
         return code;
-    mvdr::tune<<<blocks, 64, 0, stream>>>(*v);
-    return CUDA_LAUNCHED(where, "tune", err);
+    mvdr::tone_steer<<<blocks, 64, 0, stream>>>(*v);
+    return CUDA_LAUNCHED(where, "tone_steer", err);
 }
 
 sonar_code run_bins(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t stream,
@@ -367,8 +367,8 @@ sonar_code run_bins(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStrea
         mvdr::take<<<grid, 128, 0, stream>>>(*v, in, (uint32_t)skip);
         code = CUDA_LAUNCHED(where, "take", err);
         if (v->tones && !code) {
-            mvdr::listen<<<grid, 128, 0, stream>>>(*v, in, (uint32_t)skip);
-            code = CUDA_LAUNCHED(where, "listen", err);
+            mvdr::tone_products<<<grid, 128, 0, stream>>>(*v, in, (uint32_t)skip);
+            code = CUDA_LAUNCHED(where, "tone_products", err);
         }
     }
     if (in.count && v->spec.alpha == 0 && !code) {
@@ -376,7 +376,7 @@ sonar_code run_bins(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStrea
         code = CUDA_LAUNCHED(where, "move_on", err);
     }
     if (in.count && v->tones && !code)
-        code = tune_bins(stage, in.count, stream, err);
+        code = steer_at_tones(stage, in.count, stream, err);
     for (size_t first = 0; first < bins && !code; first += stage->slots) {
         unsigned count = (unsigned)sonar_min_size(stage->slots, bins - first);
         stage->decompose<<<count, stage->decompose_threads, v->shared_bytes, stream>>>(

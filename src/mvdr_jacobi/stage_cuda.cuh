@@ -11,14 +11,14 @@ namespace mvdr {
 
 /* What a bin keeps from one execute to the next. */
 struct bin_state {
-    uint32_t carried; /* forgetting: eigenpairs the next factor begins with */
-    uint32_t pairs;   /* eigenpairs of the last execute, which the spectrum uses */
-    uint64_t seen;    /* snapshots accepted since the reset */
-    mvdr_pair heard;  /* sum of the products with the next bin, up to a factor */
-    double share;     /* block: of so many snapshots; forgetting: what the weights sum to */
-    double offset;    /* steered that many bins above its centre */
-    uint32_t tonal;   /* because a tone is there */
-    double level;     /* delta, or delta / (n share) if levels are corrected; 0: no data, P = 0 */
+    uint32_t carried;   /* forgetting: eigenpairs the next factor begins with */
+    uint32_t pairs;     /* eigenpairs of the last execute, which the spectrum uses */
+    uint64_t seen;      /* snapshots accepted since the reset */
+    mvdr_pair products; /* sum of the products with the next bin, up to a factor */
+    double share;       /* block: of so many snapshots; forgetting: what the weights sum to */
+    double offset;      /* steered that many bins above its centre */
+    uint32_t tonal;     /* because a tone is there */
+    double level;       /* delta, or delta / (n share) if levels are corrected; 0: no data, P = 0 */
 };
 
 /* Where the block's ring of snapshots stands; on the device, so that a recorded execute goes on. */

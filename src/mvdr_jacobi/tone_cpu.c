@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Which frequency dominates a bin: see tone.h. Each snapshot's products of neighbouring bins are
+/* Finds the tone that dominates a bin (tone.h). Each snapshot's products of neighbouring bins are
  * summed over the sensors once, when it comes; what is kept are three numbers a bin. */
 #include "mvdr_jacobi/internal.h"
 
@@ -28,7 +28,7 @@ static bool usable(mvdr_pair p) {
     return isfinite(p.lower + p.upper + p.cross);
 }
 
-void mvdr_listen(mvdr_stage *stage, size_t bin) {
+void mvdr_tone_accumulate(mvdr_stage *stage, size_t bin) {
     size_t bins = stage->spec.bins, length = stage->spec.snapshots;
     size_t skip = length && stage->arrived > length ? stage->arrived - length : 0;
     mvdr_bin *state = &stage->bin[bin];
@@ -38,22 +38,22 @@ void mvdr_listen(mvdr_stage *stage, size_t bin) {
         if (length) {
             stage->pair[(stage->next + i) % length * bins + bin] = p;
         } else if (usable(p)) {
-            state->faded.lower = alpha * state->faded.lower + (1 - alpha) * p.lower;
-            state->faded.upper = alpha * state->faded.upper + (1 - alpha) * p.upper;
-            state->faded.cross = alpha * state->faded.cross + (1 - alpha) * p.cross;
-            state->heard = alpha * state->heard + 1 - alpha;
+            state->products.lower = alpha * state->products.lower + (1 - alpha) * p.lower;
+            state->products.upper = alpha * state->products.upper + (1 - alpha) * p.upper;
+            state->products.cross = alpha * state->products.cross + (1 - alpha) * p.cross;
+            state->products_weight = alpha * state->products_weight + 1 - alpha;
         }
     }
 }
 
-/* What bin and bin + 1 have in common, and from how many snapshots; up to a factor. */
-static mvdr_pair common(const mvdr_stage *stage, size_t bin, double *snapshots) {
+/* Sum of the products of bin and bin + 1 and the number of its snapshots; up to a factor. */
+static mvdr_pair products_of(const mvdr_stage *stage, size_t bin, double *snapshots) {
     size_t bins = stage->spec.bins, length = stage->spec.snapshots, count = 0;
     double alpha = stage->spec.alpha;
     if (!length) {
-        double heard = stage->bin[bin].heard;
-        *snapshots = (1 + alpha) / (1 - alpha) * heard / (2 - heard);
-        return stage->bin[bin].faded;
+        double weight = stage->bin[bin].products_weight;
+        *snapshots = (1 + alpha) / (1 - alpha) * weight / (2 - weight);
+        return stage->bin[bin].products;
     }
     size_t filled = sonar_min_size(stage->filled + stage->arrived, length);
     mvdr_pair sum = {0, 0, 0};
@@ -68,16 +68,16 @@ static mvdr_pair common(const mvdr_stage *stage, size_t bin, double *snapshots) 
     return sum;
 }
 
-void mvdr_tune(mvdr_stage *stage, size_t bin) {
+void mvdr_tone_steer(mvdr_stage *stage, size_t bin) {
     mvdr_bin *state = &stage->bin[bin];
     mvdr_tone tone = {0, 0, 0};
     double snapshots;
     if (bin + 1 < stage->spec.bins) {
-        mvdr_pair above = common(stage, bin, &snapshots);
+        mvdr_pair above = products_of(stage, bin, &snapshots);
         tone = mvdr_tone_of(stage->tones, above, false, snapshots);
     }
     if (bin > 0) {
-        mvdr_pair below = common(stage, bin - 1, &snapshots);
+        mvdr_pair below = products_of(stage, bin - 1, &snapshots);
         tone = mvdr_tone_better(tone, mvdr_tone_of(stage->tones, below, true, snapshots));
     }
     state->tonal = mvdr_tone_holds(tone, state->tonal);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Which frequency dominates a bin, as in listen.c; see tone.h. */
-#ifndef SONAR_MVDR_JACOBI_LISTEN_CUDA_CUH
-#define SONAR_MVDR_JACOBI_LISTEN_CUDA_CUH
+/* Finds the tone that dominates a bin, as tone_cpu.c does (tone.h). */
+#ifndef SONAR_MVDR_JACOBI_TONE_CUDA_CUH
+#define SONAR_MVDR_JACOBI_TONE_CUDA_CUH
 
 #include "mvdr_jacobi/stage_cuda.cuh"
 #include "mvdr_jacobi/tone.h"
@@ -9,13 +9,13 @@
 namespace mvdr {
 
 /* Products of neighbouring bins, summed over the used sensors; not finite if a sample is not. One
- * block of threads a bin and arrival; places are take's. */
-__global__ void listen(view v, arrivals in, uint32_t skip) {
+ * block of threads a bin and arrival; slots are those of take. */
+__global__ void tone_products(view v, arrivals in, uint32_t skip) {
     uint32_t bin = blockIdx.x;
     if (bin + 1 >= v.spec.bins)
         return;
     for (uint32_t i = skip + blockIdx.y; i < in.count; i += gridDim.y) {
-        uint32_t place = v.spec.alpha > 0 ? i : (uint32_t)(((uint64_t)v.ring->next + i) % v.length);
+        uint32_t slot = v.spec.alpha > 0 ? i : (uint32_t)(((uint64_t)v.ring->next + i) % v.length);
         const complex<float> *x = in.at(i, bin), *y = in.at(i, bin + 1);
         mvdr_pair p = {0, 0, 0};
         for (uint32_t k = threadIdx.x; k < v.n; k += blockDim.x) {
@@ -29,7 +29,7 @@ __global__ void listen(view v, arrivals in, uint32_t skip) {
         p.upper = block_sum(p.upper);
         p.cross = block_sum(p.cross);
         if (threadIdx.x == 0)
-            v.pair[(size_t)place * v.spec.bins + bin] = p;
+            v.pair[(size_t)slot * v.spec.bins + bin] = p;
         __syncthreads();
     }
 }
@@ -38,17 +38,17 @@ __device__ inline bool usable(mvdr_pair p) {
     return isfinite(p.lower + p.upper + p.cross);
 }
 
-/* Sums the pairs of a block, or takes the new ones into those that fade. A thread a bin, after the
+/* Sums the pairs of a block, or, with forgetting, adds the new ones to the weighted sum. A thread a bin, after the
  * ring has moved on. */
-__global__ void gather(view v, uint32_t count) {
+__global__ void tone_accumulate(view v, uint32_t count) {
     uint32_t bin = blockIdx.x * blockDim.x + threadIdx.x;
     double alpha = v.spec.alpha;
     if (bin + 1 >= v.spec.bins)
         return;
-    mvdr_pair sum = alpha > 0 ? v.bin[bin].heard : mvdr_pair{0, 0, 0};
+    mvdr_pair sum = alpha > 0 ? v.bin[bin].products : mvdr_pair{0, 0, 0};
     double share = alpha > 0 ? v.bin[bin].share : 0;
-    uint32_t places = alpha > 0 ? count : v.ring->filled;
-    for (uint32_t i = 0; i < places; i++) {
+    uint32_t slots = alpha > 0 ? count : v.ring->filled;
+    for (uint32_t i = 0; i < slots; i++) {
         mvdr_pair p = v.pair[(size_t)i * v.spec.bins + bin];
         if (!usable(p))
             continue;
@@ -58,28 +58,28 @@ __global__ void gather(view v, uint32_t count) {
         sum.cross = keep * sum.cross + take * p.cross;
         share = keep * share + take;
     }
-    v.bin[bin].heard = sum;
+    v.bin[bin].products = sum;
     v.bin[bin].share = share;
 }
 
-__device__ inline double snapshots_heard(const view &v, const bin_state &bin) {
+__device__ inline double product_snapshots(const view &v, const bin_state &bin) {
     double alpha = v.spec.alpha;
     return alpha > 0 ? (1 + alpha) / (1 - alpha) * bin.share / (2 - bin.share) : bin.share;
 }
 
-/* Decides on the frequency at which each bin is steered. A thread a bin, after gather. */
-__global__ void tune(view v) {
+/* Chooses the frequency at which each bin is steered. A thread a bin, after tone_accumulate. */
+__global__ void tone_steer(view v) {
     uint32_t bin = blockIdx.x * blockDim.x + threadIdx.x;
     if (bin >= v.spec.bins)
         return;
     bin_state *own = v.bin + bin;
     mvdr_tone tone = {0, 0, 0};
     if (bin + 1 < v.spec.bins)
-        tone = mvdr_tone_of(v.tones, own->heard, false, snapshots_heard(v, *own));
+        tone = mvdr_tone_of(v.tones, own->products, false, product_snapshots(v, *own));
     if (bin > 0) {
         const bin_state &below = v.bin[bin - 1];
         tone = mvdr_tone_better(
-            tone, mvdr_tone_of(v.tones, below.heard, true, snapshots_heard(v, below)));
+            tone, mvdr_tone_of(v.tones, below.products, true, product_snapshots(v, below)));
     }
     own->tonal = mvdr_tone_holds(tone, own->tonal);
     own->offset = own->tonal ? tone.offset : 0;
