@@ -86,10 +86,10 @@ static void check(const sonar_window *window) {
 static void check_ready(struct stage *stage, const sonar_window *window) {
     uint64_t end = sonar_assembler_ready(stage->assembler), restart = stage->frames / 2 * FRAME;
     uint64_t capacity = window->ring.shape[1];
-    if (end > window->place + capacity)
-        end = window->place + capacity;
-    for (uint64_t at = window->place + LENGTH; stage->block && at < end; at++) {
-        uint64_t index = window->first_sample + (at - window->place);
+    if (end > window->position + capacity)
+        end = window->position + capacity;
+    for (uint64_t at = window->position + LENGTH; stage->block && at < end; at++) {
+        uint64_t index = window->first_sample + (at - window->position);
         if (index / FRAME % LOST == LOST - 1 || (window->epoch == 1 && index >= restart))
             continue;
         if (test_window_errors(window, index, 1))

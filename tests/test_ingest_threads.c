@@ -80,7 +80,7 @@ static void compare_windows(const struct scene *s, const sonar_window *want,
     cr_assert(got->missing_worst == want->missing_worst);
     compare_losses(s, want, got);
     cr_assert(got->flags == want->flags && got->restarted == want->restarted);
-    cr_assert(got->arrival_ns == want->arrival_ns && got->place == want->place);
+    cr_assert(got->arrival_ns == want->arrival_ns && got->position == want->position);
     cr_assert(!memcmp(got->missing, want->missing, s->spec.channels * sizeof *got->missing));
     sonar_buffer a[2], b[2];
     sonar_window_span(want, want->first_sample, s->spec.window_length, a);
@@ -103,7 +103,7 @@ static bool take_window(struct scene *s) {
             compare_windows(s, &window[0], &window[i]);
     }
     if (there) {
-        s->offset = window->place - window->first_sample;
+        s->offset = window->position - window->first_sample;
         s->offset_epoch = window->epoch;
     }
     for (size_t i = 0; i < SIDES && there; i++)

@@ -6,8 +6,8 @@
 void sonar_window_span(const sonar_window *window, uint64_t first, size_t length,
                        sonar_buffer span[2]) {
     size_t channels = window->ring.shape[0], capacity = window->ring.shape[1];
-    uint64_t place = window->place + (first - window->first_sample);
-    size_t column = (size_t)(place % capacity);
+    uint64_t position = window->position + (first - window->first_sample);
+    size_t column = (size_t)(position % capacity);
     size_t head = sonar_min_size(length, capacity - column);
     char *data = window->ring.data;
     sonar_dtype type = window->ring.dtype;
@@ -20,10 +20,11 @@ void sonar_window_span(const sonar_window *window, uint64_t first, size_t length
     span[1].bytes = ((channels - 1) * capacity + length - head) * size;
 }
 
-/* Bit 0 of the first word is the last multiple of 64 places at or before what the window holds. */
+/* Bit 0 of the first word is the last multiple of 64 positions at or before what the window holds.
+ */
 bool sonar_window_is_whole(const sonar_window *window, uint64_t first, size_t length) {
-    uint64_t origin = (window->place - window->lookback) & ~(uint64_t)63;
-    uint64_t at = window->place + (first - window->first_sample) - origin, end = at + length;
+    uint64_t origin = (window->position - window->lookback) & ~(uint64_t)63;
+    uint64_t at = window->position + (first - window->first_sample) - origin, end = at + length;
     for (uint64_t next; window->lacks && at < end; at = next) {
         next = (at | 63) + 1 < end ? (at | 63) + 1 : end;
         if (window->lacks[at / 64] & ~(uint64_t)0 >> (64 - (next - at)) << at % 64)

@@ -21,7 +21,7 @@ typedef struct sonar_window {
     int64_t arrival_ns;    /* monotonic, when its last sample came */
     const float *missing;  /* [channel] share of missing samples */
     sonar_buffer ring;     /* f32 or s16 [channel][capacity] */
-    uint64_t place;        /* of the first sample, in a count that grows over restarts */
+    uint64_t position;     /* of the first sample in the ring: a count that grows over restarts */
     size_t ring_column;    /* of the first sample; the window may wrap around */
     void *slot;            /* ingest's own */
 } sonar_window;

@@ -36,8 +36,8 @@ enum { SONAR_ENGINE_POINTS = 16 };
 typedef struct sonar_engine_source {
     sonar_buffer ring; /* f32 or s16 [channel][capacity] in host memory, borrowed */
     void *ctx;
-    /* All samples at places below are there and stay for as long as the ring holds them: they may
-     * be sent to a device before their window is complete. */
+    /* All samples at positions below are there and stay for as long as the ring holds them: they
+     * may be sent to a device before their window is complete. */
     uint64_t (*ready)(void *ctx);
     /* The engine has read the window's samples. Called once by every run, before it returns. */
     void (*release)(void *ctx, const sonar_window *window);

@@ -102,7 +102,7 @@ struct sonar_engine {
     bool reads_in_place; /* the sample ring is mapped: nothing has to go over */
     sonar_queue *copies; /* samples go over here, beside the stages' queue */
     sonar_event *copied;
-    uint64_t uploaded;         /* places below need no copying */
+    uint64_t uploaded;         /* positions below need no copying */
     struct plan usual;         /* what windows must have in order to be run as a graph */
     bool recording;            /* now: nothing happens yet */
     bool not_as_recorded;      /* the next window finds the stages in another state */

@@ -14,8 +14,8 @@ static sonar_buffer columns(const sonar_buffer *ring, size_t column, size_t coun
     return view;
 }
 
-/* Places [from, end), at most a whole ring. */
-static sonar_code copy_places(sonar_engine *e, uint64_t from, uint64_t end, sonar_error *err) {
+/* Positions [from, end), at most a whole ring. */
+static sonar_code copy_positions(sonar_engine *e, uint64_t from, uint64_t end, sonar_error *err) {
     size_t capacity = e->buffers.ring.shape[1];
     sonar_code code = SONAR_OK;
     while (from < end && !code) {
@@ -31,9 +31,9 @@ static sonar_code copy_places(sonar_engine *e, uint64_t from, uint64_t end, sona
 
 /* Nothing is copied over the window in work: as long as that is not released, ingest has no room
  * for what would lie there. Should ingest overtake this thread by a whole ring meanwhile, a column
- * may be read half overwritten: but then every window with that place has been given up, and the
- * device's column is written again before a window with the new place is read. A copy that fails is
- * left for the window's own, whose failure counts. */
+ * may be read half overwritten: but then every window with that position has been given up, and the
+ * device's column is written again before a window with the new position is read. A copy that fails
+ * is left for the window's own, whose failure counts. */
 void sonar_engine_prefetch(sonar_engine *e) {
     if (!e->buffers.ring.data || e->reads_in_place)
         return;
@@ -41,7 +41,7 @@ void sonar_engine_prefetch(sonar_engine *e) {
     size_t capacity = e->buffers.ring.shape[1];
     if (ready > capacity && from < ready - capacity)
         from = ready - capacity;
-    if (from < ready && !copy_places(e, from, ready, NULL))
+    if (from < ready && !copy_positions(e, from, ready, NULL))
         e->uploaded = ready;
 }
 
@@ -58,7 +58,8 @@ static sonar_code tell_column(sonar_engine *e, const sonar_window *window, sonar
 /* What is left of the window and of what it looks back to, for the stages' queue to wait for. */
 static sonar_code upload(sonar_engine *e, const sonar_window *window, sonar_error *err) {
     const struct side *device = e->dft.side;
-    uint64_t from = window->place - window->lookback, end = window->place + e->specs->window_length;
+    uint64_t from = window->position - window->lookback,
+             end = window->position + e->specs->window_length;
     /* zeros are put into gaps late, perhaps after the columns around them went over */
     if (!window->lacks && e->uploaded > from)
         from = e->uploaded;
@@ -67,7 +68,7 @@ static sonar_code upload(sonar_engine *e, const sonar_window *window, sonar_erro
         m->copy_begin ? device->backend->record(e->copies, m->copy_begin, err) : SONAR_OK;
     m->copy_recorded = m->copy_begin != NULL;
     if (!code && from < end)
-        code = copy_places(e, from, end, err);
+        code = copy_positions(e, from, end, err);
     if (!code && e->uploaded < end)
         e->uploaded = end;
     if (!code)

@@ -28,14 +28,14 @@ struct loss {
     uint64_t fresh;         /* of the absent ones, those that no window before has counted */
 };
 
-/* The frame being placed. In block mode it may wait here half placed. */
+/* The frame that is being stored. With overload block it may wait here, stored in part. */
 struct pending {
     bool waits;
     sonar_frame frame;
     const void *payload;
     int64_t arrival_ns;
-    uint64_t at;     /* place of its first sample; may wrap below 0 when that is late */
-    uint32_t placed; /* samples a channel dealt with */
+    uint64_t at;      /* position of its first sample; may wrap below 0 when that is late */
+    uint32_t handled; /* samples per channel, stored or counted */
     uint64_t stored, repeated, late; /* channel-samples */
 };
 
@@ -57,15 +57,15 @@ struct sonar_assembler {
     bool running;
     uint64_t timeline;
     uint32_t epoch;
-    uint64_t origin, base;         /* sample index, a multiple of the hop, and its place */
+    uint64_t origin, base;         /* sample index, a multiple of the hop, and its position */
     int64_t accepted_ns, stuck_ns; /* last accepted; first late one since, 0 = none */
-    /* the window being filled, in places */
+    /* the window being filled, in positions */
     uint64_t index, first_window, window;
     uint64_t frozen;    /* below: late */
     uint64_t filled;    /* below: gaps already zero, for some window was queued up to here */
     uint64_t newest;    /* end of the newest stored sample */
     uint64_t opened;    /* coverage is valid below; a multiple of 64 */
-    uint64_t *reached;  /* [channel] first place not yet there */
+    uint64_t *reached;  /* [channel] first position not yet there */
     uint64_t *since;    /* [channel] all is there from here to reached; before, perhaps not */
     size_t waiting_for; /* used channels that have not reached the window's end */
     size_t chunk;       /* 0: none are told */
@@ -138,28 +138,29 @@ void sonar_assembler_read_counters(const sonar_assembler *a, sonar_ingest_counte
         to->windows_dropped[i] = value_of(&from->windows_dropped[i]);
 }
 
-/* ---- places ---------------------------------------------------------------------------------- */
+/* ---- positions ----------------------------------------------------------------------------------
+ */
 
 static uint64_t window_end(const sonar_assembler *a) {
     return a->window + a->length;
 }
 
-static uint64_t sample_at(const sonar_assembler *a, uint64_t place) {
-    return a->origin + (place - a->base);
+static uint64_t sample_at(const sonar_assembler *a, uint64_t position) {
+    return a->origin + (position - a->base);
 }
 
-/* The first place that the current window needs: no earlier one is its stream's. */
+/* The first position that the current window needs: no earlier one is its stream's. */
 static uint64_t window_begin(const sonar_assembler *a) {
     return a->window - sonar_min_size(a->lookback, (size_t)(a->window - a->first_window));
 }
 
-/* The earliest place that may still be written or is needed by the current window. */
+/* The earliest position that may still be written or is needed by the current window. */
 static uint64_t lowest_live(const sonar_assembler *a) {
     uint64_t begin = window_begin(a);
     return begin < a->frozen ? begin : a->frozen;
 }
 
-/* Up to here the ring can be opened without losing a live place, in whole words. */
+/* Up to here the ring can be opened without losing a live position, in whole words. */
 static uint64_t open_limit(const sonar_assembler *a) {
     return (lowest_live(a) & ~(uint64_t)63) + a->capacity;
 }
@@ -172,7 +173,7 @@ static void open_to(sonar_assembler *a, uint64_t end) {
     a->opened = end;
 }
 
-/* Makes sure that no offered window's samples lie where places below `end` would be written. */
+/* Makes sure that no offered window's samples lie where positions below `end` would be written. */
 static enum outcome make_room(sonar_assembler *a, uint64_t end) {
     for (;;) {
         bool taken;
@@ -335,7 +336,7 @@ static void describe(sonar_assembler *a, const struct loss *loss, sonar_window_s
                        .flags = note->flags,
                        .arrival_ns = note->arrival_ns ? note->arrival_ns : a->pending.arrival_ns,
                        .ring = sonar_assembler_ring(a),
-                       .place = a->window,
+                       .position = a->window,
                        .ring_column = (size_t)(a->window % a->capacity),
                        .slot = slot};
     describe_loss(a, loss, slot);
@@ -465,7 +466,7 @@ static enum outcome advance(sonar_assembler *a) {
 static sonar_copy copy_of(const sonar_assembler *a, uint64_t from, uint64_t samples) {
     return (sonar_copy){.frame = a->pending.frame,
                         .payload = a->pending.payload,
-                        .place = from,
+                        .position = from,
                         .offset = (uint32_t)(from - a->pending.at),
                         .samples = (uint32_t)samples};
 }
@@ -548,11 +549,11 @@ static void take_notes(sonar_assembler *a, uint64_t from, uint64_t end) {
 
 static void count_late(struct pending *pending, uint64_t samples) {
     pending->late += samples * pending->frame.channels;
-    pending->placed += (uint32_t)samples;
+    pending->handled += (uint32_t)samples;
 }
 
-/* Places the part [from, end) or as much of it as fits. */
-static enum outcome place_part(sonar_assembler *a, uint64_t from, uint64_t end) {
+/* Stores positions [from, end) or as many of them as fit. */
+static enum outcome store_part(sonar_assembler *a, uint64_t from, uint64_t end) {
     uint64_t limit = open_limit(a);
     if (from >= limit) /* the frame lies ahead: give up the oldest window for it */
         return freeze(a);
@@ -566,23 +567,23 @@ static enum outcome place_part(sonar_assembler *a, uint64_t from, uint64_t end) 
     store(a, from, end);
     if (a->pending.stored > stored)
         take_notes(a, from, end);
-    a->pending.placed += (uint32_t)(end - from);
+    a->pending.handled += (uint32_t)(end - from);
     return DONE;
 }
 
-static enum outcome place(sonar_assembler *a) {
+static enum outcome store_frame(sonar_assembler *a) {
     struct pending *pending = &a->pending;
     for (;;) {
         enum outcome outcome = advance(a);
         if (outcome)
             return outcome;
-        uint64_t left = pending->frame.samples - pending->placed;
+        uint64_t left = pending->frame.samples - pending->handled;
         if (!left)
             return DONE;
-        uint64_t from = pending->at + pending->placed;
+        uint64_t from = pending->at + pending->handled;
         if (from < a->frozen)
             count_late(pending, left < a->frozen - from ? left : a->frozen - from);
-        else if ((outcome = place_part(a, from, from + left)))
+        else if ((outcome = store_part(a, from, from + left)))
             return outcome;
     }
 }
@@ -617,7 +618,7 @@ static void finish(sonar_assembler *a, enum outcome outcome) {
     struct pending *pending = &a->pending;
     pending->waits = false;
     if (outcome == OVERRUN && pending->stored)
-        count_late(pending, pending->frame.samples - pending->placed);
+        count_late(pending, pending->frame.samples - pending->handled);
     if (pending->stored)
         accept(a);
     else
@@ -626,8 +627,8 @@ static void finish(sonar_assembler *a, enum outcome outcome) {
                                     : SONAR_FRAME_LATE);
 }
 
-static bool place_and_count(sonar_assembler *a) {
-    enum outcome outcome = place(a);
+static bool store_and_count(sonar_assembler *a) {
+    enum outcome outcome = store_frame(a);
     a->pending.waits = outcome == BUSY;
     if (a->pending.waits)
         sonar_store_settle(&a->store);
@@ -637,7 +638,7 @@ static bool place_and_count(sonar_assembler *a) {
 }
 
 bool sonar_assembler_resume(sonar_assembler *a) {
-    return !a->pending.waits || place_and_count(a);
+    return !a->pending.waits || store_and_count(a);
 }
 
 void sonar_assembler_settle(sonar_assembler *a) {
@@ -665,8 +666,8 @@ static void abandon_windows(sonar_assembler *a) {
     a->index += begun;
 }
 
-/* Begins a timeline at the frame. Its places go on after the old ones, whose windows may still be
- * read; the samples before its first window are kept like any others. */
+/* Begins a timeline at the frame. Its positions go on after the old ones, whose windows may still
+ * be read; the samples before its first window are kept like any others. */
 static void adopt(sonar_assembler *a, const sonar_frame *frame) {
     if (a->running) {
         abandon_windows(a);
@@ -696,10 +697,10 @@ static void adopt(sonar_assembler *a, const sonar_frame *frame) {
     next_chunk(a);
 }
 
-enum position { INSIDE, BEHIND, AHEAD };
+enum relation { INSIDE, BEHIND, AHEAD };
 
 /* Compared in sample indices as they are, so that no claimed index can wrap around. */
-static enum position position_of(const sonar_assembler *a, const sonar_frame *frame) {
+static enum relation relation_of(const sonar_assembler *a, const sonar_frame *frame) {
     uint64_t window = sample_at(a, a->window), frozen = sample_at(a, a->frozen);
     if (frame->first_sample >= window && frame->first_sample - window > a->capacity)
         return AHEAD;
@@ -715,10 +716,10 @@ static bool is_silent(const sonar_assembler *a, int64_t since_ns, int64_t now_ns
 static sonar_frame_cause join(sonar_assembler *a, const sonar_frame *frame, int64_t now_ns) {
     bool whole = frame->channels == a->channels;
     bool same = a->running && frame->epoch == a->epoch;
-    enum position position = same ? position_of(a, frame) : AHEAD;
-    if (position == INSIDE)
+    enum relation relation = same ? relation_of(a, frame) : AHEAD;
+    if (relation == INSIDE)
         return SONAR_FRAME_CAUSES;
-    if (position == BEHIND) {
+    if (relation == BEHIND) {
         if (!a->stuck_ns)
             a->stuck_ns = now_ns;
         if (!is_silent(a, a->stuck_ns, now_ns))
@@ -760,7 +761,7 @@ static void note_block(sonar_assembler *a, const sonar_frame *frame, sonar_frame
     if (block && a->running && frame->epoch == a->epoch)
         add(&a->count.sequence_gaps, (uint64_t)sonar_block_follow(block, frame->sequence));
     if (block && (cause == SONAR_FRAME_CAUSES || cause == SONAR_FRAME_LATE))
-        add(&a->count.index_jumps, sonar_block_place(block, frame, a->fs_hz, now_ns));
+        add(&a->count.index_jumps, sonar_block_track(block, frame, a->fs_hz, now_ns));
     atomic_store_explicit(&a->count.blocks_seen, (uint32_t)a->blocks.count, memory_order_relaxed);
 }
 
@@ -795,9 +796,9 @@ bool sonar_assembler_frame(sonar_assembler *a, const void *header, size_t header
         return true;
     }
     set_pending(a, &frame, payload, now_ns);
-    bool placed = place_and_count(a);
-    add(&a->count.frames_held, !placed);
-    return placed;
+    bool stored = store_and_count(a);
+    add(&a->count.frames_held, !stored);
+    return stored;
 }
 
 void sonar_assembler_malformed(sonar_assembler *a) {

@@ -7,10 +7,10 @@
  * to wait, or when settle is called. What other threads see does not depend on their number.
  *
  * Glossary
- *   place      where a sample lies in the ring's endless coordinate, which grows over restarts of
- *              the stream; the ring's column is place mod capacity
- *   timeline   one count of sample indices: from one adoption to the next
- *   frozen     below this place nothing is stored any more: it is late
+ *   position      where a sample lies in the ring's endless coordinate, which grows over restarts
+ * of the stream; the ring's column is position mod capacity timeline   one count of sample indices:
+ * from one adoption to the next frozen     below this position nothing is stored any more: it is
+ * late
  */
 #ifndef SONAR_ASSEMBLER_H
 #define SONAR_ASSEMBLER_H
@@ -45,7 +45,7 @@ bool sonar_assembler_frame(sonar_assembler *assembler, const void *header, size_
 bool sonar_assembler_resume(sonar_assembler *assembler);
 /* Does the copying that was put off. */
 void sonar_assembler_settle(sonar_assembler *assembler);
-/* Gives up the frame that waits, if one does: what is not placed of it counts as late, or the whole
+/* Gives up the frame that waits, if one does: what is not stored of it counts as late, or the whole
  * as overrun. */
 void sonar_assembler_abandon(sonar_assembler *assembler);
 /* A message that has not two parts. */

@@ -35,7 +35,7 @@ static int64_t utc_of_end(const sonar_frame *frame, double fs_hz) {
                      (uint64_t)llround((double)frame->samples * 1e9 / fs_hz));
 }
 
-bool sonar_block_place(sonar_block_state *block, const sonar_frame *frame, double fs_hz,
+bool sonar_block_track(sonar_block_state *block, const sonar_frame *frame, double fs_hz,
                        int64_t now_ns) {
     sonar_block_report *told = &block->told;
     uint64_t end = frame->first_sample + frame->samples;

@@ -29,7 +29,7 @@ sonar_block_state *sonar_blocks_hear(sonar_blocks *blocks, const sonar_frame *fr
 int64_t sonar_block_follow(sonar_block_state *block, uint64_t sequence);
 /* Notes how far the frame's samples come and the time it gives for them. True if the sample index
  * has moved on by something else than the length of the frame before, which it followed. */
-bool sonar_block_place(sonar_block_state *block, const sonar_frame *frame, double fs_hz,
+bool sonar_block_track(sonar_block_state *block, const sonar_frame *frame, double fs_hz,
                        int64_t now_ns);
 /* A new stream: sequences begin anew, blocks unheard in it are forgotten. */
 void sonar_blocks_restart(sonar_blocks *blocks);

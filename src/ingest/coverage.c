@@ -103,8 +103,8 @@ void sonar_coverage_mark(sonar_coverage *coverage, size_t first, size_t channels
         set(words_of(&w), channels, mask(&w));
 }
 
-const uint64_t *sonar_coverage_row(const sonar_coverage *coverage, uint64_t place) {
-    return coverage->bits + (size_t)(place / 64 % coverage->words) * coverage->stride;
+const uint64_t *sonar_coverage_row(const sonar_coverage *coverage, uint64_t position) {
+    return coverage->bits + (size_t)(position / 64 % coverage->words) * coverage->stride;
 }
 
 static void report_runs(uint64_t absent, uint64_t first, size_t channel, sonar_coverage_run run,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Which samples of the ring are there: one bit a sample, so that repeats and gaps are exact however
- * the digitisers cut their frames. Places are endless; their bits repeat every `words` words. The
- * words of neighbouring channels lie side by side: a frame is booked by a few passes over memory in
- * its order. */
+ * the digitisers cut their frames. Positions are endless; their bits repeat every `words` words.
+ * The words of neighbouring channels lie side by side: a frame is booked by a few passes over
+ * memory in its order. */
 #ifndef SONAR_COVERAGE_H
 #define SONAR_COVERAGE_H
 
@@ -15,7 +15,7 @@ typedef struct sonar_coverage {
     uint64_t *bits;                 /* [word][stride], the first `channels` of each row */
 } sonar_coverage;
 
-/* Called for each run of absent samples, first places first. */
+/* Called for each run of absent samples, in ascending order. */
 typedef void (*sonar_coverage_run)(void *arg, size_t channel, uint64_t from, size_t samples);
 
 bool sonar_coverage_init(sonar_coverage *coverage, size_t channels, size_t words);
@@ -28,13 +28,13 @@ bool sonar_coverage_any(const sonar_coverage *coverage, size_t first, size_t cha
 /* Marks [from, end) of these channels as there. */
 void sonar_coverage_mark(sonar_coverage *coverage, size_t first, size_t channels, uint64_t from,
                          uint64_t end);
-/* The words of all channels that hold a place, in bit place % 64. */
-const uint64_t *sonar_coverage_row(const sonar_coverage *coverage, uint64_t place);
+/* The words of all channels that hold a position, in bit position % 64. */
+const uint64_t *sonar_coverage_row(const sonar_coverage *coverage, uint64_t position);
 /* How many of [from, end) are absent; calls run (if any) for each run of them, cut at multiples of
- * 64 places. */
+ * 64 positions. */
 size_t sonar_coverage_absent(const sonar_coverage *coverage, size_t channel, uint64_t from,
                              uint64_t end, sonar_coverage_run run, void *arg);
-/* The first absent place at or after `from`, at most `end`. */
+/* The first absent position at or after `from`, at most `end`. */
 uint64_t sonar_coverage_next_absent(const sonar_coverage *coverage, size_t channel, uint64_t from,
                                     uint64_t end);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The gaps of a window by channel, in a fixed number of places each. */
+/* The gaps of a window by channel, at most SONAR_GAPS_MOST per channel. */
 #ifndef SONAR_GAPS_H
 #define SONAR_GAPS_H
 
@@ -17,7 +17,7 @@ void sonar_gaps_free(sonar_gap_lists *lists);
 /* Any thread, for channels of its own. */
 void sonar_gaps_clear(sonar_gap_lists *lists, size_t channel);
 /* The samples [begin, begin + samples), which come after all that the channel has. Where there is
- * no place left, the two gaps with the fewest samples between them become one. Any thread, for
+ * no room left, the two gaps with the fewest samples between them become one. Any thread, for
  * channels of its own. */
 void sonar_gaps_add(sonar_gap_lists *lists, size_t channel, uint32_t begin, uint32_t samples);
 /* Copies all lists to arrays of the same shapes, of which it returns a view. */

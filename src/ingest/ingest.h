@@ -77,7 +77,7 @@ void sonar_ingest_destroy(sonar_ingest *ingest);
 int sonar_ingest_fd(const sonar_ingest *ingest);
 bool sonar_ingest_take(sonar_ingest *ingest, sonar_window *window); /* data thread; false: none */
 void sonar_ingest_release(sonar_ingest *ingest, const sonar_window *window); /* data thread */
-/* All used channels' samples at places below are there, but for the gaps of windows that say so,
+/* All used channels' samples at positions below are there, but for the gaps of windows that say so,
  * and stay unchanged for as long as the ring holds them. Moves in chunks; 0 without. Data thread.
  */
 uint64_t sonar_ingest_ready(const sonar_ingest *ingest);

@@ -88,14 +88,15 @@ static bool assemble(sonar_ingest *ingest, bool two_parts) {
     return true;
 }
 
-/* Has what is held copied and gives it back, but for the last payload if its frame has to wait. */
-static void let_go(sonar_ingest *ingest, bool placed) {
+/* Copies the samples of all held messages and closes the messages, except the last one if its frame
+ * has to wait. */
+static void release_messages(sonar_ingest *ingest, bool stored) {
     sonar_assembler_settle(ingest->assembler);
-    for (size_t i = 0; i + !placed < ingest->held; i++) {
+    for (size_t i = 0; i + !stored < ingest->held; i++) {
         zmq_msg_close(&ingest->payload[i]);
         zmq_msg_init(&ingest->payload[i]);
     }
-    if (placed)
+    if (stored)
         ingest->held = ingest->held_bytes = 0;
 }
 
@@ -125,19 +126,19 @@ static int wait_for_work(sonar_ingest *ingest, bool wants_messages) {
 
 /* Takes what has arrived; false: a frame has to wait. *failed: the socket is of no more use. */
 static bool take_messages(sonar_ingest *ingest, bool *failed) {
-    bool two_parts, placed = true;
-    for (int i = 0; i < MESSAGES_PER_POLL && placed; i++) {
+    bool two_parts, stored = true;
+    for (int i = 0; i < MESSAGES_PER_POLL && stored; i++) {
         if (receive(ingest, &two_parts)) {
             *failed = errno != EAGAIN && errno != EINTR;
             break;
         }
-        placed = assemble(ingest, two_parts);
+        stored = assemble(ingest, two_parts);
         tell_data_thread(ingest);
         if (ingest->held >= ingest->held_most || ingest->held_bytes >= held_bytes_most)
-            let_go(ingest, placed);
+            release_messages(ingest, stored);
     }
-    let_go(ingest, placed);
-    return placed;
+    release_messages(ingest, stored);
+    return stored;
 }
 
 /* A report is left out where another thread is just reading the last one. */
@@ -150,18 +151,18 @@ static void publish_report(sonar_ingest *ingest) {
 }
 
 static void receive_until_stopped(sonar_ingest *ingest) {
-    bool placed = true, failed = false;
+    bool stored = true, failed = false;
     int64_t next_tick_ns = 0;
     while (!failed && !atomic_load(&ingest->stopping)) {
-        if (wait_for_work(ingest, placed))
+        if (wait_for_work(ingest, stored))
             break;
-        if (!placed) {
-            placed = sonar_assembler_resume(ingest->assembler);
-            let_go(ingest, placed);
+        if (!stored) {
+            stored = sonar_assembler_resume(ingest->assembler);
+            release_messages(ingest, stored);
             tell_data_thread(ingest);
         }
-        if (placed)
-            placed = take_messages(ingest, &failed);
+        if (stored)
+            stored = take_messages(ingest, &failed);
         int64_t now_ns = sonar_monotonic_ns();
         if (now_ns >= next_tick_ns) {
             sonar_assembler_tick(ingest->assembler, now_ns);
@@ -171,7 +172,7 @@ static void receive_until_stopped(sonar_ingest *ingest) {
         }
     }
     sonar_assembler_abandon(ingest->assembler);
-    let_go(ingest, true);
+    release_messages(ingest, true);
 }
 
 /* ---- sockets --------------------------------------------------------------------------------- */

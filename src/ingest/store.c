@@ -59,7 +59,7 @@ static void write_channels(const sonar_store *store, const sonar_copy *copy, siz
                            size_t end) {
     uint32_t channel = (uint32_t)first - copy->frame.first_channel;
     for (uint32_t done = 0, samples; done < copy->samples; done += samples) {
-        size_t column = (size_t)((copy->place + done) % store->capacity);
+        size_t column = (size_t)((copy->position + done) % store->capacity);
         size_t at = first * store->capacity + column;
         sonar_rows rows = {.data = (char *)store->ring + at * sample_bytes(store),
                            .stride = store->capacity,
@@ -117,8 +117,8 @@ void sonar_store_put_channel(const sonar_store *store, const sonar_copy *copy, s
     write_channels(store, copy, channel, channel + 1);
 }
 
-void sonar_store_zero(const sonar_store *store, size_t channel, uint64_t place, size_t samples) {
-    size_t size = sample_bytes(store), column = (size_t)(place % store->capacity);
+void sonar_store_zero(const sonar_store *store, size_t channel, uint64_t position, size_t samples) {
+    size_t size = sample_bytes(store), column = (size_t)(position % store->capacity);
     size_t head = sonar_min_size(samples, store->capacity - column);
     char *row = (char *)store->ring + channel * store->capacity * size;
     memset(row + column * size, 0, head * size);

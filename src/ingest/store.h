@@ -13,11 +13,11 @@
 
 enum { SONAR_COPIES_MOST = 64, SONAR_RANGES_OF_CHANNELS_MOST = 1024 };
 
-/* Samples from `offset` on of all channels of a frame, for the places from `place` on. */
+/* Samples from `offset` on of all channels of a frame, for the positions from `position` on. */
 typedef struct sonar_copy {
     sonar_frame frame;
     const void *payload;
-    uint64_t place;
+    uint64_t position;
     uint32_t offset, samples;
 } sonar_copy;
 
@@ -46,7 +46,7 @@ void sonar_store_settle(sonar_store *store);
 /* Writes the part of the copy that is of one channel of the array, at once. Nothing may wait. */
 void sonar_store_put_channel(const sonar_store *store, const sonar_copy *copy, size_t channel);
 /* Writes zeros at once. Nothing may wait. Any thread, for channels of its own. */
-void sonar_store_zero(const sonar_store *store, size_t channel, uint64_t place, size_t samples);
+void sonar_store_zero(const sonar_store *store, size_t channel, uint64_t position, size_t samples);
 /* Runs task(arg, range, worker) for every range of channels, shared among the threads. */
 void sonar_store_each_range(sonar_store *store,
                             void (*task)(void *arg, size_t range, size_t worker), void *arg);

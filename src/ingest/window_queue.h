@@ -14,12 +14,13 @@
 typedef struct sonar_window_slot {
     _Atomic uint64_t state; /* window index * 4 + FREE, FILLED or TAKEN */
     sonar_window window;    /* written by the producer while free, then only read */
-    uint64_t ring_first;    /* place of the first sample that it needs, before the window perhaps */
-    uint64_t timeline;      /* counts adoptions of a stream */
-    float *missing;         /* [channel], what window.missing points to */
-    uint32_t *gap_count;    /* [channel], and */
-    sonar_gap *gap;         /* [channel][SONAR_GAPS_MOST]: what window.gaps points to */
-    uint64_t *lacks;        /* what window.lacks points to */
+    uint64_t
+        ring_first;    /* position of the first sample it needs, which may lie before the window */
+    uint64_t timeline; /* counts adoptions of a stream */
+    float *missing;    /* [channel], what window.missing points to */
+    uint32_t *gap_count; /* [channel], and */
+    sonar_gap *gap;      /* [channel][SONAR_GAPS_MOST]: what window.gaps points to */
+    uint64_t *lacks;     /* what window.lacks points to */
 } sonar_window_slot;
 
 typedef struct sonar_window_queue {
@@ -41,7 +42,7 @@ void sonar_window_queue_clear(sonar_window_queue *queue);
 
 /* A slot to fill, or NULL if all are in use. */
 sonar_window_slot *sonar_window_queue_free_slot(sonar_window_queue *queue);
-/* Makes the filled slot visible; window.window is its place in the order. */
+/* Makes the filled slot visible; window.window gives the order. */
 void sonar_window_queue_publish(sonar_window_slot *slot);
 /* Takes the oldest waiting window back, whose slot is free again; false: none waits. */
 bool sonar_window_queue_steal(sonar_window_queue *queue);
@@ -54,7 +55,7 @@ const sonar_window_slot *sonar_window_queue_earliest(const sonar_window_queue *q
 bool sonar_window_queue_take(sonar_window_queue *queue, sonar_window *window);
 void sonar_window_queue_release(const sonar_window *window);
 
-/* ---- any thread: a moment's truth ------------------------------------------------------------ */
+/* ---- any thread */
 
 size_t sonar_window_queue_waiting(const sonar_window_queue *queue);
 

@@ -38,8 +38,8 @@ __device__ inline bool usable(mvdr_pair p) {
     return isfinite(p.lower + p.upper + p.cross);
 }
 
-/* Sums the pairs of a block, or, with forgetting, adds the new ones to the weighted sum. A thread a bin, after the
- * ring has moved on. */
+/* Sums the pairs of a block, or, with forgetting, adds the new ones to the weighted sum. A thread a
+ * bin, after the ring has moved on. */
 __global__ void tone_accumulate(view v, uint32_t count) {
     uint32_t bin = blockIdx.x * blockDim.x + threadIdx.x;
     double alpha = v.spec.alpha;
