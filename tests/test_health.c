@@ -2,7 +2,7 @@
 /* Every row of the health table in docs/running.md, from counters and a clock that the test sets.
  * Over real sockets: test_daemon.c. */
 #include "core/random.h"
-#include "pipeline/health.h"
+#include "health/health.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

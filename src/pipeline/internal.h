@@ -13,7 +13,7 @@
 #include "output/output.h"
 #include "pipeline/choices.h"
 #include "engine/engine.h"
-#include "pipeline/health.h"
+#include "health/health.h"
 #include "pipeline/pipeline.h"
 #include "core/histogram.h"
 

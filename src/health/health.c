@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "pipeline/health.h"
+#include "health/health.h"
 
 #include <math.h>
 #include <stdarg.h>

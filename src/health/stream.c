@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "pipeline/health.h"
+#include "health/health.h"
 
 /* The limits of docs/running.md. */
 static const double rate_share = 0.01, rate_slack_s = 0.5; /* off by more than both */
