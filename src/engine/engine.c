@@ -23,7 +23,7 @@ static sonar_code open_side(struct side *side, const sonar_backend *backend, son
         code = backend->queue_create(backend, &side->queue, err);
     if (!code)
         code = backend->event_create(backend, &side->done, err);
-    return code ? code : backend->event_create(backend, &side->crossed, err);
+    return code ? code : backend->event_create(backend, &side->transferred, err);
 }
 
 /* The side of a backend, opened when it is first asked for. */
@@ -48,8 +48,8 @@ static void stop_side(struct side *side) {
 static void close_side(struct side *side) {
     if (side->done)
         side->backend->event_destroy(side->done);
-    if (side->crossed)
-        side->backend->event_destroy(side->crossed);
+    if (side->transferred)
+        side->backend->event_destroy(side->transferred);
 }
 
 /* ---- stages ---------------------------------------------------------------------------------- */

@@ -108,14 +108,15 @@ sonar_code sonar_enqueue_beamformers(sonar_engine *e, const struct job *job,
     return !code && e->mvdr.side == side ? run_mvdr(e, job, err) : code;
 }
 
-/* ---- from side to side ----------------------------------------------------------------------- */
+/* ---- between host and device
+ * ----------------------------------------------------------------------- */
 
 static bool wants_psd(const struct job *job) {
     return job->surface && job->work.outputs & SONAR_WANT(SONAR_ELEMENT_PSD);
 }
 
 /* Copies what the other side reads of the DFT's results; element.psd reads them on the host. */
-sonar_code sonar_enqueue_crossing(sonar_engine *e, const struct job *job, size_t taken,
+sonar_code sonar_enqueue_transfer(sonar_engine *e, const struct job *job, size_t taken,
                                   sonar_error *err) {
     struct side *from = e->dft.side, *to = &e->side[from == e->side ? DEVICE_SIDE : HOST_SIDE];
     struct side *device = sonar_engine_device(e);
@@ -130,7 +131,7 @@ sonar_code sonar_enqueue_crossing(sonar_engine *e, const struct job *job, size_t
         code = device->backend->copy(device->queue, &out, &in, err);
     }
     if ((cbf || mvdr) && from == device && !code)
-        code = device->backend->record(device->queue, device->crossed, err);
+        code = device->backend->record(device->queue, device->transferred, err);
     return code;
 }
 
@@ -151,6 +152,6 @@ sonar_code sonar_enqueue(sonar_engine *e, struct job *job, sonar_error *err) {
     if (!code)
         release(e, job);
     if (!code && device)
-        code = sonar_enqueue_crossing(e, job, job->taken, err);
+        code = sonar_enqueue_transfer(e, job, job->taken, err);
     return !code && device ? sonar_enqueue_beamformers(e, job, device, err) : code;
 }

@@ -47,14 +47,14 @@ static sonar_code record(sonar_engine *e, uint32_t outputs, sonar_error *err) {
     sonar_code code = device->backend->graph_begin(device->queue, err);
     if (code)
         return code;
-    e->marks.recorded = e->marks.timed = 0;
+    e->timestamps.recorded = e->timestamps.timed = 0;
     code = sonar_enqueue(e, &job, err);
     sonar_code ended =
         device->backend->graph_end(device->queue, code ? NULL : &to->graph, code ? NULL : err);
     if (code || ended)
         return code ? code : ended;
     to->outputs = outputs;
-    to->timed = e->marks.timed;
+    to->timed = e->timestamps.timed;
     e->recordings++;
     return SONAR_OK;
 }

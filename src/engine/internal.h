@@ -21,7 +21,7 @@ struct spectra {
 struct side {
     const sonar_backend *backend; /* NULL: no stage is here */
     sonar_queue *queue;
-    sonar_event *done, *crossed; /* all enqueued work; what the other side is to read */
+    sonar_event *done, *transferred; /* all enqueued work; what the other side is to read */
     struct spectra spectra;
     sonar_buffer points, point_power; /* u64 [SONAR_ENGINE_POINTS][sensor], f32 [point] */
 };
@@ -43,7 +43,7 @@ struct buffers {
 
 /* Events around the stages, for their times; none where the backend cannot tell. What lies between
  * two stages counts for the later one. */
-struct marks {
+struct timestamps {
     sonar_event *window, *edge[SONAR_ENGINE_STAGES + 1], *copy_begin; /* edge: before each stage,
                                                                          after the last */
     int64_t window_ns, began_ns[SONAR_ENGINE_STAGES];
@@ -95,7 +95,7 @@ struct sonar_engine {
     struct side side[SIDES];
     struct stage dft, mvdr_dft, cbf, mvdr;
     struct buffers buffers;
-    struct marks marks;
+    struct timestamps timestamps;
     struct history history;
     sonar_work last; /* of the last run, for evaluate */
     /* only with a DFT on a device: */
@@ -135,14 +135,14 @@ sonar_code sonar_enqueue(struct sonar_engine *engine, struct job *job, sonar_err
 sonar_code sonar_enqueue_beamformers(struct sonar_engine *engine, const struct job *job,
                                      const struct side *side, sonar_error *err);
 /* What the other side reads of the DFT's results, in `taken` snapshots for the MVDR. */
-sonar_code sonar_enqueue_crossing(struct sonar_engine *engine, const struct job *job, size_t taken,
+sonar_code sonar_enqueue_transfer(struct sonar_engine *engine, const struct job *job, size_t taken,
                                   sonar_error *err);
 /* graphs.c: records the engine's graphs, where it can have any. Needs buffers and parameters. */
 sonar_code sonar_graphs_create(struct sonar_engine *engine, sonar_error *err);
 void sonar_graphs_destroy(struct sonar_engine *engine);
 /* The graph of a window, or NULL: it has to be enqueued stage by stage. */
 const struct recording *sonar_graphs_find(const struct sonar_engine *engine, const struct job *job);
-/* timing.c: marks of a window and of the stages in it. */
+/* timing.c: timestamps of a window and of the stages in it. */
 sonar_code sonar_timing_create(struct sonar_engine *engine, sonar_error *err);
 void sonar_timing_destroy(struct sonar_engine *engine);
 sonar_code sonar_timing_window(struct sonar_engine *engine, sonar_error *err);

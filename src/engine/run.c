@@ -8,11 +8,11 @@
 /* ---- the host's turn ------------------------------------------------------------------------- */
 
 /* Before the host reads what the device's DFT made for it. */
-static sonar_code await_crossing(sonar_engine *e, sonar_error *err) {
+static sonar_code await_transfer(sonar_engine *e, sonar_error *err) {
     struct side *host = &e->side[HOST_SIDE], *device = sonar_engine_device(e);
     if (e->dft.side == host || (e->cbf.side != host && e->mvdr.side != host))
         return SONAR_OK;
-    return device->backend->finish(device->crossed, err);
+    return device->backend->finish(device->transferred, err);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -77,14 +77,14 @@ static sonar_code run_graph(sonar_engine *e, struct job *job, const struct recor
     if (code)
         return code;
     sonar_timing_replayed(e, recording->timed);
-    return sonar_enqueue_crossing(e, job, 0, err);
+    return sonar_enqueue_transfer(e, job, 0, err);
 }
 
 static sonar_code run_host(sonar_engine *e, const struct job *job, sonar_error *err) {
     struct side *host = &e->side[HOST_SIDE];
     if (!host->backend)
         return SONAR_OK;
-    sonar_code code = await_crossing(e, err);
+    sonar_code code = await_transfer(e, err);
     if (!code)
         code = sonar_enqueue_beamformers(e, job, host, err);
     return code ? code : fetch_surfaces(e, job, host, err);

@@ -63,7 +63,7 @@ static sonar_code upload(sonar_engine *e, const sonar_window *window, sonar_erro
     /* zeros are put into gaps late, perhaps after the columns around them went over */
     if (!window->lacks && e->uploaded > from)
         from = e->uploaded;
-    struct marks *m = &e->marks;
+    struct timestamps *m = &e->timestamps;
     sonar_code code =
         m->copy_begin ? device->backend->record(e->copies, m->copy_begin, err) : SONAR_OK;
     m->copy_recorded = m->copy_begin != NULL;

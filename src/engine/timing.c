@@ -14,15 +14,16 @@ static void note_last(sonar_engine *e, int stage, uint64_t ns) {
     atomic_store_explicit(&e->spec.times->last_ns[stage], ns, memory_order_relaxed);
 }
 
-/* The device's side if it is this stage's and has marks, else NULL. */
-static const struct side *marked_side(const sonar_engine *e, int stage) {
+/* The device's side if it is this stage's and has timestamps, else NULL. */
+static const struct side *timed_side(const sonar_engine *e, int stage) {
     const struct stage *const stages[] = {&e->dft, &e->cbf, &e->mvdr};
     const struct side *side = stages[stage]->side;
-    return e->marks.window && side == &e->side[DEVICE_SIDE] ? side : NULL;
+    return e->timestamps.window && side == &e->side[DEVICE_SIDE] ? side : NULL;
 }
 
-static sonar_code mark(sonar_engine *e, const struct side *side, int edge, sonar_error *err) {
-    struct marks *m = &e->marks;
+static sonar_code record_timestamp(sonar_engine *e, const struct side *side, int edge,
+                                   sonar_error *err) {
+    struct timestamps *m = &e->timestamps;
     sonar_code code = side->backend->record(side->queue, m->edge[edge], err);
     if (!code)
         m->recorded |= 1u << edge;
@@ -30,7 +31,7 @@ static sonar_code mark(sonar_engine *e, const struct side *side, int edge, sonar
 }
 
 sonar_code sonar_timing_window(sonar_engine *e, sonar_error *err) {
-    struct marks *m = &e->marks;
+    struct timestamps *m = &e->timestamps;
     const struct side *device = &e->side[DEVICE_SIDE];
     m->recorded = m->timed = 0;
     m->copy_recorded = false;
@@ -39,15 +40,15 @@ sonar_code sonar_timing_window(sonar_engine *e, sonar_error *err) {
 }
 
 sonar_code sonar_timing_begin(sonar_engine *e, int stage, sonar_error *err) {
-    struct marks *m = &e->marks;
-    const struct side *side = marked_side(e, stage);
+    struct timestamps *m = &e->timestamps;
+    const struct side *side = timed_side(e, stage);
     m->began_ns[stage] = sonar_monotonic_ns();
-    return side && !(m->recorded & 1u << stage) ? mark(e, side, stage, err) : SONAR_OK;
+    return side && !(m->recorded & 1u << stage) ? record_timestamp(e, side, stage, err) : SONAR_OK;
 }
 
 sonar_code sonar_timing_end(sonar_engine *e, int stage, sonar_error *err) {
-    struct marks *m = &e->marks;
-    const struct side *side = marked_side(e, stage);
+    struct timestamps *m = &e->timestamps;
+    const struct side *side = timed_side(e, stage);
     uint64_t host_ns = (uint64_t)(sonar_monotonic_ns() - m->began_ns[stage]);
     if (!e->recording) {
         sonar_histogram_add(&e->spec.times->part[stage][SONAR_PART_HOST], host_ns);
@@ -56,12 +57,12 @@ sonar_code sonar_timing_end(sonar_engine *e, int stage, sonar_error *err) {
     if (!side)
         return SONAR_OK;
     m->timed |= 1u << stage;
-    return mark(e, side, stage + 1, err);
+    return record_timestamp(e, side, stage + 1, err);
 }
 
 /* The one launch counts for the first stage. */
 void sonar_timing_replayed(sonar_engine *e, unsigned timed) {
-    struct marks *m = &e->marks;
+    struct timestamps *m = &e->timestamps;
     int64_t now = sonar_monotonic_ns();
     sonar_histogram_add(&e->spec.times->part[SONAR_ENGINE_DFT][SONAR_PART_HOST],
                         (uint64_t)(now - m->window_ns));
@@ -71,10 +72,10 @@ void sonar_timing_replayed(sonar_engine *e, unsigned timed) {
 }
 
 /* A stage waits in the queue from when the host has begun with it to when the device does; both are
- * counted from the window's mark, which the idle device passes at once. A time that cannot be told
- * is left out: measuring never fails a window. */
+ * counted from the window's timestamp, which the idle device passes at once. A time that cannot be
+ * told is left out: measuring never fails a window. */
 void sonar_engine_collect_times(sonar_engine *e) {
-    struct marks *m = &e->marks;
+    struct timestamps *m = &e->timestamps;
     const sonar_backend *backend = e->side[DEVICE_SIDE].backend;
     double us, edge_us[SONAR_ENGINE_STAGES + 1];
     for (int i = 0; i <= SONAR_ENGINE_STAGES; i++) {
@@ -97,7 +98,7 @@ void sonar_engine_collect_times(sonar_engine *e) {
 /* ---- the events they need -------------------------------------------------------------------- */
 
 sonar_code sonar_timing_create(sonar_engine *e, sonar_error *err) {
-    struct marks *m = &e->marks;
+    struct timestamps *m = &e->timestamps;
     const sonar_backend *backend = e->side[DEVICE_SIDE].backend;
     if (!backend || !backend->elapsed)
         return SONAR_OK;
@@ -108,7 +109,7 @@ sonar_code sonar_timing_create(sonar_engine *e, sonar_error *err) {
 }
 
 void sonar_timing_destroy(sonar_engine *e) {
-    struct marks *m = &e->marks;
+    struct timestamps *m = &e->timestamps;
     sonar_event *const events[] = {m->window,  m->copy_begin, m->edge[0],
                                    m->edge[1], m->edge[2],    m->edge[3]};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
