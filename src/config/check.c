@@ -107,7 +107,7 @@ static void check_scan(sonar_loader *l, sonar_option_id step, const sonar_scan *
              asked, scan->beam_width_deg);
 }
 
-static void check_ladder(sonar_loader *l) {
+static void check_ranges(sonar_loader *l) {
     const sonar_config *c = l->config;
     const double top = band_top_hz(c, &c->cbf_band, c->cbf_length), d = c->geometry.aperture_m;
     const double widest = 7 * c->sound_speed_mps / top / (d * d);
@@ -302,7 +302,7 @@ void sonar_check_resolved(sonar_loader *l) {
     if (c->lofar_band.first_bin + c->lofar_band.bins > c->cbf_band.first_bin + c->cbf_band.bins)
         check_alias(l, OPT_LOFAR_BAND_HZ, &c->lofar_band, c->cbf_length);
     check_scan(l, OPT_CBF_SCAN_STEP, &c->cbf_scan);
-    check_ladder(l);
+    check_ranges(l);
     check_topics(l);
     if (c->mvdr_enabled)
         check_mvdr(l);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The ranges of the near field: a list, what is left of the default one, or a ladder. */
+/* The ranges of the near field: a list, what is left of the default one, or auto. */
 #include "config/access.h"
 
 #include <math.h>

@@ -125,7 +125,7 @@ typedef struct sonar_detection {
     double snr_db;         /* 10 log10(power / background) */
     double width_deg;      /* -3 dB width, NaN where it does not fall by 3 dB on both sides */
     double range_m;        /* near-field peak's range, NaN = far field or not computed */
-    bool range_unresolved; /* the ladder is too coarse there to believe the range */
+    bool range_unresolved; /* the ranges there are too far apart to resolve it */
 } sonar_detection;
 
 /* ---- results and status ---------------------------------------------------------------------- */

@@ -216,7 +216,8 @@ void sonar_detect_bearing(const sonar_scan *scan, double az_deg, double heading_
     *mirror_deg = modulo_turn(reference + scan->axis_az_deg - side_deg);
 }
 
-/* Moves the listed peaks off the grid, those with a range off the ladder, too. */
+/* Refines the listed peaks between the grid's directions, and those with a range between the
+ * ranges. */
 static sonar_code refine_all(const sonar_search *s, sonar_local_maximum *peaks, size_t n) {
     sonar_code code = SONAR_OK;
     for (size_t k = 0; k < n && code == SONAR_OK; k++) {

@@ -41,8 +41,8 @@ typedef struct sonar_detect_spec {
     double aperture_m;       /* largest extent D; for a near field */
 } sonar_detect_spec;
 
-/* The same band energy focused at ranges: a ladder to which the far field belongs as the last rung.
- * All borrowed. */
+/* The same band energy focused at ranges; the far field counts as one range more, beyond the last.
+ * All pointers are borrowed. */
 typedef struct sonar_nearfield {
     const float *power; /* [range][direction] of the far field's scan */
     size_t ranges;
@@ -52,8 +52,8 @@ typedef struct sonar_nearfield {
     double margin_db; /* by which a range has to exceed the far field */
 } sonar_nearfield;
 
-/* Broadband power at n <= SONAR_DETECT_POINTS places: azimuths of the scan's own kind, at ranges
- * as the ladder counts them, INFINITY for the far field. */
+/* Broadband power at n <= SONAR_DETECT_POINTS points: azimuths as the scan counts them, ranges as
+ * sonar_nearfield does, INFINITY for the far field. */
 typedef sonar_code (*sonar_power_at)(void *ctx, size_t n, const double *az_deg,
                                      const double *range_m, float *power, sonar_error *err);
 
@@ -77,22 +77,22 @@ void sonar_detect_background(const sonar_scan *scan, const float *power, float *
  * near: the same field focused at ranges, or NULL. A near source is blurred in the far field and
  * sharp at its own range, so each direction counts with its strongest range where that exceeds all
  * of the far field within half a beam width by the margin. A contact on such a direction has a
- * range_m: the top of the power over direction and 1/r between the neighbouring rungs, found with
+ * range_m: the top of the power over direction and 1/r between the neighbouring ranges, found with
  * power_at in turns, and its level, bearing and width are those there. (Without power_at the range
- * is the vertex of a parabola in 1/r, the rest the rung's.) range_unresolved: the rungs around it
- * are more than 7 lambda/D^2 apart in 1/r, or it is the nearest rung. Its background is that of its
- * own rung. Otherwise range_m is NaN.
+ * is the vertex of a parabola in 1/r, the rest that of the range.) range_unresolved: the ranges
+ * around it are more than 7 lambda/D^2 apart in 1/r, or it is the nearest range. Its background is
+ * that of its own range. Otherwise range_m is NaN.
  *
- * Smear. Where a source is looked at with the wrong focus its power spreads over all places that
- * some sensor sees in the source's own direction, about D sin^2(az) |1/r1 - 1/r2| / 2 in the cosine
- * to either side, and x beam widths away no range of a perfect array shows more than 1.5/x of it.
- * A spectrum that takes each direction's strongest range follows these ridges. So a peak that is
- * focused otherwise than a stronger one of power P, by more than half a beam width of smear, must
- * exceed 1.5 P / x up to 1.614 beam widths outside the smear, and there the side lobe's share of P.
- * Errors of the elements, and windows short against the time along the array, make ripples on the
- * smear. They show all along it: a peak with a range must also exceed by 5 dB what a fifth of its
- * own rung exceeds 1.5 to 11.5 beam widths away, on the side where that is more. The price is as
- * for side lobes: a contact in the smear that does not stand out of it is left to MVDR.
+ * Smear. In a wrong focus a source's power spreads over all directions in which some sensor sees
+ * the source, about D sin^2(az) |1/r1 - 1/r2| / 2 in the cosine to either side, and x beam widths
+ * away no range of a perfect array shows more than 1.5/x of it. A spectrum that takes each
+ * direction's strongest range follows these ridges. So a peak that is focused otherwise than a
+ * stronger one of power P, by more than half a beam width of smear, must exceed 1.5 P / x up
+ * to 1.614 beam widths outside the smear, and there the side lobe's share of P. Errors of the
+ * elements, and windows short against the time along the array, make ripples on the smear. They
+ * show all along it: a peak with a range must also exceed by 5 dB what a fifth of its own range
+ * exceeds 1.5 to 11.5 beam widths away, on the side where that is more. The price is as for side
+ * lobes: a contact in the smear that does not stand out of it is left to MVDR.
  *
  * A spectrum with a negative or non-finite value yields no detections. Errors: SONAR_EINVAL for
  * most > SONAR_DETECTIONS_MOST; what power_at returns. */

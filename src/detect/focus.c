@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Peaks of a spectrum of several ranges: how a contact looks under another one's focus, and at
- * which range it is itself. */
+/* Peaks of a spectrum of several ranges: the smear of a contact in another one's focus, and the
+ * contact's own range. */
 #include "detect/search.h"
 
 /* A smear narrower than this changes nothing. */
@@ -9,11 +9,11 @@ static const double smear_level = 1.5;
 /* Around one direction: enough for a spectrum that is smooth within a beam width. */
 enum { CELLS_A_BEAM = 8 };
 
-/* ---- the ladder ------------------------------------------------------------------------------ */
+/* ---- ranges ---------------------------------------------------------------------------------- */
 
-static const float *row(const sonar_search *s, size_t rung) {
-    return s->near && rung < s->near->ranges ? s->near->power + rung * s->scan->count
-                                             : s->far_power;
+static const float *row(const sonar_search *s, size_t range) {
+    return s->near && range < s->near->ranges ? s->near->power + range * s->scan->count
+                                              : s->far_power;
 }
 
 /* The far field's strongest direction within half a beam width of direction t: what a near source
@@ -30,7 +30,7 @@ static float far_around(const sonar_search *s, size_t t) {
     return most;
 }
 
-static size_t strongest_rung(const sonar_search *s, size_t t) {
+static size_t strongest_range(const sonar_search *s, size_t t) {
     size_t best = 0;
     if (!s->near || !s->near->ranges)
         return 0;
@@ -45,16 +45,16 @@ static size_t strongest_rung(const sonar_search *s, size_t t) {
 
 void sonar_focus_strongest(const sonar_search *s, float *power) {
     for (size_t t = 0; t < s->scan->count; t++)
-        power[t] = row(s, strongest_rung(s, t))[t];
+        power[t] = row(s, strongest_range(s, t))[t];
 }
 
 void sonar_focus_find(const sonar_search *s, sonar_local_maximum *peak) {
-    peak->rung = strongest_rung(s, peak->index);
+    peak->range = strongest_range(s, peak->index);
     peak->is.range_m = INFINITY;
-    if (!s->near || peak->rung == s->near->ranges)
+    if (!s->near || peak->range == s->near->ranges)
         return;
-    peak->is.range_m = s->near->range_m[peak->rung];
-    peak->is.background = (double)sonar_background_at(s->scan, row(s, peak->rung), peak->index,
+    peak->is.range_m = s->near->range_m[peak->range];
+    peak->is.background = (double)sonar_background_at(s->scan, row(s, peak->range), peak->index,
                                                       s->scratch, (float)peak->is.background);
     peak->is.background = fmax(peak->is.background, (double)FLT_MIN);
 }
@@ -106,47 +106,47 @@ sonar_smear sonar_focus_smear(const sonar_search *s, const sonar_local_maximum *
 }
 
 double sonar_focus_ripple(const sonar_search *s, const sonar_local_maximum *peak) {
-    return (double)sonar_background_ripple(s->scan, row(s, peak->rung), peak->index, s->scratch);
+    return (double)sonar_background_ripple(s->scan, row(s, peak->range), peak->index, s->scratch);
 }
 
 /* ---- range ----------------------------------------------------------------------------------- */
 
-/* Wavenumber-like coordinate of rung i: 1/r, and 0 for the far field beyond the last. */
-static double inverse(const sonar_search *s, size_t rung) {
-    return rung < s->near->ranges ? 1.0 / s->near->range_m[rung] : 0.0;
+/* 1/r of a range, 0 for the far field. */
+static double inverse(const sonar_search *s, size_t range) {
+    return range < s->near->ranges ? 1.0 / s->near->range_m[range] : 0.0;
 }
 
-/* A rung and its neighbours in 1/r; before the nearest there is none. */
+/* A range and its neighbours as 1/r; the nearest range has no nearer neighbour. */
 typedef struct bracket {
     double low, middle, high; /* 1/m */
     bool nearest;
 } bracket;
 
-static bracket bracket_of(const sonar_search *s, size_t rung) {
-    return (bracket){.low = inverse(s, rung + 1),
-                     .middle = inverse(s, rung),
-                     .high = inverse(s, rung > 0 ? rung - 1 : 0),
-                     .nearest = rung == 0};
+static bracket bracket_of(const sonar_search *s, size_t range) {
+    return (bracket){.low = inverse(s, range + 1),
+                     .middle = inverse(s, range),
+                     .high = inverse(s, range > 0 ? range - 1 : 0),
+                     .nearest = range == 0};
 }
 
-/* Whether the ladder is too coarse around a rung to believe its range. */
+/* Whether the ranges around this one are too far apart to resolve it. */
 static bool is_unresolved(const sonar_search *s, const bracket *b) {
     const double aperture_m = s->spec->aperture_m;
     const double coarsest = 7.0 * s->near->lambda_m / (aperture_m * aperture_m) * (1 + 1e-9);
     return b->nearest || !(fmax(b->middle - b->low, b->high - b->middle) <= coarsest);
 }
 
-static double level(const sonar_search *s, size_t rung, size_t direction) {
-    return sonar_decibel((double)row(s, rung)[direction]);
+static double level(const sonar_search *s, size_t range, size_t direction) {
+    return sonar_decibel((double)row(s, range)[direction]);
 }
 
-/* Without power_at: the parabola in 1/r through the rung and its neighbours. */
+/* Without power_at: the parabola in 1/r through the range and its neighbours. */
 static void interpolate(const sonar_search *s, const bracket *b, sonar_local_maximum *peak) {
-    const size_t rung = peak->rung, t = peak->index;
+    const size_t range = peak->range, t = peak->index;
     if (b->nearest)
         return;
     const double x[3] = {b->low, b->middle, b->high};
-    const double y[3] = {level(s, rung + 1, t), level(s, rung, t), level(s, rung - 1, t)};
+    const double y[3] = {level(s, range + 1, t), level(s, range, t), level(s, range - 1, t)};
     double top, top_db;
     if (y[0] > y[1] || y[2] > y[1])
         return;
@@ -155,7 +155,8 @@ static void interpolate(const sonar_search *s, const bracket *b, sonar_local_max
         peak->is.range_m = 1.0 / top;
 }
 
-/* Looks at places in [low, high] of 1/r and narrows it to the highest one's neighbours. */
+/* Asks for power at points of [low, high] in 1/r and narrows the interval to the neighbours of the
+ * highest. */
 enum { RANGE_POINTS = 8 };
 _Static_assert((int)RANGE_POINTS <= (int)SONAR_DETECT_POINTS, "a call takes no more");
 
@@ -190,7 +191,7 @@ static sonar_code narrow(const sonar_search *s, double *low, double *high,
 /* Range and direction hardly depend on one another: two turns of each reach the top. */
 sonar_code sonar_focus_refine(const sonar_search *s, sonar_local_maximum *peak) {
     enum { TURNS = 2, ROUNDS = 2 };
-    const bracket b = bracket_of(s, peak->rung);
+    const bracket b = bracket_of(s, peak->range);
     sonar_code code = SONAR_OK;
     peak->is.range_unresolved = is_unresolved(s, &b);
     if (!s->power_at) {

@@ -14,7 +14,7 @@
 typedef struct sonar_local_maximum {
     sonar_detection is;
     size_t index; /* direction on the grid */
-    size_t rung;  /* of the ladder; its count of ranges: far field */
+    size_t range; /* index into near->range_m; near->ranges: the far field */
     bool listed;  /* otherwise it only leaks: outside the scan, or too near a stronger one */
 } sonar_local_maximum;
 
@@ -59,7 +59,7 @@ float sonar_background_ripple(const sonar_scan *scan, const float *power, size_t
 /* Each direction at the range where it is strongest, the far field unless another range exceeds it
  * by the margin. */
 void sonar_focus_strongest(const sonar_search *s, float *power);
-/* Sets the peak's rung and range, as sonar_focus_strongest took its direction, and the background
+/* Sets the peak's range as sonar_focus_strongest took its direction, and the background
  * of that range. */
 void sonar_focus_find(const sonar_search *s, sonar_local_maximum *peak);
 /* How a source b looks under the focus of another peak a. */

@@ -102,12 +102,12 @@ sonar_code sonar_manifold_make(size_t sensors, const double *position_m, const s
                                sonar_range_reference reference, double c_mps, double bin_width_hz,
                                uint64_t **table, sonar_error *err);
 
-/* Ladder with 1/r spaced by at most 7 lambda / D^2 from r_min to r_max (ascending). Returns the
+/* Ranges from r_min to r_max, ascending, 1/r spaced by at most 7 lambda / D^2. Returns the
  * number of ranges, writing at most `most` of them (range_m may be NULL to count). */
 size_t sonar_ranges_auto(double aperture_m, double lambda_m, double r_min_m, double r_max_m,
                          size_t most, double *range_m);
 
-/* The nearest r_min_m from which such a ladder reaches r_max_m in so many ranges, 2 or more. */
+/* The nearest r_min_m from which so many such ranges, 2 or more, reach r_max_m. */
 double sonar_ranges_nearest(double aperture_m, double lambda_m, double r_max_m, size_t ranges);
 
 /* Lowest frequency at which a uniform line (or the nearest-neighbour spacing) aliases a grating

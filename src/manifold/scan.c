@@ -146,19 +146,19 @@ void sonar_scan_destroy(sonar_scan *scan) {
     *scan = (sonar_scan){.count = 0};
 }
 
-/* Of 1/r between two ranges. */
-static double ladder_step(double aperture_m, double lambda_m) {
+/* Largest step of 1/r between two ranges. */
+static double range_step(double aperture_m, double lambda_m) {
     return 7 * lambda_m / (aperture_m * aperture_m);
 }
 
 double sonar_ranges_nearest(double aperture_m, double lambda_m, double r_max_m, size_t ranges) {
-    return 1 / (1 / r_max_m + (double)(ranges - 1) * ladder_step(aperture_m, lambda_m));
+    return 1 / (1 / r_max_m + (double)(ranges - 1) * range_step(aperture_m, lambda_m));
 }
 
 size_t sonar_ranges_auto(double aperture_m, double lambda_m, double r_min_m, double r_max_m,
                          size_t most, double *range_m) {
     const double span = 1 / r_min_m - 1 / r_max_m;
-    const double step = ladder_step(aperture_m, lambda_m);
+    const double step = range_step(aperture_m, lambda_m);
     if (!(span > 0)) {
         if (most && range_m)
             range_m[0] = r_min_m;

@@ -1,50 +1,51 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Detections of a window: the detector asks, the beamformers answer. */
+/* Detections of a window: refines peaks by asking the beamformers for power off the grid. */
 #include <math.h>
 #include <string.h>
 
 #include "pipeline/internal.h"
 
-/* Lets the detector look between the grid's places with one of the beamformers. */
-struct look {
+/* What power_at needs to evaluate one of the beamformers between the grid's directions. */
+struct beam_request {
     sonar_pipeline *pipeline;
     sonar_engine_stage beamformer;
     const sonar_scan *scan;
     double bin_width_hz;
 };
 
-static void steer(const struct look *look, double az_deg, double range_m, uint64_t *turns) {
-    const sonar_pipeline *p = look->pipeline;
+static void steer(const struct beam_request *request, double az_deg, double range_m,
+                  uint64_t *turns) {
+    const sonar_pipeline *p = request->pipeline;
     const sonar_config *c = p->config;
     double u[3];
-    sonar_scan_unit(look->scan, az_deg, u);
+    sonar_scan_unit(request->scan, az_deg, u);
     if (isfinite(range_m))
         sonar_delay_near(c->sensors, p->params->position_m, u, range_m, c->range_reference,
-                         look->scan->axis, p->params->sound_speed_mps, p->tau_s);
+                         request->scan->axis, p->params->sound_speed_mps, p->tau_s);
     else
         sonar_delay_far(c->sensors, p->params->position_m, u, p->params->sound_speed_mps, p->tau_s);
     for (size_t s = 0; s < c->sensors; s++)
-        turns[s] = sonar_turns(p->tau_s[s], look->bin_width_hz);
+        turns[s] = sonar_turns(p->tau_s[s], request->bin_width_hz);
 }
 
 static sonar_code power_at(void *ctx, size_t n, const double *az_deg, const double *range_m,
                            float *power, sonar_error *err) {
-    const struct look *look = ctx;
-    const size_t sensors = look->pipeline->config->sensors;
+    const struct beam_request *request = ctx;
+    const size_t sensors = request->pipeline->config->sensors;
     _Static_assert((int)SONAR_DETECT_POINTS <= (int)SONAR_ENGINE_POINTS, "one evaluation each");
-    uint64_t *turns = sonar_engine_points(look->pipeline->engine);
+    uint64_t *turns = sonar_engine_points(request->pipeline->engine);
     for (size_t i = 0; i < n; i++)
-        steer(look, az_deg[i], range_m[i], turns + i * sensors);
-    return sonar_engine_evaluate(look->pipeline->engine, look->beamformer, n, power, err);
+        steer(request, az_deg[i], range_m[i], turns + i * sensors);
+    return sonar_engine_evaluate(request->pipeline->engine, request->beamformer, n, power, err);
 }
 
 static sonar_code detect_cbf(sonar_pipeline *p, sonar_result *result, size_t *count,
                              sonar_error *err) {
     const sonar_config *c = p->config;
-    struct look look = {.pipeline = p,
-                        .beamformer = SONAR_ENGINE_CBF,
-                        .scan = &c->cbf_scan,
-                        .bin_width_hz = c->fs_hz / (double)c->cbf_length};
+    struct beam_request request = {.pipeline = p,
+                                   .beamformer = SONAR_ENGINE_CBF,
+                                   .scan = &c->cbf_scan,
+                                   .bin_width_hz = c->fs_hz / (double)c->cbf_length};
     const sonar_nearfield near = {.power = result->surface[SONAR_CBF_NEARFIELD].data,
                                   .ranges = c->ranges,
                                   .range_m = c->range_m,
@@ -52,28 +53,29 @@ static sonar_code detect_cbf(sonar_pipeline *p, sonar_result *result, size_t *co
                                   .lambda_m = c->sound_speed_mps / c->cbf_band.high_hz,
                                   .margin_db = c->detect_range_margin_db};
     return sonar_detect(&p->cbf_detect, SONAR_FROM_CBF, result->surface[SONAR_CBF_AZIMUTH].data,
-                        &near, p->detect_scratch, power_at, &look, result->detection, count, err);
+                        &near, p->detect_scratch, power_at, &request, result->detection, count,
+                        err);
 }
 
-static struct look look_adaptively(sonar_pipeline *p) {
+static struct beam_request adaptive_request(sonar_pipeline *p) {
     const sonar_config *c = p->config;
-    return (struct look){.pipeline = p,
-                         .beamformer = SONAR_ENGINE_MVDR,
-                         .scan = &c->mvdr_scan,
-                         .bin_width_hz = c->fs_hz / (double)c->mvdr_length};
+    return (struct beam_request){.pipeline = p,
+                                 .beamformer = SONAR_ENGINE_MVDR,
+                                 .scan = &c->mvdr_scan,
+                                 .bin_width_hz = c->fs_hz / (double)c->mvdr_length};
 }
 
 static sonar_code detect_mvdr(sonar_pipeline *p, sonar_result *result, sonar_detection *to,
                               size_t *count, sonar_error *err) {
-    struct look look = look_adaptively(p);
+    struct beam_request request = adaptive_request(p);
     return sonar_detect(&p->mvdr_detect, SONAR_FROM_MVDR, result->surface[SONAR_MVDR_AZIMUTH].data,
-                        NULL, p->detect_scratch, power_at, &look, to, count, err);
+                        NULL, p->detect_scratch, power_at, &request, to, count, err);
 }
 
 sonar_code sonar_pipeline_raise(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
-    struct look look = look_adaptively(p);
+    struct beam_request request = adaptive_request(p);
     return sonar_detect_raise(&p->mvdr_detect, result->surface[SONAR_MVDR_AZIMUTH].data,
-                              p->detect_scratch, power_at, &look, err);
+                              p->detect_scratch, power_at, &request, err);
 }
 
 sonar_code sonar_pipeline_detect(sonar_pipeline *pipeline, sonar_result *result, sonar_error *err) {

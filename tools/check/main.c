@@ -20,7 +20,7 @@ enum { SOURCES_MOST = 16, TRUTHS_MOST = 4096, ERRORS_MOST = 4096, NAME_BYTES = 1
 enum { EXIT_WITHIN = 0, EXIT_BEYOND = 1, EXIT_USAGE = 2, EXIT_NOTHING = 3 };
 
 /* Tolerances in beam widths and as a share of the range. The bearing's is the accuracy the product
- * promises; a near source is found on a ladder of ranges, hence the looser ones. */
+ * promises; a near source is found between given ranges, hence the looser ones. */
 static const double BEARING_TOLERANCE = 0.1, NEAR_BEARING_TOLERANCE = 0.25, RANGE_TOLERANCE = 0.2;
 /* Closer than this, in beam widths, the conventional beamformer shows one peak for two sources. */
 static const double SEPARABLE = 1.5;
