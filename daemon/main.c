@@ -14,8 +14,10 @@
 #include <unistd.h>
 
 #include "core/core.h"
+#include "log.h"
 #include "pipeline/choices.h"
 #include "pipeline/pipeline.h"
+#include "program.h"
 
 /* Part of the interface: docs/running.md lists them for service managers. */
 enum exit_code {
@@ -27,38 +29,11 @@ enum exit_code {
     EXIT_DEVICE = 5 /* the GPU failed, and the configuration says to leave then */
 };
 
-enum { STOP_WITHIN_MS = 1500, TICK_NS = 1000000000 };
+/* Two seconds are promised from a signal to the end: a task of a stage may take 0.2 s beyond the
+ * first. */
+enum { STOP_WITHIN_MS = 1400, LOG_WITHIN_MS = 250, LOG_PATIENTLY_MS = 5000, TICK_NS = 1000000000 };
 
 enum action { RUN, CHECK, PRINT, REFERENCE, TRAIN, EXPLAIN };
-
-/* ---- log ------------------------------------------------------------------------------------- */
-
-/* One write a line, so that lines of different threads never mix. Under a service manager
- * (JOURNAL_STREAM set) the level goes in front as <n> and the journal adds the time. */
-static void log_line(void *ctx, sonar_level level, const char *where, const char *text) {
-    static const char *const names[] = {"error", "warning", "info", "debug"};
-    static const int syslog_levels[] = {3, 4, 6, 7};
-    const bool *journal = ctx;
-    char line[1024], when[32] = "";
-    struct timespec now;
-    struct tm utc;
-    int length;
-    if (*journal) {
-        length = snprintf(line, sizeof line, "<%d>%s: %s\n", syslog_levels[level], where, text);
-    } else {
-        clock_gettime(CLOCK_REALTIME, &now);
-        gmtime_r(&now.tv_sec, &utc);
-        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &utc);
-        length = snprintf(line, sizeof line, "%s.%03ldZ %-7s %s: %s\n", when, now.tv_nsec / 1000000,
-                          names[level], where, text);
-    }
-    if (length < 0)
-        return;
-    size_t bytes = (size_t)length < sizeof line ? (size_t)length : sizeof line - 1;
-    line[bytes - 1] = '\n';
-    ssize_t written = write(STDERR_FILENO, line, bytes);
-    (void)written; /* a log that cannot be written must not stop the daemon */
-}
 
 /* ---- command line ---------------------------------------------------------------------------- */
 
@@ -185,18 +160,18 @@ static int open_signals(void) {
 }
 
 /* A closed terminal or an operator who expects a reload: neither may end the daemon. */
-static void answer_hangup(bool *journal) {
+static void answer_hangup(void) {
     uint64_t count;
     ssize_t got = read(stop_fd, &count, sizeof count);
     (void)got; /* nothing to be read: another call has done so */
     if (hung_up)
-        log_line(journal, SONAR_WARN, "sonard",
+        log_line(NULL, SONAR_WARN, "sonard",
                  "SIGHUP ignored: the configuration is read at start only; restart to change it");
     hung_up = 0;
 }
 
 /* Ticks the pipeline once a second until a signal ends it or it gives up. */
-static sonar_code supervise(sonar_pipeline *pipeline, bool *journal, sonar_error *err) {
+static sonar_code supervise(sonar_pipeline *pipeline, sonar_error *err) {
     struct pollfd poller = {.fd = stop_fd, .events = POLLIN};
     int64_t tick_ns = sonar_monotonic_ns() + TICK_NS;
     sonar_code code = SONAR_OK;
@@ -206,7 +181,7 @@ static sonar_code supervise(sonar_pipeline *pipeline, bool *journal, sonar_error
         if (ready < 0 && errno != EINTR)
             return sonar_fail(err, SONAR_ESTATE, "signals", "poll: %s", strerror(errno));
         if (ready > 0)
-            answer_hangup(journal);
+            answer_hangup();
         if (ready == 0 && !stop_signal) {
             code = sonar_pipeline_tick(pipeline, err);
             tick_ns = sonar_monotonic_ns() + TICK_NS;
@@ -216,39 +191,41 @@ static sonar_code supervise(sonar_pipeline *pipeline, bool *journal, sonar_error
 }
 
 static int run(const sonar_config *config) {
-    bool journal = getenv("JOURNAL_STREAM") != NULL;
     sonar_pipeline *pipeline = NULL;
     sonar_error err = {0};
-    sonar_code code = sonar_pipeline_create(config, log_line, &journal, &pipeline, &err);
+    sonar_code code = sonar_pipeline_create(config, log_line, NULL, &pipeline, &err);
     starting = 0;
     if (!code)
         code = sonar_pipeline_start(pipeline, &err);
     if (code) {
-        log_line(&journal, SONAR_ERROR, err.where, err.text);
+        log_line(NULL, SONAR_ERROR, err.where, err.text);
         sonar_pipeline_destroy(pipeline);
         return exit_code_of(code);
     }
-    log_line(&journal, SONAR_INFO, "sonard", "running; waiting for samples");
-    code = supervise(pipeline, &journal, &err);
+    log_line(NULL, SONAR_INFO, "sonard", "running; waiting for samples");
+    code = supervise(pipeline, &err);
     if (code)
-        log_line(&journal, SONAR_ERROR, err.where, err.text);
+        log_line(NULL, SONAR_ERROR, err.where, err.text);
     else
-        log_line(&journal, SONAR_INFO, "sonard",
+        log_line(NULL, SONAR_INFO, "sonard",
                  stop_signal == SIGINT ? "stopping on SIGINT" : "stopping on SIGTERM");
-    sonar_pipeline_stop(pipeline, STOP_WITHIN_MS);
+    const int status = !code ? EXIT_STOPPED : code == SONAR_EUNAVAILABLE ? EXIT_DEVICE : EXIT_FAULT;
+    if (!sonar_pipeline_stop(pipeline, STOP_WITHIN_MS)) {
+        log_close(LOG_WITHIN_MS);
+        _exit(status); /* what is published is published whole, and nobody waits for the rest */
+    }
     sonar_pipeline_destroy(pipeline);
-    return !code ? EXIT_STOPPED : code == SONAR_EUNAVAILABLE ? EXIT_DEVICE : EXIT_FAULT;
+    return status;
 }
 
 /* --train and --explain: the report goes to standard output. */
 static int report_choices(const sonar_config *config, enum action action) {
-    bool journal = getenv("JOURNAL_STREAM") != NULL;
     sonar_error err = {0};
     sonar_code code = action == TRAIN
-                          ? sonar_pipeline_train(config, log_line, &journal, stdout, &err)
-                          : sonar_pipeline_explain(config, log_line, &journal, stdout, &err);
+                          ? sonar_pipeline_train(config, log_line, NULL, stdout, &err)
+                          : sonar_pipeline_explain(config, log_line, NULL, stdout, &err);
     if (code)
-        log_line(&journal, SONAR_ERROR, err.where, err.text);
+        log_line(NULL, SONAR_ERROR, err.where, err.text);
     return exit_code_of(code);
 }
 
@@ -276,6 +253,18 @@ static void add_surroundings(sonar_config *config) {
 
 /* ---- main ------------------------------------------------------------------------------------ */
 
+static int work(sonar_config *config, enum action action) {
+    sonar_error err = {0};
+    add_surroundings(config);
+    if (log_open(&err)) {
+        fprintf(stderr, "sonard: %s: %s\n", err.where, err.text);
+        return EXIT_UNAVAILABLE;
+    }
+    int status = action == RUN ? run(config) : report_choices(config, action);
+    log_close(stop_signal ? LOG_WITHIN_MS : LOG_PATIENTLY_MS);
+    return status;
+}
+
 static int with_config(const char *path, enum action action) {
     sonar_config *config = NULL;
     if (action == RUN && open_signals()) {
@@ -297,10 +286,8 @@ static int with_config(const char *path, enum action action) {
         sonar_config_describe(config, stdout);
     else if (action == PRINT)
         sonar_config_print(config, stdout);
-    else {
-        add_surroundings(config);
-        status = action == RUN ? run(config) : report_choices(config, action);
-    }
+    else
+        status = work(config, action);
     sonar_config_destroy(config);
     return status;
 }
@@ -308,6 +295,7 @@ static int with_config(const char *path, enum action action) {
 int main(int argc, char **argv) {
     enum action action;
     const char *path = NULL;
+    program_begin("sonard");
     sonar_keep_freed_memory();
     int status = parse_command_line(argc, argv, &action, &path);
     if (status >= 0)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The worker pool: every task once, slots of scratch not shared, nothing after the return. */
 #include <criterion/criterion.h>
+#include <float.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -38,6 +40,74 @@ Test(pool, does_every_task_once_and_none_after_it_returned) {
                 cr_assert_eq(atomic_load(&j->done[i]), i < tasks, "task %zu of %zu", i, tasks);
             cr_assert(!atomic_load(&jobs[0].wrong) && !atomic_load(&jobs[1].wrong));
         }
+        sonar_pool_destroy(pool);
+    }
+}
+
+/* ---- leaving early --------------------------------------------------------------------------- */
+
+enum { ENOUGH = 10, MANY = 1000000 };
+
+struct early {
+    sonar_pool *pool;
+    atomic_int done;
+};
+
+static void cancel_after_some(void *arg, size_t index, size_t worker) {
+    struct early *early = arg;
+    (void)index, (void)worker;
+    if (atomic_fetch_add(&early->done, 1) + 1 == ENOUGH)
+        sonar_pool_cancel(early->pool);
+}
+
+Test(pool, once_cancelled_no_task_begins) {
+    for (size_t workers = 1; workers <= WORKERS_MOST; workers++) {
+        struct early early = {0};
+        cr_assert_eq(sonar_pool_create(workers, NULL, &early.pool, NULL), SONAR_OK);
+        cr_expect(!sonar_pool_cancelled(early.pool));
+        sonar_pool_parallel(early.pool, MANY, cancel_after_some, &early);
+        int done = atomic_load(&early.done); /* those that had begun, one a worker, are finished */
+        cr_expect(done >= ENOUGH && done < ENOUGH + (int)workers, "%d", done);
+        cr_expect(sonar_pool_cancelled(early.pool));
+        sonar_pool_parallel(early.pool, MANY, cancel_after_some, &early);
+        cr_expect_eq(atomic_load(&early.done), done);
+        sonar_pool_destroy(early.pool);
+    }
+}
+
+/* ---- denormals ------------------------------------------------------------------------------- */
+
+struct arithmetic {
+    atomic_int seen[WORKERS_MOST], kept, nan_lost;
+    atomic_int waiting;
+    int workers;
+};
+
+/* Each worker has to come, so that all of them are looked at. */
+static void calculate(void *arg, size_t index, size_t worker) {
+    struct arithmetic *a = arg;
+    volatile float least = FLT_MIN, denormal = FLT_TRUE_MIN * 1000, inf = INFINITY;
+    (void)index;
+    atomic_fetch_add(&a->seen[worker], 1);
+    atomic_fetch_add(&a->kept, least / 2 != 0 || denormal * 1e30f != 0);
+    atomic_fetch_add(&a->nan_lost, !isnan(inf - inf) || !isinf(inf * 2) || isfinite(inf));
+    atomic_fetch_add(&a->waiting, 1);
+    while (atomic_load(&a->waiting) < a->workers)
+        continue;
+}
+
+Test(pool, denormals_are_zeros_in_every_worker_and_nowhere_else) {
+    volatile float least = FLT_MIN;
+    for (int workers = 1; workers <= WORKERS_MOST; workers++) {
+        struct arithmetic a = {.workers = workers};
+        sonar_pool *pool;
+        cr_assert_eq(sonar_pool_create((size_t)workers, NULL, &pool, NULL), SONAR_OK);
+        sonar_pool_parallel(pool, (size_t)workers, calculate, &a);
+        for (int i = 0; i < workers; i++)
+            cr_expect_eq(atomic_load(&a.seen[i]), 1, "worker %d of %d", i, workers);
+        cr_expect_eq(atomic_load(&a.kept), 0, "%d workers", workers);
+        cr_expect_eq(atomic_load(&a.nan_lost), 0, "%d workers", workers);
+        cr_expect(least / 2 != 0, "the caller's mode has changed");
         sonar_pool_destroy(pool);
     }
 }

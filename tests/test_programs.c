@@ -2,6 +2,7 @@
 /* What every program owes its user: help, a version, and an exit code of 2 with a sentence that
  * names what was wrong on a wrong command line. */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,16 +12,22 @@
 #define DEMO  "--config " SONAR_SOURCE_DIR "/config/demo.yaml"
 #define SCENE DEMO " --scene " SONAR_SOURCE_DIR "/config/scenes/demo.yaml"
 
-/* Both outputs of a program into text[4096]; its exit code. */
-static int run(const char *line, char text[4096]) {
+/* A program's output into text[4096], with these redirections; its exit code. */
+static int run_with(const char *line, const char *redirections, char text[4096]) {
     char command[1024];
-    snprintf(command, sizeof command, "cd /tmp && timeout 20 %s/%s 2>&1", SONAR_BIN_DIR, line);
+    snprintf(command, sizeof command, "cd /tmp && { timeout 20 %s/%s; } %s", SONAR_BIN_DIR, line,
+             redirections);
     FILE *pipe = popen(command, "r");
     cr_assert(pipe);
     text[fread(text, 1, 4095, pipe)] = '\0';
     int status = pclose(pipe);
     cr_assert(WIFEXITED(status), "%s", line);
     return WEXITSTATUS(status);
+}
+
+/* With standard error. */
+static int run(const char *line, char text[4096]) {
+    return run_with(line, "2>&1", text);
 }
 
 static size_t widest_line(const char *text) {
@@ -155,4 +162,75 @@ Test(programs, waiting_is_said) {
     cr_expect_eq(run("sonar-check " DEMO " --truth ipc:///tmp/no-truth --seconds 0.2", text), 3);
     cr_expect(strstr(text, "listening to"), "%s", text);
     cr_expect(strstr(text, "No window could be judged"), "%s", text);
+}
+
+/* ---- surroundings ---------------------------------------------------------------------------- */
+
+/* What is not written is told, by every report and every help. */
+Test(programs, a_full_disk_is_an_error) {
+    static const char *const line[] = {
+        "sonard -c " SONAR_SOURCE_DIR "/config/demo.yaml",
+        "sonard -p " SONAR_SOURCE_DIR "/config/demo.yaml",
+        "sonard --config-reference",
+        "sonard --version",
+        "sonar-sim --help",
+        "sonar-replay --help",
+        "sonar-watch --help",
+        "sonar-check --version",
+        "sonar-bench --help",
+        "sonar-bench --list",
+    };
+    for (size_t i = 0; i < sizeof line / sizeof line[0]; i++) {
+        char command[512], text[4096];
+        snprintf(command, sizeof command, "%s >/dev/full", line[i]);
+        int code = run(command, text);
+        cr_expect_eq(code, 1, "%s: left with %d", line[i], code);
+        snprintf(command, sizeof command, "%s >/dev/full 2>&3", line[i]);
+        run_with(command, "3>&1", text);
+        cr_expect(strstr(text, "cannot write to standard output: No space left"), "%s: '%s'",
+                  line[i], text);
+    }
+}
+
+/* Descriptors 0 to 2 of a program that was started without them. */
+static void expect_held(const char *line) {
+    char command[1024], path[64], to[256];
+    int pid = 0, ready = 0;
+    snprintf(command, sizeof command, "cd /tmp && { sh -c 'exec %s/%s' <&- >&- 2>&- & echo $!; }",
+             SONAR_BIN_DIR, line);
+    FILE *pipe = popen(command, "r");
+    cr_assert(pipe && fscanf(pipe, "%d", &pid) == 1);
+    pclose(pipe);
+    for (int i = 0; i < 200 && !ready; i++, usleep(50000)) { /* until it has sockets */
+        snprintf(path, sizeof path, "/proc/%d/fd/7", pid);
+        ready = readlink(path, to, sizeof to) > 0;
+    }
+    cr_expect(ready, "%s does not run", line);
+    for (int fd = 0; fd <= 2 && ready; fd++) {
+        memset(to, 0, sizeof to);
+        snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
+        ssize_t length = readlink(path, to, sizeof to - 1);
+        cr_expect(length > 0 && !strcmp(to, "/dev/null"), "%s: %d is '%s'", line, fd, to);
+    }
+    kill(pid, SIGKILL);
+}
+
+Test(programs, closed_descriptors_are_not_given_to_sockets) {
+    expect_held("sonard " SONAR_SOURCE_DIR "/config/demo.yaml");
+    expect_held("sonar-watch --json --endpoint ipc:///tmp/nobody-publishes-here");
+    expect_held("sonar-sim " SCENE " --endpoint ipc:///tmp/nobody-listens-here");
+    expect_held("sonar-check " DEMO " --truth ipc:///tmp/nobody-publishes-here");
+}
+
+/* Before libzmq aborts. */
+Test(programs, too_few_descriptors_are_told_with_exit_code_3) {
+    for (int limit = 12; limit <= 32; limit += 4) {
+        char command[512], text[4096];
+        snprintf(command, sizeof command,
+                 "sonard --version >/dev/null; ulimit -n %d; exec %s/sonard %s/config/demo.yaml",
+                 limit, SONAR_BIN_DIR, SONAR_SOURCE_DIR);
+        int code = run(command, text);
+        cr_expect_eq(code, 3, "%d descriptors: left with %d: %s", limit, code, text);
+        cr_expect(strstr(text, "file descriptors are needed"), "%d descriptors: %s", limit, text);
+    }
 }

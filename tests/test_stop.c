@@ -120,6 +120,56 @@ Test(stop, in_block_mode_with_stalled_subscribers_and_asked_thrice) {
     stop_with_stalled("block", 3);
 }
 
+/* ---- long windows ---------------------------------------------------------------------------- */
+
+enum { WIDE = 256, WIDE_LENGTH = 32768, WIDE_FRAME = 1024 };
+
+/* Full-band MVDR of so many sensors on one thread: a window is work for minutes. */
+static rig rig_open_slow(void) {
+    rig rig = {.box = box_open()};
+    snprintf(rig.in, sizeof rig.in, "ipc://%s/in", rig.box.dir);
+    snprintf(rig.out, sizeof rig.out, "ipc://%s/out", rig.box.dir);
+    box_write(&rig.box, "sonard.yaml",
+              "schema: 1\n"
+              "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.15}}}\n"
+              "sound_speed_mps: 1500\nfs_hz: 8000\n"
+              "ingest: {endpoints: [\"%s\"], overload: block}\n"
+              "dft: {length: %d, hop: %d}\n"
+              "cbf: {band_hz: [600, 950], ranges_m: [], length: 2048}\n"
+              "mvdr: {band_hz: [40, 3990], length: 256, hop: 64, snapshots: 512}\n"
+              "output: {endpoint: \"%s\"}\nruntime: {backend: cpu, threads: 1}\n",
+              WIDE, rig.in, WIDE_LENGTH, WIDE_LENGTH, rig.out);
+    rig.daemon =
+        process_start(&rig.box, "sonard.log", "sonard", box_path(&rig.box, "sonard.yaml"), NULL);
+    return rig;
+}
+
+Test(stop, in_the_middle_of_a_window_that_takes_minutes) {
+    rig rig = rig_open_slow();
+    subscriber s = subscribe(rig.out, "", NULL);
+    message m;
+    cr_assert(receive_until(&s, "status", "uptime_s", 0, 60000, &m));
+    message_free(&m);
+    digitiser d = digitiser_open(rig.in, WIDE, 0, WIDE, WIDE_FRAME);
+    digitiser_send(&d, 2 * WIDE_LENGTH / WIDE_FRAME);
+    cr_assert(receive_until(&s, "status", "load", 0.5, 60000, &m), "no window is in work");
+    cr_expect_eq(header_number(m.head, "windows.processed"), 0, "too fast for this test");
+    message_free(&m);
+    kill(rig.daemon, SIGTERM);
+    int status = process_wait(rig.daemon, WITHIN_MS);
+    char *log = box_read(&rig.box, "sonard.log");
+    cr_expect_eq(status, 0, "left with %d: %s", status, log);
+    cr_expect(strstr(log, "stopped in the middle of a window"), "%s", log);
+    free(log);
+    while (receive(&s, &m, 100)) {
+        cr_expect_str_eq(m.topic, "status", "half a window was published");
+        message_free(&m);
+    }
+    digitiser_close(&d);
+    unsubscribe(&s);
+    box_close(&rig.box);
+}
+
 /* A terminal that closes, or an operator who expects a reload. */
 Test(stop, sighup_is_answered_in_the_log_and_ends_nothing) {
     rig rig = rig_open(8, 1024, "drop_oldest");

@@ -44,6 +44,12 @@ void *sonar_alloc(size_t count, size_t size);
  * up to 256 MiB, in place of giving every message's pages back and getting others. */
 void sonar_keep_freed_memory(void);
 
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+/* Are so many (256 at most) file descriptors still to be had? Before libzmq makes sockets: it
+ * aborts without (epoll.cpp and signaler.cpp of 4.3.4). SONAR_ESYS. */
+sonar_code sonar_descriptors_reserve(size_t count, sonar_error *err);
+
 /* ---- time ------------------------------------------------------------------------------------ */
 
 int64_t sonar_monotonic_ns(void);
@@ -119,7 +125,11 @@ typedef struct sonar_pool sonar_pool;
 sonar_code sonar_pool_create(size_t workers, const int *cpus, sonar_pool **pool, sonar_error *err);
 void sonar_pool_destroy(sonar_pool *pool);
 size_t sonar_pool_workers(const sonar_pool *pool);
-/* The `parallel` member of sonar_host; ctx is the pool. */
+/* What runs and what comes is given up between two tasks, for good: what a job was to make is not
+ * whole then. For whoever has to leave in the middle of long work. Any thread. */
+void sonar_pool_cancel(sonar_pool *pool);
+bool sonar_pool_cancelled(const sonar_pool *pool); /* any thread */
+/* The `parallel` member of sonar_host; ctx is the pool. Tasks run with denormals flushed. */
 void sonar_pool_parallel(void *pool, size_t tasks, void (*task)(void *, size_t, size_t), void *arg);
 
 /* A host without threads and without a log, for tests and small tools. */
@@ -130,6 +140,14 @@ const sonar_host *sonar_host_serial(void);
 /* Median of n >= 1 values, the upper of the middle two of an even count; reorders them. Allocates
  * nothing. */
 float sonar_median(float *value, size_t n);
+
+/* ---- arithmetic ------------------------------------------------------------------------------ */
+
+/* From here on this thread takes denormal numbers for zeros and makes none (FTZ and DAZ on x86, FZ
+ * on ARM): with them, as a filter leaves them behind after digital silence, it would compute at a
+ * tenth of its speed. Infinities and NaN stay what they are. Returns the mode before. */
+unsigned sonar_denormals_flush(void);
+void sonar_denormals_restore(unsigned before);
 
 /* ---- clamp helpers --------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -27,13 +28,30 @@ static const char *reason(int code) {
     }
 }
 
-/* libzmq takes an ipc path over from whoever listens on it, so it is asked first. */
-static bool ipc_in_use(const char *endpoint) {
+/* The path of an ipc endpoint in the file system, or NULL. */
+static const char *ipc_path(const char *endpoint) {
     static const char scheme[] = "ipc://";
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
     const char *path = endpoint + sizeof scheme - 1;
-    if (strncmp(endpoint, scheme, sizeof scheme - 1) != 0 ||
-        strlen(path) >= sizeof address.sun_path || path[0] == '@' || path[0] == '*')
+    if (strncmp(endpoint, scheme, sizeof scheme - 1) != 0 || path[0] == '@' || path[0] == '*')
+        return NULL;
+    return path;
+}
+
+/* libzmq deletes whatever has the name of an ipc endpoint. What that may not be, or NULL. */
+static const char *kind_of_no_socket(const char *path) {
+    struct stat about;
+    if (lstat(path, &about) != 0 || S_ISSOCK(about.st_mode))
+        return NULL;
+    return S_ISREG(about.st_mode)   ? "a regular file"
+           : S_ISDIR(about.st_mode) ? "a folder"
+           : S_ISLNK(about.st_mode) ? "a symbolic link"
+                                    : "no socket";
+}
+
+/* libzmq takes an ipc path over from whoever listens on it, so it is asked first. */
+static bool is_listened_to(const char *path) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address.sun_path)
         return false;
     memcpy(address.sun_path, path, strlen(path) + 1);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -47,7 +65,11 @@ static bool ipc_in_use(const char *endpoint) {
 }
 
 sonar_code sonar_endpoint_bind(void *socket, const char *endpoint, sonar_error *err) {
-    if (ipc_in_use(endpoint))
+    const char *path = ipc_path(endpoint), *kind = path ? kind_of_no_socket(path) : NULL;
+    if (kind)
+        return sonar_fail(err, SONAR_ESYS, endpoint,
+                          "cannot listen: %s is %s, and only a socket may be replaced", path, kind);
+    if (path && is_listened_to(path))
         return sonar_fail(err, SONAR_ESYS, endpoint, "cannot listen: %s", reason(EADDRINUSE));
     if (zmq_bind(socket, endpoint) != 0)
         return sonar_fail(err, SONAR_ESYS, endpoint, "cannot listen: %s", reason(zmq_errno()));

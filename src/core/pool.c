@@ -23,6 +23,7 @@ struct sonar_pool {
     void (*task)(void *, size_t, size_t);
     void *arg;
     atomic_size_t next;
+    atomic_bool cancelled;
 };
 
 struct helper {
@@ -31,7 +32,7 @@ struct helper {
 };
 
 static void draw(sonar_pool *pool, size_t worker) {
-    for (;;) {
+    while (!sonar_pool_cancelled(pool)) {
         size_t index = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
         if (index >= pool->tasks)
             return;
@@ -43,6 +44,7 @@ static void *helper_main(void *arg) {
     struct helper *helper = arg;
     sonar_pool *pool = helper->pool;
     uint64_t seen = 0;
+    sonar_denormals_flush();
     pthread_mutex_lock(&pool->lock);
     for (;;) {
         while (pool->job == seen && !pool->stopping)
@@ -115,13 +117,15 @@ size_t sonar_pool_workers(const sonar_pool *pool) {
     return pool->workers;
 }
 
-void sonar_pool_parallel(void *ctx, size_t tasks, void (*task)(void *, size_t, size_t), void *arg) {
-    sonar_pool *pool = ctx;
-    if (pool->workers == 1 || tasks < 2) {
-        for (size_t i = 0; i < tasks; i++)
-            task(arg, i, 0);
-        return;
-    }
+void sonar_pool_cancel(sonar_pool *pool) {
+    atomic_store(&pool->cancelled, true);
+}
+
+bool sonar_pool_cancelled(const sonar_pool *pool) {
+    return atomic_load_explicit(&pool->cancelled, memory_order_relaxed);
+}
+
+static void share(sonar_pool *pool, size_t tasks, void (*task)(void *, size_t, size_t), void *arg) {
     pthread_mutex_lock(&pool->lock);
     pool->tasks = tasks;
     pool->task = task;
@@ -137,6 +141,19 @@ void sonar_pool_parallel(void *ctx, size_t tasks, void (*task)(void *, size_t, s
     while (pool->busy)
         pthread_cond_wait(&pool->done, &pool->lock);
     pthread_mutex_unlock(&pool->lock);
+}
+
+/* In every thread of a job denormals are zeros, so that the result does not depend on who had which
+ * index. */
+void sonar_pool_parallel(void *ctx, size_t tasks, void (*task)(void *, size_t, size_t), void *arg) {
+    sonar_pool *pool = ctx;
+    const unsigned before = sonar_denormals_flush();
+    if (pool->workers > 1 && tasks > 1)
+        share(pool, tasks, task, arg);
+    else
+        for (size_t i = 0; i < tasks && !sonar_pool_cancelled(pool); i++)
+            task(arg, i, 0);
+    sonar_denormals_restore(before);
 }
 
 static void serial_parallel(void *ctx, size_t tasks, void (*task)(void *, size_t, size_t),

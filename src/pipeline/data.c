@@ -131,7 +131,7 @@ static sonar_code process(sonar_pipeline *p, sonar_window *window, sonar_result 
                                   .outputs = sonar_pipeline_needed(p, wanted),
                                   .surface = result ? result->surface : NULL};
     sonar_code code = sonar_engine_run(p->engine, &job, err);
-    if (code || !result)
+    if (code || !result || sonar_pool_cancelled(p->pool))
         return code;
     result->present = wanted & job.outputs;
     return conclude(p, result, err);
@@ -145,7 +145,18 @@ static void note_failure(struct progress *progress, const sonar_error *err) {
     atomic_store_explicit(&progress->failed_new, true, memory_order_release);
 }
 
-/* False: there is nothing left to work with. */
+/* Stop came while it was in work: some of its tasks were not run. Not a failure. */
+static bool give_up(sonar_pipeline *p, sonar_result *result) {
+    if (!sonar_pool_cancelled(p->pool))
+        return false;
+    if (result)
+        p->free_result[p->free_results++] = result;
+    atomic_store(&p->progress.window_given_up, true);
+    atomic_store(&p->progress.busy_since_ns, 0);
+    return true;
+}
+
+/* False: there is nothing left to work with, or to do. */
 static bool handle(sonar_pipeline *p, sonar_window *window) {
     int64_t began = sonar_monotonic_ns();
     atomic_store(&p->progress.busy_since_ns, began);
@@ -154,6 +165,8 @@ static bool handle(sonar_pipeline *p, sonar_window *window) {
     if (!result)
         atomic_fetch_add(&p->progress.results_dropped, 1);
     sonar_code code = process(p, window, result, &err);
+    if (give_up(p, result))
+        return false;
     if (code)
         note_failure(&p->progress, &err);
     if (result && (code || !sonar_output_post(p->output, result)))
@@ -172,6 +185,7 @@ static bool handle(sonar_pipeline *p, sonar_window *window) {
 
 void *sonar_data_thread(void *arg) {
     sonar_pipeline *p = arg;
+    sonar_denormals_flush();
     sonar_engine_use(p->engine, NULL); /* if that fails, so will the first window, and say why */
     while (!atomic_load(&p->stopping)) {
         sonar_window window;

@@ -28,6 +28,7 @@ struct change {
 struct progress {
     atomic_uint_fast64_t windows_processed, windows_failed, results_dropped, busy_ns;
     _Atomic int64_t busy_since_ns; /* when the window in work was taken; 0: none is */
+    atomic_bool window_given_up;   /* the last one, because of stop */
     atomic_bool failed_new; /* failure holds a new message the control thread has not logged */
     sonar_error failure; /* data thread writes while !failed_new, control reads while it is set */
 };

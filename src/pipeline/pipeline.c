@@ -276,6 +276,21 @@ static sonar_code make_all(sonar_pipeline *p, const struct layout *given, sonar_
     return code ? code : make_output(p, err);
 }
 
+/* An I/O thread takes two descriptors, an endpoint up to four, and the rest is little. */
+static sonar_code make_context(sonar_pipeline *p, sonar_error *err) {
+    const sonar_config *c = p->config;
+    sonar_code code =
+        sonar_descriptors_reserve(32 + 2 * c->ingest_io_threads + 4 * c->ingest_endpoints, err);
+    if (code)
+        return code;
+    p->zmq = zmq_ctx_new();
+    if (!p->zmq)
+        return sonar_fail(err, SONAR_ESYS, "pipeline", "zmq_ctx_new: %s",
+                          zmq_strerror(zmq_errno()));
+    zmq_ctx_set(p->zmq, ZMQ_IO_THREADS, (int)c->ingest_io_threads);
+    return SONAR_OK;
+}
+
 sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_config *config,
                                       void (*log)(void *ctx, sonar_level level, const char *where,
                                                   const char *text),
@@ -302,12 +317,9 @@ sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_co
     snprintf(p->version, sizeof p->version, "1-%s", config->digest);
     p->cbf_detect = detect_spec(config, &config->cbf_scan, config->cbf_band.high_hz);
     p->mvdr_detect = detect_spec(config, &config->mvdr_scan, config->mvdr_band.high_hz);
-    p->zmq = zmq_ctx_new();
-    if (p->zmq)
-        zmq_ctx_set(p->zmq, ZMQ_IO_THREADS, (int)config->ingest_io_threads);
-    sonar_code code = p->zmq ? make_all(p, given, err)
-                             : sonar_fail(err, SONAR_ESYS, "pipeline", "zmq_ctx_new: %s",
-                                          zmq_strerror(zmq_errno()));
+    sonar_code code = make_context(p, err);
+    if (!code)
+        code = make_all(p, given, err);
     if (code)
         sonar_pipeline_destroy(p);
     else
@@ -325,7 +337,8 @@ sonar_code sonar_pipeline_create(const sonar_config *config,
 void sonar_pipeline_destroy(sonar_pipeline *p) {
     if (!p)
         return;
-    sonar_pipeline_stop(p, 0);
+    if (!sonar_pipeline_stop(p, 0))
+        pthread_join(p->thread, NULL);
     sonar_ingest_destroy(p->ingest);
     sonar_output_destroy(p->output);
     sonar_engine_destroy(p->engine);
@@ -364,24 +377,42 @@ sonar_code sonar_pipeline_start(sonar_pipeline *p, sonar_error *err) {
     return code;
 }
 
-void sonar_pipeline_stop(sonar_pipeline *p, int timeout_ms) {
+static void await_drained(const sonar_pipeline *p, int64_t until_ns) {
+    while (!atomic_load(&p->drained) && sonar_monotonic_ns() < until_ns)
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+}
+
+/* Windows that wait are worked off until then; the one that is in work after that is given up where
+ * it stands. False: the thread is deep inside one task and does not look up. */
+static bool end_data_thread(sonar_pipeline *p, int64_t until_ns) {
+    enum { TASK_NS = 200000000 };
+    atomic_store(&p->draining, true);
+    sonar_wake_signal(sonar_ingest_fd(p->ingest));
+    await_drained(p, until_ns);
+    atomic_store(&p->stopping, true);
+    sonar_wake_signal(sonar_ingest_fd(p->ingest));
+    sonar_pool_cancel(p->pool);
+    await_drained(p, sonar_monotonic_ns() + TASK_NS);
+    return atomic_load(&p->drained);
+}
+
+bool sonar_pipeline_stop(sonar_pipeline *p, int timeout_ms) {
     int64_t until = sonar_monotonic_ns() + (int64_t)timeout_ms * 1000000;
+    bool ended = true;
     sonar_health_end(&p->health, &p->host);
     if (p->ingest)
         sonar_ingest_stop(p->ingest);
-    if (p->thread_started) {
-        atomic_store(&p->draining, true);
-        sonar_wake_signal(sonar_ingest_fd(p->ingest));
-        while (!atomic_load(&p->drained) && sonar_monotonic_ns() < until)
-            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-        atomic_store(&p->stopping, true);
-        sonar_wake_signal(sonar_ingest_fd(p->ingest));
+    if (p->thread_started && (ended = end_data_thread(p, until))) {
         pthread_join(p->thread, NULL);
         p->thread_started = false;
     }
+    if (atomic_load(&p->progress.window_given_up) || !ended)
+        sonar_log(&p->host, SONAR_WARN, "pipeline",
+                  "stopped in the middle of a window, which is not published");
     int64_t left_ms = (until - sonar_monotonic_ns()) / 1000000;
     if (p->output)
         sonar_output_stop(p->output, left_ms > 0 ? (int)left_ms : 0);
+    return ended;
 }
 
 /* ---- once a second --------------------------------------------------------------------------- */

@@ -26,8 +26,11 @@ sonar_code sonar_pipeline_start(sonar_pipeline *pipeline, sonar_error *err);
 /* Once a second, control thread: publishes the status, logs what changed. Returns an error if one
  * of the threads has given up. */
 sonar_code sonar_pipeline_tick(sonar_pipeline *pipeline, sonar_error *err);
-/* Drains what is queued for at most timeout_ms, then stops all threads. Control thread. */
-void sonar_pipeline_stop(sonar_pipeline *pipeline, int timeout_ms);
+/* Drains what is queued for at most timeout_ms, then stops all threads; a window that is in work
+ * even then is given up between two tasks of a stage and not published. False: one task takes more
+ * than another 0.2 s, and the data thread is still inside. All else has stopped then, and the
+ * process can leave as it is; destroy would wait for the thread. Control thread. */
+bool sonar_pipeline_stop(sonar_pipeline *pipeline, int timeout_ms);
 void sonar_pipeline_destroy(sonar_pipeline *pipeline);
 
 /* Immutable parameters of a configuration: manifolds, weights, corrections. */

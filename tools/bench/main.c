@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "backend/open.h"
+#include "program.h"
 
 typedef struct options {
     const char *name; /* of a built-in case or "all"; NULL: sizes were given */
@@ -329,6 +330,7 @@ static int finish(sonar_code code, const sonar_error *err) {
 }
 
 int main(int argc, char **argv) {
+    program_begin("sonar-bench");
     static const struct argp argp = {
         option_table,
         parse,

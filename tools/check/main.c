@@ -14,6 +14,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "program.h"
 #include "stream.h"
 
 enum { SOURCES_MOST = 16, TRUTHS_MOST = 4096, ERRORS_MOST = 4096, NAME_BYTES = 11 };
@@ -449,6 +450,7 @@ static void on_signal(int number) {
 }
 
 int main(int argc, char **argv) {
+    program_begin("sonar-check");
     options o;
     int status = read_options(argc, argv, &o);
     if (status >= 0)

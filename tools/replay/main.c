@@ -12,6 +12,7 @@
 
 #include "core/core.h"
 #include "ingest/frame.h"
+#include "program.h"
 #include "recording.h"
 #include "stream.h"
 
@@ -205,6 +206,7 @@ static void on_signal(int number) {
 }
 
 int main(int argc, char **argv) {
+    program_begin("sonar-replay");
     run r = {0};
     int code = read_options(argc, argv, &r.options);
     if (code >= 0)

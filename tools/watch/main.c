@@ -12,6 +12,7 @@
 #include "config/config.h"
 #include "core/core.h"
 #include "options.h"
+#include "program.h"
 #include "render.h"
 #include "terminal.h"
 
@@ -381,6 +382,7 @@ static void end(watch *w) {
 }
 
 int main(int argc, char **argv) {
+    program_begin("sonar-watch");
     static watch w;
     int code = read_options(argc, argv, &w.o);
     if (code >= 0)

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The daemon's log on standard error. Whoever has something to say puts a line into a small queue
+ * and goes on; one thread writes. Where nobody reads standard error only that thread waits: lines
+ * beyond the queue are lost, and their number is told as soon as there is somebody again. */
+#ifndef DAEMON_LOG_H
+#define DAEMON_LOG_H
+
+#include "sonar/sonar.h"
+
+/* One log a process. Starts the thread. */
+sonar_code log_open(sonar_error *err);
+/* Any thread; never waits for the reader. ctx is not used: as sonar_host.log. */
+void log_line(void *ctx, sonar_level level, const char *where, const char *text);
+/* Waits until all is written, for timeout_ms at most. What is not, is given up with the process. */
+void log_close(int timeout_ms);
+
+#endif

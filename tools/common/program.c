@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *program;
+
+/* The other way round: reading 0 or writing 1 and 2 fails as it would if they were closed. */
+static void hold_descriptors(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF &&
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+            return; /* no /dev: nothing better is to be had */
+}
+
+/* Whoever closed the pipe does not want to read more: no error. */
+static void check_output(void) {
+    errno = 0;
+    bool failed = ferror(stdout);
+    if ((fflush(stdout) == 0 && !failed) || errno == EPIPE)
+        return;
+    fprintf(stderr, "%s: cannot write to standard output%s%s\n", program, errno ? ": " : "",
+            errno ? strerror(errno) : "");
+    _exit(EXIT_FAILURE);
+}
+
+void program_begin(const char *name) {
+    program = name;
+    hold_descriptors();
+    atexit(check_output);
+}

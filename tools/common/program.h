@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What every program does first, the daemon as well as the tools. */
+#ifndef PROGRAM_H
+#define PROGRAM_H
+
+/* Call it before anything else. Puts /dev/null in the place of each of the descriptors 0 to 2 that
+ * is closed: otherwise a socket or an eventfd would get its number, and what is printed would be
+ * written into that. Has the process end with 1 and a sentence where it would end with what was
+ * printed not written, to a full disk for example. name is kept. */
+void program_begin(const char *name);
+
+#endif
