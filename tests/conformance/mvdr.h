@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The conformance suite of the MVDR stage: what every backend's has to do, on every path. The
+ * cases know the contract (sonar/stages.h) and the oracle, not the solver. */
+#ifndef SONAR_TEST_MVDR_H
+#define SONAR_TEST_MVDR_H
+
+#include "mvdr_fixture.h"
+
+/* Beside the double-precision oracle, and what neighbours of the stage rely on. */
+#define MVDR_CASES(X)                                                                              \
+    X(quiet)                                                                                       \
+    X(loud_40_db)                                                                                  \
+    X(loud_60_db)                                                                                  \
+    X(loud_80_db)                                                                                  \
+    X(random_sizes)                                                                                \
+    X(pointing)                                                                                    \
+    X(nearly_square)                                                                               \
+    X(loading_rules)                                                                               \
+    X(trace_fallback)                                                                              \
+    X(sliding)                                                                                     \
+    X(forgetting)                                                                                  \
+    X(masks)                                                                                       \
+    X(mask_while_forgetting)                                                                       \
+    X(forward_backward)                                                                            \
+    X(evaluate)                                                                                    \
+    X(extreme_levels)                                                                              \
+    X(overflow)                                                                                    \
+    X(non_finite)                                                                                  \
+    X(nothing_and_zeros)                                                                           \
+    X(no_noise_at_all)                                                                             \
+    X(reset_forgets)                                                                               \
+    X(same_bits)                                                                                   \
+    X(impossible_specs)                                                                            \
+    X(wrong_shapes)                                                                                \
+    X(corrected_levels)                                                                            \
+    X(tones)                                                                                       \
+    X(tone_faults)
+
+/* Large problems and the scene's own truth, from many trials: nothing new for a checker of memory,
+ * which would take long over them. */
+#define MVDR_LONG_CASES(X)                                                                         \
+    X(beyond_shared_memory)                                                                        \
+    X(resolution)                                                                                  \
+    X(level_few_and_many_snapshots)                                                                \
+    X(level_of_a_loud_source)                                                                      \
+    X(level_while_forgetting)                                                                      \
+    X(level_forward_backward)                                                                      \
+    X(level_overwhelming_loading)                                                                  \
+    X(level_without_loading)                                                                       \
+    X(level_flags)                                                                                 \
+    X(level_trace_fallback)                                                                        \
+    X(level_least_loading)                                                                         \
+    X(level_noise_rule)                                                                            \
+    X(tone_any_hop)                                                                                \
+    X(tone_any_window)                                                                             \
+    X(tone_not_at_the_centre)                                                                      \
+    X(tone_far_from_the_origin)                                                                    \
+    X(tone_two_ships)                                                                              \
+    X(tone_broadband)                                                                              \
+    X(tone_flutter)                                                                                \
+    X(tone_cells)
+
+/* What only the float32 Jacobi solver says of itself: mvdr_solver.c. */
+#define MVDR_SOLVER_CASES(X)                                                                       \
+    X(not_converged)                                                                               \
+    X(says_double)                                                                                 \
+    X(two_sided)
+
+#define MVDR_CASE(name)    void mvdr_case_##name(site *site)
+#define MVDR_DECLARE(name) MVDR_CASE(name);
+MVDR_CASES(MVDR_DECLARE)
+MVDR_LONG_CASES(MVDR_DECLARE)
+MVDR_SOLVER_CASES(MVDR_DECLARE)
+#define MVDR_ROW(name) {#name, mvdr_case_##name},
+
+/* ---- for cases that a backend adds ----------------------------------------------------------- */
+
+enum { MVDR_BITS = 7 * 50 + 50 };
+/* Both spectra after two runs of a small scene, to be compared bit by bit. */
+void mvdr_bits(site *site, double alpha, float bits[MVDR_BITS]);
+/* Before any snapshot and after zeros only P is 0, and afterwards as if nothing had been. */
+void mvdr_expect_silence(site *site, const sonar_mvdr_spec *spec);
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The stage as a neighbour sees it: physics it must show, faults it must survive, what it must
+ * refuse, and results that are the same bits every time. */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mvdr.h"
+
+/* ---- physics --------------------------------------------------------------------------------- */
+
+/* Peaks of p that stand within 6 dB of the highest. */
+static size_t peaks(const float *p, size_t count) {
+    float most = 0;
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        most = fmaxf(most, p[i]);
+    for (size_t i = 1; i + 1 < count; i++)
+        found += p[i] > p[i - 1] && p[i] >= p[i + 1] && p[i] > most / 4;
+    return found;
+}
+
+/* Two equal sources 0.6 beam widths apart at 25 dB array SNR: two for MVDR, one for the CBF. */
+MVDR_CASE(resolution) {
+    enum { B = 32, L = 256, T = 1800 };
+    mvdr_fixture f;
+    sonar_mvdr_spec spec = mvdr_spec(B, T, L, 0);
+    spec.loading = SONAR_LOADING_NOISE;
+    spec.eps = 0.01;
+    mvdr_open(&f, site, &spec);
+    double width_deg = 0.886 * 2 / B * 180 / M_PI, level = 25 - 10 * log10(B);
+    mvdr_wave waves[] = {{90 - 0.3 * width_deg, level}, {90 + 0.3 * width_deg, level}};
+    sonar_c32 *x = mvdr_record(&f, L, waves, 2, 2);
+    mvdr_run(&f, L, x);
+    cplx *r = mvdr_covariance(&f, 0, L, x), a[B];
+    float conventional[T];
+    for (size_t t = 0; t < T; t++) {
+        mvdr_steering(&f, 0, mvdr_azimuth_deg(&f, t), a);
+        conventional[t] = (float)mvdr_oracle_conventional(B, r, a);
+    }
+    site_expect(site, peaks(conventional, T) == 1, "%zu peaks of the CBF", peaks(conventional, T));
+    site_expect(site, peaks(f.spectrum, T) == 2, "%zu peaks", peaks(f.spectrum, T));
+    free(r);
+    free(x);
+    mvdr_close(&f);
+}
+
+/* ---- levels far from 1 ----------------------------------------------------------------------- */
+
+static bool is_power(float p) {
+    return isfinite(p) && p > 0;
+}
+
+/* Squares of the samples would leave float32's range; at last the powers themselves do. */
+MVDR_CASE(extreme_levels) {
+    enum { B = 12, T = 30 };
+    static const int exponents[] = {-18, 10, 16, 38};
+    for (size_t i = 0; i < 4; i++)
+        for (size_t l = 6; l < 40; l += 30) {
+            mvdr_fixture f;
+            sonar_mvdr_spec spec = mvdr_spec(B, T, l, 0);
+            mvdr_open(&f, site, &spec);
+            f.apart_db = 0.01;
+            sonar_c32 *x = mvdr_record(&f, l, (mvdr_wave[]){{70, 20}}, i < 3, 4);
+            const float most = i < 3 ? 1000 : 1, scale = (float)pow(10, exponents[i]);
+            for (size_t j = 0; j < B * l; j++) {
+                x[j].re = fmaxf(-most, fminf(most, x[j].re)) * scale;
+                x[j].im = fmaxf(-most, fminf(most, x[j].im)) * scale;
+            }
+            mvdr_run(&f, l, x);
+            if (exponents[i] < 20)
+                mvdr_expect(&f, 0, l, x, 0.05);
+            for (size_t t = 0; t < T; t++)
+                site_expect(site, is_power(f.azimuth[t]), "1e%d: %g", exponents[i],
+                            (double)f.azimuth[t]);
+            site_expect(site, isfinite(mvdr_info(&f, 0, SONAR_MVDR_DELTA)), "1e%d", exponents[i]);
+            free(x);
+            mvdr_close(&f);
+        }
+}
+
+/* Beyond float32's range the power saturates, and stays a number. */
+MVDR_CASE(overflow) {
+    enum { B = 4, L = 8, T = 10 };
+    mvdr_fixture f;
+    sonar_mvdr_spec spec = mvdr_spec(B, T, L, 0);
+    mvdr_open(&f, site, &spec);
+    sonar_c32 *x = mvdr_record(&f, L, NULL, 0, 4);
+    for (size_t i = 0; i < B * L; i++)
+        x[i].re = copysignf(FLT_MAX, x[i].re), x[i].im = copysignf(FLT_MAX, x[i].im);
+    mvdr_run(&f, L, x);
+    for (size_t t = 0; t < T; t++)
+        site_expect(site,
+                    is_power(f.azimuth[t]) && isfinite(f.spectrum[t]) && f.spectrum[t] > 1e38f,
+                    "direction %zu: %g, %g", t, (double)f.spectrum[t], (double)f.azimuth[t]);
+    site_expect(site, isfinite(mvdr_info(&f, 0, SONAR_MVDR_DELTA)), "delta");
+    free(x);
+    mvdr_close(&f);
+}
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+/* A snapshot with one bad value in one bin counts for the other bins only, and for this one not
+ * even as a zero. */
+static void bad_value(site *site, double alpha, float bad) {
+    enum { B = 9, L = 20, BINS = 3, BAD = 7, STRIDE = B * BINS };
+    mvdr_fixture f;
+    sonar_mvdr_spec spec = mvdr_spec(B, 30, L, alpha);
+    spec.bins = BINS;
+    mvdr_open(&f, site, &spec);
+    f.apart_db = 0.01;
+    sonar_c32 *x = mvdr_record(&f, L, (mvdr_wave[]){{70, 20}}, 1, 4), good[(L - 1) * STRIDE];
+    memcpy(good, x, BAD * STRIDE * sizeof *x);
+    memcpy(good + BAD * STRIDE, x + (BAD + 1) * STRIDE, (L - 1 - BAD) * STRIDE * sizeof *x);
+    x[BAD * STRIDE + B + 4].im = bad;
+    mvdr_run(&f, L, x);
+    mvdr_expect(&f, 0, L, x, 0.01);
+    mvdr_expect(&f, 1, L - 1, good, 0.01);
+    mvdr_expect(&f, 2, L, x, 0.01);
+    for (size_t t = 0; t < 30; t++)
+        site_expect(site, is_power(f.azimuth[t]), "azimuth %g", (double)f.azimuth[t]);
+    free(x);
+    mvdr_close(&f);
+}
+
+MVDR_CASE(non_finite) {
+    bad_value(site, 0, NAN);
+    bad_value(site, 0, INFINITY);
+    bad_value(site, 0.9, NAN);
+    bad_value(site, 0.9, -INFINITY);
+}
+
+static void expect_zeros(const mvdr_fixture *f, const char *what) {
+    for (size_t t = 0; t < f->spec.directions; t++)
+        site_expect(f->site, f->azimuth[t] == 0, "%s: azimuth %g", what, (double)f->azimuth[t]);
+    for (size_t t = 0; t < f->spec.directions * f->spec.bins; t++)
+        site_expect(f->site, f->spectrum[t] == 0, "%s: P %g", what, (double)f->spectrum[t]);
+    for (size_t i = 0; i < f->spec.bins * SONAR_MVDR_INFO_FIELDS; i++)
+        site_expect(f->site, isfinite(f->info[i]), "%s: info %g", what, (double)f->info[i]);
+}
+
+void mvdr_expect_silence(site *site, const sonar_mvdr_spec *spec) {
+    const size_t values = spec->max_new * spec->bins * spec->sensors;
+    mvdr_fixture f;
+    mvdr_open(&f, site, spec);
+    f.apart_db = 0.01;
+    sonar_c32 *zeros = calloc(values, sizeof *zeros),
+              *x = mvdr_record(&f, spec->max_new, NULL, 0, 4);
+    mvdr_run(&f, 0, NULL);
+    expect_zeros(&f, "nothing yet");
+    mvdr_run(&f, spec->max_new, zeros);
+    expect_zeros(&f, "zeros");
+    mvdr_run(&f, spec->max_new, x);
+    for (size_t t = 0; t < spec->directions; t++)
+        site_expect(site, is_power(f.azimuth[t]), "after silence: %g", (double)f.azimuth[t]);
+    free(zeros);
+    free(x);
+    mvdr_close(&f);
+}
+
+MVDR_CASE(nothing_and_zeros) {
+    for (int forget = 0; forget < 2; forget++) {
+        sonar_mvdr_spec spec = mvdr_spec(6, 30, 10, forget ? 0.8 : 0);
+        mvdr_expect_silence(site, &spec);
+    }
+}
+
+/* One plane wave without any noise: R has rank one, nothing to average over. */
+MVDR_CASE(no_noise_at_all) {
+    enum { B = 10, L = 25, T = 45, WAVE = 12 };
+    mvdr_fixture f;
+    sonar_mvdr_spec spec = mvdr_spec(B, T, L, 0);
+    spec.loading = SONAR_LOADING_NOISE;
+    mvdr_open(&f, site, &spec);
+    f.apart_db = INFINITY; /* rounding is all the noise there is */
+    sonar_c32 x[B * L];
+    cplx a[B];
+    mvdr_steering(&f, 0, mvdr_azimuth_deg(&f, WAVE), a);
+    for (size_t i = 0; i < B * L; i++)
+        x[i] = (sonar_c32){(float)creal(a[i % B]), (float)cimag(a[i % B])};
+    mvdr_run(&f, L, x);
+    for (size_t t = 0; t < T; t++)
+        site_expect(site,
+                    isfinite(f.spectrum[t]) && f.spectrum[t] >= 0 &&
+                        (t == WAVE || f.spectrum[t] < f.spectrum[WAVE]),
+                    "direction %zu: %g", t, (double)f.spectrum[t]);
+    site_expect(site, fabs((double)f.spectrum[WAVE] - 1) < 0.02, "%g", (double)f.spectrum[WAVE]);
+    mvdr_close(&f);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+MVDR_CASE(reset_forgets) {
+    for (int forget = 0; forget < 2; forget++) {
+        enum { B = 11, T = 30, STEP = 8 };
+        mvdr_fixture f;
+        float first[T];
+        sonar_mvdr_spec spec = mvdr_spec(B, T, 15, forget ? 0.9 : 0);
+        mvdr_open(&f, site, &spec);
+        sonar_c32 *x = mvdr_record(&f, 3 * STEP, (mvdr_wave[]){{70, 20}}, 1, 4);
+        mvdr_run(&f, STEP, x);
+        memcpy(first, f.spectrum, sizeof first);
+        mvdr_run(&f, STEP, x + STEP * B);
+        mvdr_run(&f, 3, x + 2 * STEP * B);
+        site_expect(site, memcmp(first, f.spectrum, sizeof first),
+                    "more snapshots changed nothing");
+        mvdr_reset(&f);
+        mvdr_run(&f, STEP, x);
+        site_expect(site, !memcmp(first, f.spectrum, sizeof first), "something was remembered");
+        free(x);
+        mvdr_close(&f);
+    }
+}
+
+void mvdr_bits(site *site, double alpha, float bits[MVDR_BITS]) {
+    enum { B = 21, BINS = 7, T = 50, L = 18 };
+    mvdr_fixture f;
+    sonar_mvdr_spec spec = mvdr_spec(B, T, L, alpha);
+    spec.bins = BINS;
+    mvdr_open(&f, site, &spec);
+    sonar_c32 *x = mvdr_record(&f, 2 * L, (mvdr_wave[]){{70, 60}}, 1, 4);
+    mvdr_run(&f, L, x);
+    mvdr_run(&f, 5, x + L * BINS * B);
+    memcpy(bits, f.spectrum, BINS * T * sizeof *bits);
+    memcpy(bits + BINS * T, f.azimuth, T * sizeof *bits);
+    free(x);
+    mvdr_close(&f);
+}
+
+MVDR_CASE(same_bits) {
+    for (int forget = 0; forget < 2; forget++) {
+        float first[MVDR_BITS], again[MVDR_BITS];
+        mvdr_bits(site, forget ? 0.9 : 0, first);
+        mvdr_bits(site, forget ? 0.9 : 0, again);
+        site_expect(site, !memcmp(first, again, sizeof first), "spectra differ");
+    }
+}
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+static void refused(site *site, const char *what, sonar_mvdr_spec spec) {
+    void *stage = &spec;
+    sonar_error err = {0};
+    sonar_code code = site->backend->stage("mvdr_jacobi")->create(&spec, site->host, &stage, &err);
+    site_expect(site, code == SONAR_EINVAL && !stage && err.text[0], "%s: code %d, '%s'", what,
+                (int)code, err.text);
+}
+
+MVDR_CASE(impossible_specs) {
+    const sonar_mvdr_spec good = mvdr_spec(4, 5, 6, 0);
+    sonar_mvdr_spec spec = good;
+    spec.sensors = 0, refused(site, "no sensors", spec), spec = good;
+    spec.directions = 0, refused(site, "no directions", spec), spec = good;
+    spec.bins = 0, refused(site, "no bins", spec), spec = good;
+    spec.fs_hz = NAN, refused(site, "fs_hz", spec), spec = good;
+    spec.alpha = 0.5, refused(site, "a block that forgets", spec), spec = good;
+    spec.snapshots = 0, refused(site, "neither block nor alpha", spec), spec = good;
+    spec.snapshots = 0, spec.alpha = 1, refused(site, "alpha 1", spec), spec = good;
+    spec.eps = 0, refused(site, "eps 0", spec), spec = good;
+    spec.eps = -1, refused(site, "eps -1", spec), spec = good;
+    spec.eps = INFINITY, refused(site, "eps inf", spec), spec = good;
+    spec.tolerance = 0, refused(site, "tolerance 0", spec), spec = good;
+    spec.max_sweeps = 0, refused(site, "no sweeps", spec);
+    site->backend->stage("mvdr_jacobi")->destroy(NULL);
+}
+
+MVDR_CASE(wrong_shapes) {
+    enum { B = 4, L = 6 };
+    mvdr_fixture f;
+    sonar_mvdr_spec spec = mvdr_spec(B, 5, L, 0);
+    mvdr_open(&f, site, &spec);
+    sonar_error err = {0};
+    sonar_work work = mvdr_work(&f);
+    sonar_buffer in = site_buffer(site, SONAR_C32, 3, (size_t[]){L + 1, 1, B});
+    const size_t shapes[][3] = {{L + 1, 1, B}, {1, 1, B - 1}, {1, 2, B}};
+    for (size_t i = 0; i < 3; i++) {
+        memcpy(in.shape, shapes[i], sizeof shapes[i]);
+        site_expect(site,
+                    f.ops->execute(f.stage, site->queue, &in, f.out, &work, &err) == SONAR_EINVAL,
+                    "%zu snapshots of %zu bins and %zu sensors were accepted", in.shape[0],
+                    in.shape[1], in.shape[2]);
+    }
+    if (site->backend->native_space != SONAR_HOST) {
+        sonar_buffer elsewhere = f.in;
+        elsewhere.space = SONAR_HOST;
+        site_expect(site,
+                    f.ops->execute(f.stage, site->queue, &elsewhere, f.out, &work, &err) ==
+                        SONAR_EINVAL,
+                    "an input in host memory was accepted");
+    }
+    site_expect(site, !f.ops->execute(f.stage, site->queue, &f.in, f.out, &work, &err),
+                "the right shape was refused: %s", err.text);
+    site_settle(site);
+    f.params.far_mvdr.bin_width_hz *= 2;
+    f.params.version++;
+    site_expect(site,
+                f.ops->execute(f.stage, site->queue, &f.in, f.out, &work, &err) == SONAR_EINVAL,
+                "turns of another bin width were accepted");
+    site_free(site, &in);
+    mvdr_close(&f);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The MVDR stage at a site, on a line of sensors in a scene, beside the double-precision oracle
+ * and, where the site is not the CPU, beside the CPU's stage: everything that the two publish is
+ * compared after every run. */
+#ifndef SONAR_TEST_MVDR_FIXTURE_H
+#define SONAR_TEST_MVDR_FIXTURE_H
+
+#include "mvdr_oracle.h"
+#include "site.h"
+
+/* A line of half-wavelength spacing at 500 Hz, scanned 0..180 deg. */
+typedef struct mvdr_fixture {
+    site *site;
+    sonar_mvdr_spec spec;
+    sonar_params params;
+    const sonar_stage_ops *ops;
+    void *stage;
+    double *position_m; /* [sensor][3] */
+    uint8_t *used;
+    uint64_t *turns;                          /* [direction][sensor] */
+    sonar_buffer in, out[SONAR_MVDR_OUTPUTS]; /* the site's */
+    float *output[SONAR_MVDR_OUTPUTS];        /* of the last run, fetched */
+    float *azimuth, *spectrum, *info;         /* the same by name */
+    struct mvdr_fixture *twin;                /* the CPU's, NULL where this is the CPU's */
+    double apart_db; /* most that the twins' spectra may differ by; INFINITY: nothing is compared */
+} mvdr_fixture;
+
+/* A spec to start from: bins around 500 Hz, trace rule, eps 0.01, one bin, blocks of `snapshots`.
+ * alpha > 0: forgetting instead, `snapshots` at a time. */
+sonar_mvdr_spec mvdr_spec(size_t sensors, size_t directions, size_t snapshots, double alpha);
+void mvdr_open(mvdr_fixture *f, site *site, const sonar_mvdr_spec *spec);
+/* The same without a twin. */
+void mvdr_open_alone(mvdr_fixture *f, site *site, const sonar_mvdr_spec *spec);
+void mvdr_close(mvdr_fixture *f);
+/* Makes the turns again and counts the version up: after changing positions or masks. */
+void mvdr_renew(mvdr_fixture *f);
+double mvdr_azimuth_deg(const mvdr_fixture *f, size_t direction);
+/* Seconds by which sensor k hears a wave from az_deg earlier than the origin. */
+double mvdr_delay(const mvdr_fixture *f, size_t sensor, double az_deg);
+/* Steering vector of the used sensors at that azimuth and input bin. */
+void mvdr_steering(const mvdr_fixture *f, size_t bin, double az_deg, cplx *a);
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+sonar_work mvdr_work(const mvdr_fixture *f);
+/* Runs `count` snapshots x[snapshot][bin][sensor] through the stage and fetches what came of it.
+ * The outputs are poisoned first, so that a value nobody wrote is seen. */
+void mvdr_run(mvdr_fixture *f, size_t count, const sonar_c32 *x);
+/* Power of the last run at points of turns[point][sensor]. */
+void mvdr_evaluate(mvdr_fixture *f, size_t points, const uint64_t *turns, float *power);
+void mvdr_reset(mvdr_fixture *f);
+float mvdr_info(const mvdr_fixture *f, size_t bin, int field);
+unsigned mvdr_flags(const mvdr_fixture *f, size_t bin);
+
+/* ---- judging --------------------------------------------------------------------------------- */
+
+/* The covariance of a bin of `count` snapshots x[snapshot][bin][sensor] over the used sensors, as
+ * the spec weights and averages them; malloc'ed. */
+cplx *mvdr_covariance(const mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x);
+/* L_eff of `count` snapshots. */
+double mvdr_looks(const mvdr_fixture *f, size_t count);
+/* Largest |10 log10(P/oracle)| of a bin that has seen these snapshots. Not finite or not positive
+ * counts as 1000 dB. */
+double mvdr_error_db(const mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x);
+/* Expects that error, and that INFO tells the truth: loading, snapshots, convergence. */
+void mvdr_expect(mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x, double limit_db);
+
+/* ---- scenes ---------------------------------------------------------------------------------- */
+
+/* Plane waves of given levels (dB re noise per sensor) on unit noise. */
+typedef struct mvdr_wave {
+    double az_deg, level_db;
+} mvdr_wave;
+/* `count` snapshots x[snapshot][bin][sensor], float32 as the stage gets them; malloc'ed. */
+sonar_c32 *mvdr_record(const mvdr_fixture *f, size_t count, const mvdr_wave *waves, size_t n,
+                       uint64_t seed);
+
+#endif

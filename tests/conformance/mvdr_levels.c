@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What MVDR's levels mean: a lone plane wave of power s on unit noise ought to read s + 1/B, and
+ * directions without one 1/B. Few snapshots and loading spoil both by an amount that the stage
+ * foretells and, with correct_level, takes out. The truth here is the scene's own. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "mvdr.h"
+
+enum { TRIALS = 90, T = 36, WAVE = 13, QUIET = 27 };
+
+typedef struct levels {
+    double source_db, floor_db; /* of the mean over the bins, beside the truth */
+    double share, delta;        /* means of what INFO says */
+    unsigned flags;             /* of any bin */
+} levels;
+
+static double in_db(double ratio) {
+    return 10 * log10(ratio);
+}
+
+static sonar_mvdr_spec spec_of(size_t sensors, size_t snapshots, double alpha, sonar_loading rule,
+                               double eps) {
+    sonar_mvdr_spec spec = mvdr_spec(sensors, T, snapshots, alpha);
+    spec.loading = rule;
+    spec.eps = eps;
+    return spec;
+}
+
+/* Every bin is a trial: noise and waves are independent from bin to bin. */
+static void run_trials(mvdr_fixture *f, site *site, sonar_mvdr_spec spec, const mvdr_wave *waves,
+                       size_t count, uint64_t seed) {
+    const size_t snapshots = spec.max_new;
+    spec.bins = TRIALS;
+    spec.first_bin = 40;
+    mvdr_open(f, site, &spec);
+    /* the least loading is no rule's: float32 decides what is seen there */
+    f->apart_db = spec.loading == SONAR_LOADING_NOISE && spec.eps < 1e-3 ? INFINITY : 0.2;
+    sonar_c32 *x = mvdr_record(f, snapshots, waves, count, seed);
+    mvdr_run(f, snapshots, x);
+    free(x);
+}
+
+static levels measure(site *site, sonar_mvdr_spec spec, double level_db, uint64_t seed) {
+    mvdr_fixture f;
+    levels result = {0};
+    const double az_deg = 180.0 * (WAVE + 0.5) / T, n = (double)spec.sensors;
+    double source = 0, quiet = 0;
+    run_trials(&f, site, spec, &(mvdr_wave){az_deg, level_db}, 1, seed);
+    for (size_t bin = 0; bin < TRIALS; bin++) {
+        source += (double)f.spectrum[bin * T + WAVE] / TRIALS;
+        quiet += (double)f.spectrum[bin * T + QUIET] / TRIALS;
+        result.share += (double)mvdr_info(&f, bin, SONAR_MVDR_LEVEL) / TRIALS;
+        result.delta += (double)mvdr_info(&f, bin, SONAR_MVDR_DELTA) / TRIALS;
+        result.flags |= mvdr_flags(&f, bin);
+    }
+    mvdr_close(&f);
+    result.source_db = in_db(source / (pow(10, level_db / 10) + 1 / n));
+    result.floor_db = in_db(quiet * n);
+    return result;
+}
+
+/* Both promises at once: what is foretold without correction, and what is left with it. */
+static void check(site *site, sonar_mvdr_spec spec, double level_db, double limit_db) {
+    const double n = (double)spec.sensors, truth = pow(10, level_db / 10) + 1 / n;
+    const levels plain = measure(site, spec, level_db, 77);
+    const double source_db = in_db(plain.share + plain.delta / n / truth);
+    const double floor_db = in_db(plain.share + plain.delta);
+    site_expect(site, fabs(plain.source_db - source_db) < limit_db,
+                "B %g, L %zu, eps %g: a source reads %.2f dB, foretold %.2f", n, spec.max_new,
+                spec.eps, plain.source_db, source_db);
+    site_expect(site, fabs(plain.floor_db - floor_db) < limit_db,
+                "B %g, L %zu, eps %g: the floor reads %.2f dB, foretold %.2f", n, spec.max_new,
+                spec.eps, plain.floor_db, floor_db);
+    spec.correct_level = true;
+    const levels corrected = measure(site, spec, level_db, 77);
+    site_expect(site, fabs(corrected.source_db) < limit_db && fabs(corrected.floor_db) < limit_db,
+                "B %g, L %zu, eps %g: corrected source %.2f dB, floor %.2f", n, spec.max_new,
+                spec.eps, corrected.source_db, corrected.floor_db);
+    site_expect(site, fabs(corrected.share - plain.share) <= 1e-6, "share %g, then %g", plain.share,
+                corrected.share);
+}
+
+MVDR_CASE(level_few_and_many_snapshots) {
+    static const size_t size[][2] = {{24, 12}, {24, 24}, {24, 48}, {24, 96}, {64, 32}};
+    static const double eps[] = {0.01, 1, 10};
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+        for (size_t j = 0; j < sizeof eps / sizeof *eps; j++)
+            check(site, spec_of(size[i][0], size[i][1], 0, SONAR_LOADING_NOISE, eps[j]), 3, 0.6);
+}
+
+/* As loud as a ship: the trace rule loads by it, the noise rule does not. */
+MVDR_CASE(level_of_a_loud_source) {
+    check(site, spec_of(24, 48, 0, SONAR_LOADING_NOISE, 1), 40, 0.6);
+    check(site, spec_of(24, 48, 0, SONAR_LOADING_TRACE, 0.01), 20, 0.6);
+    check(site, spec_of(24, 48, 0, SONAR_LOADING_ABSOLUTE, 0.3), 20, 0.6);
+}
+
+/* While it fills and after. */
+MVDR_CASE(level_while_forgetting) {
+    static const size_t seen[] = {10, 40, 150};
+    for (size_t i = 0; i < 3; i++)
+        check(site, spec_of(16, seen[i], 0.95, SONAR_LOADING_NOISE, 1), 3, 0.6);
+}
+
+/* Each snapshot counts twice. */
+MVDR_CASE(level_forward_backward) {
+    sonar_mvdr_spec spec = spec_of(24, 24, 0, SONAR_LOADING_NOISE, 1);
+    spec.forward_backward = true;
+    check(site, spec, 3, 0.6);
+    spec = spec_of(24, 100, 0.9, SONAR_LOADING_NOISE, 1);
+    spec.forward_backward = true;
+    check(site, spec, 3, 0.7);
+}
+
+/* Loading beyond everything leaves the conventional beam's power, which has no bias to take out. */
+MVDR_CASE(level_overwhelming_loading) {
+    enum { B = 20, L = 30 };
+    sonar_mvdr_spec spec = spec_of(B, L, 0, SONAR_LOADING_ABSOLUTE, 1e12);
+    spec.correct_level = true;
+    mvdr_fixture f;
+    mvdr_open(&f, site, &spec);
+    sonar_c32 *x = mvdr_record(&f, L, (mvdr_wave[]){{70, 10}}, 1, 5);
+    mvdr_run(&f, L, x);
+    cplx *r = mvdr_covariance(&f, 0, L, x), a[B];
+    for (size_t t = 0; t < T; t++) {
+        mvdr_steering(&f, 0, mvdr_azimuth_deg(&f, t), a);
+        const double want = mvdr_oracle_conventional(B, r, a);
+        site_expect(site, fabs((double)f.spectrum[t] - want) <= 1e-4 * want, "%g, not %g",
+                    (double)f.spectrum[t], want);
+    }
+    free(r);
+    free(x);
+    mvdr_close(&f);
+}
+
+/* Capon and Goodman's exact (L - B + 1)/L where hardly anything is loaded. */
+MVDR_CASE(level_without_loading) {
+    const levels plain = measure(site, spec_of(24, 48, 0, SONAR_LOADING_ABSOLUTE, 1e-6), 3, 9);
+    site_expect(site, fabs(plain.share - 25 / 48.0) <= 1e-4, "share %g", plain.share);
+}
+
+static void expect_biased(site *site, sonar_mvdr_spec spec, bool want, const char *what) {
+    const unsigned flags = measure(site, spec, 3, 1).flags;
+    site_expect(site, !!(flags & SONAR_MVDR_FLAG_LEVEL_BIASED) == want, "%s: flags %u", what,
+                flags);
+}
+
+MVDR_CASE(level_flags) {
+    sonar_mvdr_spec spec = spec_of(24, 24, 0, SONAR_LOADING_NOISE, 1);
+    expect_biased(site, spec, false, "2.4 dB");
+    spec.eps = 0.01;
+    expect_biased(site, spec, true, "10 dB");
+    spec.correct_level = true;
+    expect_biased(site, spec, false, "taken out");
+    spec.eps = 1e-4;
+    expect_biased(site, spec, true, "too much to take out");
+}
+
+/* eps is the noise rule's: as a share of the trace, which holds the loudest ship, it means less. */
+MVDR_CASE(level_trace_fallback) {
+    const levels few = measure(site, spec_of(24, 2, 0, SONAR_LOADING_NOISE, 1), 20, 3);
+    site_expect(site, few.flags & SONAR_MVDR_FLAG_TRACE_FALLBACK, "flags %u", few.flags);
+    site_expect(site, fabs(few.delta - 0.01 * 101) <= 0.25 * 0.01 * 101, "delta %g", few.delta);
+}
+
+MVDR_CASE(level_least_loading) {
+    sonar_mvdr_spec spec = spec_of(24, 12, 0, SONAR_LOADING_NOISE, 1e-4);
+    const levels quiet = measure(site, spec, 60, 3), loud = measure(site, spec, 80, 3);
+    site_expect(site, !(quiet.flags & SONAR_MVDR_FLAG_LOADING_FLOOR), "flags %u", quiet.flags);
+    site_expect(site, loud.flags & SONAR_MVDR_FLAG_LOADING_FLOOR, "flags %u", loud.flags);
+    site_expect(site, fabs(loud.delta - 24e8 * 1.42e-12) <= 0.5 * 24e8 * 1.42e-12, "delta %g",
+                loud.delta);
+}
+
+/* ---- the noise rule -------------------------------------------------------------------------- */
+
+/* The least and the most that single bins say of a noise of 1. */
+static void noise_estimates(site *site, size_t sensors, size_t snapshots, double level_db,
+                            double *least, double *most) {
+    mvdr_fixture f;
+    const mvdr_wave waves[] = {{60, level_db}, {100, level_db - 10}};
+    run_trials(&f, site, spec_of(sensors, snapshots, 0, SONAR_LOADING_NOISE, 1), waves,
+               level_db > 0 ? 2 : 0, sensors + snapshots);
+    for (size_t bin = 0; bin < TRIALS; bin++) {
+        const double delta = (double)mvdr_info(&f, bin, SONAR_MVDR_DELTA);
+        *least = fmin(*least, delta);
+        *most = fmax(*most, delta);
+    }
+    mvdr_close(&f);
+}
+
+/* With two loud sources and without: what docs/mvdr.md promises. */
+MVDR_CASE(level_noise_rule) {
+    static const struct {
+        size_t snapshots;
+        double least, most;
+    } promised[] = {{8, 0.35, 1.65}, {16, 0.5, 1.45}, {64, 0.7, 1.3}};
+    for (size_t i = 0; i < 3; i++) {
+        double least = 10, most = 0;
+        for (size_t sensors = 8; sensors <= 128; sensors *= 4) {
+            noise_estimates(site, sensors, promised[i].snapshots, 0, &least, &most);
+            noise_estimates(site, sensors, promised[i].snapshots, 40, &least, &most);
+        }
+        site_expect(site, least > promised[i].least && most < promised[i].most,
+                    "L %zu: %.2f to %.2f", promised[i].snapshots, least, most);
+        site_expect(site, least < 1.3 * promised[i].least && most > promised[i].most / 1.3,
+                    "L %zu: the document may promise more: %.2f to %.2f", promised[i].snapshots,
+                    least, most);
+    }
+}
+
+/* ---- beside the CPU's ------------------------------------------------------------------------ */
+
+/* The correction for few snapshots and loading, sensible or not, gives powers. */
+MVDR_CASE(corrected_levels) {
+    static const size_t lengths[] = {6, 24, 60};
+    static const double eps[] = {1e-2, 1, 1e6};
+    for (size_t i = 0; i < 3; i++)
+        for (size_t j = 0; j < 3; j++)
+            for (int backward = 0; backward < 2; backward++) {
+                mvdr_fixture f;
+                sonar_mvdr_spec spec = spec_of(24, lengths[i], 0, SONAR_LOADING_NOISE, eps[j]);
+                spec.correct_level = true, spec.forward_backward = backward;
+                mvdr_open(&f, site, &spec);
+                sonar_c32 *x = mvdr_record(&f, lengths[i], (mvdr_wave[]){{70, 30}}, 1, 3 + i);
+                mvdr_run(&f, lengths[i], x);
+                for (size_t t = 0; t < T; t++)
+                    site_expect(site, isfinite(f.spectrum[t]) && f.spectrum[t] >= 0, "%g",
+                                (double)f.spectrum[t]);
+                free(x);
+                mvdr_close(&f);
+            }
+}

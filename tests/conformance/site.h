@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Where a stage is tried: an opened backend with its host and a queue. A conformance case takes a
+ * site and knows nothing else of the hardware, so the same cases run for every backend and on every
+ * path. Failed checks are counted and printed; whoever runs the cases looks at the counts. */
+#ifndef SONAR_TEST_SITE_H
+#define SONAR_TEST_SITE_H
+
+#include "sonar/backend.h"
+
+typedef struct site {
+    const sonar_backend *backend;
+    const sonar_host *host; /* of the stages; what its `choice` says is the path */
+    sonar_queue *queue;
+    sonar_event *event;
+    bool quick;       /* small sizes, for the checkers of memory and races */
+    const char *name; /* of the running case */
+    size_t checks, failures;
+} site;
+
+typedef struct site_case {
+    const char *name;
+    void (*run)(site *site);
+} site_case;
+
+/* The backend and the host stay the caller's. */
+site site_open(const sonar_backend *backend, const sonar_host *host);
+void site_close(site *site);
+/* Runs one case; true if it made checks and none failed. */
+bool site_try(site *site, const site_case *what);
+
+/* Counts a check; prints the first few that fail. Returns `good`. */
+bool site_expect(site *site, bool good, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Ends the program where a step that everything rests on has failed. */
+void site_require(const site *site, sonar_code code, const sonar_error *err);
+
+/* A zeroed buffer in the backend's own space. */
+sonar_buffer site_buffer(const site *site, sonar_dtype dtype, int rank, const size_t *shape);
+void site_free(const site *site, sonar_buffer *buffer);
+/* Between the host's memory and a dense buffer of any space; both wait until all is done. */
+void site_send(const site *site, const void *from, sonar_buffer *to);
+void site_fetch(const site *site, const sonar_buffer *from, void *to);
+/* Waits for all that was enqueued. */
+void site_settle(const site *site);
+
+#endif
