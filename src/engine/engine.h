@@ -17,7 +17,7 @@
 
 #include "core/result.h"
 #include "core/window.h"
-#include "engine/specs.h"
+#include "core/specs.h"
 #include "sonar/backend.h"
 
 /* The stages that are placed, in the order of sonar_timed_stage. The MVDR's own DFT goes with the

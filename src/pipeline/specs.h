@@ -4,7 +4,7 @@
 #define SONAR_PIPELINE_SPECS_H
 
 #include "config/config.h"
-#include "engine/specs.h"
+#include "core/specs.h"
 #include "train/train.h"
 
 /* The DFTs' planning is left to whoever makes them. */

@@ -4,9 +4,7 @@
 #ifndef SONAR_SPECS_H
 #define SONAR_SPECS_H
 
-#include "cbf/cbf.h"
-#include "dft/dft.h"
-#include "mvdr_jacobi/mvdr_jacobi.h"
+#include "sonar/stages.h"
 
 typedef struct sonar_specs {
     size_t window_length, hop; /* N, H; samples */

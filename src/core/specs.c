@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "engine/specs.h"
+#include "core/specs.h"
 
 static int vector(size_t shape[2], size_t count) {
     shape[0] = count;
