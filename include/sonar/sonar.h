@@ -132,25 +132,28 @@ typedef struct sonar_manifold {
     const uint64_t *turns;
 } sonar_manifold;
 
-/* Everything that may change while running, as one immutable version: whoever changes a value makes
- * a new one. Arrays have one entry per sensor. Host memory; a device backend uploads on a new
- * `version`. */
+/* Every value that results depend on and that may change while running, as one immutable version:
+ * whoever changes a value makes a new one. Positions and channels of the sensors are here as well,
+ * since delays follow from them. What a stage's specification holds cannot change. A stage works
+ * with the version that came with the window, and so does what is published of that window. Arrays
+ * have one entry per sensor. Host memory; a device backend uploads on a new `version`. */
 typedef struct sonar_params {
-    uint64_t version;
+    uint64_t version; /* counts from 1; another one wherever any member differs */
     size_t sensors, sensors_used;
     size_t mvdr_sensors_used; /* those that forward-backward averaging keeps of them, or all */
     double sound_speed_mps;
     double heading_deg; /* of +x, clockwise from north; meaningful if heading_known */
     bool heading_known;
-    bool calibrated;           /* gains relate samples to uPa: units are uPa^2, else counts^2 */
-    const double *position_m;  /* [sensor][3], array frame */
-    const uint32_t *channel;   /* channel that feeds the sensor */
-    const uint8_t *used;       /* 0 = masked: weighs zero everywhere */
-    const float *scale;        /* multiplies samples: uPa per count, or 1 */
-    const double *phase_turns; /* correction added to the sensor's phase, in turns */
-    const double *delay_s;     /* lateness of the channel, taken out by e^{+j 2 pi f delay} */
-    const float *shading;      /* CBF weights g, 0 where masked */
-    double shading_sum;        /* sum of g */
+    const char *config_version; /* names the configuration that all these values are of */
+    bool calibrated;            /* gains relate samples to uPa: units are uPa^2, else counts^2 */
+    const double *position_m;   /* [sensor][3], array frame */
+    const uint32_t *channel;    /* channel that feeds the sensor */
+    const uint8_t *used;        /* 0 = masked: weighs zero everywhere */
+    const float *scale;         /* multiplies samples: uPa per count, or 1 */
+    const double *phase_turns;  /* correction added to the sensor's phase, in turns */
+    const double *delay_s;      /* lateness of the channel, taken out by e^{+j 2 pi f delay} */
+    const float *shading;       /* CBF weights g, 0 where masked */
+    double shading_sum;         /* sum of g */
     sonar_manifold far_cbf, near_cbf, far_mvdr;
 } sonar_params;
 

@@ -17,7 +17,7 @@
 #include "cbf/cbf.h"
 #include "dft/dft.h"
 #include "ingest/ingest.h"
-#include "manifold/manifold.h"
+#include "manifold/params.h"
 #include "mvdr_jacobi/mvdr_jacobi.h"
 
 enum { SONAR_ENDPOINTS_MOST = 64, SONAR_RANGES_MOST = 64, SONAR_CPUS_MOST = 256 };
@@ -143,6 +143,7 @@ typedef struct sonar_config {
     long fail_at;    /* no option: sonar_host.fail_at, set by the program */
 
     char digest[65];                 /* SHA-256 of the effective configuration, hex */
+    char version[72];                /* as published: the version of the format, then the digest */
     struct sonar_settings *settings; /* every option's value and its place, for printing */
 } sonar_config;
 
@@ -173,6 +174,9 @@ void sonar_config_print(const sonar_config *config, FILE *to);
 void sonar_config_describe(const sonar_config *config, FILE *to);
 /* docs/configuration.md from the table. */
 void sonar_config_write_reference(FILE *to);
+
+/* What the live parameters are made from; arrays and text are the configuration's. */
+sonar_params_spec sonar_config_params(const sonar_config *config);
 
 /* Bytes the running daemon will hold in buffers, ring and tables, to within the library overheads.
  */

@@ -80,7 +80,10 @@ static sonar_code build(sonar_loader *loader) {
         return SONAR_ENOMEM;
     if (sonar_report_errors(loader->report))
         return SONAR_EINVAL;
-    return sonar_settings_digest(loader->settings, loader->config->digest);
+    code = sonar_settings_digest(loader->settings, loader->config->digest);
+    snprintf(loader->config->version, sizeof loader->config->version, "1-%s",
+             loader->config->digest);
+    return code;
 }
 
 static sonar_code load(const sonar_text *text, const char *directory, sonar_config **config,

@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "manifold/params.h"
+
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/core.h"
-#include "pipeline/pipeline.h"
+#include "manifold/mirror.h"
 
-/* What does not depend on the mask; all versions of a configuration share it. */
+/* What does not depend on the mask; all versions of a spec share it. */
 struct shared {
-    size_t versions; /* that refer to it; control thread */
+    size_t references; /* of versions, and of the function that makes it */
+    char config_version[80];
+    uint8_t *used;  /* without a mask of any version */
+    float *shading; /* of all sensors */
+    bool forward_backward;
     double *position_m, *phase_turns, *delay_s;
     uint32_t *channel;
     float *scale;
@@ -23,8 +31,10 @@ struct owned {
 };
 
 static void release(struct shared *shared) {
-    if (!shared || --shared->versions > 0)
+    if (!shared || --shared->references > 0)
         return;
+    free(shared->used);
+    free(shared->shading);
     free(shared->position_m);
     free(shared->phase_turns);
     free(shared->delay_s);
@@ -48,59 +58,67 @@ void sonar_params_destroy(sonar_params *params) {
 
 /* ---- what all versions share ----------------------------------------------------------------- */
 
-static struct shared *make_shared(const sonar_config *config) {
-    struct shared *shared = sonar_alloc(1, sizeof *shared);
-    size_t sensors = config->sensors;
-    if (!shared)
-        return NULL;
+static bool allocate(struct shared *shared, size_t sensors) {
+    shared->used = sonar_alloc(sensors, sizeof *shared->used);
+    shared->shading = sonar_alloc(sensors, sizeof *shared->shading);
     shared->position_m = sonar_alloc(3 * sensors, sizeof *shared->position_m);
     shared->phase_turns = sonar_alloc(sensors, sizeof *shared->phase_turns);
     shared->delay_s = sonar_alloc(sensors, sizeof *shared->delay_s);
     shared->channel = sonar_alloc(sensors, sizeof *shared->channel);
     shared->scale = sonar_alloc(sensors, sizeof *shared->scale);
-    if (!shared->position_m || !shared->phase_turns || !shared->delay_s || !shared->channel ||
-        !shared->scale) {
+    return shared->used && shared->shading && shared->position_m && shared->phase_turns &&
+           shared->delay_s && shared->channel && shared->scale;
+}
+
+static struct shared *make_shared(const sonar_params_spec *spec) {
+    struct shared *shared = sonar_alloc(1, sizeof *shared);
+    if (!shared)
+        return NULL;
+    shared->references = 1;
+    if (!allocate(shared, spec->sensors)) {
         release(shared);
         return NULL;
     }
-    for (size_t s = 0; s < sensors; s++) {
-        for (int i = 0; i < 3; i++)
-            shared->position_m[3 * s + i] = config->position_m[3 * s + i];
-        shared->channel[s] = config->channel[s];
-        shared->scale[s] = config->calibrated ? (float)pow(10, -config->gain_db[s] / 20) : 1;
-        shared->phase_turns[s] = -config->phase_deg[s] / 360;
-        shared->delay_s[s] = config->delay_us[s] * 1e-6;
+    snprintf(shared->config_version, sizeof shared->config_version, "%s", spec->config_version);
+    shared->forward_backward = spec->forward_backward;
+    memcpy(shared->position_m, spec->position_m, 3 * spec->sensors * sizeof *shared->position_m);
+    memcpy(shared->channel, spec->channel, spec->sensors * sizeof *shared->channel);
+    memcpy(shared->used, spec->used, spec->sensors * sizeof *shared->used);
+    for (size_t s = 0; s < spec->sensors; s++) {
+        shared->shading[s] = (float)spec->shading_weight[s];
+        shared->scale[s] = spec->gain_db ? (float)pow(10, -spec->gain_db[s] / 20) : 1;
+        shared->phase_turns[s] = -spec->phase_deg[s] / 360;
+        shared->delay_s[s] = spec->delay_us[s] * 1e-6;
     }
     return shared;
 }
 
-static sonar_code make_table(const sonar_config *config, const sonar_scan *scan, size_t ranges,
-                             double bin_width_hz, uint64_t **table, sonar_manifold *manifold,
+static sonar_code make_table(const sonar_params_spec *spec, const sonar_scan *scan, size_t ranges,
+                             double bin_hz, uint64_t **table, sonar_manifold *manifold,
                              sonar_error *err) {
-    sonar_code code = sonar_manifold_make(config->sensors, config->position_m, scan, ranges,
-                                          config->range_m, config->range_reference,
-                                          config->sound_speed_mps, bin_width_hz, table, err);
+    sonar_code code =
+        sonar_manifold_make(spec->sensors, spec->position_m, scan, ranges, spec->range_m,
+                            spec->range_reference, spec->sound_speed_mps, bin_hz, table, err);
     *manifold = (sonar_manifold){.ranges = ranges ? ranges : 1,
                                  .directions = scan->count,
-                                 .sensors = config->sensors,
-                                 .bin_width_hz = bin_width_hz,
+                                 .sensors = spec->sensors,
+                                 .bin_width_hz = bin_hz,
                                  .turns = *table};
     return code;
 }
 
-static sonar_code make_tables(struct owned *owned, const sonar_config *config, sonar_error *err) {
+static sonar_code make_tables(struct owned *owned, const sonar_params_spec *spec,
+                              sonar_error *err) {
     sonar_params *params = &owned->params;
     struct shared *shared = owned->shared;
-    double bin_hz = config->fs_hz / (double)config->cbf_length;
-    sonar_code code =
-        make_table(config, &config->cbf_scan, 0, bin_hz, &shared->far_cbf, &params->far_cbf, err);
-    if (!code && config->ranges)
-        code = make_table(config, &config->cbf_scan, config->ranges, bin_hz, &shared->near_cbf,
+    sonar_code code = make_table(spec, spec->cbf_scan, 0, spec->cbf_bin_hz, &shared->far_cbf,
+                                 &params->far_cbf, err);
+    if (!code && spec->ranges)
+        code = make_table(spec, spec->cbf_scan, spec->ranges, spec->cbf_bin_hz, &shared->near_cbf,
                           &params->near_cbf, err);
-    if (!code && config->mvdr_enabled)
-        code =
-            make_table(config, &config->mvdr_scan, 0, config->fs_hz / (double)config->mvdr_length,
-                       &shared->far_mvdr, &params->far_mvdr, err);
+    if (!code && spec->mvdr_scan)
+        code = make_table(spec, spec->mvdr_scan, 0, spec->mvdr_bin_hz, &shared->far_mvdr,
+                          &params->far_mvdr, err);
     return code;
 }
 
@@ -119,56 +137,62 @@ static struct owned *make_version(const sonar_params *like, struct shared *share
         return NULL;
     }
     owned->shared = shared;
-    shared->versions++;
+    shared->references++;
     owned->params.used = owned->used;
     owned->params.shading = owned->shading;
     return owned;
 }
 
-/* Sensors that the configuration uses and `out` ([sensor], NULL: nobody) leaves in. */
-static void fill_mask(struct owned *owned, const sonar_config *config, const uint8_t *out) {
+/* Sensors that the spec uses and `out` leaves in. */
+static void fill_mask(struct owned *owned, const uint8_t *out) {
+    const struct shared *shared = owned->shared;
     sonar_params *params = &owned->params;
     params->shading_sum = 0;
     params->sensors_used = 0;
     for (size_t s = 0; s < params->sensors; s++) {
-        bool used = config->used[s] && !(out && out[s]);
+        bool used = shared->used[s] && !(out && out[s]);
         owned->used[s] = used;
-        owned->shading[s] = used ? (float)config->shading_weight[s] : 0;
+        owned->shading[s] = used ? shared->shading[s] : 0;
         params->shading_sum += (double)owned->shading[s];
         params->sensors_used += used;
     }
-    params->mvdr_sensors_used = sonar_mvdr_sensors(params, config->mvdr_forward_backward);
+    params->mvdr_sensors_used = params->sensors_used;
+    if (!shared->forward_backward)
+        return;
+    const double tolerance_m = sonar_mirror_tolerance_m(params);
+    params->mvdr_sensors_used = 0;
+    for (size_t s = 0; s < params->sensors; s++)
+        params->mvdr_sensors_used += sonar_mirror_of(params, s, tolerance_m) < params->sensors;
 }
 
-static sonar_code no_memory(const sonar_config *config, sonar_error *err) {
-    return sonar_fail(err, SONAR_ENOMEM, "params", "no memory for %zu sensors", config->sensors);
+static sonar_code no_memory(size_t sensors, sonar_error *err) {
+    return sonar_fail(err, SONAR_ENOMEM, "params", "no memory for %zu sensors", sensors);
 }
 
-sonar_code sonar_params_create(const sonar_config *config, uint64_t version, sonar_params **params,
-                               sonar_error *err) {
+sonar_code sonar_params_create(const sonar_params_spec *spec, uint64_t version,
+                               sonar_params **params, sonar_error *err) {
     *params = NULL;
-    struct shared *shared = make_shared(config);
+    struct shared *shared = make_shared(spec);
     if (!shared)
-        return no_memory(config, err);
+        return no_memory(spec->sensors, err);
     const sonar_params plain = {.version = version,
-                                .sensors = config->sensors,
-                                .sound_speed_mps = config->sound_speed_mps,
-                                .heading_deg = config->heading_deg,
-                                .heading_known = config->heading_known,
-                                .calibrated = config->calibrated,
+                                .sensors = spec->sensors,
+                                .config_version = shared->config_version,
+                                .sound_speed_mps = spec->sound_speed_mps,
+                                .heading_deg = spec->heading_deg,
+                                .heading_known = spec->heading_known,
+                                .calibrated = spec->gain_db != NULL,
                                 .position_m = shared->position_m,
                                 .channel = shared->channel,
                                 .scale = shared->scale,
                                 .phase_turns = shared->phase_turns,
                                 .delay_s = shared->delay_s};
     struct owned *owned = make_version(&plain, shared);
-    if (!owned) {
-        shared->versions = 1;
-        release(shared);
-        return no_memory(config, err);
-    }
-    fill_mask(owned, config, NULL);
-    sonar_code code = make_tables(owned, config, err);
+    release(shared);
+    if (!owned)
+        return no_memory(spec->sensors, err);
+    fill_mask(owned, NULL);
+    sonar_code code = make_tables(owned, spec, err);
     if (code)
         sonar_params_destroy(&owned->params);
     else
@@ -176,15 +200,14 @@ sonar_code sonar_params_create(const sonar_config *config, uint64_t version, son
     return code;
 }
 
-sonar_code sonar_params_mask(const sonar_params *like, const sonar_config *config,
-                             const uint8_t *out, uint64_t version, sonar_params **params,
-                             sonar_error *err) {
+sonar_code sonar_params_mask(const sonar_params *like, const uint8_t *out, uint64_t version,
+                             sonar_params **params, sonar_error *err) {
     struct owned *owned = make_version(like, ((const struct owned *)like)->shared);
     *params = NULL;
     if (!owned)
-        return no_memory(config, err);
+        return no_memory(like->sensors, err);
     owned->params.version = version;
-    fill_mask(owned, config, out);
+    fill_mask(owned, out);
     *params = &owned->params;
     return SONAR_OK;
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "core/core.h"
+#include "manifold/mirror.h"
 
 static const char where[] = "mvdr_jacobi";
 
@@ -58,40 +59,6 @@ sonar_code mvdr_check_params(const sonar_mvdr_spec *spec, const sonar_params *pa
     return SONAR_OK;
 }
 
-/* The sensor at minus this one's position, or sensors if there is none. */
-static size_t mirror_of(const sonar_params *params, size_t sensor, double tolerance) {
-    const double *p = params->position_m + 3 * sensor;
-    for (size_t j = 0; j < params->sensors; j++) {
-        const double *q = params->position_m + 3 * j;
-        if (hypot(hypot(p[0] + q[0], p[1] + q[1]), p[2] + q[2]) <= tolerance)
-            return j;
-    }
-    return params->sensors;
-}
-
-/* Positions count as mirrored within a millionth of the array's reach. */
-static double mirror_tolerance(const sonar_params *params) {
-    double reach = 0;
-    for (size_t i = 0; i < 3 * params->sensors; i++)
-        reach = fmax(reach, fabs(params->position_m[i]));
-    return 1e-6 * reach + 1e-9;
-}
-
-/* The mirror image of a used sensor; sensors if there is none or one of the two is masked. */
-static size_t partner_of(const sonar_params *params, size_t sensor, double tolerance) {
-    size_t mirror = params->used[sensor] ? mirror_of(params, sensor, tolerance) : params->sensors;
-    return mirror < params->sensors && params->used[mirror] ? mirror : params->sensors;
-}
-
-size_t sonar_mvdr_sensors(const sonar_params *params, bool forward_backward) {
-    double tolerance = mirror_tolerance(params);
-    size_t n = 0;
-    for (size_t i = 0; i < params->sensors; i++)
-        n += params->used[i] &&
-             (!forward_backward || partner_of(params, i, tolerance) < params->sensors);
-    return n;
-}
-
 static size_t list_used(const sonar_params *params, size_t *sensor) {
     size_t n = 0;
     for (size_t i = 0; i < params->sensors; i++)
@@ -104,10 +71,10 @@ size_t mvdr_list_rows(const sonar_params *params, bool forward_backward, size_t 
                       size_t *partner, size_t *row_of) {
     if (!forward_backward)
         return list_used(params, sensor);
-    double tolerance = mirror_tolerance(params);
+    double tolerance_m = sonar_mirror_tolerance_m(params);
     size_t n = 0;
     for (size_t i = 0; i < params->sensors; i++) {
-        size_t j = partner_of(params, i, tolerance);
+        size_t j = sonar_mirror_of(params, i, tolerance_m);
         if (j == params->sensors)
             continue;
         row_of[i] = n;

@@ -14,10 +14,6 @@ extern "C" {
 /* From a periodic window of n points; a few hundred are enough for a longer one. */
 void sonar_mvdr_tones_make(const double *window, size_t n, sonar_mvdr_tones *tones);
 
-/* Sensors that the stage uses: those not masked and, with forward_backward, whose mirror image is
- * not masked either. */
-size_t sonar_mvdr_sensors(const sonar_params *params, bool forward_backward);
-
 extern const sonar_stage_ops sonar_mvdr_jacobi_cpu;
 
 #ifdef __cplusplus

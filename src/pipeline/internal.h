@@ -58,7 +58,7 @@ struct sonar_pipeline {
     sonar_choices *choices;
     sonar_backend_choice choice; /* at start; its backend owns the ring and the results */
     struct layout layout;
-    char run_uuid[37], version[80];
+    char run_uuid[37];
     void *zmq;
     sonar_buffer ring; /* the samples, lent to ingest; of the backend at start */
     sonar_ingest *ingest;

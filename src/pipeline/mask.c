@@ -40,8 +40,8 @@ static void offer(sonar_pipeline *p) {
     sonar_params_destroy(replaced);
     if (!mask->wanted || atomic_load(&mask->fresh))
         return;
-    if (sonar_params_mask(mask->latest, p->config, sonar_elements_mask(p->elements),
-                          mask->latest->version + 1, &fresh, &err)) {
+    if (sonar_params_mask(mask->latest, sonar_elements_mask(p->elements), mask->latest->version + 1,
+                          &fresh, &err)) {
         sonar_log(&p->host, SONAR_ERROR, err.where, "%s: the mask stays as it is", err.text);
         return; /* the next second tries again */
     }

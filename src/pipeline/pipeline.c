@@ -114,7 +114,7 @@ static sonar_code make_output(sonar_pipeline *p, sonar_error *err) {
         .cpu = c->cpu_output,
         .array_name = c->array_name,
         .run_uuid = p->run_uuid,
-        .config_version = p->version,
+        .config_version = c->version,
         .fs_hz = c->fs_hz,
         .sound_speed_mps = c->sound_speed_mps,
         .heading_deg = c->heading_deg,
@@ -259,7 +259,8 @@ static sonar_code make_all(sonar_pipeline *p, const struct layout *given, sonar_
         return code;
     sonar_log(&p->host, SONAR_INFO, "backend", "%s (%s): %s", p->choice.backend->name,
               p->choice.description, p->choice.reason);
-    code = sonar_params_create(c, 1, &p->params, err);
+    const sonar_params_spec live = sonar_config_params(c);
+    code = sonar_params_create(&live, 1, &p->params, err);
     if (!code)
         code = sonar_mask_create(p, err);
     if (!code)
@@ -314,7 +315,6 @@ sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_co
     sonar_specs_make(config, &p->specs);
     pthread_mutex_init(&p->change.lock, NULL);
     make_uuid(p->run_uuid);
-    snprintf(p->version, sizeof p->version, "1-%s", config->digest);
     p->cbf_detect = detect_spec(config, &config->cbf_scan, config->cbf_band.high_hz);
     p->mvdr_detect = detect_spec(config, &config->mvdr_scan, config->mvdr_band.high_hz);
     sonar_code code = make_context(p, err);

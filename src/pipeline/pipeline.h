@@ -33,14 +33,4 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *pipeline, sonar_error *err);
 bool sonar_pipeline_stop(sonar_pipeline *pipeline, int timeout_ms);
 void sonar_pipeline_destroy(sonar_pipeline *pipeline);
 
-/* Immutable parameters of a configuration: manifolds, weights, corrections. */
-sonar_code sonar_params_create(const sonar_config *config, uint64_t version, sonar_params **params,
-                               sonar_error *err);
-/* The same with another mask: out, [sensor] 1: not used, although the configuration uses it. Shares
- * everything else with `like`, which may be destroyed first. Control thread, all three. */
-sonar_code sonar_params_mask(const sonar_params *like, const sonar_config *config,
-                             const uint8_t *out, uint64_t version, sonar_params **params,
-                             sonar_error *err);
-void sonar_params_destroy(sonar_params *params);
-
 #endif

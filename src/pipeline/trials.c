@@ -732,7 +732,8 @@ static sonar_code open_benches(training *t, sonar_error *err) {
 }
 
 static sonar_code run_all(training *t, sonar_error *err) {
-    sonar_code code = sonar_params_create(t->config, 1, &t->params, err);
+    const sonar_params_spec live = sonar_config_params(t->config);
+    sonar_code code = sonar_params_create(&live, 1, &t->params, err);
     if (!code)
         code = open_benches(t, err);
     if (!code)

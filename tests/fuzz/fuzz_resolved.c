@@ -4,7 +4,6 @@
  * What loads is held against what the rest of the daemon relies on. scripts/fuzz builds it;
  * SONAR_FUZZ_SHOW=1 prints the configuration of an input. */
 #include "config/options.h"
-#include "pipeline/pipeline.h"
 #include "pipeline/specs.h"
 
 #include <math.h>
@@ -264,8 +263,9 @@ static void check_specs(const sonar_config *c, const char *text) {
     MUST(!c->mvdr_enabled || specs.mvdr.max_new >= 1);
     MUST(sonar_config_memory_bytes(c) > 0);
     const size_t looks = c->cbf_scan.count * (1 + c->ranges) + c->mvdr_scan.count;
+    const sonar_params_spec live = sonar_config_params(c);
     sonar_params *params = NULL;
-    if (looks * c->sensors <= TABLE_MOST && !sonar_params_create(c, 1, &params, NULL))
+    if (looks * c->sensors <= TABLE_MOST && !sonar_params_create(&live, 1, &params, NULL))
         MUST(params->shading_sum > 0 && params->sensors_used == shape.sensors_used);
     sonar_params_destroy(params);
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "cbf/cbf.h"
-#include "pipeline/pipeline.h"
 #include "oracle.h"
 
 static void in_turn(void *ctx, size_t tasks, void (*task)(void *arg, size_t index, size_t worker),
@@ -65,7 +64,8 @@ bins bins_open(const char *text) {
     sonar_report_destroy(report);
     const sonar_config *c = b.config;
     sonar_error err = {0};
-    must(sonar_params_create(c, 1, &b.params, &err), &err);
+    const sonar_params_spec live = sonar_config_params(c);
+    must(sonar_params_create(&live, 1, &b.params, &err), &err);
     static const sonar_host host = {.parallel = in_turn, .workers = 1};
     const sonar_cbf_spec spec = {.sensors = c->sensors,
                                  .directions = c->cbf_scan.count,

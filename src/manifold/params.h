@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Versions of the live parameters (sonar_params in sonar.h). Whoever changes a value makes a new
+ * version; all versions of one spec share what the mask does not touch. One thread at a time calls
+ * these functions; the versions themselves may be read by any thread until they are destroyed.
+ */
+#ifndef SONAR_PARAMS_H
+#define SONAR_PARAMS_H
+
+#include "manifold/manifold.h"
+
+/* What parameters are made from. Arrays have one entry per sensor; everything is copied. */
+typedef struct sonar_params_spec {
+    const char *config_version;
+    size_t sensors;
+    const double *position_m; /* [sensor][3], array frame */
+    const uint32_t *channel;
+    const uint8_t *used;
+    const double *gain_db; /* dB re 1 count/uPa; NULL: uncalibrated */
+    const double *phase_deg, *delay_us;
+    const double *shading_weight;
+    double sound_speed_mps;
+    double heading_deg; /* of +x, clockwise from north */
+    bool heading_known;
+    const sonar_scan *cbf_scan, *mvdr_scan; /* mvdr_scan NULL: no adaptive spectrum */
+    double cbf_bin_hz, mvdr_bin_hz;         /* fs/N of their transforms */
+    size_t ranges;                          /* 0: no near field */
+    const double *range_m;
+    sonar_range_reference range_reference;
+    bool forward_backward; /* the MVDR does without sensors whose mirror image is masked */
+} sonar_params_spec;
+
+/* SONAR_ENOMEM; the caller's to destroy. */
+sonar_code sonar_params_create(const sonar_params_spec *spec, uint64_t version,
+                               sonar_params **params, sonar_error *err);
+/* A new version of `like` with another mask: without the sensors of out ([sensor] 1: out; NULL:
+ * none), which the spec uses. `like` may be destroyed first. */
+sonar_code sonar_params_mask(const sonar_params *like, const uint8_t *out, uint64_t version,
+                             sonar_params **params, sonar_error *err);
+/* NULL is allowed. */
+void sonar_params_destroy(sonar_params *params);
+
+#endif
