@@ -489,6 +489,30 @@ Test(assembler, every_fault_has_its_cause) {
     cr_assert(cause_of(bad, 48, SONAR_FRAME_AHEAD), "no window fits there");
 }
 
+/* Each fault hides those below it; the order is that of the table in docs/protocol.md. */
+Test(assembler, causes_are_looked_at_in_the_order_of_the_table) {
+    static const sonar_frame_cause order[] = {SONAR_FRAME_WRONG_ARRAY, SONAR_FRAME_WRONG_CHANNELS,
+                                              SONAR_FRAME_WRONG_TYPE, SONAR_FRAME_WRONG_RATE,
+                                              SONAR_FRAME_TRUNCATED};
+    enum { FAULTS = sizeof order / sizeof order[0] };
+    for (size_t mended = 0; mended < FAULTS; mended++) {
+        sonar_ingest_spec spec = small_spec();
+        spec.sample_type = SONAR_S16;
+        sonar_assembler *assembler = make(&spec);
+        sonar_frame bad = whole(5, 0, 3);
+        uint8_t header[64], payload[64] = {0};
+        bad.array_id = mended > 0 ? 9 : 8;
+        bad.first_channel = mended > 1 ? 0 : 1;
+        bad.type = mended > 2 ? SONAR_S16 : SONAR_F32;
+        bad.fs_hz = mended > 3 ? 1000 : 2000;
+        sonar_frame_encode(&bad, header);
+        sonar_assembler_frame(assembler, header, sizeof header, payload, 1, 0);
+        cr_expect_eq(counters(assembler).frames_dropped[order[mended]], 1, "not %s",
+                     sonar_frame_cause_name(order[mended]));
+        sonar_assembler_destroy(assembler);
+    }
+}
+
 Test(assembler, a_bad_frame_never_founds_a_timeline) {
     sonar_ingest_spec spec = small_spec();
     sonar_assembler *assembler = make(&spec);

@@ -707,8 +707,9 @@ Test(config, the_caret_stands_under_the_character) {
 Test(config, only_loopback_and_ipc_are_accepted) {
     static const char *const good[] = {"tcp://127.0.0.1:1",    "tcp://127.9.8.7:65535",
                                        "tcp://localhost:80",   "tcp://[::1]:5555",
-                                       "ipc:///run/sonard/in", "ipc://@sonard"};
+                                       "ipc:///run/sonard/in", "ipc://at@sonard"};
     static const char *const bad[] = {"tcp://*:5555",
+                                      "ipc://@sonard",
                                       "tcp://0.0.0.0:5555",
                                       "tcp://192.168.1.2:5555",
                                       "tcp://[::]:5555",

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#include "core/core.h"
+#include "net/net.h"
 #include "process.h"
 
 static sonar_code try_bind(const char *path, sonar_error *err) {

@@ -204,6 +204,11 @@ static bool check_endpoint(const reader *r, const sonar_node *node) {
     if (!strncmp(s, "ipc://", 6)) {
         if (!s[6] || s[6] == '*' || strlen(s + 6) > 106)
             return reject(r, node, "a path of 1 to 106 bytes is wanted after ipc://");
+        if (s[6] == '@')
+            return reject(
+                r, node,
+                "refused: a name that begins with @ lies outside the file system and is "
+                "open to every user of this machine; a path has the rights of its folder");
         return true;
     }
     if (strncmp(s, "tcp://", 6) != 0)

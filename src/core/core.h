@@ -74,20 +74,6 @@ sonar_code sonar_state_read(const char *path, size_t most, char **text, size_t *
  * thread. */
 sonar_code sonar_state_write(const char *path, const char *text, size_t bytes, sonar_error *err);
 
-/* ---- endpoints ------------------------------------------------------------------------------- */
-
-/* zmq_bind and zmq_connect with a sentence for every way to fail; `where` is the endpoint. An ipc
- * path somebody listens on is refused, where libzmq would take it over. */
-sonar_code sonar_endpoint_bind(void *socket, const char *endpoint, sonar_error *err);
-sonar_code sonar_endpoint_connect(void *socket, const char *endpoint, sonar_error *err);
-
-/* Before binding or connecting: has the kernel find out within some 6 s that the host of a quiet
- * peer is gone; libzmq then connects anew. Changes nothing for ipc. False, with errno, if refused.
- * In place of ZMTP heartbeats, for which libzmq hangs up on a healthy peer that is not being read
- * and whose timer can abort the process (libzmq #3937, #4364, #4767, seen with 4.3.4). Without
- * ZMQ_TCP_MAXRT: the kernel then also hangs up on a peer that holds its sender back for so long. */
-bool sonar_socket_keepalive(void *socket);
-
 /* ---- text ------------------------------------------------------------------------------------ */
 
 /* Makes text that a peer wrote fit for a terminal or a log: valid UTF-8 is kept; C0 controls become

@@ -114,7 +114,6 @@ static void drop(sonar_assembler *a, sonar_frame_cause cause) {
 void sonar_assembler_read_counters(const sonar_assembler *a, sonar_ingest_counters *to) {
     const sonar_assembler_counters *from = &a->count;
     *to = (sonar_ingest_counters){
-        .frames_received = value_of(&from->frames_received),
         .frames_accepted = value_of(&from->frames_accepted),
         .samples_stored = value_of(&from->samples_stored),
         .samples_repeated = value_of(&from->samples_repeated),
@@ -132,8 +131,13 @@ void sonar_assembler_read_counters(const sonar_assembler *a, sonar_ingest_counte
         .blocks_silent = atomic_load_explicit(&from->blocks_silent, memory_order_relaxed),
         .blocks_seen = atomic_load_explicit(&from->blocks_seen, memory_order_relaxed),
         .last_frame_ns = atomic_load_explicit(&from->last_frame_ns, memory_order_relaxed)};
-    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
+    /* Their sum is what was received, and not a counter of its own: read at another moment, that
+     * would be one off while a frame is being placed. */
+    to->frames_received = to->frames_accepted;
+    for (int i = 0; i < SONAR_FRAME_CAUSES; i++) {
         to->frames_dropped[i] = value_of(&from->frames_dropped[i]);
+        to->frames_received += to->frames_dropped[i];
+    }
     for (int i = 0; i < SONAR_WINDOW_CAUSES; i++)
         to->windows_dropped[i] = value_of(&from->windows_dropped[i]);
 }
@@ -742,14 +746,14 @@ static sonar_frame_cause check(const sonar_assembler *a, const sonar_frame *fram
         return SONAR_FRAME_WRONG_ARRAY;
     if ((uint64_t)frame->first_channel + frame->channels > a->channels)
         return SONAR_FRAME_WRONG_CHANNELS;
+    if (a->store.s16 && frame->type != SONAR_S16)
+        return SONAR_FRAME_WRONG_TYPE;
     if (!(fabs(frame->fs_hz - a->fs_hz) <= 1e-6 * a->fs_hz)) /* NaN is wrong, too */
         return SONAR_FRAME_WRONG_RATE;
     if (payload_bytes < sonar_frame_payload_bytes(frame))
         return SONAR_FRAME_TRUNCATED;
     if (payload_bytes > sonar_frame_payload_bytes(frame))
         return SONAR_FRAME_OVERSIZED;
-    if (a->store.s16 && frame->type != SONAR_S16)
-        return SONAR_FRAME_WRONG_TYPE;
     if (!sonar_frame_is_finite(frame, payload))
         return SONAR_FRAME_NOT_FINITE;
     return SONAR_FRAME_CAUSES;
@@ -782,7 +786,6 @@ bool sonar_assembler_frame(sonar_assembler *a, const void *header, size_t header
                            const void *payload, size_t payload_bytes, int64_t now_ns) {
     sonar_frame frame;
     a->now_ns = now_ns;
-    add(&a->count.frames_received, 1);
     sonar_frame_cause cause = SONAR_FRAME_MALFORMED;
     if (sonar_frame_decode(header, header_bytes, &frame, NULL) == SONAR_OK) {
         cause = check(a, &frame, payload, payload_bytes);
@@ -802,7 +805,6 @@ bool sonar_assembler_frame(sonar_assembler *a, const void *header, size_t header
 }
 
 void sonar_assembler_malformed(sonar_assembler *a) {
-    add(&a->count.frames_received, 1);
     drop(a, SONAR_FRAME_MALFORMED);
 }
 

@@ -21,7 +21,7 @@ typedef struct sonar_assembler sonar_assembler;
 
 /* The same counters as sonar_ingest_counters, each with one writer. */
 typedef struct sonar_assembler_counters {
-    _Atomic uint64_t frames_received, frames_accepted, frames_dropped[SONAR_FRAME_CAUSES];
+    _Atomic uint64_t frames_accepted, frames_dropped[SONAR_FRAME_CAUSES];
     _Atomic uint64_t samples_stored, samples_repeated, samples_late, samples_missing;
     _Atomic uint64_t sequence_gaps, restarts;
     _Atomic uint64_t windows_offered, windows_taken, windows_dropped[SONAR_WINDOW_CAUSES];

@@ -11,6 +11,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "net/net.h"
 #include "ingest/assembler.h"
 
 enum { TICK_MS = 100, MESSAGES_PER_POLL = 64 };
@@ -177,33 +178,6 @@ static void receive_until_stopped(sonar_ingest *ingest) {
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
-static bool set_int(void *socket, int option, int value) {
-    return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
-}
-
-/* Notices peers that vanished. With `block` the socket may be left unread for long, answers to our
- * heartbeats among the rest: libzmq would hang up on a healthy peer and lose what is on its way.
- * The kernel's keepalive does not depend on us reading (and an ipc peer cannot vanish unnoticed).
- */
-static bool watch_peers(const sonar_ingest *ingest, void *socket) {
-    if (ingest->block)
-        return set_int(socket, ZMQ_TCP_KEEPALIVE, 1) &&
-               set_int(socket, ZMQ_TCP_KEEPALIVE_IDLE, 3) &&
-               set_int(socket, ZMQ_TCP_KEEPALIVE_INTVL, 1) &&
-               set_int(socket, ZMQ_TCP_KEEPALIVE_CNT, 3);
-    return set_int(socket, ZMQ_HEARTBEAT_IVL, 1000) && set_int(socket, ZMQ_HEARTBEAT_TIMEOUT, 3000);
-}
-
-/* Never CONFLATE: it would keep only the last part of a message. */
-static bool set_options(const sonar_ingest *ingest, void *socket) {
-    return set_int(socket, ZMQ_RCVHWM, ingest->high_water_mark) &&
-           zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &ingest->max_message_bytes,
-                          sizeof ingest->max_message_bytes) == 0 &&
-           set_int(socket, ZMQ_LINGER, 0) && set_int(socket, ZMQ_IPV6, 1) &&
-           watch_peers(ingest, socket) &&
-           (ingest->kind == SONAR_PULL || zmq_setsockopt(socket, ZMQ_SUBSCRIBE, "", 0) == 0);
-}
-
 static void close_socket(sonar_ingest *ingest) {
     if (ingest->socket)
         zmq_close(ingest->socket);
@@ -211,18 +185,17 @@ static void close_socket(sonar_ingest *ingest) {
 }
 
 static sonar_code open_socket(sonar_ingest *ingest, sonar_error *err) {
-    ingest->socket = zmq_socket(ingest->context, ingest->kind == SONAR_PULL ? ZMQ_PULL : ZMQ_SUB);
-    if (!ingest->socket || !set_options(ingest, ingest->socket))
-        return sonar_fail(err, SONAR_ESYS, "ingest", "cannot make the socket for samples: %s",
-                          zmq_strerror(errno));
-    for (size_t i = 0; i < ingest->endpoints; i++) {
-        sonar_code code = ingest->kind == SONAR_PULL
-                              ? sonar_endpoint_bind(ingest->socket, ingest->endpoint[i], err)
-                              : sonar_endpoint_connect(ingest->socket, ingest->endpoint[i], err);
-        if (code)
-            return code;
-    }
-    return SONAR_OK;
+    const sonar_socket_spec spec = {.type = ingest->kind == SONAR_PULL ? ZMQ_PULL : ZMQ_SUB,
+                                    .messages = ingest->high_water_mark,
+                                    .message_bytes = ingest->max_message_bytes};
+    sonar_code code = sonar_socket_open(ingest->context, &spec, "ingest", &ingest->socket, err);
+    if (!code && ingest->kind == SONAR_SUB)
+        zmq_setsockopt(ingest->socket, ZMQ_SUBSCRIBE, "", 0);
+    for (size_t i = 0; i < ingest->endpoints && !code; i++)
+        code = ingest->kind == SONAR_PULL
+                   ? sonar_endpoint_bind(ingest->socket, ingest->endpoint[i], err)
+                   : sonar_endpoint_connect(ingest->socket, ingest->endpoint[i], err);
+    return code;
 }
 
 /* The socket lives and dies in this thread; start waits to hear whether it could be opened. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "core/core.h"
+#include "net/net.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -64,33 +65,31 @@ static bool is_listened_to(const char *path) {
     return answered;
 }
 
+/* With 127.0.0.1 for localhost; into text[room]. */
+static const char *numeric(const char *endpoint, char *text, size_t room) {
+    static const char name[] = "tcp://localhost:";
+    if (strncmp(endpoint, name, sizeof name - 1) != 0)
+        return endpoint;
+    snprintf(text, room, "tcp://127.0.0.1:%s", endpoint + sizeof name - 1);
+    return text;
+}
+
 sonar_code sonar_endpoint_bind(void *socket, const char *endpoint, sonar_error *err) {
+    char text[32];
     const char *path = ipc_path(endpoint), *kind = path ? kind_of_no_socket(path) : NULL;
     if (kind)
         return sonar_fail(err, SONAR_ESYS, endpoint,
                           "cannot listen: %s is %s, and only a socket may be replaced", path, kind);
     if (path && is_listened_to(path))
         return sonar_fail(err, SONAR_ESYS, endpoint, "cannot listen: %s", reason(EADDRINUSE));
-    if (zmq_bind(socket, endpoint) != 0)
+    if (zmq_bind(socket, numeric(endpoint, text, sizeof text)) != 0)
         return sonar_fail(err, SONAR_ESYS, endpoint, "cannot listen: %s", reason(zmq_errno()));
     return SONAR_OK;
 }
 
 sonar_code sonar_endpoint_connect(void *socket, const char *endpoint, sonar_error *err) {
-    if (zmq_connect(socket, endpoint) != 0)
+    char text[32];
+    if (zmq_connect(socket, numeric(endpoint, text, sizeof text)) != 0)
         return sonar_fail(err, SONAR_ESYS, endpoint, "cannot connect: %s", reason(zmq_errno()));
     return SONAR_OK;
-}
-
-bool sonar_socket_keepalive(void *socket) {
-    static const struct {
-        int option, value;
-    } table[] = {{ZMQ_TCP_KEEPALIVE, 1},
-                 {ZMQ_TCP_KEEPALIVE_IDLE, 3}, /* s of silence before the first probe */
-                 {ZMQ_TCP_KEEPALIVE_INTVL, 1},
-                 {ZMQ_TCP_KEEPALIVE_CNT, 3}};
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (zmq_setsockopt(socket, table[i].option, &table[i].value, sizeof(int)) != 0)
-            return false;
-    return true;
 }

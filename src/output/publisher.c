@@ -21,13 +21,14 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "net/net.h"
 #include "output/header.h"
 #include "output/topic.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays go out as they are, as <f4");
 
 enum {
-    MESSAGE_BYTES_MOST = 4096,   /* of what a peer may send: room for a CURVE handshake */
+    MESSAGE_BYTES_MOST = 1024,   /* of what a peer may send: room for a CURVE handshake */
     SUBSCRIPTIONS_PER_TURN = 64, /* so that a flood of them cannot starve the results */
     REPEAT_INTERVAL_MS = 50,     /* between repeats of the status */
     IDLE_MS = 1000
@@ -154,32 +155,18 @@ void sonar_output_destroy(sonar_output *output) {
 
 /* ---- the socket (output thread) -------------------------------------------------------------- */
 
-static bool set_options(sonar_output *output) {
-    const struct {
-        int option, value;
-    } table[] = {
-        {ZMQ_XPUB_VERBOSE, 1}, /* why not VERBOSER: topic.h */
-        {ZMQ_SNDHWM, output->spec.high_water_mark},
-        {ZMQ_IPV6, 1},
-        {ZMQ_LINGER, 0},
-        {ZMQ_HEARTBEAT_IVL, 1000},
-        {ZMQ_HEARTBEAT_TIMEOUT, 3000},
-        {ZMQ_HEARTBEAT_TTL, 3000},
-    };
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (zmq_setsockopt(output->socket, table[i].option, &table[i].value, sizeof(int)) != 0)
-            return false;
-    int64_t most = MESSAGE_BYTES_MOST;
-    return zmq_setsockopt(output->socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0;
-}
-
 static sonar_code open_socket(sonar_output *output, sonar_error *err) {
     const char *endpoint = output->spec.endpoint;
-    output->socket = zmq_socket(output->spec.zmq_context, ZMQ_XPUB);
-    if (!output->socket || !set_options(output))
-        return sonar_fail(err, SONAR_ESYS, endpoint, "cannot make the output socket: %s",
-                          zmq_strerror(zmq_errno()));
-    sonar_code code = sonar_endpoint_bind(output->socket, endpoint, err);
+    const int every_subscribe = 1; /* why not VERBOSER: topic.h */
+    const sonar_socket_spec spec = {.type = ZMQ_XPUB,
+                                    .messages = output->spec.high_water_mark,
+                                    .message_bytes = MESSAGE_BYTES_MOST};
+    sonar_code code =
+        sonar_socket_open(output->spec.zmq_context, &spec, endpoint, &output->socket, err);
+    if (!code)
+        zmq_setsockopt(output->socket, ZMQ_XPUB_VERBOSE, &every_subscribe, sizeof every_subscribe);
+    if (!code)
+        code = sonar_endpoint_bind(output->socket, endpoint, err);
     if (code)
         return code;
     size_t bytes = sizeof output->endpoint;

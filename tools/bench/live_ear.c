@@ -8,6 +8,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "net/net.h"
 
 enum { MESSAGES_PER_TURN = 64 };
 

@@ -21,6 +21,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "net/net.h"
 #include "ingest/frame.h"
 #include "random.h"
 #include "sender.h"

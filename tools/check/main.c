@@ -14,6 +14,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "net/net.h"
 #include "program.h"
 #include "stream.h"
 

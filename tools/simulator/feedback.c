@@ -8,6 +8,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "net/net.h"
 #include "output/output.h"
 
 enum { POLL_MS = 50 };

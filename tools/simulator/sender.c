@@ -9,6 +9,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "net/net.h"
 #include "ingest/frame.h"
 #include "random.h"
 

@@ -9,6 +9,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "net/net.h"
 #include "synth.h"
 
 #define INTERVAL_S 0.1

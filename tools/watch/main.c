@@ -11,6 +11,7 @@
 
 #include "config/config.h"
 #include "core/core.h"
+#include "net/net.h"
 #include "options.h"
 #include "program.h"
 #include "render.h"
