@@ -366,11 +366,12 @@ static bool is_part(const sonar_buffer *in, size_t channels) {
 static sonar_code check_shapes(const struct dft *dft, const sonar_buffer *in,
                                const sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
-    size_t samples = samples_of(&in[SONAR_DFT_HEAD]) + samples_of(&in[SONAR_DFT_TAIL]);
+    const sonar_buffer *head = &in[SONAR_DFT_HEAD], *tail = &in[SONAR_DFT_TAIL];
     if (work->column)
         return sonar_fail(err, SONAR_EINVAL, "dft", "a ring can only be read on a device");
-    if (!is_part(&in[SONAR_DFT_HEAD], spec->channels) ||
-        !is_part(&in[SONAR_DFT_TAIL], spec->channels) || samples != spec->length)
+    if (!is_part(head, spec->channels) || !is_part(tail, spec->channels) ||
+        samples_of(head) + samples_of(tail) != spec->length ||
+        (samples_of(tail) && tail->dtype != head->dtype))
         return sonar_fail(err, SONAR_EINVAL, "dft", "input is not f32 or s16 [%zu][%zu]",
                           spec->channels, spec->length);
     if (out->dtype != SONAR_C32 || out->rank != 2 || out->shape[0] != spec->bins ||

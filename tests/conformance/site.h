@@ -25,8 +25,25 @@ typedef struct site_case {
 /* The backend and the host stay the caller's. */
 site site_open(const sonar_backend *backend, const sonar_host *host);
 void site_close(site *site);
+/* ---- paths ----------------------------------------------------------------------------------- */
+
+/* What the table of choices would say: pairs of a decision and its candidate. Whatever is not in it
+ * is left to the built-in rule, and so is everything without a path. */
+typedef struct site_path {
+    const char *name, *choice[4][2];
+} site_path;
+
+/* Stages made from now on take this path; NULL: none. For hosts whose `choice` is site_choose. */
+void site_take(const site_path *path);
+const site_path *site_taken(void);
+const char *site_choose(void *ctx, const char *decision);
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
 /* Runs one case; true if it made checks and none failed. */
 bool site_try(site *site, const site_case *what);
+/* Runs all and prints a line for each; a case that checked nothing counts as failed. */
+void site_try_all(site *site, const site_case *cases, size_t count);
 
 /* Counts a check; prints the first few that fail. Returns `good`. */
 bool site_expect(site *site, bool good, const char *format, ...)
@@ -34,12 +51,19 @@ bool site_expect(site *site, bool good, const char *format, ...)
 /* Ends the program where a step that everything rests on has failed. */
 void site_require(const site *site, sonar_code code, const sonar_error *err);
 
-/* A zeroed buffer in the backend's own space. */
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* A zeroed buffer in the backend's own space, or in any that it has. */
 sonar_buffer site_buffer(const site *site, sonar_dtype dtype, int rank, const size_t *shape);
+sonar_buffer site_buffer_in(const site *site, sonar_space space, sonar_dtype dtype, int rank,
+                            const size_t *shape);
 void site_free(const site *site, sonar_buffer *buffer);
 /* Between the host's memory and a dense buffer of any space; both wait until all is done. */
 void site_send(const site *site, const void *from, sonar_buffer *to);
 void site_fetch(const site *site, const sonar_buffer *from, void *to);
+void site_copy(const site *site, const sonar_buffer *from, sonar_buffer *to);
+/* Does the backend have memory of its own? The CPU has not. */
+bool site_is_device(const site *site);
 /* Waits for all that was enqueued. */
 void site_settle(const site *site);
 

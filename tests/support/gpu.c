@@ -96,6 +96,13 @@ int gpu_close(gpu *gpu, const char *name) {
     return gpu->failures || (!gpu->timed && !gpu->checks) ? 1 : 0;
 }
 
+int gpu_close_site(gpu *gpu, site *site, const char *name) {
+    gpu->checks += site->checks;
+    gpu->failures += site->failures;
+    site_close(site);
+    return gpu_close(gpu, name);
+}
+
 bool gpu_expect(gpu *gpu, bool ok, const char *format, ...) {
     gpu->checks++;
     if (ok || gpu->failures++ >= SHOWN_FAILURES)

@@ -7,6 +7,7 @@
 #define SONAR_TEST_GPU_H
 
 #include "backend/open.h"
+#include "conformance/site.h"
 #include "core/core.h"
 
 typedef struct gpu {
@@ -28,6 +29,8 @@ const char *gpu_plugin_dir(char *path, size_t bytes);
 int gpu_open(gpu *gpu, int argc, char **argv);
 /* Prints a summary; the exit code. Also for a gpu that was never opened. */
 int gpu_close(gpu *gpu, const char *name);
+/* The same after the cases of a site on it, which is closed first and whose checks are counted. */
+int gpu_close_site(gpu *gpu, site *site, const char *name);
 /* The plugin again, its n-th fallible call failing; NULL with *err if the probe already fails. */
 const sonar_backend *gpu_reopen(gpu *gpu, long fail_at, sonar_error *err);
 
