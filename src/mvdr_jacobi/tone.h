@@ -26,8 +26,8 @@
 /* A bin is steered at a tone that has this many times the power of the rest of the bin, and is no
  * longer when it has fallen to half of that; the chance that it was broadband sound, as a natural
  * logarithm. */
-#define MVDR_TONE_BEGINS       4.0
-#define MVDR_TONE_ENDS         2.0
+#define MVDR_TONE_BEGINS       1.5
+#define MVDR_TONE_ENDS         0.75
 #define MVDR_TONE_CHANCE       (-13.8) /* 1e-6 */
 #define MVDR_TONE_LIKELY_STILL (-6.9)  /* 1e-3 */
 

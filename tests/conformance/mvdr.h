@@ -57,6 +57,7 @@
     X(tone_far_from_the_origin)                                                                    \
     X(tone_two_ships)                                                                              \
     X(tone_broadband)                                                                              \
+    X(tone_faint)                                                                                  \
     X(tone_flutter)                                                                                \
     X(tone_cells)
 
