@@ -292,10 +292,7 @@ static cJSON *header_of(sonar_surface surface, const sonar_result *result) {
 Test(output, what_is_not_known_is_null) {
     make();
     sonar_result *result = &scene.result[0];
-    scene.spec.heading_known = false;
-    scene.spec.calibrated = false;
-    scene.spec.config_version = NULL;
-    scene.spec.sound_speed_mps = NAN;
+    result->params = (sonar_params_facts){.heading_deg = NAN, .sound_speed_mps = NAN};
     result->utc_ns = 0;
     result->mvdr_delta = INFINITY;
     result->missing_mean = NAN;
@@ -479,7 +476,8 @@ static void check_counters(const output_message *message) {
 }
 
 static sonar_status status_of(double uptime_s) {
-    sonar_status status = {.uptime_s = uptime_s,
+    sonar_status status = {.params = scene.params,
+                           .uptime_s = uptime_s,
                            .load = 0.5,
                            .latency = {.last_us = {1000, 2000, NAN}},
                            .stage_us = {1, 2, 3, 4},

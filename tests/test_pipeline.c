@@ -2,6 +2,7 @@
 /* The pipeline with a device that is played by the CPU's own stages behind a space of its own:
  * samples reach it by its ring, and every fallible call in turn fails once, or from then on for
  * good. */
+#include <cjson/cJSON.h>
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -742,6 +743,66 @@ Test(headers, tell_the_frequencies_and_sensors_of_what_they_head) {
         const char *header = next_header(&feed, want[i].topic);
         cr_expect(strstr(header, want[i].band), "%s: %s", want[i].topic, header);
         cr_expect(strstr(header, want[i].sensors), "%s: %s", want[i].topic, header);
+    }
+    feed_close(&feed);
+}
+
+static double number_of(const cJSON *object, const char *name) {
+    return cJSON_GetNumberValue(cJSON_GetObjectItem(object, name));
+}
+
+/* Detections of the next window: each bearing is its azimuth turned by the heading. */
+static void expect_heading(feed *feed, double heading_deg, double sound_speed_mps,
+                           const char *version) {
+    const char *text = next_header(feed, "detections");
+    cJSON *head = cJSON_Parse(text), *item;
+    cr_expect_null(strstr(text, "mask_changed"));
+    cr_expect_eq(number_of(head, "heading_deg"), heading_deg);
+    cr_expect_eq(number_of(head, "sound_speed_mps"), sound_speed_mps);
+    cr_expect_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(head, "config_version")), version);
+    cJSON_ArrayForEach(item, cJSON_GetObjectItem(head, "detections")) {
+        const double turned =
+            number_of(item, "bearing_deg") - number_of(item, "az_deg") - heading_deg;
+        cr_expect_float_eq(remainder(turned, 360), 0, 1e-9, "off by %g", turned);
+    }
+    cr_expect_gt(cJSON_GetArraySize(cJSON_GetObjectItem(head, "detections")), 0);
+    cJSON_Delete(head);
+}
+
+/* As live control will: a new version is adopted between two windows. */
+Test(headers, say_what_the_window_was_computed_with) {
+    sonar_error err = {0};
+    feed feed;
+    cr_assert_eq(feed_open_text(&feed,
+                                "schema: 1\n"
+                                "array: {id: 1, geometry: {circle: {sensors: 6, radius_m: 0.75}},"
+                                " heading_deg: 33}\n"
+                                "fs_hz: 8000\n"
+                                "dft: {length: 128, hop: 64}\n"
+                                "cbf: {band_hz: [600, 950]}\n"
+                                "mvdr: {length: 100, hop: 64}\n"
+                                "detections: {threshold_db: 0.1}\n"
+                                "output: {queue_results: 64}\n"
+                                "ingest: {overload: block}\n"
+                                "runtime: {threads: 1, backend: cpu}\n",
+                                NULL, 0, NULL, &err),
+                 SONAR_OK, "%s", err.text);
+    sonar_params_spec other = sonar_config_params(feed.config);
+    sonar_params *fresh;
+    other.heading_deg = 200;
+    other.sound_speed_mps = 1400;
+    other.config_version = "2-changed";
+    cr_assert_eq(sonar_params_create(&other, 2, &fresh, &err), SONAR_OK);
+    feed_frames(&feed, (FEED_LENGTH - FEED_HOP) / FEED_FRAME, 0);
+    for (int i = 0; i < 3; i++) {
+        feed_frames(&feed, FEED_HOP / FEED_FRAME, 0);
+        expect_heading(&feed, 33, feed.config->sound_speed_mps, feed.config->version);
+    }
+    feed.pipeline->mask.latest = fresh;
+    atomic_store(&feed.pipeline->mask.fresh, fresh);
+    for (int i = 0; i < 3; i++) {
+        feed_frames(&feed, FEED_HOP / FEED_FRAME, 0);
+        expect_heading(&feed, 200, 1400, "2-changed");
     }
     feed_close(&feed);
 }

@@ -347,7 +347,7 @@ static const char *line_with(const watch_text *text, const char *start) {
 /* Plot and table count alike: the angle a contact has in the table is that under its peak. */
 Test(watch, a_line_array_says_how_it_counts_and_that_it_is_folded) {
     output_scene_make(&scene, NULL, "");
-    scene.spec.heading_deg = 30, scene.cbf.axis_az_deg = 0;
+    scene.result[0].params.heading_deg = 30, scene.cbf.axis_az_deg = 0;
     scene.result[0].detections = 1;
     scene.result[0].detection[0] = (sonar_detection){
         .az_deg = 90, .bearing_deg = 120, .mirror_deg = 300, .power = 1, .range_m = NAN};
@@ -372,7 +372,7 @@ Test(watch, a_line_array_says_how_it_counts_and_that_it_is_folded) {
     watch_line(&list, &text);
     line_with(&text, "true bearing|mirror in deg, dB re 1 uPa^2 (SNR):  cbf 120.0|300.0 0.0");
     watch_text_free(&text);
-    scene.spec.heading_known = false;
+    scene.result[0].params.heading_deg = NAN;
     read_back(SONAR_CBF_AZIMUTH, &message);
     watch_pane_take(&pane, &message, 0);
     watch_render(&view, 80, 24, &text);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "core/result.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -72,6 +73,17 @@ const char *sonar_condition_name(sonar_condition_code code) {
         [SONAR_CONDITION_NO_SAMPLES] = "no_samples",
     };
     return (unsigned)code < SONAR_CONDITIONS ? name[code] : "unknown";
+}
+
+sonar_params_facts sonar_params_tell(const sonar_params *params) {
+    sonar_params_facts facts = {.sound_speed_mps = params->sound_speed_mps,
+                                .heading_deg = params->heading_known ? params->heading_deg : NAN,
+                                .calibrated = params->calibrated,
+                                .sensors_used = params->sensors_used,
+                                .mvdr_sensors_used = params->mvdr_sensors_used};
+    if (params->config_version)
+        snprintf(facts.config_version, sizeof facts.config_version, "%s", params->config_version);
+    return facts;
 }
 
 void sonar_channel_set_add(sonar_channel_set *set, uint32_t first, uint32_t count) {

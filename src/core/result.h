@@ -137,6 +137,17 @@ typedef struct sonar_output_counters {
     uint64_t results_dropped; /* windows that found the ring to the output full */
 } sonar_output_counters;
 
+/* What a header says of parameters. A copy, because they may be replaced and destroyed while the
+ * output still has a window that was computed with them. */
+typedef struct sonar_params_facts {
+    char config_version[80];
+    double sound_speed_mps, heading_deg; /* heading_deg: NaN if it is not known */
+    bool calibrated;
+    size_t sensors_used, mvdr_sensors_used;
+} sonar_params_facts;
+
+sonar_params_facts sonar_params_tell(const sonar_params *params);
+
 /* One window's results. The pipeline owns a few and lends them; surfaces[i] is host memory, filled
  * where `present` has the bit. */
 typedef struct sonar_result {
@@ -150,7 +161,7 @@ typedef struct sonar_result {
     sonar_buffer surface[SONAR_SURFACES]; /* [SONAR_DETECTIONS], [SONAR_STATUS] unused */
     sonar_detection detection[2 * SONAR_DETECTIONS_MOST];
     size_t detections;
-    size_t sensors_used, mvdr_sensors_used;
+    sonar_params_facts params;                        /* those of this window */
     double cbf_snapshots, mvdr_snapshots, mvdr_delta; /* mvdr_delta: median over bins */
     double mvdr_level_db;   /* what a source is expected to read high, median over bins: <= 0 */
     size_t mvdr_tonal_bins; /* steered at a tone off their centre */
@@ -285,6 +296,7 @@ typedef struct sonar_stream {
 
 /* What the control thread knows once a second. Copied by post. */
 typedef struct sonar_status {
+    sonar_params_facts params; /* the newest */
     sonar_ingest_counters ingest;
     sonar_output_counters output;
     uint64_t windows_processed, windows_failed;

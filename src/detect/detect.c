@@ -239,8 +239,7 @@ static sonar_code complete(const sonar_search *s, sonar_detect_source source,
     is->snr_db = 10.0 * log10(is->power / is->background);
     if (!isfinite(is->range_m))
         is->range_m = NAN;
-    sonar_detect_bearing(s->scan, is->az_deg, s->spec->heading_deg, s->spec->heading_known,
-                         &is->bearing_deg, &is->mirror_deg);
+    is->bearing_deg = is->mirror_deg = NAN; /* which needs a heading */
     return code;
 }
 

@@ -33,8 +33,6 @@ typedef struct sonar_detect_spec {
     double threshold_db;       /* over the background */
     double min_separation_deg; /* at broadside; 0: half a beam width */
     size_t most;               /* <= SONAR_DETECTIONS_MOST */
-    double heading_deg;
-    bool heading_known;
     double sidelobe_db; /* first side lobe under its peak; 0: 13, falloff 2; INFINITY: no rule */
     double sidelobe_period; /* lambda / (spacing * beam width in rad) at the band's top; 0: never */
     double sidelobe_falloff; /* 2 line, any shading but: 0 Dolph-Chebyshev; 1 circle (8 dB) */
@@ -65,8 +63,9 @@ void sonar_detect_background(const sonar_scan *scan, const float *power, float *
                              float *scratch);
 
 /* Finds peaks of power[scan->count], the broadband far field, writes at most spec->most of them
- * into detections, strongest first, and their number. A peak on the last direction of a scan that
- * neither wraps nor ends at endfire counts only if power_at shows the power to fall beyond it.
+ * into detections, strongest first, and their number; their bearings are left to
+ * sonar_detect_bearing. A peak on the last direction of a scan that neither wraps nor ends at
+ * endfire counts only if power_at shows the power to fall beyond it.
  *
  * power_at may be NULL: parabola (in dB) through the grid then. Otherwise each peak is bracketed by
  * its lower grid neighbours and the bracket shrunk around the best of eight points

@@ -98,7 +98,7 @@ static const sonar_scan *scan_of(const sonar_output_spec *spec, sonar_surface su
     return is_mvdr(surface) && spec->mvdr_scan ? spec->mvdr_scan : spec->cbf_scan;
 }
 
-static const char *unit_of(const sonar_output_spec *spec, sonar_surface surface) {
+static const char *unit_of(const sonar_output_spec *spec, sonar_surface surface, bool calibrated) {
     if (surface == SONAR_STATUS)
         return NULL;
     if (surface == SONAR_ELEMENT_MISSING)
@@ -107,7 +107,7 @@ static const char *unit_of(const sonar_output_spec *spec, sonar_surface surface)
         return "relative";
     bool per_bin = surface == SONAR_CBF_LOFAR || surface == SONAR_MVDR_SPECTRUM ||
                    surface == SONAR_ELEMENT_PSD;
-    if (spec->calibrated)
+    if (calibrated)
         return per_bin ? "uPa^2/Hz" : "uPa^2";
     return per_bin ? "counts^2/Hz" : "counts^2";
 }
@@ -235,7 +235,7 @@ static void put_identity(const json *root, const sonar_output_spec *spec, sonar_
 }
 
 static void put_layout(const json *root, const sonar_output_spec *spec, sonar_surface surface,
-                       const char *axes) {
+                       const sonar_params_facts *params, const char *axes) {
     size_t shape[2];
     int rank = sonar_header_shape(spec, surface, shape);
     put_string(root, "dtype", "<f4");
@@ -243,21 +243,22 @@ static void put_layout(const json *root, const sonar_output_spec *spec, sonar_su
     for (int i = 0; i < (rank ? rank : 1); i++)
         append(&list, cJSON_CreateNumber((double)shape[i]));
     note(root, cJSON_AddRawToObject(root->node, "axes", axes));
-    put_string(root, "unit", unit_of(spec, surface));
+    put_string(root, "unit", unit_of(spec, surface, params->calibrated));
 }
 
 /* Azimuth axes are always in the array's own frame; only `detections` carries true bearings. */
-static void put_bearings(const json *root, const sonar_output_spec *spec, sonar_surface surface) {
+static void put_bearings(const json *root, const sonar_output_spec *spec, sonar_surface surface,
+                         const sonar_params_facts *params) {
     const sonar_scan *scan = scan_of(spec, surface);
-    bool is_true = surface == SONAR_DETECTIONS && spec->heading_known;
+    bool is_true = surface == SONAR_DETECTIONS && isfinite(params->heading_deg);
     put_string(root, "bearing_reference", is_true ? "true" : "array");
     put_string(root, "bearing_kind", scan->cone ? "cone" : "azimuth");
-    put_number(root, "heading_deg", spec->heading_known ? spec->heading_deg : NAN);
+    put_number(root, "heading_deg", params->heading_deg);
     put_bool(root, "ambiguous", scan->cone);
     put_number(root, "axis_az_deg", scan->cone ? scan->axis_az_deg : NAN);
     put_number(root, "axis_depression_deg", scan->cone ? scan->axis_depression_deg : NAN);
     put_number(root, "depression_deg", scan->cone ? NAN : scan->depression_deg);
-    put_number(root, "sound_speed_mps", spec->sound_speed_mps);
+    put_number(root, "sound_speed_mps", params->sound_speed_mps);
 }
 
 static void put_band(const json *root, const sonar_output_spec *spec, sonar_surface surface) {
@@ -276,10 +277,11 @@ static void put_band(const json *root, const sonar_output_spec *spec, sonar_surf
     append(&band, cJSON_CreateNumber(high));
 }
 
-static void put_origin(const json *root, const sonar_output_spec *spec, const char *backend) {
+static void put_origin(const json *root, const sonar_output_spec *spec, const char *backend,
+                       const sonar_params_facts *params) {
     put_number(root, "fs_hz", spec->fs_hz);
     put_string(root, "backend", backend);
-    put_string(root, "config_version", spec->config_version);
+    put_string(root, "config_version", params->config_version[0] ? params->config_version : NULL);
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -372,10 +374,11 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
     json root = {cJSON_CreateObject(), &failed};
     put_identity(&root, spec, surface, seq);
     put_position(&root, result);
-    put_layout(&root, spec, surface, axes);
-    put_bearings(&root, spec, surface);
+    put_layout(&root, spec, surface, &result->params, axes);
+    put_bearings(&root, spec, surface, &result->params);
     put_band(&root, spec, surface);
-    put_uint(&root, "sensors_used", mvdr ? result->mvdr_sensors_used : result->sensors_used);
+    put_uint(&root, "sensors_used",
+             mvdr ? result->params.mvdr_sensors_used : result->params.sensors_used);
     put_number(&root, "snapshots",
                list   ? NAN
                : mvdr ? result->mvdr_snapshots
@@ -390,10 +393,10 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
     put_missing(&root, result);
     put_flags(&root, result, mvdr || (list && spec->mvdr_scan));
     put_number(&root, "latency_us", latency_us);
-    put_origin(&root, spec, result->backend);
+    put_origin(&root, spec, result->backend, &result->params);
     if (list && spec->mvdr_scan) {
         json adaptive = put_object(&root, "mvdr");
-        put_uint(&adaptive, "sensors_used", result->mvdr_sensors_used);
+        put_uint(&adaptive, "sensors_used", result->params.mvdr_sensors_used);
         put_number(&adaptive, "snapshots", result->mvdr_snapshots);
         put_mvdr(&adaptive, spec, result);
     }
@@ -563,13 +566,13 @@ char *sonar_header_status(const sonar_output_spec *spec, const char *axes,
     put_identity(&root, spec, SONAR_STATUS, extra->seq);
     put_int(&root, "utc_ns", extra->utc_ns);
     put_nothing(&root);
-    put_layout(&root, spec, SONAR_STATUS, axes);
-    put_bearings(&root, spec, SONAR_STATUS);
+    put_layout(&root, spec, SONAR_STATUS, &status->params, axes);
+    put_bearings(&root, spec, SONAR_STATUS, &status->params);
     put_band(&root, spec, SONAR_STATUS);
     json flags = put_array(&root, "flags");
     if (extra->repeat)
         append_string(&flags, "repeat");
-    put_origin(&root, spec, status->backend);
+    put_origin(&root, spec, status->backend, &status->params);
     put_string(&root, "backend_text", status->backend_text);
     put_string(&root, "health", status->health);
     put_string(&root, "text", status->text);

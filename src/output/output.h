@@ -17,7 +17,8 @@
 /* Name of the topic of a surface, e.g. "cbf.azimuth". */
 const char *sonar_topic_name(sonar_surface surface);
 
-/* What stays the same for a run and appears in headers. Arrays borrowed until destroy. */
+/* What stays the same for a run and appears in headers; what may change comes with each result.
+ * Arrays borrowed until destroy. */
 typedef struct sonar_output_spec {
     void *zmq_context;
     const char *endpoint;
@@ -26,9 +27,9 @@ typedef struct sonar_output_spec {
     size_t queue_results; /* entries of the rings */
     bool block;           /* a full ring waits instead of dropping */
     int cpu;
-    const char *array_name, *run_uuid, *config_version;
-    double fs_hz, sound_speed_mps, heading_deg;
-    bool heading_known, calibrated, relative;
+    const char *array_name, *run_uuid;
+    double fs_hz;
+    bool relative;            /* levels mean nothing by themselves: the spectra were equalised */
     const char *loading_rule; /* "noise", "trace", "absolute" */
     double loading_eps;
     bool level_corrected;                   /* mvdr.correct_level */

@@ -50,7 +50,7 @@ static sonar_code detect_cbf(sonar_pipeline *p, sonar_result *result, size_t *co
                                   .ranges = c->ranges,
                                   .range_m = c->range_m,
                                   .reference = c->range_reference,
-                                  .lambda_m = c->sound_speed_mps / c->cbf_band.high_hz,
+                                  .lambda_m = p->params->sound_speed_mps / c->cbf_band.high_hz,
                                   .margin_db = c->detect_range_margin_db};
     return sonar_detect(&p->cbf_detect, SONAR_FROM_CBF, result->surface[SONAR_CBF_AZIMUTH].data,
                         &near, p->detect_scratch, power_at, &request, result->detection, count,
@@ -78,11 +78,21 @@ sonar_code sonar_pipeline_raise(sonar_pipeline *p, sonar_result *result, sonar_e
                               p->detect_scratch, power_at, &request, err);
 }
 
-sonar_code sonar_pipeline_detect(sonar_pipeline *pipeline, sonar_result *result, sonar_error *err) {
+/* By the heading of the window. */
+static void give_bearings(const sonar_params *params, const sonar_scan *scan, sonar_detection *d,
+                          size_t count) {
+    for (size_t i = 0; i < count; i++)
+        sonar_detect_bearing(scan, d[i].az_deg, params->heading_deg, params->heading_known,
+                             &d[i].bearing_deg, &d[i].mirror_deg);
+}
+
+sonar_code sonar_pipeline_detect(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
     size_t cbf = 0, mvdr = 0;
-    sonar_code code = detect_cbf(pipeline, result, &cbf, err);
-    if (!code && pipeline->config->mvdr_enabled)
-        code = detect_mvdr(pipeline, result, result->detection + cbf, &mvdr, err);
+    sonar_code code = detect_cbf(p, result, &cbf, err);
+    if (!code && p->config->mvdr_enabled)
+        code = detect_mvdr(p, result, result->detection + cbf, &mvdr, err);
+    give_bearings(p->params, &p->config->cbf_scan, result->detection, cbf);
+    give_bearings(p->params, &p->config->mvdr_scan, result->detection + cbf, mvdr);
     result->detections = code ? 0 : cbf + mvdr;
     return code;
 }

@@ -3,6 +3,8 @@
  * array.auto_mask makes parameters without the sensors that spoil the beams. The two meet in two
  * slots, one for new parameters and one for those they have replaced: nobody waits, and the data
  * thread neither allocates nor frees. */
+#include <string.h>
+
 #include "pipeline/internal.h"
 
 /* ---- control thread -------------------------------------------------------------------------- */
@@ -65,6 +67,7 @@ void sonar_mask_tick(sonar_pipeline *p, sonar_status *status) {
         mask->wanted = true;
     const sonar_params *before = mask->latest;
     offer(p);
+    status->params = sonar_params_tell(mask->latest);
     sonar_elements_read(p->elements, mask->latest->used, &status->elements);
     if (mask->latest != before)
         tell(p, &status->elements);
@@ -87,12 +90,16 @@ static bool returns(const sonar_params *before, const sonar_params *now) {
     return false;
 }
 
+static bool differs(const sonar_params *before, const sonar_params *now) {
+    return memcmp(before->used, now->used, now->sensors) != 0;
+}
+
 bool sonar_mask_adopt(sonar_pipeline *p) {
     sonar_params *fresh = atomic_exchange(&p->mask.fresh, NULL), *before = p->params;
     if (!fresh)
         return false;
     p->params = fresh;
-    p->mask.changed = true;
+    p->mask.changed = p->mask.changed || differs(before, fresh);
     bool restart = returns(before, fresh);
     atomic_store(&p->mask.replaced, before);
     return restart;

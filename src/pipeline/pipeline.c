@@ -114,12 +114,7 @@ static sonar_code make_output(sonar_pipeline *p, sonar_error *err) {
         .cpu = c->cpu_output,
         .array_name = c->array_name,
         .run_uuid = p->run_uuid,
-        .config_version = c->version,
         .fs_hz = c->fs_hz,
-        .sound_speed_mps = c->sound_speed_mps,
-        .heading_deg = c->heading_deg,
-        .heading_known = c->heading_known,
-        .calibrated = c->calibrated,
         .relative = c->equalise_phase,
         .loading_rule = loading_name(c->mvdr_loading),
         .loading_eps = c->mvdr_eps,
@@ -192,9 +187,7 @@ static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *sc
                               .threshold_db = c->detect_threshold_db,
                               .min_separation_deg = c->detect_min_separation_deg,
                               .most = c->detect_most,
-                              .aperture_m = c->geometry.aperture_m,
-                              .heading_deg = c->heading_deg,
-                              .heading_known = c->heading_known};
+                              .aperture_m = c->geometry.aperture_m};
     describe_sidelobes(c, scan, top_hz, &spec);
     return spec;
 }

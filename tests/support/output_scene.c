@@ -34,12 +34,7 @@ void output_scene_make(output_scene *scene, void *zmq_context, const char *endpo
                                       .cpu = -1,
                                       .array_name = "line \"A\"",
                                       .run_uuid = "0f0e0d0c-0000-4000-8000-000000000001",
-                                      .config_version = "abc123",
                                       .fs_hz = 8000,
-                                      .sound_speed_mps = 1500.25,
-                                      .heading_deg = 30.5,
-                                      .heading_known = true,
-                                      .calibrated = true,
                                       .loading_rule = "noise",
                                       .cell_maximum = true,
                                       .loading_eps = 0.01,
@@ -57,6 +52,12 @@ void output_scene_make(output_scene *scene, void *zmq_context, const char *endpo
                                       .mvdr_bins = SCENE_MVDR_BINS,
                                       .cbf_band_hz = {600, 950},
                                       .mvdr_band_hz = {610, 940}};
+    scene->params = (sonar_params_facts){.config_version = "abc123",
+                                         .sound_speed_mps = 1500.25,
+                                         .heading_deg = 30.5,
+                                         .calibrated = true,
+                                         .sensors_used = 126,
+                                         .mvdr_sensors_used = 124};
     for (size_t i = 0; i < SCENE_RESULTS; i++)
         output_scene_fill(scene, i, i);
 }
@@ -83,8 +84,7 @@ void output_scene_fill(output_scene *scene, size_t index, uint64_t window) {
                              .epoch = 4294967295U,
                              .backend = "cpu",
                              .present = SONAR_WANT(SONAR_DETECTIONS),
-                             .sensors_used = 126,
-                             .mvdr_sensors_used = 124,
+                             .params = scene->params,
                              .cbf_snapshots = 1,
                              .mvdr_snapshots = 63.5,
                              .mvdr_delta = 0.125,

@@ -24,6 +24,7 @@ typedef struct output_scene {
     sonar_scan cbf, mvdr;
     double cbf_az[SCENE_CBF_DIRECTIONS], mvdr_az[SCENE_MVDR_DIRECTIONS];
     double range_m[SCENE_RANGES];
+    sonar_params_facts params; /* of every result that is filled from now on */
     sonar_result result[SCENE_RESULTS];
     float data[SCENE_RESULTS][SONAR_SURFACES][SCENE_FLOATS_MOST];
 } output_scene;
