@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The synthetic array of a case and its data: positions, delays, a ring of samples, snapshots. */
+#ifndef BENCH_SCENE_H
+#define BENCH_SCENE_H
+
+#include "bench.h"
+#include "core/specs.h"
+
+/* All of it is owned. The data are the same on every machine. */
+typedef struct bench_scene {
+    const bench_case *c;
+    const bench_site *site;
+    bool device;           /* the stages work in memory of their own */
+    size_t windows;        /* different ones in a ring */
+    sonar_buffer ring;     /* f32 [sensor][windows * length], host memory; none with mvdr_alone */
+    sonar_buffer ring_s16; /* the same as s16, 1000 counts a unit; only for a minute on a device */
+    sonar_c32 *snapshot;   /* [snapshot][bin][sensor] for MVDR */
+    double *position_m;    /* [sensor][3] */
+    double *az_deg, *u;    /* [direction], [direction][3] */
+    double *zero;          /* [sensor] */
+    float *one;            /* [sensor] */
+    uint8_t *used;         /* [sensor] */
+    uint32_t *channel;     /* [sensor] */
+    uint64_t *far_turns;   /* [direction][sensor] */
+    uint64_t *near_turns;  /* [range][direction][sensor] */
+    sonar_params params;   /* of all these */
+    sonar_specs specs;     /* of stages that take a window at a time */
+} bench_scene;
+
+sonar_code bench_scene_create(const bench_case *c, const bench_site *site, bench_scene *scene,
+                              sonar_error *err);
+/* A scene whose create failed, too. */
+void bench_scene_destroy(bench_scene *scene);
+
+/* So many sets of `bytes` that together exceed every cache, at least 2 and at most `most`. */
+size_t bench_scene_sets(size_t bytes, size_t most);
+/* Memory from which a device copies by itself, or plain host memory where there is none. */
+sonar_space bench_scene_host_space(const bench_scene *scene);
+
+/* All surfaces of the conventional beamformer, as SONAR_WANT bits. */
+uint32_t bench_scene_beams(const bench_scene *scene);
+
+#endif

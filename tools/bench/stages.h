@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Each stage of the beamformer by itself, on a scene's data: what sonar-bench compares with peers
+ * and with double precision. */
+#ifndef BENCH_STAGES_H
+#define BENCH_STAGES_H
+
+#include "core/window.h"
+#include "scene.h"
+
+enum { BENCH_BIN_SETS_MOST = 128 };
+
+typedef struct bench_stage {
+    const sonar_stage_ops *ops;
+    void *self;
+} bench_stage;
+
+/* The stages and all their buffers, owned. Those that a case leaves out stay empty. */
+typedef struct bench_stages {
+    const bench_scene *scene;
+    const sonar_backend *b;
+    sonar_queue *queue;
+    sonar_event *done;
+    sonar_buffer on_device; /* the scene's ring there; f32 */
+    size_t bin_sets, turn;  /* turn: the set of bins and the window of samples in use */
+    sonar_buffer bins[BENCH_BIN_SETS_MOST]; /* c32 [bin][sensor] */
+    sonar_buffer several;                   /* c32 [snapshot][bin][sensor], with cbf_alone */
+    sonar_buffer snapshots;                 /* c32 [snapshot][bin][sensor], for MVDR */
+    size_t fresh;                           /* the next of them */
+    sonar_buffer cbf_out[SONAR_CBF_OUTPUTS], mvdr_out[SONAR_MVDR_OUTPUTS];
+    bench_stage dft, cbf, mvdr;
+} bench_stages;
+
+/* All inputs are filled on return, MVDR's block too. */
+sonar_code bench_stages_create(const bench_scene *scene, bench_stages *stages, sonar_error *err);
+/* Stages whose create failed, too. */
+void bench_stages_destroy(bench_stages *stages);
+
+/* ---- bench_step, ctx a bench_stages: each enqueues one execution ----------------------------- */
+
+sonar_code bench_stages_dft(void *ctx, sonar_error *err);        /* from host memory */
+sonar_code bench_stages_dft_device(void *ctx, sonar_error *err); /* from the device's */
+sonar_code bench_stages_far(void *ctx, sonar_error *err);        /* broadband far field */
+sonar_code bench_stages_near(void *ctx, sonar_error *err);       /* broadband near field */
+sonar_code bench_stages_lofar(void *ctx, sonar_error *err);      /* with the far field */
+sonar_code bench_stages_all_beams(void *ctx, sonar_error *err);  /* all three */
+sonar_code bench_stages_several(void *ctx, sonar_error *err);    /* of several snapshots */
+sonar_code bench_stages_mvdr(void *ctx, sonar_error *err);       /* one snapshot more */
+sonar_code bench_stages_settle(void *ctx, sonar_error *err);     /* waits for all of them */
+
+/* ---- accuracy -------------------------------------------------------------------------------- */
+
+/* Runs `step`, one of those that make the Lofar surface, and compares that with double precision:
+ * the worst error at random points within 60 dB of the bin's strongest beam. */
+sonar_code bench_stages_cbf_error(bench_stages *stages, bench_step step, double *error_db,
+                                  sonar_error *err);
+/* Fills MVDR's block with the scene's snapshots. */
+sonar_code bench_stages_fill_block(bench_stages *stages, sonar_error *err);
+/* Fills the block and compares the middle bin's spectrum with a plain Cholesky solution:
+ * the worst error, NaN for arrays too large for that; and the mean number of sweeps. */
+sonar_code bench_stages_mvdr_error(bench_stages *stages, double *error_db, double *sweeps,
+                                   sonar_error *err);
+/* Mean over info, f32 [bin][SONAR_MVDR_INFO_FIELDS]. */
+double bench_mean_sweeps(size_t bins, const float *info);
+
+#endif
