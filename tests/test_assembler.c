@@ -1060,8 +1060,10 @@ Test(assembler, a_window_arrives_with_its_last_frame) {
 }
 
 Test(assembler, sequence_gaps_are_frames_that_never_came) {
-    static const uint64_t order[] = {10, 11, 14, 13, 16, 16, 9, 80, 12, 200, 12, 17};
-    static const uint64_t gaps[] = {0, 0, 2, 1, 2, 2, 2, 65, 65, 184, 184, 184};
+    /* a number far ahead counts once another one follows on it */
+    static const uint64_t order[] = {10, 11, 14, 13,  16,  16, 9,   80, 81,
+                                     17, 18, 82, 200, 202, 12, 203, 210};
+    static const uint64_t gaps[] = {0, 0, 2, 1, 2, 2, 2, 2, 65, 65, 64, 64, 64, 182, 182, 182, 188};
     sonar_ingest_spec spec = small_spec();
     sonar_assembler *assembler = make(&spec);
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
@@ -1073,6 +1075,128 @@ Test(assembler, sequence_gaps_are_frames_that_never_came) {
         frame = part(2, 2, 5, i * 10, 10), frame.sequence = i; /* another block, no gap */
         send_at(assembler, frame, 0);
     }
+    sonar_assembler_destroy(assembler);
+}
+
+/* Every bit of one frame's number in turn: at most one frame counts as lost for it, and losses
+ * after it are counted as they are. */
+Test(assembler, one_flipped_bit_of_a_sequence_hides_no_loss) {
+    for (int bit = 0; bit < 64; bit++)
+        for (uint64_t at = 0; at < 120; at += 40) { /* the very first one, too */
+            sonar_ingest_spec spec = small_spec();
+            sonar_assembler *assembler = make(&spec);
+            for (uint64_t f = 0; f < 400; f++) {
+                sonar_frame frame = whole(5, f * 10, 10);
+                frame.sequence = 1000 + f;
+                if (f == at)
+                    frame.sequence ^= (uint64_t)1 << bit;
+                if (f != 300 && f != 350 && f != 351)
+                    send_at(assembler, frame, 0);
+            }
+            uint64_t lost = counters(assembler).sequence_gaps;
+            uint64_t most = at || bit > 9 ? 4 : 3 + (1ul << bit); /* the first may be right */
+            cr_assert(lost >= 3 && lost <= most, "bit %d of frame %lu: %lu lost", bit,
+                      (unsigned long)at, (unsigned long)lost);
+            sonar_assembler_destroy(assembler);
+        }
+}
+
+Test(assembler, a_long_loss_and_a_counter_that_begins_anew_are_told_apart) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    uint64_t at = 0;
+    sonar_frame frame;
+    static const struct {
+        uint64_t sequence, frames, lost;
+    } run[] = {{0, 10, 0},
+               {5009, 10, 4999},
+               {5020, 80, 5000},
+               {0, 100, 5000},
+               {101, 5, 5001},
+               {(uint64_t)1 << 40, 5, 5001},
+               {((uint64_t)1 << 40) + 6, 5, 5002}};
+    for (size_t i = 0; i < sizeof run / sizeof *run; i++) {
+        for (uint64_t f = 0; f < run[i].frames; f++) {
+            frame = whole(5, at, 10), at += 10;
+            frame.sequence = run[i].sequence + f;
+            send_at(assembler, frame, 0);
+        }
+        cr_expect_eq(counters(assembler).sequence_gaps, run[i].lost, "run %zu: %lu", i,
+                     (unsigned long)counters(assembler).sequence_gaps);
+    }
+    sonar_assembler_destroy(assembler);
+}
+
+/* A block that is none of this stream's cannot fall silent in it. */
+Test(assembler, stray_frames_of_other_blocks_make_no_block_known) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    for (uint64_t f = 0; f < 40; f++) {
+        int64_t now = (int64_t)f * 50 * ms;
+        send_at(assembler, whole(5, f * 50, 50), now);
+        if (f == 10) {
+            send_at(assembler, part(1, 2, 4, f * 50, 50), now);    /* of another epoch */
+            send_at(assembler, part(2, 2, 5, f * 50000, 50), now); /* far ahead */
+        }
+        sonar_assembler_tick(assembler, now);
+    }
+    sonar_ingest_counters c = counters(assembler);
+    cr_assert(c.frames_dropped[SONAR_FRAME_WRONG_EPOCH] == 1);
+    cr_assert(c.frames_dropped[SONAR_FRAME_AHEAD] == 1);
+    cr_assert(c.blocks_seen == 1 && c.blocks_silent == 0);
+    sonar_assembler_destroy(assembler);
+}
+
+/* One that was known and sends for another epoch only has fallen silent in this one. */
+Test(assembler, a_block_that_went_to_another_epoch_is_silent_in_this_one) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    for (uint64_t f = 0; f < 40; f++) {
+        int64_t now = (int64_t)f * 50 * ms;
+        send_at(assembler, part(0, 2, 5, f * 50, 50), now);
+        send_at(assembler, part(2, 2, f < 10 ? 5 : 6, f * 50, 50), now);
+        sonar_assembler_tick(assembler, now);
+    }
+    sonar_ingest_counters c = counters(assembler);
+    cr_assert(c.frames_dropped[SONAR_FRAME_WRONG_EPOCH] == 30);
+    cr_assert(c.blocks_seen == 2 && c.blocks_silent == 1);
+    sonar_assembler_destroy(assembler);
+}
+
+static void send_value(sonar_assembler *assembler, uint64_t first, float value, size_t at) {
+    const sonar_frame frame = whole(5, first, 10);
+    float payload[40] = {[3] = 1};
+    uint8_t header[SONAR_FRAME_HEADER_BYTES];
+    payload[at] = value;
+    sonar_frame_encode(&frame, header);
+    cr_assert(sonar_assembler_frame(assembler, header, sizeof header, payload, sizeof payload, 0));
+}
+
+Test(assembler, a_sample_beyond_the_limit_drops_its_frame_by_a_cause_of_its_own) {
+    sonar_ingest_spec spec = small_spec();
+    spec.most_sample = 1e6f;
+    sonar_assembler *assembler = make(&spec);
+    const float within[] = {1e6f, -1e6f, 0, 1e-45f}, beyond[] = {1.0000001e6f, -1e30f, 3.4e38f};
+    uint64_t first = 0;
+    for (size_t i = 0; i < 120; i++, first += 10) {
+        send_value(assembler, first, within[i % 4], i % 40);
+        cr_assert_eq(counters(assembler).frames_accepted, i + 1);
+    }
+    for (size_t i = 0; i < 120; i++, first += 10) {
+        send_value(assembler, first, beyond[i % 3], i % 40);
+        cr_assert_eq(counters(assembler).frames_dropped[SONAR_FRAME_OUT_OF_RANGE], i + 1);
+    }
+    send_value(assembler, first, INFINITY, 7);
+    send_value(assembler, first, -NAN, 39);
+    cr_assert_eq(counters(assembler).frames_dropped[SONAR_FRAME_NOT_FINITE], 2);
+    cr_assert_eq(counters(assembler).frames_accepted, 120);
+    sonar_assembler_destroy(assembler);
+    spec.most_sample = 0; /* any that is finite */
+    assembler = make(&spec);
+    send_value(assembler, 0, -3.4e38f, 0);
+    send_value(assembler, 10, INFINITY, 0);
+    cr_assert_eq(counters(assembler).frames_accepted, 1);
+    cr_assert_eq(counters(assembler).frames_dropped[SONAR_FRAME_NOT_FINITE], 1);
     sonar_assembler_destroy(assembler);
 }
 

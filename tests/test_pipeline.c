@@ -4,6 +4,7 @@
  * good. */
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@ enum { WINDOWS = 5, MOST_CALLS = 2000 };
 
 static struct {
     long calls, fail_at, fail_until, buffers, stages, queues, events, graphs, graphs_run,
-        microseconds, copied_samples, resets;
+        microseconds, copied_samples, resets, denormals;
 } fake;
 
 static bool fails(sonar_error *err) {
@@ -198,6 +199,8 @@ static sonar_code execute(void *stage, sonar_queue *queue, const sonar_buffer *i
                           sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     struct deed deed = {.stage = stage, .work = *work};
     bool is_dft = deed.stage->length > 0;
+    volatile float least = FLT_MIN;
+    fake.denormals += least / 2 != 0;
     memcpy(deed.in, in, (is_dft ? 2 : 1) * sizeof *in);
     memcpy(deed.out, out, (is_dft ? 1 : 3) * sizeof *out);
     if (fails(err))
@@ -316,6 +319,19 @@ static struct ending run_in(const struct layout *layout, const char *runtime, lo
 static struct ending run(const char *runtime, long fail_at, long fail_until) {
     const struct layout layout = feed_layout(fake_backend());
     return run_in(&layout, runtime, fail_at, fail_until);
+}
+
+/* The stages' host part runs in the data thread; what is rehearsed at start does not count. */
+Test(recovery, the_data_thread_takes_denormals_for_zeros) {
+    feed feed;
+    sonar_error err = {0};
+    cr_assert_eq(
+        feed_open(&feed, "queue_windows: 4", "on_gpu_failure: exit", NULL, 0, fake_backend(), &err),
+        SONAR_OK);
+    fake.denormals = 0;
+    cr_assert(feed_windows(&feed, 3));
+    cr_expect_eq(fake.denormals, 0);
+    feed_close(&feed);
 }
 
 Test(recovery, without_a_failure_nothing_changes) {

@@ -20,11 +20,12 @@ typedef enum sonar_frame_cause {
     SONAR_FRAME_WRONG_RATE,
     SONAR_FRAME_WRONG_EPOCH,
     SONAR_FRAME_NOT_FINITE,
-    SONAR_FRAME_WRONG_TYPE, /* not the one sample type that is accepted */
-    SONAR_FRAME_REPEATED,   /* nothing new in it */
-    SONAR_FRAME_LATE,       /* all of it belongs to frozen samples */
-    SONAR_FRAME_AHEAD,      /* beyond the ring */
-    SONAR_FRAME_OVERRUN,    /* drop_oldest: the data thread still reads where it would be written */
+    SONAR_FRAME_OUT_OF_RANGE, /* a sample no hydrophone makes */
+    SONAR_FRAME_WRONG_TYPE,   /* not the one sample type that is accepted */
+    SONAR_FRAME_REPEATED,     /* nothing new in it */
+    SONAR_FRAME_LATE,         /* all of it belongs to frozen samples */
+    SONAR_FRAME_AHEAD,        /* beyond the ring */
+    SONAR_FRAME_OVERRUN, /* drop_oldest: the data thread still reads where it would be written */
     SONAR_FRAME_CAUSES
 } sonar_frame_cause;
 
@@ -77,7 +78,7 @@ enum { SONAR_BLOCKS_MOST = 256 }; /* channel blocks beyond are not watched */
  * timeline (frames of it or late for it; all 0 while there are none). */
 typedef struct sonar_block_report {
     uint32_t first_channel, channels;
-    int64_t heard_ns; /* monotonic, last frame of any kind */
+    int64_t heard_ns; /* monotonic, last frame of this epoch */
     uint64_t frames;
     uint32_t samples;      /* a channel, of the last frame */
     uint64_t step;         /* of the sample index from one frame to the next in sequence... */

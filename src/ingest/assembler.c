@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "ingest/assembler.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,7 @@ struct sonar_assembler {
     size_t channels, channels_used, length, hop, lookback, skew, queue_windows;
     uint8_t *used;
     double fs_hz, max_missing_share;
+    float most_sample;
     bool block;
     int64_t restart_ns, silent_ns;
     /* the ring */
@@ -754,17 +756,23 @@ static sonar_frame_cause check(const sonar_assembler *a, const sonar_frame *fram
         return SONAR_FRAME_TRUNCATED;
     if (payload_bytes > sonar_frame_payload_bytes(frame))
         return SONAR_FRAME_OVERSIZED;
-    if (!sonar_frame_is_finite(frame, payload))
-        return SONAR_FRAME_NOT_FINITE;
-    return SONAR_FRAME_CAUSES;
+    if (sonar_frame_is_within(frame, payload, a->most_sample))
+        return SONAR_FRAME_CAUSES;
+    return sonar_frame_is_finite(frame, payload) ? SONAR_FRAME_OUT_OF_RANGE
+                                                 : SONAR_FRAME_NOT_FINITE;
 }
 
+/* A frame of another epoch says nothing of this one, and one that has no position in it tells of no
+ * block that was not there: a stray one would be missed for ever. */
 static void note_block(sonar_assembler *a, const sonar_frame *frame, sonar_frame_cause cause,
                        int64_t now_ns) {
-    sonar_block_state *block = sonar_blocks_hear(&a->blocks, frame, now_ns);
+    bool placed = cause == SONAR_FRAME_CAUSES || cause == SONAR_FRAME_LATE;
+    sonar_block_state *block = cause == SONAR_FRAME_WRONG_EPOCH
+                                   ? NULL
+                                   : sonar_blocks_hear(&a->blocks, frame, placed, now_ns);
     if (block && a->running && frame->epoch == a->epoch)
         add(&a->count.sequence_gaps, (uint64_t)sonar_block_follow(block, frame->sequence));
-    if (block && (cause == SONAR_FRAME_CAUSES || cause == SONAR_FRAME_LATE))
+    if (block && placed)
         add(&a->count.index_jumps, sonar_block_track(block, frame, a->fs_hz, now_ns));
     atomic_store_explicit(&a->count.blocks_seen, (uint32_t)a->blocks.count, memory_order_relaxed);
 }
@@ -968,6 +976,7 @@ static void configure(sonar_assembler *a, const sonar_ingest_spec *spec) {
     a->queue_windows = spec->queue_windows;
     a->fs_hz = spec->fs_hz;
     a->max_missing_share = spec->max_missing_share;
+    a->most_sample = spec->most_sample > 0 ? spec->most_sample : FLT_MAX;
     a->chunk = spec->chunk_samples;
     a->block = spec->overload == SONAR_BLOCK;
     a->period = 1;

@@ -3,18 +3,21 @@
 
 #include <math.h>
 
+/* Frames over which they may come in another order; bits of `came`. */
+enum { DISORDER = 64 };
+
 static bool is_block(const sonar_block_state *block, const sonar_frame *frame) {
     return block->told.first_channel == frame->first_channel &&
            block->told.channels == frame->channels;
 }
 
-sonar_block_state *sonar_blocks_hear(sonar_blocks *blocks, const sonar_frame *frame,
+sonar_block_state *sonar_blocks_hear(sonar_blocks *blocks, const sonar_frame *frame, bool begin,
                                      int64_t now_ns) {
     size_t i = blocks->last;
     if (i >= blocks->count || !is_block(&blocks->block[i], frame))
         for (i = 0; i < blocks->count && !is_block(&blocks->block[i], frame); i++)
             continue;
-    if (i == SONAR_BLOCKS_MOST)
+    if (i == SONAR_BLOCKS_MOST || (i == blocks->count && !begin))
         return NULL;
     sonar_block_state *block = &blocks->block[i];
     if (i == blocks->count) {
@@ -61,25 +64,56 @@ bool sonar_block_track(sonar_block_state *block, const sonar_frame *frame, doubl
     return follows && told->step != told->step_over;
 }
 
-int64_t sonar_block_follow(sonar_block_state *block, uint64_t sequence) {
-    /* A leap of years of frames is a counter that began anew, not a loss. */
+/* What was before is not missed. */
+static int64_t begin_count(sonar_block_state *block, uint64_t sequence) {
+    block->counting = true;
+    block->highest = sequence;
+    block->came = ~(uint64_t)0;
+    block->far = 0;
+    return 0;
+}
+
+static int64_t count_on(sonar_block_state *block, uint64_t sequence) {
+    uint64_t step = sequence - block->highest;
+    block->came = (step < DISORDER ? block->came << step : 0) | 1;
+    block->highest = sequence;
+    return (int64_t)(step - 1);
+}
+
+/* One number alone is not believed: a wrong bit puts it anywhere. A leap of years of frames is a
+ * counter that began anew, not a loss. */
+static int64_t follow_far(sonar_block_state *block, uint64_t sequence) {
     const uint64_t plausible = (uint64_t)1 << 32;
-    if (!block->counting || (sequence > block->highest && sequence - block->highest > plausible)) {
-        block->counting = true;
-        block->highest = sequence;
-        block->came = ~(uint64_t)0; /* what was before is not missed */
-        return 0;
+    const uint64_t on = sequence - block->far_last; /* wraps to many where it lies behind */
+    if (!block->far || on == 0 || on >= DISORDER) {
+        block->far = 0;
+        block->far_first = sequence;
     }
-    if (sequence > block->highest) {
-        uint64_t step = sequence - block->highest;
-        block->came = (step < 64 ? block->came << step : 0) | 1;
-        block->highest = sequence;
-        return (int64_t)(step - 1);
-    }
-    uint64_t back = block->highest - sequence;
-    if (back >= 64 || (block->came >> back & 1))
+    block->far++;
+    block->far_last = sequence;
+    bool ahead = sequence > block->highest;
+    if (block->far < (ahead ? 2 : DISORDER))
         return 0;
-    block->came |= (uint64_t)1 << back;
+    block->far = 0;
+    if (!ahead || block->far_first - block->highest > plausible)
+        return begin_count(block, sequence);
+    int64_t lost = count_on(block, block->far_first);
+    return lost + count_on(block, sequence);
+}
+
+int64_t sonar_block_follow(sonar_block_state *block, uint64_t sequence) {
+    if (!block->counting)
+        return begin_count(block, sequence);
+    bool ahead = sequence > block->highest;
+    uint64_t away = ahead ? sequence - block->highest : block->highest - sequence;
+    if (away >= DISORDER)
+        return follow_far(block, sequence);
+    block->far = 0;
+    if (ahead)
+        return count_on(block, sequence);
+    if (block->came >> away & 1)
+        return 0;
+    block->came |= (uint64_t)1 << away;
     return -1;
 }
 

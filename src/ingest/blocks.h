@@ -11,9 +11,11 @@ typedef struct sonar_block_state {
     sonar_block_report told; /* as others see it */
     uint64_t last_first;     /* index of the last frame's first sample */
     uint64_t last_sequence;
-    bool counting;    /* highest and came mean something */
-    uint64_t highest; /* sequence number */
-    uint64_t came;    /* bit k: highest - k came */
+    bool counting;                /* highest and came mean something */
+    uint64_t highest;             /* sequence number */
+    uint64_t came;                /* bit k: highest - k came */
+    uint64_t far_first, far_last; /* numbers far away that follow on each other... */
+    uint32_t far;                 /* ...so many */
 } sonar_block_state;
 
 typedef struct sonar_blocks {
@@ -21,11 +23,13 @@ typedef struct sonar_blocks {
     sonar_block_state block[SONAR_BLOCKS_MOST];
 } sonar_blocks;
 
-/* Begins or finds the frame's block and notes that it was heard; NULL if the table is full. */
-sonar_block_state *sonar_blocks_hear(sonar_blocks *blocks, const sonar_frame *frame,
+/* Finds the frame's block, or with `begin` begins it, and notes that it was heard; NULL if it is
+ * not there or the table is full. */
+sonar_block_state *sonar_blocks_hear(sonar_blocks *blocks, const sonar_frame *frame, bool begin,
                                      int64_t now_ns);
 /* Follows the sequence; returns by how much the count of frames that never came changes: -1 when
- * one came late after all. Disorder is followed over 64 frames. */
+ * one came late after all. Disorder is followed over 64 frames. A number farther away counts once
+ * the next one ahead follows on it, or 64 that lie behind do: it may be one wrong bit. */
 int64_t sonar_block_follow(sonar_block_state *block, uint64_t sequence);
 /* Notes how far the frame's samples come and the time it gives for them. True if the sample index
  * has moved on by something else than the length of the frame before, which it followed. */

@@ -181,6 +181,19 @@ bool sonar_frame_is_finite(const sonar_frame *frame, const void *payload) {
            is_finite(payload, 4, (size_t)frame->channels * frame->samples);
 }
 
+/* Magnitudes are in the order of their bits, infinities and what is no number above all others. */
+bool sonar_frame_is_within(const sonar_frame *frame, const void *payload, float most) {
+    const uint8_t *from = payload;
+    int32_t limit;
+    uint32_t beyond = 0;
+    memcpy(&limit, &most, sizeof limit);
+    if (frame->type != SONAR_F32)
+        return true;
+    for (size_t i = 0, count = (size_t)frame->channels * frame->samples; i < count; i++)
+        beyond |= (int32_t)(word(from + 4 * i) & 0x7fffffffu) > limit;
+    return !beyond;
+}
+
 /* Where a channel's samples lie in the payload. */
 struct row {
     const uint8_t *begin;

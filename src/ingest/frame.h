@@ -33,6 +33,8 @@ uint64_t sonar_frame_payload_bytes(const sonar_frame *frame);
 
 /* Is every sample of the payload a number? Always true for integers. */
 bool sonar_frame_is_finite(const sonar_frame *frame, const void *payload);
+/* And of a magnitude of at most `most`, which is finite? Always true for integers. */
+bool sonar_frame_is_within(const sonar_frame *frame, const void *payload, float most);
 
 /* Converts `samples` samples of one channel of the block from the payload, starting at sample
  * `from`: integers keep their counts, f32 is copied. Returns false if a value is not finite. */

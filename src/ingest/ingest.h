@@ -55,6 +55,8 @@ typedef struct sonar_ingest_spec {
     /* SONAR_S16: the ring keeps 16-bit samples as they come, other frames are wrong_type. Anything
      * else: every type is accepted, the ring holds f32. */
     sonar_dtype sample_type;
+    float
+        most_sample; /* f32 samples of a larger magnitude are out_of_range; 0: any that is finite */
     void *ring; /* [channel][sonar_ingest_capacity] zeroed, lent until destroy; NULL: its own */
     size_t chunk_samples; /* tell the data thread of every so many complete samples; 0: do not */
 } sonar_ingest_spec;

@@ -49,6 +49,16 @@ static sonar_code make_ring(sonar_pipeline *p, const sonar_ingest_spec *spec, so
                                             2, shape, &p->ring, err);
 }
 
+/* 2^40 uPa (241 dB re 1 uPa) is ten times the pressure of the air, where no hydrophone follows and
+ * the sea cavitates; without calibration, 2^40 counts, as no converter has. What lies beyond is a
+ * wrong bit, and it would outweigh the rest of an exponential average for minutes. */
+static float most_sample(const sonar_config *c) {
+    double highest_gain_db = 0;
+    for (size_t s = 0; s < c->sensors && c->calibrated; s++)
+        highest_gain_db = s ? fmax(highest_gain_db, c->gain_db[s]) : c->gain_db[s];
+    return (float)fmin(0x1p40 * pow(10, highest_gain_db / 20), 0x1p120);
+}
+
 static sonar_code make_ingest(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = p->config;
     uint8_t *channel_used = sonar_alloc(c->channels, 1);
@@ -79,6 +89,7 @@ static sonar_code make_ingest(sonar_pipeline *p, sonar_error *err) {
         .cpu = c->cpu_ingest,
         .threads = c->ingest_threads,
         .sample_type = c->sample_type,
+        .most_sample = most_sample(c),
         .chunk_samples = chunk_samples(p),
     };
     sonar_code code = make_ring(p, &spec, err);
