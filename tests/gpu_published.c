@@ -458,16 +458,17 @@ static void send_frame(struct pair *pair, bool may_lose) {
 
 static uint64_t windows_until(const struct pair *pair, uint64_t samples) {
     const sonar_config *c = pair->side[WANT].config;
-    return samples < c->length ? 0 : (samples - c->length) / c->hop + 1;
+    return samples < c->specs.window_length ? 0
+                                            : (samples - c->specs.window_length) / c->specs.hop + 1;
 }
 
 /* Enough for so many more windows. What is lost is lost early enough to be decided about. */
 static void send_windows(struct pair *pair, size_t windows, bool may_lose) {
     const sonar_config *c = pair->side[WANT].config;
     uint64_t goal = windows_until(pair, pair->sent) + windows;
-    uint64_t end = c->length + (goal - 1) * c->hop;
-    uint64_t guard =
-        c->length + c->hop + 2 * pair->shape->frame + (uint64_t)(c->max_skew_ms * 1e-3 * c->fs_hz);
+    uint64_t end = c->specs.window_length + (goal - 1) * c->specs.hop;
+    uint64_t guard = c->specs.window_length + c->specs.hop + 2 * pair->shape->frame +
+                     (uint64_t)(c->max_skew_ms * 1e-3 * c->fs_hz);
     while (pair->sent < end)
         send_frame(pair, may_lose && pair->sent && pair->sent + guard < end);
 }
@@ -504,9 +505,9 @@ static void want(struct pair *pair, uint32_t topics) {
 static unsigned topics_of(const struct pair *pair) {
     const sonar_config *c = pair->side[WANT].config;
     uint32_t topics = pair->wanted & c->output_topics & all_topics;
-    if (!c->ranges)
+    if (!c->specs.cbf.ranges)
         topics &= ~SONAR_WANT(SONAR_CBF_NEARFIELD);
-    if (!c->mvdr_enabled)
+    if (!c->specs.mvdr_enabled)
         topics &= ~(SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM));
     return (unsigned)__builtin_popcount(topics);
 }

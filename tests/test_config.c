@@ -131,11 +131,11 @@ Test(config, the_demonstration_fills_every_field) {
     cr_assert_eq(c->max_skew_ms, 250);
     cr_assert_eq(c->restart_after_ms, 1000);
     cr_assert_eq(c->silent_after_ms, 1000);
-    cr_assert_eq(c->length, 8192);
-    cr_assert_eq(c->hop, 4096);
-    cr_assert_eq(c->window, SONAR_HANN);
-    cr_assert(c->remove_mean);
-    cr_assert_not(c->equalise_phase);
+    cr_assert_eq(c->specs.window_length, 8192);
+    cr_assert_eq(c->specs.hop, 4096);
+    cr_assert_eq(c->specs.dft.window, SONAR_HANN);
+    cr_assert(c->specs.dft.remove_mean);
+    cr_assert_not(c->specs.dft.equalise_phase);
     cr_assert_eq(c->cbf_band.first_bin, 615); /* 614.4 .. 972.8 */
     cr_assert_eq(c->cbf_band.bins, 972 - 615 + 1);
     cr_assert_eq(c->lofar_band.first_bin, 103); /* 102.4 */
@@ -143,21 +143,21 @@ Test(config, the_demonstration_fills_every_field) {
     cr_assert_eq(c->cbf_scan.az_deg[c->cbf_scan.count - 1], 180);
     cr_assert_eq(c->shading, SONAR_SHADING_UNIFORM);
     cr_assert_eq(c->shading_weight[127], 1);
-    cr_assert_eq(c->ranges, 6);
+    cr_assert_eq(c->specs.cbf.ranges, 6);
     cr_assert_eq(c->range_m[5], 1500);
     cr_assert_eq(c->range_reference, SONAR_RADIAL);
-    cr_assert(c->mvdr_enabled);
-    cr_assert_eq(c->mvdr_length, 2048);
-    cr_assert_eq(c->mvdr_hop, 1024);
+    cr_assert(c->specs.mvdr_enabled);
+    cr_assert_eq(c->specs.mvdr.length, 2048);
+    cr_assert_eq(c->specs.mvdr_hop, 1024);
     cr_assert_eq(c->mvdr_band.first_bin, 154); /* 153.6 .. 243.2 */
     cr_assert_eq(c->mvdr_band.bins, 243 - 154 + 1);
-    cr_assert_eq(c->mvdr_snapshots, 64);
-    cr_assert_eq(c->mvdr_alpha, 0);
-    cr_assert_eq(c->mvdr_loading, SONAR_LOADING_NOISE);
-    cr_assert_eq(c->mvdr_eps, 1);
-    cr_assert_eq(c->mvdr_method, SONAR_MVDR_ONE_SIDED);
-    cr_assert_eq(c->mvdr_tolerance, 3e-7);
-    cr_assert_eq(c->mvdr_max_sweeps, 30);
+    cr_assert_eq(c->specs.mvdr.snapshots, 64);
+    cr_assert_eq(c->specs.mvdr.alpha, 0);
+    cr_assert_eq(c->specs.mvdr.loading, SONAR_LOADING_NOISE);
+    cr_assert_eq(c->specs.mvdr.eps, 1);
+    cr_assert_eq(c->specs.mvdr.method, SONAR_MVDR_ONE_SIDED);
+    cr_assert_eq(c->specs.mvdr.tolerance, 3e-7);
+    cr_assert_eq(c->specs.mvdr.max_sweeps, 30);
     cr_assert(c->mvdr_scan.count > 100);
     cr_assert(c->detect_enabled);
     cr_assert_eq(c->detect_threshold_db, 6);
@@ -180,10 +180,10 @@ Test(config, defaults_follow_from_what_is_given) {
     cr_assert_eq(l.code, SONAR_OK, "%s", l.report);
     cr_assert_eq(l.warnings, 0, "%s", l.report);
     const sonar_config *c = l.config;
-    cr_assert_eq(c->length, 4096);
-    cr_assert_eq(c->hop, 2048);
-    cr_assert_eq(c->mvdr_length, 4096);
-    cr_assert_eq(c->mvdr_hop, 2048);
+    cr_assert_eq(c->specs.window_length, 4096);
+    cr_assert_eq(c->specs.hop, 2048);
+    cr_assert_eq(c->specs.mvdr.length, 4096);
+    cr_assert_eq(c->specs.mvdr_hop, 2048);
     cr_assert_eq(c->mvdr_band.first_bin, c->cbf_band.first_bin);
     cr_assert_eq(c->lofar_band.bins, c->cbf_band.bins);
     cr_assert_not(c->heading_known);
@@ -192,8 +192,8 @@ Test(config, defaults_follow_from_what_is_given) {
     drop(&l);
     l = parse_good("schema: 1\n" LINE_ARRAY "fs_hz: 8192\ncbf: {band_bins: [327, 492]}\n"
                    "mvdr: {loading: {rule: trace}, length: 1024}\nlofar: {band_bins: [34, 492]}\n");
-    cr_assert_eq(l.config->length, 8192, "fs itself, if it is a power of two");
-    cr_assert_eq(l.config->mvdr_eps, 0.01);
+    cr_assert_eq(l.config->specs.window_length, 8192, "fs itself, if it is a power of two");
+    cr_assert_eq(l.config->specs.mvdr.eps, 0.01);
     cr_assert_eq(l.config->mvdr_band.first_bin, 41); /* 327..492 Hz in bins of 8 Hz */
     cr_assert_eq(l.config->mvdr_band.bins, 61 - 41 + 1);
     cr_assert_eq(l.config->lofar_band.first_bin, 34);
@@ -409,12 +409,12 @@ Test(config, automatic_ranges_and_forgetting_and_shadings) {
                           "spacing_m: 0.5}}}\ncbf: {band_hz: [100, 1000], ranges_m: auto, "
                           "range_min_m: 100, shading: {taylor: {sidelobe_db: 25}}}\n"
                           "mvdr: {forgetting: 0.97}\n");
-    cr_assert(l.config->ranges >= 2);
+    cr_assert(l.config->specs.cbf.ranges >= 2);
     cr_assert_eq(l.config->range_m[0], 100);
-    cr_assert_eq(l.config->range_m[l.config->ranges - 1], 3200);
+    cr_assert_eq(l.config->range_m[l.config->specs.cbf.ranges - 1], 3200);
     cr_assert_eq(l.warnings, 0, "%s", l.report);
-    cr_assert_eq(l.config->mvdr_alpha, 0.97);
-    cr_assert_eq(l.config->mvdr_snapshots, 0);
+    cr_assert_eq(l.config->specs.mvdr.alpha, 0.97);
+    cr_assert_eq(l.config->specs.mvdr.snapshots, 0);
     cr_assert_eq(l.config->nbar, 4);
     cr_assert_eq(l.config->shading, SONAR_SHADING_TAYLOR);
     drop(&l);
@@ -426,13 +426,14 @@ Test(config, automatic_ranges_and_forgetting_and_shadings) {
 }
 
 static void check_ladder_of(const sonar_config *c, double first) {
-    const double lambda = c->sound_speed_mps * (double)c->cbf_length /
+    const double lambda = c->sound_speed_mps * (double)c->specs.cbf.length /
                           (c->fs_hz * (double)(c->cbf_band.first_bin + c->cbf_band.bins - 1));
     const double step = 7 * lambda / (c->geometry.aperture_m * c->geometry.aperture_m);
-    cr_assert(c->ranges >= 2 && c->ranges <= SONAR_RANGES_MOST, "%zu ranges", c->ranges);
+    cr_assert(c->specs.cbf.ranges >= 2 && c->specs.cbf.ranges <= SONAR_RANGES_MOST, "%zu ranges",
+              c->specs.cbf.ranges);
     cr_assert(fabs(c->range_m[0] - first) <= 1e-3 * first, "begins at %g m", c->range_m[0]);
-    cr_assert_eq(c->range_m[c->ranges - 1], 3200);
-    for (size_t i = 1; i < c->ranges; i++)
+    cr_assert_eq(c->range_m[c->specs.cbf.ranges - 1], 3200);
+    for (size_t i = 1; i < c->specs.cbf.ranges; i++)
         cr_assert(c->range_m[i] > c->range_m[i - 1] &&
                       1 / c->range_m[i - 1] - 1 / c->range_m[i] <= step * (1 + 1e-9),
                   "%g m after %g m", c->range_m[i], c->range_m[i - 1]);
@@ -472,7 +473,7 @@ Test(config, automatic_ranges_fit_an_array_of_any_size) {
 Test(config, default_ranges_within_the_array_are_left_out) {
     loaded l = parse_good("schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 700]}\n"
                           "array: {geometry: {line: {sensors: 256, spacing_m: 1}}}\n");
-    cr_assert_eq(l.config->ranges, 5);
+    cr_assert_eq(l.config->specs.cbf.ranges, 5);
     cr_assert_eq(l.config->range_m[0], 200);
     drop(&l);
 }

@@ -52,8 +52,8 @@ static patient *patient_of(size_t blocks) {
     p.config = (sonar_config){.fs_hz = FS_HZ,
                               .array_id = 5,
                               .channels = CHANNELS,
-                              .length = LENGTH,
-                              .hop = HOP,
+                              .specs.window_length = LENGTH,
+                              .specs.hop = HOP,
                               .max_skew_ms = 250,
                               .silent_after_ms = 1000};
     p.facts = (sonar_health_facts){
@@ -103,8 +103,8 @@ static void run_block(patient *p, size_t i) {
 static void run_windows(patient *p) {
     sonar_ingest_counters *in = &p->status.ingest;
     p->stream.newest_sample = p->stream.block[0].end_sample;
-    while (p->stream.window_sample + p->config.length <= p->stream.newest_sample) {
-        p->stream.window_sample += p->config.hop;
+    while (p->stream.window_sample + p->config.specs.window_length <= p->stream.newest_sample) {
+        p->stream.window_sample += p->config.specs.hop;
         p->stream.decided_ns = p->facts.now_ns;
         in->windows_offered++, in->windows_taken++, p->status.windows_processed++;
     }
@@ -436,7 +436,8 @@ Test(health, channels_that_lack_samples_are_listed_with_the_worst_share) {
 
 Test(health, a_loss_lasts_until_a_window_comes_without) {
     patient *p = well();
-    p->config.hop = p->config.length = 100 * FS_HZ; /* none comes in this test by itself */
+    p->config.specs.hop = p->config.specs.window_length =
+        100 * FS_HZ; /* none comes in this test by itself */
     look(p);
     p->status.ingest.windows_dropped[SONAR_WINDOW_MISSING]++;
     for (int s = 0; s < 5; s++) {
@@ -477,7 +478,7 @@ Test(health, windows_that_never_complete_are_told_with_the_reason) {
     patient *p = well();
     look_for(p, 3);
     p->stream.window_sample = p->stream.newest_sample; /* a window that never ends */
-    p->config.length = 1 << 20;
+    p->config.specs.window_length = 1 << 20;
     for (int s = 0; s < 10; s++)
         p->stream.window_sample = p->stream.newest_sample, look(p);
     const sonar_condition *c = find(p, SONAR_CONDITION_WINDOWS_STALLED);
@@ -493,7 +494,7 @@ Test(health, windows_that_never_complete_are_told_with_the_reason) {
 
 Test(health, the_first_of_long_windows_takes_its_time) {
     patient *p = well();
-    p->config.length = 60 * FS_HZ, p->config.hop = 30 * FS_HZ;
+    p->config.specs.window_length = 60 * FS_HZ, p->config.specs.hop = 30 * FS_HZ;
     p->block[0].hz = FS_HZ / 2;
     for (int s = 0; s <= 92; s++) { /* a window, a hop, max_skew and 2 s since the first frame */
         look(p);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "dft/dft.h"
 #include "feed.h"
 #include "lazy_device.h"
 #include "mvdr_oracle.h"
@@ -203,12 +204,12 @@ static size_t snapshots_of(const struct stream *s, uint64_t *first) {
 static void transform(const struct stream *s, const sonar_config *c, uint64_t first, cplx *to) {
     size_t samples = (size_t)(s->end - s->first), n = s->mvdr_length;
     double *window = calloc(n, sizeof *window);
-    sonar_dft_window(c->window, c->kaiser_beta, n, window);
+    sonar_dft_window(c->specs.dft.window, c->specs.dft.kaiser_beta, n, window);
     for (size_t b = 0; b < c->mvdr_band.bins; b++)
         for (size_t k = 0; k < FEED_SENSORS; k++)
             to[b * FEED_SENSORS + k] =
                 oracle_psd_bin(s->x + k * samples + (size_t)(first - s->first), window, n,
-                               c->mvdr_band.first_bin + b, c->fs_hz, c->remove_mean);
+                               c->mvdr_band.first_bin + b, c->fs_hz, c->specs.dft.remove_mean);
     free(window);
 }
 
@@ -224,14 +225,14 @@ static double error_of(const sonar_c32 *have, const cplx *want, size_t count) {
 
 /* The spectrum of the last snapshots with the trace rule, steered where the stage says. */
 static void check_spectrum(const sonar_config *c, const cplx *last, size_t count) {
-    const sonar_mvdr_spec rule = {.loading = SONAR_LOADING_TRACE, .eps = c->mvdr_eps};
+    const sonar_mvdr_spec rule = {.loading = SONAR_LOADING_TRACE, .eps = c->specs.mvdr.eps};
     const size_t looks = c->mvdr_scan.count, n = FEED_SENSORS;
     cplx *a = calloc(looks * n, sizeof *a), r[FEED_SENSORS * FEED_SENSORS], x[LAST * FEED_SENSORS];
     double *power = calloc(looks, sizeof *power), d[FEED_SENSORS], u[3], worst = 0;
     for (size_t b = 0; b < c->mvdr_band.bins; b++) {
         double bin = (double)(c->mvdr_band.first_bin + b) +
                      (double)heard.info[b * SONAR_MVDR_INFO_FIELDS + SONAR_MVDR_OFFSET];
-        double hz = bin * c->fs_hz / (double)c->mvdr_length;
+        double hz = bin * c->fs_hz / (double)c->specs.mvdr.length;
         for (size_t i = 0; i < looks * n; i++) {
             oracle_unit(c->mvdr_scan.az_deg[i / n], 0, u);
             double tau = oracle_delay_far(c->position_m + 3 * (i % n), u, c->sound_speed_mps);
@@ -318,15 +319,16 @@ static size_t gaps_of(const struct stream *s, size_t channel, uint64_t first, si
 static void check_cbf_snapshot(const struct stream *s, const sonar_config *c, uint64_t first,
                                const sonar_c32 *have) {
     const sonar_band *band = &c->lofar_band;
-    double *window = calloc(c->cbf_length, sizeof *window), error = 0, size = 0;
-    sonar_dft_window(c->window, c->kaiser_beta, c->cbf_length, window);
+    double *window = calloc(c->specs.cbf.length, sizeof *window), error = 0, size = 0;
+    sonar_dft_window(c->specs.dft.window, c->specs.dft.kaiser_beta, c->specs.cbf.length, window);
     for (size_t k = 0; k < FEED_SENSORS; k++) {
         const float *x = s->x + k * (size_t)(s->end - s->first) + (size_t)(first - s->first);
         sonar_gap gap[SONAR_GAPS_MOST];
-        size_t gaps = gaps_of(s, k, first, c->cbf_length, gap, SONAR_GAPS_MOST);
+        size_t gaps = gaps_of(s, k, first, c->specs.cbf.length, gap, SONAR_GAPS_MOST);
         for (size_t b = 0; b < band->bins; b++) {
-            cplx want = oracle_psd_bin_with_gaps(x, window, c->cbf_length, band->first_bin + b,
-                                                 c->fs_hz, c->remove_mean, 0, gaps, gap);
+            cplx want =
+                oracle_psd_bin_with_gaps(x, window, c->specs.cbf.length, band->first_bin + b,
+                                         c->fs_hz, c->specs.dft.remove_mean, 0, gaps, gap);
             const sonar_c32 *y = &have[b * FEED_SENSORS + k];
             error += pow(cabs((double)y->re + I * (double)y->im - want), 2);
             size += pow(cabs(want), 2);
@@ -339,10 +341,10 @@ static void check_cbf_snapshot(const struct stream *s, const sonar_config *c, ui
 /* All windows come, and all of their snapshots. */
 static void compare_cbf(const struct stream *s, const sonar_config *c) {
     cr_assert_eq(heard.windows, windows_of(s));
-    for (size_t i = 0; i < heard.windows * c->cbf_snapshots; i++) {
-        uint64_t first = heard.window_first[i / c->cbf_snapshots];
-        cr_assert_eq(first, windows_begin(s) + i / c->cbf_snapshots * s->hop);
-        check_cbf_snapshot(s, c, first + i % c->cbf_snapshots * c->cbf_hop,
+    for (size_t i = 0; i < heard.windows * c->specs.cbf.max_snapshots; i++) {
+        uint64_t first = heard.window_first[i / c->specs.cbf.max_snapshots];
+        cr_assert_eq(first, windows_begin(s) + i / c->specs.cbf.max_snapshots * s->hop);
+        check_cbf_snapshot(s, c, first + i % c->specs.cbf.max_snapshots * c->specs.cbf_hop,
                            heard.of_window + i * c->lofar_band.bins * FEED_SENSORS);
     }
 }

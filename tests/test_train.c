@@ -1085,13 +1085,11 @@ static void no_log(void *ctx, sonar_level level, const char *where, const char *
 static sonar_choices *make_choices(const box *box, sonar_config **config) {
     const sonar_host host = {.log = no_log, .workers = 1};
     sonar_report *report = sonar_report_create();
-    sonar_specs specs;
     sonar_choices *choices = NULL;
     cr_assert_eq(sonar_config_load(box_path(box, "sonard.yaml"), config, report), SONAR_OK);
     sonar_report_destroy(report);
-    sonar_specs_make(*config, &specs);
-    cr_assert_eq(sonar_choices_create(*config, &specs, &host, &choices, &err), SONAR_OK, "%s",
-                 err.text);
+    cr_assert_eq(sonar_choices_create(*config, &(*config)->specs, &host, &choices, &err), SONAR_OK,
+                 "%s", err.text);
     return choices;
 }
 

@@ -47,13 +47,13 @@ enum { WINDOW_MOST_S = 60 };
 
 static void check_duration(sonar_loader *l) {
     const sonar_config *c = l->config;
-    const double seconds = (double)c->length / c->fs_hz;
+    const double seconds = (double)c->specs.window_length / c->fs_hz;
     if (seconds > WINDOW_MOST_S)
         warn(l, OPT_LENGTH, NULL,
              "%zu samples at %g Hz are a window of %.3g minutes: a source that turns by a beam "
              "width "
              "in that time is smeared",
-             c->length, c->fs_hz, seconds / 60);
+             c->specs.window_length, c->fs_hz, seconds / 60);
 }
 
 /* Sea water has 1400 to 1600 m/s, fresh water begins there, air has 300 to 360. */
@@ -79,7 +79,7 @@ static void check_sensitivity(sonar_loader *l) {
 static void check_abeam(sonar_loader *l) {
     const sonar_config *c = l->config;
     const double *a = c->geometry.axis, *p = c->position_m;
-    if (c->range_reference != SONAR_ABEAM || !c->ranges)
+    if (c->range_reference != SONAR_ABEAM || !c->specs.cbf.ranges)
         return;
     const double along = p[0] * a[0] + p[1] * a[1] + p[2] * a[2];
     const double square = p[0] * p[0] + p[1] * p[1] + p[2] * p[2] - along * along;
@@ -109,10 +109,11 @@ static void check_scan(sonar_loader *l, sonar_option_id step, const sonar_scan *
 
 static void check_ranges(sonar_loader *l) {
     const sonar_config *c = l->config;
-    const double top = band_top_hz(c, &c->cbf_band, c->cbf_length), d = c->geometry.aperture_m;
+    const double top = band_top_hz(c, &c->cbf_band, c->specs.cbf.length),
+                 d = c->geometry.aperture_m;
     const double widest = 7 * c->sound_speed_mps / top / (d * d);
     size_t coarse = 0, first = 0;
-    for (size_t i = c->ranges; i-- > 1;)
+    for (size_t i = c->specs.cbf.ranges; i-- > 1;)
         if (1 / c->range_m[i - 1] - 1 / c->range_m[i] > widest * (1 + 1e-9)) {
             coarse++;
             first = i - 1;
@@ -121,7 +122,7 @@ static void check_ranges(sonar_loader *l) {
         warn(l, OPT_RANGES, "auto, [] or a finer list",
              "range unresolved: %zu of %zu steps, the first at %g m, are too coarse for an array "
              "of %.4g m at %.4g Hz; a source between two ranges loses level and bearing",
-             coarse, c->ranges - 1, c->range_m[first], d, top);
+             coarse, c->specs.cbf.ranges - 1, c->range_m[first], d, top);
 }
 
 static const double *mirror_of(const sonar_config *c, size_t k, double tolerance) {
@@ -161,44 +162,44 @@ static void check_symmetry(sonar_loader *l) {
 /* The noise of a bin cannot be told from its sources by so few snapshots. */
 static void check_covariance(sonar_loader *l) {
     const sonar_config *c = l->config;
-    const size_t least = 2 * c->mvdr_known_sources + 3;
-    const size_t looks = c->mvdr_snapshots * (c->mvdr_forward_backward ? 2 : 1);
-    if (c->mvdr_alpha > 0)
+    const size_t least = 2 * c->specs.mvdr.known_sources + 3;
+    const size_t looks = c->specs.mvdr.snapshots * (c->specs.mvdr.forward_backward ? 2 : 1);
+    if (c->specs.mvdr.alpha > 0)
         return;
-    if (c->mvdr_snapshots == 1)
+    if (c->specs.mvdr.snapshots == 1)
         warn(l, OPT_SNAPSHOTS, NULL,
              "a covariance of 1 snapshot is no average: levels scatter by 6 dB, and sources that "
              "sound together are one");
-    else if (looks < least && c->mvdr_loading == SONAR_LOADING_NOISE)
+    else if (looks < least && c->specs.mvdr.loading == SONAR_LOADING_NOISE)
         warn(l, OPT_SNAPSHOTS, NULL,
              "%zu snapshots are too few for the noise rule, which wants %zu: the trace rule takes "
              "its place",
-             c->mvdr_snapshots, c->mvdr_forward_backward ? (least + 1) / 2 : least);
+             c->specs.mvdr.snapshots, c->specs.mvdr.forward_backward ? (least + 1) / 2 : least);
 }
 
 /* What is taken over from dft and cbf was warned about there. */
 static void check_mvdr(sonar_loader *l) {
     const sonar_config *c = l->config;
     if (given(l, OPT_MVDR_LENGTH))
-        check_window(l, OPT_MVDR_LENGTH, c->mvdr_length);
+        check_window(l, OPT_MVDR_LENGTH, c->specs.mvdr.length);
     if (given(l, OPT_MVDR_HOP))
-        check_hop(l, OPT_MVDR_HOP, c->mvdr_hop, c->mvdr_length);
+        check_hop(l, OPT_MVDR_HOP, c->specs.mvdr_hop, c->specs.mvdr.length);
     if (given(l, OPT_MVDR_BAND_HZ) || given(l, OPT_MVDR_BAND_BINS))
-        check_alias(l, OPT_MVDR_BAND_HZ, &c->mvdr_band, c->mvdr_length);
+        check_alias(l, OPT_MVDR_BAND_HZ, &c->mvdr_band, c->specs.mvdr.length);
     check_scan(l, OPT_MVDR_SCAN_STEP, &c->mvdr_scan);
     check_covariance(l);
-    if (c->mvdr_forward_backward)
+    if (c->specs.mvdr.forward_backward)
         check_symmetry(l);
 }
 
 /* Of the CBF's snapshots, as far as windows that follow one another do not fill the gaps. */
 static void check_snapshots(sonar_loader *l) {
     const sonar_config *c = l->config;
-    const size_t step = sonar_min_size(c->cbf_hop, c->cbf_length);
-    const size_t seen = (c->cbf_snapshots - 1) * step + c->cbf_length;
-    if (seen < c->hop)
+    const size_t step = sonar_min_size(c->specs.cbf_hop, c->specs.cbf.length);
+    const size_t seen = (c->specs.cbf.max_snapshots - 1) * step + c->specs.cbf.length;
+    if (seen < c->specs.hop)
         warn(l, given(l, OPT_CBF_HOP) ? OPT_CBF_HOP : OPT_CBF_LENGTH, NULL,
-             "%zu samples of every %zu are never looked at", c->hop - seen, c->hop);
+             "%zu samples of every %zu are never looked at", c->specs.hop - seen, c->specs.hop);
 }
 
 /* Asked for, but there is nothing to publish; all topics, the default, are not meant so. */
@@ -207,11 +208,11 @@ static void check_topics(sonar_loader *l) {
     const uint32_t mvdr = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM);
     if (c->output_topics == SONAR_WANT(SONAR_SURFACES) - 1)
         return;
-    if (!c->mvdr_enabled && c->output_topics & mvdr)
+    if (!c->specs.mvdr_enabled && c->output_topics & mvdr)
         warn(l, OPT_TOPICS, NULL, "no mvdr topic comes while mvdr.enabled is false");
     if (!c->detect_enabled && c->output_topics & SONAR_WANT(SONAR_DETECTIONS))
         warn(l, OPT_TOPICS, NULL, "detections never come while detections.enabled is false");
-    if (!c->ranges && c->output_topics & SONAR_WANT(SONAR_CBF_NEARFIELD))
+    if (!c->specs.cbf.ranges && c->output_topics & SONAR_WANT(SONAR_CBF_NEARFIELD))
         warn(l, OPT_TOPICS, NULL, "cbf.nearfield never comes without cbf.ranges_m");
 }
 
@@ -292,18 +293,18 @@ void sonar_check_resolved(sonar_loader *l) {
     check_sensitivity(l);
     check_duration(l);
     check_abeam(l);
-    check_window(l, OPT_LENGTH, c->length);
-    check_hop(l, OPT_HOP, c->hop, c->length);
+    check_window(l, OPT_LENGTH, c->specs.window_length);
+    check_hop(l, OPT_HOP, c->specs.hop, c->specs.window_length);
     if (given(l, OPT_CBF_LENGTH))
-        check_window(l, OPT_CBF_LENGTH, c->cbf_length);
+        check_window(l, OPT_CBF_LENGTH, c->specs.cbf.length);
     if (given(l, OPT_CBF_LENGTH) || given(l, OPT_CBF_HOP))
         check_snapshots(l);
-    check_alias(l, OPT_CBF_BAND_HZ, &c->cbf_band, c->cbf_length);
+    check_alias(l, OPT_CBF_BAND_HZ, &c->cbf_band, c->specs.cbf.length);
     if (c->lofar_band.first_bin + c->lofar_band.bins > c->cbf_band.first_bin + c->cbf_band.bins)
-        check_alias(l, OPT_LOFAR_BAND_HZ, &c->lofar_band, c->cbf_length);
+        check_alias(l, OPT_LOFAR_BAND_HZ, &c->lofar_band, c->specs.cbf.length);
     check_scan(l, OPT_CBF_SCAN_STEP, &c->cbf_scan);
     check_ranges(l);
     check_topics(l);
-    if (c->mvdr_enabled)
+    if (c->specs.mvdr_enabled)
         check_mvdr(l);
 }

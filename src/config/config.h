@@ -15,10 +15,9 @@
 #include "sonar/sonar.h"
 
 #include "cbf/cbf.h"
-#include "dft/dft.h"
+#include "core/specs.h"
 #include "ingest/ingest.h"
 #include "manifold/params.h"
-#include "mvdr_jacobi/mvdr_jacobi.h"
 
 enum { SONAR_ENDPOINTS_MOST = 64, SONAR_RANGES_MOST = 64, SONAR_CPUS_MOST = 256 };
 enum { SONAR_INGEST_THREADS_MOST = 64 };
@@ -82,40 +81,22 @@ typedef struct sonar_config {
     size_t ingest_threads, ingest_io_threads;
     sonar_dtype sample_type; /* SONAR_S16: 16-bit samples only, kept as they are; else f32 */
 
-    /* dft */
-    size_t length, hop;
-    sonar_window_kind window;
-    double kaiser_beta;
-    bool remove_mean, equalise_phase;
+    /* What the stages are to be: windows, transforms, beamformers. Options that are a member of a
+     * specification are nowhere else. Its own address is in it: not to be copied. */
+    sonar_specs specs;
 
     /* cbf and lofar */
-    size_t cbf_length, cbf_hop, cbf_snapshots; /* own sub-windows of each window */
     sonar_band cbf_band, lofar_band; /* lofar: the whole surface's bins, it contains the cbf band */
     sonar_scan cbf_scan;
     sonar_shading shading;
     double sidelobe_db;
     int nbar;
-    double *shading_weight; /* [sensor], 0 where masked */
-    size_t ranges;
-    double range_m[SONAR_RANGES_MOST];
+    double *shading_weight;            /* [sensor], 0 where masked */
+    double range_m[SONAR_RANGES_MOST]; /* specs.cbf.ranges of them */
     sonar_range_reference range_reference;
 
     /* mvdr */
-    bool mvdr_enabled;
     sonar_band mvdr_band;
-    size_t mvdr_length, mvdr_hop; /* own DFT; equal to length and hop by default */
-    /* Each snapshot belongs to the first window that holds its end: how many samples before that
-     * window it may begin, and how many snapshots one window may bring. */
-    size_t mvdr_lookback, mvdr_most_new;
-    size_t mvdr_snapshots;
-    double mvdr_alpha; /* 0 = block */
-    sonar_loading mvdr_loading;
-    double mvdr_eps;
-    size_t mvdr_known_sources;
-    sonar_mvdr_method mvdr_method;
-    double mvdr_tolerance;
-    size_t mvdr_max_sweeps;
-    bool mvdr_forward_backward, mvdr_correct_level;
     bool mvdr_cell_maximum; /* of mvdr.azimuth: sonar_detect_raise */
     sonar_scan mvdr_scan;
 

@@ -21,77 +21,67 @@ enum { DFT_ROWS = 8, POINT_ROWS = 2 * SONAR_DETECT_POINTS };
  * grows, and room for channels that run ahead; and what is missing of those windows. */
 static double ring_bytes(const sonar_config *c) {
     const double skew = c->max_skew_ms * 1e-3 * c->fs_hz;
-    const double samples = (double)(c->mvdr_lookback + c->length) +
-                           (double)(c->ingest_queue_windows + 2) * (double)c->hop;
+    const double samples = (double)(c->specs.mvdr_lookback + c->specs.window_length) +
+                           (double)(c->ingest_queue_windows + 2) * (double)c->specs.hop;
     const double bytes =
         (double)sonar_dtype_size(c->sample_type) + 1.0 / 8; /* and whether it came */
     const double missing = (double)(c->ingest_queue_windows + 2) * (8 + 8 * SONAR_GAPS_MOST);
     return (double)c->channels * (bytes * (samples + skew) + missing);
 }
 
-static bool shares_dft(const sonar_config *c) {
-    return c->cbf_length == c->length && c->mvdr_length == c->length && c->mvdr_hop == c->hop;
-}
-
 /* Bins of all snapshots, and the workers' rows. */
 static double transform_bytes(const sonar_config *c) {
-    const sonar_band *lofar = &c->lofar_band, *mvdr = &c->mvdr_band;
-    double bins = (double)c->cbf_snapshots * (double)lofar->bins;
-    double rows = (double)c->threads * DFT_ROWS * (double)c->cbf_length;
-    if (c->mvdr_enabled && shares_dft(c)) {
-        const size_t first = sonar_min_size(lofar->first_bin, mvdr->first_bin);
-        bins =
-            (double)(sonar_max_size(lofar->first_bin + lofar->bins, mvdr->first_bin + mvdr->bins) -
-                     first);
-    } else if (c->mvdr_enabled) {
-        bins += (double)c->mvdr_most_new * (double)mvdr->bins;
-        rows += (double)c->threads * DFT_ROWS * (double)c->mvdr_length;
-    }
+    const sonar_specs *specs = &c->specs;
+    const bool own = specs->own_mvdr_dft;
+    const double bins = (double)specs->cbf.max_snapshots * (double)specs->dft.bins +
+                        (own ? (double)specs->mvdr.max_new * (double)specs->mvdr_dft.bins : 0);
+    const double rows = (double)c->threads * DFT_ROWS *
+                        (double)(specs->dft.length + (own ? specs->mvdr_dft.length : 0));
     return 8 * ((double)c->sensors * bins + rows);
 }
 
 static double manifold_bytes(const sonar_config *c) {
-    const double cbf = (double)c->cbf_scan.count * (double)(1 + c->ranges);
-    const double mvdr = c->mvdr_enabled ? 2 * (double)c->mvdr_scan.count : 0;
+    const double cbf = (double)c->cbf_scan.count * (double)(1 + c->specs.cbf.ranges);
+    const double mvdr = c->specs.mvdr_enabled ? 2 * (double)c->mvdr_scan.count : 0;
     return 8 * (double)c->sensors * (cbf + mvdr + POINT_ROWS);
 }
 
 static double effective_snapshots(const sonar_config *c) {
-    return c->mvdr_alpha > 0 ? (1 + c->mvdr_alpha) / (1 - c->mvdr_alpha)
-                             : (double)c->mvdr_snapshots;
+    return c->specs.mvdr.alpha > 0 ? (1 + c->specs.mvdr.alpha) / (1 - c->specs.mvdr.alpha)
+                                   : (double)c->specs.mvdr.snapshots;
 }
 
 /* The factors of all bins, and a worker's scratch for one of them. */
 static double mvdr_bytes(const sonar_config *c) {
     const double rows = (double)c->sensors;
-    const double columns = c->mvdr_alpha > 0 ? rows : (double)c->mvdr_snapshots;
+    const double columns = c->specs.mvdr.alpha > 0 ? rows : (double)c->specs.mvdr.snapshots;
     const double kept = fmin(rows, columns), most = fmax(rows, columns);
     const double bins = 8 * (double)c->mvdr_band.bins * rows * (columns + kept);
     const double scratch = (double)c->threads * (8 * rows * columns + 48 * most * kept);
-    return c->mvdr_enabled ? bins + scratch : 0;
+    return c->specs.mvdr_enabled ? bins + scratch : 0;
 }
 
-static double rows_of(const sonar_config *c, sonar_surface surface, size_t rows) {
-    return c->output_topics & SONAR_WANT(surface) ? (double)rows : 0;
-}
-
-/* All surfaces once where the stages write, and those that may be asked for in each result. */
+/* All spectra once where the stages write. In each result the small surfaces, and the large ones
+ * that may be asked for. */
 static double result_bytes(const sonar_config *c) {
-    const double looks = (double)c->cbf_scan.count, results = (double)c->output_queue_results + 2;
-    const double mvdr_looks = c->mvdr_enabled ? (double)c->mvdr_scan.count : 0;
-    const double made = looks * (double)(1 + c->ranges + c->lofar_band.bins) +
-                        mvdr_looks * (double)(1 + c->mvdr_band.bins);
-    const double one =
-        looks * ((double)(1 + c->ranges) + rows_of(c, SONAR_CBF_LOFAR, c->lofar_band.bins)) +
-        mvdr_looks * (1 + rows_of(c, SONAR_MVDR_SPECTRUM, c->mvdr_band.bins)) +
-        (double)c->channels * (1 + rows_of(c, SONAR_ELEMENT_PSD, c->lofar_band.bins));
-    return 4 * (made + results * one);
+    const uint32_t large = SONAR_WANT(SONAR_CBF_LOFAR) | SONAR_WANT(SONAR_MVDR_SPECTRUM) |
+                           SONAR_WANT(SONAR_ELEMENT_PSD);
+    double made = 0, result = 0;
+    for (int i = 0; i < SONAR_SURFACES; i++) {
+        size_t shape[2];
+        const int rank = sonar_specs_surface(&c->specs, (sonar_surface)i, shape);
+        const double values = rank ? (double)shape[0] * (rank > 1 ? (double)shape[1] : 1.0) : 0;
+        made += i < SONAR_ELEMENT_PSD ? values : 0;
+        result += SONAR_WANT(i) & large & ~c->output_topics ? 0 : values;
+    }
+    return 4 * (made + (double)(c->output_queue_results + 2) * result);
 }
 
 /* What element health keeps of a sensor, and a stretch of samples for each worker. */
 static double element_bytes(const sonar_config *c) {
     return 160 * (double)c->sensors +
-           4 * (double)c->threads * fmin((double)c->length, fmax(1024, 0.4 * c->fs_hz));
+           4 * (double)c->threads *
+               fmin((double)c->specs.window_length, fmax(1024, 0.4 * c->fs_hz));
 }
 
 size_t sonar_config_memory_bytes(const sonar_config *config) {
@@ -181,9 +171,9 @@ static void describe_full_scale(const sonar_config *c, const char *what, double 
 
 static void describe_unit(const sonar_config *c, FILE *to) {
     line(to, "unit", "%s",
-         c->equalise_phase ? "relative"
-         : c->calibrated   ? "uPa^2 (calibrated)"
-                           : "counts^2 (neither gain_db nor hydrophone is set)");
+         c->specs.dft.equalise_phase ? "relative"
+         : c->calibrated             ? "uPa^2 (calibrated)"
+                                     : "counts^2 (neither gain_db nor hydrophone is set)");
     if (!c->calibrated)
         return;
     if (c->full_scale_counts > 0)
@@ -262,32 +252,33 @@ static void describe_scan(const sonar_scan *scan, FILE *to) {
 }
 
 static void describe_ranges(const sonar_config *c, FILE *to) {
-    if (!c->ranges) {
+    if (!c->specs.cbf.ranges) {
         line(to, "near field", "none");
         return;
     }
-    line(to, "near field", "%zu ranges, %s:", c->ranges,
+    line(to, "near field", "%zu ranges, %s:", c->specs.cbf.ranges,
          c->range_reference == SONAR_ABEAM ? "abeam" : "radial");
-    for (size_t i = 0; i < c->ranges; i += 8) {
+    for (size_t i = 0; i < c->specs.cbf.ranges; i += 8) {
         fprintf(to, "%-14s", "");
-        for (size_t j = i; j < i + 8 && j < c->ranges; j++)
-            fprintf(to, "%.4g%s", c->range_m[j], j + 1 == c->ranges ? " m" : ", ");
+        for (size_t j = i; j < i + 8 && j < c->specs.cbf.ranges; j++)
+            fprintf(to, "%.4g%s", c->range_m[j], j + 1 == c->specs.cbf.ranges ? " m" : ", ");
         fputc('\n', to);
     }
 }
 
 static void describe_windows(const sonar_config *c, FILE *to) {
-    line(to, "windows", "%zu samples (%.4g s) every %zu at %.6g Hz: %.4g per second", c->length,
-         (double)c->length / c->fs_hz, c->hop, c->fs_hz, c->fs_hz / (double)c->hop);
-    describe_band("cbf", c, &c->cbf_band, c->cbf_length, to);
-    if (c->cbf_length < c->length && c->cbf_snapshots == 1)
-        line(to, "", "of each window the first %zu samples", c->cbf_length);
-    else if (c->cbf_length < c->length)
-        line(to, "", "mean of %zu snapshots of %zu samples every %zu", c->cbf_snapshots,
-             c->cbf_length, c->cbf_hop);
+    line(to, "windows", "%zu samples (%.4g s) every %zu at %.6g Hz: %.4g per second",
+         c->specs.window_length, (double)c->specs.window_length / c->fs_hz, c->specs.hop, c->fs_hz,
+         c->fs_hz / (double)c->specs.hop);
+    describe_band("cbf", c, &c->cbf_band, c->specs.cbf.length, to);
+    if (c->specs.cbf.length < c->specs.window_length && c->specs.cbf.max_snapshots == 1)
+        line(to, "", "of each window the first %zu samples", c->specs.cbf.length);
+    else if (c->specs.cbf.length < c->specs.window_length)
+        line(to, "", "mean of %zu snapshots of %zu samples every %zu", c->specs.cbf.max_snapshots,
+             c->specs.cbf.length, c->specs.cbf_hop);
     describe_scan(&c->cbf_scan, to);
     describe_ranges(c, to);
-    describe_band("lofar", c, &c->lofar_band, c->cbf_length, to);
+    describe_band("lofar", c, &c->lofar_band, c->specs.cbf.length, to);
 }
 
 /* The share of a source's power that MVDR shows on noise alone (docs/mvdr.md): of unit noise, n/L
@@ -301,30 +292,30 @@ static void describe_level(const sonar_config *c, double snapshots, FILE *to) {
     double rows = 0;
     for (size_t k = 0; k < c->sensors; k++)
         rows += c->used[k] != 0;
-    const double looks = snapshots * (c->mvdr_forward_backward ? 2 : 1);
-    const double low_db = -10 * log10(share_on_noise(rows / looks, c->mvdr_eps));
-    if (c->mvdr_loading == SONAR_LOADING_NOISE && rows > 0)
+    const double looks = snapshots * (c->specs.mvdr.forward_backward ? 2 : 1);
+    const double low_db = -10 * log10(share_on_noise(rows / looks, c->specs.mvdr.eps));
+    if (c->specs.mvdr.loading == SONAR_LOADING_NOISE && rows > 0)
         line(to, "", "a source %s about %.2g dB low%s",
-             c->mvdr_correct_level ? "would read" : "reads", low_db,
-             c->mvdr_correct_level ? ", which is taken out" : "");
+             c->specs.mvdr.correct_level ? "would read" : "reads", low_db,
+             c->specs.mvdr.correct_level ? ", which is taken out" : "");
 }
 
 static void describe_mvdr(const sonar_config *c, FILE *to) {
-    if (!c->mvdr_enabled) {
+    if (!c->specs.mvdr_enabled) {
         line(to, "mvdr", "off");
         return;
     }
     static const char *const rules[] = {"noise", "trace", "absolute"};
     const double snapshots = effective_snapshots(c);
     const double seconds =
-        ((snapshots - 1) * (double)c->mvdr_hop + (double)c->mvdr_length) / c->fs_hz;
-    describe_band("mvdr", c, &c->mvdr_band, c->mvdr_length, to);
+        ((snapshots - 1) * (double)c->specs.mvdr_hop + (double)c->specs.mvdr.length) / c->fs_hz;
+    describe_band("mvdr", c, &c->mvdr_band, c->specs.mvdr.length, to);
     describe_scan(&c->mvdr_scan, to);
     line(to, "", "%.4g snapshots%s of %zu samples every %zu", snapshots,
-         c->mvdr_alpha > 0 ? " (effective)" : "", c->mvdr_length, c->mvdr_hop);
+         c->specs.mvdr.alpha > 0 ? " (effective)" : "", c->specs.mvdr.length, c->specs.mvdr_hop);
     line(to, "", "integration time %.4g s: bearings may change by up to", seconds);
     line(to, "", "%.3g deg/s (one beam width in that time)", c->mvdr_scan.beam_width_deg / seconds);
-    line(to, "", "loading %s, eps %.4g", rules[c->mvdr_loading], c->mvdr_eps);
+    line(to, "", "loading %s, eps %.4g", rules[c->specs.mvdr.loading], c->specs.mvdr.eps);
     describe_level(c, snapshots, to);
 }
 

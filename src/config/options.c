@@ -2,8 +2,21 @@
 /* One row per option. Rules between options are in resolve.c and check.c. */
 #include "config/options.h"
 
+#include <stddef.h>
 #include <string.h>
 
+/* Where the value is kept, by the member's own type. */
+#define AT(member)                                                                                 \
+    .stored = STORED(((sonar_config *)0)->member), .offset = offsetof(sonar_config, member),       \
+    .bytes = sizeof((sonar_config *)0)->member
+#define STORED(member)                                                                             \
+    _Generic((member),                                                                             \
+        size_t: SONAR_STORED_SIZE,                                                                 \
+        double: SONAR_STORED_REAL,                                                                 \
+        bool: SONAR_STORED_TRUTH,                                                                  \
+        int: SONAR_STORED_INT,                                                                     \
+        unsigned: SONAR_STORED_UNSIGNED,                                                           \
+        char *: sizeof(member) == sizeof(char *) ? SONAR_STORED_TEXT : SONAR_STORED_LETTERS)
 #define INTEGER(low_, high_) .type = SONAR_TYPE_INTEGER, .low = (low_), .high = (high_)
 #define REAL(unit_, low_, high_)                                                                   \
     .type = SONAR_TYPE_REAL, .unit = (unit_), .low = (low_), .high = (high_)
@@ -23,10 +36,10 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                     .help = "Version of the configuration format."},
 
     [OPT_ARRAY_ID] =
-        {"array.id", INTEGER(0, 4294967295), .fallback = "1",
+        {"array.id", AT(array_id), INTEGER(0, 4294967295), .fallback = "1",
          .help =
              "Array number in the sample frames. Frames of other arrays are counted and dropped."},
-    [OPT_ARRAY_NAME] = {"array.name", TEXT(63), .fallback = "array",
+    [OPT_ARRAY_NAME] = {"array.name", AT(array_name), TEXT(63), .fallback = "array",
                         .help = "Name of the array in published headers."},
     [OPT_LINE_SENSORS] =
         {"array.geometry.line.sensors", INTEGER(1, SONAR_SENSORS_MOST), .required = true,
@@ -80,7 +93,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
          .least = 1, .most = SONAR_SENSORS_MOST, .computed = "0, 1, 2, ...",
          .help =
              "Channel of the sample frames that feeds each sensor. No channel may be given twice."},
-    [OPT_CHANNEL_COUNT] = {"array.channel_count", INTEGER(1, SONAR_SENSORS_MOST),
+    [OPT_CHANNEL_COUNT] = {"array.channel_count", AT(channels), INTEGER(1, SONAR_SENSORS_MOST),
                            .computed = "largest channel + 1",
                            .help = "Number of channels in the array's sample frames. There may be "
                                    "more channels than sensors."},
@@ -89,7 +102,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
          .most = SONAR_SENSORS_MOST, .fallback = "[]",
          .help = "Sensors that are switched off, numbered from 0. The numbers of the other sensors "
                  "do not change. All beams are normalised without the masked sensors."},
-    [OPT_AUTO_MASK] = {"array.auto_mask", BOOLEAN, .fallback = "false",
+    [OPT_AUTO_MASK] = {"array.auto_mask", AT(auto_mask), BOOLEAN, .fallback = "false",
                        .help =
                            "Also switch off sensors that have been dead, stuck, noisy or, where "
                            "the band begins below 180 Hz, humming for five seconds, at most a "
@@ -111,8 +124,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_FULL_SCALE_V] =
         {"array.hydrophone.full_scale_v", POSITIVE("V", 1e6), .required = true, .grouped = true,
          .help = "Voltage at which the converter reaches full scale: 5 for a range of -5 to 5 V."},
-    [OPT_FULL_SCALE_COUNTS] = {"array.hydrophone.full_scale_counts", POSITIVE("counts", 4294967296),
-                               .required = true, .grouped = true,
+    [OPT_FULL_SCALE_COUNTS] = {"array.hydrophone.full_scale_counts", AT(full_scale_counts),
+                               POSITIVE("counts", 4294967296), .required = true, .grouped = true,
                                .help = "Sample value at full scale: 32768 for 16 bits, 8388608 for "
                                        "24, 2147483648 for 32, 1 for floats from -1 to 1."},
     [OPT_PHASE] = {"array.phase_deg", PER_SENSOR("deg", -360, 360), .fallback = "0",
@@ -121,48 +134,54 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_DELAY] = {"array.delay_us", PER_SENSOR("us", -1e6, 1e6), .fallback = "0",
                    .help = "Time by which a channel lags, one number for all or one per sensor. It "
                            "is compensated."},
-    [OPT_HEADING] = {"array.heading_deg", REAL("deg", -360, 360),
+    [OPT_HEADING] = {"array.heading_deg", AT(heading_deg), REAL("deg", -360, 360),
                      .computed = "not set: bearings are in the array frame",
                      .help =
                          "Heading of +x, clockwise from true north. 360 means 0, -90 means 270."},
 
-    [OPT_SOUND_SPEED] = {"sound_speed_mps", REAL("m/s", 100, 10000), .fallback = "1500",
-                         .help = "Speed of sound at the array."},
-    [OPT_FS] = {"fs_hz", POSITIVE("Hz", 1e9), .required = true, .help = "Sampling rate."},
+    [OPT_SOUND_SPEED] = {"sound_speed_mps", AT(sound_speed_mps), REAL("m/s", 100, 10000),
+                         .fallback = "1500", .help = "Speed of sound at the array."},
+    [OPT_FS] = {"fs_hz", AT(fs_hz), POSITIVE("Hz", 1e9), .required = true,
+                .help = "Sampling rate."},
 
     [OPT_INGEST_ENDPOINTS] = {"ingest.endpoints", .type = SONAR_TYPE_ENDPOINTS, .least = 1,
                               .most = SONAR_ENDPOINTS_MOST,
                               .fallback = "[\"tcp://127.0.0.1:5555\"]",
                               .help = "Endpoints at which sample frames arrive. There is no "
                                       "authentication yet, so only loopback and ipc are accepted."},
-    [OPT_INGEST_SOCKET] = {"ingest.socket", CHOICE("pull sub"), .fallback = "pull",
+    [OPT_INGEST_SOCKET] = {"ingest.socket", AT(ingest_socket), CHOICE("pull sub"),
+                           .fallback = "pull",
                            .help = "pull: the endpoints are bound, and digitisers connect to them. "
                                    "sub: the daemon connects to digitisers that publish."},
-    [OPT_OVERLOAD] = {"ingest.overload", CHOICE("drop_oldest block"), .fallback = "drop_oldest",
+    [OPT_OVERLOAD] = {"ingest.overload", AT(overload), CHOICE("drop_oldest block"),
+                      .fallback = "drop_oldest",
                       .help = "What happens when samples arrive faster than they are processed. "
                               "drop_oldest: the oldest waiting window is dropped and counted. "
                               "block: the sender waits and nothing is lost, for recordings."},
-    [OPT_INGEST_HWM] = {"ingest.high_water_mark", INTEGER(1, 1000000), .unit = "messages",
-                        .fallback = "64", .help = "Largest number of messages queued per peer."},
-    [OPT_MAX_MESSAGE] = {"ingest.max_message_bytes", INTEGER(64, 4294967296), .unit = "bytes",
-                         .fallback = "67108864",
+    [OPT_INGEST_HWM] = {"ingest.high_water_mark", AT(ingest_high_water_mark), INTEGER(1, 1000000),
+                        .unit = "messages", .fallback = "64",
+                        .help = "Largest number of messages queued per peer."},
+    [OPT_MAX_MESSAGE] = {"ingest.max_message_bytes", AT(ingest_max_message_bytes),
+                         INTEGER(64, 4294967296), .unit = "bytes", .fallback = "67108864",
                          .help = "Size of the largest message that is accepted."},
-    [OPT_QUEUE_WINDOWS] = {"ingest.queue_windows", INTEGER(1, 1024), .unit = "windows",
-                           .fallback = "4",
+    [OPT_QUEUE_WINDOWS] = {"ingest.queue_windows", AT(ingest_queue_windows), INTEGER(1, 1024),
+                           .unit = "windows", .fallback = "4",
                            .help = "Largest number of windows that wait for processing."},
     [OPT_MAX_MISSING] =
-        {"ingest.max_missing_share", REAL("", 0, 1), .fallback = "0.1",
+        {"ingest.max_missing_share", AT(max_missing_share), REAL("", 0, 1), .fallback = "0.1",
          .help = "Largest share of missing samples in a window. A window that lacks more is "
                  "dropped and counted; in other windows missing samples are zero."},
     [OPT_MAX_SKEW] =
-        {"ingest.max_skew_ms", REAL("ms", 0, 60000), .fallback = "250",
+        {"ingest.max_skew_ms", AT(max_skew_ms), REAL("ms", 0, 60000), .fallback = "250",
          .help =
              "Longest time a window waits for missing samples after newer samples have arrived."},
     [OPT_RESTART_AFTER] =
-        {"ingest.restart_after_ms", INTEGER(1, 3600000), .unit = "ms", .fallback = "1000",
+        {"ingest.restart_after_ms", AT(restart_after_ms), INTEGER(1, 3600000), .unit = "ms",
+         .fallback = "1000",
          .help = "Time without frames after which a channel block's new stream epoch is accepted."},
     [OPT_SILENT_AFTER] =
-        {"ingest.silent_after_ms", INTEGER(1, 3600000), .unit = "ms", .fallback = "1000",
+        {"ingest.silent_after_ms", AT(silent_after_ms), INTEGER(1, 3600000), .unit = "ms",
+         .fallback = "1000",
          .help = "Time without frames after which a channel block is reported as silent."},
 
     [OPT_SAMPLE_TYPE] =
@@ -170,40 +189,45 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
          .help = "any: frames of all sample types are accepted and kept as 32-bit floats. s16: "
                  "only 16-bit frames are accepted and kept as they are, which halves the memory "
                  "and the transfers to a GPU; other frames are dropped and counted."},
-    [OPT_INGEST_THREADS] = {"ingest.threads", INTEGER(1, SONAR_INGEST_THREADS_MOST),
+    [OPT_INGEST_THREADS] = {"ingest.threads", AT(ingest_threads),
+                            INTEGER(1, SONAR_INGEST_THREADS_MOST),
                             .computed = "1 per 500 million samples a second or part of that, at "
                                         "most a quarter of the processors online",
                             .help = "Number of threads that copy samples from messages into "
                                     "memory, including the receiving thread."},
-    [OPT_IO_THREADS] = {"ingest.io_threads", INTEGER(1, SONAR_INGEST_THREADS_MOST),
+    [OPT_IO_THREADS] = {"ingest.io_threads", AT(ingest_io_threads),
+                        INTEGER(1, SONAR_INGEST_THREADS_MOST),
                         .computed = "as many as ingest.threads",
                         .help = "Number of ZeroMQ's I/O threads, which read from the connections. "
                                 "Each connection belongs to one of them."},
 
-    [OPT_LENGTH] = {"dft.length", INTEGER(2, 67108864), .unit = "samples",
+    [OPT_LENGTH] = {"dft.length", AT(specs.window_length), INTEGER(2, 67108864), .unit = "samples",
                     .computed = "smallest power of two >= fs_hz",
                     .help = "Samples per window. Any length is accepted."},
-    [OPT_HOP] = {"dft.hop", INTEGER(1, 67108864), .unit = "samples", .computed = "dft.length / 2",
+    [OPT_HOP] = {"dft.hop", AT(specs.hop), INTEGER(1, 67108864), .unit = "samples",
+                 .computed = "dft.length / 2",
                  .help = "Samples from one window to the next. Each window gives one update."},
-    [OPT_WINDOW] = {"dft.window", CHOICE("hann rectangular hamming blackman kaiser flattop"),
-                    .fallback = "hann",
+    [OPT_WINDOW] = {"dft.window", AT(specs.dft.window),
+                    CHOICE("hann rectangular hamming blackman kaiser flattop"), .fallback = "hann",
                     .help = "Window function, periodic (DFT-even): its smallest value is at the "
                             "first sample, its largest at sample length / 2."},
-    [OPT_KAISER_BETA] = {"dft.kaiser_beta", REAL("", 0, 50), .fallback = "8",
-                         .help = "Shape parameter of the Kaiser window function."},
-    [OPT_MEAN_REMOVAL] = {"dft.mean_removal", BOOLEAN, .fallback = "true",
+    [OPT_KAISER_BETA] = {"dft.kaiser_beta", AT(specs.dft.kaiser_beta), REAL("", 0, 50),
+                         .fallback = "8", .help = "Shape parameter of the Kaiser window function."},
+    [OPT_MEAN_REMOVAL] = {"dft.mean_removal", AT(specs.dft.remove_mean), BOOLEAN,
+                          .fallback = "true",
                           .help = "Subtract each sensor's mean from each snapshot. It is the mean "
                                   "over the snapshot, not over the window."},
-    [OPT_EQUALISATION] = {"dft.equalisation", CHOICE("none phase"), .fallback = "none",
+    [OPT_EQUALISATION] = {"dft.equalisation", AT(specs.dft.equalise_phase), CHOICE("none phase"),
+                          .fallback = "none",
                           .help = "phase: every bin is divided by its magnitude, and results are "
                                   "relative. none: bins keep their magnitudes."},
 
-    [OPT_CBF_LENGTH] = {"cbf.length", INTEGER(2, 67108864), .unit = "samples",
+    [OPT_CBF_LENGTH] = {"cbf.length", AT(specs.cbf.length), INTEGER(2, 67108864), .unit = "samples",
                         .computed = "dft.length",
                         .help = "Samples per snapshot of the conventional beamformer and the Lofar "
                                 "surface. If a window holds more than one snapshot, powers are "
                                 "averaged over them and bins are wider."},
-    [OPT_CBF_HOP] = {"cbf.hop", INTEGER(1, 67108864), .unit = "samples",
+    [OPT_CBF_HOP] = {"cbf.hop", AT(specs.cbf_hop), INTEGER(1, 67108864), .unit = "samples",
                      .computed = "cbf.length / 2",
                      .help = "Samples from one snapshot in a window to the next. The first "
                              "snapshot begins with the window."},
@@ -229,19 +253,19 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_CBF_DEPRESSION] =
         {"cbf.depression_deg", REAL("deg", -90, 90), .fallback = "0",
          .help = "Depression angle of the scan, positive downwards. It has no meaning for a line."},
-    [OPT_SHADING] = {"cbf.shading", CHOICE("uniform hann"), .fallback = "uniform",
+    [OPT_SHADING] = {"cbf.shading", AT(shading), CHOICE("uniform hann"), .fallback = "uniform",
                      .help = "Weights of the sensors. Only uniform lines may be shaded other than "
                              "uniform. hann is sampled at half steps, sin^2(pi (k + 1/2) / "
                              "sensors) for k = 0, 1, ..., so that no sensor weighs 0."},
     [OPT_CHEBYSHEV_LEVEL] =
-        {"cbf.shading.chebyshev.sidelobe_db", REAL("dB", 10, 120), .required = true,
-         .grouped = true,
+        {"cbf.shading.chebyshev.sidelobe_db", AT(sidelobe_db), REAL("dB", 10, 120),
+         .required = true, .grouped = true,
          .help = "Dolph-Chebyshev shading: level of all side lobes below the main lobe."},
-    [OPT_TAYLOR_LEVEL] = {"cbf.shading.taylor.sidelobe_db", REAL("dB", 10, 120), .required = true,
-                          .grouped = true,
+    [OPT_TAYLOR_LEVEL] = {"cbf.shading.taylor.sidelobe_db", AT(sidelobe_db), REAL("dB", 10, 120),
+                          .required = true, .grouped = true,
                           .help =
                               "Taylor shading: level of the first side lobes below the main lobe."},
-    [OPT_TAYLOR_NBAR] = {"cbf.shading.taylor.nbar", INTEGER(1, 100), .grouped = true,
+    [OPT_TAYLOR_NBAR] = {"cbf.shading.taylor.nbar", AT(nbar), INTEGER(1, 100), .grouped = true,
                          .fallback = "4",
                          .help = "Taylor shading: number of side lobes held at that level."},
     [OPT_RANGES] = {"cbf.ranges_m", .type = SONAR_TYPE_REALS, .unit = "m", .low = 0, .above = true,
@@ -256,7 +280,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                                "out beyond the array and as far as 64 ranges need."},
     [OPT_RANGE_MAX] = {"cbf.range_max_m", POSITIVE("m", 1e7), .fallback = "3200",
                        .help = "Last range of ranges_m: auto."},
-    [OPT_RANGE_REFERENCE] = {"cbf.range_reference", CHOICE("radial abeam"), .fallback = "radial",
+    [OPT_RANGE_REFERENCE] = {"cbf.range_reference", AT(range_reference), CHOICE("radial abeam"),
+                             .fallback = "radial",
                              .help = "radial: ranges are distances from the reference point. abeam "
                                      "(lines only): ranges are perpendicular distances from the "
                                      "axis, the parallel to the line through the reference point."},
@@ -268,60 +293,68 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_LOFAR_BAND_BINS] = {"lofar.band_bins", BAND_BINS,
                              .help = "The band as first and last bin, as for cbf.band_bins."},
 
-    [OPT_MVDR_ENABLED] = {"mvdr.enabled", BOOLEAN, .fallback = "true",
+    [OPT_MVDR_ENABLED] = {"mvdr.enabled", AT(specs.mvdr_enabled), BOOLEAN, .fallback = "true",
                           .help = "Compute the adaptive spectrum (MVDR)."},
     [OPT_MVDR_BAND_HZ] = {"mvdr.band_hz", BAND_HZ, .computed = "the CBF band",
                           .help = "Band of the adaptive spectrum."},
     [OPT_MVDR_BAND_BINS] =
         {"mvdr.band_bins", BAND_BINS,
          .help = "The band as first and last bin of the transform of mvdr.length samples."},
-    [OPT_MVDR_LENGTH] = {"mvdr.length", INTEGER(2, 67108864), .unit = "samples",
-                         .computed = "dft.length",
+    [OPT_MVDR_LENGTH] = {"mvdr.length", AT(specs.mvdr.length), INTEGER(2, 67108864),
+                         .unit = "samples", .computed = "dft.length",
                          .help = "Samples per snapshot. Snapshots shorter than a window give more "
                                  "of them in the same time."},
-    [OPT_MVDR_HOP] = {"mvdr.hop", INTEGER(1, 67108864), .unit = "samples",
+    [OPT_MVDR_HOP] = {"mvdr.hop", AT(specs.mvdr_hop), INTEGER(1, 67108864), .unit = "samples",
                       .computed = "dft.hop where the lengths are equal, else mvdr.length / 2",
                       .help =
                           "Samples from one snapshot to the next. Snapshots begin at multiples of "
                           "it, whatever dft.hop is. Snapshots with missing samples are left out."},
-    [OPT_SNAPSHOTS] = {"mvdr.snapshots", INTEGER(1, 65536),
+    [OPT_SNAPSHOTS] = {"mvdr.snapshots", AT(specs.mvdr.snapshots), INTEGER(1, 65536),
                        .computed = "64, unless forgetting is "
                                    "given",
                        .help = "Number of snapshots in the covariance, a sliding block."},
-    [OPT_FORGETTING] = {"mvdr.forgetting", REAL("", 0, 1), .above = true, .below = true,
+    [OPT_FORGETTING] = {"mvdr.forgetting", AT(specs.mvdr.alpha), REAL("", 0, 1), .above = true,
+                        .below = true,
                         .help = "Exponential forgetting instead of a block: weight that the past "
                                 "keeps at each new snapshot."},
     [OPT_LOADING_RULE] =
-        {"mvdr.loading.rule", CHOICE("noise trace absolute"), .fallback = "noise",
+        {"mvdr.loading.rule", AT(specs.mvdr.loading), CHOICE("noise trace absolute"),
+         .fallback = "noise",
          .help =
              "Power that eps multiplies. noise: the noise power estimated from the eigenvalues. "
              "trace: the mean power per sensor. absolute: none, eps is the loading itself."},
     [OPT_LOADING_EPS] =
-        {"mvdr.loading.eps", POSITIVE("", 1e30), .computed = "1 (noise), 0.01 (trace)",
+        {"mvdr.loading.eps", AT(specs.mvdr.eps), POSITIVE("", 1e30),
+         .computed = "1 (noise), 0.01 (trace)",
          .help = "Diagonal loading. It is required for absolute, in the unit of the spectrum "
                  "(uPa^2/Hz or counts^2/Hz). With too few snapshots for the noise rule, a "
                  "hundredth of eps times the mean power per sensor is loaded."},
-    [OPT_KNOWN_SOURCES] = {"mvdr.loading.known_sources", INTEGER(0, 65535), .fallback = "0",
+    [OPT_KNOWN_SOURCES] = {"mvdr.loading.known_sources", AT(specs.mvdr.known_sources),
+                           INTEGER(0, 65535), .fallback = "0",
                            .help = "Number of sources, if known. It improves the noise estimate."},
     [OPT_METHOD] =
-        {"mvdr.method", CHOICE("one_sided two_sided"), .fallback = "one_sided",
+        {"mvdr.method", AT(specs.mvdr.method), CHOICE("one_sided two_sided"),
+         .fallback = "one_sided",
          .help = "one_sided: one-sided Jacobi rotations of the covariance's factor. two_sided: "
                  "two-sided Jacobi rotations of the covariance in float32, only for comparison "
                  "with the thesis: sources 50 dB below the loudest one are lost."},
-    [OPT_TOLERANCE] = {"mvdr.tolerance", REAL("", 1e-16, 0.1), .fallback = "3e-7",
+    [OPT_TOLERANCE] = {"mvdr.tolerance", AT(specs.mvdr.tolerance), REAL("", 1e-16, 0.1),
+                       .fallback = "3e-7",
                        .help = "Two columns count as orthogonal if the magnitude of their "
                                "normalised inner product is at most this."},
-    [OPT_MAX_SWEEPS] = {"mvdr.max_sweeps", INTEGER(1, 1000), .fallback = "30",
+    [OPT_MAX_SWEEPS] = {"mvdr.max_sweeps", AT(specs.mvdr.max_sweeps), INTEGER(1, 1000),
+                        .fallback = "30",
                         .help = "Largest number of Jacobi sweeps. A bin that has not converged by "
                                 "then is published as not converged."},
     [OPT_FORWARD_BACKWARD] =
-        {"mvdr.forward_backward", BOOLEAN, .fallback = "false",
+        {"mvdr.forward_backward", AT(specs.mvdr.forward_backward), BOOLEAN, .fallback = "false",
          .help = "Average the covariance with that of the mirrored array (forward-backward "
                  "averaging). The positions must be symmetric about the reference point."},
     [OPT_CORRECT_LEVEL] =
-        {"mvdr.correct_level", BOOLEAN, .fallback = "false",
+        {"mvdr.correct_level", AT(specs.mvdr.correct_level), BOOLEAN, .fallback = "false",
          .help = "Correct levels for the bias of few snapshots and of loading (docs/mvdr.md)."},
-    [OPT_CELL_MAXIMUM] = {"mvdr.cell_maximum", BOOLEAN, .computed = "true if mvdr.scan is auto",
+    [OPT_CELL_MAXIMUM] = {"mvdr.cell_maximum", AT(mvdr_cell_maximum), BOOLEAN,
+                          .computed = "true if mvdr.scan is auto",
                           .help =
                               "Near peaks of mvdr.azimuth, publish for each direction the largest "
                               "power among the angles that are nearer to it than to its "
@@ -340,21 +373,24 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                              .computed = "cbf.depression_deg",
                              .help = "Depression angle of the scan, positive downwards."},
 
-    [OPT_DETECT_ENABLED] = {"detections.enabled", BOOLEAN, .fallback = "true",
+    [OPT_DETECT_ENABLED] = {"detections.enabled", AT(detect_enabled), BOOLEAN, .fallback = "true",
                             .help = "Detect peaks and publish them."},
-    [OPT_DETECT_THRESHOLD] = {"detections.threshold_db", POSITIVE("dB", 100), .fallback = "6",
+    [OPT_DETECT_THRESHOLD] = {"detections.threshold_db", AT(detect_threshold_db),
+                              POSITIVE("dB", 100), .fallback = "6",
                               .help = "Smallest height of a peak above the background."},
-    [OPT_DETECT_SEPARATION] = {"detections.min_separation_deg", DEGREES(180), .fallback = "0",
+    [OPT_DETECT_SEPARATION] = {"detections.min_separation_deg", AT(detect_min_separation_deg),
+                               DEGREES(180), .fallback = "0",
                                .help = "Smallest angle between two peaks. Of two nearer peaks only "
                                        "the stronger is published. 0 is half a beam width."},
-    [OPT_DETECT_MARGIN] = {"detections.range_margin_db", REAL("dB", 0, 100), .fallback = "1",
+    [OPT_DETECT_MARGIN] = {"detections.range_margin_db", AT(detect_range_margin_db),
+                           REAL("dB", 0, 100), .fallback = "1",
                            .help = "Level by which the near field must exceed the far field for a "
                                    "peak to be given a range."},
     [OPT_DETECT_MOST] =
-        {"detections.most", INTEGER(1, SONAR_DETECTIONS_MOST), .fallback = "16",
+        {"detections.most", AT(detect_most), INTEGER(1, SONAR_DETECTIONS_MOST), .fallback = "16",
          .help = "Largest number of peaks published per spectrum. The strongest come first."},
 
-    [OPT_OUTPUT_ENDPOINT] = {"output.endpoint", .type = SONAR_TYPE_ENDPOINT,
+    [OPT_OUTPUT_ENDPOINT] = {"output.endpoint", AT(output_endpoint), .type = SONAR_TYPE_ENDPOINT,
                              .fallback = "tcp://127.0.0.1:5556",
                              .help = "Endpoint at which results are published. There is no "
                                      "authentication yet, so only loopback and ipc are accepted."},
@@ -365,24 +401,26 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                     .fallback = "[cbf.azimuth, cbf.nearfield, cbf.lofar, mvdr.azimuth, "
                                 "mvdr.spectrum, element.psd, element.missing, detections, status]",
                     .help = "Topics that may be published."},
-    [OPT_OUTPUT_HWM] = {"output.high_water_mark", INTEGER(1, 1000000), .unit = "messages",
-                        .fallback = "16",
+    [OPT_OUTPUT_HWM] = {"output.high_water_mark", AT(output_high_water_mark), INTEGER(1, 1000000),
+                        .unit = "messages", .fallback = "16",
                         .help = "Largest number of messages queued per subscriber."},
-    [OPT_QUEUE_RESULTS] = {"output.queue_results", INTEGER(1, 1024), .unit = "results",
-                           .fallback = "4",
+    [OPT_QUEUE_RESULTS] = {"output.queue_results", AT(output_queue_results), INTEGER(1, 1024),
+                           .unit = "results", .fallback = "4",
                            .help = "Largest number of results that wait for publication."},
 
     [OPT_BACKEND] =
-        {"runtime.backend", CHOICE("auto cpu cuda"), .fallback = "auto",
+        {"runtime.backend", AT(backend), CHOICE("auto cpu cuda"), .fallback = "auto",
          .help = "Where the stages run. auto takes the faster of CPU and GPU (docs/training.md)."},
-    [OPT_PLUGIN_DIR] = {"runtime.plugin_dir", TEXT(4095), .computed = "not set: the installed one",
+    [OPT_PLUGIN_DIR] = {"runtime.plugin_dir", AT(plugin_dir), TEXT(4095),
+                        .computed = "not set: the installed one",
                         .help = "Folder of the GPU plugin."},
-    [OPT_ON_GPU_FAILURE] = {"runtime.on_gpu_failure", CHOICE("cpu exit"), .fallback = "cpu",
+    [OPT_ON_GPU_FAILURE] = {"runtime.on_gpu_failure", AT(on_gpu_failure), CHOICE("cpu exit"),
+                            .fallback = "cpu",
                             .help =
                                 "What happens when the GPU fails while the daemon runs. cpu: the "
                                 "GPU is set up again once; if it soon fails again, the stages move "
                                 "to the CPU. exit: the daemon ends with exit code 5."},
-    [OPT_THREADS] = {"runtime.threads", INTEGER(1, SONAR_CPUS_MOST),
+    [OPT_THREADS] = {"runtime.threads", AT(threads), INTEGER(1, SONAR_CPUS_MOST),
                      .computed = "entries of runtime.cpus, else processors online",
                      .help = "Number of compute threads."},
     [OPT_CPUS] = {"runtime.cpus", .type = SONAR_TYPE_INTEGERS, .low = 0, .high = 1023,
@@ -390,15 +428,15 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                   .help = "Processors of the compute threads, one per thread. [] leaves the choice "
                           "to the system."},
     [OPT_CPU_INGEST] =
-        {"runtime.cpu_ingest", INTEGER(-1, 1023), .fallback = "-1",
+        {"runtime.cpu_ingest", AT(cpu_ingest), INTEGER(-1, 1023), .fallback = "-1",
          .help = "Processor of the receiving thread. -1 leaves the choice to the system."},
     [OPT_CPU_OUTPUT] =
-        {"runtime.cpu_output", INTEGER(-1, 1023), .fallback = "-1",
+        {"runtime.cpu_output", AT(cpu_output), INTEGER(-1, 1023), .fallback = "-1",
          .help = "Processor of the publishing thread. -1 leaves the choice to the system."},
-    [OPT_LOG_LEVEL] = {"runtime.log_level", CHOICE("error warn info debug"), .fallback = "info",
-                       .help = "Lowest severity that is logged."},
+    [OPT_LOG_LEVEL] = {"runtime.log_level", AT(log_level), CHOICE("error warn info debug"),
+                       .fallback = "info", .help = "Lowest severity that is logged."},
     [OPT_STATE_DIR] =
-        {"runtime.state_dir", TEXT(4095), .computed = "not set: nothing is kept",
+        {"runtime.state_dir", AT(state_dir), TEXT(4095), .computed = "not set: nothing is kept",
          .help =
              "Folder for what is kept from one start to the next: FFT plans and trained choices."},
 };

@@ -130,6 +130,18 @@ typedef enum sonar_option_type {
     SONAR_TYPE_POSITIONS /* of [x, y, z] */
 } sonar_option_type;
 
+/* Type of the member that holds a value. */
+typedef enum sonar_stored {
+    SONAR_STORED_NOWHERE = 0,
+    SONAR_STORED_SIZE,
+    SONAR_STORED_REAL,
+    SONAR_STORED_TRUTH,
+    SONAR_STORED_INT,
+    SONAR_STORED_UNSIGNED, /* and enumerations, which choices are the words of */
+    SONAR_STORED_LETTERS,  /* char [bytes]; of a choice: its word */
+    SONAR_STORED_TEXT      /* char *, the configuration's to free; NULL: not given */
+} sonar_stored;
+
 /* One option. Everything about it that is not a rule between options. */
 typedef struct sonar_option {
     const char *path; /* keys with dots between */
@@ -145,8 +157,11 @@ typedef struct sonar_option {
     bool grouped;        /* required, or has its default, only if its group is in the file */
     const char *fallback;
     const char *computed; /* how the default follows from other options, for the reference */
-    bool live;            /* may change while the daemon runs */
     const char *help;
+    /* The member of sonar_config that is the value; none where the value is one of several from
+     * which the configuration is made. */
+    sonar_stored stored;
+    size_t offset, bytes;
 } sonar_option;
 
 extern const sonar_option sonar_options[SONAR_OPTIONS];
@@ -207,12 +222,16 @@ sonar_place sonar_place_of(const sonar_loader *loader, sonar_option_id id);
 /* x, y, z rows of a CSV file. NULL after reporting; the caller's to free. */
 double *sonar_csv_read(sonar_loader *loader, const char *path, size_t *rows);
 
-/* Fills config from the settings, checks rules between options, completes the settings with
- * the defaults that depend on others. */
+/* Writes a value to its member, if it has one and the value is there and acceptable. */
+void sonar_option_store(sonar_loader *loader, sonar_option_id id);
+/* Makes the rest of the configuration from the settings, checks rules between options, completes
+ * the settings with the defaults that depend on others. */
 void sonar_resolve(sonar_loader *loader);
 /* Ranges of the near field, `lambda` long being the shortest wave of the CBF's band. False after
- * reporting; config->ranges then counts none that is not there. */
+ * reporting; config->specs.cbf.ranges then counts none that is not there. */
 bool sonar_resolve_ranges(sonar_loader *loader, double lambda);
+/* Completes the specifications of the stages by what follows from others: bins, bands, counts. */
+void sonar_resolve_specs(sonar_config *config);
 /* Wants a resolved configuration without gaps. */
 void sonar_check_resolved(sonar_loader *loader);
 

@@ -60,7 +60,7 @@ static bool auto_ranges(sonar_loader *l, double radius, double lambda) {
         return fail(l, OPT_RANGE_MIN, accepted, "%g m: auto wants %zu ranges, at most %d can be",
                     low, count, SONAR_RANGES_MOST);
     }
-    c->ranges = count;
+    c->specs.cbf.ranges = count;
     return true;
 }
 
@@ -87,14 +87,14 @@ bool sonar_resolve_ranges(sonar_loader *l, double lambda) {
         default_ranges(l, radius);
     if (v->word && !auto_ranges(l, radius, lambda))
         return false;
-    c->ranges = v->word ? c->ranges : v->count;
+    c->specs.cbf.ranges = v->word ? c->specs.cbf.ranges : v->count;
     for (size_t i = 0; !v->word && i < v->count; i++) {
         c->range_m[i] = v->numbers[i];
         if (i && c->range_m[i] <= c->range_m[i - 1])
             return fail(l, OPT_RANGES, "ascending ranges", "%g m after %g m", c->range_m[i],
                         c->range_m[i - 1]);
     }
-    if (c->ranges && c->range_reference == SONAR_RADIAL && c->range_m[0] <= radius)
+    if (c->specs.cbf.ranges && c->range_reference == SONAR_RADIAL && c->range_m[0] <= radius)
         return fail(l, OPT_RANGES, NULL, "%g m is not beyond the array, which reaches to %g m",
                     c->range_m[0], radius);
     return true;

@@ -23,7 +23,7 @@ static const char INTRODUCTION[] =
     "  the SHA-256 of all effective values, which comments, order and defaults written out do\n"
     "  not change. Positions are printed resolved, in the array frame.\n"
     "\n"
-    "No option can be changed while the daemon runs unless its row says so.\n"
+    "No option can be changed while the daemon runs.\n"
     "\n"
     "## Conventions\n"
     "\n"
@@ -64,7 +64,7 @@ static void write_row(const sonar_option *o, FILE *to) {
                 o->required   ? o->grouped ? "required in its group" : "required"
                 : o->computed ? o->computed
                               : "");
-    fprintf(to, " | %s%s |\n", o->help, o->live ? " May change while running." : "");
+    fprintf(to, " | %s |\n", o->help);
 }
 
 /* Length of the part of the path before its first dot, 0 if there is none. */

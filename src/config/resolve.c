@@ -19,6 +19,7 @@ void sonar_value_set_number(sonar_loader *l, sonar_option_id id, double to) {
     v->number = to;
     if (v->origin == SONAR_ABSENT)
         v->origin = SONAR_FROM_DEFAULT;
+    sonar_option_store(l, id);
 }
 
 void sonar_value_set_list(sonar_loader *l, sonar_option_id id, size_t count, size_t width,
@@ -44,13 +45,6 @@ void sonar_value_set_list(sonar_loader *l, sonar_option_id id, size_t count, siz
     v->bad = false;
     if (v->origin == SONAR_ABSENT)
         v->origin = SONAR_FROM_DEFAULT;
-}
-
-static bool copy_text(sonar_loader *l, sonar_option_id id, char **to) {
-    if (!have(l, id))
-        return true;
-    *to = strdup(value(l, id)->text);
-    return *to ? true : no_memory(l);
 }
 
 /* ---- the array ------------------------------------------------------------------------------- */
@@ -262,7 +256,6 @@ static bool resolve_channels(sonar_loader *l) {
     }
     if (!have(l, OPT_CHANNEL_COUNT))
         sonar_value_set_number(l, OPT_CHANNEL_COUNT, (double)most + 1);
-    c->channels = whole(l, OPT_CHANNEL_COUNT);
     if (c->channels <= most)
         return fail(l, OPT_CHANNEL_COUNT, NULL, "%zu, but channel %zu feeds a sensor", c->channels,
                     most);
@@ -315,7 +308,6 @@ static bool resolve_hydrophone(sonar_loader *l) {
     bool good = per_sensor(l, OPT_SENSITIVITY, c->gain_db);
     good = per_sensor(l, OPT_AMPLIFIER, amplifier_db) && good;
     good = have(l, OPT_FULL_SCALE_V) && have(l, OPT_FULL_SCALE_COUNTS) && good;
-    c->full_scale_counts = number(l, OPT_FULL_SCALE_COUNTS);
     const double converter_db = 20 * log10(c->full_scale_counts / number(l, OPT_FULL_SCALE_V));
     for (size_t k = 0; good && k < c->sensors; k++)
         c->gain_db[k] += amplifier_db[k] + converter_db;
@@ -334,7 +326,6 @@ static bool resolve_array(sonar_loader *l) {
     good = per_sensor(l, OPT_PHASE, c->phase_deg) && good;
     good = per_sensor(l, OPT_DELAY, c->delay_us) && good;
     c->calibrated = hydrophone || have(l, OPT_GAIN);
-    c->auto_mask = number(l, OPT_AUTO_MASK) != 0;
     return good;
 }
 
@@ -344,7 +335,6 @@ static bool resolve_dft(sonar_loader *l) {
     sonar_config *c = l->config;
     if (!have(l, OPT_FS))
         return false;
-    c->fs_hz = number(l, OPT_FS);
     if (value(l, OPT_LENGTH)->bad || value(l, OPT_HOP)->bad)
         return false;
     if (!have(l, OPT_LENGTH)) {
@@ -355,10 +345,8 @@ static bool resolve_dft(sonar_loader *l) {
             return fail(l, OPT_FS, NULL, "so high that dft.length must be given");
         sonar_value_set_number(l, OPT_LENGTH, length);
     }
-    c->length = whole(l, OPT_LENGTH);
     if (!have(l, OPT_HOP))
-        sonar_value_set_number(l, OPT_HOP, (double)(c->length / 2));
-    c->hop = whole(l, OPT_HOP);
+        sonar_value_set_number(l, OPT_HOP, (double)(c->specs.window_length / 2));
     return true;
 }
 
@@ -367,19 +355,18 @@ static bool resolve_cbf_dft(sonar_loader *l) {
     if (value(l, OPT_CBF_LENGTH)->bad || value(l, OPT_CBF_HOP)->bad)
         return false;
     if (!have(l, OPT_CBF_LENGTH))
-        sonar_value_set_number(l, OPT_CBF_LENGTH, (double)c->length);
-    c->cbf_length = whole(l, OPT_CBF_LENGTH);
+        sonar_value_set_number(l, OPT_CBF_LENGTH, (double)c->specs.window_length);
     if (!have(l, OPT_CBF_HOP))
-        sonar_value_set_number(l, OPT_CBF_HOP, (double)(c->cbf_length / 2));
-    c->cbf_hop = whole(l, OPT_CBF_HOP);
-    if (c->cbf_length > c->length)
+        sonar_value_set_number(l, OPT_CBF_HOP, (double)(c->specs.cbf.length / 2));
+    if (c->specs.cbf.length > c->specs.window_length)
         return fail(l, OPT_CBF_LENGTH, NULL, "%zu samples do not fit a window of dft.length %zu",
-                    c->cbf_length, c->length);
-    c->cbf_snapshots = (c->length - c->cbf_length) / c->cbf_hop + 1;
-    if (c->cbf_snapshots > SONAR_SNAPSHOTS_MOST)
+                    c->specs.cbf.length, c->specs.window_length);
+    c->specs.cbf.max_snapshots =
+        (c->specs.window_length - c->specs.cbf.length) / c->specs.cbf_hop + 1;
+    if (c->specs.cbf.max_snapshots > SONAR_SNAPSHOTS_MOST)
         return fail(l, OPT_CBF_HOP, "a longer one",
-                    "a window would hold %zu snapshots, at most %d can be", c->cbf_snapshots,
-                    SONAR_SNAPSHOTS_MOST);
+                    "a window would hold %zu snapshots, at most %d can be",
+                    c->specs.cbf.max_snapshots, SONAR_SNAPSHOTS_MOST);
     return true;
 }
 
@@ -395,12 +382,16 @@ static size_t common_divisor(size_t a, size_t b) {
 /* A snapshot that ends in a window but not in the one before begins less than length + hop -
  * dft.length samples before it; windows and snapshots begin at multiples of their hops. */
 static void resolve_new_snapshots(sonar_config *c) {
-    size_t both = c->mvdr_length + c->hop, step = common_divisor(c->hop, c->mvdr_hop);
-    if (!c->mvdr_enabled)
+    size_t both = c->specs.mvdr.length + c->specs.hop,
+           step = common_divisor(c->specs.hop, c->specs.mvdr_hop);
+    if (!c->specs.mvdr_enabled)
         return;
-    if (both > c->length)
-        c->mvdr_lookback = (both - c->length - 1) / step * step;
-    c->mvdr_most_new = (c->length + c->mvdr_lookback - c->mvdr_length) / c->mvdr_hop + 1;
+    if (both > c->specs.window_length)
+        c->specs.mvdr_lookback = (both - c->specs.window_length - 1) / step * step;
+    c->specs.mvdr.max_new =
+        (c->specs.window_length + c->specs.mvdr_lookback - c->specs.mvdr.length) /
+            c->specs.mvdr_hop +
+        1;
 }
 
 static bool resolve_mvdr_dft(sonar_loader *l) {
@@ -408,16 +399,15 @@ static bool resolve_mvdr_dft(sonar_loader *l) {
     if (value(l, OPT_MVDR_LENGTH)->bad || value(l, OPT_MVDR_HOP)->bad)
         return false;
     if (!have(l, OPT_MVDR_LENGTH))
-        sonar_value_set_number(l, OPT_MVDR_LENGTH, (double)c->length);
-    c->mvdr_length = whole(l, OPT_MVDR_LENGTH);
+        sonar_value_set_number(l, OPT_MVDR_LENGTH, (double)c->specs.window_length);
     if (!have(l, OPT_MVDR_HOP)) /* windows of the main DFT are not transformed twice */
         sonar_value_set_number(l, OPT_MVDR_HOP,
-                               c->mvdr_length == c->length ? (double)c->hop
-                                                           : fmax(1, (double)(c->mvdr_length / 2)));
-    c->mvdr_hop = whole(l, OPT_MVDR_HOP);
-    if (c->mvdr_length > c->length && c->mvdr_enabled)
+                               c->specs.mvdr.length == c->specs.window_length
+                                   ? (double)c->specs.hop
+                                   : fmax(1, (double)(c->specs.mvdr.length / 2)));
+    if (c->specs.mvdr.length > c->specs.window_length && c->specs.mvdr_enabled)
         return fail(l, OPT_MVDR_LENGTH, NULL, "%zu samples do not fit a window of dft.length %zu",
-                    c->mvdr_length, c->length);
+                    c->specs.mvdr.length, c->specs.window_length);
     resolve_new_snapshots(c);
     return true;
 }
@@ -465,7 +455,7 @@ static void default_band(sonar_loader *l, sonar_option_id hz, size_t length) {
         return;
     const double edges[2] = {cbf->low_hz, cbf->high_hz};
     const double range[2] = {(double)cbf->first_bin, (double)(cbf->first_bin + cbf->bins - 1)};
-    if (have(l, OPT_CBF_BAND_HZ) || length != l->config->cbf_length)
+    if (have(l, OPT_CBF_BAND_HZ) || length != l->config->specs.cbf.length)
         sonar_value_set_list(l, hz, 2, 1, edges);
     else
         sonar_value_set_list(l, bins, 2, 1, range);
@@ -476,17 +466,17 @@ static bool resolve_bands(sonar_loader *l) {
     sonar_config *c = l->config;
     const bool sub_windows = resolve_mvdr_dft(l);
     const bool cbf =
-        resolve_cbf_dft(l) && resolve_band(l, OPT_CBF_BAND_HZ, c->cbf_length, &c->cbf_band);
+        resolve_cbf_dft(l) && resolve_band(l, OPT_CBF_BAND_HZ, c->specs.cbf.length, &c->cbf_band);
     if (cbf)
-        default_band(l, OPT_LOFAR_BAND_HZ, c->cbf_length);
+        default_band(l, OPT_LOFAR_BAND_HZ, c->specs.cbf.length);
     if (cbf && sub_windows)
-        default_band(l, OPT_MVDR_BAND_HZ, c->mvdr_length);
+        default_band(l, OPT_MVDR_BAND_HZ, c->specs.mvdr.length);
     sonar_band *band = &c->lofar_band;
     const bool lofar =
-        !l->no_memory && cbf && resolve_band(l, OPT_LOFAR_BAND_HZ, c->cbf_length, band);
-    const bool mvdr =
-        !c->mvdr_enabled || (!l->no_memory && sub_windows &&
-                             resolve_band(l, OPT_MVDR_BAND_HZ, c->mvdr_length, &c->mvdr_band));
+        !l->no_memory && cbf && resolve_band(l, OPT_LOFAR_BAND_HZ, c->specs.cbf.length, band);
+    const bool mvdr = !c->specs.mvdr_enabled ||
+                      (!l->no_memory && sub_windows &&
+                       resolve_band(l, OPT_MVDR_BAND_HZ, c->specs.mvdr.length, &c->mvdr_band));
     if (cbf && lofar) {
         const size_t end =
             sonar_max_size(band->first_bin + band->bins, c->cbf_band.first_bin + c->cbf_band.bins);
@@ -538,19 +528,14 @@ static bool resolve_scan(sonar_loader *l, sonar_option_id scan, double top, doub
 }
 
 static sonar_option_id shading_option(sonar_loader *l) {
-    sonar_config *c = l->config;
     if (have(l, OPT_CHEBYSHEV_LEVEL)) {
-        c->shading = SONAR_SHADING_CHEBYSHEV;
-        c->sidelobe_db = number(l, OPT_CHEBYSHEV_LEVEL);
+        l->config->shading = SONAR_SHADING_CHEBYSHEV;
         return OPT_CHEBYSHEV_LEVEL;
     }
     if (have(l, OPT_TAYLOR_LEVEL)) {
-        c->shading = SONAR_SHADING_TAYLOR;
-        c->sidelobe_db = number(l, OPT_TAYLOR_LEVEL);
-        c->nbar = (int)number(l, OPT_TAYLOR_NBAR);
+        l->config->shading = SONAR_SHADING_TAYLOR;
         return OPT_TAYLOR_LEVEL;
     }
-    c->shading = number(l, OPT_SHADING) != 0 ? SONAR_SHADING_HANN : SONAR_SHADING_UNIFORM;
     return OPT_SHADING;
 }
 
@@ -577,10 +562,11 @@ static bool resolve_shading(sonar_loader *l) {
 /* False: the directions or ranges are not all there, and nothing may be read from them. */
 static bool resolve_directions(sonar_loader *l) {
     sonar_config *c = l->config;
-    const double cbf_top = top_hz(&c->cbf_band, c->fs_hz, c->cbf_length);
-    const double mvdr_top = c->mvdr_enabled ? top_hz(&c->mvdr_band, c->fs_hz, c->mvdr_length) : 0;
+    const double cbf_top = top_hz(&c->cbf_band, c->fs_hz, c->specs.cbf.length);
+    const double mvdr_top =
+        c->specs.mvdr_enabled ? top_hz(&c->mvdr_band, c->fs_hz, c->specs.mvdr.length) : 0;
     const double top =
-        fmax(fmax(cbf_top, mvdr_top), top_hz(&c->lofar_band, c->fs_hz, c->cbf_length));
+        fmax(fmax(cbf_top, mvdr_top), top_hz(&c->lofar_band, c->fs_hz, c->specs.cbf.length));
     if (!sonar_geometry_analyse(c->sensors, c->position_m, c->used, c->sound_speed_mps / top / 20,
                                 &c->geometry))
         return no_memory(l);
@@ -591,7 +577,7 @@ static bool resolve_directions(sonar_loader *l) {
         good ? sonar_effective_length(c->sensors, c->position_m, c->shading_weight, &c->geometry)
              : 0;
     good = resolve_scan(l, OPT_CBF_SCAN, cbf_top, shaded_m, CBF_COARSEST_DEG, &c->cbf_scan) && good;
-    if (c->mvdr_enabled)
+    if (c->specs.mvdr_enabled)
         good =
             resolve_scan(l, OPT_MVDR_SCAN, mvdr_top, 0, MVDR_COARSEST_DEG, &c->mvdr_scan) && good;
     return sonar_resolve_ranges(l, c->sound_speed_mps / cbf_top) && good;
@@ -599,40 +585,22 @@ static bool resolve_directions(sonar_loader *l) {
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-static void resolve_snapshots(sonar_loader *l) {
-    sonar_config *c = l->config;
-    if (have(l, OPT_FORGETTING))
-        c->mvdr_alpha = number(l, OPT_FORGETTING);
-    else if (!given(l, OPT_SNAPSHOTS) && !given(l, OPT_FORGETTING))
-        sonar_value_set_number(l, OPT_SNAPSHOTS, 64);
-    c->mvdr_snapshots = whole(l, OPT_SNAPSHOTS);
+static void resolve_mvdr(sonar_loader *l) {
     static const double eps[] = {[SONAR_LOADING_NOISE] = 1, [SONAR_LOADING_TRACE] = 0.01};
-    c->mvdr_loading = (sonar_loading)whole(l, OPT_LOADING_RULE);
+    const sonar_loading rule = l->config->specs.mvdr.loading;
+    if (!have(l, OPT_FORGETTING) && !given(l, OPT_SNAPSHOTS) && !given(l, OPT_FORGETTING))
+        sonar_value_set_number(l, OPT_SNAPSHOTS, 64);
     if (value(l, OPT_LOADING_EPS)->origin == SONAR_ABSENT) {
-        if (c->mvdr_loading == SONAR_LOADING_ABSOLUTE)
+        if (rule == SONAR_LOADING_ABSOLUTE)
             fail(l, OPT_LOADING_EPS, NULL, "required with rule: absolute");
         else
-            sonar_value_set_number(l, OPT_LOADING_EPS, eps[c->mvdr_loading]);
+            sonar_value_set_number(l, OPT_LOADING_EPS, eps[rule]);
     }
-    c->mvdr_eps = number(l, OPT_LOADING_EPS);
-}
-
-static void resolve_mvdr(sonar_loader *l) {
-    sonar_config *c = l->config;
-    resolve_snapshots(l);
-    c->mvdr_enabled = number(l, OPT_MVDR_ENABLED) != 0;
-    c->mvdr_known_sources = whole(l, OPT_KNOWN_SOURCES);
-    c->mvdr_method = (sonar_mvdr_method)whole(l, OPT_METHOD);
-    c->mvdr_tolerance = number(l, OPT_TOLERANCE);
-    c->mvdr_max_sweeps = whole(l, OPT_MAX_SWEEPS);
-    c->mvdr_forward_backward = number(l, OPT_FORWARD_BACKWARD) != 0;
-    c->mvdr_correct_level = number(l, OPT_CORRECT_LEVEL) != 0;
     if (!have(l, OPT_CELL_MAXIMUM) && !given(l, OPT_CELL_MAXIMUM))
         sonar_value_set_number(l, OPT_CELL_MAXIMUM, have(l, OPT_MVDR_SCAN));
-    c->mvdr_cell_maximum = number(l, OPT_CELL_MAXIMUM) != 0;
 }
 
-static bool copy_endpoints(sonar_loader *l) {
+static bool resolve_endpoints(sonar_loader *l) {
     sonar_config *c = l->config;
     const sonar_value *v = value(l, OPT_INGEST_ENDPOINTS);
     if (!have(l, OPT_INGEST_ENDPOINTS) || !have(l, OPT_OUTPUT_ENDPOINT))
@@ -648,20 +616,7 @@ static bool copy_endpoints(sonar_loader *l) {
             return no_memory(l);
         c->ingest_endpoints = i + 1;
     }
-    return copy_text(l, OPT_OUTPUT_ENDPOINT, &c->output_endpoint);
-}
-
-static void resolve_ingest(sonar_loader *l) {
-    sonar_config *c = l->config;
-    c->ingest_socket = (sonar_socket_kind)whole(l, OPT_INGEST_SOCKET);
-    c->ingest_high_water_mark = (int)number(l, OPT_INGEST_HWM);
-    c->ingest_max_message_bytes = whole(l, OPT_MAX_MESSAGE);
-    c->ingest_queue_windows = whole(l, OPT_QUEUE_WINDOWS);
-    c->overload = (sonar_overload)whole(l, OPT_OVERLOAD);
-    c->max_missing_share = number(l, OPT_MAX_MISSING);
-    c->max_skew_ms = number(l, OPT_MAX_SKEW);
-    c->restart_after_ms = (int)number(l, OPT_RESTART_AFTER);
-    c->silent_after_ms = (int)number(l, OPT_SILENT_AFTER);
+    return true;
 }
 
 static size_t processors(void) {
@@ -679,24 +634,14 @@ static void resolve_ingest_threads(sonar_loader *l) {
         const double most = fmin(SONAR_INGEST_THREADS_MOST, floor(processors() / 4.0));
         sonar_value_set_number(l, OPT_INGEST_THREADS, fmax(1, fmin(wanted, most)));
     }
-    c->ingest_threads = whole(l, OPT_INGEST_THREADS);
     if (!have(l, OPT_IO_THREADS))
         sonar_value_set_number(l, OPT_IO_THREADS, (double)c->ingest_threads);
-    c->ingest_io_threads = whole(l, OPT_IO_THREADS);
 }
 
-static void resolve_output(sonar_loader *l) {
-    sonar_config *c = l->config;
+static void resolve_topics(sonar_loader *l) {
     const sonar_value *topics = value(l, OPT_TOPICS);
     for (size_t i = 0; have(l, OPT_TOPICS) && i < topics->count; i++)
-        c->output_topics |= SONAR_WANT((unsigned)topics->numbers[i]);
-    c->output_high_water_mark = (int)number(l, OPT_OUTPUT_HWM);
-    c->output_queue_results = whole(l, OPT_QUEUE_RESULTS);
-    c->detect_enabled = number(l, OPT_DETECT_ENABLED) != 0;
-    c->detect_threshold_db = number(l, OPT_DETECT_THRESHOLD);
-    c->detect_min_separation_deg = number(l, OPT_DETECT_SEPARATION);
-    c->detect_range_margin_db = number(l, OPT_DETECT_MARGIN);
-    c->detect_most = whole(l, OPT_DETECT_MOST);
+        l->config->output_topics |= SONAR_WANT((unsigned)topics->numbers[i]);
 }
 
 static bool resolve_threads(sonar_loader *l) {
@@ -708,7 +653,6 @@ static bool resolve_threads(sonar_loader *l) {
         const size_t all = sonar_min_size(processors(), SONAR_CPUS_MOST);
         sonar_value_set_number(l, OPT_THREADS, (double)(cpus->count ? cpus->count : all));
     }
-    c->threads = whole(l, OPT_THREADS);
     c->cpus = cpus->count;
     if (c->cpus && c->cpus != c->threads)
         return fail(l, OPT_CPUS, NULL, "%zu processors for %zu threads", c->cpus, c->threads);
@@ -717,55 +661,34 @@ static bool resolve_threads(sonar_loader *l) {
     return true;
 }
 
-static void resolve_runtime(sonar_loader *l) {
-    sonar_config *c = l->config;
-    char word[32];
-    sonar_option_choice(&sonar_options[OPT_BACKEND], whole(l, OPT_BACKEND), word);
-    snprintf(c->backend, sizeof c->backend, "%.15s", word);
-    c->on_gpu_failure = (sonar_gpu_failure)whole(l, OPT_ON_GPU_FAILURE);
-    c->cpu_ingest = (int)number(l, OPT_CPU_INGEST);
-    c->cpu_output = (int)number(l, OPT_CPU_OUTPUT);
-    c->log_level = (sonar_level)whole(l, OPT_LOG_LEVEL);
-    copy_text(l, OPT_PLUGIN_DIR, &c->plugin_dir);
-    copy_text(l, OPT_STATE_DIR, &c->state_dir);
-    resolve_threads(l);
-}
-
 /* Within 0 to less than 360 deg. */
 static double turned(double deg) {
     const double rest = fmod(deg, 360) + (deg < 0 ? 360 : 0);
     return rest < 360 ? rest : 0;
 }
 
-static void resolve_simple(sonar_loader *l) {
-    sonar_config *c = l->config;
-    c->array_id = (uint32_t)number(l, OPT_ARRAY_ID);
-    if (have(l, OPT_ARRAY_NAME))
-        snprintf(c->array_name, sizeof c->array_name, "%s", value(l, OPT_ARRAY_NAME)->text);
-    c->heading_known = have(l, OPT_HEADING);
-    if (c->heading_known)
+static void resolve_heading(sonar_loader *l) {
+    l->config->heading_known = have(l, OPT_HEADING);
+    if (l->config->heading_known)
         sonar_value_set_number(l, OPT_HEADING, turned(number(l, OPT_HEADING)));
-    c->heading_deg = number(l, OPT_HEADING);
-    c->sound_speed_mps = number(l, OPT_SOUND_SPEED);
-    c->sample_type = whole(l, OPT_SAMPLE_TYPE) ? SONAR_S16 : SONAR_F32;
-    c->window = (sonar_window_kind)whole(l, OPT_WINDOW);
-    c->kaiser_beta = number(l, OPT_KAISER_BETA);
-    c->remove_mean = number(l, OPT_MEAN_REMOVAL) != 0;
-    c->equalise_phase = number(l, OPT_EQUALISATION) != 0;
 }
 
 void sonar_resolve(sonar_loader *l) {
-    resolve_simple(l);
-    resolve_ingest(l);
-    copy_endpoints(l);
+    for (size_t id = 0; id < SONAR_OPTIONS; id++)
+        sonar_option_store(l, (sonar_option_id)id);
+    l->config->sample_type = whole(l, OPT_SAMPLE_TYPE) ? SONAR_S16 : SONAR_F32;
+    resolve_heading(l);
+    resolve_endpoints(l);
     resolve_mvdr(l);
-    resolve_output(l);
-    resolve_runtime(l);
+    resolve_topics(l);
+    resolve_threads(l);
     const bool array = resolve_array(l);
     const bool bands = resolve_dft(l) && resolve_bands(l);
     if (!array || !bands || l->no_memory || !have(l, OPT_SOUND_SPEED))
         return;
     resolve_ingest_threads(l);
-    if (resolve_directions(l))
-        sonar_check_resolved(l);
+    if (!resolve_directions(l))
+        return;
+    sonar_resolve_specs(l->config);
+    sonar_check_resolved(l);
 }

@@ -1,6 +1,62 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* What a resolved configuration says to those who know none: the stages and the parameters. */
-#include "config/config.h"
+#include "config/options.h"
+
+#include "core/core.h"
+#include "dft/dft.h"
+#include "mvdr_jacobi/mvdr_jacobi.h"
+
+/* Phases alone do not say how a tone is spread over bins. */
+static void make_tones(sonar_specs *specs) {
+    double window[1024];
+    const size_t n = sonar_min_size(specs->mvdr.length, sizeof window / sizeof *window);
+    if (specs->dft.equalise_phase)
+        return;
+    sonar_dft_window(specs->dft.window, specs->dft.kaiser_beta, n, window);
+    sonar_mvdr_tones_make(window, n, &specs->tones);
+    specs->mvdr.tones = &specs->tones;
+}
+
+static void complete_mvdr(sonar_config *c) {
+    sonar_specs *specs = &c->specs;
+    sonar_mvdr_spec *mvdr = &specs->mvdr;
+    mvdr->sensors = c->sensors;
+    mvdr->directions = c->mvdr_scan.count;
+    mvdr->fs_hz = c->fs_hz;
+    mvdr->first_bin = c->mvdr_band.first_bin;
+    mvdr->bins = c->mvdr_band.bins;
+    make_tones(specs);
+    specs->own_mvdr_dft = specs->cbf.length != specs->window_length ||
+                          mvdr->length != specs->window_length || specs->mvdr_hop != specs->hop;
+    if (specs->own_mvdr_dft) {
+        specs->mvdr_dft = specs->dft;
+        specs->mvdr_dft.length = mvdr->length;
+        specs->mvdr_dft.first_bin = mvdr->first_bin;
+        specs->mvdr_dft.bins = mvdr->bins;
+        return;
+    }
+    /* One DFT of whole windows serves both beamformers: it keeps the bins of both bands. */
+    const size_t end =
+        sonar_max_size(specs->dft.first_bin + specs->dft.bins, mvdr->first_bin + mvdr->bins);
+    specs->dft.first_bin = sonar_min_size(specs->dft.first_bin, mvdr->first_bin);
+    specs->dft.bins = end - specs->dft.first_bin;
+}
+
+void sonar_resolve_specs(sonar_config *c) {
+    sonar_dft_spec *dft = &c->specs.dft;
+    sonar_cbf_spec *cbf = &c->specs.cbf;
+    cbf->sensors = dft->sensors = c->sensors;
+    cbf->fs_hz = dft->fs_hz = c->fs_hz;
+    cbf->first_bin = dft->first_bin = c->lofar_band.first_bin;
+    cbf->bins = dft->bins = c->lofar_band.bins;
+    cbf->directions = c->cbf_scan.count;
+    cbf->cbf_first = c->cbf_band.first_bin;
+    cbf->cbf_bins = c->cbf_band.bins;
+    dft->channels = c->channels;
+    dft->length = cbf->length;
+    if (c->specs.mvdr_enabled)
+        complete_mvdr(c);
+}
 
 sonar_params_spec sonar_config_params(const sonar_config *c) {
     return (sonar_params_spec){.config_version = c->version,
@@ -16,11 +72,12 @@ sonar_params_spec sonar_config_params(const sonar_config *c) {
                                .heading_deg = c->heading_deg,
                                .heading_known = c->heading_known,
                                .cbf_scan = &c->cbf_scan,
-                               .mvdr_scan = c->mvdr_enabled ? &c->mvdr_scan : NULL,
-                               .cbf_bin_hz = c->fs_hz / (double)c->cbf_length,
-                               .mvdr_bin_hz = c->fs_hz / (double)c->mvdr_length,
-                               .ranges = c->ranges,
+                               .mvdr_scan = c->specs.mvdr_enabled ? &c->mvdr_scan : NULL,
+                               .cbf_bin_hz = c->fs_hz / (double)c->specs.cbf.length,
+                               .mvdr_bin_hz = c->fs_hz / (double)c->specs.mvdr.length,
+                               .ranges = c->specs.cbf.ranges,
                                .range_m = c->range_m,
                                .range_reference = c->range_reference,
-                               .forward_backward = c->mvdr_enabled && c->mvdr_forward_backward};
+                               .forward_backward =
+                                   c->specs.mvdr_enabled && c->specs.mvdr.forward_backward};
 }

@@ -16,7 +16,7 @@ typedef struct sonar_specs {
     sonar_dft_spec dft, mvdr_dft;
     sonar_cbf_spec cbf;
     sonar_mvdr_spec mvdr;   /* meaningful if the MVDR is enabled */
-    sonar_mvdr_tones tones; /* of the MVDR's window; mvdr borrows it: do not copy */
+    sonar_mvdr_tones tones; /* of the MVDR's window; mvdr borrows it: not to be copied */
 } sonar_specs;
 
 /* Shape of a surface as the engine makes it; its rank, 0 for one that is not made. */

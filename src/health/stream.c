@@ -354,7 +354,7 @@ static void judge_progress(struct look *l) {
     const sonar_ingest_report *stream = l->stream;
     const sonar_ingest_counters *in = &l->status->ingest;
     int64_t since_ns = stream->decided_ns ? stream->decided_ns : stream->adopted_ns;
-    size_t samples = c->hop + (stream->decided_ns ? 0 : c->length);
+    size_t samples = c->specs.hop + (stream->decided_ns ? 0 : c->specs.window_length);
     double limit_s = (double)samples / l->fs_hz + c->max_skew_ms * 1e-3 + stalled_s;
     if (since_ns < l->h->waited_ns)
         since_ns = l->h->waited_ns;
@@ -372,7 +372,7 @@ static void judge_progress(struct look *l) {
                  sonar_channel_set_print(&stream->awaited, list, sizeof list));
     else
         snprintf(why, sizeof why, "%llu of the next one's %zu samples have come",
-                 (unsigned long long)came, c->length);
+                 (unsigned long long)came, c->specs.window_length);
     sonar_condition *condition =
         sonar_health_report(l->status, SONAR_CONDITION_WINDOWS_STALLED, SONAR_DEGRADED,
                             "no window for %.1f s: %s", stalled_for_s, why);
@@ -498,7 +498,7 @@ static double result_age_s(const struct look *l) {
 static void judge_results(struct look *l) {
     const sonar_config *c = l->h->config;
     double age_s = result_age_s(l);
-    double limit_s = late_s + (double)c->hop / l->fs_hz + c->max_skew_ms * 1e-3;
+    double limit_s = late_s + (double)c->specs.hop / l->fs_hz + c->max_skew_ms * 1e-3;
     l->status->stream.result_age_s = age_s;
     if (!(age_s > limit_s))
         return;

@@ -38,11 +38,11 @@ static void describe(const sonar_pipeline *p, const sonar_window *window, sonar_
     memcpy(surface, result->surface, sizeof surface);
     *result = (sonar_result){.window = window->window,
                              .first_sample = window->first_sample,
-                             .window_length = p->config->length,
+                             .window_length = p->config->specs.window_length,
                              .utc_ns = window->utc_ns,
                              .epoch = window->epoch,
                              .params = sonar_params_tell(p->params),
-                             .cbf_snapshots = p->config->cbf_snapshots,
+                             .cbf_snapshots = p->config->specs.cbf.max_snapshots,
                              .missing_mean = window->missing_mean,
                              .missing_worst = window->missing_worst,
                              .frame_flags = window->flags,
@@ -81,15 +81,15 @@ uint32_t sonar_pipeline_needed(const sonar_pipeline *p, uint32_t wanted) {
                    SONAR_WANT(SONAR_MVDR_AZIMUTH);
     else
         outputs &= ~SONAR_WANT(SONAR_DETECTIONS);
-    if (!p->config->ranges)
+    if (!p->config->specs.cbf.ranges)
         outputs &= ~SONAR_WANT(SONAR_CBF_NEARFIELD);
-    if (!p->config->mvdr_enabled)
+    if (!p->config->specs.mvdr_enabled)
         outputs &= ~(SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM));
     return outputs & ~SONAR_WANT(SONAR_STATUS);
 }
 
 static void finish_mvdr_facts(const sonar_pipeline *p, sonar_result *result) {
-    if (!p->config->mvdr_enabled)
+    if (!p->config->specs.mvdr_enabled)
         return;
     summarise_mvdr(p, result);
     const sonar_engine_snapshots snapshots = sonar_engine_read_snapshots(p->engine);

@@ -45,9 +45,9 @@ static sonar_code detect_cbf(sonar_pipeline *p, sonar_result *result, size_t *co
     struct beam_request request = {.pipeline = p,
                                    .beamformer = SONAR_ENGINE_CBF,
                                    .scan = &c->cbf_scan,
-                                   .bin_width_hz = c->fs_hz / (double)c->cbf_length};
+                                   .bin_width_hz = c->fs_hz / (double)c->specs.cbf.length};
     const sonar_nearfield near = {.power = result->surface[SONAR_CBF_NEARFIELD].data,
-                                  .ranges = c->ranges,
+                                  .ranges = c->specs.cbf.ranges,
                                   .range_m = c->range_m,
                                   .reference = c->range_reference,
                                   .lambda_m = p->params->sound_speed_mps / c->cbf_band.high_hz,
@@ -62,7 +62,7 @@ static struct beam_request adaptive_request(sonar_pipeline *p) {
     return (struct beam_request){.pipeline = p,
                                  .beamformer = SONAR_ENGINE_MVDR,
                                  .scan = &c->mvdr_scan,
-                                 .bin_width_hz = c->fs_hz / (double)c->mvdr_length};
+                                 .bin_width_hz = c->fs_hz / (double)c->specs.mvdr.length};
 }
 
 static sonar_code detect_mvdr(sonar_pipeline *p, sonar_result *result, sonar_detection *to,
@@ -89,7 +89,7 @@ static void give_bearings(const sonar_params *params, const sonar_scan *scan, so
 sonar_code sonar_pipeline_detect(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
     size_t cbf = 0, mvdr = 0;
     sonar_code code = detect_cbf(p, result, &cbf, err);
-    if (!code && p->config->mvdr_enabled)
+    if (!code && p->config->specs.mvdr_enabled)
         code = detect_mvdr(p, result, result->detection + cbf, &mvdr, err);
     give_bearings(p->params, &p->config->cbf_scan, result->detection, cbf);
     give_bearings(p->params, &p->config->mvdr_scan, result->detection + cbf, mvdr);

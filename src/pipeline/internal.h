@@ -54,7 +54,6 @@ struct sonar_pipeline {
     void *log_ctx;
     sonar_host host; /* its ctx is this pipeline */
     sonar_pool *pool;
-    sonar_specs specs;
     sonar_choices *choices;
     sonar_backend_choice choice; /* at start; its backend owns the ring and the results */
     struct layout layout;

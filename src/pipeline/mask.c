@@ -18,8 +18,8 @@ sonar_code sonar_mask_create(sonar_pipeline *p, sonar_error *err) {
         .used = c->used,
         .scale = p->params->scale,
         .fs_hz = c->fs_hz,
-        .length = c->length,
-        .hop = c->hop,
+        .length = c->specs.window_length,
+        .hop = c->specs.hop,
         .low_hz = c->lofar_band.low_hz,
         .high_hz = c->lofar_band.high_hz,
     };

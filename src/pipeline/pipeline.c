@@ -35,7 +35,7 @@ static size_t chunk_samples(const sonar_pipeline *p) {
         p->layout.samples == SONAR_MAPPED)
         return 0;
     size_t least = LEAST_BYTES / (c->channels * sonar_dtype_size(c->sample_type)) + 1;
-    return sonar_min_size(sonar_max_size(least, c->hop / CHUNKS_A_HOP), c->hop);
+    return sonar_min_size(sonar_max_size(least, c->specs.hop / CHUNKS_A_HOP), c->specs.hop);
 }
 
 /* The ring's memory comes from the backend: a device copies from pinned memory only without help of
@@ -77,9 +77,9 @@ static sonar_code make_ingest(sonar_pipeline *p, sonar_error *err) {
         .channels = c->channels,
         .channel_used = channel_used,
         .fs_hz = c->fs_hz,
-        .window_length = c->length,
-        .hop = c->hop,
-        .lookback = c->mvdr_lookback,
+        .window_length = c->specs.window_length,
+        .hop = c->specs.hop,
+        .lookback = c->specs.mvdr_lookback,
         .queue_windows = c->ingest_queue_windows,
         .overload = c->overload,
         .max_missing_share = c->max_missing_share,
@@ -126,24 +126,24 @@ static sonar_code make_output(sonar_pipeline *p, sonar_error *err) {
         .array_name = c->array_name,
         .run_uuid = p->run_uuid,
         .fs_hz = c->fs_hz,
-        .relative = c->equalise_phase,
-        .loading_rule = loading_name(c->mvdr_loading),
-        .loading_eps = c->mvdr_eps,
-        .level_corrected = c->mvdr_correct_level,
+        .relative = c->specs.dft.equalise_phase,
+        .loading_rule = loading_name(c->specs.mvdr.loading),
+        .loading_eps = c->specs.mvdr.eps,
+        .level_corrected = c->specs.mvdr.correct_level,
         .cell_maximum = c->mvdr_cell_maximum,
         .cbf_scan = &c->cbf_scan,
-        .mvdr_scan = c->mvdr_enabled ? &c->mvdr_scan : NULL,
-        .ranges = c->ranges,
+        .mvdr_scan = c->specs.mvdr_enabled ? &c->mvdr_scan : NULL,
+        .ranges = c->specs.cbf.ranges,
         .range_m = c->range_m,
         .range_reference = c->range_reference == SONAR_ABEAM ? "abeam" : "radial",
         .channels = c->channels,
-        .cbf_bin_hz = c->fs_hz / (double)c->cbf_length,
+        .cbf_bin_hz = c->fs_hz / (double)c->specs.cbf.length,
         .cbf_first_bin = c->lofar_band.first_bin,
         .cbf_bins = c->lofar_band.bins,
     };
     band_of(&c->cbf_band, spec.cbf_bin_hz, spec.cbf_band_hz);
-    if (c->mvdr_enabled) {
-        spec.mvdr_bin_hz = c->fs_hz / (double)c->mvdr_length;
+    if (c->specs.mvdr_enabled) {
+        spec.mvdr_bin_hz = c->fs_hz / (double)c->specs.mvdr.length;
         spec.mvdr_first_bin = c->mvdr_band.first_bin;
         spec.mvdr_bins = c->mvdr_band.bins;
         band_of(&c->mvdr_band, spec.mvdr_bin_hz, spec.mvdr_band_hz);
@@ -215,7 +215,8 @@ static sonar_code open_backend(sonar_pipeline *p, const struct layout *given, so
                 p->choice.backend = given->place[i];
         return SONAR_OK;
     }
-    sonar_code code = sonar_choices_create(p->config, &p->specs, &p->host, &p->choices, err);
+    sonar_code code =
+        sonar_choices_create(p->config, &p->config->specs, &p->host, &p->choices, err);
     if (code)
         return code;
     p->choice = p->choices->backend;
@@ -239,7 +240,7 @@ static void samples_release(void *ctx, const sonar_window *window) {
 sonar_code sonar_pipeline_make_engine(sonar_pipeline *p,
                                       const sonar_backend *const place[SONAR_ENGINE_STAGES],
                                       sonar_planning planning, sonar_error *err) {
-    sonar_engine_spec spec = {.specs = &p->specs,
+    sonar_engine_spec spec = {.specs = &p->config->specs,
                               .params = p->params,
                               .points = p->layout.points,
                               .planning = planning,
@@ -316,7 +317,6 @@ sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_co
     p->host.parallel = host_parallel;
     p->host.choice = host_choice;
     sonar_health_init(&p->health, config);
-    sonar_specs_make(config, &p->specs);
     pthread_mutex_init(&p->change.lock, NULL);
     make_uuid(p->run_uuid);
     p->cbf_detect = detect_spec(config, &config->cbf_scan, config->cbf_band.high_hz);

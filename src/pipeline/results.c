@@ -20,7 +20,7 @@ static sonar_code make_result(sonar_pipeline *p, sonar_result *result, sonar_err
     for (int i = 0; i < SONAR_SURFACES && !code; i++) {
         bool on_host = i == SONAR_ELEMENT_PSD || i == SONAR_ELEMENT_MISSING;
         size_t shape[2];
-        int rank = sonar_specs_surface(&p->specs, (sonar_surface)i, shape);
+        int rank = sonar_specs_surface(&p->config->specs, (sonar_surface)i, shape);
         if (rank && may_be_asked_for(p->config, i))
             code = owner->buffer_create(owner, on_host ? SONAR_PINNED : p->layout.surfaces,
                                         SONAR_F32, rank, shape, &result->surface[i], err);
@@ -45,7 +45,8 @@ static sonar_code make_results(sonar_pipeline *p, sonar_error *err) {
 
 static sonar_code make_scratch(sonar_pipeline *p, sonar_error *err) {
     size_t looks = sonar_max_size(p->config->cbf_scan.count, p->config->mvdr_scan.count);
-    p->delta = sonar_alloc(p->specs.mvdr_enabled ? p->specs.mvdr.bins : 1, sizeof *p->delta);
+    p->delta = sonar_alloc(p->config->specs.mvdr_enabled ? p->config->specs.mvdr.bins : 1,
+                           sizeof *p->delta);
     p->detect_scratch = sonar_alloc(4 * looks, sizeof *p->detect_scratch);
     p->tau_s = sonar_alloc(p->config->sensors, sizeof *p->tau_s);
     if (!p->delta || !p->detect_scratch || !p->tau_s)

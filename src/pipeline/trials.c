@@ -177,7 +177,8 @@ static void fill_samples(const sonar_buffer *samples) {
 static sonar_code make_samples(const bench *b, sonar_space space, sonar_buffer *samples,
                                sonar_error *err) {
     const sonar_config *c = b->config;
-    sonar_code code = make(b, space, c->sample_type, c->channels, c->length, 0, samples, err);
+    sonar_code code =
+        make(b, space, c->sample_type, c->channels, c->specs.window_length, 0, samples, err);
     if (!code)
         fill_samples(samples);
     return code;
@@ -207,7 +208,7 @@ static sonar_code make_buffers(bench *b, sonar_error *err) {
     if (!code)
         code = make_pair(b, cbf->bins, cbf->directions, &b->cbf[SONAR_CBF_LOFAR],
                          &b->host_cbf[SONAR_CBF_LOFAR], err);
-    return code || !b->config->mvdr_enabled ? code : make_mvdr_buffers(b, err);
+    return code || !b->config->specs.mvdr_enabled ? code : make_mvdr_buffers(b, err);
 }
 
 /* ---- benches --------------------------------------------------------------------------------- */
@@ -254,9 +255,9 @@ static void open_bench(training *t, const sonar_backend_choice *opened) {
 
 static sonar_work work_of(const bench *b) {
     uint32_t outputs = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_LOFAR);
-    if (b->config->ranges)
+    if (b->config->specs.cbf.ranges)
         outputs |= SONAR_WANT(SONAR_CBF_NEARFIELD);
-    if (b->config->mvdr_enabled)
+    if (b->config->specs.mvdr_enabled)
         outputs |= SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM);
     return (sonar_work){.params = b->params, .outputs = outputs};
 }
@@ -269,7 +270,8 @@ static bool is_sent(const contender *c) {
 /* What a window brings that was not there before, as its ring in host memory has it. */
 static sonar_code send(const bench *b, const sonar_buffer *samples, sonar_error *err) {
     sonar_buffer fresh = *samples, to = b->there;
-    fresh.shape[1] = to.shape[1] = sonar_min_size(b->config->hop, b->config->length);
+    fresh.shape[1] = to.shape[1] =
+        sonar_min_size(b->config->specs.hop, b->config->specs.window_length);
     fresh.bytes = to.bytes = sonar_buffer_count(&fresh) * sonar_dtype_size(fresh.dtype);
     return b->backend->copy(b->queue, &fresh, &to, err);
 }
@@ -299,10 +301,10 @@ static sonar_code run_dft(void *arg, sonar_error *err) {
     const sonar_specs *specs = b->specs;
     sonar_code code = is_sent(c) ? send(b, c->samples, err) : SONAR_OK;
     if (!code)
-        code = transform(c, c->stage, specs->dft.length, b->config->cbf_hop,
+        code = transform(c, c->stage, specs->dft.length, b->config->specs.cbf_hop,
                          specs->cbf.max_snapshots, &b->bins, err);
     if (!code && c->second)
-        code = transform(c, c->second, specs->mvdr_dft.length, b->config->mvdr_hop,
+        code = transform(c, c->second, specs->mvdr_dft.length, b->config->specs.mvdr_hop,
                          specs->mvdr.max_new, &b->mvdr_bins, err);
     return code ? code : settle(b, err);
 }
@@ -460,7 +462,7 @@ static sonar_code compare_ways(training *t, bench *b, const sonar_decision *deci
     const char *list = decision->candidates;
     size_t count = 0;
     int kind = kind_of(decision->stage);
-    if (kind < 0 || (kind == SONAR_TRAIN_MVDR && !t->config->mvdr_enabled))
+    if (kind < 0 || (kind == SONAR_TRAIN_MVDR && !t->config->specs.mvdr_enabled))
         return SONAR_OK;
     t->asked = decision->name;
     while (count < SONAR_TRAIN_CANDIDATES && next_word(&list, words[count])) {
@@ -617,10 +619,10 @@ static void add_buffer(training *t, const char *name, double bytes, double to, d
  */
 static void choose_buffers(training *t) {
     const sonar_config *c = t->config;
-    double windows = 3600 * c->fs_hz / (double)c->hop;
+    double windows = 3600 * c->fs_hz / (double)c->specs.hop;
     const double looks = (double)c->cbf_scan.count;
-    double surfaces = looks * (double)(1 + c->ranges + c->lofar_band.bins);
-    if (c->mvdr_enabled)
+    double surfaces = looks * (double)(1 + c->specs.cbf.ranges + c->lofar_band.bins);
+    if (c->specs.mvdr_enabled)
         surfaces += (double)c->mvdr_scan.count * (double)(1 + c->mvdr_band.bins);
     add_buffer(t, "surfaces", 4 * surfaces, 0, windows);
     add_buffer(t, "points", 8 * (double)SONAR_DETECT_POINTS * (double)c->sensors, windows, 0);
@@ -741,7 +743,7 @@ static sonar_code run_all(training *t, sonar_error *err) {
     if (!code)
         code = compare_all_sample_memories(t, err);
     size_t first_stage = t->table->decisions;
-    int stages = t->config->mvdr_enabled ? SONAR_TRAIN_STAGES : SONAR_TRAIN_MVDR;
+    int stages = t->config->specs.mvdr_enabled ? SONAR_TRAIN_STAGES : SONAR_TRAIN_MVDR;
     for (int kind = 0; kind < stages && !code; kind++)
         code = compare_backends(t, kind, err);
     if (!code)

@@ -11,7 +11,6 @@ typedef struct workshop {
     void (*log)(void *ctx, sonar_level level, const char *where, const char *text);
     void *log_ctx;
     sonar_pool *pool;
-    sonar_specs specs;
     sonar_host host; /* its ctx is this workshop */
 } workshop;
 
@@ -34,7 +33,6 @@ static sonar_code open_workshop(const sonar_config *c, workshop *w, sonar_error 
                            .workers = c->threads,
                            .state_dir = c->state_dir,
                            .fail_at = c->fail_at};
-    sonar_specs_make(c, &w->specs);
     return sonar_pool_create(c->threads, c->cpus ? c->cpu : NULL, &w->pool, err);
 }
 
@@ -55,7 +53,8 @@ static sonar_code check_place(const sonar_config *config, char *path, size_t siz
 static sonar_code train(workshop *w, const char *path, FILE *to, sonar_error *err) {
     sonar_train_table *table = NULL;
     const sonar_train_clock clock = {monotonic, NULL};
-    sonar_code code = sonar_training_run(w->config, &w->specs, &w->host, &clock, &table, err);
+    sonar_code code =
+        sonar_training_run(w->config, &w->config->specs, &w->host, &clock, &table, err);
     if (!code) {
         sonar_choices_print(table, to);
         code = sonar_train_save(table, path, err);
@@ -89,7 +88,7 @@ sonar_code sonar_pipeline_explain(const sonar_config *config,
     sonar_choices *choices = NULL;
     sonar_code code = open_workshop(config, &w, err);
     if (!code)
-        code = sonar_choices_create(config, &w.specs, &w.host, &choices, err);
+        code = sonar_choices_create(config, &config->specs, &w.host, &choices, err);
     if (!code) {
         fprintf(to, "%s\n", choices->source);
         fprintf(to, "backend: %s (%s): %s\n", choices->backend.backend->name,

@@ -249,20 +249,19 @@ static void check_sensors(const sonar_config *c, const char *text) {
 }
 
 static void check_ranges(const sonar_config *c, const char *text) {
-    MUST(c->ranges <= SONAR_RANGES_MOST);
-    for (size_t i = 0; i < c->ranges; i++)
+    MUST(c->specs.cbf.ranges <= SONAR_RANGES_MOST);
+    for (size_t i = 0; i < c->specs.cbf.ranges; i++)
         MUST(c->range_m[i] > (i ? c->range_m[i - 1] : 0) && c->range_m[i] <= 1e7);
 }
 
 static void check_specs(const sonar_config *c, const char *text) {
-    sonar_specs specs;
-    sonar_specs_make(c, &specs);
+    const sonar_specs specs = c->specs;
     const sonar_train_shape shape = sonar_specs_shape(c, &specs);
     MUST(specs.dft.bins >= 1 && specs.dft.first_bin + specs.dft.bins <= specs.dft.length / 2 + 1);
     MUST(shape.sensors_used >= 1);
-    MUST(!c->mvdr_enabled || specs.mvdr.max_new >= 1);
+    MUST(!c->specs.mvdr_enabled || specs.mvdr.max_new >= 1);
     MUST(sonar_config_memory_bytes(c) > 0);
-    const size_t looks = c->cbf_scan.count * (1 + c->ranges) + c->mvdr_scan.count;
+    const size_t looks = c->cbf_scan.count * (1 + c->specs.cbf.ranges) + c->mvdr_scan.count;
     const sonar_params_spec live = sonar_config_params(c);
     sonar_params *params = NULL;
     if (looks * c->sensors <= TABLE_MOST && !sonar_params_create(&live, 1, &params, NULL))
@@ -291,11 +290,11 @@ static void check_again(const sonar_config *c, const char *text) {
 static void check(const sonar_config *c, const char *text) {
     check_sensors(c, text);
     check_ranges(c, text);
-    check_band(&c->cbf_band, c->cbf_length, text);
-    check_band(&c->lofar_band, c->cbf_length, text);
+    check_band(&c->cbf_band, c->specs.cbf.length, text);
+    check_band(&c->lofar_band, c->specs.cbf.length, text);
     check_scan(&c->cbf_scan, text);
-    if (c->mvdr_enabled) {
-        check_band(&c->mvdr_band, c->mvdr_length, text);
+    if (c->specs.mvdr_enabled) {
+        check_band(&c->mvdr_band, c->specs.mvdr.length, text);
         check_scan(&c->mvdr_scan, text);
     }
     check_specs(c, text);

@@ -47,7 +47,7 @@ static void describe(bins *b) {
         b->spec.sidelobe_falloff = 1;
     }
     b->near = (sonar_nearfield){.power = b->near_power,
-                                .ranges = c->ranges,
+                                .ranges = c->specs.cbf.ranges,
                                 .range_m = c->range_m,
                                 .reference = c->range_reference,
                                 .lambda_m = lambda_m,
@@ -69,9 +69,9 @@ bins bins_open(const char *text) {
     static const sonar_host host = {.parallel = in_turn, .workers = 1};
     const sonar_cbf_spec spec = {.sensors = c->sensors,
                                  .directions = c->cbf_scan.count,
-                                 .ranges = c->ranges,
+                                 .ranges = c->specs.cbf.ranges,
                                  .fs_hz = c->fs_hz,
-                                 .length = c->cbf_length,
+                                 .length = c->specs.cbf.length,
                                  .first_bin = c->cbf_band.first_bin,
                                  .bins = c->cbf_band.bins,
                                  .cbf_first = c->cbf_band.first_bin,
@@ -82,7 +82,7 @@ bins bins_open(const char *text) {
     b.phase_deg = take(c->sensors, sizeof *b.phase_deg);
     b.x = take(c->sensors * c->cbf_band.bins, sizeof *b.x);
     b.far_power = take(c->cbf_scan.count, sizeof *b.far_power);
-    b.near_power = take(c->cbf_scan.count * c->ranges, sizeof *b.near_power);
+    b.near_power = take(c->cbf_scan.count * c->specs.cbf.ranges, sizeof *b.near_power);
     b.scratch = take(4 * c->cbf_scan.count, sizeof *b.scratch);
     b.turns = take(SONAR_DETECT_POINTS * c->sensors, sizeof *b.turns);
     describe(&b);
@@ -133,7 +133,7 @@ static double complex window_at(double bins) {
  * at all sensors. */
 static void add_source(bins *b, const bins_source *source) {
     const sonar_config *c = b->config;
-    const double bin_hz = c->fs_hz / (double)c->cbf_length;
+    const double bin_hz = c->fs_hz / (double)c->specs.cbf.length;
     const double lasts_s = 1 / bin_hz + 2 * c->geometry.aperture_m / c->sound_speed_mps;
     const double step_hz = 0.5 / lasts_s, low_hz = c->cbf_band.low_hz - 6 * bin_hz;
     const size_t tones = (size_t)((c->cbf_band.high_hz + 6 * bin_hz - low_hz) / step_hz);
@@ -170,10 +170,12 @@ void bins_window(bins *b, const bins_source *source, size_t sources) {
         sonar_buffer_view(b->x, SONAR_C32, 3, (size_t[]){1, c->cbf_band.bins, c->sensors});
     sonar_buffer out[SONAR_CBF_OUTPUTS] = {
         sonar_buffer_view(b->far_power, SONAR_F32, 1, (size_t[]){c->cbf_scan.count}),
-        sonar_buffer_view(b->near_power, SONAR_F32, 2, (size_t[]){c->ranges, c->cbf_scan.count})};
+        sonar_buffer_view(b->near_power, SONAR_F32, 2,
+                          (size_t[]){c->specs.cbf.ranges, c->cbf_scan.count})};
     const sonar_work work = {.params = b->params,
-                             .outputs = SONAR_WANT(SONAR_CBF_AZIMUTH) |
-                                        (c->ranges ? SONAR_WANT(SONAR_CBF_NEARFIELD) : 0)};
+                             .outputs =
+                                 SONAR_WANT(SONAR_CBF_AZIMUTH) |
+                                 (c->specs.cbf.ranges ? SONAR_WANT(SONAR_CBF_NEARFIELD) : 0)};
     sonar_error err = {0};
     must(sonar_cbf_cpu.execute(b->cbf, NULL, &in, out, &work, &err), &err);
 }
@@ -194,7 +196,8 @@ static sonar_code power_at(void *ctx, size_t n, const double *az_deg, const doub
         else
             sonar_delay_far(c->sensors, b->params->position_m, u, c->sound_speed_mps, tau_s);
         for (size_t k = 0; k < c->sensors; k++)
-            b->turns[i * c->sensors + k] = sonar_turns(tau_s[k], c->fs_hz / (double)c->cbf_length);
+            b->turns[i * c->sensors + k] =
+                sonar_turns(tau_s[k], c->fs_hz / (double)c->specs.cbf.length);
     }
     free(tau_s);
     sonar_buffer turns = sonar_buffer_view(b->turns, SONAR_U64, 2, (size_t[]){n, c->sensors});

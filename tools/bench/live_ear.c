@@ -15,7 +15,7 @@ enum { MESSAGES_PER_TURN = 64 };
 sonar_code live_ear_open(const sonar_config *config, uint64_t windows, live_ear *ear,
                          sonar_error *err) {
     const int unlimited = 0;
-    ear->hop = config->hop;
+    ear->hop = config->specs.hop;
     ear->windows = windows;
     ear->arrival = sonar_alloc((size_t)windows, sizeof *ear->arrival);
     ear->context = zmq_ctx_new();

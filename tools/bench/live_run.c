@@ -66,7 +66,8 @@ static int remove_entry(const char *path, const struct stat *st, int flag, struc
 }
 
 static uint64_t windows_in(const sonar_config *c, uint64_t samples) {
-    return samples < c->length ? 0 : (samples - c->length) / c->hop + 1;
+    return samples < c->specs.window_length ? 0
+                                            : (samples - c->specs.window_length) / c->specs.hop + 1;
 }
 
 static sonar_code plan_stream(run *r, sonar_error *err) {
@@ -82,18 +83,19 @@ static sonar_code plan_stream(run *r, sonar_error *err) {
         return sonar_fail(err, SONAR_EINVAL, "--set",
                           "ingest.socket must be pull: senders connect");
     const size_t channels = (c->channels + s->senders - 1) / s->senders;
-    s->frame_samples =
-        plan->frame_samples ? plan->frame_samples : live_default_frame_samples(channels, c->hop);
+    s->frame_samples = plan->frame_samples ? plan->frame_samples
+                                           : live_default_frame_samples(channels, c->specs.hop);
     s->frames =
         (uint64_t)ceil((plan->warm_up_s + plan->seconds) * c->fs_hz / (double)s->frame_samples);
     live_stream_choose_tone(s);
     r->result->windows = windows_in(c, s->frames * s->frame_samples);
-    if ((plan->warm_up_s + plan->seconds) * c->fs_hz < (double)(c->length + c->hop))
+    if ((plan->warm_up_s + plan->seconds) * c->fs_hz <
+        (double)(c->specs.window_length + c->specs.hop))
         return sonar_fail(err, SONAR_EINVAL, "--seconds", "less than two windows of %zu samples",
-                          c->length);
-    if (plan->seconds * c->fs_hz < (double)c->hop) /* a run without a window would be held */
+                          c->specs.window_length);
+    if (plan->seconds * c->fs_hz < (double)c->specs.hop) /* a run without a window would be held */
         return sonar_fail(err, SONAR_EINVAL, "--seconds", "%g s, but a window only every %g s",
-                          plan->seconds, (double)c->hop / c->fs_hz);
+                          plan->seconds, (double)c->specs.hop / c->fs_hz);
     return SONAR_OK;
 }
 
@@ -281,7 +283,8 @@ static void weigh_windows(run *r, double *from_due, double *from_sent, double *o
     size_t came = 0;
     for (uint64_t w = 0; w < to->windows; w++) {
         const live_arrival *a = &r->ear.arrival[w];
-        const uint64_t last = (w * c->hop + c->length - 1) / r->stream.frame_samples;
+        const uint64_t last =
+            (w * c->specs.hop + c->specs.window_length - 1) / r->stream.frame_samples;
         const double due_ms = frame_due_ms(r, last);
         if (due_ms < r->plan->warm_up_s * 1e3)
             continue;
@@ -454,12 +457,12 @@ static void describe(run *r) {
     to->stream.config = NULL;
     to->channels = c->channels;
     to->directions = c->cbf_scan.count;
-    to->ranges = c->ranges;
-    to->length = c->length;
-    to->hop = c->hop;
+    to->ranges = c->specs.cbf.ranges;
+    to->length = c->specs.window_length;
+    to->hop = c->specs.hop;
     to->first_bin = c->cbf_band.first_bin;
     to->bins = c->cbf_band.bins;
-    to->mvdr = c->mvdr_enabled;
+    to->mvdr = c->specs.mvdr_enabled;
     to->fs_hz = c->fs_hz;
     to->tone_az_deg = c->cbf_scan.az_deg[r->stream.tone_direction];
     to->found_az_deg = r->ear.peak_deg;

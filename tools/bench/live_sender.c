@@ -90,7 +90,7 @@ void live_stream_choose_tone(live_stream *stream) {
     const size_t period = prepared_frames(stream) * stream->frame_samples;
     const double step_hz = c->fs_hz / (double)period;
     const double middle = ((double)c->cbf_band.first_bin + (double)c->cbf_band.bins / 2) *
-                          c->fs_hz / (double)c->length;
+                          c->fs_hz / (double)c->specs.window_length;
     stream->tone_hz = fmax(1, rint(middle / step_hz)) * step_hz;
     stream->tone_direction = c->cbf_scan.count / 3;
 }

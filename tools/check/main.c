@@ -221,7 +221,7 @@ static void take_detections(checker *check, const cJSON *head) {
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(head, "detections");
     const cJSON *mvdr = cJSON_GetObjectItemCaseSensitive(head, "mvdr");
     truth t;
-    if (!truth_at(check, first + (double)check->config->length / 2, &t))
+    if (!truth_at(check, first + (double)check->config->specs.window_length / 2, &t))
         return;
     check->windows++;
     judge_cbf(check, list, &t);
@@ -264,7 +264,7 @@ static void print_cell(const track *track, bool judged) {
 static bool print_source(const checker *check, const source *s) {
     double width = beam_width(check, s->true_deg);
     double tolerance = width * (s->near ? NEAR_BEARING_TOLERANCE : BEARING_TOLERANCE);
-    bool mvdr = check->config->mvdr_enabled && !s->near, good = true;
+    bool mvdr = check->config->specs.mvdr_enabled && !s->near, good = true;
     printf("%-10s %8.2f ", s->name, s->true_deg);
     if (s->merged && 2 * s->single_peaks > s->windows)
         printf("%9s %7s", "merged", "");

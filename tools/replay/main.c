@@ -117,11 +117,12 @@ static sonar_code check_match(const run *r, sonar_error *err) {
     if (r->first >= r->end)
         return sonar_fail(err, SONAR_EINVAL, path, "nothing to play between start and end");
     uint64_t samples = r->end - r->first;
-    if (c && samples < c->length && r->options.loops < 1 + (c->length - 1) / samples)
+    if (c && samples < c->specs.window_length &&
+        r->options.loops < 1 + (c->specs.window_length - 1) / samples)
         return sonar_fail(err, SONAR_EINVAL, path,
                           "%" PRIu64 " samples to play, played %" PRIu64 " times, are shorter than "
                           "a window (dft.length: %zu): not one spectrum would come",
-                          samples, r->options.loops, c->length);
+                          samples, r->options.loops, c->specs.window_length);
     return SONAR_OK;
 }
 

@@ -57,7 +57,7 @@ static const char *topic_of_windows(const sonar_config *c) {
         return sonar_topic_name(SONAR_DETECTIONS);
     if (c->output_topics & SONAR_WANT(SONAR_CBF_AZIMUTH))
         return sonar_topic_name(SONAR_CBF_AZIMUTH);
-    if (c->mvdr_enabled && (c->output_topics & SONAR_WANT(SONAR_MVDR_AZIMUTH)))
+    if (c->specs.mvdr_enabled && (c->output_topics & SONAR_WANT(SONAR_MVDR_AZIMUTH)))
         return sonar_topic_name(SONAR_MVDR_AZIMUTH);
     return NULL;
 }
@@ -90,9 +90,10 @@ sonar_code sim_feedback_create(void *zmq_context, const sonar_config *config, ui
     if (!f)
         return sonar_fail(err, SONAR_ENOMEM, "feedback", "out of memory");
     f->epoch = epoch;
-    f->credit = (sim_credit){.first = (first_index + config->hop - 1) / config->hop * config->hop,
-                             .length = config->length,
-                             .hop = config->hop,
+    f->credit = (sim_credit){.first = (first_index + config->specs.hop - 1) / config->specs.hop *
+                                      config->specs.hop,
+                             .length = config->specs.window_length,
+                             .hop = config->specs.hop,
                              .queue_windows = config->ingest_queue_windows};
     sonar_code code = listen_to(f, zmq_context, config, err);
     if (code != SONAR_OK)
