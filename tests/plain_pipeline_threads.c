@@ -12,7 +12,7 @@
 
 #include "digitiser.h"
 #include "feed.h"
-#include "lazy_device.h"
+#include "fake_device.h"
 #include "process.h"
 
 enum { SENSORS = 8, LENGTH = 64, HOP = 32, FRAME = 48, FRAMES = 400 };
@@ -159,7 +159,7 @@ static void play_block(struct scene *scene, const struct layout *layout) {
 int main(void) {
     box place = box_open();
     struct scene scene = {0};
-    struct layout device = feed_layout(lazy_backend());
+    struct layout device = feed_layout(fake_backend(FAKE_LAZY | FAKE_GRAPHS));
     snprintf(scene.in, sizeof scene.in, "ipc://%.60s/in", place.dir);
     snprintf(scene.out, sizeof scene.out, "ipc://%.60s/out", place.dir);
     for (int round = 0; round < 2; round++) {
@@ -170,7 +170,7 @@ int main(void) {
         play(&scene, NULL, "drop_oldest", 3, 0);
         play(&scene, NULL, "drop_oldest", 0, 0);
         /* its copies ahead of time may see samples in the making where windows are dropped */
-        lazy = (struct lazy_device){0};
+        fake = (struct fake_device){0};
         device.samples = round ? SONAR_MAPPED : SONAR_PINNED;
         play_block(&scene, &device);
     }

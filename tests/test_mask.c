@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "feed.h"
-#include "lazy_device.h"
+#include "fake_device.h"
 #include "process.h"
 
 enum { SENSORS = 12, FS = 2048, FRAME = 256, SNAPSHOTS = 4, LOOKS = 181, BAD = 5, SHIP_DEG = 70 };
@@ -182,11 +182,11 @@ Test(mask, mirrors_go_with_their_sensors) {
 
 /* Recorded work holds the old mask. */
 Test(mask, a_device_with_graphs_follows_too) {
-    memset(&lazy, 0, sizeof lazy);
-    const struct layout layout = feed_layout(lazy_backend());
+    fake = (struct fake_device){0};
+    const struct layout layout = feed_layout(fake_backend(FAKE_LAZY | FAKE_GRAPHS));
     go_out_and_come_back("snapshots: 4", &layout, 1e-3, true);
-    cr_expect_gt(lazy.graphs_run, 0);
-    cr_expect_eq(lazy.faults, 0);
+    cr_expect_gt(fake.graphs_run, 0);
+    cr_expect_eq(fake.faults, 0);
 }
 
 /* A dead hydrophone costs the MVDR its level and its contact; without it both are there as with

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Which snapshots the beamformers are given. The MVDR's: every one whose samples are there, once
  * and in order, however lengths, hops and gaps lie. The CBF's: all, without what is missing.
- * Wrappers around the host's stages write down what they are given, and sums in double precision
- * say what that should have been. */
+ * A listener at the stages writes down what they are given, and sums in double precision say what
+ * that should have been. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #include "dft/dft.h"
 #include "feed.h"
-#include "lazy_device.h"
+#include "fake_device.h"
 #include "mvdr_oracle.h"
 #include "oracle.h"
 
@@ -34,7 +34,6 @@ static size_t any(size_t least, size_t most) {
 /* ---- what the stage is given ----------------------------------------------------------------- */
 
 static struct {
-    void *self;
     size_t taken, values; /* snapshots so far, values of each */
     sonar_c32 *snapshot;  /* [taken][bin][sensor] */
     float *spectrum;      /* [bin][direction], the last */
@@ -44,50 +43,25 @@ static struct {
     sonar_c32 *of_window;   /* [window][snapshot][bin][sensor] of the CBF */
 } heard;
 
-static const sonar_stage_ops *real(void) {
-    return sonar_backend_cpu()->stage("mvdr_jacobi");
-}
-
-static sonar_code create(const void *spec, const sonar_host *host, void **stage, sonar_error *err) {
-    const sonar_mvdr_spec *s = spec;
-    heard.values = s->bins * s->sensors;
-    heard.snapshot = calloc(TAKEN_MOST * heard.values, sizeof *heard.snapshot);
-    heard.spectrum = calloc(s->bins * s->directions, sizeof *heard.spectrum);
-    heard.info = calloc(s->bins * SONAR_MVDR_INFO_FIELDS, sizeof *heard.info);
-    sonar_code code = real()->create(spec, host, stage, err);
-    heard.self = *stage;
-    return code;
-}
-
-static sonar_code execute(void *stage, sonar_queue *queue, const sonar_buffer *in,
-                          sonar_buffer *out, const sonar_work *work, sonar_error *err) {
+static void listen_to_mvdr(const sonar_buffer *in, const sonar_buffer *out) {
+    const sonar_buffer *spectrum = &out[SONAR_MVDR_OUT_SPECTRUM], *info = &out[SONAR_MVDR_OUT_INFO];
+    if (!heard.snapshot) {
+        heard.values = in->shape[1] * in->shape[2];
+        heard.snapshot = calloc(TAKEN_MOST * heard.values, sizeof *heard.snapshot);
+        heard.spectrum = calloc(spectrum->bytes, 1);
+        heard.info = calloc(info->bytes, 1);
+    }
     for (size_t i = 0; i < in->shape[0]; i++, heard.taken++) {
         sonar_buffer one = sonar_buffer_part(in, i);
         cr_assert_lt(heard.taken, TAKEN_MOST);
         memcpy(heard.snapshot + heard.taken * heard.values, one.data,
                heard.values * sizeof *heard.snapshot);
     }
-    sonar_code code = real()->execute(stage, queue, in, out, work, err);
-    memcpy(heard.spectrum, out[SONAR_MVDR_OUT_SPECTRUM].data, out[SONAR_MVDR_OUT_SPECTRUM].bytes);
-    memcpy(heard.info, out[SONAR_MVDR_OUT_INFO].data, out[SONAR_MVDR_OUT_INFO].bytes);
-    return code;
+    memcpy(heard.spectrum, spectrum->data, spectrum->bytes);
+    memcpy(heard.info, info->data, info->bytes);
 }
 
-static sonar_code evaluate(void *stage, sonar_queue *queue, const sonar_buffer *turns,
-                           sonar_buffer *power, const sonar_work *work, sonar_error *err) {
-    return real()->evaluate(stage, queue, turns, power, work, err);
-}
-
-static void reset(void *stage) {
-    real()->reset(stage);
-}
-
-static void destroy(void *stage) {
-    real()->destroy(stage);
-}
-
-static sonar_code execute_cbf(void *stage, sonar_queue *queue, const sonar_buffer *in,
-                              sonar_buffer *out, const sonar_work *work, sonar_error *err) {
+static void listen_to_cbf(const sonar_buffer *in, const sonar_work *work) {
     if (!heard.of_window) {
         heard.values_of_window = sonar_buffer_count(in);
         heard.of_window = calloc(WINDOWS_MOST * heard.values_of_window, sizeof *heard.of_window);
@@ -96,24 +70,14 @@ static sonar_code execute_cbf(void *stage, sonar_queue *queue, const sonar_buffe
     cr_assert_lt(heard.windows, WINDOWS_MOST);
     memcpy(heard.of_window + heard.windows * heard.values_of_window, in->data, in->bytes);
     heard.window_first[heard.windows++] = work->first_sample;
-    return sonar_backend_cpu()->stage("cbf")->execute(stage, queue, in, out, work, err);
 }
 
-static const sonar_stage_ops *stage_of(const char *name) {
-    static sonar_stage_ops cbf;
-    cbf = *sonar_backend_cpu()->stage("cbf");
-    cbf.execute = execute_cbf;
-    if (!strcmp(name, "cbf"))
-        return &cbf;
-    static const sonar_stage_ops ops = {"mvdr_jacobi", create, execute, evaluate, reset, destroy};
-    return strcmp(name, "mvdr_jacobi") ? sonar_backend_cpu()->stage(name) : &ops;
-}
-
-static const sonar_backend *listener(void) {
-    static sonar_backend backend;
-    backend = *sonar_backend_cpu();
-    backend.stage = stage_of;
-    return &backend;
+static void listener(const char *stage, const sonar_buffer *in, const sonar_buffer *out,
+                     const sonar_work *work) {
+    if (!strcmp(stage, "mvdr_jacobi"))
+        listen_to_mvdr(in, out);
+    if (!strcmp(stage, "cbf"))
+        listen_to_cbf(in, work);
 }
 
 static void forget(void) {
@@ -349,10 +313,12 @@ static void compare_cbf(const struct stream *s, const sonar_config *c) {
     }
 }
 
-static void run(struct stream s, double losses, const sonar_backend *dft) {
+/* The beamformers on the host, the DFT there or on a device. */
+static void run(struct stream s, double losses, unsigned dft) {
     feed feed;
-    struct layout layout = feed_layout(listener());
-    layout.place[SONAR_ENGINE_DFT] = dft;
+    struct layout layout = feed_layout(fake_backend(FAKE_ON_HOST));
+    layout.place[SONAR_ENGINE_DFT] = fake_backend(dft);
+    fake = (struct fake_device){.listener = listener};
     s.first -= s.first % FEED_FRAME;
     s.end = s.first + SAMPLES + TAIL;
     open_feed(&s, &layout, &feed);
@@ -362,16 +328,15 @@ static void run(struct stream s, double losses, const sonar_backend *dft) {
     compare(&s, feed.config, sonar_engine_read_snapshots(feed.pipeline->engine));
     compare_cbf(&s, feed.config);
     feed_close(&feed);
+    cr_expect_eq(fake.faults, 0);
     free(s.lost);
     free(s.x);
     forget();
 }
 
 static void run_both(struct stream s, double losses) {
-    run(s, losses, listener());
-    lazy = (struct lazy_device){0};
-    run(s, losses, lazy_backend());
-    cr_expect_eq(lazy.faults, 0);
+    run(s, losses, FAKE_ON_HOST);
+    run(s, losses, FAKE_LAZY | FAKE_GRAPHS);
 }
 
 /* Those of the issue, 1/32 as long: one window a snapshot, hops that have no common multiple soon;

@@ -7,7 +7,7 @@
 
 #include "backend/open.h"
 #include "core/core.h"
-#include "lazy_device.h"
+#include "fake_device.h"
 #include "site.h"
 
 static inline void try_at_cpu(const site_case *what) {
@@ -19,13 +19,13 @@ static inline void try_at_cpu(const site_case *what) {
 
 /* Small sizes; what was made there has to be given back. */
 static inline void try_at_lazy_device(const site_case *what) {
-    site site = site_open(lazy_backend(), sonar_host_serial());
+    site site = site_open(fake_backend(FAKE_LAZY), sonar_host_serial());
     site.quick = true;
     const bool good = site_try(&site, what);
     site_close(&site);
     cr_assert(good, "%zu of %zu checks failed", site.failures, site.checks);
-    cr_assert_eq(lazy.faults, 0, "%ld faults", lazy.faults);
-    cr_assert_eq(lazy.made, 0, "%ld things are left", lazy.made);
+    cr_assert_eq(fake.faults, 0, "%ld faults", fake.faults);
+    cr_assert_eq(fake.made, 0, "%ld things are left", fake.made);
 }
 
 #endif

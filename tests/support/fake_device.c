@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "lazy_device.h"
+#include "fake_device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 
 enum { ACTS = 2048, GRAPH_ACTS = 32 };
 
-struct lazy_device lazy;
+struct fake_device fake;
 
-struct lazy_stage {
+struct fake_stage {
     const sonar_stage_ops *ops;
     void *self;
     size_t length;  /* of a DFT */
@@ -21,7 +21,7 @@ struct lazy_stage {
 
 struct act {
     enum { COPY, EXECUTE, EVALUATE, WAIT, RECORD } kind; /* RECORD: only in a graph */
-    struct lazy_stage *stage;
+    struct fake_stage *stage;
     bool forget;
     sonar_buffer in[2], out[3];
     sonar_work work;
@@ -33,7 +33,7 @@ struct act {
 struct sonar_queue {
     struct act act[ACTS]; /* a ring */
     uint64_t enqueued, done;
-    bool diligent;
+    bool lazy;
     sonar_graph *recording;
     sonar_queue *next; /* of those destroyed */
 };
@@ -54,9 +54,19 @@ static const sonar_backend *real(void) {
     return sonar_backend_cpu();
 }
 
+static bool fails(sonar_error *err) {
+    long call = ++fake.calls;
+    if (call < fake.fail_at || call > fake.fail_until)
+        return false;
+    sonar_fail(err, SONAR_ESYS, "fake", "call %ld fails", call);
+    return true;
+}
+
 /* ---- work ------------------------------------------------------------------------------------ */
 
-void lazy_cut_ring(sonar_buffer in[2], size_t length, sonar_work *work) {
+/* The DFT's samples by way of the column become the two pieces of the ring that the CPU's stage
+ * takes. */
+static void cut_ring(sonar_buffer in[2], size_t length, sonar_work *work) {
     const sonar_buffer ring = in[SONAR_DFT_HEAD];
     size_t capacity = ring.shape[1], column = (size_t)(*work->column + work->offset) % capacity;
     size_t head = sonar_min_size(length, capacity - column);
@@ -67,78 +77,92 @@ void lazy_cut_ring(sonar_buffer in[2], size_t length, sonar_work *work) {
     work->column = NULL;
 }
 
-static void advance(sonar_queue *queue, uint64_t until);
+static sonar_code advance(sonar_queue *queue, uint64_t until, sonar_error *err);
 
-static sonar_code perform(struct act a) {
+static sonar_code perform(struct act a, sonar_error *err) {
+    sonar_code code;
     if (a.forget)
         a.stage->ops->reset(a.stage->self);
     if (a.work.column)
-        lazy_cut_ring(a.in, a.stage->length, &a.work);
+        cut_ring(a.in, a.stage->length, &a.work);
     switch (a.kind) {
     case COPY:
-        return real()->copy(NULL, a.in, a.out, NULL);
+        return real()->copy(NULL, a.in, a.out, err);
     case EXECUTE:
-        return a.stage->ops->execute(a.stage->self, NULL, a.in, a.out, &a.work, NULL);
+        code = a.stage->ops->execute(a.stage->self, NULL, a.in, a.out, &a.work, err);
+        if (fake.listener && !code)
+            fake.listener(a.stage->ops->name, a.in, a.out, &a.work);
+        return code;
     case EVALUATE:
-        return a.stage->ops->evaluate(a.stage->self, NULL, a.in, a.out, &a.work, NULL);
+        return a.stage->ops->evaluate(a.stage->self, NULL, a.in, a.out, &a.work, err);
     case WAIT:
-        advance(a.other, a.place);
-        return SONAR_OK;
+        return advance(a.other, a.place, err);
     default:
         return SONAR_OK;
     }
 }
 
-static void advance(sonar_queue *queue, uint64_t until) {
-    while (queue->done < until)
-        lazy.faults += perform(queue->act[queue->done++ % ACTS]) != SONAR_OK;
+/* The code of the last act. */
+static sonar_code advance(sonar_queue *queue, uint64_t until, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    while (queue->done < until) {
+        code = perform(queue->act[queue->done++ % ACTS], err);
+        fake.faults += code != SONAR_OK;
+    }
+    return code;
 }
 
-static void enqueue(sonar_queue *queue, const struct act *act) {
+static sonar_code enqueue(sonar_queue *queue, const struct act *act, sonar_error *err) {
     sonar_graph *graph = queue->recording;
     if (graph) {
-        lazy.faults += graph->acts == GRAPH_ACTS;
+        fake.faults += graph->acts == GRAPH_ACTS;
         graph->act[graph->acts++ % GRAPH_ACTS] = *act;
-        return;
+        return SONAR_OK;
     }
     if (queue->enqueued - queue->done == ACTS) {
-        lazy.faults++;
-        advance(queue, queue->done + 1);
+        fake.faults++;
+        advance(queue, queue->done + 1, NULL);
     }
     queue->act[queue->enqueued++ % ACTS] = *act;
-    if (queue->diligent)
-        advance(queue, queue->enqueued);
+    return queue->lazy ? SONAR_OK : advance(queue, queue->enqueued, err);
 }
 
 static sonar_code copy(sonar_queue *queue, const sonar_buffer *from, sonar_buffer *to,
                        sonar_error *err) {
-    (void)err;
-    enqueue(queue, &(struct act){.kind = COPY, .in = {*from}, .out = {*to}});
-    return SONAR_OK;
+    fake.copied_samples += to->space == SONAR_DEVICE && to->dtype == SONAR_F32;
+    if (fails(err))
+        return SONAR_ESYS;
+    return enqueue(queue, &(struct act){.kind = COPY, .in = {*from}, .out = {*to}}, err);
 }
 
 /* ---- memory, queues and events --------------------------------------------------------------- */
 
+static unsigned kind_of(const sonar_backend *backend);
+
 static sonar_code buffer_create(const sonar_backend *backend, sonar_space space, sonar_dtype dtype,
                                 int rank, const size_t *shape, sonar_buffer *buffer,
                                 sonar_error *err) {
+    if (fails(err))
+        return SONAR_ESYS;
     sonar_code code = real()->buffer_create(backend, space, dtype, rank, shape, buffer, err);
     buffer->space = space;
-    lazy.made += !code;
+    fake.made += !code;
     return code;
 }
 
 static void buffer_destroy(sonar_buffer *buffer) {
-    lazy.made--;
+    fake.made--;
     real()->buffer_destroy(buffer);
 }
 
 static sonar_code queue_create(const sonar_backend *backend, sonar_queue **queue,
                                sonar_error *err) {
-    (void)backend, (void)err;
+    if (fails(err))
+        return SONAR_ESYS;
     *queue = sonar_alloc(1, sizeof **queue);
-    (*queue)->diligent = lazy.diligent & 1u << lazy.queues++;
-    lazy.made++;
+    (*queue)->lazy = kind_of(backend) & FAKE_LAZY && !(fake.diligent >> fake.queues % 32 & 1);
+    fake.queues++;
+    fake.made++;
     queues++;
     return SONAR_OK;
 }
@@ -146,8 +170,8 @@ static sonar_code queue_create(const sonar_backend *backend, sonar_queue **queue
 /* Another may still have to wait for what this one did: kept until there is none left. */
 static void queue_destroy(sonar_queue *queue) {
     static sonar_queue *destroyed;
-    advance(queue, queue->enqueued);
-    lazy.made--;
+    advance(queue, queue->enqueued, NULL);
+    fake.made--;
     queue->next = destroyed;
     destroyed = queue;
     if (--queues)
@@ -160,38 +184,47 @@ static void queue_destroy(sonar_queue *queue) {
 
 static sonar_code event_create(const sonar_backend *backend, sonar_event **event,
                                sonar_error *err) {
-    (void)backend, (void)err;
+    (void)backend;
+    if (fails(err))
+        return SONAR_ESYS;
     *event = sonar_alloc(1, sizeof **event);
-    lazy.made++;
+    fake.made++;
     return SONAR_OK;
 }
 
 static void event_destroy(sonar_event *event) {
-    lazy.made--;
+    fake.made--;
     free(event);
 }
 
-static sonar_code record(sonar_queue *queue, sonar_event *event, sonar_error *err) {
-    (void)err;
+/* In a graph the event happens at every run. */
+static sonar_code note(sonar_queue *queue, sonar_event *event) {
     if (queue->recording)
-        enqueue(queue, &(struct act){.kind = RECORD, .event = event});
-    else
-        *event = (sonar_event){queue, queue->enqueued};
+        return enqueue(queue, &(struct act){.kind = RECORD, .event = event}, NULL);
+    *event = (sonar_event){queue, queue->enqueued};
     return SONAR_OK;
+}
+
+static sonar_code record(sonar_queue *queue, sonar_event *event, sonar_error *err) {
+    return fails(err) ? SONAR_ESYS : note(queue, event);
 }
 
 static sonar_code wait(sonar_queue *queue, sonar_event *event, sonar_error *err) {
-    (void)err;
-    if (event->queue)
-        enqueue(queue, &(struct act){.kind = WAIT, .other = event->queue, .place = event->place});
-    return SONAR_OK;
+    if (fails(err))
+        return SONAR_ESYS;
+    if (!event->queue)
+        return SONAR_OK;
+    return enqueue(queue, &(struct act){.kind = WAIT, .other = event->queue, .place = event->place},
+                   err);
 }
 
 static sonar_code finish(sonar_event *event, sonar_error *err) {
-    if (++lazy.finished == lazy.finish_fails)
-        return sonar_fail(err, SONAR_ESYS, "lazy", "wait %ld fails", lazy.finished);
-    if (event->queue)
-        advance(event->queue, event->place);
+    if (fails(err))
+        return SONAR_ESYS;
+    if (++fake.finished == fake.finish_fails)
+        return sonar_fail(err, SONAR_ESYS, "fake", "wait %ld fails", fake.finished);
+    if (event->queue) /* what fails now was counted, and nobody can tell of which call it is */
+        advance(event->queue, event->place, NULL);
     return SONAR_OK;
 }
 
@@ -200,59 +233,78 @@ static bool has_happened(const sonar_event *event) {
 }
 
 static sonar_code elapsed(sonar_event *from, sonar_event *to, double *us, sonar_error *err) {
-    *us = 1;
+    *us = (double)++fake.microseconds;
+    if (fails(err))
+        return SONAR_ESYS;
     if (has_happened(from) && has_happened(to))
         return SONAR_OK;
-    lazy.faults++;
-    return sonar_fail(err, SONAR_ESTATE, "lazy", "the event has not happened yet");
+    fake.faults++;
+    return sonar_fail(err, SONAR_ESTATE, "fake", "the event has not happened yet");
 }
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
 static sonar_code graph_begin(sonar_queue *queue, sonar_error *err) {
-    (void)err;
+    if (fails(err))
+        return SONAR_ESYS;
     queue->recording = sonar_alloc(1, sizeof *queue->recording);
     return SONAR_OK;
 }
 
 static sonar_code graph_end(sonar_queue *queue, sonar_graph **graph, sonar_error *err) {
-    (void)err;
-    if (graph) {
-        lazy.made++;
-        *graph = queue->recording;
-    } else {
-        free(queue->recording);
-    }
+    sonar_graph *made = queue->recording;
+    bool failed = fails(err);
     queue->recording = NULL;
+    if (failed || !graph) {
+        free(made);
+        return failed ? SONAR_ESYS : SONAR_OK;
+    }
+    fake.made++;
+    *graph = made;
     return SONAR_OK;
 }
 
 static sonar_code graph_run(sonar_queue *queue, sonar_graph *graph, sonar_error *err) {
-    for (size_t i = 0; i < graph->acts; i++)
-        if (graph->act[i].kind == RECORD)
-            record(queue, graph->act[i].event, err);
-        else
-            enqueue(queue, &graph->act[i]);
-    lazy.graphs_run++;
-    return SONAR_OK;
+    sonar_code code = fails(err) ? SONAR_ESYS : SONAR_OK;
+    for (size_t i = 0; i < graph->acts && !code; i++)
+        code = graph->act[i].kind == RECORD ? note(queue, graph->act[i].event)
+                                            : enqueue(queue, &graph->act[i], err);
+    fake.graphs_run++;
+    return code;
 }
 
 static void graph_destroy(sonar_graph *graph) {
-    lazy.made--;
+    fake.made--;
     free(graph);
 }
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
+static void destroy(void *stage) {
+    struct fake_stage *s = stage;
+    if (!s)
+        return;
+    fake.made--;
+    s->ops->destroy(s->self);
+    free(s);
+}
+
 static sonar_code create(const char *name, const void *spec, const sonar_host *host, void **stage,
                          sonar_error *err) {
-    struct lazy_stage *made = sonar_alloc(1, sizeof *made);
+    *stage = NULL;
+    if (fails(err))
+        return SONAR_ESYS;
+    struct fake_stage *made = sonar_alloc(1, sizeof *made);
     made->ops = real()->stage(name);
     if (!strcmp(name, "dft"))
         made->length = ((const sonar_dft_spec *)spec)->length;
-    lazy.made++;
-    *stage = made;
-    return made->ops->create(spec, host, &made->self, err);
+    fake.made++;
+    sonar_code code = made->ops->create(spec, host, &made->self, err);
+    if (code)
+        destroy(made);
+    else
+        *stage = made;
+    return code;
 }
 
 static sonar_code create_dft(const void *spec, const sonar_host *host, void **stage,
@@ -270,7 +322,7 @@ static sonar_code create_mvdr(const void *spec, const sonar_host *host, void **s
     return create("mvdr_jacobi", spec, host, stage, err);
 }
 
-static bool take_forgotten(struct lazy_stage *stage) {
+static bool take_forgotten(struct fake_stage *stage) {
     bool forgotten = stage->forgotten;
     stage->forgotten = false;
     return forgotten;
@@ -278,40 +330,32 @@ static bool take_forgotten(struct lazy_stage *stage) {
 
 static sonar_code execute(void *stage, sonar_queue *queue, const sonar_buffer *in,
                           sonar_buffer *out, const sonar_work *work, sonar_error *err) {
+    if (fails(err))
+        return SONAR_ESYS;
     struct act act = {
         .kind = EXECUTE, .stage = stage, .forget = take_forgotten(stage), .work = *work};
     bool is_dft = act.stage->length > 0;
-    (void)err;
     memcpy(act.in, in, (is_dft ? 2 : 1) * sizeof *in);
     memcpy(act.out, out, (is_dft ? 1 : 3) * sizeof *out);
-    enqueue(queue, &act);
-    return SONAR_OK;
+    return enqueue(queue, &act, err);
 }
 
 static sonar_code evaluate(void *stage, sonar_queue *queue, const sonar_buffer *turns,
                            sonar_buffer *power, const sonar_work *work, sonar_error *err) {
+    if (fails(err))
+        return SONAR_ESYS;
     struct act act = {.kind = EVALUATE,
                       .stage = stage,
                       .forget = take_forgotten(stage),
                       .in = {*turns},
                       .out = {*power},
                       .work = *work};
-    (void)err;
-    enqueue(queue, &act);
-    return SONAR_OK;
+    return enqueue(queue, &act, err);
 }
 
 static void reset(void *stage) {
-    ((struct lazy_stage *)stage)->forgotten = true;
-}
-
-static void destroy(void *stage) {
-    struct lazy_stage *s = stage;
-    if (!s)
-        return;
-    lazy.made--;
-    s->ops->destroy(s->self);
-    free(s);
+    fake.resets++;
+    ((struct fake_stage *)stage)->forgotten = true;
 }
 
 static const sonar_stage_ops *stage(const char *name) {
@@ -325,26 +369,34 @@ static const sonar_stage_ops *stage(const char *name) {
     return NULL;
 }
 
-const sonar_backend *lazy_backend(void) {
-    static sonar_backend backend;
-    backend = *real();
-    backend.name = "lazy";
-    backend.native_space = SONAR_DEVICE;
-    backend.buffer_create = buffer_create;
-    backend.buffer_destroy = buffer_destroy;
-    backend.queue_create = queue_create;
-    backend.queue_destroy = queue_destroy;
-    backend.copy = copy;
-    backend.event_create = event_create;
-    backend.event_destroy = event_destroy;
-    backend.record = record;
-    backend.wait = wait;
-    backend.finish = finish;
-    backend.stage = stage;
-    backend.elapsed = elapsed;
-    backend.graph_begin = graph_begin;
-    backend.graph_end = graph_end;
-    backend.graph_run = graph_run;
-    backend.graph_destroy = graph_destroy;
-    return &backend;
+/* ---- the device ------------------------------------------------------------------------------ */
+
+static sonar_backend backends[FAKE_KINDS];
+
+static unsigned kind_of(const sonar_backend *backend) {
+    return (unsigned)(backend - backends);
+}
+
+const sonar_backend *fake_backend(unsigned kind) {
+    const bool graphs = kind & FAKE_GRAPHS;
+    backends[kind] =
+        (sonar_backend){.name = "fake",
+                        .native_space = kind & FAKE_ON_HOST ? SONAR_HOST : SONAR_DEVICE,
+                        .buffer_create = buffer_create,
+                        .buffer_destroy = buffer_destroy,
+                        .queue_create = queue_create,
+                        .queue_destroy = queue_destroy,
+                        .copy = copy,
+                        .event_create = event_create,
+                        .event_destroy = event_destroy,
+                        .record = record,
+                        .wait = wait,
+                        .finish = finish,
+                        .stage = stage,
+                        .elapsed = elapsed,
+                        .graph_begin = graphs ? graph_begin : NULL,
+                        .graph_end = graphs ? graph_end : NULL,
+                        .graph_run = graphs ? graph_run : NULL,
+                        .graph_destroy = graphs ? graph_destroy : NULL};
+    return &backends[kind];
 }
