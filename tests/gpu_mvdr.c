@@ -19,33 +19,24 @@
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
-/* What the table of choices would say; every candidate is in one of them. */
-struct path {
-    const char *name, *decompose, *look;
-};
-static const struct path PATHS[] = {
-    {"untrained", NULL, NULL}, {"few threads", "256", "128"}, {"many threads", "1024", "512"}};
+/* Every candidate of a decision is in one of them. */
+static const site_path PATHS[] = {
+    {"untrained", {{NULL}}},
+    {"few threads", {{"mvdr.decompose_threads", "256"}, {"mvdr.look_threads", "128"}}},
+    {"many threads", {{"mvdr.decompose_threads", "1024"}, {"mvdr.look_threads", "512"}}}};
 enum { PATH_COUNT = sizeof PATHS / sizeof *PATHS };
-
-static const struct path *path = &PATHS[0];
-
-static const char *choose(void *ctx, const char *decision) {
-    (void)ctx;
-    if (!strcmp(decision, "mvdr.decompose_threads"))
-        return path->decompose;
-    return strcmp(decision, "mvdr.look_threads") ? NULL : path->look;
-}
 
 /* A table edited by hand may ask for numbers of threads that there are not: as if untrained. */
 static void unknown_threads(site *site) {
-    static const struct path unknown = {"unknown", "96", "many"};
-    const struct path *before = path;
+    static const site_path unknown = {
+        "unknown", {{"mvdr.decompose_threads", "96"}, {"mvdr.look_threads", "many"}}};
+    const site_path *before = site_taken();
     float bits[2][MVDR_BITS];
     for (int i = 0; i < 2; i++) {
-        path = i ? &unknown : &PATHS[0];
+        site_take(i ? &unknown : &PATHS[0]);
         mvdr_bits(site, 0, bits[i]);
     }
-    path = before;
+    site_take(before);
     site_expect(site, !memcmp(bits[0], bits[1], sizeof bits[0]), "spectra differ");
 }
 
@@ -160,33 +151,26 @@ static void time_all(site *site) {
 
 /* ---- main ------------------------------------------------------------------------------------ */
 
-static const site_case cases[] = {
-    MVDR_CASES(MVDR_ROW) MVDR_SOLVER_CASES(MVDR_ROW){"unknown_threads", unknown_threads},
-    {"injected_failures", injected_failures},
-    {NULL, NULL}};
-static const site_case long_cases[] = {MVDR_LONG_CASES(MVDR_ROW){NULL, NULL}};
+static const site_case CASES[] = {MVDR_CASES(MVDR_ROW) MVDR_REFUSALS(MVDR_ROW) MVDR_SOLVER_CASES(
+                                      MVDR_ROW){"unknown_threads", unknown_threads},
+                                  {"injected_failures", injected_failures}};
+static const site_case LONG_CASES[] = {MVDR_LONG_CASES(MVDR_ROW)};
 
-static void run(site *site, const site_case *cases, const char *wanted) {
-    for (const site_case *c = cases; c->name; c++) {
-        if (wanted && !strstr(c->name, wanted))
-            continue;
-        int64_t start = sonar_monotonic_ns();
-        bool passed = site_try(site, c);
-        printf("%-30s %s  %.1f s\n", c->name, passed ? "passed" : "FAILED",
-               (double)(sonar_monotonic_ns() - start) * 1e-9);
-        fflush(stdout);
-    }
+static void run(site *site, const site_case *cases, size_t count, const char *wanted) {
+    for (size_t i = 0; i < count; i++)
+        if (!wanted || strstr(cases[i].name, wanted))
+            site_try_all(site, &cases[i], 1);
 }
 
 static void run_path(site *site, bool timing, const char *wanted) {
-    printf("-- %s\n", path->name);
+    printf("-- %s\n", site_taken()->name);
     if (timing) {
         time_all(site);
         return;
     }
-    run(site, cases, wanted);
+    run(site, CASES, sizeof CASES / sizeof *CASES, wanted);
     if (!site->quick)
-        run(site, long_cases, wanted);
+        run(site, LONG_CASES, sizeof LONG_CASES / sizeof *LONG_CASES, wanted);
     printf("%zu checks, %zu failed\n", site->checks, site->failures);
 }
 
@@ -210,11 +194,11 @@ int main(int argc, char **argv) {
         return 77;
     }
     printf("%s\n", choice.description);
-    host.choice = choose;
+    host.choice = site_choose;
     site site = site_open(choice.backend, &host);
     site.quick = quick;
     for (size_t i = 0; i < PATH_COUNT; i++) {
-        path = &PATHS[i];
+        site_take(&PATHS[i]);
         run_path(&site, timing, wanted);
     }
     const bool failed = site.failures || (!timing && !site.checks);

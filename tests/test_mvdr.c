@@ -1,31 +1,29 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The MVDR stage on the CPU: the conformance suite, the same bits with any number of workers, and
+/* The conformance suite of the MVDR stage on the CPU, and on a device that the CPU plays, which
+ * shows that the suite itself waits where it has to; the same bits with any number of workers; and
  * the table by which tones are found. */
 #include "conformance/mvdr.h"
+#include "conformance/try.h"
 
-#include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
 
-#include "backend/open.h"
-#include "core/core.h"
 #include "dft/dft.h"
 #include "mvdr_jacobi/tone.h"
 
-static void on_the_cpu(const site_case *what) {
-    site here = site_open(sonar_backend_cpu(), sonar_host_serial());
-    cr_expect(site_try(&here, what), "%zu of %zu checks failed", here.failures, here.checks);
-    site_close(&here);
-}
-
-#define ON_THE_CPU(name)                                                                           \
+#define AT_CPU(name)                                                                               \
     Test(mvdr, name) {                                                                             \
-        const site_case what[] = {MVDR_ROW(name)};                                                 \
-        on_the_cpu(what);                                                                          \
+        try_at_cpu(&(site_case){#name, mvdr_case_##name});                                         \
     }
-MVDR_CASES(ON_THE_CPU)
-MVDR_LONG_CASES(ON_THE_CPU)
-MVDR_SOLVER_CASES(ON_THE_CPU)
+#define AT_LAZY_DEVICE(name)                                                                       \
+    Test(mvdr_on_a_lazy_device, name) {                                                            \
+        try_at_lazy_device(&(site_case){#name, mvdr_case_##name});                                 \
+    }
+MVDR_CASES(AT_CPU)
+MVDR_LONG_CASES(AT_CPU)
+MVDR_REFUSALS(AT_CPU)
+MVDR_SOLVER_CASES(AT_CPU)
+MVDR_CASES(AT_LAZY_DEVICE)
 
 static void with_workers(size_t workers, double alpha, float bits[MVDR_BITS]) {
     sonar_pool *pool;

@@ -30,11 +30,14 @@
     X(no_noise_at_all)                                                                             \
     X(reset_forgets)                                                                               \
     X(same_bits)                                                                                   \
-    X(impossible_specs)                                                                            \
-    X(wrong_shapes)                                                                                \
     X(corrected_levels)                                                                            \
     X(tones)                                                                                       \
     X(tone_faults)
+
+/* What has to be refused at once, by create and by execute. */
+#define MVDR_REFUSALS(X)                                                                           \
+    X(impossible_specs)                                                                            \
+    X(wrong_shapes)
 
 /* Large problems and the scene's own truth, from many trials: nothing new for a checker of memory,
  * which would take long over them. */
@@ -70,6 +73,7 @@
 #define MVDR_CASE(name)    void mvdr_case_##name(site *site)
 #define MVDR_DECLARE(name) MVDR_CASE(name);
 MVDR_CASES(MVDR_DECLARE)
+MVDR_REFUSALS(MVDR_DECLARE)
 MVDR_LONG_CASES(MVDR_DECLARE)
 MVDR_SOLVER_CASES(MVDR_DECLARE)
 #define MVDR_ROW(name) {#name, mvdr_case_##name},
