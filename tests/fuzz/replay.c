@@ -1,23 +1,77 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Stands in for libFuzzer in the ordinary build: the same few hundred inputs of random bytes every
- * time, so that a target that no longer compiles, or breaks at once, is noticed with the tests. */
+ * time, then the files of the folders that are named, whole and cut off at every eighth, so that a
+ * target that no longer compiles, or breaks at once, is noticed with the tests. */
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "core/random.h"
-
-enum { INPUTS = 300, BYTES_MOST = 900 };
+enum { INPUTS = 300, BYTES_MOST = 900, FILE_BYTES_MOST = 1 << 16, CUTS = 8 };
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t bytes);
 
-int main(void) {
+static void try_random(void) {
     unsigned char data[BYTES_MOST];
-    uint64_t state = 1;
+    unsigned long long state = 1;
     for (size_t input = 0; input < INPUTS; input++) {
-        for (size_t i = 0; i < BYTES_MOST; i++)
-            data[i] = (unsigned char)sonar_random_bits(&state);
+        for (size_t i = 0; i < BYTES_MOST; i++) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            data[i] = (unsigned char)(state >> 56);
+        }
         LLVMFuzzerTestOneInput(data, input * BYTES_MOST / INPUTS);
     }
-    printf("%d inputs\n", INPUTS);
+}
+
+/* Of exactly as many bytes, so that a sanitizer sees what is read beyond them. */
+static void try_bytes(const unsigned char *data, size_t bytes) {
+    unsigned char *copy = malloc(bytes ? bytes : 1);
+    if (!copy)
+        abort();
+    memcpy(copy, data, bytes);
+    LLVMFuzzerTestOneInput(copy, bytes);
+    free(copy);
+}
+
+static void try_file(const char *path) {
+    static unsigned char data[FILE_BYTES_MOST];
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        abort();
+    size_t bytes = fread(data, 1, sizeof data, file);
+    fclose(file);
+    for (size_t cut = 1; cut <= CUTS; cut++)
+        try_bytes(data, bytes * cut / CUTS);
+}
+
+/* Returns how many files it holds. */
+static size_t try_folder(const char *folder) {
+    char path[4096];
+    size_t files = 0;
+    DIR *dir = opendir(folder);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        if (e->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        try_file(path);
+        files++;
+    }
+    if (dir)
+        closedir(dir);
+    return files;
+}
+
+int main(int argc, char **argv) {
+    try_random();
+    size_t files = 0;
+    for (int i = 1; i < argc; i++) {
+        size_t more = try_folder(argv[i]);
+        if (!more) {
+            fprintf(stderr, "%s holds no inputs\n", argv[i]);
+            return EXIT_FAILURE;
+        }
+        files += more;
+    }
+    printf("%d inputs, %zu files\n", INPUTS, files);
     return EXIT_SUCCESS;
 }

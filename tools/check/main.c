@@ -4,7 +4,6 @@
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,305 +12,13 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include "checker.h"
 #include "core/core.h"
 #include "net/net.h"
 #include "program.h"
 #include "stream.h"
 
-enum { SOURCES_MOST = 16, TRUTHS_MOST = 4096, ERRORS_MOST = 4096, NAME_BYTES = 11 };
-enum { EXIT_WITHIN = 0, EXIT_BEYOND = 1, EXIT_USAGE = 2, EXIT_NOTHING = 3 };
-
-/* Tolerances in beam widths and as a share of the range. The bearing's is the accuracy the product
- * promises; a near source is found between given ranges, hence the looser ones. */
-static const double BEARING_TOLERANCE = 0.1, NEAR_BEARING_TOLERANCE = 0.25, RANGE_TOLERANCE = 0.2;
-/* Closer than this, in beam widths, the conventional beamformer shows one peak for two sources. */
-static const double SEPARABLE = 1.5;
-static const double FOUND_SHARE = 0.9; /* of the judged windows */
-
 static volatile sig_atomic_t stopped;
-
-/* ---- truth ----------------------------------------------------------------------------------- */
-
-typedef struct truth {
-    double sample;
-    size_t sources;
-    double az_deg[SOURCES_MOST], range_m[SOURCES_MOST]; /* range NaN: far */
-} truth;
-
-/* A source's estimates by one method, one entry a judged window. */
-typedef struct track {
-    size_t count;
-    double error[ERRORS_MOST];
-    double last;
-} track;
-
-typedef struct source {
-    char name[NAME_BYTES];
-    bool near, merged;
-    double true_deg, true_range_m;
-    track cbf, mvdr, range;
-    size_t windows, single_peaks; /* of a close pair: windows with one CBF peak for the two */
-} source;
-
-typedef struct checker {
-    const sonar_config *config;
-    double beam_broadside_deg; /* -3 dB width at broadside, middle of the band */
-    double settle_samples;
-    truth *history; /* ring [TRUTHS_MOST] */
-    size_t truths;
-    source source[SOURCES_MOST];
-    size_t sources;
-    double first_sample; /* NaN until the first detections come */
-    size_t windows, lost_messages;
-    double next_seq;
-} checker;
-
-static double number(const cJSON *object, const char *key) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
-}
-
-/* Truth is in the array frame; a line measures the angle from its axis. */
-static double fold(const checker *check, double az_deg, double depression_deg) {
-    const sonar_scan *scan = &check->config->cbf_scan;
-    if (!scan->cone)
-        return fmod(fmod(az_deg, 360) + 360, 360);
-    double az = az_deg * M_PI / 180, depression = depression_deg * M_PI / 180;
-    double cosine = cos(depression) * (cos(az) * scan->axis[0] + sin(az) * scan->axis[1]) +
-                    sin(depression) * scan->axis[2];
-    return acos(fmin(fmax(cosine, -1), 1)) * 180 / M_PI;
-}
-
-static double difference(const checker *check, double a, double b) {
-    double d = a - b;
-    return check->config->cbf_scan.cone ? d : remainder(d, 360);
-}
-
-static double beam_width(const checker *check, double az_deg) {
-    if (!check->config->cbf_scan.cone)
-        return check->beam_broadside_deg;
-    return check->beam_broadside_deg / fmax(sin(az_deg * M_PI / 180), 0.05);
-}
-
-static void take_truth(checker *check, const cJSON *head) {
-    truth *t = &check->history[check->truths++ % TRUTHS_MOST];
-    const cJSON *item;
-    *t = (truth){.sample = number(head, "sample_index")};
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(head, "sources")) {
-        if (t->sources == SOURCES_MOST)
-            break;
-        const cJSON *name = cJSON_GetObjectItemCaseSensitive(item, "name");
-        source *s = &check->source[t->sources];
-        const char *given = cJSON_IsString(name) ? name->valuestring : "?";
-        sonar_text_clean(given, strlen(given), s->name, sizeof s->name);
-        t->az_deg[t->sources] = fold(check, number(item, "az_deg"), number(item, "depression_deg"));
-        t->range_m[t->sources] = number(item, "range_m");
-        s->near = isfinite(t->range_m[t->sources]);
-        t->sources++;
-    }
-    check->sources = t->sources;
-}
-
-/* Linear between the two reports around `sample`; false where there are none. */
-static bool truth_at(const checker *check, double sample, truth *out) {
-    size_t oldest = check->truths > TRUTHS_MOST ? check->truths - TRUTHS_MOST : 0;
-    for (size_t i = check->truths; i-- > oldest + 1;) {
-        const truth *b = &check->history[i % TRUTHS_MOST];
-        const truth *a = &check->history[(i - 1) % TRUTHS_MOST];
-        if (a->sample > sample || b->sample <= a->sample || a->sources != b->sources)
-            continue;
-        double t = (sample - a->sample) / (b->sample - a->sample);
-        *out = *a;
-        for (size_t s = 0; s < a->sources; s++) {
-            out->az_deg[s] += t * difference(check, b->az_deg[s], a->az_deg[s]);
-            out->range_m[s] += t * (b->range_m[s] - a->range_m[s]);
-        }
-        return t < 20; /* reports may lag a little, not stop */
-    }
-    return false;
-}
-
-/* ---- detections ------------------------------------------------------------------------------ */
-
-/* The detection of `method` nearest to az_deg, or NULL. */
-static const cJSON *nearest(const checker *check, const cJSON *list, const char *method,
-                            double az_deg, bool with_range) {
-    const cJSON *item, *best = NULL;
-    double distance = INFINITY;
-    cJSON_ArrayForEach(item, list) {
-        const cJSON *from = cJSON_GetObjectItemCaseSensitive(item, "source");
-        if (!cJSON_IsString(from) || strcmp(from->valuestring, method) != 0)
-            continue;
-        if (with_range && !isfinite(number(item, "range_m")))
-            continue;
-        double d = fabs(difference(check, number(item, "az_deg"), az_deg));
-        if (d < distance) {
-            distance = d;
-            best = item;
-        }
-    }
-    return distance < 2 * beam_width(check, az_deg) ? best : NULL;
-}
-
-static void note(track *track, double value, double error) {
-    if (track->count < ERRORS_MOST)
-        track->error[track->count++] = error;
-    track->last = value;
-}
-
-static void find_pairs(checker *check, const truth *t) {
-    for (size_t i = 0; i < t->sources; i++)
-        for (size_t j = 0; j < t->sources; j++)
-            if (i != j && !check->source[i].near && !check->source[j].near &&
-                fabs(difference(check, t->az_deg[i], t->az_deg[j])) <
-                    SEPARABLE * beam_width(check, t->az_deg[i]))
-                check->source[i].merged = true;
-}
-
-/* CBF detections within a beam width of az_deg. */
-static size_t peaks_around(const checker *check, const cJSON *list, double az_deg) {
-    const cJSON *item;
-    size_t count = 0;
-    cJSON_ArrayForEach(item, list) {
-        const cJSON *from = cJSON_GetObjectItemCaseSensitive(item, "source");
-        count +=
-            cJSON_IsString(from) && strcmp(from->valuestring, "cbf") == 0 &&
-            fabs(difference(check, number(item, "az_deg"), az_deg)) < beam_width(check, az_deg);
-    }
-    return count;
-}
-
-static void judge_cbf(checker *check, const cJSON *list, const truth *t) {
-    find_pairs(check, t);
-    for (size_t i = 0; i < t->sources; i++) {
-        source *s = &check->source[i];
-        s->windows++;
-        s->true_deg = t->az_deg[i];
-        s->true_range_m = t->range_m[i];
-        s->single_peaks += s->merged && peaks_around(check, list, t->az_deg[i]) == 1;
-        const cJSON *hit = nearest(check, list, "cbf", t->az_deg[i], s->near);
-        if (!hit)
-            continue;
-        double az = number(hit, "az_deg");
-        note(&s->cbf, az, difference(check, az, t->az_deg[i]));
-        if (s->near)
-            note(&s->range, number(hit, "range_m"), number(hit, "range_m") / t->range_m[i] - 1);
-    }
-}
-
-static void judge_mvdr(checker *check, const cJSON *list, const truth *t) {
-    for (size_t i = 0; i < t->sources; i++) {
-        source *s = &check->source[i];
-        const cJSON *hit = s->near ? NULL : nearest(check, list, "mvdr", t->az_deg[i], false);
-        if (hit)
-            note(&s->mvdr, number(hit, "az_deg"),
-                 difference(check, number(hit, "az_deg"), t->az_deg[i]));
-    }
-}
-
-static void take_detections(checker *check, const cJSON *head) {
-    double first = number(head, "sample_index"), seq = number(head, "seq");
-    if (isnan(check->first_sample))
-        check->first_sample = first;
-    else if (seq > check->next_seq)
-        check->lost_messages += (size_t)(seq - check->next_seq);
-    check->next_seq = seq + 1;
-    if (first - check->first_sample < check->settle_samples)
-        return;
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(head, "detections");
-    const cJSON *mvdr = cJSON_GetObjectItemCaseSensitive(head, "mvdr");
-    truth t;
-    if (!truth_at(check, first + (double)check->config->specs.window_length / 2, &t))
-        return;
-    check->windows++;
-    judge_cbf(check, list, &t);
-    double middle = (number(mvdr, "first_sample") + number(mvdr, "last_sample")) / 2;
-    if (isfinite(middle) && truth_at(check, middle, &t))
-        judge_mvdr(check, list, &t);
-}
-
-/* ---- table ----------------------------------------------------------------------------------- */
-
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median_error(const track *track) {
-    static double sorted[ERRORS_MOST];
-    if (!track->count)
-        return NAN;
-    for (size_t i = 0; i < track->count; i++)
-        sorted[i] = fabs(track->error[i]);
-    qsort(sorted, track->count, sizeof *sorted, compare);
-    return sorted[track->count / 2];
-}
-
-static bool within(const source *s, const track *track, double tolerance) {
-    return (double)track->count >= FOUND_SHARE * (double)s->windows && s->windows > 0 &&
-           median_error(track) <= tolerance;
-}
-
-static void print_cell(const track *track, bool judged) {
-    if (!judged)
-        printf("%9s %7s", "-", "");
-    else if (!track->count)
-        printf("%9s %7s", "none", "");
-    else
-        printf("%9.2f %7.3f", track->last, median_error(track));
-}
-
-static bool print_source(const checker *check, const source *s) {
-    double width = beam_width(check, s->true_deg);
-    double tolerance = width * (s->near ? NEAR_BEARING_TOLERANCE : BEARING_TOLERANCE);
-    bool mvdr = check->config->specs.mvdr_enabled && !s->near, good = true;
-    printf("%-10s %8.2f ", s->name, s->true_deg);
-    if (s->merged && 2 * s->single_peaks > s->windows)
-        printf("%9s %7s", "merged", "");
-    else
-        print_cell(&s->cbf, true);
-    print_cell(&s->mvdr, mvdr);
-    printf(" %8.3f", tolerance);
-    if (!s->merged)
-        good = within(s, &s->cbf, tolerance);
-    if (mvdr)
-        good = within(s, &s->mvdr, tolerance) && good;
-    if (s->near)
-        good = within(s, &s->range, RANGE_TOLERANCE) && good;
-    printf("  %s\n", good ? "ok" : "BEYOND");
-    if (s->near)
-        printf("%-10s range %.0f m, found %.0f m, error %.1f %%, tolerance %.0f %%\n", "",
-               s->true_range_m, s->range.last, 100 * median_error(&s->range),
-               100 * RANGE_TOLERANCE);
-    return good;
-}
-
-static const char *nothing_because(const checker *check) {
-    return isnan(check->first_sample) ? "no detections came; is sonard running and fed?"
-           : !check->truths           ? "no truth came; was sonar-sim started with this --truth?"
-                                      : "the time was over before --settle was";
-}
-
-static int print_table(const checker *check) {
-    if (!check->windows) {
-        printf("No window could be judged: %s.\n", nothing_because(check));
-        return EXIT_NOTHING;
-    }
-    printf("\n%zu windows judged, %zu messages lost on the way here.\nDegrees%s; errors are "
-           "medians.\n\n",
-           check->windows, check->lost_messages,
-           check->config->cbf_scan.cone ? " from the array's axis" : " in the array frame");
-    printf("%-10s %8s %9s %7s%9s %7s %8s\n", "source", "true", "CBF", "error", "MVDR", "error",
-           "allowed");
-    bool good = true;
-    for (size_t i = 0; i < check->sources; i++)
-        good = print_source(check, &check->source[i]) && good;
-    puts("\nMVDR looks back over its integration time: its error is against the truth in\n"
-         "the middle of that time.");
-    puts("merged: the conventional beamformer shows one peak for two sources this close.");
-    puts(good ? "\nAll within tolerance." : "\nNot all within tolerance.");
-    return good ? EXIT_WITHIN : EXIT_BEYOND;
-}
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
@@ -356,24 +63,25 @@ static void listen_for(checker *check, void *daemon, void *truth, double seconds
                 continue;
             cJSON *head = receive_head(items[i].socket);
             if (head && i == 1)
-                take_truth(check, head);
+                checker_take_truth(check, head);
             else if (head)
-                take_detections(check, head);
+                checker_take_detections(check, head);
             cJSON_Delete(head);
         }
     }
 }
 
-static int run(checker *check, const char *truth_endpoint, double seconds) {
+static int run(checker *check, const sonar_config *config, const char *truth_endpoint,
+               double seconds) {
     void *context = zmq_ctx_new();
-    void *daemon = open_sub(context, check->config->output_endpoint, "detections");
+    void *daemon = open_sub(context, config->output_endpoint, "detections");
     void *truth = open_sub(context, truth_endpoint, "truth");
     int status = EXIT_USAGE;
     if (daemon && truth) {
-        fprintf(stderr, "sonar-check: listening to %s and %s for %g s\n",
-                check->config->output_endpoint, truth_endpoint, seconds);
+        fprintf(stderr, "sonar-check: listening to %s and %s for %g s\n", config->output_endpoint,
+                truth_endpoint, seconds);
         listen_for(check, daemon, truth, seconds);
-        status = print_table(check);
+        status = checker_print(check, stdout);
     }
     if (daemon)
         zmq_close(daemon);
@@ -390,16 +98,9 @@ static int with_config(const char *path, const char *truth_endpoint, double seco
     sonar_config *config = NULL;
     if (!sim_load_config(path, &config))
         return EXIT_USAGE;
-    static checker check; /* zeroed, and too large for a stack */
-    double centre_hz = (config->cbf_band.low_hz + config->cbf_band.high_hz) / 2;
-    check.config = config;
-    check.first_sample = NAN;
-    check.beam_broadside_deg =
-        0.886 * config->sound_speed_mps / centre_hz / config->geometry.aperture_m * 180 / M_PI;
-    check.settle_samples = settle * config->fs_hz;
-    check.history = sonar_alloc(TRUTHS_MOST, sizeof *check.history);
-    int status = check.history ? run(&check, truth_endpoint, seconds) : EXIT_USAGE;
-    free(check.history);
+    checker *check = checker_create(config, settle);
+    int status = check ? run(check, config, truth_endpoint, seconds) : EXIT_USAGE;
+    checker_destroy(check);
     sonar_config_destroy(config);
     return status;
 }
