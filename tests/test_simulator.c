@@ -1214,5 +1214,9 @@ Test(simulator, times_are_read_and_written) {
     cr_expect_str_eq(text, "2012-04-09T18:00:00.008300000Z");
     cr_expect(sim_utc_parse("1969-12-31 23:59:59.5", &utc_ns) && utc_ns == -500000000);
     cr_expect(!sim_utc_parse("2012-04-09", &utc_ns));
+    cr_expect(sim_utc_parse("1686-01-01T00:00:00", &utc_ns) && utc_ns < 0);
+    cr_expect(sim_utc_parse("2254-12-31T23:59:59", &utc_ns) && utc_ns > 0);
+    cr_expect(!sim_utc_parse("1013-01-31T12:00:00", &utc_ns)); /* beyond 64 bits of nanoseconds */
+    cr_expect(!sim_utc_parse("2300-01-01T00:00:00", &utc_ns));
     cr_expect(!sim_utc_parse("2012-04-09T18:00:00+02:00", &utc_ns));
 }

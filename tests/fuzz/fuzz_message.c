@@ -62,6 +62,14 @@ static const sonar_config *array(void) {
     return config;
 }
 
+/* A checker is large: only for inputs that hold the two truths around a detection, and it. */
+static bool is_worth_comparing(const char *text, size_t bytes) {
+    size_t ends = 0;
+    for (size_t i = 0; i < bytes && ends < 2; i++)
+        ends += !text[i];
+    return ends == 2;
+}
+
 static void compare(const char *text, size_t bytes, FILE *to) {
     checker *check = checker_create(array(), 0);
     if (!check)
@@ -88,6 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!to && !(to = fopen("/dev/null", "w")))
         abort();
     watch(text, header, data + body, size - body);
-    compare(text, size, to);
+    if (is_worth_comparing(text, size))
+        compare(text, size, to);
     return 0;
 }

@@ -33,7 +33,10 @@ bool sim_utc_parse(const char *text, int64_t *utc_ns) {
         rest++;
     if (*rest)
         return false;
-    *utc_ns = (int64_t)timegm(&date) * 1000000000 + ns;
+    const time_t seconds = timegm(&date), most = 9000000000; /* of nanoseconds in 64 bits */
+    if (seconds < -most || seconds > most)
+        return false;
+    *utc_ns = (int64_t)seconds * 1000000000 + ns;
     return true;
 }
 

@@ -7,7 +7,8 @@
 
 #include "sonar/sonar.h"
 
-/* "2012-04-09T18:00:00.0083Z" (or with a space, or without Z: UTC too); false: not such a time. */
+/* "2012-04-09T18:00:00.0083Z" (or with a space, or without Z: UTC too); false: not such a time,
+ * or not from 1685 to 2254: nanoseconds in 64 bits reach little farther. */
 bool sim_utc_parse(const char *text, int64_t *utc_ns);
 void sim_utc_format(int64_t utc_ns, char *text, size_t bytes);
 int64_t sim_utc_now_ns(void);

@@ -118,7 +118,8 @@ static sonar_code parse_side(const cJSON *json, const char *path, sim_recording_
                           json_text(json, "format"), info->channels);
     const char *utc = json_text(json, "utc_of_first_sample");
     if (*utc && !sim_utc_parse(utc, &info->utc_ns))
-        return sonar_fail(err, SONAR_EINVAL, path, "utc_of_first_sample: '%s' is not ISO 8601",
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "utc_of_first_sample: '%s' is not ISO 8601, or no time from 1685 to 2254",
                           utc);
     return SONAR_OK;
 }
