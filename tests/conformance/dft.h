@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The conformance suite of the DFT stage: what every backend's has to do, on every path. The cases
- * know the contract (src/dft/dft.h) and the oracle, nothing of how the stage does it. */
+ * know the contract (include/sonar/stages.h) and the oracle, nothing of how the stage does it. */
 #ifndef SONAR_TEST_DFT_H
 #define SONAR_TEST_DFT_H
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "gpu.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,17 +165,4 @@ double gpu_time_ms(gpu *gpu, void (*call)(void *ctx), void *ctx, size_t repeat) 
     }
     qsort(ms, ROUNDS, sizeof *ms, by_size);
     return ms[ROUNDS / 2];
-}
-
-double gpu_worst_db(const float *have, const double *want, size_t n) {
-    double peak = 0, worst = 0;
-    for (size_t i = 0; i < n; i++)
-        peak = fmax(peak, want[i]);
-    for (size_t i = 0; i < n; i++) {
-        if (!isfinite(have[i]))
-            return 999;
-        if (want[i] > 1e-6 * peak)
-            worst = fmax(worst, have[i] > 0 ? fabs(10 * log10((double)have[i] / want[i])) : 999);
-    }
-    return worst;
 }

@@ -49,8 +49,4 @@ void gpu_settle(gpu *gpu);
 /* Median over several rounds of the mean time of `repeat` calls enqueued back to back. */
 double gpu_time_ms(gpu *gpu, void (*call)(void *ctx), void *ctx, size_t repeat);
 
-/* Largest difference in dB where the reference is within 60 dB of its peak; a value that is not
- * finite counts as 999. */
-double gpu_worst_db(const float *have, const double *want, size_t n);
-
 #endif

@@ -1,0 +1,727 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cbf.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+#include "manifold/manifold.h"
+#include "oracle.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* ---- against the oracle ---------------------------------------------------------------------- */
+
+void cbf_case_sizes(site *site) {
+    static const sonar_cbf_spec cases[] = {{1, 1, 0, 8000, 512, 10, 1, 10, 1, 1},
+                                           {2, 5, 1, 8000, 512, 0, 257, 3, 7, 1},
+                                           {3, 33, 2, 8000, 512, 37, 83, 50, 41, 1},
+                                           {17, 31, 3, 8000, 512, 1, 129, 1, 129, 1},
+                                           {128, 9, 2, 8000, 8192, 327, 37, 340, 11, 1},
+                                           {250, 7, 2, 8000, 8192, 100, 130, 101, 128, 1},
+                                           {129, 3, 1, 96000, 1000, 3, 400, 60, 259, 1},
+                                           {8, 65, 0, 8000, 512, 5, 2, 6, 1, 1}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        cbf_fixture f;
+        uint64_t seed = i;
+        cbf_alloc(&f, site, cases[i]);
+        cbf_volume(&f, 30, &seed);
+        cbf_scan(&f, 3, 11.3);
+        for (size_t k = 0; k < f.spec.sensors; k++)
+            f.shading[k] = (float)(1.1 + sonar_random_symmetric(&seed));
+        for (size_t r = 0; r < f.spec.ranges; r++)
+            f.range[r] = 80 * pow(2.5, (double)r);
+        cbf_start(&f);
+        cbf_add_noise(&f, 1, &seed);
+        cbf_run(&f, CBF_ALL);
+        cbf_expect(&f);
+        cbf_close(&f);
+    }
+}
+
+static size_t pick(uint64_t *seed, const size_t *from, size_t count) {
+    return from[sonar_random_bits(seed) % count];
+}
+
+static sonar_cbf_spec random_spec(uint64_t *seed) {
+    static const size_t sensors[] = {1,  2,  3,  5,  7,  8,   9,   16, 31,
+                                     32, 33, 57, 64, 97, 128, 131, 397};
+    static const size_t directions[] = {1, 2, 3, 31, 32, 33, 40, 65};
+    static const size_t ranges[] = {0, 0, 1, 2, 3};
+    static const size_t snapshots[] = {1, 1, 1, 2, 3, 7, 8, 9, 16, 17, 24, 33};
+    static const size_t bins[] = {1, 2, 6, 7, 8, 13, 14, 15, 27, 29, 41, 43, 55, 56, 57, 70, 113};
+    sonar_cbf_spec spec = {.sensors = pick(seed, sensors, COUNT(sensors)),
+                           .directions = pick(seed, directions, COUNT(directions)),
+                           .ranges = pick(seed, ranges, COUNT(ranges)),
+                           .max_snapshots = pick(seed, snapshots, COUNT(snapshots)),
+                           .fs_hz = 8000,
+                           .length = 8192,
+                           .bins = pick(seed, bins, COUNT(bins))};
+    if (sonar_random_bits(seed) % 4 == 0)
+        spec.length = 65536; /* bin numbers in the ten thousands: exact turns or nothing */
+    spec.first_bin = sonar_random_bits(seed) % (spec.length / 2 - spec.bins);
+    size_t skip = sonar_random_bits(seed) % spec.bins;
+    spec.cbf_first = spec.first_bin + skip;
+    spec.cbf_bins = 1 + sonar_random_bits(seed) % (spec.bins - skip);
+    return spec;
+}
+
+void cbf_case_random_sizes(site *site) {
+    for (uint64_t i = 0; i < (site->quick ? 8 : 60); i++) {
+        uint64_t seed = 1000 + i;
+        cbf_fixture f;
+        cbf_alloc(&f, site, random_spec(&seed));
+        cbf_fill(&f, &seed);
+        cbf_start(&f);
+        cbf_run(&f, CBF_ALL);
+        cbf_expect(&f);
+        cbf_expect_as_cpu(&f, CBF_ALL);
+        cbf_close(&f);
+    }
+}
+
+/* A strong wave and deep nulls: errors of the phase show between the side lobes. */
+void cbf_case_deep_side_lobes_of_a_shaded_line(site *site) {
+    cbf_fixture f;
+    double g[96];
+    sonar_error err = {0};
+    cbf_alloc(&f, site, (sonar_cbf_spec){96, 181, 1, 8000, 8192, 500, 255, 600, 100, 1});
+    cbf_line(&f, 0.75);
+    cbf_scan(&f, 0, 1);
+    f.range[0] = 500;
+    site_require(site, sonar_cbf_shading(SONAR_SHADING_CHEBYSHEV, 55, 0, 96, g, &err), &err);
+    for (size_t k = 0; k < 96; k++)
+        f.shading[k] = (float)g[k];
+    cbf_start(&f);
+    cbf_add_wave(&f, 71.5, 0, 1);
+    cbf_run(&f, CBF_ALL);
+    cbf_expect(&f);
+    cbf_close(&f);
+}
+
+/* 32768 sensors: beyond 1e5 rad of phase, where float32 phases are long wrong. */
+void cbf_case_very_long_line_far_off_broadside(site *site) {
+    cbf_fixture f;
+    uint64_t seed = 1;
+    cbf_alloc(&f, site, (sonar_cbf_spec){32768, 4, 0, 16000, 32768, 16380, 5, 16380, 5, 1});
+    cbf_line(&f, 0.09375);
+    memcpy(f.az, (double[]){12, 12.004, 12.05, 90}, 4 * sizeof *f.az);
+    cbf_start(&f);
+    double most = 2 * M_PI * 8000 * f.position[3 * 32767] / CBF_SPEED_MPS;
+    site_expect(site, 2 * most > 1e5, "only %g rad", 2 * most);
+    cbf_add_wave(&f, 12, 0, 1);
+    cbf_add_noise(&f, 1, &seed);
+    cbf_run(&f, CBF_ALL);
+    cbf_expect(&f);
+    double level = (double)f.azimuth[0] / (5 * cbf_bin_hz(&f));
+    site_expect(site, cbf_peak(f.azimuth, 4) == 0, "peak at %zu", cbf_peak(f.azimuth, 4));
+    site_expect(site, fabs(level - 1) < 0.05, "level %g", level);
+    cbf_close(&f);
+}
+
+/* ---- several snapshots ----------------------------------------------------------------------- */
+
+/* Odd sizes, masks and shading; an interferer 60 dB above the noise, whose side lobes are all there
+ * is within 60 dB of the peak. */
+void cbf_case_snapshots_in_a_volume(site *site) {
+    static const size_t counts[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 33};
+    for (size_t i = 0; i < COUNT(counts); i += site->quick ? 3 : 1) {
+        cbf_fixture f;
+        uint64_t seed = i;
+        cbf_alloc(&f, site, (sonar_cbf_spec){67, 35, 2, 8000, 8192, 401, 141, 420, 37, counts[i]});
+        cbf_volume(&f, 20, &seed);
+        cbf_scan(&f, 3, 9.7);
+        for (size_t k = 0; k < 67; k++)
+            f.shading[k] = k % 9 == 4 ? 0 : (float)(1.1 + sonar_random_symmetric(&seed));
+        f.range[0] = 90;
+        f.range[1] = 400;
+        cbf_start(&f);
+        cbf_add_noise(&f, 1e-3, &seed);
+        if (i % 2)
+            cbf_add_wave(&f, 77, i % 4 == 1 ? 0 : 90, 1);
+        cbf_run(&f, CBF_ALL);
+        cbf_expect(&f);
+        cbf_close(&f);
+    }
+}
+
+/* Lines and planes, few and many sensors, high bins, masks, shading, and an interferer 60 dB above
+ * the noise. */
+void cbf_case_snapshots_beside_an_interferer(site *site) {
+    static const size_t counts[] = {1, 2, 3, 7, 8, 9, 16, 33};
+    for (size_t i = 0; i < COUNT(counts); i++)
+        for (size_t sensors = 37; sensors <= (site->quick || i % 3 == 1 ? 37 : 601);
+             sensors += 564) {
+            uint64_t seed = 70 + i;
+            cbf_fixture f;
+            cbf_alloc(&f, site,
+                      (sonar_cbf_spec){sensors, 67, 1, 8000, 8192, 2001, 29, 2010, 17, counts[i]});
+            f.range[0] = 60;
+            if (i % 3 == 0)
+                cbf_line(&f, 0.3);
+            else
+                cbf_plane(&f, (size_t)ceil(sqrt(1.5 * (double)sensors)), 0.3);
+            for (size_t k = 0; k < sensors; k++)
+                f.shading[k] = k % 11 == 5 ? 0 : (float)(1.1 + sonar_random_symmetric(&seed));
+            cbf_add_wave(&f, 77.7, 0, 1);
+            cbf_add_noise(&f, 2e-6, &seed);
+            cbf_start(&f);
+            cbf_run(&f, CBF_ALL);
+            cbf_expect(&f);
+            cbf_close(&f);
+        }
+}
+
+/* Fewer snapshots than there may be, rows and snapshots that lie apart, and one call with all is
+ * the mean of calls with one each. */
+static void rows_apart(site *site, sonar_cbf_spec spec, size_t snapshots, size_t rows, size_t row) {
+    uint64_t seed = 4;
+    cbf_fixture f;
+    sonar_error err = {0};
+    cbf_alloc(&f, site, spec);
+    f.snapshots = snapshots;
+    cbf_plane(&f, 9, 0.7);
+    cbf_start(&f);
+    cbf_add_noise(&f, 1, &seed);
+    cbf_run(&f, CBF_ALL);
+    cbf_expect(&f);
+    float *together = sonar_alloc(spec.directions, sizeof *together);
+    double *mean = sonar_alloc(spec.directions, sizeof *mean);
+    memcpy(together, f.azimuth, spec.directions * sizeof *together);
+    sonar_buffer apart = site_buffer(site, SONAR_C32, 3, (size_t[]){snapshots, rows, row});
+    sonar_c32 *here = sonar_alloc(snapshots * rows * row, sizeof *here);
+    for (size_t i = 0; i < snapshots * rows * row; i++)
+        here[i] = (sonar_c32){NAN, NAN}; /* what must not be read */
+    for (size_t i = 0; i < snapshots * spec.bins; i++)
+        memcpy(here + (i / spec.bins * rows + i % spec.bins) * row, f.x + i * spec.sensors,
+               spec.sensors * sizeof *here);
+    site_send(site, here, &apart);
+    const sonar_buffer dense = f.input, all = apart;
+    f.input = apart;
+    f.input.shape[1] = spec.bins;
+    f.input.shape[2] = spec.sensors;
+    site_require(site, cbf_execute(&f, CBF_ALL, &err), &err);
+    cbf_fetch(&f);
+    if (site_is_device(site))
+        cbf_expect(&f);
+    else
+        site_expect(site, !memcmp(together, f.azimuth, spec.directions * sizeof *together),
+                    "rows apart give other bits");
+    f.snapshots = 1;
+    for (size_t s = 0; s < snapshots; s++) {
+        f.input.data = (sonar_c32 *)all.data + s * rows * row;
+        site_require(site, cbf_execute(&f, CBF_ALL, &err), &err);
+        cbf_fetch(&f);
+        for (size_t d = 0; d < spec.directions; d++)
+            mean[d] += (double)f.azimuth[d] / (double)snapshots;
+    }
+    cbf_expect_db(&f, "mean of single snapshots", together, mean, spec.directions);
+    f.input = dense;
+    free(together);
+    free(mean);
+    free(here);
+    site_free(site, &apart);
+    cbf_close(&f);
+}
+
+void cbf_case_rows_apart(site *site) {
+    rows_apart(site, (sonar_cbf_spec){30, 33, 0, 8000, 512, 20, 9, 20, 9, 5}, 5, 12, 40);
+    rows_apart(site, (sonar_cbf_spec){61, 33, 0, 8000, 8192, 700, 11, 703, 5, 20}, 9, 13, 64);
+}
+
+/* ---- bearings -------------------------------------------------------------------------------- */
+
+static const sonar_cbf_spec turning = {48, 360, 0, 8000, 1024, 70, 21, 70, 21, 1};
+
+static void expect_level(cbf_fixture *f, size_t direction, double want, double most) {
+    double ratio = (double)f->azimuth[direction] / (want * cbf_bin_hz(f));
+    site_expect(f->site, fabs(ratio - 1) < most, "level at %zu is %g of what it should be",
+                direction, ratio);
+}
+
+static void expect_peaks(cbf_fixture *f, bool mirrored) {
+    cbf_start(f);
+    for (size_t az = 0; az < 360; az += f->site->quick ? 49 : 7) {
+        cbf_clear(f);
+        cbf_add_wave(f, (double)az, 0, 1);
+        cbf_run(f, CBF_AZIMUTH);
+        size_t peak = cbf_peak(f->azimuth, f->spec.directions), mirror = (360 - az) % 360;
+        site_expect(f->site, peak == az || (mirrored && peak == mirror), "%zu for %zu", peak, az);
+        expect_level(f, az, 21, 1e-5);
+        if (mirrored)
+            expect_level(f, mirror, 21, 1e-5);
+    }
+    cbf_close(f);
+}
+
+void cbf_case_line_finds_bearing_and_mirror(site *site) {
+    cbf_fixture f;
+    cbf_alloc(&f, site, turning);
+    cbf_line(&f, 1);
+    cbf_scan(&f, 0, 1);
+    expect_peaks(&f, true);
+}
+
+void cbf_case_circle_finds_bearing(site *site) {
+    cbf_fixture f;
+    cbf_alloc(&f, site, turning);
+    cbf_circle(&f, 5);
+    cbf_scan(&f, 0, 1);
+    expect_peaks(&f, false);
+}
+
+void cbf_case_plane_finds_bearing(site *site) {
+    cbf_fixture f;
+    cbf_alloc(&f, site, turning);
+    cbf_plane(&f, 8, 0.9);
+    cbf_scan(&f, 0, 1);
+    expect_peaks(&f, false);
+}
+
+void cbf_case_volume_finds_bearing(site *site) {
+    cbf_fixture f;
+    uint64_t seed = 3;
+    cbf_alloc(&f, site, turning);
+    cbf_volume(&f, 6, &seed);
+    cbf_scan(&f, 0, 1);
+    expect_peaks(&f, false);
+}
+
+/* A wrong sign of phase or of time mirrors 60 to 120; so would an exchange of ends. */
+void cbf_case_sixty_is_not_a_hundred_and_twenty(site *site) {
+    cbf_fixture f;
+    cbf_alloc(&f, site, (sonar_cbf_spec){32, 181, 0, 8000, 1024, 70, 21, 70, 21, 1});
+    cbf_line(&f, 1);
+    cbf_scan(&f, 0, 1);
+    cbf_start(&f);
+    for (size_t b = 0; b < 21; b++) /* written out: element +x hears a wave from ahead first */
+        for (size_t k = 0; k < 32; k++) {
+            double early = f.position[3 * k] * 0.5 / CBF_SPEED_MPS;
+            double phase = 2 * M_PI * (70 + (double)b) * 8000 / 1024 * early;
+            f.x[b * 32 + k] = (sonar_c32){(float)cos(phase), (float)sin(phase)};
+        }
+    cbf_run(&f, CBF_AZIMUTH);
+    site_expect(site, cbf_peak(f.azimuth, 181) == 60, "%zu", cbf_peak(f.azimuth, 181));
+    site_expect(site, f.azimuth[120] < 0.01f * f.azimuth[60], "a mirror image");
+    cbf_close(&f);
+}
+
+/* Many ranges in equal steps of 1/r focus on the source's own cell, from three apertures on. */
+void cbf_case_near_field_focuses_on_the_range(site *site) {
+    cbf_fixture f;
+    const double aperture = 127 * 0.75;
+    cbf_alloc(&f, site, (sonar_cbf_spec){128, 3, 24, 8000, 4096, 400, 60, 400, 60, 1});
+    cbf_line(&f, 0.75);
+    cbf_scan(&f, 78, 2);
+    for (size_t r = 0; r < 24; r++)
+        f.range[r] = 3 * aperture / (1 - (double)r / 30);
+    cbf_start(&f);
+    for (size_t i = 0; i < 72; i += site->quick ? 7 : 1) {
+        cbf_clear(&f);
+        cbf_add_wave(&f, f.az[i % 3], f.range[i / 3], 1);
+        cbf_run(&f, CBF_NEARFIELD);
+        double level = (double)f.near[i] / (60 * cbf_bin_hz(&f));
+        site_expect(site, cbf_peak(f.near, 72) == i, "peak in cell %zu, not %zu",
+                    cbf_peak(f.near, 72), i);
+        site_expect(site, fabs(level - 1) < 8e-5, "level in cell %zu: %g", i, level);
+    }
+    cbf_close(&f);
+}
+
+void cbf_case_mask_moves_no_bearing_and_keeps_the_level(site *site) {
+    cbf_fixture f;
+    cbf_alloc(&f, site, (sonar_cbf_spec){64, 181, 0, 8000, 1024, 70, 21, 70, 21, 1});
+    cbf_line(&f, 1);
+    cbf_scan(&f, 0, 1);
+    uint64_t seed = 8;
+    for (size_t masked = 0; masked < 10;) {
+        float *g = &f.shading[sonar_random_bits(&seed) % 64];
+        masked += *g > 0;
+        *g = 0;
+    }
+    cbf_start(&f);
+    for (size_t az = 5; az < 180; az += 17) {
+        cbf_clear(&f);
+        cbf_add_wave(&f, (double)az, 0, 1);
+        for (size_t i = 0; i < 64 * 21; i++)
+            if (f.shading[i % 64] == 0)
+                f.x[i] = (sonar_c32){0, 0};
+        cbf_run(&f, CBF_AZIMUTH);
+        size_t peak = cbf_peak(f.azimuth, 181);
+        site_expect(site, peak == az, "%zu for %zu", peak, az);
+        expect_level(&f, az, 21, 1e-4);
+    }
+    cbf_close(&f);
+}
+
+void cbf_case_everything_masked_is_silence(site *site) {
+    cbf_fixture f;
+    cbf_alloc(&f, site, (sonar_cbf_spec){5, 3, 1, 8000, 64, 1, 9, 1, 9, 1});
+    f.range[0] = 100;
+    memset(f.shading, 0, 5 * sizeof(float));
+    cbf_start(&f);
+    cbf_run(&f, CBF_ALL);
+    for (int i = 0; i < SONAR_CBF_OUTPUTS; i++)
+        for (size_t j = 0; j < cbf_values(&f, i); j++)
+            site_expect(site, cbf_surface(&f, i)[j] == 0, "surface %d, value %zu: %g", i, j,
+                        (double)cbf_surface(&f, i)[j]);
+    cbf_close(&f);
+}
+
+/* Signal keeps its level while noise falls by the number of elements: 8400 bin-windows. */
+void cbf_case_array_gain_is_the_number_of_elements(site *site) {
+    cbf_fixture f;
+    double noise[2] = {0};
+    uint64_t seed = 40;
+    cbf_alloc(&f, site, (sonar_cbf_spec){128, 2, 0, 8000, 8192, 0, 4097, 0, 4097, 1});
+    cbf_line(&f, 0.1875);
+    cbf_scan(&f, 60, 47);
+    cbf_start(&f);
+    for (int window = 0; window < 2; window++) {
+        cbf_clear(&f);
+        cbf_add_noise(&f, 1, &seed);
+        cbf_run(&f, CBF_AZIMUTH);
+        for (size_t d = 0; d < 2; d++)
+            noise[d] += (double)f.azimuth[d] / (2 * 4097 * cbf_bin_hz(&f));
+    }
+    for (size_t d = 0; d < 2; d++) {
+        double gain_db = -10 * log10(noise[d]);
+        site_expect(site, fabs(gain_db - 10 * log10(128)) < 0.2, "%g dB", gain_db);
+    }
+    cbf_close(&f);
+}
+
+/* ---- surfaces, versions, threads ------------------------------------------------------------- */
+
+static void noisy(cbf_fixture *f, site *site, size_t snapshots) {
+    uint64_t seed = 9;
+    cbf_alloc(f, site, (sonar_cbf_spec){141, 67, 3, 8000, 8192, 100, 300, 150, 201, snapshots});
+    cbf_volume(f, 20, &seed);
+    cbf_scan(f, 0, 5.37);
+    for (size_t r = 0; r < 3; r++)
+        f->range[r] = 50 * pow(3, (double)r);
+    cbf_start(f);
+    cbf_add_noise(f, 1, &seed);
+    cbf_add_wave(f, 33, 0, 1);
+}
+
+static bool same_surface(const cbf_fixture *a, const cbf_fixture *b, int which) {
+    return !memcmp(cbf_surface(a, which), cbf_surface(b, which),
+                   cbf_values(a, which) * sizeof(float));
+}
+
+void cbf_case_workers_change_no_bit(site *site) {
+    const sonar_host *given = site->host;
+    cbf_fixture f[3];
+    for (size_t i = 0; i < 3; i++) {
+        sonar_error err = {0};
+        sonar_pool *pool;
+        site_require(site, sonar_pool_create(i + 1, NULL, &pool, &err), &err);
+        sonar_host host = *given;
+        host.ctx = pool;
+        host.parallel = sonar_pool_parallel;
+        host.workers = i + 1;
+        site->host = &host;
+        noisy(&f[i], site, 6);
+        cbf_run(&f[i], CBF_ALL);
+        for (int which = 0; which < SONAR_CBF_OUTPUTS; which++)
+            site_expect(site, same_surface(&f[i], &f[0], which), "surface %d of %zu workers", which,
+                        i + 1);
+        f[i].ops->destroy(f[i].stage);
+        f[i].stage = NULL;
+        sonar_pool_destroy(pool);
+    }
+    site->host = given;
+    for (size_t i = 0; i < 3; i++)
+        cbf_close(&f[i]);
+}
+
+/* Every subset: the wanted ones are right, the others as they were. */
+static void subsets(cbf_fixture *f) {
+    for (uint32_t wanted = 0; wanted <= CBF_ALL; wanted++) {
+        cbf_run(f, wanted);
+        cbf_expect_as_cpu(f, wanted);
+    }
+    cbf_close(f);
+}
+
+void cbf_case_only_wanted_surfaces_are_touched(site *site) {
+    cbf_fixture f;
+    noisy(&f, site, 1);
+    subsets(&f);
+    for (size_t snapshots = 1; snapshots <= 9; snapshots += 8) {
+        uint64_t seed = 5;
+        cbf_alloc(&f, site, (sonar_cbf_spec){45, 37, 2, 8000, 8192, 100, 90, 130, 33, snapshots});
+        cbf_fill(&f, &seed);
+        cbf_start(&f);
+        subsets(&f);
+    }
+}
+
+/* A new version of the parameters is taken, an unchanged one kept; two runs give the same bits. */
+void cbf_case_versions_and_repeats(site *site) {
+    for (size_t snapshots = 1; snapshots <= 17; snapshots += 16) {
+        uint64_t seed = 6;
+        cbf_fixture f;
+        cbf_alloc(&f, site, (sonar_cbf_spec){200, 50, 3, 8000, 8192, 34, 120, 80, 60, snapshots});
+        cbf_fill(&f, &seed);
+        cbf_line(&f, 0.7);
+        cbf_start(&f);
+        cbf_run(&f, CBF_ALL);
+        size_t bytes = cbf_values(&f, SONAR_CBF_LOFAR) * sizeof(float);
+        float *before = sonar_alloc(bytes, 1);
+        memcpy(before, f.lofar, bytes);
+        cbf_run(&f, CBF_ALL);
+        site_expect(site, !memcmp(before, f.lofar, bytes), "two runs differ");
+        for (size_t d = 0; d < f.spec.directions; d++)
+            f.az[d] += 3.3;
+        f.shading[7] = 2.5f;
+        cbf_renew(&f);
+        cbf_run(&f, CBF_ALL);
+        cbf_expect(&f);
+        for (size_t k = 0; k < f.spec.sensors; k++) /* and an array of another form */
+            f.position[3 * k + 2] += 3 * sonar_random_symmetric(&seed);
+        cbf_renew(&f);
+        cbf_run(&f, CBF_ALL);
+        cbf_expect(&f);
+        free(before);
+        cbf_close(&f);
+    }
+}
+
+/* Recorded once after a call with the same parameters, then run on other input. */
+void cbf_case_recorded(site *site) {
+    const sonar_backend *b = site->backend;
+    site_expect(site, true, "not here");
+    for (size_t snapshots = 1; b->graph_begin && snapshots <= 19; snapshots += 18) {
+        uint64_t seed = 14;
+        cbf_fixture f;
+        sonar_error err = {0};
+        sonar_graph *graph;
+        cbf_alloc(&f, site, (sonar_cbf_spec){90, 70, 2, 8000, 8192, 300, 60, 310, 40, snapshots});
+        cbf_fill(&f, &seed);
+        cbf_start(&f);
+        cbf_run(&f, CBF_ALL);
+        site_require(site, b->graph_begin(site->queue, &err), &err);
+        site_require(site, cbf_execute(&f, CBF_ALL, &err), &err);
+        site_require(site, b->graph_end(site->queue, &graph, &err), &err);
+        cbf_add_noise(&f, 2, &seed);
+        cbf_run(&f, 0); /* uploads, and leaves 7s on the surfaces */
+        site_require(site, b->graph_run(site->queue, graph, &err), &err);
+        cbf_fetch(&f);
+        cbf_expect(&f);
+        b->graph_destroy(graph);
+        cbf_close(&f);
+    }
+}
+
+/* ---- points off the grid --------------------------------------------------------------------- */
+
+static sonar_code evaluate(cbf_fixture *f, size_t points, const uint64_t *turns, float *power,
+                           sonar_error *err) {
+    size_t shape[2] = {points, f->spec.sensors}, room[2] = {points + 1, f->spec.sensors};
+    sonar_buffer there = site_buffer(f->site, SONAR_U64, 2, points ? shape : room);
+    sonar_buffer result = site_buffer(f->site, SONAR_F32, 1, points ? shape : room);
+    sonar_work work = {.params = &f->params, .outputs = CBF_AZIMUTH};
+    if (points)
+        site_send(f->site, turns, &there);
+    there.shape[0] = result.shape[0] = points;
+    sonar_code code = f->ops->evaluate(f->stage, f->site->queue, &there, &result, &work, err);
+    if (!code && points)
+        site_fetch(f->site, &result, power);
+    site_settle(f->site);
+    site_free(f->site, &there);
+    site_free(f->site, &result);
+    return code;
+}
+
+/* More points than any surface has, of the input of the last call. A device's tensor cores and sums
+ * of mirrored pairs round in another way than its sums for points: there the contract's 0.01 dB. */
+void cbf_case_evaluate_equals_execute_on_the_grid(site *site) {
+    enum { COPIES = 5, SENSORS = 141, DIRECTIONS = 67, POINTS = COPIES * DIRECTIONS };
+    const double most = site_is_device(site) ? pow(10, CBF_MOST_DB / 10) - 1 : 1e-5;
+    cbf_fixture f;
+    sonar_error err = {0};
+    uint64_t seed = 11, *turns = sonar_alloc((size_t)POINTS * SENSORS, sizeof *turns);
+    float *power = sonar_alloc(POINTS, sizeof *power);
+    noisy(&f, site, 3);
+    cbf_run(&f, CBF_ALL);
+    cbf_clear(&f);
+    cbf_add_noise(&f, 1, &seed);
+    cbf_run(&f, CBF_ALL);
+    for (size_t i = 0; i < COPIES; i++)
+        memcpy(turns + i * DIRECTIONS * SENSORS, f.far_turns,
+               sizeof(uint64_t) * DIRECTIONS * SENSORS);
+    site_require(site, evaluate(&f, POINTS, turns, power, &err), &err);
+    for (size_t i = 0; i < POINTS; i++) {
+        double ratio = (double)(power[i] / f.azimuth[i % DIRECTIONS]);
+        site_expect(site, fabs(ratio - 1) < most, "point %zu: %g of the surface", i, ratio);
+    }
+    site_expect(site, evaluate(&f, 0, turns, power, &err) == SONAR_OK, "no points");
+    free(turns);
+    free(power);
+    cbf_close(&f);
+}
+
+void cbf_case_evaluate_off_the_grid(site *site) {
+    static const size_t points[] = {5, 70, 16, 150}, snapshots[] = {1, 11, 1, 3};
+    for (size_t i = 0; i < (site->quick ? 2 : COUNT(points)); i++) {
+        uint64_t seed = 8;
+        cbf_fixture f;
+        sonar_error err = {0};
+        cbf_alloc(&f, site, (sonar_cbf_spec){77, 40, 0, 8000, 8192, 34, 150, 90, 70, snapshots[i]});
+        cbf_fill(&f, &seed);
+        cbf_start(&f);
+        cbf_run(&f, CBF_AZIMUTH);
+        uint64_t *turns = sonar_alloc(points[i] * 77, sizeof *turns);
+        double *want = sonar_alloc(points[i], sizeof *want);
+        float *power = sonar_alloc(points[i], sizeof *power);
+        for (size_t p = 0; p < points[i]; p++) {
+            double u[3];
+            oracle_unit(20 + 140 * (double)p / (double)points[i], 0, u);
+            for (size_t k = 0; k < 77; k++)
+                turns[p * 77 + k] = sonar_turns(
+                    oracle_delay_far(f.position + 3 * k, u, CBF_SPEED_MPS), cbf_bin_hz(&f));
+            want[p] = cbf_look(&f, u, 0, NULL, 0);
+        }
+        site_require(site, evaluate(&f, points[i], turns, power, &err), &err);
+        cbf_expect_db(&f, "points", power, want, points[i]);
+        free(turns);
+        free(want);
+        free(power);
+        cbf_close(&f);
+    }
+}
+
+/* ---- large arrays ---------------------------------------------------------------------------- */
+
+void cbf_standard(cbf_fixture *f, site *site, size_t sensors) {
+    cbf_alloc(f, site, (sonar_cbf_spec){sensors, 160, 7, 8000, 8192, 34, 459, 327, 166, 1});
+    for (size_t r = 0; r < 7; r++)
+        f->range[r] = 50 * pow(2, (double)r);
+    cbf_scan(f, 10, 1);
+    cbf_line(f, 1.5);
+}
+
+void cbf_try_line(site *site, size_t sensors, bool as_cpu) {
+    uint64_t seed = sensors;
+    cbf_fixture f;
+    cbf_standard(&f, site, sensors);
+    cbf_add_wave(&f, 61.3, 0, 1);
+    cbf_add_noise(&f, 0.02, &seed);
+    cbf_start(&f);
+    cbf_run(&f, CBF_ALL);
+    if (as_cpu)
+        cbf_expect_as_cpu(&f, CBF_ALL);
+    cbf_expect_some(&f, 8, 61.3, &seed);
+    cbf_close(&f);
+}
+
+void cbf_try_plane(site *site, size_t sensors, size_t snapshots) {
+    uint64_t seed = sensors;
+    cbf_fixture f;
+    cbf_alloc(&f, site, (sonar_cbf_spec){sensors, 160, 1, 8000, 8192, 300, 60, 320, 31, snapshots});
+    f.range[0] = 300;
+    cbf_plane(&f, (size_t)ceil(sqrt(1.5 * (double)sensors)), 1.5);
+    cbf_add_wave(&f, 61.3, 0, 1);
+    cbf_add_noise(&f, 1.8e-3, &seed);
+    cbf_start(&f);
+    cbf_run(&f, CBF_ALL);
+    cbf_expect_some(&f, 6, 61.3, &seed);
+    cbf_close(&f);
+}
+
+void cbf_case_chunks_of_several_tiles(site *site) {
+    cbf_try_plane(site, 700, 11);
+}
+
+void cbf_case_large_line(site *site) {
+    cbf_try_line(site, 2048, site_is_device(site));
+    cbf_try_line(site, 2000, false);
+}
+
+void cbf_case_large_plane(site *site) {
+    cbf_try_plane(site, site_is_device(site) ? 5000 : 1500, 11);
+}
+
+/* ---- what is refused ------------------------------------------------------------------------- */
+
+static void refused(cbf_fixture *f, const char *what) {
+    sonar_error err = {0};
+    sonar_code code = cbf_execute(f, CBF_ALL, &err);
+    site_expect(f->site, code == SONAR_EINVAL && err.text[0], "%s: code %d", what, (int)code);
+}
+
+void cbf_case_evaluate_before_execute(site *site) {
+    uint64_t turns[4 * 5] = {0};
+    float power[5];
+    cbf_fixture f;
+    sonar_error err = {0};
+    cbf_alloc(&f, site, (sonar_cbf_spec){4, 5, 1, 8000, 8192, 34, 20, 40, 10, 1});
+    f.range[0] = 100;
+    cbf_start(&f);
+    sonar_code code = evaluate(&f, 5, turns, power, &err);
+    site_expect(site, code == SONAR_ESTATE, "code %d", (int)code);
+    cbf_close(&f);
+}
+
+void cbf_case_impossible_specs(site *site) {
+    const sonar_stage_ops *ops = site->backend->stage("cbf");
+    sonar_cbf_spec bad[6];
+    for (size_t i = 0; i < COUNT(bad); i++)
+        bad[i] = (sonar_cbf_spec){4, 5, 1, 8000, 8192, 34, 20, 40, 10, 1};
+    bad[0].cbf_first = 33;
+    bad[1].cbf_bins = 15;
+    bad[2].sensors = 0;
+    bad[3].cbf_bins = 0;
+    bad[4].max_snapshots = 0;
+    bad[5].fs_hz = NAN;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        void *stage = bad;
+        sonar_error err = {0};
+        sonar_code code = ops->create(&bad[i], site->host, &stage, &err);
+        site_expect(site, code == SONAR_EINVAL && !stage && err.text[0], "case %zu: code %d", i,
+                    (int)code);
+    }
+    ops->destroy(NULL);
+}
+
+void cbf_case_wrong_shapes(site *site) {
+    uint64_t seed = 9;
+    cbf_fixture f;
+    cbf_alloc(&f, site, (sonar_cbf_spec){4, 5, 1, 8000, 8192, 34, 20, 40, 10, 1});
+    cbf_fill(&f, &seed);
+    cbf_start(&f);
+    cbf_run(&f, CBF_ALL);
+    f.snapshots = 0;
+    refused(&f, "no snapshots");
+    f.snapshots = 2;
+    refused(&f, "a snapshot too many");
+    f.snapshots = 1;
+    const sonar_buffer input = f.input, lofar = f.out[SONAR_CBF_LOFAR];
+    f.input = sonar_buffer_part(&input, 0);
+    refused(&f, "input without snapshots");
+    f.input = input;
+    f.input.dtype = SONAR_F32;
+    refused(&f, "input of another type");
+    f.input = input;
+    f.out[SONAR_CBF_LOFAR].shape[0]--;
+    refused(&f, "a row too few");
+    f.out[SONAR_CBF_LOFAR] = lofar;
+    if (site_is_device(site)) {
+        f.out[SONAR_CBF_LOFAR].space = SONAR_HOST;
+        refused(&f, "output in host memory");
+        f.out[SONAR_CBF_LOFAR] = lofar;
+    }
+    f.params.version++;
+    f.params.far_cbf.directions = 4;
+    refused(&f, "a table of other directions");
+    f.params.far_cbf.directions = 5;
+    f.params.far_cbf.bin_width_hz *= 2;
+    refused(&f, "turns for another bin width");
+    f.params.far_cbf.bin_width_hz /= 2;
+    cbf_run(&f, CBF_ALL);
+    cbf_expect(&f);
+    cbf_close(&f);
+}

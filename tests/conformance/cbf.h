@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The conformance suite of the beamformer: what every backend's has to do, on every path. The cases
+ * know the contract (include/sonar/stages.h) and the oracle, nothing of how the stage does it. */
+#ifndef SONAR_TEST_CBF_H
+#define SONAR_TEST_CBF_H
+
+#include "cbf_fixture.h"
+
+#define CBF_CASES(X)                                                                               \
+    X(sizes)                                                                                       \
+    X(random_sizes)                                                                                \
+    X(deep_side_lobes_of_a_shaded_line)                                                            \
+    X(very_long_line_far_off_broadside)                                                            \
+    X(snapshots_in_a_volume)                                                                       \
+    X(snapshots_beside_an_interferer)                                                              \
+    X(rows_apart)                                                                                  \
+    X(line_finds_bearing_and_mirror)                                                               \
+    X(circle_finds_bearing)                                                                        \
+    X(plane_finds_bearing)                                                                         \
+    X(volume_finds_bearing)                                                                        \
+    X(sixty_is_not_a_hundred_and_twenty)                                                           \
+    X(near_field_focuses_on_the_range)                                                             \
+    X(mask_moves_no_bearing_and_keeps_the_level)                                                   \
+    X(everything_masked_is_silence)                                                                \
+    X(array_gain_is_the_number_of_elements)                                                        \
+    X(workers_change_no_bit)                                                                       \
+    X(only_wanted_surfaces_are_touched)                                                            \
+    X(versions_and_repeats)                                                                        \
+    X(recorded)                                                                                    \
+    X(evaluate_equals_execute_on_the_grid)                                                         \
+    X(evaluate_off_the_grid)                                                                       \
+    X(chunks_of_several_tiles)
+
+/* What is refused. */
+#define CBF_ERROR_CASES(X)                                                                         \
+    X(evaluate_before_execute)                                                                     \
+    X(impossible_specs)                                                                            \
+    X(wrong_shapes)
+
+/* Large arrays: nothing new for a checker of memory, which would take long over them. */
+#define CBF_LONG_CASES(X)                                                                          \
+    X(large_line)                                                                                  \
+    X(large_plane)
+
+#define CBF_DECLARE(name) void cbf_case_##name(site *site);
+CBF_CASES(CBF_DECLARE)
+CBF_ERROR_CASES(CBF_DECLARE)
+CBF_LONG_CASES(CBF_DECLARE)
+#define CBF_ROW(name) {#name, cbf_case_##name},
+
+/* A line of 160 directions, 7 ranges and 459 bins, as it is timed. */
+void cbf_standard(cbf_fixture *f, site *site, size_t sensors);
+/* Everything about a standard line in a wave and noise, on a few points beside the oracle. */
+void cbf_try_line(site *site, size_t sensors, bool as_cpu);
+void cbf_try_plane(site *site, size_t sensors, size_t snapshots);
+
+#endif
