@@ -12,8 +12,7 @@ enum { MOST_DIRECTIONS = 4096, MOST_SOURCES = 8 };
 
 static const double radians = M_PI / 180.0;
 
-/* ---- a scene: sources on a uniform half-wavelength line, or on a ring's idealised beam ---------
- */
+/* ---- a scene: sources on a uniform half-wavelength line, or on a ring's idealised beam ------- */
 
 typedef struct scene {
     sonar_scan scan;
@@ -255,8 +254,7 @@ Test(detect, interpolates_the_grid_without_a_beamformer) {
     }
 }
 
-/* ---- which peaks ------------------------------------------------------------------------------
- */
+/* ---- which peaks ----------------------------------------------------------------------------- */
 
 Test(detect, separates_two_peaks_a_little_over_a_beam_apart) {
     for (int k = 0; k < 40; k++) {
@@ -387,8 +385,7 @@ Test(detect, strongest_first_and_no_more_than_asked) {
     }
 }
 
-/* ---- ends, wrapping, plateaus ------------------------------------------------------------------
- */
+/* ---- ends, wrapping, plateaus ---------------------------------------------------------------- */
 
 Test(detect, wraps_where_the_scan_does) {
     for (double az = 350; az < 370; az += 0.37) {
@@ -452,8 +449,7 @@ Test(detect, takes_the_middle_of_a_plateau) {
         }
 }
 
-/* ---- faults ------------------------------------------------------------------------------------
- */
+/* ---- faults ---------------------------------------------------------------------------------- */
 
 Test(detect, says_nothing_of_flat_empty_or_broken_spectra) {
     const float values[] = {0, 1, 1e30f, 1e-38f, NAN, INFINITY, -1};
@@ -558,8 +554,7 @@ Test(detect, refuses_a_list_longer_than_the_most) {
         SONAR_EINVAL);
 }
 
-/* ---- background --------------------------------------------------------------------------------
- */
+/* ---- background ------------------------------------------------------------------------------ */
 
 Test(detect, noise_alone_is_no_contact) {
     random_state = 4;
@@ -645,8 +640,7 @@ Test(detect, background_of_a_beam_as_wide_as_the_scan_is_the_whole_median) {
         cr_assert_eq(background[i], 3);
 }
 
-/* ---- bearing and range -------------------------------------------------------------------------
- */
+/* ---- bearing and range ----------------------------------------------------------------------- */
 
 Test(detect, bearings_of_a_cone_and_of_a_turn) {
     sonar_scan scan = {.cone = true, .axis_az_deg = 10};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What every backend's beamformer asks of its specification. */
+/* Checks of a beamformer's specification, for all backends. */
 #include "cbf/cbf.h"
 
 sonar_code sonar_cbf_check(const sonar_cbf_spec *spec, sonar_error *err) {

@@ -11,8 +11,7 @@
 
 static const double TURN = 6.283185307179586477;
 
-/* ---- values that follow from others -----------------------------------------------------------
- */
+/* ---- values that follow from others ---------------------------------------------------------- */
 
 void sonar_value_set_number(sonar_loader *l, sonar_option_id id, double to) {
     sonar_value *v = &l->settings->value[id];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the stages and threads share and no peer or plugin sees: logging, rings, the worker pool. */
+/* Basics that stages and threads share and that are not part of the plugin interface: log, memory,
+ * threads, text, rings, worker pool. */
 #ifndef SONAR_CORE_H
 #define SONAR_CORE_H
 
@@ -36,12 +37,12 @@ static inline const char *sonar_host_choice(const sonar_host *host, const char *
 
 /* ---- allocation ------------------------------------------------------------------------------ */
 
-/* Zeroed with all its pages there, 64-byte aligned, count*size checked for overflow; NULL when
+/* Zeroed, all pages present, 64-byte aligned, count*size checked for overflow; NULL when
  * memory runs out. free() it. */
 void *sonar_alloc(size_t count, size_t size);
 
-/* For programs that receive large messages, at their start: has malloc keep memory that was freed,
- * up to 256 MiB, in place of giving every message's pages back and getting others. */
+/* For programs that receive large messages, at their start: makes malloc keep freed memory,
+ * up to 256 MiB, where it would return the pages of every message and map new ones. */
 void sonar_keep_freed_memory(void);
 
 /* ---- descriptors ----------------------------------------------------------------------------- */
@@ -92,9 +93,9 @@ sonar_ring *sonar_ring_create(size_t capacity);
 void sonar_ring_destroy(sonar_ring *ring);
 bool sonar_ring_push(sonar_ring *ring, void *item); /* producer; false when full */
 void *sonar_ring_pop(sonar_ring *ring);             /* consumer; NULL when empty */
-size_t sonar_ring_count(const sonar_ring *ring);    /* any thread; a moment's truth */
+size_t sonar_ring_count(const sonar_ring *ring); /* any thread; an estimate while the others work */
 
-/* ---- wake: an eventfd one thread can poll on ------------------------------------------------- */
+/* ---- wake: an eventfd that one thread polls ------------------------------------------------- */
 
 int sonar_wake_create(void); /* a non-blocking eventfd, or -1 with errno */
 void sonar_wake_signal(int fd);

@@ -14,7 +14,7 @@ static float largest(const float *value, size_t n) {
     return most;
 }
 
-/* Quickselect (Hoare 1961), because qsort may allocate. What is left of the place is not above it.
+/* Quickselect (Hoare 1961), because qsort may allocate. Values before the index are not larger.
  */
 float sonar_median(float *value, size_t n) {
     ptrdiff_t low = 0, high = (ptrdiff_t)n - 1;

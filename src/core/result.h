@@ -22,9 +22,9 @@ typedef enum sonar_frame_cause {
     SONAR_FRAME_NOT_FINITE,
     SONAR_FRAME_OUT_OF_RANGE, /* a sample no hydrophone makes */
     SONAR_FRAME_WRONG_TYPE,   /* not the one sample type that is accepted */
-    SONAR_FRAME_REPEATED,     /* nothing new in it */
-    SONAR_FRAME_LATE,         /* all of it belongs to frozen samples */
-    SONAR_FRAME_AHEAD,        /* beyond the ring */
+    SONAR_FRAME_REPEATED,     /* all its samples are stored already */
+    SONAR_FRAME_LATE,         /* all its samples are older than the windows still open */
+    SONAR_FRAME_AHEAD,        /* its index lies beyond the ring */
     SONAR_FRAME_OVERRUN, /* drop_oldest: the data thread still reads where it would be written */
     SONAR_FRAME_CAUSES
 } sonar_frame_cause;
@@ -32,20 +32,21 @@ typedef enum sonar_frame_cause {
 const char *sonar_frame_cause_name(sonar_frame_cause cause);
 
 typedef enum sonar_window_cause {
-    SONAR_WINDOW_OVERLOAD = 0, /* oldest waiting window given up for a newer one */
-    SONAR_WINDOW_MISSING,      /* more missing than max_missing_share */
-    SONAR_WINDOW_SKIPPED,      /* jumped over: the stream moved on by more than the ring */
+    SONAR_WINDOW_OVERLOAD = 0, /* the oldest waiting window was dropped for a newer one */
+    SONAR_WINDOW_MISSING,      /* a larger share missing than max_missing_share */
+    SONAR_WINDOW_SKIPPED,      /* skipped, because the index jumped by more than the ring */
     SONAR_WINDOW_CAUSES
 } sonar_window_cause;
 
 const char *sonar_window_cause_name(sonar_window_cause cause);
 
-/* A consistent-enough snapshot: each value is exact, the set is taken one by one. */
+/* Each value is exact; the values are read one after the other, so they may belong to different
+ * moments. */
 typedef struct sonar_ingest_counters {
     uint64_t frames_received, frames_accepted, frames_dropped[SONAR_FRAME_CAUSES];
     uint64_t samples_stored, samples_repeated,
         samples_late;         /* channel-samples of accepted frames */
-    uint64_t samples_missing; /* used channels' samples that windows had to do without, each once */
+    uint64_t samples_missing; /* missing samples of used channels, each counted once */
     uint64_t sequence_gaps;   /* frames the digitisers sent that never came (by sequence) */
     uint64_t restarts;        /* timelines adopted after the first */
     uint64_t windows_offered, windows_taken, windows_dropped[SONAR_WINDOW_CAUSES];
@@ -91,7 +92,7 @@ typedef struct sonar_block_report {
     int64_t begin_ns;
 } sonar_block_report;
 
-/* What counters cannot tell: how the stream stands, by channel and by block. */
+/* State of the stream by channel and by block, which counters do not tell. */
 typedef struct sonar_ingest_report {
     int64_t made_ns;    /* monotonic */
     bool held;          /* overload block: a frame waits for the data thread, nothing is received */
@@ -164,7 +165,7 @@ typedef struct sonar_result {
     size_t detections;
     sonar_params_facts params;                        /* those of this window */
     double cbf_snapshots, mvdr_snapshots, mvdr_delta; /* mvdr_delta: median over bins */
-    double mvdr_level_db;   /* what a source is expected to read high, median over bins: <= 0 */
+    double mvdr_level_db;   /* by which a source is expected to read high, median over bins: <= 0 */
     size_t mvdr_tonal_bins; /* steered at a tone off their centre */
     size_t mvdr_bins_not_converged;
     uint32_t mvdr_flags; /* SONAR_MVDR_FLAG_* of any bin */
@@ -172,11 +173,11 @@ typedef struct sonar_result {
     double missing_mean, missing_worst;
     uint32_t frame_flags; /* SONAR_FRAME_* */
     bool restarted;
-    bool mask_changed;  /* the first window with other sensors taken out than before */
+    bool mask_changed;  /* the first window with another mask than before */
     int64_t arrival_ns; /* monotonic, last sample in */
 } sonar_result;
 
-/* The stages whose time is kept. */
+/* The stages that are timed. */
 typedef enum sonar_timed_stage {
     SONAR_TIMED_DFT = 0,
     SONAR_TIMED_CBF,
@@ -185,8 +186,8 @@ typedef enum sonar_timed_stage {
     SONAR_TIMED_STAGES
 } sonar_timed_stage;
 
-/* Where a stage's time goes: the processor's own part (on the CPU backend all of it), waiting for
- * the device, samples that still had to be copied, the device's work. */
+/* Parts of a stage's time: work of the host (on the CPU backend all of it), waiting in the device's
+ * queue, copying samples that were not on the device yet, work of the device. */
 typedef enum sonar_stage_part {
     SONAR_PART_HOST = 0,
     SONAR_PART_QUEUE,
@@ -220,11 +221,10 @@ typedef struct sonar_element_list {
 typedef struct sonar_element_health {
     size_t judged, masked; /* sensors of the last round; by hand, which are not judged */
     sonar_element_list fault[SONAR_ELEMENT_FAULTS];
-    sonar_element_list masked_auto; /* taken out of the beams by array.auto_mask */
+    sonar_element_list masked_auto; /* masked by array.auto_mask */
 } sonar_element_health;
 
-/* ---- conditions -------------------------------------------------------------------------------
- */
+/* ---- conditions ------------------------------------------------------------------------------ */
 
 typedef enum sonar_condition_severity {
     SONAR_NOTICE = 0, /* worth knowing; the results are good */

@@ -12,8 +12,8 @@ typedef struct sonar_window {
     uint32_t epoch;
     int64_t utc_ns;                     /* of the first sample, 0 = unknown */
     double missing_mean, missing_worst; /* share of the used channels' samples */
-    size_t lookback;       /* samples before the first that are there, too: the spec's, but for
-                              what lies before the stream's first window */
+    size_t lookback;       /* samples before the first that are there, too: the spec's, but none
+                              before the stream's first window */
     sonar_gaps gaps;       /* of the used channels, in the window */
     const uint64_t *lacks; /* which samples some used channel lacks: see sonar_window_is_whole */
     uint32_t flags;        /* SONAR_FRAME_* bits of the frames in it */

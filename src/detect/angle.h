@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Distances along a scan in beam widths, and the parabola: shared by the files of this folder. */
+/* Distances along a scan in beam widths, and interpolation by a parabola. */
 #ifndef SONAR_DETECT_ANGLE_H
 #define SONAR_DETECT_ANGLE_H
 

@@ -51,7 +51,7 @@ static void mark_maxima(const sonar_search *s, const float *background, double l
     }
 }
 
-/* ---- which peaks are contacts ---------------------------------------------------------------- */
+/* ---- which peaks are listed ------------------------------------------------------------------ */
 
 /* Power that a peak may leak `beams` beam widths away, per unit of its own. */
 static double leak(const sonar_detect_spec *spec, double beams) {

@@ -188,7 +188,7 @@ static sonar_code narrow(const sonar_search *s, double *low, double *high,
     return SONAR_OK;
 }
 
-/* Range and direction hardly depend on one another: two turns of each reach the top. */
+/* Range and direction hardly depend on one another: two alternations reach the maximum. */
 sonar_code sonar_focus_refine(const sonar_search *s, sonar_local_maximum *peak) {
     enum { TURNS = 2, ROUNDS = 2 };
     const bracket b = bracket_of(s, peak->range);

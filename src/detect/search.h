@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One search for contacts: what the files of this folder share. */
+/* The state of one search for peaks, and what the files of this folder offer each other. */
 #ifndef SONAR_DETECT_SEARCH_H
 #define SONAR_DETECT_SEARCH_H
 
@@ -9,13 +9,14 @@
 
 #define SONAR_FIRST_SIDELOBE_BEAMS 1.614
 
-/* A local maximum stronger than what is still to be judged. While the search lasts, is.range_m is
- * the range it is focused on, INFINITY for the far field. */
+/* A local maximum; those found so far are stronger than those still to be judged. While the search
+ * lasts, is.range_m is the range it is focused on, INFINITY for the far field. */
 typedef struct sonar_local_maximum {
     sonar_detection is;
     size_t index; /* direction on the grid */
     size_t range; /* index into near->range_m; near->ranges: the far field */
-    bool listed;  /* otherwise it only leaks: outside the scan, or too near a stronger one */
+    bool listed;  /* otherwise it counts for its side lobes only: outside the scan, or too near a
+                     stronger one */
 } sonar_local_maximum;
 
 typedef struct sonar_search {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What every backend's DFT asks of its specification. */
+/* Checks of a DFT specification, for all backends. */
 #include "dft/dft.h"
 
 #include <math.h>
@@ -18,7 +18,8 @@ sonar_code sonar_dft_check(const sonar_dft_spec *spec, sonar_error *err) {
     if (!(spec->fs_hz > 0) || !isfinite(spec->fs_hz))
         return sonar_fail(err, SONAR_EINVAL, "dft", "sampling rate %g Hz", spec->fs_hz);
     if ((unsigned)spec->window > SONAR_FLATTOP)
-        return sonar_fail(err, SONAR_EINVAL, "dft", "unknown window %d", (int)spec->window);
+        return sonar_fail(err, SONAR_EINVAL, "dft", "unknown window function %d",
+                          (int)spec->window);
     if (spec->window == SONAR_KAISER && !(spec->kaiser_beta >= 0 && spec->kaiser_beta <= 500))
         return sonar_fail(err, SONAR_EINVAL, "dft", "Kaiser beta %g is not in 0..500",
                           spec->kaiser_beta);

@@ -31,7 +31,7 @@ struct dft {
     sonar_dft_spec spec;
     const sonar_host *host;
     size_t row, half_row; /* elements between a block's signals and spectra */
-    float *window;
+    float *window_function;
     double psd_gain; /* sqrt(2 / (fs sum w^2)) */
     fftwf_plan plan;
     float *time;             /* [worker][BLOCK][row] */
@@ -212,7 +212,7 @@ static void prepare_signal(const struct dft *dft, size_t channel, float *x) {
     gather(dft->in, channel, x);
     size_t lost = clear_gaps(dft, channel, x);
     double mean = dft->spec.remove_mean && lost < n ? sum_of(x, n) / (double)(n - lost) : 0;
-    apply_window(x, dft->window, mean, n);
+    apply_window(x, dft->window_function, mean, n);
     if (lost)
         clear_gaps(dft, channel, x);
 }
@@ -288,11 +288,12 @@ static sonar_code make_window(struct dft *dft, sonar_error *err) {
     size_t n = dft->spec.length;
     double *w = sonar_alloc(n, sizeof *w), energy = 0;
     if (!w)
-        return sonar_fail(err, SONAR_ENOMEM, "dft", "no memory for a window of %zu", n);
+        return sonar_fail(err, SONAR_ENOMEM, "dft", "no memory for a window function of %zu points",
+                          n);
     sonar_dft_window(dft->spec.window, dft->spec.kaiser_beta, n, w);
     for (size_t i = 0; i < n; i++) {
         energy += w[i] * w[i];
-        dft->window[i] = (float)w[i];
+        dft->window_function[i] = (float)w[i];
     }
     free(w);
     dft->psd_gain = sqrt(2 / (dft->spec.fs_hz * energy));
@@ -307,7 +308,7 @@ static void dft_destroy(void *stage) {
     if (dft->plan)
         fftwf_destroy_plan(dft->plan);
     pthread_mutex_unlock(&planner);
-    free(dft->window);
+    free(dft->window_function);
     free(dft->time);
     free(dft->spectrum);
     free(dft->sensor);
@@ -322,13 +323,13 @@ static bool allocate(struct dft *dft) {
     size_t signals = dft->host->workers * BLOCK;
     dft->row = (spec->length + 15) & ~(size_t)15;
     dft->half_row = (spec->length / 2 + 1 + 7) & ~(size_t)7;
-    dft->window = sonar_alloc(spec->length, sizeof *dft->window);
+    dft->window_function = sonar_alloc(spec->length, sizeof *dft->window_function);
     dft->time = sonar_alloc(signals * dft->row, sizeof *dft->time);
     dft->spectrum = sonar_alloc(signals * dft->half_row, sizeof *dft->spectrum);
     dft->sensor = sonar_alloc(spec->sensors, sizeof *dft->sensor);
     dft->channel = sonar_alloc(spec->sensors, sizeof *dft->channel);
     dft->correction = sonar_alloc(spec->sensors / BLOCK + 1, sizeof *dft->correction);
-    return dft->window && dft->time && dft->spectrum && dft->sensor && dft->channel &&
+    return dft->window_function && dft->time && dft->spectrum && dft->sensor && dft->channel &&
            dft->correction;
 }
 

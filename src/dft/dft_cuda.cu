@@ -2,9 +2,10 @@
 /*
  * DFT stage on NVIDIA GPUs, in one of two ways. Powers of two for which the device has the memory
  * go through one kernel of our own (fused_cuda.cuh). Any length goes through cuFFT, the used
- * sensors in batches: a kernel takes out the mean and applies the window, cuFFT transforms, a
- * second kernel picks the kept bins, corrects them and turns [sensor][bin] into [bin][sensor].
- * Samples in host memory are first copied over, all used channels of the window at once.
+ * sensors in batches: a kernel subtracts the mean and multiplies by the window function, cuFFT
+ * transforms, a second kernel picks the kept bins, corrects them and turns [sensor][bin] into
+ * [bin][sensor]. Samples in host memory are first copied over, all used channels of the window at
+ * once.
  */
 #include "dft/dft.h"
 #include "dft/fused_cuda.cuh"
@@ -299,7 +300,8 @@ static sonar_code make_window(struct dft *dft, sonar_error *err) {
             "dft", cudaMemcpy(dft->window, rounded, n * sizeof *rounded, cudaMemcpyHostToDevice),
             err);
     } else {
-        code = sonar_fail(err, SONAR_ENOMEM, "dft", "no memory for a window of %zu", n);
+        code = sonar_fail(err, SONAR_ENOMEM, "dft", "no memory for a window function of %zu points",
+                          n);
     }
     free(w);
     free(rounded);

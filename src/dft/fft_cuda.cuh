@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The complex transform of M points inside a thread block, M a power of two from 128 on: M / 16
- * threads with 16 points in registers each. Stockham's self-sorting form: passes of radix 16 and at
- * the end one of what is left, and between two passes the threads exchange their points through
- * shared memory. Before every pass, and after the last, thread t has the points t + M / 16 * m,
- * m < 16, in this order. What follows is one thread's part of one step.
+ * threads with 16 points in registers each. Stockham's self-sorting form: passes of radix 16 and
+ * a last one of the radix that is left; between two passes the threads exchange their points
+ * through shared memory. Before every pass, and after the last, thread t has the points
+ * t + m * M / 16, m < 16, in this order. What follows is one thread's part of one step.
  */
 #ifndef SONAR_DFT_FFT_CUDA_CUH
 #define SONAR_DFT_FFT_CUDA_CUH

@@ -17,7 +17,7 @@ enum { FUSED_STATIC = 1024 }; /* bytes of shared memory that the kernel takes by
  * sensors as fit into it side by side, so that neighbours in a row of the output are written
  * together; a power of two. */
 struct fused {
-    const float2 *window;   /* [length / 2] pairs */
+    const float2 *window;   /* window function, [length / 2] pairs */
     const float2 *twiddle;  /* fft_twiddles() */
     const float2 *untangle; /* [bin] exp(-j 2 pi bin / length) */
     uint32_t first_bin, bins, rounds;
@@ -157,7 +157,7 @@ __device__ inline void clear_lost(const struct lost &lost, uint32_t t, Pair (&v)
     }
 }
 
-/* This thread's points, the mean taken out and the window applied. */
+/* This thread's points, with the mean subtracted, times the window function. */
 template <typename T, int POINTS>
 __device__ inline void read_points(const struct input &in, size_t start, uint32_t channel,
                                    uint32_t t, const struct fused &plan, float2 (&v)[FFT_MINE]) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Element health: which hydrophones are dead, stuck, noisy, ridden by mains hum or clipped.
+ * Element health: which hydrophones are dead, stuck, noisy, disturbed by mains hum, or clipped.
  *
  *   in[2]     f32 or s16 [channel][n0], [channel][n1]   a stretch of samples in one or two parts,
  *                                                       rows strided; n0 + n1 is the stretch
@@ -11,13 +11,13 @@
  * that no window pays for all of a large array. Windows of less than 128 samples are not judged.
  * What was measured is judged by another thread, sensors against one another:
  *
- *   dead      constant at 0; or far below the others in all octaves in and beside the band, and in
- *             the median over eight frequencies there: between tones, whose nodes may be anywhere
- *   stuck     constant at another value, or nearly always equal to the sample before
- *   noisy     in an octave of the band far above the others and above its neighbours, or 45 dB
- * above the others hum       the mains' lines (50 or 60 Hz, three harmonics) far above the others'
- * and above the same sensor's spectrum beside them clipped   more samples at the largest or
- * smallest value than in the 64th of the span beside it
+ * - dead: constant at 0; or far below the others in all octaves in and beside the band, and in the
+ *   median over eight frequencies there (between tones, whose nodes may be anywhere)
+ * - stuck: constant at another value, or nearly always equal to the sample before
+ * - noisy: far above the others and its neighbours in an octave of the band, or by 45 dB above all
+ * - hum: the lines of the mains (50 or 60 Hz, three harmonics) far above the others' and above the
+ *   same sensor's spectrum beside them
+ * - clipped: more samples at the largest or smallest value than in the adjacent 64th of the span
  *
  * Far: by 12 (dead, hum) or 20 dB (noisy) and 72 dB / sensors, and by 6 robust standard deviations
  * (1.4826 MAD of the levels in dB, Hampel 1974), so that the slope that a near ship gives an array

@@ -133,8 +133,7 @@ static sonar_code make_ring(sonar_engine *e, sonar_error *err) {
     return code;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------
- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 sonar_code sonar_engine_make_buffers(sonar_engine *e, sonar_error *err) {
     sonar_code code = make_all_spectra(e, err);

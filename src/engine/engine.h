@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Engine: the stages dft, cbf and mvdr_jacobi, each on the backend it was placed on, and the
- * buffers between them. Runs one window and brings back its surfaces. Knows no thread, no socket
- * and no configuration: whoever makes it passes what the stages are to be, where they run and where
- * the samples come from.
+ * buffers between them. It runs one window and returns its surfaces. It knows no thread, no socket
+ * and no configuration: the caller passes the stages' specifications, their backends and the source
+ * of the samples.
  *
  * Stages on the host and on a device make it a mixed one: what the DFT made is then copied to the
  * other side. An engine whose stages are all on a device that can record work runs windows without

@@ -108,8 +108,7 @@ sonar_code sonar_enqueue_beamformers(sonar_engine *e, const struct job *job,
     return !code && e->mvdr.side == side ? run_mvdr(e, job, err) : code;
 }
 
-/* ---- between host and device
- * ----------------------------------------------------------------------- */
+/* ---- between host and device ----------------------------------------------------------------- */
 
 static bool wants_psd(const struct job *job) {
     return job->surface && job->work.outputs & SONAR_WANT(SONAR_ELEMENT_PSD);

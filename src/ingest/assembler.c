@@ -144,8 +144,7 @@ void sonar_assembler_read_counters(const sonar_assembler *a, sonar_ingest_counte
         to->windows_dropped[i] = value_of(&from->windows_dropped[i]);
 }
 
-/* ---- positions ----------------------------------------------------------------------------------
- */
+/* ---- positions ------------------------------------------------------------------------------- */
 
 static uint64_t window_end(const sonar_assembler *a) {
     return a->window + a->length;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Assembler: frames in, windows out, without sockets or clocks of its own, so that every rule can
- * be tested to the sample. The ingest thread calls everything here but take and release. It books
- * every frame by itself and in order; only the copying of samples is shared among spec.threads
- * threads, and may come later: before a window is offered, before `ready` moves, before a frame has
- * to wait, or when settle is called. What other threads see does not depend on their number.
+ * Assembler: takes frames and offers windows; it has no socket and no clock, so that every rule can
+ * be tested to the sample. The ingest thread calls all functions but take and release. It accounts
+ * for every frame itself and in order; only the copying of samples is shared among spec.threads
+ * threads and may be deferred, at most until a window is offered, `ready` advances, a frame has to
+ * wait, or settle is called. What other threads see does not depend on the number of threads.
  *
  * Glossary
  *   position      where a sample lies in the ring's endless coordinate, which grows over restarts
@@ -43,7 +43,7 @@ void sonar_assembler_destroy(sonar_assembler *assembler);
 bool sonar_assembler_frame(sonar_assembler *assembler, const void *header, size_t header_bytes,
                            const void *payload, size_t payload_bytes, int64_t now_ns);
 bool sonar_assembler_resume(sonar_assembler *assembler);
-/* Does the copying that was put off. */
+/* Does the deferred copies. */
 void sonar_assembler_settle(sonar_assembler *assembler);
 /* Gives up the frame that waits, if one does: what is not stored of it counts as late, or the whole
  * as overrun. */
@@ -53,7 +53,7 @@ void sonar_assembler_malformed(sonar_assembler *assembler);
 /* Lets time pass: which blocks are silent? Has the stream stopped with windows not offered? */
 void sonar_assembler_tick(sonar_assembler *assembler, int64_t now_ns);
 
-/* How the stream stands. read: the report before was read, so what was lost until then is told. */
+/* State of the stream. read: the last report was read, so its losses need not be reported again. */
 void sonar_assembler_report(sonar_assembler *assembler, bool read, sonar_ingest_report *report);
 
 uint64_t sonar_assembler_ready(const sonar_assembler *assembler); /* any thread */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What is known of each channel block (one digitiser's share of the array): its sequence numbers,
- * when it was last heard, how far its samples have come and what its clock says. */
+/* State of each channel block (one digitiser's share of the array): sequence numbers, time of the
+ * last frame, position of the newest sample, clock. */
 #ifndef SONAR_BLOCKS_H
 #define SONAR_BLOCKS_H
 
@@ -8,10 +8,10 @@
 #include "ingest/frame.h"
 
 typedef struct sonar_block_state {
-    sonar_block_report told; /* as others see it */
+    sonar_block_report told; /* what the report shows */
     uint64_t last_first;     /* index of the last frame's first sample */
     uint64_t last_sequence;
-    bool counting;                /* highest and came mean something */
+    bool counting;                /* highest and came are valid */
     uint64_t highest;             /* sequence number */
     uint64_t came;                /* bit k: highest - k came */
     uint64_t far_first, far_last; /* numbers far away that follow on each other... */
@@ -37,7 +37,7 @@ bool sonar_block_track(sonar_block_state *block, const sonar_frame *frame, doubl
                        int64_t now_ns);
 /* A new stream: sequences begin anew, blocks unheard in it are forgotten. */
 void sonar_blocks_restart(sonar_blocks *blocks);
-/* A new timeline of the same stream: what was told of samples holds no longer. */
+/* A new timeline of the same stream: the report's sample positions are reset. */
 void sonar_blocks_begin(sonar_blocks *blocks);
 size_t sonar_blocks_silent(const sonar_blocks *blocks, int64_t now_ns, int64_t silent_after_ns);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Which samples of the ring are there: one bit a sample, so that repeats and gaps are exact however
- * the digitisers cut their frames. Positions are endless; their bits repeat every `words` words.
- * The words of neighbouring channels lie side by side: a frame is booked by a few passes over
- * memory in its order. */
+/* Which samples of the ring have arrived: one bit per sample, so that repeats and gaps are exact
+ * however the digitisers cut their frames. Positions are endless; their bits repeat every `words`
+ * words. The words of neighbouring channels lie side by side: a frame is booked by a few passes
+ * over memory in its order. */
 #ifndef SONAR_COVERAGE_H
 #define SONAR_COVERAGE_H
 

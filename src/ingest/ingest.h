@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Ingest: frames of one or several digitisers in over ZeroMQ, whole windows of all channels out.
+ * Ingest: receives frames of one or several digitisers over ZeroMQ and offers windows of all
+ * channels.
  *
- * One thread of its own owns the socket and the sample ring [channel][capacity], places every
- * frame by its sample index and offers a window as soon as it is complete, or as incomplete once
- * the newest sample is max_skew ahead of its end, or at its end and nothing was accepted for
- * restart_after_ms. From then on its samples are frozen: what still arrives for them is late. The
- * data thread takes windows, reads the ring in place, `lookback` samples before them included, and
- * releases them. Window k of a stream covers [first, first + N), first a multiple of H; the index
- * `window` counts on over restarts of the stream.
+ * The ingest thread owns the socket and the sample ring [channel][capacity]. It stores every frame
+ * by its sample index. It offers a window when the window is complete, and an incomplete window
+ * when the newest sample is max_skew ahead of its end, or when the newest sample has reached its
+ * end and nothing was accepted for restart_after_ms. The samples of an offered window are frozen:
+ * samples that arrive for them afterwards are late. The data thread takes windows, reads them in
+ * the ring together with the `lookback` samples before them, and releases them. Window k of a
+ * stream covers [first, first + N), first a multiple of H; the index `window` counts on over
+ * restarts of the stream.
  *
  * Timeline: the first valid frame fixes epoch and position. A frame of another epoch, or more than
  * the ring ahead, is adopted at once if its block is the whole array, otherwise when nothing was
  * accepted for restart_after_ms; until then it is counted (wrong_epoch, ahead).
  *
- * Frames that come only below what is frozen, with nothing accepted for restart_after_ms, are
- * adopted as well: a lying index must not stop the stream for longer.
+ * If all frames have been late and nothing was accepted for restart_after_ms, a frame is adopted as
+ * well: a wrong index must not stop the stream for longer.
  *
  * Accounting: every message received is counted once, accepted or dropped by one cause; every
  * channel-sample of an accepted frame is stored, repeated or late. Windows: offered = taken +
@@ -57,8 +59,9 @@ typedef struct sonar_ingest_spec {
     sonar_dtype sample_type;
     float
         most_sample; /* f32 samples of a larger magnitude are out_of_range; 0: any that is finite */
-    void *ring; /* [channel][sonar_ingest_capacity] zeroed, lent until destroy; NULL: its own */
-    size_t chunk_samples; /* tell the data thread of every so many complete samples; 0: do not */
+    void *ring; /* [channel][sonar_ingest_capacity] zeroed, borrowed until destroy; NULL: ingest
+                   allocates it */
+    size_t chunk_samples; /* wake the data thread at every so many complete samples; 0: never */
 } sonar_ingest_spec;
 
 typedef struct sonar_ingest sonar_ingest;
@@ -87,7 +90,7 @@ sonar_buffer sonar_ingest_ring(const sonar_ingest *ingest); /* f32 or s16 [chann
 /* Any thread. False once the thread has ended, stopped or by itself because its socket failed. */
 bool sonar_ingest_alive(const sonar_ingest *ingest);
 void sonar_ingest_read_counters(const sonar_ingest *ingest, sonar_ingest_counters *counters);
-/* How the stream stood at most 0.1 s ago; what was lost is told once. Any one thread. */
+/* State of the stream at most 0.1 s ago; each loss is reported once. Any one thread. */
 void sonar_ingest_read_report(sonar_ingest *ingest, sonar_ingest_report *report);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The ingest thread: takes messages off the socket and hands them to the assembler. */
+/* The ingest thread: receives messages from the socket and passes them to the assembler. */
 #include "ingest/ingest.h"
 
 #include <errno.h>
@@ -101,7 +101,7 @@ static void release_messages(sonar_ingest *ingest, bool stored) {
         ingest->held = ingest->held_bytes = 0;
 }
 
-/* Wakes the data thread for windows and chunks that came since. */
+/* Wakes the data thread if windows or chunks have been completed since the last call. */
 static void tell_data_thread(sonar_ingest *ingest) {
     uint64_t offered = sonar_assembler_offered(ingest->assembler);
     uint64_t ready = sonar_assembler_ready(ingest->assembler);

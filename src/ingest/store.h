@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The sample ring and whoever writes to it. The assembler decides what goes where; the copying
- * itself is put off and then done for many frames at once by several threads, each of which has
- * channels of its own: nobody shares a cache line, and one channel's samples are written in the
- * order of the frames. With one thread nothing is put off. Ingest thread.
+ * The sample ring and the threads that write to it. The assembler decides where samples go. Copies
+ * are deferred and then done for many frames at once by several threads, each for channels of its
+ * own: no two threads write to one cache line, and a channel's samples are written in the order of
+ * the frames. With one thread every copy is done at once. Ingest thread.
  */
 #ifndef SONAR_STORE_H
 #define SONAR_STORE_H
@@ -27,9 +27,9 @@ typedef struct sonar_store {
     void *ring;                /* [channel][capacity] */
     bool lent, stream;         /* stream: the caches cannot hold the ring anyway */
     sonar_pool *pool;
-    size_t range, ranges; /* channels that one task has, a multiple of 128 */
-    size_t first_range;   /* of the tasks in work */
-    size_t copies;        /* that wait */
+    size_t range, ranges; /* channels of one task, a multiple of 128 */
+    size_t first_range;   /* of the tasks that are running */
+    size_t copies;        /* deferred */
     sonar_copy copy[SONAR_COPIES_MOST];
 } sonar_store;
 
@@ -38,14 +38,15 @@ typedef struct sonar_store {
 sonar_code sonar_store_init(sonar_store *store, size_t channels, size_t capacity, sonar_dtype type,
                             size_t threads, void *ring, sonar_error *err);
 void sonar_store_clear(sonar_store *store);
-/* Writes the copy, now or later: its payload is borrowed until settle. The ring must have been free
- * for its samples when it was put. */
+/* Writes the copy at once or defers it: its payload is borrowed until settle. The ring must have
+ * room for its samples now. */
 void sonar_store_put(sonar_store *store, const sonar_copy *copy);
-/* Writes all that was put off. */
+/* Does all deferred copies. */
 void sonar_store_settle(sonar_store *store);
-/* Writes the part of the copy that is of one channel of the array, at once. Nothing may wait. */
+/* Writes the part of the copy that is of one channel of the array, at once. No copy may be
+ * deferred. */
 void sonar_store_put_channel(const sonar_store *store, const sonar_copy *copy, size_t channel);
-/* Writes zeros at once. Nothing may wait. Any thread, for channels of its own. */
+/* Writes zeros at once. No copy may be deferred. Any thread, for channels of its own. */
 void sonar_store_zero(const sonar_store *store, size_t channel, uint64_t position, size_t samples);
 /* Runs task(arg, range, worker) for every range of channels, shared among the threads. */
 void sonar_store_each_range(sonar_store *store,

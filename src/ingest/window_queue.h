@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Windows on their way from the ingest thread (producer) to the data thread (consumer): a few slots
- * whose state is one atomic word each. Unlike in a plain ring the producer may take back the oldest
- * window nobody reads yet. While a slot is not free, its samples in the sample ring are protected.
+ * Bounded queue of windows from the ingest thread (producer) to the data thread (consumer): slots
+ * whose state is one atomic word each. Unlike with a plain ring, the producer may take the oldest
+ * waiting window back. While a slot is not free, its samples in the sample ring are not
+ * overwritten.
  */
 #ifndef SONAR_WINDOW_QUEUE_H
 #define SONAR_WINDOW_QUEUE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Delays of look directions and points, and their exact form for later stages: turns per bin. */
+/* Delays of look directions and points, and their exact form for the beamformers, turns per bin. */
 #include "manifold/manifold.h"
 
 #include "core/core.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the positions of an array say about it: rank, axis, aperture, spacing. */
+/* Properties of an array that follow from its positions: dimension, axis, aperture, spacing. */
 #include "manifold/manifold.h"
 
 #include "core/core.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Geometry: where the sensors are, which directions are looked at, and the delays between them.
- * Not a stage with an execute of its own: its tables are part of sonar_params. Pure functions,
+ * Geometry: positions of the sensors, look directions, and delays. It is no stage: its tables are
+ * part of sonar_params. Pure functions,
  * callable from any thread; results are the caller's to destroy.
  *
  * Array frame: x forward along the array (increasing element index on a line), y to the right of x
@@ -15,7 +15,7 @@
 
 enum { SONAR_DIRECTIONS_MOST = 65536 };
 
-/* What the positions themselves say, whatever keyword described them. */
+/* Dimension of the array, from the positions alone, whichever option gave them. */
 typedef enum sonar_extent {
     SONAR_EXTENT_POINT = 0, /* no aperture */
     SONAR_EXTENT_LINE,      /* cone ambiguity: port/starboard cannot be told apart */

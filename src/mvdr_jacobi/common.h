@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What every backend's MVDR does alike on the host: checks, limits, and which sensors are rows. */
+/* What the MVDR of every backend shares on the host: checks, limits, and the choice of rows. */
 #ifndef SONAR_MVDR_JACOBI_COMMON_H
 #define SONAR_MVDR_JACOBI_COMMON_H
 
@@ -9,13 +9,16 @@
 extern "C" {
 #endif
 
-/* The rules' usual eps are 1 (noise) and 0.01 (trace): where the one stands in for the other, its
- * eps is taken as so much of the configured one. */
+/* The usual eps is 1 for the noise rule and 0.01 for the trace rule: where the trace replaces the
+ * noise, the configured eps is multiplied by this. */
 #define MVDR_FALLBACK_EPS 0.01
-/* Least delta beside the largest eigenvalue: 100 eps^2 of float32. */
+/* Least delta, as a share of the largest eigenvalue: 100 eps^2 of float32. */
 #define MVDR_LEAST_DELTA 1.4210854715202004e-12
 
-enum { MVDR_GROUP = 4 /* eigenvectors the CPU handles together; factors are padded to that */ };
+enum {
+    MVDR_GROUP =
+        4 /* eigenvectors that the CPU processes together; factors are padded to multiples of it */
+};
 
 static inline size_t mvdr_pad(size_t count, size_t multiple) {
     return (count + multiple - 1) / multiple * multiple;

@@ -298,7 +298,8 @@ struct criterion {
     double floor2;     /* columns no longer than this are rounding noise: turning would never end */
 };
 
-/* Columns of pair p in round r of `players` by the circle method; false: p sits out. */
+/* Columns of pair p in round r of `players` of the round-robin pairing (circle method);
+ * false: p is without a partner. */
 __device__ inline bool pairing(uint32_t players, uint32_t count, uint32_t r, uint32_t p,
                                uint32_t *x, uint32_t *y) {
     uint32_t ring = players - 1, a = p ? r + p : ring, b = r + ring - p;
@@ -309,7 +310,8 @@ __device__ inline bool pairing(uint32_t players, uint32_t count, uint32_t r, uin
     return *y < count;
 }
 
-/* Rounds of disjoint pairs: each column of one set with each other of it, or of `a` with all of b.
+/* Rounds of disjoint pairs: all pairs of columns of `a`, or, with `cross`, each column of `a` with
+ * each of `b`.
  */
 template <typename T> struct tour {
     columns<T> a, b;
@@ -344,7 +346,7 @@ template <typename T> __device__ rotation<T> rotate(double xx, double yy, T re, 
 }
 
 /* Turns one pair by a group of `lanes` threads; `wanted` is false for a group without a pair. The
- * whole warp calls. Returns the squared relative inner product that was met. */
+ * whole warp calls. Returns the square of the pair's relative inner product before the rotation. */
 template <typename T>
 __device__ double turn(complex<T> *x, complex<T> *y, double *norm_x, double *norm_y, uint32_t rows,
                        unsigned lanes, bool wanted, criterion limit) {

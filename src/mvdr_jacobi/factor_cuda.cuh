@@ -21,8 +21,8 @@ __global__ void take(view v, arrivals in, uint32_t skip) {
     uint32_t bin = blockIdx.x;
     size_t sensors = v.spec.sensors;
     for (uint32_t i = skip + blockIdx.y; i < in.count; i += gridDim.y) {
-        uint32_t place = v.spec.alpha > 0 ? i : (uint32_t)(((uint64_t)v.ring->next + i) % v.length);
-        size_t slot = (size_t)bin * v.length + place;
+        uint32_t at = v.spec.alpha > 0 ? i : (uint32_t)(((uint64_t)v.ring->next + i) % v.length);
+        size_t slot = (size_t)bin * v.length + at;
         const complex<float> *x = in.at(i, bin);
         bool finite = true;
         for (size_t k = threadIdx.x; k < sensors; k += blockDim.x) {
@@ -37,13 +37,14 @@ __global__ void take(view v, arrivals in, uint32_t skip) {
     }
 }
 
-/* Block: moves on by the snapshots that were taken. One thread, between take and decompose. */
+/* Block: advances the ring by the snapshots that were taken. One thread, between take and
+ * decompose. */
 __global__ void move_on(view v, uint32_t count) {
     v.ring->next = (uint32_t)(((uint64_t)v.ring->next + count) % v.length);
     v.ring->filled = (uint32_t)min((uint64_t)v.ring->filled + count, (uint64_t)v.length);
 }
 
-/* The places marked valid among the first `count`, in order, into pick. Returns their number. */
+/* Writes the valid slots among the first `count` to pick, in order. Returns their number. */
 __device__ inline uint32_t list_valid(const uint8_t *valid, uint32_t count, uint32_t *pick) {
     __shared__ uint32_t total;
     if (warp() == 0) {

@@ -5,7 +5,7 @@
  *
  *   n  used sensors, the rows        m  columns of the factor S        k  eigenpairs kept
  *
- * The way of one bin: factor.c makes S with R = S S^H, solve.c reduces it by QR to a triangle,
+ * One bin: factor.c makes S with R = S S^H, solve.c reduces it by QR to a triangle,
  * jacobi.c orthogonalises the triangle's columns, loading.c picks delta, spectrum_cpu.c computes
  * the spectrum.
  */
@@ -21,7 +21,7 @@
 
 enum {
     MVDR_ALIGN = 16, /* columns start at multiples of this many elements */
-    MVDR_LANES = 8   /* directions handled together */
+    MVDR_LANES = 8   /* directions processed together */
 };
 
 /* ---- scratch of one worker ------------------------------------------------------------------- */
@@ -29,7 +29,7 @@ enum {
 typedef struct mvdr_scratch {
     float *s_re, *s_im;  /* S, n x m */
     double *t_re, *t_im; /* S or S^H while it is being reduced; holds floats in single precision */
-    double *u_re, *u_im; /* the triangle whose columns Jacobi turns; at most n x n */
+    double *u_re, *u_im; /* the triangle whose columns Jacobi rotates; at most n x n */
     double *q_re, *q_im; /* orthonormal eigenvectors before they become float */
     double *norm2, *tau; /* per column of t */
     double *pair;        /* one round's sums and rotations: 7 arrays of one entry per pair */
@@ -52,8 +52,8 @@ typedef struct mvdr_solution {
 } mvdr_solution;
 
 /* Eigenpairs of S S^H from scratch->s (n x m, elements of magnitude about 1), descending, into
- * scratch->d and q (float, columns `ld` apart, at most `most`). Eigenvalues under eps^2 of the
- * largest belong to no direction the precision can name and are left out. */
+ * scratch->d and q (float, columns `ld` apart, at most `most`). Eigenvalues below eps^2
+ * times the largest cannot be told from rounding and are left out. */
 mvdr_solution mvdr_solve_f32(mvdr_scratch *scratch, size_t n, size_t m, double tolerance,
                              size_t max_sweeps, float *q_re, float *q_im, size_t ld, size_t most);
 mvdr_solution mvdr_solve_f64(mvdr_scratch *scratch, size_t n, size_t m, double tolerance,
@@ -66,9 +66,10 @@ mvdr_solution mvdr_jacobi_f32(float *re, float *im, size_t n, size_t m, size_t l
 mvdr_solution mvdr_jacobi_f64(double *re, double *im, size_t n, size_t m, size_t ld,
                               double tolerance, size_t max_sweeps, double *norm2, double *pair);
 
-/* The thesis's method, for conformance: R = S S^H is formed in float32 and turned from both sides
- * until off(R) <= tolerance |R|, but no less than 1e-6, which is what float32 reaches. All n pairs;
- * eigenvalues that rounding made negative are 0. Its squares lose what is 60 dB below the loudest.
+/* The thesis's method, for the comparison with its rows: R = S S^H is formed in float32 and rotated
+ * from both sides until off(R) <= tolerance |R|, but no less than 1e-6, which is what float32
+ * reaches. All n pairs; eigenvalues that rounding made negative are 0. Squaring loses sources 60 dB
+ * below the loudest.
  */
 mvdr_solution mvdr_solve_two_sided(mvdr_scratch *scratch, size_t n, size_t m, double tolerance,
                                    size_t max_sweeps, float *q_re, float *q_im, size_t ld);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * One-sided Jacobi (Hestenes 1958): columns are turned in pairs until all are orthogonal; they are
- * then the eigenvectors of S S^H times the roots of its eigenvalues. A sweep meets every pair once,
- * in m - 1 rounds of m/2 disjoint pairs (round robin). Pairs are judged relative to their own
- * norms, which is what keeps a quiet source beside a loud one.
+ * then the eigenvectors of S S^H times the roots of its eigenvalues. A sweep rotates every pair
+ * once, in m - 1 rounds of m/2 disjoint pairs (round-robin pairing). The inner product of a pair is
+ * compared with the columns' own norms, so that a quiet source beside a loud one is resolved.
  */
 #include "mvdr_jacobi/internal.h"
 #include "mvdr_jacobi/rotation.h"

@@ -66,8 +66,9 @@ SONAR_MULTIARCH static double NAME(measure)(const REAL *re, const REAL *im, size
     return most;
 }
 
-/* One sweep; returns the largest squared relative off-diagonal it met. norm2 follows the rotations,
- * and is measured afresh before every sweep: exact in the one that finds nothing left to turn. */
+/* One sweep; returns the largest squared relative inner product of a pair. norm2 follows the
+ * rotations, and is measured afresh before every sweep: exact in the one that finds nothing left to
+ * turn. */
 SONAR_MULTIARCH static double NAME(sweep)(REAL *re, REAL *im, size_t n, size_t m, size_t ld,
                                           double tolerance2, double floor2, double *norm2,
                                           double *pair) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * How much of a source's power MVDR shows that knows R from few snapshots only.
+ * The share of a source's power that MVDR shows when R is estimated from few snapshots.
  *
  * For n sensors, snapshots of weights w_l (their sum 1) and loading delta, random-matrix theory
  * (Marchenko and Pastur 1967; the deterministic equivalent of Hachem, Loubaton and Najim 2007) says
@@ -8,7 +8,7 @@
  *     (R_sample + delta I)^-1  ~  share^-1 (R + delta/share I)^-1
  *     P_sample(theta)          ~  share / a^H (R + delta/share I)^-1 a
  *
- * so a source of power s on noise N per sensor reads share (s + N/n) + delta/n, and a direction
+ * so a source of power s in noise N per sensor reads share (s + N/n) + delta/n, and a direction
  * without one share N/n + delta/n. The share follows from the sample's own eigenvalues d_i by way
  * of the degrees of freedom f = sum_i d_i / (d_i + delta), the sum over l of w_l e / (1 + w_l e):
  * share = f / e. Equal weights 1/L give 1 - f/L; weights that fade by alpha, t of them, the closed
@@ -31,7 +31,7 @@
 #define MVDR_LEVEL_BIASED    0.25 /* -6 dB */
 #define MVDR_LEVEL_CORRECTED 0.01 /* -20 dB */
 
-/* What of the degrees of freedom is lost: f without the steered direction's own. `sum` is
+/* Degrees of freedom that are lost: f without the one of the steered direction. `sum` is
  * sum_i d_i / (d_i + delta), `quiet` sum_i of 1 - (delta / (d_i + delta))^2, both over all
  * eigenvalues that are not zero; `effective` is L_eff, twice that with forward-backward. */
 MVDR_BOTH static inline double mvdr_level_freedom(double sum, double quiet, double effective) {

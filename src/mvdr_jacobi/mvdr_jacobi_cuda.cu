@@ -2,7 +2,8 @@
 /*
  * The GPU's MVDR stage, the CPU stage's twin: the same factor, the same two QR reductions and
  * one-sided Jacobi, the same spectrum. Every bin is decomposed by one thread block from its
- * snapshots to its weights, so nothing is decided on the host and the chain stays on the device.
+ * snapshots to its weights, so that nothing is decided on the host and no intermediate result
+ * leaves the device.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Who meets whom in a round of Jacobi, and the complex rotation of a pair: both methods share it.
- * x <- c x - conj(w) y, y <- w x + c y. */
+/* Round-robin pairing of columns, and the complex Jacobi rotation of a pair,
+ * x <- c x - conj(w) y, y <- w x + c y. The one-sided and the two-sided method share both. */
 #ifndef SONAR_MVDR_JACOBI_ROTATION_H
 #define SONAR_MVDR_JACOBI_ROTATION_H
 
@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* One round's pairs: sums in, rotation out. wr = wi = 0: leave the pair alone. */
+/* The pairs of one round: inner products in, rotations out. wr = wi = 0: no rotation. */
 typedef struct mvdr_round {
     double *xx, *yy, *re, *im, *c, *wr, *wi;
 } mvdr_round;
@@ -24,7 +24,8 @@ MVDR_INLINE mvdr_round mvdr_round_view(double *pair, size_t m) {
                         .wi = pair + 6 * stride};
 }
 
-/* Columns of pair p in round r by the circle method; false for the one that sits out (m odd). */
+/* Columns of pair p in round r of the round-robin pairing (circle method); false: p is the column
+ * that is left without a partner, for m odd. */
 MVDR_INLINE bool mvdr_pairing(size_t players, size_t m, size_t r, size_t p, size_t *x, size_t *y) {
     size_t ring = players - 1;
     size_t a = p ? r + p : ring, b = r + ring - p;
@@ -35,8 +36,8 @@ MVDR_INLINE bool mvdr_pairing(size_t players, size_t m, size_t r, size_t p, size
     return *y < m;
 }
 
-/* The rotation of pair p for the Gram matrix [xx g; conj(g) yy], smaller angle (Rutishauser 1966);
- * the identity if it is not wanted. */
+/* The rotation of pair p for the Gram matrix [xx g; conj(g) yy], with the smaller of
+ * the two angles (Rutishauser 1966); the identity if none is wanted. */
 MVDR_INLINE void mvdr_rotate_pair(mvdr_round *round, size_t p, double g2, bool wanted) {
     double g = wanted ? sqrt(g2) : 1;
     double zeta = (round->yy[p] - round->xx[p]) / (2 * g);

@@ -21,9 +21,10 @@ struct bin_state {
     double level;       /* delta, or delta / (n share) if levels are corrected; 0: no data, P = 0 */
 };
 
-/* Where the block's ring of snapshots stands; on the device, so that a recorded execute goes on. */
+/* State of the block's ring of snapshots. It is on the device, so that a recorded execute advances
+ * it. */
 struct ring_state {
-    uint32_t next, filled; /* place of the next snapshot, places in use */
+    uint32_t next, filled; /* slot of the next snapshot, slots in use */
 };
 
 /* A column of the factor S: gain times a carried eigenvector, a snapshot, or its mirror. */
@@ -49,11 +50,11 @@ struct view {
     uint32_t n;      /* rows: used sensors */
     uint32_t kept;   /* most eigenpairs */
     size_t middle;   /* sensor that signed turns count from */
-    uint32_t length; /* places for snapshots: L of the block, or max_new with forgetting */
+    uint32_t length; /* slots for snapshots: L of the block, or max_new with forgetting */
     const size_t *sensor, *partner, *previous;
     const uint64_t *turns;    /* [direction][sensor] */
-    complex<float> *snapshot; /* block: [bin][place][sensor] */
-    uint8_t *valid;           /* [bin][place]: 0 for a snapshot with non-finite values */
+    complex<float> *snapshot; /* block: [bin][slot][sensor] */
+    uint8_t *valid;           /* [bin][slot]: 0 for a snapshot with non-finite values */
     complex<float> *q;        /* [bin][kept][sensor] eigenvectors, the first n of each */
     double *d;                /* [bin][kept] eigenvalues; forgetting: of the factor carried on */
     float *weight;            /* [bin][kept] delta / (d + delta) */
@@ -63,7 +64,7 @@ struct view {
     bin_state *bin;
     ring_state *ring;
     sonar_mvdr_tones *tones; /* NULL: no bin is steered at a tone */
-    mvdr_pair *pair;         /* [place][bin] a snapshot's products with the next bin */
+    mvdr_pair *pair;         /* [slot][bin] a snapshot's products with the next bin */
     scratch all;             /* slot 0; the others follow at these strides, in elements */
     size_t t_stride, u_stride, w_stride, vector_stride, column_stride;
     size_t shared_bytes;

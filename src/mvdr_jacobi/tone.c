@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* How a window spreads a tone over two neighbouring bins. */
+/* How a window function spreads a tone over two neighbouring bins. */
 #include "mvdr_jacobi/tone.h"
 
 #include <string.h>
 
-/* The window's transform about its middle, `offset` bins from the tone. */
+/* Transform of the window function about its middle, `offset` bins from the tone. */
 static double transform(const double *window, size_t n, double offset) {
     double sum = 0;
     for (size_t i = 0; i < n; i++)

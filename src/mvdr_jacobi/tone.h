@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The frequency that dominates a bin. A tone that is `offset` bins above bin b's centre shows in
- * this bin with the amplitude W(offset) and in the next with -W(offset - 1), W being the window's
- * transform about its middle, in every snapshot and at every sensor alike. What is broadband shows
- * in both with equal power and the correlation -c of the window's square. So the mean of the
- * products of neighbouring bins, over sensors and snapshots, is
+ * The tone that dominates a bin, and its frequency. A tone that is `offset` bins above bin b's
+ * centre shows in this bin with the amplitude W(offset) and in the next with -W(offset - 1), W
+ * being the window function's transform about its middle, in every snapshot and at every sensor
+ * alike. Broadband sound shows in both with equal power and the correlation -c of the squared
+ * window function. So the mean of the products of neighbouring bins, over sensors and snapshots, is
  *
  *     |  a  -g |       | W(o)^2         W(o) W(o-1) |       | 1  c |
  *     | -g   b |  ,    | W(o) W(o-1)    W(o-1)^2    | S  +  | c  1 | N   =   | a  g |
  *                                                                            | g  b |
- * three equations for tone S, rest N and offset o. Nothing is asked of the time between snapshots:
- * gaps, hops and restarts do not matter, and nothing is ambiguous.
+ * three equations for tone S, rest N and offset o. The time between snapshots does not
+ * enter: gaps, hops and restarts do not matter, and no frequency is ambiguous.
  *
  * A single broadband source can look like a tone by chance. Of L independent snapshots the two
  * roots M > N of det([a g; g b] - x [1 c; c 1]) then make u = 2 sqrt(M N)/(M + N), which falls
@@ -46,7 +46,7 @@ typedef struct mvdr_tone {
     double chance; /* ln of the probability that it is none */
 } mvdr_tone;
 
-/* Where in the table an angle is, modulo half a turn; negative: nowhere. */
+/* Fractional index of an angle in the table, modulo half a turn; negative: the table lacks it. */
 MVDR_BOTH static inline double mvdr_tone_place(const sonar_mvdr_tones *tones, double angle) {
     const double half = 3.14159265358979323846;
     const float *at = tones->angle;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Two-sided Jacobi on the covariance itself, as the thesis has it (6.5): the conformance method. It
- * squares the data in float32, so it is exempt from the accuracy asked for in loud scenes.
+ * Two-sided Jacobi on the covariance itself, the method of the thesis (6.5), kept for the
+ * comparison with its rows (mvdr.method). It squares the data in float32, and the accuracy that
+ * loud scenes ask for is not asked of it.
  */
 #include "mvdr_jacobi/internal.h"
 #include "mvdr_jacobi/rotation.h"

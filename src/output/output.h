@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Output: results of a window out as messages on an XPUB socket, one topic per surface: topic, JSON
- * header, raw array (docs/protocol.md). One thread of its own owns the socket, drains subscriptions
- * and builds the headers; the data thread hands it results through a bounded ring and gets them
- * back through another. Nobody subscribing, or a stalled subscriber, never slows the data thread: a
- * result that finds the ring full is counted and dropped (overload drop_oldest) or waits (block).
+ * Output: publishes a window's results on an XPUB socket, one topic per surface, as topic, JSON
+ * header and raw array (docs/protocol.md). The output thread owns the socket, reads subscriptions
+ * and builds headers. The data thread queues results in a bounded ring; their ownership returns
+ * through reclaim, from another ring. No subscriber slows the data thread: when the ring is full, a
+ * result is dropped and counted (overload drop_oldest), or post waits (block).
  */
 #ifndef SONAR_OUTPUT_H
 #define SONAR_OUTPUT_H
@@ -65,11 +65,12 @@ void sonar_output_destroy(sonar_output *output);
  * window; it receives cbf.lofar, mvdr.spectrum and element.* only while somebody asks for them by
  * name. A bit that is not set need not be computed: it would reach nobody. */
 uint32_t sonar_output_wanted(const sonar_output *output);
-/* Hands a result over, to be had back from reclaim. False: the caller keeps it, counted as dropped,
- * because the ring is full, because 2 * queue_results + 2 were posted and not reclaimed, or because
- * the output has stopped. With `block` it waits for room in the ring until stop. Data thread. */
+/* Queues a result; its ownership returns through reclaim. False: the caller keeps it and it counts
+ * as dropped, because the ring is full, because 2 * queue_results + 2 were posted and not
+ * reclaimed, or because the output has stopped. With `block` it waits for room in the ring until
+ * stop. Data thread. */
 bool sonar_output_post(sonar_output *output, sonar_result *result);
-/* A result that has been sent, to be used again, or NULL. Data thread. */
+/* Returns the ownership of a result that has been sent, or NULL. Data thread. */
 sonar_result *sonar_output_reclaim(sonar_output *output);
 /* Copies the status and sends it soon, dropping an older one not sent yet. Control thread. */
 void sonar_output_post_status(sonar_output *output, const sonar_status *status);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Real programs and real sockets for end-to-end tests: start, stop, subscribe, count. */
+/* Programs and sockets for end-to-end tests: start and stop processes, subscribe, count messages.
+ */
 #ifndef TEST_PROCESS_H
 #define TEST_PROCESS_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What a configured array hears: sources made of tones, and noise. Sensitivities, phases and delays
- * of the configuration are in it, so that the daemon's corrections take them out again. */
+/* What a configured array hears: sources made of tones, and noise. The samples carry
+ * the configuration's sensitivities, phases and delays, which the daemon's corrections compensate.
+ */
 #ifndef SONAR_TEST_SEA_H
 #define SONAR_TEST_SEA_H
 

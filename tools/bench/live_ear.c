@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The subscriber of a live run: when each window's spectrum came, and the last status. */
+/* The subscriber of a live run: arrival time of each window's spectrum, and the last status. */
 #include "live.h"
 
 #include <errno.h>

@@ -11,7 +11,7 @@
 
 #include "config/config.h"
 
-/* How far to go. Places are sample indices of the stream. */
+/* How many samples may be sent. All limits are sample indices of the stream. */
 typedef struct sim_credit {
     uint64_t first;       /* sample of the first window */
     size_t length, hop;   /* of windows */
