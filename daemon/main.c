@@ -15,7 +15,7 @@
 
 #include "core/core.h"
 #include "log.h"
-#include "pipeline/choices.h"
+#include "train/choices.h"
 #include "pipeline/pipeline.h"
 #include "program.h"
 

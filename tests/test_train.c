@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "core/core.h"
-#include "pipeline/choices.h"
+#include "train/choices.h"
 #include "process.h"
 #include "train/train.h"
 

@@ -11,7 +11,7 @@
 #include "elements/elements.h"
 #include "ingest/ingest.h"
 #include "output/output.h"
-#include "pipeline/choices.h"
+#include "train/choices.h"
 #include "engine/engine.h"
 #include "health/health.h"
 #include "pipeline/pipeline.h"

@@ -9,7 +9,7 @@
 #include "core/core.h"
 #include "core/random.h"
 #include "detect/detect.h"
-#include "pipeline/choices.h"
+#include "train/choices.h"
 #include "pipeline/pipeline.h"
 
 enum { NOISE_SETS = 64 };

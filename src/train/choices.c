@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-#include "pipeline/choices.h"
+#include "train/choices.h"
 
 #include <stdlib.h>
 #include <string.h>

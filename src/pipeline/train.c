@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "pipeline/choices.h"
+#include "train/choices.h"
 
 typedef struct workshop {
     const sonar_config *config;
