@@ -15,7 +15,6 @@
 
 #include "core/core.h"
 #include "log.h"
-#include "train/choices.h"
 #include "pipeline/pipeline.h"
 #include "program.h"
 

@@ -661,7 +661,7 @@ static void run_on_device(const struct shape *shape, size_t count) {
 /* The samples where the device reads them in place, the results where it writes them. */
 static void run_mapped(const struct shape *shape) {
     struct layout layout = feed_layout(device.backend);
-    layout.samples = layout.surfaces = layout.points = SONAR_MAPPED;
+    layout.samples = SONAR_MAPPED;
     run_shape(shape, &(struct trial){.backend = "cuda", .layout = &layout, .gain = 1});
 }
 

@@ -391,7 +391,7 @@ static void check_orders(const char *groups, int gap, int restarts) {
                      fake.graphs_run);
     }
     struct layout mapped = feed_layout(lazy());
-    mapped.samples = mapped.surfaces = mapped.points = SONAR_MAPPED;
+    mapped.samples = SONAR_MAPPED;
     check_order(groups, &mapped, gap, restarts, want);
 }
 
@@ -435,7 +435,7 @@ Test(transfer, host_memory_may_be_of_any_kind) {
         uint64_t want = published(any, SONAR_F32, real(), gap);
         for (int i = 0; i < 3; i++) {
             struct layout layout = feed_layout(i & 1 ? eager() : with_graphs());
-            layout.samples = layout.surfaces = layout.points = kinds[i];
+            layout.samples = kinds[i];
             cr_expect_eq(published_by(any, SONAR_F32, &layout, gap), want, "kind %d", i);
             cr_expect_eq(fake.copied_samples > 0, kinds[i] != SONAR_MAPPED);
         }

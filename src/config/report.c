@@ -35,6 +35,13 @@ void sonar_report_destroy(sonar_report *report) {
     free(report);
 }
 
+const char *sonar_report_first(const sonar_report *report, sonar_place *place) {
+    const problem *first = report->count ? &report->problems[0] : NULL;
+    if (first)
+        *place = first->place;
+    return first ? first->message : NULL;
+}
+
 size_t sonar_report_errors(const sonar_report *report) {
     return report->errors;
 }

@@ -25,6 +25,9 @@ void sonar_report_add(sonar_report *report, sonar_severity severity, const sonar
                       sonar_place place, const char *accepted, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
 
+/* The message that was added first, with its place; NULL: there is none. As long as the report. */
+const char *sonar_report_first(const sonar_report *report, sonar_place *place);
+
 /* The whole of a file, zero-terminated, at most `most` bytes, to be freed; without the byte order
  * mark that some editors put before UTF-8. UTF-16 is refused by its name. Its errors go into the
  * report, at `place` of `from` if there is one: SONAR_ENOMEM, or SONAR_EUNAVAILABLE for any other

@@ -103,7 +103,7 @@ static sonar_code make_pair(const sonar_backend *backend, sonar_space space, siz
 
 static sonar_code make_points(sonar_engine *e, sonar_error *err) {
     size_t sensors = e->specs->cbf.sensors;
-    sonar_code code = make_pair(owner_of(e), e->spec.points, sensors, &e->buffers.host_points,
+    sonar_code code = make_pair(owner_of(e), SONAR_PINNED, sensors, &e->buffers.host_points,
                                 &e->buffers.host_point_power, err);
     for (struct side *s = e->side; s < e->side + SIDES && !code; s++)
         if (s->backend)

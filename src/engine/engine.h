@@ -54,7 +54,6 @@ typedef struct sonar_engine_spec {
     const sonar_specs *specs;
     const sonar_params *params;
     const sonar_backend *place[SONAR_ENGINE_STAGES]; /* at most the CPU's and one device's */
-    sonar_space points; /* host memory for the directions of evaluate */
     sonar_planning planning;
     uint32_t surfaces; /* SONAR_WANT bits of all that may ever be wanted */
     sonar_engine_source source;

@@ -11,7 +11,7 @@
 #include "elements/elements.h"
 #include "ingest/ingest.h"
 #include "output/output.h"
-#include "train/choices.h"
+#include "train/train.h"
 #include "engine/engine.h"
 #include "health/health.h"
 #include "pipeline/pipeline.h"
@@ -45,7 +45,7 @@ struct mask {
 /* Where everything is, at start. */
 struct layout {
     const sonar_backend *place[SONAR_ENGINE_STAGES]; /* which backend each stage runs on */
-    sonar_space samples, surfaces, points; /* host memory of the ring, the results, the detector */
+    sonar_space samples;                             /* host memory of the ring */
 };
 
 struct sonar_pipeline {
@@ -117,6 +117,9 @@ sonar_code sonar_pipeline_make_engine(sonar_pipeline *pipeline,
                                       sonar_planning planning, sonar_error *err);
 /* Times of the stages since the start and since the last call. Control thread. */
 void sonar_pipeline_read_times(sonar_pipeline *pipeline, sonar_status *status);
+/* train.c: what a node is trained for, or asked for its choices; without parameters. Borrows both.
+ */
+sonar_train_setup sonar_pipeline_setup(const sonar_config *config, const sonar_host *host);
 /* recover.c: after a failed window. False: the data thread has to leave. Data thread. */
 bool sonar_pipeline_recover(sonar_pipeline *pipeline, const sonar_error *why);
 /* For tests: sonar_pipeline_create with a layout of their own (NULL: as configured). */

@@ -215,16 +215,13 @@ static sonar_code open_backend(sonar_pipeline *p, const struct layout *given, so
                 p->choice.backend = given->place[i];
         return SONAR_OK;
     }
-    sonar_code code =
-        sonar_choices_create(p->config, &p->config->specs, &p->host, &p->choices, err);
+    const sonar_train_setup setup = sonar_pipeline_setup(p->config, &p->host);
+    sonar_code code = sonar_choices_create(&setup, &p->choices, err);
     if (code)
         return code;
     p->choice = p->choices->backend;
-    _Static_assert((int)SONAR_ENGINE_STAGES == (int)SONAR_TRAIN_STAGES, "the same stages");
     memcpy(p->layout.place, p->choices->place, sizeof p->layout.place);
-    p->layout.samples = sonar_choices_memory(p->choices, "samples");
-    p->layout.surfaces = sonar_choices_memory(p->choices, "surfaces");
-    p->layout.points = sonar_choices_memory(p->choices, "points");
+    p->layout.samples = p->choices->samples;
     sonar_log(&p->host, SONAR_INFO, "choices", "%s", p->choices->source);
     return SONAR_OK;
 }
@@ -242,7 +239,6 @@ sonar_code sonar_pipeline_make_engine(sonar_pipeline *p,
                                       sonar_planning planning, sonar_error *err) {
     sonar_engine_spec spec = {.specs = &p->config->specs,
                               .params = p->params,
-                              .points = p->layout.points,
                               .planning = planning,
                               .surfaces = sonar_pipeline_needed(p, p->config->output_topics),
                               .source = {.ring = sonar_ingest_ring(p->ingest),

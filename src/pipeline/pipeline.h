@@ -10,6 +10,8 @@
 #ifndef SONAR_PIPELINE_H
 #define SONAR_PIPELINE_H
 
+#include <stdio.h>
+
 #include "sonar/sonar.h"
 
 #include "config/config.h"
@@ -32,5 +34,16 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *pipeline, sonar_error *err);
  * process can leave as it is; destroy would wait for the thread. Control thread. */
 bool sonar_pipeline_stop(sonar_pipeline *pipeline, int timeout_ms);
 void sonar_pipeline_destroy(sonar_pipeline *pipeline);
+
+/* --train: times the alternatives on this node and keeps the choices; --explain: prints those that
+ * would be made. Each with a pool and a log of its own, without sockets; reports go to `to`. */
+sonar_code sonar_pipeline_train(const sonar_config *config,
+                                void (*log)(void *ctx, sonar_level level, const char *where,
+                                            const char *text),
+                                void *log_ctx, FILE *to, sonar_error *err);
+sonar_code sonar_pipeline_explain(const sonar_config *config,
+                                  void (*log)(void *ctx, sonar_level level, const char *where,
+                                              const char *text),
+                                  void *log_ctx, FILE *to, sonar_error *err);
 
 #endif

@@ -12,18 +12,16 @@ static bool may_be_asked_for(const sonar_config *c, int surface) {
     return !by_name || c->output_topics & SONAR_WANT(surface);
 }
 
-/* Surfaces that may be asked for, in memory that the backend at start copies to; those of the
- * elements are made on the host. */
+/* Surfaces that may be asked for, in memory that the backend at start copies to. */
 static sonar_code make_result(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
     const sonar_backend *owner = p->choice.backend;
     sonar_code code = SONAR_OK;
     for (int i = 0; i < SONAR_SURFACES && !code; i++) {
-        bool on_host = i == SONAR_ELEMENT_PSD || i == SONAR_ELEMENT_MISSING;
         size_t shape[2];
         int rank = sonar_specs_surface(&p->config->specs, (sonar_surface)i, shape);
         if (rank && may_be_asked_for(p->config, i))
-            code = owner->buffer_create(owner, on_host ? SONAR_PINNED : p->layout.surfaces,
-                                        SONAR_F32, rank, shape, &result->surface[i], err);
+            code = owner->buffer_create(owner, SONAR_PINNED, SONAR_F32, rank, shape,
+                                        &result->surface[i], err);
     }
     return code;
 }

@@ -4,36 +4,36 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "train/choices.h"
+#include "pipeline/internal.h"
 
-typedef struct workshop {
+typedef struct session {
     const sonar_config *config;
     void (*log)(void *ctx, sonar_level level, const char *where, const char *text);
     void *log_ctx;
     sonar_pool *pool;
-    sonar_host host; /* its ctx is this workshop */
-} workshop;
+    sonar_host host; /* its ctx is this session */
+} session;
 
 static void host_log(void *ctx, sonar_level level, const char *where, const char *text) {
-    const workshop *w = ctx;
-    if (level <= w->config->log_level)
-        w->log(w->log_ctx, level, where, text);
+    const session *s = ctx;
+    if (level <= s->config->log_level)
+        s->log(s->log_ctx, level, where, text);
 }
 
 static void host_parallel(void *ctx, size_t tasks, void (*task)(void *, size_t, size_t),
                           void *arg) {
-    sonar_pool_parallel(((workshop *)ctx)->pool, tasks, task, arg);
+    sonar_pool_parallel(((session *)ctx)->pool, tasks, task, arg);
 }
 
-static sonar_code open_workshop(const sonar_config *c, workshop *w, sonar_error *err) {
-    w->config = c;
-    w->host = (sonar_host){.ctx = w,
+static sonar_code open_session(const sonar_config *c, session *s, sonar_error *err) {
+    s->config = c;
+    s->host = (sonar_host){.ctx = s,
                            .log = host_log,
                            .parallel = host_parallel,
                            .workers = c->threads,
                            .state_dir = c->state_dir,
                            .fail_at = c->fail_at};
-    return sonar_pool_create(c->threads, c->cpus ? c->cpu : NULL, &w->pool, err);
+    return sonar_pool_create(c->threads, c->cpus ? c->cpu : NULL, &s->pool, err);
 }
 
 static int64_t monotonic(void *ctx) {
@@ -41,27 +41,44 @@ static int64_t monotonic(void *ctx) {
     return sonar_monotonic_ns();
 }
 
+sonar_train_setup sonar_pipeline_setup(const sonar_config *c, const sonar_host *host) {
+    sonar_train_setup setup = {.backend = c->backend,
+                               .plugin_dir = c->plugin_dir,
+                               .sample_type = c->sample_type,
+                               .specs = &c->specs,
+                               .host = host};
+    for (size_t s = 0; s < c->sensors; s++)
+        setup.sensors_used += c->used[s] != 0;
+    return setup;
+}
+
 /* What cannot be kept is found out before the work, not after. */
 static sonar_code check_place(const sonar_config *config, char *path, size_t size,
                               sonar_error *err) {
-    if (sonar_choices_path(config, path, size))
+    if (sonar_train_path(config->state_dir, path, size))
         return SONAR_OK;
     return sonar_fail(err, SONAR_EINVAL, "runtime.state_dir",
                       "is not set (or too long): there is nowhere to keep the trained table");
 }
 
-static sonar_code train(workshop *w, const char *path, FILE *to, sonar_error *err) {
+static sonar_code train(session *s, const char *path, FILE *to, sonar_error *err) {
     sonar_train_table *table = NULL;
     const sonar_train_clock clock = {monotonic, NULL};
-    sonar_code code =
-        sonar_training_run(w->config, &w->config->specs, &w->host, &clock, &table, err);
+    sonar_params *params = NULL;
+    sonar_train_setup setup = sonar_pipeline_setup(s->config, &s->host);
+    const sonar_params_spec live = sonar_config_params(s->config);
+    sonar_code code = sonar_params_create(&live, 1, &params, err);
+    setup.params = params;
+    if (!code)
+        code = sonar_train_run(&setup, &clock, &table, err);
     if (!code) {
-        sonar_choices_print(table, to);
+        sonar_train_print(table, to);
         code = sonar_train_save(table, path, err);
     }
     if (!code)
         fprintf(to, "written to %s\n", path);
     free(table);
+    sonar_params_destroy(params);
     return code;
 }
 
@@ -70,13 +87,13 @@ sonar_code sonar_pipeline_train(const sonar_config *config,
                                             const char *text),
                                 void *log_ctx, FILE *to, sonar_error *err) {
     char path[4200];
-    workshop w = {.log = log, .log_ctx = log_ctx};
+    session s = {.log = log, .log_ctx = log_ctx};
     sonar_code code = check_place(config, path, sizeof path, err);
     if (!code)
-        code = open_workshop(config, &w, err);
+        code = open_session(config, &s, err);
     if (!code)
-        code = train(&w, path, to, err);
-    sonar_pool_destroy(w.pool);
+        code = train(&s, path, to, err);
+    sonar_pool_destroy(s.pool);
     return code;
 }
 
@@ -84,18 +101,20 @@ sonar_code sonar_pipeline_explain(const sonar_config *config,
                                   void (*log)(void *ctx, sonar_level level, const char *where,
                                               const char *text),
                                   void *log_ctx, FILE *to, sonar_error *err) {
-    workshop w = {.log = log, .log_ctx = log_ctx};
+    session s = {.log = log, .log_ctx = log_ctx};
     sonar_choices *choices = NULL;
-    sonar_code code = open_workshop(config, &w, err);
-    if (!code)
-        code = sonar_choices_create(config, &config->specs, &w.host, &choices, err);
+    sonar_code code = open_session(config, &s, err);
+    if (!code) {
+        const sonar_train_setup setup = sonar_pipeline_setup(config, &s.host);
+        code = sonar_choices_create(&setup, &choices, err);
+    }
     if (!code) {
         fprintf(to, "%s\n", choices->source);
         fprintf(to, "backend: %s (%s): %s\n", choices->backend.backend->name,
                 choices->backend.description, choices->backend.reason);
-        sonar_choices_print(&choices->table, to);
+        sonar_train_print(&choices->table, to);
     }
     sonar_choices_destroy(choices);
-    sonar_pool_destroy(w.pool);
+    sonar_pool_destroy(s.pool);
     return code;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Times candidates side by side and takes the fastest. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +13,10 @@ typedef struct trial {
     const sonar_train_clock *clock;
     sonar_train_decision *decision;
     int64_t began_ns;
-    double (*seconds)[SONAR_TRAIN_REPETITIONS]; /* [candidate], sorted */
+    double (*seconds)[SONAR_TRAIN_ROUNDS]; /* [candidate], sorted */
 } trial;
 
-/* Keeps the times sorted as they come: there are few, and medians are asked for every round. */
+/* Keeps the times sorted as they come: there are few. */
 static void add_time(double *sorted, size_t count, double value) {
     while (count > 0 && sorted[count - 1] > value) {
         sorted[count] = sorted[count - 1];
@@ -28,15 +27,6 @@ static void add_time(double *sorted, size_t count, double value) {
 
 static double median(const double *sorted, size_t count) {
     return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
-}
-
-/* Half the width of the interval that holds the true median with 95 % certainty, whatever the
- * distribution: the order statistics n/2 -+ 0.98 sqrt(n) (Conover, Practical Nonparametric
- * Statistics, 3.2). */
-static double median_doubt(const double *sorted, size_t count) {
-    double low = floor(((double)count - 1.96 * sqrt((double)count)) / 2);
-    size_t first = low > 0 ? (size_t)low : 0;
-    return (sorted[count - 1 - first] - sorted[first]) / 2;
 }
 
 static void give_up(sonar_train_timing *timing, const sonar_error *why) {
@@ -65,26 +55,12 @@ static bool out_of_time(const trial *t) {
     return t->clock->now_ns(t->clock->ctx) - t->began_ns >= t->plan->budget_ns;
 }
 
-static bool stable(const trial *t) {
-    for (size_t c = 0; c < t->decision->candidates; c++) {
-        const sonar_train_timing *timing = &t->decision->candidate[c];
-        if (timing->available &&
-            median_doubt(t->seconds[c], timing->repetitions) >
-                t->plan->stable_share * median(t->seconds[c], timing->repetitions))
-            return false;
-    }
-    return true;
-}
-
 static void run_rounds(const trial *t) {
     for (size_t i = 0; i < t->plan->warm_up && (i == 0 || !out_of_time(t)); i++)
         run_round(t, false);
-    size_t most = sonar_min_size(t->plan->most, SONAR_TRAIN_REPETITIONS);
-    for (size_t i = 0; i < sonar_max_size(most, 1); i++) {
+    size_t most = sonar_min_size(t->plan->rounds, SONAR_TRAIN_ROUNDS);
+    for (size_t i = 0; i < most && (i == 0 || !out_of_time(t)); i++)
         run_round(t, true);
-        if (out_of_time(t) || (i + 1 >= t->plan->least && stable(t)))
-            return;
-    }
 }
 
 static void summarise(const trial *t) {

@@ -5,7 +5,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "sonar/backend.h"
+#include "core/core.h"
 #include "train/train.h"
 
 enum { VERSION = 0, CPU, PROCESSORS, MEMORY, GPU, DRIVER, INTERFACE, BUILD };
@@ -20,7 +20,7 @@ const char *const sonar_train_node_names[SONAR_TRAIN_NODE_FIELDS] = {[VERSION] =
                                                                          "plugin_interface",
                                                                      [BUILD] = "build"};
 
-enum { TEXT = 192 };
+enum { TEXT = SONAR_TRAIN_TEXT };
 
 /* First line of a file that starts with `key`; what follows its colon, or the line without key. */
 static bool read_line(const char *path, const char *key, char text[TEXT]) {
@@ -56,10 +56,18 @@ static const char *build_kind(void) {
 #endif
 }
 
-void sonar_train_fingerprint_make(const sonar_train_shape *shape, const char *gpu,
+static const char *gpu_name(const sonar_train_setup *setup, const sonar_backend_choice *opened) {
+    if (!strcmp(setup->backend, "cpu"))
+        return "not asked for";
+    return opened->backend == sonar_backend_cpu() ? "none" : opened->description;
+}
+
+void sonar_train_fingerprint_make(const sonar_train_setup *setup,
+                                  const sonar_backend_choice *opened,
                                   sonar_train_fingerprint *fingerprint) {
     char(*node)[TEXT] = fingerprint->node;
-    *fingerprint = (sonar_train_fingerprint){.shape = *shape};
+    const char *gpu = gpu_name(setup, opened);
+    *fingerprint = (sonar_train_fingerprint){.shape = sonar_train_shape_of(setup)};
     double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     snprintf(node[VERSION], TEXT, "%s", SONAR_VERSION);
     cpu_name(node[CPU]);
@@ -70,4 +78,6 @@ void sonar_train_fingerprint_make(const sonar_train_shape *shape, const char *gp
         snprintf(node[DRIVER], TEXT, "none");
     snprintf(node[INTERFACE], TEXT, "%u", SONAR_PLUGIN_INTERFACE);
     snprintf(node[BUILD], TEXT, "%s", build_kind());
+    for (size_t i = 0; i < SONAR_TRAIN_NODE_FIELDS; i++)
+        sonar_text_clean(node[i], strlen(node[i]), node[i], TEXT);
 }

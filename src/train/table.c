@@ -1,45 +1,27 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Looking things up in a table, and writing it. */
-#include <errno.h>
+/* The table as a file. What decides what runs is read strictly: a doubtful table is refused as a
+ * whole. */
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <yaml.h>
 
-#include "train/table.h"
+#include "config/tree.h"
+#include "core/core.h"
+#include "train/train.h"
 
-#define FIELD(member)                                                                              \
-    { #member, offsetof(sonar_train_shape, member) }
+enum { BYTES_MOST = 1 << 18 }; /* three times what a full table takes */
 
-const shape_field sonar_train_shape_fields[SONAR_TRAIN_SHAPE_FIELDS] = {FIELD(sensors),
-                                                                        FIELD(sensors_used),
-                                                                        FIELD(channels),
-                                                                        FIELD(length),
-                                                                        FIELD(hop),
-                                                                        FIELD(bins),
-                                                                        FIELD(directions),
-                                                                        FIELD(ranges),
-                                                                        FIELD(lofar_bins),
-                                                                        FIELD(cbf_bins),
-                                                                        FIELD(mvdr_length),
-                                                                        FIELD(mvdr_hop),
-                                                                        FIELD(mvdr_bins),
-                                                                        FIELD(mvdr_directions),
-                                                                        FIELD(mvdr_snapshots),
-                                                                        FIELD(mvdr_new),
-                                                                        FIELD(mvdr_sweeps),
-                                                                        FIELD(mvdr_own_dft),
-                                                                        FIELD(mvdr_two_sided),
-                                                                        FIELD(workers),
-                                                                        FIELD(sample_bytes),
-                                                                        FIELD(cbf_length),
-                                                                        FIELD(cbf_hop),
-                                                                        FIELD(cbf_snapshots)};
-_Static_assert(sizeof(sonar_train_shape) == SONAR_TRAIN_SHAPE_FIELDS * sizeof(size_t),
-               "every member of the shape has a name");
+#define NAME(name) #name,
+static const char *const shape_names[] = {SONAR_TRAIN_SHAPE(NAME)};
+enum { SHAPE_FIELDS = sizeof shape_names / sizeof *shape_names };
+_Static_assert(sizeof(sonar_train_shape) == SHAPE_FIELDS * sizeof(size_t), "all are counts");
+
+/* The shape's counts in the order of their names. */
+static void list_counts(const sonar_train_shape *shape, size_t counts[SHAPE_FIELDS]) {
+    memcpy(counts, shape, sizeof *shape);
+}
 
 const sonar_train_decision *sonar_train_find(const sonar_train_table *table, const char *name) {
     for (size_t i = 0; i < table->decisions; i++)
@@ -53,190 +35,268 @@ const char *sonar_train_chosen(const sonar_train_table *table, const char *decis
     return found ? found->candidate[found->chosen].name : NULL;
 }
 
-/* ---- building the document ------------------------------------------------------------------- */
-
-/* libyaml's node numbers begin at 1; 0 is a failure to allocate, which is kept until the end. */
-typedef struct writer {
-    yaml_document_t document;
-    bool failed;
-} writer;
-
-static int keep(writer *w, int node) {
-    w->failed |= node == 0;
-    return node;
+bool sonar_train_path(const char *state_dir, char *path, size_t size) {
+    int length = state_dir ? snprintf(path, size, "%s/train.yaml", state_dir) : -1;
+    return length > 0 && (size_t)length < size;
 }
 
-static int add_scalar(writer *w, const char *text, yaml_scalar_style_t style) {
-    return keep(w,
-                yaml_document_add_scalar(&w->document, NULL, (const yaml_char_t *)text, -1, style));
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static void put_text(FILE *to, const char *key, const char *text, const char *end) {
+    char clean[SONAR_TRAIN_TEXT];
+    sonar_text_clean(text, strlen(text), clean, sizeof clean);
+    fprintf(to, "%s: \"", key);
+    for (const char *c = clean; *c; c++)
+        fprintf(to, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+    fprintf(to, "\"%s", end);
 }
 
-static int add_map(writer *w, yaml_mapping_style_t style) {
-    return keep(w, yaml_document_add_mapping(&w->document, NULL, style));
+static void put_candidate(FILE *to, const sonar_train_timing *t) {
+    fprintf(to, "  - {name: %s, ", t->name);
+    if (t->available)
+        fprintf(to, "median_us: %.9g, spread_us: %.9g, repetitions: %zu}\n", t->median_s * 1e6,
+                t->spread_s * 1e6, t->repetitions);
+    else
+        put_text(to, "unavailable", t->note, "}\n");
 }
 
-static int add_list(writer *w) {
-    return keep(w, yaml_document_add_sequence(&w->document, NULL, YAML_BLOCK_SEQUENCE_STYLE));
-}
-
-static void put(writer *w, int map, const char *key, int value) {
-    int name = add_scalar(w, key, YAML_PLAIN_SCALAR_STYLE);
-    if (!w->failed && !yaml_document_append_mapping_pair(&w->document, map, name, value))
-        w->failed = true;
-}
-
-static void append(writer *w, int list, int item) {
-    if (!w->failed && !yaml_document_append_sequence_item(&w->document, list, item))
-        w->failed = true;
-}
-
-static void put_word(writer *w, int map, const char *key, const char *text) {
-    put(w, map, key, add_scalar(w, text, YAML_PLAIN_SCALAR_STYLE));
-}
-
-static void put_text(writer *w, int map, const char *key, const char *text) {
-    put(w, map, key, add_scalar(w, text, YAML_DOUBLE_QUOTED_SCALAR_STYLE));
-}
-
-static void put_number(writer *w, int map, const char *key, double number) {
-    char text[32];
-    snprintf(text, sizeof text, "%.9g", number);
-    put_word(w, map, key, text);
-}
-
-static void put_fingerprint(writer *w, int root, sonar_train_fingerprint *fingerprint) {
-    int node = add_map(w, YAML_BLOCK_MAPPING_STYLE), shape = add_map(w, YAML_BLOCK_MAPPING_STYLE);
-    for (size_t i = 0; i < SONAR_TRAIN_NODE_FIELDS; i++)
-        put_text(w, node, sonar_train_node_names[i], fingerprint->node[i]);
-    for (size_t i = 0; i < SONAR_TRAIN_SHAPE_FIELDS; i++)
-        put_number(w, shape, sonar_train_shape_fields[i].name,
-                   (double)*sonar_train_shape_member(&fingerprint->shape, i));
-    put(w, root, "node", node);
-    put(w, root, "shape", shape);
-}
-
-static int add_timing(writer *w, const sonar_train_timing *timing) {
-    int map = add_map(w, YAML_FLOW_MAPPING_STYLE);
-    put_word(w, map, "name", timing->name);
-    if (timing->available) {
-        put_number(w, map, "median_us", timing->median_s * 1e6);
-        put_number(w, map, "spread_us", timing->spread_s * 1e6);
-        put_number(w, map, "repetitions", (double)timing->repetitions);
-    } else {
-        put_text(w, map, "unavailable", timing->note);
-    }
-    return map;
-}
-
-static void put_decisions(writer *w, int root, const sonar_train_table *table) {
-    int list = add_list(w);
+/* What the table holds for comes last: without its end, a file is none. */
+static void put_table(FILE *to, const sonar_train_table *table) {
+    size_t counts[SHAPE_FIELDS];
+    list_counts(&table->fingerprint.shape, counts);
+    fputs("schema: " SONAR_TRAIN_SCHEMA "\n", to);
+    put_text(to, "made", table->made, "\ndecisions:\n");
     for (size_t i = 0; i < table->decisions; i++) {
-        const sonar_train_decision *decision = &table->decision[i];
-        int map = add_map(w, YAML_BLOCK_MAPPING_STYLE), candidates = add_list(w);
-        for (size_t c = 0; c < decision->candidates; c++)
-            append(w, candidates, add_timing(w, &decision->candidate[c]));
-        put_word(w, map, "name", decision->name);
-        put_word(w, map, "chosen", decision->candidate[decision->chosen].name);
-        put_text(w, map, "reason", decision->reason);
-        put(w, map, "candidates", candidates);
-        append(w, list, map);
+        const sonar_train_decision *d = &table->decision[i];
+        fprintf(to, "- name: %s\n  chosen: %s\n", d->name, d->candidate[d->chosen].name);
+        put_text(to, "  reason", d->reason, "\n");
+        fputs("  candidates:\n", to);
+        for (size_t c = 0; c < d->candidates; c++)
+            put_candidate(to, &d->candidate[c]);
     }
-    put(w, root, "decisions", list);
-}
-
-static void put_line(writer *w, int map, const char *key, const sonar_train_line *line) {
-    int node = add_map(w, YAML_FLOW_MAPPING_STYLE);
-    put_number(w, node, "offset_us", line->offset_s * 1e6);
-    put_number(w, node, "us_per_mib", line->s_per_byte * 1e6 * 1048576);
-    put(w, map, key, node);
-}
-
-static void put_memory(writer *w, int root, const sonar_train_table *table) {
-    int kinds = add_list(w), buffers = add_list(w);
-    for (size_t i = 0; i < table->kinds; i++) {
-        int map = add_map(w, YAML_BLOCK_MAPPING_STYLE);
-        put_word(w, map, "kind", table->kind[i].kind);
-        put_line(w, map, "make", &table->kind[i].make);
-        put_line(w, map, "to_device", &table->kind[i].to_device);
-        put_line(w, map, "from_device", &table->kind[i].from_device);
-        append(w, kinds, map);
+    fputs("node:\n", to);
+    for (size_t i = 0; i < SONAR_TRAIN_NODE_FIELDS; i++) {
+        fputs("  ", to);
+        put_text(to, sonar_train_node_names[i], table->fingerprint.node[i], "\n");
     }
-    for (size_t i = 0; i < table->buffers; i++) {
-        const sonar_train_buffer *buffer = &table->buffer[i];
-        int map = add_map(w, YAML_FLOW_MAPPING_STYLE);
-        put_word(w, map, "name", buffer->name);
-        put_number(w, map, "bytes", buffer->bytes);
-        put_number(w, map, "to_device", buffer->to_device);
-        put_number(w, map, "from_device", buffer->from_device);
-        put_word(w, map, "chosen", buffer->chosen);
-        append(w, buffers, map);
-    }
-    put(w, root, "memory", kinds);
-    put(w, root, "buffers", buffers);
-}
-
-/* The schema goes first, so that whoever opens the file sees what it is. */
-static bool build(writer *w, const sonar_train_table *table) {
-    sonar_train_fingerprint fingerprint = table->fingerprint;
-    if (!yaml_document_initialize(&w->document, NULL, NULL, NULL, 1, 1))
-        return false;
-    int root = add_map(w, YAML_BLOCK_MAPPING_STYLE);
-    put_word(w, root, "schema", SONAR_TRAIN_SCHEMA);
-    put_text(w, root, "made", table->made);
-    put_fingerprint(w, root, &fingerprint);
-    put_decisions(w, root, table);
-    put_memory(w, root, table);
-    if (w->failed)
-        yaml_document_delete(&w->document);
-    return !w->failed;
-}
-
-/* ---- the file -------------------------------------------------------------------------------- */
-
-static sonar_code dump(const sonar_train_table *table, FILE *file, const char *path,
-                       sonar_error *err) {
-    writer w = {0};
-    yaml_emitter_t emitter;
-    if (!yaml_emitter_initialize(&emitter))
-        return sonar_fail(err, SONAR_ENOMEM, path, "no memory for the YAML writer");
-    yaml_emitter_set_output_file(&emitter, file);
-    yaml_emitter_set_width(&emitter, -1);
-    sonar_code code = SONAR_OK;
-    if (!build(&w, table))
-        code = sonar_fail(err, SONAR_ENOMEM, path, "no memory for the table");
-    else if (!yaml_emitter_dump(&emitter, &w.document)) /* takes the document in any case */
-        code = sonar_fail(err, SONAR_ESYS, path, "cannot be written: %s",
-                          emitter.problem ? emitter.problem : "unknown");
-    yaml_emitter_delete(&emitter);
-    return code;
-}
-
-static sonar_code fill(const sonar_train_table *table, int fd, const char *path, sonar_error *err) {
-    FILE *file = fdopen(fd, "w");
-    if (!file) {
-        close(fd);
-        return sonar_fail(err, SONAR_ESYS, path, "fdopen: %s", strerror(errno));
-    }
-    sonar_code code = dump(table, file, path, err);
-    if (!code && (fflush(file) || fchmod(fd, 0644) || fsync(fd)))
-        code = sonar_fail(err, SONAR_ESYS, path, "cannot be written: %s", strerror(errno));
-    if (fclose(file) && !code)
-        code = sonar_fail(err, SONAR_ESYS, path, "cannot be written: %s", strerror(errno));
-    return code;
+    fputs("shape:\n", to);
+    for (size_t i = 0; i < SHAPE_FIELDS; i++)
+        fprintf(to, "  %s: %zu\n", shape_names[i], counts[i]);
 }
 
 sonar_code sonar_train_save(const sonar_train_table *table, const char *path, sonar_error *err) {
-    char fresh[PATH_MAX];
-    int length = snprintf(fresh, sizeof fresh, "%s.XXXXXX", path);
-    if (length < 0 || (size_t)length >= sizeof fresh)
-        return sonar_fail(err, SONAR_ESYS, "train", "the table's path is too long");
-    int fd = mkstemp(fresh);
-    if (fd < 0)
-        return sonar_fail(err, SONAR_ESYS, path, "cannot be written: %s", strerror(errno));
-    sonar_code code = fill(table, fd, path, err);
-    if (!code && rename(fresh, path))
-        code = sonar_fail(err, SONAR_ESYS, path, "cannot be replaced: %s", strerror(errno));
-    if (code)
-        unlink(fresh);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *to = open_memstream(&text, &bytes);
+    if (to)
+        put_table(to, table);
+    sonar_code code = !to || fclose(to)
+                          ? sonar_fail(err, SONAR_ENOMEM, path, "no memory for the table")
+                          : sonar_state_write(path, text, bytes, err);
+    free(text);
     return code;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Reading goes on after a mistake, with empty values; the first one counts. */
+typedef struct reader {
+    const char *path;
+    sonar_code code;
+    sonar_error *err;
+} reader;
+
+static void refuse(reader *r, const sonar_node *at, const char *key, const char *what) {
+    if (!r->code)
+        r->code = sonar_fail(r->err, SONAR_EINVAL, r->path,
+                             "line %zu is not of a training table of this version: '%s' %s",
+                             at ? at->place.line : 1, key, what);
+}
+
+/* The value of a key, or NULL. */
+static const sonar_node *get(reader *r, const sonar_node *map, const char *key,
+                             sonar_node_kind kind) {
+    const sonar_node *name = map && map->kind == SONAR_MAPPING ? map->first : NULL;
+    while (name && (name->kind != SONAR_SCALAR || strcmp(name->text, key) != 0))
+        name = name->next->next;
+    if (name && name->next->kind == kind)
+        return name->next;
+    refuse(r, map, key, name ? "is of another kind" : "is missing");
+    return NULL;
+}
+
+/* Exactly so many keys: that they are the right ones is seen when they are read. */
+static void need_keys(reader *r, const sonar_node *map, const char *what, size_t count) {
+    if (!map || map->kind != SONAR_MAPPING || map->count != 2 * count)
+        refuse(r, map, what, "has keys too many, or lacks some");
+}
+
+static void get_text(reader *r, const sonar_node *map, const char *key, char *text, size_t size) {
+    const sonar_node *node = get(r, map, key, SONAR_SCALAR);
+    *text = 0;
+    if (node && (node->length >= size || strlen(node->text) != node->length))
+        refuse(r, node, key, "is too long or holds a zero byte");
+    else if (node)
+        memcpy(text, node->text, node->length + 1);
+}
+
+static void get_word(reader *r, const sonar_node *map, const char *key, char *word, size_t size) {
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
+    get_text(r, map, key, word, size);
+    if (!*word || word[strspn(word, letters)])
+        refuse(r, map, key, "is not one word");
+}
+
+static double get_number(reader *r, const sonar_node *map, const char *key) {
+    char text[40], *end;
+    get_text(r, map, key, text, sizeof text);
+    double number = strtod(text, &end);
+    if (*text && !text[strspn(text, "0123456789.e+-")] && !*end && isfinite(number) && number >= 0)
+        return number;
+    refuse(r, map, key, "is not a number of at least 0");
+    return 0;
+}
+
+static void get_candidate(reader *r, const sonar_node *map, sonar_train_timing *t) {
+    t->available = map->kind == SONAR_MAPPING && map->count == 8;
+    need_keys(r, map, "candidates", t->available ? 4 : 2);
+    get_word(r, map, "name", t->name, sizeof t->name);
+    if (!t->available) {
+        get_text(r, map, "unavailable", t->note, sizeof t->note);
+        return;
+    }
+    t->median_s = get_number(r, map, "median_us") * 1e-6;
+    t->spread_s = get_number(r, map, "spread_us") * 1e-6;
+    const double repetitions = get_number(r, map, "repetitions");
+    if (repetitions != floor(repetitions) || repetitions > 1e9)
+        refuse(r, map, "repetitions", "is not a whole number");
+    t->repetitions = (size_t)fmin(repetitions, 1e9);
+}
+
+static void get_decision(reader *r, const sonar_node *map, sonar_train_decision *d) {
+    char chosen[sizeof d->candidate->name];
+    need_keys(r, map, "decisions", 4);
+    get_word(r, map, "name", d->name, sizeof d->name);
+    get_text(r, map, "reason", d->reason, sizeof d->reason);
+    get_word(r, map, "chosen", chosen, sizeof chosen);
+    const sonar_node *list = get(r, map, "candidates", SONAR_SEQUENCE);
+    if (list && list->count > SONAR_TRAIN_CANDIDATES)
+        refuse(r, list, "candidates", "are too many");
+    for (const sonar_node *n = list ? list->first : NULL; n && !r->code; n = n->next)
+        get_candidate(r, n, &d->candidate[d->candidates++]);
+    while (d->chosen < d->candidates && (strcmp(d->candidate[d->chosen].name, chosen) != 0 ||
+                                         !d->candidate[d->chosen].available))
+        d->chosen++;
+    if (d->chosen == d->candidates)
+        refuse(r, map, "chosen", "names no available candidate");
+}
+
+static void get_decisions(reader *r, const sonar_node *root, sonar_train_table *table) {
+    const sonar_node *list = get(r, root, "decisions", SONAR_SEQUENCE);
+    if (list && list->count > SONAR_TRAIN_DECISIONS)
+        refuse(r, list, "decisions", "are too many");
+    for (const sonar_node *n = list ? list->first : NULL; n && !r->code; n = n->next) {
+        sonar_train_decision *decision = &table->decision[table->decisions];
+        get_decision(r, n, decision);
+        if (sonar_train_find(table, decision->name))
+            refuse(r, n, decision->name, "is decided twice");
+        table->decisions++;
+    }
+    if (!r->code && !sonar_train_find(table, "placement"))
+        refuse(r, list, "placement", "is not decided");
+}
+
+/* Not a mistake, but not for here. */
+static void compare(reader *r, const char *what, const char *name, const char *then,
+                    const char *now) {
+    if (!r->code && strcmp(then, now) != 0)
+        r->code = sonar_fail(r->err, SONAR_EINVAL, r->path,
+                             "made for another %s: %s was '%.100s' and is '%.100s'; run "
+                             "sonard --train again",
+                             what, name, then, now);
+}
+
+static void compare_fingerprint(reader *r, const sonar_node *root,
+                                const sonar_train_fingerprint *here) {
+    const sonar_node *node = get(r, root, "node", SONAR_MAPPING);
+    const sonar_node *shape = get(r, root, "shape", SONAR_MAPPING);
+    char then[SONAR_TRAIN_TEXT], now[24];
+    size_t counts[SHAPE_FIELDS];
+    list_counts(&here->shape, counts);
+    need_keys(r, node, "node", SONAR_TRAIN_NODE_FIELDS);
+    need_keys(r, shape, "shape", SHAPE_FIELDS);
+    for (size_t i = 0; i < SONAR_TRAIN_NODE_FIELDS; i++) {
+        get_text(r, node, sonar_train_node_names[i], then, sizeof then);
+        compare(r, "node", sonar_train_node_names[i], then, here->node[i]);
+    }
+    for (size_t i = 0; i < SHAPE_FIELDS; i++) {
+        get_text(r, shape, shape_names[i], then, sizeof then);
+        snprintf(now, sizeof now, "%zu", counts[i]);
+        compare(r, "configuration", shape_names[i], then, now);
+    }
+}
+
+static void get_table(reader *r, const sonar_node *root, const sonar_train_fingerprint *expected,
+                      sonar_train_table *table) {
+    char schema[64];
+    get_text(r, root, "schema", schema, sizeof schema);
+    if (strcmp(schema, SONAR_TRAIN_SCHEMA) != 0)
+        refuse(r, root, "schema", "is not " SONAR_TRAIN_SCHEMA);
+    need_keys(r, root, "the table", 5);
+    get_text(r, root, "made", table->made, sizeof table->made);
+    compare_fingerprint(r, root, expected);
+    get_decisions(r, root, table);
+    table->fingerprint = *expected;
+}
+
+static void parse(reader *r, const sonar_text *text, const sonar_train_fingerprint *expected,
+                  sonar_train_table *table) {
+    sonar_tree tree = {0};
+    sonar_place place;
+    sonar_report *report = sonar_report_create();
+    r->code = report ? sonar_tree_parse(text, &tree, report) : SONAR_ENOMEM;
+    if (r->code == SONAR_ENOMEM)
+        sonar_fail(r->err, SONAR_ENOMEM, r->path, "no memory to read it");
+    else if (r->code)
+        sonar_fail(r->err, SONAR_EINVAL, r->path, "is no training table: %s",
+                   sonar_report_first(report, &place));
+    else
+        get_table(r, tree.root, expected, table);
+    sonar_tree_clear(&tree);
+    sonar_report_destroy(report);
+}
+
+sonar_code sonar_train_load(const char *path, const sonar_train_fingerprint *expected,
+                            sonar_train_table *table, sonar_error *err) {
+    sonar_text text = {.name = path};
+    char *bytes;
+    reader r = {.path = path, .err = err};
+    memset(table, 0, sizeof *table);
+    r.code = sonar_state_read(path, BYTES_MOST, &bytes, &text.size, err);
+    text.bytes = bytes;
+    if (!r.code)
+        parse(&r, &text, expected, table);
+    free(bytes);
+    return r.code;
+}
+
+/* ---- in words -------------------------------------------------------------------------------- */
+
+void sonar_train_print(const sonar_train_table *table, FILE *to) {
+    for (size_t i = 0; i < table->decisions; i++) {
+        const sonar_train_decision *d = &table->decision[i];
+        fprintf(to, "%s: %s, %s\n", d->name, d->candidate[d->chosen].name, d->reason);
+        for (size_t c = 0; c < d->candidates; c++) {
+            const sonar_train_timing *t = &d->candidate[c];
+            fprintf(to, "  %c %-14s", c == d->chosen ? '*' : ' ', t->name);
+            if (!t->available)
+                fprintf(to, " not available: %s\n", t->note);
+            else if (!t->repetitions)
+                fprintf(to, "%12.1f us, an estimate\n", t->median_s * 1e6);
+            else
+                fprintf(to, "%12.1f us, +-%.1f, %zu times\n", t->median_s * 1e6, t->spread_s * 1e6,
+                        t->repetitions);
+        }
+    }
 }

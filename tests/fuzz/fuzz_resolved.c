@@ -4,7 +4,8 @@
  * What loads is held against what the rest of the daemon relies on. scripts/fuzz builds it;
  * SONAR_FUZZ_SHOW=1 prints the configuration of an input. */
 #include "config/options.h"
-#include "pipeline/specs.h"
+#include "core/core.h"
+#include "pipeline/internal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -256,7 +257,8 @@ static void check_ranges(const sonar_config *c, const char *text) {
 
 static void check_specs(const sonar_config *c, const char *text) {
     const sonar_specs specs = c->specs;
-    const sonar_train_shape shape = sonar_specs_shape(c, &specs);
+    const sonar_train_setup setup = sonar_pipeline_setup(c, sonar_host_serial());
+    const sonar_train_shape shape = sonar_train_shape_of(&setup);
     MUST(specs.dft.bins >= 1 && specs.dft.first_bin + specs.dft.bins <= specs.dft.length / 2 + 1);
     MUST(shape.sensors_used >= 1);
     MUST(!c->specs.mvdr_enabled || specs.mvdr.max_new >= 1);

@@ -65,7 +65,6 @@ static sonar_code make_engine(bench_chain *chain, bool minute, sonar_error *err)
         .specs = &chain->specs,
         .params = &s->params,
         .place = {b, b, b},
-        .points = bench_scene_host_space(s),
         .surfaces = chain->outputs,
         .source = {.ring = minute && s->device ? s->ring_s16 : s->ring,
                    .ctx = chain,
