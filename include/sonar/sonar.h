@@ -191,8 +191,7 @@ typedef struct sonar_gaps {
 
 /* What one execute call is about. Borrowed for the duration of the enqueued work. */
 typedef struct sonar_work {
-    uint64_t window;
-    uint64_t first_sample;
+    uint64_t first_sample; /* of the window */
     const sonar_params *params;
     uint32_t outputs; /* SONAR_WANT bits; a stage may skip surfaces that are not wanted */
     /* For the DFT, NULL unless its input is a ring in the backend's own or mapped memory: there,

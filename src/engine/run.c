@@ -122,8 +122,7 @@ sonar_code sonar_engine_run(sonar_engine *e, const sonar_engine_job *given, sona
     const sonar_window *window = given->window;
     struct job job = {.held = window,
                       .plan = sonar_snapshots_take(e, window),
-                      .work = {.window = window->window,
-                               .first_sample = window->first_sample,
+                      .work = {.first_sample = window->first_sample,
                                .params = given->params,
                                .outputs = given->outputs},
                       .surface = given->surface};

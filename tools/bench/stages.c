@@ -93,7 +93,7 @@ static sonar_code make_stages(bench_stages *r, sonar_error *err) {
 }
 
 static sonar_work work_of(const bench_stages *r, uint32_t outputs) {
-    return (sonar_work){.window = r->turn, .params = &r->scene->params, .outputs = outputs};
+    return (sonar_work){.params = &r->scene->params, .outputs = outputs};
 }
 
 /* A part of a dense buffer's outermost dimension. */
