@@ -18,6 +18,10 @@
 #include "output/topic.h"
 #include "output_scene.h"
 
+/* What the empty subscription wants. */
+#define SONAR_EVERY_WINDOW                                                                         \
+    (SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) |                             \
+     SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_DETECTIONS) | SONAR_WANT(SONAR_STATUS))
 #define EVERYTHING (SONAR_WANT(SONAR_SURFACES) - 1)
 
 static output_scene scene;

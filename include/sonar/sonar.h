@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sonar/topics.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -158,22 +160,6 @@ typedef struct sonar_params {
 } sonar_params;
 
 /* ---- work ------------------------------------------------------------------------------------ */
-
-/* Surfaces, in the order of the topics. */
-typedef enum sonar_surface {
-    SONAR_CBF_AZIMUTH = 0, /* f32 [direction] */
-    SONAR_CBF_NEARFIELD,   /* f32 [range][direction] */
-    SONAR_CBF_LOFAR,       /* f32 [bin][direction] */
-    SONAR_MVDR_AZIMUTH,    /* f32 [direction] */
-    SONAR_MVDR_SPECTRUM,   /* f32 [bin][direction] */
-    SONAR_ELEMENT_PSD,     /* f32 [channel][bin] */
-    SONAR_ELEMENT_MISSING, /* f32 [channel] */
-    SONAR_DETECTIONS,      /* header only */
-    SONAR_STATUS,          /* header only */
-    SONAR_SURFACES
-} sonar_surface;
-
-#define SONAR_WANT(surface) (1u << (surface))
 
 /* Samples [begin, end) of one channel that never came, counted from the window's first. */
 typedef struct sonar_gap {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/core.h"
+#include "core/topic.h"
 
 static double frequency(const sonar_config *c, size_t bin, size_t length) {
     return (double)bin * c->fs_hz / (double)length;
@@ -205,7 +206,7 @@ static void check_snapshots(sonar_loader *l) {
 /* Asked for, but there is nothing to publish; all topics, the default, are not meant so. */
 static void check_topics(sonar_loader *l) {
     const sonar_config *c = l->config;
-    const uint32_t mvdr = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM);
+    const uint32_t mvdr = sonar_topics_by(SONAR_MADE_BY_MVDR);
     if (c->output_topics == SONAR_WANT(SONAR_SURFACES) - 1)
         return;
     if (!c->specs.mvdr_enabled && c->output_topics & mvdr)

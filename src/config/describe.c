@@ -3,6 +3,7 @@
 #include "config/options.h"
 
 #include "core/core.h"
+#include "core/topic.h"
 #include "detect/detect.h"
 
 #include <math.h>
@@ -64,15 +65,16 @@ static double mvdr_bytes(const sonar_config *c) {
 /* All spectra once where the stages write. In each result the small surfaces, and the large ones
  * that may be asked for. */
 static double result_bytes(const sonar_config *c) {
-    const uint32_t large = SONAR_WANT(SONAR_CBF_LOFAR) | SONAR_WANT(SONAR_MVDR_SPECTRUM) |
-                           SONAR_WANT(SONAR_ELEMENT_PSD);
+    const uint32_t spectra =
+        sonar_topics_by(SONAR_MADE_BY_CBF) | sonar_topics_by(SONAR_MADE_BY_MVDR);
+    const uint32_t not_asked = sonar_topics_each(SONAR_EACH_NAMED) & ~c->output_topics;
     double made = 0, result = 0;
     for (int i = 0; i < SONAR_SURFACES; i++) {
         size_t shape[2];
         const int rank = sonar_specs_surface(&c->specs, (sonar_surface)i, shape);
         const double values = rank ? (double)shape[0] * (rank > 1 ? (double)shape[1] : 1.0) : 0;
-        made += i < SONAR_ELEMENT_PSD ? values : 0;
-        result += SONAR_WANT(i) & large & ~c->output_topics ? 0 : values;
+        made += spectra & SONAR_WANT(i) ? values : 0;
+        result += not_asked & SONAR_WANT(i) ? 0 : values;
     }
     return 4 * (made + (double)(c->output_queue_results + 2) * result);
 }

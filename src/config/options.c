@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "core/topic.h"
+
 /* Where the value is kept, by the member's own type. */
 #define AT(member)                                                                                 \
     .stored = STORED(((sonar_config *)0)->member), .offset = offsetof(sonar_config, member),       \
@@ -27,9 +29,10 @@
 #define PER_SENSOR(unit_, low_, high_)                                                             \
     .type = SONAR_TYPE_REALS, .unit = (unit_), .low = (low_), .high = (high_), .least = 1,         \
     .most = SONAR_SENSORS_MOST, .scalar = true
-#define BAND_HZ       .type = SONAR_TYPE_REALS, .unit = "Hz", .low = 0, .high = 1e9, .least = 2, .most = 2
-#define BAND_BINS     .type = SONAR_TYPE_INTEGERS, .low = 0, .high = 33554432, .least = 2, .most = 2
-#define DEGREES(high) REAL("deg", 0, high)
+#define BAND_HZ                         .type = SONAR_TYPE_REALS, .unit = "Hz", .low = 0, .high = 1e9, .least = 2, .most = 2
+#define BAND_BINS                       .type = SONAR_TYPE_INTEGERS, .low = 0, .high = 33554432, .least = 2, .most = 2
+#define DEGREES(high)                   REAL("deg", 0, high)
+#define TOPIC_NAME(constant, name, ...) name
 
 const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_SCHEMA] = {"schema", INTEGER(1, 1), .required = true,
@@ -395,11 +398,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                              .help = "Endpoint at which results are published. There is no "
                                      "authentication yet, so only loopback and ipc are accepted."},
     [OPT_TOPICS] = {"output.topics", .type = SONAR_TYPE_CHOICES,
-                    .choices = "cbf.azimuth cbf.nearfield cbf.lofar mvdr.azimuth mvdr.spectrum "
-                               "element.psd element.missing detections status",
-                    .least = 1, .most = SONAR_SURFACES,
-                    .fallback = "[cbf.azimuth, cbf.nearfield, cbf.lofar, mvdr.azimuth, "
-                                "mvdr.spectrum, element.psd, element.missing, detections, status]",
+                    .choices = SONAR_TOPICS(TOPIC_NAME, " "), .least = 1, .most = SONAR_SURFACES,
+                    .fallback = "[" SONAR_TOPICS(TOPIC_NAME, ", ") "]",
                     .help = "Topics that may be published."},
     [OPT_OUTPUT_HWM] = {"output.high_water_mark", AT(output_high_water_mark), INTEGER(1, 1000000),
                         .unit = "messages", .fallback = "16",

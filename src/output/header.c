@@ -91,53 +91,38 @@ static char *finish(const json *root) {
 /* ---- what a surface is ----------------------------------------------------------------------- */
 
 static bool is_mvdr(sonar_surface surface) {
-    return surface == SONAR_MVDR_AZIMUTH || surface == SONAR_MVDR_SPECTRUM;
+    return sonar_topic_table[surface].maker == SONAR_MADE_BY_MVDR;
 }
 
 static const sonar_scan *scan_of(const sonar_output_spec *spec, sonar_surface surface) {
     return is_mvdr(surface) && spec->mvdr_scan ? spec->mvdr_scan : spec->cbf_scan;
 }
 
-static const char *unit_of(const sonar_output_spec *spec, sonar_surface surface, bool calibrated) {
-    if (surface == SONAR_STATUS)
-        return NULL;
-    if (surface == SONAR_ELEMENT_MISSING)
+static const char *unit_of(const sonar_output_spec *spec, sonar_quantity quantity,
+                           bool calibrated) {
+    switch (quantity) {
+    case SONAR_QUANTITY_SHARE:
         return "1";
-    if (spec->relative)
-        return "relative";
-    bool per_bin = surface == SONAR_CBF_LOFAR || surface == SONAR_MVDR_SPECTRUM ||
-                   surface == SONAR_ELEMENT_PSD;
-    if (calibrated)
-        return per_bin ? "uPa^2/Hz" : "uPa^2";
-    return per_bin ? "counts^2/Hz" : "counts^2";
+    case SONAR_QUANTITY_POWER:
+        return spec->relative ? "relative" : calibrated ? "uPa^2" : "counts^2";
+    case SONAR_QUANTITY_DENSITY:
+        return spec->relative ? "relative" : calibrated ? "uPa^2/Hz" : "counts^2/Hz";
+    case SONAR_QUANTITY_NOTHING:
+        break;
+    }
+    return NULL;
 }
 
 int sonar_header_shape(const sonar_output_spec *spec, sonar_surface surface, size_t shape[2]) {
-    size_t directions = scan_of(spec, surface)->count;
-    shape[0] = shape[1] = 0;
-    switch (surface) {
-    case SONAR_CBF_AZIMUTH:
-    case SONAR_MVDR_AZIMUTH:
-        shape[0] = directions;
-        return 1;
-    case SONAR_CBF_NEARFIELD:
-        shape[0] = spec->ranges, shape[1] = directions;
-        return 2;
-    case SONAR_CBF_LOFAR:
-        shape[0] = spec->cbf_bins, shape[1] = directions;
-        return 2;
-    case SONAR_MVDR_SPECTRUM:
-        shape[0] = spec->mvdr_bins, shape[1] = directions;
-        return 2;
-    case SONAR_ELEMENT_PSD:
-        shape[0] = spec->channels, shape[1] = spec->cbf_bins;
-        return 2;
-    case SONAR_ELEMENT_MISSING:
-        shape[0] = spec->channels;
-        return 1;
-    default:
-        return 0;
-    }
+    const sonar_extents extents = {
+        .channels = spec->channels,
+        .ranges = spec->ranges,
+        .cbf_directions = spec->cbf_scan->count,
+        .cbf_bins = spec->cbf_bins,
+        .mvdr_directions = spec->mvdr_scan ? spec->mvdr_scan->count : 0,
+        .mvdr_bins = spec->mvdr_bins,
+    };
+    return sonar_topic_shape(surface, &extents, shape);
 }
 
 /* ---- axes ------------------------------------------------------------------------------------ */
@@ -190,36 +175,36 @@ static void axis_none(const json *axes) {
     axis_values(&axis, 0, NULL);
 }
 
+static void append_axis(const json *axes, const sonar_output_spec *spec, sonar_surface surface,
+                        sonar_axis axis) {
+    switch (axis) {
+    case SONAR_AXIS_CHANNEL:
+        axis_channel(axes);
+        break;
+    case SONAR_AXIS_RANGE:
+        axis_range(axes, spec);
+        break;
+    case SONAR_AXIS_BIN:
+        axis_frequency(axes, spec, is_mvdr(surface));
+        break;
+    case SONAR_AXIS_DIRECTION:
+        axis_azimuth(axes, scan_of(spec, surface));
+        break;
+    case SONAR_AXIS_NONE:
+        break;
+    }
+}
+
 char *sonar_header_axes(const sonar_output_spec *spec, sonar_surface surface) {
+    const sonar_axis *axis = sonar_topic_table[surface].axis;
     bool failed = false;
     json axes = {cJSON_CreateArray(), &failed};
     if (!axes.node)
         return NULL;
-    const sonar_scan *scan = scan_of(spec, surface);
-    switch (surface) {
-    case SONAR_CBF_AZIMUTH:
-    case SONAR_MVDR_AZIMUTH:
-        axis_azimuth(&axes, scan);
-        break;
-    case SONAR_CBF_NEARFIELD:
-        axis_range(&axes, spec);
-        axis_azimuth(&axes, scan);
-        break;
-    case SONAR_CBF_LOFAR:
-    case SONAR_MVDR_SPECTRUM:
-        axis_frequency(&axes, spec, is_mvdr(surface));
-        axis_azimuth(&axes, scan);
-        break;
-    case SONAR_ELEMENT_PSD:
-        axis_channel(&axes);
-        axis_frequency(&axes, spec, false);
-        break;
-    case SONAR_ELEMENT_MISSING:
-        axis_channel(&axes);
-        break;
-    default:
+    append_axis(&axes, spec, surface, axis[0]);
+    append_axis(&axes, spec, surface, axis[1]);
+    if (axis[0] == SONAR_AXIS_NONE && axis[1] == SONAR_AXIS_NONE)
         axis_none(&axes);
-    }
     return finish(&axes);
 }
 
@@ -243,7 +228,8 @@ static void put_layout(const json *root, const sonar_output_spec *spec, sonar_su
     for (int i = 0; i < (rank ? rank : 1); i++)
         append(&list, cJSON_CreateNumber((double)shape[i]));
     note(root, cJSON_AddRawToObject(root->node, "axes", axes));
-    put_string(root, "unit", unit_of(spec, surface, params->calibrated));
+    put_string(root, "unit",
+               unit_of(spec, sonar_topic_table[surface].quantity, params->calibrated));
 }
 
 /* Azimuth axes are always in the array's own frame; only `detections` carries true bearings. */
@@ -262,15 +248,17 @@ static void put_bearings(const json *root, const sonar_output_spec *spec, sonar_
 }
 
 static void put_band(const json *root, const sonar_output_spec *spec, sonar_surface surface) {
+    const sonar_quantity quantity = sonar_topic_table[surface].quantity;
     double low = spec->cbf_band_hz[0], high = spec->cbf_band_hz[1];
-    if (is_mvdr(surface)) {
-        low = spec->mvdr_band_hz[0], high = spec->mvdr_band_hz[1];
-    } else if (surface == SONAR_CBF_LOFAR || surface == SONAR_ELEMENT_PSD) {
-        low = (double)spec->cbf_first_bin * spec->cbf_bin_hz;
-        high = low + ((double)spec->cbf_bins - 1) * spec->cbf_bin_hz;
-    } else if (surface == SONAR_ELEMENT_MISSING || surface == SONAR_STATUS) {
+    if (quantity == SONAR_QUANTITY_SHARE || quantity == SONAR_QUANTITY_NOTHING) {
         put_null(root, "band_hz");
         return;
+    }
+    if (is_mvdr(surface)) {
+        low = spec->mvdr_band_hz[0], high = spec->mvdr_band_hz[1];
+    } else if (quantity == SONAR_QUANTITY_DENSITY) {
+        low = (double)spec->cbf_first_bin * spec->cbf_bin_hz;
+        high = low + ((double)spec->cbf_bins - 1) * spec->cbf_bin_hz;
     }
     json band = put_array(root, "band_hz");
     append(&band, cJSON_CreateNumber(low));

@@ -12,10 +12,8 @@
 #include "sonar/sonar.h"
 
 #include "core/result.h"
+#include "core/topic.h"
 #include "manifold/manifold.h"
-
-/* Name of the topic of a surface, e.g. "cbf.azimuth". */
-const char *sonar_topic_name(sonar_surface surface);
 
 /* What stays the same for a run and appears in headers; what may change comes with each result.
  * Arrays borrowed until destroy. */

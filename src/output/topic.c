@@ -3,21 +3,6 @@
 
 #include <string.h>
 
-#include "output/output.h"
-
-const char *sonar_topic_name(sonar_surface surface) {
-    static const char *const name[SONAR_SURFACES] = {[SONAR_CBF_AZIMUTH] = "cbf.azimuth",
-                                                     [SONAR_CBF_NEARFIELD] = "cbf.nearfield",
-                                                     [SONAR_CBF_LOFAR] = "cbf.lofar",
-                                                     [SONAR_MVDR_AZIMUTH] = "mvdr.azimuth",
-                                                     [SONAR_MVDR_SPECTRUM] = "mvdr.spectrum",
-                                                     [SONAR_ELEMENT_PSD] = "element.psd",
-                                                     [SONAR_ELEMENT_MISSING] = "element.missing",
-                                                     [SONAR_DETECTIONS] = "detections",
-                                                     [SONAR_STATUS] = "status"};
-    return (unsigned)surface < SONAR_SURFACES ? name[surface] : "unknown";
-}
-
 uint32_t sonar_interest_apply(sonar_interest *interest, const uint8_t *message, size_t bytes) {
     if (bytes < 1 || bytes - 1 > SONAR_TOPIC_MOST || message[0] > 1)
         return 0;
@@ -38,7 +23,7 @@ uint32_t sonar_interest_apply(sonar_interest *interest, const uint8_t *message, 
 uint32_t sonar_interest_wanted(const sonar_interest *interest) {
     uint32_t wanted = 0;
     for (int s = 0; s < SONAR_SURFACES; s++) {
-        bool held = interest->held[s][0] && (SONAR_EVERY_WINDOW & SONAR_WANT(s));
+        bool held = interest->held[s][0] && sonar_topic_table[s].when != SONAR_EACH_NAMED;
         for (int n = 1; n <= SONAR_TOPIC_MOST; n++)
             held = held || interest->held[s][n];
         if (held)

@@ -3,14 +3,7 @@
 #ifndef SONAR_TOPIC_H
 #define SONAR_TOPIC_H
 
-#include "sonar/sonar.h"
-
-enum { SONAR_TOPIC_MOST = 16 }; /* longest topic name, bytes */
-
-/* Surfaces computed and sent in every window; the others only while subscribed by name. */
-#define SONAR_EVERY_WINDOW                                                                         \
-    (SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) |                             \
-     SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_DETECTIONS) | SONAR_WANT(SONAR_STATUS))
+#include "core/topic.h"
 
 /* held[s][n]: the first n bytes of topic s are subscribed to by at least one peer. A subscription
  * that is no prefix of a topic can never match, so nothing of it is kept: memory is bounded

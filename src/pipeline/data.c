@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/topic.h"
 #include "pipeline/internal.h"
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -51,8 +52,9 @@ static void describe(const sonar_pipeline *p, const sonar_window *window, sonar_
                              .arrival_ns = window->arrival_ns};
     snprintf(result->backend, sizeof result->backend, "%s", sonar_engine_name(p->engine));
     memcpy(result->surface, surface, sizeof surface);
-    memcpy(result->surface[SONAR_ELEMENT_MISSING].data, window->missing,
-           result->surface[SONAR_ELEMENT_MISSING].bytes);
+    sonar_buffer *missing = &result->surface[SONAR_ELEMENT_MISSING];
+    if (missing->data)
+        memcpy(missing->data, window->missing, missing->bytes);
 }
 
 static sonar_result *free_result(sonar_pipeline *p) {
@@ -75,17 +77,12 @@ static sonar_result *borrow_result(sonar_pipeline *p) {
 
 /* What the stages have to compute for what subscribers want: detections rest on spectra. */
 uint32_t sonar_pipeline_needed(const sonar_pipeline *p, uint32_t wanted) {
-    uint32_t outputs = wanted;
-    if (p->config->detect_enabled && (wanted & SONAR_WANT(SONAR_DETECTIONS)))
-        outputs |= SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) |
-                   SONAR_WANT(SONAR_MVDR_AZIMUTH);
-    else
-        outputs &= ~SONAR_WANT(SONAR_DETECTIONS);
-    if (!p->config->specs.cbf.ranges)
-        outputs &= ~SONAR_WANT(SONAR_CBF_NEARFIELD);
-    if (!p->config->specs.mvdr_enabled)
-        outputs &= ~(SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM));
-    return outputs & ~SONAR_WANT(SONAR_STATUS);
+    uint32_t made = p->config->detect_enabled ? sonar_topics_by(SONAR_MADE_BY_DETECTOR) : 0;
+    size_t shape[2];
+    for (int i = 0; i < SONAR_SURFACES; i++)
+        if (sonar_specs_surface(&p->config->specs, (sonar_surface)i, shape))
+            made |= SONAR_WANT(i);
+    return sonar_topics_needed(wanted & made) & made;
 }
 
 static void finish_mvdr_facts(const sonar_pipeline *p, sonar_result *result) {

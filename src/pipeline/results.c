@@ -3,13 +3,13 @@
  * Made once, before the threads start, in host memory that any engine can fill. */
 #include <stdlib.h>
 
+#include "core/topic.h"
 #include "pipeline/internal.h"
 
-/* Detections rest on the others. */
+/* What comes with each window may be needed by others. */
 static bool may_be_asked_for(const sonar_config *c, int surface) {
-    bool by_name = surface == SONAR_CBF_LOFAR || surface == SONAR_MVDR_SPECTRUM ||
-                   surface == SONAR_ELEMENT_PSD;
-    return !by_name || c->output_topics & SONAR_WANT(surface);
+    return sonar_topic_table[surface].when != SONAR_EACH_NAMED ||
+           c->output_topics & SONAR_WANT(surface);
 }
 
 /* Surfaces that may be asked for, in memory that the backend at start copies to. */

@@ -11,6 +11,7 @@
 
 #include "config/config.h"
 #include "core/core.h"
+#include "core/topic.h"
 #include "net/net.h"
 #include "options.h"
 #include "program.h"
@@ -82,11 +83,8 @@ static bool read_config(options *o, const char *path) {
 }
 
 static bool known_topic(const char *name) {
-    static const char *const known[] = {"cbf.azimuth",     "cbf.nearfield", "cbf.lofar",
-                                        "mvdr.azimuth",    "mvdr.spectrum", "element.psd",
-                                        "element.missing", "detections",    "status"};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(name, known[i]) == 0)
+    for (int i = 0; i < SONAR_SURFACES; i++)
+        if (strcmp(name, sonar_topic_name((sonar_surface)i)) == 0)
             return true;
     return false;
 }

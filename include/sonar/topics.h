@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The topics, one row each: all that is known of a topic stands here and nowhere else. The
+ * enumeration sonar_surface, sonar_topic_table (core/topic.h), subscriptions, headers, the buffers
+ * of results and output.topics come from these rows; a test compares docs/reading.md with them.
+ *
+ *   name      as subscribed to; no name is a prefix of another
+ *   axes      of the array, outer and inner: CHANNEL, RANGE, BIN, DIRECTION, or NONE. Directions,
+ *             bins and bands are those of the maker, the CBF's unless the MVDR makes it
+ *   quantity  POWER (unit^2), DENSITY (unit^2/Hz), SHARE, or NOTHING; arrays are f32
+ *   maker     CBF, MVDR: that stage; HOST: the processor, from samples or transforms;
+ *             DETECTOR, from the surfaces it needs; CONTROL: the control thread
+ *   when      WINDOW: with each; NAMED: with each while somebody subscribes by name; SECOND
+ *   needs     surfaces that have to be there before it can be made
+ */
+#ifndef SONAR_TOPICS_H
+#define SONAR_TOPICS_H
+
+/* A test's own row (tests/topic_row), after the separator `...`, which may be a comma. */
+#ifndef SONAR_ONE_MORE_TOPIC
+#define SONAR_ONE_MORE_TOPIC(ROW, ...)
+#endif
+
+/* clang-format off */
+#define SONAR_TOPICS(ROW, AND) \
+    /*  constant               name               axes                  quantity  maker     when    needs  what it is */ \
+    ROW(SONAR_CBF_AZIMUTH,     "cbf.azimuth",     NONE,    DIRECTION,   POWER,    CBF,      WINDOW, 0, "broadband power") AND \
+    ROW(SONAR_CBF_NEARFIELD,   "cbf.nearfield",   RANGE,   DIRECTION,   POWER,    CBF,      WINDOW, 0, "broadband power") AND \
+    ROW(SONAR_CBF_LOFAR,       "cbf.lofar",       BIN,     DIRECTION,   DENSITY,  CBF,      NAMED,  0, "power spectral density") AND \
+    ROW(SONAR_MVDR_AZIMUTH,    "mvdr.azimuth",    NONE,    DIRECTION,   POWER,    MVDR,     WINDOW, 0, "broadband power") AND \
+    ROW(SONAR_MVDR_SPECTRUM,   "mvdr.spectrum",   BIN,     DIRECTION,   DENSITY,  MVDR,     NAMED,  0, "power spectral density") AND \
+    ROW(SONAR_ELEMENT_PSD,     "element.psd",     CHANNEL, BIN,         DENSITY,  HOST,     NAMED,  0, "power spectral density") AND \
+    ROW(SONAR_ELEMENT_MISSING, "element.missing", NONE,    CHANNEL,     SHARE,    HOST,     NAMED,  0, "share of missing samples") AND \
+    ROW(SONAR_DETECTIONS,      "detections",      NONE,    NONE,        POWER,    DETECTOR, WINDOW, \
+        SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) | SONAR_WANT(SONAR_MVDR_AZIMUTH), \
+        "peaks with bearing, level and range, in the header") AND \
+    ROW(SONAR_STATUS,          "status",          NONE,    NONE,        NOTHING,  CONTROL,  SECOND, 0, "health, counters and times, in the header") \
+    SONAR_ONE_MORE_TOPIC(ROW, AND)
+/* clang-format on */
+
+#define SONAR_TOPIC_CONSTANT(constant, ...) constant
+#define SONAR_TOPIC_COMMA                   ,
+
+/* What is published, in the order of the topics; a topic with an array is a surface. */
+typedef enum sonar_surface {
+    SONAR_TOPICS(SONAR_TOPIC_CONSTANT, SONAR_TOPIC_COMMA),
+    SONAR_SURFACES
+} sonar_surface;
+
+#define SONAR_WANT(surface) (1u << (surface))
+
+#endif

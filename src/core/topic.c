@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "core/topic.h"
+
+#define ROW(constant, name, outer, inner, quantity, maker, when, needs, help)                      \
+    [constant] = {name,                                                                            \
+                  {SONAR_AXIS_##outer, SONAR_AXIS_##inner},                                        \
+                  SONAR_QUANTITY_##quantity,                                                       \
+                  SONAR_MADE_BY_##maker,                                                           \
+                  SONAR_EACH_##when,                                                               \
+                  needs,                                                                           \
+                  help}
+
+const sonar_topic sonar_topic_table[SONAR_SURFACES] = {SONAR_TOPICS(ROW, SONAR_TOPIC_COMMA)};
+
+_Static_assert(SONAR_SURFACES <= 32, "a bit each");
+
+const char *sonar_topic_name(sonar_surface surface) {
+    return (unsigned)surface < SONAR_SURFACES ? sonar_topic_table[surface].name : "unknown";
+}
+
+static size_t length_of(sonar_axis axis, bool mvdr, const sonar_extents *e) {
+    switch (axis) {
+    case SONAR_AXIS_CHANNEL:
+        return e->channels;
+    case SONAR_AXIS_RANGE:
+        return e->ranges;
+    case SONAR_AXIS_BIN:
+        return mvdr ? e->mvdr_bins : e->cbf_bins;
+    case SONAR_AXIS_DIRECTION:
+        return mvdr ? e->mvdr_directions : e->cbf_directions;
+    case SONAR_AXIS_NONE:
+        break;
+    }
+    return 0;
+}
+
+int sonar_topic_shape(sonar_surface surface, const sonar_extents *extents, size_t shape[2]) {
+    const sonar_topic *topic = &sonar_topic_table[surface];
+    bool empty = false;
+    int rank = 0;
+    for (int i = 0; i < 2; i++) {
+        if (topic->axis[i] == SONAR_AXIS_NONE)
+            continue;
+        shape[rank] = length_of(topic->axis[i], topic->maker == SONAR_MADE_BY_MVDR, extents);
+        empty = empty || !shape[rank++];
+    }
+    if (empty)
+        rank = 0;
+    for (int i = rank; i < 2; i++)
+        shape[i] = 0;
+    return rank;
+}
+
+uint32_t sonar_topics_by(sonar_maker maker) {
+    uint32_t topics = 0;
+    for (int i = 0; i < SONAR_SURFACES; i++)
+        if (sonar_topic_table[i].maker == maker)
+            topics |= SONAR_WANT(i);
+    return topics;
+}
+
+uint32_t sonar_topics_each(sonar_when when) {
+    uint32_t topics = 0;
+    for (int i = 0; i < SONAR_SURFACES; i++)
+        if (sonar_topic_table[i].when == when)
+            topics |= SONAR_WANT(i);
+    return topics;
+}
+
+uint32_t sonar_topics_needed(uint32_t wanted) {
+    uint32_t needed = wanted;
+    for (int i = 0; i < SONAR_SURFACES; i++)
+        if (wanted & SONAR_WANT(i))
+            needed |= sonar_topic_table[i].needs;
+    return needed;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The rows of sonar/topics.h as data. */
+#ifndef SONAR_CORE_TOPIC_H
+#define SONAR_CORE_TOPIC_H
+
+#include "sonar/sonar.h"
+
+enum { SONAR_TOPIC_MOST = 16 }; /* longest name, bytes */
+
+typedef enum sonar_axis {
+    SONAR_AXIS_NONE = 0,
+    SONAR_AXIS_CHANNEL,
+    SONAR_AXIS_RANGE,
+    SONAR_AXIS_BIN,
+    SONAR_AXIS_DIRECTION
+} sonar_axis;
+
+typedef enum sonar_quantity {
+    SONAR_QUANTITY_NOTHING = 0,
+    SONAR_QUANTITY_SHARE,
+    SONAR_QUANTITY_POWER,
+    SONAR_QUANTITY_DENSITY
+} sonar_quantity;
+
+typedef enum sonar_maker {
+    SONAR_MADE_BY_CBF = 0,
+    SONAR_MADE_BY_MVDR,
+    SONAR_MADE_BY_HOST,
+    SONAR_MADE_BY_DETECTOR,
+    SONAR_MADE_BY_CONTROL
+} sonar_maker;
+
+typedef enum sonar_when {
+    SONAR_EACH_WINDOW = 0, /* while somebody subscribes to anything that matches */
+    SONAR_EACH_NAMED,      /* while somebody subscribes to a non-empty prefix of the name */
+    SONAR_EACH_SECOND
+} sonar_when;
+
+typedef struct sonar_topic {
+    const char *name;
+    sonar_axis axis[2]; /* outer, inner; SONAR_AXIS_NONE: there is none */
+    sonar_quantity quantity;
+    sonar_maker maker;
+    sonar_when when;
+    uint32_t needs; /* SONAR_WANT bits */
+    const char *help;
+} sonar_topic;
+
+extern const sonar_topic sonar_topic_table[SONAR_SURFACES];
+
+/* How long the axes are; 0 for what is not there. */
+typedef struct sonar_extents {
+    size_t channels, ranges;
+    size_t cbf_directions, cbf_bins; /* bins: those of cbf.lofar */
+    size_t mvdr_directions, mvdr_bins;
+} sonar_extents;
+
+/* "unknown" for what is no topic. */
+const char *sonar_topic_name(sonar_surface surface);
+/* Rank and shape of its array; rank 0, and shape 0, if it has none or one of its axes is empty. */
+int sonar_topic_shape(sonar_surface surface, const sonar_extents *extents, size_t shape[2]);
+/* SONAR_WANT bits of the topics with this maker; of those that come then. */
+uint32_t sonar_topics_by(sonar_maker maker);
+uint32_t sonar_topics_each(sonar_when when);
+/* The wanted topics and what they need. */
+uint32_t sonar_topics_needed(uint32_t wanted);
+
+#endif

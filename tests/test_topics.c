@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The rows of sonar/topics.h: whole, and as docs/reading.md has them. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/topic.h"
+
+static char *read_document(const char *name) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/docs/%s", SONAR_SOURCE_DIR, name);
+    FILE *file = fopen(path, "r");
+    cr_assert_not_null(file, "%s", path);
+    char *text = calloc(1, 1 << 20);
+    cr_assert_gt(fread(text, 1, (1 << 20) - 1, file), 0);
+    fclose(file);
+    return text;
+}
+
+/* "[range][direction] ", "" for a topic without an array. */
+static void print_axes(const sonar_topic *topic, char *to, size_t bytes) {
+    static const char *const axis[] = {"", "[channel]", "[range]", "[bin]", "[direction]"};
+    snprintf(to, bytes, "%s%s", axis[topic->axis[0]], axis[topic->axis[1]]);
+}
+
+Test(topics, reading_md_has_each_row) {
+    static const char *const when[] = {"every window", "while subscribed by name", "once a second"};
+    char *document = read_document("reading.md");
+    for (int i = 0; i < SONAR_SURFACES; i++) {
+        const sonar_topic *t = &sonar_topic_table[i];
+        char axes[40], row[200];
+        print_axes(t, axes, sizeof axes);
+        snprintf(row, sizeof row, "\n| `%s` | %s%s%s%s%s | %s", t->name, axes[0] ? "`" : "none; ",
+                 axes, axes[0] ? "`" : "", axes[0] ? " " : "", t->help, when[t->when]);
+        cr_expect(strstr(document, row), "docs/reading.md lacks:%s", row);
+    }
+    free(document);
+}
+
+Test(topics, rows_are_whole) {
+    for (int i = 0; i < SONAR_SURFACES; i++) {
+        const sonar_topic *t = &sonar_topic_table[i];
+        cr_assert(t->name && t->name[0] && t->help && t->help[0], "row %d", i);
+        cr_expect_leq(strlen(t->name), SONAR_TOPIC_MOST);
+        cr_expect(!(t->needs & SONAR_WANT(i)), "%s needs itself", t->name);
+        cr_expect(t->axis[0] == SONAR_AXIS_NONE || t->axis[1] != SONAR_AXIS_NONE,
+                  "%s: an only axis is the inner one", t->name);
+    }
+}
+
+Test(topics, an_array_with_an_empty_axis_is_none) {
+    const sonar_extents all = {.channels = 7,
+                               .ranges = 2,
+                               .cbf_directions = 5,
+                               .cbf_bins = 11,
+                               .mvdr_directions = 3,
+                               .mvdr_bins = 13};
+    sonar_extents less = all;
+    size_t shape[2];
+    cr_expect_eq(sonar_topic_shape(SONAR_CBF_NEARFIELD, &all, shape), 2);
+    cr_expect(shape[0] == 2 && shape[1] == 5);
+    cr_expect_eq(sonar_topic_shape(SONAR_MVDR_SPECTRUM, &all, shape), 2);
+    cr_expect(shape[0] == 13 && shape[1] == 3);
+    cr_expect_eq(sonar_topic_shape(SONAR_ELEMENT_MISSING, &all, shape), 1);
+    cr_expect(shape[0] == 7 && shape[1] == 0);
+    less.ranges = less.mvdr_directions = 0;
+    cr_expect_eq(sonar_topic_shape(SONAR_CBF_NEARFIELD, &less, shape), 0);
+    cr_expect_eq(sonar_topic_shape(SONAR_MVDR_AZIMUTH, &less, shape), 0);
+    cr_expect_eq(sonar_topic_shape(SONAR_STATUS, &all, shape), 0);
+}
