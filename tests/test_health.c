@@ -786,6 +786,37 @@ Test(health, bad_elements_are_named_and_degrade_while_in_use) {
     }
 }
 
+Test(health, a_socket_that_was_opened_anew_degrades_for_a_second) {
+    patient *p = well();
+    p->status.ingest.peers.reopened_memory++;
+    look(p);
+    expect(p, "degraded", "the socket for samples was opened anew: its peers held too much memory");
+    look(p);
+    expect(p, "ok", "");
+    p->status.output.peers.reopened_memory++;
+    look(p);
+    expect(p, "degraded", "the socket for results was opened anew: its peers held too much memory");
+    p->status.ingest.peers.reopened_lost += 2;
+    look(p);
+    expect(p, "degraded",
+           "the socket for samples was opened anew: a digitiser broke the protocol or sent too "
+           "large a message");
+    cr_expect_eq(find(p, SONAR_CONDITION_SOCKET_REOPENED)->value, 2);
+}
+
+Test(health, refused_connections_are_worth_knowing) {
+    patient *p = well();
+    p->status.ingest.peers.refused += 3;
+    p->status.output.peers.refused += 4;
+    look(p);
+    expect(p, "ok",
+           "3 connections of digitisers and 4 of readers refused: too many, or too many "
+           "subscriptions");
+    cr_expect_eq(find(p, SONAR_CONDITION_PEERS_REFUSED)->value, 7);
+    look(p);
+    expect(p, "ok", "");
+}
+
 Test(health, what_was_masked_automatically_is_worth_knowing) {
     patient *p = well();
     add_sensors(&p->status.elements.masked_auto, 7, 1, 0);

@@ -344,6 +344,40 @@ Test(ingest, block_mode_tells_of_chunks_that_a_waiting_frame_completes) {
         tell_of_chunks_after_waiting();
 }
 
+/* libzmq gives an endpoint up after a message above the limit. */
+Test(ingest, an_oversized_message_does_not_end_a_subscription_for_ever) {
+    const char *endpoint = "ipc:///tmp/sonar-test-ingest-oversized";
+    void *here = zmq_ctx_new(), *there = zmq_ctx_new();
+    static const uint8_t large[5000];
+    sonar_ingest_spec spec = spec_for(here, &endpoint);
+    spec.socket = SONAR_SUB;
+    spec.max_message_bytes = 4000;
+    spec.window_length = spec.hop = 10;
+    void *socket = zmq_socket(there, ZMQ_PUB);
+    int zero = 0;
+    zmq_setsockopt(socket, ZMQ_LINGER, &zero, sizeof zero);
+    cr_assert(zmq_bind(socket, endpoint) == 0);
+    sonar_ingest *ingest = start(&spec);
+    uint64_t f = 0;
+    for (int round = 0; round < 2; round++) {
+        uint64_t before = counters(ingest).frames_accepted;
+        for (int i = 0; counters(ingest).frames_accepted == before; i++) {
+            cr_assert(i < PATIENCE_MS, "nothing comes any more");
+            send_frame(socket, 0, 4, 10 * f++, 10);
+            usleep(1000);
+        }
+        zmq_send(socket, large, sizeof large, 0);
+        for (int i = 0; counters(ingest).peers.reopened_lost == (uint64_t)round; i++) {
+            cr_assert(i < PATIENCE_MS, "the connection that libzmq gave up was not noticed");
+            usleep(1000);
+        }
+    }
+    sonar_ingest_destroy(ingest);
+    zmq_close(socket);
+    zmq_ctx_term(there);
+    zmq_ctx_term(here);
+}
+
 /* A heartbeat would take the peer that we do not read from for dead after 3 s, hang up on it and
  * lose what is on its way. */
 Test(ingest, block_mode_loses_nothing_while_the_data_thread_pauses_for_long) {

@@ -40,6 +40,14 @@ typedef enum sonar_window_cause {
 
 const char *sonar_window_cause_name(sonar_window_cause cause);
 
+/* Connections of one of the two sockets. */
+typedef struct sonar_peer_counters {
+    uint32_t connected;       /* now; where the socket connects by itself: its endpoints */
+    uint64_t refused;         /* too many, or one that subscribed to too much */
+    uint64_t reopened_memory; /* times the socket was opened anew: peers held too much memory... */
+    uint64_t reopened_lost;   /* ...or libzmq gave an endpoint up (ingest.socket: sub) */
+} sonar_peer_counters;
+
 /* Each value is exact; the values are read one after the other, so they may belong to different
  * moments. */
 typedef struct sonar_ingest_counters {
@@ -57,6 +65,7 @@ typedef struct sonar_ingest_counters {
     uint32_t blocks_silent; /* channel blocks seen before, silent for silent_after_ms */
     uint32_t blocks_seen;
     int64_t last_frame_ns; /* monotonic; 0 = none yet */
+    sonar_peer_counters peers;
 } sonar_ingest_counters;
 
 /* Channels as ranges, ascending. Of more ranges than fit only the first are kept; count is exact.
@@ -137,6 +146,7 @@ typedef struct sonar_output_counters {
         messages_failed;      /* failed: no memory, or a surface of the wrong shape */
     uint64_t subscriptions;   /* requests to subscribe, since the start */
     uint64_t results_dropped; /* windows that found the ring to the output full */
+    sonar_peer_counters peers;
 } sonar_output_counters;
 
 /* What a header says of parameters. A copy, because they may be replaced and destroyed while the
@@ -242,6 +252,7 @@ typedef enum sonar_condition_code {
     SONAR_CONDITION_RATE,
     SONAR_CONDITION_FRAMES_DROPPED,
     SONAR_CONDITION_SAMPLES_REPEATED,
+    SONAR_CONDITION_SOCKET_REOPENED,
     SONAR_CONDITION_RESTARTED,
     SONAR_CONDITION_CHANNELS_UNFED,
     SONAR_CONDITION_BLOCKS_SILENT,
@@ -261,6 +272,7 @@ typedef enum sonar_condition_code {
     SONAR_CONDITION_DISCONTINUITY,
     SONAR_CONDITION_DIGITISER_OVERLOAD,
     SONAR_CONDITION_CLOCK_UNSYNCHRONISED,
+    SONAR_CONDITION_PEERS_REFUSED,
     SONAR_CONDITION_HELD_BACK,
     SONAR_CONDITION_BACKEND_CHANGED,
     SONAR_CONDITION_ELEMENTS_DEAD, /* these in the order of the faults */

@@ -106,6 +106,31 @@ static void judge_events(sonar_health *h, const sonar_health_facts *facts, sonar
                 ->value = (double)event[i].fresh;
 }
 
+/* What peers did to the sockets. */
+static void judge_peers(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
+    const sonar_peer_counters *in = &status->ingest.peers, *in_seen = &h->seen.ingest.peers;
+    const sonar_peer_counters *out = &status->output.peers, *out_seen = &h->seen.output.peers;
+    uint64_t memory_in = in->reopened_memory - in_seen->reopened_memory;
+    uint64_t memory_out = out->reopened_memory - out_seen->reopened_memory;
+    uint64_t lost = in->reopened_lost - in_seen->reopened_lost;
+    uint64_t refused_in = in->refused - in_seen->refused;
+    uint64_t refused_out = out->refused - out_seen->refused;
+    (void)facts;
+    if (memory_in || memory_out || lost)
+        sonar_health_report(
+            status, SONAR_CONDITION_SOCKET_REOPENED, SONAR_DEGRADED,
+            "the socket for %s was opened anew: %s", memory_in || lost ? "samples" : "results",
+            memory_in || memory_out ? "its peers held too much memory"
+                                    : "a digitiser broke the protocol or sent too large a message")
+            ->value = (double)(memory_in + memory_out + lost);
+    if (refused_in || refused_out)
+        sonar_health_report(status, SONAR_CONDITION_PEERS_REFUSED, SONAR_NOTICE,
+                            "%llu connections of digitisers and %llu of readers refused: too many, "
+                            "or too many subscriptions",
+                            (unsigned long long)refused_in, (unsigned long long)refused_out)
+            ->value = (double)(refused_in + refused_out);
+}
+
 static void judge_silence(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
     const sonar_ingest_counters *in = &status->ingest;
     double silence_s = (double)(facts->now_ns - in->last_frame_ns) * 1e-9;
@@ -214,10 +239,10 @@ static uint64_t windows_seen(const sonar_status *status) {
 
 /* Each reports the conditions that hold by what it looks at; silence is looked at first. Apart from
  * that their order does not matter. */
-static judge *const judges[] = {judge_silence, sonar_health_judge_stream,
-                                judge_frames,  judge_events,
-                                judge_losses,  judge_elements,
-                                judge_backend};
+static judge *const judges[] = {judge_silence,  sonar_health_judge_stream,
+                                judge_frames,   judge_events,
+                                judge_peers,    judge_losses,
+                                judge_elements, judge_backend};
 
 static bool is_of_windows(sonar_condition_code code) {
     return code == SONAR_CONDITION_WINDOWS_FAILED || code == SONAR_CONDITION_SAMPLES_MISSING ||

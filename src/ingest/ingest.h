@@ -36,6 +36,7 @@ typedef enum sonar_socket_kind { SONAR_PULL = 0, SONAR_SUB } sonar_socket_kind;
 
 typedef struct sonar_ingest_spec {
     void *zmq_context;
+    struct sonar_memory *memory;  /* net/net.h, watched if not NULL; borrowed until destroy */
     const char *const *endpoints; /* PULL binds them, SUB connects to them */
     size_t endpoint_count;
     sonar_socket_kind socket;

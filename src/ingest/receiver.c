@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,6 +38,13 @@ struct sonar_ingest {
     sonar_code open_code;
     sonar_error open_error;
     atomic_bool stopping, alive;
+    sonar_memory *memory; /* may be NULL */
+    sonar_peers *peers;
+    size_t largest_bytes; /* of the messages that came */
+    int64_t closed_ns;    /* when the socket was closed to be opened anew */
+    unsigned given_up; /* times it was since libzmq gave an endpoint up, one soon after another */
+    _Atomic uint32_t connected;
+    _Atomic uint64_t refused, reopened_memory, reopened_lost;
     int windows_fd; /* wakes the data thread */
     int control_fd; /* wakes the ingest thread: stop, or a window was released */
     zmq_msg_t header, payload[MESSAGES_PER_POLL];
@@ -71,6 +79,7 @@ static int receive(sonar_ingest *ingest, bool *two_parts) {
         return -1;
     ingest->held++;
     ingest->held_bytes += zmq_msg_size(payload);
+    ingest->largest_bytes = sonar_max_size(ingest->largest_bytes, zmq_msg_size(payload));
     *two_parts = !zmq_msg_more(payload);
     if (!*two_parts)
         drain(ingest);
@@ -111,13 +120,93 @@ static void tell_data_thread(sonar_ingest *ingest) {
     ingest->told_ready = ready;
 }
 
+/* ---- sockets --------------------------------------------------------------------------------- */
+
+static void close_socket(sonar_ingest *ingest) {
+    if (!ingest->socket)
+        return;
+    sonar_peers_forget(ingest->peers, ingest->socket);
+    zmq_close(ingest->socket);
+    ingest->socket = NULL;
+}
+
+static sonar_code open_socket(sonar_ingest *ingest, sonar_error *err) {
+    const sonar_socket_spec spec = {.type = ingest->kind == SONAR_PULL ? ZMQ_PULL : ZMQ_SUB,
+                                    .messages = ingest->high_water_mark,
+                                    .message_bytes = ingest->max_message_bytes};
+    sonar_code code = sonar_socket_open(ingest->context, &spec, "ingest", &ingest->socket, err);
+    if (!code && ingest->kind == SONAR_SUB)
+        zmq_setsockopt(ingest->socket, ZMQ_SUBSCRIBE, "", 0);
+    if (!code)
+        code = sonar_peers_watch(ingest->peers, ingest->socket, err);
+    for (size_t i = 0; i < ingest->endpoints && !code; i++)
+        code = ingest->kind == SONAR_PULL
+                   ? sonar_endpoint_bind(ingest->socket, ingest->endpoint[i], err)
+                   : sonar_endpoint_connect(ingest->socket, ingest->endpoint[i], err);
+    return code;
+}
+
+/* A digitiser that violates the protocol again and again makes the others lose their connections as
+ * well: so each time the socket stays as it is for twice as long, up to a minute. */
+static bool may_reopen(sonar_ingest *ingest, int64_t now_ns) {
+    enum { DOUBLINGS_MOST = 6 };
+    const int64_t second_ns = 1000000000;
+    int64_t since_ns = now_ns - ingest->closed_ns;
+    if (!ingest->closed_ns || since_ns > 120 * second_ns)
+        ingest->given_up = 0;
+    if (ingest->given_up && since_ns < second_ns << ingest->given_up)
+        return false;
+    if (ingest->given_up < DOUBLINGS_MOST)
+        ingest->given_up++;
+    return true;
+}
+
+/* True if the socket has to be opened anew; the reason is counted. */
+static bool must_reopen(sonar_ingest *ingest, int64_t now_ns) {
+    size_t connected =
+        ingest->kind == SONAR_PULL ? sonar_peers_connected(ingest->peers) : ingest->endpoints;
+    atomic_store(&ingest->connected, (uint32_t)connected);
+    atomic_store(&ingest->refused, sonar_peers_refused(ingest->peers));
+    if (ingest->memory) {
+        sonar_memory_allow(ingest->memory, SONAR_MEMORY_IN, connected,
+                           (size_t)ingest->high_water_mark, ingest->largest_bytes);
+        if (sonar_memory_exceeded(ingest->memory, SONAR_MEMORY_IN, now_ns)) {
+            atomic_fetch_add(&ingest->reopened_memory, 1);
+            return true;
+        }
+    }
+    bool lost = ingest->kind == SONAR_SUB && sonar_peers_given_up(ingest->peers, now_ns) &&
+                may_reopen(ingest, now_ns);
+    if (lost)
+        atomic_fetch_add(&ingest->reopened_lost, 1);
+    return lost;
+}
+
+/* Once a tick. libzmq closes a socket in its own time, and until then its endpoint is in use. False
+ * if the socket cannot be opened again. */
+static bool look_after_peers(sonar_ingest *ingest, int64_t now_ns) {
+    const int64_t patience_ns = 30000000000;
+    sonar_error err;
+    sonar_peers_tick(ingest->peers, now_ns);
+    if (ingest->socket && must_reopen(ingest, now_ns)) {
+        close_socket(ingest);
+        ingest->closed_ns = now_ns;
+        return true;
+    }
+    if (ingest->socket || open_socket(ingest, &err) == SONAR_OK)
+        return true;
+    close_socket(ingest);
+    return now_ns - ingest->closed_ns < patience_ns;
+}
+
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* Waits for messages (unless a frame waits for room) or for control. -1: the context is gone. */
+/* Waits for messages (unless a frame waits for room, or the socket is being opened anew) or for
+ * control. -1: the context is gone. */
 static int wait_for_work(sonar_ingest *ingest, bool wants_messages) {
     zmq_pollitem_t items[2] = {{.fd = ingest->control_fd, .events = ZMQ_POLLIN},
                                {.socket = ingest->socket, .events = ZMQ_POLLIN}};
-    int ready = zmq_poll(items, wants_messages ? 2 : 1, TICK_MS);
+    int ready = zmq_poll(items, wants_messages && ingest->socket ? 2 : 1, TICK_MS);
     if (ready < 0 && errno != EINTR)
         return -1;
     if (ready > 0 && items[0].revents)
@@ -162,40 +251,19 @@ static void receive_until_stopped(sonar_ingest *ingest) {
             release_messages(ingest, stored);
             tell_data_thread(ingest);
         }
-        if (stored)
+        if (stored && ingest->socket)
             stored = take_messages(ingest, &failed);
         int64_t now_ns = sonar_monotonic_ns();
         if (now_ns >= next_tick_ns) {
             sonar_assembler_tick(ingest->assembler, now_ns);
             tell_data_thread(ingest);
             publish_report(ingest);
+            failed = failed || !look_after_peers(ingest, now_ns);
             next_tick_ns = now_ns + (int64_t)TICK_MS * 1000000;
         }
     }
     sonar_assembler_abandon(ingest->assembler);
     release_messages(ingest, true);
-}
-
-/* ---- sockets --------------------------------------------------------------------------------- */
-
-static void close_socket(sonar_ingest *ingest) {
-    if (ingest->socket)
-        zmq_close(ingest->socket);
-    ingest->socket = NULL;
-}
-
-static sonar_code open_socket(sonar_ingest *ingest, sonar_error *err) {
-    const sonar_socket_spec spec = {.type = ingest->kind == SONAR_PULL ? ZMQ_PULL : ZMQ_SUB,
-                                    .messages = ingest->high_water_mark,
-                                    .message_bytes = ingest->max_message_bytes};
-    sonar_code code = sonar_socket_open(ingest->context, &spec, "ingest", &ingest->socket, err);
-    if (!code && ingest->kind == SONAR_SUB)
-        zmq_setsockopt(ingest->socket, ZMQ_SUBSCRIBE, "", 0);
-    for (size_t i = 0; i < ingest->endpoints && !code; i++)
-        code = ingest->kind == SONAR_PULL
-                   ? sonar_endpoint_bind(ingest->socket, ingest->endpoint[i], err)
-                   : sonar_endpoint_connect(ingest->socket, ingest->endpoint[i], err);
-    return code;
 }
 
 /* The socket lives and dies in this thread; start waits to hear whether it could be opened. */
@@ -228,6 +296,9 @@ static bool copy_endpoints(sonar_ingest *ingest, const sonar_ingest_spec *spec) 
 static sonar_code set_up(sonar_ingest *ingest, const sonar_ingest_spec *spec, sonar_error *err) {
     if (!copy_endpoints(ingest, spec))
         return sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for the endpoints");
+    ingest->peers = sonar_peers_create(ingest->context);
+    if (!ingest->peers)
+        return sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for the peers");
     ingest->windows_fd = sonar_wake_create();
     ingest->control_fd = sonar_wake_create();
     if (ingest->windows_fd < 0 || ingest->control_fd < 0)
@@ -246,6 +317,7 @@ sonar_code sonar_ingest_create(const sonar_ingest_spec *spec, const sonar_host *
         return sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for the receiver");
     ingest->host = host;
     ingest->context = spec->zmq_context;
+    ingest->memory = spec->memory;
     ingest->kind = spec->socket;
     ingest->high_water_mark = spec->high_water_mark;
     ingest->max_message_bytes =
@@ -305,6 +377,7 @@ void sonar_ingest_destroy(sonar_ingest *ingest) {
     for (size_t i = 0; i < MESSAGES_PER_POLL; i++)
         zmq_msg_close(&ingest->payload[i]);
     sonar_assembler_destroy(ingest->assembler);
+    sonar_peers_destroy(ingest->peers);
     if (ingest->windows_fd >= 0)
         close(ingest->windows_fd);
     if (ingest->control_fd >= 0)
@@ -354,6 +427,11 @@ bool sonar_ingest_alive(const sonar_ingest *ingest) {
 
 void sonar_ingest_read_counters(const sonar_ingest *ingest, sonar_ingest_counters *counters) {
     sonar_assembler_read_counters(ingest->assembler, counters);
+    counters->peers =
+        (sonar_peer_counters){.connected = atomic_load(&ingest->connected),
+                              .refused = atomic_load(&ingest->refused),
+                              .reopened_memory = atomic_load(&ingest->reopened_memory),
+                              .reopened_lost = atomic_load(&ingest->reopened_lost)};
 }
 
 void sonar_ingest_read_report(sonar_ingest *ingest, sonar_ingest_report *report) {

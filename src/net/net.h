@@ -42,4 +42,65 @@ sonar_code sonar_socket_open(void *context, const sonar_socket_spec *spec, const
  * retransmission only, after some 15 minutes. Meanwhile it holds its high-water mark, no more. */
 bool sonar_socket_keepalive(void *socket);
 
+/* ---- peers: who is connected to one socket --------------------------------------------------- */
+
+/* libzmq has no limit on connections. These are counted through the socket's monitor, and one too
+ * many is shut down. All of it belongs to the thread that owns the socket. */
+typedef struct sonar_peers sonar_peers;
+
+enum { SONAR_PEERS_MOST = 1024 }; /* fewer where the process may open few files */
+
+sonar_peers *sonar_peers_create(void *zmq_context); /* NULL: no memory */
+void sonar_peers_destroy(sonar_peers *peers);
+/* After the socket is made and before it binds or connects; SONAR_ESYS. Forget comes before the
+ * socket is closed. */
+sonar_code sonar_peers_watch(sonar_peers *peers, void *socket, sonar_error *err);
+void sonar_peers_forget(sonar_peers *peers, void *socket);
+/* Takes what has happened since, and refuses connections beyond the limit. Never waits; to be
+ * called some ten times a second, for what is not taken is kept in memory. */
+void sonar_peers_tick(sonar_peers *peers, int64_t now_ns);
+/* An endpoint that the socket connects to is given up by libzmq, which connects anew after every
+ * end of a connection but one for a violation of the protocol, such as a message above the limit.
+ */
+bool sonar_peers_given_up(const sonar_peers *peers, int64_t now_ns);
+/* Ends a connection. The descriptor is that of a message (ZMQ_SRCFD); one that is no connection of
+ * this socket any more is left alone. */
+void sonar_peers_cut(sonar_peers *peers, int fd);
+/* Adds to what the connection has asked for; true once that is more than a peer may. */
+bool sonar_peers_charge(sonar_peers *peers, int fd, size_t bytes);
+size_t sonar_peers_connected(const sonar_peers *peers);
+uint64_t sonar_peers_refused(const sonar_peers *peers); /* or cut, since the start */
+
+/* ---- memory that peers hold ------------------------------------------------------------------ */
+
+/* libzmq hands a message over when its last part has come, so the parts of one that never ends are
+ * seen by nobody, and neither the high-water mark nor ZMQ_MAXMSGSIZE counts them. What can be seen
+ * is the memory of the process. The sockets of a process share one watch; each says what its peers
+ * may hold by its high-water mark, and opens itself anew where the sum is exceeded. */
+typedef struct sonar_memory sonar_memory;
+typedef enum sonar_memory_side {
+    SONAR_MEMORY_IN = 0,
+    SONAR_MEMORY_OUT,
+    SONAR_MEMORY_SIDES
+} sonar_memory_side;
+
+sonar_memory *sonar_memory_create(void); /* NULL: no memory */
+void sonar_memory_destroy(sonar_memory *memory);
+/* What the process holds from now on is beyond what it needs by itself. Before the sockets open. */
+void sonar_memory_begin(sonar_memory *memory);
+/* Messages of so many bytes may wait for or from each of so many peers. That is believed up to a
+ * quarter of the machine's memory. Any thread. */
+void sonar_memory_allow(sonar_memory *memory, sonar_memory_side side, size_t peers, size_t messages,
+                        size_t bytes);
+/* True if this side is to close its socket and open it anew: at once for the samples' socket, which
+ * nobody can attribute the memory to but which is the likely one, and 1 s later for the output's.
+ * At most once in 3 s; what neither gives back is taken for the process's own. Some ten times a
+ * second, one thread for each side. */
+bool sonar_memory_exceeded(sonar_memory *memory, sonar_memory_side side, int64_t now_ns);
+/* This side closes its socket for a reason of its own: what that frees is given back to the system
+ * a second later, by a call of the function above. The side's thread. */
+void sonar_memory_closed(sonar_memory *memory, sonar_memory_side side, int64_t now_ns);
+/* Of the process, 0 if unknown. Any thread. */
+size_t sonar_resident_bytes(void);
+
 #endif

@@ -395,6 +395,14 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
 
 /* ---- status ---------------------------------------------------------------------------------- */
 
+static void put_peers(const json *to, const sonar_peer_counters *peers) {
+    json object = put_object(to, "peers");
+    put_uint(&object, "connected", peers->connected);
+    put_uint(&object, "refused", peers->refused);
+    put_uint(&object, "reopened_memory", peers->reopened_memory);
+    put_uint(&object, "reopened_lost", peers->reopened_lost);
+}
+
 static void put_frames(const json *root, const sonar_ingest_counters *in) {
     json frames = put_object(root, "frames");
     put_uint(&frames, "received", in->frames_received);
@@ -409,6 +417,7 @@ static void put_frames(const json *root, const sonar_ingest_counters *in) {
     put_uint(&frames, "discontinuities", in->discontinuities);
     put_uint(&frames, "index_jumps", in->index_jumps);
     put_uint(&frames, "held", in->frames_held);
+    put_peers(&frames, &in->peers);
     json blocks = put_object(root, "blocks");
     put_uint(&blocks, "seen", in->blocks_seen);
     put_uint(&blocks, "silent", in->blocks_silent);
@@ -437,6 +446,7 @@ static void put_output(const json *root, const sonar_output_counters *out, uint3
     put_uint(&output, "messages_failed", out->messages_failed);
     put_uint(&output, "subscriptions", out->subscriptions);
     put_uint(&output, "results_dropped", out->results_dropped);
+    put_peers(&output, &out->peers);
     json topics = put_array(&output, "wanted");
     for (int i = 0; i < SONAR_SURFACES; i++)
         if (wanted & SONAR_WANT(i))

@@ -19,6 +19,7 @@
  * Arrays borrowed until destroy. */
 typedef struct sonar_output_spec {
     void *zmq_context;
+    struct sonar_memory *memory; /* net/net.h, watched if not NULL */
     const char *endpoint;
     int high_water_mark;
     uint32_t topics;      /* SONAR_WANT bits of the topics that are enabled */

@@ -28,10 +28,11 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays go out as they are, as <f4");
 
 enum {
-    MESSAGE_BYTES_MOST = 1024,   /* of what a peer may send: room for a CURVE handshake */
-    SUBSCRIPTIONS_PER_TURN = 64, /* so that a flood of them cannot starve the results */
-    REPEAT_INTERVAL_MS = 50,     /* between repeats of the status */
-    IDLE_MS = 1000
+    MESSAGE_BYTES_MOST = 1024,    /* of what a peer may send: room for a CURVE handshake */
+    SUBSCRIPTIONS_PER_TURN = 64,  /* so that a flood of them cannot starve the results */
+    FOREIGN_BYTES_MOST = 1 << 20, /* of subscriptions to what is no topic, of all readers */
+    REPEAT_INTERVAL_MS = 50,      /* between repeats of the status */
+    TICK_MS = 100
 };
 
 struct sonar_output {
@@ -54,6 +55,10 @@ struct sonar_output {
 
     /* output thread */
     void *socket;
+    sonar_peers *peers;
+    int64_t ticked_ns, closed_ns; /* closed: to be opened anew */
+    size_t largest_bytes;         /* of the messages sent */
+    size_t foreign_bytes;         /* of subscriptions that no topic can match */
     sonar_interest interest;
     uint64_t seq[SONAR_SURFACES];
     sonar_status status; /* the last one sent */
@@ -71,6 +76,8 @@ struct sonar_output {
     _Atomic int64_t deadline_ns;
     _Atomic uint32_t wanted;
     _Atomic uint64_t messages_sent, messages_failed, subscriptions, results_dropped;
+    _Atomic uint32_t connected;
+    _Atomic uint64_t refused, reopened;
 };
 
 static void count(_Atomic uint64_t *counter) {
@@ -101,7 +108,8 @@ static bool allocate(sonar_output *output) {
     output->outstanding_most = 2 * results + 2; /* queued, in hand, and sent but not reclaimed */
     output->queue = sonar_ring_create(results);
     output->done = sonar_ring_create(output->outstanding_most);
-    bool good = output->queue && output->done;
+    output->peers = sonar_peers_create(output->spec.zmq_context);
+    bool good = output->queue && output->done && output->peers;
     for (int i = 0; i < SONAR_SURFACES; i++) {
         output->axes[i] = sonar_header_axes(&output->spec, (sonar_surface)i);
         good = good && output->axes[i];
@@ -148,6 +156,7 @@ void sonar_output_destroy(sonar_output *output) {
         free(output->axes[i]);
     sonar_ring_destroy(output->queue);
     sonar_ring_destroy(output->done);
+    sonar_peers_destroy(output->peers);
     sem_destroy(&output->opened);
     pthread_mutex_destroy(&output->lock);
     free(output);
@@ -165,6 +174,8 @@ static sonar_code open_socket(sonar_output *output, sonar_error *err) {
         sonar_socket_open(output->spec.zmq_context, &spec, endpoint, &output->socket, err);
     if (!code)
         zmq_setsockopt(output->socket, ZMQ_XPUB_VERBOSE, &every_subscribe, sizeof every_subscribe);
+    if (!code)
+        code = sonar_peers_watch(output->peers, output->socket, err);
     if (!code)
         code = sonar_endpoint_bind(output->socket, endpoint, err);
     if (code)
@@ -185,22 +196,44 @@ static void close_socket(sonar_output *output) {
     int64_t left_ms = (atomic_load(&output->deadline_ns) - sonar_monotonic_ns()) / 1000000;
     int linger_ms = left_ms > LEAST_MS ? (int)left_ms : LEAST_MS;
     zmq_setsockopt(output->socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+    sonar_peers_forget(output->peers, output->socket);
     zmq_close(output->socket);
     output->socket = NULL;
 }
 
-static void read_subscriptions(sonar_output *output) {
-    uint8_t message[1 + SONAR_TOPIC_MOST + 1];
-    for (int i = 0; i < SUBSCRIPTIONS_PER_TURN; i++) {
-        int bytes = zmq_recv(output->socket, message, sizeof message, ZMQ_DONTWAIT);
-        if (bytes < 0)
-            break; /* a longer one is cut by zmq_recv, which returns its full length */
-        if (bytes > 0 && message[0] == 1)
-            count(&output->subscriptions);
-        uint32_t asked = sonar_interest_apply(&output->interest, message, (size_t)bytes);
-        if (asked & SONAR_WANT(SONAR_STATUS))
-            output->repeat_wanted = true;
+/* libzmq keeps every subscription for as long as the connection lasts, some 40 bytes of memory for
+ * each byte of it: whoever wants too much is hung up on. Over ipc libzmq does not tell whose a
+ * subscription is; there, and where many readers share the work, the sum is limited. */
+static void take_subscription(sonar_output *output, zmq_msg_t *message) {
+    const uint8_t *data = zmq_msg_data(message);
+    size_t bytes = zmq_msg_size(message);
+    if (bytes > 0 && data[0] == 1) {
+        int fd = zmq_msg_get(message, ZMQ_SRCFD);
+        count(&output->subscriptions);
+        if (sonar_peers_charge(output->peers, fd, bytes - 1))
+            sonar_peers_cut(output->peers, fd);
     }
+    uint32_t asked = sonar_interest_apply(&output->interest, data, bytes);
+    if (asked & SONAR_WANT(SONAR_STATUS))
+        output->repeat_wanted = true;
+    if (asked || bytes == 0)
+        return;
+    if (data[0] == 1)
+        output->foreign_bytes += bytes;
+    else if (data[0] == 0)
+        output->foreign_bytes -= sonar_min_size(bytes, output->foreign_bytes);
+}
+
+static void read_subscriptions(sonar_output *output) {
+    zmq_msg_t message;
+    zmq_msg_init(&message);
+    sonar_peers_tick(output->peers, sonar_monotonic_ns()); /* whose subscriptions they are */
+    for (int i = 0; i < SUBSCRIPTIONS_PER_TURN; i++) {
+        if (zmq_msg_recv(&message, output->socket, ZMQ_DONTWAIT) < 0)
+            break;
+        take_subscription(output, &message);
+    }
+    zmq_msg_close(&message);
     uint32_t wanted = sonar_interest_wanted(&output->interest) & output->spec.topics;
     atomic_store_explicit(&output->wanted, wanted, memory_order_relaxed);
 }
@@ -210,6 +243,8 @@ static void send_message(sonar_output *output, sonar_surface surface, char *head
                          const void *data, size_t bytes) {
     const char *topic = sonar_topic_name(surface);
     int more = ZMQ_SNDMORE | ZMQ_DONTWAIT;
+    output->largest_bytes =
+        sonar_max_size(output->largest_bytes, bytes + (header ? strlen(header) : 0));
     bool sent = header && zmq_send_const(output->socket, topic, strlen(topic), more) >= 0 &&
                 zmq_send(output->socket, header, strlen(header), more) >= 0 &&
                 zmq_send(output->socket, data, bytes, ZMQ_DONTWAIT) >= 0;
@@ -255,7 +290,7 @@ static void send_surface(sonar_output *output, sonar_surface surface, const sona
 
 static void send_result(sonar_output *output, const sonar_result *result) {
     uint32_t wanted = atomic_load_explicit(&output->wanted, memory_order_relaxed);
-    for (int i = 0; i < SONAR_SURFACES; i++)
+    for (int i = 0; i < SONAR_SURFACES; i++) /* no socket: nothing is wanted */
         if (i != SONAR_STATUS && (result->present & wanted & SONAR_WANT(i)))
             send_surface(output, (sonar_surface)i, result);
     int64_t ns = latency_ns(result);
@@ -306,7 +341,7 @@ static void take_status(sonar_output *output) {
  * how long the thread may sleep. */
 static int repeat_status(sonar_output *output) {
     if (!output->repeat_wanted || !output->status_known)
-        return IDLE_MS;
+        return TICK_MS;
     int64_t now = sonar_monotonic_ns();
     int64_t due = output->repeated_ns + (int64_t)REPEAT_INTERVAL_MS * 1000000;
     if (output->repeated_ns && now < due)
@@ -314,20 +349,69 @@ static int repeat_status(sonar_output *output) {
     output->repeat_wanted = false;
     output->repeated_ns = now;
     send_status(output, true);
-    return IDLE_MS;
+    return TICK_MS;
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
+/* Readers come back by themselves; what was queued for them is lost. False if the socket cannot be
+ * opened again: libzmq closes it in its own time, and until then its endpoint is in use. */
+static bool reopen(sonar_output *output, int64_t now_ns) {
+    const int64_t patience_ns = 30000000000;
+    sonar_error err;
+    if (open_socket(output, &err) == SONAR_OK)
+        return true;
+    close_socket(output);
+    return now_ns - output->closed_ns < patience_ns;
+}
+
+static bool holds_too_much(sonar_output *output, size_t connected, int64_t now_ns) {
+    bool hoard = output->foreign_bytes > FOREIGN_BYTES_MOST;
+    if (!output->spec.memory)
+        return hoard;
+    if (hoard)
+        sonar_memory_closed(output->spec.memory, SONAR_MEMORY_OUT, now_ns);
+    if (hoard)
+        return true;
+    sonar_memory_allow(output->spec.memory, SONAR_MEMORY_OUT, connected,
+                       (size_t)output->spec.high_water_mark, output->largest_bytes);
+    return sonar_memory_exceeded(output->spec.memory, SONAR_MEMORY_OUT, now_ns);
+}
+
+static bool look_after_peers(sonar_output *output) {
+    int64_t now_ns = sonar_monotonic_ns();
+    if (now_ns - output->ticked_ns < (int64_t)TICK_MS * 1000000)
+        return true;
+    output->ticked_ns = now_ns;
+    sonar_peers_tick(output->peers, now_ns);
+    size_t connected = sonar_peers_connected(output->peers);
+    atomic_store(&output->connected, (uint32_t)connected);
+    atomic_store(&output->refused, sonar_peers_refused(output->peers));
+    if (!output->socket)
+        return reopen(output, now_ns);
+    if (!holds_too_much(output, connected, now_ns))
+        return true;
+    count(&output->reopened);
+    close_socket(output);
+    output->closed_ns = now_ns;
+    output->interest = (sonar_interest){0};
+    output->foreign_bytes = 0;
+    atomic_store_explicit(&output->wanted, 0, memory_order_relaxed);
+    return true;
+}
+
 static void publish(sonar_output *output) {
-    zmq_pollitem_t items[2] = {{.socket = output->socket, .events = ZMQ_POLLIN},
-                               {.fd = output->wake, .events = ZMQ_POLLIN}};
     int sleep_ms = 0;
     while (!atomic_load(&output->stopping)) {
-        if (zmq_poll(items, 2, sleep_ms) < 0 && zmq_errno() != EINTR)
+        zmq_pollitem_t items[2] = {{.fd = output->wake, .events = ZMQ_POLLIN},
+                                   {.socket = output->socket, .events = ZMQ_POLLIN}};
+        if (zmq_poll(items, output->socket ? 2 : 1, sleep_ms) < 0 && zmq_errno() != EINTR)
             return; /* ETERM: the context is being taken away */
         sonar_wake_clear(output->wake);
-        read_subscriptions(output);
+        if (!look_after_peers(output))
+            return;
+        if (output->socket)
+            read_subscriptions(output);
         take_status(output);
         sleep_ms = repeat_status(output);
         if (give_back_one(output, true))
@@ -336,7 +420,8 @@ static void publish(sonar_output *output) {
 }
 
 static void drain(sonar_output *output) {
-    read_subscriptions(output);
+    if (output->socket)
+        read_subscriptions(output);
     while (sonar_monotonic_ns() < atomic_load(&output->deadline_ns) && give_back_one(output, true))
         ;
     take_status(output); /* after the results: the last message says how it ended */
@@ -452,7 +537,10 @@ void sonar_output_read_counters(const sonar_output *output, sonar_output_counter
         .messages_sent = atomic_load_explicit(&output->messages_sent, memory_order_relaxed),
         .messages_failed = atomic_load_explicit(&output->messages_failed, memory_order_relaxed),
         .subscriptions = atomic_load_explicit(&output->subscriptions, memory_order_relaxed),
-        .results_dropped = atomic_load_explicit(&output->results_dropped, memory_order_relaxed)};
+        .results_dropped = atomic_load_explicit(&output->results_dropped, memory_order_relaxed),
+        .peers = {.connected = atomic_load(&output->connected),
+                  .refused = atomic_load(&output->refused),
+                  .reopened_memory = atomic_load(&output->reopened)}};
 }
 
 void sonar_output_read_latency(sonar_output *output, sonar_percentiles *latency) {

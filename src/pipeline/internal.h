@@ -10,6 +10,7 @@
 #include "detect/detect.h"
 #include "elements/elements.h"
 #include "ingest/ingest.h"
+#include "net/net.h"
 #include "output/output.h"
 #include "train/train.h"
 #include "engine/engine.h"
@@ -59,7 +60,8 @@ struct sonar_pipeline {
     struct layout layout;
     char run_uuid[37];
     void *zmq;
-    sonar_buffer ring; /* the samples, lent to ingest; of the backend at start */
+    sonar_memory *memory; /* what the two sockets' peers hold */
+    sonar_buffer ring;    /* the samples, lent to ingest; of the backend at start */
     sonar_ingest *ingest;
     sonar_output *output;
     sonar_params *params; /* the data thread's while it runs */

@@ -68,6 +68,7 @@ static sonar_code make_ingest(sonar_pipeline *p, sonar_error *err) {
         channel_used[c->channel[s]] = c->used[s];
     sonar_ingest_spec spec = {
         .zmq_context = p->zmq,
+        .memory = p->memory,
         .endpoints = (const char *const *)c->ingest_endpoint,
         .endpoint_count = c->ingest_endpoints,
         .socket = c->ingest_socket,
@@ -117,6 +118,7 @@ static sonar_code make_output(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = p->config;
     sonar_output_spec spec = {
         .zmq_context = p->zmq,
+        .memory = p->memory,
         .endpoint = c->output_endpoint,
         .high_water_mark = c->output_high_water_mark,
         .topics = c->output_topics,
@@ -290,6 +292,9 @@ static sonar_code make_context(sonar_pipeline *p, sonar_error *err) {
         return sonar_fail(err, SONAR_ESYS, "pipeline", "zmq_ctx_new: %s",
                           zmq_strerror(zmq_errno()));
     zmq_ctx_set(p->zmq, ZMQ_IO_THREADS, (int)c->ingest_io_threads);
+    p->memory = sonar_memory_create();
+    if (!p->memory)
+        return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory");
     return SONAR_OK;
 }
 
@@ -351,6 +356,7 @@ void sonar_pipeline_destroy(sonar_pipeline *p) {
     sonar_choices_destroy(p->choices);
     if (p->zmq)
         zmq_ctx_term(p->zmq);
+    sonar_memory_destroy(p->memory);
     pthread_mutex_destroy(&p->change.lock);
     free(p);
 }
@@ -367,6 +373,7 @@ static sonar_code start_data_thread(sonar_pipeline *p, sonar_error *err) {
 
 sonar_code sonar_pipeline_start(sonar_pipeline *p, sonar_error *err) {
     p->started_ns = p->ticked_ns = sonar_monotonic_ns();
+    sonar_memory_begin(p->memory);
     sonar_code code = sonar_output_start(p->output, err);
     if (!code)
         code = start_data_thread(p, err);
@@ -417,17 +424,6 @@ bool sonar_pipeline_stop(sonar_pipeline *p, int timeout_ms) {
 
 /* ---- once a second --------------------------------------------------------------------------- */
 
-static double resident_bytes(void) {
-    FILE *statm = fopen("/proc/self/statm", "re");
-    long pages = 0;
-    if (statm) {
-        if (fscanf(statm, "%*s %ld", &pages) != 1)
-            pages = 0;
-        fclose(statm);
-    }
-    return (double)pages * (double)sysconf(_SC_PAGESIZE);
-}
-
 /* Time the data thread has worked by now, the window in work included. Where it ends between the
  * two reads its time is missing once; what was told stays told. */
 static uint64_t busy_until(const sonar_pipeline *p, int64_t now_ns) {
@@ -463,7 +459,7 @@ static void collect(sonar_pipeline *p, sonar_status *status) {
     p->ticked_busy_ns = busy;
     sonar_output_read_latency(p->output, &status->latency);
     sonar_pipeline_read_times(p, status);
-    status->resident_bytes = resident_bytes();
+    status->resident_bytes = (double)sonar_resident_bytes();
     pthread_mutex_lock(&p->change.lock);
     memcpy(status->backend, p->change.backend, sizeof status->backend);
     memcpy(status->backend_text, p->change.text, sizeof status->backend_text);

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "net/net.h"
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/core.h"
+
+/* Freed memory that malloc keeps, queues of threads and libraries, a message on its way. */
+#ifdef __SANITIZE_ADDRESS__
+static const size_t margin_bytes = (size_t)1 << 30; /* freed memory is kept aside */
+#else
+static const size_t margin_bytes = (size_t)256 << 20;
+#endif
+static const int64_t output_waits_ns = 1000000000, between_ns = 3000000000,
+                     given_back_after_ns = 1000000000, own_after_ns = 10000000000;
+
+struct sonar_memory {
+    size_t most_allowed;
+    _Atomic size_t base, allowed[SONAR_MEMORY_SIDES];
+    _Atomic int64_t since_ns;             /* exceeded since, 0: it is not */
+    int64_t acted_ns[SONAR_MEMORY_SIDES]; /* each side its own */
+    int64_t trimmed_ns[SONAR_MEMORY_SIDES];
+    unsigned trims[SONAR_MEMORY_SIDES]; /* times that freed memory is still to be given back */
+};
+
+size_t sonar_resident_bytes(void) {
+    char text[128];
+    unsigned long pages = 0;
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    ssize_t bytes = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    text[bytes > 0 ? bytes : 0] = '\0';
+    if (sscanf(text, "%*s %lu", &pages) != 1)
+        return 0;
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+sonar_memory *sonar_memory_create(void) {
+    sonar_memory *memory = sonar_alloc(1, sizeof *memory);
+    if (memory)
+        memory->most_allowed = (size_t)sysconf(_SC_PHYS_PAGES) / 4 * (size_t)sysconf(_SC_PAGESIZE);
+    return memory;
+}
+
+void sonar_memory_destroy(sonar_memory *memory) {
+    free(memory);
+}
+
+void sonar_memory_begin(sonar_memory *memory) {
+    atomic_store(&memory->base, sonar_resident_bytes());
+}
+
+void sonar_memory_allow(sonar_memory *memory, sonar_memory_side side, size_t peers, size_t messages,
+                        size_t bytes) {
+    double product = (double)peers * (double)messages * (double)bytes;
+    size_t most = memory->most_allowed;
+    atomic_store(&memory->allowed[side], product < (double)most ? (size_t)product : most);
+}
+
+static size_t limit_of(const sonar_memory *memory) {
+    size_t limit = atomic_load(&memory->base) + margin_bytes;
+    for (int i = 0; i < SONAR_MEMORY_SIDES; i++)
+        limit += atomic_load(&memory->allowed[i]);
+    return limit;
+}
+
+/* Closing a socket frees in libzmq's threads, over some seconds where it holds many pieces. */
+static void give_back(sonar_memory *memory, sonar_memory_side side, int64_t now_ns) {
+    if (!memory->trims[side] || now_ns - memory->trimmed_ns[side] < given_back_after_ns)
+        return;
+    memory->trims[side]--;
+    memory->trimmed_ns[side] = now_ns;
+    malloc_trim(0);
+}
+
+void sonar_memory_closed(sonar_memory *memory, sonar_memory_side side, int64_t now_ns) {
+    enum { TRIMS = 10 };
+    memory->acted_ns[side] = memory->trimmed_ns[side] = now_ns;
+    memory->trims[side] = TRIMS;
+}
+
+bool sonar_memory_exceeded(sonar_memory *memory, sonar_memory_side side, int64_t now_ns) {
+    give_back(memory, side, now_ns);
+    if (sonar_resident_bytes() <= limit_of(memory)) {
+        atomic_store(&memory->since_ns, 0);
+        return false;
+    }
+    int64_t since_ns = atomic_load(&memory->since_ns);
+    if (!since_ns)
+        atomic_store(&memory->since_ns, since_ns = now_ns);
+    if (now_ns - since_ns > own_after_ns)
+        sonar_memory_begin(memory);
+    int64_t patience_ns = side == SONAR_MEMORY_OUT ? output_waits_ns : 0;
+    bool lately = memory->acted_ns[side] && now_ns - memory->acted_ns[side] < between_ns;
+    if (now_ns - since_ns < patience_ns || lately)
+        return false;
+    sonar_memory_closed(memory, side, now_ns);
+    return true;
+}

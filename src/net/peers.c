@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "net/net.h"
+
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <zmq.h>
+
+#include "core/core.h"
+
+enum { LOST_MOST = 64, ENDPOINT_BYTES = 160 };
+enum { REQUESTS_MOST = 1024, REQUEST_BYTES_MOST = 16384 }; /* of one connection */
+
+/* libzmq says within milliseconds that it is going to connect again. */
+static const int64_t given_up_after_ns = 1000000000;
+
+struct connection {
+    int fd;
+    size_t requests, bytes;
+    char endpoint[ENDPOINT_BYTES]; /* of this end */
+};
+
+/* An endpoint that the socket connects to and whose connection has ended. */
+struct lost {
+    char endpoint[ENDPOINT_BYTES];
+    int64_t since_ns;
+};
+
+struct sonar_peers {
+    void *context, *events; /* events: PAIR, the monitor's other end */
+    size_t most, count, losses;
+    uint64_t refused;
+    struct connection connection[SONAR_PEERS_MOST];
+    struct lost lost[LOST_MOST];
+};
+
+/* Two sockets share what the process may open, less what it needs by itself. */
+static size_t most_connections(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return SONAR_PEERS_MOST;
+    size_t half = limit.rlim_cur > 128 ? (size_t)(limit.rlim_cur - 64) / 2 : 32;
+    return sonar_min_size(half, SONAR_PEERS_MOST);
+}
+
+sonar_peers *sonar_peers_create(void *zmq_context) {
+    sonar_peers *peers = sonar_alloc(1, sizeof *peers);
+    if (!peers)
+        return NULL;
+    peers->context = zmq_context;
+    peers->most = most_connections();
+    return peers;
+}
+
+void sonar_peers_destroy(sonar_peers *peers) {
+    free(peers);
+}
+
+/* ---- the monitor ----------------------------------------------------------------------------- */
+
+/* Without a mark on its own side: libzmq's I/O thread waits for room in a monitor's queue, and
+ * would do so under a lock that closing the socket takes. */
+sonar_code sonar_peers_watch(sonar_peers *peers, void *socket, sonar_error *err) {
+    const int events = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED |
+                       ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_CONNECT_DELAYED;
+    const int none = 0;
+    static atomic_uint monitors; /* a name of its own for each: libzmq frees them late */
+    char name[64];
+    snprintf(name, sizeof name, "inproc://sonar-peers-%u", atomic_fetch_add(&monitors, 1));
+    peers->count = peers->losses = 0;
+    peers->events = zmq_socket(peers->context, ZMQ_PAIR);
+    if (peers->events && !zmq_setsockopt(peers->events, ZMQ_RCVHWM, &none, sizeof none) &&
+        !zmq_setsockopt(peers->events, ZMQ_LINGER, &none, sizeof none) &&
+        !zmq_socket_monitor(socket, name, events) && !zmq_connect(peers->events, name))
+        return SONAR_OK;
+    return sonar_fail(err, SONAR_ESYS, "peers", "cannot watch the connections: %s",
+                      zmq_strerror(zmq_errno()));
+}
+
+void sonar_peers_forget(sonar_peers *peers, void *socket) {
+    if (!peers->events)
+        return;
+    zmq_socket_monitor(socket, NULL, 0);
+    zmq_close(peers->events);
+    peers->events = NULL;
+    peers->count = peers->losses = 0;
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+static struct connection *find(sonar_peers *peers, int fd) {
+    for (size_t i = 0; i < peers->count; i++)
+        if (peers->connection[i].fd == fd)
+            return &peers->connection[i];
+    return NULL;
+}
+
+/* Does the descriptor belong to a connection that came in at the endpoint? Since the event it may
+ * have been closed and used again. */
+static bool came_in_at(int fd, const char *endpoint) {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+        struct sockaddr_un local;
+    } name = {0};
+    socklen_t bytes = sizeof name - 1;
+    const char *colon = strrchr(endpoint, ':');
+    if (getsockname(fd, &name.any, &bytes) != 0 || !colon)
+        return false;
+    if (name.any.sa_family == AF_UNIX)
+        return !strncmp(endpoint, "ipc://", 6) && !strcmp(name.local.sun_path, endpoint + 6);
+    int port = name.any.sa_family == AF_INET    ? ntohs(name.v4.sin_port)
+               : name.any.sa_family == AF_INET6 ? ntohs(name.v6.sin6_port)
+                                                : -1;
+    return port == atoi(colon + 1);
+}
+
+/* libzmq sees the end of the connection and cleans up. At worst the descriptor is by now that of a
+ * newer connection to the same endpoint, which is one too many as well. */
+static void refuse(sonar_peers *peers, int fd, const char *endpoint) {
+    if (!came_in_at(fd, endpoint))
+        return;
+    shutdown(fd, SHUT_RDWR);
+    peers->refused++;
+}
+
+void sonar_peers_cut(sonar_peers *peers, int fd) {
+    struct connection *connection = find(peers, fd);
+    if (connection)
+        refuse(peers, fd, connection->endpoint);
+}
+
+bool sonar_peers_charge(sonar_peers *peers, int fd, size_t bytes) {
+    struct connection *connection = find(peers, fd);
+    if (!connection)
+        return false;
+    connection->requests++;
+    connection->bytes += bytes;
+    return connection->requests > REQUESTS_MOST || connection->bytes > REQUEST_BYTES_MOST;
+}
+
+static void note_accepted(sonar_peers *peers, int fd, const char *endpoint) {
+    struct connection *connection = find(peers, fd);
+    if (!connection && peers->count == peers->most) {
+        refuse(peers, fd, endpoint);
+        return;
+    }
+    if (!connection)
+        connection = &peers->connection[peers->count++];
+    *connection = (struct connection){.fd = fd};
+    snprintf(connection->endpoint, sizeof connection->endpoint, "%s", endpoint);
+}
+
+static void note_ended(sonar_peers *peers, int fd, const char *endpoint, int64_t now_ns) {
+    struct connection *connection = find(peers, fd);
+    if (connection) {
+        *connection = peers->connection[--peers->count];
+        return;
+    }
+    if (peers->losses == LOST_MOST)
+        return;
+    struct lost *lost = &peers->lost[peers->losses++];
+    lost->since_ns = now_ns;
+    snprintf(lost->endpoint, sizeof lost->endpoint, "%s", endpoint);
+}
+
+static void note_connecting(sonar_peers *peers, const char *endpoint) {
+    for (size_t i = 0; i < peers->losses; i++)
+        if (!strcmp(peers->lost[i].endpoint, endpoint)) {
+            peers->lost[i] = peers->lost[--peers->losses];
+            return;
+        }
+}
+
+/* An event is a number, a value and, in the second part, the endpoint (zmq_socket_monitor(3)). */
+static bool take_event(sonar_peers *peers, int64_t now_ns) {
+    uint8_t head[6];
+    char endpoint[ENDPOINT_BYTES];
+    uint16_t event;
+    int32_t value;
+    if (zmq_recv(peers->events, head, sizeof head, ZMQ_DONTWAIT) != sizeof head)
+        return false;
+    int bytes = zmq_recv(peers->events, endpoint, sizeof endpoint - 1, 0);
+    if (bytes < 0)
+        return false;
+    endpoint[sonar_min_size((size_t)bytes, sizeof endpoint - 1)] = '\0';
+    memcpy(&event, head, sizeof event);
+    memcpy(&value, head + 2, sizeof value);
+    if (event == ZMQ_EVENT_ACCEPTED)
+        note_accepted(peers, value, endpoint);
+    else if (event == ZMQ_EVENT_DISCONNECTED)
+        note_ended(peers, value, endpoint, now_ns);
+    else
+        note_connecting(peers, endpoint);
+    return true;
+}
+
+void sonar_peers_tick(sonar_peers *peers, int64_t now_ns) {
+    while (peers->events && take_event(peers, now_ns))
+        ;
+}
+
+bool sonar_peers_given_up(const sonar_peers *peers, int64_t now_ns) {
+    for (size_t i = 0; i < peers->losses; i++)
+        if (now_ns - peers->lost[i].since_ns > given_up_after_ns)
+            return true;
+    return false;
+}
+
+size_t sonar_peers_connected(const sonar_peers *peers) {
+    return peers->count;
+}
+
+uint64_t sonar_peers_refused(const sonar_peers *peers) {
+    return peers->refused;
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The daemon besieged by peers that libzmq would never make: half-open connections, crowds, resets,
+ * messages whose parts never end, hoards of subscriptions, digitisers that die, readers that pause.
+ * After every campaign the daemon must live, count what was sent to the frame, and give its memory
+ * back. plain_soak is the siege by peers that keep to the protocol.
+ *
+ *   plain_siege [--seconds N]      default: every campaign once over TCP and once over ipc
+ */
+#include <getopt.h>
+#include <math.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "core/core.h"
+#include "core/result.h"
+#include "ingest/frame.h"
+#include "process.h"
+#include "zmtp.h"
+
+enum { CHANNELS = 4, FRAME = 256, PAYLOAD = CHANNELS * FRAME * 4, CROWD = 1300 };
+enum { MIB = 1 << 20, GROWTH_MOST = 96 * MIB };
+
+#ifdef __SANITIZE_ADDRESS__
+enum { INSTRUMENTED = 1 }; /* freed memory is kept aside */
+#else
+enum { INSTRUMENTED = 0 };
+#endif
+
+struct siege {
+    box box;
+    char in[128], out[128];
+    pid_t daemon;
+    void *context, *push;
+    sonar_frame frame;
+    double sent; /* messages that the daemon must have counted */
+    long rest_bytes;
+};
+
+static int problems;
+
+static void expect(bool good, const char *what, double is, double want) {
+    if (good)
+        return;
+    problems++;
+    fprintf(stderr, "plain_siege: %s: %.0f, not %.0f\n", what, is, want);
+}
+
+static void die(const struct siege *s, const char *what) {
+    fprintf(stderr, "plain_siege: %s\n%s", what, box_read(&s->box, "sonard.log"));
+    kill(s->daemon, SIGKILL);
+    _exit(1);
+}
+
+static long resident_bytes(pid_t pid) {
+    char path[64];
+    long pages = 0;
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (!file || fscanf(file, "%*s %ld", &pages) != 1)
+        pages = 0;
+    if (file)
+        fclose(file);
+    return pages * sysconf(_SC_PAGESIZE);
+}
+
+/* ---- the daemon and its honest digitiser ----------------------------------------------------- */
+
+static int free_port(void) {
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof name;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&name, bytes) ||
+        getsockname(fd, (struct sockaddr *)&name, &bytes))
+        abort();
+    close(fd);
+    return ntohs(name.sin_port);
+}
+
+static void start(struct siege *s, bool tcp, const char *overload) {
+    int zero = 0, wait_ms = 30000;
+    *s = (struct siege){.box = box_open()};
+    if (tcp) {
+        snprintf(s->in, sizeof s->in, "tcp://127.0.0.1:%d", free_port());
+        snprintf(s->out, sizeof s->out, "tcp://127.0.0.1:%d", free_port());
+    } else {
+        snprintf(s->in, sizeof s->in, "ipc://%s/in", s->box.dir);
+        snprintf(s->out, sizeof s->out, "ipc://%s/out", s->box.dir);
+    }
+    box_write(&s->box, "sonard.yaml",
+              "schema: 1\n"
+              "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.75}}}\n"
+              "sound_speed_mps: 1500\n"
+              "fs_hz: 8000\n"
+              "ingest: {endpoints: [\"%s\"], overload: %s, max_message_bytes: 1048576}\n"
+              "dft: {length: 512, hop: 256}\n"
+              "cbf: {band_hz: [600, 950]}\n"
+              "output: {endpoint: \"%s\"}\n"
+              "runtime: {backend: cpu, threads: 1}\n",
+              CHANNELS, s->in, overload, s->out);
+    s->daemon =
+        process_start(&s->box, "sonard.log", "sonard", box_path(&s->box, "sonard.yaml"), NULL);
+    s->frame = (sonar_frame){.array_id = 1,
+                             .channels = CHANNELS,
+                             .samples = FRAME,
+                             .type = SONAR_F32,
+                             .epoch = 7,
+                             .fs_hz = 8000};
+    s->context = zmq_ctx_new();
+    s->push = zmq_socket(s->context, ZMQ_PUSH);
+    zmq_setsockopt(s->push, ZMQ_LINGER, &zero, sizeof zero);
+    zmq_setsockopt(s->push, ZMQ_SNDTIMEO, &wait_ms, sizeof wait_ms);
+    if (zmq_connect(s->push, s->in))
+        die(s, "cannot connect");
+}
+
+static void send_frames(struct siege *s, int frames) {
+    static const uint8_t payload[PAYLOAD];
+    uint8_t header[SONAR_FRAME_HEADER_BYTES];
+    for (int i = 0; i < frames; i++) {
+        sonar_frame_encode(&s->frame, header);
+        if (zmq_send(s->push, header, sizeof header, ZMQ_SNDMORE) < 0 ||
+            zmq_send(s->push, payload, sizeof payload, 0) < 0)
+            die(s, "the daemon takes no more frames");
+        s->frame.sequence++;
+        s->frame.first_sample += FRAME;
+        s->sent++;
+    }
+}
+
+/* The first status whose number at `path` is at least `value`, or the siege is over. */
+static message status_with(struct siege *s, const char *path, double value) {
+    message m;
+    subscriber reader = subscribe(s->out, "status", NULL);
+    if (!receive_until(&reader, "status", path, value, 20000, &m)) {
+        fprintf(stderr, "plain_siege: %s did not come to %.0f\n", path, value);
+        die(s, process_running(s->daemon) ? "no such status" : "the daemon is gone");
+    }
+    unsubscribe(&reader);
+    return m;
+}
+
+static double number_now(struct siege *s, const char *path) {
+    message m = status_with(s, "uptime_s", 0);
+    double number = header_number(m.head, path);
+    message_free(&m);
+    return number;
+}
+
+/* Honest frames come through, and every message is counted once. */
+static void check(struct siege *s, const char *campaign) {
+    double dropped = 0;
+    char path[64];
+    send_frames(s, 20);
+    message m = status_with(s, "frames.received", s->sent);
+    for (int i = 0; i < SONAR_FRAME_CAUSES; i++) {
+        snprintf(path, sizeof path, "frames.dropped.%s",
+                 sonar_frame_cause_name((sonar_frame_cause)i));
+        dropped += header_number(m.head, path);
+    }
+    double received = header_number(m.head, "frames.received");
+    double accepted = header_number(m.head, "frames.accepted");
+    expect(received == s->sent, campaign, received, s->sent);
+    expect(received == accepted + dropped, campaign, accepted + dropped, received);
+    message_free(&m);
+}
+
+static void check_memory(struct siege *s, const char *campaign) {
+    long grown = 0;
+    for (int i = 0; i < 200 && !INSTRUMENTED; i++) {
+        grown = resident_bytes(s->daemon) - s->rest_bytes;
+        if (grown < GROWTH_MOST)
+            return;
+        usleep(50000);
+    }
+    expect(INSTRUMENTED, campaign, (double)grown, GROWTH_MOST);
+}
+
+/* ---- campaigns ------------------------------------------------------------------------------- */
+
+static int join(const struct siege *s, const char *endpoint, const char *type) {
+    int fd = zmtp_connect(endpoint);
+    if (fd >= 0 && !zmtp_handshake(fd, type)) {
+        close(fd);
+        fd = -1;
+    }
+    if (fd < 0 && !process_running(s->daemon))
+        die(s, "the daemon is gone");
+    return fd;
+}
+
+/* Silent, half a greeting, rubbish, the wrong kind of socket. */
+static void strangers(struct siege *s) {
+    static const char *const type[] = {"REQ", "DEALER", "PUB", "PULL", "XPUB", "NONE"};
+    int fd[120];
+    for (int i = 0; i < 120; i++) {
+        const char *endpoint = i & 1 ? s->in : s->out;
+        uint8_t half[20] = {0xff, [8] = 1, [9] = 0x7f, [10] = 3};
+        fd[i] = zmtp_connect(endpoint);
+        if (i % 4 == 1)
+            zmtp_bytes(fd[i], half, sizeof half, 100);
+        else if (i % 4 == 2)
+            zmtp_bytes(fd[i], "GET / HTTP/1.1\r\n\r\n", 18, 100);
+        else if (i % 4 == 3)
+            zmtp_handshake(fd[i], type[i / 4 % 6]);
+    }
+    for (int i = 0; i < 120; i++)
+        i % 3 ? close(fd[i]) : zmtp_reset(fd[i]);
+}
+
+/* More connections than a socket serves: refused, and served again when the crowd has left. */
+static void crowds(struct siege *s) {
+    static int fd[CROWD];
+    static const char *const path[] = {"frames.peers.refused", "output.peers.refused"};
+    for (int port = 0; port < 2; port++) {
+        double before = number_now(s, path[port]);
+        for (int i = 0; i < CROWD; i++)
+            fd[i] = zmtp_connect(port ? s->out : s->in);
+        if (port) { /* no reader gets in while they are there */
+            usleep(1000000);
+            for (int i = 0; i < CROWD; i++)
+                close(fd[i]);
+        }
+        message m = status_with(s, path[port], before + 1);
+        expect(header_number(m.head, "frames.peers.connected") <= 1024, "connections",
+               header_number(m.head, "frames.peers.connected"), 1024);
+        message_free(&m);
+        for (int i = 0; i < CROWD && !port; i++)
+            close(fd[i]);
+    }
+}
+
+/* Complete messages that are no frames, over raw connections: each is counted. */
+static void nonsense(struct siege *s) {
+    for (int i = 0; i < 40; i++) {
+        int fd = join(s, s->in, "PUSH");
+        for (int k = 0; fd >= 0 && k < 25; k++) {
+            for (int parts = k % 5; parts > 0; parts--)
+                zmtp_part(fd, k, 40, true, 1000);
+            s->sent += zmtp_part(fd, k, (size_t)k * 7, false, 1000);
+        }
+        close(fd);
+    }
+}
+
+static void endless(struct siege *s, const char *endpoint, const char *type, size_t part_bytes,
+                    const char *counter) {
+    double before = number_now(s, counter);
+    int fd = join(s, endpoint, type);
+    for (size_t sent = 0; fd >= 0 && sent < (size_t)1536 * MIB; sent += part_bytes)
+        if (!zmtp_part(fd, 0, part_bytes, true, 2000) || zmtp_is_over(fd))
+            break;
+    if (!INSTRUMENTED) {
+        message m = status_with(s, counter, before + 1);
+        message_free(&m);
+    }
+    close(fd);
+    check_memory(s, "memory after parts without end");
+}
+
+static void endless_parts(struct siege *s) {
+    endless(s, s->in, "PUSH", MIB, "frames.peers.reopened_memory");
+    endless(s, s->out, "SUB", 1000, "output.peers.reopened_memory");
+}
+
+static bool subscribe_raw(int fd, int number, size_t bytes) {
+    uint8_t frame[9 + 1024] = {2};
+    for (int i = 0; i < 8; i++)
+        frame[1 + i] = (uint8_t)((uint64_t)bytes >> (56 - 8 * i));
+    memset(frame + 9, 'a' + number % 26, bytes);
+    frame[9] = 1;
+    memcpy(frame + 10, &number, sizeof number);
+    return zmtp_bytes(fd, frame, 9 + bytes, 1000);
+}
+
+/* Readers that want thousands of long topics faster than they are taken, and reset. */
+static void hoards(struct siege *s) {
+    for (int round = 0; round < 3; round++) {
+        int fd[6];
+        for (int i = 0; i < 6; i++)
+            fd[i] = join(s, s->out, "SUB");
+        for (int k = 0; k < 1500; k++)
+            for (int i = 0; i < 6; i++)
+                if (fd[i] >= 0 && !subscribe_raw(fd[i], 6 * k + i, 1000)) {
+                    close(fd[i]);
+                    fd[i] = -1;
+                }
+        for (int i = 0; i < 6; i++)
+            if (fd[i] >= 0)
+                zmtp_reset(fd[i]);
+    }
+    int fd = join(s, s->out, "SUB");
+    for (int k = 0; k < 8000 && subscribe_raw(fd, k, 1000) && !zmtp_is_over(fd); k++)
+        usleep(1000);
+    for (int i = 0; i < 400 && !zmtp_is_over(fd); i++) /* the rounds before take libzmq a while */
+        usleep(50000);
+    expect(zmtp_is_over(fd), "hoards cut", 0, 1);
+    close(fd);
+    check_memory(s, "memory after hoards of subscriptions");
+}
+
+/* Digitisers that die in the middle of large messages. */
+static void deaths(struct siege *s) {
+    for (int round = 0; round < 8; round++) {
+        int fd[8];
+        uint8_t head[9] = {2, 0, 0, 0, 0, 0, 0x0f, 0, 0}; /* 960 KiB are to come */
+        for (int i = 0; i < 8; i++) {
+            fd[i] = join(s, s->in, "PUSH");
+            zmtp_part(fd[i], i, 512 << 10, true, 1000);
+            zmtp_bytes(fd[i], head, sizeof head, 1000);
+            zmtp_bytes(fd[i], head, sizeof head, 1000);
+        }
+        for (int i = 0; i < 8; i++)
+            i & 1 ? close(fd[i]) : zmtp_reset(fd[i]);
+    }
+    check_memory(s, "memory after deaths");
+}
+
+/* A reader that pauses for longer than heartbeats would let it, and reads on. */
+static void pauses(struct siege *s) {
+    message m;
+    int one = 1, silent = join(s, s->out, "SUB");
+    subscriber reader = subscribe(s->out, "", NULL);
+    zmq_setsockopt(reader.socket, ZMQ_RCVHWM, &one, sizeof one);
+    subscribe_raw(silent, 0, 1); /* everything, and never reads */
+    for (int i = 0; i < 20; i++) {
+        send_frames(s, 40);
+        usleep(200000);
+    }
+    for (int i = 0; i < 10; i++) {
+        send_frames(s, 1);
+        if (!receive(&reader, &m, 20000))
+            die(s, "a reader that had paused gets nothing any more");
+        message_free(&m);
+    }
+    unsubscribe(&reader);
+    close(silent);
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static void besiege(bool tcp, const char *overload, double until_s) {
+    static const struct {
+        const char *name;
+        void (*run)(struct siege *);
+    } campaign[] = {{"strangers", strangers}, {"crowds", crowds}, {"nonsense", nonsense},
+                    {"hoards", hoards},       {"deaths", deaths}, {"endless parts", endless_parts},
+                    {"pauses", pauses}};
+    struct siege s;
+    start(&s, tcp, overload);
+    check(&s, "rest");
+    s.rest_bytes = resident_bytes(s.daemon);
+    do
+        for (size_t i = 0; i < sizeof campaign / sizeof campaign[0]; i++) {
+            double began_s = (double)sonar_monotonic_ns() * 1e-9;
+            campaign[i].run(&s);
+            check(&s, campaign[i].name);
+            printf("%s, %s: %s: %.1f s, %ld MiB\n", tcp ? "tcp" : "ipc", overload, campaign[i].name,
+                   (double)sonar_monotonic_ns() * 1e-9 - began_s, resident_bytes(s.daemon) / MIB);
+        }
+    while ((double)sonar_monotonic_ns() * 1e-9 < until_s);
+    zmq_close(s.push);
+    zmq_ctx_term(s.context);
+    kill(s.daemon, SIGTERM);
+    int status = process_wait(s.daemon, 10000);
+    expect(status == 0, "exit code", status, 0);
+    box_close(&s.box);
+}
+
+int main(int argc, char **argv) {
+    static const struct option options[] = {{"seconds", required_argument, NULL, 's'}, {0}};
+    double seconds = 0;
+#ifdef __SANITIZE_THREAD__
+    puts("skipped: too slow");
+    return 77;
+#endif
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
+        if (c != 's' || !((seconds = atof(optarg)) > 0))
+            return 2;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    double now_s = (double)sonar_monotonic_ns() * 1e-9;
+    besiege(true, "drop_oldest", now_s + seconds / 2);
+    besiege(false, "block", now_s + seconds);
+    return problems > 0;
+}

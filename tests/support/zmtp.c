@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "zmtp.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { GREETING_BYTES = 64, PATIENCE_MS = 1000 };
+
+int zmtp_connect(const char *endpoint) {
+    struct sockaddr_un local = {.sun_family = AF_UNIX};
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    bool ipc = !strncmp(endpoint, "ipc://", 6);
+    if (ipc)
+        snprintf(local.sun_path, sizeof local.sun_path, "%s", endpoint + 6);
+    else
+        v4.sin_port = htons((uint16_t)atoi(strrchr(endpoint, ':') + 1));
+    int fd = socket(ipc ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct timeval limit = {.tv_sec = 1}; /* a full backlog must not hold the test up */
+    if (fd >= 0)
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    int failed = fd < 0 || (ipc ? connect(fd, (struct sockaddr *)&local, sizeof local)
+                                : connect(fd, (struct sockaddr *)&v4, sizeof v4));
+    if (!failed && fcntl(fd, F_SETFL, O_NONBLOCK) == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+bool zmtp_bytes(int fd, const void *data, size_t bytes, int timeout_ms) {
+    const uint8_t *at = data;
+    while (bytes) {
+        ssize_t sent = send(fd, at, bytes, MSG_NOSIGNAL);
+        if (sent > 0) {
+            at += sent;
+            bytes -= (size_t)sent;
+            continue;
+        }
+        struct pollfd wait = {.fd = fd, .events = POLLOUT};
+        if (errno != EAGAIN || poll(&wait, 1, timeout_ms) != 1)
+            return false;
+    }
+    return true;
+}
+
+static bool read_bytes(int fd, uint8_t *to, size_t bytes) {
+    while (bytes) {
+        ssize_t got = recv(fd, to, bytes, 0);
+        if (got > 0) {
+            to += got;
+            bytes -= (size_t)got;
+            continue;
+        }
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+        if (got == 0 || errno != EAGAIN || poll(&wait, 1, PATIENCE_MS) != 1)
+            return false;
+    }
+    return true;
+}
+
+bool zmtp_handshake(int fd, const char *type) {
+    uint8_t greeting[GREETING_BYTES] = {0xff, [8] = 1, [9] = 0x7f, [10] = 3}, ready[64];
+    uint8_t answer[256];
+    size_t length = strlen(type), used = 0;
+    memcpy(greeting + 12, "NULL", 4);
+    ready[used++] = 4; /* a short command */
+    ready[used++] = (uint8_t)(6 + 1 + 11 + 4 + length);
+    used += (size_t)sprintf((char *)ready + used, "%cREADY%cSocket-Type", 5, 11);
+    memcpy(ready + used, (uint8_t[]){0, 0, 0, (uint8_t)length}, 4);
+    memcpy(ready + used + 4, type, length);
+    used += 4 + length;
+    return zmtp_bytes(fd, greeting, sizeof greeting, PATIENCE_MS) &&
+           read_bytes(fd, answer, GREETING_BYTES) && zmtp_bytes(fd, ready, used, PATIENCE_MS) &&
+           read_bytes(fd, answer, 2) && answer[0] == 4 && read_bytes(fd, answer + 2, answer[1]);
+}
+
+bool zmtp_part(int fd, int byte, size_t bytes, bool more, int timeout_ms) {
+    uint8_t head[9] = {(uint8_t)(2 | more)};
+    static uint8_t body[1 << 16];
+    memset(body, byte, sizeof body);
+    for (int i = 0; i < 8; i++)
+        head[1 + i] = (uint8_t)((uint64_t)bytes >> (56 - 8 * i));
+    bool good = zmtp_bytes(fd, head, sizeof head, timeout_ms);
+    while (good && bytes) {
+        size_t now = bytes < sizeof body ? bytes : sizeof body;
+        good = zmtp_bytes(fd, body, now, timeout_ms);
+        bytes -= now;
+    }
+    return good;
+}
+
+bool zmtp_is_over(int fd) {
+    uint8_t bin[4096];
+    for (;;) {
+        ssize_t got = recv(fd, bin, sizeof bin, MSG_DONTWAIT);
+        if (got <= 0)
+            return got == 0 || (errno != EAGAIN && errno != EINTR);
+    }
+}
+
+void zmtp_reset(int fd) {
+    struct linger at_once = {.l_onoff = 1};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    close(fd);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A peer that speaks ZMTP 3.0 (NULL mechanism) over a plain stream socket, and so can do what
+ * libzmq never would: stop half way, send parts without end, be of the wrong kind, reset. */
+#ifndef TEST_ZMTP_H
+#define TEST_ZMTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Connects to ipc://PATH or tcp://127.0.0.1:PORT, non-blocking from then on; -1 if it cannot. */
+int zmtp_connect(const char *endpoint);
+/* The greeting and READY of a socket of that type ("PUSH", "SUB"), and what the other side answers
+ * until its READY has come; false if it hangs up or takes more than a second. */
+bool zmtp_handshake(int fd, const char *type);
+/* One frame, with all its bytes the same; false if the other side has hung up or takes nothing for
+ * timeout_ms. */
+bool zmtp_part(int fd, int byte, size_t bytes, bool more, int timeout_ms);
+bool zmtp_bytes(int fd, const void *data, size_t bytes, int timeout_ms);
+/* The other side has ended the connection; what it has sent is thrown away. */
+bool zmtp_is_over(int fd);
+/* Ends with a reset, where the transport knows one. */
+void zmtp_reset(int fd);
+
+#endif
