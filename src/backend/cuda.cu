@@ -374,10 +374,6 @@ static const sonar_stage_ops *stage(const char *name) {
 }
 
 static const sonar_decision decisions[] = {
-    {"dft.path", "dft", "fused cufft"},
-    {"dft.tile", "dft", "auto 1 2 4 8"},
-    {"dft.batch_mib", "dft", "2048 512 128 32"},
-    {"dft.window_threads", "dft", "256 128 512 1024"},
     {"cbf.far_path", "cbf", "line mirrored general matrix"},
     {"cbf.near_path", "cbf", "mirrored general matrix"},
     {"cbf.warps", "cbf", "4 2"},

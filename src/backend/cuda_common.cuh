@@ -51,6 +51,14 @@ sonar_code sonar_cuda_check(cudaError_t status, const char *part, const char *fi
             return try_code;                                                                       \
     } while (0)
 
+/* A property of the device that the calling thread uses. */
+inline sonar_code sonar_cuda_attribute(const char *part, cudaDeviceAttr attribute, int *value,
+                                       sonar_error *err) {
+    int device = 0;
+    CUDA_TRY(part, cudaGetDevice(&device), err);
+    return CUDA_CHECK(part, cudaDeviceGetAttribute(value, attribute, device), err);
+}
+
 /* ---- spaces ---------------------------------------------------------------------------------- */
 
 /* Do kernels read and write memory of this space where it is? The host's address of mapped memory

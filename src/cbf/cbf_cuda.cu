@@ -78,7 +78,10 @@ static sonar_code measure_device(struct cbf *cbf, sonar_error *err) {
     size_t unused;
     const struct sums *sums = cbf->sums;
     const int threads = (int)sums->warps * LANES;
-    CUDA_TRY("cbf", cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0), err);
+    sonar_code asked =
+        sonar_cuda_attribute("cbf", cudaDevAttrMultiProcessorCount, &processors, err);
+    if (asked)
+        return asked;
     const struct {
         const void *kernel;
         int threads;
@@ -108,9 +111,9 @@ static sonar_code measure_device(struct cbf *cbf, sonar_error *err) {
 /* Tensor cores multiply float32's upper bits (TF32) from compute capability 8.0 on. */
 static sonar_code ask_tensor_cores(bool *there, sonar_error *err) {
     int major = 0;
-    CUDA_TRY("cbf", cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), err);
+    sonar_code code = sonar_cuda_attribute("cbf", cudaDevAttrComputeCapabilityMajor, &major, err);
     *there = major >= 8;
-    return SONAR_OK;
+    return code;
 }
 
 static void choose_path(const sonar_host *host, const char *decision, bool tensor_cores,

@@ -43,8 +43,7 @@ struct dft {
     struct fused fused;
     float2 *tables; /* its twiddle and untangle */
     /* through cuFFT */
-    size_t batch;        /* sensors of one transform */
-    long window_threads; /* of one thread block of window_rows */
+    size_t batch; /* sensors of one transform */
     cufftHandle plan;
     cudaStream_t stream; /* the plan's */
     bool planned;
@@ -86,15 +85,15 @@ __device__ inline typename sum_of<T>::type sum_there(const struct row<T> &from, 
 }
 
 /* One thread block makes one row of `time`; rows that have no sensor become zero. */
-template <typename T, uint32_t THREADS>
-static __global__ void __launch_bounds__(THREADS)
+template <typename T>
+static __global__ void __launch_bounds__(WINDOW_THREADS)
     window_rows(struct input in, const struct source *source, uint32_t sources, const float *window,
                 bool remove_mean, float *time) {
     __shared__ struct mean shared;
     uint32_t length = (uint32_t)in.length;
     float *to = time + (size_t)blockIdx.x * length;
     if (blockIdx.x >= sources) {
-        for (uint32_t i = threadIdx.x; i < length; i += THREADS)
+        for (uint32_t i = threadIdx.x; i < length; i += WINDOW_THREADS)
             to[i] = 0;
         return;
     }
@@ -102,7 +101,7 @@ static __global__ void __launch_bounds__(THREADS)
     struct lost lost = lost_of(in, source[blockIdx.x].channel);
     struct mean mean = {};
     if (remove_mean) {
-        auto sum = block_sum<THREADS>(sum_there<T, THREADS>(from, length, lost));
+        auto sum = block_sum<WINDOW_THREADS>(sum_there<T, WINDOW_THREADS>(from, length, lost));
         uint32_t there = length - lost.samples();
         if (threadIdx.x == 0)
             shared = mean_of(there ? (double)sum / (double)there : 0);
@@ -110,31 +109,13 @@ static __global__ void __launch_bounds__(THREADS)
         mean = shared;
     }
 #pragma unroll 8
-    for (uint32_t i = threadIdx.x; i < length; i += THREADS)
+    for (uint32_t i = threadIdx.x; i < length; i += WINDOW_THREADS)
         to[i] = windowed(from[i], mean, window[i]);
     if (lost.count) /* the whole block has the same */
         __syncthreads();
     for (uint32_t gap = 0; gap < lost.count; gap++)
-        for (uint32_t i = lost[gap].begin + threadIdx.x; i < lost[gap].end; i += THREADS)
+        for (uint32_t i = lost[gap].begin + threadIdx.x; i < lost[gap].end; i += WINDOW_THREADS)
             to[i] = 0;
-}
-
-/* The kernel for one of the numbers of threads that training tries; NULL for any other. */
-typedef void (*window_function)(struct input, const struct source *, uint32_t, const float *, bool,
-                                float *);
-template <typename T> static window_function window_kernel(long threads) {
-    switch (threads) {
-    case 128:
-        return window_rows<T, 128>;
-    case 256:
-        return window_rows<T, 256>;
-    case 512:
-        return window_rows<T, 512>;
-    case 1024:
-        return window_rows<T, 1024>;
-    default:
-        return NULL;
-    }
 }
 
 /* A thread block turns one tile of 32 sensors by 32 bins. Grid: tiles, those of sensors first. */
@@ -312,8 +293,8 @@ static sonar_code make_window(struct dft *dft, sonar_error *err) {
  * the device is full anyway, as long as their bins take less memory than the transform itself. */
 static uint32_t choose_rounds(const sonar_dft_spec *spec, size_t processors,
                               const sonar_host *host) {
-    const char *trained = sonar_host_choice(host, "dft.tile");
-    size_t tile = trained ? strtoul(trained, NULL, 10) : 0;
+    const char *asked = sonar_host_choice(host, "dft.tile"); /* by tests */
+    size_t tile = asked ? strtoul(asked, NULL, 10) : 0;
     uint32_t points = (uint32_t)spec->length / 2, rounds = 1;
     if (tile == 0)
         tile = spec->sensors >= FULL_TILES * TILE * processors ? TILE : 1;
@@ -334,12 +315,16 @@ static sonar_code allow_shared(const void *kernel, int most, sonar_error *err) {
 /* The fused kernel if it is wanted, has this length and fits into a multiprocessor. */
 static sonar_code choose_path(struct dft *dft, const sonar_host *host, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
-    const char *trained = sonar_host_choice(host, "dft.path");
+    const char *asked = sonar_host_choice(host, "dft.path"); /* by tests */
     int most = 0, processors = 0;
-    if ((trained && !strcmp(trained, "cufft")) || !fused_kernel<float>(spec->length))
+    if ((asked && !strcmp(asked, "cufft")) || !fused_kernel<float>(spec->length))
         return SONAR_OK;
-    CUDA_TRY("dft", cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0), err);
-    CUDA_TRY("dft", cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0), err);
+    sonar_code code =
+        sonar_cuda_attribute("dft", cudaDevAttrMaxSharedMemoryPerBlockOptin, &most, err);
+    if (!code)
+        code = sonar_cuda_attribute("dft", cudaDevAttrMultiProcessorCount, &processors, err);
+    if (code)
+        return code;
     uint32_t points = (uint32_t)spec->length / 2, bins = (uint32_t)spec->bins;
     uint32_t rounds = choose_rounds(spec, (size_t)processors, host);
     while (rounds > 1 && fused_bytes(points, bins, rounds) + FUSED_STATIC > (size_t)most)
@@ -348,7 +333,7 @@ static sonar_code choose_path(struct dft *dft, const sonar_host *host, sonar_err
     dft->is_fused = fused_bytes(points, bins, rounds) + FUSED_STATIC <= (size_t)most;
     if (!dft->is_fused)
         return SONAR_OK;
-    sonar_code code = allow_shared((const void *)fused_kernel<float>(spec->length), most, err);
+    code = allow_shared((const void *)fused_kernel<float>(spec->length), most, err);
     return code ? code : allow_shared((const void *)fused_kernel<int16_t>(spec->length), most, err);
 }
 
@@ -399,32 +384,19 @@ static sonar_code make_fused(struct dft *dft, sonar_error *err) {
 }
 
 /* Batches of equal size, so that one plan serves all. */
-static size_t choose_batch(const sonar_dft_spec *spec, const sonar_host *host) {
-    const char *trained = sonar_host_choice(host, "dft.batch_mib");
-    size_t mib = trained ? strtoul(trained, NULL, 10) : BATCH_MIB;
+static size_t choose_batch(const sonar_dft_spec *spec) {
     size_t bytes_each = spec->length * 2 * sizeof(float2);
-    size_t most = sonar_max_size((mib << 20) / bytes_each, 1);
+    size_t most = sonar_max_size((BATCH_MIB << 20) / bytes_each, 1);
     size_t batches = (spec->sensors + most - 1) / most;
     return (spec->sensors + batches - 1) / batches;
 }
 
-/* A number that is none of the kernel's comes from a table edited by hand: as if there were none.
- */
-static long choose_threads(const sonar_host *host) {
-    const char *trained = sonar_host_choice(host, "dft.window_threads");
-    long threads = trained ? strtol(trained, NULL, 10) : 0;
-    return window_kernel<float>(threads) ? threads : (long)WINDOW_THREADS;
-}
-
-static sonar_code make_batches(struct dft *dft, const sonar_host *host, sonar_error *err) {
+static sonar_code make_batches(struct dft *dft, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
     cudaFuncAttributes attributes;
-    dft->batch = choose_batch(spec, host);
-    dft->window_threads = choose_threads(host);
-    CUDA_TRY("dft", cudaFuncGetAttributes(&attributes, window_kernel<float>(dft->window_threads)),
-             err);
-    CUDA_TRY("dft", cudaFuncGetAttributes(&attributes, window_kernel<int16_t>(dft->window_threads)),
-             err);
+    dft->batch = choose_batch(spec);
+    CUDA_TRY("dft", cudaFuncGetAttributes(&attributes, window_rows<float>), err);
+    CUDA_TRY("dft", cudaFuncGetAttributes(&attributes, window_rows<int16_t>), err);
     CUDA_TRY("dft", cudaFuncGetAttributes(&attributes, select_bins), err);
     sonar_code code = sonar_cuda_alloc("dft", dft->batch * spec->length, &dft->time, err);
     if (!code)
@@ -459,7 +431,7 @@ static sonar_code make(struct dft *dft, const sonar_host *host, sonar_error *err
         code = choose_path(dft, host, err);
     if (code)
         return code;
-    return dft->is_fused ? make_fused(dft, err) : make_batches(dft, host, err);
+    return dft->is_fused ? make_fused(dft, err) : make_batches(dft, err);
 }
 
 static void dft_destroy(void *stage) {
@@ -618,9 +590,8 @@ static sonar_code transform(struct dft *dft, const struct input *in, bool in_s16
                             sonar_buffer *out, cudaStream_t stream, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
     uint32_t count = (uint32_t)sonar_min_size(dft->used - first, dft->batch);
-    window_function window_rows_of = in_s16 ? window_kernel<int16_t>(dft->window_threads)
-                                            : window_kernel<float>(dft->window_threads);
-    window_rows_of<<<(unsigned)dft->batch, (unsigned)dft->window_threads, 0, stream>>>(
+    auto *window_rows_of = in_s16 ? window_rows<int16_t> : window_rows<float>;
+    window_rows_of<<<(unsigned)dft->batch, WINDOW_THREADS, 0, stream>>>(
         *in, dft->source + first, count, dft->window, spec->remove_mean, dft->time);
     sonar_code code = CUDA_LAUNCHED("dft", "window_rows", err);
     if (code)
