@@ -26,6 +26,9 @@ sonar_code sonar_cbf_shading(sonar_shading kind, double sidelobe_db, int nbar, s
 /* SONAR_EINVAL for a specification no backend can meet. */
 sonar_code sonar_cbf_check(const sonar_cbf_spec *spec, sonar_error *err);
 
+/* Does the table have the specification's directions and sensors, and turns for its bins? */
+bool sonar_cbf_takes(const sonar_cbf_spec *spec, const sonar_manifold *manifold, size_t ranges);
+
 extern const sonar_stage_ops sonar_cbf_cpu;
 extern const sonar_stage_ops sonar_cbf_cuda; /* in the CUDA plugin only */
 

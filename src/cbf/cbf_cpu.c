@@ -424,13 +424,6 @@ static bool is_f32(const sonar_buffer *buffer, size_t rows, size_t columns) {
            buffer->stride[1] == 1;
 }
 
-static bool fits(const sonar_manifold *manifold, const struct cbf *cbf, size_t ranges) {
-    double fs_hz = manifold->bin_width_hz * (double)cbf->spec.length; /* must be fs */
-    return manifold->turns && manifold->sensors == cbf->spec.sensors &&
-           manifold->directions == cbf->spec.directions && manifold->ranges == ranges &&
-           fabs(fs_hz / cbf->spec.fs_hz - 1) < 1e-9;
-}
-
 static sonar_code check_shapes(const struct cbf *cbf, const sonar_buffer *in,
                                const sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     const sonar_cbf_spec *spec = &cbf->spec;
@@ -448,8 +441,8 @@ static sonar_code check_shapes(const struct cbf *cbf, const sonar_buffer *in,
                   out[SONAR_CBF_NEARFIELD].stride[0] != (ptrdiff_t)spec->directions)))
         return sonar_fail(err, SONAR_EINVAL, "cbf", "an output is not f32 of the right shape");
     if (work->params->sensors != spec->sensors ||
-        ((azimuth || lofar) && !fits(&work->params->far_cbf, cbf, 1)) ||
-        (near && !fits(&work->params->near_cbf, cbf, spec->ranges)))
+        ((azimuth || lofar) && !sonar_cbf_takes(spec, &work->params->far_cbf, 1)) ||
+        (near && !sonar_cbf_takes(spec, &work->params->near_cbf, spec->ranges)))
         return sonar_fail(err, SONAR_EINVAL, "cbf",
                           "the parameters' tables are not of %zu sensors, %zu directions and "
                           "bins of %g Hz",

@@ -297,11 +297,6 @@ static bool is_f32(const sonar_buffer *buffer, size_t rows, size_t columns) {
            buffer->stride[1] == 1;
 }
 
-static bool fits(const sonar_manifold *manifold, const struct cbf *cbf, size_t ranges) {
-    return manifold->turns && manifold->sensors == cbf->spec.sensors &&
-           manifold->directions == cbf->spec.directions && manifold->ranges == ranges;
-}
-
 /* Which surfaces this call makes. */
 struct wanted {
     bool azimuth, nearfield, lofar;
@@ -330,8 +325,8 @@ static sonar_code check_shapes(const struct cbf *cbf, const sonar_buffer *in,
         return sonar_fail(err, SONAR_EINVAL, "cbf",
                           "an output is not f32 of the right shape on the device");
     if (work->params->sensors != spec->sensors ||
-        ((wanted.azimuth || wanted.lofar) && !fits(&work->params->far_cbf, cbf, 1)) ||
-        (wanted.nearfield && !fits(&work->params->near_cbf, cbf, spec->ranges)))
+        ((wanted.azimuth || wanted.lofar) && !sonar_cbf_takes(spec, &work->params->far_cbf, 1)) ||
+        (wanted.nearfield && !sonar_cbf_takes(spec, &work->params->near_cbf, spec->ranges)))
         return sonar_fail(err, SONAR_EINVAL, "cbf",
                           "the parameters' tables are not of %zu sensors, %zu directions",
                           spec->sensors, spec->directions);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Checks of a beamformer's specification, for all backends. */
+/* Checks of a beamformer's specification and tables, for all backends. */
 #include "cbf/cbf.h"
+
+#include <math.h>
 
 sonar_code sonar_cbf_check(const sonar_cbf_spec *spec, sonar_error *err) {
     size_t points;
@@ -17,4 +19,11 @@ sonar_code sonar_cbf_check(const sonar_cbf_spec *spec, sonar_error *err) {
     if (!spec->max_snapshots)
         return sonar_fail(err, SONAR_EINVAL, "cbf", "no snapshot is allowed, one is the least");
     return SONAR_OK;
+}
+
+bool sonar_cbf_takes(const sonar_cbf_spec *spec, const sonar_manifold *manifold, size_t ranges) {
+    double fs_hz = manifold->bin_width_hz * (double)spec->length;
+    return manifold->turns && manifold->sensors == spec->sensors &&
+           manifold->directions == spec->directions && manifold->ranges == ranges &&
+           fabs(fs_hz / spec->fs_hz - 1) < 1e-9;
 }

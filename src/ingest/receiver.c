@@ -135,8 +135,10 @@ static sonar_code open_socket(sonar_ingest *ingest, sonar_error *err) {
                                     .messages = ingest->high_water_mark,
                                     .message_bytes = ingest->max_message_bytes};
     sonar_code code = sonar_socket_open(ingest->context, &spec, "ingest", &ingest->socket, err);
-    if (!code && ingest->kind == SONAR_SUB)
-        zmq_setsockopt(ingest->socket, ZMQ_SUBSCRIBE, "", 0);
+    if (!code && ingest->kind == SONAR_SUB &&
+        zmq_setsockopt(ingest->socket, ZMQ_SUBSCRIBE, "", 0) != 0)
+        code = sonar_fail(err, SONAR_ESYS, "ingest", "cannot subscribe: %s",
+                          zmq_strerror(zmq_errno()));
     if (!code)
         code = sonar_peers_watch(ingest->peers, ingest->socket, err);
     for (size_t i = 0; i < ingest->endpoints && !code; i++)

@@ -172,8 +172,10 @@ static sonar_code open_socket(sonar_output *output, sonar_error *err) {
                                     .message_bytes = MESSAGE_BYTES_MOST};
     sonar_code code =
         sonar_socket_open(output->spec.zmq_context, &spec, endpoint, &output->socket, err);
-    if (!code)
-        zmq_setsockopt(output->socket, ZMQ_XPUB_VERBOSE, &every_subscribe, sizeof every_subscribe);
+    if (!code && zmq_setsockopt(output->socket, ZMQ_XPUB_VERBOSE, &every_subscribe,
+                                sizeof every_subscribe) != 0)
+        code = sonar_fail(err, SONAR_ESYS, endpoint, "cannot make the socket: %s",
+                          zmq_strerror(zmq_errno()));
     if (!code)
         code = sonar_peers_watch(output->peers, output->socket, err);
     if (!code)
