@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu.h"
 #include "backend/open.h"
 #include "conformance/mvdr.h"
 #include "core/core.h"
@@ -42,7 +43,7 @@ static void unknown_threads(site *site) {
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-static const char *plugin_dir = SONAR_BIN_DIR "/../lib";
+static const char *plugin_dir;
 
 /* The plugin is opened with its n-th fallible call failing, which counts on in create and execute;
  * false where already the opening fails. */
@@ -177,6 +178,8 @@ static void run_path(site *site, bool timing, const char *wanted) {
 int main(int argc, char **argv) {
     const char *wanted = NULL;
     bool timing = false, quick = false;
+    char beside[512];
+    plugin_dir = gpu_plugin_dir(beside, sizeof beside);
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--quick"))
             quick = true;
