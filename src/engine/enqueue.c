@@ -110,17 +110,13 @@ sonar_code sonar_enqueue_beamformers(sonar_engine *e, const struct job *job,
 
 /* ---- between host and device ----------------------------------------------------------------- */
 
-static bool wants_psd(const struct job *job) {
-    return job->surface && job->work.outputs & SONAR_WANT(SONAR_ELEMENT_PSD);
-}
-
 /* Copies what the other side reads of the DFT's results; element.psd reads them on the host. */
 sonar_code sonar_enqueue_transfer(sonar_engine *e, const struct job *job, size_t taken,
                                   sonar_error *err) {
     struct side *from = e->dft.side, *to = &e->side[from == e->side ? DEVICE_SIDE : HOST_SIDE];
     struct side *device = sonar_engine_device(e);
     bool cbf = e->cbf.side == to && job->work.outputs & CBF_SURFACES;
-    bool psd = to == &e->side[HOST_SIDE] && wants_psd(job);
+    bool psd = to == &e->side[HOST_SIDE] && sonar_job_wants(job, SONAR_ELEMENT_PSD);
     bool mvdr = e->mvdr.side == to && taken;
     sonar_code code = SONAR_OK;
     if (cbf || psd)
@@ -138,10 +134,10 @@ sonar_code sonar_enqueue_transfer(sonar_engine *e, const struct job *job, size_t
 
 /* Once the host's DFT has read them, the ring's samples are ingest's again. */
 static void release(const sonar_engine *e, struct job *job) {
-    if (job->held && e->dft.side == &e->side[HOST_SIDE])
-        e->spec.source.release(e->spec.source.ctx, job->held);
-    if (e->dft.side == &e->side[HOST_SIDE])
-        job->held = NULL;
+    if (!job->held || e->dft.side != &e->side[HOST_SIDE])
+        return;
+    e->spec.source.release(e->spec.source.ctx, job->held);
+    job->held = NULL;
 }
 
 sonar_code sonar_enqueue(sonar_engine *e, struct job *job, sonar_error *err) {

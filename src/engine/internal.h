@@ -80,6 +80,10 @@ struct job {
     const sonar_window *held; /* ingest's; NULL once its samples are ingest's again */
 };
 
+static inline bool sonar_job_wants(const struct job *job, sonar_surface surface) {
+    return job->surface && job->work.outputs & SONAR_WANT(surface);
+}
+
 /* The work of a window as one graph. */
 struct recording {
     uint32_t outputs; /* the surfaces it makes */

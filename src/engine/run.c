@@ -130,7 +130,7 @@ sonar_code sonar_engine_run(sonar_engine *e, const sonar_engine_job *given, sona
     if (job.held)
         e->spec.source.release(e->spec.source.ctx, window);
     e->last = job.work;
-    if (!code && given->surface && given->outputs & SONAR_WANT(SONAR_ELEMENT_PSD))
+    if (!code && sonar_job_wants(&job, SONAR_ELEMENT_PSD))
         element_psd(e, given->params, &given->surface[SONAR_ELEMENT_PSD]);
     return code;
 }
