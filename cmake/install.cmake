@@ -1,13 +1,73 @@
-# cmake --install: programs, the plugin where they look for it (../lib beside them), configurations and
-# documents.
+# cmake --install: what is found where after an installation. Components are the packages of
+# cmake/package.cmake; all of them are installed where none is named.
+#   bin                       programs
+#   lib/sonard                plugins for the GPU, found there by the programs in ../bin
+#   lib/<arch>, include       libsonar with its headers, pkg-config and CMake files
+#   etc/sonard                an example configuration; /etc where the prefix is /usr
+#   lib/systemd/system        units
+#   share                     configurations, documents, manual pages, completion
 include(GNUInstallDirs)
-install(TARGETS sonard sonar-sim sonar-replay sonar-watch sonar-check sonar-bench
-  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-foreach(plugin sonar_cuda sonar_bench_cuda)
-  if(TARGET ${plugin})
-    install(TARGETS ${plugin} LIBRARY DESTINATION lib)
+
+# ---- programs --------------------------------------------------------------------------------------
+set(SONAR_NODE_PROGRAMS sonard sonarctl sonar-keys)
+set(SONAR_TOOL_PROGRAMS sonar-sim sonar-replay sonar-watch sonar-check sonar-bench)
+foreach(program ${SONAR_NODE_PROGRAMS})
+  if(TARGET ${program})
+    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT sonard)
   endif()
 endforeach()
-install(DIRECTORY config/ DESTINATION ${CMAKE_INSTALL_DATADIR}/sonard)
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
-install(FILES README.md CHANGELOG.md LICENSE COPYING.exception DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(TARGETS ${SONAR_TOOL_PROGRAMS} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+foreach(plugin sonar_cuda sonar_bench_cuda)
+  if(TARGET ${plugin})
+    # cuFFT is the machine's own, never ours to bring.
+    set_target_properties(${plugin} PROPERTIES INSTALL_RPATH /usr/local/cuda/lib64)
+    install(TARGETS ${plugin} LIBRARY DESTINATION lib/sonard COMPONENT cuda)
+  endif()
+endforeach()
+
+# ---- libsonar --------------------------------------------------------------------------------------
+# A plugin needs include/sonar alone. Whoever links the library needs the contract header of each
+# folder as well; these include each other by folder, so they have one of their own.
+install(TARGETS sonar ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
+install(DIRECTORY include/sonar DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
+foreach(header backend/open.h cbf/cbf.h config/config.h config/report.h core/core.h core/histogram.h
+    core/result.h core/specs.h core/topic.h core/window.h detect/detect.h dft/dft.h
+    elements/elements.h engine/engine.h health/health.h ingest/frame.h ingest/ingest.h
+    manifold/manifold.h manifold/params.h mvdr_jacobi/mvdr_jacobi.h net/net.h output/output.h
+    pipeline/pipeline.h train/train.h)
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES src/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/libsonar/${folder} COMPONENT dev)
+endforeach()
+include(CMakePackageConfigHelpers)
+file(RELATIVE_PATH PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" PC_PREFIX ${PC_PREFIX})
+configure_file(cmake/libsonar.pc.in libsonar.pc @ONLY)
+configure_package_config_file(cmake/libsonar-config.cmake.in libsonar-config.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/libsonar
+  PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
+write_basic_package_version_file(libsonar-config-version.cmake COMPATIBILITY ExactVersion)
+install(FILES ${PROJECT_BINARY_DIR}/libsonar.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+install(FILES ${PROJECT_BINARY_DIR}/libsonar-config.cmake ${PROJECT_BINARY_DIR}/libsonar-config-version.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/libsonar COMPONENT dev)
+
+# ---- configuration, units --------------------------------------------------------------------------
+# Paths in them depend on the prefix, which is only known for sure while installing.
+install(CODE "set(SONAR_SOURCE_DIR \"${PROJECT_SOURCE_DIR}\")
+set(SONAR_BINARY_DIR \"${PROJECT_BINARY_DIR}\")
+set(SONAR_BINDIR \"${CMAKE_INSTALL_BINDIR}\")
+set(SONAR_HAVE_CUDA \"$<TARGET_EXISTS:sonar_cuda>\")" ALL_COMPONENTS)
+install(SCRIPT cmake/install_node.cmake COMPONENT sonard)
+if(TARGET sonar_cuda)
+  foreach(unit sonard sonard@)
+    install(FILES service/gpu.conf DESTINATION lib/systemd/system/${unit}.service.d COMPONENT cuda)
+  endforeach()
+endif()
+
+# ---- share -----------------------------------------------------------------------------------------
+set(SONAR_DOC_DIR ${CMAKE_INSTALL_DATADIR}/doc/sonard)
+install(DIRECTORY config/ DESTINATION ${CMAKE_INSTALL_DATADIR}/sonard COMPONENT sonard
+  PATTERN node.yaml EXCLUDE)
+install(DIRECTORY docs/ DESTINATION ${SONAR_DOC_DIR} COMPONENT sonard FILES_MATCHING PATTERN "*.md")
+install(FILES README.md CHANGELOG.md LICENSE COPYING.exception DESTINATION ${SONAR_DOC_DIR}
+  COMPONENT sonard)

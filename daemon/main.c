@@ -230,24 +230,13 @@ static int report_choices(const sonar_config *config, enum action action) {
 
 /* ---- surroundings ---------------------------------------------------------------------------- */
 
-/* <folder of this program>/../lib: right in a build tree and in an installation. NULL, the loader's
- * own search path, if it cannot be told. Malloc'ed. */
-static char *own_plugin_dir(void) {
-    char path[PATH_MAX], *dir = NULL;
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (length <= 0)
-        return NULL;
-    path[length] = '\0';
-    *strrchr(path, '/') = '\0';
-    return asprintf(&dir, "%s/../lib", path) < 0 ? NULL : dir;
-}
-
 /* What the library is not to look up by itself. */
 static void add_surroundings(sonar_config *config) {
     const char *fail_at = getenv("SONAR_CUDA_FAIL_AT");
     config->fail_at = fail_at ? strtol(fail_at, NULL, 10) : 0;
-    if (!config->plugin_dir)
-        config->plugin_dir = own_plugin_dir();
+    char dir[PATH_MAX];
+    if (!config->plugin_dir && program_plugin_dir(dir, sizeof dir))
+        config->plugin_dir = strdup(dir); /* NULL, as otherwise: the loader's own search path */
 }
 
 /* ---- main ------------------------------------------------------------------------------------ */

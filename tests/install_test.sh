@@ -1,17 +1,78 @@
 #!/bin/sh
-# An installation in an empty folder: every program is there and runs, and finds what came with it.
-# install_test.sh BUILD_DIR
+# An installation in an empty folder: every program is there and runs, and finds what came with it; units
+# name this folder; programs can be built on libsonar and plugins on its headers.
+# install_test.sh BUILD_DIR SOURCE_DIR
 set -eu
+build=$1 source=$2
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
-cmake --install "$1" --prefix "$place" >"$place/log" || { cat "$place/log" && exit 1; }
+complain() { echo "$*" && exit 1; }
+
+cmake --install "$build" --prefix "$place" >"$place/log" || { cat "$place/log" && exit 1; }
+
+# ---- programs, configurations, documents
 for program in sonard sonar-sim sonar-replay sonar-watch sonar-check sonar-bench; do
-    "$place/bin/$program" --version || { echo "$program does not run" && exit 1; }
+    "$place/bin/$program" --version || complain "$program does not run"
 done
-"$place/bin/sonard" --check-config "$place/share/sonard/demo.yaml" >/dev/null
+for config in etc/sonard/sonard.yaml share/sonard/demo.yaml; do
+    "$place/bin/sonard" --check-config "$place/$config" >/dev/null || complain "$config is refused"
+done
 for document in README.md running.md; do
-    test -s "$(find "$place/share" -name "$document")" || { echo "$document is missing" && exit 1; }
+    test -s "$place/share/doc/sonard/$document" || complain "$document is missing"
 done
-if [ -e "$1/lib/libsonar-cuda.so" ]; then
-    test -e "$place/lib/libsonar-cuda.so" || { echo "the plugin is not where sonard looks" && exit 1; }
+[ "$(stat -c %a "$place/etc/sonard/keys")" = 700 ] || complain "the folder for keys is open to others"
+
+# ---- the plugin: where sonard looks, and with the path of NVIDIA's libraries, which are not ours
+if [ -e "$build/lib/libsonar-cuda.so" ]; then
+    plugin=$place/lib/sonard/libsonar-cuda.so
+    test -e "$plugin" || complain "the plugin is not where sonard looks"
+    readelf -d "$plugin" | grep -q 'RUNPATH.*\[/usr/local/cuda/lib64\]' || complain "the plugin's RUNPATH is wrong"
+    test -e "$place/lib/systemd/system/sonard@.service.d/gpu.conf" || complain "the GPU's drop-in is missing"
 fi
+[ -z "$(find "$place" -name 'libcu*' -o -name 'libnv*')" ] || complain "NVIDIA's libraries are installed"
+
+# ---- units
+for unit in sonard.service sonard@.service; do
+    file=$place/lib/systemd/system/$unit
+    grep -q "^ExecStart=$place/bin/sonard $place/etc/sonard/" "$file" || complain "$unit does not start this sonard"
+    ! grep -n '@[A-Z_]*@' "$file" || complain "$unit has an unfilled place"
+done
+
+# ---- libsonar: each header by itself, a program by pkg-config and by CMake, a plugin by the headers alone
+export PKG_CONFIG_PATH="$(dirname "$(find "$place" -name libsonar.pc)")"
+flags="-std=c17 -D_GNU_SOURCE -Wall -Wextra -Werror"
+for header in $(cd "$place/include" && find sonar libsonar -name '*.h'); do
+    printf '#include "%s"\nint main(void) { return 0; }\n' "${header#libsonar/}" >"$place/one.c"
+    cc $flags -fsyntax-only $(pkg-config --cflags libsonar) "$place/one.c" || complain "$header needs what is not installed"
+done
+cat >"$place/channels.c" <<'C'
+#include "config/config.h"
+int main(int argc, char **argv) {
+    sonar_config *config = 0;
+    sonar_report *report = sonar_report_create();
+    sonar_code code = sonar_config_load(argv[argc - 1], &config, report);
+    sonar_report_write(report, stderr);
+    sonar_report_destroy(report);
+    if (!code)
+        printf("%zu channels\n", config->channels);
+    sonar_config_destroy(config);
+    return code;
+}
+C
+# Whatever this build was instrumented with, the library has to be linked with.
+sanitize=$(sed -n 's/^SONAR_SANITIZE:[A-Z]*=\(..*\)/-fsanitize=\1/p' "$build/CMakeCache.txt")
+cc $flags $sanitize -o "$place/channels" "$place/channels.c" $(pkg-config --cflags --libs libsonar)
+[ "$("$place/channels" "$place/etc/sonard/sonard.yaml")" = "32 channels" ] || complain "libsonar by pkg-config does not work"
+cat >"$place/CMakeLists.txt" <<'C'
+cmake_minimum_required(VERSION 3.25)
+project(channels LANGUAGES C)
+find_package(libsonar REQUIRED)
+add_executable(channels_cmake channels.c)
+target_compile_definitions(channels_cmake PRIVATE _GNU_SOURCE)
+target_link_libraries(channels_cmake PRIVATE libsonar::sonar)
+C
+cmake -S "$place" -B "$place/build" -DCMAKE_PREFIX_PATH="$place" -DCMAKE_C_FLAGS="$sanitize" >"$place/log" 2>&1 &&
+    cmake --build "$place/build" >>"$place/log" 2>&1 || { cat "$place/log" && complain "libsonar by CMake cannot be built with"; }
+[ "$("$place/build/channels_cmake" "$place/etc/sonard/sonard.yaml")" = "32 channels" ] || complain "libsonar by CMake does not work"
+cc $flags -I"$place/include" -fPIC -shared -o "$place/plugin.so" "$source/tests/plugins/plugin.c" ||
+    complain "a plugin cannot be built from the installed headers"

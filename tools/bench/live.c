@@ -13,6 +13,7 @@
 #include "core/core.h"
 #include "ingest/frame.h"
 #include "backend/open.h"
+#include "program.h"
 
 /* The thesis's standard band and directions, and its update of once a second; a fast update of a
  * long window for the latency. */
@@ -277,11 +278,8 @@ static void describe_gpu(const findings *found, bench_report *report) {
         cuda |= cJSON_IsString(backend) && strcmp(backend->valuestring, "cuda") == 0;
     }
     char path[PATH_MAX];
-    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - sizeof "/../lib");
-    if (!cuda || length <= 0)
+    if (!cuda || !program_plugin_dir(path, sizeof path))
         return;
-    path[length] = '\0';
-    strcpy(strrchr(path, '/'), "/../lib");
     sonar_backend_choice choice;
     if (sonar_backend_open("cuda", path, sonar_host_serial(), &choice, NULL) == SONAR_OK)
         snprintf(report->device, sizeof report->device, "%s", choice.description);

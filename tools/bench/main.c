@@ -4,6 +4,7 @@
 
 #include <argp.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -55,8 +56,8 @@ static const struct argp_option option_table[] = {
     {"snapshots", OPT_SNAPSHOTS, "N", 0, "Snapshots of MVDR's block", 2},
     {NULL, 0, NULL, 0, "Measurement:", 3},
     {"backend", 'b', "NAME", 0, "cpu (default), cuda or both", 3},
-    {"plugins", 'P', "DIR", 0, "Where the plugin and the peers are; default ../lib of this program",
-     3},
+    {"plugins", 'P', "DIR", 0,
+     "Where the plugin and the peers are; default: where they came with this program", 3},
     {"threads", 't', "N", 0, "Workers (default 1)", 3},
     {"repetitions", 'r', "N", 0, "At least so many of each (default 20)", 3},
     {"min-time", 'm', "S", 0, "At least so many seconds of each (default 0.5)", 3},
@@ -279,22 +280,10 @@ static sonar_code run_cases(const options *o, const bench_site *site, bench_repo
     return SONAR_OK;
 }
 
-/* <directory of this program>/../lib */
-static const char *plugin_dir(const options *o, char *path, size_t bytes) {
-    if (o->plugins)
-        return o->plugins;
-    const ssize_t length = readlink("/proc/self/exe", path, bytes - sizeof "/../lib");
-    if (length <= 0)
-        return ".";
-    path[length] = '\0';
-    strcpy(strrchr(path, '/'), "/../lib");
-    return path;
-}
-
 static sonar_code run_on(const options *o, const char *backend, const sonar_host *host,
                          bench_report *report, sonar_error *err) {
-    char path[512];
-    const char *dir = plugin_dir(o, path, sizeof path);
+    char path[PATH_MAX];
+    const char *dir = o->plugins ? o->plugins : program_plugin_dir(path, sizeof path) ? path : ".";
     sonar_backend_choice choice;
     sonar_code code = sonar_backend_open(backend, dir, host, &choice, err);
     if (code != SONAR_OK)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,4 +35,19 @@ void program_begin(const char *name) {
     program = name;
     hold_descriptors();
     atexit(check_output);
+}
+
+bool program_plugin_dir(char *dir, size_t bytes) {
+    char path[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length <= 0)
+        return false;
+    path[length] = '\0';
+    *strrchr(path, '/') = '\0';
+    int needed = snprintf(dir, bytes, "%s/../lib/sonard", path);
+    if (needed < 0 || (size_t)needed >= bytes)
+        return false;
+    if (access(dir, X_OK))
+        dir[needed - (int)strlen("/sonard")] = '\0';
+    return true;
 }

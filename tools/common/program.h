@@ -3,10 +3,18 @@
 #ifndef PROGRAM_H
 #define PROGRAM_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 /* Call it before anything else. Puts /dev/null in the place of each of the descriptors 0 to 2 that
  * is closed: otherwise a socket or an eventfd would get its number, and what is printed would be
  * written into that. Has the process end with 1 and a sentence where it would end with what was
  * printed not written, to a full disk for example. name is kept. */
 void program_begin(const char *name);
+
+/* The folder of the GPU plugin that came with this program: ../lib/sonard beside the program's
+ * folder where there is one, as in an installation, else ../lib, as in a build tree. False: the
+ * program's own place cannot be told. */
+bool program_plugin_dir(char *dir, size_t bytes);
 
 #endif
