@@ -37,7 +37,7 @@ enum {
     MATRIX_TILE = 16,                  /* sensors in shared memory at a time */
     MATRIX_COLUMNS = 8,                /* snapshots of one product */
     MATRIX_GROUPS = 2,                 /* of so many snapshots, that share a weight, at most */
-    MATRIX_STRETCH = 256,              /* sensors */
+    MATRIX_STRETCH = 128,              /* sensors */
     MATRIX_SUMS = MATRIX_BINS * 2 * 4, /* of a lane, for each group of snapshots */
     MATRIX_ITEMS = 2048,               /* partial sums of so many items times chunks at a time */
     MATRIX_LEAST = 8 /* snapshots that pay for this path unless training says otherwise */
