@@ -67,7 +67,7 @@ template <uint32_t THREADS, typename T> __device__ inline T block_sum(T value) {
         if (threadIdx.x < half)
             shared[threadIdx.x] += shared[threadIdx.x + half];
     }
-    return shared[0];
+    return shared[threadIdx.x]; /* its own: nobody writes there any more */
 }
 
 /* This thread's share of the samples that are there. */
