@@ -5,77 +5,54 @@
 #include <stdio.h>
 #include <string.h>
 
+#define NAME(constant, name, ...) [constant] = name,
+#define LENGTH(array)             (sizeof(array) / sizeof *(array))
+
+static const char *const frame_cause[] = {SONAR_FRAME_CAUSE_ROWS(NAME)};
+static const char *const window_cause[] = {SONAR_WINDOW_CAUSE_ROWS(NAME)};
+static const char *const element_fault[] = {SONAR_ELEMENT_FAULT_ROWS(NAME)};
+static const char *const condition[] = {SONAR_CONDITION_ROWS(NAME)};
+static const char *const severity[] = {
+    [SONAR_NOTICE] = "notice", [SONAR_WAITING] = "waiting", [SONAR_DEGRADED] = "degraded"};
+static const char *const timed_stage[SONAR_TIMED_STAGES] = {[SONAR_TIMED_DFT] = "dft",
+                                                            [SONAR_TIMED_CBF] = "cbf",
+                                                            [SONAR_TIMED_MVDR] = "mvdr",
+                                                            [SONAR_TIMED_DETECT] = "detect"};
+static const char *const stage_part[SONAR_STAGE_PARTS] = {[SONAR_PART_HOST] = "host",
+                                                          [SONAR_PART_QUEUE] = "queue",
+                                                          [SONAR_PART_COPY] = "copy",
+                                                          [SONAR_PART_DEVICE] = "device"};
+
+const sonar_label sonar_frame_causes = {"cause", LENGTH(frame_cause), frame_cause};
+const sonar_label sonar_window_causes = {"cause", LENGTH(window_cause), window_cause};
+const sonar_label sonar_element_faults = {"fault", LENGTH(element_fault), element_fault};
+const sonar_label sonar_conditions = {"code", LENGTH(condition), condition};
+const sonar_label sonar_severities = {"severity", LENGTH(severity), severity};
+const sonar_label sonar_timed_stages = {"stage", LENGTH(timed_stage), timed_stage};
+const sonar_label sonar_stage_parts = {"part", LENGTH(stage_part), stage_part};
+
+static const char *name_in(const sonar_label *label, unsigned value) {
+    return value < label->count ? label->name[value] : "unknown";
+}
+
 const char *sonar_frame_cause_name(sonar_frame_cause cause) {
-    static const char *const name[SONAR_FRAME_CAUSES] = {
-        [SONAR_FRAME_MALFORMED] = "malformed",
-        [SONAR_FRAME_TRUNCATED] = "truncated",
-        [SONAR_FRAME_OVERSIZED] = "oversized",
-        [SONAR_FRAME_WRONG_ARRAY] = "wrong_array",
-        [SONAR_FRAME_WRONG_CHANNELS] = "wrong_channels",
-        [SONAR_FRAME_WRONG_RATE] = "wrong_rate",
-        [SONAR_FRAME_WRONG_EPOCH] = "wrong_epoch",
-        [SONAR_FRAME_NOT_FINITE] = "not_finite",
-        [SONAR_FRAME_OUT_OF_RANGE] = "out_of_range",
-        [SONAR_FRAME_WRONG_TYPE] = "wrong_type",
-        [SONAR_FRAME_REPEATED] = "repeated",
-        [SONAR_FRAME_LATE] = "late",
-        [SONAR_FRAME_AHEAD] = "ahead",
-        [SONAR_FRAME_OVERRUN] = "overrun"};
-    return (unsigned)cause < SONAR_FRAME_CAUSES ? name[cause] : "unknown";
+    return name_in(&sonar_frame_causes, (unsigned)cause);
 }
 
 const char *sonar_window_cause_name(sonar_window_cause cause) {
-    static const char *const name[SONAR_WINDOW_CAUSES] = {[SONAR_WINDOW_OVERLOAD] = "overload",
-                                                          [SONAR_WINDOW_MISSING] = "missing",
-                                                          [SONAR_WINDOW_SKIPPED] = "skipped"};
-    return (unsigned)cause < SONAR_WINDOW_CAUSES ? name[cause] : "unknown";
+    return name_in(&sonar_window_causes, (unsigned)cause);
 }
 
-const char *sonar_condition_severity_name(sonar_condition_severity severity) {
-    static const char *const name[] = {
-        [SONAR_NOTICE] = "notice", [SONAR_WAITING] = "waiting", [SONAR_DEGRADED] = "degraded"};
-    return (unsigned)severity <= SONAR_DEGRADED ? name[severity] : "unknown";
+const char *sonar_element_fault_name(sonar_element_fault fault) {
+    return name_in(&sonar_element_faults, (unsigned)fault);
+}
+
+const char *sonar_condition_severity_name(sonar_condition_severity value) {
+    return name_in(&sonar_severities, (unsigned)value);
 }
 
 const char *sonar_condition_name(sonar_condition_code code) {
-    static const char *const name[SONAR_CONDITIONS] = {
-        [SONAR_CONDITION_WINDOWS_FAILED] = "windows_failed",
-        [SONAR_CONDITION_FRAMES_DROPPED] = "frames_dropped",
-        [SONAR_CONDITION_SAMPLE_INDEX] = "sample_index",
-        [SONAR_CONDITION_SAMPLES_REPEATED] = "samples_repeated",
-        [SONAR_CONDITION_SOCKET_REOPENED] = "socket_reopened",
-        [SONAR_CONDITION_RESTARTED] = "restarted",
-        [SONAR_CONDITION_RATE] = "rate",
-        [SONAR_CONDITION_CHANNELS_UNFED] = "channels_unfed",
-        [SONAR_CONDITION_BLOCKS_SILENT] = "blocks_silent",
-        [SONAR_CONDITION_BLOCKS_APART] = "blocks_apart",
-        [SONAR_CONDITION_SAMPLES_MISSING] = "samples_missing",
-        [SONAR_CONDITION_WINDOWS_STALLED] = "windows_stalled",
-        [SONAR_CONDITION_WINDOWS_OVERLOAD] = "windows_overload",
-        [SONAR_CONDITION_WINDOWS_MISSING] = "windows_missing",
-        [SONAR_CONDITION_WINDOWS_SKIPPED] = "windows_skipped",
-        [SONAR_CONDITION_RESULTS_LATE] = "results_late",
-        [SONAR_CONDITION_SAMPLES_LATE] = "samples_late",
-        [SONAR_CONDITION_CLOCK_UNIT] = "clock_unit",
-        [SONAR_CONDITION_CLOCK_SKEW] = "clock_skew",
-        [SONAR_CONDITION_CLOCK_OFFSET] = "clock_offset",
-        [SONAR_CONDITION_RESULTS_DROPPED] = "results_dropped",
-        [SONAR_CONDITION_MESSAGES_FAILED] = "messages_failed",
-        [SONAR_CONDITION_DISCONTINUITY] = "discontinuity",
-        [SONAR_CONDITION_DIGITISER_OVERLOAD] = "digitiser_overload",
-        [SONAR_CONDITION_CLOCK_UNSYNCHRONISED] = "clock_unsynchronised",
-        [SONAR_CONDITION_PEERS_REFUSED] = "peers_refused",
-        [SONAR_CONDITION_HELD_BACK] = "held_back",
-        [SONAR_CONDITION_BACKEND_CHANGED] = "backend_changed",
-        [SONAR_CONDITION_ELEMENTS_DEAD] = "elements_dead",
-        [SONAR_CONDITION_ELEMENTS_STUCK] = "elements_stuck",
-        [SONAR_CONDITION_ELEMENTS_NOISY] = "elements_noisy",
-        [SONAR_CONDITION_ELEMENTS_HUM] = "elements_hum",
-        [SONAR_CONDITION_ELEMENTS_CLIPPED] = "elements_clipped",
-        [SONAR_CONDITION_ELEMENTS_MASKED] = "elements_masked",
-        [SONAR_CONDITION_NO_SAMPLES] = "no_samples",
-    };
-    return (unsigned)code < SONAR_CONDITIONS ? name[code] : "unknown";
+    return name_in(&sonar_conditions, (unsigned)code);
 }
 
 sonar_params_facts sonar_params_tell(const sonar_params *params) {
@@ -124,13 +101,4 @@ const char *sonar_channel_set_print(const sonar_channel_set *set, char *text, si
     if (listed < set->count)
         snprintf(text + used, bytes - used, " and more");
     return text;
-}
-
-const char *sonar_element_fault_name(sonar_element_fault fault) {
-    static const char *const name[SONAR_ELEMENT_FAULTS] = {[SONAR_ELEMENT_DEAD] = "dead",
-                                                           [SONAR_ELEMENT_STUCK] = "stuck",
-                                                           [SONAR_ELEMENT_NOISY] = "noisy",
-                                                           [SONAR_ELEMENT_HUM] = "hum",
-                                                           [SONAR_ELEMENT_CLIPPED] = "clipped"};
-    return (unsigned)fault < SONAR_ELEMENT_FAULTS ? name[fault] : "unknown";
 }

@@ -8,62 +8,74 @@
 #include "core/histogram.h"
 #include "sonar/sonar.h"
 
+/* An enumeration from 0 on: what it tells apart, and the name of each of its values. */
+typedef struct sonar_label {
+    const char *what;
+    size_t count;
+    const char *const *name;
+} sonar_label;
+
+extern const sonar_label sonar_frame_causes, sonar_window_causes, sonar_element_faults,
+    sonar_conditions, sonar_severities, sonar_timed_stages, sonar_stage_parts;
+
+#define SONAR_ROW_CONSTANT(constant, ...) constant,
+
 /* ---- ingest ---------------------------------------------------------------------------------- */
 
-/* Why a message was not accepted. Names for status messages: sonar_frame_cause_name. */
+/* Why a message was not accepted: (constant, name in the status and the log, what it means). */
+#define SONAR_FRAME_CAUSE_ROWS(ROW)                                                                \
+    ROW(SONAR_FRAME_MALFORMED, "malformed",                                                        \
+        "not two parts; magic, version, header bytes, type, layout, counts or epoch impossible")   \
+    ROW(SONAR_FRAME_TRUNCATED, "truncated", "fewer bytes than the header says")                    \
+    ROW(SONAR_FRAME_OVERSIZED, "oversized", "more bytes than the header says")                     \
+    ROW(SONAR_FRAME_WRONG_ARRAY, "wrong_array", "another array id")                                \
+    ROW(SONAR_FRAME_WRONG_CHANNELS, "wrong_channels", "the block does not lie within the array")   \
+    ROW(SONAR_FRAME_WRONG_RATE, "wrong_rate", "more than 1 ppm off, or not a number")              \
+    ROW(SONAR_FRAME_WRONG_EPOCH, "wrong_epoch", "another epoch than the stream's")                 \
+    ROW(SONAR_FRAME_NOT_FINITE, "not_finite", "an f32 sample is an infinity or not a number")      \
+    ROW(SONAR_FRAME_OUT_OF_RANGE, "out_of_range", "an f32 sample is larger than sound can be")     \
+    ROW(SONAR_FRAME_WRONG_TYPE, "wrong_type", "not s16, where `ingest.sample_type` is `s16`")      \
+    ROW(SONAR_FRAME_REPEATED, "repeated", "all its samples are stored already")                    \
+    ROW(SONAR_FRAME_LATE, "late", "all its samples belong to windows that are decided")            \
+    ROW(SONAR_FRAME_AHEAD, "ahead", "it begins beyond the ring")                                   \
+    ROW(SONAR_FRAME_OVERRUN, "overrun",                                                            \
+        "`overload: drop_oldest`, and the data thread still reads where the frame belongs")
+
+/* Why a window was not processed. */
+#define SONAR_WINDOW_CAUSE_ROWS(ROW)                                                               \
+    ROW(SONAR_WINDOW_OVERLOAD, "overload", "given up for a newer one, as computing is too slow")   \
+    ROW(SONAR_WINDOW_MISSING, "missing", "a larger share is missing than `max_missing_share`")     \
+    ROW(SONAR_WINDOW_SKIPPED, "skipped", "it had begun when the stream jumped")
+
 typedef enum sonar_frame_cause {
-    SONAR_FRAME_MALFORMED = 0, /* parts, magic, version, header fields */
-    SONAR_FRAME_TRUNCATED,     /* payload shorter than the header says */
-    SONAR_FRAME_OVERSIZED,     /* payload longer than the header says */
-    SONAR_FRAME_WRONG_ARRAY,
-    SONAR_FRAME_WRONG_CHANNELS, /* block does not fit the array */
-    SONAR_FRAME_WRONG_RATE,
-    SONAR_FRAME_WRONG_EPOCH,
-    SONAR_FRAME_NOT_FINITE,
-    SONAR_FRAME_OUT_OF_RANGE, /* a sample no hydrophone makes */
-    SONAR_FRAME_WRONG_TYPE,   /* not the one sample type that is accepted */
-    SONAR_FRAME_REPEATED,     /* all its samples are stored already */
-    SONAR_FRAME_LATE,         /* all its samples are older than the windows still open */
-    SONAR_FRAME_AHEAD,        /* its index lies beyond the ring */
-    SONAR_FRAME_OVERRUN, /* drop_oldest: the data thread still reads where it would be written */
-    SONAR_FRAME_CAUSES
+    SONAR_FRAME_CAUSE_ROWS(SONAR_ROW_CONSTANT) SONAR_FRAME_CAUSES
 } sonar_frame_cause;
 
-const char *sonar_frame_cause_name(sonar_frame_cause cause);
-
 typedef enum sonar_window_cause {
-    SONAR_WINDOW_OVERLOAD = 0, /* the oldest waiting window was dropped for a newer one */
-    SONAR_WINDOW_MISSING,      /* a larger share missing than max_missing_share */
-    SONAR_WINDOW_SKIPPED,      /* skipped, because the index jumped by more than the ring */
-    SONAR_WINDOW_CAUSES
+    SONAR_WINDOW_CAUSE_ROWS(SONAR_ROW_CONSTANT) SONAR_WINDOW_CAUSES
 } sonar_window_cause;
 
+/* "unknown" for what is none. */
+const char *sonar_frame_cause_name(sonar_frame_cause cause);
 const char *sonar_window_cause_name(sonar_window_cause cause);
+
+/* Counters and levels, 64 bits each. core/metrics.c has the one row for each of them that says its
+ * name, unit and meaning; each has one thread that writes it (core/count.h). A copy has exact
+ * values that were read one after the other, so they may belong to different moments. */
 
 /* Connections of one of the two sockets. */
 typedef struct sonar_peer_counters {
-    uint32_t connected;       /* now; where the socket connects by itself: its endpoints */
-    uint64_t refused;         /* too many, or one that subscribed to too much */
-    uint64_t reopened_memory; /* times the socket was opened anew: peers held too much memory... */
-    uint64_t reopened_lost;   /* ...or libzmq gave an endpoint up (ingest.socket: sub) */
+    uint64_t connected, refused, reopened_memory, reopened_lost;
 } sonar_peer_counters;
 
-/* Each value is exact; the values are read one after the other, so they may belong to different
- * moments. */
 typedef struct sonar_ingest_counters {
     uint64_t frames_received, frames_accepted, frames_dropped[SONAR_FRAME_CAUSES];
-    uint64_t samples_stored, samples_repeated,
-        samples_late;         /* channel-samples of accepted frames */
-    uint64_t samples_missing; /* missing samples of used channels, each counted once */
-    uint64_t sequence_gaps;   /* frames the digitisers sent that never came (by sequence) */
-    uint64_t restarts;        /* timelines adopted after the first */
+    uint64_t sequence_gaps, restarts;
+    uint64_t clock_unsynchronised, digitiser_overload, discontinuities; /* as frames say */
+    uint64_t index_jumps, frames_held;
+    uint64_t blocks_seen, blocks_silent;
+    uint64_t samples_stored, samples_repeated, samples_late, samples_missing; /* of a channel */
     uint64_t windows_offered, windows_taken, windows_dropped[SONAR_WINDOW_CAUSES];
-    uint64_t clock_unsynchronised, digitiser_overload,
-        discontinuities;    /* frames that carried the flag */
-    uint64_t index_jumps;   /* frames in sequence whose index does not follow on */
-    uint64_t frames_held;   /* overload block: frames that had to wait for room */
-    uint32_t blocks_silent; /* channel blocks seen before, silent for silent_after_ms */
-    uint32_t blocks_seen;
     int64_t last_frame_ns; /* monotonic; 0 = none yet */
     sonar_peer_counters peers;
 } sonar_ingest_counters;
@@ -142,10 +154,7 @@ typedef struct sonar_detection {
 /* ---- results and status ---------------------------------------------------------------------- */
 
 typedef struct sonar_output_counters {
-    uint64_t messages_sent,
-        messages_failed;      /* failed: no memory, or a surface of the wrong shape */
-    uint64_t subscriptions;   /* requests to subscribe, since the start */
-    uint64_t results_dropped; /* windows that found the ring to the output full */
+    uint64_t messages_sent, messages_failed, subscriptions, results_dropped;
     sonar_peer_counters peers;
 } sonar_output_counters;
 
@@ -206,18 +215,19 @@ typedef enum sonar_stage_part {
     SONAR_STAGE_PARTS
 } sonar_stage_part;
 
-/* ---- health ---------------------------------------------------------------------------------- */
-
 /* ---- elements -------------------------------------------------------------------------------- */
 
-/* What can be wrong with a sensor; src/elements/elements.h says how it is told. */
+/* What can be wrong with a sensor (src/elements/elements.h says how it is told): constant, name,
+ * and what the sensor is then. */
+#define SONAR_ELEMENT_FAULT_ROWS(ROW)                                                              \
+    ROW(SONAR_ELEMENT_DEAD, "dead", "dead")                                                        \
+    ROW(SONAR_ELEMENT_STUCK, "stuck", "stuck at one value")                                        \
+    ROW(SONAR_ELEMENT_NOISY, "noisy", "far louder than the others")                                \
+    ROW(SONAR_ELEMENT_HUM, "hum", "ridden by mains hum")                                           \
+    ROW(SONAR_ELEMENT_CLIPPED, "clipped", "clipping")
+
 typedef enum sonar_element_fault {
-    SONAR_ELEMENT_DEAD = 0,
-    SONAR_ELEMENT_STUCK,
-    SONAR_ELEMENT_NOISY,
-    SONAR_ELEMENT_HUM,
-    SONAR_ELEMENT_CLIPPED,
-    SONAR_ELEMENT_FAULTS
+    SONAR_ELEMENT_FAULT_ROWS(SONAR_ROW_CONSTANT) SONAR_ELEMENT_FAULTS
 } sonar_element_fault;
 
 const char *sonar_element_fault_name(sonar_element_fault fault);
@@ -244,45 +254,48 @@ typedef enum sonar_condition_severity {
 
 const char *sonar_condition_severity_name(sonar_condition_severity severity);
 
-/* The rows of the table in docs/running.md; of equal severity the upper one is named first, so
- * causes stand above what follows from them. */
+/* The conditions: constant, code, unit of what is measured. Of equal severity the upper one is
+ * named first, so causes stand above what follows from them; those of windows dropped and of
+ * elements are in the order of the causes and faults. docs/running.md says when each holds. */
+#define SONAR_CONDITION_ROWS(ROW)                                                                  \
+    ROW(SONAR_CONDITION_WINDOWS_FAILED, "windows_failed", "windows")                               \
+    ROW(SONAR_CONDITION_SAMPLE_INDEX, "sample_index", "step of the index")                         \
+    ROW(SONAR_CONDITION_RATE, "rate", "samples/s")                                                 \
+    ROW(SONAR_CONDITION_FRAMES_DROPPED, "frames_dropped", "frames")                                \
+    ROW(SONAR_CONDITION_SAMPLES_REPEATED, "samples_repeated", "samples")                           \
+    ROW(SONAR_CONDITION_SOCKET_REOPENED, "socket_reopened", "times")                               \
+    ROW(SONAR_CONDITION_RESTARTED, "restarted", "times")                                           \
+    ROW(SONAR_CONDITION_CHANNELS_UNFED, "channels_unfed", "channels")                              \
+    ROW(SONAR_CONDITION_BLOCKS_SILENT, "blocks_silent", "blocks")                                  \
+    ROW(SONAR_CONDITION_BLOCKS_APART, "blocks_apart", "seconds")                                   \
+    ROW(SONAR_CONDITION_SAMPLES_MISSING, "samples_missing", "worst share of a window")             \
+    ROW(SONAR_CONDITION_WINDOWS_STALLED, "windows_stalled", "seconds")                             \
+    ROW(SONAR_CONDITION_WINDOWS_OVERLOAD, "windows_overload", "windows")                           \
+    ROW(SONAR_CONDITION_WINDOWS_MISSING, "windows_missing", "windows")                             \
+    ROW(SONAR_CONDITION_WINDOWS_SKIPPED, "windows_skipped", "windows")                             \
+    ROW(SONAR_CONDITION_RESULTS_LATE, "results_late", "seconds")                                   \
+    ROW(SONAR_CONDITION_SAMPLES_LATE, "samples_late", "seconds")                                   \
+    ROW(SONAR_CONDITION_CLOCK_UNIT, "clock_unit", "")                                              \
+    ROW(SONAR_CONDITION_CLOCK_SKEW, "clock_skew", "seconds")                                       \
+    ROW(SONAR_CONDITION_CLOCK_OFFSET, "clock_offset", "seconds")                                   \
+    ROW(SONAR_CONDITION_RESULTS_DROPPED, "results_dropped", "results")                             \
+    ROW(SONAR_CONDITION_MESSAGES_FAILED, "messages_failed", "messages")                            \
+    ROW(SONAR_CONDITION_DISCONTINUITY, "discontinuity", "frames")                                  \
+    ROW(SONAR_CONDITION_DIGITISER_OVERLOAD, "digitiser_overload", "frames")                        \
+    ROW(SONAR_CONDITION_CLOCK_UNSYNCHRONISED, "clock_unsynchronised", "frames")                    \
+    ROW(SONAR_CONDITION_PEERS_REFUSED, "peers_refused", "connections")                             \
+    ROW(SONAR_CONDITION_HELD_BACK, "held_back", "frames")                                          \
+    ROW(SONAR_CONDITION_BACKEND_CHANGED, "backend_changed", "")                                    \
+    ROW(SONAR_CONDITION_ELEMENTS_DEAD, "elements_dead", "sensors")                                 \
+    ROW(SONAR_CONDITION_ELEMENTS_STUCK, "elements_stuck", "sensors")                               \
+    ROW(SONAR_CONDITION_ELEMENTS_NOISY, "elements_noisy", "sensors")                               \
+    ROW(SONAR_CONDITION_ELEMENTS_HUM, "elements_hum", "sensors")                                   \
+    ROW(SONAR_CONDITION_ELEMENTS_CLIPPED, "elements_clipped", "sensors")                           \
+    ROW(SONAR_CONDITION_ELEMENTS_MASKED, "elements_masked", "sensors")                             \
+    ROW(SONAR_CONDITION_NO_SAMPLES, "no_samples", "seconds")
+
 typedef enum sonar_condition_code {
-    SONAR_CONDITION_WINDOWS_FAILED = 0,
-    SONAR_CONDITION_SAMPLE_INDEX,
-    SONAR_CONDITION_RATE,
-    SONAR_CONDITION_FRAMES_DROPPED,
-    SONAR_CONDITION_SAMPLES_REPEATED,
-    SONAR_CONDITION_SOCKET_REOPENED,
-    SONAR_CONDITION_RESTARTED,
-    SONAR_CONDITION_CHANNELS_UNFED,
-    SONAR_CONDITION_BLOCKS_SILENT,
-    SONAR_CONDITION_BLOCKS_APART,
-    SONAR_CONDITION_SAMPLES_MISSING,
-    SONAR_CONDITION_WINDOWS_STALLED,
-    SONAR_CONDITION_WINDOWS_OVERLOAD, /* this and the next two as the causes of windows dropped */
-    SONAR_CONDITION_WINDOWS_MISSING,
-    SONAR_CONDITION_WINDOWS_SKIPPED,
-    SONAR_CONDITION_RESULTS_LATE,
-    SONAR_CONDITION_SAMPLES_LATE,
-    SONAR_CONDITION_CLOCK_UNIT,
-    SONAR_CONDITION_CLOCK_SKEW,
-    SONAR_CONDITION_CLOCK_OFFSET,
-    SONAR_CONDITION_RESULTS_DROPPED,
-    SONAR_CONDITION_MESSAGES_FAILED,
-    SONAR_CONDITION_DISCONTINUITY,
-    SONAR_CONDITION_DIGITISER_OVERLOAD,
-    SONAR_CONDITION_CLOCK_UNSYNCHRONISED,
-    SONAR_CONDITION_PEERS_REFUSED,
-    SONAR_CONDITION_HELD_BACK,
-    SONAR_CONDITION_BACKEND_CHANGED,
-    SONAR_CONDITION_ELEMENTS_DEAD, /* these in the order of the faults */
-    SONAR_CONDITION_ELEMENTS_STUCK,
-    SONAR_CONDITION_ELEMENTS_NOISY,
-    SONAR_CONDITION_ELEMENTS_HUM,
-    SONAR_CONDITION_ELEMENTS_CLIPPED,
-    SONAR_CONDITION_ELEMENTS_MASKED,
-    SONAR_CONDITION_NO_SAMPLES,
-    SONAR_CONDITIONS
+    SONAR_CONDITION_ROWS(SONAR_ROW_CONSTANT) SONAR_CONDITIONS
 } sonar_condition_code;
 
 const char *sonar_condition_name(sonar_condition_code code);

@@ -74,38 +74,6 @@ static void judge_frames(sonar_health *h, const sonar_health_facts *facts, sonar
         ->value = (double)fresh;
 }
 
-/* What frames are flagged with, and what they do to the stream. */
-static void judge_events(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
-    const sonar_ingest_counters *now = &status->ingest, *seen = &h->seen.ingest;
-    const struct {
-        sonar_condition_code code;
-        sonar_condition_severity severity;
-        uint64_t fresh;
-        const char *what;
-    } event[] = {{SONAR_CONDITION_RESTARTED, SONAR_DEGRADED, now->restarts - seen->restarts,
-                  "new beginnings of the stream"},
-                 {SONAR_CONDITION_DISCONTINUITY, SONAR_DEGRADED,
-                  now->discontinuities - seen->discontinuities,
-                  "frames follow a gap, the digitiser says"},
-                 {SONAR_CONDITION_DIGITISER_OVERLOAD, SONAR_DEGRADED,
-                  now->digitiser_overload - seen->digitiser_overload,
-                  "frames hold an overload, the digitiser says"},
-                 {SONAR_CONDITION_CLOCK_UNSYNCHRONISED, SONAR_NOTICE,
-                  now->clock_unsynchronised - seen->clock_unsynchronised,
-                  "frames from a clock that is not synchronised, the digitiser says"},
-                 {SONAR_CONDITION_HELD_BACK, SONAR_NOTICE, now->frames_held - seen->frames_held,
-                  "frames had to wait for computing (overload: block)"},
-                 {SONAR_CONDITION_MESSAGES_FAILED, SONAR_DEGRADED,
-                  status->output.messages_failed - h->seen.output.messages_failed,
-                  "messages could not be made: no memory"}};
-    (void)facts;
-    for (size_t i = 0; i < sizeof event / sizeof event[0]; i++)
-        if (event[i].fresh)
-            sonar_health_report(status, event[i].code, event[i].severity, "%llu %s",
-                                (unsigned long long)event[i].fresh, event[i].what)
-                ->value = (double)event[i].fresh;
-}
-
 /* What peers did to the sockets. */
 static void judge_peers(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
     const sonar_peer_counters *in = &status->ingest.peers, *in_seen = &h->seen.ingest.peers;
@@ -162,33 +130,52 @@ static void explain_overload(const sonar_health *h, char text[96]) {
         snprintf(text, 96, "windows dropped: computing is too slow");
 }
 
-/* Windows and results that were lost, by their cause. */
-static void judge_losses(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
-    const uint64_t *now = status->ingest.windows_dropped, *seen = h->seen.ingest.windows_dropped;
+static uint64_t counter_at(const sonar_status *status, size_t offset) {
+    return *(const uint64_t *)((const char *)status + offset);
+}
+
+/* Conditions that hold when a counter has grown. */
+static void judge_counters(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
+#define AT(member) offsetof(sonar_status, member)
+    static const struct {
+        sonar_condition_code code;
+        sonar_condition_severity severity;
+        size_t counter;
+        const char *what;
+    } row[] = {
+        {SONAR_CONDITION_RESTARTED, SONAR_DEGRADED, AT(ingest.restarts),
+         "new beginnings of the stream"},
+        {SONAR_CONDITION_DISCONTINUITY, SONAR_DEGRADED, AT(ingest.discontinuities),
+         "frames follow a gap, the digitiser says"},
+        {SONAR_CONDITION_DIGITISER_OVERLOAD, SONAR_DEGRADED, AT(ingest.digitiser_overload),
+         "frames hold an overload, the digitiser says"},
+        {SONAR_CONDITION_CLOCK_UNSYNCHRONISED, SONAR_NOTICE, AT(ingest.clock_unsynchronised),
+         "frames from a clock that is not synchronised, the digitiser says"},
+        {SONAR_CONDITION_HELD_BACK, SONAR_NOTICE, AT(ingest.frames_held),
+         "frames had to wait for computing (overload: block)"},
+        {SONAR_CONDITION_WINDOWS_FAILED, SONAR_DEGRADED, AT(windows_failed), "windows failed"},
+        {SONAR_CONDITION_WINDOWS_OVERLOAD, SONAR_DEGRADED,
+         AT(ingest.windows_dropped[SONAR_WINDOW_OVERLOAD]), NULL},
+        {SONAR_CONDITION_WINDOWS_MISSING, SONAR_DEGRADED,
+         AT(ingest.windows_dropped[SONAR_WINDOW_MISSING]),
+         "windows dropped: too many samples missing"},
+        {SONAR_CONDITION_WINDOWS_SKIPPED, SONAR_DEGRADED,
+         AT(ingest.windows_dropped[SONAR_WINDOW_SKIPPED]), "windows skipped: the stream jumped"},
+        {SONAR_CONDITION_RESULTS_DROPPED, SONAR_DEGRADED, AT(output.results_dropped),
+         "results dropped: sending is too slow"},
+        {SONAR_CONDITION_MESSAGES_FAILED, SONAR_DEGRADED, AT(output.messages_failed),
+         "messages could not be made: no memory"}};
+#undef AT
     char overload[96];
     explain_overload(h, overload);
-    const struct {
-        sonar_condition_code code;
-        uint64_t fresh;
-        const char *what;
-    } loss[] = {
-        {SONAR_CONDITION_WINDOWS_FAILED, status->windows_failed - h->seen.windows_failed,
-         "windows failed"},
-        {SONAR_CONDITION_WINDOWS_OVERLOAD, now[SONAR_WINDOW_OVERLOAD] - seen[SONAR_WINDOW_OVERLOAD],
-         overload},
-        {SONAR_CONDITION_WINDOWS_MISSING, now[SONAR_WINDOW_MISSING] - seen[SONAR_WINDOW_MISSING],
-         "windows dropped: too many samples missing"},
-        {SONAR_CONDITION_WINDOWS_SKIPPED, now[SONAR_WINDOW_SKIPPED] - seen[SONAR_WINDOW_SKIPPED],
-         "windows skipped: the stream jumped"},
-        {SONAR_CONDITION_RESULTS_DROPPED,
-         status->output.results_dropped - h->seen.output.results_dropped,
-         "results dropped: sending is too slow"}};
     (void)facts;
-    for (size_t i = 0; i < sizeof loss / sizeof loss[0]; i++)
-        if (loss[i].fresh)
-            sonar_health_report(status, loss[i].code, SONAR_DEGRADED, "%llu %s",
-                                (unsigned long long)loss[i].fresh, loss[i].what)
-                ->value = (double)loss[i].fresh;
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        uint64_t fresh = counter_at(status, row[i].counter) - counter_at(&h->seen, row[i].counter);
+        if (fresh)
+            sonar_health_report(status, row[i].code, row[i].severity, "%llu %s",
+                                (unsigned long long)fresh, row[i].what ? row[i].what : overload)
+                ->value = (double)fresh;
+    }
 }
 
 /* A replaced backend gives the same results, but perhaps more slowly, until the next start. */
@@ -201,11 +188,15 @@ static void judge_backend(sonar_health *h, const sonar_health_facts *facts, sona
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
+#define WHAT(constant, name, what) what,
+
+_Static_assert(SONAR_CONDITION_ELEMENTS_DEAD + SONAR_ELEMENT_FAULTS ==
+                   SONAR_CONDITION_ELEMENTS_MASKED,
+               "conditions in the order of the faults");
+
 /* What is out of the beams spoils nothing any more. */
 static void judge_elements(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
-    static const char *const what[SONAR_ELEMENT_FAULTS] = {"dead", "stuck at one value",
-                                                           "far louder than the others",
-                                                           "ridden by mains hum", "clipping"};
+    static const char *const what[] = {SONAR_ELEMENT_FAULT_ROWS(WHAT) "masked automatically"};
     const sonar_element_health *e = &status->elements;
     char sensors[80];
     (void)h, (void)facts;
@@ -218,7 +209,7 @@ static void judge_elements(sonar_health *h, const sonar_health_facts *facts, son
         sonar_condition *c = sonar_health_report(
             status, (sonar_condition_code)(SONAR_CONDITION_ELEMENTS_DEAD + i),
             list->used ? SONAR_DEGRADED : SONAR_NOTICE, "%u sensor%s %s: %s", list->sensors.count,
-            list->sensors.count > 1 ? "s" : "", out ? "masked automatically" : what[i], sensors);
+            list->sensors.count > 1 ? "s" : "", what[i], sensors);
         c->value = list->sensors.count;
         c->channels = list->channels;
     }
@@ -239,10 +230,12 @@ static uint64_t windows_seen(const sonar_status *status) {
 
 /* Each reports the conditions that hold by what it looks at; silence is looked at first. Apart from
  * that their order does not matter. */
-static judge *const judges[] = {judge_silence,  sonar_health_judge_stream,
-                                judge_frames,   judge_events,
-                                judge_peers,    judge_losses,
-                                judge_elements, judge_backend};
+static judge *const judges[] = {
+    judge_silence,  sonar_health_judge_stream,
+    judge_frames,   judge_peers,
+    judge_counters, judge_elements,
+    judge_backend,
+};
 
 static bool is_of_windows(sonar_condition_code code) {
     return code == SONAR_CONDITION_WINDOWS_FAILED || code == SONAR_CONDITION_SAMPLES_MISSING ||
@@ -317,16 +310,7 @@ static void judge_all(sonar_health *h, const sonar_health_facts *facts, sonar_st
 static const int64_t well_for_ns = 5000000000;
 
 static void open_episode(sonar_health *h, int64_t now_ns) {
-    const sonar_ingest_counters *in = &h->seen.ingest;
-    sonar_health_episode *e = &h->episode;
-    *e = (sonar_health_episode){.open = true,
-                                .began_ns = now_ns,
-                                .windows_failed = h->seen.windows_failed,
-                                .results_dropped = h->seen.output.results_dropped,
-                                .frames_received = in->frames_received,
-                                .samples_missing = in->samples_missing};
-    memcpy(e->dropped, in->frames_dropped, sizeof e->dropped);
-    memcpy(e->windows_dropped, in->windows_dropped, sizeof e->windows_dropped);
+    h->episode = (sonar_health_episode){.open = true, .began_ns = now_ns, .seen = h->seen};
 }
 
 /* Adds "name n" to a list that begins with `lead`. */
@@ -338,34 +322,45 @@ static size_t add_loss(char *text, size_t bytes, size_t used, const char *lead, 
     return used;
 }
 
+static size_t add_causes(char *text, size_t bytes, size_t used, const sonar_label *causes,
+                         const uint64_t *now, const uint64_t *began) {
+    for (size_t i = 0; i < causes->count; i++)
+        used = add_loss(text, bytes, used, " ", causes->name[i], now[i] - began[i]);
+    return used;
+}
+
+static uint64_t sum_of(const sonar_label *causes, const uint64_t *now, const uint64_t *began) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < causes->count; i++)
+        sum += now[i] - began[i];
+    return sum;
+}
+
 /* "12 windows lost: overload 12; 3 of 400 frames dropped: late 3; ..." or "nothing was lost". */
-static void sum_up_losses(const sonar_health_episode *e, const sonar_status *now, char *text,
+static void sum_up_losses(const sonar_status *began, const sonar_status *now, char *text,
                           size_t bytes) {
-    const sonar_ingest_counters *in = &now->ingest;
-    uint64_t failed = now->windows_failed - e->windows_failed, windows = failed, frames = 0;
+    const sonar_ingest_counters *in = &now->ingest, *was = &began->ingest;
+    uint64_t failed = now->windows_failed - began->windows_failed;
+    uint64_t windows =
+        failed + sum_of(&sonar_window_causes, in->windows_dropped, was->windows_dropped);
+    uint64_t frames = sum_of(&sonar_frame_causes, in->frames_dropped, was->frames_dropped);
     size_t used = 0;
-    for (int i = 0; i < SONAR_WINDOW_CAUSES; i++)
-        windows += in->windows_dropped[i] - e->windows_dropped[i];
-    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
-        frames += in->frames_dropped[i] - e->dropped[i];
     text[0] = '\0';
     if (windows)
         used += (size_t)snprintf(text, bytes, "; %llu windows lost:", (unsigned long long)windows);
     used = add_loss(text, bytes, used, " ", "failed", failed);
-    for (int i = 0; i < SONAR_WINDOW_CAUSES; i++)
-        used = add_loss(text, bytes, used, " ", sonar_window_cause_name((sonar_window_cause)i),
-                        in->windows_dropped[i] - e->windows_dropped[i]);
+    used = add_causes(text, bytes, used, &sonar_window_causes, in->windows_dropped,
+                      was->windows_dropped);
     if (frames && used < bytes)
         used += (size_t)snprintf(text + used, bytes - used,
                                  "; %llu of %llu frames dropped:", (unsigned long long)frames,
-                                 (unsigned long long)(in->frames_received - e->frames_received));
-    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
-        used = add_loss(text, bytes, used, " ", sonar_frame_cause_name((sonar_frame_cause)i),
-                        in->frames_dropped[i] - e->dropped[i]);
+                                 (unsigned long long)(in->frames_received - was->frames_received));
+    used =
+        add_causes(text, bytes, used, &sonar_frame_causes, in->frames_dropped, was->frames_dropped);
     used = add_loss(text, bytes, used, "; ", "samples missing",
-                    in->samples_missing - e->samples_missing);
+                    in->samples_missing - was->samples_missing);
     used = add_loss(text, bytes, used, "; ", "results dropped",
-                    now->output.results_dropped - e->results_dropped);
+                    now->output.results_dropped - began->output.results_dropped);
     if (!used)
         snprintf(text, bytes, "; nothing was lost");
 }
@@ -374,7 +369,7 @@ static void close_episode(sonar_health *h, const sonar_host *host, const char *n
                           const sonar_status *status) {
     char losses[400];
     sonar_health_episode *e = &h->episode;
-    sum_up_losses(e, status, losses, sizeof losses);
+    sum_up_losses(&e->seen, status, losses, sizeof losses);
     sonar_log(host, SONAR_INFO, "health", "%s after %.1f s degraded%s", now,
               (double)(e->bad_ns - e->began_ns) * 1e-9, losses);
     e->open = false;

@@ -37,8 +37,7 @@ typedef struct sonar_health_episode {
     bool open;
     int64_t began_ns, bad_ns; /* the last degraded look */
     bool told[SONAR_CONDITIONS];
-    uint64_t frames_received, dropped[SONAR_FRAME_CAUSES], windows_dropped[SONAR_WINDOW_CAUSES];
-    uint64_t windows_failed, results_dropped, samples_missing; /* when it began */
+    sonar_status seen; /* before it began */
 } sonar_health_episode;
 
 typedef struct sonar_health {

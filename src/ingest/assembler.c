@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/core.h"
+#include "core/count.h"
 #include "ingest/blocks.h"
 #include "ingest/coverage.h"
 #include "ingest/frame.h"
@@ -94,54 +95,22 @@ struct sonar_assembler {
     struct pending pending;
     sonar_blocks blocks;
     sonar_window_queue queue;
-    sonar_assembler_counters count;
+    sonar_ingest_counters count;
 };
 
 /* ---- counters -------------------------------------------------------------------------------- */
 
-/* One writer each: a plain addition that other threads may read at any time. */
-static void add(_Atomic uint64_t *counter, uint64_t amount) {
-    uint64_t value = atomic_load_explicit(counter, memory_order_relaxed);
-    atomic_store_explicit(counter, value + amount, memory_order_relaxed);
-}
-
-static uint64_t value_of(const _Atomic uint64_t *counter) {
-    return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
 static void drop(sonar_assembler *a, sonar_frame_cause cause) {
-    add(&a->count.frames_dropped[cause], 1);
+    sonar_count_add(&a->count.frames_dropped[cause], 1);
 }
 
+/* What was received is the sum, and not a counter of its own: read at another moment, that would be
+ * one off while a frame is being placed. */
 void sonar_assembler_read_counters(const sonar_assembler *a, sonar_ingest_counters *to) {
-    const sonar_assembler_counters *from = &a->count;
-    *to = (sonar_ingest_counters){
-        .frames_accepted = value_of(&from->frames_accepted),
-        .samples_stored = value_of(&from->samples_stored),
-        .samples_repeated = value_of(&from->samples_repeated),
-        .samples_late = value_of(&from->samples_late),
-        .samples_missing = value_of(&from->samples_missing),
-        .sequence_gaps = value_of(&from->sequence_gaps),
-        .restarts = value_of(&from->restarts),
-        .windows_offered = value_of(&from->windows_offered),
-        .windows_taken = value_of(&from->windows_taken),
-        .clock_unsynchronised = value_of(&from->clock_unsynchronised),
-        .digitiser_overload = value_of(&from->digitiser_overload),
-        .discontinuities = value_of(&from->discontinuities),
-        .index_jumps = value_of(&from->index_jumps),
-        .frames_held = value_of(&from->frames_held),
-        .blocks_silent = atomic_load_explicit(&from->blocks_silent, memory_order_relaxed),
-        .blocks_seen = atomic_load_explicit(&from->blocks_seen, memory_order_relaxed),
-        .last_frame_ns = atomic_load_explicit(&from->last_frame_ns, memory_order_relaxed)};
-    /* Their sum is what was received, and not a counter of its own: read at another moment, that
-     * would be one off while a frame is being placed. */
+    sonar_count_copy(to, &a->count, sizeof *to);
     to->frames_received = to->frames_accepted;
-    for (int i = 0; i < SONAR_FRAME_CAUSES; i++) {
-        to->frames_dropped[i] = value_of(&from->frames_dropped[i]);
+    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
         to->frames_received += to->frames_dropped[i];
-    }
-    for (int i = 0; i < SONAR_WINDOW_CAUSES; i++)
-        to->windows_dropped[i] = value_of(&from->windows_dropped[i]);
 }
 
 /* ---- positions ------------------------------------------------------------------------------- */
@@ -190,7 +159,7 @@ static enum outcome make_room(sonar_assembler *a, uint64_t end) {
         if (taken)
             return OVERRUN;
         if (sonar_window_queue_steal(&a->queue))
-            add(&a->count.windows_dropped[SONAR_WINDOW_OVERLOAD], 1);
+            sonar_count_add(&a->count.windows_dropped[SONAR_WINDOW_OVERLOAD], 1);
     }
 }
 
@@ -206,7 +175,7 @@ static void lack(void *arg, size_t channel, uint64_t from, size_t samples) {
         next = (at | 63) + 1 < end ? (at | 63) + 1 : end;
         uint64_t bits = ~(uint64_t)0 >> (64 - (next - at)) << at % 64;
         _Atomic uint64_t *word = &a->lacks[at / 64];
-        if (bits & ~value_of(word))
+        if (bits & ~atomic_load_explicit(word, memory_order_relaxed))
             atomic_fetch_or_explicit(word, bits, memory_order_relaxed);
     }
 }
@@ -356,7 +325,7 @@ static sonar_window_slot *slot_for_window(sonar_assembler *a) {
         if (slot || a->block)
             return slot;
         if (sonar_window_queue_steal(&a->queue))
-            add(&a->count.windows_dropped[SONAR_WINDOW_OVERLOAD], 1);
+            sonar_count_add(&a->count.windows_dropped[SONAR_WINDOW_OVERLOAD], 1);
         else if (!(slot = sonar_window_queue_free_slot(&a->queue)))
             return NULL;
     }
@@ -369,9 +338,9 @@ static enum outcome offer(sonar_assembler *a, const struct loss *loss) {
     sonar_window_slot *slot = slot_for_window(a);
     if (!slot && a->block)
         return BUSY;
-    add(&a->count.windows_offered, 1);
+    sonar_count_add(&a->count.windows_offered, 1);
     if (!slot) {
-        add(&a->count.windows_dropped[SONAR_WINDOW_OVERLOAD], 1);
+        sonar_count_add(&a->count.windows_dropped[SONAR_WINDOW_OVERLOAD], 1);
         return DONE;
     }
     open_to(a, window_end(a));
@@ -395,7 +364,7 @@ static void next_chunk(sonar_assembler *a) {
     a->chunk_waiting_for = 0;
     for (size_t k = 0; k < a->channels; k++)
         a->chunk_waiting_for += a->used[k] && a->reached[k] < a->chunk_end;
-    if (lowest <= value_of(&a->ready))
+    if (lowest <= atomic_load_explicit(&a->ready, memory_order_relaxed))
         return;
     sonar_store_settle(&a->store);
     atomic_store_explicit(&a->ready, lowest, memory_order_release);
@@ -442,13 +411,13 @@ static void note_lacking(sonar_assembler *a) {
 static enum outcome freeze(sonar_assembler *a) {
     struct loss loss = measure(a);
     if (mean_loss(a, &loss) > a->max_missing_share) {
-        add(&a->count.windows_dropped[SONAR_WINDOW_MISSING], 1);
+        sonar_count_add(&a->count.windows_dropped[SONAR_WINDOW_MISSING], 1);
     } else {
         enum outcome outcome = offer(a, &loss);
         if (outcome)
             return outcome;
     }
-    add(&a->count.samples_missing, loss.fresh);
+    sonar_count_add(&a->count.samples_missing, loss.fresh);
     if (loss.fresh)
         note_lacking(a);
     a->decided_ns = a->now_ns;
@@ -606,15 +575,17 @@ static void note_fed(sonar_assembler *a) {
 
 static void accept(sonar_assembler *a) {
     struct pending *pending = &a->pending;
-    add(&a->count.frames_accepted, 1);
-    add(&a->count.samples_stored, pending->stored);
-    add(&a->count.samples_repeated, pending->repeated);
-    add(&a->count.samples_late, pending->late);
-    add(&a->count.clock_unsynchronised, !!(pending->frame.flags & SONAR_FRAME_UNSYNCHRONISED));
-    add(&a->count.digitiser_overload, !!(pending->frame.flags & SONAR_FRAME_OVERLOAD));
-    add(&a->count.discontinuities, !!(pending->frame.flags & SONAR_FRAME_DISCONTINUITY));
+    sonar_count_add(&a->count.frames_accepted, 1);
+    sonar_count_add(&a->count.samples_stored, pending->stored);
+    sonar_count_add(&a->count.samples_repeated, pending->repeated);
+    sonar_count_add(&a->count.samples_late, pending->late);
+    sonar_count_add(&a->count.clock_unsynchronised,
+                    !!(pending->frame.flags & SONAR_FRAME_UNSYNCHRONISED));
+    sonar_count_add(&a->count.digitiser_overload, !!(pending->frame.flags & SONAR_FRAME_OVERLOAD));
+    sonar_count_add(&a->count.discontinuities,
+                    !!(pending->frame.flags & SONAR_FRAME_DISCONTINUITY));
     note_fed(a);
-    atomic_store_explicit(&a->count.last_frame_ns, pending->arrival_ns, memory_order_relaxed);
+    sonar_count_set((uint64_t *)&a->count.last_frame_ns, (uint64_t)pending->arrival_ns);
     a->accepted_ns = pending->arrival_ns;
     a->stuck_ns = 0;
 }
@@ -667,7 +638,7 @@ static void abandon_windows(sonar_assembler *a) {
     if (a->newest <= a->window)
         return;
     uint64_t begun = (a->newest - a->window - 1) / a->hop + 1;
-    add(&a->count.windows_dropped[SONAR_WINDOW_SKIPPED], begun);
+    sonar_count_add(&a->count.windows_dropped[SONAR_WINDOW_SKIPPED], begun);
     a->index += begun;
 }
 
@@ -676,7 +647,7 @@ static void abandon_windows(sonar_assembler *a) {
 static void adopt(sonar_assembler *a, const sonar_frame *frame) {
     if (a->running) {
         abandon_windows(a);
-        add(&a->count.restarts, 1);
+        sonar_count_add(&a->count.restarts, 1);
         if (frame->epoch != a->epoch)
             sonar_blocks_restart(&a->blocks);
     }
@@ -770,10 +741,11 @@ static void note_block(sonar_assembler *a, const sonar_frame *frame, sonar_frame
                                    ? NULL
                                    : sonar_blocks_hear(&a->blocks, frame, placed, now_ns);
     if (block && a->running && frame->epoch == a->epoch)
-        add(&a->count.sequence_gaps, (uint64_t)sonar_block_follow(block, frame->sequence));
+        sonar_count_add(&a->count.sequence_gaps,
+                        (uint64_t)sonar_block_follow(block, frame->sequence));
     if (block && placed)
-        add(&a->count.index_jumps, sonar_block_track(block, frame, a->fs_hz, now_ns));
-    atomic_store_explicit(&a->count.blocks_seen, (uint32_t)a->blocks.count, memory_order_relaxed);
+        sonar_count_add(&a->count.index_jumps, sonar_block_track(block, frame, a->fs_hz, now_ns));
+    sonar_count_set(&a->count.blocks_seen, a->blocks.count);
 }
 
 static void set_pending(sonar_assembler *a, const sonar_frame *frame, const void *payload,
@@ -807,7 +779,7 @@ bool sonar_assembler_frame(sonar_assembler *a, const void *header, size_t header
     }
     set_pending(a, &frame, payload, now_ns);
     bool stored = store_and_count(a);
-    add(&a->count.frames_held, !stored);
+    sonar_count_add(&a->count.frames_held, !stored);
     return stored;
 }
 
@@ -826,8 +798,7 @@ void sonar_assembler_tick(sonar_assembler *a, int64_t now_ns) {
     a->now_ns = now_ns;
     if (a->running && !a->pending.waits && is_silent(a, a->accepted_ns, now_ns))
         end_windows(a);
-    size_t silent = sonar_blocks_silent(&a->blocks, now_ns, a->silent_ns);
-    atomic_store_explicit(&a->count.blocks_silent, (uint32_t)silent, memory_order_relaxed);
+    sonar_count_set(&a->count.blocks_silent, sonar_blocks_silent(&a->blocks, now_ns, a->silent_ns));
 }
 
 /* ---- report ---------------------------------------------------------------------------------- */
@@ -863,7 +834,7 @@ void sonar_assembler_report(sonar_assembler *a, bool read, sonar_ingest_report *
     report->decided_ns = a->decided_ns;
     report->window_sample = sample_at(a, a->window);
     report->newest_sample = sample_at(a, a->newest);
-    report->samples_missing = value_of(&a->count.samples_missing);
+    report->samples_missing = sonar_count_read(&a->count.samples_missing);
     report_channels(a, report);
     report->blocks = a->blocks.count;
     for (size_t i = 0; i < a->blocks.count; i++)
@@ -875,7 +846,7 @@ void sonar_assembler_report(sonar_assembler *a, bool read, sonar_ingest_report *
 bool sonar_assembler_take(sonar_assembler *a, sonar_window *window) {
     if (!sonar_window_queue_take(&a->queue, window))
         return false;
-    add(&a->count.windows_taken, 1);
+    sonar_count_add(&a->count.windows_taken, 1);
     return true;
 }
 
@@ -889,7 +860,7 @@ size_t sonar_assembler_waiting(const sonar_assembler *a) {
 }
 
 uint64_t sonar_assembler_offered(const sonar_assembler *a) {
-    return value_of(&a->count.windows_offered);
+    return sonar_count_read(&a->count.windows_offered);
 }
 
 uint64_t sonar_assembler_ready(const sonar_assembler *a) {

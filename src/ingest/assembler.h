@@ -19,18 +19,6 @@
 
 typedef struct sonar_assembler sonar_assembler;
 
-/* The same counters as sonar_ingest_counters, each with one writer. */
-typedef struct sonar_assembler_counters {
-    _Atomic uint64_t frames_accepted, frames_dropped[SONAR_FRAME_CAUSES];
-    _Atomic uint64_t samples_stored, samples_repeated, samples_late, samples_missing;
-    _Atomic uint64_t sequence_gaps, restarts;
-    _Atomic uint64_t windows_offered, windows_taken, windows_dropped[SONAR_WINDOW_CAUSES];
-    _Atomic uint64_t clock_unsynchronised, digitiser_overload, discontinuities;
-    _Atomic uint64_t index_jumps, frames_held;
-    _Atomic uint32_t blocks_silent, blocks_seen;
-    _Atomic int64_t last_frame_ns;
-} sonar_assembler_counters;
-
 /* Takes what it needs of the spec; sockets and threads do not matter here. */
 sonar_code sonar_assembler_create(const sonar_ingest_spec *spec, sonar_assembler **assembler,
                                   sonar_error *err);

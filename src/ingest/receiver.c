@@ -12,6 +12,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "core/count.h"
 #include "net/net.h"
 #include "ingest/assembler.h"
 
@@ -43,8 +44,7 @@ struct sonar_ingest {
     size_t largest_bytes; /* of the messages that came */
     int64_t closed_ns;    /* when the socket was closed to be opened anew */
     unsigned given_up; /* times it was since libzmq gave an endpoint up, one soon after another */
-    _Atomic uint32_t connected;
-    _Atomic uint64_t refused, reopened_memory, reopened_lost;
+    sonar_peer_counters count;
     int windows_fd; /* wakes the data thread */
     int control_fd; /* wakes the ingest thread: stop, or a window was released */
     zmq_msg_t header, payload[MESSAGES_PER_POLL];
@@ -167,20 +167,20 @@ static bool may_reopen(sonar_ingest *ingest, int64_t now_ns) {
 static bool must_reopen(sonar_ingest *ingest, int64_t now_ns) {
     size_t connected =
         ingest->kind == SONAR_PULL ? sonar_peers_connected(ingest->peers) : ingest->endpoints;
-    atomic_store(&ingest->connected, (uint32_t)connected);
-    atomic_store(&ingest->refused, sonar_peers_refused(ingest->peers));
+    sonar_count_set(&ingest->count.connected, connected);
+    sonar_count_set(&ingest->count.refused, sonar_peers_refused(ingest->peers));
     if (ingest->memory) {
         sonar_memory_allow(ingest->memory, SONAR_MEMORY_IN, connected,
                            (size_t)ingest->high_water_mark, ingest->largest_bytes);
         if (sonar_memory_exceeded(ingest->memory, SONAR_MEMORY_IN, now_ns)) {
-            atomic_fetch_add(&ingest->reopened_memory, 1);
+            sonar_count_add(&ingest->count.reopened_memory, 1);
             return true;
         }
     }
     bool lost = ingest->kind == SONAR_SUB && sonar_peers_given_up(ingest->peers, now_ns) &&
                 may_reopen(ingest, now_ns);
     if (lost)
-        atomic_fetch_add(&ingest->reopened_lost, 1);
+        sonar_count_add(&ingest->count.reopened_lost, 1);
     return lost;
 }
 
@@ -429,11 +429,7 @@ bool sonar_ingest_alive(const sonar_ingest *ingest) {
 
 void sonar_ingest_read_counters(const sonar_ingest *ingest, sonar_ingest_counters *counters) {
     sonar_assembler_read_counters(ingest->assembler, counters);
-    counters->peers =
-        (sonar_peer_counters){.connected = atomic_load(&ingest->connected),
-                              .refused = atomic_load(&ingest->refused),
-                              .reopened_memory = atomic_load(&ingest->reopened_memory),
-                              .reopened_lost = atomic_load(&ingest->reopened_lost)};
+    sonar_count_copy(&counters->peers, &ingest->count, sizeof counters->peers);
 }
 
 void sonar_ingest_read_report(sonar_ingest *ingest, sonar_ingest_report *report) {

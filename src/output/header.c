@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/metrics.h"
+
 /* A cJSON object under construction. cJSON's functions accept a NULL parent and return NULL, so a
  * whole header is built without checks in between and `failed` is asked once at the end. */
 typedef struct json {
@@ -395,65 +397,20 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
 
 /* ---- status ---------------------------------------------------------------------------------- */
 
-static void put_peers(const json *to, const sonar_peer_counters *peers) {
-    json object = put_object(to, "peers");
-    put_uint(&object, "connected", peers->connected);
-    put_uint(&object, "refused", peers->refused);
-    put_uint(&object, "reopened_memory", peers->reopened_memory);
-    put_uint(&object, "reopened_lost", peers->reopened_lost);
+/* The object that the last name of a path is put into; made where it is not there yet. */
+static json object_of(const json *root, const char *path, const char **last) {
+    json at = *root;
+    char name[32];
+    for (const char *dot; (dot = strchr(path, '.')); path = dot + 1) {
+        snprintf(name, sizeof name, "%.*s", (int)(dot - path), path);
+        cJSON *there = cJSON_GetObjectItemCaseSensitive(at.node, name);
+        at = there ? (json){there, at.failed} : put_object(&at, name);
+    }
+    *last = path;
+    return at;
 }
 
-static void put_frames(const json *root, const sonar_ingest_counters *in) {
-    json frames = put_object(root, "frames");
-    put_uint(&frames, "received", in->frames_received);
-    put_uint(&frames, "accepted", in->frames_accepted);
-    json dropped = put_object(&frames, "dropped");
-    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
-        put_uint(&dropped, sonar_frame_cause_name((sonar_frame_cause)i), in->frames_dropped[i]);
-    put_uint(&frames, "sequence_gaps", in->sequence_gaps);
-    put_uint(&frames, "restarts", in->restarts);
-    put_uint(&frames, "clock_unsynchronised", in->clock_unsynchronised);
-    put_uint(&frames, "digitiser_overload", in->digitiser_overload);
-    put_uint(&frames, "discontinuities", in->discontinuities);
-    put_uint(&frames, "index_jumps", in->index_jumps);
-    put_uint(&frames, "held", in->frames_held);
-    put_peers(&frames, &in->peers);
-    json blocks = put_object(root, "blocks");
-    put_uint(&blocks, "seen", in->blocks_seen);
-    put_uint(&blocks, "silent", in->blocks_silent);
-    json samples = put_object(root, "samples");
-    put_uint(&samples, "stored", in->samples_stored);
-    put_uint(&samples, "repeated", in->samples_repeated);
-    put_uint(&samples, "late", in->samples_late);
-    put_uint(&samples, "missing", in->samples_missing);
-}
-
-static void put_windows(const json *root, const sonar_status *status) {
-    const sonar_ingest_counters *in = &status->ingest;
-    json windows = put_object(root, "windows");
-    put_uint(&windows, "offered", in->windows_offered);
-    put_uint(&windows, "taken", in->windows_taken);
-    json dropped = put_object(&windows, "dropped");
-    for (int i = 0; i < SONAR_WINDOW_CAUSES; i++)
-        put_uint(&dropped, sonar_window_cause_name((sonar_window_cause)i), in->windows_dropped[i]);
-    put_uint(&windows, "processed", status->windows_processed);
-    put_uint(&windows, "failed", status->windows_failed);
-}
-
-static void put_output(const json *root, const sonar_output_counters *out, uint32_t wanted) {
-    json output = put_object(root, "output");
-    put_uint(&output, "messages_sent", out->messages_sent);
-    put_uint(&output, "messages_failed", out->messages_failed);
-    put_uint(&output, "subscriptions", out->subscriptions);
-    put_uint(&output, "results_dropped", out->results_dropped);
-    put_peers(&output, &out->peers);
-    json topics = put_array(&output, "wanted");
-    for (int i = 0; i < SONAR_SURFACES; i++)
-        if (wanted & SONAR_WANT(i))
-            append_string(&topics, sonar_topic_name((sonar_surface)i));
-}
-
-static void put_times(const json *to, const char *name, const double us[3]) {
+static void put_percentiles(const json *to, const char *name, const double us[3]) {
     json times = put_object(to, name);
     put_number(&times, "p50_us", us[0]);
     put_number(&times, "p99_us", us[1]);
@@ -461,31 +418,52 @@ static void put_times(const json *to, const char *name, const double us[3]) {
 }
 
 /* Parts that were never measured are left out. */
-static void put_stage(const json *root, const char *name,
-                      const sonar_percentiles time[SONAR_STAGE_PARTS]) {
-    static const char *const part[SONAR_STAGE_PARTS] = {"host", "queue", "copy", "device"};
-    json stage = put_object(root, name);
+static void put_times(const json *to, const char *name, const sonar_percentiles *part) {
+    json stage = put_object(to, name);
     for (int i = 0; i < SONAR_STAGE_PARTS; i++) {
-        if (!isfinite(time[i].all_us[2]))
+        if (!isfinite(part[i].all_us[2]))
             continue;
-        json item = put_object(&stage, part[i]);
-        put_times(&item, "all", time[i].all_us);
-        put_times(&item, "last", time[i].last_us);
+        json item = put_object(&stage, sonar_stage_parts.name[i]);
+        put_percentiles(&item, "all", part[i].all_us);
+        put_percentiles(&item, "last", part[i].last_us);
     }
 }
 
-static void put_timing(const json *root, const sonar_status *status) {
-    static const char *const stage[] = {"dft", "cbf", "mvdr", "detect"};
-    json latency = put_object(root, "latency");
-    put_number(&latency, "p50_us", status->latency.last_us[0]);
-    put_number(&latency, "p99_us", status->latency.last_us[1]);
-    put_number(&latency, "max_us", status->latency.last_us[2]);
-    json stages = put_object(root, "stage_us");
-    for (int i = 0; i < 4; i++)
-        put_number(&stages, stage[i], status->stage_us[i]);
-    json times = put_object(root, "stage_times");
-    for (int i = 0; i < 4; i++)
-        put_stage(&times, stage[i], status->stage[i]);
+static void put_value(const json *to, const char *name, sonar_metric_kind kind, const void *value) {
+    switch (kind) {
+    case SONAR_COUNTER:
+    case SONAR_LEVEL:
+        put_uint(to, name, *(const uint64_t *)value);
+        break;
+    case SONAR_MEASURE:
+        put_number(to, name, *(const double *)value);
+        break;
+    case SONAR_TIMES:
+        put_times(to, name, value);
+        break;
+    }
+}
+
+static void put_wanted(const json *output, uint32_t wanted) {
+    json topics = put_array(output, "wanted");
+    for (int i = 0; i < SONAR_SURFACES; i++)
+        if (wanted & SONAR_WANT(i))
+            append_string(&topics, sonar_topic_name((sonar_surface)i));
+}
+
+static void put_metrics(const json *root, const sonar_status *status) {
+    for (size_t i = 0; i < sonar_metrics_count; i++) {
+        const sonar_metric *m = &sonar_metrics[i];
+        const char *name;
+        json object = object_of(root, m->path, &name);
+        if (!m->by) {
+            put_value(&object, name, m->kind, sonar_metric_value(m, status, 0));
+            continue;
+        }
+        json family = put_object(&object, name);
+        for (size_t k = 0; k < m->by->count; k++)
+            put_value(&family, m->by->name[k], m->kind, sonar_metric_value(m, status, k));
+    }
 }
 
 static void put_ranges(const json *root, const char *name, const sonar_channel_set *set) {
@@ -538,17 +516,6 @@ static void put_conditions(const json *root, const sonar_status *status) {
     }
 }
 
-static void put_stream(const json *root, const sonar_stream *from) {
-    json stream = put_object(root, "stream");
-    put_number(&stream, "rate_hz", from->rate_hz);
-    put_number(&stream, "since_frame_s", from->since_frame_s);
-    put_number(&stream, "age_s", from->age_s);
-    put_number(&stream, "clock_offset_s", from->clock_offset_s);
-    put_number(&stream, "clock_skew_s", from->clock_skew_s);
-    put_number(&stream, "block_skew_s", from->block_skew_s);
-    put_number(&stream, "result_age_s", from->result_age_s);
-}
-
 /* Names every header has and that say nothing here. */
 static void put_nothing(const json *root) {
     static const char *const name[] = {"window",  "sample_index",  "sensors_used", "snapshots",
@@ -577,13 +544,8 @@ char *sonar_header_status(const sonar_output_spec *spec, const char *axes,
     put_conditions(&root, status);
     put_elements(&root, &status->elements);
     put_bool(&root, "waiting", status->waiting_for_samples);
-    put_number(&root, "uptime_s", status->uptime_s);
-    put_number(&root, "load", status->load);
-    put_stream(&root, &status->stream);
-    put_frames(&root, &status->ingest);
-    put_windows(&root, status);
-    put_output(&root, &status->output, extra->wanted);
-    put_timing(&root, status);
-    put_number(&root, "resident_bytes", status->resident_bytes);
+    put_metrics(&root, status);
+    json output = {cJSON_GetObjectItemCaseSensitive(root.node, "output"), root.failed};
+    put_wanted(&output, extra->wanted);
     return finish(&root);
 }

@@ -21,6 +21,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "core/count.h"
 #include "net/net.h"
 #include "output/header.h"
 #include "output/topic.h"
@@ -75,14 +76,8 @@ struct sonar_output {
     atomic_bool stopping, finished;
     _Atomic int64_t deadline_ns;
     _Atomic uint32_t wanted;
-    _Atomic uint64_t messages_sent, messages_failed, subscriptions, results_dropped;
-    _Atomic uint32_t connected;
-    _Atomic uint64_t refused, reopened;
+    sonar_output_counters count; /* results_dropped: the data thread; others: the output thread */
 };
-
-static void count(_Atomic uint64_t *counter) {
-    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
-}
 
 static int64_t utc_now_ns(void) {
     struct timespec now;
@@ -211,7 +206,7 @@ static void take_subscription(sonar_output *output, zmq_msg_t *message) {
     size_t bytes = zmq_msg_size(message);
     if (bytes > 0 && data[0] == 1) {
         int fd = zmq_msg_get(message, ZMQ_SRCFD);
-        count(&output->subscriptions);
+        sonar_count_add(&output->count.subscriptions, 1);
         if (sonar_peers_charge(output->peers, fd, bytes - 1))
             sonar_peers_cut(output->peers, fd);
     }
@@ -250,7 +245,7 @@ static void send_message(sonar_output *output, sonar_surface surface, char *head
     bool sent = header && zmq_send_const(output->socket, topic, strlen(topic), more) >= 0 &&
                 zmq_send(output->socket, header, strlen(header), more) >= 0 &&
                 zmq_send(output->socket, data, bytes, ZMQ_DONTWAIT) >= 0;
-    count(sent ? &output->messages_sent : &output->messages_failed);
+    sonar_count_add(sent ? &output->count.messages_sent : &output->count.messages_failed, 1);
     free(header);
 }
 
@@ -281,7 +276,7 @@ static void send_surface(sonar_output *output, sonar_surface surface, const sona
     bool array = surface != SONAR_DETECTIONS;
     uint64_t seq = output->seq[surface]++;
     if (array && !fits(&output->spec, surface, buffer)) {
-        count(&output->messages_failed);
+        sonar_count_add(&output->count.messages_failed, 1);
         return;
     }
     char *header = sonar_header_result(&output->spec, surface, output->axes[surface], result, seq,
@@ -387,13 +382,13 @@ static bool look_after_peers(sonar_output *output) {
     output->ticked_ns = now_ns;
     sonar_peers_tick(output->peers, now_ns);
     size_t connected = sonar_peers_connected(output->peers);
-    atomic_store(&output->connected, (uint32_t)connected);
-    atomic_store(&output->refused, sonar_peers_refused(output->peers));
+    sonar_count_set(&output->count.peers.connected, connected);
+    sonar_count_set(&output->count.peers.refused, sonar_peers_refused(output->peers));
     if (!output->socket)
         return reopen(output, now_ns);
     if (!holds_too_much(output, connected, now_ns))
         return true;
-    count(&output->reopened);
+    sonar_count_add(&output->count.peers.reopened_memory, 1);
     close_socket(output);
     output->closed_ns = now_ns;
     output->interest = (sonar_interest){0};
@@ -501,7 +496,7 @@ bool sonar_output_post(sonar_output *output, sonar_result *result) {
         posted = offer(output, result);
     }
     if (!posted) {
-        count(&output->results_dropped);
+        sonar_count_add(&output->count.results_dropped, 1);
         return false;
     }
     output->outstanding++;
@@ -535,14 +530,7 @@ bool sonar_output_alive(const sonar_output *output) {
 }
 
 void sonar_output_read_counters(const sonar_output *output, sonar_output_counters *counters) {
-    *counters = (sonar_output_counters){
-        .messages_sent = atomic_load_explicit(&output->messages_sent, memory_order_relaxed),
-        .messages_failed = atomic_load_explicit(&output->messages_failed, memory_order_relaxed),
-        .subscriptions = atomic_load_explicit(&output->subscriptions, memory_order_relaxed),
-        .results_dropped = atomic_load_explicit(&output->results_dropped, memory_order_relaxed),
-        .peers = {.connected = atomic_load(&output->connected),
-                  .refused = atomic_load(&output->refused),
-                  .reopened_memory = atomic_load(&output->reopened)}};
+    sonar_count_copy(counters, &output->count, sizeof *counters);
 }
 
 void sonar_output_read_latency(sonar_output *output, sonar_percentiles *latency) {

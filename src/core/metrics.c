@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "core/metrics.h"
+
+/* Of the sonar_percentiles that are read once a second. */
+static const char *const percentile[] = {"p50_us", "p99_us", "max_us"};
+static const sonar_label percentiles = {"quantile", 3, percentile};
+
+#define AT(member) offsetof(sonar_status, member)
+
+/* clang-format off */
+const sonar_metric sonar_metrics[] = {
+    /* path, kind, where, one for each, unit, what it is */
+    {"uptime_s", SONAR_MEASURE, AT(uptime_s), NULL, "s", "since the start"},
+    {"load", SONAR_MEASURE, AT(load), NULL, "share", "busy share of the data thread"},
+
+    {"stream.rate_hz", SONAR_MEASURE, AT(stream.rate_hz), NULL, "1/s", "samples of a channel that arrive, over up to 65 s"},
+    {"stream.since_frame_s", SONAR_MEASURE, AT(stream.since_frame_s), NULL, "s", "since the last frame that was accepted"},
+    {"stream.age_s", SONAR_MEASURE, AT(stream.age_s), NULL, "s", "age of the newest sample by its UTC when it came, of the oldest block"},
+    {"stream.clock_offset_s", SONAR_MEASURE, AT(stream.clock_offset_s), NULL, "s", "the least of these ages: what delay does not explain"},
+    {"stream.clock_skew_s", SONAR_MEASURE, AT(stream.clock_skew_s), NULL, "s", "most by which the UTC of two blocks differs for one index"},
+    {"stream.block_skew_s", SONAR_MEASURE, AT(stream.block_skew_s), NULL, "s", "by which the slowest block lies behind the newest sample"},
+    {"stream.result_age_s", SONAR_MEASURE, AT(stream.result_age_s), NULL, "s", "most that a result came after its last sample"},
+
+    {"frames.received", SONAR_COUNTER, AT(ingest.frames_received), NULL, "frames", "messages that came: accepted and dropped"},
+    {"frames.accepted", SONAR_COUNTER, AT(ingest.frames_accepted), NULL, "frames", "placed in the ring"},
+    {"frames.dropped", SONAR_COUNTER, AT(ingest.frames_dropped), &sonar_frame_causes, "frames", "not accepted, by cause"},
+    {"frames.sequence_gaps", SONAR_COUNTER, AT(ingest.sequence_gaps), NULL, "frames", "sent, by their sequence number, but never received"},
+    {"frames.restarts", SONAR_COUNTER, AT(ingest.restarts), NULL, "times", "timelines adopted after the first"},
+    {"frames.clock_unsynchronised", SONAR_COUNTER, AT(ingest.clock_unsynchronised), NULL, "frames", "flagged: the digitiser's clock is not synchronised"},
+    {"frames.digitiser_overload", SONAR_COUNTER, AT(ingest.digitiser_overload), NULL, "frames", "flagged: the digitiser saw an overload"},
+    {"frames.discontinuities", SONAR_COUNTER, AT(ingest.discontinuities), NULL, "frames", "flagged: they do not follow on"},
+    {"frames.index_jumps", SONAR_COUNTER, AT(ingest.index_jumps), NULL, "frames", "that follow in sequence but not by their index"},
+    {"frames.held", SONAR_COUNTER, AT(ingest.frames_held), NULL, "frames", "that had to wait for room, with `overload: block`"},
+    {"frames.peers.connected", SONAR_LEVEL, AT(ingest.peers.connected), NULL, "connections", "of digitisers now; with `socket: sub` the endpoints"},
+    {"frames.peers.refused", SONAR_COUNTER, AT(ingest.peers.refused), NULL, "connections", "of digitisers refused: too many"},
+    {"frames.peers.reopened_memory", SONAR_COUNTER, AT(ingest.peers.reopened_memory), NULL, "times", "the socket was opened anew: its peers held too much memory"},
+    {"frames.peers.reopened_lost", SONAR_COUNTER, AT(ingest.peers.reopened_lost), NULL, "times", "the socket was opened anew: libzmq had given up an endpoint"},
+    {"blocks.seen", SONAR_LEVEL, AT(ingest.blocks_seen), NULL, "blocks", "channel blocks heard in this epoch"},
+    {"blocks.silent", SONAR_LEVEL, AT(ingest.blocks_silent), NULL, "blocks", "of these, silent for `silent_after_ms`"},
+    {"samples.stored", SONAR_COUNTER, AT(ingest.samples_stored), NULL, "channel-samples", "of accepted frames, new"},
+    {"samples.repeated", SONAR_COUNTER, AT(ingest.samples_repeated), NULL, "channel-samples", "of accepted frames, stored before"},
+    {"samples.late", SONAR_COUNTER, AT(ingest.samples_late), NULL, "channel-samples", "of accepted frames, of windows that are decided"},
+    {"samples.missing", SONAR_COUNTER, AT(ingest.samples_missing), NULL, "channel-samples", "of used channels that windows lacked, each once"},
+
+    {"windows.offered", SONAR_COUNTER, AT(ingest.windows_offered), NULL, "windows", "complete, or not to be waited for"},
+    {"windows.taken", SONAR_COUNTER, AT(ingest.windows_taken), NULL, "windows", "by the data thread"},
+    {"windows.dropped", SONAR_COUNTER, AT(ingest.windows_dropped), &sonar_window_causes, "windows", "not processed, by cause"},
+    {"windows.processed", SONAR_COUNTER, AT(windows_processed), NULL, "windows", "computed"},
+    {"windows.failed", SONAR_COUNTER, AT(windows_failed), NULL, "windows", "lost because a stage failed"},
+
+    {"output.messages_sent", SONAR_COUNTER, AT(output.messages_sent), NULL, "messages", "of all topics"},
+    {"output.messages_failed", SONAR_COUNTER, AT(output.messages_failed), NULL, "messages", "not made: no memory"},
+    {"output.subscriptions", SONAR_COUNTER, AT(output.subscriptions), NULL, "requests", "to subscribe"},
+    {"output.results_dropped", SONAR_COUNTER, AT(output.results_dropped), NULL, "windows", "computed but not sent: sending is too slow"},
+    {"output.peers.connected", SONAR_LEVEL, AT(output.peers.connected), NULL, "connections", "of readers now"},
+    {"output.peers.refused", SONAR_COUNTER, AT(output.peers.refused), NULL, "connections", "of readers refused: too many, or too many subscriptions"},
+    {"output.peers.reopened_memory", SONAR_COUNTER, AT(output.peers.reopened_memory), NULL, "times", "the socket was opened anew: its peers held too much memory"},
+    {"output.peers.reopened_lost", SONAR_COUNTER, AT(output.peers.reopened_lost), NULL, "times", "always 0: this socket binds"},
+
+    {"latency", SONAR_MEASURE, AT(latency.last_us), &percentiles, "us", "last sample in to published, since the last status"},
+    {"stage_us", SONAR_MEASURE, AT(stage_us), &sonar_timed_stages, "us", "of the last window, on a GPU the device's time"},
+    {"stage_times", SONAR_TIMES, AT(stage), &sonar_timed_stages, "us", "where a stage's time goes"},
+    {"resident_bytes", SONAR_MEASURE, AT(resident_bytes), NULL, "bytes", "memory of the process"},
+};
+/* clang-format on */
+const size_t sonar_metrics_count = sizeof sonar_metrics / sizeof *sonar_metrics;
+
+_Static_assert(sizeof(double) == sizeof(uint64_t), "values are 64-bit words");
+
+size_t sonar_metric_values(const sonar_metric *metric) {
+    return metric->by ? metric->by->count : 1;
+}
+
+const void *sonar_metric_value(const sonar_metric *metric, const sonar_status *status, size_t i) {
+    const size_t bytes = metric->kind == SONAR_TIMES ? sizeof(sonar_percentiles[SONAR_STAGE_PARTS])
+                                                     : sizeof(uint64_t);
+    return (const char *)status + metric->offset + i * bytes;
+}

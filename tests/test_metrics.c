@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The rows of core/metrics.c, of causes and of conditions: each counter has one, and the documents
+ * say what the rows say. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/metrics.h"
+
+static char *read_document(const char *name) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/docs/%s", SONAR_SOURCE_DIR, name);
+    FILE *file = fopen(path, "r");
+    cr_assert_not_null(file, "%s", path);
+    char *text = calloc(1, 1 << 20);
+    cr_assert_gt(fread(text, 1, (1 << 20) - 1, file), 0);
+    fclose(file);
+    return text;
+}
+
+/* ---- rows and members ------------------------------------------------------------------------ */
+
+enum { WORD = 8, WORDS = sizeof(sonar_status) / WORD };
+
+static void count_rows(unsigned rows[WORDS]) {
+    memset(rows, 0, WORDS * sizeof *rows);
+    for (size_t i = 0; i < sonar_metrics_count; i++) {
+        const sonar_metric *m = &sonar_metrics[i];
+        for (size_t k = 0; m->kind != SONAR_TIMES && k < sonar_metric_values(m); k++) {
+            static const sonar_status status;
+            const char *at = sonar_metric_value(m, &status, k);
+            rows[(size_t)(at - (const char *)&status) / WORD]++;
+        }
+    }
+}
+
+static void expect_rows(const unsigned rows[WORDS], const char *what, size_t offset, size_t bytes) {
+    for (size_t i = offset / WORD; i < (offset + bytes) / WORD; i++)
+        if (i != offsetof(sonar_status, ingest.last_frame_ns) / WORD) /* a time, not a number */
+            cr_expect_eq(rows[i], 1, "%s: the word %zu has %u rows in core/metrics.c", what,
+                         i - offset / WORD, rows[i]);
+}
+
+Test(metrics, each_counter_has_one_row) {
+    unsigned rows[WORDS];
+    count_rows(rows);
+#define EXPECT(member)                                                                             \
+    expect_rows(rows, #member, offsetof(sonar_status, member), sizeof((sonar_status *)0)->member)
+    EXPECT(ingest);
+    EXPECT(output);
+    EXPECT(windows_processed);
+    EXPECT(windows_failed);
+    EXPECT(stream);
+    EXPECT(uptime_s);
+    EXPECT(load);
+    EXPECT(stage_us);
+    EXPECT(resident_bytes);
+}
+
+/* Objects are made when their first number comes: their numbers have to stand together. */
+Test(metrics, rows_are_whole_and_in_order) {
+    for (size_t i = 0; i < sonar_metrics_count; i++) {
+        const sonar_metric *m = &sonar_metrics[i];
+        cr_expect(m->path[0] && m->unit[0] && m->help[0], "row %zu", i);
+        for (size_t k = 0; k < i; k++)
+            cr_expect_str_neq(m->path, sonar_metrics[k].path);
+        size_t lead = strcspn(m->path, ".") + 1;
+        for (size_t k = 0; i && k + 1 < i; k++)
+            cr_expect(strncmp(m->path, sonar_metrics[k].path, lead) != 0 ||
+                          strncmp(m->path, sonar_metrics[i - 1].path, lead) == 0,
+                      "%s stands apart", m->path);
+    }
+}
+
+/* ---- documents ------------------------------------------------------------------------------- */
+
+/* The document has this text from `from` on; returns what follows it, or `from` if it lacks it. */
+static const char *expect_next(const char *from, const char *document, const char *text) {
+    const char *found = strstr(from, text);
+    cr_expect(found, "docs/%s lacks, or has in another place:%s", document, text);
+    return found ? found + strlen(text) : from;
+}
+
+Test(metrics, protocol_md_has_each_row) {
+    static const char *const kind[] = {"counter", "level", "measured", "times"};
+    char *document = read_document("protocol.md"), row[300];
+    const char *at = document;
+    for (size_t i = 0; i < sonar_metrics_count; i++) {
+        const sonar_metric *m = &sonar_metrics[i];
+        snprintf(row, sizeof row, "\n| `%s`%s%s | %s | %s | %s |", m->path, m->by ? " by " : "",
+                 m->by ? m->by->what : "", kind[m->kind], m->unit, m->help);
+        at = expect_next(at, "protocol.md", row);
+    }
+    free(document);
+}
+
+#define CAUSE(constant, name, help) "\n| `" name "` | " help,
+
+Test(metrics, protocol_md_has_each_cause) {
+    static const char *const frame[] = {SONAR_FRAME_CAUSE_ROWS(CAUSE)};
+    static const char *const window[] = {SONAR_WINDOW_CAUSE_ROWS(CAUSE)};
+    char *document = read_document("protocol.md");
+    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
+        expect_next(document, "protocol.md", frame[i]);
+    for (int i = 0; i < SONAR_WINDOW_CAUSES; i++)
+        expect_next(document, "protocol.md", window[i]);
+    free(document);
+}
+
+#define CODE(constant, name, unit) "\n| `" name "` | ",
+#define UNIT(constant, name, unit) " | " unit,
+
+Test(metrics, running_md_has_each_condition_in_order) {
+    static const char *const code[] = {SONAR_CONDITION_ROWS(CODE)};
+    static const char *const unit[] = {SONAR_CONDITION_ROWS(UNIT)};
+    char *document = read_document("running.md"), end[64];
+    const char *at = document;
+    for (int i = 0; i < SONAR_CONDITIONS; i++) {
+        at = expect_next(at, "running.md", code[i]);
+        const char *line_end = strchr(at, '\n');
+        snprintf(end, sizeof end, "%s%s|\n", unit[i], unit[i][3] ? " " : "");
+        cr_expect(line_end && !strncmp(line_end + 1 - strlen(end), end, strlen(end)),
+                  "docs/running.md: %s ends otherwise than%s", code[i], end);
+    }
+    free(document);
+}
