@@ -33,7 +33,7 @@ install(DIRECTORY include/sonar DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONEN
 foreach(header backend/open.h cbf/cbf.h config/config.h config/report.h core/core.h core/histogram.h
     core/result.h core/specs.h core/topic.h core/window.h detect/detect.h dft/dft.h
     elements/elements.h engine/engine.h health/health.h ingest/frame.h ingest/ingest.h
-    manifold/manifold.h manifold/params.h mvdr_jacobi/mvdr_jacobi.h net/net.h output/output.h
+    manifold/manifold.h manifold/params.h mvdr_jacobi/mvdr_jacobi.h net/certificate.h net/net.h output/output.h
     pipeline/pipeline.h train/train.h)
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES src/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/libsonar/${folder} COMPONENT dev)

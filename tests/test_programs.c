@@ -59,9 +59,9 @@ static void expect_help_and_version(const char *program) {
 }
 
 Test(programs, all_have_help_and_a_version) {
-    static const char *const programs[] = {"sonard",          "sonar-sim",   "sonar-replay",
-                                           "sonar-watch",     "sonar-check", "sonar-bench",
-                                           "sonar-bench live"};
+    static const char *const programs[] = {"sonard",           "sonar-sim",   "sonar-replay",
+                                           "sonar-watch",      "sonar-check", "sonar-bench",
+                                           "sonar-bench live", "sonar-keys"};
     for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++)
         expect_help_and_version(programs[i]);
 }
@@ -103,6 +103,11 @@ Test(programs, wrong_command_lines_are_explained) {
         {"sonar-check " DEMO " --truth ipc:///tmp/x --seconds x", "'x'"},
         {"sonar-check " DEMO " --truth ipc:///tmp/x --settle x", "'x'"},
         {"sonar-check --config /no/such --truth ipc:///tmp/x", "/no/such"},
+        {"sonar-keys", "server, client and show"},
+        {"sonar-keys nonsense a", "'nonsense'"},
+        {"sonar-keys server", "no name"},
+        {"sonar-keys client a", "--server SERVER.key is missing"},
+        {"sonar-keys server a --server b.key", "belongs to client"},
         {"sonar-bench --nonsense", "--help"},
         {"sonar-bench --case nonsense", "--list"},
         {"sonar-bench --sensors x", "'x'"},
