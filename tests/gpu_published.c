@@ -30,7 +30,7 @@ enum {
     SUBSETS = 2,   /* a window for every set of topics */
     CORRECTED = 4, /* every sensor with a gain, a phase and a delay of its own */
     MIXED = 8,     /* also with stages on both sides, in every mixture */
-    CPU_MVDR = 16, /* the device has no such MVDR: it stays on the host */
+    CPU_MVDR = 16, /* the MVDR stays on the host */
 };
 
 struct shape {
@@ -124,13 +124,12 @@ static const struct shape shapes[] = {
      .lost = 20,
      .windows = 32,
      .how = RESTARTS | CORRECTED},
-    /* two_sided squares the scene: in single precision 60 dB are too much for any backend */
-    {.name = "line of 12, two-sided",
+    {.name = "line of 12, the thesis's Jacobi",
      .sensors = 12,
      .geometry = "line: {sensors: 12, spacing_m: 0.75}",
      .stages = "dft: {length: 128, hop: 64}\n"
                "cbf: {band_hz: [600, 950], ranges_m: [40]}\n"
-               "mvdr: {snapshots: 6, method: two_sided}\n",
+               "mvdr: {snapshots: 6, solver: jacobi}\n",
      .loud_db = 20,
      .type = SONAR_F32,
      .frame = 32,

@@ -155,8 +155,8 @@ Test(config, the_demonstration_fills_every_field) {
     cr_assert_eq(c->specs.mvdr.alpha, 0);
     cr_assert_eq(c->specs.mvdr.loading, SONAR_LOADING_NOISE);
     cr_assert_eq(c->specs.mvdr.eps, 1);
-    cr_assert_eq(c->specs.mvdr.method, SONAR_MVDR_ONE_SIDED);
-    cr_assert_eq(c->specs.mvdr.tolerance, 3e-7);
+    cr_assert_eq(c->specs.mvdr.solver, SONAR_MVDR_AUTO);
+    cr_assert_eq(c->specs.mvdr.tolerance, 1e-9);
     cr_assert_eq(c->specs.mvdr.max_sweeps, 30);
     cr_assert(c->mvdr_scan.count > 100);
     cr_assert(c->detect_enabled);
@@ -492,6 +492,8 @@ static const struct {
     {SMALL "fs_kz: 3\n", ":5:1: error: unknown key \"fs_kz\"", "did you mean fs_hz?"},
     {SMALL "mdvr: {enabled: false}\n", ":5:1: error: unknown key", "did you mean mvdr?"},
     {SMALL "cfb: {ranges_m: []}\n", ":5:1: error: unknown key", "did you mean cbf?"},
+    {SMALL "mvdr: {method: two_sided}\n", ":5:8: error: unknown key \"method\" in mvdr",
+     "mvdr.solver: auto replaces it"},
     {SMALL "window: hann\n", ":5:1: error: unknown key", "did you mean dft.window?"},
     {SMALL "dft: {lenght: 8}\n", ":5:7: error: unknown key \"lenght\" in dft",
      "did you mean length?"},
@@ -1031,7 +1033,7 @@ Test(config, mistakes_in_csv_have_their_place) {
 static const char *const varied[] = {
     SMALL,
     SMALL "dft: {length: 4000, hop: 1333, window: kaiser, kaiser_beta: 7.123456789012345}\n",
-    SMALL "mvdr: {forgetting: 0.97, loading: {rule: trace}, enabled: false, method: two_sided}\n",
+    SMALL "mvdr: {forgetting: 0.97, loading: {rule: trace}, enabled: false, solver: cholesky}\n",
     SMALL "output: {topics: [status, cbf.azimuth]}\nruntime: {cpus: [0, 1], plugin_dir: \"/a \\\\ "
           "\\\"b\\\" # c\", state_dir: \"/\xc3\xa4\"}\n",
     SMALL "ingest: {endpoints: [\"tcp://127.0.0.1:1\", \"ipc:///a b\"], socket: sub}\n",

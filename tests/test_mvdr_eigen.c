@@ -128,9 +128,8 @@ static cplx *load_factor(mvdr_scratch *scratch, size_t n, size_t m, cplx *s) {
 static double factor_ratio(size_t n, size_t m, spectrum kind, bool in_double, uint64_t seed) {
     size_t c = n < m ? n : m, ld = mvdr_pad(n, MVDR_ALIGN);
     mvdr_scratch scratch;
-    cr_assert_eq(
-        mvdr_scratch_create((mvdr_limits){n, m, mvdr_pad(c, MVDR_GROUP), false}, &scratch, NULL),
-        SONAR_OK);
+    cr_assert_eq(mvdr_scratch_create((mvdr_limits){n, m, mvdr_pad(c, MVDR_GROUP)}, &scratch, NULL),
+                 SONAR_OK);
     double *sigma = calloc(c, sizeof *sigma);
     for (size_t i = 0; i < c; i++)
         sigma[i] = sqrt(prescribed(kind, i, c, &seed));
@@ -168,7 +167,7 @@ Test(mvdr_eigen, deficient_rank) {
     enum { N = 24, M = 30, LD = 32 };
     uint64_t seed = 9;
     mvdr_scratch scratch;
-    cr_assert_eq(mvdr_scratch_create((mvdr_limits){N, M, N, false}, &scratch, NULL), SONAR_OK);
+    cr_assert_eq(mvdr_scratch_create((mvdr_limits){N, M, N}, &scratch, NULL), SONAR_OK);
     cplx s[N * M], once[3 * N];
     for (size_t i = 0; i < 3 * N; i++)
         once[i] = test_gauss(&seed);
@@ -189,100 +188,4 @@ Test(mvdr_eigen, deficient_rank) {
     }
     free(a);
     mvdr_scratch_destroy(&scratch);
-}
-
-/* ---- the two-sided method -------------------------------------------------------------------- */
-
-/* Even passes of random rotations of neighbours: a diagonal becomes a band of half-width 2 passes.
- */
-static void widen_band(size_t n, cplx *a, size_t passes, uint64_t *state) {
-    for (size_t pass = 0; pass < passes; pass++)
-        for (size_t x = pass % 2; x + 1 < n; x += 2) {
-            double angle = 2 * M_PI * test_uniform(state), c = cos(angle);
-            cplx w = sin(angle) * cexp(2 * M_PI * I * test_uniform(state));
-            for (size_t i = 0; i < n; i++) {
-                cplx p = a[x * n + i], q = a[(x + 1) * n + i];
-                a[x * n + i] = c * p - conj(w) * q;
-                a[(x + 1) * n + i] = w * p + c * q;
-            }
-            for (size_t j = 0; j < n; j++) {
-                cplx p = a[j * n + x], q = a[j * n + x + 1];
-                a[j * n + x] = c * p - w * q;
-                a[j * n + x + 1] = conj(w) * p + c * q;
-            }
-        }
-}
-
-/*
- * LAPACK's symmetric test types (zdrvst): 1 zero; 2 identity; diagonal 3 even, 4 geometric,
- * 5 clustered at ULP; 6, 7 as 4 near overflow, underflow; full 8 even, 9 geometric, 10 clustered;
- * 11, 12 as 8 near overflow, underflow; 13 random entries; 14, 15 as 13 near overflow, underflow;
- * band 16 even, 17 geometric, 18 clustered. Signs of prescribed values are random.
- */
-static cplx *lapack_type(int type, size_t n, uint64_t *state) {
-    static const spectrum of[19] = {EQUAL,     EQUAL,     EQUAL,     EVEN,     GEOMETRIC,
-                                    CLUSTERED, GEOMETRIC, GEOMETRIC, EVEN,     GEOMETRIC,
-                                    CLUSTERED, EVEN,      EVEN,      GAUSS,    GAUSS,
-                                    GAUSS,     EVEN,      GEOMETRIC, CLUSTERED};
-    static const int scaled[19] = {0, 0, 0, 0, 0, 0, 1, -1, 0, 0, 0, 1, -1, 0, 1, -1, 0, 0, 0};
-    double *d = calloc(n, sizeof *d);
-    for (size_t i = 0; i < n; i++) {
-        double sign = type > 2 && test_uniform(state) < 0.5 ? -1 : 1;
-        d[i] = type == 1 ? 0 : sign * prescribed(of[type], i, n, state);
-    }
-    bool full = type >= 8 && type <= 12;
-    cplx *u = full ? random_unitary(n, n, state) : calloc(n * n, sizeof *u);
-    for (size_t i = 0; i < n && !full; i++)
-        u[i * n + i] = 1;
-    cplx *a = compose(n, n, n, u, d, u);
-    for (size_t j = 0; type >= 13 && type <= 15 && j < n; j++)
-        for (size_t i = 0; i <= j; i++) {
-            a[j * n + i] = i == j ? creal(test_gauss(state)) : test_gauss(state);
-            a[i * n + j] = conj(a[j * n + i]);
-        }
-    if (type >= 16)
-        widen_band(n, a, 1 + (size_t)(test_uniform(state) * (double)n / 2), state);
-    double scale = scaled[type] > 0   ? sqrt((double)FLT_MAX)
-                   : scaled[type] < 0 ? sqrt((double)FLT_MIN)
-                                      : 1;
-    for (size_t i = 0; i < n * n; i++)
-        a[i] *= scale;
-    free(d);
-    free(u);
-    return a;
-}
-
-static double two_sided_ratio(int type, size_t n, uint64_t seed) {
-    size_t ld = mvdr_pad(n, MVDR_ALIGN);
-    mvdr_scratch scratch;
-    cr_assert_eq(
-        mvdr_scratch_create((mvdr_limits){n, n, mvdr_pad(n, MVDR_GROUP), true}, &scratch, NULL),
-        SONAR_OK);
-    float *re = (float *)scratch.t_re, *im = (float *)scratch.t_im;
-    cplx *a = lapack_type(type, n, &seed);
-    for (size_t j = 0; j < n; j++)
-        for (size_t i = 0; i < n; i++) {
-            re[j * ld + i] = (float)creal(a[j * n + i]);
-            im[j * ld + i] = i == j ? 0 : (float)cimag(a[j * n + i]);
-            a[j * n + i] = (double)re[j * ld + i] + I * (double)im[j * ld + i];
-        }
-    mvdr_solution solution = mvdr_two_sided(&scratch, n, 1e-6, 30);
-    cr_expect(solution.converged, "type %d, n %zu: residual %g", type, n, solution.residual);
-    double *d = calloc(n, sizeof *d);
-    for (size_t i = 0; i < n; i++)
-        d[i] = (double)re[i * ld + i];
-    cplx *v = widen(n, n, ld, (float *)scratch.u_re, (float *)scratch.u_im);
-    double ratio = worst_ratio(n, a, n, v, d);
-    mvdr_scratch_destroy(&scratch);
-    free(a), free(d), free(v);
-    return ratio;
-}
-
-Test(mvdr_eigen, two_sided_on_lapack_types) {
-    static const size_t sizes[] = {1, 2, 3, 8, 17, 40};
-    for (int type = 1; type <= 18; type++)
-        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            double ratio = two_sided_ratio(type, sizes[i], (uint64_t)type * 10 + i);
-            cr_expect_leq(ratio, RATIO, "type %d, n %zu: ratio %g", type, sizes[i], ratio);
-        }
 }

@@ -171,7 +171,7 @@ Test(options, what_is_printed_is_read_into_the_same_members) {
              " nbar: 3}}, range_reference: abeam, ranges_m: [40]}\n"
              "dft: {length: 2048, hop: 300, window: kaiser, kaiser_beta: 6.5, mean_removal: false,"
              " equalisation: phase}\n"
-             "mvdr: {length: 1024, hop: 200, forgetting: 0.9, method: two_sided, tolerance: 1e-5,"
+             "mvdr: {length: 1024, hop: 200, forgetting: 0.9, solver: jacobi, tolerance: 1e-5,"
              " max_sweeps: 7, forward_backward: true, correct_level: true, cell_maximum: false,"
              " loading: {rule: absolute, eps: 0.125, known_sources: 2}}\n"
              "ingest: {socket: sub, overload: block, queue_windows: 9, max_skew_ms: 12.5,"

@@ -108,8 +108,8 @@ typedef struct sonar_cbf_spec {
 
 /* ---- "mvdr_jacobi", sonar_mvdr_spec ---------------------------------------------------------- */
 /*
- * Adaptive beamformer: MVDR through a parallel Jacobi eigendecomposition of the covariance's factor
- * (thesis 6.5; Hestenes 1958). R is never formed, but by the two-sided method.
+ * Adaptive beamformer: MVDR in float64 (thesis 6.5). From up to half as many snapshots as sensors
+ * it works on the Gram matrix of the snapshots, else on the covariance of the sensors.
  *
  *   in[0]                         c32 [snapshot][bin][sensor]  new ones, oldest first; may be empty
  *   out[SONAR_MVDR_OUT_AZIMUTH]   f32 [direction]              (fs/N) sum_b P, unit^2
@@ -119,7 +119,10 @@ typedef struct sonar_cbf_spec {
  * P(theta, b) = 1 / sum_k |a^H v_k|^2 / (d_k + delta), with eigenvectors v_k and eigenvalues d_k of
  * R; with correct_level (P - delta/B) / share of it, share being SONAR_MVDR_LEVEL. Without any
  * snapshot yet, or with all-zero data, P is 0 (never NaN). Masked sensors (params->used) have
- * a_k = 0 and do not count in B, the number of sensors. An output without data is not wanted.
+ * a_k = 0 and do not count in B, the number of sensors. An output without data is not wanted, nor
+ * are those of a work without SONAR_MVDR_AZIMUTH and SONAR_MVDR_SPECTRUM in its outputs: execute
+ * then takes the snapshots in and leaves the outputs untouched, and the time that solving takes is
+ * saved. evaluate looks at the snapshots that have been taken in, whether they were solved or not.
  *
  * A bin that a tone dominates is steered at the tone's frequency, which may be a side lobe's width
  * away, by execute and evaluate alike. There, turns count as signed ones from the sensor in the
@@ -138,8 +141,8 @@ enum {
 
 /* Columns of the info surface. */
 enum {
-    SONAR_MVDR_SWEEPS = 0, /* sweeps used */
-    SONAR_MVDR_RESIDUAL,   /* largest relative off-diagonal of the last sweep */
+    SONAR_MVDR_SWEEPS = 0, /* Jacobi sweeps used; 0 where Cholesky solved */
+    SONAR_MVDR_RESIDUAL,   /* largest relative off-diagonal that the last sweep met; else 0 */
     SONAR_MVDR_DELTA,      /* loading added to every eigenvalue, unit^2/Hz */
     SONAR_MVDR_FLAGS,      /* SONAR_MVDR_FLAG_* as a float */
     SONAR_MVDR_SNAPSHOTS,  /* L_eff the bin's spectrum rests on: fewer while filling up or where
@@ -154,11 +157,14 @@ enum {
     SONAR_MVDR_FLAG_LEVEL_BIASED = 2,   /* a source reads over 6 dB low, or, with correct_level, has
                                            had more than 20 dB added */
     SONAR_MVDR_FLAG_TRACE_FALLBACK = 4, /* noise rule with too few snapshots: trace used */
-    SONAR_MVDR_FLAG_DOUBLE = 8,         /* 0.75 B < L < 1.5 B: computed in double precision */
-    SONAR_MVDR_FLAG_LOADING_FLOOR = 16  /* the rule's delta was under the least one */
+    SONAR_MVDR_FLAG_LOADING_FLOOR = 8   /* the rule's delta was under the least one */
 };
 
-typedef enum sonar_mvdr_method { SONAR_MVDR_ONE_SIDED = 0, SONAR_MVDR_TWO_SIDED } sonar_mvdr_method;
+typedef enum sonar_mvdr_solver {
+    SONAR_MVDR_AUTO = 0, /* the fastest */
+    SONAR_MVDR_JACOBI,   /* eigendecomposition by parallel two-sided Jacobi (thesis 6.5) */
+    SONAR_MVDR_CHOLESKY  /* eigenvalues alone, and a triangular factor */
+} sonar_mvdr_solver;
 
 typedef enum sonar_loading {
     SONAR_LOADING_NOISE = 0, /* eps times the noise power estimated from the eigenvalues */
@@ -190,13 +196,13 @@ typedef struct sonar_mvdr_spec {
     size_t snapshots;       /* L of the block, >= 1; 0 with forgetting */
     double alpha;           /* forgetting factor in (0, 1); 0 = block */
     sonar_loading loading;
-    double eps;           /* > 0; delta is never under 1.4e-12 of the largest eigenvalue, and a
-                             hundredth of eps counts where the noise rule falls back to the trace */
+    double eps;           /* > 0; docs/mvdr.md has the least delta, and a hundredth of eps counts
+                             where the noise rule falls back to the trace */
     size_t known_sources; /* K for the noise rule, 0 = unknown */
-    sonar_mvdr_method method;
-    double tolerance;      /* in (0, 1): two columns count as orthogonal below it, relative to their
-                              lengths */
-    size_t max_sweeps;     /* after which a bin is flagged as not converged */
+    sonar_mvdr_solver solver;
+    double tolerance;  /* in (0, 1): Jacobi ends with a sweep that meets no |g_ij| above it times
+                          sqrt(g_ii g_jj), G being what is diagonalised */
+    size_t max_sweeps; /* after which a bin is flagged as not converged */
     bool forward_backward; /* averages with the array mirrored at the origin; sensors whose mirror
                               image is masked or missing are not used */
     bool correct_level;    /* take out what few snapshots and loading do to levels */

@@ -335,16 +335,15 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_KNOWN_SOURCES] = {"mvdr.loading.known_sources", AT(specs.mvdr.known_sources),
                            INTEGER(0, 65535), .fallback = "0",
                            .help = "Number of sources, if known. It improves the noise estimate."},
-    [OPT_METHOD] =
-        {"mvdr.method", AT(specs.mvdr.method), CHOICE("one_sided two_sided"),
-         .fallback = "one_sided",
-         .help = "one_sided: one-sided Jacobi rotations of the covariance's factor. two_sided: "
-                 "two-sided Jacobi rotations of the covariance in float32, only for comparison "
-                 "with the thesis: sources 50 dB below the loudest one are lost."},
+    [OPT_SOLVER] = {"mvdr.solver", AT(specs.mvdr.solver), CHOICE("auto jacobi cholesky"),
+                    .fallback = "auto",
+                    .help = "cholesky: eigenvalues alone and a triangular factor. jacobi: "
+                            "eigenvectors too, by the thesis's parallel Jacobi rotations. auto: "
+                            "the faster one. The spectra are the same."},
     [OPT_TOLERANCE] = {"mvdr.tolerance", AT(specs.mvdr.tolerance), REAL("", 1e-16, 0.1),
-                       .fallback = "3e-7",
-                       .help = "Two columns count as orthogonal if the magnitude of their "
-                               "normalised inner product is at most this."},
+                       .fallback = "1e-9",
+                       .help = "Jacobi ends when no off-diagonal element is larger than this times "
+                               "the geometric mean of its two diagonal elements."},
     [OPT_MAX_SWEEPS] = {"mvdr.max_sweeps", AT(specs.mvdr.max_sweeps), INTEGER(1, 1000),
                         .fallback = "30",
                         .help = "Largest number of Jacobi sweeps. A bin that has not converged by "

@@ -84,7 +84,7 @@ typedef enum sonar_option_id {
     OPT_LOADING_RULE,
     OPT_LOADING_EPS,
     OPT_KNOWN_SOURCES,
-    OPT_METHOD,
+    OPT_SOLVER,
     OPT_TOLERANCE,
     OPT_MAX_SWEEPS,
     OPT_FORWARD_BACKWARD,

@@ -359,10 +359,21 @@ static void list_keys(const char *group, char *words, size_t size) {
     }
 }
 
+/* What was an option of an earlier version, and what stands in its place. */
+static const char *replacement(const char *group, const char *key) {
+    if (!strcmp(group, "mvdr") && !strcmp(key, "method"))
+        return "mvdr.solver: auto replaces it; solver: jacobi is the thesis's method, in float64";
+    return NULL;
+}
+
 static void unknown_key(sonar_loader *loader, const char *group, const sonar_node *key) {
     char accepted[512], hint[PATH_BYTES + 32];
+    const char *now = replacement(group, key->text ? key->text : "");
     list_keys(group, accepted, sizeof accepted);
-    suggest(group, key->text ? key->text : "", hint, sizeof hint);
+    if (now)
+        snprintf(hint, sizeof hint, "%s", now);
+    else
+        suggest(group, key->text ? key->text : "", hint, sizeof hint);
     sonar_report_add(loader->report, SONAR_MISTAKE, loader->text, key->place, accepted,
                      "unknown key \"%.*s\"%s%s%s%s", SHOWN, key->text ? key->text : "",
                      *group ? " in " : "", group, *hint ? "; " : "", hint);

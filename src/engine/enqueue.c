@@ -90,7 +90,7 @@ static sonar_code run_cbf(sonar_engine *e, const struct job *job, sonar_error *e
     return code ? code : sonar_timing_end(e, SONAR_ENGINE_CBF, err);
 }
 
-/* Runs even when nobody looks: the covariance must not miss a snapshot. */
+/* Runs even when nobody looks, without solving then: the covariance must not miss a snapshot. */
 static sonar_code run_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
     if (!e->specs->mvdr_enabled)
         return SONAR_OK;

@@ -9,11 +9,11 @@
 
 #include "engine/internal.h"
 
-/* Surfaces that may be wanted and decide what is launched; those of the MVDR but its spectrum cost
- * nothing. */
+/* Surfaces that may be wanted and decide what is launched. */
 static uint32_t deciding(const sonar_engine *e) {
     return e->spec.surfaces & (SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) |
-                               SONAR_WANT(SONAR_CBF_LOFAR) | SONAR_WANT(SONAR_MVDR_SPECTRUM));
+                               SONAR_WANT(SONAR_CBF_LOFAR) | SONAR_WANT(SONAR_MVDR_AZIMUTH) |
+                               SONAR_WANT(SONAR_MVDR_SPECTRUM));
 }
 
 const struct recording *sonar_graphs_find(const sonar_engine *e, const struct job *job) {

@@ -32,14 +32,23 @@ mvdr_limits mvdr_limits_of(const sonar_mvdr_spec *spec) {
     size_t each = spec->forward_backward ? 2 : 1, sensors = spec->sensors;
     double fading = spec->alpha > 0 ? ceil(log(1e-14) / log(spec->alpha)) + 1 : 0;
     size_t lasting = (size_t)fmin((double)sensors, fading * (double)each);
-    bool square = spec->method == SONAR_MVDR_TWO_SIDED;
     size_t kept = spec->alpha > 0 ? lasting : sonar_min_size(sensors, each * spec->snapshots);
-    kept = mvdr_pad(square ? sensors : kept, MVDR_GROUP);
+    kept = mvdr_pad(kept, MVDR_GROUP);
     return (mvdr_limits){.rows = sensors,
                          .columns =
                              spec->alpha > 0 ? kept + each * spec->max_new : each * spec->snapshots,
-                         .kept = kept,
-                         .square = square};
+                         .kept = kept};
+}
+
+mvdr_shape mvdr_shape_of(const sonar_mvdr_spec *spec) {
+    const double fading = spec->alpha > 0 ? ceil(log(1e-14) / log(spec->alpha)) : 0;
+    const size_t each = spec->forward_backward ? 2 : 1, half = spec->sensors / (2 * each);
+    const bool by_snapshots = fading + (double)spec->snapshots <= (double)half;
+    const size_t slots = spec->alpha == 0 ? spec->snapshots : by_snapshots ? (size_t)fading : 0;
+    return (mvdr_shape){.by_snapshots = by_snapshots,
+                        .each = each,
+                        .slots = slots,
+                        .order = by_snapshots ? each * slots : spec->sensors};
 }
 
 /* ---- parameters ------------------------------------------------------------------------------ */

@@ -26,8 +26,19 @@ static inline size_t mvdr_pad(size_t count, size_t multiple) {
 
 typedef struct mvdr_limits {
     size_t rows, columns, kept; /* most sensors, columns of the factor, eigenpairs */
-    bool square;                /* two_sided: needs room for R and all its eigenvectors */
 } mvdr_limits;
+
+/* What is solved: the Gram matrix of the snapshots, where these are at most half as many as the
+ * sensors, or the covariance of the sensors. Fixed when the stage is made, whatever is masked. */
+typedef struct mvdr_shape {
+    bool by_snapshots;
+    size_t each;  /* columns that a snapshot brings: 2 with forward-backward averaging */
+    size_t slots; /* snapshots kept: L, or all that forgetting leaves above 1e-14 of their power;
+                     0: forgetting goes on in the covariance of all sensors */
+    size_t order; /* of the largest matrix to be solved: each * slots, or the sensors */
+} mvdr_shape;
+
+mvdr_shape mvdr_shape_of(const sonar_mvdr_spec *spec);
 
 sonar_code mvdr_check_spec(const sonar_mvdr_spec *spec, sonar_error *err);
 mvdr_limits mvdr_limits_of(const sonar_mvdr_spec *spec);

@@ -222,10 +222,9 @@ __global__ void __launch_bounds__(COUNT, 1) decompose(view v, arrivals in, uint3
         bool in_double = wants_double(snapshots, v.n);
         complex<float> *q = v.q + (size_t)bin * v.kept * v.spec.sensors;
         arena arena = {room, v.shared_bytes};
-        solution = in_double ? solve<double>(v, s, arena, factor.m, 1e-3 * v.spec.tolerance, q)
-                             : solve<float>(v, s, arena, factor.m, v.spec.tolerance, q);
+        solution = in_double ? solve<double>(v, s, arena, factor.m, 3e-10, q)
+                             : solve<float>(v, s, arena, factor.m, 3e-7, q);
         flags = weigh(v, bin, solution.kept, factor, s.d, &delta, &share) |
-                (in_double ? SONAR_MVDR_FLAG_DOUBLE : 0) |
                 (solution.jacobi.converged ? 0 : SONAR_MVDR_FLAG_NOT_CONVERGED);
     }
     report(v, bin, solution.jacobi, delta, share, flags, factor.snapshots);

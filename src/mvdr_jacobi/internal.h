@@ -66,17 +66,6 @@ mvdr_solution mvdr_jacobi_f32(float *re, float *im, size_t n, size_t m, size_t l
 mvdr_solution mvdr_jacobi_f64(double *re, double *im, size_t n, size_t m, size_t ld,
                               double tolerance, size_t max_sweeps, double *norm2, double *pair);
 
-/* The thesis's method, for the comparison with its rows: R = S S^H is formed in float32 and rotated
- * from both sides until off(R) <= tolerance |R|, but no less than 1e-6, which is what float32
- * reaches. All n pairs; eigenvalues that rounding made negative are 0. Squaring loses sources 60 dB
- * below the loudest.
- */
-mvdr_solution mvdr_solve_two_sided(mvdr_scratch *scratch, size_t n, size_t m, double tolerance,
-                                   size_t max_sweeps, float *q_re, float *q_im, size_t ld);
-/* The same for any Hermitian matrix in scratch->t (as floats, columns mvdr_pad(n, MVDR_ALIGN)
- * apart): leaves the eigenvalues on t's diagonal and the eigenvectors, in that order, in u. */
-mvdr_solution mvdr_two_sided(mvdr_scratch *scratch, size_t n, double tolerance, size_t max_sweeps);
-
 /* Indices of d, largest first; returns how many exceed `relative` times the largest. */
 size_t mvdr_descending(const double *d, size_t count, double relative, size_t *order);
 

@@ -31,6 +31,19 @@
 #define MVDR_LEVEL_BIASED    0.25 /* -6 dB */
 #define MVDR_LEVEL_CORRECTED 0.01 /* -20 dB */
 
+/* The least loading, from the largest eigenvalue, the median of the min(n, L_eff) largest and the
+ * smallest of the matrix that is solved. Steering vectors and samples are rounded to float32, so a
+ * look straight at the loudest source leaves about eps32^2 outside of its eigenvector; noise or
+ * loading 118 dB below it drown that. And what is solved must not be singular in float64. */
+#define MVDR_LEAST_FLOAT32 1.4210854715202004e-12 /* 100 eps^2 of float32 */
+#define MVDR_LEAST_FLOAT64 8.8817841970012523e-16 /* 4 eps of float64 */
+MVDR_BOTH static inline double mvdr_least_delta(double largest, double median, double smallest) {
+    const double drown = MVDR_LEAST_FLOAT32 * largest - median;
+    const double regular = MVDR_LEAST_FLOAT64 * largest - (smallest > 0 ? smallest : 0);
+    const double least = drown > regular ? drown : regular;
+    return least > 2.2250738585072014e-308 ? least : 2.2250738585072014e-308;
+}
+
 /* Degrees of freedom that are lost: f without the one of the steered direction. `sum` is
  * sum_i d_i / (d_i + delta), `quiet` sum_i of 1 - (delta / (d_i + delta))^2, both over all
  * eigenvalues that are not zero; `effective` is L_eff, twice that with forward-backward. */

@@ -117,14 +117,11 @@ static mvdr_solution solve(const mvdr_stage *stage, size_t bin, const mvdr_facto
     size_t first = bin * stage->limits.kept * stage->ld;
     float *q_re = stage->q_re + first, *q_im = stage->q_im + first;
     const sonar_mvdr_spec *spec = &stage->spec;
-    if (spec->method == SONAR_MVDR_TWO_SIDED)
-        return mvdr_solve_two_sided(scratch, stage->rows.n, factor->m, spec->tolerance,
-                                    spec->max_sweeps, q_re, q_im, stage->ld);
     if (in_double)
-        return mvdr_solve_f64(scratch, stage->rows.n, factor->m, 1e-3 * spec->tolerance,
-                              spec->max_sweeps, q_re, q_im, stage->ld, stage->limits.kept);
-    return mvdr_solve_f32(scratch, stage->rows.n, factor->m, spec->tolerance, spec->max_sweeps,
-                          q_re, q_im, stage->ld, stage->limits.kept);
+        return mvdr_solve_f64(scratch, stage->rows.n, factor->m, 3e-10, spec->max_sweeps, q_re,
+                              q_im, stage->ld, stage->limits.kept);
+    return mvdr_solve_f32(scratch, stage->rows.n, factor->m, 3e-7, spec->max_sweeps, q_re, q_im,
+                          stage->ld, stage->limits.kept);
 }
 
 /* Columns too short for the loading to notice, now or summed over all updates to come, are not
@@ -202,11 +199,9 @@ static void decompose(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     stage->bin[bin].k = 0;
     stage->bin[bin].view = (mvdr_view){0};
     if (factor.m && stage->rows.n) {
-        bool in_double = stage->spec.method == SONAR_MVDR_ONE_SIDED &&
-                         wants_double(effective_snapshots(stage, &factor), stage->rows.n);
+        bool in_double = wants_double(effective_snapshots(stage, &factor), stage->rows.n);
         solution = solve(stage, bin, &factor, scratch, in_double);
         flags = load(stage, bin, solution.kept, &factor, scratch, info) |
-                (in_double ? SONAR_MVDR_FLAG_DOUBLE : 0) |
                 (solution.converged ? 0 : SONAR_MVDR_FLAG_NOT_CONVERGED);
     }
     info[SONAR_MVDR_SWEEPS] = (float)solution.sweeps;

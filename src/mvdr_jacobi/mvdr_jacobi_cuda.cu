@@ -194,10 +194,6 @@ sonar_code check_spec(const sonar_mvdr_spec *spec, sonar_error *err) {
     sonar_code code = mvdr_check_spec(spec, err);
     if (code)
         return code;
-    if (spec->method != SONAR_MVDR_ONE_SIDED)
-        return sonar_fail(err, SONAR_EUNAVAILABLE, where,
-                          "the cuda backend has no two_sided method: use the CPU backend for the "
-                          "conformance case");
     mvdr_limits limits = mvdr_limits_of(spec);
     if (limits.rows > INT32_MAX || limits.columns > INT32_MAX || spec->bins > INT32_MAX ||
         spec->directions > INT32_MAX || spec->max_sweeps > INT32_MAX)

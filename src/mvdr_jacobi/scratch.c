@@ -6,11 +6,11 @@
 
 sonar_code mvdr_scratch_create(mvdr_limits limits, mvdr_scratch *s, sonar_error *err) {
     size_t n = limits.rows, m = limits.columns, c = sonar_min_size(n, m);
-    size_t ld = mvdr_pad(n, MVDR_ALIGN), square = n * ld;
+    size_t ld = mvdr_pad(n, MVDR_ALIGN);
     size_t tall = c * ld, wide = m > n ? n * mvdr_pad(m, MVDR_ALIGN) : 0;
-    size_t t = sonar_max_size(sonar_max_size(tall, wide), limits.square ? square : 0);
+    size_t t = sonar_max_size(tall, wide);
     size_t lanes = 2 * (size_t)MVDR_LANES, k = mvdr_pad(limits.kept, MVDR_GROUP);
-    size_t small = limits.square ? n : c;
+    size_t small = c;
     *s = (mvdr_scratch){
         .s_re = sonar_alloc(m * ld, sizeof(float)),
         .s_im = sonar_alloc(m * ld, sizeof(float)),

@@ -31,6 +31,10 @@
 #define MVDR_TONE_CHANCE       (-13.8) /* 1e-6 */
 #define MVDR_TONE_LIKELY_STILL (-6.9)  /* 1e-3 */
 
+/* A new offset this near to the one in use, as a share of the variance by which it scatters anyway,
+ * 1/(rows * snapshots * over), is no news: all projections would be made anew for nothing. */
+#define MVDR_TONE_STILL 0.1
+
 /* Offsets are fixed-point numbers for the steering vectors: exact and the same everywhere. */
 #define MVDR_TONE_ONE 16777216.0
 
@@ -90,6 +94,14 @@ MVDR_BOTH static inline mvdr_tone mvdr_tone_of(const sonar_mvdr_tones *tones, mv
 /* The better of two tones that a bin shows with its neighbours. */
 MVDR_BOTH static inline mvdr_tone mvdr_tone_better(mvdr_tone a, mvdr_tone b) {
     return b.chance < a.chance ? b : a;
+}
+
+/* Where a bin that holds a tone is steered: there or, if that is no news, at `so_far`; 0: it was
+ * not. `rows` sensors. */
+MVDR_BOTH static inline double mvdr_tone_offset(mvdr_tone tone, double so_far, double rows,
+                                                double snapshots) {
+    const double away = tone.offset - so_far, weight = rows * snapshots * tone.over;
+    return so_far != 0 && away * away * weight <= MVDR_TONE_STILL ? so_far : tone.offset;
 }
 
 /* Whether the bin is steered at the tone; it was so far. */

@@ -71,7 +71,7 @@ static mvdr_pair products_of(const mvdr_stage *stage, size_t bin, double *snapsh
 void mvdr_tone_steer(mvdr_stage *stage, size_t bin) {
     mvdr_bin *state = &stage->bin[bin];
     mvdr_tone tone = {0, 0, 0};
-    double snapshots;
+    double snapshots = 0;
     if (bin + 1 < stage->spec.bins) {
         mvdr_pair above = products_of(stage, bin, &snapshots);
         tone = mvdr_tone_of(stage->tones, above, false, snapshots);
@@ -80,6 +80,7 @@ void mvdr_tone_steer(mvdr_stage *stage, size_t bin) {
         mvdr_pair below = products_of(stage, bin - 1, &snapshots);
         tone = mvdr_tone_better(tone, mvdr_tone_of(stage->tones, below, true, snapshots));
     }
+    const double so_far = state->tonal ? state->offset : 0, rows = (double)stage->rows.n;
     state->tonal = mvdr_tone_holds(tone, state->tonal);
-    state->offset = state->tonal ? tone.offset : 0;
+    state->offset = state->tonal ? mvdr_tone_offset(tone, so_far, rows, snapshots) : 0;
 }

@@ -81,8 +81,9 @@ __global__ void tone_steer(view v) {
         tone = mvdr_tone_better(
             tone, mvdr_tone_of(v.tones, below.products, true, product_snapshots(v, below)));
     }
+    const double so_far = own->tonal ? own->offset : 0;
     own->tonal = mvdr_tone_holds(tone, own->tonal);
-    own->offset = own->tonal ? tone.offset : 0;
+    own->offset = own->tonal ? mvdr_tone_offset(tone, so_far, v.n, product_snapshots(v, *own)) : 0;
 }
 
 } // namespace mvdr

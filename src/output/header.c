@@ -296,14 +296,14 @@ static void append_flags(const json *flags, uint32_t bits, size_t count,
 
 static void put_flags(const json *root, const sonar_result *result, bool with_mvdr) {
     static const char *const frame[] = {"discontinuity", "overload", "clock_unsynchronised"};
-    static const char *const mvdr[] = {"not_converged", "level_biased", "trace_fallback", "double",
+    static const char *const mvdr[] = {"not_converged", "level_biased", "trace_fallback",
                                        "loading_floor"};
     json flags = put_array(root, "flags");
     if (result->missing_worst > 0)
         append_string(&flags, "gap");
     append_flags(&flags, result->frame_flags, 3, frame);
     if (with_mvdr)
-        append_flags(&flags, result->mvdr_flags, 5, mvdr);
+        append_flags(&flags, result->mvdr_flags, 4, mvdr);
     if (result->restarted)
         append_string(&flags, "restarted");
     if (result->mask_changed)

@@ -12,8 +12,7 @@ enum {
     SONAR_HEADER_NOT_CONVERGED = 1,
     SONAR_HEADER_LEVEL_BIASED = 2,
     SONAR_HEADER_TRACE_FALLBACK = 4,
-    SONAR_HEADER_DOUBLE = 8,
-    SONAR_HEADER_LOADING_FLOOR = 16
+    SONAR_HEADER_LOADING_FLOOR = 8
 };
 
 /* Dimensions a surface must have by the spec; 0 for a topic without an array. */

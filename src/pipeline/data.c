@@ -85,9 +85,9 @@ uint32_t sonar_pipeline_needed(const sonar_pipeline *p, uint32_t wanted) {
     return sonar_topics_needed(wanted & made) & made;
 }
 
-static void finish_mvdr_facts(const sonar_pipeline *p, sonar_result *result) {
-    if (!p->config->specs.mvdr_enabled)
-        return;
+static void finish_mvdr_facts(const sonar_pipeline *p, uint32_t outputs, sonar_result *result) {
+    if (!(outputs & (SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM))))
+        return; /* not solved: nobody looks */
     summarise_mvdr(p, result);
     const sonar_engine_snapshots snapshots = sonar_engine_read_snapshots(p->engine);
     if (snapshots.count) {
@@ -97,9 +97,10 @@ static void finish_mvdr_facts(const sonar_pipeline *p, sonar_result *result) {
 }
 
 /* What is made of the surfaces once they are there. */
-static sonar_code conclude(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
+static sonar_code conclude(sonar_pipeline *p, uint32_t outputs, sonar_result *result,
+                           sonar_error *err) {
     int64_t began = sonar_monotonic_ns();
-    finish_mvdr_facts(p, result);
+    finish_mvdr_facts(p, outputs, result);
     sonar_code code = SONAR_OK;
     if (result->present & SONAR_WANT(SONAR_DETECTIONS))
         code = sonar_pipeline_detect(p, result, err);
@@ -130,7 +131,7 @@ static sonar_code process(sonar_pipeline *p, sonar_window *window, sonar_result 
     if (code || !result || sonar_pool_cancelled(p->pool))
         return code;
     result->present = wanted & job.outputs;
-    return conclude(p, result, err);
+    return conclude(p, job.outputs, result, err);
 }
 
 static void note_failure(struct progress *progress, const sonar_error *err) {

@@ -28,9 +28,8 @@ static void estimate(const sonar_train_setup *setup, sonar_choices *choices) {
         const double seconds = sonar_train_estimate(shape, placement[i]);
         sonar_placement_name(placement[i], sonar_train_stages(shape),
                              choices->backend.backend->name, t->name);
-        t->available = isfinite(seconds);
-        t->median_s = t->available ? seconds : 0;
-        snprintf(t->note, sizeof t->note, "%s", t->available ? "" : "it has no two_sided method");
+        t->available = true;
+        t->median_s = seconds;
     }
     sonar_train_pick(decision, TIE_SHARE, NULL);
     choices->table.decisions = 1;

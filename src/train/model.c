@@ -48,7 +48,7 @@ static double cbf_operations(const sonar_train_shape *s) {
  * Bins worked at together take as long as one: 100 of them where 132 find room take one's time. */
 static double mvdr_operations(const sonar_train_shape *s, size_t together) {
     double b = (double)s->sensors_used, r = b;
-    if (s->mvdr_snapshots && !s->mvdr_two_sided)
+    if (s->mvdr_snapshots)
         r = fmin(b, (double)s->mvdr_snapshots);
     double bin = fmin(8, (double)s->mvdr_sweeps) * r * (r - 1) / 2 * 40 * r + 32 * r * r * b +
                  8 * b * r * (double)s->mvdr_directions;
@@ -94,8 +94,6 @@ static double crossing_s(const sonar_train_shape *s, sonar_placement placement) 
 
 double sonar_train_estimate(const sonar_train_shape *s, sonar_placement placement) {
     double seconds = crossing_s(s, placement);
-    if (s->mvdr_two_sided && placement & 1u << SONAR_ENGINE_MVDR)
-        return INFINITY;
     for (int stage = 0; stage < SONAR_ENGINE_STAGES; stage++)
         seconds += sonar_train_stage_s(s, (sonar_engine_stage)stage, placement >> stage & 1);
     return seconds;

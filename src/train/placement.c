@@ -38,7 +38,6 @@ sonar_train_shape sonar_train_shape_of(const sonar_train_setup *setup) {
     shape.mvdr_new = mvdr->max_new;
     shape.mvdr_sweeps = mvdr->max_sweeps;
     shape.mvdr_own_dft = specs->own_mvdr_dft;
-    shape.mvdr_two_sided = mvdr->method == SONAR_MVDR_TWO_SIDED;
     return shape;
 }
 
@@ -46,8 +45,7 @@ size_t sonar_train_stages(const sonar_train_shape *shape) {
     return shape->mvdr_bins ? SONAR_ENGINE_STAGES : SONAR_ENGINE_MVDR;
 }
 
-/* A name in the configuration holds for all stages; a GPU without two_sided gets all but the MVDR
- * before anything else that is mixed. */
+/* A name in the configuration holds for all stages. */
 size_t sonar_placements(const sonar_train_setup *setup, const sonar_backend *opened,
                         sonar_placement *placement) {
     static const sonar_placement order[SONAR_TRAIN_CANDIDATES] = {0, 7, 3, 6, 4, 1, 5, 2};

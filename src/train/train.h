@@ -46,7 +46,7 @@ typedef struct sonar_train_setup {
     X(sensors) X(sensors_used) X(channels) X(sample_bytes) X(length) X(hop) X(bins) X(directions) \
     X(ranges) X(lofar_bins) X(cbf_bins) X(cbf_length) X(cbf_hop) X(cbf_snapshots) X(mvdr_length) \
     X(mvdr_hop) X(mvdr_bins) X(mvdr_directions) X(mvdr_snapshots) X(mvdr_new) X(mvdr_sweeps) \
-    X(mvdr_own_dft) X(mvdr_two_sided) X(workers)
+    X(mvdr_own_dft) X(workers)
 /* clang-format on */
 
 typedef struct sonar_train_shape {
@@ -127,7 +127,7 @@ bool sonar_placement_find(const char *name, size_t stages, const char *device,
 /* Estimated seconds of a stage for one window, transfers included: on the CPU with shape->workers
  * threads, or on a GPU. Good to about a factor of two. */
 double sonar_train_stage_s(const sonar_train_shape *shape, sonar_engine_stage stage, bool gpu);
-/* Of all stages and of what crosses between the sides; INFINITY for what a GPU cannot do. */
+/* Of all stages and of what crosses between the sides. */
 double sonar_train_estimate(const sonar_train_shape *shape, sonar_placement placement);
 
 /* ---- the table ------------------------------------------------------------------------------- */

@@ -64,11 +64,8 @@
     X(tone_flutter)                                                                                \
     X(tone_cells)
 
-/* What only the float32 Jacobi solver says of itself: mvdr_solver.c. */
-#define MVDR_SOLVER_CASES(X)                                                                       \
-    X(not_converged)                                                                               \
-    X(says_double)                                                                                 \
-    X(two_sided)
+/* What only the Jacobi solver says of itself: mvdr_solver.c. */
+#define MVDR_SOLVER_CASES(X) X(not_converged)
 
 #define MVDR_CASE(name)    void mvdr_case_##name(site *site)
 #define MVDR_DECLARE(name) MVDR_CASE(name);
