@@ -183,7 +183,7 @@ static sonar_buffer transform(const sonar_params *params, sonar_space space, boo
                                  .fs_hz = 8000,
                                  .first_bin = 5,
                                  .bins = BINS,
-                                 .window = SONAR_HANN,
+                                 .taper = SONAR_HANN,
                                  .planning = SONAR_PLAN_STABLE};
     uint64_t seed = 9;
     size_t shape[2] = {SENSORS, in_ring ? LENGTH + 45 : LENGTH};

@@ -133,7 +133,7 @@ Test(config, the_demonstration_fills_every_field) {
     cr_assert_eq(c->silent_after_ms, 1000);
     cr_assert_eq(c->specs.window_length, 8192);
     cr_assert_eq(c->specs.hop, 4096);
-    cr_assert_eq(c->specs.dft.window, SONAR_HANN);
+    cr_assert_eq(c->specs.dft.taper, SONAR_HANN);
     cr_assert(c->specs.dft.remove_mean);
     cr_assert_not(c->specs.dft.equalise_phase);
     cr_assert_eq(c->cbf_band.first_bin, 615); /* 614.4 .. 972.8 */

@@ -28,7 +28,7 @@ DFT_CASES(AT_LAZY_DEVICE)
  */
 Test(dft, windows_have_the_textbook_figures) {
     const struct {
-        sonar_window_kind kind;
+        sonar_taper kind;
         double beta, gain, enbw;
     } known[] = {{SONAR_RECTANGULAR, 0, 1.00, 1.00},     {SONAR_HANN, 0, 0.50, 1.50},
                  {SONAR_HAMMING, 0, 0.54, 1.36},         {SONAR_BLACKMAN, 0, 0.42, 1.73},
@@ -36,7 +36,7 @@ Test(dft, windows_have_the_textbook_figures) {
     double w[1000];
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         double sum = 0, squares = 0;
-        sonar_dft_window(known[i].kind, known[i].beta, 1000, w);
+        sonar_dft_taper(known[i].kind, known[i].beta, 1000, w);
         for (size_t t = 0; t < 1000; t++) {
             sum += w[t];
             squares += w[t] * w[t];

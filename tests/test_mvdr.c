@@ -50,7 +50,7 @@ Test(mvdr_tone, the_table_of_a_hann_window) {
     enum { N = 256 };
     double window[N];
     sonar_mvdr_tones tones;
-    sonar_dft_window(SONAR_HANN, 0, N, window);
+    sonar_dft_taper(SONAR_HANN, 0, N, window);
     sonar_mvdr_tones_make(window, N, &tones);
     cr_expect_float_eq(tones.correlation, 2 / 3.0, 1e-12);
     for (double o = -6.9; o < 7.9; o += 0.0613) {

@@ -168,7 +168,7 @@ static size_t snapshots_of(const struct stream *s, uint64_t *first) {
 static void transform(const struct stream *s, const sonar_config *c, uint64_t first, cplx *to) {
     size_t samples = (size_t)(s->end - s->first), n = s->mvdr_length;
     double *window = calloc(n, sizeof *window);
-    sonar_dft_window(c->specs.dft.window, c->specs.dft.kaiser_beta, n, window);
+    sonar_dft_taper(c->specs.dft.taper, c->specs.dft.kaiser_beta, n, window);
     for (size_t b = 0; b < c->mvdr_band.bins; b++)
         for (size_t k = 0; k < FEED_SENSORS; k++)
             to[b * FEED_SENSORS + k] =
@@ -284,7 +284,7 @@ static void check_cbf_snapshot(const struct stream *s, const sonar_config *c, ui
                                const sonar_c32 *have) {
     const sonar_band *band = &c->lofar_band;
     double *window = calloc(c->specs.cbf.length, sizeof *window), error = 0, size = 0;
-    sonar_dft_window(c->specs.dft.window, c->specs.dft.kaiser_beta, c->specs.cbf.length, window);
+    sonar_dft_taper(c->specs.dft.taper, c->specs.dft.kaiser_beta, c->specs.cbf.length, window);
     for (size_t k = 0; k < FEED_SENSORS; k++) {
         const float *x = s->x + k * (size_t)(s->end - s->first) + (size_t)(first - s->first);
         sonar_gap gap[SONAR_GAPS_MOST];

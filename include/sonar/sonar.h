@@ -9,6 +9,7 @@
  *   channel   one column of a digitiser's frame           sensor   one hydrophone with a position
  *   sample    one instant of one channel                  window   N samples every H: one update
  *   snapshot  one DFT, of a window or of a sub-window     bin      b, at b*fs/N Hz
+ *   taper     a DFT's window function, hann for example (`dft.window`)
  *   turns     phase / 2 pi as fixed point, 2^64 = one turn; overflow is the reduction modulo a turn
  *   surface   one published array, e.g. the broadband far-field azimuth spectrum
  */

@@ -37,7 +37,7 @@ extern "C" {
  * whose upload would otherwise be recorded with it.
  *
  * Per sensor: mean removed (of the samples that are there: those in work->gaps are 0 after it,
- * whatever numbers the input holds for them), window applied, r2c transform
+ * whatever numbers the input holds for them), taper applied, r2c transform
  * X(f) = sum x(t) e^{-j 2 pi f t}, scaled so that |X|^2 is the one-sided power spectral density in
  * unit^2/Hz, 2 |X|^2 / (fs sum w^2), without the factor 2 at DC and Nyquist; calibration scale,
  * phase and delay corrections from work->params are in it; masked sensors are exactly zero.
@@ -48,16 +48,17 @@ enum { SONAR_DFT_HEAD = 0, SONAR_DFT_TAIL, SONAR_DFT_INPUTS };
 /* Longest transform: FFT libraries count the values of a batch in an int. */
 enum { SONAR_DFT_LENGTH_MOST = 0x7fffffff / 16 };
 
-/* Window functions, periodic (DFT-even): Harris, "On the use of windows for harmonic analysis with
- * the discrete Fourier transform", Proc. IEEE 66 (1978); flat-top is the one of ISO 18431-2. */
-typedef enum sonar_window_kind {
+/* Tapers, the window functions of a DFT, periodic (DFT-even): Harris, "On the use of windows for
+ * harmonic analysis with the discrete Fourier transform", Proc. IEEE 66 (1978); flat-top is the one
+ * of ISO 18431-2. */
+typedef enum sonar_taper {
     SONAR_HANN = 0,
     SONAR_RECTANGULAR,
     SONAR_HAMMING,
     SONAR_BLACKMAN,
     SONAR_KAISER,
     SONAR_FLATTOP
-} sonar_window_kind;
+} sonar_taper;
 
 typedef enum sonar_planning {
     SONAR_PLAN_MEASURE = 0, /* FFTW_MEASURE; wisdom kept in host->state_dir */
@@ -69,8 +70,8 @@ typedef struct sonar_dft_spec {
     size_t length; /* N, any length from 2 to SONAR_DFT_LENGTH_MOST */
     double fs_hz;
     size_t first_bin, bins; /* kept bins; first_bin + bins <= length/2 + 1 */
-    sonar_window_kind window;
-    double kaiser_beta;  /* 0 to 500; read for a Kaiser window only */
+    sonar_taper taper;
+    double kaiser_beta;  /* 0 to 500; read for a Kaiser taper only */
     bool remove_mean;    /* false: samples keep their mean, lost ones are 0 all the same */
     bool equalise_phase; /* every bin divided by its magnitude; 0 stays 0; unit is then relative */
     sonar_planning planning;
@@ -172,8 +173,8 @@ typedef enum sonar_loading {
     SONAR_LOADING_ABSOLUTE   /* eps itself, in unit^2/Hz */
 } sonar_loading;
 
-/* How a window spreads a tone over neighbouring bins: the angle of (W(o), W(o - 1)), W being the
- * window's transform about its middle, for offsets o = (i + 1/2)/STEPS - REACH, which leaves out
+/* How a taper spreads a tone over neighbouring bins: the angle of (W(o), W(o - 1)), W being the
+ * taper's transform about its middle, for offsets o = (i + 1/2)/STEPS - REACH, which leaves out
  * the zeros at whole bins, continued over half a turn; from `first` on `count` of them ascend and
  * name one offset each. */
 enum {

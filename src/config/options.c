@@ -210,7 +210,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_HOP] = {"dft.hop", AT(specs.hop), INTEGER(1, 67108864), .unit = "samples",
                  .computed = "dft.length / 2",
                  .help = "Samples from one window to the next. Each window gives one update."},
-    [OPT_WINDOW] = {"dft.window", AT(specs.dft.window),
+    [OPT_WINDOW] = {"dft.window", AT(specs.dft.taper),
                     CHOICE("hann rectangular hamming blackman kaiser flattop"), .fallback = "hann",
                     .help = "Window function, periodic (DFT-even): its smallest value is at the "
                             "first sample, its largest at sample length / 2."},

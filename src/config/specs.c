@@ -12,7 +12,7 @@ static void make_tones(sonar_specs *specs) {
     const size_t n = sonar_min_size(specs->mvdr.length, sizeof window / sizeof *window);
     if (specs->dft.equalise_phase)
         return;
-    sonar_dft_window(specs->dft.window, specs->dft.kaiser_beta, n, window);
+    sonar_dft_taper(specs->dft.taper, specs->dft.kaiser_beta, n, window);
     sonar_mvdr_tones_make(window, n, &specs->tones);
     specs->mvdr.tones = &specs->tones;
 }

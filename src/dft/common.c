@@ -17,10 +17,9 @@ sonar_code sonar_dft_check(const sonar_dft_spec *spec, sonar_error *err) {
                           spec->first_bin, spec->bins, spec->length);
     if (!(spec->fs_hz > 0) || !isfinite(spec->fs_hz))
         return sonar_fail(err, SONAR_EINVAL, "dft", "sampling rate %g Hz", spec->fs_hz);
-    if ((unsigned)spec->window > SONAR_FLATTOP)
-        return sonar_fail(err, SONAR_EINVAL, "dft", "unknown window function %d",
-                          (int)spec->window);
-    if (spec->window == SONAR_KAISER && !(spec->kaiser_beta >= 0 && spec->kaiser_beta <= 500))
+    if ((unsigned)spec->taper > SONAR_FLATTOP)
+        return sonar_fail(err, SONAR_EINVAL, "dft", "unknown taper %d", (int)spec->taper);
+    if (spec->taper == SONAR_KAISER && !(spec->kaiser_beta >= 0 && spec->kaiser_beta <= 500))
         return sonar_fail(err, SONAR_EINVAL, "dft", "Kaiser beta %g is not in 0..500",
                           spec->kaiser_beta);
     return SONAR_OK;

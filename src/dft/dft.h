@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-/* Periodic (DFT-even) window of n points into w, in double precision (Harris 1978). */
-void sonar_dft_window(sonar_window_kind kind, double kaiser_beta, size_t n, double *w);
+/* Periodic (DFT-even) taper of n points into w, in double precision (Harris 1978). */
+void sonar_dft_taper(sonar_taper kind, double kaiser_beta, size_t n, double *w);
 
 /* SONAR_EINVAL for a specification no backend can meet. */
 sonar_code sonar_dft_check(const sonar_dft_spec *spec, sonar_error *err);

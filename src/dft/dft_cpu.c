@@ -31,7 +31,7 @@ struct dft {
     sonar_dft_spec spec;
     const sonar_host *host;
     size_t row, half_row; /* elements between a block's signals and spectra */
-    float *window_function;
+    float *taper;
     double psd_gain; /* sqrt(2 / (fs sum w^2)) */
     fftwf_plan plan;
     float *time;             /* [worker][BLOCK][row] */
@@ -201,9 +201,9 @@ SONAR_MULTIARCH static double sum_of(const float *x, size_t n) {
     return rest;
 }
 
-SONAR_MULTIARCH static void apply_window(float *x, const float *window, double mean, size_t n) {
+SONAR_MULTIARCH static void apply_taper(float *x, const float *taper, double mean, size_t n) {
     for (size_t i = 0; i < n; i++)
-        x[i] = (float)((double)x[i] - mean) * window[i];
+        x[i] = (float)((double)x[i] - mean) * taper[i];
 }
 
 /* One sensor's samples, ready to be transformed. */
@@ -212,7 +212,7 @@ static void prepare_signal(const struct dft *dft, size_t channel, float *x) {
     gather(dft->in, channel, x);
     size_t lost = clear_gaps(dft, channel, x);
     double mean = dft->spec.remove_mean && lost < n ? sum_of(x, n) / (double)(n - lost) : 0;
-    apply_window(x, dft->window_function, mean, n);
+    apply_taper(x, dft->taper, mean, n);
     if (lost)
         clear_gaps(dft, channel, x);
 }
@@ -284,16 +284,15 @@ static void clear_masked(const struct dft *dft, const uint8_t *used) {
 
 /* ---- the stage ------------------------------------------------------------------------------- */
 
-static sonar_code make_window(struct dft *dft, sonar_error *err) {
+static sonar_code make_taper(struct dft *dft, sonar_error *err) {
     size_t n = dft->spec.length;
     double *w = sonar_alloc(n, sizeof *w), energy = 0;
     if (!w)
-        return sonar_fail(err, SONAR_ENOMEM, "dft", "no memory for a window function of %zu points",
-                          n);
-    sonar_dft_window(dft->spec.window, dft->spec.kaiser_beta, n, w);
+        return sonar_fail(err, SONAR_ENOMEM, "dft", "no memory for a taper of %zu points", n);
+    sonar_dft_taper(dft->spec.taper, dft->spec.kaiser_beta, n, w);
     for (size_t i = 0; i < n; i++) {
         energy += w[i] * w[i];
-        dft->window_function[i] = (float)w[i];
+        dft->taper[i] = (float)w[i];
     }
     free(w);
     dft->psd_gain = sqrt(2 / (dft->spec.fs_hz * energy));
@@ -308,7 +307,7 @@ static void dft_destroy(void *stage) {
     if (dft->plan)
         fftwf_destroy_plan(dft->plan);
     pthread_mutex_unlock(&planner);
-    free(dft->window_function);
+    free(dft->taper);
     free(dft->time);
     free(dft->spectrum);
     free(dft->sensor);
@@ -323,13 +322,13 @@ static bool allocate(struct dft *dft) {
     size_t signals = dft->host->workers * BLOCK;
     dft->row = (spec->length + 15) & ~(size_t)15;
     dft->half_row = (spec->length / 2 + 1 + 7) & ~(size_t)7;
-    dft->window_function = sonar_alloc(spec->length, sizeof *dft->window_function);
+    dft->taper = sonar_alloc(spec->length, sizeof *dft->taper);
     dft->time = sonar_alloc(signals * dft->row, sizeof *dft->time);
     dft->spectrum = sonar_alloc(signals * dft->half_row, sizeof *dft->spectrum);
     dft->sensor = sonar_alloc(spec->sensors, sizeof *dft->sensor);
     dft->channel = sonar_alloc(spec->sensors, sizeof *dft->channel);
     dft->correction = sonar_alloc(spec->sensors / BLOCK + 1, sizeof *dft->correction);
-    return dft->window_function && dft->time && dft->spectrum && dft->sensor && dft->channel &&
+    return dft->taper && dft->time && dft->spectrum && dft->sensor && dft->channel &&
            dft->correction;
 }
 
@@ -348,7 +347,7 @@ static sonar_code dft_create(const void *spec, const sonar_host *host, void **st
         code = sonar_fail(err, SONAR_ENOMEM, "dft", "no memory for windows of %zu samples",
                           dft->spec.length);
     if (!code)
-        code = make_window(dft, err);
+        code = make_taper(dft, err);
     if (!code)
         code = make_plan(dft, err);
     if (code)

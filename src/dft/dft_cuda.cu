@@ -2,7 +2,7 @@
 /*
  * DFT stage on NVIDIA GPUs, in one of two ways. Powers of two for which the device has the memory
  * go through one kernel of our own (fused_cuda.cuh). Any length goes through cuFFT, the used
- * sensors in batches: a kernel subtracts the mean and multiplies by the window function, cuFFT
+ * sensors in batches: a kernel subtracts the mean and multiplies by the taper, cuFFT
  * transforms, a second kernel picks the kept bins, corrects them and turns [sensor][bin] into
  * [bin][sensor]. Samples in host memory are first copied over, all used channels of the window at
  * once.
@@ -30,7 +30,7 @@ static const size_t BATCH_MIB = 2048;
 struct dft {
     sonar_dft_spec spec;
     double psd_gain;                      /* sqrt(2 / (fs sum w^2)) */
-    float *window;                        /* [length] */
+    float *taper;                         /* [length] */
     float *staging;                       /* [channel][length], or as many s16; in place: none */
     struct source *source, *host_source;  /* used, then masked ones; on the device and here */
     size_t used, first_channel, channels; /* the used ones lie in this range */
@@ -87,8 +87,8 @@ __device__ inline typename sum_of<T>::type sum_there(const struct row<T> &from, 
 /* One thread block makes one row of `time`; rows that have no sensor become zero. */
 template <typename T>
 static __global__ void __launch_bounds__(WINDOW_THREADS)
-    window_rows(struct input in, const struct source *source, uint32_t sources, const float *window,
-                bool remove_mean, float *time) {
+    taper_rows(struct input in, const struct source *source, uint32_t sources, const float *taper,
+               bool remove_mean, float *time) {
     __shared__ struct mean shared;
     uint32_t length = (uint32_t)in.length;
     float *to = time + (size_t)blockIdx.x * length;
@@ -110,7 +110,7 @@ static __global__ void __launch_bounds__(WINDOW_THREADS)
     }
 #pragma unroll 8
     for (uint32_t i = threadIdx.x; i < length; i += WINDOW_THREADS)
-        to[i] = windowed(from[i], mean, window[i]);
+        to[i] = tapered(from[i], mean, taper[i]);
     if (lost.count) /* the whole block has the same */
         __syncthreads();
     for (uint32_t gap = 0; gap < lost.count; gap++)
@@ -265,24 +265,23 @@ static sonar_code check_spec(const sonar_dft_spec *spec, sonar_error *err) {
     return sonar_dft_check(spec, err);
 }
 
-static sonar_code make_window(struct dft *dft, sonar_error *err) {
+static sonar_code make_taper(struct dft *dft, sonar_error *err) {
     size_t n = dft->spec.length;
     double *w = (double *)sonar_alloc(n, sizeof *w), energy = 0;
     float *rounded = (float *)sonar_alloc(n, sizeof *rounded);
     sonar_code code = SONAR_OK;
     if (w && rounded) {
-        sonar_dft_window(dft->spec.window, dft->spec.kaiser_beta, n, w);
+        sonar_dft_taper(dft->spec.taper, dft->spec.kaiser_beta, n, w);
         for (size_t i = 0; i < n; i++) {
             energy += w[i] * w[i];
             rounded[i] = (float)w[i];
         }
         dft->psd_gain = sqrt(2 / (dft->spec.fs_hz * energy));
         code = CUDA_CHECK(
-            "dft", cudaMemcpy(dft->window, rounded, n * sizeof *rounded, cudaMemcpyHostToDevice),
+            "dft", cudaMemcpy(dft->taper, rounded, n * sizeof *rounded, cudaMemcpyHostToDevice),
             err);
     } else {
-        code = sonar_fail(err, SONAR_ENOMEM, "dft", "no memory for a window function of %zu points",
-                          n);
+        code = sonar_fail(err, SONAR_ENOMEM, "dft", "no memory for a taper of %zu points", n);
     }
     free(w);
     free(rounded);
@@ -375,7 +374,7 @@ static sonar_code make_tables(struct dft *dft, sonar_error *err) {
 static sonar_code make_fused(struct dft *dft, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
     struct fused *fused = &dft->fused;
-    fused->window = (const float2 *)dft->window;
+    fused->taper = (const float2 *)dft->taper;
     fused->first_bin = (uint32_t)spec->first_bin;
     fused->bins = (uint32_t)spec->bins;
     fused->remove_mean = spec->remove_mean;
@@ -395,8 +394,8 @@ static sonar_code make_batches(struct dft *dft, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
     cudaFuncAttributes attributes;
     dft->batch = choose_batch(spec);
-    CUDA_TRY("dft", cudaFuncGetAttributes(&attributes, window_rows<float>), err);
-    CUDA_TRY("dft", cudaFuncGetAttributes(&attributes, window_rows<int16_t>), err);
+    CUDA_TRY("dft", cudaFuncGetAttributes(&attributes, taper_rows<float>), err);
+    CUDA_TRY("dft", cudaFuncGetAttributes(&attributes, taper_rows<int16_t>), err);
     CUDA_TRY("dft", cudaFuncGetAttributes(&attributes, select_bins), err);
     sonar_code code = sonar_cuda_alloc("dft", dft->batch * spec->length, &dft->time, err);
     if (!code)
@@ -413,7 +412,7 @@ static sonar_code make(struct dft *dft, const sonar_host *host, sonar_error *err
                                        : sonar_fail(err, SONAR_ENOMEM, "dft",
                                                     "no memory for %zu sensors", spec->sensors);
     if (!code)
-        code = sonar_cuda_alloc("dft", spec->length, &dft->window, err);
+        code = sonar_cuda_alloc("dft", spec->length, &dft->taper, err);
     if (!code)
         code = sonar_cuda_alloc("dft", spec->in_place ? 0 : spec->channels * spec->length,
                                 &dft->staging, err);
@@ -424,7 +423,7 @@ static sonar_code make(struct dft *dft, const sonar_host *host, sonar_error *err
     if (!code)
         code = sonar_cuda_alloc("dft", spec->channels * SONAR_GAPS_MOST, &dft->gap, err);
     if (!code)
-        code = make_window(dft, err);
+        code = make_taper(dft, err);
     if (!code)
         code = CUDA_CHECK("dft", cudaFuncGetAttributes(&attributes, clear_masked), err);
     if (!code)
@@ -441,7 +440,7 @@ static void dft_destroy(void *stage) {
     if (dft->planned)
         cufftDestroy(dft->plan);
     cudaFree(dft->work);
-    cudaFree(dft->window);
+    cudaFree(dft->taper);
     cudaFree(dft->staging);
     cudaFree(dft->time);
     cudaFree(dft->spectrum);
@@ -590,10 +589,10 @@ static sonar_code transform(struct dft *dft, const struct input *in, bool in_s16
                             sonar_buffer *out, cudaStream_t stream, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
     uint32_t count = (uint32_t)sonar_min_size(dft->used - first, dft->batch);
-    auto *window_rows_of = in_s16 ? window_rows<int16_t> : window_rows<float>;
-    window_rows_of<<<(unsigned)dft->batch, WINDOW_THREADS, 0, stream>>>(
-        *in, dft->source + first, count, dft->window, spec->remove_mean, dft->time);
-    sonar_code code = CUDA_LAUNCHED("dft", "window_rows", err);
+    auto *taper_rows_of = in_s16 ? taper_rows<int16_t> : taper_rows<float>;
+    taper_rows_of<<<(unsigned)dft->batch, WINDOW_THREADS, 0, stream>>>(
+        *in, dft->source + first, count, dft->taper, spec->remove_mean, dft->time);
+    sonar_code code = CUDA_LAUNCHED("dft", "taper_rows", err);
     if (code)
         return code;
     FFT_TRY(cufftExecR2C(dft->plan, dft->time, (cufftComplex *)dft->spectrum), err);

@@ -17,7 +17,7 @@ enum { FUSED_STATIC = 1024 }; /* bytes of shared memory that the kernel takes by
  * sensors as fit into it side by side, so that neighbours in a row of the output are written
  * together; a power of two. */
 struct fused {
-    const float2 *window;   /* window function, [length / 2] pairs */
+    const float2 *taper;    /* the window function, [length / 2] pairs */
     const float2 *twiddle;  /* fft_twiddles() */
     const float2 *untangle; /* [bin] exp(-j 2 pi bin / length) */
     uint32_t first_bin, bins, rounds;
@@ -157,7 +157,7 @@ __device__ inline void clear_lost(const struct lost &lost, uint32_t t, Pair (&v)
     }
 }
 
-/* This thread's points, with the mean subtracted, times the window function. */
+/* This thread's points, with the mean subtracted, times the taper. */
 template <typename T, int POINTS>
 __device__ inline void read_points(const struct input &in, size_t start, uint32_t channel,
                                    uint32_t t, const struct fused &plan, float2 (&v)[FFT_MINE]) {
@@ -181,8 +181,8 @@ __device__ inline void read_points(const struct input &in, size_t start, uint32_
     }
 #pragma unroll
     for (uint32_t m = 0; m < FFT_MINE; m++) {
-        float2 window = __ldg(plan.window + t + THREADS * m);
-        v[m] = make_float2(windowed(raw[m].x, mean, window.x), windowed(raw[m].y, mean, window.y));
+        float2 taper = __ldg(plan.taper + t + THREADS * m);
+        v[m] = make_float2(tapered(raw[m].x, mean, taper.x), tapered(raw[m].y, mean, taper.y));
     }
     if (in.gap_count)
         clear_lost<POINTS>(lost_of(in, channel), t, v);

@@ -95,8 +95,8 @@ __device__ inline struct mean mean_of(double mean) {
     return {high, (float)(mean - (double)high)};
 }
 
-__device__ inline float windowed(float x, struct mean mean, float window) {
-    return __fmul_rn(x - mean.high - mean.low, window);
+__device__ inline float tapered(float x, struct mean mean, float taper) {
+    return __fmul_rn(x - mean.high - mean.low, taper);
 }
 
 /* ---- bins ------------------------------------------------------------------------------------ */

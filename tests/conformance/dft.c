@@ -44,7 +44,7 @@ void dft_case_random_sizes(site *site) {
         spec.bins = 3 + sonar_random_bits(&seed) % (i % 4 ? 30 : length / 2 - 3);
         spec.first_bin = sonar_random_bits(&seed) % (length / 2 + 2 - spec.bins);
         spec.sensors = 1 + sonar_random_bits(&seed) % 70;
-        spec.window = i % 3 ? SONAR_HANN : SONAR_RECTANGULAR;
+        spec.taper = i % 3 ? SONAR_HANN : SONAR_RECTANGULAR;
         spec.remove_mean = i % 3; /* else there would be nothing in the first bin */
         dft_fixture f;
         dft_open(&f, site, spec, SONAR_PINNED);
@@ -62,18 +62,18 @@ void dft_case_random_sizes(site *site) {
 void dft_case_windows_and_bands(site *site) {
     static const size_t lengths[] = {300, 1200, 2048};
     for (size_t i = 0; i < COUNT(lengths); i++)
-        for (int window = SONAR_HANN; window <= SONAR_FLATTOP; window++) {
+        for (int taper = SONAR_HANN; taper <= SONAR_FLATTOP; taper++) {
             sonar_dft_spec spec = dft_all_bins(9, lengths[i]);
-            spec.window = (sonar_window_kind)window;
+            spec.taper = (sonar_taper)taper;
             spec.kaiser_beta = 8;
             spec.first_bin = i ? 17 : 33;
-            spec.bins = 45 + (size_t)window;
-            spec.remove_mean = window % 2;
+            spec.bins = 45 + (size_t)taper;
+            spec.remove_mean = taper % 2;
             dft_fixture f;
             dft_open(&f, site, spec, SONAR_PINNED);
-            noise(&f, (uint64_t)window);
+            noise(&f, (uint64_t)taper);
             dft_run(&f);
-            dft_expect(&f, "window", 1, DFT_MOST_ERROR);
+            dft_expect(&f, "taper", 1, DFT_MOST_ERROR);
             dft_close(&f);
         }
 }
@@ -86,7 +86,7 @@ void dft_case_dc_and_nyquist(site *site) {
         sonar_dft_spec spec = dft_all_bins(5, length);
         spec.bins = bins;
         spec.first_bin = i & 4 ? length / 2 + 1 - bins : 0;
-        spec.window = SONAR_RECTANGULAR;
+        spec.taper = SONAR_RECTANGULAR;
         spec.remove_mean = false;
         dft_fixture f;
         dft_open(&f, site, spec, SONAR_PINNED);
@@ -114,7 +114,7 @@ void dft_case_offsets(site *site) {
 /* 2-norm error of the bins away from a tone 100 dB above the noise in them. */
 static double error_beside(site *site, double tone_bin, size_t length) {
     sonar_dft_spec spec = dft_all_bins(1, length);
-    spec.window = SONAR_KAISER; /* 160 dB down beside the tone */
+    spec.taper = SONAR_KAISER; /* 160 dB down beside the tone */
     spec.kaiser_beta = 18;
     dft_fixture f;
     uint64_t seed = length;
@@ -124,16 +124,16 @@ static double error_beside(site *site, double tone_bin, size_t length) {
         x[i] = (float)(1e5 * sin(2 * M_PI * tone_bin * (double)i / (double)length) +
                        sonar_random_normal(&seed));
     dft_run(&f);
-    double *window = sonar_alloc(length, sizeof *window), error = 0, size = 0;
-    sonar_dft_window(spec.window, spec.kaiser_beta, length, window);
+    double *taper = sonar_alloc(length, sizeof *taper), error = 0, size = 0;
+    sonar_dft_taper(spec.taper, spec.kaiser_beta, length, taper);
     for (size_t b = 1; b < spec.bins; b += 1 + length / 512) {
         if (fabs((double)b - tone_bin) < 12)
             continue;
-        double complex want = oracle_psd_bin(x, window, length, b, spec.fs_hz, true);
+        double complex want = oracle_psd_bin(x, taper, length, b, spec.fs_hz, true);
         error += pow(cabs(dft_bin(&f, b, 0) - want), 2);
         size += pow(cabs(want), 2);
     }
-    free(window);
+    free(taper);
     dft_close(&f);
     return sqrt(error / size);
 }
@@ -176,7 +176,7 @@ void dft_case_many_sensors(site *site) {
 void dft_case_impulse_is_flat_and_its_phase_falls(site *site) {
     dft_fixture f;
     sonar_dft_spec spec = dft_all_bins(1, 64);
-    spec.window = SONAR_RECTANGULAR;
+    spec.taper = SONAR_RECTANGULAR;
     spec.remove_mean = false;
     dft_open(&f, site, spec, SONAR_HOST);
     dft_samples(&f, 0)[3] = 1;
@@ -209,7 +209,7 @@ void dft_case_linear(site *site) {
 void dft_case_circular_shift_turns_the_phase(site *site) {
     dft_fixture f;
     sonar_dft_spec spec = dft_all_bins(2, 210);
-    spec.window = SONAR_RECTANGULAR;
+    spec.taper = SONAR_RECTANGULAR;
     dft_open(&f, site, spec, SONAR_HOST);
     dft_noise(&f, 0, 10);
     for (size_t t = 0; t < 210; t++)
@@ -223,7 +223,7 @@ void dft_case_circular_shift_turns_the_phase(site *site) {
     dft_close(&f);
 }
 
-void dft_case_mean_is_removed_before_the_window(site *site) {
+void dft_case_mean_is_removed_before_the_taper(site *site) {
     dft_fixture f;
     uint64_t seed = 11;
     dft_open(&f, site, dft_all_bins(2, 512), SONAR_HOST);
@@ -577,7 +577,7 @@ void dft_case_density_sums_to_the_mean_square(site *site) {
     for (size_t n = 6; n <= 101; n += site->quick ? 19 : 1) {
         dft_fixture f;
         sonar_dft_spec spec = dft_all_bins(2, n);
-        spec.window = SONAR_RECTANGULAR;
+        spec.taper = SONAR_RECTANGULAR;
         spec.remove_mean = false;
         dft_open(&f, site, spec, SONAR_HOST);
         dft_noise(&f, 0, n);
@@ -767,7 +767,7 @@ void dft_case_equalised_bins_keep_only_their_phase(site *site) {
     memset(dft_samples(&f, 1), 0, 100 * sizeof(float)); /* 0 stays 0 */
     dft_run(&f);
     double w[100];
-    sonar_dft_window(SONAR_HANN, 0, 100, w);
+    sonar_dft_taper(SONAR_HANN, 0, 100, w);
     for (size_t b = 2; b < f.spec.bins; b++) {
         double complex want = oracle_psd_bin(dft_samples(&f, 0), w, 100, b, 8000, true);
         double error = cabs(dft_bin(&f, b, 0) - want / cabs(want));
@@ -818,10 +818,10 @@ void dft_case_impossible_specs(site *site) {
     bad[2].first_bin = 1;
     bad[3].channels = bad[3].sensors = 0;
     bad[4].fs_hz = NAN;
-    bad[5].window = SONAR_KAISER;
+    bad[5].taper = SONAR_KAISER;
     bad[5].kaiser_beta = -1;
     bad[6].first_bin = SIZE_MAX;
-    bad[7].window = SONAR_FLATTOP + 1;
+    bad[7].taper = SONAR_FLATTOP + 1;
     for (size_t i = 0; i < COUNT(bad); i++) {
         sonar_error err = {0};
         void *stage = bad;

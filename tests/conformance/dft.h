@@ -17,7 +17,7 @@
     X(impulse_is_flat_and_its_phase_falls)                                                         \
     X(linear)                                                                                      \
     X(circular_shift_turns_the_phase)                                                              \
-    X(mean_is_removed_before_the_window)                                                           \
+    X(mean_is_removed_before_the_taper)                                                            \
     X(silence_stays_zero)                                                                          \
     X(cuts_and_spaces)                                                                             \
     X(wrap_at_every_position)                                                                      \

@@ -14,7 +14,7 @@ sonar_dft_spec dft_all_bins(size_t channels, size_t length) {
                             .length = length,
                             .fs_hz = 8000,
                             .bins = length / 2 + 1,
-                            .window = SONAR_HANN,
+                            .taper = SONAR_HANN,
                             .remove_mean = true,
                             .planning = SONAR_PLAN_STABLE};
 }
@@ -123,29 +123,28 @@ static double complex correction(const dft_fixture *f, size_t bin, size_t k) {
     return (double)f->scale[k] * cexp(2 * M_PI * I * (turns - rint(turns)));
 }
 
-static double complex wanted(const dft_fixture *f, const double *window, size_t bin, size_t k) {
+static double complex wanted(const dft_fixture *f, const double *taper, size_t bin, size_t k) {
     const sonar_dft_spec *spec = &f->spec;
     size_t channel = f->channel[k], gaps = f->gaps.count ? f->gaps.count[channel] : 0;
     const float *x = dft_samples(f, channel);
     double complex want =
-        gaps
-            ? oracle_psd_bin_with_gaps(x, window, spec->length, bin, spec->fs_hz, spec->remove_mean,
-                                       f->from, gaps, f->gaps.gap + channel * SONAR_GAPS_MOST)
-            : oracle_psd_bin(x, window, spec->length, bin, spec->fs_hz, spec->remove_mean);
+        gaps ? oracle_psd_bin_with_gaps(x, taper, spec->length, bin, spec->fs_hz, spec->remove_mean,
+                                        f->from, gaps, f->gaps.gap + channel * SONAR_GAPS_MOST)
+             : oracle_psd_bin(x, taper, spec->length, bin, spec->fs_hz, spec->remove_mean);
     want *= correction(f, bin, k);
     return spec->equalise_phase ? want / cabs(want) : want;
 }
 
 /* Mean square of all bins, kept or not, by Parseval's theorem. */
-static double mean_square(const dft_fixture *f, const double *window, size_t k) {
+static double mean_square(const dft_fixture *f, const double *taper, size_t k) {
     const float *x = dft_samples(f, f->channel[k]);
     size_t n = f->spec.length;
     double mean = 0, sum = 0, energy = 0;
     for (size_t t = 0; t < n && f->spec.remove_mean; t++)
         mean += (double)x[t] / (double)n;
     for (size_t t = 0; t < n; t++) {
-        sum += pow(((double)x[t] - mean) * window[t], 2);
-        energy += window[t] * window[t];
+        sum += pow(((double)x[t] - mean) * taper[t], 2);
+        energy += taper[t] * taper[t];
     }
     return pow((double)f->scale[k], 2) * (double)n * sum / (f->spec.fs_hz * energy) /
            (double)(n / 2 + 1);
@@ -153,16 +152,16 @@ static double mean_square(const dft_fixture *f, const double *window, size_t k) 
 
 double dft_error(const dft_fixture *f, size_t sensor, size_t step) {
     const sonar_dft_spec *spec = &f->spec;
-    double *window = sonar_alloc(spec->length, sizeof *window), error = 0, size = 0, count = 0;
-    sonar_dft_window(spec->window, spec->kaiser_beta, spec->length, window);
+    double *taper = sonar_alloc(spec->length, sizeof *taper), error = 0, size = 0, count = 0;
+    sonar_dft_taper(spec->taper, spec->kaiser_beta, spec->length, taper);
     for (size_t b = 0; b < spec->bins; b += step, count++) {
-        double complex want = wanted(f, window, spec->first_bin + b, sensor);
+        double complex want = wanted(f, taper, spec->first_bin + b, sensor);
         error += pow(cabs(dft_bin(f, b, sensor) - want), 2);
         size += pow(cabs(want), 2);
     }
     if (spec->bins < spec->length / 2 + 1 && !spec->equalise_phase && !f->gaps.count)
-        size = fmax(size, count * mean_square(f, window, sensor));
-    free(window);
+        size = fmax(size, count * mean_square(f, taper, sensor));
+    free(taper);
     return size > 0 ? sqrt(error / size) : error > 0;
 }
 
@@ -193,12 +192,12 @@ void dft_expect_as_cpu(dft_fixture *f, size_t head, double most) {
     size_t sensors = f->spec.sensors, bins = f->spec.bins;
     sonar_c32 *want = sonar_alloc(bins * sensors, sizeof *want);
     sonar_buffer out = sonar_buffer_view(want, SONAR_C32, 2, f->y.shape);
-    double *window = sonar_alloc(f->spec.length, sizeof *window);
+    double *taper = sonar_alloc(f->spec.length, sizeof *taper);
     sonar_work work = {.params = &f->params};
     site_require(f->site, sonar_dft_cpu.create(&f->spec, f->site->host, &cpu, &err), &err);
     dft_cut(f, &f->x, head, in);
     site_require(f->site, sonar_dft_cpu.execute(cpu, NULL, in, &out, &work, &err), &err);
-    sonar_dft_window(f->spec.window, f->spec.kaiser_beta, f->spec.length, window);
+    sonar_dft_taper(f->spec.taper, f->spec.kaiser_beta, f->spec.length, taper);
     for (size_t k = 0; k < sensors; k++) {
         double error = 0, size = 0;
         for (size_t b = 0; b < bins; b++) {
@@ -208,14 +207,14 @@ void dft_expect_as_cpu(dft_fixture *f, size_t head, double most) {
             size += pow(cabs(x), 2);
         }
         if (f->used[k])
-            size = fmax(size, (double)bins * mean_square(f, window, k));
+            size = fmax(size, (double)bins * mean_square(f, taper, k));
         site_expect(f->site, sqrt(error) <= most * sqrt(size),
                     "N %zu, bins %zu + %zu, sensor %zu of %zu: %g from the CPU", f->spec.length,
                     f->spec.first_bin, bins, k, sensors, sqrt(error / size));
     }
     sonar_dft_cpu.destroy(cpu);
     free(want);
-    free(window);
+    free(taper);
 }
 
 void dft_expect_bits(dft_fixture *f, const void *want, const char *what, size_t at) {

@@ -39,7 +39,7 @@ static void hold(site *site, double alpha, bool correct) {
     sonar_mvdr_tones hann;
     double window[256];
     float here[DIRECTIONS];
-    sonar_dft_window(SONAR_HANN, 0, 256, window);
+    sonar_dft_taper(SONAR_HANN, 0, 256, window);
     sonar_mvdr_tones_make(window, 256, &hann);
     sonar_mvdr_spec spec = mvdr_spec(SENSORS, DIRECTIONS, L, alpha);
     spec.bins = BINS, spec.tones = &hann;
@@ -85,10 +85,10 @@ typedef struct bench {
     double window[N];
 } bench;
 
-static void open_bench(bench *b, site *site, sonar_window_kind kind, size_t snapshots, double alpha,
+static void open_bench(bench *b, site *site, sonar_taper kind, size_t snapshots, double alpha,
                        bool knows) {
     sonar_mvdr_tones tones;
-    sonar_dft_window(kind, 8, N, b->window);
+    sonar_dft_taper(kind, 8, N, b->window);
     sonar_mvdr_tones_make(b->window, N, &tones);
     sonar_mvdr_spec spec = mvdr_spec(B, T, snapshots, alpha);
     spec.fs_hz = FS, spec.length = N, spec.first_bin = FIRST, spec.bins = BINS;
@@ -221,8 +221,8 @@ static const tone SHIP = {503.6, 21.3, 20};
 
 /* Every window, snapshots that overlap, touch, leave gaps, or come as they like: the bearing is
  * right to a hundredth of a beam width and the level is the tone's own. */
-static void find(site *site, sonar_window_kind kind, size_t snapshots, const size_t *at,
-                 double alpha, const char *what) {
+static void find(site *site, sonar_taper kind, size_t snapshots, const size_t *at, double alpha,
+                 const char *what) {
     bench b;
     size_t tonal = 0;
     float power;

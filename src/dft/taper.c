@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Window functions, periodic (DFT-even): Harris, "On the use of windows for harmonic analysis with
- * the discrete Fourier transform", Proc. IEEE 66 (1978). */
+/* Tapers (window functions), periodic (DFT-even): Harris, "On the use of windows for harmonic
+ * analysis with the discrete Fourier transform", Proc. IEEE 66 (1978). */
 #include "dft/dft.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ static double bessel_i0(double x) {
     return sum;
 }
 
-void sonar_dft_window(sonar_window_kind kind, double kaiser_beta, size_t n, double *w) {
+void sonar_dft_taper(sonar_taper kind, double kaiser_beta, size_t n, double *w) {
     for (size_t i = 0; i < n; i++) {
         double t = (double)i / (double)n; /* 0..1 over the period */
         if (kind == SONAR_KAISER)
