@@ -5,48 +5,31 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "feed.h"
 #include "fake_device.h"
-#include "process.h"
+#include "spoilt.h"
 
-enum { SENSORS = 12, FS = 2048, FRAME = 256, SNAPSHOTS = 4, LOOKS = 181, BAD = 5, SHIP_DEG = 70 };
+enum { SENSORS = SPOILT_SENSORS, SNAPSHOTS = 4 };
 
 /* ---- pipelines that are fed alike ------------------------------------------------------------ */
 
 typedef struct line {
     feed feed;
     subscriber subscriber;
-    float azimuth[LOOKS], mvdr[LOOKS]; /* of the last window */
+    float azimuth[SPOILT_LOOKS], mvdr[SPOILT_LOOKS]; /* of the last window */
     double sensors_used, mvdr_sensors_used, snapshots, first_sample;
     bool flagged;    /* mask_changed */
     size_t contacts; /* of the MVDR within a degree of the ship */
 } line;
 
 static void line_open(line *l, const char *array, const char *mvdr, const struct layout *layout) {
-    char text[2048];
+    const spoilt_options options = {array, "ranges_m: []", mvdr, "cpu"};
     sonar_error err = {0};
-    snprintf(text, sizeof text,
-             "schema: 1\n"
-             "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.75}}, %s}\n"
-             "fs_hz: %d\n"
-             "ingest: {overload: block}\n"
-             "dft: {length: %d, hop: %d}\n"
-             "cbf: {band_hz: [600, 950], ranges_m: [], scan: {start_deg: 0, stop_deg: 180, "
-             "step_deg: 1}}\n"
-             "mvdr: {%s, scan: {start_deg: 0, stop_deg: 180, step_deg: 1}}\n"
-             "output: {high_water_mark: 1000}\n"
-             "runtime: {threads: 1, backend: cpu}\n",
-             SENSORS, array, FS, FS, FS, mvdr);
-    cr_assert_eq(feed_start(&l->feed, text, NULL, NULL, 0, layout, &err), SONAR_OK, "%s", err.text);
-    l->subscriber = subscribe(l->feed.out, "cbf.azimuth", "mvdr.azimuth", "detections", NULL);
-    uint32_t all = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_MVDR_AZIMUTH) |
-                   SONAR_WANT(SONAR_DETECTIONS);
-    while ((sonar_output_wanted(l->feed.pipeline->output) & all) != all)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    l->feed.digitiser = digitiser_open(l->feed.in, SENSORS, 0, SENSORS, FRAME);
-    l->feed.digitiser.frame.fs_hz = FS;
+    cr_assert_eq(spoilt_open(&l->feed, &l->subscriber, &options, NULL, layout,
+                             (const sonar_surface[]){SONAR_CBF_AZIMUTH, SONAR_MVDR_AZIMUTH,
+                                                     SONAR_DETECTIONS},
+                             &err),
+                 SONAR_OK, "%s", err.text);
 }
 
 static void line_close(line *l) {
@@ -58,7 +41,7 @@ static void take(line *l, const char *topic, uint64_t window, float *to) {
     message m;
     cr_assert(receive_until(&l->subscriber, topic, "window", (double)window, 20000, &m));
     cr_assert_eq(header_number(m.head, "window"), (double)window);
-    cr_assert_eq(m.count, LOOKS);
+    cr_assert_eq(m.count, SPOILT_LOOKS);
     memcpy(to, m.data, sizeof l->azimuth);
     char *head = cJSON_PrintUnformatted(m.head);
     l->flagged = strstr(head, "\"mask_changed\"") != NULL;
@@ -78,28 +61,15 @@ static void take_contacts(line *l, uint64_t window) {
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(m.head, "detections")) {
         const cJSON *source = cJSON_GetObjectItemCaseSensitive(item, "source");
         l->contacts += strcmp(source->valuestring, "mvdr") == 0 &&
-                       fabs(header_number(item, "az_deg") - SHIP_DEG) < 1;
+                       fabs(header_number(item, "az_deg") - SPOILT_SHIP_DEG) < 1;
     }
     message_free(&m);
 }
 
 /* A second for all of them: one window each, the bad sensor dead or not, and a tick. */
 static void play(line *const *lines, size_t count, uint64_t window, bool dead) {
-    float samples[FRAME * SENSORS];
-    uint8_t header[SONAR_FRAME_HEADER_BYTES];
     for (size_t i = 0; i < count; i++) {
-        digitiser *d = &lines[i]->feed.digitiser;
-        d->level = 30, d->noise = 10, d->az_deg = SHIP_DEG;
-        d->low_hz = 600.5, d->high_hz = 950.5;
-        for (int frame = 0; frame < FS / FRAME; frame++) {
-            digitiser_fill(d, samples);
-            for (size_t t = 0; t < FRAME && dead; t++)
-                samples[t * SENSORS + BAD] = 0;
-            sonar_frame_encode(&d->frame, header);
-            digitiser_raw(d, 2, (const void *[]){header, samples},
-                          (size_t[]){sizeof header, sizeof samples});
-            digitiser_skip(d, 1);
-        }
+        spoilt_second(&lines[i]->feed, dead);
         take(lines[i], "cbf.azimuth", window, lines[i]->azimuth);
         take(lines[i], "mvdr.azimuth", window, lines[i]->mvdr);
         take_contacts(lines[i], window);
@@ -109,13 +79,13 @@ static void play(line *const *lines, size_t count, uint64_t window, bool dead) {
 
 static double worst_db(const float *have, const float *want) {
     double worst = 0;
-    for (size_t i = 0; i < LOOKS; i++)
+    for (size_t i = 0; i < SPOILT_LOOKS; i++)
         worst = fmax(worst, fabs(10 * log10((double)have[i] / (double)want[i])));
     return worst;
 }
 
 static double peak_db(const float *power) {
-    return 10 * log10((double)power[SHIP_DEG]);
+    return 10 * log10((double)power[SPOILT_SHIP_DEG]);
 }
 
 /* ---- tests ----------------------------------------------------------------------------------- */
@@ -155,7 +125,7 @@ static void go_out_and_come_back(const char *mvdr, const struct layout *layout, 
     cr_assert(automatic.flagged);
     cr_expect_eq(automatic.mvdr_sensors_used, SENSORS);
     cr_expect_eq(automatic.snapshots, 1, "the covariance begins anew, and says so");
-    cr_expect_eq(automatic.first_sample, (double)(window - 1) * FS);
+    cr_expect_eq(automatic.first_sample, (double)(window - 1) * SPOILT_FS);
     for (int i = 1; i < (block ? SNAPSHOTS : 60); i++) {
         cr_expect_lt(worst_db(automatic.azimuth, sound.azimuth), 1e-4);
         play(spoiled, 2, window, false);
