@@ -39,13 +39,16 @@ extern const sonar_label sonar_frame_causes, sonar_window_causes, sonar_element_
     ROW(SONAR_FRAME_LATE, "late", "all its samples belong to windows that are decided")            \
     ROW(SONAR_FRAME_AHEAD, "ahead", "it begins beyond the ring")                                   \
     ROW(SONAR_FRAME_OVERRUN, "overrun",                                                            \
-        "`overload: drop_oldest`, and the data thread still reads where the frame belongs")
+        "`overload: drop_oldest`, and the data thread still reads where the frame belongs")        \
+    ROW(SONAR_FRAME_SHED, "shed",                                                                  \
+        "`overload: drop_oldest`, and frames come faster than they can be stored")
 
 /* Why a window was not processed. */
 #define SONAR_WINDOW_CAUSE_ROWS(ROW)                                                               \
     ROW(SONAR_WINDOW_OVERLOAD, "overload", "given up for a newer one, as computing is too slow")   \
     ROW(SONAR_WINDOW_MISSING, "missing", "a larger share is missing than `max_missing_share`")     \
-    ROW(SONAR_WINDOW_SKIPPED, "skipped", "it had begun when the stream jumped")
+    ROW(SONAR_WINDOW_SKIPPED, "skipped", "it had begun when the stream jumped")                    \
+    ROW(SONAR_WINDOW_SHED, "shed", "given up so that others stay whole, as receiving is too slow")
 
 typedef enum sonar_frame_cause {
     SONAR_FRAME_CAUSE_ROWS(SONAR_ROW_CONSTANT) SONAR_FRAME_CAUSES
@@ -273,6 +276,7 @@ const char *sonar_condition_severity_name(sonar_condition_severity severity);
     ROW(SONAR_CONDITION_WINDOWS_OVERLOAD, "windows_overload", "windows")                           \
     ROW(SONAR_CONDITION_WINDOWS_MISSING, "windows_missing", "windows")                             \
     ROW(SONAR_CONDITION_WINDOWS_SKIPPED, "windows_skipped", "windows")                             \
+    ROW(SONAR_CONDITION_WINDOWS_SHED, "windows_shed", "windows")                                   \
     ROW(SONAR_CONDITION_RESULTS_LATE, "results_late", "seconds")                                   \
     ROW(SONAR_CONDITION_SAMPLES_LATE, "samples_late", "seconds")                                   \
     ROW(SONAR_CONDITION_CLOCK_UNIT, "clock_unit", "")                                              \

@@ -161,6 +161,8 @@ static void judge_counters(sonar_health *h, const sonar_health_facts *facts, son
          "windows dropped: too many samples missing"},
         {SONAR_CONDITION_WINDOWS_SKIPPED, SONAR_DEGRADED,
          AT(ingest.windows_dropped[SONAR_WINDOW_SKIPPED]), "windows skipped: the stream jumped"},
+        {SONAR_CONDITION_WINDOWS_SHED, SONAR_DEGRADED,
+         AT(ingest.windows_dropped[SONAR_WINDOW_SHED]), "windows given up: receiving is too slow"},
         {SONAR_CONDITION_RESULTS_DROPPED, SONAR_DEGRADED, AT(output.results_dropped),
          "results dropped: sending is too slow"},
         {SONAR_CONDITION_MESSAGES_FAILED, SONAR_DEGRADED, AT(output.messages_failed),

@@ -12,6 +12,7 @@
 #include "ingest/coverage.h"
 #include "ingest/frame.h"
 #include "ingest/gaps.h"
+#include "ingest/shed.h"
 #include "ingest/store.h"
 
 /* What the frames told about a window that is not offered yet. */
@@ -56,6 +57,7 @@ struct sonar_assembler {
     size_t capacity;
     sonar_store store;
     sonar_coverage coverage;
+    sonar_shed shed;
     /* the timeline */
     bool running;
     uint64_t timeline;
@@ -66,7 +68,7 @@ struct sonar_assembler {
     uint64_t index, first_window, window;
     uint64_t frozen;    /* below: late */
     uint64_t filled;    /* below: gaps already zero, for some window was queued up to here */
-    uint64_t newest;    /* end of the newest stored sample */
+    uint64_t newest;    /* end of the newest sample that came */
     uint64_t opened;    /* coverage is valid below; a multiple of 64 */
     uint64_t *reached;  /* [channel] first position not yet there */
     uint64_t *since;    /* [channel] all is there from here to reached; before, perhaps not */
@@ -385,11 +387,25 @@ static void follow_channels(sonar_assembler *a) {
     next_chunk(a);
 }
 
+/* Some of the window's samples were given up. */
+static bool is_shed(const sonar_assembler *a) {
+    return sonar_shed_took(&a->shed, a->window, window_end(a));
+}
+
+/* Nobody has seen a window that was given up: what lies behind the samples given up may still come.
+ */
+static uint64_t frozen_after_window(const sonar_assembler *a) {
+    uint64_t end = window_end(a);
+    if (is_shed(a) && end > a->shed.to)
+        end = a->shed.to;
+    return end > a->frozen ? end : a->frozen;
+}
+
 static void next_window(sonar_assembler *a) {
     struct note *note = note_of(a, a->window);
     a->last_utc_ns = utc_of_window(a, note);
     *note = (struct note){0};
-    a->frozen = window_end(a);
+    a->frozen = frozen_after_window(a);
     a->window += a->hop;
     a->index++;
     follow_channels(a);
@@ -409,6 +425,11 @@ static void note_lacking(sonar_assembler *a) {
 
 /* The window is over: offers it or counts it missing, and goes on to the next. */
 static enum outcome freeze(sonar_assembler *a) {
+    if (is_shed(a)) {
+        sonar_count_add(&a->count.windows_dropped[SONAR_WINDOW_SHED], 1);
+        next_window(a);
+        return DONE;
+    }
     struct loss loss = measure(a);
     if (mean_loss(a, &loss) > a->max_missing_share) {
         sonar_count_add(&a->count.windows_dropped[SONAR_WINDOW_MISSING], 1);
@@ -427,7 +448,7 @@ static enum outcome freeze(sonar_assembler *a) {
 
 /* Freezes what is complete or has waited long enough. */
 static enum outcome advance(sonar_assembler *a) {
-    while (a->waiting_for == 0 || a->newest >= window_end(a) + a->skew) {
+    while (a->waiting_for == 0 || is_shed(a) || a->newest >= window_end(a) + a->skew) {
         enum outcome outcome = freeze(a);
         if (outcome)
             return outcome;
@@ -664,6 +685,7 @@ static void adopt(sonar_assembler *a, const sonar_frame *frame) {
     a->adopted_ns = a->now_ns;
     a->decided_ns = 0;
     sonar_blocks_begin(&a->blocks);
+    sonar_shed_restart(&a->shed);
     memset(a->fed, 0, a->channels);
     a->all_fed = false;
     memset(a->note, 0, a->notes * sizeof *a->note);
@@ -709,11 +731,54 @@ static sonar_frame_cause join(sonar_assembler *a, const sonar_frame *frame, int6
     return SONAR_FRAME_CAUSES;
 }
 
+/* ---- overload -------------------------------------------------------------------------------- */
+
+/* Times the frame and says whether it is given up; then its samples are not even looked at. */
+static bool shed_frame(sonar_assembler *a, const sonar_frame *frame, int64_t now_ns) {
+    if (!a->running || frame->epoch != a->epoch || relation_of(a, frame) != INSIDE ||
+        frame->first_sample < a->origin)
+        return false;
+    uint64_t first = a->base + (frame->first_sample - a->origin);
+    sonar_shed_time(&a->shed, frame->first_sample - a->origin, frame->samples, now_ns);
+    if (!sonar_shed_takes(&a->shed, first, first + frame->samples))
+        return false;
+    a->accepted_ns = now_ns; /* the stream goes on */
+    sonar_count_set((uint64_t *)&a->count.last_frame_ns, (uint64_t)now_ns);
+    if (first + frame->samples > a->newest)
+        a->newest = first + frame->samples;
+    advance(
+        a); /* windows that were whole before; if they have to wait, the next frame asks again */
+    return true;
+}
+
+/* The first end of a window that no stored sample lies behind. */
+static uint64_t whole_windows_end(const sonar_assembler *a) {
+    uint64_t end = window_end(a);
+    return a->newest <= end ? end : end + (a->newest - end + a->hop - 1) / a->hop * a->hop;
+}
+
+/* The first window that lost nothing. */
+static uint64_t first_window_after_shedding(const sonar_assembler *a) {
+    uint64_t to = a->shed.to;
+    return to <= a->window ? a->window
+                           : a->window + (to - a->window + a->hop - 1) / a->hop * a->hop;
+}
+
+void sonar_assembler_load(sonar_assembler *a, bool busy) {
+    if (!a->running)
+        return;
+    sonar_shed_turn turn = sonar_shed_tick(&a->shed, busy);
+    if (turn == SONAR_SHED_BEGINS)
+        sonar_shed_begin(&a->shed, whole_windows_end(a));
+    else if (turn == SONAR_SHED_ENDS)
+        sonar_shed_end(&a->shed, first_window_after_shedding(a));
+}
+
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-/* What is wrong with the frame for this array, else SONAR_FRAME_CAUSES. */
+/* What is wrong with the frame for this array, as its header tells, else SONAR_FRAME_CAUSES. */
 static sonar_frame_cause check(const sonar_assembler *a, const sonar_frame *frame,
-                               const void *payload, size_t payload_bytes) {
+                               size_t payload_bytes) {
     if (frame->array_id != a->array_id)
         return SONAR_FRAME_WRONG_ARRAY;
     if ((uint64_t)frame->first_channel + frame->channels > a->channels)
@@ -726,6 +791,11 @@ static sonar_frame_cause check(const sonar_assembler *a, const sonar_frame *fram
         return SONAR_FRAME_TRUNCATED;
     if (payload_bytes > sonar_frame_payload_bytes(frame))
         return SONAR_FRAME_OVERSIZED;
+    return SONAR_FRAME_CAUSES;
+}
+
+static sonar_frame_cause check_samples(const sonar_assembler *a, const sonar_frame *frame,
+                                       const void *payload) {
     if (sonar_frame_is_within(frame, payload, a->most_sample))
         return SONAR_FRAME_CAUSES;
     return sonar_frame_is_finite(frame, payload) ? SONAR_FRAME_OUT_OF_RANGE
@@ -767,9 +837,12 @@ bool sonar_assembler_frame(sonar_assembler *a, const void *header, size_t header
     a->now_ns = now_ns;
     sonar_frame_cause cause = SONAR_FRAME_MALFORMED;
     if (sonar_frame_decode(header, header_bytes, &frame, NULL) == SONAR_OK) {
-        cause = check(a, &frame, payload, payload_bytes);
+        cause = check(a, &frame, payload_bytes);
+        bool shed = cause == SONAR_FRAME_CAUSES && shed_frame(a, &frame, now_ns);
+        if (cause == SONAR_FRAME_CAUSES && !shed)
+            cause = check_samples(a, &frame, payload);
         if (cause == SONAR_FRAME_CAUSES) {
-            cause = join(a, &frame, now_ns);
+            cause = shed ? SONAR_FRAME_SHED : join(a, &frame, now_ns);
             note_block(a, &frame, cause, now_ns);
         }
     }
@@ -949,6 +1022,10 @@ static void configure(sonar_assembler *a, const sonar_ingest_spec *spec) {
     a->most_sample = spec->most_sample > 0 ? spec->most_sample : FLT_MAX;
     a->chunk = spec->chunk_samples;
     a->block = spec->overload == SONAR_BLOCK;
+    if (!a->block)
+        sonar_shed_init(&a->shed, spec->fs_hz,
+                        (double)(spec->window_length + 4 * spec->hop) / spec->fs_hz,
+                        spec->high_water_mark);
     a->period = 1;
     a->restart_ns = (int64_t)spec->restart_after_ms * 1000000;
     a->silent_ns = (int64_t)spec->silent_after_ms * 1000000;

@@ -40,6 +40,10 @@ void sonar_assembler_abandon(sonar_assembler *assembler);
 void sonar_assembler_malformed(sonar_assembler *assembler);
 /* Lets time pass: which blocks are silent? Has the stream stopped with windows not offered? */
 void sonar_assembler_tick(sonar_assembler *assembler, int64_t now_ns);
+/* Once a tick: whether messages waited whenever the thread looked since the last one. Overloaded,
+ * the assembler gives up all frames of some windows, so that others stay whole (overload:
+ * drop_oldest; shed.h). */
+void sonar_assembler_load(sonar_assembler *assembler, bool busy);
 
 /* State of the stream. read: the last report was read, so its losses need not be reported again. */
 void sonar_assembler_report(sonar_assembler *assembler, bool read, sonar_ingest_report *report);

@@ -42,6 +42,7 @@ struct sonar_ingest {
     sonar_memory *memory; /* may be NULL */
     sonar_peers *peers;
     size_t largest_bytes; /* of the messages that came */
+    bool drained;         /* since the last tick no message waited once */
     int64_t closed_ns;    /* when the socket was closed to be opened anew */
     unsigned given_up; /* times it was since libzmq gave an endpoint up, one soon after another */
     sonar_peer_counters count;
@@ -222,6 +223,7 @@ static bool take_messages(sonar_ingest *ingest, bool *failed) {
     for (int i = 0; i < MESSAGES_PER_POLL && stored; i++) {
         if (receive(ingest, &two_parts)) {
             *failed = errno != EAGAIN && errno != EINTR;
+            ingest->drained = true;
             break;
         }
         stored = assemble(ingest, two_parts);
@@ -258,6 +260,8 @@ static void receive_until_stopped(sonar_ingest *ingest) {
         int64_t now_ns = sonar_monotonic_ns();
         if (now_ns >= next_tick_ns) {
             sonar_assembler_tick(ingest->assembler, now_ns);
+            sonar_assembler_load(ingest->assembler, !ingest->drained);
+            ingest->drained = false;
             tell_data_thread(ingest);
             publish_report(ingest);
             failed = failed || !look_after_peers(ingest, now_ns);

@@ -174,6 +174,7 @@ typedef enum live_loss {
     LIVE_OVERLOAD = 0, /* the daemon's own causes: docs/protocol.md */
     LIVE_MISSING,
     LIVE_SKIPPED,
+    LIVE_SHED,
     LIVE_FAILED,
     LIVE_OUTPUT,     /* found the ring to the output full */
     LIVE_SUBSCRIBER, /* processed, and not received by the subscriber */

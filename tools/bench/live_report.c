@@ -10,9 +10,10 @@
 
 const char *live_loss_name(live_loss loss) {
     static const char *const name[LIVE_LOSSES] = {
-        [LIVE_OVERLOAD] = "overload", [LIVE_MISSING] = "missing", [LIVE_SKIPPED] = "skipped",
-        [LIVE_FAILED] = "failed",     [LIVE_OUTPUT] = "output",   [LIVE_SUBSCRIBER] = "subscriber",
-        [LIVE_NOT_SENT] = "not_sent"};
+        [LIVE_OVERLOAD] = "overload",     [LIVE_MISSING] = "missing",
+        [LIVE_SKIPPED] = "skipped",       [LIVE_SHED] = "shed",
+        [LIVE_FAILED] = "failed",         [LIVE_OUTPUT] = "output",
+        [LIVE_SUBSCRIBER] = "subscriber", [LIVE_NOT_SENT] = "not_sent"};
     return (unsigned)loss < LIVE_LOSSES ? name[loss] : "unknown";
 }
 

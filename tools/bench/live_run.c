@@ -207,8 +207,9 @@ static uint64_t counted(const run *r, const char *path) {
 static bool is_settled(const run *r) {
     const uint64_t offered = counted(r, "windows.offered");
     const uint64_t processed = counted(r, "windows.processed");
-    const uint64_t begun =
-        offered + counted(r, "windows.dropped.missing") + counted(r, "windows.dropped.skipped");
+    const uint64_t begun = offered + counted(r, "windows.dropped.missing") +
+                           counted(r, "windows.dropped.skipped") +
+                           counted(r, "windows.dropped.shed");
     return begun >= r->result->windows &&
            offered ==
                processed + counted(r, "windows.failed") + counted(r, "windows.dropped.overload") &&
@@ -331,11 +332,13 @@ static void account(run *r) {
     to->lost[LIVE_OVERLOAD] = counted(r, "windows.dropped.overload");
     to->lost[LIVE_MISSING] = counted(r, "windows.dropped.missing");
     to->lost[LIVE_SKIPPED] = counted(r, "windows.dropped.skipped");
+    to->lost[LIVE_SHED] = counted(r, "windows.dropped.shed");
     to->lost[LIVE_FAILED] = counted(r, "windows.failed");
     to->lost[LIVE_OUTPUT] = in_output;
     if (processed > in_output + to->received)
         to->lost[LIVE_SUBSCRIBER] = processed - in_output - to->received;
-    const uint64_t begun = offered + to->lost[LIVE_MISSING] + to->lost[LIVE_SKIPPED];
+    const uint64_t begun =
+        offered + to->lost[LIVE_MISSING] + to->lost[LIVE_SKIPPED] + to->lost[LIVE_SHED];
     if (to->windows > begun)
         to->lost[LIVE_NOT_SENT] = to->windows - begun;
     to->unaccounted = (int64_t)(to->windows - to->received);
