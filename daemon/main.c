@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/core.h"
+#include "control/change.h"
 #include "log.h"
 #include "pipeline/pipeline.h"
 #include "program.h"
@@ -50,7 +51,8 @@ static void usage(FILE *to) {
         "  -V, --version       print the version\n"
         "  -h, --help          print this\n"
         "\n"
-        "Runs in the foreground until SIGTERM or SIGINT. Exit codes: 0 stopped when asked,\n"
+        "Runs in the foreground until SIGTERM or SIGINT; SIGHUP reads CONFIG again and takes over\n"
+        "what can change. Exit codes: 0 stopped when asked,\n"
         "1 gave up while running, 2 wrong configuration or command line, 3 an endpoint, device or\n"
         "file was not available at start, 4 out of memory, 5 the GPU failed (on_gpu_failure: "
         "exit).\n",
@@ -158,19 +160,22 @@ static int open_signals(void) {
     return sigprocmask(SIG_UNBLOCK, &set, NULL); /* whoever started us may have blocked them */
 }
 
-/* A closed terminal or an operator who expects a reload: neither may end the daemon. */
-static void answer_hangup(void) {
+/* SIGHUP: the file is read again. Its mistakes are logged, and nothing changes then. */
+static void answer_hangup(sonar_pipeline *pipeline, const char *path) {
+    static sonar_config_differences differences; /* large */
     uint64_t count;
     ssize_t got = read(stop_fd, &count, sizeof count);
     (void)got; /* nothing to be read: another call has done so */
-    if (hung_up)
-        log_line(NULL, SONAR_WARN, "sonard",
-                 "SIGHUP ignored: the configuration is read at start only; restart to change it");
+    if (!hung_up)
+        return;
     hung_up = 0;
+    sonar_error err = {0};
+    if (sonar_control_reload(pipeline, path, log_line, NULL, &differences, &err))
+        log_line(NULL, SONAR_ERROR, err.where, err.text);
 }
 
 /* Ticks the pipeline once a second until a signal ends it or it gives up. */
-static sonar_code supervise(sonar_pipeline *pipeline, sonar_error *err) {
+static sonar_code supervise(sonar_pipeline *pipeline, const char *path, sonar_error *err) {
     struct pollfd poller = {.fd = stop_fd, .events = POLLIN};
     int64_t tick_ns = sonar_monotonic_ns() + TICK_NS;
     sonar_code code = SONAR_OK;
@@ -180,7 +185,7 @@ static sonar_code supervise(sonar_pipeline *pipeline, sonar_error *err) {
         if (ready < 0 && errno != EINTR)
             return sonar_fail(err, SONAR_ESTATE, "signals", "poll: %s", strerror(errno));
         if (ready > 0)
-            answer_hangup();
+            answer_hangup(pipeline, path);
         if (ready == 0 && !stop_signal) {
             code = sonar_pipeline_tick(pipeline, err);
             tick_ns = sonar_monotonic_ns() + TICK_NS;
@@ -189,7 +194,7 @@ static sonar_code supervise(sonar_pipeline *pipeline, sonar_error *err) {
     return code;
 }
 
-static int run(const sonar_config *config) {
+static int run(const sonar_config *config, const char *path) {
     sonar_pipeline *pipeline = NULL;
     sonar_error err = {0};
     sonar_code code = sonar_pipeline_create(config, log_line, NULL, &pipeline, &err);
@@ -202,7 +207,7 @@ static int run(const sonar_config *config) {
         return exit_code_of(code);
     }
     log_line(NULL, SONAR_INFO, "sonard", "running; waiting for samples");
-    code = supervise(pipeline, &err);
+    code = supervise(pipeline, path, &err);
     if (code)
         log_line(NULL, SONAR_ERROR, err.where, err.text);
     else
@@ -241,14 +246,14 @@ static void add_surroundings(sonar_config *config) {
 
 /* ---- main ------------------------------------------------------------------------------------ */
 
-static int work(sonar_config *config, enum action action) {
+static int work(sonar_config *config, const char *path, enum action action) {
     sonar_error err = {0};
     add_surroundings(config);
     if (log_open(&err)) {
         fprintf(stderr, "sonard: %s: %s\n", err.where, err.text);
         return EXIT_UNAVAILABLE;
     }
-    int status = action == RUN ? run(config) : report_choices(config, action);
+    int status = action == RUN ? run(config, path) : report_choices(config, action);
     log_close(stop_signal ? LOG_WITHIN_MS : LOG_PATIENTLY_MS);
     return status;
 }
@@ -275,7 +280,7 @@ static int with_config(const char *path, enum action action) {
     else if (action == PRINT)
         sonar_config_print(config, stdout);
     else
-        status = work(config, action);
+        status = work(config, path, action);
     sonar_config_destroy(config);
     return status;
 }

@@ -366,7 +366,7 @@ static void open_sea(struct pair *pair) {
         {140, 25, 15 * noise, 540, 970, 19},
     };
     const feed *feed = &pair->side[WANT];
-    pair->sea = sea_open(feed->config, feed->pipeline->params, source,
+    pair->sea = sea_open(feed->config, feed->pipeline->live->params, source,
                          sizeof source / sizeof *source, noise);
 }
 

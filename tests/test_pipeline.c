@@ -11,6 +11,7 @@
 #include <time.h>
 #include <zmq.h>
 
+#include "control/change.h"
 #include "feed.h"
 #include "fake_device.h"
 
@@ -552,7 +553,7 @@ static void expect_heading(feed *feed, double heading_deg, double sound_speed_mp
     cJSON_Delete(head);
 }
 
-/* As live control will: a new version is adopted between two windows. */
+/* A new version is adopted between two windows. */
 Test(headers, say_what_the_window_was_computed_with) {
     sonar_error err = {0};
     feed feed;
@@ -570,22 +571,19 @@ Test(headers, say_what_the_window_was_computed_with) {
                                 "runtime: {threads: 1, backend: cpu}\n",
                                 NULL, 0, NULL, &err),
                  SONAR_OK, "%s", err.text);
-    sonar_params_spec other = sonar_config_params(feed.config);
-    sonar_params *fresh;
-    other.heading_deg = 200;
-    other.sound_speed_mps = 1400;
-    other.config_version = "2-changed";
-    cr_assert_eq(sonar_params_create(&other, 2, &fresh, &err), SONAR_OK);
     feed_frames(&feed, (FEED_LENGTH - FEED_HOP) / FEED_FRAME, 0);
     for (int i = 0; i < 3; i++) {
         feed_frames(&feed, FEED_HOP / FEED_FRAME, 0);
         expect_heading(&feed, 33, feed.config->sound_speed_mps, feed.config->version);
     }
-    feed.pipeline->mask.latest = fresh;
-    atomic_store(&feed.pipeline->mask.fresh, fresh);
+    static sonar_config_differences differences;
+    const sonar_config_value other[] = {{"array.heading_deg", "200"}, {"sound_speed_mps", "1400"}};
+    cr_assert_eq(sonar_control_set(feed.pipeline, 2, other, NULL, NULL, &differences, &err),
+                 SONAR_OK);
+    cr_assert_str_neq(sonar_pipeline_config(feed.pipeline)->version, feed.config->version);
     for (int i = 0; i < 3; i++) {
         feed_frames(&feed, FEED_HOP / FEED_FRAME, 0);
-        expect_heading(&feed, 200, 1400, "2-changed");
+        expect_heading(&feed, 200, 1400, sonar_pipeline_config(feed.pipeline)->version);
     }
     feed_close(&feed);
 }

@@ -138,6 +138,12 @@ size_t sonar_report_warnings(const sonar_report *report);
 /* file:line:column: error: message, the line, a caret, what would be accepted; one after another.
  */
 void sonar_report_write(const sonar_report *report, FILE *to);
+/* The same as one line each, in the order of the file: "FILE:LINE:COLUMN", the message and what
+ * would be accepted. */
+void sonar_report_each(const sonar_report *report,
+                       void (*tell)(void *ctx, sonar_level level, const char *where,
+                                    const char *text),
+                       void *ctx);
 
 /* Loads and resolves a file. On SONAR_OK *config is the caller's to destroy; on any error it is
  * NULL and the report says all that was wrong. Warnings may be there in both cases. */
@@ -147,6 +153,50 @@ sonar_code sonar_config_load(const char *path, sonar_config **config, sonar_repo
 sonar_code sonar_config_parse(const char *name, const char *text, size_t bytes,
                               sonar_config **config, sonar_report *report);
 void sonar_config_destroy(sonar_config *config);
+
+/* ---- changes while the daemon runs ----------------------------------------------------------- */
+
+/* The value of one option, in YAML on one line or as JSON; NULL: as if it were not given. */
+typedef struct sonar_config_value {
+    const char *path, *text;
+} sonar_config_value;
+
+/* One option that is to change, and whether it can. Values are shortened to fit. */
+typedef struct sonar_config_difference {
+    const char *path;
+    char from[64], to[64];
+    bool live;     /* it changes */
+    char why[160]; /* otherwise, a sentence without a full stop */
+} sonar_config_difference;
+
+enum { SONAR_DIFFERENCES_MOST = 128 };
+
+typedef struct sonar_config_differences {
+    size_t count, live; /* live: those that change */
+    sonar_config_difference difference[SONAR_DIFFERENCES_MOST];
+} sonar_config_differences;
+
+/* `base` with other values, as a file with these would be read; options that cannot change live are
+ * accepted, too. Messages in the report stand for what is wrong with the values, their places mean
+ * nothing. On SONAR_OK *config is the caller's to destroy. */
+sonar_code sonar_config_with(const sonar_config *base, size_t count,
+                             const sonar_config_value *value, sonar_config **config,
+                             sonar_report *report);
+/* What can change from `running` to `wanted` while the daemon runs: *config is `running` with those
+ * values, NULL if there are none, and the caller's to destroy. It fits the buffers made for
+ * `running`, whose automatic scans and ranges keep their number. Errors: SONAR_ENOMEM; SONAR_EINVAL
+ * with the report where the values do not go together with those that cannot change. */
+sonar_code sonar_config_merge(const sonar_config *running, const sonar_config *wanted,
+                              sonar_config **config, sonar_config_differences *differences,
+                              sonar_report *report);
+/* The value of an option or of all options of a group as canonical YAML; the path "" is all. False:
+ * there is no such option; the hint is empty or proposes one. */
+bool sonar_config_get(const sonar_config *config, const char *path, FILE *to, char *hint,
+                      size_t hint_bytes);
+/* True if the option may change while the daemon runs; false also if there is none. */
+bool sonar_config_is_live(const char *path, char *hint, size_t hint_bytes, bool *known);
+/* Same sensors' delays: sound speed, positions, directions and ranges. */
+bool sonar_config_same_delays(const sonar_config *a, const sonar_config *b);
 
 /* --print-config: every option with its value and, as a comment, where it came from. The output is
  * itself a valid configuration with the same digest. */

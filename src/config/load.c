@@ -86,8 +86,9 @@ static sonar_code build(sonar_loader *loader) {
     return code;
 }
 
-static sonar_code load(const sonar_text *text, const char *directory, sonar_config **config,
-                       sonar_report *report) {
+sonar_code sonar_config_read(const sonar_text *text, const char *directory,
+                             const sonar_config *like, sonar_config **config,
+                             sonar_report *report) {
     *config = create(text->name);
     if (!*config) {
         sonar_report_add(report, SONAR_MISTAKE, text, (sonar_place){0, 0}, NULL, "no memory");
@@ -97,6 +98,7 @@ static sonar_code load(const sonar_text *text, const char *directory, sonar_conf
                            .report = report,
                            .settings = (*config)->settings,
                            .directory = directory,
+                           .like = like,
                            .config = *config};
     const sonar_code code = build(&loader);
     if (code == SONAR_ENOMEM)
@@ -112,7 +114,7 @@ sonar_code sonar_config_parse(const char *name, const char *text, size_t bytes,
                               sonar_config **config, sonar_report *report) {
     const size_t mark = sonar_mark_bytes(text, bytes);
     const sonar_text all = {.name = name, .bytes = text + mark, .size = bytes - mark};
-    return load(&all, "", config, report);
+    return sonar_config_read(&all, "", NULL, config, report);
 }
 
 sonar_code sonar_config_load(const char *path, sonar_config **config, sonar_report *report) {
@@ -127,7 +129,8 @@ sonar_code sonar_config_load(const char *path, sonar_config **config, sonar_repo
     char *directory =
         slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup("");
     const sonar_text all = {.name = path, .bytes = text, .size = bytes};
-    const sonar_code code = directory ? load(&all, directory, config, report) : SONAR_ENOMEM;
+    const sonar_code code =
+        directory ? sonar_config_read(&all, directory, NULL, config, report) : SONAR_ENOMEM;
     free(directory);
     free(text);
     return code;

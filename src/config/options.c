@@ -23,6 +23,7 @@
 #define REAL(unit_, low_, high_)                                                                   \
     .type = SONAR_TYPE_REAL, .unit = (unit_), .low = (low_), .high = (high_)
 #define POSITIVE(unit_, high_) REAL(unit_, 0, high_), .above = true
+#define LIVE                   .live = true
 #define BOOLEAN                .type = SONAR_TYPE_BOOLEAN
 #define CHOICE(words)          .type = SONAR_TYPE_CHOICE, .choices = words
 #define TEXT(bytes)            .type = SONAR_TYPE_TEXT, .high = (bytes)
@@ -101,48 +102,49 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                            .help = "Number of channels in the array's sample frames. There may be "
                                    "more channels than sensors."},
     [OPT_MASK] =
-        {"array.mask", .type = SONAR_TYPE_INTEGERS, .low = 0, .high = SONAR_SENSORS_MOST - 1,
+        {"array.mask", LIVE, .type = SONAR_TYPE_INTEGERS, .low = 0, .high = SONAR_SENSORS_MOST - 1,
          .most = SONAR_SENSORS_MOST, .fallback = "[]",
          .help = "Sensors that are switched off, numbered from 0. The numbers of the other sensors "
                  "do not change. All beams are normalised without the masked sensors."},
-    [OPT_AUTO_MASK] = {"array.auto_mask", AT(auto_mask), BOOLEAN, .fallback = "false",
+    [OPT_AUTO_MASK] = {"array.auto_mask", LIVE, AT(auto_mask), BOOLEAN, .fallback = "false",
                        .help =
                            "Also switch off sensors that have been dead, stuck, noisy or, where "
                            "the band begins below 180 Hz, humming for five seconds, at most a "
                            "third of all sensors. A sensor is switched on again when it has been "
                            "good for half a minute; this time doubles with each repetition. The "
                            "status names faulty sensors whether they are switched off or not."},
-    [OPT_GAIN] = {"array.gain_db", PER_SENSOR("dB re 1 count/uPa", -400, 400),
+    [OPT_GAIN] = {"array.gain_db", LIVE, PER_SENSOR("dB re 1 count/uPa", -400, 400),
                   .computed = "not set: without array.hydrophone results are in counts^2",
                   .help = "Sensitivity of each channel, one number for all or one per sensor. "
                           "Samples are divided by it, and results are then in uPa^2. "
                           "array.hydrophone is an alternative in three parts (docs/levels.md)."},
     [OPT_SENSITIVITY] =
-        {"array.hydrophone.sensitivity_db", PER_SENSOR("dB re 1 V/uPa", -400, 400),
+        {"array.hydrophone.sensitivity_db", LIVE, PER_SENSOR("dB re 1 V/uPa", -400, 400),
          .required = true, .grouped = true,
          .help = "Sensitivity of the hydrophones, instead of array.gain_db. -180 is 1 mV/Pa."},
-    [OPT_AMPLIFIER] = {"array.hydrophone.amplifier_db", PER_SENSOR("dB", -400, 400),
+    [OPT_AMPLIFIER] = {"array.hydrophone.amplifier_db", LIVE, PER_SENSOR("dB", -400, 400),
                        .grouped = true, .fallback = "0",
                        .help = "Gain between hydrophone and converter."},
     [OPT_FULL_SCALE_V] =
-        {"array.hydrophone.full_scale_v", POSITIVE("V", 1e6), .required = true, .grouped = true,
+        {"array.hydrophone.full_scale_v", LIVE, POSITIVE("V", 1e6), .required = true,
+         .grouped = true,
          .help = "Voltage at which the converter reaches full scale: 5 for a range of -5 to 5 V."},
-    [OPT_FULL_SCALE_COUNTS] = {"array.hydrophone.full_scale_counts", AT(full_scale_counts),
+    [OPT_FULL_SCALE_COUNTS] = {"array.hydrophone.full_scale_counts", LIVE, AT(full_scale_counts),
                                POSITIVE("counts", 4294967296), .required = true, .grouped = true,
                                .help = "Sample value at full scale: 32768 for 16 bits, 8388608 for "
                                        "24, 2147483648 for 32, 1 for floats from -1 to 1."},
-    [OPT_PHASE] = {"array.phase_deg", PER_SENSOR("deg", -360, 360), .fallback = "0",
+    [OPT_PHASE] = {"array.phase_deg", LIVE, PER_SENSOR("deg", -360, 360), .fallback = "0",
                    .help = "Phase by which a channel leads, one number for all or one per sensor. "
                            "It is compensated."},
-    [OPT_DELAY] = {"array.delay_us", PER_SENSOR("us", -1e6, 1e6), .fallback = "0",
+    [OPT_DELAY] = {"array.delay_us", LIVE, PER_SENSOR("us", -1e6, 1e6), .fallback = "0",
                    .help = "Time by which a channel lags, one number for all or one per sensor. It "
                            "is compensated."},
-    [OPT_HEADING] = {"array.heading_deg", AT(heading_deg), REAL("deg", -360, 360),
+    [OPT_HEADING] = {"array.heading_deg", LIVE, AT(heading_deg), REAL("deg", -360, 360),
                      .computed = "not set: bearings are in the array frame",
                      .help =
                          "Heading of +x, clockwise from true north. 360 means 0, -90 means 270."},
 
-    [OPT_SOUND_SPEED] = {"sound_speed_mps", AT(sound_speed_mps), REAL("m/s", 100, 10000),
+    [OPT_SOUND_SPEED] = {"sound_speed_mps", LIVE, AT(sound_speed_mps), REAL("m/s", 100, 10000),
                          .fallback = "1500", .help = "Speed of sound at the array."},
     [OPT_FS] = {"fs_hz", AT(fs_hz), POSITIVE("Hz", 1e9), .required = true,
                 .help = "Sampling rate."},
@@ -240,51 +242,52 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_CBF_BAND_BINS] = {"cbf.band_bins", BAND_BINS,
                            .help = "The band as first and last bin of the transform of cbf.length "
                                    "samples: bin b is at b * fs_hz / cbf.length."},
-    [OPT_CBF_SCAN] = {"cbf.scan", CHOICE("auto"), .fallback = "auto",
+    [OPT_CBF_SCAN] = {"cbf.scan", LIVE, CHOICE("auto"), .fallback = "auto",
                       .help = "Look directions. auto: at most 0.3 beam widths apart at the band's "
                               "top and 5 deg on average; over 0..180 deg from the axis for a line "
                               "(evenly in the cosine), 0..360 deg for any other array."},
-    [OPT_CBF_SCAN_START] = {"cbf.scan.start_deg", DEGREES(360), .required = true, .grouped = true,
-                            .help = "First direction of a uniform scan."},
+    [OPT_CBF_SCAN_START] = {"cbf.scan.start_deg", LIVE, DEGREES(360), .required = true,
+                            .grouped = true, .help = "First direction of a uniform scan."},
     [OPT_CBF_SCAN_STOP] =
-        {"cbf.scan.stop_deg", DEGREES(360), .required = true, .grouped = true,
+        {"cbf.scan.stop_deg", LIVE, DEGREES(360), .required = true, .grouped = true,
          .help = "End of a uniform scan. It is a look direction if a step meets it, except 360 "
                  "after a start at 0, which is the first direction again."},
-    [OPT_CBF_SCAN_STEP] = {"cbf.scan.step_deg", POSITIVE("deg", 360), .required = true,
+    [OPT_CBF_SCAN_STEP] = {"cbf.scan.step_deg", LIVE, POSITIVE("deg", 360), .required = true,
                            .grouped = true,
                            .help = "Angle between neighbouring directions of a uniform scan."},
     [OPT_CBF_DEPRESSION] =
-        {"cbf.depression_deg", REAL("deg", -90, 90), .fallback = "0",
+        {"cbf.depression_deg", LIVE, REAL("deg", -90, 90), .fallback = "0",
          .help = "Depression angle of the scan, positive downwards. It has no meaning for a line."},
-    [OPT_SHADING] = {"cbf.shading", AT(shading), CHOICE("uniform hann"), .fallback = "uniform",
+    [OPT_SHADING] = {"cbf.shading", LIVE, AT(shading), CHOICE("uniform hann"),
+                     .fallback = "uniform",
                      .help = "Weights of the sensors. Only uniform lines may be shaded other than "
                              "uniform. hann is sampled at half steps, sin^2(pi (k + 1/2) / "
                              "sensors) for k = 0, 1, ..., so that no sensor weighs 0."},
     [OPT_CHEBYSHEV_LEVEL] =
-        {"cbf.shading.chebyshev.sidelobe_db", AT(sidelobe_db), REAL("dB", 10, 120),
+        {"cbf.shading.chebyshev.sidelobe_db", LIVE, AT(sidelobe_db), REAL("dB", 10, 120),
          .required = true, .grouped = true,
          .help = "Dolph-Chebyshev shading: level of all side lobes below the main lobe."},
-    [OPT_TAYLOR_LEVEL] = {"cbf.shading.taylor.sidelobe_db", AT(sidelobe_db), REAL("dB", 10, 120),
-                          .required = true, .grouped = true,
+    [OPT_TAYLOR_LEVEL] = {"cbf.shading.taylor.sidelobe_db", LIVE, AT(sidelobe_db),
+                          REAL("dB", 10, 120), .required = true, .grouped = true,
                           .help =
                               "Taylor shading: level of the first side lobes below the main lobe."},
-    [OPT_TAYLOR_NBAR] = {"cbf.shading.taylor.nbar", AT(nbar), INTEGER(1, 100), .grouped = true,
-                         .fallback = "4",
+    [OPT_TAYLOR_NBAR] = {"cbf.shading.taylor.nbar", LIVE, AT(nbar), INTEGER(1, 100),
+                         .grouped = true, .fallback = "4",
                          .help = "Taylor shading: number of side lobes held at that level."},
-    [OPT_RANGES] = {"cbf.ranges_m", .type = SONAR_TYPE_REALS, .unit = "m", .low = 0, .above = true,
-                    .high = 1e7, .most = SONAR_RANGES_MOST, .word = "auto",
+    [OPT_RANGES] = {"cbf.ranges_m", LIVE, .type = SONAR_TYPE_REALS, .unit = "m", .low = 0,
+                    .above = true, .high = 1e7, .most = SONAR_RANGES_MOST, .word = "auto",
                     .fallback = "[50, 100, 200, 400, 800, 1600, 3200]",
                     .help =
                         "Ranges of the near field, ascending, beyond the array (of the default, "
                         "those that are). [] computes no near field. auto: neighbouring ranges "
                         "differ in 1/r by at most 7 lambda/D^2 at the top of the band."},
-    [OPT_RANGE_MIN] = {"cbf.range_min_m", POSITIVE("m", 1e7), .fallback = "50",
+    [OPT_RANGE_MIN] = {"cbf.range_min_m", LIVE, POSITIVE("m", 1e7), .fallback = "50",
                        .help = "First range of ranges_m: auto. Where it is not given, it is moved "
                                "out beyond the array and as far as 64 ranges need."},
-    [OPT_RANGE_MAX] = {"cbf.range_max_m", POSITIVE("m", 1e7), .fallback = "3200",
+    [OPT_RANGE_MAX] = {"cbf.range_max_m", LIVE, POSITIVE("m", 1e7), .fallback = "3200",
                        .help = "Last range of ranges_m: auto."},
-    [OPT_RANGE_REFERENCE] = {"cbf.range_reference", AT(range_reference), CHOICE("radial abeam"),
-                             .fallback = "radial",
+    [OPT_RANGE_REFERENCE] = {"cbf.range_reference", LIVE, AT(range_reference),
+                             CHOICE("radial abeam"), .fallback = "radial",
                              .help = "radial: ranges are distances from the reference point. abeam "
                                      "(lines only): ranges are perpendicular distances from the "
                                      "axis, the parallel to the line through the reference point."},
@@ -355,41 +358,42 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_CORRECT_LEVEL] =
         {"mvdr.correct_level", AT(specs.mvdr.correct_level), BOOLEAN, .fallback = "false",
          .help = "Correct levels for the bias of few snapshots and of loading (docs/mvdr.md)."},
-    [OPT_CELL_MAXIMUM] = {"mvdr.cell_maximum", AT(mvdr_cell_maximum), BOOLEAN,
+    [OPT_CELL_MAXIMUM] = {"mvdr.cell_maximum", LIVE, AT(mvdr_cell_maximum), BOOLEAN,
                           .computed = "true if mvdr.scan is auto",
                           .help =
                               "Near peaks of mvdr.azimuth, publish for each direction the largest "
                               "power among the angles that are nearer to it than to its "
                               "neighbours, because MVDR's peaks are far narrower than a beam."},
-    [OPT_MVDR_SCAN] = {"mvdr.scan", CHOICE("auto"), .fallback = "auto",
+    [OPT_MVDR_SCAN] = {"mvdr.scan", LIVE, CHOICE("auto"), .fallback = "auto",
                        .help = "Look directions, as for cbf.scan, of the array without shading. "
                                "auto: at most 2 deg apart on average."},
-    [OPT_MVDR_SCAN_START] = {"mvdr.scan.start_deg", DEGREES(360), .required = true, .grouped = true,
-                             .help = "First direction of a uniform scan."},
-    [OPT_MVDR_SCAN_STOP] = {"mvdr.scan.stop_deg", DEGREES(360), .required = true, .grouped = true,
-                            .help = "End of a uniform scan, as for cbf.scan."},
-    [OPT_MVDR_SCAN_STEP] = {"mvdr.scan.step_deg", POSITIVE("deg", 360), .required = true,
+    [OPT_MVDR_SCAN_START] = {"mvdr.scan.start_deg", LIVE, DEGREES(360), .required = true,
+                             .grouped = true, .help = "First direction of a uniform scan."},
+    [OPT_MVDR_SCAN_STOP] = {"mvdr.scan.stop_deg", LIVE, DEGREES(360), .required = true,
+                            .grouped = true, .help = "End of a uniform scan, as for cbf.scan."},
+    [OPT_MVDR_SCAN_STEP] = {"mvdr.scan.step_deg", LIVE, POSITIVE("deg", 360), .required = true,
                             .grouped = true,
                             .help = "Angle between neighbouring directions of a uniform scan."},
-    [OPT_MVDR_DEPRESSION] = {"mvdr.depression_deg", REAL("deg", -90, 90),
+    [OPT_MVDR_DEPRESSION] = {"mvdr.depression_deg", LIVE, REAL("deg", -90, 90),
                              .computed = "cbf.depression_deg",
                              .help = "Depression angle of the scan, positive downwards."},
 
     [OPT_DETECT_ENABLED] = {"detections.enabled", AT(detect_enabled), BOOLEAN, .fallback = "true",
                             .help = "Detect peaks and publish them."},
-    [OPT_DETECT_THRESHOLD] = {"detections.threshold_db", AT(detect_threshold_db),
+    [OPT_DETECT_THRESHOLD] = {"detections.threshold_db", LIVE, AT(detect_threshold_db),
                               POSITIVE("dB", 100), .fallback = "6",
                               .help = "Smallest height of a peak above the background."},
-    [OPT_DETECT_SEPARATION] = {"detections.min_separation_deg", AT(detect_min_separation_deg),
+    [OPT_DETECT_SEPARATION] = {"detections.min_separation_deg", LIVE, AT(detect_min_separation_deg),
                                DEGREES(180), .fallback = "0",
                                .help = "Smallest angle between two peaks. Of two nearer peaks only "
                                        "the stronger is published. 0 is half a beam width."},
-    [OPT_DETECT_MARGIN] = {"detections.range_margin_db", AT(detect_range_margin_db),
+    [OPT_DETECT_MARGIN] = {"detections.range_margin_db", LIVE, AT(detect_range_margin_db),
                            REAL("dB", 0, 100), .fallback = "1",
                            .help = "Level by which the near field must exceed the far field for a "
                                    "peak to be given a range."},
     [OPT_DETECT_MOST] =
-        {"detections.most", AT(detect_most), INTEGER(1, SONAR_DETECTIONS_MOST), .fallback = "16",
+        {"detections.most", LIVE, AT(detect_most), INTEGER(1, SONAR_DETECTIONS_MOST),
+         .fallback = "16",
          .help = "Largest number of peaks published per spectrum. The strongest come first."},
 
     [OPT_OUTPUT_ENDPOINT] = {"output.endpoint", AT(output_endpoint), .type = SONAR_TYPE_ENDPOINT,
@@ -432,7 +436,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_CPU_OUTPUT] =
         {"runtime.cpu_output", AT(cpu_output), INTEGER(-1, 1023), .fallback = "-1",
          .help = "Processor of the publishing thread. -1 leaves the choice to the system."},
-    [OPT_LOG_LEVEL] = {"runtime.log_level", AT(log_level), CHOICE("error warn info debug"),
+    [OPT_LOG_LEVEL] = {"runtime.log_level", LIVE, AT(log_level), CHOICE("error warn info debug"),
                        .fallback = "info", .help = "Lowest severity that is logged."},
     [OPT_STATE_DIR] =
         {"runtime.state_dir", AT(state_dir), TEXT(4095), .computed = "not set: nothing is kept",

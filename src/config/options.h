@@ -155,6 +155,7 @@ typedef struct sonar_option {
     size_t least, most;  /* entries of a list */
     bool required;       /* wherever the group it is in is there */
     bool grouped;        /* required, or has its default, only if its group is in the file */
+    bool live;           /* may change while the daemon runs */
     const char *fallback;
     const char *computed; /* how the default follows from other options, for the reference */
     const char *help;
@@ -209,9 +210,17 @@ typedef struct sonar_loader {
     sonar_settings *settings;
     const char *directory; /* of the file, for relative paths */
     const sonar_node *root;
+    const sonar_config *like; /* what is automatic there keeps its number; NULL: nothing */
     sonar_config *config;
     bool no_memory;
 } sonar_loader;
+
+/* Loading from a text whose relative paths start at `directory`. like: see sonar_loader. */
+sonar_code sonar_config_read(const sonar_text *text, const char *directory,
+                             const sonar_config *like, sonar_config **config, sonar_report *report);
+/* The option of that path, SONAR_OPTIONS if there is none; `hint` is then empty or names another
+ * one. */
+size_t sonar_option_find(const char *path, char *hint, size_t size);
 
 /* Reads what the file says into the settings, and the defaults that do not depend on it. */
 void sonar_read_settings(sonar_loader *loader);
@@ -243,6 +252,10 @@ void sonar_value_set_number(sonar_loader *loader, sonar_option_id id, double num
 
 /* The canonical text; `sources`: with comments that say where each value came from. */
 void sonar_settings_print(const sonar_settings *settings, bool sources, FILE *to);
+/* The value alone, as the canonical text has it, for an option that is not absent. */
+void sonar_value_print(const sonar_option *option, const sonar_value *value, int indent, FILE *to);
+/* Keys of the groups that `path` enters and `last` was not in, and the option's own key. */
+int sonar_key_print(const char *last, const char *path, FILE *to);
 /* SHA-256 of the canonical text, in hex. */
 sonar_code sonar_settings_digest(const sonar_settings *settings, char digest[65]);
 

@@ -74,7 +74,7 @@ static void print_list(const sonar_option *o, const sonar_value *v, int indent, 
     fputc(']', to);
 }
 
-static void print_value(const sonar_option *o, const sonar_value *v, int indent, FILE *to) {
+void sonar_value_print(const sonar_option *o, const sonar_value *v, int indent, FILE *to) {
     char text[112];
     if (v->word) {
         fputs(o->word, to);
@@ -90,7 +90,7 @@ static void print_value(const sonar_option *o, const sonar_value *v, int indent,
     }
 }
 
-/* Prints the keys of the groups that `path` enters and `last` was not in. */
+/* Of the groups that `path` enters and `last` was not in; returns the indent of what follows. */
 static int open_groups(const char *last, const char *path, FILE *to) {
     int depth = 0;
     bool same = true;
@@ -103,6 +103,13 @@ static int open_groups(const char *last, const char *path, FILE *to) {
         path = dot + 1;
     }
     return 2 * depth;
+}
+
+int sonar_key_print(const char *last, const char *path, FILE *to) {
+    const int indent = open_groups(last, path, to);
+    const char *dot = strrchr(path, '.');
+    fprintf(to, "%*s%s: ", indent, "", dot ? dot + 1 : path);
+    return indent;
 }
 
 /* A file's name goes into a comment: a newline in it would end that. */
@@ -137,10 +144,8 @@ void sonar_settings_print(const sonar_settings *settings, bool sources, FILE *to
                 print_absent(o, to);
             continue;
         }
-        const int indent = open_groups(last, o->path, to);
-        const char *dot = strrchr(o->path, '.');
-        fprintf(to, "%*s%s: ", indent, "", dot ? dot + 1 : o->path);
-        print_value(o, v, indent, to);
+        const int indent = sonar_key_print(last, o->path, to);
+        sonar_value_print(o, v, indent, to);
         if (sources)
             print_source(settings, v, to);
         fputc('\n', to);

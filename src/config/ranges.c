@@ -40,8 +40,23 @@ static double auto_low(sonar_loader *l, double radius, double nearest) {
     return low;
 }
 
+/* Automatic ranges that were so before stay when values change while the daemon runs: buffers have
+ * their size. */
+static bool keep_ranges(sonar_loader *l) {
+    const sonar_config *like = l->like;
+    if (!like || !like->settings->value[OPT_RANGES].word || given(l, OPT_RANGE_MIN) ||
+        given(l, OPT_RANGE_MAX))
+        return false;
+    memcpy(l->config->range_m, like->range_m, sizeof like->range_m);
+    l->config->specs.cbf.ranges = like->specs.cbf.ranges;
+    sonar_value_set_number(l, OPT_RANGE_MIN, like->settings->value[OPT_RANGE_MIN].number);
+    return true;
+}
+
 static bool auto_ranges(sonar_loader *l, double radius, double lambda) {
     sonar_config *c = l->config;
+    if (keep_ranges(l))
+        return true;
     if (!have(l, OPT_RANGE_MIN) || !have(l, OPT_RANGE_MAX))
         return false;
     const double aperture = c->geometry.aperture_m, high = number(l, OPT_RANGE_MAX);

@@ -345,6 +345,27 @@ static void suggest(const char *group, const char *key, char *words, size_t size
     }
 }
 
+size_t sonar_option_find(const char *path, char *hint, size_t size) {
+    const size_t id = find_option(path);
+    const char *dot = strrchr(path, '.');
+    size_t best = SIZE_MAX, nearest = 0;
+    *hint = 0;
+    if (id < SONAR_OPTIONS)
+        return id;
+    for (size_t i = 0; i < SONAR_OPTIONS; i++)
+        if (edits(path, sonar_options[i].path) < best) {
+            best = edits(path, sonar_options[i].path);
+            nearest = i;
+        }
+    if (is_group(path) && *path)
+        snprintf(hint, size, "%s is a group of options", path);
+    else if (best <= sonar_max_size(2, strlen(path) / 3 + 1))
+        snprintf(hint, size, "did you mean %s?", sonar_options[nearest].path);
+    else
+        suggest("", dot ? dot + 1 : path, hint, size);
+    return SONAR_OPTIONS;
+}
+
 static void list_keys(const char *group, char *words, size_t size) {
     char last[PATH_BYTES] = "", key[PATH_BYTES];
     size_t at = 0;

@@ -23,7 +23,8 @@ static const char INTRODUCTION[] =
     "  the SHA-256 of all effective values, which comments, order and defaults written out do\n"
     "  not change. Positions are printed resolved, in the array frame.\n"
     "\n"
-    "No option can be changed while the daemon runs.\n"
+    "Options that say so in the column `live` can change while the daemon runs\n"
+    "([control.md](control.md)); the others want a restart.\n"
     "\n"
     "## Conventions\n"
     "\n"
@@ -50,7 +51,9 @@ static void write_group(const char *group, size_t length, FILE *to) {
             fprintf(to, "%s`%s.%s`", k ? ", " : "", a->group, a->keys[k]);
         fprintf(to, " may be given.\n");
     }
-    fprintf(to, "\n| option | accepted | default | meaning |\n| --- | --- | --- | --- |\n");
+    fprintf(
+        to,
+        "\n| option | accepted | default | live | meaning |\n| --- | --- | --- | --- | --- |\n");
 }
 
 static void write_row(const sonar_option *o, FILE *to) {
@@ -64,7 +67,7 @@ static void write_row(const sonar_option *o, FILE *to) {
                 o->required   ? o->grouped ? "required in its group" : "required"
                 : o->computed ? o->computed
                               : "");
-    fprintf(to, " | %s |\n", o->help);
+    fprintf(to, " | %s | %s |\n", o->live ? "yes" : "", o->help);
 }
 
 /* Length of the part of the path before its first dot, 0 if there is none. */

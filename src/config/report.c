@@ -138,6 +138,12 @@ static int by_place(const void *left, const void *right) {
     return a->order < b->order ? -1 : 1;
 }
 
+static void sort(const sonar_report *report, const problem **sorted) {
+    for (size_t i = 0; i < report->count; i++)
+        sorted[i] = &report->problems[i];
+    qsort(sorted, report->count, sizeof *sorted, by_place);
+}
+
 /* Text quoted from a file may hold anything: control characters become '?'. */
 static void write_clean(const char *text, FILE *to) {
     for (; *text; text++)
@@ -161,11 +167,29 @@ static void write_problem(const problem *p, FILE *to) {
     }
 }
 
+void sonar_report_each(const sonar_report *report,
+                       void (*tell)(void *ctx, sonar_level level, const char *where,
+                                    const char *text),
+                       void *ctx) {
+    static const sonar_level levels[] = {SONAR_INFO, SONAR_WARN, SONAR_ERROR};
+    const problem *sorted[PROBLEMS_MOST];
+    sort(report, sorted);
+    for (size_t i = 0; i < report->count; i++) {
+        const problem *p = sorted[i];
+        char where[320], text[1100];
+        if (p->place.line)
+            snprintf(where, sizeof where, "%s:%zu:%zu", p->file, p->place.line, p->place.column);
+        else
+            snprintf(where, sizeof where, "%s", p->file);
+        snprintf(text, sizeof text, "%s%s%s", p->message, p->accepted[0] ? "; accepted: " : "",
+                 p->accepted);
+        tell(ctx, levels[p->severity], where, text);
+    }
+}
+
 void sonar_report_write(const sonar_report *report, FILE *to) {
     const problem *sorted[PROBLEMS_MOST];
-    for (size_t i = 0; i < report->count; i++)
-        sorted[i] = &report->problems[i];
-    qsort(sorted, report->count, sizeof *sorted, by_place);
+    sort(report, sorted);
     for (size_t i = 0; i < report->count; i++)
         write_problem(sorted[i], to);
     const size_t all = report->errors + report->warnings + report->notes;

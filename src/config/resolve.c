@@ -185,6 +185,8 @@ static void settle_positions(sonar_loader *l) {
         v[OPT_POSITIONS_LIST].place = v[OPT_POSITIONS_CSV].place;
         v[OPT_POSITIONS_LIST].origin = SONAR_FROM_FILE;
     }
+    v[OPT_POSITIONS_ORIGIN].place = v[OPT_POSITIONS_LIST].place;
+    v[OPT_POSITIONS_ORIGIN].origin = SONAR_FROM_FILE;
     v[OPT_POSITIONS_CSV].origin = SONAR_ABSENT;
     sonar_value_set_list(l, OPT_POSITIONS_LIST, l->config->sensors, 3, l->config->position_m);
 }
@@ -498,6 +500,14 @@ static double top_hz(const sonar_band *band, double fs, size_t length) {
  * the adaptive one resolves far better than the beam. */
 static const double CBF_COARSEST_DEG = 5, MVDR_COARSEST_DEG = 2;
 
+/* Of an automatic scan that was one before, when values change while the daemon runs: buffers have
+ * their size. */
+static size_t kept_directions(const sonar_loader *l, sonar_option_id scan) {
+    if (!l->like || l->like->settings->value[scan].origin == SONAR_ABSENT)
+        return 0;
+    return scan == OPT_CBF_SCAN ? l->like->cbf_scan.count : l->like->mvdr_scan.count;
+}
+
 /* scan is followed by start, stop, step and depression in the table. */
 static bool resolve_scan(sonar_loader *l, sonar_option_id scan, double top, double effective_m,
                          double coarsest_deg, sonar_scan *to) {
@@ -517,7 +527,8 @@ static bool resolve_scan(sonar_loader *l, sonar_option_id scan, double top, doub
                                   .top_hz = top,
                                   .sound_speed_mps = l->config->sound_speed_mps,
                                   .effective_m = effective_m,
-                                  .coarsest_deg = coarsest_deg};
+                                  .coarsest_deg = coarsest_deg,
+                                  .count = kept_directions(l, scan)};
     sonar_error err;
     const sonar_code code = sonar_scan_create(&spec, &l->config->geometry, to, &err);
     if (code == SONAR_ENOMEM)

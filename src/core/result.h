@@ -195,8 +195,12 @@ typedef struct sonar_result {
     double missing_mean, missing_worst;
     uint32_t frame_flags; /* SONAR_FRAME_* */
     bool restarted;
-    bool mask_changed;  /* the first window with another mask than before */
-    int64_t arrival_ns; /* monotonic, last sample in */
+    bool mask_changed;      /* the first window with another mask than before */
+    bool config_changed;    /* the first window with another configuration */
+    bool mvdr_restarted;    /* the snapshots from before do not go with the new values */
+    uint64_t config_sample; /* first sample of that window; 0: that of the start still holds */
+    const struct sonar_output_form *form; /* borrowed; NULL: the output's own */
+    int64_t arrival_ns;                   /* monotonic, last sample in */
 } sonar_result;
 
 /* The stages that are timed. */

@@ -32,9 +32,10 @@
 
 typedef struct sonar_elements_spec {
     size_t sensors, channels;
-    const uint32_t *channel; /* [sensor]; borrowed until destroy, as all here */
+    const uint32_t *channel; /* [sensor]; borrowed until destroy */
     const uint8_t *used;     /* [sensor]; 0: masked by hand, which is counted and not judged */
-    const float *scale;      /* [sensor] uPa per count, or 1: levels are compared after it */
+    const float *scale;      /* [sensor] uPa per count, or 1: levels are compared after it; borrowed
+                                until destroy or a change */
     double fs_hz;
     size_t length, hop;     /* of the windows: a stretch is never longer */
     double low_hz, high_hz; /* the band that the beamformers use */
@@ -69,6 +70,9 @@ void sonar_elements_measure(sonar_elements *elements, uint64_t first_sample,
 
 /* ---- control thread -------------------------------------------------------------------------- */
 
+/* Other sensors masked by hand, another scale, as in the spec; scale is borrowed until the next
+ * change. */
+void sonar_elements_change(sonar_elements *elements, const uint8_t *used, const float *scale);
 /* Judges the round that is complete, if one is. True if the mask has changed. */
 bool sonar_elements_judge(sonar_elements *elements);
 /* [sensor] 1: to be taken out, for it has been dead, stuck or noisy, or hums in the band, for long

@@ -62,6 +62,7 @@ struct sonar_elements {
     const sonar_buffer *in; /* of the measure in progress */
     const float *missing;
     size_t end;
+    _Atomic uint8_t *used; /* [sensor] not masked by hand: control writes, data reads */
     /* whoever has the turn */
     atomic_int turn;
     struct measure *measure; /* [sensor] */
@@ -75,5 +76,9 @@ struct sonar_elements {
     uint32_t *fed;                    /* [channel] the sensor it feeds, or NOBODY */
     size_t judged, masked;
 };
+
+static inline bool sonar_element_used(const struct sonar_elements *e, size_t sensor) {
+    return atomic_load_explicit(&e->used[sensor], memory_order_relaxed);
+}
 
 #endif

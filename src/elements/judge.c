@@ -53,7 +53,7 @@ static double margin_db(double least, size_t n, const struct spread *spread) {
 /* ---- levels ---------------------------------------------------------------------------------- */
 
 static bool judgeable(const sonar_elements *e, size_t s) {
-    return e->spec.used[s] && e->measure[s].taken;
+    return sonar_element_used(e, s) && e->measure[s].taken;
 }
 
 /* The converter's step as the finest seen, and its noise. */
@@ -265,6 +265,26 @@ static void update_flags(sonar_elements *e) {
                         SONAR_ELEMENTS_FLAG_ROUNDS, SONAR_ELEMENTS_CLEAR_ROUNDS);
 }
 
+/* A sensor that is masked by hand is judged no more: what was found of it is forgotten. */
+static void forget(sonar_elements *e, size_t s) {
+    for (int i = 0; i < SONAR_ELEMENT_FAULTS; i++)
+        e->fault[s * SONAR_ELEMENT_FAULTS + (size_t)i] = (struct standing){0};
+    e->out[s] = (struct standing){0};
+    e->mask[s] = 0;
+    e->patience[s] = SONAR_ELEMENTS_BACK_ROUNDS;
+}
+
+void sonar_elements_change(sonar_elements *e, const uint8_t *used, const float *scale) {
+    e->spec.scale = scale;
+    e->masked = 0;
+    for (size_t s = 0; s < e->spec.sensors; s++) {
+        if (!used[s] && sonar_element_used(e, s))
+            forget(e, s);
+        e->masked += !used[s];
+        atomic_store_explicit(&e->used[s], used[s] != 0, memory_order_relaxed);
+    }
+}
+
 bool sonar_elements_judge(sonar_elements *e) {
     if (atomic_load_explicit(&e->turn, memory_order_acquire) != TURN_JUDGE)
         return false;
@@ -295,7 +315,7 @@ const uint8_t *sonar_elements_mask(const sonar_elements *e) {
 static bool is_listed(const sonar_elements *e, size_t s, int fault, const uint8_t *used) {
     if (fault < SONAR_ELEMENT_FAULTS)
         return e->fault[s * SONAR_ELEMENT_FAULTS + (size_t)fault].set;
-    return e->spec.used[s] && !used[s];
+    return sonar_element_used(e, s) && !used[s];
 }
 
 /* Sensors with that fault, or for SONAR_ELEMENT_FAULTS those that were taken out. */

@@ -113,8 +113,10 @@ static bool allocate(sonar_elements *e) {
     e->patience = sonar_alloc(sensors, sizeof *e->patience);
     e->mask = sonar_alloc(sensors, 1);
     e->fed = sonar_alloc(e->spec.channels, sizeof *e->fed);
+    e->used = sonar_alloc(sensors, sizeof *e->used);
     return e->line && e->probe && e->scratch && e->measure && e->level && e->residual &&
-           e->sorted && e->fault && e->seen && e->out && e->patience && e->mask && e->fed;
+           e->sorted && e->fault && e->seen && e->out && e->patience && e->mask && e->fed &&
+           e->used;
 }
 
 void sonar_elements_destroy(sonar_elements *e) {
@@ -124,6 +126,7 @@ void sonar_elements_destroy(sonar_elements *e) {
                      e->fault, e->seen,  e->out,     e->patience, e->mask,  e->fed};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
+    free(e->used);
     free(e);
 }
 
@@ -131,7 +134,6 @@ static void fill(sonar_elements *e) {
     memset(e->fed, 0xff, e->spec.channels * sizeof *e->fed);
     for (size_t s = 0; s < e->spec.sensors; s++) {
         e->fed[e->spec.channel[s]] = (uint32_t)s;
-        e->masked += !e->spec.used[s];
         e->patience[s] = SONAR_ELEMENTS_BACK_ROUNDS;
     }
 }
@@ -154,6 +156,7 @@ sonar_code sonar_elements_create(const sonar_elements_spec *spec, const sonar_ho
                           spec->sensors);
     }
     fill(e);
+    sonar_elements_change(e, spec->used, spec->scale);
     make_oscillations(e);
     return SONAR_OK;
 }
@@ -389,7 +392,7 @@ static void measure_task(void *arg, size_t task, size_t worker) {
     float *x = e->scratch + worker * (e->stretch + e->blocks + LANES);
     size_t first = e->next + task * TASK, end = sonar_min_size(first + TASK, e->end);
     for (size_t s = first; s < end; s++)
-        if (e->spec.used[s])
+        if (sonar_element_used(e, s))
             measure_sensor(e, e->spec.channel[s], x, &e->measure[s]);
 }
 

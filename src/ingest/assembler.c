@@ -47,12 +47,16 @@ enum outcome { DONE = 0, BUSY, OVERRUN };
 struct sonar_assembler {
     /* constants */
     uint32_t array_id;
-    size_t channels, channels_used, length, hop, lookback, skew, queue_windows;
-    uint8_t *used;
+    size_t channels, length, hop, lookback, skew, queue_windows;
     double fs_hz, max_missing_share;
     float most_sample;
     bool block;
     int64_t restart_ns, silent_ns;
+    /* which channels count; what another thread asks for holds from the next window on */
+    size_t channels_used;
+    uint8_t *used;          /* [channel] */
+    _Atomic uint8_t *asked; /* [channel] */
+    atomic_bool asked_new;
     /* the ring */
     size_t capacity;
     sonar_store store;
@@ -401,6 +405,26 @@ static uint64_t frozen_after_window(const sonar_assembler *a) {
     return end > a->frozen ? end : a->frozen;
 }
 
+/* Nothing that counts used channels survives from before. */
+static void take_used(sonar_assembler *a) {
+    if (!atomic_load_explicit(&a->asked_new, memory_order_relaxed) ||
+        !atomic_exchange(&a->asked_new, false))
+        return;
+    a->channels_used = 0;
+    a->all_fed = true;
+    for (size_t k = 0; k < a->channels; k++) {
+        a->used[k] = atomic_load_explicit(&a->asked[k], memory_order_relaxed);
+        a->channels_used += a->used[k];
+        a->all_fed = a->all_fed && (a->fed[k] || !a->used[k]);
+    }
+}
+
+void sonar_assembler_use(sonar_assembler *a, const uint8_t *used) {
+    for (size_t k = 0; k < a->channels; k++)
+        atomic_store_explicit(&a->asked[k], used[k] != 0, memory_order_relaxed);
+    atomic_store(&a->asked_new, true);
+}
+
 static void next_window(sonar_assembler *a) {
     struct note *note = note_of(a, a->window);
     a->last_utc_ns = utc_of_window(a, note);
@@ -408,6 +432,7 @@ static void next_window(sonar_assembler *a) {
     a->frozen = frozen_after_window(a);
     a->window += a->hop;
     a->index++;
+    take_used(a);
     follow_channels(a);
 }
 
@@ -687,6 +712,7 @@ static void adopt(sonar_assembler *a, const sonar_frame *frame) {
     sonar_blocks_begin(&a->blocks);
     sonar_shed_restart(&a->shed);
     memset(a->fed, 0, a->channels);
+    take_used(a);
     a->all_fed = false;
     memset(a->note, 0, a->notes * sizeof *a->note);
     for (size_t k = 0; k < a->channels; k++)
@@ -991,6 +1017,7 @@ size_t sonar_ingest_capacity(const sonar_ingest_spec *spec) {
 static bool allocate(sonar_assembler *a) {
     a->notes = a->capacity / a->hop + 2;
     a->used = sonar_alloc(a->channels, sizeof *a->used);
+    a->asked = sonar_alloc(a->channels, sizeof *a->asked);
     a->reached = sonar_alloc(a->channels, sizeof *a->reached);
     a->since = sonar_alloc(a->channels, sizeof *a->since);
     a->missing = sonar_alloc(a->channels, sizeof *a->missing);
@@ -1004,8 +1031,9 @@ static bool allocate(sonar_assembler *a) {
     bool queue = sonar_window_queue_init(&a->queue, a->queue_windows + 1, a->channels, a->words);
     bool coverage = sonar_coverage_init(&a->coverage, a->channels, a->capacity / 64);
     bool gaps = sonar_gaps_init(&a->gaps, a->channels);
-    return queue && coverage && gaps && a->used && a->reached && a->since && a->missing &&
-           a->lacks && a->loss && a->note && a->fed && a->lacked_in && a->lacked_share;
+    return queue && coverage && gaps && a->used && a->asked && a->reached && a->since &&
+           a->missing && a->lacks && a->loss && a->note && a->fed && a->lacked_in &&
+           a->lacked_share;
 }
 
 static void configure(sonar_assembler *a, const sonar_ingest_spec *spec) {
@@ -1065,6 +1093,7 @@ void sonar_assembler_destroy(sonar_assembler *a) {
     sonar_gaps_free(&a->gaps);
     sonar_store_clear(&a->store);
     free(a->used);
+    free(a->asked);
     free(a->reached);
     free(a->since);
     free(a->loss);

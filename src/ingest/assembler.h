@@ -45,6 +45,9 @@ void sonar_assembler_tick(sonar_assembler *assembler, int64_t now_ns);
  * drop_oldest; shed.h). */
 void sonar_assembler_load(sonar_assembler *assembler, bool busy);
 
+/* Other channels count: [channel], one used at least; from the next window on. Any one thread. */
+void sonar_assembler_use(sonar_assembler *assembler, const uint8_t *used);
+
 /* State of the stream. read: the last report was read, so its losses need not be reported again. */
 void sonar_assembler_report(sonar_assembler *assembler, bool read, sonar_ingest_report *report);
 

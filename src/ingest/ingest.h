@@ -88,6 +88,8 @@ void sonar_ingest_release(sonar_ingest *ingest, const sonar_window *window); /* 
  */
 uint64_t sonar_ingest_ready(const sonar_ingest *ingest);
 sonar_buffer sonar_ingest_ring(const sonar_ingest *ingest); /* f32 or s16 [channel][capacity] */
+/* Other channels are used, as channel_used of the spec, from the next window on. Any one thread. */
+void sonar_ingest_use(sonar_ingest *ingest, const uint8_t *channel_used);
 /* Any thread. False once the thread has ended, stopped or by itself because its socket failed. */
 bool sonar_ingest_alive(const sonar_ingest *ingest);
 void sonar_ingest_read_counters(const sonar_ingest *ingest, sonar_ingest_counters *counters);

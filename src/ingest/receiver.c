@@ -419,6 +419,10 @@ void sonar_ingest_release(sonar_ingest *ingest, const sonar_window *window) {
         sonar_wake_signal(ingest->control_fd);
 }
 
+void sonar_ingest_use(sonar_ingest *ingest, const uint8_t *channel_used) {
+    sonar_assembler_use(ingest->assembler, channel_used);
+}
+
 uint64_t sonar_ingest_ready(const sonar_ingest *ingest) {
     return sonar_assembler_ready(ingest->assembler);
 }

@@ -70,6 +70,7 @@ typedef struct sonar_scan_spec {
     double top_hz, sound_speed_mps;
     double effective_m;  /* of the shaded array; 0: geometry's */
     double coarsest_deg; /* auto: spacing, a cone's on average, however wide the beam; 0: any */
+    size_t count;        /* auto: so many directions, whatever the beam; 0: by the beam */
 } sonar_scan_spec;
 
 /* auto: at most 0.3 beam widths apart at the band's top; even in cosine for a line (endpoints 0 and

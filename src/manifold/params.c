@@ -9,9 +9,16 @@
 #include "core/core.h"
 #include "manifold/mirror.h"
 
+/* The delays, by far the largest part. */
+struct tables {
+    size_t references; /* of what is shared, and of the function that makes it */
+    uint64_t *far_cbf, *near_cbf, *far_mvdr;
+};
+
 /* What does not depend on the mask; all versions of a spec share it. */
 struct shared {
     size_t references; /* of versions, and of the function that makes it */
+    struct tables *tables;
     char config_version[80];
     uint8_t *used;  /* without a mask of any version */
     float *shading; /* of all sensors */
@@ -19,7 +26,6 @@ struct shared {
     double *position_m, *phase_turns, *delay_s;
     uint32_t *channel;
     float *scale;
-    uint64_t *far_cbf, *near_cbf, *far_mvdr;
 };
 
 /* One version. */
@@ -30,9 +36,19 @@ struct owned {
     float *shading;
 };
 
+static void release_tables(struct tables *tables) {
+    if (!tables || --tables->references > 0)
+        return;
+    free(tables->far_cbf);
+    free(tables->near_cbf);
+    free(tables->far_mvdr);
+    free(tables);
+}
+
 static void release(struct shared *shared) {
     if (!shared || --shared->references > 0)
         return;
+    release_tables(shared->tables);
     free(shared->used);
     free(shared->shading);
     free(shared->position_m);
@@ -40,9 +56,6 @@ static void release(struct shared *shared) {
     free(shared->delay_s);
     free(shared->channel);
     free(shared->scale);
-    free(shared->far_cbf);
-    free(shared->near_cbf);
-    free(shared->far_mvdr);
     free(shared);
 }
 
@@ -93,6 +106,10 @@ static struct shared *make_shared(const sonar_params_spec *spec) {
     return shared;
 }
 
+static sonar_code no_memory(size_t sensors, sonar_error *err) {
+    return sonar_fail(err, SONAR_ENOMEM, "params", "no memory for %zu sensors", sensors);
+}
+
 static sonar_code make_table(const sonar_params_spec *spec, const sonar_scan *scan, size_t ranges,
                              double bin_hz, uint64_t **table, sonar_manifold *manifold,
                              sonar_error *err) {
@@ -110,16 +127,29 @@ static sonar_code make_table(const sonar_params_spec *spec, const sonar_scan *sc
 static sonar_code make_tables(struct owned *owned, const sonar_params_spec *spec,
                               sonar_error *err) {
     sonar_params *params = &owned->params;
-    struct shared *shared = owned->shared;
-    sonar_code code = make_table(spec, spec->cbf_scan, 0, spec->cbf_bin_hz, &shared->far_cbf,
+    struct tables *tables = sonar_alloc(1, sizeof *tables);
+    owned->shared->tables = tables;
+    if (!tables)
+        return no_memory(spec->sensors, err);
+    tables->references = 1;
+    sonar_code code = make_table(spec, spec->cbf_scan, 0, spec->cbf_bin_hz, &tables->far_cbf,
                                  &params->far_cbf, err);
     if (!code && spec->ranges)
-        code = make_table(spec, spec->cbf_scan, spec->ranges, spec->cbf_bin_hz, &shared->near_cbf,
+        code = make_table(spec, spec->cbf_scan, spec->ranges, spec->cbf_bin_hz, &tables->near_cbf,
                           &params->near_cbf, err);
     if (!code && spec->mvdr_scan)
-        code = make_table(spec, spec->mvdr_scan, 0, spec->mvdr_bin_hz, &shared->far_mvdr,
+        code = make_table(spec, spec->mvdr_scan, 0, spec->mvdr_bin_hz, &tables->far_mvdr,
                           &params->far_mvdr, err);
     return code;
+}
+
+static void share_tables(struct owned *owned, const sonar_params *like) {
+    struct tables *tables = ((const struct owned *)like)->shared->tables;
+    owned->shared->tables = tables;
+    tables->references++;
+    owned->params.far_cbf = like->far_cbf;
+    owned->params.near_cbf = like->near_cbf;
+    owned->params.far_mvdr = like->far_mvdr;
 }
 
 /* ---- versions -------------------------------------------------------------------------------- */
@@ -165,12 +195,9 @@ static void fill_mask(struct owned *owned, const uint8_t *out) {
         params->mvdr_sensors_used += sonar_mirror_of(params, s, tolerance_m) < params->sensors;
 }
 
-static sonar_code no_memory(size_t sensors, sonar_error *err) {
-    return sonar_fail(err, SONAR_ENOMEM, "params", "no memory for %zu sensors", sensors);
-}
-
-sonar_code sonar_params_create(const sonar_params_spec *spec, uint64_t version,
-                               sonar_params **params, sonar_error *err) {
+/* like: whose tables are shared, or NULL. */
+static sonar_code create(const sonar_params_spec *spec, const sonar_params *like, uint64_t version,
+                         sonar_params **params, sonar_error *err) {
     *params = NULL;
     struct shared *shared = make_shared(spec);
     if (!shared)
@@ -192,12 +219,27 @@ sonar_code sonar_params_create(const sonar_params_spec *spec, uint64_t version,
     if (!owned)
         return no_memory(spec->sensors, err);
     fill_mask(owned, NULL);
-    sonar_code code = make_tables(owned, spec, err);
+    sonar_code code = SONAR_OK;
+    if (like)
+        share_tables(owned, like);
+    else
+        code = make_tables(owned, spec, err);
     if (code)
         sonar_params_destroy(&owned->params);
     else
         *params = &owned->params;
     return code;
+}
+
+sonar_code sonar_params_create(const sonar_params_spec *spec, uint64_t version,
+                               sonar_params **params, sonar_error *err) {
+    return create(spec, NULL, version, params, err);
+}
+
+sonar_code sonar_params_renew(const sonar_params *like, const sonar_params_spec *spec,
+                              bool same_delays, uint64_t version, sonar_params **params,
+                              sonar_error *err) {
+    return create(spec, same_delays ? like : NULL, version, params, err);
 }
 
 sonar_code sonar_params_mask(const sonar_params *like, const uint8_t *out, uint64_t version,

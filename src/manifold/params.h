@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Versions of the live parameters (sonar_params in sonar.h). Whoever changes a value makes a new
- * version; all versions of one spec share what the mask does not touch. One thread at a time calls
+ * version; all versions of one spec share what the mask does not touch, and versions of specs that
+ * differ in other values share the tables of delays. One thread at a time calls
  * these functions; the versions themselves may be read by any thread until they are destroyed.
  */
 #ifndef SONAR_PARAMS_H
@@ -37,6 +38,12 @@ sonar_code sonar_params_create(const sonar_params_spec *spec, uint64_t version,
  * none), which the spec uses. `like` may be destroyed first. */
 sonar_code sonar_params_mask(const sonar_params *like, const uint8_t *out, uint64_t version,
                              sonar_params **params, sonar_error *err);
+/* A new version from a spec of the same sensors, without mask. same_delays: positions, scans,
+ * ranges and sound speed are those of `like`, whose tables of delays are then shared. `like` may be
+ * destroyed first. SONAR_ENOMEM. */
+sonar_code sonar_params_renew(const sonar_params *like, const sonar_params_spec *spec,
+                              bool same_delays, uint64_t version, sonar_params **params,
+                              sonar_error *err);
 /* NULL is allowed. */
 void sonar_params_destroy(sonar_params *params);
 

@@ -76,6 +76,8 @@ static size_t count_directions(const sonar_scan_spec *spec, const sonar_geometry
     double count = 1;
     if (spec->uniform)
         count = count_uniform(spec, scan->cone);
+    else if (spec->count)
+        count = (double)spec->count;
     else if (scan->cone)
         count = 1 + fmax(2, fmax(ceil(2 / (FINENESS * cosine_width(spec, geometry))),
                                  count_coarsest(spec, 180)));

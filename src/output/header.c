@@ -308,6 +308,10 @@ static void put_flags(const json *root, const sonar_result *result, bool with_mv
         append_string(&flags, "restarted");
     if (result->mask_changed)
         append_string(&flags, "mask_changed");
+    if (result->config_changed)
+        append_string(&flags, "config_changed");
+    if (result->mvdr_restarted && with_mvdr)
+        append_string(&flags, "mvdr_restarted");
 }
 
 static void put_missing(const json *root, const sonar_result *result) {
@@ -384,6 +388,7 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
     put_flags(&root, result, mvdr || (list && spec->mvdr_scan));
     put_number(&root, "latency_us", latency_us);
     put_origin(&root, spec, result->backend, &result->params);
+    put_uint(&root, "config_sample_index", result->config_sample);
     if (list && spec->mvdr_scan) {
         json adaptive = put_object(&root, "mvdr");
         put_uint(&adaptive, "sensors_used", result->params.mvdr_sensors_used);
@@ -518,8 +523,9 @@ static void put_conditions(const json *root, const sonar_status *status) {
 
 /* Names every header has and that say nothing here. */
 static void put_nothing(const json *root) {
-    static const char *const name[] = {"window",  "sample_index",  "sensors_used", "snapshots",
-                                       "loading", "missing_share", "latency_us"};
+    static const char *const name[] = {
+        "window",  "sample_index",  "sensors_used", "snapshots",
+        "loading", "missing_share", "latency_us",   "config_sample_index"};
     for (size_t i = 0; i < sizeof name / sizeof name[0]; i++)
         put_null(root, name[i]);
 }

@@ -15,8 +15,7 @@
 #include "core/topic.h"
 #include "manifold/manifold.h"
 
-/* What stays the same for a run and appears in headers; what may change comes with each result.
- * Arrays borrowed until destroy. */
+/* What headers say beside what comes with each result. Arrays borrowed until destroy. */
 typedef struct sonar_output_spec {
     void *zmq_context;
     struct sonar_memory *memory; /* net/net.h, watched if not NULL */
@@ -45,6 +44,15 @@ typedef struct sonar_output_spec {
 } sonar_output_spec;
 
 typedef struct sonar_output sonar_output;
+
+/* What headers say of windows under one version of the live values. */
+typedef struct sonar_output_form sonar_output_form;
+
+/* Of the spec only what appears in headers counts, and shapes must be those of the output's own
+ * spec. Arrays borrowed until destroy. NULL: no memory. */
+sonar_output_form *sonar_output_form_create(const sonar_output_spec *spec);
+/* NULL is allowed. No result that refers to it may be queued any more. */
+void sonar_output_form_destroy(sonar_output_form *form);
 
 sonar_code sonar_output_create(const sonar_output_spec *spec, const sonar_host *host,
                                sonar_output **output, sonar_error *err);

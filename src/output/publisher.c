@@ -36,11 +36,16 @@ enum {
     TICK_MS = 100
 };
 
+struct sonar_output_form {
+    sonar_output_spec spec;
+    char *axes[SONAR_SURFACES]; /* JSON */
+};
+
 struct sonar_output {
     sonar_output_spec spec;
     const sonar_host *host;
-    char endpoint[256]; /* as bound */
-    char *axes[SONAR_SURFACES];
+    char endpoint[256];      /* as bound */
+    sonar_output_form *form; /* of results without one, and of the status */
     sonar_ring *queue, *done;
     int wake, room; /* eventfds: work for the thread; room in the queue */
 
@@ -87,6 +92,29 @@ static int64_t utc_now_ns(void) {
 
 /* ---- create and destroy ---------------------------------------------------------------------- */
 
+sonar_output_form *sonar_output_form_create(const sonar_output_spec *spec) {
+    sonar_output_form *form = sonar_alloc(1, sizeof *form);
+    if (!form)
+        return NULL;
+    form->spec = *spec;
+    for (int i = 0; i < SONAR_SURFACES; i++) {
+        form->axes[i] = sonar_header_axes(spec, (sonar_surface)i);
+        if (!form->axes[i]) {
+            sonar_output_form_destroy(form);
+            return NULL;
+        }
+    }
+    return form;
+}
+
+void sonar_output_form_destroy(sonar_output_form *form) {
+    if (!form)
+        return;
+    for (int i = 0; i < SONAR_SURFACES; i++)
+        free(form->axes[i]);
+    free(form);
+}
+
 static sonar_code check_spec(const sonar_output_spec *spec, sonar_error *err) {
     if (!spec->zmq_context || !spec->endpoint || !spec->cbf_scan)
         return sonar_fail(err, SONAR_EINVAL, "output", "context, endpoint and scan are needed");
@@ -104,12 +132,8 @@ static bool allocate(sonar_output *output) {
     output->queue = sonar_ring_create(results);
     output->done = sonar_ring_create(output->outstanding_most);
     output->peers = sonar_peers_create(output->spec.zmq_context);
-    bool good = output->queue && output->done && output->peers;
-    for (int i = 0; i < SONAR_SURFACES; i++) {
-        output->axes[i] = sonar_header_axes(&output->spec, (sonar_surface)i);
-        good = good && output->axes[i];
-    }
-    return good;
+    output->form = sonar_output_form_create(&output->spec);
+    return output->queue && output->done && output->peers && output->form;
 }
 
 sonar_code sonar_output_create(const sonar_output_spec *spec, const sonar_host *host,
@@ -147,8 +171,7 @@ void sonar_output_destroy(sonar_output *output) {
         close(output->wake);
     if (output->room >= 0)
         close(output->room);
-    for (int i = 0; i < SONAR_SURFACES; i++)
-        free(output->axes[i]);
+    sonar_output_form_destroy(output->form);
     sonar_ring_destroy(output->queue);
     sonar_ring_destroy(output->done);
     sonar_peers_destroy(output->peers);
@@ -279,7 +302,8 @@ static void send_surface(sonar_output *output, sonar_surface surface, const sona
         sonar_count_add(&output->count.messages_failed, 1);
         return;
     }
-    char *header = sonar_header_result(&output->spec, surface, output->axes[surface], result, seq,
+    const sonar_output_form *form = result->form ? result->form : output->form;
+    char *header = sonar_header_result(&form->spec, surface, form->axes[surface], result, seq,
                                        (double)latency_ns(result) / 1e3);
     size_t bytes = array ? sonar_buffer_count(buffer) * sizeof(float) : 0;
     send_message(output, surface, header, array ? buffer->data : "", bytes);
@@ -313,8 +337,8 @@ static void send_status(sonar_output *output, bool repeat) {
         return;
     sonar_header_status_extra extra = {output->seq[SONAR_STATUS]++, output->status_utc_ns, wanted,
                                        repeat};
-    char *header =
-        sonar_header_status(&output->spec, output->axes[SONAR_STATUS], &output->status, &extra);
+    char *header = sonar_header_status(&output->spec, output->form->axes[SONAR_STATUS],
+                                       &output->status, &extra);
     send_message(output, SONAR_STATUS, header, "", 0);
 }
 

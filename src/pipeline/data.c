@@ -42,13 +42,17 @@ static void describe(const sonar_pipeline *p, const sonar_window *window, sonar_
                              .window_length = p->config->specs.window_length,
                              .utc_ns = window->utc_ns,
                              .epoch = window->epoch,
-                             .params = sonar_params_tell(p->params),
+                             .params = sonar_params_tell(p->live->params),
                              .cbf_snapshots = p->config->specs.cbf.max_snapshots,
                              .missing_mean = window->missing_mean,
                              .missing_worst = window->missing_worst,
                              .frame_flags = window->flags,
                              .restarted = window->restarted,
-                             .mask_changed = p->mask.changed,
+                             .mask_changed = p->versions.mask_changed,
+                             .config_changed = p->versions.config_changed,
+                             .mvdr_restarted = p->versions.mvdr_restarted,
+                             .config_sample = p->versions.config_sample,
+                             .form = p->live->plan->form,
                              .arrival_ns = window->arrival_ns};
     snprintf(result->backend, sizeof result->backend, "%s", sonar_engine_name(p->engine));
     memcpy(result->surface, surface, sizeof surface);
@@ -57,9 +61,14 @@ static void describe(const sonar_pipeline *p, const sonar_window *window, sonar_
         memcpy(missing->data, window->missing, missing->bytes);
 }
 
+static void keep_result(sonar_pipeline *p, sonar_result *result) {
+    sonar_live_take_back(p, result);
+    p->free_result[p->free_results++] = result;
+}
+
 static sonar_result *free_result(sonar_pipeline *p) {
     for (sonar_result *back; (back = sonar_output_reclaim(p->output));)
-        p->free_result[p->free_results++] = back;
+        keep_result(p, back);
     return p->free_results ? p->free_result[--p->free_results] : NULL;
 }
 
@@ -104,7 +113,8 @@ static sonar_code conclude(sonar_pipeline *p, uint32_t outputs, sonar_result *re
     sonar_code code = SONAR_OK;
     if (result->present & SONAR_WANT(SONAR_DETECTIONS))
         code = sonar_pipeline_detect(p, result, err);
-    if (!code && p->config->mvdr_cell_maximum && result->present & SONAR_WANT(SONAR_MVDR_AZIMUTH))
+    if (!code && p->live->plan->config->mvdr_cell_maximum &&
+        result->present & SONAR_WANT(SONAR_MVDR_AZIMUTH))
         code = sonar_pipeline_raise(p, result, err);
     uint64_t ns = (uint64_t)(sonar_monotonic_ns() - began);
     sonar_histogram_add(&p->times.part[SONAR_TIMED_DETECT][SONAR_PART_HOST], ns);
@@ -114,17 +124,17 @@ static sonar_code conclude(sonar_pipeline *p, uint32_t outputs, sonar_result *re
 
 static sonar_code process(sonar_pipeline *p, sonar_window *window, sonar_result *result,
                           sonar_error *err) {
-    /* a sensor is back that was zero before, or what came before has nothing to do with this */
-    if (sonar_mask_adopt(p) || window->restarted)
+    const bool restart = sonar_live_adopt(p, window);
+    if (restart || window->restarted)
         sonar_engine_forget(p->engine);
     uint32_t wanted = result ? sonar_output_wanted(p->output) & p->config->output_topics : 0;
     if (result) {
         describe(p, window, result);
-        p->mask.changed = false;
+        sonar_live_lend(p, result);
     }
     sonar_mask_measure(p, window);
     const sonar_engine_job job = {.window = window,
-                                  .params = p->params,
+                                  .params = p->live->params,
                                   .outputs = sonar_pipeline_needed(p, wanted),
                                   .surface = result ? result->surface : NULL};
     sonar_code code = sonar_engine_run(p->engine, &job, err);
@@ -147,10 +157,16 @@ static bool give_up(sonar_pipeline *p, sonar_result *result) {
     if (!sonar_pool_cancelled(p->pool))
         return false;
     if (result)
-        p->free_result[p->free_results++] = result;
+        keep_result(p, result);
     atomic_store(&p->progress.window_given_up, true);
     atomic_store(&p->progress.busy_since_ns, 0);
     return true;
+}
+
+/* A result is on its way that says what has changed. */
+static void told(sonar_pipeline *p) {
+    struct versions *v = &p->versions;
+    v->mask_changed = v->config_changed = v->mvdr_restarted = false;
 }
 
 /* False: there is nothing left to work with, or to do. */
@@ -166,8 +182,10 @@ static bool handle(sonar_pipeline *p, sonar_window *window) {
         return false;
     if (code)
         note_failure(&p->progress, &err);
-    if (result && (code || !sonar_output_post(p->output, result)))
-        p->free_result[p->free_results++] = result;
+    if (result && !code && sonar_output_post(p->output, result))
+        told(p);
+    else if (result)
+        keep_result(p, result);
     if (!code)
         sonar_engine_collect_times(p->engine); /* nobody waits for these any more */
     if (!code)

@@ -16,14 +16,15 @@ struct beam_request {
 static void steer(const struct beam_request *request, double az_deg, double range_m,
                   uint64_t *turns) {
     const sonar_pipeline *p = request->pipeline;
-    const sonar_config *c = p->config;
+    const sonar_config *c = p->live->plan->config;
     double u[3];
     sonar_scan_unit(request->scan, az_deg, u);
     if (isfinite(range_m))
-        sonar_delay_near(c->sensors, p->params->position_m, u, range_m, c->range_reference,
-                         request->scan->axis, p->params->sound_speed_mps, p->tau_s);
+        sonar_delay_near(c->sensors, p->live->params->position_m, u, range_m, c->range_reference,
+                         request->scan->axis, p->live->params->sound_speed_mps, p->tau_s);
     else
-        sonar_delay_far(c->sensors, p->params->position_m, u, p->params->sound_speed_mps, p->tau_s);
+        sonar_delay_far(c->sensors, p->live->params->position_m, u,
+                        p->live->params->sound_speed_mps, p->tau_s);
     for (size_t s = 0; s < c->sensors; s++)
         turns[s] = sonar_turns(p->tau_s[s], request->bin_width_hz);
 }
@@ -41,7 +42,7 @@ static sonar_code power_at(void *ctx, size_t n, const double *az_deg, const doub
 
 static sonar_code detect_cbf(sonar_pipeline *p, sonar_result *result, size_t *count,
                              sonar_error *err) {
-    const sonar_config *c = p->config;
+    const sonar_config *c = p->live->plan->config;
     struct beam_request request = {.pipeline = p,
                                    .beamformer = SONAR_ENGINE_CBF,
                                    .scan = &c->cbf_scan,
@@ -50,15 +51,16 @@ static sonar_code detect_cbf(sonar_pipeline *p, sonar_result *result, size_t *co
                                   .ranges = c->specs.cbf.ranges,
                                   .range_m = c->range_m,
                                   .reference = c->range_reference,
-                                  .lambda_m = p->params->sound_speed_mps / c->cbf_band.high_hz,
+                                  .lambda_m =
+                                      p->live->params->sound_speed_mps / c->cbf_band.high_hz,
                                   .margin_db = c->detect_range_margin_db};
-    return sonar_detect(&p->cbf_detect, SONAR_FROM_CBF, result->surface[SONAR_CBF_AZIMUTH].data,
-                        &near, p->detect_scratch, power_at, &request, result->detection, count,
-                        err);
+    return sonar_detect(&p->live->plan->cbf_detect, SONAR_FROM_CBF,
+                        result->surface[SONAR_CBF_AZIMUTH].data, &near, p->detect_scratch, power_at,
+                        &request, result->detection, count, err);
 }
 
 static struct beam_request adaptive_request(sonar_pipeline *p) {
-    const sonar_config *c = p->config;
+    const sonar_config *c = p->live->plan->config;
     return (struct beam_request){.pipeline = p,
                                  .beamformer = SONAR_ENGINE_MVDR,
                                  .scan = &c->mvdr_scan,
@@ -68,13 +70,14 @@ static struct beam_request adaptive_request(sonar_pipeline *p) {
 static sonar_code detect_mvdr(sonar_pipeline *p, sonar_result *result, sonar_detection *to,
                               size_t *count, sonar_error *err) {
     struct beam_request request = adaptive_request(p);
-    return sonar_detect(&p->mvdr_detect, SONAR_FROM_MVDR, result->surface[SONAR_MVDR_AZIMUTH].data,
-                        NULL, p->detect_scratch, power_at, &request, to, count, err);
+    return sonar_detect(&p->live->plan->mvdr_detect, SONAR_FROM_MVDR,
+                        result->surface[SONAR_MVDR_AZIMUTH].data, NULL, p->detect_scratch, power_at,
+                        &request, to, count, err);
 }
 
 sonar_code sonar_pipeline_raise(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
     struct beam_request request = adaptive_request(p);
-    return sonar_detect_raise(&p->mvdr_detect, result->surface[SONAR_MVDR_AZIMUTH].data,
+    return sonar_detect_raise(&p->live->plan->mvdr_detect, result->surface[SONAR_MVDR_AZIMUTH].data,
                               p->detect_scratch, power_at, &request, err);
 }
 
@@ -91,8 +94,9 @@ sonar_code sonar_pipeline_detect(sonar_pipeline *p, sonar_result *result, sonar_
     sonar_code code = detect_cbf(p, result, &cbf, err);
     if (!code && p->config->specs.mvdr_enabled)
         code = detect_mvdr(p, result, result->detection + cbf, &mvdr, err);
-    give_bearings(p->params, &p->config->cbf_scan, result->detection, cbf);
-    give_bearings(p->params, &p->config->mvdr_scan, result->detection + cbf, mvdr);
+    const sonar_config *c = p->live->plan->config;
+    give_bearings(p->live->params, &c->cbf_scan, result->detection, cbf);
+    give_bearings(p->live->params, &c->mvdr_scan, result->detection + cbf, mvdr);
     result->detections = code ? 0 : cbf + mvdr;
     return code;
 }

@@ -34,13 +34,39 @@ struct progress {
     sonar_error failure; /* data thread writes while !failed_new, control reads while it is set */
 };
 
-/* Parameters on their way between the threads (mask.c). */
-struct mask {
-    _Atomic(sonar_params *) fresh;    /* made by control, for the data thread to adopt */
-    _Atomic(sonar_params *) replaced; /* by those, for control to destroy */
-    const sonar_params *latest;       /* control: those made last, adopted or not */
-    bool wanted;                      /* control: they do not have the mask that should be */
-    bool changed;                     /* data thread: no result has said so yet */
+/* What follows from one configuration; all versions that differ in the mask alone share it. Control
+ * thread makes and frees, others read. */
+struct plan {
+    size_t references; /* of versions */
+    const sonar_config *config;
+    sonar_config *owned; /* that, or NULL: the caller's */
+    sonar_output_form *form;
+    sonar_detect_spec cbf_detect, mvdr_detect;
+};
+
+/* One version of all that may change while running, immutable but for where it stands. The control
+ * thread makes it, the data thread adopts it between two windows, and the control thread frees it
+ * when the data thread has a newer one and all results that refer to it have come back: nobody
+ * waits, and the data thread neither allocates nor frees (live.c). */
+struct live {
+    sonar_params *params;
+    struct plan *plan;
+    uint64_t first_sample;        /* of the first window under it; written before `adopted` */
+    bool anew;                    /* its configuration is another one than the version's before */
+    bool told;                    /* control: the log has it */
+    atomic_bool adopted, retired; /* data thread: works with it; does so no more */
+    atomic_size_t lent;           /* results with the output that refer to it */
+    struct live *older;           /* control: all that are not freed yet */
+};
+
+/* Versions on their way between the threads. */
+struct versions {
+    _Atomic(struct live *) fresh; /* made by control, for the data thread to adopt */
+    struct live *latest;          /* control: the one made last, adopted or not */
+    bool mask_wanted;             /* control: it does not have the mask that should be */
+    /* data thread: what no result has said yet */
+    bool mask_changed, config_changed, mvdr_restarted;
+    uint64_t config_sample; /* first sample under the configuration at work */
 };
 
 /* Where everything is, at start. */
@@ -64,8 +90,9 @@ struct sonar_pipeline {
     sonar_buffer ring;    /* the samples, lent to ingest; of the backend at start */
     sonar_ingest *ingest;
     sonar_output *output;
-    sonar_params *params; /* the data thread's while it runs */
-    struct mask mask;
+    struct live *live; /* the data thread's while it runs */
+    struct versions versions;
+    atomic_int log_level;
     sonar_elements *elements;
 
     sonar_engine *engine;       /* NULL only after a failure that nothing could take the place of */
@@ -78,8 +105,8 @@ struct sonar_pipeline {
     sonar_result *result;       /* [results], lent to the output and back */
     sonar_result **free_result; /* stack of those not lent */
     size_t free_results;
+    struct live **lent_under; /* [results] the version that one refers to, or NULL */
 
-    sonar_detect_spec cbf_detect, mvdr_detect;
     float *detect_scratch;
     double *tau_s; /* [sensor] of a place the detector looks at */
 
@@ -102,23 +129,37 @@ struct sonar_pipeline {
 /* data.c: the data thread; what the stages have to compute for what subscribers want. */
 void *sonar_data_thread(void *pipeline);
 uint32_t sonar_pipeline_needed(const sonar_pipeline *pipeline, uint32_t wanted);
-/* mask.c: element health. Needs parameters. Destroy before these. */
+/* mask.c: element health. Needs a version. */
 sonar_code sonar_mask_create(sonar_pipeline *pipeline, sonar_error *err);
-void sonar_mask_destroy(sonar_pipeline *pipeline);
-/* Judges what was measured, fills status->elements and offers parameters with another mask if there
+/* Judges what was measured, fills status->elements and offers a version with another mask if there
  * has to be one. Control thread. */
 void sonar_mask_tick(sonar_pipeline *pipeline, sonar_status *status);
 /* Measures what is due of the window's samples. Data thread. */
 void sonar_mask_measure(sonar_pipeline *pipeline, const sonar_window *window);
-/* Takes over parameters that are offered, between two windows. True: a sensor is used that was not
- * before, and what the MVDR holds of it are zeros. Data thread. */
-bool sonar_mask_adopt(sonar_pipeline *pipeline);
+/* live.c: the first version. */
+sonar_code sonar_live_create(sonar_pipeline *pipeline, sonar_error *err);
+void sonar_live_destroy(sonar_pipeline *pipeline);
+/* Makes a version of `config`, which it then owns (NULL: that of the latest) and of the sensors
+ * that are to be out, and offers it. Control thread. */
+sonar_code sonar_live_offer(sonar_pipeline *pipeline, sonar_config *config, sonar_error *err);
+/* Frees versions that nobody needs any more, and logs those that have been adopted. Control
+ * thread. */
+void sonar_live_tick(sonar_pipeline *pipeline);
+/* Takes over the version that is offered, between two windows. True: what the MVDR holds does not
+ * go with it. Data thread. */
+bool sonar_live_adopt(sonar_pipeline *pipeline, const sonar_window *window);
+/* A result goes to the output, or has come back from it. Data thread. */
+void sonar_live_lend(sonar_pipeline *pipeline, sonar_result *result);
+void sonar_live_take_back(sonar_pipeline *pipeline, sonar_result *result);
 /* pipeline.c: an engine with each stage on the backend of `place`, for the pipeline's samples. */
 sonar_code sonar_pipeline_make_engine(sonar_pipeline *pipeline,
                                       const sonar_backend *const place[SONAR_ENGINE_STAGES],
                                       sonar_planning planning, sonar_error *err);
 /* Times of the stages since the start and since the last call. Control thread. */
 void sonar_pipeline_read_times(sonar_pipeline *pipeline, sonar_status *status);
+/* What headers say under a configuration, and what the output is made from. */
+sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *pipeline,
+                                             const sonar_config *config);
 /* train.c: what a node is trained for, or asked for its choices; without parameters. Borrows both.
  */
 sonar_train_setup sonar_pipeline_setup(const sonar_config *config, const sonar_host *host);

@@ -114,8 +114,7 @@ static void band_of(const sonar_band *band, double bin_hz, double hz[2]) {
     hz[1] = (double)(band->first_bin + band->bins - 1) * bin_hz;
 }
 
-static sonar_code make_output(sonar_pipeline *p, sonar_error *err) {
-    const sonar_config *c = p->config;
+sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *p, const sonar_config *c) {
     sonar_output_spec spec = {
         .zmq_context = p->zmq,
         .memory = p->memory,
@@ -150,6 +149,11 @@ static sonar_code make_output(sonar_pipeline *p, sonar_error *err) {
         spec.mvdr_bins = c->mvdr_band.bins;
         band_of(&c->mvdr_band, spec.mvdr_bin_hz, spec.mvdr_band_hz);
     }
+    return spec;
+}
+
+static sonar_code make_output(sonar_pipeline *p, sonar_error *err) {
+    const sonar_output_spec spec = sonar_pipeline_output_spec(p, p->config);
     return sonar_output_create(&spec, &p->host, &p->output, err);
 }
 
@@ -172,37 +176,12 @@ static void host_parallel(void *ctx, size_t tasks, void (*task)(void *, size_t, 
 
 static void host_log(void *ctx, sonar_level level, const char *where, const char *text) {
     const sonar_pipeline *p = ctx;
-    if (level <= p->config->log_level)
+    if ((int)level <= atomic_load_explicit(&p->log_level, memory_order_relaxed))
         p->log(p->log_ctx, level, where, text);
 }
 
 static const char *host_choice(void *ctx, const char *decision) {
     return sonar_choices_ask(((const sonar_pipeline *)ctx)->choices, decision);
-}
-
-/* Side lobes of the array's beam pattern, as the detector has to know them. */
-static void describe_sidelobes(const sonar_config *c, const sonar_scan *scan, double top_hz,
-                               sonar_detect_spec *spec) {
-    const double lambda_m = c->sound_speed_mps / top_hz;
-    if (!c->geometry.uniform_line) {
-        spec->sidelobe_db = 8; /* a circle's first, falling slowly (thinned arrays: no better) */
-        spec->sidelobe_falloff = 1;
-        return;
-    }
-    spec->sidelobe_period =
-        lambda_m / (c->geometry.spacing_m * scan->beam_width_deg * (M_PI / 180));
-    if (c->shading == SONAR_SHADING_CHEBYSHEV)
-        spec->sidelobe_db = c->sidelobe_db; /* all alike: no falloff */
-}
-
-static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *scan, double top_hz) {
-    sonar_detect_spec spec = {.scan = scan,
-                              .threshold_db = c->detect_threshold_db,
-                              .min_separation_deg = c->detect_min_separation_deg,
-                              .most = c->detect_most,
-                              .aperture_m = c->geometry.aperture_m};
-    describe_sidelobes(c, scan, top_hz, &spec);
-    return spec;
 }
 
 /* The trained table or the built-in rule decides; what was chosen inside the backend is asked for
@@ -240,7 +219,7 @@ sonar_code sonar_pipeline_make_engine(sonar_pipeline *p,
                                       const sonar_backend *const place[SONAR_ENGINE_STAGES],
                                       sonar_planning planning, sonar_error *err) {
     sonar_engine_spec spec = {.specs = &p->config->specs,
-                              .params = p->params,
+                              .params = p->live->params,
                               .planning = planning,
                               .surfaces = sonar_pipeline_needed(p, p->config->output_topics),
                               .source = {.ring = sonar_ingest_ring(p->ingest),
@@ -262,8 +241,7 @@ static sonar_code make_all(sonar_pipeline *p, const struct layout *given, sonar_
         return code;
     sonar_log(&p->host, SONAR_INFO, "backend", "%s (%s): %s", p->choice.backend->name,
               p->choice.description, p->choice.reason);
-    const sonar_params_spec live = sonar_config_params(c);
-    code = sonar_params_create(&live, 1, &p->params, err);
+    code = sonar_live_create(p, err);
     if (!code)
         code = sonar_mask_create(p, err);
     if (!code)
@@ -313,6 +291,7 @@ sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_co
     p->config = config;
     p->log = log;
     p->log_ctx = log_ctx;
+    atomic_init(&p->log_level, (int)config->log_level);
     p->host.ctx = p;
     p->host.log = host_log;
     p->host.parallel = host_parallel;
@@ -320,8 +299,6 @@ sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_co
     sonar_health_init(&p->health, config);
     pthread_mutex_init(&p->change.lock, NULL);
     make_uuid(p->run_uuid);
-    p->cbf_detect = detect_spec(config, &config->cbf_scan, config->cbf_band.high_hz);
-    p->mvdr_detect = detect_spec(config, &config->mvdr_scan, config->mvdr_band.high_hz);
     sonar_code code = make_context(p, err);
     if (!code)
         code = make_all(p, given, err);
@@ -350,8 +327,8 @@ void sonar_pipeline_destroy(sonar_pipeline *p) {
     if (p->ring.data)
         p->choice.backend->buffer_destroy(&p->ring);
     sonar_pipeline_free_buffers(p);
-    sonar_mask_destroy(p);
-    sonar_params_destroy(p->params);
+    sonar_elements_destroy(p->elements);
+    sonar_live_destroy(p);
     sonar_pool_destroy(p->pool);
     sonar_choices_destroy(p->choices);
     if (p->zmq)
@@ -481,6 +458,7 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
     sonar_status status = {0};
     bool gave_up = atomic_load(&p->gave_up); /* first: its reason is in the status then */
     collect(p, &status);
+    sonar_live_tick(p);
     sonar_mask_tick(p, &status);
     judge(p, &status);
     if (atomic_load_explicit(&p->progress.failed_new, memory_order_acquire)) {

@@ -28,6 +28,15 @@ sonar_code sonar_pipeline_start(sonar_pipeline *pipeline, sonar_error *err);
 /* Once a second, control thread: publishes the status, logs what changed. Returns an error if one
  * of the threads has given up. */
 sonar_code sonar_pipeline_tick(sonar_pipeline *pipeline, sonar_error *err);
+/* The configuration that is to hold now: the data thread adopts it with the next window, if it has
+ * not yet. Borrowed until the next change. Control thread. */
+const sonar_config *sonar_pipeline_config(const sonar_pipeline *pipeline);
+/* Goes over to `config` between two windows: one that sonar_config_merge made from that of
+ * sonar_pipeline_config. It is the pipeline's on SONAR_OK, and the caller's otherwise, when nothing
+ * has changed (SONAR_ENOMEM). The first window under it is flagged and logged. Control thread,
+ * which makes the tables of delays meanwhile if these change. */
+sonar_code sonar_pipeline_reconfigure(sonar_pipeline *pipeline, sonar_config *config,
+                                      sonar_error *err);
 /* Drains what is queued for at most timeout_ms, then stops all threads; a window that is in work
  * even then is given up between two tasks of a stage and not published. False: one task takes more
  * than another 0.2 s, and the data thread is still inside. All else has stopped then, and the

@@ -30,7 +30,8 @@ static sonar_code make_results(sonar_pipeline *p, sonar_error *err) {
     p->results = p->config->output_queue_results + 2; /* one being filled, one being sent */
     p->result = sonar_alloc(p->results, sizeof *p->result);
     p->free_result = sonar_alloc(p->results, sizeof(sonar_result *));
-    if (!p->result || !p->free_result)
+    p->lent_under = sonar_alloc(p->results, sizeof *p->lent_under);
+    if (!p->result || !p->free_result || !p->lent_under)
         return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for %zu results", p->results);
     for (size_t i = 0; i < p->results; i++) {
         sonar_code code = make_result(p, &p->result[i], err);
@@ -64,6 +65,7 @@ void sonar_pipeline_free_buffers(sonar_pipeline *p) {
                 p->choice.backend->buffer_destroy(&p->result[i].surface[surface]);
     free(p->result);
     free(p->free_result);
+    free(p->lent_under);
     free(p->delta);
     free(p->detect_scratch);
     free(p->tau_s);

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Changes while the daemon runs. A changed configuration is written as a text and read like a file,
+ * so that all rules between options hold for it too, and its digest is that of such a file. */
+#include "config/options.h"
+
+#include "core/core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+/* Where a text takes each option from, and what replaces it. */
+typedef struct source {
+    const sonar_settings *of[SONAR_OPTIONS];
+    const char *text[SONAR_OPTIONS]; /* NULL: the value of `of` */
+    bool left_out[SONAR_OPTIONS];
+} source;
+
+/* What was given: defaults follow from it again. */
+static void print_given(const source *from, FILE *to) {
+    const char *last = "";
+    for (size_t id = 0; id < SONAR_OPTIONS; id++) {
+        const sonar_option *o = &sonar_options[id];
+        const sonar_value *v = &from->of[id]->value[id];
+        if (from->left_out[id] || (!from->text[id] && v->origin != SONAR_FROM_FILE))
+            continue;
+        const int indent = sonar_key_print(last, o->path, to);
+        if (from->text[id])
+            fputs(from->text[id], to);
+        else
+            sonar_value_print(o, v, indent, to);
+        fputc('\n', to);
+        last = o->path;
+    }
+}
+
+static sonar_code read_source(const source *from, const char *name, const sonar_config *like,
+                              sonar_config **config, sonar_report *report) {
+    char *bytes = NULL;
+    size_t size = 0;
+    FILE *to = open_memstream(&bytes, &size);
+    *config = NULL;
+    if (!to)
+        return SONAR_ENOMEM;
+    print_given(from, to);
+    const bool written = !ferror(to);
+    sonar_code code = fclose(to) || !written ? SONAR_ENOMEM : SONAR_OK;
+    const sonar_text text = {.name = name, .bytes = bytes, .size = size};
+    if (!code)
+        code = sonar_config_read(&text, "", like, config, report);
+    free(bytes);
+    return code;
+}
+
+sonar_code sonar_config_with(const sonar_config *base, size_t count,
+                             const sonar_config_value *value, sonar_config **config,
+                             sonar_report *report) {
+    static const sonar_text none = {.name = "change"};
+    source from;
+    char hint[160];
+    memset(&from, 0, sizeof from);
+    *config = NULL;
+    for (size_t id = 0; id < SONAR_OPTIONS; id++)
+        from.of[id] = base->settings;
+    for (size_t i = 0; i < count; i++) {
+        const size_t id = sonar_option_find(value[i].path, hint, sizeof hint);
+        if (id == SONAR_OPTIONS) {
+            sonar_report_add(report, SONAR_MISTAKE, &none, (sonar_place){0, 0}, hint,
+                             "there is no option %.100s", value[i].path);
+            return SONAR_EINVAL;
+        }
+        from.text[id] = value[i].text;
+        from.left_out[id] = !value[i].text;
+    }
+    return read_source(&from, "change", NULL, config, report);
+}
+
+/* ---- differences ----------------------------------------------------------------------------- */
+
+/* The value as the canonical text has it, malloc'ed; empty if it is absent. */
+static char *text_of(const sonar_settings *settings, size_t id) {
+    char *text = NULL;
+    size_t size = 0;
+    const sonar_value *v = &settings->value[id];
+    FILE *to = open_memstream(&text, &size);
+    if (!to)
+        return NULL;
+    if (v->origin != SONAR_ABSENT)
+        sonar_value_print(&sonar_options[id], v, 0, to);
+    return fclose(to) ? free(text), NULL : text;
+}
+
+static void shorten(const char *text, char to[64]) {
+    snprintf(to, 64, "%.60s%s", *text ? text : "not set", strlen(text) > 60 ? "..." : "");
+    for (char *c = to; *c; c++)
+        if (*c == '\n')
+            *c = ' ';
+}
+
+/* True if the values differ; adds nothing for defaults that follow from others. */
+static bool compare(const sonar_config *running, const sonar_config *wanted, size_t id,
+                    sonar_config_differences *all, bool *no_memory) {
+    char *from = text_of(running->settings, id), *to = text_of(wanted->settings, id);
+    bool differ = from && to && strcmp(from, to) != 0;
+    *no_memory = *no_memory || !from || !to;
+    const bool given = running->settings->value[id].origin == SONAR_FROM_FILE ||
+                       wanted->settings->value[id].origin == SONAR_FROM_FILE;
+    if (differ && given && all->count < SONAR_DIFFERENCES_MOST) {
+        sonar_config_difference *d = &all->difference[all->count++];
+        *d = (sonar_config_difference){.path = sonar_options[id].path,
+                                       .live = sonar_options[id].live};
+        shorten(from, d->from);
+        shorten(to, d->to);
+        if (!d->live)
+            snprintf(d->why, sizeof d->why, "it cannot change while the daemon runs");
+    }
+    free(from);
+    free(to);
+    return differ;
+}
+
+/* ---- what fits ------------------------------------------------------------------------------- */
+
+/* Options that make a size or a shape together, and leave together. */
+struct group {
+    sonar_option_id first, last;
+};
+static const struct group MASK_GROUP = {OPT_MASK, OPT_MASK},
+                          CBF_GROUP = {OPT_CBF_SCAN, OPT_CBF_DEPRESSION},
+                          MVDR_GROUP = {OPT_MVDR_SCAN, OPT_MVDR_DEPRESSION},
+                          RANGE_GROUP = {OPT_RANGES, OPT_RANGE_REFERENCE};
+
+static const struct group *misfit(const sonar_config *a, const sonar_config *b, char why[160]) {
+    if (a->cbf_scan.cone != b->cbf_scan.cone || a->geometry.extent != b->geometry.extent) {
+        snprintf(why, 160, "the sensors that are left make an array of another kind");
+        return &MASK_GROUP;
+    }
+    if (a->cbf_scan.count != b->cbf_scan.count) {
+        snprintf(why, 160, "%zu directions do not fit buffers for %zu", b->cbf_scan.count,
+                 a->cbf_scan.count);
+        return &CBF_GROUP;
+    }
+    if (a->specs.mvdr_enabled && a->mvdr_scan.count != b->mvdr_scan.count) {
+        snprintf(why, 160, "%zu directions do not fit buffers for %zu", b->mvdr_scan.count,
+                 a->mvdr_scan.count);
+        return &MVDR_GROUP;
+    }
+    if (a->specs.cbf.ranges != b->specs.cbf.ranges) {
+        snprintf(why, 160, "%zu ranges do not fit buffers for %zu", b->specs.cbf.ranges,
+                 a->specs.cbf.ranges);
+        return &RANGE_GROUP;
+    }
+    return NULL;
+}
+
+static void leave(source *from, const sonar_settings *running, const struct group *group,
+                  const char *why, sonar_config_differences *all) {
+    for (size_t id = group->first; id <= group->last; id++)
+        from->of[id] = running;
+    for (size_t i = 0; i < all->count; i++) {
+        sonar_config_difference *d = &all->difference[i];
+        for (size_t id = group->first; id <= group->last; id++)
+            if (d->path == sonar_options[id].path && d->live) {
+                d->live = false;
+                snprintf(d->why, sizeof d->why, "%s", why);
+            }
+    }
+}
+
+/* Reads the merged values again and again until all that do not fit have left. */
+static sonar_code fit(source *from, const sonar_config *running, sonar_config **config,
+                      sonar_config_differences *all, sonar_report *report) {
+    enum { GROUPS = 4 };
+    for (int i = 0;; i++) {
+        char why[160];
+        sonar_code code = read_source(from, running->settings->file, running, config, report);
+        const struct group *group = code ? NULL : misfit(running, *config, why);
+        if (!group)
+            return code;
+        sonar_config_destroy(*config);
+        *config = NULL;
+        if (i == GROUPS)
+            return sonar_report_add(report, SONAR_MISTAKE, &(sonar_text){.name = "change"},
+                                    (sonar_place){0, 0}, NULL, "%s", why),
+                   SONAR_EINVAL;
+        leave(from, running->settings, group, why, all);
+    }
+}
+
+static void count_live(sonar_config_differences *all) {
+    all->live = 0;
+    for (size_t i = 0; i < all->count; i++)
+        all->live += all->difference[i].live;
+}
+
+sonar_code sonar_config_merge(const sonar_config *running, const sonar_config *wanted,
+                              sonar_config **config, sonar_config_differences *all,
+                              sonar_report *report) {
+    source from;
+    bool no_memory = false;
+    *config = NULL;
+    memset(all, 0, sizeof *all);
+    memset(&from, 0, sizeof from);
+    for (size_t id = 0; id < SONAR_OPTIONS; id++) {
+        compare(running, wanted, id, all, &no_memory);
+        from.of[id] = sonar_options[id].live ? wanted->settings : running->settings;
+    }
+    count_live(all);
+    if (no_memory)
+        return SONAR_ENOMEM;
+    if (!all->live)
+        return SONAR_OK;
+    const sonar_code code = fit(&from, running, config, all, report);
+    count_live(all);
+    if (!code && !all->live) {
+        sonar_config_destroy(*config);
+        *config = NULL;
+    }
+    return code;
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+static bool lies_in(const char *path, const char *group) {
+    const size_t n = strlen(group);
+    return !n || (!strncmp(path, group, n) && (!path[n] || path[n] == '.'));
+}
+
+bool sonar_config_get(const sonar_config *config, const char *path, FILE *to, char *hint,
+                      size_t hint_bytes) {
+    const char *last = "";
+    bool found = false;
+    const size_t one = sonar_option_find(path, hint, hint_bytes);
+    for (size_t id = 0; id < SONAR_OPTIONS; id++) {
+        const sonar_option *o = &sonar_options[id];
+        const sonar_value *v = &config->settings->value[id];
+        if (!lies_in(o->path, path))
+            continue;
+        found = true;
+        if (v->origin == SONAR_ABSENT)
+            continue;
+        const int indent = id == one ? 0 : sonar_key_print(last, o->path, to);
+        sonar_value_print(o, v, indent, to);
+        fputc('\n', to);
+        last = o->path;
+    }
+    return found;
+}
+
+bool sonar_config_is_live(const char *path, char *hint, size_t hint_bytes, bool *known) {
+    const size_t id = sonar_option_find(path, hint, hint_bytes);
+    *known = id < SONAR_OPTIONS;
+    return *known && sonar_options[id].live;
+}
+
+static bool same_scan(const sonar_scan *a, const sonar_scan *b) {
+    return a->count == b->count && !memcmp(a->u, b->u, 3 * a->count * sizeof *a->u);
+}
+
+bool sonar_config_same_delays(const sonar_config *a, const sonar_config *b) {
+    return a->sensors == b->sensors && a->sound_speed_mps == b->sound_speed_mps &&
+           !memcmp(a->position_m, b->position_m, 3 * a->sensors * sizeof *a->position_m) &&
+           same_scan(&a->cbf_scan, &b->cbf_scan) &&
+           (!a->specs.mvdr_enabled || same_scan(&a->mvdr_scan, &b->mvdr_scan)) &&
+           a->range_reference == b->range_reference && a->specs.cbf.ranges == b->specs.cbf.ranges &&
+           !memcmp(a->range_m, b->range_m, a->specs.cbf.ranges * sizeof *a->range_m);
+}

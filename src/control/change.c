@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "control/change.h"
+
+#include <stdio.h>
+
+#include "core/core.h"
+
+typedef struct teller {
+    sonar_control_log log;
+    void *ctx;
+} teller;
+
+static void tell(const teller *to, sonar_level level, const char *where, const char *text) {
+    if (to->log)
+        to->log(to->ctx, level, where, text);
+}
+
+static void tell_differences(const teller *to, const sonar_config_differences *all) {
+    char text[384];
+    for (size_t i = 0; i < all->count; i++) {
+        const sonar_config_difference *d = &all->difference[i];
+        if (d->live)
+            snprintf(text, sizeof text, "%s in place of %s", d->to, d->from);
+        else
+            snprintf(text, sizeof text, "stays %s, not %s: %s", d->from, d->to, d->why);
+        tell(to, d->live ? SONAR_INFO : SONAR_WARN, d->path, text);
+    }
+}
+
+typedef struct mistake {
+    bool found;
+    char text[400];
+} mistake;
+
+static void note_mistake(void *ctx, sonar_level level, const char *where, const char *text) {
+    mistake *first = ctx;
+    (void)where; /* of a text that nobody has seen */
+    if (level == SONAR_ERROR && !first->found)
+        snprintf(first->text, sizeof first->text, "%.399s", text);
+    first->found = first->found || level == SONAR_ERROR;
+}
+
+/* The first mistake of a report as an error. */
+static sonar_code first_mistake(const sonar_report *report, sonar_code code, sonar_error *err) {
+    mistake first = {.text = "cannot be read"};
+    if (code == SONAR_ENOMEM)
+        return sonar_fail(err, code, "configuration", "no memory for another configuration");
+    if (report)
+        sonar_report_each(report, note_mistake, &first);
+    return sonar_fail(err, code, "configuration", "%s", first.text);
+}
+
+/* What was asked for and cannot be. */
+static const sonar_config_difference *left_out(const sonar_config_differences *all) {
+    for (size_t i = 0; i < all->count; i++)
+        if (!all->difference[i].live)
+            return &all->difference[i];
+    return NULL;
+}
+
+/* Goes over to `wanted`: to all of it, or to what can change of it. */
+static sonar_code change(sonar_pipeline *pipeline, const sonar_config *wanted, bool whole,
+                         sonar_config_differences *differences, sonar_error *err) {
+    sonar_report *report = sonar_report_create();
+    sonar_config *config = NULL;
+    sonar_code code =
+        sonar_config_merge(sonar_pipeline_config(pipeline), wanted, &config, differences, report);
+    const sonar_config_difference *left = code || !whole ? NULL : left_out(differences);
+    if (code)
+        code = first_mistake(report, code, err);
+    else if (left)
+        code = sonar_fail(err, SONAR_EINVAL, left->path, "stays %s: %s", left->from, left->why);
+    else if (config)
+        code = sonar_pipeline_reconfigure(pipeline, config, err);
+    if (code)
+        sonar_config_destroy(config);
+    sonar_report_destroy(report);
+    return code;
+}
+
+/* ---- a file ---------------------------------------------------------------------------------- */
+
+sonar_code sonar_control_reload(sonar_pipeline *pipeline, const char *path, sonar_control_log log,
+                                void *log_ctx, sonar_config_differences *differences,
+                                sonar_error *err) {
+    teller to = {log, log_ctx};
+    sonar_config *wanted = NULL;
+    sonar_report *report = sonar_report_create();
+    differences->count = differences->live = 0;
+    sonar_code code = report ? sonar_config_load(path, &wanted, report) : SONAR_ENOMEM;
+    if (report && log)
+        sonar_report_each(report, log, log_ctx);
+    if (code)
+        code = first_mistake(report, code, err);
+    else
+        code = change(pipeline, wanted, false, differences, err);
+    sonar_report_destroy(report);
+    sonar_config_destroy(wanted);
+    if (code)
+        tell(&to, SONAR_ERROR, path, "not taken over: nothing has changed");
+    else if (!differences->count)
+        tell(&to, SONAR_INFO, path, "read again: nothing differs");
+    else
+        tell_differences(&to, differences);
+    return code;
+}
+
+/* ---- single values --------------------------------------------------------------------------- */
+
+static sonar_code refuse_fixed(const sonar_config_value *value, size_t count, sonar_error *err) {
+    for (size_t i = 0; i < count; i++) {
+        char hint[160];
+        bool known;
+        if (sonar_config_is_live(value[i].path, hint, sizeof hint, &known))
+            continue;
+        if (known)
+            return sonar_fail(err, SONAR_EINVAL, value[i].path,
+                              "cannot change while the daemon runs: change the file and restart");
+        return sonar_fail(err, SONAR_EINVAL, value[i].path, "there is no such option%s%s",
+                          *hint ? "; " : "", hint);
+    }
+    return SONAR_OK;
+}
+
+sonar_code sonar_control_set(sonar_pipeline *pipeline, size_t count,
+                             const sonar_config_value *value, sonar_control_log log, void *log_ctx,
+                             sonar_config_differences *differences, sonar_error *err) {
+    teller to = {log, log_ctx};
+    sonar_config *wanted = NULL;
+    differences->count = differences->live = 0;
+    sonar_code code = refuse_fixed(value, count, err);
+    if (code)
+        return code;
+    sonar_report *report = sonar_report_create();
+    code = report
+               ? sonar_config_with(sonar_pipeline_config(pipeline), count, value, &wanted, report)
+               : SONAR_ENOMEM;
+    if (code)
+        code = first_mistake(report, code, err);
+    else
+        code = change(pipeline, wanted, true, differences, err);
+    sonar_report_destroy(report);
+    sonar_config_destroy(wanted);
+    if (!code)
+        tell_differences(&to, differences);
+    return code;
+}

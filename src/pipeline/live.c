@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Versions of all that may change while running, from the control thread to the data thread and
+ * back (struct live in internal.h). */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline/internal.h"
+
+/* ---- what follows from a configuration ------------------------------------------------------- */
+
+/* Side lobes of the array's beam pattern, as the detector has to know them. */
+static void describe_sidelobes(const sonar_config *c, const sonar_scan *scan, double top_hz,
+                               sonar_detect_spec *spec) {
+    const double lambda_m = c->sound_speed_mps / top_hz;
+    if (!c->geometry.uniform_line) {
+        spec->sidelobe_db = 8; /* a circle's first, falling slowly (thinned arrays: no better) */
+        spec->sidelobe_falloff = 1;
+        return;
+    }
+    spec->sidelobe_period =
+        lambda_m / (c->geometry.spacing_m * scan->beam_width_deg * (M_PI / 180));
+    if (c->shading == SONAR_SHADING_CHEBYSHEV)
+        spec->sidelobe_db = c->sidelobe_db; /* all alike: no falloff */
+}
+
+static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *scan, double top_hz) {
+    sonar_detect_spec spec = {.scan = scan,
+                              .threshold_db = c->detect_threshold_db,
+                              .min_separation_deg = c->detect_min_separation_deg,
+                              .most = c->detect_most,
+                              .aperture_m = c->geometry.aperture_m};
+    describe_sidelobes(c, scan, top_hz, &spec);
+    return spec;
+}
+
+static void release_plan(struct plan *plan) {
+    if (!plan || --plan->references > 0)
+        return;
+    sonar_output_form_destroy(plan->form);
+    sonar_config_destroy(plan->owned);
+    free(plan);
+}
+
+/* Refers to the configuration, and does not own it yet. */
+static struct plan *make_plan(const sonar_pipeline *p, const sonar_config *c) {
+    struct plan *plan = sonar_alloc(1, sizeof *plan);
+    if (!plan)
+        return NULL;
+    const sonar_output_spec spec = sonar_pipeline_output_spec(p, c);
+    *plan = (struct plan){
+        .references = 1,
+        .config = c,
+        .form = sonar_output_form_create(&spec),
+        .cbf_detect = detect_spec(c, &c->cbf_scan, c->cbf_band.high_hz),
+        .mvdr_detect = detect_spec(c, &c->mvdr_scan, c->mvdr_band.high_hz),
+    };
+    if (plan->form)
+        return plan;
+    release_plan(plan);
+    return NULL;
+}
+
+/* ---- versions -------------------------------------------------------------------------------- */
+
+static void destroy(struct live *live) {
+    if (!live)
+        return;
+    sonar_params_destroy(live->params);
+    release_plan(live->plan);
+    free(live);
+}
+
+/* Sensors that array.auto_mask takes out. */
+static const uint8_t *taken_out(const sonar_pipeline *p, const sonar_config *c) {
+    return c->auto_mask && p->elements ? sonar_elements_mask(p->elements) : NULL;
+}
+
+/* The parameters of a plan, with the mask that should be. */
+static sonar_code make_params(const sonar_pipeline *p, const struct plan *plan,
+                              const struct live *before, sonar_params **params, sonar_error *err) {
+    const sonar_params_spec spec = sonar_config_params(plan->config);
+    const uint8_t *out = taken_out(p, plan->config);
+    if (!before)
+        return sonar_params_create(&spec, 1, params, err);
+    const uint64_t version = before->params->version + 1;
+    if (before->plan == plan)
+        return sonar_params_mask(before->params, out, version, params, err);
+    const bool same = sonar_config_same_delays(before->plan->config, plan->config);
+    sonar_params *all = NULL;
+    sonar_code code = sonar_params_renew(before->params, &spec, same, version, &all, err);
+    if (code || !out) {
+        *params = all;
+        return code;
+    }
+    code = sonar_params_mask(all, out, version, params, err);
+    sonar_params_destroy(all);
+    return code;
+}
+
+/* A version of the plan; it takes the caller's reference. */
+static sonar_code make_version(sonar_pipeline *p, struct plan *plan, struct live **made,
+                               sonar_error *err) {
+    struct live *live = sonar_alloc(1, sizeof *live), *before = p->versions.latest;
+    *made = NULL;
+    if (!live) {
+        release_plan(plan);
+        return sonar_fail(err, SONAR_ENOMEM, "live", "no memory");
+    }
+    live->plan = plan;
+    live->anew = before && before->plan != plan;
+    const sonar_code code = make_params(p, plan, before, &live->params, err);
+    if (code) {
+        destroy(live);
+        return code;
+    }
+    live->older = before;
+    p->versions.latest = *made = live;
+    return SONAR_OK;
+}
+
+sonar_code sonar_live_create(sonar_pipeline *p, sonar_error *err) {
+    struct plan *plan = make_plan(p, p->config);
+    if (!plan)
+        return sonar_fail(err, SONAR_ENOMEM, "live", "no memory for what headers say");
+    const sonar_code code = make_version(p, plan, &p->live, err);
+    if (!code)
+        atomic_store(&p->live->adopted, true);
+    return code;
+}
+
+void sonar_live_destroy(sonar_pipeline *p) {
+    for (struct live *live = p->versions.latest, *older; live; live = older) {
+        older = live->older;
+        destroy(live);
+    }
+}
+
+/* ---- control thread -------------------------------------------------------------------------- */
+
+/* What other parts of the daemon have to know of the configuration. */
+static void tell_others(sonar_pipeline *p, const struct live *live) {
+    const sonar_config *c = live->plan->config;
+    uint8_t *used = sonar_alloc(c->channels, 1);
+    atomic_store_explicit(&p->log_level, (int)c->log_level, memory_order_relaxed);
+    sonar_elements_change(p->elements, c->used, live->params->scale);
+    for (size_t s = 0; used && s < c->sensors; s++)
+        used[c->channel[s]] = c->used[s];
+    if (used)
+        sonar_ingest_use(p->ingest, used);
+    free(used);
+}
+
+sonar_code sonar_live_offer(sonar_pipeline *p, sonar_config *config, sonar_error *err) {
+    struct plan *plan = config ? make_plan(p, config) : p->versions.latest->plan;
+    struct live *live;
+    if (!plan)
+        return sonar_fail(err, SONAR_ENOMEM, "live", "no memory for what headers say");
+    plan->references += !config;
+    const sonar_code code = make_version(p, plan, &live, err);
+    if (code)
+        return code;
+    plan->owned = config ? config : plan->owned;
+    if (config)
+        tell_others(p, live);
+    /* one that the data thread has not seen is never adopted, and the newer one is in its place */
+    struct live *skipped = atomic_exchange(&p->versions.fresh, NULL);
+    if (skipped) {
+        live->anew = live->anew || skipped->anew;
+        atomic_store(&skipped->retired, true);
+    }
+    atomic_store(&p->versions.fresh, live);
+    sonar_live_tick(p);
+    return SONAR_OK;
+}
+
+static void tell(const sonar_pipeline *p, struct live *live) {
+    if (live->told || !live->anew || !atomic_load(&live->adopted))
+        return;
+    live->told = true;
+    sonar_log(&p->host, SONAR_INFO, "configuration", "%s holds from sample %llu on",
+              live->params->config_version, (unsigned long long)live->first_sample);
+}
+
+/* Nobody reads it any more, nor will. */
+static bool is_over(const struct live *live) {
+    return atomic_load(&live->retired) && !atomic_load(&live->lent);
+}
+
+void sonar_live_tick(sonar_pipeline *p) {
+    struct live **at = &p->versions.latest;
+    while (*at) {
+        struct live *live = *at;
+        tell(p, live);
+        if (is_over(live)) {
+            *at = live->older;
+            destroy(live);
+        } else {
+            at = &live->older;
+        }
+    }
+}
+
+const sonar_config *sonar_pipeline_config(const sonar_pipeline *p) {
+    return p->versions.latest->plan->config;
+}
+
+sonar_code sonar_pipeline_reconfigure(sonar_pipeline *p, sonar_config *config, sonar_error *err) {
+    return sonar_live_offer(p, config, err);
+}
+
+/* ---- data thread ----------------------------------------------------------------------------- */
+
+static bool returns(const sonar_params *before, const sonar_params *now) {
+    for (size_t s = 0; s < now->sensors; s++)
+        if (now->used[s] && !before->used[s])
+            return true;
+    return false;
+}
+
+/* Are snapshots corrected otherwise? */
+static bool corrects_anew(const sonar_params *before, const sonar_params *now) {
+    const size_t n = now->sensors;
+    return memcmp(before->scale, now->scale, n * sizeof *now->scale) != 0 ||
+           memcmp(before->phase_turns, now->phase_turns, n * sizeof *now->phase_turns) != 0 ||
+           memcmp(before->delay_s, now->delay_s, n * sizeof *now->delay_s) != 0;
+}
+
+bool sonar_live_adopt(sonar_pipeline *p, const sonar_window *window) {
+    struct versions *v = &p->versions;
+    struct live *fresh = atomic_exchange(&v->fresh, NULL), *before = p->live;
+    if (!fresh)
+        return false;
+    const sonar_params *was = before->params, *is = fresh->params;
+    const bool restart =
+        p->config->specs.mvdr_enabled && (returns(was, is) || corrects_anew(was, is));
+    v->mask_changed = v->mask_changed || memcmp(was->used, is->used, is->sensors) != 0;
+    v->config_changed = v->config_changed || fresh->anew;
+    v->mvdr_restarted = v->mvdr_restarted || restart;
+    if (fresh->anew)
+        v->config_sample = window->first_sample;
+    p->live = fresh;
+    fresh->first_sample = window->first_sample;
+    atomic_store(&fresh->adopted, true);
+    atomic_store(&before->retired, true); /* last: control may free it now */
+    return restart;
+}
+
+void sonar_live_lend(sonar_pipeline *p, sonar_result *result) {
+    p->lent_under[result - p->result] = p->live;
+    atomic_fetch_add(&p->live->lent, 1);
+}
+
+void sonar_live_take_back(sonar_pipeline *p, sonar_result *result) {
+    struct live **under = &p->lent_under[result - p->result];
+    if (*under)
+        atomic_fetch_sub(&(*under)->lent, 1);
+    *under = NULL;
+}

@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Values that change while the pipeline runs: from the first window on, results are those of a
+ * pipeline that was started with them. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "control/change.h"
+#include "feed.h"
+#include "fake_device.h"
+#include "process.h"
+
+enum { SENSORS = 12, FS = 2048, FRAME = 256, SNAPSHOTS = 4, LOOKS = 181, RANGES = 2 };
+
+/* ---- two pipelines that are fed alike -------------------------------------------------------- */
+
+typedef struct line {
+    feed feed;
+    subscriber subscriber;
+    float azimuth[LOOKS], near[RANGES * LOOKS], mvdr[LOOKS]; /* of the last window */
+    cJSON *head, *mvdr_head, *contacts;
+} line;
+
+/* One option, in place of what the text has for it. */
+typedef struct setting {
+    const char *key, *value;
+} setting;
+
+static const char *chosen(const setting *other, const char *key, const char *usual) {
+    return other && !strcmp(other->key, key) ? other->value : usual;
+}
+
+static void write_text(char text[2048], const setting *other) {
+    snprintf(text, 2048,
+             "schema: 1\n"
+             "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.75}}, mask: %s, "
+             "gain_db: %s, phase_deg: %s, delay_us: %s, heading_deg: %s}\n"
+             "sound_speed_mps: %s\n"
+             "fs_hz: %d\n"
+             "ingest: {overload: block}\n"
+             "dft: {length: %d, hop: %d}\n"
+             "cbf: {band_hz: [600, 950], ranges_m: %s, shading: %s, scan: %s}\n"
+             "mvdr: {snapshots: %d, scan: %s, cell_maximum: %s}\n"
+             "detections: {threshold_db: %s, most: %s}\n"
+             "output: {high_water_mark: 1000}\n"
+             "runtime: {threads: 1, backend: cpu}\n",
+             SENSORS, chosen(other, "array.mask", "[]"), chosen(other, "array.gain_db", "-170"),
+             chosen(other, "array.phase_deg", "0"), chosen(other, "array.delay_us", "0"),
+             chosen(other, "array.heading_deg", "0"), chosen(other, "sound_speed_mps", "1500"), FS,
+             FS, FS, chosen(other, "cbf.ranges_m", "[20, 60]"),
+             chosen(other, "cbf.shading", "uniform"),
+             chosen(other, "cbf.scan", "{start_deg: 0, stop_deg: 180, step_deg: 1}"), SNAPSHOTS,
+             chosen(other, "mvdr.scan", "{start_deg: 0, stop_deg: 180, step_deg: 1}"),
+             chosen(other, "mvdr.cell_maximum", "false"),
+             chosen(other, "detections.threshold_db", "6"), chosen(other, "detections.most", "16"));
+}
+
+static void line_open(line *l, const setting *other, const struct layout *layout) {
+    char text[2048];
+    sonar_error err = {0};
+    memset(l, 0, sizeof *l);
+    write_text(text, other);
+    cr_assert_eq(feed_start(&l->feed, text, NULL, NULL, 0, layout, &err), SONAR_OK, "%s", err.text);
+    l->subscriber =
+        subscribe(l->feed.out, "cbf.azimuth", "cbf.nearfield", "mvdr.azimuth", "detections", NULL);
+    uint32_t all = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) |
+                   SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_DETECTIONS);
+    while ((sonar_output_wanted(l->feed.pipeline->output) & all) != all)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    l->feed.digitiser = digitiser_open(l->feed.in, SENSORS, 0, SENSORS, FRAME);
+    digitiser *d = &l->feed.digitiser;
+    d->frame.fs_hz = FS;
+    d->level = 30, d->noise = 10, d->az_deg = 70, d->low_hz = 600.5, d->high_hz = 950.5;
+}
+
+static void forget_heads(line *l) {
+    cJSON_Delete(l->head);
+    cJSON_Delete(l->mvdr_head);
+    cJSON_Delete(l->contacts);
+    l->head = l->mvdr_head = l->contacts = NULL;
+}
+
+static void line_close(line *l) {
+    forget_heads(l);
+    unsubscribe(&l->subscriber);
+    feed_close(&l->feed);
+}
+
+static cJSON *take(line *l, const char *topic, uint64_t window, float *to, size_t count) {
+    message m;
+    cr_assert(receive_until(&l->subscriber, topic, "window", (double)window, 20000, &m));
+    cr_assert_eq(header_number(m.head, "window"), (double)window);
+    cr_assert_eq(m.count, count);
+    if (count)
+        memcpy(to, m.data, count * sizeof *to);
+    cJSON *head = m.head;
+    m.head = NULL;
+    message_free(&m);
+    return head;
+}
+
+/* A window. */
+static void play(line *l, uint64_t window) {
+    forget_heads(l);
+    digitiser_send(&l->feed.digitiser, FS / FRAME);
+    l->head = take(l, "cbf.azimuth", window, l->azimuth, LOOKS);
+    cJSON_Delete(take(l, "cbf.nearfield", window, l->near, RANGES * LOOKS));
+    l->mvdr_head = take(l, "mvdr.azimuth", window, l->mvdr, LOOKS);
+    l->contacts = take(l, "detections", window, NULL, 0);
+}
+
+static bool flagged(const cJSON *head, const char *flag) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(
+                                 head, "flags")) if (!strcmp(item->valuestring, flag)) return true;
+    return false;
+}
+
+static const char *text_of(const cJSON *head, const char *key) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(head, key);
+    return cJSON_IsString(item) ? item->valuestring : "";
+}
+
+static double worst_db(const float *have, const float *want, size_t count) {
+    double worst = 0;
+    for (size_t i = 0; i < count; i++)
+        worst = fmax(worst, fabs(10 * log10((double)have[i] / (double)want[i])));
+    return worst;
+}
+
+static sonar_code set(line *l, const char *path, const char *value, sonar_error *err) {
+    static sonar_config_differences differences;
+    const sonar_config_value to = {path, value};
+    return sonar_control_set(l->feed.pipeline, 1, &to, NULL, NULL, &differences, err);
+}
+
+static void expect_axes_alike(const cJSON *have, const cJSON *want, const char *what) {
+    char *a = cJSON_Print(cJSON_GetObjectItemCaseSensitive(have, "axes"));
+    char *b = cJSON_Print(cJSON_GetObjectItemCaseSensitive(want, "axes"));
+    cr_expect_str_eq(a, b, "%s", what);
+    free(a);
+    free(b);
+}
+
+/* Those of snapshots of which a sensor was taken out differ by rounding. */
+static void expect_contacts_alike(const cJSON *have, const cJSON *want, const char *what) {
+    const cJSON *a = cJSON_GetObjectItemCaseSensitive(have, "detections");
+    const cJSON *b = cJSON_GetObjectItemCaseSensitive(want, "detections");
+    cr_assert_eq(cJSON_GetArraySize(a), cJSON_GetArraySize(b), "%s", what);
+    for (int i = 0; i < cJSON_GetArraySize(a); i++) {
+        const cJSON *x = cJSON_GetArrayItem(a, i), *y = cJSON_GetArrayItem(b, i);
+        cr_expect_float_eq(header_number(x, "bearing_deg"), header_number(y, "bearing_deg"), 1e-2,
+                           "%s", what);
+        cr_expect_float_eq(header_number(x, "snr_db"), header_number(y, "snr_db"), 1e-2, "%s",
+                           what);
+    }
+}
+
+static void expect_results_alike(const line *have, const line *want, bool mvdr, const char *what) {
+    cr_expect_lt(worst_db(have->azimuth, want->azimuth, LOOKS), 1e-4, "%s", what);
+    cr_expect_lt(worst_db(have->near, want->near, RANGES * LOOKS), 1e-4, "%s", what);
+    expect_axes_alike(have->head, want->head, what);
+    expect_axes_alike(have->mvdr_head, want->mvdr_head, what);
+    if (!mvdr)
+        return;
+    cr_expect_lt(worst_db(have->mvdr, want->mvdr, LOOKS), 1e-3, "%s: %g dB", what,
+                 worst_db(have->mvdr, want->mvdr, LOOKS));
+    expect_contacts_alike(have->contacts, want->contacts, what);
+}
+
+/* `changing` is set while it runs, `started` was started so. Snapshots that were corrected
+ * otherwise are given up (`restarts`), all others serve on. */
+static void try_setting(const setting *other, bool restarts, const struct layout *layout) {
+    static line changing, started;
+    sonar_error err = {0};
+    uint64_t window = 0;
+    line_open(&changing, NULL, layout);
+    line_open(&started, other, layout);
+    for (; window < SNAPSHOTS; window++) {
+        play(&changing, window);
+        play(&started, window);
+        cr_expect_not(flagged(changing.head, "config_changed"));
+    }
+    cr_assert_str_neq(text_of(changing.head, "config_version"),
+                      text_of(started.head, "config_version"));
+    cr_assert_eq(set(&changing, other->key, other->value, &err), SONAR_OK, "%s: %s", err.where,
+                 err.text);
+    play(&changing, window);
+    play(&started, window);
+    cr_expect(flagged(changing.head, "config_changed"), "%s", other->key);
+    cr_expect(flagged(changing.contacts, "config_changed"), "%s", other->key);
+    cr_expect_eq(header_number(changing.head, "config_sample_index"), (double)window * FS);
+    cr_expect_str_eq(text_of(changing.head, "config_version"),
+                     text_of(started.head, "config_version"), "%s", other->key);
+    cr_expect_eq(flagged(changing.mvdr_head, "mvdr_restarted"), restarts, "%s", other->key);
+    cr_expect_eq(header_number(changing.mvdr_head, "snapshots"), restarts ? 1 : SNAPSHOTS, "%s",
+                 other->key);
+    expect_results_alike(&changing, &started, !restarts, other->key);
+    for (int i = 1; i < SNAPSHOTS; i++) {
+        play(&changing, ++window);
+        play(&started, window);
+        cr_expect_not(flagged(changing.head, "config_changed"));
+        cr_expect_not(flagged(changing.mvdr_head, "mvdr_restarted"));
+    }
+    expect_results_alike(&changing, &started, true, other->key);
+    line_close(&changing);
+    line_close(&started);
+}
+
+static const char SCAN[] = "{\"start_deg\": 10, \"stop_deg\": 100, \"step_deg\": 0.5}";
+
+static const struct {
+    setting to;
+    bool restarts;
+} cases[] = {
+    {{"sound_speed_mps", "1450"}, false},
+    {{"array.heading_deg", "123"}, false},
+    {{"array.mask", "[3, 7]"}, false},
+    {{"array.gain_db", "-150"}, true},
+    {{"array.gain_db", "[-170,-171,-170,-170,-170,-169,-170,-170,-170,-170,-170,-172]"}, true},
+    {{"array.phase_deg", "[0,5,0,0,0,0,0,0,0,0,0,-5]"}, true},
+    {{"array.delay_us", "[0,0,40,0,0,0,0,0,0,0,0,0]"}, true},
+    {{"cbf.shading", "hann"}, false},
+    {{"cbf.ranges_m", "[30, 90]"}, false},
+    {{"mvdr.cell_maximum", "true"}, false},
+    {{"detections.threshold_db", "20"}, false},
+    {{"detections.most", "1"}, false},
+};
+
+Test(live, every_value_acts_as_if_started_with_it, .timeout = 120) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        try_setting(&cases[i].to, cases[i].restarts, NULL);
+}
+
+/* What was recorded holds the old tables. */
+Test(live, devices_with_graphs_follow, .timeout = 120) {
+    const struct layout layout = feed_layout(fake_backend(FAKE_LAZY | FAKE_GRAPHS));
+    for (size_t i = 0; i < 4; i++) {
+        fake = (struct fake_device){0};
+        try_setting(&cases[i].to, cases[i].restarts, &layout);
+        cr_expect_gt(fake.graphs_run, 0);
+        cr_expect_eq(fake.faults, 0);
+    }
+}
+
+/* A scan is several options at once. */
+Test(live, scans_change_where_their_number_stays) {
+    static line changing, started;
+    static sonar_config_differences differences;
+    const setting scan = {"cbf.scan", SCAN};
+    sonar_error err = {0};
+    line_open(&changing, NULL, NULL);
+    line_open(&started, &scan, NULL);
+    play(&changing, 0);
+    play(&started, 0);
+    const sonar_config_value fits[] = {
+        {"cbf.scan.start_deg", "10"}, {"cbf.scan.stop_deg", "100"}, {"cbf.scan.step_deg", "0.5"}};
+    cr_assert_eq(sonar_control_set(changing.feed.pipeline, 3, fits, NULL, NULL, &differences, &err),
+                 SONAR_OK, "%s", err.text);
+    cr_expect_eq(differences.live, 3);
+    play(&changing, 1);
+    play(&started, 1);
+    expect_results_alike(&changing, &started, true, "scan");
+    const char *version = sonar_pipeline_config(changing.feed.pipeline)->version;
+    cr_expect_eq(set(&changing, "cbf.scan.step_deg", "1", &err), SONAR_EINVAL);
+    cr_expect(strstr(err.text, "91 directions") && strstr(err.text, "181"), "%s", err.text);
+    cr_expect_str_eq(sonar_pipeline_config(changing.feed.pipeline)->version, version);
+    play(&changing, 2);
+    cr_expect_not(flagged(changing.head, "config_changed"));
+    line_close(&changing);
+    line_close(&started);
+}
+
+Test(live, what_is_wrong_changes_nothing_and_says_so) {
+    static line l;
+    sonar_error err = {0};
+    line_open(&l, NULL, NULL);
+    static const struct {
+        const char *path, *value, *words;
+    } wrong[] = {{"sound_speed", "1480", "did you mean sound_speed_mps"},
+                 {"sound_speed_mps", "99", "out of range"},
+                 {"sound_speed_mps", "fast", "plain number"},
+                 {"array.headin_deg", "4", "did you mean array.heading_deg"},
+                 {"array", "4", "group"},
+                 {"fs_hz", "4000", "cannot change while the daemon runs"},
+                 {"cbf.band_hz", "[600, 900]", "cannot change while the daemon runs"},
+                 {"array.mask", "[12]", "is no sensor"},
+                 {"array.mask", "[0,1,2,3,4,5,6,7,8,9,10]", "another kind"},
+                 {"cbf.ranges_m", "[30]", "1 ranges do not fit"},
+                 {"cbf.ranges_m", "[3, 90]", "not beyond the array"},
+                 {"", "1", "no such option"},
+                 {"array.gain_db", "[1, 2]", "2 numbers for 12 sensors"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char all[800];
+        cr_expect_eq(set(&l, wrong[i].path, wrong[i].value, &err), SONAR_EINVAL, "%s %s",
+                     wrong[i].path, wrong[i].value);
+        snprintf(all, sizeof all, "%s: %s", err.where, err.text);
+        cr_expect(strstr(all, wrong[i].words), "%s", all);
+    }
+    cr_expect_eq(sonar_pipeline_config(l.feed.pipeline), l.feed.config);
+    play(&l, 0);
+    cr_expect_not(flagged(l.head, "config_changed"));
+    line_close(&l);
+}
+
+/* Nothing is adopted while no window comes: versions are replaced, and the last one holds. */
+Test(live, a_hundred_changes_between_two_windows_are_one) {
+    static line l;
+    sonar_error err = {0};
+    char value[32];
+    line_open(&l, NULL, NULL);
+    play(&l, 0);
+    for (int i = 0; i < 100; i++) {
+        snprintf(value, sizeof value, "%d", 1401 + i);
+        cr_assert_eq(set(&l, "sound_speed_mps", value, &err), SONAR_OK, "%s", err.text);
+    }
+    cr_assert_eq(set(&l, "sound_speed_mps", "1444", &err), SONAR_OK);
+    size_t held = 0;
+    for (const struct live *live = l.feed.pipeline->versions.latest; live; live = live->older)
+        held++;
+    cr_expect_leq(held, 2);
+    play(&l, 1);
+    cr_expect_eq(header_number(l.head, "sound_speed_mps"), 1444);
+    cr_expect(flagged(l.head, "config_changed"));
+    cr_expect_eq(set(&l, "sound_speed_mps", "1444", &err), SONAR_OK, "the same again");
+    play(&l, 2);
+    cr_expect_not(flagged(l.head, "config_changed"));
+    cr_expect_eq(header_number(l.head, "config_sample_index"), FS);
+    line_close(&l);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+typedef struct said {
+    char text[8192];
+} said;
+
+static void note(void *ctx, sonar_level level, const char *where, const char *text) {
+    said *s = ctx;
+    size_t at = strlen(s->text);
+    snprintf(s->text + at, sizeof s->text - at, "%d %s: %s\n", (int)level, where, text);
+}
+
+Test(live, a_file_is_taken_over_as_far_as_it_can_be) {
+    static line l;
+    static sonar_config_differences differences;
+    sonar_error err = {0};
+    said said = {0};
+    box box = box_open();
+    line_open(&l, NULL, NULL);
+    play(&l, 0);
+    char text[2048], endpoints[4096];
+    const setting speed = {"sound_speed_mps", "1480"};
+    write_text(text, &speed);
+    snprintf(endpoints, sizeof endpoints, "%s", text);
+    char *fs = strstr(endpoints, "hop: 2048");
+    memcpy(fs, "hop: 1024", 9);
+    box_write(&box, "new.yaml", "%s", endpoints);
+    const char *path = box_path(&box, "new.yaml");
+    cr_assert_eq(sonar_control_reload(l.feed.pipeline, path, note, &said, &differences, &err),
+                 SONAR_OK, "%s", err.text);
+    cr_expect(strstr(said.text, "sound_speed_mps: 1480 in place of 1500"), "%s", said.text);
+    cr_expect(strstr(said.text, "dft.hop: stays 2048, not 1024: it cannot change"), "%s",
+              said.text);
+    play(&l, 1);
+    cr_expect_eq(header_number(l.head, "sound_speed_mps"), 1480);
+    /* what was set by hand goes back to the file */
+    cr_assert_eq(set(&l, "array.heading_deg", "77", &err), SONAR_OK);
+    cr_assert_eq(sonar_control_reload(l.feed.pipeline, path, note, &said, &differences, &err),
+                 SONAR_OK);
+    cr_expect(strstr(said.text, "array.heading_deg: 0 in place of 77"), "%s", said.text);
+    /* a bad file changes nothing */
+    const sonar_config *before = sonar_pipeline_config(l.feed.pipeline);
+    said.text[0] = '\0';
+    box_write(&box, "new.yaml", "%s", "schema: 1\nsound_speed_mps: 1490\nfs_hz: eight\n");
+    cr_expect_eq(sonar_control_reload(l.feed.pipeline, path, note, &said, &differences, &err),
+                 SONAR_EINVAL);
+    cr_expect(strstr(said.text, "new.yaml:3:8: fs_hz"), "%s", said.text);
+    cr_expect(strstr(said.text, "nothing has changed"), "%s", said.text);
+    cr_expect_eq(sonar_pipeline_config(l.feed.pipeline), before);
+    cr_expect_eq(
+        sonar_control_reload(l.feed.pipeline, "/no/such.yaml", note, &said, &differences, &err),
+        SONAR_EUNAVAILABLE);
+    cr_expect_eq(sonar_pipeline_config(l.feed.pipeline), before);
+    line_close(&l);
+    box_close(&box);
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+static sonar_config *parse(const char *text) {
+    sonar_config *config = NULL;
+    sonar_report *report = sonar_report_create();
+    sonar_code code = sonar_config_parse("test", text, strlen(text), &config, report);
+    sonar_report_destroy(report);
+    cr_assert_eq(code, SONAR_OK, "%s", text);
+    return config;
+}
+
+static void write_speed_text(char text[2048], const char *speed, const char *array,
+                             const char *rest) {
+    snprintf(text, 2048, "schema: 1\nfs_hz: 8000\nsound_speed_mps: %s\narray: %s\n%s", speed, array,
+             rest);
+}
+
+/* What is written again and read again is the file that says so. */
+static void expect_same_version(const char *array, const char *rest) {
+    char text[2048];
+    sonar_config *base, *want, *have = NULL;
+    sonar_report *report = sonar_report_create();
+    write_speed_text(text, "1500", array, rest);
+    base = parse(text);
+    write_speed_text(text, "1470.125", array, rest);
+    want = parse(text);
+    const sonar_config_value speed = {"sound_speed_mps", "1470.125"};
+    cr_assert_eq(sonar_config_with(base, 1, &speed, &have, report), SONAR_OK, "%s", array);
+    cr_expect_str_eq(have->version, want->version, "%s %s", array, rest);
+    sonar_config_destroy(have);
+    sonar_config_destroy(want);
+    sonar_config_destroy(base);
+    sonar_report_destroy(report);
+}
+
+Test(live, a_changed_configuration_has_the_digest_of_its_file) {
+    const char *const arrays[] = {
+        "{geometry: {line: {sensors: 7, spacing_m: 0.5}}, name: \"a \\\"b\\\" #c\"}",
+        "{geometry: {circle: {sensors: 7, radius_m: 0.5}}, mask: [1, 3]}",
+        "{geometry: {planar: {rows: 2, columns: 3, row_spacing_m: 1, column_spacing_m: 0.3}}}",
+        "{geometry: {positions: {list: [[0,0,0],[0.1,2,3],[1e-3,0.7,0.9]]}}}",
+        "{geometry: {positions: {frame: enu, origin: given, list: [[0,0,0],[0.1,2,3]]}}}",
+        "{geometry: {line: {sensors: 2, spacing_m: 0.5}}, channels: [4, 2], gain_db: [-170, -171]}",
+        "{geometry: {line: {sensors: 2, spacing_m: 0.5}}, hydrophone: {sensitivity_db: -180, "
+        "full_scale_v: 5, full_scale_counts: 32768}}"};
+    const char *const rests[] = {
+        "cbf: {band_hz: [600, 950]}\n",
+        "cbf: {band_bins: [600, 950], ranges_m: auto, range_min_m: 100}\nmvdr: {enabled: false}\n",
+        "cbf: {band_hz: [600, 950], ranges_m: []}\nmvdr: {forgetting: 0.9, length: 512}\n"
+        "ingest: {endpoints: [\"ipc:///tmp/a,b\", \"tcp://127.0.0.1:5555\"]}\n"};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        for (size_t k = 0; k < sizeof rests / sizeof *rests; k++)
+            expect_same_version(arrays[i], rests[k]);
+}
+
+/* ---- the daemon ------------------------------------------------------------------------------ */
+
+enum { RELOADS = 30 };
+
+static void write_speed(const box *box, int speed, char version[72]) {
+    sonar_config *config = NULL;
+    sonar_report *report = sonar_report_create();
+    box_write(box, "next.yaml",
+              "schema: 1\narray: {geometry: {line: {sensors: %d, spacing_m: 0.75}}}\n"
+              "sound_speed_mps: %d\nfs_hz: %d\n"
+              "ingest: {endpoints: [\"ipc://%s/in\"], overload: block}\n"
+              "dft: {length: %d, hop: %d}\ncbf: {band_hz: [600, 950]}\nmvdr: {snapshots: 8}\n"
+              "output: {endpoint: \"ipc://%s/out\", high_water_mark: 10000}\n"
+              "runtime: {backend: cpu, threads: 1}\n",
+              SENSORS, speed, FS, box->dir, FRAME, FRAME, box->dir);
+    cr_assert_eq(sonar_config_load(box_path(box, "next.yaml"), &config, report), SONAR_OK);
+    snprintf(version, 72, "%s", config->version);
+    sonar_config_destroy(config);
+    sonar_report_destroy(report);
+    rename(box_path(box, "next.yaml"), box_path(box, "sonard.yaml"));
+}
+
+/* Every window comes, and names the speed and the version that belong together. */
+Test(live, reloads_under_a_running_feed_lose_no_window, .timeout = 120) {
+    static char version[RELOADS + 1][72];
+    char in[128], out[128];
+    box box = box_open();
+    snprintf(in, sizeof in, "ipc://%s/in", box.dir);
+    snprintf(out, sizeof out, "ipc://%s/out", box.dir);
+    write_speed(&box, 1400, version[0]);
+    pid_t daemon = process_start(&box, "log", "sonard", box_path(&box, "sonard.yaml"), NULL);
+    subscriber s = subscribe(out, "cbf.azimuth", "status", NULL);
+    message m;
+    cr_assert(receive_until(&s, "status", "uptime_s", 0, 10000, &m), "no status came");
+    message_free(&m);
+    digitiser d = digitiser_open(in, SENSORS, 0, SENSORS, FRAME);
+    d.frame.fs_hz = FS;
+    int window = 0, last = 0, changes = 0;
+    for (int i = 1; i <= RELOADS; i++) {
+        write_speed(&box, 1400 + i, version[i]);
+        kill(daemon, SIGHUP);
+        for (int k = 0; k < 8; k++, window++) {
+            digitiser_send(&d, 1);
+            cr_assert(receive_until(&s, "cbf.azimuth", "window", 0, 10000, &m));
+            cr_assert_eq(header_number(m.head, "window"), window);
+            cr_assert_eq(header_number(m.head, "seq"), window);
+            int speed = (int)header_number(m.head, "sound_speed_mps") - 1400;
+            cr_assert(speed >= last && speed <= i, "%d after %d", speed, last);
+            cr_expect_str_eq(text_of(m.head, "config_version"), version[speed]);
+            cr_expect_eq(flagged(m.head, "config_changed"), speed != last);
+            changes += speed != last;
+            last = speed;
+            message_free(&m);
+            nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        }
+    }
+    cr_expect_geq(changes, 2);
+    cr_expect_eq(kill(daemon, SIGTERM), 0);
+    cr_expect_eq(process_wait(daemon, 10000), 0);
+    char *log = box_read(&box, "log");
+    cr_expect(strstr(log, "holds from sample"), "%s", log);
+    free(log);
+    digitiser_close(&d);
+    unsubscribe(&s);
+    box_close(&box);
+}
