@@ -18,18 +18,12 @@ static struct gpu device;
     {"cbf.far_path", far}, {                                                                       \
         "cbf.near_path", near                                                                      \
     }
-#define TWO_WARPS                                                                                  \
-    { "cbf.warps", "2" } /* of a thread block; 4 for want of training */
-
 static const site_path PATHS[] = {{"auto", {{0}}},
                                   {"general", {FIELDS("general", "general")}},
                                   {"mirrored", {FIELDS("mirrored", "mirrored")}},
                                   {"line", {FIELDS("line", "general")}},
-                                  {"matrix", {FIELDS("matrix", "matrix")}},
-                                  {"general 2", {FIELDS("general", "general"), TWO_WARPS}},
-                                  {"mirrored 2", {FIELDS("mirrored", "mirrored"), TWO_WARPS}},
-                                  {"line 2", {FIELDS("line", "general"), TWO_WARPS}}};
-enum { PATH_COUNT = sizeof PATHS / sizeof *PATHS, PLAIN_COUNT = 5, MATRIX = 4 };
+                                  {"matrix", {FIELDS("matrix", "matrix")}}};
+enum { PATH_COUNT = sizeof PATHS / sizeof *PATHS, MATRIX = 4 };
 
 /* What an array and its scan may be, and the path each of PATHS takes there for a few snapshots:
  * general, mirrored, line or tensor cores (x). */
@@ -61,7 +55,7 @@ static char near_taken(int form, int which, size_t snapshots) {
  * whose chunks depend on what shares its pass. */
 static void compare_paths(site *site, int form, size_t snapshots, float *const *far_field,
                           float *const *near_field, size_t far_bytes, size_t near_bytes) {
-    for (int i = 0; i < PLAIN_COUNT; i++)
+    for (int i = 0; i < PATH_COUNT; i++)
         for (int j = 0; j < i; j++) {
             bool far_same = !memcmp(far_field[i], far_field[j], far_bytes);
             bool near_same = !memcmp(near_field[i], near_field[j], near_bytes);
@@ -89,10 +83,10 @@ static void try_form(site *site, int form, size_t snapshots) {
                                  310,
                                  20,
                                  snapshots};
-    float *far_field[PLAIN_COUNT], *near_field[PLAIN_COUNT];
+    float *far_field[PATH_COUNT], *near_field[PATH_COUNT];
     size_t far_bytes = spec.bins * spec.directions * sizeof(float);
     size_t near_bytes = spec.ranges * spec.directions * sizeof(float);
-    for (int i = 0; i < PLAIN_COUNT; i++) {
+    for (int i = 0; i < PATH_COUNT; i++) {
         uint64_t seed = 12;
         cbf_fixture f;
         site_take(&PATHS[i]);
@@ -116,7 +110,7 @@ static void try_form(site *site, int form, size_t snapshots) {
         cbf_close(&f);
     }
     compare_paths(site, form, snapshots, far_field, near_field, far_bytes, near_bytes);
-    for (int i = 0; i < PLAIN_COUNT; i++) {
+    for (int i = 0; i < PATH_COUNT; i++) {
         free(far_field[i]);
         free(near_field[i]);
     }
@@ -129,45 +123,6 @@ static void paths_are_taken(site *site) {
         if (form < ALONE)
             try_form(site, form, 8);
     }
-}
-
-/* A number of warps that is none of the kernels' is as good as none; every other one adds in an
- * order of its own, but for the tensor cores. */
-static void try_warps(site *site, const site_path *with) {
-    static const char *const answers[] = {NULL, "4", "2", "3"};
-    enum { ANSWERS = sizeof answers / sizeof *answers, BYTES = 40 * 61 * sizeof(float) };
-    float *lofar[ANSWERS];
-    for (int i = 0; i < ANSWERS; i++) {
-        uint64_t seed = 15;
-        cbf_fixture f;
-        site_path path = *with;
-        path.choice[2][0] = answers[i] ? "cbf.warps" : NULL;
-        path.choice[2][1] = answers[i];
-        site_take(&path);
-        cbf_alloc(&f, site, (sonar_cbf_spec){101, 61, 2, 8000, 8192, 300, 40, 310, 20, 1});
-        cbf_fill(&f, &seed);
-        cbf_line(&f, 0.7);
-        cbf_scan(&f, 30, 2);
-        cbf_start(&f);
-        cbf_run(&f, CBF_ALL);
-        cbf_expect(&f);
-        lofar[i] = sonar_alloc(BYTES, 1);
-        memcpy(lofar[i], f.lofar, BYTES);
-        cbf_close(&f);
-        site_take(NULL);
-    }
-    for (int i = 1; i < ANSWERS; i++) {
-        bool alike = strcmp(answers[i], "2") != 0 || with == &PATHS[MATRIX];
-        site_expect(site, !memcmp(lofar[i], lofar[0], BYTES) == alike,
-                    "path %s, warps %s against none trained", with->name, answers[i]);
-    }
-    for (int i = 0; i < ANSWERS; i++)
-        free(lofar[i]);
-}
-
-static void warps_are_taken(site *site) {
-    for (int i = 0; i < PLAIN_COUNT; i++)
-        try_warps(site, &PATHS[i]);
 }
 
 /* The largest arrays, on the built-in path and on tensor cores. */
@@ -239,7 +194,7 @@ static void print_snapshots(site *site, const char *form, size_t sensors) {
     f.input = many_snapshots(&f, MOST);
     site_free(site, &one);
     f.spec.max_snapshots = MOST;
-    for (const site_path *path = PATHS; path < PATHS + PLAIN_COUNT; path++) {
+    for (const site_path *path = PATHS; path < PATHS + PATH_COUNT; path++) {
         site_take(path);
         f.ops->destroy(f.stage);
         site_require(site, f.ops->create(&f.spec, site->host, &f.stage, &err), &err);
@@ -282,8 +237,7 @@ static void print_times(site *site) {
 
 static const site_case CASES[] = {CBF_CASES(CBF_ROW) CBF_ERROR_CASES(CBF_ROW)};
 static const site_case LONG_CASES[] = {CBF_LONG_CASES(CBF_ROW)};
-static const site_case OWN_CASES[] = {{"paths_are_taken", paths_are_taken},
-                                      {"warps_are_taken", warps_are_taken}};
+static const site_case OWN_CASES[] = {{"paths_are_taken", paths_are_taken}};
 
 #define TRY_ALL(site, cases) site_try_all(site, cases, sizeof(cases) / sizeof *(cases))
 

@@ -657,13 +657,6 @@ static void run_on_device(const struct shape *shape, size_t count) {
     }
 }
 
-/* The samples where the device reads them in place, the results where it writes them. */
-static void run_mapped(const struct shape *shape) {
-    struct layout layout = feed_layout(device.backend);
-    layout.samples = SONAR_MAPPED;
-    run_shape(shape, &(struct trial){.backend = "cuda", .layout = &layout, .gain = 1});
-}
-
 /* ---- the CPU alone --------------------------------------------------------------------------- */
 
 static void check_oneself(void) {
@@ -702,8 +695,6 @@ int main(int argc, char **argv) {
     } else if (!device.timed) {
         run_on_device(shapes, sizeof shapes / sizeof *shapes);
         run_mixed();
-        run_mapped(&shapes[0]);
-        run_mapped(&shapes[2]);
     }
     return gpu_close(&device, "gpu_published");
 }

@@ -391,9 +391,6 @@ static void check_orders(const char *groups, int gap, int restarts) {
         cr_expect_eq(fake.graphs_run > 20, mix == 7 && groups != UNEVEN, "%ld windows as a graph",
                      fake.graphs_run);
     }
-    struct layout mapped = feed_layout(lazy());
-    mapped.samples = SONAR_MAPPED;
-    check_order(groups, &mapped, gap, restarts, want);
 }
 
 Test(transfer, nothing_depends_on_when_a_device_does_its_work) {
@@ -429,34 +426,20 @@ Test(recovery, a_wait_that_fails_leaves_work_behind) {
     }
 }
 
-Test(transfer, host_memory_may_be_of_any_kind) {
-    const char *any = "max_missing_share: 0.5";
-    const sonar_space kinds[] = {SONAR_HOST, SONAR_PINNED, SONAR_MAPPED};
-    for (int gap = 0; gap <= 29; gap += 29) {
-        uint64_t want = published(any, SONAR_F32, real(), gap);
-        for (int i = 0; i < 3; i++) {
-            struct layout layout = feed_layout(i & 1 ? eager() : with_graphs());
-            layout.samples = kinds[i];
-            cr_expect_eq(published_by(any, SONAR_F32, &layout, gap), want, "kind %d", i);
-            cr_expect_eq(fake.copied_samples > 0, kinds[i] != SONAR_MAPPED);
-        }
-    }
-}
-
-/* Word of every chunk would wake the data thread for nothing. */
-Test(transfer, samples_read_in_place_are_not_told_in_chunks) {
-    for (int mapped = 0; mapped < 2; mapped++) {
-        struct layout layout = feed_layout(eager());
+/* Word of every chunk would wake a data thread for nothing that reads the samples where they are.
+ */
+Test(transfer, only_a_device_is_told_of_chunks) {
+    for (int device = 0; device < 2; device++) {
+        const struct layout layout = feed_layout(device ? eager() : real());
         sonar_error err = {0};
         feed feed;
-        if (mapped)
-            layout.samples = SONAR_MAPPED;
         fake = (struct fake_device){0};
         cr_assert_eq(
             feed_open_with(&feed, "queue_windows: 4", "backend: cpu", NULL, 0, &layout, &err),
             SONAR_OK);
         cr_assert(feed_windows(&feed, 3));
-        cr_expect_eq(sonar_ingest_ready(feed.pipeline->ingest) > 0, !mapped);
+        cr_expect_eq(sonar_ingest_ready(feed.pipeline->ingest) > 0, device);
+        cr_expect_eq(fake.copied_samples > 0, device);
         feed_close(&feed);
     }
 }

@@ -467,12 +467,12 @@ static void fill_table(sonar_train_table *table) {
                        .spread_s = 2e-5},
                       {.name = "other", .note = "libx: [not] there, or: \"odd\""}}};
     table->decision[2] = (sonar_train_decision){
-        .name = "samples.memory",
+        .name = "cbf.way",
         .candidates = 2,
         .chosen = 1,
-        .reason = "1.1 times as fast as pinned",
-        .candidate = {{.name = "pinned", .available = true, .repetitions = 8, .median_s = 1.1e-3},
-                      {.name = "mapped", .available = true, .repetitions = 8, .median_s = 1e-3}}};
+        .reason = "1.1 times as fast as slow",
+        .candidate = {{.name = "slow", .available = true, .repetitions = 8, .median_s = 1.1e-3},
+                      {.name = "folded", .available = true, .repetitions = 8, .median_s = 1e-3}}};
 }
 
 static void assert_close(double a, double b) {
@@ -542,7 +542,7 @@ Test(train, a_table_comes_back_as_it_was) {
     assert_same(&loaded, &saved);
     cr_assert_str_eq(sonar_train_chosen(&loaded, "placement"), "cuda.cuda.cpu");
     cr_assert_str_eq(sonar_train_chosen(&loaded, "dft.way"), "512");
-    cr_assert_str_eq(sonar_train_chosen(&loaded, "samples.memory"), "mapped");
+    cr_assert_str_eq(sonar_train_chosen(&loaded, "cbf.way"), "folded");
     cr_assert_null(sonar_train_chosen(&loaded, "cbf"));
     cr_assert_eq(strncmp(text, "schema: sonard-train/3\n", 23), 0);
     cr_assert_eq(sonar_train_save(&saved, box_path(&box, "train.yaml"), &err), SONAR_OK);
@@ -655,8 +655,8 @@ Test(train, what_is_no_table_is_refused) {
     cr_assert_eq(load_changed(&box, text, way, 7, "placement"), SONAR_EINVAL, "decided twice");
     size_t placement = (size_t)(strstr(text, "name: placement") - text) + 6;
     cr_assert_eq(load_changed(&box, text, placement, 9, "place"), SONAR_EINVAL, "no placement");
-    size_t mapped = (size_t)(strstr(text, "chosen: mapped") - text) + 8;
-    cr_assert_eq(load_changed(&box, text, mapped, 6, "managed"), SONAR_EINVAL, "no candidate");
+    size_t folded = (size_t)(strstr(text, "chosen: folded") - text) + 8;
+    cr_assert_eq(load_changed(&box, text, folded, 6, "halved"), SONAR_EINVAL, "no candidate");
     cr_assert_eq(load_changed(&box, text, (size_t)(strstr(text, "  sample_bytes:") - text), 18, ""),
                  SONAR_EINVAL, "a shape without its samples' size");
     free(text);
@@ -838,10 +838,8 @@ Test(train, a_quick_device_is_chosen_after_training) {
     assert_says(&box, "placement: test", true);
     assert_says(&box, "test.test.cpu", true);
     assert_says(&box, "cpu.test.cpu", true);
-    assert_says(&box, "samples.memory: ", true);
     cr_assert_eq(sonard(&box, "--explain"), 0);
     assert_says(&box, "backend: test (a device): trained: every stage on test: ", true);
-    assert_says(&box, " pinned  ", true);
     runtime_line(&box, "/nowhere", runtime); /* the device is taken out */
     write_config(&box, 6, runtime);
     cr_assert_eq(sonard(&box, "--explain"), 0);
@@ -866,29 +864,25 @@ static sonar_choices *make_choices(const box *box, sonar_config **config) {
     return choices;
 }
 
-static void assert_places(const box *box, bool trained, const char *device, const char *places,
-                          sonar_space samples) {
+static void assert_places(const box *box, bool trained, const char *device, const char *places) {
     sonar_config *config = NULL;
     sonar_choices *choices = make_choices(box, &config);
     cr_assert_eq(choices->trained, trained, "%s", choices->source);
     cr_assert_str_eq(choices->backend.backend->name, device);
     for (int s = 0; s < SONAR_ENGINE_STAGES; s++)
         cr_assert_str_eq(choices->place[s]->name, places[s] == 'c' ? "cpu" : "test", "stage %d", s);
-    cr_assert_eq(choices->samples, samples);
     sonar_choices_destroy(choices);
     sonar_config_destroy(config);
 }
 
-/* Writes the box's table anew with other choices; one that is no candidate becomes one. */
-static void choose_in_table(const box *box, const char *placement, const char *samples) {
+/* Writes the box's table anew with another placement; one that is no candidate becomes one. */
+static void choose_in_table(const box *box, const char *placement) {
     sonar_config *config = NULL;
     sonar_choices *choices = make_choices(box, &config);
     sonar_train_table *table = &choices->table;
     for (size_t d = 0; d < table->decisions; d++) {
         sonar_train_decision *x = &table->decision[d];
-        const char *word = !strcmp(x->name, "placement")        ? placement
-                           : !strcmp(x->name, "samples.memory") ? samples
-                                                                : NULL;
+        const char *word = !strcmp(x->name, "placement") ? placement : NULL;
         size_t c = word ? 0 : x->chosen;
         while (word && c < x->candidates && strcmp(x->candidate[c].name, word) != 0)
             c++;
@@ -902,25 +896,25 @@ static void choose_in_table(const box *box, const char *placement, const char *s
     sonar_config_destroy(config);
 }
 
-Test(train, the_pipeline_gets_places_and_memories) {
+Test(train, the_pipeline_gets_its_places) {
     box box = box_open();
     char runtime[400];
     runtime_line(&box, SONAR_PLUGIN_DIR "/stages", runtime);
     write_config(&box, 6, runtime);
-    assert_places(&box, false, "cpu", "ccc", SONAR_PINNED);
+    assert_places(&box, false, "cpu", "ccc");
     cr_assert_eq(sonard(&box, "--train"), 0);
-    choose_in_table(&box, "test", "mapped");
-    assert_places(&box, true, "test", "ttt", SONAR_MAPPED);
-    choose_in_table(&box, "test.test.cpu", "pinned");
-    assert_places(&box, true, "test", "ttc", SONAR_PINNED);
+    choose_in_table(&box, "test");
+    assert_places(&box, true, "test", "ttt");
+    choose_in_table(&box, "test.test.cpu");
+    assert_places(&box, true, "test", "ttc");
     cr_assert_eq(sonard(&box, "--explain"), 0);
     assert_says(&box, "trained: dft on test, cbf on test, mvdr_jacobi on cpu: ", true);
-    choose_in_table(&box, "cpu.test.cpu", "mapped"); /* the DFT's samples stay here */
-    assert_places(&box, true, "test", "ctc", SONAR_PINNED);
-    choose_in_table(&box, "cpu", "mapped");
-    assert_places(&box, true, "cpu", "ccc", SONAR_PINNED);
-    choose_in_table(&box, "test.test", "mapped"); /* is in the table, places nothing */
-    assert_places(&box, false, "cpu", "ccc", SONAR_PINNED);
+    choose_in_table(&box, "cpu.test.cpu");
+    assert_places(&box, true, "test", "ctc");
+    choose_in_table(&box, "cpu");
+    assert_places(&box, true, "cpu", "ccc");
+    choose_in_table(&box, "test.test"); /* is in the table, places nothing */
+    assert_places(&box, false, "cpu", "ccc");
     cr_assert_eq(sonard(&box, "--explain"), 0);
     assert_says(&box, "its placement 'test.test' is none", true);
     assert_says(&box, "an estimate", true);
@@ -935,13 +929,13 @@ Test(train, a_name_in_the_configuration_is_not_mixed) {
     runtime_line(&box, SONAR_PLUGIN_DIR "/stages", runtime);
     write_config(&box, 6, runtime);
     cr_assert_eq(sonard(&box, "--train"), 0);
-    choose_in_table(&box, "test.test.cpu", "mapped");
+    choose_in_table(&box, "test.test.cpu");
     strcat(runtime, ", backend: cuda");
     write_config(&box, 6, runtime);
-    assert_places(&box, true, "test", "ttt", SONAR_MAPPED);
+    assert_places(&box, true, "test", "ttt");
     strcpy(strstr(runtime, "cuda"), "cpu");
     write_config(&box, 6, runtime);
-    assert_places(&box, false, "cpu", "ccc", SONAR_PINNED); /* made for a node with a device */
+    assert_places(&box, false, "cpu", "ccc"); /* made for a node with a device */
     box_close(&box);
 }
 

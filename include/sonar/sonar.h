@@ -63,8 +63,8 @@ sonar_code sonar_fail(sonar_error *err, sonar_code code, const char *where, cons
 /* ---- buffers --------------------------------------------------------------------------------- */
 
 /* Host memory as the system gives it (pageable) and locked, from which a device copies by itself;
- * a device's own; and locked host memory that a device's kernels read and write in place. */
-typedef enum sonar_space { SONAR_HOST = 0, SONAR_PINNED, SONAR_DEVICE, SONAR_MAPPED } sonar_space;
+ * and a device's own. */
+typedef enum sonar_space { SONAR_HOST = 0, SONAR_PINNED, SONAR_DEVICE } sonar_space;
 
 typedef enum sonar_dtype {
     SONAR_S16 = 1, /* 1..4 are also the sample types of a frame (docs/protocol.md) */
@@ -181,8 +181,8 @@ typedef struct sonar_work {
     uint64_t first_sample; /* of the window */
     const sonar_params *params;
     uint32_t outputs; /* SONAR_WANT bits; a stage may skip surfaces that are not wanted */
-    /* For the DFT, NULL unless its input is a ring in the backend's own or mapped memory: there,
-     * the ring's column of the window's first sample, read when the work runs; the transform begins
+    /* For the DFT, NULL unless its input is a ring in the backend's own memory: there, the ring's
+     * column of the window's first sample, read when the work runs; the transform begins
      * `offset` samples later, modulo the ring. */
     const uint64_t *column;
     size_t offset;

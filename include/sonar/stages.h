@@ -30,7 +30,7 @@ extern "C" {
  *   out[0]              c32 [bin][sensor]          bins first_bin .. first_bin + bins - 1
  *
  * With work->column (on a device only; the CPU's answers SONAR_EINVAL) the head is the whole sample
- * ring [channel][capacity] in the backend's own or in mapped memory, capacity >= length, the tail
+ * ring [channel][capacity] in the backend's own memory, capacity >= length, the tail
  * is empty, and sample i is at the ring's column (*work->column + work->offset + i) mod capacity.
  * *work->column is in such memory too and read when the work runs, so that a graph recorded once
  * follows it. To be recorded, execute must have run once with the same version of the parameters,

@@ -103,9 +103,8 @@ static sonar_code use(const sonar_backend *backend, sonar_error *err) {
 static sonar_code allocate(sonar_space space, size_t bytes, void **data, sonar_error *err) {
     if (space == SONAR_DEVICE)
         return sonar_cuda_alloc("cuda", bytes, (unsigned char **)data, err);
-    if (space == SONAR_PINNED || space == SONAR_MAPPED) {
-        unsigned flags = space == SONAR_MAPPED ? cudaHostAllocMapped : cudaHostAllocDefault;
-        CUDA_TRY("cuda", cudaHostAlloc(data, bytes, flags), err);
+    if (space == SONAR_PINNED) {
+        CUDA_TRY("cuda", cudaHostAlloc(data, bytes, cudaHostAllocDefault), err);
         memset(*data, 0, bytes);
         return SONAR_OK;
     }
@@ -127,7 +126,7 @@ static sonar_code buffer_create(const sonar_backend *backend, sonar_space space,
 static void buffer_destroy(sonar_buffer *buffer) {
     if (buffer->space == SONAR_DEVICE)
         cudaFree(buffer->data);
-    else if (buffer->space == SONAR_PINNED || buffer->space == SONAR_MAPPED)
+    else if (buffer->space == SONAR_PINNED)
         cudaFreeHost(buffer->data);
     else
         free(buffer->data);
@@ -174,41 +173,6 @@ static struct layout layout_of(const sonar_buffer *from, const sonar_buffer *to)
             (size_t)to->stride[0] * size};
 }
 
-/* All lengths in words. */
-template <typename W>
-static __global__ void carry(const W *from, W *to, size_t rows, size_t row, size_t from_step,
-                             size_t to_step) {
-    for (size_t r = blockIdx.y; r < rows; r += gridDim.y)
-        for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < row;
-             i += (size_t)gridDim.x * blockDim.x)
-            to[r * to_step + i] = from[r * from_step + i];
-}
-
-template <typename W>
-static void launch_carry(const void *from, void *to, const struct layout &l, cudaStream_t stream) {
-    const size_t row = l.row / sizeof(W);
-    const dim3 grid((unsigned)sonar_min_size((row + 255) / 256, 1024),
-                    (unsigned)sonar_min_size(l.rows, 4096));
-    carry<W><<<grid, 256, 0, stream>>>((const W *)from, (W *)to, l.rows, row,
-                                       l.from_step / sizeof(W), l.to_step / sizeof(W));
-}
-
-/* Between mapped and device memory by a kernel's own loads and stores: that is what it costs to use
- * mapped memory in place. In the widest words that all rows begin and end with. */
-static sonar_code carry_in_place(const void *from, void *to, const struct layout &l,
-                                 cudaStream_t stream, sonar_error *err) {
-    size_t all = (size_t)from | (size_t)to | l.row;
-    if (l.rows > 1)
-        all |= l.from_step | l.to_step;
-    if (all % sizeof(uint4) == 0)
-        launch_carry<uint4>(from, to, l, stream);
-    else if (all % sizeof(uint32_t) == 0)
-        launch_carry<uint32_t>(from, to, l, stream);
-    else
-        launch_carry<uint8_t>(from, to, l, stream);
-    return CUDA_LAUNCHED("cuda", "carry", err);
-}
-
 static cudaMemcpyKind kind_of(bool from_device, bool to_device) {
     if (from_device)
         return to_device ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost;
@@ -236,10 +200,7 @@ static sonar_code copy(sonar_queue *queue, const sonar_buffer *from, sonar_buffe
     if (from->data == to->data || !from->bytes)
         return SONAR_OK;
     const struct layout l = layout_of(from, to);
-    bool from_device = from->space == SONAR_DEVICE, to_device = to->space == SONAR_DEVICE;
-    if ((from_device && to->space == SONAR_MAPPED) || (to_device && from->space == SONAR_MAPPED))
-        return carry_in_place(from->data, to->data, l, queue->stream, err);
-    cudaMemcpyKind kind = kind_of(from_device, to_device);
+    cudaMemcpyKind kind = kind_of(from->space == SONAR_DEVICE, to->space == SONAR_DEVICE);
     const size_t step_most = INT_MAX; /* cudaDeviceProp.memPitch of every device */
     if (l.rows == 1 || l.from_step > step_most || l.to_step > step_most)
         return copy_each(from->data, to->data, l, kind, queue->stream, err);
@@ -376,7 +337,6 @@ static const sonar_stage_ops *stage(const char *name) {
 static const sonar_decision decisions[] = {
     {"cbf.far_path", "cbf", "line mirrored general matrix"},
     {"cbf.near_path", "cbf", "mirrored general matrix"},
-    {"cbf.warps", "cbf", "4 2"},
     {"mvdr.decompose_threads", "mvdr_jacobi", "512 256 1024"},
     {"mvdr.look_threads", "mvdr_jacobi", "256 128 512"},
     {NULL, NULL, NULL}};

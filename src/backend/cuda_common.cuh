@@ -61,10 +61,9 @@ inline sonar_code sonar_cuda_attribute(const char *part, cudaDeviceAttr attribut
 
 /* ---- spaces ---------------------------------------------------------------------------------- */
 
-/* Do kernels read and write memory of this space where it is? The host's address of mapped memory
- * is the device's too (CUDA programming guide, unified virtual addressing). */
+/* Do kernels read and write memory of this space where it is? */
 inline bool sonar_cuda_in_place(sonar_space space) {
-    return space == SONAR_DEVICE || space == SONAR_MAPPED;
+    return space == SONAR_DEVICE;
 }
 
 /* ---- profiling ------------------------------------------------------------------------------- */

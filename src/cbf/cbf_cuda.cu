@@ -76,8 +76,7 @@ static sonar_code count_places(const void *kernel, int threads, int processors, 
 static sonar_code measure_device(struct cbf *cbf, sonar_error *err) {
     int processors = 0;
     size_t unused;
-    const struct sums *sums = cbf->sums;
-    const int threads = (int)sums->warps * LANES;
+    const int threads = SUM_WARPS * LANES;
     sonar_code asked =
         sonar_cuda_attribute("cbf", cudaDevAttrMultiProcessorCount, &processors, err);
     if (asked)
@@ -87,14 +86,14 @@ static sonar_code measure_device(struct cbf *cbf, sonar_error *err) {
         int threads;
         size_t *places;
     } ask[] = {
-        {(const void *)sums->general, threads, &cbf->places[CUT_GENERAL]},
-        {(const void *)sums->mirrored, threads, &cbf->places[CUT_MIRRORED]},
+        {(const void *)sum_sensors, threads, &cbf->places[CUT_GENERAL]},
+        {(const void *)sum_pairs, threads, &cbf->places[CUT_MIRRORED]},
         {(const void *)sum_matrix<MATRIX_GROUPS>, MATRIX_WARPS * LANES, &cbf->places[CUT_MATRIX]},
         {(const void *)sum_matrix<1>, MATRIX_WARPS * LANES, &cbf->matrix_places},
         {(const void *)finish_matrix<MATRIX_GROUPS>, MATRIX_WARPS * LANES, &unused},
         {(const void *)finish_matrix<1>, MATRIX_WARPS * LANES, &unused},
         {(const void *)finish_matrix_band, FINISH_WARPS * LANES, &unused},
-        {(const void *)sums->line, threads, &unused},
+        {(const void *)sum_line, threads, &unused},
         {(const void *)finish_line, FINISH_WARPS * LANES, &unused},
         {(const void *)finish_bins, FINISH_WARPS * LANES, &unused},
         {(const void *)finish_band, 4 * LANES, &unused},
@@ -148,17 +147,6 @@ static sonar_code choose_paths(struct cbf *cbf, const sonar_host *host, sonar_er
     bool one_pass = cbf->spec.ranges && cbf->near_table.may_mirror && !cbf->may_matrix;
     cbf->far_table.mirrored_first &= one_pass && cbf->spec.sensors < LINE_LEAST;
     return SONAR_OK;
-}
-
-/* Decision "cbf.warps", of a thread block that sums over the sensors: "4" or "2". Anything else
- * comes from a table edited by hand: as if there were none. */
-static void choose_warps(struct cbf *cbf, const sonar_host *host) {
-    const char *trained = sonar_host_choice(host, "cbf.warps");
-    long warps = trained ? strtol(trained, NULL, 10) : 0;
-    cbf->sums = &SUMS[0];
-    for (const auto &sums : SUMS)
-        if ((long)sums.warps == warps)
-            cbf->sums = &sums;
 }
 
 static sonar_code make_cuts(struct cbf *cbf, sonar_error *err) {
@@ -267,7 +255,6 @@ static sonar_code cbf_create(const void *spec, const sonar_host *host, void **st
     if (!cbf)
         return sonar_fail(err, SONAR_ENOMEM, "cbf", "no memory for the stage");
     cbf->spec = *(const sonar_cbf_spec *)spec;
-    choose_warps(cbf, host);
     code = choose_paths(cbf, host, err);
     if (!code)
         code = measure_device(cbf, err);

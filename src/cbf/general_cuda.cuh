@@ -115,18 +115,18 @@ __device__ void add_sensors(const struct pass &pass, const struct block &block,
 }
 
 /* Grid: items x chunks. */
-template <uint32_t WARPS>
-static __global__ void __launch_bounds__(WARPS *LANES, RESIDENT_WARPS / WARPS)
+static __global__ void __launch_bounds__(SUM_WARPS *LANES, RESIDENT_WARPS / SUM_WARPS)
     sum_sensors(const __grid_constant__ pass pass) {
-    __shared__ __align__(16) float2 tile[WARPS][2][TILE][ROW];
-    static_assert(sizeof tile >= WARPS / 2 * SLOTS * LANES * sizeof(float2), "room for add_warps");
+    __shared__ __align__(16) float2 tile[SUM_WARPS][2][TILE][ROW];
+    static_assert(sizeof tile >= SUM_WARPS / 2 * SLOTS * LANES * sizeof(float2),
+                  "room for add_warps");
     uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
     struct place place = place_of(pass, blockIdx.x);
     const struct block block = pass.block[place.block];
     const struct field &field = *place.field;
     uint32_t point = min(place.group * LANES + lane, field.points - 1);
     const uint64_t *turns = field.turns + point * field.point_stride;
-    uint32_t first = (blockIdx.y * WARPS + warp) * pass.share;
+    uint32_t first = (blockIdx.y * SUM_WARPS + warp) * pass.share;
     uint32_t end = min(first + pass.share, pass.sensors);
     float2 sum[SLOTS];
 #pragma unroll
@@ -140,7 +140,7 @@ static __global__ void __launch_bounds__(WARPS *LANES, RESIDENT_WARPS / WARPS)
         add_sensors<4>(pass, block, turns, field.sensor_stride, first, end, tile[warp], sum);
     else
         add_sensors<2>(pass, block, turns, field.sensor_stride, first, end, tile[warp], sum);
-    add_warps<WARPS>(sum, &tile[0][0][0][0]);
+    add_warps(sum, &tile[0][0][0][0]);
     if (warp > 0)
         return;
     float2 *to = pass.partial + ((size_t)blockIdx.y * pass.items + blockIdx.x) * SLOTS * LANES;

@@ -132,19 +132,18 @@ __device__ inline void join_columns(const struct line_pass &pass, const uint64_t
 }
 
 /* Grid: bins x groups of points, the groups of a bin side by side. */
-template <uint32_t WARPS>
-static __global__ void __launch_bounds__(WARPS *LANES, RESIDENT_WARPS / WARPS)
+static __global__ void __launch_bounds__(SUM_WARPS *LANES, RESIDENT_WARPS / SUM_WARPS)
     sum_line(const __grid_constant__ line_pass pass) {
-    __shared__ __align__(16) struct columns columns[WARPS];
-    __shared__ float2 beam[2][WARPS][LANES];
-    static_assert(WARPS >= 2, "one warp for the points, one for their images");
+    __shared__ __align__(16) struct columns columns[SUM_WARPS];
+    __shared__ float2 beam[2][SUM_WARPS][LANES];
+    static_assert(SUM_WARPS >= 2, "one warp for the points, one for their images");
     const struct field &field = pass.field;
     uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
     uint32_t row = pass.first + blockIdx.x / field.groups;
     uint32_t index = blockIdx.x % field.groups * LANES + lane, bin = pass.input_bin + row;
     struct mirror mirror = field.mirror[min(index, field.points - 1)];
     const uint64_t *turns = field.turns + mirror.point;
-    uint32_t share = (pass.span + WARPS - 1) / WARPS, first = warp * share;
+    uint32_t share = (pass.span + SUM_WARPS - 1) / SUM_WARPS, first = warp * share;
     float4 sum[COLUMNS];
 #pragma unroll
     for (uint32_t c = 0; c < COLUMNS; c++)
@@ -156,7 +155,7 @@ static __global__ void __launch_bounds__(WARPS *LANES, RESIDENT_WARPS / WARPS)
     if (warp > 1)
         return;
     double re = 0, im = 0; /* warp 0: the points, warp 1: their images */
-    for (uint32_t i = 0; i < WARPS; i++) {
+    for (uint32_t i = 0; i < SUM_WARPS; i++) {
         re += (double)beam[warp][i][lane].x;
         im += (double)beam[warp][i][lane].y;
     }

@@ -149,11 +149,11 @@ __device__ void add_pairs(const struct pass &pass, const struct block &block, co
 }
 
 /* Grid: items x chunks. Partial sums: all slots of the points, then all of their images. */
-template <uint32_t WARPS>
-static __global__ void __launch_bounds__(WARPS *LANES, RESIDENT_WARPS / WARPS)
+static __global__ void __launch_bounds__(SUM_WARPS *LANES, RESIDENT_WARPS / SUM_WARPS)
     sum_pairs(const __grid_constant__ pass pass) {
-    __shared__ __align__(16) float4 tile[WARPS][2][TILE][PAIR_ROW];
-    static_assert(sizeof tile >= WARPS / 2 * SLOTS * LANES * sizeof(float2), "room for add_warps");
+    __shared__ __align__(16) float4 tile[SUM_WARPS][2][TILE][PAIR_ROW];
+    static_assert(sizeof tile >= SUM_WARPS / 2 * SLOTS * LANES * sizeof(float2),
+                  "room for add_warps");
     static_assert(2 * PAIR_SLOTS == SLOTS, "one shape of partial sums");
     uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
     struct place place = place_of(pass, blockIdx.x);
@@ -161,7 +161,7 @@ static __global__ void __launch_bounds__(WARPS *LANES, RESIDENT_WARPS / WARPS)
     const struct field &field = *place.field;
     uint32_t pair = min(place.group * LANES + lane, field.points - 1);
     const uint64_t *turns = field.turns + field.mirror[pair].point * field.point_stride;
-    uint32_t first = (blockIdx.y * WARPS + warp) * pass.share;
+    uint32_t first = (blockIdx.y * SUM_WARPS + warp) * pass.share;
     uint32_t end = min(first + pass.share, (pass.sensors + 1) / 2);
     float2 sum[2 * PAIR_SLOTS];
 #pragma unroll
@@ -171,7 +171,7 @@ static __global__ void __launch_bounds__(WARPS *LANES, RESIDENT_WARPS / WARPS)
         add_pairs<4>(pass, block, turns, field.sensor_stride, first, end, tile[warp], sum);
     else
         add_pairs<2>(pass, block, turns, field.sensor_stride, first, end, tile[warp], sum);
-    add_warps<WARPS>(sum, (float2 *)&tile[0][0][0][0]);
+    add_warps(sum, (float2 *)&tile[0][0][0][0]);
     if (warp > 0)
         return;
     float2 *to = pass.partial + ((size_t)blockIdx.y * pass.items + blockIdx.x) * SLOTS * LANES;

@@ -26,6 +26,7 @@ enum {
     TILE = 8,          /* sensors in shared memory at a time, per warp */
     ROW = SLOTS + 2,   /* padded against bank conflicts, whole 16 bytes */
     FIELDS = 2,        /* far and near field */
+    SUM_WARPS = 4,     /* of a thread block that sums over the sensors */
     FINISH_WARPS = 8,
     RESIDENT_WARPS = 12, /* of a multiprocessor, at 168 registers a thread */
     TRANSPOSE = 32,
@@ -110,10 +111,10 @@ __device__ inline void next_segment(float twice_cos, float2 &before, float2 &w) 
 }
 
 /* Halves are added through shared memory: of four warps (0 + 2) + (1 + 3). */
-template <uint32_t WARPS> __device__ inline void add_warps(float2 (&sum)[SLOTS], float2 *shared) {
+__device__ inline void add_warps(float2 (&sum)[SLOTS], float2 *shared) {
     uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
 #pragma unroll
-    for (uint32_t half = WARPS / 2; half > 0; half /= 2) {
+    for (uint32_t half = SUM_WARPS / 2; half > 0; half /= 2) {
         __syncthreads();
         if (warp >= half && warp < 2 * half)
 #pragma unroll

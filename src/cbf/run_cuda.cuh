@@ -20,16 +20,6 @@ struct cut {
  * of matrices. */
 enum { CUT_GENERAL, CUT_MIRRORED, CUT_MATRIX, CUTS };
 
-/* The kernels that sum over the sensors, for one number of warps in a thread block. */
-struct sums {
-    uint32_t warps;
-    void (*general)(struct pass), (*mirrored)(struct pass), (*line)(struct line_pass);
-};
-
-/* Fewer warps share a small array's sensors more evenly; more than four leave registers unused. */
-static constexpr struct sums SUMS[] = {{4, sum_sensors<4>, sum_pairs<4>, sum_line<4>},
-                                       {2, sum_sensors<2>, sum_pairs<2>, sum_line<2>}};
-
 /* Snapshots in device memory, [snapshot][bin][sensor]. */
 struct input {
     const float2 *x;
@@ -39,7 +29,6 @@ struct input {
 
 struct cbf {
     sonar_cbf_spec spec;
-    const struct sums *sums;
     struct cut cut[CUTS];
     float4 *folded; /* [bin][pair of sensors], or NULL: no path wants it */
     struct table far_table, near_table;
@@ -123,7 +112,7 @@ static void complete_pass(const struct cbf *cbf, struct pass *pass, const sonar_
     pass->fold_first = whole ? 0 : (uint32_t)(cbf->spec.cbf_first - cbf->spec.first_bin);
     pass->fold_bins = (uint32_t)(whole ? cbf->spec.bins : cbf->spec.cbf_bins);
     uint32_t all = is_mirrored(pass) ? (pass->sensors + 1) / 2 : pass->sensors;
-    const uint32_t warps = cbf->sums->warps;
+    const uint32_t warps = SUM_WARPS;
     size_t most = sonar_min_size((all + warps - 1) / warps,
                                  sonar_max_size(cbf->partial_items / pass->items, 1));
     uint32_t parts = choose_chunks(cbf->places[is_mirrored(pass)], pass->items, all, most) * warps;
@@ -139,8 +128,7 @@ static void complete_pass(const struct cbf *cbf, struct pass *pass, const sonar_
 }
 
 /* The sums of mirrored points, the input folded before. */
-static sonar_code run_pairs(const struct sums *sums, const struct pass *pass, cudaStream_t stream,
-                            sonar_error *err) {
+static sonar_code run_pairs(const struct pass *pass, cudaStream_t stream, sonar_error *err) {
     const uint32_t threads = 128;
     uint32_t pairs = (pass->sensors + 1) / 2;
     for (uint32_t done = 0; done < pass->fold_bins; done += GRID_ROWS) {
@@ -153,16 +141,15 @@ static sonar_code run_pairs(const struct sums *sums, const struct pass *pass, cu
             return code;
     }
     const dim3 grid(pass->items, pass->chunks);
-    sums->mirrored<<<grid, sums->warps * LANES, 0, stream>>>(*pass);
+    sum_pairs<<<grid, SUM_WARPS * LANES, 0, stream>>>(*pass);
     return CUDA_LAUNCHED("cbf", "sum_pairs", err);
 }
 
-static sonar_code run_sums(const struct sums *sums, const struct pass *pass, cudaStream_t stream,
-                           sonar_error *err) {
+static sonar_code run_sums(const struct pass *pass, cudaStream_t stream, sonar_error *err) {
     if (is_mirrored(pass))
-        return run_pairs(sums, pass, stream, err);
+        return run_pairs(pass, stream, err);
     const dim3 grid(pass->items, pass->chunks);
-    sums->general<<<grid, sums->warps * LANES, 0, stream>>>(*pass);
+    sum_sensors<<<grid, SUM_WARPS * LANES, 0, stream>>>(*pass);
     return CUDA_LAUNCHED("cbf", "sum_sensors", err);
 }
 
@@ -176,7 +163,7 @@ static sonar_code run_snapshots(const struct cbf *cbf, struct pass *pass, cudaSt
         pass->x = input->x + s * input->snapshot;
         pass->first_snapshot = s == 0;
         pass->last_snapshot = s + 1 == input->snapshots;
-        code = run_sums(cbf->sums, pass, stream, err);
+        code = run_sums(pass, stream, err);
         if (code)
             return code;
         finish_bins<<<dim3(pass->items, halves), FINISH_WARPS * LANES, 0, stream>>>(*pass);
@@ -217,7 +204,7 @@ static sonar_code run_line(const struct cbf *cbf, struct line_pass *pass,
         pass->x = cbf->input.x + s * cbf->input.snapshot;
         pass->first_snapshot = s == 0;
         pass->last_snapshot = s + 1 == cbf->input.snapshots;
-        cbf->sums->line<<<pass->bins * groups, cbf->sums->warps * LANES, 0, stream>>>(*pass);
+        sum_line<<<pass->bins * groups, SUM_WARPS * LANES, 0, stream>>>(*pass);
         code = CUDA_LAUNCHED("cbf", "sum_line", err);
     }
     if (code || !pass->field.energy)

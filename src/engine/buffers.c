@@ -117,15 +117,10 @@ static sonar_code make_points(sonar_engine *e, sonar_error *err) {
 static sonar_code make_ring(sonar_engine *e, sonar_error *err) {
     const sonar_backend *b = e->dft.side->backend;
     const sonar_buffer *ring = &e->spec.source.ring;
-    sonar_code code = SONAR_OK;
     if (e->dft.side != &e->side[DEVICE_SIDE])
         return SONAR_OK;
-    e->reads_in_place = ring->space == SONAR_MAPPED;
-    if (e->reads_in_place)
-        e->buffers.ring = *ring;
-    else
-        code = make(b, b->native_space, ring->dtype, ring->shape[0], ring->shape[1], 0,
-                    &e->buffers.ring, err);
+    sonar_code code = make(b, b->native_space, ring->dtype, ring->shape[0], ring->shape[1], 0,
+                           &e->buffers.ring, err);
     if (!code && b->graph_begin)
         code = make(b, b->native_space, SONAR_U64, 1, 0, 0, &e->buffers.column, err);
     if (!code && b->graph_begin)
@@ -172,8 +167,7 @@ void sonar_engine_free_buffers(sonar_engine *e) {
     release(owner, &b->host_info, 1);
     release(owner, &b->host_points, 1);
     release(owner, &b->host_point_power, 1);
-    if (!e->reads_in_place)
-        release(e->side[DEVICE_SIDE].backend, &b->ring, 1);
+    release(e->side[DEVICE_SIDE].backend, &b->ring, 1);
     release(e->side[DEVICE_SIDE].backend, &b->column, 1);
     release(e->side[DEVICE_SIDE].backend, &b->host_column, 1);
     *b = (struct buffers){0};

@@ -103,7 +103,6 @@ struct sonar_engine {
     struct history history;
     sonar_work last; /* of the last run, for evaluate */
     /* only with a DFT on a device: */
-    bool reads_in_place; /* the sample ring is mapped: nothing has to go over */
     sonar_queue *copies; /* samples go over here, beside the stages' queue */
     sonar_event *copied;
     uint64_t uploaded;         /* positions below need no copying */

@@ -35,7 +35,7 @@ static sonar_code copy_positions(sonar_engine *e, uint64_t from, uint64_t end, s
  * device's column is written again before a window with the new position is read. A copy that fails
  * is left for the window's own, whose failure counts. */
 void sonar_engine_prefetch(sonar_engine *e) {
-    if (!e->buffers.ring.data || e->reads_in_place)
+    if (!e->buffers.ring.data)
         return;
     uint64_t ready = e->spec.source.ready(e->spec.source.ctx), from = e->uploaded;
     size_t capacity = e->buffers.ring.shape[1];
@@ -82,6 +82,6 @@ sonar_code sonar_samples_upload(sonar_engine *e, struct job *job, sonar_error *e
     if (!e->buffers.ring.data)
         return SONAR_OK;
     job->seen.ring = e->buffers.ring;
-    sonar_code code = e->reads_in_place ? SONAR_OK : upload(e, window, err);
+    sonar_code code = upload(e, window, err);
     return code ? code : tell_column(e, window, err);
 }

@@ -69,10 +69,9 @@ struct versions {
     uint64_t config_sample; /* first sample under the configuration at work */
 };
 
-/* Where everything is, at start. */
+/* Which backend each stage runs on, at start. */
 struct layout {
-    const sonar_backend *place[SONAR_ENGINE_STAGES]; /* which backend each stage runs on */
-    sonar_space samples;                             /* host memory of the ring */
+    const sonar_backend *place[SONAR_ENGINE_STAGES];
 };
 
 struct sonar_pipeline {

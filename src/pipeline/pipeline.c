@@ -31,22 +31,21 @@ static void make_uuid(char text[37]) {
 static size_t chunk_samples(const sonar_pipeline *p) {
     enum { CHUNKS_A_HOP = 8, LEAST_BYTES = 1 << 16 };
     const sonar_config *c = p->config;
-    if (p->layout.place[SONAR_ENGINE_DFT]->native_space == SONAR_HOST ||
-        p->layout.samples == SONAR_MAPPED)
+    if (p->layout.place[SONAR_ENGINE_DFT]->native_space == SONAR_HOST)
         return 0;
     size_t least = LEAST_BYTES / (c->channels * sonar_dtype_size(c->sample_type)) + 1;
     return sonar_min_size(sonar_max_size(least, c->specs.hop / CHUNKS_A_HOP), c->specs.hop);
 }
 
 /* The ring's memory comes from the backend: a device copies from pinned memory only without help of
- * the processor, and reads mapped memory in place. */
+ * the processor. */
 static sonar_code make_ring(sonar_pipeline *p, const sonar_ingest_spec *spec, sonar_error *err) {
     size_t shape[2] = {spec->channels, sonar_ingest_capacity(spec)};
     if (!shape[1])
         return sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for a ring of %zu channels",
                           spec->channels);
-    return p->choice.backend->buffer_create(p->choice.backend, p->layout.samples, spec->sample_type,
-                                            2, shape, &p->ring, err);
+    return p->choice.backend->buffer_create(p->choice.backend, SONAR_PINNED, spec->sample_type, 2,
+                                            shape, &p->ring, err);
 }
 
 /* 2^40 uPa (241 dB re 1 uPa) is ten times the pressure of the air, where no hydrophone follows and
@@ -202,7 +201,6 @@ static sonar_code open_backend(sonar_pipeline *p, const struct layout *given, so
         return code;
     p->choice = p->choices->backend;
     memcpy(p->layout.place, p->choices->place, sizeof p->layout.place);
-    p->layout.samples = p->choices->samples;
     sonar_log(&p->host, SONAR_INFO, "choices", "%s", p->choices->source);
     return SONAR_OK;
 }

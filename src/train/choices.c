@@ -87,7 +87,6 @@ static sonar_code place_stages(const sonar_train_setup *setup, sonar_choices *ch
                                sonar_error *err) {
     sonar_backend_choice *opened = &choices->backend;
     const size_t stages = sonar_train_stages(&choices->table.fingerprint.shape);
-    const char *samples = sonar_choices_ask(choices, "samples.memory");
     const bool decided = !strcmp(setup->backend, "auto") && opened->backend != sonar_backend_cpu();
     sonar_placement placement = ~0u;
     char places[128];
@@ -100,10 +99,6 @@ static sonar_code place_stages(const sonar_train_setup *setup, sonar_choices *ch
     for (size_t s = 0; s < SONAR_ENGINE_STAGES; s++)
         choices->place[s] =
             s >= stages || placement >> s & 1 ? opened->backend : sonar_backend_cpu();
-    const sonar_backend *reader = choices->place[SONAR_ENGINE_DFT];
-    choices->samples = samples && !strcmp(samples, "mapped") && reader->native_space != SONAR_HOST
-                           ? SONAR_MAPPED
-                           : SONAR_PINNED;
     if (!decided)
         return SONAR_OK; /* its reason says why already */
     describe(choices, stages, places);

@@ -16,18 +16,14 @@ static const sonar_train_plan PLAN = {
 static const size_t RING_BYTES = (size_t)256 << 20; /* beyond what a window needs, at most */
 static const int64_t FILL_NS = 2000000000;          /* for a covariance, at most */
 
-/* Host memory that a device gets its samples from. Pinned first: from there they can be sent ahead
- * of a window's end, which mapped ones cannot. */
-enum { PINNED = 0, MAPPED, MEMORIES };
-
 typedef struct training {
     const sonar_train_setup *setup;
     const sonar_train_clock *clock;
     sonar_train_table *table;
     sonar_backend_choice opened;
-    sonar_host host;            /* its ctx is this training */
-    const char *asked, *answer; /* the decision under trial and its candidate */
-    sonar_buffer ring[MEMORIES];
+    sonar_host host;                      /* its ctx is this training */
+    const char *asked, *answer;           /* the decision under trial and its candidate */
+    sonar_buffer ring;                    /* of noise, in pinned memory; all engines' */
     sonar_buffer surface[SONAR_SURFACES]; /* in host memory; all engines' */
     uint32_t surfaces;                    /* SONAR_WANT bits */
     sonar_engine_times times;             /* unused */
@@ -37,12 +33,10 @@ typedef struct training {
 typedef struct way {
     char name[32];
     sonar_placement placement;
-    size_t memory; /* of the samples, where the DFT is on the device */
 } way;
 
 typedef struct trial {
     training *training;
-    const sonar_buffer *ring;
     sonar_engine *engine; /* NULL: could not be made; `why` says why */
     sonar_error why;
     sonar_window window;
@@ -87,9 +81,9 @@ static sonar_code run_window(trial *trial, bool surfaces, sonar_error *err) {
     trial->window = (sonar_window){.window = trial->next++,
                                    .first_sample = position,
                                    .lookback = t->setup->specs->mvdr_lookback,
-                                   .ring = *trial->ring,
+                                   .ring = t->ring,
                                    .position = position,
-                                   .ring_column = (size_t)(position % trial->ring->shape[1])};
+                                   .ring_column = (size_t)(position % t->ring.shape[1])};
     sonar_buffer surface[SONAR_SURFACES];
     memcpy(surface, t->surface, sizeof surface);
     const sonar_engine_job job = {.window = &trial->window,
@@ -116,23 +110,18 @@ static sonar_code fill_covariance(trial *trial, sonar_error *err) {
 
 static void open_trial(training *t, const way *way, trial *trial) {
     const sonar_specs *specs = t->setup->specs;
-    const bool on_device = way->placement & 1u << SONAR_ENGINE_DFT;
-    *trial = (struct trial){.training = t,
-                            .ring = &t->ring[on_device ? way->memory : PINNED],
-                            .next = (specs->mvdr_lookback + specs->hop - 1) / specs->hop};
+    *trial =
+        (struct trial){.training = t, .next = (specs->mvdr_lookback + specs->hop - 1) / specs->hop};
     sonar_engine_spec spec = {
         .specs = specs,
         .params = t->setup->params,
         .planning = SONAR_PLAN_MEASURE,
         .surfaces = t->surfaces,
-        .source = {.ring = *trial->ring, .ctx = trial, .ready = ready, .release = release},
+        .source = {.ring = t->ring, .ctx = trial, .ready = ready, .release = release},
         .times = &t->times};
     for (int s = 0; s < SONAR_ENGINE_STAGES; s++)
         spec.place[s] = way->placement >> s & 1 ? t->opened.backend : sonar_backend_cpu();
-    sonar_code code = trial->ring->data
-                          ? sonar_engine_create(&spec, &t->host, &trial->engine, &trial->why)
-                          : sonar_fail(&trial->why, SONAR_EUNAVAILABLE, t->opened.backend->name,
-                                       "has no such memory for the samples");
+    sonar_code code = sonar_engine_create(&spec, &t->host, &trial->engine, &trial->why);
     if (!code)
         code = sonar_engine_use(trial->engine, &trial->why);
     if (!code)
@@ -202,7 +191,7 @@ static sonar_code compare_stage(training *t, const sonar_decision *decision, con
 
 /* As much as can be is on the device. */
 static way device_base(training *t, sonar_placement all) {
-    way base = {.name = "base", .placement = all, .memory = PINNED};
+    way base = {.name = "base", .placement = all};
     trial trial;
     open_trial(t, &base, &trial);
     if (!trial.engine)
@@ -212,34 +201,24 @@ static way device_base(training *t, sonar_placement all) {
 }
 
 /* Everything that only the device has to decide. */
-static sonar_code compare_on_device(training *t, size_t *memory, sonar_error *err) {
+static sonar_code compare_on_device(training *t, sonar_error *err) {
     const sonar_backend *device = t->opened.backend;
     const sonar_train_shape *shape = &t->table->fingerprint.shape;
-    *memory = PINNED;
     if (device == sonar_backend_cpu())
         return SONAR_OK;
     const way base = device_base(t, (1u << sonar_train_stages(shape)) - 1);
     sonar_code code = SONAR_OK;
     for (const sonar_decision *d = device->decisions; d && d->name && !code; d++)
         code = compare_stage(t, d, &base, err);
-    if (code || device->native_space == SONAR_HOST)
-        return code;
-    way ways[MEMORIES] = {base, base};
-    snprintf(ways[PINNED].name, sizeof ways->name, "pinned");
-    snprintf(ways[MAPPED].name, sizeof ways->name, "mapped");
-    ways[MAPPED].memory = MAPPED;
-    code = compare_if_any(t, "samples.memory", ways, MEMORIES, err);
-    const char *chosen = sonar_train_chosen(t->table, "samples.memory");
-    *memory = chosen && !strcmp(chosen, "mapped") ? MAPPED : PINNED;
     return code;
 }
 
-static sonar_code compare_placements(training *t, size_t memory, sonar_error *err) {
+static sonar_code compare_placements(training *t, sonar_error *err) {
     sonar_placement placement[SONAR_TRAIN_CANDIDATES];
     way ways[SONAR_TRAIN_CANDIDATES];
     const size_t count = sonar_placements(t->setup, t->opened.backend, placement);
     for (size_t i = 0; i < count; i++) {
-        ways[i] = (way){.placement = placement[i], .memory = memory};
+        ways[i] = (way){.placement = placement[i]};
         sonar_placement_name(placement[i], sonar_train_stages(&t->table->fingerprint.shape),
                              t->opened.backend->name, ways[i].name);
     }
@@ -269,22 +248,14 @@ static size_t ring_length(const sonar_train_setup *setup) {
     return length % 1024 ? length : length + 64;
 }
 
-static sonar_code make_rings(training *t, sonar_error *err) {
-    static const sonar_space spaces[MEMORIES] = {SONAR_PINNED, SONAR_MAPPED};
+static sonar_code make_ring(training *t, sonar_error *err) {
     const sonar_backend *owner = t->opened.backend;
     const size_t shape[2] = {t->setup->specs->dft.channels, ring_length(t->setup)};
-    const int count = owner->native_space == SONAR_HOST ? 1 : MEMORIES;
-    for (int i = 0; i < count; i++) {
-        sonar_code code = owner->buffer_create(owner, spaces[i], t->setup->sample_type, 2, shape,
-                                               &t->ring[i], i == PINNED ? err : NULL);
-        if (code && i == PINNED)
-            return code;
-        if (!code)
-            fill_noise(&t->ring[i]);
-        else
-            t->ring[i] = (sonar_buffer){0};
-    }
-    return SONAR_OK;
+    sonar_code code =
+        owner->buffer_create(owner, SONAR_PINNED, t->setup->sample_type, 2, shape, &t->ring, err);
+    if (!code)
+        fill_noise(&t->ring);
+    return code;
 }
 
 static sonar_code make_surfaces(training *t, sonar_error *err) {
@@ -312,7 +283,6 @@ static void free_buffers(training *t, sonar_buffer *buffers, size_t count) {
 
 static sonar_code run_all(training *t, sonar_error *err) {
     const sonar_train_setup *setup = t->setup;
-    size_t memory = PINNED;
     sonar_code code =
         sonar_backend_open(setup->backend, setup->plugin_dir, &t->host, &t->opened, err);
     if (code)
@@ -320,12 +290,12 @@ static sonar_code run_all(training *t, sonar_error *err) {
     sonar_train_fingerprint_make(setup, &t->opened, &t->table->fingerprint);
     if (t->opened.backend == sonar_backend_cpu())
         sonar_log(setup->host, SONAR_INFO, "train", "cpu alone: %s", t->opened.reason);
-    code = make_rings(t, err);
+    code = make_ring(t, err);
     if (!code)
         code = make_surfaces(t, err);
     if (!code)
-        code = compare_on_device(t, &memory, err);
-    return code ? code : compare_placements(t, memory, err);
+        code = compare_on_device(t, err);
+    return code ? code : compare_placements(t, err);
 }
 
 sonar_code sonar_train_run(const sonar_train_setup *setup, const sonar_train_clock *clock,
@@ -347,7 +317,7 @@ sonar_code sonar_train_run(const sonar_train_setup *setup, const sonar_train_clo
         t->host.choice = host_choice;
         strftime(fresh->made, sizeof fresh->made, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
         code = run_all(t, err);
-        free_buffers(t, t->ring, MEMORIES);
+        free_buffers(t, &t->ring, 1);
         free_buffers(t, t->surface, SONAR_SURFACES);
         sonar_backend_close(&t->opened);
     } else {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Trained choices: on which backend each stage of a configuration runs on this node, in which of
- * the backend's ways, and from which host memory a device gets the samples.
+ * Trained choices: on which backend each stage of a configuration runs on this node, and in which
+ * of the backend's ways.
  *
  *   measure    times every candidate as an engine that runs; choose decides from the times
  *   model      the built-in rule, for a node that nobody has trained
@@ -184,9 +184,8 @@ typedef struct sonar_choices {
     /* Where each stage runs: backend.backend, or for some of them the CPU (and not all: that is no
      * mixture). The MVDR's own DFT goes with the DFT. */
     const sonar_backend *place[SONAR_ENGINE_STAGES];
-    sonar_space samples; /* host memory of the ring */
-    bool trained;        /* the table was read; else it holds the rule's estimates */
-    char source[512];    /* one sentence: where the choices come from, and why */
+    bool trained;     /* the table was read; else it holds the rule's estimates */
+    char source[512]; /* one sentence: where the choices come from, and why */
     sonar_train_table table;
 } sonar_choices;
 

@@ -70,7 +70,7 @@ sonar_code feed_start(feed *feed, const char *text, const char *backend, const c
 }
 
 struct layout feed_layout(const sonar_backend *backend) {
-    return (struct layout){.place = {backend, backend, backend}, .samples = SONAR_PINNED};
+    return (struct layout){.place = {backend, backend, backend}};
 }
 
 sonar_code feed_open(feed *feed, const char *ingest, const char *runtime, const char *plugin_dir,
