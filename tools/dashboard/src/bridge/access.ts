@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Who may look. On loopback any page that this bridge served itself; elsewhere who knows the token.
+import { timingSafeEqual } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+
+const COOKIE = "sonard_dashboard";
+const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/;
+
+export function isLoopback(host: string): boolean {
+    return LOOPBACK.test(host) || host === "::1";
+}
+
+export class Access {
+    constructor(private readonly token: string | null) {}
+
+    /** Null where the request is in order, otherwise why not. */
+    refusal(request: IncomingMessage): string | null {
+        const host = request.headers.host ?? "";
+        const origin = request.headers.origin;
+        if (origin !== undefined && hostOf(origin) !== host) return "a page of another origin";
+        if (this.token === null) return isLoopback(host) ? null : "this bridge answers to loopback names only";
+        return this.knowsToken(request) ? null : "open the address with ?token=... once";
+    }
+
+    /** The cookie that keeps the token out of further addresses. */
+    cookie(request: IncomingMessage): string | null {
+        if (this.token === null || addressOf(request).searchParams.get("token") === null) return null;
+        return `${COOKIE}=${this.token}; HttpOnly; SameSite=Strict; Path=/; Max-Age=31536000`;
+    }
+
+    private knowsToken(request: IncomingMessage): boolean {
+        const cookies = (request.headers.cookie ?? "").split(/;\s*/);
+        const kept = cookies.find((c) => c.startsWith(`${COOKIE}=`))?.slice(COOKIE.length + 1);
+        const given = addressOf(request).searchParams.get("token") ?? kept ?? "";
+        const [a, b] = [Buffer.from(given), Buffer.from(this.token!)];
+        return a.length === b.length && timingSafeEqual(a, b);
+    }
+}
+
+export function addressOf(request: IncomingMessage): URL {
+    return new URL((request.url ?? "/").replace(/^\/+/, "/"), "http://bridge");
+}
+
+function hostOf(origin: string): string {
+    try {
+        return new URL(origin).host;
+    } catch {
+        return "";
+    }
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Axes are long and hardly ever change: each is given a number, and a page gets it once.
+import type { Axis } from "../shared/protocol.js";
+
+const KEPT = 64;
+
+export class AxesTable {
+    private known = new Map<string, { id: number; axes: Axis[] }>();
+    private last = 0;
+
+    number(axes: Axis[]): { id: number; axes: Axis[] } {
+        const key = JSON.stringify(axes);
+        let found = this.known.get(key);
+        if (!found) {
+            if (this.known.size >= KEPT) this.known.delete(this.known.keys().next().value!);
+            found = { id: ++this.last, axes };
+            this.known.set(key, found);
+        }
+        return found;
+    }
+}

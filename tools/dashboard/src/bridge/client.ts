@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// One page. It reads the histories with a cursor for each topic, so nothing is queued for it: what is on its
+// way is bounded by what it has acknowledged, and a page that is too slow is moved on by whole rows and told so.
+import type { WebSocket } from "ws";
+import { encodeFrame, parseRequest, type FromPage, type ToPage } from "../shared/frames.js";
+import type { Entry, History } from "./history.js";
+import type { Source } from "./source.js";
+import { slice, TOPICS } from "./topics.js";
+
+const IN_FLIGHT_BYTES = 4 << 20;
+const LAG_MS = 5000; // by which a page that had caught up may be behind
+const AXES_REMEMBERED = 256;
+
+interface Cursor {
+    next: number;
+    caughtUp: boolean;
+}
+
+export class Client {
+    private source = 0;
+    private wanted: string[] = [];
+    private cursors = new Map<string, Cursor>();
+    private axesSent = new Set<number>();
+    private az_deg = 90;
+    private sent_bytes = 0;
+    private acknowledged_bytes = 0;
+
+    constructor(
+        private readonly socket: WebSocket,
+        private readonly sources: readonly Source[],
+    ) {
+        this.select(0);
+        socket.on("message", (data, binary) => {
+            const said = binary ? null : parseRequest(String(data));
+            if (said) this.obey(said);
+            else socket.close(1008, "not a request");
+        });
+        socket.on("close", () => this.wanted.forEach((topic) => this.sources[this.source].release(topic)));
+    }
+
+    /** Sends what there is to send and the page can take. */
+    pump(): void {
+        const source = this.sources[this.source];
+        for (const topic of TOPICS) {
+            const cursor = this.cursors.get(topic.name);
+            if (cursor && !this.pumpTopic(topic.name, source.histories.get(topic.name)!, cursor)) return;
+        }
+    }
+
+    /** Says something that the next second says again: left out where the page does not keep up. */
+    tell(header: ToPage): void {
+        if (!this.isFull()) this.send(header);
+    }
+
+    private isFull(): boolean {
+        return this.sent_bytes - this.acknowledged_bytes > IN_FLIGHT_BYTES;
+    }
+
+    private send(header: ToPage, data?: Float32Array): void {
+        const frame = encodeFrame(header, data);
+        this.sent_bytes += frame.byteLength;
+        this.socket.send(frame);
+    }
+
+    /** False: the page has to acknowledge first. */
+    private pumpTopic(topic: string, history: History, cursor: Cursor): boolean {
+        while (cursor.next < history.next) {
+            if (this.isFull()) return false;
+            this.moveOn(topic, history, cursor);
+            this.sendRow(topic, history.at(cursor.next));
+            cursor.next++;
+        }
+        cursor.caughtUp = true;
+        return true;
+    }
+
+    private moveOn(topic: string, history: History, cursor: Cursor): void {
+        let next = Math.max(cursor.next, history.first);
+        const age_ms = performance.now() - history.at(next).received_ms;
+        if (cursor.caughtUp && age_ms > LAG_MS) next = history.next - 1;
+        if (cursor.caughtUp && next > cursor.next) this.send({ type: "dropped", topic, rows: next - cursor.next });
+        cursor.next = next;
+    }
+
+    private sendRow(topic: string, entry: Entry): void {
+        const row = {
+            type: "row" as const,
+            source: this.source,
+            age_ms: performance.now() - entry.received_ms,
+        };
+        if (TOPICS.find((t) => t.name === topic)!.keep !== "surfaces") {
+            this.sendAxes(entry.axes.id, entry);
+            this.send({ ...row, axes: entry.axes.id, header: entry.header }, entry.data);
+            return;
+        }
+        const { data, az_deg } = slice(entry, this.az_deg);
+        this.sendAxes(entry.axes.id, entry);
+        const header = { ...entry.header, shape: [data.length] };
+        this.send({ ...row, axes: entry.axes.id, header, az_deg }, data);
+    }
+
+    private sendAxes(id: number, entry: Entry): void {
+        if (this.axesSent.has(id)) return;
+        if (this.axesSent.size >= AXES_REMEMBERED) this.axesSent.clear();
+        this.axesSent.add(id);
+        this.send({ type: "axes", id, axes: entry.axes.axes });
+    }
+
+    private obey(said: FromPage): void {
+        if (said.type === "ack") this.acknowledged_bytes = Math.min(this.sent_bytes, said.bytes);
+        if (said.type === "select" && this.sources[said.source]) this.select(said.source);
+        if (said.type === "want") this.want(said.topics);
+        if (said.type === "direction") this.look(said.az_deg, said.anew);
+        this.pump();
+    }
+
+    private select(source: number): void {
+        const wanted = this.wanted;
+        this.want([]);
+        this.source = source;
+        this.cursors.clear();
+        for (const topic of TOPICS) if (topic.always) this.begin(topic.name);
+        this.want(wanted);
+    }
+
+    private want(topics: string[]): void {
+        const known = topics.filter((name) => TOPICS.some((t) => t.name === name && !t.always));
+        const before = this.wanted;
+        this.wanted = [...new Set(known)];
+        const source = this.sources[this.source];
+        for (const name of this.wanted) {
+            if (before.includes(name)) continue;
+            source.want(name);
+            this.begin(name);
+        }
+        for (const name of before) {
+            if (this.wanted.includes(name)) continue;
+            source.release(name);
+            this.cursors.delete(name);
+        }
+    }
+
+    /** Another direction of the surfaces: anew from the history's beginning, or from here on. */
+    private look(az_deg: number, anew: boolean): void {
+        this.az_deg = az_deg;
+        if (!anew) return;
+        for (const topic of TOPICS) {
+            if (topic.keep === "surfaces" && this.cursors.has(topic.name)) this.begin(topic.name);
+        }
+    }
+
+    private begin(topic: string): void {
+        const history = this.sources[this.source].histories.get(topic)!;
+        this.cursors.set(topic, { next: history.first, caughtUp: false });
+        this.send({ type: "begin", source: this.source, topic });
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The bridge's command line.
+import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { isLoopback } from "./access.js";
+import { readKeys, type Keys } from "./certificate.js";
+
+export const USAGE = `Usage: sonar-dashboard [OPTION]... [[NAME=]ENDPOINT]...
+Serves a page that shows what running sonards publish. ENDPOINT is a daemon's output.endpoint
+(default tcp://127.0.0.1:5556); each one named can be chosen on the page.
+
+  --listen HOST:PORT        where the page is served (default 127.0.0.1:8088; port 0: any free one)
+  --token-file FILE         who opens the page has to know the first line of FILE; on any other
+                            address than loopback a token is made and printed without this option
+  --history SECONDS         kept for pages opened later (default 600)
+  --server-certificate FILE the daemon's public CURVE certificate: connect over CURVE
+  --certificate FILE        the bridge's own, with its secret key (default: a pair made at start)
+  -V, --version             print the version
+  -h, --help                print this
+`;
+
+export interface Options {
+    host: string;
+    port: number;
+    token: string | null;
+    history_ms: number;
+    keys: Keys | null;
+    sources: { name: string; endpoint: string }[];
+}
+
+/** A mistake on the command line: exit code 2. */
+export class UsageError extends Error {}
+
+type Values = Record<string, string>;
+const WITH_VALUE = ["--listen", "--token-file", "--history", "--server-certificate", "--certificate"];
+
+export function parseOptions(args: readonly string[]): Options | "help" | "version" {
+    const values: Values = {};
+    const endpoints: string[] = [];
+    for (let i = 0; i < args.length; i++) {
+        const arg = args[i];
+        if (arg === "-h" || arg === "--help") return "help";
+        if (arg === "-V" || arg === "--version") return "version";
+        if (!arg.startsWith("-")) endpoints.push(arg);
+        else if (!WITH_VALUE.includes(arg)) throw new UsageError(`'${arg}' is not an option`);
+        else if (i + 1 >= args.length) throw new UsageError(`${arg} wants a value`);
+        else values[arg] = args[++i];
+    }
+    const { host, port } = parseListen(values["--listen"] ?? "127.0.0.1:8088");
+    return {
+        host,
+        port,
+        token: readToken(values["--token-file"], host),
+        history_ms: 1000 * parseSeconds(values["--history"] ?? "600"),
+        keys: keysOf(values),
+        sources: (endpoints.length ? endpoints : ["tcp://127.0.0.1:5556"]).map(parseSource),
+    };
+}
+
+function parseListen(text: string): { host: string; port: number } {
+    const match = /^(\[[0-9a-fA-F:]+\]|[^:[\]]+):(\d{1,5})$/.exec(text);
+    if (!match || Number(match[2]) > 65535)
+        throw new UsageError(`--listen wants HOST:PORT, such as 127.0.0.1:8088 or [::1]:8088, not '${text}'`);
+    return { host: match[1].replace(/^\[|\]$/g, ""), port: Number(match[2]) };
+}
+
+function parseSeconds(text: string): number {
+    const value = Number(text);
+    if (!/^\d+$/.test(text) || value < 10 || value > 7200)
+        throw new UsageError(`--history wants 10 to 7200 whole seconds, not '${text}'`);
+    return value;
+}
+
+function readToken(file: string | undefined, host: string): string | null {
+    if (file === undefined) return isLoopback(host) ? null : randomBytes(18).toString("base64url");
+    const token = readFileSync(file, "utf8").split(/\r?\n/)[0].trim();
+    if (!/^[\w-]{16,128}$/.test(token))
+        throw new UsageError(`${file}: a token is 16 to 128 letters, digits, '-' or '_' in the first line`);
+    return token;
+}
+
+function keysOf(values: Values): Keys | null {
+    const server = values["--server-certificate"];
+    if (server !== undefined) return readKeys(server, values["--certificate"] ?? null);
+    if (values["--certificate"] !== undefined)
+        throw new UsageError("--certificate wants --server-certificate beside it");
+    return null;
+}
+
+function parseSource(text: string): { name: string; endpoint: string } {
+    const match = /^(?:([^=/]+)=)?((?:tcp|ipc):\/\/.+)$/.exec(text);
+    if (!match) throw new UsageError(`'${text}' is not [NAME=]tcp://HOST:PORT or [NAME=]ipc://PATH`);
+    return { name: match[1] ?? "", endpoint: match[2] };
+}

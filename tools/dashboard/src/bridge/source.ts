@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// One daemon: its subscriptions, the history of its topics, and what is known of its health.
+import { Subscriber } from "zeromq";
+import type { SourceState } from "../shared/frames.js";
+import { decode, ProtocolError, type Message } from "../shared/protocol.js";
+import { AxesTable } from "./axes.js";
+import type { Keys } from "./certificate.js";
+import { History } from "./history.js";
+import { TOPICS, type Topic } from "./topics.js";
+
+const HIGH_WATER_MARK = 256; // messages that ZeroMQ keeps for the bridge
+const REOPEN_MS = 10_000;
+const MINUTES_BYTES = 128 << 20; // of each topic
+const SURFACES_BYTES = 64 << 20;
+
+export interface SourceOptions {
+    name: string;
+    endpoint: string;
+    history_ms: number;
+    keys: Keys | null;
+}
+
+export class Source {
+    readonly histories = new Map<string, History>();
+    private socket: Subscriber | null = null;
+    private wanted = new Map<string, number>(); // pages that want a topic, by its name
+    private seqs = new Map<string, { run: string; seq: number }>();
+    private axes = new AxesTable();
+    private heard_ms = performance.now();
+    private status_ms: number | null = null;
+    private data_ms: number | null = null;
+    private closed = false;
+    private state = { array: null as string | null, health: null as string | null, text: "" };
+    private counts = { refused: 0, refused_why: "", missed: 0, reopened: 0 };
+    private watch: NodeJS.Timeout;
+
+    /** changed is called after each message. */
+    constructor(
+        readonly options: SourceOptions,
+        private readonly changed: () => void,
+    ) {
+        for (const topic of TOPICS) this.histories.set(topic.name, this.newHistory(topic));
+        this.open();
+        this.watch = setInterval(() => this.reopenIfSilent(), 1000);
+    }
+
+    /** A page begins to want a topic; each call has its release. */
+    want(name: string): void {
+        const count = this.wanted.get(name) ?? 0;
+        this.wanted.set(name, count + 1);
+        const topic = TOPICS.find((t) => t.name === name);
+        if (count === 0 && topic && !topic.always) this.socket?.subscribe(topic.from);
+    }
+
+    /** What is not kept without a page is forgotten with the last one: it would be shown as the present. */
+    release(name: string): void {
+        const count = (this.wanted.get(name) ?? 0) - 1;
+        if (count > 0) {
+            this.wanted.set(name, count);
+            return;
+        }
+        this.wanted.delete(name);
+        const topic = TOPICS.find((t) => t.name === name);
+        if (!topic || topic.always) return;
+        this.socket?.unsubscribe(topic.from);
+        this.histories.get(name)?.clear();
+        this.seqs.delete(topic.from);
+    }
+
+    describe(): SourceState {
+        const now = performance.now();
+        return {
+            name: this.options.name,
+            endpoint: this.options.endpoint,
+            ...this.state,
+            status_age_ms: this.status_ms === null ? null : now - this.status_ms,
+            data_age_ms: this.data_ms === null ? null : now - this.data_ms,
+            ...this.counts,
+        };
+    }
+
+    close(): void {
+        this.closed = true;
+        clearInterval(this.watch);
+        this.socket?.close();
+    }
+
+    private newHistory(topic: Topic): History {
+        if (topic.keep === "minutes") return new History(this.options.history_ms, MINUTES_BYTES);
+        if (topic.keep === "surfaces") return new History(this.options.history_ms, SURFACES_BYTES);
+        return new History(0, 0);
+    }
+
+    private open(): void {
+        const { keys, endpoint } = this.options;
+        const socket = new Subscriber({
+            receiveHighWaterMark: HIGH_WATER_MARK,
+            reconnectInterval: 200,
+            reconnectMaxInterval: 2000,
+            linger: 0,
+            ipv6: endpoint.includes("["),
+            tcpKeepalive: 1,
+            tcpKeepaliveIdle: 3,
+            tcpKeepaliveInterval: 1,
+            tcpKeepaliveCount: 3,
+            ...(keys && { curveServerKey: keys.server, curvePublicKey: keys.public, curveSecretKey: keys.secret }),
+        });
+        socket.connect(endpoint);
+        socket.subscribe(...TOPICS.filter((t) => t.always || this.wanted.has(t.name)).map((t) => t.from));
+        this.socket = socket;
+        void this.read(socket);
+    }
+
+    /** libzmq gives an endpoint up for ever after a wrong answer; a socket of its own begins afresh. */
+    private reopenIfSilent(): void {
+        if (performance.now() - this.heard_ms < REOPEN_MS) return;
+        this.heard_ms = performance.now();
+        this.counts.reopened++;
+        this.socket?.close();
+        this.open();
+    }
+
+    private async read(socket: Subscriber): Promise<void> {
+        try {
+            for await (const parts of socket) this.receive(parts);
+        } catch (error) {
+            if (!this.closed && socket === this.socket) this.refuse(error);
+        }
+    }
+
+    private receive(parts: Uint8Array[]): void {
+        this.heard_ms = performance.now();
+        try {
+            this.take(decode(parts));
+        } catch (error) {
+            this.refuse(error);
+        }
+        this.changed();
+    }
+
+    private refuse(error: unknown): void {
+        this.counts.refused++;
+        this.counts.refused_why = error instanceof ProtocolError ? error.message : String(error);
+    }
+
+    private take(message: Message): void {
+        const { header } = message;
+        this.countMissed(header.topic, header.run, header.seq);
+        if (header.topic === "status") this.takeStatus(message);
+        if (header.topic.endsWith(".azimuth")) this.data_ms = this.heard_ms;
+        for (const topic of TOPICS) {
+            if (topic.from !== header.topic || !(topic.always || this.wanted.has(topic.name))) continue;
+            const made = topic.make ? topic.make(message) : message;
+            const { axes, ...rest } = made.header;
+            const entry = { header: rest, axes: this.axes.number(axes), data: made.data, received_ms: this.heard_ms };
+            this.histories.get(topic.name)!.push(entry);
+        }
+    }
+
+    private takeStatus({ header }: Message): void {
+        this.state = { array: header.array, health: header.health ?? null, text: header.text ?? "" };
+        if (!header.flags.includes("repeat")) this.status_ms = this.heard_ms;
+    }
+
+    private countMissed(topic: string, run: string, seq: number): void {
+        const before = this.seqs.get(topic);
+        if (before && before.run === run && seq > before.seq + 1) this.counts.missed += seq - before.seq - 1;
+        this.seqs.set(topic, { run, seq });
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What the bridge subscribes to, how much of it is kept, and what of a surface goes to a page.
+import { axisValues, nearest, type Axis, type Message } from "../shared/protocol.js";
+import type { Entry } from "./history.js";
+
+/** Topics of the page's own are made of the daemon's: element.level of element.psd. */
+export interface Topic {
+    name: string; // as the page knows it
+    from: string; // the daemon's
+    always: boolean; // subscribed without a page, so that a page opened late shows the last minutes
+    keep: "minutes" | "latest" | "surfaces";
+    make?: (message: Message) => Message;
+}
+
+export const TOPICS: readonly Topic[] = [
+    { name: "status", from: "status", always: true, keep: "latest" },
+    { name: "detections", from: "detections", always: true, keep: "minutes" },
+    { name: "tracks", from: "tracks", always: true, keep: "minutes" },
+    { name: "cbf.azimuth", from: "cbf.azimuth", always: true, keep: "minutes" },
+    { name: "mvdr.azimuth", from: "mvdr.azimuth", always: true, keep: "minutes" },
+    { name: "cbf.nearfield", from: "cbf.nearfield", always: false, keep: "latest" },
+    { name: "cbf.lofar", from: "cbf.lofar", always: false, keep: "surfaces" },
+    { name: "mvdr.spectrum", from: "mvdr.spectrum", always: false, keep: "surfaces" },
+    { name: "element.level", from: "element.psd", always: false, keep: "latest", make: elementLevel },
+    { name: "element.missing", from: "element.missing", always: false, keep: "latest" },
+];
+
+/** Power of each channel: its density summed over the bins. The page needs no more of element.psd. */
+export function elementLevel(message: Message): Message {
+    const { header, data } = message;
+    const [channels, bins] = header.shape;
+    const [channel, frequency] = header.axes;
+    const values = axisValues(frequency, bins);
+    const width_hz = frequency.step ?? (bins > 1 ? (values[bins - 1] - values[0]) / (bins - 1) : 1);
+    const power = new Float32Array(channels);
+    for (let c = 0; c < channels; c++) {
+        let sum = 0;
+        for (let k = 0; k < bins; k++) sum += data[c * bins + k];
+        power[c] = sum * width_hz;
+    }
+    const unit = header.unit?.replace(/\/Hz$/, "") ?? null;
+    return { header: { ...header, topic: "element.level", shape: [channels], axes: [channel], unit }, data: power };
+}
+
+/** The spectrum of the direction of a surface [bin][direction] that is nearest to az_deg. */
+export function slice(entry: Entry, az_deg: number): { data: Float32Array; axis: Axis; az_deg: number } {
+    const [bins, directions] = entry.header.shape;
+    const angles = axisValues(entry.axes.axes[1], directions);
+    const column = nearest(angles, az_deg);
+    const data = new Float32Array(bins);
+    for (let k = 0; k < bins; k++) data[k] = entry.data[k * directions + column];
+    return { data, axis: entry.axes.axes[0], az_deg: angles[column] };
+}

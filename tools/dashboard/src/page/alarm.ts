@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Whether what is on the page is alive: a frozen green screen is the worst thing a display can do.
+import { duration, utcDate, utcTime } from "./format.js";
+
+const DEAD_MS = 2000;
+const OLD_MS = 3000;
+
+export interface Life {
+    dead: boolean;
+    text: string; // why it is dead, or that the data are old; empty while all is well
+}
+
+export interface Signs {
+    now_ms: number;
+    connected: boolean; // to the bridge
+    status_ms: number | null; // arrival of the last status that was no repeat
+    data_ms: number | null; // arrival of the last spectrum
+    data_utc_ms: number | null; // its time
+    began_ms: number; // when the page began to wait
+}
+
+export function lifeOf(signs: Signs): Life {
+    const { now_ms, status_ms } = signs;
+    const silent_ms = now_ms - (status_ms ?? signs.began_ms);
+    if (silent_ms > DEAD_MS) return { dead: true, text: `${whyDead(signs, silent_ms)}. ${lastData(signs)}` };
+    if (signs.data_ms === null) return { dead: false, text: "" };
+    const age_ms = now_ms - signs.data_ms;
+    if (age_ms <= OLD_MS) return { dead: false, text: "" };
+    return { dead: false, text: `DATA ${duration(age_ms / 1000)} OLD. ${lastData(signs)}` };
+}
+
+function whyDead(signs: Signs, silent_ms: number): string {
+    const who = signs.connected ? "NO STATUS FROM THE DAEMON" : "NO CONNECTION TO THE BRIDGE";
+    return signs.status_ms === null ? who : `${who} FOR ${duration(silent_ms / 1000)}`;
+}
+
+function lastData({ data_utc_ms }: Signs): string {
+    return data_utc_ms === null ? "No data yet" : `Last data ${utcDate(data_utc_ms)} ${utcTime(data_utc_ms)}Z`;
+}

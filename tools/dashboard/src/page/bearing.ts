@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// From the angles that an array measures to bearings and back, as docs/reading.md defines them.
+import type { Header } from "../shared/protocol.js";
+
+export type Bearings = Pick<
+    Header,
+    "bearing_kind" | "heading_deg" | "axis_az_deg" | "axis_depression_deg" | "ambiguous"
+>;
+
+const RAD = Math.PI / 180;
+
+export function turn(deg: number): number {
+    const rest = deg % 360;
+    return rest < 0 ? rest + 360 : rest;
+}
+
+/** The difference a - b of two bearings, in -180 .. 180. */
+export function difference(a: number, b: number): number {
+    return turn(a - b + 180) - 180;
+}
+
+export function isCone(b: Bearings): boolean {
+    return b.bearing_kind === "cone";
+}
+
+/** True bearings exist: the heading is known, and so is the azimuth of a line's axis. */
+export function hasTrue(b: Bearings): boolean {
+    return b.heading_deg !== null && (!isCone(b) || b.axis_az_deg !== null);
+}
+
+/**
+ * The bearings that an angle of the array's axis stands for, for a source in the horizontal plane: one, or the
+ * one right and the one left of a line's axis; none where its cone does not meet that plane. Without a heading
+ * they are in the array frame.
+ */
+export function bearingsOf(b: Bearings, angle_deg: number): number[] {
+    const heading = b.heading_deg ?? 0;
+    if (!isCone(b)) return [turn(heading + angle_deg)];
+    if (b.axis_az_deg === null) return [];
+    const cosine = Math.cos(angle_deg * RAD) / Math.cos((b.axis_depression_deg ?? 0) * RAD);
+    if (Math.abs(cosine) > 1) return [];
+    const side = Math.acos(cosine) / RAD;
+    return [turn(heading + b.axis_az_deg + side), turn(heading + b.axis_az_deg - side)];
+}
+
+/** The angle on the array's axis of a source at a bearing in the horizontal plane. */
+export function angleOf(b: Bearings, bearing_deg: number): number {
+    const relative = turn(bearing_deg - (b.heading_deg ?? 0));
+    if (!isCone(b)) return relative;
+    const side = (relative - (b.axis_az_deg ?? 0)) * RAD;
+    const cosine = Math.cos(side) * Math.cos((b.axis_depression_deg ?? 0) * RAD);
+    return Math.acos(Math.max(-1, Math.min(1, cosine))) / RAD;
+}
+
+export function formatBearing(deg: number | null, decimals = 1): string {
+    if (deg === null) return "–";
+    const text = turn(deg).toFixed(decimals);
+    return (Number(text) >= 360 ? (0).toFixed(decimals) : text).padStart(decimals > 0 ? 4 + decimals : 3, "0");
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Which values of a row lie under each pixel of a line.
+import { nearest } from "../shared/protocol.js";
+import { angleOf, difference, hasTrue, turn, type Bearings } from "./bearing.js";
+import type { RowAxis } from "./record.js";
+
+/** Bearings as the array counts them, or true ones, on which a line array's row appears twice. */
+export type Frame = "array" | "true";
+
+export interface Columns {
+    first: Int32Array; // of each pixel; -1: no value lies there
+    last: Int32Array; // of a circular axis also beyond its end, and from its beginning on
+}
+
+/** By which the edge of two pixels may differ as each of them computes it. */
+const ROUNDING = 1e-9;
+
+export interface Extent {
+    low: number;
+    high: number;
+}
+
+/** All that can be shown of an axis: to half a step beyond its ends, or once around. */
+export function wholeExtent(axis: RowAxis, frame: Frame): Extent {
+    if (frame === "true") return { low: 0, high: 360 };
+    const { values } = axis;
+    const n = values.length;
+    if (n < 2) return { low: values[0] - 0.5, high: values[0] + 0.5 };
+    if (axis.circular) return { low: values[0], high: values[0] + 360 };
+    return { low: values[0] - (values[1] - values[0]) / 2, high: values[n - 1] + (values[n - 1] - values[n - 2]) / 2 };
+}
+
+/** A pixel shows all values in it, of which the largest is drawn, or the nearest one where it holds none. */
+export function columnsOf(axis: RowAxis, bearings: Bearings, frame: Frame, shown: Extent, width: number): Columns {
+    const columns = { first: new Int32Array(width).fill(-1), last: new Int32Array(width).fill(-1) };
+    if (frame === "true" && !hasTrue(bearings)) return columns;
+    const toAxis = (x: number) => (frame === "true" ? angleOf(bearings, x) : x);
+    const whole = wholeExtent(axis, "array");
+    const step = (shown.high - shown.low) / width;
+    for (let i = 0; i < width; i++) {
+        const left = shown.low + i * step;
+        const raw = toAxis(left + step / 2);
+        const middle = axis.circular ? unroll(raw, axis.values[0]) : raw;
+        if (middle < whole.low || middle > whole.high) continue;
+        const ends = [left, left + step].map((x) => (axis.circular ? middle + difference(toAxis(x), raw) : toAxis(x)));
+        const low = countBelow(axis, Math.min(middle, ...ends) - ROUNDING);
+        const high = countBelow(axis, Math.max(middle, ...ends) - ROUNDING) - 1;
+        const close = closest(axis, middle);
+        const n = axis.values.length;
+        columns.first[i] = low > high ? close : low < 0 ? low + n : low;
+        columns.last[i] = low > high ? close : low < 0 ? high + n : high;
+    }
+    return columns;
+}
+
+/** The largest of the values under a pixel: its place and itself. */
+export function largest(values: Float32Array, columns: Columns, x: number): { column: number; value: number } {
+    const n = values.length;
+    let column = columns.first[x];
+    for (let c = column + 1; c <= columns.last[x]; c++) if (values[c % n] > values[column]) column = c % n;
+    return { column, value: values[column] };
+}
+
+/** Directions below x; of a circular axis those of the turns before and after count, too. */
+function countBelow(axis: RowAxis, x: number): number {
+    if (!axis.circular) return lowerIndex(axis.values, x);
+    const turns = Math.floor((x - axis.values[0]) / 360);
+    return turns * axis.values.length + lowerIndex(axis.values, x - 360 * turns);
+}
+
+/** The value nearest to x; of a circular axis also across the seam. */
+export function closest(axis: RowAxis, x: number): number {
+    const { values } = axis;
+    const n = values.length;
+    if (!axis.circular) return nearest(values, x);
+    const place = unroll(x, values[0]);
+    const found = nearest(values, place);
+    return values[0] + 360 - place < place - values[n - 1] ? 0 : found;
+}
+
+/** x plus so many turns that it is at or above start. */
+function unroll(x: number, start: number): number {
+    return start + turn(x - start);
+}
+
+function lowerIndex(values: Float64Array, x: number): number {
+    let low = 0;
+    let high = values.length;
+    while (low < high) {
+        const middle = (low + high) >> 1;
+        if (values[middle] < x) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What the watch-keeper chose, kept by the browser.
+import type { Frame } from "./columns.js";
+import type { Normalisation } from "./normalise.js";
+
+export interface Settings {
+    view: string;
+    panels: "both" | "cbf" | "mvdr";
+    frame: Frame;
+    normalisation: Normalisation;
+    palette: string;
+    automatic: boolean;
+    low_db: number;
+    high_db: number;
+    span_s: number; // of the record's height
+    marks: boolean;
+    surface: string; // of the lofargram
+    daemon: string; // its endpoint, since the order may change
+}
+
+const DEFAULTS: Settings = {
+    view: "record",
+    panels: "both",
+    frame: "array",
+    normalisation: "none",
+    palette: "viridis",
+    automatic: true,
+    low_db: 60,
+    high_db: 90,
+    span_s: 120,
+    marks: true,
+    surface: "cbf.lofar",
+    daemon: "",
+};
+const KEY = "sonard-dashboard";
+
+function load(): Settings {
+    const settings = { ...DEFAULTS };
+    try {
+        const kept = JSON.parse(localStorage.getItem(KEY) ?? "{}") as Record<string, unknown>;
+        for (const name of Object.keys(DEFAULTS) as (keyof Settings)[])
+            if (typeof kept[name] === typeof DEFAULTS[name]) Object.assign(settings, { [name]: kept[name] });
+    } catch {
+        // Without storage the choices last as long as the page.
+    }
+    return settings;
+}
+
+export const settings = load();
+
+/** Changes with every choice. */
+export let choices = 0;
+
+export function choose(change: Partial<Settings>): void {
+    Object.assign(settings, change);
+    choices++;
+    try {
+        localStorage.setItem(KEY, JSON.stringify(settings));
+    } catch {
+        // As above.
+    }
+}

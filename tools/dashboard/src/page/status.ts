@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The status message, as docs/reading.md describes it. Every part may be missing: an older daemon has fewer.
+import type { RowHeader } from "../shared/frames.js";
+import type { Store } from "./store.js";
+
+export interface Spread {
+    p50_us: number | null;
+    p99_us: number | null;
+    max_us: number | null;
+}
+
+export interface Faults {
+    count: number;
+    sensors: [number, number][];
+    channels: [number, number][];
+}
+
+type Counts = Record<string, number>;
+
+export interface Status extends RowHeader {
+    health: string;
+    text: string;
+    conditions?: { code: string; severity: string; text: string; for_s: number }[];
+    elements?: { judged: number; masked: number } & Record<string, Faults | number>;
+    backend_text?: string;
+    uptime_s?: number;
+    load?: number;
+    frames?: { received: number; accepted: number; dropped: Counts; sequence_gaps: number };
+    stream?: Record<string, number | null>;
+    blocks?: Counts;
+    samples?: Counts;
+    windows?: { offered: number; taken: number; processed: number; failed: number; dropped: Counts };
+    output?: { messages_sent: number; messages_failed: number; subscriptions: number; results_dropped: number; wanted: string[] };
+    latency?: Spread;
+    stage_us?: Record<string, number | null>;
+    resident_bytes?: number;
+}
+
+export function statusOf(store: Store): Status | null {
+    return (store.status?.header as Status | undefined) ?? null;
+}
+
+/** What was lost since the daemon began, by cause; only causes that occurred. */
+export function lossesOf(status: Status): [string, number][] {
+    const all: [string, number | undefined][] = [
+        ...Object.entries(status.frames?.dropped ?? {}).map(([c, n]): [string, number] => [`frames ${c}`, n]),
+        ["frames never come (sequence gaps)", status.frames?.sequence_gaps],
+        ...Object.entries(status.windows?.dropped ?? {}).map(([c, n]): [string, number] => [`windows ${c}`, n]),
+        ["windows failed", status.windows?.failed],
+        ["results dropped before sending", status.output?.results_dropped],
+        ["messages not sent", status.output?.messages_failed],
+    ];
+    return all.filter((pair): pair is [string, number] => (pair[1] ?? 0) > 0).map(([c, n]) => [c.replace(/_/g, " "), n]);
+}

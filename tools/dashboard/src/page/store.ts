@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What the page knows of the daemon it shows.
+import type { RowHeader, SourceState, ToPage } from "../shared/frames.js";
+import type { Axis, Detection } from "../shared/protocol.js";
+import { Contacts } from "./contacts.js";
+import { makeAxis, Record, type Row, type RowAxis } from "./record.js";
+
+export interface Latest {
+    header: RowHeader;
+    axes: Axis[];
+    data: Float32Array;
+    arrived_ms: number;
+}
+
+const MARKS_KEPT = 30_000; // windows
+const AXES_KEPT = 300; // more than the bridge remembers to have sent
+
+export class Store {
+    sources: SourceState[] = [];
+    selected = 0;
+    readonly cbf = new Record(600_000);
+    readonly mvdr = new Record(600_000);
+    readonly lofar = new Record(600_000);
+    readonly contacts = new Contacts();
+    readonly tracks = new Contacts();
+    /** The newest message of each topic. */
+    readonly latest = new Map<string, Latest>();
+    /** When the last status that was no repeat was made, by this page's clock. */
+    status_ms: number | null = null;
+    /** Rows that the bridge left out because this page was too slow. */
+    dropped = 0;
+    dropped_ms = -Infinity;
+    followed: number | null = null; // id of a contact
+    version = 0;
+    private marks = new Map<string, Detection[]>(); // by run and window, for rows that come after them
+    private repeated_ms = -Infinity; // detections up to this time are known: the bridge tells its history again
+    private heard_ms = -Infinity; // time of the newest detections
+    private axes = new Map<number, { axes: Axis[]; made: RowAxis | null }>();
+
+    get status(): Latest | undefined {
+        return this.latest.get("status");
+    }
+
+    /** The newest spectrum of either beamformer. */
+    get newest(): Row | undefined {
+        const [a, b] = [this.cbf.last, this.mvdr.last];
+        return !a || (b && b.arrived_ms > a.arrived_ms) ? b : a;
+    }
+
+    take(frame: ToPage, data: Float32Array): void {
+        this.version++;
+        switch (frame.type) {
+            case "hello":
+                for (const record of [this.cbf, this.mvdr, this.lofar]) record.keep_ms = 1000 * frame.history_s;
+                this.axes.clear();
+                this.sources = frame.sources;
+                break;
+            case "sources":
+                this.sources = frame.sources;
+                break;
+            case "axes":
+                if (this.axes.size > AXES_KEPT) this.axes.delete(this.axes.keys().next().value!);
+                this.axes.set(frame.id, { axes: frame.axes, made: null });
+                break;
+            case "begin":
+                this.begin(frame.topic);
+                break;
+            case "dropped":
+                this.dropped += frame.rows;
+                this.dropped_ms = performance.now();
+                break;
+            case "row":
+                if (frame.source === this.selected) this.takeRow(frame, data);
+        }
+    }
+
+    /** Another daemon: nothing of the one before may be taken for its. */
+    select(source: number): void {
+        this.selected = source;
+        for (const record of [this.cbf, this.mvdr, this.lofar]) record.clear();
+        this.contacts.clear();
+        this.tracks.clear();
+        this.marks.clear();
+        this.repeated_ms = this.heard_ms = -Infinity;
+        this.latest.clear();
+        this.status_ms = null;
+        this.followed = null;
+        this.version++;
+    }
+
+    /** The spectra's rows stay: those that come take the place of their like, and a bridge that has begun anew
+     *  knows less than this page. */
+    private begin(topic: string): void {
+        if (topic === "detections") this.repeated_ms = this.heard_ms;
+        if (this.recordOf(topic) === this.lofar) this.lofar.clear();
+    }
+
+    private recordOf(topic: string): Record | null {
+        if (topic === "cbf.azimuth") return this.cbf;
+        if (topic === "mvdr.azimuth") return this.mvdr;
+        return topic === "cbf.lofar" || topic === "mvdr.spectrum" ? this.lofar : null;
+    }
+
+    private takeRow(frame: Extract<ToPage, { type: "row" }>, data: Float32Array): void {
+        const known = this.axes.get(frame.axes);
+        if (!known) return;
+        const { header } = frame;
+        const arrived_ms = performance.now() - frame.age_ms;
+        this.latest.set(header.topic, { header, axes: known.axes, data, arrived_ms });
+        const record = this.recordOf(header.topic);
+        if (record) record.push(this.rowOf(frame, data, known, arrived_ms));
+        if (header.topic === "status" && !header.flags.includes("repeat")) this.status_ms = arrived_ms;
+        if (header.topic === "detections") this.takeDetections(header, header.detections ?? [], arrived_ms);
+        if (header.topic === "tracks") this.tracks.update(header.tracks ?? [], utcOf(header, arrived_ms));
+    }
+
+    private rowOf(
+        frame: Extract<ToPage, { type: "row" }>,
+        data: Float32Array,
+        known: { axes: Axis[]; made: RowAxis | null },
+        arrived_ms: number,
+    ): Row {
+        const { header } = frame;
+        const axis = (known.made ??= makeAxis(known.axes[0], data.length));
+        return {
+            utc_ms: utcOf(header, arrived_ms),
+            span_ms: (1000 * (header.window_length ?? header.fs_hz)) / header.fs_hz,
+            header,
+            axis,
+            data,
+            arrived_ms,
+            az_deg: frame.az_deg ?? null,
+            marks: this.marksOf(header).filter((d) => header.topic.startsWith(d.source)),
+        };
+    }
+
+    private takeDetections(header: RowHeader, detections: Detection[], arrived_ms: number): void {
+        if (this.marks.size > MARKS_KEPT) this.marks.delete(this.marks.keys().next().value!);
+        this.marks.set(windowKey(header), detections);
+        for (const record of [this.cbf, this.mvdr]) {
+            const row = record.find(header.run, header.window);
+            if (row) row.marks = detections.filter((d) => row.header.topic.startsWith(d.source));
+        }
+        const utc_ms = utcOf(header, arrived_ms);
+        if (utc_ms <= this.repeated_ms) return;
+        this.repeated_ms = -Infinity;
+        this.heard_ms = utc_ms;
+        this.contacts.update(detections, utc_ms);
+    }
+
+    private marksOf(header: RowHeader): Detection[] {
+        return this.marks.get(windowKey(header)) ?? [];
+    }
+}
+
+function windowKey(header: RowHeader): string {
+    return `${header.run} ${header.window}`;
+}
+
+/** UTC of a window's first sample; where the digitiser knows none, that of its arrival. */
+function utcOf(header: RowHeader, arrived_ms: number): number {
+    return header.utc_ns !== null ? header.utc_ns / 1e6 : performance.timeOrigin + arrived_ms;
+}

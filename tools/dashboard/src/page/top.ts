@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The line above everything: which daemon, what time, how it is.
+import { choice, element, setText } from "./dom.js";
+import { duration, utcDate, utcTime } from "./format.js";
+import { lossesOf, statusOf } from "./status.js";
+import type { Store } from "./store.js";
+
+export class Top {
+    private daemon: HTMLSelectElement | null = null;
+    private known = "";
+    private clock = element("span", { class: "clock" });
+    private badge = element("span", { class: "badge none" });
+    private why = element("span");
+    private age = element("span", { id: "age" });
+    private rates = element("span", { class: "dim" });
+    private losses = element("span");
+
+    constructor(
+        private readonly root: HTMLElement,
+        private readonly store: Store,
+        private readonly selected: (source: number) => void,
+    ) {}
+
+    draw(now_ms: number, dead: boolean): void {
+        this.drawDaemons();
+        const time = performance.timeOrigin + now_ms;
+        setText(this.clock, `${utcDate(time)} ${utcTime(time)}Z`);
+        this.drawHealth(dead);
+        this.drawData(now_ms);
+    }
+
+    private drawDaemons(): void {
+        const names = this.store.sources.map((s) => [s.name, s.array].filter(Boolean).join(": ") || s.endpoint);
+        const states = this.store.sources.map((s) =>
+            s.status_age_ms === null || s.status_age_ms > 2000 ? " (silent)" : s.health === "ok" ? "" : ` (${s.health})`,
+        );
+        const texts = names.map((name, i) => name + (names.length > 1 ? states[i] : ""));
+        const known = JSON.stringify([texts, this.store.selected]);
+        if (known === this.known || (this.daemon && document.activeElement === this.daemon)) return;
+        this.known = known;
+        const values = texts.map((text, i): [string, string] => [String(i), text]);
+        this.daemon = choice("daemon (s: the next)", values, String(this.store.selected), (v) => this.selected(Number(v)));
+        this.root.replaceChildren(this.clock, this.daemon, this.badge, this.why, this.age, this.rates, this.losses);
+    }
+
+    private drawHealth(dead: boolean): void {
+        const status = statusOf(this.store);
+        const health = dead || !status ? "no status" : status.health;
+        setText(this.badge, health);
+        this.badge.className = `badge ${dead || !status ? "none" : status.health}`;
+        setText(this.why, status && !dead ? status.text : "");
+    }
+
+    private drawData(now_ms: number): void {
+        const row = this.store.newest;
+        const age_s = row ? (now_ms - row.arrived_ms) / 1000 : NaN;
+        setText(this.age, row ? `data ${duration(age_s)} old` : "no data");
+        this.age.className = age_s > 3 || !row ? "bad" : "dim";
+        const status = statusOf(this.store);
+        const latency = row?.header.latency_us;
+        const words = [
+            row ? `window ${row.header.window}` : "",
+            latency ? `latency ${(latency / 1000).toFixed(1)} ms` : "",
+            row ? row.header.backend : "",
+        ];
+        setText(this.rates, words.filter(Boolean).join("  ·  "));
+        const losses = status ? lossesOf(status).reduce((sum, [, count]) => sum + count, 0) : 0;
+        const here = this.store.dropped;
+        const text = [losses ? `${losses} lost` : "", here ? `${here} rows left out: this page is too slow` : ""];
+        setText(this.losses, text.filter(Boolean).join("  ·  "));
+        this.losses.className = here ? "bad" : "warn";
+    }
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The bearing-time record: CBF and MVDR side by side, or one of them.
+import { element } from "../dom.js";
+import { Panel } from "../panel.js";
+import { settings } from "../settings.js";
+import type { Context, View } from "./view.js";
+
+export class RecordView implements View {
+    readonly name = "record";
+    readonly title = "Record";
+    readonly root = element("div", { class: "view record" });
+    readonly panels: Panel[];
+
+    constructor(context: Context) {
+        const make = (name: "cbf" | "mvdr", title: string) =>
+            new Panel({
+                name,
+                title,
+                record: context.store[name],
+                sight: context.sight,
+                bearings: true,
+                picked: (_, angle) => context.look(angle, true),
+                followed: () => context.followed(),
+            });
+        this.panels = [make("cbf", "CBF"), make("mvdr", "MVDR")];
+        this.refresh();
+    }
+
+    wants(): string[] {
+        return [];
+    }
+
+    refresh(): void {
+        const shown = this.panels.filter((_, i) => settings.panels === "both" || settings.panels === ["cbf", "mvdr"][i]);
+        this.root.replaceChildren(...shown.map((panel) => panel.root));
+        this.panels.forEach((panel) => panel.forgetLevels());
+    }
+
+    draw(now_ms: number): void {
+        for (const panel of this.panels) if (panel.root.isConnected) panel.draw(now_ms);
+    }
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The picture of a record: newest on top, each line of pixels a stretch of time. Lines are kept in a ring, so
+// that a new row costs the few lines it lies in and not the whole picture; this needs no GPU.
+import { bearingsOf } from "./bearing.js";
+import { EMPTY, GAP, MARK, SHADES, shades } from "./colour.js";
+import { columnsOf, largest, type Columns, type Extent, type Frame } from "./columns.js";
+import { background, type Normalisation } from "./normalise.js";
+import { stretchOf, type Row, type RowAxis, type Stretch } from "./record.js";
+
+/** All that decides how a row looks; another of any of these draws the whole picture again. */
+export interface Look {
+    shown: Extent; // of the horizontal axis
+    frame: Frame;
+    normalisation: Normalisation;
+    palette: string;
+    low_db: number;
+    high_db: number;
+    marks: boolean;
+}
+
+export interface Reading {
+    utc_ms: number;
+    angle: number; // on the row's own axis
+    column: number;
+    power: number; // as the messages carried it, mean over the rows of this line
+    over_db: number; // over what the normalisation subtracts
+    rows: Row[];
+    missing: Stretch["missing"];
+}
+
+const MARK_PX = 6; // of a tick beside the peak
+const REPAINTED = 3; // newest rows, whose detections may come after them
+
+export class Waterfall {
+    private image: ImageData | null = null;
+    private pixels = new Uint32Array(0);
+    private bins = new Float64Array(0); // which stretch of time each line of the ring shows
+    private fixed_ms = -Infinity; // lines that end before need no painting again
+    private look: Look | null = null;
+    private key = "";
+    private table = shades("viridis");
+    private columns = new Map<string, Columns>();
+    private axisIds = new WeakMap<RowAxis, number>();
+    private axisCount = 0;
+    private rows: readonly Row[] = [];
+    private due_ms = 0;
+    private pixel_ms = 1000;
+    private topBin = 0;
+
+    constructor(readonly canvas: HTMLCanvasElement) {}
+
+    /** Draws the rows whose times lie below top_ms, a line per pixel_ms. */
+    draw(rows: readonly Row[], top_ms: number, pixel_ms: number, due_ms: number, look: Look): void {
+        this.begin(look, pixel_ms);
+        if (!this.image) return;
+        this.rows = rows;
+        this.due_ms = due_ms;
+        this.topBin = Math.ceil(top_ms / pixel_ms) - 1;
+        const height = this.image.height;
+        for (let y = 0; y < height; y++) this.refresh(this.topBin - y);
+        const recent = rows[rows.length - 1 - REPAINTED];
+        this.fixed_ms = recent ? recent.utc_ms : -Infinity;
+        this.show(height);
+    }
+
+    /** Forgets what was painted: the rows themselves are others. */
+    forget(): void {
+        this.bins.fill(NaN);
+        this.fixed_ms = -Infinity;
+    }
+
+    /** What is drawn at a pixel of the canvas. */
+    read(x: number, y: number): Reading | null {
+        const found = this.stretch(this.topBin - y);
+        if (!found || !this.look) return null;
+        const utc_ms = (this.topBin - y + 0.5) * this.pixel_ms;
+        const rows = this.rows.slice(found.first, found.last + 1);
+        const none = { utc_ms, angle: NaN, column: -1, power: NaN, over_db: NaN, rows, missing: found.missing };
+        if (found.missing === "all") return none;
+        const { axis, power } = this.meanOf(found);
+        const columns = this.columnsFor(this.rows[found.last], axis);
+        if (x < 0 || x >= columns.first.length || columns.first[x] < 0) return none;
+        const level = this.levelsOf(power, axis);
+        const { column, value } = largest(level, columns, x);
+        return { ...none, angle: axis.values[column], column, power: power[column], over_db: value };
+    }
+
+    private begin(look: Look, pixel_ms: number): void {
+        const { width, height } = this.canvas;
+        const key = JSON.stringify([look, pixel_ms, width, height]);
+        if (key === this.key) return;
+        this.key = key;
+        this.look = look;
+        this.pixel_ms = pixel_ms;
+        this.table = shades(look.palette);
+        this.columns.clear();
+        if (width < 1 || height < 1) this.image = null;
+        else if (this.image?.width !== width || this.image.height !== height) {
+            this.image = new ImageData(width, height);
+            this.pixels = new Uint32Array(this.image.data.buffer);
+            this.bins = new Float64Array(height);
+        }
+        this.forget();
+    }
+
+    private slotOf(bin: number): number {
+        const height = this.bins.length;
+        return height - 1 - (((bin % height) + height) % height);
+    }
+
+    private refresh(bin: number): void {
+        const slot = this.slotOf(bin);
+        const isFixed = (bin + 1) * this.pixel_ms <= this.fixed_ms;
+        if (this.bins[slot] === bin && isFixed) return;
+        this.bins[slot] = bin;
+        const width = this.image!.width;
+        this.paint(this.stretch(bin), this.pixels.subarray(slot * width, (slot + 1) * width));
+    }
+
+    private stretch(bin: number): Stretch | null {
+        return stretchOf(this.rows, bin * this.pixel_ms, (bin + 1) * this.pixel_ms, this.due_ms);
+    }
+
+    private paint(found: Stretch | null, line: Uint32Array): void {
+        if (!found || found.missing === "all") {
+            line.fill(found ? GAP : EMPTY);
+            return;
+        }
+        const { axis, power } = this.meanOf(found);
+        const columns = this.columnsFor(this.rows[found.last], axis);
+        const level = this.levelsOf(power, axis);
+        const { low_db, high_db, marks } = this.look!;
+        const scale = SHADES / Math.max(1e-6, high_db - low_db);
+        for (let x = 0; x < line.length; x++) {
+            if (columns.first[x] < 0) {
+                line[x] = EMPTY;
+                continue;
+            }
+            const shade = Math.floor((largest(level, columns, x).value - low_db) * scale);
+            line[x] = this.table[Math.max(0, Math.min(SHADES - 1, shade))];
+        }
+        for (let i = found.first; i <= found.last; i++) {
+            if (marks) this.mark(this.rows[i], line);
+            if ((this.rows[i].header.missing_share?.mean ?? 0) > 0) stripe(line, line.length / 40, GAP);
+        }
+        if (found.missing === "some") for (let x = 0; x < line.length; x++) if (x & 8) line[x] = GAP;
+    }
+
+    /** Two ticks beside each detection, which leave the peak itself free. */
+    private mark(row: Row, line: Uint32Array): void {
+        const { shown, frame } = this.look!;
+        const scale = line.length / (shown.high - shown.low);
+        for (const detection of row.marks) {
+            const places = frame === "true" ? bearingsOf(row.header, detection.az_deg) : [detection.az_deg];
+            for (const place of places) {
+                const x = Math.floor((place - shown.low) * scale);
+                for (const side of [-1, 1])
+                    if (x + side * MARK_PX >= 0 && x + side * MARK_PX < line.length) line[x + side * MARK_PX] = MARK;
+            }
+        }
+    }
+
+    private meanOf(found: Stretch): { axis: RowAxis; power: Float32Array } {
+        const { axis, data } = this.rows[found.last];
+        if (found.first === found.last) return { axis, power: data };
+        const power = new Float32Array(data.length);
+        let count = 0;
+        for (let i = found.first; i <= found.last; i++) {
+            if (this.rows[i].axis !== axis) continue;
+            count++;
+            for (let c = 0; c < power.length; c++) power[c] += this.rows[i].data[c];
+        }
+        return { axis, power: power.map((p) => p / count) };
+    }
+
+    /** What is drawn of each value, in dB. */
+    private levelsOf(power: Float32Array, axis: RowAxis): Float32Array {
+        const below = background(power, this.look!.normalisation, axis.circular);
+        return power.map((p, i) => 10 * Math.log10(Math.max(p, 1e-30) / Math.max(below[i], 1e-30)));
+    }
+
+    private columnsFor(row: Row, axis: RowAxis): Columns {
+        const { shown, frame } = this.look!;
+        const { heading_deg, axis_az_deg, axis_depression_deg } = row.header;
+        const turned = frame === "true" ? `${heading_deg} ${axis_az_deg} ${axis_depression_deg}` : "";
+        if (!this.axisIds.has(axis)) this.axisIds.set(axis, ++this.axisCount);
+        const key = `${this.axisIds.get(axis)} ${turned}`;
+        let columns = this.columns.get(key);
+        if (!columns) {
+            if (this.columns.size > 32) this.columns.clear();
+            columns = columnsOf(axis, row.header, frame, shown, this.canvas.width);
+            this.columns.set(key, columns);
+        }
+        return columns;
+    }
+
+    private show(height: number): void {
+        const context = this.canvas.getContext("2d")!;
+        const top = this.slotOf(this.topBin);
+        const upper = height - top; // lines from top to the ring's end
+        context.putImageData(this.image!, 0, -top, 0, top, this.canvas.width, upper);
+        if (top > 0) context.putImageData(this.image!, 0, upper, 0, 0, this.canvas.width, top);
+    }
+}
+
+function stripe(line: Uint32Array, width: number, colour: number): void {
+    line.fill(colour, 0, Math.ceil(width));
+    line.fill(colour, line.length - Math.ceil(width));
+}
+

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The messages of sonard, as docs/protocol.md and docs/reading.md describe them: topic, header in JSON, array.
+
+export const SCHEMA = "sonard/1";
+
+/** One dimension of an array: all values, or the first and the distance between them. */
+export interface Axis {
+    name: string;
+    unit: string | null;
+    values?: number[];
+    start?: number;
+    step?: number;
+    reference?: string; // of ranges: radial or abeam
+}
+
+export interface Detection {
+    source: string;
+    az_deg: number;
+    bearing_deg: number | null;
+    mirror_deg: number | null;
+    level: number;
+    level_db: number;
+    snr_db: number;
+    width_deg: number;
+    range_m: number | null;
+    range_unresolved: boolean;
+    id?: number | string; // of a track
+}
+
+/** The fields that the dashboard uses; others may be there. Unknown or meaningless is null. */
+export interface Header {
+    schema: string;
+    topic: string;
+    array: string;
+    run: string;
+    seq: number;
+    window: number | null;
+    sample_index: number | null;
+    window_length?: number;
+    epoch?: number;
+    /** A double: ns since 1970 to some 256 ns, which is far below what a display tells apart. */
+    utc_ns: number | null;
+    dtype: string;
+    shape: number[];
+    axes: Axis[];
+    unit: string | null;
+    bearing_reference: string;
+    bearing_kind: string;
+    heading_deg: number | null;
+    ambiguous: boolean;
+    axis_az_deg: number | null;
+    axis_depression_deg: number | null;
+    band_hz: number[] | null;
+    fs_hz: number;
+    sensors_used: number | null;
+    missing_share: { mean: number; worst: number } | null;
+    flags: string[];
+    latency_us: number | null;
+    backend: string;
+    config_version: string;
+    detections?: Detection[];
+    tracks?: Detection[];
+    health?: string;
+    text?: string;
+}
+
+export interface Message {
+    header: Header;
+    data: Float32Array;
+}
+
+/** A message that this reader refuses, and why. */
+export class ProtocolError extends Error {}
+
+const text = new TextDecoder();
+
+/** Decodes the three parts of a message. Throws ProtocolError where they are not what the protocol says. */
+export function decode(parts: readonly Uint8Array[]): Message {
+    if (parts.length !== 3) throw new ProtocolError(`a message has three parts, not ${parts.length}`);
+    const topic = text.decode(parts[0]);
+    const header = parseHeader(text.decode(parts[1]));
+    if (header.topic !== topic) throw new ProtocolError(`topic '${topic}' with the header of '${header.topic}'`);
+    return { header, data: decodeArray(header, parts[2]) };
+}
+
+function parseHeader(json: string): Header {
+    let header: Header;
+    try {
+        header = JSON.parse(json) as Header;
+    } catch {
+        throw new ProtocolError("the header is not JSON");
+    }
+    if (typeof header !== "object" || header === null || header.schema !== SCHEMA)
+        throw new ProtocolError(`schema '${String(header?.schema)}', this reader knows '${SCHEMA}'`);
+    if (!Array.isArray(header.shape) || !header.shape.every((n) => Number.isInteger(n) && n >= 0))
+        throw new ProtocolError("shape is not a list of counts");
+    if (!Array.isArray(header.axes) || header.axes.length !== header.shape.length)
+        throw new ProtocolError("there is not one axis for each dimension");
+    header.axes.forEach((axis, i) => checkAxis(axis, header.shape[i]));
+    if (!Array.isArray(header.flags)) throw new ProtocolError("flags is not a list");
+    return header;
+}
+
+function checkAxis(axis: Axis, count: number): void {
+    const known = Array.isArray(axis.values)
+        ? axis.values.length === count && axis.values.every(Number.isFinite)
+        : Number.isFinite(axis.start) && Number.isFinite(axis.step);
+    if (!known) throw new ProtocolError(`axis '${axis.name}' does not say its ${count} values`);
+}
+
+/** A copy: the parts of a message are not aligned for floats, and their memory is ZeroMQ's. */
+function decodeArray(header: Header, body: Uint8Array): Float32Array {
+    if (header.dtype !== "<f4") throw new ProtocolError(`dtype '${header.dtype}', this reader knows '<f4'`);
+    const count = header.shape.reduce((product, n) => product * n, 1);
+    if (body.byteLength !== 4 * count)
+        throw new ProtocolError(`${body.byteLength} bytes for shape [${header.shape.join(", ")}]`);
+    const data = new Float32Array(count);
+    new Uint8Array(data.buffer).set(body);
+    return data;
+}
+
+/** The values of an axis of count points. */
+export function axisValues(axis: Axis, count: number): Float64Array {
+    if (axis.values) return Float64Array.from(axis.values);
+    return Float64Array.from({ length: count }, (_, i) => axis.start! + axis.step! * i);
+}
+
+/** Index of the value nearest to x. The values ascend. */
+export function nearest(values: ArrayLike<number>, x: number): number {
+    let low = 0;
+    let high = values.length - 1;
+    while (high - low > 1) {
+        const middle = (low + high) >> 1;
+        if (values[middle] <= x) low = middle;
+        else high = middle;
+    }
+    return high >= 0 && Math.abs(values[high] - x) < Math.abs(values[low] - x) ? high : low;
+}

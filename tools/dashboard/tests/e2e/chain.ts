@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The real chain: simulator, daemon, bridge and pages in Debian's Chromium. Each test has its own.
+import { spawn, type ChildProcess } from "node:child_process";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { chromium, type Browser, type Page } from "playwright-core";
+import { Subscriber } from "zeromq";
+import { decode, type Message } from "../../src/shared/protocol.js";
+
+const top = resolve("../..");
+const bin = process.env.SONAR_BIN ?? join(top, "build/release/bin");
+
+/** A line of 32 hydrophones that takes little of two cores. */
+const CONFIG = `
+schema: 1
+array: {id: 1, name: test-line, geometry: {line: {sensors: 32, spacing_m: 0.75}}, heading_deg: 30, gain_db: 0}
+sound_speed_mps: 1500
+fs_hz: 4000
+ingest: {endpoints: ["ipc://FOLDER/in"]}
+dft: {length: 1024, hop: HOP, window: hann}
+cbf: {band_hz: [400, 950], ranges_m: [100, 200, 400]SCAN}
+lofar: {band_hz: [100, 950]}
+mvdr: {band_hz: [600, 950], length: 512, hop: 256, snapshots: 48}
+output: {endpoint: "ipc://FOLDER/out"}
+runtime: {threads: 1, backend: cpu}
+`;
+
+export const SHIP_DEG = 60;
+
+/** One ship at SHIP_DEG, and what else a test wants. */
+const SCENE = `
+schema: 1
+seed: 3
+ambient: {psd_db: 50}
+sources:
+  - name: ship
+    far: {az_deg: ${SHIP_DEG}}
+    broadband: {spectrum: white, band_hz: [100, 1600], psd_db: 62}
+    tones: [{hz: 300, level_db: 90}]
+`;
+
+export interface ChainOptions {
+    hop?: number;
+    scan?: string;
+    scene?: string;
+    history_s?: number;
+}
+
+export class Chain {
+    readonly folder = mkdtempSync(join(tmpdir(), "sonard-dashboard-"));
+    address = "";
+    daemon: ChildProcess | null = null;
+    simulator: ChildProcess | null = null;
+    bridge: ChildProcess | null = null;
+    private processes: ChildProcess[] = [];
+    private browser: Browser | null = null;
+    private listener: Subscriber | null = null;
+
+    static async start(options: ChainOptions = {}): Promise<Chain> {
+        const chain = new Chain();
+        const config = CONFIG.replace(/FOLDER/g, chain.folder)
+            .replace("HOP", String(options.hop ?? 1024))
+            .replace("SCAN", options.scan ?? "");
+        writeFileSync(join(chain.folder, "config.yaml"), config);
+        writeFileSync(join(chain.folder, "scene.yaml"), SCENE + (options.scene ?? ""));
+        chain.startDaemon();
+        chain.startSimulator();
+        await chain.startBridge(options.history_s ?? 600);
+        return chain;
+    }
+
+    startDaemon(): void {
+        this.daemon = this.run(join(bin, "sonard"), [join(this.folder, "config.yaml")]);
+    }
+
+    startSimulator(): void {
+        const files = ["--config", join(this.folder, "config.yaml"), "--scene", join(this.folder, "scene.yaml")];
+        this.simulator = this.run(join(bin, "sonar-sim"), [...files, "--rate", "realtime", "--duration", "0"]);
+    }
+
+    async startBridge(history_s: number): Promise<void> {
+        const listen = this.address ? new URL(this.address).host : "127.0.0.1:0";
+        const options = ["--listen", listen, "--history", String(history_s), `ipc://${this.folder}/out`];
+        const bridge = (this.bridge = this.run(process.execPath, ["dist/bridge.js", ...options]));
+        this.address = await new Promise((found, failed) => {
+            bridge.stdout!.on("data", (text) => {
+                const match = /http:\S+/.exec(String(text));
+                if (match) found(match[0]);
+            });
+            bridge.on("exit", () => failed(new Error("the bridge ended")));
+        });
+    }
+
+    /** A page of its own; what it would report as an error fails the test. */
+    async open(settings: Record<string, unknown> = {}, width = 1280, height = 720): Promise<Page> {
+        this.browser ??= await chromium.launch({ executablePath: this.politeChromium(), args: ["--no-sandbox"] });
+        const context = await this.browser.newContext({ viewport: { width, height } });
+        const page = await context.newPage();
+        page.on("pageerror", (error) => console.error(`page: ${error.stack}`));
+        page.on("pageerror", () => (process.exitCode = 1));
+        await page.addInitScript((kept) => localStorage.setItem("sonard-dashboard", kept), JSON.stringify(settings));
+        await page.goto(this.address);
+        return page;
+    }
+
+    /** Messages of a topic by their window, as a reader beside the bridge gets them. */
+    listen(...topics: string[]): Map<number, Message> {
+        const messages = new Map<number, Message>();
+        const socket = new Subscriber({ linger: 0 });
+        socket.connect(`ipc://${this.folder}/out`);
+        socket.subscribe(...topics);
+        this.listener = socket;
+        void (async () => {
+            try {
+                for await (const parts of socket) {
+                    const message = decode(parts);
+                    messages.set(message.header.window ?? message.header.seq, message);
+                }
+            } catch {
+                // Closed with the chain.
+            }
+        })();
+        return messages;
+    }
+
+    async stop(): Promise<void> {
+        this.listener?.close();
+        await this.browser?.close();
+        const ended = this.processes.filter((p) => p.exitCode === null && p.signalCode === null);
+        const gone = ended.map((p) => new Promise((done) => p.once("exit", done)));
+        ended.forEach((p) => (p.kill("SIGCONT"), p.kill("SIGTERM")));
+        await Promise.all(gone);
+        rmSync(this.folder, { recursive: true });
+    }
+
+    /** What is measured is the daemon beside pages, not a browser that takes its processors. */
+    private politeChromium(): string {
+        const path = join(this.folder, "chromium");
+        writeFileSync(path, '#!/bin/sh\nexec nice -n 10 "${SONAR_CHROMIUM:-/usr/bin/chromium}" "$@"\n');
+        chmodSync(path, 0o755);
+        return path;
+    }
+
+    private run(program: string, args: string[]): ChildProcess {
+        const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
+        child.stderr!.on("data", (text) => process.env.SONAR_TEST_LOG && process.stderr.write(text));
+        child.stdout!.resume();
+        this.processes.push(child);
+        return child;
+    }
+}
+
+export async function until(what: string, seconds: number, holds: () => Promise<boolean> | boolean): Promise<void> {
+    const end = Date.now() + 1000 * seconds;
+    while (!(await holds())) {
+        if (Date.now() > end) throw new Error(`after ${seconds} s still not: ${what}`);
+        await new Promise((done) => setTimeout(done, 100));
+    }
+}
+
+export const sleep = (ms: number) => new Promise((done) => setTimeout(done, ms));
+
+/** Pixels of a panel's picture, [row][column], and the times and angles that they stand for. */
+export async function picture(page: Page, panel: string): Promise<Picture> {
+    return page.evaluate((name) => {
+        const canvas = document.querySelector<HTMLCanvasElement>(`[data-panel=${name}] .picture`)!;
+        const { width, height } = canvas;
+        const { data } = canvas.getContext("2d")!.getImageData(0, 0, width, height);
+        const { record } = (window as unknown as { sonard: { record: { panels: PanelLike[] } } }).sonard;
+        const { shown, top_ms, pixel_ms } = record.panels[name === "cbf" ? 0 : 1].geometry();
+        return { width, height, data: Array.from(data), shown, top_ms, pixel_ms };
+    }, panel);
+}
+
+interface PanelLike {
+    geometry(): { shown: { low: number; high: number }; top_ms: number; pixel_ms: number };
+}
+
+export interface Picture {
+    width: number;
+    height: number;
+    data: number[];
+    shown: { low: number; high: number };
+    top_ms: number;
+    pixel_ms: number;
+}
+
+export function rgb(picture: Picture, x: number, y: number): [number, number, number] {
+    const at = 4 * (y * picture.width + x);
+    return [picture.data[at], picture.data[at + 1], picture.data[at + 2]];
+}
+
+/** The line on which a time stands. */
+export function lineOf(picture: Picture, utc_ms: number): number {
+    return Math.ceil(picture.top_ms / picture.pixel_ms) - 1 - Math.floor(utc_ms / picture.pixel_ms);
+}
+

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The bearing-time record against the simulated truth.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Chain, lineOf, picture, rgb, SHIP_DEG, sleep, until } from "./chain.js";
+
+const PLAIN = { palette: "grey", automatic: false, low_db: 40, high_db: 120, marks: false, span_s: 15 };
+const GAP = [225, 30, 40];
+// Frames of 256 samples at 4 kHz: 15.625 a second. This gap is 3.2 s long.
+const FAULTS = "\nfaults: [{kind: drop, frame: 100, count: 50}]\n";
+
+test("the drawn peak stands at the ship, and the cursor reads what the message carried", async () => {
+    const chain = await Chain.start();
+    try {
+        const messages = chain.listen("cbf.azimuth");
+        const page = await chain.open(PLAIN);
+        await until("twenty windows are drawn", 30, () => page.evaluate("sonard.store.cbf.rows.length > 20"));
+        await page.keyboard.press(" ");
+        await sleep(500);
+        for (const panel of ["cbf", "mvdr"]) {
+            const shot = await picture(page, panel);
+            const line = Array.from({ length: shot.width }, (_, x) => rgb(shot, x, 10)[0]);
+            const brightest = Math.max(...line);
+            const columns = line.flatMap((value, x) => (value === brightest ? [x] : []));
+            const [left, right] = [columns[0], columns[columns.length - 1]]; // of the direction nearest to the ship
+            const place = ((SHIP_DEG - shot.shown.low) / (shot.shown.high - shot.shown.low)) * shot.width - 0.5;
+            assert.ok(left - 1 <= place && place <= right + 1, `${panel}: peak at ${left}..${right}, the ship at ${place}`);
+            assert.ok(right - left < 5, `${panel}: the peak is ${right - left + 1} pixels wide`);
+        }
+        const box = (await page.locator("[data-panel=cbf] .picture").boundingBox())!;
+        for (const share of [0.1, 0.345, 0.8]) {
+            await page.mouse.move(box.x + share * box.width, box.y + 12);
+            await until("the cursor reads a window", 5, async () => /window/.test((await page.textContent("[data-panel=cbf] .readout"))!));
+            await sleep(100);
+            const text = (await page.textContent("[data-panel=cbf] .readout"))!;
+            const [, angle, level, window] = /([\d.]+) deg.*· {2}(-?[\d.]+) dB re 1 µPa².*window (\d+)/.exec(text)!;
+            const { header, data } = messages.get(Number(window))!;
+            const angles = header.axes[0].values!;
+            const column = angles.findIndex((a) => a.toFixed(2) === angle);
+            assert.ok(column >= 0, `${angle} is no direction of the message`);
+            assert.equal(level, (10 * Math.log10(data[column])).toFixed(2), text);
+        }
+    } finally {
+        await chain.stop();
+    }
+});
+
+test("a gap is drawn as a gap, and nowhere else", async () => {
+    const chain = await Chain.start({ scene: FAULTS });
+    try {
+        const messages = chain.listen("cbf.azimuth");
+        const page = await chain.open(PLAIN);
+        const after = () => [...messages.values()].some(({ header }) => header.sample_index! > 170 * 256);
+        await until("the gap is over", 40, after);
+        await sleep(1000);
+        await page.keyboard.press(" ");
+        await sleep(300);
+        const shot = await picture(page, "cbf");
+        const first = [...messages.values()][0].header;
+        const origin_ms = first.utc_ns! / 1e6 - first.sample_index! / 4;
+        const isGap = (sample: number) => {
+            const y = lineOf(shot, origin_ms + sample / 4);
+            return [5, shot.width >> 1, shot.width - 6].every((x) => rgb(shot, x, y).every((v, i) => v === GAP[i]));
+        };
+        // Windows of 1024 samples that lie in the gap of samples 25600 .. 38400 were never published.
+        for (let sample = 26000; sample < 37800; sample += 200) assert.ok(isGap(sample), `sample ${sample} lies in the gap`);
+        for (const sample of [22000, 24000, 40500, 42000]) assert.ok(!isGap(sample), `sample ${sample} lies beside it`);
+        const published = [...messages.values()].map(({ header }) => header.sample_index!);
+        assert.ok(!published.some((sample) => sample > 25600 && sample < 38400), "the daemon published a window of the gap");
+    } finally {
+        await chain.stop();
+    }
+});

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The bridge's parts: history, what a page gets and when, who may look.
+import assert from "node:assert/strict";
+import { EventEmitter } from "node:events";
+import type { IncomingMessage } from "node:http";
+import { test } from "node:test";
+import type { WebSocket } from "ws";
+import { Access, isLoopback } from "../../src/bridge/access.js";
+import { parseCertificate } from "../../src/bridge/certificate.js";
+import { Client } from "../../src/bridge/client.js";
+import { History, type Entry } from "../../src/bridge/history.js";
+import { parseOptions, UsageError } from "../../src/bridge/options.js";
+import type { Source } from "../../src/bridge/source.js";
+import { elementLevel, slice, TOPICS } from "../../src/bridge/topics.js";
+import { decodeFrame, type ToPage } from "../../src/shared/frames.js";
+import type { Header } from "../../src/shared/protocol.js";
+
+function entry(window: number, received_ms: number, values = 100, axes = 1): Entry {
+    const header = { topic: "cbf.azimuth", window, shape: [values] } as unknown as Header;
+    const axis = { name: "azimuth", unit: "deg", start: 0, step: 1 };
+    return { header, axes: { id: axes, axes: [axis] }, data: new Float32Array(values).fill(window), received_ms };
+}
+
+test("a history is bounded in time and in bytes, and keeps its numbers", () => {
+    const history = new History(1000, 1e9);
+    for (let i = 0; i < 50; i++) history.push(entry(i, 100 * i));
+    assert.equal(history.next, 50);
+    assert.equal(history.first, 39);
+    assert.equal(history.at(39).header.window, 39);
+    const small = new History(1e9, 10_000);
+    for (let i = 0; i < 50; i++) small.push(entry(i, 0, 1000));
+    assert.equal(small.next - small.first, 1);
+    const latest = new History(0, 0);
+    for (let i = 0; i < 5; i++) latest.push(entry(i, i));
+    assert.deepEqual([latest.first, latest.next], [4, 5]);
+    latest.clear();
+    assert.deepEqual([latest.first, latest.next], [5, 5]);
+});
+
+/** A socket that keeps what is sent, and a source with empty histories. */
+function makeClient(values: number) {
+    const frames: { header: ToPage; data: Float32Array; bytes: number }[] = [];
+    const socket = Object.assign(new EventEmitter(), {
+        send: (frame: Uint8Array) => frames.push({ ...decodeFrame(frame.slice().buffer), bytes: frame.byteLength }),
+        close: () => undefined,
+    });
+    const wanted: string[] = [];
+    const histories = new Map(TOPICS.map((t) => [t.name, new History(60_000, 1e9)]));
+    const source = { histories, want: (t: string) => wanted.push(t), release: (t: string) => wanted.splice(wanted.indexOf(t), 1) };
+    const client = new Client(socket as unknown as WebSocket, [source as unknown as Source]);
+    const say = (said: object) => socket.emit("message", JSON.stringify(said), false);
+    const push = (window: number, received_ms = performance.now()) => {
+        histories.get("cbf.azimuth")!.push(entry(window, received_ms, values));
+        client.pump();
+    };
+    const rows = () => frames.flatMap((f) => (f.header.type === "row" ? [f.header.header.window!] : []));
+    return { frames, wanted, histories, client, say, push, rows, socket };
+}
+
+test("a page gets each row once, in order, and each axis once", () => {
+    const { frames, push, rows, histories } = makeClient(100);
+    histories.get("cbf.azimuth")!.push(entry(0, performance.now()));
+    for (let i = 1; i < 20; i++) push(i);
+    assert.deepEqual(rows(), Array.from({ length: 20 }, (_, i) => i));
+    assert.equal(frames.filter((f) => f.header.type === "axes").length, 1);
+    const row = frames.find((f) => f.header.type === "row" && f.header.header.window === 7)!;
+    assert.deepEqual(row.data, new Float32Array(100).fill(7));
+});
+
+test("a page that acknowledges nothing has no more than a bounded part on its way, drops whole rows and is told", () => {
+    const { frames, push, rows, say, client, histories } = makeClient(50_000);
+    for (let i = 0; i < 200; i++) push(i, performance.now() - 60_000 + 10 * i);
+    const sent = () => frames.reduce((sum, f) => sum + f.bytes, 0);
+    assert.ok(sent() > 4e6 && sent() < 5e6, String(sent()));
+    const known = rows().length;
+    say({ type: "ack", bytes: sent() });
+    assert.equal(rows().length, known + 1, "old rows are left out");
+    assert.equal(rows()[known], 199);
+    const told = frames.flatMap((f) => (f.header.type === "dropped" ? [f.header.rows] : []));
+    assert.deepEqual(told, [199 - known]);
+    say({ type: "ack", bytes: 1e15 });
+    push(200);
+    assert.equal(rows()[known + 1], 200);
+    client.pump();
+    assert.equal(histories.get("cbf.azimuth")!.next, 201);
+});
+
+test("what a page wants is wanted while it looks, and no longer", () => {
+    const { wanted, say, socket } = makeClient(10);
+    say({ type: "want", topics: ["cbf.lofar", "element.level", "no.such", "cbf.lofar"] });
+    assert.deepEqual(wanted, ["cbf.lofar", "element.level"]);
+    say({ type: "want", topics: ["element.level"] });
+    assert.deepEqual(wanted, ["element.level"]);
+    socket.emit("close");
+    assert.deepEqual(wanted, []);
+});
+
+test("another direction of a surface begins with the history", () => {
+    const { histories, client, say, frames } = makeClient(10);
+    say({ type: "want", topics: ["cbf.lofar"] });
+    const axes = [
+        { name: "frequency", unit: "Hz", start: 100, step: 1 },
+        { name: "azimuth", unit: "deg", values: [0, 50, 90] },
+    ];
+    for (let i = 0; i < 3; i++) {
+        const header = { topic: "cbf.lofar", window: i, shape: [2, 3] } as unknown as Header;
+        const data = Float32Array.of(1, 2, 3, 4, 5, 6);
+        histories.get("cbf.lofar")!.push({ header, axes: { id: 9, axes }, data, received_ms: performance.now() });
+    }
+    client.pump();
+    say({ type: "direction", az_deg: 45, anew: true });
+    const rows = frames.filter((f) => f.header.type === "row");
+    assert.deepEqual(rows.map((f) => [...f.data]), [[3, 6], [3, 6], [3, 6], [2, 5], [2, 5], [2, 5]]);
+    assert.equal((rows[5].header as { az_deg: number }).az_deg, 50);
+    const surface = histories.get("cbf.lofar")!.at(0);
+    assert.equal(slice(surface, 1000).az_deg, 90);
+});
+
+test("the level of an element is its density summed over its bins", () => {
+    const axes = [{ name: "channel", unit: null, start: 0, step: 1 }, { name: "frequency", unit: "Hz", start: 100, step: 2 }];
+    const header = { topic: "element.psd", shape: [2, 3], axes, unit: "uPa^2/Hz" } as unknown as Header;
+    const level = elementLevel({ header, data: Float32Array.of(1, 2, 3, 10, 20, 30) });
+    assert.deepEqual([...level.data], [12, 120]);
+    assert.deepEqual([level.header.topic, level.header.unit, level.header.shape], ["element.level", "uPa^2", [2]]);
+});
+
+test("a certificate is read as czmq writes it", () => {
+    const key = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID";
+    const text = `#   ****  Generated on 2026-11-22 by CZMQ  ****\n\nmetadata\n    name = "x"\ncurve\n    public-key = "${key}"\n    secret-key = "${key}"\n`;
+    assert.deepEqual(parseCertificate(text, "f"), { public: key, secret: key });
+    assert.deepEqual(parseCertificate(text.replace(/ {4}secret.*\n/, ""), "f"), { public: key, secret: null });
+    assert.throws(() => parseCertificate(text.replace("curve", "other"), "f"), /f: there is no public-key/);
+    assert.throws(() => parseCertificate(text.replace(key, "short"), "f"), /40 characters of Z85/);
+});
+
+test("a request from elsewhere is refused", () => {
+    const ask = (headers: Record<string, string>, url = "/") => ({ headers, url }) as unknown as IncomingMessage;
+    const open = new Access(null);
+    assert.equal(open.refusal(ask({ host: "127.0.0.1:8088" })), null);
+    assert.equal(open.refusal(ask({ host: "localhost:8088", origin: "http://localhost:8088" })), null);
+    assert.ok(open.refusal(ask({ host: "127.0.0.1:8088", origin: "http://evil.example" })));
+    assert.ok(open.refusal(ask({ host: "evil.example:8088" })), "a name that was made to mean this address");
+    assert.ok(open.refusal(ask({})));
+    const closed = new Access("0123456789abcdef");
+    assert.ok(closed.refusal(ask({ host: "sonar:8088" })));
+    assert.ok(closed.refusal(ask({ host: "sonar:8088" }, "/?token=0123456789abcdeX")));
+    assert.equal(closed.refusal(ask({ host: "sonar:8088" }, "/?token=0123456789abcdef")), null);
+    assert.equal(closed.refusal(ask({ host: "sonar:8088", cookie: "a=b; sonard_dashboard=0123456789abcdef" })), null);
+    assert.match(closed.cookie(ask({}, "/?token=0123456789abcdef"))!, /HttpOnly; SameSite=Strict/);
+    assert.equal(closed.cookie(ask({})), null);
+    assert.ok(isLoopback("::1") && isLoopback("127.0.0.1") && !isLoopback("0.0.0.0") && !isLoopback("127.evil.example"));
+});
+
+test("the command line", () => {
+    const plain = parseOptions([]);
+    assert.ok(typeof plain === "object");
+    assert.deepEqual([plain.host, plain.port, plain.token, plain.history_ms], ["127.0.0.1", 8088, null, 600_000]);
+    assert.deepEqual(plain.sources, [{ name: "", endpoint: "tcp://127.0.0.1:5556" }]);
+    const wide = parseOptions(["--listen", "[::]:0", "bow=tcp://a:1", "ipc:///run/x=y"]);
+    assert.ok(typeof wide === "object" && wide.token!.length >= 16);
+    assert.deepEqual(wide.sources, [{ name: "bow", endpoint: "tcp://a:1" }, { name: "", endpoint: "ipc:///run/x=y" }]);
+    for (const wrong of [["--listen"], ["--listen", "80"], ["--listen", "a:70000"], ["--history", "5"], ["--no"], ["udp://x"], ["--certificate", "x"]])
+        assert.throws(() => parseOptions(wrong), UsageError, wrong.join(" "));
+    assert.equal(parseOptions(["-h"]), "help");
+    assert.equal(parseOptions(["--version"]), "version");
+});

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The page's calculations, without a browser.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { lifeOf } from "../../src/page/alarm.js";
+import { angleOf, bearingsOf, difference, formatBearing, turn, type Bearings } from "../../src/page/bearing.js";
+import { shades } from "../../src/page/colour.js";
+import { columnsOf, wholeExtent } from "../../src/page/columns.js";
+import { Contacts } from "../../src/page/contacts.js";
+import { ticks, timeTicks } from "../../src/page/format.js";
+import { automaticLevels } from "../../src/page/levels.js";
+import { background } from "../../src/page/normalise.js";
+import { PALETTES } from "../../src/page/colour.js";
+import { makeAxis, Record, stretchOf, type Row } from "../../src/page/record.js";
+import type { Detection } from "../../src/shared/protocol.js";
+import type { RowHeader } from "../../src/shared/frames.js";
+
+const LINE: Bearings = { bearing_kind: "cone", heading_deg: 30, axis_az_deg: 10, axis_depression_deg: 0, ambiguous: true };
+const CIRCLE: Bearings = { bearing_kind: "azimuth", heading_deg: 350, axis_az_deg: null, axis_depression_deg: null, ambiguous: false };
+
+test("bearings and angles are each other's inverse, also of a tilted line", () => {
+    assert.deepEqual(bearingsOf(LINE, 70).map(Math.round), [110, 330]);
+    assert.deepEqual(bearingsOf(CIRCLE, 25), [15]);
+    // docs/reading.md: tilted by 40 degrees, 67.5 is what a source 60 degrees off the axis reads.
+    const tilted = { ...LINE, axis_depression_deg: 40 };
+    assert.ok(Math.abs(angleOf(tilted, 30 + 10 + 60) - 67.5) < 0.05);
+    assert.deepEqual(bearingsOf(tilted, 10), [], "its cone does not meet the horizontal plane");
+    for (let angle = 45; angle < 135; angle += 7)
+        for (const bearing of bearingsOf(tilted, angle)) assert.ok(Math.abs(angleOf(tilted, bearing) - angle) < 1e-9);
+    assert.deepEqual(bearingsOf({ ...LINE, axis_az_deg: null }, 70), []);
+    assert.equal(difference(350, 10), -20);
+    assert.equal(turn(-10), 350);
+    assert.deepEqual([formatBearing(5.04), formatBearing(359.97), formatBearing(null)], ["005.0", "000.0", "–"]);
+});
+
+test("a pixel shows every direction in it, and none is left out", () => {
+    const values = Array.from({ length: 720 }, (_, i) => i / 2);
+    const axis = makeAxis({ name: "azimuth", unit: "deg", values }, 720);
+    assert.ok(axis.circular);
+    const shown = wholeExtent(axis, "array");
+    const columns = columnsOf(axis, CIRCLE, "array", shown, 100);
+    const seen = new Set<number>();
+    for (let x = 0; x < 100; x++) for (let c = columns.first[x]; c <= columns.last[x]; c++) seen.add(c % 720);
+    assert.equal(seen.size, 720);
+    const offset = columnsOf(axis, { ...CIRCLE, heading_deg: 33.3 }, "true", { low: 0, high: 360 }, 50);
+    const turns = new Set<number>();
+    for (let x = 0; x < 50; x++) for (let c = offset.first[x]; c <= offset.last[x]; c++) turns.add(c % 720);
+    assert.equal(turns.size, 720, "also where a pixel lies across the seam");
+    const turned = columnsOf(axis, CIRCLE, "true", { low: 0, high: 360 }, 360);
+    assert.ok(Math.abs(values[turned.first[100]] - turn(100.5 - 350)) <= 0.5);
+    for (let x = 0; x < 360; x++) assert.ok(turned.first[x] >= 0, `pixel ${x} across the seam`);
+});
+
+test("a line's true bearings show each direction right and left of the axis", () => {
+    const axis = makeAxis({ name: "azimuth", unit: "deg", start: 0, step: 1 }, 181);
+    const { first, last } = columnsOf(axis, LINE, "true", { low: 0, high: 360 }, 360);
+    for (const bearing of bearingsOf(LINE, 60)) {
+        const x = Math.floor(bearing);
+        assert.ok(first[x] <= 60 && 60 <= last[x] + 1, `${x}: ${first[x]}..${last[x]}`);
+    }
+});
+
+function row(sample: number, window: number, epoch = 1): Row {
+    const header = { run: "r", epoch, window, sample_index: sample, fs_hz: 1000, window_length: 200, config_version: "1" } as RowHeader;
+    const axis = makeAxis({ name: "azimuth", unit: "deg", start: 0, step: 1 }, 3);
+    return { utc_ms: sample, span_ms: 200, header, axis, data: Float32Array.of(1, 2, 3), arrived_ms: 0, az_deg: null, marks: [] };
+}
+
+test("a hole between rows is missing, and the rows are not stretched over it", () => {
+    const record = new Record(1e6);
+    for (const [sample, window] of [[0, 0], [100, 1], [200, 2], [700, 3], [800, 4], [1000, 6]]) record.push(row(sample, window));
+    const { rows } = record;
+    assert.deepEqual(rows.map((r) => r.span_ms), Array(6).fill(100));
+    assert.equal(stretchOf(rows, -50, 0, 1100), null, "before the first");
+    assert.deepEqual(stretchOf(rows, 100, 110, 1100), { first: 1, last: 1, missing: "nothing" });
+    assert.deepEqual(stretchOf(rows, 150, 160, 1100), { first: 1, last: 1, missing: "nothing" });
+    assert.equal(stretchOf(rows, 320, 330, 1100)!.missing, "all", "the index of the window alone would not tell");
+    assert.equal(stretchOf(rows, 920, 930, 1100)!.missing, "all");
+    assert.deepEqual(stretchOf(rows, 200, 800, 1100), { first: 2, last: 3, missing: "some" });
+    assert.deepEqual(stretchOf(rows, 0, 200, 1100), { first: 0, last: 1, missing: "nothing" });
+    assert.equal(stretchOf(rows, 1200, 1210, 1100), null, "the future");
+    assert.equal(stretchOf(rows, 1200, 1210, 5000)!.missing, "all", "what is overdue");
+});
+
+test("a first pair of rows that lies across a gap is corrected by the next", () => {
+    const record = new Record(1e6);
+    for (const [sample, window] of [[0, 0], [900, 1], [1000, 2]]) record.push(row(sample, window));
+    assert.equal(stretchOf(record.rows, 400, 410, 1100)!.missing, "all");
+});
+
+test("rows that come again take the place of those that were there", () => {
+    const record = new Record(350);
+    for (let i = 0; i < 8; i++) record.push(row(100 * i, i));
+    assert.deepEqual(record.rows.map((r) => r.utc_ms), [400, 500, 600, 700]);
+    record.push(row(500, 0, 2));
+    assert.deepEqual(record.rows.map((r) => r.utc_ms), [400, 500]);
+});
+
+test("the split-window mean follows the background and not a source", () => {
+    for (const circular of [false, true]) {
+        const power = Float32Array.from({ length: 360 }, (_, i) => 10 + 5 * Math.sin((2 * Math.PI * i) / 360));
+        power[100] = power[101] = 5000;
+        power[0] = 900;
+        const below = background(power, "s2pm", circular);
+        for (let i = 0; i < 360; i++) {
+            const smooth = 10 + 5 * Math.sin((2 * Math.PI * i) / 360);
+            assert.ok(Math.abs(10 * Math.log10(below[i] / smooth)) < 1.5, `${i}: ${below[i]} for ${smooth}`);
+        }
+    }
+    assert.deepEqual([...background(Float32Array.of(1, 2, 6), "row", false)], [3, 3, 3]);
+    assert.deepEqual([...background(Float32Array.of(1, 2, 6), "none", false)], [1, 1, 1]);
+    assert.equal(background(Float32Array.of(7), "s2pm", false)[0], 7, "a single direction");
+});
+
+test("levels found automatically hold still while little changes", () => {
+    const quiet = { ...row(0, 0), data: Float32Array.from({ length: 1000 }, (_, i) => (i === 500 ? 1e8 : 1e5 + i)) };
+    const levels = automaticLevels(Array(20).fill(quiet), "none", null)!;
+    assert.ok(levels.low_db <= 51 && levels.high_db >= levels.low_db + 12);
+    const louder = { ...quiet, data: quiet.data.map((p) => 1.3 * p) };
+    assert.equal(automaticLevels(Array(20).fill(louder), "none", levels), levels);
+    assert.notEqual(automaticLevels(Array(20).fill({ ...quiet, data: quiet.data.map((p) => 10 * p) }), "none", levels), levels);
+    assert.equal(automaticLevels([], "none", levels), levels);
+});
+
+test("every colour map grows lighter from its first colour to its last", () => {
+    for (const palette of PALETTES) {
+        const light = [...shades(palette)].map((p) => 0.2126 * linear(p & 255) + 0.7152 * linear((p >> 8) & 255) + 0.0722 * linear((p >> 16) & 255));
+        for (let i = 1; i < light.length; i++) assert.ok(light[i] >= light[i - 1] - 1e-3, `${palette} at ${i}`);
+        assert.ok(light[255] - light[0] > 0.5, palette);
+    }
+});
+
+function linear(value: number): number {
+    return (value / 255) ** 2.2;
+}
+
+function detection(az_deg: number, change: Partial<Detection> = {}): Detection {
+    const rest = { bearing_deg: null, mirror_deg: null, level: 1, level_db: 0, snr_db: 10, range_m: null, range_unresolved: false };
+    return { source: "mvdr", az_deg, width_deg: 0.3, ...rest, ...change };
+}
+
+test("contacts keep their number while they move, pass gaps, and two close ones stay two", () => {
+    const contacts = new Contacts();
+    for (let i = 0; i < 40; i++) {
+        const both = [detection(70 + 0.02 * i), detection(70.7 + 0.02 * i)];
+        contacts.update(i % 7 === 3 ? both.slice(0, 1) : both, 500 * i);
+    }
+    assert.equal(contacts.list.length, 2);
+    assert.deepEqual(contacts.list.map((c) => c.first_ms), [0, 0]);
+    assert.deepEqual(contacts.list.map((c) => c.now.az_deg.toFixed(2)), ["70.78", "71.48"]);
+    contacts.update([detection(70.8, { source: "cbf" })], 20_000);
+    assert.equal(contacts.list.length, 3, "another beamformer's contact is another");
+    contacts.update([], 60_000);
+    assert.equal(contacts.list.length, 0);
+    contacts.update([detection(359.9)], 61_000);
+    contacts.update([detection(0.1)], 61_500);
+    assert.equal(contacts.list.length, 1, "across north");
+});
+
+test("silence is told as what it is", () => {
+    const signs = { now_ms: 10_000, connected: true, status_ms: 9500, data_ms: 9000, data_utc_ms: 0, began_ms: 0 };
+    assert.deepEqual(lifeOf(signs), { dead: false, text: "" });
+    assert.match(lifeOf({ ...signs, status_ms: 7900 }).text, /^NO STATUS FROM THE DAEMON FOR 2.1 s\. Last data 1970-01-01 00:00:00Z$/);
+    assert.equal(lifeOf({ ...signs, status_ms: 7900 }).dead, true);
+    assert.match(lifeOf({ ...signs, status_ms: 7900, connected: false }).text, /^NO CONNECTION TO THE BRIDGE/);
+    assert.deepEqual(lifeOf({ ...signs, data_ms: 6900 }).dead, false);
+    assert.match(lifeOf({ ...signs, data_ms: 6900 }).text, /^DATA 3.1 s OLD/);
+    assert.equal(lifeOf({ ...signs, status_ms: null, data_ms: null, data_utc_ms: null }).text, "NO STATUS FROM THE DAEMON. No data yet");
+    assert.equal(lifeOf({ ...signs, status_ms: null, began_ms: 9000 }).dead, false, "a page that has just been opened");
+});
+
+test("ticks are round", () => {
+    assert.deepEqual(ticks(0, 180, 6, "deg"), [0, 30, 60, 90, 120, 150, 180]);
+    assert.deepEqual(ticks(0.3, 1, 4), [0.4, 0.6000000000000001, 0.8, 1]);
+    assert.deepEqual(timeTicks(1500, 9000, 4), [2000, 4000, 6000, 8000]);
+});
