@@ -8,3 +8,9 @@ pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
 pkg_check_modules(CJSON REQUIRED IMPORTED_TARGET libcjson)
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules(SNDFILE REQUIRED IMPORTED_TARGET sndfile)
+
+# Optional: without it sonard tells the service manager nothing, and the journal gets plain lines.
+pkg_check_modules(SYSTEMD IMPORTED_TARGET libsystemd)
+if(NOT SYSTEMD_FOUND)
+  message(STATUS "systemd: libsystemd is missing, so sonard will not report to a service manager")
+endif()

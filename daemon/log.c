@@ -7,65 +7,104 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/core.h"
 
-enum { LINES = 128, LINE_BYTES = 1024 };
+#ifdef SONAR_HAVE_SYSTEMD
+#define SD_JOURNAL_SUPPRESS_LOCATION /* the place is the field's, not ours */
+#include <systemd/sd-journal.h>
+#endif
+
+enum { LINES = 128, LINE_BYTES = 1024, TEXT_BYTES = 800 };
+
+typedef struct entry {
+    sonar_level level;
+    struct timespec utc;
+    char where[sizeof((sonar_error *)0)->where], text[TEXT_BYTES];
+    char code[32]; /* what a program can go by, or "" */
+} entry;
 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t more, written;
-    char line[LINES][LINE_BYTES]; /* with their newline */
-    size_t bytes[LINES];
+    entry entry[LINES];
     size_t first, count;
     uint64_t lost; /* not told yet */
     bool writing;  /* the thread is there */
     bool closing;
-    bool journal;
+    bool marked;  /* lines begin with their level, for whoever reads standard error */
+    bool journal; /* entries with fields in place of lines */
     pthread_t thread;
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+static const int syslog_levels[] = {3, 4, 6, 7};
+
+static const char *code_name(sonar_code code) {
+    static const char *const names[] = {
+        [SONAR_OK] = "ok",       [SONAR_EINVAL] = "invalid",  [SONAR_ENOMEM] = "memory",
+        [SONAR_ESYS] = "system", [SONAR_EPROTO] = "protocol", [SONAR_EUNAVAILABLE] = "unavailable",
+        [SONAR_ESTATE] = "state"};
+    return names[code];
+}
+
+/* A line that goes with a condition of health says so by its place: "health.CODE". */
+static entry make_entry(sonar_level level, const char *where, const char *text) {
+    entry e = {.level = level};
+    clock_gettime(CLOCK_REALTIME, &e.utc);
+    snprintf(e.where, sizeof e.where, "%s", where);
+    snprintf(e.text, sizeof e.text, "%s", text);
+    if (!strncmp(where, "health.", 7))
+        snprintf(e.code, sizeof e.code, "%s", where + 7);
+    return e;
+}
+
 /* Under a service manager (JOURNAL_STREAM set) the level goes in front as <n> and the journal adds
  * the time. Returns the length. */
-static size_t format(sonar_level level, const char *where, const char *text,
-                     char line[LINE_BYTES]) {
+static size_t format(const entry *e, char line[LINE_BYTES]) {
     static const char *const names[] = {"error", "warning", "info", "debug"};
-    static const int syslog_levels[] = {3, 4, 6, 7};
     char when[32] = "";
-    struct timespec now;
     struct tm utc;
     int length;
-    if (queue.journal) {
-        length = snprintf(line, LINE_BYTES, "<%d>%s: %s\n", syslog_levels[level], where, text);
+    if (queue.marked) {
+        length =
+            snprintf(line, LINE_BYTES, "<%d>%s: %s\n", syslog_levels[e->level], e->where, e->text);
     } else {
-        clock_gettime(CLOCK_REALTIME, &now);
-        gmtime_r(&now.tv_sec, &utc);
+        gmtime_r(&e->utc.tv_sec, &utc);
         strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &utc);
-        length = snprintf(line, LINE_BYTES, "%s.%03ldZ %-7s %s: %s\n", when, now.tv_nsec / 1000000,
-                          names[level], where, text);
+        length = snprintf(line, LINE_BYTES, "%s.%03ldZ %-7s %s: %s\n", when,
+                          e->utc.tv_nsec / 1000000, names[e->level], e->where, e->text);
     }
     size_t bytes = length < 0 ? 1 : sonar_min_size((size_t)length, LINE_BYTES - 1);
     line[bytes - 1] = '\n';
     return bytes;
 }
 
-void log_line(void *ctx, sonar_level level, const char *where, const char *text) {
-    char line[LINE_BYTES];
-    size_t bytes = format(level, where, text, line);
-    (void)ctx;
+static void queue_entry(const entry *e) {
     pthread_mutex_lock(&queue.lock);
-    if (queue.count < LINES) {
-        size_t last = (queue.first + queue.count++) % LINES;
-        memcpy(queue.line[last], line, bytes);
-        queue.bytes[last] = bytes;
-    } else {
+    if (queue.count < LINES)
+        queue.entry[(queue.first + queue.count++) % LINES] = *e;
+    else
         queue.lost++;
-    }
     pthread_cond_signal(&queue.more);
     pthread_mutex_unlock(&queue.lock);
 }
+
+void log_line(void *ctx, sonar_level level, const char *where, const char *text) {
+    const entry e = make_entry(level, where, text);
+    (void)ctx;
+    queue_entry(&e);
+}
+
+void log_error(const sonar_error *err) {
+    entry e = make_entry(SONAR_ERROR, err->where, err->text);
+    snprintf(e.code, sizeof e.code, "%s", code_name(err->code));
+    queue_entry(&e);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* One write a line where that can be, so that nobody else's comes in between. Standard error may be
  * shared and set to O_NONBLOCK by others. */
@@ -81,44 +120,76 @@ static void write_line(const char *line, size_t bytes) {
     }
 }
 
-/* The oldest line, or how many are lost once the others are written. Under the lock. */
-static size_t next_line(char line[LINE_BYTES]) {
-    size_t bytes = 0;
+/* True: the journal has it. */
+static bool write_to_journal(const entry *e) {
+#ifdef SONAR_HAVE_SYSTEMD
+    return queue.journal &&
+           sd_journal_send("MESSAGE=%s: %s", e->where, e->text, "PRIORITY=%d",
+                           syslog_levels[e->level], "SONAR_WHERE=%s", e->where,
+                           e->code[0] ? "SONAR_CODE=%s" : NULL, e->code, NULL) == 0;
+#else
+    (void)e;
+    return false;
+#endif
+}
+
+static void write_entry(const entry *e) {
+    char line[LINE_BYTES];
+    if (!write_to_journal(e))
+        write_line(line, format(e, line));
+}
+
+/* The oldest entry, or how many are lost once the others are written; false: neither. Under the
+ * lock. */
+static bool next_entry(entry *e) {
     if (queue.count) {
-        bytes = queue.bytes[queue.first];
-        memcpy(line, queue.line[queue.first], bytes);
+        *e = queue.entry[queue.first];
         queue.first = (queue.first + 1) % LINES;
         queue.count--;
-    } else if (queue.lost) {
-        char text[96];
-        snprintf(text, sizeof text, "%llu lines of this log are lost: nobody read standard error",
-                 (unsigned long long)queue.lost);
-        queue.lost = 0;
-        bytes = format(SONAR_WARN, "log", text, line);
+        return true;
     }
-    return bytes;
+    if (!queue.lost)
+        return false;
+    char text[96];
+    snprintf(text, sizeof text, "%llu lines of this log are lost: nobody read standard error",
+             (unsigned long long)queue.lost);
+    queue.lost = 0;
+    *e = make_entry(SONAR_WARN, "log", text);
+    return true;
 }
 
 static void *writer(void *arg) {
-    char line[LINE_BYTES];
+    entry e;
     (void)arg;
     pthread_mutex_lock(&queue.lock);
     for (;;) {
-        size_t bytes = next_line(line);
-        if (!bytes && queue.closing)
+        bool any = next_entry(&e);
+        if (!any && queue.closing)
             break;
-        if (!bytes) {
+        if (!any) {
             pthread_cond_wait(&queue.more, &queue.lock);
             continue;
         }
         pthread_mutex_unlock(&queue.lock);
-        write_line(line, bytes);
+        write_entry(&e);
         pthread_mutex_lock(&queue.lock);
     }
     queue.writing = false;
     pthread_cond_signal(&queue.written);
     pthread_mutex_unlock(&queue.lock);
     return NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+/* JOURNAL_STREAM names the device and inode of the stream to the journal: a standard error that was
+ * redirected is another one, and gets lines. */
+static bool is_journal(int fd) {
+    const char *stream = getenv("JOURNAL_STREAM");
+    unsigned long long device, inode;
+    struct stat stat;
+    return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && !fstat(fd, &stat) &&
+           stat.st_dev == device && stat.st_ino == inode;
 }
 
 sonar_code log_open(sonar_error *err) {
@@ -128,7 +199,8 @@ sonar_code log_open(sonar_error *err) {
     pthread_cond_init(&queue.more, &monotonic);
     pthread_cond_init(&queue.written, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    queue.journal = getenv("JOURNAL_STREAM") != NULL;
+    queue.marked = getenv("JOURNAL_STREAM") != NULL;
+    queue.journal = is_journal(STDERR_FILENO);
     queue.writing = true;
     return sonar_thread_start(NULL, "sonar-log", -1, writer, NULL, &queue.thread, err);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The daemon's log on standard error. Whoever has something to say puts a line into a small queue
- * and goes on; one thread writes. Where nobody reads standard error only that thread waits: lines
- * beyond the queue are lost, and their number is told as soon as there is somebody again. */
+/* The daemon's log on standard error; where that is the journal's and libsystemd is there, as
+ * entries with the fields PRIORITY, SONAR_WHERE and, of an error or a condition of health,
+ * SONAR_CODE. Whoever has something to say puts a line into a small queue and goes on; one thread
+ * writes. Where nobody reads standard error only that thread waits: lines beyond the queue are
+ * lost, and their number is told as soon as there is somebody again. */
 #ifndef DAEMON_LOG_H
 #define DAEMON_LOG_H
 
@@ -11,6 +13,8 @@
 sonar_code log_open(sonar_error *err);
 /* Any thread; never waits for the reader. ctx is not used: as sonar_host.log. */
 void log_line(void *ctx, sonar_level level, const char *where, const char *text);
+/* The same of an error that ends something; its code goes with it. */
+void log_error(const sonar_error *err);
 /* Waits until all is written, for timeout_ms at most. What is not, is given up with the process. */
 void log_close(int timeout_ms);
 

@@ -10,12 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/core.h"
 #include "control/change.h"
 #include "log.h"
+#include "notify.h"
 #include "pipeline/pipeline.h"
 #include "program.h"
 
@@ -170,8 +172,10 @@ static void answer_hangup(sonar_pipeline *pipeline, const char *path) {
         return;
     hung_up = 0;
     sonar_error err = {0};
+    sonar_notify_reloading();
     if (sonar_control_reload(pipeline, path, log_line, NULL, &differences, &err))
-        log_line(NULL, SONAR_ERROR, err.where, err.text);
+        log_error(&err);
+    sonar_notify_ready();
 }
 
 /* Ticks the pipeline once a second until a signal ends it or it gives up. */
@@ -188,6 +192,9 @@ static sonar_code supervise(sonar_pipeline *pipeline, const char *path, sonar_er
             answer_hangup(pipeline, path);
         if (ready == 0 && !stop_signal) {
             code = sonar_pipeline_tick(pipeline, err);
+            sonar_notify_status(sonar_pipeline_status(pipeline));
+            if (sonar_pipeline_progresses(pipeline))
+                sonar_notify_watchdog();
             tick_ns = sonar_monotonic_ns() + TICK_NS;
         }
     }
@@ -202,17 +209,22 @@ static int run(const sonar_config *config, const char *path) {
     if (!code)
         code = sonar_pipeline_start(pipeline, &err);
     if (code) {
-        log_line(NULL, SONAR_ERROR, err.where, err.text);
+        log_error(&err);
+        sonar_notify_failed(&err);
         sonar_pipeline_destroy(pipeline);
         return exit_code_of(code);
     }
+    sonar_notify_ready();
     log_line(NULL, SONAR_INFO, "sonard", "running; waiting for samples");
     code = supervise(pipeline, path, &err);
-    if (code)
-        log_line(NULL, SONAR_ERROR, err.where, err.text);
-    else
+    if (code) {
+        log_error(&err);
+        sonar_notify_failed(&err);
+    } else {
+        sonar_notify_stopping();
         log_line(NULL, SONAR_INFO, "sonard",
                  stop_signal == SIGINT ? "stopping on SIGINT" : "stopping on SIGTERM");
+    }
     const int status = !code ? EXIT_STOPPED : code == SONAR_EUNAVAILABLE ? EXIT_DEVICE : EXIT_FAULT;
     if (!sonar_pipeline_stop(pipeline, STOP_WITHIN_MS)) {
         log_close(LOG_WITHIN_MS);
@@ -229,19 +241,36 @@ static int report_choices(const sonar_config *config, enum action action) {
                           ? sonar_pipeline_train(config, log_line, NULL, stdout, &err)
                           : sonar_pipeline_explain(config, log_line, NULL, stdout, &err);
     if (code)
-        log_line(NULL, SONAR_ERROR, err.where, err.text);
+        log_error(&err);
     return exit_code_of(code);
 }
 
 /* ---- surroundings ---------------------------------------------------------------------------- */
 
+/* The service manager's folder for state; the first, if it gave several. Malloc'ed or NULL. */
+static char *given_state_dir(void) {
+    const char *given = getenv("STATE_DIRECTORY");
+    return given && *given ? strndup(given, strcspn(given, ":")) : NULL;
+}
+
 /* What the library is not to look up by itself. */
 static void add_surroundings(sonar_config *config) {
+    char dir[PATH_MAX];
     const char *fail_at = getenv("SONAR_CUDA_FAIL_AT");
     config->fail_at = fail_at ? strtol(fail_at, NULL, 10) : 0;
-    char dir[PATH_MAX];
+    config->starting = sonar_notify_starting;
+    if (!config->state_dir)
+        config->state_dir = given_state_dir();
     if (!config->plugin_dir && program_plugin_dir(dir, sizeof dir))
         config->plugin_dir = strdup(dir); /* NULL, as otherwise: the loader's own search path */
+}
+
+static void lock_memory(void) {
+    char text[96];
+    if (!mlockall(MCL_CURRENT | MCL_FUTURE))
+        return;
+    snprintf(text, sizeof text, "memory is not locked and may be swapped out: %s", strerror(errno));
+    log_line(NULL, SONAR_WARN, "runtime.lock_memory", text);
 }
 
 /* ---- main ------------------------------------------------------------------------------------ */
@@ -253,6 +282,8 @@ static int work(sonar_config *config, const char *path, enum action action) {
         fprintf(stderr, "sonard: %s: %s\n", err.where, err.text);
         return EXIT_UNAVAILABLE;
     }
+    if (action == RUN && config->lock_memory)
+        lock_memory();
     int status = action == RUN ? run(config, path) : report_choices(config, action);
     log_close(stop_signal ? LOG_WITHIN_MS : LOG_PATIENTLY_MS);
     return status;

@@ -40,8 +40,11 @@ typedef struct patient {
 
 static void keep_line(void *ctx, sonar_level level, const char *where, const char *text) {
     patient *p = ctx;
-    (void)level;
-    cr_assert_str_eq(where, "health");
+    char place[64] = "health";
+    if (level == SONAR_WARN) /* the worst condition's code goes with it */
+        snprintf(place, sizeof place, "health.%s",
+                 sonar_condition_name(p->status.condition[0].code));
+    cr_assert_str_eq(where, place);
     cr_assert_lt(p->lines, LINES);
     snprintf(p->line[p->lines++], sizeof p->line[0], "%s", text);
 }

@@ -30,6 +30,7 @@ Test(pool, does_every_task_once_and_none_after_it_returned) {
     for (size_t workers = 1; workers <= WORKERS_MOST; workers++) {
         sonar_pool *pool;
         cr_assert_eq(sonar_pool_create(workers, NULL, &pool, NULL), SONAR_OK);
+        uint64_t all = 0;
         for (int trial = 0; trial < 2000; trial++) {
             job *j = &jobs[trial % 2];
             const size_t tasks = (size_t)trial % (TASKS_MOST + 1);
@@ -39,6 +40,8 @@ Test(pool, does_every_task_once_and_none_after_it_returned) {
             for (size_t i = 0; i < TASKS_MOST; i++)
                 cr_assert_eq(atomic_load(&j->done[i]), i < tasks, "task %zu of %zu", i, tasks);
             cr_assert(!atomic_load(&jobs[0].wrong) && !atomic_load(&jobs[1].wrong));
+            all += tasks;
+            cr_assert_eq(sonar_pool_tasks_done(pool), all);
         }
         sonar_pool_destroy(pool);
     }

@@ -120,8 +120,13 @@ typedef struct sonar_config {
     size_t cpus;                /* of the pool's workers, 0 = not pinned */
     int cpu[SONAR_CPUS_MOST];
     sonar_level log_level;
-    char *state_dir; /* NULL: nothing is kept */
-    long fail_at;    /* no option: sonar_host.fail_at, set by the program */
+    char *state_dir;   /* NULL: nothing is kept */
+    int data_priority; /* SCHED_FIFO of the data thread; 0: as the others */
+    bool lock_memory;  /* for the program: nothing of it is ever swapped out */
+    /* No options; the program sets them. */
+    long fail_at;                       /* sonar_host.fail_at */
+    void (*starting)(const char *step); /* called by sonar_pipeline_create before each step that may
+                                           take seconds, with its name; NULL: by nobody */
 
     char digest[65];                 /* SHA-256 of the effective configuration, hex */
     char version[72];                /* as published: the version of the format, then the digest */

@@ -436,10 +436,20 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_CPU_OUTPUT] =
         {"runtime.cpu_output", AT(cpu_output), INTEGER(-1, 1023), .fallback = "-1",
          .help = "Processor of the publishing thread. -1 leaves the choice to the system."},
+    [OPT_DATA_PRIORITY] =
+        {"runtime.data_priority", AT(data_priority), INTEGER(0, 99), .fallback = "0",
+         .help = "Real-time priority (SCHED_FIFO) of the data thread; 0: the system's ordinary "
+                 "scheduling, as of all other threads. Needs RLIMIT_RTPRIO, which the systemd unit "
+                 "sets to 20."},
+    [OPT_LOCK_MEMORY] =
+        {"runtime.lock_memory", AT(lock_memory), BOOLEAN, .fallback = "false",
+         .help = "Keeps all of the daemon's memory from being swapped out. Needs RLIMIT_MEMLOCK, "
+                 "which the systemd unit lifts."},
     [OPT_LOG_LEVEL] = {"runtime.log_level", LIVE, AT(log_level), CHOICE("error warn info debug"),
                        .fallback = "info", .help = "Lowest severity that is logged."},
     [OPT_STATE_DIR] =
-        {"runtime.state_dir", AT(state_dir), TEXT(4095), .computed = "not set: nothing is kept",
+        {"runtime.state_dir", AT(state_dir), TEXT(4095),
+         .computed = "STATE_DIRECTORY of the service manager, else not set: nothing is kept",
          .help =
              "Folder for what is kept from one start to the next: FFT plans and trained choices."},
 };

@@ -111,6 +111,8 @@ typedef enum sonar_option_id {
     OPT_CPUS,
     OPT_CPU_INGEST,
     OPT_CPU_OUTPUT,
+    OPT_DATA_PRIORITY,
+    OPT_LOCK_MEMORY,
     OPT_LOG_LEVEL,
     OPT_STATE_DIR,
     SONAR_OPTIONS

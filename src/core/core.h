@@ -116,6 +116,8 @@ size_t sonar_pool_workers(const sonar_pool *pool);
  * whole then. For whoever has to leave in the middle of long work. Any thread. */
 void sonar_pool_cancel(sonar_pool *pool);
 bool sonar_pool_cancelled(const sonar_pool *pool); /* any thread */
+/* Tasks that have ended, since create; any thread. */
+uint64_t sonar_pool_tasks_done(const sonar_pool *pool);
 /* The `parallel` member of sonar_host; ctx is the pool. Tasks run with denormals flushed. */
 void sonar_pool_parallel(void *pool, size_t tasks, void (*task)(void *, size_t, size_t), void *arg);
 

@@ -23,6 +23,7 @@ struct sonar_pool {
     void (*task)(void *, size_t, size_t);
     void *arg;
     atomic_size_t next;
+    _Atomic uint64_t tasks_done;
     atomic_bool cancelled;
 };
 
@@ -31,12 +32,17 @@ struct helper {
     size_t worker;
 };
 
+static void count_task(sonar_pool *pool) {
+    atomic_fetch_add_explicit(&pool->tasks_done, 1, memory_order_relaxed);
+}
+
 static void draw(sonar_pool *pool, size_t worker) {
     while (!sonar_pool_cancelled(pool)) {
         size_t index = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
         if (index >= pool->tasks)
             return;
         pool->task(pool->arg, index, worker);
+        count_task(pool);
     }
 }
 
@@ -125,6 +131,10 @@ bool sonar_pool_cancelled(const sonar_pool *pool) {
     return atomic_load_explicit(&pool->cancelled, memory_order_relaxed);
 }
 
+uint64_t sonar_pool_tasks_done(const sonar_pool *pool) {
+    return atomic_load_explicit(&pool->tasks_done, memory_order_relaxed);
+}
+
 static void share(sonar_pool *pool, size_t tasks, void (*task)(void *, size_t, size_t), void *arg) {
     pthread_mutex_lock(&pool->lock);
     pool->tasks = tasks;
@@ -151,7 +161,7 @@ void sonar_pool_parallel(void *ctx, size_t tasks, void (*task)(void *, size_t, s
     if (pool->workers > 1 && tasks > 1)
         share(pool, tasks, task, arg);
     else
-        for (size_t i = 0; i < tasks && !sonar_pool_cancelled(pool); i++)
+        for (size_t i = 0; i < tasks && !sonar_pool_cancelled(pool); i++, count_task(pool))
             task(arg, i, 0);
     sonar_denormals_restore(before);
 }

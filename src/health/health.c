@@ -396,8 +396,10 @@ static void log_degraded(sonar_health *h, const sonar_host *host, int64_t now_ns
     if (!h->episode.open)
         open_episode(h, h->looked_ns ? h->looked_ns : now_ns);
     h->episode.bad_ns = now_ns;
+    char where[64];
+    snprintf(where, sizeof where, "health.%s", sonar_condition_name(status->condition[0].code));
     if (tell_news(h, status))
-        sonar_log(host, SONAR_WARN, "health", "degraded: %s", status->text);
+        sonar_log(host, SONAR_WARN, where, "degraded: %s", status->text);
 }
 
 static void log_news(sonar_health *h, const sonar_host *host, int64_t now_ns,

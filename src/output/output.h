@@ -83,6 +83,9 @@ sonar_result *sonar_output_reclaim(sonar_output *output);
 void sonar_output_post_status(sonar_output *output, const sonar_status *status);
 /* False once the thread has ended, stopped or by itself because its socket failed. Any thread. */
 bool sonar_output_alive(const sonar_output *output);
+/* Times the thread has looked for something to do; it does so at least at every status. Any thread.
+ */
+uint64_t sonar_output_rounds(const sonar_output *output);
 void sonar_output_read_counters(const sonar_output *output, sonar_output_counters *counters);
 /* last sample in -> handed to the socket, of the windows sent. Any one thread. */
 void sonar_output_read_latency(sonar_output *output, sonar_percentiles *latency);

@@ -82,6 +82,7 @@ struct sonar_output {
     _Atomic int64_t deadline_ns;
     _Atomic uint32_t wanted;
     sonar_output_counters count; /* results_dropped: the data thread; others: the output thread */
+    _Atomic uint64_t rounds;     /* times the thread looked for work */
 };
 
 static int64_t utc_now_ns(void) {
@@ -428,6 +429,7 @@ static void publish(sonar_output *output) {
                                    {.socket = output->socket, .events = ZMQ_POLLIN}};
         if (zmq_poll(items, output->socket ? 2 : 1, sleep_ms) < 0 && zmq_errno() != EINTR)
             return; /* ETERM: the context is being taken away */
+        atomic_fetch_add_explicit(&output->rounds, 1, memory_order_relaxed);
         sonar_wake_clear(output->wake);
         if (!look_after_peers(output))
             return;
@@ -547,6 +549,10 @@ void sonar_output_post_status(sonar_output *output, const sonar_status *status) 
     output->posted_pending = true;
     pthread_mutex_unlock(&output->lock);
     sonar_wake_signal(output->wake);
+}
+
+uint64_t sonar_output_rounds(const sonar_output *output) {
+    return atomic_load_explicit(&output->rounds, memory_order_relaxed);
 }
 
 bool sonar_output_alive(const sonar_output *output) {

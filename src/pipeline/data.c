@@ -204,6 +204,7 @@ void *sonar_data_thread(void *arg) {
     sonar_engine_use(p->engine, NULL); /* if that fails, so will the first window, and say why */
     while (!atomic_load(&p->stopping)) {
         sonar_window window;
+        atomic_fetch_add_explicit(&p->progress.rounds, 1, memory_order_relaxed);
         bool draining = atomic_load(&p->draining); /* before taking: no window can come after it */
         if (sonar_ingest_take(p->ingest, &window)) {
             if (!handle(p, &window))

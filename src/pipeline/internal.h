@@ -29,9 +29,18 @@ struct change {
 struct progress {
     atomic_uint_fast64_t windows_processed, windows_failed, results_dropped, busy_ns;
     _Atomic int64_t busy_since_ns; /* when the window in work was taken; 0: none is */
+    atomic_uint_fast64_t rounds;   /* times it looked for a window */
     atomic_bool window_given_up;   /* the last one, because of stop */
     atomic_bool failed_new; /* failure holds a new message the control thread has not logged */
     sonar_error failure; /* data thread writes while !failed_new, control reads while it is set */
+};
+
+/* Threads whose progress a watchdog goes by (progress.c); control thread. */
+enum { SONAR_MARK_DATA = 0, SONAR_MARK_INGEST, SONAR_MARK_OUTPUT, SONAR_MARKS };
+
+struct mark {
+    uint64_t seen; /* a count of what the thread has done */
+    bool moved;    /* it has done more since the watchdog was fed */
 };
 
 /* What follows from one configuration; all versions that differ in the mask alone share it. Control
@@ -123,6 +132,8 @@ struct sonar_pipeline {
     uint64_t ticked_busy_ns;
     sonar_health health;
     sonar_ingest_report stream;
+    sonar_status status; /* of the last tick */
+    struct mark mark[SONAR_MARKS];
 };
 
 /* data.c: the data thread; what the stages have to compute for what subscribers want. */

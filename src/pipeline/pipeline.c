@@ -3,6 +3,7 @@
 #include "pipeline/pipeline.h"
 
 #include <math.h>
+#include <sched.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,25 +231,35 @@ sonar_code sonar_pipeline_make_engine(sonar_pipeline *p,
     return sonar_engine_create(&spec, &p->host, &p->engine, err);
 }
 
+static void starting(const sonar_pipeline *p, const char *step) {
+    if (p->config->starting)
+        p->config->starting(step);
+}
+
 static sonar_code make_all(sonar_pipeline *p, const struct layout *given, sonar_error *err) {
     const sonar_config *c = p->config;
     sonar_code code = make_host(p, err);
+    starting(p, "opening the backend");
     if (!code)
         code = open_backend(p, given, err);
     if (code)
         return code;
     sonar_log(&p->host, SONAR_INFO, "backend", "%s (%s): %s", p->choice.backend->name,
               p->choice.description, p->choice.reason);
+    starting(p, "computing delays and weights");
     code = sonar_live_create(p, err);
     if (!code)
         code = sonar_mask_create(p, err);
+    starting(p, "allocating the ring of samples");
     if (!code)
         code = make_ingest(p, err);
+    starting(p, "planning the transforms");
     /* what is processed without loss must come out the same twice */
     if (!code)
         code = sonar_pipeline_make_engine(
             p, p->layout.place, c->overload == SONAR_BLOCK ? SONAR_PLAN_STABLE : SONAR_PLAN_MEASURE,
             err);
+    starting(p, "allocating results");
     if (!code)
         snprintf(p->change.backend, sizeof p->change.backend, "%s", sonar_engine_name(p->engine));
     if (!code)
@@ -343,6 +354,14 @@ static sonar_code start_data_thread(sonar_pipeline *p, sonar_error *err) {
     sonar_code code = sonar_thread_start(&p->host, "sonar-data", c->cpus ? c->cpu[0] : -1,
                                          sonar_data_thread, p, &p->thread, err);
     p->thread_started = !code;
+    const struct sched_param real_time = {.sched_priority = c->data_priority};
+    int refused = 0;
+    if (!code && c->data_priority) /* threads that libraries start from it are ordinary ones */
+        refused = pthread_setschedparam(p->thread, SCHED_FIFO | SCHED_RESET_ON_FORK, &real_time);
+    if (refused)
+        sonar_log(&p->host, SONAR_WARN, "runtime.data_priority",
+                  "the data thread runs without priority %d: %s", c->data_priority,
+                  strerror(refused));
     return code;
 }
 
@@ -452,6 +471,10 @@ static void judge(sonar_pipeline *p, sonar_status *status) {
     sonar_health_judge(&p->health, &p->host, &facts, status);
 }
 
+const sonar_status *sonar_pipeline_status(const sonar_pipeline *p) {
+    return &p->status;
+}
+
 sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
     sonar_status status = {0};
     bool gave_up = atomic_load(&p->gave_up); /* first: its reason is in the status then */
@@ -465,6 +488,7 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
         atomic_store_explicit(&p->progress.failed_new, false, memory_order_release);
     }
     sonar_output_post_status(p->output, &status);
+    p->status = status;
     if (gave_up)
         return sonar_fail(err, SONAR_EUNAVAILABLE, "backend", "%s", status.backend_text);
     if (!p->thread_started || atomic_load(&p->drained))

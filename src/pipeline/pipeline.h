@@ -37,6 +37,11 @@ const sonar_config *sonar_pipeline_config(const sonar_pipeline *pipeline);
  * which makes the tables of delays meanwhile if these change. */
 sonar_code sonar_pipeline_reconfigure(sonar_pipeline *pipeline, sonar_config *config,
                                       sonar_error *err);
+/* What the last tick found; all 0 before the first. Valid until the next. Control thread. */
+const sonar_status *sonar_pipeline_status(const sonar_pipeline *pipeline);
+/* Have the ingest, data and output threads all moved on since this was last true? Idle ones that
+ * wait for samples or subscribers do. After a tick, control thread. */
+bool sonar_pipeline_progresses(sonar_pipeline *pipeline);
 /* Drains what is queued for at most timeout_ms, then stops all threads; a window that is in work
  * even then is given up between two tasks of a stage and not published. False: one task takes more
  * than another 0.2 s, and the data thread is still inside. All else has stopped then, and the

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "sonar/backend.h"
 
@@ -88,6 +89,11 @@ static sonar_code create(const void *spec, const sonar_host *host, void **stage,
 static sonar_code execute(void *stage, sonar_queue *queue, const sonar_buffer *in,
                           sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     (void)queue, (void)in, (void)out, (void)work, (void)err;
+#ifdef TEST_HANG
+    /* As a device does whose driver has died, from when the file that this names is there. */
+    while (!access(getenv("SONAR_TEST_HANG"), F_OK))
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+#endif
     if (stage)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     return SONAR_OK;

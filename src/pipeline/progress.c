@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What a watchdog goes by: each of the threads has moved on since it was fed last. A thread that
+ * waits for samples or for subscribers looks up many times a second, and the data thread in the
+ * middle of a long window ends tasks of its stages. */
+#include "pipeline/internal.h"
+
+/* True once `now` is another mark than the one seen when the watchdog was fed. */
+static bool moved(struct mark *mark, uint64_t now) {
+    mark->moved |= now != mark->seen;
+    mark->seen = now;
+    return mark->moved;
+}
+
+bool sonar_pipeline_progresses(sonar_pipeline *p) {
+    struct mark *mark = p->mark;
+    const uint64_t rounds = atomic_load_explicit(&p->progress.rounds, memory_order_relaxed);
+    bool all = moved(&mark[SONAR_MARK_DATA], rounds + sonar_pool_tasks_done(p->pool));
+    all &= moved(&mark[SONAR_MARK_INGEST], (uint64_t)p->stream.made_ns);
+    all &= moved(&mark[SONAR_MARK_OUTPUT], sonar_output_rounds(p->output));
+    for (int i = 0; i < SONAR_MARKS && all; i++)
+        mark[i].moved = false;
+    return all;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What the service manager hears, through a socket that stands for its own. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "digitiser.h"
+#include "notify.h"
+#include "process.h"
+
+enum { LENGTH = 1024, FRAME = 256, PATIENCE_MS = 20000, MESSAGES_MOST = 200 };
+
+typedef struct rig {
+    box box;
+    char in[128], out[128], heard[1024];
+    int messages;
+    int socket;
+    pid_t daemon;
+} rig;
+
+/* The daemon's parent from now on is a service manager with a watchdog. */
+static rig rig_open(void) {
+    rig rig = {.box = box_open()};
+    const struct timeval patience = {.tv_sec = PATIENCE_MS / 1000};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(rig.in, sizeof rig.in, "ipc://%s/in", rig.box.dir);
+    snprintf(rig.out, sizeof rig.out, "ipc://%s/out", rig.box.dir);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/notify", rig.box.dir);
+    rig.socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(rig.socket, (struct sockaddr *)&address, sizeof address), 0);
+    setsockopt(rig.socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setenv("NOTIFY_SOCKET", address.sun_path, 1);
+    setenv("WATCHDOG_USEC", "60000000", 1);
+    unsetenv("WATCHDOG_PID");
+    return rig;
+}
+
+static void rig_start(rig *rig, const char *runtime) {
+    box_write(&rig->box, "sonard.yaml",
+              "schema: 1\nfs_hz: 8000\n"
+              "array: {id: 1, geometry: {line: {sensors: 8, spacing_m: 0.75}}}\n"
+              "ingest: {endpoints: [\"%s\"], overload: block}\n"
+              "dft: {length: %d, hop: %d}\n"
+              "cbf: {band_hz: [600, 950], ranges_m: []}\nmvdr: {enabled: false}\n"
+              "output: {endpoint: \"%s\"}\n"
+              "runtime: {threads: 1, %s}\n",
+              rig->in, LENGTH, LENGTH / 2, rig->out, runtime);
+    rig->daemon =
+        process_start(&rig->box, "log", "sonard", box_path(&rig->box, "sonard.yaml"), NULL);
+}
+
+/* The next message, in rig->heard. */
+static const char *hear(rig *rig) {
+    ssize_t n = recv(rig->socket, rig->heard, sizeof rig->heard - 1, 0);
+    rig->heard[n > 0 ? n : 0] = '\0';
+    if (n <= 0 || ++rig->messages > MESSAGES_MOST) {
+        char *log = box_read(&rig->box, "log");
+        cr_assert_fail("what was awaited was not said: '%s', %s", rig->heard, log);
+    }
+    return rig->heard;
+}
+
+/* The line of the message that begins so, or NULL. */
+static const char *line_of(const char *message, const char *begin) {
+    for (const char *line = message; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (!strncmp(line, begin, strlen(begin)))
+            return line;
+    }
+    return NULL;
+}
+
+static const char *hear_until(rig *rig, const char *begin) {
+    const char *line;
+    while (!(line = line_of(hear(rig), begin)))
+        continue;
+    return line;
+}
+
+static void rig_stop(rig *rig, int expected) {
+    int status = process_wait(rig->daemon, 5000);
+    char *log = box_read(&rig->box, "log");
+    cr_expect_eq(status, expected, "left with %d: %s", status, log);
+    free(log);
+    close(rig->socket);
+    box_close(&rig->box);
+}
+
+#ifdef SONAR_HAVE_SYSTEMD
+
+Test(notify, a_start_is_told_step_by_step_and_ends_when_sockets_listen) {
+    rig rig = rig_open();
+    int steps = 0;
+    rig_start(&rig, "backend: cpu");
+    while (!line_of(hear(&rig), "READY=1")) {
+        cr_assert(line_of(rig.heard, "STATUS=starting: "), "%s", rig.heard);
+        cr_assert(line_of(rig.heard, "EXTEND_TIMEOUT_USEC=300000000"), "%s", rig.heard);
+        steps++;
+    }
+    cr_assert_geq(steps, 4);
+    cr_assert_eq(access(rig.in + strlen("ipc://"), F_OK), 0,
+                 "ready, and no digitiser could connect");
+    cr_assert_eq(access(rig.out + strlen("ipc://"), F_OK), 0, "ready, and nobody could subscribe");
+
+    cr_assert(strstr(hear_until(&rig, "STATUS="), "waiting"), "%s", rig.heard);
+    for (int i = 0; i < 3; i++)
+        hear_until(&rig, "WATCHDOG=1"); /* idle, but alive */
+    digitiser d = digitiser_open(rig.in, 8, 0, 8, FRAME);
+    digitiser_send(&d, 40);
+    digitiser_close(&d);
+    while (!strstr(hear_until(&rig, "STATUS="),
+                   " 19 windows; lost: 0 frames, 0 windows, 0 results; cpu"))
+        continue;
+    kill(rig.daemon, SIGHUP);
+    hear_until(&rig, "RELOADING=1");
+    cr_assert_gt(strtoull(line_of(rig.heard, "MONOTONIC_USEC=") + 15, NULL, 10), 0);
+    hear_until(&rig, "READY=1");
+    kill(rig.daemon, SIGTERM);
+    hear_until(&rig, "STOPPING=1");
+    rig_stop(&rig, 0);
+}
+
+Test(notify, a_start_that_fails_says_why_and_is_never_ready) {
+    rig rig = rig_open();
+    box_write(&rig.box, "out", "no socket\n");
+    rig_start(&rig, "backend: cpu");
+    while (!line_of(hear(&rig), "STOPPING=1"))
+        cr_assert(!line_of(rig.heard, "READY=1"), "%s", rig.heard);
+    cr_assert(strstr(line_of(rig.heard, "STATUS="), "/out"), "%s", rig.heard);
+    rig_stop(&rig, 3);
+}
+
+/* The status still comes, once a second: what ticks is alive, what computes is not. */
+Test(notify, a_hung_data_thread_starves_the_watchdog) {
+    rig rig = rig_open();
+    int hungry = 0;
+    setenv("SONAR_TEST_HANG", box_path(&rig.box, "hang"), 1);
+    rig_start(&rig, "backend: cuda, plugin_dir: " SONAR_PLUGIN_DIR "/hang");
+    hear_until(&rig, "READY=1");
+    digitiser d = digitiser_open(rig.in, 8, 0, 8, FRAME);
+    digitiser_send(&d, 40);
+    while (!strstr(hear_until(&rig, "STATUS="), " 19 windows; "))
+        continue;
+    hear_until(&rig, "WATCHDOG=1");
+    box_write(&rig.box, "hang", "now\n");
+    digitiser_send(&d, 4);
+    digitiser_close(&d);
+    while (hungry < 2) /* what it did before it hung may feed the watchdog once more */
+        hungry = line_of(hear(&rig), "WATCHDOG=1") ? 0 : hungry + 1;
+    for (int i = 0; i < 4; i++)
+        cr_assert(line_of(hear(&rig), "STATUS="), "fed by a thread that hangs: %s", rig.heard);
+    kill(rig.daemon, SIGTERM);
+    rig_stop(&rig, 0);
+}
+
+#endif
+
+Test(notify, the_status_line_has_health_rate_losses_and_backend) {
+    char text[512];
+    sonar_status s = {.health = "degraded", .text = "3 windows failed", .backend = "cuda+cpu"};
+    s.stream.rate_hz = 7999.96;
+    s.windows_processed = 12;
+    s.windows_failed = 3;
+    s.ingest.frames_dropped[SONAR_FRAME_LATE] = 4;
+    s.ingest.frames_dropped[SONAR_FRAME_CAUSES - 1] = 1;
+    s.ingest.windows_dropped[SONAR_WINDOW_CAUSES - 1] = 2;
+    s.output.results_dropped = 6;
+    sonar_notify_describe(&s, text, sizeof text);
+    cr_assert_str_eq(text,
+                     "degraded: 3 windows failed; 8000.0 samples/s; 12 windows; lost: 5 frames, "
+                     "5 windows, 6 results; cuda+cpu");
+    s.stream.rate_hz = NAN;
+    sonar_notify_describe(&s, text, sizeof text);
+    cr_assert(strstr(text, "; no samples/s; "), "%s", text);
+}
+
+/* Scheduling policy of the daemon's thread of that name, field 41 of proc(5)'s stat; -1: none. */
+static int policy_of(pid_t pid, const char *wanted) {
+    char path[320], text[1024], name[32];
+    int policy = -1;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    for (struct dirent *task; tasks && (task = readdir(tasks));) {
+        snprintf(path, sizeof path, "/proc/%d/task/%s/stat", (int)pid, task->d_name);
+        FILE *file = fopen(path, "r");
+        if (!file)
+            continue;
+        text[fread(text, 1, sizeof text - 1, file)] = '\0';
+        fclose(file);
+        char *at = strrchr(text, ')');
+        if (sscanf(text, "%*d (%31[^)])", name) != 1 || strcmp(name, wanted) != 0)
+            continue;
+        for (int field = 2; at && field < 41; field++)
+            at = strchr(at + 1, ' ');
+        policy = at ? atoi(at) : -1;
+    }
+    if (tasks)
+        closedir(tasks);
+    return policy;
+}
+
+/* Where the system grants neither, the log says so and the daemon runs all the same. */
+Test(notify, the_data_thread_alone_is_real_time_and_memory_is_locked) {
+    rig rig = rig_open();
+    char line[256];
+    int locked_kib = 0;
+    message m;
+    rig_start(&rig, "backend: cpu, data_priority: 10, lock_memory: true");
+    subscriber s = subscribe(rig.out, "status", NULL);
+    cr_assert(receive(&s, &m, PATIENCE_MS));
+    message_free(&m);
+    unsubscribe(&s);
+    char *log = box_read(&rig.box, "log");
+    if (!strstr(log, "runtime.data_priority: the data thread runs without priority 10"))
+        cr_expect_eq(policy_of(rig.daemon, "sonar-data"), 1, "%s", log);
+    cr_expect_eq(policy_of(rig.daemon, "sonar-ingest"), 0);
+    cr_expect_eq(policy_of(rig.daemon, "sonar-output"), 0);
+    snprintf(line, sizeof line, "/proc/%d/status", (int)rig.daemon);
+    FILE *file = fopen(line, "r");
+    while (file && fgets(line, sizeof line, file))
+        sscanf(line, "VmLck: %d", &locked_kib);
+    if (file)
+        fclose(file);
+    if (!strstr(log, "runtime.lock_memory: memory is not locked"))
+        cr_expect_gt(locked_kib, 1000, "%s", log);
+    printf("policy %d, locked %d KiB\n", policy_of(rig.daemon, "sonar-data"), locked_kib);
+    free(log);
+    kill(rig.daemon, SIGTERM);
+    rig_stop(&rig, 0);
+}
