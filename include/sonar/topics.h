@@ -7,7 +7,8 @@
  *   name      as subscribed to; no name is a prefix of another
  *   axes      of the array, outer and inner: CHANNEL, RANGE, BIN, DIRECTION, or NONE. Directions,
  *             bins and bands are those of the maker, the CBF's unless the MVDR makes it
- *   quantity  POWER (unit^2), DENSITY (unit^2/Hz), SHARE, or NOTHING; arrays are f32
+ *   quantity  POWER (unit^2), DENSITY (unit^2/Hz), SHARE, or NOTHING
+ *   dtype     of the array: a sonar_dtype but S24; F32 also where there is none
  *   maker     CBF, MVDR: that stage; HOST: the processor, from samples or transforms;
  *             DETECTOR, from the surfaces it needs; CONTROL: the control thread
  *   when      WINDOW: with each; NAMED: with each while somebody subscribes by name; SECOND
@@ -23,18 +24,18 @@
 
 /* clang-format off */
 #define SONAR_TOPICS(ROW, AND) \
-    /*  constant               name               axes                  quantity  maker     when    needs  what it is */ \
-    ROW(SONAR_CBF_AZIMUTH,     "cbf.azimuth",     NONE,    DIRECTION,   POWER,    CBF,      WINDOW, 0, "broadband power") AND \
-    ROW(SONAR_CBF_NEARFIELD,   "cbf.nearfield",   RANGE,   DIRECTION,   POWER,    CBF,      WINDOW, 0, "broadband power") AND \
-    ROW(SONAR_CBF_LOFAR,       "cbf.lofar",       BIN,     DIRECTION,   DENSITY,  CBF,      NAMED,  0, "power spectral density") AND \
-    ROW(SONAR_MVDR_AZIMUTH,    "mvdr.azimuth",    NONE,    DIRECTION,   POWER,    MVDR,     WINDOW, 0, "broadband power") AND \
-    ROW(SONAR_MVDR_SPECTRUM,   "mvdr.spectrum",   BIN,     DIRECTION,   DENSITY,  MVDR,     NAMED,  0, "power spectral density") AND \
-    ROW(SONAR_ELEMENT_PSD,     "element.psd",     CHANNEL, BIN,         DENSITY,  HOST,     NAMED,  0, "power spectral density") AND \
-    ROW(SONAR_ELEMENT_MISSING, "element.missing", NONE,    CHANNEL,     SHARE,    HOST,     NAMED,  0, "share of missing samples") AND \
-    ROW(SONAR_DETECTIONS,      "detections",      NONE,    NONE,        POWER,    DETECTOR, WINDOW, \
+    /*  constant               name               axes                  quantity  dtype  maker     when    needs  what it is */ \
+    ROW(SONAR_CBF_AZIMUTH,     "cbf.azimuth",     NONE,    DIRECTION,   POWER,    F32,   CBF,      WINDOW, 0, "broadband power") AND \
+    ROW(SONAR_CBF_NEARFIELD,   "cbf.nearfield",   RANGE,   DIRECTION,   POWER,    F32,   CBF,      WINDOW, 0, "broadband power") AND \
+    ROW(SONAR_CBF_LOFAR,       "cbf.lofar",       BIN,     DIRECTION,   DENSITY,  F32,   CBF,      NAMED,  0, "power spectral density") AND \
+    ROW(SONAR_MVDR_AZIMUTH,    "mvdr.azimuth",    NONE,    DIRECTION,   POWER,    F32,   MVDR,     WINDOW, 0, "broadband power") AND \
+    ROW(SONAR_MVDR_SPECTRUM,   "mvdr.spectrum",   BIN,     DIRECTION,   DENSITY,  F32,   MVDR,     NAMED,  0, "power spectral density") AND \
+    ROW(SONAR_ELEMENT_PSD,     "element.psd",     CHANNEL, BIN,         DENSITY,  F32,   HOST,     NAMED,  0, "power spectral density") AND \
+    ROW(SONAR_ELEMENT_MISSING, "element.missing", NONE,    CHANNEL,     SHARE,    F32,   HOST,     NAMED,  0, "share of missing samples") AND \
+    ROW(SONAR_DETECTIONS,      "detections",      NONE,    NONE,        POWER,    F32,   DETECTOR, WINDOW, \
         SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) | SONAR_WANT(SONAR_MVDR_AZIMUTH), \
         "peaks with bearing, level and range, in the header") AND \
-    ROW(SONAR_STATUS,          "status",          NONE,    NONE,        NOTHING,  CONTROL,  SECOND, 0, "health, counters and times, in the header") \
+    ROW(SONAR_STATUS,          "status",          NONE,    NONE,        NOTHING,  F32,   CONTROL,  SECOND, 0, "health, counters and times, in the header") \
     SONAR_ONE_MORE_TOPIC(ROW, AND)
 /* clang-format on */
 

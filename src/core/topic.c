@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "core/topic.h"
 
-#define ROW(constant, name, outer, inner, quantity, maker, when, needs, help)                      \
+#define ROW(constant, name, outer, inner, quantity, dtype, maker, when, needs, help)               \
     [constant] = {name,                                                                            \
                   {SONAR_AXIS_##outer, SONAR_AXIS_##inner},                                        \
                   SONAR_QUANTITY_##quantity,                                                       \
+                  SONAR_##dtype,                                                                   \
                   SONAR_MADE_BY_##maker,                                                           \
                   SONAR_EACH_##when,                                                               \
                   needs,                                                                           \

@@ -40,6 +40,7 @@ typedef struct sonar_topic {
     const char *name;
     sonar_axis axis[2]; /* outer, inner; SONAR_AXIS_NONE: there is none */
     sonar_quantity quantity;
+    sonar_dtype dtype;
     sonar_maker maker;
     sonar_when when;
     uint32_t needs; /* SONAR_WANT bits */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Everything that lies between the stages and behind them. */
+#include "core/topic.h"
 #include "engine/internal.h"
 
 static sonar_code make(const sonar_backend *backend, sonar_space space, sonar_dtype dtype, size_t a,
@@ -26,7 +27,7 @@ static const sonar_backend *owner_of(const sonar_engine *e) {
 }
 
 static sonar_code make_spectra(sonar_engine *e, int which, sonar_error *err) {
-    const sonar_specs *specs = e->specs;
+    const sonar_specs *specs = e->spec.specs;
     const sonar_dft_spec *dft = &specs->dft;
     const sonar_cbf_spec *cbf = &specs->cbf;
     const sonar_mvdr_spec *mvdr = &specs->mvdr;
@@ -65,9 +66,9 @@ static sonar_code make_all_spectra(sonar_engine *e, sonar_error *err) {
 static sonar_code make_surface(const sonar_engine *e, const sonar_backend *backend,
                                sonar_surface surface, sonar_buffer *buffer, sonar_error *err) {
     size_t shape[2];
-    int rank = sonar_specs_surface(e->specs, surface, shape);
-    return rank ? backend->buffer_create(backend, backend->native_space, SONAR_F32, rank, shape,
-                                         buffer, err)
+    int rank = sonar_specs_surface(e->spec.specs, surface, shape);
+    return rank ? backend->buffer_create(backend, backend->native_space,
+                                         sonar_topic_table[surface].dtype, rank, shape, buffer, err)
                 : SONAR_OK;
 }
 
@@ -79,11 +80,11 @@ static sonar_code make_cbf_surfaces(sonar_engine *e, sonar_error *err) {
 }
 
 static sonar_code make_mvdr_surfaces(sonar_engine *e, sonar_error *err) {
-    if (!e->specs->mvdr_enabled)
+    if (!e->spec.specs->mvdr_enabled)
         return SONAR_OK;
     const sonar_backend *b = e->mvdr.side->backend;
     sonar_buffer *to = e->buffers.mvdr;
-    size_t bins = e->specs->mvdr.bins;
+    size_t bins = e->spec.specs->mvdr.bins;
     sonar_code code = make_surface(e, b, SONAR_MVDR_AZIMUTH, &to[SONAR_MVDR_OUT_AZIMUTH], err);
     if (!code)
         code = make_surface(e, b, SONAR_MVDR_SPECTRUM, &to[SONAR_MVDR_OUT_SPECTRUM], err);
@@ -102,7 +103,7 @@ static sonar_code make_pair(const sonar_backend *backend, sonar_space space, siz
 }
 
 static sonar_code make_points(sonar_engine *e, sonar_error *err) {
-    size_t sensors = e->specs->cbf.sensors;
+    size_t sensors = e->spec.specs->cbf.sensors;
     sonar_code code = make_pair(owner_of(e), SONAR_PINNED, sensors, &e->buffers.host_points,
                                 &e->buffers.host_point_power, err);
     for (struct side *s = e->side; s < e->side + SIDES && !code; s++)
@@ -149,7 +150,7 @@ static void release(const sonar_backend *backend, sonar_buffer *buffers, size_t 
 
 static void release_side(const sonar_engine *e, struct side *side, const sonar_backend *owner) {
     release(owner, &side->spectra.all, 1);
-    if (e->specs->own_mvdr_dft)
+    if (e->spec.specs->own_mvdr_dft)
         release(owner, &side->spectra.mvdr, 1);
     release(side->backend, &side->points, 1);
     release(side->backend, &side->point_power, 1);

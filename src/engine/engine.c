@@ -68,7 +68,7 @@ static sonar_code make_stage(sonar_engine *e, sonar_engine_stage place, const ch
 }
 
 static sonar_code make_stages(sonar_engine *e, sonar_error *err) {
-    const sonar_specs *specs = e->specs;
+    const sonar_specs *specs = e->spec.specs;
     sonar_dft_spec dft = specs->dft, mvdr_dft = specs->mvdr_dft;
     dft.planning = mvdr_dft.planning = e->spec.planning;
     dft.in_place = mvdr_dft.in_place = true;
@@ -124,7 +124,6 @@ sonar_code sonar_engine_create(const sonar_engine_spec *spec, const sonar_host *
     if (!e)
         return sonar_fail(err, SONAR_ENOMEM, "engine", "no memory");
     e->spec = *spec;
-    e->specs = spec->specs;
     e->host = host;
     sonar_code code = make_all(e, err);
     give_name(e);
@@ -166,7 +165,7 @@ sonar_code sonar_engine_use(sonar_engine *e, sonar_error *err) {
 }
 
 void sonar_engine_forget(sonar_engine *e) {
-    if (e->specs->mvdr_enabled)
+    if (e->spec.specs->mvdr_enabled)
         e->mvdr.ops->reset(e->mvdr.self);
     e->not_as_recorded = true;
     sonar_snapshots_forget(&e->history);

@@ -34,7 +34,7 @@ static sonar_buffer snapshots_of(const struct side *side, size_t count) {
 }
 
 static sonar_code transform_cbf(sonar_engine *e, const struct job *job, sonar_error *err) {
-    const sonar_specs *specs = e->specs;
+    const sonar_specs *specs = e->spec.specs;
     const struct stage *dft = &e->dft;
     sonar_code code = SONAR_OK;
     for (size_t i = 0; i < specs->cbf.max_snapshots && !code; i++) {
@@ -47,7 +47,7 @@ static sonar_code transform_cbf(sonar_engine *e, const struct job *job, sonar_er
 
 /* Those with missing samples never enter the covariance: job->taken counts the others. */
 static sonar_code transform_mvdr(sonar_engine *e, struct job *job, sonar_error *err) {
-    const sonar_specs *specs = e->specs;
+    const sonar_specs *specs = e->spec.specs;
     const struct stage *dft = &e->mvdr_dft;
     for (size_t i = 0; i < job->plan.count; i++) {
         uint64_t first = sonar_snapshots_first(specs, &job->seen, &job->plan, i);
@@ -92,7 +92,7 @@ static sonar_code run_cbf(sonar_engine *e, const struct job *job, sonar_error *e
 
 /* Runs even when nobody looks, without solving then: the covariance must not miss a snapshot. */
 static sonar_code run_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
-    if (!e->specs->mvdr_enabled)
+    if (!e->spec.specs->mvdr_enabled)
         return SONAR_OK;
     sonar_buffer in = snapshots_of(e->mvdr.side, job->taken);
     sonar_code code = sonar_timing_begin(e, SONAR_ENGINE_MVDR, err);

@@ -73,7 +73,7 @@ static sonar_code record_all(sonar_engine *e, uint32_t mask, sonar_error *err) {
 /* Only where all stages are on one device that can. */
 sonar_code sonar_graphs_create(sonar_engine *e, sonar_error *err) {
     if (!e->buffers.column.data || e->side[HOST_SIDE].backend ||
-        !sonar_snapshots_usual(e->specs, &e->usual))
+        !sonar_snapshots_usual(e->spec.specs, &e->usual))
         return SONAR_OK;
     e->recording = true;
     sonar_code code = rehearse(e, err);
@@ -82,7 +82,7 @@ sonar_code sonar_graphs_create(sonar_engine *e, sonar_error *err) {
     e->recording = false;
     e->recorded_version = e->spec.params->version;
     /* after recording, or the reset would be part of a graph; the first window carries it out */
-    if (!code && e->specs->mvdr_enabled)
+    if (!code && e->spec.specs->mvdr_enabled)
         e->mvdr.ops->reset(e->mvdr.self);
     e->not_as_recorded = true;
     return code;

@@ -93,7 +93,6 @@ struct recording {
 
 struct sonar_engine {
     sonar_engine_spec spec;
-    const sonar_specs *specs; /* spec.specs */
     const sonar_host *host;
     char name[24]; /* of its backends */
     struct side side[SIDES];

@@ -59,7 +59,7 @@ static sonar_code tell_column(sonar_engine *e, const sonar_window *window, sonar
 static sonar_code upload(sonar_engine *e, const sonar_window *window, sonar_error *err) {
     const struct side *device = e->dft.side;
     uint64_t from = window->position - window->lookback,
-             end = window->position + e->specs->window_length;
+             end = window->position + e->spec.specs->window_length;
     /* zeros are put into gaps late, perhaps after the columns around them went over */
     if (!window->lacks && e->uploaded > from)
         from = e->uploaded;

@@ -9,9 +9,9 @@ void sonar_snapshots_forget(struct history *history) {
 }
 
 sonar_code sonar_snapshots_create(sonar_engine *e, sonar_error *err) {
-    const sonar_mvdr_spec *mvdr = &e->specs->mvdr;
+    const sonar_mvdr_spec *mvdr = &e->spec.specs->mvdr;
     struct history *h = &e->history;
-    if (!e->specs->mvdr_enabled)
+    if (!e->spec.specs->mvdr_enabled)
         return SONAR_OK;
     h->forgets = mvdr->alpha > 0;
     h->length = h->forgets ? 1 : mvdr->snapshots;
@@ -56,7 +56,7 @@ uint64_t sonar_snapshots_first(const sonar_specs *specs, const sonar_window *win
 }
 
 struct plan sonar_snapshots_take(sonar_engine *e, const sonar_window *window) {
-    const sonar_specs *specs = e->specs;
+    const sonar_specs *specs = e->spec.specs;
     struct plan plan = {0};
     if (!specs->mvdr_enabled)
         return plan;

@@ -221,11 +221,21 @@ static void put_identity(const json *root, const sonar_output_spec *spec, sonar_
     put_uint(root, "seq", seq);
 }
 
+/* Little-endian, as numpy writes it. */
+static const char *numpy_name(sonar_dtype dtype) {
+    static const char *const name[] = {[SONAR_S16] = "<i2",
+                                       [SONAR_S32] = "<i4",
+                                       [SONAR_F32] = "<f4",
+                                       [SONAR_C32] = "<c8",
+                                       [SONAR_U64] = "<u8"};
+    return name[dtype];
+}
+
 static void put_layout(const json *root, const sonar_output_spec *spec, sonar_surface surface,
                        const sonar_params_facts *params, const char *axes) {
     size_t shape[2];
     int rank = sonar_header_shape(spec, surface, shape);
-    put_string(root, "dtype", "<f4");
+    put_string(root, "dtype", numpy_name(sonar_topic_table[surface].dtype));
     json list = put_array(root, "shape");
     for (int i = 0; i < (rank ? rank : 1); i++)
         append(&list, cJSON_CreateNumber((double)shape[i]));

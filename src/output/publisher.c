@@ -26,7 +26,8 @@
 #include "output/header.h"
 #include "output/topic.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays go out as they are, as <f4");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "arrays go out as they are, little-endian");
 
 enum {
     MESSAGE_BYTES_MOST = 1024,    /* of what a peer may send: room for a CURVE handshake */
@@ -283,8 +284,8 @@ static int64_t latency_ns(const sonar_result *result) {
 static bool fits(const sonar_output_spec *spec, sonar_surface surface, const sonar_buffer *buffer) {
     size_t shape[2];
     int rank = sonar_header_shape(spec, surface, shape);
-    if (!buffer->data || buffer->dtype != SONAR_F32 || buffer->space == SONAR_DEVICE ||
-        buffer->rank != rank)
+    if (!buffer->data || buffer->dtype != sonar_topic_table[surface].dtype ||
+        buffer->space == SONAR_DEVICE || buffer->rank != rank)
         return false;
     ptrdiff_t stride = 1;
     for (int i = rank - 1; i >= 0; i--) {
@@ -306,7 +307,7 @@ static void send_surface(sonar_output *output, sonar_surface surface, const sona
     const sonar_output_form *form = result->form ? result->form : output->form;
     char *header = sonar_header_result(&form->spec, surface, form->axes[surface], result, seq,
                                        (double)latency_ns(result) / 1e3);
-    size_t bytes = array ? sonar_buffer_count(buffer) * sizeof(float) : 0;
+    size_t bytes = array ? buffer->bytes : 0;
     send_message(output, surface, header, array ? buffer->data : "", bytes);
 }
 

@@ -20,8 +20,8 @@ static sonar_code make_result(sonar_pipeline *p, sonar_result *result, sonar_err
         size_t shape[2];
         int rank = sonar_specs_surface(&p->config->specs, (sonar_surface)i, shape);
         if (rank && may_be_asked_for(p->config, i))
-            code = owner->buffer_create(owner, SONAR_PINNED, SONAR_F32, rank, shape,
-                                        &result->surface[i], err);
+            code = owner->buffer_create(owner, SONAR_PINNED, sonar_topic_table[i].dtype, rank,
+                                        shape, &result->surface[i], err);
     }
     return code;
 }

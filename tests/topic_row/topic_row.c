@@ -43,9 +43,9 @@ static void its_row_says_what_it_is(void) {
     CHECK(sonar_topics_by(SONAR_MADE_BY_MVDR) & SONAR_WANT(SONAR_TEST_NOISE));
 }
 
-static void check_message(const output_message *message, const float *power) {
+static void check_message(const output_message *message, const int16_t *power) {
     CHECK(!strcmp(message->topic, "test.noise"));
-    CHECK(strstr(message->text, "\"dtype\":\"<f4\",\"shape\":[3,2],"
+    CHECK(strstr(message->text, "\"dtype\":\"<i2\",\"shape\":[3,2],"
                                 "\"axes\":[{\"name\":\"range\",\"unit\":\"m\","));
     CHECK(strstr(message->text, "{\"name\":\"frequency\",\"unit\":\"Hz\",\"start\":601.5625,"
                                 "\"step\":3.90625}],\"unit\":\"uPa^2/Hz\""));
@@ -56,7 +56,7 @@ static void check_message(const output_message *message, const float *power) {
 
 static void a_reader_receives_it(void) {
     static output_scene scene;
-    static const float power[6] = {1, 2, 3, 4, 5, 6};
+    static const int16_t power[6] = {1, 2, 3, 4, 5, 6};
     sonar_error err = {0};
     sonar_output *output;
     output_message message;
@@ -73,7 +73,7 @@ static void a_reader_receives_it(void) {
     CHECK(output_wait_wanted(output, SONAR_WANT(SONAR_TEST_NOISE)));
     sonar_result *result = &scene.result[0];
     result->surface[SONAR_TEST_NOISE] =
-        sonar_buffer_view((float *)(uintptr_t)power, SONAR_F32, 2, (const size_t[]){3, 2});
+        sonar_buffer_view((void *)(uintptr_t)power, SONAR_S16, 2, (const size_t[]){3, 2});
     result->present |= SONAR_WANT(SONAR_TEST_NOISE);
     CHECK(sonar_output_post(output, result));
     CHECK(output_receive(socket, &message, 10000));

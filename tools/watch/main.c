@@ -30,14 +30,15 @@ typedef struct options {
     uint64_t width; /* 0: the terminal's */
 } options;
 
+#define TOPIC_NAME(constant, name, ...) name
+#define TOPIC_LINE(constant, name, ...) "  " name "\n"
+
 static const char usage[] =
     "Usage: sonar-watch [options]\n"
     "Shows the spectra that a running sonard publishes.\n\n"
     "  -e, --endpoint ADDRESS  where sonard publishes (tcp://127.0.0.1:5556)\n"
     "  -c, --config FILE       take the endpoint from sonard's configuration\n"
-    "  -t, --topic NAME        cbf.azimuth (default), mvdr.azimuth, cbf.nearfield, cbf.lofar,\n"
-    "                          mvdr.spectrum, element.psd, element.missing, detections, status;\n"
-    "                          may be repeated\n"
+    "  -t, --topic NAME        one of the topics below (cbf.azimuth); may be repeated\n"
     "  -n, --count N           end after N messages of these topics\n"
     "  -T, --timeout S         end with code 3 when none came for S seconds\n"
     "  -s, --seconds S         end after S seconds\n"
@@ -45,10 +46,13 @@ static const char usage[] =
     "  -w, --width N           columns instead of the terminal's\n"
     "  -h, --help              this text\n"
     "  -V, --version           the version\n\n"
-    "In a terminal the picture is drawn in place, and q leaves; otherwise one line is written\n"
-    "per message. docs/viewer.md tells how to read both.\n"
-    "Ends with 0 after --count, --seconds, q or ctrl-c, 1 on an error, 2 on wrong usage,\n"
-    "3 on --timeout.\n";
+    "Topics:\n" SONAR_TOPICS(TOPIC_LINE, ) "\n"
+                                           "In a terminal the picture is drawn in place, and q "
+                                           "leaves; otherwise one line is written\n"
+                                           "per message. docs/viewer.md tells how to read both.\n"
+                                           "Ends with 0 after --count, --seconds, q or ctrl-c, 1 "
+                                           "on an error, 2 on wrong usage,\n"
+                                           "3 on --timeout.\n";
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -110,8 +114,7 @@ static const tool_option option[] = {
     {"endpoint", 'e', TOOL_OTHER, 0, 0, 0, take_endpoint, NULL},
     {"config", 'c', TOOL_OTHER, 0, 0, 0, take_config, NULL},
     {"topic", 't', TOOL_OTHER, 0, 0, 0, take_topic,
-     "cbf.azimuth, mvdr.azimuth, cbf.nearfield, cbf.lofar, mvdr.spectrum, element.psd, "
-     "element.missing, detections or status, up to 16 times,"},
+     "one of " SONAR_TOPICS(TOPIC_NAME, ", ") ", up to 16 times,"},
     {"count", 'n', TOOL_WHOLE, offsetof(options, count), 1, 1e15, NULL, "a whole number from 1"},
     {"timeout", 'T', TOOL_NUMBER, offsetof(options, timeout_s), DBL_MIN, 1e6, NULL,
      "a number of seconds above 0, up to 1e6,"},
