@@ -300,7 +300,10 @@ static int with_config(const char *path, enum action action) {
         fputs("sonard: out of memory\n", stderr);
         return EXIT_MEMORY;
     }
-    sonar_code code = sonar_config_load(path, &config, report);
+    const bool keys = action == RUN || action == CHECK;
+    sonar_code code =
+        keys ? sonar_config_load_with_keys(path, getenv("CREDENTIALS_DIRECTORY"), &config, report)
+             : sonar_config_load(path, &config, report);
     sonar_report_write(report, stderr);
     sonar_report_destroy(report);
     if (code)

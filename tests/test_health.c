@@ -820,6 +820,19 @@ Test(health, refused_connections_are_worth_knowing) {
     expect(p, "ok", "");
 }
 
+Test(health, who_is_not_let_in_is_worth_knowing) {
+    patient *p = well();
+    p->status.ingest.peers.failed[SONAR_HANDSHAKE_UNKNOWN_KEY] += 3;
+    p->status.output.peers.failed[SONAR_HANDSHAKE_UNKNOWN_KEY] += 1;
+    p->status.output.peers.failed[SONAR_HANDSHAKE_UNFINISHED] += 1;
+    look(p);
+    expect(p, "ok",
+           "3 connections of digitisers and 2 of readers not let in: unknown_key 4, unfinished 1");
+    cr_expect_eq(find(p, SONAR_CONDITION_HANDSHAKES_FAILED)->value, 5);
+    look(p);
+    expect(p, "ok", "");
+}
+
 Test(health, what_was_masked_automatically_is_worth_knowing) {
     patient *p = well();
     add_sensors(&p->status.elements.masked_auto, 7, 1, 0);

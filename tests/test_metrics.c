@@ -99,12 +99,15 @@ Test(metrics, protocol_md_has_each_row) {
 
 Test(metrics, protocol_md_has_each_cause) {
     static const char *const frame[] = {SONAR_FRAME_CAUSE_ROWS(CAUSE)};
+    static const char *const handshake[] = {SONAR_HANDSHAKE_CAUSE_ROWS(CAUSE)};
     static const char *const window[] = {SONAR_WINDOW_CAUSE_ROWS(CAUSE)};
     char *document = read_document("protocol.md");
     for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
         expect_next(document, "protocol.md", frame[i]);
     for (int i = 0; i < SONAR_WINDOW_CAUSES; i++)
         expect_next(document, "protocol.md", window[i]);
+    for (int i = 0; i < SONAR_HANDSHAKE_CAUSES; i++)
+        expect_next(document, "protocol.md", handshake[i]);
     free(document);
 }
 

@@ -18,6 +18,7 @@
 #include "core/specs.h"
 #include "ingest/ingest.h"
 #include "manifold/params.h"
+#include "net/net.h"
 
 enum { SONAR_ENDPOINTS_MOST = 64, SONAR_RANGES_MOST = 64, SONAR_CPUS_MOST = 256 };
 enum { SONAR_INGEST_THREADS_MOST = 64 };
@@ -111,6 +112,9 @@ typedef struct sonar_config {
     int output_high_water_mark;
     size_t output_queue_results;
 
+    /* security: `curve` and `ipc_mode` always, the keys only where they were read */
+    sonar_security security;
+
     /* runtime */
     char backend[16]; /* "auto", "cpu", "cuda" */
     char *plugin_dir;
@@ -153,6 +157,11 @@ void sonar_report_each(const sonar_report *report,
 /* Loads and resolves a file. On SONAR_OK *config is the caller's to destroy; on any error it is
  * NULL and the report says all that was wrong. Warnings may be there in both cases. */
 sonar_code sonar_config_load(const char *path, sonar_config **config, sonar_report *report);
+/* The same for who is to serve: also reads the keys that `security` names, as mistakes of the file
+ * where they cannot be had. A name that is no absolute path is that of a file in credentials_dir
+ * (_ standing for /; NULL: there is no such folder) or else in the folder of the configuration. */
+sonar_code sonar_config_load_with_keys(const char *path, const char *credentials_dir,
+                                       sonar_config **config, sonar_report *report);
 /* The same from memory; `name` stands for the file in messages; relative CSV paths are resolved
  * against the current directory. */
 sonar_code sonar_config_parse(const char *name, const char *text, size_t bytes,

@@ -330,6 +330,19 @@ static void describe_memory(const sonar_config *c, FILE *to) {
          scaled(result_bytes(c), text[4]));
 }
 
+/* The keys are there only where they were read. */
+static void describe_security(const sonar_config *c, FILE *to) {
+    const sonar_security *s = &c->security;
+    const size_t senders = s->servers ? s->servers : s->allowed[SONAR_SENDERS].count;
+    if (!s->curve)
+        return;
+    line(to, "security", "TCP speaks CURVE%s%s", *s->own.public_key ? ", public key " : "",
+         s->own.public_key);
+    if (*s->own.public_key)
+        line(to, "", "keys allowed: %zu to send, %zu to read", senders,
+             s->allowed[SONAR_READERS].count);
+}
+
 void sonar_config_describe(const sonar_config *config, FILE *to) {
     line(to, "configuration", "%s", config->settings->file);
     line(to, "", "%s", config->digest);
@@ -337,5 +350,6 @@ void sonar_config_describe(const sonar_config *config, FILE *to) {
     describe_sensors(config, to);
     describe_windows(config, to);
     describe_mvdr(config, to);
+    describe_security(config, to);
     describe_memory(config, to);
 }

@@ -41,6 +41,7 @@ void sonar_config_destroy(sonar_config *config) {
     free(config->output_endpoint);
     free(config->plugin_dir);
     free(config->state_dir);
+    sonar_security_clear(&config->security);
     sonar_settings_destroy(config->settings);
     free(config);
 }
@@ -86,9 +87,15 @@ static sonar_code build(sonar_loader *loader) {
     return code;
 }
 
-sonar_code sonar_config_read(const sonar_text *text, const char *directory,
-                             const sonar_config *like, sonar_config **config,
-                             sonar_report *report) {
+/* What counts beside the text itself, as in the loader. */
+struct surroundings {
+    const char *directory, *credentials_dir;
+    bool with_keys;
+    const sonar_config *like;
+};
+
+static sonar_code load(const sonar_text *text, const struct surroundings *around,
+                       sonar_config **config, sonar_report *report) {
     *config = create(text->name);
     if (!*config) {
         sonar_report_add(report, SONAR_MISTAKE, text, (sonar_place){0, 0}, NULL, "no memory");
@@ -97,8 +104,10 @@ sonar_code sonar_config_read(const sonar_text *text, const char *directory,
     sonar_loader loader = {.text = text,
                            .report = report,
                            .settings = (*config)->settings,
-                           .directory = directory,
-                           .like = like,
+                           .directory = around->directory,
+                           .credentials_dir = around->credentials_dir,
+                           .with_keys = around->with_keys,
+                           .like = around->like,
                            .config = *config};
     const sonar_code code = build(&loader);
     if (code == SONAR_ENOMEM)
@@ -110,6 +119,13 @@ sonar_code sonar_config_read(const sonar_text *text, const char *directory,
     return code;
 }
 
+sonar_code sonar_config_read(const sonar_text *text, const char *directory,
+                             const sonar_config *like, sonar_config **config,
+                             sonar_report *report) {
+    const struct surroundings around = {.directory = directory, .like = like};
+    return load(text, &around, config, report);
+}
+
 sonar_code sonar_config_parse(const char *name, const char *text, size_t bytes,
                               sonar_config **config, sonar_report *report) {
     const size_t mark = sonar_mark_bytes(text, bytes);
@@ -117,7 +133,8 @@ sonar_code sonar_config_parse(const char *name, const char *text, size_t bytes,
     return sonar_config_read(&all, "", NULL, config, report);
 }
 
-sonar_code sonar_config_load(const char *path, sonar_config **config, sonar_report *report) {
+static sonar_code load_file(const char *path, struct surroundings around, sonar_config **config,
+                            sonar_report *report) {
     *config = NULL;
     size_t bytes = 0;
     char *text;
@@ -129,9 +146,27 @@ sonar_code sonar_config_load(const char *path, sonar_config **config, sonar_repo
     char *directory =
         slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup("");
     const sonar_text all = {.name = path, .bytes = text, .size = bytes};
-    const sonar_code code =
-        directory ? sonar_config_read(&all, directory, NULL, config, report) : SONAR_ENOMEM;
+    around.directory = directory;
+    const sonar_code code = directory ? load(&all, &around, config, report) : SONAR_ENOMEM;
     free(directory);
     free(text);
     return code;
+}
+
+sonar_code sonar_config_load(const char *path, sonar_config **config, sonar_report *report) {
+    return load_file(path, (struct surroundings){0}, config, report);
+}
+
+sonar_code sonar_config_load_with_keys(const char *path, const char *credentials_dir,
+                                       sonar_config **config, sonar_report *report) {
+    const struct surroundings around = {.credentials_dir = credentials_dir, .with_keys = true};
+    const sonar_code code = load_file(path, around, config, report);
+    if (code || !credentials_dir)
+        return code;
+    (*config)->security.credentials_dir = strdup(credentials_dir);
+    if ((*config)->security.credentials_dir)
+        return SONAR_OK;
+    sonar_config_destroy(*config);
+    *config = NULL;
+    return SONAR_ENOMEM;
 }

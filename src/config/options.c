@@ -152,8 +152,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_INGEST_ENDPOINTS] = {"ingest.endpoints", .type = SONAR_TYPE_ENDPOINTS, .least = 1,
                               .most = SONAR_ENDPOINTS_MOST,
                               .fallback = "[\"tcp://127.0.0.1:5555\"]",
-                              .help = "Endpoints at which sample frames arrive. There is no "
-                                      "authentication yet, so only loopback and ipc are accepted."},
+                              .help = "Endpoints at which sample frames arrive. Beyond loopback "
+                                      "TCP needs security.key."},
     [OPT_INGEST_SOCKET] = {"ingest.socket", AT(ingest_socket), CHOICE("pull sub"),
                            .fallback = "pull",
                            .help = "pull: the endpoints are bound, and digitisers connect to them. "
@@ -398,8 +398,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
 
     [OPT_OUTPUT_ENDPOINT] = {"output.endpoint", AT(output_endpoint), .type = SONAR_TYPE_ENDPOINT,
                              .fallback = "tcp://127.0.0.1:5556",
-                             .help = "Endpoint at which results are published. There is no "
-                                     "authentication yet, so only loopback and ipc are accepted."},
+                             .help = "Endpoint at which results are published. Beyond loopback "
+                                     "TCP needs security.key."},
     [OPT_TOPICS] = {"output.topics", .type = SONAR_TYPE_CHOICES,
                     .choices = SONAR_TOPICS(TOPIC_NAME, " "), .least = 1, .most = SONAR_SURFACES,
                     .fallback = "[" SONAR_TOPICS(TOPIC_NAME, ", ") "]",
@@ -410,6 +410,28 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_QUEUE_RESULTS] = {"output.queue_results", AT(output_queue_results), INTEGER(1, 1024),
                            .unit = "results", .fallback = "4",
                            .help = "Largest number of results that wait for publication."},
+
+    [OPT_SECURITY_KEY] =
+        {"security.key", TEXT(4095), .computed = "not set: TCP on loopback only, in the clear",
+         .help = "Secret certificate of the daemon, made by sonar-keys. With it all TCP endpoints "
+                 "speak CURVE, which encrypts and tells who is there (docs/lan.md). A relative "
+                 "path is looked for among the service's credentials ($CREDENTIALS_DIRECTORY, _ "
+                 "standing for /), then in the folder of the configuration file."},
+    [OPT_ALLOW_SENDERS] = {"security.allow_senders", .type = SONAR_TYPE_TEXTS, .high = 4095,
+                           .least = 1, .most = 256, .computed = "required for ingest over CURVE",
+                           .help =
+                               "Public certificates of those who may send samples, or folders with "
+                               "such files, NAME.key. With ingest.socket: sub the certificates of "
+                               "the digitisers that the daemon connects to, one for each endpoint "
+                               "or one for all."},
+    [OPT_ALLOW_READERS] = {"security.allow_readers", .type = SONAR_TYPE_TEXTS, .high = 4095,
+                           .least = 1, .most = 256, .computed = "required for output over CURVE",
+                           .help = "Public certificates of those who may read results, or folders "
+                                   "with such files."},
+    [OPT_IPC_MODE] = {"security.ipc_mode", CHOICE("0600 0660 0666"), .fallback = "0660",
+                      .help = "Rights of the ipc sockets that the daemon binds: its user, its "
+                              "group too, or everybody may connect. The folder's rights hold as "
+                              "well."},
 
     [OPT_BACKEND] =
         {"runtime.backend", AT(backend), CHOICE("auto cpu cuda"), .fallback = "auto",
@@ -515,8 +537,7 @@ static void describe_choices(const sonar_option *o, char *words, size_t size) {
 
 void sonar_option_accepted(const sonar_option *option, char *words, size_t size) {
     char of[256];
-    const char *endpoint = "tcp://127.0.0.1:PORT, tcp://[::1]:PORT, tcp://localhost:PORT or "
-                           "ipc://PATH";
+    const char *endpoint = "tcp://ADDRESS:PORT or ipc://PATH";
     switch (option->type) {
     case SONAR_TYPE_INTEGER:
     case SONAR_TYPE_REAL:
@@ -546,6 +567,9 @@ void sonar_option_accepted(const sonar_option *option, char *words, size_t size)
         return;
     case SONAR_TYPE_ENDPOINTS:
         describe_list(option, endpoint, words, size);
+        return;
+    case SONAR_TYPE_TEXTS:
+        describe_list(option, "a path", words, size);
         return;
     case SONAR_TYPE_POSITIONS:
         snprintf(words, size,

@@ -104,6 +104,10 @@ typedef enum sonar_option_id {
     OPT_TOPICS,
     OPT_OUTPUT_HWM,
     OPT_QUEUE_RESULTS,
+    OPT_SECURITY_KEY,
+    OPT_ALLOW_SENDERS,
+    OPT_ALLOW_READERS,
+    OPT_IPC_MODE,
     OPT_BACKEND,
     OPT_PLUGIN_DIR,
     OPT_ON_GPU_FAILURE,
@@ -129,6 +133,7 @@ typedef enum sonar_option_type {
     SONAR_TYPE_REALS,
     SONAR_TYPE_CHOICES,
     SONAR_TYPE_ENDPOINTS,
+    SONAR_TYPE_TEXTS,
     SONAR_TYPE_POSITIONS /* of [x, y, z] */
 } sonar_option_type;
 
@@ -210,7 +215,9 @@ typedef struct sonar_loader {
     const sonar_text *text;
     sonar_report *report;
     sonar_settings *settings;
-    const char *directory; /* of the file, for relative paths */
+    const char *directory;       /* of the file, for relative paths */
+    const char *credentials_dir; /* or NULL */
+    bool with_keys;              /* security's are to be read */
     const sonar_node *root;
     const sonar_config *like; /* what is automatic there keeps its number; NULL: nothing */
     sonar_config *config;
@@ -241,6 +248,8 @@ void sonar_resolve(sonar_loader *loader);
 /* Ranges of the near field, `lambda` long being the shortest wave of the CBF's band. False after
  * reporting; config->specs.cbf.ranges then counts none that is not there. */
 bool sonar_resolve_ranges(sonar_loader *loader, double lambda);
+/* Rules between endpoints and keys; reads these where they are wanted. */
+void sonar_check_security(sonar_loader *loader);
 /* Completes the specifications of the stages by what follows from others: bins, bands, counts. */
 void sonar_resolve_specs(sonar_config *config);
 /* Wants a resolved configuration without gaps. */

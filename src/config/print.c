@@ -56,7 +56,7 @@ static void print_list(const sonar_option *o, const sonar_value *v, int indent, 
     size_t column = (size_t)indent + 20;
     fputc('[', to);
     for (size_t i = 0; i < v->count; i++) {
-        if (o->type != SONAR_TYPE_ENDPOINTS)
+        if (!v->texts[i])
             format_item(o, v, i, text);
         const size_t width = v->texts[i] ? strlen(v->texts[i]) + 2 : strlen(text);
         column += width + 2;

@@ -5,6 +5,7 @@
 #include "core/core.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -192,11 +193,24 @@ static bool is_port(const char *s) {
     return n && n <= 5 && !s[n] && atoi(s) >= 1 && atoi(s) <= 65535;
 }
 
-static bool is_loopback(const char *host) {
-    struct in_addr address;
-    if (!strcmp(host, "localhost") || !strcmp(host, "[::1]"))
+/* An address, * for all of them, or the name of an interface or a host. libzmq would also take two
+ * addresses with a semicolon between, and numbers that are not four as some address. */
+static bool is_host(const char *host) {
+    struct in_addr v4;
+    struct in6_addr v6;
+    char inside[64];
+    const size_t bytes = strlen(host);
+    if (!strcmp(host, "*") || inet_pton(AF_INET, host, &v4) == 1)
         return true;
-    return inet_pton(AF_INET, host, &address) == 1 && ntohl(address.s_addr) >> 24 == 127;
+    if (*host == '[' && bytes > 2 && host[bytes - 1] == ']') {
+        snprintf(inside, sizeof inside, "%.*s", (int)bytes - 2, host + 1);
+        inside[strcspn(inside, "%")] = 0; /* the interface of a link-local address */
+        return inet_pton(AF_INET6, inside, &v6) == 1 && !strpbrk(host, " ;/");
+    }
+    bool letter = false;
+    for (; isalnum((unsigned char)*host) || (*host && strchr(".-_", *host)); host++)
+        letter = letter || isalpha((unsigned char)*host);
+    return letter && !*host;
 }
 
 static bool check_endpoint(const reader *r, const sonar_node *node) {
@@ -218,10 +232,10 @@ static bool check_endpoint(const reader *r, const sonar_node *node) {
         return reject(r, node, "a port from 1 to 65535 is wanted at the end of \"%.*s\"", SHOWN, s);
     char host[64];
     snprintf(host, sizeof host, "%.*s", (int)(colon - s - 6), s + 6);
-    if (!is_loopback(host))
+    if (colon - s - 6 >= (ptrdiff_t)sizeof host || !is_host(host))
         return reject(r, node,
-                      "refused: there is no authentication yet, so any address but loopback and "
-                      "ipc would be open to everybody");
+                      "an address, * for all of them or the name of an interface is "
+                      "wanted after tcp://");
     return true;
 }
 
@@ -249,6 +263,8 @@ static bool read_item(const reader *r, const sonar_node *item, size_t i) {
         return read_choice(r, item, &v->numbers[i]);
     case SONAR_TYPE_ENDPOINTS:
         return read_endpoint(r, item, &v->texts[i]);
+    case SONAR_TYPE_TEXTS:
+        return read_text(r, item, &v->texts[i]);
     case SONAR_TYPE_POSITIONS:
         return read_position(r, item, &v->numbers[3 * i]);
     default:

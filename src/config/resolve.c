@@ -688,7 +688,8 @@ void sonar_resolve(sonar_loader *l) {
         sonar_option_store(l, (sonar_option_id)id);
     l->config->sample_type = whole(l, OPT_SAMPLE_TYPE) ? SONAR_S16 : SONAR_F32;
     resolve_heading(l);
-    resolve_endpoints(l);
+    if (resolve_endpoints(l))
+        sonar_check_security(l);
     resolve_mvdr(l);
     resolve_topics(l);
     resolve_threads(l);

@@ -2,6 +2,7 @@
 #include "control/change.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "core/core.h"
 
@@ -78,6 +79,27 @@ static sonar_code change(sonar_pipeline *pipeline, const sonar_config *wanted, b
     return code;
 }
 
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+/* What the same files and folders hold by now. */
+static sonar_code reread_keys(sonar_pipeline *pipeline, const sonar_config *wanted,
+                              const sonar_config_differences *differences, const teller *to,
+                              sonar_error *err) {
+    const sonar_security *keys = &wanted->security;
+    if (!keys->curve || !sonar_pipeline_security(pipeline)->curve)
+        return SONAR_OK;
+    for (size_t i = 0; i < differences->count; i++)
+        if (!strncmp(differences->difference[i].path, "security.", strlen("security.")))
+            return SONAR_OK; /* other files: they stay as they were */
+    char text[96];
+    snprintf(text, sizeof text, "keys read again: %zu may send, %zu may read",
+             keys->allowed[SONAR_SENDERS].count, keys->allowed[SONAR_READERS].count);
+    sonar_code code = sonar_pipeline_allow(pipeline, keys, err);
+    if (!code)
+        tell(to, SONAR_INFO, "security", text);
+    return code;
+}
+
 /* ---- a file ---------------------------------------------------------------------------------- */
 
 sonar_code sonar_control_reload(sonar_pipeline *pipeline, const char *path, sonar_control_log log,
@@ -87,13 +109,17 @@ sonar_code sonar_control_reload(sonar_pipeline *pipeline, const char *path, sona
     sonar_config *wanted = NULL;
     sonar_report *report = sonar_report_create();
     differences->count = differences->live = 0;
-    sonar_code code = report ? sonar_config_load(path, &wanted, report) : SONAR_ENOMEM;
+    const char *credentials_dir = sonar_pipeline_security(pipeline)->credentials_dir;
+    sonar_code code =
+        report ? sonar_config_load_with_keys(path, credentials_dir, &wanted, report) : SONAR_ENOMEM;
     if (report && log)
         sonar_report_each(report, log, log_ctx);
     if (code)
         code = first_mistake(report, code, err);
     else
         code = change(pipeline, wanted, false, differences, err);
+    if (!code)
+        code = reread_keys(pipeline, wanted, differences, &to, err);
     sonar_report_destroy(report);
     sonar_config_destroy(wanted);
     if (code)

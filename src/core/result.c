@@ -9,6 +9,7 @@
 #define LENGTH(array)             (sizeof(array) / sizeof *(array))
 
 static const char *const frame_cause[] = {SONAR_FRAME_CAUSE_ROWS(NAME)};
+static const char *const handshake_cause[] = {SONAR_HANDSHAKE_CAUSE_ROWS(NAME)};
 static const char *const window_cause[] = {SONAR_WINDOW_CAUSE_ROWS(NAME)};
 static const char *const element_fault[] = {SONAR_ELEMENT_FAULT_ROWS(NAME)};
 static const char *const condition[] = {SONAR_CONDITION_ROWS(NAME)};
@@ -25,6 +26,7 @@ static const char *const stage_part[SONAR_STAGE_PARTS] = {[SONAR_PART_HOST] = "h
 
 const sonar_label sonar_frame_causes = {"cause", LENGTH(frame_cause), frame_cause};
 const sonar_label sonar_window_causes = {"cause", LENGTH(window_cause), window_cause};
+const sonar_label sonar_handshake_causes = {"cause", LENGTH(handshake_cause), handshake_cause};
 const sonar_label sonar_element_faults = {"fault", LENGTH(element_fault), element_fault};
 const sonar_label sonar_conditions = {"code", LENGTH(condition), condition};
 const sonar_label sonar_severities = {"severity", LENGTH(severity), severity};

@@ -15,8 +15,8 @@ typedef struct sonar_label {
     const char *const *name;
 } sonar_label;
 
-extern const sonar_label sonar_frame_causes, sonar_window_causes, sonar_element_faults,
-    sonar_conditions, sonar_severities, sonar_timed_stages, sonar_stage_parts;
+extern const sonar_label sonar_frame_causes, sonar_window_causes, sonar_handshake_causes,
+    sonar_element_faults, sonar_conditions, sonar_severities, sonar_timed_stages, sonar_stage_parts;
 
 #define SONAR_ROW_CONSTANT(constant, ...) constant,
 
@@ -50,6 +50,19 @@ extern const sonar_label sonar_frame_causes, sonar_window_causes, sonar_element_
     ROW(SONAR_WINDOW_SKIPPED, "skipped", "it had begun when the stream jumped")                    \
     ROW(SONAR_WINDOW_SHED, "shed", "given up so that others stay whole, as receiving is too slow")
 
+/* Why a connection was not let in. */
+#define SONAR_HANDSHAKE_CAUSE_ROWS(ROW)                                                            \
+    ROW(SONAR_HANDSHAKE_UNKNOWN_KEY, "unknown_key", "its key is not one that is allowed")          \
+    ROW(SONAR_HANDSHAKE_WRONG_MECHANISM, "wrong_mechanism",                                        \
+        "it speaks no CURVE where CURVE is spoken, or the other way round")                        \
+    ROW(SONAR_HANDSHAKE_MALFORMED, "malformed",                                                    \
+        "not what ZMTP and CURVE allow, as where the server's key is another one")                 \
+    ROW(SONAR_HANDSHAKE_UNFINISHED, "unfinished", "it left, or 10 s were over")
+
+typedef enum sonar_handshake_cause {
+    SONAR_HANDSHAKE_CAUSE_ROWS(SONAR_ROW_CONSTANT) SONAR_HANDSHAKE_CAUSES
+} sonar_handshake_cause;
+
 typedef enum sonar_frame_cause {
     SONAR_FRAME_CAUSE_ROWS(SONAR_ROW_CONSTANT) SONAR_FRAME_CAUSES
 } sonar_frame_cause;
@@ -68,7 +81,8 @@ const char *sonar_window_cause_name(sonar_window_cause cause);
 
 /* Connections of one of the two sockets. */
 typedef struct sonar_peer_counters {
-    uint64_t connected, refused, reopened_memory, reopened_lost;
+    uint64_t connected, accepted, admitted, failed[SONAR_HANDSHAKE_CAUSES];
+    uint64_t refused, reopened_memory, reopened_lost;
 } sonar_peer_counters;
 
 typedef struct sonar_ingest_counters {
@@ -292,6 +306,7 @@ const char *sonar_condition_severity_name(sonar_condition_severity severity);
     ROW(SONAR_CONDITION_DIGITISER_OVERLOAD, "digitiser_overload", "frames")                        \
     ROW(SONAR_CONDITION_CLOCK_UNSYNCHRONISED, "clock_unsynchronised", "frames")                    \
     ROW(SONAR_CONDITION_PEERS_REFUSED, "peers_refused", "connections")                             \
+    ROW(SONAR_CONDITION_HANDSHAKES_FAILED, "handshakes_failed", "connections")                     \
     ROW(SONAR_CONDITION_HELD_BACK, "held_back", "frames")                                          \
     ROW(SONAR_CONDITION_BACKEND_CHANGED, "backend_changed", "")                                    \
     ROW(SONAR_CONDITION_ELEMENTS_DEAD, "elements_dead", "sensors")                                 \

@@ -99,6 +99,30 @@ static void judge_peers(sonar_health *h, const sonar_health_facts *facts, sonar_
             ->value = (double)(refused_in + refused_out);
 }
 
+/* Who is not let in changes nothing for those who are. */
+static void judge_handshakes(sonar_health *h, const sonar_health_facts *facts,
+                             sonar_status *status) {
+    const uint64_t *in = status->ingest.peers.failed, *in_seen = h->seen.ingest.peers.failed;
+    const uint64_t *out = status->output.peers.failed, *out_seen = h->seen.output.peers.failed;
+    char causes[96] = "";
+    uint64_t senders = 0, readers = 0;
+    (void)facts;
+    for (int i = 0; i < SONAR_HANDSHAKE_CAUSES; i++) {
+        uint64_t fresh = in[i] - in_seen[i] + out[i] - out_seen[i];
+        size_t used = strlen(causes);
+        senders += in[i] - in_seen[i];
+        readers += out[i] - out_seen[i];
+        if (fresh)
+            snprintf(causes + used, sizeof causes - used, "%s%s %llu", used ? ", " : "",
+                     sonar_handshake_causes.name[i], (unsigned long long)fresh);
+    }
+    if (senders || readers)
+        sonar_health_report(status, SONAR_CONDITION_HANDSHAKES_FAILED, SONAR_NOTICE,
+                            "%llu connections of digitisers and %llu of readers not let in: %s",
+                            (unsigned long long)senders, (unsigned long long)readers, causes)
+            ->value = (double)(senders + readers);
+}
+
 static void judge_silence(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
     const sonar_ingest_counters *in = &status->ingest;
     double silence_s = (double)(facts->now_ns - in->last_frame_ns) * 1e-9;
@@ -233,10 +257,10 @@ static uint64_t windows_seen(const sonar_status *status) {
 /* Each reports the conditions that hold by what it looks at; silence is looked at first. Apart from
  * that their order does not matter. */
 static judge *const judges[] = {
-    judge_silence,  sonar_health_judge_stream,
-    judge_frames,   judge_peers,
-    judge_counters, judge_elements,
-    judge_backend,
+    judge_silence,    sonar_health_judge_stream,
+    judge_frames,     judge_peers,
+    judge_handshakes, judge_counters,
+    judge_elements,   judge_backend,
 };
 
 static bool is_of_windows(sonar_condition_code code) {

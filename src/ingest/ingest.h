@@ -36,8 +36,9 @@ typedef enum sonar_socket_kind { SONAR_PULL = 0, SONAR_SUB } sonar_socket_kind;
 
 typedef struct sonar_ingest_spec {
     void *zmq_context;
-    struct sonar_memory *memory;  /* net/net.h, watched if not NULL; borrowed until destroy */
-    const char *const *endpoints; /* PULL binds them, SUB connects to them */
+    struct sonar_memory *memory; /* net/net.h, watched if not NULL; borrowed until destroy */
+    const struct sonar_security *security; /* net/net.h, the same; NULL: in the clear */
+    const char *const *endpoints;          /* PULL binds them, SUB connects to them */
     size_t endpoint_count;
     sonar_socket_kind socket;
     int high_water_mark; /* messages per peer, > 0 */
@@ -90,6 +91,8 @@ uint64_t sonar_ingest_ready(const sonar_ingest *ingest);
 sonar_buffer sonar_ingest_ring(const sonar_ingest *ingest); /* f32 or s16 [channel][capacity] */
 /* Other channels are used, as channel_used of the spec, from the next window on. Any one thread. */
 void sonar_ingest_use(sonar_ingest *ingest, const uint8_t *channel_used);
+/* Any thread: ends all connections within 0.1 s; whoever may still connect comes back. */
+void sonar_ingest_cut_all(sonar_ingest *ingest);
 /* Any thread. False once the thread has ended, stopped or by itself because its socket failed. */
 bool sonar_ingest_alive(const sonar_ingest *ingest);
 void sonar_ingest_read_counters(const sonar_ingest *ingest, sonar_ingest_counters *counters);

@@ -39,7 +39,9 @@ struct sonar_ingest {
     sonar_code open_code;
     sonar_error open_error;
     atomic_bool stopping, alive;
-    sonar_memory *memory; /* may be NULL */
+    sonar_memory *memory;           /* may be NULL */
+    const sonar_security *security; /* the same */
+    atomic_bool cut;                /* all connections are to be ended once */
     sonar_peers *peers;
     size_t largest_bytes; /* of the messages that came */
     bool drained;         /* since the last tick no message waited once */
@@ -131,10 +133,29 @@ static void close_socket(sonar_ingest *ingest) {
     ingest->socket = NULL;
 }
 
+/* Of the digitiser that binds endpoint i. */
+static const char *server_key(const sonar_ingest *ingest, size_t i) {
+    const sonar_security *security = ingest->security;
+    return security && security->servers ? security->server_key[i % security->servers] : "";
+}
+
+/* Endpoint i, if it is one over TCP, or if it is not: those come first, as they may be plain. */
+static sonar_code attach(sonar_ingest *ingest, size_t i, bool tcp, const sonar_guard *guard,
+                         sonar_error *err) {
+    const char *endpoint = ingest->endpoint[i];
+    if (sonar_endpoint_is_tcp(endpoint) != tcp)
+        return SONAR_OK;
+    if (ingest->kind == SONAR_PULL)
+        return sonar_guard_bind(guard, ingest->socket, endpoint, err);
+    return sonar_guard_connect(guard, server_key(ingest, i), ingest->socket, endpoint, err);
+}
+
 static sonar_code open_socket(sonar_ingest *ingest, sonar_error *err) {
     const sonar_socket_spec spec = {.type = ingest->kind == SONAR_PULL ? ZMQ_PULL : ZMQ_SUB,
                                     .messages = ingest->high_water_mark,
                                     .message_bytes = ingest->max_message_bytes};
+    sonar_guard guard_;
+    const sonar_guard *guard = sonar_guard_of(ingest->security, SONAR_SENDERS, &guard_);
     sonar_code code = sonar_socket_open(ingest->context, &spec, "ingest", &ingest->socket, err);
     if (!code && ingest->kind == SONAR_SUB &&
         zmq_setsockopt(ingest->socket, ZMQ_SUBSCRIBE, "", 0) != 0)
@@ -142,10 +163,8 @@ static sonar_code open_socket(sonar_ingest *ingest, sonar_error *err) {
                           zmq_strerror(zmq_errno()));
     if (!code)
         code = sonar_peers_watch(ingest->peers, ingest->socket, err);
-    for (size_t i = 0; i < ingest->endpoints && !code; i++)
-        code = ingest->kind == SONAR_PULL
-                   ? sonar_endpoint_bind(ingest->socket, ingest->endpoint[i], err)
-                   : sonar_endpoint_connect(ingest->socket, ingest->endpoint[i], err);
+    for (size_t i = 0; i < 2 * ingest->endpoints && !code; i++)
+        code = attach(ingest, i % ingest->endpoints, i >= ingest->endpoints, guard, err);
     return code;
 }
 
@@ -169,7 +188,7 @@ static bool must_reopen(sonar_ingest *ingest, int64_t now_ns) {
     size_t connected =
         ingest->kind == SONAR_PULL ? sonar_peers_connected(ingest->peers) : ingest->endpoints;
     sonar_count_set(&ingest->count.connected, connected);
-    sonar_count_set(&ingest->count.refused, sonar_peers_refused(ingest->peers));
+    sonar_peers_count(ingest->peers, &ingest->count);
     if (ingest->memory) {
         sonar_memory_allow(ingest->memory, SONAR_MEMORY_IN, connected,
                            (size_t)ingest->high_water_mark, ingest->largest_bytes);
@@ -191,6 +210,8 @@ static bool look_after_peers(sonar_ingest *ingest, int64_t now_ns) {
     const int64_t patience_ns = 30000000000;
     sonar_error err;
     sonar_peers_tick(ingest->peers, now_ns);
+    if (atomic_exchange(&ingest->cut, false))
+        sonar_peers_cut_all(ingest->peers);
     if (ingest->socket && must_reopen(ingest, now_ns)) {
         close_socket(ingest);
         ingest->closed_ns = now_ns;
@@ -324,6 +345,7 @@ sonar_code sonar_ingest_create(const sonar_ingest_spec *spec, const sonar_host *
     ingest->host = host;
     ingest->context = spec->zmq_context;
     ingest->memory = spec->memory;
+    ingest->security = spec->security;
     ingest->kind = spec->socket;
     ingest->high_water_mark = spec->high_water_mark;
     ingest->max_message_bytes =
@@ -429,6 +451,10 @@ uint64_t sonar_ingest_ready(const sonar_ingest *ingest) {
 
 sonar_buffer sonar_ingest_ring(const sonar_ingest *ingest) {
     return sonar_assembler_ring(ingest->assembler);
+}
+
+void sonar_ingest_cut_all(sonar_ingest *ingest) {
+    atomic_store(&ingest->cut, true);
 }
 
 bool sonar_ingest_alive(const sonar_ingest *ingest) {

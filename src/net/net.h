@@ -9,6 +9,9 @@
 
 #include "sonar/sonar.h"
 
+#include "core/result.h"
+#include "net/certificate.h"
+
 /* ---- endpoints ------------------------------------------------------------------------------- */
 
 /* zmq_bind and zmq_connect with a sentence for every way to fail; `where` is the endpoint.
@@ -17,6 +20,65 @@
  * delete a regular file and take the path over from another program. */
 sonar_code sonar_endpoint_bind(void *socket, const char *endpoint, sonar_error *err);
 sonar_code sonar_endpoint_connect(void *socket, const char *endpoint, sonar_error *err);
+/* Of an endpoint as the configuration accepts it. */
+bool sonar_endpoint_is_tcp(const char *endpoint);
+bool sonar_endpoint_is_loopback(const char *endpoint); /* TCP that this machine alone reaches */
+
+/* ---- who may connect ------------------------------------------------------------------------- */
+
+/* Each has a list of keys of its own. The names are the ZAP domains. */
+typedef enum sonar_domain { SONAR_SENDERS = 0, SONAR_READERS, SONAR_DOMAINS } sonar_domain;
+const char *sonar_domain_name(sonar_domain domain);
+
+/* What the configuration says about it; zeroed: TCP in the clear, on loopback only. */
+typedef struct sonar_security {
+    bool curve; /* on every TCP endpoint */
+    sonar_certificate own;
+    sonar_keyring allowed[SONAR_DOMAINS];    /* that may connect where the daemon binds */
+    size_t servers;                          /* where it connects, public keys of those who bind: */
+    char (*server_key)[SONAR_KEY_CHARS + 1]; /* one for each endpoint, or one for all */
+    unsigned ipc_mode;     /* of ipc sockets that the daemon binds; 0: umask's */
+    char *credentials_dir; /* where keys were looked for first, or NULL */
+} sonar_security;
+
+void sonar_security_clear(sonar_security *security);
+
+/* How the endpoints of one socket are guarded. */
+typedef struct sonar_guard {
+    const sonar_certificate *own; /* TCP speaks CURVE; NULL: it does not. Borrowed */
+    sonar_domain domain;
+    unsigned ipc_mode;
+} sonar_guard;
+
+/* Fills and returns *guard; NULL: security is. */
+const sonar_guard *sonar_guard_of(const sonar_security *security, sonar_domain domain,
+                                  sonar_guard *guard);
+
+/* As sonar_endpoint_bind and connect, guarded: TCP speaks CURVE, keys are asked of sonar_zap, and
+ * the message limit, which the socket has by then, holds for what is in the encrypted message; ipc
+ * sockets have their mode. Without a key, TCP beyond loopback is refused (SONAR_EINVAL). The
+ * options hold for this endpoint alone; plain ones are bound first (SONAR_ESTATE). guard == NULL:
+ * nothing is guarded. */
+sonar_code sonar_guard_bind(const sonar_guard *guard, void *socket, const char *endpoint,
+                            sonar_error *err);
+sonar_code sonar_guard_connect(const sonar_guard *guard, const char *server_key, void *socket,
+                               const char *endpoint, sonar_error *err);
+/* A client: speaks CURVE with this endpoint, whose server has the public key `server_key`. */
+sonar_code sonar_curve_connect(const sonar_certificate *own, const char *server_key, void *socket,
+                               const char *endpoint, sonar_error *err);
+
+/* Answers libzmq's questions about keys, in a thread of its own, for all sockets of a context. To
+ * be made before the first of them binds and destroyed after the last is closed. Nobody is allowed
+ * at first. Refusals are logged, at most one line a second. */
+typedef struct sonar_zap sonar_zap;
+sonar_code sonar_zap_create(void *zmq_context, const sonar_host *host, sonar_zap **zap,
+                            sonar_error *err);
+void sonar_zap_destroy(sonar_zap *zap);
+/* From now on these keys may connect to sockets of the domain, and no other. *fewer: some that
+ * might before may not any more; connections that have been let in stay until they are cut. Any
+ * thread; SONAR_ENOMEM, and nothing has changed. */
+sonar_code sonar_zap_allow(sonar_zap *zap, sonar_domain domain, const sonar_keyring *keys,
+                           bool *fewer, sonar_error *err);
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
@@ -68,8 +130,12 @@ bool sonar_peers_given_up(const sonar_peers *peers, int64_t now_ns);
 void sonar_peers_cut(sonar_peers *peers, int fd);
 /* Adds to what the connection has asked for; true once that is more than a peer may. */
 bool sonar_peers_charge(sonar_peers *peers, int fd, size_t bytes);
+/* Ends all connections; whoever may still connect comes back by himself. */
+void sonar_peers_cut_all(sonar_peers *peers);
 size_t sonar_peers_connected(const sonar_peers *peers);
-uint64_t sonar_peers_refused(const sonar_peers *peers); /* or cut, since the start */
+/* Sets what is known here: connections that came, were let in, failed and were refused. The thread
+ * that owns the counters (core/count.h). */
+void sonar_peers_count(const sonar_peers *peers, sonar_peer_counters *count);
 
 /* ---- memory that peers hold ------------------------------------------------------------------ */
 

@@ -12,6 +12,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "core/count.h"
 
 enum { LOST_MOST = 64, ENDPOINT_BYTES = 160 };
 enum { REQUESTS_MOST = 1024, REQUEST_BYTES_MOST = 16384 }; /* of one connection */
@@ -22,6 +23,7 @@ static const int64_t given_up_after_ns = 1000000000;
 struct connection {
     int fd;
     size_t requests, bytes;
+    uint64_t admitted_before;      /* of all connections, when this one came */
     char endpoint[ENDPOINT_BYTES]; /* of this end */
 };
 
@@ -34,7 +36,8 @@ struct lost {
 struct sonar_peers {
     void *context, *events; /* events: PAIR, the monitor's other end */
     size_t most, count, losses;
-    uint64_t refused;
+    uint64_t refused, accepted, admitted, failed[SONAR_HANDSHAKE_CAUSES];
+    uint64_t unended; /* failures whose connection has not ended yet */
     struct connection connection[SONAR_PEERS_MOST];
     struct lost lost[LOST_MOST];
 };
@@ -67,12 +70,14 @@ void sonar_peers_destroy(sonar_peers *peers) {
  * would do so under a lock that closing the socket takes. */
 sonar_code sonar_peers_watch(sonar_peers *peers, void *socket, sonar_error *err) {
     const int events = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED |
-                       ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_CONNECT_DELAYED;
+                       ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_CONNECT_DELAYED |
+                       ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+                       ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
     const int none = 0;
     static atomic_uint monitors; /* a name of its own for each: libzmq frees them late */
     char name[64];
     snprintf(name, sizeof name, "inproc://sonar-peers-%u", atomic_fetch_add(&monitors, 1));
-    peers->count = peers->losses = 0;
+    peers->count = peers->losses = peers->unended = 0;
     peers->events = zmq_socket(peers->context, ZMQ_PAIR);
     if (peers->events && !zmq_setsockopt(peers->events, ZMQ_RCVHWM, &none, sizeof none) &&
         !zmq_setsockopt(peers->events, ZMQ_LINGER, &none, sizeof none) &&
@@ -136,6 +141,14 @@ void sonar_peers_cut(sonar_peers *peers, int fd) {
         refuse(peers, fd, connection->endpoint);
 }
 
+/* What has happened since is taken first: no connection that has been let in may be missed. */
+void sonar_peers_cut_all(sonar_peers *peers) {
+    sonar_peers_tick(peers, sonar_monotonic_ns());
+    for (size_t i = 0; i < peers->count; i++)
+        if (came_in_at(peers->connection[i].fd, peers->connection[i].endpoint))
+            shutdown(peers->connection[i].fd, SHUT_RDWR);
+}
+
 bool sonar_peers_charge(sonar_peers *peers, int fd, size_t bytes) {
     struct connection *connection = find(peers, fd);
     if (!connection)
@@ -147,18 +160,30 @@ bool sonar_peers_charge(sonar_peers *peers, int fd, size_t bytes) {
 
 static void note_accepted(sonar_peers *peers, int fd, const char *endpoint) {
     struct connection *connection = find(peers, fd);
+    peers->accepted++;
     if (!connection && peers->count == peers->most) {
         refuse(peers, fd, endpoint);
         return;
     }
     if (!connection)
         connection = &peers->connection[peers->count++];
-    *connection = (struct connection){.fd = fd};
+    *connection = (struct connection){.fd = fd, .admitted_before = peers->admitted};
     snprintf(connection->endpoint, sizeof connection->endpoint, "%s", endpoint);
+}
+
+/* libzmq does not say that it has hung up on a peer that speaks no ZMTP 3 where CURVE is spoken. It
+ * shows by an end without a failure before it, of a connection since whose beginning nobody has
+ * been admitted. */
+static void note_failure(sonar_peers *peers, const struct connection *connection) {
+    if (peers->unended)
+        peers->unended--;
+    else if (connection && connection->admitted_before == peers->admitted)
+        peers->failed[SONAR_HANDSHAKE_MALFORMED]++;
 }
 
 static void note_ended(sonar_peers *peers, int fd, const char *endpoint, int64_t now_ns) {
     struct connection *connection = find(peers, fd);
+    note_failure(peers, connection);
     if (connection) {
         *connection = peers->connection[--peers->count];
         return;
@@ -178,6 +203,39 @@ static void note_connecting(sonar_peers *peers, const char *endpoint) {
         }
 }
 
+static void note_failed(sonar_peers *peers, sonar_handshake_cause cause) {
+    peers->failed[cause]++;
+    peers->unended++;
+}
+
+static void note_event(sonar_peers *peers, uint16_t event, int32_t value, const char *endpoint,
+                       int64_t now_ns) {
+    switch (event) {
+    case ZMQ_EVENT_ACCEPTED:
+        note_accepted(peers, value, endpoint);
+        return;
+    case ZMQ_EVENT_DISCONNECTED:
+        note_ended(peers, value, endpoint, now_ns);
+        return;
+    case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
+        peers->admitted++;
+        return;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
+        note_failed(peers, SONAR_HANDSHAKE_UNKNOWN_KEY);
+        return;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+        note_failed(peers, value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH
+                               ? SONAR_HANDSHAKE_WRONG_MECHANISM
+                               : SONAR_HANDSHAKE_MALFORMED);
+        return;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+        note_failed(peers, SONAR_HANDSHAKE_UNFINISHED);
+        return;
+    default:
+        note_connecting(peers, endpoint);
+    }
+}
+
 /* An event is a number, a value and, in the second part, the endpoint (zmq_socket_monitor(3)). */
 static bool take_event(sonar_peers *peers, int64_t now_ns) {
     uint8_t head[6];
@@ -192,12 +250,7 @@ static bool take_event(sonar_peers *peers, int64_t now_ns) {
     endpoint[sonar_min_size((size_t)bytes, sizeof endpoint - 1)] = '\0';
     memcpy(&event, head, sizeof event);
     memcpy(&value, head + 2, sizeof value);
-    if (event == ZMQ_EVENT_ACCEPTED)
-        note_accepted(peers, value, endpoint);
-    else if (event == ZMQ_EVENT_DISCONNECTED)
-        note_ended(peers, value, endpoint, now_ns);
-    else
-        note_connecting(peers, endpoint);
+    note_event(peers, event, value, endpoint, now_ns);
     return true;
 }
 
@@ -217,6 +270,10 @@ size_t sonar_peers_connected(const sonar_peers *peers) {
     return peers->count;
 }
 
-uint64_t sonar_peers_refused(const sonar_peers *peers) {
-    return peers->refused;
+void sonar_peers_count(const sonar_peers *peers, sonar_peer_counters *count) {
+    sonar_count_set(&count->accepted, peers->accepted);
+    sonar_count_set(&count->admitted, peers->admitted);
+    sonar_count_set(&count->refused, peers->refused);
+    for (int i = 0; i < SONAR_HANDSHAKE_CAUSES; i++)
+        sonar_count_set(&count->failed[i], peers->failed[i]);
 }

@@ -18,7 +18,8 @@
 /* What headers say beside what comes with each result. Arrays borrowed until destroy. */
 typedef struct sonar_output_spec {
     void *zmq_context;
-    struct sonar_memory *memory; /* net/net.h, watched if not NULL */
+    struct sonar_memory *memory;           /* net/net.h, watched if not NULL */
+    const struct sonar_security *security; /* net/net.h, borrowed; NULL: in the clear */
     const char *endpoint;
     int high_water_mark;
     uint32_t topics;      /* SONAR_WANT bits of the topics that are enabled */
@@ -82,6 +83,8 @@ sonar_result *sonar_output_reclaim(sonar_output *output);
 /* Copies the status and sends it soon, dropping an older one not sent yet. Control thread. */
 void sonar_output_post_status(sonar_output *output, const sonar_status *status);
 /* False once the thread has ended, stopped or by itself because its socket failed. Any thread. */
+/* Any thread: ends all connections within 0.1 s; whoever may still connect comes back. */
+void sonar_output_cut_all(sonar_output *output);
 bool sonar_output_alive(const sonar_output *output);
 /* Times the thread has looked for something to do; it does so at least at every status. Any thread.
  */

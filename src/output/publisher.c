@@ -79,7 +79,7 @@ struct sonar_output {
     sonar_histogram latency; /* the output thread adds, control reads */
     sonar_histogram_seen latency_seen;
 
-    atomic_bool stopping, finished;
+    atomic_bool stopping, finished, cut; /* cut: all connections are to be ended once */
     _Atomic int64_t deadline_ns;
     _Atomic uint32_t wanted;
     sonar_output_counters count; /* results_dropped: the data thread; others: the output thread */
@@ -190,6 +190,8 @@ static sonar_code open_socket(sonar_output *output, sonar_error *err) {
     const sonar_socket_spec spec = {.type = ZMQ_XPUB,
                                     .messages = output->spec.high_water_mark,
                                     .message_bytes = MESSAGE_BYTES_MOST};
+    sonar_guard guard_;
+    const sonar_guard *guard = sonar_guard_of(output->spec.security, SONAR_READERS, &guard_);
     sonar_code code =
         sonar_socket_open(output->spec.zmq_context, &spec, endpoint, &output->socket, err);
     if (!code && zmq_setsockopt(output->socket, ZMQ_XPUB_VERBOSE, &every_subscribe,
@@ -199,7 +201,7 @@ static sonar_code open_socket(sonar_output *output, sonar_error *err) {
     if (!code)
         code = sonar_peers_watch(output->peers, output->socket, err);
     if (!code)
-        code = sonar_endpoint_bind(output->socket, endpoint, err);
+        code = sonar_guard_bind(guard, output->socket, endpoint, err);
     if (code)
         return code;
     size_t bytes = sizeof output->endpoint;
@@ -407,9 +409,11 @@ static bool look_after_peers(sonar_output *output) {
         return true;
     output->ticked_ns = now_ns;
     sonar_peers_tick(output->peers, now_ns);
+    if (atomic_exchange(&output->cut, false))
+        sonar_peers_cut_all(output->peers);
     size_t connected = sonar_peers_connected(output->peers);
     sonar_count_set(&output->count.peers.connected, connected);
-    sonar_count_set(&output->count.peers.refused, sonar_peers_refused(output->peers));
+    sonar_peers_count(output->peers, &output->count.peers);
     if (!output->socket)
         return reopen(output, now_ns);
     if (!holds_too_much(output, connected, now_ns))
@@ -554,6 +558,10 @@ void sonar_output_post_status(sonar_output *output, const sonar_status *status) 
 
 uint64_t sonar_output_rounds(const sonar_output *output) {
     return atomic_load_explicit(&output->rounds, memory_order_relaxed);
+}
+
+void sonar_output_cut_all(sonar_output *output) {
+    atomic_store(&output->cut, true);
 }
 
 bool sonar_output_alive(const sonar_output *output) {

@@ -94,6 +94,7 @@ struct sonar_pipeline {
     struct layout layout;
     char run_uuid[37];
     void *zmq;
+    sonar_zap *zap;       /* whose keys are good; NULL: nobody speaks CURVE */
     sonar_memory *memory; /* what the two sockets' peers hold */
     sonar_buffer ring;    /* the samples, lent to ingest; of the backend at start */
     sonar_ingest *ingest;

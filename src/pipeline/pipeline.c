@@ -69,6 +69,7 @@ static sonar_code make_ingest(sonar_pipeline *p, sonar_error *err) {
     sonar_ingest_spec spec = {
         .zmq_context = p->zmq,
         .memory = p->memory,
+        .security = &p->config->security,
         .endpoints = (const char *const *)c->ingest_endpoint,
         .endpoint_count = c->ingest_endpoints,
         .socket = c->ingest_socket,
@@ -118,6 +119,7 @@ sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *p, const sona
     sonar_output_spec spec = {
         .zmq_context = p->zmq,
         .memory = p->memory,
+        .security = &p->config->security,
         .endpoint = c->output_endpoint,
         .high_water_mark = c->output_high_water_mark,
         .topics = c->output_topics,
@@ -267,6 +269,27 @@ static sonar_code make_all(sonar_pipeline *p, const struct layout *given, sonar_
     return code ? code : make_output(p, err);
 }
 
+const sonar_security *sonar_pipeline_security(const sonar_pipeline *p) {
+    return &p->config->security;
+}
+
+/* A key that is taken away is of no use any more, even where it has been let in already. */
+sonar_code sonar_pipeline_allow(sonar_pipeline *p, const sonar_security *security,
+                                sonar_error *err) {
+    for (int i = 0; p->zap && i < SONAR_DOMAINS; i++) {
+        bool fewer;
+        sonar_code code =
+            sonar_zap_allow(p->zap, (sonar_domain)i, &security->allowed[i], &fewer, err);
+        if (code)
+            return code;
+        if (fewer && i == SONAR_SENDERS)
+            sonar_ingest_cut_all(p->ingest);
+        if (fewer && i == SONAR_READERS)
+            sonar_output_cut_all(p->output);
+    }
+    return SONAR_OK;
+}
+
 /* An I/O thread takes two descriptors, an endpoint up to four, and the rest is little. */
 static sonar_code make_context(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = p->config;
@@ -282,7 +305,10 @@ static sonar_code make_context(sonar_pipeline *p, sonar_error *err) {
     p->memory = sonar_memory_create();
     if (!p->memory)
         return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory");
-    return SONAR_OK;
+    if (!c->security.curve)
+        return SONAR_OK;
+    code = sonar_zap_create(p->zmq, &p->host, &p->zap, err);
+    return code ? code : sonar_pipeline_allow(p, &c->security, err);
 }
 
 sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_config *config,
@@ -340,6 +366,7 @@ void sonar_pipeline_destroy(sonar_pipeline *p) {
     sonar_live_destroy(p);
     sonar_pool_destroy(p->pool);
     sonar_choices_destroy(p->choices);
+    sonar_zap_destroy(p->zap); /* after the sockets: none is open without it */
     if (p->zmq)
         zmq_ctx_term(p->zmq);
     sonar_memory_destroy(p->memory);

@@ -42,6 +42,14 @@ const sonar_status *sonar_pipeline_status(const sonar_pipeline *pipeline);
 /* Have the ingest, data and output threads all moved on since this was last true? Idle ones that
  * wait for samples or subscribers do. After a tick, control thread. */
 bool sonar_pipeline_progresses(sonar_pipeline *pipeline);
+/* As it was at the start. */
+const sonar_security *sonar_pipeline_security(const sonar_pipeline *pipeline);
+/* From now on the keys of security->allowed may connect, and no others; where one is taken away all
+ * connections of its side are ended once, and those that still may come back by themselves. What is
+ * else in `security` stays as it was at the start. Changes nothing without CURVE. Control thread;
+ * SONAR_ENOMEM. */
+sonar_code sonar_pipeline_allow(sonar_pipeline *pipeline, const sonar_security *security,
+                                sonar_error *err);
 /* Drains what is queued for at most timeout_ms, then stops all threads; a window that is in work
  * even then is given up between two tasks of a stage and not published. False: one task takes more
  * than another 0.2 s, and the data thread is still inside. All else has stopped then, and the

@@ -121,6 +121,9 @@ static void write_value(writer *w, const sonar_option *o) {
     case SONAR_TYPE_ENDPOINTS:
         fprintf(w->to, "[\"ipc:///in%u\"]\n", roll(w, 256));
         return;
+    case SONAR_TYPE_TEXTS:
+        fprintf(w->to, "[\"text%u\"]\n", roll(w, 256));
+        return;
     case SONAR_TYPE_POSITIONS:
         write_positions(w, o);
         return;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sodium.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <zmq.h>
 
 enum { GREETING_BYTES = 64, PATIENCE_MS = 1000 };
 
@@ -81,6 +83,28 @@ bool zmtp_handshake(int fd, const char *type) {
     return zmtp_bytes(fd, greeting, sizeof greeting, PATIENCE_MS) &&
            read_bytes(fd, answer, GREETING_BYTES) && zmtp_bytes(fd, ready, used, PATIENCE_MS) &&
            read_bytes(fd, answer, 2) && answer[0] == 4 && read_bytes(fd, answer + 2, answer[1]);
+}
+
+bool zmtp_greet(int fd, const char *mechanism) {
+    uint8_t greeting[GREETING_BYTES] = {0xff, [8] = 1, [9] = 0x7f, [10] = 3};
+    memcpy(greeting + 12, mechanism, strlen(mechanism));
+    return zmtp_bytes(fd, greeting, sizeof greeting, PATIENCE_MS) &&
+           read_bytes(fd, greeting, GREETING_BYTES);
+}
+
+/* rfc.zeromq.org/spec/26: a signature box of 64 zeros from the client's short-term key. */
+bool zmtp_curve_hello(int fd, const char *server_key) {
+    enum { HELLO_BYTES = 200, WELCOME_BYTES = 168 };
+    static const uint8_t zeros[64];
+    uint8_t server[32], secret[32], nonce[24], welcome[2 + WELCOME_BYTES];
+    uint8_t hello[2 + HELLO_BYTES] = {4, HELLO_BYTES, 5, 'H', 'E', 'L', 'L', 'O', 1, 0};
+    zmq_z85_decode(server, server_key);
+    crypto_box_keypair(hello + 2 + 80, secret);
+    memcpy(nonce, "CurveZMQHELLO---", 16);
+    memset(nonce + 16, 0, 8);
+    return !crypto_box_easy(hello + 2 + 120, zeros, sizeof zeros, nonce, server, secret) &&
+           zmtp_bytes(fd, hello, sizeof hello, PATIENCE_MS) &&
+           read_bytes(fd, welcome, sizeof welcome) && !memcmp(welcome + 2, "\7WELCOME", 8);
 }
 
 bool zmtp_part(int fd, int byte, size_t bytes, bool more, int timeout_ms) {

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Who may connect: the answer to libzmq's question about each key (ZAP, rfc.zeromq.org/spec/27).
+ *
+ * libzmq's I/O threads ask over inproc, one request for each handshake and so at most one for each
+ * connection; a thread of its own answers them one after the other. Where nobody answers at that
+ * address, libzmq lets every key in unless ZMQ_ZAP_ENFORCE_DOMAIN is set (guard.c sets it).
+ */
+#include "net/net.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "core/core.h"
+
+enum { FRAMES = 7, FRAME_BYTES_MOST = 255 };
+enum { VERSION, REQUEST, DOMAIN, ADDRESS, IDENTITY, MECHANISM, CREDENTIALS };
+
+static const char endpoint[] = "inproc://zeromq.zap.01";
+static const char *const domain_name[SONAR_DOMAINS] = {[SONAR_SENDERS] = "senders",
+                                                       [SONAR_READERS] = "readers"};
+static const int64_t log_interval_ns = 1000000000;
+
+struct sonar_zap {
+    const sonar_host *host;
+    void *socket; /* REP; the thread's once it runs */
+    int wake;
+    atomic_bool stopping;
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t lock; /* the lists */
+    sonar_keyring allowed[SONAR_DOMAINS];
+    int64_t logged_ns; /* the thread's: when it last said who was refused... */
+    uint64_t unsaid;   /* ...and how many it has kept to itself since */
+};
+
+/* A request as it came; only the first bytes of a frame that is too long. */
+struct request {
+    int frames;
+    size_t bytes[FRAMES]; /* as sent */
+    char frame[FRAMES][FRAME_BYTES_MOST + 1];
+};
+
+const char *sonar_domain_name(sonar_domain domain) {
+    return domain_name[domain];
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* All frames of a message, whatever their number and size. False: none waits. */
+static bool receive(void *socket, struct request *request) {
+    memset(request, 0, sizeof *request);
+    for (int more = 1; more; request->frames++) {
+        char bin[FRAME_BYTES_MOST];
+        bool room = request->frames < FRAMES;
+        int bytes = zmq_recv(socket, room ? request->frame[request->frames] : bin,
+                             FRAME_BYTES_MOST, ZMQ_DONTWAIT);
+        size_t size = sizeof more;
+        if (bytes < 0)
+            return false;
+        if (room)
+            request->bytes[request->frames] = (size_t)bytes;
+        if (zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &size) != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool says(const struct request *request, int frame, const char *word) {
+    return request->bytes[frame] == strlen(word) &&
+           !memcmp(request->frame[frame], word, request->bytes[frame]);
+}
+
+static bool is_well_formed(const struct request *request) {
+    return request->frames == FRAMES && says(request, VERSION, "1.0") &&
+           request->bytes[REQUEST] <= FRAME_BYTES_MOST && says(request, MECHANISM, "CURVE") &&
+           request->bytes[CREDENTIALS] == SONAR_KEY_BYTES;
+}
+
+static int domain_of(const struct request *request) {
+    for (int i = 0; i < SONAR_DOMAINS; i++)
+        if (says(request, DOMAIN, domain_name[i]))
+            return i;
+    return -1;
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* A flood of refusals must not become one of log lines. */
+static void log_refusal(sonar_zap *zap, const struct request *request) {
+    char key[SONAR_KEY_CHARS + 1], before[48] = "";
+    int64_t now_ns = sonar_monotonic_ns();
+    if (zap->logged_ns && now_ns - zap->logged_ns < log_interval_ns) {
+        zap->unsaid++;
+        return;
+    }
+    if (zap->unsaid)
+        snprintf(before, sizeof before, " (and %llu before)", (unsigned long long)zap->unsaid);
+    zmq_z85_encode(key, (const uint8_t *)request->frame[CREDENTIALS], SONAR_KEY_BYTES);
+    sonar_log(zap->host, SONAR_WARN, "security",
+              "refused a connection from %.64s: its key \"%s\" is not one of security.allow_%s%s",
+              request->frame[ADDRESS], key, request->frame[DOMAIN], before);
+    zap->logged_ns = now_ns;
+    zap->unsaid = 0;
+}
+
+static bool is_allowed(sonar_zap *zap, const struct request *request) {
+    int domain = is_well_formed(request) ? domain_of(request) : -1;
+    if (domain < 0)
+        return false;
+    pthread_mutex_lock(&zap->lock);
+    bool allowed =
+        sonar_keyring_has(&zap->allowed[domain], (const uint8_t *)request->frame[CREDENTIALS]);
+    pthread_mutex_unlock(&zap->lock);
+    if (!allowed)
+        log_refusal(zap, request);
+    return allowed;
+}
+
+/* version, request id, status code, status text, user id, metadata */
+static void answer(sonar_zap *zap, const struct request *request) {
+    bool allowed = is_allowed(zap, request);
+    const char *code = allowed ? "200" : "400", *text = allowed ? "OK" : "refused";
+    size_t id_bytes = sonar_min_size(request->bytes[REQUEST], FRAME_BYTES_MOST);
+    zmq_send(zap->socket, "1.0", 3, ZMQ_SNDMORE);
+    zmq_send(zap->socket, request->frame[REQUEST], id_bytes, ZMQ_SNDMORE);
+    zmq_send(zap->socket, code, 3, ZMQ_SNDMORE);
+    zmq_send(zap->socket, text, strlen(text), ZMQ_SNDMORE);
+    zmq_send(zap->socket, "", 0, ZMQ_SNDMORE);
+    zmq_send(zap->socket, "", 0, 0);
+}
+
+static void *zap_main(void *arg) {
+    sonar_zap *zap = arg;
+    struct request request;
+    zmq_pollitem_t items[2] = {{.fd = zap->wake, .events = ZMQ_POLLIN},
+                               {.socket = zap->socket, .events = ZMQ_POLLIN}};
+    while (!atomic_load(&zap->stopping)) {
+        if (zmq_poll(items, 2, -1) < 0 && zmq_errno() != EINTR)
+            break; /* the context is being taken away */
+        while (!atomic_load(&zap->stopping) && receive(zap->socket, &request))
+            answer(zap, &request);
+    }
+    return NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static sonar_code set_up(sonar_zap *zap, void *context, sonar_error *err) {
+    const int none = 0;
+    zap->wake = sonar_wake_create();
+    if (zap->wake < 0)
+        return sonar_fail(err, SONAR_ESYS, "security", "eventfd: %s", strerror(errno));
+    zap->socket = zmq_socket(context, ZMQ_REP);
+    if (!zap->socket || zmq_setsockopt(zap->socket, ZMQ_LINGER, &none, sizeof none) ||
+        zmq_bind(zap->socket, endpoint))
+        return sonar_fail(err, SONAR_ESYS, "security", "cannot listen for keys at %s: %s", endpoint,
+                          zmq_strerror(zmq_errno()));
+    sonar_code code =
+        sonar_thread_start(zap->host, "sonar-keys", -1, zap_main, zap, &zap->thread, err);
+    zap->started = !code;
+    return code;
+}
+
+sonar_code sonar_zap_create(void *zmq_context, const sonar_host *host, sonar_zap **out,
+                            sonar_error *err) {
+    *out = NULL;
+    sonar_zap *zap = sonar_alloc(1, sizeof *zap);
+    if (!zap)
+        return sonar_fail(err, SONAR_ENOMEM, "security", "no memory");
+    zap->host = host;
+    pthread_mutex_init(&zap->lock, NULL);
+    sonar_code code = set_up(zap, zmq_context, err);
+    if (code)
+        sonar_zap_destroy(zap);
+    else
+        *out = zap;
+    return code;
+}
+
+void sonar_zap_destroy(sonar_zap *zap) {
+    if (!zap)
+        return;
+    if (zap->started) {
+        atomic_store(&zap->stopping, true);
+        sonar_wake_signal(zap->wake);
+        pthread_join(zap->thread, NULL);
+    }
+    if (zap->socket)
+        zmq_close(zap->socket);
+    if (zap->wake >= 0)
+        close(zap->wake);
+    for (int i = 0; i < SONAR_DOMAINS; i++)
+        sonar_keyring_clear(&zap->allowed[i]);
+    pthread_mutex_destroy(&zap->lock);
+    free(zap);
+}
+
+sonar_code sonar_zap_allow(sonar_zap *zap, sonar_domain domain, const sonar_keyring *keys,
+                           bool *fewer, sonar_error *err) {
+    sonar_keyring fresh, old;
+    if (!sonar_keyring_copy(keys, &fresh))
+        return sonar_fail(err, SONAR_ENOMEM, "security", "no memory for %zu keys", keys->count);
+    pthread_mutex_lock(&zap->lock);
+    old = zap->allowed[domain];
+    zap->allowed[domain] = fresh;
+    pthread_mutex_unlock(&zap->lock);
+    *fewer = !sonar_keyring_within(&old, keys);
+    sonar_keyring_clear(&old);
+    return SONAR_OK;
+}
