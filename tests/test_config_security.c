@@ -112,9 +112,10 @@ Test(config_security, lists_belong_to_the_key) {
 }
 
 Test(config_security, hosts_may_be_addresses_and_names) {
-    static const char *const good[] = {"*",        "0.0.0.0", "192.0.2.7", "[::]", "[fe80::1%eth0]",
-                                       "127.0.0.1", "eth0",    "node-1.example.org"};
-    static const char *const bad[] = {"",          "1.2.3",     "127.1", "1.2.3.4;5.6.7.8", "[::",
+    static const char *const good[] = {"*",    "0.0.0.0",           "192.0.2.7",
+                                       "[::]", "[fe80::1%eth0]",    "127.0.0.1",
+                                       "eth0", "node-1.example.org"};
+    static const char *const bad[] = {"",           "1.2.3",     "127.1", "1.2.3.4;5.6.7.8", "[::",
                                       "[nonsense]", "host name", "a/b",   "2130706433"};
     char text[1024];
     make_keys();
@@ -124,7 +125,8 @@ Test(config_security, hosts_may_be_addresses_and_names) {
         cr_expect_eq(load(text), SONAR_OK, "%s: %s", good[i], report);
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        snprintf(text, sizeof text, ARRAY "ingest: {endpoints: [\"tcp://%s:5555\"]}\n" KEYS, bad[i]);
+        snprintf(text, sizeof text, ARRAY "ingest: {endpoints: [\"tcp://%s:5555\"]}\n" KEYS,
+                 bad[i]);
         cr_expect_eq(load(text), SONAR_EINVAL, "%s", bad[i]);
         expect("test.yaml:5:22: error: ingest.endpoints");
     }

@@ -135,7 +135,8 @@ static void expect_over(server *s, uint64_t admitted, uint64_t failed) {
     usleep(20000); /* and not one more */
     look(s);
     cr_expect_eq(s->count.admitted, admitted, "%llu", (unsigned long long)s->count.admitted);
-    cr_expect_eq(failures(s), failed, "unknown %llu, mechanism %llu, malformed %llu, unfinished %llu",
+    cr_expect_eq(failures(s), failed,
+                 "unknown %llu, mechanism %llu, malformed %llu, unfinished %llu",
                  (unsigned long long)s->count.failed[0], (unsigned long long)s->count.failed[1],
                  (unsigned long long)s->count.failed[2], (unsigned long long)s->count.failed[3]);
 }
@@ -478,9 +479,9 @@ Test(security, ipc_beside_curve_is_plain) {
     server s = open_server_beside(ipc, ZMQ_PULL, SONAR_SENDERS);
     cr_assert_eq(stat(ipc + 6, &about), 0);
     cr_expect_eq(about.st_mode & 07777, 0600);
-    cr_expect_eq(sonar_guard_bind(sonar_guard_of(&s.security, SONAR_SENDERS, &guard), s.socket,
-                                  more, &err),
-                 SONAR_ESTATE);
+    cr_expect_eq(
+        sonar_guard_bind(sonar_guard_of(&s.security, SONAR_SENDERS, &guard), s.socket, more, &err),
+        SONAR_ESTATE);
     void *push = zmq_socket(s.clients, ZMQ_PUSH);
     zmq_setsockopt(push, ZMQ_LINGER, &none, sizeof none);
     cr_assert_eq(zmq_connect(push, ipc), 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Who may connect: rules between endpoints and keys, and the keys themselves where they are wanted. */
+/* Who may connect: rules between endpoints and keys, and the keys themselves where they are wanted.
+ */
 #include "config/access.h"
 
 #include <stdlib.h>
@@ -9,8 +10,8 @@
 #include "core/core.h"
 #include "net/net.h"
 
-static const sonar_option_id allow[SONAR_DOMAINS] = {[SONAR_SENDERS] = OPT_ALLOW_SENDERS,
-                                                     [SONAR_READERS] = OPT_ALLOW_READERS};
+static const sonar_option_id allow[SONAR_DOMAINS] = {
+    [SONAR_SENDERS] = OPT_ALLOW_SENDERS, [SONAR_READERS] = OPT_ALLOW_READERS};
 
 /* Of entry i of a list, or of an option without entries. */
 static sonar_place place_of_entry(const sonar_loader *l, sonar_option_id id, size_t i) {

@@ -126,8 +126,8 @@ static sonar_code attach_with(bool set, attach *attach, void *socket, const char
 static sonar_code set_mode(const char *endpoint, unsigned mode, sonar_error *err) {
     const char *path = endpoint + strlen("ipc://");
     if (chmod(path, mode) != 0)
-        return sonar_fail(err, SONAR_ESYS, endpoint, "cannot set the mode of the socket to %04o: %s",
-                          mode, strerror(errno));
+        return sonar_fail(err, SONAR_ESYS, endpoint,
+                          "cannot set the mode of the socket to %04o: %s", mode, strerror(errno));
     return SONAR_OK;
 }
 
@@ -138,7 +138,8 @@ sonar_code sonar_guard_bind(const sonar_guard *guard, void *socket, const char *
     if (guard->own && sonar_endpoint_is_tcp(endpoint))
         return attach_with(serve_curve(guard, socket), sonar_endpoint_bind, socket, endpoint, err);
     if (has_domain(socket))
-        return sonar_fail(err, SONAR_ESTATE, endpoint, "plain endpoints come before those with CURVE");
+        return sonar_fail(err, SONAR_ESTATE, endpoint,
+                          "plain endpoints come before those with CURVE");
     if (!sonar_endpoint_is_tcp(endpoint) || sonar_endpoint_is_loopback(endpoint)) {
         sonar_code code = sonar_endpoint_bind(socket, endpoint, err);
         bool file = guard->ipc_mode && !strncmp(endpoint, "ipc://", 6);

@@ -37,8 +37,8 @@ typedef struct sonar_security {
     sonar_keyring allowed[SONAR_DOMAINS];    /* that may connect where the daemon binds */
     size_t servers;                          /* where it connects, public keys of those who bind: */
     char (*server_key)[SONAR_KEY_CHARS + 1]; /* one for each endpoint, or one for all */
-    unsigned ipc_mode;     /* of ipc sockets that the daemon binds; 0: umask's */
-    char *credentials_dir; /* where keys were looked for first, or NULL */
+    unsigned ipc_mode;                       /* of ipc sockets that the daemon binds; 0: umask's */
+    char *credentials_dir;                   /* where keys were looked for first, or NULL */
 } sonar_security;
 
 void sonar_security_clear(sonar_security *security);

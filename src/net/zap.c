@@ -23,8 +23,8 @@ enum { FRAMES = 7, FRAME_BYTES_MOST = 255 };
 enum { VERSION, REQUEST, DOMAIN, ADDRESS, IDENTITY, MECHANISM, CREDENTIALS };
 
 static const char endpoint[] = "inproc://zeromq.zap.01";
-static const char *const domain_name[SONAR_DOMAINS] = {[SONAR_SENDERS] = "senders",
-                                                       [SONAR_READERS] = "readers"};
+static const char *const domain_name[SONAR_DOMAINS] = {
+    [SONAR_SENDERS] = "senders", [SONAR_READERS] = "readers"};
 static const int64_t log_interval_ns = 1000000000;
 
 struct sonar_zap {
@@ -59,8 +59,8 @@ static bool receive(void *socket, struct request *request) {
     for (int more = 1; more; request->frames++) {
         char bin[FRAME_BYTES_MOST];
         bool room = request->frames < FRAMES;
-        int bytes = zmq_recv(socket, room ? request->frame[request->frames] : bin,
-                             FRAME_BYTES_MOST, ZMQ_DONTWAIT);
+        int bytes = zmq_recv(socket, room ? request->frame[request->frames] : bin, FRAME_BYTES_MOST,
+                             ZMQ_DONTWAIT);
         size_t size = sizeof more;
         if (bytes < 0)
             return false;
