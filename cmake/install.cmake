@@ -69,5 +69,20 @@ set(SONAR_DOC_DIR ${CMAKE_INSTALL_DATADIR}/doc/sonard)
 install(DIRECTORY config/ DESTINATION ${CMAKE_INSTALL_DATADIR}/sonard COMPONENT sonard
   PATTERN node.yaml EXCLUDE)
 install(DIRECTORY docs/ DESTINATION ${SONAR_DOC_DIR} COMPONENT sonard FILES_MATCHING PATTERN "*.md")
+include(cmake/manual.cmake)
+# One file; the others' names lead to it.
+set(completions ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES service/completion.bash DESTINATION ${completions} RENAME sonard COMPONENT sonard)
+foreach(component NODE TOOL)
+  foreach(program ${SONAR_${component}_PROGRAMS})
+    if(TARGET ${program} AND NOT program STREQUAL sonard)
+      set(link ${PROJECT_BINARY_DIR}/completions/${program})
+      file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/completions)
+      file(CREATE_LINK sonard ${link} SYMBOLIC)
+      install(FILES ${link} DESTINATION ${completions}
+        COMPONENT $<IF:$<STREQUAL:${component},NODE>,sonard,tools>)
+    endif()
+  endforeach()
+endforeach()
 install(FILES README.md CHANGELOG.md LICENSE COPYING.exception DESTINATION ${SONAR_DOC_DIR}
   COMPONENT sonard)

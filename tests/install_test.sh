@@ -22,6 +22,35 @@ for document in README.md running.md; do
 done
 [ "$(stat -c %a "$place/etc/sonard/keys")" = 700 ] || complain "the folder for keys is open to others"
 
+# ---- a manual page for every program and for the configuration, with all that --help names
+for program in "$place"/bin/*; do
+    name=${program##*/}
+    page=$(find "$place/share/man/man1" -name "$name.1.gz")
+    [ "$page" ] || complain "$name has no manual page"
+    gzip -dc "$page" | sed 's/\\-/-/g' >"$place/page"
+    for option in $("$program" --help | grep -oE -- '--[a-z][a-z-]*'); do
+        grep -q -- "$option" "$place/page" || complain "$name(1) lacks $option"
+    done
+done
+gzip -dc "$place/share/man/man5/sonard.yaml.5.gz" | sed 's/\\-/-/g' >"$place/page"
+for option in $("$place/bin/sonard" --config-reference | sed -n 's/^| `\([a-z0-9_.]*\)`.*/\1/p'); do
+    grep -q "^\.B $option\$" "$place/page" || complain "sonard.yaml(5) lacks $option"
+done
+if command -v groff >/dev/null; then
+    for page in "$place"/share/man/man*/*.gz; do
+        gzip -dc "$page" | groff -man -Tutf8 -ww 2>&1 >/dev/null | grep . && complain "$page is not well formed"
+    done
+fi
+
+# ---- completion: of options, and of configurations
+cd "$place/etc/sonard"
+bash -c '. "$1/share/bash-completion/completions/sonar-watch"
+    complete_as() { COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _sonar "$place/bin/$1"; echo "${COMPREPLY[*]}"; }
+    place=$1
+    [ "$(complete_as sonard --check)" = --check-config ] && [ "$(complete_as sonard so)" = sonard.yaml ] &&
+        [ "$(complete_as sonar-watch --topic mvdr.a)" = mvdr.azimuth ]' bash "$place" || complain "completion does not complete"
+cd - >/dev/null
+
 # ---- the plugin: where sonard looks, and with the path of NVIDIA's libraries, which are not ours
 if [ -e "$build/lib/libsonar-cuda.so" ]; then
     plugin=$place/lib/sonard/libsonar-cuda.so
