@@ -84,5 +84,7 @@ foreach(component NODE TOOL)
     endif()
   endforeach()
 endforeach()
-install(FILES README.md CHANGELOG.md LICENSE COPYING.exception DESTINATION ${SONAR_DOC_DIR}
+execute_process(COMMAND gzip -9nc ${PROJECT_SOURCE_DIR}/CHANGELOG.md
+  OUTPUT_FILE ${PROJECT_BINARY_DIR}/changelog.gz)
+install(FILES README.md ${PROJECT_BINARY_DIR}/changelog.gz LICENSE COPYING.exception DESTINATION ${SONAR_DOC_DIR}
   COMPONENT sonard)
