@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * LAPACK's test ratios of both eigensolvers, in units of float32's eps:
- *   ||A - V D V^H||_F / (n eps ||A||_F)  and  ||V^H V - I||_F / (n eps), both at most 30.
+ * LAPACK's test ratios of what solves a bin, in units of float64's eps:
+ *   ||A - V D V^H||_F / (n eps ||A||_F)  and  ||V^H V - I||_F / (n eps) of Jacobi,
+ *   |d - d of LAPACK| / (n eps ||A||_F)  of the eigenvalues without vectors,
+ *   ||A - L L^H||_F / (n eps ||A||_F)    of Cholesky's factor, all at most 30.
  * Matrices as in LAPACK's zdrvst and zlatms: prescribed spectra turned by random unitary matrices.
  */
 #include "mvdr_jacobi/internal.h"
@@ -13,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ULP   ((double)FLT_EPSILON)
+#define ULP   DBL_EPSILON
 #define RATIO 30
 
 /* ---- making matrices ------------------------------------------------------------------------- */
@@ -96,96 +98,193 @@ static double worst_ratio(size_t n, const cplx *a, size_t k, const cplx *v, cons
     return fmax(fit, sqrt(skew)) / ((double)n * ULP);
 }
 
-static cplx *widen(size_t n, size_t k, size_t ld, const float *re, const float *im) {
-    cplx *v = calloc(n * k + 1, sizeof *v);
-    for (size_t j = 0; j < k; j++)
-        for (size_t i = 0; i < n; i++)
-            v[j * n + i] = (double)re[j * ld + i] + I * (double)im[j * ld + i];
-    return v;
+/* ---- LAPACK's matrices ----------------------------------------------------------------------- */
+
+/* Even passes of random rotations of neighbours: a diagonal becomes a band of half-width 2 passes.
+ */
+static void widen_band(size_t n, cplx *a, size_t passes, uint64_t *state) {
+    for (size_t pass = 0; pass < passes; pass++)
+        for (size_t x = pass % 2; x + 1 < n; x += 2) {
+            double angle = 2 * M_PI * test_uniform(state), c = cos(angle);
+            cplx w = sin(angle) * cexp(2 * M_PI * I * test_uniform(state));
+            for (size_t i = 0; i < n; i++) {
+                cplx p = a[x * n + i], q = a[(x + 1) * n + i];
+                a[x * n + i] = c * p - conj(w) * q;
+                a[(x + 1) * n + i] = w * p + c * q;
+            }
+            for (size_t j = 0; j < n; j++) {
+                cplx p = a[j * n + x], q = a[j * n + x + 1];
+                a[j * n + x] = c * p - w * q;
+                a[j * n + x + 1] = conj(w) * p + c * q;
+            }
+        }
 }
 
-/* ---- the factor method ----------------------------------------------------------------------- */
-
-/* Puts the factor into scratch, rounds it to float32 in place, returns A = S S^H of the rounded. */
-static cplx *load_factor(mvdr_scratch *scratch, size_t n, size_t m, cplx *s) {
-    size_t ld = mvdr_pad(n, MVDR_ALIGN);
-    for (size_t j = 0; j < m; j++)
-        for (size_t i = 0; i < n; i++) {
-            scratch->s_re[j * ld + i] = (float)creal(s[j * n + i]);
-            scratch->s_im[j * ld + i] = (float)cimag(s[j * n + i]);
-            s[j * n + i] =
-                (double)(float)creal(s[j * n + i]) + I * (double)(float)cimag(s[j * n + i]);
+/*
+ * LAPACK's symmetric test types (zdrvst): 1 zero; 2 identity; diagonal 3 even, 4 geometric,
+ * 5 clustered at ULP; 6, 7 as 4 near overflow, underflow; full 8 even, 9 geometric, 10 clustered;
+ * 11, 12 as 8 near overflow, underflow; 13 random entries; 14, 15 as 13 near overflow, underflow;
+ * band 16 even, 17 geometric, 18 clustered. Signs of prescribed values are random.
+ */
+static cplx *lapack_type(int type, size_t n, uint64_t *state) {
+    static const spectrum of[19] = {EQUAL,     EQUAL,     EQUAL,     EVEN,     GEOMETRIC,
+                                    CLUSTERED, GEOMETRIC, GEOMETRIC, EVEN,     GEOMETRIC,
+                                    CLUSTERED, EVEN,      EVEN,      GAUSS,    GAUSS,
+                                    GAUSS,     EVEN,      GEOMETRIC, CLUSTERED};
+    static const int scaled[19] = {0, 0, 0, 0, 0, 0, 1, -1, 0, 0, 0, 1, -1, 0, 1, -1, 0, 0, 0};
+    double *d = calloc(n, sizeof *d);
+    for (size_t i = 0; i < n; i++) {
+        double sign = type > 2 && test_uniform(state) < 0.5 ? -1 : 1;
+        d[i] = type == 1 ? 0 : sign * prescribed(of[type], i, n, state);
+    }
+    bool full = type >= 8 && type <= 12;
+    cplx *u = full ? random_unitary(n, n, state) : calloc(n * n, sizeof *u);
+    for (size_t i = 0; i < n && !full; i++)
+        u[i * n + i] = 1;
+    cplx *a = compose(n, n, n, u, d, u);
+    for (size_t j = 0; type >= 13 && type <= 15 && j < n; j++)
+        for (size_t i = 0; i <= j; i++) {
+            a[j * n + i] = i == j ? creal(test_gauss(state)) : test_gauss(state);
+            a[i * n + j] = conj(a[j * n + i]);
         }
-    cplx *a = calloc(n * n, sizeof *a);
-    double *ones = calloc(m, sizeof *ones);
-    for (size_t i = 0; i < m; i++)
-        ones[i] = 1;
-    mvdr_oracle_covariance(n, m, s, ones, a);
-    free(ones);
+    if (type >= 16)
+        widen_band(n, a, 1 + (size_t)(test_uniform(state) * (double)n / 2), state);
+    double scale = scaled[type] > 0   ? sqrt((double)FLT_MAX)
+                   : scaled[type] < 0 ? sqrt((double)FLT_MIN)
+                                      : 1;
+    for (size_t i = 0; i < n * n; i++)
+        a[i] *= scale;
+    free(d);
+    free(u);
     return a;
 }
 
-static double factor_ratio(size_t n, size_t m, spectrum kind, bool in_double, uint64_t seed) {
-    size_t c = n < m ? n : m, ld = mvdr_pad(n, MVDR_ALIGN);
-    mvdr_scratch scratch;
-    cr_assert_eq(mvdr_scratch_create((mvdr_limits){n, m, mvdr_pad(c, MVDR_GROUP)}, &scratch, NULL),
-                 SONAR_OK);
-    double *sigma = calloc(c, sizeof *sigma);
-    for (size_t i = 0; i < c; i++)
-        sigma[i] = sqrt(prescribed(kind, i, c, &seed));
-    cplx *u = random_unitary(n, c, &seed), *w = random_unitary(m, c, &seed);
-    cplx *s = compose(n, m, c, u, sigma, w), *a = load_factor(&scratch, n, m, s);
-    size_t most = mvdr_pad(c, MVDR_GROUP);
-    float *re = calloc(most * ld, sizeof *re), *im = calloc(most * ld, sizeof *im);
-    mvdr_solution solution = in_double ? mvdr_solve_f64(&scratch, n, m, 3e-10, 30, re, im, ld, most)
-                                       : mvdr_solve_f32(&scratch, n, m, 3e-7, 30, re, im, ld, most);
-    cr_expect(solution.converged, "n %zu, m %zu, spectrum %d: residual %g", n, m, (int)kind,
-              solution.residual);
-    cplx *v = widen(n, solution.kept, ld, re, im);
-    double ratio = worst_ratio(n, a, solution.kept, v, scratch.d);
-    for (size_t i = 1; i < solution.kept; i++)
-        cr_expect_geq(scratch.d[i - 1], scratch.d[i], "eigenvalues descend");
-    mvdr_scratch_destroy(&scratch);
-    free(sigma), free(u), free(w), free(s), free(a), free(re), free(im), free(v);
+static const size_t sizes[] = {1, 2, 3, 8, 17, 40, 64};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+/* ---- Jacobi ---------------------------------------------------------------------------------- */
+
+static mvdr_square square_of(size_t n) {
+    const size_t ld = mvdr_pad(n, MVDR_LANES);
+    return (mvdr_square){sonar_alloc(n * ld, sizeof(double)), sonar_alloc(n * ld, sizeof(double)),
+                         n, ld};
+}
+
+static void load(mvdr_square h, const cplx *a, bool lower) {
+    for (size_t j = 0; j < h.n; j++)
+        for (size_t i = 0; i < h.n; i++) {
+            h.re[j * h.ld + i] = lower && i < j ? 0 : creal(a[j * h.n + i]);
+            h.im[j * h.ld + i] = (lower && i < j) || i == j ? 0 : cimag(a[j * h.n + i]);
+        }
+}
+
+static void drop(mvdr_square h) {
+    free(h.re);
+    free(h.im);
+}
+
+static double jacobi_ratio(int type, size_t n, uint64_t seed) {
+    const mvdr_square h = square_of(n), v = square_of(n);
+    double *pair = calloc(7 * (n / 2 + 1), sizeof *pair), *d = calloc(n, sizeof *d);
+    cplx *a = lapack_type(type, n, &seed), *w = calloc(n * n, sizeof *w);
+    load(h, a, false);
+    const mvdr_sweeps sweeps = mvdr_jacobi(h, v, 1e-9, 30, pair);
+    cr_expect(sweeps.converged, "type %d, n %zu: residual %g", type, n, sweeps.residual);
+    for (size_t j = 0; j < n; j++) {
+        d[j] = h.re[j * h.ld + j];
+        for (size_t i = 0; i < n; i++)
+            w[j * n + i] = v.re[j * v.ld + i] + I * v.im[j * v.ld + i];
+    }
+    const double ratio = worst_ratio(n, a, n, w, d);
+    drop(h), drop(v);
+    free(pair), free(d), free(a), free(w);
     return ratio;
 }
 
-Test(mvdr_eigen, factor_method) {
-    static const size_t shape[][2] = {{1, 1},   {1, 5},   {5, 1},   {2, 2},   {3, 7},
-                                      {16, 16}, {31, 17}, {17, 31}, {40, 40}, {64, 48}};
-    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
-        for (spectrum kind = EVEN; kind < SPECTRA; kind++)
-            for (int in_double = 0; in_double < 2; in_double++) {
-                double ratio = factor_ratio(shape[i][0], shape[i][1], kind, in_double, i + 1);
-                cr_expect_leq(ratio, RATIO, "%zu x %zu, spectrum %d: ratio %g", shape[i][0],
-                              shape[i][1], (int)kind, ratio);
-            }
+Test(mvdr_eigen, jacobi_on_lapack_types) {
+    for (int type = 1; type <= 18; type++)
+        for (size_t i = 0; i < SIZES; i++) {
+            double ratio = jacobi_ratio(type, sizes[i], (uint64_t)type * 10 + i);
+            cr_expect_leq(ratio, RATIO, "type %d, n %zu: ratio %g", type, sizes[i], ratio);
+        }
 }
 
-/* Columns that are copies of one another, and zero columns: rank far below the count. */
-Test(mvdr_eigen, deficient_rank) {
-    enum { N = 24, M = 30, LD = 32 };
-    uint64_t seed = 9;
-    mvdr_scratch scratch;
-    cr_assert_eq(mvdr_scratch_create((mvdr_limits){N, M, N}, &scratch, NULL), SONAR_OK);
-    cplx s[N * M], once[3 * N];
-    for (size_t i = 0; i < 3 * N; i++)
-        once[i] = test_gauss(&seed);
-    for (size_t j = 0; j < M; j++)
-        for (size_t i = 0; i < N; i++)
-            s[j * N + i] = j % 4 < 3 ? once[j % 4 * N + i] : 0;
-    cplx *a = load_factor(&scratch, N, M, s);
-    float re[N * LD], im[N * LD];
-    for (int in_double = 0; in_double < 2; in_double++) {
-        mvdr_solution solution = in_double
-                                     ? mvdr_solve_f64(&scratch, N, M, 3e-10, 30, re, im, LD, N)
-                                     : mvdr_solve_f32(&scratch, N, M, 3e-7, 30, re, im, LD, N);
-        cplx *v = widen(N, solution.kept, LD, re, im);
-        cr_expect(solution.converged);
-        cr_expect_geq(solution.kept, 3);
-        cr_expect_leq(worst_ratio(N, a, solution.kept, v, scratch.d), RATIO);
-        free(v);
-    }
-    free(a);
-    mvdr_scratch_destroy(&scratch);
+/* ---- eigenvalues alone ----------------------------------------------------------------------- */
+
+static double frobenius(size_t n, const cplx *a) {
+    double sum = 0;
+    for (size_t i = 0; i < n * n; i++)
+        sum += pow(cabs(a[i]), 2);
+    return sqrt(sum);
+}
+
+static double eigenvalue_ratio(int type, size_t n, uint64_t seed) {
+    const mvdr_square h = square_of(n);
+    double *v = sonar_alloc(4 * h.ld, sizeof *v), *d = calloc(3 * n, sizeof *d), worst = 0;
+    size_t *order = calloc(n, sizeof *order);
+    cplx *a = lapack_type(type, n, &seed);
+    load(h, a, true);
+    cr_expect(mvdr_eigenvalues(h, v, v + 2 * h.ld, d, d + n), "type %d, n %zu", type, n);
+    mvdr_oracle_eigenvalues(n, a, d + 2 * n);
+    mvdr_descending(d, n, order);
+    for (size_t i = 0; i < n; i++)
+        worst = fmax(worst, fabs(d[order[i]] - d[2 * n + i]));
+    const double size = frobenius(n, a);
+    drop(h);
+    free(v), free(d), free(order), free(a);
+    return worst / ((double)n * ULP * (size > 0 ? size : 1));
+}
+
+Test(mvdr_eigen, eigenvalues_of_lapack_types) {
+    for (int type = 1; type <= 18; type++)
+        for (size_t i = 0; i < SIZES; i++) {
+            double ratio = eigenvalue_ratio(type, sizes[i], (uint64_t)type * 10 + i);
+            cr_expect_leq(ratio, RATIO, "type %d, n %zu: ratio %g", type, sizes[i], ratio);
+        }
+}
+
+/* ---- Cholesky -------------------------------------------------------------------------------- */
+
+/* A with that spectrum, the smallest eigenvalues well above rounding. */
+static double factor_ratio(size_t n, spectrum kind, uint64_t seed) {
+    double *l = sonar_alloc(mvdr_triangle(n), sizeof *l), *d = calloc(n, sizeof *d), away = 0;
+    for (size_t i = 0; i < n; i++)
+        d[i] = 1e-12 + prescribed(kind, i, n, &seed);
+    cplx *u = random_unitary(n, n, &seed), *a = compose(n, n, n, u, d, u);
+    for (size_t i = 0; i < mvdr_pad(n, MVDR_LANES); i++)
+        for (size_t j = 0; j <= i; j++) {
+            mvdr_at(l, i, j)[0] = i < n ? creal(a[j * n + i]) : i == j;
+            mvdr_at(l, i, j)[MVDR_LANES] = i < n && i > j ? cimag(a[j * n + i]) : 0;
+        }
+    cr_expect(mvdr_factor(l, n), "n %zu, spectrum %d", n, (int)kind);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j <= i; j++) {
+            cplx sum = -a[j * n + i];
+            for (size_t k = 0; k <= j; k++) {
+                const double *x = mvdr_at(l, i, k), *y = mvdr_at(l, j, k);
+                const cplx p = i == k ? 1 / x[0] : x[0] + I * x[MVDR_LANES];
+                const cplx q = j == k ? 1 / y[0] : y[0] + I * y[MVDR_LANES];
+                sum += p * conj(q);
+            }
+            away += (i == j ? 1 : 2) * pow(cabs(sum), 2);
+        }
+    const double ratio = sqrt(away) / ((double)n * ULP * frobenius(n, a));
+    free(l), free(d), free(u), free(a);
+    return ratio;
+}
+
+Test(mvdr_eigen, factor_of_every_spectrum) {
+    for (spectrum kind = EVEN; kind < SPECTRA; kind++)
+        for (size_t i = 0; i < SIZES; i++) {
+            double ratio = factor_ratio(sizes[i], kind, 7 + i);
+            cr_expect_leq(ratio, RATIO, "n %zu, spectrum %d: ratio %g", sizes[i], (int)kind, ratio);
+        }
+}
+
+Test(mvdr_eigen, no_factor_of_an_indefinite_matrix) {
+    double *l = sonar_alloc(mvdr_triangle(20), sizeof *l);
+    for (size_t i = 0; i < 24; i++)
+        *mvdr_at(l, i, i) = i == 13 ? -1e-9 : 1;
+    cr_expect(!mvdr_factor(l, 20));
+    free(l);
 }

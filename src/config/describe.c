@@ -5,6 +5,7 @@
 #include "core/core.h"
 #include "core/topic.h"
 #include "detect/detect.h"
+#include "mvdr_jacobi/mvdr_jacobi.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -52,14 +53,8 @@ static double effective_snapshots(const sonar_config *c) {
                                    : (double)c->specs.mvdr.snapshots;
 }
 
-/* The factors of all bins, and a worker's scratch for one of them. */
 static double mvdr_bytes(const sonar_config *c) {
-    const double rows = (double)c->sensors;
-    const double columns = c->specs.mvdr.alpha > 0 ? rows : (double)c->specs.mvdr.snapshots;
-    const double kept = fmin(rows, columns), most = fmax(rows, columns);
-    const double bins = 8 * (double)c->mvdr_band.bins * rows * (columns + kept);
-    const double scratch = (double)c->threads * (8 * rows * columns + 48 * most * kept);
-    return c->specs.mvdr_enabled ? bins + scratch : 0;
+    return c->specs.mvdr_enabled ? sonar_mvdr_bytes(&c->specs.mvdr, c->threads) : 0;
 }
 
 /* All spectra once where the stages write. In each result the small surfaces, and the large ones

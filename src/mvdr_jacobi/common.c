@@ -51,6 +51,21 @@ mvdr_shape mvdr_shape_of(const sonar_mvdr_spec *spec) {
                         .order = by_snapshots ? each * slots : spec->sensors};
 }
 
+double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers) {
+    const mvdr_shape shape = mvdr_shape_of(spec);
+    const double sensors = (double)spec->sensors, columns = (double)(shape.each * shape.slots);
+    const double square = 16 * (double)shape.order * (double)shape.order;
+    const bool vectors = spec->solver == SONAR_MVDR_JACOBI;
+    double bin = 8 * columns * sensors + (vectors ? square : square / 2);
+    if (shape.by_snapshots)
+        bin += 16 * columns * (columns + (double)spec->directions);
+    else if (!shape.slots)
+        bin += square / 2;
+    const double panel = shape.by_snapshots ? 0 : 16 * columns * sensors;
+    const double scratch = 1.5 * square + (vectors ? square : 0) + panel;
+    return (double)spec->bins * bin + (double)workers * scratch;
+}
+
 /* ---- parameters ------------------------------------------------------------------------------ */
 
 sonar_code mvdr_check_params(const sonar_mvdr_spec *spec, const sonar_params *params,

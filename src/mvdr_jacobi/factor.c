@@ -1,165 +1,158 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The factor S of R = S S^H: a block of the last L snapshots, or a factor that forgets. R itself is
- * never formed: in float32 its squares would drown all that is 70 dB below the loudest ship.
+ * Products of columns and the Cholesky factor, on panels of eight rows (internal.h). Both come down
+ * to sums over k of b_k c_k^H for the rows of one panel and four of another, whose columns k lie
+ * one behind the other.
  */
 #include "mvdr_jacobi/internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- helpers --------------------------------------------------------------------------------- */
+enum { ROWS = MVDR_LANES, STEP = 2 * MVDR_LANES /* from column to column */ };
 
-static bool finite_values(const sonar_c32 *x, size_t count) {
-    const float *value = &x->re;
-    float sum = 0; /* x * 0 is NaN for anything that is not finite */
-    for (size_t i = 0; i < 2 * count; i++)
-        sum += value[i] * 0;
-    return sum == 0;
-}
+/* A block of a panel: eight columns of eight rows. */
+typedef struct block {
+    mvdr_lanes re[ROWS], im[ROWS];
+} block;
 
-static const sonar_c32 *arrival(const mvdr_stage *stage, size_t index, size_t bin) {
-    return (const sonar_c32 *)stage->in->data + (ptrdiff_t)index * stage->in->stride[0] +
-           (ptrdiff_t)bin * stage->in->stride[1];
-}
-
-static double largest_value(const mvdr_rows *rows, const sonar_c32 *x) {
-    float most = 0;
-    for (size_t i = 0; i < rows->n; i++) {
-        float re = fabsf(x[rows->sensor[i]].re), im = fabsf(x[rows->sensor[i]].im);
-        float larger = re > im ? re : im;
-        most = larger > most ? larger : most;
-    }
-    return (double)most;
-}
-
-/* A power of two that brings `most` to about 1, so that squares neither overflow nor vanish. */
-static double scale_for(double most) {
-    int exponent;
-    frexp(most, &exponent);
-    return ldexp(1, -exponent);
-}
-
-static void zero_tail(float *re, float *im, size_t n, size_t ld) {
-    memset(re + n, 0, (ld - n) * sizeof *re);
-    memset(im + n, 0, (ld - n) * sizeof *im);
-}
-
-/* Appends the snapshot, and with forward-backward its mirrored conjugate, as columns of S. */
-static size_t append(const mvdr_stage *stage, mvdr_scratch *scratch, size_t m, const sonar_c32 *x,
-                     double scale) {
-    const mvdr_rows *rows = &stage->rows;
-    size_t ld = mvdr_pad(rows->n, MVDR_ALIGN);
-    float *re = scratch->s_re + m * ld, *im = scratch->s_im + m * ld;
-    for (size_t i = 0; i < rows->n; i++) {
-        re[i] = (float)((double)x[rows->sensor[i]].re * scale);
-        im[i] = (float)((double)x[rows->sensor[i]].im * scale);
-    }
-    zero_tail(re, im, rows->n, ld);
-    if (!stage->spec.forward_backward)
-        return m + 1;
-    for (size_t i = 0; i < rows->n; i++) {
-        re[ld + i] = re[rows->partner[i]];
-        im[ld + i] = -im[rows->partner[i]];
-    }
-    zero_tail(re + ld, im + ld, rows->n, ld);
-    return m + 2;
-}
-
-/* ---- block ----------------------------------------------------------------------------------- */
-
-static void store_arrivals(mvdr_stage *stage, size_t bin) {
-    size_t length = stage->spec.snapshots, sensors = stage->spec.sensors, bins = stage->spec.bins;
-    size_t skip = stage->arrived > length ? stage->arrived - length : 0;
-    for (size_t i = skip; i < stage->arrived; i++) {
-        size_t slot = (stage->next + i) % length;
-        const sonar_c32 *x = arrival(stage, i, bin);
-        memcpy(stage->snapshot + (slot * bins + bin) * sensors, x, sensors * sizeof *x);
-        stage->valid[slot * bins + bin] = finite_values(x, sensors);
-    }
-}
-
-mvdr_factor mvdr_factor_block(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
-    size_t length = stage->spec.snapshots, sensors = stage->spec.sensors, bins = stage->spec.bins;
-    size_t filled = sonar_min_size(stage->filled + stage->arrived, length), count = 0, m = 0;
-    store_arrivals(stage, bin);
-    double most = 0;
-    for (size_t slot = 0; slot < filled; slot++)
-        if (stage->valid[slot * bins + bin]) {
-            const sonar_c32 *x = stage->snapshot + (slot * bins + bin) * sensors;
-            most = fmax(most, largest_value(&stage->rows, x));
-            count++;
-        }
-    if (most == 0)
-        return (mvdr_factor){.snapshots = (double)count};
-    double scale = scale_for(most);
-    for (size_t slot = 0; slot < filled; slot++)
-        if (stage->valid[slot * bins + bin])
-            m = append(stage, scratch, m, stage->snapshot + (slot * bins + bin) * sensors, scale);
-    return (mvdr_factor){m, 1 / ((double)m * scale * scale), (double)count};
-}
-
-void mvdr_factor_advance(mvdr_stage *stage) {
-    if (!stage->spec.snapshots)
-        return;
-    stage->next = (stage->next + stage->arrived) % stage->spec.snapshots;
-    stage->filled = sonar_min_size(stage->filled + stage->arrived, stage->spec.snapshots);
-}
-
-/* ---- forgetting ------------------------------------------------------------------------------ */
-
-/* The kept eigenpairs as columns u sigma, weakened by `weight`. */
-static size_t carry_on(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch, double weight) {
-    size_t n = stage->rows.n, ld = mvdr_pad(n, MVDR_ALIGN), k = stage->bin[bin].k;
-    size_t first = bin * stage->limits.kept;
-    for (size_t j = 0; j < k; j++) {
-        double sigma = sqrt(stage->d[first + j]) * weight;
-        const float *qr = stage->q_re + (first + j) * stage->ld;
-        const float *qi = stage->q_im + (first + j) * stage->ld;
-        for (size_t i = 0; i < n; i++) {
-            scratch->s_re[j * ld + i] = (float)((double)qr[i] * sigma);
-            scratch->s_im[j * ld + i] = (float)((double)qi[i] * sigma);
-        }
-        zero_tail(scratch->s_re + j * ld, scratch->s_im + j * ld, n, ld);
-    }
-    return k;
-}
-
-/* The largest magnitude S will hold, and how many of the new snapshots are finite. */
-static double survey(const mvdr_stage *stage, size_t bin, size_t *good) {
-    const mvdr_bin *kept = &stage->bin[bin];
-    double most = kept->k ? sqrt(stage->d[bin * stage->limits.kept]) : 0;
-    *good = 0;
-    for (size_t i = 0; i < stage->arrived; i++) {
-        const sonar_c32 *x = arrival(stage, i, bin);
-        if (finite_values(x, stage->spec.sensors)) {
-            most = fmax(most, largest_value(&stage->rows, x));
-            ++*good;
+/* sum = sum over k of b_k c_k^H, columns `first` to first + 3 of the block, which are c's rows. */
+MVDR_INLINE void outer(const double *b, const double *c, size_t count, size_t first, block *sum) {
+    mvdr_lanes re[4] = {0}, im[4] = {0};
+    for (size_t k = 0; k < count; k++, b += STEP, c += STEP) {
+        const mvdr_lanes br = *(const mvdr_lanes *)b, bi = *(const mvdr_lanes *)(b + ROWS);
+        for (size_t q = 0; q < 4; q++) {
+            const double cr = c[first + q], ci = c[ROWS + first + q];
+            re[q] += br * cr;
+            re[q] += bi * ci;
+            im[q] += bi * cr;
+            im[q] -= br * ci;
         }
     }
-    return most;
+    for (size_t q = 0; q < 4; q++) {
+        sum->re[first + q] = re[q];
+        sum->im[first + q] = im[q];
+    }
 }
 
-mvdr_factor mvdr_factor_forget(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
-    mvdr_bin *kept = &stage->bin[bin];
-    double alpha = stage->spec.alpha;
-    size_t good, m;
-    double most = survey(stage, bin, &good);
-    kept->seen += good;
-    double faded = pow(alpha, (double)kept->seen);
-    kept->share = 1 - faded;
-    mvdr_factor result = {.snapshots = (1 + alpha) / (1 - alpha) * (1 - faded) / (1 + faded)};
-    if (most == 0)
-        return result;
-    double scale = scale_for(most), fade = sqrt(alpha);
-    double fresh = sqrt(1 - alpha) * (stage->spec.forward_backward ? sqrt(0.5) : 1);
-    m = carry_on(stage, bin, scratch, scale * pow(fade, (double)good));
-    for (size_t i = 0; i < stage->arrived; i++) {
-        const sonar_c32 *x = arrival(stage, i, bin);
-        if (finite_values(x, stage->spec.sensors))
-            m = append(stage, scratch, m, x, scale * fresh * pow(fade, (double)--good));
+/* ---- A = sum of x x^H ------------------------------------------------------------------------ */
+
+SONAR_MULTIARCH static void square_up(const double *panels, size_t count, double *a, size_t many) {
+    for (size_t b = 0; b < many; b++)
+        for (size_t c = 0; c <= b; c++) {
+            block sum;
+            double *to = mvdr_panel(a, b) + c * ROWS * STEP;
+            outer(panels + b * count * STEP, panels + c * count * STEP, count, 0, &sum);
+            outer(panels + b * count * STEP, panels + c * count * STEP, count, 4, &sum);
+            for (size_t q = 0; q < ROWS; q++, to += STEP) {
+                memcpy(to, &sum.re[q], sizeof sum.re[q]);
+                memcpy(to + ROWS, &sum.im[q], sizeof sum.im[q]);
+            }
+        }
+}
+
+void mvdr_square_up(const double *panels, size_t count, double *a, size_t order) {
+    square_up(panels, count, a, mvdr_pad(order, ROWS) / ROWS);
+}
+
+SONAR_MULTIARCH static void rank_one(double *a, size_t many, double keep, double take,
+                                     const double *re, const double *im) {
+    for (size_t b = 0; b < many; b++) {
+        const mvdr_lanes xr = take * *(const mvdr_lanes *)(re + b * ROWS);
+        const mvdr_lanes xi = take * *(const mvdr_lanes *)(im + b * ROWS);
+        mvdr_lanes *to = (mvdr_lanes *)mvdr_panel(a, b);
+        for (size_t j = 0; j < (b + 1) * ROWS; j++, to += 2) {
+            to[0] = keep * to[0] + (xr * re[j] + xi * im[j]);
+            to[1] = keep * to[1] + (xi * re[j] - xr * im[j]);
+        }
     }
-    result.m = m;
-    result.factor = 1 / (scale * scale);
-    return result;
+}
+
+void mvdr_rank_one(double *a, size_t order, double keep, double take, const double *re,
+                   const double *im) {
+    rank_one(a, mvdr_pad(order, ROWS) / ROWS, keep, take, re, im);
+}
+
+/* ---- Cholesky -------------------------------------------------------------------------------- */
+
+MVDR_INLINE void load(const double *from, block *to) {
+    for (size_t q = 0; q < ROWS; q++, from += STEP) {
+        memcpy(&to->re[q], from, sizeof to->re[q]);
+        memcpy(&to->im[q], from + ROWS, sizeof to->im[q]);
+    }
+}
+
+MVDR_INLINE void save(const block *from, double *to) {
+    for (size_t q = 0; q < ROWS; q++, to += STEP) {
+        memcpy(to, &from->re[q], sizeof from->re[q]);
+        memcpy(to + ROWS, &from->im[q], sizeof from->im[q]);
+    }
+}
+
+MVDR_INLINE void subtract(const block *sum, block *x) {
+    for (size_t q = 0; q < ROWS; q++) {
+        x->re[q] -= sum->re[q];
+        x->im[q] -= sum->im[q];
+    }
+}
+
+/* x's column j loses what its columns before j hold of row j of the diagonal block at `l`. */
+MVDR_INLINE void eliminate(block *x, size_t j, const double *l) {
+    for (size_t t = 0; t < j; t++) {
+        const double re = l[t * STEP + j], im = l[t * STEP + ROWS + j];
+        x->re[j] -= x->re[t] * re;
+        x->re[j] -= x->im[t] * im;
+        x->im[j] -= x->im[t] * re;
+        x->im[j] += x->re[t] * im;
+    }
+}
+
+/* Block c of panel b under the diagonal, whose columns' own diagonal block is at `l`. */
+MVDR_INLINE void solve_block(block *x, const double *l) {
+    for (size_t j = 0; j < ROWS; j++) {
+        eliminate(x, j, l);
+        x->re[j] *= l[j * STEP + j];
+        x->im[j] *= l[j * STEP + j];
+    }
+}
+
+/* The diagonal block, column by column to `l`. */
+MVDR_INLINE bool factor_block(block *x, double *l) {
+    for (size_t j = 0; j < ROWS; j++) {
+        eliminate(x, j, l);
+        const double pivot = x->re[j][j];
+        if (!(pivot > 0))
+            return false;
+        const double inverse = 1 / sqrt(pivot);
+        x->re[j] *= inverse;
+        x->im[j] *= inverse;
+        memcpy(l + j * STEP, &x->re[j], sizeof x->re[j]);
+        memcpy(l + j * STEP + ROWS, &x->im[j], sizeof x->im[j]);
+        l[j * STEP + j] = inverse;
+        l[j * STEP + ROWS + j] = 0;
+    }
+    return true;
+}
+
+SONAR_MULTIARCH static bool factor(double *a, size_t many) {
+    for (size_t b = 0; b < many; b++)
+        for (size_t c = 0; c <= b; c++) {
+            double *own = mvdr_panel(a, b), *other = mvdr_panel(a, c);
+            block x, sum;
+            outer(own, other, c * ROWS, 0, &sum);
+            outer(own, other, c * ROWS, 4, &sum);
+            load(own + c * ROWS * STEP, &x);
+            subtract(&sum, &x);
+            if (c == b && !factor_block(&x, own + b * ROWS * STEP))
+                return false;
+            if (c == b)
+                continue;
+            solve_block(&x, other + c * ROWS * STEP);
+            save(&x, own + c * ROWS * STEP);
+        }
+    return true;
+}
+
+bool mvdr_factor(double *a, size_t order) {
+    return factor(a, mvdr_pad(order, ROWS) / ROWS);
 }

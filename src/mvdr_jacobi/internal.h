@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * What the files of the CPU's MVDR share. Complex matrices are planar (a re and an im array) and
- * column by column, columns `ld` elements apart and 64-byte aligned, rows beyond the matrix zero.
+ * What the files of the CPU's MVDR share. All arithmetic is in double, on samples and steering
+ * vectors in float.
  *
- *   n  used sensors, the rows        m  columns of the factor S        k  eigenpairs kept
+ *   column  a snapshot, or with forward-backward averaging also its mirror image
+ *   order   of the matrix A that is solved: columns in snapshot space (A their Gram matrix),
+ * sensors in sensor space (A the covariance); mvdr_shape says which
  *
- * One bin: factor.c makes S with R = S S^H, solve.c reduces it by QR to a triangle,
- * jacobi.c orthogonalises the triangle's columns, loading.c picks delta, spectrum_cpu.c computes
- * the spectrum.
+ * One bin: snapshots.c stores what comes and keeps the Gram matrix and the projections on steering
+ * vectors up to date, covariance.c the covariance; eigenvalues.c or jacobi.c decompose A,
+ * loading.c picks delta, factor.c makes from it what spectrum_cpu.c needs, solve.c leads them.
  */
 #ifndef SONAR_MVDR_JACOBI_INTERNAL_H
 #define SONAR_MVDR_JACOBI_INTERNAL_H
@@ -19,55 +21,86 @@
 /* Helpers whose loops must be compiled once per instruction set along with their caller. */
 #define MVDR_INLINE static inline __attribute__((always_inline))
 
-enum {
-    MVDR_ALIGN = 16, /* columns start at multiples of this many elements */
-    MVDR_LANES = 8   /* directions processed together */
-};
+enum { MVDR_LANES = 8 }; /* directions, or rows of a matrix, worked at together */
+
+typedef double mvdr_lanes __attribute__((vector_size(MVDR_LANES * sizeof(double))));
+typedef float mvdr_floats __attribute__((vector_size(MVDR_LANES * sizeof(float))));
+
+/* ---- matrices -------------------------------------------------------------------------------- */
+
+/* Panels of eight rows, each [column][re, im][row]. Of a Hermitian or lower triangular matrix panel
+ * b has the columns up to its diagonal block, 8 (b + 1); of any other all of them. Rows beyond the
+ * matrix are those of the identity in a triangle and zero elsewhere. */
+static inline double *mvdr_panel(double *a, size_t b) {
+    return a + MVDR_LANES * MVDR_LANES * b * (b + 1);
+}
+
+/* Real part of element (i, j), j <= i; the imaginary one is MVDR_LANES further. */
+static inline double *mvdr_at(double *a, size_t i, size_t j) {
+    return mvdr_panel(a, i / MVDR_LANES) + 2 * MVDR_LANES * j + i % MVDR_LANES;
+}
+
+/* Doubles in a triangle of that order. */
+static inline size_t mvdr_triangle(size_t order) {
+    const size_t panels = mvdr_pad(order, MVDR_LANES) / MVDR_LANES;
+    return MVDR_LANES * MVDR_LANES * panels * (panels + 1);
+}
+
+/* Planar columns, `ld` apart, of a square. */
+typedef struct mvdr_square {
+    double *re, *im;
+    size_t n, ld;
+} mvdr_square;
 
 /* ---- scratch of one worker ------------------------------------------------------------------- */
 
 typedef struct mvdr_scratch {
-    float *s_re, *s_im;  /* S, n x m */
-    double *t_re, *t_im; /* S or S^H while it is being reduced; holds floats in single precision */
-    double *u_re, *u_im; /* the triangle whose columns Jacobi rotates; at most n x n */
-    double *q_re, *q_im; /* orthonormal eigenvectors before they become float */
-    double *norm2, *tau; /* per column of t */
-    double *pair;        /* one round's sums and rotations: 7 arrays of one entry per pair */
-    double *d;           /* eigenvalues */
-    size_t *order;       /* eigenpair of each sorted eigenvalue */
-    float *steer, *rest; /* [row][re, im][lane]: steering vectors and what Q leaves of them */
-    float *project;      /* [k][re, im][lane] */
+    double *a;                   /* the matrix that is solved, a triangle */
+    double *panel;               /* sensor space: the columns as panels of sensors */
+    double *h_re, *h_im;         /* the same as a square, while it is decomposed */
+    double *v_re, *v_im;         /* eigenvectors; vectors of the tridiagonal reduction */
+    double *d, *e;               /* eigenvalues; off-diagonal */
+    double *pair;                /* Jacobi: one round, 7 arrays of an entry a pair */
+    size_t *order;               /* eigenpair of each sorted eigenvalue */
+    size_t *column;              /* the columns that count, newest first */
+    double *root;                /* the roots of their weights */
+    double *fresh_re, *fresh_im; /* a column, zero where masked */
+    float *steer;                /* [sensor][re, im][lane] */
+    double *z;                   /* [order][re, im][lane] */
+    double *project;             /* [column][re, im][lane] */
 } mvdr_scratch;
 
-sonar_code mvdr_scratch_create(mvdr_limits limits, mvdr_scratch *scratch, sonar_error *err);
+sonar_code mvdr_scratch_create(const sonar_mvdr_spec *spec, mvdr_shape shape, mvdr_scratch *scratch,
+                               sonar_error *err);
 void mvdr_scratch_destroy(mvdr_scratch *scratch);
 
-/* ---- eigendecomposition ---------------------------------------------------------------------- */
+/* ---- decompositions -------------------------------------------------------------------------- */
 
-typedef struct mvdr_solution {
-    size_t kept;
-    size_t sweeps;
-    double residual; /* largest relative off-diagonal of the last sweep */
+/* Eigenvalues of the Hermitian matrix in h's lower triangle, descending, to d; h is lost. v_re,
+ * v_im and e are scratch of 2 ld, 2 ld and n elements. False if an eigenvalue was not found. */
+bool mvdr_eigenvalues(mvdr_square h, double *v_re, double *v_im, double *d, double *e);
+
+typedef struct mvdr_sweeps {
+    size_t count;
+    double residual; /* largest relative off-diagonal that the last sweep met */
     bool converged;
-} mvdr_solution;
+} mvdr_sweeps;
 
-/* Eigenpairs of S S^H from scratch->s (n x m, elements of magnitude about 1), descending, into
- * scratch->d and q (float, columns `ld` apart, at most `most`). Eigenvalues below eps^2
- * times the largest cannot be told from rounding and are left out. */
-mvdr_solution mvdr_solve_f32(mvdr_scratch *scratch, size_t n, size_t m, double tolerance,
-                             size_t max_sweeps, float *q_re, float *q_im, size_t ld, size_t most);
-mvdr_solution mvdr_solve_f64(mvdr_scratch *scratch, size_t n, size_t m, double tolerance,
-                             size_t max_sweeps, float *q_re, float *q_im, size_t ld, size_t most);
+/* Eigenvalues of the full Hermitian h to its diagonal and eigenvectors to v's columns by two-sided
+ * Jacobi; pair holds 7 (n/2 + 1). */
+mvdr_sweeps mvdr_jacobi(mvdr_square h, mvdr_square v, double tolerance, size_t most, double *pair);
 
-/* Orthogonalises the m columns (n x m, `ld` apart) by one-sided Jacobi; pair holds 7 * (m/2 + 1).
+/* Indices of d, largest first. */
+void mvdr_descending(const double *d, size_t count, size_t *order);
+
+/* a = its Cholesky factor L, with 1/L_ii on the diagonal. False where a is not positive definite.
  */
-mvdr_solution mvdr_jacobi_f32(float *re, float *im, size_t n, size_t m, size_t ld, double tolerance,
-                              size_t max_sweeps, double *norm2, double *pair);
-mvdr_solution mvdr_jacobi_f64(double *re, double *im, size_t n, size_t m, size_t ld,
-                              double tolerance, size_t max_sweeps, double *norm2, double *pair);
-
-/* Indices of d, largest first; returns how many exceed `relative` times the largest. */
-size_t mvdr_descending(const double *d, size_t count, double relative, size_t *order);
+bool mvdr_factor(double *a, size_t order);
+/* a = sum over `count` columns x of x x^H, from panels [column][re, im][row] of the rows. */
+void mvdr_square_up(const double *panels, size_t count, double *a, size_t order);
+/* a = keep a + take x x^H. x: re and im, padded to whole panels with zeros. */
+void mvdr_rank_one(double *a, size_t order, double keep, double take, const double *re,
+                   const double *im);
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
@@ -77,101 +110,130 @@ typedef struct mvdr_load {
     bool floored;  /* raised to the least delta */
 } mvdr_load;
 
-/* delta for n sensors from the k eigenvalues d, descending; the other n - k are zero. */
+/* delta for n sensors from the k eigenvalues d, descending, of which the last is the smallest of
+ * what is solved; the other n - k are zero. */
 mvdr_load mvdr_loading(const sonar_mvdr_spec *spec, const double *d, size_t k, size_t n,
                        double snapshots);
 /* The share of a source's power that P shows then; `seen` snapshots, all of them or L. */
 double mvdr_level(const sonar_mvdr_spec *spec, const double *d, size_t k, double delta, double seen,
                   double effective);
 
-/* ---- spectrum -------------------------------------------------------------------------------- */
-
-/* A bin's decomposition, ready for the spectrum. */
-typedef struct mvdr_view {
-    const float *q_re, *q_im; /* eigenvectors, padded with zero columns to a multiple of 4 */
-    const float *weight;      /* [k] delta / (d + delta) */
-    const float *gain;        /* [k] d / (d + delta) if levels are corrected, else NULL */
-    size_t n, k, ld;
-    size_t middle;  /* row that signed turns count from */
-    int64_t offset; /* steered above the bin's centre, in 1/MVDR_TONE_ONE bins */
-    double level;   /* delta, or delta / (n share) if levels are corrected; 0: no data, P = 0 */
-} mvdr_view;
-
-/* P in MVDR_LANES directions at absolute bin `bin`; turns is [row][lane]. */
-void mvdr_spectrum_power(const mvdr_view *view, const uint64_t *turns, uint64_t bin,
-                         mvdr_scratch *scratch, float *power);
-
 /* ---- the stage ------------------------------------------------------------------------------- */
 
-/* The rows of the problem: used sensors (with forward-backward, those whose mirror is used too). */
+/* The sensors: used ones (with forward-backward, those whose mirror is used too). */
 typedef struct mvdr_rows {
-    size_t n;
-    size_t middle;   /* the row that signed turns count from */
-    size_t *sensor;  /* [row] */
-    size_t *partner; /* [row] row of the sensor mirrored at the origin; forward-backward only */
-    uint64_t *turns; /* [direction / 8][row][lane] */
+    size_t n;        /* so many */
+    size_t middle;   /* the sensor that signed turns count from */
+    uint8_t *used;   /* [sensor] */
+    size_t *mirror;  /* [sensor] the sensor mirrored at the origin; forward-backward only */
+    uint64_t *turns; /* [direction / 8][sensor][lane] */
 } mvdr_rows;
+
+/* How a bin's spectrum follows from a vector v per direction: its projections on the columns in
+ * snapshot space, the steering vector in sensor space. With s = |F v|^2 and |a|^2 the part of
+ * 1/P, times delta, and of |a|^2 that is left are, in
+ *   snapshot space  rest = |a|^2 - s     inside = s
+ *   sensor space    rest = delta s       inside = |a|^2 - rest
+ * P = level / rest, or with corrected levels level inside / rest. */
+typedef struct mvdr_view {
+    size_t m;       /* order of F; 0: no data, P = 0 */
+    double *factor; /* L, to be solved with, or with `vectors` W^H/sqrt(d + delta) */
+    bool vectors;
+    double delta, level;
+    int64_t offset; /* steered above the bin's centre, in 1/MVDR_TONE_ONE bins */
+} mvdr_view;
 
 /* What a bin keeps from one execute to the next. */
 typedef struct mvdr_bin {
-    size_t k;           /* eigenpairs in the stage's q and d */
-    uint64_t seen;      /* snapshots accepted since the reset */
-    double share;       /* forgetting: 1 - alpha^seen, by which R is too small */
-    mvdr_view view;     /* of the last execute, for evaluate */
-    mvdr_pair products; /* forgetting: mean of the products with the next bin, weighted as R is */
+    uint64_t seen;          /* snapshots accepted since the reset */
+    mvdr_view view;         /* of the last solution */
+    mvdr_pair products;     /* forgetting: mean of the products with the next bin, weighted as R */
     double products_weight; /* sum of the weights in products */
     bool tonal;             /* steered at `offset` bins above its centre */
     double offset;
+    int64_t projected; /* offset for which the projections were made */
 } mvdr_bin;
 
 typedef struct mvdr_stage {
     sonar_mvdr_spec spec;
     const sonar_host *host;
-    mvdr_limits limits;
-    size_t ld;         /* of q */
+    mvdr_shape shape;
+    size_t columns;    /* shape.each * shape.slots */
+    size_t ld;         /* of a column: sensors, padded */
     size_t directions; /* padded to whole vectors */
     uint64_t version;
-    bool versioned;
+    bool versioned, renewed; /* renewed: by this execute, all bins begin with their snapshots */
     mvdr_rows rows;
-    size_t *previous, *row_of; /* [sensor]: its row before and after the rows changed */
-    sonar_c32 *snapshot;       /* block: [slot][bin][sensor] */
-    uint8_t *valid;            /* block: [slot][bin], 0 for a snapshot with non-finite values */
-    size_t next, filled;       /* block: slot of the next snapshot, slots in use */
+    size_t *list;        /* scratch of rows.c: 3 entries a sensor */
+    float *ring;         /* [column][bin][re, im][ld] */
+    uint8_t *valid;      /* [slot][bin], 0 for a snapshot with non-finite values */
+    size_t next, filled; /* slot of the next snapshot, slots in use */
     mvdr_bin *bin;
-    float *q_re, *q_im;      /* [bin][kept][ld] eigenvectors */
-    double *d;               /* [bin][kept] eigenvalues; forgetting: of the factor carried on */
-    float *weight, *gain;    /* [bin][kept]; gain: with correct_level */
+    double *gram_re, *gram_im; /* snapshot space: [bin][column][column], x_i^H x_j at [j][i] */
+    double *project;           /* snapshot space: [bin][direction / 8][column][re, im][lane] */
+    double *norm;              /* snapshot space: [bin][direction] |a|^2 */
+    double *covariance;        /* forgetting in sensor space: [bin] triangle, all sensors */
+    double *factor;            /* [bin] */
+    size_t factor_size;
+    bool solved;             /* the views are those of all snapshots taken in */
     float *power;            /* [bin][directions] */
     float *info;             /* [bin][SONAR_MVDR_INFO_FIELDS] */
     sonar_mvdr_tones *tones; /* NULL: no bin is steered at a tone */
     mvdr_pair *pair;         /* [slot or arrival][bin] a snapshot's with the next bin */
-    uint64_t *points;        /* evaluate: [row][lane] */
+    uint64_t *points;        /* evaluate: [sensor][lane] */
     float *sample;           /* evaluate: [bin][lane] */
     mvdr_scratch *scratch;   /* [worker] */
     /* one execute's arguments, for the tasks */
     const sonar_buffer *in;
     size_t arrived;
+    bool wanted;
 } mvdr_stage;
 
-/* S of one bin in scratch->s: R = factor * S S^H. */
-typedef struct mvdr_factor {
-    size_t m;
-    double factor;
-    double snapshots; /* L, or L_eff with forgetting */
-} mvdr_factor;
+/* Snapshot `index` of those that arrived. */
+const sonar_c32 *mvdr_arrival(const mvdr_stage *stage, size_t index, size_t bin);
+bool mvdr_finite(const sonar_c32 *x, size_t count);
 
-/* Stores the bin's new snapshots (block) and builds S. */
-mvdr_factor mvdr_factor_block(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
-/* S = [sqrt(alpha) S, sqrt(1 - alpha) x ...] from the bin's kept eigenpairs and new snapshots. */
-mvdr_factor mvdr_factor_forget(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
-/* After all bins have stored: moves on by the snapshots that arrived. */
-void mvdr_factor_advance(mvdr_stage *stage);
-/* Adds the products of the bin's new snapshots with the next bin's; call it before mvdr_factor_*.
- */
+/* Stores the bin's new snapshots and brings Gram matrix and projections, or the covariance that
+ * forgets, up to date. */
+void mvdr_take(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
+/* After all bins have: moves on by the snapshots that arrived. */
+void mvdr_advance(mvdr_stage *stage);
+
+/* The columns that count and the roots of their weights, newest first, to scratch; returns the
+ * number of snapshots. */
+size_t mvdr_list_columns(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
+/* The bin's matrix, to scratch->a: of m listed columns the Gram matrix or the covariance, or the
+ * covariance that forgets, which is too small by `share`. */
+void mvdr_form_gram(const mvdr_stage *stage, size_t bin, size_t m, mvdr_scratch *scratch);
+void mvdr_form_covariance(const mvdr_stage *stage, size_t bin, size_t m, mvdr_scratch *scratch);
+void mvdr_form_faded(const mvdr_stage *stage, size_t bin, double share, mvdr_scratch *scratch);
+/* The bin's view and info, from all that has been taken. */
+void mvdr_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
+
+/* Steering vectors of eight directions at absolute bin `bin`, to scratch->steer; turns is
+ * [sensor][lane]. */
+void mvdr_steer(const mvdr_rows *rows, size_t sensors, const uint64_t *turns, uint64_t bin,
+                int64_t offset, float *steer);
+/* |a|^2 of each of them. */
+void mvdr_norms(const float *steer, size_t sensors, double norm[MVDR_LANES]);
+/* x^H a of two columns or, where they are the same, of one: to [re, im][lane] each. */
+void mvdr_project(const float *steer, size_t sensors, size_t ld, const float *x, const float *y,
+                  double *to, double *also);
+
+/* P in the eight directions whose v is in scratch->z; |a|^2 in norm. */
+void mvdr_spectrum_power(const mvdr_view *view, bool by_snapshots, bool corrected,
+                         const double *norm, mvdr_scratch *scratch, float *power);
+/* The bin's whole spectrum, to stage->power. */
+void mvdr_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
+/* At eight points whose turns are [sensor][lane]. */
+void mvdr_spectrum_at(mvdr_stage *stage, size_t bin, const uint64_t *turns, mvdr_scratch *scratch,
+                      float *power);
+
+/* Adds the products of the bin's new snapshots with the next bin's. */
 void mvdr_tone_accumulate(mvdr_stage *stage, size_t bin);
 /* Chooses the frequency at which the bin is steered, after all bins have accumulated theirs. */
 void mvdr_tone_steer(mvdr_stage *stage, size_t bin);
-/* Takes the rows, mirrors and turns of new parameters over. */
+/* Takes the used sensors, mirrors and turns of new parameters over. */
 sonar_code mvdr_rows_update(mvdr_stage *stage, const sonar_params *params, sonar_error *err);
 
 #endif

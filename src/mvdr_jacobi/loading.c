@@ -7,7 +7,6 @@
 #include "mvdr_jacobi/internal.h"
 #include "mvdr_jacobi/level.h"
 
-#include <float.h>
 #include <math.h>
 
 static double total(const double *d, size_t begin, size_t end) {
@@ -22,12 +21,15 @@ static double at(const double *d, size_t k, size_t i) {
     return i < k ? d[i] : 0;
 }
 
-/* Median of the largest min(n, L_eff) eigenvalues (the mean of the middle two of an even number),
- * times min(1, L_eff/n): R's few non-zero eigenvalues hold the noise of all n dimensions. */
-static double noise_by_median(const double *d, size_t k, size_t n, double snapshots) {
+/* Of the largest min(n, L_eff) eigenvalues (the mean of the middle two of an even number). */
+static double median(const double *d, size_t k, size_t n, double snapshots) {
     size_t count = (size_t)lround(fmin((double)n, fmax(1, snapshots)));
-    double median = (at(d, k, (count - 1) / 2) + at(d, k, count / 2)) / 2;
-    return median * fmin(1, snapshots / (double)n);
+    return (at(d, k, (count - 1) / 2) + at(d, k, count / 2)) / 2;
+}
+
+/* R's few non-zero eigenvalues hold the noise of all n dimensions. */
+static double noise_by_median(const double *d, size_t k, size_t n, double snapshots) {
+    return median(d, k, n, snapshots) * fmin(1, snapshots / (double)n);
 }
 
 /* What K known sources leave, corrected for the noise that their K dimensions took with them. */
@@ -52,15 +54,12 @@ static mvdr_load by_rule(const sonar_mvdr_spec *spec, const double *d, size_t k,
     return (mvdr_load){.delta = spec->eps * noise};
 }
 
-/* Not below what float32 can name beside the largest eigenvalue: steering vectors are rounded, so
- * a^H Q leaves n eps^2 outside even when a points at the source exactly, and that over delta must
- * stay small against n/d. 118 dB down. */
 mvdr_load mvdr_loading(const sonar_mvdr_spec *spec, const double *d, size_t k, size_t n,
                        double snapshots) {
     mvdr_load load = by_rule(spec, d, k, n, snapshots);
-    double least = k ? MVDR_LEAST_DELTA * d[0] : 0;
+    double least = mvdr_least_delta(d[0], median(d, k, n, snapshots), d[k - 1]);
     load.floored = load.delta < least;
-    load.delta = fmax(load.delta, fmax(least, DBL_MIN));
+    load.delta = fmax(load.delta, least);
     return load;
 }
 

@@ -14,6 +14,9 @@ extern "C" {
 /* From a periodic window of n points; a few hundred are enough for a longer one. */
 void sonar_mvdr_tones_make(const double *window, size_t n, sonar_mvdr_tones *tones);
 
+/* Memory that the CPU's stage takes, about. */
+double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers);
+
 extern const sonar_stage_ops sonar_mvdr_jacobi_cpu;
 
 #ifdef __cplusplus

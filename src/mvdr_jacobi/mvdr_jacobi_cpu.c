@@ -2,7 +2,6 @@
 /* The CPU's MVDR stage: one task per bin, everything of a bin in a fixed order inside it, so that
  * results do not depend on the number of workers. */
 #include "mvdr_jacobi/internal.h"
-#include "mvdr_jacobi/level.h"
 
 #include <float.h>
 #include <math.h>
@@ -13,26 +12,42 @@ static const char where[] = "mvdr_jacobi";
 
 /* ---- create, destroy ------------------------------------------------------------------------- */
 
+/* Elements of what is kept per bin; false if they are too many to count. */
+static bool measure(mvdr_stage *stage, size_t *ring, size_t *gram, size_t *project) {
+    const mvdr_shape *shape = &stage->shape;
+    const size_t bins = stage->spec.bins, order = mvdr_pad(shape->order, MVDR_LANES);
+    const bool vectors = stage->spec.solver == SONAR_MVDR_JACOBI;
+    const size_t columns = shape->by_snapshots ? stage->columns : 0;
+    size_t square;
+    if (__builtin_mul_overflow(order, 2 * order, &square))
+        return false;
+    stage->factor_size = vectors ? square : mvdr_triangle(order);
+    return !__builtin_mul_overflow(bins * 2 * stage->ld, stage->columns, ring) &&
+           !__builtin_mul_overflow(bins * columns, columns, gram) &&
+           !__builtin_mul_overflow(bins * columns * 2, stage->directions, project);
+}
+
 static bool allocate(mvdr_stage *stage) {
     const sonar_mvdr_spec *spec = &stage->spec;
-    size_t sensors = spec->sensors, bins = spec->bins, kept = stage->limits.kept;
-    size_t q, stored;
-    if (__builtin_mul_overflow(bins * kept, stage->ld, &q) ||
-        __builtin_mul_overflow(bins * sensors, spec->snapshots, &stored))
+    const mvdr_shape *shape = &stage->shape;
+    const size_t sensors = spec->sensors, bins = spec->bins;
+    const bool fades = !shape->slots;
+    size_t ring, gram, project;
+    if (!measure(stage, &ring, &gram, &project))
         return false;
-    stage->rows.sensor = sonar_alloc(sensors, sizeof(size_t));
-    stage->rows.partner = sonar_alloc(sensors, sizeof(size_t));
+    stage->rows.used = sonar_alloc(sensors, 1);
+    stage->rows.mirror = sonar_alloc(sensors, sizeof(size_t));
     stage->rows.turns = sonar_alloc(stage->directions * sensors, sizeof(uint64_t));
-    stage->previous = sonar_alloc(sensors, sizeof(size_t));
-    stage->row_of = sonar_alloc(sensors, sizeof(size_t));
-    stage->snapshot = sonar_alloc(stored, sizeof(sonar_c32));
-    stage->valid = sonar_alloc(spec->snapshots * bins, 1);
+    stage->list = sonar_alloc(3 * sensors, sizeof(size_t));
+    stage->ring = sonar_alloc(ring, sizeof(float));
+    stage->valid = sonar_alloc(shape->slots * bins, 1);
     stage->bin = sonar_alloc(bins, sizeof *stage->bin);
-    stage->q_re = sonar_alloc(q, sizeof(float));
-    stage->q_im = sonar_alloc(q, sizeof(float));
-    stage->d = sonar_alloc(bins * kept, sizeof(double));
-    stage->weight = sonar_alloc(bins * kept, sizeof(float));
-    stage->gain = sonar_alloc(spec->correct_level ? bins * kept : 1, sizeof(float));
+    stage->gram_re = sonar_alloc(gram, sizeof(double));
+    stage->gram_im = sonar_alloc(gram, sizeof(double));
+    stage->project = sonar_alloc(project, sizeof(double));
+    stage->norm = sonar_alloc(shape->by_snapshots ? bins * stage->directions : 1, sizeof(double));
+    stage->covariance = sonar_alloc(fades ? bins : 1, mvdr_triangle(fades ? sensors : 1) * 8);
+    stage->factor = sonar_alloc(bins, stage->factor_size * sizeof(double));
     stage->power = sonar_alloc(bins * stage->directions, sizeof(float));
     stage->info = sonar_alloc(bins * SONAR_MVDR_INFO_FIELDS, sizeof(float));
     stage->tones = spec->tones ? sonar_alloc(1, sizeof *stage->tones) : NULL;
@@ -40,10 +55,10 @@ static bool allocate(mvdr_stage *stage) {
     stage->points = sonar_alloc(sensors * MVDR_LANES, sizeof(uint64_t));
     stage->sample = sonar_alloc(bins * MVDR_LANES, sizeof(float));
     stage->scratch = sonar_alloc(stage->host->workers, sizeof *stage->scratch);
-    return stage->rows.sensor && stage->rows.partner && stage->rows.turns && stage->previous &&
-           stage->row_of && stage->snapshot && stage->valid && stage->bin && stage->q_re &&
-           stage->q_im && stage->d && stage->weight && stage->gain && stage->power && stage->info &&
-           stage->points && stage->sample && stage->scratch && stage->pair &&
+    return stage->rows.used && stage->rows.mirror && stage->rows.turns && stage->list &&
+           stage->ring && stage->valid && stage->bin && stage->gram_re && stage->gram_im &&
+           stage->project && stage->norm && stage->covariance && stage->factor && stage->power &&
+           stage->info && stage->pair && stage->points && stage->sample && stage->scratch &&
            !spec->tones == !stage->tones;
 }
 
@@ -53,11 +68,11 @@ static void destroy(void *opaque) {
         return;
     for (size_t i = 0; stage->scratch && i < stage->host->workers; i++)
         mvdr_scratch_destroy(&stage->scratch[i]);
-    void *owned[] = {stage->rows.sensor, stage->rows.partner, stage->rows.turns, stage->previous,
-                     stage->row_of,      stage->snapshot,     stage->valid,      stage->bin,
-                     stage->q_re,        stage->q_im,         stage->d,          stage->weight,
-                     stage->power,       stage->info,         stage->points,     stage->sample,
-                     stage->scratch,     stage->gain,         stage->tones,      stage->pair};
+    void *owned[] = {stage->rows.used, stage->rows.mirror, stage->rows.turns, stage->list,
+                     stage->ring,      stage->valid,       stage->bin,        stage->gram_re,
+                     stage->gram_im,   stage->project,     stage->norm,       stage->covariance,
+                     stage->factor,    stage->power,       stage->info,       stage->tones,
+                     stage->pair,      stage->points,      stage->sample,     stage->scratch};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
     free(stage);
@@ -73,8 +88,9 @@ static sonar_code create(const void *spec, const sonar_host *host, void **out, s
         return sonar_fail(err, SONAR_ENOMEM, where, "no memory for the stage");
     memcpy(&stage->spec, spec, sizeof stage->spec);
     stage->host = host;
-    stage->limits = mvdr_limits_of(&stage->spec);
-    stage->ld = mvdr_pad(stage->spec.sensors, MVDR_ALIGN);
+    stage->shape = mvdr_shape_of(&stage->spec);
+    stage->columns = stage->shape.each * stage->shape.slots;
+    stage->ld = mvdr_pad(stage->spec.sensors, 2 * MVDR_LANES);
     stage->directions = mvdr_pad(stage->spec.directions, MVDR_LANES);
     if (!allocate(stage)) {
         code = sonar_fail(err, SONAR_ENOMEM, where, "no memory for %zu bins of %zu sensors",
@@ -83,7 +99,8 @@ static sonar_code create(const void *spec, const sonar_host *host, void **out, s
         return code;
     }
     for (size_t i = 0; i < host->workers; i++)
-        if ((code = mvdr_scratch_create(stage->limits, &stage->scratch[i], err)) != SONAR_OK) {
+        if ((code = mvdr_scratch_create(&stage->spec, stage->shape, &stage->scratch[i], err)) !=
+            SONAR_OK) {
             destroy(stage);
             return code;
         }
@@ -94,121 +111,19 @@ static sonar_code create(const void *spec, const sonar_host *host, void **out, s
     return SONAR_OK;
 }
 
+/* The projections stay what they were made for. */
 static void reset(void *opaque) {
     mvdr_stage *stage = opaque;
-    stage->next = stage->filled = 0;
-    memset(stage->bin, 0, stage->spec.bins * sizeof *stage->bin);
+    stage->filled = stage->next = 0;
+    stage->solved = false;
+    for (size_t b = 0; b < stage->spec.bins; b++)
+        stage->bin[b] = (mvdr_bin){.projected = stage->bin[b].projected};
+    if (!stage->shape.slots)
+        memset(stage->covariance, 0,
+               stage->spec.bins * mvdr_triangle(stage->spec.sensors) * sizeof(double));
 }
 
-/* ---- one bin --------------------------------------------------------------------------------- */
-
-/* L_eff as statistics count it: forward-backward averaging uses every snapshot twice. */
-static double effective_snapshots(const mvdr_stage *stage, const mvdr_factor *factor) {
-    return factor->snapshots * (stage->spec.forward_backward ? 2 : 1);
-}
-
-/* With about as many snapshots as sensors float32 alone errs by 0.2 to 0.9 dB. */
-static bool wants_double(double snapshots, size_t n) {
-    return snapshots > 0.75 * (double)n && snapshots < 1.5 * (double)n;
-}
-
-static mvdr_solution solve(const mvdr_stage *stage, size_t bin, const mvdr_factor *factor,
-                           mvdr_scratch *scratch, bool in_double) {
-    size_t first = bin * stage->limits.kept * stage->ld;
-    float *q_re = stage->q_re + first, *q_im = stage->q_im + first;
-    const sonar_mvdr_spec *spec = &stage->spec;
-    if (in_double)
-        return mvdr_solve_f64(scratch, stage->rows.n, factor->m, 3e-10, spec->max_sweeps, q_re,
-                              q_im, stage->ld, stage->limits.kept);
-    return mvdr_solve_f32(scratch, stage->rows.n, factor->m, 3e-7, spec->max_sweeps, q_re, q_im,
-                          stage->ld, stage->limits.kept);
-}
-
-/* Columns too short for the loading to notice, now or summed over all updates to come, are not
- * worth carrying on. While the average fills up delta may still stand on sources alone: all are
- * kept. */
-static size_t worth_keeping(const mvdr_stage *stage, const mvdr_bin *state, const double *d,
-                            size_t k, double delta) {
-    double alpha = stage->spec.alpha, settled = 2 * (1 + alpha) / (1 - alpha);
-    while ((double)state->seen > settled && k && d[k - 1] < 0.005 * (1 - alpha) * delta)
-        k--;
-    return k;
-}
-
-/* What the spectrum needs of the eigenvalues d, now of R itself. */
-static void weigh(mvdr_stage *stage, size_t bin, const double *d, size_t k, double delta,
-                  double share) {
-    size_t n = stage->rows.n, first = bin * stage->limits.kept;
-    float *weight = stage->weight + first;
-    float *gain = stage->spec.correct_level ? stage->gain + first : NULL;
-    for (size_t i = 0; i < k; i++) {
-        weight[i] = (float)(delta / (d[i] + delta));
-        if (gain)
-            gain[i] = (float)(d[i] / (d[i] + delta));
-    }
-    double level = gain ? delta / ((double)n * share) : delta;
-    stage->bin[bin].view = (mvdr_view){.q_re = stage->q_re + first * stage->ld,
-                                       .q_im = stage->q_im + first * stage->ld,
-                                       .weight = weight,
-                                       .gain = gain,
-                                       .n = n,
-                                       .k = k,
-                                       .ld = stage->ld,
-                                       .middle = stage->rows.middle,
-                                       .offset = llround(stage->bin[bin].offset * MVDR_TONE_ONE),
-                                       .level = k ? level : 0};
-}
-
-static unsigned flags_of(const mvdr_stage *stage, const mvdr_load *loading, double share) {
-    double least = stage->spec.correct_level ? MVDR_LEVEL_CORRECTED : MVDR_LEVEL_BIASED;
-    return (loading->fallback ? SONAR_MVDR_FLAG_TRACE_FALLBACK : 0) |
-           (loading->floored ? SONAR_MVDR_FLAG_LOADING_FLOOR : 0) |
-           (share < least ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0);
-}
-
-/* Loads the k eigenvalues of S S^H in scratch; notes delta and level in info and returns flags. */
-static unsigned load(mvdr_stage *stage, size_t bin, size_t k, const mvdr_factor *factor,
-                     mvdr_scratch *scratch, float *info) {
-    mvdr_bin *state = &stage->bin[bin];
-    bool forgets = stage->spec.alpha > 0;
-    double *kept = stage->d + bin * stage->limits.kept, *d = scratch->d;
-    for (size_t i = 0; i < k; i++) {
-        kept[i] = d[i] * factor->factor;
-        d[i] = kept[i] / (forgets ? state->share : 1);
-    }
-    mvdr_load loading =
-        mvdr_loading(&stage->spec, d, k, stage->rows.n, effective_snapshots(stage, factor));
-    double seen = forgets ? (double)state->seen : factor->snapshots;
-    double share = mvdr_level(&stage->spec, d, k, loading.delta, seen, factor->snapshots);
-    weigh(stage, bin, d, k, loading.delta, share);
-    state->k = forgets ? worth_keeping(stage, state, d, k, loading.delta) : k;
-    info[SONAR_MVDR_DELTA] = (float)fmin(loading.delta, (double)FLT_MAX);
-    info[SONAR_MVDR_LEVEL] = (float)share;
-    return flags_of(stage, &loading, share);
-}
-
-static void decompose(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
-    mvdr_factor factor = stage->spec.alpha > 0 ? mvdr_factor_forget(stage, bin, scratch)
-                                               : mvdr_factor_block(stage, bin, scratch);
-    mvdr_solution solution = {.converged = true};
-    float *info = stage->info + bin * SONAR_MVDR_INFO_FIELDS;
-    unsigned flags = 0;
-    info[SONAR_MVDR_DELTA] = 0;
-    info[SONAR_MVDR_LEVEL] = 1;
-    info[SONAR_MVDR_OFFSET] = (float)stage->bin[bin].offset;
-    stage->bin[bin].k = 0;
-    stage->bin[bin].view = (mvdr_view){0};
-    if (factor.m && stage->rows.n) {
-        bool in_double = wants_double(effective_snapshots(stage, &factor), stage->rows.n);
-        solution = solve(stage, bin, &factor, scratch, in_double);
-        flags = load(stage, bin, solution.kept, &factor, scratch, info) |
-                (solution.converged ? 0 : SONAR_MVDR_FLAG_NOT_CONVERGED);
-    }
-    info[SONAR_MVDR_SWEEPS] = (float)solution.sweeps;
-    info[SONAR_MVDR_RESIDUAL] = (float)solution.residual;
-    info[SONAR_MVDR_FLAGS] = (float)flags;
-    info[SONAR_MVDR_SNAPSHOTS] = (float)factor.snapshots;
-}
+/* ---- tasks ----------------------------------------------------------------------------------- */
 
 static void accumulate_products(void *arg, size_t bin, size_t worker) {
     (void)worker;
@@ -220,11 +135,16 @@ static void bin_task(void *arg, size_t bin, size_t worker) {
     mvdr_scratch *scratch = &stage->scratch[worker];
     if (stage->tones && stage->arrived)
         mvdr_tone_steer(stage, bin);
-    decompose(stage, bin, scratch);
-    for (size_t t = 0; t < stage->directions; t += MVDR_LANES)
-        mvdr_spectrum_power(&stage->bin[bin].view, stage->rows.turns + t * stage->rows.n,
-                            stage->spec.first_bin + bin, scratch,
-                            stage->power + bin * stage->directions + t);
+    mvdr_take(stage, bin, scratch);
+    if (!stage->wanted)
+        return;
+    mvdr_solve(stage, bin, scratch);
+    mvdr_spectrum(stage, bin, scratch);
+}
+
+static void solve_task(void *arg, size_t bin, size_t worker) {
+    mvdr_stage *stage = arg;
+    mvdr_solve(stage, bin, &stage->scratch[worker]);
 }
 
 /* ---- execute --------------------------------------------------------------------------------- */
@@ -256,10 +176,15 @@ static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
         return code;
     stage->in = in;
     stage->arrived = in->shape[0];
+    stage->wanted =
+        work->outputs & (SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM));
     if (stage->tones && stage->arrived)
         stage->host->parallel(stage->host->ctx, spec->bins, accumulate_products, stage);
     stage->host->parallel(stage->host->ctx, spec->bins, bin_task, stage);
-    mvdr_factor_advance(stage);
+    mvdr_advance(stage);
+    stage->solved = stage->wanted;
+    if (!stage->wanted)
+        return SONAR_OK;
     float *azimuth = out[SONAR_MVDR_OUT_AZIMUTH].data;
     for (size_t t = 0; azimuth && t < spec->directions; t++)
         azimuth[t] = band_power(stage, stage->power + t, stage->directions);
@@ -275,8 +200,8 @@ static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
 
 static void sample_task(void *arg, size_t bin, size_t worker) {
     mvdr_stage *stage = arg;
-    mvdr_spectrum_power(&stage->bin[bin].view, stage->points, stage->spec.first_bin + bin,
-                        &stage->scratch[worker], stage->sample + bin * MVDR_LANES);
+    mvdr_spectrum_at(stage, bin, stage->points, &stage->scratch[worker],
+                     stage->sample + bin * MVDR_LANES);
 }
 
 /* Eight points' turns, transposed; the last ones repeat where there are fewer. */
@@ -284,8 +209,8 @@ static void take_points(mvdr_stage *stage, const sonar_buffer *turns, size_t fir
     for (size_t lane = 0; lane < MVDR_LANES; lane++) {
         size_t point = sonar_min_size(first + lane, turns->shape[0] - 1);
         const uint64_t *from = (const uint64_t *)turns->data + (ptrdiff_t)point * turns->stride[0];
-        for (size_t i = 0; i < stage->rows.n; i++)
-            stage->points[i * MVDR_LANES + lane] = from[stage->rows.sensor[i]];
+        for (size_t i = 0; i < stage->spec.sensors; i++)
+            stage->points[i * MVDR_LANES + lane] = from[i];
     }
 }
 
@@ -299,6 +224,9 @@ static sonar_code evaluate(void *opaque, sonar_queue *queue, const sonar_buffer 
     sonar_code code = mvdr_check_points(&stage->spec, turns, power, err);
     if (code)
         return code;
+    if (!stage->solved)
+        stage->host->parallel(stage->host->ctx, stage->spec.bins, solve_task, stage);
+    stage->solved = true;
     for (size_t first = 0; first < count; first += MVDR_LANES) {
         take_points(stage, turns, first);
         stage->host->parallel(stage->host->ctx, stage->spec.bins, sample_task, stage);

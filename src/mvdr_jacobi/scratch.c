@@ -4,44 +4,46 @@
 
 #include <stdlib.h>
 
-sonar_code mvdr_scratch_create(mvdr_limits limits, mvdr_scratch *s, sonar_error *err) {
-    size_t n = limits.rows, m = limits.columns, c = sonar_min_size(n, m);
-    size_t ld = mvdr_pad(n, MVDR_ALIGN);
-    size_t tall = c * ld, wide = m > n ? n * mvdr_pad(m, MVDR_ALIGN) : 0;
-    size_t t = sonar_max_size(tall, wide);
-    size_t lanes = 2 * (size_t)MVDR_LANES, k = mvdr_pad(limits.kept, MVDR_GROUP);
-    size_t small = c;
+sonar_code mvdr_scratch_create(const sonar_mvdr_spec *spec, mvdr_shape shape, mvdr_scratch *s,
+                               sonar_error *err) {
+    const size_t order = shape.order, ld = mvdr_pad(order, MVDR_LANES);
+    const size_t sensors = mvdr_pad(spec->sensors, MVDR_LANES);
+    const size_t columns = sonar_max_size(shape.each * shape.slots, 1);
+    const size_t lanes = 2 * (size_t)MVDR_LANES;
+    const bool vectors = spec->solver == SONAR_MVDR_JACOBI;
     *s = (mvdr_scratch){
-        .s_re = sonar_alloc(m * ld, sizeof(float)),
-        .s_im = sonar_alloc(m * ld, sizeof(float)),
-        .t_re = sonar_alloc(t, sizeof(double)),
-        .t_im = sonar_alloc(t, sizeof(double)),
-        .u_re = sonar_alloc(small * mvdr_pad(small, MVDR_ALIGN), sizeof(double)),
-        .u_im = sonar_alloc(small * mvdr_pad(small, MVDR_ALIGN), sizeof(double)),
-        .q_re = sonar_alloc(tall, sizeof(double)),
-        .q_im = sonar_alloc(tall, sizeof(double)),
-        .norm2 = sonar_alloc(n, sizeof(double)),
-        .tau = sonar_alloc(2 * n, sizeof(double)),
-        .pair = sonar_alloc(7 * (n / 2 + 1), sizeof(double)),
-        .d = sonar_alloc(sonar_max_size(n, k), sizeof(double)),
-        .order = sonar_alloc(n, sizeof(size_t)),
-        .steer = sonar_alloc(ld * lanes, sizeof(float)),
-        .rest = sonar_alloc(ld * lanes, sizeof(float)),
-        .project = sonar_alloc(k * lanes, sizeof(float)),
+        .a = sonar_alloc(mvdr_triangle(order), sizeof(double)),
+        .panel = sonar_alloc(shape.by_snapshots ? 1 : 2 * columns * sensors, sizeof(double)),
+        .h_re = sonar_alloc(order * ld, sizeof(double)),
+        .h_im = sonar_alloc(order * ld, sizeof(double)),
+        .v_re = sonar_alloc((vectors ? order : 2) * ld, sizeof(double)),
+        .v_im = sonar_alloc((vectors ? order : 2) * ld, sizeof(double)),
+        .d = sonar_alloc(order, sizeof(double)),
+        .e = sonar_alloc(order, sizeof(double)),
+        .pair = sonar_alloc(7 * (order / 2 + 1), sizeof(double)),
+        .order = sonar_alloc(order, sizeof(size_t)),
+        .column = sonar_alloc(columns, sizeof(size_t)),
+        .root = sonar_alloc(columns, sizeof(double)),
+        .fresh_re = sonar_alloc(sensors, sizeof(double)),
+        .fresh_im = sonar_alloc(sensors, sizeof(double)),
+        .steer = sonar_alloc(sensors * lanes, sizeof(float)),
+        .z = sonar_alloc(ld * lanes, sizeof(double)),
+        .project = sonar_alloc(columns * lanes, sizeof(double)),
     };
-    if (!s->s_re || !s->s_im || !s->t_re || !s->t_im || !s->u_re || !s->u_im || !s->q_re ||
-        !s->q_im || !s->norm2 || !s->tau || !s->pair || !s->d || !s->order || !s->steer ||
-        !s->rest || !s->project) {
+    if (!s->a || !s->panel || !s->h_re || !s->h_im || !s->v_re || !s->v_im || !s->d || !s->e ||
+        !s->pair || !s->order || !s->column || !s->root || !s->fresh_re || !s->fresh_im ||
+        !s->steer || !s->z || !s->project) {
         mvdr_scratch_destroy(s);
-        return sonar_fail(err, SONAR_ENOMEM, "mvdr_jacobi", "no memory for %zu x %zu problems", n,
-                          m);
+        return sonar_fail(err, SONAR_ENOMEM, "mvdr_jacobi", "no memory for matrices of order %zu",
+                          order);
     }
     return SONAR_OK;
 }
 
 void mvdr_scratch_destroy(mvdr_scratch *s) {
-    void *owned[] = {s->s_re,  s->s_im, s->t_re, s->t_im, s->u_re,  s->u_im,  s->q_re, s->q_im,
-                     s->norm2, s->tau,  s->pair, s->d,    s->order, s->steer, s->rest, s->project};
+    void *owned[] = {s->a,        s->panel,    s->h_re,  s->h_im,  s->v_re,   s->v_im,
+                     s->d,        s->e,        s->pair,  s->order, s->column, s->root,
+                     s->fresh_re, s->fresh_im, s->steer, s->z,     s->project};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
     *s = (mvdr_scratch){0};

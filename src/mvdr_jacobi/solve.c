@@ -1,55 +1,185 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * Eigendecomposition of R = S S^H without forming R. S (n x m) is first reduced by Householder QR
- * to a triangle of min(n, m) columns; a second, pivoted QR of the triangle's conjugate transpose
- * leaves columns that are nearly orthogonal; one-sided Jacobi finishes them.
- */
+/* A bin from its matrix to what its spectrum needs: eigenvalues, loading, level, factor. */
 #include "mvdr_jacobi/internal.h"
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* A squared norm, relative to elements of magnitude 1, that float32 may round away: zero. */
-#define NOTHING 1e-30
+enum { STEP = 2 * MVDR_LANES };
 
-static void mvdr_sift(const double *d, size_t *order, size_t root, size_t count) {
-    for (size_t child; (child = 2 * root + 1) < count; root = child) {
-        if (child + 1 < count && d[order[child + 1]] < d[order[child]])
-            child++;
-        if (d[order[root]] <= d[order[child]])
+/* What R is made of. */
+typedef struct looks {
+    double effective; /* L, or L_eff with forgetting */
+    double seen;      /* L, or all so far */
+    size_t order;     /* of the matrix; 0: nothing there */
+} looks;
+
+/* The bin's matrix, to scratch->a. */
+static looks form(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+    const double alpha = stage->spec.alpha, seen = (double)stage->bin[bin].seen;
+    const double faded = alpha > 0 ? pow(alpha, seen) : 0;
+    size_t count = stage->shape.slots ? mvdr_list_columns(stage, bin, scratch) : (size_t)seen;
+    const size_t m = count * stage->shape.each;
+    looks looks = {(double)count, (double)count, 0};
+    if (alpha > 0) {
+        looks.effective = (1 + alpha) / (1 - alpha) * (1 - faded) / (1 + faded);
+        looks.seen = seen;
+    }
+    if (!count || !stage->rows.n)
+        return looks;
+    looks.order = stage->shape.by_snapshots ? m : stage->spec.sensors;
+    if (stage->shape.by_snapshots)
+        mvdr_form_gram(stage, bin, m, scratch);
+    else if (stage->shape.slots)
+        mvdr_form_covariance(stage, bin, m, scratch);
+    else
+        mvdr_form_faded(stage, bin, 1 - faded, scratch);
+    return looks;
+}
+
+/* ---- eigenvalues ----------------------------------------------------------------------------- */
+
+/* The triangle as a square of columns; `full`: its mirror image too. */
+static mvdr_square spread(const mvdr_scratch *scratch, size_t n, bool full) {
+    const mvdr_square h = {scratch->h_re, scratch->h_im, n, mvdr_pad(n, MVDR_LANES)};
+    memset(h.re, 0, n * h.ld * sizeof *h.re);
+    memset(h.im, 0, n * h.ld * sizeof *h.im);
+    for (size_t j = 0; j < n; j++)
+        for (size_t i = j; i < n; i++) {
+            const double *from = mvdr_at(scratch->a, i, j);
+            h.re[j * h.ld + i] = from[0];
+            h.im[j * h.ld + i] = i > j ? from[MVDR_LANES] : 0;
+            if (full && i > j) {
+                h.re[i * h.ld + j] = from[0];
+                h.im[i * h.ld + j] = -from[MVDR_LANES];
+            }
+        }
+    return h;
+}
+
+/* scratch->d descending, with order; what rounding made negative is 0. */
+static void sort(mvdr_scratch *scratch, size_t n) {
+    mvdr_descending(scratch->d, n, scratch->order);
+    memcpy(scratch->e, scratch->d, n * sizeof *scratch->d);
+    for (size_t i = 0; i < n; i++)
+        scratch->d[i] = fmax(scratch->e[scratch->order[i]], 0);
+}
+
+static mvdr_sweeps decompose(const mvdr_stage *stage, size_t n, mvdr_scratch *scratch) {
+    const bool vectors = stage->spec.solver == SONAR_MVDR_JACOBI;
+    const mvdr_square h = spread(scratch, n, vectors);
+    mvdr_sweeps sweeps = {.converged = true};
+    if (vectors) {
+        const mvdr_square v = {scratch->v_re, scratch->v_im, n, h.ld};
+        sweeps = mvdr_jacobi(h, v, stage->spec.tolerance, stage->spec.max_sweeps, scratch->pair);
+        for (size_t i = 0; i < n; i++)
+            scratch->d[i] = h.re[i * h.ld + i];
+    } else {
+        sweeps.converged =
+            mvdr_eigenvalues(h, scratch->v_re, scratch->v_im, scratch->d, scratch->e);
+    }
+    sort(scratch, n);
+    return sweeps;
+}
+
+/* ---- the factor ------------------------------------------------------------------------------ */
+
+/* W^H / sqrt(d + delta), to panels. */
+static void weigh_vectors(const mvdr_scratch *scratch, size_t n, double delta, double *factor) {
+    const size_t ld = mvdr_pad(n, MVDR_LANES);
+    memset(factor, 0, ld * ld * 2 * sizeof *factor);
+    for (size_t i = 0; i < n; i++) {
+        const double *re = scratch->v_re + scratch->order[i] * ld;
+        const double *im = scratch->v_im + scratch->order[i] * ld;
+        double *to = factor + i / MVDR_LANES * ld * STEP + i % MVDR_LANES;
+        const double weight = 1 / sqrt(scratch->d[i] + delta);
+        for (size_t j = 0; j < n; j++) {
+            to[j * STEP] = weight * re[j];
+            to[j * STEP + MVDR_LANES] = -weight * im[j];
+        }
+    }
+}
+
+/* L of A + delta I, which a delta that rounding does not hide makes definite. */
+static void factorise(const mvdr_scratch *scratch, size_t n, mvdr_load *load, double *factor) {
+    const size_t padded = mvdr_pad(n, MVDR_LANES);
+    for (;;) {
+        memcpy(factor, scratch->a, mvdr_triangle(n) * sizeof *factor);
+        for (size_t i = 0; i < padded; i++)
+            *mvdr_at(factor, i, i) = i < n ? *mvdr_at(scratch->a, i, i) + load->delta : 1;
+        if (mvdr_factor(factor, n))
             return;
-        size_t swap = order[root];
-        order[root] = order[child], order[child] = swap;
+        load->delta = fmax(4 * load->delta, DBL_EPSILON * scratch->d[0]);
+        load->floored = true;
     }
 }
 
-size_t mvdr_descending(const double *d, size_t count, double relative, size_t *order) {
-    for (size_t i = 0; i < count; i++)
-        order[i] = i;
-    for (size_t i = count / 2; i-- > 0;)
-        mvdr_sift(d, order, i, count);
-    for (size_t end = count; end-- > 1;) {
-        size_t swap = order[0];
-        order[0] = order[end], order[end] = swap;
-        mvdr_sift(d, order, 0, end);
-    }
-    size_t kept = 0;
-    while (kept < count && d[order[kept]] > NOTHING && d[order[kept]] > relative * d[order[0]])
-        kept++;
-    return kept;
+/* With corrected levels, loading so far beyond all eigenvalues only cancels digits. */
+#define MOST_LOADING 1e8
+
+static void view_of(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_load *load,
+                    mvdr_scratch *scratch) {
+    mvdr_view *view = &stage->bin[bin].view;
+    view->m = looks->order;
+    view->factor = stage->factor + bin * stage->factor_size;
+    view->vectors = stage->spec.solver == SONAR_MVDR_JACOBI;
+    mvdr_load used = *load;
+    if (stage->spec.correct_level)
+        used.delta = fmin(load->delta, MOST_LOADING * scratch->d[0]);
+    if (view->vectors)
+        weigh_vectors(scratch, looks->order, used.delta, view->factor);
+    else
+        factorise(scratch, looks->order, &used, view->factor);
+    if (used.floored)
+        *load = used;
+    view->delta = used.delta;
 }
 
-#define REAL    float
-#define EPSILON FLT_EPSILON
-#define NAME(x) x##_f32
-#include "mvdr_jacobi/solve_template.h"
-#undef REAL
-#undef EPSILON
-#undef NAME
+/* ---- a bin ----------------------------------------------------------------------------------- */
 
-#define REAL    double
-#define EPSILON DBL_EPSILON
-#define NAME(x) x##_f64
-#include "mvdr_jacobi/solve_template.h"
+static unsigned flags_of(const mvdr_stage *stage, const mvdr_load *load, double share) {
+    double least = stage->spec.correct_level ? MVDR_LEVEL_CORRECTED : MVDR_LEVEL_BIASED;
+    return (load->fallback ? SONAR_MVDR_FLAG_TRACE_FALLBACK : 0) |
+           (load->floored ? SONAR_MVDR_FLAG_LOADING_FLOOR : 0) |
+           (share < least ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0);
+}
+
+/* Notes delta and level in info and returns flags. */
+static unsigned load(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_scratch *scratch,
+                     float *info) {
+    const sonar_mvdr_spec *spec = &stage->spec;
+    const size_t n = stage->rows.n;
+    const size_t k = stage->shape.by_snapshots ? looks->order : n;
+    mvdr_load loading =
+        mvdr_loading(spec, scratch->d, k, n, looks->effective * (double)stage->shape.each);
+    view_of(stage, bin, looks, &loading, scratch);
+    const double share =
+        mvdr_level(spec, scratch->d, k, loading.delta, looks->seen, looks->effective);
+    mvdr_view *view = &stage->bin[bin].view;
+    view->level = spec->correct_level ? view->delta / ((double)n * share) : view->delta;
+    info[SONAR_MVDR_DELTA] = (float)fmin(loading.delta, (double)FLT_MAX);
+    info[SONAR_MVDR_LEVEL] = (float)share;
+    return flags_of(stage, &loading, share);
+}
+
+void mvdr_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+    mvdr_bin *state = &stage->bin[bin];
+    float *info = stage->info + bin * SONAR_MVDR_INFO_FIELDS;
+    mvdr_sweeps sweeps = {.converged = true};
+    unsigned flags = 0;
+    const looks looks = form(stage, bin, scratch);
+    state->view = (mvdr_view){.offset = llround(state->offset * MVDR_TONE_ONE)};
+    memset(info, 0, SONAR_MVDR_INFO_FIELDS * sizeof *info);
+    info[SONAR_MVDR_LEVEL] = 1;
+    info[SONAR_MVDR_OFFSET] = (float)state->offset;
+    info[SONAR_MVDR_SNAPSHOTS] = (float)looks.effective;
+    if (looks.order)
+        sweeps = decompose(stage, looks.order, scratch);
+    if (looks.order && scratch->d[0] > 0)
+        flags = load(stage, bin, &looks, scratch, info);
+    info[SONAR_MVDR_SWEEPS] = (float)sweeps.count;
+    info[SONAR_MVDR_RESIDUAL] = (float)sweeps.residual;
+    info[SONAR_MVDR_FLAGS] =
+        (float)(flags | (sweeps.converged ? 0 : SONAR_MVDR_FLAG_NOT_CONVERGED));
+}

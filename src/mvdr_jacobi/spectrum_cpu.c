@@ -1,183 +1,173 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * The MVDR spectrum: P = 1 / (sum_i |q_i^H a|^2 / (d_i + delta) + |a - Q Q^H a|^2 / delta) for
- * eight directions at a time, one per vector lane, with the steering vectors made here. Where
- * levels are corrected, P - delta/n is P/n times sum_i |q_i^H a|^2 d_i / (d_i + delta): nothing
- * cancels.
- */
+/* The spectrum of a bin, eight directions at a time and one per vector lane. */
 #include "mvdr_jacobi/internal.h"
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
-typedef float lanes __attribute__((vector_size(MVDR_LANES * sizeof(float))));
+enum { STEP = 2 * MVDR_LANES, GROUP = 4 /* rows of the factor worked at together */ };
 
-/* The residual as the difference |a|^2 - |Q^H a|^2 is good to 1e-6 |a|^2; below this share of
- * |a|^2 that is too coarse and it is formed as a vector, projected twice. */
-#define DIFFERENCE_SHARE 0.0625f
+typedef struct group {
+    mvdr_lanes re[GROUP], im[GROUP];
+} group;
 
-/* sin and cos of an angle of `turn` * 2^-32 turns, |turn| <= 2^29 (an eighth): minimax-like Taylor
- * terms, good to float rounding there. */
-MVDR_INLINE void eighth(int32_t turn, float *sine, float *cosine) {
-    float x = (float)turn * (float)(6.283185307179586 / 4294967296.0), xx = x * x;
-    *sine = x + x * xx *
-                    (-1.6666666667e-1f +
-                     xx * (8.3333333333e-3f + xx * (-1.9841269841e-4f + xx * 2.7557319e-6f)));
-    *cosine = 1 + xx * (-0.5f +
-                        xx * (4.1666666667e-2f + xx * (-1.3888888889e-3f + xx * 2.4801587302e-5f)));
-}
-
-/* a = e^{+j 2 pi (bin + offset) turns}, where overflow is the reduction to one turn. A part of a
- * bin multiplies signed turns, which are those from the middle row: |a^H v| does not know the
- * common phase. */
-MVDR_INLINE void mvdr_steer(const uint64_t *turns, uint64_t bin, int64_t offset, size_t middle,
-                            size_t n, float *a) {
-    for (size_t row = 0; row < n; row++)
-        for (size_t lane = 0; lane < MVDR_LANES; lane++) {
-            uint64_t own = turns[row * MVDR_LANES + lane];
-            uint32_t phase = (uint32_t)((bin * own) >> 32);
-            if (offset) {
-                int64_t apart = (int32_t)((own - turns[middle * MVDR_LANES + lane]) >> 32);
-                phase += (uint32_t)((uint64_t)(offset * apart) >> 24);
-            }
-            uint32_t quadrant = (phase + 0x20000000u) >> 30;
-            float s, c;
-            eighth((int32_t)(phase - (quadrant << 30)), &s, &c);
-            float re = quadrant & 1 ? s : c, im = quadrant & 1 ? c : s;
-            a[(2 * row) * MVDR_LANES + lane] = quadrant == 1 || quadrant == 2 ? -re : re;
-            a[(2 * row + 1) * MVDR_LANES + lane] = quadrant >= 2 ? -im : im;
+/* g -= F z over columns 0 .. count - 1; f: the first of the rows in column 0. */
+MVDR_INLINE void gather(group *g, const double *f, const mvdr_lanes *z, size_t count) {
+    group sum = *g;
+    for (size_t j = 0; j < count; j++, f += STEP) {
+        const mvdr_lanes zr = z[2 * j], zi = z[2 * j + 1];
+        for (size_t q = 0; q < GROUP; q++) {
+            sum.re[q] -= zr * f[q];
+            sum.re[q] += zi * f[MVDR_LANES + q];
+            sum.im[q] -= zi * f[q];
+            sum.im[q] -= zr * f[MVDR_LANES + q];
         }
-    for (size_t i = 2 * n * MVDR_LANES; i < 2 * mvdr_pad(n, MVDR_GROUP) * MVDR_LANES; i++)
-        a[i] = 0;
+    }
+    *g = sum;
 }
 
-SONAR_MULTIARCH static void steer(const uint64_t *turns, uint64_t bin, size_t n, float *a) {
-    mvdr_steer(turns, bin, 0, 0, n, a);
-}
-
-SONAR_MULTIARCH static void steer_beside(const mvdr_view *view, const uint64_t *turns, uint64_t bin,
-                                         float *a) {
-    mvdr_steer(turns, bin, view->offset, view->middle, view->n, a);
-}
-
-/* out = Q^H a, k padded to whole groups. One product a statement: each becomes one fused
- * multiply-add. */
-SONAR_MULTIARCH static void project(const float *q_re, const float *q_im, size_t n, size_t k,
-                                    size_t ld, const float *a, float *out) {
-    const lanes *x = (const lanes *)a;
-    lanes *y = (lanes *)out;
-    for (size_t i = 0; i < k; i += MVDR_GROUP) {
-        const float *re = q_re + i * ld, *im = q_im + i * ld;
-        lanes r0 = {0}, r1 = {0}, r2 = {0}, r3 = {0}, i0 = {0}, i1 = {0}, i2 = {0}, i3 = {0};
-        for (size_t row = 0; row < n; row++) {
-            lanes ar = x[2 * row], ai = x[2 * row + 1];
-            r0 += re[row] * ar;
-            r0 += im[row] * ai;
-            i0 += re[row] * ai;
-            i0 -= im[row] * ar;
-            r1 += re[row + ld] * ar;
-            r1 += im[row + ld] * ai;
-            i1 += re[row + ld] * ai;
-            i1 -= im[row + ld] * ar;
-            r2 += re[row + 2 * ld] * ar;
-            r2 += im[row + 2 * ld] * ai;
-            i2 += re[row + 2 * ld] * ai;
-            i2 -= im[row + 2 * ld] * ar;
-            r3 += re[row + 3 * ld] * ar;
-            r3 += im[row + 3 * ld] * ai;
-            i3 += re[row + 3 * ld] * ai;
-            i3 -= im[row + 3 * ld] * ar;
+/* z of the group's own rows, f at their first column; 1/L_ii is on the diagonal. */
+MVDR_INLINE void finish(group *g, const double *f) {
+    for (size_t j = 0; j < GROUP; j++) {
+        g->re[j] *= f[j * STEP + j];
+        g->im[j] *= f[j * STEP + j];
+        for (size_t q = j + 1; q < GROUP; q++) {
+            const double re = f[j * STEP + q], im = f[j * STEP + MVDR_LANES + q];
+            g->re[q] -= g->re[j] * re;
+            g->re[q] += g->im[j] * im;
+            g->im[q] -= g->im[j] * re;
+            g->im[q] -= g->re[j] * im;
         }
-        y[2 * i] = r0, y[2 * i + 1] = i0, y[2 * i + 2] = r1, y[2 * i + 3] = i1;
-        y[2 * i + 4] = r2, y[2 * i + 5] = i2, y[2 * i + 6] = r3, y[2 * i + 7] = i3;
     }
 }
 
-/* rest = a - Q c, the first n rows; Q's columns are padded to whole groups of rows. */
-SONAR_MULTIARCH static void subtract(const float *q_re, const float *q_im, size_t n, size_t k,
-                                     size_t ld, const float *c, const float *a, float *rest) {
-    const lanes *x = (const lanes *)a, *p = (const lanes *)c;
-    lanes *y = (lanes *)rest;
-    for (size_t row = 0; row < n; row += MVDR_GROUP) {
-        lanes r[MVDR_GROUP], m[MVDR_GROUP];
-        for (size_t j = 0; j < MVDR_GROUP; j++)
-            r[j] = x[2 * (row + j)], m[j] = x[2 * (row + j) + 1];
-        for (size_t i = 0; i < k; i++) {
-            const float *re = q_re + i * ld + row, *im = q_im + i * ld + row;
-            lanes cr = p[2 * i], ci = p[2 * i + 1];
-            for (size_t j = 0; j < MVDR_GROUP; j++) {
-                r[j] -= re[j] * cr;
-                r[j] += im[j] * ci;
-                m[j] -= re[j] * ci;
-                m[j] -= im[j] * cr;
-            }
+MVDR_INLINE void energy(const group *g, mvdr_lanes *sum) {
+    for (size_t q = 0; q < GROUP; q++) {
+        *sum += g->re[q] * g->re[q];
+        *sum += g->im[q] * g->im[q];
+    }
+}
+
+/* |L^-1 z|^2, z being overwritten; `m` is padded to whole panels. */
+SONAR_MULTIARCH static void solved(double *factor, double *vectors, size_t m, double *out) {
+    mvdr_lanes *z = (mvdr_lanes *)vectors, sum = {0};
+    for (size_t i = 0; i < m; i += GROUP) {
+        const double *f = mvdr_at(factor, i, 0);
+        group g;
+        for (size_t q = 0; q < GROUP; q++)
+            g.re[q] = z[2 * (i + q)], g.im[q] = z[2 * (i + q) + 1];
+        gather(&g, f, z, i);
+        finish(&g, f + i * STEP);
+        energy(&g, &sum);
+        for (size_t q = 0; q < GROUP; q++)
+            z[2 * (i + q)] = g.re[q], z[2 * (i + q) + 1] = g.im[q];
+    }
+    memcpy(out, &sum, sizeof sum);
+}
+
+/* |F z|^2 with a square F, panels of `m` columns. */
+SONAR_MULTIARCH static void multiplied(const double *factor, const double *vectors, size_t m,
+                                       double *out) {
+    mvdr_lanes sum = {0};
+    for (size_t i = 0; i < m; i += GROUP) {
+        group g = {0};
+        gather(&g, factor + i / MVDR_LANES * m * STEP + i % MVDR_LANES, (const mvdr_lanes *)vectors,
+               m);
+        energy(&g, &sum);
+    }
+    memcpy(out, &sum, sizeof sum);
+}
+
+void mvdr_spectrum_power(const mvdr_view *view, bool by_snapshots, bool corrected,
+                         const double *norm, mvdr_scratch *scratch, float *power) {
+    const size_t m = mvdr_pad(view->m, MVDR_LANES);
+    double s[MVDR_LANES] = {0};
+    if (m && view->vectors)
+        multiplied(view->factor, scratch->z, m, s);
+    else if (m)
+        solved(view->factor, scratch->z, m, s);
+    for (size_t lane = 0; lane < MVDR_LANES; lane++) {
+        const double least = 4 * DBL_EPSILON * norm[lane]; /* what a difference can be */
+        const double rest =
+            by_snapshots ? fmax(norm[lane] - s[lane], least) : view->delta * s[lane];
+        const double inside = by_snapshots ? s[lane] : fmax(norm[lane] - rest, 0);
+        const double p = view->level / rest * (corrected ? inside : 1);
+        power[lane] = m && rest > 0 ? (float)fmin(p, (double)FLT_MAX) : 0;
+    }
+}
+
+/* ---- v of a bin's directions ----------------------------------------------------------------- */
+
+/* The projections on the columns that count, weighted; rows beyond are zero. */
+static void take_projections(const mvdr_view *view, const double *project, mvdr_scratch *scratch) {
+    for (size_t i = 0; i < view->m; i++) {
+        const double *from = project + scratch->column[i] * STEP;
+        for (size_t k = 0; k < STEP; k++)
+            scratch->z[i * STEP + k] = scratch->root[i] * from[k];
+    }
+    const size_t padded = mvdr_pad(view->m, MVDR_LANES);
+    memset(scratch->z + view->m * STEP, 0, (padded - view->m) * STEP * sizeof *scratch->z);
+}
+
+static void take_steering(const mvdr_view *view, mvdr_scratch *scratch) {
+    for (size_t i = 0; i < view->m * STEP; i++)
+        scratch->z[i] = (double)scratch->steer[i];
+    const size_t padded = mvdr_pad(view->m, MVDR_LANES);
+    memset(scratch->z + view->m * STEP, 0, (padded - view->m) * STEP * sizeof *scratch->z);
+}
+
+static const float *column_at(const mvdr_stage *stage, size_t column, size_t bin) {
+    return stage->ring + (column * stage->spec.bins + bin) * 2 * stage->ld;
+}
+
+/* The columns' products with the steering vectors in scratch, to scratch->project. */
+static void project(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+    const mvdr_view *view = &stage->bin[bin].view;
+    for (size_t i = 0; i < view->m; i += 2) {
+        const size_t c = scratch->column[i],
+                     d = scratch->column[sonar_min_size(i + 1, view->m - 1)];
+        mvdr_project(scratch->steer, stage->spec.sensors, stage->ld, column_at(stage, c, bin),
+                     column_at(stage, d, bin), scratch->project + c * STEP,
+                     scratch->project + d * STEP);
+    }
+}
+
+/* At directions that nothing is kept of. */
+static void spectrum_from(mvdr_stage *stage, size_t bin, const uint64_t *turns,
+                          mvdr_scratch *scratch, float *power) {
+    const mvdr_view *view = &stage->bin[bin].view;
+    double norm[MVDR_LANES];
+    mvdr_steer(&stage->rows, stage->spec.sensors, turns, stage->spec.first_bin + bin, view->offset,
+               scratch->steer);
+    mvdr_norms(scratch->steer, stage->spec.sensors, norm);
+    if (stage->shape.by_snapshots) {
+        project(stage, bin, scratch);
+        take_projections(view, scratch->project, scratch);
+    } else {
+        take_steering(view, scratch);
+    }
+    mvdr_spectrum_power(view, stage->shape.by_snapshots, stage->spec.correct_level, norm, scratch,
+                        power);
+}
+
+void mvdr_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+    const mvdr_view *view = &stage->bin[bin].view;
+    for (size_t t = 0; t < stage->directions; t += MVDR_LANES) {
+        float *power = stage->power + bin * stage->directions + t;
+        const size_t at = bin * stage->directions + t;
+        if (!stage->shape.by_snapshots) {
+            spectrum_from(stage, bin, stage->rows.turns + t * stage->spec.sensors, scratch, power);
+            continue;
         }
-        for (size_t j = 0; j < MVDR_GROUP; j++)
-            y[2 * (row + j)] = r[j], y[2 * (row + j) + 1] = m[j];
+        take_projections(view, stage->project + at / MVDR_LANES * stage->columns * STEP, scratch);
+        mvdr_spectrum_power(view, true, stage->spec.correct_level, stage->norm + at, scratch,
+                            power);
     }
 }
 
-/* sum_i weight_i |c_i|^2 and sum_i |c_i|^2 per lane. */
-SONAR_MULTIARCH static void energies(const float *c, const float *weight, size_t k, float *weighted,
-                                     float *plain) {
-    const lanes *x = (const lanes *)c;
-    lanes w = {0}, p = {0};
-    for (size_t i = 0; i < k; i++) {
-        lanes power = x[2 * i] * x[2 * i] + x[2 * i + 1] * x[2 * i + 1];
-        p += power;
-        if (weight)
-            w += weight[i] * power;
-    }
-    for (size_t lane = 0; lane < MVDR_LANES; lane++) {
-        weighted[lane] = w[lane];
-        plain[lane] = p[lane];
-    }
-}
-
-/* |a - Q Q^H a|^2 per lane, with project holding Q^H a and `inside` its squared norm. */
-static void outside(const mvdr_view *view, mvdr_scratch *scratch, const float *inside,
-                    float *left) {
-    size_t n = view->n, k = mvdr_pad(view->k, MVDR_GROUP);
-    bool coarse = false;
-    for (size_t lane = 0; lane < MVDR_LANES; lane++) {
-        left[lane] = (float)n - inside[lane];
-        coarse = coarse || left[lane] < DIFFERENCE_SHARE * (float)n;
-    }
-    if (!coarse)
-        return;
-    float unused[MVDR_LANES], exact[MVDR_LANES];
-    subtract(view->q_re, view->q_im, n, k, view->ld, scratch->project, scratch->steer,
-             scratch->rest);
-    project(view->q_re, view->q_im, n, k, view->ld, scratch->rest, scratch->project);
-    subtract(view->q_re, view->q_im, n, k, view->ld, scratch->project, scratch->rest,
-             scratch->rest);
-    energies(scratch->rest, NULL, n, unused, exact);
-    for (size_t lane = 0; lane < MVDR_LANES; lane++)
-        if (left[lane] < DIFFERENCE_SHARE * (float)n)
-            left[lane] = exact[lane];
-}
-
-void mvdr_spectrum_power(const mvdr_view *view, const uint64_t *turns, uint64_t bin,
-                         mvdr_scratch *scratch, float *power) {
-    float weighted[MVDR_LANES] = {0}, inside[MVDR_LANES] = {0}, left[MVDR_LANES] = {0};
-    float raised[MVDR_LANES] = {0};
-    if (view->level > 0) {
-        if (view->offset)
-            steer_beside(view, turns, bin, scratch->steer);
-        else
-            steer(turns, bin, view->n, scratch->steer);
-        project(view->q_re, view->q_im, view->n, mvdr_pad(view->k, MVDR_GROUP), view->ld,
-                scratch->steer, scratch->project);
-        if (view->gain)
-            energies(scratch->project, view->gain, view->k, raised, inside);
-        energies(scratch->project, view->weight, view->k, weighted, inside);
-        if (view->k < view->n)
-            outside(view, scratch, inside, left);
-    }
-    for (size_t lane = 0; lane < MVDR_LANES; lane++) {
-        double denominator = (double)weighted[lane] + (double)left[lane];
-        double p = view->level > 0 && denominator > 0 ? view->level / denominator : 0;
-        p *= view->gain ? (double)raised[lane] : 1;
-        power[lane] = (float)fmin(p, (double)FLT_MAX);
-    }
+void mvdr_spectrum_at(mvdr_stage *stage, size_t bin, const uint64_t *turns, mvdr_scratch *scratch,
+                      float *power) {
+    mvdr_list_columns(stage, bin, scratch);
+    spectrum_from(stage, bin, turns, scratch, power);
 }

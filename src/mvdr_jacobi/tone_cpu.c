@@ -5,16 +5,12 @@
 
 #include <math.h>
 
-static const sonar_c32 *arrival(const mvdr_stage *stage, size_t index, size_t bin) {
-    return (const sonar_c32 *)stage->in->data + (ptrdiff_t)index * stage->in->stride[0] +
-           (ptrdiff_t)bin * stage->in->stride[1];
-}
-
 /* Over the used sensors; not finite if a sample is not. */
-static mvdr_pair pair_of(const mvdr_rows *rows, const sonar_c32 *x, const sonar_c32 *y) {
+static mvdr_pair pair_of(const mvdr_stage *stage, const sonar_c32 *x, const sonar_c32 *y) {
     mvdr_pair p = {0, 0, 0};
-    for (size_t i = 0; i < rows->n; i++) {
-        size_t s = rows->sensor[i];
+    for (size_t s = 0; s < stage->spec.sensors; s++) {
+        if (!stage->rows.used[s])
+            continue;
         double xr = (double)x[s].re, xi = (double)x[s].im;
         double yr = (double)y[s].re, yi = (double)y[s].im;
         p.lower += xr * xr + xi * xi;
@@ -34,7 +30,7 @@ void mvdr_tone_accumulate(mvdr_stage *stage, size_t bin) {
     mvdr_bin *state = &stage->bin[bin];
     double alpha = stage->spec.alpha;
     for (size_t i = skip; i < stage->arrived && bin + 1 < bins; i++) {
-        mvdr_pair p = pair_of(&stage->rows, arrival(stage, i, bin), arrival(stage, i, bin + 1));
+        mvdr_pair p = pair_of(stage, mvdr_arrival(stage, i, bin), mvdr_arrival(stage, i, bin + 1));
         if (length) {
             stage->pair[(stage->next + i) % length * bins + bin] = p;
         } else if (usable(p)) {

@@ -13,11 +13,15 @@
     X(loud_60_db)                                                                                  \
     X(loud_80_db)                                                                                  \
     X(random_sizes)                                                                                \
+    X(low_loading)                                                                                 \
+    X(both_spaces)                                                                                 \
     X(pointing)                                                                                    \
     X(nearly_square)                                                                               \
     X(loading_rules)                                                                               \
     X(trace_fallback)                                                                              \
     X(sliding)                                                                                     \
+    X(unwanted)                                                                                    \
+    X(odd_data)                                                                                    \
     X(forgetting)                                                                                  \
     X(masks)                                                                                       \
     X(mask_while_forgetting)                                                                       \
@@ -43,6 +47,8 @@
  * which would take long over them. */
 #define MVDR_LONG_CASES(X)                                                                         \
     X(beyond_shared_memory)                                                                        \
+    X(low_loading_large)                                                                           \
+    X(streaming)                                                                                   \
     X(resolution)                                                                                  \
     X(level_few_and_many_snapshots)                                                                \
     X(level_of_a_loud_source)                                                                      \
@@ -62,6 +68,7 @@
     X(tone_broadband)                                                                              \
     X(tone_faint)                                                                                  \
     X(tone_flutter)                                                                                \
+    X(tone_steady)                                                                                 \
     X(tone_cells)
 
 /* What only the Jacobi solver says of itself: mvdr_solver.c. */

@@ -189,7 +189,78 @@ MVDR_CASE(no_noise_at_all) {
     mvdr_close(&f);
 }
 
+/* One snapshot, the same one every time, dead sensors, and noise of equal eigenvalues: powers, and
+ * the oracle's where it has one. */
+MVDR_CASE(odd_data) {
+    enum { B = 16, T = 30 };
+    static const size_t lengths[] = {1, 5, 8, 9, 16, 40};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        for (int kind = 0; kind < 4; kind++)
+            for (int solver = SONAR_MVDR_JACOBI; solver <= SONAR_MVDR_CHOLESKY; solver++) {
+                const size_t l = lengths[i];
+                mvdr_fixture f;
+                sonar_mvdr_spec spec = mvdr_spec(B, T, l, 0);
+                spec.solver = (sonar_mvdr_solver)solver;
+                mvdr_open(&f, site, &spec);
+                f.apart_db = 0.01;
+                sonar_c32 *x = mvdr_record(&f, l, (mvdr_wave[]){{70, 20}}, 1, 4);
+                for (size_t s = 0; s < l; s++)
+                    for (size_t k = 0; k < B; k++) {
+                        sonar_c32 *v = &x[s * B + k];
+                        if (kind == 0) /* all the same */
+                            *v = x[k];
+                        if (kind == 1 && (k == 3 || k == 11)) /* dead, yet used */
+                            *v = (sonar_c32){0, 0};
+                        if (kind == 2) /* snapshots at right angles, equally long */
+                            *v = (sonar_c32){s % B == k ? 7 : 0, 0};
+                        if (kind == 3 && s % 2) /* every second one silent */
+                            *v = (sonar_c32){0, 0};
+                    }
+                mvdr_run(&f, l, x);
+                mvdr_expect(&f, 0, l, x, 1e-3);
+                free(x);
+                mvdr_close(&f);
+            }
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Windows that nobody wants only add their snapshots: outputs stay untouched, evaluate and the next
+ * window know all of them. */
+MVDR_CASE(unwanted) {
+    enum { B = 12, T = 20, STEP = 4 };
+    static const size_t lengths[] = {5, 9, 0};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        mvdr_fixture f, g;
+        float power[T];
+        sonar_mvdr_spec spec = mvdr_spec(B, T, i < 2 ? lengths[i] : STEP, i < 2 ? 0 : 0.9);
+        sonar_error err = {0};
+        spec.max_new = STEP;
+        mvdr_open_alone(&f, site, &spec);
+        mvdr_open_alone(&g, site, &spec);
+        sonar_c32 *x = mvdr_record(&f, 3 * STEP, (mvdr_wave[]){{70, 20}}, 1, 4);
+        for (size_t s = 0; s < 3; s++) {
+            sonar_work work = mvdr_work(&f);
+            sonar_buffer in = f.in;
+            in.shape[0] = STEP;
+            work.outputs = s < 2 ? 0 : SONAR_WANT(SONAR_MVDR_AZIMUTH);
+            memset(f.azimuth, 0xff, T * sizeof *f.azimuth);
+            site_send(site, f.azimuth, &f.out[SONAR_MVDR_OUT_AZIMUTH]);
+            site_send(site, x + s * STEP * B, &in);
+            site_require(site, f.ops->execute(f.stage, site->queue, &in, f.out, &work, &err), &err);
+            site_fetch(site, &f.out[SONAR_MVDR_OUT_AZIMUTH], f.azimuth);
+            mvdr_run(&g, STEP, x + s * STEP * B);
+            mvdr_evaluate(&f, T, f.turns, power);
+            site_expect(site, !memcmp(power, g.azimuth, sizeof power), "evaluate, step %zu", s);
+            for (size_t t = 0; t < T; t++)
+                site_expect(site, s < 2 ? isnan(f.azimuth[t]) : f.azimuth[t] == g.azimuth[t],
+                            "step %zu: %g, %g", s, (double)f.azimuth[t], (double)g.azimuth[t]);
+        }
+        free(x);
+        mvdr_close(&f);
+        mvdr_close(&g);
+    }
+}
 
 MVDR_CASE(reset_forgets) {
     for (int forget = 0; forget < 2; forget++) {

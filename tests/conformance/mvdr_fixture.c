@@ -332,7 +332,7 @@ void mvdr_expect(mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x, 
                 seen, looks);
     site_expect(f->site,
                 !(mvdr_flags(f, bin) & SONAR_MVDR_FLAG_NOT_CONVERGED) &&
-                    residual <= fmax(f->spec.tolerance, 3e-7),
+                    residual <= f->spec.tolerance,
                 "%s: residual %g", named(f), residual);
 }
 

@@ -378,6 +378,41 @@ MVDR_CASE(tone_flutter) {
     mvdr_close(&b.f);
 }
 
+/* A loud and steady tone: the bin is steered elsewhere now and then only, and nothing is lost by
+ * that beside a stage that has just found it. */
+MVDR_CASE(tone_steady) {
+    enum { L = 48, UPDATES = 120 };
+    for (int level_db = 20; level_db <= 80; level_db += 60) {
+        const tone ship = {503.6, 21.3, level_db};
+        size_t at[L + UPDATES], moves = 0;
+        bench b, fresh;
+        evenly(at, L + UPDATES, 128);
+        open_bench(&b, site, SONAR_HANN, L, 0, true);
+        open_bench(&fresh, site, SONAR_HANN, L, 0, true);
+        const size_t count = at[L + UPDATES - 1] + N;
+        double *x = listen(&b.f, count, &ship, 1, -300, 5);
+        run_at(&b, x, count, at, L);
+        for (size_t update = 1; update <= UPDATES; update++) {
+            const double before = offset_of(&b, FIVE_HUNDRED_HZ);
+            run_at(&b, x, count, at + L + update - 1, 1);
+            moves += offset_of(&b, FIVE_HUNDRED_HZ) != before;
+            expect_offset(&b, ship.hz, FIVE_HUNDRED_HZ, 2e-3, "steady");
+            if (update % 40)
+                continue;
+            float held, found;
+            mvdr_reset(&fresh.f);
+            run_at(&fresh, x, count, at + update, L);
+            peak_near(&b, ship.az_deg, &held);
+            peak_near(&fresh, ship.az_deg, &found);
+            expect_level(&b, (double)held, 10 * log10((double)found), 0.1, "held");
+        }
+        site_expect(site, moves > 0 && moves < UPDATES / 2, "%d dB: %zu moves", level_db, moves);
+        free(x);
+        mvdr_close(&b.f);
+        mvdr_close(&fresh.f);
+    }
+}
+
 /* Bad values, masked sensors, nothing new, a reset and silence. */
 static void go_through_faults(site *site, double alpha) {
     enum { L = 32 };

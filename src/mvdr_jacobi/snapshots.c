@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The ring of snapshots, and what follows from them one by one. A new snapshot overwrites the
+ * oldest one's row and column of the Gram matrix and its products with the steering vectors; the
+ * others stay, each computed once, so that nothing drifts. A snapshot with a value that is not
+ * finite keeps its slot and does not count.
+ */
+#include "mvdr_jacobi/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+const sonar_c32 *mvdr_arrival(const mvdr_stage *stage, size_t index, size_t bin) {
+    return (const sonar_c32 *)stage->in->data + (ptrdiff_t)index * stage->in->stride[0] +
+           (ptrdiff_t)bin * stage->in->stride[1];
+}
+
+bool mvdr_finite(const sonar_c32 *x, size_t count) {
+    const float *value = &x->re;
+    float sum = 0; /* x * 0 is NaN for anything that is not finite */
+    for (size_t i = 0; i < 2 * count; i++)
+        sum += value[i] * 0;
+    return sum == 0;
+}
+
+static float *column_at(const mvdr_stage *stage, size_t column, size_t bin) {
+    return stage->ring + (column * stage->spec.bins + bin) * 2 * stage->ld;
+}
+
+static size_t filled_now(const mvdr_stage *stage) {
+    return sonar_min_size(stage->filled + stage->arrived, stage->shape.slots);
+}
+
+/* ---- the ring -------------------------------------------------------------------------------- */
+
+/* The mirrored column: x of the mirrored sensors, conjugated. */
+static void mirror(const mvdr_stage *stage, size_t slot, size_t bin) {
+    const mvdr_rows *rows = &stage->rows;
+    const float *x = column_at(stage, 2 * slot, bin);
+    float *y = column_at(stage, 2 * slot + 1, bin);
+    memset(y, 0, 2 * stage->ld * sizeof *y);
+    for (size_t i = 0; i < stage->spec.sensors; i++)
+        if (rows->used[i]) {
+            y[i] = x[rows->mirror[i]];
+            y[stage->ld + i] = -x[stage->ld + rows->mirror[i]];
+        }
+}
+
+static void store(const mvdr_stage *stage, size_t slot, size_t bin, const sonar_c32 *x) {
+    float *to = column_at(stage, slot * stage->shape.each, bin);
+    for (size_t i = 0; i < stage->spec.sensors; i++) {
+        to[i] = x[i].re;
+        to[stage->ld + i] = x[i].im;
+    }
+    stage->valid[slot * stage->spec.bins + bin] = mvdr_finite(x, stage->spec.sensors);
+    if (stage->shape.each == 2)
+        mirror(stage, slot, bin);
+}
+
+void mvdr_advance(mvdr_stage *stage) {
+    if (stage->shape.slots) {
+        stage->filled = filled_now(stage);
+        stage->next = (stage->next + stage->arrived) % stage->shape.slots;
+    }
+    stage->arrived = 0;
+}
+
+/* ---- the Gram matrix ------------------------------------------------------------------------- */
+
+/* The column in double, zero at sensors that are not used. */
+static void freshen(const mvdr_stage *stage, const float *x, mvdr_scratch *scratch) {
+    for (size_t i = 0; i < stage->spec.sensors; i++) {
+        scratch->fresh_re[i] = stage->rows.used[i] ? (double)x[i] : 0;
+        scratch->fresh_im[i] = stage->rows.used[i] ? (double)x[stage->ld + i] : 0;
+    }
+}
+
+MVDR_INLINE double sum_of(const mvdr_lanes *v) {
+    double part[MVDR_LANES];
+    memcpy(part, v, sizeof part);
+    return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
+}
+
+/* x^H y of a column x in float and y in double, over ld, a multiple of the lanes. */
+SONAR_MULTIARCH static void inner(const float *x, const double *y_re, const double *y_im, size_t ld,
+                                  double *re, double *im) {
+    const mvdr_floats *xr = (const mvdr_floats *)x, *xi = (const mvdr_floats *)(x + ld);
+    const mvdr_lanes *yr = (const mvdr_lanes *)y_re, *yi = (const mvdr_lanes *)y_im;
+    mvdr_lanes rr = {0}, ii = {0}, ri = {0}, ir = {0};
+    for (size_t i = 0; i < ld / MVDR_LANES; i++) {
+        const mvdr_lanes ar = __builtin_convertvector(xr[i], mvdr_lanes);
+        const mvdr_lanes ai = __builtin_convertvector(xi[i], mvdr_lanes);
+        rr += ar * yr[i];
+        ii += ai * yi[i];
+        ri += ar * yi[i];
+        ir += ai * yr[i];
+    }
+    rr += ii;
+    ri -= ir;
+    *re = sum_of(&rr);
+    *im = sum_of(&ri);
+}
+
+/* Row and column `column` of the bin's Gram matrix, with all columns of slots in use. */
+static void update_gram(mvdr_stage *stage, size_t bin, size_t column, mvdr_scratch *scratch) {
+    const size_t columns = stage->columns, used = filled_now(stage) * stage->shape.each;
+    double *g_re = stage->gram_re + bin * columns * columns;
+    double *g_im = stage->gram_im + bin * columns * columns;
+    freshen(stage, column_at(stage, column, bin), scratch);
+    for (size_t i = 0; i < used; i++) {
+        double re, im;
+        inner(column_at(stage, i, bin), scratch->fresh_re, scratch->fresh_im, stage->ld, &re, &im);
+        g_re[column * columns + i] = g_re[i * columns + column] = re;
+        g_im[column * columns + i] = im;
+        g_im[i * columns + column] = -im;
+    }
+}
+
+/* ---- projections ----------------------------------------------------------------------------- */
+
+/* Of the columns begin .. end - 1 on all directions; `norms`: |a|^2 too. */
+static void update_projections(mvdr_stage *stage, size_t bin, size_t begin, size_t end, bool norms,
+                               mvdr_scratch *scratch) {
+    const size_t sensors = stage->spec.sensors, each = 2 * MVDR_LANES;
+    const int64_t offset = stage->bin[bin].projected;
+    for (size_t t = 0; t < stage->directions; t += MVDR_LANES) {
+        double *to = stage->project + (bin * stage->directions + t) / MVDR_LANES *
+                                          stage->columns * each;
+        mvdr_steer(&stage->rows, sensors, stage->rows.turns + t * sensors,
+                   stage->spec.first_bin + bin, offset, scratch->steer);
+        if (norms)
+            mvdr_norms(scratch->steer, sensors, stage->norm + bin * stage->directions + t);
+        for (size_t c = begin; c < end; c += 2) {
+            const size_t d = sonar_min_size(c + 1, end - 1);
+            mvdr_project(scratch->steer, sensors, stage->ld, column_at(stage, c, bin),
+                         column_at(stage, d, bin), to + c * each, to + d * each);
+        }
+    }
+}
+
+/* Everything from the ring: after new parameters, of the projections also where the bin is steered
+ * elsewhere. */
+static void renew(mvdr_stage *stage, size_t bin, int64_t offset, mvdr_scratch *scratch) {
+    const size_t filled = filled_now(stage);
+    if (stage->renewed && stage->shape.each == 2)
+        for (size_t slot = 0; slot < filled; slot++)
+            mirror(stage, slot, bin);
+    if (!stage->shape.by_snapshots)
+        return;
+    for (size_t c = 0; stage->renewed && c < filled * stage->shape.each; c++)
+        update_gram(stage, bin, c, scratch);
+    stage->bin[bin].projected = offset;
+    update_projections(stage, bin, 0, filled * stage->shape.each, true, scratch);
+}
+
+/* ---- what comes ------------------------------------------------------------------------------ */
+
+/* Forgetting in sensor space: R <- alpha R + (1 - alpha) x x^H over all sensors, whoever is used. */
+static void fade(mvdr_stage *stage, size_t bin, const sonar_c32 *x, mvdr_scratch *scratch) {
+    const double alpha = stage->spec.alpha;
+    double *r = stage->covariance + bin * mvdr_triangle(stage->spec.sensors);
+    for (size_t i = 0; i < stage->spec.sensors; i++) {
+        scratch->fresh_re[i] = (double)x[i].re;
+        scratch->fresh_im[i] = (double)x[i].im;
+    }
+    mvdr_rank_one(r, stage->spec.sensors, alpha, 1 - alpha, scratch->fresh_re, scratch->fresh_im);
+}
+
+void mvdr_take(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+    const size_t slots = stage->shape.slots, each = stage->shape.each;
+    const size_t skip = slots && stage->arrived > slots ? stage->arrived - slots : 0;
+    const int64_t offset = llround(stage->bin[bin].offset * MVDR_TONE_ONE);
+    for (size_t i = 0; i < stage->arrived; i++) {
+        const sonar_c32 *x = mvdr_arrival(stage, i, bin);
+        const bool good = mvdr_finite(x, stage->spec.sensors);
+        stage->bin[bin].seen += good;
+        if (slots && i >= skip)
+            store(stage, (stage->next + i) % slots, bin, x);
+        if (!slots && good)
+            fade(stage, bin, x, scratch);
+    }
+    if (stage->renewed || (stage->shape.by_snapshots && offset != stage->bin[bin].projected)) {
+        renew(stage, bin, offset, scratch);
+        if (stage->renewed)
+            return;
+    }
+    for (size_t i = skip; stage->shape.by_snapshots && i < stage->arrived; i++) {
+        const size_t first = (stage->next + i) % slots * each;
+        for (size_t c = first; c < first + each; c++)
+            update_gram(stage, bin, c, scratch);
+        update_projections(stage, bin, first, first + each, false, scratch);
+    }
+}
