@@ -28,8 +28,7 @@ size_t mvdr_list_columns(const mvdr_stage *stage, size_t bin, mvdr_scratch *scra
         count++;
     }
     for (size_t i = 0; i < m; i++)
-        scratch->root[i] =
-            sqrt(weight_of(stage, &stage->bin[bin], i / each, count) / (double)each);
+        scratch->root[i] = sqrt(weight_of(stage, &stage->bin[bin], i / each, count) / (double)each);
     return count;
 }
 
@@ -56,8 +55,7 @@ void mvdr_form_gram(const mvdr_stage *stage, size_t bin, size_t m, mvdr_scratch 
 static void load_panels(const mvdr_stage *stage, size_t bin, size_t m, mvdr_scratch *scratch) {
     const size_t ld = stage->ld, sensors = stage->spec.sensors;
     for (size_t c = 0; c < m; c++) {
-        const float *x =
-            stage->ring + (scratch->column[c] * stage->spec.bins + bin) * 2 * ld;
+        const float *x = stage->ring + (scratch->column[c] * stage->spec.bins + bin) * 2 * ld;
         for (size_t i = 0; i < mvdr_pad(sensors, MVDR_LANES); i++) {
             const bool used = i < sensors && stage->rows.used[i];
             double *to = scratch->panel + (i / MVDR_LANES * m + c) * STEP + i % MVDR_LANES;

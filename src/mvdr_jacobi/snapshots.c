@@ -78,7 +78,8 @@ static void freshen(const mvdr_stage *stage, const float *x, mvdr_scratch *scrat
 MVDR_INLINE double sum_of(const mvdr_lanes *v) {
     double part[MVDR_LANES];
     memcpy(part, v, sizeof part);
-    return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
+    return ((part[0] + part[4]) + (part[2] + part[6])) +
+           ((part[1] + part[5]) + (part[3] + part[7]));
 }
 
 /* x^H y of a column x in float and y in double, over ld, a multiple of the lanes. */
@@ -124,8 +125,8 @@ static void update_projections(mvdr_stage *stage, size_t bin, size_t begin, size
     const size_t sensors = stage->spec.sensors, each = 2 * MVDR_LANES;
     const int64_t offset = stage->bin[bin].projected;
     for (size_t t = 0; t < stage->directions; t += MVDR_LANES) {
-        double *to = stage->project + (bin * stage->directions + t) / MVDR_LANES *
-                                          stage->columns * each;
+        double *to =
+            stage->project + (bin * stage->directions + t) / MVDR_LANES * stage->columns * each;
         mvdr_steer(&stage->rows, sensors, stage->rows.turns + t * sensors,
                    stage->spec.first_bin + bin, offset, scratch->steer);
         if (norms)
@@ -155,7 +156,8 @@ static void renew(mvdr_stage *stage, size_t bin, int64_t offset, mvdr_scratch *s
 
 /* ---- what comes ------------------------------------------------------------------------------ */
 
-/* Forgetting in sensor space: R <- alpha R + (1 - alpha) x x^H over all sensors, whoever is used. */
+/* Forgetting in sensor space: R <- alpha R + (1 - alpha) x x^H over all sensors, whoever is used.
+ */
 static void fade(mvdr_stage *stage, size_t bin, const sonar_c32 *x, mvdr_scratch *scratch) {
     const double alpha = stage->spec.alpha;
     double *r = stage->covariance + bin * mvdr_triangle(stage->spec.sensors);
