@@ -5,13 +5,22 @@ import { element, setText } from "./dom.js";
 import { keys, showHelp } from "./keys.js";
 import { Link } from "./link.js";
 import { choices, choose, settings } from "./settings.js";
+import type { Panel } from "./panel.js";
 import { Sight } from "./sight.js";
 import { Store } from "./store.js";
 import { Tabs } from "./tabs.js";
 import { Top } from "./top.js";
+import { ContactsView, Side } from "./views/contacts.js";
+import { ElementsView } from "./views/elements.js";
+import { HealthView } from "./views/health.js";
+import { LofarView } from "./views/lofar.js";
+import { NearFieldView } from "./views/nearfield.js";
+import { NowView } from "./views/now.js";
 import { RecordView } from "./views/record.js";
 import type { Context, View } from "./views/view.js";
 
+const FOLLOW_DEG = 0.05; // by which a followed contact moves before the lofargram's direction does
+const IDLE_MS = 200;
 const WIDE_PX = 2200; // from here on the record stays beside every other view
 
 const store = new Store();
@@ -21,12 +30,25 @@ const alarm = document.getElementById("alarm")!;
 const frames: number[] = []; // how long the last ones took to draw, in ms
 let direction: number | null = null; // of the lofargram
 let began_ms = performance.now();
+let drawn = ""; // versions of all that is drawn
+let drawn_ms = -Infinity;
 let shownChoices = -1;
 let shownWants = "";
 
-const context: Context = { store, sight, look, follow, followed };
+const lofarSight = new Sight(); // its axis is of frequencies
+const context: Context = { store, sight, look, lookSomewhere, follow, followed };
 const record = new RecordView(context);
-const views: View[] = [record];
+const lofar = new LofarView(context, lofarSight);
+const views: View[] = [
+    record,
+    new NowView(context),
+    lofar,
+    new NearFieldView(context),
+    new ElementsView(context),
+    new ContactsView(context),
+    new HealthView(context),
+];
+const side = new Side(document.getElementById("side")!, context);
 const tabs = new Tabs(document.getElementById("tabs")!, views, sight, togglePause);
 const line = new Top(document.getElementById("top")!, store, select);
 const link = new Link(
@@ -50,9 +72,9 @@ function select(source: number): void {
     if (source === store.selected || !store.sources[source]) return;
     choose({ daemon: store.sources[source].endpoint });
     store.select(source);
-    sight.frozen = null;
-    sight.shown = null;
-    record.panels.forEach((panel) => panel.forgetRows());
+    direction = null;
+    for (const each of [sight, lofarSight]) each.frozen = each.shown = null;
+    for (const panel of panels()) panel.forgetRows();
     began_ms = performance.now();
     link.send({ type: "select", source });
 }
@@ -60,6 +82,17 @@ function select(source: number): void {
 function look(angle: number, anew: boolean): void {
     direction = angle;
     link.send({ type: "direction", az_deg: angle, anew });
+}
+
+function lookSomewhere(): void {
+    const angle = followed();
+    if (angle !== null && (direction === null || Math.abs(angle - direction) > FOLLOW_DEG)) look(angle, direction === null);
+    if (direction !== null) return;
+    const loudest = store.contacts.list.reduce<number | null>(
+        (best, c, i, all) => (best === null || c.now.level_db > all[best].now.level_db ? i : best),
+        null,
+    );
+    if (loudest !== null) look(store.contacts.list[loudest].now.az_deg, true);
 }
 
 function follow(contact: number | null): void {
@@ -75,19 +108,18 @@ function followed(): number | null {
 
 function togglePause(): void {
     const last = store.newest;
-    sight.frozen =
-        sight.frozen || !last
-            ? null
-            : {
-                  top_ms: last.utc_ms + last.span_ms,
-                  rows: new Map([
-                      ["cbf", store.cbf.rows.slice()],
-                      ["mvdr", store.mvdr.rows.slice()],
-                      ["lofar", store.lofar.rows.slice()],
-                  ]),
-              };
-    record.panels.forEach((panel) => panel.forgetRows());
-    sight.changed();
+    if (sight.frozen) sight.frozen = lofarSight.frozen = null;
+    else if (last) {
+        const top_ms = last.utc_ms + last.span_ms;
+        sight.frozen = { top_ms, rows: new Map([["cbf", store.cbf.rows.slice()], ["mvdr", store.mvdr.rows.slice()]]) };
+        lofarSight.frozen = { top_ms, rows: new Map([["lofar", store.lofar.rows.slice()]]) };
+    }
+    for (const each of [sight, lofarSight]) each.changed();
+    for (const panel of panels()) panel.forgetRows();
+}
+
+function panels(): Panel[] {
+    return [...record.panels, lofar.panel];
 }
 
 function shownViews(): View[] {
@@ -129,15 +161,21 @@ function drawAlarm(now_ms: number): boolean {
     return life.dead;
 }
 
+/** Draws when there is something new, and now and then for what grows old by itself. */
 function frame(): void {
+    requestAnimationFrame(frame);
     const now_ms = performance.now();
+    const seen = `${store.version} ${sight.version} ${lofarSight.version} ${choices} ${innerWidth} ${innerHeight}`;
+    if (seen === drawn && now_ms - drawn_ms < IDLE_MS) return;
+    drawn = seen;
+    drawn_ms = now_ms;
     const shown = shownViews();
     arrange(shown);
     line.draw(now_ms, drawAlarm(now_ms));
     for (const view of shown) view.draw(now_ms);
+    side.draw();
     frames.push(performance.now() - now_ms);
     if (frames.length > 2000) frames.shift();
-    requestAnimationFrame(frame);
 }
 
 keys({ store, sight, views, record, togglePause, select, follow });
@@ -145,4 +183,4 @@ document.getElementById("help")!.append(showHelp(), element("p", { class: "dim" 
 requestAnimationFrame(frame);
 
 // For the tests and the curious: what is drawn and what it is drawn from.
-Object.assign(window, { sonard: { store, sight, record, views, settings, frames, link } });
+Object.assign(window, { sonard: { store, sight, panels: panels(), views, settings, frames, link } });

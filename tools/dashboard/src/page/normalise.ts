@@ -6,8 +6,8 @@ export type Normalisation = "none" | "s2pm" | "row";
 
 export const NORMALISATIONS: Record<Normalisation, string> = {
     none: "absolute level",
-    s2pm: "split-window two-pass mean",
-    row: "row mean",
+    s2pm: "over split-window mean",
+    row: "over row mean",
 };
 
 const CLIP = 2; // times the first mean, above which a value is a source and not background

@@ -45,8 +45,8 @@ export class Tabs {
     private recordButtons(): HTMLElement {
         const spans = SPANS_S.map((s): [string, string] => [String(s), duration(s).replace(/ 0 s$/, "")]);
         return element("span", { class: "group" }, [
-            pick("beamformers (b)", "panels", [["both", "CBF + MVDR"], ["cbf", "CBF"], ["mvdr", "MVDR"]]),
-            pick("bearings (t)", "frame", [["array", "array bearings"], ["true", "true bearings"]]),
+            pick("beamformers (b)", "panels", [["both", "CBF, MVDR"], ["cbf", "CBF"], ["mvdr", "MVDR"]]),
+            pick("bearings (t)", "frame", [["array", "of the array"], ["true", "true"]]),
             choice("time in the record ([ ])", spans, String(settings.span_s), (v) => choose({ span_s: Number(v) })),
             this.pause(),
         ]);
@@ -60,7 +60,7 @@ export class Tabs {
             toggle("auto", "level range automatic (a)", "automatic"),
         ];
         if (!settings.automatic) children.push(level("lowest level, dB", "low_db"), level("highest level, dB", "high_db"));
-        children.push(toggle("detections", "detections drawn (d)", "marks"));
+        children.push(toggle("marks", "detections drawn (d)", "marks"));
         return element("span", { class: "group" }, children);
     }
 

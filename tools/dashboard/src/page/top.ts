@@ -10,7 +10,7 @@ export class Top {
     private known = "";
     private clock = element("span", { class: "clock" });
     private badge = element("span", { class: "badge none" });
-    private why = element("span");
+    private why = element("span", { class: "why" });
     private age = element("span", { id: "age" });
     private rates = element("span", { class: "dim" });
     private losses = element("span");
@@ -40,7 +40,7 @@ export class Top {
         this.known = known;
         const values = texts.map((text, i): [string, string] => [String(i), text]);
         this.daemon = choice("daemon (s: the next)", values, String(this.store.selected), (v) => this.selected(Number(v)));
-        this.root.replaceChildren(this.clock, this.daemon, this.badge, this.why, this.age, this.rates, this.losses);
+        this.root.replaceChildren(this.clock, this.daemon, this.badge, this.age, this.rates, this.losses, this.why);
     }
 
     private drawHealth(dead: boolean): void {
@@ -49,6 +49,7 @@ export class Top {
         setText(this.badge, health);
         this.badge.className = `badge ${dead || !status ? "none" : status.health}`;
         setText(this.why, status && !dead ? status.text : "");
+        this.why.title = this.why.textContent ?? "";
     }
 
     private drawData(now_ms: number): void {

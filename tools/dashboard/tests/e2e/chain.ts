@@ -22,7 +22,7 @@ dft: {length: 1024, hop: HOP, window: hann}
 cbf: {band_hz: [400, 950], ranges_m: [100, 200, 400]SCAN}
 lofar: {band_hz: [100, 950]}
 mvdr: {band_hz: [600, 950], length: 512, hop: 256, snapshots: 48}
-output: {endpoint: "ipc://FOLDER/out"}
+output: {endpoint: "ipc://FOLDER/out", high_water_mark: 256}
 runtime: {threads: 1, backend: cpu}
 `;
 
@@ -137,7 +137,7 @@ export class Chain {
     /** What is measured is the daemon beside pages, not a browser that takes its processors. */
     private politeChromium(): string {
         const path = join(this.folder, "chromium");
-        writeFileSync(path, '#!/bin/sh\nexec nice -n 10 "${SONAR_CHROMIUM:-/usr/bin/chromium}" "$@"\n');
+        writeFileSync(path, '#!/bin/sh\nexec nice -n 19 "${SONAR_CHROMIUM:-/usr/bin/chromium}" "$@"\n');
         chmodSync(path, 0o755);
         return path;
     }
@@ -167,8 +167,8 @@ export async function picture(page: Page, panel: string): Promise<Picture> {
         const canvas = document.querySelector<HTMLCanvasElement>(`[data-panel=${name}] .picture`)!;
         const { width, height } = canvas;
         const { data } = canvas.getContext("2d")!.getImageData(0, 0, width, height);
-        const { record } = (window as unknown as { sonard: { record: { panels: PanelLike[] } } }).sonard;
-        const { shown, top_ms, pixel_ms } = record.panels[name === "cbf" ? 0 : 1].geometry();
+        const { panels } = (window as unknown as { sonard: { panels: PanelLike[] } }).sonard;
+        const { shown, top_ms, pixel_ms } = panels[["cbf", "mvdr", "lofar"].indexOf(name)].geometry();
         return { width, height, data: Array.from(data), shown, top_ms, pixel_ms };
     }, panel);
 }

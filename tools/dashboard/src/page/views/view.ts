@@ -8,6 +8,8 @@ export interface Context {
     sight: Sight;
     /** The lofargram's direction: anew, from the history's beginning, or from here on. */
     look(angle: number, anew: boolean): void;
+    /** Where no direction was chosen, the strongest contact's. */
+    lookSomewhere(): void;
     follow(contact: number | null): void;
     /** The angle of the followed contact on the array's axis. */
     followed(): number | null;

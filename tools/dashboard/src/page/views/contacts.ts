@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The table of contacts: in full as a view, and short beside every view.
+import { formatBearing } from "../bearing.js";
+import type { Contact } from "../contacts.js";
+import { element } from "../dom.js";
+import { duration, utcTime } from "../format.js";
+import type { Context, View } from "./view.js";
+
+const OLD_MS = 3000; // since the last sighting, by the windows' times
+
+interface Column {
+    head: string;
+    title: string;
+    left?: boolean;
+    cell(contact: Contact, newest_ms: number): string;
+}
+
+const BEARING: Column = {
+    head: "bearing",
+    title: "true bearing of a source in the horizontal plane (array frame without a heading), deg; of a line array right | left of its axis",
+    left: true,
+    cell: ({ now }) =>
+        formatBearing(now.bearing_deg) + (now.mirror_deg === null ? "" : ` | ${formatBearing(now.mirror_deg)}`),
+};
+const LEVEL: Column = { head: "level dB", title: "level, dB re 1 of the spectrum's unit", cell: ({ now }) => now.level_db.toFixed(1) };
+const SNR: Column = { head: "SNR dB", title: "over the background, dB", cell: ({ now }) => now.snr_db.toFixed(1) };
+const RANGE: Column = {
+    head: "range m",
+    title: "range, m; ~: the ranges are too coarse there to believe it",
+    cell: ({ now }) => (now.range_m === null ? "–" : `${now.range_unresolved ? "~" : ""}${now.range_m.toFixed(0)}`),
+};
+const BY: Column = { head: "by", title: "beamformer that found it", left: true, cell: ({ now, key }) => now.source + (key && ` ${key}`) };
+
+const SHORT: Column[] = [BEARING, LEVEL, SNR, RANGE, BY];
+const FULL: Column[] = [
+    { head: "no.", title: "number that this page gave it", cell: ({ id }) => String(id) },
+    BEARING,
+    { head: "rel. angle", title: "angle on the array's own axis, deg", cell: ({ now }) => now.az_deg.toFixed(2) },
+    LEVEL,
+    SNR,
+    RANGE,
+    { head: "width", title: "-3 dB width, deg", cell: ({ now }) => now.width_deg.toFixed(2) },
+    BY,
+    { head: "first seen UTC", title: "first window of it that this page saw", cell: ({ first_ms }) => utcTime(first_ms) },
+    { head: "held", title: "from the first to the last sighting", cell: ({ first_ms, last_ms }) => duration((last_ms - first_ms) / 1000) },
+    {
+        head: "last seen",
+        title: "before the newest window",
+        cell: ({ last_ms }, newest_ms) => (newest_ms - last_ms < 1 ? "now" : `${duration((newest_ms - last_ms) / 1000)} ago`),
+    },
+];
+
+export class ContactTable {
+    readonly root: HTMLElement;
+    private body = element("tbody");
+    private drawn = "";
+
+    constructor(
+        private readonly context: Context,
+        private readonly columns: Column[],
+    ) {
+        const heads = columns.map((c) => element("th", { title: c.title, class: c.left ? "left" : "" }, [c.head]));
+        this.root = element("table", {}, [element("thead", {}, [element("tr", {}, heads)]), this.body]);
+    }
+
+    draw(): void {
+        const { store } = this.context;
+        const list = [...store.tracks.list, ...store.contacts.list];
+        const newest_ms = Math.max(...list.map((c) => c.last_ms));
+        list.sort((a, b) => b.now.level_db - a.now.level_db);
+        const cells = list.map((c) => this.columns.map((column) => column.cell(c, newest_ms)));
+        const key = JSON.stringify([cells, list.map((c) => [c.id, newest_ms - c.last_ms > OLD_MS]), store.followed]);
+        if (key === this.drawn) return;
+        this.drawn = key;
+        this.body.replaceChildren(...list.map((contact, i) => this.row(contact, cells[i], newest_ms)));
+        if (list.length === 0) this.body.replaceChildren(element("tr", {}, [element("td", { class: "left" }, ["none"])]));
+    }
+
+    private row(contact: Contact, cells: string[], newest_ms: number): HTMLElement {
+        const { store, follow } = this.context;
+        const classes = [
+            contact.id === store.followed ? "followed" : "",
+            newest_ms - contact.last_ms > OLD_MS ? "old" : "",
+        ];
+        const row = element(
+            "tr",
+            { class: classes.join(" ").trim(), "data-id": String(contact.id), tabindex: "0", title: "follow" },
+            cells.map((text, i) => element("td", { class: this.columns[i].left ? "left" : "" }, [text])),
+        );
+        row.onclick = () => follow(contact.id === store.followed ? null : contact.id);
+        row.onkeydown = (event) => {
+            if (event.key === "Enter") row.click();
+        };
+        return row;
+    }
+}
+
+/** What stands beside every view. */
+export class Side {
+    private table: ContactTable;
+    private title = element("h2", {}, ["Contacts"]);
+
+    constructor(root: HTMLElement, context: Context) {
+        this.table = new ContactTable(context, SHORT);
+        root.append(this.title, this.table.root);
+    }
+
+    draw(): void {
+        this.table.draw();
+    }
+}
+
+export class ContactsView implements View {
+    readonly name = "contacts";
+    readonly title = "Contacts";
+    readonly root = element("div", { class: "view scroll" });
+    private table: ContactTable;
+
+    constructor(context: Context) {
+        this.table = new ContactTable(context, FULL);
+        this.root.append(element("section", { class: "panel pad" }, [this.table.root]));
+    }
+
+    wants(): string[] {
+        return [];
+    }
+
+    draw(): void {
+        this.table.draw();
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Each hydrophone: its level, what the daemon found wrong with it, and the share of samples that are missing.
+import { colourOf, element, fitCanvas, letter_px, setText } from "../dom.js";
+import { decibels, referenceOf, ticks } from "../format.js";
+import { statusOf, type Faults } from "../status.js";
+import type { Context, View } from "./view.js";
+
+/** Worst first: an element with several faults has the colour of the first. */
+const FAULTS: [string, string][] = [
+    ["dead", "#ff5a5f"],
+    ["stuck", "#ff9ad5"],
+    ["clipped", "#f0b440"],
+    ["noisy", "#c792ff"],
+    ["hum", "#58c48a"],
+];
+const WELL = "#6cb6ff";
+const MASKED = "#55606f";
+const MOST = 8192; // channels: beyond that a message of element.psd is too large to be asked for
+
+export class ElementsView implements View {
+    readonly name = "elements";
+    readonly title = "Elements";
+    readonly root: HTMLElement;
+    private canvas = element("canvas");
+    private field = element("div", { class: "field" }, [this.canvas]);
+    private note = element("span", { class: "note" });
+    private readout = element("output", { class: "readout" });
+    private drawn = "";
+    private box = { left: 0, top: 0, width: 1, height: 1 };
+
+    constructor(private readonly context: Context) {
+        const legend = [["in order", WELL], ...FAULTS, ["masked", MASKED]].map(([name, colour]) =>
+            element("span", {}, [element("b", { style: `color: ${colour}` }, ["■ "]), name]),
+        );
+        const head = element("header", {}, [element("h2", {}, ["Elements"]), this.note, element("span", { class: "scale" }, legend)]);
+        this.root = element("div", { class: "view" }, [
+            element("section", { class: "panel", "data-panel": "elements" }, [head, this.field, this.readout]),
+        ]);
+        this.canvas.onpointermove = (event) => this.read(event);
+        this.canvas.onpointerleave = () => setText(this.readout, "");
+    }
+
+    wants(): string[] {
+        const status = statusOf(this.context.store);
+        const sensors = (status?.elements?.judged ?? 0) + (status?.elements?.masked ?? 0);
+        return sensors > MOST ? ["element.missing"] : ["element.level", "element.missing"];
+    }
+
+    draw(): void {
+        const { store } = this.context;
+        const level = store.latest.get("element.level");
+        const missing = store.latest.get("element.missing");
+        const { clientWidth, clientHeight } = this.field;
+        if (!level && !missing) {
+            setText(this.note, "waiting for element.psd");
+            return;
+        }
+        const key = JSON.stringify([level?.header.seq, missing?.header.seq, store.status?.header.seq, clientWidth, clientHeight]);
+        if (key === this.drawn || clientWidth < 10) return;
+        this.drawn = key;
+        fitCanvas(this.canvas, clientWidth, clientHeight);
+        const band = level?.header.band_hz ?? [];
+        const words = level ? [referenceOf(level.header.unit), band.length ? `${band[0].toFixed(0)} to ${band[1].toFixed(0)} Hz` : "",
+            `window ${level.header.window}`] : ["too many channels for their spectra: missing samples only"];
+        setText(this.note, words.filter(Boolean).join(" · "));
+        this.drawBars(level?.data ?? new Float32Array(missing!.data.length), missing?.data);
+    }
+
+    private colours(count: number): string[] {
+        const colours = new Array<string>(count).fill(WELL);
+        const elements = statusOf(this.context.store)?.elements as Record<string, Faults> | undefined;
+        const paint = (name: string, colour: string) => {
+            for (const [first, last] of elements?.[name]?.channels ?? [])
+                for (let c = first; c <= Math.min(last, count - 1); c++) colours[c] = colour;
+        };
+        paint("masked_auto", MASKED);
+        for (const [name, colour] of [...FAULTS].reverse()) paint(name, colour);
+        return colours;
+    }
+
+    private drawBars(power: Float32Array, missing: Float32Array | undefined): void {
+        const context = this.canvas.getContext("2d")!;
+        const letter = letter_px();
+        const { clientWidth, clientHeight } = this.field;
+        context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+        context.clearRect(0, 0, clientWidth, clientHeight);
+        context.font = `${0.8 * letter}px ${colourOf("--letters")}`;
+        const [left, top] = [Math.round(4.5 * letter), Math.round(0.6 * letter)];
+        this.box = { left, top, width: clientWidth - left - letter, height: clientHeight - top - 5.2 * letter };
+        const levels = Array.from(power, (p) => (p > 0 ? decibels(p) : NaN));
+        const known = levels.filter(Number.isFinite);
+        const low = 5 * Math.floor(Math.min(...known, Infinity) / 5 - 0.5);
+        const high = 5 * Math.ceil(Math.max(...known, -Infinity) / 5 + 0.5);
+        if (known.length) this.drawLevels(context, levels, low, high);
+        this.drawMissing(context, missing, letter);
+        this.drawChannels(context, power.length, letter);
+    }
+
+    private drawLevels(context: CanvasRenderingContext2D, levels: number[], low: number, high: number): void {
+        const { left, top, width, height } = this.box;
+        context.textAlign = "right";
+        context.textBaseline = "middle";
+        for (const db of ticks(low, high, height / 40)) {
+            const y = top + height * (1 - (db - low) / (high - low));
+            context.fillStyle = colourOf("--edge");
+            context.fillRect(left, y, width, 1);
+            context.fillStyle = colourOf("--dim");
+            context.fillText(String(db), left - 6, y);
+        }
+        const colours = this.colours(levels.length);
+        const step = width / levels.length;
+        levels.forEach((level, c) => {
+            context.fillStyle = colours[c];
+            const share = Number.isFinite(level) ? (level - low) / (high - low) : 0;
+            context.fillRect(left + c * step, top + height * (1 - share), Math.max(1, step * 0.8), Math.max(2, height * share));
+        });
+    }
+
+    private drawMissing(context: CanvasRenderingContext2D, missing: Float32Array | undefined, letter: number): void {
+        const { left, top, width, height } = this.box;
+        const y = top + height + 0.4 * letter;
+        context.fillStyle = colourOf("--dim");
+        context.textAlign = "right";
+        context.textBaseline = "middle";
+        context.fillText("missing", left - 6, y + 0.5 * letter);
+        context.fillStyle = colourOf("--edge");
+        context.fillRect(left, y, width, letter);
+        if (!missing) return;
+        context.fillStyle = colourOf("--bad");
+        const step = width / missing.length;
+        missing.forEach((share, c) => {
+            if (share > 0) context.fillRect(left + c * step, y + letter * (1 - share), Math.max(1, step * 0.8), letter * share);
+        });
+    }
+
+    private drawChannels(context: CanvasRenderingContext2D, count: number, letter: number): void {
+        const { left, top, width, height } = this.box;
+        const y = top + height + 1.9 * letter;
+        context.fillStyle = colourOf("--dim");
+        context.textAlign = "center";
+        context.textBaseline = "top";
+        for (const channel of ticks(0, count - 1, width / (4 * letter)).filter(Number.isInteger))
+            context.fillText(String(channel), left + ((channel + 0.4) / count) * width, y);
+        context.fillText("channel", left + width / 2, y + 1.3 * letter);
+    }
+
+    private read(event: PointerEvent): void {
+        const { store } = this.context;
+        const level = store.latest.get("element.level");
+        const missing = store.latest.get("element.missing");
+        const count = level?.data.length ?? missing?.data.length ?? 0;
+        const frame = this.canvas.getBoundingClientRect();
+        const channel = Math.floor(((event.clientX - frame.left - this.box.left) / this.box.width) * count);
+        if (channel < 0 || channel >= count) return;
+        const elements = statusOf(store)?.elements as Record<string, Faults> | undefined;
+        const faults = ["masked_auto", ...FAULTS.map(([name]) => name)].filter((name) =>
+            elements?.[name]?.channels.some(([a, b]) => a <= channel && channel <= b),
+        );
+        const words = [`channel ${channel}`, level ? `${decibels(level.data[channel]).toFixed(2)} ${referenceOf(level.header.unit)}` : "",
+            missing ? `${(100 * missing.data[channel]).toFixed(1)} % missing` : "", faults.join(", ").replace("_", " ") || "no fault found"];
+        setText(this.readout, words.filter(Boolean).join("  ·  "));
+    }
+}

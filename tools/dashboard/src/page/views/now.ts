@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The newest azimuth spectra on one scale in dB, and around the compass.
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { bearingsOf, formatBearing, hasTrue, isCone, turn } from "../bearing.js";
+import { colourOf, element, letter_px, setText } from "../dom.js";
+import { decibels, referenceOf } from "../format.js";
+import type { Row } from "../record.js";
+import { settings } from "../settings.js";
+import { Polar } from "./polar.js";
+import type { Context, View } from "./view.js";
+
+const STEP_DB = 5;
+
+export class NowView implements View {
+    readonly name = "now";
+    readonly title = "Now";
+    readonly root: HTMLElement;
+    private field = element("div", { class: "field" });
+    private readout = element("output", { class: "readout" });
+    private note = element("span", { class: "note" });
+    private plot: uPlot | null = null;
+    private polar = new Polar();
+    private drawn = "";
+    private rows: Row[] = [];
+    private limits: [number, number] = [0, 1];
+
+    constructor(private readonly context: Context) {
+        const legend = element("span", { class: "scale" }, [
+            element("b", { style: "color: var(--cbf)" }, ["CBF"]),
+            element("b", { style: "color: var(--mvdr)" }, ["MVDR"]),
+        ]);
+        const head = element("header", {}, [element("h2", {}, ["Azimuth spectra"]), this.note, legend]);
+        this.root = element("div", { class: "view now" }, [
+            element("section", { class: "panel", "data-panel": "now" }, [head, this.field, this.readout]),
+            this.polar.root,
+        ]);
+    }
+
+    wants(): string[] {
+        return [];
+    }
+
+    refresh(): void {
+        this.drawn = "";
+        this.plot?.destroy();
+        this.plot = null;
+    }
+
+    draw(): void {
+        const { store } = this.context;
+        this.rows = [store.cbf.last, store.mvdr.last].filter((row): row is Row => row !== undefined);
+        const { clientWidth, clientHeight } = this.field;
+        if (this.rows.length === 0 || clientWidth < 10) return;
+        const key = JSON.stringify([store.cbf.version, store.mvdr.version, this.rows.map((r) => r.marks.length), clientWidth, clientHeight,
+            this.context.followed()]);
+        if (key === this.drawn) return;
+        this.drawn = key;
+        this.limits = limitsOf(this.rows);
+        if (!this.plot) this.plot = this.makePlot(clientWidth, clientHeight);
+        if (this.plot.width !== clientWidth || this.plot.height !== clientHeight)
+            this.plot.setSize({ width: clientWidth, height: clientHeight });
+        this.plot.setData(this.dataOf());
+        setText(this.note, `${referenceOf(this.rows[0].header.unit)} · window ${this.rows[0].header.window}`);
+        this.polar.draw(this.rows, this.limits, this.context.followed());
+    }
+
+    /** Both spectra on one axis; each has its own directions. */
+    private dataOf(): uPlot.AlignedData {
+        const tables = ["cbf", "mvdr"].map((maker): uPlot.AlignedData => {
+            const row = this.rows.find((r) => r.header.topic.startsWith(maker));
+            if (!row) return [[], []];
+            const points = Array.from(row.axis.values, (angle, i) => [this.place(row, angle), decibels(row.data[i])]);
+            points.sort((a, b) => a[0] - b[0]);
+            return [points.map((p) => p[0]), points.map((p) => p[1])];
+        });
+        return uPlot.join(tables);
+    }
+
+    /** Where an angle stands on the horizontal axis: a line's stays, since it stands for two bearings. */
+    private place(row: Row, angle: number): number {
+        const isTrue = settings.frame === "true" && hasTrue(row.header) && !isCone(row.header);
+        return isTrue ? turn(bearingsOf(row.header, angle)[0]) : angle;
+    }
+
+    private makePlot(width: number, height: number): uPlot {
+        const letter = letter_px();
+        const font = `${0.8 * letter}px ${colourOf("--letters")}`;
+        const line = { stroke: colourOf("--dim"), font, labelFont: font, labelSize: 1.6 * letter,
+            grid: { stroke: colourOf("--edge"), width: 1 }, ticks: { stroke: colourOf("--edge") } };
+        const [row] = this.rows;
+        const cone = isCone(row.header);
+        const isTrue = settings.frame === "true" && hasTrue(row.header) && !cone;
+        const label = isTrue ? "true bearing, deg" : cone ? "angle from the array's axis, deg" : "azimuth in the array frame, deg";
+        const axes: uPlot.Axis[] = [
+            { ...line, label, size: 2.4 * letter, space: 5 * letter, incrs: [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 45, 60, 90] },
+            { ...line, label: referenceOf(row.header.unit), size: 3.6 * letter },
+        ];
+        if (cone && hasTrue(row.header)) {
+            const bearings = (_: uPlot, values: number[]) =>
+                values.map((v) => bearingsOf(this.rows[0].header, v).map((b) => formatBearing(Math.round(b), 0)).join("|"));
+            axes.push({ ...line, side: 0, scale: "x", values: bearings, label: "true, right|left of the axis", size: 2 * letter,
+                space: 5 * letter, incrs: axes[0].incrs, grid: { show: false } });
+        }
+        const series = (label: string, colour: string): uPlot.Series => ({ label, stroke: colourOf(colour), width: 1.5, spanGaps: true, points: { show: false } });
+        return new uPlot(
+            {
+                width,
+                height,
+                legend: { show: false },
+                scales: { x: { time: false }, y: { range: () => this.limits } },
+                axes,
+                series: [{}, series("CBF", "--cbf"), series("MVDR", "--mvdr")],
+                cursor: { drag: { x: true, y: false } },
+                hooks: { draw: [(plot) => this.label(plot)], setCursor: [(plot) => this.read(plot)] },
+            },
+            this.dataOf(),
+            this.field,
+        );
+    }
+
+    /** Names the detections, the strongest first, above one another where they are close. */
+    private label(plot: uPlot): void {
+        const { ctx } = plot;
+        const letter = letter_px() * devicePixelRatio;
+        const taken: { x: number; y: number }[] = [];
+        ctx.save();
+        ctx.font = `${0.8 * letter}px ${colourOf("--letters")}`;
+        ctx.textAlign = "center";
+        const marks = this.rows.flatMap((row) => row.marks.map((mark) => ({ row, mark })));
+        marks.sort((a, b) => b.mark.level_db - a.mark.level_db);
+        for (const { row, mark } of marks) {
+            const x = plot.valToPos(this.place(row, mark.az_deg), "x", true);
+            let y = plot.valToPos(mark.level_db, "y", true) - 0.6 * letter;
+            if (x < plot.bbox.left || x > plot.bbox.left + plot.bbox.width) continue;
+            const isTaken = () => taken.some((t) => Math.abs(t.x - x) < 6 * letter && Math.abs(t.y - y) < 1.1 * letter);
+            while (isTaken()) y -= 0.4 * letter;
+            if (y < plot.bbox.top + letter) continue;
+            taken.push({ x, y });
+            ctx.fillStyle = colourOf(mark.source === "mvdr" ? "--mvdr" : "--cbf");
+            ctx.fillText(`${mark.az_deg.toFixed(1)}° ${mark.level_db.toFixed(1)}`, x, y);
+        }
+        ctx.restore();
+    }
+
+    private read(plot: uPlot): void {
+        const { left, idx } = plot.cursor;
+        if (left === undefined || left < 0 || idx === null || idx === undefined) {
+            setText(this.readout, "");
+            return;
+        }
+        const angle = plot.data[0][idx];
+        const [row] = this.rows;
+        const sides = isCone(row.header) && hasTrue(row.header) ? bearingsOf(row.header, angle).map((b) => formatBearing(b)) : [];
+        const level = (name: string, value: number | null | undefined) => (value === null || value === undefined ? "" : `${name} ${value.toFixed(2)}`);
+        const words = [`${angle.toFixed(2)} deg`, sides.length ? `true ${sides.join(" | ")}` : "", level("CBF", plot.data[1][idx]),
+            level("MVDR", plot.data[2][idx]), referenceOf(row.header.unit)];
+        setText(this.readout, words.filter(Boolean).join("  ·  "));
+    }
+}
+
+/** From below the quietest tenth to above the loudest, in steps, so that the axis stands still. */
+function limitsOf(rows: Row[]): [number, number] {
+    const levels = Float64Array.from(rows.flatMap((row) => Array.from(row.data, decibels))).sort();
+    const low = STEP_DB * Math.floor(levels[Math.floor(levels.length / 20)] / STEP_DB - 0.5);
+    return [low, STEP_DB * Math.ceil(levels[levels.length - 1] / STEP_DB + 1)];
+}

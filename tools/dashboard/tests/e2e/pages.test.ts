@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Ten pages at once: the daemon loses nothing by them, and none of them grows.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { CDPSession } from "playwright-core";
+import { Chain, sleep, until } from "./chain.js";
+
+const PAGES = 10;
+const MINUTES = Number(process.env.SONAR_PAGES_MINUTES ?? 1);
+const GROWTH_BYTES = 4e6;
+
+interface Output {
+    output: { results_dropped: number; messages_failed: number };
+    windows: { dropped: Record<string, number> };
+}
+
+async function heap(session: CDPSession): Promise<number> {
+    await session.send("HeapProfiler.collectGarbage");
+    const { metrics } = await session.send("Performance.getMetrics");
+    return metrics.find((m) => m.name === "JSHeapUsedSize")!.value;
+}
+
+test("ten pages lose nothing in the daemon and stay as small as they were", async () => {
+    const chain = await Chain.start({ history_s: 10 });
+    try {
+        const status = chain.listen("status");
+        const pages = [];
+        for (let i = 0; i < PAGES; i++) pages.push(await chain.open({ view: ["record", "now", "lofar", "nearfield", "elements"][i % 5] }));
+        for (const page of pages) await until("data are drawn", 60, () => page.evaluate("sonard.store.cbf.rows.length > 20"));
+        const sessions = await Promise.all(pages.slice(0, 3).map((page) => page.context().newCDPSession(page)));
+        for (const session of sessions) await session.send("Performance.enable");
+        await sleep(15_000); // until the history of ten seconds is full
+        const last = () => [...status.values()].pop()!.header as unknown as Output;
+        const before = last();
+        const small = await Promise.all(sessions.map(heap));
+        await sleep(Math.max(0, MINUTES * 60_000 - 15_000));
+        const large = await Promise.all(sessions.map(heap));
+        for (let i = 0; i < small.length; i++)
+            assert.ok(large[i] - small[i] < GROWTH_BYTES, `page ${i} grew from ${small[i]} to ${large[i]} bytes`);
+
+        assert.equal(last().output.results_dropped, before.output.results_dropped, "results dropped");
+        assert.equal(last().output.messages_failed, before.output.messages_failed, "messages failed");
+        for (const page of pages) {
+            const [missed, dropped, rows] = (await page.evaluate(
+                "[sonard.store.sources[0].missed, sonard.store.dropped, sonard.store.cbf.rows.length]",
+            )) as number[];
+            assert.deepEqual([missed, dropped], [0, 0], "messages that the bridge or the page missed");
+            assert.ok(rows > 20 && rows < 60, `${rows} rows of ten seconds`);
+        }
+    } finally {
+        await chain.stop();
+    }
+});
