@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "core/core.h"
-#include "control/change.h"
+#include "control/server.h"
 #include "log.h"
 #include "notify.h"
 #include "pipeline/pipeline.h"
@@ -178,19 +178,29 @@ static void answer_hangup(sonar_pipeline *pipeline, const char *path) {
     sonar_notify_ready();
 }
 
+/* Signals and requests, until the next tick is due. */
+static sonar_code attend(sonar_pipeline *pipeline, sonar_control *control, const char *path,
+                         int64_t tick_ns, sonar_error *err) {
+    struct pollfd poller[] = {{.fd = stop_fd, .events = POLLIN},
+                              {.fd = sonar_control_fd(control), .events = POLLIN}};
+    const bool more = sonar_control_serve(control);
+    const int64_t left_ns = tick_ns - sonar_monotonic_ns();
+    if (poll(poller, 2, more || left_ns <= 0 ? 0 : (int)(left_ns / 1000000) + 1) < 0 &&
+        errno != EINTR)
+        return sonar_fail(err, SONAR_ESTATE, "signals", "poll: %s", strerror(errno));
+    if (poller[0].revents)
+        answer_hangup(pipeline, path);
+    return SONAR_OK;
+}
+
 /* Ticks the pipeline once a second until a signal ends it or it gives up. */
-static sonar_code supervise(sonar_pipeline *pipeline, const char *path, sonar_error *err) {
-    struct pollfd poller = {.fd = stop_fd, .events = POLLIN};
+static sonar_code supervise(sonar_pipeline *pipeline, sonar_control *control, const char *path,
+                            sonar_error *err) {
     int64_t tick_ns = sonar_monotonic_ns() + TICK_NS;
     sonar_code code = SONAR_OK;
     while (!stop_signal && !code) {
-        int64_t left_ns = tick_ns - sonar_monotonic_ns();
-        int ready = left_ns > 0 ? poll(&poller, 1, (int)(left_ns / 1000000) + 1) : 0;
-        if (ready < 0 && errno != EINTR)
-            return sonar_fail(err, SONAR_ESTATE, "signals", "poll: %s", strerror(errno));
-        if (ready > 0)
-            answer_hangup(pipeline, path);
-        if (ready == 0 && !stop_signal) {
+        code = attend(pipeline, control, path, tick_ns, err);
+        if (!code && !stop_signal && sonar_monotonic_ns() >= tick_ns) {
             code = sonar_pipeline_tick(pipeline, err);
             sonar_notify_status(sonar_pipeline_status(pipeline));
             if (sonar_pipeline_progresses(pipeline))
@@ -201,22 +211,36 @@ static sonar_code supervise(sonar_pipeline *pipeline, const char *path, sonar_er
     return code;
 }
 
+static sonar_code open_control(const sonar_config *config, sonar_pipeline *pipeline,
+                               const char *path, sonar_control **control, sonar_error *err) {
+    const sonar_control_spec spec = {.pipeline = pipeline,
+                                     .endpoint = config->control_endpoint,
+                                     .group = config->control_group,
+                                     .config_path = path,
+                                     .log = log_line};
+    return sonar_control_create(&spec, control, err);
+}
+
 static int run(const sonar_config *config, const char *path) {
     sonar_pipeline *pipeline = NULL;
+    sonar_control *control = NULL;
     sonar_error err = {0};
     sonar_code code = sonar_pipeline_create(config, log_line, NULL, &pipeline, &err);
     starting = 0;
+    if (!code)
+        code = open_control(config, pipeline, path, &control, &err);
     if (!code)
         code = sonar_pipeline_start(pipeline, &err);
     if (code) {
         log_error(&err);
         sonar_notify_failed(&err);
+        sonar_control_destroy(control);
         sonar_pipeline_destroy(pipeline);
         return exit_code_of(code);
     }
     sonar_notify_ready();
     log_line(NULL, SONAR_INFO, "sonard", "running; waiting for samples");
-    code = supervise(pipeline, path, &err);
+    code = supervise(pipeline, control, path, &err);
     if (code) {
         log_error(&err);
         sonar_notify_failed(&err);
@@ -225,6 +249,7 @@ static int run(const sonar_config *config, const char *path) {
         log_line(NULL, SONAR_INFO, "sonard",
                  stop_signal == SIGINT ? "stopping on SIGINT" : "stopping on SIGTERM");
     }
+    sonar_control_destroy(control);
     const int status = !code ? EXIT_STOPPED : code == SONAR_EUNAVAILABLE ? EXIT_DEVICE : EXIT_FAULT;
     if (!sonar_pipeline_stop(pipeline, STOP_WITHIN_MS)) {
         log_close(LOG_WITHIN_MS);
@@ -253,9 +278,20 @@ static char *given_state_dir(void) {
     return given && *given ? strndup(given, strcspn(given, ":")) : NULL;
 }
 
+/* The control socket of a systemd service. */
+static char *service_endpoint(void) {
+    const char *folder = getenv("RUNTIME_DIRECTORY");
+    char *endpoint = NULL;
+    if (!folder || *folder != '/' || strchr(folder, ':'))
+        return NULL;
+    return asprintf(&endpoint, "ipc://%s/control", folder) < 0 ? NULL : endpoint;
+}
+
 /* What the library is not to look up by itself. */
 static void add_surroundings(sonar_config *config) {
     char dir[PATH_MAX];
+    if (!config->control_endpoint)
+        config->control_endpoint = service_endpoint();
     const char *fail_at = getenv("SONAR_CUDA_FAIL_AT");
     config->fail_at = fail_at ? strtol(fail_at, NULL, 10) : 0;
     config->starting = sonar_notify_starting;

@@ -115,6 +115,10 @@ typedef struct sonar_config {
     /* security: `curve` and `ipc_mode` always, the keys only where they were read */
     sonar_security security;
 
+    /* control */
+    char *control_endpoint; /* NULL: none */
+    bool control_group;
+
     /* runtime */
     char backend[16]; /* "auto", "cpu", "cuda" */
     char *plugin_dir;
@@ -203,10 +207,11 @@ sonar_code sonar_config_with(const sonar_config *base, size_t count,
 sonar_code sonar_config_merge(const sonar_config *running, const sonar_config *wanted,
                               sonar_config **config, sonar_config_differences *differences,
                               sonar_report *report);
-/* The value of an option or of all options of a group as canonical YAML; the path "" is all. False:
- * there is no such option; the hint is empty or proposes one. */
-bool sonar_config_get(const sonar_config *config, const char *path, FILE *to, char *hint,
-                      size_t hint_bytes);
+/* Tells every option that has a value and is the path or lies in the group `path` ("": all), with
+ * its canonical YAML. False: there is no such option; the hint is empty or proposes one. */
+bool sonar_config_each(const sonar_config *config, const char *path,
+                       void (*tell)(void *ctx, const char *path, const char *text), void *ctx,
+                       char *hint, size_t hint_bytes);
 /* True if the option may change while the daemon runs; false also if there is none. */
 bool sonar_config_is_live(const char *path, char *hint, size_t hint_bytes, bool *known);
 /* Same sensors' delays: sound speed, positions, directions and ranges. */

@@ -35,22 +35,46 @@ static void print_given(const source *from, FILE *to) {
     }
 }
 
+/* The folder of the file that a configuration came from: paths in it start there. */
+static char *folder_of(const char *file) {
+    const char *slash = strrchr(file, '/');
+    return slash ? strndup(file, slash == file ? 1 : (size_t)(slash - file)) : strdup("");
+}
+
+/* As if it stood in the place of the file of that name. */
 static sonar_code read_source(const source *from, const char *name, const sonar_config *like,
                               sonar_config **config, sonar_report *report) {
-    char *bytes = NULL;
+    char *bytes = NULL, *folder = folder_of(name);
     size_t size = 0;
-    FILE *to = open_memstream(&bytes, &size);
+    FILE *to = folder ? open_memstream(&bytes, &size) : NULL;
     *config = NULL;
-    if (!to)
+    if (!to) {
+        free(folder);
         return SONAR_ENOMEM;
+    }
     print_given(from, to);
     const bool written = !ferror(to);
     sonar_code code = fclose(to) || !written ? SONAR_ENOMEM : SONAR_OK;
     const sonar_text text = {.name = name, .bytes = bytes, .size = size};
     if (!code)
-        code = sonar_config_read(&text, "", like, config, report);
+        code = sonar_config_read(&text, folder, like, config, report);
+    free(folder);
     free(bytes);
     return code;
+}
+
+static bool lies_in(const char *path, const char *group) {
+    const size_t n = strlen(group);
+    return !n || (!strncmp(path, group, n) && (!path[n] || path[n] == '.'));
+}
+
+/* `scan: auto` and `scan: {...}` take each other's place. */
+static void leave_out_rivals(source *from, size_t id) {
+    for (size_t other = 0; other < SONAR_OPTIONS; other++)
+        if (other != id && !from->text[other] &&
+            (lies_in(sonar_options[other].path, sonar_options[id].path) ||
+             lies_in(sonar_options[id].path, sonar_options[other].path)))
+            from->left_out[other] = true;
 }
 
 sonar_code sonar_config_with(const sonar_config *base, size_t count,
@@ -73,7 +97,10 @@ sonar_code sonar_config_with(const sonar_config *base, size_t count,
         from.text[id] = value[i].text;
         from.left_out[id] = !value[i].text;
     }
-    return read_source(&from, "change", NULL, config, report);
+    for (size_t id = 0; id < SONAR_OPTIONS; id++)
+        if (from.text[id])
+            leave_out_rivals(&from, id);
+    return read_source(&from, base->settings->file, NULL, config, report);
 }
 
 /* ---- differences ----------------------------------------------------------------------------- */
@@ -222,28 +249,21 @@ sonar_code sonar_config_merge(const sonar_config *running, const sonar_config *w
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-static bool lies_in(const char *path, const char *group) {
-    const size_t n = strlen(group);
-    return !n || (!strncmp(path, group, n) && (!path[n] || path[n] == '.'));
-}
-
-bool sonar_config_get(const sonar_config *config, const char *path, FILE *to, char *hint,
-                      size_t hint_bytes) {
-    const char *last = "";
+bool sonar_config_each(const sonar_config *config, const char *path,
+                       void (*tell)(void *ctx, const char *path, const char *text), void *ctx,
+                       char *hint, size_t hint_bytes) {
     bool found = false;
-    const size_t one = sonar_option_find(path, hint, hint_bytes);
+    sonar_option_find(path, hint, hint_bytes);
     for (size_t id = 0; id < SONAR_OPTIONS; id++) {
-        const sonar_option *o = &sonar_options[id];
-        const sonar_value *v = &config->settings->value[id];
-        if (!lies_in(o->path, path))
+        if (!lies_in(sonar_options[id].path, path))
             continue;
         found = true;
-        if (v->origin == SONAR_ABSENT)
-            continue;
-        const int indent = id == one ? 0 : sonar_key_print(last, o->path, to);
-        sonar_value_print(o, v, indent, to);
-        fputc('\n', to);
-        last = o->path;
+        char *text = config->settings->value[id].origin == SONAR_ABSENT
+                         ? NULL
+                         : text_of(config->settings, id);
+        if (text)
+            tell(ctx, sonar_options[id].path, text);
+        free(text);
     }
     return found;
 }

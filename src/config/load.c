@@ -39,6 +39,7 @@ void sonar_config_destroy(sonar_config *config) {
     sonar_scan_destroy(&config->cbf_scan);
     sonar_scan_destroy(&config->mvdr_scan);
     free(config->output_endpoint);
+    free(config->control_endpoint);
     free(config->plugin_dir);
     free(config->state_dir);
     sonar_security_clear(&config->security);

@@ -433,6 +433,14 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                               "group too, or everybody may connect. The folder's rights hold as "
                               "well."},
 
+    [OPT_CONTROL_ENDPOINT] =
+        {"control.endpoint", AT(control_endpoint), .type = SONAR_TYPE_ENDPOINT,
+         .computed = "not set: of a systemd service control in its runtime folder, else none",
+         .help = "Local socket at which sonarctl reaches the daemon (docs/control.md), ipc only."},
+    [OPT_CONTROL_GROUP] = {"control.group", AT(control_group), BOOLEAN, .fallback = "false",
+                           .help = "true: the daemon's group may use the control socket, too (mode "
+                                   "0660). false: its own user alone (0600)."},
+
     [OPT_BACKEND] =
         {"runtime.backend", AT(backend), CHOICE("auto cpu cuda"), .fallback = "auto",
          .help = "Where the stages run. auto takes the faster of CPU and GPU (docs/training.md)."},

@@ -610,6 +610,12 @@ static void resolve_mvdr(sonar_loader *l) {
         sonar_value_set_number(l, OPT_CELL_MAXIMUM, have(l, OPT_MVDR_SCAN));
 }
 
+static void check_control(sonar_loader *l) {
+    if (have(l, OPT_CONTROL_ENDPOINT) && strncmp(value(l, OPT_CONTROL_ENDPOINT)->text, "ipc://", 6))
+        fail(l, OPT_CONTROL_ENDPOINT, "ipc://PATH",
+             "only programs on this machine may change values");
+}
+
 static bool resolve_endpoints(sonar_loader *l) {
     sonar_config *c = l->config;
     const sonar_value *v = value(l, OPT_INGEST_ENDPOINTS);
@@ -690,6 +696,7 @@ void sonar_resolve(sonar_loader *l) {
     resolve_heading(l);
     if (resolve_endpoints(l))
         sonar_check_security(l);
+    check_control(l);
     resolve_mvdr(l);
     resolve_topics(l);
     resolve_threads(l);

@@ -82,6 +82,8 @@ bool sonar_output_post(sonar_output *output, sonar_result *result);
 sonar_result *sonar_output_reclaim(sonar_output *output);
 /* Copies the status and sends it soon, dropping an older one not sent yet. Control thread. */
 void sonar_output_post_status(sonar_output *output, const sonar_status *status);
+/* What the header of the topic status would be. free() it; NULL: no memory. Any thread. */
+char *sonar_output_status_text(const sonar_output *output, const sonar_status *status);
 /* False once the thread has ended, stopped or by itself because its socket failed. Any thread. */
 /* Any thread: ends all connections within 0.1 s; whoever may still connect comes back. */
 void sonar_output_cut_all(sonar_output *output);

@@ -564,6 +564,12 @@ void sonar_output_cut_all(sonar_output *output) {
     atomic_store(&output->cut, true);
 }
 
+char *sonar_output_status_text(const sonar_output *output, const sonar_status *status) {
+    const sonar_header_status_extra extra = {.utc_ns = utc_now_ns(),
+                                             .wanted = sonar_output_wanted(output)};
+    return sonar_header_status(&output->spec, output->form->axes[SONAR_STATUS], status, &extra);
+}
+
 bool sonar_output_alive(const sonar_output *output) {
     return !atomic_load(&output->finished);
 }

@@ -526,3 +526,15 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
         return sonar_fail(err, SONAR_ESTATE, "output", "the socket for results has failed");
     return SONAR_OK;
 }
+
+char *sonar_pipeline_status_text(const sonar_pipeline *p) {
+    return sonar_output_status_text(p->output, &p->status);
+}
+
+const char *sonar_pipeline_run(const sonar_pipeline *p) {
+    return p->run_uuid;
+}
+
+void *sonar_pipeline_context(const sonar_pipeline *p) {
+    return p->zmq;
+}

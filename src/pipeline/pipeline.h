@@ -50,6 +50,13 @@ const sonar_security *sonar_pipeline_security(const sonar_pipeline *pipeline);
  * SONAR_ENOMEM. */
 sonar_code sonar_pipeline_allow(sonar_pipeline *pipeline, const sonar_security *security,
                                 sonar_error *err);
+/* The status of the last tick, in the form of the topic's header. free() it; NULL: no memory.
+ * Control thread. */
+char *sonar_pipeline_status_text(const sonar_pipeline *pipeline);
+/* UUID of this start. */
+const char *sonar_pipeline_run(const sonar_pipeline *pipeline);
+/* The process's one ZeroMQ context. Whoever opens a socket in it closes it before destroy. */
+void *sonar_pipeline_context(const sonar_pipeline *pipeline);
 /* Drains what is queued for at most timeout_ms, then stops all threads; a window that is in work
  * even then is given up between two tasks of a stage and not published. False: one task takes more
  * than another 0.2 s, and the data thread is still inside. All else has stopped then, and the

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Requests and answers in JSON: {"verb": "set", "values": {...}} -> {"ok": true, ...}, or
+ * {"ok": false, "error": {"where": ..., "text": ...}}. */
+#include "control/verbs.h"
+
+#include <cjson/cJSON.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+
+enum { VALUES_MOST = 128 };
+
+typedef struct verb {
+    const char *name;
+    const char *member; /* of the request, beside the verb; others are a mistake. NULL: none */
+    sonar_code (*act)(sonar_control *control, const cJSON *request, cJSON *reply, sonar_error *err);
+} verb;
+
+static void log_line(const sonar_control *c, sonar_level level, const char *where,
+                     const char *text) {
+    if (c->spec.log)
+        c->spec.log(c->spec.log_ctx, level, where, text);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* What changed, what did not, and the configuration that is to hold now. */
+static void add_differences(const sonar_control *c, cJSON *reply) {
+    cJSON *list = cJSON_AddArrayToObject(reply, "differences");
+    for (size_t i = 0; i < c->differences.count; i++) {
+        const sonar_config_difference *d = &c->differences.difference[i];
+        cJSON *item = cJSON_CreateObject();
+        cJSON_AddStringToObject(item, "path", d->path);
+        cJSON_AddStringToObject(item, "from", d->from);
+        cJSON_AddStringToObject(item, "to", d->to);
+        cJSON_AddBoolToObject(item, "changed", d->live);
+        if (!d->live)
+            cJSON_AddStringToObject(item, "why", d->why);
+        cJSON_AddItemToArray(list, item);
+    }
+    cJSON_AddStringToObject(reply, "config_version",
+                            sonar_pipeline_config(c->spec.pipeline)->version);
+}
+
+static sonar_code answer_status(sonar_control *c, const cJSON *request, cJSON *reply,
+                                sonar_error *err) {
+    (void)request;
+    char *text = sonar_pipeline_status_text(c->spec.pipeline);
+    if (!text || !cJSON_AddRawToObject(reply, "status", text)) {
+        free(text);
+        return sonar_fail(err, SONAR_ENOMEM, "status", "no memory");
+    }
+    free(text);
+    return SONAR_OK;
+}
+
+static sonar_code answer_version(sonar_control *c, const cJSON *request, cJSON *reply,
+                                 sonar_error *err) {
+    (void)request;
+    (void)err;
+    cJSON_AddStringToObject(reply, "version", SONAR_VERSION);
+    cJSON_AddStringToObject(reply, "run", sonar_pipeline_run(c->spec.pipeline));
+    cJSON_AddStringToObject(reply, "config_version",
+                            sonar_pipeline_config(c->spec.pipeline)->version);
+    return SONAR_OK;
+}
+
+/* A list or a number as such; a word, or text in quotes, as a string. */
+static void add_value(void *ctx, const char *path, const char *text) {
+    cJSON *item = cJSON_Parse(text);
+    if (!item)
+        item = cJSON_CreateString(text);
+    if (item && !cJSON_AddItemToObject(ctx, path, item))
+        cJSON_Delete(item);
+}
+
+static sonar_code answer_get(sonar_control *c, const cJSON *request, cJSON *reply,
+                             sonar_error *err) {
+    char hint[160];
+    const cJSON *path = cJSON_GetObjectItemCaseSensitive(request, "path");
+    const char *name = cJSON_IsString(path) ? path->valuestring : "";
+    if (path && !cJSON_IsString(path))
+        return sonar_fail(err, SONAR_EINVAL, "path", "the path of an option or a group is wanted");
+    cJSON *values = cJSON_AddObjectToObject(reply, "values");
+    if (values && sonar_config_each(sonar_pipeline_config(c->spec.pipeline), name, add_value,
+                                    values, hint, sizeof hint))
+        return SONAR_OK;
+    return sonar_fail(err, SONAR_EINVAL, name, "there is no such option%s%s",
+                      values && *hint ? "; " : "", values ? hint : "");
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+/* A word needs no quotes, and a number in quotes is none. */
+static bool is_word(const char *text) {
+    const char *at = text;
+    while (isalnum((unsigned char)*at) || *at == '_' || *at == '.' || *at == '-' || *at == '+')
+        at++;
+    return *text && !*at;
+}
+
+/* JSON on one line is YAML. */
+static char *yaml_of(const cJSON *item) {
+    if (cJSON_IsString(item) && is_word(item->valuestring))
+        return strdup(item->valuestring);
+    return cJSON_PrintUnformatted(item);
+}
+
+/* False: no memory. The texts are the caller's to free in any case. */
+static bool read_values(const cJSON *values, char *text[VALUES_MOST],
+                        sonar_config_value to[VALUES_MOST], size_t *count) {
+    const cJSON *item;
+    bool good = true;
+    cJSON_ArrayForEach(item, values) {
+        text[*count] = cJSON_IsNull(item) ? NULL : yaml_of(item);
+        good = good && (text[*count] || cJSON_IsNull(item));
+        to[*count] = (sonar_config_value){item->string, text[*count]};
+        ++*count;
+    }
+    return good;
+}
+
+static sonar_code set(sonar_control *c, const cJSON *values, cJSON *reply, sonar_error *err) {
+    sonar_config_value value[VALUES_MOST];
+    memset(value, 0, sizeof value);
+    char *text[VALUES_MOST];
+    size_t count = 0;
+    sonar_code code = read_values(values, text, value, &count)
+                          ? sonar_control_set(c->spec.pipeline, count, value, c->spec.log,
+                                              c->spec.log_ctx, &c->differences, err)
+                          : sonar_fail(err, SONAR_ENOMEM, "set", "no memory");
+    for (size_t i = 0; i < count; i++)
+        free(text[i]);
+    if (!code)
+        add_differences(c, reply);
+    return code;
+}
+
+static sonar_code answer_set(sonar_control *c, const cJSON *request, cJSON *reply,
+                             sonar_error *err) {
+    const cJSON *values = cJSON_GetObjectItemCaseSensitive(request, "values");
+    if (!cJSON_IsObject(values) || !values->child || cJSON_GetArraySize(values) > VALUES_MOST)
+        return sonar_fail(err, SONAR_EINVAL, "values",
+                          "an object of 1 to %d options is wanted: {\"sound_speed_mps\": 1480}",
+                          VALUES_MOST);
+    return set(c, values, reply, err);
+}
+
+static bool is_sensor(const sonar_config *config, const cJSON *item) {
+    return cJSON_IsNumber(item) && item->valuedouble >= 0 &&
+           item->valuedouble < (double)config->sensors &&
+           item->valuedouble == (double)(size_t)item->valuedouble;
+}
+
+/* Switches the sensors of a list off or on. */
+static sonar_code mark(const sonar_config *config, const cJSON *list, bool used, uint8_t *to,
+                       sonar_error *err) {
+    const cJSON *item;
+    if (list && !cJSON_IsArray(list))
+        return sonar_fail(err, SONAR_EINVAL, "mask", "lists of sensors are wanted");
+    cJSON_ArrayForEach(item, list) {
+        if (!is_sensor(config, item))
+            return sonar_fail(err, SONAR_EINVAL, "mask", "sensors count from 0 to %zu",
+                              config->sensors - 1);
+        to[(size_t)item->valuedouble] = used;
+    }
+    return SONAR_OK;
+}
+
+static cJSON *masked_list(const uint8_t *used, size_t sensors) {
+    cJSON *list = cJSON_CreateArray();
+    for (size_t s = 0; list && s < sensors; s++)
+        if (!used[s])
+            cJSON_AddItemToArray(list, cJSON_CreateNumber((double)s));
+    return list;
+}
+
+/* {"only": [...]}, {"off": [...], "on": [...]}: array.mask with these sensors only, or with some
+ * more and some less. */
+static sonar_code answer_mask(sonar_control *c, const cJSON *request, cJSON *reply,
+                              sonar_error *err) {
+    const sonar_config *config = sonar_pipeline_config(c->spec.pipeline);
+    const cJSON *mask = cJSON_GetObjectItemCaseSensitive(request, "mask");
+    const cJSON *only = cJSON_GetObjectItemCaseSensitive(mask, "only");
+    uint8_t *used = sonar_alloc(config->sensors, 1);
+    cJSON *values = cJSON_CreateObject();
+    sonar_code code =
+        used && values ? SONAR_OK : sonar_fail(err, SONAR_ENOMEM, "mask", "no memory");
+    if (!code && !cJSON_IsObject(mask))
+        code = sonar_fail(err, SONAR_EINVAL, "mask",
+                          "{\"off\": [3], \"on\": [4]} is wanted, or "
+                          "{\"only\": [3, 4]}");
+    if (!code)
+        memcpy(used, config->used, config->sensors);
+    if (!code && only)
+        memset(used, 1, config->sensors);
+    if (!code)
+        code = mark(config, only, false, used, err);
+    if (!code)
+        code = mark(config, cJSON_GetObjectItemCaseSensitive(mask, "off"), false, used, err);
+    if (!code)
+        code = mark(config, cJSON_GetObjectItemCaseSensitive(mask, "on"), true, used, err);
+    if (!code) {
+        cJSON_AddItemToObject(values, "array.mask", masked_list(used, config->sensors));
+        code = set(c, values, reply, err);
+    }
+    cJSON_Delete(values);
+    free(used);
+    return code;
+}
+
+static sonar_code answer_reload(sonar_control *c, const cJSON *request, cJSON *reply,
+                                sonar_error *err) {
+    (void)request;
+    const sonar_code code = sonar_control_reload(c->spec.pipeline, c->spec.config_path, c->spec.log,
+                                                 c->spec.log_ctx, &c->differences, err);
+    if (!code)
+        add_differences(c, reply);
+    return code;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static const verb verbs[] = {
+    {"status", NULL, answer_status}, {"version", NULL, answer_version},
+    {"get", "path", answer_get},     {"set", "values", answer_set},
+    {"mask", "mask", answer_mask},   {"reload", NULL, answer_reload},
+};
+
+static sonar_code unknown_verb(const char *name, sonar_error *err) {
+    char all[256] = "";
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "", verbs[i].name);
+    return sonar_fail(err, SONAR_EINVAL, "verb", "\"%.40s\" is none of %s", name, all);
+}
+
+static sonar_code check_members(const verb *v, const cJSON *request, sonar_error *err) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, request) {
+        if (strcmp(item->string, "verb") != 0 && (!v->member || strcmp(item->string, v->member)))
+            return sonar_fail(err, SONAR_EINVAL, v->name, "\"%.40s\" is not known here",
+                              item->string);
+    }
+    return SONAR_OK;
+}
+
+static sonar_code act(sonar_control *c, const cJSON *request, cJSON *reply, sonar_error *err) {
+    const cJSON *name = cJSON_GetObjectItemCaseSensitive(request, "verb");
+    if (!cJSON_IsObject(request) || !cJSON_IsString(name))
+        return sonar_fail(err, SONAR_EINVAL, "request",
+                          "a JSON object with a verb is wanted: {\"verb\": \"status\"}");
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+        const verb *v = &verbs[i];
+        if (strcmp(name->valuestring, v->name) != 0)
+            continue;
+        const sonar_code code = check_members(v, request, err);
+        return code ? code : v->act(c, request, reply, err);
+    }
+    return unknown_verb(name->valuestring, err);
+}
+
+static void add_error(cJSON *reply, const sonar_error *err) {
+    cJSON *error = cJSON_AddObjectToObject(reply, "error");
+    cJSON_AddStringToObject(error, "where", err->where);
+    cJSON_AddStringToObject(error, "text", err->text);
+}
+
+char *sonar_control_answer(sonar_control *c, const char *text, size_t bytes) {
+    sonar_error err = {0};
+    cJSON *request = cJSON_ParseWithLength(text, bytes), *reply = cJSON_CreateObject();
+    cJSON *ok = cJSON_AddTrueToObject(reply, "ok");
+    const sonar_code code = act(c, request, reply, &err);
+    if (code) {
+        cJSON_ReplaceItemInObject(reply, "ok", cJSON_CreateFalse());
+        add_error(reply, &err);
+        log_line(c, SONAR_INFO, "control", err.text);
+    }
+    char *answer = ok ? cJSON_PrintUnformatted(reply) : NULL;
+    cJSON_Delete(reply);
+    cJSON_Delete(request);
+    return answer;
+}
