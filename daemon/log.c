@@ -23,13 +23,13 @@ enum { LINES = 128, LINE_BYTES = 1024, TEXT_BYTES = 800 };
 typedef struct entry {
     sonar_level level;
     struct timespec utc;
-    char where[sizeof((sonar_error *)0)->where], text[TEXT_BYTES];
+    char where[sizeof((sonar_error *)0)->where], text[TEXT_BYTES]; /* where "": the text as it is */
     char code[32]; /* what a program can go by, or "" */
 } entry;
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t more, written;
+    pthread_cond_t more, room, written;
     entry entry[LINES];
     size_t first, count;
     uint64_t lost; /* not told yet */
@@ -68,7 +68,9 @@ static size_t format(const entry *e, char line[LINE_BYTES]) {
     char when[32] = "";
     struct tm utc;
     int length;
-    if (queue.marked) {
+    if (!e->where[0]) {
+        length = snprintf(line, LINE_BYTES, "%s\n", e->text);
+    } else if (queue.marked) {
         length =
             snprintf(line, LINE_BYTES, "<%d>%s: %s\n", syslog_levels[e->level], e->where, e->text);
     } else {
@@ -104,6 +106,31 @@ void log_error(const sonar_error *err) {
     queue_entry(&e);
 }
 
+static struct timespec after(int timeout_ms) {
+    int64_t until_ns = sonar_monotonic_ns() + (int64_t)timeout_ms * 1000000;
+    return (struct timespec){.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+}
+
+static void wait_for_room(const struct timespec *until) {
+    int timed_out = 0;
+    pthread_mutex_lock(&queue.lock);
+    while (queue.count == LINES && !timed_out)
+        timed_out = pthread_cond_timedwait(&queue.room, &queue.lock, until);
+    pthread_mutex_unlock(&queue.lock);
+}
+
+void log_text(const char *text, int timeout_ms) {
+    const struct timespec until = after(timeout_ms);
+    entry e = make_entry(SONAR_WARN, "", "");
+    while (*text) {
+        size_t bytes = sonar_min_size(strcspn(text, "\n"), sizeof e.text - 1);
+        snprintf(e.text, sizeof e.text, "%.*s", (int)bytes, text);
+        wait_for_room(&until);
+        queue_entry(&e);
+        text += bytes + (text[bytes] == '\n');
+    }
+}
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* One write a line where that can be, so that nobody else's comes in between. Standard error may be
@@ -124,8 +151,8 @@ static void write_line(const char *line, size_t bytes) {
 static bool write_to_journal(const entry *e) {
 #ifdef SONAR_HAVE_SYSTEMD
     return queue.journal &&
-           sd_journal_send("MESSAGE=%s: %s", e->where, e->text, "PRIORITY=%d",
-                           syslog_levels[e->level], "SONAR_WHERE=%s", e->where,
+           sd_journal_send("MESSAGE=%s%s%s", e->where, e->where[0] ? ": " : "", e->text,
+                           "PRIORITY=%d", syslog_levels[e->level], "SONAR_WHERE=%s", e->where,
                            e->code[0] ? "SONAR_CODE=%s" : NULL, e->code, NULL) == 0;
 #else
     (void)e;
@@ -170,6 +197,7 @@ static void *writer(void *arg) {
             pthread_cond_wait(&queue.more, &queue.lock);
             continue;
         }
+        pthread_cond_signal(&queue.room);
         pthread_mutex_unlock(&queue.lock);
         write_entry(&e);
         pthread_mutex_lock(&queue.lock);
@@ -197,6 +225,7 @@ sonar_code log_open(sonar_error *err) {
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&queue.more, &monotonic);
+    pthread_cond_init(&queue.room, &monotonic);
     pthread_cond_init(&queue.written, &monotonic);
     pthread_condattr_destroy(&monotonic);
     queue.marked = getenv("JOURNAL_STREAM") != NULL;
@@ -206,9 +235,7 @@ sonar_code log_open(sonar_error *err) {
 }
 
 void log_close(int timeout_ms) {
-    int64_t until_ns = sonar_monotonic_ns() + (int64_t)timeout_ms * 1000000;
-    const struct timespec until = {.tv_sec = until_ns / 1000000000,
-                                   .tv_nsec = until_ns % 1000000000};
+    const struct timespec until = after(timeout_ms);
     pthread_mutex_lock(&queue.lock);
     queue.closing = true;
     pthread_cond_signal(&queue.more);

@@ -15,6 +15,9 @@ sonar_code log_open(sonar_error *err);
 void log_line(void *ctx, sonar_level level, const char *where, const char *text);
 /* The same of an error that ends something; its code goes with it. */
 void log_error(const sonar_error *err);
+/* The lines of a text as they are, without time and level (a warning's, where the journal wants
+ * one). Lines beyond the queue are lost only after timeout_ms. One thread. */
+void log_text(const char *text, int timeout_ms);
 /* Waits until all is written, for timeout_ms at most. What is not, is given up with the process. */
 void log_close(int timeout_ms);
 

@@ -311,47 +311,68 @@ static void lock_memory(void) {
 
 /* ---- main ------------------------------------------------------------------------------------ */
 
+/* What there is to say about the configuration. The daemon's log says it as it says everything, so
+ * that a standard error that nobody reads holds no start up. */
+static void tell(const sonar_report *report, enum action action) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *to = action == RUN ? open_memstream(&text, &bytes) : stderr;
+    if (to)
+        sonar_report_write(report, to);
+    if (action != RUN || !to)
+        return;
+    fclose(to);
+    if (text)
+        log_text(text, LOG_PATIENTLY_MS);
+    free(text);
+}
+
 static int work(sonar_config *config, const char *path, enum action action) {
-    sonar_error err = {0};
-    add_surroundings(config);
-    if (log_open(&err)) {
-        fprintf(stderr, "sonard: %s: %s\n", err.where, err.text);
-        return EXIT_UNAVAILABLE;
+    switch (action) {
+    case CHECK:
+        sonar_config_describe(config, stdout);
+        return EXIT_STOPPED;
+    case PRINT:
+        sonar_config_print(config, stdout);
+        return EXIT_STOPPED;
+    default:
+        add_surroundings(config);
+        if (action == RUN && config->lock_memory)
+            lock_memory();
+        return action == RUN ? run(config, path) : report_choices(config, action);
     }
-    if (action == RUN && config->lock_memory)
-        lock_memory();
-    int status = action == RUN ? run(config, path) : report_choices(config, action);
-    log_close(stop_signal ? LOG_WITHIN_MS : LOG_PATIENTLY_MS);
-    return status;
 }
 
 static int with_config(const char *path, enum action action) {
     sonar_config *config = NULL;
-    if (action == RUN && open_signals()) {
-        perror("sonard: signals");
-        return EXIT_UNAVAILABLE;
-    }
     sonar_report *report = sonar_report_create();
-    if (!report) {
-        fputs("sonard: out of memory\n", stderr);
+    if (!report)
         return EXIT_MEMORY;
-    }
     const bool keys = action == RUN || action == CHECK;
     sonar_code code =
         keys ? sonar_config_load_with_keys(path, getenv("CREDENTIALS_DIRECTORY"), &config, report)
              : sonar_config_load(path, &config, report);
-    sonar_report_write(report, stderr);
+    tell(report, action);
     sonar_report_destroy(report);
     if (code)
         return code == SONAR_ENOMEM ? EXIT_MEMORY : EXIT_CONFIG;
-    int status = EXIT_STOPPED;
-    if (action == CHECK)
-        sonar_config_describe(config, stdout);
-    else if (action == PRINT)
-        sonar_config_print(config, stdout);
-    else
-        status = work(config, path, action);
+    int status = work(config, path, action);
     sonar_config_destroy(config);
+    return status;
+}
+
+static int with_log(const char *path, enum action action) {
+    sonar_error err = {0};
+    if (action == RUN && open_signals()) {
+        perror("sonard: signals");
+        return EXIT_UNAVAILABLE;
+    }
+    if (log_open(&err)) {
+        fprintf(stderr, "sonard: %s: %s\n", err.where, err.text);
+        return EXIT_UNAVAILABLE;
+    }
+    int status = with_config(path, action);
+    log_close(stop_signal ? LOG_WITHIN_MS : LOG_PATIENTLY_MS);
     return status;
 }
 
@@ -360,6 +381,7 @@ int main(int argc, char **argv) {
     const char *path = NULL;
     program_begin("sonard");
     sonar_keep_freed_memory();
+    sonar_descriptors_raise();
     int status = parse_command_line(argc, argv, &action, &path);
     if (status >= 0)
         return status;
@@ -367,5 +389,5 @@ int main(int argc, char **argv) {
         sonar_config_write_reference(stdout);
         return EXIT_STOPPED;
     }
-    return with_config(path, action);
+    return with_log(path, action);
 }

@@ -5,7 +5,9 @@
  * After every campaign the daemon must live, count what was sent to the frame, and give its memory
  * back. plain_soak is the siege by peers that keep to the protocol.
  *
- *   plain_siege [--seconds N]      default: every campaign once over TCP and once over ipc
+ *   plain_siege [--seconds N] [--campaign NAME]
+ *
+ * By default every campaign comes once over TCP and once over ipc.
  */
 #include <getopt.h>
 #include <math.h>
@@ -14,7 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -25,7 +29,7 @@
 #include "zmtp.h"
 
 enum { CHANNELS = 4, FRAME = 256, PAYLOAD = CHANNELS * FRAME * 4, CROWD = 1300 };
-enum { MIB = 1 << 20, GROWTH_MOST = 96 * MIB };
+enum { MIB = 1 << 20, GROWTH_MOST = 96 * MIB, PATIENCE_MS = 60000 };
 
 #ifdef __SANITIZE_ADDRESS__
 enum { INSTRUMENTED = 1 }; /* freed memory is kept aside */
@@ -138,7 +142,7 @@ static void send_frames(struct siege *s, int frames) {
 static message status_with(struct siege *s, const char *path, double value) {
     message m;
     subscriber reader = subscribe(s->out, "status", NULL);
-    if (!receive_until(&reader, "status", path, value, 20000, &m)) {
+    if (!receive_until(&reader, "status", path, value, PATIENCE_MS, &m)) {
         fprintf(stderr, "plain_siege: %s did not come to %.0f\n", path, value);
         die(s, process_running(s->daemon) ? "no such status" : "the daemon is gone");
     }
@@ -214,26 +218,63 @@ static void strangers(struct siege *s) {
         i % 3 ? close(fd[i]) : zmtp_reset(fd[i]);
 }
 
-/* More connections than a socket serves: refused, and served again when the crowd has left. */
-static void crowds(struct siege *s) {
+/* Fills the gaps in a crowd that has introduced itself, so that nobody is hung up on after 10 s. */
+static void gather(int *fd, const char *endpoint, const char *type) {
+    for (int i = 0; i < CROWD; i++)
+        if (fd[i] < 0 && (fd[i] = zmtp_connect(endpoint)) >= 0)
+            zmtp_introduce(fd[i], type);
+}
+
+/* More connections than a socket serves: some are refused, and the reader that was there before
+ * stays. However slow the machine is, the crowd stays until that has happened. */
+static void crowd(struct siege *s, const char *endpoint, const char *type, const char *refused) {
     static int fd[CROWD];
-    static const char *const path[] = {"frames.peers.refused", "output.peers.refused"};
-    for (int port = 0; port < 2; port++) {
-        double before = number_now(s, path[port]);
-        for (int i = 0; i < CROWD; i++)
-            fd[i] = zmtp_connect(port ? s->out : s->in);
-        if (port) { /* no reader gets in while they are there */
-            usleep(1000000);
-            for (int i = 0; i < CROWD; i++)
-                close(fd[i]);
-        }
-        message m = status_with(s, path[port], before + 1);
-        expect(header_number(m.head, "frames.peers.connected") <= 1024, "connections",
-               header_number(m.head, "frames.peers.connected"), 1024);
-        message_free(&m);
-        for (int i = 0; i < CROWD && !port; i++)
-            close(fd[i]);
+    message m;
+    bool full = false;
+    subscriber reader = subscribe(s->out, "status", NULL);
+    if (!receive_until(&reader, "status", "uptime_s", 0, PATIENCE_MS, &m))
+        die(s, "no status before the crowd");
+    double before = header_number(m.head, refused);
+    message_free(&m);
+    memset(fd, -1, sizeof fd);
+    for (int i = 0; i < 100 && !full; i++) {
+        gather(fd, endpoint, type);
+        full = receive_until(&reader, "status", refused, before + 1, 1000, &m);
     }
+    if (!full)
+        die(s, "nobody of a crowd is refused");
+    double connected = header_number(m.head, "frames.peers.connected");
+    expect(connected <= 1024, "connections", connected, 1024);
+    message_free(&m);
+    for (int i = 0; i < CROWD; i++)
+        close(fd[i]);
+    unsubscribe(&reader);
+}
+
+static void crowds(struct siege *s) {
+    crowd(s, s->in, "PUSH", "frames.peers.refused");
+    crowd(s, s->out, "SUB", "output.peers.refused");
+}
+
+/* Several processes that connect as fast as they can: libzmq aborts where it finds no descriptor
+ * for a connection to an ipc endpoint, so they have to be refused as fast. */
+static void bursts(struct siege *s) {
+    enum { PROCESSES = 6, EACH = 3000 };
+    const struct rlimit few = {4096, 4096};
+    pid_t child[PROCESSES];
+    if (strncmp(s->in, "ipc://", 6) != 0 || prlimit(s->daemon, RLIMIT_NOFILE, &few, NULL))
+        return;
+    for (int i = 0; i < PROCESSES; i++)
+        if ((child[i] = fork()) == 0) {
+            for (int k = 0; k < EACH; k++)
+                zmtp_connect(i & 1 ? s->in : s->out);
+            _exit(0);
+        }
+    for (int i = 0; i < PROCESSES; i++)
+        waitpid(child[i], NULL, 0);
+    usleep(100000);
+    if (!process_running(s->daemon))
+        die(s, "the daemon is gone");
 }
 
 /* Complete messages that are no frames, over raw connections: each is counted. */
@@ -298,7 +339,7 @@ static void hoards(struct siege *s) {
     int fd = join(s, s->out, "SUB");
     for (int k = 0; k < 8000 && subscribe_raw(fd, k, 1000) && !zmtp_is_over(fd); k++)
         usleep(1000);
-    for (int i = 0; i < 400 && !zmtp_is_over(fd); i++) /* the rounds before take libzmq a while */
+    for (int i = 0; i < 1200 && !zmtp_is_over(fd); i++) /* the rounds before take libzmq a while */
         usleep(50000);
     expect(zmtp_is_over(fd), "hoards cut", 0, 1);
     close(fd);
@@ -320,6 +361,86 @@ static void deaths(struct siege *s) {
             i & 1 ? close(fd[i]) : zmtp_reset(fd[i]);
     }
     check_memory(s, "memory after deaths");
+}
+
+/* Complete messages until no more are taken; how many were. */
+static int fill(int fd, size_t part_bytes) {
+    int count = 0;
+    while (fd >= 0 && count < 10000 && zmtp_part(fd, 1, part_bytes, false, 100))
+        count++;
+    return count;
+}
+
+/* What came of messages that were on their way when their connection was reset, only the daemon
+ * knows: they are counted from what it says once nothing changes any more. */
+static void count_anew(struct siege *s, double most) {
+    double before, now = number_now(s, "frames.received");
+    do {
+        before = now;
+        usleep(1100000);
+        now = number_now(s, "frames.received");
+    } while (now != before);
+    expect(now <= s->sent + most, "messages of the dead", now, s->sent + most);
+    s->sent = now;
+}
+
+/* The daemon's thread is far behind, so the input of all connections is stopped; their peers die;
+ * everything that libzmq does by a timer happens; the thread goes on. */
+static void die_behind(struct siege *s, const char *thread_name, const char *endpoint,
+                       const char *type, size_t part_bytes) {
+    int fd[8], sent = 0;
+    for (int i = 0; i < 8; i++)
+        fd[i] = join(s, endpoint, type);
+    pid_t thread = thread_hold(s->daemon, thread_name);
+    if (thread < 0)
+        printf("skipped: %s cannot be held back here\n", thread_name);
+    for (int i = 0; i < 8; i++)
+        sent += fill(fd[i], part_bytes);
+    for (int i = 0; i < 8; i++)
+        i & 1 ? close(fd[i]) : zmtp_reset(fd[i]);
+    usleep(2500000);
+    if (thread >= 0)
+        thread_release(thread);
+    usleep(200000);
+    if (!process_running(s->daemon))
+        die(s, "the daemon is gone");
+    expect(sent > 8, "messages to a thread that is behind", sent, 9);
+    count_anew(s, !strcmp(type, "PUSH") ? sent : 0);
+}
+
+static void deaths_behind(struct siege *s) {
+    die_behind(s, "sonar-ingest", s->in, "PUSH", 64 << 10);
+    die_behind(s, "sonar-output", s->out, "SUB", 500);
+    check_memory(s, "memory after deaths behind");
+}
+
+/* Killed and started again under a feed in real time, as a service manager does: how long it takes
+ * until somebody who waits has a spectrum. */
+static void restarts(struct siege *s) {
+    const int64_t frame_ns = (int64_t)FRAME * 1000000000 / 8000;
+    message m;
+    subscriber reader = subscribe(s->out, "cbf.azimuth", NULL);
+    kill(s->daemon, SIGKILL);
+    process_wait(s->daemon, 10000);
+    while (receive(&reader, &m, 100))
+        message_free(&m);
+    int64_t began_ns = sonar_monotonic_ns(), next_ns = began_ns;
+    double before = s->sent;
+    s->daemon =
+        process_start(&s->box, "sonard.log", "sonard", box_path(&s->box, "sonard.yaml"), NULL);
+    for (bool came = false; !came; next_ns += frame_ns) {
+        if (sonar_monotonic_ns() - began_ns > (int64_t)PATIENCE_MS * 1000000)
+            die(s, "no spectrum after a restart");
+        send_frames(s, 1);
+        int64_t left_ns = next_ns + frame_ns - sonar_monotonic_ns();
+        came = receive(&reader, &m, left_ns > 0 ? (int)(left_ns / 1000000) : 0);
+    }
+    printf("restart to first spectrum: %.0f ms\n", (double)(sonar_monotonic_ns() - began_ns) / 1e6);
+    message_free(&m);
+    unsubscribe(&reader);
+    double since = s->sent - before; /* what was on its way is counted here or nowhere */
+    s->sent = 0;
+    count_anew(s, before + since);
 }
 
 /* A reader that pauses for longer than heartbeats would let it, and reads on. */
@@ -345,19 +466,28 @@ static void pauses(struct siege *s) {
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static void besiege(bool tcp, const char *overload, double until_s) {
+static void besiege(bool tcp, const char *overload, const char *only, double until_s) {
     static const struct {
         const char *name;
         void (*run)(struct siege *);
-    } campaign[] = {{"strangers", strangers}, {"crowds", crowds}, {"nonsense", nonsense},
-                    {"hoards", hoards},       {"deaths", deaths}, {"endless parts", endless_parts},
-                    {"pauses", pauses}};
+    } campaign[] = {{"strangers", strangers},
+                    {"crowds", crowds},
+                    {"bursts", bursts},
+                    {"nonsense", nonsense},
+                    {"hoards", hoards},
+                    {"deaths", deaths},
+                    {"deaths behind", deaths_behind},
+                    {"endless parts", endless_parts},
+                    {"pauses", pauses},
+                    {"restarts", restarts}};
     struct siege s;
     start(&s, tcp, overload);
     check(&s, "rest");
     s.rest_bytes = resident_bytes(s.daemon);
     do
         for (size_t i = 0; i < sizeof campaign / sizeof campaign[0]; i++) {
+            if (only && strcmp(only, campaign[i].name) != 0)
+                continue;
             double began_s = (double)sonar_monotonic_ns() * 1e-9;
             campaign[i].run(&s);
             check(&s, campaign[i].name);
@@ -374,18 +504,23 @@ static void besiege(bool tcp, const char *overload, double until_s) {
 }
 
 int main(int argc, char **argv) {
-    static const struct option options[] = {{"seconds", required_argument, NULL, 's'}, {0}};
+    static const struct option options[] = {
+        {"seconds", required_argument, NULL, 's'}, {"campaign", required_argument, NULL, 'c'}, {0}};
+    const char *only = NULL;
     double seconds = 0;
 #ifdef __SANITIZE_THREAD__
     puts("skipped: too slow");
     return 77;
 #endif
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
-        if (c != 's' || !((seconds = atof(optarg)) > 0))
+        if (c == 'c')
+            only = optarg;
+        else if (c != 's' || !((seconds = atof(optarg)) > 0))
             return 2;
     setvbuf(stdout, NULL, _IOLBF, 0);
+    sonar_descriptors_raise();
     double now_s = (double)sonar_monotonic_ns() * 1e-9;
-    besiege(true, "drop_oldest", now_s + seconds / 2);
-    besiege(false, "block", now_s + seconds);
+    besiege(true, "drop_oldest", only, now_s + seconds / 2);
+    besiege(false, "block", only, now_s + seconds);
     return problems > 0;
 }

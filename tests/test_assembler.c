@@ -1147,6 +1147,44 @@ Test(assembler, stray_frames_of_other_blocks_make_no_block_known) {
     sonar_assembler_destroy(assembler);
 }
 
+/* Its shape is an error: nothing of the array is missed when it does not come again. But one that
+ * has come twice is. */
+Test(assembler, one_frame_of_another_shape_makes_no_block_that_falls_silent) {
+    for (uint64_t frames = 1; frames <= 2; frames++) {
+        sonar_ingest_spec spec = small_spec();
+        sonar_assembler *assembler = make(&spec);
+        for (uint64_t f = 0; f < 40; f++) {
+            int64_t now = (int64_t)f * 50 * ms;
+            send_at(assembler, part(0, 2, 5, f * 50, 50), now);
+            if (f >= 10 && f < 10 + frames)
+                send_at(assembler, part(1, 2, 5, f * 50, 50), now);
+            send_at(assembler, part(2, 2, 5, f * 50, 50), now);
+            sonar_assembler_tick(assembler, now);
+        }
+        sonar_ingest_counters c = counters(assembler);
+        cr_assert_eq(c.frames_accepted, 80 + frames - c.frames_dropped[SONAR_FRAME_REPEATED]);
+        cr_assert_eq(c.blocks_silent, frames - 1);
+        sonar_assembler_destroy(assembler);
+    }
+}
+
+/* Frames of ever other shapes fill the table of blocks and keep no digitiser out of it. */
+Test(assembler, frames_of_other_shapes_leave_room_for_blocks) {
+    enum { CHANNELS = 4096 };
+    sonar_ingest_spec spec = small_spec();
+    spec.channels = CHANNELS;
+    sonar_assembler *assembler = make(&spec);
+    for (uint32_t k = 0; k < SONAR_BLOCKS_MOST + 10; k++)
+        send_at(assembler, part(k, 1, 5, 0, 10), 0);
+    for (uint64_t f = 1; f < 20; f++) {
+        send_at(assembler, part(3, CHANNELS - 3, 5, f * 10, 10), (int64_t)f * 10 * ms);
+        sonar_assembler_tick(assembler, (int64_t)f * 10 * ms);
+    }
+    sonar_assembler_tick(assembler, 2000 * ms);
+    cr_assert_eq(counters(assembler).blocks_silent, 1); /* the one that was heard more than once */
+    sonar_assembler_destroy(assembler);
+}
+
 /* One that was known and sends for another epoch only has fallen silent in this one. */
 Test(assembler, a_block_that_went_to_another_epoch_is_silent_in_this_one) {
     sonar_ingest_spec spec = small_spec();
@@ -1197,6 +1235,35 @@ Test(assembler, a_sample_beyond_the_limit_drops_its_frame_by_a_cause_of_its_own)
     send_value(assembler, 10, INFINITY, 0);
     cr_assert_eq(counters(assembler).frames_accepted, 1);
     cr_assert_eq(counters(assembler).frames_dropped[SONAR_FRAME_NOT_FINITE], 1);
+    sonar_assembler_destroy(assembler);
+}
+
+/* A bit of the exponent of one sample: 2^16 or 2^32 times too large, within the limit. */
+Test(assembler, one_wrong_bit_far_above_the_level_drops_its_frame) {
+    sonar_ingest_spec spec = small_spec();
+    spec.drop_spikes = true;
+    sonar_assembler *assembler = make(&spec);
+    uint8_t header[SONAR_FRAME_HEADER_BYTES];
+    uint64_t accepted = 0, dropped = 0;
+    for (uint64_t f = 0; f < 300; f++) {
+        const sonar_frame frame = whole(5, f * 10, 10);
+        float payload[40];
+        for (size_t i = 0; i < 40; i++)
+            payload[i] = (float)below(2001) - 1000 + 0.5f;
+        size_t at = 4 + below(32); /* neither the first nor the last of its channel */
+        bool wrong = f % 3 == 2, loud = f % 3 == 0 && f > 150;
+        if (wrong)
+            payload[at] = ldexpf(1000, f & 1 ? 16 : 32);
+        for (size_t i = 20; i < 40 && loud; i++) /* a bang, 80 dB above the rest, is sound */
+            payload[i] *= 1e4f;
+        sonar_frame_encode(&frame, header);
+        cr_assert(
+            sonar_assembler_frame(assembler, header, sizeof header, payload, sizeof payload, 0));
+        accepted += !wrong, dropped += wrong;
+        sonar_ingest_counters c = counters(assembler);
+        cr_assert_eq(c.frames_accepted, accepted, "frame %lu", (unsigned long)f);
+        cr_assert_eq(c.frames_dropped[SONAR_FRAME_OUT_OF_RANGE], dropped);
+    }
     sonar_assembler_destroy(assembler);
 }
 

@@ -261,7 +261,7 @@ static void check_unpacking(sonar_frame frame) {
         if (frame.type == SONAR_S16)
             check_rows(&frame, payload, expected, true, stream);
     }
-    cr_assert(sonar_frame_is_finite(&frame, payload));
+    cr_assert(isfinite(sonar_frame_peak(&frame, payload)));
     free(memory), free(expected), free(row);
 }
 
@@ -288,7 +288,7 @@ Test(frame, one_value_that_is_not_finite_is_found_wherever_it_is) {
             float payload[9 * 70] = {3.4028235e38f, -3.4028235e38f, 1e-45f}, row[70];
             uint32_t k = (uint32_t)below(frame.channels), s = (uint32_t)below(frame.samples);
             memcpy((uint8_t *)payload + offset_of(&frame, k, s), &bad[trial % 4], 4);
-            cr_assert(!sonar_frame_is_finite(&frame, payload));
+            cr_assert(!isfinite(sonar_frame_peak(&frame, payload)));
             for (uint32_t other = 0; other < frame.channels; other++)
                 cr_assert(sonar_frame_unpack(&frame, payload, other, 0, frame.samples, row) ==
                           (other != k));
@@ -301,7 +301,75 @@ Test(frame, integers_with_the_bits_of_infinity_are_numbers) {
     frame.type = SONAR_S32, frame.channels = 1, frame.samples = 1;
     const uint8_t payload[4] = {0, 0, 0x80, 0x7f};
     float value;
-    cr_assert(sonar_frame_is_finite(&frame, payload));
+    cr_assert(sonar_frame_peak(&frame, payload) == 0);
     cr_assert(sonar_frame_unpack(&frame, payload, 0, 0, 1, &value));
     cr_assert(value == 2139095040.0f);
+}
+
+static void put(const sonar_frame *frame, float *payload, size_t k, size_t s, float value) {
+    memcpy((uint8_t *)payload + offset_of(frame, k, s), &value, sizeof value);
+}
+
+static float get(const sonar_frame *frame, const float *payload, size_t k, size_t s) {
+    float value;
+    memcpy(&value, (const uint8_t *)payload + offset_of(frame, k, s), sizeof value);
+    return value;
+}
+
+/* By definition, in double precision. */
+static bool oracle_has_spike(const sonar_frame *frame, const float *payload) {
+    for (size_t k = 0; k < frame->channels; k++)
+        for (size_t s = 1; s + 1 < frame->samples; s++) {
+            double others = 0;
+            for (size_t i = 0; i < frame->samples; i++)
+                if (i != s)
+                    others = fmax(others, fabs((double)get(frame, payload, k, i)));
+            if (others > 0 && fabs((double)get(frame, payload, k, s)) > 1024 * others)
+                return true;
+        }
+    return false;
+}
+
+Test(frame, a_spike_is_one_sample_alone_above_all_others_of_its_channel) {
+    static float payload[150 * 90];
+    size_t found = 0;
+    for (size_t trial = 0; trial < 600; trial++) {
+        sonar_frame frame = good_frame();
+        frame.type = SONAR_F32, frame.layout = trial & 1;
+        frame.channels = 1 + (uint32_t)below(150), frame.samples = 8 + (uint32_t)below(82);
+        for (size_t k = 0; k < frame.channels; k++)
+            for (size_t s = 0; s < frame.samples; s++)
+                put(&frame, payload, k, s, (float)((double)below(2001) - 1000) / 100);
+        size_t k = below(frame.channels), s = below(frame.samples), most = 1 + below(2);
+        for (size_t n = 0; n < most; n++) /* one, or two beside each other */
+            put(&frame, payload, k, (s + n) % frame.samples, trial & 2 ? -11000 : 9000);
+        bool is = sonar_frame_has_spike(&frame, payload);
+        cr_assert_eq(is, oracle_has_spike(&frame, payload));
+        found += is;
+        float peak = 0;
+        for (size_t i = 0; i < (size_t)frame.channels * frame.samples; i++)
+            peak = fmaxf(peak, fabsf(payload[i]));
+        cr_assert_eq(sonar_frame_peak(&frame, payload), peak);
+    }
+    cr_assert(found > 50 && found < 300, "%zu", found);
+}
+
+Test(frame, sound_has_no_spike) {
+    enum { SAMPLES = 64 };
+    float payload[SAMPLES] = {0};
+    sonar_frame frame = good_frame();
+    frame.type = SONAR_F32, frame.channels = 1, frame.samples = SAMPLES;
+    payload[20] = 1; /* in digital silence there is nothing to stand out from */
+    cr_assert(!sonar_frame_has_spike(&frame, payload));
+    for (int onset = 0; onset < SAMPLES;
+         onset++) { /* a bang 120 dB above the noise, cut anywhere */
+        for (int s = 0; s < SAMPLES; s++)
+            payload[s] =
+                (s & 1 ? 1.0f : -1.0f) + (s < onset ? 0 : 1e6f * expf(-(float)(s - onset)));
+        cr_assert(!sonar_frame_has_spike(&frame, payload), "onset %d", onset);
+    }
+    frame.samples = 7; /* too few to tell */
+    for (int s = 0; s < 7; s++)
+        payload[s] = s == 3 ? 1e9f : 1;
+    cr_assert(!sonar_frame_has_spike(&frame, payload));
 }

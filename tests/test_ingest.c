@@ -486,8 +486,9 @@ Test(ingest, silence_is_noticed_without_a_frame) {
     spec.silent_after_ms = 1;
     sonar_ingest *ingest = start(&spec);
     void *socket = digitiser(context, ZMQ_PUSH, endpoint);
-    send_frame(socket, 0, 4, 0, 50);
-    await_frames(ingest, 1);
+    send_frame(socket, 0, 4, 0, 50); /* one alone would make no block to be missed */
+    send_frame(socket, 0, 4, 50, 50);
+    await_frames(ingest, 2);
     for (int i = 0; counters(ingest).blocks_silent < 1; i++) {
         cr_assert(i < PATIENCE_MS);
         usleep(1000);

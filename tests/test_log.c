@@ -93,6 +93,28 @@ Test(log, a_pipe_that_nobody_reads_holds_nothing_up) {
     box_close(&rig.box);
 }
 
+/* What is wrong with the configuration is said at start; a warning does not hold the start up, an
+ * error not the end. */
+Test(log, a_report_that_nobody_reads_holds_no_start_up) {
+    rig rig = rig_make();
+    char *good = box_read(&rig.box, "sonard.yaml");
+    int ends[2];
+    cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
+    fill(ends[1]);
+    box_write(&rig.box, "sonard.yaml", "%srutime: {threads: 1}\n", good); /* an error */
+    rig.daemon = start(&rig, ends[1]);
+    cr_expect_eq(process_wait(rig.daemon, 20000), 2);
+    box_write(&rig.box, "sonard.yaml", "%ssound_speed_mps: 700\n", good); /* a warning */
+    rig.daemon = start(&rig, ends[1]);
+    subscriber s = subscribe(rig.out, "status", NULL);
+    expect_status(&s, 0, "after a start with a warning");
+    kill(rig.daemon, SIGTERM);
+    cr_expect_eq(process_wait(rig.daemon, STOP_MS), 0);
+    unsubscribe(&s);
+    free(good);
+    box_close(&rig.box);
+}
+
 Test(log, lines_lost_meanwhile_are_counted_when_somebody_reads_again) {
     enum { MOST = 1 << 20 };
     rig rig = rig_make();

@@ -473,8 +473,11 @@ Test(transfer, other_frames_are_counted_where_s16_is_wanted) {
 /* The header of the next message of a topic. */
 static const char *next_header(feed *feed, const char *topic) {
     static char part[1 << 16], header[1 << 16];
+    const int patience_ms = 60000;
+    zmq_setsockopt(feed->socket, ZMQ_RCVTIMEO, &patience_ms, sizeof patience_ms);
     for (bool found = false; !found;) {
         int bytes = zmq_recv(feed->socket, part, sizeof part - 1, 0);
+        cr_assert_geq(bytes, 0, "no message of %s", topic);
         found = bytes >= 0 && !strncmp(part, topic, (size_t)bytes) && !topic[bytes];
         bytes = zmq_recv(feed->socket, header, sizeof header - 1, 0);
         header[bytes < 0 ? 0 : bytes] = '\0';

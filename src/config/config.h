@@ -77,6 +77,7 @@ typedef struct sonar_config {
     size_t ingest_queue_windows;
     sonar_overload overload;
     double max_missing_share;
+    bool drop_spikes;
     double max_skew_ms;
     int restart_after_ms, silent_after_ms;
     size_t ingest_threads, ingest_io_threads;

@@ -176,6 +176,12 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
         {"ingest.max_missing_share", AT(max_missing_share), REAL("", 0, 1), .fallback = "0.1",
          .help = "Largest share of missing samples in a window. A window that lacks more is "
                  "dropped and counted; in other windows missing samples are zero."},
+    [OPT_DROP_SPIKES] =
+        {"ingest.drop_spikes", AT(drop_spikes), BOOLEAN, .fallback = "true",
+         .help = "A frame of 32-bit floats is dropped and counted as out_of_range if one sample is "
+                 "more than 60 dB above every other sample of its channel in the frame and of the "
+                 "frame before it. A wrong bit does that; sound that came through the filter of a "
+                 "digitiser does not. Test signals of single samples need false."},
     [OPT_MAX_SKEW] =
         {"ingest.max_skew_ms", AT(max_skew_ms), REAL("ms", 0, 60000), .fallback = "250",
          .help =

@@ -43,6 +43,7 @@ typedef enum sonar_option_id {
     OPT_MAX_MESSAGE,
     OPT_QUEUE_WINDOWS,
     OPT_MAX_MISSING,
+    OPT_DROP_SPIKES,
     OPT_MAX_SKEW,
     OPT_RESTART_AFTER,
     OPT_SILENT_AFTER,

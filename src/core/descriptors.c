@@ -24,3 +24,11 @@ sonar_code sonar_descriptors_reserve(size_t count, sonar_error *err) {
                       "(RLIMIT_NOFILE, LimitNOFILE= of systemd: %llu)",
                       count, opened, (unsigned long long)limit.rlim_cur);
 }
+
+void sonar_descriptors_raise(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit); /* refused: the limit stays as it is */
+}

@@ -50,6 +50,8 @@ struct sonar_assembler {
     size_t channels, length, hop, lookback, skew, queue_windows;
     double fs_hz, max_missing_share;
     float most_sample;
+    bool drop_spikes;
+    float peak; /* of the last frame that passed */
     bool block;
     int64_t restart_ns, silent_ns;
     /* which channels count; what another thread asks for holds from the next window on */
@@ -820,12 +822,19 @@ static sonar_frame_cause check(const sonar_assembler *a, const sonar_frame *fram
     return SONAR_FRAME_CAUSES;
 }
 
-static sonar_frame_cause check_samples(const sonar_assembler *a, const sonar_frame *frame,
+/* Looks for a spike only where one would stand out from the frame before, of whatever block. */
+static sonar_frame_cause check_samples(sonar_assembler *a, const sonar_frame *frame,
                                        const void *payload) {
-    if (sonar_frame_is_within(frame, payload, a->most_sample))
-        return SONAR_FRAME_CAUSES;
-    return sonar_frame_is_finite(frame, payload) ? SONAR_FRAME_OUT_OF_RANGE
-                                                 : SONAR_FRAME_NOT_FINITE;
+    float peak = sonar_frame_peak(frame, payload);
+    if (!isfinite(peak))
+        return SONAR_FRAME_NOT_FINITE;
+    if (peak > a->most_sample)
+        return SONAR_FRAME_OUT_OF_RANGE;
+    if (a->drop_spikes && peak > SONAR_FRAME_SPIKE * a->peak &&
+        sonar_frame_has_spike(frame, payload))
+        return SONAR_FRAME_OUT_OF_RANGE;
+    a->peak = peak;
+    return SONAR_FRAME_CAUSES;
 }
 
 /* A frame of another epoch says nothing of this one, and one that has no position in it tells of no
@@ -1047,6 +1056,7 @@ static void configure(sonar_assembler *a, const sonar_ingest_spec *spec) {
     a->queue_windows = spec->queue_windows;
     a->fs_hz = spec->fs_hz;
     a->max_missing_share = spec->max_missing_share;
+    a->drop_spikes = spec->drop_spikes;
     a->most_sample = spec->most_sample > 0 ? spec->most_sample : FLT_MAX;
     a->chunk = spec->chunk_samples;
     a->block = spec->overload == SONAR_BLOCK;

@@ -11,20 +11,37 @@ static bool is_block(const sonar_block_state *block, const sonar_frame *frame) {
            block->told.channels == frame->channels;
 }
 
-sonar_block_state *sonar_blocks_hear(sonar_blocks *blocks, const sonar_frame *frame, bool begin,
-                                     int64_t now_ns) {
+/* Where a new block goes: behind the others, or in a full table in place of one that brought a
+ * single frame; SONAR_BLOCKS_MOST if there is none. */
+static size_t place_of_new(const sonar_blocks *blocks) {
+    size_t i = blocks->count;
+    if (i == SONAR_BLOCKS_MOST)
+        for (i = 0; i < SONAR_BLOCKS_MOST && blocks->block[i].frames > 1; i++)
+            continue;
+    return i;
+}
+
+static size_t find(const sonar_blocks *blocks, const sonar_frame *frame) {
     size_t i = blocks->last;
     if (i >= blocks->count || !is_block(&blocks->block[i], frame))
         for (i = 0; i < blocks->count && !is_block(&blocks->block[i], frame); i++)
             continue;
-    if (i == SONAR_BLOCKS_MOST || (i == blocks->count && !begin))
+    return i;
+}
+
+sonar_block_state *sonar_blocks_hear(sonar_blocks *blocks, const sonar_frame *frame, bool begin,
+                                     int64_t now_ns) {
+    size_t i = find(blocks, frame);
+    bool known = i < blocks->count;
+    if (!known)
+        i = begin ? place_of_new(blocks) : SONAR_BLOCKS_MOST;
+    if (i == SONAR_BLOCKS_MOST)
         return NULL;
     sonar_block_state *block = &blocks->block[i];
-    if (i == blocks->count) {
+    if (!known)
         *block = (sonar_block_state){
             .told = {.first_channel = frame->first_channel, .channels = frame->channels}};
-        blocks->count++;
-    }
+    blocks->count += i == blocks->count;
     blocks->last = i;
     block->told.heard_ns = now_ns;
     return block;
@@ -42,6 +59,7 @@ bool sonar_block_track(sonar_block_state *block, const sonar_frame *frame, doubl
                        int64_t now_ns) {
     sonar_block_report *told = &block->told;
     uint64_t end = frame->first_sample + frame->samples;
+    block->frames += block->frames < 2;
     bool follows = told->frames && frame->sequence == block->last_sequence + 1 &&
                    frame->first_sample >= block->last_first;
     if (follows) {
@@ -134,6 +152,7 @@ void sonar_blocks_begin(sonar_blocks *blocks) {
 size_t sonar_blocks_silent(const sonar_blocks *blocks, int64_t now_ns, int64_t silent_after_ns) {
     size_t silent = 0;
     for (size_t i = 0; i < blocks->count; i++)
-        silent += now_ns - blocks->block[i].told.heard_ns >= silent_after_ns;
+        silent += blocks->block[i].frames > 1 &&
+                  now_ns - blocks->block[i].told.heard_ns >= silent_after_ns;
     return silent;
 }

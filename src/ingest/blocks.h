@@ -11,6 +11,7 @@ typedef struct sonar_block_state {
     sonar_block_report told; /* what the report shows */
     uint64_t last_first;     /* index of the last frame's first sample */
     uint64_t last_sequence;
+    uint32_t frames;              /* accepted or late, up to 2 */
     bool counting;                /* highest and came are valid */
     uint64_t highest;             /* sequence number */
     uint64_t came;                /* bit k: highest - k came */
@@ -39,6 +40,8 @@ bool sonar_block_track(sonar_block_state *block, const sonar_frame *frame, doubl
 void sonar_blocks_restart(sonar_blocks *blocks);
 /* A new timeline of the same stream: the report's sample positions are reset. */
 void sonar_blocks_begin(sonar_blocks *blocks);
+/* Blocks unheard for so long; one frame alone makes no block that could be missed: its shape may be
+ * an error. */
 size_t sonar_blocks_silent(const sonar_blocks *blocks, int64_t now_ns, int64_t silent_after_ns);
 
 #endif

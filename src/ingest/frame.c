@@ -176,22 +176,27 @@ INLINE bool is_finite(const uint8_t *from, size_t step, size_t count) {
     return !bad;
 }
 
-bool sonar_frame_is_finite(const sonar_frame *frame, const void *payload) {
-    return frame->type != SONAR_F32 ||
-           is_finite(payload, 4, (size_t)frame->channels * frame->samples);
+/* Magnitudes are in the order of their bits, infinities and what is no number above all others. */
+INLINE int32_t magnitude(const uint8_t *at) {
+    return (int32_t)(word(at) & 0x7fffffffu);
 }
 
-/* Magnitudes are in the order of their bits, infinities and what is no number above all others. */
-bool sonar_frame_is_within(const sonar_frame *frame, const void *payload, float most) {
+INLINE float as_float(int32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+float sonar_frame_peak(const sonar_frame *frame, const void *payload) {
     const uint8_t *from = payload;
-    int32_t limit;
-    uint32_t beyond = 0;
-    memcpy(&limit, &most, sizeof limit);
+    int32_t most = 0;
     if (frame->type != SONAR_F32)
-        return true;
-    for (size_t i = 0, count = (size_t)frame->channels * frame->samples; i < count; i++)
-        beyond |= (int32_t)(word(from + 4 * i) & 0x7fffffffu) > limit;
-    return !beyond;
+        return 0;
+    for (size_t i = 0, count = (size_t)frame->channels * frame->samples; i < count; i++) {
+        int32_t next = magnitude(from + 4 * i);
+        most = next > most ? next : most;
+    }
+    return as_float(most);
 }
 
 /* Where a channel's samples lie in the payload. */
@@ -208,6 +213,40 @@ static struct row row_of(const sonar_frame *frame, const void *payload, uint32_t
                                : (size_t)channel * frame->samples + from;
     return (struct row){(const uint8_t *)payload + first * size,
                         interleaved ? size * frame->channels : size};
+}
+
+/* The two largest magnitudes of each of up to SIDE channels, so that a payload of either layout is
+ * read along its lines. */
+enum { SIDE = 64, SPIKE_SAMPLES_LEAST = 8 };
+
+static bool spike_among(const sonar_frame *frame, const void *payload, uint32_t channel,
+                        uint32_t channels) {
+    int32_t first[SIDE] = {0}, second[SIDE] = {0};
+    for (uint32_t k = 0; k < channels; k++) {
+        struct row row = row_of(frame, payload, channel + k, 0);
+        int32_t edge = magnitude(row.begin);
+        int32_t last = magnitude(row.begin + (frame->samples - 1) * row.step);
+        second[k] = edge > last ? edge : last;
+        for (uint32_t i = 1; i + 1 < frame->samples; i++) {
+            int32_t next = magnitude(row.begin + i * row.step);
+            int32_t lesser = next < first[k] ? next : first[k];
+            first[k] = next > first[k] ? next : first[k];
+            second[k] = lesser > second[k] ? lesser : second[k];
+        }
+    }
+    bool found = false;
+    for (uint32_t k = 0; k < channels; k++)
+        found |= second[k] && as_float(first[k]) > SONAR_FRAME_SPIKE * as_float(second[k]);
+    return found;
+}
+
+bool sonar_frame_has_spike(const sonar_frame *frame, const void *payload) {
+    bool found = false;
+    if (frame->type != SONAR_F32 || frame->samples < SPIKE_SAMPLES_LEAST)
+        return false;
+    for (uint32_t k = 0; k < frame->channels && !found; k += SIDE)
+        found = spike_among(frame, payload, k, (uint32_t)sonar_min_size(frame->channels - k, SIDE));
+    return found;
 }
 
 bool sonar_frame_unpack(const sonar_frame *frame, const void *payload, uint32_t channel,

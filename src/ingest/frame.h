@@ -7,6 +7,7 @@
 #include "sonar/sonar.h"
 
 enum { SONAR_FRAME_HEADER_BYTES = 64, SONAR_FRAME_MAX_SAMPLES = 1 << 20 };
+enum { SONAR_FRAME_SPIKE = 1024 };
 enum { SONAR_FRAME_INTERLEAVED = 0, SONAR_FRAME_CHANNEL_MAJOR = 1 };
 enum { SONAR_FRAME_DISCONTINUITY = 1, SONAR_FRAME_OVERLOAD = 2, SONAR_FRAME_UNSYNCHRONISED = 4 };
 
@@ -31,10 +32,13 @@ sonar_code sonar_frame_decode(const void *header, size_t bytes, sonar_frame *fra
 /* Bytes the payload must have. */
 uint64_t sonar_frame_payload_bytes(const sonar_frame *frame);
 
-/* Is every sample of the payload a number? Always true for integers. */
-bool sonar_frame_is_finite(const sonar_frame *frame, const void *payload);
-/* And of a magnitude of at most `most`, which is finite? Always true for integers. */
-bool sonar_frame_is_within(const sonar_frame *frame, const void *payload, float most);
+/* The largest magnitude of an f32 payload; not finite if any sample is not. 0 for integers. */
+float sonar_frame_peak(const sonar_frame *frame, const void *payload);
+/* Has some channel of an f32 frame of 8 samples or more one sample that is more than
+ * SONAR_FRAME_SPIKE times as large as any other of its samples, which are not all 0? Sound that
+ * came through a digitiser's filter has not; one wrong bit of an exponent is like that. The first
+ * and the last sample are not looked at: a bang may begin or end there. */
+bool sonar_frame_has_spike(const sonar_frame *frame, const void *payload);
 
 /* Converts `samples` samples of one channel of the block from the payload, starting at sample
  * `from`: integers keep their counts, f32 is copied. Returns false if a value is not finite. */

@@ -61,6 +61,7 @@ typedef struct sonar_ingest_spec {
     sonar_dtype sample_type;
     float
         most_sample; /* f32 samples of a larger magnitude are out_of_range; 0: any that is finite */
+    bool drop_spikes; /* frames with a sample that no sound makes are out_of_range, too */
     void *ring; /* [channel][sonar_ingest_capacity] zeroed, borrowed until destroy; NULL: ingest
                    allocates it */
     size_t chunk_samples; /* wake the data thread at every so many complete samples; 0: never */

@@ -225,16 +225,20 @@ static bool look_after_peers(sonar_ingest *ingest, int64_t now_ns) {
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* Waits for messages (unless a frame waits for room, or the socket is being opened anew) or for
- * control. -1: the context is gone. */
+/* Waits for messages (unless a frame waits for room, or the socket is being opened anew), for
+ * connections that come and go, or for control. -1: the context is gone. */
 static int wait_for_work(sonar_ingest *ingest, bool wants_messages) {
-    zmq_pollitem_t items[2] = {{.fd = ingest->control_fd, .events = ZMQ_POLLIN},
+    zmq_pollitem_t items[3] = {{.fd = ingest->control_fd, .events = ZMQ_POLLIN},
+                               {.socket = sonar_peers_events(ingest->peers), .events = ZMQ_POLLIN},
                                {.socket = ingest->socket, .events = ZMQ_POLLIN}};
-    int ready = zmq_poll(items, wants_messages && ingest->socket ? 2 : 1, TICK_MS);
+    int count = !ingest->socket ? 1 : wants_messages ? 3 : 2;
+    int ready = zmq_poll(items, count, TICK_MS);
     if (ready < 0 && errno != EINTR)
         return -1;
     if (ready > 0 && items[0].revents)
         sonar_wake_clear(ingest->control_fd);
+    if (ready > 0 && items[1].revents)
+        sonar_peers_tick(ingest->peers, sonar_monotonic_ns());
     return 0;
 }
 

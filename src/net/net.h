@@ -97,7 +97,7 @@ sonar_code sonar_socket_open(void *context, const sonar_socket_spec *spec, const
  * peer is gone; libzmq then connects anew. Changes nothing for ipc. False, with errno, if refused.
  *
  * In place of ZMTP heartbeats, for which libzmq hangs up on a healthy peer that is not being read
- * and whose timer can abort the process (libzmq #3937, #4364, #4767, seen with 4.3.4). Without
+ * and whose timer can abort the process (docs/protocol.md). Without
  * ZMQ_TCP_MAXRT: it sets TCP_USER_TIMEOUT, by which the kernel also hangs up on a peer that is
  * alive but holds its sender back for so long, as a reader that is paused does, and a daemon with
  * `overload: block`. The price: while data for it is on its way, a vanished host is found out by
@@ -118,8 +118,13 @@ void sonar_peers_destroy(sonar_peers *peers);
  * socket is closed. */
 sonar_code sonar_peers_watch(sonar_peers *peers, void *socket, sonar_error *err);
 void sonar_peers_forget(sonar_peers *peers, void *socket);
+/* The ZeroMQ socket that becomes readable when connections come and go, to be waited for beside the
+ * watched one; NULL while nothing is watched. A crowd is then refused as fast as it comes: on an
+ * ipc endpoint libzmq aborts where it finds no file descriptor for a connection. */
+void *sonar_peers_events(const sonar_peers *peers);
 /* Takes what has happened since, and refuses connections beyond the limit. Never waits; to be
- * called some ten times a second, for what is not taken is kept in memory. */
+ * called when there are events and some ten times a second, for what is not taken is kept in
+ * memory. */
 void sonar_peers_tick(sonar_peers *peers, int64_t now_ns);
 /* An endpoint that the socket connects to is given up by libzmq, which connects anew after every
  * end of a connection but one for a violation of the protocol, such as a message above the limit.

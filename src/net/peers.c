@@ -254,6 +254,10 @@ static bool take_event(sonar_peers *peers, int64_t now_ns) {
     return true;
 }
 
+void *sonar_peers_events(const sonar_peers *peers) {
+    return peers->events;
+}
+
 void sonar_peers_tick(sonar_peers *peers, int64_t now_ns) {
     while (peers->events && take_event(peers, now_ns))
         ;

@@ -226,8 +226,8 @@ static void close_socket(sonar_output *output) {
 }
 
 /* libzmq keeps every subscription for as long as the connection lasts, some 40 bytes of memory for
- * each byte of it: whoever wants too much is hung up on. Over ipc libzmq does not tell whose a
- * subscription is; there, and where many readers share the work, the sum is limited. */
+ * each byte of it: whoever wants too much is hung up on. Where many readers share the work, the sum
+ * is limited. */
 static void take_subscription(sonar_output *output, zmq_msg_t *message) {
     const uint8_t *data = zmq_msg_data(message);
     size_t bytes = zmq_msg_size(message);
@@ -430,9 +430,11 @@ static bool look_after_peers(sonar_output *output) {
 static void publish(sonar_output *output) {
     int sleep_ms = 0;
     while (!atomic_load(&output->stopping)) {
-        zmq_pollitem_t items[2] = {{.fd = output->wake, .events = ZMQ_POLLIN},
-                                   {.socket = output->socket, .events = ZMQ_POLLIN}};
-        if (zmq_poll(items, output->socket ? 2 : 1, sleep_ms) < 0 && zmq_errno() != EINTR)
+        zmq_pollitem_t items[3] = {
+            {.fd = output->wake, .events = ZMQ_POLLIN},
+            {.socket = sonar_peers_events(output->peers), .events = ZMQ_POLLIN},
+            {.socket = output->socket, .events = ZMQ_POLLIN}};
+        if (zmq_poll(items, output->socket ? 3 : 1, sleep_ms) < 0 && zmq_errno() != EINTR)
             return; /* ETERM: the context is being taken away */
         atomic_fetch_add_explicit(&output->rounds, 1, memory_order_relaxed);
         sonar_wake_clear(output->wake);

@@ -92,6 +92,7 @@ static sonar_code make_ingest(sonar_pipeline *p, sonar_error *err) {
         .threads = c->ingest_threads,
         .sample_type = c->sample_type,
         .most_sample = most_sample(c),
+        .drop_spikes = c->drop_spikes,
         .chunk_samples = chunk_samples(p),
     };
     sonar_code code = make_ring(p, &spec, err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "process.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -122,6 +124,47 @@ int process_wait(pid_t pid, int timeout_ms) {
 bool process_running(pid_t pid) {
     siginfo_t info = {0};
     return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
+}
+
+static bool is_named(pid_t pid, const char *thread, const char *name) {
+    char path[64], text[32] = "";
+    snprintf(path, sizeof path, "/proc/%d/task/%.16s/comm", (int)pid, thread);
+    FILE *file = fopen(path, "r");
+    bool read = file && fgets(text, sizeof text, file);
+    if (file)
+        fclose(file);
+    text[strcspn(text, "\n")] = '\0';
+    return read && !strcmp(text, name);
+}
+
+static pid_t find_thread(pid_t pid, const char *name) {
+    char path[64];
+    pid_t found = -1;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    for (struct dirent *entry; tasks && found < 0 && (entry = readdir(tasks));)
+        if (is_named(pid, entry->d_name, name))
+            found = atoi(entry->d_name);
+    if (tasks)
+        closedir(tasks);
+    return found;
+}
+
+pid_t thread_hold(pid_t pid, const char *name) {
+    pid_t thread = find_thread(pid, name);
+    if (thread < 0 || ptrace(PTRACE_SEIZE, thread, NULL, NULL))
+        return -1;
+    if (ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) == 0 &&
+        waitpid(thread, NULL, __WALL) == thread)
+        return thread;
+    thread_release(thread);
+    return -1;
+}
+
+void thread_release(pid_t thread) {
+    if (ptrace(PTRACE_DETACH, thread, NULL, NULL))
+        waitpid(thread, NULL,
+                __WALL | WNOHANG); /* it ended; its process has not, until it is seen */
 }
 
 /* ---- subscriber ------------------------------------------------------------------------------ */

@@ -31,6 +31,12 @@ pid_t process_start(const box *box, const char *log, const char *program, ...)
 int process_wait(pid_t pid, int timeout_ms);
 bool process_running(pid_t pid);
 
+/* Stops one thread of a child, the others run on, by ptrace: a thread that is far behind, made
+ * certain. The thread's number, or -1 where there is none of that name or the system forbids it.
+ * The same thread of the test lets it go on. */
+pid_t thread_hold(pid_t pid, const char *name);
+void thread_release(pid_t thread);
+
 /* A message of the daemon: the header and a copy of the array. */
 typedef struct message {
     char topic[32];

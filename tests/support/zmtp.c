@@ -69,19 +69,21 @@ static bool read_bytes(int fd, uint8_t *to, size_t bytes) {
     return true;
 }
 
+bool zmtp_introduce(int fd, const char *type) {
+    uint8_t text[GREETING_BYTES + 64] = {0xff, [8] = 1, [9] = 0x7f, [10] = 3};
+    size_t length = strlen(type), used = GREETING_BYTES;
+    memcpy(text + 12, "NULL", 4);
+    text[used++] = 4; /* a short command */
+    text[used++] = (uint8_t)(6 + 1 + 11 + 4 + length);
+    used += (size_t)sprintf((char *)text + used, "%cREADY%cSocket-Type", 5, 11);
+    memcpy(text + used, (uint8_t[]){0, 0, 0, (uint8_t)length}, 4);
+    memcpy(text + used + 4, type, length);
+    return zmtp_bytes(fd, text, used + 4 + length, PATIENCE_MS);
+}
+
 bool zmtp_handshake(int fd, const char *type) {
-    uint8_t greeting[GREETING_BYTES] = {0xff, [8] = 1, [9] = 0x7f, [10] = 3}, ready[64];
     uint8_t answer[256];
-    size_t length = strlen(type), used = 0;
-    memcpy(greeting + 12, "NULL", 4);
-    ready[used++] = 4; /* a short command */
-    ready[used++] = (uint8_t)(6 + 1 + 11 + 4 + length);
-    used += (size_t)sprintf((char *)ready + used, "%cREADY%cSocket-Type", 5, 11);
-    memcpy(ready + used, (uint8_t[]){0, 0, 0, (uint8_t)length}, 4);
-    memcpy(ready + used + 4, type, length);
-    used += 4 + length;
-    return zmtp_bytes(fd, greeting, sizeof greeting, PATIENCE_MS) &&
-           read_bytes(fd, answer, GREETING_BYTES) && zmtp_bytes(fd, ready, used, PATIENCE_MS) &&
+    return zmtp_introduce(fd, type) && read_bytes(fd, answer, GREETING_BYTES) &&
            read_bytes(fd, answer, 2) && answer[0] == 4 && read_bytes(fd, answer + 2, answer[1]);
 }
 

@@ -10,8 +10,10 @@
 
 /* Connects to ipc://PATH or tcp://127.0.0.1:PORT, non-blocking from then on; -1 if it cannot. */
 int zmtp_connect(const char *endpoint);
-/* The greeting and READY of a socket of that type ("PUSH", "SUB"), and what the other side answers
- * until its READY has come; false if it hangs up or takes more than a second. */
+/* The greeting and READY of a socket of that type ("PUSH", "SUB"), without a look at the answer. */
+bool zmtp_introduce(int fd, const char *type);
+/* The same, and what the other side answers until its READY has come; false if it hangs up or takes
+ * more than a second. */
 bool zmtp_handshake(int fd, const char *type);
 /* A greeting that names the mechanism, and nothing behind it; with the other side's, if it comes.
  */
