@@ -67,6 +67,20 @@ sonar_code sonar_guard_connect(const sonar_guard *guard, const char *server_key,
 sonar_code sonar_curve_connect(const sonar_certificate *own, const char *server_key, void *socket,
                                const char *endpoint, sonar_error *err);
 
+/* The tools' side. `key` is the path of a client's certificate with the server's key, or NULL;
+ * `curve`: the daemon is known to speak it. Connects over TCP with CURVE if there is a key, in the
+ * clear otherwise, and over ipc always so; all addresses of a daemon (tcp://0.0.0.0) become
+ * loopback. SONAR_EINVAL: a key is needed, or it is no such certificate. */
+sonar_code sonar_client_connect(const char *key, bool curve, void *socket, const char *endpoint,
+                                sonar_error *err);
+sonar_code sonar_client_certificate(const char *key, sonar_certificate *own, sonar_error *err);
+/* libzmq is silent about a peer that does not let it in. Watch before connecting; refusal says what
+ * has happened since the last call ("does not allow this key"), or NULL. Forget before the socket
+ * is closed. NULL for `events` is allowed. The socket's thread. */
+void *sonar_client_watch(void *context, void *socket);
+const char *sonar_client_refusal(void *events, bool key);
+void sonar_client_forget(void *events, void *socket);
+
 /* Answers libzmq's questions about keys, in a thread of its own, for all sockets of a context. To
  * be made before the first of them binds and destroyed after the last is closed. Nobody is allowed
  * at first. Refusals are logged, at most one line a second. */

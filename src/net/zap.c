@@ -92,6 +92,13 @@ static int domain_of(const struct request *request) {
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
+/* IPv4 as everybody writes it. */
+static const char *address_of(const struct request *request) {
+    static const char mapped[] = "::ffff:";
+    const char *address = request->frame[ADDRESS];
+    return strncmp(address, mapped, sizeof mapped - 1) ? address : address + sizeof mapped - 1;
+}
+
 /* A flood of refusals must not become one of log lines. */
 static void log_refusal(sonar_zap *zap, const struct request *request) {
     char key[SONAR_KEY_CHARS + 1], before[48] = "";
@@ -105,7 +112,7 @@ static void log_refusal(sonar_zap *zap, const struct request *request) {
     zmq_z85_encode(key, (const uint8_t *)request->frame[CREDENTIALS], SONAR_KEY_BYTES);
     sonar_log(zap->host, SONAR_WARN, "security",
               "refused a connection from %.64s: its key \"%s\" is not one of security.allow_%s%s",
-              request->frame[ADDRESS], key, request->frame[DOMAIN], before);
+              address_of(request), key, request->frame[DOMAIN], before);
     zap->logged_ns = now_ns;
     zap->unsaid = 0;
 }

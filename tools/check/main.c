@@ -20,17 +20,30 @@
 
 static volatile sig_atomic_t stopped;
 
+typedef struct options {
+    const char *config, *truth, *key;
+    double seconds, settle;
+} options;
+
 /* ---- sockets --------------------------------------------------------------------------------- */
 
-static void *open_sub(void *context, const char *endpoint, const char *topic) {
+/* key: as of sonar_client_connect; *events: to be watched, if it is wanted. */
+static void *open_sub(void *context, const char *key, bool curve, const char *endpoint,
+                      const char *topic, void **events) {
+    sonar_error err = {0};
     void *socket = zmq_socket(context, ZMQ_SUB);
     int linger = 0;
     zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
     zmq_setsockopt(socket, ZMQ_SUBSCRIBE, topic, strlen(topic));
-    if (sonar_socket_keepalive(socket) && zmq_connect(socket, endpoint) == 0)
+    if (events)
+        *events = sonar_client_watch(context, socket);
+    if (sonar_socket_keepalive(socket) &&
+        sonar_client_connect(key, curve, socket, endpoint, &err) == SONAR_OK)
         return socket;
-    fprintf(stderr, "sonar-check: %s: %s; an endpoint is tcp://HOST:PORT or ipc://PATH\n", endpoint,
-            zmq_strerror(zmq_errno()));
+    fprintf(stderr, "sonar-check: %s: %s; an endpoint is tcp://HOST:PORT or ipc://PATH\n",
+            err.where, err.text);
+    if (events)
+        sonar_client_forget(*events, socket);
     zmq_close(socket);
     return NULL;
 }
@@ -52,6 +65,13 @@ static cJSON *receive_head(void *socket) {
     return head;
 }
 
+/* Why nothing came of the daemon. */
+static void say_refusal(void *events, const options *o) {
+    const char *refusal = sonar_client_refusal(events, o->key != NULL);
+    if (refusal)
+        fprintf(stderr, "sonar-check: the daemon %s\n", refusal);
+}
+
 static void listen_for(checker *check, void *daemon, void *truth, double seconds) {
     int64_t until = sonar_monotonic_ns() + (int64_t)(seconds * 1e9);
     zmq_pollitem_t items[] = {{daemon, 0, ZMQ_POLLIN, 0}, {truth, 0, ZMQ_POLLIN, 0}};
@@ -71,20 +91,24 @@ static void listen_for(checker *check, void *daemon, void *truth, double seconds
     }
 }
 
-static int run(checker *check, const sonar_config *config, const char *truth_endpoint,
-               double seconds) {
-    void *context = zmq_ctx_new();
-    void *daemon = open_sub(context, config->output_endpoint, "detections");
-    void *truth = open_sub(context, truth_endpoint, "truth");
+static int run(checker *check, const sonar_config *config, const options *o) {
+    const char *truth_endpoint = o->truth;
+    void *context = zmq_ctx_new(), *events = NULL;
+    void *daemon = open_sub(context, o->key, config->security.curve, config->output_endpoint,
+                            "detections", &events);
+    void *truth = open_sub(context, NULL, false, truth_endpoint, "truth", NULL);
     int status = EXIT_USAGE;
     if (daemon && truth) {
         fprintf(stderr, "sonar-check: listening to %s and %s for %g s\n", config->output_endpoint,
-                truth_endpoint, seconds);
-        listen_for(check, daemon, truth, seconds);
+                truth_endpoint, o->seconds);
+        listen_for(check, daemon, truth, o->seconds);
+        say_refusal(events, o);
         status = checker_print(check, stdout);
     }
-    if (daemon)
+    if (daemon) {
+        sonar_client_forget(events, daemon);
         zmq_close(daemon);
+    }
     if (truth)
         zmq_close(truth);
     zmq_ctx_term(context);
@@ -93,26 +117,21 @@ static int run(checker *check, const sonar_config *config, const char *truth_end
 
 /* ---- main ------------------------------------------------------------------------------------ */
 
-static int with_config(const char *path, const char *truth_endpoint, double seconds,
-                       double settle) {
+static int with_config(const options *o) {
     sonar_config *config = NULL;
-    if (!sim_load_config(path, &config))
+    if (!sim_load_config(o->config, &config))
         return EXIT_USAGE;
-    checker *check = checker_create(config, settle);
-    int status = check ? run(check, config, truth_endpoint, seconds) : EXIT_USAGE;
+    checker *check = checker_create(config, o->settle);
+    int status = check ? run(check, config, o) : EXIT_USAGE;
     checker_destroy(check);
     sonar_config_destroy(config);
     return status;
 }
 
-typedef struct options {
-    const char *config, *truth;
-    double seconds, settle;
-} options;
-
 static const tool_option option[] = {
     {"config", 'c', TOOL_TEXT, offsetof(options, config), 0, 0, NULL, NULL},
     {"truth", 't', TOOL_TEXT, offsetof(options, truth), 0, 0, NULL, NULL},
+    {"key", 'k', TOOL_TEXT, offsetof(options, key), 0, 0, NULL, NULL},
     {"seconds", 'n', TOOL_NUMBER, offsetof(options, seconds), 0, 1e6, NULL,
      "a number of seconds up to 1e6"},
     {"settle", 's', TOOL_NUMBER, offsetof(options, settle), 0, 1e6, NULL,
@@ -125,6 +144,7 @@ static const tool self = {
              "Compares sonard's detections with sonar-sim's truth and prints a table.\n\n"
              "  -c, --config FILE    sonard's configuration\n"
              "  -t, --truth ADDRESS  where sonar-sim publishes the truth (its --truth)\n"
+             "  -k, --key FILE       this tool's certificate, where sonard speaks CURVE\n"
              "  -n, --seconds S      listen for so long (30)\n"
              "  -s, --settle S       leave out the first S seconds of samples (10)\n"
              "  -h, --help           this text\n"
@@ -160,5 +180,5 @@ int main(int argc, char **argv) {
     struct sigaction action = {.sa_handler = on_signal}; /* the table so far, then the end */
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    return with_config(o.config, o.truth, o.seconds, o.settle);
+    return with_config(&o);
 }

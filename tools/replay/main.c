@@ -44,6 +44,7 @@ static const char usage[] =
     "RECORDING: raw samples with a .json beside them, or WAV, RF64, W64, CAF, FLAC\n"
     "  -c, --config FILE       the daemon's configuration: array, fs, endpoint\n"
     "      --endpoint ADDRESS  where to connect to\n"
+    "  -k, --key FILE          this tool's certificate, where CURVE is spoken\n"
     "      --array-id N        of the array\n"
     "      --fs HZ             play as if recorded at this rate\n"
     "      --rate R            realtime (default), a factor, or max: as fast as received\n"
@@ -196,7 +197,11 @@ static int run_all(run *r) {
         code = sim_stream_open(&r->stream, &err);
     if (code == SONAR_OK)
         code = connect(r, &err);
-    if (code == SONAR_OK && sim_stream_begin(&r->stream, NULL) == SONAR_OK)
+    if (code == SONAR_OK)
+        code = sim_stream_begin(&r->stream, &err);
+    if (code == SONAR_EUNAVAILABLE && stop)
+        return EXIT_SUCCESS; /* asked to leave */
+    if (code == SONAR_OK)
         code = play(r, &err);
     return code == SONAR_OK ? EXIT_SUCCESS : sim_complain(self.name, &err);
 }

@@ -63,7 +63,7 @@ static const char *topic_of_windows(const sonar_config *c) {
 }
 
 static sonar_code listen_to(sim_feedback *f, void *zmq_context, const sonar_config *config,
-                            sonar_error *err) {
+                            const char *key, sonar_error *err) {
     const char *windows = topic_of_windows(config);
     const char *status = sonar_topic_name(SONAR_STATUS);
     int zero = 0, on = 1;
@@ -81,11 +81,13 @@ static sonar_code listen_to(sim_feedback *f, void *zmq_context, const sonar_conf
     /* status last: once one has come, the other subscription holds, too */
     zmq_setsockopt(f->socket, ZMQ_SUBSCRIBE, windows, strlen(windows));
     zmq_setsockopt(f->socket, ZMQ_SUBSCRIBE, status, strlen(status));
-    return sonar_endpoint_connect(f->socket, config->output_endpoint, err);
+    return sonar_client_connect(key, config->security.curve, f->socket, config->output_endpoint,
+                                err);
 }
 
-sonar_code sim_feedback_create(void *zmq_context, const sonar_config *config, uint32_t epoch,
-                               uint64_t first_index, sim_feedback **feedback, sonar_error *err) {
+sonar_code sim_feedback_create(void *zmq_context, const sonar_config *config, const char *key,
+                               uint32_t epoch, uint64_t first_index, sim_feedback **feedback,
+                               sonar_error *err) {
     sim_feedback *f = sonar_alloc(1, sizeof *f);
     if (!f)
         return sonar_fail(err, SONAR_ENOMEM, "feedback", "out of memory");
@@ -95,7 +97,7 @@ sonar_code sim_feedback_create(void *zmq_context, const sonar_config *config, ui
                              .length = config->specs.window_length,
                              .hop = config->specs.hop,
                              .queue_windows = config->ingest_queue_windows};
-    sonar_code code = listen_to(f, zmq_context, config, err);
+    sonar_code code = listen_to(f, zmq_context, config, key, err);
     if (code != SONAR_OK)
         sim_feedback_destroy(f);
     else

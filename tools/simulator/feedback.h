@@ -33,8 +33,9 @@ typedef struct sim_feedback sim_feedback;
 
 /* Listens to the daemon of this configuration, whose next stream is `epoch` from `first_index` on.
  * SONAR_EUNAVAILABLE if its topics do not tell what is needed. */
-sonar_code sim_feedback_create(void *zmq_context, const sonar_config *config, uint32_t epoch,
-                               uint64_t first_index, sim_feedback **feedback, sonar_error *err);
+sonar_code sim_feedback_create(void *zmq_context, const sonar_config *config, const char *key,
+                               uint32_t epoch, uint64_t first_index, sim_feedback **feedback,
+                               sonar_error *err);
 void sim_feedback_destroy(sim_feedback *feedback);
 /* Waits for a status, so that no later message is missed; false: none came, or stopped. */
 bool sim_feedback_hears(sim_feedback *feedback, int timeout_ms, const volatile sig_atomic_t *stop);

@@ -50,6 +50,7 @@ static const char usage[] =
     "  -s, --scene FILE          what the array hears (docs/simulator.md)\n"
     "where to:\n"
     "      --endpoint ADDRESS    instead of the configuration's ingest endpoints\n"
+    "  -k, --key FILE            this tool's certificate, where CURVE is spoken\n"
     "      --file FILE           raw samples to a file, with FILE's .json beside it\n"
     "      --truth ADDRESS       publish the truth (loopback or ipc)\n"
     "      --truth-file FILE     the same as JSON lines\n"
@@ -257,8 +258,9 @@ static sonar_code run_live(run *r, sonar_error *err) {
     sonar_code code = connect(r, err);
     if (code != SONAR_OK)
         return code;
-    if (sim_stream_begin(&r->stream, NULL) != SONAR_OK)
-        return SONAR_OK; /* asked to leave */
+    code = sim_stream_begin(&r->stream, err);
+    if (code != SONAR_OK)
+        return code == SONAR_EUNAVAILABLE ? SONAR_OK : code; /* asked to leave */
     if (r->options.utc_ns == INT64_MIN) {
         plan(r); /* the stream begins now */
         sim_sender_set_utc(r->stream.sender, r->utc_ns);

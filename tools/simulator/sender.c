@@ -29,6 +29,9 @@ typedef struct digitiser {
 
 struct sim_sender {
     sim_sender_spec spec;
+    sonar_certificate own; /* of one that publishes with a key... */
+    sonar_zap *zap;        /* ...and who may read */
+    void *events;          /* of the first socket, of one that connects */
     size_t sockets;
     void **socket;
     digitiser *digitiser;
@@ -62,7 +65,36 @@ size_t sim_convert(const float *counts, size_t samples, int format, size_t strid
     return saturated;
 }
 
+static void log_nothing(void *ctx, sonar_level level, const char *where, const char *text) {
+    (void)ctx, (void)level, (void)where, (void)text;
+}
+
+static const sonar_host silent_host = {.log = log_nothing};
+
 /* ---- sockets --------------------------------------------------------------------------------- */
+
+/* With a key, nobody but the daemon that it names may read. */
+static sonar_code guard_with(sim_sender *sender, sonar_error *err) {
+    uint8_t daemon[1][SONAR_KEY_BYTES];
+    const sonar_keyring ring = {.count = 1, .key = daemon};
+    bool fewer;
+    sonar_code code = sonar_client_certificate(sender->spec.key, &sender->own, err);
+    if (!code)
+        code = sonar_zap_create(sender->spec.zmq_context, &silent_host, &sender->zap, err);
+    if (code)
+        return code;
+    zmq_z85_decode(daemon[0], sender->own.server_key);
+    return sonar_zap_allow(sender->zap, SONAR_READERS, &ring, &fewer, err);
+}
+
+static sonar_code publish_at(sim_sender *sender, void *socket, const char *endpoint,
+                             sonar_error *err) {
+    const sonar_guard guard = {.own = &sender->own, .domain = SONAR_READERS};
+    if (!sender->spec.key || !sonar_endpoint_is_tcp(endpoint))
+        return sonar_endpoint_bind(socket, endpoint, err);
+    sonar_code code = sender->zap ? SONAR_OK : guard_with(sender, err);
+    return code ? code : sonar_guard_bind(&guard, socket, endpoint, err);
+}
 
 static sonar_code open_socket(sim_sender *sender, size_t number, sonar_error *err) {
     const sim_sender_spec *spec = &sender->spec;
@@ -77,8 +109,10 @@ static sonar_code open_socket(sim_sender *sender, size_t number, sonar_error *er
     zmq_setsockopt(socket, ZMQ_IPV6, &on, sizeof on);
     /* Nothing is queued for a receiver that is not there, or its queue would hide the loss. */
     zmq_setsockopt(socket, spec->publish ? ZMQ_XPUB_NODROP : ZMQ_IMMEDIATE, &on, sizeof on);
-    return spec->publish ? sonar_endpoint_bind(socket, endpoint, err)
-                         : sonar_endpoint_connect(socket, endpoint, err);
+    if (!spec->publish && number == 0)
+        sender->events = sonar_client_watch(spec->zmq_context, socket);
+    return spec->publish ? publish_at(sender, socket, endpoint, err)
+                         : sonar_client_connect(spec->key, spec->curve, socket, endpoint, err);
 }
 
 static sonar_code open_sockets(sim_sender *sender, sonar_error *err) {
@@ -157,10 +191,14 @@ void sim_sender_destroy(sim_sender *sender, int linger_ms) {
     for (size_t i = 0; i < sender->spec.digitisers; i++)
         for (size_t h = 0; h < sender->digitiser[i].held_count; h++)
             discard(&sender->digitiser[i].held[h]);
+    if (sender->sockets)
+        sonar_client_forget(sender->events, sender->socket[0]);
     for (size_t i = 0; i < sender->sockets; i++) {
         zmq_setsockopt(sender->socket[i], ZMQ_LINGER, &linger_ms, sizeof linger_ms);
         zmq_close(sender->socket[i]);
     }
+    sonar_zap_destroy(sender->zap);
+    sonar_certificate_clear(&sender->own);
     free(sender->socket);
     free(sender->digitiser);
     free(sender);
@@ -183,6 +221,9 @@ sonar_code sim_sender_wait(sim_sender *sender, int timeout_ms, sonar_error *err)
             i++;
             continue;
         }
+        const char *refusal = sonar_client_refusal(sender->events, sender->spec.key != NULL);
+        if (refusal)
+            return sonar_fail(err, SONAR_EINVAL, "the daemon", "%s", refusal);
         int64_t waited_ms = (sonar_monotonic_ns() - start) / 1000000;
         if (*sender->spec.stop || (timeout_ms >= 0 && waited_ms >= timeout_ms))
             return sonar_fail(err, SONAR_EUNAVAILABLE, "sender", "no receiver");

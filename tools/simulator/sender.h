@@ -16,6 +16,8 @@ typedef struct sim_sender_spec {
     void *zmq_context;
     const char *const *endpoints; /* needed by create only */
     size_t endpoint_count;
+    const char *key;     /* a certificate with the daemon's key, or NULL; needed by create only */
+    bool curve;          /* the daemon speaks it: TCP needs a key */
     bool publish;        /* XPUB that binds, for a receiver that subscribes; else PUSH, connects */
     bool block;          /* a receiver that does not keep up is waited for; else frames are lost */
     int high_water_mark; /* messages per connection */

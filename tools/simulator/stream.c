@@ -76,7 +76,8 @@ static bool waits(const sim_stream *s) {
 static sonar_code listen_to_daemon(sim_stream *s, uint32_t epoch, sonar_error *err) {
     if (!waits(s) || !s->config || s->config->overload == SONAR_BLOCK)
         return SONAR_OK;
-    return sim_feedback_create(s->zmq, s->config, epoch, s->first_index, &s->feedback, err);
+    return sim_feedback_create(s->zmq, s->config, s->options->key, epoch, s->first_index,
+                               &s->feedback, err);
 }
 
 sonar_code sim_stream_connect(sim_stream *s, const sim_sender_spec *about, sonar_error *err) {
@@ -91,6 +92,8 @@ sonar_code sim_stream_connect(sim_stream *s, const sim_sender_spec *about, sonar
     spec.publish = c && c->ingest_socket == SONAR_SUB;
     spec.block = waits(s);
     spec.high_water_mark = HIGH_WATER_MARK;
+    spec.key = s->options->key;
+    spec.curve = c && c->security.curve && !given;
     spec.epoch = epoch_of(s);
     spec.stop = s->stop;
     s->first_index = spec.first_index;

@@ -16,7 +16,7 @@ enum { SIM_STREAM_FAILED = 1, SIM_STREAM_WRONG_USAGE = 2 }; /* exit codes */
 
 /* The first member of a tool's own options, which is what its table's offsets count from. */
 typedef struct sim_stream_options {
-    const char *config, *endpoint, *summary;
+    const char *config, *endpoint, *key, *summary;
     double rate;                        /* 0: as fast as the receiver takes it */
     bool wait;                          /* for a slow receiver, instead of losing frames */
     uint64_t epoch;                     /* 0: not given */
@@ -32,6 +32,7 @@ tool_answer sim_take_format(void *options, const char *value);
 #define SIM_STREAM_OPTIONS                                                                         \
     {"config", 'c', TOOL_TEXT, offsetof(sim_stream_options, config), 0, 0, NULL, NULL},            \
         {"endpoint", 0, TOOL_OTHER, 0, 0, 0, sim_take_endpoint, "tcp://HOST:PORT or ipc://PATH"},  \
+        {"key", 'k', TOOL_TEXT, offsetof(sim_stream_options, key), 0, 0, NULL, NULL},              \
         {"summary", 0, TOOL_TEXT, offsetof(sim_stream_options, summary), 0, 0, NULL, NULL},        \
         {"rate", 0, TOOL_OTHER, 0, 0, 0, sim_take_rate, "realtime, max or a factor such as 0.5"},  \
         {"wait", 0, TOOL_FLAG, offsetof(sim_stream_options, wait), 0, 0, NULL, NULL},              \

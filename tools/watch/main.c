@@ -22,6 +22,8 @@ enum { EXIT_USAGE = 2, EXIT_TIMEOUT = 3, TOPICS_MOST = 16 };
 
 typedef struct options {
     char endpoint[256];
+    const char *key;
+    bool curve; /* so the configuration says */
     const char *topic[TOPICS_MOST];
     size_t topics;
     uint64_t count;            /* 0: no end */
@@ -38,6 +40,7 @@ static const char usage[] =
     "Shows the spectra that a running sonard publishes.\n\n"
     "  -e, --endpoint ADDRESS  where sonard publishes (tcp://127.0.0.1:5556)\n"
     "  -c, --config FILE       take the endpoint from sonard's configuration\n"
+    "  -k, --key FILE          this viewer's certificate, where sonard speaks CURVE\n"
     "  -t, --topic NAME        one of the topics below (cbf.azimuth); may be repeated\n"
     "  -n, --count N           end after N messages of these topics\n"
     "  -T, --timeout S         end with code 3 when none came for S seconds\n"
@@ -56,18 +59,6 @@ static const char usage[] =
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* A publisher may bind all addresses; a reader on the same machine connects to the loopback. */
-static void set_endpoint(options *o, const char *endpoint) {
-    static const char *const all[] = {"tcp://*:", "tcp://0.0.0.0:", "tcp://[::]:"};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (strncmp(endpoint, all[i], strlen(all[i])) == 0) {
-            snprintf(o->endpoint, sizeof o->endpoint, "tcp://127.0.0.1:%s",
-                     endpoint + strlen(all[i]));
-            return;
-        }
-    snprintf(o->endpoint, sizeof o->endpoint, "%s", endpoint);
-}
-
 /* Read as sonard reads it, so that both mean the same and complain alike. */
 static bool read_config(options *o, const char *path) {
     sonar_report *report = sonar_report_create();
@@ -77,10 +68,12 @@ static bool read_config(options *o, const char *path) {
         return false;
     }
     const bool good = sonar_config_load(path, &config, report) == SONAR_OK;
-    if (good)
-        set_endpoint(o, config->output_endpoint);
-    else
+    if (good) {
+        snprintf(o->endpoint, sizeof o->endpoint, "%s", config->output_endpoint);
+        o->curve = config->security.curve;
+    } else {
         sonar_report_write(report, stderr);
+    }
     sonar_config_destroy(config);
     sonar_report_destroy(report);
     return good;
@@ -94,7 +87,9 @@ static bool known_topic(const char *name) {
 }
 
 static tool_answer take_endpoint(void *to, const char *value) {
-    set_endpoint(to, value);
+    options *o = to;
+    snprintf(o->endpoint, sizeof o->endpoint, "%s", value);
+    o->curve = false;
     return TOOL_TAKEN;
 }
 
@@ -113,6 +108,7 @@ static tool_answer take_topic(void *to, const char *value) {
 static const tool_option option[] = {
     {"endpoint", 'e', TOOL_OTHER, 0, 0, 0, take_endpoint, NULL},
     {"config", 'c', TOOL_OTHER, 0, 0, 0, take_config, NULL},
+    {"key", 'k', TOOL_TEXT, offsetof(options, key), 0, 0, NULL, NULL},
     {"topic", 't', TOOL_OTHER, 0, 0, 0, take_topic,
      "one of " SONAR_TOPICS(TOPIC_NAME, ", ") ", up to 16 times,"},
     {"count", 'n', TOOL_WHOLE, offsetof(options, count), 1, 1e15, NULL, "a whole number from 1"},
@@ -154,7 +150,7 @@ typedef struct track {
 
 typedef struct watch {
     options o;
-    void *context, *socket;
+    void *context, *socket, *events; /* events: why it is not let in */
     bool screen, quit;
     double drawn_s;
     bool news; /* what came since */
@@ -312,6 +308,16 @@ static int timed_out(const watch *w) {
     return EXIT_TIMEOUT;
 }
 
+/* Nobody waits for a daemon that will not have him. */
+static bool is_refused(watch *w) {
+    const char *refusal = sonar_client_refusal(w->events, w->o.key != NULL);
+    if (!refusal)
+        return false;
+    watch_terminal_leave();
+    fprintf(stderr, "sonar-watch: %s %s\n", w->o.endpoint, refusal);
+    return true;
+}
+
 /* Waits for messages and keys, and takes what has come. False: nobody reads what we write. */
 static bool take_messages(watch *w, bool *news) {
     zmq_pollitem_t item[2] = {{.socket = w->socket, .events = ZMQ_POLLIN},
@@ -336,7 +342,7 @@ static int run(watch *w) {
     while (!enough(w) && !(w->o.seconds > 0 && now_s() - began >= w->o.seconds)) {
         const uint64_t before = w->counted;
         bool news = false;
-        if (!take_messages(w, &news) || (w->screen && !draw_if_due(w, news)))
+        if (is_refused(w) || !take_messages(w, &news) || (w->screen && !draw_if_due(w, news)))
             return EXIT_FAILURE;
         if (w->counted > before)
             last = now_s();
@@ -355,7 +361,7 @@ static void subscribe(watch *w, const char *topic) {
     zmq_setsockopt(w->socket, ZMQ_SUBSCRIBE, topic, strlen(topic));
 }
 
-static bool connect_socket(watch *w) {
+static bool connect_socket(watch *w, sonar_error *err) {
     static const struct {
         int option, value;
     } table[] = {{ZMQ_LINGER, 0}, {ZMQ_IPV6, 1}, {ZMQ_RCVHWM, 100}, {ZMQ_RECONNECT_IVL_MAX, 2000}};
@@ -371,10 +377,13 @@ static bool connect_socket(watch *w) {
         subscribe(w, "detections");
     if (w->screen && !asked_for(&w->o, "status"))
         subscribe(w, "status");
-    return sonar_socket_keepalive(w->socket) && zmq_connect(w->socket, w->o.endpoint) == 0;
+    w->events = sonar_client_watch(w->context, w->socket);
+    return sonar_socket_keepalive(w->socket) &&
+           sonar_client_connect(w->o.key, w->o.curve, w->socket, w->o.endpoint, err) == SONAR_OK;
 }
 
 static void end(watch *w) {
+    sonar_client_forget(w->events, w->socket);
     if (w->socket)
         zmq_close(w->socket);
     if (w->context)
@@ -394,9 +403,10 @@ int main(int argc, char **argv) {
     w.view.endpoint = w.o.endpoint;
     w.view.result_s = w.view.result_utc_ns = NAN;
     watch_terminal_signals();
-    if (!connect_socket(&w)) {
+    sonar_error err = {.where = "zmq", .text = "no memory"};
+    if (!connect_socket(&w, &err)) {
         fprintf(stderr, "sonar-watch: %s: %s; an endpoint is tcp://HOST:PORT or ipc://PATH\n",
-                w.o.endpoint, zmq_strerror(zmq_errno()));
+                err.where, err.text);
         end(&w);
         return EXIT_USAGE;
     }
