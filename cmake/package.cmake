@@ -62,6 +62,8 @@ is written.")
 # finds it in /usr/local/cuda/lib64 either way; nothing of NVIDIA's is in the package.
 set(CPACK_DEBIAN_CUDA_PACKAGE_NAME sonard-cuda)
 set(CPACK_DEBIAN_CUDA_PACKAGE_SECTION contrib/science)
+# Only sonar-bench compares with cuBLAS.
+set(CPACK_DEBIAN_CUDA_PACKAGE_SUGGESTS "libcublas-${CUDAToolkit_VERSION_MAJOR}-${CUDAToolkit_VERSION_MINOR}")
 if(TARGET sonar_cuda)
   string(REGEX MATCH "^[0-9]+" cuda_major ${CMAKE_CUDA_COMPILER_VERSION})
   set(cufft)
