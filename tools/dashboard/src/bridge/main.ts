@@ -21,7 +21,7 @@ function start(options: Options): void {
     const clients = new Set<Client>();
     const pumpAll = () => clients.forEach((client) => client.pump());
     const sources = options.sources.map(
-        (source) => new Source({ ...source, history_ms: options.history_ms, keys: options.keys }, pumpAll),
+        (source) => new Source({ ...source, history_ms: options.history_ms }, pumpAll),
     );
     const describe = () => sources.map((source) => source.describe());
 

@@ -9,12 +9,12 @@ export const USAGE = `Usage: sonar-dashboard [OPTION]... [[NAME=]ENDPOINT]...
 Serves a page that shows what running sonards publish. ENDPOINT is a daemon's output.endpoint
 (default tcp://127.0.0.1:5556); each one named can be chosen on the page.
 
-  --listen HOST:PORT        where the page is served (default 127.0.0.1:8088; port 0: any free one)
-  --token-file FILE         who opens the page has to know the first line of FILE; on any other
+      --listen HOST:PORT    where the page is served (default 127.0.0.1:8088; port 0: any free one)
+      --token-file FILE     who opens the page has to know the first line of FILE; on any other
                             address than loopback a token is made and printed without this option
-  --history SECONDS         kept for pages opened later (default 600)
-  --server-certificate FILE the daemon's public CURVE certificate: connect over CURVE
-  --certificate FILE        the bridge's own, with its secret key (default: a pair made at start)
+      --history SECONDS     kept for pages opened later (default 600)
+  -k, --key FILE            the bridge's certificate (NAME.key_secret), where sonard speaks CURVE:
+                            of the endpoints that are named after it
   -V, --version             print the version
   -h, --help                print this
 `;
@@ -24,26 +24,27 @@ export interface Options {
     port: number;
     token: string | null;
     history_ms: number;
-    keys: Keys | null;
-    sources: { name: string; endpoint: string }[];
+    sources: { name: string; endpoint: string; keys: Keys | null }[];
 }
 
 /** A mistake on the command line: exit code 2. */
 export class UsageError extends Error {}
 
 type Values = Record<string, string>;
-const WITH_VALUE = ["--listen", "--token-file", "--history", "--server-certificate", "--certificate"];
+const WITH_VALUE = ["--listen", "--token-file", "--history", "--key"];
 
 export function parseOptions(args: readonly string[]): Options | "help" | "version" {
     const values: Values = {};
-    const endpoints: string[] = [];
+    const sources: Options["sources"] = [];
+    let keys: Keys | null = null;
     for (let i = 0; i < args.length; i++) {
-        const arg = args[i];
+        const arg = args[i] === "-k" ? "--key" : args[i];
         if (arg === "-h" || arg === "--help") return "help";
         if (arg === "-V" || arg === "--version") return "version";
-        if (!arg.startsWith("-")) endpoints.push(arg);
+        if (!arg.startsWith("-")) sources.push(parseSource(arg, keys));
         else if (!WITH_VALUE.includes(arg)) throw new UsageError(`'${arg}' is not an option`);
         else if (i + 1 >= args.length) throw new UsageError(`${arg} wants a value`);
+        else if (arg === "--key") keys = readKeys(args[++i]);
         else values[arg] = args[++i];
     }
     const { host, port } = parseListen(values["--listen"] ?? "127.0.0.1:8088");
@@ -52,8 +53,7 @@ export function parseOptions(args: readonly string[]): Options | "help" | "versi
         port,
         token: readToken(values["--token-file"], host),
         history_ms: 1000 * parseSeconds(values["--history"] ?? "600"),
-        keys: keysOf(values),
-        sources: (endpoints.length ? endpoints : ["tcp://127.0.0.1:5556"]).map(parseSource),
+        sources: sources.length ? sources : [parseSource("tcp://127.0.0.1:5556", keys)],
     };
 }
 
@@ -79,16 +79,8 @@ function readToken(file: string | undefined, host: string): string | null {
     return token;
 }
 
-function keysOf(values: Values): Keys | null {
-    const server = values["--server-certificate"];
-    if (server !== undefined) return readKeys(server, values["--certificate"] ?? null);
-    if (values["--certificate"] !== undefined)
-        throw new UsageError("--certificate wants --server-certificate beside it");
-    return null;
-}
-
-function parseSource(text: string): { name: string; endpoint: string } {
+function parseSource(text: string, keys: Keys | null): Options["sources"][0] {
     const match = /^(?:([^=/]+)=)?((?:tcp|ipc):\/\/.+)$/.exec(text);
     if (!match) throw new UsageError(`'${text}' is not [NAME=]tcp://HOST:PORT or [NAME=]ipc://PATH`);
-    return { name: match[1] ?? "", endpoint: match[2] };
+    return { name: match[1] ?? "", endpoint: match[2], keys: match[2].startsWith("tcp:") ? keys : null };
 }

@@ -2,15 +2,19 @@
 // The bridge's parts: history, what a page gets and when, who may look.
 import assert from "node:assert/strict";
 import { EventEmitter } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import type { IncomingMessage } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 import type { WebSocket } from "ws";
+import { curveKeyPair, Publisher } from "zeromq";
 import { Access, isLoopback } from "../../src/bridge/access.js";
 import { parseCertificate } from "../../src/bridge/certificate.js";
 import { Client } from "../../src/bridge/client.js";
 import { History, type Entry } from "../../src/bridge/history.js";
 import { parseOptions, UsageError } from "../../src/bridge/options.js";
-import type { Source } from "../../src/bridge/source.js";
+import { Source } from "../../src/bridge/source.js";
 import { elementLevel, slice, TOPICS } from "../../src/bridge/topics.js";
 import { decodeFrame, type ToPage } from "../../src/shared/frames.js";
 import type { Header } from "../../src/shared/protocol.js";
@@ -124,13 +128,45 @@ test("the level of an element is its density summed over its bins", () => {
     assert.deepEqual([level.header.topic, level.header.unit, level.header.shape], ["element.level", "uPa^2", [2]]);
 });
 
-test("a certificate is read as czmq writes it", () => {
+test("a certificate is read as sonar-keys writes it", () => {
     const key = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID";
-    const text = `#   ****  Generated on 2026-11-22 by CZMQ  ****\n\nmetadata\n    name = "x"\ncurve\n    public-key = "${key}"\n    secret-key = "${key}"\n`;
-    assert.deepEqual(parseCertificate(text, "f"), { public: key, secret: key });
-    assert.deepEqual(parseCertificate(text.replace(/ {4}secret.*\n/, ""), "f"), { public: key, secret: null });
-    assert.throws(() => parseCertificate(text.replace("curve", "other"), "f"), /f: there is no public-key/);
-    assert.throws(() => parseCertificate(text.replace(key, "short"), "f"), /40 characters of Z85/);
+    const text = `#   ZeroMQ CURVE secret certificate, made by sonar-keys\n\nmetadata\ncurve\n    public-key = "${key}"\n    secret-key = "${key}"\n    server-key = "${key}"\n`;
+    assert.deepEqual(parseCertificate(text, "f"), { "public-key": key, "secret-key": key, "server-key": key });
+    assert.deepEqual(parseCertificate(text.replace("curve", "other"), "f"), {});
+    assert.throws(() => parseCertificate(text.replace(key, "short"), "f"), /f: public-key is not 40 characters of Z85/);
+    const folder = mkdtempSync(join(tmpdir(), "sonard-keys-"));
+    writeFileSync(join(folder, "a"), text);
+    writeFileSync(join(folder, "b"), text.replace(/ {4}server.*\n/, ""));
+    const options = parseOptions(["ipc:///x", "tcp://a:1", "-k", join(folder, "a"), "tcp://b:1", "ipc:///y"]);
+    assert.ok(typeof options === "object");
+    assert.deepEqual(options.sources.map((source) => source.keys?.server ?? null), [null, null, key, null]);
+    assert.throws(() => parseOptions(["--key", join(folder, "b")]), /there is no server-key; 'sonar-keys client/);
+    rmSync(folder, { recursive: true });
+});
+
+test("a source speaks CURVE to a daemon that wants it", async () => {
+    const [server, own] = [curveKeyPair(), curveKeyPair()];
+    const daemon = new Publisher({ curveServer: true, curvePublicKey: server.publicKey, curveSecretKey: server.secretKey, linger: 0 });
+    await daemon.bind("tcp://127.0.0.1:*");
+    const keys = { server: server.publicKey, public: own.publicKey, secret: own.secretKey };
+    const file = readFileSync("tests/data/status.msg");
+    const parts: Buffer[] = [];
+    for (let at = 0; at < file.length; at += 4 + file.readUInt32LE(at)) parts.push(file.subarray(at + 4, at + 4 + file.readUInt32LE(at)));
+    const open = (given: typeof keys | null) =>
+        new Source({ name: "", endpoint: daemon.lastEndpoint!, history_ms: 1000, keys: given }, () => undefined);
+    const [encrypted, clear] = [open(keys), open(null)];
+    try {
+        for (let i = 0; i < 100 && encrypted.describe().array === null; i++) {
+            await daemon.send(parts);
+            await new Promise((done) => setTimeout(done, 50));
+        }
+        assert.equal(encrypted.describe().array, "test-line");
+        assert.equal(clear.describe().array, null, "nothing comes in the clear");
+    } finally {
+        encrypted.close();
+        clear.close();
+        daemon.close();
+    }
 });
 
 test("a request from elsewhere is refused", () => {
@@ -155,11 +191,11 @@ test("the command line", () => {
     const plain = parseOptions([]);
     assert.ok(typeof plain === "object");
     assert.deepEqual([plain.host, plain.port, plain.token, plain.history_ms], ["127.0.0.1", 8088, null, 600_000]);
-    assert.deepEqual(plain.sources, [{ name: "", endpoint: "tcp://127.0.0.1:5556" }]);
+    assert.deepEqual(plain.sources, [{ name: "", endpoint: "tcp://127.0.0.1:5556", keys: null }]);
     const wide = parseOptions(["--listen", "[::]:0", "bow=tcp://a:1", "ipc:///run/x=y"]);
     assert.ok(typeof wide === "object" && wide.token!.length >= 16);
-    assert.deepEqual(wide.sources, [{ name: "bow", endpoint: "tcp://a:1" }, { name: "", endpoint: "ipc:///run/x=y" }]);
-    for (const wrong of [["--listen"], ["--listen", "80"], ["--listen", "a:70000"], ["--history", "5"], ["--no"], ["udp://x"], ["--certificate", "x"]])
+    assert.deepEqual(wide.sources, [{ name: "bow", endpoint: "tcp://a:1", keys: null }, { name: "", endpoint: "ipc:///run/x=y", keys: null }]);
+    for (const wrong of [["--listen"], ["--listen", "80"], ["--listen", "a:70000"], ["--history", "5"], ["--no"], ["udp://x"], ["-k"]])
         assert.throws(() => parseOptions(wrong), UsageError, wrong.join(" "));
     assert.equal(parseOptions(["-h"]), "help");
     assert.equal(parseOptions(["--version"]), "version");

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""tools/python against the daemon: the module reads what is published, sonar-render draws it, from a
+recording and live. Exit 77: skipped."""
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+try:
+    import matplotlib.image
+    import numpy as np
+    import zmq
+except ImportError as missing:
+    print(f"skipped: the Python tools need python3-numpy, python3-zmq and python3-matplotlib ({missing})")
+    sys.exit(77)
+
+source, binaries = (pathlib.Path(name).resolve() for name in sys.argv[1:3])
+sys.path.insert(0, str(source / "tools/python"))
+import sonar  # noqa: E402
+
+SHIP_DEG, TONE_HZ = 60, 300
+CONFIG = """
+schema: 1
+array: {id: 1, name: test-line, geometry: {line: {sensors: 16, spacing_m: 0.75}}, heading_deg: 30, gain_db: 0}
+sound_speed_mps: 1500
+fs_hz: 4000
+ingest: {endpoints: ["ipc://FOLDER/in"], overload: block}
+dft: {length: 1024, hop: 1024}
+cbf: {band_hz: [400, 950], ranges_m: [50, 100]}
+lofar: {band_hz: [100, 950]}
+mvdr: {band_hz: [600, 950], length: 512, hop: 256, snapshots: 32}
+output: {endpoint: "ipc://FOLDER/out"}
+runtime: {threads: 1, backend: cpu}
+"""
+SCENE = f"""
+schema: 1
+ambient: {{psd_db: 50}}
+sources:
+  - name: ship
+    far: {{az_deg: {SHIP_DEG}}}
+    broadband: {{spectrum: white, band_hz: [100, 1600], psd_db: 62}}
+    tones: [{{hz: {TONE_HZ}, level_db: 95}}]
+"""
+
+
+def refuses(parts):
+    try:
+        sonar.Message(parts)
+    except sonar.ProtocolError:
+        return True
+    return False
+
+
+def check_module():
+    """Against a message that a daemon sent, and messages that none sends."""
+    data = (source / "tools/dashboard/tests/data/cbf.lofar.msg").read_bytes()
+    parts = []
+    while data:
+        (length,) = struct.unpack("<I", data[:4])
+        parts.append(data[4:4 + length])
+        data = data[4 + length:]
+    message = sonar.Message(parts)
+    head = json.loads(parts[1])
+    assert message.data.shape == tuple(head["shape"])
+    assert message.data[1, 2] == struct.unpack_from("<f", parts[2], 4 * (head["shape"][1] + 2))[0]
+    assert message.utc.astype(int) == head["utc_ns"], "exact to the ns"
+    assert message.axis("frequency")[3] == head["axes"][0]["start"] + 3 * head["axes"][0]["step"]
+    assert list(message.axis(1)) == head["axes"][1]["values"]
+    assert np.allclose(message.bearings(70), [100, 320])
+    message.header.update(axis_depression_deg=40)
+    assert message.bearings(10) == []
+    message.header.update(bearing_kind="azimuth", heading_deg=350)
+    assert message.bearings(20) == [10]
+    wrong = json.dumps({**head, "schema": "sonard/2"}).encode()
+    for bad in (parts[:2], [parts[0], b"{", parts[2]], [parts[0], wrong, parts[2]], [parts[0], parts[1], parts[2][4:]]):
+        assert refuses(bad)
+
+
+def program(name, *arguments, **options):
+    return subprocess.Popen([str(binaries / name), *map(str, arguments)], stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL, **options)
+
+
+def check_subscribe(folder):
+    loudest = []
+    endpoint = f"ipc://{folder}/out"
+    for s in sonar.subscribe(endpoint, "mvdr.azimuth", timeout_s=30):
+        loudest.append(s.axis("azimuth")[s.data.argmax()])
+        if len(loudest) == 12:
+            break
+    assert s.topic == "mvdr.azimuth" and s.unit == "uPa^2" and s.db.shape == s.data.shape
+    assert abs(loudest[-1] - SHIP_DEG) < 2, loudest
+
+
+def check_key(folder):
+    """A key reaches a publisher that speaks CURVE; a file that is no client's certificate is refused."""
+    (public, secret), (own, own_secret) = zmq.curve_keypair(), zmq.curve_keypair()
+    file = folder / "reader.key_secret"
+    lines = [("public-key", own), ("secret-key", own_secret), ("server-key", public)]
+    file.write_text("curve\n" + "".join(f'    {name} = "{key.decode()}"\n' for name, key in lines))
+    server = zmq.Context.instance().socket(zmq.XPUB)
+    server.curve_server, server.curve_publickey, server.curve_secretkey = True, public, secret
+    port = server.bind_to_random_port("tcp://127.0.0.1")
+    reader = sonar.connect(f"tcp://127.0.0.1:{port}", "a", key=file)
+    assert server.poll(10000) and server.recv() == b"\1a"
+    reader.close(), server.close(linger=0)
+    file.write_text(file.read_text().replace("server-key", "other-key"))
+    try:
+        sonar.connect("tcp://127.0.0.1:1", key=file)
+        assert False, "a certificate without a server"
+    except ValueError as error:
+        assert "server-key" in str(error)
+
+
+def render(folder, picture, *arguments):
+    output = folder / f"{picture}.png"
+    command = ["/usr/bin/python3", source / "tools/python/sonar-render", picture, "-o", output, *arguments]
+    result = subprocess.run(list(map(str, command)), capture_output=True, text=True,
+                            env={**os.environ, "SONAR_BIN": str(binaries), "MPLCONFIGDIR": str(folder)})
+    assert result.returncode == 0, result.stderr
+    return (matplotlib.image.imread(output)[:, :, :3] * 255).round().astype(int)
+
+
+def red(image):
+    return int((abs(image - [0xe1, 0x1e, 0x28]).max(axis=2) < 3).sum())
+
+
+def check_render(folder, config):
+    """Four pictures of a recording: whole without a red pixel. Live, with a gap, the record has red rows."""
+    recording = folder / "recording.f32"
+    assert program("sonar-sim", "--config", config, "--scene", folder / "scene.yaml", "--duration", 8,
+                   "--file", recording, "--utc", "2026-01-31T12:00:00Z").wait() == 0
+    for picture in ("btr", "azimuth", "lofar", "nearfield"):
+        image = render(folder, picture, "--recording", recording, "--config", config, "--size", "800x400")
+        assert image.shape == (400, 800, 3)
+        assert len(np.unique(image.reshape(-1, 3), axis=0)) > 50, f"{picture} is empty"
+        assert red(image) == 0, picture
+    bad = subprocess.run(["/usr/bin/python3", str(source / "tools/python/sonar-render"), "btr", "-o", "/dev/null",
+                          "--endpoint", f"ipc://{folder}/nobody", "--wait", "1"], capture_output=True, text=True)
+    assert bad.returncode == 1 and "nothing came" in bad.stderr, bad
+
+
+def main():
+    check_module()
+    with tempfile.TemporaryDirectory(prefix="sonard-python-") as name:
+        folder = pathlib.Path(name)
+        config = folder / "config.yaml"
+        config.write_text(CONFIG.replace("FOLDER", name))
+        (folder / "scene.yaml").write_text(SCENE)
+        # Frames of 256 samples: 1.6 s in every 4 s are missing.
+        gaps = [f"{{kind: drop, frame: {frame}, count: 25}}" for frame in range(100, 10000, 62)]
+        (folder / "gaps.yaml").write_text(SCENE + f"faults: [{', '.join(gaps)}]\n")
+        check_key(folder)
+        check_render(folder, config)
+        processes = [program("sonard", config),
+                     program("sonar-sim", "--config", config, "--scene", folder / "gaps.yaml", "--duration", 0)]
+        try:
+            check_subscribe(folder)
+            image = render(folder, "btr", "--endpoint", f"ipc://{name}/out", "--seconds", 12, "--topic", "cbf.azimuth",
+                           "--size", "800x400")
+            assert red(image) > 800, f"{red(image)} red pixels: gaps are drawn"
+        finally:
+            for process in reversed(processes):
+                process.terminate()
+                process.wait()
+
+
+main()
