@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The commands of docs/lan.md between two network namespaces, node and display, with a simulated
+digitiser; then a wrong key and no key. lan_test.py SOURCE BINARIES. Exit 77: skipped."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+source, binaries = (pathlib.Path(name).resolve() for name in sys.argv[1:3])
+page = (source / "docs/lan.md").read_text()
+node, other = (f"sonar-{os.getpid()}-{end}" for end in ("n", "o"))
+
+
+def block(language, mark):
+    for text in re.findall(rf"```{language}\n(.*?)```", page, re.S):
+        if mark in text:
+            return text
+    sys.exit(f"docs/lan.md has no {language} block with '{mark}'")
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True, stderr=subprocess.PIPE, text=True)
+
+
+def within(space, *command, **options):
+    path = f"{binaries}:{os.environ['PATH']}"
+    return subprocess.Popen(["ip", "netns", "exec", space, *map(str, command)], text=True,
+                            env={**os.environ, "PATH": path}, **options)
+
+
+def run(space, *command, **options):
+    process = within(space, *command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
+    text, _ = process.communicate(timeout=60)
+    return process.returncode, text
+
+
+def make_spaces():
+    for space in node, other:
+        ip("netns", "add", space)
+        ip("-n", space, "link", "set", "lo", "up")
+    ip("link", "add", f"n{os.getpid()}", "netns", node, "type", "veth", "peer", "name", f"o{os.getpid()}",
+       "netns", other)
+    for space, end, host in ((node, "n", 1), (other, "o", 2)):
+        ip("-n", space, "addr", "add", f"192.168.10.{host}/24", "dev", f"{end}{os.getpid()}")
+        ip("-n", space, "link", "set", f"{end}{os.getpid()}", "up")
+
+
+def write_config(etc):
+    text = (source / "config/demo.yaml").read_text()
+    wanted = block("yaml", "security:")
+    for port in "5555", "5556":
+        address = re.search(rf"tcp://[\d.]+:{port}", wanted).group()
+        text = text.replace(f"tcp://127.0.0.1:{port}", address)
+    text = text.replace("mvdr:\n  enabled: true", "mvdr:\n  enabled: false")
+    (etc / "sonard.yaml").write_text(text + "\n" + wanted[wanted.index("security:"):])
+
+
+def expect(what, got, part):
+    code, text = got
+    assert part in text, f"{what}: exit {code}, wanted '{part}' in:\n{text}"
+    print(f"{what}: ok")
+
+
+def try_page(folder):
+    etc = folder / "etc/sonard"
+    etc.mkdir(parents=True)
+    write_config(etc)
+    script = block("sh", "keys").replace("/etc/sonard", str(etc))
+    code, text = run(node, "bash", "-e", "-c", script)
+    assert code == 0, text
+    check = block("sh", "look and start").replace("/etc/sonard", str(etc))
+    expect("check", run(node, "bash", "-e", "-c", check), "keys allowed: 1 to send, 1 to read")
+    home = folder / "other"  # the other machine: secret certificates and the configuration alone
+    home.mkdir()
+    for name in "digitiser-1", "display-1":
+        shutil.move(etc / f"keys/{name}.key_secret", home)
+    shutil.copy(etc / "sonard.yaml", home)
+    (home / "read.py").write_text(block("python", "# read with a key"))
+    (home / "c.c").write_text(block("c", "speak_curve") + '''
+int main(int argc, char **argv) {
+    char topic[32] = "";
+    void *sub = zmq_socket(zmq_ctx_new(), ZMQ_SUB);
+    if (argc < 3 || !speak_curve(sub, argv[1]) || zmq_connect(sub, argv[2]))
+        return 1;
+    zmq_setsockopt(sub, ZMQ_SUBSCRIBE, "cbf", 3);
+    return zmq_recv(sub, topic, sizeof topic - 1, 0) < 0 || puts(topic) < 0;
+}
+''')
+    subprocess.run(["cc", "-Wall", "-Werror", "-o", home / "c", home / "c.c", "-lzmq"], check=True)
+    daemon = within(node, "sonard", etc / "sonard.yaml", stderr=subprocess.DEVNULL)
+    sim = within(other, "sonar-sim", "--config", "sonard.yaml", "--scene",
+                 source / "config/scenes/demo.yaml", "--key", "digitiser-1.key_secret",
+                 cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        watch = block("sh", "on the display").replace("--count 3", "--count 3 --timeout 40")
+        expect("watch", run(other, "bash", "-e", "-c", watch, cwd=home), "cbf.azimuth")
+        expect("python", run(other, "/usr/bin/python3", "read.py", cwd=home), "cbf.azimuth")
+        expect("c", run(other, "./c", "display-1.key_secret", "tcp://192.168.10.1:5556", cwd=home),
+               "cbf.azimuth")
+        wrong = watch.replace("display-1", "digitiser-1")
+        expect("wrong key", run(other, "bash", "-c", wrong, cwd=home), "does not allow this key")
+        plain = re.sub(r"--key \S+", "", watch)
+        expect("no key", run(other, "bash", "-c", plain, cwd=home), "speaks CURVE")
+    finally:
+        for process in sim, daemon:
+            process.send_signal(signal.SIGTERM)
+            process.wait(15)
+    assert daemon.returncode == 0, daemon.returncode
+
+
+if not shutil.which("ip"):
+    print("skipped: iproute2's ip is needed to make network namespaces")
+    sys.exit(77)
+try:
+    make_spaces()
+except subprocess.CalledProcessError as refused:
+    print(f"skipped: network namespaces cannot be made here: {refused.stderr.strip()}")
+    for space in node, other:
+        subprocess.run(["ip", "netns", "del", space], stderr=subprocess.DEVNULL)
+    sys.exit(77)
+try:
+    with tempfile.TemporaryDirectory() as name:
+        try_page(pathlib.Path(name))
+finally:
+    for space in node, other:
+        subprocess.run(["ip", "netns", "del", space])
