@@ -29,7 +29,9 @@
 #include "zmtp.h"
 
 enum { CHANNELS = 4, FRAME = 256, PAYLOAD = CHANNELS * FRAME * 4, CROWD = 1300 };
-enum { MIB = 1 << 20, GROWTH_MOST = 96 * MIB, PATIENCE_MS = 60000 };
+/* What the daemon may hold beyond its rest (docs/threats.md): malloc keeps as much of what was
+ * freed (sonar_keep_freed_memory), and a crowd of 1024 that has come and gone leaves 40 MiB. */
+enum { MIB = 1 << 20, GROWTH_MOST = 256 * MIB, PATIENCE_MS = 60000 };
 
 #ifdef __SANITIZE_ADDRESS__
 enum { INSTRUMENTED = 1 }; /* freed memory is kept aside */
@@ -478,8 +480,7 @@ static void besiege(bool tcp, const char *overload, const char *only, double unt
                     {"deaths", deaths},
                     {"deaths behind", deaths_behind},
                     {"endless parts", endless_parts},
-                    {"pauses", pauses},
-                    {"restarts", restarts}};
+                    {"pauses", pauses}};
     struct siege s;
     start(&s, tcp, overload);
     check(&s, "rest");
@@ -495,6 +496,8 @@ static void besiege(bool tcp, const char *overload, const char *only, double unt
                    (double)sonar_monotonic_ns() * 1e-9 - began_s, resident_bytes(s.daemon) / MIB);
         }
     while ((double)sonar_monotonic_ns() * 1e-9 < until_s);
+    restarts(&s); /* last, for memory that leaks grows over the rounds of one process */
+    check(&s, "restarts");
     zmq_close(s.push);
     zmq_ctx_term(s.context);
     kill(s.daemon, SIGTERM);

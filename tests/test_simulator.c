@@ -1124,6 +1124,101 @@ Test(simulator, sound_files_give_counts) {
     unlink(path);
 }
 
+/* Opens `bytes` bytes of a data set whose meta file has these global keys and captures. */
+static sonar_code open_sigmf(size_t bytes, const char *global, const char *captures,
+                             const char *ending, sim_recording **recording, sonar_error *err) {
+    uint8_t data[24];
+    char stem[64], path[80];
+    snprintf(stem, sizeof stem, "/tmp/sonar.sigmf.%d", (int)getpid());
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (uint8_t)i;
+    snprintf(path, sizeof path, "%s.sigmf-data", stem);
+    FILE *file = fopen(path, "wb");
+    cr_assert_eq(fwrite(data, 1, bytes, file), bytes);
+    fclose(file);
+    snprintf(path, sizeof path, "%s.sigmf-meta", stem);
+    file = fopen(path, "w");
+    fprintf(file, "{\"global\": {%s}, \"captures\": [%s], \"annotations\": []}", global, captures);
+    fclose(file);
+    snprintf(path, sizeof path, "%s.sigmf-%s", stem, ending);
+    *recording = NULL;
+    sonar_code code = sim_recording_open(path, recording, err);
+    snprintf(path, sizeof path, "%s.sigmf-data", stem);
+    unlink(path);
+    snprintf(path, sizeof path, "%s.sigmf-meta", stem);
+    unlink(path);
+    return code;
+}
+
+#define SIGMF(type, channels)                                                                      \
+    "\"core:datatype\": \"" type "\", \"core:sample_rate\": 8000, "                                \
+    "\"core:num_channels\": " channels
+
+Test(simulator, sigmf_data_sets_are_read) {
+    static const struct {
+        const char *global;
+        int format;
+        size_t channels, bytes, frames;
+        double second; /* sample of the first channel: bytes 2, 3, or 4, 5, 6, 7, ... */
+    } set[] = {{SIGMF("ri16_le", "2"), SONAR_S16, 2, 24, 6, 0x0504},
+               {SIGMF("ri16_le", "2"), SONAR_S16, 2, 23, 5, 0x0504}, /* cut off by a kill */
+               {SIGMF("ri32_le", "3"), SONAR_S32, 3, 24, 2, 0x0f0e0d0c},
+               {SIGMF("rf32_le", "1"), SONAR_F32, 1, 24, 6, 0},
+               {"\"core:datatype\": \"ri16_le\", \"core:sample_rate\": 8000", SONAR_S16, 1, 24, 12,
+                0x0302}};
+    const char *captures = "{\"core:sample_start\": 0, \"core:global_index\": 7, "
+                           "\"core:datetime\": \"2012-04-09T18:00:00.0083Z\"}, "
+                           "{\"core:sample_start\": 2, \"core:global_index\": 9}";
+    for (size_t i = 0; i < sizeof set / sizeof *set; i++) {
+        sim_recording *recording;
+        sonar_error err = {0};
+        float got[24];
+        cr_assert_eq(open_sigmf(set[i].bytes, set[i].global, captures, i & 1 ? "data" : "meta",
+                                &recording, &err),
+                     SONAR_OK, "%s", err.text);
+        const sim_recording_info *about = sim_recording_about(recording);
+        cr_expect(about->format == set[i].format && about->channels == set[i].channels);
+        cr_expect(about->frames == set[i].frames && about->fs_hz == 8000);
+        cr_expect_eq(about->utc_ns, 1333994400008300000);
+        cr_assert_eq(sim_recording_read(recording, 0, (size_t)about->frames, got, &err), SONAR_OK);
+        if (set[i].format != SONAR_F32)
+            cr_expect_eq(got[1], (float)set[i].second, "set %zu: %g", i, (double)got[1]);
+        sim_recording_close(recording);
+    }
+}
+
+Test(simulator, sigmf_data_sets_that_cannot_be_played_are_refused) {
+    static const char one[] = "{\"core:sample_start\": 0}";
+    static const struct {
+        const char *global, *captures, *said;
+        size_t bytes;
+    } bad[] = {{SIGMF("cf32_le", "2"), one, "rf32_le", 24},
+               {SIGMF("ri16_be", "2"), one, "ri16_be", 24},
+               {SIGMF("ri16_le", "0"), one, "core:num_channels", 24},
+               {SIGMF("ri16_le", "\"two\""), one, "core:num_channels", 24},
+               {"\"core:datatype\": \"ri16_le\"", one, "core:sample_rate", 24},
+               {SIGMF("ri16_le", "2") ", \"core:trailing_bytes\": 4", one, "trailing", 24},
+               {SIGMF("ri16_le", "2"), "{\"core:sample_start\": 0, \"core:header_bytes\": 4}",
+                "header", 24},
+               {SIGMF("ri16_le", "2"), "{\"core:sample_start\": 0, \"core:datetime\": \"noon\"}",
+                "noon", 24},
+               {SIGMF("ri16_le", "2"),
+                "{\"core:sample_start\": 0, \"core:global_index\": 0}, "
+                "{\"core:sample_start\": 2, \"core:global_index\": 3}",
+                "from sample 2", 24},
+               {SIGMF("ri16_le", "2"), "{\"core:sample_start\": 0}, {\"core:sample_start\": 2}",
+                "from sample 2", 24},
+               {SIGMF("ri16_le", "2"), one, "not one sample", 3}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        sim_recording *recording;
+        sonar_error err = {0};
+        cr_expect_eq(
+            open_sigmf(bad[i].bytes, bad[i].global, bad[i].captures, "data", &recording, &err),
+            SONAR_EINVAL, "%zu", i);
+        cr_expect(strstr(err.text, bad[i].said), "%zu: %s", i, err.text);
+    }
+}
+
 /* Opens 24 bytes as a recording whose side file says `side`. */
 static sonar_code open_with_side(const char *side_text, int *format, sonar_error *err) {
     char path[64], side[64];

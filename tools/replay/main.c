@@ -41,7 +41,7 @@ typedef struct run {
 static const char usage[] =
     "Usage: sonar-replay RECORDING --config FILE [options]\n"
     "       sonar-replay RECORDING --endpoint ADDRESS --array-id N [options]\n"
-    "RECORDING: raw samples with a .json beside them, or WAV, RF64, W64, CAF, FLAC\n"
+    "RECORDING: raw samples with a .json beside them, SigMF, or WAV, RF64, W64, CAF, FLAC\n"
     "  -c, --config FILE       the daemon's configuration: array, fs, endpoint\n"
     "      --endpoint ADDRESS  where to connect to\n"
     "  -k, --key FILE          this tool's certificate, where CURVE is spoken\n"

@@ -23,12 +23,21 @@ static const struct {
 } format_word[] = {
     {"int16", SONAR_S16}, {"int24", SONAR_S24}, {"int32", SONAR_S32}, {"float32", SONAR_F32}};
 
-/* "a/b.f32" -> "a/b.json"; free() it. */
-static char *side_path(const char *path) {
+/* "a/b.f32" -> "a/b" and this ending; free() it. */
+static char *with_ending(const char *path, const char *ending) {
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
     int stem = dot && (!slash || dot > slash) ? (int)(dot - path) : (int)strlen(path);
-    char *side = NULL;
-    return asprintf(&side, "%.*s.json", stem, path) < 0 ? NULL : side;
+    char *other = NULL;
+    return asprintf(&other, "%.*s%s", stem, path, ending) < 0 ? NULL : other;
+}
+
+static char *side_path(const char *path) {
+    return with_ending(path, ".json");
+}
+
+static bool ends_with(const char *path, const char *ending) {
+    const char *dot = strrchr(path, '.');
+    return dot && strcasecmp(dot, ending) == 0;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -124,6 +133,95 @@ static sonar_code parse_side(const cJSON *json, const char *path, sim_recording_
     return SONAR_OK;
 }
 
+/* ---- SigMF: NAME.sigmf-meta beside NAME.sigmf-data ---------------------------------------------
+ */
+
+static int sigmf_format(const char *datatype) {
+    return !strcmp(datatype, "ri16_le")   ? SONAR_S16
+           : !strcmp(datatype, "ri32_le") ? SONAR_S32
+           : !strcmp(datatype, "rf32_le") ? SONAR_F32
+                                          : 0;
+}
+
+/* Samples that were never recorded lie between two captures; played in one they would be moved. */
+static sonar_code check_captures(const cJSON *captures, const char *path, sonar_error *err) {
+    const cJSON *capture;
+    double shift = NAN;
+    cJSON_ArrayForEach(capture, captures) {
+        double start = json_number(capture, "core:sample_start");
+        double index = json_number(capture, "core:global_index");
+        if (!isnan(json_number(capture, "core:header_bytes")))
+            return sonar_fail(err, SONAR_EINVAL, path,
+                              "core:header_bytes: only samples may be in the data file");
+        if (capture != captures->child && !(index - start == shift))
+            return sonar_fail(err, SONAR_EINVAL, path,
+                              "the capture from sample %.0f on does not continue the one before by "
+                              "its core:global_index: there is a gap, which cannot be played",
+                              start);
+        shift = index - start;
+    }
+    return SONAR_OK;
+}
+
+static sonar_code parse_sigmf(const cJSON *json, const char *path, sim_recording_info *info,
+                              sonar_error *err) {
+    const cJSON *global = cJSON_GetObjectItemCaseSensitive(json, "global");
+    const cJSON *captures = cJSON_GetObjectItemCaseSensitive(json, "captures");
+    const char *datatype = json_text(global, "core:datatype");
+    double channels = json_number(global, "core:num_channels");
+    info->fs_hz = json_number(global, "core:sample_rate");
+    info->format = sigmf_format(datatype);
+    if (isnan(channels) && !cJSON_HasObjectItem(global, "core:num_channels"))
+        channels = 1;
+    if (!is_count(channels, UINT32_MAX) || !(info->fs_hz > 0) || isinf(info->fs_hz))
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "core:num_channels must be a whole number above 0 and core:sample_rate a "
+                          "number above 0");
+    if (!info->format)
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "core:datatype: '%s'; accepted are ri16_le, ri32_le and rf32_le",
+                          datatype);
+    if (cJSON_HasObjectItem(global, "core:trailing_bytes"))
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "core:trailing_bytes: only samples may be in the data file");
+    info->channels = (size_t)channels;
+    const char *utc = json_text(cJSON_GetArrayItem(captures, 0), "core:datetime");
+    if (*utc && !sim_utc_parse(utc, &info->utc_ns))
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "core:datetime: '%s' is not ISO 8601, or no time from 1685 to 2254", utc);
+    return check_captures(captures, path, err);
+}
+
+/* A recorder that was killed leaves part of a last sample, which is not played. */
+static sonar_code open_sigmf_data(const char *path, sim_recording *r, sonar_error *err) {
+    r->raw = fopen(path, "rb");
+    if (!r->raw || fseeko(r->raw, 0, SEEK_END) != 0)
+        return sonar_fail(err, SONAR_EUNAVAILABLE, path, "cannot open it: %s", strerror(errno));
+    uint64_t frame = r->info.channels * sonar_dtype_size((sonar_dtype)r->info.format);
+    r->info.frames = (uint64_t)ftello(r->raw) / frame;
+    if (!r->info.frames)
+        return sonar_fail(err, SONAR_EINVAL, path, "not one sample of %zu channels",
+                          r->info.channels);
+    return SONAR_OK;
+}
+
+static sonar_code open_sigmf(const char *path, sim_recording *r, sonar_error *err) {
+    char *meta = with_ending(path, ".sigmf-meta"), *data = with_ending(path, ".sigmf-data");
+    cJSON *json = NULL;
+    sonar_code code =
+        meta && data ? SONAR_OK : sonar_fail(err, SONAR_ENOMEM, path, "out of memory");
+    if (!code)
+        code = (json = parse_json_file(meta, err)) ? SONAR_OK : SONAR_EUNAVAILABLE;
+    if (!code)
+        code = parse_sigmf(json, meta, &r->info, err);
+    if (!code)
+        code = open_sigmf_data(data, r, err);
+    cJSON_Delete(json);
+    free(meta);
+    free(data);
+    return code;
+}
+
 static sonar_code open_raw(const char *path, sim_recording *r, sonar_error *err) {
     char *side = side_path(path);
     if (!side)
@@ -166,18 +264,25 @@ static sonar_code open_sound(const char *path, sim_recording *r, sonar_error *er
 
 static bool is_sound_file(const char *path) {
     static const char *const known[] = {".wav", ".rf64", ".w64", ".caf", ".flac", ".aiff"};
-    const char *dot = strrchr(path, '.');
-    for (size_t i = 0; dot && i < sizeof known / sizeof *known; i++)
-        if (strcasecmp(dot, known[i]) == 0)
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (ends_with(path, known[i]))
             return true;
     return false;
+}
+
+static sonar_code open_kind(const char *path, sim_recording *r, sonar_error *err) {
+    if (is_sound_file(path))
+        return open_sound(path, r, err);
+    if (ends_with(path, ".sigmf-data") || ends_with(path, ".sigmf-meta"))
+        return open_sigmf(path, r, err);
+    return open_raw(path, r, err);
 }
 
 sonar_code sim_recording_open(const char *path, sim_recording **recording, sonar_error *err) {
     sim_recording *r = sonar_alloc(1, sizeof *r);
     if (!r)
         return sonar_fail(err, SONAR_ENOMEM, path, "out of memory");
-    sonar_code code = (is_sound_file(path) ? open_sound : open_raw)(path, r, err);
+    sonar_code code = open_kind(path, r, err);
     if (code == SONAR_OK) {
         r->bytes = sonar_alloc(PIECE * r->info.channels, 4);
         r->piece = sonar_alloc(PIECE * r->info.channels, sizeof(float));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Recordings: raw sample-interleaved little-endian samples with a JSON file beside them (same name,
- * .json), and multichannel WAV, RF64, W64, CAF or FLAC through libsndfile. Samples are counts.
+ * .json), SigMF data sets (.sigmf-data with its .sigmf-meta), and multichannel WAV, RF64, W64, CAF
+ * or FLAC through libsndfile. Samples are counts.
  */
 #ifndef SIM_RECORDING_H
 #define SIM_RECORDING_H
