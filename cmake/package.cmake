@@ -72,7 +72,7 @@ if(TARGET sonar_cuda)
   endforeach()
   list(JOIN cufft " | " cufft)
   set(CPACK_DEBIAN_CUDA_PACKAGE_SHLIBDEPS OFF)
-  set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "sonard ${same}, libc6 (>= 2.34), ${cufft}")
+  set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "sonard ${same}, libc6 (>= 2.34), libgcc-s1, libstdc++6 (>= 11), ${cufft}")
 endif()
 set(CPACK_COMPONENT_CUDA_DESCRIPTION "NVIDIA GPU plugin of sonard
 With this plugin sonard runs its stages on an NVIDIA GPU of compute

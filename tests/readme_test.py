@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs the README's own examples against the daemon: feeds it from Python and from C at the pace of a
-digitiser, reads a spectrum; and the commands of docs/simulator.md. Exit 77: skipped."""
+digitiser, reads a spectrum; and the commands of docs/quick-start.md
+and docs/simulator.md; and looks where the links of all pages lead. Exit 77: skipped."""
 import contextlib
 import json
 import os
@@ -118,7 +119,45 @@ def try_simulator(folder):
     assert live and replayed == list(range(0, seconds * fs_hz - length + 1, hop)), windows
 
 
-for test in try_readme, try_simulator:
+def try_quick_start(folder):
+    script = snippet("docs/quick-start.md", "sh", "sonar-watch")
+    for old, new in (("build/release/bin", binaries), ("config/demo.yaml", write_config(folder)),
+                     ("config/scenes", source / "config/scenes")):
+        assert old in script, f"docs/quick-start.md: {old}"
+        script = script.replace(old, str(new))
+    shell = start("bash", "-e", "-c", script, start_new_session=True, stdout=subprocess.PIPE, text=True)
+    try:
+        said, _ = shell.communicate(timeout=100)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGTERM)  # the simulator, which nobody waits for
+    assert shell.returncode == 0, said
+    spectra = sum(" cbf.azimuth " in line for line in said.splitlines())
+    print(f"docs/quick-start.md -> {spectra} spectra")
+    assert spectra >= 3 and any("frames" in line for line in said.splitlines()), said
+
+
+def anchors_of(page):
+    """As GitHub names headings."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^a-z0-9 -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def try_links(_):
+    pages = [source / "README.md", source / "CONTRIBUTING.md", *sorted((source / "docs").glob("*.md"))]
+    links = 0
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#:\s]*(?:#[^)\s]*)?)\)", page.read_text()):
+            name, _, anchor = target.partition("#")
+            to = (page.parent / name).resolve() if name else page
+            assert to.exists(), f"{page.name}: there is no {target}"
+            assert not anchor or anchor in anchors_of(to), f"{page.name}: {to.name} has no #{anchor}"
+            links += 1
+    print(f"{links} links lead somewhere")
+    assert links > 20
+
+
+for test in try_links, try_quick_start, try_readme, try_simulator:
     with tempfile.TemporaryDirectory() as name:
         test(pathlib.Path(name))
-print("2 passed, 0 failed")
+print("4 passed, 0 failed")
