@@ -116,6 +116,11 @@ typedef struct sonar_config {
     /* security: `curve` and `ipc_mode` always, the keys only where they were read */
     sonar_security security;
 
+    /* navigation */
+    char *navigation_nmea, *navigation_endpoint; /* NULL: none; at most one */
+    int navigation_baud, navigation_stale_after_ms;
+    double heading_offset_deg;
+
     /* control */
     char *control_endpoint; /* NULL: none */
     bool control_group;

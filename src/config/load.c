@@ -39,6 +39,8 @@ void sonar_config_destroy(sonar_config *config) {
     sonar_scan_destroy(&config->cbf_scan);
     sonar_scan_destroy(&config->mvdr_scan);
     free(config->output_endpoint);
+    free(config->navigation_nmea);
+    free(config->navigation_endpoint);
     free(config->control_endpoint);
     free(config->plugin_dir);
     free(config->state_dir);

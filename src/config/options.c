@@ -439,6 +439,23 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                               "group too, or everybody may connect. The folder's rights hold as "
                               "well."},
 
+    [OPT_NAV_NMEA] = {"navigation.nmea", AT(navigation_nmea), TEXT(255),
+                      .computed = "not set: nobody is listened to",
+                      .help = "NMEA 0183 of own ship: udp://ADDRESS:PORT, at which datagrams "
+                              "arrive, or the path of a serial line (docs/navigation.md)."},
+    [OPT_NAV_BAUD] = {"navigation.baud", CHOICE("4800 9600 19200 38400 115200"), .fallback = "4800",
+                      .help = "Speed of the serial line."},
+    [OPT_NAV_ENDPOINT] = {"navigation.endpoint", AT(navigation_endpoint),
+                          .type = SONAR_TYPE_ENDPOINT, .computed = "not set: nobody is listened to",
+                          .help = "Publisher (ZeroMQ) of own ship's navigation as JSON, to which "
+                                  "the daemon connects. Loopback or ipc only."},
+    [OPT_NAV_STALE_AFTER] = {"navigation.stale_after_ms", AT(navigation_stale_after_ms),
+                             INTEGER(10, 3600000), .unit = "ms", .fallback = "3000",
+                             .help = "Age beyond which a heading is not used any more. Bearings "
+                                     "are then in the array frame, and the status says so."},
+    [OPT_NAV_OFFSET] = {"navigation.heading_offset_deg", LIVE, AT(heading_offset_deg),
+                        REAL("deg", -360, 360), .fallback = "0",
+                        .help = "Angle from the ship's bow to +x, clockwise seen from above."},
     [OPT_CONTROL_ENDPOINT] =
         {"control.endpoint", AT(control_endpoint), .type = SONAR_TYPE_ENDPOINT,
          .computed = "not set: of a systemd service control in its runtime folder, else none",
@@ -499,6 +516,7 @@ const sonar_alternatives sonar_alternatives_table[] = {
     {"lofar", {"band_hz", "band_bins"}, false, false},
     {"mvdr", {"band_hz", "band_bins"}, false, false},
     {"mvdr", {"snapshots", "forgetting"}, false, false},
+    {"navigation", {"nmea", "endpoint"}, false, false},
 };
 const size_t sonar_alternatives_count =
     sizeof sonar_alternatives_table / sizeof *sonar_alternatives_table;

@@ -610,6 +610,19 @@ static void resolve_mvdr(sonar_loader *l) {
         sonar_value_set_number(l, OPT_CELL_MAXIMUM, have(l, OPT_MVDR_SCAN));
 }
 
+static void resolve_navigation(sonar_loader *l) {
+    static const int baud[] = {4800, 9600, 19200, 38400, 115200};
+    static const char *const local[] = {"ipc://", "tcp://127.", "tcp://[::1]", "tcp://localhost:"};
+    l->config->navigation_baud = have(l, OPT_NAV_BAUD) ? baud[whole(l, OPT_NAV_BAUD)] : baud[0];
+    if (!have(l, OPT_NAV_ENDPOINT))
+        return;
+    for (size_t i = 0; i < sizeof local / sizeof *local; i++)
+        if (!strncmp(value(l, OPT_NAV_ENDPOINT)->text, local[i], strlen(local[i])))
+            return;
+    fail(l, OPT_NAV_ENDPOINT, "tcp://127.0.0.1:PORT or ipc://PATH",
+         "it is not encrypted, so it has to be on this machine");
+}
+
 static void check_control(sonar_loader *l) {
     if (have(l, OPT_CONTROL_ENDPOINT) && strncmp(value(l, OPT_CONTROL_ENDPOINT)->text, "ipc://", 6))
         fail(l, OPT_CONTROL_ENDPOINT, "ipc://PATH",
@@ -697,6 +710,7 @@ void sonar_resolve(sonar_loader *l) {
     if (resolve_endpoints(l))
         sonar_check_security(l);
     check_control(l);
+    resolve_navigation(l);
     resolve_mvdr(l);
     resolve_topics(l);
     resolve_threads(l);

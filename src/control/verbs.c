@@ -222,12 +222,26 @@ static sonar_code answer_reload(sonar_control *c, const cJSON *request, cJSON *r
     return code;
 }
 
+static sonar_code answer_navigation(sonar_control *c, const cJSON *request, cJSON *reply,
+                                    sonar_error *err) {
+    char *text = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(request, "values"));
+    (void)reply;
+    const sonar_code code =
+        sonar_pipeline_navigate(c->spec.pipeline, text ? text : "", text ? strlen(text) : 0, err);
+    cJSON_free(text);
+    return code;
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const verb verbs[] = {
-    {"status", NULL, answer_status}, {"version", NULL, answer_version},
-    {"get", "path", answer_get},     {"set", "values", answer_set},
-    {"mask", "mask", answer_mask},   {"reload", NULL, answer_reload},
+    {"status", NULL, answer_status},
+    {"version", NULL, answer_version},
+    {"get", "path", answer_get},
+    {"set", "values", answer_set},
+    {"mask", "mask", answer_mask},
+    {"reload", NULL, answer_reload},
+    {"navigation", "values", answer_navigation},
 };
 
 static sonar_code unknown_verb(const char *name, sonar_error *err) {

@@ -104,3 +104,12 @@ const char *sonar_channel_set_print(const sonar_channel_set *set, char *text, si
         snprintf(text + used, bytes - used, " and more");
     return text;
 }
+
+const char *sonar_nav_name(sonar_nav_quantity quantity) {
+    static const char *const name[SONAR_NAV_QUANTITIES] = {
+        [SONAR_NAV_HEADING] = "heading_deg",   [SONAR_NAV_MAGNETIC] = "compass_deg",
+        [SONAR_NAV_COURSE] = "course_deg",     [SONAR_NAV_SPEED] = "speed_mps",
+        [SONAR_NAV_LATITUDE] = "latitude_deg", [SONAR_NAV_LONGITUDE] = "longitude_deg",
+        [SONAR_NAV_DEPTH] = "depth_m",         [SONAR_NAV_TILT] = "tilt_deg"};
+    return (unsigned)quantity < SONAR_NAV_QUANTITIES ? name[quantity] : "unknown";
+}

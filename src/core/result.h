@@ -168,6 +168,41 @@ typedef struct sonar_detection {
     bool range_unresolved; /* the ranges there are too far apart to resolve it */
 } sonar_detection;
 
+/* ---- navigation ------------------------------------------------------------------------------ */
+
+typedef enum sonar_nav_quantity {
+    SONAR_NAV_HEADING = 0, /* of the ship's bow, true */
+    SONAR_NAV_MAGNETIC,    /* the same of a compass, by the variation; where nothing better is */
+    SONAR_NAV_COURSE,      /* over ground, true */
+    SONAR_NAV_SPEED,
+    SONAR_NAV_LATITUDE,
+    SONAR_NAV_LONGITUDE,
+    SONAR_NAV_DEPTH, /* of the array, m */
+    SONAR_NAV_TILT,  /* of +x, positive downwards */
+    SONAR_NAV_QUANTITIES
+} sonar_nav_quantity;
+
+/* Name with its unit: "heading_deg". */
+const char *sonar_nav_name(sonar_nav_quantity quantity);
+
+/* Messages and sentences, by what came of them. */
+typedef enum sonar_nav_counter {
+    SONAR_NAV_TAKEN = 0,
+    SONAR_NAV_OTHER, /* sentences that are not read, or without a valid value */
+    SONAR_NAV_CHECKSUM,
+    SONAR_NAV_MALFORMED,
+    SONAR_NAV_COUNTERS
+} sonar_nav_counter;
+
+typedef struct sonar_navigation {
+    bool asked;      /* headings come from navigation, not from the configuration */
+    bool fresh;      /* and there is one for now */
+    double age_s;    /* of the newest heading, NaN: there is none */
+    char source[16]; /* who told it: "nmea", "zmq", "control" */
+    double value[SONAR_NAV_QUANTITIES]; /* the last of each, NaN: never told */
+    uint64_t count[SONAR_NAV_COUNTERS];
+} sonar_navigation;
+
 /* ---- results and status ---------------------------------------------------------------------- */
 
 typedef struct sonar_output_counters {
@@ -199,7 +234,11 @@ typedef struct sonar_result {
     sonar_buffer surface[SONAR_SURFACES]; /* [SONAR_DETECTIONS], [SONAR_STATUS] unused */
     sonar_detection detection[2 * SONAR_DETECTIONS_MOST];
     size_t detections;
-    sonar_params_facts params;                        /* those of this window */
+    sonar_params_facts params; /* those of this window */
+    bool navigated;            /* headings are those of navigation: */
+    bool heading_stale;        /* nobody has told one of that time; NaN then */
+    double mvdr_heading_deg;   /* in the middle of the MVDR's samples; params has the window's */
+    int64_t middle_utc_ns, mvdr_middle_utc_ns;        /* of these middles, 0 = unknown */
     double cbf_snapshots, mvdr_snapshots, mvdr_delta; /* mvdr_delta: median over bins */
     double mvdr_level_db;   /* by which a source is expected to read high, median over bins: <= 0 */
     size_t mvdr_tonal_bins; /* steered at a tone off their centre */
@@ -308,6 +347,7 @@ const char *sonar_condition_severity_name(sonar_condition_severity severity);
     ROW(SONAR_CONDITION_PEERS_REFUSED, "peers_refused", "connections")                             \
     ROW(SONAR_CONDITION_HANDSHAKES_FAILED, "handshakes_failed", "connections")                     \
     ROW(SONAR_CONDITION_HELD_BACK, "held_back", "frames")                                          \
+    ROW(SONAR_CONDITION_HEADING_STALE, "heading_stale", "seconds")                                 \
     ROW(SONAR_CONDITION_BACKEND_CHANGED, "backend_changed", "")                                    \
     ROW(SONAR_CONDITION_ELEMENTS_DEAD, "elements_dead", "sensors")                                 \
     ROW(SONAR_CONDITION_ELEMENTS_STUCK, "elements_stuck", "sensors")                               \
@@ -357,6 +397,7 @@ typedef struct sonar_status {
     char backend[24];       /* names of the backends at work */
     char backend_text[240]; /* why it was set up again or replaced; "" if nothing happened */
     sonar_element_health elements;
+    sonar_navigation navigation;
     bool waiting_for_samples;
     sonar_stream stream;
     char health[16]; /* "ok", "waiting", "degraded" */

@@ -212,6 +212,20 @@ static void judge_backend(sonar_health *h, const sonar_health_facts *facts, sona
                             status->backend_text);
 }
 
+static void judge_heading(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
+    const sonar_navigation *n = &status->navigation;
+    (void)h, (void)facts;
+    if (!n->asked || n->fresh)
+        return;
+    if (isfinite(n->age_s))
+        sonar_health_report(status, SONAR_CONDITION_HEADING_STALE, SONAR_DEGRADED,
+                            "the last heading, from %s, is %.1f s old", n->source, n->age_s)
+            ->value = n->age_s;
+    else
+        sonar_health_report(status, SONAR_CONDITION_HEADING_STALE, SONAR_DEGRADED,
+                            "no heading has come yet");
+}
+
 /* ---- elements -------------------------------------------------------------------------------- */
 
 #define WHAT(constant, name, what) what,
@@ -261,6 +275,7 @@ static judge *const judges[] = {
     judge_frames,     judge_peers,
     judge_handshakes, judge_counters,
     judge_elements,   judge_backend,
+    judge_heading,
 };
 
 static bool is_of_windows(sonar_condition_code code) {

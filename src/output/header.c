@@ -246,12 +246,12 @@ static void put_layout(const json *root, const sonar_output_spec *spec, sonar_su
 
 /* Azimuth axes are always in the array's own frame; only `detections` carries true bearings. */
 static void put_bearings(const json *root, const sonar_output_spec *spec, sonar_surface surface,
-                         const sonar_params_facts *params) {
+                         const sonar_params_facts *params, double heading_deg) {
     const sonar_scan *scan = scan_of(spec, surface);
-    bool is_true = surface == SONAR_DETECTIONS && isfinite(params->heading_deg);
+    bool is_true = surface == SONAR_DETECTIONS && isfinite(heading_deg);
     put_string(root, "bearing_reference", is_true ? "true" : "array");
     put_string(root, "bearing_kind", scan->cone ? "cone" : "azimuth");
-    put_number(root, "heading_deg", params->heading_deg);
+    put_number(root, "heading_deg", heading_deg);
     put_bool(root, "ambiguous", scan->cone);
     put_number(root, "axis_az_deg", scan->cone ? scan->axis_az_deg : NAN);
     put_number(root, "axis_depression_deg", scan->cone ? scan->axis_depression_deg : NAN);
@@ -286,15 +286,25 @@ static void put_origin(const json *root, const sonar_output_spec *spec, const ch
 
 /* ---- results --------------------------------------------------------------------------------- */
 
+/* 0 is a digitiser's word for unknown. */
+static void put_utc(const json *root, const char *name, int64_t utc_ns) {
+    if (utc_ns != 0)
+        put_int(root, name, utc_ns);
+    else
+        put_null(root, name);
+}
+
+/* In the middle of the MVDR's samples. */
+static double mvdr_heading(const sonar_result *result) {
+    return result->navigated ? result->mvdr_heading_deg : result->params.heading_deg;
+}
+
 static void put_position(const json *root, const sonar_result *result) {
     put_uint(root, "window", result->window);
     put_uint(root, "sample_index", result->first_sample);
     put_uint(root, "window_length", result->window_length);
     put_uint(root, "epoch", result->epoch);
-    if (result->utc_ns != 0) /* 0 is a digitiser's word for unknown */
-        put_int(root, "utc_ns", result->utc_ns);
-    else
-        put_null(root, "utc_ns");
+    put_utc(root, "utc_ns", result->utc_ns);
 }
 
 static void append_flags(const json *flags, uint32_t bits, size_t count,
@@ -316,6 +326,8 @@ static void put_flags(const json *root, const sonar_result *result, bool with_mv
         append_flags(&flags, result->mvdr_flags, 4, mvdr);
     if (result->restarted)
         append_string(&flags, "restarted");
+    if (result->heading_stale)
+        append_string(&flags, "heading_stale");
     if (result->mask_changed)
         append_string(&flags, "mask_changed");
     if (result->config_changed)
@@ -379,7 +391,13 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
     put_identity(&root, spec, surface, seq);
     put_position(&root, result);
     put_layout(&root, spec, surface, &result->params, axes);
-    put_bearings(&root, spec, surface, &result->params);
+    put_bearings(&root, spec, surface, &result->params,
+                 mvdr ? mvdr_heading(result) : result->params.heading_deg);
+    put_string(&root, "heading_source",
+               result->navigated                      ? "navigation"
+               : isfinite(result->params.heading_deg) ? "configuration"
+                                                      : NULL);
+    put_utc(&root, "utc_middle_ns", mvdr ? result->mvdr_middle_utc_ns : result->middle_utc_ns);
     put_band(&root, spec, surface);
     put_uint(&root, "sensors_used",
              mvdr ? result->params.mvdr_sensors_used : result->params.sensors_used);
@@ -403,6 +421,8 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
         json adaptive = put_object(&root, "mvdr");
         put_uint(&adaptive, "sensors_used", result->params.mvdr_sensors_used);
         put_number(&adaptive, "snapshots", result->mvdr_snapshots);
+        put_number(&adaptive, "heading_deg", mvdr_heading(result));
+        put_utc(&adaptive, "utc_middle_ns", result->mvdr_middle_utc_ns);
         put_mvdr(&adaptive, spec, result);
     }
     if (list)
@@ -531,6 +551,22 @@ static void put_conditions(const json *root, const sonar_status *status) {
     }
 }
 
+/* {used, fresh, source, age_s, values by their names, counters} */
+static void put_navigation(const json *root, const sonar_navigation *from) {
+    static const char *const counter[SONAR_NAV_COUNTERS] = {"taken", "other", "checksum",
+                                                            "malformed"};
+    json nav = put_object(root, "navigation");
+    put_bool(&nav, "used", from->asked);
+    put_bool(&nav, "fresh", from->fresh);
+    put_string(&nav, "source", from->source[0] ? from->source : NULL);
+    put_number(&nav, "age_s", from->age_s);
+    for (int i = 0; i < SONAR_NAV_QUANTITIES; i++)
+        put_number(&nav, sonar_nav_name((sonar_nav_quantity)i),
+                   from->source[0] ? from->value[i] : NAN);
+    for (int i = 0; i < SONAR_NAV_COUNTERS; i++)
+        put_uint(&nav, counter[i], from->count[i]);
+}
+
 /* Names every header has and that say nothing here. */
 static void put_nothing(const json *root) {
     static const char *const name[] = {
@@ -548,7 +584,8 @@ char *sonar_header_status(const sonar_output_spec *spec, const char *axes,
     put_int(&root, "utc_ns", extra->utc_ns);
     put_nothing(&root);
     put_layout(&root, spec, SONAR_STATUS, &status->params, axes);
-    put_bearings(&root, spec, SONAR_STATUS, &status->params);
+    put_bearings(&root, spec, SONAR_STATUS, &status->params, status->params.heading_deg);
+    put_navigation(&root, &status->navigation);
     put_band(&root, spec, SONAR_STATUS);
     json flags = put_array(&root, "flags");
     if (extra->repeat)

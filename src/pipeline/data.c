@@ -94,7 +94,7 @@ uint32_t sonar_pipeline_needed(const sonar_pipeline *p, uint32_t wanted) {
     return sonar_topics_needed(wanted & made) & made;
 }
 
-static void finish_mvdr_facts(const sonar_pipeline *p, uint32_t outputs, sonar_result *result) {
+static void finish_mvdr_facts(sonar_pipeline *p, uint32_t outputs, sonar_result *result) {
     if (!(outputs & (SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM))))
         return; /* not solved: nobody looks */
     summarise_mvdr(p, result);
@@ -102,6 +102,7 @@ static void finish_mvdr_facts(const sonar_pipeline *p, uint32_t outputs, sonar_r
     if (snapshots.count) {
         result->mvdr_first_sample = snapshots.first_sample;
         result->mvdr_end_sample = snapshots.end_sample;
+        sonar_navigate_mvdr(p, result);
     }
 }
 
@@ -131,6 +132,7 @@ static sonar_code process(sonar_pipeline *p, sonar_window *window, sonar_result 
     if (result) {
         describe(p, window, result);
         sonar_live_lend(p, result);
+        sonar_navigate_window(p, window, result);
     }
     sonar_mask_measure(p, window);
     const sonar_engine_job job = {.window = window,

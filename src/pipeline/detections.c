@@ -81,11 +81,11 @@ sonar_code sonar_pipeline_raise(sonar_pipeline *p, sonar_result *result, sonar_e
                               p->detect_scratch, power_at, &request, err);
 }
 
-/* By the heading of the window. */
-static void give_bearings(const sonar_params *params, const sonar_scan *scan, sonar_detection *d,
+/* By the heading in the middle of what they were found in; NaN: it is not known. */
+static void give_bearings(double heading_deg, const sonar_scan *scan, sonar_detection *d,
                           size_t count) {
     for (size_t i = 0; i < count; i++)
-        sonar_detect_bearing(scan, d[i].az_deg, params->heading_deg, params->heading_known,
+        sonar_detect_bearing(scan, d[i].az_deg, heading_deg, isfinite(heading_deg),
                              &d[i].bearing_deg, &d[i].mirror_deg);
 }
 
@@ -95,8 +95,8 @@ sonar_code sonar_pipeline_detect(sonar_pipeline *p, sonar_result *result, sonar_
     if (!code && p->config->specs.mvdr_enabled)
         code = detect_mvdr(p, result, result->detection + cbf, &mvdr, err);
     const sonar_config *c = p->live->plan->config;
-    give_bearings(p->live->params, &c->cbf_scan, result->detection, cbf);
-    give_bearings(p->live->params, &c->mvdr_scan, result->detection + cbf, mvdr);
+    give_bearings(result->params.heading_deg, &c->cbf_scan, result->detection, cbf);
+    give_bearings(result->mvdr_heading_deg, &c->mvdr_scan, result->detection + cbf, mvdr);
     result->detections = code ? 0 : cbf + mvdr;
     return code;
 }

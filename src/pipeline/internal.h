@@ -15,6 +15,7 @@
 #include "train/train.h"
 #include "engine/engine.h"
 #include "health/health.h"
+#include "nav/nav.h"
 #include "pipeline/pipeline.h"
 #include "core/histogram.h"
 
@@ -103,6 +104,8 @@ struct sonar_pipeline {
     struct versions versions;
     atomic_int log_level;
     sonar_elements *elements;
+    sonar_nav *nav;
+    int64_t window_middle_ns; /* UTC of the window in work, data thread */
 
     sonar_engine *engine;       /* NULL only after a failure that nothing could take the place of */
     bool rebuilt;               /* the engine was made again... */
@@ -168,6 +171,13 @@ sonar_code sonar_pipeline_make_engine(sonar_pipeline *pipeline,
                                       sonar_planning planning, sonar_error *err);
 /* Times of the stages since the start and since the last call. Control thread. */
 void sonar_pipeline_read_times(sonar_pipeline *pipeline, sonar_status *status);
+/* navigate.c: the heading of the window's middle, and that of the MVDR's samples once these are
+ * known. Data thread. */
+void sonar_navigate_window(sonar_pipeline *pipeline, const sonar_window *window,
+                           sonar_result *result);
+void sonar_navigate_mvdr(sonar_pipeline *pipeline, sonar_result *result);
+/* For status. Control thread. */
+void sonar_navigate_tick(sonar_pipeline *pipeline, sonar_status *status);
 /* What headers say under a configuration, and what the output is made from. */
 sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *pipeline,
                                              const sonar_config *config);

@@ -239,6 +239,16 @@ static void starting(const sonar_pipeline *p, const char *step) {
         p->config->starting(step);
 }
 
+static sonar_code make_nav(sonar_pipeline *p, sonar_error *err) {
+    const sonar_config *c = p->config;
+    const sonar_nav_spec spec = {.zmq_context = p->zmq,
+                                 .nmea = c->navigation_nmea,
+                                 .baud = c->navigation_baud,
+                                 .endpoint = c->navigation_endpoint,
+                                 .stale_after_s = c->navigation_stale_after_ms * 1e-3};
+    return sonar_nav_create(&spec, &p->host, &p->nav, err);
+}
+
 static sonar_code make_all(sonar_pipeline *p, const struct layout *given, sonar_error *err) {
     const sonar_config *c = p->config;
     sonar_code code = make_host(p, err);
@@ -251,6 +261,8 @@ static sonar_code make_all(sonar_pipeline *p, const struct layout *given, sonar_
               p->choice.description, p->choice.reason);
     starting(p, "computing delays and weights");
     code = sonar_live_create(p, err);
+    if (!code)
+        code = make_nav(p, err);
     if (!code)
         code = sonar_mask_create(p, err);
     starting(p, "allocating the ring of samples");
@@ -364,6 +376,7 @@ void sonar_pipeline_destroy(sonar_pipeline *p) {
         p->choice.backend->buffer_destroy(&p->ring);
     sonar_pipeline_free_buffers(p);
     sonar_elements_destroy(p->elements);
+    sonar_nav_destroy(p->nav);
     sonar_live_destroy(p);
     sonar_pool_destroy(p->pool);
     sonar_choices_destroy(p->choices);
@@ -399,6 +412,8 @@ sonar_code sonar_pipeline_start(sonar_pipeline *p, sonar_error *err) {
     sonar_code code = sonar_output_start(p->output, err);
     if (!code)
         code = start_data_thread(p, err);
+    if (!code)
+        code = sonar_nav_start(p->nav, err);
     if (!code)
         code = sonar_ingest_start(p->ingest, err);
     if (code)
@@ -509,6 +524,7 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
     collect(p, &status);
     sonar_live_tick(p);
     sonar_mask_tick(p, &status);
+    sonar_navigate_tick(p, &status);
     judge(p, &status);
     if (atomic_load_explicit(&p->progress.failed_new, memory_order_acquire)) {
         sonar_log(&p->host, SONAR_ERROR, p->progress.failure.where, "a window failed: %s",

@@ -50,6 +50,10 @@ const sonar_security *sonar_pipeline_security(const sonar_pipeline *pipeline);
  * SONAR_ENOMEM. */
 sonar_code sonar_pipeline_allow(sonar_pipeline *pipeline, const sonar_security *security,
                                 sonar_error *err);
+/* Own ship's navigation by hand: a JSON object as navigation.endpoint brings it. The values hold
+ * until other ones come. SONAR_EINVAL. Control thread. */
+sonar_code sonar_pipeline_navigate(sonar_pipeline *pipeline, const char *json, size_t bytes,
+                                   sonar_error *err);
 /* The status of the last tick, in the form of the topic's header. free() it; NULL: no memory.
  * Control thread. */
 char *sonar_pipeline_status_text(const sonar_pipeline *pipeline);

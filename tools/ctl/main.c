@@ -40,6 +40,8 @@ static const tool self = {
         "  unset PATH...        back to their defaults\n"
         "  mask LIST            switch off these sensors and no others: 3,7-9, or none\n"
         "  mask +LIST -LIST     switch off some more, and some on again\n"
+        "  navigation NAME VALUE...  own ship by hand: heading_deg, course_deg, speed_mps,\n"
+        "                       latitude_deg, longitude_deg, depth_m, tilt_deg\n"
         "  reload               read the configuration file again, as on SIGHUP\n\n"
         "  -e, --endpoint EP    the daemon's control.endpoint; ipc:///run/sonard/control\n"
         "  -c, --config FILE    take it from the daemon's configuration\n"
@@ -82,6 +84,13 @@ static cJSON *ask_set(char **args, int count) {
     cJSON *request = request_for("set"), *values = cJSON_AddObjectToObject(request, "values");
     for (int i = 0; i < count; i += 2)
         cJSON_AddItemToObject(values, args[i], value_of(args[i + 1]));
+    return request;
+}
+
+static cJSON *ask_navigation(char **args, int count) {
+    cJSON *request = ask_set(args, count);
+    if (request)
+        cJSON_ReplaceItemInObject(request, "verb", cJSON_CreateString("navigation"));
     return request;
 }
 
@@ -182,6 +191,11 @@ static void print_values(const cJSON *answer, int count) {
     }
 }
 
+static void print_nothing(const cJSON *answer, int count) {
+    (void)answer;
+    (void)count;
+}
+
 static void print_differences(const cJSON *answer, int count) {
     const cJSON *item;
     (void)count;
@@ -206,7 +220,7 @@ static const struct verb {
     {"status", plain, print_status},         {"version", plain, print_version},
     {"get", ask_get, print_values},          {"set", ask_set, print_differences},
     {"unset", ask_unset, print_differences}, {"mask", ask_mask, print_differences},
-    {"reload", plain, print_differences},
+    {"reload", plain, print_differences},    {"navigation", ask_navigation, print_nothing},
 };
 
 static const struct verb *find_verb(const char *name) {

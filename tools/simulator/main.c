@@ -11,6 +11,7 @@
 
 #include "core/core.h"
 #include "ingest/frame.h"
+#include "heading.h"
 #include "program.h"
 #include "recording.h"
 #include "stream.h"
@@ -23,7 +24,7 @@ static volatile sig_atomic_t stop;
 
 typedef struct options {
     sim_stream_options stream; /* what is not given of it: as the scene says */
-    const char *scene, *file, *truth, *truth_file;
+    const char *scene, *file, *truth, *truth_file, *nmea;
     double duration_s; /* NAN: as the scene says */
     uint64_t start_index;
     int64_t utc_ns; /* 0: unknown, INT64_MIN: the wall clock */
@@ -37,6 +38,7 @@ typedef struct run {
     sim_scene *scene;
     sim_synth *synth;
     sim_truth_log *truth;
+    sim_heading *heading; /* NULL: not told */
     sim_stream stream;
     float *counts;    /* [channel][frame] */
     uint64_t samples; /* to make; UINT64_MAX: without end */
@@ -53,6 +55,7 @@ static const char usage[] =
     "  -k, --key FILE            this tool's certificate, where CURVE is spoken\n"
     "      --file FILE           raw samples to a file, with FILE's .json beside it\n"
     "      --truth ADDRESS       publish the truth (loopback or ipc)\n"
+    "      --nmea udp://HOST:PORT  own ship's heading, HDT ten times a second\n"
     "      --truth-file FILE     the same as JSON lines\n"
     "      --summary FILE        counters of what was sent, as JSON\n"
     "how:\n"
@@ -88,6 +91,7 @@ static const tool_option option[] = {
     {"scene", 's', TOOL_TEXT, offsetof(options, scene), 0, 0, NULL, NULL},
     {"file", 0, TOOL_TEXT, offsetof(options, file), 0, 0, NULL, NULL},
     {"truth", 0, TOOL_TEXT, offsetof(options, truth), 0, 0, NULL, NULL},
+    {"nmea", 0, TOOL_TEXT, offsetof(options, nmea), 0, 0, NULL, NULL},
     {"truth-file", 0, TOOL_TEXT, offsetof(options, truth_file), 0, 0, NULL, NULL},
     {"duration", 0, TOOL_NUMBER, offsetof(options, duration_s), 0, 1e9, NULL,
      "a number of seconds, 0 without end,"},
@@ -250,6 +254,7 @@ static sonar_code send_samples(run *r, sonar_error *err) {
             break;
         done += count;
         sim_truth_advance(r->truth, done);
+        sim_heading_advance(r->heading, r->options.start_index + done);
     }
     return err->code == SONAR_OK ? sim_sender_flush(r->stream.sender, err) : err->code;
 }
@@ -281,6 +286,8 @@ static int run_all(run *r) {
         code = sim_stream_open(&r->stream, &err);
     if (code == SONAR_OK)
         code = open_truth(r, &err);
+    if (code == SONAR_OK && r->options.nmea)
+        code = sim_heading_open(r->options.nmea, r->scene, r->config->fs_hz, &r->heading, &err);
     if (code == SONAR_OK)
         code = r->options.file ? run_to_file(r, &err) : run_live(r, &err);
     return code == SONAR_OK ? EXIT_SUCCESS : sim_complain(self.name, &err);
@@ -302,6 +309,7 @@ int main(int argc, char **argv) {
     sigaction(SIGTERM, &action, NULL);
     code = run_all(&r);
     sim_truth_destroy(r.truth);
+    sim_heading_close(r.heading);
     sim_stream_close(&r.stream, stop ? 0 : 10000);
     sim_synth_destroy(r.synth);
     sim_scene_destroy(r.scene);

@@ -312,6 +312,23 @@ static void read_sources(loader *l, const sonar_node *node) {
         read_source(l, map, &scene->source[i]);
 }
 
+/* The array's heading and how fast it turns: sources then have true bearings. */
+static void read_own_ship(loader *l, const sonar_node *node) {
+    static const sim_field fields[] = {
+        {"heading_deg", SIM_NUMBER, offsetof(sim_scene, heading_deg), -360, 360, true, NULL},
+        {"turn_deg_s", SIM_NUMBER, offsetof(sim_scene, turn_deg_s), -360, 360, false, NULL},
+        {0}};
+    l->scene->own_ship = true;
+    sim_yaml_read(&l->yaml, node, fields, l->scene);
+}
+
+static void turn_sources(sim_scene *scene) {
+    for (size_t i = 0; i < scene->sources; i++) {
+        scene->source[i].own_heading_deg = scene->heading_deg;
+        scene->source[i].own_turn_deg_s = scene->turn_deg_s;
+    }
+}
+
 static void read_scene(loader *l, const sonar_node *root) {
     const sim_field fields[] = {
         {.key = "schema", .type = SIM_NODE, .required = true},
@@ -329,6 +346,7 @@ static void read_scene(loader *l, const sonar_node *root) {
          "s16|s24|s32|f32"},
         {"layout", SIM_CHOICE, offsetof(sim_scene, layout), SONAR_FRAME_INTERLEAVED,
          SONAR_FRAME_CHANNEL_MAJOR, false, "interleaved|channel-major"},
+        {.key = "own_ship", .type = SIM_NODE},
         {.key = "ambient", .type = SIM_NODE},
         {.key = "elements", .type = SIM_NODE},
         {.key = "sources", .type = SIM_NODE},
@@ -338,11 +356,9 @@ static void read_scene(loader *l, const sonar_node *root) {
     static const struct {
         const char *key;
         void (*read)(loader *, const sonar_node *);
-    } part[] = {{"ambient", read_ambient},
-                {"elements", read_elements},
-                {"sources", read_sources},
-                {"faults", read_faults},
-                {"fault_rates", read_fault_rates}};
+    } part[] = {{"own_ship", read_own_ship}, {"ambient", read_ambient},
+                {"elements", read_elements}, {"sources", read_sources},
+                {"faults", read_faults},     {"fault_rates", read_fault_rates}};
     sim_yaml_read(&l->yaml, root, fields, l->scene);
     const sonar_node *schema = sim_yaml_get(root, "schema");
     const char *text = sim_yaml_text(schema);
@@ -353,6 +369,7 @@ static void read_scene(loader *l, const sonar_node *root) {
         if (node)
             part[i].read(l, node);
     }
+    turn_sources(l->scene);
 }
 
 static sim_scene *scene_with_defaults(void) {

@@ -31,9 +31,10 @@ typedef struct sim_source {
     bool far;
     double az_deg, depression_deg; /* at the scene's start; depression positive downwards */
     double rate_deg_s;             /* far: turn of the bearing */
-    double range_m;                /* near: at the start */
-    double course_deg, speed_mps;  /* near: straight level track */
-    int at;                        /* 0: levels at the origin at the start, 1: at 1 m */
+    double own_heading_deg, own_turn_deg_s; /* of the array, which turns under the source */
+    double range_m;                         /* near: at the start */
+    double course_deg, speed_mps;           /* near: straight level track */
+    int at;                                 /* 0: levels at the origin at the start, 1: at 1 m */
     sim_spectrum broadband;
     size_t tones;
     sim_tone tone[SIM_TONES_MOST];
@@ -79,6 +80,8 @@ typedef struct sim_scene {
     double noise_db;       /* white per element over 0 .. fs/2; -HUGE_VAL none */
     sim_spectrum isotropic;
     size_t isotropic_waves;
+    bool own_ship; /* azimuths of sources are true bearings, and the array heads: */
+    double heading_deg, turn_deg_s;
     double gain_error_db, phase_error_deg; /* standard deviations over the elements */
     double clock_offset_ms;                /* of the UTC in the frames */
     size_t frame_samples, digitisers;

@@ -43,16 +43,27 @@ static void unit_vector(double az_deg, double depression_deg, double u[3]) {
     u[2] = sin(depression);
 }
 
-/* Near: where it is heard from at t, metres. Far: the unit vector towards it. */
+/* From true bearings to those of the array, whose +x turns. */
+static void turn_under(const sim_source *s, double t_s, double place[3]) {
+    const double turn = -(s->own_heading_deg + s->own_turn_deg_s * t_s) * M_PI / 180;
+    const double c = cos(turn), d = sin(turn), x = place[0];
+    if (s->own_heading_deg == 0 && s->own_turn_deg_s == 0)
+        return;
+    place[0] = c * x - d * place[1];
+    place[1] = d * x + c * place[1];
+}
+
+/* Near: where it is heard from at t, metres. Far: the unit vector towards it. Array frame. */
 static void source_place(const sim_source *s, double t_s, double place[3]) {
     unit_vector(s->far ? s->az_deg + s->rate_deg_s * t_s : s->az_deg, s->depression_deg, place);
-    if (s->far)
-        return;
     double course = s->course_deg * M_PI / 180;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3 && !s->far; i++)
         place[i] *= s->range_m;
-    place[0] += s->speed_mps * t_s * cos(course);
-    place[1] += s->speed_mps * t_s * sin(course);
+    if (!s->far) {
+        place[0] += s->speed_mps * t_s * cos(course);
+        place[1] += s->speed_mps * t_s * sin(course);
+    }
+    turn_under(s, t_s, place);
 }
 
 static double length3(const double v[3]) {

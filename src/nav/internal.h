@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What the files of src/nav share. */
+#ifndef SONAR_NAV_INTERNAL_H
+#define SONAR_NAV_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/core.h"
+#include "nav/nav.h"
+
+enum { HEADINGS = 1024 }; /* at 50 Hz 20 s: longer than a window and its way here */
+
+struct heading {
+    _Atomic int64_t utc_ns;
+    _Atomic double deg;
+};
+
+struct sonar_nav {
+    sonar_nav_spec spec;
+    const sonar_host *host;
+    /* the headings, by time; written under the lock, read without it */
+    atomic_uint changes; /* odd: one is going on */
+    atomic_size_t count; /* so far; the last HEADINGS are there */
+    atomic_bool held;
+    struct heading heading[HEADINGS];
+    /* under the lock */
+    pthread_mutex_t lock;
+    const char *heading_source;
+    sonar_nav_values values; /* the last of each */
+    int64_t told_ns[SONAR_NAV_QUANTITIES];
+    /* the thread */
+    _Atomic uint64_t counter[SONAR_NAV_COUNTERS];
+    pthread_t thread;
+    bool started;
+    atomic_bool stopping;
+    int fd, wake; /* of NMEA; to stop */
+    bool datagrams;
+    void *socket;
+    double variation_deg;
+    char line[256]; /* of a serial line, so far */
+    size_t line_bytes;
+};
+
+/* listen.c: ends the thread and closes what it listens to. */
+void sonar_nav_stop(sonar_nav *nav);
+
+#endif

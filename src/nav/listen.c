@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The thread that listens: NMEA by UDP or on a serial line, JSON from a publisher. It sleeps until
+ * something comes, and takes a limited share at a time. */
+#include <arpa/inet.h>
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "nav/internal.h"
+#include "nav/nmea.h"
+#include "net/net.h"
+
+enum { JSON_BYTES_MOST = 4096, MESSAGES_QUEUED = 64 };
+
+static int64_t utc_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void count(sonar_nav *nav, sonar_nav_counter what) {
+    atomic_fetch_add_explicit(&nav->counter[what], 1, memory_order_relaxed);
+}
+
+/* ---- NMEA ------------------------------------------------------------------------------------ */
+
+/* Values hold for the moment when they come: most sentences have no time of their own. */
+static void take_sentence(sonar_nav *nav, const char *text, size_t bytes) {
+    static const sonar_nav_counter of[] = {[SONAR_NMEA_TAKEN] = SONAR_NAV_TAKEN,
+                                           [SONAR_NMEA_OTHER] = SONAR_NAV_OTHER,
+                                           [SONAR_NMEA_CHECKSUM] = SONAR_NAV_CHECKSUM,
+                                           [SONAR_NMEA_MALFORMED] = SONAR_NAV_MALFORMED};
+    sonar_nav_values values = {0};
+    const sonar_nmea result = sonar_nmea_read(text, bytes, &nav->variation_deg, &values);
+    count(nav, of[result]);
+    if (result == SONAR_NMEA_TAKEN)
+        sonar_nav_tell(nav, "nmea", &values, utc_now_ns(), false);
+}
+
+/* Bytes of a stream; a line longer than the buffer is one malformed sentence. */
+static void take_bytes(sonar_nav *nav, const char *bytes, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const bool end = bytes[i] == '\n' || bytes[i] == '\r';
+        if (end && nav->line_bytes)
+            take_sentence(nav, nav->line, nav->line_bytes);
+        if (end)
+            nav->line_bytes = 0;
+        else if (nav->line_bytes < sizeof nav->line)
+            nav->line[nav->line_bytes++] = bytes[i];
+    }
+}
+
+static void read_nmea(sonar_nav *nav) {
+    char bytes[2048];
+    const ssize_t n = read(nav->fd, bytes, sizeof bytes);
+    if (n > 0) {
+        if (nav->datagrams)
+            nav->line_bytes = 0;
+        take_bytes(nav, bytes, (size_t)n);
+        if (nav->datagrams) /* the last sentence may lack its line end */
+            take_bytes(nav, "\n", 1);
+        return;
+    }
+    if (nav->datagrams || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+        return;
+    sonar_log(nav->host, SONAR_ERROR, nav->spec.nmea, "nothing more can be read: %s",
+              n ? strerror(errno) : "the line was closed");
+    close(nav->fd);
+    nav->fd = -1;
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static bool take_member(const cJSON *item, int64_t *utc_ns, sonar_nav_values *to) {
+    if (!cJSON_IsNumber(item))
+        return false;
+    if (!strcmp(item->string, "utc_ns")) {
+        *utc_ns = fabs(item->valuedouble) < 9e18 ? (int64_t)item->valuedouble : 0;
+        return true;
+    }
+    for (int i = 0; i < SONAR_NAV_QUANTITIES; i++) {
+        double low, high;
+        sonar_nav_range((sonar_nav_quantity)i, &low, &high);
+        if (strcmp(item->string, sonar_nav_name((sonar_nav_quantity)i)) != 0)
+            continue;
+        to->known |= 1u << i;
+        to->value[i] = item->valuedouble;
+        return item->valuedouble >= low && item->valuedouble <= high;
+    }
+    return true; /* what others add */
+}
+
+bool sonar_nav_parse(const char *text, size_t bytes, int64_t *utc_ns, sonar_nav_values *to) {
+    cJSON *root = cJSON_ParseWithLength(text, bytes);
+    bool good = cJSON_IsObject(root);
+    const cJSON *item;
+    *to = (sonar_nav_values){0};
+    cJSON_ArrayForEach(item, root) {
+        good = good && take_member(item, utc_ns, to);
+    }
+    cJSON_Delete(root);
+    return good && to->known;
+}
+
+/* The last part counts: a topic may stand before it. */
+static void read_message(sonar_nav *nav) {
+    zmq_msg_t part;
+    int more = 1;
+    sonar_nav_values values;
+    int64_t utc_ns = utc_now_ns();
+    zmq_msg_init(&part);
+    while (more && zmq_msg_recv(&part, nav->socket, ZMQ_DONTWAIT) >= 0)
+        more = zmq_msg_more(&part);
+    if (!more && sonar_nav_parse(zmq_msg_data(&part), zmq_msg_size(&part), &utc_ns, &values)) {
+        count(nav, SONAR_NAV_TAKEN);
+        sonar_nav_tell(nav, "zmq", &values, utc_ns, false);
+    } else if (!more) {
+        count(nav, SONAR_NAV_MALFORMED);
+    }
+    zmq_msg_close(&part);
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+static void *listen_thread(void *arg) {
+    sonar_nav *nav = arg;
+    while (!atomic_load(&nav->stopping)) {
+        zmq_pollitem_t items[3] = {{NULL, nav->wake, ZMQ_POLLIN, 0}};
+        int n = 1, nmea = 0, json = 0;
+        if (nav->fd >= 0)
+            items[nmea = n++] = (zmq_pollitem_t){NULL, nav->fd, ZMQ_POLLIN, 0};
+        if (nav->socket)
+            items[json = n++] = (zmq_pollitem_t){nav->socket, 0, ZMQ_POLLIN, 0};
+        if (zmq_poll(items, n, -1) < 0 && zmq_errno() != EINTR)
+            break;
+        if (nmea && items[nmea].revents)
+            read_nmea(nav);
+        if (json && items[json].revents)
+            read_message(nav);
+    }
+    if (nav->socket)
+        zmq_close(nav->socket);
+    nav->socket = NULL;
+    return NULL;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* udp://ADDRESS:PORT, udp://[ADDRESS]:PORT */
+static bool split_udp(const char *text, char host[64], char port[8]) {
+    const char *from = text + strlen("udp://"), *colon = strrchr(from, ':');
+    const bool bracket = *from == '[';
+    if (!colon || colon == from || strlen(colon + 1) > 5 || !colon[1])
+        return false;
+    if (bracket && (colon[-1] != ']' || colon - from < 3))
+        return false;
+    snprintf(host, 64, "%.*s", (int)(colon - from) - 2 * bracket, from + bracket);
+    snprintf(port, 8, "%s", colon + 1);
+    return strspn(port, "0123456789") == strlen(port);
+}
+
+static sonar_code open_udp(sonar_nav *nav, sonar_error *err) {
+    char host[64], port[8];
+    struct addrinfo *found = NULL;
+    const struct addrinfo hints = {.ai_socktype = SOCK_DGRAM,
+                                   .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
+    if (!split_udp(nav->spec.nmea, host, port) || getaddrinfo(host, port, &hints, &found) != 0)
+        return sonar_fail(err, SONAR_EINVAL, nav->spec.nmea,
+                          "an address with a port is wanted: udp://0.0.0.0:10110");
+    nav->fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int one = 1;
+    const bool good = nav->fd >= 0 &&
+                      setsockopt(nav->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
+                      bind(nav->fd, found->ai_addr, found->ai_addrlen) == 0;
+    freeaddrinfo(found);
+    nav->datagrams = true;
+    return good ? SONAR_OK
+                : sonar_fail(err, SONAR_ESYS, nav->spec.nmea, "cannot listen: %s", strerror(errno));
+}
+
+static speed_t speed_of(int baud) {
+    return baud == 9600     ? B9600
+           : baud == 19200  ? B19200
+           : baud == 38400  ? B38400
+           : baud == 115200 ? B115200
+                            : B4800;
+}
+
+/* Raw, 8N1, as IEC 61162-1 and -2 want it. */
+static sonar_code open_serial(sonar_nav *nav, sonar_error *err) {
+    struct termios line;
+    nav->fd = open(nav->spec.nmea, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    if (nav->fd < 0 || tcgetattr(nav->fd, &line) != 0)
+        return sonar_fail(err, SONAR_ESYS, nav->spec.nmea, "cannot be read as a serial line: %s",
+                          strerror(errno));
+    cfmakeraw(&line);
+    line.c_cflag = (line.c_cflag & ~(tcflag_t)(CSTOPB | CRTSCTS)) | CLOCAL | CREAD;
+    cfsetispeed(&line, speed_of(nav->spec.baud));
+    cfsetospeed(&line, speed_of(nav->spec.baud));
+    if (tcsetattr(nav->fd, TCSANOW, &line) != 0)
+        return sonar_fail(err, SONAR_ESYS, nav->spec.nmea, "cannot be set up: %s", strerror(errno));
+    return SONAR_OK;
+}
+
+static sonar_code open_topic(sonar_nav *nav, sonar_error *err) {
+    const sonar_socket_spec spec = {
+        .type = ZMQ_SUB, .messages = MESSAGES_QUEUED, .message_bytes = JSON_BYTES_MOST};
+    sonar_code code =
+        sonar_socket_open(nav->spec.zmq_context, &spec, nav->spec.endpoint, &nav->socket, err);
+    if (!code && zmq_setsockopt(nav->socket, ZMQ_SUBSCRIBE, "", 0) != 0)
+        code = sonar_fail(err, SONAR_ESYS, nav->spec.endpoint, "%s", zmq_strerror(zmq_errno()));
+    return code ? code : sonar_endpoint_connect(nav->socket, nav->spec.endpoint, err);
+}
+
+sonar_code sonar_nav_start(sonar_nav *nav, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    nav->variation_deg = NAN;
+    if (!nav->spec.nmea && !nav->spec.endpoint)
+        return SONAR_OK;
+    nav->wake = sonar_wake_create();
+    if (nav->wake < 0)
+        return sonar_fail(err, SONAR_ESYS, "navigation", "eventfd: %s", strerror(errno));
+    if (nav->spec.nmea)
+        code = strncmp(nav->spec.nmea, "udp://", 6) ? open_serial(nav, err) : open_udp(nav, err);
+    if (!code && nav->spec.endpoint)
+        code = open_topic(nav, err);
+    if (!code)
+        code =
+            sonar_thread_start(nav->host, "sonar-nav", -1, listen_thread, nav, &nav->thread, err);
+    nav->started = !code;
+    return code;
+}
+
+void sonar_nav_stop(sonar_nav *nav) {
+    if (nav->started) {
+        atomic_store(&nav->stopping, true);
+        sonar_wake_signal(nav->wake);
+        pthread_join(nav->thread, NULL);
+    }
+    nav->started = false;
+    if (nav->socket)
+        zmq_close(nav->socket);
+    nav->socket = NULL;
+    if (nav->fd >= 0)
+        close(nav->fd);
+    if (nav->wake >= 0)
+        close(nav->wake);
+    nav->fd = nav->wake = -1;
+}

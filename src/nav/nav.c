@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What was told, and the heading at any time. The thread that listens is in listen.c. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nav/internal.h"
+
+enum { TRIES = 1000 };
+
+static const struct {
+    double low, high;
+} quantities[SONAR_NAV_QUANTITIES] = {
+    [SONAR_NAV_HEADING] = {-360, 360}, [SONAR_NAV_MAGNETIC] = {-360, 360},
+    [SONAR_NAV_COURSE] = {-360, 360},  [SONAR_NAV_SPEED] = {0, 1000},
+    [SONAR_NAV_LATITUDE] = {-90, 90},  [SONAR_NAV_LONGITUDE] = {-180, 180},
+    [SONAR_NAV_DEPTH] = {0, 12000},    [SONAR_NAV_TILT] = {-90, 90},
+};
+
+void sonar_nav_range(sonar_nav_quantity quantity, double *low, double *high) {
+    *low = quantities[quantity].low;
+    *high = quantities[quantity].high;
+}
+
+static double turned(double deg) {
+    const double rest = fmod(deg, 360);
+    return rest < 0 ? rest + 360 : rest;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* Readers that see an odd count, or another one afterwards, begin again. Under the lock. */
+static void add_heading(sonar_nav *nav, double deg, int64_t utc_ns, bool held) {
+    const unsigned begun = atomic_load_explicit(&nav->changes, memory_order_relaxed) + 1;
+    size_t count = atomic_load_explicit(&nav->count, memory_order_relaxed);
+    const size_t last = (count + HEADINGS - 1) % HEADINGS;
+    if (count && utc_ns < atomic_load_explicit(&nav->heading[last].utc_ns, memory_order_relaxed))
+        count =
+            0; /* the clock was set back, or another one tells now: what was before is worthless */
+    else if (count &&
+             utc_ns == atomic_load_explicit(&nav->heading[last].utc_ns, memory_order_relaxed))
+        count--;
+    atomic_store_explicit(&nav->changes, begun, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    struct heading *to = &nav->heading[count % HEADINGS];
+    atomic_store_explicit(&to->utc_ns, utc_ns, memory_order_relaxed);
+    atomic_store_explicit(&to->deg, turned(deg), memory_order_relaxed);
+    atomic_store_explicit(&nav->count, count + 1, memory_order_relaxed);
+    atomic_store_explicit(&nav->held, held, memory_order_relaxed);
+    atomic_store_explicit(&nav->changes, begun + 1, memory_order_release);
+}
+
+/* A compass counts where no true heading has come for a while. */
+static bool is_heading(const sonar_nav *nav, const sonar_nav_values *v, int64_t utc_ns,
+                       double *deg) {
+    if (v->known & 1u << SONAR_NAV_HEADING) {
+        *deg = v->value[SONAR_NAV_HEADING];
+        return true;
+    }
+    if (!(v->known & 1u << SONAR_NAV_MAGNETIC))
+        return false;
+    *deg = v->value[SONAR_NAV_MAGNETIC];
+    const int64_t told_ns = nav->told_ns[SONAR_NAV_HEADING];
+    return !told_ns || (double)(utc_ns - told_ns) * 1e-9 > nav->spec.stale_after_s;
+}
+
+void sonar_nav_tell(sonar_nav *nav, const char *source, const sonar_nav_values *v, int64_t utc_ns,
+                    bool held) {
+    double deg;
+    pthread_mutex_lock(&nav->lock);
+    if (is_heading(nav, v, utc_ns, &deg)) {
+        add_heading(nav, deg, utc_ns, held);
+        nav->heading_source = source;
+    }
+    for (int i = 0; i < SONAR_NAV_QUANTITIES; i++)
+        if (v->known & 1u << i) {
+            nav->values.known |= 1u << i;
+            nav->values.value[i] = v->value[i];
+            nav->told_ns[i] = utc_ns;
+        }
+    pthread_mutex_unlock(&nav->lock);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static double from_to(double a_deg, double b_deg, double share) {
+    return turned(a_deg + share * remainder(b_deg - a_deg, 360));
+}
+
+struct point {
+    int64_t utc_ns;
+    double deg;
+};
+
+static struct point point_at(sonar_nav *nav, size_t i) {
+    const struct heading *h = &nav->heading[i % HEADINGS];
+    return (struct point){atomic_load_explicit(&h->utc_ns, memory_order_relaxed),
+                          atomic_load_explicit(&h->deg, memory_order_relaxed)};
+}
+
+/* Behind the newest value the turn goes on for as long as the last two were apart, then the heading
+ * stays until it is stale. */
+static bool beyond(const sonar_nav *nav, struct point last, struct point before, bool two,
+                   bool held, int64_t utc_ns, double *deg) {
+    const double since_s = (double)(utc_ns - last.utc_ns) * 1e-9;
+    const double step_s = two ? (double)(last.utc_ns - before.utc_ns) * 1e-9 : 0;
+    *deg = last.deg;
+    if (held)
+        return true;
+    if (step_s > 0 && step_s < nav->spec.stale_after_s)
+        *deg = from_to(before.deg, last.deg, 1 + fmin(since_s, step_s) / step_s);
+    return since_s <= nav->spec.stale_after_s;
+}
+
+static bool find(sonar_nav *nav, int64_t utc_ns, double *deg) {
+    const size_t count = atomic_load_explicit(&nav->count, memory_order_relaxed);
+    const size_t first = count > HEADINGS ? count - HEADINGS : 0;
+    const bool held = atomic_load_explicit(&nav->held, memory_order_relaxed);
+    if (!count)
+        return false;
+    struct point after = point_at(nav, count - 1);
+    if (utc_ns >= after.utc_ns)
+        return beyond(nav, after, count - first > 1 ? point_at(nav, count - 2) : after,
+                      count - first > 1, held, utc_ns, deg);
+    for (size_t i = count - 1; i > first; i--) {
+        const struct point before = point_at(nav, i - 1);
+        const double step_s = (double)(after.utc_ns - before.utc_ns) * 1e-9;
+        if (utc_ns >= before.utc_ns) {
+            *deg = from_to(before.deg, after.deg,
+                           (double)(utc_ns - before.utc_ns) * 1e-9 / fmax(step_s, 1e-9));
+            return step_s <= nav->spec.stale_after_s;
+        }
+        after = before;
+    }
+    *deg = after.deg; /* before the first value: as good as after the last one */
+    return held || (double)(after.utc_ns - utc_ns) * 1e-9 <= nav->spec.stale_after_s;
+}
+
+bool sonar_nav_heading(sonar_nav *nav, int64_t utc_ns, double *heading_deg, bool *asked) {
+    for (int i = 0; i < TRIES; i++) {
+        const unsigned begun = atomic_load_explicit(&nav->changes, memory_order_acquire);
+        if (begun & 1)
+            continue;
+        const bool found = find(nav, utc_ns, heading_deg);
+        *asked = nav->spec.nmea || nav->spec.endpoint ||
+                 atomic_load_explicit(&nav->count, memory_order_relaxed);
+        atomic_thread_fence(memory_order_acquire);
+        if (atomic_load_explicit(&nav->changes, memory_order_relaxed) == begun)
+            return found;
+    }
+    *asked = true;
+    return false;
+}
+
+void sonar_nav_read(sonar_nav *nav, int64_t utc_now_ns, sonar_navigation *to) {
+    bool asked;
+    double deg = NAN;
+    *to = (sonar_navigation){.age_s = NAN};
+    to->fresh = sonar_nav_heading(nav, utc_now_ns, &deg, &asked);
+    to->asked = asked;
+    pthread_mutex_lock(&nav->lock);
+    const size_t count = atomic_load_explicit(&nav->count, memory_order_relaxed);
+    if (count)
+        to->age_s = (double)(utc_now_ns - point_at(nav, count - 1).utc_ns) * 1e-9;
+    snprintf(to->source, sizeof to->source, "%s", nav->heading_source ? nav->heading_source : "");
+    for (int i = 0; i < SONAR_NAV_QUANTITIES; i++)
+        to->value[i] = nav->values.known & 1u << i ? nav->values.value[i] : NAN;
+    pthread_mutex_unlock(&nav->lock);
+    to->value[SONAR_NAV_HEADING] = to->fresh ? deg : NAN;
+    for (int i = 0; i < SONAR_NAV_COUNTERS; i++)
+        to->count[i] = atomic_load_explicit(&nav->counter[i], memory_order_relaxed);
+}
+
+/* ---- create and destroy ---------------------------------------------------------------------- */
+
+sonar_code sonar_nav_create(const sonar_nav_spec *spec, const sonar_host *host, sonar_nav **out,
+                            sonar_error *err) {
+    sonar_nav *nav = *out = sonar_alloc(1, sizeof *nav);
+    if (!nav)
+        return sonar_fail(err, SONAR_ENOMEM, "navigation", "no memory");
+    nav->spec = *spec;
+    nav->host = host;
+    nav->fd = nav->wake = -1;
+    pthread_mutex_init(&nav->lock, NULL);
+    return SONAR_OK;
+}
+
+void sonar_nav_destroy(sonar_nav *nav) {
+    if (!nav)
+        return;
+    sonar_nav_stop(nav);
+    pthread_mutex_destroy(&nav->lock);
+    free(nav);
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* NMEA sentences, and the heading of any time from values with theirs. */
+#include <criterion/criterion.h>
+#include <arpa/inet.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "core/core.h"
+#include "nav/nav.h"
+#include "nav/nmea.h"
+
+/* With its checksum. */
+static sonar_nmea read_with(const char *body, double *variation, sonar_nav_values *to) {
+    char text[256];
+    int sum = 0;
+    for (const char *c = body; *c; c++)
+        sum ^= *c;
+    snprintf(text, sizeof text, "$%s*%02X", body, (unsigned)sum);
+    *to = (sonar_nav_values){0};
+    return sonar_nmea_read(text, strlen(text), variation, to);
+}
+
+static void expect(const char *body, sonar_nav_quantity quantity, double value) {
+    double variation = NAN;
+    sonar_nav_values v;
+    cr_expect_eq(read_with(body, &variation, &v), SONAR_NMEA_TAKEN, "%s", body);
+    cr_expect(v.known & 1u << quantity, "%s", body);
+    cr_expect_float_eq(v.value[quantity], value, 1e-9, "%s: %.12g", body, v.value[quantity]);
+}
+
+/* Sentences as makers and the gpsd project print them. */
+Test(nmea, sentences_of_real_instruments) {
+    static const char *const whole[] = {
+        "$GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W*6A",
+        "$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47",
+        "$GPVTG,054.7,T,034.4,M,005.5,N,010.2,K*48", "$HEHDT,274.07,T*19"};
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+        double variation = NAN;
+        sonar_nav_values v = {0};
+        cr_expect_eq(sonar_nmea_read(whole[i], strlen(whole[i]), &variation, &v), SONAR_NMEA_TAKEN,
+                     "%s", whole[i]);
+    }
+}
+
+Test(nmea, values_and_units) {
+    const char *rmc = "GPRMC,123519,A,4807.038,N,01131.000,W,022.4,084.4,230394,003.1,W";
+    expect("HEHDT,274.07,T", SONAR_NAV_HEADING, 274.07);
+    expect("HEHDT,360.0,T", SONAR_NAV_HEADING, 0);
+    expect("GPTHS,12.5,A", SONAR_NAV_HEADING, 12.5);
+    expect("HCHDG,101.1,1.5,E,7.1,W", SONAR_NAV_MAGNETIC, 95.5);
+    expect("HCHDG,1,,,7.5,W", SONAR_NAV_MAGNETIC, 353.5);
+    expect(rmc, SONAR_NAV_LATITUDE, 48 + 7.038 / 60);
+    expect(rmc, SONAR_NAV_LONGITUDE, -(11 + 31.0 / 60));
+    expect(rmc, SONAR_NAV_SPEED, 22.4 * 1852 / 3600);
+    expect(rmc, SONAR_NAV_COURSE, 84.4);
+    expect("GPVTG,054.7,T,034.4,M,005.5,N,010.2,K,A", SONAR_NAV_SPEED, 5.5 * 1852 / 3600);
+    expect("GNGGA,1,0030.0,S,00000.0,E,4,08,0.9,5,M,4,M,,", SONAR_NAV_LATITUDE, -0.5);
+    /* an RMC before it gives a compass its variation */
+    double variation = NAN;
+    sonar_nav_values v;
+    cr_expect_eq(read_with("HCHDG,100,,,,", &variation, &v), SONAR_NMEA_OTHER);
+    cr_expect_eq(read_with(rmc, &variation, &v), SONAR_NMEA_TAKEN);
+    cr_expect_eq(read_with("HCHDG,100,,,,", &variation, &v), SONAR_NMEA_TAKEN);
+    cr_expect_float_eq(v.value[SONAR_NAV_MAGNETIC], 96.9, 1e-9);
+}
+
+Test(nmea, what_is_not_measured_is_not_taken) {
+    static const char *const none[] = {"HEHDT,,T",
+                                       "HEHDT,274.07",
+                                       "HEHDT,274.07,M",
+                                       "HEHDT,361,T",
+                                       "HEHDT,-1,T",
+                                       "HEHDT,1e2,T",
+                                       "HEHDT,nan,T",
+                                       "HEHDT,0x10,T",
+                                       "HEHDT,1.2.3,T",
+                                       "HEHDT, 1,T",
+                                       "GPTHS,12.5,V",
+                                       "GPTHS,12.5",
+                                       "HCHDG,101.1,1.5,E,,",
+                                       "HCHDG,101.1,1.5,X,7,W",
+                                       "GPRMC,1,V,4807.038,N,01131.000,E,22,84,,,",
+                                       "GPRMC,1,A,4867.038,N,01131.000,E,22,84,,,",
+                                       "GPRMC,1,A,9100.0,N,01131.0,E,22,84,,,",
+                                       "GPRMC,1,A,4807.038,N,01131.0,E,22,84,,,,N",
+                                       "GPVTG,,T,,M,,N,,K,N",
+                                       "GPGGA,1,4807.0,N,01131.0,E,0,,,,M,,M,,",
+                                       "GPGGA,1,4807.0,N,01131.0,E,8,,,,M,,M,,",
+                                       "PGRME,15.0,M,45.0,M,25.0,M",
+                                       "GPZDA,1",
+                                       "HEHDT"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        double variation = NAN;
+        sonar_nav_values v;
+        cr_expect_eq(read_with(none[i], &variation, &v), SONAR_NMEA_OTHER, "%s", none[i]);
+        cr_expect_eq(v.known, 0, "%s", none[i]);
+    }
+}
+
+Test(nmea, checksums_are_enforced) {
+    const char *good = "$HEHDT,274.07,T*19";
+    double variation = NAN;
+    sonar_nav_values v = {0};
+    for (size_t i = 1; good[i]; i++)
+        for (int bit = 0; bit < 8; bit++) {
+            char bad[32];
+            strcpy(bad, good);
+            bad[i] = (char)(bad[i] ^ 1 << bit);
+            if (i >= strlen(good) - 2 && (bad[i] | 32) == (good[i] | 32))
+                continue;
+            cr_expect_neq(sonar_nmea_read(bad, strlen(good), &variation, &v), SONAR_NMEA_TAKEN,
+                          "%s", bad);
+        }
+    for (size_t n = 0; n < strlen(good); n++)
+        cr_expect_neq(sonar_nmea_read(good, n, &variation, &v), SONAR_NMEA_TAKEN);
+    cr_expect_eq(sonar_nmea_read("$HEHDT,274.07,T", 15, &variation, &v), SONAR_NMEA_CHECKSUM);
+    char longest[400];
+    memset(longest, 'A', sizeof longest);
+    longest[0] = '$';
+    cr_expect_eq(sonar_nmea_read(longest, sizeof longest, &variation, &v), SONAR_NMEA_MALFORMED);
+    memset(longest, ',', sizeof longest);
+    longest[0] = '$';
+    memcpy(longest + 100, "*2C", 3); /* 99 commas: 0x2c once */
+    cr_expect_eq(sonar_nmea_read(longest, 103, &variation, &v), SONAR_NMEA_MALFORMED);
+    cr_expect_eq(v.known, 0);
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static void quiet(void *ctx, sonar_level level, const char *where, const char *text) {
+    (void)ctx, (void)level, (void)where, (void)text;
+}
+
+static const sonar_host host = {.log = quiet};
+
+static sonar_nav *open_nav(double stale_after_s) {
+    const sonar_nav_spec spec = {.stale_after_s = stale_after_s};
+    sonar_nav *nav;
+    cr_assert_eq(sonar_nav_create(&spec, &host, &nav, NULL), SONAR_OK);
+    return nav;
+}
+
+static void tell(sonar_nav *nav, double t_s, double deg) {
+    sonar_nav_values v = {.known = 1u << SONAR_NAV_HEADING, .value = {deg}};
+    sonar_nav_tell(nav, "test", &v, (int64_t)(t_s * 1e9), false);
+}
+
+static double heading(sonar_nav *nav, double t_s) {
+    double deg;
+    bool asked;
+    return sonar_nav_heading(nav, (int64_t)(t_s * 1e9), &deg, &asked) ? deg : NAN;
+}
+
+Test(nav, headings_lie_on_the_shorter_arc) {
+    sonar_nav *nav = open_nav(3);
+    cr_expect(isnan(heading(nav, 100)));
+    tell(nav, 100, 350);
+    tell(nav, 101, 10);
+    tell(nav, 102, 350);
+    cr_expect_float_eq(heading(nav, 100.25), 355, 1e-6);
+    cr_expect_float_eq(heading(nav, 100.75), 5, 1e-6);
+    cr_expect_float_eq(heading(nav, 101.5), 0, 1e-6);
+    cr_expect_float_eq(heading(nav, 100), 350, 1e-6);
+    cr_expect_float_eq(heading(nav, 102), 350, 1e-6);
+    cr_expect_float_eq(heading(nav, 102.5), 340, 1e-6, "the turn goes on for a step");
+    cr_expect_float_eq(heading(nav, 104), 330, 1e-6, "and no longer");
+    cr_expect(isnan(heading(nav, 105.1)), "stale");
+    cr_expect_float_eq(heading(nav, 98), 350, 1e-6);
+    cr_expect(isnan(heading(nav, 96.9)), "long before the first");
+    tell(nav, 110, 0);
+    cr_expect(isnan(heading(nav, 106)), "in a gap");
+    cr_expect_float_eq(heading(nav, 110), 0, 1e-6);
+    sonar_nav_destroy(nav);
+}
+
+/* Far more values than are kept; the wrap of the ring and of the circle. */
+Test(nav, a_long_turn_is_followed) {
+    sonar_nav *nav = open_nav(3);
+    for (int i = 0; i < 5000; i++) {
+        tell(nav, 1000 + 0.1 * i, 3 * 0.1 * i + 0.0);
+        double late = 1000 + 0.1 * i - 0.55;
+        if (i > 20)
+            cr_assert_float_eq(remainder(heading(nav, late) - 3 * (late - 1000), 360), 0, 1e-5);
+    }
+    tell(nav, 500, 77); /* the clock was set back */
+    cr_expect_float_eq(heading(nav, 500), 77, 1e-6);
+    cr_expect(isnan(heading(nav, 1400)));
+    sonar_nav_destroy(nav);
+}
+
+Test(nav, a_compass_gives_way_to_a_gyro) {
+    sonar_nav *nav = open_nav(3);
+    sonar_nav_values compass = {.known = 1u << SONAR_NAV_MAGNETIC};
+    compass.value[SONAR_NAV_MAGNETIC] = 50;
+    sonar_nav_tell(nav, "nmea", &compass, 100000000000, false);
+    cr_expect_float_eq(heading(nav, 100), 50, 1e-6);
+    tell(nav, 101, 60);
+    sonar_nav_tell(nav, "nmea", &compass, 102000000000, false);
+    cr_expect_float_eq(heading(nav, 102), 60, 10.1);
+    cr_expect_gt(fabs(heading(nav, 102) - 50), 5);
+    sonar_nav_tell(nav, "nmea", &compass, 106000000000, false);
+    cr_expect_float_eq(heading(nav, 106), 50, 1e-6, "the gyro is silent");
+    sonar_nav_destroy(nav);
+}
+
+Test(nav, what_is_held_does_not_get_stale) {
+    sonar_nav *nav = open_nav(3);
+    sonar_nav_values v = {.known = 1u << SONAR_NAV_HEADING, .value = {123}};
+    sonar_nav_tell(nav, "control", &v, 100000000000, true);
+    cr_expect_float_eq(heading(nav, 1e6), 123, 1e-6);
+    cr_expect_float_eq(heading(nav, 1), 123, 1e-6);
+    tell(nav, 200, 60);
+    cr_expect(isnan(heading(nav, 1e6)));
+    sonar_nav_destroy(nav);
+}
+
+/* Values lie 7.5 deg apart, times between them half a step: half a change would give another one.
+ */
+static atomic_bool over;
+static void *write_on(void *arg) {
+    for (int i = 0; !atomic_load(&over); i++)
+        tell(arg, 1000 + 0.01 * i, fmod(7.5 * i, 360));
+    return NULL;
+}
+
+Test(nav, readers_never_see_half_a_change) {
+    sonar_nav *nav = open_nav(3);
+    pthread_t writer;
+    tell(nav, 999.99, 352.5);
+    cr_assert_eq(pthread_create(&writer, NULL, write_on, nav), 0);
+    for (int i = 0; i < 200000; i++) {
+        double t = 1000 + 0.01 * (i % 1000) + 0.005, deg = heading(nav, t);
+        if (isnan(deg))
+            continue;
+        cr_assert_lt(fabs(remainder(deg, 3.75)), 1e-3, "%g at %g", deg, t);
+    }
+    atomic_store(&over, true);
+    pthread_join(writer, NULL);
+    sonar_nav_destroy(nav);
+}
+
+/* ---- listening ------------------------------------------------------------------------------- */
+
+static bool await(sonar_nav *nav, sonar_nav_counter what, uint64_t least) {
+    sonar_navigation now = {0};
+    for (int i = 0; i < 5000 && now.count[what] < least; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        sonar_nav_read(nav, 0, &now);
+    }
+    return now.count[what] >= least;
+}
+
+static int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+Test(nav, datagrams_hold_sentences) {
+    const sonar_nav_spec spec = {.nmea = "udp://127.0.0.1:47110", .stale_after_s = 3};
+    sonar_nav *nav;
+    sonar_error err = {0};
+    sonar_navigation now;
+    cr_assert_eq(sonar_nav_create(&spec, &host, &nav, NULL), SONAR_OK);
+    cr_assert_eq(sonar_nav_start(nav, &err), SONAR_OK, "%s", err.text);
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(47110)};
+    inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+    static char junk[9000];
+    static const char *const text[] = {"$HEHDT,274.07,T*19\r\n", "$HEHDT,274.07,T*18\r\n",
+                                       "$GPVTG,054.7,T,034.4,M,005.5,N,010.2,K*48\n"
+                                       "$HEHDT,274.07,T*19"};
+    sendto(fd, junk, sizeof junk, 0, (struct sockaddr *)&to, sizeof to);
+    sendto(fd, junk, 0, 0, (struct sockaddr *)&to, sizeof to);
+    for (size_t i = 0; i < 3; i++)
+        sendto(fd, text[i], strlen(text[i]), 0, (struct sockaddr *)&to, sizeof to);
+    cr_expect(await(nav, SONAR_NAV_TAKEN, 3));
+    cr_expect(await(nav, SONAR_NAV_CHECKSUM, 1));
+    sonar_nav_read(nav, now_ns(), &now);
+    cr_expect(now.fresh);
+    cr_expect_float_eq(now.value[SONAR_NAV_HEADING], 274.07, 1e-6);
+    cr_expect_float_eq(now.value[SONAR_NAV_COURSE], 54.7, 1e-6);
+    cr_expect_str_eq(now.source, "nmea");
+    close(fd);
+    sonar_nav_destroy(nav);
+}
+
+Test(nav, a_topic_holds_json) {
+    void *context = zmq_ctx_new(), *pub = zmq_socket(context, ZMQ_XPUB);
+    const int zero = 0;
+    char dir[] = "/tmp/sonar-nav-XXXXXX", endpoint[64], hello[8];
+    zmq_setsockopt(pub, ZMQ_LINGER, &zero, sizeof zero);
+    cr_assert(mkdtemp(dir));
+    snprintf(endpoint, sizeof endpoint, "ipc://%s/nav", dir);
+    cr_assert_eq(zmq_bind(pub, endpoint), 0);
+    const sonar_nav_spec spec = {.zmq_context = context, .endpoint = endpoint, .stale_after_s = 3};
+    sonar_nav *nav;
+    sonar_navigation now;
+    cr_assert_eq(sonar_nav_create(&spec, &host, &nav, NULL), SONAR_OK);
+    cr_assert_eq(sonar_nav_start(nav, NULL), SONAR_OK);
+    cr_assert_geq(zmq_recv(pub, hello, sizeof hello, 0), 1);
+    static const char *const bad[] = {"",
+                                      "[]",
+                                      "{}",
+                                      "{\"heading_deg\":\"1\"}",
+                                      "{\"heading_deg\":1e9}",
+                                      "{\"x\":1}",
+                                      "{\"utc_ns\":1}"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        zmq_send(pub, bad[i], strlen(bad[i]), 0);
+    cr_expect(await(nav, SONAR_NAV_MALFORMED, sizeof bad / sizeof *bad));
+    static const char good[] = "{\"utc_ns\": 5000000000, \"heading_deg\": -10, \"depth_m\": 80, "
+                               "\"tilt_deg\": 2, \"name\": 1}";
+    zmq_send(pub, "navigation", 10, ZMQ_SNDMORE);
+    zmq_send(pub, good, strlen(good), 0);
+    cr_expect(await(nav, SONAR_NAV_TAKEN, 1));
+    cr_expect_float_eq(heading(nav, 5), 350, 1e-6);
+    sonar_nav_read(nav, now_ns(), &now);
+    cr_expect_not(now.fresh);
+    cr_expect(now.asked);
+    cr_expect_float_eq(now.value[SONAR_NAV_DEPTH], 80, 1e-6);
+    sonar_nav_destroy(nav);
+    zmq_close(pub);
+    zmq_ctx_term(context);
+    unlink(endpoint + 6);
+    rmdir(dir);
+}
+
+Test(nav, what_cannot_be_opened_says_why) {
+    static const char *const wrong[] = {"udp://",    "udp://127.0.0.1",      "udp://host:1",
+                                        "udp://:5",  "udp://1.2.3.4:99999x", "/no/such/line",
+                                        "/dev/null", "udp://192.0.2.77:4711"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const sonar_nav_spec spec = {.nmea = wrong[i], .stale_after_s = 3};
+        sonar_nav *nav;
+        sonar_error err = {0};
+        cr_assert_eq(sonar_nav_create(&spec, &host, &nav, NULL), SONAR_OK);
+        cr_expect_neq(sonar_nav_start(nav, &err), SONAR_OK, "%s", wrong[i]);
+        cr_expect_str_eq(err.where, wrong[i]);
+        sonar_nav_destroy(nav);
+    }
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A turning array of the simulator, its heading as NMEA over UDP, the daemon, and the bearings that
+ * come out; all as programs over real sockets. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "process.h"
+
+enum { FS = 2048, SENSORS = 32, LENGTH = 1024, PORT = 47111 };
+
+static const double SOURCE_DEG = 100, HEADING_DEG = 355, TURN_DEG_S = 3, LENGTH_M = 32 * 0.75;
+
+typedef struct rig {
+    box box;
+    char out[128], control[128];
+    pid_t daemon;
+    subscriber subscriber;
+} rig;
+
+static void rig_open(rig *r, const char *navigation) {
+    message m;
+    *r = (rig){.box = box_open()};
+    snprintf(r->out, sizeof r->out, "ipc://%s/out", r->box.dir);
+    snprintf(r->control, sizeof r->control, "ipc://%s/control", r->box.dir);
+    box_write(&r->box, "sonard.yaml",
+              "schema: 1\narray: {geometry: {line: {sensors: %d, spacing_m: 0.75}}, gain_db: 20}\n"
+              "fs_hz: %d\ningest: {endpoints: [\"ipc://%s/in\"], overload: block}\n"
+              "dft: {length: %d, hop: %d}\ncbf: {band_hz: [600, 900], ranges_m: []}\n"
+              "mvdr: {length: 256, hop: 128, snapshots: 16}\n"
+              "output: {endpoint: \"%s\", high_water_mark: 10000}\n"
+              "control: {endpoint: \"%s\"}\nnavigation: {%s}\n"
+              "runtime: {backend: cpu, threads: 1}\n",
+              SENSORS, FS, r->box.dir, LENGTH, LENGTH / 2, r->out, r->control, navigation);
+    box_write(&r->box, "scene.yaml",
+              "schema: 1\nown_ship: {heading_deg: %g, turn_deg_s: %g}\nambient: {level_db: 80}\n"
+              "sources:\n  - name: ship\n    far: {az_deg: %g}\n"
+              "    broadband: {level_db: 100, band_hz: [600, 900]}\n",
+              HEADING_DEG, TURN_DEG_S, SOURCE_DEG);
+    r->daemon = process_start(&r->box, "log", "sonard", box_path(&r->box, "sonard.yaml"), NULL);
+    r->subscriber = subscribe(r->out, "detections", "mvdr.azimuth", "status", NULL);
+    bool came = receive_until(&r->subscriber, "status", "uptime_s", 0, 10000, &m);
+    char *log = box_read(&r->box, "log");
+    cr_assert(came, "%s", log);
+    free(log);
+    message_free(&m);
+}
+
+static void rig_close(rig *r) {
+    kill(r->daemon, SIGTERM);
+    cr_expect_eq(process_wait(r->daemon, 10000), 0);
+    unsubscribe(&r->subscriber);
+    box_close(&r->box);
+}
+
+static pid_t play(rig *r, const char *seconds, const char *nmea) {
+    const char *config = box_path(&r->box, "sonard.yaml"), *scene = box_path(&r->box, "scene.yaml");
+    return nmea ? process_start(&r->box, "sim", "sonar-sim", "-c", config, "-s", scene,
+                                "--duration", seconds, "--nmea", nmea, NULL)
+                : process_start(&r->box, "sim", "sonar-sim", "-c", config, "-s", scene,
+                                "--duration", seconds, NULL);
+}
+
+static const char *text_of(const cJSON *head, const char *key) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(head, key);
+    return cJSON_IsString(item) ? item->valuestring : "";
+}
+
+/* The nearer of both sides of the strongest contact of the CBF, NaN without any. */
+static double off_deg(const cJSON *head, const char *source) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(head, "detections")) {
+        if (strcmp(text_of(item, "source"), source) != 0)
+            continue;
+        return fmin(fabs(remainder(header_number(item, "bearing_deg") - SOURCE_DEG, 360)),
+                    fabs(remainder(header_number(item, "mirror_deg") - SOURCE_DEG, 360)));
+    }
+    return NAN;
+}
+
+static double heading_off(const cJSON *head, double middle_sample) {
+    return remainder(
+        header_number(head, "heading_deg") - (HEADING_DEG + TURN_DEG_S * middle_sample / FS), 360);
+}
+
+/* 30 degrees in ten seconds, through north. */
+Test(navigation, a_fixed_source_keeps_its_true_bearing_through_a_turn, .timeout = 120) {
+    static rig r;
+    char nmea[64], option[80];
+    snprintf(nmea, sizeof nmea, "udp://127.0.0.1:%d", PORT);
+    snprintf(option, sizeof option, "nmea: \"%s\"", nmea);
+    rig_open(&r, option);
+    pid_t sim = play(&r, "10", nmea);
+    int windows = 0, blocks = 0;
+    double worst = 0, first_az = NAN, last_az = NAN;
+    message m;
+    while (receive(&r.subscriber, &m, 3000)) {
+        const double sample = header_number(m.head, "sample_index");
+        if (!strcmp(m.topic, "detections") && sample >= LENGTH) {
+            cr_expect_str_eq(text_of(m.head, "bearing_reference"), "true");
+            cr_expect_str_eq(text_of(m.head, "heading_source"), "navigation");
+            const double off = off_deg(m.head, "cbf");
+            const cJSON *list = cJSON_GetObjectItemCaseSensitive(m.head, "detections");
+            const double az = header_number(cJSON_GetArrayItem(list, 0), "az_deg");
+            const double beam = 0.886 * 1500 / 900 / LENGTH_M / sin(az * M_PI / 180) * 180 / M_PI;
+            cr_expect_lt(off, 0.2 * beam, "%g deg off at sample %g", off, sample);
+            worst = fmax(worst, off / beam);
+            first_az = isnan(first_az) ? az : first_az;
+            last_az = az;
+            windows++;
+        }
+        if (!strcmp(m.topic, "mvdr.azimuth") && sample >= LENGTH) {
+            const double middle = 0.5 * (header_number(m.head, "first_sample") +
+                                         header_number(m.head, "last_sample") + 1);
+            cr_expect_lt(fabs(heading_off(m.head, middle)), 0.45, "%g deg",
+                         heading_off(m.head, middle));
+            blocks++;
+        }
+        message_free(&m);
+        if (windows && !process_running(sim))
+            break;
+    }
+    cr_log_info("worst %.2f beam widths in %d windows", worst, windows);
+    cr_expect_geq(windows, 30);
+    cr_expect_geq(blocks, 30);
+    cr_expect_gt(fabs(first_az - last_az), 20, "the array has turned");
+    cr_expect_eq(process_wait(sim, 10000), 0);
+    cr_expect(receive_until(&r.subscriber, "status", "navigation.age_s", 3, 15000, &m));
+    cr_expect(strstr(text_of(m.head, "text"), "the last heading, from nmea"), "%s",
+              text_of(m.head, "text"));
+    cr_expect_geq(header_number(m.head, "navigation.taken"), 80);
+    message_free(&m);
+    rig_close(&r);
+}
+
+/* Without any heading bearings are in the array frame, and everybody is told. */
+Test(navigation, a_heading_that_does_not_come_is_named, .timeout = 60) {
+    static rig r;
+    message m;
+    rig_open(&r, "nmea: \"udp://127.0.0.1:47112\"");
+    pid_t sim = play(&r, "2", NULL);
+    cr_assert(receive_until(&r.subscriber, "detections", "sample_index", LENGTH, 20000, &m));
+    cr_expect_str_eq(text_of(m.head, "bearing_reference"), "array");
+    char *head = cJSON_PrintUnformatted(m.head);
+    cr_expect(strstr(head, "\"heading_stale\""), "%s", head);
+    free(head);
+    message_free(&m);
+    cr_assert(receive_until(&r.subscriber, "status", "uptime_s", 0, 10000, &m));
+    cr_expect(strstr(text_of(m.head, "text"), "no heading has come yet"), "%s",
+              text_of(m.head, "text"));
+    message_free(&m);
+    cr_expect_eq(process_wait(sim, 20000), 0);
+    rig_close(&r);
+}
+
+/* By hand: it holds until another one is told. */
+Test(navigation, sonarctl_tells_where_the_ship_is, .timeout = 60) {
+    static rig r;
+    message m;
+    rig_open(&r, "heading_offset_deg: 10");
+    pid_t ctl = process_start(&r.box, "ctl", "sonarctl", "-e", r.control, "navigation",
+                              "heading_deg", "355", "depth_m", "80", NULL);
+    cr_assert_eq(process_wait(ctl, 10000), 0);
+    ctl = process_start(&r.box, "ctl", "sonarctl", "-e", r.control, "navigation", "heading_deg",
+                        "400", NULL);
+    cr_expect_eq(process_wait(ctl, 10000), 1);
+    pid_t sim = play(&r, "2", NULL);
+    cr_assert(receive_until(&r.subscriber, "detections", "sample_index", LENGTH, 20000, &m));
+    cr_expect_eq(header_number(m.head, "heading_deg"), 5);
+    cr_expect_str_eq(text_of(m.head, "bearing_reference"), "true");
+    message_free(&m);
+    cr_assert(receive_until(&r.subscriber, "status", "navigation.depth_m", 80, 10000, &m));
+    cr_expect_str_eq(text_of(cJSON_GetObjectItemCaseSensitive(m.head, "navigation"), "source"),
+                     "control");
+    message_free(&m);
+    cr_expect_eq(process_wait(sim, 20000), 0);
+    rig_close(&r);
+}

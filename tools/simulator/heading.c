@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "heading.h"
+
+#include <errno.h>
+#include <math.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/core.h"
+
+static const double INTERVAL_S = 0.1;
+
+struct sim_heading {
+    int fd;
+    double heading_deg, turn_deg_s, fs_hz;
+    uint64_t told; /* intervals so far */
+};
+
+static sonar_code connect_to(sim_heading *h, const char *address, sonar_error *err) {
+    char host[64], port[8];
+    struct addrinfo *found = NULL;
+    const struct addrinfo hints = {.ai_socktype = SOCK_DGRAM,
+                                   .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
+    if (sscanf(address, "udp://%63[^:]:%7[0-9]", host, port) != 2 ||
+        getaddrinfo(host, port, &hints, &found) != 0)
+        return sonar_fail(err, SONAR_EINVAL, "--nmea", "udp://ADDRESS:PORT is wanted, not %s",
+                          address);
+    h->fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const bool good = h->fd >= 0 && connect(h->fd, found->ai_addr, found->ai_addrlen) == 0;
+    freeaddrinfo(found);
+    return good ? SONAR_OK : sonar_fail(err, SONAR_ESYS, address, "%s", strerror(errno));
+}
+
+sonar_code sim_heading_open(const char *address, const sim_scene *scene, double fs_hz,
+                            sim_heading **heading, sonar_error *err) {
+    sim_heading *h = *heading = sonar_alloc(1, sizeof *h);
+    if (!h)
+        return sonar_fail(err, SONAR_ENOMEM, "--nmea", "out of memory");
+    *h = (sim_heading){.fd = -1,
+                       .heading_deg = scene->heading_deg,
+                       .turn_deg_s = scene->turn_deg_s,
+                       .fs_hz = fs_hz};
+    if (!scene->own_ship)
+        return sonar_fail(err, SONAR_EINVAL, "--nmea", "the scene has no own_ship");
+    return connect_to(h, address, err);
+}
+
+static void tell(const sim_heading *h, double t_s) {
+    char body[32], sentence[48];
+    int sum = 0;
+    double deg = fmod(h->heading_deg + h->turn_deg_s * t_s, 360);
+    snprintf(body, sizeof body, "HEHDT,%06.2f,T", deg < 0 ? deg + 360 : deg);
+    for (const char *c = body; *c; c++)
+        sum ^= *c;
+    const int n = snprintf(sentence, sizeof sentence, "$%s*%02X\r\n", body, (unsigned)sum);
+    const ssize_t sent = send(h->fd, sentence, (size_t)n, 0);
+    (void)sent; /* nobody may be listening yet */
+}
+
+void sim_heading_advance(sim_heading *h, uint64_t samples) {
+    if (!h)
+        return;
+    const double t_s = (double)samples / h->fs_hz;
+    bool due = false;
+    while ((double)h->told * INTERVAL_S <= t_s) {
+        h->told++;
+        due = true;
+    }
+    if (due)
+        tell(h, t_s);
+}
+
+void sim_heading_close(sim_heading *h) {
+    if (h && h->fd >= 0)
+        close(h->fd);
+    free(h);
+}

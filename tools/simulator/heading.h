@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The heading of the scene's own ship as NMEA 0183 over UDP, ten times a second of the stream: HDT
+ * sentences. One thread. */
+#ifndef SIM_HEADING_H
+#define SIM_HEADING_H
+
+#include "scene.h"
+
+typedef struct sim_heading sim_heading;
+
+/* address: udp://ADDRESS:PORT, borrowed during the call. */
+sonar_code sim_heading_open(const char *address, const sim_scene *scene, double fs_hz,
+                            sim_heading **heading, sonar_error *err);
+/* So many samples of the stream have been made: tells what is due until then. NULL is allowed. */
+void sim_heading_advance(sim_heading *heading, uint64_t samples);
+void sim_heading_close(sim_heading *heading); /* NULL is allowed */
+
+#endif
