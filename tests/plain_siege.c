@@ -7,7 +7,7 @@
  *
  *   plain_siege [--seconds N] [--campaign NAME]
  *
- * By default every campaign comes once over TCP and once over ipc.
+ * By default every campaign comes once over TCP, once over ipc, and those on keys over CURVE.
  */
 #include <getopt.h>
 #include <math.h>
@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -47,6 +48,7 @@ struct siege {
     sonar_frame frame;
     double sent; /* messages that the daemon must have counted */
     long rest_bytes;
+    char server_key[41], public_key[41], secret_key[41]; /* where CURVE is spoken */
 };
 
 static int problems;
@@ -89,7 +91,34 @@ static int free_port(void) {
     return ntohs(name.sin_port);
 }
 
-static void start(struct siege *s, bool tcp, const char *overload) {
+static void write_certificate(struct siege *s, const char *name, const char *public_key,
+                              const char *secret_key) {
+    char line[80] = "";
+    if (secret_key)
+        snprintf(line, sizeof line, "    secret-key = \"%s\"\n", secret_key);
+    box_write(&s->box, name, "curve\n    public-key = \"%s\"\n%s", public_key, line);
+}
+
+/* The daemon's keys and the honest digitiser's; what the configuration says of them. */
+static const char *make_keys(struct siege *s) {
+    char server_secret[41];
+    zmq_curve_keypair(s->server_key, server_secret);
+    zmq_curve_keypair(s->public_key, s->secret_key);
+    write_certificate(s, "node.key_secret", s->server_key, server_secret);
+    write_certificate(s, "digitiser.key", s->public_key, NULL);
+    chmod(box_path(&s->box, "node.key_secret"), 0600);
+    return "security: {key: node.key_secret, allow_senders: [digitiser.key]}\n";
+}
+
+static void use_keys(void *socket, const char *server_key, const char *public_key,
+                     const char *secret_key) {
+    zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server_key, 41);
+    zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, public_key, 41);
+    zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, secret_key, 41);
+}
+
+/* keys: samples come over TCP with CURVE, and results go out over ipc. */
+static void start(struct siege *s, bool tcp, const char *overload, bool keys) {
     int zero = 0, wait_ms = 30000;
     *s = (struct siege){.box = box_open()};
     if (tcp) {
@@ -99,6 +128,8 @@ static void start(struct siege *s, bool tcp, const char *overload) {
         snprintf(s->in, sizeof s->in, "ipc://%s/in", s->box.dir);
         snprintf(s->out, sizeof s->out, "ipc://%s/out", s->box.dir);
     }
+    if (keys)
+        snprintf(s->out, sizeof s->out, "ipc://%s/out", s->box.dir);
     box_write(&s->box, "sonard.yaml",
               "schema: 1\n"
               "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.75}}}\n"
@@ -108,8 +139,8 @@ static void start(struct siege *s, bool tcp, const char *overload) {
               "dft: {length: 512, hop: 256}\n"
               "cbf: {band_hz: [600, 950]}\n"
               "output: {endpoint: \"%s\"}\n"
-              "runtime: {backend: cpu, threads: 1}\n",
-              CHANNELS, s->in, overload, s->out);
+              "runtime: {backend: cpu, threads: 1}\n%s",
+              CHANNELS, s->in, overload, s->out, keys ? make_keys(s) : "");
     s->daemon =
         process_start(&s->box, "sonard.log", "sonard", box_path(&s->box, "sonard.yaml"), NULL);
     s->frame = (sonar_frame){.array_id = 1,
@@ -122,6 +153,8 @@ static void start(struct siege *s, bool tcp, const char *overload) {
     s->push = zmq_socket(s->context, ZMQ_PUSH);
     zmq_setsockopt(s->push, ZMQ_LINGER, &zero, sizeof zero);
     zmq_setsockopt(s->push, ZMQ_SNDTIMEO, &wait_ms, sizeof wait_ms);
+    if (keys)
+        use_keys(s->push, s->server_key, s->public_key, s->secret_key);
     if (zmq_connect(s->push, s->in))
         die(s, "cannot connect");
 }
@@ -466,38 +499,92 @@ static void pauses(struct siege *s) {
     close(silent);
 }
 
+/* At a port that speaks CURVE: plain peers, rubbish, halves of handshakes and wrong keys, all at
+ * once. Each is counted once, by its cause, and nothing else changes. */
+static void burglars(struct siege *s) {
+    enum { EACH = 60, RAW = 4, CAUSES = 4 };
+    static const char *const cause[] = {"unknown_key", "wrong_mechanism", "malformed",
+                                        "unfinished"};
+    static const double wanted[] = {EACH, EACH, 2 * EACH, EACH};
+    char path[64], public_key[41], secret_key[41];
+    void *stranger[EACH];
+    int fd[RAW][EACH], zero = 0;
+    double before[CAUSES];
+    for (int i = 0; i < CAUSES; i++) {
+        snprintf(path, sizeof path, "frames.peers.failed.%s", cause[i]);
+        before[i] = number_now(s, path);
+    }
+    zmq_curve_keypair(public_key, secret_key);
+    for (int i = 0; i < EACH; i++) {
+        for (int kind = 0; kind < RAW; kind++)
+            fd[kind][i] = zmtp_connect(s->in);
+        zmtp_handshake(fd[0][i], "PUSH");
+        zmtp_bytes(fd[1][i], "GET / HTTP/1.1\r\n\r\n", 18, 100);
+        if (zmtp_greet(fd[2][i], "CURVE"))
+            zmtp_part(fd[2][i], i, 200, false, 100);
+        if (zmtp_greet(fd[3][i], "CURVE"))
+            zmtp_curve_hello(fd[3][i], s->server_key);
+        stranger[i] = zmq_socket(s->context, ZMQ_PUSH);
+        zmq_setsockopt(stranger[i], ZMQ_LINGER, &zero, sizeof zero);
+        use_keys(stranger[i], s->server_key, public_key, secret_key);
+        zmq_connect(stranger[i], s->in);
+    }
+    for (int i = 0; i < CAUSES; i++) { /* the halves last 10 s */
+        snprintf(path, sizeof path, "frames.peers.failed.%s", cause[i]);
+        message m = status_with(s, path, before[i] + wanted[i]);
+        expect(header_number(m.head, path) == before[i] + wanted[i], path,
+               header_number(m.head, path) - before[i], wanted[i]);
+        message_free(&m);
+    }
+    for (int i = 0; i < EACH; i++) {
+        zmq_close(stranger[i]);
+        for (int kind = 0; kind < RAW; kind++)
+            close(fd[kind][i]);
+    }
+    check_memory(s, "memory after burglars");
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static void besiege(bool tcp, const char *overload, const char *only, double until_s) {
+static void besiege(bool tcp, const char *overload, bool keys, const char *only, double until_s) {
     static const struct {
         const char *name;
         void (*run)(struct siege *);
-    } campaign[] = {{"strangers", strangers},
-                    {"crowds", crowds},
-                    {"bursts", bursts},
-                    {"nonsense", nonsense},
-                    {"hoards", hoards},
-                    {"deaths", deaths},
-                    {"deaths behind", deaths_behind},
-                    {"endless parts", endless_parts},
-                    {"pauses", pauses}};
+        bool keys; /* where CURVE is spoken */
+    } campaign[] = {{"strangers", strangers, false},
+                    {"burglars", burglars, true},
+                    {"crowds", crowds, false},
+                    {"bursts", bursts, false},
+                    {"nonsense", nonsense, false},
+                    {"hoards", hoards, false},
+                    {"deaths", deaths, false},
+                    {"deaths behind", deaths_behind, false},
+                    {"endless parts", endless_parts, false},
+                    {"pauses", pauses, false}};
     struct siege s;
-    start(&s, tcp, overload);
+    start(&s, tcp, overload, keys);
     check(&s, "rest");
     s.rest_bytes = resident_bytes(s.daemon);
     do
         for (size_t i = 0; i < sizeof campaign / sizeof campaign[0]; i++) {
-            if (only && strcmp(only, campaign[i].name) != 0)
+            bool fits = keys == campaign[i].keys;
+            if (!fits || (only && strcmp(only, campaign[i].name) != 0))
                 continue;
             double began_s = (double)sonar_monotonic_ns() * 1e-9;
             campaign[i].run(&s);
             check(&s, campaign[i].name);
-            printf("%s, %s: %s: %.1f s, %ld MiB\n", tcp ? "tcp" : "ipc", overload, campaign[i].name,
-                   (double)sonar_monotonic_ns() * 1e-9 - began_s, resident_bytes(s.daemon) / MIB);
+            printf("%s, %s: %s: %.1f s, %ld MiB\n",
+                   keys  ? "curve"
+                   : tcp ? "tcp"
+                         : "ipc",
+                   overload, campaign[i].name, (double)sonar_monotonic_ns() * 1e-9 - began_s,
+                   resident_bytes(s.daemon) / MIB);
         }
     while ((double)sonar_monotonic_ns() * 1e-9 < until_s);
-    restarts(&s); /* last, for memory that leaks grows over the rounds of one process */
-    check(&s, "restarts");
+    if (!keys) { /* last, for memory that leaks grows over the rounds of one process */
+        restarts(&s);
+        check(&s, "restarts");
+    }
     zmq_close(s.push);
     zmq_ctx_term(s.context);
     kill(s.daemon, SIGTERM);
@@ -523,7 +610,8 @@ int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     sonar_descriptors_raise();
     double now_s = (double)sonar_monotonic_ns() * 1e-9;
-    besiege(true, "drop_oldest", only, now_s + seconds / 2);
-    besiege(false, "block", only, now_s + seconds);
+    besiege(true, "drop_oldest", false, only, now_s + seconds / 3);
+    besiege(false, "block", false, only, now_s + seconds * 2 / 3);
+    besiege(true, "block", true, only, now_s + seconds);
     return problems > 0;
 }
