@@ -44,8 +44,8 @@ MVDR_INLINE void rotation(double xx, double yy, double re, double im, double *c,
     *wi = *c * t / g * im;
 }
 
-SONAR_MULTIARCH static void turn_columns(double *xr, double *xi, double *yr, double *yi, size_t n,
-                                         double c, double wr, double wi) {
+MVDR_INLINE void turn_columns(double *xr, double *xi, double *yr, double *yi, size_t n, double c,
+                              double wr, double wi) {
 #pragma GCC ivdep
     for (size_t i = 0; i < n; i++) {
         const double ar = xr[i], ai = xi[i], br = yr[i], bi = yi[i];
@@ -59,6 +59,7 @@ SONAR_MULTIARCH static void turn_columns(double *xr, double *xi, double *yr, dou
 /* From the left, all pairs of the round in one column: x <- c x - w y, y <- conj(w) x + c y. */
 MVDR_INLINE void turn_rows(double *re, double *im, const size_t *x, const size_t *y,
                            const double *c, const double *wr, const double *wi, size_t pairs) {
+#pragma GCC ivdep
     for (size_t p = 0; p < pairs; p++) {
         const double ar = re[x[p]], ai = im[x[p]], br = re[y[p]], bi = im[y[p]];
         re[x[p]] = c[p] * ar - wr[p] * br + wi[p] * bi;
@@ -97,7 +98,8 @@ static void set_exact(mvdr_square h, size_t x, size_t y) {
     h.im[x * h.ld + x] = h.im[y * h.ld + y] = 0;
 }
 
-static void apply(mvdr_square h, mvdr_square v, const round_of *round, size_t pairs) {
+SONAR_MULTIARCH static void apply(mvdr_square h, mvdr_square v, const round_of *round,
+                                  size_t pairs) {
     for (size_t p = 0; p < pairs; p++) {
         const size_t x = round->x[p] * h.ld, y = round->y[p] * h.ld;
         turn_columns(h.re + x, h.im + x, h.re + y, h.im + y, h.n, round->c[p], round->wr[p],

@@ -9,15 +9,15 @@
 /* Operations and bytes a second; seconds. */
 typedef struct rates {
     double fft, beam, eigen;
-    size_t bins_at_once; /* the MVDR's, for all of `eigen` */
+    size_t bins_at_once; /* a GPU's MVDR, for all of `eigen` */
     double bytes, start; /* between host and device, 0: no transfer; to start a stage and wait */
 } rates;
 
 /* Of one worker. From sonar-bench on two cores of an EPYC with AVX-512: 512 x 8192 samples
  * transformed in 3.6 ms, their 259 360 looks and bins formed in 13 ms, 100 bins of 64 snapshots
- * decomposed and looked at in 63 ms (64 sensors) and 106 ms (512), of 512 snapshots and 256 sensors
- * in 2.3 s. */
-static const rates CPU = {18e9, 40e9, 60e9, 1, 0, 5e-6};
+ * solved and looked at in 15 ms (64 sensors) and 22 ms (512), of 512 snapshots and 256 sensors in
+ * 0.49 s. */
+static const rates CPU = {18e9, 40e9, 22e9, 0, 0, 5e-6};
 
 /* An H200's, from docs/benchmarks/h200.md: one window by itself in device memory takes the DFT
  * 69 us (128 sensors) to 1.4 ms (16384), the CBF 79 us to 1.28 ms; 100 bins of the MVDR 1.6 ms (64
@@ -42,11 +42,25 @@ static double cbf_operations(const sonar_train_shape *s) {
     return 8 * looks * (double)s->sensors_used * (double)s->cbf_snapshots;
 }
 
-/* One bin: Jacobi on a triangle of r columns, in which a pair costs three products of columns and a
- * rotation, 40 r operations, eight sweeps being usual; four times as much as one QR of B x r for
- * making the triangle and leading its columns back; then r projections of every steering vector.
- * Bins worked at together take as long as one: 100 of them where 132 find room take one's time. */
-static double mvdr_operations(const sonar_train_shape *s, size_t together) {
+/* One bin on the CPU: of up to half as many snapshots as sensors a row of their Gram matrix and the
+ * new one's products with all steering vectors, whose making costs 40 operations a value, else the
+ * covariance; then eigenvalues and Cholesky's factor of order r, and a triangle solved per look. */
+static double solving_operations(const sonar_train_shape *s) {
+    const double b = (double)s->sensors_used, looks = (double)s->mvdr_directions;
+    const double l = s->mvdr_snapshots ? (double)s->mvdr_snapshots : 1, fresh = (double)s->mvdr_new;
+    const bool by_snapshots = s->mvdr_snapshots && 2 * l <= b;
+    const double r = by_snapshots ? l : b;
+    const double form = by_snapshots ? 8 * b * fresh * (l + looks) : 4 * b * b * l;
+    return (double)s->mvdr_bins *
+           (form + 40 * b * looks + 20.0 / 3 * r * r * r + 4 * r * r * looks);
+}
+
+/* One bin on the GPU: Jacobi on a triangle of r columns, in which a pair costs three products of
+ * columns and a rotation, 40 r operations, eight sweeps being usual; four times as much as one QR
+ * of B x r for making the triangle and leading its columns back; then r projections of every
+ * steering vector. Bins worked at together take as long as one: 100 of them where 132 find room
+ * take one's time. */
+static double jacobi_operations(const sonar_train_shape *s, size_t together) {
     double b = (double)s->sensors_used, r = b;
     if (s->mvdr_snapshots)
         r = fmin(b, (double)s->mvdr_snapshots);
@@ -72,7 +86,8 @@ double sonar_train_stage_s(const sonar_train_shape *s, sonar_engine_stage stage,
     default:
         if (!s->mvdr_bins)
             return 0;
-        seconds = mvdr_operations(s, rate->bins_at_once * workers) / rate->eigen;
+        seconds =
+            (gpu ? jacobi_operations(s, rate->bins_at_once) : solving_operations(s)) / rate->eigen;
         bytes = 4 * (double)s->mvdr_directions * (double)(1 + s->mvdr_bins);
     }
     return rate->start + seconds / (double)workers + (gpu ? bytes / rate->bytes : 0);

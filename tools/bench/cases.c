@@ -132,9 +132,11 @@ double bench_cbf_flop(const bench_case *c, size_t far_bins, size_t near_bins) {
 }
 
 double bench_mvdr_flop(const bench_case *c, double sweeps) {
-    const double b = (double)c->sensors;
-    const double columns = (double)sonar_min_size(c->sensors, c->snapshots);
-    const double jacobi = sweeps * columns * (columns - 1) / 2 * 28 * b;
-    const double looks = (c->snapshots < c->sensors ? 4 : 1) * 8 * b * columns;
-    return (double)c->mvdr.bins * (jacobi + (double)c->angles * looks);
+    const double b = (double)c->sensors, l = (double)c->snapshots, looks = (double)c->angles;
+    const bool by_snapshots = 2 * c->snapshots <= c->sensors;
+    const double r = by_snapshots ? l : b;
+    const double fresh = by_snapshots ? 8 * b * (l + looks) : 4 * b * b;
+    const double solve = sweeps > 0 ? sweeps * r * (r - 1) / 2 * 48 * r + 8 * r * r * looks
+                                    : 20.0 / 3 * r * r * r + 4 * r * r * looks;
+    return (double)c->mvdr.bins * (fresh + solve);
 }

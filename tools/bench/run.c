@@ -123,7 +123,7 @@ static sonar_code run_scene(const bench_scene *s, bench_report *report, sonar_er
         {"cbf.all", name, bench_stages_all_beams, all, all_bytes, 0, beams},
         {"cbf.snapshots", name, bench_stages_several, times * lofar, several_bytes, 0,
          c->cbf_alone},
-        {"mvdr", "one_sided", bench_stages_mvdr, 0, mvdr_bytes, 0, mvdr},
+        {"mvdr", name, bench_stages_mvdr, 0, mvdr_bytes, 0, mvdr},
     };
     const plan chain = {
         "chain", name, bench_chain_run, dft + all, dft_bytes + all_bytes + mvdr_bytes,

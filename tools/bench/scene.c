@@ -233,7 +233,7 @@ static sonar_specs specs_of(const bench_case *c) {
                  .max_new = 1,
                  .snapshots = c->snapshots,
                  .eps = 1,
-                 .tolerance = 3e-7,
+                 .tolerance = 1e-9,
                  .max_sweeps = 30},
     };
 }
