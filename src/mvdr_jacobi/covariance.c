@@ -56,7 +56,7 @@ static void load_panels(const mvdr_stage *stage, size_t bin, size_t m, mvdr_scra
     const size_t ld = stage->ld, sensors = stage->spec.sensors;
     for (size_t c = 0; c < m; c++) {
         const float *x = stage->ring + (scratch->column[c] * stage->spec.bins + bin) * 2 * ld;
-        for (size_t i = 0; i < mvdr_pad(sensors, MVDR_LANES); i++) {
+        for (size_t i = 0; i < ld; i++) {
             const bool used = i < sensors && stage->rows.used[i];
             double *to = scratch->panel + (i / MVDR_LANES * m + c) * STEP + i % MVDR_LANES;
             to[0] = used ? scratch->root[c] * (double)x[i] : 0;

@@ -169,7 +169,7 @@ typedef struct mvdr_stage {
     uint8_t *valid;      /* [slot][bin], 0 for a snapshot with non-finite values */
     size_t next, filled; /* slot of the next snapshot, slots in use */
     mvdr_bin *bin;
-    double *gram_re, *gram_im; /* snapshot space: [bin][column][column], x_i^H x_j at [j][i] */
+    double *gram_re, *gram_im; /* snapshot space: [bin][newer column j][column i], x_i^H x_j */
     double *project;           /* snapshot space: [bin][direction / 8][column][re, im][lane] */
     double *norm;              /* snapshot space: [bin][direction] |a|^2 */
     double *covariance;        /* forgetting in sensor space: [bin] triangle, all sensors */

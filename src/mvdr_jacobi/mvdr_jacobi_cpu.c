@@ -90,7 +90,7 @@ static sonar_code create(const void *spec, const sonar_host *host, void **out, s
     stage->host = host;
     stage->shape = mvdr_shape_of(&stage->spec);
     stage->columns = stage->shape.each * stage->shape.slots;
-    stage->ld = mvdr_pad(stage->spec.sensors, 2 * MVDR_LANES);
+    stage->ld = mvdr_pad(stage->spec.sensors, MVDR_LANES);
     stage->directions = mvdr_pad(stage->spec.directions, MVDR_LANES);
     if (!allocate(stage)) {
         code = sonar_fail(err, SONAR_ENOMEM, where, "no memory for %zu bins of %zu sensors",

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The ring of snapshots, and what follows from them one by one. A new snapshot overwrites the
- * oldest one's row and column of the Gram matrix and its products with the steering vectors; the
- * others stay, each computed once, so that nothing drifts. A snapshot with a value that is not
- * finite keeps its slot and does not count.
+ * oldest one's row of the Gram matrix and its products with the steering vectors; the others stay,
+ * each computed once, so that nothing drifts. A snapshot with a value that is not finite keeps its
+ * slot and does not count.
  */
 #include "mvdr_jacobi/internal.h"
 
@@ -102,19 +102,15 @@ SONAR_MULTIARCH static void inner(const float *x, const double *y_re, const doub
     *im = sum_of(&ri);
 }
 
-/* Row and column `column` of the bin's Gram matrix, with all columns of slots in use. */
+/* The column's products with all columns of slots in use. Whoever asks for a pair asks the newer of
+ * the two, which met the older one. */
 static void update_gram(mvdr_stage *stage, size_t bin, size_t column, mvdr_scratch *scratch) {
     const size_t columns = stage->columns, used = filled_now(stage) * stage->shape.each;
-    double *g_re = stage->gram_re + bin * columns * columns;
-    double *g_im = stage->gram_im + bin * columns * columns;
+    const size_t row = (bin * columns + column) * columns;
     freshen(stage, column_at(stage, column, bin), scratch);
-    for (size_t i = 0; i < used; i++) {
-        double re, im;
-        inner(column_at(stage, i, bin), scratch->fresh_re, scratch->fresh_im, stage->ld, &re, &im);
-        g_re[column * columns + i] = g_re[i * columns + column] = re;
-        g_im[column * columns + i] = im;
-        g_im[i * columns + column] = -im;
-    }
+    for (size_t i = 0; i < used; i++)
+        inner(column_at(stage, i, bin), scratch->fresh_re, scratch->fresh_im, stage->ld,
+              &stage->gram_re[row + i], &stage->gram_im[row + i]);
 }
 
 /* ---- projections ----------------------------------------------------------------------------- */
