@@ -69,6 +69,7 @@
     X(tone_faint)                                                                                  \
     X(tone_flutter)                                                                                \
     X(tone_steady)                                                                                 \
+    X(tone_comes_and_goes)                                                                         \
     X(tone_cells)
 
 /* What only the Jacobi solver says of itself: mvdr_solver.c. */
