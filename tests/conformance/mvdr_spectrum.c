@@ -346,10 +346,14 @@ static void backward(site *site, size_t sensors, size_t l, double alpha, size_t 
     spec.eps = 1e-3;
     mvdr_open(&f, site, &spec);
     sonar_c32 *x = mvdr_record(&f, l, (mvdr_wave[]){{60, 40}, {100, 20}}, 2, 23);
+    f.used[5] = alpha > 0; /* comes back with its past, and so does its mirror image */
+    mvdr_renew(&f);
+    mvdr_run(&f, l - 1, x);
+    f.used[5] = 1;
     for (size_t i = 0; i < masked; i++)
         f.used[odd[i]] = 0;
     mvdr_renew(&f);
-    mvdr_run(&f, l, x);
+    mvdr_run(&f, 1, x + (l - 1) * sensors);
     for (size_t i = 0; i < masked; i++) /* the oracle's mask: mirrors are dropped too */
         f.used[sensors - 1 - odd[i]] = 0;
     mvdr_renew(&f);
@@ -363,6 +367,7 @@ MVDR_CASE(forward_backward) {
     backward(site, 17, 9, 0, 0);
     backward(site, 16, 40, 0, 0);
     backward(site, 32, 12, 0, 3);
+    backward(site, 32, 7, 0, 3);
     backward(site, 31, 30, 0, 3);
     backward(site, 12, 40, 0.9, 0);
     backward(site, 13, 30, 0.8, 2);
