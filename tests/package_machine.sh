@@ -70,6 +70,11 @@ systemctl reload sonard
 await 10 is_active sonard
 [ "$(property sonard MainPID)" = "$pid" ]
 
+step "sonarctl reaches the service"
+sonarctl version >/dev/null
+sonarctl set sound_speed_mps 1495 >/dev/null
+[ "$(sonarctl get sound_speed_mps)" = 1495 ]
+
 step "a process that stands still is killed by the watchdog and started again"
 mkdir -p /run/systemd/system/sonard.service.d
 printf '[Service]\nWatchdogSec=3\n' >/run/systemd/system/sonard.service.d/watchdog.conf
