@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* array.auto_mask with the chain on the device: a sensor goes out and comes back as on the CPU,
- * window by window, and the graphs recorded with it are not run without. */
+/* Values that change while the chain on the device runs. array.auto_mask: a sensor goes out and
+ * comes back as on the CPU, window by window, and the graphs recorded with it are not run without.
+ * Values that are set: tables, corrections and weights go to the device anew. */
+#include "control/change.h"
 #include "gpu.h"
 #include "spoilt.h"
 
@@ -96,11 +98,45 @@ static void go_out_and_come_back(const char *mvdr) {
     end(&cpu);
 }
 
+static bool set(chain *c, const sonar_config_value *value) {
+    static sonar_config_differences differences;
+    sonar_error err = {0};
+    sonar_code code = sonar_control_set(c->feed.pipeline, 1, value, NULL, NULL, &differences, &err);
+    return gpu_expect(&device, !code && differences.live == 1, "%s: %s: %s", value->path, err.where,
+                      err.text);
+}
+
+/* Each value takes hold with the next window, and stays. */
+static void change_values(const char *mvdr) {
+    static chain gpu, cpu;
+    static const sonar_config_value value[] = {
+        {"sound_speed_mps", "1450"},  {"array.mask", "[3]"},
+        {"array.gain_db", "-160"},    {"array.phase_deg", "[0,5,0,0,0,0,0,0,0,0,0,-5]"},
+        {"array.delay_us", "7"},      {"cbf.shading", "hann"},
+        {"cbf.ranges_m", "[30, 90]"}, {"array.mask", "[]"},
+        {"sound_speed_mps", "1530.5"}};
+    const size_t values = sizeof value / sizeof *value;
+    start(&gpu, "cuda", mvdr);
+    start(&cpu, "cpu", mvdr);
+    for (uint64_t window = 0; window < 2 + 2 * values; window++) {
+        const size_t i = (size_t)(window - 2) / 2;
+        if (window >= 2 && window % 2 == 0 && (!set(&gpu, &value[i]) || !set(&cpu, &value[i])))
+            break;
+        if (!gpu_expect(&device, play(&gpu, window, false) && play(&cpu, window, false),
+                        "%s: window %d did not come", mvdr, (int)window))
+            break;
+        compare(&gpu, &cpu, window, window < 2 ? "before" : value[i].path);
+    }
+    end(&gpu);
+    end(&cpu);
+}
+
 int main(int argc, char **argv) {
     int code = gpu_open(&device, argc, argv);
     if (code >= 0)
         return code;
     go_out_and_come_back("snapshots: 4");
+    change_values("snapshots: 4");
     if (!device.tiny)
         go_out_and_come_back("forgetting: 0.8");
     return gpu_close(&device, "gpu_mask");
