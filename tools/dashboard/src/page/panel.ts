@@ -354,16 +354,16 @@ function axisTitle(row: Row, frame: Frame, bearings: boolean): string {
 /** What the cursor reads: bearing, time, absolute level. */
 export function describe(reading: Reading, bearings: boolean): string {
     const first = reading.rows[0];
-    const time = `${utcDate(reading.utc_ms)} ${utcTime(first && reading.rows.length === 1 ? first.utc_ms : reading.utc_ms, 1)}Z`;
-    if (reading.missing === "all" || reading.column < 0)
-        return reading.missing === "all" ? `${time}  no data was received` : "";
+    const time = `${utcTime(first && reading.rows.length === 1 ? first.utc_ms : reading.utc_ms, 1)}Z`;
+    if (reading.missing === "all") return `${utcDate(reading.utc_ms)} ${time}  no data was received`;
+    if (reading.column < 0) return "";
     const { header, axis } = reading.rows[reading.rows.length - 1];
     const sides = bearings && hasTrue(header) ? bearingsOf(header, reading.angle).map((b) => formatBearing(b)) : [];
     const words = [
         `${reading.angle.toFixed(axis.unit === "deg" ? 2 : 1)} ${axis.unit ?? ""}`,
         sides.length ? `true ${sides.join(" | ")}` : "",
-        time,
         `${decibels(reading.power).toFixed(2)} ${referenceOf(header.unit)}`,
+        time,
         settings.normalisation === "none" ? "" : `${reading.over_db.toFixed(1)} dB over background`,
         reading.rows.length > 1 ? `mean of ${reading.rows.length} windows` : `window ${header.window}`,
         reading.missing === "some" ? "some missing" : "",

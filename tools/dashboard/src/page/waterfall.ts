@@ -28,7 +28,7 @@ export interface Reading {
     missing: Stretch["missing"];
 }
 
-const MARK_PX = 6; // of a tick beside the peak
+const MARK_SHARE = 1 / 70; // of the picture's width between a peak and its ticks
 const REPAINTED = 3; // newest rows, whose detections may come after them
 
 export class Waterfall {
@@ -150,12 +150,12 @@ export class Waterfall {
     private mark(row: Row, line: Uint32Array): void {
         const { shown, frame } = this.look!;
         const scale = line.length / (shown.high - shown.low);
+        const aside = Math.max(5, Math.round(line.length * MARK_SHARE));
         for (const detection of row.marks) {
             const places = frame === "true" ? bearingsOf(row.header, detection.az_deg) : [detection.az_deg];
             for (const place of places) {
                 const x = Math.floor((place - shown.low) * scale);
-                for (const side of [-1, 1])
-                    if (x + side * MARK_PX >= 0 && x + side * MARK_PX < line.length) line[x + side * MARK_PX] = MARK;
+                for (const tick of [x - aside, x + aside]) if (tick >= 0 && tick < line.length) line[tick] = MARK;
             }
         }
     }

@@ -42,10 +42,12 @@ test("a pixel shows every direction in it, and none is left out", () => {
     const seen = new Set<number>();
     for (let x = 0; x < 100; x++) for (let c = columns.first[x]; c <= columns.last[x]; c++) seen.add(c % 720);
     assert.equal(seen.size, 720);
-    const offset = columnsOf(axis, { ...CIRCLE, heading_deg: 33.3 }, "true", { low: 0, high: 360 }, 50);
-    const turns = new Set<number>();
-    for (let x = 0; x < 50; x++) for (let c = offset.first[x]; c <= offset.last[x]; c++) turns.add(c % 720);
-    assert.equal(turns.size, 720, "also where a pixel lies across the seam");
+    for (let heading_deg = 0; heading_deg < 360; heading_deg += 1.7) {
+        const offset = columnsOf(axis, { ...CIRCLE, heading_deg }, "true", { low: 0, high: 360 }, 50);
+        const turns = new Set<number>();
+        for (let x = 0; x < 50; x++) for (let c = offset.first[x]; c <= offset.last[x]; c++) turns.add(c % 720);
+        assert.equal(turns.size, 720, `heading ${heading_deg}: also where a pixel lies across the seam`);
+    }
     const turned = columnsOf(axis, CIRCLE, "true", { low: 0, high: 360 }, 360);
     assert.ok(Math.abs(values[turned.first[100]] - turn(100.5 - 350)) <= 0.5);
     for (let x = 0; x < 360; x++) assert.ok(turned.first[x] >= 0, `pixel ${x} across the seam`);

@@ -94,7 +94,7 @@ export class NowView implements View {
         const label = isTrue ? "true bearing, deg" : cone ? "angle from the array's axis, deg" : "azimuth in the array frame, deg";
         const axes: uPlot.Axis[] = [
             { ...line, label, size: 2.4 * letter, space: 5 * letter, incrs: [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 45, 60, 90] },
-            { ...line, label: referenceOf(row.header.unit), size: 3.6 * letter },
+            { ...line, label: referenceOf(row.header.unit), size: 3.6 * letter, space: 3 * letter },
         ];
         if (cone && hasTrue(row.header)) {
             const bearings = (_: uPlot, values: number[]) =>
@@ -107,6 +107,7 @@ export class NowView implements View {
             {
                 width,
                 height,
+                padding: [null, 2.2 * letter, null, null],
                 legend: { show: false },
                 scales: { x: { time: false }, y: { range: () => this.limits } },
                 axes,
