@@ -9,6 +9,12 @@ pkg_check_modules(CJSON REQUIRED IMPORTED_TARGET libcjson)
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules(SNDFILE REQUIRED IMPORTED_TARGET sndfile)
 
+# Optional: without it metrics.listen is refused.
+pkg_check_modules(MICROHTTPD IMPORTED_TARGET libmicrohttpd)
+if(NOT MICROHTTPD_FOUND)
+  message(STATUS "metrics: libmicrohttpd is missing, so sonard will not answer Prometheus")
+endif()
+
 # Optional: without it sonard tells the service manager nothing, and the journal gets plain lines.
 pkg_check_modules(SYSTEMD IMPORTED_TARGET libsystemd)
 if(NOT SYSTEMD_FOUND)

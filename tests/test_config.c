@@ -502,6 +502,8 @@ static const struct {
     {SMALL "fs_hz: 4000\n", ":5:1: error: fs_hz is there twice", ""},
     {SMALL "dft: {hop: 8, hop: 8}\n", ":5:15: error: dft.hop is there twice", ""},
     {SMALL "dft: {}\ndft: {}\n", ":6:1: error: dft is there twice", ""},
+    {SMALL "metrics: {listen: \"0.0.0.0:9464\"}\n",
+     ":5:19: error: metrics.listen: '0.0.0.0:9464' is no loopback", "127.0.0.1:PORT"},
     {"schema: 1\n" LINE_ARRAY "fs_hz: 8 kHz\ncbf: {band_hz: [1, 2]}\n", ":3:8: error: fs_hz",
      "a plain number in Hz is wanted, not \"8 kHz\""},
     {"schema: 1\n" LINE_ARRAY "fs_hz: \"8000\"\ncbf: {band_hz: [1, 2]}\n", ":3:8: error: fs_hz",

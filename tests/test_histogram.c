@@ -31,6 +31,17 @@ Test(histogram, percentiles_against_sorting) {
                       "%g of %d: %g us, exact %g", share[k], count, got.last_us[k], exact_us);
         }
         cr_expect_eq(got.last_us[2], (double)value[count - 1] * 1e-3);
+        double sum_s = 0;
+        for (int edge = 0; edge < SONAR_HISTOGRAM_EDGES; edge++) {
+            uint64_t below = 0;
+            for (int i = 0; i < count; i++)
+                below += value[i] < (uint64_t)1 << (edge + SONAR_HISTOGRAM_FIRST_EDGE);
+            cr_expect_eq(got.below[edge], below, "edge %d of %d", edge, count);
+        }
+        for (int i = 0; i < count; i++)
+            sum_s += (double)value[i] * 1e-9;
+        cr_expect_eq(got.count, (uint64_t)count);
+        cr_expect_float_eq(got.sum_s, sum_s, 1e-9 * sum_s);
         free(histogram);
         free(seen);
     }

@@ -125,6 +125,8 @@ typedef struct sonar_config {
     char *control_endpoint; /* NULL: none */
     bool control_group;
 
+    char *metrics_listen; /* as sonar_loopback_read takes it; NULL: off */
+
     /* runtime */
     char backend[16]; /* "auto", "cpu", "cuda" */
     char *plugin_dir;

@@ -45,6 +45,7 @@ void sonar_config_destroy(sonar_config *config) {
     free(config->plugin_dir);
     free(config->state_dir);
     sonar_security_clear(&config->security);
+    free(config->metrics_listen);
     sonar_settings_destroy(config->settings);
     free(config);
 }

@@ -464,6 +464,11 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                            .help = "true: the daemon's group may use the control socket, too (mode "
                                    "0660). false: its own user alone (0600)."},
 
+    [OPT_METRICS_LISTEN] = {"metrics.listen", AT(metrics_listen), TEXT(64),
+                            .computed = "not set: nobody is answered",
+                            .help = "Loopback address and port that answer Prometheus "
+                                    "(docs/metrics.md), for example 127.0.0.1:9464."},
+
     [OPT_BACKEND] =
         {"runtime.backend", AT(backend), CHOICE("auto cpu cuda"), .fallback = "auto",
          .help = "Where the stages run. auto takes the faster of CPU and GPU (docs/training.md)."},

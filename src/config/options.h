@@ -116,6 +116,7 @@ typedef enum sonar_option_id {
     OPT_NAV_OFFSET,
     OPT_CONTROL_ENDPOINT,
     OPT_CONTROL_GROUP,
+    OPT_METRICS_LISTEN,
     OPT_BACKEND,
     OPT_PLUGIN_DIR,
     OPT_ON_GPU_FAILURE,

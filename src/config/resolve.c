@@ -3,6 +3,7 @@
 #include "config/access.h"
 
 #include "core/core.h"
+#include "core/loopback.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -629,7 +630,17 @@ static void check_control(sonar_loader *l) {
              "only programs on this machine may change values");
 }
 
+/* Nothing but the loopback: there is neither authentication nor encryption. */
+static void resolve_metrics(sonar_loader *l) {
+    struct sockaddr_storage unused;
+    const char *text = have(l, OPT_METRICS_LISTEN) ? value(l, OPT_METRICS_LISTEN)->text : NULL;
+    if (text && !sonar_loopback_read(text, &unused))
+        fail(l, OPT_METRICS_LISTEN, "127.0.0.1:PORT or [::1]:PORT",
+             "'%s' is no loopback address with a port", text);
+}
+
 static bool resolve_endpoints(sonar_loader *l) {
+    resolve_metrics(l);
     sonar_config *c = l->config;
     const sonar_value *v = value(l, OPT_INGEST_ENDPOINTS);
     if (!have(l, OPT_INGEST_ENDPOINTS) || !have(l, OPT_OUTPUT_ENDPOINT))

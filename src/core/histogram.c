@@ -24,6 +24,9 @@ void sonar_histogram_add(sonar_histogram *histogram, uint64_t ns) {
     _Atomic uint32_t *bucket = &histogram->bucket[bucket_of(ns)];
     atomic_store_explicit(bucket, atomic_load_explicit(bucket, memory_order_relaxed) + 1,
                           memory_order_relaxed);
+    atomic_store_explicit(&histogram->sum_ns,
+                          atomic_load_explicit(&histogram->sum_ns, memory_order_relaxed) + ns,
+                          memory_order_relaxed);
     uint64_t longest = atomic_load_explicit(&histogram->longest_ns, memory_order_relaxed);
     while (ns > longest &&
            !atomic_compare_exchange_weak_explicit(&histogram->longest_ns, &longest, ns,
@@ -45,6 +48,19 @@ static double percentile_us(const uint32_t *bucket, double share) {
     return NAN;
 }
 
+/* An edge is the upper one of the last bucket of its octave. */
+static void count_below(const uint32_t *bucket, sonar_percentiles *to) {
+    size_t i = 0;
+    to->count = 0;
+    for (size_t edge = 0; edge < SONAR_HISTOGRAM_EDGES; edge++) {
+        for (; i < (edge + SONAR_HISTOGRAM_FIRST_EDGE - 3) * 16; i++)
+            to->count += bucket[i];
+        to->below[edge] = to->count;
+    }
+    for (; i < SONAR_HISTOGRAM_BUCKETS; i++)
+        to->count += bucket[i];
+}
+
 void sonar_histogram_read(sonar_histogram *histogram, sonar_histogram_seen *seen,
                           sonar_percentiles *to) {
     static const double share[3] = {0.5, 0.99, 1};
@@ -54,6 +70,8 @@ void sonar_histogram_read(sonar_histogram *histogram, sonar_histogram_seen *seen
         fresh[i] = now - seen->bucket[i];
         seen->bucket[i] = now;
     }
+    count_below(seen->bucket, to);
+    to->sum_s = (double)atomic_load_explicit(&histogram->sum_ns, memory_order_relaxed) * 1e-9;
     const uint64_t longest_ns =
         atomic_exchange_explicit(&histogram->longest_ns, 0, memory_order_relaxed);
     seen->longest_ns = longest_ns > seen->longest_ns ? longest_ns : seen->longest_ns;

@@ -7,11 +7,14 @@
 #include <stdint.h>
 
 enum { SONAR_HISTOGRAM_BUCKETS = 16 * 42 }; /* 16 an octave, up to 2^45 ns, 9 hours */
+/* Of the counts that are handed out, an octave apart: 2^10 ns (1 us) to 2^37 ns (137 s). */
+enum { SONAR_HISTOGRAM_EDGES = 28, SONAR_HISTOGRAM_FIRST_EDGE = 10 };
 
 /* Times in ns. */
 typedef struct sonar_histogram {
     _Atomic uint32_t bucket[SONAR_HISTOGRAM_BUCKETS];
     _Atomic uint64_t longest_ns; /* since the last reading */
+    _Atomic uint64_t sum_ns;
 } sonar_histogram;
 
 /* What the reader has seen by its last reading. */
@@ -20,11 +23,14 @@ typedef struct sonar_histogram_seen {
     uint64_t longest_ns;
 } sonar_histogram_seen;
 
-/* p50, p99 and maximum; NaN where nothing was measured. Percentiles lie above the true ones by 6 %
- * at most, the maximum is exact to a nanosecond. */
+/* p50, p99 and maximum, and counts; NaN where nothing was measured. Percentiles lie above the true
+ * ones by 6 % at most, the maximum is exact to a nanosecond. */
 typedef struct sonar_percentiles {
-    double all_us[3];  /* since the start */
-    double last_us[3]; /* since the last reading */
+    double all_us[3];                      /* since the start */
+    double last_us[3];                     /* since the last reading */
+    uint64_t below[SONAR_HISTOGRAM_EDGES]; /* values below 2^(i + FIRST_EDGE) ns, since the start */
+    uint64_t count;
+    double sum_s;
 } sonar_percentiles;
 
 /* One thread. */

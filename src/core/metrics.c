@@ -48,13 +48,22 @@ const sonar_metric sonar_metrics[] = {
     {"windows.offered", SONAR_COUNTER, AT(ingest.windows_offered), NULL, "windows", "complete, or not to be waited for"},
     {"windows.taken", SONAR_COUNTER, AT(ingest.windows_taken), NULL, "windows", "by the data thread"},
     {"windows.dropped", SONAR_COUNTER, AT(ingest.windows_dropped), &sonar_window_causes, "windows", "not processed, by cause"},
+    {"windows.waiting", SONAR_LEVEL, AT(ingest.windows_waiting), NULL, "windows", "offered, and not taken yet"},
     {"windows.processed", SONAR_COUNTER, AT(windows_processed), NULL, "windows", "computed"},
     {"windows.failed", SONAR_COUNTER, AT(windows_failed), NULL, "windows", "lost because a stage failed"},
+
+    {"mvdr.bins", SONAR_COUNTER, AT(mvdr_bins), NULL, "bins", "of the adaptive spectrum, computed"},
+    {"mvdr.bins_not_converged", SONAR_COUNTER, AT(mvdr_bins_not_converged), NULL, "bins", "whose eigendecomposition did not converge"},
+    {"mvdr.most_sweeps", SONAR_LEVEL, AT(mvdr_most_sweeps), NULL, "sweeps", "of the Jacobi method, in the slowest bin of the last window"},
 
     {"output.messages_sent", SONAR_COUNTER, AT(output.messages_sent), NULL, "messages", "of all topics"},
     {"output.messages_failed", SONAR_COUNTER, AT(output.messages_failed), NULL, "messages", "not made: no memory"},
     {"output.subscriptions", SONAR_COUNTER, AT(output.subscriptions), NULL, "requests", "to subscribe"},
     {"output.results_dropped", SONAR_COUNTER, AT(output.results_dropped), NULL, "windows", "computed but not sent: sending is too slow"},
+    {"output.results_waiting", SONAR_LEVEL, AT(output.results_waiting), NULL, "windows", "computed, and not sent yet"},
+    {"output.topic_sent", SONAR_COUNTER, AT(output.topic_sent), &sonar_topics, "messages", "handed to the socket"},
+    {"output.topic_failed", SONAR_COUNTER, AT(output.topic_failed), &sonar_topics, "messages", "not made: no memory"},
+    {"output.topic_wanted", SONAR_LEVEL, AT(output.topic_wanted), &sonar_topics, "0 or 1", "somebody reads it now"},
     {"output.peers.connected", SONAR_LEVEL, AT(output.peers.connected), NULL, "connections", "of readers now"},
     {"output.peers.accepted", SONAR_COUNTER, AT(output.peers.accepted), NULL, "connections", "of readers that came in, whatever became of them"},
     {"output.peers.admitted", SONAR_COUNTER, AT(output.peers.admitted), NULL, "connections", "of readers that passed the handshake"},
@@ -66,6 +75,7 @@ const sonar_metric sonar_metrics[] = {
     {"latency", SONAR_MEASURE, AT(latency.last_us), &percentiles, "us", "last sample in to published, since the last status"},
     {"stage_us", SONAR_MEASURE, AT(stage_us), &sonar_timed_stages, "us", "of the last window, on a GPU the device's time"},
     {"stage_times", SONAR_TIMES, AT(stage), &sonar_timed_stages, "us", "where a stage's time goes"},
+    {"device_free_bytes", SONAR_MEASURE, AT(device_free_bytes), NULL, "bytes", "of the GPU's memory, when its engine had been made"},
     {"resident_bytes", SONAR_MEASURE, AT(resident_bytes), NULL, "bytes", "memory of the process"},
 };
 /* clang-format on */

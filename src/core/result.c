@@ -28,6 +28,9 @@ const sonar_label sonar_frame_causes = {"cause", LENGTH(frame_cause), frame_caus
 const sonar_label sonar_window_causes = {"cause", LENGTH(window_cause), window_cause};
 const sonar_label sonar_handshake_causes = {"cause", LENGTH(handshake_cause), handshake_cause};
 const sonar_label sonar_element_faults = {"fault", LENGTH(element_fault), element_fault};
+static const char *const topic[] = {SONAR_TOPICS(NAME, )};
+
+const sonar_label sonar_topics = {"topic", LENGTH(topic), topic};
 const sonar_label sonar_conditions = {"code", LENGTH(condition), condition};
 const sonar_label sonar_severities = {"severity", LENGTH(severity), severity};
 const sonar_label sonar_timed_stages = {"stage", LENGTH(timed_stage), timed_stage};

@@ -16,7 +16,7 @@ typedef struct sonar_label {
 } sonar_label;
 
 extern const sonar_label sonar_frame_causes, sonar_window_causes, sonar_handshake_causes,
-    sonar_element_faults, sonar_conditions, sonar_severities, sonar_timed_stages, sonar_stage_parts;
+    sonar_element_faults, sonar_conditions, sonar_severities, sonar_topics, sonar_timed_stages, sonar_stage_parts;
 
 #define SONAR_ROW_CONSTANT(constant, ...) constant,
 
@@ -93,6 +93,7 @@ typedef struct sonar_ingest_counters {
     uint64_t blocks_seen, blocks_silent;
     uint64_t samples_stored, samples_repeated, samples_late, samples_missing; /* of a channel */
     uint64_t windows_offered, windows_taken, windows_dropped[SONAR_WINDOW_CAUSES];
+    uint64_t windows_waiting;
     int64_t last_frame_ns; /* monotonic; 0 = none yet */
     sonar_peer_counters peers;
 } sonar_ingest_counters;
@@ -130,6 +131,14 @@ typedef struct sonar_block_report {
     int64_t begin_ns;
 } sonar_block_report;
 
+/* What a channel block has brought since the start, in all epochs. */
+typedef struct sonar_block_totals {
+    uint32_t first_channel, channels;
+    uint64_t frames, bytes; /* accepted; bytes of header and samples */
+    uint64_t overloads;     /* of these frames, flagged that the digitiser saw an overload */
+    uint64_t stored, late, missing; /* channel-samples, as the counters of those names */
+} sonar_block_totals;
+
 /* State of the stream by channel and by block, which counters do not tell. */
 typedef struct sonar_ingest_report {
     int64_t made_ns;    /* monotonic */
@@ -147,6 +156,8 @@ typedef struct sonar_ingest_report {
                                   filled, while others have */
     size_t blocks;
     sonar_block_report block[SONAR_BLOCKS_MOST];
+    size_t totals;
+    sonar_block_totals total[SONAR_BLOCKS_MOST];
 } sonar_ingest_report;
 
 /* ---- detections ------------------------------------------------------------------------------ */
@@ -207,6 +218,8 @@ typedef struct sonar_navigation {
 
 typedef struct sonar_output_counters {
     uint64_t messages_sent, messages_failed, subscriptions, results_dropped;
+    uint64_t results_waiting;
+    uint64_t topic_sent[SONAR_SURFACES], topic_failed[SONAR_SURFACES], topic_wanted[SONAR_SURFACES];
     sonar_peer_counters peers;
 } sonar_output_counters;
 
@@ -389,6 +402,8 @@ typedef struct sonar_status {
     sonar_ingest_counters ingest;
     sonar_output_counters output;
     uint64_t windows_processed, windows_failed;
+    uint64_t mvdr_bins, mvdr_bins_not_converged, mvdr_most_sweeps;
+    double device_free_bytes;
     double uptime_s, load;               /* load: busy share of the data thread */
     sonar_percentiles latency;           /* last sample in -> published */
     double stage_us[SONAR_TIMED_STAGES]; /* last window */

@@ -86,6 +86,7 @@ struct sonar_assembler {
     size_t notes;
     struct note *note; /* [window number mod notes] */
     float *missing;    /* [channel] */
+    size_t *lost;      /* [channel] samples of the window decided last that no window had before */
     sonar_gap_lists gaps;
     size_t words;            /* of lacks: the window's and those it looks back to */
     _Atomic uint64_t *lacks; /* see sonar_window; bits are only set while ranges are measured */
@@ -112,13 +113,15 @@ static void drop(sonar_assembler *a, sonar_frame_cause cause) {
     sonar_count_add(&a->count.frames_dropped[cause], 1);
 }
 
-/* What was received is the sum, and not a counter of its own: read at another moment, that would be
- * one off while a frame is being placed. */
+/* What was received is the sum of the others, what waits their difference, and not a counter of its
+ * own: read at another moment, that would be one off while a frame is being placed. */
 void sonar_assembler_read_counters(const sonar_assembler *a, sonar_ingest_counters *to) {
     sonar_count_copy(to, &a->count, sizeof *to);
     to->frames_received = to->frames_accepted;
     for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
         to->frames_received += to->frames_dropped[i];
+    const uint64_t gone = to->windows_taken + to->windows_dropped[SONAR_WINDOW_OVERLOAD];
+    to->windows_waiting = to->windows_offered > gone ? to->windows_offered - gone : 0;
 }
 
 /* ---- positions ------------------------------------------------------------------------------- */
@@ -211,6 +214,7 @@ static size_t absent(const sonar_assembler *a, size_t channel, uint64_t from, ui
 static void measure_channel(sonar_assembler *a, size_t k, struct loss *loss) {
     uint64_t end = window_end(a), fresh = a->window < a->frozen ? a->frozen : a->window;
     a->missing[k] = 0;
+    a->lost[k] = 0;
     sonar_gaps_clear(&a->gaps, k);
     if (a->since[k] <= window_begin(a) && a->reached[k] >= end)
         return;
@@ -222,7 +226,7 @@ static void measure_channel(sonar_assembler *a, size_t k, struct loss *loss) {
     loss->absent += count;
     loss->worst = count > loss->worst ? count : loss->worst;
     if (count && fresh < end)
-        loss->fresh += absent(a, k, fresh, end, NULL, NULL);
+        loss->fresh += a->lost[k] = absent(a, k, fresh, end, NULL, NULL);
 }
 
 static void measure_range(void *arg, size_t range, size_t worker) {
@@ -448,6 +452,9 @@ static void note_lacking(sonar_assembler *a) {
         a->lacked_in[k] = a->period;
     }
     a->lost_in = a->period;
+    for (size_t i = 0; i < a->blocks.totals; i++)
+        for (size_t k = 0; k < a->blocks.total[i].channels; k++)
+            a->blocks.total[i].missing += a->lost[a->blocks.total[i].first_channel + k];
 }
 
 /* The window is over: offers it or counts it missing, and goes on to the next. */
@@ -621,6 +628,18 @@ static void note_fed(sonar_assembler *a) {
         a->all_fed = a->fed[k] || !a->used[k];
 }
 
+static void note_total(sonar_assembler *a) {
+    const struct pending *pending = &a->pending;
+    sonar_block_totals *total = sonar_blocks_total(&a->blocks, &pending->frame);
+    if (!total)
+        return;
+    total->frames++;
+    total->bytes += SONAR_FRAME_HEADER_BYTES + sonar_frame_payload_bytes(&pending->frame);
+    total->overloads += !!(pending->frame.flags & SONAR_FRAME_OVERLOAD);
+    total->stored += pending->stored;
+    total->late += pending->late;
+}
+
 static void accept(sonar_assembler *a) {
     struct pending *pending = &a->pending;
     sonar_count_add(&a->count.frames_accepted, 1);
@@ -632,6 +651,7 @@ static void accept(sonar_assembler *a) {
     sonar_count_add(&a->count.digitiser_overload, !!(pending->frame.flags & SONAR_FRAME_OVERLOAD));
     sonar_count_add(&a->count.discontinuities,
                     !!(pending->frame.flags & SONAR_FRAME_DISCONTINUITY));
+    note_total(a);
     note_fed(a);
     sonar_count_set((uint64_t *)&a->count.last_frame_ns, (uint64_t)pending->arrival_ns);
     a->accepted_ns = pending->arrival_ns;
@@ -947,6 +967,8 @@ void sonar_assembler_report(sonar_assembler *a, bool read, sonar_ingest_report *
     report->blocks = a->blocks.count;
     for (size_t i = 0; i < a->blocks.count; i++)
         report->block[i] = a->blocks.block[i].told;
+    report->totals = a->blocks.totals;
+    memcpy(report->total, a->blocks.total, a->blocks.totals * sizeof *report->total);
 }
 
 /* ---- data thread ----------------------------------------------------------------------------- */
@@ -1031,6 +1053,7 @@ static bool allocate(sonar_assembler *a) {
     a->since = sonar_alloc(a->channels, sizeof *a->since);
     a->missing = sonar_alloc(a->channels, sizeof *a->missing);
     a->words = (a->lookback + a->length) / 64 + 2;
+    a->lost = sonar_alloc(a->channels, sizeof *a->lost);
     a->lacks = sonar_alloc(a->words, sizeof *a->lacks);
     a->fed = sonar_alloc(a->channels, sizeof *a->fed);
     a->lacked_in = sonar_alloc(a->channels, sizeof *a->lacked_in);
@@ -1041,7 +1064,7 @@ static bool allocate(sonar_assembler *a) {
     bool coverage = sonar_coverage_init(&a->coverage, a->channels, a->capacity / 64);
     bool gaps = sonar_gaps_init(&a->gaps, a->channels);
     return queue && coverage && gaps && a->used && a->asked && a->reached && a->since &&
-           a->missing && a->lacks && a->loss && a->note && a->fed && a->lacked_in &&
+           a->missing && a->lost && a->lacks && a->loss && a->note && a->fed && a->lacked_in &&
            a->lacked_share;
 }
 
@@ -1108,6 +1131,7 @@ void sonar_assembler_destroy(sonar_assembler *a) {
     free(a->since);
     free(a->loss);
     free(a->missing);
+    free(a->lost);
     free(a->lacks);
     free(a->fed);
     free(a->lacked_in);

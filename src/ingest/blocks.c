@@ -135,6 +135,18 @@ int64_t sonar_block_follow(sonar_block_state *block, uint64_t sequence) {
     return -1;
 }
 
+sonar_block_totals *sonar_blocks_total(sonar_blocks *blocks, const sonar_frame *frame) {
+    for (size_t i = 0; i < blocks->totals; i++)
+        if (blocks->total[i].first_channel == frame->first_channel &&
+            blocks->total[i].channels == frame->channels)
+            return &blocks->total[i];
+    if (blocks->totals == SONAR_BLOCKS_MOST)
+        return NULL;
+    blocks->total[blocks->totals] =
+        (sonar_block_totals){.first_channel = frame->first_channel, .channels = frame->channels};
+    return &blocks->total[blocks->totals++];
+}
+
 void sonar_blocks_restart(sonar_blocks *blocks) {
     blocks->count = 0;
     blocks->last = 0;

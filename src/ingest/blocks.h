@@ -22,6 +22,8 @@ typedef struct sonar_block_state {
 typedef struct sonar_blocks {
     size_t count, last; /* last: most recently found, looked at first */
     sonar_block_state block[SONAR_BLOCKS_MOST];
+    size_t totals; /* blocks that there have been in any stream */
+    sonar_block_totals total[SONAR_BLOCKS_MOST];
 } sonar_blocks;
 
 /* Finds the frame's block, or with `begin` begins it, and notes that it was heard; NULL if it is
@@ -36,6 +38,8 @@ int64_t sonar_block_follow(sonar_block_state *block, uint64_t sequence);
  * has moved on by something else than the length of the frame before, which it followed. */
 bool sonar_block_track(sonar_block_state *block, const sonar_frame *frame, double fs_hz,
                        int64_t now_ns);
+/* What the frame's block has brought since the start; NULL: the table is full. */
+sonar_block_totals *sonar_blocks_total(sonar_blocks *blocks, const sonar_frame *frame);
 /* A new stream: sequences begin anew, blocks unheard in it are forgotten. */
 void sonar_blocks_restart(sonar_blocks *blocks);
 /* A new timeline of the same stream: the report's sample positions are reset. */

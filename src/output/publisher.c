@@ -273,6 +273,8 @@ static void send_message(sonar_output *output, sonar_surface surface, char *head
                 zmq_send(output->socket, header, strlen(header), more) >= 0 &&
                 zmq_send(output->socket, data, bytes, ZMQ_DONTWAIT) >= 0;
     sonar_count_add(sent ? &output->count.messages_sent : &output->count.messages_failed, 1);
+    sonar_count_add(
+        sent ? &output->count.topic_sent[surface] : &output->count.topic_failed[surface], 1);
     free(header);
 }
 
@@ -304,6 +306,7 @@ static void send_surface(sonar_output *output, sonar_surface surface, const sona
     uint64_t seq = output->seq[surface]++;
     if (array && !fits(&output->spec, surface, buffer)) {
         sonar_count_add(&output->count.messages_failed, 1);
+        sonar_count_add(&output->count.topic_failed[surface], 1);
         return;
     }
     const sonar_output_form *form = result->form ? result->form : output->form;
@@ -578,6 +581,10 @@ bool sonar_output_alive(const sonar_output *output) {
 
 void sonar_output_read_counters(const sonar_output *output, sonar_output_counters *counters) {
     sonar_count_copy(counters, &output->count, sizeof *counters);
+    counters->results_waiting = sonar_ring_count(output->queue);
+    const uint32_t wanted = sonar_output_wanted(output);
+    for (int i = 0; i < SONAR_SURFACES; i++)
+        counters->topic_wanted[i] = wanted >> i & 1;
 }
 
 void sonar_output_read_latency(sonar_output *output, sonar_percentiles *latency) {

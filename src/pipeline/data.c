@@ -12,7 +12,7 @@
 /* ---- results --------------------------------------------------------------------------------- */
 
 /* The header's facts about the adaptive spectrum, from the stage's info rows. */
-static void summarise_mvdr(const sonar_pipeline *p, sonar_result *result) {
+static void summarise_mvdr(sonar_pipeline *p, sonar_result *result) {
     const sonar_buffer *info = sonar_engine_mvdr_info(p->engine);
     const float *row = info->data;
     size_t bins = info->shape[0];
@@ -29,6 +29,9 @@ static void summarise_mvdr(const sonar_pipeline *p, sonar_result *result) {
         p->delta[b] = row[SONAR_MVDR_DELTA];
     }
     result->mvdr_delta = (double)sonar_median(p->delta, bins);
+    atomic_fetch_add(&p->progress.mvdr_bins, bins);
+    atomic_fetch_add(&p->progress.mvdr_bins_not_converged, result->mvdr_bins_not_converged);
+    atomic_store(&p->progress.mvdr_most_sweeps, (uint64_t)result->mvdr_most_sweeps);
     for (size_t b = 0; b < bins; b++)
         p->delta[b] = ((const float *)info->data)[b * SONAR_MVDR_INFO_FIELDS + SONAR_MVDR_LEVEL];
     result->mvdr_level_db = 10 * log10((double)sonar_median(p->delta, bins));

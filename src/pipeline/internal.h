@@ -14,6 +14,7 @@
 #include "output/output.h"
 #include "train/train.h"
 #include "engine/engine.h"
+#include "exporter/exporter.h"
 #include "health/health.h"
 #include "nav/nav.h"
 #include "pipeline/pipeline.h"
@@ -22,13 +23,15 @@
 /* Which backend works now and how it came to that; the data thread writes, control reads. */
 struct change {
     pthread_mutex_t lock;
-    char backend[24]; /* the engine's name */
-    char text[240];   /* "" as long as nothing has failed */
+    char backend[24];         /* the engine's name */
+    char text[240];           /* "" as long as nothing has failed */
+    double device_free_bytes; /* NaN: there is none */
 };
 
 /* What the data thread tells the control thread: single values, each exact. */
 struct progress {
     atomic_uint_fast64_t windows_processed, windows_failed, results_dropped, busy_ns;
+    atomic_uint_fast64_t mvdr_bins, mvdr_bins_not_converged, mvdr_most_sweeps;
     _Atomic int64_t busy_since_ns; /* when the window in work was taken; 0: none is */
     atomic_uint_fast64_t rounds;   /* times it looked for a window */
     atomic_bool window_given_up;   /* the last one, because of stop */
@@ -100,7 +103,8 @@ struct sonar_pipeline {
     sonar_buffer ring;    /* the samples, lent to ingest; of the backend at start */
     sonar_ingest *ingest;
     sonar_output *output;
-    struct live *live; /* the data thread's while it runs */
+    sonar_exporter *exporter; /* NULL: metrics.listen is not set */
+    struct live *live;        /* the data thread's while it runs */
     struct versions versions;
     atomic_int log_level;
     sonar_elements *elements;

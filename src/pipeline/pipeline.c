@@ -217,6 +217,18 @@ static void samples_release(void *ctx, const sonar_window *window) {
     sonar_ingest_release(((sonar_pipeline *)ctx)->ingest, window);
 }
 
+/* All that a daemon takes of a device is taken when its engine is made. */
+static void note_device_memory(sonar_pipeline *p,
+                               const sonar_backend *const place[SONAR_ENGINE_STAGES]) {
+    double bytes = NAN;
+    for (int s = 0; s < SONAR_ENGINE_STAGES; s++)
+        if (place[s]->memory_free)
+            bytes = (double)place[s]->memory_free(place[s]);
+    pthread_mutex_lock(&p->change.lock);
+    p->change.device_free_bytes = bytes;
+    pthread_mutex_unlock(&p->change.lock);
+}
+
 sonar_code sonar_pipeline_make_engine(sonar_pipeline *p,
                                       const sonar_backend *const place[SONAR_ENGINE_STAGES],
                                       sonar_planning planning, sonar_error *err) {
@@ -231,7 +243,9 @@ sonar_code sonar_pipeline_make_engine(sonar_pipeline *p,
                               .times = &p->times};
     memcpy(spec.place, place, sizeof spec.place);
     spec.source.ring.space = p->ring.space;
-    return sonar_engine_create(&spec, &p->host, &p->engine, err);
+    const sonar_code code = sonar_engine_create(&spec, &p->host, &p->engine, err);
+    note_device_memory(p, place);
+    return code;
 }
 
 static void starting(const sonar_pipeline *p, const char *step) {
@@ -279,7 +293,17 @@ static sonar_code make_all(sonar_pipeline *p, const struct layout *given, sonar_
         snprintf(p->change.backend, sizeof p->change.backend, "%s", sonar_engine_name(p->engine));
     if (!code)
         code = sonar_pipeline_make_buffers(p, err);
-    return code ? code : make_output(p, err);
+    if (!code)
+        code = make_output(p, err);
+    if (!code && c->metrics_listen)
+        code = sonar_exporter_create(c->metrics_listen, &p->exporter, err);
+    if (p->exporter) {
+        const char *colon = strrchr(c->metrics_listen, ':');
+        sonar_log(&p->host, SONAR_INFO, "metrics", "answering at http://%.*s:%u/metrics",
+                  (int)(colon - c->metrics_listen), c->metrics_listen,
+                  sonar_exporter_port(p->exporter));
+    }
+    return code;
 }
 
 const sonar_security *sonar_pipeline_security(const sonar_pipeline *p) {
@@ -369,6 +393,7 @@ void sonar_pipeline_destroy(sonar_pipeline *p) {
         return;
     if (!sonar_pipeline_stop(p, 0))
         pthread_join(p->thread, NULL);
+    sonar_exporter_destroy(p->exporter);
     sonar_ingest_destroy(p->ingest);
     sonar_output_destroy(p->output);
     sonar_engine_destroy(p->engine);
@@ -489,6 +514,9 @@ static void collect(sonar_pipeline *p, sonar_status *status) {
     status->output.results_dropped += atomic_load(&progress->results_dropped);
     status->windows_processed = atomic_load(&progress->windows_processed);
     status->windows_failed = atomic_load(&progress->windows_failed);
+    status->mvdr_bins = atomic_load(&progress->mvdr_bins);
+    status->mvdr_bins_not_converged = atomic_load(&progress->mvdr_bins_not_converged);
+    status->mvdr_most_sweeps = atomic_load(&progress->mvdr_most_sweeps);
     status->uptime_s = (double)(now - p->started_ns) * 1e-9;
     if (now > p->ticked_ns)
         status->load = (double)(busy - p->ticked_busy_ns) / (double)(now - p->ticked_ns);
@@ -500,6 +528,7 @@ static void collect(sonar_pipeline *p, sonar_status *status) {
     pthread_mutex_lock(&p->change.lock);
     memcpy(status->backend, p->change.backend, sizeof status->backend);
     memcpy(status->backend_text, p->change.text, sizeof status->backend_text);
+    status->device_free_bytes = p->change.device_free_bytes;
     pthread_mutex_unlock(&p->change.lock);
 }
 
@@ -532,6 +561,7 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
         atomic_store_explicit(&p->progress.failed_new, false, memory_order_release);
     }
     sonar_output_post_status(p->output, &status);
+    sonar_exporter_post(p->exporter, &status, &p->stream);
     p->status = status;
     if (gave_up)
         return sonar_fail(err, SONAR_EUNAVAILABLE, "backend", "%s", status.backend_text);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The status for Prometheus: a thread of its own answers GET /metrics and GET /healthz on a
+ * loopback port, from the last status that was posted. It waits for nobody but its clients, of whom
+ * a few at a time are served for a few seconds each; no other thread waits for it.
+ */
+#ifndef SONAR_EXPORTER_H
+#define SONAR_EXPORTER_H
+
+#include <stdio.h>
+
+#include "core/result.h"
+
+typedef struct sonar_exporter sonar_exporter;
+
+/* address: as sonar_loopback_read takes it. SONAR_EUNAVAILABLE: built without libmicrohttpd, or the
+ * port is taken; SONAR_ENOMEM. Control thread, as all of these. */
+sonar_code sonar_exporter_create(const char *address, sonar_exporter **exporter, sonar_error *err);
+/* Where it listens, with the port that the system picked for port 0. */
+uint16_t sonar_exporter_port(const sonar_exporter *exporter);
+/* Takes copies; NULL exporter: nothing happens. */
+void sonar_exporter_post(sonar_exporter *exporter, const sonar_status *status,
+                         const sonar_ingest_report *stream);
+/* Ends the thread and all connections. */
+void sonar_exporter_destroy(sonar_exporter *exporter);
+
+/* Writes the status in Prometheus's text format, version 0.0.4. Pure, any thread. */
+void sonar_exporter_print(const sonar_status *status, const sonar_ingest_report *stream, FILE *to);
+
+#endif
