@@ -427,11 +427,12 @@ static void count_up(sonar_status *status) {
     in->windows_offered = 9, in->windows_taken = 10;
     in->clock_unsynchronised = 11, in->digitiser_overload = 12;
     in->blocks_silent = 13, in->blocks_seen = 14;
-    status->output = (sonar_output_counters){.messages_sent = 15,
-                                             .messages_failed = 16,
-                                             .subscriptions = 17,
-                                             .results_dropped = 18,
-                                             .peers = {.connected = 21, .refused = 22, .reopened_memory = 23}};
+    status->output =
+        (sonar_output_counters){.messages_sent = 15,
+                                .messages_failed = 16,
+                                .subscriptions = 17,
+                                .results_dropped = 18,
+                                .peers = {.connected = 21, .refused = 22, .reopened_memory = 23}};
     status->windows_processed = 19, status->windows_failed = 20;
 }
 

@@ -16,7 +16,8 @@ typedef struct sonar_label {
 } sonar_label;
 
 extern const sonar_label sonar_frame_causes, sonar_window_causes, sonar_handshake_causes,
-    sonar_element_faults, sonar_conditions, sonar_severities, sonar_topics, sonar_timed_stages, sonar_stage_parts;
+    sonar_element_faults, sonar_conditions, sonar_severities, sonar_topics, sonar_timed_stages,
+    sonar_stage_parts;
 
 #define SONAR_ROW_CONSTANT(constant, ...) constant,
 
