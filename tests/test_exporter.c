@@ -354,6 +354,19 @@ static char *settled(uint16_t port, double frames) {
     return NULL;
 }
 
+/* Until the daemon knows of the reader: what is published before is not for it. */
+static bool await_reader(uint16_t port) {
+    for (int i = 0; i < 100; i++) {
+        char *text = ask(port, "GET", "/metrics");
+        double wanted = value_of(text, "sonard_output_topic_wanted{topic=\"cbf.azimuth\"}");
+        free(text);
+        if (wanted == 1)
+            return true;
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    }
+    return false;
+}
+
 static double sum_over_blocks(const char *text, const char *name) {
     double sum = 0;
     char series[120];
@@ -426,6 +439,7 @@ Test(exporter, a_faulty_run_adds_up_to_the_simulators_account) {
     subscriber reader = subscribe(out, "cbf.azimuth", NULL);
     uint16_t port = port_of(&box);
     cr_assert(port, "%s", log = box_read(&box, "sonard.log"));
+    cr_assert(await_reader(port));
     pid_t sim =
         process_start(&box, "sim.log", "sonar-sim", "--config", box_path(&box, "sonard.yaml"),
                       "--scene", box_path(&box, "scene.yaml"), "--rate", "max", "--duration", "20",
