@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The MVDR conformance suite on the CUDA plugin, on each of its paths and beside the CPU's stage.
+ * The MVDR conformance suite on the CUDA plugin, with either solver and beside the CPU's stage.
  * Exit code 0 passed, 77 no usable device.
  *
- *   gpu_mvdr [--plugin-dir DIR] [--quick] [--time] [NAME]
+ *   gpu_mvdr [--plugin-dir DIR] [--quick] [--time] [--huge] [NAME]
  *
  * --quick keeps the sizes small, for runs under a memory or race checker; --time prints medians
- * instead of testing; NAME runs the cases whose name contains it.
+ * instead of testing, --huge also of arrays of up to half a million sensors; NAME runs the cases
+ * whose name contains it.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,27 +19,26 @@
 #include "conformance/mvdr.h"
 #include "core/core.h"
 
-/* ---- paths ----------------------------------------------------------------------------------- */
+/* ---- solvers --------------------------------------------------------------------------------- */
 
-/* Every candidate of a decision is in one of them. */
-static const site_path PATHS[] = {
-    {"untrained", {{NULL}}},
-    {"few threads", {{"mvdr.decompose_threads", "256"}, {"mvdr.look_threads", "128"}}},
-    {"many threads", {{"mvdr.decompose_threads", "1024"}, {"mvdr.look_threads", "512"}}}};
-enum { PATH_COUNT = sizeof PATHS / sizeof *PATHS };
+/* Every case again with eigenvectors: a stage whose create asks for Jacobi whatever the spec says.
+ */
+static const sonar_stage_ops *plugin_ops;
 
-/* A table edited by hand may ask for numbers of threads that there are not: as if untrained. */
-static void unknown_threads(site *site) {
-    static const site_path unknown = {
-        "unknown", {{"mvdr.decompose_threads", "96"}, {"mvdr.look_threads", "many"}}};
-    const site_path *before = site_taken();
-    float bits[2][MVDR_BITS];
-    for (int i = 0; i < 2; i++) {
-        site_take(i ? &unknown : &PATHS[0]);
-        mvdr_bits(site, 0, bits[i]);
-    }
-    site_take(before);
-    site_expect(site, !memcmp(bits[0], bits[1], sizeof bits[0]), "spectra differ");
+static sonar_code create_jacobi(const void *opaque, const sonar_host *host, void **out,
+                                sonar_error *err) {
+    sonar_mvdr_spec spec = *(const sonar_mvdr_spec *)opaque;
+    spec.solver = SONAR_MVDR_JACOBI;
+    return plugin_ops->create(&spec, host, out, err);
+}
+
+static const sonar_stage_ops *jacobi_stage(const char *name) {
+    static sonar_stage_ops ops;
+    if (strcmp(name, "mvdr_jacobi") != 0)
+        return NULL;
+    ops = *plugin_ops;
+    ops.create = create_jacobi;
+    return &ops;
 }
 
 /* ---- failures -------------------------------------------------------------------------------- */
@@ -93,19 +93,14 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* STEP snapshots of unit noise and a source 52 dB above it, on the device. */
-static void next_input(mvdr_fixture *f, uint64_t seed) {
-    sonar_c32 *x = mvdr_record(f, STEP, &(mvdr_wave){60.5, 52}, 1, seed);
-    site_send(f->site, x, &f->in);
-    free(x);
-}
-
-static double step_ms(mvdr_fixture *f, size_t first, size_t count) {
+/* Milliseconds of an execute with `count` snapshots x[snapshot][bin][sensor]. */
+static double step_ms(mvdr_fixture *f, size_t count, const sonar_c32 *x) {
     const sonar_work work = mvdr_work(f);
     sonar_error err = {0};
     sonar_buffer in = f->in;
-    in.data = (sonar_c32 *)in.data + first * BINS * f->spec.sensors;
     in.shape[0] = count;
+    in.bytes = count * BINS * f->spec.sensors * sizeof *x;
+    site_send(f->site, x, &in);
     int64_t start = sonar_monotonic_ns();
     site_require(f->site, f->ops->execute(f->stage, f->site->queue, &in, f->out, &work, &err),
                  &err);
@@ -113,48 +108,154 @@ static double step_ms(mvdr_fixture *f, size_t first, size_t count) {
     return (double)(sonar_monotonic_ns() - start) * 1e-6;
 }
 
-static void time_one(site *site, size_t sensors, size_t snapshots) {
+/* `count` snapshots: a source 52 dB above unit noise, or, where that takes too long, noise alone.
+ */
+static sonar_c32 *input(const mvdr_fixture *f, size_t count) {
+    if (f->spec.sensors <= 2048)
+        return mvdr_record(f, count, &(mvdr_wave){60.5, 52}, 1, 7);
+    const size_t values = count * BINS * f->spec.sensors;
+    sonar_c32 *x = malloc(values * sizeof *x);
+    uint64_t state = 7;
+    for (size_t i = 0; x && i < values; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        x[i] = (sonar_c32){(float)(int32_t)(state >> 32) * 0x1p-31f,
+                           (float)(int32_t)(state << 8 >> 32) * 0x1p-31f};
+    }
+    return x;
+}
+
+/* Of a bin, c[snapshot][sensor] to q = c^H (G + delta I)^-1 c of count projections, which are lost,
+ * with G their Gram matrix, column by column and lost too: Gauss without pivoting, as both are
+ * definite. */
+static double quadratic_form(size_t count, cplx *gram, double delta, cplx *c) {
+    double q = 0;
+    for (size_t j = 0; j < count; j++)
+        gram[j * count + j] += delta;
+    for (size_t j = 0; j < count; j++) {
+        const double pivot = creal(gram[j * count + j]);
+        q += creal(c[j] * conj(c[j])) / pivot;
+        for (size_t i = j + 1; i < count; i++) {
+            const cplx factor = gram[j * count + i] / pivot;
+            c[i] -= factor * c[j];
+            for (size_t k = j + 1; k < count; k++)
+                gram[k * count + i] -= factor * gram[k * count + j];
+        }
+    }
+    return q;
+}
+
+/* Of a bin's last window in one direction, in double, with steering vectors that are not rounded;
+ * gram as above, x[snapshot][bin][sensor]. The oracle's matrix of all sensors would take hours. */
+static double reference(const mvdr_fixture *f, size_t bin, size_t direction, const sonar_c32 *x,
+                        const cplx *gram) {
+    const size_t n = f->spec.sensors, count = f->spec.snapshots;
+    const double delta = (double)mvdr_info(f, bin, SONAR_MVDR_DELTA);
+    cplx *a = calloc(n + count + count * count, sizeof *a), *c = a + n, *scratch = c + count;
+    double norm2 = 0;
+    mvdr_steering(f, bin, mvdr_azimuth_deg(f, direction), a);
+    for (size_t k = 0; k < n; k++)
+        norm2 += creal(a[k] * conj(a[k]));
+    for (size_t i = 0; i < count; i++) {
+        const sonar_c32 *v = x + (i * BINS + bin) * n;
+        for (size_t k = 0; k < n; k++)
+            c[i] += ((double)v[k].re - I * (double)v[k].im) * a[k];
+        c[i] /= sqrt((double)count);
+    }
+    memcpy(scratch, gram, count * count * sizeof *gram);
+    const double power = delta / (norm2 - quadratic_form(count, scratch, delta, c));
+    free(a);
+    return power;
+}
+
+static void fill_gram(const mvdr_fixture *f, size_t bin, const sonar_c32 *x, cplx *gram) {
+    const size_t n = f->spec.sensors, count = f->spec.snapshots;
+    for (size_t j = 0; j < count; j++)
+        for (size_t i = j; i < count; i++) {
+            const sonar_c32 *u = x + (i * BINS + bin) * n, *v = x + (j * BINS + bin) * n;
+            double re = 0, im = 0;
+            for (size_t k = 0; k < n; k++) {
+                re += (double)u[k].re * (double)v[k].re + (double)u[k].im * (double)v[k].im;
+                im += (double)u[k].re * (double)v[k].im - (double)u[k].im * (double)v[k].re;
+            }
+            gram[j * count + i] = (re + I * im) / (double)count;
+            gram[i * count + j] = conj(gram[j * count + i]);
+        }
+}
+
+/* Worst error of the last window in the first and the last bin: beside the oracle in all
+ * directions, or in every eighth beside the reference; NaN where even that takes too long. */
+static double worst_db(mvdr_fixture *f, const sonar_c32 *x) {
+    const size_t count = f->spec.snapshots, bins[] = {0, BINS - 1};
+    double worst = 0;
+    if (f->spec.sensors > 16384)
+        return NAN;
+    site_fetch(f->site, &f->out[SONAR_MVDR_OUT_SPECTRUM], f->spectrum);
+    if (f->spec.sensors <= 512)
+        return fmax(mvdr_error_db(f, 0, count, x), mvdr_error_db(f, BINS - 1, count, x));
+    cplx *gram = malloc(count * count * sizeof *gram);
+    for (size_t b = 0; b < 2; b++) {
+        fill_gram(f, bins[b], x, gram);
+        for (size_t t = 4; t < ANGLES; t += 8) {
+            const double got = (double)f->spectrum[bins[b] * ANGLES + t];
+            worst = fmax(worst, fabs(10 * log10(got / reference(f, bins[b], t, x, gram))));
+        }
+    }
+    free(gram);
+    return worst;
+}
+
+static void time_one(site *site, size_t sensors, size_t snapshots, sonar_mvdr_solver solver) {
+    static const char *const names[] = {"auto", "jacobi", "cholesky"};
     mvdr_fixture f;
-    double ms[RUNS];
-    float sweeps = 0;
+    double ms[RUNS], fill_ms = 0;
     unsigned flags = 0;
     sonar_mvdr_spec spec = mvdr_spec(sensors, ANGLES, snapshots, 0);
     spec.fs_hz = 8000, spec.length = 8192, spec.first_bin = 327, spec.bins = BINS;
-    spec.max_new = STEP, spec.loading = SONAR_LOADING_NOISE, spec.eps = 1;
+    spec.max_new = sensors > 16384 ? 8 : STEP;
+    spec.loading = SONAR_LOADING_NOISE, spec.eps = 1, spec.solver = solver;
     mvdr_open_alone(&f, site, &spec);
-    for (size_t done = 0; done < snapshots; done += STEP) {
-        next_input(&f, done);
-        step_ms(&f, 0, STEP);
-    }
-    next_input(&f, snapshots);
+    const size_t stride = BINS * sensors, kept = sensors > 16384 ? spec.max_new : snapshots + RUNS;
+    sonar_c32 *x = input(&f, kept);
+    for (int twice = 0; twice < 2; twice++) /* the first time with new parameters */
+        for (size_t done = 0; done < snapshots; done += spec.max_new) {
+            const size_t count = sonar_min_size(spec.max_new, snapshots - done);
+            fill_ms = step_ms(&f, count, x + done % kept * stride);
+        }
     for (size_t i = 0; i < RUNS; i++)
-        ms[i] = step_ms(&f, i, 1);
+        ms[i] = step_ms(&f, 1, x + (snapshots + i) % kept * stride);
     qsort(ms, RUNS, sizeof *ms, ascending);
     site_fetch(site, &f.out[SONAR_MVDR_OUT_INFO], f.info);
-    for (size_t bin = 0; bin < BINS; bin++) {
-        sweeps = fmaxf(sweeps, mvdr_info(&f, bin, SONAR_MVDR_SWEEPS));
+    for (size_t bin = 0; bin < BINS; bin++)
         flags |= mvdr_flags(&f, bin);
-    }
-    printf("B %5zu  L %5zu  %8.3f ms  (%.3f .. %.3f)  at most %g sweeps, flags %u\n", sensors,
-           snapshots, ms[RUNS / 2], ms[0], ms[RUNS - 1], (double)sweeps, flags);
+    const double off_db = worst_db(&f, x + RUNS * stride);
+    printf("%-8s B %6zu  L %5zu  %9.3f ms  (%.3f .. %.3f)  %zu new %.3f ms  flags %u",
+           names[solver], sensors, snapshots, ms[RUNS / 2], ms[0], ms[RUNS - 1], spec.max_new,
+           fill_ms, flags);
+    if (isfinite(off_db))
+        printf("  %.2g dB off", off_db);
+    printf("\n");
     fflush(stdout);
+    free(x);
     mvdr_close(&f);
 }
 
-static void time_all(site *site) {
-    static const size_t block_of_64[] = {64, 128, 256, 512, 1024, 2048}, full[] = {64, 128, 256};
+static void time_all(site *site, bool huge) {
+    static const size_t block_of_64[] = {64, 256, 512, 2048, 16384, 262144, 524288};
+    static const size_t full[] = {64, 128, 256, 512};
     printf("%d bins, %d angles, one new snapshot an update, medians of %d\n", BINS, ANGLES, RUNS);
-    for (size_t i = 0; i < sizeof block_of_64 / sizeof *block_of_64; i++)
-        time_one(site, block_of_64[i], 64);
+    for (size_t i = 0; i < (huge ? 7 : 5); i++)
+        time_one(site, block_of_64[i], 64, SONAR_MVDR_CHOLESKY);
+    time_one(site, 512, 64, SONAR_MVDR_JACOBI);
     for (size_t i = 0; i < sizeof full / sizeof *full; i++)
-        time_one(site, full[i], 2 * full[i]);
+        time_one(site, full[i], 2 * full[i], SONAR_MVDR_CHOLESKY);
+    for (size_t i = 0; i < 3; i++)
+        time_one(site, full[i], 2 * full[i], SONAR_MVDR_JACOBI);
 }
 
 /* ---- main ------------------------------------------------------------------------------------ */
 
 static const site_case CASES[] = {MVDR_CASES(MVDR_ROW) MVDR_REFUSALS(MVDR_ROW) MVDR_SOLVER_CASES(
-                                      MVDR_ROW){"unknown_threads", unknown_threads},
-                                  {"injected_failures", injected_failures}};
+    MVDR_ROW){"injected_failures", injected_failures}};
 static const site_case LONG_CASES[] = {MVDR_LONG_CASES(MVDR_ROW)};
 
 static void run(site *site, const site_case *cases, size_t count, const char *wanted) {
@@ -163,21 +264,30 @@ static void run(site *site, const site_case *cases, size_t count, const char *wa
             site_try_all(site, &cases[i], 1);
 }
 
-static void run_path(site *site, bool timing, const char *wanted) {
-    printf("-- %s\n", site_taken()->name);
-    if (timing) {
-        time_all(site);
-        return;
-    }
+static void run_all(site *site, const char *wanted) {
     run(site, CASES, sizeof CASES / sizeof *CASES, wanted);
     if (!site->quick)
         run(site, LONG_CASES, sizeof LONG_CASES / sizeof *LONG_CASES, wanted);
+}
+
+/* The cases, and those about the spectrum again with Jacobi. */
+static void run_solvers(site *site, const char *wanted) {
+    static const site_case spectra[] = {MVDR_CASES(MVDR_ROW)};
+    const sonar_backend *own = site->backend;
+    sonar_backend with_jacobi = *own;
+    run_all(site, wanted);
+    printf("-- jacobi\n");
+    plugin_ops = own->stage("mvdr_jacobi");
+    with_jacobi.stage = jacobi_stage;
+    site->backend = &with_jacobi;
+    run(site, spectra, sizeof spectra / sizeof *spectra, wanted);
+    site->backend = own;
     printf("%zu checks, %zu failed\n", site->checks, site->failures);
 }
 
 int main(int argc, char **argv) {
     const char *wanted = NULL;
-    bool timing = false, quick = false;
+    bool timing = false, huge = false, quick = false;
     char beside[512];
     plugin_dir = gpu_plugin_dir(beside, sizeof beside);
     for (int i = 1; i < argc; i++)
@@ -185,6 +295,8 @@ int main(int argc, char **argv) {
             quick = true;
         else if (!strcmp(argv[i], "--time"))
             timing = true;
+        else if (!strcmp(argv[i], "--huge"))
+            timing = huge = true;
         else if (!strcmp(argv[i], "--plugin-dir") && i + 1 < argc)
             plugin_dir = argv[++i];
         else
@@ -197,13 +309,12 @@ int main(int argc, char **argv) {
         return 77;
     }
     printf("%s\n", choice.description);
-    host.choice = site_choose;
     site site = site_open(choice.backend, &host);
     site.quick = quick;
-    for (size_t i = 0; i < PATH_COUNT; i++) {
-        site_take(&PATHS[i]);
-        run_path(&site, timing, wanted);
-    }
+    if (timing)
+        time_all(&site, huge);
+    else
+        run_solvers(&site, wanted);
     const bool failed = site.failures || (!timing && !site.checks);
     site_close(&site);
     sonar_backend_close(&choice);

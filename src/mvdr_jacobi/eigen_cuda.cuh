@@ -1,512 +1,297 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Eigendecomposition of R = S S^H from S by one thread block: Householder QR, a second pivoted QR
- * of the triangle, one-sided Jacobi (as in solve.c and jacobi.c), for float or double. Matrices are
- * column by column and lie in shared memory where they fit. Every sum has one order, which depends
- * on the sizes and the number of threads alone.
+ * Eigenvalues and eigenvectors of a Hermitian matrix in float64 by one thread block, in shared
+ * memory where the matrix fits. Without vectors: Householder's reduction to a tridiagonal matrix
+ * and bisection by Sturm counts, all eigenvalues at once (Golub and Van Loan, 8.3 and 8.4). With
+ * vectors: the parallel two-sided Jacobi method of the thesis (6.5).
  */
 #ifndef SONAR_MVDR_JACOBI_EIGEN_CUDA_CUH
 #define SONAR_MVDR_JACOBI_EIGEN_CUDA_CUH
 
-#include <stdint.h>
+#include "mvdr_jacobi/block_cuda.cuh"
 
 namespace mvdr {
 
-constexpr unsigned WARP = 32, MOST_WARPS = 32; /* of a decomposing block */
-constexpr unsigned ALL_LANES = 0xffffffffu;
+/* ---- to a tridiagonal matrix ----------------------------------------------------------------- */
 
-/* A squared norm, relative to elements of magnitude 1, that float32 may round away: zero. */
-constexpr double NOTHING = 1e-30;
-
-template <typename T> struct alignas(2 * sizeof(T)) complex { T re, im; };
-
-template <typename T> struct matrix {
-    complex<T> *at;
-    uint32_t ld;
-    __device__ complex<T> *column(uint32_t j) const { return at + (size_t)j * ld; }
+/* Vectors of the reduction, each as long as the matrix. The rank-two change A - v w^H - w v^H of a
+ * step is made together with the product of the next. */
+struct reduction {
+    complex64 *v[2]; /* of the step before and of this one, in turns */
+    complex64 *w;    /* of the step before */
+    complex64 *p;    /* A v */
 };
 
-template <typename T> struct precision;
-template <> struct precision<float> { static constexpr double EPSILON = 1.1920928955078125e-7; };
-template <> struct precision<double> { static constexpr double EPSILON = 2.2204460492503131e-16; };
+/* Columns of a matrix of trace 1/2 to 1 that are shorter than 1e-20 are rounding's, and are left as
+ * they are: eigenvalues are wanted to 5e-17, and tau^2 must not overflow. */
+constexpr double LEAST_COLUMN2 = 1e-40;
 
-/* Any number of whole warps; how a block's threads share the work fixes the order of sums. */
-__device__ inline unsigned threads() {
-    return blockDim.x;
-}
-
-__device__ inline unsigned warps() {
-    return blockDim.x / WARP;
-}
-
-__device__ inline unsigned lane() {
-    return threadIdx.x % WARP;
-}
-
-__device__ inline unsigned warp() {
-    return threadIdx.x / WARP;
-}
-
-/* ---- reductions ------------------------------------------------------------------------------ */
-
-/* Sum over groups of `lanes` (a power of two) neighbours; all of them get it. The whole warp calls.
- */
-template <typename T> __device__ T sum_lanes(T value, unsigned lanes) {
-    for (unsigned offset = lanes / 2; offset; offset /= 2)
-        value += __shfl_xor_sync(ALL_LANES, value, offset);
-    return value;
-}
-
-/* Sum and maximum over the block; all threads call, and all get it. */
-__device__ inline double block_sum(double value) {
-    __shared__ double part[MOST_WARPS];
-    value = sum_lanes(value, WARP);
-    __syncthreads();
-    if (lane() == 0)
-        part[warp()] = value;
-    __syncthreads();
-    value = 0;
-    for (unsigned i = 0; i < warps(); i++)
-        value += part[i];
-    return value;
-}
-
-__device__ inline double block_max(double value) {
-    __shared__ double part[MOST_WARPS];
-    for (unsigned offset = WARP / 2; offset; offset /= 2)
-        value = fmax(value, __shfl_xor_sync(ALL_LANES, value, offset));
-    __syncthreads();
-    if (lane() == 0)
-        part[warp()] = value;
-    __syncthreads();
-    for (unsigned i = 0; i < warps(); i++)
-        value = fmax(value, part[i]);
-    return value;
-}
-
-/* ---- shared memory, handed out piece by piece ------------------------------------------------ */
-
-struct arena {
-    unsigned char *at;
-    size_t left;
-
-    /* Room for `count` elements, or `otherwise`, in global memory, where there is too little. */
-    template <typename X> __device__ X *take(size_t count, X *otherwise) {
-        size_t bytes = (count * sizeof(X) + 15) / 16 * 16;
-        if (bytes > left)
-            return otherwise;
-        X *taken = (X *)at;
-        at += bytes;
-        left -= bytes;
-        return taken;
-    }
+/* How a Householder vector v follows from a column x: v = x + lead e_1, and H = I - tau v v^H. */
+struct householder {
+    complex64 lead;
+    double tau; /* 0: there is nothing to eliminate */
 };
 
-/* An odd column length spreads columns over the banks. */
-__host__ __device__ inline uint32_t odd(uint32_t rows) {
-    return rows | 1;
+__device__ inline householder reflect(complex64 first, double norm2) {
+    const double size2 = square(first);
+    if (!(norm2 - size2 > 0) || !(norm2 > LEAST_COLUMN2))
+        return {{0, 0}, 0};
+    const double norm = sqrt(norm2), size = sqrt(size2);
+    const complex64 phase =
+        size > 0 ? complex64{first.re / size, first.im / size} : complex64{1, 0};
+    return {{phase.re * norm, phase.im * norm}, 1 / (norm * (norm + size))};
 }
 
-/* ---- Householder QR -------------------------------------------------------------------------- */
-
-/* Squared norm of x from row `first` on; the warp calls together. */
-template <typename T>
-__device__ double norm2_of(const complex<T> *x, uint32_t first, uint32_t rows) {
-    T a = 0, b = 0;
-    for (uint32_t i = first + lane(); i < rows; i += WARP)
-        a += x[i].re * x[i].re, b += x[i].im * x[i].im;
-    return (double)sum_lanes(a + b, WARP);
+/* w = tau p - (tau^2/2) (v^H p) v from row k on, every warp for itself; returns the factor of v. */
+__device__ inline double half_product(const complex64 *v, const complex64 *p, double tau,
+                                      uint32_t k, uint32_t m) {
+    double sum = 0;
+    for (uint32_t i = k + lane(); i < m && tau > 0; i += WARP)
+        sum += v[i].re * p[i].re + v[i].im * p[i].im;
+    return 0.5 * tau * tau * sum_lanes(sum);
 }
 
-template <typename T>
-__device__ void measure(matrix<T> t, uint32_t rows, uint32_t columns, double *norm2) {
-    for (uint32_t j = warp(); j < columns; j += warps()) {
-        double value = norm2_of(t.column(j), 0, rows);
-        if (lane() == 0)
-            norm2[j] = value;
-    }
-    __syncthreads();
+__device__ inline complex64 w_of(complex64 v, complex64 p, double tau, double half) {
+    return {tau * p.re - half * v.re, tau * p.im - half * v.im};
 }
 
-/* Column with the largest norm2, the first of equals; the warp calls together. */
-__device__ inline uint32_t longest(const double *norm2, uint32_t columns) {
-    double most = -2;
-    uint32_t best = 0;
-    for (uint32_t j = lane(); j < columns; j += WARP)
-        if (norm2[j] > most)
-            most = norm2[j], best = j;
-    for (unsigned offset = WARP / 2; offset; offset /= 2) {
-        double other = __shfl_xor_sync(ALL_LANES, most, offset);
-        uint32_t at = __shfl_xor_sync(ALL_LANES, best, offset);
-        if (other > most || (other == most && at < best))
-            most = other, best = at;
-    }
-    return best;
+/* a - v conj(w) - w conj(v), of which v and w belong to a's row and vc and wc to its column. */
+__device__ inline complex64 change(complex64 a, complex64 v, complex64 w, complex64 vc,
+                                   complex64 wc) {
+    add_product(a, {-v.re, -v.im}, conj(wc));
+    add_product(a, {-w.re, -w.im}, conj(vc));
+    return a;
 }
 
-/* Turns v into the Householder vector that zeroes it below `row`; returns tau and the diagonal it
- * leaves. */
-template <typename T>
-__device__ double householder(complex<T> *v, uint32_t row, double norm2,
-                              complex<double> *diagonal) {
-    double re = v[row].re, im = v[row].im, size = hypot(re, im), norm = sqrt(norm2);
-    double pr = size > 0 ? re / size : 1, pi = size > 0 ? im / size : 0;
-    v[row] = {(T)(re + pr * norm), (T)(im + pi * norm)};
-    *diagonal = {-pr * norm, -pi * norm};
-    return 1 / (norm * (norm + size));
-}
-
-/* x <- (I - tau v v^H) x from row `first` on; the warp calls together. */
-template <typename T>
-__device__ void reflect(const complex<T> *v, double tau, uint32_t first, uint32_t rows,
-                        complex<T> *x) {
-    T a = 0, b = 0;
-    for (uint32_t i = first + lane(); i < rows; i += WARP) {
-        complex<T> u = v[i], y = x[i];
-        a += u.re * y.re, a += u.im * y.im;
-        b += u.re * y.im, b -= u.im * y.re;
-    }
-    T sr = (T)(tau * (double)sum_lanes(a, WARP)), si = (T)(tau * (double)sum_lanes(b, WARP));
-    for (uint32_t i = first + lane(); i < rows; i += WARP) {
-        complex<T> u = v[i], y = x[i];
-        x[i] = {y.re - sr * u.re + si * u.im, y.im - sr * u.im - si * u.re};
-    }
-    __syncwarp();
-}
-
-template <typename T> __device__ void clear(matrix<T> out, uint32_t columns) {
-    for (uint32_t j = warp(); j < columns; j += warps())
-        for (uint32_t i = lane(); i < columns; i += WARP)
-            out.column(j)[i] = {0, 0};
-    __syncthreads();
-}
-
-/* Householder steps first .. first + count - 1 on the `count` columns x, which have had the steps
- * before; norm2 holds their squared norms from row `first` on. Row `step` of R, conjugated, goes to
- * column `step` of out from entry `first` on; x becomes the Householder vectors. */
-template <typename T>
-__device__ void eliminate(matrix<T> x, uint32_t rows, uint32_t first, uint32_t count, bool pivot,
-                          matrix<T> out, double *norm2, double *tau) {
-    __shared__ uint32_t chosen;
-    for (uint32_t step = first; step < first + count; step++) {
-        if (warp() == 0) {
-            uint32_t best = pivot ? longest(norm2, count) : step - first;
-            double left = norm2[best];
-            __syncwarp();
-            if (lane() == 0) {
-                complex<double> diagonal = {0, 0};
-                tau[step] = left > NOTHING ? householder(x.column(best), step, left, &diagonal) : 0;
-                out.column(step)[first + best] = {(T)diagonal.re, (T)-diagonal.im};
-                norm2[best] = -1; /* done */
-                chosen = best;
+/* Columns k + 1.. of A changed by the step before, and p = A v for this one. Two columns a warp at
+ * a time. */
+__device__ inline void change_and_multiply(matrix a, uint32_t m, uint32_t k,
+                                           const complex64 *before, const complex64 *w,
+                                           const complex64 *v, complex64 *p) {
+    for (uint32_t j = k + 1 + 2 * warp(); j < m; j += 2 * warps()) {
+        const uint32_t next = min(j + 1, m - 1);
+        const complex64 vj = before[j], wj = w[j], vn = before[next], wn = w[next];
+        complex64 sum = {0, 0}, other = {0, 0};
+        for (uint32_t i = k + 1 + lane(); i < m; i += WARP) {
+            const complex64 x = change(a(i, j), before[i], w[i], vj, wj);
+            const complex64 y = change(a(i, next), before[i], w[i], vn, wn);
+            a(i, j) = x;
+            add_product(sum, conj(x), v[i]);
+            if (next != j) {
+                a(i, next) = y;
+                add_product(other, conj(y), v[i]);
             }
         }
-        __syncthreads();
-        for (uint32_t j = warp(); j < count; j += warps()) {
-            if (norm2[j] < 0)
-                continue;
-            complex<T> *y = x.column(j);
-            if (tau[step] > 0)
-                reflect(x.column(chosen), tau[step], step, rows, y);
-            double left = norm2_of(y, step + 1, rows);
-            __syncwarp(); /* all lanes have read norm2[j] */
-            if (lane() == 0) {
-                out.column(step)[first + j] = {y[step].re, -y[step].im};
-                norm2[j] = left;
-            }
+        sum = sum_lanes(sum);
+        other = sum_lanes(other);
+        if (lane() == 0) {
+            p[j] = sum;
+            if (next != j)
+                p[next] = other;
         }
+    }
+}
+
+/* The m x m Hermitian matrix a, both triangles of it, becomes tridiagonal: `diagonal`, and the
+ * squares of what is beside it. Every warp works the short vectors out for itself, so that a step
+ * has two barriers. Destroys a. */
+__device__ inline void tridiagonalise(matrix a, uint32_t m, reduction r, double *diagonal,
+                                      double *beside2) {
+    for (uint32_t i = threadIdx.x; i < m; i += blockDim.x)
+        r.v[0][i] = r.v[1][i] = r.w[i] = r.p[i] = complex64{0, 0};
+    __syncthreads();
+    double tau = 0;
+    for (uint32_t k = 0; k < m; k++) {
+        const complex64 *before = r.v[k % 2];
+        complex64 *v = r.v[(k + 1) % 2];
+        const double half = half_product(before, r.p, tau, k, m);
+        const complex64 vk = before[k], wk = w_of(vk, r.p[k], tau, half);
+        double norm2 = 0;
+        complex64 first = {0, 0};
+        uint32_t turn = 0;
+        for (uint32_t i = k + 1 + lane(); i < m; i += WARP, turn++) {
+            const complex64 vi = before[i], wi = w_of(vi, r.p[i], tau, half);
+            const complex64 x = change(a(i, k), vi, wi, vk, wk);
+            norm2 += square(x);
+            first = turn ? first : x;
+            if (turn % warps() == warp())
+                r.w[i] = wi, v[i] = x;
+        }
+        norm2 = sum_lanes(norm2);
+        first.re = __shfl_sync(ALL_LANES, first.re, 0);
+        first.im = __shfl_sync(ALL_LANES, first.im, 0);
+        const householder h = reflect(first, norm2);
+        if (threadIdx.x == 0) {
+            diagonal[k] = change(a(k, k), vk, wk, vk, wk).re;
+            beside2[k] = norm2;
+            if (k + 1 < m)
+                v[k + 1] = {first.re + h.lead.re, first.im + h.lead.im};
+        }
+        tau = h.tau;
+        __syncthreads();
+        change_and_multiply(a, m, k, before, r.w, v, r.p);
         __syncthreads();
     }
 }
 
-/* Householder QR of t (rows x columns, rows >= columns): t P = Q R, and out the conjugate transpose
- * of R, its rows at the columns' places in t, so that out out^H = t^H t with no permutation left to
- * undo. t's columns become the Householder vectors. The longest remaining column goes first: out's
- * columns then are nearly orthogonal already and Jacobi needs fewer sweeps (Drmac and Veselic
- * 2008). */
-template <typename T>
-__device__ void reduce(matrix<T> t, uint32_t rows, uint32_t columns, matrix<T> out, double *norm2,
-                       double *tau) {
-    clear(out, columns);
-    measure(t, rows, columns, norm2);
-    eliminate(t, rows, 0, columns, true, out, norm2, tau);
-}
+/* ---- bisection ------------------------------------------------------------------------------- */
 
-/* Room for columns of work in shared memory; width 0: there is none. */
-template <typename T> struct panel {
-    matrix<T> x;
-    uint32_t width;
-};
-
-/* At most one column a warp; fewer than four are not worth the idle warps. */
-template <typename T> __device__ panel<T> panel_in(arena room, uint32_t rows) {
-    uint32_t ld = odd(rows);
-    uint32_t width = (uint32_t)min((size_t)warps(), room.left / (ld * sizeof(complex<T>)));
-    if (width < 4)
-        return {{nullptr, ld}, 0};
-    return {{room.take((size_t)width * ld, (complex<T> *)nullptr), ld}, width};
-}
-
-/* The same for a tall t in the columns' own order, some columns at a time in shared memory: each is
- * read once, gets the reflections so far, a warp each, and is written back once. */
-template <typename T>
-__device__ void reduce_tall(matrix<T> t, uint32_t rows, uint32_t columns, matrix<T> out,
-                            double *norm2, double *tau, panel<T> room) {
-    uint32_t width = room.width ? room.width : columns;
-    clear(out, columns);
-    for (uint32_t first = 0; first < columns; first += width) {
-        uint32_t count = min(width, columns - first);
-        matrix<T> x = room.width ? room.x : t;
-        for (uint32_t j = warp(); j < count && room.width; j += warps()) {
-            complex<T> *y = x.column(j);
-            for (uint32_t i = lane(); i < rows; i += WARP)
-                y[i] = t.column(first + j)[i];
-            __syncwarp();
-            for (uint32_t step = 0; step < first; step++) {
-                if (tau[step] > 0)
-                    reflect(t.column(step), tau[step], step, rows, y);
-                if (lane() == 0)
-                    out.column(step)[first + j] = {y[step].re, -y[step].im};
-            }
+/* How many eigenvalues of the tridiagonal matrix are below x: the changes of sign in the sequence
+ * of leading principal minors of T - x I. Scaled by powers of two, which change no sign, to stay in
+ * range; the matrix's own elements are at most 1. */
+__device__ inline uint32_t count_below(const double *diagonal, const double *beside2, uint32_t m,
+                                       double x) {
+    constexpr double SMALL = 0x1p-400, TINY = 0x1p-60;
+    double before = 1, minor = diagonal[0] - x;
+    uint32_t count = 0;
+    for (uint32_t i = 0;; i++) {
+        if (minor == 0) /* as if T's element were a little less */
+            minor = -TINY * before;
+        count += (minor < 0) != (before < 0);
+        if (i + 1 == m)
+            return count;
+        if (i % 4 == 3 && fabs(minor) < SMALL && fabs(before) < SMALL) {
+            minor *= 0x1p400;
+            before *= 0x1p400;
         }
-        __syncthreads();
-        for (uint32_t j = warp(); j < count; j += warps()) {
-            double left = norm2_of(x.column(j), first, rows);
-            if (lane() == 0)
-                norm2[j] = left;
-        }
-        __syncthreads();
-        eliminate(x, rows, first, count, false, out, norm2, tau);
-        for (uint32_t j = warp(); j < count && room.width; j += warps())
-            for (uint32_t i = lane(); i < rows; i += WARP)
-                t.column(first + j)[i] = x.column(j)[i];
-        __syncthreads();
+        const double next = fma(diagonal[i + 1] - x, minor, -beside2[i] * before);
+        before = minor, minor = next;
     }
 }
 
-/* ---- one-sided Jacobi ------------------------------------------------------------------------ */
+/* The eigenvalues, descending, to within 2^-54 of `most`, which none exceeds; none is negative. A
+ * group of lanes an eigenvalue cuts its interval into one part more than there are lanes. */
+__device__ inline void bisect(const double *diagonal, const double *beside2, uint32_t m,
+                              double most, double *d) {
+    unsigned lanes = WARP;
+    while (lanes > 1 && lanes * m > blockDim.x)
+        lanes /= 2;
+    const unsigned own = threadIdx.x % lanes, group = threadIdx.x / lanes,
+                   groups = blockDim.x / lanes, shift = lane() / lanes * lanes;
+    const unsigned group_mask = lanes == WARP ? ALL_LANES : (1u << lanes) - 1;
+    for (uint32_t base = 0; base < m; base += groups) {
+        const uint32_t rank = min(base + group, m - 1); /* ascending */
+        double low = 0, high = most;
+        for (double width = 1; width > 0x1p-54; width /= lanes + 1) {
+            const double step = (high - low) / (lanes + 1), x = low + step * (own + 1);
+            const bool above = count_below(diagonal, beside2, m, x) > rank;
+            const unsigned votes = __ballot_sync(ALL_LANES, above) >> shift & group_mask;
+            const unsigned part = votes ? __ffs(votes) - 1 : lanes;
+            high = part < lanes ? low + step * (part + 1) : high;
+            low += step * part;
+        }
+        if (own == 0 && base + group < m)
+            d[m - 1 - rank] = (low + high) / 2;
+    }
+    __syncthreads();
+}
 
-/* Columns and their squared norms, which follow the rotations. */
-template <typename T> struct columns {
-    matrix<T> x;
-    double *norm2;
-    uint32_t count;
-};
+/* ---- Jacobi ---------------------------------------------------------------------------------- */
 
-struct criterion {
-    double tolerance2; /* squared relative inner product that counts as orthogonal */
-    double floor2;     /* columns no longer than this are rounding noise: turning would never end */
-};
-
-/* Columns of pair p in round r of `players` of the round-robin pairing (circle method);
- * false: p is without a partner. */
-__device__ inline bool pairing(uint32_t players, uint32_t count, uint32_t r, uint32_t p,
-                               uint32_t *x, uint32_t *y) {
+/* Columns of pair p in round r of `players` (an even number) of the round-robin pairing (circle
+ * method). */
+__device__ inline void pairing(uint32_t players, uint32_t r, uint32_t p, uint32_t *x, uint32_t *y) {
     uint32_t ring = players - 1, a = p ? r + p : ring, b = r + ring - p;
     a -= p && a >= ring ? ring : 0;
     b -= b >= ring ? ring : 0;
     *x = min(a, b);
     *y = max(a, b);
-    return *y < count;
 }
 
-/* Rounds of disjoint pairs: all pairs of columns of `a`, or, with `cross`, each column of `a` with
- * each of `b`.
- */
-template <typename T> struct tour {
-    columns<T> a, b;
-    bool cross;
-
-    __device__ uint32_t pairs() const { return cross ? max(a.count, b.count) : (a.count + 1) / 2; }
-    __device__ uint32_t rounds() const {
-        return cross ? max(a.count, b.count) : a.count + a.count % 2 - 1;
-    }
-    __device__ bool pair(uint32_t r, uint32_t p, uint32_t *x, uint32_t *y) const {
-        if (!cross)
-            return pairing(a.count + a.count % 2, a.count, r, p, x, y);
-        *x = p;
-        *y = (p + r) % rounds();
-        return *x < a.count && *y < b.count;
-    }
+/* x <- c x - conj(w) y, y <- w x + c y on columns, its conjugate transpose on rows. */
+struct rotation {
+    double c;
+    complex64 w;
 };
 
-/* The rotation x <- c x - conj(w) y, y <- w x + c y that makes a pair with the Gram matrix
- * [xx g; conj(g) yy] orthogonal, smaller angle (Rutishauser 1966). Worked out in the columns' own
- * precision, as double is slow: norms within a factor 1 / eps of each other keep all in range. */
-template <typename T> struct rotation {
-    T c, wr, wi;
-    T shift; /* what it moves from |x|^2 to |y|^2 */
-};
-
-template <typename T> __device__ rotation<T> rotate(double xx, double yy, T re, T im, T g) {
-    T zeta = (T)(yy - xx) / (2 * g);
-    T t = copysign((T)1, zeta) / (fabs(zeta) + sqrt(1 + zeta * zeta));
-    T c = 1 / sqrt(1 + t * t), s = c * t / g;
-    return {c, s * re, s * im, t * g};
+/* The rotation that makes [xx g; conj(g) yy] diagonal, by the smaller angle (Rutishauser 1966). */
+__device__ inline rotation rotate(double xx, double yy, complex64 g) {
+    const double size = hypot(g.re, g.im), zeta = (yy - xx) / (2 * size);
+    const double t = copysign(1.0, zeta) / (fabs(zeta) + sqrt(1 + zeta * zeta));
+    const double c = 1 / sqrt(1 + t * t), s = c * t;
+    return {c, {s * (g.re / size), s * (g.im / size)}};
 }
 
-/* Turns one pair by a group of `lanes` threads; `wanted` is false for a group without a pair. The
- * whole warp calls. Returns the square of the pair's relative inner product before the rotation. */
-template <typename T>
-__device__ double turn(complex<T> *x, complex<T> *y, double *norm_x, double *norm_y, uint32_t rows,
-                       unsigned lanes, bool wanted, criterion limit) {
-    unsigned first = threadIdx.x % lanes;
-    T re = 0, im = 0;
-    double xx = 0, yy = 0;
-    if (wanted) {
-        xx = *norm_x, yy = *norm_y;
-        for (uint32_t i = first; i < rows; i += lanes) {
-            complex<T> a = x[i], b = y[i];
-            re += a.re * b.re, re += a.im * b.im;
-            im += a.re * b.im, im -= a.im * b.re;
-        }
-    }
-    re = sum_lanes(re, lanes), im = sum_lanes(im, lanes);
-    __syncwarp(); /* all have read the norms */
-    if (!(xx > limit.floor2 && yy > limit.floor2))
-        return 0;
-    T lengths = sqrt((T)xx) * sqrt((T)yy), hr = re / lengths, hi = im / lengths;
-    T relative2 = hr * hr + hi * hi; /* the square of re and im themselves might vanish */
-    if (!((double)relative2 > limit.tolerance2))
-        return (double)relative2;
-    rotation<T> turned = rotate(xx, yy, re, im, sqrt(relative2) * lengths);
-    T c = turned.c, wr = turned.wr, wi = turned.wi;
-    for (uint32_t i = first; i < rows; i += lanes) {
-        complex<T> a = x[i], b = y[i];
-        x[i] = {c * a.re - wr * b.re - wi * b.im, c * a.im - wr * b.im + wi * b.re};
-        y[i] = {c * b.re + wr * a.re - wi * a.im, c * b.im + wr * a.im + wi * a.re};
-    }
-    if (first == 0) {
-        *norm_x = fmax(0.0, xx - (double)turned.shift);
-        *norm_y = fmax(0.0, yy + (double)turned.shift);
-    }
-    return (double)relative2;
-}
-
-/* As many threads a pair as there are, but no more than rows. */
-__device__ inline unsigned lanes_for(uint32_t pairs, uint32_t rows) {
-    unsigned lanes = WARP;
-    while (lanes > 1 && (lanes * pairs > threads() || lanes >= 2 * rows))
-        lanes /= 2;
-    return lanes;
-}
-
-template <typename T>
-__device__ double travel(const tour<T> &tour, uint32_t rows, criterion limit) {
-    uint32_t pairs = tour.pairs(), rounds = tour.rounds();
-    unsigned lanes = lanes_for(pairs, rows), groups = threads() / lanes;
-    const columns<T> &a = tour.a, &b = tour.cross ? tour.b : tour.a;
-    double worst = 0;
-    for (uint32_t r = 0; r < rounds; r++) {
-        for (uint32_t base = 0; base < pairs; base += groups) {
-            uint32_t p = base + threadIdx.x / lanes, x = 0, y = 0;
-            bool wanted = p < pairs && tour.pair(r, p, &x, &y);
-            x = wanted ? x : 0, y = wanted ? y : 0;
-            worst = fmax(worst, turn(a.x.column(x), b.x.column(y), a.norm2 + x, b.norm2 + y, rows,
-                                     lanes, wanted, limit));
-        }
-        __syncthreads();
-    }
-    return worst;
-}
-
-/* Copies columns first.. of u into the panel, or back. */
-template <typename T>
-__device__ columns<T> load(columns<T> u, uint32_t rows, uint32_t first, uint32_t width,
-                           matrix<T> panel) {
-    columns<T> result = {panel, u.norm2 + first, min(width, u.count - first)};
-    for (uint32_t j = warp(); j < result.count; j += warps())
-        for (uint32_t i = lane(); i < rows; i += WARP)
-            panel.column(j)[i] = u.x.column(first + j)[i];
-    __syncthreads();
-    return result;
-}
-
-template <typename T>
-__device__ void store(columns<T> panel, uint32_t rows, columns<T> u, uint32_t first) {
-    for (uint32_t j = warp(); j < panel.count; j += warps())
-        for (uint32_t i = lane(); i < rows; i += WARP)
-            u.x.column(first + j)[i] = panel.x.column(j)[i];
-    __syncthreads();
-}
-
-/* Two panels of shared memory for matrices that do not fit as a whole; width 0: they do, or not
- * even two columns fit, and u itself is worked on. */
-template <typename T> struct panels {
-    matrix<T> a, b;
-    uint32_t width;
-};
-
-/* One sweep: every pair of columns once. Returns the largest squared relative inner product. */
-template <typename T>
-__device__ double sweep(columns<T> u, uint32_t rows, const panels<T> &room, criterion limit) {
-    if (!room.width)
-        return travel(tour<T>{u, u, false}, rows, limit);
-    double worst = 0;
-    for (uint32_t i = 0; i < u.count; i += room.width) {
-        columns<T> a = load(u, rows, i, room.width, room.a);
-        worst = fmax(worst, travel(tour<T>{a, a, false}, rows, limit));
-        for (uint32_t j = i + room.width; j < u.count; j += room.width) {
-            columns<T> b = load(u, rows, j, room.width, room.b);
-            worst = fmax(worst, travel(tour<T>{a, b, true}, rows, limit));
-            store(b, rows, u, j);
-        }
-        store(a, rows, u, i);
-    }
-    return worst;
-}
-
-template <typename T> __device__ panels<T> panels_in(arena room, uint32_t rows) {
-    uint32_t ld = odd(rows);
-    uint32_t width = (uint32_t)min((size_t)1 << 20, room.left / (2 * ld * sizeof(complex<T>)));
-    complex<T> *at = room.take((size_t)2 * width * ld, (complex<T> *)nullptr);
-    return {{at, ld}, {at + (size_t)width * ld, ld}, at ? width : 0};
+__device__ inline void turn(rotation r, complex64 &x, complex64 &y) {
+    complex64 a = {r.c * x.re, r.c * x.im}, b = {r.c * y.re, r.c * y.im};
+    add_product(a, {-r.w.re, r.w.im}, y);
+    add_product(b, r.w, x);
+    x = a, y = b;
 }
 
 struct outcome {
     uint32_t sweeps;
-    double residual; /* largest relative inner product of the last sweep */
+    double residual; /* largest relative off-diagonal of the last sweep */
     bool converged;
 };
 
-template <typename T>
-__device__ outcome jacobi(columns<T> u, uint32_t rows, const panels<T> &room, double tolerance,
-                          uint32_t max_sweeps) {
-    constexpr double EPSILON = precision<T>::EPSILON;
-    outcome result = {0, 0, false};
-    criterion limit = {tolerance * tolerance, 0};
-    while (!result.converged && result.sweeps < max_sweeps) {
-        double most = 0;
-        measure(u.x, rows, u.count, u.norm2);
-        for (uint32_t j = threadIdx.x; j < u.count; j += threads())
-            most = fmax(most, u.norm2[j]);
-        limit.floor2 = EPSILON * EPSILON * block_max(most);
-        double worst = block_max(sweep(u, rows, room, limit));
-        result.sweeps++;
-        result.residual = sqrt(worst);
-        result.converged = worst <= limit.tolerance2;
+/* The rotations of a round. Elements no larger than `least` are rounding noise of the matrix.
+ * Returns the thread's largest |g|^2 / (xx yy). */
+__device__ inline double choose_rotations(matrix a, uint32_t players, uint32_t round, double least,
+                                          rotation *rotations) {
+    double worst = 0;
+    for (uint32_t p = threadIdx.x; p < players / 2; p += blockDim.x) {
+        uint32_t x, y;
+        pairing(players, round, p, &x, &y);
+        const double xx = a(x, x).re, yy = a(y, y).re;
+        const complex64 g = a(x, y);
+        const bool wanted = fabs(g.re) + fabs(g.im) > least;
+        rotations[p] = wanted ? rotate(xx, yy, g) : rotation{1, {0, 0}};
+        if (wanted)
+            worst = fmax(worst, square(g) / fmax(xx * yy, least * least));
     }
-    return result;
+    return worst;
 }
 
-/* ---- eigenpairs ------------------------------------------------------------------------------ */
-
-/* Indices of d, largest first, the first of equals first; returns how many are more than rounding
- * noise of the largest. */
-template <typename T> __device__ uint32_t rank(const double *d, uint32_t count, uint32_t *order) {
-    constexpr double EPSILON = precision<T>::EPSILON;
-    double most = 0, kept = 0;
-    for (uint32_t i = threadIdx.x; i < count; i += threads())
-        most = fmax(most, d[i]);
-    most = block_max(most);
-    for (uint32_t i = threadIdx.x; i < count; i += threads()) {
-        uint32_t place = 0;
-        for (uint32_t j = 0; j < count; j++)
-            place += d[j] > d[i] || (d[j] == d[i] && j < i);
-        order[place] = i;
-        kept += d[i] > NOTHING && d[i] > EPSILON * EPSILON * most;
+/* A <- J^H A J, two by two elements a thread at a time, and W <- W J. */
+__device__ inline void apply_rotations(matrix a, matrix w, uint32_t players, uint32_t round,
+                                       const rotation *rotations) {
+    const uint32_t pairs = players / 2;
+    for (uint32_t i = threadIdx.x; i < pairs * pairs; i += blockDim.x) {
+        const uint32_t left = i % pairs, right = i / pairs;
+        const rotation rows = rotations[left], columns = rotations[right];
+        uint32_t x, y, s, t;
+        pairing(players, round, left, &x, &y);
+        pairing(players, round, right, &s, &t);
+        complex64 xs = a(x, s), xt = a(x, t), ys = a(y, s), yt = a(y, t);
+        turn(columns, xs, xt);
+        turn(columns, ys, yt);
+        const rotation adjoint = {rows.c, conj(rows.w)};
+        turn(adjoint, xs, ys);
+        turn(adjoint, xt, yt);
+        a(x, s) = xs, a(x, t) = xt, a(y, s) = ys, a(y, t) = yt;
     }
-    return (uint32_t)block_sum(kept);
+    for (uint32_t i = threadIdx.x; i < pairs * players; i += blockDim.x) {
+        const uint32_t row = i % players, p = i / players;
+        uint32_t x, y;
+        pairing(players, round, p, &x, &y);
+        turn(rotations[p], w(row, x), w(row, y));
+    }
+}
+
+/* Makes the Hermitian matrix a (an even number of rows, both triangles, elements at most about 1)
+ * diagonal; w gets its eigenvectors. Rotations go on below the tolerance, so that the last sweep
+ * leaves its square. */
+__device__ inline outcome jacobi(matrix a, matrix w, uint32_t players, rotation *rotations,
+                                 double tolerance, uint32_t max_sweeps) {
+    constexpr double LEAST = 0x1p-50;
+    outcome result = {0, 0, false};
+    for (uint32_t i = threadIdx.x; i < players * players; i += blockDim.x)
+        w(i % players, i / players) = {i % players == i / players ? 1.0 : 0.0, 0};
+    __syncthreads();
+    while (!result.converged && result.sweeps < max_sweeps) {
+        double worst = 0;
+        for (uint32_t round = 0; round + 1 < players; round++) {
+            worst = fmax(worst, choose_rotations(a, players, round, LEAST, rotations));
+            __syncthreads();
+            apply_rotations(a, w, players, round, rotations);
+            __syncthreads();
+        }
+        result.sweeps++;
+        result.residual = sqrt(block_max(worst));
+        result.converged = result.residual <= tolerance;
+    }
+    return result;
 }
 
 } // namespace mvdr

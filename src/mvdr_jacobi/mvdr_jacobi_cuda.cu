@@ -1,39 +1,46 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The GPU's MVDR stage, the CPU stage's twin: the same factor, the same two QR reductions and
- * one-sided Jacobi, the same spectrum. Every bin is decomposed by one thread block from its
- * snapshots to its weights, so that nothing is decided on the host and no intermediate result
- * leaves the device.
+ * The GPU's MVDR stage, the CPU stage's twin, all in float64: sums over the sensors
+ * (sums_cuda.cuh), a thread block a bin from these to eigenvalues, loading and factor
+ * (solve_cuda.cuh), a warp for eight directions (spectrum_cuda.cuh). Nothing is decided on the host
+ * and no intermediate result leaves the device.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/cuda_common.cuh"
+#include "mvdr_jacobi/arrive_cuda.cuh"
 #include "mvdr_jacobi/common.h"
-#include "mvdr_jacobi/decompose_cuda.cuh"
-#include "mvdr_jacobi/tone_cuda.cuh"
+#include "mvdr_jacobi/solve_cuda.cuh"
 #include "mvdr_jacobi/spectrum_cuda.cuh"
+#include "mvdr_jacobi/sums_cuda.cuh"
+#include "mvdr_jacobi/tone_cuda.cuh"
 
 static const char where[] = "mvdr_jacobi";
 
 namespace {
 
-using complex32 = mvdr::complex<float>;
-using complex64 = mvdr::complex<double>;
+using mvdr::complex32;
+using mvdr::complex64;
+
+constexpr uint32_t AT_ONCE = 64; /* points of an evaluation, in snapshot space */
+constexpr unsigned SOLVE_THREADS = 512, SPECTRUM_WARPS = 4;
 
 struct mvdr_stage {
     mvdr::view view; /* with the stage's device memory; kernels get a copy */
-    mvdr_limits limits;
-    mvdr::decompose_function decompose;
-    mvdr::spectrum_function spectrum;
-    unsigned decompose_threads, spectrum_threads; /* of a block */
-    size_t slots;                                 /* bins decomposed by one launch */
-    size_t spectrum_blocks; /* thread blocks of the spectrum kernel, each with its own scratch */
-    complex32 *spectrum_scratch;
+    mvdr_shape shape;
+    mvdr::points grid, look; /* the stage's directions, and room for others */
+    mvdr::parts few, many;   /* of the sensors */
+    unsigned spectrum_warps; /* of a block */
+    size_t spectrum_blocks;
+    bool spectrum_in_global;          /* right-hand sides do not fit into shared memory */
+    complex64 *spectrum_spare;        /* and lie here */
     size_t *device_rows;              /* sensor, partner, previous: `sensors` entries each */
-    size_t *rows, *previous, *row_of; /* the same on the host */
+    uint32_t *mirror;                 /* [sensor] on the host */
+    size_t *rows, *previous, *row_of; /* the same as on the device */
     uint64_t version;
     bool versioned, forgotten;
+    bool stale; /* the sums are of other parameters */
 };
 
 /* ---- create, destroy ------------------------------------------------------------------------- */
@@ -43,55 +50,42 @@ void destroy(void *opaque) {
     if (!stage)
         return;
     mvdr::view *v = &stage->view;
-    mvdr::scratch *s = &v->all;
-    void *device[] = {stage->spectrum_scratch,
+    void *device[] = {stage->spectrum_spare,
                       stage->device_rows,
+                      stage->look.projection,
+                      stage->look.norm,
+                      stage->look.power,
+                      (void *)v->mirror,
                       (void *)v->turns,
                       v->snapshot,
+                      v->fresh,
                       v->valid,
-                      v->q,
+                      v->root,
+                      v->sums,
+                      v->projection,
+                      v->norm,
+                      v->made,
+                      v->stale,
+                      v->partial,
+                      v->factor,
+                      v->work,
+                      v->vector,
                       v->d,
-                      v->weight,
-                      v->gain,
+                      v->inverse,
                       v->power,
                       v->info,
+                      v->unsolved,
                       v->bin,
                       v->ring,
                       v->tones,
-                      v->pair,
-                      s->t,
-                      s->u,
-                      s->w,
-                      s->norm2,
-                      s->tau,
-                      s->spare_tau,
-                      s->d,
-                      s->order,
-                      s->pick,
-                      s->column};
+                      v->pair};
     for (void *memory : device)
         cudaFree(memory);
+    free(stage->mirror);
     free(stage->rows);
     free(stage->previous);
     free(stage->row_of);
     free(stage);
-}
-
-/* Strides of the scratch for the largest problem there can be. */
-void measure_scratch(mvdr_stage *stage) {
-    mvdr::view *v = &stage->view;
-    size_t n = stage->limits.rows, m = stage->limits.columns, c = sonar_min_size(n, m);
-    v->t_stride = n * m;
-    v->u_stride = c * mvdr::odd((uint32_t)c);
-    v->w_stride = c * mvdr::odd((uint32_t)n);
-    v->vector_stride = c;
-    v->column_stride = m;
-}
-
-size_t bytes_a_slot(const mvdr::view *v) {
-    return (v->t_stride + v->u_stride + v->w_stride) * sizeof(complex64) +
-           v->vector_stride * (4 * sizeof(double) + sizeof(uint32_t)) +
-           v->column_stride * (sizeof(uint32_t) + sizeof(mvdr::source));
 }
 
 /* Several allocations, one verdict: the first failure sticks. */
@@ -110,83 +104,116 @@ struct allocator {
     }
 };
 
-sonar_code allocate_results(mvdr_stage *stage, sonar_error *err) {
+/* Sums over parts of the sensors: of a few snapshots or of all, with snapshots or directions. */
+size_t partial_size(const mvdr_stage *stage) {
+    const mvdr::view *v = &stage->view;
+    const size_t directions = sonar_max_size(v->spec.directions, AT_ONCE) * v->images;
+    const size_t rows =
+        sonar_max_size(stage->few.count * (size_t)mvdr::FEW, stage->many.count * (size_t)v->length);
+    return v->by_snapshots ? rows * sonar_max_size(directions, v->columns) : 0;
+}
+
+sonar_code allocate_snapshots(mvdr_stage *stage, sonar_error *err) {
     mvdr::view *v = &stage->view;
-    size_t sensors = v->spec.sensors, bins = v->spec.bins, directions = v->spec.directions;
+    const size_t sensors = v->spec.sensors, bins = v->spec.bins, directions = v->spec.directions;
+    const size_t spaces = v->by_snapshots ? bins : 0, columns = v->columns;
     allocator memory = {err, SONAR_OK};
-    uint64_t *turns = NULL;
-    memory.make(&stage->device_rows, 3, sensors);
-    memory.make(&turns, directions, sensors);
-    memory.make(&v->snapshot, bins * sensors, v->spec.snapshots);
+    memory.make(&v->snapshot, bins * sensors, v->length);
+    memory.make(&v->fresh, bins, v->spec.max_new);
     memory.make(&v->valid, bins, v->length);
-    memory.make(&v->q, bins * v->kept, sensors);
-    memory.make(&v->d, bins, v->kept);
-    memory.make(&v->weight, bins, v->kept);
-    memory.make(&v->gain, v->spec.correct_level ? bins : 1, v->kept);
-    memory.make(&v->power, bins, directions);
-    memory.make(&v->info, bins, SONAR_MVDR_INFO_FIELDS);
-    memory.make(&v->bin, bins);
-    memory.make(&v->ring, 1);
+    memory.make(&v->root, bins, v->length);
+    memory.make(&v->sums, bins, v->sums_stride);
+    memory.make(&v->projection, spaces * directions, columns);
+    memory.make(&v->norm, bins, directions);
+    memory.make(&v->made, bins);
+    memory.make(&v->stale, bins);
+    memory.make(&v->partial, bins, partial_size(stage));
+    memory.make(&stage->look.projection, spaces * AT_ONCE, columns);
+    memory.make(&stage->look.norm, bins, AT_ONCE);
+    memory.make(&stage->look.power, bins, AT_ONCE);
     if (v->spec.tones) {
         memory.make(&v->tones, 1);
-        memory.make(&v->pair, v->length, bins);
+        memory.make(&v->pair, v->pairs, bins);
     }
-    memory.make(&stage->spectrum_scratch, stage->spectrum_blocks, (sensors + v->kept) * mvdr::TILE);
+    return memory.code;
+}
+
+sonar_code allocate_results(mvdr_stage *stage, sonar_error *err) {
+    mvdr::view *v = &stage->view;
+    const size_t sensors = v->spec.sensors, bins = v->spec.bins, most = v->most;
+    allocator memory = {err, SONAR_OK};
+    uint64_t *turns = NULL;
+    uint32_t *mirror = NULL;
+    memory.make(&stage->device_rows, 3, sensors);
+    memory.make(&mirror, sensors);
+    memory.make(&turns, v->spec.directions, sensors);
+    memory.make(&v->factor, bins * most, most);
+    memory.make(&v->work, v->vectors ? bins * most : 0, most);
+    memory.make(&v->vector, bins * most, mvdr::VECTORS);
+    memory.make(&v->d, bins, most);
+    memory.make(&v->inverse, v->vectors ? bins : 0, most);
+    memory.make(&v->power, bins, v->spec.directions);
+    memory.make(&v->info, bins, SONAR_MVDR_INFO_FIELDS);
+    memory.make(&v->unsolved, bins);
+    memory.make(&v->bin, bins);
+    memory.make(&v->ring, 1);
+    memory.make(&stage->spectrum_spare,
+                stage->spectrum_in_global ? stage->spectrum_blocks * stage->spectrum_warps : 0,
+                mvdr::padded(v->most) * mvdr::LOOKS);
     v->turns = turns;
+    v->mirror = mirror;
     v->sensor = stage->device_rows;
     v->partner = stage->device_rows + sensors;
-    v->previous = stage->device_rows + 2 * sensors;
+    stage->grid = {
+        turns,   sensors, (uint32_t)v->spec.directions, (uint32_t)v->spec.directions, v->projection,
+        v->norm, v->power};
+    stage->look.pitch = AT_ONCE;
     return memory.code;
 }
 
-/* As many bins at a time as half of the free memory has scratch for. */
-sonar_code allocate_scratch(mvdr_stage *stage, sonar_error *err) {
-    mvdr::view *v = &stage->view;
-    mvdr::scratch *s = &v->all;
-    size_t available, total;
-    CUDA_TRY(where, cudaMemGetInfo(&available, &total), err);
-    size_t slots = sonar_max_size(1, available / 2 / bytes_a_slot(v));
-    stage->slots = slots = sonar_min_size(slots, v->spec.bins);
-    allocator memory = {err, SONAR_OK};
-    memory.make(&s->t, slots, v->t_stride);
-    memory.make(&s->u, slots, v->u_stride);
-    memory.make(&s->w, slots, v->w_stride);
-    memory.make(&s->norm2, slots, v->vector_stride);
-    memory.make(&s->tau, slots, v->vector_stride);
-    memory.make(&s->spare_tau, slots, v->vector_stride);
-    memory.make(&s->d, slots, v->vector_stride);
-    memory.make(&s->order, slots, v->vector_stride);
-    memory.make(&s->pick, slots, v->column_stride);
-    memory.make(&s->column, slots, v->column_stride);
-    return memory.code;
+/* Bytes of right-hand sides of a warp of the spectrum. */
+size_t looks_bytes(const mvdr::view *v) {
+    return (size_t)mvdr::padded(v->most) * mvdr::LOOKS * sizeof(complex64);
 }
 
-/* What the device offers: shared memory for decompose, blocks at a time for the spectrum. */
+/* Sizes what depends on the device: shared memory and blocks of the spectrum. */
 sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
     mvdr::view *v = &stage->view;
-    int device, most, processors, resident;
     cudaFuncAttributes own;
-    CUDA_TRY(where, cudaGetDevice(&device), err);
-    CUDA_TRY(where, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-             err);
-    CUDA_TRY(where, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
-             err);
-    CUDA_TRY(where, cudaFuncGetAttributes(&own, stage->decompose), err);
+    int most, processors, resident;
+    sonar_code code =
+        sonar_cuda_attribute(where, cudaDevAttrMaxSharedMemoryPerBlockOptin, &most, err);
+    if (!code)
+        code = sonar_cuda_attribute(where, cudaDevAttrMultiProcessorCount, &processors, err);
+    if (code)
+        return code;
+    CUDA_TRY(where, cudaFuncGetAttributes(&own, mvdr::solve), err);
+    const size_t room = (size_t)most - own.sharedSizeBytes, rows = v->most;
+    const size_t matrix = rows * mvdr::odd((uint32_t)rows) * sizeof(complex64) + 16;
+    const size_t vectors = mvdr::VECTORS * (rows * sizeof(complex64) + 16);
+    v->shared_bytes = vectors + (v->vectors ? 2 : 1) * matrix;
+    if (v->shared_bytes > room) /* the vectors, and one matrix of two if it fits */
+        v->shared_bytes = v->vectors && vectors + matrix <= room ? vectors + matrix : vectors;
+    v->shared_bytes = sonar_min_size(v->shared_bytes, room) / 16 * 16;
+    CUDA_TRY(
+        where,
+        cudaFuncSetAttribute(mvdr::solve, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)room),
+        err);
+    CUDA_TRY(
+        where,
+        cudaFuncSetAttribute(mvdr::spectrum, cudaFuncAttributeMaxDynamicSharedMemorySize, most),
+        err);
+    const size_t fit = (size_t)most / looks_bytes(v);
+    stage->spectrum_warps = fit ? (unsigned)sonar_min_size(fit, SPECTRUM_WARPS) : SPECTRUM_WARPS;
     CUDA_TRY(where,
-             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, stage->spectrum,
-                                                           (int)stage->spectrum_threads, 0),
+             cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                 &resident, mvdr::spectrum, (int)(stage->spectrum_warps * mvdr::WARP),
+                 fit ? stage->spectrum_warps * looks_bytes(v) : 0),
              err);
-    size_t tiles = (v->spec.directions + mvdr::TILE - 1) / mvdr::TILE;
-    stage->spectrum_blocks = sonar_min_size(tiles * v->spec.bins, (size_t)processors * resident);
-    /* Both triangles, the norms and a column a warp in double, if there is room. */
-    size_t columns = 2 * v->u_stride + stage->decompose_threads / mvdr::WARP *
-                                           mvdr::odd((uint32_t)stage->limits.rows);
-    size_t wanted = columns * sizeof(complex64) + v->vector_stride * sizeof(double) + 64;
-    v->shared_bytes = sonar_min_size(wanted, (size_t)most - own.sharedSizeBytes) / 16 * 16;
-    CUDA_TRY(where,
-             cudaFuncSetAttribute(stage->decompose, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  (int)((size_t)most - own.sharedSizeBytes)),
-             err);
+    const size_t groups = (v->spec.directions + mvdr::LOOKS - 1) / mvdr::LOOKS * v->spec.bins;
+    const size_t blocks = (groups + stage->spectrum_warps - 1) / stage->spectrum_warps;
+    stage->spectrum_blocks = fit ? blocks : sonar_min_size(blocks, (size_t)processors * resident);
+    stage->spectrum_in_global = !fit;
     return SONAR_OK;
 }
 
@@ -194,11 +221,30 @@ sonar_code check_spec(const sonar_mvdr_spec *spec, sonar_error *err) {
     sonar_code code = mvdr_check_spec(spec, err);
     if (code)
         return code;
-    mvdr_limits limits = mvdr_limits_of(spec);
-    if (limits.rows > INT32_MAX || limits.columns > INT32_MAX || spec->bins > INT32_MAX ||
-        spec->directions > INT32_MAX || spec->max_sweeps > INT32_MAX)
+    const mvdr_shape shape = mvdr_shape_of(spec);
+    if (shape.order > INT32_MAX || shape.slots > INT32_MAX || spec->sensors > INT32_MAX ||
+        spec->bins > UINT16_MAX || spec->directions > INT32_MAX || spec->max_sweeps > INT32_MAX ||
+        spec->max_new > INT32_MAX)
         return sonar_fail(err, SONAR_EINVAL, where, "empty or impossible shape");
     return SONAR_OK;
+}
+
+/* The constants of the kernels' view. */
+void set_view(mvdr_stage *stage, const sonar_mvdr_spec *spec) {
+    mvdr::view *v = &stage->view;
+    const mvdr_shape *shape = &stage->shape;
+    v->spec = *spec;
+    v->by_snapshots = shape->by_snapshots;
+    v->vectors = spec->solver == SONAR_MVDR_JACOBI;
+    v->length = (uint32_t)shape->slots;
+    v->images = (uint32_t)shape->each;
+    v->columns = v->images * v->length;
+    v->most = (uint32_t)(shape->order + shape->order % 2);
+    v->pairs = (uint32_t)(spec->alpha > 0 ? spec->max_new : spec->snapshots);
+    v->sums_stride = v->by_snapshots ? (size_t)v->length * v->columns : (size_t)v->most * v->most;
+    stage->few = mvdr::parts_of_few(spec->sensors);
+    stage->many = mvdr::parts_of_many(spec->sensors);
+    stage->stale = true;
 }
 
 sonar_code prepare(mvdr_stage *stage, sonar_error *err) {
@@ -206,10 +252,12 @@ sonar_code prepare(mvdr_stage *stage, sonar_error *err) {
     stage->rows = (size_t *)sonar_alloc(2 * sensors, sizeof(size_t));
     stage->previous = (size_t *)sonar_alloc(sensors, sizeof(size_t));
     stage->row_of = (size_t *)sonar_alloc(sensors, sizeof(size_t));
-    if (!stage->rows || !stage->previous || !stage->row_of)
+    stage->mirror = (uint32_t *)sonar_alloc(sensors, sizeof(uint32_t));
+    if (!stage->rows || !stage->previous || !stage->row_of || !stage->mirror)
         return sonar_fail(err, SONAR_ENOMEM, where, "no memory for %zu sensors", sensors);
-    measure_scratch(stage);
     sonar_code code = fit_device(stage, err);
+    if (!code)
+        code = allocate_snapshots(stage, err);
     if (!code)
         code = allocate_results(stage, err);
     if (!code && stage->view.tones)
@@ -218,27 +266,11 @@ sonar_code prepare(mvdr_stage *stage, sonar_error *err) {
                                      sizeof *stage->view.tones, cudaMemcpyHostToDevice),
                           err);
     stage->view.spec.tones = NULL; /* borrowed */
-    return code ? code : allocate_scratch(stage, err);
-}
-
-/* 0 for want of training. */
-long trained_threads(const sonar_host *host, const char *decision) {
-    const char *trained = sonar_host_choice(host, decision);
-    return trained ? strtol(trained, NULL, 10) : 0;
-}
-
-/* A number that is none of the kernels' comes from a table edited by hand: as if there were none.
- */
-void choose_threads(mvdr_stage *stage, const sonar_host *host) {
-    long decompose = trained_threads(host, "mvdr.decompose_threads");
-    long wanted = trained_threads(host, "mvdr.look_threads");
-    stage->decompose_threads = mvdr::decompose_kernel(decompose) ? (unsigned)decompose : 512;
-    stage->decompose = mvdr::decompose_kernel(stage->decompose_threads);
-    stage->spectrum_threads = mvdr::spectrum_kernel(wanted) ? (unsigned)wanted : 256;
-    stage->spectrum = mvdr::spectrum_kernel(stage->spectrum_threads);
+    return code;
 }
 
 sonar_code create(const void *opaque, const sonar_host *host, void **out, sonar_error *err) {
+    (void)host;
     const sonar_mvdr_spec *spec = (const sonar_mvdr_spec *)opaque;
     *out = NULL;
     sonar_code code = check_spec(spec, err);
@@ -247,11 +279,8 @@ sonar_code create(const void *opaque, const sonar_host *host, void **out, sonar_
     mvdr_stage *stage = (mvdr_stage *)sonar_alloc(1, sizeof *stage);
     if (!stage)
         return sonar_fail(err, SONAR_ENOMEM, where, "no memory for the stage");
-    stage->limits = mvdr_limits_of(spec);
-    choose_threads(stage, host);
-    stage->view.spec = *spec;
-    stage->view.kept = (uint32_t)stage->limits.kept;
-    stage->view.length = (uint32_t)(spec->alpha > 0 ? spec->max_new : spec->snapshots);
+    stage->shape = mvdr_shape_of(spec);
+    set_view(stage, spec);
     if ((code = prepare(stage, err)) != SONAR_OK) {
         destroy(stage);
         return code;
@@ -268,14 +297,25 @@ void reset(void *opaque) {
     stage->forgotten = true;
 }
 
+/* What has been solved is to be solved again. */
+sonar_code resolve(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    return CUDA_CHECK(
+        where, cudaMemsetAsync(v->unsolved, 1, v->spec.bins * sizeof *v->unsolved, stream), err);
+}
+
 sonar_code forget(mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
     if (!stage->forgotten)
         return SONAR_OK;
     const mvdr::view *v = &stage->view;
     CUDA_TRY(where, cudaMemsetAsync(v->bin, 0, v->spec.bins * sizeof *v->bin, stream), err);
     CUDA_TRY(where, cudaMemsetAsync(v->ring, 0, sizeof *v->ring, stream), err);
+    if (!v->length) {
+        const size_t bytes = v->spec.bins * v->sums_stride * sizeof *v->sums;
+        CUDA_TRY(where, cudaMemsetAsync(v->sums, 0, bytes, stream), err);
+    }
     stage->forgotten = false;
-    return SONAR_OK;
+    return resolve(stage, stream, err);
 }
 
 /* Pageable memory is read before these copies return, so that the arrays may change again. */
@@ -291,6 +331,10 @@ sonar_code upload(const mvdr_stage *stage, const sonar_params *params, cudaStrea
                              sensors * sizeof(size_t), cudaMemcpyHostToDevice, stream),
              err);
     CUDA_TRY(where,
+             cudaMemcpyAsync((void *)stage->view.mirror, stage->mirror, sensors * sizeof(uint32_t),
+                             cudaMemcpyHostToDevice, stream),
+             err);
+    CUDA_TRY(where,
              cudaMemcpyAsync((void *)stage->view.turns, params->far_mvdr.turns,
                              directions * sensors * sizeof(uint64_t), cudaMemcpyHostToDevice,
                              stream),
@@ -298,35 +342,155 @@ sonar_code upload(const mvdr_stage *stage, const sonar_params *params, cudaStrea
     return SONAR_OK;
 }
 
+/* The used sensors as rows, and by sensor what the sums need. */
+void list_rows(mvdr_stage *stage, const sonar_params *params) {
+    mvdr::view *v = &stage->view;
+    const size_t sensors = v->spec.sensors;
+    size_t *partner = stage->rows + sensors;
+    memset(stage->previous, 0xff, sensors * sizeof *stage->previous);
+    for (uint32_t i = 0; i < v->n; i++)
+        stage->previous[stage->rows[i]] = i;
+    v->n = (uint32_t)mvdr_list_rows(params, v->spec.forward_backward, stage->rows, partner,
+                                    stage->row_of);
+    v->middle = v->n ? stage->rows[mvdr_middle_row(params, stage->rows, v->n)] : 0;
+    v->order = v->by_snapshots && v->n ? v->columns : v->n;
+    memset(stage->mirror, 0xff, sensors * sizeof *stage->mirror);
+    for (uint32_t i = 0; i < v->n; i++)
+        stage->mirror[stage->rows[i]] =
+            (uint32_t)stage->rows[v->spec.forward_backward ? partner[i] : i];
+}
+
 /* Takes the rows, mirrors and turns of new parameters over. */
 sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cudaStream_t stream,
                        sonar_error *err) {
     mvdr::view *v = &stage->view;
-    size_t sensors = v->spec.sensors;
     if (stage->versioned && stage->version == params->version)
         return SONAR_OK;
     sonar_code code = mvdr_check_params(&v->spec, params, err);
     if (code)
         return code;
-    memset(stage->previous, 0xff, sensors * sizeof *stage->previous);
-    for (uint32_t i = 0; i < v->n; i++)
-        stage->previous[stage->rows[i]] = i;
-    v->n = (uint32_t)mvdr_list_rows(params, v->spec.forward_backward, stage->rows,
-                                    stage->rows + sensors, stage->row_of);
-    v->middle = v->n ? stage->rows[mvdr_middle_row(params, stage->rows, v->n)] : 0;
+    list_rows(stage, params);
     if ((code = upload(stage, params, stream, err)) != SONAR_OK)
         return code;
-    if (v->spec.alpha > 0) {
-        mvdr::move_rows<<<(unsigned)stage->slots, 256, 0, stream>>>(*v, (uint32_t)stage->slots);
-        if ((code = CUDA_LAUNCHED(where, "move_rows", err)) != SONAR_OK)
+    if (!v->length) {
+        const dim3 grid((unsigned)sonar_min_size(v->spec.sensors, 4096), (unsigned)v->spec.bins);
+        mvdr::forget_sensors<<<grid, 128, 0, stream>>>(*v,
+                                                       stage->device_rows + 2 * v->spec.sensors);
+        if ((code = CUDA_LAUNCHED(where, "forget_sensors", err)) != SONAR_OK)
             return code;
     }
     stage->version = params->version;
     stage->versioned = true;
-    return SONAR_OK;
+    stage->stale = true;
+    return resolve(stage, stream, err);
 }
 
-/* ---- execute --------------------------------------------------------------------------------- */
+/* ---- sums over the sensors ------------------------------------------------------------------- */
+
+unsigned blocks_for(size_t items, size_t each) {
+    return (unsigned)((items + each - 1) / each);
+}
+
+/* Of a few new snapshots. */
+sonar_code add_few(const mvdr_stage *stage, const mvdr::slots &rows, cudaStream_t stream,
+                   sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const mvdr::points *p = &stage->grid;
+    const unsigned bins = (unsigned)v->spec.bins;
+    const dim3 sums(bins, stage->few.count, rows.count * blocks_for(v->length, 32));
+    if (v->images == 2)
+        mvdr::few_sums<true><<<sums, 256, 0, stream>>>(*v, rows, stage->few);
+    else
+        mvdr::few_sums<false><<<sums, 256, 0, stream>>>(*v, rows, stage->few);
+    sonar_code code = CUDA_LAUNCHED(where, "few_sums", err);
+    if (code)
+        return code;
+    mvdr::fold_sums<<<blocks_for((size_t)bins * rows.count * v->columns, 128), 128, 0, stream>>>(
+        *v, rows, stage->few);
+    if ((code = CUDA_LAUNCHED(where, "fold_sums", err)) != SONAR_OK)
+        return code;
+    const dim3 looks(blocks_for(p->count, 8 * mvdr::LOOK_DIRECTIONS),
+                     blocks_for(bins, mvdr::LOOK_BINS), rows.count * stage->few.count);
+    if (v->images == 2)
+        mvdr::few_projections<true><<<looks, 256, 0, stream>>>(*v, *p, rows, stage->few);
+    else
+        mvdr::few_projections<false><<<looks, 256, 0, stream>>>(*v, *p, rows, stage->few);
+    if ((code = CUDA_LAUNCHED(where, "few_projections", err)) != SONAR_OK)
+        return code;
+    const size_t items = (size_t)bins * rows.count * v->images * p->count;
+    mvdr::fold_projections<<<blocks_for(items, 128), 128, 0, stream>>>(*v, *p, rows, stage->few,
+                                                                       false);
+    return CUDA_LAUNCHED(where, "fold_projections", err);
+}
+
+sonar_code add_many(const mvdr_stage *stage, const mvdr::slots &rows, cudaStream_t stream,
+                    sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const unsigned tiles = blocks_for(rows.count, mvdr::TILE) * blocks_for(v->columns, mvdr::TILE);
+    const dim3 grid(tiles, (unsigned)v->spec.bins, stage->many.count);
+    mvdr::many_sums<<<grid, 256, 0, stream>>>(*v, rows, stage->many);
+    sonar_code code = CUDA_LAUNCHED(where, "many_sums", err);
+    if (code)
+        return code;
+    const size_t items = v->spec.bins * rows.count * v->columns;
+    mvdr::fold_sums<<<blocks_for(items, 128), 128, 0, stream>>>(*v, rows, stage->many);
+    return CUDA_LAUNCHED(where, "fold_sums", err);
+}
+
+/* `stale`: of the bins alone whose steering has changed. */
+sonar_code project_many(const mvdr_stage *stage, const mvdr::points &p, const mvdr::slots &rows,
+                        bool stale, cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const unsigned tiles =
+        blocks_for((size_t)v->images * rows.count, mvdr::TILE) * blocks_for(p.count, mvdr::TILE);
+    const dim3 grid(tiles, (unsigned)v->spec.bins, stage->many.count);
+    mvdr::many_projections<<<grid, 256, 0, stream>>>(*v, p, rows, stage->many, stale);
+    sonar_code code = CUDA_LAUNCHED(where, "many_projections", err);
+    if (code)
+        return code;
+    const size_t items = v->spec.bins * rows.count * v->images * p.count;
+    mvdr::fold_projections<<<blocks_for(items, 128), 128, 0, stream>>>(*v, p, rows, stage->many,
+                                                                       stale);
+    return CUDA_LAUNCHED(where, "fold_projections", err);
+}
+
+sonar_code measure(const mvdr_stage *stage, const mvdr::points &p, bool stale, bool own,
+                   cudaStream_t stream, sonar_error *err) {
+    const dim3 grid(blocks_for(p.count, 8), (unsigned)stage->view.spec.bins);
+    mvdr::norms<<<grid, 256, 0, stream>>>(stage->view, p, stale, own);
+    return CUDA_LAUNCHED(where, "norms", err);
+}
+
+/* All there is, after new parameters; else the new snapshots, and all directions of those bins
+ * whose steering has changed. */
+sonar_code bring_up_to_date(mvdr_stage *stage, uint32_t skip, uint32_t count, cudaStream_t stream,
+                            sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const mvdr::slots all = {0, 0, v->length}, fresh = {mvdr::NEXT, skip, count - skip};
+    const bool whole = stage->stale;
+    sonar_code code = SONAR_OK;
+    stage->stale = true; /* if anything fails on the way */
+    if (v->by_snapshots && whole) {
+        code = add_many(stage, all, stream, err);
+        if (!code)
+            code = project_many(stage, stage->grid, all, false, stream, err);
+    } else if (v->by_snapshots && fresh.count && fresh.count <= mvdr::FEW) {
+        code = add_few(stage, fresh, stream, err);
+    } else if (v->by_snapshots && fresh.count) {
+        code = add_many(stage, fresh, stream, err);
+        if (!code)
+            code = project_many(stage, stage->grid, fresh, false, stream, err);
+    }
+    const bool steered = v->tones && count;
+    if (!code && v->by_snapshots && steered && !whole)
+        code = project_many(stage, stage->grid, all, true, stream, err);
+    if (!code && (whole || steered))
+        code = measure(stage, stage->grid, !whole, true, stream, err);
+    stage->stale = code != SONAR_OK;
+    return code;
+}
+
+/* ---- new snapshots --------------------------------------------------------------------------- */
 
 /* Buffers without data are not wanted, wherever they are. */
 sonar_code check_spaces(const sonar_buffer *buffer, size_t count, sonar_error *err) {
@@ -340,62 +504,92 @@ mvdr::arrivals arrivals_of(const sonar_buffer *in) {
     return {(const complex32 *)in->data, in->stride[0], in->stride[1], (uint32_t)in->shape[0]};
 }
 
-/* Which frequency each bin is steered at, after the ring has moved on. */
-sonar_code steer_at_tones(const mvdr_stage *stage, uint32_t count, cudaStream_t stream,
+/* Which frequency each bin is steered at. */
+sonar_code steer_at_tones(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t stream,
                           sonar_error *err) {
     const mvdr::view *v = &stage->view;
-    unsigned blocks = (unsigned)((v->spec.bins + 63) / 64);
-    mvdr::tone_accumulate<<<blocks, 64, 0, stream>>>(*v, count);
-    sonar_code code = CUDA_LAUNCHED(where, "tone_accumulate", err);
+    const unsigned blocks = blocks_for(v->spec.bins, 64);
+    const uint32_t skip = v->spec.alpha == 0 && in.count > v->length ? in.count - v->length : 0;
+    const dim3 grid((unsigned)v->spec.bins, (unsigned)sonar_min_size(in.count - skip, 1024));
+    mvdr::tone_products<<<grid, 512, 0, stream>>>(*v, in, skip);
+    sonar_code code = CUDA_LAUNCHED(where, "tone_products", err);
     if (code)
+        return code;
+    mvdr::tone_accumulate<<<blocks, 64, 0, stream>>>(*v, in.count);
+    if ((code = CUDA_LAUNCHED(where, "tone_accumulate", err)) != SONAR_OK)
         return code;
     mvdr::tone_steer<<<blocks, 64, 0, stream>>>(*v);
     return CUDA_LAUNCHED(where, "tone_steer", err);
 }
 
-sonar_code run_bins(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t stream,
-                    sonar_error *err) {
+/* Into the covariance that forgets by itself. */
+sonar_code add_forgetting(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t stream,
+                          sonar_error *err) {
     const mvdr::view *v = &stage->view;
-    size_t bins = v->spec.bins, length = v->length;
+    const dim3 grid((unsigned)sonar_min_size(v->spec.sensors, 4096), (unsigned)v->spec.bins);
+    mvdr::forget_sums<<<grid, 128, 0, stream>>>(*v, in);
+    return CUDA_LAUNCHED(where, "forget_sums", err);
+}
+
+sonar_code take_in(mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t stream,
+                   sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const uint32_t skip = v->length && in.count > v->length ? in.count - v->length : 0;
     sonar_code code = SONAR_OK;
     if (in.count) {
-        size_t skip = v->spec.alpha == 0 && in.count > length ? in.count - length : 0;
-        dim3 grid((unsigned)bins, (unsigned)sonar_min_size(in.count - skip, 1024));
-        mvdr::take<<<grid, 128, 0, stream>>>(*v, in, (uint32_t)skip);
+        const dim3 grid((unsigned)v->spec.bins, (unsigned)sonar_min_size(in.count, 1024));
+        mvdr::take<<<grid, 512, 0, stream>>>(*v, in, skip);
         code = CUDA_LAUNCHED(where, "take", err);
-        if (v->tones && !code) {
-            mvdr::tone_products<<<grid, 128, 0, stream>>>(*v, in, (uint32_t)skip);
-            code = CUDA_LAUNCHED(where, "tone_products", err);
-        }
     }
-    if (in.count && v->spec.alpha == 0 && !code) {
+    if (in.count && v->tones && !code)
+        code = steer_at_tones(stage, in, stream, err);
+    if (in.count && v->spec.alpha > 0 && !code) {
+        mvdr::count_seen<<<blocks_for(v->spec.bins, 64), 64, 0, stream>>>(*v, in.count);
+        code = CUDA_LAUNCHED(where, "count_seen", err);
+    }
+    if (in.count && !v->length && !code)
+        code = add_forgetting(stage, in, stream, err);
+    if (!code)
+        code = bring_up_to_date(stage, skip, in.count, stream, err);
+    if (in.count && v->length && !code) {
         mvdr::move_on<<<1, 1, 0, stream>>>(*v, in.count);
         code = CUDA_LAUNCHED(where, "move_on", err);
     }
-    if (in.count && v->tones && !code)
-        code = steer_at_tones(stage, in.count, stream, err);
-    for (size_t first = 0; first < bins && !code; first += stage->slots) {
-        unsigned count = (unsigned)sonar_min_size(stage->slots, bins - first);
-        stage->decompose<<<count, stage->decompose_threads, v->shared_bytes, stream>>>(
-            *v, in, (uint32_t)first);
-        code = CUDA_LAUNCHED(where, "decompose", err);
-    }
     return code;
+}
+
+/* ---- spectrum -------------------------------------------------------------------------------- */
+
+/* Eigenvalues, loading and factor of all that has been taken in and not been solved yet. */
+sonar_code solve_bins(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const size_t tiles = blocks_for(v->n, mvdr::TILE);
+    sonar_code code = SONAR_OK;
+    if (!v->by_snapshots && v->length && tiles) {
+        const dim3 grid((unsigned)(tiles * (tiles + 1) / 2), (unsigned)v->spec.bins);
+        mvdr::covariance<<<grid, 256, 0, stream>>>(*v);
+        code = CUDA_LAUNCHED(where, "covariance", err);
+    }
+    if (code)
+        return code;
+    mvdr::solve<<<(unsigned)v->spec.bins, SOLVE_THREADS, v->shared_bytes, stream>>>(*v);
+    return CUDA_LAUNCHED(where, "solve", err);
 }
 
 /* P of every bin at the points, and the band's power if wanted. */
 sonar_code run_spectrum(const mvdr_stage *stage, const mvdr::points &points, float *band,
                         ptrdiff_t stride, cudaStream_t stream, sonar_error *err) {
-    size_t tiles = (points.count + mvdr::TILE - 1) / mvdr::TILE;
-    unsigned blocks =
-        (unsigned)sonar_min_size(stage->spectrum_blocks, tiles * stage->view.spec.bins);
-    stage->spectrum<<<blocks, stage->spectrum_threads, 0, stream>>>(stage->view, points,
-                                                                    stage->spectrum_scratch);
+    const mvdr::view *v = &stage->view;
+    const size_t groups = blocks_for(points.count, mvdr::LOOKS) * v->spec.bins;
+    const unsigned blocks =
+        (unsigned)sonar_min_size(stage->spectrum_blocks, blocks_for(groups, stage->spectrum_warps));
+    const size_t bytes = stage->spectrum_in_global ? 0 : stage->spectrum_warps * looks_bytes(v);
+    mvdr::spectrum<<<blocks, stage->spectrum_warps * mvdr::WARP, bytes, stream>>>(
+        *v, points, stage->spectrum_spare);
     sonar_code code = CUDA_LAUNCHED(where, "spectrum", err);
     if (code || !band)
         return code;
-    mvdr::band_power<<<(points.count + 127) / 128, 128, 0, stream>>>(stage->view, points, band,
-                                                                     stride);
+    mvdr::band_power<<<(points.count + 127) / 128, 128, 0, stream>>>(*v, points, band, stride);
     return CUDA_LAUNCHED(where, "band_power", err);
 }
 
@@ -410,16 +604,17 @@ sonar_code write_rows(const sonar_buffer *out, const float *from, size_t rows, s
                       err);
 }
 
-sonar_code run(mvdr_stage *stage, cudaStream_t stream, const sonar_buffer *in, sonar_buffer *out,
-               const sonar_work *work, sonar_error *err) {
+/* ---- execute --------------------------------------------------------------------------------- */
+
+sonar_code publish(mvdr_stage *stage, cudaStream_t stream, sonar_buffer *out,
+                   const sonar_work *work, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     const sonar_mvdr_spec *spec = &v->spec;
     const sonar_buffer *azimuth = &out[SONAR_MVDR_OUT_AZIMUTH];
-    mvdr::points grid = {v->turns, spec->sensors, (uint32_t)spec->directions, v->power,
-                         spec->directions};
-    sonar_code code = run_bins(stage, arrivals_of(in), stream, err);
+    sonar_code code = solve_bins(stage, stream, err);
     if (!code)
-        code = run_spectrum(stage, grid, (float *)azimuth->data, azimuth->stride[0], stream, err);
+        code = run_spectrum(stage, stage->grid, (float *)azimuth->data, azimuth->stride[0], stream,
+                            err);
     if (!code && work->outputs & SONAR_WANT(SONAR_MVDR_SPECTRUM))
         code = write_rows(&out[SONAR_MVDR_OUT_SPECTRUM], v->power, spec->bins, spec->directions,
                           stream, err);
@@ -433,6 +628,7 @@ sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *in, son
                    const sonar_work *work, sonar_error *err) {
     sonar_nvtx_range range("mvdr_jacobi");
     mvdr_stage *stage = (mvdr_stage *)opaque;
+    const uint32_t solving = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM);
     sonar_code code = mvdr_check_shapes(&stage->view.spec, in, out, err);
     if (!code)
         code = check_spaces(in, 1, err);
@@ -443,19 +639,22 @@ sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *in, son
     if (!code)
         code = update_rows(stage, work->params, queue->stream, err);
     if (!code)
-        code = run(stage, queue->stream, in, out, work, err);
+        code = take_in(stage, arrivals_of(in), queue->stream, err);
+    if (!code && work->outputs & solving)
+        code = publish(stage, queue->stream, out, work, err);
     return code;
 }
 
 /* ---- evaluate -------------------------------------------------------------------------------- */
 
-/* As many points at a time as the grid has directions: the grid's power is no longer needed. */
+/* As many points at a time as there is room for. */
 sonar_code evaluate(void *opaque, sonar_queue *queue, const sonar_buffer *turns,
                     sonar_buffer *power, const sonar_work *work, sonar_error *err) {
     (void)work;
     mvdr_stage *stage = (mvdr_stage *)opaque;
     const mvdr::view *v = &stage->view;
-    size_t count = turns->shape[0];
+    const size_t count = turns->shape[0];
+    const cudaStream_t stream = queue->stream;
     if (count == 0)
         return SONAR_OK;
     sonar_code code = mvdr_check_points(&v->spec, turns, power, err);
@@ -464,14 +663,21 @@ sonar_code evaluate(void *opaque, sonar_queue *queue, const sonar_buffer *turns,
     if (!code)
         code = check_spaces(power, 1, err);
     if (!code)
-        code = forget(stage, queue->stream, err);
-    for (size_t first = 0; first < count && !code; first += v->spec.directions) {
-        size_t some = sonar_min_size(v->spec.directions, count - first);
-        mvdr::points points = {(const uint64_t *)turns->data + (ptrdiff_t)first * turns->stride[0],
-                               (size_t)turns->stride[0], (uint32_t)some, v->power, some};
-        code =
-            run_spectrum(stage, points, (float *)power->data + (ptrdiff_t)first * power->stride[0],
-                         power->stride[0], queue->stream, err);
+        code = forget(stage, stream, err);
+    if (!code)
+        code = solve_bins(stage, stream, err);
+    for (size_t first = 0; first < count && !code; first += AT_ONCE) {
+        mvdr::points p = stage->look;
+        p.turns = (const uint64_t *)turns->data + (ptrdiff_t)first * turns->stride[0];
+        p.stride = (size_t)turns->stride[0];
+        p.count = (uint32_t)sonar_min_size(AT_ONCE, count - first);
+        code = measure(stage, p, false, false, stream, err);
+        if (!code && v->by_snapshots)
+            code = project_many(stage, p, {0, 0, v->length}, false, stream, err);
+        if (!code)
+            code =
+                run_spectrum(stage, p, (float *)power->data + (ptrdiff_t)first * power->stride[0],
+                             power->stride[0], stream, err);
     }
     return code;
 }

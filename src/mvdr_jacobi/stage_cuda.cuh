@@ -3,92 +3,128 @@
 #ifndef SONAR_MVDR_JACOBI_STAGE_CUDA_CUH
 #define SONAR_MVDR_JACOBI_STAGE_CUDA_CUH
 
-#include "mvdr_jacobi/eigen_cuda.cuh"
+#include "backend/cuda_common.cuh"
+#include "mvdr_jacobi/block_cuda.cuh"
 #include "mvdr_jacobi/mvdr_jacobi.h"
 #include "mvdr_jacobi/tone.h"
 
 namespace mvdr {
 
-/* What a bin keeps from one execute to the next. */
+constexpr uint32_t VECTORS = 5;          /* as long as the matrix, in a solving block */
+constexpr uint32_t UNUSED = 0xffffffffu; /* in view.mirror */
+
+/* What a bin keeps from one execute to the next; a reset clears it. */
 struct bin_state {
-    uint32_t carried;   /* forgetting: eigenpairs the next factor begins with */
-    uint32_t pairs;     /* eigenpairs of the last execute, which the spectrum uses */
-    uint64_t seen;      /* snapshots accepted since the reset */
+    uint64_t seen;      /* forgetting: snapshots accepted since the reset */
     mvdr_pair products; /* sum of the products with the next bin, up to a factor */
     double share;       /* block: of so many snapshots; forgetting: what the weights sum to */
     double offset;      /* steered that many bins above its centre */
     uint32_t tonal;     /* because a tone is there */
-    double level;       /* delta, or delta / (n share) if levels are corrected; 0: no data, P = 0 */
+    /* of the last solution, in unit^2/Hz */
+    double delta; /* loading of the factor; 0: no data, P = 0 */
+    double most;  /* largest eigenvalue */
+    double level; /* share of a source's power that P shows */
+    double unit;  /* the factored matrix is unit (R + delta I), or unit (G + delta I) */
 };
 
-/* State of the block's ring of snapshots. It is on the device, so that a recorded execute advances
+/* State of the ring of snapshots. It is on the device, so that a recorded execute advances
  * it. */
 struct ring_state {
     uint32_t next, filled; /* slot of the next snapshot, slots in use */
 };
 
-/* A column of the factor S: gain times a carried eigenvector, a snapshot, or its mirror. */
-enum column_kind : uint32_t { CARRIED, SNAPSHOT, MIRRORED };
-struct source {
-    const complex<float> *from;
-    double gain;
-    column_kind kind;
-};
-
-/* Scratch of one block that decomposes; sizes are those of the largest problem, in double. */
-struct scratch {
-    complex<double> *t; /* S or S^H while it is being reduced */
-    complex<double> *u; /* the triangle whose columns Jacobi turns */
-    complex<double> *w; /* the other triangle, then the eigenvectors */
-    double *norm2, *tau, *spare_tau, *d;
-    uint32_t *order, *pick;
-    source *column;
-};
-
 struct view {
     sonar_mvdr_spec spec;
-    uint32_t n;      /* rows: used sensors */
-    uint32_t kept;   /* most eigenpairs */
-    size_t middle;   /* sensor that signed turns count from */
-    uint32_t length; /* slots for snapshots: L of the block, or max_new with forgetting */
-    const size_t *sensor, *partner, *previous;
-    const uint64_t *turns;    /* [direction][sensor] */
-    complex<float> *snapshot; /* block: [bin][slot][sensor] */
-    uint8_t *valid;           /* [bin][slot]: 0 for a snapshot with non-finite values */
-    complex<float> *q;        /* [bin][kept][sensor] eigenvectors, the first n of each */
-    double *d;                /* [bin][kept] eigenvalues; forgetting: of the factor carried on */
-    float *weight;            /* [bin][kept] delta / (d + delta) */
-    float *gain;              /* [bin][kept] d / (d + delta), with correct_level */
-    float *power;             /* [bin][direction] */
-    float *info;              /* [bin][SONAR_MVDR_INFO_FIELDS] */
+    uint32_t n;             /* rows: used sensors */
+    uint32_t length;        /* slots of the ring; 0: the covariance forgets by itself */
+    uint32_t images;        /* columns a snapshot brings: 2 with forward-backward */
+    uint32_t columns;       /* slots, then with forward-backward their mirror images */
+    uint32_t order;         /* of the matrix that is solved: columns, or n in sensor space */
+    uint32_t most;          /* the largest order there can be, and even */
+    bool by_snapshots;      /* snapshot space; else sensor space */
+    bool vectors;           /* eigenvectors instead of a Cholesky factor */
+    size_t middle;          /* sensor that signed turns count from */
+    const size_t *sensor;   /* [row] */
+    const size_t *partner;  /* [row] the mirror's row, with forward-backward */
+    const uint32_t *mirror; /* [sensor] the mirror's sensor, or itself, or UNUSED */
+    const uint64_t *turns;  /* [direction][sensor] */
+    complex32 *snapshot;    /* [bin][slot][sensor] */
+    uint8_t *fresh;         /* [bin][max_new] 0 for a new snapshot with non-finite values */
+    uint8_t *valid;         /* [bin][slot] the same of those in the ring */
+    double *root;           /* [bin][slot] square root of a column's weight in R; 0: it has none */
+    /* Snapshot space: [bin][column j][slot i] sums x_i^H x_j over the used sensors. Sensor space:
+     * [bin][most][most] sums of x x^H by sensors, the lower triangle column by column. */
+    complex64 *sums;
+    size_t sums_stride;    /* from bin to bin */
+    complex64 *projection; /* [bin][direction][column] x^H a */
+    double *norm;          /* [bin][direction] |a|^2 */
+    double *made;          /* [bin] offset that projection and norm were made for */
+    uint32_t *stale;       /* [bin] 1: the offset has changed since */
+    complex64 *partial;    /* sums over parts of the sensors */
+    complex64 *factor;     /* [bin][most][most] Cholesky factor or eigenvectors */
+    complex64 *work;       /* [bin][most][most] with eigenvectors: what Jacobi makes diagonal */
+    complex64 *vector;     /* [bin][VECTORS][most] room of a solving block */
+    double *d;             /* [bin][most] eigenvalues, descending */
+    double *inverse;       /* [bin][most] with eigenvectors: 1 / (d + delta) of each column */
+    float *power;          /* [bin][direction] */
+    float *info;           /* [bin][SONAR_MVDR_INFO_FIELDS] */
+    uint32_t *unsolved; /* [bin] not 0: snapshots or parameters have come since the last solution */
     bin_state *bin;
     ring_state *ring;
     sonar_mvdr_tones *tones; /* NULL: no bin is steered at a tone */
+    uint32_t pairs;          /* slots of pair: L, or max_new with forgetting */
     mvdr_pair *pair;         /* [slot][bin] a snapshot's products with the next bin */
-    scratch all;             /* slot 0; the others follow at these strides, in elements */
-    size_t t_stride, u_stride, w_stride, vector_stride, column_stride;
-    size_t shared_bytes;
+    size_t shared_bytes;     /* of a solving block */
 };
 
 /* New snapshots; strides in elements. */
 struct arrivals {
-    const complex<float> *x;
+    const complex32 *x;
     ptrdiff_t snapshot_stride, bin_stride;
     uint32_t count;
 
-    __device__ const complex<float> *at(uint32_t index, uint32_t bin) const {
+    __device__ const complex32 *at(uint32_t index, uint32_t bin) const {
         return x + (ptrdiff_t)index * snapshot_stride + (ptrdiff_t)bin * bin_stride;
     }
 };
 
-__device__ inline scratch scratch_of(const view &v, uint32_t slot) {
-    scratch s = v.all;
-    s.t += slot * v.t_stride, s.u += slot * v.u_stride, s.w += slot * v.w_stride;
-    s.norm2 += slot * v.vector_stride, s.tau += slot * v.vector_stride;
-    s.spare_tau += slot * v.vector_stride, s.d += slot * v.vector_stride;
-    s.order += slot * v.vector_stride;
-    s.pick += slot * v.column_stride, s.column += slot * v.column_stride;
-    return s;
+/* Directions whose power is wanted, the grid's or an evaluation's. */
+struct points {
+    const uint64_t *turns; /* [point][sensor] */
+    size_t stride;         /* elements from point to point */
+    uint32_t count;
+    uint32_t pitch;        /* points that the arrays of a bin have room for */
+    complex64 *projection; /* [bin][pitch][column] */
+    double *norm;          /* [bin][pitch] */
+    float *power;          /* [bin][pitch] */
+};
+
+__device__ inline const complex32 *snapshot_of(const view &v, uint32_t bin, uint32_t slot) {
+    return v.snapshot + ((size_t)bin * v.length + slot) * v.spec.sensors;
+}
+
+/* ---- steering -------------------------------------------------------------------------------- */
+
+/* A bin's frequency: a part of a bin multiplies signed turns, which are those from the middle
+ * sensor; |a^H v| does not know the common phase. */
+struct frequency {
+    uint32_t bin;
+    int32_t offset; /* steered above the bin's centre, in 1/MVDR_TONE_ONE bins */
+};
+
+__device__ inline frequency frequency_of(const view &v, uint32_t bin) {
+    return {(uint32_t)(v.spec.first_bin + bin), (int32_t)llrint(v.bin[bin].offset * MVDR_TONE_ONE)};
+}
+
+/* e^{+j 2 pi (bin + offset) turns}, `middle` being the turns of the middle sensor. */
+__device__ inline complex32 steering(frequency f, uint64_t turns, uint64_t middle) {
+    uint32_t phase = sonar_cuda_phase(turns, f.bin);
+    if (f.offset) {
+        int32_t apart = (int32_t)((turns - middle) >> 32);
+        phase += (uint32_t)((uint64_t)((int64_t)f.offset * apart) >> 24);
+    }
+    float2 a = sonar_cuda_phasor(phase);
+    return {a.x, a.y};
 }
 
 } // namespace mvdr

@@ -9,27 +9,29 @@
 namespace mvdr {
 
 /* Products of neighbouring bins, summed over the used sensors; not finite if a sample is not. One
- * block of threads a bin and arrival; slots are those of take. */
+ * block of threads a bin and arrival. */
 __global__ void tone_products(view v, arrivals in, uint32_t skip) {
-    uint32_t bin = blockIdx.x;
+    const uint32_t bin = blockIdx.x;
     if (bin + 1 >= v.spec.bins)
         return;
     for (uint32_t i = skip + blockIdx.y; i < in.count; i += gridDim.y) {
-        uint32_t slot = v.spec.alpha > 0 ? i : (uint32_t)(((uint64_t)v.ring->next + i) % v.length);
-        const complex<float> *x = in.at(i, bin), *y = in.at(i, bin + 1);
+        const size_t slot = v.spec.alpha > 0 ? i : ((size_t)v.ring->next + i) % v.length;
+        const complex32 *x = in.at(i, bin), *y = in.at(i, bin + 1);
         mvdr_pair p = {0, 0, 0};
-        for (uint32_t k = threadIdx.x; k < v.n; k += blockDim.x) {
-            size_t s = v.sensor[k];
-            double xr = x[s].re, xi = x[s].im, yr = y[s].re, yi = y[s].im;
-            p.lower += xr * xr + xi * xi;
-            p.upper += yr * yr + yi * yi;
-            p.cross -= xr * yr + xi * yi;
+#pragma unroll 4
+        for (uint32_t k = threadIdx.x; k < v.spec.sensors; k += blockDim.x) {
+            if (v.mirror[k] == UNUSED)
+                continue;
+            const complex64 a = wide(x[k]), b = wide(y[k]);
+            p.lower += square(a);
+            p.upper += square(b);
+            p.cross -= a.re * b.re + a.im * b.im;
         }
         p.lower = block_sum(p.lower);
         p.upper = block_sum(p.upper);
         p.cross = block_sum(p.cross);
         if (threadIdx.x == 0)
-            v.pair[(size_t)slot * v.spec.bins + bin] = p;
+            v.pair[slot * v.spec.bins + bin] = p;
         __syncthreads();
     }
 }
@@ -39,7 +41,7 @@ __device__ inline bool usable(mvdr_pair p) {
 }
 
 /* Sums the pairs of a block, or, with forgetting, adds the new ones to the weighted sum. A thread a
- * bin, after the ring has moved on. */
+ * bin, before the ring moves on by `count`. */
 __global__ void tone_accumulate(view v, uint32_t count) {
     uint32_t bin = blockIdx.x * blockDim.x + threadIdx.x;
     double alpha = v.spec.alpha;
@@ -47,7 +49,7 @@ __global__ void tone_accumulate(view v, uint32_t count) {
         return;
     mvdr_pair sum = alpha > 0 ? v.bin[bin].products : mvdr_pair{0, 0, 0};
     double share = alpha > 0 ? v.bin[bin].share : 0;
-    uint32_t slots = alpha > 0 ? count : v.ring->filled;
+    const uint32_t slots = alpha > 0 ? count : min(v.ring->filled + count, v.length);
     for (uint32_t i = 0; i < slots; i++) {
         mvdr_pair p = v.pair[(size_t)i * v.spec.bins + bin];
         if (!usable(p))
@@ -74,16 +76,20 @@ __global__ void tone_steer(view v) {
         return;
     bin_state *own = v.bin + bin;
     mvdr_tone tone = {0, 0, 0};
-    if (bin + 1 < v.spec.bins)
-        tone = mvdr_tone_of(v.tones, own->products, false, product_snapshots(v, *own));
+    double snapshots = 0;
+    if (bin + 1 < v.spec.bins) {
+        snapshots = product_snapshots(v, *own);
+        tone = mvdr_tone_of(v.tones, own->products, false, snapshots);
+    }
     if (bin > 0) {
         const bin_state &below = v.bin[bin - 1];
-        tone = mvdr_tone_better(
-            tone, mvdr_tone_of(v.tones, below.products, true, product_snapshots(v, below)));
+        snapshots = product_snapshots(v, below);
+        tone = mvdr_tone_better(tone, mvdr_tone_of(v.tones, below.products, true, snapshots));
     }
     const double so_far = own->tonal ? own->offset : 0;
     own->tonal = mvdr_tone_holds(tone, own->tonal);
-    own->offset = own->tonal ? mvdr_tone_offset(tone, so_far, v.n, product_snapshots(v, *own)) : 0;
+    own->offset = own->tonal ? mvdr_tone_offset(tone, so_far, v.n, snapshots) : 0;
+    v.stale[bin] = own->offset != v.made[bin];
 }
 
 } // namespace mvdr

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* New snapshots on the GPU: the ring that holds a block's, and the covariance that forgets. */
+#ifndef SONAR_MVDR_JACOBI_ARRIVE_CUDA_CUH
+#define SONAR_MVDR_JACOBI_ARRIVE_CUDA_CUH
+
+#include "mvdr_jacobi/stage_cuda.cuh"
+
+namespace mvdr {
+
+/* Notes which new snapshots are finite and stores those from `skip` on. One block of threads a bin
+ * and arrival. */
+__global__ void take(view v, arrivals in, uint32_t skip) {
+    constexpr uint32_t AT_ONCE = 4; /* loads in flight */
+    const uint32_t bin = blockIdx.x;
+    const size_t sensors = v.spec.sensors;
+    for (uint32_t i = blockIdx.y; i < in.count; i += gridDim.y) {
+        const bool stored = v.length && i >= skip;
+        const size_t slot = stored ? ((size_t)v.ring->next + i) % v.length : 0;
+        const complex32 *x = in.at(i, bin);
+        complex32 *to = stored ? v.snapshot + (bin * (size_t)v.length + slot) * sensors : nullptr;
+        bool finite = true;
+        for (size_t base = threadIdx.x; base < sensors; base += AT_ONCE * blockDim.x) {
+            complex32 value[AT_ONCE];
+#pragma unroll
+            for (uint32_t k = 0; k < AT_ONCE; k++)
+                value[k] =
+                    base + k * blockDim.x < sensors ? x[base + k * blockDim.x] : complex32{0, 0};
+#pragma unroll
+            for (uint32_t k = 0; k < AT_ONCE; k++) {
+                finite = finite && isfinite(value[k].re) && isfinite(value[k].im);
+                if (stored && base + k * blockDim.x < sensors)
+                    to[base + k * blockDim.x] = value[k];
+            }
+        }
+        finite = __syncthreads_and(finite);
+        if (threadIdx.x == 0) {
+            v.fresh[bin * v.spec.max_new + i] = finite;
+            if (stored)
+                v.valid[bin * (size_t)v.length + slot] = finite;
+            v.unsolved[bin] = 1;
+        }
+    }
+}
+
+/* Advances the ring by the snapshots that were taken, after all who need their places. One thread.
+ */
+__global__ void move_on(view v, uint32_t count) {
+    v.ring->next = (uint32_t)(((uint64_t)v.ring->next + count) % v.length);
+    v.ring->filled = (uint32_t)min((uint64_t)v.ring->filled + count, (uint64_t)v.length);
+}
+
+/* ---- forgetting ------------------------------------------------------------------------------ */
+
+/* R <- alpha R + (1 - alpha) x x^H for every new snapshot, its lower triangle over all sensors.
+ * Grid: columns, bins. */
+__global__ void forget_sums(view v, arrivals in) {
+    const uint32_t bin = blockIdx.y, sensors = (uint32_t)v.spec.sensors;
+    const uint8_t *valid = v.fresh + bin * v.spec.max_new;
+    const double alpha = v.spec.alpha;
+    for (uint32_t j = blockIdx.x; j < sensors; j += gridDim.x) {
+        complex64 *r = v.sums + bin * v.sums_stride + (size_t)j * v.most;
+        for (uint32_t i = j + threadIdx.x; i < sensors; i += blockDim.x) {
+            complex64 sum = r[i];
+            for (uint32_t s = 0; s < in.count; s++) {
+                if (!valid[s])
+                    continue;
+                const complex64 x = wide(in.at(s, bin)[i]), y = wide(in.at(s, bin)[j]);
+                sum = {alpha * sum.re, alpha * sum.im};
+                add_product(sum, {(1 - alpha) * x.re, (1 - alpha) * x.im}, conj(y));
+            }
+            r[i] = sum;
+        }
+    }
+}
+
+/* Forgetting: counts the snapshots that have been accepted. A thread a bin. */
+__global__ void count_seen(view v, uint32_t count) {
+    const uint32_t bin = blockIdx.x * blockDim.x + threadIdx.x;
+    if (bin >= v.spec.bins)
+        return;
+    for (uint32_t i = 0; i < count; i++)
+        v.bin[bin].seen += v.fresh[bin * v.spec.max_new + i];
+}
+
+/* Sensors that are used from now on and were not before have no past: their rows and columns begin
+ * at zero. previous[sensor]: its row before, or SIZE_MAX. Grid: columns, bins. */
+__global__ void forget_sensors(view v, const size_t *previous) {
+    const uint32_t bin = blockIdx.y, sensors = (uint32_t)v.spec.sensors;
+    for (uint32_t j = blockIdx.x; j < sensors; j += gridDim.x) {
+        complex64 *r = v.sums + bin * v.sums_stride + (size_t)j * v.most;
+        for (uint32_t i = j + threadIdx.x; i < sensors; i += blockDim.x)
+            if (previous[i] == SIZE_MAX || previous[j] == SIZE_MAX)
+                r[i] = {0, 0};
+    }
+}
+
+} // namespace mvdr
+
+#endif

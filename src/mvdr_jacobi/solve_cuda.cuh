@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A bin's matrix, its eigenvalues, the loading that follows from them, and its Cholesky factor or
+ * eigenvectors: one thread block a bin, so that nothing is decided on the host. As in solve.c and
+ * loading.c. */
+#ifndef SONAR_MVDR_JACOBI_SOLVE_CUDA_CUH
+#define SONAR_MVDR_JACOBI_SOLVE_CUDA_CUH
+
+#include <float.h>
+
+#include "mvdr_jacobi/cholesky_cuda.cuh"
+#include "mvdr_jacobi/common.h"
+#include "mvdr_jacobi/eigen_cuda.cuh"
+#include "mvdr_jacobi/level.h"
+#include "mvdr_jacobi/sums_cuda.cuh"
+
+namespace mvdr {
+
+/* ---- the matrix ------------------------------------------------------------------------------ */
+
+/* Weights of the bin's snapshots in R, newest first: equal ones, or fading ones. */
+struct weights {
+    double count;     /* snapshots that count; forgetting: accepted since the reset */
+    double effective; /* L, or L_eff with forgetting */
+    double divisor;   /* sensor space: of the sums */
+    uint32_t order;   /* eigenvalues that are not those of slots without a snapshot */
+};
+
+/* Each slot's root; the first warp, as a fading weight depends on how many valid ones came later.
+ */
+__device__ inline void weigh_slots(const view &v, uint32_t bin, double each, double fade) {
+    const uint8_t *valid = v.valid + bin * (size_t)v.length;
+    const uint32_t filled = v.ring->filled;
+    uint32_t later = 0;
+    for (uint32_t base = 0; base < v.length && warp() == 0; base += WARP) {
+        const uint32_t age = base + lane();
+        const uint32_t slot =
+            (uint32_t)(((size_t)v.ring->next + 2 * (size_t)v.length - 1 - age) % v.length);
+        const bool counts = age < filled && valid[slot];
+        const unsigned votes = __ballot_sync(ALL_LANES, counts);
+        const uint32_t newer = later + __popc(votes & ((1u << lane()) - 1));
+        if (age < v.length)
+            v.root[bin * (size_t)v.length + slot] =
+                counts ? each * (fade < 1 ? pow(fade, (double)newer) : 1) : 0;
+        later += __popc(votes);
+    }
+    __syncthreads();
+}
+
+__device__ inline weights weights_of(const view &v, uint32_t bin) {
+    const double alpha = v.spec.alpha;
+    double count = 0;
+    for (uint32_t i = threadIdx.x; i < v.ring->filled; i += blockDim.x)
+        count += v.valid[bin * (size_t)v.length + i];
+    count = block_sum(count);
+    weights w = {count, count, count, v.by_snapshots ? v.images * (uint32_t)count : v.order};
+    if (alpha > 0) {
+        w.count = (double)v.bin[bin].seen;
+        const double faded = pow(alpha, w.count);
+        w.effective = (1 + alpha) / (1 - alpha) * (1 - faded) / (1 + faded);
+        w.divisor = 1 - faded;
+    }
+    if (v.by_snapshots && w.count > 0)
+        weigh_slots(v, bin, sqrt((alpha > 0 ? 1 - alpha : 1) / (w.divisor * v.images)),
+                    alpha > 0 ? sqrt(alpha) : 1);
+    return w;
+}
+
+/* Element (i, j) of the bin's matrix: G over the columns or R over the rows. */
+struct bin_matrix {
+    const view &v;
+    const complex64 *sums;
+    const double *root;
+    double scale; /* sensor space: 1/divisor */
+
+    __device__ bin_matrix(const view &view, uint32_t bin, const weights &weights)
+        : v(view), sums(sums_of(view, bin)), root(view.root + bin * (size_t)view.length),
+          scale(1 / weights.divisor) {}
+
+    __device__ complex64 gram(uint32_t i, uint32_t j) const {
+        const uint32_t si = i % v.length, sj = j % v.length;
+        const double weight = root[si] * root[sj];
+        if (weight == 0) /* such sums may be no numbers */
+            return {0, 0};
+        complex64 x;
+        if (i >= v.length && j >= v.length)
+            x = conj(sums[(size_t)sj * v.length + si]);
+        else
+            x = i < v.length ? sums[(size_t)j * v.length + i]
+                             : conj(sums[(size_t)i * v.length + j]);
+        return {weight * x.re, weight * x.im};
+    }
+
+    __device__ complex64 covariance(uint32_t row, uint32_t column) const {
+        const size_t i = v.sensor[row], j = v.sensor[column];
+        return i >= j ? sums[j * v.most + i] : conj(sums[i * v.most + j]);
+    }
+
+    __device__ complex64 at(uint32_t i, uint32_t j) const {
+        if (v.by_snapshots)
+            return gram(i, j);
+        complex64 x = covariance(i, j);
+        if (v.spec.forward_backward) {
+            const complex64 y = covariance((uint32_t)v.partner[i], (uint32_t)v.partner[j]);
+            x = {0.5 * (x.re + y.re), 0.5 * (x.im - y.im)};
+        }
+        return {scale * x.re, scale * x.im};
+    }
+};
+
+/* unit times the matrix plus `load` on the diagonal; a row and a column of zeros to make `rows`. */
+__device__ inline void assemble(const bin_matrix &x, matrix a, uint32_t m, uint32_t rows,
+                                double unit, double load) {
+    for (uint32_t j = warp(); j < rows; j += warps())
+        for (uint32_t i = lane(); i < rows; i += WARP) {
+            const complex64 e = i < m && j < m ? x.at(i, j) : complex64{0, 0};
+            a(i, j) = {unit * e.re + (i == j ? load : 0), i == j ? 0 : unit * e.im};
+        }
+    __syncthreads();
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+__device__ inline double total(const double *d, uint32_t begin, uint32_t end) {
+    double sum = 0;
+    for (uint32_t i = begin + threadIdx.x; i < end; i += blockDim.x)
+        sum += d[i];
+    return block_sum(sum);
+}
+
+/* Of the largest min(n, L_eff) eigenvalues. */
+__device__ inline double median(const double *d, uint32_t k, uint32_t n, double snapshots) {
+    const uint32_t count = (uint32_t)lround(fmin((double)n, fmax(1.0, snapshots)));
+    const uint32_t low = (count - 1) / 2, high = count / 2;
+    return ((low < k ? d[low] : 0) + (high < k ? d[high] : 0)) / 2;
+}
+
+/* delta from the k eigenvalues d, descending; the other n - k are zero. All threads call. */
+__device__ inline double loading(const sonar_mvdr_spec &spec, const double *d, uint32_t k,
+                                 uint32_t n, double snapshots, bool *fallback) {
+    uint32_t sources = (uint32_t)min(spec.known_sources, (size_t)n);
+    double trace = total(d, 0, k) / n, rest = total(d, sources, k);
+    *fallback = spec.loading == SONAR_LOADING_NOISE &&
+                (snapshots <= 2 * (double)spec.known_sources + 2 || sources == n);
+    if (spec.loading == SONAR_LOADING_ABSOLUTE)
+        return spec.eps;
+    if (spec.loading == SONAR_LOADING_TRACE || *fallback)
+        return (*fallback ? MVDR_FALLBACK_EPS : 1) * spec.eps * trace;
+    if (!sources)
+        return spec.eps * median(d, k, n, snapshots) * fmin(1.0, snapshots / n);
+    return spec.eps * rest / ((double)(n - sources) * (1 - sources / snapshots));
+}
+
+/* The share of a source's power that P shows, as mvdr_level of the CPU's. All threads call. */
+__device__ inline double level_share(const sonar_mvdr_spec &spec, const double *d, uint32_t k,
+                                     double delta, const weights &weights) {
+    double each = spec.forward_backward ? 2 : 1, sum = 0, quiet = 0;
+    for (uint32_t i = threadIdx.x; i < k; i += blockDim.x) {
+        double rest = delta / (d[i] + delta);
+        sum += 1 - rest;
+        quiet += 1 - rest * rest;
+    }
+    sum = block_sum(sum);
+    quiet = block_sum(quiet);
+    return mvdr_level_share(mvdr_level_freedom(sum, quiet, each * weights.effective), weights.count,
+                            each, spec.alpha);
+}
+
+/* With corrected levels, loading so far beyond all eigenvalues only cancels digits. */
+constexpr double MOST_LOADING = 1e8;
+
+struct loaded {
+    double delta;
+    unsigned flags;
+};
+
+/* Delta and level of a bin from its eigenvalues. All threads call. */
+__device__ inline loaded load(const view &v, uint32_t bin, const double *d,
+                              const weights &weights) {
+    const sonar_mvdr_spec &spec = v.spec;
+    const uint32_t k = weights.order;
+    bool fallback;
+    const double effective = weights.effective * (spec.forward_backward ? 2 : 1);
+    const double by_rule = loading(spec, d, k, v.n, effective, &fallback);
+    const double least = mvdr_least_delta(d[0], median(d, k, v.n, effective), d[k - 1]);
+    const double delta = fmax(by_rule, least);
+    const double share = level_share(spec, d, k, delta, weights);
+    if (threadIdx.x == 0) {
+        v.bin[bin].delta = spec.correct_level ? fmin(delta, MOST_LOADING * d[0]) : delta;
+        v.bin[bin].most = d[0];
+        v.bin[bin].level = share;
+    }
+    const double biased = spec.correct_level ? MVDR_LEVEL_CORRECTED : MVDR_LEVEL_BIASED;
+    return {delta, (unsigned)((fallback ? SONAR_MVDR_FLAG_TRACE_FALLBACK : 0) |
+                              (by_rule < least ? SONAR_MVDR_FLAG_LOADING_FLOOR : 0) |
+                              (share < biased ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0))};
+}
+
+__device__ inline void report(const view &v, uint32_t bin, const outcome &jacobi,
+                              const loaded &loaded, double snapshots) {
+    const unsigned flags = loaded.flags | (jacobi.converged ? 0 : SONAR_MVDR_FLAG_NOT_CONVERGED);
+    float *info = v.info + (size_t)bin * SONAR_MVDR_INFO_FIELDS;
+    const bin_state &state = v.bin[bin];
+    if (threadIdx.x)
+        return;
+    info[SONAR_MVDR_SWEEPS] = (float)jacobi.sweeps;
+    info[SONAR_MVDR_RESIDUAL] = (float)jacobi.residual;
+    info[SONAR_MVDR_DELTA] = (float)fmin(loaded.delta, (double)FLT_MAX);
+    info[SONAR_MVDR_FLAGS] = (float)flags;
+    info[SONAR_MVDR_SNAPSHOTS] = (float)snapshots;
+    info[SONAR_MVDR_LEVEL] = (float)state.level;
+    info[SONAR_MVDR_OFFSET] = (float)state.offset;
+}
+
+/* ---- eigenvalues ----------------------------------------------------------------------------- */
+
+/* Where a bin is worked on. */
+struct room {
+    matrix a, w;                /* w: with eigenvectors */
+    complex64 *vector[VECTORS]; /* as long as the matrix */
+    double *d;
+};
+
+/* The matrix lies in shared memory if it fits with the vectors, else where its factor will be. */
+__device__ inline room room_for(const view &v, uint32_t bin, arena shared) {
+    const uint32_t rows = v.order + v.order % 2, ld = odd(rows);
+    const size_t first = (size_t)bin * v.most * v.most;
+    complex64 *spare = v.vector + (size_t)bin * VECTORS * v.most;
+    room r;
+    for (uint32_t i = 0; i < VECTORS; i++)
+        r.vector[i] = shared.take(rows, spare + (size_t)i * v.most);
+    r.d = v.d + (size_t)bin * v.most;
+    complex64 *a = shared.take((size_t)rows * ld, (complex64 *)nullptr);
+    complex64 *w = v.vectors ? shared.take((size_t)rows * ld, (complex64 *)nullptr) : nullptr;
+    r.a = {a ? a : (v.vectors ? v.work : v.factor) + first, a ? ld : v.most};
+    r.w = {w ? w : v.factor + first, w ? ld : v.most};
+    return r;
+}
+
+/* Into d, of a matrix of trace at most 1. */
+__device__ inline void eigenvalues(const room &r, uint32_t m) {
+    double *diagonal = (double *)r.vector[4], *beside2 = diagonal + m;
+    tridiagonalise(r.a, m, {{r.vector[0], r.vector[1]}, r.vector[2], r.vector[3]}, diagonal,
+                   beside2);
+    bisect(diagonal, beside2, m, 1, r.d);
+}
+
+/* a's diagonal into by_column, and sorted, the first of equals first, into d. */
+__device__ inline void sort_diagonal(matrix a, uint32_t m, uint32_t rows, double *d,
+                                     double *by_column) {
+    for (uint32_t i = threadIdx.x; i < rows; i += blockDim.x)
+        by_column[i] = fmax(a(i, i).re, 0.0);
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < rows; i += blockDim.x) {
+        uint32_t place = 0;
+        for (uint32_t j = 0; j < rows; j++)
+            place += by_column[j] > by_column[i] || (by_column[j] == by_column[i] && j < i);
+        if (place < m)
+            d[place] = by_column[i];
+    }
+    __syncthreads();
+}
+
+/* Copies what lies in shared memory to where the spectrum reads it. */
+__device__ inline void publish(const view &v, uint32_t bin, matrix from, uint32_t rows,
+                               uint32_t columns) {
+    complex64 *to = v.factor + (size_t)bin * v.most * v.most;
+    __syncthreads();
+    if (from.at == to)
+        return;
+    for (uint32_t j = warp(); j < columns; j += warps())
+        for (uint32_t i = lane(); i < rows; i += WARP)
+            to[(size_t)j * v.most + i] = from(i, j);
+}
+
+/* ---- a bin ----------------------------------------------------------------------------------- */
+
+/* A power of two that brings `most` to between a half and 1, so that squares neither overflow nor
+ * vanish. */
+__device__ inline double scale_for(double most) {
+    int exponent;
+    frexp(most, &exponent);
+    return ldexp(1.0, -exponent);
+}
+
+__device__ inline double trace_of(const bin_matrix &x, uint32_t m) {
+    double sum = 0;
+    for (uint32_t i = threadIdx.x; i < m; i += blockDim.x)
+        sum += x.at(i, i).re;
+    return block_sum(sum);
+}
+
+/* d from the matrix of trace at most 1 to that of R itself. */
+__device__ inline void scale_eigenvalues(double *d, uint32_t m, double unit) {
+    for (uint32_t i = threadIdx.x; i < m; i += blockDim.x)
+        d[i] /= unit;
+    __syncthreads();
+}
+
+/* All of one bin, unless that has been done: one thread block each. */
+__global__ void __launch_bounds__(512, 1) solve(view v) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    const uint32_t bin = blockIdx.x, m = v.order, rows = v.vectors ? m + m % 2 : m;
+    if (!v.unsolved[bin])
+        return;
+    const weights weights = weights_of(v, bin);
+    const bin_matrix x(v, bin, weights);
+    const double trace = m && weights.order && weights.count > 0 ? trace_of(x, m) : 0;
+    outcome jacobi_outcome = {0, 0, true};
+    loaded loaded = {0, 0};
+    if (threadIdx.x == 0) {
+        v.bin[bin].delta = 0;
+        v.bin[bin].level = 1;
+    }
+    if (trace > 0) {
+        const double unit = scale_for(trace);
+        const room r = room_for(v, bin, {memory, v.shared_bytes});
+        assemble(x, r.a, m, rows, unit, 0);
+        if (v.vectors) {
+            double *by_column = v.inverse + (size_t)bin * v.most;
+            jacobi_outcome = jacobi(r.a, r.w, rows, (rotation *)r.vector[0], v.spec.tolerance,
+                                    (uint32_t)v.spec.max_sweeps);
+            sort_diagonal(r.a, m, rows, r.d, by_column);
+        } else {
+            eigenvalues(r, m);
+        }
+        scale_eigenvalues(r.d, m, unit);
+        loaded = load(v, bin, r.d, weights);
+        __syncthreads();
+        const double delta = v.bin[bin].delta * unit;
+        if (v.vectors) {
+            double *inverse = v.inverse + (size_t)bin * v.most;
+            for (uint32_t i = threadIdx.x; i < rows; i += blockDim.x)
+                inverse[i] = 1 / (inverse[i] + delta);
+            publish(v, bin, r.w, m, rows);
+        } else {
+            assemble(x, r.a, m, m, unit, delta);
+            cholesky(r.a, m, delta);
+            publish(v, bin, r.a, m, m);
+        }
+        if (threadIdx.x == 0)
+            v.bin[bin].unit = unit;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0)
+        v.unsolved[bin] = 0;
+    report(v, bin, jacobi_outcome, loaded, weights.effective);
+}
+
+} // namespace mvdr
+
+#endif

@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * The sums over the sensors from which everything else follows, float32 numbers multiplied and
+ * added in float64: x_i^H x_j of pairs of snapshots, x^H a of snapshots and directions, |a|^2; in
+ * sensor space sum x x^H over the snapshots. A few new snapshots are read past all others, a warp
+ * for a few of them, as fast as memory gives them; for many there are tiles on the tensor cores.
+ * Both split the sensors into parts, which depend on their number alone, and add the parts in
+ * order.
+ */
+#ifndef SONAR_MVDR_JACOBI_SUMS_CUDA_CUH
+#define SONAR_MVDR_JACOBI_SUMS_CUDA_CUH
+
+#include "mvdr_jacobi/stage_cuda.cuh"
+
+namespace mvdr {
+
+constexpr uint32_t FEW = 4; /* new snapshots that are taken one by one */
+
+/* ---- parts of the sensors -------------------------------------------------------------------- */
+
+struct parts {
+    uint32_t count, size;
+
+    __device__ uint32_t begin(uint32_t part) const { return part * size; }
+    __device__ uint32_t end(uint32_t part, uint32_t sensors) const {
+        return min(sensors, (part + 1) * size);
+    }
+};
+
+/* At most `most` parts of at least `least` sensors. */
+inline parts parts_of(size_t sensors, size_t most, size_t least) {
+    size_t size = (sensors + most - 1) / most;
+    size = ((size < least ? least : size) + WARP - 1) / WARP * WARP;
+    return {(uint32_t)((sensors + size - 1) / size), (uint32_t)size};
+}
+
+inline parts parts_of_few(size_t sensors) {
+    return parts_of(sensors, 64, 1024);
+}
+
+inline parts parts_of_many(size_t sensors) {
+    return parts_of(sensors, 8, 4096);
+}
+
+/* The snapshots whose sums are made: `count` slots from `first` on. NEXT: from the ring's next. */
+constexpr uint32_t NEXT = 0xffffffffu;
+struct slots {
+    uint32_t first, skip, count;
+
+    __device__ uint32_t at(const view &v, uint32_t i) const {
+        uint64_t base = first == NEXT ? v.ring->next : first;
+        return (uint32_t)((base + skip + i) % v.length);
+    }
+};
+
+/* Sums of one part: [bin][part][snapshot i][width]. */
+__device__ inline complex64 *partial_of(const view &v, const parts &parts, uint32_t bin,
+                                        uint32_t part, const slots &rows, uint32_t i,
+                                        uint32_t width) {
+    return v.partial + (((size_t)bin * parts.count + part) * rows.count + i) * width;
+}
+
+__device__ inline complex64 *sums_of(const view &v, uint32_t bin) {
+    return v.sums + bin * v.sums_stride;
+}
+
+/* The sum of slot i and column j; that of j and i follows. */
+__device__ inline void store_sum(const view &v, uint32_t bin, uint32_t i, uint32_t j,
+                                 complex64 sum) {
+    complex64 *at = sums_of(v, bin);
+    at[(size_t)j * v.length + i] = sum;
+    if (j < v.length)
+        at[(size_t)i * v.length + j] = conj(sum);
+    else /* x_i^H of the image of x_k is x_k^H of the image of x_i */
+        at[(size_t)(v.length + i) * v.length + (j - v.length)] = sum;
+}
+
+__device__ inline complex64 *projection_of(const view &v, const points &p, uint32_t bin,
+                                           uint32_t direction) {
+    return p.projection + ((size_t)bin * p.pitch + direction) * v.columns;
+}
+
+/* ---- a few new snapshots --------------------------------------------------------------------- */
+
+/* A used sensor's value; the unused ones' is 0. It is read before that is known. */
+__device__ inline complex64 used_value(const complex32 *x, uint32_t sensor, uint32_t mirror) {
+    const complex32 value = x[sensor];
+    return mirror == UNUSED ? complex64{0, 0} : wide(value);
+}
+
+/* Of its image. */
+__device__ inline complex64 mirrored_value(const complex32 *x, uint32_t mirror) {
+    return mirror == UNUSED ? complex64{0, 0} : wide(x[mirror]);
+}
+
+/* x^H x_j of each new snapshot x and four others a warp. Grid: bins, parts, (arrival, 32 slots). */
+template <bool BACKWARD>
+__global__ void __launch_bounds__(256) few_sums(view v, slots rows, parts parts) {
+    constexpr uint32_t EACH = 4;
+    const uint32_t bin = blockIdx.x, part = blockIdx.y, i = blockIdx.z % rows.count;
+    const uint32_t first = (blockIdx.z / rows.count * warps() + warp()) * EACH;
+    const complex32 *x = snapshot_of(v, bin, rows.at(v, i)), *y[EACH];
+    complex64 sum[EACH] = {}, image[EACH] = {};
+    for (uint32_t j = 0; j < EACH; j++)
+        y[j] = snapshot_of(v, bin, min(first + j, v.length - 1));
+    const uint32_t end = parts.end(part, (uint32_t)v.spec.sensors);
+#pragma unroll 2
+    for (uint32_t k = parts.begin(part) + lane(); k < end; k += WARP) {
+        const uint32_t mirror = v.mirror[k];
+        complex32 other[EACH];
+#pragma unroll
+        for (uint32_t j = 0; j < EACH; j++)
+            other[j] = y[j][k];
+        const complex64 a = conj(used_value(x, k, mirror));
+        const complex64 b = BACKWARD ? conj(mirrored_value(x, mirror)) : complex64{0, 0};
+#pragma unroll
+        for (uint32_t j = 0; j < EACH; j++) {
+            add_product(sum[j], a, wide(other[j]));
+            if (BACKWARD)
+                add_product(image[j], b, conj(wide(other[j])));
+        }
+    }
+    complex64 *to = partial_of(v, parts, bin, part, rows, i, v.columns);
+    for (uint32_t j = 0; j < EACH; j++) {
+        sum[j] = sum_lanes(sum[j]);
+        if (BACKWARD)
+            image[j] = sum_lanes(image[j]);
+        if (lane() == 0 && first + j < v.length) {
+            to[first + j] = sum[j];
+            if (BACKWARD)
+                to[v.length + first + j] = image[j];
+        }
+    }
+}
+
+/* Adds the parts. A thread a bin, snapshot and column. */
+__global__ void fold_sums(view v, slots rows, parts parts) {
+    const size_t width = v.columns, item = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (item >= v.spec.bins * rows.count * width)
+        return;
+    const uint32_t bin = (uint32_t)(item / (rows.count * width)),
+                   i = (uint32_t)(item / width % rows.count), j = (uint32_t)(item % width);
+    complex64 sum = {0, 0};
+    for (uint32_t part = 0; part < parts.count; part++) {
+        const complex64 more = partial_of(v, parts, bin, part, rows, i, (uint32_t)width)[j];
+        sum.re += more.re, sum.im += more.im;
+    }
+    /* of two new ones each makes the sum: the earlier one's counts, so that a pair has one value */
+    const uint32_t slot = rows.at(v, i),
+                   other = (j % v.length + v.length - rows.at(v, 0)) % v.length;
+    if (other >= i || other >= rows.count)
+        store_sum(v, bin, slot, j, sum);
+}
+
+constexpr uint32_t LOOK_BINS = 4, LOOK_DIRECTIONS = 3; /* of a warp */
+
+/* A warp's bins and directions of one snapshot, and their sums. */
+template <bool BACKWARD> struct looking {
+    const complex32 *x[LOOK_BINS];
+    frequency f[LOOK_BINS];
+    const uint64_t *turns[LOOK_DIRECTIONS];
+    uint64_t middle[LOOK_DIRECTIONS];
+    complex64 sum[LOOK_BINS][LOOK_DIRECTIONS];
+    complex64 image[BACKWARD ? LOOK_BINS : 1][LOOK_DIRECTIONS];
+};
+
+/* Of a sensor: what is read for the next one while this one's products are made. */
+struct terms {
+    uint64_t turns[LOOK_DIRECTIONS];
+    complex32 x[LOOK_BINS];
+    uint32_t mirror;
+
+    template <bool BACKWARD>
+    __device__ void read(const view &v, const looking<BACKWARD> &l, uint32_t k) {
+        mirror = v.mirror[k];
+#pragma unroll
+        for (uint32_t t = 0; t < LOOK_DIRECTIONS; t++)
+            turns[t] = l.turns[t][k];
+#pragma unroll
+        for (uint32_t b = 0; b < LOOK_BINS; b++)
+            x[b] = l.x[b][k];
+    }
+};
+
+/* Over the lane's sensors. TONAL: one of the bins may be steered beside its centre. */
+template <bool BACKWARD, bool TONAL>
+__device__ inline void look_along(const view &v, looking<BACKWARD> &l, uint32_t begin,
+                                  uint32_t end) {
+    terms next;
+    if (begin + lane() < end)
+        next.read(v, l, begin + lane());
+    for (uint32_t k = begin + lane(); k < end; k += WARP) {
+        const terms own = next;
+        if (k + WARP < end)
+            next.read(v, l, k + WARP);
+#pragma unroll
+        for (uint32_t b = 0; b < LOOK_BINS; b++) {
+            const bool used = own.mirror != UNUSED;
+            const complex64 u = used ? conj(wide(own.x[b])) : complex64{0, 0};
+            const complex64 w = BACKWARD ? mirrored_value(l.x[b], own.mirror) : complex64{0, 0};
+            const frequency f = {l.f[b].bin, TONAL ? l.f[b].offset : 0};
+#pragma unroll
+            for (uint32_t t = 0; t < LOOK_DIRECTIONS; t++) {
+                const complex64 a = wide(steering(f, own.turns[t], l.middle[t]));
+                add_product(l.sum[b][t], u, a);
+                if (BACKWARD)
+                    add_product(l.image[b][t], w, a);
+            }
+        }
+    }
+}
+
+/* x^H a of each new snapshot, and with forward-backward of its image. Turns are read once for four
+ * bins, samples once for three directions. Grid: 24 directions, 4 bins, (arrival, part). */
+template <bool BACKWARD>
+__global__ void __launch_bounds__(256, BACKWARD ? 1 : 2)
+    few_projections(view v, points p, slots rows, parts parts) {
+    const uint32_t i = blockIdx.z % rows.count, part = blockIdx.z / rows.count;
+    const uint32_t direction = (blockIdx.x * warps() + warp()) * LOOK_DIRECTIONS;
+    const uint32_t first = blockIdx.y * LOOK_BINS, bins = (uint32_t)v.spec.bins;
+    const uint32_t begin = parts.begin(part), end = parts.end(part, (uint32_t)v.spec.sensors);
+    const uint32_t slot = rows.at(v, i), width = v.images * p.count;
+    looking<BACKWARD> l = {};
+    bool tonal = false;
+    if (direction >= p.count)
+        return;
+    for (uint32_t b = 0; b < LOOK_BINS; b++) {
+        const uint32_t bin = min(first + b, bins - 1);
+        l.x[b] = snapshot_of(v, bin, slot);
+        l.f[b] = frequency_of(v, bin);
+        tonal = tonal || l.f[b].offset;
+    }
+    for (uint32_t t = 0; t < LOOK_DIRECTIONS; t++) {
+        l.turns[t] = p.turns + min(direction + t, p.count - 1) * p.stride;
+        l.middle[t] = l.turns[t][v.middle];
+    }
+    if (tonal)
+        look_along<BACKWARD, true>(v, l, begin, end);
+    else
+        look_along<BACKWARD, false>(v, l, begin, end);
+#pragma unroll
+    for (uint32_t b = 0; b < LOOK_BINS; b++)
+#pragma unroll
+        for (uint32_t t = 0; t < LOOK_DIRECTIONS; t++) {
+            const complex64 own = sum_lanes(l.sum[b][t]);
+            const complex64 other = BACKWARD ? sum_lanes(l.image[b][t]) : complex64{0, 0};
+            if (lane() || first + b >= bins || direction + t >= p.count)
+                continue;
+            complex64 *to = partial_of(v, parts, first + b, part, rows, i, width) + direction + t;
+            to[0] = own;
+            if (BACKWARD)
+                to[p.count] = other;
+        }
+}
+
+/* Adds the parts. A thread a bin, snapshot and direction, of images apart. `stale`: of the bins
+ * alone whose offset has changed. */
+__global__ void fold_projections(view v, points p, slots rows, parts parts, bool stale) {
+    const size_t width = (size_t)v.images * p.count;
+    const size_t item = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (item >= v.spec.bins * rows.count * width)
+        return;
+    const uint32_t bin = (uint32_t)(item / (rows.count * width)),
+                   i = (uint32_t)(item / width % rows.count), at = (uint32_t)(item % width);
+    if (stale && !v.stale[bin])
+        return;
+    complex64 sum = {0, 0};
+    for (uint32_t part = 0; part < parts.count; part++) {
+        const complex64 more = partial_of(v, parts, bin, part, rows, i, (uint32_t)width)[at];
+        sum.re += more.re, sum.im += more.im;
+    }
+    projection_of(v, p, bin, at % p.count)[at / p.count * v.length + rows.at(v, i)] = sum;
+}
+
+/* |a|^2 of every direction over the used sensors, a warp each, four at a time. Grid: 8 directions,
+ * bins. `stale`: of the bins alone whose offset has changed; `grid`: of the stage's own directions,
+ * whose offset is noted. */
+__global__ void __launch_bounds__(256) norms(view v, points p, bool stale, bool grid) {
+    const uint32_t direction = blockIdx.x * warps() + warp(), bin = blockIdx.y;
+    if (direction >= p.count || (stale && !v.stale[bin]))
+        return;
+    const uint64_t *turns = p.turns + direction * p.stride;
+    const frequency f = frequency_of(v, bin);
+    double sum = 0;
+    for (uint32_t k = lane(); k < v.spec.sensors; k += WARP)
+        if (v.mirror[k] != UNUSED)
+            sum += square(wide(steering(f, turns[k], turns[v.middle])));
+    sum = sum_lanes(sum);
+    if (lane())
+        return;
+    p.norm[(size_t)bin * p.pitch + direction] = sum;
+    if (grid && direction == 0)
+        v.made[bin] = v.bin[bin].offset;
+}
+
+/* ---- tiles ----------------------------------------------------------------------------------- */
+
+constexpr uint32_t TILE = 64,
+                   DEPTH = 16;       /* rows and columns of a tile; terms between two barriers */
+constexpr uint32_t PITCH = TILE + 4; /* keeps a fragment's lanes on different banks */
+
+struct tile_memory {
+    double a_re[DEPTH][PITCH], a_im[DEPTH][PITCH], b_re[DEPTH][PITCH], b_im[DEPTH][PITCH];
+};
+
+/* What lies side by side in memory: a row's terms, or a term's rows. */
+enum layout { TERMS, ROWS };
+
+/* Which elements of a tile's operand a thread takes to shared memory: neighbouring threads those
+ * that are neighbours in memory, on different banks. */
+constexpr uint32_t TILE_THREADS = 256, TAKEN = DEPTH * TILE / TILE_THREADS;
+template <layout LAYOUT> __device__ inline uint32_t taken_term(uint32_t i) {
+    return LAYOUT == TERMS ? threadIdx.x % 8 + i % 2 * 8 : threadIdx.x / TILE + i * 4;
+}
+template <layout LAYOUT> __device__ inline uint32_t taken_row(uint32_t i) {
+    return LAYOUT == TERMS ? threadIdx.x / 8 + i / 2 * 32 : threadIdx.x % TILE;
+}
+
+/* The thread's elements of an operand, read while products are made of those before. An operand
+ * finds what belongs to a row, reads a term of it, and makes a value of what was read. */
+template <layout LAYOUT, typename Operand> struct taken {
+    typename Operand::row row[TAKEN];
+    typename Operand::term term[TAKEN];
+
+    __device__ explicit taken(const Operand &from) {
+#pragma unroll
+        for (uint32_t i = 0; i < TAKEN; i++)
+            row[i] = from.find(taken_row<LAYOUT>(i));
+    }
+    __device__ void read(const Operand &from, uint32_t first, uint32_t end) {
+#pragma unroll
+        for (uint32_t i = 0; i < TAKEN; i++)
+            term[i] = from.read(row[i], min(first + taken_term<LAYOUT>(i), end - 1));
+    }
+    __device__ void store(const Operand &from, uint32_t first, uint32_t end, double sign,
+                          double re[DEPTH][PITCH], double im[DEPTH][PITCH]) const {
+#pragma unroll
+        for (uint32_t i = 0; i < TAKEN; i++) {
+            const uint32_t k = taken_term<LAYOUT>(i), at = taken_row<LAYOUT>(i);
+            const complex64 x =
+                first + k < end ? wide(from.value(row[i], term[i])) : complex64{0, 0};
+            re[k][at] = x.re, im[k][at] = sign * x.im;
+        }
+    }
+};
+
+/* A warp's 16 rows and 32 columns of DEPTH terms. */
+__device__ inline void multiply_tile(const tile_memory &memory, uint32_t row, uint32_t column,
+                                     fragment_c sum[4]) {
+#pragma unroll 1
+    for (uint32_t k = 0; k < DEPTH; k += 8) {
+        fragment_a left;
+        for (uint32_t i = 0; i < 4; i++) {
+            left.re[i] = memory.a_re[k + a_column(i)][row + a_row(i)];
+            left.im[i] = memory.a_im[k + a_column(i)][row + a_row(i)];
+        }
+#pragma unroll
+        for (uint32_t t = 0; t < 4; t++) {
+            fragment_b right;
+            for (uint32_t i = 0; i < 2; i++) {
+                right.re[i] = memory.b_re[k + b_row(i)][column + 8 * t + b_column()];
+                right.im[i] = memory.b_im[k + b_row(i)][column + 8 * t + b_column()];
+            }
+            multiply(sum[t], left, right);
+        }
+    }
+}
+
+/* c(row, column) = sum over k of begin..end of conj(a(row, k)) b(column, k), for a tile of TILE x
+ * TILE by 8 warps, 16 rows and 32 columns each. `store(row, column, c)` gets every element once;
+ * rows and columns beyond an operand's are not its concern but the store's. */
+template <layout LAYOUT, typename A, typename B, typename Store>
+__device__ void tile_of_products(uint32_t begin, uint32_t end, const A &a, const B &b,
+                                 Store store) {
+    __shared__ tile_memory memory;
+    const uint32_t row = warp() / 2 * 16, column = warp() % 2 * 32;
+    fragment_c sum[4] = {};
+    taken<LAYOUT, A> left(a);
+    taken<LAYOUT, B> right(b);
+    if (begin < end)
+        left.read(a, begin, end), right.read(b, begin, end);
+    for (uint32_t first = begin; first < end; first += DEPTH) {
+        __syncthreads();
+        left.store(a, first, end, -1, memory.a_re, memory.a_im);
+        right.store(b, first, end, 1, memory.b_re, memory.b_im);
+        __syncthreads();
+        if (first + DEPTH < end) {
+            left.read(a, first + DEPTH, end);
+            right.read(b, first + DEPTH, end);
+        }
+        multiply_tile(memory, row, column, sum);
+    }
+#pragma unroll
+    for (uint32_t t = 0; t < 4; t++)
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++)
+            store(row + c_row(i), column + 8 * t + c_column(i),
+                  complex64{sum[t].re[i], sum[t].im[i]});
+}
+
+/* ---- what tiles are made of ------------------------------------------------------------------ */
+
+/* Columns at the used sensors: snapshots, and their mirror images past these. */
+struct column_operand {
+    struct row {
+        const complex32 *x;
+        bool image;
+    };
+    struct term {
+        complex32 x;
+        uint32_t mirror;
+    };
+    const view &v;
+
+    __device__ row column(uint32_t bin, uint32_t at) const {
+        const bool image = at >= v.length;
+        return {snapshot_of(v, bin, image ? at - v.length : at), image};
+    }
+    __device__ term read(const row &row, uint32_t sensor) const {
+        const uint32_t mirror = v.mirror[sensor];
+        return {row.x[row.image && mirror != UNUSED ? mirror : sensor], mirror};
+    }
+    __device__ complex32 value(const row &row, const term &term) const {
+        if (term.mirror == UNUSED)
+            return {0, 0};
+        return {term.x.re, row.image ? -term.x.im : term.x.im};
+    }
+};
+
+/* All of them from `first` on. */
+struct all_columns : column_operand {
+    uint32_t bin, first;
+
+    __device__ all_columns(const view &view, uint32_t bin, uint32_t first)
+        : column_operand{view}, bin(bin), first(first) {}
+    __device__ row find(uint32_t i) const { return column(bin, min(first + i, v.columns - 1)); }
+};
+
+/* Those of some slots, then their images. */
+struct slot_columns : column_operand {
+    const slots &rows;
+    uint32_t bin, first;
+
+    __device__ slot_columns(const view &view, const slots &rows, uint32_t bin, uint32_t first)
+        : column_operand{view}, rows(rows), bin(bin), first(first) {}
+    __device__ row find(uint32_t i) const {
+        const uint32_t at = min(first + i, v.images * rows.count - 1);
+        return column(bin, at / rows.count * v.length + rows.at(v, at % rows.count));
+    }
+};
+
+/* Steering vectors of a bin. */
+struct steering_operand {
+    typedef const uint64_t *row;
+    typedef uint64_t term;
+    const view &v;
+    const points &p;
+    frequency f;
+    uint32_t first;
+
+    __device__ row find(uint32_t i) const {
+        return p.turns + min(first + i, p.count - 1) * p.stride;
+    }
+    __device__ term read(row turns, uint32_t sensor) const { return turns[sensor]; }
+    __device__ complex32 value(row turns, term own) const {
+        return steering(f, own, f.offset ? turns[v.middle] : 0);
+    }
+};
+
+/* Used sensors over the slots of the ring. */
+struct sensor_operand {
+    typedef const complex32 *row;
+    struct term {
+        complex32 x;
+        uint8_t valid;
+    };
+    const view &v;
+    const uint8_t *valid;
+    uint32_t bin, first;
+
+    __device__ row find(uint32_t i) const {
+        return snapshot_of(v, bin, 0) + v.sensor[min(first + i, v.n - 1)];
+    }
+    __device__ term read(row x, uint32_t slot) const {
+        return {x[slot * v.spec.sensors], valid[slot]};
+    }
+    __device__ complex32 value(row, const term &term) const {
+        return term.valid ? term.x : complex32{0, 0};
+    }
+};
+
+/* Sums of many snapshots, without images, with all columns, into partial. Grid: (tiles of rows, of
+ * columns), bins, parts. */
+__global__ void __launch_bounds__(256, 2) many_sums(view v, slots rows, parts parts) {
+    const uint32_t across = (v.columns + TILE - 1) / TILE, bin = blockIdx.y, part = blockIdx.z;
+    const uint32_t row = blockIdx.x / across * TILE, column = blockIdx.x % across * TILE;
+    tile_of_products<TERMS>(parts.begin(part), parts.end(part, (uint32_t)v.spec.sensors),
+                            slot_columns(v, rows, bin, row), all_columns(v, bin, column),
+                            [&](uint32_t i, uint32_t j, complex64 sum) {
+                                if (row + i < rows.count && column + j < v.columns)
+                                    partial_of(v, parts, bin, part, rows, row + i,
+                                               v.columns)[column + j] = sum;
+                            });
+}
+
+/* Projections of many snapshots and their images, into partial. Grid: (tiles of rows, of
+ * directions), bins, parts. */
+__global__ void __launch_bounds__(256, 2)
+    many_projections(view v, points p, slots rows, parts parts, bool stale) {
+    const uint32_t across = (p.count + TILE - 1) / TILE, bin = blockIdx.y, part = blockIdx.z;
+    const uint32_t first = blockIdx.x / across * TILE, direction = blockIdx.x % across * TILE;
+    const uint32_t images = v.images;
+    if (stale && !v.stale[bin])
+        return;
+    tile_of_products<TERMS>(
+        parts.begin(part), parts.end(part, (uint32_t)v.spec.sensors),
+        slot_columns(v, rows, bin, first), steering_operand{v, p, frequency_of(v, bin), direction},
+        [&](uint32_t i, uint32_t j, complex64 sum) {
+            const uint32_t row = first + i;
+            if (row < images * rows.count && direction + j < p.count)
+                partial_of(v, parts, bin, part, rows, row % rows.count,
+                           images * p.count)[row / rows.count * p.count + direction + j] = sum;
+        });
+}
+
+/* Sensor space: the lower triangle of sum x x^H over the valid snapshots, of the used sensors.
+ * Grid: tiles of the triangle, bins. */
+__global__ void __launch_bounds__(256, 2) covariance(view v) {
+    const uint32_t bin = blockIdx.y, filled = v.ring->filled;
+    if (!v.unsolved[bin])
+        return;
+    uint32_t low = 0, high = blockIdx.x; /* tile `high` of tile row `low`, counted row by row */
+    while (high > low)
+        high -= ++low;
+    const uint32_t row = low * TILE, column = high * TILE;
+    const uint8_t *valid = v.valid + (size_t)bin * v.length;
+    complex64 *to = sums_of(v, bin);
+    tile_of_products<ROWS>(0, filled, sensor_operand{v, valid, bin, column},
+                           sensor_operand{v, valid, bin, row},
+                           [&](uint32_t j, uint32_t i, complex64 sum) {
+                               if (row + i < v.n && column + j <= row + i)
+                                   to[v.sensor[column + j] * v.most + v.sensor[row + i]] = sum;
+                           });
+}
+
+} // namespace mvdr
+
+#endif
