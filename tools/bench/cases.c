@@ -43,7 +43,7 @@
         .name = family "-" #b,                                                                     \
         .about = "thesis 6.15: MVDR of " #b " sensors from " #block " snapshots", .sensors = b,    \
         .length = 8192, .fs_hz = 8000, .cbf = {327, 100}, .lofar = {327, 100}, .mvdr = {327, 100}, \
-        .angles = 180, .snapshots = block, .mvdr_alone = true                                      \
+        .angles = 180, .snapshots = block, .mvdr_alone = true, .peers = block > b                  \
     }
 
 /* The thesis's bins and angles, for which an array that is no line needs its weights anew. */

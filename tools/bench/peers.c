@@ -140,11 +140,16 @@ sonar_code bench_run_peers(const bench_case *c, const bench_site *site, bench_re
         {"peer.h2d.f32", "copy", {BENCH_PEER_H2D, 0, 0, 4 * b * n, 0}, 0, 0, samples},
         {"peer.h2d.s16", "copy", {BENCH_PEER_H2D, 0, 0, 2 * b * n, 0}, 0, 0, samples / 2},
         {"peer.d2h", "copy", {BENCH_PEER_D2H, 0, 0, 4 * bins * t, 0}, 0, 0, 0},
+        {"peer.syev.c64", "XsyevBatched", {BENCH_PEER_SYEV_C64, bins, 0, b, 0}, 0, 0, 0},
+        {"peer.syev.c128", "XsyevBatched", {BENCH_PEER_SYEV_C128, bins, 0, b, 0}, 0, 0, 0},
+        {"peer.syevj.c64", "cheevjBatched", {BENCH_PEER_SYEVJ_C64, bins, 0, b, 0}, 0, 0, 0},
+        {"peer.potrf.c128", "zpotrf, ztrsm", {BENCH_PEER_POTRF_C128, bins, 0, b, t}, 0, 0, 0},
     };
     sonar_code code = SONAR_OK;
     for (size_t i = 0; i < sizeof plans / sizeof *plans && code == SONAR_OK; i++) {
         const plan *p = &plans[i];
-        if (c->cbf_alone && p->spec.columns != c->snapshots)
+        if ((c->cbf_alone && p->spec.columns != c->snapshots) ||
+            c->mvdr_alone != (p->spec.kind >= BENCH_PEER_SYEV_C64))
             continue;
         bench_result result = {.of = c,
                                .backend = "peer",

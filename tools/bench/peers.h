@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define BENCH_PEERS_INTERFACE 1u
+#define BENCH_PEERS_INTERFACE 2u
 #define BENCH_PEERS_SYMBOL    "sonar_bench_peers"
 
 typedef enum bench_peer_kind {
@@ -22,8 +22,12 @@ typedef enum bench_peer_kind {
     BENCH_PEER_CUFFT,      /* `matrices` real transforms of length `inner`, nothing else */
     BENCH_PEER_H2D,        /* `inner` bytes from pinned host memory */
     BENCH_PEER_D2H,
-    BENCH_PEER_D2D, /* `inner` bytes read and as many written */
-    BENCH_PEER_FMA  /* `inner` fused multiply-adds in each of `matrices` threads */
+    BENCH_PEER_D2D,      /* `inner` bytes read and as many written */
+    BENCH_PEER_FMA,      /* `inner` fused multiply-adds in each of `matrices` threads */
+    BENCH_PEER_SYEV_C64, /* eigenpairs of `matrices` Hermitian ones of order `inner`: cuSOLVER */
+    BENCH_PEER_SYEV_C128,
+    BENCH_PEER_SYEVJ_C64, /* by Jacobi rotations */
+    BENCH_PEER_POTRF_C128 /* Cholesky factor, and L^-1 of `columns` right-hand sides each */
 } bench_peer_kind;
 
 typedef struct bench_peer_spec {

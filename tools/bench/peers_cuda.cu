@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* cuBLAS, cuFFT, plain copies and a kernel of nothing but multiply-adds, each timed as it is. */
+/* cuBLAS, cuFFT, cuSOLVER, plain copies and a kernel of nothing but multiply-adds, each timed as it
+ * is. */
 #include "peers.h"
+#include "solvers_cuda.cuh"
 
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
@@ -17,6 +19,7 @@ struct bench_peer {
     cudaEvent_t event;
     cublasHandle_t blas;
     cufftHandle fft;
+    bench_solver solver;
     void *from, *to, *host, *weights;
     size_t sets, next, set_bytes; /* inputs taken in turn, so that caches do not flatter */
 };
@@ -127,6 +130,24 @@ bool open_copy(bench_peer *p, char *why, size_t bytes) {
                               "copy", why, bytes);
 }
 
+bool run_solver(bench_peer *p, char *why, size_t bytes) {
+    return solvers::run(&p->solver, p->blas, p->from, p->to, p->stream) ||
+           failed(why, bytes, "cuSOLVER", "cannot solve this");
+}
+
+bool open_solver(bench_peer *p, char *why, size_t bytes) {
+    const size_t size = p->spec.matrices * solvers::matrix_bytes(p->spec);
+    p->sets = 1;
+    if (cublasCreate(&p->blas) || cublasSetStream(p->blas, p->stream))
+        return failed(why, bytes, "cuBLAS", "cannot be started");
+    if (!cuda_ok(cudaMalloc(&p->from, size), "cudaMalloc", why, bytes) ||
+        !cuda_ok(cudaMalloc(&p->to, size), "cudaMalloc", why, bytes))
+        return false;
+    if (!solvers::open(&p->solver, p->spec, p->from, p->to, p->stream))
+        return failed(why, bytes, "cuSOLVER", "cannot be started");
+    return run_solver(p, why, bytes); /* some sizes it refuses only then */
+}
+
 bool open_kind(bench_peer *p, char *why, size_t bytes) {
     switch (p->spec.kind) {
     case BENCH_PEER_CGEMM:
@@ -134,6 +155,11 @@ bool open_kind(bench_peer *p, char *why, size_t bytes) {
         return open_cgemm(p, why, bytes);
     case BENCH_PEER_CUFFT:
         return open_cufft(p, why, bytes);
+    case BENCH_PEER_SYEV_C64:
+    case BENCH_PEER_SYEV_C128:
+    case BENCH_PEER_SYEVJ_C64:
+    case BENCH_PEER_POTRF_C128:
+        return open_solver(p, why, bytes);
     case BENCH_PEER_FMA:
         p->sets = 1;
         return random_memory(&p->to, 4096, p->stream, why, bytes);
@@ -147,6 +173,7 @@ void close(bench_peer *p) {
         return;
     if (p->stream)
         cudaStreamSynchronize(p->stream);
+    solvers::close(&p->solver);
     if (p->blas)
         cublasDestroy(p->blas);
     if (p->fft)
@@ -220,6 +247,11 @@ bool run(bench_peer *p, char *why, size_t bytes) {
         return cuda_ok(
             cudaMemcpyAsync(p->to, from, p->set_bytes, cudaMemcpyDeviceToDevice, p->stream), "copy",
             why, bytes);
+    case BENCH_PEER_SYEV_C64:
+    case BENCH_PEER_SYEV_C128:
+    case BENCH_PEER_SYEVJ_C64:
+    case BENCH_PEER_POTRF_C128:
+        return run_solver(p, why, bytes);
     case BENCH_PEER_FMA:
         multiply_add<<<(unsigned)(p->spec.matrices / 256), 256, 0, p->stream>>>(
             (float *)p->to, p->spec.inner, 0.999f, 1e-3f);

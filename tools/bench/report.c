@@ -48,7 +48,9 @@ static const struct {
 } comparable[] = {{"dft", "peer.h2d.f32"},           {"dft.device", "peer.cufft"},
                   {"cbf.lofar", "peer.cgemm"},       {"cbf.lofar", "peer.cgemm.tf32"},
                   {"minute", "peer.h2d.f32"},        {"minute", "peer.h2d.s16"},
-                  {"cbf.snapshots", "peer.cgemm16"}, {"cbf.snapshots", "peer.cgemm16.tf32"}};
+                  {"cbf.snapshots", "peer.cgemm16"}, {"cbf.snapshots", "peer.cgemm16.tf32"},
+                  {"mvdr", "peer.syev.c64"},         {"mvdr", "peer.syev.c128"},
+                  {"mvdr", "peer.syevj.c64"},        {"mvdr", "peer.potrf.c128"}};
 
 static const bench_result *find(const bench_report *report, const bench_case *of,
                                 const char *stage) {
