@@ -82,18 +82,6 @@ __global__ void count_seen(view v, uint32_t count) {
         v.bin[bin].seen += v.fresh[bin * v.spec.max_new + i];
 }
 
-/* Sensors that are used from now on and were not before have no past: their rows and columns begin
- * at zero. previous[sensor]: its row before, or SIZE_MAX. Grid: columns, bins. */
-__global__ void forget_sensors(view v, const size_t *previous) {
-    const uint32_t bin = blockIdx.y, sensors = (uint32_t)v.spec.sensors;
-    for (uint32_t j = blockIdx.x; j < sensors; j += gridDim.x) {
-        complex64 *r = v.sums + bin * v.sums_stride + (size_t)j * v.most;
-        for (uint32_t i = j + threadIdx.x; i < sensors; i += blockDim.x)
-            if (previous[i] == SIZE_MAX || previous[j] == SIZE_MAX)
-                r[i] = {0, 0};
-    }
-}
-
 } // namespace mvdr
 
 #endif

@@ -33,11 +33,11 @@ struct mvdr_stage {
     mvdr::parts few, many;   /* of the sensors */
     unsigned spectrum_warps; /* of a block */
     size_t spectrum_blocks;
-    bool spectrum_in_global;          /* right-hand sides do not fit into shared memory */
-    complex64 *spectrum_spare;        /* and lie here */
-    size_t *device_rows;              /* sensor, partner, previous: `sensors` entries each */
-    uint32_t *mirror;                 /* [sensor] on the host */
-    size_t *rows, *previous, *row_of; /* the same as on the device */
+    bool spectrum_in_global;   /* right-hand sides do not fit into shared memory */
+    complex64 *spectrum_spare; /* and lie here */
+    size_t *device_rows;       /* sensor, partner: `sensors` entries each */
+    uint32_t *mirror;          /* [sensor] on the host */
+    size_t *rows, *row_of;     /* the same as on the device; scratch */
     uint64_t version;
     bool versioned, forgotten;
     bool stale; /* the sums are of other parameters */
@@ -83,7 +83,6 @@ void destroy(void *opaque) {
         cudaFree(memory);
     free(stage->mirror);
     free(stage->rows);
-    free(stage->previous);
     free(stage->row_of);
     free(stage);
 }
@@ -144,7 +143,7 @@ sonar_code allocate_results(mvdr_stage *stage, sonar_error *err) {
     allocator memory = {err, SONAR_OK};
     uint64_t *turns = NULL;
     uint32_t *mirror = NULL;
-    memory.make(&stage->device_rows, 3, sensors);
+    memory.make(&stage->device_rows, 2, sensors);
     memory.make(&mirror, sensors);
     memory.make(&turns, v->spec.directions, sensors);
     memory.make(&v->factor, bins * most, most);
@@ -250,10 +249,9 @@ void set_view(mvdr_stage *stage, const sonar_mvdr_spec *spec) {
 sonar_code prepare(mvdr_stage *stage, sonar_error *err) {
     size_t sensors = stage->view.spec.sensors;
     stage->rows = (size_t *)sonar_alloc(2 * sensors, sizeof(size_t));
-    stage->previous = (size_t *)sonar_alloc(sensors, sizeof(size_t));
     stage->row_of = (size_t *)sonar_alloc(sensors, sizeof(size_t));
     stage->mirror = (uint32_t *)sonar_alloc(sensors, sizeof(uint32_t));
-    if (!stage->rows || !stage->previous || !stage->row_of || !stage->mirror)
+    if (!stage->rows || !stage->row_of || !stage->mirror)
         return sonar_fail(err, SONAR_ENOMEM, where, "no memory for %zu sensors", sensors);
     sonar_code code = fit_device(stage, err);
     if (!code)
@@ -327,10 +325,6 @@ sonar_code upload(const mvdr_stage *stage, const sonar_params *params, cudaStrea
                              cudaMemcpyHostToDevice, stream),
              err);
     CUDA_TRY(where,
-             cudaMemcpyAsync(stage->device_rows + 2 * sensors, stage->previous,
-                             sensors * sizeof(size_t), cudaMemcpyHostToDevice, stream),
-             err);
-    CUDA_TRY(where,
              cudaMemcpyAsync((void *)stage->view.mirror, stage->mirror, sensors * sizeof(uint32_t),
                              cudaMemcpyHostToDevice, stream),
              err);
@@ -347,9 +341,6 @@ void list_rows(mvdr_stage *stage, const sonar_params *params) {
     mvdr::view *v = &stage->view;
     const size_t sensors = v->spec.sensors;
     size_t *partner = stage->rows + sensors;
-    memset(stage->previous, 0xff, sensors * sizeof *stage->previous);
-    for (uint32_t i = 0; i < v->n; i++)
-        stage->previous[stage->rows[i]] = i;
     v->n = (uint32_t)mvdr_list_rows(params, v->spec.forward_backward, stage->rows, partner,
                                     stage->row_of);
     v->middle = v->n ? stage->rows[mvdr_middle_row(params, stage->rows, v->n)] : 0;
@@ -372,13 +363,6 @@ sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cudaStream
     list_rows(stage, params);
     if ((code = upload(stage, params, stream, err)) != SONAR_OK)
         return code;
-    if (!v->length) {
-        const dim3 grid((unsigned)sonar_min_size(v->spec.sensors, 4096), (unsigned)v->spec.bins);
-        mvdr::forget_sensors<<<grid, 128, 0, stream>>>(*v,
-                                                       stage->device_rows + 2 * v->spec.sensors);
-        if ((code = CUDA_LAUNCHED(where, "forget_sensors", err)) != SONAR_OK)
-            return code;
-    }
     stage->version = params->version;
     stage->versioned = true;
     stage->stale = true;
