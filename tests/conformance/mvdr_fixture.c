@@ -211,7 +211,8 @@ static void compare(mvdr_fixture *f) {
     site_expect(f->site, apart_db <= f->apart_db, "%s: %g dB off the CPU", named(f), apart_db);
     for (size_t bin = 0; bin < f->spec.bins; bin++) {
         expect_close(f, bin, SONAR_MVDR_DELTA, close, 0);
-        expect_close(f, bin, SONAR_MVDR_LEVEL, 2 * close, 0);
+        /* 1 less a sum: where hardly any is left, the sum's rounding counts. */
+        expect_close(f, bin, SONAR_MVDR_LEVEL, 2 * close, 1e-6);
         expect_close(f, bin, SONAR_MVDR_OFFSET, 0, 1e-4);
         expect_close(f, bin, SONAR_MVDR_SNAPSHOTS, 1e-6, 0);
         if (!on_the_edge((double)mvdr_info(f->twin, bin, SONAR_MVDR_LEVEL)))
