@@ -70,7 +70,8 @@ static bool number(const fields *f, size_t i, double low, double high, double *t
 }
 
 static bool is(const fields *f, size_t i, char letter) {
-    return field(f, i)[0] == letter && !field(f, i)[1];
+    const char *text = field(f, i);
+    return strlen(text) == 1 && *text == letter;
 }
 
 /* ---- sentences ------------------------------------------------------------------------------- */
