@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* NVIDIA GPUs as a backend: device memory, streams and events of CUDA's runtime. */
-#include "backend/cuda_common.cuh"
+#include "core/cuda_common.cuh"
 
 #include <limits.h>
 #include <stdio.h>

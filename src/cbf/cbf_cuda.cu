@@ -7,7 +7,7 @@
  */
 #include "cbf/cbf.h"
 #include "cbf/run_cuda.cuh"
-#include "backend/cuda_common.cuh"
+#include "core/cuda_common.cuh"
 
 #include <stdlib.h>
 #include <string.h>

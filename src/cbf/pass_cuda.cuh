@@ -7,7 +7,7 @@
 #define SONAR_CBF_PASS_CUDA_CUH
 
 #include "cbf/cbf.h"
-#include "backend/cuda_common.cuh"
+#include "core/cuda_common.cuh"
 
 #include <cuda_pipeline.h>
 

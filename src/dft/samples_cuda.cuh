@@ -3,7 +3,7 @@
 #ifndef SONAR_DFT_SAMPLES_CUDA_CUH
 #define SONAR_DFT_SAMPLES_CUDA_CUH
 
-#include "backend/cuda_common.cuh"
+#include "core/cuda_common.cuh"
 
 /* One used sensor. Its bins are multiplied by gain * exp(+j 2 pi (phase + bin * step)). */
 struct source {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cuda_common.cuh"
+#include "core/cuda_common.cuh"
 #include "mvdr_jacobi/arrive_cuda.cuh"
 #include "mvdr_jacobi/common.h"
 #include "mvdr_jacobi/solve_cuda.cuh"

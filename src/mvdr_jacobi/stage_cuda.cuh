@@ -3,7 +3,7 @@
 #ifndef SONAR_MVDR_JACOBI_STAGE_CUDA_CUH
 #define SONAR_MVDR_JACOBI_STAGE_CUDA_CUH
 
-#include "backend/cuda_common.cuh"
+#include "core/cuda_common.cuh"
 #include "mvdr_jacobi/block_cuda.cuh"
 #include "mvdr_jacobi/mvdr_jacobi.h"
 #include "mvdr_jacobi/tone.h"
