@@ -62,15 +62,22 @@ void mvdr_oracle_average_backward(size_t n, cplx *r) {
         }
 }
 
+/* LAPACK's scratch is a matrix that zgemv_n reads, too. */
 void mvdr_oracle_eigenvalues(size_t n, const cplx *r, double *d) {
-    cplx *work = copy_of(n * n, r);
-    if (LAPACKE_zheev(LAPACK_COL_MAJOR, 'N', 'U', (int)n, work, (int)n, d) != 0)
+    const size_t columns = 65;
+    cplx *matrix = copy_of(n * n, r), *work = calloc(2 * columns * n + 1024, sizeof *work);
+    double *real = calloc(3 * n + 1, sizeof *real);
+    if (!work || !real ||
+        LAPACKE_zheev_work(LAPACK_COL_MAJOR, 'N', 'U', (int)n, matrix, (int)n, d, work,
+                           (int)(columns * n), real) != 0)
         abort();
     for (size_t i = 0; i < n / 2; i++) {
         double swap = d[i];
         d[i] = d[n - 1 - i], d[n - 1 - i] = swap;
     }
+    free(matrix);
     free(work);
+    free(real);
 }
 
 double mvdr_oracle_delta(const sonar_mvdr_spec *spec, size_t n, const double *d, double snapshots) {
