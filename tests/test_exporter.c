@@ -137,12 +137,12 @@ Test(exporter, no_series_is_there_twice_and_each_is_explained) {
     free(text);
 }
 
-/* 0: promtool found nothing; -1: it is not there. */
+static bool has_promtool(void) {
+    return system("command -v promtool >/dev/null") == 0;
+}
+
+/* 0: promtool found nothing. */
 static int promtool(const char *arguments, const char *input) {
-    if (system("command -v promtool >/dev/null") != 0) {
-        cr_log_warn("promtool is not installed (Debian package prometheus): skipped");
-        return -1;
-    }
     char command[1200];
     snprintf(command, sizeof command, "promtool %s >&2", arguments);
     FILE *tool = popen(command, "w");
@@ -152,14 +152,18 @@ static int promtool(const char *arguments, const char *input) {
 }
 
 Test(exporter, promtool_finds_nothing_to_mend) {
+    if (!has_promtool())
+        cr_skip_test("promtool is not installed (Debian package prometheus)");
     fill();
     char *text = print();
-    cr_expect_leq(promtool("check metrics", text), 0);
+    cr_expect_eq(promtool("check metrics", text), 0);
     free(text);
 }
 
 Test(exporter, promtool_reads_the_alert_rules) {
-    cr_expect_leq(promtool("check rules " SONAR_SOURCE_DIR "/config/metrics/alerts.yaml", ""), 0);
+    if (!has_promtool())
+        cr_skip_test("promtool is not installed (Debian package prometheus)");
+    cr_expect_eq(promtool("check rules " SONAR_SOURCE_DIR "/config/metrics/alerts.yaml", ""), 0);
 }
 
 /* Alerts and dashboard name what there is. */
@@ -448,7 +452,8 @@ Test(exporter, a_faulty_run_adds_up_to_the_simulators_account) {
     char *text = settled(port, summary_number(&box, "messages"));
     cr_assert_not_null(text, "the frames were not counted");
     compare(&box, text);
-    cr_expect_leq(promtool("check metrics", strstr(text, "\r\n\r\n") + 4), 0);
+    if (has_promtool())
+        cr_expect_eq(promtool("check metrics", strstr(text, "\r\n\r\n") + 4), 0);
     free(text);
     unsubscribe(&reader);
     kill(daemon, SIGTERM);
