@@ -607,6 +607,11 @@ int main(int argc, char **argv) {
             only = optarg;
         else if (c != 's' || !((seconds = atof(optarg)) > 0))
             return 2;
+    /* Freed memory that is kept aside would make the daemon open its sockets anew, at the cost of
+     * what they hold. */
+    if (INSTRUMENTED)
+        setenv("ASAN_OPTIONS",
+               "detect_leaks=1:quarantine_size_mb=8:allocator_release_to_os_interval_ms=100", 1);
     setvbuf(stdout, NULL, _IOLBF, 0);
     sonar_descriptors_raise();
     double now_s = (double)sonar_monotonic_ns() * 1e-9;
