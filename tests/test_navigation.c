@@ -88,6 +88,10 @@ static double heading_off(const cJSON *head, double middle_sample) {
 
 /* 30 degrees in ten seconds, through north. */
 Test(navigation, a_fixed_source_keeps_its_true_bearing_through_a_turn, .timeout = 120) {
+#ifdef __SANITIZE_ADDRESS__
+    cr_skip_test(
+        "the heading counts from when it comes: an instrumented daemon is too slow for real time");
+#endif
     static rig r;
     char nmea[64], option[80];
     snprintf(nmea, sizeof nmea, "udp://127.0.0.1:%d", PORT);

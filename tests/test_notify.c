@@ -228,8 +228,10 @@ Test(notify, the_data_thread_alone_is_real_time_and_memory_is_locked) {
         sscanf(line, "VmLck: %d", &locked_kib);
     if (file)
         fclose(file);
+#ifndef __SANITIZE_ADDRESS__ /* which makes locking do nothing */
     if (!strstr(log, "runtime.lock_memory: memory is not locked"))
         cr_expect_gt(locked_kib, 1000, "%s", log);
+#endif
     printf("policy %d, locked %d KiB\n", policy_of(rig.daemon, "sonar-data"), locked_kib);
     free(log);
     kill(rig.daemon, SIGTERM);
