@@ -30,25 +30,23 @@ static double turned(double deg) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Readers that see an odd count, or another one afterwards, begin again. Under the lock. */
+/* Readers that see an odd number of changes, or another one afterwards, begin again. Under the
+ * lock. All accesses are in one order: headings are few. */
 static void add_heading(sonar_nav *nav, double deg, int64_t utc_ns, bool held) {
-    const unsigned begun = atomic_load_explicit(&nav->changes, memory_order_relaxed) + 1;
-    size_t count = atomic_load_explicit(&nav->count, memory_order_relaxed);
+    const unsigned begun = atomic_load(&nav->changes) + 1;
+    size_t count = atomic_load(&nav->count);
     const size_t last = (count + HEADINGS - 1) % HEADINGS;
-    if (count && utc_ns < atomic_load_explicit(&nav->heading[last].utc_ns, memory_order_relaxed))
-        count =
-            0; /* the clock was set back, or another one tells now: what was before is worthless */
-    else if (count &&
-             utc_ns == atomic_load_explicit(&nav->heading[last].utc_ns, memory_order_relaxed))
+    if (count && utc_ns < atomic_load(&nav->heading[last].utc_ns))
+        count = 0; /* the clock was set back, or another one tells now: the rest is worthless */
+    else if (count && utc_ns == atomic_load(&nav->heading[last].utc_ns))
         count--;
-    atomic_store_explicit(&nav->changes, begun, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
+    atomic_store(&nav->changes, begun);
     struct heading *to = &nav->heading[count % HEADINGS];
-    atomic_store_explicit(&to->utc_ns, utc_ns, memory_order_relaxed);
-    atomic_store_explicit(&to->deg, turned(deg), memory_order_relaxed);
-    atomic_store_explicit(&nav->count, count + 1, memory_order_relaxed);
-    atomic_store_explicit(&nav->held, held, memory_order_relaxed);
-    atomic_store_explicit(&nav->changes, begun + 1, memory_order_release);
+    atomic_store(&to->utc_ns, utc_ns);
+    atomic_store(&to->deg, turned(deg));
+    atomic_store(&nav->count, count + 1);
+    atomic_store(&nav->held, held);
+    atomic_store(&nav->changes, begun + 1);
 }
 
 /* A compass counts where no true heading has come for a while. */
@@ -95,8 +93,7 @@ struct point {
 
 static struct point point_at(sonar_nav *nav, size_t i) {
     const struct heading *h = &nav->heading[i % HEADINGS];
-    return (struct point){atomic_load_explicit(&h->utc_ns, memory_order_relaxed),
-                          atomic_load_explicit(&h->deg, memory_order_relaxed)};
+    return (struct point){atomic_load(&h->utc_ns), atomic_load(&h->deg)};
 }
 
 /* Behind the newest value the turn goes on for as long as the last two were apart, then the heading
@@ -114,9 +111,9 @@ static bool beyond(const sonar_nav *nav, struct point last, struct point before,
 }
 
 static bool find(sonar_nav *nav, int64_t utc_ns, double *deg) {
-    const size_t count = atomic_load_explicit(&nav->count, memory_order_relaxed);
+    const size_t count = atomic_load(&nav->count);
     const size_t first = count > HEADINGS ? count - HEADINGS : 0;
-    const bool held = atomic_load_explicit(&nav->held, memory_order_relaxed);
+    const bool held = atomic_load(&nav->held);
     if (!count)
         return false;
     struct point after = point_at(nav, count - 1);
@@ -139,14 +136,12 @@ static bool find(sonar_nav *nav, int64_t utc_ns, double *deg) {
 
 bool sonar_nav_heading(sonar_nav *nav, int64_t utc_ns, double *heading_deg, bool *asked) {
     for (int i = 0; i < TRIES; i++) {
-        const unsigned begun = atomic_load_explicit(&nav->changes, memory_order_acquire);
+        const unsigned begun = atomic_load(&nav->changes);
         if (begun & 1)
             continue;
         const bool found = find(nav, utc_ns, heading_deg);
-        *asked = nav->spec.nmea || nav->spec.endpoint ||
-                 atomic_load_explicit(&nav->count, memory_order_relaxed);
-        atomic_thread_fence(memory_order_acquire);
-        if (atomic_load_explicit(&nav->changes, memory_order_relaxed) == begun)
+        *asked = nav->spec.nmea || nav->spec.endpoint || atomic_load(&nav->count);
+        if (atomic_load(&nav->changes) == begun)
             return found;
     }
     *asked = true;
@@ -160,7 +155,7 @@ void sonar_nav_read(sonar_nav *nav, int64_t utc_now_ns, sonar_navigation *to) {
     to->fresh = sonar_nav_heading(nav, utc_now_ns, &deg, &asked);
     to->asked = asked;
     pthread_mutex_lock(&nav->lock);
-    const size_t count = atomic_load_explicit(&nav->count, memory_order_relaxed);
+    const size_t count = atomic_load(&nav->count);
     if (count)
         to->age_s = (double)(utc_now_ns - point_at(nav, count - 1).utc_ns) * 1e-9;
     snprintf(to->source, sizeof to->source, "%s", nav->heading_source ? nav->heading_source : "");
@@ -169,7 +164,7 @@ void sonar_nav_read(sonar_nav *nav, int64_t utc_now_ns, sonar_navigation *to) {
     pthread_mutex_unlock(&nav->lock);
     to->value[SONAR_NAV_HEADING] = to->fresh ? deg : NAN;
     for (int i = 0; i < SONAR_NAV_COUNTERS; i++)
-        to->count[i] = atomic_load_explicit(&nav->counter[i], memory_order_relaxed);
+        to->count[i] = atomic_load(&nav->counter[i]);
 }
 
 /* ---- create and destroy ---------------------------------------------------------------------- */
