@@ -86,12 +86,16 @@ static double heading_off(const cJSON *head, double middle_sample) {
         header_number(head, "heading_deg") - (HEADING_DEG + TURN_DEG_S * middle_sample / FS), 360);
 }
 
-/* 30 degrees in ten seconds, through north. */
-Test(navigation, a_fixed_source_keeps_its_true_bearing_through_a_turn, .timeout = 120) {
+/* The heading counts from when it comes: an instrumented daemon is too slow for real time. */
 #ifdef __SANITIZE_ADDRESS__
-    cr_skip_test(
-        "the heading counts from when it comes: an instrumented daemon is too slow for real time");
+enum { TOO_SLOW = 1 };
+#else
+enum { TOO_SLOW = 0 };
 #endif
+
+/* 30 degrees in ten seconds, through north. */
+Test(navigation, a_fixed_source_keeps_its_true_bearing_through_a_turn, .timeout = 120,
+     .disabled = TOO_SLOW) {
     static rig r;
     char nmea[64], option[80];
     snprintf(nmea, sizeof nmea, "udp://127.0.0.1:%d", PORT);
