@@ -58,6 +58,7 @@ void sonar_descriptors_raise(void);
 /* ---- time ------------------------------------------------------------------------------------ */
 
 int64_t sonar_monotonic_ns(void);
+int64_t sonar_utc_ns(void); /* the system's clock, since 1970 */
 
 /* ---- threads --------------------------------------------------------------------------------- */
 

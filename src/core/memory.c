@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 /* Large blocks ask for huge pages: what is written in long strides, as the sample ring is, would
  * else spend its time on looking pages up. They are written here, not left to calloc, which would
@@ -31,12 +30,6 @@ void sonar_keep_freed_memory(void) {
     mallopt(M_MMAP_THRESHOLD, 32 << 20); /* the most there is */
     mallopt(M_TRIM_THRESHOLD, 256 << 20);
 #endif
-}
-
-int64_t sonar_monotonic_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 size_t sonar_dtype_size(sonar_dtype dtype) {

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -21,12 +20,6 @@
 #include "net/net.h"
 
 enum { JSON_BYTES_MOST = 4096, MESSAGES_QUEUED = 64 };
-
-static int64_t utc_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static void count(sonar_nav *nav, sonar_nav_counter what) {
     atomic_fetch_add_explicit(&nav->counter[what], 1, memory_order_relaxed);
@@ -44,7 +37,7 @@ static void take_sentence(sonar_nav *nav, const char *text, size_t bytes) {
     const sonar_nmea result = sonar_nmea_read(text, bytes, &nav->variation_deg, &values);
     count(nav, of[result]);
     if (result == SONAR_NMEA_TAKEN)
-        sonar_nav_tell(nav, "nmea", &values, utc_now_ns(), false);
+        sonar_nav_tell(nav, "nmea", &values, sonar_utc_ns(), false);
 }
 
 /* Bytes of a stream; a line longer than the buffer is one malformed sentence. */
@@ -117,7 +110,7 @@ static void read_message(sonar_nav *nav) {
     zmq_msg_t part;
     int more = 1;
     sonar_nav_values values;
-    int64_t utc_ns = utc_now_ns();
+    int64_t utc_ns = sonar_utc_ns();
     zmq_msg_init(&part);
     while (more && zmq_msg_recv(&part, nav->socket, ZMQ_DONTWAIT) >= 0)
         more = zmq_msg_more(&part);

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -85,12 +84,6 @@ struct sonar_output {
     sonar_output_counters count; /* results_dropped: the data thread; others: the output thread */
     _Atomic uint64_t rounds;     /* times the thread looked for work */
 };
-
-static int64_t utc_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* ---- create and destroy ---------------------------------------------------------------------- */
 
@@ -555,7 +548,7 @@ void sonar_output_post_status(sonar_output *output, const sonar_status *status) 
     output->posted = *status;
     output->posted.health[sizeof status->health - 1] = '\0';
     output->posted.text[sizeof status->text - 1] = '\0';
-    output->posted_utc_ns = utc_now_ns();
+    output->posted_utc_ns = sonar_utc_ns();
     output->posted_pending = true;
     pthread_mutex_unlock(&output->lock);
     sonar_wake_signal(output->wake);
@@ -570,7 +563,7 @@ void sonar_output_cut_all(sonar_output *output) {
 }
 
 char *sonar_output_status_text(const sonar_output *output, const sonar_status *status) {
-    const sonar_header_status_extra extra = {.utc_ns = utc_now_ns(),
+    const sonar_header_status_extra extra = {.utc_ns = sonar_utc_ns(),
                                              .wanted = sonar_output_wanted(output)};
     return sonar_header_status(&output->spec, output->form->axes[SONAR_STATUS], status, &extra);
 }

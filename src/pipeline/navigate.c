@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Headings by the time of the samples. */
 #include <math.h>
-#include <time.h>
 
 #include "pipeline/internal.h"
-
-static int64_t utc_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static int64_t duration_ns(const sonar_pipeline *p, double samples) {
     return (int64_t)llrint(samples / p->config->fs_hz * 1e9);
@@ -31,7 +24,7 @@ static int64_t middle_of(const sonar_pipeline *p, const sonar_window *window) {
     if (window->utc_ns)
         return window->utc_ns + duration_ns(p, length / 2);
     const int64_t since_ns = sonar_monotonic_ns() - window->arrival_ns;
-    return utc_now_ns() - since_ns - duration_ns(p, length / 2);
+    return sonar_utc_ns() - since_ns - duration_ns(p, length / 2);
 }
 
 void sonar_navigate_window(sonar_pipeline *p, const sonar_window *window, sonar_result *result) {
@@ -58,17 +51,17 @@ void sonar_navigate_mvdr(sonar_pipeline *p, sonar_result *result) {
 }
 
 void sonar_navigate_tick(sonar_pipeline *p, sonar_status *status) {
-    sonar_nav_read(p->nav, utc_now_ns(), &status->navigation);
+    sonar_nav_read(p->nav, sonar_utc_ns(), &status->navigation);
     bool navigated;
     if (status->navigation.asked)
         status->params.heading_deg =
-            heading_at(p, sonar_pipeline_config(p), utc_now_ns(), &navigated);
+            heading_at(p, sonar_pipeline_config(p), sonar_utc_ns(), &navigated);
 }
 
 sonar_code sonar_pipeline_navigate(sonar_pipeline *p, const char *json, size_t bytes,
                                    sonar_error *err) {
     sonar_nav_values values;
-    int64_t utc_ns = utc_now_ns();
+    int64_t utc_ns = sonar_utc_ns();
     if (!sonar_nav_parse(json, bytes, &utc_ns, &values))
         return sonar_fail(err, SONAR_EINVAL, "navigation",
                           "numbers are wanted by their names, heading_deg, course_deg, speed_mps, "

@@ -533,11 +533,9 @@ static void collect(sonar_pipeline *p, sonar_status *status) {
 }
 
 static void judge(sonar_pipeline *p, sonar_status *status) {
-    struct timespec utc;
-    clock_gettime(CLOCK_REALTIME, &utc);
     sonar_ingest_read_report(p->ingest, &p->stream);
     const sonar_health_facts facts = {.now_ns = p->ticked_ns,
-                                      .utc_now_ns = (int64_t)utc.tv_sec * 1000000000 + utc.tv_nsec,
+                                      .utc_now_ns = sonar_utc_ns(),
                                       .busy_since_ns = atomic_load(&p->progress.busy_since_ns),
                                       .stream = &p->stream};
     sonar_health_judge(&p->health, &p->host, &facts, status);

@@ -10,7 +10,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/core.h"
@@ -140,14 +139,10 @@ static int64_t seconds_ns(double s) {
 }
 
 static void begin(run *r) {
-    struct timespec utc;
-    clock_gettime(CLOCK_REALTIME, &utc);
     r->start_ns = sonar_monotonic_ns() + (int64_t)BEFORE_MS * 1000000;
     r->end_ns = r->start_ns +
                 seconds_ns((double)(r->stream.frames * r->stream.frame_samples) / r->config->fs_hz);
-    live_senders_begin(r->senders, r->start_ns,
-                       (int64_t)utc.tv_sec * 1000000000 + utc.tv_nsec +
-                           (int64_t)BEFORE_MS * 1000000);
+    live_senders_begin(r->senders, r->start_ns, sonar_utc_ns() + (int64_t)BEFORE_MS * 1000000);
 }
 
 static void note_before(run *r) {

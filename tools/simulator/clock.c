@@ -49,12 +49,6 @@ void sim_utc_format(int64_t utc_ns, char *text, size_t bytes) {
     snprintf(text + used, bytes - used, ".%09lldZ", (long long)ns);
 }
 
-int64_t sim_utc_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 bool sim_rate_parse(const char *text, double *rate) {
     if (strcmp(text, "realtime") == 0 || strcmp(text, "max") == 0) {
         *rate = *text == 'r';

@@ -11,7 +11,6 @@
  * or not from 1685 to 2254: nanoseconds in 64 bits reach little farther. */
 bool sim_utc_parse(const char *text, int64_t *utc_ns);
 void sim_utc_format(int64_t utc_ns, char *text, size_t bytes);
-int64_t sim_utc_now_ns(void);
 
 /* "realtime", "max" or a factor > 0; 0 stands for max. */
 bool sim_rate_parse(const char *text, double *rate);

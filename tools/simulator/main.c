@@ -163,7 +163,7 @@ static void plan(run *r) {
     r->samples = r->scene->duration_s > 0
                      ? (uint64_t)llrint(r->scene->duration_s * r->config->fs_hz)
                      : UINT64_MAX;
-    r->utc_ns = o->utc_ns == INT64_MIN ? sim_utc_now_ns() : o->utc_ns;
+    r->utc_ns = o->utc_ns == INT64_MIN ? sonar_utc_ns() : o->utc_ns;
     if (r->utc_ns)
         r->utc_ns += llrint(r->scene->clock_offset_ms * 1e6);
 }

@@ -64,7 +64,7 @@ sonar_code sim_stream_open(sim_stream *s, sonar_error *err) {
 /* A daemon knows by the epoch that counting has begun anew. */
 static uint32_t epoch_of(const sim_stream *s) {
     return s->options->epoch ? (uint32_t)s->options->epoch
-                             : (uint32_t)(sim_utc_now_ns() / 1000000000);
+                             : (uint32_t)(sonar_utc_ns() / 1000000000);
 }
 
 static bool waits(const sim_stream *s) {
