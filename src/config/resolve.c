@@ -701,16 +701,10 @@ static bool resolve_threads(sonar_loader *l) {
     return true;
 }
 
-/* Within 0 to less than 360 deg. */
-static double turned(double deg) {
-    const double rest = fmod(deg, 360) + (deg < 0 ? 360 : 0);
-    return rest < 360 ? rest : 0;
-}
-
 static void resolve_heading(sonar_loader *l) {
     l->config->heading_known = have(l, OPT_HEADING);
     if (l->config->heading_known)
-        sonar_value_set_number(l, OPT_HEADING, turned(number(l, OPT_HEADING)));
+        sonar_value_set_number(l, OPT_HEADING, sonar_modulo_turn(number(l, OPT_HEADING)));
 }
 
 void sonar_resolve(sonar_loader *l) {

@@ -137,6 +137,9 @@ float sonar_median(float *value, size_t n);
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
+/* The same direction as an angle from 0 to less than 360 deg; NaN stays NaN. */
+double sonar_modulo_turn(double deg);
+
 /* From here on this thread takes denormal numbers for zeros and makes none (FTZ and DAZ on x86, FZ
  * on ARM): with them, as a filter leaves them behind after digital silence, it would compute at a
  * tenth of its speed. Infinities and NaN stay what they are. Returns the mode before. */

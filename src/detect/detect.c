@@ -142,12 +142,6 @@ static void judge_again(const sonar_search *s, sonar_local_maximum *peaks, size_
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static double modulo_turn(double az_deg) {
-    const double rest = fmod(az_deg, 360.0);
-    const double turned = rest < 0 ? rest + 360.0 : rest;
-    return turned >= 360.0 ? 0.0 : turned; /* -1e-15 + 360 rounds to 360 */
-}
-
 /* Angle in the horizontal plane from the axis to either side of a cone, NaN where they never meet.
  */
 static double beside_axis(const sonar_scan *scan, double az_deg) {
@@ -208,12 +202,12 @@ void sonar_detect_bearing(const sonar_scan *scan, double az_deg, double heading_
     const double reference = heading_known ? heading_deg : 0.0;
     *mirror_deg = NAN;
     if (!scan->cone) {
-        *bearing_deg = modulo_turn(reference + az_deg);
+        *bearing_deg = sonar_modulo_turn(reference + az_deg);
         return;
     }
     const double side_deg = beside_axis(scan, az_deg);
-    *bearing_deg = modulo_turn(reference + scan->axis_az_deg + side_deg);
-    *mirror_deg = modulo_turn(reference + scan->axis_az_deg - side_deg);
+    *bearing_deg = sonar_modulo_turn(reference + scan->axis_az_deg + side_deg);
+    *mirror_deg = sonar_modulo_turn(reference + scan->axis_az_deg - side_deg);
 }
 
 /* Refines the listed peaks between the grid's directions, and those with a range between the
@@ -234,7 +228,7 @@ static sonar_code complete(const sonar_search *s, sonar_detect_source source,
     sonar_detection *is = &peak->is;
     const sonar_code code = sonar_refine_width(s, peak);
     if (!s->scan->cone)
-        is->az_deg = modulo_turn(is->az_deg);
+        is->az_deg = sonar_modulo_turn(is->az_deg);
     is->source = source;
     is->snr_db = 10.0 * log10(is->power / is->background);
     if (!isfinite(is->range_m))

@@ -43,8 +43,8 @@ static void frame_of_cone(const double axis[3], sonar_scan *scan) {
     memcpy(scan->axis, axis, sizeof scan->axis);
     scan->perp[0] = level > 1e-9 ? -axis[1] / level + 0.0 : 1;
     scan->perp[1] = level > 1e-9 ? axis[0] / level : 0;
-    const double az = level > VERTICAL ? atan2(axis[1], axis[0]) / DEGREE : NAN;
-    scan->axis_az_deg = az < 0 ? az + 360 : az;
+    scan->axis_az_deg =
+        level > VERTICAL ? sonar_modulo_turn(atan2(axis[1], axis[0]) / DEGREE) : NAN;
     scan->axis_depression_deg = atan2(axis[2], level) / DEGREE;
 }
 

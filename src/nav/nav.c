@@ -23,11 +23,6 @@ void sonar_nav_range(sonar_nav_quantity quantity, double *low, double *high) {
     *high = quantities[quantity].high;
 }
 
-static double turned(double deg) {
-    const double rest = fmod(deg, 360);
-    return rest < 0 ? rest + 360 : rest;
-}
-
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* Readers that see an odd number of changes, or another one afterwards, begin again. Under the
@@ -43,7 +38,7 @@ static void add_heading(sonar_nav *nav, double deg, int64_t utc_ns, bool held) {
     atomic_store(&nav->changes, begun);
     struct heading *to = &nav->heading[count % HEADINGS];
     atomic_store(&to->utc_ns, utc_ns);
-    atomic_store(&to->deg, turned(deg));
+    atomic_store(&to->deg, sonar_modulo_turn(deg));
     atomic_store(&nav->count, count + 1);
     atomic_store(&nav->held, held);
     atomic_store(&nav->changes, begun + 1);
@@ -83,7 +78,7 @@ void sonar_nav_tell(sonar_nav *nav, const char *source, const sonar_nav_values *
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static double from_to(double a_deg, double b_deg, double share) {
-    return turned(a_deg + share * remainder(b_deg - a_deg, 360));
+    return sonar_modulo_turn(a_deg + share * remainder(b_deg - a_deg, 360));
 }
 
 struct point {

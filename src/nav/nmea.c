@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/core.h"
+
 enum { FIELDS_MOST = 32 };
 static const double KNOT_MPS = 1852.0 / 3600;
 
@@ -82,11 +84,6 @@ static bool put(sonar_nav_values *to, sonar_nav_quantity quantity, double value)
     return true;
 }
 
-static double turned(double deg) {
-    const double rest = fmod(deg, 360);
-    return rest < 0 ? rest + 360 : rest;
-}
-
 /* Two fields, the second E or W (N or S): east and north are positive. */
 static bool signed_pair(const fields *f, size_t i, double most, char plus, char minus, double *to) {
     if (!number(f, i, 0, most, to) || (!is(f, i + 1, plus) && !is(f, i + 1, minus)))
@@ -111,7 +108,7 @@ static bool read_hdt(const fields *f, double *variation_deg, sonar_nav_values *t
     double heading;
     (void)variation_deg;
     return number(f, 1, 0, 360, &heading) && is(f, 2, 'T') &&
-           put(to, SONAR_NAV_HEADING, turned(heading));
+           put(to, SONAR_NAV_HEADING, sonar_modulo_turn(heading));
 }
 
 /* THS,x.x,mode: A autonomous, E estimated; M, S and V are no measurement. */
@@ -119,7 +116,7 @@ static bool read_ths(const fields *f, double *variation_deg, sonar_nav_values *t
     double heading;
     (void)variation_deg;
     return number(f, 1, 0, 360, &heading) && (is(f, 2, 'A') || is(f, 2, 'E')) &&
-           put(to, SONAR_NAV_HEADING, turned(heading));
+           put(to, SONAR_NAV_HEADING, sonar_modulo_turn(heading));
 }
 
 /* HDG,sensor,deviation,E/W,variation,E/W: of a compass. */
@@ -132,7 +129,7 @@ static bool read_hdg(const fields *f, double *variation_deg, sonar_nav_values *t
     if (signed_pair(f, 4, 180, 'E', 'W', &variation))
         *variation_deg = variation;
     return isfinite(*variation_deg) &&
-           put(to, SONAR_NAV_MAGNETIC, turned(compass + deviation + *variation_deg));
+           put(to, SONAR_NAV_MAGNETIC, sonar_modulo_turn(compass + deviation + *variation_deg));
 }
 
 /* RMC,time,A,lat,N,lon,E,knots,course,date,variation,E,mode: V is a warning. */
@@ -143,7 +140,7 @@ static bool read_rmc(const fields *f, double *variation_deg, sonar_nav_values *t
     if (number(f, 7, 0, 1000, &knots))
         put(to, SONAR_NAV_SPEED, knots * KNOT_MPS);
     if (number(f, 8, 0, 360, &course))
-        put(to, SONAR_NAV_COURSE, turned(course));
+        put(to, SONAR_NAV_COURSE, sonar_modulo_turn(course));
     if (signed_pair(f, 10, 180, 'E', 'W', &variation))
         *variation_deg = variation;
     return true;
@@ -155,8 +152,8 @@ static bool read_vtg(const fields *f, double *variation_deg, sonar_nav_values *t
     (void)variation_deg;
     if (is(f, 9, 'N') || is(f, 9, 'S'))
         return false;
-    bool taken =
-        number(f, 1, 0, 360, &course) && is(f, 2, 'T') && put(to, SONAR_NAV_COURSE, turned(course));
+    bool taken = number(f, 1, 0, 360, &course) && is(f, 2, 'T') &&
+                 put(to, SONAR_NAV_COURSE, sonar_modulo_turn(course));
     return (number(f, 5, 0, 1000, &knots) && is(f, 6, 'N') &&
             put(to, SONAR_NAV_SPEED, knots * KNOT_MPS)) ||
            taken;

@@ -14,8 +14,7 @@ static double heading_at(sonar_pipeline *p, const sonar_config *config, int64_t 
     double deg;
     if (!sonar_nav_heading(p->nav, utc_ns, &deg, navigated))
         return NAN;
-    deg = fmod(deg + config->heading_offset_deg, 360);
-    return deg < 0 ? deg + 360 : deg;
+    return sonar_modulo_turn(deg + config->heading_offset_deg);
 }
 
 /* A digitiser that does not know the time is believed to send at once. */

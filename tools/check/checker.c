@@ -62,7 +62,7 @@ static double number(const cJSON *object, const char *key) {
 static double fold(const checker *check, double az_deg, double depression_deg) {
     const sonar_scan *scan = &check->config->cbf_scan;
     if (!scan->cone)
-        return fmod(fmod(az_deg, 360) + 360, 360);
+        return sonar_modulo_turn(az_deg);
     double az = az_deg * M_PI / 180, depression = depression_deg * M_PI / 180;
     double cosine = cos(depression) * (cos(az) * scan->axis[0] + sin(az) * scan->axis[1]) +
                     sin(depression) * scan->axis[2];

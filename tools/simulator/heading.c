@@ -52,8 +52,8 @@ sonar_code sim_heading_open(const char *address, const sim_scene *scene, double 
 static void tell(const sim_heading *h, double t_s) {
     char body[32], sentence[48];
     int sum = 0;
-    double deg = fmod(h->heading_deg + h->turn_deg_s * t_s, 360);
-    snprintf(body, sizeof body, "HEHDT,%06.2f,T", deg < 0 ? deg + 360 : deg);
+    snprintf(body, sizeof body, "HEHDT,%06.2f,T",
+             sonar_modulo_turn(h->heading_deg + h->turn_deg_s * t_s));
     for (const char *c = body; *c; c++)
         sum ^= *c;
     const int n = snprintf(sentence, sizeof sentence, "$%s*%02X\r\n", body, (unsigned)sum);

@@ -89,12 +89,12 @@ static double lead_s(const sim_source *s, const double place[3], const double p[
 void sim_source_truth(const sim_source *source, double t_s, sim_truth *truth) {
     double place[3], power = 0;
     source_place(source, t_s, place);
-    double range = length3(place), az = atan2(place[1], place[0]) * 180 / M_PI;
+    double range = length3(place);
     if (source->broadband.present)
         power += pow(10, source->broadband.level_db / 10);
     for (size_t i = 0; i < source->tones; i++)
         power += pow(10, source->tone[i].level_db / 10);
-    truth->az_deg = az < 0 ? az + 360 : az;
+    truth->az_deg = sonar_modulo_turn(atan2(place[1], place[0]) * 180 / M_PI);
     truth->depression_deg = asin(fmin(fmax(place[2] / range, -1), 1)) * 180 / M_PI;
     truth->range_m = source->far ? HUGE_VAL : range;
     truth->level_db = 10 * log10(power);

@@ -50,18 +50,13 @@ static void read_bearings(const cJSON *root, watch_message *message) {
     message->axis_depression_deg = number(root, "axis_depression_deg");
 }
 
-static double turn_to_0_360(double deg) {
-    const double rest = fmod(deg, 360);
-    return rest < 0 ? rest + 360 : rest;
-}
-
 int watch_true_bearings(const watch_message *message, double x, double bearing_deg[2]) {
     static const double DEGREE = 3.14159265358979323846 / 180;
     if (strcmp(message->axis, "azimuth") != 0 || message->is_true ||
         !isfinite(message->heading_deg))
         return 0;
     if (!message->cone) {
-        bearing_deg[0] = turn_to_0_360(message->heading_deg + x);
+        bearing_deg[0] = sonar_modulo_turn(message->heading_deg + x);
         return 1;
     }
     const double depression =
@@ -71,8 +66,8 @@ int watch_true_bearings(const watch_message *message, double x, double bearing_d
         return 0; /* a vertical line; a cone that does not meet the horizontal plane */
     const double off_axis = acos(fmin(fmax(cosine, -1), 1)) / DEGREE;
     const double axis = message->heading_deg + message->axis_az_deg;
-    bearing_deg[0] = turn_to_0_360(axis + off_axis);
-    bearing_deg[1] = turn_to_0_360(axis - off_axis);
+    bearing_deg[0] = sonar_modulo_turn(axis + off_axis);
+    bearing_deg[1] = sonar_modulo_turn(axis - off_axis);
     return 2;
 }
 
