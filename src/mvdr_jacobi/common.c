@@ -27,19 +27,6 @@ sonar_code mvdr_check_spec(const sonar_mvdr_spec *s, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* Forgetting keeps eigenpairs until their snapshots are faded to 1e-14, at most one per sensor. */
-mvdr_limits mvdr_limits_of(const sonar_mvdr_spec *spec) {
-    size_t each = spec->forward_backward ? 2 : 1, sensors = spec->sensors;
-    double fading = spec->alpha > 0 ? ceil(log(1e-14) / log(spec->alpha)) + 1 : 0;
-    size_t lasting = (size_t)fmin((double)sensors, fading * (double)each);
-    size_t kept = spec->alpha > 0 ? lasting : sonar_min_size(sensors, each * spec->snapshots);
-    kept = mvdr_pad(kept, MVDR_GROUP);
-    return (mvdr_limits){.rows = sensors,
-                         .columns =
-                             spec->alpha > 0 ? kept + each * spec->max_new : each * spec->snapshots,
-                         .kept = kept};
-}
-
 mvdr_shape mvdr_shape_of(const sonar_mvdr_spec *spec) {
     const double fading = spec->alpha > 0 ? ceil(log(1e-14) / log(spec->alpha)) : 0;
     const size_t each = spec->forward_backward ? 2 : 1, half = spec->sensors / (2 * each);

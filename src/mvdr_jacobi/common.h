@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the MVDR of every backend shares on the host: checks, limits, and the choice of rows. */
+/* What the MVDR of every backend shares on the host: checks, shapes, and the choice of rows. */
 #ifndef SONAR_MVDR_JACOBI_COMMON_H
 #define SONAR_MVDR_JACOBI_COMMON_H
 
@@ -12,21 +12,10 @@ extern "C" {
 /* The usual eps is 1 for the noise rule and 0.01 for the trace rule: where the trace replaces the
  * noise, the configured eps is multiplied by this. */
 #define MVDR_FALLBACK_EPS 0.01
-/* Least delta, as a share of the largest eigenvalue: 100 eps^2 of float32. */
-#define MVDR_LEAST_DELTA 1.4210854715202004e-12
-
-enum {
-    MVDR_GROUP =
-        4 /* eigenvectors that the CPU processes together; factors are padded to multiples of it */
-};
 
 static inline size_t mvdr_pad(size_t count, size_t multiple) {
     return (count + multiple - 1) / multiple * multiple;
 }
-
-typedef struct mvdr_limits {
-    size_t rows, columns, kept; /* most sensors, columns of the factor, eigenpairs */
-} mvdr_limits;
 
 /* What is solved: the Gram matrix of the snapshots, where these are at most half as many as the
  * sensors, or the covariance of the sensors. Fixed when the stage is made, whatever is masked. */
@@ -41,7 +30,6 @@ typedef struct mvdr_shape {
 mvdr_shape mvdr_shape_of(const sonar_mvdr_spec *spec);
 
 sonar_code mvdr_check_spec(const sonar_mvdr_spec *spec, sonar_error *err);
-mvdr_limits mvdr_limits_of(const sonar_mvdr_spec *spec);
 sonar_code mvdr_check_params(const sonar_mvdr_spec *spec, const sonar_params *params,
                              sonar_error *err);
 /* The input and the SONAR_MVDR_OUTPUTS outputs of an execute; outputs without data are allowed. */
