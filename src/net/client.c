@@ -6,6 +6,8 @@
 #include <string.h>
 #include <zmq.h>
 
+#include "net/monitor.h"
+
 /* A daemon may bind all addresses; from the same machine it is reached on loopback. Into text. */
 static const char *reachable(const char *endpoint, char *text, size_t room) {
     static const char *const all[] = {"tcp://*:", "tcp://0.0.0.0:", "tcp://[::]:"};
@@ -47,26 +49,15 @@ sonar_code sonar_client_connect(const char *key, bool curve, void *socket, const
 /* ---- why nothing comes ----------------------------------------------------------------------- */
 
 void *sonar_client_watch(void *context, void *socket) {
-    static _Atomic unsigned monitors;
-    const int events = ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                       ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
-    const int none = 0;
-    char name[64];
-    snprintf(name, sizeof name, "inproc://sonar-client-%u", monitors++);
-    void *pair = zmq_socket(context, ZMQ_PAIR);
-    if (pair && !zmq_setsockopt(pair, ZMQ_LINGER, &none, sizeof none) &&
-        !zmq_socket_monitor(socket, name, events) && !zmq_connect(pair, name))
-        return pair;
-    if (pair)
-        zmq_close(pair);
-    return NULL;
+    return sonar_monitor_open(context, socket,
+                              ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+                                  ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                                  ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL);
 }
 
 void sonar_client_forget(void *events, void *socket) {
-    if (!events)
-        return;
-    zmq_socket_monitor(socket, NULL, 0);
-    zmq_close(events);
+    if (events)
+        sonar_monitor_close(events, socket);
 }
 
 /* What each of the events means to somebody who connects. */
@@ -82,17 +73,9 @@ static const char *meaning(uint16_t event, int32_t value) {
 
 const char *sonar_client_refusal(void *events, bool key) {
     const char *what = NULL;
-    uint8_t head[6];
-    while (events && zmq_recv(events, head, sizeof head, ZMQ_DONTWAIT) == sizeof head) {
-        char bin[256];
-        uint16_t event;
-        int32_t value;
-        memcpy(&event, head, sizeof event);
-        memcpy(&value, head + 2, sizeof value);
-        if (zmq_recv(events, bin, sizeof bin, 0) < 0)
-            break;
-        if (key || event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
-            what = meaning(event, value);
-    }
+    sonar_monitor_event is;
+    while (events && sonar_monitor_take(events, &is))
+        if (key || is.event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
+            what = meaning(is.event, is.value);
     return what;
 }

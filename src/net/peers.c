@@ -2,7 +2,6 @@
 #include "net/net.h"
 
 #include <netinet/in.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +12,9 @@
 
 #include "core/core.h"
 #include "core/count.h"
+#include "net/monitor.h"
 
-enum { LOST_MOST = 64, ENDPOINT_BYTES = 160 };
+enum { LOST_MOST = 64, ENDPOINT_BYTES = SONAR_MONITOR_ENDPOINT_BYTES };
 enum { REQUESTS_MOST = 1024, REQUEST_BYTES_MOST = 16384 }; /* of one connection */
 
 /* libzmq says within milliseconds that it is going to connect again. */
@@ -34,7 +34,7 @@ struct lost {
 };
 
 struct sonar_peers {
-    void *context, *events; /* events: PAIR, the monitor's other end */
+    void *context, *monitor;
     size_t most, count, losses;
     uint64_t refused, accepted, admitted, failed[SONAR_HANDSHAKE_CAUSES];
     uint64_t unended; /* failures whose connection has not ended yet */
@@ -66,33 +66,24 @@ void sonar_peers_destroy(sonar_peers *peers) {
 
 /* ---- the monitor ----------------------------------------------------------------------------- */
 
-/* Without a mark on its own side: libzmq's I/O thread waits for room in a monitor's queue, and
- * would do so under a lock that closing the socket takes. */
 sonar_code sonar_peers_watch(sonar_peers *peers, void *socket, sonar_error *err) {
     const int events = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED |
                        ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_CONNECT_DELAYED |
                        ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
                        ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
-    const int none = 0;
-    static atomic_uint monitors; /* a name of its own for each: libzmq frees them late */
-    char name[64];
-    snprintf(name, sizeof name, "inproc://sonar-peers-%u", atomic_fetch_add(&monitors, 1));
     peers->count = peers->losses = peers->unended = 0;
-    peers->events = zmq_socket(peers->context, ZMQ_PAIR);
-    if (peers->events && !zmq_setsockopt(peers->events, ZMQ_RCVHWM, &none, sizeof none) &&
-        !zmq_setsockopt(peers->events, ZMQ_LINGER, &none, sizeof none) &&
-        !zmq_socket_monitor(socket, name, events) && !zmq_connect(peers->events, name))
+    peers->monitor = sonar_monitor_open(peers->context, socket, events);
+    if (peers->monitor)
         return SONAR_OK;
     return sonar_fail(err, SONAR_ESYS, "peers", "cannot watch the connections: %s",
                       zmq_strerror(zmq_errno()));
 }
 
 void sonar_peers_forget(sonar_peers *peers, void *socket) {
-    if (!peers->events)
+    if (!peers->monitor)
         return;
-    zmq_socket_monitor(socket, NULL, 0);
-    zmq_close(peers->events);
-    peers->events = NULL;
+    sonar_monitor_close(peers->monitor, socket);
+    peers->monitor = NULL;
     peers->count = peers->losses = 0;
 }
 
@@ -208,14 +199,13 @@ static void note_failed(sonar_peers *peers, sonar_handshake_cause cause) {
     peers->unended++;
 }
 
-static void note_event(sonar_peers *peers, uint16_t event, int32_t value, const char *endpoint,
-                       int64_t now_ns) {
-    switch (event) {
+static void note_event(sonar_peers *peers, const sonar_monitor_event *is, int64_t now_ns) {
+    switch (is->event) {
     case ZMQ_EVENT_ACCEPTED:
-        note_accepted(peers, value, endpoint);
+        note_accepted(peers, is->value, is->endpoint);
         return;
     case ZMQ_EVENT_DISCONNECTED:
-        note_ended(peers, value, endpoint, now_ns);
+        note_ended(peers, is->value, is->endpoint, now_ns);
         return;
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
         peers->admitted++;
@@ -224,7 +214,7 @@ static void note_event(sonar_peers *peers, uint16_t event, int32_t value, const 
         note_failed(peers, SONAR_HANDSHAKE_UNKNOWN_KEY);
         return;
     case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
-        note_failed(peers, value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH
+        note_failed(peers, is->value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH
                                ? SONAR_HANDSHAKE_WRONG_MECHANISM
                                : SONAR_HANDSHAKE_MALFORMED);
         return;
@@ -232,35 +222,18 @@ static void note_event(sonar_peers *peers, uint16_t event, int32_t value, const 
         note_failed(peers, SONAR_HANDSHAKE_UNFINISHED);
         return;
     default:
-        note_connecting(peers, endpoint);
+        note_connecting(peers, is->endpoint);
     }
 }
 
-/* An event is a number, a value and, in the second part, the endpoint (zmq_socket_monitor(3)). */
-static bool take_event(sonar_peers *peers, int64_t now_ns) {
-    uint8_t head[6];
-    char endpoint[ENDPOINT_BYTES];
-    uint16_t event;
-    int32_t value;
-    if (zmq_recv(peers->events, head, sizeof head, ZMQ_DONTWAIT) != sizeof head)
-        return false;
-    int bytes = zmq_recv(peers->events, endpoint, sizeof endpoint - 1, 0);
-    if (bytes < 0)
-        return false;
-    endpoint[sonar_min_size((size_t)bytes, sizeof endpoint - 1)] = '\0';
-    memcpy(&event, head, sizeof event);
-    memcpy(&value, head + 2, sizeof value);
-    note_event(peers, event, value, endpoint, now_ns);
-    return true;
-}
-
 void *sonar_peers_events(const sonar_peers *peers) {
-    return peers->events;
+    return peers->monitor;
 }
 
 void sonar_peers_tick(sonar_peers *peers, int64_t now_ns) {
-    while (peers->events && take_event(peers, now_ns))
-        ;
+    sonar_monitor_event event;
+    while (peers->monitor && sonar_monitor_take(peers->monitor, &event))
+        note_event(peers, &event, now_ns);
 }
 
 bool sonar_peers_given_up(const sonar_peers *peers, int64_t now_ns) {
