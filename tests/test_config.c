@@ -9,6 +9,7 @@
 
 #include "config/config.h"
 #include "core/random.h"
+#include "text.h"
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
@@ -18,16 +19,6 @@ typedef struct loaded {
     size_t errors, warnings;
     char *report;
 } loaded;
-
-static char *read_file(const char *path, size_t *bytes) {
-    FILE *file = fopen(path, "rb");
-    cr_assert_not_null(file, "%s", path);
-    char *text = malloc(1 << 20);
-    *bytes = fread(text, 1, (1 << 20) - 1, file);
-    text[*bytes] = 0;
-    fclose(file);
-    return text;
-}
 
 static void finish(loaded *l, sonar_report *report) {
     size_t size;
@@ -1205,7 +1196,8 @@ Test(config, the_reference_page_is_fresh) {
     fclose(to);
     if (getenv("SONAR_UPDATE_REFERENCE"))
         write_file(path, fresh, size);
-    char *there = read_file(path, &bytes);
+    char *there = text_read(path, &bytes);
+    cr_assert_not_null(there);
     cr_assert_str_eq(there, fresh, "run this test once with SONAR_UPDATE_REFERENCE=1");
     free(there);
     free(fresh);
@@ -1307,7 +1299,8 @@ static size_t mutate(char *text, size_t bytes, uint64_t *seed) {
 /* Whatever happens to the file, it loads or it says why, and it can be printed and described. */
 static void survive(const char *path, uint64_t seed, size_t times) {
     size_t bytes, good = 0;
-    char *original = read_file(path, &bytes), *text = malloc(bytes + 256);
+    char *original = text_read(path, &bytes), *text = malloc(bytes + 256);
+    cr_assert_not_null(original);
     for (size_t i = 0; i < times; i++) {
         memcpy(text, original, bytes);
         loaded l = parse_bytes(text, mutate(text, bytes, &seed));

@@ -7,17 +7,7 @@
 #include <string.h>
 
 #include "core/metrics.h"
-
-static char *read_document(const char *name) {
-    char path[512];
-    snprintf(path, sizeof path, "%s/docs/%s", SONAR_SOURCE_DIR, name);
-    FILE *file = fopen(path, "r");
-    cr_assert_not_null(file, "%s", path);
-    char *text = calloc(1, 1 << 20);
-    cr_assert_gt(fread(text, 1, (1 << 20) - 1, file), 0);
-    fclose(file);
-    return text;
-}
+#include "text.h"
 
 /* ---- rows and members ------------------------------------------------------------------------ */
 
@@ -84,7 +74,8 @@ static const char *expect_next(const char *from, const char *document, const cha
 
 Test(metrics, protocol_md_has_each_row) {
     static const char *const kind[] = {"counter", "level", "measured", "times"};
-    char *document = read_document("protocol.md"), row[300];
+    char *document = text_read(SONAR_SOURCE_DIR "/docs/protocol.md", NULL), row[300];
+    cr_assert_not_null(document);
     const char *at = document;
     for (size_t i = 0; i < sonar_metrics_count; i++) {
         const sonar_metric *m = &sonar_metrics[i];
@@ -101,7 +92,8 @@ Test(metrics, protocol_md_has_each_cause) {
     static const char *const frame[] = {SONAR_FRAME_CAUSE_ROWS(CAUSE)};
     static const char *const handshake[] = {SONAR_HANDSHAKE_CAUSE_ROWS(CAUSE)};
     static const char *const window[] = {SONAR_WINDOW_CAUSE_ROWS(CAUSE)};
-    char *document = read_document("protocol.md");
+    char *document = text_read(SONAR_SOURCE_DIR "/docs/protocol.md", NULL);
+    cr_assert_not_null(document);
     for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
         expect_next(document, "protocol.md", frame[i]);
     for (int i = 0; i < SONAR_WINDOW_CAUSES; i++)
@@ -117,7 +109,8 @@ Test(metrics, protocol_md_has_each_cause) {
 Test(metrics, running_md_has_each_condition_in_order) {
     static const char *const code[] = {SONAR_CONDITION_ROWS(CODE)};
     static const char *const unit[] = {SONAR_CONDITION_ROWS(UNIT)};
-    char *document = read_document("running.md"), end[64];
+    char *document = text_read(SONAR_SOURCE_DIR "/docs/running.md", NULL), end[64];
+    cr_assert_not_null(document);
     const char *at = document;
     for (int i = 0; i < SONAR_CONDITIONS; i++) {
         at = expect_next(at, "running.md", code[i]);

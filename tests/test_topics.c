@@ -6,17 +6,7 @@
 #include <string.h>
 
 #include "core/topic.h"
-
-static char *read_document(const char *name) {
-    char path[512];
-    snprintf(path, sizeof path, "%s/docs/%s", SONAR_SOURCE_DIR, name);
-    FILE *file = fopen(path, "r");
-    cr_assert_not_null(file, "%s", path);
-    char *text = calloc(1, 1 << 20);
-    cr_assert_gt(fread(text, 1, (1 << 20) - 1, file), 0);
-    fclose(file);
-    return text;
-}
+#include "text.h"
 
 /* "[range][direction] ", "" for a topic without an array. */
 static void print_axes(const sonar_topic *topic, char *to, size_t bytes) {
@@ -26,7 +16,8 @@ static void print_axes(const sonar_topic *topic, char *to, size_t bytes) {
 
 Test(topics, reading_md_has_each_row) {
     static const char *const when[] = {"every window", "while subscribed by name", "once a second"};
-    char *document = read_document("reading.md");
+    char *document = text_read(SONAR_SOURCE_DIR "/docs/reading.md", NULL);
+    cr_assert_not_null(document);
     for (int i = 0; i < SONAR_SURFACES; i++) {
         const sonar_topic *t = &sonar_topic_table[i];
         char axes[40], row[200];

@@ -20,6 +20,8 @@
 
 #include "core/core.h"
 
+#include "text.h"
+
 /* ---- box ------------------------------------------------------------------------------------- */
 
 static void die(const char *what) {
@@ -64,15 +66,8 @@ void box_write(const box *box, const char *name, const char *format, ...) {
 }
 
 char *box_read(const box *box, const char *name) {
-    char *text = calloc(1, 1 << 20);
-    FILE *file = fopen(box_path(box, name), "r");
-    if (file && text) {
-        size_t got = fread(text, 1, (1 << 20) - 1, file);
-        text[got] = 0;
-    }
-    if (file)
-        fclose(file);
-    return text;
+    char *text = text_read(box_path(box, name), NULL);
+    return text ? text : calloc(1, 1);
 }
 
 /* ---- processes ------------------------------------------------------------------------------- */
