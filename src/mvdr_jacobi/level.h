@@ -30,6 +30,8 @@
  * that the estimate's own scatter counts. */
 #define MVDR_LEVEL_BIASED    0.25 /* -6 dB */
 #define MVDR_LEVEL_CORRECTED 0.01 /* -20 dB */
+/* With corrected levels, loading so far beyond the largest eigenvalue only cancels digits. */
+#define MVDR_MOST_LOADING 1e8
 
 /* The least loading, from the largest eigenvalue, the median of the min(n, L_eff) largest and the
  * smallest of the matrix that is solved. Steering vectors and samples are rounded to float32, so a

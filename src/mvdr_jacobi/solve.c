@@ -115,9 +115,6 @@ static void factorise(const mvdr_scratch *scratch, size_t n, mvdr_load *load, do
     }
 }
 
-/* With corrected levels, loading so far beyond all eigenvalues only cancels digits. */
-#define MOST_LOADING 1e8
-
 static void view_of(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_load *load,
                     mvdr_scratch *scratch) {
     mvdr_view *view = &stage->bin[bin].view;
@@ -126,7 +123,7 @@ static void view_of(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_load
     view->vectors = stage->spec.solver == SONAR_MVDR_JACOBI;
     mvdr_load used = *load;
     if (stage->spec.correct_level)
-        used.delta = fmin(load->delta, MOST_LOADING * scratch->d[0]);
+        used.delta = fmin(load->delta, MVDR_MOST_LOADING * scratch->d[0]);
     if (view->vectors)
         weigh_vectors(scratch, looks->order, used.delta, view->factor);
     else

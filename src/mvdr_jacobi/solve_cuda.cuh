@@ -165,9 +165,6 @@ __device__ inline double level_share(const sonar_mvdr_spec &spec, const double *
                             each, spec.alpha);
 }
 
-/* With corrected levels, loading so far beyond all eigenvalues only cancels digits. */
-constexpr double MOST_LOADING = 1e8;
-
 struct loaded {
     double delta;
     unsigned flags;
@@ -185,7 +182,7 @@ __device__ inline loaded load(const view &v, uint32_t bin, const double *d,
     const double delta = fmax(by_rule, least);
     const double share = level_share(spec, d, k, delta, weights);
     if (threadIdx.x == 0) {
-        v.bin[bin].delta = spec.correct_level ? fmin(delta, MOST_LOADING * d[0]) : delta;
+        v.bin[bin].delta = spec.correct_level ? fmin(delta, MVDR_MOST_LOADING * d[0]) : delta;
         v.bin[bin].most = d[0];
         v.bin[bin].level = share;
     }
