@@ -631,5 +631,17 @@ Test(elements, sensors_and_channels_are_listed_each_in_order) {
     cr_expect_eq(dead->used, 1);
     cr_expect(out->sensors.count == 1 && out->sensors.first[0] == 1 && out->channels.first[0] == 7);
     cr_expect_eq(out->used, 0);
+    cr_expect_eq(h.masked_hand.sensors.count, 0);
+    static const uint8_t kept[9] = {1, 0, 1, 1, 1, 0, 1, 1, 1};
+    sonar_elements_change(r.elements, kept, r.scale);
+    used[2] = used[5] = 0;
+    sonar_elements_read(r.elements, used, &h);
+    cr_expect(out->sensors.count == 1 && out->sensors.first[0] == 2 && out->channels.first[0] == 6,
+              "a sensor is masked by hand or automatically, never both");
+    const sonar_element_list *hand = &h.masked_hand;
+    cr_expect(hand->sensors.count == 2 && hand->sensors.first[0] == 1 &&
+              hand->sensors.first[1] == 5);
+    cr_expect(hand->channels.count == 2 && hand->channels.first[0] == 3 &&
+              hand->channels.first[1] == 7);
     rig_close(&r);
 }

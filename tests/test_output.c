@@ -120,13 +120,30 @@ static bool has_flag(const output_message *message, const char *flag) {
 /* ---- headers --------------------------------------------------------------------------------- */
 
 static const char *const axis_names[SONAR_SURFACES][2] = {
-    {"azimuth", NULL}, {"range", "azimuth"},     {"frequency", "azimuth"},
-    {"azimuth", NULL}, {"frequency", "azimuth"}, {"channel", "frequency"},
-    {"channel", NULL}, {"none", NULL},           {"none", NULL}};
-static const size_t shapes[SONAR_SURFACES][2] = {{7, 0},   {3, 7},  {11, 7}, {5, 0}, {2, 5},
-                                                 {13, 11}, {13, 0}, {0, 0},  {0, 0}};
+    [SONAR_CBF_AZIMUTH] = {"azimuth"},
+    [SONAR_CBF_NEARFIELD] = {"range", "azimuth"},
+    [SONAR_CBF_LOFAR] = {"frequency", "azimuth"},
+    [SONAR_MVDR_AZIMUTH] = {"azimuth"},
+    [SONAR_MVDR_SPECTRUM] = {"frequency", "azimuth"},
+    [SONAR_ELEMENT_PSD] = {"channel", "frequency"},
+    [SONAR_ELEMENT_MISSING] = {"channel"},
+    [SONAR_ELEMENT_POSITION] = {"channel", "coordinate"},
+    [SONAR_DETECTIONS] = {"none"},
+    [SONAR_STATUS] = {"none"},
+};
+static const size_t shapes[SONAR_SURFACES][2] = {
+    [SONAR_CBF_AZIMUTH] = {7},      [SONAR_CBF_NEARFIELD] = {3, 7},
+    [SONAR_CBF_LOFAR] = {11, 7},    [SONAR_MVDR_AZIMUTH] = {5},
+    [SONAR_MVDR_SPECTRUM] = {2, 5}, [SONAR_ELEMENT_PSD] = {13, 11},
+    [SONAR_ELEMENT_MISSING] = {13}, [SONAR_ELEMENT_POSITION] = {13, 3},
+};
 static const char *const units[SONAR_SURFACES] = {
-    "uPa^2", "uPa^2", "uPa^2/Hz", "uPa^2", "uPa^2/Hz", "uPa^2/Hz", "1", "uPa^2", NULL};
+    [SONAR_CBF_AZIMUTH] = "uPa^2",      [SONAR_CBF_NEARFIELD] = "uPa^2",
+    [SONAR_CBF_LOFAR] = "uPa^2/Hz",     [SONAR_MVDR_AZIMUTH] = "uPa^2",
+    [SONAR_MVDR_SPECTRUM] = "uPa^2/Hz", [SONAR_ELEMENT_PSD] = "uPa^2/Hz",
+    [SONAR_ELEMENT_MISSING] = "1",      [SONAR_ELEMENT_POSITION] = "m",
+    [SONAR_DETECTIONS] = "uPa^2",
+};
 
 static void check_values(const cJSON *axis, size_t count, const double *values) {
     const cJSON *list = cJSON_GetObjectItem(axis, "values");
@@ -151,7 +168,7 @@ static void check_axis(const cJSON *axis, const char *name, bool mvdr) {
         double bin_hz = mvdr ? 3.90625 : 0.9765625;
         cr_assert_eq(cJSON_GetObjectItem(axis, "start")->valuedouble, (mvdr ? 154 : 102) * bin_hz);
         cr_assert_eq(cJSON_GetObjectItem(axis, "step")->valuedouble, bin_hz);
-    } else if (strcmp(name, "channel") == 0) {
+    } else if (strcmp(name, "channel") == 0 || strcmp(name, "coordinate") == 0) {
         cr_assert(cJSON_IsNull(unit));
         cr_assert_eq(cJSON_GetObjectItem(axis, "start")->valuedouble, 0);
         cr_assert_eq(cJSON_GetObjectItem(axis, "step")->valuedouble, 1);
@@ -235,7 +252,8 @@ static void check_result(const output_message *message, sonar_surface surface) {
 }
 
 static void check_band(const output_message *message, sonar_surface surface) {
-    if (surface == SONAR_ELEMENT_MISSING || surface == SONAR_STATUS) {
+    if (surface == SONAR_ELEMENT_MISSING || surface == SONAR_ELEMENT_POSITION ||
+        surface == SONAR_STATUS) {
         expect_null(message, "band_hz");
         return;
     }
@@ -536,13 +554,17 @@ Test(output, status_lists_bad_elements) {
     sonar_channel_set_add(&status.elements.fault[SONAR_ELEMENT_DEAD].channels, 105, 2);
     sonar_channel_set_add(&status.elements.masked_auto.sensors, 6, 1);
     sonar_channel_set_add(&status.elements.masked_auto.channels, 106, 1);
+    sonar_channel_set_add(&status.elements.masked_hand.sensors, 1, 2);
+    sonar_channel_set_add(&status.elements.masked_hand.channels, 101, 2);
     sonar_output_post_status(output, &status);
     output_message message = receive(socket);
     expect_text(&message, "\"elements\":{\"judged\":61,\"masked\":2,"
                           "\"dead\":{\"count\":2,\"sensors\":[[5,6]],\"channels\":[[105,106]]},"
                           "\"stuck\":{\"count\":0,\"sensors\":[],\"channels\":[]},\"noisy\":");
     expect_text(&message, "\"masked_auto\":{\"count\":1,\"sensors\":[[6,6]],"
-                          "\"channels\":[[106,106]]}}");
+                          "\"channels\":[[106,106]]},"
+                          "\"masked_hand\":{\"count\":2,\"sensors\":[[1,2]],"
+                          "\"channels\":[[101,102]]}}");
     output_message_clear(&message);
     zmq_close(socket);
     end();

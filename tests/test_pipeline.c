@@ -471,6 +471,8 @@ Test(transfer, other_frames_are_counted_where_s16_is_wanted) {
 /* ---- headers --------------------------------------------------------------------------------- */
 
 /* The header of the next message of a topic. */
+static char last_body[1 << 16]; /* of the message whose header was read last */
+
 static const char *next_header(feed *feed, const char *topic) {
     static char part[1 << 16], header[1 << 16];
     const int patience_ms = 60000;
@@ -481,7 +483,7 @@ static const char *next_header(feed *feed, const char *topic) {
         found = bytes >= 0 && !strncmp(part, topic, (size_t)bytes) && !topic[bytes];
         bytes = zmq_recv(feed->socket, header, sizeof header - 1, 0);
         header[bytes < 0 ? 0 : bytes] = '\0';
-        zmq_recv(feed->socket, part, sizeof part, 0);
+        zmq_recv(feed->socket, last_body, sizeof last_body, 0);
     }
     return header;
 }
@@ -514,6 +516,39 @@ Test(headers, tell_the_frequencies_and_sensors_of_what_they_head) {
         cr_expect(strstr(header, want[i].band), "%s: %s", want[i].topic, header);
         cr_expect(strstr(header, want[i].sensors), "%s: %s", want[i].topic, header);
     }
+    feed_close(&feed);
+}
+
+/* About their mean, (1, 2, 0.5), as the manifold has them; by channel, one of which feeds no
+ * sensor. */
+Test(headers, positions_are_told_by_channel) {
+    sonar_error err = {0};
+    feed feed;
+    cr_assert_eq(
+        feed_open_text(&feed,
+                       "schema: 1\n"
+                       "array: {id: 1, channels: [4, 0, 5, 2, 1], geometry: {positions:"
+                       " {list: [[0, 0, 0], [1, 2, 0], [0, 4, 0.5], [2, 1, 1], [2, 3, 1]]}}}\n"
+                       "fs_hz: 8000\n"
+                       "dft: {length: 128, hop: 64}\n"
+                       "cbf: {band_hz: [600, 950]}\n"
+                       "mvdr: {enabled: false}\n"
+                       "runtime: {threads: 1, backend: cpu}\n",
+                       NULL, 0, NULL, &err),
+        SONAR_OK, "%s", err.text);
+    feed_frames(&feed, 40, 0);
+    const char *header = next_header(&feed, "element.position");
+    cr_expect(strstr(header, "\"shape\":[6,3]"), "%s", header);
+    cr_expect(strstr(header, "\"unit\":\"m\""), "%s", header);
+    cr_expect(strstr(header, "\"band_hz\":null"), "%s", header);
+    const float want[6][3] = {{0, 0, -0.5F},   {1, 1, 0.5F},    {1, -1, 0.5F},
+                              {NAN, NAN, NAN}, {-1, -2, -0.5F}, {-1, 2, 0}};
+    float have[6][3];
+    memcpy(have, last_body, sizeof have);
+    for (size_t c = 0; c < 6; c++)
+        for (size_t i = 0; i < 3; i++)
+            cr_expect(c == 3 ? isnan(have[c][i]) : fabsf(have[c][i] - want[c][i]) < 1e-6F,
+                      "[%zu][%zu]: %g", c, i, (double)have[c][i]);
     feed_close(&feed);
 }
 

@@ -10,7 +10,8 @@
 
 /* "[range][direction] ", "" for a topic without an array. */
 static void print_axes(const sonar_topic *topic, char *to, size_t bytes) {
-    static const char *const axis[] = {"", "[channel]", "[range]", "[bin]", "[direction]"};
+    static const char *const axis[] = {"",      "[channel]",   "[range]",
+                                       "[bin]", "[direction]", "[coordinate]"};
     snprintf(to, bytes, "%s%s", axis[topic->axis[0]], axis[topic->axis[1]]);
 }
 
@@ -55,6 +56,8 @@ Test(topics, an_array_with_an_empty_axis_is_none) {
     cr_expect(shape[0] == 13 && shape[1] == 3);
     cr_expect_eq(sonar_topic_shape(SONAR_ELEMENT_MISSING, &all, shape), 1);
     cr_expect(shape[0] == 7 && shape[1] == 0);
+    cr_expect_eq(sonar_topic_shape(SONAR_ELEMENT_POSITION, &all, shape), 2);
+    cr_expect(shape[0] == 7 && shape[1] == 3);
     less.ranges = less.mvdr_directions = 0;
     cr_expect_eq(sonar_topic_shape(SONAR_CBF_NEARFIELD, &less, shape), 0);
     cr_expect_eq(sonar_topic_shape(SONAR_MVDR_AZIMUTH, &less, shape), 0);

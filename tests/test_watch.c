@@ -531,6 +531,8 @@ Test(watch, a_message_is_read_as_it_was_written) {
     for (size_t i = 0; i < SCENE_CBF_DIRECTIONS; i++) /* it rises from row to row */
         cr_assert_eq(message.power[i], data[2 * SCENE_CBF_DIRECTIONS + i]);
     cr_assert_eq(message.seq, 5);
+    read_back(SONAR_ELEMENT_POSITION, &message);
+    cr_assert_eq(message.points, 0, "metres are no level");
     char when[40];
     watch_time(1763654400.1239e9, when, sizeof when);
     cr_assert_str_eq(when, "2025-11-20 16:00:00.123Z");

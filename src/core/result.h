@@ -316,6 +316,7 @@ typedef struct sonar_element_health {
     size_t judged, masked; /* sensors of the last round; by hand, which are not judged */
     sonar_element_list fault[SONAR_ELEMENT_FAULTS];
     sonar_element_list masked_auto; /* masked by array.auto_mask */
+    sonar_element_list masked_hand; /* by array.mask */
 } sonar_element_health;
 
 /* ---- conditions ------------------------------------------------------------------------------ */

@@ -12,12 +12,14 @@ typedef enum sonar_axis {
     SONAR_AXIS_CHANNEL,
     SONAR_AXIS_RANGE,
     SONAR_AXIS_BIN,
-    SONAR_AXIS_DIRECTION
+    SONAR_AXIS_DIRECTION,
+    SONAR_AXIS_COORDINATE /* forward, right, down */
 } sonar_axis;
 
 typedef enum sonar_quantity {
     SONAR_QUANTITY_NOTHING = 0,
     SONAR_QUANTITY_SHARE,
+    SONAR_QUANTITY_LENGTH,
     SONAR_QUANTITY_POWER,
     SONAR_QUANTITY_DENSITY
 } sonar_quantity;

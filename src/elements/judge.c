@@ -312,22 +312,26 @@ const uint8_t *sonar_elements_mask(const sonar_elements *e) {
     return e->mask;
 }
 
-static bool is_listed(const sonar_elements *e, size_t s, int fault, const uint8_t *used) {
-    if (fault < SONAR_ELEMENT_FAULTS)
-        return e->fault[s * SONAR_ELEMENT_FAULTS + (size_t)fault].set;
-    return sonar_element_used(e, s) && !used[s];
+/* What else than a fault sensors are listed for. */
+enum { LISTED_TAKEN_OUT = SONAR_ELEMENT_FAULTS, LISTED_BY_HAND };
+
+static bool is_listed(const sonar_elements *e, size_t s, int what, const uint8_t *used) {
+    if (what < SONAR_ELEMENT_FAULTS)
+        return e->fault[s * SONAR_ELEMENT_FAULTS + (size_t)what].set;
+    const bool by_hand = !sonar_element_used(e, s);
+    return what == LISTED_BY_HAND ? by_hand : !by_hand && !used[s];
 }
 
-/* Sensors with that fault, or for SONAR_ELEMENT_FAULTS those that were taken out. */
-static sonar_element_list list_of(const sonar_elements *e, int fault, const uint8_t *used) {
+/* Sensors with that fault, or those that are masked, by hand or automatically. */
+static sonar_element_list list_of(const sonar_elements *e, int what, const uint8_t *used) {
     sonar_element_list list = {0};
     for (size_t s = 0; s < e->spec.sensors; s++)
-        if (is_listed(e, s, fault, used)) {
+        if (is_listed(e, s, what, used)) {
             sonar_channel_set_add(&list.sensors, (uint32_t)s, 1);
             list.used += used[s];
         }
     for (size_t c = 0; c < e->spec.channels && list.sensors.count; c++)
-        if (e->fed[c] != NOBODY && is_listed(e, e->fed[c], fault, used))
+        if (e->fed[c] != NOBODY && is_listed(e, e->fed[c], what, used))
             sonar_channel_set_add(&list.channels, (uint32_t)c, 1);
     return list;
 }
@@ -337,5 +341,6 @@ void sonar_elements_read(const sonar_elements *e, const uint8_t *used,
     *health = (sonar_element_health){.judged = e->judged, .masked = e->masked};
     for (int i = 0; i < SONAR_ELEMENT_FAULTS; i++)
         health->fault[i] = list_of(e, i, used);
-    health->masked_auto = list_of(e, SONAR_ELEMENT_FAULTS, used);
+    health->masked_auto = list_of(e, LISTED_TAKEN_OUT, used);
+    health->masked_hand = list_of(e, LISTED_BY_HAND, used);
 }

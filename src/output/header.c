@@ -105,6 +105,8 @@ static const char *unit_of(const sonar_output_spec *spec, sonar_quantity quantit
     switch (quantity) {
     case SONAR_QUANTITY_SHARE:
         return "1";
+    case SONAR_QUANTITY_LENGTH:
+        return "m";
     case SONAR_QUANTITY_POWER:
         return spec->relative ? "relative" : calibrated ? "uPa^2" : "counts^2";
     case SONAR_QUANTITY_DENSITY:
@@ -170,6 +172,11 @@ static void axis_channel(const json *axes) {
     axis_steps(axes, "channel", NULL, 0, 1);
 }
 
+/* Of a position in the array frame: 0 forward, 1 right, 2 down. */
+static void axis_coordinate(const json *axes) {
+    axis_steps(axes, "coordinate", NULL, 0, 1);
+}
+
 /* Topics without an array say shape [0] with an axis to match, so that a reader that treats all
  * topics alike gets an empty array. */
 static void axis_none(const json *axes) {
@@ -191,6 +198,9 @@ static void append_axis(const json *axes, const sonar_output_spec *spec, sonar_s
         break;
     case SONAR_AXIS_DIRECTION:
         axis_azimuth(axes, scan_of(spec, surface));
+        break;
+    case SONAR_AXIS_COORDINATE:
+        axis_coordinate(axes);
         break;
     case SONAR_AXIS_NONE:
         break;
@@ -262,7 +272,7 @@ static void put_bearings(const json *root, const sonar_output_spec *spec, sonar_
 static void put_band(const json *root, const sonar_output_spec *spec, sonar_surface surface) {
     const sonar_quantity quantity = sonar_topic_table[surface].quantity;
     double low = spec->cbf_band_hz[0], high = spec->cbf_band_hz[1];
-    if (quantity == SONAR_QUANTITY_SHARE || quantity == SONAR_QUANTITY_NOTHING) {
+    if (quantity != SONAR_QUANTITY_POWER && quantity != SONAR_QUANTITY_DENSITY) {
         put_null(root, "band_hz");
         return;
     }
@@ -534,6 +544,7 @@ static void put_elements(const json *root, const sonar_element_health *health) {
         put_element_list(&elements, sonar_element_fault_name((sonar_element_fault)i),
                          &health->fault[i]);
     put_element_list(&elements, "masked_auto", &health->masked_auto);
+    put_element_list(&elements, "masked_hand", &health->masked_hand);
 }
 
 static void put_conditions(const json *root, const sonar_status *status) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* What the pipeline owns besides the engine: the results, lent to the output and back, and scratch.
  * Made once, before the threads start, in host memory that any engine can fill. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/topic.h"
@@ -26,6 +27,19 @@ static sonar_code make_result(sonar_pipeline *p, sonar_result *result, sonar_err
     return code;
 }
 
+/* Channels that feed no sensor stand nowhere. Positions hold as long as the pipeline: changing them
+ * wants a restart. */
+static void put_positions(const sonar_config *c, sonar_buffer *position) {
+    float *to = position->data;
+    if (!to)
+        return;
+    for (size_t i = 0; i < position->bytes / sizeof *to; i++)
+        to[i] = NAN;
+    for (size_t s = 0; s < c->sensors; s++)
+        for (size_t i = 0; i < 3; i++)
+            to[3 * (size_t)c->channel[s] + i] = (float)c->position_m[3 * s + i];
+}
+
 static sonar_code make_results(sonar_pipeline *p, sonar_error *err) {
     p->results = p->config->output_queue_results + 2; /* one being filled, one being sent */
     p->result = sonar_alloc(p->results, sizeof *p->result);
@@ -37,6 +51,7 @@ static sonar_code make_results(sonar_pipeline *p, sonar_error *err) {
         sonar_code code = make_result(p, &p->result[i], err);
         if (code)
             return code;
+        put_positions(p->config, &p->result[i].surface[SONAR_ELEMENT_POSITION]);
         p->free_result[p->free_results++] = &p->result[i];
     }
     return SONAR_OK;

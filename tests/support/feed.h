@@ -7,7 +7,13 @@
 #include "digitiser.h"
 #include "pipeline/internal.h"
 
-enum { FEED_SENSORS = 6, FEED_LENGTH = 128, FEED_HOP = 64, FEED_FRAME = 8, FEED_TOPICS = 8 };
+enum {
+    FEED_SENSORS = 6,
+    FEED_LENGTH = 128,
+    FEED_HOP = 64,
+    FEED_FRAME = 8,
+    FEED_TOPICS = SONAR_SURFACES - 1 /* all but status */
+};
 enum { FEED_PATIENCE_S = 100 }; /* a checker of races takes its time */
 
 typedef struct feed {

@@ -98,6 +98,7 @@ void output_scene_fill(output_scene *scene, size_t index, uint64_t window) {
     fill_surface(scene, index, SONAR_MVDR_SPECTRUM, 2, SCENE_MVDR_BINS, SCENE_MVDR_DIRECTIONS);
     fill_surface(scene, index, SONAR_ELEMENT_PSD, 2, SCENE_CHANNELS, SCENE_CBF_BINS);
     fill_surface(scene, index, SONAR_ELEMENT_MISSING, 1, SCENE_CHANNELS, 0);
+    fill_surface(scene, index, SONAR_ELEMENT_POSITION, 2, SCENE_CHANNELS, 3);
 }
 
 void *output_subscriber(void *zmq_context, const char *endpoint, const char *topic) {

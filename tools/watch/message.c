@@ -112,9 +112,15 @@ static void read_powers(const void *body, size_t bytes, watch_message *message) 
         }
 }
 
+/* Positions are no spectrum: only powers and shares can be shown. */
+static bool is_shown(const cJSON *root) {
+    const cJSON *dtype = get(root, "dtype"), *unit = get(root, "unit");
+    return cJSON_IsString(dtype) && !strcmp(dtype->valuestring, "<f4") &&
+           !(cJSON_IsString(unit) && !strcmp(unit->valuestring, "m"));
+}
+
 static void read_array(const cJSON *root, const void *body, size_t bytes, watch_message *message) {
-    const cJSON *dtype = get(root, "dtype");
-    if (!cJSON_IsString(dtype) || strcmp(dtype->valuestring, "<f4") != 0)
+    if (!is_shown(root))
         return;
     message->points = read_axis(root, message);
     if (message->points && bytes >= message->points * sizeof(float))
