@@ -17,6 +17,9 @@ set(CPACK_COMPONENTS_ALL sonard tools dev)
 if(TARGET sonar_cuda)
   list(APPEND CPACK_COMPONENTS_ALL cuda)
 endif()
+if(TARGET sonar_mpi)
+  list(APPEND CPACK_COMPONENTS_ALL mpi)
+endif()
 set(CPACK_DEBIAN_PACKAGE_RELEASE ${SONAR_PACKAGE_REVISION})
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
@@ -26,7 +29,7 @@ set(same "(= ${PROJECT_VERSION}-${SONAR_PACKAGE_REVISION})")
 
 set(CPACK_DEBIAN_SONARD_PACKAGE_NAME sonard)
 set(CPACK_DEBIAN_SONARD_PACKAGE_SECTION science)
-set(CPACK_DEBIAN_SONARD_PACKAGE_SUGGESTS "sonard-tools, sonard-cuda")
+set(CPACK_DEBIAN_SONARD_PACKAGE_SUGGESTS "sonard-tools, sonard-cuda, sonard-mpi")
 set(CPACK_COMPONENT_SONARD_DESCRIPTION "real-time sonar beamforming daemon
 sonard takes the samples of a hydrophone array from digitisers over ZeroMQ
 and publishes azimuth spectra, beamformed conventionally and adaptively
@@ -78,6 +81,14 @@ set(CPACK_COMPONENT_CUDA_DESCRIPTION "NVIDIA GPU plugin of sonard
 With this plugin sonard runs its stages on an NVIDIA GPU of compute
 capability 7.5 or newer, or those that are faster there. It needs the
 driver and cuFFT of CUDA's own packages.")
+
+# mpirun is in Open MPI's programs, which the plugin alone does not need.
+set(CPACK_DEBIAN_MPI_PACKAGE_NAME sonard-mpi)
+set(CPACK_DEBIAN_MPI_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "sonard ${same}, openmpi-bin")
+set(CPACK_COMPONENT_MPI_DESCRIPTION "Open MPI plugin of sonard
+With this plugin several processes of sonard, on one node or many, share
+one array: mpirun starts them, and each takes a block of the channels.")
 
 # Each package has a copyright and a changelog of its own, as Debian's policy wants them.
 file(WRITE ${PROJECT_BINARY_DIR}/debian/changelog

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cluster/cluster.h"
 #include "core/core.h"
 #include "control/server.h"
 #include "log.h"
@@ -221,11 +222,33 @@ static sonar_code open_control(const sonar_config *config, sonar_pipeline *pipel
     return sonar_control_create(&spec, control, err);
 }
 
-static int run(const sonar_config *config, const char *path) {
+/* Open MPI's and Slurm's starters tell a process so that it is one of several. */
+static bool started_by_mpirun(void) {
+    return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK");
+}
+
+static sonar_code join_ranks(sonar_config *config, sonar_cluster *cluster, sonar_error *err) {
+    char text[160];
+    if (!started_by_mpirun())
+        return SONAR_OK;
+    sonar_code code = sonar_cluster_join(config->plugin_dir, cluster, err);
+    if (code)
+        return code;
+    snprintf(text, sizeof text, "rank %zu of %zu, %s", cluster->place.rank, cluster->place.ranks,
+             cluster->description);
+    log_line(NULL, SONAR_INFO, "cluster", text);
+    config->cluster = cluster;
+    return SONAR_OK;
+}
+
+static int run(sonar_config *config, const char *path) {
     sonar_pipeline *pipeline = NULL;
     sonar_control *control = NULL;
+    sonar_cluster cluster = {0};
     sonar_error err = {0};
-    sonar_code code = sonar_pipeline_create(config, log_line, NULL, &pipeline, &err);
+    sonar_code code = join_ranks(config, &cluster, &err);
+    if (!code)
+        code = sonar_pipeline_create(config, log_line, NULL, &pipeline, &err);
     starting = 0;
     if (!code)
         code = open_control(config, pipeline, path, &control, &err);
@@ -256,6 +279,8 @@ static int run(const sonar_config *config, const char *path) {
         _exit(status); /* what is published is published whole, and nobody waits for the rest */
     }
     sonar_pipeline_destroy(pipeline);
+    if (!status) /* otherwise mpirun ends the other ranks, too */
+        sonar_cluster_leave(&cluster);
     return status;
 }
 

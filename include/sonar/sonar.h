@@ -123,6 +123,7 @@ typedef struct sonar_host {
      * one. May be NULL itself. Asked by a stage's create only; the text lives until that returns.
      */
     const char *(*choice)(void *ctx, const char *decision);
+    size_t device; /* which of a plugin's devices this process takes, from 0 */
 } sonar_host;
 
 /* ---- parameters ------------------------------------------------------------------------------ */

@@ -7,21 +7,34 @@
 
 #include "core/core.h"
 
-static sonar_code load(const char *name, const char *plugin_dir, const sonar_plugin_ops **plugin,
-                       sonar_error *err) {
-    char path[512];
-    int length = snprintf(path, sizeof path, "%s%slibsonar-%s.so", plugin_dir ? plugin_dir : "",
+sonar_code sonar_plugin_load(const char *name, const char *plugin_dir, const char *symbol,
+                             char *path, size_t bytes, void **found, sonar_error *err) {
+    int length = snprintf(path, bytes, "%s%slibsonar-%s.so", plugin_dir ? plugin_dir : "",
                           plugin_dir ? "/" : "", name);
-    if (length < 0 || (size_t)length >= sizeof path)
+    if (length < 0 || (size_t)length >= bytes)
         return sonar_fail(err, SONAR_EINVAL, name, "the plugin directory's name is too long");
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return sonar_fail(err, SONAR_EUNAVAILABLE, path, "cannot be loaded: %s", dlerror());
+    *found = dlsym(library, symbol);
+    return *found ? SONAR_OK
+                  : sonar_fail(err, SONAR_EUNAVAILABLE, path,
+                               "has no symbol %s: not a sonard plugin", symbol);
+}
+
+static sonar_code load(const char *name, const char *plugin_dir, const sonar_plugin_ops **plugin,
+                       sonar_error *err) {
+    char path[512];
+    void *symbol;
+    sonar_code code =
+        sonar_plugin_load(name, plugin_dir, SONAR_PLUGIN_SYMBOL, path, sizeof path, &symbol, err);
+    if (code)
+        return code;
     sonar_plugin_entry entry;
-    *(void **)&entry = dlsym(library, SONAR_PLUGIN_SYMBOL); /* the form POSIX gives for functions */
-    const sonar_plugin_ops *found = entry ? entry() : NULL;
+    *(void **)&entry = symbol; /* the form POSIX gives for functions */
+    const sonar_plugin_ops *found = entry();
     if (!found)
-        return sonar_fail(err, SONAR_EUNAVAILABLE, path, "has no symbol %s: not a sonard plugin",
+        return sonar_fail(err, SONAR_EUNAVAILABLE, path, "%s gives nothing: not a sonard plugin",
                           SONAR_PLUGIN_SYMBOL);
     if (found->interface != SONAR_PLUGIN_INTERFACE)
         return sonar_fail(err, SONAR_EUNAVAILABLE, path,
@@ -36,7 +49,7 @@ static sonar_code open_plugin(const char *name, const char *plugin_dir, const so
                               sonar_backend_choice *choice, sonar_error *err) {
     sonar_code code = load(name, plugin_dir, &choice->plugin, err);
     return code ? code
-                : choice->plugin->open(host, 0, &choice->backend, choice->description,
+                : choice->plugin->open(host, host->device, &choice->backend, choice->description,
                                        sizeof choice->description, err);
 }
 

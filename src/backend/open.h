@@ -18,12 +18,17 @@ const sonar_backend *sonar_backend_cpu(void);
 /* Its hardware in words. */
 void sonar_backend_cpu_describe(const sonar_host *host, char *description, size_t bytes);
 
-/* Opens the first device of "cpu", of a plugin by its name (its absence is an error with its
+/* Opens the device host->device of "cpu", of a plugin by its name (its absence is an error with its
  * reason) or of "auto" (a plugin if there is a usable one, else the CPU; never an error).
  * plugin_dir NULL: the loader's own search path. A loaded plugin is never unloaded. The choice is
  * the caller's to close. Control thread, at start. */
 sonar_code sonar_backend_open(const char *name, const char *plugin_dir, const sonar_host *host,
                               sonar_backend_choice *choice, sonar_error *err);
+/* Loads libsonar-NAME.so, which is never unloaded, and finds its symbol; writes its name to
+ * path[bytes]. SONAR_EUNAVAILABLE with the loader's words. */
+sonar_code sonar_plugin_load(const char *name, const char *plugin_dir, const char *symbol,
+                             char *path, size_t bytes, void **found, sonar_error *err);
+
 /* After all that was made with its backend is gone. An empty choice is allowed. */
 void sonar_backend_close(sonar_backend_choice *choice);
 

@@ -140,7 +140,8 @@ typedef struct sonar_config {
     int data_priority; /* SCHED_FIFO of the data thread; 0: as the others */
     bool lock_memory;  /* for the program: nothing of it is ever swapped out */
     /* No options; the program sets them. */
-    long fail_at;                       /* sonar_host.fail_at */
+    const struct sonar_cluster *cluster; /* cluster/cluster.h, borrowed; NULL: one process */
+    long fail_at;                        /* sonar_host.fail_at */
     void (*starting)(const char *step); /* called by sonar_pipeline_create before each step that may
                                            take seconds, with its name; NULL: by nobody */
 

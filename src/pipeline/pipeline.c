@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include "cluster/cluster.h"
 #include "pipeline/internal.h"
 
 /* ---- create ---------------------------------------------------------------------------------- */
@@ -348,6 +349,14 @@ static sonar_code make_context(sonar_pipeline *p, sonar_error *err) {
     return code ? code : sonar_pipeline_allow(p, &c->security, err);
 }
 
+static sonar_code check_ranks(const sonar_config *c, sonar_error *err) {
+    if (!c->cluster || c->cluster->place.ranks == 1)
+        return SONAR_OK;
+    return sonar_fail(err, SONAR_EUNAVAILABLE, "cluster",
+                      "mpirun has started %zu ranks, and this version takes one: -n 1",
+                      c->cluster->place.ranks);
+}
+
 sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_config *config,
                                       void (*log)(void *ctx, sonar_level level, const char *where,
                                                   const char *text),
@@ -371,7 +380,9 @@ sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_co
     sonar_health_init(&p->health, config);
     pthread_mutex_init(&p->change.lock, NULL);
     make_uuid(p->run_uuid);
-    sonar_code code = make_context(p, err);
+    sonar_code code = check_ranks(config, err);
+    if (!code)
+        code = make_context(p, err);
     if (!code)
         code = make_all(p, given, err);
     if (code)

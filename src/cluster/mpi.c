@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The plugin libsonar-mpi.so: a cluster's functions by MPI. It links MPI and neither libsonar nor
+ * its libraries. Collectives are the nonblocking ones, asked for again and again with pauses in
+ * between: the library's own waiting would keep a processor busy for as long as a rank waits for
+ * samples. */
+#include <limits.h>
+#include <mpi.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cluster/cluster.h"
+#include "core/core.h"
+
+static int own_rank, all_ranks;
+
+static sonar_code check(int status, const char *call, sonar_error *err) {
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length;
+    if (status == MPI_SUCCESS)
+        return SONAR_OK;
+    MPI_Error_string(status, text, &length);
+    return sonar_fail(err, SONAR_ESYS, "cluster", "%s: %.300s", call, text);
+}
+
+/* For as long as most collectives take the processor is only offered to others; then it sleeps, a
+ * sixteenth of the time it has waited and at most a millisecond. */
+static sonar_code await(MPI_Request *request, const char *call, sonar_error *err) {
+    enum { OFFER_NS = 50000, LONGEST_NS = 1000000 };
+    const int64_t began = sonar_monotonic_ns();
+    for (int done = 0;;) {
+        const int status = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        if (status != MPI_SUCCESS || done)
+            return check(status, call, err);
+        const int64_t waited = sonar_monotonic_ns() - began;
+        const int64_t pause = waited / 16 < LONGEST_NS ? waited / 16 : LONGEST_NS;
+        if (waited < OFFER_NS)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
+    }
+}
+
+/* Sizes as the library counts them, and where each part begins. */
+static sonar_code count(const size_t *size, int counts[SONAR_RANKS_MOST],
+                        int begins[SONAR_RANKS_MOST], sonar_error *err) {
+    size_t sum = 0;
+    for (int r = 0; r < all_ranks; r++) {
+        if (size[r] > INT_MAX || sum > INT_MAX - size[r])
+            return sonar_fail(err, SONAR_EINVAL, "cluster", "a message is larger than 2 GiB");
+        counts[r] = (int)size[r];
+        begins[r] = (int)sum;
+        sum += size[r];
+    }
+    return SONAR_OK;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static sonar_code find_place(sonar_place *place, sonar_error *err) {
+    MPI_Comm host;
+    int local;
+    sonar_code code =
+        check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
+              "MPI_Comm_split_type", err);
+    if (code)
+        return code;
+    MPI_Comm_rank(host, &local);
+    MPI_Comm_free(&host);
+    *place = (sonar_place){(size_t)own_rank, (size_t)all_ranks, (size_t)local};
+    return SONAR_OK;
+}
+
+static void describe(char *description, size_t size) {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+    MPI_Get_library_version(text, &length);
+    text[strcspn(text, ",\n")] = 0;
+    strncpy(description, text, size - 1);
+    description[size - 1] = 0;
+}
+
+static sonar_code join(sonar_place *place, char *description, size_t size, sonar_error *err) {
+    int level;
+    sonar_code code =
+        check(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread", err);
+    if (code)
+        return code;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &own_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &all_ranks);
+    describe(description, size);
+    if (level < MPI_THREAD_SERIALIZED)
+        return sonar_fail(err, SONAR_EUNAVAILABLE, "cluster",
+                          "%s has no MPI_THREAD_SERIALIZED: build it with threads", description);
+    if (all_ranks > SONAR_RANKS_MOST)
+        return sonar_fail(err, SONAR_EINVAL, "cluster", "%d ranks are more than %d", all_ranks,
+                          SONAR_RANKS_MOST);
+    return find_place(place, err);
+}
+
+static void leave(void) {
+    MPI_Finalize();
+}
+
+static sonar_code share(const void *mine, size_t size, void *all, sonar_error *err) {
+    MPI_Request request;
+    if (size > INT_MAX)
+        return sonar_fail(err, SONAR_EINVAL, "cluster", "a message is larger than 2 GiB");
+    sonar_code code = check(MPI_Iallgather(mine, (int)size, MPI_BYTE, all, (int)size, MPI_BYTE,
+                                           MPI_COMM_WORLD, &request),
+                            "MPI_Iallgather", err);
+    return code ? code : await(&request, "MPI_Iallgather", err);
+}
+
+static sonar_code broadcast(void *data, size_t size, sonar_error *err) {
+    MPI_Request request;
+    if (size > INT_MAX)
+        return sonar_fail(err, SONAR_EINVAL, "cluster", "a message is larger than 2 GiB");
+    sonar_code code = check(MPI_Ibcast(data, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD, &request),
+                            "MPI_Ibcast", err);
+    return code ? code : await(&request, "MPI_Ibcast", err);
+}
+
+static sonar_code gather(const void *mine, const size_t *size, void *all, sonar_error *err) {
+    MPI_Request request;
+    int counts[SONAR_RANKS_MOST], begins[SONAR_RANKS_MOST];
+    if (size[own_rank] > INT_MAX)
+        return sonar_fail(err, SONAR_EINVAL, "cluster", "a message is larger than 2 GiB");
+    sonar_code code = own_rank ? SONAR_OK : count(size, counts, begins, err);
+    if (!code)
+        code = check(MPI_Igatherv(mine, (int)size[own_rank], MPI_BYTE, all, counts, begins,
+                                  MPI_BYTE, 0, MPI_COMM_WORLD, &request),
+                     "MPI_Igatherv", err);
+    return code ? code : await(&request, "MPI_Igatherv", err);
+}
+
+static sonar_code exchange(const void *send, const size_t *to, void *receive, const size_t *from,
+                           sonar_error *err) {
+    MPI_Request request;
+    int out[SONAR_RANKS_MOST], out_at[SONAR_RANKS_MOST];
+    int in[SONAR_RANKS_MOST], in_at[SONAR_RANKS_MOST];
+    sonar_code code = count(to, out, out_at, err);
+    if (!code)
+        code = count(from, in, in_at, err);
+    if (!code)
+        code = check(MPI_Ialltoallv(send, out, out_at, MPI_BYTE, receive, in, in_at, MPI_BYTE,
+                                    MPI_COMM_WORLD, &request),
+                     "MPI_Ialltoallv", err);
+    return code ? code : await(&request, "MPI_Ialltoallv", err);
+}
+
+static void end_all(int exit_code) {
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+    abort();
+}
+
+__attribute__((visibility("default"))) const sonar_cluster_ops *sonar_cluster_plugin(void);
+
+const sonar_cluster_ops *sonar_cluster_plugin(void) {
+    static const sonar_cluster_ops ops = {.interface = SONAR_CLUSTER_INTERFACE,
+                                          .join = join,
+                                          .leave = leave,
+                                          .share = share,
+                                          .broadcast = broadcast,
+                                          .gather = gather,
+                                          .exchange = exchange,
+                                          .abort = end_all};
+    return &ops;
+}
