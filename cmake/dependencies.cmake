@@ -15,6 +15,12 @@ if(NOT MICROHTTPD_FOUND)
   message(STATUS "metrics: libmicrohttpd is missing, so sonard will not answer Prometheus")
 endif()
 
+# Optional: without it sonar-export writes no HDF5.
+pkg_check_modules(HDF5 IMPORTED_TARGET hdf5)
+if(NOT HDF5_FOUND)
+  message(STATUS "export: libhdf5 is missing, so sonar-export will write no HDF5")
+endif()
+
 # Optional: without it sonard tells the service manager nothing, and the journal gets plain lines.
 pkg_check_modules(SYSTEMD IMPORTED_TARGET libsystemd)
 if(NOT SYSTEMD_FOUND)

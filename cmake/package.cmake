@@ -48,7 +48,7 @@ set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS sonard)
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION "simulator, viewer, player and benchmark for sonard
 sonar-sim sends what a simulated hydrophone array hears, sonar-replay a
-recording; sonar-watch shows what sonard publishes in a terminal,
+recording, which sonar-export writes as WAV or HDF5; sonar-watch shows what sonard publishes in a terminal,
 sonar-check compares it with the truth, sonar-bench times the stages.")
 
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libsonar-dev)

@@ -180,6 +180,7 @@ Test(programs, a_full_disk_is_an_error) {
         "sonard --version",
         "sonar-sim --help",
         "sonar-replay --help",
+        "sonar-export --help",
         "sonar-watch --help",
         "sonar-check --version",
         "sonar-bench --help",

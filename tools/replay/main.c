@@ -127,12 +127,6 @@ static sonar_code check_match(const run *r, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* Seconds to a sample count that does not pass `most`. */
-static uint64_t samples_of(double seconds, double fs_hz, uint64_t most) {
-    double samples = rint(seconds * fs_hz);
-    return samples < (double)most ? (uint64_t)samples : most;
-}
-
 static sonar_code open_recording(run *r, sonar_error *err) {
     const options *o = &r->options;
     sonar_code code = sim_recording_open(o->recording, &r->recording, err);
@@ -140,8 +134,7 @@ static sonar_code open_recording(run *r, sonar_error *err) {
         return code;
     r->info = sim_recording_about(r->recording);
     r->fs_hz = o->fs_hz > 0 ? o->fs_hz : r->info->fs_hz;
-    r->first = samples_of(o->start_s, r->info->fs_hz, r->info->frames);
-    r->end = r->first + samples_of(o->duration_s, r->info->fs_hz, r->info->frames - r->first);
+    sim_recording_part(r->recording, o->start_s, o->duration_s, &r->first, &r->end);
     code = check_match(r, err);
     r->counts = sonar_alloc(r->info->channels * o->stream.frame_samples, sizeof(float));
     if (code == SONAR_OK && !r->counts)

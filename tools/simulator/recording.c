@@ -313,6 +313,18 @@ const sim_recording_info *sim_recording_about(const sim_recording *recording) {
     return &recording->info;
 }
 
+static uint64_t samples_of(double seconds, double fs_hz, uint64_t most) {
+    const double samples = rint(seconds * fs_hz);
+    return samples < (double)most ? (uint64_t)samples : most;
+}
+
+void sim_recording_part(const sim_recording *recording, double start_s, double duration_s,
+                        uint64_t *first, uint64_t *end) {
+    const sim_recording_info *info = &recording->info;
+    *first = samples_of(start_s, info->fs_hz, info->frames);
+    *end = *first + samples_of(duration_s, info->fs_hz, info->frames - *first);
+}
+
 static float sample_at(const uint8_t *at, int format) {
     union {
         int16_t s16;

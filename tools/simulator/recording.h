@@ -27,6 +27,10 @@ const sim_recording_info *sim_recording_about(const sim_recording *recording);
 sonar_code sim_recording_read(sim_recording *recording, uint64_t first, size_t samples, float *to,
                               sonar_error *err);
 void sim_recording_close(sim_recording *recording);
+/* The samples first .. end - 1 that begin start_s after its first and last duration_s, or until its
+ * end. */
+void sim_recording_part(const sim_recording *recording, double start_s, double duration_s,
+                        uint64_t *first, uint64_t *end);
 
 typedef struct sim_writer sim_writer;
 

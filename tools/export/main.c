@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* sonar-export: a recording as a file of other programs. Exit codes: 0 done, 1 something failed
+ * while running, 2 usage or input. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/config.h"
+#include "core/core.h"
+#include "program.h"
+#include "sink.h"
+#include "stream.h"
+
+enum { PIECE_BYTES = 4 << 20 };
+
+typedef struct options {
+    const char *recording, *to, *config;
+    double start_s, duration_s;
+} options;
+
+typedef struct run {
+    options options;
+    sonar_config *config; /* NULL: counts are written */
+    sim_recording *recording;
+    sim_recording_info info; /* of what is written */
+    export_sink *sink;
+    size_t piece;         /* samples at a time */
+    float *counts, *rows; /* [channel][piece], [piece][channel] */
+    float *pascal;        /* [channel]: per count */
+    uint64_t first, end;
+} run;
+
+static const char usage[] =
+    "Usage: sonar-export RECORDING OUTPUT [options]\n"
+    "RECORDING: as sonar-replay takes it: raw samples with a .json beside them, SigMF, WAV, "
+    "RF64...\n"
+    "OUTPUT: NAME.wav or NAME.rf64, RF64 beyond 4 GB; NAME.h5 or NAME.hdf5, HDF5 as Acoular reads "
+    "it\n"
+    "  -c, --config FILE  write pascals, by the calibration of this configuration; default: "
+    "counts\n"
+    "      --start S      skip the beginning, seconds\n"
+    "      --duration S   no more than this\n"
+    "  -h, --help  -V, --version\n";
+
+static const tool_option option[] = {
+    {"config", 'c', TOOL_TEXT, offsetof(options, config), 0, 0, NULL, NULL},
+    {"start", 0, TOOL_NUMBER, offsetof(options, start_s), 0, 1e9, NULL,
+     "a number of seconds, 0 to 1e9,"},
+    {"duration", 0, TOOL_NUMBER, offsetof(options, duration_s), 0, 1e9, NULL,
+     "a number of seconds, 0 to 1e9,"},
+    {0}};
+
+static const tool self = {.name = "sonar-export", .usage = usage, .option = option};
+
+/* Returns -1 to go on, or the exit code. */
+static int read_options(int argc, char **argv, options *o) {
+    *o = (options){.duration_s = HUGE_VAL};
+    const int code = tool_read_options(&self, argc, argv, o);
+    if (code >= 0)
+        return code;
+    if (optind + 2 != argc)
+        return tool_wrong_usage(&self, "a recording and an output are wanted");
+    o->recording = argv[optind];
+    o->to = argv[optind + 1];
+    return -1;
+}
+
+/* ---- setting up ------------------------------------------------------------------------------ */
+
+static sonar_code open_sink(run *r, sonar_error *err) {
+    static const struct {
+        const char *ending;
+        sonar_code (*open)(const char *, const sim_recording_info *, export_sink **, sonar_error *);
+    } kind[] = {{".wav", export_sound},
+                {".rf64", export_sound},
+                {".h5", export_hdf5},
+                {".hdf5", export_hdf5}};
+    const char *dot = strrchr(r->options.to, '.');
+    for (size_t i = 0; dot && i < sizeof kind / sizeof *kind; i++)
+        if (!strcasecmp(dot, kind[i].ending))
+            return kind[i].open(r->options.to, &r->info, &r->sink, err);
+    return sonar_fail(err, SONAR_EINVAL, r->options.to,
+                      "the ending names no format; .wav, .rf64, .h5 and .hdf5 do");
+}
+
+static sonar_code read_calibration(run *r, sonar_error *err) {
+    const sonar_config *c = r->config;
+    if (c->channels != r->info.channels)
+        return sonar_fail(err, SONAR_EINVAL, r->options.recording,
+                          "%zu channels, but the configuration has %zu", r->info.channels,
+                          c->channels);
+    if (!c->calibrated)
+        return sonar_fail(err, SONAR_EINVAL, r->options.config,
+                          "it has no calibration (array.gain_db or array.hydrophone), so there are "
+                          "no pascals");
+    r->pascal = sonar_alloc(c->channels, sizeof *r->pascal);
+    if (!r->pascal)
+        return sonar_fail(err, SONAR_ENOMEM, r->options.recording, "out of memory");
+    for (size_t s = 0; s < c->sensors; s++) /* channels without a sensor stay silent */
+        r->pascal[c->channel[s]] = (float)(1e-6 * pow(10, -c->gain_db[s] / 20));
+    r->info.format = SONAR_F32;
+    return SONAR_OK;
+}
+
+static sonar_code open_recording(run *r, sonar_error *err) {
+    const options *o = &r->options;
+    sonar_code code = sim_recording_open(o->recording, &r->recording, err);
+    if (code)
+        return code;
+    r->info = *sim_recording_about(r->recording);
+    sim_recording_part(r->recording, o->start_s, o->duration_s, &r->first, &r->end);
+    r->info.frames = r->end - r->first;
+    if (!r->info.frames)
+        return sonar_fail(err, SONAR_EINVAL, o->recording, "nothing lies between start and end");
+    r->piece = sonar_max_size(1, PIECE_BYTES / sizeof(float) / r->info.channels);
+    r->counts = sonar_alloc(r->info.channels * r->piece, sizeof *r->counts);
+    r->rows = sonar_alloc(r->info.channels * r->piece, sizeof *r->rows);
+    if (!r->counts || !r->rows)
+        return sonar_fail(err, SONAR_ENOMEM, o->recording, "out of memory");
+    return SONAR_OK;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static void turn_round(const run *r, size_t samples) {
+    const size_t channels = r->info.channels;
+    for (size_t i = 0; i < samples; i++)
+        for (size_t ch = 0; ch < channels; ch++)
+            r->rows[i * channels + ch] =
+                r->counts[ch * samples + i] * (r->pascal ? r->pascal[ch] : 1);
+}
+
+static sonar_code copy(run *r, sonar_error *err) {
+    for (uint64_t at = r->first; at < r->end;) {
+        const size_t samples = sonar_min_size(r->end - at, r->piece);
+        sonar_code code = sim_recording_read(r->recording, at, samples, r->counts, err);
+        if (code)
+            return code;
+        turn_round(r, samples);
+        code = r->sink->append(r->sink, r->rows, samples, err);
+        if (code)
+            return code;
+        at += samples;
+    }
+    return SONAR_OK;
+}
+
+static sonar_code write_all(run *r, sonar_error *err) {
+    sonar_error second = {0};
+    const sonar_code code = copy(r, err), end = r->sink->finish(r->sink, &second);
+    if (!code && end)
+        *err = second;
+    if (code || end)
+        unlink(r->options.to); /* half a file would look like a whole one */
+    return code ? code : end;
+}
+
+static int run_all(run *r) {
+    sonar_error err = {0};
+    if (r->options.config && !sim_load_config(r->options.config, &r->config))
+        return SIM_STREAM_WRONG_USAGE;
+    sonar_code code = open_recording(r, &err);
+    if (!code && r->config)
+        code = read_calibration(r, &err);
+    if (!code)
+        code = open_sink(r, &err);
+    if (!code)
+        code = write_all(r, &err);
+    if (code)
+        return sim_complain(self.name, &err);
+    printf("%s: %" PRIu64 " samples of %zu channels at %g Hz, in %s\n", r->options.to,
+           r->info.frames, r->info.channels, r->info.fs_hz, r->pascal ? "pascals" : "counts");
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv) {
+    program_begin("sonar-export");
+    run r = {0};
+    int code = read_options(argc, argv, &r.options);
+    if (code >= 0)
+        return code;
+    code = run_all(&r);
+    sim_recording_close(r.recording);
+    sonar_config_destroy(r.config);
+    free(r.counts);
+    free(r.rows);
+    free(r.pascal);
+    return code;
+}
