@@ -5,7 +5,6 @@ import { difference } from "./bearing.js";
 
 export interface Contact {
     id: number;
-    key: string; // of a track the daemon's own number, otherwise empty
     now: Detection;
     first_ms: number;
     last_ms: number; // times of windows
@@ -43,21 +42,15 @@ export class Contacts {
         }
         for (const detection of detections) {
             if (taken.has(detection) || this.list.length >= MOST) continue;
-            const key = keyOf(detection);
-            this.list.push({ id: ++this.count, key, now: detection, first_ms: utc_ms, last_ms: utc_ms });
+            this.list.push({ id: ++this.count, now: detection, first_ms: utc_ms, last_ms: utc_ms });
         }
     }
 }
 
-function keyOf(detection: Detection): string {
-    return detection.id === undefined ? "" : String(detection.id);
-}
-
 /** Degrees between a contact and a detection that may be the same, or null. */
 function distance(contact: Contact, detection: Detection): number | null {
-    if (contact.now.source !== detection.source || contact.key !== keyOf(detection)) return null;
+    if (contact.now.source !== detection.source) return null;
     const apart = Math.abs(difference(contact.now.az_deg, detection.az_deg));
-    if (contact.key !== "") return apart;
     const width = Math.max(contact.now.width_deg || 0, detection.width_deg || 0);
     return apart <= Math.min(WIDEST_DEG, width + GATE_DEG) ? apart : null;
 }

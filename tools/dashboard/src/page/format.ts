@@ -52,6 +52,16 @@ function niceStep(wanted: number): number {
     return power * (NICE.find((n) => n * power >= wanted * (1 - 1e-9)) ?? 10);
 }
 
+export function fixed(value: number | null | undefined, decimals: number): string {
+    return value === null || value === undefined ? "–" : value.toFixed(decimals);
+}
+
+/** Milliseconds, or seconds where they are many. */
+export function latency(us: number | null | undefined): string {
+    if (us === null || us === undefined) return "–";
+    return us < 1e6 ? `${(us / 1000).toFixed(1)} ms` : `${(us / 1e6).toFixed(2)} s`;
+}
+
 /** The unit in which a power is named, for dB. */
 export function decibels(power: number): number {
     return 10 * Math.log10(Math.max(power, 1e-30));

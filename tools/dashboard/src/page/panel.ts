@@ -198,7 +198,7 @@ export class Panel {
             context.fillRect(left - 4, y, 4, 1);
             context.fillText(utcTime(time), left - 6, y);
         }
-        context.fillText("UTC", left - 6, top + height + 1.1 * letter);
+        context.fillText("UTC", left - 6, top + height + 2 * letter);
     }
 
     private drawAxis(context: CanvasRenderingContext2D, row: Row, shown: Extent, letter: number): void {

@@ -22,7 +22,6 @@ export class Store {
     readonly mvdr = new Record(600_000);
     readonly lofar = new Record(600_000);
     readonly contacts = new Contacts();
-    readonly tracks = new Contacts();
     /** The newest message of each topic. */
     readonly latest = new Map<string, Latest>();
     /** When the last status that was no repeat was made, by this page's clock. */
@@ -79,7 +78,6 @@ export class Store {
         this.selected = source;
         for (const record of [this.cbf, this.mvdr, this.lofar]) record.clear();
         this.contacts.clear();
-        this.tracks.clear();
         this.marks.clear();
         this.repeated_ms = this.heard_ms = -Infinity;
         this.latest.clear();
@@ -111,7 +109,6 @@ export class Store {
         if (record) record.push(this.rowOf(frame, data, known, arrived_ms));
         if (header.topic === "status" && !header.flags.includes("repeat")) this.status_ms = arrived_ms;
         if (header.topic === "detections") this.takeDetections(header, header.detections ?? [], arrived_ms);
-        if (header.topic === "tracks") this.tracks.update(header.tracks ?? [], utcOf(header, arrived_ms));
     }
 
     private rowOf(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The line above everything: which daemon, what time, how it is.
 import { choice, element, setText } from "./dom.js";
-import { duration, utcDate, utcTime } from "./format.js";
+import { duration, latency, utcDate, utcTime } from "./format.js";
 import { lossesOf, statusOf } from "./status.js";
 import type { Store } from "./store.js";
 
@@ -58,17 +58,23 @@ export class Top {
         setText(this.age, row ? `data ${duration(age_s)} old` : "no data");
         this.age.className = age_s > 3 || !row ? "bad" : "dim";
         const status = statusOf(this.store);
-        const latency = row?.header.latency_us;
+        const us = row?.header.latency_us;
         const words = [
             row ? `window ${row.header.window}` : "",
-            latency ? `latency ${(latency / 1000).toFixed(1)} ms` : "",
+            us ? `latency ${latency(us)}` : "",
             row ? row.header.backend : "",
         ];
         setText(this.rates, words.filter(Boolean).join("  ·  "));
-        const losses = status ? lossesOf(status).reduce((sum, [, count]) => sum + count, 0) : 0;
         const here = this.store.dropped;
-        const text = [losses ? `${losses} lost` : "", here ? `${here} rows left out: this page is too slow` : ""];
+        const text = [status ? lossText(lossesOf(status)) : "", here ? `${here} rows left out: this page is too slow` : ""];
         setText(this.losses, text.filter(Boolean).join("  ·  "));
         this.losses.className = here ? "bad" : "warn";
     }
+}
+
+/** What was lost most, and that there is more. */
+function lossText(losses: [string, number][]): string {
+    if (losses.length === 0) return "";
+    const [cause, count] = losses.reduce((most, each) => (each[1] > most[1] ? each : most));
+    return `lost: ${count.toLocaleString("en")} ${cause}${losses.length > 1 ? ", …" : ""}`;
 }

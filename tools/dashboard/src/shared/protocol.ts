@@ -21,10 +21,9 @@ export interface Detection {
     level: number;
     level_db: number;
     snr_db: number;
-    width_deg: number;
+    width_deg: number | null; // null: not to be told from its neighbours
     range_m: number | null;
     range_unresolved: boolean;
-    id?: number | string; // of a track
 }
 
 /** The fields that the dashboard uses; others may be there. Unknown or meaningless is null. */
@@ -59,7 +58,6 @@ export interface Header {
     backend: string;
     config_version: string;
     detections?: Detection[];
-    tracks?: Detection[];
     health?: string;
     text?: string;
 }

@@ -3,7 +3,7 @@
 import { formatBearing } from "../bearing.js";
 import type { Contact } from "../contacts.js";
 import { element } from "../dom.js";
-import { duration, utcTime } from "../format.js";
+import { duration, fixed, utcTime } from "../format.js";
 import type { Context, View } from "./view.js";
 
 const OLD_MS = 3000; // since the last sighting, by the windows' times
@@ -29,7 +29,7 @@ const RANGE: Column = {
     title: "range, m; ~: the ranges are too coarse there to believe it",
     cell: ({ now }) => (now.range_m === null ? "–" : `${now.range_unresolved ? "~" : ""}${now.range_m.toFixed(0)}`),
 };
-const BY: Column = { head: "by", title: "beamformer that found it", left: true, cell: ({ now, key }) => now.source + (key && ` ${key}`) };
+const BY: Column = { head: "by", title: "beamformer that found it", left: true, cell: ({ now }) => now.source };
 
 const SHORT: Column[] = [BEARING, LEVEL, SNR, RANGE, BY];
 const FULL: Column[] = [
@@ -39,7 +39,7 @@ const FULL: Column[] = [
     LEVEL,
     SNR,
     RANGE,
-    { head: "width", title: "-3 dB width, deg", cell: ({ now }) => now.width_deg.toFixed(2) },
+    { head: "width", title: "-3 dB width, deg", cell: ({ now }) => fixed(now.width_deg, 2) },
     BY,
     { head: "first seen UTC", title: "first window of it that this page saw", cell: ({ first_ms }) => utcTime(first_ms) },
     { head: "held", title: "from the first to the last sighting", cell: ({ first_ms, last_ms }) => duration((last_ms - first_ms) / 1000) },
@@ -65,7 +65,7 @@ export class ContactTable {
 
     draw(): void {
         const { store } = this.context;
-        const list = [...store.tracks.list, ...store.contacts.list];
+        const list = [...store.contacts.list];
         const newest_ms = Math.max(...list.map((c) => c.last_ms));
         list.sort((a, b) => b.now.level_db - a.now.level_db);
         const cells = list.map((c) => this.columns.map((column) => column.cell(c, newest_ms)));

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What the daemon says of itself, what the bridge lost, and what this page left out.
 import { element, setText } from "../dom.js";
-import { duration, utcDate, utcTime } from "../format.js";
+import { duration, latency as inTime, utcDate, utcTime } from "../format.js";
 import { lossesOf, statusOf, type Faults, type Spread, type Status } from "../status.js";
 import type { Store } from "../store.js";
 import type { Context, View } from "./view.js";
 
 type Facts = [string, string][];
 
-const ms = (us: number | null | undefined) => (us === null || us === undefined ? "–" : `${(us / 1000).toFixed(1)} ms`);
 const count = (n: number | null | undefined) => (n === null || n === undefined ? "–" : n.toLocaleString("en"));
 const seconds = (s: number | null | undefined) => (s === null || s === undefined ? "–" : `${s.toFixed(3)} s`);
 
 const SECTIONS: [string, (status: Status, store: Store, now_ms: number) => Facts][] = [
     ["Health", health],
     ["Losses since the daemon began, by cause", losses],
-    ["Latency, last sample in to published", latency],
+    ["Latency, last sample in to published", latencies],
     ["Rates", rates],
     ["Adaptive beamformer", adaptive],
     ["Elements", elements],
@@ -41,9 +40,9 @@ function losses(status: Status): Facts {
     return [...(found.length ? found : ([["none", "0"]] as Facts)), ...samples];
 }
 
-function latency(status: Status): Facts {
-    const last = (spread: Spread | undefined) => [spread?.p50_us, spread?.p99_us, spread?.max_us].map(ms).join(" / ");
-    const stages = Object.entries(status.stage_us ?? {}).map(([stage, us]): [string, string] => [`stage ${stage}`, ms(us)]);
+function latencies(status: Status): Facts {
+    const last = (spread: Spread | undefined) => [spread?.p50_us, spread?.p99_us, spread?.max_us].map(inTime).join(" / ");
+    const stages = Object.entries(status.stage_us ?? {}).map(([stage, us]): [string, string] => [`stage ${stage}`, inTime(us)]);
     return [["median / 99 % / most, last second", last(status.latency)], ...stages];
 }
 
@@ -65,7 +64,8 @@ function adaptive(_: Status, store: Store): Facts {
     const header = store.mvdr.last?.header as Record<string, unknown> | undefined;
     if (!header) return [["MVDR", "not published"]];
     const loading = header.loading as { rule: string; eps: number; delta: number } | null;
-    const number = (name: string, digits: number) => (typeof header[name] === "number" ? (header[name] as number).toPrecision(digits) : "–");
+    const number = (name: string, digits: number) =>
+        typeof header[name] === "number" ? String(Number((header[name] as number).toPrecision(digits))) : "–";
     return [
         ["snapshots", number("snapshots", 4)],
         ["loading", loading ? `${loading.rule}, eps ${loading.eps}` : "–"],
@@ -77,12 +77,12 @@ function adaptive(_: Status, store: Store): Facts {
 }
 
 function elements(status: Status): Facts {
-    const { judged, masked, ...faults } = status.elements ?? { judged: null, masked: null };
+    const { judged, masked: _, ...faults } = status.elements ?? { judged: null };
     const list = Object.entries(faults as Record<string, Faults>).map(([fault, found]): [string, string] => [
-        fault.replace(/_/g, " "),
+        { masked_auto: "masked automatically", masked_hand: "masked by hand" }[fault] ?? fault,
         found.count ? `${found.count}: channels ${ranges(found.channels)}` : "0",
     ]);
-    return [["judged", count(judged)], ["masked by hand", count(masked)], ...list];
+    return [["judged", count(judged)], ...list];
 }
 
 function ranges(pairs: [number, number][]): string {

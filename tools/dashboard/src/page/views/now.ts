@@ -128,6 +128,8 @@ export class NowView implements View {
         ctx.save();
         ctx.font = `${0.8 * letter}px ${colourOf("--letters")}`;
         ctx.textAlign = "center";
+        ctx.strokeStyle = colourOf("--field"); // around the letters, so that no curve runs through them
+        ctx.lineWidth = 0.25 * letter;
         const marks = this.rows.flatMap((row) => row.marks.map((mark) => ({ row, mark })));
         marks.sort((a, b) => b.mark.level_db - a.mark.level_db);
         for (const { row, mark } of marks) {
@@ -139,7 +141,11 @@ export class NowView implements View {
             if (y < plot.bbox.top + letter) continue;
             taken.push({ x, y });
             ctx.fillStyle = colourOf(mark.source === "mvdr" ? "--mvdr" : "--cbf");
-            ctx.fillText(`${mark.az_deg.toFixed(1)}° ${mark.level_db.toFixed(1)}`, x, y);
+            // A near contact's level is that at its range, above the far-field curve.
+            const range = mark.range_m === null ? "" : ` at ${mark.range_m.toFixed(0)} m`;
+            const text = `${mark.az_deg.toFixed(1)}° ${mark.level_db.toFixed(1)}${range}`;
+            ctx.strokeText(text, x, y);
+            ctx.fillText(text, x, y);
         }
         ctx.restore();
     }
