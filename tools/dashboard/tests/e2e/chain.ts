@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The real chain: simulator, daemon, bridge and pages in Debian's Chromium. Each test has its own.
-import { spawn, type ChildProcess } from "node:child_process";
+import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { chromium, type Browser, type Page } from "playwright-core";
@@ -14,7 +15,7 @@ const bin = process.env.SONAR_BIN ?? join(top, "build/release/bin");
 /** A line of 32 hydrophones that takes little of two cores. */
 const CONFIG = `
 schema: 1
-array: {id: 1, name: test-line, geometry: {line: {sensors: 32, spacing_m: 0.75}}, heading_deg: 30, gain_db: 0}
+array: {id: 1, name: test-line, geometry: {line: {sensors: 32, spacing_m: 0.75}}, heading_deg: 30, gain_db: 0ARRAY}
 sound_speed_mps: 1500
 fs_hz: 4000
 ingest: {endpoints: ["ipc://FOLDER/in"]}
@@ -22,7 +23,7 @@ dft: {length: 1024, hop: HOP, window: hann}
 cbf: {band_hz: [400, 950], ranges_m: [100, 200, 400]SCAN}
 lofar: {band_hz: [100, 950]}
 mvdr: {band_hz: [600, 950], length: 512, hop: 256, snapshots: 48}
-output: {endpoint: "ipc://FOLDER/out", high_water_mark: 256}
+output: {endpoint: "ENDPOINT", high_water_mark: 256}
 runtime: {threads: 1, backend: cpu}
 `;
 
@@ -44,7 +45,10 @@ export interface ChainOptions {
     hop?: number;
     scan?: string;
     scene?: string;
+    array?: string; // more of the section `array`
     history_s?: number;
+    /** Results over TCP, encrypted, with certificates that sonar-keys makes; the bridge has the reader's. */
+    curve?: boolean;
 }
 
 export class Chain {
@@ -53,13 +57,19 @@ export class Chain {
     daemon: ChildProcess | null = null;
     simulator: ChildProcess | null = null;
     bridge: ChildProcess | null = null;
+    private endpoint = `ipc://${this.folder}/out`;
+    private keys: string[] = []; // options of the bridge
     private processes: ChildProcess[] = [];
     private browser: Browser | null = null;
     private listener: Subscriber | null = null;
 
     static async start(options: ChainOptions = {}): Promise<Chain> {
         const chain = new Chain();
-        const config = CONFIG.replace(/FOLDER/g, chain.folder)
+        const security = options.curve ? await chain.makeKeys() : "";
+        const config = (CONFIG + security)
+            .replace(/FOLDER/g, chain.folder)
+            .replace("ENDPOINT", chain.endpoint)
+            .replace("ARRAY", options.array ?? "")
             .replace("HOP", String(options.hop ?? 1024))
             .replace("SCAN", options.scan ?? "");
         writeFileSync(join(chain.folder, "config.yaml"), config);
@@ -68,6 +78,19 @@ export class Chain {
         chain.startSimulator();
         await chain.startBridge(options.history_s ?? 600);
         return chain;
+    }
+
+    private async makeKeys(): Promise<string> {
+        const keys = (...args: string[]) => execFileSync(join(bin, "sonar-keys"), args, { cwd: this.folder });
+        keys("server", "sonard");
+        keys("client", "display", "stranger", "--server", "sonard.key");
+        this.endpoint = `tcp://127.0.0.1:${await freePort()}`;
+        this.keys = ["--key", this.keyOf("display")];
+        return `security: {key: sonard.key_secret, allow_readers: [display.key]}\n`;
+    }
+
+    keyOf(name: string): string {
+        return join(this.folder, `${name}.key_secret`);
     }
 
     startDaemon(): void {
@@ -81,26 +104,36 @@ export class Chain {
 
     async startBridge(history_s: number): Promise<void> {
         const listen = this.address ? new URL(this.address).host : "127.0.0.1:0";
-        const options = ["--listen", listen, "--history", String(history_s), `ipc://${this.folder}/out`];
-        const bridge = (this.bridge = this.run(process.execPath, ["dist/bridge.js", ...options]));
-        this.address = await new Promise((found, failed) => {
+        [this.bridge, this.address] = await this.makeBridge(listen, history_s, this.keys);
+    }
+
+    /** Another bridge beside the chain's own; its address. */
+    async anotherBridge(keys: string[]): Promise<string> {
+        return (await this.makeBridge("127.0.0.1:0", 600, keys))[1];
+    }
+
+    private async makeBridge(listen: string, history_s: number, keys: string[]): Promise<[ChildProcess, string]> {
+        const options = ["--listen", listen, "--history", String(history_s), ...keys, this.endpoint];
+        const bridge = this.run(process.execPath, ["dist/bridge.js", ...options]);
+        const address = await new Promise<string>((found, failed) => {
             bridge.stdout!.on("data", (text) => {
                 const match = /http:\S+/.exec(String(text));
                 if (match) found(match[0]);
             });
             bridge.on("exit", () => failed(new Error("the bridge ended")));
         });
+        return [bridge, address];
     }
 
     /** A page of its own; what it would report as an error fails the test. */
-    async open(settings: Record<string, unknown> = {}, width = 1280, height = 720): Promise<Page> {
+    async open(settings: Record<string, unknown> = {}, width = 1280, height = 720, address = this.address): Promise<Page> {
         this.browser ??= await chromium.launch({ executablePath: this.politeChromium(), args: ["--no-sandbox"] });
         const context = await this.browser.newContext({ viewport: { width, height } });
         const page = await context.newPage();
         page.on("pageerror", (error) => console.error(`page: ${error.stack}`));
         page.on("pageerror", () => (process.exitCode = 1));
         await page.addInitScript((kept) => localStorage.setItem("sonard-dashboard", kept), JSON.stringify(settings));
-        await page.goto(this.address);
+        await page.goto(address);
         return page;
     }
 
@@ -108,7 +141,7 @@ export class Chain {
     listen(...topics: string[]): Map<number, Message> {
         const messages = new Map<number, Message>();
         const socket = new Subscriber({ linger: 0 });
-        socket.connect(`ipc://${this.folder}/out`);
+        socket.connect(this.endpoint);
         socket.subscribe(...topics);
         this.listener = socket;
         void (async () => {
@@ -149,6 +182,14 @@ export class Chain {
         this.processes.push(child);
         return child;
     }
+}
+
+async function freePort(): Promise<number> {
+    const server = createServer().listen(0, "127.0.0.1");
+    await new Promise((done) => server.once("listening", done));
+    const { port } = server.address() as AddressInfo;
+    await new Promise((done) => server.close(done));
+    return port;
 }
 
 export async function until(what: string, seconds: number, holds: () => Promise<boolean> | boolean): Promise<void> {
