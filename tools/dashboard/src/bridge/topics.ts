@@ -15,7 +15,6 @@ export interface Topic {
 export const TOPICS: readonly Topic[] = [
     { name: "status", from: "status", always: true, keep: "latest" },
     { name: "detections", from: "detections", always: true, keep: "minutes" },
-    { name: "tracks", from: "tracks", always: true, keep: "minutes" },
     { name: "cbf.azimuth", from: "cbf.azimuth", always: true, keep: "minutes" },
     { name: "mvdr.azimuth", from: "mvdr.azimuth", always: true, keep: "minutes" },
     { name: "cbf.nearfield", from: "cbf.nearfield", always: false, keep: "latest" },
@@ -23,6 +22,7 @@ export const TOPICS: readonly Topic[] = [
     { name: "mvdr.spectrum", from: "mvdr.spectrum", always: false, keep: "surfaces" },
     { name: "element.level", from: "element.psd", always: false, keep: "latest", make: elementLevel },
     { name: "element.missing", from: "element.missing", always: false, keep: "latest" },
+    { name: "element.position", from: "element.position", always: false, keep: "latest" },
 ];
 
 /** Power of each channel: its density summed over the bins. The page needs no more of element.psd. */

@@ -16,6 +16,11 @@ export function pixel(red: number, green: number, blue: number): number {
     return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }
 
+/** The same as CSS writes it. */
+export function pixelText(value: number): string {
+    return `rgb(${value & 255}, ${(value >> 8) & 255}, ${(value >> 16) & 255})`;
+}
+
 /** SHADES colours of a palette, the lowest level first. */
 export function shades(palette: string): Uint32Array {
     const steps = (STEPS[palette] ?? STEPS.viridis).map((hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)));

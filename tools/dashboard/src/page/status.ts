@@ -15,6 +15,15 @@ export interface Faults {
     channels: [number, number][];
 }
 
+/** What holds of the hydrophone that a channel feeds. */
+export interface ElementState {
+    fault: string | null; // the worst
+    masked: "by hand" | "automatically" | null;
+}
+
+/** Worst first. */
+export const FAULTS = ["dead", "stuck", "clipped", "noisy", "hum"] as const;
+
 type Counts = Record<string, number>;
 
 export interface Status extends RowHeader {
@@ -51,4 +60,24 @@ export function lossesOf(status: Status): [string, number][] {
         ["messages not sent", status.output?.messages_failed],
     ];
     return all.filter((pair): pair is [string, number] => (pair[1] ?? 0) > 0).map(([c, n]) => [c.replace(/_/g, " "), n]);
+}
+
+/** By channel. `complete` is false where the daemon names the first ranges of a longer list only. */
+export function elementStates(status: Status | null, channels: number): { states: ElementState[]; complete: boolean } {
+    const states = Array.from({ length: channels }, (): ElementState => ({ fault: null, masked: null }));
+    const lists = (status?.elements ?? {}) as Record<string, Faults | undefined>;
+    let complete = true;
+    const each = (name: string, mark: (state: ElementState) => void) => {
+        const list = lists[name];
+        let named = 0;
+        for (const [first, last] of list?.channels ?? []) {
+            named += last - first + 1;
+            states.slice(first, last + 1).forEach(mark);
+        }
+        if (named < (list?.count ?? 0)) complete = false;
+    };
+    for (const name of [...FAULTS].reverse()) each(name, (state) => (state.fault = name));
+    each("masked_auto", (state) => (state.masked = "automatically"));
+    each("masked_hand", (state) => (state.masked = "by hand"));
+    return { states, complete };
 }

@@ -7,7 +7,9 @@ import { angleOf, bearingsOf, difference, formatBearing, turn, type Bearings } f
 import { shades } from "../../src/page/colour.js";
 import { columnsOf, wholeExtent } from "../../src/page/columns.js";
 import { Contacts } from "../../src/page/contacts.js";
-import { ticks, timeTicks } from "../../src/page/format.js";
+import { fixed, latency, ticks, timeTicks } from "../../src/page/format.js";
+import { fitArray, placeIn } from "../../src/page/arrayfit.js";
+import { elementStates, type Status } from "../../src/page/status.js";
 import { automaticLevels } from "../../src/page/levels.js";
 import { background } from "../../src/page/normalise.js";
 import { PALETTES } from "../../src/page/colour.js";
@@ -175,4 +177,43 @@ test("ticks are round", () => {
     assert.deepEqual(ticks(0, 180, 6, "deg"), [0, 30, 60, 90, 120, 150, 180]);
     assert.deepEqual(ticks(0.3, 1, 4), [0.4, 0.6000000000000001, 0.8, 1]);
     assert.deepEqual(timeTicks(1500, 9000, 4), [2000, 4000, 6000, 8000]);
+});
+
+test("an array is drawn on one scale, its side above its plan", () => {
+    const place = { left: 50, top: 10, width: 800, height: 400 };
+    const line = Float32Array.from([-24, 0, 0, NaN, NaN, NaN, 0, 0, 0, 24, 0, 3]);
+    const fit = fitArray(line, place, 20, 10)!;
+    assert.ok(Math.abs(fit.px_per_m - 760 / 48) < 1e-9, "the line fills the width");
+    assert.deepEqual(placeIn(fit, fit.plan, -24, 0)[0], 70);
+    assert.ok(Math.abs(placeIn(fit, fit.plan, 24, 0)[0] - 830) < 1e-9);
+    const [, shallow] = placeIn(fit, fit.side, 0, 0);
+    const [, deep] = placeIn(fit, fit.side, 0, 3);
+    assert.ok(Math.abs(deep - shallow - 3 * fit.px_per_m) < 1e-9, "deeper is lower");
+    assert.ok(shallow > fit.side.place.top && deep < fit.side.place.top + fit.side.place.height);
+    assert.ok(fit.plan.place.top >= fit.side.place.top + fit.side.place.height + 10);
+    assert.ok(Math.abs(fit.plan.place.top + fit.plan.place.height - 410) < 1e-9);
+    const circle = fitArray(Float32Array.from([6, 0, 0, 0, 6, 0, -6, 0, 0, 0, -6, 0]), place, 20, 10)!;
+    assert.ok(Math.abs(circle.px_per_m - (390 - 80) / 12) < 1e-9, "the circle fills the height");
+    assert.equal(fitArray(Float32Array.of(1, 2, 3), place, 20, 10)!.px_per_m, 20, "a single hydrophone");
+    assert.equal(fitArray(Float32Array.of(NaN, NaN, NaN), place, 20, 10), null);
+});
+
+test("elements are told apart: faulty, taken out, masked by hand", () => {
+    const list = (count: number, ...channels: [number, number][]) => ({ count, sensors: channels, channels });
+    const none = list(0);
+    const elements = { judged: 9, masked: 1, dead: list(2, [2, 3]), stuck: none, noisy: list(1, [3, 3]), hum: none, clipped: none };
+    const status = { elements: { ...elements, masked_auto: list(1, [3, 3]), masked_hand: list(1, [9, 9]) } } as unknown as Status;
+    const { states, complete } = elementStates(status, 10);
+    assert.ok(complete);
+    assert.deepEqual(states[1], { fault: null, masked: null });
+    assert.deepEqual(states[2], { fault: "dead", masked: null });
+    assert.deepEqual(states[3], { fault: "dead", masked: "automatically" }, "the worst fault");
+    assert.deepEqual(states[9], { fault: null, masked: "by hand" });
+    status.elements!.hum = list(40, [0, 0]);
+    assert.ok(!elementStates(status, 10).complete, "the daemon names the first ranges only");
+    assert.ok(elementStates(null, 3).states.length === 3, "before the first status");
+});
+
+test("what is not known is a dash", () => {
+    assert.deepEqual([fixed(null, 2), fixed(1.234, 2), latency(null), latency(3367400), latency(812)], ["–", "1.23", "–", "3.37 s", "0.8 ms"]);
 });

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Each hydrophone: its level, what the daemon found wrong with it, and the share of samples that are missing.
+// Each hydrophone: its level, what the daemon found wrong with it, the share of samples that are missing, its place.
 import { colourOf, element, fitCanvas, letter_px, setText } from "../dom.js";
 import { decibels, referenceOf, ticks } from "../format.js";
-import { statusOf, type Faults } from "../status.js";
+import { settings } from "../settings.js";
+import { elementStates, statusOf, type ElementState } from "../status.js";
+import { ArrayDrawing } from "./array.js";
 import type { Context, View } from "./view.js";
 
-/** Worst first: an element with several faults has the colour of the first. */
-const FAULTS: [string, string][] = [
-    ["dead", "#ff5a5f"],
-    ["stuck", "#ff9ad5"],
-    ["clipped", "#f0b440"],
-    ["noisy", "#c792ff"],
-    ["hum", "#58c48a"],
-];
+const COLOURS: Record<string, string> = { dead: "#ff5a5f", stuck: "#ff9ad5", clipped: "#f0b440", noisy: "#c792ff", hum: "#58c48a" };
 const WELL = "#6cb6ff";
-const MASKED = "#55606f";
+const MASKED = "#8794a6"; // and not faulty
 const MOST = 8192; // channels: beyond that a message of element.psd is too large to be asked for
 
 export class ElementsView implements View {
@@ -25,16 +20,20 @@ export class ElementsView implements View {
     private field = element("div", { class: "field" }, [this.canvas]);
     private note = element("span", { class: "note" });
     private readout = element("output", { class: "readout" });
+    private array = new ArrayDrawing((channel) => this.tell(channel));
+    private states: ElementState[] = [];
     private drawn = "";
     private box = { left: 0, top: 0, width: 1, height: 1 };
 
     constructor(private readonly context: Context) {
-        const legend = [["in order", WELL], ...FAULTS, ["masked", MASKED]].map(([name, colour]) =>
+        const legend = [["in order", WELL], ...Object.entries(COLOURS)].map(([name, colour]) =>
             element("span", {}, [element("b", { style: `color: ${colour}` }, ["■ "]), name]),
         );
+        legend.push(element("span", {}, [element("b", { style: `color: ${MASKED}` }, ["□ "]), "masked"]));
         const head = element("header", {}, [element("h2", {}, ["Elements"]), this.note, element("span", { class: "scale" }, legend)]);
-        this.root = element("div", { class: "view" }, [
+        this.root = element("div", { class: "view elements" }, [
             element("section", { class: "panel", "data-panel": "elements" }, [head, this.field, this.readout]),
+            this.array.root,
         ]);
         this.canvas.onpointermove = (event) => this.read(event);
         this.canvas.onpointerleave = () => setText(this.readout, "");
@@ -43,7 +42,7 @@ export class ElementsView implements View {
     wants(): string[] {
         const status = statusOf(this.context.store);
         const sensors = (status?.elements?.judged ?? 0) + (status?.elements?.masked ?? 0);
-        return sensors > MOST ? ["element.missing"] : ["element.level", "element.missing"];
+        return sensors > MOST ? ["element.missing"] : ["element.level", "element.missing", "element.position"];
     }
 
     draw(): void {
@@ -55,30 +54,26 @@ export class ElementsView implements View {
             setText(this.note, "waiting for element.psd");
             return;
         }
-        const key = JSON.stringify([level?.header.seq, missing?.header.seq, store.status?.header.seq, clientWidth, clientHeight]);
+        const position = store.latest.get("element.position");
+        const seqs = [level, missing, position, store.status].map((latest) => latest?.header.seq);
+        const key = JSON.stringify([seqs, clientWidth, clientHeight, this.array.size, settings.palette]);
         if (key === this.drawn || clientWidth < 10) return;
         this.drawn = key;
         fitCanvas(this.canvas, clientWidth, clientHeight);
         const band = level?.header.band_hz ?? [];
         const words = level ? [referenceOf(level.header.unit), band.length ? `${band[0].toFixed(0)} to ${band[1].toFixed(0)} Hz` : "",
             `window ${level.header.window}`] : ["too many channels for their spectra: missing samples only"];
+        const power = level?.data ?? new Float32Array(missing!.data.length);
+        const { states, complete } = elementStates(statusOf(store), power.length);
+        if (!complete) words.push("more faults than the daemon lists by name");
         setText(this.note, words.filter(Boolean).join(" · "));
-        this.drawBars(level?.data ?? new Float32Array(missing!.data.length), missing?.data);
+        this.states = states;
+        const levels = Array.from(power, (p) => (p > 0 ? decibels(p) : NaN));
+        this.drawBars(levels, missing?.data);
+        if (position?.data.length === 3 * power.length) this.array.draw({ positions: position.data, levels, states, colour: colourOfState });
     }
 
-    private colours(count: number): string[] {
-        const colours = new Array<string>(count).fill(WELL);
-        const elements = statusOf(this.context.store)?.elements as Record<string, Faults> | undefined;
-        const paint = (name: string, colour: string) => {
-            for (const [first, last] of elements?.[name]?.channels ?? [])
-                for (let c = first; c <= Math.min(last, count - 1); c++) colours[c] = colour;
-        };
-        paint("masked_auto", MASKED);
-        for (const [name, colour] of [...FAULTS].reverse()) paint(name, colour);
-        return colours;
-    }
-
-    private drawBars(power: Float32Array, missing: Float32Array | undefined): void {
+    private drawBars(levels: number[], missing: Float32Array | undefined): void {
         const context = this.canvas.getContext("2d")!;
         const letter = letter_px();
         const { clientWidth, clientHeight } = this.field;
@@ -87,13 +82,12 @@ export class ElementsView implements View {
         context.font = `${0.8 * letter}px ${colourOf("--letters")}`;
         const [left, top] = [Math.round(4.5 * letter), Math.round(0.6 * letter)];
         this.box = { left, top, width: clientWidth - left - letter, height: clientHeight - top - 5.2 * letter };
-        const levels = Array.from(power, (p) => (p > 0 ? decibels(p) : NaN));
         const known = levels.filter(Number.isFinite);
         const low = 5 * Math.floor(Math.min(...known, Infinity) / 5 - 0.5);
         const high = 5 * Math.ceil(Math.max(...known, -Infinity) / 5 + 0.5);
         if (known.length) this.drawLevels(context, levels, low, high);
         this.drawMissing(context, missing, letter);
-        this.drawChannels(context, power.length, letter);
+        this.drawChannels(context, levels.length, letter);
     }
 
     private drawLevels(context: CanvasRenderingContext2D, levels: number[], low: number, high: number): void {
@@ -107,12 +101,14 @@ export class ElementsView implements View {
             context.fillStyle = colourOf("--dim");
             context.fillText(String(db), left - 6, y);
         }
-        const colours = this.colours(levels.length);
         const step = width / levels.length;
         levels.forEach((level, c) => {
-            context.fillStyle = colours[c];
             const share = Number.isFinite(level) ? (level - low) / (high - low) : 0;
-            context.fillRect(left + c * step, top + height * (1 - share), Math.max(1, step * 0.8), Math.max(2, height * share));
+            const [x, y] = [left + c * step, top + height * (1 - share)];
+            const [w, h] = [Math.max(1, step * 0.8), Math.max(2, height * share)];
+            context.fillStyle = context.strokeStyle = colourOfState(this.states[c]);
+            if (this.states[c].masked) context.strokeRect(x + 0.5, y + 0.5, Math.max(0.5, w - 1), h - 1);
+            else context.fillRect(x, y, w, h);
         });
     }
 
@@ -145,19 +141,32 @@ export class ElementsView implements View {
     }
 
     private read(event: PointerEvent): void {
-        const { store } = this.context;
-        const level = store.latest.get("element.level");
-        const missing = store.latest.get("element.missing");
-        const count = level?.data.length ?? missing?.data.length ?? 0;
         const frame = this.canvas.getBoundingClientRect();
-        const channel = Math.floor(((event.clientX - frame.left - this.box.left) / this.box.width) * count);
-        if (channel < 0 || channel >= count) return;
-        const elements = statusOf(store)?.elements as Record<string, Faults> | undefined;
-        const faults = ["masked_auto", ...FAULTS.map(([name]) => name)].filter((name) =>
-            elements?.[name]?.channels.some(([a, b]) => a <= channel && channel <= b),
-        );
-        const words = [`channel ${channel}`, level ? `${decibels(level.data[channel]).toFixed(2)} ${referenceOf(level.header.unit)}` : "",
-            missing ? `${(100 * missing.data[channel]).toFixed(1)} % missing` : "", faults.join(", ").replace("_", " ") || "no fault found"];
+        const channel = Math.floor(((event.clientX - frame.left - this.box.left) / this.box.width) * this.states.length);
+        this.tell(channel);
+    }
+
+    private tell(channel: number | null): void {
+        const state = channel === null ? undefined : this.states[channel];
+        if (channel === null || !state) {
+            setText(this.readout, "");
+            return;
+        }
+        const { latest } = this.context.store;
+        const [level, missing, position] = ["level", "missing", "position"].map((name) => latest.get(`element.${name}`));
+        const [x, y, z] = Array.from(position?.data.subarray(3 * channel, 3 * channel + 3) ?? []);
+        const words = [
+            `channel ${channel}`,
+            level ? `${decibels(level.data[channel]).toFixed(2)} ${referenceOf(level.header.unit)}` : "",
+            missing ? `${(100 * missing.data[channel]).toFixed(1)} % missing` : "",
+            position ? (Number.isNaN(x) ? "feeds no hydrophone" : `forward ${x.toFixed(2)} m, right ${y.toFixed(2)} m, down ${z.toFixed(2)} m`) : "",
+            state.fault ?? "no fault found",
+            state.masked ? `masked ${state.masked}` : "",
+        ];
         setText(this.readout, words.filter(Boolean).join("  ·  "));
     }
+}
+
+function colourOfState(state: ElementState): string {
+    return state.fault ? COLOURS[state.fault] : state.masked ? MASKED : WELL;
 }

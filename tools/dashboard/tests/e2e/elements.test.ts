@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The array's drawing: where hydrophones stand, and which of them are out, and why.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Chain, until } from "./chain.js";
+
+const ARRAY = ", mask: [3], auto_mask: true";
+const SCENE = "\nelements: {list: [{sensor: 7, dead: true}]}\n";
+
+test("hydrophones stand where the configuration has them, masked by hand, taken out, or in order", async () => {
+    const chain = await Chain.start({ array: ARRAY, scene: SCENE });
+    try {
+        const page = await chain.open({ view: "elements" });
+        await until("the dead hydrophone is taken out", 60, () =>
+            page.evaluate("sonard.store.status?.header.elements?.masked_auto.count === 1"));
+        const places = () => page.evaluate("Array.from({ length: 32 }, (_, c) => sonard.views[4].array.placeOf(c))") as Promise<[number, number][]>;
+        await until("the array is drawn", 10, async () => (await places()).every((place) => place !== null));
+        const drawn = await places();
+        const step = drawn[1][0] - drawn[0][0];
+        assert.ok(step > 5, `0.75 m are ${step} pixels`);
+        drawn.forEach(([x, y], c) => {
+            assert.ok(Math.abs(x - drawn[0][0] - c * step) < 0.01, `channel ${c} of a line stands at ${x}`);
+            assert.equal(y, drawn[0][1], "on its axis");
+        });
+        const box = (await page.locator("[data-panel=array] canvas:not(.bar)").boundingBox())!;
+        const told = async (channel: number) => {
+            await page.mouse.move(box.x + drawn[channel][0], box.y + drawn[channel][1]);
+            await until("the pointer reads it", 5, async () => (await page.textContent("[data-panel=elements] .readout"))!.startsWith(`channel ${channel} `));
+            return (await page.textContent("[data-panel=elements] .readout"))!;
+        };
+        assert.match(await told(0), /forward -11\.6\d m, right 0\.00 m, down 0\.00 m {2}· {2}no fault found$/);
+        assert.match(await told(3), /no fault found {2}· {2}masked by hand$/);
+        assert.match(await told(7), /dead {2}· {2}masked automatically$/);
+        assert.match(await told(31), /forward 11\.6\d m/);
+    } finally {
+        await chain.stop();
+    }
+});
