@@ -11,7 +11,6 @@
  */
 #include <getopt.h>
 #include <math.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +25,7 @@
 #include "core/core.h"
 #include "core/result.h"
 #include "ingest/frame.h"
+#include "port.h"
 #include "process.h"
 #include "zmtp.h"
 
@@ -80,17 +80,6 @@ static long resident_bytes(pid_t pid) {
 
 /* ---- the daemon and its honest digitiser ----------------------------------------------------- */
 
-static int free_port(void) {
-    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof name;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&name, bytes) ||
-        getsockname(fd, (struct sockaddr *)&name, &bytes))
-        abort();
-    close(fd);
-    return ntohs(name.sin_port);
-}
-
 static void write_certificate(struct siege *s, const char *name, const char *public_key,
                               const char *secret_key) {
     char line[80] = "";
@@ -122,8 +111,8 @@ static void start(struct siege *s, bool tcp, const char *overload, bool keys) {
     int zero = 0, wait_ms = 30000;
     *s = (struct siege){.box = box_open()};
     if (tcp) {
-        snprintf(s->in, sizeof s->in, "tcp://127.0.0.1:%d", free_port());
-        snprintf(s->out, sizeof s->out, "tcp://127.0.0.1:%d", free_port());
+        snprintf(s->in, sizeof s->in, "tcp://127.0.0.1:%d", free_port(SOCK_STREAM));
+        snprintf(s->out, sizeof s->out, "tcp://127.0.0.1:%d", free_port(SOCK_STREAM));
     } else {
         snprintf(s->in, sizeof s->in, "ipc://%s/in", s->box.dir);
         snprintf(s->out, sizeof s->out, "ipc://%s/out", s->box.dir);

@@ -2,7 +2,6 @@
 /* A daemon and its tools over CURVE: keys made by sonar-keys, samples in, results out, strangers
  * kept out and counted, keys that come and go. The sockets themselves: test_security.c. */
 #include <criterion/criterion.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,21 +13,12 @@
 #include <zmq.h>
 
 #include "net/net.h"
+#include "port.h"
 #include "process.h"
 
 static box node;
 static int in_port, out_port;
 static pid_t daemon_pid;
-
-static int free_port(void) {
-    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
-    socklen_t bytes = sizeof name;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    cr_assert(fd >= 0 && !bind(fd, (struct sockaddr *)&name, bytes) &&
-              !getsockname(fd, (struct sockaddr *)&name, &bytes));
-    close(fd);
-    return ntohs(name.sin_port);
-}
 
 /* A shell in the box; what it prints into text[8192], if wanted. */
 static int shell(char *text, const char *command) {
@@ -52,8 +42,8 @@ static void make_keys(void) {
 }
 
 static void start(const char *socket) {
-    in_port = free_port();
-    out_port = free_port();
+    in_port = free_port(SOCK_STREAM);
+    out_port = free_port(SOCK_STREAM);
     box_write(&node, "sonard.yaml",
               "schema: 1\n"
               "array: {geometry: {line: {sensors: 8, spacing_m: 0.75}}}\n"

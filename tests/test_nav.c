@@ -14,6 +14,7 @@
 #include "core/core.h"
 #include "nav/nav.h"
 #include "nav/nmea.h"
+#include "port.h"
 
 /* With its checksum. */
 static sonar_nmea read_with(const char *body, double *variation, sonar_nav_values *to) {
@@ -263,14 +264,17 @@ static int64_t now_ns(void) {
 }
 
 Test(nav, datagrams_hold_sentences) {
-    const sonar_nav_spec spec = {.nmea = "udp://127.0.0.1:47110", .stale_after_s = 3};
+    char address[40];
+    const int port = free_port(SOCK_DGRAM);
+    snprintf(address, sizeof address, "udp://127.0.0.1:%d", port);
+    const sonar_nav_spec spec = {.nmea = address, .stale_after_s = 3};
     sonar_nav *nav;
     sonar_error err = {0};
     sonar_navigation now;
     cr_assert_eq(sonar_nav_create(&spec, &host, &nav, NULL), SONAR_OK);
     cr_assert_eq(sonar_nav_start(nav, &err), SONAR_OK, "%s", err.text);
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(47110)};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
     static char junk[9000];
     static const char *const text[] = {"$HEHDT,274.07,T*19\r\n", "$HEHDT,274.07,T*18\r\n",

@@ -14,6 +14,7 @@
 
 #include "core/core.h"
 #include "net/net.h"
+#include "port.h"
 #include "zmtp.h"
 
 enum { MESSAGE_MOST = 3000 };
@@ -64,17 +65,6 @@ static void allow(server *s, sonar_domain domain, const sonar_certificate *const
     cr_assert_eq(sonar_zap_allow(s->zap, domain, &ring, fewer, &err), SONAR_OK);
 }
 
-static int free_port(void) {
-    char endpoint[64];
-    size_t bytes = sizeof endpoint;
-    void *context = zmq_ctx_new(), *probe = zmq_socket(context, ZMQ_PULL);
-    cr_assert_eq(zmq_bind(probe, "tcp://127.0.0.1:*"), 0);
-    cr_assert_eq(zmq_getsockopt(probe, ZMQ_LAST_ENDPOINT, endpoint, &bytes), 0);
-    zmq_close(probe);
-    zmq_ctx_term(context);
-    return atoi(strrchr(endpoint, ':') + 1);
-}
-
 static server open_server_beside(const char *ipc, int type, sonar_domain domain) {
     server s = {.context = zmq_ctx_new(), .clients = zmq_ctx_new()};
     const sonar_socket_spec spec = {.type = type, .messages = 100, .message_bytes = MESSAGE_MOST};
@@ -83,7 +73,7 @@ static server open_server_beside(const char *ipc, int type, sonar_domain domain)
     s.security.curve = true;
     s.security.own = make_certificate();
     s.client = make_certificate();
-    snprintf(s.endpoint, sizeof s.endpoint, "tcp://127.0.0.1:%d", free_port());
+    snprintf(s.endpoint, sizeof s.endpoint, "tcp://127.0.0.1:%d", free_port(SOCK_STREAM));
     cr_assert_eq(sonar_zap_create(s.context, &host, &s.zap, &err), SONAR_OK, "%s", err.text);
     allow(&s, domain, (const sonar_certificate *[]){&s.client}, 1, &fewer);
     cr_expect_not(fewer);
