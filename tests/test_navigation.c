@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
+#include "port.h"
 #include "process.h"
 
-enum { FS = 2048, SENSORS = 32, LENGTH = 1024, PORT = 47111 };
+enum { FS = 2048, SENSORS = 32, LENGTH = 1024 };
 
 static const double SOURCE_DEG = 100, HEADING_DEG = 355, TURN_DEG_S = 3, LENGTH_M = 32 * 0.75;
 
@@ -31,7 +33,7 @@ static void rig_open(rig *r, const char *navigation) {
               "fs_hz: %d\ningest: {endpoints: [\"ipc://%s/in\"], overload: block}\n"
               "dft: {length: %d, hop: %d}\ncbf: {band_hz: [600, 900], ranges_m: []}\n"
               "mvdr: {length: 256, hop: 128, snapshots: 16}\n"
-              "output: {endpoint: \"%s\", high_water_mark: 10000}\n"
+              "output: {endpoint: \"%s\", high_water_mark: 10000, bearing_reference: true}\n"
               "control: {endpoint: \"%s\"}\nnavigation: {%s}\n"
               "runtime: {backend: cpu, threads: 1}\n",
               SENSORS, FS, r->box.dir, LENGTH, LENGTH / 2, r->out, r->control, navigation);
@@ -41,7 +43,7 @@ static void rig_open(rig *r, const char *navigation) {
               "    broadband: {level_db: 100, band_hz: [600, 900]}\n",
               HEADING_DEG, TURN_DEG_S, SOURCE_DEG);
     r->daemon = process_start(&r->box, "log", "sonard", box_path(&r->box, "sonard.yaml"), NULL);
-    r->subscriber = subscribe(r->out, "detections", "mvdr.azimuth", "status", NULL);
+    r->subscriber = subscribe(r->out, "detections", "cbf.azimuth", "mvdr.azimuth", "status", NULL);
     bool came = receive_until(&r->subscriber, "status", "uptime_s", 0, 10000, &m);
     char *log = box_read(&r->box, "log");
     cr_assert(came, "%s", log);
@@ -69,16 +71,22 @@ static const char *text_of(const cJSON *head, const char *key) {
     return cJSON_IsString(item) ? item->valuestring : "";
 }
 
-/* The nearer of both sides of the strongest contact of the CBF, NaN without any. */
-static double off_deg(const cJSON *head, const char *source) {
+/* The strongest contact of the CBF, NULL without any. */
+static const cJSON *strongest(const cJSON *head) {
     const cJSON *item;
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(head, "detections")) {
-        if (strcmp(text_of(item, "source"), source) != 0)
-            continue;
-        return fmin(fabs(remainder(header_number(item, "bearing_deg") - SOURCE_DEG, 360)),
-                    fabs(remainder(header_number(item, "mirror_deg") - SOURCE_DEG, 360)));
+        if (strcmp(text_of(item, "source"), "cbf") == 0)
+            return item;
     }
-    return NAN;
+    return NULL;
+}
+
+static double off_source(const cJSON *contact, const char *bearing) {
+    return fabs(remainder(header_number(contact, bearing) - SOURCE_DEG, 360));
+}
+
+static double beam_at(double az_deg) {
+    return 0.886 * 1500 / 900 / LENGTH_M / sin(az_deg * M_PI / 180) * 180 / M_PI;
 }
 
 static double heading_off(const cJSON *head, double middle_sample) {
@@ -93,53 +101,90 @@ enum { TOO_SLOW = 1 };
 enum { TOO_SLOW = 0 };
 #endif
 
-/* 30 degrees in ten seconds, through north. */
+typedef struct turn {
+    int windows, blocks, spectra, told;
+    double worst, first_az, last_az;
+} turn;
+
+/* Both bearings until the turn has told the side, then the one. */
+static void check_contact(const cJSON *head, double sample, turn *t) {
+    const cJSON *contact = strongest(head);
+    cr_expect_str_eq(text_of(head, "bearing_reference"), "true");
+    cr_expect_str_eq(text_of(head, "heading_source"), "navigation");
+    if (!contact) {
+        cr_expect_fail("nothing is there at sample %g", sample);
+        return;
+    }
+    const double az = header_number(contact, "az_deg"), beam = beam_at(az);
+    const bool known = strcmp(text_of(contact, "side"), "unknown") != 0;
+    double off = off_source(contact, "bearing_deg");
+    if (known)
+        cr_expect_str_eq(text_of(contact, "side"), "starboard", "at sample %g", sample);
+    else
+        off = fmin(off, off_source(contact, "mirror_deg"));
+    cr_expect_lt(off, 0.2 * beam, "%g deg off at sample %g", off, sample);
+    t->worst = fmax(t->worst, off / beam);
+    t->first_az = isnan(t->first_az) ? az : t->first_az;
+    t->last_az = az;
+    t->told += known;
+    t->windows++;
+}
+
+/* In the spectrum over true bearings the source stays where it is. */
+static void check_spectrum(const message *m, double sample, turn *t) {
+    const cJSON *axis = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(m->head, "axes"), 0);
+    const double step = header_number(axis, "step"), beam = beam_at(t->last_az);
+    size_t best = 0;
+    cr_expect_str_eq(text_of(m->head, "bearing_reference"), "true");
+    for (size_t i = 0; i < m->count; i++)
+        if (fabs((double)i * step - SOURCE_DEG) < 2 * beam && (!best || m->data[i] > m->data[best]))
+            best = i;
+    const double off = fabs((double)best * step - SOURCE_DEG);
+    cr_expect_lt(off, 0.2 * beam, "the spectrum is %g deg off at sample %g", off, sample);
+    t->spectra++;
+}
+
+static void check_heading(const cJSON *head, turn *t) {
+    const double middle =
+        0.5 * (header_number(head, "first_sample") + header_number(head, "last_sample") + 1);
+    cr_expect_lt(fabs(heading_off(head, middle)), 0.45, "%g deg", heading_off(head, middle));
+    t->blocks++;
+}
+
+/* 42 degrees in 14 seconds, through north. */
 Test(navigation, a_fixed_source_keeps_its_true_bearing_through_a_turn, .timeout = 120,
      .disabled = TOO_SLOW) {
     static rig r;
     char nmea[64], option[80];
-    snprintf(nmea, sizeof nmea, "udp://127.0.0.1:%d", PORT);
+    snprintf(nmea, sizeof nmea, "udp://127.0.0.1:%d", free_port(SOCK_DGRAM));
     snprintf(option, sizeof option, "nmea: \"%s\"", nmea);
     rig_open(&r, option);
-    pid_t sim = play(&r, "10", nmea);
-    int windows = 0, blocks = 0;
-    double worst = 0, first_az = NAN, last_az = NAN;
+    pid_t sim = play(&r, "14", nmea);
+    turn t = {.first_az = NAN, .last_az = NAN};
     message m;
     while (receive(&r.subscriber, &m, 3000)) {
         const double sample = header_number(m.head, "sample_index");
-        if (!strcmp(m.topic, "detections") && sample >= LENGTH) {
-            cr_expect_str_eq(text_of(m.head, "bearing_reference"), "true");
-            cr_expect_str_eq(text_of(m.head, "heading_source"), "navigation");
-            const double off = off_deg(m.head, "cbf");
-            const cJSON *list = cJSON_GetObjectItemCaseSensitive(m.head, "detections");
-            const double az = header_number(cJSON_GetArrayItem(list, 0), "az_deg");
-            const double beam = 0.886 * 1500 / 900 / LENGTH_M / sin(az * M_PI / 180) * 180 / M_PI;
-            cr_expect_lt(off, 0.2 * beam, "%g deg off at sample %g", off, sample);
-            worst = fmax(worst, off / beam);
-            first_az = isnan(first_az) ? az : first_az;
-            last_az = az;
-            windows++;
-        }
-        if (!strcmp(m.topic, "mvdr.azimuth") && sample >= LENGTH) {
-            const double middle = 0.5 * (header_number(m.head, "first_sample") +
-                                         header_number(m.head, "last_sample") + 1);
-            cr_expect_lt(fabs(heading_off(m.head, middle)), 0.45, "%g deg",
-                         heading_off(m.head, middle));
-            blocks++;
-        }
+        if (!strcmp(m.topic, "detections") && sample >= LENGTH)
+            check_contact(m.head, sample, &t);
+        if (!strcmp(m.topic, "cbf.azimuth") && isfinite(t.last_az))
+            check_spectrum(&m, sample, &t);
+        if (!strcmp(m.topic, "mvdr.azimuth") && sample >= LENGTH)
+            check_heading(m.head, &t);
         message_free(&m);
-        if (windows && !process_running(sim))
+        if (t.windows && !process_running(sim))
             break;
     }
-    cr_log_info("worst %.2f beam widths in %d windows", worst, windows);
-    cr_expect_geq(windows, 30);
-    cr_expect_geq(blocks, 30);
-    cr_expect_gt(fabs(first_az - last_az), 20, "the array has turned");
+    cr_log_info("worst %.2f beam widths in %d windows", t.worst, t.windows);
+    cr_expect_geq(t.windows, 40);
+    cr_expect_geq(t.blocks, 40);
+    cr_expect_geq(t.spectra, 40);
+    cr_expect_geq(t.told, 8, "the side was told in %d of %d windows", t.told, t.windows);
+    cr_expect_gt(fabs(t.first_az - t.last_az), 30, "the array has turned");
     cr_expect_eq(process_wait(sim, 10000), 0);
     cr_expect(receive_until(&r.subscriber, "status", "navigation.age_s", 3, 15000, &m));
     cr_expect(strstr(text_of(m.head, "text"), "the last heading, from nmea"), "%s",
               text_of(m.head, "text"));
-    cr_expect_geq(header_number(m.head, "navigation.taken"), 80);
+    cr_expect_geq(header_number(m.head, "navigation.taken"), 110);
     message_free(&m);
     rig_close(&r);
 }
@@ -148,8 +193,13 @@ Test(navigation, a_fixed_source_keeps_its_true_bearing_through_a_turn, .timeout 
 Test(navigation, a_heading_that_does_not_come_is_named, .timeout = 60) {
     static rig r;
     message m;
-    rig_open(&r, "nmea: \"udp://127.0.0.1:47112\"");
+    char option[80];
+    snprintf(option, sizeof option, "nmea: \"udp://127.0.0.1:%d\"", free_port(SOCK_DGRAM));
+    rig_open(&r, option);
     pid_t sim = play(&r, "2", NULL);
+    cr_assert(receive_until(&r.subscriber, "cbf.azimuth", "sample_index", 0, 20000, &m));
+    cr_expect_str_eq(text_of(m.head, "bearing_reference"), "array");
+    message_free(&m);
     cr_assert(receive_until(&r.subscriber, "detections", "sample_index", LENGTH, 20000, &m));
     cr_expect_str_eq(text_of(m.head, "bearing_reference"), "array");
     char *head = cJSON_PrintUnformatted(m.head);

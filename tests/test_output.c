@@ -298,8 +298,8 @@ Test(output, names_and_no_topic_is_a_prefix_of_another) {
 }
 
 static cJSON *header_of(sonar_surface surface, const sonar_result *result) {
-    char *axes = sonar_header_axes(&scene.spec, surface);
-    char *text = sonar_header_result(&scene.spec, surface, axes, result, UINT64_MAX, NAN);
+    char *axes = sonar_header_axes(&scene.spec, surface, NULL);
+    char *text = sonar_header_result(&scene.spec, surface, axes, NULL, result, UINT64_MAX, NAN);
     cr_assert_not_null(text);
     cr_assert_null(strstr(text, "nan"));
     cr_assert_null(strstr(text, "inf"));
@@ -341,6 +341,113 @@ Test(output, what_is_not_known_is_null) {
     cr_assert(cJSON_IsNull(cJSON_GetObjectItem(head, "axis_depression_deg")));
     cr_assert_eq(cJSON_GetObjectItem(head, "depression_deg")->valuedouble, -3);
     cJSON_Delete(head);
+}
+
+/* ---- true bearings --------------------------------------------------------------------------- */
+
+static void check_true_axis(const output_message *m, int rank, size_t *count) {
+    const cJSON *axis = cJSON_GetArrayItem(field(m, "axes"), rank - 1);
+    const double step_deg = cJSON_GetObjectItem(axis, "step")->valuedouble;
+    *count = (size_t)cJSON_GetArrayItem(field(m, "shape"), rank - 1)->valuedouble;
+    cr_assert_str_eq(cJSON_GetObjectItem(axis, "name")->valuestring, "azimuth");
+    cr_assert_eq(cJSON_GetObjectItem(axis, "start")->valuedouble, 0);
+    cr_assert_float_eq(step_deg * (double)*count, 360, 1e-9);
+    cr_assert_str_eq(string(m, "bearing_reference"), "true");
+    cr_assert_str_eq(string(m, "bearing_kind"), "azimuth");
+    cr_assert(cJSON_IsTrue(field(m, "ambiguous")));
+}
+
+/* Every row against the same row read by itself. */
+static void check_true_array(sonar_surface surface, const char *interpolation) {
+    void *socket = subscribe(sonar_topic_name(surface), SONAR_WANT(surface));
+    hand_over(3);
+    output_message m = receive(socket);
+    const bool mvdr = surface == SONAR_MVDR_AZIMUTH || surface == SONAR_MVDR_SPECTRUM;
+    const sonar_scan *scan = mvdr ? &scene.mvdr : &scene.cbf;
+    const size_t rows = axis_names[surface][1] ? shapes[surface][0] : 1;
+    size_t count;
+    check_true_axis(&m, axis_names[surface][1] ? 2 : 1, &count);
+    cr_assert_eq(number(&m, "heading_deg"), 30.5);
+    const cJSON *resampled = field(&m, "resampled");
+    cr_assert_str_eq(cJSON_GetObjectItem(resampled, "interpolation")->valuestring, interpolation);
+    cr_assert_eq(cJSON_GetObjectItem(resampled, "directions")->valuedouble, (double)scan->count);
+    cr_assert_eq(m.body_bytes, rows * count * sizeof(float));
+    sonar_bearings *alone =
+        sonar_bearings_create(scan, mvdr ? SONAR_INTERPOLATE_NEAREST : SONAR_INTERPOLATE_CUBIC);
+    cr_assert_eq(sonar_bearings_count(alone), count);
+    sonar_bearings_turn(alone, 30.5);
+    float *wanted = calloc(count, sizeof *wanted);
+    for (size_t row = 0; row < rows; row++) {
+        sonar_bearings_read(alone, scene.data[3][surface] + row * scan->count, wanted);
+        cr_assert_arr_eq(m.body + row * count * sizeof(float), wanted, count * sizeof(float));
+    }
+    free(wanted);
+    sonar_bearings_destroy(alone);
+    output_message_clear(&m);
+    zmq_close(socket);
+    cr_assert(output_wait_wanted(output, 0));
+    get_back(1);
+}
+
+Test(output, spectra_are_published_over_true_bearings) {
+    make();
+    scene.spec.true_bearings = true;
+    go();
+    check_true_array(SONAR_CBF_AZIMUTH, "cubic");
+    check_true_array(SONAR_CBF_NEARFIELD, "cubic");
+    check_true_array(SONAR_CBF_LOFAR, "cubic");
+    check_true_array(SONAR_MVDR_AZIMUTH, "nearest");
+    check_true_array(SONAR_MVDR_SPECTRUM, "nearest");
+    end();
+}
+
+/* By the heading in the middle of what is behind each: that of the MVDR is another one. */
+Test(output, mvdr_turns_by_the_heading_of_its_own_middle) {
+    make();
+    scene.spec.true_bearings = true;
+    go();
+    void *socket = subscribe("mvdr.azimuth", SONAR_WANT(SONAR_MVDR_AZIMUTH));
+    sonar_bearings *alone = sonar_bearings_create(&scene.mvdr, SONAR_INTERPOLATE_NEAREST);
+    float wanted[SONAR_BEARINGS_MOST];
+    output_scene_fill(&scene, 0, 4);
+    scene.result[0].navigated = true;
+    scene.result[0].mvdr_heading_deg = 211;
+    cr_assert(sonar_output_post(output, &scene.result[0]));
+    output_message m = receive(socket);
+    cr_assert_eq(number(&m, "heading_deg"), 211);
+    sonar_bearings_turn(alone, 211);
+    sonar_bearings_read(alone, scene.data[0][SONAR_MVDR_AZIMUTH], wanted);
+    cr_assert_eq(m.body_bytes, sonar_bearings_count(alone) * sizeof(float));
+    cr_assert_arr_eq(m.body, wanted, m.body_bytes);
+    output_message_clear(&m);
+    sonar_bearings_destroy(alone);
+    zmq_close(socket);
+    get_back(1);
+    end();
+}
+
+/* A heading that is not known: the array's own frame, and it is said. */
+Test(output, without_a_heading_spectra_stay_in_the_array_frame) {
+    make();
+    scene.spec.true_bearings = true;
+    go();
+    void *socket = subscribe("cbf.azimuth", SONAR_WANT(SONAR_CBF_AZIMUTH));
+    output_scene_fill(&scene, 0, 4);
+    scene.result[0].navigated = scene.result[0].heading_stale = true;
+    scene.result[0].params.heading_deg = NAN;
+    cr_assert(sonar_output_post(output, &scene.result[0]));
+    output_message m = receive(socket);
+    cr_assert_str_eq(string(&m, "bearing_reference"), "array");
+    cr_assert_str_eq(string(&m, "bearing_kind"), "cone");
+    expect_null(&m, "resampled");
+    expect_null(&m, "heading_deg");
+    expect_text(&m, "\"heading_stale\"");
+    check_layout(&m, SONAR_CBF_AZIMUTH);
+    cr_assert_arr_eq(m.body, scene.data[0][SONAR_CBF_AZIMUTH], m.body_bytes);
+    output_message_clear(&m);
+    zmq_close(socket);
+    get_back(1);
+    end();
 }
 
 static int flags_of(const cJSON *head, char *text, size_t bytes) {

@@ -26,8 +26,9 @@ static output_scene scene;
 
 /* The message a publisher would send of result 0. */
 static void read_back(sonar_surface surface, watch_message *to) {
-    char *axes = sonar_header_axes(&scene.spec, surface);
-    char *header = sonar_header_result(&scene.spec, surface, axes, &scene.result[0], 5, 1234.5);
+    char *axes = sonar_header_axes(&scene.spec, surface, NULL);
+    char *header =
+        sonar_header_result(&scene.spec, surface, axes, NULL, &scene.result[0], 5, 1234.5);
     const sonar_buffer *buffer = &scene.result[0].surface[surface];
     cr_assert(watch_message_read(header, strlen(header), buffer->data, buffer->bytes, to));
     free(axes);
@@ -107,7 +108,7 @@ Test(watch, width_and_height_are_kept) {
                                        .text = "a rather long sentence about "
                                                "what is not as it should be"};
     sonar_header_status_extra extra = {1, 1763654400123456789, 511, false};
-    char *axes = sonar_header_axes(&scene.spec, SONAR_STATUS);
+    char *axes = sonar_header_axes(&scene.spec, SONAR_STATUS, NULL);
     char *header = sonar_header_status(&scene.spec, axes, &state, &extra);
     cr_assert(watch_message_read(header, strlen(header), "", 0, &status));
     free(axes), free(header);
@@ -599,9 +600,9 @@ Test(watch, hostile_headers_are_harmless) {
         watch_text_free(&text);
     }
     output_scene_make(&scene, NULL, "");
-    char *axes = sonar_header_axes(&scene.spec, SONAR_CBF_AZIMUTH);
+    char *axes = sonar_header_axes(&scene.spec, SONAR_CBF_AZIMUTH, NULL);
     char *header =
-        sonar_header_result(&scene.spec, SONAR_CBF_AZIMUTH, axes, &scene.result[0], 1, 1);
+        sonar_header_result(&scene.spec, SONAR_CBF_AZIMUTH, axes, NULL, &scene.result[0], 1, 1);
     size_t bytes = strlen(header);
     char *broken = malloc(bytes);
     uint64_t seed = 11;

@@ -8,6 +8,7 @@
 
 #include "core/core.h"
 #include "core/topic.h"
+#include "manifold/bearings.h"
 
 static double frequency(const sonar_config *c, size_t bin, size_t length) {
     return (double)bin * c->fs_hz / (double)length;
@@ -217,6 +218,19 @@ static void check_topics(sonar_loader *l) {
         warn(l, OPT_TOPICS, NULL, "cbf.nearfield never comes without cbf.ranges_m");
 }
 
+static void check_bearings(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    if (c->bearing_reference != SONAR_REFERENCE_TRUE)
+        return;
+    if (!sonar_bearings_exist(&c->cbf_scan))
+        warn(l, OPT_BEARING_REFERENCE, NULL, "%s",
+             c->cbf_scan.cone ? "a vertical line has no bearings: spectra stay in its frame"
+                              : "with so few directions spectra stay in the array frame");
+    else if (!c->heading_known && !c->navigation_nmea && !c->navigation_endpoint)
+        warn(l, OPT_BEARING_REFERENCE, "array.heading_deg or navigation",
+             "no heading is known until sonarctl tells one");
+}
+
 /* "3, 7, 9, ..." */
 static void list_some(const uint8_t *wanted, size_t count, char *words, size_t size) {
     size_t at = 0, shown = 0;
@@ -306,6 +320,7 @@ void sonar_check_resolved(sonar_loader *l) {
     check_scan(l, OPT_CBF_SCAN_STEP, &c->cbf_scan);
     check_ranges(l);
     check_topics(l);
+    check_bearings(l);
     if (c->specs.mvdr_enabled)
         check_mvdr(l);
 }

@@ -41,6 +41,12 @@ typedef struct sonar_band {
     size_t first_bin, bins;
 } sonar_band;
 
+/* Whose 0 degrees the azimuth axes of published spectra count from. */
+typedef enum sonar_bearing_reference {
+    SONAR_REFERENCE_ARRAY = 0,
+    SONAR_REFERENCE_TRUE
+} sonar_bearing_reference;
+
 /* What happens when the backend at work fails in mid-stream and cannot be set up again. */
 typedef enum sonar_gpu_failure {
     SONAR_GPU_FAILURE_CPU = 0,
@@ -112,6 +118,7 @@ typedef struct sonar_config {
     uint32_t output_topics; /* SONAR_WANT bits */
     int output_high_water_mark;
     size_t output_queue_results;
+    sonar_bearing_reference bearing_reference;
 
     /* security: `curve` and `ipc_mode` always, the keys only where they were read */
     sonar_security security;

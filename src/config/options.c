@@ -416,6 +416,13 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_QUEUE_RESULTS] = {"output.queue_results", AT(output_queue_results), INTEGER(1, 1024),
                            .unit = "results", .fallback = "4",
                            .help = "Largest number of results that wait for publication."},
+    [OPT_BEARING_REFERENCE] =
+        {"output.bearing_reference", LIVE, AT(bearing_reference), CHOICE("array true"),
+         .fallback = "array",
+         .help = "What the azimuths of published spectra count from. array: from +x, or from the "
+                 "axis of a line. true: from north, over 0..360 deg in equal steps; a line shows "
+                 "both sides of its axis. Without a heading they are in the array frame all the "
+                 "same (docs/navigation.md)."},
 
     [OPT_SECURITY_KEY] =
         {"security.key", TEXT(4095), .computed = "not set: TCP on loopback only, in the clear",

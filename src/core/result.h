@@ -167,17 +167,27 @@ enum { SONAR_DETECTIONS_MOST = 64 };
 
 typedef enum sonar_detect_source { SONAR_FROM_CBF = 0, SONAR_FROM_MVDR } sonar_detect_source;
 
+/* Of a line's axis, seen from above and along it from the first sensor to the last. */
+typedef enum sonar_side {
+    SONAR_SIDE_ALL = 0, /* the array has no two sides that it cannot tell apart */
+    SONAR_SIDE_UNKNOWN,
+    SONAR_SIDE_STARBOARD,
+    SONAR_SIDE_PORT
+} sonar_side;
+
 typedef struct sonar_detection {
     sonar_detect_source source;
-    double az_deg;         /* as the scan counts it: array frame, or cone angle from the axis */
-    double bearing_deg;    /* true if the heading is known, else array frame; 0..360 */
-    double mirror_deg;     /* cone: the other possible bearing, else NaN */
-    double power;          /* broadband, unit^2, at az_deg */
-    double background;     /* broadband, unit^2 */
-    double snr_db;         /* 10 log10(power / background) */
-    double width_deg;      /* -3 dB width, NaN where it does not fall by 3 dB on both sides */
-    double range_m;        /* near-field peak's range, NaN = far field or not computed */
-    bool range_unresolved; /* the ranges there are too far apart to resolve it */
+    double az_deg;      /* as the scan counts it: array frame, or cone angle from the axis */
+    double bearing_deg; /* true if the heading is known, else array frame; 0..360 */
+    double mirror_deg;  /* cone: the other possible bearing, else NaN */
+    sonar_side side;    /* that bearing_deg is on, if that is known, else starboard's is there */
+    double side_confidence; /* 0 (not known) to 1 */
+    double power;           /* broadband, unit^2, at az_deg */
+    double background;      /* broadband, unit^2 */
+    double snr_db;          /* 10 log10(power / background) */
+    double width_deg;       /* -3 dB width, NaN where it does not fall by 3 dB on both sides */
+    double range_m;         /* near-field peak's range, NaN = far field or not computed */
+    bool range_unresolved;  /* the ranges there are too far apart to resolve it */
 } sonar_detection;
 
 /* ---- navigation ------------------------------------------------------------------------------ */

@@ -6,7 +6,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "manifold/manifold.h"
+#include "manifold/directions.h"
 
 #define SONAR_RADIANS (M_PI / 180.0)
 
@@ -33,34 +33,6 @@ static inline double sonar_beams_on(const sonar_scan *scan, double az_deg, doubl
         return az_deg + beams * sonar_beam(scan);
     const double cosine = cos(az_deg * SONAR_RADIANS) - beams * sonar_beam(scan);
     return acos(fmin(fmax(cosine, -1.0), 1.0)) / SONAR_RADIANS;
-}
-
-/* Azimuth of direction i; i may run one turn beyond either end of a scan that wraps. */
-static inline double sonar_scan_az(const sonar_scan *scan, ptrdiff_t i) {
-    const ptrdiff_t n = (ptrdiff_t)scan->count;
-    if (i < 0)
-        return scan->az_deg[i + n] - 360.0;
-    return i < n ? scan->az_deg[i] : scan->az_deg[i - n] + 360.0;
-}
-
-/* The direction that index i means after wrapping. */
-static inline size_t sonar_scan_index(const sonar_scan *scan, ptrdiff_t i) {
-    const ptrdiff_t n = (ptrdiff_t)scan->count;
-    return (size_t)(i < 0 ? i + n : i < n ? i : i - n);
-}
-
-/* First index whose azimuth is at least az_deg, among all that sonar_scan_az knows. */
-static inline ptrdiff_t sonar_scan_first(const sonar_scan *scan, double az_deg) {
-    const ptrdiff_t n = (ptrdiff_t)scan->count;
-    ptrdiff_t low = scan->wraps ? -n : 0, high = scan->wraps ? 2 * n : n;
-    while (low < high) {
-        const ptrdiff_t middle = low + (high - low) / 2;
-        if (sonar_scan_az(scan, middle) < az_deg)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
 }
 
 static inline double sonar_decibel(double power) {

@@ -129,6 +129,10 @@ int sonar_header_shape(const sonar_output_spec *spec, sonar_surface surface, siz
     return sonar_topic_shape(surface, &extents, shape);
 }
 
+bool sonar_header_has_directions(sonar_surface surface) {
+    return sonar_topic_table[surface].axis[1] == SONAR_AXIS_DIRECTION;
+}
+
 /* ---- axes ------------------------------------------------------------------------------------ */
 
 static json axis_begin(const json *axes, const char *name, const char *unit) {
@@ -151,7 +155,11 @@ static void axis_values(const json *axis, size_t count, const double *values) {
         append(&list, cJSON_CreateNumber(values[i]));
 }
 
-static void axis_azimuth(const json *axes, const sonar_scan *scan) {
+static void axis_azimuth(const json *axes, const sonar_scan *scan, const sonar_bearings *bearings) {
+    if (bearings) {
+        axis_steps(axes, "azimuth", "deg", 0, 360.0 / (double)sonar_bearings_count(bearings));
+        return;
+    }
     json axis = axis_begin(axes, "azimuth", "deg");
     axis_values(&axis, scan->count, scan->az_deg);
 }
@@ -185,7 +193,7 @@ static void axis_none(const json *axes) {
 }
 
 static void append_axis(const json *axes, const sonar_output_spec *spec, sonar_surface surface,
-                        sonar_axis axis) {
+                        sonar_axis axis, const sonar_bearings *bearings) {
     switch (axis) {
     case SONAR_AXIS_CHANNEL:
         axis_channel(axes);
@@ -197,7 +205,7 @@ static void append_axis(const json *axes, const sonar_output_spec *spec, sonar_s
         axis_frequency(axes, spec, is_mvdr(surface));
         break;
     case SONAR_AXIS_DIRECTION:
-        axis_azimuth(axes, scan_of(spec, surface));
+        axis_azimuth(axes, scan_of(spec, surface), bearings);
         break;
     case SONAR_AXIS_COORDINATE:
         axis_coordinate(axes);
@@ -207,14 +215,15 @@ static void append_axis(const json *axes, const sonar_output_spec *spec, sonar_s
     }
 }
 
-char *sonar_header_axes(const sonar_output_spec *spec, sonar_surface surface) {
+char *sonar_header_axes(const sonar_output_spec *spec, sonar_surface surface,
+                        const sonar_bearings *bearings) {
     const sonar_axis *axis = sonar_topic_table[surface].axis;
     bool failed = false;
     json axes = {cJSON_CreateArray(), &failed};
     if (!axes.node)
         return NULL;
-    append_axis(&axes, spec, surface, axis[0]);
-    append_axis(&axes, spec, surface, axis[1]);
+    append_axis(&axes, spec, surface, axis[0], bearings);
+    append_axis(&axes, spec, surface, axis[1], bearings);
     if (axis[0] == SONAR_AXIS_NONE && axis[1] == SONAR_AXIS_NONE)
         axis_none(&axes);
     return finish(&axes);
@@ -242,9 +251,12 @@ static const char *numpy_name(sonar_dtype dtype) {
 }
 
 static void put_layout(const json *root, const sonar_output_spec *spec, sonar_surface surface,
-                       const sonar_params_facts *params, const char *axes) {
+                       const sonar_params_facts *params, const char *axes,
+                       const sonar_bearings *bearings) {
     size_t shape[2];
     int rank = sonar_header_shape(spec, surface, shape);
+    if (bearings)
+        shape[rank - 1] = sonar_bearings_count(bearings);
     put_string(root, "dtype", numpy_name(sonar_topic_table[surface].dtype));
     json list = put_array(root, "shape");
     for (int i = 0; i < (rank ? rank : 1); i++)
@@ -254,19 +266,34 @@ static void put_layout(const json *root, const sonar_output_spec *spec, sonar_su
                unit_of(spec, sonar_topic_table[surface].quantity, params->calibrated));
 }
 
-/* Azimuth axes are always in the array's own frame; only `detections` carries true bearings. */
+/* Azimuth axes are in the array's own frame unless they are read at true bearings. */
 static void put_bearings(const json *root, const sonar_output_spec *spec, sonar_surface surface,
-                         const sonar_params_facts *params, double heading_deg) {
+                         const sonar_params_facts *params, const sonar_bearings *bearings,
+                         double heading_deg) {
     const sonar_scan *scan = scan_of(spec, surface);
-    bool is_true = surface == SONAR_DETECTIONS && isfinite(heading_deg);
+    bool is_true = bearings || (surface == SONAR_DETECTIONS && isfinite(heading_deg));
     put_string(root, "bearing_reference", is_true ? "true" : "array");
-    put_string(root, "bearing_kind", scan->cone ? "cone" : "azimuth");
+    put_string(root, "bearing_kind", scan->cone && !bearings ? "cone" : "azimuth");
     put_number(root, "heading_deg", heading_deg);
     put_bool(root, "ambiguous", scan->cone);
     put_number(root, "axis_az_deg", scan->cone ? scan->axis_az_deg : NAN);
     put_number(root, "axis_depression_deg", scan->cone ? scan->axis_depression_deg : NAN);
     put_number(root, "depression_deg", scan->cone ? NAN : scan->depression_deg);
     put_number(root, "sound_speed_mps", params->sound_speed_mps);
+}
+
+/* How true bearings were read from the scan's directions; null where they were not. */
+static void put_resampled(const json *root, const sonar_scan *scan,
+                          const sonar_bearings *bearings) {
+    static const char *const name[] = {
+        [SONAR_INTERPOLATE_CUBIC] = "cubic", [SONAR_INTERPOLATE_NEAREST] = "nearest"};
+    if (!bearings) {
+        put_null(root, "resampled");
+        return;
+    }
+    json resampled = put_object(root, "resampled");
+    put_string(&resampled, "interpolation", name[sonar_bearings_interpolation(bearings)]);
+    put_uint(&resampled, "directions", scan->count);
 }
 
 static void put_band(const json *root, const sonar_output_spec *spec, sonar_surface surface) {
@@ -373,11 +400,17 @@ static void put_mvdr(const json *root, const sonar_output_spec *spec, const sona
 }
 
 static void put_detection(const json *list, const sonar_detection *d) {
+    static const char *const side[] = {[SONAR_SIDE_ALL] = NULL,
+                                       [SONAR_SIDE_UNKNOWN] = "unknown",
+                                       [SONAR_SIDE_STARBOARD] = "starboard",
+                                       [SONAR_SIDE_PORT] = "port"};
     json item = append_object(list);
     put_string(&item, "source", d->source == SONAR_FROM_MVDR ? "mvdr" : "cbf");
     put_number(&item, "az_deg", d->az_deg);
     put_number(&item, "bearing_deg", d->bearing_deg);
     put_number(&item, "mirror_deg", d->mirror_deg);
+    put_string(&item, "side", side[d->side]);
+    put_number(&item, "side_confidence", d->side == SONAR_SIDE_ALL ? NAN : d->side_confidence);
     put_number(&item, "level", d->power);
     put_number(&item, "level_db", 10 * log10(d->power)); /* not finite below or at 0: null */
     put_number(&item, "background", d->background);
@@ -394,15 +427,21 @@ static void put_detections(const json *root, const sonar_result *result) {
         put_detection(&list, &result->detection[i]);
 }
 
+double sonar_header_heading(const sonar_result *result, sonar_surface surface) {
+    return is_mvdr(surface) ? mvdr_heading(result) : result->params.heading_deg;
+}
+
 char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, const char *axes,
-                          const sonar_result *result, uint64_t seq, double latency_us) {
+                          const sonar_bearings *bearings, const sonar_result *result, uint64_t seq,
+                          double latency_us) {
     bool failed = false, mvdr = is_mvdr(surface), list = surface == SONAR_DETECTIONS;
     json root = {cJSON_CreateObject(), &failed};
     put_identity(&root, spec, surface, seq);
     put_position(&root, result);
-    put_layout(&root, spec, surface, &result->params, axes);
-    put_bearings(&root, spec, surface, &result->params,
-                 mvdr ? mvdr_heading(result) : result->params.heading_deg);
+    put_layout(&root, spec, surface, &result->params, axes, bearings);
+    put_bearings(&root, spec, surface, &result->params, bearings,
+                 sonar_header_heading(result, surface));
+    put_resampled(&root, scan_of(spec, surface), bearings);
     put_string(&root, "heading_source",
                result->navigated                      ? "navigation"
                : isfinite(result->params.heading_deg) ? "configuration"
@@ -594,8 +633,8 @@ char *sonar_header_status(const sonar_output_spec *spec, const char *axes,
     put_identity(&root, spec, SONAR_STATUS, extra->seq);
     put_int(&root, "utc_ns", extra->utc_ns);
     put_nothing(&root);
-    put_layout(&root, spec, SONAR_STATUS, &status->params, axes);
-    put_bearings(&root, spec, SONAR_STATUS, &status->params, status->params.heading_deg);
+    put_layout(&root, spec, SONAR_STATUS, &status->params, axes, NULL);
+    put_bearings(&root, spec, SONAR_STATUS, &status->params, NULL, status->params.heading_deg);
     put_navigation(&root, &status->navigation);
     put_band(&root, spec, SONAR_STATUS);
     json flags = put_array(&root, "flags");

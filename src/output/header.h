@@ -3,6 +3,7 @@
 #ifndef SONAR_HEADER_H
 #define SONAR_HEADER_H
 
+#include "manifold/bearings.h"
 #include "output/output.h"
 
 /* Bits of sonar_result.frame_flags, as a frame's header carries them (docs/protocol.md). */
@@ -15,17 +16,26 @@ enum {
     SONAR_HEADER_LOADING_FLOOR = 8
 };
 
-/* Dimensions a surface must have by the spec; 0 for a topic without an array. */
+/* Dimensions that a surface has in a result, by the spec; 0 for a topic without an array. */
 int sonar_header_shape(const sonar_output_spec *spec, sonar_surface surface, size_t shape[2]);
+/* Spectra over directions can be published over true bearings. */
+bool sonar_header_has_directions(sonar_surface surface);
 
 /* The axes of a surface as JSON text, made once because they never change in a run and are the
- * longest part of a header. free() it; NULL when memory runs out. */
-char *sonar_header_axes(const sonar_output_spec *spec, sonar_surface surface);
+ * longest part of a header; `bearings`: over these instead of the scan's directions, or NULL.
+ * free() it; NULL when memory runs out. */
+char *sonar_header_axes(const sonar_output_spec *spec, sonar_surface surface,
+                        const sonar_bearings *bearings);
 
-/* The header of one surface or of `detections`; `axes` from sonar_header_axes. free() it; NULL when
- * memory runs out. */
+/* The heading that a surface of a result goes by: in the middle of what is behind it; NaN: it is
+ * not known. */
+double sonar_header_heading(const sonar_result *result, sonar_surface surface);
+
+/* The header of one surface or of `detections`; `axes` from sonar_header_axes, made with the same
+ * `bearings`. free() it; NULL when memory runs out. */
 char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, const char *axes,
-                          const sonar_result *result, uint64_t seq, double latency_us);
+                          const sonar_bearings *bearings, const sonar_result *result, uint64_t seq,
+                          double latency_us);
 
 typedef struct sonar_header_status_extra {
     uint64_t seq;

@@ -33,6 +33,7 @@ typedef struct sonar_output_spec {
     double loading_eps;
     bool level_corrected;                   /* mvdr.correct_level */
     bool cell_maximum;                      /* mvdr.cell_maximum */
+    bool true_bearings;                     /* spectra over true bearings, where these are known */
     const sonar_scan *cbf_scan, *mvdr_scan; /* mvdr_scan NULL: no MVDR */
     size_t ranges;
     const double *range_m;

@@ -10,6 +10,7 @@
 #include "output/output.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -39,6 +40,10 @@ enum {
 struct sonar_output_form {
     sonar_output_spec spec;
     char *axes[SONAR_SURFACES]; /* JSON */
+    /* spec.true_bearings: how each scan is read at them, NULL where there are none. The output
+     * thread turns them. */
+    sonar_bearings *cbf_bearings, *mvdr_bearings;
+    char *true_axes[SONAR_SURFACES]; /* JSON; NULL where it is never needed */
 };
 
 struct sonar_output {
@@ -87,26 +92,58 @@ struct sonar_output {
 
 /* ---- create and destroy ---------------------------------------------------------------------- */
 
+static sonar_bearings *bearings_of(const sonar_output_form *form, sonar_surface surface) {
+    if (!sonar_header_has_directions(surface))
+        return NULL;
+    return sonar_topic_table[surface].maker == SONAR_MADE_BY_MVDR ? form->mvdr_bearings
+                                                                  : form->cbf_bearings;
+}
+
+/* False: no memory. */
+static bool make_bearings(const sonar_scan *scan, sonar_interpolation interpolation,
+                          sonar_bearings **bearings) {
+    if (!scan || !sonar_bearings_exist(scan))
+        return true;
+    *bearings = sonar_bearings_create(scan, interpolation);
+    return *bearings != NULL;
+}
+
+static bool make_axes(sonar_output_form *form) {
+    bool good = true;
+    for (int i = 0; good && i < SONAR_SURFACES; i++) {
+        const sonar_bearings *bearings = bearings_of(form, (sonar_surface)i);
+        form->axes[i] = sonar_header_axes(&form->spec, (sonar_surface)i, NULL);
+        if (bearings)
+            form->true_axes[i] = sonar_header_axes(&form->spec, (sonar_surface)i, bearings);
+        good = form->axes[i] && (form->true_axes[i] || !bearings);
+    }
+    return good;
+}
+
 sonar_output_form *sonar_output_form_create(const sonar_output_spec *spec) {
     sonar_output_form *form = sonar_alloc(1, sizeof *form);
     if (!form)
         return NULL;
     form->spec = *spec;
-    for (int i = 0; i < SONAR_SURFACES; i++) {
-        form->axes[i] = sonar_header_axes(spec, (sonar_surface)i);
-        if (!form->axes[i]) {
-            sonar_output_form_destroy(form);
-            return NULL;
-        }
-    }
-    return form;
+    bool good = true;
+    if (spec->true_bearings) /* MVDR's peaks are narrower than its scan's steps */
+        good = make_bearings(spec->cbf_scan, SONAR_INTERPOLATE_CUBIC, &form->cbf_bearings) &&
+               make_bearings(spec->mvdr_scan, SONAR_INTERPOLATE_NEAREST, &form->mvdr_bearings);
+    if (good && make_axes(form))
+        return form;
+    sonar_output_form_destroy(form);
+    return NULL;
 }
 
 void sonar_output_form_destroy(sonar_output_form *form) {
     if (!form)
         return;
-    for (int i = 0; i < SONAR_SURFACES; i++)
+    for (int i = 0; i < SONAR_SURFACES; i++) {
         free(form->axes[i]);
+        free(form->true_axes[i]);
+    }
+    sonar_bearings_destroy(form->cbf_bearings);
+    sonar_bearings_destroy(form->mvdr_bearings);
     free(form);
 }
 
@@ -255,19 +292,20 @@ static void read_subscriptions(sonar_output *output) {
     atomic_store_explicit(&output->wanted, wanted, memory_order_relaxed);
 }
 
-/* Three parts, the header freed; a message that cannot be made leaves a hole in seq. */
+/* Three parts, header and body taken over; a message that cannot be made leaves a hole in seq. */
 static void send_message(sonar_output *output, sonar_surface surface, char *header,
-                         const void *data, size_t bytes) {
+                         zmq_msg_t *body) {
     const char *topic = sonar_topic_name(surface);
     int more = ZMQ_SNDMORE | ZMQ_DONTWAIT;
     output->largest_bytes =
-        sonar_max_size(output->largest_bytes, bytes + (header ? strlen(header) : 0));
+        sonar_max_size(output->largest_bytes, zmq_msg_size(body) + (header ? strlen(header) : 0));
     bool sent = header && zmq_send_const(output->socket, topic, strlen(topic), more) >= 0 &&
                 zmq_send(output->socket, header, strlen(header), more) >= 0 &&
-                zmq_send(output->socket, data, bytes, ZMQ_DONTWAIT) >= 0;
+                zmq_msg_send(body, output->socket, ZMQ_DONTWAIT) >= 0;
     sonar_count_add(sent ? &output->count.messages_sent : &output->count.messages_failed, 1);
     sonar_count_add(
         sent ? &output->count.topic_sent[surface] : &output->count.topic_failed[surface], 1);
+    zmq_msg_close(body);
     free(header);
 }
 
@@ -293,20 +331,64 @@ static bool fits(const sonar_output_spec *spec, sonar_surface surface, const son
     return true;
 }
 
+static bool copy_array(const sonar_buffer *buffer, zmq_msg_t *body) {
+    if (zmq_msg_init_size(body, buffer->bytes) != 0)
+        return false;
+    memcpy(zmq_msg_data(body), buffer->data, buffer->bytes);
+    return true;
+}
+
+/* Row by row, ranges and bins as they are. */
+static bool turn_array(const sonar_bearings *bearings, const sonar_buffer *buffer,
+                       zmq_msg_t *body) {
+    const size_t rows = buffer->rank > 1 ? buffer->shape[0] : 1,
+                 directions = buffer->shape[buffer->rank - 1],
+                 count = sonar_bearings_count(bearings);
+    if (zmq_msg_init_size(body, rows * count * sizeof(float)) != 0)
+        return false;
+    float *to = zmq_msg_data(body);
+    for (size_t row = 0; row < rows; row++)
+        sonar_bearings_read(bearings, (const float *)buffer->data + row * directions,
+                            to + row * count);
+    return true;
+}
+
+/* Turned to the heading of the result; NULL: it stays in the array's frame. */
+static const sonar_bearings *turned_bearings(const sonar_output_form *form, sonar_surface surface,
+                                             const sonar_result *result) {
+    sonar_bearings *bearings = bearings_of(form, surface);
+    const double heading_deg = sonar_header_heading(result, surface);
+    if (!bearings || !isfinite(heading_deg))
+        return NULL;
+    sonar_bearings_turn(bearings, heading_deg);
+    return bearings;
+}
+
+static void count_failed(sonar_output *output, sonar_surface surface) {
+    sonar_count_add(&output->count.messages_failed, 1);
+    sonar_count_add(&output->count.topic_failed[surface], 1);
+}
+
 static void send_surface(sonar_output *output, sonar_surface surface, const sonar_result *result) {
     const sonar_buffer *buffer = &result->surface[surface];
-    bool array = surface != SONAR_DETECTIONS;
-    uint64_t seq = output->seq[surface]++;
-    if (array && !fits(&output->spec, surface, buffer)) {
-        sonar_count_add(&output->count.messages_failed, 1);
-        sonar_count_add(&output->count.topic_failed[surface], 1);
+    const sonar_output_form *form = result->form ? result->form : output->form;
+    const bool array = surface != SONAR_DETECTIONS;
+    const uint64_t seq = output->seq[surface]++;
+    const sonar_bearings *bearings = turned_bearings(form, surface, result);
+    zmq_msg_t body;
+    bool made = !array || fits(&output->spec, surface, buffer);
+    if (made && !array)
+        zmq_msg_init(&body);
+    else if (made)
+        made = bearings ? turn_array(bearings, buffer, &body) : copy_array(buffer, &body);
+    if (!made) {
+        count_failed(output, surface);
         return;
     }
-    const sonar_output_form *form = result->form ? result->form : output->form;
-    char *header = sonar_header_result(&form->spec, surface, form->axes[surface], result, seq,
-                                       (double)latency_ns(result) / 1e3);
-    size_t bytes = array ? buffer->bytes : 0;
-    send_message(output, surface, header, array ? buffer->data : "", bytes);
+    char *header = sonar_header_result(&form->spec, surface,
+                                       bearings ? form->true_axes[surface] : form->axes[surface],
+                                       bearings, result, seq, (double)latency_ns(result) / 1e3);
+    send_message(output, surface, header, &body);
 }
 
 static void send_result(sonar_output *output, const sonar_result *result) {
@@ -339,7 +421,9 @@ static void send_status(sonar_output *output, bool repeat) {
                                        repeat};
     char *header = sonar_header_status(&output->spec, output->form->axes[SONAR_STATUS],
                                        &output->status, &extra);
-    send_message(output, SONAR_STATUS, header, "", 0);
+    zmq_msg_t nothing;
+    zmq_msg_init(&nothing);
+    send_message(output, SONAR_STATUS, header, &nothing);
 }
 
 static void take_status(sonar_output *output) {

@@ -89,14 +89,33 @@ static void give_bearings(double heading_deg, const sonar_scan *scan, sonar_dete
                              &d[i].bearing_deg, &d[i].mirror_deg);
 }
 
+static void give_sides(const sonar_pipeline *p, sonar_detect_source source, const sonar_scan *scan,
+                       double middle_sample, double heading_deg, sonar_detection *d, size_t count) {
+    const sonar_sides_moment moment = {.at_s = middle_sample / p->config->fs_hz,
+                                       .length_s = (double)p->config->specs.window_length /
+                                                   p->config->fs_hz,
+                                       .heading_deg = heading_deg};
+    sonar_sides_resolve(p->sides[source], scan, &moment, d, count);
+}
+
 sonar_code sonar_pipeline_detect(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
     size_t cbf = 0, mvdr = 0;
     sonar_code code = detect_cbf(p, result, &cbf, err);
     if (!code && p->config->specs.mvdr_enabled)
         code = detect_mvdr(p, result, result->detection + cbf, &mvdr, err);
     const sonar_config *c = p->live->plan->config;
+    sonar_detection *adaptive = result->detection + cbf;
     give_bearings(result->params.heading_deg, &c->cbf_scan, result->detection, cbf);
-    give_bearings(result->mvdr_heading_deg, &c->mvdr_scan, result->detection + cbf, mvdr);
+    give_bearings(result->mvdr_heading_deg, &c->mvdr_scan, adaptive, mvdr);
+    for (int i = 0; i < 2 && result->restarted; i++)
+        sonar_sides_forget(p->sides[i]);
+    give_sides(p, SONAR_FROM_CBF, &c->cbf_scan,
+               (double)result->first_sample + 0.5 * (double)result->window_length,
+               result->params.heading_deg, result->detection, cbf);
+    if (mvdr)
+        give_sides(p, SONAR_FROM_MVDR, &c->mvdr_scan,
+                   0.5 * ((double)result->mvdr_first_sample + (double)result->mvdr_end_sample),
+                   result->mvdr_heading_deg, adaptive, mvdr);
     result->detections = code ? 0 : cbf + mvdr;
     return code;
 }

@@ -8,6 +8,7 @@
 
 #include "core/core.h"
 #include "detect/detect.h"
+#include "detect/sides.h"
 #include "elements/elements.h"
 #include "ingest/ingest.h"
 #include "net/net.h"
@@ -124,7 +125,8 @@ struct sonar_pipeline {
     struct live **lent_under; /* [results] the version that one refers to, or NULL */
 
     float *detect_scratch;
-    double *tau_s; /* [sensor] of a place the detector looks at */
+    sonar_sides *sides[2]; /* of each sonar_detect_source's contacts */
+    double *tau_s;         /* [sensor] of a place the detector looks at */
 
     pthread_t thread;
     bool thread_started;

@@ -136,6 +136,7 @@ sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *p, const sona
         .loading_eps = c->specs.mvdr.eps,
         .level_corrected = c->specs.mvdr.correct_level,
         .cell_maximum = c->mvdr_cell_maximum,
+        .true_bearings = c->bearing_reference == SONAR_REFERENCE_TRUE,
         .cbf_scan = &c->cbf_scan,
         .mvdr_scan = c->specs.mvdr_enabled ? &c->mvdr_scan : NULL,
         .ranges = c->specs.cbf.ranges,

@@ -63,7 +63,9 @@ static sonar_code make_scratch(sonar_pipeline *p, sonar_error *err) {
                            sizeof *p->delta);
     p->detect_scratch = sonar_alloc(4 * looks, sizeof *p->detect_scratch);
     p->tau_s = sonar_alloc(p->config->sensors, sizeof *p->tau_s);
-    if (!p->delta || !p->detect_scratch || !p->tau_s)
+    for (int i = 0; i < 2; i++)
+        p->sides[i] = sonar_sides_create();
+    if (!p->delta || !p->detect_scratch || !p->tau_s || !p->sides[0] || !p->sides[1])
         return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for the detector");
     return SONAR_OK;
 }
@@ -83,5 +85,7 @@ void sonar_pipeline_free_buffers(sonar_pipeline *p) {
     free(p->lent_under);
     free(p->delta);
     free(p->detect_scratch);
+    for (int i = 0; i < 2; i++)
+        sonar_sides_destroy(p->sides[i]);
     free(p->tau_s);
 }

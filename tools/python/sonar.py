@@ -64,6 +64,8 @@ class Message:
         for, in the horizontal plane: one, or those right and left of a line's axis; none where there is none."""
         h = self.header
         heading = h["heading_deg"] or 0
+        if h.get("resampled"):
+            return [angle_deg % 360]
         if h["bearing_kind"] != "cone":
             return [(heading + angle_deg) % 360]
         if h["axis_az_deg"] is None:

@@ -24,7 +24,8 @@ static void add_axis(const watch_message *message, watch_text *text) {
     if (bearings)
         watch_text_add(text, " (true%s)", bearings > 1 ? " right|left of axis" : "");
     else if (azimuth && message->ambiguous)
-        watch_text_add(text, " (folded: either side)");
+        watch_text_add(text,
+                       message->is_true ? " (both sides of the axis)" : " (folded: either side)");
 }
 
 static void add_peak(const watch_message *message, size_t i, watch_text *text) {

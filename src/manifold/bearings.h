@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * A uniform grid of true bearings, from north clockwise, and spectra over a scan read at it. A line
+ * shows each source on both sides of its axis; what is read is right for the horizontal plane of
+ * the array, or for the scan's depression. One thread at a time.
+ */
+#ifndef SONAR_BEARINGS_H
+#define SONAR_BEARINGS_H
+
+#include "manifold/manifold.h"
+
+enum { SONAR_BEARINGS_LEAST = 360, SONAR_BEARINGS_MOST = 16384 };
+
+/* How the power between two directions follows from theirs. */
+typedef enum sonar_interpolation {
+    /* The cubic polynomial through the four directions around the bearing, in the cosine for a
+     * cone, but never below the lower neighbour. For beams that span several directions: up to 0.3
+     * beam widths apart it is within 0.1 dB at a peak. */
+    SONAR_INTERPOLATE_CUBIC = 0,
+    /* The power of the nearest direction, for peaks narrower than the grid: levels stay what they
+     * are. */
+    SONAR_INTERPOLATE_NEAREST
+} sonar_interpolation;
+
+typedef struct sonar_bearings sonar_bearings;
+
+/* Cosine of the angle from the axis at which a cone shows a source in the horizontal plane, so many
+ * degrees clockwise of +x. */
+double sonar_cone_cosine(const sonar_scan *scan, double beside_deg);
+
+/* False: a vertical line has no bearings, and four directions are the least to read between. */
+bool sonar_bearings_exist(const sonar_scan *scan);
+/* At least three bearings to the scan's finest step, from 360 to 16384 of them. Borrows the scan
+ * until destroy. NULL: no memory. */
+sonar_bearings *sonar_bearings_create(const sonar_scan *scan, sonar_interpolation interpolation);
+void sonar_bearings_destroy(sonar_bearings *bearings); /* NULL is allowed */
+
+size_t sonar_bearings_count(const sonar_bearings *bearings); /* bearing i is at i * 360 / count */
+sonar_interpolation sonar_bearings_interpolation(const sonar_bearings *bearings);
+
+/* From now on +x points to heading_deg. */
+void sonar_bearings_turn(sonar_bearings *bearings, double heading_deg);
+/* power[direction] of the scan, none negative, into to[bearing]. Where the scan does not look: 0.
+ */
+void sonar_bearings_read(const sonar_bearings *bearings, const float *power, float *to);
+
+#endif
