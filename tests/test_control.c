@@ -29,24 +29,28 @@ typedef struct rig {
     digitiser digitiser;
 } rig;
 
-static void write_config(rig *rig, const char *control) {
+static void write_config(rig *rig, const char *control, const char *runtime) {
     box_write(&rig->box, "sonard.yaml",
               "schema: 1\narray: {name: line, geometry: {line: {sensors: %d, spacing_m: 0.75}}}\n"
               "fs_hz: %d\n"
               "ingest: {endpoints: [\"%s\"], overload: block}\n"
               "dft: {length: %d, hop: %d}\ncbf: {band_hz: [600, 950]}\nmvdr: {snapshots: 8}\n"
               "output: {endpoint: \"%s\", high_water_mark: 10000}\n"
-              "control: {endpoint: \"%s\"%s}\nruntime: {backend: cpu, threads: 1}\n",
-              SENSORS, FS, rig->in, HOP, HOP, rig->out, rig->control, control);
+              "control: {endpoint: \"%s\"%s}\nruntime: {backend: cpu, threads: 1%s}\n",
+              SENSORS, FS, rig->in, HOP, HOP, rig->out, rig->control, control, runtime);
 }
 
-static rig rig_open(const char *control) {
+/* A folder for what is kept from one start to the next: not every daemon has one. */
+static rig rig_open_with(const char *control, bool state) {
     rig rig = {.box = box_open()};
+    char runtime[96] = "";
     message m;
     snprintf(rig.in, sizeof rig.in, "ipc://%s/in", rig.box.dir);
     snprintf(rig.out, sizeof rig.out, "ipc://%s/out", rig.box.dir);
     snprintf(rig.control, sizeof rig.control, "ipc://%s/control", rig.box.dir);
-    write_config(&rig, control);
+    if (state)
+        snprintf(runtime, sizeof runtime, ", state_dir: %s", rig.box.dir);
+    write_config(&rig, control, runtime);
     rig.daemon = process_start(&rig.box, "log", "sonard", box_path(&rig.box, "sonard.yaml"), NULL);
     rig.subscriber = subscribe(rig.out, "cbf.azimuth", "status", NULL);
     cr_assert(receive_until(&rig.subscriber, "status", "uptime_s", 0, 10000, &m));
@@ -54,6 +58,10 @@ static rig rig_open(const char *control) {
     rig.digitiser = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
     rig.digitiser.frame.fs_hz = FS;
     return rig;
+}
+
+static rig rig_open(const char *control) {
+    return rig_open_with(control, false);
 }
 
 static void rig_close(rig *rig) {
@@ -177,6 +185,46 @@ Test(control, every_verb_answers) {
     head = window(&rig, 3);
     cr_expect_eq(header_number(head, "sensors_used"), SENSORS, "as in the file again");
     cJSON_Delete(head);
+    client_close(&c);
+    rig_close(&rig);
+}
+
+/* Samples that come meanwhile wait, and no window is lost. */
+Test(control, a_daemon_trains_in_the_middle_of_a_run, .timeout = 120) {
+    rig rig = rig_open_with("", true);
+    client c = client_open(&rig, ZMQ_REQ);
+    cJSON_Delete(window(&rig, 0));
+    cr_expect_neq(access(box_path(&rig.box, "train.yaml"), F_OK), 0);
+    expect_ok(&c, "{\"verb\":\"train\"}");
+    for (int i = 1; i < 5; i++)
+        cJSON_Delete(window(&rig, i));
+    char *log = box_read(&rig.box, "log");
+    cr_expect(strstr(log, "no window is processed until it has ended"), "%s", log);
+    cr_expect(strstr(log, "trained table"), "%s", log);
+    free(log);
+    char *table = box_read(&rig.box, "train.yaml");
+    cr_expect(strstr(table, "placement"), "%s", table);
+    free(table);
+    expect_ok(&c, "{\"verb\":\"train\"}"); /* once more, with what was made before */
+    cJSON_Delete(window(&rig, 5));
+    client_close(&c);
+    rig_close(&rig);
+}
+
+Test(control, training_that_cannot_be_is_refused) {
+    rig rig = rig_open("");
+    client c = client_open(&rig, ZMQ_REQ);
+    EXPECT_REFUSAL(&c, "{\"verb\":\"train\"}", "runtime.state_dir");
+    rig_close(&rig);
+    client_close(&c);
+    rig = rig_open_with("", true);
+    c = client_open(&rig, ZMQ_REQ);
+    const pid_t data = thread_hold(rig.daemon, "sonar-data");
+    expect_ok(&c, "{\"verb\":\"train\"}");
+    if (data > 0) {
+        EXPECT_REFUSAL(&c, "{\"verb\":\"train\"}", "under way");
+        thread_release(data);
+    }
     client_close(&c);
     rig_close(&rig);
 }

@@ -692,6 +692,16 @@ Test(health, events_of_the_last_second_are_conditions) {
     }
 }
 
+Test(health, training_says_since_when) {
+    patient *p = well();
+    look_for(p, 2);
+    p->facts.training_since_ns = p->facts.now_ns - 4 * second;
+    look(p), expect(p, "degraded", "training, as it was asked for 5 s ago; no window is processed");
+    cr_expect_float_eq(find(p, SONAR_CONDITION_TRAINING)->value, 5, 1e-9);
+    p->facts.training_since_ns = 0;
+    look(p), expect(p, "ok", "");
+}
+
 Test(health, a_replaced_backend_is_a_notice_for_good) {
     patient *p = well();
     look(p);

@@ -222,6 +222,12 @@ static sonar_code answer_reload(sonar_control *c, const cJSON *request, cJSON *r
     return code;
 }
 
+static sonar_code answer_train(sonar_control *c, const cJSON *request, cJSON *reply,
+                               sonar_error *err) {
+    (void)request, (void)reply;
+    return sonar_pipeline_ask_training(c->spec.pipeline, err);
+}
+
 static sonar_code answer_navigation(sonar_control *c, const cJSON *request, cJSON *reply,
                                     sonar_error *err) {
     char *text = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(request, "values"));
@@ -242,6 +248,7 @@ static const verb verbs[] = {
     {"mask", "mask", answer_mask},
     {"reload", NULL, answer_reload},
     {"navigation", "values", answer_navigation},
+    {"train", NULL, answer_train},
 };
 
 static sonar_code unknown_verb(const char *name, sonar_error *err) {

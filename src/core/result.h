@@ -374,6 +374,7 @@ const char *sonar_condition_severity_name(sonar_condition_severity severity);
     ROW(SONAR_CONDITION_HELD_BACK, "held_back", "frames")                                          \
     ROW(SONAR_CONDITION_HEADING_STALE, "heading_stale", "seconds")                                 \
     ROW(SONAR_CONDITION_BACKEND_CHANGED, "backend_changed", "")                                    \
+    ROW(SONAR_CONDITION_TRAINING, "training", "seconds")                                           \
     ROW(SONAR_CONDITION_ELEMENTS_DEAD, "elements_dead", "sensors")                                 \
     ROW(SONAR_CONDITION_ELEMENTS_STUCK, "elements_stuck", "sensors")                               \
     ROW(SONAR_CONDITION_ELEMENTS_NOISY, "elements_noisy", "sensors")                               \

@@ -212,6 +212,16 @@ static void judge_backend(sonar_health *h, const sonar_health_facts *facts, sona
                             status->backend_text);
 }
 
+static void judge_training(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
+    (void)h;
+    if (!facts->training_since_ns)
+        return;
+    const double for_s = (double)(facts->now_ns - facts->training_since_ns) * 1e-9;
+    sonar_health_report(status, SONAR_CONDITION_TRAINING, SONAR_DEGRADED,
+                        "training, as it was asked for %.0f s ago; no window is processed", for_s)
+        ->value = for_s;
+}
+
 static void judge_heading(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
     const sonar_navigation *n = &status->navigation;
     (void)h, (void)facts;
@@ -275,7 +285,7 @@ static judge *const judges[] = {
     judge_frames,     judge_peers,
     judge_handshakes, judge_counters,
     judge_elements,   judge_backend,
-    judge_heading,
+    judge_training,   judge_heading,
 };
 
 static bool is_of_windows(sonar_condition_code code) {

@@ -17,6 +17,7 @@
 typedef struct sonar_health_facts {
     int64_t now_ns, utc_now_ns; /* monotonic, and the system's clock */
     int64_t busy_since_ns;      /* the data thread took the window it works on, 0: it has none */
+    int64_t training_since_ns;  /* 0: it does not train */
     const sonar_ingest_report *stream;
 } sonar_health_facts;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The data thread: takes a window, runs the stages on it, hands the result over. Between start and
  * stop it allocates nothing, logs nothing and waits only for samples (or, with `block`, for the
- * output); the one exception is recover.c. */
+ * output); the exceptions are recover.c and training in the middle of a run (train.c). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -211,6 +211,8 @@ void *sonar_data_thread(void *arg) {
         sonar_window window;
         atomic_fetch_add_explicit(&p->progress.rounds, 1, memory_order_relaxed);
         bool draining = atomic_load(&p->draining); /* before taking: no window can come after it */
+        if (atomic_load(&p->training_since_ns) && !draining && !sonar_pipeline_retrain(p))
+            break;
         if (sonar_ingest_take(p->ingest, &window)) {
             if (!handle(p, &window))
                 break;

@@ -95,7 +95,9 @@ struct sonar_pipeline {
     sonar_host host; /* its ctx is this pipeline */
     sonar_pool *pool;
     sonar_choices *choices;
-    sonar_backend_choice choice; /* at start; its backend owns the ring and the results */
+    sonar_choices *retrained;          /* data thread: what holds in its place since; or NULL */
+    _Atomic int64_t training_since_ns; /* asked for then, and not ended yet; 0: no */
+    sonar_backend_choice choice;       /* at start; its backend owns the ring and the results */
     struct layout layout;
     char run_uuid[37];
     void *zmq;
@@ -190,6 +192,16 @@ sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *pipeline,
 /* train.c: what a node is trained for, or asked for its choices; without parameters. Borrows both.
  */
 sonar_train_setup sonar_pipeline_setup(const sonar_config *config, const sonar_host *host);
+/* What is processed without loss must come out the same twice. */
+static inline sonar_planning sonar_pipeline_planning(const sonar_pipeline *p) {
+    return p->config->overload == SONAR_BLOCK ? SONAR_PLAN_STABLE : SONAR_PLAN_MEASURE;
+}
+/* train.c: trains and goes on with the outcome, as is allowed to recover.c. False: the data thread
+ * has to leave. Data thread. */
+bool sonar_pipeline_retrain(sonar_pipeline *pipeline);
+/* recover.c: an engine in place of none, on the CPU where it has to be. False: the data thread has
+ * to leave. Data thread. */
+bool sonar_pipeline_renew(sonar_pipeline *pipeline);
 /* recover.c: after a failed window. False: the data thread has to leave. Data thread. */
 bool sonar_pipeline_recover(sonar_pipeline *pipeline, const sonar_error *why);
 /* For tests: sonar_pipeline_create with a layout of their own (NULL: as configured). */

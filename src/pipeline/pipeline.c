@@ -186,7 +186,8 @@ static void host_log(void *ctx, sonar_level level, const char *where, const char
 }
 
 static const char *host_choice(void *ctx, const char *decision) {
-    return sonar_choices_ask(((const sonar_pipeline *)ctx)->choices, decision);
+    const sonar_pipeline *p = ctx;
+    return sonar_choices_ask(p->retrained ? p->retrained : p->choices, decision);
 }
 
 /* The trained table or the built-in rule decides; what was chosen inside the backend is asked for
@@ -285,11 +286,8 @@ static sonar_code make_all(sonar_pipeline *p, const struct layout *given, sonar_
     if (!code)
         code = make_ingest(p, err);
     starting(p, "planning the transforms");
-    /* what is processed without loss must come out the same twice */
     if (!code)
-        code = sonar_pipeline_make_engine(
-            p, p->layout.place, c->overload == SONAR_BLOCK ? SONAR_PLAN_STABLE : SONAR_PLAN_MEASURE,
-            err);
+        code = sonar_pipeline_make_engine(p, p->layout.place, sonar_pipeline_planning(p), err);
     starting(p, "allocating results");
     if (!code)
         snprintf(p->change.backend, sizeof p->change.backend, "%s", sonar_engine_name(p->engine));
@@ -416,6 +414,7 @@ void sonar_pipeline_destroy(sonar_pipeline *p) {
     sonar_nav_destroy(p->nav);
     sonar_live_destroy(p);
     sonar_pool_destroy(p->pool);
+    sonar_choices_destroy(p->retrained);
     sonar_choices_destroy(p->choices);
     sonar_zap_destroy(p->zap); /* after the sockets: none is open without it */
     if (p->zmq)
@@ -549,6 +548,7 @@ static void judge(sonar_pipeline *p, sonar_status *status) {
     const sonar_health_facts facts = {.now_ns = p->ticked_ns,
                                       .utc_now_ns = sonar_utc_ns(),
                                       .busy_since_ns = atomic_load(&p->progress.busy_since_ns),
+                                      .training_since_ns = atomic_load(&p->training_since_ns),
                                       .stream = &p->stream};
     sonar_health_judge(&p->health, &p->host, &facts, status);
 }

@@ -44,6 +44,11 @@ const sonar_status *sonar_pipeline_status(const sonar_pipeline *pipeline);
 bool sonar_pipeline_progresses(sonar_pipeline *pipeline);
 /* As it was at the start. */
 const sonar_security *sonar_pipeline_security(const sonar_pipeline *pipeline);
+/* Trains between two windows, as sonard --train does, and goes on with the outcome. Until then no
+ * window is processed, and the MVDR begins with nothing. The log and the condition `training` say
+ * how it goes. SONAR_EINVAL: runtime.state_dir is not set; SONAR_ESTATE: training is under way.
+ * Control thread. */
+sonar_code sonar_pipeline_ask_training(sonar_pipeline *pipeline, sonar_error *err);
 /* From now on the keys of security->allowed may connect, and no others; where one is taken away all
  * connections of its side are ended once, and those that still may come back by themselves. What is
  * else in `security` stays as it was at the start. Changes nothing without CURVE. Control thread;

@@ -40,6 +40,16 @@ static bool use_cpu(sonar_pipeline *p, const sonar_error *why) {
     return true;
 }
 
+bool sonar_pipeline_renew(sonar_pipeline *p) {
+    sonar_error err = {0};
+    if (sonar_pipeline_make_engine(p, p->layout.place, sonar_pipeline_planning(p), &err))
+        return use_cpu(p, &err);
+    pthread_mutex_lock(&p->change.lock);
+    snprintf(p->change.backend, sizeof p->change.backend, "%s", sonar_engine_name(p->engine));
+    pthread_mutex_unlock(&p->change.lock);
+    return true;
+}
+
 bool sonar_pipeline_recover(sonar_pipeline *p, const sonar_error *why) {
     if (!sonar_engine_has_device(p->engine))
         return true; /* nothing else would do better */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* sonard --train and --explain: the choices without a running pipeline. */
+/* Training: sonard --train and --explain, without a running pipeline, and in the middle of a run.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +96,70 @@ sonar_code sonar_pipeline_train(const sonar_config *config,
         code = train(&s, path, to, err);
     sonar_pool_destroy(s.pool);
     return code;
+}
+
+/* ---- in the middle of a run ------------------------------------------------------------------ */
+
+sonar_code sonar_pipeline_ask_training(sonar_pipeline *p, sonar_error *err) {
+    char path[4200];
+    const sonar_code code = check_place(p->config, path, sizeof path, err);
+    if (code)
+        return code;
+    if (atomic_load(&p->training_since_ns))
+        return sonar_fail(err, SONAR_ESTATE, "train", "training is under way already");
+    atomic_store(&p->training_since_ns, sonar_monotonic_ns());
+    sonar_wake_signal(sonar_ingest_fd(p->ingest));
+    return SONAR_OK;
+}
+
+/* Each look at the clock is progress, for the watchdog. */
+static int64_t progressing(void *ctx) {
+    sonar_pipeline *p = ctx;
+    atomic_fetch_add_explicit(&p->progress.rounds, 1, memory_order_relaxed);
+    return sonar_monotonic_ns();
+}
+
+/* The backend at start stays open as long as the pipeline: ring and results are its own. */
+static sonar_code train_and_choose(sonar_pipeline *p, sonar_error *err) {
+    char path[4200];
+    sonar_train_table *table = NULL;
+    sonar_choices *made = NULL;
+    const sonar_train_clock clock = {progressing, p};
+    sonar_train_setup setup = sonar_pipeline_setup(p->config, &p->host);
+    setup.params = p->live->params;
+    sonar_code code = check_place(p->config, path, sizeof path, err);
+    if (!code)
+        code = sonar_train_run(&setup, &clock, &table, err);
+    if (!code && sonar_pool_cancelled(p->pool)) /* what was cut off has no true times */
+        code = sonar_fail(err, SONAR_ESTATE, "train", "given up, as the daemon stops");
+    if (!code)
+        code = sonar_train_save(table, path, err);
+    free(table);
+    if (!code)
+        code = sonar_choices_create(&setup, &made, err);
+    if (code)
+        return code;
+    sonar_choices_destroy(p->retrained);
+    p->retrained = made;
+    memcpy(p->layout.place, made->place, sizeof p->layout.place);
+    return SONAR_OK;
+}
+
+bool sonar_pipeline_retrain(sonar_pipeline *p) {
+    sonar_error err = {0};
+    sonar_log(&p->host, SONAR_INFO, "train", "training; no window is processed until it has ended");
+    sonar_engine_destroy(p->engine); /* a device may not have room for two */
+    p->engine = NULL;
+    if (train_and_choose(p, &err))
+        sonar_log(&p->host, SONAR_ERROR, "train", "%s: %s; what was chosen before stays", err.where,
+                  err.text);
+    else
+        sonar_log(&p->host, SONAR_INFO, "train", "%s: %s", p->retrained->source,
+                  p->retrained->backend.reason);
+    const bool good = sonar_pool_cancelled(p->pool) || sonar_pipeline_renew(p);
+    p->versions.mvdr_restarted = p->config->specs.mvdr_enabled;
+    atomic_store(&p->training_since_ns, 0);
+    return good;
 }
 
 sonar_code sonar_pipeline_explain(const sonar_config *config,

@@ -42,6 +42,8 @@ static const tool self = {
         "  mask +LIST -LIST     switch off some more, and some on again\n"
         "  navigation NAME VALUE...  own ship by hand: heading_deg, course_deg, speed_mps,\n"
         "                       latitude_deg, longitude_deg, depth_m, tilt_deg\n"
+        "  train                find the fastest ways of computing by trial; until it ends, which\n"
+        "                       takes seconds to minutes, no window is processed\n"
         "  reload               read the configuration file again, as on SIGHUP\n\n"
         "  -e, --endpoint EP    the daemon's control.endpoint; ipc:///run/sonard/control\n"
         "  -c, --config FILE    take it from the daemon's configuration\n"
@@ -221,6 +223,7 @@ static const struct verb {
     {"get", ask_get, print_values},          {"set", ask_set, print_differences},
     {"unset", ask_unset, print_differences}, {"mask", ask_mask, print_differences},
     {"reload", plain, print_differences},    {"navigation", ask_navigation, print_nothing},
+    {"train", plain, print_nothing},
 };
 
 static const struct verb *find_verb(const char *name) {
