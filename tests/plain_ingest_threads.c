@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Ingest, its helpers and the data thread at the window queue and the sample ring as fast as they
- * can, for ThreadSanitizer: every window read must be whole, in order, and accounted for. */
+/* Threads that book frames and the data thread at the window queue and the sample ring as fast as
+ * they can, for ThreadSanitizer: every window read must be whole, in order, and accounted for. */
 #include "ingest/assembler.h"
 
 #include <math.h>
@@ -11,16 +11,18 @@
 
 #include "frames.h"
 
-enum { FRAMES = 4000, FRAME = 37, LENGTH = 100, HOP = 20, LOST = 8, HELD = 5, CHUNK = 9 };
+enum { FRAMES = 4000, FRAME = 37, LENGTH = 100, HOP = 20, LOST = 8, CHUNK = 9 };
+enum { THREADS_MOST = 3, BLOCKS = 3 };
 
 struct stage {
     sonar_assembler *assembler;
     size_t channels;
-    uint64_t frames;
-    uint64_t early; /* samples seen before a window was offered with them */
+    size_t threads, blocks; /* frames of that many blocks of channels, each its share of them */
+    pthread_mutex_t turn;
+    uint64_t frames, next; /* of each block; number of the next of them all, under turn */
+    uint64_t early;        /* samples seen before a window was offered with them */
     bool block;
-    atomic_bool done;
-    uint64_t sum;
+    atomic_size_t working; /* threads that still book */
 };
 
 static void fail(const char *what) {
@@ -28,49 +30,64 @@ static void fail(const char *what) {
     exit(1);
 }
 
-/* Frames that are booked; their samples may still have to be copied. */
-struct held {
-    test_frame frame[HELD];
-    size_t count;
-};
+static sonar_frame frame_of(const struct stage *stage, uint64_t number) {
+    const uint64_t f = number / stage->blocks, b = number % stage->blocks;
+    const size_t first = b * stage->channels / stage->blocks;
+    const size_t end = (b + 1) * stage->channels / stage->blocks;
+    return (sonar_frame){.array_id = 1,
+                         .first_channel = (uint32_t)first,
+                         .channels = (uint32_t)(end - first),
+                         .samples = FRAME,
+                         .type = SONAR_S16,
+                         .layout = f % 3 == 0,
+                         .epoch = 1 + (f >= stage->frames / 2), /* one restart half way */
+                         .sequence = f,
+                         .first_sample = f * FRAME,
+                         .fs_hz = 1000};
+}
 
-static void let_go(struct stage *stage, struct held *held) {
-    sonar_assembler_settle(stage->assembler);
-    while (held->count)
-        test_frame_free(&held->frame[--held->count]);
+/* The time lets a new epoch in at once, though no frame carries the whole array. */
+static int64_t time_of(const struct stage *stage, uint64_t number) {
+    const uint64_t f = number / stage->blocks;
+    return (int64_t)(number + (f >= stage->frames / 2 ? 2000000000 : 0));
+}
+
+/* In turn: the frame is decided about. False: there are no more. */
+static bool begin(struct stage *stage, test_frame *made, sonar_booking *booking, sonar_turn *turn) {
+    pthread_mutex_lock(&stage->turn);
+    uint64_t number = stage->next++;
+    while (number < stage->frames * stage->blocks && number / stage->blocks % LOST == LOST - 1)
+        number = stage->next++; /* so that gaps are filled beside windows that are read */
+    bool more = number < stage->frames * stage->blocks;
+    if (more) {
+        const sonar_frame frame = frame_of(stage, number);
+        *made = test_frame_make(&frame);
+        const sonar_payload payload = {.data = made->payload, .bytes = made->payload_bytes};
+        do {
+            *turn = sonar_assembler_begin(stage->assembler, made->header, sizeof made->header,
+                                          &payload, time_of(stage, number), booking);
+            while (*turn >= SONAR_TURN_WAITS && !sonar_assembler_resume(stage->assembler))
+                sched_yield();
+        } while (*turn == SONAR_TURN_AGAIN);
+        if (number % 100 == 0) /* a fair share for the reader, else it may never see a window */
+            while (sonar_assembler_waiting(stage->assembler))
+                sched_yield();
+    }
+    pthread_mutex_unlock(&stage->turn);
+    return more;
 }
 
 static void *produce(void *arg) {
     struct stage *stage = arg;
-    struct held held = {.count = 0};
-    for (uint64_t f = 0; f < stage->frames; f++) {
-        if (f % LOST == LOST - 1)
-            continue; /* so that gaps are filled beside windows that are read */
-        sonar_frame frame = {.array_id = 1,
-                             .channels = (uint32_t)stage->channels,
-                             .samples = FRAME,
-                             .type = SONAR_S16,
-                             .layout = f % 3 == 0,
-                             .epoch = 1 + (f >= stage->frames / 2), /* one restart half way */
-                             .sequence = f,
-                             .first_sample = f * FRAME,
-                             .fs_hz = 1000};
-        test_frame made = test_frame_make(&frame);
-        bool placed = sonar_assembler_frame(stage->assembler, made.header, sizeof made.header,
-                                            made.payload, made.payload_bytes, (int64_t)f);
-        while (!placed) {
-            sched_yield();
-            placed = sonar_assembler_resume(stage->assembler);
-        }
-        held.frame[held.count++] = made;
-        if (held.count == HELD)
-            let_go(stage, &held);
-        if (f % 100 == 0) /* a fair share for the reader, else it may never see a window */
-            while (sonar_assembler_waiting(stage->assembler))
-                sched_yield();
+    test_frame made;
+    sonar_booking booking;
+    sonar_turn turn;
+    while (begin(stage, &made, &booking, &turn)) {
+        if (turn == SONAR_TURN_BOOK)
+            sonar_assembler_book(stage->assembler, &booking);
+        test_frame_free(&made);
     }
-    let_go(stage, &held);
-    atomic_store(&stage->done, true);
+    atomic_fetch_sub(&stage->working, 1);
     return NULL;
 }
 
@@ -103,7 +120,7 @@ static void consume(struct stage *stage) {
     size_t holding = 0;
     uint64_t last = 0, taken = 0;
     for (;;) {
-        bool done = atomic_load(&stage->done);
+        bool done = atomic_load(&stage->working) == 0;
         if (!sonar_assembler_take(stage->assembler, &held[holding])) {
             if (done)
                 break;
@@ -128,7 +145,8 @@ static void consume(struct stage *stage) {
         sonar_assembler_release(stage->assembler, &held[--holding]);
 }
 
-static void run(sonar_overload overload, size_t channels, size_t threads, uint64_t frames) {
+static void run(sonar_overload overload, size_t channels, size_t threads, size_t blocks,
+                uint64_t frames) {
     sonar_ingest_spec spec = {.array_id = 1,
                               .channels = channels,
                               .threads = threads,
@@ -138,23 +156,33 @@ static void run(sonar_overload overload, size_t channels, size_t threads, uint64
                               .queue_windows = 3,
                               .overload = overload,
                               .max_missing_share = 1,
-                              .max_skew_samples = 10,
+                              .max_skew_samples = blocks > 1 ? 2 * FRAME : 10,
                               .restart_after_ms = 1000,
                               .silent_after_ms = 1000,
                               .chunk_samples = CHUNK};
-    struct stage stage = {.channels = channels, .frames = frames, .block = overload == SONAR_BLOCK};
+    struct stage stage = {.channels = channels,
+                          .threads = threads,
+                          .blocks = blocks,
+                          .frames = frames,
+                          .block = overload == SONAR_BLOCK,
+                          .working = threads};
     sonar_ingest_counters c;
-    pthread_t producer;
-    if (sonar_assembler_create(&spec, &stage.assembler, NULL) ||
-        pthread_create(&producer, NULL, produce, &stage))
+    pthread_t producer[THREADS_MOST];
+    pthread_mutex_init(&stage.turn, NULL);
+    if (sonar_assembler_create(&spec, &stage.assembler, NULL))
         fail("cannot start");
+    for (size_t i = 0; i < threads; i++)
+        if (pthread_create(&producer[i], NULL, produce, &stage))
+            fail("cannot start");
     consume(&stage);
-    pthread_join(producer, NULL);
+    for (size_t i = 0; i < threads; i++)
+        pthread_join(producer[i], NULL);
+    pthread_mutex_destroy(&stage.turn);
     sonar_assembler_read_counters(stage.assembler, &c);
     if (c.windows_offered != c.windows_taken + c.windows_dropped[SONAR_WINDOW_OVERLOAD])
         fail("windows are not accounted for");
-    if (overload == SONAR_BLOCK &&
-        (c.frames_accepted != frames - frames / LOST || c.windows_dropped[SONAR_WINDOW_OVERLOAD]))
+    if (overload == SONAR_BLOCK && (c.frames_accepted != blocks * (frames - frames / LOST) ||
+                                    c.windows_dropped[SONAR_WINDOW_OVERLOAD]))
         fail("block mode lost samples");
     /* A reader slower than a ring's length makes the stream move on: a restart, too. */
     if (c.windows_taken < 10 || c.restarts < 1 || (overload == SONAR_BLOCK && c.restarts != 1))
@@ -166,10 +194,11 @@ static void run(sonar_overload overload, size_t channels, size_t threads, uint64
 
 int main(void) {
     for (int round = 0; round < 3; round++) {
-        run(SONAR_BLOCK, 3, 1, FRAMES);
-        run(SONAR_DROP_OLDEST, 3, 1, FRAMES);
-        run(SONAR_BLOCK, 300, 3, FRAMES / 10);
-        run(SONAR_DROP_OLDEST, 300, 3, FRAMES / 10);
+        run(SONAR_BLOCK, 3, 1, 1, FRAMES);
+        run(SONAR_DROP_OLDEST, 3, 1, 1, FRAMES);
+        run(SONAR_BLOCK, 300, 3, 1, FRAMES / 10);
+        run(SONAR_BLOCK, 300, 3, BLOCKS, FRAMES / 10);
+        run(SONAR_DROP_OLDEST, 300, 3, BLOCKS, FRAMES / 10);
     }
     return 0;
 }

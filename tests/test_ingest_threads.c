@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The assembler with several threads beside the one with a single one, which is the oracle:
+/* The assembler fed by several threads beside the one fed by a single one, which is the oracle:
  * whatever comes, both book the same and offer the same bytes, at the same frame. */
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,9 +11,9 @@
 #include "frames.h"
 #include "ingest/assembler.h"
 
-enum { CHANNELS_MOST = 700, HELD_MOST = 40, SIDES = 3 };
+enum { CHANNELS_MOST = 700, BATCH_MOST = 40, SIDES = 4, THREADS_MOST = 5 };
 
-static const size_t thread_counts[SIDES] = {1, 2, 5};
+static const size_t thread_counts[SIDES] = {1, 2, 3, THREADS_MOST};
 static const int64_t ms = 1000000;
 static uint64_t state = 0x13198a2e03707344u;
 
@@ -30,8 +32,10 @@ struct scene {
     uint64_t offset; /* from a sample's index to its place, in offset_epoch */
     uint32_t offset_epoch;
     sonar_assembler *side[SIDES];
-    test_frame held[HELD_MOST];
-    size_t holding;
+    test_frame batch[BATCH_MOST]; /* frames that are sent at once */
+    int64_t at_ns[BATCH_MOST];
+    size_t batched, done[SIDES]; /* by each side */
+    uint64_t beside;             /* frames that several threads booked side by side */
 };
 
 /* ---- comparisons ----------------------------------------------------------------------------- */
@@ -136,17 +140,6 @@ static void compare_ready(const struct scene *s, uint64_t before) {
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-/* Payloads are overwritten before they go, so that nobody who reads them too late goes unseen. */
-static void let_go(struct scene *s) {
-    for (size_t i = 0; i < SIDES; i++)
-        sonar_assembler_settle(s->side[i]);
-    for (; s->holding; s->holding--) {
-        test_frame *frame = &s->held[s->holding - 1];
-        memset(frame->payload, 0x5a, frame->payload_bytes);
-        test_frame_free(frame);
-    }
-}
-
 static bool chance(double p) {
     return (double)below(1u << 20) < p * (1u << 20);
 }
@@ -192,37 +185,108 @@ static sonar_frame restart_frame(struct scene *s) {
     return frame;
 }
 
-/* All sides place it or all wait; those that wait go on after a window. */
-static void send(struct scene *s, sonar_frame frame) {
-    test_frame made = test_frame_make(&frame);
-    uint64_t ready = sonar_assembler_ready(s->side[0]);
-    bool placed[SIDES];
+/* The threads of one side take the frames of the batch in turn. */
+struct crew {
+    struct scene *scene;
+    sonar_assembler *assembler;
+    pthread_mutex_t turn;
+    size_t next;
+    bool waits;
+    _Atomic uint64_t beside;
+};
+
+static sonar_turn take_turn(struct crew *crew, size_t *i, sonar_booking *booking) {
+    struct scene *s = crew->scene;
+    sonar_turn turn = SONAR_TURN_WAITS;
+    pthread_mutex_lock(&crew->turn);
+    if (!crew->waits && (*i = crew->next) < s->batched) {
+        const test_frame *frame = &s->batch[crew->next];
+        const sonar_payload payload = {.data = frame->payload, .bytes = frame->payload_bytes};
+        turn = sonar_assembler_begin(crew->assembler, frame->header, sizeof frame->header, &payload,
+                                     s->at_ns[*i], booking);
+        crew->next += turn != SONAR_TURN_AGAIN;
+        crew->waits = turn == SONAR_TURN_WAITS || turn == SONAR_TURN_AGAIN;
+    }
+    pthread_mutex_unlock(&crew->turn);
+    return turn;
+}
+
+static void book(struct crew *crew, sonar_booking *booking) {
+    if (sonar_assembler_book(crew->assembler, booking))
+        return;
+    pthread_mutex_lock(&crew->turn);
+    crew->waits = true;
+    pthread_mutex_unlock(&crew->turn);
+}
+
+/* Now and then a thread loses its processor between the two halves. */
+static void *work(void *arg) {
+    struct crew *crew = arg;
+    sonar_booking booking;
+    size_t i;
+    for (sonar_turn turn; (turn = take_turn(crew, &i, &booking)) < SONAR_TURN_WAITS;) {
+        for (uint64_t k = 0; k < (i * 7 + booking.at) % 5; k++)
+            sched_yield();
+        if (turn != SONAR_TURN_BOOK)
+            continue;
+        atomic_fetch_add(&crew->beside, 1);
+        book(crew, &booking);
+    }
+    return NULL;
+}
+
+/* One side goes on with the batch. True: it waits for a window to be taken. */
+static bool send_on(struct scene *s, size_t side) {
+    struct crew crew = {.scene = s, .assembler = s->side[side], .next = s->done[side]};
+    pthread_t thread[THREADS_MOST];
+    pthread_mutex_init(&crew.turn, NULL);
+    for (size_t t = 1; t < thread_counts[side]; t++)
+        cr_assert(pthread_create(&thread[t], NULL, work, &crew) == 0);
+    work(&crew);
+    for (size_t t = 1; t < thread_counts[side]; t++)
+        pthread_join(thread[t], NULL);
+    pthread_mutex_destroy(&crew.turn);
+    s->beside += side ? crew.beside : 0;
+    s->done[side] = crew.next;
+    return crew.waits;
+}
+
+/* Those that wait go on after a window, the others with the batch: several threads may be some
+ * frames ahead when the window has no room, but it is the same window. */
+static bool all_go_on(struct scene *s, bool waits[SIDES]) {
+    bool any = false;
     for (size_t i = 0; i < SIDES; i++) {
-        placed[i] = sonar_assembler_frame(s->side[i], made.header, sizeof made.header, made.payload,
-                                          made.payload_bytes, s->now_ns);
-        cr_assert(placed[i] == placed[0]);
+        waits[i] = waits[i] && !sonar_assembler_resume(s->side[i]);
+        if (!waits[i])
+            waits[i] = send_on(s, i);
+        any = any || waits[i];
     }
-    compare_ready(s, ready);
-    while (!placed[0]) {
+    return any;
+}
+
+/* Payloads are overwritten before they go, so that nobody who reads them too late goes unseen. */
+static void send_batch(struct scene *s) {
+    bool waits[SIDES] = {false};
+    uint64_t ready = sonar_assembler_ready(s->side[0]);
+    memset(s->done, 0, sizeof s->done);
+    while (all_go_on(s, waits)) {
         cr_assert(s->spec.overload == SONAR_BLOCK);
-        compare_counters(s);
-        if (chance(0.02)) {
-            for (size_t i = 0; i < SIDES; i++)
-                sonar_assembler_abandon(s->side[i]);
-            break;
-        }
         cr_assert(take_window(s), "stuck");
-        ready = sonar_assembler_ready(s->side[0]);
-        for (size_t i = 0; i < SIDES; i++) {
-            placed[i] = sonar_assembler_resume(s->side[i]);
-            cr_assert(placed[i] == placed[0]);
-        }
-        compare_ready(s, ready);
     }
-    s->held[s->holding++] = made;
-    if (s->holding == HELD_MOST || chance(0.1))
-        let_go(s);
     compare_counters(s);
+    compare_ready(s, ready);
+    for (; s->batched; s->batched--) {
+        test_frame *frame = &s->batch[s->batched - 1];
+        memset(frame->payload, 0x5a, frame->payload_bytes);
+        test_frame_free(frame);
+    }
+}
+
+static void send(struct scene *s, sonar_frame frame) {
+    s->batch[s->batched] = test_frame_make(&frame);
+    s->at_ns[s->batched++] = s->now_ns;
+    if (s->batched == BATCH_MOST || chance(0.2))
+        send_batch(s);
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */
@@ -266,10 +330,11 @@ static void run_scene(struct scene *s, int frames) {
     for (int f = 0; f < frames; f++) {
         s->now_ns += (int64_t)below(2) * ms;
         send(s, chance(0.004) ? restart_frame(s) : any_frame(s));
-        if (chance(0.3))
-            take_window(s);
+        if (!s->batched)
+            for (uint64_t n = below(8); n; n--)
+                take_window(s);
     }
-    let_go(s);
+    send_batch(s);
     while (take_window(s))
         continue;
     compare_counters(s);
@@ -279,19 +344,20 @@ static void run_scene(struct scene *s, int frames) {
 static void run_scenes(sonar_overload overload) {
     static struct scene s;
     sonar_ingest_counters c;
-    uint64_t windows = 0, restarts = 0, repeated = 0, missing = 0, late = 0;
+    uint64_t windows = 0, restarts = 0, repeated = 0, missing = 0, late = 0, beside = 0;
     for (int trial = 0; trial < 24; trial++) {
         make_scene(&s, overload, trial % 2 ? SONAR_S16 : 0, false);
         run_scene(&s, 600);
         sonar_assembler_read_counters(s.side[0], &c);
         windows += c.windows_taken, restarts += c.restarts, repeated += c.samples_repeated;
-        missing += c.samples_missing, late += c.samples_late;
+        missing += c.samples_missing, late += c.samples_late, beside += s.beside;
         for (size_t i = 0; i < SIDES; i++)
             sonar_assembler_destroy(s.side[i]);
     }
     cr_assert(windows > 1000 && restarts > 20, "%lu windows, %lu restarts", (unsigned long)windows,
               (unsigned long)restarts);
     cr_assert(repeated > 1000 && missing > 1000 && late > 1000);
+    cr_assert(beside > 2000, "%lu frames booked side by side", (unsigned long)beside);
 }
 
 Test(ingest_threads, book_and_offer_the_same_as_one) {

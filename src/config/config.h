@@ -21,7 +21,6 @@
 #include "net/net.h"
 
 enum { SONAR_ENDPOINTS_MOST = 64, SONAR_RANGES_MOST = 64, SONAR_CPUS_MOST = 256 };
-enum { SONAR_INGEST_THREADS_MOST = 64 };
 
 typedef enum sonar_geometry_kind {
     SONAR_GEOMETRY_LINE = 0,

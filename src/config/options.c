@@ -204,8 +204,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                             INTEGER(1, SONAR_INGEST_THREADS_MOST),
                             .computed = "1 per 500 million samples a second or part of that, at "
                                         "most a quarter of the processors online",
-                            .help = "Number of threads that copy samples from messages into "
-                                    "memory, including the receiving thread."},
+                            .help = "Number of threads that receive frames and write their samples "
+                                    "to memory."},
     [OPT_IO_THREADS] = {"ingest.io_threads", AT(ingest_io_threads),
                         INTEGER(1, SONAR_INGEST_THREADS_MOST),
                         .computed = "as many as ingest.threads",
@@ -497,7 +497,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                           "to the system."},
     [OPT_CPU_INGEST] =
         {"runtime.cpu_ingest", AT(cpu_ingest), INTEGER(-1, 1023), .fallback = "-1",
-         .help = "Processor of the receiving thread. -1 leaves the choice to the system."},
+         .help = "Processor of the first receiving thread. -1 leaves the choice to the system."},
     [OPT_CPU_OUTPUT] =
         {"runtime.cpu_output", AT(cpu_output), INTEGER(-1, 1023), .fallback = "-1",
          .help = "Processor of the publishing thread. -1 leaves the choice to the system."},

@@ -42,7 +42,11 @@ extern const sonar_label sonar_frame_causes, sonar_window_causes, sonar_handshak
     ROW(SONAR_FRAME_OVERRUN, "overrun",                                                            \
         "`overload: drop_oldest`, and the data thread still reads where the frame belongs")        \
     ROW(SONAR_FRAME_SHED, "shed",                                                                  \
-        "`overload: drop_oldest`, and frames come faster than they can be stored")
+        "`overload: drop_oldest`, and frames come faster than they can be stored")                 \
+    ROW(SONAR_FRAME_NO_SEGMENT, "no_segment",                                                      \
+        "its samples do not lie in shared memory that the daemon has")                             \
+    ROW(SONAR_FRAME_OVERWRITTEN, "overwritten",                                                    \
+        "the digitiser wrote over its samples in shared memory before they were stored")
 
 /* Why a window was not processed. */
 #define SONAR_WINDOW_CAUSE_ROWS(ROW)                                                               \

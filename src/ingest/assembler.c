@@ -3,6 +3,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #include "ingest/coverage.h"
 #include "ingest/frame.h"
 #include "ingest/gaps.h"
+#include "ingest/lanes.h"
 #include "ingest/shed.h"
 #include "ingest/store.h"
 
@@ -31,20 +33,12 @@ struct loss {
     uint64_t fresh;         /* of the absent ones, those that no window before has counted */
 };
 
-/* The frame that is being stored. With overload block it may wait here, stored in part. */
-struct pending {
-    bool waits;
-    sonar_frame frame;
-    const void *payload;
-    int64_t arrival_ns;
-    uint64_t at;      /* position of its first sample; may wrap below 0 when that is late */
-    uint32_t handled; /* samples per channel, stored or counted */
-    uint64_t stored, repeated, late; /* channel-samples */
-};
-
-enum outcome { DONE = 0, BUSY, OVERRUN };
+enum outcome { DONE = 0, BUSY, OVERRUN, TORN };
 
 struct sonar_assembler {
+    pthread_mutex_t lock; /* of all below but constants, the ring and each lane's books */
+    pthread_cond_t alone; /* nobody books side by side any more */
+    size_t beside;        /* frames that are being booked side by side; none while windows move */
     /* constants */
     uint32_t array_id;
     size_t channels, length, hop, lookback, skew, queue_windows;
@@ -70,16 +64,17 @@ struct sonar_assembler {
     uint32_t epoch;
     uint64_t origin, base;         /* sample index, a multiple of the hop, and its position */
     int64_t accepted_ns, stuck_ns; /* last accepted; first late one since, 0 = none */
+    int64_t arrival_ns;            /* of the last frame that went to the ring */
     /* the window being filled, in positions */
     uint64_t index, first_window, window;
-    uint64_t frozen;    /* below: late */
-    uint64_t filled;    /* below: gaps already zero, for some window was queued up to here */
-    uint64_t newest;    /* end of the newest sample that came */
-    uint64_t opened;    /* coverage is valid below; a multiple of 64 */
-    uint64_t *reached;  /* [channel] first position not yet there */
-    uint64_t *since;    /* [channel] all is there from here to reached; before, perhaps not */
-    size_t waiting_for; /* used channels that have not reached the window's end */
-    size_t chunk;       /* 0: none are told */
+    uint64_t frozen;         /* below: late */
+    uint64_t filled;         /* below: gaps already zero, for some window was queued up to here */
+    uint64_t newest;         /* end of the newest sample that came */
+    _Atomic uint64_t opened; /* coverage is valid below; a multiple of 64 */
+    uint64_t *reached;       /* [channel] first position not yet there */
+    uint64_t *since;         /* [channel] all is there from here to reached; before, perhaps not */
+    size_t waiting_for;      /* used channels that have not reached the window's end */
+    size_t chunk;            /* 0: none are told */
     uint64_t chunk_end;
     size_t chunk_waiting_for; /* used channels that have not reached it */
     _Atomic uint64_t ready;   /* all used channels have reached it */
@@ -101,9 +96,13 @@ struct sonar_assembler {
     float *lacked_share; /* [channel] the worst share of a window since the last read */
     uint32_t period, lost_in, read; /* from one report to the next: this one, the last one with
                                        losses, the last one that was read */
-    struct pending pending;
+    bool waits;                     /* overload block: the frame below waits, stored in part */
+    bool owes;                      /* overload block: a window that is over waits for room */
+    sonar_booking pending;
+    sonar_lanes lanes;
     sonar_blocks blocks;
     sonar_window_queue queue;
+    _Atomic uint64_t published; /* windows that went to the queue */
     sonar_ingest_counters count;
 };
 
@@ -155,7 +154,7 @@ static void open_to(sonar_assembler *a, uint64_t end) {
     if (end <= a->opened)
         return;
     sonar_coverage_forget(&a->coverage, a->opened, end);
-    a->opened = end;
+    atomic_store_explicit(&a->opened, end, memory_order_release);
 }
 
 /* Makes sure that no offered window's samples lie where positions below `end` would be written. */
@@ -313,18 +312,17 @@ static void describe(sonar_assembler *a, const struct loss *loss, sonar_window_s
     const struct note *note = note_of(a, a->window);
     slot->ring_first = window_begin(a);
     slot->timeline = a->timeline;
-    slot->window =
-        (sonar_window){.window = a->index,
-                       .first_sample = sample_at(a, a->window),
-                       .epoch = a->epoch,
-                       .utc_ns = utc_of_window(a, note),
-                       .lookback = (size_t)(a->window - window_begin(a)),
-                       .flags = note->flags,
-                       .arrival_ns = note->arrival_ns ? note->arrival_ns : a->pending.arrival_ns,
-                       .ring = sonar_assembler_ring(a),
-                       .position = a->window,
-                       .ring_column = (size_t)(a->window % a->capacity),
-                       .slot = slot};
+    slot->window = (sonar_window){.window = a->index,
+                                  .first_sample = sample_at(a, a->window),
+                                  .epoch = a->epoch,
+                                  .utc_ns = utc_of_window(a, note),
+                                  .lookback = (size_t)(a->window - window_begin(a)),
+                                  .flags = note->flags,
+                                  .arrival_ns = note->arrival_ns ? note->arrival_ns : a->arrival_ns,
+                                  .ring = sonar_assembler_ring(a),
+                                  .position = a->window,
+                                  .ring_column = (size_t)(a->window % a->capacity),
+                                  .slot = slot};
     describe_loss(a, loss, slot);
 }
 
@@ -356,10 +354,10 @@ static enum outcome offer(sonar_assembler *a, const struct loss *loss) {
         return DONE;
     }
     open_to(a, window_end(a));
-    sonar_store_settle(&a->store);
     fill_gaps(a);
     describe(a, loss, slot);
     sonar_window_queue_publish(slot);
+    atomic_fetch_add(&a->published, 1);
     return DONE;
 }
 
@@ -376,10 +374,8 @@ static void next_chunk(sonar_assembler *a) {
     a->chunk_waiting_for = 0;
     for (size_t k = 0; k < a->channels; k++)
         a->chunk_waiting_for += a->used[k] && a->reached[k] < a->chunk_end;
-    if (lowest <= atomic_load_explicit(&a->ready, memory_order_relaxed))
-        return;
-    sonar_store_settle(&a->store);
-    atomic_store_explicit(&a->ready, lowest, memory_order_release);
+    if (lowest > atomic_load_explicit(&a->ready, memory_order_relaxed))
+        atomic_store_explicit(&a->ready, lowest, memory_order_release);
 }
 
 /* Where each channel stands after the window has moved. */
@@ -423,6 +419,7 @@ static void take_used(sonar_assembler *a) {
         a->channels_used += a->used[k];
         a->all_fed = a->all_fed && (a->fed[k] || !a->used[k]);
     }
+    sonar_lanes_use(&a->lanes, a->used);
 }
 
 void sonar_assembler_use(sonar_assembler *a, const uint8_t *used) {
@@ -492,17 +489,17 @@ static enum outcome advance(sonar_assembler *a) {
 
 /* ---- storing samples ------------------------------------------------------------------------- */
 
-static sonar_copy copy_of(const sonar_assembler *a, uint64_t from, uint64_t samples) {
-    return (sonar_copy){.frame = a->pending.frame,
-                        .payload = a->pending.payload,
+static sonar_copy copy_of(const sonar_booking *b, uint64_t from, uint64_t samples) {
+    return (sonar_copy){.frame = b->frame,
+                        .payload = b->payload.data,
                         .position = from,
-                        .offset = (uint32_t)(from - a->pending.at),
+                        .offset = (uint32_t)(from - b->at),
                         .samples = (uint32_t)samples};
 }
 
 static void store_run(void *arg, size_t channel, uint64_t from, size_t samples) {
     sonar_assembler *a = arg;
-    sonar_copy copy = copy_of(a, from, samples);
+    sonar_copy copy = copy_of(&a->pending, from, samples);
     sonar_store_put_channel(&a->store, &copy, channel);
 }
 
@@ -510,73 +507,84 @@ static void store_run(void *arg, size_t channel, uint64_t from, size_t samples) 
 static uint64_t store_rest(sonar_assembler *a, uint64_t from, uint64_t end) {
     const sonar_frame *frame = &a->pending.frame;
     uint64_t stored = 0;
-    sonar_store_settle(&a->store);
     for (size_t k = frame->first_channel; k < (size_t)frame->first_channel + frame->channels; k++)
         stored += sonar_coverage_absent(&a->coverage, k, from, end, store_run, a);
     return stored;
 }
 
 /* Moves on the channels that stood in [from, end), which is there now. */
-static void reach(sonar_assembler *a, uint64_t from, uint64_t end) {
-    const sonar_frame *frame = &a->pending.frame;
-    const uint64_t *row = end < a->opened ? sonar_coverage_row(&a->coverage, end) : NULL;
+static void reach(sonar_assembler *a, sonar_booking *b, uint64_t from, uint64_t end) {
+    const sonar_frame *frame = &b->frame;
+    const uint64_t opened = atomic_load_explicit(&a->opened, memory_order_acquire);
+    const uint64_t *row = end < opened ? sonar_coverage_row(&a->coverage, end) : NULL;
     uint64_t window = window_end(a);
-    size_t at_window = 0, at_chunk = 0;
     for (size_t k = frame->first_channel; k < (size_t)frame->first_channel + frame->channels; k++) {
         uint64_t before = a->reached[k], after = end;
         if (before < from || before >= end)
             continue;
         if (row && (row[k] >> (end % 64) & 1))
-            after = sonar_coverage_next_absent(&a->coverage, k, end, a->opened);
+            after = sonar_coverage_next_absent(&a->coverage, k, end, opened);
         a->reached[k] = after;
-        at_window += a->used[k] & (before < window && after >= window);
-        at_chunk += a->used[k] & (before < a->chunk_end && after >= a->chunk_end);
+        b->at_window += a->used[k] & (before < window && after >= window);
+        b->at_chunk += a->used[k] & (before < a->chunk_end && after >= a->chunk_end);
     }
-    a->waiting_for -= at_window;
-    a->chunk_waiting_for -= at_chunk;
 }
 
-static void store(sonar_assembler *a, uint64_t from, uint64_t end) {
-    const sonar_frame *frame = &a->pending.frame;
-    size_t first = frame->first_channel, channels = frame->channels;
+/* What the frame brought to the ends of the window and of the chunk is not waited for any more. */
+static void arrive(sonar_assembler *a, sonar_booking *b) {
+    a->waiting_for -= b->at_window;
+    a->chunk_waiting_for -= b->at_chunk;
+    b->at_window = b->at_chunk = 0;
+}
+
+/* False: the samples were overwritten while they were read; what was written of them lies where
+ * nothing is, as far as anybody is told. */
+static bool store(sonar_assembler *a, uint64_t from, uint64_t end) {
+    sonar_booking *b = &a->pending;
+    size_t first = b->frame.first_channel, channels = b->frame.channels;
     uint64_t samples = (end - from) * channels, stored = samples;
+    if (end > a->newest)
+        a->newest = end;
     if (sonar_coverage_any(&a->coverage, first, channels, from, end)) {
         stored = store_rest(a, from, end);
     } else {
-        sonar_copy copy = copy_of(a, from, end - from);
+        sonar_copy copy = copy_of(b, from, end - from);
         sonar_store_put(&a->store, &copy);
     }
+    if (!sonar_payload_holds(&b->payload))
+        return false;
     sonar_coverage_mark(&a->coverage, first, channels, from, end);
-    reach(a, from, end);
-    a->pending.stored += stored;
-    a->pending.repeated += samples - stored;
+    reach(a, b, from, end);
+    arrive(a, b);
+    b->stored += stored;
+    b->repeated += samples - stored;
     if (a->chunk && a->chunk_waiting_for == 0)
         next_chunk(a);
-    if (end > a->newest)
-        a->newest = end;
+    return true;
 }
 
 /* Notes what the frame says about every window that [from, end) is part of. The time comes from the
  * block with the lowest channel, so that it does not depend on who came first. */
-static void take_notes(sonar_assembler *a, uint64_t from, uint64_t end) {
-    const sonar_frame *frame = &a->pending.frame;
+static void take_notes(sonar_assembler *a, const sonar_booking *b, uint64_t from, uint64_t end) {
+    const sonar_frame *frame = &b->frame;
     uint64_t window = a->window;
     if (from >= window_end(a))
         window += ((from - window_end(a)) / a->hop + 1) * a->hop;
     for (; window < end; window += a->hop) {
         struct note *note = note_of(a, window);
         note->flags |= frame->flags;
-        note->arrival_ns = a->pending.arrival_ns;
+        if (b->arrival_ns > note->arrival_ns)
+            note->arrival_ns = b->arrival_ns;
         if (window < from || !frame->utc_ns ||
             (note->timed && note->time_channel <= frame->first_channel))
             continue;
         note->timed = true;
         note->time_channel = frame->first_channel;
-        note->utc_ns = after(a, frame->utc_ns, window - a->pending.at);
+        note->utc_ns = after(a, frame->utc_ns, window - b->at);
     }
 }
 
-static void count_late(struct pending *pending, uint64_t samples) {
+static void count_late(sonar_booking *pending, uint64_t samples) {
     pending->late += samples * pending->frame.channels;
     pending->handled += (uint32_t)samples;
 }
@@ -593,15 +601,16 @@ static enum outcome store_part(sonar_assembler *a, uint64_t from, uint64_t end) 
         return outcome;
     open_to(a, end);
     uint64_t stored = a->pending.stored;
-    store(a, from, end);
+    if (!store(a, from, end))
+        return TORN;
     if (a->pending.stored > stored)
-        take_notes(a, from, end);
+        take_notes(a, &a->pending, from, end);
     a->pending.handled += (uint32_t)(end - from);
     return DONE;
 }
 
 static enum outcome store_frame(sonar_assembler *a) {
-    struct pending *pending = &a->pending;
+    sonar_booking *pending = &a->pending;
     for (;;) {
         enum outcome outcome = advance(a);
         if (outcome)
@@ -617,8 +626,7 @@ static enum outcome store_frame(sonar_assembler *a) {
     }
 }
 
-static void note_fed(sonar_assembler *a) {
-    const sonar_frame *frame = &a->pending.frame;
+static void note_fed(sonar_assembler *a, const sonar_frame *frame) {
     uint8_t *fed = a->fed + frame->first_channel;
     if (a->all_fed || !memchr(fed, 0, frame->channels))
         return;
@@ -628,8 +636,7 @@ static void note_fed(sonar_assembler *a) {
         a->all_fed = a->fed[k] || !a->used[k];
 }
 
-static void note_total(sonar_assembler *a) {
-    const struct pending *pending = &a->pending;
+static void note_total(sonar_assembler *a, const sonar_booking *pending) {
     sonar_block_totals *total = sonar_blocks_total(&a->blocks, &pending->frame);
     if (!total)
         return;
@@ -640,58 +647,63 @@ static void note_total(sonar_assembler *a) {
     total->late += pending->late;
 }
 
-static void accept(sonar_assembler *a) {
-    struct pending *pending = &a->pending;
+static void accept(sonar_assembler *a, const sonar_booking *b) {
     sonar_count_add(&a->count.frames_accepted, 1);
-    sonar_count_add(&a->count.samples_stored, pending->stored);
-    sonar_count_add(&a->count.samples_repeated, pending->repeated);
-    sonar_count_add(&a->count.samples_late, pending->late);
+    sonar_count_add(&a->count.samples_stored, b->stored);
+    sonar_count_add(&a->count.samples_repeated, b->repeated);
+    sonar_count_add(&a->count.samples_late, b->late);
     sonar_count_add(&a->count.clock_unsynchronised,
-                    !!(pending->frame.flags & SONAR_FRAME_UNSYNCHRONISED));
-    sonar_count_add(&a->count.digitiser_overload, !!(pending->frame.flags & SONAR_FRAME_OVERLOAD));
-    sonar_count_add(&a->count.discontinuities,
-                    !!(pending->frame.flags & SONAR_FRAME_DISCONTINUITY));
-    note_total(a);
-    note_fed(a);
-    sonar_count_set((uint64_t *)&a->count.last_frame_ns, (uint64_t)pending->arrival_ns);
-    a->accepted_ns = pending->arrival_ns;
+                    !!(b->frame.flags & SONAR_FRAME_UNSYNCHRONISED));
+    sonar_count_add(&a->count.digitiser_overload, !!(b->frame.flags & SONAR_FRAME_OVERLOAD));
+    sonar_count_add(&a->count.discontinuities, !!(b->frame.flags & SONAR_FRAME_DISCONTINUITY));
+    note_total(a, b);
+    note_fed(a, &b->frame);
+    if (b->arrival_ns >= a->accepted_ns) { /* frames are booked in any order */
+        sonar_count_set((uint64_t *)&a->count.last_frame_ns, (uint64_t)b->arrival_ns);
+        a->accepted_ns = b->arrival_ns;
+    }
     a->stuck_ns = 0;
 }
 
+static sonar_frame_cause cause_of(enum outcome outcome, const sonar_booking *b) {
+    if (outcome == TORN)
+        return SONAR_FRAME_OVERWRITTEN;
+    if (outcome == OVERRUN)
+        return SONAR_FRAME_OVERRUN;
+    return b->repeated ? SONAR_FRAME_REPEATED : SONAR_FRAME_LATE;
+}
+
 static void finish(sonar_assembler *a, enum outcome outcome) {
-    struct pending *pending = &a->pending;
-    pending->waits = false;
-    if (outcome == OVERRUN && pending->stored)
+    sonar_booking *pending = &a->pending;
+    a->waits = false;
+    if (outcome != DONE && pending->stored)
         count_late(pending, pending->frame.samples - pending->handled);
     if (pending->stored)
-        accept(a);
+        accept(a, pending);
     else
-        drop(a, outcome == OVERRUN  ? SONAR_FRAME_OVERRUN
-                : pending->repeated ? SONAR_FRAME_REPEATED
-                                    : SONAR_FRAME_LATE);
+        drop(a, cause_of(outcome, pending));
 }
 
+/* Alone. Its lane is known from now on. */
 static bool store_and_count(sonar_assembler *a) {
     enum outcome outcome = store_frame(a);
-    a->pending.waits = outcome == BUSY;
-    if (a->pending.waits)
-        sonar_store_settle(&a->store);
-    else
-        finish(a, outcome);
-    return !a->pending.waits;
-}
-
-bool sonar_assembler_resume(sonar_assembler *a) {
-    return !a->pending.waits || store_and_count(a);
-}
-
-void sonar_assembler_settle(sonar_assembler *a) {
-    sonar_store_settle(&a->store);
+    a->waits = outcome == BUSY;
+    if (a->waits)
+        return false;
+    finish(a, outcome);
+    sonar_lane *lane = sonar_lanes_enter(&a->lanes, &a->pending.frame, a->newest, a->used);
+    const uint64_t end = a->pending.at + a->pending.frame.samples;
+    if (lane && end > lane->end)
+        lane->end = end;
+    return true;
 }
 
 void sonar_assembler_abandon(sonar_assembler *a) {
-    if (a->pending.waits)
+    pthread_mutex_lock(&a->lock);
+    if (a->waits)
         finish(a, OVERRUN);
+    a->owes = false;
+    pthread_mutex_unlock(&a->lock);
 }
 
 /* ---- timelines ------------------------------------------------------------------------------- */
@@ -733,6 +745,7 @@ static void adopt(sonar_assembler *a, const sonar_frame *frame) {
     a->decided_ns = 0;
     sonar_blocks_begin(&a->blocks);
     sonar_shed_restart(&a->shed);
+    sonar_lanes_forget(&a->lanes);
     memset(a->fed, 0, a->channels);
     take_used(a);
     a->all_fed = false;
@@ -794,8 +807,6 @@ static bool shed_frame(sonar_assembler *a, const sonar_frame *frame, int64_t now
     sonar_count_set((uint64_t *)&a->count.last_frame_ns, (uint64_t)now_ns);
     if (first + frame->samples > a->newest)
         a->newest = first + frame->samples;
-    advance(
-        a); /* windows that were whole before; if they have to wait, the next frame asks again */
     return true;
 }
 
@@ -813,20 +824,113 @@ static uint64_t first_window_after_shedding(const sonar_assembler *a) {
 }
 
 void sonar_assembler_load(sonar_assembler *a, bool busy) {
-    if (!a->running)
-        return;
-    sonar_shed_turn turn = sonar_shed_tick(&a->shed, busy);
+    pthread_mutex_lock(&a->lock);
+    sonar_shed_turn turn = a->running ? sonar_shed_tick(&a->shed, busy) : SONAR_SHED_STAYS;
     if (turn == SONAR_SHED_BEGINS)
         sonar_shed_begin(&a->shed, whole_windows_end(a));
     else if (turn == SONAR_SHED_ENDS)
         sonar_shed_end(&a->shed, first_window_after_shedding(a));
+    pthread_mutex_unlock(&a->lock);
+}
+
+/* ---- side by side ---------------------------------------------------------------------------- */
+
+/* A window or a chunk is over. */
+static bool is_due(const sonar_assembler *a) {
+    return a->running &&
+           (a->waiting_for == 0 || is_shed(a) || a->newest >= window_end(a) + a->skew ||
+            (a->chunk && a->chunk_waiting_for == 0));
+}
+
+static void go_on(sonar_assembler *a) {
+    if (a->chunk && a->chunk_waiting_for == 0)
+        next_chunk(a);
+    a->owes = advance(a) == BUSY;
+}
+
+/* Waits until nobody books side by side, and does what has become due. */
+static void be_alone(sonar_assembler *a) {
+    while (a->beside)
+        pthread_cond_wait(&a->alone, &a->lock);
+    if (is_due(a) && !a->waits)
+        go_on(a);
+    else
+        a->owes = false;
+}
+
+bool sonar_assembler_resume(sonar_assembler *a) {
+    pthread_mutex_lock(&a->lock);
+    be_alone(a);
+    bool placed = a->waits ? store_and_count(a) : !a->owes;
+    pthread_mutex_unlock(&a->lock);
+    return placed;
+}
+
+/* Is the frame new as a whole, and is there room for it whatever the frames beside it bring? Then
+ * it does not matter which of them is stored first. */
+static sonar_lane *lane_of(sonar_assembler *a, const sonar_frame *frame) {
+    if (!a->running || frame->epoch != a->epoch || frame->first_sample < a->origin ||
+        relation_of(a, frame) != INSIDE || is_due(a))
+        return NULL;
+    const uint64_t at = a->base + (frame->first_sample - a->origin), end = at + frame->samples;
+    sonar_lane *lane = sonar_lanes_find(&a->lanes, frame);
+    bool plain = lane && lane->used && at >= lane->end && at >= a->frozen && end <= open_limit(a);
+    return plain && make_room(a, end) == DONE ? lane : NULL;
+}
+
+/* From now on the frame counts as there, until book says what has become of it. */
+static void enter_lane(sonar_assembler *a, sonar_lane *lane, sonar_booking *b) {
+    const uint64_t end = b->at + b->frame.samples;
+    open_to(a, end);
+    lane->end = end;
+    if (end > a->newest)
+        a->newest = end;
+    a->beside++;
+    b->lane = lane;
+}
+
+static bool leave_lane(sonar_assembler *a, sonar_booking *b, bool whole) {
+    const uint64_t end = b->at + b->frame.samples;
+    pthread_mutex_lock(&a->lock);
+    arrive(a, b);
+    b->stored = whole ? (uint64_t)b->frame.samples * b->frame.channels : 0;
+    if (whole) {
+        take_notes(a, b, b->at, end);
+        accept(a, b);
+    } else {
+        drop(a, SONAR_FRAME_OVERWRITTEN);
+    }
+    if (--a->beside == 0) {
+        if (is_due(a))
+            go_on(a);
+        sonar_count_add(&a->count.frames_held, a->owes);
+        pthread_cond_signal(&a->alone);
+    }
+    bool done = !a->owes;
+    pthread_mutex_unlock(&a->lock);
+    return done;
+}
+
+bool sonar_assembler_book(sonar_assembler *a, sonar_booking *b) {
+    const uint64_t end = b->at + b->frame.samples;
+    const sonar_copy copy = copy_of(b, b->at, b->frame.samples);
+    sonar_store_put(&a->store, &copy);
+    bool whole = sonar_payload_holds(&b->payload);
+    if (whole) {
+        pthread_mutex_t *lock = sonar_lane_lock(&a->lanes, b->lane);
+        pthread_mutex_lock(lock);
+        sonar_coverage_mark(&a->coverage, b->frame.first_channel, b->frame.channels, b->at, end);
+        reach(a, b, b->at, end);
+        pthread_mutex_unlock(lock);
+    }
+    return leave_lane(a, b, whole);
 }
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
 /* What is wrong with the frame for this array, as its header tells, else SONAR_FRAME_CAUSES. */
 static sonar_frame_cause check(const sonar_assembler *a, const sonar_frame *frame,
-                               size_t payload_bytes) {
+                               const sonar_payload *payload) {
     if (frame->array_id != a->array_id)
         return SONAR_FRAME_WRONG_ARRAY;
     if ((uint64_t)frame->first_channel + frame->channels > a->channels)
@@ -835,9 +939,11 @@ static sonar_frame_cause check(const sonar_assembler *a, const sonar_frame *fram
         return SONAR_FRAME_WRONG_TYPE;
     if (!(fabs(frame->fs_hz - a->fs_hz) <= 1e-6 * a->fs_hz)) /* NaN is wrong, too */
         return SONAR_FRAME_WRONG_RATE;
-    if (payload_bytes < sonar_frame_payload_bytes(frame))
+    if (!payload->data)
+        return payload->fault;
+    if (payload->bytes < sonar_frame_payload_bytes(frame))
         return SONAR_FRAME_TRUNCATED;
-    if (payload_bytes > sonar_frame_payload_bytes(frame))
+    if (payload->bytes > sonar_frame_payload_bytes(frame))
         return SONAR_FRAME_OVERSIZED;
     return SONAR_FRAME_CAUSES;
 }
@@ -873,46 +979,100 @@ static void note_block(sonar_assembler *a, const sonar_frame *frame, sonar_frame
     sonar_count_set(&a->count.blocks_seen, a->blocks.count);
 }
 
-static void set_pending(sonar_assembler *a, const sonar_frame *frame, const void *payload,
-                        int64_t now_ns) {
+static sonar_booking booking_of(sonar_assembler *a, const sonar_frame *frame,
+                                const sonar_payload *payload, int64_t now_ns) {
+    a->arrival_ns = now_ns;
+    return (sonar_booking){.frame = *frame,
+                           .payload = *payload,
+                           .arrival_ns = now_ns,
+                           .at = a->base + (frame->first_sample - a->origin)};
+}
+
+/* Nobody books beside it. False: it waits. */
+static bool book_alone(sonar_assembler *a, const sonar_frame *frame, const sonar_payload *payload,
+                       int64_t now_ns) {
     uint64_t frozen = sample_at(a, a->frozen);
-    a->pending = (struct pending){.frame = *frame,
-                                  .payload = payload,
-                                  .arrival_ns = now_ns,
-                                  .at = a->base + (frame->first_sample - a->origin)};
+    a->pending = booking_of(a, frame, payload, now_ns);
     if (frame->first_sample < frozen) {
         uint64_t late = frozen - frame->first_sample;
         count_late(&a->pending, late < frame->samples ? late : frame->samples);
     }
-}
-
-bool sonar_assembler_frame(sonar_assembler *a, const void *header, size_t header_bytes,
-                           const void *payload, size_t payload_bytes, int64_t now_ns) {
-    sonar_frame frame;
-    a->now_ns = now_ns;
-    sonar_frame_cause cause = SONAR_FRAME_MALFORMED;
-    if (sonar_frame_decode(header, header_bytes, &frame, NULL) == SONAR_OK) {
-        cause = check(a, &frame, payload_bytes);
-        bool shed = cause == SONAR_FRAME_CAUSES && shed_frame(a, &frame, now_ns);
-        if (cause == SONAR_FRAME_CAUSES && !shed)
-            cause = check_samples(a, &frame, payload);
-        if (cause == SONAR_FRAME_CAUSES) {
-            cause = shed ? SONAR_FRAME_SHED : join(a, &frame, now_ns);
-            note_block(a, &frame, cause, now_ns);
-        }
-    }
-    if (cause != SONAR_FRAME_CAUSES) {
-        drop(a, cause);
-        return true;
-    }
-    set_pending(a, &frame, payload, now_ns);
     bool stored = store_and_count(a);
     sonar_count_add(&a->count.frames_held, !stored);
     return stored;
 }
 
+/* The samples are looked at without the lock, which whoever books holds for moments only. */
+static sonar_frame_cause look_at_samples(sonar_assembler *a, const sonar_frame *frame,
+                                         const void *samples) {
+    if (frame->type != SONAR_F32)
+        return SONAR_FRAME_CAUSES;
+    pthread_mutex_unlock(&a->lock);
+    sonar_frame_cause cause = check_samples(a, frame, samples);
+    pthread_mutex_lock(&a->lock);
+    return cause;
+}
+
+/* What has to be decided in the order in which frames come. */
+static sonar_turn decide(sonar_assembler *a, const sonar_frame *frame, const sonar_payload *payload,
+                         int64_t now_ns, sonar_booking *b) {
+    sonar_frame_cause cause = check(a, frame, payload);
+    if (is_due(a))
+        be_alone(a);
+    if (a->owes)
+        return SONAR_TURN_AGAIN;
+    sonar_lane *lane = cause == SONAR_FRAME_CAUSES ? lane_of(a, frame) : NULL;
+    if (cause == SONAR_FRAME_CAUSES && !lane)
+        be_alone(a);
+    if (a->owes)
+        return SONAR_TURN_AGAIN;
+    bool shed = cause == SONAR_FRAME_CAUSES && shed_frame(a, frame, now_ns);
+    if (cause == SONAR_FRAME_CAUSES && !shed)
+        cause = look_at_samples(a, frame, payload->data);
+    if (cause == SONAR_FRAME_CAUSES) {
+        cause = shed ? SONAR_FRAME_SHED : join(a, frame, now_ns);
+        note_block(a, frame, cause, now_ns);
+    }
+    if (shed && is_due(a))
+        be_alone(a);
+    if (cause != SONAR_FRAME_CAUSES) {
+        drop(a, cause);
+        return SONAR_TURN_OVER;
+    }
+    if (!lane)
+        return book_alone(a, frame, payload, now_ns) ? SONAR_TURN_OVER : SONAR_TURN_WAITS;
+    *b = booking_of(a, frame, payload, now_ns);
+    enter_lane(a, lane, b);
+    return SONAR_TURN_BOOK;
+}
+
+sonar_turn sonar_assembler_begin(sonar_assembler *a, const void *header, size_t header_bytes,
+                                 const sonar_payload *payload, int64_t now_ns, sonar_booking *b) {
+    sonar_frame frame;
+    sonar_turn turn = SONAR_TURN_OVER;
+    bool decoded = sonar_frame_decode(header, header_bytes, &frame, NULL) == SONAR_OK;
+    pthread_mutex_lock(&a->lock);
+    a->now_ns = now_ns;
+    if (decoded)
+        turn = decide(a, &frame, payload, now_ns, b);
+    else
+        drop(a, SONAR_FRAME_MALFORMED);
+    pthread_mutex_unlock(&a->lock);
+    return turn;
+}
+
+bool sonar_assembler_frame(sonar_assembler *a, const void *header, size_t header_bytes,
+                           const void *payload, size_t payload_bytes, int64_t now_ns) {
+    const sonar_payload what = {.data = payload, .bytes = payload_bytes};
+    sonar_booking booking;
+    sonar_turn turn = sonar_assembler_begin(a, header, header_bytes, &what, now_ns, &booking);
+    return turn == SONAR_TURN_BOOK ? sonar_assembler_book(a, &booking) : turn == SONAR_TURN_OVER;
+}
+
 void sonar_assembler_malformed(sonar_assembler *a) {
+    pthread_mutex_lock(&a->lock);
     drop(a, SONAR_FRAME_MALFORMED);
+    pthread_mutex_unlock(&a->lock);
 }
 
 /* The stream has stopped: nothing will come any more that would show the gaps of windows that are
@@ -923,10 +1083,14 @@ static void end_windows(sonar_assembler *a) {
 }
 
 void sonar_assembler_tick(sonar_assembler *a, int64_t now_ns) {
+    pthread_mutex_lock(&a->lock);
     a->now_ns = now_ns;
-    if (a->running && !a->pending.waits && is_silent(a, a->accepted_ns, now_ns))
+    if (a->running && !a->waits && is_silent(a, a->accepted_ns, now_ns)) {
+        be_alone(a);
         end_windows(a);
+    }
     sonar_count_set(&a->count.blocks_silent, sonar_blocks_silent(&a->blocks, now_ns, a->silent_ns));
+    pthread_mutex_unlock(&a->lock);
 }
 
 /* ---- report ---------------------------------------------------------------------------------- */
@@ -950,13 +1114,7 @@ static void report_channels(sonar_assembler *a, sonar_ingest_report *report) {
     }
 }
 
-void sonar_assembler_report(sonar_assembler *a, bool read, sonar_ingest_report *report) {
-    *report = (sonar_ingest_report){.made_ns = a->now_ns, .held = a->pending.waits};
-    if (read)
-        a->read = a->period - 1;
-    a->period++;
-    if (!a->running)
-        return;
+static void report_stream(sonar_assembler *a, sonar_ingest_report *report) {
     report->timeline = a->timeline;
     report->adopted_ns = a->adopted_ns;
     report->decided_ns = a->decided_ns;
@@ -969,6 +1127,18 @@ void sonar_assembler_report(sonar_assembler *a, bool read, sonar_ingest_report *
         report->block[i] = a->blocks.block[i].told;
     report->totals = a->blocks.totals;
     memcpy(report->total, a->blocks.total, a->blocks.totals * sizeof *report->total);
+}
+
+void sonar_assembler_report(sonar_assembler *a, bool read, sonar_ingest_report *report) {
+    pthread_mutex_lock(&a->lock);
+    be_alone(a);
+    *report = (sonar_ingest_report){.made_ns = a->now_ns, .held = a->waits || a->owes};
+    if (read)
+        a->read = a->period - 1;
+    a->period++;
+    if (a->running)
+        report_stream(a, report);
+    pthread_mutex_unlock(&a->lock);
 }
 
 /* ---- data thread ----------------------------------------------------------------------------- */
@@ -990,7 +1160,7 @@ size_t sonar_assembler_waiting(const sonar_assembler *a) {
 }
 
 uint64_t sonar_assembler_offered(const sonar_assembler *a) {
-    return sonar_count_read(&a->count.windows_offered);
+    return atomic_load(&a->published);
 }
 
 uint64_t sonar_assembler_ready(const sonar_assembler *a) {
@@ -1102,6 +1272,9 @@ sonar_code sonar_assembler_create(const sonar_ingest_spec *spec, sonar_assembler
     sonar_assembler *a = sonar_alloc(1, sizeof *a);
     if (!a)
         return sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for the assembler");
+    pthread_mutex_init(&a->lock, NULL);
+    pthread_cond_init(&a->alone, NULL);
+    sonar_lanes_init(&a->lanes);
     configure(a, spec);
     sonar_code code = sonar_store_init(&a->store, a->channels, a->capacity, spec->sample_type,
                                        spec->threads, spec->ring, err);
@@ -1125,6 +1298,9 @@ void sonar_assembler_destroy(sonar_assembler *a) {
     sonar_coverage_clear(&a->coverage);
     sonar_gaps_free(&a->gaps);
     sonar_store_clear(&a->store);
+    sonar_lanes_clear(&a->lanes);
+    pthread_cond_destroy(&a->alone);
+    pthread_mutex_destroy(&a->lock);
     free(a->used);
     free(a->asked);
     free(a->reached);

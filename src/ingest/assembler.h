@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Assembler: takes frames and offers windows; it has no socket and no clock, so that every rule can
- * be tested to the sample. The ingest thread calls all functions but take and release. It accounts
- * for every frame itself and in order; only the copying of samples is shared among spec.threads
- * threads and may be deferred, at most until a window is offered, `ready` advances, a frame has to
- * wait, or settle is called. What other threads see does not depend on the number of threads.
+ * be tested to the sample.
+ *
+ * Several threads may feed it. What has to be decided in the order of the frames is decided by
+ * `begin`, which takes a moment: does the frame belong to the timeline, is it new, is there room?
+ * One thread at a time calls it. What takes long, the copying of the samples and the books of their
+ * channels, is done by `book`, for as many frames side by side as there are threads. Frames for
+ * which it matters what came before (samples that were there, a new epoch, a new block) are dealt
+ * with by `begin` as a whole while nobody books, and so are windows that are over. What other
+ * threads see follows from the order in which frames began, not from the number of threads.
  *
  * Glossary
  *   position      where a sample lies in the ring's endless coordinate, which grows over restarts
@@ -15,6 +20,7 @@
 #ifndef SONAR_ASSEMBLER_H
 #define SONAR_ASSEMBLER_H
 
+#include "ingest/frame.h"
 #include "ingest/window_queue.h"
 
 typedef struct sonar_assembler sonar_assembler;
@@ -24,15 +30,59 @@ sonar_code sonar_assembler_create(const sonar_ingest_spec *spec, sonar_assembler
                                   sonar_error *err);
 void sonar_assembler_destroy(sonar_assembler *assembler);
 
-/* One message of two parts. Returns false if its samples do not fit until the data thread releases
- * a window (overload: block only): then the payload must stay, and resume is to be called until it
- * returns true before the next frame. With several threads the payload is borrowed until settle.
- * now_ns is monotonic. */
+/* The samples of a message. */
+typedef struct sonar_payload {
+    const void *data; /* NULL: there are none, for the reason `fault` */
+    size_t bytes;
+    sonar_frame_cause fault;
+    const _Atomic uint64_t *counter; /* in memory that a digitiser writes to: the samples are those
+                                        that were sent while this reads `count`; NULL: private */
+    uint64_t count;
+} sonar_payload;
+
+/* The samples that were read so far are those that were sent. */
+static inline bool sonar_payload_holds(const sonar_payload *payload) {
+#ifndef __SANITIZE_THREAD__ /* which knows no fences, and nothing of other processes */
+    atomic_thread_fence(memory_order_acquire);
+#endif
+    return !payload->counter ||
+           atomic_load_explicit(payload->counter, memory_order_relaxed) == payload->count;
+}
+
+/* A frame from begin to book; nobody else looks inside. */
+typedef struct sonar_booking {
+    sonar_frame frame;
+    sonar_payload payload;
+    int64_t arrival_ns;
+    uint64_t at;      /* position of its first sample; may wrap below 0 when that is late */
+    uint32_t handled; /* samples per channel, stored or counted */
+    uint64_t stored, repeated, late; /* channel-samples */
+    size_t at_window, at_chunk;      /* used channels that it brought to the ends of these */
+    struct sonar_lane *lane;
+} sonar_booking;
+
+typedef enum sonar_turn {
+    SONAR_TURN_OVER = 0, /* the frame is dealt with */
+    SONAR_TURN_BOOK,     /* its samples are wanted: book is to be called, by the same thread */
+    SONAR_TURN_WAITS,    /* overload block: it does not fit until the data thread releases a window:
+                            the payload must stay, and resume is to be called until it returns true
+                            before the next frame */
+    SONAR_TURN_AGAIN     /* the same, but nothing is decided: then it has to begin again */
+} sonar_turn;
+
+/* One message of two parts; now_ns is monotonic. begin, resume, abandon, malformed, tick, load and
+ * report are called by one thread at a time, which owes no book itself, for they may wait for those
+ * that others owe; book is called by any, beside all of them. */
+sonar_turn sonar_assembler_begin(sonar_assembler *assembler, const void *header,
+                                 size_t header_bytes, const sonar_payload *payload, int64_t now_ns,
+                                 sonar_booking *booking);
+/* False (overload: block only): a window is over for which there is no room: resume is to be called
+ * until it returns true. A frame that begins before that has to begin again. */
+bool sonar_assembler_book(sonar_assembler *assembler, sonar_booking *booking);
+bool sonar_assembler_resume(sonar_assembler *assembler);
+/* Both at once, for one thread; false: the frame waits. */
 bool sonar_assembler_frame(sonar_assembler *assembler, const void *header, size_t header_bytes,
                            const void *payload, size_t payload_bytes, int64_t now_ns);
-bool sonar_assembler_resume(sonar_assembler *assembler);
-/* Does the deferred copies. */
-void sonar_assembler_settle(sonar_assembler *assembler);
 /* Gives up the frame that waits, if one does: what is not stored of it counts as late, or the whole
  * as overrun. */
 void sonar_assembler_abandon(sonar_assembler *assembler);
@@ -60,7 +110,7 @@ bool sonar_assembler_take(sonar_assembler *assembler, sonar_window *window);
 void sonar_assembler_release(sonar_assembler *assembler, const sonar_window *window);
 
 /* Any thread. */
-uint64_t sonar_assembler_offered(const sonar_assembler *assembler); /* windows, so far */
+uint64_t sonar_assembler_offered(const sonar_assembler *assembler); /* windows to take, so far */
 size_t sonar_assembler_waiting(const sonar_assembler *assembler);
 void sonar_assembler_read_counters(const sonar_assembler *assembler,
                                    sonar_ingest_counters *counters);

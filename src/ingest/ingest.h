@@ -3,14 +3,15 @@
  * Ingest: receives frames of one or several digitisers over ZeroMQ and offers windows of all
  * channels.
  *
- * The ingest thread owns the socket and the sample ring [channel][capacity]. It stores every frame
- * by its sample index. It offers a window when the window is complete, and an incomplete window
- * when the newest sample is max_skew ahead of its end, or when the newest sample has reached its
- * end and nothing was accepted for restart_after_ms. The samples of an offered window are frozen:
- * samples that arrive for them afterwards are late. The data thread takes windows, reads them in
- * the ring together with the `lookback` samples before them, and releases them. Window k of a
- * stream covers [first, first + N), first a multiple of H; the index `window` counts on over
- * restarts of the stream.
+ * Ingest owns the socket and the sample ring [channel][capacity]. Its threads, one or several,
+ * share the socket and take turns at it; what they book and offer does not depend on how many they
+ * are. Every frame is stored by its sample index. Ingest offers a window when the window is
+ * complete, and an incomplete window when the newest sample is max_skew ahead of its end, or when
+ * the newest sample has reached its end and nothing was accepted for restart_after_ms. The samples
+ * of an offered window are frozen: samples that arrive for them afterwards are late. The data
+ * thread takes windows, reads them in the ring together with the `lookback` samples before them,
+ * and releases them. Window k of a stream covers [first, first + N), first a multiple of H; the
+ * index `window` counts on over restarts of the stream.
  *
  * Timeline: the first valid frame fixes epoch and position. A frame of another epoch, or more than
  * the ring ahead, is adopted at once if its block is the whole array, otherwise when nothing was
@@ -34,6 +35,8 @@
 typedef enum sonar_overload { SONAR_DROP_OLDEST = 0, SONAR_BLOCK } sonar_overload;
 typedef enum sonar_socket_kind { SONAR_PULL = 0, SONAR_SUB } sonar_socket_kind;
 
+enum { SONAR_INGEST_THREADS_MOST = 64 };
+
 typedef struct sonar_ingest_spec {
     void *zmq_context;
     struct sonar_memory *memory; /* net/net.h, watched if not NULL; borrowed until destroy */
@@ -54,8 +57,8 @@ typedef struct sonar_ingest_spec {
     double max_missing_share; /* a window above it is dropped and counted */
     size_t max_skew_samples;  /* how far the newest sample may run ahead of a gap */
     int restart_after_ms, silent_after_ms;
-    int cpu;        /* processor to run on, -1 any */
-    size_t threads; /* that copy samples, the ingest thread included; 0 is 1 */
+    int cpu;        /* processor for the first of its threads, -1 any */
+    size_t threads; /* that receive and book frames; 0 is 1 */
     /* SONAR_S16: the ring keeps 16-bit samples as they come, other frames are wrong_type. Anything
      * else: every type is accepted, the ring holds f32. */
     sonar_dtype sample_type;

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The ingest thread: receives messages from the socket and passes them to the assembler. */
+/*
+ * The ingest threads: receive messages from the socket and pass them to the assembler. They take
+ * turns: one of them waits for the socket, takes one message, has the assembler decide about it and
+ * lets the next one wait, before it books the samples.
+ */
 #include "ingest/ingest.h"
 
 #include <errno.h>
@@ -16,11 +20,13 @@
 #include "net/net.h"
 #include "ingest/assembler.h"
 
-enum { TICK_MS = 100, MESSAGES_PER_POLL = 64 };
+enum { TICK_MS = 100 };
 
-/* Payloads held until their samples are copied: with one thread one, else many, for a whole batch
- * of them is shared among the threads. */
-static const size_t held_bytes_most = (size_t)64 << 20;
+/* A message on its way through one thread. */
+struct message {
+    zmq_msg_t header, samples;
+    bool two_parts;
+};
 
 struct sonar_ingest {
     const sonar_host *host;
@@ -33,9 +39,11 @@ struct sonar_ingest {
     int64_t max_message_bytes;
     bool block;
     void *socket;
-    pthread_t thread;
+    size_t threads;
+    pthread_t thread[SONAR_INGEST_THREADS_MOST];
     bool running;
-    sem_t opened; /* posted once open_code and open_error are set */
+    pthread_mutex_t turn; /* of whoever waits: the socket, its peers and all from here to count */
+    sem_t opened;         /* posted once open_code and open_error are set */
     sonar_code open_code;
     sonar_error open_error;
     atomic_bool stopping, alive;
@@ -48,12 +56,16 @@ struct sonar_ingest {
     int64_t closed_ns;    /* when the socket was closed to be opened anew */
     unsigned given_up; /* times it was since libzmq gave an endpoint up, one soon after another */
     sonar_peer_counters count;
-    int windows_fd; /* wakes the data thread */
-    int control_fd; /* wakes the ingest thread: stop, or a window was released */
-    zmq_msg_t header, payload[MESSAGES_PER_POLL];
-    size_t held, held_most, held_bytes; /* the first `held` payloads are in use */
-    uint64_t told_offered, told_ready;  /* what the data thread has been woken for */
-    pthread_mutex_t lock;               /* the two below; this thread never waits for it */
+    int windows_fd;          /* wakes the data thread */
+    int control_fd;          /* wakes the ingest thread: stop, or a window was released */
+    bool failed;             /* the socket is of no more use */
+    atomic_bool waits;       /* a frame or a window waits for room */
+    bool again;              /* the frame that waits has to begin again */
+    struct message *waiting; /* it stays in place, as small ones lie in the struct itself */
+    struct message message[SONAR_INGEST_THREADS_MOST + 1];
+    int64_t next_tick_ns;
+    _Atomic uint64_t told_offered, told_ready; /* what the data thread has been woken for */
+    pthread_mutex_t lock;                      /* the two below; this thread never waits for it */
     sonar_ingest_report report;
     bool report_read;
 };
@@ -69,58 +81,83 @@ static void drain(sonar_ingest *ingest) {
     zmq_msg_close(&part);
 }
 
-/* One message, if there is one; its payload is held. Parts of a message arrive together, so only
- * the first may be absent. Returns 0, or -1 with errno. */
-static int receive(sonar_ingest *ingest, bool *two_parts) {
-    zmq_msg_t *payload = &ingest->payload[ingest->held];
-    *two_parts = false;
-    if (zmq_msg_recv(&ingest->header, ingest->socket, ZMQ_DONTWAIT) < 0)
+static void open_message(struct message *m) {
+    zmq_msg_init(&m->header);
+    zmq_msg_init(&m->samples);
+}
+
+static void close_message(struct message *m) {
+    zmq_msg_close(&m->header);
+    zmq_msg_close(&m->samples);
+}
+
+struct helper {
+    sonar_ingest *ingest;
+    struct message *message;
+};
+
+/* One message, if there is one. Parts of a message arrive together, so only the first may be
+ * absent. Returns 0, or -1 with errno. */
+static int receive(sonar_ingest *ingest, struct message *m) {
+    m->two_parts = false;
+    if (zmq_msg_recv(&m->header, ingest->socket, ZMQ_DONTWAIT) < 0)
         return -1;
-    if (!zmq_msg_more(&ingest->header))
+    if (!zmq_msg_more(&m->header))
         return 0;
-    if (zmq_msg_recv(payload, ingest->socket, 0) < 0)
+    if (zmq_msg_recv(&m->samples, ingest->socket, 0) < 0)
         return -1;
-    ingest->held++;
-    ingest->held_bytes += zmq_msg_size(payload);
-    ingest->largest_bytes = sonar_max_size(ingest->largest_bytes, zmq_msg_size(payload));
-    *two_parts = !zmq_msg_more(payload);
-    if (!*two_parts)
+    ingest->largest_bytes = sonar_max_size(ingest->largest_bytes, zmq_msg_size(&m->samples));
+    m->two_parts = !zmq_msg_more(&m->samples);
+    if (!m->two_parts)
         drain(ingest);
     return 0;
 }
 
-/* Returns false if the assembler wants the frame kept until a window is released. */
-static bool assemble(sonar_ingest *ingest, bool two_parts) {
-    if (two_parts) {
-        zmq_msg_t *payload = &ingest->payload[ingest->held - 1];
-        return sonar_assembler_frame(ingest->assembler, zmq_msg_data(&ingest->header),
-                                     zmq_msg_size(&ingest->header), zmq_msg_data(payload),
-                                     zmq_msg_size(payload), sonar_monotonic_ns());
+/* What the assembler decides about the message; one that has to wait is kept. */
+static sonar_turn begin_message(sonar_ingest *ingest, struct message **mine,
+                                sonar_booking *booking) {
+    struct message *m = *mine;
+    if (!m->two_parts) {
+        sonar_assembler_malformed(ingest->assembler);
+        return SONAR_TURN_OVER;
     }
-    sonar_assembler_malformed(ingest->assembler);
-    return true;
+    const sonar_payload payload = {.data = zmq_msg_data(&m->samples),
+                                   .bytes = zmq_msg_size(&m->samples)};
+    sonar_turn turn =
+        sonar_assembler_begin(ingest->assembler, zmq_msg_data(&m->header), zmq_msg_size(&m->header),
+                              &payload, sonar_monotonic_ns(), booking);
+    if (turn == SONAR_TURN_WAITS || turn == SONAR_TURN_AGAIN) {
+        *mine = ingest->waiting;
+        ingest->waiting = m;
+        ingest->again = turn == SONAR_TURN_AGAIN;
+        ingest->waits = true;
+    }
+    return turn;
 }
 
-/* Copies the samples of all held messages and closes the messages, except the last one if its frame
- * has to wait. */
-static void release_messages(sonar_ingest *ingest, bool stored) {
-    sonar_assembler_settle(ingest->assembler);
-    for (size_t i = 0; i + !stored < ingest->held; i++) {
-        zmq_msg_close(&ingest->payload[i]);
-        zmq_msg_init(&ingest->payload[i]);
+/* There is room again. True: a message is there that has to begin again. */
+static bool end_wait(sonar_ingest *ingest, struct message **mine) {
+    struct message *m = ingest->waiting;
+    bool again = ingest->again;
+    ingest->again = false;
+    ingest->waits = false;
+    if (again) {
+        ingest->waiting = *mine;
+        *mine = m;
+    } else {
+        close_message(m);
+        open_message(m);
     }
-    if (stored)
-        ingest->held = ingest->held_bytes = 0;
+    return again;
 }
 
 /* Wakes the data thread if windows or chunks have been completed since the last call. */
 static void tell_data_thread(sonar_ingest *ingest) {
     uint64_t offered = sonar_assembler_offered(ingest->assembler);
     uint64_t ready = sonar_assembler_ready(ingest->assembler);
-    if (offered != ingest->told_offered || ready != ingest->told_ready)
+    bool more = atomic_exchange(&ingest->told_offered, offered) != offered;
+    if (atomic_exchange(&ingest->told_ready, ready) != ready || more)
         sonar_wake_signal(ingest->windows_fd);
-    ingest->told_offered = offered;
-    ingest->told_ready = ready;
 }
 
 /* ---- sockets --------------------------------------------------------------------------------- */
@@ -242,24 +279,6 @@ static int wait_for_work(sonar_ingest *ingest, bool wants_messages) {
     return 0;
 }
 
-/* Takes what has arrived; false: a frame has to wait. *failed: the socket is of no more use. */
-static bool take_messages(sonar_ingest *ingest, bool *failed) {
-    bool two_parts, stored = true;
-    for (int i = 0; i < MESSAGES_PER_POLL && stored; i++) {
-        if (receive(ingest, &two_parts)) {
-            *failed = errno != EAGAIN && errno != EINTR;
-            ingest->drained = true;
-            break;
-        }
-        stored = assemble(ingest, two_parts);
-        tell_data_thread(ingest);
-        if (ingest->held >= ingest->held_most || ingest->held_bytes >= held_bytes_most)
-            release_messages(ingest, stored);
-    }
-    release_messages(ingest, stored);
-    return stored;
-}
-
 /* A report is left out where another thread is just reading the last one. */
 static void publish_report(sonar_ingest *ingest) {
     if (pthread_mutex_trylock(&ingest->lock))
@@ -269,43 +288,97 @@ static void publish_report(sonar_ingest *ingest) {
     pthread_mutex_unlock(&ingest->lock);
 }
 
-static void receive_until_stopped(sonar_ingest *ingest) {
-    bool stored = true, failed = false;
-    int64_t next_tick_ns = 0;
-    while (!failed && !atomic_load(&ingest->stopping)) {
-        if (wait_for_work(ingest, stored))
-            break;
-        if (!stored) {
-            stored = sonar_assembler_resume(ingest->assembler);
-            release_messages(ingest, stored);
-            tell_data_thread(ingest);
-        }
-        if (stored && ingest->socket)
-            stored = take_messages(ingest, &failed);
-        int64_t now_ns = sonar_monotonic_ns();
-        if (now_ns >= next_tick_ns) {
-            sonar_assembler_tick(ingest->assembler, now_ns);
-            sonar_assembler_load(ingest->assembler, !ingest->drained);
-            ingest->drained = false;
-            tell_data_thread(ingest);
-            publish_report(ingest);
-            failed = failed || !look_after_peers(ingest, now_ns);
-            next_tick_ns = now_ns + (int64_t)TICK_MS * 1000000;
-        }
-    }
-    sonar_assembler_abandon(ingest->assembler);
-    release_messages(ingest, true);
+static void tick(sonar_ingest *ingest) {
+    int64_t now_ns = sonar_monotonic_ns();
+    if (now_ns < ingest->next_tick_ns)
+        return;
+    sonar_assembler_tick(ingest->assembler, now_ns);
+    sonar_assembler_load(ingest->assembler, !ingest->drained);
+    ingest->drained = false;
+    publish_report(ingest);
+    ingest->failed = ingest->failed || !look_after_peers(ingest, now_ns);
+    ingest->next_tick_ns = now_ns + (int64_t)TICK_MS * 1000000;
 }
 
-/* The socket lives and dies in this thread; start waits to hear whether it could be opened. */
+/* In a thread's turn: takes a message, and waits for one first if there is none. */
+static sonar_turn take_turn(sonar_ingest *ingest, struct message **m, sonar_booking *booking) {
+    sonar_turn turn = SONAR_TURN_OVER;
+    tick(ingest); /* first, since it may wait until all threads have booked what they took */
+    bool taken = ingest->waits && sonar_assembler_resume(ingest->assembler) && end_wait(ingest, m);
+    bool wants = !ingest->waits;
+    taken = taken || (wants && ingest->socket && receive(ingest, *m) == 0);
+    if (taken) {
+        turn = begin_message(ingest, m, booking);
+    } else if (wants && ingest->socket && errno != EAGAIN && errno != EINTR) {
+        ingest->failed = true;
+    } else {
+        ingest->drained = ingest->drained || wants;
+        tell_data_thread(ingest);
+        ingest->failed = wait_for_work(ingest, wants) != 0;
+    }
+    return turn;
+}
+
+static void receive_until_stopped(sonar_ingest *ingest, struct message *m) {
+    for (bool go_on = true; go_on;) {
+        sonar_booking booking;
+        sonar_turn turn = SONAR_TURN_OVER;
+        pthread_mutex_lock(&ingest->turn);
+        go_on = !ingest->failed && !atomic_load(&ingest->stopping);
+        if (go_on)
+            turn = take_turn(ingest, &m, &booking);
+        pthread_mutex_unlock(&ingest->turn);
+        if (turn == SONAR_TURN_BOOK && !sonar_assembler_book(ingest->assembler, &booking))
+            atomic_store(&ingest->waits, true);
+        tell_data_thread(ingest);
+        close_message(m);
+        open_message(m);
+    }
+}
+
+static void *helper_main(void *arg) {
+    struct helper *helper = arg;
+    receive_until_stopped(helper->ingest, helper->message);
+    return NULL;
+}
+
+/* The first of the threads; the others come and go with it. One that cannot be started is done
+ * without. */
+static void receive_with_helpers(sonar_ingest *ingest) {
+    struct helper helper[SONAR_INGEST_THREADS_MOST];
+    sonar_error err;
+    size_t started = 1;
+    for (sonar_code code = SONAR_OK; started < ingest->threads && !code; started += !code) {
+        helper[started] = (struct helper){ingest, &ingest->message[started]};
+        code = sonar_thread_start(ingest->host, "sonar-ingest", -1, helper_main, &helper[started],
+                                  &ingest->thread[started], &err);
+    }
+    if (started < ingest->threads)
+        sonar_log(ingest->host, SONAR_WARN, "ingest", "%zu threads instead of %zu: %s", started,
+                  ingest->threads, err.text);
+    receive_until_stopped(ingest, &ingest->message[0]);
+    while (started > 1)
+        pthread_join(ingest->thread[--started], NULL);
+    sonar_assembler_abandon(ingest->assembler);
+    for (size_t i = 0; i <= SONAR_INGEST_THREADS_MOST; i++) {
+        close_message(&ingest->message[i]);
+        open_message(&ingest->message[i]);
+    }
+    ingest->waiting = &ingest->message[SONAR_INGEST_THREADS_MOST];
+    ingest->waits = ingest->again = false;
+}
+
+/* The socket is opened and closed by this thread; start waits to hear whether it could be opened.
+ */
 static void *ingest_main(void *arg) {
     sonar_ingest *ingest = arg;
     ingest->open_code = open_socket(ingest, &ingest->open_error);
     bool open = ingest->open_code == SONAR_OK;
     atomic_store(&ingest->alive, open);
+    ingest->failed = false;
     sem_post(&ingest->opened);
     if (open)
-        receive_until_stopped(ingest);
+        receive_with_helpers(ingest);
     close_socket(ingest);
     atomic_store(&ingest->alive, false);
     return NULL;
@@ -356,13 +429,14 @@ sonar_code sonar_ingest_create(const sonar_ingest_spec *spec, const sonar_host *
         spec->max_message_bytes < INT64_MAX ? (int64_t)spec->max_message_bytes : INT64_MAX;
     ingest->block = spec->overload == SONAR_BLOCK;
     ingest->cpu = spec->cpu;
-    ingest->held_most = spec->threads > 1 ? MESSAGES_PER_POLL : 1;
+    ingest->threads = sonar_min_size(sonar_max_size(spec->threads, 1), SONAR_INGEST_THREADS_MOST);
     ingest->windows_fd = ingest->control_fd = -1;
     sem_init(&ingest->opened, 0, 0);
     pthread_mutex_init(&ingest->lock, NULL);
-    zmq_msg_init(&ingest->header);
-    for (size_t i = 0; i < MESSAGES_PER_POLL; i++)
-        zmq_msg_init(&ingest->payload[i]);
+    pthread_mutex_init(&ingest->turn, NULL);
+    for (size_t i = 0; i <= SONAR_INGEST_THREADS_MOST; i++)
+        open_message(&ingest->message[i]);
+    ingest->waiting = &ingest->message[SONAR_INGEST_THREADS_MOST];
     sonar_code code = set_up(ingest, spec, err);
     if (code) {
         sonar_ingest_destroy(ingest);
@@ -377,7 +451,7 @@ sonar_code sonar_ingest_start(sonar_ingest *ingest, sonar_error *err) {
         return sonar_fail(err, SONAR_ESTATE, "ingest", "ingest is running already");
     atomic_store(&ingest->stopping, false);
     sonar_code code = sonar_thread_start(ingest->host, "sonar-ingest", ingest->cpu, ingest_main,
-                                         ingest, &ingest->thread, err);
+                                         ingest, &ingest->thread[0], err);
     if (code)
         return code;
     ingest->running = true;
@@ -395,7 +469,7 @@ void sonar_ingest_stop(sonar_ingest *ingest) {
         return;
     atomic_store(&ingest->stopping, true);
     sonar_wake_signal(ingest->control_fd);
-    pthread_join(ingest->thread, NULL);
+    pthread_join(ingest->thread[0], NULL);
     ingest->running = false;
 }
 
@@ -405,9 +479,9 @@ void sonar_ingest_destroy(sonar_ingest *ingest) {
     sonar_ingest_stop(ingest);
     sem_destroy(&ingest->opened);
     pthread_mutex_destroy(&ingest->lock);
-    zmq_msg_close(&ingest->header);
-    for (size_t i = 0; i < MESSAGES_PER_POLL; i++)
-        zmq_msg_close(&ingest->payload[i]);
+    pthread_mutex_destroy(&ingest->turn);
+    for (size_t i = 0; i <= SONAR_INGEST_THREADS_MOST; i++)
+        close_message(&ingest->message[i]);
     sonar_assembler_destroy(ingest->assembler);
     sonar_peers_destroy(ingest->peers);
     if (ingest->windows_fd >= 0)

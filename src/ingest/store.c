@@ -71,46 +71,9 @@ static void write_channels(const sonar_store *store, const sonar_copy *copy, siz
     }
 }
 
-/* What waits for the channels of one range, in the order in which it was put. */
-static void write_range(void *arg, size_t index, size_t worker) {
-    const sonar_store *store = arg;
-    size_t begin = sonar_store_range_begin(store, store->first_range + index);
-    size_t end = sonar_store_range_begin(store, store->first_range + index + 1);
-    (void)worker;
-    for (size_t i = 0; i < store->copies; i++) {
-        const sonar_copy *copy = &store->copy[i];
-        size_t first = copy->frame.first_channel;
-        size_t from = sonar_max_size(begin, first);
-        size_t to = sonar_min_size(end, first + copy->frame.channels);
-        if (from < to)
-            write_channels(store, copy, from, to);
-    }
-}
-
-void sonar_store_settle(sonar_store *store) {
-    size_t first = SIZE_MAX, end = 0;
-    for (size_t i = 0; i < store->copies; i++) {
-        const sonar_frame *frame = &store->copy[i].frame;
-        first = sonar_min_size(first, frame->first_channel);
-        end = sonar_max_size(end, (size_t)frame->first_channel + frame->channels);
-    }
-    if (!store->copies)
-        return;
-    store->first_range = first / store->range;
-    sonar_pool_parallel(store->pool, (end - 1) / store->range + 1 - store->first_range, write_range,
-                        store);
-    store->copies = 0;
-}
-
-void sonar_store_put(sonar_store *store, const sonar_copy *copy) {
+void sonar_store_put(const sonar_store *store, const sonar_copy *copy) {
     size_t first = copy->frame.first_channel;
-    if (sonar_pool_workers(store->pool) == 1) {
-        write_channels(store, copy, first, first + copy->frame.channels);
-        return;
-    }
-    if (store->copies == SONAR_COPIES_MOST)
-        sonar_store_settle(store);
-    store->copy[store->copies++] = *copy;
+    write_channels(store, copy, first, first + copy->frame.channels);
 }
 
 void sonar_store_put_channel(const sonar_store *store, const sonar_copy *copy, size_t channel) {

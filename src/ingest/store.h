@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The sample ring and the threads that write to it. The assembler decides where samples go. Copies
- * are deferred and then done for many frames at once by several threads, each for channels of its
- * own: no two threads write to one cache line, and a channel's samples are written in the order of
- * the frames. With one thread every copy is done at once. Ingest thread.
+ * The sample ring: the assembler decides where samples go. Several threads may write to it, each to
+ * places of its own. A pool of threads shares what concerns all channels.
  */
 #ifndef SONAR_STORE_H
 #define SONAR_STORE_H
@@ -11,7 +9,7 @@
 #include "core/core.h"
 #include "ingest/frame.h"
 
-enum { SONAR_COPIES_MOST = 64, SONAR_RANGES_OF_CHANNELS_MOST = 1024 };
+enum { SONAR_RANGES_OF_CHANNELS_MOST = 1024 };
 
 /* Samples from `offset` on of all channels of a frame, for the positions from `position` on. */
 typedef struct sonar_copy {
@@ -28,9 +26,6 @@ typedef struct sonar_store {
     bool lent, stream;         /* stream: the caches cannot hold the ring anyway */
     sonar_pool *pool;
     size_t range, ranges; /* channels of one task, a multiple of 128 */
-    size_t first_range;   /* of the tasks that are running */
-    size_t copies;        /* deferred */
-    sonar_copy copy[SONAR_COPIES_MOST];
 } sonar_store;
 
 /* ring: lent, or NULL to make one. SONAR_ENOMEM, SONAR_ESYS; clear is safe then, and for a zeroed
@@ -38,15 +33,11 @@ typedef struct sonar_store {
 sonar_code sonar_store_init(sonar_store *store, size_t channels, size_t capacity, sonar_dtype type,
                             size_t threads, void *ring, sonar_error *err);
 void sonar_store_clear(sonar_store *store);
-/* Writes the copy at once or defers it: its payload is borrowed until settle. The ring must have
- * room for its samples now. */
-void sonar_store_put(sonar_store *store, const sonar_copy *copy);
-/* Does all deferred copies. */
-void sonar_store_settle(sonar_store *store);
-/* Writes the part of the copy that is of one channel of the array, at once. No copy may be
- * deferred. */
+/* Writes all channels of the copy. The ring must have room for its samples. Any thread. */
+void sonar_store_put(const sonar_store *store, const sonar_copy *copy);
+/* Writes the part of the copy that is of one channel of the array. */
 void sonar_store_put_channel(const sonar_store *store, const sonar_copy *copy, size_t channel);
-/* Writes zeros at once. No copy may be deferred. Any thread, for channels of its own. */
+/* Writes zeros. Any thread. */
 void sonar_store_zero(const sonar_store *store, size_t channel, uint64_t position, size_t samples);
 /* Runs task(arg, range, worker) for every range of channels, shared among the threads. */
 void sonar_store_each_range(sonar_store *store,

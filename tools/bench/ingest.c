@@ -16,7 +16,7 @@
 #include "ingest/assembler.h"
 #include "ingest/frame.h"
 
-enum { SAMPLES = 256, BLOCK = 2048, HOP = 2048, PAYLOADS = 16, BATCH = 16, DIGITISERS = 4 };
+enum { SAMPLES = 256, BLOCK = 2048, HOP = 2048, PAYLOADS = 16, DIGITISERS = 4 };
 enum { PAYLOAD_BYTES = SAMPLES * BLOCK * 2, QUEUED = 4 };
 
 static const size_t channel_counts[] = {2048, 32768, 131072};
@@ -69,46 +69,87 @@ static uint8_t *payload_of(const trial *t, size_t block, uint64_t step) {
 
 /* ---- the assembler alone --------------------------------------------------------------------- */
 
-/* One hop of all channels; the frames are let go in batches, as messages are. */
-static bool feed_hop(const trial *t, sonar_assembler *assembler, uint64_t first_step) {
+/* Threads that take the frames of one hop in turn, as those of ingest take messages. */
+typedef struct feeders {
+    const trial *trial;
+    sonar_assembler *assembler;
+    pthread_mutex_t turn;
+    uint64_t next, end; /* frames, counted over blocks and steps */
+    bool failed;
+} feeders;
+
+static bool feed_one(feeders *f, sonar_turn *turn, sonar_booking *booking) {
+    const trial *t = f->trial;
+    const uint64_t blocks = t->channels / BLOCK;
     uint8_t header[SONAR_FRAME_HEADER_BYTES];
     sonar_window window;
-    size_t pending = 0;
-    for (uint64_t step = first_step; step < first_step + HOP / SAMPLES; step++)
-        for (size_t b = 0; b < t->channels / BLOCK; b++) {
-            write_header(t, b, step, header);
-            if (!sonar_assembler_frame(assembler, header, sizeof header, payload_of(t, b, step),
-                                       PAYLOAD_BYTES, 0))
-                return false;
-            if (++pending % BATCH == 0)
-                sonar_assembler_settle(assembler);
-            if (sonar_assembler_take(assembler, &window))
-                sonar_assembler_release(assembler, &window);
-        }
-    sonar_assembler_settle(assembler);
-    return true;
+    pthread_mutex_lock(&f->turn);
+    const uint64_t number = f->next++;
+    const bool more = number < f->end && !f->failed;
+    if (more) {
+        const size_t block = (size_t)(number % blocks);
+        const sonar_payload payload = {.data = payload_of(t, block, number / blocks),
+                                       .bytes = PAYLOAD_BYTES};
+        write_header(t, block, number / blocks, header);
+        *turn = sonar_assembler_begin(f->assembler, header, sizeof header, &payload, 0, booking);
+        f->failed = *turn > SONAR_TURN_BOOK;
+        if (sonar_assembler_take(f->assembler, &window))
+            sonar_assembler_release(f->assembler, &window);
+    }
+    pthread_mutex_unlock(&f->turn);
+    return more;
+}
+
+static void feed(void *arg, size_t index, size_t worker) {
+    feeders *f = arg;
+    sonar_turn turn;
+    sonar_booking booking;
+    (void)index, (void)worker;
+    while (feed_one(f, &turn, &booking))
+        if (turn == SONAR_TURN_BOOK)
+            sonar_assembler_book(f->assembler, &booking);
+}
+
+/* One hop of all channels. */
+static bool feed_hop(feeders *f, sonar_pool *pool) {
+    f->next = f->end;
+    f->end += f->trial->channels / BLOCK * (HOP / SAMPLES);
+    sonar_pool_parallel(pool, sonar_pool_workers(pool), feed, f);
+    return !f->failed;
+}
+
+static double least_hop_ns(feeders *f, sonar_pool *pool) {
+    bool fed = feed_hop(f, pool);
+    const int64_t start_ns = sonar_monotonic_ns();
+    int64_t least_ns = INT64_MAX, before_ns = start_ns;
+    for (int hop = 0; fed && (!hop || (double)(before_ns - start_ns) < 1e9 * f->trial->min_time_s);
+         hop++) {
+        fed = feed_hop(f, pool);
+        const int64_t now_ns = sonar_monotonic_ns();
+        least_ns = now_ns - before_ns < least_ns ? now_ns - before_ns : least_ns;
+        before_ns = now_ns;
+    }
+    return (double)least_ns;
 }
 
 /* The fastest hop, in ns per sample of a channel. */
 static sonar_code time_alone(const trial *t, double *ns, sonar_error *err) {
     sonar_ingest_spec spec = spec_of(t);
-    sonar_assembler *assembler;
-    sonar_code code = sonar_assembler_create(&spec, &assembler, err);
-    if (code)
-        return code;
-    bool fed = feed_hop(t, assembler, 0);
-    const int64_t start_ns = sonar_monotonic_ns();
-    int64_t least_ns = INT64_MAX, before_ns = start_ns;
-    for (uint64_t hop = 1;
-         fed && (hop == 1 || (double)(before_ns - start_ns) < 1e9 * t->min_time_s); hop++) {
-        fed = feed_hop(t, assembler, hop * (HOP / SAMPLES));
-        const int64_t now_ns = sonar_monotonic_ns();
-        least_ns = now_ns - before_ns < least_ns ? now_ns - before_ns : least_ns;
-        before_ns = now_ns;
+    feeders f = {.trial = t};
+    sonar_pool *pool = NULL;
+    sonar_code code = sonar_assembler_create(&spec, &f.assembler, err);
+    if (!code)
+        code = sonar_pool_create(t->threads, NULL, &pool, err);
+    if (!code) {
+        pthread_mutex_init(&f.turn, NULL);
+        *ns = least_hop_ns(&f, pool) / (HOP * (double)t->channels);
+        pthread_mutex_destroy(&f.turn);
+        if (f.failed)
+            code = sonar_fail(err, SONAR_ESTATE, "bench", "a frame was not placed");
     }
-    sonar_assembler_destroy(assembler);
-    *ns = (double)least_ns / (HOP * (double)t->channels);
-    return fed ? SONAR_OK : sonar_fail(err, SONAR_ESTATE, "bench", "a frame was not placed");
+    sonar_pool_destroy(pool);
+    sonar_assembler_destroy(f.assembler);
+    return code;
 }
 
 /* ---- over ipc -------------------------------------------------------------------------------- */

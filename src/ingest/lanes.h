@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Lanes: the channel blocks whose frames several threads may book side by side. Blocks of one lane
+ * table share no channel, and nothing was stored in a lane at or beyond its `end`: a frame that
+ * begins there is new in all its channels, whatever other threads are just storing, and needs no
+ * look at what is there. A frame of any other shape is booked alone, and the lanes that it touches
+ * give way to its own.
+ */
+#ifndef SONAR_LANES_H
+#define SONAR_LANES_H
+
+#include <pthread.h>
+
+#include "core/result.h"
+#include "ingest/frame.h"
+
+typedef struct sonar_lane {
+    uint32_t first_channel, channels;
+    uint64_t end; /* position */
+    bool used;    /* some of its channels count: without, nothing waits for its samples */
+} sonar_lane;
+
+typedef struct sonar_lanes {
+    size_t count, last; /* last: most recently found, looked at first */
+    sonar_lane lane[SONAR_BLOCKS_MOST];
+    pthread_mutex_t lock[SONAR_BLOCKS_MOST]; /* the lane's books: coverage, reached */
+} sonar_lanes;
+
+void sonar_lanes_init(sonar_lanes *lanes);
+void sonar_lanes_clear(sonar_lanes *lanes);
+void sonar_lanes_forget(sonar_lanes *lanes);
+/* The frame's lane, NULL: it has none. */
+sonar_lane *sonar_lanes_find(sonar_lanes *lanes, const sonar_frame *frame);
+/* The same; begins it where there is none, if there is room, in place of those that it touches.
+ * Nobody books a frame meanwhile. newest: nothing was stored beyond; used: [channel]. */
+sonar_lane *sonar_lanes_enter(sonar_lanes *lanes, const sonar_frame *frame, uint64_t newest,
+                              const uint8_t *used);
+/* Other channels count. */
+void sonar_lanes_use(sonar_lanes *lanes, const uint8_t *used);
+pthread_mutex_t *sonar_lane_lock(sonar_lanes *lanes, const sonar_lane *lane);
+
+#endif
