@@ -31,8 +31,11 @@ export class Panel {
     readonly root: HTMLElement;
     readonly waterfall: Waterfall;
     levels: Levels | null = null;
-    private picture = element("canvas", { class: "picture" });
-    private overlay = element("canvas", { class: "overlay" });
+    private picture = element("div", { class: "picture" });
+    private times = element("canvas", { class: "times" }); // left of the picture
+    private above = element("canvas"); // true bearings
+    private below = element("canvas", { class: "below" }); // its axis
+    private lines = element("div", { class: "lines" }); // cursor, and what is followed
     private field = element("div", { class: "field" });
     private readout = element("output", { class: "readout" });
     private note = element("span", { class: "note" });
@@ -41,13 +44,14 @@ export class Panel {
     private barHigh = element("span");
     private box = { left: 0, top: 0, width: 0, height: 0 }; // of the picture, in CSS pixels
     private drawn = "";
+    private drawnAxis = "";
     private levels_ms = -Infinity;
     private top_ms = 0;
     private pixel_ms = 1000;
 
     constructor(private readonly options: PanelOptions) {
         this.waterfall = new Waterfall(this.picture);
-        this.field.append(this.picture, this.overlay);
+        this.field.append(this.picture, this.times, this.above, this.below, this.lines);
         const scale = element("span", { class: "scale" }, [this.barLow, this.bar, this.barHigh]);
         const head = element("header", {}, [element("h2", {}, [options.title]), this.note, scale]);
         this.root = element("section", { class: "panel", "data-panel": options.name }, [head, this.field, this.readout]);
@@ -78,6 +82,7 @@ export class Panel {
         this.place();
         const row = this.rows[this.rows.length - 1];
         const shown = this.shown();
+        this.picture.hidden = !row;
         if (!row || !shown) {
             setText(this.note, "no data yet");
             this.clear();
@@ -87,7 +92,7 @@ export class Panel {
         const stale = now_ms - record.last!.arrived_ms > Math.max(STALE_MS, 2 * record.last!.span_ms);
         const due_ms = stale && !sight.frozen ? this.dueOf(record.last!, now_ms) : row.utc_ms + row.span_ms;
         const span_ms = 1000 * settings.span_s;
-        this.pixel_ms = span_ms / Math.max(1, this.picture.height);
+        this.pixel_ms = span_ms / this.waterfall.height;
         this.top_ms = sight.frozen?.top_ms ?? due_ms;
         const look: Look = {
             shown,
@@ -103,7 +108,9 @@ export class Panel {
         if (key === this.drawn) return;
         this.drawn = key;
         this.waterfall.draw(this.rows, this.top_ms, this.pixel_ms, due_ms, look);
-        this.drawOverlay(row, shown);
+        this.drawTimes();
+        this.drawAxis(row, shown);
+        this.drawLines(row, shown);
         this.drawScale(look);
         setText(this.note, this.noteOf(row));
         this.read(sight.cursor);
@@ -113,7 +120,7 @@ export class Panel {
     readingAt(x: number, utc_ms: number): Reading | null {
         const shown = this.shown();
         if (!shown) return null;
-        const px = Math.floor(((x - shown.low) / (shown.high - shown.low)) * this.picture.width);
+        const px = Math.floor(((x - shown.low) / (shown.high - shown.low)) * this.waterfall.width);
         const top = Math.ceil(this.top_ms / this.pixel_ms) - 1;
         const reading = this.waterfall.read(px, top - Math.floor(utc_ms / this.pixel_ms));
         return reading;
@@ -157,10 +164,16 @@ export class Panel {
         const height = Math.max(1, clientHeight - top - Math.round(3 * letter));
         const box = { left, top, width, height };
         if (JSON.stringify(box) !== JSON.stringify(this.box)) this.box = box;
-        this.picture.style.left = `${left}px`;
-        this.picture.style.top = `${top}px`;
-        fitCanvas(this.picture, width, height);
-        fitCanvas(this.overlay, clientWidth, clientHeight);
+        Object.assign(this.picture.style, { left: `${left}px`, top: `${top}px` });
+        Object.assign(this.lines.style, { left: `${left}px`, top: `${top}px`, width: `${width}px`, height: `${height}px` });
+        this.below.style.top = `${top + height}px`;
+        this.waterfall.fit(width, height);
+        const resized = [
+            fitCanvas(this.times, left, clientHeight),
+            fitCanvas(this.above, clientWidth, top),
+            fitCanvas(this.below, clientWidth, clientHeight - top - height),
+        ];
+        if (resized.some(Boolean)) this.drawn = this.drawnAxis = "";
     }
 
     private hasSecondAxis(): boolean {
@@ -169,27 +182,26 @@ export class Panel {
     }
 
     private clear(): void {
-        this.drawn = "";
-        for (const canvas of [this.picture, this.overlay])
-            canvas.getContext("2d")!.clearRect(0, 0, canvas.width, canvas.height);
+        this.drawn = this.drawnAxis = "";
+        for (const canvas of [this.times, this.above, this.below]) canvas.getContext("2d")!.clearRect(0, 0, canvas.width, canvas.height);
+        this.lines.replaceChildren();
         setText(this.readout, "");
     }
 
-    private drawOverlay(row: Row, shown: Extent): void {
-        const context = this.overlay.getContext("2d")!;
+    /** A margin's context, cleared, with its letters. */
+    private margin(canvas: HTMLCanvasElement): CanvasRenderingContext2D {
+        const context = canvas.getContext("2d")!;
         context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
-        context.clearRect(0, 0, this.field.clientWidth, this.field.clientHeight);
-        const letter = letter_px();
-        context.font = `${0.8 * letter}px ${colourOf("--letters")}`;
-        context.fillStyle = context.strokeStyle = colourOf("--dim");
-        this.drawTimes(context, letter);
-        this.drawAxis(context, row, shown, letter);
-        this.drawFollowed(context, row, shown);
-        this.drawCursor(context, shown);
+        context.clearRect(0, 0, canvas.width, canvas.height);
+        context.font = `${0.8 * letter_px()}px ${colourOf("--letters")}`;
+        context.fillStyle = colourOf("--dim");
+        return context;
     }
 
-    private drawTimes(context: CanvasRenderingContext2D, letter: number): void {
+    private drawTimes(): void {
         const { left, top, height } = this.box;
+        const letter = letter_px();
+        const context = this.margin(this.times);
         const bottom_ms = this.top_ms - 1000 * settings.span_s;
         context.textAlign = "right";
         context.textBaseline = "middle";
@@ -201,55 +213,61 @@ export class Panel {
         context.fillText("UTC", left - 6, top + height + 2 * letter);
     }
 
-    private drawAxis(context: CanvasRenderingContext2D, row: Row, shown: Extent, letter: number): void {
-        const { left, top, width, height } = this.box;
-        const unit = row.axis.unit;
-        const values = ticks(shown.low, shown.high, width / (5 * letter), unit);
+    /** The horizontal axes; they stand still while rows come. */
+    private drawAxis(row: Row, shown: Extent): void {
+        const { width } = this.box;
+        const values = ticks(shown.low, shown.high, width / (5 * letter_px()), row.axis.unit);
         const decimals = decimalsFor(values.length > 1 ? values[1] - values[0] : 1);
+        const labels = values.map((value) => (this.frame === "true" ? formatBearing(value, decimals) : value.toFixed(decimals)));
+        const bearings = this.hasSecondAxis() ? values.map((value) => trueLabel(row.header, value)) : [];
+        const title = axisTitle(row, this.frame, this.options.bearings);
+        const key = JSON.stringify([values, labels, bearings, title, this.box, shown, devicePixelRatio]);
+        if (key === this.drawnAxis) return;
+        this.drawnAxis = key;
+        const places = values.map((value) => this.box.left + ((value - shown.low) / (shown.high - shown.low)) * width);
+        this.drawBelow(places, labels, title);
+        this.drawAbove(places, bearings, isCone(row.header) ? "true R|L" : "true");
+    }
+
+    private drawBelow(places: number[], labels: string[], title: string): void {
+        const context = this.margin(this.below);
         context.textAlign = "center";
         context.textBaseline = "top";
-        for (const value of values) {
-            const x = left + ((value - shown.low) / (shown.high - shown.low)) * width;
-            context.fillRect(x, top + height, 1, 4);
-            const label = this.frame === "true" ? formatBearing(value, decimals) : value.toFixed(decimals);
-            context.fillText(label, x, top + height + 5);
-            if (this.hasSecondAxis()) {
-                context.fillRect(x, top - 4, 1, 4);
-                const label = trueLabel(row.header, value);
-                const half = context.measureText(label).width / 2;
-                context.fillText(label, Math.max(left + half, Math.min(left + width - half, x)), 1);
-            }
-        }
-        context.fillText(axisTitle(row, this.frame, this.options.bearings), left + width / 2, top + height + 1.6 * letter);
-        if (!this.hasSecondAxis()) return;
+        places.forEach((x, i) => {
+            context.fillRect(x, 0, 1, 4);
+            context.fillText(labels[i], x, 5);
+        });
+        context.fillText(title, this.box.left + this.box.width / 2, 1.6 * letter_px());
+    }
+
+    private drawAbove(places: number[], labels: string[], name: string): void {
+        const context = this.margin(this.above);
+        if (labels.length === 0) return;
+        const { left, top, width } = this.box;
+        context.textAlign = "center";
+        context.textBaseline = "top";
+        places.forEach((x, i) => {
+            context.fillRect(x, top - 4, 1, 4);
+            const half = context.measureText(labels[i]).width / 2;
+            context.fillText(labels[i], Math.max(left + half, Math.min(left + width - half, x)), 1);
+        });
         context.textAlign = "right";
-        context.fillText(isCone(row.header) ? "true R|L" : "true", left - 6, 1);
+        context.fillText(name, left - 6, 1);
     }
 
-    private drawFollowed(context: CanvasRenderingContext2D, row: Row, shown: Extent): void {
+    /** The cursor's lines, and those of what is followed. */
+    private drawLines(row: Row, shown: Extent): void {
+        const { width, height } = this.box;
         const angle = this.options.followed();
-        if (angle === null) return;
-        const { left, top, width, height } = this.box;
-        const places = this.frame === "true" ? bearingsOf(row.header, angle) : [angle];
-        context.strokeStyle = colourOf("--follow");
-        context.setLineDash([3, 5]);
-        for (const place of places) {
-            const x = left + ((place - shown.low) / (shown.high - shown.low)) * width;
-            if (x < left || x > left + width) continue;
-            context.strokeRect(x, top, 0, height);
-        }
-        context.setLineDash([]);
-    }
-
-    private drawCursor(context: CanvasRenderingContext2D, shown: Extent): void {
+        const places = angle === null ? [] : this.frame === "true" ? bearingsOf(row.header, angle) : [angle];
         const { cursor } = this.options.sight;
-        if (!cursor) return;
-        const { left, top, width, height } = this.box;
-        const x = left + ((cursor.x - shown.low) / (shown.high - shown.low)) * width;
-        const y = top + ((this.top_ms - cursor.utc_ms) / (1000 * settings.span_s)) * height;
-        context.fillStyle = colourOf("--cursor");
-        if (x >= left && x <= left + width) context.fillRect(x, top, 1, height);
-        if (y >= top && y <= top + height) context.fillRect(left, y, width, 1);
+        const across = (value: number) => ((value - shown.low) / (shown.high - shown.low)) * width;
+        const made = places.map((place) => ruler("followed", across(place), width, "left"));
+        if (cursor) {
+            made.push(ruler("cursor-x", across(cursor.x), width, "left"));
+            made.push(ruler("cursor-y", ((this.top_ms - cursor.utc_ms) / (1000 * settings.span_s)) * height, height, "top"));
+        }
+        this.lines.replaceChildren(...made.filter((line): line is HTMLElement => line !== null));
     }
 
     private drawScale(look: Look): void {
@@ -276,28 +294,28 @@ export class Panel {
     private listen(): void {
         const { sight } = this.options;
         let held: { x: number; y: number; moved: boolean } | null = null;
-        this.overlay.onpointermove = (event) => {
+        this.picture.onpointermove = (event) => {
             if (held) this.drag(held, event);
             sight.cursor = this.at(event);
             sight.changed();
         };
-        this.overlay.onpointerleave = () => {
+        this.picture.onpointerleave = () => {
             sight.cursor = null;
             sight.changed();
         };
-        this.overlay.onpointerdown = (event) => {
+        this.picture.onpointerdown = (event) => {
             held = { x: event.clientX, y: event.clientY, moved: false };
-            this.overlay.setPointerCapture(event.pointerId);
+            this.picture.setPointerCapture(event.pointerId);
         };
-        this.overlay.onpointerup = (event) => {
+        this.picture.onpointerup = (event) => {
             if (held && !held.moved) this.pick(event);
             held = null;
         };
-        this.overlay.ondblclick = () => {
+        this.picture.ondblclick = () => {
             sight.shown = null;
             sight.changed();
         };
-        this.overlay.onwheel = (event) => {
+        this.picture.onwheel = (event) => {
             event.preventDefault();
             const whole = this.whole();
             const at = this.at(event);
@@ -335,6 +353,12 @@ export class Panel {
             utc_ms: (Math.ceil(this.top_ms / this.pixel_ms) - 0.5 - Math.floor(y * devicePixelRatio)) * this.pixel_ms,
         };
     }
+}
+
+/** A line across the picture, or null where it lies beside it. */
+function ruler(name: string, place: number, length: number, side: "left" | "top"): HTMLElement | null {
+    if (place < 0 || place > length) return null;
+    return element("i", { class: name, style: `${side}: ${Math.round(place)}px` });
 }
 
 /** The true bearings that an angle stands for, short: right of the axis | left of it. */

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The picture of a record: newest on top, each line of pixels a stretch of time. Lines are kept in a ring, so
-// that a new row costs the few lines it lies in and not the whole picture; this needs no GPU.
+// The picture of a record: newest on top, each line of pixels a stretch of time. Lines are kept in a ring of
+// tiles, canvases of some lines each, that the browser moves as they are: a new row costs the few lines that it
+// lies in, and the one tile that holds them, not the whole picture. This needs no GPU.
 import { bearingsOf } from "./bearing.js";
 import { EMPTY, GAP, MARK, SHADES, shades } from "./colour.js";
 import { columnsOf, largest, type Columns, type Extent, type Frame } from "./columns.js";
+import { element } from "./dom.js";
 import { background, type Normalisation } from "./normalise.js";
 import { stretchOf, type Row, type RowAxis, type Stretch } from "./record.js";
 
@@ -28,12 +30,22 @@ export interface Reading {
     missing: Stretch["missing"];
 }
 
+const TILE_LINES = 256;
 const MARK_SHARE = 1 / 70; // of the picture's width between a peak and its ticks
 const REPAINTED = 3; // newest rows, whose detections may come after them
 
+interface Tile {
+    canvas: HTMLCanvasElement;
+    context: CanvasRenderingContext2D;
+    image: ImageData;
+    pixels: Uint32Array;
+    changed: { first: number; last: number } | null; // lines that the canvas does not show yet
+}
+
 export class Waterfall {
-    private image: ImageData | null = null;
-    private pixels = new Uint32Array(0);
+    width = 0; // of the picture, in pixels of the screen
+    height = 0;
+    private tiles: Tile[] = [];
     private bins = new Float64Array(0); // which stretch of time each line of the ring shows
     private fixed_ms = -Infinity; // lines that end before need no painting again
     private look: Look | null = null;
@@ -47,20 +59,32 @@ export class Waterfall {
     private pixel_ms = 1000;
     private topBin = 0;
 
-    constructor(readonly canvas: HTMLCanvasElement) {}
+    /** Tiles are children of root, which hides what is outside of it. */
+    constructor(private readonly root: HTMLElement) {}
+
+    /** Makes the picture so large, in CSS pixels. */
+    fit(css_width: number, css_height: number): void {
+        const [width, height] = [css_width, css_height].map((length) => Math.max(1, Math.round(length * devicePixelRatio)));
+        if (width === this.width && height === this.height && this.tiles.length) return;
+        Object.assign(this.root.style, { width: `${css_width}px`, height: `${css_height}px` });
+        [this.width, this.height] = [width, height];
+        const count = Math.ceil(height / TILE_LINES) + 1; // the topmost and the lowest are shown in part
+        this.tiles = Array.from({ length: count }, () => makeTile(width));
+        this.root.replaceChildren(...this.tiles.map((tile) => tile.canvas));
+        this.bins = new Float64Array(count * TILE_LINES);
+        this.forget();
+    }
 
     /** Draws the rows whose times lie below top_ms, a line per pixel_ms. */
     draw(rows: readonly Row[], top_ms: number, pixel_ms: number, due_ms: number, look: Look): void {
         this.begin(look, pixel_ms);
-        if (!this.image) return;
         this.rows = rows;
         this.due_ms = due_ms;
         this.topBin = Math.ceil(top_ms / pixel_ms) - 1;
-        const height = this.image.height;
-        for (let y = 0; y < height; y++) this.refresh(this.topBin - y);
+        for (let y = 0; y < this.height; y++) this.refresh(this.topBin - y);
         const recent = rows[rows.length - 1 - REPAINTED];
         this.fixed_ms = recent ? recent.utc_ms : -Infinity;
-        this.show(height);
+        this.show();
     }
 
     /** Forgets what was painted: the rows themselves are others. */
@@ -86,35 +110,26 @@ export class Waterfall {
     }
 
     private begin(look: Look, pixel_ms: number): void {
-        const { width, height } = this.canvas;
-        const key = JSON.stringify([look, pixel_ms, width, height]);
+        const key = JSON.stringify([look, pixel_ms, this.width, this.height]);
         if (key === this.key) return;
         this.key = key;
         this.look = look;
         this.pixel_ms = pixel_ms;
         this.table = shades(look.palette);
         this.columns.clear();
-        if (width < 1 || height < 1) this.image = null;
-        else if (this.image?.width !== width || this.image.height !== height) {
-            this.image = new ImageData(width, height);
-            this.pixels = new Uint32Array(this.image.data.buffer);
-            this.bins = new Float64Array(height);
-        }
         this.forget();
     }
 
-    private slotOf(bin: number): number {
-        const height = this.bins.length;
-        return height - 1 - (((bin % height) + height) % height);
-    }
-
     private refresh(bin: number): void {
-        const slot = this.slotOf(bin);
+        const slot = modulo(bin, this.bins.length);
         const isFixed = (bin + 1) * this.pixel_ms <= this.fixed_ms;
         if (this.bins[slot] === bin && isFixed) return;
         this.bins[slot] = bin;
-        const width = this.image!.width;
-        this.paint(this.stretch(bin), this.pixels.subarray(slot * width, (slot + 1) * width));
+        const tile = this.tiles[Math.floor(slot / TILE_LINES)];
+        const line = TILE_LINES - 1 - (slot % TILE_LINES);
+        this.paint(this.stretch(bin), tile.pixels.subarray(line * this.width, (line + 1) * this.width));
+        const { first, last } = tile.changed ?? { first: line, last: line };
+        tile.changed = { first: Math.min(first, line), last: Math.max(last, line) };
     }
 
     private stretch(bin: number): Stretch | null {
@@ -188,19 +203,37 @@ export class Waterfall {
         let columns = this.columns.get(key);
         if (!columns) {
             if (this.columns.size > 32) this.columns.clear();
-            columns = columnsOf(axis, row.header, frame, shown, this.canvas.width);
+            columns = columnsOf(axis, row.header, frame, shown, this.width);
             this.columns.set(key, columns);
         }
         return columns;
     }
 
-    private show(height: number): void {
-        const context = this.canvas.getContext("2d")!;
-        const top = this.slotOf(this.topBin);
-        const upper = height - top; // lines from top to the ring's end
-        context.putImageData(this.image!, 0, -top, 0, top, this.canvas.width, upper);
-        if (top > 0) context.putImageData(this.image!, 0, upper, 0, 0, this.canvas.width, top);
+    /** Puts what has changed into the tiles, and the tiles to their places. */
+    private show(): void {
+        const newest = Math.floor(this.topBin / TILE_LINES);
+        for (let block = newest; block > newest - this.tiles.length; block--) {
+            const tile = this.tiles[modulo(block, this.tiles.length)];
+            const { canvas, context, image, changed } = tile;
+            const top = this.topBin - (block * TILE_LINES + TILE_LINES - 1);
+            canvas.style.transform = `translateY(${top / devicePixelRatio}px)`;
+            if (!changed) continue;
+            context.putImageData(image, 0, 0, 0, changed.first, this.width, changed.last - changed.first + 1);
+            tile.changed = null;
+        }
     }
+}
+
+function makeTile(width: number): Tile {
+    const canvas = element("canvas", { width: String(width), height: String(TILE_LINES) });
+    Object.assign(canvas.style, { width: `${width / devicePixelRatio}px`, height: `${TILE_LINES / devicePixelRatio}px` });
+    const image = new ImageData(width, TILE_LINES);
+    const context = canvas.getContext("2d", { alpha: false })!; // opaque: nothing is mixed with what lies below
+    return { canvas, context, image, pixels: new Uint32Array(image.data.buffer), changed: null };
+}
+
+function modulo(a: number, n: number): number {
+    return ((a % n) + n) % n;
 }
 
 function stripe(line: Uint32Array, width: number, colour: number): void {

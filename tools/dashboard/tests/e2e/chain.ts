@@ -22,7 +22,7 @@ ingest: {endpoints: ["ipc://FOLDER/in"]}
 dft: {length: 1024, hop: HOP, window: hann}
 cbf: {band_hz: [400, 950], ranges_m: [100, 200, 400]SCAN}
 lofar: {band_hz: [100, 950]}
-mvdr: {band_hz: [600, 950], length: 512, hop: 256, snapshots: 48}
+mvdr: {band_hz: [600, 950], length: 512, hop: 256, snapshots: 48MVDRSCAN}
 output: {endpoint: "ENDPOINT", high_water_mark: 256}
 runtime: {threads: 1, backend: cpu}
 `;
@@ -43,7 +43,9 @@ sources:
 
 export interface ChainOptions {
     hop?: number;
-    scan?: string;
+    scan?: string; // of the CBF
+    mvdrScan?: string;
+    polite?: boolean; // the browser gives way to the daemon; default: yes
     scene?: string;
     array?: string; // more of the section `array`
     history_s?: number;
@@ -61,16 +63,19 @@ export class Chain {
     private keys: string[] = []; // options of the bridge
     private processes: ChildProcess[] = [];
     private browser: Browser | null = null;
+    private polite = true;
     private listener: Subscriber | null = null;
 
     static async start(options: ChainOptions = {}): Promise<Chain> {
         const chain = new Chain();
+        chain.polite = options.polite ?? true;
         const security = options.curve ? await chain.makeKeys() : "";
         const config = (CONFIG + security)
             .replace(/FOLDER/g, chain.folder)
             .replace("ENDPOINT", chain.endpoint)
             .replace("ARRAY", options.array ?? "")
             .replace("HOP", String(options.hop ?? 1024))
+            .replace("MVDRSCAN", options.mvdrScan ?? "")
             .replace("SCAN", options.scan ?? "");
         writeFileSync(join(chain.folder, "config.yaml"), config);
         writeFileSync(join(chain.folder, "scene.yaml"), SCENE + (options.scene ?? ""));
@@ -170,7 +175,8 @@ export class Chain {
     /** What is measured is the daemon beside pages, not a browser that takes its processors. */
     private politeChromium(): string {
         const path = join(this.folder, "chromium");
-        writeFileSync(path, '#!/bin/sh\nexec nice -n 19 "${SONAR_CHROMIUM:-/usr/bin/chromium}" "$@"\n');
+        const nice = this.polite ? "nice -n 19 " : "";
+        writeFileSync(path, `#!/bin/sh\nexec ${nice}"\${SONAR_CHROMIUM:-/usr/bin/chromium}" "$@"\n`);
         chmodSync(path, 0o755);
         return path;
     }
@@ -205,9 +211,11 @@ export const sleep = (ms: number) => new Promise((done) => setTimeout(done, ms))
 /** Pixels of a panel's picture, [row][column], and the times and angles that they stand for. */
 export async function picture(page: Page, panel: string): Promise<Picture> {
     return page.evaluate((name) => {
-        const canvas = document.querySelector<HTMLCanvasElement>(`[data-panel=${name}] .picture`)!;
-        const { width, height } = canvas;
-        const { data } = canvas.getContext("2d")!.getImageData(0, 0, width, height);
+        const root = document.querySelector<HTMLElement>(`[data-panel=${name}] .picture`)!;
+        const [width, height] = [root.clientWidth, root.clientHeight];
+        const context = new OffscreenCanvas(width, height).getContext("2d")!;
+        for (const tile of root.querySelectorAll("canvas")) context.drawImage(tile, 0, new DOMMatrix(tile.style.transform).f);
+        const { data } = context.getImageData(0, 0, width, height);
         const { panels } = (window as unknown as { sonard: { panels: PanelLike[] } }).sonard;
         const { shown, top_ms, pixel_ms } = panels[["cbf", "mvdr", "lofar"].indexOf(name)].geometry();
         return { width, height, data: Array.from(data), shown, top_ms, pixel_ms };

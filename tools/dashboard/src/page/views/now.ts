@@ -11,6 +11,7 @@ import { Polar } from "./polar.js";
 import type { Context, View } from "./view.js";
 
 const STEP_DB = 5;
+const EVERY_MS = 100; // nobody reads a curve that changes faster
 
 export class NowView implements View {
     readonly name = "now";
@@ -22,6 +23,7 @@ export class NowView implements View {
     private plot: uPlot | null = null;
     private polar = new Polar();
     private drawn = "";
+    private drawn_ms = -Infinity;
     private rows: Row[] = [];
     private limits: [number, number] = [0, 1];
 
@@ -47,7 +49,8 @@ export class NowView implements View {
         this.plot = null;
     }
 
-    draw(): void {
+    draw(now_ms: number): void {
+        if (now_ms - this.drawn_ms < EVERY_MS && this.plot) return;
         const { store } = this.context;
         this.rows = [store.cbf.last, store.mvdr.last].filter((row): row is Row => row !== undefined);
         const { clientWidth, clientHeight } = this.field;
@@ -56,6 +59,7 @@ export class NowView implements View {
             this.context.followed()]);
         if (key === this.drawn) return;
         this.drawn = key;
+        this.drawn_ms = now_ms;
         this.limits = limitsOf(this.rows);
         if (!this.plot) this.plot = this.makePlot(clientWidth, clientHeight);
         if (this.plot.width !== clientWidth || this.plot.height !== clientHeight)
