@@ -59,7 +59,7 @@ static const struct shape shapes[] = {
                "cbf: {band_hz: [600, 950], shading: {chebyshev: {sidelobe_db: 35}},"
                " ranges_m: [40, 100, 400]}\n"
                "lofar: {band_hz: [300, 1000]}\n"
-               "mvdr: {snapshots: 16}\n",
+               "mvdr: {snapshots: 16, nearfield: true}\n",
      .loud_db = 60,
      .type = SONAR_F32,
      .frame = 40,
@@ -74,7 +74,7 @@ static const struct shape shapes[] = {
      .ingest = "sample_type: s16, max_missing_share: 0.3",
      .stages = "dft: {length: 300, hop: 77, window: hamming}\n"
                "cbf: {band_hz: [600, 950], depression_deg: 5, ranges_m: [20, 60]}\n"
-               "mvdr: {forgetting: 0.9}\n",
+               "mvdr: {forgetting: 0.9, nearfield: true}\n",
      .loud_db = 60,
      .type = SONAR_S16,
      .frame = 32,
@@ -102,7 +102,7 @@ static const struct shape shapes[] = {
      .stages = "dft: {length: 128, hop: 128, window: rectangular}\n"
                "cbf: {band_hz: [600, 950], shading: hann, range_reference: abeam,"
                " ranges_m: [30]}\n"
-               "mvdr: {snapshots: 16, forward_backward: true,"
+               "mvdr: {snapshots: 16, forward_backward: true, nearfield: true,"
                " loading: {rule: noise, known_sources: 3}}\n",
      .loud_db = 60,
      .type = SONAR_S16,
@@ -116,7 +116,7 @@ static const struct shape shapes[] = {
      .ingest = "max_missing_share: 0.5",
      .stages = "dft: {length: 200, hop: 50, window: flattop}\n"
                "cbf: {band_hz: [500, 1000], ranges_m: [5, 10, 30]}\n"
-               "mvdr: {snapshots: 24, correct_level: true}\n",
+               "mvdr: {snapshots: 24, correct_level: true, nearfield: true}\n",
      .loud_db = 60,
      .type = SONAR_F32,
      .frame = 25,
@@ -212,7 +212,7 @@ static const struct shape shapes[] = {
      .stages = "dft: {length: 64, hop: 40}\n"
                "cbf: {band_hz: [600, 1000], ranges_m: [20, 50]}\n"
                "lofar: {band_hz: [400, 1000]}\n"
-               "mvdr: {length: 32, hop: 16, snapshots: 5}\n",
+               "mvdr: {length: 32, hop: 16, snapshots: 5, nearfield: true}\n",
      .loud_db = 60,
      .type = SONAR_F32,
      .frame = 20,
@@ -228,7 +228,7 @@ static const struct shape tiny_shapes[] = {
      .stages = "dft: {length: 64, hop: 64}\n"
                "cbf: {length: 32, hop: 32, band_hz: [600, 800], ranges_m: [20, 50],"
                " scan: {start_deg: 0, stop_deg: 180, step_deg: 20}}\n"
-               "mvdr: {length: 32, hop: 16, snapshots: 4}\n"
+               "mvdr: {length: 32, hop: 16, snapshots: 4, nearfield: true}\n"
                "detections: {most: 1}\n",
      .loud_db = 60,
      .type = SONAR_F32,
@@ -506,6 +506,8 @@ static unsigned topics_of(const struct pair *pair) {
     uint32_t topics = pair->wanted & c->output_topics & all_topics;
     if (!c->specs.cbf.ranges)
         topics &= ~SONAR_WANT(SONAR_CBF_NEARFIELD);
+    if (!c->specs.mvdr.ranges)
+        topics &= ~SONAR_WANT(SONAR_MVDR_NEARFIELD);
     if (!c->specs.mvdr_enabled)
         topics &= ~(SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM));
     return (unsigned)__builtin_popcount(topics);

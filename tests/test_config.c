@@ -787,6 +787,14 @@ static const struct {
     {SMALL "detections: {enabled: false}\noutput: {topics: [detections]}\n",
      "detections never come while"},
     {SMALL "output: {topics: [cbf.nearfield]}\n", "cbf.nearfield never comes without"},
+    {SMALL "output: {topics: [mvdr.nearfield]}\n",
+     "the topic mvdr.nearfield never comes without the option mvdr.nearfield"},
+    {SMALL "mvdr: {nearfield: true}\noutput: {topics: [mvdr.nearfield]}\n",
+     "the topic mvdr.nearfield never comes without cbf.ranges_m"},
+    {SMALL "mvdr: {nearfield: true}\n",
+     ":5:19: warning: mvdr.nearfield: nothing comes of it without cbf.ranges_m"},
+    {SMALL "mvdr: {nearfield: true, enabled: false}\n",
+     ":5:19: warning: mvdr.nearfield: nothing comes of it while mvdr.enabled is false"},
     {CBF("band_hz: [100, 1501], ranges_m: []"), ":4:16: warning: cbf.band_hz: spatial aliasing "
                                                 "begins at 1500 Hz"},
     {SMALL "lofar: {band_hz: [100, 1600]}\n", ":5:18: warning: lofar.band_hz: spatial aliasing"},
@@ -1147,6 +1155,7 @@ Test(config, description_of_a_line_says_how_it_is_tilted) {
     }
 }
 
+#define RANGED CBF("band_hz: [100, 1000], ranges_m: [50, 100, 200]")
 Test(config, memory_grows_with_what_is_asked_for) {
     loaded a = parse_good(SMALL), b = parse_good(SMALL "ingest: {queue_windows: 400}\n"),
            c = parse_good(SMALL "mvdr: {snapshots: 640}\n");
@@ -1164,6 +1173,15 @@ Test(config, memory_grows_with_what_is_asked_for) {
                  (57 - 8) * one);
     drop(&d);
     drop(&e);
+    /* two tables of turns for every point, and surfaces of them */
+    loaded f = parse_good(RANGED), g = parse_good(RANGED "mvdr: {nearfield: true}\n");
+    const size_t points = 3 * g.config->mvdr_scan.count;
+    const size_t more = sonar_config_memory_bytes(g.config) - sonar_config_memory_bytes(f.config);
+    cr_assert_eq(g.config->specs.mvdr.ranges, 3);
+    cr_assert_eq(more, points * (2 * 8 * g.config->sensors + 4 * (g.config->mvdr_band.bins + 3 +
+                                                                  g.config->output_queue_results)));
+    drop(&f);
+    drop(&g);
     drop(&a);
     drop(&b);
     drop(&c);

@@ -40,7 +40,7 @@ static void write_config_with(rig *rig, const char *overload, const char *mvdr, 
 }
 
 static void write_config(rig *rig, const char *overload, const char *extra) {
-    write_config_with(rig, overload, "snapshots: 16", extra);
+    write_config_with(rig, overload, "snapshots: 16, nearfield: true", extra);
 }
 
 static void start_daemon(rig *rig) {
@@ -58,7 +58,7 @@ static rig rig_open_with(const char *overload, const char *mvdr) {
 }
 
 static rig rig_open(const char *overload) {
-    return rig_open_with(overload, "snapshots: 16");
+    return rig_open_with(overload, "snapshots: 16, nearfield: true");
 }
 
 static void print_log(rig *rig) {
@@ -127,6 +127,29 @@ Test(daemon, waits_for_a_digitiser_then_finds_the_ship) {
     rig_close(&rig);
 }
 
+/* Nobody wants another spectrum of the MVDR. */
+Test(daemon, the_adaptive_near_field_comes_alone) {
+    rig rig = rig_open("block");
+    subscriber s = listen_to(&rig, "mvdr.nearfield");
+    digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
+    message m;
+    digitiser_send(&d, 40);
+    cr_assert(receive_until(&s, "mvdr.nearfield", "window", 3, 20000, &m), "no near field came");
+    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(m.head, "shape");
+    const size_t ranges = (size_t)cJSON_GetArrayItem(shape, 0)->valueint;
+    const size_t looks = (size_t)cJSON_GetArrayItem(shape, 1)->valueint;
+    cr_assert(ranges == 2 && ranges * looks == m.count);
+    cr_expect_eq(header_number(m.head, "snapshots"), 4);
+    cr_expect_gt(header_number(cJSON_GetObjectItemCaseSensitive(m.head, "loading"), "delta"), 0);
+    cr_expect_gt(header_number(m.head, "last_sample"), header_number(m.head, "first_sample"));
+    for (size_t i = 0; i < m.count; i++)
+        cr_assert(m.data[i] > 0 && isfinite(m.data[i]), "value %zu: %g", i, (double)m.data[i]);
+    message_free(&m);
+    digitiser_close(&d);
+    unsubscribe(&s);
+    rig_close(&rig);
+}
+
 /* Sanitizers have memory of their own. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 /* The rest is libraries, stacks and sockets; the array is large enough for that to be small. */
@@ -168,6 +191,8 @@ Test(daemon, it_is_as_large_as_the_configuration_says) {
                "cbf: {band_hz: [600, 950], ranges_m: [], length: 1024, " SCAN "}\n"
                "mvdr: {length: 512, snapshots: 16, " SCAN "}\n");
     check_size("", "cbf: {band_hz: [600, 950], ranges_m: [], " SCAN "}\nmvdr: {enabled: false}\n");
+    check_size("", "cbf: {band_hz: [600, 950], ranges_m: [200, 300, 500], " SCAN "}\n"
+                   "mvdr: {snapshots: 16, nearfield: true, " SCAN "}\n");
 }
 #endif
 
@@ -780,4 +805,7 @@ Test(daemon, two_runs_give_the_same_bytes_of_near_field) {
 }
 Test(daemon, two_runs_give_the_same_bytes_of_mvdr) {
     compare_runs("mvdr.spectrum");
+}
+Test(daemon, two_runs_give_the_same_bytes_of_the_adaptive_near_field) {
+    compare_runs("mvdr.nearfield");
 }

@@ -20,7 +20,8 @@ enum { SENSORS = 12, FS = 2048, FRAME = 256, SNAPSHOTS = 4, LOOKS = 181, RANGES 
 typedef struct line {
     feed feed;
     subscriber subscriber;
-    float azimuth[LOOKS], near[RANGES * LOOKS], mvdr[LOOKS]; /* of the last window */
+    float azimuth[LOOKS], near[RANGES * LOOKS], mvdr[LOOKS],
+        mvdr_near[RANGES * LOOKS]; /* of the last window */
     cJSON *head, *mvdr_head, *contacts;
 } line;
 
@@ -43,7 +44,7 @@ static void write_text(char text[2048], const setting *other) {
              "ingest: {overload: block}\n"
              "dft: {length: %d, hop: %d}\n"
              "cbf: {band_hz: [600, 950], ranges_m: %s, shading: %s, scan: %s}\n"
-             "mvdr: {snapshots: %d, scan: %s, cell_maximum: %s}\n"
+             "mvdr: {snapshots: %d, scan: %s, cell_maximum: %s, nearfield: true}\n"
              "detections: {threshold_db: %s, most: %s}\n"
              "output: {high_water_mark: 1000}\n"
              "runtime: {threads: 1, backend: cpu}\n",
@@ -64,10 +65,11 @@ static void line_open(line *l, const setting *other, const struct layout *layout
     memset(l, 0, sizeof *l);
     write_text(text, other);
     cr_assert_eq(feed_start(&l->feed, text, NULL, NULL, 0, layout, &err), SONAR_OK, "%s", err.text);
-    l->subscriber =
-        subscribe(l->feed.out, "cbf.azimuth", "cbf.nearfield", "mvdr.azimuth", "detections", NULL);
+    l->subscriber = subscribe(l->feed.out, "cbf.azimuth", "cbf.nearfield", "mvdr.azimuth",
+                              "mvdr.nearfield", "detections", NULL);
     uint32_t all = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) |
-                   SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_DETECTIONS);
+                   SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_NEARFIELD) |
+                   SONAR_WANT(SONAR_DETECTIONS);
     while ((sonar_output_wanted(l->feed.pipeline->output) & all) != all)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     l->feed.digitiser = digitiser_open(l->feed.in, SENSORS, 0, SENSORS, FRAME);
@@ -109,6 +111,7 @@ static void play(line *l, uint64_t window) {
     l->head = take(l, "cbf.azimuth", window, l->azimuth, LOOKS);
     cJSON_Delete(take(l, "cbf.nearfield", window, l->near, RANGES * LOOKS));
     l->mvdr_head = take(l, "mvdr.azimuth", window, l->mvdr, LOOKS);
+    cJSON_Delete(take(l, "mvdr.nearfield", window, l->mvdr_near, RANGES * LOOKS));
     l->contacts = take(l, "detections", window, NULL, 0);
 }
 
@@ -168,6 +171,8 @@ static void expect_results_alike(const line *have, const line *want, bool mvdr, 
         return;
     cr_expect_lt(worst_db(have->mvdr, want->mvdr, LOOKS), 1e-3, "%s: %g dB", what,
                  worst_db(have->mvdr, want->mvdr, LOOKS));
+    cr_expect_lt(worst_db(have->mvdr_near, want->mvdr_near, RANGES * LOOKS), 1e-3, "%s: near %g dB",
+                 what, worst_db(have->mvdr_near, want->mvdr_near, RANGES * LOOKS));
     expect_contacts_alike(have->contacts, want->contacts, what);
 }
 

@@ -125,6 +125,7 @@ static const char *const axis_names[SONAR_SURFACES][2] = {
     [SONAR_CBF_LOFAR] = {"frequency", "azimuth"},
     [SONAR_MVDR_AZIMUTH] = {"azimuth"},
     [SONAR_MVDR_SPECTRUM] = {"frequency", "azimuth"},
+    [SONAR_MVDR_NEARFIELD] = {"range", "azimuth"},
     [SONAR_ELEMENT_PSD] = {"channel", "frequency"},
     [SONAR_ELEMENT_MISSING] = {"channel"},
     [SONAR_ELEMENT_POSITION] = {"channel", "coordinate"},
@@ -132,18 +133,23 @@ static const char *const axis_names[SONAR_SURFACES][2] = {
     [SONAR_STATUS] = {"none"},
 };
 static const size_t shapes[SONAR_SURFACES][2] = {
-    [SONAR_CBF_AZIMUTH] = {7},      [SONAR_CBF_NEARFIELD] = {3, 7},
-    [SONAR_CBF_LOFAR] = {11, 7},    [SONAR_MVDR_AZIMUTH] = {5},
-    [SONAR_MVDR_SPECTRUM] = {2, 5}, [SONAR_ELEMENT_PSD] = {13, 11},
-    [SONAR_ELEMENT_MISSING] = {13}, [SONAR_ELEMENT_POSITION] = {13, 3},
+    [SONAR_CBF_AZIMUTH] = {7},          [SONAR_CBF_NEARFIELD] = {3, 7},
+    [SONAR_CBF_LOFAR] = {11, 7},        [SONAR_MVDR_AZIMUTH] = {5},
+    [SONAR_MVDR_SPECTRUM] = {2, 5},     [SONAR_MVDR_NEARFIELD] = {3, 5},
+    [SONAR_ELEMENT_PSD] = {13, 11},     [SONAR_ELEMENT_MISSING] = {13},
+    [SONAR_ELEMENT_POSITION] = {13, 3},
 };
 static const char *const units[SONAR_SURFACES] = {
     [SONAR_CBF_AZIMUTH] = "uPa^2",      [SONAR_CBF_NEARFIELD] = "uPa^2",
     [SONAR_CBF_LOFAR] = "uPa^2/Hz",     [SONAR_MVDR_AZIMUTH] = "uPa^2",
-    [SONAR_MVDR_SPECTRUM] = "uPa^2/Hz", [SONAR_ELEMENT_PSD] = "uPa^2/Hz",
-    [SONAR_ELEMENT_MISSING] = "1",      [SONAR_ELEMENT_POSITION] = "m",
-    [SONAR_DETECTIONS] = "uPa^2",
+    [SONAR_MVDR_SPECTRUM] = "uPa^2/Hz", [SONAR_MVDR_NEARFIELD] = "uPa^2",
+    [SONAR_ELEMENT_PSD] = "uPa^2/Hz",   [SONAR_ELEMENT_MISSING] = "1",
+    [SONAR_ELEMENT_POSITION] = "m",     [SONAR_DETECTIONS] = "uPa^2",
 };
+
+static bool is_mvdr(sonar_surface surface) {
+    return strncmp(sonar_topic_name(surface), "mvdr.", 5) == 0;
+}
 
 static void check_values(const cJSON *axis, size_t count, const double *values) {
     const cJSON *list = cJSON_GetObjectItem(axis, "values");
@@ -187,8 +193,7 @@ static void check_layout(const output_message *message, sonar_surface surface) {
     for (int i = 0; i < rank; i++) {
         cr_assert_eq(cJSON_GetArrayItem(shape, i)->valuedouble, (double)shapes[surface][i]);
         elements *= shapes[surface][i];
-        check_axis(cJSON_GetArrayItem(axes, i), axis_names[surface][i],
-                   surface == SONAR_MVDR_AZIMUTH || surface == SONAR_MVDR_SPECTRUM);
+        check_axis(cJSON_GetArrayItem(axes, i), axis_names[surface][i], is_mvdr(surface));
     }
     cr_assert_eq(message->body_bytes, elements * 4);
     if (units[surface])
@@ -220,7 +225,7 @@ static void check_common(const output_message *message, sonar_surface surface) {
 }
 
 static void check_result(const output_message *message, sonar_surface surface) {
-    bool mvdr = surface == SONAR_MVDR_AZIMUTH || surface == SONAR_MVDR_SPECTRUM;
+    const bool mvdr = is_mvdr(surface);
     cr_assert_eq(number(message, "window"), 3);
     cr_assert_eq(number(message, "sensors_used"), mvdr ? 124 : 126);
     cr_assert_eq(number(message, "window_length"), 8192);
@@ -258,7 +263,7 @@ static void check_band(const output_message *message, sonar_surface surface) {
         return;
     }
     double low = 600, high = 950;
-    if (surface == SONAR_MVDR_AZIMUTH || surface == SONAR_MVDR_SPECTRUM)
+    if (is_mvdr(surface))
         low = 610, high = 940;
     if (surface == SONAR_CBF_LOFAR || surface == SONAR_ELEMENT_PSD)
         low = 102 * 0.9765625, high = 112 * 0.9765625;
@@ -772,8 +777,9 @@ Test(output, who_subscribes_twice_and_dies_is_gone) {
     for (int i = 0; i < 5; i++)
         zmq_setsockopt(a, ZMQ_SUBSCRIBE, "mvdr.spectrum", 13);
     zmq_setsockopt(a, ZMQ_SUBSCRIBE, "mvdr", 4);
-    cr_assert(output_wait_wanted(output,
-                                 SONAR_WANT(SONAR_MVDR_SPECTRUM) | SONAR_WANT(SONAR_MVDR_AZIMUTH)));
+    cr_assert(output_wait_wanted(output, SONAR_WANT(SONAR_MVDR_SPECTRUM) |
+                                             SONAR_WANT(SONAR_MVDR_AZIMUTH) |
+                                             SONAR_WANT(SONAR_MVDR_NEARFIELD)));
     zmq_close(a);
     cr_assert(output_wait_wanted(output, 0));
     end();

@@ -12,7 +12,7 @@ static const char text[] =
     "schema: 1\nfs_hz: 1000\nsound_speed_mps: 1480\ncbf: {band_hz: [100, 300], length: 250,\n"
     "  ranges_m: [20, 40], shading: hann, scan: {start_deg: 10, stop_deg: 170, step_deg: 40}}\n"
     "dft: {length: 1000}\n"
-    "mvdr: {forward_backward: true, length: 500,\n"
+    "mvdr: {forward_backward: true, length: 500, nearfield: true,\n"
     "  scan: {start_deg: 5, stop_deg: 65, step_deg: 30}}\n"
     "array: {geometry: {line: {sensors: 7, spacing_m: 1.5}}, heading_deg: 30, mask: [1],\n"
     "  gain_db: [0, -20, 20, 0, 40, 0, 0], phase_deg: [90, 0, 0, 0, 0, 0, -45],\n"
@@ -82,6 +82,7 @@ Test(params, hold_every_live_value) {
     check_table(&p->far_cbf, &config->cbf_scan, NULL, 0, 4);
     check_table(&p->near_cbf, &config->cbf_scan, (double[]){20, 40}, 2, 4);
     check_table(&p->far_mvdr, &config->mvdr_scan, NULL, 0, 2);
+    check_table(&p->near_mvdr, &config->mvdr_scan, (double[]){20, 40}, 2, 2);
     sonar_params_destroy(p);
     sonar_config_destroy(config);
 }
@@ -111,6 +112,7 @@ Test(params, another_mask_leaves_all_other_values) {
     cr_assert_eq(third->shading_sum, before.shading_sum);
     cr_assert(third->heading_deg == 30 && third->sound_speed_mps == 1480 && third->calibrated);
     cr_assert_eq(third->far_mvdr.turns, before.far_mvdr.turns, "tables are shared");
+    cr_assert_eq(third->near_mvdr.turns, before.near_mvdr.turns, "tables are shared");
     cr_assert_eq(third->config_version[1], '-');
     sonar_params_destroy(third);
 }

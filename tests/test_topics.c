@@ -47,13 +47,16 @@ Test(topics, an_array_with_an_empty_axis_is_none) {
                                .cbf_directions = 5,
                                .cbf_bins = 11,
                                .mvdr_directions = 3,
-                               .mvdr_bins = 13};
+                               .mvdr_bins = 13,
+                               .mvdr_ranges = 4};
     sonar_extents less = all;
     size_t shape[2];
     cr_expect_eq(sonar_topic_shape(SONAR_CBF_NEARFIELD, &all, shape), 2);
     cr_expect(shape[0] == 2 && shape[1] == 5);
     cr_expect_eq(sonar_topic_shape(SONAR_MVDR_SPECTRUM, &all, shape), 2);
     cr_expect(shape[0] == 13 && shape[1] == 3);
+    cr_expect_eq(sonar_topic_shape(SONAR_MVDR_NEARFIELD, &all, shape), 2);
+    cr_expect(shape[0] == 4 && shape[1] == 3);
     cr_expect_eq(sonar_topic_shape(SONAR_ELEMENT_MISSING, &all, shape), 1);
     cr_expect(shape[0] == 7 && shape[1] == 0);
     cr_expect_eq(sonar_topic_shape(SONAR_ELEMENT_POSITION, &all, shape), 2);
@@ -61,5 +64,8 @@ Test(topics, an_array_with_an_empty_axis_is_none) {
     less.ranges = less.mvdr_directions = 0;
     cr_expect_eq(sonar_topic_shape(SONAR_CBF_NEARFIELD, &less, shape), 0);
     cr_expect_eq(sonar_topic_shape(SONAR_MVDR_AZIMUTH, &less, shape), 0);
+    less = all, less.mvdr_ranges = 0;
+    cr_expect_eq(sonar_topic_shape(SONAR_MVDR_NEARFIELD, &less, shape), 0);
+    cr_expect_eq(sonar_topic_shape(SONAR_CBF_NEARFIELD, &less, shape), 2);
     cr_expect_eq(sonar_topic_shape(SONAR_STATUS, &all, shape), 0);
 }

@@ -158,7 +158,7 @@ typedef struct sonar_params {
     const double *delay_s;      /* lateness of the channel, taken out by e^{+j 2 pi f delay} */
     const float *shading;       /* CBF weights g, 0 where masked */
     double shading_sum;         /* sum of g */
-    sonar_manifold far_cbf, near_cbf, far_mvdr;
+    sonar_manifold far_cbf, near_cbf, far_mvdr, near_mvdr;
 } sonar_params;
 
 /* ---- work ------------------------------------------------------------------------------------ */

@@ -115,15 +115,20 @@ typedef struct sonar_cbf_spec {
  *   in[0]                         c32 [snapshot][bin][sensor]  new ones, oldest first; may be empty
  *   out[SONAR_MVDR_OUT_AZIMUTH]   f32 [direction]              (fs/N) sum_b P, unit^2
  *   out[SONAR_MVDR_OUT_SPECTRUM]  f32 [bin][direction]         P, unit^2/Hz
+ *   out[SONAR_MVDR_OUT_NEARFIELD] f32 [range][direction]       (fs/N) sum_b P, unit^2
  *   out[SONAR_MVDR_OUT_INFO]      f32 [bin][SONAR_MVDR_INFO_FIELDS]
  *
  * P(theta, b) = 1 / sum_k |a^H v_k|^2 / (d_k + delta), with eigenvectors v_k and eigenvalues d_k of
  * R; with correct_level (P - delta/B) / share of it, share being SONAR_MVDR_LEVEL. Without any
  * snapshot yet, or with all-zero data, P is 0 (never NaN). Masked sensors (params->used) have
- * a_k = 0 and do not count in B, the number of sensors. An output without data is not wanted, nor
- * are those of a work without SONAR_MVDR_AZIMUTH and SONAR_MVDR_SPECTRUM in its outputs: execute
- * then takes the snapshots in and leaves the outputs untouched, and the time that solving takes is
- * saved. evaluate looks at the snapshots that have been taken in, whether they were solved or not.
+ * a_k = 0 and do not count in B, the number of sensors. The near field has the same P with the
+ * steering vectors of points, params->near_mvdr, from the same snapshots, matrix and loading.
+ *
+ * An output without data is not wanted. AZIMUTH and SPECTRUM are wanted where work->outputs has the
+ * bit of either surface, NEARFIELD with its own bit, INFO with any of the three. Without any of
+ * these execute takes the snapshots in and leaves the outputs untouched, and the time that solving
+ * takes is saved; so does it with the near field, of which nothing is kept between executes.
+ * evaluate looks at the snapshots that have been taken in, whether they were solved or not.
  *
  * A bin that a tone dominates is steered at the tone's frequency, which may be a side lobe's width
  * away, by execute and evaluate alike. There, turns count as signed ones from the sensor in the
@@ -136,6 +141,7 @@ typedef struct sonar_cbf_spec {
 enum {
     SONAR_MVDR_OUT_AZIMUTH = 0,
     SONAR_MVDR_OUT_SPECTRUM,
+    SONAR_MVDR_OUT_NEARFIELD,
     SONAR_MVDR_OUT_INFO,
     SONAR_MVDR_OUTPUTS
 };
@@ -189,7 +195,7 @@ typedef struct sonar_mvdr_tones {
 } sonar_mvdr_tones;
 
 typedef struct sonar_mvdr_spec {
-    size_t sensors, directions;
+    size_t sensors, directions, ranges; /* ranges may be 0: no near field */
     double fs_hz;
     size_t length;          /* N, of the MVDR's own DFT */
     size_t first_bin, bins; /* bins of the input, all used */

@@ -30,6 +30,7 @@
     ROW(SONAR_CBF_LOFAR,       "cbf.lofar",       BIN,     DIRECTION,   DENSITY,  F32,   CBF,      NAMED,  0, "power spectral density") AND \
     ROW(SONAR_MVDR_AZIMUTH,    "mvdr.azimuth",    NONE,    DIRECTION,   POWER,    F32,   MVDR,     WINDOW, 0, "broadband power") AND \
     ROW(SONAR_MVDR_SPECTRUM,   "mvdr.spectrum",   BIN,     DIRECTION,   DENSITY,  F32,   MVDR,     NAMED,  0, "power spectral density") AND \
+    ROW(SONAR_MVDR_NEARFIELD,  "mvdr.nearfield",   RANGE,   DIRECTION,   POWER,    F32,   MVDR,     NAMED,  0, "broadband power") AND \
     ROW(SONAR_ELEMENT_PSD,     "element.psd",     CHANNEL, BIN,         DENSITY,  F32,   HOST,     NAMED,  0, "power spectral density") AND \
     ROW(SONAR_ELEMENT_MISSING, "element.missing", NONE,    CHANNEL,     SHARE,    F32,   HOST,     NAMED,  0, "share of missing samples") AND \
     ROW(SONAR_ELEMENT_POSITION, "element.position", CHANNEL, COORDINATE, LENGTH,  F32,   HOST,     NAMED,  0, "position in the array frame: forward, right, down") AND \

@@ -216,6 +216,20 @@ static void check_topics(sonar_loader *l) {
         warn(l, OPT_TOPICS, NULL, "detections never come while detections.enabled is false");
     if (!c->specs.cbf.ranges && c->output_topics & SONAR_WANT(SONAR_CBF_NEARFIELD))
         warn(l, OPT_TOPICS, NULL, "cbf.nearfield never comes without cbf.ranges_m");
+    if (c->specs.mvdr_enabled && !c->specs.mvdr.ranges &&
+        c->output_topics & SONAR_WANT(SONAR_MVDR_NEARFIELD))
+        warn(l, OPT_TOPICS, "mvdr.nearfield: true, and cbf.ranges_m",
+             "the topic mvdr.nearfield never comes without %s",
+             c->mvdr_nearfield ? "cbf.ranges_m" : "the option mvdr.nearfield");
+}
+
+/* The adaptive near field needs both its beamformer and ranges. */
+static void check_mvdr_nearfield(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    if (c->mvdr_nearfield && !c->specs.mvdr_enabled)
+        warn(l, OPT_MVDR_NEARFIELD, NULL, "nothing comes of it while mvdr.enabled is false");
+    else if (c->mvdr_nearfield && !c->specs.cbf.ranges)
+        warn(l, OPT_MVDR_NEARFIELD, NULL, "nothing comes of it without cbf.ranges_m");
 }
 
 static void check_bearings(sonar_loader *l) {
@@ -319,6 +333,7 @@ void sonar_check_resolved(sonar_loader *l) {
         check_alias(l, OPT_LOFAR_BAND_HZ, &c->lofar_band, c->specs.cbf.length);
     check_scan(l, OPT_CBF_SCAN_STEP, &c->cbf_scan);
     check_ranges(l);
+    check_mvdr_nearfield(l);
     check_topics(l);
     check_bearings(l);
     if (c->specs.mvdr_enabled)

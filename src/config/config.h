@@ -104,6 +104,7 @@ typedef struct sonar_config {
 
     /* mvdr */
     sonar_band mvdr_band;
+    bool mvdr_nearfield;    /* specs.mvdr.ranges are those of the CBF */
     bool mvdr_cell_maximum; /* of mvdr.azimuth: sonar_detect_raise */
     sonar_scan mvdr_scan;
 

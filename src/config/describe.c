@@ -44,7 +44,9 @@ static double transform_bytes(const sonar_config *c) {
 
 static double manifold_bytes(const sonar_config *c) {
     const double cbf = (double)c->cbf_scan.count * (double)(1 + c->specs.cbf.ranges);
-    const double mvdr = c->specs.mvdr_enabled ? 2 * (double)c->mvdr_scan.count : 0;
+    const double mvdr = c->specs.mvdr_enabled
+                            ? 2 * (double)c->mvdr_scan.count * (double)(1 + c->specs.mvdr.ranges)
+                            : 0;
     return 8 * (double)c->sensors * (cbf + mvdr + POINT_ROWS);
 }
 
@@ -308,6 +310,8 @@ static void describe_mvdr(const sonar_config *c, FILE *to) {
         ((snapshots - 1) * (double)c->specs.mvdr_hop + (double)c->specs.mvdr.length) / c->fs_hz;
     describe_band("mvdr", c, &c->mvdr_band, c->specs.mvdr.length, to);
     describe_scan(&c->mvdr_scan, to);
+    if (c->specs.mvdr.ranges)
+        line(to, "", "and at the %zu ranges of the near field", c->specs.mvdr.ranges);
     line(to, "", "%.4g snapshots%s of %zu samples every %zu", snapshots,
          c->specs.mvdr.alpha > 0 ? " (effective)" : "", c->specs.mvdr.length, c->specs.mvdr_hop);
     line(to, "", "integration time %.4g s: bearings may change by up to", seconds);

@@ -370,6 +370,11 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                               "Near peaks of mvdr.azimuth, publish for each direction the largest "
                               "power among the angles that are nearer to it than to its "
                               "neighbours, because MVDR's peaks are far narrower than a beam."},
+    [OPT_MVDR_NEARFIELD] =
+        {"mvdr.nearfield", AT(mvdr_nearfield), BOOLEAN, .fallback = "false",
+         .help = "Compute the adaptive near field at cbf.ranges_m too, while somebody subscribes "
+                 "to mvdr.nearfield (docs/mvdr.md). Its cost is that of the MVDR spectrum times "
+                 "the number of ranges, and more."},
     [OPT_MVDR_SCAN] = {"mvdr.scan", LIVE, CHOICE("auto"), .fallback = "auto",
                        .help = "Look directions, as for cbf.scan, of the array without shading. "
                                "auto: at most 2 deg apart on average."},

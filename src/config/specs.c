@@ -22,6 +22,7 @@ static void complete_mvdr(sonar_config *c) {
     sonar_mvdr_spec *mvdr = &specs->mvdr;
     mvdr->sensors = c->sensors;
     mvdr->directions = c->mvdr_scan.count;
+    mvdr->ranges = c->mvdr_nearfield ? c->specs.cbf.ranges : 0;
     mvdr->fs_hz = c->fs_hz;
     mvdr->first_bin = c->mvdr_band.first_bin;
     mvdr->bins = c->mvdr_band.bins;
@@ -77,6 +78,7 @@ sonar_params_spec sonar_config_params(const sonar_config *c) {
                                .mvdr_bin_hz = c->fs_hz / (double)c->specs.mvdr.length,
                                .ranges = c->specs.cbf.ranges,
                                .range_m = c->range_m,
+                               .mvdr_near = c->mvdr_nearfield,
                                .range_reference = c->range_reference,
                                .forward_backward =
                                    c->specs.mvdr_enabled && c->specs.mvdr.forward_backward};

@@ -24,7 +24,7 @@ static size_t length_of(sonar_axis axis, bool mvdr, const sonar_extents *e) {
     case SONAR_AXIS_CHANNEL:
         return e->channels;
     case SONAR_AXIS_RANGE:
-        return e->ranges;
+        return mvdr ? e->mvdr_ranges : e->ranges;
     case SONAR_AXIS_BIN:
         return mvdr ? e->mvdr_bins : e->cbf_bins;
     case SONAR_AXIS_DIRECTION:

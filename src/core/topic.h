@@ -55,7 +55,7 @@ extern const sonar_topic sonar_topic_table[SONAR_SURFACES];
 typedef struct sonar_extents {
     size_t channels, ranges;
     size_t cbf_directions, cbf_bins; /* bins: those of cbf.lofar */
-    size_t mvdr_directions, mvdr_bins;
+    size_t mvdr_directions, mvdr_bins, mvdr_ranges;
 } sonar_extents;
 
 /* "unknown" for what is no topic. */

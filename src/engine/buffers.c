@@ -89,6 +89,8 @@ static sonar_code make_mvdr_surfaces(sonar_engine *e, sonar_error *err) {
     if (!code)
         code = make_surface(e, b, SONAR_MVDR_SPECTRUM, &to[SONAR_MVDR_OUT_SPECTRUM], err);
     if (!code)
+        code = make_surface(e, b, SONAR_MVDR_NEARFIELD, &to[SONAR_MVDR_OUT_NEARFIELD], err);
+    if (!code)
         code = make(b, b->native_space, SONAR_F32, bins, SONAR_MVDR_INFO_FIELDS, 0,
                     &to[SONAR_MVDR_OUT_INFO], err);
     return code ? code

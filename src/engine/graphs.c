@@ -13,7 +13,7 @@
 static uint32_t deciding(const sonar_engine *e) {
     return e->spec.surfaces & (SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) |
                                SONAR_WANT(SONAR_CBF_LOFAR) | SONAR_WANT(SONAR_MVDR_AZIMUTH) |
-                               SONAR_WANT(SONAR_MVDR_SPECTRUM));
+                               SONAR_WANT(SONAR_MVDR_SPECTRUM) | SONAR_WANT(SONAR_MVDR_NEARFIELD));
 }
 
 const struct recording *sonar_graphs_find(const sonar_engine *e, const struct job *job) {

@@ -44,6 +44,9 @@ static sonar_code fetch_surfaces(sonar_engine *e, const struct job *job, const s
     if (!code)
         code = fetch_surface(&e->mvdr, &e->buffers.mvdr[SONAR_MVDR_OUT_SPECTRUM],
                              SONAR_MVDR_SPECTRUM, job, err);
+    if (!code)
+        code = fetch_surface(&e->mvdr, &e->buffers.mvdr[SONAR_MVDR_OUT_NEARFIELD],
+                             SONAR_MVDR_NEARFIELD, job, err);
     return code ? code
                 : fetch(side, &e->buffers.mvdr[SONAR_MVDR_OUT_INFO], &e->buffers.host_info, err);
 }

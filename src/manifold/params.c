@@ -12,7 +12,7 @@
 /* The delays, by far the largest part. */
 struct tables {
     size_t references; /* of what is shared, and of the function that makes it */
-    uint64_t *far_cbf, *near_cbf, *far_mvdr;
+    uint64_t *far_cbf, *near_cbf, *far_mvdr, *near_mvdr;
 };
 
 /* What does not depend on the mask; all versions of a spec share it. */
@@ -42,6 +42,7 @@ static void release_tables(struct tables *tables) {
     free(tables->far_cbf);
     free(tables->near_cbf);
     free(tables->far_mvdr);
+    free(tables->near_mvdr);
     free(tables);
 }
 
@@ -140,6 +141,9 @@ static sonar_code make_tables(struct owned *owned, const sonar_params_spec *spec
     if (!code && spec->mvdr_scan)
         code = make_table(spec, spec->mvdr_scan, 0, spec->mvdr_bin_hz, &tables->far_mvdr,
                           &params->far_mvdr, err);
+    if (!code && spec->mvdr_scan && spec->mvdr_near && spec->ranges)
+        code = make_table(spec, spec->mvdr_scan, spec->ranges, spec->mvdr_bin_hz,
+                          &tables->near_mvdr, &params->near_mvdr, err);
     return code;
 }
 
@@ -150,6 +154,7 @@ static void share_tables(struct owned *owned, const sonar_params *like) {
     owned->params.far_cbf = like->far_cbf;
     owned->params.near_cbf = like->near_cbf;
     owned->params.far_mvdr = like->far_mvdr;
+    owned->params.near_mvdr = like->near_mvdr;
 }
 
 /* ---- versions -------------------------------------------------------------------------------- */

@@ -27,6 +27,7 @@ typedef struct sonar_params_spec {
     double cbf_bin_hz, mvdr_bin_hz;         /* fs/N of their transforms */
     size_t ranges;                          /* 0: no near field */
     const double *range_m;
+    bool mvdr_near; /* the near field of the MVDR too */
     sonar_range_reference range_reference;
     bool forward_backward; /* the MVDR does without sensors whose mirror image is masked */
 } sonar_params_spec;

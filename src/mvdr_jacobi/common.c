@@ -12,7 +12,8 @@ static const char where[] = "mvdr_jacobi";
 
 sonar_code mvdr_check_spec(const sonar_mvdr_spec *s, sonar_error *err) {
     if (!s->sensors || !s->directions || !s->bins || s->length < 2 || !(s->fs_hz > 0) ||
-        s->bins > s->length || s->first_bin > s->length / 2)
+        s->bins > s->length || s->first_bin > s->length / 2 ||
+        s->ranges > SIZE_MAX / s->directions / s->sensors)
         return sonar_fail(err, SONAR_EINVAL, where, "empty or impossible shape");
     if (!(s->alpha >= 0 && s->alpha < 1))
         return sonar_fail(err, SONAR_EINVAL, where, "alpha %g is not in [0, 1)", s->alpha);
@@ -49,25 +50,38 @@ double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers) {
     else if (!shape.slots)
         bin += square / 2;
     const double panel = shape.by_snapshots ? 0 : 16 * columns * sensors;
+    bin += 4 * (double)spec->directions * (double)spec->ranges;
     const double scratch = 1.5 * square + (vectors ? square : 0) + panel;
     return (double)spec->bins * bin + (double)workers * scratch;
 }
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
+static sonar_code check_manifold(const sonar_mvdr_spec *spec, const sonar_manifold *m,
+                                 size_t ranges, sonar_error *err) {
+    const double width = spec->fs_hz / (double)spec->length;
+    if (m->sensors != spec->sensors || m->directions != spec->directions || m->ranges != ranges ||
+        !m->turns)
+        return sonar_fail(err, SONAR_EINVAL, where,
+                          "turns of %zu sensors and %zu x %zu directions, expected %zu and %zu x "
+                          "%zu",
+                          m->sensors, m->ranges, m->directions, spec->sensors, ranges,
+                          spec->directions);
+    if (fabs(m->bin_width_hz - width) > 1e-9 * width)
+        return sonar_fail(err, SONAR_EINVAL, where, "turns made for %g Hz a bin, expected %g",
+                          m->bin_width_hz, width);
+    return SONAR_OK;
+}
+
 sonar_code mvdr_check_params(const sonar_mvdr_spec *spec, const sonar_params *params,
                              sonar_error *err) {
-    double width = spec->fs_hz / (double)spec->length;
-    const sonar_manifold *far = &params->far_mvdr;
-    if (params->sensors != spec->sensors || far->sensors != spec->sensors ||
-        far->directions != spec->directions || !far->turns)
-        return sonar_fail(err, SONAR_EINVAL, where,
-                          "parameters for %zu sensors and %zu directions, expected %zu and %zu",
-                          params->sensors, far->directions, spec->sensors, spec->directions);
-    if (fabs(far->bin_width_hz - width) > 1e-9 * width)
-        return sonar_fail(err, SONAR_EINVAL, where, "turns made for %g Hz a bin, expected %g",
-                          far->bin_width_hz, width);
-    return SONAR_OK;
+    if (params->sensors != spec->sensors)
+        return sonar_fail(err, SONAR_EINVAL, where, "parameters for %zu sensors, expected %zu",
+                          params->sensors, spec->sensors);
+    sonar_code code = check_manifold(spec, &params->far_mvdr, 1, err);
+    if (!code && spec->ranges)
+        code = check_manifold(spec, &params->near_mvdr, spec->ranges, err);
+    return code;
 }
 
 static size_t list_used(const sonar_params *params, size_t *sensor) {
@@ -138,9 +152,17 @@ sonar_code mvdr_check_shapes(const sonar_mvdr_spec *spec, const sonar_buffer *in
                              const sonar_buffer *out, sonar_error *err) {
     if (!surface_fits(&out[SONAR_MVDR_OUT_AZIMUTH], 1, spec->directions, 0) ||
         !surface_fits(&out[SONAR_MVDR_OUT_SPECTRUM], 2, spec->bins, spec->directions) ||
+        !surface_fits(&out[SONAR_MVDR_OUT_NEARFIELD], 2, spec->ranges, spec->directions) ||
         !surface_fits(&out[SONAR_MVDR_OUT_INFO], 2, spec->bins, SONAR_MVDR_INFO_FIELDS))
         return sonar_fail(err, SONAR_EINVAL, where, "an output has the wrong shape");
     return check_input(spec, in, err);
+}
+
+mvdr_wants mvdr_wants_of(const sonar_work *work, const sonar_buffer *out) {
+    const uint32_t far = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM);
+    return (mvdr_wants){.far = work->outputs & far,
+                        .near = work->outputs & SONAR_WANT(SONAR_MVDR_NEARFIELD) &&
+                                out[SONAR_MVDR_OUT_NEARFIELD].data};
 }
 
 sonar_code mvdr_check_points(const sonar_mvdr_spec *spec, const sonar_buffer *turns,

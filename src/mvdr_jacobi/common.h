@@ -35,6 +35,11 @@ sonar_code mvdr_check_params(const sonar_mvdr_spec *spec, const sonar_params *pa
 /* The input and the SONAR_MVDR_OUTPUTS outputs of an execute; outputs without data are allowed. */
 sonar_code mvdr_check_shapes(const sonar_mvdr_spec *spec, const sonar_buffer *in,
                              const sonar_buffer *out, sonar_error *err);
+/* Which surfaces this work and these outputs make: `far` the azimuth and the spectrum. */
+typedef struct mvdr_wants {
+    bool far, near;
+} mvdr_wants;
+mvdr_wants mvdr_wants_of(const sonar_work *work, const sonar_buffer *out);
 sonar_code mvdr_check_points(const sonar_mvdr_spec *spec, const sonar_buffer *turns,
                              const sonar_buffer *power, sonar_error *err);
 /* The used sensors in order; with forward-backward those whose mirror at the origin is used too,

@@ -127,6 +127,7 @@ typedef struct mvdr_rows {
     uint8_t *used;   /* [sensor] */
     size_t *mirror;  /* [sensor] the sensor mirrored at the origin; forward-backward only */
     uint64_t *turns; /* [direction / 8][sensor][lane] */
+    uint64_t *near;  /* the same of the near field's points, range by range */
 } mvdr_rows;
 
 /* How a bin's spectrum follows from a vector v per direction: its projections on the columns in
@@ -158,9 +159,10 @@ typedef struct mvdr_stage {
     sonar_mvdr_spec spec;
     const sonar_host *host;
     mvdr_shape shape;
-    size_t columns;    /* shape.each * shape.slots */
-    size_t ld;         /* of a column: sensors, padded */
-    size_t directions; /* padded to whole vectors */
+    size_t columns;     /* shape.each * shape.slots */
+    size_t ld;          /* of a column: sensors, padded */
+    size_t directions;  /* padded to whole vectors */
+    size_t near_points; /* of the near field, padded too */
     uint64_t version;
     bool versioned, renewed; /* renewed: by this execute, all bins begin with their snapshots */
     mvdr_rows rows;
@@ -177,6 +179,7 @@ typedef struct mvdr_stage {
     size_t factor_size;
     bool solved;             /* the views are those of all snapshots taken in */
     float *power;            /* [bin][directions] */
+    float *near_power;       /* [bin][near_points] */
     float *info;             /* [bin][SONAR_MVDR_INFO_FIELDS] */
     sonar_mvdr_tones *tones; /* NULL: no bin is steered at a tone */
     mvdr_pair *pair;         /* [slot or arrival][bin] a snapshot's with the next bin */
@@ -186,7 +189,7 @@ typedef struct mvdr_stage {
     /* one execute's arguments, for the tasks */
     const sonar_buffer *in;
     size_t arrived;
-    bool wanted;
+    mvdr_wants wants;
 } mvdr_stage;
 
 /* Snapshot `index` of those that arrived. */
@@ -225,6 +228,8 @@ void mvdr_spectrum_power(const mvdr_view *view, bool by_snapshots, bool correcte
                          const double *norm, mvdr_scratch *scratch, float *power);
 /* The bin's whole spectrum, to stage->power. */
 void mvdr_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
+/* Of the near field, to stage->near_power, right after mvdr_solve. */
+void mvdr_spectrum_near(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
 /* At eight points whose turns are [sensor][lane]. */
 void mvdr_spectrum_at(mvdr_stage *stage, size_t bin, const uint64_t *turns, mvdr_scratch *scratch,
                       float *power);

@@ -38,6 +38,7 @@ static bool allocate(mvdr_stage *stage) {
     stage->rows.used = sonar_alloc(sensors, 1);
     stage->rows.mirror = sonar_alloc(sensors, sizeof(size_t));
     stage->rows.turns = sonar_alloc(stage->directions * sensors, sizeof(uint64_t));
+    stage->rows.near = sonar_alloc(stage->near_points * sensors, sizeof(uint64_t));
     stage->list = sonar_alloc(3 * sensors, sizeof(size_t));
     stage->ring = sonar_alloc(ring, sizeof(float));
     stage->valid = sonar_alloc(shape->slots * bins, 1);
@@ -49,17 +50,18 @@ static bool allocate(mvdr_stage *stage) {
     stage->covariance = sonar_alloc(fades ? bins : 1, mvdr_triangle(fades ? sensors : 1) * 8);
     stage->factor = sonar_alloc(bins, stage->factor_size * sizeof(double));
     stage->power = sonar_alloc(bins * stage->directions, sizeof(float));
+    stage->near_power = sonar_alloc(bins * stage->near_points, sizeof(float));
     stage->info = sonar_alloc(bins * SONAR_MVDR_INFO_FIELDS, sizeof(float));
     stage->tones = spec->tones ? sonar_alloc(1, sizeof *stage->tones) : NULL;
     stage->pair = sonar_alloc(spec->tones ? spec->snapshots * bins : 1, sizeof *stage->pair);
     stage->points = sonar_alloc(sensors * MVDR_LANES, sizeof(uint64_t));
     stage->sample = sonar_alloc(bins * MVDR_LANES, sizeof(float));
     stage->scratch = sonar_alloc(stage->host->workers, sizeof *stage->scratch);
-    return stage->rows.used && stage->rows.mirror && stage->rows.turns && stage->list &&
-           stage->ring && stage->valid && stage->bin && stage->gram_re && stage->gram_im &&
-           stage->project && stage->norm && stage->covariance && stage->factor && stage->power &&
-           stage->info && stage->pair && stage->points && stage->sample && stage->scratch &&
-           !spec->tones == !stage->tones;
+    return stage->rows.used && stage->rows.mirror && stage->rows.turns && stage->rows.near &&
+           stage->near_power && stage->list && stage->ring && stage->valid && stage->bin &&
+           stage->gram_re && stage->gram_im && stage->project && stage->norm && stage->covariance &&
+           stage->factor && stage->power && stage->info && stage->pair && stage->points &&
+           stage->sample && stage->scratch && !spec->tones == !stage->tones;
 }
 
 static void destroy(void *opaque) {
@@ -68,11 +70,12 @@ static void destroy(void *opaque) {
         return;
     for (size_t i = 0; stage->scratch && i < stage->host->workers; i++)
         mvdr_scratch_destroy(&stage->scratch[i]);
-    void *owned[] = {stage->rows.used, stage->rows.mirror, stage->rows.turns, stage->list,
-                     stage->ring,      stage->valid,       stage->bin,        stage->gram_re,
-                     stage->gram_im,   stage->project,     stage->norm,       stage->covariance,
-                     stage->factor,    stage->power,       stage->info,       stage->tones,
-                     stage->pair,      stage->points,      stage->sample,     stage->scratch};
+    void *owned[] = {stage->rows.near,  stage->near_power, stage->rows.used, stage->rows.mirror,
+                     stage->rows.turns, stage->list,       stage->ring,      stage->valid,
+                     stage->bin,        stage->gram_re,    stage->gram_im,   stage->project,
+                     stage->norm,       stage->covariance, stage->factor,    stage->power,
+                     stage->info,       stage->tones,      stage->pair,      stage->points,
+                     stage->sample,     stage->scratch};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
     free(stage);
@@ -92,6 +95,7 @@ static sonar_code create(const void *spec, const sonar_host *host, void **out, s
     stage->columns = stage->shape.each * stage->shape.slots;
     stage->ld = mvdr_pad(stage->spec.sensors, MVDR_LANES);
     stage->directions = mvdr_pad(stage->spec.directions, MVDR_LANES);
+    stage->near_points = mvdr_pad(stage->spec.ranges * stage->spec.directions, MVDR_LANES);
     if (!allocate(stage)) {
         code = sonar_fail(err, SONAR_ENOMEM, where, "no memory for %zu bins of %zu sensors",
                           stage->spec.bins, stage->spec.sensors);
@@ -136,10 +140,13 @@ static void bin_task(void *arg, size_t bin, size_t worker) {
     if (stage->tones && stage->arrived)
         mvdr_tone_steer(stage, bin);
     mvdr_take(stage, bin, scratch);
-    if (!stage->wanted)
+    if (!stage->wants.far && !stage->wants.near)
         return;
     mvdr_solve(stage, bin, scratch);
-    mvdr_spectrum(stage, bin, scratch);
+    if (stage->wants.far)
+        mvdr_spectrum(stage, bin, scratch);
+    if (stage->wants.near)
+        mvdr_spectrum_near(stage, bin, scratch);
 }
 
 static void solve_task(void *arg, size_t bin, size_t worker) {
@@ -164,6 +171,30 @@ static float band_power(const mvdr_stage *stage, const float *power, size_t stri
     return (float)fmin(sum * stage->spec.fs_hz / (double)stage->spec.length, (double)FLT_MAX);
 }
 
+/* Band powers of rows x columns points, whose bins are `stride` apart. */
+static void write_bands(const mvdr_stage *stage, const sonar_buffer *out, const float *power,
+                        size_t rows, size_t columns, size_t stride) {
+    for (size_t i = 0; out->data && i < rows; i++)
+        for (size_t t = 0; t < columns; t++)
+            ((float *)out->data)[(ptrdiff_t)i * out->stride[0] + (ptrdiff_t)t] =
+                band_power(stage, power + i * columns + t, stride);
+}
+
+static void publish(const mvdr_stage *stage, sonar_buffer *out, uint32_t outputs) {
+    const sonar_mvdr_spec *spec = &stage->spec;
+    if (stage->wants.far)
+        write_bands(stage, &out[SONAR_MVDR_OUT_AZIMUTH], stage->power, 1, spec->directions,
+                    stage->directions);
+    if (outputs & SONAR_WANT(SONAR_MVDR_SPECTRUM))
+        write_rows(&out[SONAR_MVDR_OUT_SPECTRUM], stage->power, spec->bins, spec->directions,
+                   stage->directions);
+    if (stage->wants.near)
+        write_bands(stage, &out[SONAR_MVDR_OUT_NEARFIELD], stage->near_power, spec->ranges,
+                    spec->directions, stage->near_points);
+    write_rows(&out[SONAR_MVDR_OUT_INFO], stage->info, spec->bins, SONAR_MVDR_INFO_FIELDS,
+               SONAR_MVDR_INFO_FIELDS);
+}
+
 static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *in,
                           sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     (void)queue;
@@ -176,23 +207,14 @@ static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
         return code;
     stage->in = in;
     stage->arrived = in->shape[0];
-    stage->wanted =
-        work->outputs & (SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM));
+    stage->wants = mvdr_wants_of(work, out);
     if (stage->tones && stage->arrived)
         stage->host->parallel(stage->host->ctx, spec->bins, accumulate_products, stage);
     stage->host->parallel(stage->host->ctx, spec->bins, bin_task, stage);
     mvdr_advance(stage);
-    stage->solved = stage->wanted;
-    if (!stage->wanted)
-        return SONAR_OK;
-    float *azimuth = out[SONAR_MVDR_OUT_AZIMUTH].data;
-    for (size_t t = 0; azimuth && t < spec->directions; t++)
-        azimuth[t] = band_power(stage, stage->power + t, stage->directions);
-    if (work->outputs & SONAR_WANT(SONAR_MVDR_SPECTRUM))
-        write_rows(&out[SONAR_MVDR_OUT_SPECTRUM], stage->power, spec->bins, spec->directions,
-                   stage->directions);
-    write_rows(&out[SONAR_MVDR_OUT_INFO], stage->info, spec->bins, SONAR_MVDR_INFO_FIELDS,
-               SONAR_MVDR_INFO_FIELDS);
+    stage->solved = stage->wants.far || stage->wants.near;
+    if (stage->solved)
+        publish(stage, out, work->outputs);
     return SONAR_OK;
 }
 

@@ -23,13 +23,15 @@ namespace {
 using mvdr::complex32;
 using mvdr::complex64;
 
-constexpr uint32_t AT_ONCE = 64; /* points of an evaluation, in snapshot space */
+constexpr uint32_t AT_ONCE = 64; /* points of an evaluation */
 constexpr unsigned SOLVE_THREADS = 512, SPECTRUM_WARPS = 4;
 
 struct mvdr_stage {
     mvdr::view view; /* with the stage's device memory; kernels get a copy */
     mvdr_shape shape;
-    mvdr::points grid, look; /* the stage's directions, and room for others */
+    mvdr::points grid, look; /* the stage's directions, and room for others: AT_ONCE of them, or
+                                a range of the near field */
+    uint64_t *near_turns;    /* [range][direction][sensor] */
     mvdr::parts few, many;   /* of the sensors */
     unsigned spectrum_warps; /* of a block */
     size_t spectrum_blocks;
@@ -52,6 +54,7 @@ void destroy(void *opaque) {
     mvdr::view *v = &stage->view;
     void *device[] = {stage->spectrum_spare,
                       stage->device_rows,
+                      stage->near_turns,
                       stage->look.projection,
                       stage->look.norm,
                       stage->look.power,
@@ -106,7 +109,7 @@ struct allocator {
 /* Sums over parts of the sensors: of a few snapshots or of all, with snapshots or directions. */
 size_t partial_size(const mvdr_stage *stage) {
     const mvdr::view *v = &stage->view;
-    const size_t directions = sonar_max_size(v->spec.directions, AT_ONCE) * v->images;
+    const size_t directions = sonar_max_size(v->spec.directions, stage->look.pitch) * v->images;
     const size_t rows =
         sonar_max_size(stage->few.count * (size_t)mvdr::FEW, stage->many.count * (size_t)v->length);
     return v->by_snapshots ? rows * sonar_max_size(directions, v->columns) : 0;
@@ -127,9 +130,9 @@ sonar_code allocate_snapshots(mvdr_stage *stage, sonar_error *err) {
     memory.make(&v->made, bins);
     memory.make(&v->stale, bins);
     memory.make(&v->partial, bins, partial_size(stage));
-    memory.make(&stage->look.projection, spaces * AT_ONCE, columns);
-    memory.make(&stage->look.norm, bins, AT_ONCE);
-    memory.make(&stage->look.power, bins, AT_ONCE);
+    memory.make(&stage->look.projection, spaces * stage->look.pitch, columns);
+    memory.make(&stage->look.norm, bins, stage->look.pitch);
+    memory.make(&stage->look.power, bins, stage->look.pitch);
     if (v->spec.tones) {
         memory.make(&v->tones, 1);
         memory.make(&v->pair, v->pairs, bins);
@@ -146,6 +149,7 @@ sonar_code allocate_results(mvdr_stage *stage, sonar_error *err) {
     memory.make(&stage->device_rows, 2, sensors);
     memory.make(&mirror, sensors);
     memory.make(&turns, v->spec.directions, sensors);
+    memory.make(&stage->near_turns, v->spec.ranges * v->spec.directions, sensors);
     memory.make(&v->factor, bins * most, most);
     memory.make(&v->work, v->vectors ? bins * most : 0, most);
     memory.make(&v->vector, bins * most, mvdr::VECTORS);
@@ -166,7 +170,6 @@ sonar_code allocate_results(mvdr_stage *stage, sonar_error *err) {
     stage->grid = {
         turns,   sensors, (uint32_t)v->spec.directions, (uint32_t)v->spec.directions, v->projection,
         v->norm, v->power};
-    stage->look.pitch = AT_ONCE;
     return memory.code;
 }
 
@@ -241,6 +244,7 @@ void set_view(mvdr_stage *stage, const sonar_mvdr_spec *spec) {
     v->most = (uint32_t)(shape->order + shape->order % 2);
     v->pairs = (uint32_t)(spec->alpha > 0 ? spec->max_new : spec->snapshots);
     v->sums_stride = v->by_snapshots ? (size_t)v->length * v->columns : (size_t)v->most * v->most;
+    stage->look.pitch = (uint32_t)sonar_max_size(AT_ONCE, spec->ranges ? spec->directions : 0);
     stage->few = mvdr::parts_of_few(spec->sensors);
     stage->many = mvdr::parts_of_many(spec->sensors);
     stage->stale = true;
@@ -333,6 +337,13 @@ sonar_code upload(const mvdr_stage *stage, const sonar_params *params, cudaStrea
                              directions * sensors * sizeof(uint64_t), cudaMemcpyHostToDevice,
                              stream),
              err);
+    const size_t points = stage->view.spec.ranges * directions;
+    if (points)
+        CUDA_TRY(where,
+                 cudaMemcpyAsync(stage->near_turns, params->near_mvdr.turns,
+                                 points * sensors * sizeof(uint64_t), cudaMemcpyHostToDevice,
+                                 stream),
+                 err);
     return SONAR_OK;
 }
 
@@ -590,18 +601,47 @@ sonar_code write_rows(const sonar_buffer *out, const float *from, size_t rows, s
 
 /* ---- execute --------------------------------------------------------------------------------- */
 
+/* The spectrum of `count` points that nothing is kept of, at most look.pitch, from all snapshots of
+ * the ring; its band's power to `band`. */
+sonar_code look_at(const mvdr_stage *stage, const uint64_t *turns, size_t stride, size_t count,
+                   float *band, ptrdiff_t band_stride, cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    mvdr::points p = stage->look;
+    p.turns = turns, p.stride = stride, p.count = (uint32_t)count;
+    sonar_code code = measure(stage, p, false, false, stream, err);
+    if (!code && v->by_snapshots)
+        code = project_many(stage, p, {0, 0, v->length}, false, stream, err);
+    return code ? code : run_spectrum(stage, p, band, band_stride, stream, err);
+}
+
+/* Range by range, which shares the room for projections: kept for all points, as for the
+ * directions, they would take ranges times as much, and the tensor cores make them in no time. */
+sonar_code publish_near(const mvdr_stage *stage, const sonar_buffer *out, cudaStream_t stream,
+                        sonar_error *err) {
+    const sonar_mvdr_spec *spec = &stage->view.spec;
+    sonar_code code = SONAR_OK;
+    for (size_t r = 0; r < spec->ranges && !code; r++)
+        code = look_at(stage, stage->near_turns + r * spec->directions * spec->sensors,
+                       spec->sensors, spec->directions,
+                       (float *)out->data + (ptrdiff_t)r * out->stride[0], 1, stream, err);
+    return code;
+}
+
 sonar_code publish(mvdr_stage *stage, cudaStream_t stream, sonar_buffer *out,
                    const sonar_work *work, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     const sonar_mvdr_spec *spec = &v->spec;
     const sonar_buffer *azimuth = &out[SONAR_MVDR_OUT_AZIMUTH];
+    const mvdr_wants wants = mvdr_wants_of(work, out);
     sonar_code code = solve_bins(stage, stream, err);
-    if (!code)
+    if (!code && wants.far)
         code = run_spectrum(stage, stage->grid, (float *)azimuth->data, azimuth->stride[0], stream,
                             err);
     if (!code && work->outputs & SONAR_WANT(SONAR_MVDR_SPECTRUM))
         code = write_rows(&out[SONAR_MVDR_OUT_SPECTRUM], v->power, spec->bins, spec->directions,
                           stream, err);
+    if (!code && wants.near)
+        code = publish_near(stage, &out[SONAR_MVDR_OUT_NEARFIELD], stream, err);
     if (!code)
         code = write_rows(&out[SONAR_MVDR_OUT_INFO], v->info, spec->bins, SONAR_MVDR_INFO_FIELDS,
                           stream, err);
@@ -612,7 +652,7 @@ sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *in, son
                    const sonar_work *work, sonar_error *err) {
     sonar_nvtx_range range("mvdr_jacobi");
     mvdr_stage *stage = (mvdr_stage *)opaque;
-    const uint32_t solving = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM);
+    const mvdr_wants wants = mvdr_wants_of(work, out);
     sonar_code code = mvdr_check_shapes(&stage->view.spec, in, out, err);
     if (!code)
         code = check_spaces(in, 1, err);
@@ -624,7 +664,7 @@ sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *in, son
         code = update_rows(stage, work->params, queue->stream, err);
     if (!code)
         code = take_in(stage, arrivals_of(in), queue->stream, err);
-    if (!code && work->outputs & solving)
+    if (!code && (wants.far || wants.near))
         code = publish(stage, queue->stream, out, work, err);
     return code;
 }
@@ -650,19 +690,11 @@ sonar_code evaluate(void *opaque, sonar_queue *queue, const sonar_buffer *turns,
         code = forget(stage, stream, err);
     if (!code)
         code = solve_bins(stage, stream, err);
-    for (size_t first = 0; first < count && !code; first += AT_ONCE) {
-        mvdr::points p = stage->look;
-        p.turns = (const uint64_t *)turns->data + (ptrdiff_t)first * turns->stride[0];
-        p.stride = (size_t)turns->stride[0];
-        p.count = (uint32_t)sonar_min_size(AT_ONCE, count - first);
-        code = measure(stage, p, false, false, stream, err);
-        if (!code && v->by_snapshots)
-            code = project_many(stage, p, {0, 0, v->length}, false, stream, err);
-        if (!code)
-            code =
-                run_spectrum(stage, p, (float *)power->data + (ptrdiff_t)first * power->stride[0],
-                             power->stride[0], stream, err);
-    }
+    for (size_t first = 0; first < count && !code; first += AT_ONCE)
+        code = look_at(stage, (const uint64_t *)turns->data + (ptrdiff_t)first * turns->stride[0],
+                       (size_t)turns->stride[0], sonar_min_size(AT_ONCE, count - first),
+                       (float *)power->data + (ptrdiff_t)first * power->stride[0], power->stride[0],
+                       stream, err);
     return code;
 }
 

@@ -4,13 +4,12 @@
 
 #include <string.h>
 
-static void transpose_turns(mvdr_stage *stage, const sonar_params *params) {
-    const size_t sensors = params->sensors;
-    for (size_t t = 0; t < stage->directions; t++) {
-        uint64_t *to = stage->rows.turns + t / MVDR_LANES * sensors * MVDR_LANES + t % MVDR_LANES;
+/* turns[point][sensor] of `count` points to whole vectors. */
+static void transpose(const uint64_t *turns, size_t count, size_t sensors, uint64_t *vectors) {
+    for (size_t t = 0; t < mvdr_pad(count, MVDR_LANES); t++) {
+        uint64_t *to = vectors + t / MVDR_LANES * sensors * MVDR_LANES + t % MVDR_LANES;
         for (size_t i = 0; i < sensors; i++)
-            to[i * MVDR_LANES] =
-                t < stage->spec.directions ? params->far_mvdr.turns[t * sensors + i] : 0;
+            to[i * MVDR_LANES] = t < count ? turns[t * sensors + i] : 0;
     }
 }
 
@@ -36,7 +35,10 @@ sonar_code mvdr_rows_update(mvdr_stage *stage, const sonar_params *params, sonar
     if (code)
         return code;
     list_sensors(stage, params);
-    transpose_turns(stage, params);
+    const sonar_mvdr_spec *spec = &stage->spec;
+    transpose(params->far_mvdr.turns, spec->directions, spec->sensors, stage->rows.turns);
+    transpose(params->near_mvdr.turns, spec->ranges * spec->directions, spec->sensors,
+              stage->rows.near);
     stage->version = params->version;
     stage->versioned = true;
     return SONAR_OK;

@@ -166,6 +166,15 @@ void mvdr_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     }
 }
 
+/* Products with the points are made for these windows alone: kept from window to window, as those
+ * with the directions are, they would take ranges times as much memory and as much time in windows
+ * that nobody wants. */
+void mvdr_spectrum_near(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+    for (size_t p = 0; p < stage->near_points; p += MVDR_LANES)
+        spectrum_from(stage, bin, stage->rows.near + p * stage->spec.sensors, scratch,
+                      stage->near_power + bin * stage->near_points + p);
+}
+
 void mvdr_spectrum_at(mvdr_stage *stage, size_t bin, const uint64_t *turns, mvdr_scratch *scratch,
                       float *power) {
     mvdr_list_columns(stage, bin, scratch);

@@ -125,6 +125,7 @@ int sonar_header_shape(const sonar_output_spec *spec, sonar_surface surface, siz
         .cbf_bins = spec->cbf_bins,
         .mvdr_directions = spec->mvdr_scan ? spec->mvdr_scan->count : 0,
         .mvdr_bins = spec->mvdr_bins,
+        .mvdr_ranges = spec->mvdr_ranges,
     };
     return sonar_topic_shape(surface, &extents, shape);
 }

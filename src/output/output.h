@@ -35,7 +35,7 @@ typedef struct sonar_output_spec {
     bool cell_maximum;                      /* mvdr.cell_maximum */
     bool true_bearings;                     /* spectra over true bearings, where these are known */
     const sonar_scan *cbf_scan, *mvdr_scan; /* mvdr_scan NULL: no MVDR */
-    size_t ranges;
+    size_t ranges, mvdr_ranges;             /* of the near fields; the MVDR's: all of them, or 0 */
     const double *range_m;
     const char *range_reference; /* "radial", "abeam" */
     size_t channels;

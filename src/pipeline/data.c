@@ -98,7 +98,7 @@ uint32_t sonar_pipeline_needed(const sonar_pipeline *p, uint32_t wanted) {
 }
 
 static void finish_mvdr_facts(sonar_pipeline *p, uint32_t outputs, sonar_result *result) {
-    if (!(outputs & (SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM))))
+    if (!(outputs & sonar_topics_by(SONAR_MADE_BY_MVDR)))
         return; /* not solved: nobody looks */
     summarise_mvdr(p, result);
     const sonar_engine_snapshots snapshots = sonar_engine_read_snapshots(p->engine);

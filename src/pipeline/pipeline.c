@@ -140,6 +140,7 @@ sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *p, const sona
         .cbf_scan = &c->cbf_scan,
         .mvdr_scan = c->specs.mvdr_enabled ? &c->mvdr_scan : NULL,
         .ranges = c->specs.cbf.ranges,
+        .mvdr_ranges = c->specs.mvdr_enabled ? c->specs.mvdr.ranges : 0,
         .range_m = c->range_m,
         .range_reference = c->range_reference == SONAR_ABEAM ? "abeam" : "radial",
         .channels = c->channels,

@@ -261,7 +261,7 @@ static sonar_code make_ring(training *t, sonar_error *err) {
 static sonar_code make_surfaces(training *t, sonar_error *err) {
     const sonar_backend *owner = t->opened.backend;
     sonar_code code = SONAR_OK;
-    for (int i = SONAR_CBF_AZIMUTH; i <= SONAR_MVDR_SPECTRUM && !code; i++) {
+    for (int i = SONAR_CBF_AZIMUTH; i <= SONAR_MVDR_NEARFIELD && !code; i++) {
         size_t shape[2];
         const int rank = sonar_specs_surface(t->setup->specs, (sonar_surface)i, shape);
         if (!rank)

@@ -36,12 +36,18 @@
     X(same_bits)                                                                                   \
     X(corrected_levels)                                                                            \
     X(tones)                                                                                       \
-    X(tone_faults)
+    X(tone_faults)                                                                                 \
+    X(near_field)                                                                                  \
+    X(near_field_far_away)                                                                         \
+    X(near_field_both_spaces)                                                                      \
+    X(near_field_of_a_tone)                                                                        \
+    X(near_field_unwanted)
 
 /* What has to be refused at once, by create and by execute. */
 #define MVDR_REFUSALS(X)                                                                           \
     X(impossible_specs)                                                                            \
-    X(wrong_shapes)
+    X(wrong_shapes)                                                                                \
+    X(wrong_near_field)
 
 /* Large problems and the scene's own truth, from many trials: nothing new for a checker of memory,
  * which would take long over them. */
@@ -68,6 +74,7 @@
     X(tone_broadband)                                                                              \
     X(tone_faint)                                                                                  \
     X(tone_flutter)                                                                                \
+    X(near_field_beside_a_ship)                                                                    \
     X(tone_steady)                                                                                 \
     X(tone_comes_and_goes)                                                                         \
     X(tone_cells)

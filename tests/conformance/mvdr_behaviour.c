@@ -323,6 +323,7 @@ MVDR_CASE(impossible_specs) {
     sonar_mvdr_spec spec = good;
     spec.sensors = 0, refused(site, "no sensors", spec), spec = good;
     spec.directions = 0, refused(site, "no directions", spec), spec = good;
+    spec.ranges = SIZE_MAX / 4, refused(site, "ranges beyond counting", spec), spec = good;
     spec.bins = 0, refused(site, "no bins", spec), spec = good;
     spec.fs_hz = NAN, refused(site, "fs_hz", spec), spec = good;
     spec.alpha = 0.5, refused(site, "a block that forgets", spec), spec = good;
@@ -369,5 +370,36 @@ MVDR_CASE(wrong_shapes) {
                 f.ops->execute(f.stage, site->queue, &f.in, f.out, &work, &err) == SONAR_EINVAL,
                 "turns of another bin width were accepted");
     site_free(site, &in);
+    mvdr_close(&f);
+}
+
+/* A near field without its turns or its shape, and one that the spec does not have. */
+MVDR_CASE(wrong_near_field) {
+    sonar_mvdr_spec spec = mvdr_spec(4, 5, 6, 0);
+    sonar_error err = {0};
+    mvdr_fixture f;
+    spec.ranges = 2;
+    mvdr_open(&f, site, &spec);
+    sonar_work work = mvdr_work(&f);
+    sonar_buffer *near = &f.out[SONAR_MVDR_OUT_NEARFIELD], right = *near;
+    near->shape[0] = 3;
+    site_expect(site,
+                f.ops->execute(f.stage, site->queue, &f.in, f.out, &work, &err) == SONAR_EINVAL,
+                "three ranges were accepted");
+    *near = right;
+    for (int i = 0; i < 3; i++) {
+        f.params.near_mvdr =
+            (sonar_manifold){i == 1 ? 3 : 2, i == 2 ? 4 : 5, 4, f.params.far_mvdr.bin_width_hz,
+                             i ? f.near_turns : NULL};
+        f.params.version++;
+        site_expect(site,
+                    f.ops->execute(f.stage, site->queue, &f.in, f.out, &work, &err) == SONAR_EINVAL,
+                    "wrong turns %d were accepted", i);
+    }
+    f.params.near_mvdr = (sonar_manifold){2, 5, 4, f.params.far_mvdr.bin_width_hz, f.near_turns};
+    f.params.version++;
+    site_expect(site, !f.ops->execute(f.stage, site->queue, &f.in, f.out, &work, &err),
+                "the right ones were refused: %s", err.text);
+    site_settle(site);
     mvdr_close(&f);
 }

@@ -48,6 +48,21 @@ double mvdr_delay(const mvdr_fixture *f, size_t sensor, double az_deg) {
     return (p[0] * cos(az_deg * M_PI / 180) + p[1] * sin(az_deg * M_PI / 180)) / SOUND_MPS;
 }
 
+double mvdr_delay_from(const mvdr_fixture *f, size_t sensor, double az_deg, double range_m) {
+    const double *p = f->position_m + 3 * sensor, az = az_deg * M_PI / 180;
+    if (range_m == 0)
+        return mvdr_delay(f, sensor, az_deg);
+    const double away = hypot(hypot(range_m * cos(az) - p[0], range_m * sin(az) - p[1]), p[2]);
+    /* the difference of |s| and |s - p| without its cancellation far away */
+    const double along = p[0] * cos(az) + p[1] * sin(az);
+    const double square = p[0] * p[0] + p[1] * p[1] + p[2] * p[2];
+    return (2 * range_m * along - square) / (range_m + away) / SOUND_MPS;
+}
+
+static uint64_t turns_of(double turns) {
+    return (uint64_t)(int64_t)llrint((turns - rint(turns)) * 0x1p63) << 1;
+}
+
 void mvdr_renew(mvdr_fixture *f) {
     size_t sensors = f->spec.sensors;
     f->params.version++;
@@ -55,23 +70,34 @@ void mvdr_renew(mvdr_fixture *f) {
     for (size_t k = 0; k < sensors; k++)
         f->params.sensors_used += f->used[k];
     for (size_t t = 0; t < f->spec.directions; t++)
-        for (size_t k = 0; k < sensors; k++) {
-            double turns = bin_width(f) * mvdr_delay(f, k, mvdr_azimuth_deg(f, t));
-            f->turns[t * sensors + k] = (uint64_t)(int64_t)llrint((turns - rint(turns)) * 0x1p63)
-                                        << 1;
-        }
+        for (size_t k = 0; k < sensors; k++)
+            f->turns[t * sensors + k] =
+                turns_of(bin_width(f) * mvdr_delay(f, k, mvdr_azimuth_deg(f, t)));
+    for (size_t r = 0; r < f->spec.ranges; r++)
+        for (size_t t = 0; t < f->spec.directions; t++)
+            for (size_t k = 0; k < sensors; k++)
+                f->near_turns[(r * f->spec.directions + t) * sensors + k] = turns_of(
+                    bin_width(f) * mvdr_delay_from(f, k, mvdr_azimuth_deg(f, t), f->range_m[r]));
 }
 
 void mvdr_steering(const mvdr_fixture *f, size_t bin, double az_deg, cplx *a) {
+    mvdr_steering_to(f, bin, az_deg, 0, a);
+}
+
+void mvdr_steering_to(const mvdr_fixture *f, size_t bin, double az_deg, double range_m, cplx *a) {
     double hz = (double)(f->spec.first_bin + bin) * bin_width(f);
     for (size_t k = 0; k < f->spec.sensors; k++)
         if (f->used[k])
-            *a++ = cexp(2 * M_PI * I * hz * mvdr_delay(f, k, az_deg));
+            *a++ = cexp(2 * M_PI * I * hz * mvdr_delay_from(f, k, az_deg, range_m));
 }
 
 static void make_array(mvdr_fixture *f) {
     const size_t sensors = f->spec.sensors, directions = f->spec.directions;
     f->turns = take(directions * sensors, sizeof *f->turns);
+    f->near_turns = take(f->spec.ranges * directions * sensors, sizeof *f->near_turns);
+    f->range_m = take(f->spec.ranges, sizeof *f->range_m);
+    for (size_t r = 0; r < f->spec.ranges; r++)
+        f->range_m[r] = 1.5 * (double)(sensors << r);
     f->position_m = take(3 * sensors, sizeof *f->position_m);
     f->used = take(sensors, 1);
     for (size_t k = 0; k < sensors; k++) {
@@ -87,7 +113,12 @@ static void make_array(mvdr_fixture *f) {
                                             .directions = directions,
                                             .sensors = sensors,
                                             .bin_width_hz = bin_width(f),
-                                            .turns = f->turns}};
+                                            .turns = f->turns},
+                               .near_mvdr = {.ranges = f->spec.ranges,
+                                             .directions = directions,
+                                             .sensors = sensors,
+                                             .bin_width_hz = bin_width(f),
+                                             .turns = f->near_turns}};
     mvdr_renew(f);
 }
 
@@ -102,10 +133,14 @@ static void make_buffers(mvdr_fixture *f) {
     out[SONAR_MVDR_OUT_SPECTRUM] =
         site_buffer(f->site, SONAR_F32, 2, (size_t[]){s->bins, s->directions});
     out[SONAR_MVDR_OUT_INFO] = site_buffer(f->site, SONAR_F32, 2, (size_t[]){s->bins, fields});
+    if (s->ranges)
+        out[SONAR_MVDR_OUT_NEARFIELD] =
+            site_buffer(f->site, SONAR_F32, 2, (size_t[]){s->ranges, s->directions});
     for (int i = 0; i < SONAR_MVDR_OUTPUTS; i++)
         f->output[i] = take(f->out[i].bytes, 1);
     f->azimuth = f->output[SONAR_MVDR_OUT_AZIMUTH];
     f->spectrum = f->output[SONAR_MVDR_OUT_SPECTRUM];
+    f->near = f->output[SONAR_MVDR_OUT_NEARFIELD];
     f->info = f->output[SONAR_MVDR_OUT_INFO];
 }
 
@@ -139,16 +174,21 @@ void mvdr_close(mvdr_fixture *f) {
     f->ops->destroy(f->stage);
     site_free(f->site, &f->in);
     for (int i = 0; i < SONAR_MVDR_OUTPUTS; i++) {
-        site_free(f->site, &f->out[i]);
+        if (f->out[i].data)
+            site_free(f->site, &f->out[i]);
         free(f->output[i]);
     }
     free(f->turns);
+    free(f->near_turns);
+    free(f->range_m);
     free(f->position_m);
     free(f->used);
 }
 
 sonar_work mvdr_work(const mvdr_fixture *f) {
-    return (sonar_work){.params = &f->params, .outputs = SONAR_WANT(SONAR_MVDR_SPECTRUM)};
+    return (sonar_work){.params = &f->params,
+                        .outputs = SONAR_WANT(SONAR_MVDR_SPECTRUM) |
+                                   (f->spec.ranges ? SONAR_WANT(SONAR_MVDR_NEARFIELD) : 0)};
 }
 
 void mvdr_reset(mvdr_fixture *f) {
@@ -177,11 +217,11 @@ static const char *named(const mvdr_fixture *f) {
 }
 
 /* Worst difference of two spectra; 1000 where one is zero or no number and the other is not. */
-static double difference_db(const mvdr_fixture *f, const mvdr_fixture *g) {
+static double difference_db(size_t count, const float *mine, const float *other) {
     double worst = 0;
-    for (size_t i = 0; i < f->spec.bins * f->spec.directions; i++) {
-        double a = (double)f->spectrum[i], b = (double)g->spectrum[i];
-        if (memcmp(&f->spectrum[i], &g->spectrum[i], sizeof(float)) == 0)
+    for (size_t i = 0; i < count; i++) {
+        double a = (double)mine[i], b = (double)other[i];
+        if (memcmp(&mine[i], &other[i], sizeof(float)) == 0)
             continue;
         worst = fmax(worst,
                      a > 0 && b > 0 && isfinite(a) && isfinite(b) ? fabs(10 * log10(a / b)) : 1000);
@@ -205,7 +245,11 @@ static bool on_the_edge(double share) {
 /* Everything in INFO but the sweeps and the residual is the CPU's. Rounding adds up in what is
  * carried on. */
 static void compare(mvdr_fixture *f) {
-    const double close = f->spec.alpha > 0 ? 5e-3 : 1e-3, apart_db = difference_db(f, f->twin);
+    const double close = f->spec.alpha > 0 ? 5e-3 : 1e-3;
+    const size_t looks = f->spec.directions;
+    const double far_db = difference_db(f->spec.bins * looks, f->spectrum, f->twin->spectrum);
+    const double near_db = difference_db(f->spec.ranges * looks, f->near, f->twin->near);
+    const double apart_db = fmax(far_db, near_db);
     if (isinf(f->apart_db))
         return;
     site_expect(f->site, apart_db <= f->apart_db, "%s: %g dB off the CPU", named(f), apart_db);
@@ -230,14 +274,16 @@ void mvdr_run(mvdr_fixture *f, size_t count, const sonar_c32 *x) {
     in.bytes = count * f->spec.bins * f->spec.sensors * sizeof *x;
     for (int i = 0; i < SONAR_MVDR_OUTPUTS; i++) {
         memset(f->output[i], 0xff, f->out[i].bytes);
-        site_send(f->site, f->output[i], &f->out[i]);
+        if (f->out[i].data)
+            site_send(f->site, f->output[i], &f->out[i]);
     }
     if (count)
         site_send(f->site, x, &in);
     site_require(f->site, f->ops->execute(f->stage, f->site->queue, &in, f->out, &work, &err),
                  &err);
     for (int i = 0; i < SONAR_MVDR_OUTPUTS; i++)
-        site_fetch(f->site, &f->out[i], f->output[i]);
+        if (f->out[i].data)
+            site_fetch(f->site, &f->out[i], f->output[i]);
     if (!f->twin)
         return;
     f->twin->params = f->params;
@@ -284,15 +330,15 @@ double mvdr_looks(const mvdr_fixture *f, size_t count) {
     return alpha > 0 ? (1 + alpha) / (1 - alpha) * (1 - faded) / (1 + faded) : (double)count;
 }
 
-/* The oracle's spectrum, and its loading. */
+/* The oracle's spectrum at a range, 0: far away, and its loading. */
 static double judge(const mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x,
-                    double *power) {
+                    double range_m, double *power) {
     const size_t n = f->params.sensors_used, directions = f->spec.directions;
     const double each = f->spec.forward_backward ? 2 : 1;
     cplx *r = mvdr_covariance(f, bin, count, x), *a = take(n * directions, sizeof *a);
     double *d = take(n, sizeof *d);
     for (size_t t = 0; t < directions; t++)
-        mvdr_steering(f, bin, mvdr_azimuth_deg(f, t), a + t * n);
+        mvdr_steering_to(f, bin, mvdr_azimuth_deg(f, t), range_m, a + t * n);
     mvdr_oracle_eigenvalues(n, r, d);
     const double delta = mvdr_oracle_delta(&f->spec, n, d, each * mvdr_looks(f, count));
     mvdr_oracle_power(n, r, delta, directions, a, power);
@@ -302,14 +348,17 @@ static double judge(const mvdr_fixture *f, size_t bin, size_t count, const sonar
     return delta;
 }
 
+/* Not finite or not positive counts as 1000 dB. */
+static double off_db(double got, double wanted) {
+    return got > 0 && isfinite(got) ? fabs(10 * log10(got / wanted)) : 1000;
+}
+
 static double error_db(const mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x,
                        double *delta) {
     double *power = take(f->spec.directions, sizeof *power), worst = 0;
-    *delta = judge(f, bin, count, x, power);
-    for (size_t t = 0; t < f->spec.directions; t++) {
-        double got = (double)f->spectrum[bin * f->spec.directions + t];
-        worst = fmax(worst, got > 0 && isfinite(got) ? fabs(10 * log10(got / power[t])) : 1000);
-    }
+    *delta = judge(f, bin, count, x, 0, power);
+    for (size_t t = 0; t < f->spec.directions; t++)
+        worst = fmax(worst, off_db((double)f->spectrum[bin * f->spec.directions + t], power[t]));
     free(power);
     return worst;
 }
@@ -317,6 +366,26 @@ static double error_db(const mvdr_fixture *f, size_t bin, size_t count, const so
 double mvdr_error_db(const mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x) {
     double delta;
     return error_db(f, bin, count, x, &delta);
+}
+
+void mvdr_expect_near(mvdr_fixture *f, size_t count, const sonar_c32 *x, double limit_db) {
+    const size_t looks = f->spec.directions;
+    double *power = take(looks, sizeof *power), *band = take(looks, sizeof *band);
+    for (size_t r = 0; r < f->spec.ranges; r++) {
+        double worst = 0;
+        memset(band, 0, looks * sizeof *band);
+        for (size_t bin = 0; bin < f->spec.bins; bin++) {
+            judge(f, bin, count, x, f->range_m[r], power);
+            for (size_t t = 0; t < looks; t++)
+                band[t] += power[t] * bin_width(f);
+        }
+        for (size_t t = 0; t < looks; t++)
+            worst = fmax(worst, off_db((double)f->near[r * looks + t], band[t]));
+        site_expect(f->site, worst <= limit_db, "%s, at %g m: %g dB off", named(f), f->range_m[r],
+                    worst);
+    }
+    free(power);
+    free(band);
 }
 
 void mvdr_expect(mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x, double limit_db) {

@@ -18,9 +18,11 @@ typedef struct mvdr_fixture {
     double *position_m; /* [sensor][3] */
     uint8_t *used;
     uint64_t *turns;                          /* [direction][sensor] */
+    double *range_m;                          /* [range] of the near field, from beyond the array */
+    uint64_t *near_turns;                     /* [range][direction][sensor] */
     sonar_buffer in, out[SONAR_MVDR_OUTPUTS]; /* the site's */
     float *output[SONAR_MVDR_OUTPUTS];        /* of the last run, fetched */
-    float *azimuth, *spectrum, *info;         /* the same by name */
+    float *azimuth, *spectrum, *near, *info;  /* the same by name; near: [range][direction] */
     struct mvdr_fixture *twin;                /* the CPU's, NULL where this is the CPU's */
     double apart_db; /* most that the twins' spectra may differ by; INFINITY: nothing is compared */
 } mvdr_fixture;
@@ -37,8 +39,12 @@ void mvdr_renew(mvdr_fixture *f);
 double mvdr_azimuth_deg(const mvdr_fixture *f, size_t direction);
 /* Seconds by which sensor k hears a wave from az_deg earlier than the origin. */
 double mvdr_delay(const mvdr_fixture *f, size_t sensor, double az_deg);
+/* The same of a source at a range; 0: far away. */
+double mvdr_delay_from(const mvdr_fixture *f, size_t sensor, double az_deg, double range_m);
 /* Steering vector of the used sensors at that azimuth and input bin. */
 void mvdr_steering(const mvdr_fixture *f, size_t bin, double az_deg, cplx *a);
+/* To a point. */
+void mvdr_steering_to(const mvdr_fixture *f, size_t bin, double az_deg, double range_m, cplx *a);
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
@@ -62,6 +68,8 @@ double mvdr_looks(const mvdr_fixture *f, size_t count);
 /* Largest |10 log10(P/oracle)| of a bin that has seen these snapshots. Not finite or not positive
  * counts as 1000 dB. */
 double mvdr_error_db(const mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x);
+/* Expects of the near field, over all bins, an error of no more than limit_db. */
+void mvdr_expect_near(mvdr_fixture *f, size_t count, const sonar_c32 *x, double limit_db);
 /* Expects that error, and that INFO tells the truth: loading, snapshots, convergence. */
 void mvdr_expect(mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x, double limit_db);
 

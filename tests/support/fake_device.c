@@ -7,6 +7,7 @@
 #include "backend/open.h"
 #include "core/core.h"
 #include "dft/dft.h"
+#include "sonar/stages.h"
 
 enum { ACTS = 2048, GRAPH_ACTS = 32 };
 
@@ -23,7 +24,7 @@ struct act {
     enum { COPY, EXECUTE, EVALUATE, WAIT, RECORD } kind; /* RECORD: only in a graph */
     struct fake_stage *stage;
     bool forget;
-    sonar_buffer in[2], out[3];
+    sonar_buffer in[2], out[SONAR_MVDR_OUTPUTS]; /* no stage has more */
     sonar_work work;
     sonar_event *event;
     sonar_queue *other; /* WAIT: until it has done so many acts */
@@ -334,9 +335,12 @@ static sonar_code execute(void *stage, sonar_queue *queue, const sonar_buffer *i
         return SONAR_ESYS;
     struct act act = {
         .kind = EXECUTE, .stage = stage, .forget = take_forgotten(stage), .work = *work};
-    bool is_dft = act.stage->length > 0;
+    const bool is_dft = act.stage->length > 0;
+    const size_t outputs = is_dft                                         ? 1
+                           : !strcmp(act.stage->ops->name, "mvdr_jacobi") ? SONAR_MVDR_OUTPUTS
+                                                                          : SONAR_CBF_OUTPUTS;
     memcpy(act.in, in, (is_dft ? 2 : 1) * sizeof *in);
-    memcpy(act.out, out, (is_dft ? 1 : 3) * sizeof *out);
+    memcpy(act.out, out, outputs * sizeof *out);
     return enqueue(queue, &act, err);
 }
 

@@ -41,6 +41,7 @@ void output_scene_make(output_scene *scene, void *zmq_context, const char *endpo
                                       .cbf_scan = &scene->cbf,
                                       .mvdr_scan = &scene->mvdr,
                                       .ranges = SCENE_RANGES,
+                                      .mvdr_ranges = SCENE_RANGES,
                                       .range_m = scene->range_m,
                                       .range_reference = "radial",
                                       .channels = SCENE_CHANNELS,
@@ -96,6 +97,7 @@ void output_scene_fill(output_scene *scene, size_t index, uint64_t window) {
     fill_surface(scene, index, SONAR_CBF_LOFAR, 2, SCENE_CBF_BINS, SCENE_CBF_DIRECTIONS);
     fill_surface(scene, index, SONAR_MVDR_AZIMUTH, 1, SCENE_MVDR_DIRECTIONS, 0);
     fill_surface(scene, index, SONAR_MVDR_SPECTRUM, 2, SCENE_MVDR_BINS, SCENE_MVDR_DIRECTIONS);
+    fill_surface(scene, index, SONAR_MVDR_NEARFIELD, 2, SCENE_RANGES, SCENE_MVDR_DIRECTIONS);
     fill_surface(scene, index, SONAR_ELEMENT_PSD, 2, SCENE_CHANNELS, SCENE_CBF_BINS);
     fill_surface(scene, index, SONAR_ELEMENT_MISSING, 1, SCENE_CHANNELS, 0);
     fill_surface(scene, index, SONAR_ELEMENT_POSITION, 2, SCENE_CHANNELS, 3);

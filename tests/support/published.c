@@ -171,7 +171,7 @@ static void compare_arrays(published_verdict *v, sonar_surface surface, const ou
         differ(v, &v->arrays, "%zu bytes, not %zu", have->body_bytes, want->body_bytes);
     else if (surface <= SONAR_CBF_LOFAR)
         compare_cbf(v, a, b, n);
-    else if (surface <= SONAR_MVDR_SPECTRUM)
+    else if (surface <= SONAR_MVDR_NEARFIELD)
         compare_mvdr(v, a, b, n);
     else if (surface == SONAR_ELEMENT_PSD)
         compare_psd(v, a, b, n, (size_t)last->valueint);
