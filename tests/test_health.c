@@ -162,7 +162,7 @@ Test(health, waits_for_the_first_frame_and_after_the_last) {
     expect(p, "waiting", "no samples yet");
     look(p), expect(p, "ok", "");
     for (int i = 0; i < 2; i++) {
-        p->facts.now_ns += second;
+        p->facts.now_ns += second, p->facts.utc_now_ns += second;
         judge(p);
         cr_expect_eq(p->status.waiting_for_samples, i == 1,
                      "silent_after_ms itself is not silence");
@@ -582,6 +582,111 @@ Test(health, digitisers_whose_clocks_differ_are_told_by_channel) {
     cr_expect_float_eq(p->status.stream.clock_skew_s, 0.09, 2e-4);
 }
 
+Test(health, a_clock_that_jumps_is_told_once_by_channel) {
+    patient *p = patient_of(2);
+    look_for(p, 5), expect(p, "ok", "");
+    p->block[0].clock_s = p->block[1].clock_s = -0.9; /* a leap second, within what ages allow */
+    look(p);
+    expect(p, "degraded", "UTC has jumped back by 0.9 s against the sample index");
+    cr_expect_float_eq(find(p, SONAR_CONDITION_CLOCK_STEPPED)->value, -0.9, 1e-3);
+    look(p), expect(p, "ok", "");
+    p->block[1].clock_s += 0.22;
+    look(p);
+    const sonar_condition *c = find(p, SONAR_CONDITION_CLOCK_STEPPED);
+    cr_assert(c, "%s", p->status.text);
+    cr_expect_str_eq(c->text, "UTC of channels 32-63 has jumped forward by 0.2 s against the "
+                              "sample index");
+    p->block[1].clock_s -= 0.22;
+    look_for(p, 2), expect(p, "ok", "");
+    p->block[0].clock_s += 0.09;
+    look_for(p, 1);
+    cr_expect(!find(p, SONAR_CONDITION_CLOCK_STEPPED), "%s", p->status.text);
+    p->block[0].no_utc = true; /* it forgets the time, and knows it again */
+    look_for(p, 3), expect(p, "ok", "");
+    p->block[0].no_utc = false;
+    look_for(p, 3);
+    cr_expect(!find(p, SONAR_CONDITION_CLOCK_STEPPED), "%s", p->status.text);
+}
+
+Test(health, each_digitisers_clock_is_told) {
+    patient *p = patient_of(2);
+    p->block[1].clock_s = 0.05;
+    look_for(p, 5), expect(p, "ok", "");
+    cr_assert_eq(p->status.block_clocks, 2);
+    const sonar_block_clock *c = p->status.block_clock;
+    cr_expect(c[0].first_channel == 0 && c[1].first_channel == 32 && c[1].channels == 32);
+    cr_expect_float_eq(c[0].age_s, 0.01, 1e-3);
+    cr_expect_float_eq(c[1].age_s, -0.04, 1e-3);
+    cr_expect_float_eq(c[1].offset_s, -0.04, 1e-3);
+    cr_expect_eq(c[0].skew_s, 0);
+    cr_expect_float_eq(c[1].skew_s, 0.05, 1e-3);
+    p->block[1].no_utc = true;
+    look(p);
+    cr_expect(isnan(p->status.block_clock[1].age_s) && isnan(p->status.block_clock[1].skew_s) &&
+              isnan(p->status.block_clock[1].offset_s));
+}
+
+/* ---- the node's clock ------------------------------------------------------------------------ */
+
+static sonar_kernel_clock good_clock(void) {
+    return (sonar_kernel_clock){
+        .known = true, .synchronised = true, .max_error_s = 0.02, .offset_s = 1e-5, .tai_s = 37};
+}
+
+Test(health, a_clock_that_is_set_is_told_with_what_it_means) {
+    for (int headings = 0; headings < 2; headings++) {
+        patient *p = well();
+        p->status.navigation =
+            (sonar_navigation){.asked = headings, .fresh = true, .age_s = 0.1, .source = "nmea"};
+        look_for(p, 5), expect(p, "ok", "");
+        cr_expect(p->status.clock.steps == 0 && isnan(p->status.clock.last_step_s));
+        p->facts.utc_now_ns += 20000000; /* the digitisers' clocks with it */
+        look(p);
+        expect(p, headings ? "degraded" : "ok",
+               headings ? "this machine's clock was set forward by 0.0 s: headings around that "
+                          "time may be wrong"
+                        : "this machine's clock was set forward by 0.0 s");
+        cr_expect_eq(p->status.clock.steps, 1);
+        look(p), expect(p, "ok", "");
+        cr_expect_float_eq(p->status.clock.last_step_s, 0.02, 1e-6);
+        p->facts.utc_now_ns -= 900000000;
+        look(p);
+        const sonar_condition *c = find(p, SONAR_CONDITION_NODE_CLOCK_STEPPED);
+        cr_assert(c, "%s", p->status.text);
+        cr_expect_float_eq(c->value, -0.9, 1e-6);
+        cr_expect(strstr(c->text, "set back by 0.9 s"), "%s", c->text);
+        cr_expect_eq(p->status.clock.steps, 2);
+        p->facts.utc_now_ns += 4000000; /* what slewing or a reading may do */
+        look(p);
+        cr_expect(!find(p, SONAR_CONDITION_NODE_CLOCK_STEPPED), "%s", p->status.text);
+    }
+}
+
+Test(health, a_clock_that_nobody_keeps_matters_where_it_times_headings) {
+    patient *p = well();
+    sonar_kernel_clock clock = good_clock();
+    p->facts.clock = &clock;
+    look_for(p, 2), expect(p, "ok", "");
+    cr_expect(p->status.clock.synchronised == 1 && p->status.clock.tai_s == 37);
+    clock.synchronised = false;
+    clock.tai_s = 0;
+    look(p), expect(p, "ok", "");
+    cr_expect(p->status.clock.synchronised == 0 && isnan(p->status.clock.tai_s));
+    p->status.navigation =
+        (sonar_navigation){.asked = true, .fresh = true, .age_s = 0.1, .source = "nmea"};
+    look(p);
+    expect(p, "ok", "this machine's clock, by which headings are timed, is not synchronised");
+    clock = good_clock();
+    look(p), expect(p, "ok", "");
+    clock.max_error_s = 1.5;
+    look(p);
+    expect(p, "ok", "this machine's clock may be off by 1.5 s: nobody keeps it any more");
+    clock.known = false; /* a sandbox may forbid to ask */
+    look(p), expect(p, "ok", "");
+    cr_expect(isnan(p->status.clock.synchronised) && isnan(p->status.clock.max_error_s));
+    p->facts.clock = NULL;
+}
+
 Test(health, no_clock_is_no_fault) {
     patient *p = well();
     p->block[0].no_utc = true;
@@ -614,6 +719,7 @@ Test(health, samples_that_are_old_from_the_start_may_be_the_clocks_fault) {
     expect(p, "degraded", "samples are 14.0 s old by their UTC when they come");
     cr_expect_float_eq(p->status.stream.age_s, 14.01, 1e-3);
     p->block[0].clock_s = -1.9;
+    look(p), expect(p, "degraded", "UTC has jumped forward by 12.1 s against the sample index");
     look(p), expect(p, "ok", "");
 }
 
@@ -637,7 +743,7 @@ Test(health, held_back_is_not_waiting_for_samples) {
     p->config.overload = SONAR_BLOCK;
     look_for(p, 2);
     p->stream.held = true;
-    p->facts.now_ns += 5 * second;
+    p->facts.now_ns += 5 * second, p->facts.utc_now_ns += 5 * second;
     p->facts.busy_since_ns = p->facts.now_ns - 5 * second;
     p->stream.made_ns = p->facts.now_ns;
     p->status.ingest.frames_held++;

@@ -21,6 +21,15 @@ const sonar_metric sonar_metrics[] = {
     {"stream.block_skew_s", SONAR_MEASURE, AT(stream.block_skew_s), NULL, "s", "by which the slowest block lies behind the newest sample"},
     {"stream.result_age_s", SONAR_MEASURE, AT(stream.result_age_s), NULL, "s", "most that a result came after its last sample"},
 
+    {"clock.synchronised", SONAR_MEASURE, AT(clock.synchronised), NULL, "0 or 1", "the node's clock, by the kernel"},
+    {"clock.offset_s", SONAR_MEASURE, AT(clock.offset_s), NULL, "s", "of it that is still being taken out"},
+    {"clock.max_error_s", SONAR_MEASURE, AT(clock.max_error_s), NULL, "s", "by which it may be off; it grows while nobody keeps the clock"},
+    {"clock.frequency_ppm", SONAR_MEASURE, AT(clock.frequency_ppm), NULL, "ppm", "by which it is run faster than its oscillator"},
+    {"clock.tai_s", SONAR_MEASURE, AT(clock.tai_s), NULL, "s", "TAI - UTC, where the kernel was told"},
+    {"clock.leap", SONAR_MEASURE, AT(clock.leap), NULL, "1, 0 or -1", "a second is put in, or left out, at the end of the day"},
+    {"clock.steps", SONAR_COUNTER, AT(clock.steps), NULL, "times", "the clock was stepped by more than 5 ms"},
+    {"clock.last_step_s", SONAR_MEASURE, AT(clock.last_step_s), NULL, "s", "the last of these steps, forward above 0"},
+
     {"frames.received", SONAR_COUNTER, AT(ingest.frames_received), NULL, "frames", "messages that came: accepted and dropped"},
     {"frames.accepted", SONAR_COUNTER, AT(ingest.frames_accepted), NULL, "frames", "placed in the ring"},
     {"frames.dropped", SONAR_COUNTER, AT(ingest.frames_dropped), &sonar_frame_causes, "frames", "not accepted, by cause"},

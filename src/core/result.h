@@ -368,6 +368,9 @@ const char *sonar_condition_severity_name(sonar_condition_severity severity);
     ROW(SONAR_CONDITION_CLOCK_UNIT, "clock_unit", "")                                              \
     ROW(SONAR_CONDITION_CLOCK_SKEW, "clock_skew", "seconds")                                       \
     ROW(SONAR_CONDITION_CLOCK_OFFSET, "clock_offset", "seconds")                                   \
+    ROW(SONAR_CONDITION_CLOCK_STEPPED, "clock_stepped", "seconds")                                 \
+    ROW(SONAR_CONDITION_NODE_CLOCK_STEPPED, "node_clock_stepped", "seconds")                       \
+    ROW(SONAR_CONDITION_NODE_CLOCK_UNSYNCHRONISED, "node_clock_unsynchronised", "seconds")         \
     ROW(SONAR_CONDITION_RESULTS_DROPPED, "results_dropped", "results")                             \
     ROW(SONAR_CONDITION_MESSAGES_FAILED, "messages_failed", "messages")                            \
     ROW(SONAR_CONDITION_DISCONTINUITY, "discontinuity", "frames")                                  \
@@ -413,6 +416,27 @@ typedef struct sonar_stream {
     double result_age_s;   /* most that a result came after its last sample, or is late now */
 } sonar_stream;
 
+/* The clock of a channel block, one digitiser's, by the UTC of its newest sample; NaN: not known.
+ */
+typedef struct sonar_block_clock {
+    uint32_t first_channel, channels;
+    double age_s;    /* of that sample when it came, by the node's clock */
+    double offset_s; /* the least of these ages: what delay does not explain */
+    double skew_s;   /* ahead of the block with the lowest channel, for one index */
+} sonar_block_clock;
+
+enum { SONAR_BLOCK_CLOCKS_MOST = 64 }; /* blocks beyond are counted in sonar_stream only */
+
+/* The node's own clock, as core/node_clock.h reads it; NaN: the kernel does not tell. */
+typedef struct sonar_node_clock {
+    double synchronised; /* 0 or 1 */
+    double offset_s, max_error_s, frequency_ppm;
+    double tai_s; /* TAI - UTC; NaN also where nobody has told the kernel */
+    double leap;  /* 1 or -1: a second comes in or goes at the end of the day; else 0 */
+    double last_step_s;
+    uint64_t steps; /* since the start */
+} sonar_node_clock;
+
 /* What the control thread knows once a second. Copied by post. */
 typedef struct sonar_status {
     sonar_params_facts params; /* the newest */
@@ -432,6 +456,9 @@ typedef struct sonar_status {
     sonar_navigation navigation;
     bool waiting_for_samples;
     sonar_stream stream;
+    size_t block_clocks; /* by channel */
+    sonar_block_clock block_clock[SONAR_BLOCK_CLOCKS_MOST];
+    sonar_node_clock clock;
     char health[16]; /* "ok", "waiting", "degraded" */
     char text[320];  /* the conditions in words, worst first */
     size_t conditions;

@@ -123,6 +123,30 @@ static void put_blocks(const sonar_ingest_report *stream, FILE *to) {
     }
 }
 
+static void put_clocks(const sonar_status *status, FILE *to) {
+    static const struct {
+        const char *name, *help;
+        size_t offset;
+    } row[] = {{"sonard_block_age_seconds",
+                "Age of a channel block's newest sample by its UTC when it came",
+                offsetof(sonar_block_clock, age_s)},
+               {"sonard_block_clock_offset_seconds",
+                "The least of these ages: what delay does not explain",
+                offsetof(sonar_block_clock, offset_s)},
+               {"sonard_block_clock_skew_seconds",
+                "By which the block's UTC is ahead of that of the lowest channel, for one index",
+                offsetof(sonar_block_clock, skew_s)}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        begin(to, row[i].name, "gauge", row[i].help);
+        for (size_t b = 0; b < status->block_clocks; b++) {
+            const sonar_block_clock *c = &status->block_clock[b];
+            fprintf(to, "%s{channels=\"%u-%u\"} ", row[i].name, c->first_channel,
+                    c->first_channel + c->channels - 1);
+            put_number(to, *(const double *)((const char *)c + row[i].offset));
+        }
+    }
+}
+
 /* ---- health ---------------------------------------------------------------------------------- */
 
 static void put_health(const sonar_status *status, FILE *to) {
@@ -154,4 +178,5 @@ void sonar_exporter_print(const sonar_status *status, const sonar_ingest_report 
             put_metric(&sonar_metrics[i], status, to);
     put_times(status, to);
     put_blocks(stream, to);
+    put_clocks(status, to);
 }

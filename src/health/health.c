@@ -30,6 +30,19 @@ double sonar_health_rounded(double value) {
     return value > 0 ? round(value / unit) * unit : value;
 }
 
+const char *sonar_health_span(double seconds, char text[32]) {
+    const double day = 86400;
+    if (seconds < 600)
+        snprintf(text, 32, "%.1f s", seconds);
+    else if (seconds < 2 * day)
+        snprintf(text, 32, "%.2f h", seconds / 3600);
+    else if (seconds < 1000 * day)
+        snprintf(text, 32, "%.1f days", seconds / day);
+    else
+        snprintf(text, 32, "%.1f years", seconds / (365.25 * day));
+    return text;
+}
+
 /* ---- frames ---------------------------------------------------------------------------------- */
 
 /* What this daemon would have accepted, for the causes that a configuration can mend. */
@@ -281,11 +294,17 @@ static uint64_t windows_seen(const sonar_status *status) {
 /* Each reports the conditions that hold by what it looks at; silence is looked at first. Apart from
  * that their order does not matter. */
 static judge *const judges[] = {
-    judge_silence,    sonar_health_judge_stream,
-    judge_frames,     judge_peers,
-    judge_handshakes, judge_counters,
-    judge_elements,   judge_backend,
-    judge_training,   judge_heading,
+    judge_silence,
+    sonar_health_judge_stream,
+    judge_frames,
+    judge_peers,
+    judge_handshakes,
+    judge_counters,
+    judge_elements,
+    judge_backend,
+    judge_training,
+    judge_heading,
+    sonar_health_judge_clock,
 };
 
 static bool is_of_windows(sonar_condition_code code) {

@@ -11,6 +11,7 @@
 #define SONAR_HEALTH_H
 
 #include "config/config.h"
+#include "core/node_clock.h"
 #include "core/result.h"
 
 /* What is looked at beside the counters and times in the status. */
@@ -19,6 +20,7 @@ typedef struct sonar_health_facts {
     int64_t busy_since_ns;      /* the data thread took the window it works on, 0: it has none */
     int64_t training_since_ns;  /* 0: it does not train */
     const sonar_ingest_report *stream;
+    const sonar_kernel_clock *clock; /* of the same moment; NULL: nobody has looked */
 } sonar_health_facts;
 
 /* How a channel block has come along: its rate over up to a minute and its least age. */
@@ -31,6 +33,8 @@ typedef struct sonar_block_watch {
         int64_t ns;
     } point[SONAR_RATE_POINTS];
     double least_age_s, least_drift_s; /* by UTC, and by the index alone; NaN: none yet */
+    uint64_t seen_sample;              /* end_sample, end_ns and end_utc_ns of the last look */
+    int64_t seen_ns, seen_utc_ns;      /* 0: none */
 } sonar_block_watch;
 
 /* From the first look that is degraded to the first after a while that is not. */
@@ -51,6 +55,7 @@ typedef struct sonar_health {
     uint64_t timeline;                  /* of the watches */
     uint64_t samples_missing;           /* in the last report */
     double burst_hz;                    /* samples a second since the last look, NaN: none */
+    int64_t utc_ahead_ns;               /* UTC less the monotonic clock, at the last look */
     sonar_block_watch watch[SONAR_BLOCKS_MOST];
     sonar_health_episode episode;
 } sonar_health;
@@ -65,9 +70,14 @@ void sonar_health_judge(sonar_health *health, const sonar_host *host,
 /* The end of the run: what an episode that is not over has cost so far. */
 void sonar_health_end(sonar_health *health, const sonar_host *host);
 
-/* Judges of health_stream.c: rate, channels, blocks and clocks. */
+/* Judges of stream.c: rate, channels, blocks and the digitisers' clocks. */
 void sonar_health_judge_stream(sonar_health *health, const sonar_health_facts *facts,
                                sonar_status *status);
+/* Of node_clock.c: the node's clock. */
+void sonar_health_judge_clock(sonar_health *health, const sonar_health_facts *facts,
+                              sonar_status *status);
+/* "3.0 s", "2.50 h", "1.2 days". */
+const char *sonar_health_span(double seconds, char text[32]);
 
 /* For judges: reports that a condition holds, at most once a code and look; the sentence of
  * `format` has no full stop. The caller may add value, limit and channels to what is returned. */

@@ -15,7 +15,7 @@ static const double flood = 1.1;                           /* times fs_hz, in a 
 static const double rate_sure_share = 0.005;               /* right again: by less than this */
 static const double late_s = 2;                            /* beyond what is normal */
 static const double ahead_s = 1, behind_s = 60;            /* a clock's offset */
-static const double clock_skew_s = 0.1;
+static const double clock_skew_s = 0.1, clock_step_s = 0.1;
 static const double stalled_s = 2;       /* beyond what a window takes */
 static const double recording_s = 86400; /* older than a recording may be */
 /* s per s: least values follow what a clock does */
@@ -33,7 +33,9 @@ struct look {
     double age_s[SONAR_BLOCKS_MOST];   /* of a block's newest sample when it came, by UTC */
     double drift_s[SONAR_BLOCKS_MOST]; /* by how much it came later than the least late one */
     double rate_hz[SONAR_BLOCKS_MOST];
-    bool wrong[SONAR_BLOCKS_MOST]; /* the judge's own */
+    double skew_s[SONAR_BLOCKS_MOST]; /* by UTC ahead of the first block, for one index */
+    double step_s[SONAR_BLOCKS_MOST]; /* of UTC against the index, since the last look */
+    bool wrong[SONAR_BLOCKS_MOST];    /* the judge's own */
 };
 
 static const sonar_block_report *block_at(const struct look *l, size_t i) {
@@ -68,19 +70,6 @@ static const char *whose(const struct look *l, const sonar_channel_set *set, cha
     text[0] = '\0';
     if (set->count && set->count < l->h->config->channels)
         snprintf(text, 80, " of channels %s", sonar_channel_set_print(set, list, sizeof list));
-    return text;
-}
-
-static const char *span(double seconds, char text[32]) {
-    const double day = 86400;
-    if (seconds < 600)
-        snprintf(text, 32, "%.1f s", seconds);
-    else if (seconds < 2 * day)
-        snprintf(text, 32, "%.2f h", seconds / 3600);
-    else if (seconds < 1000 * day)
-        snprintf(text, 32, "%.1f days", seconds / day);
-    else
-        snprintf(text, 32, "%.1f years", seconds / (365.25 * day));
     return text;
 }
 
@@ -125,6 +114,32 @@ static void measure_age(struct look *l, size_t i, sonar_block_watch *watch) {
     watch->least_age_s = fmin(l->age_s[i], watch->least_age_s + age_leak * l->elapsed_s);
 }
 
+/* Seconds from one sample index to another. */
+static double between_s(const struct look *l, uint64_t from, uint64_t to) {
+    return to >= from ? (double)(to - from) / l->fs_hz : -(double)(from - to) / l->fs_hz;
+}
+
+/* What UTC moved by more or less than the index does, and than the time of arrival does: an index
+ * that runs at a wrong rate, or frames that come late, are no step. */
+static double step_between_s(const struct look *l, const sonar_block_watch *seen,
+                             const sonar_block_report *now) {
+    const double utc_s = (double)(now->end_utc_ns - seen->seen_utc_ns) * 1e-9;
+    const double by_index_s = utc_s - between_s(l, seen->seen_sample, now->end_sample);
+    const double by_arrival_s = utc_s - (double)(now->end_ns - seen->seen_ns) * 1e-9;
+    if (by_index_s > 0)
+        return fmax(0, fmin(by_index_s, by_arrival_s));
+    return fmin(0, fmax(by_index_s, by_arrival_s));
+}
+
+static void measure_step(struct look *l, size_t i, sonar_block_watch *watch) {
+    const sonar_block_report *block = &l->stream->block[i];
+    if (watch->seen_utc_ns && block->end_utc_ns)
+        l->step_s[i] = step_between_s(l, watch, block);
+    watch->seen_sample = block->end_sample;
+    watch->seen_ns = block->end_ns;
+    watch->seen_utc_ns = block->end_utc_ns;
+}
+
 static void push_point(sonar_block_watch *watch, const sonar_block_report *block) {
     if (watch->points == SONAR_RATE_POINTS)
         memmove(watch->point, watch->point + 1, --watch->points * sizeof *watch->point);
@@ -166,9 +181,11 @@ static void measure(struct look *l) {
     follow_timeline(l);
     l->h->burst_hz = measure_burst(l);
     for (size_t i = 0; i < l->stream->blocks; i++) {
-        l->age_s[i] = l->drift_s[i] = l->rate_hz[i] = NAN;
+        l->age_s[i] = l->drift_s[i] = l->rate_hz[i] = l->skew_s[i] = NAN;
+        l->step_s[i] = 0;
         if (!l->stream->block[i].frames)
             continue;
+        measure_step(l, i, &l->h->watch[i]);
         measure_age(l, i, &l->h->watch[i]);
         measure_rate(l, i, &l->h->watch[i]);
     }
@@ -438,8 +455,8 @@ static void judge_offset(struct look *l) {
     bool fine = worst_s > recording_s && l->h->config->overload == SONAR_BLOCK;
     sonar_condition *condition = sonar_health_report(
         l->status, SONAR_CONDITION_CLOCK_OFFSET, fine ? SONAR_NOTICE : SONAR_DEGRADED,
-        "UTC%s is %s %s this machine's clock", whose(l, &set, of), span(fabs(worst_s), much),
-        worst_s > 0 ? "behind" : "ahead of");
+        "UTC%s is %s %s this machine's clock", whose(l, &set, of),
+        sonar_health_span(fabs(worst_s), much), worst_s > 0 ? "behind" : "ahead of");
     condition->value = worst_s;
     condition->limit = worst_s > 0 ? behind_s : ahead_s;
     condition->channels = set;
@@ -452,32 +469,67 @@ static void judge_skew(struct look *l) {
     double worst_s = 0;
     for (size_t i = 0; i < l->stream->blocks; i++) {
         const sonar_block_report *block = block_at(l, i);
-        l->wrong[l->order[i]] = false;
+        const size_t at = l->order[i];
+        l->wrong[at] = false;
         if (!block->end_utc_ns || is_silent(l, block))
             continue;
         if (!first)
             first = block;
-        double clock_s = ((double)block->end_utc_ns - (double)first->end_utc_ns) * 1e-9;
-        double index_s = block->end_sample >= first->end_sample
-                             ? (double)(block->end_sample - first->end_sample) / l->fs_hz
-                             : -(double)(first->end_sample - block->end_sample) / l->fs_hz;
-        double skew_s = clock_s - index_s;
-        l->wrong[l->order[i]] = fabs(skew_s) > clock_skew_s;
-        if (fabs(skew_s) > fabs(worst_s))
-            worst_s = skew_s;
+        l->skew_s[at] = ((double)block->end_utc_ns - (double)first->end_utc_ns) * 1e-9 -
+                        between_s(l, first->end_sample, block->end_sample);
+        l->wrong[at] = fabs(l->skew_s[at]) > clock_skew_s;
+        if (fabs(l->skew_s[at]) > fabs(worst_s))
+            worst_s = l->skew_s[at];
     }
     l->status->stream.clock_skew_s = first ? fabs(worst_s) : NAN;
     if (!(fabs(worst_s) > clock_skew_s))
         return;
     char of[80], much[32];
     sonar_channel_set set = wrong_channels(l);
-    sonar_condition *condition = sonar_health_report(
-        l->status, SONAR_CONDITION_CLOCK_SKEW, SONAR_DEGRADED,
-        "UTC%s is %s %s that of channel %u for the same sample index", whose(l, &set, of),
-        span(fabs(worst_s), much), worst_s > 0 ? "ahead of" : "behind", first->first_channel);
+    sonar_condition *condition =
+        sonar_health_report(l->status, SONAR_CONDITION_CLOCK_SKEW, SONAR_DEGRADED,
+                            "UTC%s is %s %s that of channel %u for the same sample index",
+                            whose(l, &set, of), sonar_health_span(fabs(worst_s), much),
+                            worst_s > 0 ? "ahead of" : "behind", first->first_channel);
     condition->value = worst_s;
     condition->limit = clock_skew_s;
     condition->channels = set;
+}
+
+/* A leap second, or a clock that was set. Samples stay where their index puts them. */
+static void judge_step(struct look *l) {
+    double worst_s = 0;
+    for (size_t i = 0; i < l->stream->blocks; i++) {
+        l->wrong[i] = fabs(l->step_s[i]) > clock_step_s;
+        if (fabs(l->step_s[i]) > fabs(worst_s))
+            worst_s = l->step_s[i];
+    }
+    if (!(fabs(worst_s) > clock_step_s))
+        return;
+    char of[80], much[32];
+    sonar_channel_set set = wrong_channels(l);
+    sonar_condition *condition = sonar_health_report(
+        l->status, SONAR_CONDITION_CLOCK_STEPPED, SONAR_DEGRADED,
+        "UTC%s has jumped %s by %s against the sample index", whose(l, &set, of),
+        worst_s > 0 ? "forward" : "back", sonar_health_span(fabs(worst_s), much));
+    condition->value = worst_s;
+    condition->limit = clock_step_s;
+    condition->channels = set;
+}
+
+/* Each digitiser's clock, whether or not something is wrong. */
+static void tell_clocks(struct look *l) {
+    for (size_t i = 0; i < l->stream->blocks && i < SONAR_BLOCK_CLOCKS_MOST; i++) {
+        const sonar_block_report *block = block_at(l, i);
+        const size_t at = l->order[i];
+        const bool utc = block->frames && block->end_utc_ns;
+        l->status->block_clock[l->status->block_clocks++] =
+            (sonar_block_clock){.first_channel = block->first_channel,
+                                .channels = block->channels,
+                                .age_s = l->age_s[at],
+                                .offset_s = utc ? l->h->watch[at].least_age_s : NAN,
+                                .skew_s = l->skew_s[at]};
+    }
 }
 
 /* ---- age ------------------------------------------------------------------------------------- */
@@ -548,6 +600,7 @@ void sonar_health_judge_stream(sonar_health *h, const sonar_health_facts *facts,
                      .fs_hz = h->config->fs_hz,
                      .elapsed_s = h->looked_ns ? (double)(facts->now_ns - h->looked_ns) * 1e-9
                                                : status->uptime_s};
+    status->block_clocks = 0;
     status->stream.rate_hz = status->stream.age_s = status->stream.clock_offset_s = NAN;
     status->stream.clock_skew_s = status->stream.block_skew_s = status->stream.result_age_s = NAN;
     if (!facts->stream->timeline)
@@ -566,4 +619,6 @@ void sonar_health_judge_stream(sonar_health *h, const sonar_health_facts *facts,
     judge_units(&l);
     judge_offset(&l);
     judge_skew(&l);
+    judge_step(&l);
+    tell_clocks(&l);
 }

@@ -602,6 +602,21 @@ static void put_conditions(const json *root, const sonar_status *status) {
     }
 }
 
+/* Beside the counters of blocks: each block's clock. */
+static void put_clocks(const json *root, const sonar_status *status) {
+    json blocks = {cJSON_GetObjectItemCaseSensitive(root->node, "blocks"), root->failed};
+    json list = put_array(&blocks, "clocks");
+    for (size_t i = 0; i < status->block_clocks; i++) {
+        const sonar_block_clock *clock = &status->block_clock[i];
+        json item = append_object(&list), channels = put_array(&item, "channels");
+        append(&channels, cJSON_CreateNumber(clock->first_channel));
+        append(&channels, cJSON_CreateNumber(clock->first_channel + clock->channels - 1));
+        put_number(&item, "age_s", clock->age_s);
+        put_number(&item, "offset_s", clock->offset_s);
+        put_number(&item, "skew_s", clock->skew_s);
+    }
+}
+
 /* {used, fresh, source, age_s, values by their names, counters} */
 static void put_navigation(const json *root, const sonar_navigation *from) {
     static const char *const counter[SONAR_NAV_COUNTERS] = {"taken", "other", "checksum",
@@ -649,6 +664,7 @@ char *sonar_header_status(const sonar_output_spec *spec, const char *axes,
     put_elements(&root, &status->elements);
     put_bool(&root, "waiting", status->waiting_for_samples);
     put_metrics(&root, status);
+    put_clocks(&root, status);
     json output = {cJSON_GetObjectItemCaseSensitive(root.node, "output"), root.failed};
     put_wanted(&output, extra->wanted);
     return finish(&root);

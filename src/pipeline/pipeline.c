@@ -546,8 +546,11 @@ static void collect(sonar_pipeline *p, sonar_status *status) {
 
 static void judge(sonar_pipeline *p, sonar_status *status) {
     sonar_ingest_read_report(p->ingest, &p->stream);
-    const sonar_health_facts facts = {.now_ns = p->ticked_ns,
-                                      .utc_now_ns = sonar_utc_ns(),
+    sonar_kernel_clock clock;
+    sonar_node_clock_read(&clock);
+    const sonar_health_facts facts = {.now_ns = clock.monotonic_ns,
+                                      .utc_now_ns = clock.utc_ns,
+                                      .clock = &clock,
                                       .busy_since_ns = atomic_load(&p->progress.busy_since_ns),
                                       .training_since_ns = atomic_load(&p->training_since_ns),
                                       .stream = &p->stream};
