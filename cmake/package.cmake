@@ -20,6 +20,9 @@ endif()
 if(TARGET sonar_mpi)
   list(APPEND CPACK_COMPONENTS_ALL mpi)
 endif()
+if(SONAR_DASHBOARD)
+  list(APPEND CPACK_COMPONENTS_ALL dashboard)
+endif()
 set(CPACK_DEBIAN_PACKAGE_RELEASE ${SONAR_PACKAGE_REVISION})
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
@@ -48,8 +51,9 @@ set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS sonard)
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION "simulator, viewer, player and benchmark for sonard
 sonar-sim sends what a simulated hydrophone array hears, sonar-replay a
-recording, which sonar-export writes as WAV or HDF5; sonar-watch shows what sonard publishes in a terminal,
-sonar-check compares it with the truth, sonar-bench times the stages.")
+recording, which sonar-export writes as WAV or HDF5; sonar-watch shows
+what sonard publishes in a terminal, sonar-check compares it with the
+truth, sonar-bench times the stages.")
 
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libsonar-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
@@ -90,6 +94,16 @@ set(CPACK_COMPONENT_MPI_DESCRIPTION "Open MPI plugin of sonard
 With this plugin several processes of sonard, on one node or many, share
 one array: mpirun starts them, and each takes a block of the channels.")
 
+# Debian has neither ZeroMQ for Node nor, in all its releases, a ws as new: both are inside.
+set(CPACK_DEBIAN_DASHBOARD_PACKAGE_NAME sonard-dashboard)
+set(CPACK_DEBIAN_DASHBOARD_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_DASHBOARD_PACKAGE_DEPENDS "nodejs (>= 18)")
+set(CPACK_DEBIAN_DASHBOARD_PACKAGE_SUGGESTS sonard)
+set(CPACK_COMPONENT_DASHBOARD_DESCRIPTION "page in a browser that shows what sonard publishes
+sonar-dashboard subscribes to running sonards and serves a page that shows
+bearing over time, azimuth spectra, lofargrams, the near field, contacts,
+hydrophones and the daemon's health.")
+
 # Each package has a copyright and a changelog of its own, as Debian's policy wants them.
 file(WRITE ${PROJECT_BINARY_DIR}/debian/changelog
   "sonard (${PROJECT_VERSION}-${SONAR_PACKAGE_REVISION}) unstable; urgency=medium\n\n"
@@ -99,7 +113,11 @@ execute_process(COMMAND gzip -9nkf ${PROJECT_BINARY_DIR}/debian/changelog)
 foreach(component ${CPACK_COMPONENTS_ALL})
   string(TOUPPER ${component} upper)
   set(name ${CPACK_DEBIAN_${upper}_PACKAGE_NAME})
-  install(FILES ${PROJECT_SOURCE_DIR}/service/debian/copyright
+  set(copyright ${PROJECT_SOURCE_DIR}/service/debian/copyright)
+  if(EXISTS ${copyright}.${name})
+    set(copyright ${copyright}.${name}) # it has parts of others inside
+  endif()
+  install(FILES ${copyright} RENAME copyright
     DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${name} COMPONENT ${component})
   install(FILES ${PROJECT_BINARY_DIR}/debian/changelog.gz
     DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${name} RENAME changelog.Debian.gz COMPONENT ${component})
