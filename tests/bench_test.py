@@ -27,7 +27,7 @@ def bench(*arguments):
 SMALL = ["--sensors", 8, "--length", 128, "--cbf-bins", "20:29", "--lofar-bins", "10:40", "--angles",
          5, "--ranges", 2, "--mvdr-bins", "20:22", "--snapshots", 12]
 FIELDS = set("case backend stage implementation parameters repetitions batch min_ns median_ns p99_ns "
-             "single_median_ns single_p99_ns flop bytes host_bytes gflops floor_ns share_of_floor bound "
+             "single_median_ns single_p99_ns processor_ns flop bytes host_bytes gflops floor_ns share_of_floor bound "
              "error_db sweeps".split())
 
 
@@ -35,6 +35,8 @@ def schema():
     data = bench(*SMALL)
     assert data["schema"] == "sonar-bench/1" and data["left_out"] == []
     assert {"cpu", "cores", "threads", "memory", "kernel", "compiler", "isa"} <= data["machine"].keys()
+    peers = [r for r in data["results"] if r["backend"] == "peer"]
+    data["results"] = [r for r in data["results"] if r["backend"] != "peer"]
     stages = [r["stage"] for r in data["results"]]
     assert stages == ["dft", "cbf.far", "cbf.near", "cbf.lofar", "cbf.all", "mvdr", "chain"], stages
     for r in data["results"]:
@@ -42,8 +44,13 @@ def schema():
         assert 0 < r["min_ns"] <= r["median_ns"] <= r["p99_ns"] and r["repetitions"] >= 3
         assert r["flop"] > 0 and r["bytes"] > 0 and r["host_bytes"] == 0 and r["backend"] == "cpu"
         assert r["floor_ns"] is None and r["bound"] is None
+        assert 0 < r["processor_ns"] < 100 * r["p99_ns"], r
     error = {r["stage"]: r["error_db"] for r in data["results"]}
     assert 0 <= error["cbf.lofar"] < 0.01 and 0 <= error["mvdr"] < 0.05, error
+    lapack(peers, data["results"])
+    # in snapshot space, too: half as many snapshots as sensors
+    small = bench(*SMALL[:-1], 4)["results"]
+    lapack([r for r in small if r["backend"] == "peer"], small)
     # the standard case's count: 259 360 complex multiply-adds a sensor, and 3 flop for each power
     standard = bench("--case", "standard", "--max-time", 0.01)["results"]
     whole = next(r for r in standard if r["stage"] == "cbf.all")
@@ -54,14 +61,26 @@ def schema():
     assert plane["flop"] == 16 * 459 * 160 * (8 * 2048 + 3) and plane["error_db"] < 0.01, plane
 
 
+def lapack(peers, results):
+    """Beside MVDR, where the library is there; the tests need it."""
+    assert [r["stage"] for r in peers] == ["peer.zheevd", "peer.zpotrf"], peers
+    ratio = next(r for r in results if r["stage"] == "mvdr")["peer_ratio"]
+    for r in peers:
+        assert FIELDS <= r.keys() and r["median_ns"] > 0 and 0 <= r["error_db"] < 1e-5, r
+        assert ratio[r["stage"]] > 0, ratio
+
+
 def thesis_rows():
     row = next(r for r in bench("--case", "rates-2000", "--max-time", 0.01)["results"]
                if r["stage"] == "dft")
     assert (row["thesis_table"], row["thesis_cuda_ms"]) == ("6.7", 2.289), row
     assert row["parameters"]["sensors"] == 512 and row["parameters"]["length"] == 2048
+    rows = {r["stage"]: r for r in bench("--case", "jacobi-64", "--max-time", 0.01)["results"]}
+    assert rows["mvdr"]["thesis_table"] == "6.15" and rows["mvdr"]["sweeps"] > 2, rows["mvdr"]
+    assert rows["mvdr"]["error_db"] < 1e-4 and rows["mvdr.looks"]["median_ns"] > 0, rows
     names = run(binaries / "sonar-bench", "--list").stdout.split("\n")
     for family, count in (("sensors", 9), ("bins", 10), ("angles", 8), ("rates", 10),
-                          ("snapshots", 2)):
+                          ("snapshots", 2), ("jacobi", 6), ("onebin", 3)):
         assert sum(n.startswith(family + "-") for n in names) == count, family
 
 

@@ -7,7 +7,7 @@
 #include "core/random.h"
 #include "stages.h"
 
-enum { CHECKS = 200, CAPON_SENSORS_MOST = 256 };
+enum { CHECKS = 200, CAPON_SENSORS_MOST = 512 };
 
 /* The buffer's contents in host memory, to be freed; NULL with an error. */
 static void *fetch(bench_stages *r, const sonar_buffer *from, sonar_error *err) {
@@ -94,12 +94,9 @@ static void gather(const bench_scene *s, size_t bin, sonar_c32 *block) {
         memcpy(block + i * n, s->snapshot + (i * s->c->mvdr.bins + bin) * n, n * sizeof *block);
 }
 
-/* spectrum is [bin][direction], info [bin][SONAR_MVDR_INFO_FIELDS]. */
-static double worst_mvdr_db(const bench_scene *s, const float *spectrum, const float *info) {
+double bench_mvdr_worst_db(const bench_scene *s, double delta, const float *spectrum) {
     const bench_case *c = s->c;
     const size_t middle = c->mvdr.bins / 2;
-    spectrum += middle * c->angles;
-    info += middle * SONAR_MVDR_INFO_FIELDS;
     if (c->sensors > CAPON_SENSORS_MOST)
         return NAN;
     double *power = sonar_alloc(c->angles, sizeof *power), worst_db = NAN;
@@ -107,8 +104,8 @@ static double worst_mvdr_db(const bench_scene *s, const float *spectrum, const f
     if (block)
         gather(s, middle, block);
     if (power && block &&
-        bench_capon(c->sensors, c->snapshots, block, (double)info[SONAR_MVDR_DELTA],
-                    c->mvdr.first + middle, s->far_turns, c->angles, power)) {
+        bench_capon(c->sensors, c->snapshots, block, delta, c->mvdr.first + middle, s->far_turns,
+                    c->angles, power)) {
         worst_db = 0;
         for (size_t t = 0; t < c->angles; t++)
             worst_db = fmax(worst_db, fabs(10 * log10((double)spectrum[t] / power[t])));
@@ -134,10 +131,23 @@ sonar_code bench_stages_mvdr_error(bench_stages *r, double *error_db, double *sw
     float *spectrum = fetch(r, &r->mvdr_out[SONAR_MVDR_OUT_SPECTRUM], why);
     float *info = spectrum ? fetch(r, &r->mvdr_out[SONAR_MVDR_OUT_INFO], why) : NULL;
     if (info) {
-        *error_db = worst_mvdr_db(r->scene, spectrum, info);
+        const size_t middle = r->scene->c->mvdr.bins / 2;
+        *error_db = bench_mvdr_worst_db(
+            r->scene, (double)info[middle * SONAR_MVDR_INFO_FIELDS + SONAR_MVDR_DELTA],
+            spectrum + middle * r->scene->c->angles);
         *sweeps = bench_mean_sweeps(r->scene->c->mvdr.bins, info);
     }
     free(spectrum);
     free(info);
     return info ? SONAR_OK : why->code;
+}
+
+sonar_code bench_stages_mvdr_delta(bench_stages *r, float *delta, sonar_error *err) {
+    sonar_error none = {0}, *why = err ? err : &none;
+    float *info = fetch(r, &r->mvdr_out[SONAR_MVDR_OUT_INFO], why);
+    for (size_t b = 0; info && b < r->scene->c->mvdr.bins; b++)
+        delta[b] = info[b * SONAR_MVDR_INFO_FIELDS + SONAR_MVDR_DELTA];
+    const bool fetched = info;
+    free(info);
+    return fetched ? SONAR_OK : why->code;
 }

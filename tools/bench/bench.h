@@ -9,6 +9,7 @@
 
 #include "core/core.h"
 #include "sonar/backend.h"
+#include "sonar/stages.h"
 #include "peers.h"
 
 typedef struct bench_band {
@@ -22,6 +23,7 @@ typedef struct bench_case {
     double fs_hz;
     bench_band cbf, lofar, mvdr;
     size_t angles, ranges, snapshots;
+    sonar_mvdr_solver solver;
     size_t windows;  /* of the stage "minute"; 0: without it */
     bool mvdr_alone; /* nothing but MVDR, on random snapshots */
     bool cbf_alone;  /* nothing but the surface of a planar array, of `snapshots` snapshots */
@@ -41,6 +43,7 @@ typedef struct bench_times {
     size_t repetitions, batch; /* batches timed, executions in one */
     int64_t min_ns, median_ns, p99_ns;
     int64_t single_median_ns, single_p99_ns;
+    int64_t processor_ns; /* that all threads spent on one execution, the mean */
 } bench_times;
 
 typedef struct bench_result {
@@ -140,6 +143,7 @@ size_t bench_parse_count(const char *text, size_t least, size_t most, struct arg
 double bench_dft_flop(const bench_case *c);
 double bench_cbf_flop(const bench_case *c, size_t far_bins, size_t near_bins);
 double bench_mvdr_flop(const bench_case *c, double sweeps);
+double bench_looks_flop(const bench_case *c);
 
 /* 1 / a^H (X X^H / L + delta I)^-1 a in double precision for each direction; x is [snapshot][n],
  * turns [direction][n]. False if memory runs out or the matrix is not positive definite. */

@@ -46,6 +46,17 @@
         .angles = 180, .snapshots = block, .mvdr_alone = true, .peers = block > b                  \
     }
 
+/* Tables 6.15 and 6.16: the thesis's method, an eigendecomposition of order b by two-sided Jacobi
+ * in each of 100 bins; tables 6.11 to 6.14 have its parts, the decomposition of one bin and the
+ * spectrum that follows. */
+#define JACOBI(family, b, k, tables)                                                               \
+    {                                                                                              \
+        .name = family "-" #b,                                                                     \
+        .about = "thesis " tables ": MVDR of " #b " sensors by Jacobi, " #k " bins", .sensors = b, \
+        .length = 8192, .fs_hz = 8000, .cbf = {327, k}, .lofar = {327, k}, .mvdr = {327, k},       \
+        .angles = 180, .snapshots = 2 * b, .solver = SONAR_MVDR_JACOBI, .mvdr_alone = true         \
+    }
+
 /* The thesis's bins and angles, for which an array that is no line needs its weights anew. */
 #define SNAPSHOTS(b)                                                                               \
     {                                                                                              \
@@ -78,6 +89,11 @@ const bench_case bench_cases[] = {
     MVDR("block", 1024, 64), MVDR("block", 2048, 64), MVDR("block", 16384, 64),
     MVDR("full", 64, 128), MVDR("full", 128, 256), MVDR("full", 256, 512), MVDR("full", 512, 1024),
     MVDR("full", 1024, 2048),
+    JACOBI("jacobi", 64, 100, "6.15, 6.16"), JACOBI("jacobi", 128, 100, "6.15, 6.16"),
+    JACOBI("jacobi", 256, 100, "6.15, 6.16"), JACOBI("jacobi", 512, 100, "6.15, 6.16"),
+    JACOBI("jacobi", 1024, 100, "6.15, 6.16"), JACOBI("jacobi", 2048, 100, "6.15, 6.16"),
+    JACOBI("onebin", 512, 1, "6.11"), JACOBI("onebin", 1024, 1, "6.11 to 6.13"),
+    JACOBI("onebin", 2048, 1, "6.11 to 6.14"),
     {.name = NULL},
 };
 /* clang-format on */
@@ -139,4 +155,9 @@ double bench_mvdr_flop(const bench_case *c, double sweeps) {
     const double solve = sweeps > 0 ? sweeps * r * (r - 1) / 2 * 48 * r + 8 * r * r * looks
                                     : 20.0 / 3 * r * r * r + 4 * r * r * looks;
     return (double)c->mvdr.bins * (fresh + solve);
+}
+
+double bench_looks_flop(const bench_case *c) {
+    const double order = (double)sonar_min_size(c->sensors, c->snapshots);
+    return (double)c->mvdr.bins * (double)c->angles * 8 * order * order;
 }

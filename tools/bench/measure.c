@@ -3,6 +3,7 @@
 #include "bench.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 enum { MOST = 100000, BATCH_MOST = 64, SINGLES_MOST = 200 };
 static const double batch_ns = 2e6; /* long against what waiting for an event costs */
@@ -22,6 +23,13 @@ static sonar_code run_batch(void *ctx, bench_step step, bench_step settle, size_
         code = settle(ctx, err);
     *each_ns = (sonar_monotonic_ns() - start_ns) / (int64_t)batch;
     return code;
+}
+
+/* Of all threads of the process. */
+static int64_t processor_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 static bool enough(const bench_effort *effort, size_t n, double spent_s) {
@@ -62,10 +70,12 @@ static sonar_code measure_into(void *ctx, bench_step step, bench_step settle,
     if (settle && warm_ns > 0)
         times->batch =
             sonar_min_size(sonar_max_size((size_t)(batch_ns / (double)warm_ns), 1), BATCH_MOST);
+    const int64_t began_ns = processor_ns();
     if (code == SONAR_OK)
         code = collect(ctx, step, settle, times->batch, effort, MOST, time_ns, &n, err);
     if (code)
         return code;
+    times->processor_ns = (processor_ns() - began_ns) / (int64_t)(n * times->batch);
     times->repetitions = n;
     times->min_ns = time_ns[0];
     times->median_ns = times->single_median_ns = time_ns[n / 2];

@@ -44,13 +44,21 @@ static bound bound_of(const bench_report *report, const bench_result *r) {
 
 /* The peers that do the same work as a stage. */
 static const struct {
-    const char *stage, *peer;
-} comparable[] = {{"dft", "peer.h2d.f32"},           {"dft.device", "peer.cufft"},
-                  {"cbf.lofar", "peer.cgemm"},       {"cbf.lofar", "peer.cgemm.tf32"},
-                  {"minute", "peer.h2d.f32"},        {"minute", "peer.h2d.s16"},
-                  {"cbf.snapshots", "peer.cgemm16"}, {"cbf.snapshots", "peer.cgemm16.tf32"},
-                  {"mvdr", "peer.syev.c64"},         {"mvdr", "peer.syev.c128"},
-                  {"mvdr", "peer.syevj.c64"},        {"mvdr", "peer.potrf.c128"}};
+    const char *backend, *stage, *peer;
+} comparable[] = {{"cuda", "dft", "peer.h2d.f32"},
+                  {"cuda", "dft.device", "peer.cufft"},
+                  {"cuda", "cbf.lofar", "peer.cgemm"},
+                  {"cuda", "cbf.lofar", "peer.cgemm.tf32"},
+                  {"cuda", "minute", "peer.h2d.f32"},
+                  {"cuda", "minute", "peer.h2d.s16"},
+                  {"cuda", "cbf.snapshots", "peer.cgemm16"},
+                  {"cuda", "cbf.snapshots", "peer.cgemm16.tf32"},
+                  {"cuda", "mvdr", "peer.syev.c64"},
+                  {"cuda", "mvdr", "peer.syev.c128"},
+                  {"cuda", "mvdr", "peer.syevj.c64"},
+                  {"cuda", "mvdr", "peer.potrf.c128"},
+                  {"cpu", "mvdr", "peer.zheevd"},
+                  {"cpu", "mvdr", "peer.zpotrf"}};
 
 static const bench_result *find(const bench_report *report, const bench_case *of,
                                 const char *stage) {
@@ -62,13 +70,13 @@ static const bench_result *find(const bench_report *report, const bench_case *of
 
 /* Peer's time over ours: above 1 we are ahead. A minute is compared with copies of all windows. */
 static void add_peers(cJSON *to, const bench_report *report, const bench_result *r) {
-    if (strcmp(r->backend, "cuda") != 0)
+    if (strcmp(r->backend, "peer") == 0)
         return;
     cJSON *peers = cJSON_AddObjectToObject(to, "peer_ratio");
     for (size_t i = 0; i < sizeof comparable / sizeof *comparable; i++) {
-        const bench_result *peer = strcmp(comparable[i].stage, r->stage) == 0
-                                       ? find(report, r->of, comparable[i].peer)
-                                       : NULL;
+        const bool same =
+            !strcmp(comparable[i].backend, r->backend) && !strcmp(comparable[i].stage, r->stage);
+        const bench_result *peer = same ? find(report, r->of, comparable[i].peer) : NULL;
         const double times = strcmp(r->stage, "minute") == 0 ? (double)r->of->windows : 1;
         if (peer && fabs(peer->host_bytes * times - r->host_bytes) < 1)
             cJSON_AddNumberToObject(peers, peer->stage,
@@ -86,15 +94,17 @@ void bench_leave_out(bench_report *report, const bench_case *c, const sonar_erro
 /* ---- the table ------------------------------------------------------------------------------- */
 
 void bench_write_table(const bench_report *report, FILE *to) {
-    fprintf(to, "%-15s %-17s %-11s %5s %11s %11s %11s %11s %9s %6s %9s\n", "case", "stage", "by",
-            "runs", "min us", "median us", "p99 us", "single us", "Gflop/s", "floor", "error dB");
+    fprintf(to, "%-15s %-17s %-15s %5s %11s %11s %11s %11s %11s %9s %6s %9s\n", "case", "stage",
+            "by", "runs", "min us", "median us", "p99 us", "single us", "processor", "Gflop/s",
+            "floor", "error dB");
     for (size_t i = 0; i < report->results; i++) {
         const bench_result *r = &report->result[i];
         const bound b = bound_of(report, r);
-        fprintf(to, "%-15s %-17s %-11s %5zu %11.1f %11.1f %11.1f %11.1f %9.2f ", r->of->name,
+        fprintf(to, "%-15s %-17s %-15s %5zu %11.1f %11.1f %11.1f %11.1f %11.1f %9.2f ", r->of->name,
                 r->stage, r->implementation, r->time.repetitions, (double)r->time.min_ns / 1e3,
                 (double)r->time.median_ns / 1e3, (double)r->time.p99_ns / 1e3,
-                (double)r->time.single_median_ns / 1e3, r->flop / (double)r->time.median_ns);
+                (double)r->time.single_median_ns / 1e3, (double)r->time.processor_ns / 1e3,
+                r->flop / (double)r->time.median_ns);
         if (b.by)
             fprintf(to, "%5.0f%% ", 100 * b.floor_ns / (double)r->time.median_ns);
         else
@@ -184,6 +194,7 @@ static void add_times(cJSON *to, const bench_times *t) {
     cJSON_AddNumberToObject(to, "p99_ns", (double)t->p99_ns);
     cJSON_AddNumberToObject(to, "single_median_ns", (double)t->single_median_ns);
     cJSON_AddNumberToObject(to, "single_p99_ns", (double)t->single_p99_ns);
+    cJSON_AddNumberToObject(to, "processor_ns", (double)t->processor_ns);
 }
 
 /* null where it is not known: cJSON writes NaN so. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "chain.h"
+#include "lapack.h"
 #include "stages.h"
 
 /* One row of a case's results. */
@@ -68,6 +69,8 @@ static sonar_code time_stages(const bench_scene *s, const plan *plans, size_t co
     for (size_t i = 0; i < count && !code; i++)
         if (plans[i].wanted)
             code = time_stage(r, &plans[i], report, err);
+    if (!code && r->mvdr.self && !s->device)
+        code = bench_run_lapack(r, report, err);
     bench_stages_destroy(r);
     free(r);
     return code;
@@ -124,6 +127,8 @@ static sonar_code run_scene(const bench_scene *s, bench_report *report, sonar_er
         {"cbf.snapshots", name, bench_stages_several, times * lofar, several_bytes, 0,
          c->cbf_alone},
         {"mvdr", name, bench_stages_mvdr, 0, mvdr_bytes, 0, mvdr},
+        {"mvdr.looks", name, bench_stages_looks, bench_looks_flop(c), mvdr_bytes, 0,
+         c->mvdr_alone && c->solver == SONAR_MVDR_JACOBI},
     };
     const plan chain = {
         "chain", name, bench_chain_run, dft + all, dft_bytes + all_bytes + mvdr_bytes,

@@ -230,6 +230,7 @@ static sonar_specs specs_of(const bench_case *c) {
                  .length = c->length,
                  .first_bin = c->mvdr.first,
                  .bins = c->mvdr.bins,
+                 .solver = c->solver,
                  .max_new = 1,
                  .snapshots = c->snapshots,
                  .eps = 1,

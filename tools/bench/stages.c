@@ -62,8 +62,16 @@ static sonar_code make_snapshots(bench_stages *r, sonar_error *err) {
     if (!s->c->mvdr.bins)
         return SONAR_OK;
     const sonar_buffer from = sonar_buffer_view(s->snapshot, SONAR_C32, 3, shape);
+    const size_t looks[] = {s->c->angles, s->c->sensors};
+    const sonar_buffer turns = sonar_buffer_view(s->far_turns, SONAR_U64, 2, looks);
     sonar_code code = make(r, 3, shape, SONAR_C32, &r->snapshots, err);
-    return code ? code : r->b->copy(r->queue, &from, &r->snapshots, err);
+    if (!code)
+        code = r->b->copy(r->queue, &from, &r->snapshots, err);
+    if (!code)
+        code = make(r, 2, looks, SONAR_U64, &r->looks, err);
+    if (!code)
+        code = make(r, 1, looks, SONAR_F32, &r->look_power, err);
+    return code ? code : r->b->copy(r->queue, &turns, &r->looks, err);
 }
 
 /* ---- stages ---------------------------------------------------------------------------------- */
@@ -205,6 +213,12 @@ sonar_code bench_stages_mvdr(void *ctx, sonar_error *err) {
     return adapt(r, r->fresh++ % r->scene->c->snapshots, 1, SONAR_WANT(SONAR_MVDR_AZIMUTH), err);
 }
 
+sonar_code bench_stages_looks(void *ctx, sonar_error *err) {
+    bench_stages *r = ctx;
+    const sonar_work work = work_of(r, 0);
+    return r->mvdr.ops->evaluate(r->mvdr.self, r->queue, &r->looks, &r->look_power, &work, err);
+}
+
 sonar_code bench_stages_fill_block(bench_stages *r, sonar_error *err) {
     const size_t all = r->scene->c->snapshots;
     sonar_code code = SONAR_OK;
@@ -273,6 +287,8 @@ void bench_stages_destroy(bench_stages *r) {
     release(r, &r->on_device);
     release(r, &r->several);
     release(r, &r->snapshots);
+    release(r, &r->looks);
+    release(r, &r->look_power);
     if (r->done)
         r->b->event_destroy(r->done);
     if (r->queue)

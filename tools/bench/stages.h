@@ -27,6 +27,7 @@ typedef struct bench_stages {
     sonar_buffer snapshots;                 /* c32 [snapshot][bin][sensor], for MVDR */
     size_t fresh;                           /* the next of them */
     sonar_buffer cbf_out[SONAR_CBF_OUTPUTS], mvdr_out[SONAR_MVDR_OUTPUTS];
+    sonar_buffer looks, look_power; /* u64 [direction][sensor], f32 [direction] */
     bench_stage dft, cbf, mvdr;
 } bench_stages;
 
@@ -45,6 +46,7 @@ sonar_code bench_stages_lofar(void *ctx, sonar_error *err);      /* with the far
 sonar_code bench_stages_all_beams(void *ctx, sonar_error *err);  /* all three */
 sonar_code bench_stages_several(void *ctx, sonar_error *err);    /* of several snapshots */
 sonar_code bench_stages_mvdr(void *ctx, sonar_error *err);       /* one snapshot more */
+sonar_code bench_stages_looks(void *ctx, sonar_error *err);      /* MVDR's directions, all solved */
 sonar_code bench_stages_settle(void *ctx, sonar_error *err);     /* waits for all of them */
 
 /* ---- accuracy -------------------------------------------------------------------------------- */
@@ -59,6 +61,10 @@ sonar_code bench_stages_fill_block(bench_stages *stages, sonar_error *err);
  * the worst error, NaN for arrays too large for that; and the mean number of sweeps. */
 sonar_code bench_stages_mvdr_error(bench_stages *stages, double *error_db, double *sweeps,
                                    sonar_error *err);
+/* The same error of the middle bin's spectrum, float [direction], loaded with delta. */
+double bench_mvdr_worst_db(const bench_scene *scene, double delta, const float *spectrum);
+/* Loading of each bin in the last run of MVDR, to delta[bin]. */
+sonar_code bench_stages_mvdr_delta(bench_stages *stages, float *delta, sonar_error *err);
 /* Mean over info, f32 [bin][SONAR_MVDR_INFO_FIELDS]. */
 double bench_mean_sweeps(size_t bins, const float *info);
 
