@@ -126,6 +126,7 @@ static const char *const axis_names[SONAR_SURFACES][2] = {
     [SONAR_MVDR_AZIMUTH] = {"azimuth"},
     [SONAR_MVDR_SPECTRUM] = {"frequency", "azimuth"},
     [SONAR_MVDR_NEARFIELD] = {"range", "azimuth"},
+    [SONAR_MVDR_EIGENVALUES] = {"frequency", "mode"},
     [SONAR_ELEMENT_PSD] = {"channel", "frequency"},
     [SONAR_ELEMENT_MISSING] = {"channel"},
     [SONAR_ELEMENT_POSITION] = {"channel", "coordinate"},
@@ -133,18 +134,24 @@ static const char *const axis_names[SONAR_SURFACES][2] = {
     [SONAR_STATUS] = {"none"},
 };
 static const size_t shapes[SONAR_SURFACES][2] = {
-    [SONAR_CBF_AZIMUTH] = {7},          [SONAR_CBF_NEARFIELD] = {3, 7},
-    [SONAR_CBF_LOFAR] = {11, 7},        [SONAR_MVDR_AZIMUTH] = {5},
-    [SONAR_MVDR_SPECTRUM] = {2, 5},     [SONAR_MVDR_NEARFIELD] = {3, 5},
-    [SONAR_ELEMENT_PSD] = {13, 11},     [SONAR_ELEMENT_MISSING] = {13},
+    [SONAR_CBF_AZIMUTH] = {7},
+    [SONAR_CBF_NEARFIELD] = {3, 7},
+    [SONAR_CBF_LOFAR] = {11, 7},
+    [SONAR_MVDR_AZIMUTH] = {5},
+    [SONAR_MVDR_SPECTRUM] = {2, 5},
+    [SONAR_MVDR_NEARFIELD] = {3, 5},
+    [SONAR_ELEMENT_PSD] = {13, 11},
+    [SONAR_ELEMENT_MISSING] = {13},
+    [SONAR_MVDR_EIGENVALUES] = {2, SCENE_MODES},
     [SONAR_ELEMENT_POSITION] = {13, 3},
 };
 static const char *const units[SONAR_SURFACES] = {
-    [SONAR_CBF_AZIMUTH] = "uPa^2",      [SONAR_CBF_NEARFIELD] = "uPa^2",
-    [SONAR_CBF_LOFAR] = "uPa^2/Hz",     [SONAR_MVDR_AZIMUTH] = "uPa^2",
-    [SONAR_MVDR_SPECTRUM] = "uPa^2/Hz", [SONAR_MVDR_NEARFIELD] = "uPa^2",
-    [SONAR_ELEMENT_PSD] = "uPa^2/Hz",   [SONAR_ELEMENT_MISSING] = "1",
-    [SONAR_ELEMENT_POSITION] = "m",     [SONAR_DETECTIONS] = "uPa^2",
+    [SONAR_CBF_AZIMUTH] = "uPa^2",         [SONAR_CBF_NEARFIELD] = "uPa^2",
+    [SONAR_CBF_LOFAR] = "uPa^2/Hz",        [SONAR_MVDR_AZIMUTH] = "uPa^2",
+    [SONAR_MVDR_SPECTRUM] = "uPa^2/Hz",    [SONAR_MVDR_NEARFIELD] = "uPa^2",
+    [SONAR_ELEMENT_PSD] = "uPa^2/Hz",      [SONAR_ELEMENT_MISSING] = "1",
+    [SONAR_ELEMENT_POSITION] = "m",        [SONAR_DETECTIONS] = "uPa^2",
+    [SONAR_MVDR_EIGENVALUES] = "uPa^2/Hz",
 };
 
 static bool is_mvdr(sonar_surface surface) {
@@ -177,6 +184,10 @@ static void check_axis(const cJSON *axis, const char *name, bool mvdr) {
     } else if (strcmp(name, "channel") == 0 || strcmp(name, "coordinate") == 0) {
         cr_assert(cJSON_IsNull(unit));
         cr_assert_eq(cJSON_GetObjectItem(axis, "start")->valuedouble, 0);
+        cr_assert_eq(cJSON_GetObjectItem(axis, "step")->valuedouble, 1);
+    } else if (strcmp(name, "mode") == 0) {
+        cr_assert(cJSON_IsNull(unit));
+        cr_assert_eq(cJSON_GetObjectItem(axis, "start")->valuedouble, 1);
         cr_assert_eq(cJSON_GetObjectItem(axis, "step")->valuedouble, 1);
     } else {
         check_values(axis, 0, NULL);
@@ -250,6 +261,7 @@ static void check_result(const output_message *message, sonar_surface surface) {
     const bool summed = !strcmp(field(message, "topic")->valuestring, "mvdr.azimuth");
     cr_assert_str_eq(field(message, "value")->valuestring, summed ? "cell_maximum" : "direction");
     cr_assert_eq(number(message, "tonal_bins"), 2);
+    expect_text(message, "\"sources\":{\"rule\":\"random_matrix\",\"median\":2.5,\"most\":4}");
     cr_assert(cJSON_IsFalse(field(message, "level_corrected")));
     expect_text(message, "\"first_sample\":9007199254740995,");
     expect_text(message, "\"last_sample\":9007199254740997,");
@@ -777,9 +789,9 @@ Test(output, who_subscribes_twice_and_dies_is_gone) {
     for (int i = 0; i < 5; i++)
         zmq_setsockopt(a, ZMQ_SUBSCRIBE, "mvdr.spectrum", 13);
     zmq_setsockopt(a, ZMQ_SUBSCRIBE, "mvdr", 4);
-    cr_assert(output_wait_wanted(output, SONAR_WANT(SONAR_MVDR_SPECTRUM) |
-                                             SONAR_WANT(SONAR_MVDR_AZIMUTH) |
-                                             SONAR_WANT(SONAR_MVDR_NEARFIELD)));
+    cr_assert(output_wait_wanted(
+        output, SONAR_WANT(SONAR_MVDR_SPECTRUM) | SONAR_WANT(SONAR_MVDR_AZIMUTH) |
+                    SONAR_WANT(SONAR_MVDR_NEARFIELD) | SONAR_WANT(SONAR_MVDR_EIGENVALUES)));
     zmq_close(a);
     cr_assert(output_wait_wanted(output, 0));
     end();

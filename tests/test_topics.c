@@ -10,8 +10,8 @@
 
 /* "[range][direction] ", "" for a topic without an array. */
 static void print_axes(const sonar_topic *topic, char *to, size_t bytes) {
-    static const char *const axis[] = {"",      "[channel]",   "[range]",
-                                       "[bin]", "[direction]", "[coordinate]"};
+    static const char *const axis[] = {
+        "", "[channel]", "[range]", "[bin]", "[direction]", "[coordinate]", "[mode]"};
     snprintf(to, bytes, "%s%s", axis[topic->axis[0]], axis[topic->axis[1]]);
 }
 

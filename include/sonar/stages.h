@@ -116,6 +116,7 @@ typedef struct sonar_cbf_spec {
  *   out[SONAR_MVDR_OUT_AZIMUTH]   f32 [direction]              (fs/N) sum_b P, unit^2
  *   out[SONAR_MVDR_OUT_SPECTRUM]  f32 [bin][direction]         P, unit^2/Hz
  *   out[SONAR_MVDR_OUT_NEARFIELD] f32 [range][direction]       (fs/N) sum_b P, unit^2
+ *   out[SONAR_MVDR_OUT_EIGENVALUES] f32 [bin][sonar_mvdr_modes]  of R, in falling order, unit^2/Hz
  *   out[SONAR_MVDR_OUT_INFO]      f32 [bin][SONAR_MVDR_INFO_FIELDS]
  *
  * P(theta, b) = 1 / sum_k |a^H v_k|^2 / (d_k + delta), with eigenvectors v_k and eigenvalues d_k of
@@ -125,10 +126,11 @@ typedef struct sonar_cbf_spec {
  * steering vectors of points, params->near_mvdr, from the same snapshots, matrix and loading.
  *
  * An output without data is not wanted. AZIMUTH and SPECTRUM are wanted where work->outputs has the
- * bit of either surface, NEARFIELD with its own bit, INFO with any of the three. Without any of
- * these execute takes the snapshots in and leaves the outputs untouched, and the time that solving
- * takes is saved; so does it with the near field, of which nothing is kept between executes.
- * evaluate looks at the snapshots that have been taken in, whether they were solved or not.
+ * bit of either surface, NEARFIELD and EIGENVALUES with their own bits, INFO with any of the four.
+ * Without any of these execute takes the snapshots in and leaves the outputs untouched, and the
+ * time that solving takes is saved; so does it with the near field, of which nothing is kept
+ * between executes. evaluate looks at the snapshots that have been taken in, whether they were
+ * solved or not.
  *
  * A bin that a tone dominates is steered at the tone's frequency, which may be a side lobe's width
  * away, by execute and evaluate alike. There, turns count as signed ones from the sensor in the
@@ -138,10 +140,12 @@ typedef struct sonar_cbf_spec {
  * reset forgets all snapshots (a new epoch, a new geometry).
  */
 
+/* Those before INFO are the surfaces from SONAR_MVDR_AZIMUTH on, in that order. */
 enum {
     SONAR_MVDR_OUT_AZIMUTH = 0,
     SONAR_MVDR_OUT_SPECTRUM,
     SONAR_MVDR_OUT_NEARFIELD,
+    SONAR_MVDR_OUT_EIGENVALUES,
     SONAR_MVDR_OUT_INFO,
     SONAR_MVDR_OUTPUTS
 };
@@ -157,6 +161,7 @@ enum {
     SONAR_MVDR_LEVEL,      /* share of a source's power that P is expected to show, before any
                               correction; 1: all */
     SONAR_MVDR_OFFSET,     /* bins above its centre at which the bin is steered */
+    SONAR_MVDR_SOURCES,    /* number of sources by spec.source_count; 0 where nobody counts */
     SONAR_MVDR_INFO_FIELDS
 };
 enum {
@@ -178,6 +183,14 @@ typedef enum sonar_loading {
     SONAR_LOADING_TRACE,     /* eps * tr(R)/B */
     SONAR_LOADING_ABSOLUTE   /* eps itself, in unit^2/Hz */
 } sonar_loading;
+
+/* How many sources a bin's eigenvalues tell of: docs/mvdr.md. */
+typedef enum sonar_source_count {
+    SONAR_COUNT_OFF = 0,
+    SONAR_COUNT_MDL,          /* minimum description length (Wax and Kailath 1985) */
+    SONAR_COUNT_AIC,          /* Akaike's criterion (the same) */
+    SONAR_COUNT_RANDOM_MATRIX /* Nadakuditi and Edelman 2008 */
+} sonar_source_count;
 
 /* How a taper spreads a tone over neighbouring bins: the angle of (W(o), W(o - 1)), W being the
  * taper's transform about its middle, for offsets o = (i + 1/2)/STEPS - REACH, which leaves out
@@ -213,9 +226,20 @@ typedef struct sonar_mvdr_spec {
     bool forward_backward; /* averages with the array mirrored at the origin; sensors whose mirror
                               image is masked or missing are not used */
     bool correct_level;    /* take out what few snapshots and loading do to levels */
+    sonar_source_count source_count;
     /* Borrowed during create. NULL: every bin is steered at its centre. */
     const sonar_mvdr_tones *tones;
 } sonar_mvdr_spec;
+
+/* Most eigenvalues of R that are not zero: those of the sensors or, if these are fewer, of the
+ * block's snapshots, which forward-backward averaging counts twice. The rest of a row is 0. */
+static inline size_t sonar_mvdr_modes(const sonar_mvdr_spec *spec) {
+    const size_t most = spec->alpha > 0 ? spec->sensors : spec->snapshots;
+    const size_t half = spec->sensors / 2 + spec->sensors % 2;
+    if (spec->forward_backward)
+        return most < half ? 2 * most : spec->sensors;
+    return most < spec->sensors ? most : spec->sensors;
+}
 
 #ifdef __cplusplus
 }

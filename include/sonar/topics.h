@@ -5,8 +5,9 @@
  * of results and output.topics come from these rows; a test compares docs/reading.md with them.
  *
  *   name      as subscribed to; no name is a prefix of another
- *   axes      of the array, outer and inner: CHANNEL, RANGE, BIN, DIRECTION, COORDINATE, or NONE.
- *             Directions, bins and bands are those of the maker, the CBF's unless the MVDR makes it
+ *   axes      of the array, outer and inner: CHANNEL, RANGE, BIN, DIRECTION, COORDINATE, MODE (of
+ *             eigenvalues), or NONE. Directions, bins and bands are those of the maker, the CBF's
+ *             unless the MVDR makes it
  *   quantity  POWER (unit^2), DENSITY (unit^2/Hz), SHARE, LENGTH (m), or NOTHING
  *   dtype     of the array: a sonar_dtype but S24; F32 also where there is none
  *   maker     CBF, MVDR: that stage; HOST: the processor, from samples or transforms;
@@ -31,6 +32,7 @@
     ROW(SONAR_MVDR_AZIMUTH,    "mvdr.azimuth",    NONE,    DIRECTION,   POWER,    F32,   MVDR,     WINDOW, 0, "broadband power") AND \
     ROW(SONAR_MVDR_SPECTRUM,   "mvdr.spectrum",   BIN,     DIRECTION,   DENSITY,  F32,   MVDR,     NAMED,  0, "power spectral density") AND \
     ROW(SONAR_MVDR_NEARFIELD,  "mvdr.nearfield",   RANGE,   DIRECTION,   POWER,    F32,   MVDR,     NAMED,  0, "broadband power") AND \
+    ROW(SONAR_MVDR_EIGENVALUES, "mvdr.eigenvalues", BIN,   MODE,        DENSITY,  F32,   MVDR,     NAMED,  0, "eigenvalues of the covariance") AND \
     ROW(SONAR_ELEMENT_PSD,     "element.psd",     CHANNEL, BIN,         DENSITY,  F32,   HOST,     NAMED,  0, "power spectral density") AND \
     ROW(SONAR_ELEMENT_MISSING, "element.missing", NONE,    CHANNEL,     SHARE,    F32,   HOST,     NAMED,  0, "share of missing samples") AND \
     ROW(SONAR_ELEMENT_POSITION, "element.position", CHANNEL, COORDINATE, LENGTH,  F32,   HOST,     NAMED,  0, "position in the array frame: forward, right, down") AND \

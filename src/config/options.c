@@ -349,6 +349,12 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                     .help = "cholesky: eigenvalues alone and a triangular factor. jacobi: "
                             "eigenvectors too, by the thesis's parallel Jacobi rotations. auto: "
                             "the faster one. The spectra are the same."},
+    [OPT_SOURCE_COUNT] =
+        {"mvdr.source_count", AT(specs.mvdr.source_count), CHOICE("off mdl aic random_matrix"),
+         .fallback = "off",
+         .help = "Count the sources of each bin by its eigenvalues (docs/mvdr.md). mdl: minimum "
+                 "description length, cautious. aic: Akaike's criterion, which counts too many. "
+                 "random_matrix: the rule of Nadakuditi and Edelman, for few snapshots too."},
     [OPT_TOLERANCE] = {"mvdr.tolerance", AT(specs.mvdr.tolerance), REAL("", 1e-16, 0.1),
                        .fallback = "1e-9",
                        .help = "Jacobi ends when no off-diagonal element is larger than this times "

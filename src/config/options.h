@@ -86,6 +86,7 @@ typedef enum sonar_option_id {
     OPT_LOADING_EPS,
     OPT_KNOWN_SOURCES,
     OPT_SOLVER,
+    OPT_SOURCE_COUNT,
     OPT_TOLERANCE,
     OPT_MAX_SWEEPS,
     OPT_FORWARD_BACKWARD,

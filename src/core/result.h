@@ -273,6 +273,8 @@ typedef struct sonar_result {
     size_t mvdr_bins_not_converged;
     uint32_t mvdr_flags; /* SONAR_MVDR_FLAG_* of any bin */
     float mvdr_worst_residual, mvdr_most_sweeps;
+    double mvdr_sources; /* median over bins; meaningful where somebody counts */
+    float mvdr_most_sources;
     double missing_mean, missing_worst;
     uint32_t frame_flags; /* SONAR_FRAME_* */
     bool restarted;

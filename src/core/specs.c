@@ -12,6 +12,7 @@ int sonar_specs_surface(const sonar_specs *specs, sonar_surface surface, size_t 
         .mvdr_directions = specs->mvdr_enabled ? specs->mvdr.directions : 0,
         .mvdr_bins = specs->mvdr_enabled ? specs->mvdr.bins : 0,
         .mvdr_ranges = specs->mvdr_enabled ? specs->mvdr.ranges : 0,
+        .mvdr_modes = specs->mvdr_enabled ? sonar_mvdr_modes(&specs->mvdr) : 0,
     };
     return sonar_topic_shape(surface, &extents, shape);
 }

@@ -31,6 +31,8 @@ static size_t length_of(sonar_axis axis, bool mvdr, const sonar_extents *e) {
         return mvdr ? e->mvdr_directions : e->cbf_directions;
     case SONAR_AXIS_COORDINATE:
         return 3;
+    case SONAR_AXIS_MODE:
+        return e->mvdr_modes;
     case SONAR_AXIS_NONE:
         break;
     }

@@ -13,7 +13,8 @@ typedef enum sonar_axis {
     SONAR_AXIS_RANGE,
     SONAR_AXIS_BIN,
     SONAR_AXIS_DIRECTION,
-    SONAR_AXIS_COORDINATE /* forward, right, down */
+    SONAR_AXIS_COORDINATE, /* forward, right, down */
+    SONAR_AXIS_MODE        /* eigenvalues, the largest first */
 } sonar_axis;
 
 typedef enum sonar_quantity {
@@ -55,7 +56,7 @@ extern const sonar_topic sonar_topic_table[SONAR_SURFACES];
 typedef struct sonar_extents {
     size_t channels, ranges;
     size_t cbf_directions, cbf_bins; /* bins: those of cbf.lofar */
-    size_t mvdr_directions, mvdr_bins, mvdr_ranges;
+    size_t mvdr_directions, mvdr_bins, mvdr_ranges, mvdr_modes;
 } sonar_extents;
 
 /* "unknown" for what is no topic. */

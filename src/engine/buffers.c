@@ -85,11 +85,9 @@ static sonar_code make_mvdr_surfaces(sonar_engine *e, sonar_error *err) {
     const sonar_backend *b = e->mvdr.side->backend;
     sonar_buffer *to = e->buffers.mvdr;
     size_t bins = e->spec.specs->mvdr.bins;
-    sonar_code code = make_surface(e, b, SONAR_MVDR_AZIMUTH, &to[SONAR_MVDR_OUT_AZIMUTH], err);
-    if (!code)
-        code = make_surface(e, b, SONAR_MVDR_SPECTRUM, &to[SONAR_MVDR_OUT_SPECTRUM], err);
-    if (!code)
-        code = make_surface(e, b, SONAR_MVDR_NEARFIELD, &to[SONAR_MVDR_OUT_NEARFIELD], err);
+    sonar_code code = SONAR_OK;
+    for (int i = 0; i < SONAR_MVDR_OUT_INFO && !code; i++)
+        code = make_surface(e, b, (sonar_surface)(SONAR_MVDR_AZIMUTH + i), &to[i], err);
     if (!code)
         code = make(b, b->native_space, SONAR_F32, bins, SONAR_MVDR_INFO_FIELDS, 0,
                     &to[SONAR_MVDR_OUT_INFO], err);

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/topic.h"
 #include "engine/internal.h"
 
 /* Surfaces that may be wanted and decide what is launched. */
 static uint32_t deciding(const sonar_engine *e) {
-    return e->spec.surfaces & (SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) |
-                               SONAR_WANT(SONAR_CBF_LOFAR) | SONAR_WANT(SONAR_MVDR_AZIMUTH) |
-                               SONAR_WANT(SONAR_MVDR_SPECTRUM) | SONAR_WANT(SONAR_MVDR_NEARFIELD));
+    return e->spec.surfaces &
+           (sonar_topics_by(SONAR_MADE_BY_CBF) | sonar_topics_by(SONAR_MADE_BY_MVDR));
 }
 
 const struct recording *sonar_graphs_find(const sonar_engine *e, const struct job *job) {

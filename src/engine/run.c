@@ -39,14 +39,8 @@ static sonar_code fetch_surfaces(sonar_engine *e, const struct job *job, const s
         code = fetch_surface(&e->cbf, &e->buffers.cbf[i], i, job, err);
     if (e->mvdr.side != side || code)
         return code;
-    code = fetch_surface(&e->mvdr, &e->buffers.mvdr[SONAR_MVDR_OUT_AZIMUTH], SONAR_MVDR_AZIMUTH,
-                         job, err);
-    if (!code)
-        code = fetch_surface(&e->mvdr, &e->buffers.mvdr[SONAR_MVDR_OUT_SPECTRUM],
-                             SONAR_MVDR_SPECTRUM, job, err);
-    if (!code)
-        code = fetch_surface(&e->mvdr, &e->buffers.mvdr[SONAR_MVDR_OUT_NEARFIELD],
-                             SONAR_MVDR_NEARFIELD, job, err);
+    for (int i = 0; i < SONAR_MVDR_OUT_INFO && !code; i++)
+        code = fetch_surface(&e->mvdr, &e->buffers.mvdr[i], SONAR_MVDR_AZIMUTH + i, job, err);
     return code ? code
                 : fetch(side, &e->buffers.mvdr[SONAR_MVDR_OUT_INFO], &e->buffers.host_info, err);
 }

@@ -153,6 +153,7 @@ sonar_code mvdr_check_shapes(const sonar_mvdr_spec *spec, const sonar_buffer *in
     if (!surface_fits(&out[SONAR_MVDR_OUT_AZIMUTH], 1, spec->directions, 0) ||
         !surface_fits(&out[SONAR_MVDR_OUT_SPECTRUM], 2, spec->bins, spec->directions) ||
         !surface_fits(&out[SONAR_MVDR_OUT_NEARFIELD], 2, spec->ranges, spec->directions) ||
+        !surface_fits(&out[SONAR_MVDR_OUT_EIGENVALUES], 2, spec->bins, sonar_mvdr_modes(spec)) ||
         !surface_fits(&out[SONAR_MVDR_OUT_INFO], 2, spec->bins, SONAR_MVDR_INFO_FIELDS))
         return sonar_fail(err, SONAR_EINVAL, where, "an output has the wrong shape");
     return check_input(spec, in, err);
@@ -160,9 +161,11 @@ sonar_code mvdr_check_shapes(const sonar_mvdr_spec *spec, const sonar_buffer *in
 
 mvdr_wants mvdr_wants_of(const sonar_work *work, const sonar_buffer *out) {
     const uint32_t far = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM);
-    return (mvdr_wants){.far = work->outputs & far,
+    mvdr_wants wants = {.far = work->outputs & far,
                         .near = work->outputs & SONAR_WANT(SONAR_MVDR_NEARFIELD) &&
                                 out[SONAR_MVDR_OUT_NEARFIELD].data};
+    wants.any = wants.far || wants.near || work->outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES);
+    return wants;
 }
 
 sonar_code mvdr_check_points(const sonar_mvdr_spec *spec, const sonar_buffer *turns,

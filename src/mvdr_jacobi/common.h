@@ -35,9 +35,10 @@ sonar_code mvdr_check_params(const sonar_mvdr_spec *spec, const sonar_params *pa
 /* The input and the SONAR_MVDR_OUTPUTS outputs of an execute; outputs without data are allowed. */
 sonar_code mvdr_check_shapes(const sonar_mvdr_spec *spec, const sonar_buffer *in,
                              const sonar_buffer *out, sonar_error *err);
-/* Which surfaces this work and these outputs make: `far` the azimuth and the spectrum. */
+/* Which surfaces this work and these outputs make: `far` the azimuth and the spectrum; `any`: the
+ * bins have to be solved. */
 typedef struct mvdr_wants {
-    bool far, near;
+    bool far, near, any;
 } mvdr_wants;
 mvdr_wants mvdr_wants_of(const sonar_work *work, const sonar_buffer *out);
 sonar_code mvdr_check_points(const sonar_mvdr_spec *spec, const sonar_buffer *turns,

@@ -181,6 +181,8 @@ typedef struct mvdr_stage {
     float *power;            /* [bin][directions] */
     float *near_power;       /* [bin][near_points] */
     float *info;             /* [bin][SONAR_MVDR_INFO_FIELDS] */
+    float *eigenvalue;       /* [bin][modes] */
+    size_t modes;            /* sonar_mvdr_modes */
     sonar_mvdr_tones *tones; /* NULL: no bin is steered at a tone */
     mvdr_pair *pair;         /* [slot or arrival][bin] a snapshot's with the next bin */
     uint64_t *points;        /* evaluate: [sensor][lane] */

@@ -52,6 +52,7 @@ static bool allocate(mvdr_stage *stage) {
     stage->power = sonar_alloc(bins * stage->directions, sizeof(float));
     stage->near_power = sonar_alloc(bins * stage->near_points, sizeof(float));
     stage->info = sonar_alloc(bins * SONAR_MVDR_INFO_FIELDS, sizeof(float));
+    stage->eigenvalue = sonar_alloc(bins * stage->modes, sizeof(float));
     stage->tones = spec->tones ? sonar_alloc(1, sizeof *stage->tones) : NULL;
     stage->pair = sonar_alloc(spec->tones ? spec->snapshots * bins : 1, sizeof *stage->pair);
     stage->points = sonar_alloc(sensors * MVDR_LANES, sizeof(uint64_t));
@@ -60,8 +61,8 @@ static bool allocate(mvdr_stage *stage) {
     return stage->rows.used && stage->rows.mirror && stage->rows.turns && stage->rows.near &&
            stage->near_power && stage->list && stage->ring && stage->valid && stage->bin &&
            stage->gram_re && stage->gram_im && stage->project && stage->norm && stage->covariance &&
-           stage->factor && stage->power && stage->info && stage->pair && stage->points &&
-           stage->sample && stage->scratch && !spec->tones == !stage->tones;
+           stage->factor && stage->power && stage->info && stage->eigenvalue && stage->pair &&
+           stage->points && stage->sample && stage->scratch && !spec->tones == !stage->tones;
 }
 
 static void destroy(void *opaque) {
@@ -75,7 +76,7 @@ static void destroy(void *opaque) {
                      stage->bin,        stage->gram_re,    stage->gram_im,   stage->project,
                      stage->norm,       stage->covariance, stage->factor,    stage->power,
                      stage->info,       stage->tones,      stage->pair,      stage->points,
-                     stage->sample,     stage->scratch};
+                     stage->sample,     stage->scratch,    stage->eigenvalue};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
     free(stage);
@@ -96,6 +97,7 @@ static sonar_code create(const void *spec, const sonar_host *host, void **out, s
     stage->ld = mvdr_pad(stage->spec.sensors, MVDR_LANES);
     stage->directions = mvdr_pad(stage->spec.directions, MVDR_LANES);
     stage->near_points = mvdr_pad(stage->spec.ranges * stage->spec.directions, MVDR_LANES);
+    stage->modes = sonar_mvdr_modes(&stage->spec);
     if (!allocate(stage)) {
         code = sonar_fail(err, SONAR_ENOMEM, where, "no memory for %zu bins of %zu sensors",
                           stage->spec.bins, stage->spec.sensors);
@@ -140,9 +142,8 @@ static void bin_task(void *arg, size_t bin, size_t worker) {
     if (stage->tones && stage->arrived)
         mvdr_tone_steer(stage, bin);
     mvdr_take(stage, bin, scratch);
-    if (!stage->wants.far && !stage->wants.near)
-        return;
-    mvdr_solve(stage, bin, scratch);
+    if (stage->wants.any)
+        mvdr_solve(stage, bin, scratch);
     if (stage->wants.far)
         mvdr_spectrum(stage, bin, scratch);
     if (stage->wants.near)
@@ -191,6 +192,9 @@ static void publish(const mvdr_stage *stage, sonar_buffer *out, uint32_t outputs
     if (stage->wants.near)
         write_bands(stage, &out[SONAR_MVDR_OUT_NEARFIELD], stage->near_power, spec->ranges,
                     spec->directions, stage->near_points);
+    if (outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES))
+        write_rows(&out[SONAR_MVDR_OUT_EIGENVALUES], stage->eigenvalue, spec->bins, stage->modes,
+                   stage->modes);
     write_rows(&out[SONAR_MVDR_OUT_INFO], stage->info, spec->bins, SONAR_MVDR_INFO_FIELDS,
                SONAR_MVDR_INFO_FIELDS);
 }
@@ -212,7 +216,7 @@ static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
         stage->host->parallel(stage->host->ctx, spec->bins, accumulate_products, stage);
     stage->host->parallel(stage->host->ctx, spec->bins, bin_task, stage);
     mvdr_advance(stage);
-    stage->solved = stage->wants.far || stage->wants.near;
+    stage->solved = stage->wants.any;
     if (stage->solved)
         publish(stage, out, work->outputs);
     return SONAR_OK;

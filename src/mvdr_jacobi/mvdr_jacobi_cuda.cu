@@ -77,6 +77,7 @@ void destroy(void *opaque) {
                       v->inverse,
                       v->power,
                       v->info,
+                      v->eigenvalue,
                       v->unsolved,
                       v->bin,
                       v->ring,
@@ -157,6 +158,7 @@ sonar_code allocate_results(mvdr_stage *stage, sonar_error *err) {
     memory.make(&v->inverse, v->vectors ? bins : 0, most);
     memory.make(&v->power, bins, v->spec.directions);
     memory.make(&v->info, bins, SONAR_MVDR_INFO_FIELDS);
+    memory.make(&v->eigenvalue, bins, v->modes);
     memory.make(&v->unsolved, bins);
     memory.make(&v->bin, bins);
     memory.make(&v->ring, 1);
@@ -242,6 +244,7 @@ void set_view(mvdr_stage *stage, const sonar_mvdr_spec *spec) {
     v->images = (uint32_t)shape->each;
     v->columns = v->images * v->length;
     v->most = (uint32_t)(shape->order + shape->order % 2);
+    v->modes = (uint32_t)sonar_mvdr_modes(spec);
     v->pairs = (uint32_t)(spec->alpha > 0 ? spec->max_new : spec->snapshots);
     v->sums_stride = v->by_snapshots ? (size_t)v->length * v->columns : (size_t)v->most * v->most;
     stage->look.pitch = (uint32_t)sonar_max_size(AT_ONCE, spec->ranges ? spec->directions : 0);
@@ -642,6 +645,9 @@ sonar_code publish(mvdr_stage *stage, cudaStream_t stream, sonar_buffer *out,
                           stream, err);
     if (!code && wants.near)
         code = publish_near(stage, &out[SONAR_MVDR_OUT_NEARFIELD], stream, err);
+    if (!code && work->outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES))
+        code = write_rows(&out[SONAR_MVDR_OUT_EIGENVALUES], v->eigenvalue, spec->bins, v->modes,
+                          stream, err);
     if (!code)
         code = write_rows(&out[SONAR_MVDR_OUT_INFO], v->info, spec->bins, SONAR_MVDR_INFO_FIELDS,
                           stream, err);
@@ -664,7 +670,7 @@ sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *in, son
         code = update_rows(stage, work->params, queue->stream, err);
     if (!code)
         code = take_in(stage, arrivals_of(in), queue->stream, err);
-    if (!code && (wants.far || wants.near))
+    if (!code && wants.any)
         code = publish(stage, queue->stream, out, work, err);
     return code;
 }

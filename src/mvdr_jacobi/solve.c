@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* A bin from its matrix to what its spectrum needs: eigenvalues, loading, level, factor. */
 #include "mvdr_jacobi/internal.h"
+#include "mvdr_jacobi/sources.h"
 
 #include <float.h>
 #include <math.h>
@@ -142,7 +143,24 @@ static unsigned flags_of(const mvdr_stage *stage, const mvdr_load *load, double 
            (share < least ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0);
 }
 
-/* Notes delta and level in info and returns flags. */
+/* Of the k that are not zeros of the other space. */
+static void note_eigenvalues(mvdr_stage *stage, size_t bin, const mvdr_scratch *scratch, size_t k) {
+    float *to = stage->eigenvalue + bin * stage->modes;
+    for (size_t i = 0; i < stage->modes && i < k; i++)
+        to[i] = (float)fmin(scratch->d[i], (double)FLT_MAX);
+}
+
+static size_t count_sources(const mvdr_stage *stage, const double *d, size_t k,
+                            const looks *looks) {
+    const mvdr_ladder ladder = {.d = d,
+                                .k = k,
+                                .n = stage->rows.n,
+                                .snapshots = looks->effective * (double)stage->shape.each,
+                                .real = stage->spec.forward_backward};
+    return stage->spec.source_count ? mvdr_count_sources(stage->spec.source_count, &ladder) : 0;
+}
+
+/* Notes delta, level and sources in info, and the eigenvalues; returns flags. */
 static unsigned load(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_scratch *scratch,
                      float *info) {
     const sonar_mvdr_spec *spec = &stage->spec;
@@ -155,6 +173,8 @@ static unsigned load(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_scr
         mvdr_level(spec, scratch->d, k, loading.delta, looks->seen, looks->effective);
     mvdr_view *view = &stage->bin[bin].view;
     view->level = spec->correct_level ? view->delta / ((double)n * share) : view->delta;
+    note_eigenvalues(stage, bin, scratch, k);
+    info[SONAR_MVDR_SOURCES] = (float)count_sources(stage, scratch->d, k, looks);
     info[SONAR_MVDR_DELTA] = (float)fmin(loading.delta, (double)FLT_MAX);
     info[SONAR_MVDR_LEVEL] = (float)share;
     return flags_of(stage, &loading, share);
@@ -168,6 +188,7 @@ void mvdr_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     const looks looks = form(stage, bin, scratch);
     state->view = (mvdr_view){.offset = llround(state->offset * MVDR_TONE_ONE)};
     memset(info, 0, SONAR_MVDR_INFO_FIELDS * sizeof *info);
+    memset(stage->eigenvalue + bin * stage->modes, 0, stage->modes * sizeof *stage->eigenvalue);
     info[SONAR_MVDR_LEVEL] = 1;
     info[SONAR_MVDR_OFFSET] = (float)state->offset;
     info[SONAR_MVDR_SNAPSHOTS] = (float)looks.effective;

@@ -11,6 +11,7 @@
 #include "mvdr_jacobi/common.h"
 #include "mvdr_jacobi/eigen_cuda.cuh"
 #include "mvdr_jacobi/level.h"
+#include "mvdr_jacobi/sources.h"
 #include "mvdr_jacobi/sums_cuda.cuh"
 
 namespace mvdr {
@@ -192,8 +193,23 @@ __device__ inline loaded load(const view &v, uint32_t bin, const double *d,
                               (share < biased ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0))};
 }
 
+/* One thread: a rule goes through the eigenvalues once. */
+__device__ inline uint32_t count_sources(const view &v, const double *d, const weights &weights) {
+    const mvdr_ladder ladder = {d, weights.order, v.n, weights.effective * v.images,
+                                v.spec.forward_backward};
+    return v.spec.source_count ? (uint32_t)mvdr_count_sources(v.spec.source_count, &ladder) : 0;
+}
+
+/* The largest of `count`, and zeros. */
+__device__ inline void write_eigenvalues(const view &v, uint32_t bin, const double *d,
+                                         uint32_t count) {
+    for (uint32_t i = threadIdx.x; i < v.modes; i += blockDim.x)
+        v.eigenvalue[(size_t)bin * v.modes + i] =
+            i < count ? (float)fmin(d[i], (double)FLT_MAX) : 0;
+}
+
 __device__ inline void report(const view &v, uint32_t bin, const outcome &jacobi,
-                              const loaded &loaded, double snapshots) {
+                              const loaded &loaded, double snapshots, uint32_t sources) {
     const unsigned flags = loaded.flags | (jacobi.converged ? 0 : SONAR_MVDR_FLAG_NOT_CONVERGED);
     float *info = v.info + (size_t)bin * SONAR_MVDR_INFO_FIELDS;
     const bin_state &state = v.bin[bin];
@@ -206,6 +222,7 @@ __device__ inline void report(const view &v, uint32_t bin, const outcome &jacobi
     info[SONAR_MVDR_SNAPSHOTS] = (float)snapshots;
     info[SONAR_MVDR_LEVEL] = (float)state.level;
     info[SONAR_MVDR_OFFSET] = (float)state.offset;
+    info[SONAR_MVDR_SOURCES] = (float)sources;
 }
 
 /* ---- eigenvalues ----------------------------------------------------------------------------- */
@@ -304,6 +321,7 @@ __global__ void __launch_bounds__(512, 1) solve(view v) {
     const double trace = m && weights.order && weights.count > 0 ? trace_of(x, m) : 0;
     outcome jacobi_outcome = {0, 0, true};
     loaded loaded = {0, 0};
+    uint32_t sources = 0;
     if (threadIdx.x == 0) {
         v.bin[bin].delta = 0;
         v.bin[bin].level = 1;
@@ -322,6 +340,9 @@ __global__ void __launch_bounds__(512, 1) solve(view v) {
         }
         scale_eigenvalues(r.d, m, unit);
         loaded = load(v, bin, r.d, weights);
+        write_eigenvalues(v, bin, r.d, weights.order);
+        if (threadIdx.x == 0)
+            sources = count_sources(v, r.d, weights);
         __syncthreads();
         const double delta = v.bin[bin].delta * unit;
         if (v.vectors) {
@@ -340,7 +361,9 @@ __global__ void __launch_bounds__(512, 1) solve(view v) {
     __syncthreads();
     if (threadIdx.x == 0)
         v.unsolved[bin] = 0;
-    report(v, bin, jacobi_outcome, loaded, weights.effective);
+    if (!(trace > 0))
+        write_eigenvalues(v, bin, nullptr, 0);
+    report(v, bin, jacobi_outcome, loaded, weights.effective, sources);
 }
 
 } // namespace mvdr

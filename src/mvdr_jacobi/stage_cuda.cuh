@@ -68,6 +68,8 @@ struct view {
     double *inverse;       /* [bin][most] with eigenvectors: 1 / (d + delta) of each column */
     float *power;          /* [bin][direction] */
     float *info;           /* [bin][SONAR_MVDR_INFO_FIELDS] */
+    float *eigenvalue;     /* [bin][modes] */
+    uint32_t modes;        /* sonar_mvdr_modes */
     uint32_t *unsolved; /* [bin] not 0: snapshots or parameters have come since the last solution */
     bin_state *bin;
     ring_state *ring;

@@ -126,6 +126,7 @@ int sonar_header_shape(const sonar_output_spec *spec, sonar_surface surface, siz
         .mvdr_directions = spec->mvdr_scan ? spec->mvdr_scan->count : 0,
         .mvdr_bins = spec->mvdr_bins,
         .mvdr_ranges = spec->mvdr_ranges,
+        .mvdr_modes = spec->mvdr_modes,
     };
     return sonar_topic_shape(surface, &extents, shape);
 }
@@ -177,6 +178,11 @@ static void axis_frequency(const json *axes, const sonar_output_spec *spec, bool
     axis_steps(axes, "frequency", "Hz", (double)first * bin_hz, bin_hz);
 }
 
+/* Eigenvalues, the largest first. */
+static void axis_mode(const json *axes) {
+    axis_steps(axes, "mode", NULL, 1, 1);
+}
+
 static void axis_channel(const json *axes) {
     axis_steps(axes, "channel", NULL, 0, 1);
 }
@@ -210,6 +216,9 @@ static void append_axis(const json *axes, const sonar_output_spec *spec, sonar_s
         break;
     case SONAR_AXIS_COORDINATE:
         axis_coordinate(axes);
+        break;
+    case SONAR_AXIS_MODE:
+        axis_mode(axes);
         break;
     case SONAR_AXIS_NONE:
         break;
@@ -380,11 +389,24 @@ static void put_missing(const json *root, const sonar_result *result) {
     put_number(&share, "worst", result->missing_worst);
 }
 
+static void put_sources(const json *root, const sonar_output_spec *spec,
+                        const sonar_result *result) {
+    if (!spec->source_count) {
+        put_null(root, "sources");
+        return;
+    }
+    json sources = put_object(root, "sources");
+    put_string(&sources, "rule", spec->source_count);
+    put_number(&sources, "median", result->mvdr_sources);
+    put_number(&sources, "most", (double)result->mvdr_most_sources);
+}
+
 static void put_mvdr(const json *root, const sonar_output_spec *spec, const sonar_result *result) {
     json loading = put_object(root, "loading");
     put_string(&loading, "rule", spec->loading_rule);
     put_number(&loading, "eps", spec->loading_eps);
     put_number(&loading, "delta", result->mvdr_delta);
+    put_sources(root, spec, result);
     put_uint(root, "tonal_bins", result->mvdr_tonal_bins);
     put_number(root, "level_bias_db", result->mvdr_level_db);
     put_bool(root, "level_corrected", spec->level_corrected);

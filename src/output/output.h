@@ -41,7 +41,8 @@ typedef struct sonar_output_spec {
     size_t channels;
     double cbf_bin_hz, mvdr_bin_hz; /* bin widths */
     size_t cbf_first_bin, cbf_bins; /* rows of cbf.lofar and columns of element.psd */
-    size_t mvdr_first_bin, mvdr_bins;
+    size_t mvdr_first_bin, mvdr_bins, mvdr_modes;
+    const char *source_count;               /* "mdl", "aic", "random_matrix"; NULL: nobody counts */
     double cbf_band_hz[2], mvdr_band_hz[2]; /* of the first and the last bin */
 } sonar_output_spec;
 
@@ -71,7 +72,7 @@ void sonar_output_destroy(sonar_output *output);
 /* SONAR_WANT bits of the enabled topics somebody is subscribed to; any thread. A subscription to a
  * non-empty prefix of a name ("cbf.lofar", "cbf.", "c") wants that surface. The empty subscription
  * wants cbf.azimuth, cbf.nearfield, mvdr.azimuth, detections and status, which are there in every
- * window; it receives cbf.lofar, mvdr.spectrum and element.* only while somebody asks for them by
+ * window; it receives the topics sent by name only while somebody asks for them by
  * name. A bit that is not set need not be computed: it would reach nobody. */
 uint32_t sonar_output_wanted(const sonar_output *output);
 /* Queues a result; its ownership returns through reclaim. False: the caller keeps it and it counts

@@ -11,6 +11,14 @@
 
 /* ---- results --------------------------------------------------------------------------------- */
 
+/* Median of one of the stage's info columns over the bins. */
+static double median_of(sonar_pipeline *p, const sonar_buffer *info, int field) {
+    const size_t bins = info->shape[0];
+    for (size_t b = 0; b < bins; b++)
+        p->column[b] = ((const float *)info->data)[b * SONAR_MVDR_INFO_FIELDS + (size_t)field];
+    return (double)sonar_median(p->column, bins);
+}
+
 /* The header's facts about the adaptive spectrum, from the stage's info rows. */
 static void summarise_mvdr(sonar_pipeline *p, sonar_result *result) {
     const sonar_buffer *info = sonar_engine_mvdr_info(p->engine);
@@ -26,15 +34,15 @@ static void summarise_mvdr(sonar_pipeline *p, sonar_result *result) {
             result->mvdr_most_sweeps = row[SONAR_MVDR_SWEEPS];
         result->mvdr_snapshots = row[SONAR_MVDR_SNAPSHOTS];
         result->mvdr_tonal_bins += row[SONAR_MVDR_OFFSET] != 0;
-        p->delta[b] = row[SONAR_MVDR_DELTA];
+        if (row[SONAR_MVDR_SOURCES] > result->mvdr_most_sources)
+            result->mvdr_most_sources = row[SONAR_MVDR_SOURCES];
     }
-    result->mvdr_delta = (double)sonar_median(p->delta, bins);
+    result->mvdr_delta = median_of(p, info, SONAR_MVDR_DELTA);
+    result->mvdr_sources = median_of(p, info, SONAR_MVDR_SOURCES);
+    result->mvdr_level_db = 10 * log10(median_of(p, info, SONAR_MVDR_LEVEL));
     atomic_fetch_add(&p->progress.mvdr_bins, bins);
     atomic_fetch_add(&p->progress.mvdr_bins_not_converged, result->mvdr_bins_not_converged);
     atomic_store(&p->progress.mvdr_most_sweeps, (uint64_t)result->mvdr_most_sweeps);
-    for (size_t b = 0; b < bins; b++)
-        p->delta[b] = ((const float *)info->data)[b * SONAR_MVDR_INFO_FIELDS + SONAR_MVDR_LEVEL];
-    result->mvdr_level_db = 10 * log10((double)sonar_median(p->delta, bins));
 }
 
 static void describe(const sonar_pipeline *p, const sonar_window *window, sonar_result *result) {

@@ -118,7 +118,7 @@ struct sonar_pipeline {
     bool rebuilt;               /* the engine was made again... */
     uint64_t rebuilt_at_window; /* ...after so many windows, good and failed */
     struct change change;
-    float *delta; /* [bin] loading of each of the MVDR's bins, for their median */
+    float *column; /* [bin] one number of each of the MVDR's bins, for the median */
 
     size_t results;
     sonar_result *result;       /* [results], lent to the output and back */

@@ -111,6 +111,15 @@ static const char *loading_name(sonar_loading loading) {
     return names[loading];
 }
 
+/* NULL: nobody counts. */
+static const char *source_count_name(sonar_source_count rule) {
+    const char *const names[] = {[SONAR_COUNT_OFF] = NULL,
+                                 [SONAR_COUNT_MDL] = "mdl",
+                                 [SONAR_COUNT_AIC] = "aic",
+                                 [SONAR_COUNT_RANDOM_MATRIX] = "random_matrix"};
+    return names[rule];
+}
+
 /* The lowest and the highest frequency that the band's bins stand for. */
 static void band_of(const sonar_band *band, double bin_hz, double hz[2]) {
     hz[0] = (double)band->first_bin * bin_hz;
@@ -153,6 +162,8 @@ sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *p, const sona
         spec.mvdr_bin_hz = c->fs_hz / (double)c->specs.mvdr.length;
         spec.mvdr_first_bin = c->mvdr_band.first_bin;
         spec.mvdr_bins = c->mvdr_band.bins;
+        spec.mvdr_modes = sonar_mvdr_modes(&c->specs.mvdr);
+        spec.source_count = source_count_name(c->specs.mvdr.source_count);
         band_of(&c->mvdr_band, spec.mvdr_bin_hz, spec.mvdr_band_hz);
     }
     return spec;

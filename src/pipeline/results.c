@@ -59,13 +59,13 @@ static sonar_code make_results(sonar_pipeline *p, sonar_error *err) {
 
 static sonar_code make_scratch(sonar_pipeline *p, sonar_error *err) {
     size_t looks = sonar_max_size(p->config->cbf_scan.count, p->config->mvdr_scan.count);
-    p->delta = sonar_alloc(p->config->specs.mvdr_enabled ? p->config->specs.mvdr.bins : 1,
-                           sizeof *p->delta);
+    p->column = sonar_alloc(p->config->specs.mvdr_enabled ? p->config->specs.mvdr.bins : 1,
+                            sizeof *p->column);
     p->detect_scratch = sonar_alloc(4 * looks, sizeof *p->detect_scratch);
     p->tau_s = sonar_alloc(p->config->sensors, sizeof *p->tau_s);
     for (int i = 0; i < 2; i++)
         p->sides[i] = sonar_sides_create();
-    if (!p->delta || !p->detect_scratch || !p->tau_s || !p->sides[0] || !p->sides[1])
+    if (!p->column || !p->detect_scratch || !p->tau_s || !p->sides[0] || !p->sides[1])
         return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for the detector");
     return SONAR_OK;
 }
@@ -83,7 +83,7 @@ void sonar_pipeline_free_buffers(sonar_pipeline *p) {
     free(p->result);
     free(p->free_result);
     free(p->lent_under);
-    free(p->delta);
+    free(p->column);
     free(p->detect_scratch);
     for (int i = 0; i < 2; i++)
         sonar_sides_destroy(p->sides[i]);

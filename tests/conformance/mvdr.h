@@ -35,6 +35,8 @@
     X(reset_forgets)                                                                               \
     X(same_bits)                                                                                   \
     X(corrected_levels)                                                                            \
+    X(eigenvalues)                                                                                 \
+    X(source_counts)                                                                               \
     X(tones)                                                                                       \
     X(tone_faults)                                                                                 \
     X(near_field)                                                                                  \
@@ -66,6 +68,8 @@
     X(level_trace_fallback)                                                                        \
     X(level_least_loading)                                                                         \
     X(level_noise_rule)                                                                            \
+    X(sources_found)                                                                               \
+    X(no_sources_found)                                                                            \
     X(tone_any_hop)                                                                                \
     X(tone_any_window)                                                                             \
     X(tone_not_at_the_centre)                                                                      \

@@ -132,6 +132,8 @@ static void make_buffers(mvdr_fixture *f) {
     out[SONAR_MVDR_OUT_AZIMUTH] = site_buffer(f->site, SONAR_F32, 1, (size_t[]){s->directions});
     out[SONAR_MVDR_OUT_SPECTRUM] =
         site_buffer(f->site, SONAR_F32, 2, (size_t[]){s->bins, s->directions});
+    out[SONAR_MVDR_OUT_EIGENVALUES] =
+        site_buffer(f->site, SONAR_F32, 2, (size_t[]){s->bins, sonar_mvdr_modes(s)});
     out[SONAR_MVDR_OUT_INFO] = site_buffer(f->site, SONAR_F32, 2, (size_t[]){s->bins, fields});
     if (s->ranges)
         out[SONAR_MVDR_OUT_NEARFIELD] =
@@ -142,6 +144,7 @@ static void make_buffers(mvdr_fixture *f) {
     f->spectrum = f->output[SONAR_MVDR_OUT_SPECTRUM];
     f->near = f->output[SONAR_MVDR_OUT_NEARFIELD];
     f->info = f->output[SONAR_MVDR_OUT_INFO];
+    f->eigenvalues = f->output[SONAR_MVDR_OUT_EIGENVALUES];
 }
 
 void mvdr_open_alone(mvdr_fixture *f, site *site, const sonar_mvdr_spec *spec) {
@@ -188,6 +191,7 @@ void mvdr_close(mvdr_fixture *f) {
 sonar_work mvdr_work(const mvdr_fixture *f) {
     return (sonar_work){.params = &f->params,
                         .outputs = SONAR_WANT(SONAR_MVDR_SPECTRUM) |
+                                   SONAR_WANT(SONAR_MVDR_EIGENVALUES) |
                                    (f->spec.ranges ? SONAR_WANT(SONAR_MVDR_NEARFIELD) : 0)};
 }
 
@@ -230,8 +234,8 @@ static double difference_db(size_t count, const float *mine, const float *other)
 }
 
 static void expect_close(mvdr_fixture *f, size_t bin, int field, double relative, double absolute) {
-    static const char *const names[] = {"sweeps",    "residual", "delta", "flags",
-                                        "snapshots", "level",    "offset"};
+    static const char *const names[] = {"sweeps",    "residual", "delta",  "flags",
+                                        "snapshots", "level",    "offset", "sources"};
     double mine = (double)mvdr_info(f, bin, field), twins = (double)mvdr_info(f->twin, bin, field);
     site_expect(f->site, fabs(mine - twins) <= relative * fabs(twins) + absolute,
                 "%s, bin %zu: %s %g, CPU %g", named(f), bin, names[field], mine, twins);
@@ -259,6 +263,7 @@ static void compare(mvdr_fixture *f) {
         expect_close(f, bin, SONAR_MVDR_LEVEL, 2 * close, 1e-6);
         expect_close(f, bin, SONAR_MVDR_OFFSET, 0, 1e-4);
         expect_close(f, bin, SONAR_MVDR_SNAPSHOTS, 1e-6, 0);
+        expect_close(f, bin, SONAR_MVDR_SOURCES, 0, 0);
         if (!on_the_edge((double)mvdr_info(f->twin, bin, SONAR_MVDR_LEVEL)))
             expect_close(f, bin, SONAR_MVDR_FLAGS, 0, 0);
     }

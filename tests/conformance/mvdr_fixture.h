@@ -23,6 +23,7 @@ typedef struct mvdr_fixture {
     sonar_buffer in, out[SONAR_MVDR_OUTPUTS]; /* the site's */
     float *output[SONAR_MVDR_OUTPUTS];        /* of the last run, fetched */
     float *azimuth, *spectrum, *near, *info;  /* the same by name; near: [range][direction] */
+    float *eigenvalues;                       /* [bin][mode] */
     struct mvdr_fixture *twin;                /* the CPU's, NULL where this is the CPU's */
     double apart_db; /* most that the twins' spectra may differ by; INFINITY: nothing is compared */
 } mvdr_fixture;

@@ -100,6 +100,50 @@ double mvdr_oracle_delta(const sonar_mvdr_spec *spec, size_t n, const double *d,
     return spec->eps * median * (snapshots < (double)n ? snapshots / (double)n : 1);
 }
 
+/* Wax and Kailath 1985, of p eigenvalues and N snapshots. */
+static double information(bool mdl, const double *d, size_t p, double snapshots, size_t k,
+                          bool real) {
+    double arithmetic = 0, geometric = 1;
+    for (size_t i = k; i < p; i++) {
+        arithmetic += d[i] / (double)(p - k);
+        geometric *= pow(d[i], 1 / (double)(p - k));
+    }
+    const double likelihood =
+        (real ? 0.5 : 1) * snapshots * (double)(p - k) * log(geometric / arithmetic);
+    const double parameters =
+        real ? 0.5 * (double)(k * (2 * p - k + 1)) : (double)(k * (2 * p - k));
+    return mdl ? -likelihood + 0.5 * parameters * log(snapshots) : -2 * likelihood + 2 * parameters;
+}
+
+/* Nadakuditi and Edelman 2008, (12) and (13). */
+static double moments(const double *d, size_t n, double m, size_t k, bool real) {
+    const double beta = real ? 1 : 2;
+    double sum = 0, squares = 0;
+    for (size_t i = k; i < n; i++) {
+        sum += d[i];
+        squares += d[i] * d[i];
+    }
+    const double t = ((double)(n - k) * squares / (sum * sum) - (1 + (double)n / m)) * (double)n -
+                     (2 / beta - 1) * (double)n / m;
+    return beta / 4 * pow(m / (double)n, 2) * t * t + 2 * (double)(k + 1);
+}
+
+size_t mvdr_oracle_sources(sonar_source_count rule, size_t n, const double *d, double snapshots,
+                           bool real) {
+    const size_t p = snapshots < (double)n ? (size_t)lround(snapshots) : n;
+    double least = INFINITY;
+    size_t best = 0;
+    for (size_t k = 0; k < p; k++) {
+        const double cost =
+            rule == SONAR_COUNT_RANDOM_MATRIX
+                ? moments(d, n, snapshots, k, real)
+                : information(rule == SONAR_COUNT_MDL, d, p, fmax(snapshots, (double)n), k, real);
+        if (cost < least)
+            least = cost, best = k;
+    }
+    return best;
+}
+
 void mvdr_oracle_power(size_t n, const cplx *r, double delta, size_t count, const cplx *a,
                        double *power) {
     cplx *factor = copy_of(n * n, r), *solved = copy_of(n * count, a);

@@ -29,6 +29,10 @@ void mvdr_oracle_average_backward(size_t n, cplx *r);
 void mvdr_oracle_eigenvalues(size_t n, const cplx *r, double *d);
 /* The loading rules, from the eigenvalues. */
 double mvdr_oracle_delta(const sonar_mvdr_spec *spec, size_t n, const double *d, double snapshots);
+/* Number of sources: the rules as they are printed, one number after the other. `real`: from
+ * forward-backward averages, `snapshots` counting twice then. */
+size_t mvdr_oracle_sources(sonar_source_count rule, size_t n, const double *d, double snapshots,
+                           bool real);
 /* 1 / a^H (R + delta I)^-1 a for each of `count` steering vectors a[i * n ..]. */
 void mvdr_oracle_power(size_t n, const cplx *r, double delta, size_t count, const cplx *a,
                        double *power);

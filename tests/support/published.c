@@ -150,6 +150,18 @@ static void compare_mvdr(published_verdict *v, const float *want, const float *h
             differ(v, &v->arrays, "[%zu]: %.9g, not %.9g", i, (double)have[i], (double)want[i]);
 }
 
+static void compare_eigenvalues(published_verdict *v, const float *want, const float *have,
+                                size_t n, size_t modes) {
+    for (size_t i = 0; i < n; i++) {
+        const double a = (double)want[i], b = (double)have[i];
+        const double least = 1e-6 * (double)want[i / modes * modes];
+        const bool same =
+            a > least ? allowed(v, apart_db(a, b), mvdr_db) : b >= 0 && b <= 2 * least;
+        if (!same)
+            differ(v, &v->arrays, "[%zu][%zu]: %.9g, not %.9g", i / modes, i % modes, b, a);
+    }
+}
+
 /* Channel by channel: each has a transform of its own, exact to a share of its loudest bin. */
 static void compare_psd(published_verdict *v, const float *want, const float *have, size_t n,
                         size_t bins) {
@@ -173,6 +185,8 @@ static void compare_arrays(published_verdict *v, sonar_surface surface, const ou
         compare_cbf(v, a, b, n);
     else if (surface <= SONAR_MVDR_NEARFIELD)
         compare_mvdr(v, a, b, n);
+    else if (surface == SONAR_MVDR_EIGENVALUES)
+        compare_eigenvalues(v, a, b, n, (size_t)last->valueint);
     else if (surface == SONAR_ELEMENT_PSD)
         compare_psd(v, a, b, n, (size_t)last->valueint);
     else if (n && memcmp(a, b, want->body_bytes) != 0)

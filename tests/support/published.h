@@ -3,7 +3,7 @@
  * agree: each is allowed half of what is said here.
  *
  *   cbf.*            0.01 dB where the first is within 60 dB of the surface's peak
- *   mvdr.*           0.1 dB
+ *   mvdr.*           0.1 dB; eigenvalues where the first is within 60 dB of its bin's largest
  *   element.psd      1e-4, but for what is more than 40 dB below the channel's peak
  *   element.missing, element.position  equal
  *   detections       the same ones; bearings to 0.05 deg, levels to 0.05 dB
