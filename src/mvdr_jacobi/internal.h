@@ -185,13 +185,14 @@ typedef struct mvdr_stage {
     size_t modes;            /* sonar_mvdr_modes */
     sonar_mvdr_tones *tones; /* NULL: no bin is steered at a tone */
     mvdr_pair *pair;         /* [slot or arrival][bin] a snapshot's with the next bin */
-    uint64_t *points;        /* evaluate: [sensor][lane] */
-    float *sample;           /* evaluate: [bin][lane] */
+    uint64_t *points;        /* evaluate: [point / 8][sensor][lane] */
+    float *sample;           /* evaluate: [bin][point] */
     mvdr_scratch *scratch;   /* [worker] */
     /* one execute's arguments, for the tasks */
     const sonar_buffer *in;
     size_t arrived;
     mvdr_wants wants;
+    size_t looked_at; /* points of this evaluation */
 } mvdr_stage;
 
 /* Snapshot `index` of those that arrived. */

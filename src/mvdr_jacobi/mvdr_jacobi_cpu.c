@@ -10,6 +10,8 @@
 
 static const char where[] = "mvdr_jacobi";
 
+enum { AT_ONCE = 2 * MVDR_LANES }; /* points of an evaluation, as many as the detector asks for */
+
 /* ---- create, destroy ------------------------------------------------------------------------- */
 
 /* Elements of what is kept per bin; false if they are too many to count. */
@@ -55,8 +57,8 @@ static bool allocate(mvdr_stage *stage) {
     stage->eigenvalue = sonar_alloc(bins * stage->modes, sizeof(float));
     stage->tones = spec->tones ? sonar_alloc(1, sizeof *stage->tones) : NULL;
     stage->pair = sonar_alloc(spec->tones ? spec->snapshots * bins : 1, sizeof *stage->pair);
-    stage->points = sonar_alloc(sensors * MVDR_LANES, sizeof(uint64_t));
-    stage->sample = sonar_alloc(bins * MVDR_LANES, sizeof(float));
+    stage->points = sonar_alloc(sensors * AT_ONCE, sizeof(uint64_t));
+    stage->sample = sonar_alloc(bins * AT_ONCE, sizeof(float));
     stage->scratch = sonar_alloc(stage->host->workers, sizeof *stage->scratch);
     return stage->rows.used && stage->rows.mirror && stage->rows.turns && stage->rows.near &&
            stage->near_power && stage->list && stage->ring && stage->valid && stage->bin &&
@@ -224,19 +226,24 @@ static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
 
 /* ---- evaluate -------------------------------------------------------------------------------- */
 
+/* All points of a bin one after another, while its snapshots are in the cache. */
 static void sample_task(void *arg, size_t bin, size_t worker) {
     mvdr_stage *stage = arg;
-    mvdr_spectrum_at(stage, bin, stage->points, &stage->scratch[worker],
-                     stage->sample + bin * MVDR_LANES);
+    for (size_t p = 0; p < stage->looked_at; p += MVDR_LANES)
+        mvdr_spectrum_at(stage, bin, stage->points + p * stage->spec.sensors,
+                         &stage->scratch[worker], stage->sample + bin * AT_ONCE + p);
 }
 
-/* Eight points' turns, transposed; the last ones repeat where there are fewer. */
+/* At most AT_ONCE points' turns, transposed; the last one repeats up to whole vectors. */
 static void take_points(mvdr_stage *stage, const sonar_buffer *turns, size_t first) {
-    for (size_t lane = 0; lane < MVDR_LANES; lane++) {
-        size_t point = sonar_min_size(first + lane, turns->shape[0] - 1);
+    const size_t sensors = stage->spec.sensors, count = turns->shape[0];
+    stage->looked_at = mvdr_pad(sonar_min_size(count - first, AT_ONCE), MVDR_LANES);
+    for (size_t p = 0; p < stage->looked_at; p++) {
+        const size_t point = sonar_min_size(first + p, count - 1);
         const uint64_t *from = (const uint64_t *)turns->data + (ptrdiff_t)point * turns->stride[0];
-        for (size_t i = 0; i < stage->spec.sensors; i++)
-            stage->points[i * MVDR_LANES + lane] = from[i];
+        uint64_t *to = stage->points + p / MVDR_LANES * sensors * MVDR_LANES + p % MVDR_LANES;
+        for (size_t i = 0; i < sensors; i++)
+            to[i * MVDR_LANES] = from[i];
     }
 }
 
@@ -253,12 +260,12 @@ static sonar_code evaluate(void *opaque, sonar_queue *queue, const sonar_buffer 
     if (!stage->solved)
         stage->host->parallel(stage->host->ctx, stage->spec.bins, solve_task, stage);
     stage->solved = true;
-    for (size_t first = 0; first < count; first += MVDR_LANES) {
+    for (size_t first = 0; first < count; first += AT_ONCE) {
         take_points(stage, turns, first);
         stage->host->parallel(stage->host->ctx, stage->spec.bins, sample_task, stage);
-        for (size_t i = first; i < count && i < first + MVDR_LANES; i++)
+        for (size_t i = first; i < count && i < first + AT_ONCE; i++)
             ((float *)power->data)[(ptrdiff_t)i * power->stride[0]] =
-                band_power(stage, stage->sample + (i - first), MVDR_LANES);
+                band_power(stage, stage->sample + (i - first), AT_ONCE);
     }
     return SONAR_OK;
 }
