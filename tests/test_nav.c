@@ -4,9 +4,11 @@
 #include <arpa/inet.h>
 #include <math.h>
 #include <pthread.h>
+#include <pty.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -293,6 +295,108 @@ Test(nav, datagrams_hold_sentences) {
     cr_expect_str_eq(now.source, "nmea");
     close(fd);
     sonar_nav_destroy(nav);
+}
+
+/* ---- a serial line: a pseudo-terminal, the instrument at its other end ----------------------- */
+
+typedef struct instrument {
+    int fd; /* its end */
+    char line[64];
+} instrument;
+
+static instrument plug_in(void) {
+    instrument i;
+    int end;
+    cr_assert_eq(openpty(&i.fd, &end, i.line, NULL, NULL), 0);
+    close(end);
+    return i;
+}
+
+static void say(const instrument *i, const char *text) {
+    size_t at = 0;
+    for (ssize_t n; at < strlen(text); at += (size_t)n)
+        cr_assert_gt(n = write(i->fd, text + at, strlen(text) - at), 0);
+}
+
+static sonar_nav *listen_to(const char *line, int baud) {
+    const sonar_nav_spec spec = {.nmea = line, .baud = baud, .stale_after_s = 3};
+    sonar_nav *nav;
+    sonar_error err = {0};
+    cr_assert_eq(sonar_nav_create(&spec, &host, &nav, NULL), SONAR_OK);
+    cr_assert_eq(sonar_nav_start(nav, &err), SONAR_OK, "%s", err.text);
+    return nav;
+}
+
+Test(nav, a_serial_line_is_raw_and_as_fast_as_configured) {
+    static const struct {
+        int baud;
+        speed_t speed;
+    } rate[] = {{4800, B4800}, {9600, B9600}, {19200, B19200}, {38400, B38400}, {115200, B115200}};
+    for (size_t i = 0; i < sizeof rate / sizeof *rate; i++) {
+        instrument it = plug_in();
+        sonar_nav *nav = listen_to(it.line, rate[i].baud);
+        struct termios set;
+        cr_assert_eq(tcgetattr(it.fd, &set), 0);
+        cr_expect_eq(cfgetispeed(&set), rate[i].speed, "%d", rate[i].baud);
+        cr_expect_eq(set.c_lflag & (tcflag_t)(ICANON | ECHO | ISIG), 0);
+        cr_expect_eq(set.c_iflag & (tcflag_t)(ICRNL | IXON | ISTRIP), 0);
+        cr_expect_eq(set.c_cflag & (tcflag_t)(CSIZE | CSTOPB | PARENB), (tcflag_t)CS8);
+        sonar_nav_destroy(nav);
+        close(it.fd);
+    }
+}
+
+/* A line comes in pieces, begins in the middle of a sentence and is disturbed. */
+Test(nav, sentences_come_over_a_serial_line) {
+    instrument it = plug_in();
+    sonar_nav *nav = listen_to(it.line, 4800);
+    sonar_navigation now;
+    char junk[700];
+    memset(junk, '\xa5', sizeof junk - 1);
+    junk[sizeof junk - 1] = '\0';
+    say(&it, ".07,T*19\r\n"); /* the rest of one */
+    cr_expect(await(nav, SONAR_NAV_MALFORMED, 1));
+    static const char *const piece[] = {"$HEH", "DT,27", "4.07,T", "*1", "9", "\r", "\n"};
+    for (size_t i = 0; i < sizeof piece / sizeof *piece; i++) {
+        say(&it, piece[i]);
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    }
+    cr_expect(await(nav, SONAR_NAV_TAKEN, 1));
+    sonar_nav_read(nav, now_ns(), &now);
+    cr_expect(now.fresh);
+    cr_expect_float_eq(now.value[SONAR_NAV_HEADING], 274.07, 1e-6);
+    say(&it, junk); /* longer than any sentence, and than the buffer */
+    say(&it, "\r\n$HEHDT,274.07,T*18\r\n$GPVTG,054.7,T,034.4,M,005.5,N,010.2,K*48\n");
+    cr_expect(await(nav, SONAR_NAV_TAKEN, 2));
+    sonar_nav_read(nav, now_ns(), &now);
+    cr_expect_eq(now.count[SONAR_NAV_MALFORMED], 2);
+    cr_expect_eq(now.count[SONAR_NAV_CHECKSUM], 1);
+    cr_expect_float_eq(now.value[SONAR_NAV_COURSE], 54.7, 1e-6);
+    sonar_nav_destroy(nav);
+    close(it.fd);
+}
+
+/* An adapter is pulled out and comes back, as another device behind the same name. */
+Test(nav, a_serial_line_that_was_lost_is_opened_again) {
+    char dir[] = "/tmp/sonar-nav-XXXXXX", name[64];
+    cr_assert(mkdtemp(dir));
+    snprintf(name, sizeof name, "%s/line", dir);
+    instrument it = plug_in();
+    cr_assert_eq(symlink(it.line, name), 0);
+    sonar_nav *nav = listen_to(name, 4800);
+    for (uint64_t times = 1; times <= 3; times++) {
+        say(&it, "$HEHDT,274.07,T*19\r\n");
+        cr_assert(await(nav, SONAR_NAV_TAKEN, times), "time %llu", (unsigned long long)times);
+        say(&it, "$HEHDT,27"); /* half a sentence does not go with the next one */
+        close(it.fd);
+        unlink(name);
+        it = plug_in();
+        cr_assert_eq(symlink(it.line, name), 0);
+    }
+    sonar_nav_destroy(nav);
+    close(it.fd);
+    unlink(name);
+    rmdir(dir);
 }
 
 Test(nav, a_topic_holds_json) {

@@ -19,10 +19,53 @@
 #include "nav/nmea.h"
 #include "net/net.h"
 
-enum { JSON_BYTES_MOST = 4096, MESSAGES_QUEUED = 64 };
+enum { JSON_BYTES_MOST = 4096, MESSAGES_QUEUED = 64, REOPEN_MS = 1000 };
 
 static void count(sonar_nav *nav, sonar_nav_counter what) {
     atomic_fetch_add_explicit(&nav->counter[what], 1, memory_order_relaxed);
+}
+
+/* ---- a serial line -----------------------------------------------------------------------------
+ */
+
+static speed_t speed_of(int baud) {
+    return baud == 9600     ? B9600
+           : baud == 19200  ? B19200
+           : baud == 38400  ? B38400
+           : baud == 115200 ? B115200
+                            : B4800;
+}
+
+static void close_line(sonar_nav *nav) {
+    if (nav->fd >= 0)
+        close(nav->fd);
+    nav->fd = -1;
+}
+
+/* Raw, 8N1, as IEC 61162-1 and -2 want it. */
+static sonar_code open_serial(sonar_nav *nav, sonar_error *err) {
+    struct termios line;
+    nav->line_bytes = 0;
+    nav->fd = open(nav->spec.nmea, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    if (nav->fd < 0 || tcgetattr(nav->fd, &line) != 0)
+        return sonar_fail(err, SONAR_ESYS, nav->spec.nmea, "cannot be read as a serial line: %s",
+                          strerror(errno));
+    cfmakeraw(&line);
+    line.c_cflag = (line.c_cflag & ~(tcflag_t)(CSTOPB | CRTSCTS)) | CLOCAL | CREAD;
+    cfsetispeed(&line, speed_of(nav->spec.baud));
+    cfsetospeed(&line, speed_of(nav->spec.baud));
+    if (tcsetattr(nav->fd, TCSANOW, &line) != 0)
+        return sonar_fail(err, SONAR_ESYS, nav->spec.nmea, "cannot be set up: %s", strerror(errno));
+    return SONAR_OK;
+}
+
+/* An adapter that was pulled out and is back. */
+static void open_again(sonar_nav *nav) {
+    sonar_error quiet;
+    if (open_serial(nav, &quiet) == SONAR_OK)
+        sonar_log(nav->host, SONAR_INFO, nav->spec.nmea, "the line is there again");
+    else
+        close_line(nav);
 }
 
 /* ---- NMEA ------------------------------------------------------------------------------------ */
@@ -66,10 +109,10 @@ static void read_nmea(sonar_nav *nav) {
     }
     if (nav->datagrams || (n < 0 && (errno == EAGAIN || errno == EINTR)))
         return;
-    sonar_log(nav->host, SONAR_ERROR, nav->spec.nmea, "nothing more can be read: %s",
+    sonar_log(nav->host, SONAR_ERROR, nav->spec.nmea,
+              "nothing more can be read: %s; it is opened again as soon as it is there",
               n ? strerror(errno) : "the line was closed");
-    close(nav->fd);
-    nav->fd = -1;
+    close_line(nav);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -134,8 +177,12 @@ static void *listen_thread(void *arg) {
             items[nmea = n++] = (zmq_pollitem_t){NULL, nav->fd, ZMQ_POLLIN, 0};
         if (nav->socket)
             items[json = n++] = (zmq_pollitem_t){nav->socket, 0, ZMQ_POLLIN, 0};
-        if (zmq_poll(items, n, -1) < 0 && zmq_errno() != EINTR)
+        const bool lost = nav->spec.nmea && nav->fd < 0;
+        const int ready = zmq_poll(items, n, lost ? REOPEN_MS : -1);
+        if (ready < 0 && zmq_errno() != EINTR)
             break;
+        if (lost && ready == 0)
+            open_again(nav);
         if (nmea && items[nmea].revents)
             read_nmea(nav);
         if (json && items[json].revents)
@@ -181,30 +228,6 @@ static sonar_code open_udp(sonar_nav *nav, sonar_error *err) {
                 : sonar_fail(err, SONAR_ESYS, nav->spec.nmea, "cannot listen: %s", strerror(errno));
 }
 
-static speed_t speed_of(int baud) {
-    return baud == 9600     ? B9600
-           : baud == 19200  ? B19200
-           : baud == 38400  ? B38400
-           : baud == 115200 ? B115200
-                            : B4800;
-}
-
-/* Raw, 8N1, as IEC 61162-1 and -2 want it. */
-static sonar_code open_serial(sonar_nav *nav, sonar_error *err) {
-    struct termios line;
-    nav->fd = open(nav->spec.nmea, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
-    if (nav->fd < 0 || tcgetattr(nav->fd, &line) != 0)
-        return sonar_fail(err, SONAR_ESYS, nav->spec.nmea, "cannot be read as a serial line: %s",
-                          strerror(errno));
-    cfmakeraw(&line);
-    line.c_cflag = (line.c_cflag & ~(tcflag_t)(CSTOPB | CRTSCTS)) | CLOCAL | CREAD;
-    cfsetispeed(&line, speed_of(nav->spec.baud));
-    cfsetospeed(&line, speed_of(nav->spec.baud));
-    if (tcsetattr(nav->fd, TCSANOW, &line) != 0)
-        return sonar_fail(err, SONAR_ESYS, nav->spec.nmea, "cannot be set up: %s", strerror(errno));
-    return SONAR_OK;
-}
-
 static sonar_code open_topic(sonar_nav *nav, sonar_error *err) {
     const sonar_socket_spec spec = {
         .type = ZMQ_SUB, .messages = MESSAGES_QUEUED, .message_bytes = JSON_BYTES_MOST};
@@ -244,9 +267,8 @@ void sonar_nav_stop(sonar_nav *nav) {
     if (nav->socket)
         zmq_close(nav->socket);
     nav->socket = NULL;
-    if (nav->fd >= 0)
-        close(nav->fd);
+    close_line(nav);
     if (nav->wake >= 0)
         close(nav->wake);
-    nav->fd = nav->wake = -1;
+    nav->wake = -1;
 }
