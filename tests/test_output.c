@@ -379,7 +379,7 @@ static void check_true_array(sonar_surface surface, const char *interpolation) {
     void *socket = subscribe(sonar_topic_name(surface), SONAR_WANT(surface));
     hand_over(3);
     output_message m = receive(socket);
-    const bool mvdr = surface == SONAR_MVDR_AZIMUTH || surface == SONAR_MVDR_SPECTRUM;
+    const bool mvdr = sonar_topic_table[surface].maker == SONAR_MADE_BY_MVDR;
     const sonar_scan *scan = mvdr ? &scene.mvdr : &scene.cbf;
     const size_t rows = axis_names[surface][1] ? shapes[surface][0] : 1;
     size_t count;
@@ -415,6 +415,7 @@ Test(output, spectra_are_published_over_true_bearings) {
     check_true_array(SONAR_CBF_LOFAR, "cubic");
     check_true_array(SONAR_MVDR_AZIMUTH, "nearest");
     check_true_array(SONAR_MVDR_SPECTRUM, "nearest");
+    check_true_array(SONAR_MVDR_NEARFIELD, "nearest");
     end();
 }
 

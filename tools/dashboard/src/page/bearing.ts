@@ -5,7 +5,8 @@ import type { Header } from "../shared/protocol.js";
 export type Bearings = Pick<
     Header,
     "bearing_kind" | "heading_deg" | "axis_az_deg" | "axis_depression_deg" | "ambiguous"
->;
+> &
+    Partial<Pick<Header, "bearing_reference">>;
 
 const RAD = Math.PI / 180;
 
@@ -23,8 +24,14 @@ export function isCone(b: Bearings): boolean {
     return b.bearing_kind === "cone";
 }
 
+/** The axis holds true bearings (output.bearing_reference: true). */
+export function isTrue(b: Bearings): boolean {
+    return b.bearing_reference === "true";
+}
+
 /** True bearings exist: the heading is known, and so is the azimuth of a line's axis. */
 export function hasTrue(b: Bearings): boolean {
+    if (isTrue(b)) return true;
     return b.heading_deg !== null && (!isCone(b) || b.axis_az_deg !== null);
 }
 
@@ -35,6 +42,7 @@ export function hasTrue(b: Bearings): boolean {
  */
 export function bearingsOf(b: Bearings, angle_deg: number): number[] {
     const heading = b.heading_deg ?? 0;
+    if (isTrue(b)) return [turn(angle_deg)];
     if (!isCone(b)) return [turn(heading + angle_deg)];
     if (b.axis_az_deg === null) return [];
     const cosine = Math.cos(angle_deg * RAD) / Math.cos((b.axis_depression_deg ?? 0) * RAD);
@@ -45,11 +53,18 @@ export function bearingsOf(b: Bearings, angle_deg: number): number[] {
 
 /** The angle on the array's axis of a source at a bearing in the horizontal plane. */
 export function angleOf(b: Bearings, bearing_deg: number): number {
+    if (isTrue(b)) return turn(bearing_deg);
     const relative = turn(bearing_deg - (b.heading_deg ?? 0));
     if (!isCone(b)) return relative;
     const side = (relative - (b.axis_az_deg ?? 0)) * RAD;
     const cosine = Math.cos(side) * Math.cos((b.axis_depression_deg ?? 0) * RAD);
     return Math.acos(Math.max(-1, Math.min(1, cosine))) / RAD;
+}
+
+/** What an azimuth axis holds. */
+export function angleTitle(b: Bearings): string {
+    if (isTrue(b)) return "true bearing, deg";
+    return isCone(b) ? "angle from the array's axis, deg" : "azimuth in the array frame, deg";
 }
 
 export function formatBearing(deg: number | null, decimals = 1): string {

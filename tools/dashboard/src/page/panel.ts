@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // A waterfall with its axes, its cursor and the hand on it.
-import { bearingsOf, formatBearing, hasTrue, isCone, type Bearings } from "./bearing.js";
+import { bearingsOf, formatBearing, hasTrue, isCone, isTrue, type Bearings } from "./bearing.js";
 import { wholeExtent, type Extent, type Frame } from "./columns.js";
 import { colourOf, element, fitCanvas, letter_px, setText } from "./dom.js";
 import { decibels, decimalsFor, referenceOf, ticks, timeTicks, utcDate, utcTime } from "./format.js";
@@ -369,7 +369,7 @@ function trueLabel(bearings: Bearings, angle: number): string {
 function axisTitle(row: Row, frame: Frame, bearings: boolean): string {
     if (!bearings) return `${row.axis.name}, ${row.axis.unit ?? ""}`;
     const both = isCone(row.header) ? ", each contact on both sides of the axis" : "";
-    if (frame === "true") return `true bearing, deg${both}`;
+    if (frame === "true" || isTrue(row.header)) return `true bearing, deg${both}`;
     return isCone(row.header)
         ? "angle from the array's axis, deg (port and starboard alike)"
         : "azimuth in the array frame, deg clockwise from forward";

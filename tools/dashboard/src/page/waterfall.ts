@@ -2,12 +2,13 @@
 // The picture of a record: newest on top, each line of pixels a stretch of time. Lines are kept in a ring of
 // tiles, canvases of some lines each, that the browser moves as they are: a new row costs the few lines that it
 // lies in, and the one tile that holds them, not the whole picture. This needs no GPU.
-import { bearingsOf } from "./bearing.js";
+import { bearingsOf, isTrue } from "./bearing.js";
 import { EMPTY, GAP, MARK, SHADES, shades } from "./colour.js";
 import { columnsOf, largest, type Columns, type Extent, type Frame } from "./columns.js";
 import { element } from "./dom.js";
 import { background, type Normalisation } from "./normalise.js";
 import { stretchOf, type Row, type RowAxis, type Stretch } from "./record.js";
+import type { Detection } from "../shared/protocol.js";
 
 /** All that decides how a row looks; another of any of these draws the whole picture again. */
 export interface Look {
@@ -167,8 +168,7 @@ export class Waterfall {
         const scale = line.length / (shown.high - shown.low);
         const aside = Math.max(5, Math.round(line.length * MARK_SHARE));
         for (const detection of row.marks) {
-            const places = frame === "true" ? bearingsOf(row.header, detection.az_deg) : [detection.az_deg];
-            for (const place of places) {
+            for (const place of placesOf(row, frame, detection)) {
                 const x = Math.floor((place - shown.low) * scale);
                 for (const tick of [x - aside, x + aside]) if (tick >= 0 && tick < line.length) line[tick] = MARK;
             }
@@ -241,3 +241,9 @@ function stripe(line: Uint32Array, width: number, colour: number): void {
     line.fill(colour, line.length - Math.ceil(width));
 }
 
+
+/** Where a detection stands on a row: on one of true bearings at its own, both where the side is open. */
+function placesOf(row: Row, frame: Frame, detection: Detection): number[] {
+    if (isTrue(row.header)) return [detection.bearing_deg, detection.mirror_deg].filter((b) => b !== null);
+    return frame === "true" ? bearingsOf(row.header, detection.az_deg) : [detection.az_deg];
+}

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { lifeOf } from "../../src/page/alarm.js";
-import { angleOf, bearingsOf, difference, formatBearing, turn, type Bearings } from "../../src/page/bearing.js";
+import { angleOf, bearingsOf, difference, formatBearing, hasTrue, turn, type Bearings } from "../../src/page/bearing.js";
 import { shades } from "../../src/page/colour.js";
 import { columnsOf, wholeExtent } from "../../src/page/columns.js";
 import { Contacts } from "../../src/page/contacts.js";
@@ -33,6 +33,19 @@ test("bearings and angles are each other's inverse, also of a tilted line", () =
     assert.equal(difference(350, 10), -20);
     assert.equal(turn(-10), 350);
     assert.deepEqual([formatBearing(5.04), formatBearing(359.97), formatBearing(null)], ["005.0", "000.0", "–"]);
+});
+
+test("an axis of true bearings is what it says, whatever the heading", () => {
+    const north: Bearings = { ...LINE, bearing_kind: "azimuth", bearing_reference: "true" };
+    assert.ok(hasTrue(north) && hasTrue({ ...north, heading_deg: null }));
+    assert.deepEqual(bearingsOf(north, 70), [70]);
+    assert.equal(angleOf(north, 70), 70);
+    const axis = makeAxis({ name: "azimuth", unit: "deg", start: 0, step: 0.5 }, 720);
+    assert.ok(axis.circular);
+    for (const frame of ["true", "array"] as const) {
+        const { first, last } = columnsOf(axis, north, frame, { low: 0, high: 360 }, 360);
+        for (let x = 0; x < 360; x++) assert.ok(first[x] <= 2 * x + 1 && last[x] >= 2 * x, `${frame}, pixel ${x}`);
+    }
 });
 
 test("a pixel shows every direction in it, and none is left out", () => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The near field: power over range and bearing of the newest window, with its peak.
-import { bearingsOf, formatBearing, hasTrue, isCone } from "../bearing.js";
+import { angleTitle, bearingsOf, formatBearing, hasTrue } from "../bearing.js";
 import { EMPTY, shades, SHADES } from "../colour.js";
 import { columnsOf, largest, wholeExtent, type Columns, type Extent } from "../columns.js";
 import { colourOf, element, fitCanvas, letter_px, setText } from "../dom.js";
@@ -135,7 +135,7 @@ export class NearFieldView implements View {
             context.fillRect(x, top + height, 1, 4);
             context.fillText(String(angle), x, top + height + 5);
         }
-        const title = isCone(map.latest.header) ? "angle from the array's axis, deg" : "azimuth in the array frame, deg";
+        const title = angleTitle(map.latest.header);
         context.fillText(`${title}; range (${map.latest.axes[0].reference ?? ""}) upwards, m`, left + width / 2, top + height + 1.6 * letter);
         this.drawPeak(context, map);
     }

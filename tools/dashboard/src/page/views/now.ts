@@ -2,7 +2,7 @@
 // The newest azimuth spectra on one scale in dB, and around the compass.
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { bearingsOf, formatBearing, hasTrue, isCone, turn } from "../bearing.js";
+import { angleTitle, bearingsOf, formatBearing, hasTrue, isCone, turn } from "../bearing.js";
 import { colourOf, element, letter_px, setText } from "../dom.js";
 import { decibels, referenceOf } from "../format.js";
 import type { Row } from "../record.js";
@@ -95,7 +95,7 @@ export class NowView implements View {
         const [row] = this.rows;
         const cone = isCone(row.header);
         const isTrue = settings.frame === "true" && hasTrue(row.header) && !cone;
-        const label = isTrue ? "true bearing, deg" : cone ? "angle from the array's axis, deg" : "azimuth in the array frame, deg";
+        const label = isTrue ? "true bearing, deg" : angleTitle(row.header);
         const axes: uPlot.Axis[] = [
             { ...line, label, size: 2.4 * letter, space: 5 * letter, incrs: [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 45, 60, 90] },
             { ...line, label: referenceOf(row.header.unit), size: 3.6 * letter, space: 3 * letter },
