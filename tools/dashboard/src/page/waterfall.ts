@@ -166,11 +166,12 @@ export class Waterfall {
     private mark(row: Row, line: Uint32Array): void {
         const { shown, frame } = this.look!;
         const scale = line.length / (shown.high - shown.low);
+        const thick = Math.max(1, Math.round(line.length / 600));
         const aside = Math.max(5, Math.round(line.length * MARK_SHARE));
         for (const detection of row.marks) {
             for (const place of placesOf(row, frame, detection)) {
                 const x = Math.floor((place - shown.low) * scale);
-                for (const tick of [x - aside, x + aside]) if (tick >= 0 && tick < line.length) line[tick] = MARK;
+                for (const tick of [x - aside, x + aside]) line.fill(MARK, Math.max(0, tick), Math.max(0, tick + thick));
             }
         }
     }

@@ -106,7 +106,7 @@ export class NowView implements View {
             axes.push({ ...line, side: 0, scale: "x", values: bearings, label: "true, right|left of the axis", size: 2 * letter,
                 space: 5 * letter, incrs: axes[0].incrs, grid: { show: false } });
         }
-        const series = (label: string, colour: string): uPlot.Series => ({ label, stroke: colourOf(colour), width: 1.5, spanGaps: true, points: { show: false } });
+        const series = (label: string, colour: string): uPlot.Series => ({ label, stroke: colourOf(colour), width: letter / 9, spanGaps: true, points: { show: false } });
         return new uPlot(
             {
                 width,

@@ -60,7 +60,7 @@ export class Polar {
 
     private drawSpectrum(context: CanvasRenderingContext2D, row: Row, radius: number, low_db: number, high_db: number): void {
         context.strokeStyle = colourOf(row.header.topic.startsWith("mvdr") ? "--mvdr" : "--cbf");
-        context.lineWidth = 1.5;
+        context.lineWidth = letter_px() / 9;
         const sides = isCone(row.header) ? [0, 1] : [0];
         for (const side of sides) {
             context.beginPath();
