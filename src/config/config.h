@@ -77,6 +77,8 @@ typedef struct sonar_config {
     size_t ingest_endpoints;
     char *ingest_endpoint[SONAR_ENDPOINTS_MOST];
     sonar_socket_kind ingest_socket;
+    char *shared_memory; /* NULL: none */
+    size_t shared_memory_bytes;
     int ingest_high_water_mark;
     size_t ingest_max_message_bytes;
     size_t ingest_queue_windows;

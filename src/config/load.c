@@ -42,6 +42,7 @@ void sonar_config_destroy(sonar_config *config) {
     free(config->navigation_nmea);
     free(config->navigation_endpoint);
     free(config->control_endpoint);
+    free(config->shared_memory);
     free(config->plugin_dir);
     free(config->state_dir);
     sonar_security_clear(&config->security);

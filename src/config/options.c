@@ -163,6 +163,16 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                       .help = "What happens when samples arrive faster than they are processed. "
                               "drop_oldest: the oldest waiting window is dropped and counted. "
                               "block: the sender waits and nothing is lost, for recordings."},
+    [OPT_SHARED_MEMORY] =
+        {"ingest.shared_memory", AT(shared_memory), .type = SONAR_TYPE_ENDPOINT,
+         .computed = "not set: all samples come over the sockets",
+         .help =
+             "Local socket at which digitisers on this machine hand over memory that they write "
+             "samples to (docs/protocol.md), ipc only."},
+    [OPT_SHARED_BYTES] = {"ingest.shared_memory_bytes", AT(shared_memory_bytes),
+                          INTEGER(1048576, 17592186044416), .unit = "bytes",
+                          .computed = "a quarter of the machine's memory",
+                          .help = "Largest size of this memory, of all digitisers together."},
     [OPT_INGEST_HWM] = {"ingest.high_water_mark", AT(ingest_high_water_mark), INTEGER(1, 1000000),
                         .unit = "messages", .fallback = "64",
                         .help = "Largest number of messages queued per peer."},

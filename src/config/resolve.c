@@ -630,6 +630,16 @@ static void check_control(sonar_loader *l) {
              "only programs on this machine may change values");
 }
 
+static void resolve_shared_memory(sonar_loader *l) {
+    const sonar_value *at = value(l, OPT_SHARED_MEMORY);
+    if (have(l, OPT_SHARED_MEMORY) && (strncmp(at->text, "ipc://", 6) || at->text[6] == '@'))
+        fail(l, OPT_SHARED_MEMORY, "ipc://PATH", "memory is shared on this machine alone");
+    if (!have(l, OPT_SHARED_BYTES) && !value(l, OPT_SHARED_BYTES)->bad)
+        sonar_value_set_number(
+            l, OPT_SHARED_BYTES,
+            fmax(1 << 20, (double)sysconf(_SC_PHYS_PAGES) / 4 * (double)sysconf(_SC_PAGESIZE)));
+}
+
 /* Nothing but the loopback: there is neither authentication nor encryption. */
 static void resolve_metrics(sonar_loader *l) {
     struct sockaddr_storage unused;
@@ -715,6 +725,7 @@ void sonar_resolve(sonar_loader *l) {
     if (resolve_endpoints(l))
         sonar_check_security(l);
     check_control(l);
+    resolve_shared_memory(l);
     resolve_navigation(l);
     resolve_mvdr(l);
     resolve_topics(l);

@@ -572,7 +572,7 @@ static void take_notes(sonar_assembler *a, const sonar_booking *b, uint64_t from
         window += ((from - window_end(a)) / a->hop + 1) * a->hop;
     for (; window < end; window += a->hop) {
         struct note *note = note_of(a, window);
-        note->flags |= frame->flags;
+        note->flags |= frame->flags & ~(uint32_t)SONAR_FRAME_SHARED;
         if (b->arrival_ns > note->arrival_ns)
             note->arrival_ns = b->arrival_ns;
         if (window < from || !frame->utc_ns ||

@@ -10,6 +10,7 @@ enum { SONAR_FRAME_HEADER_BYTES = 64, SONAR_FRAME_MAX_SAMPLES = 1 << 20 };
 enum { SONAR_FRAME_SPIKE = 1024 };
 enum { SONAR_FRAME_INTERLEAVED = 0, SONAR_FRAME_CHANNEL_MAJOR = 1 };
 enum { SONAR_FRAME_DISCONTINUITY = 1, SONAR_FRAME_OVERLOAD = 2, SONAR_FRAME_UNSYNCHRONISED = 4 };
+enum { SONAR_FRAME_SHARED = 8 }; /* the samples lie in shared memory (net/shared.h) */
 
 typedef struct sonar_frame {
     uint32_t array_id, first_channel, channels, samples;

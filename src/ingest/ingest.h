@@ -41,6 +41,7 @@ typedef struct sonar_ingest_spec {
     void *zmq_context;
     struct sonar_memory *memory; /* net/net.h, watched if not NULL; borrowed until destroy */
     const struct sonar_security *security; /* net/net.h, the same; NULL: in the clear */
+    struct sonar_segments *segments;       /* net/shared.h, the same; NULL: no shared memory */
     const char *const *endpoints;          /* PULL binds them, SUB connects to them */
     size_t endpoint_count;
     sonar_socket_kind socket;

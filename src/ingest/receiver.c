@@ -18,6 +18,7 @@
 #include "core/core.h"
 #include "core/count.h"
 #include "net/net.h"
+#include "net/shared.h"
 #include "ingest/assembler.h"
 
 enum { TICK_MS = 100 };
@@ -25,7 +26,8 @@ enum { TICK_MS = 100 };
 /* A message on its way through one thread. */
 struct message {
     zmq_msg_t header, samples;
-    bool two_parts;
+    bool two_parts, shared;   /* shared: the block is to be given back */
+    sonar_shared_block block; /* the samples, but for those that were copied for their sake */
 };
 
 struct sonar_ingest {
@@ -48,6 +50,7 @@ struct sonar_ingest {
     sonar_error open_error;
     atomic_bool stopping, alive;
     sonar_memory *memory;           /* may be NULL */
+    sonar_segments *segments;       /* the same */
     const sonar_security *security; /* the same */
     atomic_bool cut;                /* all connections are to be ended once */
     sonar_peers *peers;
@@ -82,11 +85,14 @@ static void drain(sonar_ingest *ingest) {
 }
 
 static void open_message(struct message *m) {
+    m->two_parts = m->shared = false;
     zmq_msg_init(&m->header);
     zmq_msg_init(&m->samples);
 }
 
-static void close_message(struct message *m) {
+static void close_message(const sonar_ingest *ingest, struct message *m) {
+    if (m->shared)
+        sonar_segments_give_back(ingest->segments, &m->block);
     zmq_msg_close(&m->header);
     zmq_msg_close(&m->samples);
 }
@@ -113,6 +119,48 @@ static int receive(sonar_ingest *ingest, struct message *m) {
     return 0;
 }
 
+/* Samples that the digitiser may still change cannot be looked at first and stored then: those of
+ * f32, which have to be finite, are copied before. */
+static sonar_payload copy_of(struct message *m, sonar_payload shared) {
+    zmq_msg_t copy;
+    if (zmq_msg_init_size(&copy, shared.bytes) != 0)
+        return (sonar_payload){.fault = SONAR_FRAME_NO_SEGMENT};
+    memcpy(zmq_msg_data(&copy), shared.data, shared.bytes);
+    zmq_msg_move(&m->samples, &copy);
+    zmq_msg_close(&copy);
+    if (!sonar_payload_holds(&shared))
+        return (sonar_payload){.fault = SONAR_FRAME_OVERWRITTEN};
+    return (sonar_payload){.data = zmq_msg_data(&m->samples), .bytes = shared.bytes};
+}
+
+static sonar_payload payload_of_shared(sonar_ingest *ingest, struct message *m,
+                                       const sonar_frame *frame) {
+    if (!m->shared) /* else it has to begin again */
+        m->shared =
+            ingest->segments && sonar_segments_find(ingest->segments, zmq_msg_data(&m->samples),
+                                                    zmq_msg_size(&m->samples), &m->block);
+    if (!m->shared)
+        return (sonar_payload){.fault = SONAR_FRAME_NO_SEGMENT};
+    const uint64_t wanted = sonar_frame_payload_bytes(frame);
+    const sonar_payload payload = {.data = m->block.data,
+                                   .bytes =
+                                       wanted < m->block.bytes ? (size_t)wanted : m->block.bytes,
+                                   .counter = m->block.counter,
+                                   .count = m->block.count};
+    if (!sonar_payload_holds(&payload))
+        return (sonar_payload){.fault = SONAR_FRAME_OVERWRITTEN};
+    return frame->type == SONAR_F32 ? copy_of(m, payload) : payload;
+}
+
+static sonar_payload payload_of(sonar_ingest *ingest, struct message *m) {
+    sonar_frame frame;
+    if (sonar_frame_decode(zmq_msg_data(&m->header), zmq_msg_size(&m->header), &frame, NULL) ==
+            SONAR_OK &&
+        frame.flags & SONAR_FRAME_SHARED)
+        return payload_of_shared(ingest, m, &frame);
+    return (sonar_payload){.data = zmq_msg_data(&m->samples), .bytes = zmq_msg_size(&m->samples)};
+}
+
 /* What the assembler decides about the message; one that has to wait is kept. */
 static sonar_turn begin_message(sonar_ingest *ingest, struct message **mine,
                                 sonar_booking *booking) {
@@ -121,8 +169,7 @@ static sonar_turn begin_message(sonar_ingest *ingest, struct message **mine,
         sonar_assembler_malformed(ingest->assembler);
         return SONAR_TURN_OVER;
     }
-    const sonar_payload payload = {.data = zmq_msg_data(&m->samples),
-                                   .bytes = zmq_msg_size(&m->samples)};
+    const sonar_payload payload = payload_of(ingest, m);
     sonar_turn turn =
         sonar_assembler_begin(ingest->assembler, zmq_msg_data(&m->header), zmq_msg_size(&m->header),
                               &payload, sonar_monotonic_ns(), booking);
@@ -145,7 +192,7 @@ static bool end_wait(sonar_ingest *ingest, struct message **mine) {
         ingest->waiting = *mine;
         *mine = m;
     } else {
-        close_message(m);
+        close_message(ingest, m);
         open_message(m);
     }
     return again;
@@ -227,6 +274,8 @@ static bool must_reopen(sonar_ingest *ingest, int64_t now_ns) {
     sonar_count_set(&ingest->count.connected, connected);
     sonar_peers_count(ingest->peers, &ingest->count);
     if (ingest->memory) {
+        if (ingest->segments)
+            sonar_memory_map(ingest->memory, sonar_segments_bytes(ingest->segments));
         sonar_memory_allow(ingest->memory, SONAR_MEMORY_IN, connected,
                            (size_t)ingest->high_water_mark, ingest->largest_bytes);
         if (sonar_memory_exceeded(ingest->memory, SONAR_MEMORY_IN, now_ns)) {
@@ -331,7 +380,7 @@ static void receive_until_stopped(sonar_ingest *ingest, struct message *m) {
         if (turn == SONAR_TURN_BOOK && !sonar_assembler_book(ingest->assembler, &booking))
             atomic_store(&ingest->waits, true);
         tell_data_thread(ingest);
-        close_message(m);
+        close_message(ingest, m);
         open_message(m);
     }
 }
@@ -361,7 +410,7 @@ static void receive_with_helpers(sonar_ingest *ingest) {
         pthread_join(ingest->thread[--started], NULL);
     sonar_assembler_abandon(ingest->assembler);
     for (size_t i = 0; i <= SONAR_INGEST_THREADS_MOST; i++) {
-        close_message(&ingest->message[i]);
+        close_message(ingest, &ingest->message[i]);
         open_message(&ingest->message[i]);
     }
     ingest->waiting = &ingest->message[SONAR_INGEST_THREADS_MOST];
@@ -422,6 +471,7 @@ sonar_code sonar_ingest_create(const sonar_ingest_spec *spec, const sonar_host *
     ingest->host = host;
     ingest->context = spec->zmq_context;
     ingest->memory = spec->memory;
+    ingest->segments = spec->segments;
     ingest->security = spec->security;
     ingest->kind = spec->socket;
     ingest->high_water_mark = spec->high_water_mark;
@@ -481,7 +531,7 @@ void sonar_ingest_destroy(sonar_ingest *ingest) {
     pthread_mutex_destroy(&ingest->lock);
     pthread_mutex_destroy(&ingest->turn);
     for (size_t i = 0; i <= SONAR_INGEST_THREADS_MOST; i++)
-        close_message(&ingest->message[i]);
+        close_message(ingest, &ingest->message[i]);
     sonar_assembler_destroy(ingest->assembler);
     sonar_peers_destroy(ingest->peers);
     if (ingest->windows_fd >= 0)

@@ -58,9 +58,9 @@ static bool is_listened_to(const char *path) {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return false;
-    /* EAGAIN: somebody listens, with a full backlog */
+    /* EAGAIN: somebody listens, with a full backlog; EPROTOTYPE: for packets */
     bool answered = connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ||
-                    errno == EAGAIN || errno == EINPROGRESS;
+                    errno == EAGAIN || errno == EINPROGRESS || errno == EPROTOTYPE;
     close(fd);
     return answered;
 }
@@ -74,14 +74,21 @@ static const char *numeric(const char *endpoint, char *text, size_t room) {
     return text;
 }
 
-sonar_code sonar_endpoint_bind(void *socket, const char *endpoint, sonar_error *err) {
-    char text[32];
+sonar_code sonar_endpoint_reserve(const char *endpoint, sonar_error *err) {
     const char *path = ipc_path(endpoint), *kind = path ? kind_of_no_socket(path) : NULL;
     if (kind)
         return sonar_fail(err, SONAR_ESYS, endpoint,
                           "cannot listen: %s is %s, and only a socket may be replaced", path, kind);
     if (path && is_listened_to(path))
         return sonar_fail(err, SONAR_ESYS, endpoint, "cannot listen: %s", reason(EADDRINUSE));
+    return SONAR_OK;
+}
+
+sonar_code sonar_endpoint_bind(void *socket, const char *endpoint, sonar_error *err) {
+    char text[32];
+    sonar_code code = sonar_endpoint_reserve(endpoint, err);
+    if (code)
+        return code;
     if (zmq_bind(socket, numeric(endpoint, text, sizeof text)) != 0)
         return sonar_fail(err, SONAR_ESYS, endpoint, "cannot listen: %s", reason(zmq_errno()));
     return SONAR_OK;

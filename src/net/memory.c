@@ -21,7 +21,7 @@ static const int64_t output_waits_ns = 1000000000, between_ns = 3000000000,
 
 struct sonar_memory {
     size_t most_allowed;
-    _Atomic size_t base, allowed[SONAR_MEMORY_SIDES];
+    _Atomic size_t base, mapped, allowed[SONAR_MEMORY_SIDES];
     _Atomic int64_t since_ns;             /* exceeded since, 0: it is not */
     int64_t acted_ns[SONAR_MEMORY_SIDES]; /* each side its own */
     int64_t trimmed_ns[SONAR_MEMORY_SIDES];
@@ -63,8 +63,12 @@ void sonar_memory_allow(sonar_memory *memory, sonar_memory_side side, size_t pee
     atomic_store(&memory->allowed[side], product < (double)most ? (size_t)product : most);
 }
 
+void sonar_memory_map(sonar_memory *memory, size_t bytes) {
+    atomic_store(&memory->mapped, bytes);
+}
+
 static size_t limit_of(const sonar_memory *memory) {
-    size_t limit = atomic_load(&memory->base) + margin_bytes;
+    size_t limit = atomic_load(&memory->base) + atomic_load(&memory->mapped) + margin_bytes;
     for (int i = 0; i < SONAR_MEMORY_SIDES; i++)
         limit += atomic_load(&memory->allowed[i]);
     return limit;

@@ -20,6 +20,8 @@
  * delete a regular file and take the path over from another program. */
 sonar_code sonar_endpoint_bind(void *socket, const char *endpoint, sonar_error *err);
 sonar_code sonar_endpoint_connect(void *socket, const char *endpoint, sonar_error *err);
+/* At the path of an ipc endpoint there is nothing that may not be replaced. */
+sonar_code sonar_endpoint_reserve(const char *endpoint, sonar_error *err);
 /* Of an endpoint as the configuration accepts it. */
 bool sonar_endpoint_is_tcp(const char *endpoint);
 bool sonar_endpoint_is_loopback(const char *endpoint); /* TCP that this machine alone reaches */
@@ -177,6 +179,8 @@ void sonar_memory_begin(sonar_memory *memory);
  * quarter of the machine's memory. Any thread. */
 void sonar_memory_allow(sonar_memory *memory, sonar_memory_side side, size_t peers, size_t messages,
                         size_t bytes);
+/* Memory of digitisers is mapped: it counts as the process's own. Any thread. */
+void sonar_memory_map(sonar_memory *memory, size_t bytes);
 /* True if this side is to close its socket and open it anew: at once for the samples' socket, which
  * nobody can attribute the memory to but which is the likely one, and 1 s later for the output's.
  * At most once in 3 s; what neither gives back is taken for the process's own. Some ten times a

@@ -105,6 +105,7 @@ struct sonar_pipeline {
     sonar_memory *memory; /* what the two sockets' peers hold */
     sonar_buffer ring;    /* the samples, lent to ingest; of the backend at start */
     sonar_ingest *ingest;
+    struct sonar_segments *segments; /* NULL: samples come over the sockets alone */
     sonar_output *output;
     sonar_exporter *exporter; /* NULL: metrics.listen is not set */
     struct live *live;        /* the data thread's while it runs */

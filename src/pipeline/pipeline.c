@@ -13,6 +13,7 @@
 #include <zmq.h>
 
 #include "cluster/cluster.h"
+#include "net/shared.h"
 #include "pipeline/internal.h"
 
 /* ---- create ---------------------------------------------------------------------------------- */
@@ -71,6 +72,7 @@ static sonar_code make_ingest(sonar_pipeline *p, sonar_error *err) {
         .zmq_context = p->zmq,
         .memory = p->memory,
         .security = &p->config->security,
+        .segments = p->segments,
         .endpoints = (const char *const *)c->ingest_endpoint,
         .endpoint_count = c->ingest_endpoints,
         .socket = c->ingest_socket,
@@ -354,8 +356,14 @@ static sonar_code make_context(sonar_pipeline *p, sonar_error *err) {
     p->memory = sonar_memory_create();
     if (!p->memory)
         return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory");
-    if (!c->security.curve)
-        return SONAR_OK;
+    if (c->shared_memory) {
+        const sonar_segments_spec spec = {.endpoint = c->shared_memory,
+                                          .mode = c->security.ipc_mode,
+                                          .bytes_most = c->shared_memory_bytes};
+        code = sonar_segments_create(&spec, &p->host, &p->segments, err);
+    }
+    if (code || !c->security.curve)
+        return code;
     code = sonar_zap_create(p->zmq, &p->host, &p->zap, err);
     return code ? code : sonar_pipeline_allow(p, &c->security, err);
 }
@@ -417,6 +425,7 @@ void sonar_pipeline_destroy(sonar_pipeline *p) {
         pthread_join(p->thread, NULL);
     sonar_exporter_destroy(p->exporter);
     sonar_ingest_destroy(p->ingest);
+    sonar_segments_destroy(p->segments);
     sonar_output_destroy(p->output);
     sonar_engine_destroy(p->engine);
     if (p->ring.data)

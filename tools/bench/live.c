@@ -71,7 +71,16 @@ static volatile sig_atomic_t stop;
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-enum { OPT_FIND = 256, OPT_TRIAL, OPT_WARM_UP, OPT_SENDERS, OPT_FRAME, OPT_LAYOUT, OPT_LIST };
+enum {
+    OPT_FIND = 256,
+    OPT_TRIAL,
+    OPT_WARM_UP,
+    OPT_SENDERS,
+    OPT_FRAME,
+    OPT_LAYOUT,
+    OPT_TRANSPORT,
+    OPT_LIST
+};
 
 static const struct argp_option option_table[] = {
     {"case", 'c', "NAME", 0, "latency (default), throughput; see --list", 1},
@@ -90,6 +99,8 @@ static const struct argp_option option_table[] = {
     {"senders", OPT_SENDERS, "N", 0, "Processes, a connection each; default by the size", 3},
     {"frame-samples", OPT_FRAME, "N", 0, "Samples of a frame; default by the size", 3},
     {"layout", OPT_LAYOUT, "NAME", 0, "channel-major (default) or interleaved", 3},
+    {"transport", OPT_TRANSPORT, "NAME", 0,
+     "sockets (default) or shm: samples in memory that the daemon shares", 3},
     {NULL, 0, NULL, 0, "Daemon:", 4},
     {"daemon", 'D', "PATH", 0, "The program; default sonard beside this one", 4},
     {"backend", 'b', "NAME", 0, "auto (default), cpu or cuda", 4},
@@ -144,6 +155,14 @@ static int parse_layout(const char *name, struct argp_state *state) {
     return SONAR_FRAME_CHANNEL_MAJOR;
 }
 
+static bool parse_transport(const char *name, struct argp_state *state) {
+    if (strcmp(name, "sockets") == 0)
+        return false;
+    if (strcmp(name, "shm") != 0)
+        argp_error(state, "--transport is sockets or shm, not '%s'", name);
+    return true;
+}
+
 static error_t parse_measurement(int key, char *arg, struct argp_state *state) {
     options *o = state->input;
     switch (key) {
@@ -164,6 +183,9 @@ static error_t parse_measurement(int key, char *arg, struct argp_state *state) {
         return 0;
     case OPT_LAYOUT:
         o->plan.layout = parse_layout(arg, state);
+        return 0;
+    case OPT_TRANSPORT:
+        o->plan.shared = parse_transport(arg, state);
         return 0;
     case 't':
         o->plan.threads = bench_parse_count(arg, 1, 256, state);

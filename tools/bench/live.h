@@ -41,6 +41,7 @@ typedef struct live_plan {
     size_t sensors;
     size_t senders, frame_samples; /* 0: by the size */
     int layout;                    /* SONAR_FRAME_* */
+    bool shared;                   /* samples in shared memory, not over the sockets */
     double warm_up_s, seconds;
     bool trial; /* of a search, not the measurement */
     const char *daemon, *backend;

@@ -85,6 +85,8 @@ static void put_settings(cJSON *root, const live_plan *plan, const char *dir) {
     putf(root, "fs_hz", "%.17g", c->fs_hz);
     putf(root, "ingest.endpoints", "[\"ipc://%s/in\"]", dir);
     put(root, "ingest.sample_type", "s16");
+    if (plan->shared)
+        putf(root, "ingest.shared_memory", "\"ipc://%s/memory\"", dir);
     putf(root, "ingest.queue_windows", "%zu", c->queue_windows);
     putf(root, "dft.length", "%zu", c->length);
     putf(root, "dft.hop", "%zu", c->hop);

@@ -2,7 +2,8 @@
 /*
  * Sender processes: each owns one block of channels, one connection and one libzmq I/O thread. What
  * it sends was converted before the stream begins and is sent without copying, a few frames in
- * turn, so that sending costs no more than the socket does.
+ * turn, so that sending costs no more than the socket does; in shared memory the samples lie in
+ * their blocks from the beginning.
  */
 #include "live.h"
 
@@ -22,6 +23,7 @@
 
 #include "core/core.h"
 #include "net/net.h"
+#include "net/shared.h"
 #include "ingest/frame.h"
 #include "random.h"
 #include "sender.h"
@@ -32,6 +34,8 @@ enum {
     FRAME_BYTES = 1 << 20,
     CHANNELS_OF_SENDER = 8192,
     POLL_MS = 50,
+    BLOCKS_LEAST = 48, /* that a sender lends */
+    PATIENCE_MS = 2000,
     LINGER_MS = 5000,
     END_MS = 7000 /* for a sender to end when asked */
 };
@@ -105,7 +109,8 @@ typedef struct worker {
     size_t frame_bytes, prepared;
     uint8_t *payload; /* [prepared][frame_bytes] */
     void *context, *socket;
-    atomic_size_t lent; /* frames that libzmq still reads */
+    sonar_lender *lender; /* NULL: over the socket */
+    atomic_size_t lent;   /* frames that libzmq still reads */
 } worker;
 
 static int fail(size_t number, const char *what, const char *why) {
@@ -154,6 +159,23 @@ static bool prepare(worker *w) {
     free(counts);
     free(cycles);
     return good;
+}
+
+/* Every block has its samples for good, for the blocks are whole rounds of the prepared frames. */
+static bool lend(worker *w, sonar_error *err) {
+    const char *endpoint = w->stream->config->shared_memory;
+    const size_t rounds = (BLOCKS_LEAST + w->prepared - 1) / w->prepared;
+    const size_t blocks = rounds * w->prepared;
+    if (!endpoint)
+        return true;
+    if (sonar_lender_create(endpoint, blocks, w->frame_bytes, &w->lender, err) != SONAR_OK)
+        return false;
+    for (size_t i = 0; i < blocks; i++)
+        memcpy(sonar_lender_samples(w->lender, i), w->payload + i % w->prepared * w->frame_bytes,
+               w->frame_bytes);
+    free(w->payload);
+    w->payload = NULL;
+    return true;
 }
 
 static bool connect_to(worker *w, size_t number, sonar_error *err) {
@@ -224,6 +246,7 @@ static void make_header(const worker *w, uint64_t k, void *to) {
                                .samples = (uint32_t)s->frame_samples,
                                .type = SONAR_S16,
                                .layout = (uint8_t)s->layout,
+                               .flags = w->lender ? SONAR_FRAME_SHARED : 0,
                                .epoch = s->epoch,
                                .sequence = k,
                                .first_sample = first,
@@ -247,8 +270,37 @@ static bool post(worker *w, zmq_msg_t *header, zmq_msg_t *payload) {
     return zmq_msg_send(payload, w->socket, 0) >= 0;
 }
 
+static bool begin_block(worker *w) {
+    const int64_t from_ns = sonar_monotonic_ns();
+    if (sonar_lender_begin(w->lender, PATIENCE_MS))
+        return true;
+    atomic_fetch_add(&w->state->blocked, 1);
+    while (!asked_to_stop && !sonar_lender_begin(w->lender, PATIENCE_MS))
+        poll(NULL, 0, 1);
+    atomic_fetch_add(&w->state->blocked_ns, sonar_monotonic_ns() - from_ns);
+    return !asked_to_stop;
+}
+
+static bool send_shared(worker *w, uint64_t k) {
+    zmq_msg_t header, descriptor;
+    if (!begin_block(w) || zmq_msg_init_size(&header, SONAR_FRAME_HEADER_BYTES) != 0)
+        return false;
+    if (zmq_msg_init_size(&descriptor, SONAR_DESCRIPTOR_BYTES) != 0) {
+        zmq_msg_close(&header);
+        return false;
+    }
+    sonar_lender_end(w->lender, zmq_msg_data(&descriptor));
+    make_header(w, k, zmq_msg_data(&header));
+    const bool sent = post(w, &header, &descriptor);
+    zmq_msg_close(&header);
+    zmq_msg_close(&descriptor);
+    return sent;
+}
+
 static bool send_frame(worker *w, uint64_t k) {
     zmq_msg_t header, payload;
+    if (w->lender)
+        return send_shared(w, k);
     uint8_t *data = w->payload + k % w->prepared * w->frame_bytes;
     if (zmq_msg_init_size(&header, SONAR_FRAME_HEADER_BYTES) != 0)
         return false;
@@ -298,14 +350,19 @@ static void close_worker(worker *w) {
         zmq_ctx_term(w->context);
     if (atomic_load(&w->lent) == 0)
         free(w->payload);
+    for (int ms = 0; w->lender && ms < linger && !sonar_lender_is_done(w->lender); ms++)
+        poll(NULL, 0, 1);
+    sonar_lender_destroy(w->lender);
 }
 
 static int work(worker *w, size_t number, int ready, int gate) {
     sonar_error err = {0};
     if (!prepare(w))
         return fail(number, "prepared samples", "out of memory");
-    if (!connect_to(w, number, &err))
+    if (!lend(w, &err) || !connect_to(w, number, &err))
         return fail(number, err.where, err.text);
+    while (!asked_to_stop && w->lender && !sonar_lender_attached(w->lender))
+        poll(NULL, 0, POLL_MS);
     if (!wait_for_room(w) || !wait_for_gate(ready, gate))
         return asked_to_stop ? 0 : fail(number, "start", strerror(errno));
     return send_stream(w) ? 0 : fail(number, "zmq_msg_send", zmq_strerror(errno));

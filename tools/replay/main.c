@@ -49,6 +49,7 @@ static const char usage[] =
     "      --fs HZ             play as if recorded at this rate\n"
     "      --rate R            realtime (default), a factor, or max: as fast as received\n"
     "      --wait              wait for a slow receiver instead of losing frames\n"
+    "      --shared-memory     samples go through memory that the daemon shares\n"
     "      --loop N|forever    times to play (1)\n"
     "      --start S           skip the beginning, seconds of the recording's own time\n"
     "      --duration S        of each time\n"

@@ -61,6 +61,7 @@ static const char usage[] =
     "how:\n"
     "      --rate R              realtime (default), a factor, or max: as fast as received\n"
     "      --wait                wait for a slow receiver instead of losing frames\n"
+    "      --shared-memory       samples go through memory that the daemon shares\n"
     "      --duration S          0: without end\n"
     "      --start-index N       index of the first sample\n"
     "      --epoch N             of the stream, from 1; default: the time now, 1 with --utc\n"

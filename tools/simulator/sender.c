@@ -4,16 +4,22 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
 
 #include "core/core.h"
 #include "net/net.h"
+#include "net/shared.h"
 #include "ingest/frame.h"
 #include "random.h"
 
 enum { HELD_MOST = 64, POLL_MS = 50 };
+/* Blocks that a digitiser lends, of 64 MiB at most together; and how long the daemon may have one:
+ * a message that was lost on the way takes its block with it. */
+enum { BLOCKS = 64, BLOCKS_LEAST = 4, LENT_MS = 2000, LENT_WAIT_MS = 60000 };
+static const size_t lent_bytes_most = (size_t)64 << 20;
 
 typedef struct message {
     zmq_msg_t header, payload;
@@ -23,6 +29,7 @@ typedef struct digitiser {
     void *socket; /* borrowed from the sender's list */
     uint32_t first_channel, channels, epoch;
     uint64_t sequence, index, fault_key;
+    sonar_lender *lender; /* NULL: its samples go over the socket */
     message held[HELD_MOST];
     size_t held_count;
 } digitiser;
@@ -143,6 +150,21 @@ static sonar_code check(const sim_sender_spec *spec, sonar_error *err) {
     return SONAR_OK;
 }
 
+static sonar_code make_lender(sim_sender *sender, digitiser *d, sonar_error *err) {
+    const size_t bytes = d->channels * sender->spec.frame_samples *
+                         sonar_dtype_size((sonar_dtype)sender->spec.format);
+    const size_t blocks =
+        sonar_max_size(sonar_min_size(BLOCKS, lent_bytes_most / bytes), BLOCKS_LEAST);
+    return sonar_lender_create(sender->spec.memory, blocks, bytes, &d->lender, err);
+}
+
+static sonar_code make_lenders(sim_sender *sender, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    for (size_t i = 0; sender->spec.memory && i < sender->spec.digitisers && !code; i++)
+        code = make_lender(sender, &sender->digitiser[i], err);
+    return code;
+}
+
 static void split_channels(sim_sender *sender) {
     const sim_sender_spec *spec = &sender->spec;
     for (size_t i = 0; i < spec->digitisers; i++) {
@@ -176,6 +198,11 @@ sonar_code sim_sender_create(const sim_sender_spec *spec, sim_sender **sender, s
         return code;
     }
     split_channels(s);
+    code = make_lenders(s, err);
+    if (code != SONAR_OK) {
+        sim_sender_destroy(s, 0);
+        return code;
+    }
     *sender = s;
     return SONAR_OK;
 }
@@ -185,9 +212,22 @@ static void discard(message *m) {
     zmq_msg_close(&m->payload);
 }
 
+/* What was sent is to be read before its memory goes. */
+static void take_memory_back(sim_sender *sender, int linger_ms) {
+    const int64_t until_ns = sonar_monotonic_ns() + (int64_t)linger_ms * 1000000;
+    for (size_t i = 0; i < sender->spec.digitisers; i++) {
+        sonar_lender *lender = sender->digitiser[i].lender;
+        while (lender && !sonar_lender_is_done(lender) && sonar_lender_attached(lender) &&
+               !*sender->spec.stop && (linger_ms < 0 || sonar_monotonic_ns() < until_ns))
+            poll(NULL, 0, 1);
+        sonar_lender_destroy(lender);
+    }
+}
+
 void sim_sender_destroy(sim_sender *sender, int linger_ms) {
     if (!sender)
         return;
+    take_memory_back(sender, linger_ms);
     for (size_t i = 0; i < sender->spec.digitisers; i++)
         for (size_t h = 0; h < sender->digitiser[i].held_count; h++)
             discard(&sender->digitiser[i].held[h]);
@@ -214,10 +254,19 @@ static bool ready(const sim_sender *sender, void *socket, int timeout_ms) {
     return !sender->spec.publish || (zmq_recv(socket, event, sizeof event, 0) > 0 && event[0]);
 }
 
+static bool lends(const sim_sender *sender) {
+    for (size_t i = 0; i < sender->spec.digitisers; i++)
+        if (sender->digitiser[i].lender && !sonar_lender_attached(sender->digitiser[i].lender)) {
+            poll(NULL, 0, POLL_MS);
+            return false;
+        }
+    return true;
+}
+
 sonar_code sim_sender_wait(sim_sender *sender, int timeout_ms, sonar_error *err) {
     int64_t start = sonar_monotonic_ns();
     for (size_t i = 0; i < sender->sockets;) {
-        if (ready(sender, sender->socket[i], POLL_MS)) {
+        if (ready(sender, sender->socket[i], POLL_MS) && lends(sender)) {
             i++;
             continue;
         }
@@ -324,6 +373,41 @@ static sonar_code make_message(sim_sender *sender, const digitiser *d, const flo
     return SONAR_OK;
 }
 
+/* Where the samples of the next frame go in shared memory; NULL: the daemon still has the block. */
+static void *next_block(sim_sender *sender, const digitiser *d) {
+    const bool wait = sender->spec.block;
+    void *block = sonar_lender_begin(d->lender, wait ? LENT_WAIT_MS : LENT_MS);
+    const int64_t began = sonar_monotonic_ns();
+    while (!block && wait && !*sender->spec.stop) {
+        poll(NULL, 0, 1);
+        block = sonar_lender_begin(d->lender, LENT_WAIT_MS);
+    }
+    sender->counters.waited_ns += sonar_monotonic_ns() - began;
+    return block;
+}
+
+/* Faults of the samples' size are none of a descriptor's. */
+static sonar_code make_shared(sim_sender *sender, const digitiser *d, const float *counts,
+                              size_t samples, sim_fault_kind kind, void *block, message *m,
+                              sonar_error *err) {
+    sonar_frame frame = frame_of(sender, d, samples, kind);
+    frame.flags |= SONAR_FRAME_SHARED;
+    if (zmq_msg_init_size(&m->header, SONAR_FRAME_HEADER_BYTES) != 0)
+        return no_memory(err);
+    if (zmq_msg_init_size(&m->payload, SONAR_DESCRIPTOR_BYTES) != 0) {
+        zmq_msg_close(&m->header);
+        return no_memory(err);
+    }
+    fill_payload(sender, d, counts, samples, block);
+    if (kind == SIM_FAULT_NAN)
+        memcpy(block, &(float){NAN}, sizeof(float));
+    sonar_lender_end(d->lender, zmq_msg_data(&m->payload));
+    sonar_frame_encode(&frame, zmq_msg_data(&m->header));
+    if (kind == SIM_FAULT_CORRUPT)
+        memcpy(zmq_msg_data(&m->header), "XXXX", 4);
+    return SONAR_OK;
+}
+
 /* zmq_msg_send that waits, if asked, until it works or the program is stopped. */
 static int send_part(sim_sender *sender, void *socket, zmq_msg_t *part, int flags, bool wait) {
     for (;;) {
@@ -404,8 +488,14 @@ static sonar_code send_block(sim_sender *sender, size_t number, const float *cou
     }
     if (kind != SIM_FAULT_DROP) {
         message m;
-        code = make_message(sender, d, counts, samples, kind, &m, err);
-        if (code == SONAR_OK)
+        void *block = d->lender ? next_block(sender, d) : NULL;
+        if (d->lender && !block)
+            sender->counters.overflow += !*sender->spec.stop;
+        else if (block)
+            code = make_shared(sender, d, counts, samples, kind, block, &m, err);
+        else
+            code = make_message(sender, d, counts, samples, kind, &m, err);
+        if (code == SONAR_OK && !block == !d->lender)
             code = dispatch(sender, d, &m, kind, err);
     }
     d->sequence++;

@@ -18,6 +18,7 @@ typedef struct sim_sender_spec {
     size_t endpoint_count;
     const char *key;     /* a certificate with the daemon's key, or NULL; needed by create only */
     bool curve;          /* the daemon speaks it: TCP needs a key */
+    const char *memory;  /* ipc://PATH: samples go through shared memory; NULL: over the sockets */
     bool publish;        /* XPUB that binds, for a receiver that subscribes; else PUSH, connects */
     bool block;          /* a receiver that does not keep up is waited for; else frames are lost */
     int high_water_mark; /* messages per connection */

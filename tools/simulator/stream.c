@@ -93,6 +93,10 @@ sonar_code sim_stream_connect(sim_stream *s, const sim_sender_spec *about, sonar
     spec.block = waits(s);
     spec.high_water_mark = HIGH_WATER_MARK;
     spec.key = s->options->key;
+    if (s->options->shared && !(c && c->shared_memory))
+        return sonar_fail(err, SONAR_EINVAL, "--shared-memory",
+                          "needs a --config with ingest.shared_memory");
+    spec.memory = s->options->shared ? c->shared_memory : NULL;
     spec.curve = c && c->security.curve && !given;
     spec.epoch = epoch_of(s);
     spec.stop = s->stop;

@@ -18,6 +18,7 @@ enum { SIM_STREAM_FAILED = 1, SIM_STREAM_WRONG_USAGE = 2 }; /* exit codes */
 typedef struct sim_stream_options {
     const char *config, *endpoint, *key, *summary;
     double rate;                        /* 0: as fast as the receiver takes it */
+    bool shared;                        /* samples go through shared memory */
     bool wait;                          /* for a slow receiver, instead of losing frames */
     uint64_t epoch;                     /* 0: not given */
     uint64_t digitisers, frame_samples; /* 0: not given */
@@ -36,6 +37,7 @@ tool_answer sim_take_format(void *options, const char *value);
         {"summary", 0, TOOL_TEXT, offsetof(sim_stream_options, summary), 0, 0, NULL, NULL},        \
         {"rate", 0, TOOL_OTHER, 0, 0, 0, sim_take_rate, "realtime, max or a factor such as 0.5"},  \
         {"wait", 0, TOOL_FLAG, offsetof(sim_stream_options, wait), 0, 0, NULL, NULL},              \
+        {"shared-memory", 0, TOOL_FLAG, offsetof(sim_stream_options, shared), 0, 0, NULL, NULL},   \
         {"epoch", 0,          TOOL_WHOLE, offsetof(sim_stream_options, epoch),                     \
          1,       UINT32_MAX, NULL,       "a whole number from 1 to 4294967295"},                  \
         {"digitisers",                                                                             \
