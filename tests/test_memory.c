@@ -34,6 +34,19 @@ Test(memory, is_there_before_it_is_used) {
     }
 }
 
+/* Much of it is zeroed by several threads: to the last byte, and no further. */
+Test(memory, much_of_it_is_zeroed_as_a_whole) {
+    const size_t bytes = ((size_t)300 << 20) + 4097;
+    char *memory = malloc(bytes + 64);
+    cr_assert(memory);
+    memset(memory, 7, bytes + 64);
+    sonar_zero(memory, bytes);
+    cr_assert(memory[0] == 0 && !memcmp(memory, memory + 1, bytes - 1));
+    for (size_t i = 0; i < 64; i++)
+        cr_assert(memory[bytes + i] == 7, "written behind the end");
+    free(memory);
+}
+
 Test(memory, more_than_there_can_be_is_refused) {
     static const size_t wrong[][2] = {
         {SIZE_MAX, 1}, {SIZE_MAX / 2, 3}, {SIZE_MAX - 63, 1}, {SIZE_MAX - (2 << 20) + 1, 1}};

@@ -105,7 +105,7 @@ static sonar_code allocate(sonar_space space, size_t bytes, void **data, sonar_e
         return sonar_cuda_alloc("cuda", bytes, (unsigned char **)data, err);
     if (space == SONAR_PINNED) {
         CUDA_TRY("cuda", cudaHostAlloc(data, bytes, cudaHostAllocDefault), err);
-        memset(*data, 0, bytes);
+        sonar_zero(*data, bytes);
         return SONAR_OK;
     }
     *data = sonar_alloc(bytes, 1);

@@ -30,7 +30,7 @@ typedef enum sonar_geometry_kind {
 } sonar_geometry_kind;
 
 enum {
-    SONAR_SENSORS_MOST = 1 << 20,  /* and channels */
+    SONAR_SENSORS_MOST = 1 << 22,  /* and channels */
     SONAR_SNAPSHOTS_MOST = 1 << 10 /* of a window, for the CBF */
 };
 

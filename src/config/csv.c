@@ -96,7 +96,7 @@ static bool take_line(csv *c, char *line) {
         return true;
     }
     if (c->count == SONAR_SENSORS_MOST) {
-        mistake(c, 1, "more than 1048576 positions");
+        mistake(c, 1, "more than 4194304 positions");
         return false;
     }
     if (!make_room(c))

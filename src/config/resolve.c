@@ -102,7 +102,7 @@ static bool place_planar(sonar_loader *l) {
     sonar_config *c = l->config;
     const size_t rows = whole(l, OPT_PLANAR_ROWS), columns = whole(l, OPT_PLANAR_COLUMNS);
     if (rows * columns > SONAR_SENSORS_MOST)
-        return fail(l, OPT_PLANAR_COLUMNS, "at most 1048576 sensors", "%zu x %zu sensors", rows,
+        return fail(l, OPT_PLANAR_COLUMNS, "at most 4194304 sensors", "%zu x %zu sensors", rows,
                     columns);
     if (!allocate_sensors(l, rows * columns))
         return false;

@@ -41,6 +41,10 @@ static inline const char *sonar_host_choice(const sonar_host *host, const char *
  * memory runs out. free() it. */
 void *sonar_alloc(size_t count, size_t size);
 
+/* Writes zeros; much memory is shared among several threads for the moment, since it is the first
+ * touch of each page that takes time. At the start of a program, never in one that runs. */
+void sonar_zero(void *memory, size_t bytes);
+
 /* For programs that receive large messages, at their start: makes malloc keep freed memory,
  * up to 256 MiB, where it would return the pages of every message and map new ones. */
 void sonar_keep_freed_memory(void);

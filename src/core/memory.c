@@ -2,9 +2,48 @@
 #include "core/core.h"
 
 #include <malloc.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
+
+enum { ZEROERS_MOST = 16 };
+static const size_t shared_bytes = (size_t)256 << 20; /* from here on a thread's start is cheap */
+
+struct part {
+    char *begin;
+    size_t bytes;
+};
+
+static void *zero_part(void *arg) {
+    const struct part *part = arg;
+    memset(part->begin, 0, part->bytes);
+    return NULL;
+}
+
+static size_t zeroers_of(size_t bytes) {
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    const size_t most = processors > 1 ? (size_t)processors : 1;
+    return bytes < shared_bytes ? 1 : sonar_min_size(most, ZEROERS_MOST);
+}
+
+/* Each has a part of whole huge pages; this thread has the last, and those of threads that cannot
+ * be started. */
+void sonar_zero(void *memory, size_t bytes) {
+    const size_t huge = (size_t)2 << 20, threads = zeroers_of(bytes);
+    const size_t share = bytes / threads & ~(huge - 1);
+    struct part part[ZEROERS_MOST];
+    pthread_t thread[ZEROERS_MOST];
+    size_t started = 0;
+    for (bool good = true; good && started + 1 < threads; started += good) {
+        part[started] = (struct part){(char *)memory + started * share, share};
+        good = pthread_create(&thread[started], NULL, zero_part, &part[started]) == 0;
+    }
+    memset((char *)memory + started * share, 0, bytes - started * share);
+    while (started)
+        pthread_join(thread[--started], NULL);
+}
 
 /* Large blocks ask for huge pages: what is written in long strides, as the sample ring is, would
  * else spend its time on looking pages up. They are written here, not left to calloc, which would
@@ -21,7 +60,7 @@ void *sonar_alloc(size_t count, size_t size) {
         return NULL;
     if (alignment == huge)
         madvise(memory, bytes, MADV_HUGEPAGE); /* a wish: refused, nothing is lost */
-    memset(memory, 0, bytes);
+    sonar_zero(memory, bytes);
     return memory;
 }
 

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static double dot(const double a[3], const double b[3]) {
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
@@ -53,6 +54,49 @@ uint64_t sonar_turns(double tau_s, double bin_width_hz) {
     return rest < 0 ? -size : size;
 }
 
+/* Rows of a table, of which several threads take one after the other. */
+struct table {
+    size_t sensors, rows, ranges;
+    const double *position_m, *range_m;
+    const sonar_scan *scan;
+    sonar_range_reference reference;
+    double c_mps, bin_width_hz;
+    double *tau_s; /* [thread][sensor] */
+    uint64_t *turns;
+};
+
+static void make_row(void *arg, size_t row, size_t worker) {
+    const struct table *t = arg;
+    const double *u = t->scan->u + 3 * (row % t->scan->count);
+    double *tau_s = t->tau_s + worker * t->sensors;
+    if (t->ranges)
+        sonar_delay_near(t->sensors, t->position_m, u, t->range_m[row / t->scan->count],
+                         t->reference, t->scan->axis, t->c_mps, tau_s);
+    else
+        sonar_delay_far(t->sensors, t->position_m, u, t->c_mps, tau_s);
+    for (size_t k = 0; k < t->sensors; k++)
+        t->turns[row * t->sensors + k] = sonar_turns(tau_s[k], t->bin_width_hz);
+}
+
+/* A large table is made by several threads, for the seconds that the start would else take. */
+static sonar_code make_rows(struct table *t, sonar_error *err) {
+    enum { WORKERS_MOST = 16 };
+    const size_t large = (size_t)1 << 22;
+    const long processors = t->rows * t->sensors < large ? 1 : sysconf(_SC_NPROCESSORS_ONLN);
+    const size_t workers = sonar_min_size(processors > 1 ? (size_t)processors : 1, WORKERS_MOST);
+    sonar_pool *pool = NULL;
+    t->tau_s = sonar_alloc(t->sensors * workers, sizeof *t->tau_s);
+    if (!t->tau_s)
+        return sonar_fail(err, SONAR_ENOMEM, "manifold", "no memory for the delays of %zu sensors",
+                          t->sensors);
+    sonar_code code = sonar_pool_create(workers, NULL, &pool, err);
+    if (!code)
+        sonar_pool_parallel(pool, t->rows, make_row, t);
+    sonar_pool_destroy(pool);
+    free(t->tau_s);
+    return code;
+}
+
 sonar_code sonar_manifold_make(size_t sensors, const double *position_m, const sonar_scan *scan,
                                size_t ranges, const double *range_m,
                                sonar_range_reference reference, double c_mps, double bin_width_hz,
@@ -63,24 +107,24 @@ sonar_code sonar_manifold_make(size_t sensors, const double *position_m, const s
         __builtin_mul_overflow(rows, sensors, &count))
         return sonar_fail(err, SONAR_ENOMEM, "manifold", "table too large to count");
     uint64_t *turns = sonar_alloc(count, sizeof *turns);
-    double *tau_s = sonar_alloc(sensors, sizeof *tau_s);
-    if (!turns || !tau_s) {
-        free(turns);
-        free(tau_s);
+    if (!turns)
         return sonar_fail(err, SONAR_ENOMEM, "manifold",
                           "no memory for %zu directions of %zu sensors", rows, sensors);
+    struct table all = {.sensors = sensors,
+                        .rows = rows,
+                        .ranges = ranges,
+                        .position_m = position_m,
+                        .range_m = range_m,
+                        .scan = scan,
+                        .reference = reference,
+                        .c_mps = c_mps,
+                        .bin_width_hz = bin_width_hz,
+                        .turns = turns};
+    sonar_code code = make_rows(&all, err);
+    if (code) {
+        free(turns);
+        return code;
     }
-    for (size_t row = 0; row < rows; row++) {
-        const double *u = scan->u + 3 * (row % scan->count);
-        if (ranges)
-            sonar_delay_near(sensors, position_m, u, range_m[row / scan->count], reference,
-                             scan->axis, c_mps, tau_s);
-        else
-            sonar_delay_far(sensors, position_m, u, c_mps, tau_s);
-        for (size_t k = 0; k < sensors; k++)
-            turns[row * sensors + k] = sonar_turns(tau_s[k], bin_width_hz);
-    }
-    free(tau_s);
     *table = turns;
     return SONAR_OK;
 }

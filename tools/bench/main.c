@@ -190,7 +190,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case OPT_INGEST:
         o->ingest = true;
-        o->ingest_channels = arg ? bench_parse_count(arg, 1, (size_t)1 << 20, state) : 0;
+        o->ingest_channels = arg ? bench_parse_count(arg, 1, (size_t)1 << 22, state) : 0;
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "only options are taken, not '%s'", arg);
