@@ -469,6 +469,30 @@ Test(config, default_ranges_within_the_array_are_left_out) {
     drop(&l);
 }
 
+static void expect_modes(const char *line, int modes, sonar_source_count rule,
+                         const char *printed) {
+    char text[512];
+    snprintf(text, sizeof text, SMALL "%s", line);
+    loaded l = parse_good(text);
+    cr_expect_eq(l.config->specs.mvdr.dmr, modes, "%s: %d", line, l.config->specs.mvdr.dmr);
+    cr_expect_eq(l.config->specs.mvdr.source_count, rule, "%s", line);
+    char *shown = print(l.config, sonar_config_print);
+    cr_expect(strstr(shown, printed), "%s: no %s", line, printed);
+    free(shown);
+    drop(&l);
+}
+
+Test(config, dominant_modes_are_words_or_a_number) {
+    expect_modes("", SONAR_MODES_OFF, SONAR_COUNT_OFF, "dmr: off");
+    expect_modes("mvdr: {dmr: off, source_count: mdl}\n", SONAR_MODES_OFF, SONAR_COUNT_MDL,
+                 "dmr: off");
+    expect_modes("mvdr: {dmr: 7}\n", 7, SONAR_COUNT_OFF, "dmr: 7");
+    expect_modes("mvdr: {dmr: auto}\n", SONAR_MODES_COUNTED, SONAR_COUNT_RANDOM_MATRIX,
+                 "dmr: auto");
+    expect_modes("mvdr: {dmr: auto, source_count: mdl}\n", SONAR_MODES_COUNTED, SONAR_COUNT_MDL,
+                 "dmr: auto");
+}
+
 /* ---- what is wrong, and where ---------------------------------------------------------------- */
 
 static const struct {
@@ -485,6 +509,14 @@ static const struct {
     {SMALL "cfb: {ranges_m: []}\n", ":5:1: error: unknown key", "did you mean cbf?"},
     {SMALL "mvdr: {method: two_sided}\n", ":5:8: error: unknown key \"method\" in mvdr",
      "mvdr.solver: auto replaces it"},
+    {SMALL "mvdr: {dmr: 3, solver: cholesky}\n",
+     ":5:24: error: mvdr.solver: mvdr.dmr needs eigenvectors", "accepted: auto or jacobi"},
+    {SMALL "mvdr: {dmr: auto, source_count: off}\n",
+     ":5:33: error: mvdr.source_count: mvdr.dmr: auto", "accepted: mdl, aic or random_matrix"},
+    {SMALL "mvdr: {dmr: 0}\n", ":5:13: error: mvdr.dmr: 0 is out of range",
+     "accepted: off, auto, or a whole number, 1 to 65535"},
+    {SMALL "mvdr: {dmr: some}\n", ":5:13: error: mvdr.dmr",
+     "accepted: off, auto, or a whole number, 1 to 65535"},
     {SMALL "window: hann\n", ":5:1: error: unknown key", "did you mean dft.window?"},
     {SMALL "dft: {lenght: 8}\n", ":5:7: error: unknown key \"lenght\" in dft",
      "did you mean length?"},

@@ -120,7 +120,12 @@ typedef struct sonar_cbf_spec {
  *   out[SONAR_MVDR_OUT_INFO]      f32 [bin][SONAR_MVDR_INFO_FIELDS]
  *
  * P(theta, b) = 1 / sum_k |a^H v_k|^2 / (d_k + delta), with eigenvectors v_k and eigenvalues d_k of
- * R; with correct_level (P - delta/B) / share of it, share being SONAR_MVDR_LEVEL. Without any
+ * R; with correct_level (P - delta/B) / share of it, share being SONAR_MVDR_LEVEL. With dominant
+ * mode rejection, of the K largest eigenvalues where they are above the noise,
+ *
+ *   P = 1 / (sum_{k<=K} |a^H v_k|^2 / d_k + (|a|^2 - sum_{k<=K} |a^H v_k|^2) / noise)
+ *
+ * and with correct_level (P - (1 - share) noise/B) / share. Without any
  * snapshot yet, or with all-zero data, P is 0 (never NaN). Masked sensors (params->used) have
  * a_k = 0 and do not count in B, the number of sensors. The near field has the same P with the
  * steering vectors of points, params->near_mvdr, from the same snapshots, matrix and loading.
@@ -154,7 +159,8 @@ enum {
 enum {
     SONAR_MVDR_SWEEPS = 0, /* Jacobi sweeps used; 0 where Cholesky solved */
     SONAR_MVDR_RESIDUAL,   /* largest relative off-diagonal that the last sweep met; else 0 */
-    SONAR_MVDR_DELTA,      /* loading added to every eigenvalue, unit^2/Hz */
+    SONAR_MVDR_DELTA,      /* loading added to every eigenvalue, unit^2/Hz; with dominant modes the
+                              noise in place of all others */
     SONAR_MVDR_FLAGS,      /* SONAR_MVDR_FLAG_* as a float */
     SONAR_MVDR_SNAPSHOTS,  /* L_eff the bin's spectrum rests on: fewer while filling up or where
                               snapshots had non-finite values, which do not count */
@@ -162,6 +168,7 @@ enum {
                               correction; 1: all */
     SONAR_MVDR_OFFSET,     /* bins above its centre at which the bin is steered */
     SONAR_MVDR_SOURCES,    /* number of sources by spec.source_count; 0 where nobody counts */
+    SONAR_MVDR_MODES,      /* dominant modes kept; 0 without rejection of the others */
     SONAR_MVDR_INFO_FIELDS
 };
 enum {
@@ -191,6 +198,18 @@ typedef enum sonar_source_count {
     SONAR_COUNT_AIC,          /* Akaike's criterion (the same) */
     SONAR_COUNT_RANDOM_MATRIX /* Nadakuditi and Edelman 2008 */
 } sonar_source_count;
+
+/* Dominant modes: so many, but always fewer than eigenvalues and snapshots, or: */
+enum {
+    SONAR_MODES_OFF = 0,
+    SONAR_MODES_COUNTED = -1 /* as many as spec.source_count finds sources */
+};
+
+/* Noise power in place of the eigenvalues that dominant mode rejection drops. */
+typedef enum sonar_mvdr_noise {
+    SONAR_NOISE_TRACE = 0, /* their mean, made up for the snapshots that the modes took */
+    SONAR_NOISE_MEDIAN     /* their median over that of the Marchenko-Pastur law */
+} sonar_mvdr_noise;
 
 /* How a taper spreads a tone over neighbouring bins: the angle of (W(o), W(o - 1)), W being the
  * taper's transform about its middle, for offsets o = (i + 1/2)/STEPS - REACH, which leaves out
@@ -227,6 +246,8 @@ typedef struct sonar_mvdr_spec {
                               image is masked or missing are not used */
     bool correct_level;    /* take out what few snapshots and loading do to levels */
     sonar_source_count source_count;
+    int dmr; /* SONAR_MODES_*, or so many dominant modes; the solver is then AUTO or JACOBI */
+    sonar_mvdr_noise dmr_noise;
     /* Borrowed during create. NULL: every bin is steered at its centre. */
     const sonar_mvdr_tones *tones;
 } sonar_mvdr_spec;

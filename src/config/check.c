@@ -179,6 +179,19 @@ static void check_covariance(sonar_loader *l) {
              c->specs.mvdr.snapshots, c->specs.mvdr.forward_backward ? (least + 1) / 2 : least);
 }
 
+/* Modes are eigenvectors, and somebody has to count them. */
+static void check_modes(sonar_loader *l) {
+    const sonar_mvdr_spec *mvdr = &l->config->specs.mvdr;
+    if (mvdr->dmr && mvdr->solver == SONAR_MVDR_CHOLESKY)
+        sonar_report_add(l->report, SONAR_MISTAKE, l->text, sonar_place_of(l, OPT_SOLVER),
+                         "auto or jacobi",
+                         "mvdr.solver: mvdr.dmr needs eigenvectors, which cholesky does not find");
+    if (mvdr->dmr == SONAR_MODES_COUNTED && mvdr->source_count == SONAR_COUNT_OFF)
+        sonar_report_add(l->report, SONAR_MISTAKE, l->text, sonar_place_of(l, OPT_SOURCE_COUNT),
+                         "mdl, aic or random_matrix",
+                         "mvdr.source_count: mvdr.dmr: auto takes the sources that it counts");
+}
+
 /* What is taken over from dft and cbf was warned about there. */
 static void check_mvdr(sonar_loader *l) {
     const sonar_config *c = l->config;
@@ -190,6 +203,7 @@ static void check_mvdr(sonar_loader *l) {
         check_alias(l, OPT_MVDR_BAND_HZ, &c->mvdr_band, c->specs.mvdr.length);
     check_scan(l, OPT_MVDR_SCAN_STEP, &c->mvdr_scan);
     check_covariance(l);
+    check_modes(l);
     if (c->specs.mvdr.forward_backward)
         check_symmetry(l);
 }

@@ -316,8 +316,14 @@ static void describe_mvdr(const sonar_config *c, FILE *to) {
          c->specs.mvdr.alpha > 0 ? " (effective)" : "", c->specs.mvdr.length, c->specs.mvdr_hop);
     line(to, "", "integration time %.4g s: bearings may change by up to", seconds);
     line(to, "", "%.3g deg/s (one beam width in that time)", c->mvdr_scan.beam_width_deg / seconds);
-    line(to, "", "loading %s, eps %.4g", rules[c->specs.mvdr.loading], c->specs.mvdr.eps);
-    describe_level(c, snapshots, to);
+    if (c->specs.mvdr.dmr < 0)
+        line(to, "", "dominant modes as many as sources are counted");
+    else if (c->specs.mvdr.dmr)
+        line(to, "", "%d dominant modes", c->specs.mvdr.dmr);
+    else
+        line(to, "", "loading %s, eps %.4g", rules[c->specs.mvdr.loading], c->specs.mvdr.eps);
+    if (!c->specs.mvdr.dmr)
+        describe_level(c, snapshots, to);
 }
 
 static void describe_memory(const sonar_config *c, FILE *to) {

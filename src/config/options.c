@@ -361,10 +361,19 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                             "the faster one. The spectra are the same."},
     [OPT_SOURCE_COUNT] =
         {"mvdr.source_count", AT(specs.mvdr.source_count), CHOICE("off mdl aic random_matrix"),
-         .fallback = "off",
+         .computed = "random_matrix if mvdr.dmr is auto, else off",
          .help = "Count the sources of each bin by its eigenvalues (docs/mvdr.md). mdl: minimum "
                  "description length, cautious. aic: Akaike's criterion, which counts too many. "
                  "random_matrix: the rule of Nadakuditi and Edelman, for few snapshots too."},
+    [OPT_DMR] = {"mvdr.dmr", AT(specs.mvdr.dmr), INTEGER(1, 65535), .choices = "off auto",
+                 .fallback = "off",
+                 .help = "Dominant mode rejection (docs/mvdr.md): so many of the largest "
+                         "eigenvalues are kept, and noise takes the place of the others and of "
+                         "the loading. auto: as many as mvdr.source_count finds sources."},
+    [OPT_DMR_NOISE] = {"mvdr.dmr_noise", AT(specs.mvdr.dmr_noise), CHOICE("trace median"),
+                       .fallback = "trace",
+                       .help = "That noise. trace: the mean of the other eigenvalues. median: "
+                               "their median, which a few modes too few hardly change."},
     [OPT_TOLERANCE] = {"mvdr.tolerance", AT(specs.mvdr.tolerance), REAL("", 1e-16, 0.1),
                        .fallback = "1e-9",
                        .help = "Jacobi ends when no off-diagonal element is larger than this times "
@@ -606,7 +615,13 @@ void sonar_option_accepted(const sonar_option *option, char *words, size_t size)
     switch (option->type) {
     case SONAR_TYPE_INTEGER:
     case SONAR_TYPE_REAL:
-        describe_number(option, option->type == SONAR_TYPE_INTEGER, words, size);
+        describe_number(option, option->type == SONAR_TYPE_INTEGER, of, sizeof of);
+        snprintf(words, size, "%s", of);
+        if (option->choices) {
+            describe_choices(option, words, size);
+            const size_t at = strlen(words);
+            snprintf(words + at, size - at, ", or %s", of);
+        }
         return;
     case SONAR_TYPE_BOOLEAN:
         snprintf(words, size, "true or false");

@@ -89,6 +89,8 @@ typedef enum sonar_option_id {
     OPT_KNOWN_SOURCES,
     OPT_SOLVER,
     OPT_SOURCE_COUNT,
+    OPT_DMR,
+    OPT_DMR_NOISE,
     OPT_TOLERANCE,
     OPT_MAX_SWEEPS,
     OPT_FORWARD_BACKWARD,
@@ -170,7 +172,8 @@ typedef struct sonar_option {
     const char *unit;
     double low, high;    /* of a number or of a list's entries; of a text's bytes: high */
     bool above, below;   /* low, high themselves are not accepted */
-    const char *choices; /* words with one space between; the value is the word's index */
+    const char *choices; /* words with one space between; the value is the word's index, or minus
+                            that where a whole number may be one of these words instead */
     const char *word;    /* a list may be this word instead */
     bool scalar;         /* a list may be one number, which then holds for all */
     size_t least, most;  /* entries of a list */

@@ -147,17 +147,26 @@ static bool read_boolean(const reader *r, const sonar_node *node, double *number
     return true;
 }
 
+/* Whether it is one of the option's words. */
+static bool find_choice(const reader *r, const sonar_node *node, size_t *index) {
+    *index = 0;
+    for (const char *at = r->option->choices; *at; ++*index) {
+        const size_t n = strcspn(at, " ");
+        if (node->length == n && !memcmp(node->text, at, n))
+            return true;
+        at += n + (at[n] == ' ');
+    }
+    return false;
+}
+
 static bool read_choice(const reader *r, const sonar_node *node, double *number) {
+    size_t index;
     if (!want_scalar(r, node))
         return false;
-    size_t index = 0;
-    for (const char *at = r->option->choices; *at; index++) {
-        const size_t n = strcspn(at, " ");
-        if (node->length == n && !memcmp(node->text, at, n)) {
-            *number = (double)index;
-            return true;
-        }
-        at += n + (at[n] == ' ');
+    *number = 0;
+    if (find_choice(r, node, &index)) {
+        *number = (double)index;
+        return true;
     }
     return reject(r, node, "\"%.*s\" is not one of its words", SHOWN, node->text);
 }
@@ -299,12 +308,22 @@ static bool read_list(const reader *r, const sonar_node *node) {
     return good;
 }
 
+/* A whole number, or one of the words that stand for 0 and less. */
+static bool read_integer(const reader *r, const sonar_node *node, double *number) {
+    size_t index;
+    if (!r->option->choices || node->kind != SONAR_SCALAR || !find_choice(r, node, &index))
+        return read_number(r, node, true, number);
+    *number = 0.0 - (double)index;
+    return true;
+}
+
 static bool read_value(const reader *r, const sonar_node *node) {
     sonar_value *v = r->value;
     switch (r->option->type) {
     case SONAR_TYPE_INTEGER:
+        return read_integer(r, node, &v->number);
     case SONAR_TYPE_REAL:
-        return read_number(r, node, r->option->type == SONAR_TYPE_INTEGER, &v->number);
+        return read_number(r, node, false, &v->number);
     case SONAR_TYPE_BOOLEAN:
         return read_boolean(r, node, &v->number);
     case SONAR_TYPE_CHOICE:

@@ -607,6 +607,11 @@ static void resolve_mvdr(sonar_loader *l) {
         else
             sonar_value_set_number(l, OPT_LOADING_EPS, eps[rule]);
     }
+    if (!have(l, OPT_SOURCE_COUNT) && !given(l, OPT_SOURCE_COUNT))
+        sonar_value_set_number(l, OPT_SOURCE_COUNT,
+                               l->config->specs.mvdr.dmr == SONAR_MODES_COUNTED
+                                   ? SONAR_COUNT_RANDOM_MATRIX
+                                   : SONAR_COUNT_OFF);
     if (!have(l, OPT_CELL_MAXIMUM) && !given(l, OPT_CELL_MAXIMUM))
         sonar_value_set_number(l, OPT_CELL_MAXIMUM, have(l, OPT_MVDR_SCAN));
 }

@@ -275,6 +275,7 @@ typedef struct sonar_result {
     float mvdr_worst_residual, mvdr_most_sweeps;
     double mvdr_sources; /* median over bins; meaningful where somebody counts */
     float mvdr_most_sources;
+    double mvdr_modes; /* dominant ones, median over bins; 0 without rejection of the others */
     double missing_mean, missing_worst;
     uint32_t frame_flags; /* SONAR_FRAME_* */
     bool restarted;

@@ -25,6 +25,10 @@ sonar_code mvdr_check_spec(const sonar_mvdr_spec *s, sonar_error *err) {
     if (!(s->tolerance > 0 && s->tolerance < 1) || !s->max_sweeps)
         return sonar_fail(err, SONAR_EINVAL, where, "tolerance %g in %zu sweeps is not possible",
                           s->tolerance, s->max_sweeps);
+    if (s->dmr < SONAR_MODES_COUNTED || (s->dmr && s->solver == SONAR_MVDR_CHOLESKY) ||
+        (s->dmr == SONAR_MODES_COUNTED && s->source_count == SONAR_COUNT_OFF))
+        return sonar_fail(err, SONAR_EINVAL, where,
+                          "dominant modes want the Jacobi solver and, to be counted, a rule");
     return SONAR_OK;
 }
 
@@ -43,7 +47,7 @@ double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers) {
     const mvdr_shape shape = mvdr_shape_of(spec);
     const double sensors = (double)spec->sensors, columns = (double)(shape.each * shape.slots);
     const double square = 16 * (double)shape.order * (double)shape.order;
-    const bool vectors = spec->solver == SONAR_MVDR_JACOBI;
+    const bool vectors = mvdr_has_vectors(spec);
     double bin = 8 * columns * sensors + (vectors ? square : square / 2);
     if (shape.by_snapshots)
         bin += 16 * columns * (columns + (double)spec->directions);

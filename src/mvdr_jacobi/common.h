@@ -29,6 +29,11 @@ typedef struct mvdr_shape {
 
 mvdr_shape mvdr_shape_of(const sonar_mvdr_spec *spec);
 
+/* Whether solutions have eigenvectors; else they have eigenvalues and a triangular factor. */
+static inline bool mvdr_has_vectors(const sonar_mvdr_spec *spec) {
+    return spec->solver == SONAR_MVDR_JACOBI || spec->dmr;
+}
+
 sonar_code mvdr_check_spec(const sonar_mvdr_spec *spec, sonar_error *err);
 sonar_code mvdr_check_params(const sonar_mvdr_spec *spec, const sonar_params *params,
                              sonar_error *err);

@@ -133,14 +133,15 @@ typedef struct mvdr_rows {
 /* How a bin's spectrum follows from a vector v per direction: its projections on the columns in
  * snapshot space, the steering vector in sensor space. With s = |F v|^2 and |a|^2 the part of
  * 1/P, times delta, and of |a|^2 that is left are, in
- *   snapshot space  rest = |a|^2 - s     inside = s
- *   sensor space    rest = delta s       inside = |a|^2 - rest
- * P = level / rest, or with corrected levels level inside / rest. */
+ *   snapshot space, and of dominant modes  rest = |a|^2 - s     inside = s
+ *   sensor space                           rest = delta s       inside = |a|^2 - rest
+ * P = level / rest, or with corrected levels level inside / rest + base. */
 typedef struct mvdr_view {
-    size_t m;       /* order of F; 0: no data, P = 0 */
-    double *factor; /* L, to be solved with, or with `vectors` W^H/sqrt(d + delta) */
-    bool vectors;
-    double delta, level;
+    size_t m;           /* length of v; 0: no data, P = 0 */
+    double *factor;     /* L, to be solved with, or with `vectors` rows of W^H, weighted */
+    size_t rows;        /* so many of them */
+    bool vectors, left; /* left: rest = |a|^2 - s */
+    double delta, level, base;
     int64_t offset; /* steered above the bin's centre, in 1/MVDR_TONE_ONE bins */
 } mvdr_view;
 
@@ -227,8 +228,8 @@ void mvdr_project(const float *steer, size_t sensors, size_t ld, const float *x,
                   double *to, double *also);
 
 /* P in the eight directions whose v is in scratch->z; |a|^2 in norm. */
-void mvdr_spectrum_power(const mvdr_view *view, bool by_snapshots, bool corrected,
-                         const double *norm, mvdr_scratch *scratch, float *power);
+void mvdr_spectrum_power(const mvdr_view *view, bool corrected, const double *norm,
+                         mvdr_scratch *scratch, float *power);
 /* The bin's whole spectrum, to stage->power. */
 void mvdr_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
 /* Of the near field, to stage->near_power, right after mvdr_solve. */

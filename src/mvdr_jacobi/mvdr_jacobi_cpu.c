@@ -18,7 +18,7 @@ enum { AT_ONCE = 2 * MVDR_LANES }; /* points of an evaluation, as many as the de
 static bool measure(mvdr_stage *stage, size_t *ring, size_t *gram, size_t *project) {
     const mvdr_shape *shape = &stage->shape;
     const size_t bins = stage->spec.bins, order = mvdr_pad(shape->order, MVDR_LANES);
-    const bool vectors = stage->spec.solver == SONAR_MVDR_JACOBI;
+    const bool vectors = mvdr_has_vectors(&stage->spec);
     const size_t columns = shape->by_snapshots ? stage->columns : 0;
     size_t square;
     if (__builtin_mul_overflow(order, 2 * order, &square))

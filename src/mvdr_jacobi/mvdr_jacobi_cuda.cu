@@ -239,7 +239,7 @@ void set_view(mvdr_stage *stage, const sonar_mvdr_spec *spec) {
     const mvdr_shape *shape = &stage->shape;
     v->spec = *spec;
     v->by_snapshots = shape->by_snapshots;
-    v->vectors = spec->solver == SONAR_MVDR_JACOBI;
+    v->vectors = mvdr_has_vectors(spec);
     v->length = (uint32_t)shape->slots;
     v->images = (uint32_t)shape->each;
     v->columns = v->images * v->length;

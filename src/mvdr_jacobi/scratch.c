@@ -10,7 +10,7 @@ sonar_code mvdr_scratch_create(const sonar_mvdr_spec *spec, mvdr_shape shape, mv
     const size_t sensors = mvdr_pad(spec->sensors, MVDR_LANES);
     const size_t columns = sonar_max_size(shape.each * shape.slots, 1);
     const size_t lanes = 2 * (size_t)MVDR_LANES;
-    const bool vectors = spec->solver == SONAR_MVDR_JACOBI;
+    const bool vectors = mvdr_has_vectors(spec);
     *s = (mvdr_scratch){
         .a = sonar_alloc(mvdr_triangle(order), sizeof(double)),
         .panel = sonar_alloc(shape.by_snapshots ? 1 : 2 * columns * sensors, sizeof(double)),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* A bin from its matrix to what its spectrum needs: eigenvalues, loading, level, factor. */
 #include "mvdr_jacobi/internal.h"
-#include "mvdr_jacobi/sources.h"
+#include "mvdr_jacobi/modes.h"
 
 #include <float.h>
 #include <math.h>
@@ -68,7 +68,7 @@ static void sort(mvdr_scratch *scratch, size_t n) {
 }
 
 static mvdr_sweeps decompose(const mvdr_stage *stage, size_t n, mvdr_scratch *scratch) {
-    const bool vectors = stage->spec.solver == SONAR_MVDR_JACOBI;
+    const bool vectors = mvdr_has_vectors(&stage->spec);
     const mvdr_square h = spread(scratch, n, vectors);
     mvdr_sweeps sweeps = {.converged = true};
     if (vectors) {
@@ -86,15 +86,15 @@ static mvdr_sweeps decompose(const mvdr_stage *stage, size_t n, mvdr_scratch *sc
 
 /* ---- the factor ------------------------------------------------------------------------------ */
 
-/* W^H / sqrt(d + delta), to panels. */
-static void weigh_vectors(const mvdr_scratch *scratch, size_t n, double delta, double *factor) {
+/* The first rows of W^H, times the roots of scratch->e, to panels. */
+static void weigh_vectors(const mvdr_scratch *scratch, size_t n, size_t rows, double *factor) {
     const size_t ld = mvdr_pad(n, MVDR_LANES);
-    memset(factor, 0, ld * ld * 2 * sizeof *factor);
-    for (size_t i = 0; i < n; i++) {
+    memset(factor, 0, mvdr_pad(rows, MVDR_LANES) * ld * 2 * sizeof *factor);
+    for (size_t i = 0; i < rows; i++) {
         const double *re = scratch->v_re + scratch->order[i] * ld;
         const double *im = scratch->v_im + scratch->order[i] * ld;
         double *to = factor + i / MVDR_LANES * ld * STEP + i % MVDR_LANES;
-        const double weight = 1 / sqrt(scratch->d[i] + delta);
+        const double weight = sqrt(scratch->e[i]);
         for (size_t j = 0; j < n; j++) {
             to[j * STEP] = weight * re[j];
             to[j * STEP + MVDR_LANES] = -weight * im[j];
@@ -116,22 +116,41 @@ static void factorise(const mvdr_scratch *scratch, size_t n, mvdr_load *load, do
     }
 }
 
-static void view_of(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_load *load,
-                    mvdr_scratch *scratch) {
-    mvdr_view *view = &stage->bin[bin].view;
-    view->m = looks->order;
-    view->factor = stage->factor + bin * stage->factor_size;
-    view->vectors = stage->spec.solver == SONAR_MVDR_JACOBI;
+/* Of the loaded matrix; view->vectors says by what. */
+static void view_loaded(const mvdr_stage *stage, mvdr_view *view, mvdr_load *load,
+                        mvdr_scratch *scratch) {
     mvdr_load used = *load;
     if (stage->spec.correct_level)
         used.delta = fmin(load->delta, MVDR_MOST_LOADING * scratch->d[0]);
+    for (size_t i = 0; i < view->m && view->vectors; i++)
+        scratch->e[i] = 1 / (scratch->d[i] + used.delta);
+    view->rows = view->m;
     if (view->vectors)
-        weigh_vectors(scratch, looks->order, used.delta, view->factor);
+        weigh_vectors(scratch, view->m, view->rows, view->factor);
     else
-        factorise(scratch, looks->order, &used, view->factor);
+        factorise(scratch, view->m, &used, view->factor);
     if (used.floored)
         *load = used;
+    view->left = stage->shape.by_snapshots;
     view->delta = used.delta;
+}
+
+/* |u^H a|^2 of a mode is |w^H c|^2 over its eigenvalue in snapshot space, |w^H a|^2 in the other.
+ */
+static double of_mode(const mvdr_stage *stage, const mvdr_scratch *scratch, size_t i) {
+    return stage->shape.by_snapshots ? 1 / scratch->d[i] : 1;
+}
+
+/* Of the modes that stand above the noise. */
+static void view_dominant(const mvdr_stage *stage, mvdr_view *view, size_t modes, double noise,
+                          mvdr_scratch *scratch) {
+    view->rows = 0;
+    for (size_t i = 0; i < modes && scratch->d[i] > noise; i++, view->rows++)
+        scratch->e[i] = (1 - noise / scratch->d[i]) * of_mode(stage, scratch, i);
+    weigh_vectors(scratch, view->m, view->rows, view->factor);
+    view->left = true;
+    view->delta = noise;
+    view->base = stage->spec.correct_level ? noise / (double)stage->rows.n : 0;
 }
 
 /* ---- a bin ----------------------------------------------------------------------------------- */
@@ -150,34 +169,48 @@ static void note_eigenvalues(mvdr_stage *stage, size_t bin, const mvdr_scratch *
         to[i] = (float)fmin(scratch->d[i], (double)FLT_MAX);
 }
 
-static size_t count_sources(const mvdr_stage *stage, const double *d, size_t k,
-                            const looks *looks) {
-    const mvdr_ladder ladder = {.d = d,
-                                .k = k,
-                                .n = stage->rows.n,
-                                .snapshots = looks->effective * (double)stage->shape.each,
-                                .real = stage->spec.forward_backward};
-    return stage->spec.source_count ? mvdr_count_sources(stage->spec.source_count, &ladder) : 0;
+/* Dominant modes in place of loading; returns the share. */
+static double reject(const mvdr_stage *stage, const mvdr_ladder *ladder, size_t modes,
+                     mvdr_view *view, mvdr_load *load, mvdr_scratch *scratch) {
+    const double noise =
+        mvdr_noise_of(ladder, stage->spec.dmr_noise, modes, mvdr_sum_from(ladder, modes));
+    const double least = mvdr_least_delta(scratch->d[0], 0, 0);
+    *load = (mvdr_load){.delta = fmax(noise, least), .floored = noise < least};
+    view_dominant(stage, view, modes, load->delta, scratch);
+    return mvdr_modes_share(ladder, modes);
 }
 
-/* Notes delta, level and sources in info, and the eigenvalues; returns flags. */
-static unsigned load(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_scratch *scratch,
-                     float *info) {
+/* Notes delta, level, sources and modes in info, and the eigenvalues; returns flags. */
+static unsigned process(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_scratch *scratch,
+                        float *info) {
     const sonar_mvdr_spec *spec = &stage->spec;
-    const size_t n = stage->rows.n;
-    const size_t k = stage->shape.by_snapshots ? looks->order : n;
-    mvdr_load loading =
-        mvdr_loading(spec, scratch->d, k, n, looks->effective * (double)stage->shape.each);
-    view_of(stage, bin, looks, &loading, scratch);
-    const double share =
-        mvdr_level(spec, scratch->d, k, loading.delta, looks->seen, looks->effective);
     mvdr_view *view = &stage->bin[bin].view;
-    view->level = spec->correct_level ? view->delta / ((double)n * share) : view->delta;
-    note_eigenvalues(stage, bin, scratch, k);
-    info[SONAR_MVDR_SOURCES] = (float)count_sources(stage, scratch->d, k, looks);
-    info[SONAR_MVDR_DELTA] = (float)fmin(loading.delta, (double)FLT_MAX);
+    const mvdr_ladder ladder = {.d = scratch->d,
+                                .k = stage->shape.by_snapshots ? looks->order : stage->rows.n,
+                                .n = stage->rows.n,
+                                .snapshots = looks->effective * (double)stage->shape.each,
+                                .real = spec->forward_backward};
+    const size_t sources = spec->source_count ? mvdr_count_sources(spec->source_count, &ladder) : 0;
+    const size_t modes = spec->dmr ? mvdr_modes_of(&ladder, spec->dmr, sources) : 0;
+    mvdr_load load;
+    double share;
+    view->m = looks->order;
+    view->factor = stage->factor + bin * stage->factor_size;
+    view->vectors = mvdr_has_vectors(spec);
+    if (spec->dmr) {
+        share = reject(stage, &ladder, modes, view, &load, scratch);
+    } else {
+        load = mvdr_loading(spec, ladder.d, ladder.k, ladder.n, ladder.snapshots);
+        view_loaded(stage, view, &load, scratch);
+        share = mvdr_level(spec, ladder.d, ladder.k, load.delta, looks->seen, looks->effective);
+    }
+    view->level = spec->correct_level ? view->delta / ((double)ladder.n * share) : view->delta;
+    note_eigenvalues(stage, bin, scratch, ladder.k);
+    info[SONAR_MVDR_SOURCES] = (float)sources;
+    info[SONAR_MVDR_MODES] = (float)modes;
+    info[SONAR_MVDR_DELTA] = (float)fmin(load.delta, (double)FLT_MAX);
     info[SONAR_MVDR_LEVEL] = (float)share;
-    return flags_of(stage, &loading, share);
+    return flags_of(stage, &load, share);
 }
 
 void mvdr_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
@@ -195,7 +228,7 @@ void mvdr_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     if (looks.order)
         sweeps = decompose(stage, looks.order, scratch);
     if (looks.order && scratch->d[0] > 0)
-        flags = load(stage, bin, &looks, scratch, info);
+        flags = process(stage, bin, &looks, scratch, info);
     info[SONAR_MVDR_SWEEPS] = (float)sweeps.count;
     info[SONAR_MVDR_RESIDUAL] = (float)sweeps.residual;
     info[SONAR_MVDR_FLAGS] =

@@ -11,7 +11,7 @@
 #include "mvdr_jacobi/common.h"
 #include "mvdr_jacobi/eigen_cuda.cuh"
 #include "mvdr_jacobi/level.h"
-#include "mvdr_jacobi/sources.h"
+#include "mvdr_jacobi/modes.h"
 #include "mvdr_jacobi/sums_cuda.cuh"
 
 namespace mvdr {
@@ -186,6 +186,8 @@ __device__ inline loaded load(const view &v, uint32_t bin, const double *d,
         v.bin[bin].delta = spec.correct_level ? fmin(delta, MVDR_MOST_LOADING * d[0]) : delta;
         v.bin[bin].most = d[0];
         v.bin[bin].level = share;
+        v.bin[bin].base = 0;
+        v.bin[bin].left = v.by_snapshots;
     }
     const double biased = spec.correct_level ? MVDR_LEVEL_CORRECTED : MVDR_LEVEL_BIASED;
     return {delta, (unsigned)((fallback ? SONAR_MVDR_FLAG_TRACE_FALLBACK : 0) |
@@ -193,11 +195,33 @@ __device__ inline loaded load(const view &v, uint32_t bin, const double *d,
                               (share < biased ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0))};
 }
 
+__device__ inline mvdr_ladder ladder_of(const view &v, const double *d, const weights &weights) {
+    return {d, weights.order, v.n, weights.effective * v.images, v.spec.forward_backward};
+}
+
 /* One thread: a rule goes through the eigenvalues once. */
-__device__ inline uint32_t count_sources(const view &v, const double *d, const weights &weights) {
-    const mvdr_ladder ladder = {d, weights.order, v.n, weights.effective * v.images,
-                                v.spec.forward_backward};
+__device__ inline uint32_t count_sources(const view &v, const mvdr_ladder &ladder) {
     return v.spec.source_count ? (uint32_t)mvdr_count_sources(v.spec.source_count, &ladder) : 0;
+}
+
+/* Dominant modes in place of loading; one thread, as reject() of solve.c. */
+__device__ inline loaded reject(const view &v, uint32_t bin, const mvdr_ladder &ladder,
+                                uint32_t sources) {
+    const size_t modes = mvdr_modes_of(&ladder, v.spec.dmr, sources);
+    const double noise =
+        mvdr_noise_of(&ladder, v.spec.dmr_noise, modes, mvdr_sum_from(&ladder, modes));
+    const double least = mvdr_least_delta(ladder.d[0], 0, 0),
+                 share = mvdr_modes_share(&ladder, modes);
+    const double biased = v.spec.correct_level ? MVDR_LEVEL_CORRECTED : MVDR_LEVEL_BIASED;
+    bin_state &state = v.bin[bin];
+    state.delta = fmax(noise, least);
+    state.most = ladder.d[0];
+    state.level = share;
+    state.base = v.spec.correct_level ? state.delta / v.n : 0;
+    state.left = 1;
+    state.modes = (uint32_t)modes;
+    return {state.delta, (unsigned)((noise < least ? SONAR_MVDR_FLAG_LOADING_FLOOR : 0) |
+                                    (share < biased ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0))};
 }
 
 /* The largest of `count`, and zeros. */
@@ -223,6 +247,7 @@ __device__ inline void report(const view &v, uint32_t bin, const outcome &jacobi
     info[SONAR_MVDR_LEVEL] = (float)state.level;
     info[SONAR_MVDR_OFFSET] = (float)state.offset;
     info[SONAR_MVDR_SOURCES] = (float)sources;
+    info[SONAR_MVDR_MODES] = (float)state.modes;
 }
 
 /* ---- eigenvalues ----------------------------------------------------------------------------- */
@@ -258,9 +283,10 @@ __device__ inline void eigenvalues(const room &r, uint32_t m) {
     bisect(diagonal, beside2, m, 1, r.d);
 }
 
-/* a's diagonal into by_column, and sorted, the first of equals first, into d. */
+/* a's diagonal into by_column, and sorted, the first of equals first, into d; each column's place
+ * there. */
 __device__ inline void sort_diagonal(matrix a, uint32_t m, uint32_t rows, double *d,
-                                     double *by_column) {
+                                     double *by_column, uint32_t *places) {
     for (uint32_t i = threadIdx.x; i < rows; i += blockDim.x)
         by_column[i] = fmax(a(i, i).re, 0.0);
     __syncthreads();
@@ -268,10 +294,26 @@ __device__ inline void sort_diagonal(matrix a, uint32_t m, uint32_t rows, double
         uint32_t place = 0;
         for (uint32_t j = 0; j < rows; j++)
             place += by_column[j] > by_column[i] || (by_column[j] == by_column[i] && j < i);
+        places[i] = place;
         if (place < m)
             d[place] = by_column[i];
     }
     __syncthreads();
+}
+
+/* What multiplies the square of each eigenvector's product, from by_column's eigenvalues times
+ * unit: 1/(d + delta) in that unit too, or of dominant modes what takes them out of |a|^2. */
+__device__ inline void weigh_vectors(const view &v, uint32_t bin, uint32_t rows, double unit,
+                                     const uint32_t *places, double *by_column) {
+    const bin_state &state = v.bin[bin];
+    for (uint32_t i = threadIdx.x; i < rows; i += blockDim.x) {
+        const double d = by_column[i] / unit;
+        const bool dominant = places[i] < state.modes && d > state.delta;
+        if (!v.spec.dmr)
+            by_column[i] = 1 / (by_column[i] + state.delta * unit);
+        else
+            by_column[i] = dominant ? (1 - state.delta / d) / (v.by_snapshots ? d : 1) : 0;
+    }
 }
 
 /* Copies what lies in shared memory to where the spectrum reads it. */
@@ -325,6 +367,7 @@ __global__ void __launch_bounds__(512, 1) solve(view v) {
     if (threadIdx.x == 0) {
         v.bin[bin].delta = 0;
         v.bin[bin].level = 1;
+        v.bin[bin].modes = 0;
     }
     if (trace > 0) {
         const double unit = scale_for(trace);
@@ -334,21 +377,24 @@ __global__ void __launch_bounds__(512, 1) solve(view v) {
             double *by_column = v.inverse + (size_t)bin * v.most;
             jacobi_outcome = jacobi(r.a, r.w, rows, (rotation *)r.vector[0], v.spec.tolerance,
                                     (uint32_t)v.spec.max_sweeps);
-            sort_diagonal(r.a, m, rows, r.d, by_column);
+            sort_diagonal(r.a, m, rows, r.d, by_column, (uint32_t *)r.vector[1]);
         } else {
             eigenvalues(r, m);
         }
         scale_eigenvalues(r.d, m, unit);
-        loaded = load(v, bin, r.d, weights);
+        const mvdr_ladder ladder = ladder_of(v, r.d, weights);
         write_eigenvalues(v, bin, r.d, weights.order);
         if (threadIdx.x == 0)
-            sources = count_sources(v, r.d, weights);
+            sources = count_sources(v, ladder);
+        if (!v.spec.dmr)
+            loaded = load(v, bin, r.d, weights);
+        else if (threadIdx.x == 0)
+            loaded = reject(v, bin, ladder, sources);
         __syncthreads();
         const double delta = v.bin[bin].delta * unit;
         if (v.vectors) {
-            double *inverse = v.inverse + (size_t)bin * v.most;
-            for (uint32_t i = threadIdx.x; i < rows; i += blockDim.x)
-                inverse[i] = 1 / (inverse[i] + delta);
+            weigh_vectors(v, bin, rows, unit, (const uint32_t *)r.vector[1],
+                          v.inverse + (size_t)bin * v.most);
             publish(v, bin, r.w, m, rows);
         } else {
             assemble(x, r.a, m, m, unit, delta);
@@ -356,7 +402,7 @@ __global__ void __launch_bounds__(512, 1) solve(view v) {
             publish(v, bin, r.a, m, m);
         }
         if (threadIdx.x == 0)
-            v.bin[bin].unit = unit;
+            v.bin[bin].unit = v.spec.dmr ? 1 : unit;
     }
     __syncthreads();
     if (threadIdx.x == 0)

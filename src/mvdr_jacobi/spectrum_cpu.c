@@ -66,11 +66,11 @@ SONAR_MULTIARCH static void solved(double *factor, double *vectors, size_t m, do
     memcpy(out, &sum, sizeof sum);
 }
 
-/* |F z|^2 with a square F, panels of `m` columns. */
-SONAR_MULTIARCH static void multiplied(const double *factor, const double *vectors, size_t m,
-                                       double *out) {
+/* |F z|^2 with an F of so many rows, panels of `m` columns. */
+SONAR_MULTIARCH static void multiplied(const double *factor, size_t rows, const double *vectors,
+                                       size_t m, double *out) {
     mvdr_lanes sum = {0};
-    for (size_t i = 0; i < m; i += GROUP) {
+    for (size_t i = 0; i < rows; i += GROUP) {
         group g = {0};
         gather(&g, factor + i / MVDR_LANES * m * STEP + i % MVDR_LANES, (const mvdr_lanes *)vectors,
                m);
@@ -79,20 +79,19 @@ SONAR_MULTIARCH static void multiplied(const double *factor, const double *vecto
     memcpy(out, &sum, sizeof sum);
 }
 
-void mvdr_spectrum_power(const mvdr_view *view, bool by_snapshots, bool corrected,
-                         const double *norm, mvdr_scratch *scratch, float *power) {
+void mvdr_spectrum_power(const mvdr_view *view, bool corrected, const double *norm,
+                         mvdr_scratch *scratch, float *power) {
     const size_t m = mvdr_pad(view->m, MVDR_LANES);
     double s[MVDR_LANES] = {0};
     if (m && view->vectors)
-        multiplied(view->factor, scratch->z, m, s);
+        multiplied(view->factor, view->rows, scratch->z, m, s);
     else if (m)
         solved(view->factor, scratch->z, m, s);
     for (size_t lane = 0; lane < MVDR_LANES; lane++) {
         const double least = 4 * DBL_EPSILON * norm[lane]; /* what a difference can be */
-        const double rest =
-            by_snapshots ? fmax(norm[lane] - s[lane], least) : view->delta * s[lane];
-        const double inside = by_snapshots ? s[lane] : fmax(norm[lane] - rest, 0);
-        const double p = view->level / rest * (corrected ? inside : 1);
+        const double rest = view->left ? fmax(norm[lane] - s[lane], least) : view->delta * s[lane];
+        const double inside = view->left ? s[lane] : fmax(norm[lane] - rest, 0);
+        const double p = view->level / rest * (corrected ? inside : 1) + view->base;
         power[lane] = m && rest > 0 ? (float)fmin(p, (double)FLT_MAX) : 0;
     }
 }
@@ -147,8 +146,7 @@ static void spectrum_from(mvdr_stage *stage, size_t bin, const uint64_t *turns,
     } else {
         take_steering(view, scratch);
     }
-    mvdr_spectrum_power(view, stage->shape.by_snapshots, stage->spec.correct_level, norm, scratch,
-                        power);
+    mvdr_spectrum_power(view, stage->spec.correct_level, norm, scratch, power);
 }
 
 void mvdr_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
@@ -161,8 +159,7 @@ void mvdr_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
             continue;
         }
         take_projections(view, stage->project + at / MVDR_LANES * stage->columns * STEP, scratch);
-        mvdr_spectrum_power(view, true, stage->spec.correct_level, stage->norm + at, scratch,
-                            power);
+        mvdr_spectrum_power(view, stage->spec.correct_level, stage->norm + at, scratch, power);
     }
 }
 

@@ -151,10 +151,10 @@ __device__ inline double by_vectors(const looks &l, matrix w, const double *inve
 __device__ inline double power_of(const view &v, const bin_state &bin, double form, double norm) {
     const double delta = bin.delta, most = bin.most, each = v.n * bin.level;
     form *= bin.unit;
-    if (v.by_snapshots) {
+    if (bin.left) {
         const double q = fmin(form, norm * (most / (most + delta)));
         const double left = fmax(norm - q, norm * (delta / (most + delta)));
-        return v.spec.correct_level ? delta / each * (q / left) : delta / left;
+        return v.spec.correct_level ? delta / each * (q / left) + bin.base : delta / left;
     }
     const double s = fmax(form, norm / (most + delta));
     return v.spec.correct_level ? fmax(norm - delta * s, 0.0) / (each * s) : 1 / s;

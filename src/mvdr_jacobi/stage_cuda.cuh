@@ -21,10 +21,13 @@ struct bin_state {
     double offset;      /* steered that many bins above its centre */
     uint32_t tonal;     /* because a tone is there */
     /* of the last solution, in unit^2/Hz */
-    double delta; /* loading of the factor; 0: no data, P = 0 */
-    double most;  /* largest eigenvalue */
-    double level; /* share of a source's power that P shows */
-    double unit;  /* the factored matrix is unit (R + delta I), or unit (G + delta I) */
+    double delta;   /* loading of the factor; 0: no data, P = 0 */
+    double most;    /* largest eigenvalue */
+    double level;   /* share of a source's power that P shows */
+    double unit;    /* the factored matrix is unit (R + delta I), or unit (G + delta I) */
+    double base;    /* dominant modes, with corrected levels: part of P that does not depend on a */
+    uint32_t left;  /* 1/P is |a|^2 less the quadratic form: snapshot space, or dominant modes */
+    uint32_t modes; /* dominant ones */
 };
 
 /* State of the ring of snapshots. It is on the device, so that a recorded execute advances

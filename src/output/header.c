@@ -406,6 +406,8 @@ static void put_mvdr(const json *root, const sonar_output_spec *spec, const sona
     put_string(&loading, "rule", spec->loading_rule);
     put_number(&loading, "eps", spec->loading_eps);
     put_number(&loading, "delta", result->mvdr_delta);
+    if (spec->loading_rule && !strcmp(spec->loading_rule, "dmr"))
+        put_number(&loading, "modes", result->mvdr_modes);
     put_sources(root, spec, result);
     put_uint(root, "tonal_bins", result->mvdr_tonal_bins);
     put_number(root, "level_bias_db", result->mvdr_level_db);

@@ -29,11 +29,11 @@ typedef struct sonar_output_spec {
     const char *array_name, *run_uuid;
     double fs_hz;
     bool relative;            /* levels mean nothing by themselves: the spectra were equalised */
-    const char *loading_rule; /* "noise", "trace", "absolute" */
-    double loading_eps;
-    bool level_corrected;                   /* mvdr.correct_level */
-    bool cell_maximum;                      /* mvdr.cell_maximum */
-    bool true_bearings;                     /* spectra over true bearings, where these are known */
+    const char *loading_rule; /* "noise", "trace", "absolute"; "dmr": noise takes its place */
+    double loading_eps;       /* NaN with dmr */
+    bool level_corrected;     /* mvdr.correct_level */
+    bool cell_maximum;        /* mvdr.cell_maximum */
+    bool true_bearings;       /* spectra over true bearings, where these are known */
     const sonar_scan *cbf_scan, *mvdr_scan; /* mvdr_scan NULL: no MVDR */
     size_t ranges, mvdr_ranges;             /* of the near fields; the MVDR's: all of them, or 0 */
     const double *range_m;

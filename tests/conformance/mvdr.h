@@ -37,6 +37,7 @@
     X(corrected_levels)                                                                            \
     X(eigenvalues)                                                                                 \
     X(source_counts)                                                                               \
+    X(dominant_modes)                                                                              \
     X(tones)                                                                                       \
     X(tone_faults)                                                                                 \
     X(near_field)                                                                                  \
@@ -47,6 +48,7 @@
 
 /* What has to be refused at once, by create and by execute. */
 #define MVDR_REFUSALS(X)                                                                           \
+    X(impossible_modes)                                                                            \
     X(impossible_specs)                                                                            \
     X(wrong_shapes)                                                                                \
     X(wrong_near_field)
@@ -70,6 +72,7 @@
     X(level_noise_rule)                                                                            \
     X(sources_found)                                                                               \
     X(no_sources_found)                                                                            \
+    X(dominant_modes_levels)                                                                       \
     X(tone_any_hop)                                                                                \
     X(tone_any_window)                                                                             \
     X(tone_not_at_the_centre)                                                                      \

@@ -234,8 +234,8 @@ static double difference_db(size_t count, const float *mine, const float *other)
 }
 
 static void expect_close(mvdr_fixture *f, size_t bin, int field, double relative, double absolute) {
-    static const char *const names[] = {"sweeps",    "residual", "delta",  "flags",
-                                        "snapshots", "level",    "offset", "sources"};
+    static const char *const names[] = {"sweeps", "residual", "delta",   "flags", "snapshots",
+                                        "level",  "offset",   "sources", "modes"};
     double mine = (double)mvdr_info(f, bin, field), twins = (double)mvdr_info(f->twin, bin, field);
     site_expect(f->site, fabs(mine - twins) <= relative * fabs(twins) + absolute,
                 "%s, bin %zu: %s %g, CPU %g", named(f), bin, names[field], mine, twins);
@@ -264,6 +264,7 @@ static void compare(mvdr_fixture *f) {
         expect_close(f, bin, SONAR_MVDR_OFFSET, 0, 1e-4);
         expect_close(f, bin, SONAR_MVDR_SNAPSHOTS, 1e-6, 0);
         expect_close(f, bin, SONAR_MVDR_SOURCES, 0, 0);
+        expect_close(f, bin, SONAR_MVDR_MODES, 0, 0);
         if (!on_the_edge((double)mvdr_info(f->twin, bin, SONAR_MVDR_LEVEL)))
             expect_close(f, bin, SONAR_MVDR_FLAGS, 0, 0);
     }

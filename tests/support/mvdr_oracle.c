@@ -144,6 +144,68 @@ size_t mvdr_oracle_sources(sonar_source_count rule, size_t n, const double *d, d
     return best;
 }
 
+/* Where half of the law's continuous part lies below, for n/L = c: Simpson's rule on its density.
+ */
+static double law_median(double c) {
+    enum { STEPS = 400000 };
+    const double low = pow(1 - sqrt(c), 2), high = pow(1 + sqrt(c), 2);
+    const double whole = c > 1 ? 1 / c : 1; /* the rest is zeros */
+    double sum = 0, x = low;
+    for (size_t i = 0; i < STEPS; i++) { /* x = low + (high - low) sin^2: no edge is steep */
+        const double t = M_PI / 2 * ((double)i + 0.5) / STEPS, width = high - low;
+        const double step = width * 2 * sin(t) * cos(t) * M_PI / 2 / STEPS;
+        x = low + width * sin(t) * sin(t);
+        sum += sqrt((high - x) * (x - low)) / (2 * M_PI * c * x) * step;
+        if (sum >= whole / 2)
+            break;
+    }
+    return x;
+}
+
+double mvdr_oracle_noise(sonar_mvdr_noise rule, size_t n, const double *d, double snapshots,
+                         size_t modes) {
+    const double dimensions = (double)(n - modes), looks = snapshots - (double)modes;
+    double rest = 0;
+    for (size_t i = modes; i < n; i++)
+        rest += d[i];
+    if (rule == SONAR_NOISE_TRACE)
+        return rest / dimensions / (1 - (double)modes / snapshots);
+    const size_t end = snapshots < (double)n ? (size_t)lround(snapshots) : n, count = end - modes;
+    const double *noise = d + modes;
+    const double median =
+        count % 2 ? noise[count / 2] : (noise[count / 2 - 1] + noise[count / 2]) / 2;
+    return median * snapshots / looks / law_median(dimensions / looks);
+}
+
+void mvdr_oracle_dominant(size_t n, const cplx *r, size_t modes, double noise, size_t count,
+                          const cplx *a, double *power) {
+    cplx *vector = copy_of(n * n, r), *work = calloc(2 * 65 * n + 1024, sizeof *work);
+    double *real = calloc(3 * n + 1, sizeof *real), *d = calloc(n, sizeof *d);
+    if (LAPACKE_zheev_work(LAPACK_COL_MAJOR, 'V', 'U', (int)n, vector, (int)n, d, work,
+                           (int)(65 * n), real) != 0)
+        abort();
+    for (size_t t = 0; t < count; t++) {
+        double left = 0, sum = 0;
+        for (size_t k = 0; k < n; k++)
+            left += creal(a[t * n + k] * conj(a[t * n + k]));
+        for (size_t i = n - modes; i < n; i++) { /* ascending */
+            cplx product = 0;
+            for (size_t k = 0; k < n; k++)
+                product += conj(vector[i * n + k]) * a[t * n + k];
+            const double share = creal(product * conj(product));
+            if (d[i] <= noise)
+                continue;
+            sum += share / d[i];
+            left -= share;
+        }
+        power[t] = 1 / (sum + left / noise);
+    }
+    free(vector);
+    free(work);
+    free(real);
+    free(d);
+}
+
 void mvdr_oracle_power(size_t n, const cplx *r, double delta, size_t count, const cplx *a,
                        double *power) {
     cplx *factor = copy_of(n * n, r), *solved = copy_of(n * count, a);

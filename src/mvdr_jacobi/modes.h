@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Dominant mode rejection (Abraham and Owsley, OCEANS 1990): the K largest eigenpairs of the sample
+ * covariance are kept, and noise takes the place of all others,
+ *
+ *     1/P = sum_{i<=K} |u_i^H a|^2 / d_i + (|a|^2 - sum_{i<=K} |u_i^H a|^2) / noise
+ *         = (|a|^2 - sum_{i<=K} (1 - noise/d_i) |u_i^H a|^2) / noise
+ *
+ * Without their K modes, n sensors and L snapshots leave noise of (n - K) (L - K) numbers. `trace`
+ * takes its mean power, as the loading rule with known sources does; `median` the median of the
+ * other eigenvalues over that of the Marchenko-Pastur law, which a few modes too many or too few
+ * hardly change.
+ *
+ * Noise tilts a source's eigenvector by so much that at the source P = share (s + N/n) + (1 -
+ * share) N/n with share = (L - K + 1)/(L + n - 2K + 1), and P = N/n where there is none.
+ */
+#ifndef SONAR_MVDR_JACOBI_MODES_H
+#define SONAR_MVDR_JACOBI_MODES_H
+
+#include "mvdr_jacobi/sources.h"
+
+/* The share of the Marchenko-Pastur law for dimensions/snapshots c <= 1 and unit noise that is
+ * below x = 1 + c - 2 sqrt(c) cos(phi): the integral of its density in closed form. */
+MVDR_BOTH static inline double mvdr_marchenko_pastur(double c, double phi) {
+    const double root = sqrt(c), tilt = atan2((1 + root) * sin(phi / 2), (1 - root) * cos(phi / 2));
+    return ((1 + c) / (2 * c) * phi + sin(phi) / root - (1 - c) / c * tilt) / 3.14159265358979324;
+}
+
+/* Median of the eigenvalues that are not zero, for any c > 0. */
+MVDR_BOTH static inline double mvdr_median_of_noise(double c) {
+    const double flat = c < 1 ? c : 1 / c;
+    double low = 0, high = 3.14159265358979324;
+    if (flat < 1e-12) /* all of them are 1, and the closed form cancels */
+        return c < 1 ? 1 : c;
+    for (int i = 0; i < 60; i++) {
+        const double middle = 0.5 * (low + high);
+        if (mvdr_marchenko_pastur(flat, middle) < 0.5)
+            low = middle;
+        else
+            high = middle;
+    }
+    const double median = 1 + flat - 2 * sqrt(flat) * cos(low);
+    return c < 1 ? median : c * median;
+}
+
+/* How many modes there can be so that noise is left: fewer than eigenvalues and snapshots. */
+MVDR_BOTH static inline size_t mvdr_most_modes(const mvdr_ladder *l) {
+    const double snapshots = l->snapshots > 1 ? l->snapshots : 1;
+    const size_t most = l->k < l->n ? l->k : l->n;
+    return (snapshots < (double)most ? (size_t)(snapshots + 0.5) : most) - 1;
+}
+
+/* `wanted` as in the specification, `counted` sources. */
+MVDR_BOTH static inline size_t mvdr_modes_of(const mvdr_ladder *l, int wanted, size_t counted) {
+    const size_t most = mvdr_most_modes(l);
+    const size_t modes = wanted < 0 ? counted : (size_t)wanted;
+    return modes < most ? modes : most;
+}
+
+MVDR_BOTH static inline double mvdr_sum_from(const mvdr_ladder *l, size_t first) {
+    double sum = 0;
+    for (size_t i = l->k; i-- > first;)
+        sum += l->d[i];
+    return sum;
+}
+
+/* Noise power per sensor beyond the K largest eigenvalues. `rest`: their sum. */
+MVDR_BOTH static inline double mvdr_noise_of(const mvdr_ladder *l, sonar_mvdr_noise rule,
+                                             size_t modes, double rest) {
+    const double n = (double)(l->n - modes);
+    const double snapshots = l->snapshots > 1 ? l->snapshots : 1;
+    /* L - K > 0 wherever there are modes, but L may have been rounded up to find K */
+    const double left = snapshots - (double)modes > 0.5 ? snapshots - (double)modes : 0.5;
+    const size_t end = mvdr_most_modes(l) + 1, count = end - modes;
+    if (rule == SONAR_NOISE_TRACE)
+        return rest / n * (snapshots / left);
+    const double median =
+        0.5 * (l->d[modes + (count - 1) / 2] + l->d[modes + count / 2]) * (snapshots / left);
+    return median / mvdr_median_of_noise(n / left);
+}
+
+/* The share of a source's power that P shows; `seen` snapshots, all of them or L_eff. */
+MVDR_BOTH static inline double mvdr_modes_share(const mvdr_ladder *l, size_t modes) {
+    const double k = (double)modes, left = l->snapshots - k + 1;
+    return modes ? left / (left + (double)l->n - k) : 1;
+}
+
+#endif
