@@ -6,10 +6,11 @@
 #include "conformance/try.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "dft/dft.h"
-#include "mvdr_jacobi/tone.h"
+#include "mvdr_jacobi/internal.h"
 
 #define AT_CPU(name)                                                                               \
     Test(mvdr, name) {                                                                             \
@@ -43,6 +44,32 @@ Test(mvdr, same_bits_for_any_number_of_workers) {
             cr_expect_eq(memcmp(bits[0], bits[workers - 1], sizeof bits[0]), 0);
         }
     }
+}
+
+/* Of a window that nobody wants no bin is solved: what the last solution left stays there. The next
+ * wanted one is solved anew. */
+Test(mvdr, nobody_wants_it_so_nothing_is_solved) {
+    enum { B = 12, L = 5, T = 9 };
+    site here = site_open(sonar_backend_cpu(), sonar_host_serial());
+    const sonar_mvdr_spec spec = mvdr_spec(B, T, L, 0);
+    mvdr_fixture f;
+    sonar_error err = {0};
+    mvdr_open(&f, &here, &spec);
+    const mvdr_stage *stage = f.stage;
+    sonar_c32 *x = mvdr_record(&f, 2 * L, NULL, 0, 3);
+    mvdr_run(&f, L, x);
+    double *factor = calloc(stage->factor_size, sizeof *factor);
+    memcpy(factor, stage->factor, stage->factor_size * sizeof *factor);
+    memcpy(f.in.data, x + L * B, L * B * sizeof *x);
+    const sonar_work nobody = {.params = &f.params};
+    cr_assert_eq(f.ops->execute(f.stage, here.queue, &f.in, f.out, &nobody, &err), SONAR_OK);
+    cr_expect_eq(memcmp(factor, stage->factor, stage->factor_size * sizeof *factor), 0);
+    mvdr_run(&f, 0, NULL);
+    cr_expect_neq(memcmp(factor, stage->factor, stage->factor_size * sizeof *factor), 0);
+    free(factor);
+    free(x);
+    mvdr_close(&f);
+    site_close(&here);
 }
 
 /* Hann: W(o - 1)/W(o) = (1 + o)/(2 - o) for every o. */
