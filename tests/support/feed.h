@@ -12,7 +12,7 @@ enum {
     FEED_LENGTH = 128,
     FEED_HOP = 64,
     FEED_FRAME = 8,
-    FEED_TOPICS = SONAR_SURFACES - 1 /* all but status */
+    FEED_TOPICS = SONAR_SURFACES - 2 /* all but status and mvdr.nearfield, which is off */
 };
 enum { FEED_PATIENCE_S = 100 }; /* a checker of races takes its time */
 
