@@ -75,6 +75,8 @@ def check_module():
     assert message.bearings(10) == []
     message.header.update(bearing_kind="azimuth", heading_deg=350)
     assert message.bearings(20) == [10]
+    message.header.update(bearing_reference="true", resampled={"interpolation": "cubic", "directions": 90})
+    assert message.bearings(20) == [20], "the axis itself is true"
     wrong = json.dumps({**head, "schema": "sonard/2"}).encode()
     for bad in (parts[:2], [parts[0], b"{", parts[2]], [parts[0], wrong, parts[2]], [parts[0], parts[1], parts[2][4:]]):
         assert refuses(bad)

@@ -521,6 +521,9 @@ static const struct {
     {SMALL "dft: {lenght: 8}\n", ":5:7: error: unknown key \"lenght\" in dft",
      "did you mean length?"},
     {SMALL "dft.length: 8\n", ":5:1: error: unknown key", "accepted: schema, array"},
+    {SMALL "output: {bearing_reference: north}\n",
+     ":5:29: error: output.bearing_reference: \"north\" is not one of its words",
+     "accepted: array, true"},
     {SMALL "? [a]\n: b\n", ":5:3: error: unknown key", ""},
     {SMALL "fs_hz: 4000\n", ":5:1: error: fs_hz is there twice", ""},
     {SMALL "dft: {hop: 8, hop: 8}\n", ":5:15: error: dft.hop is there twice", ""},
@@ -819,6 +822,12 @@ static const struct {
     {SMALL "detections: {enabled: false}\noutput: {topics: [detections]}\n",
      "detections never come while"},
     {SMALL "output: {topics: [cbf.nearfield]}\n", "cbf.nearfield never comes without"},
+    {SMALL "output: {bearing_reference: true}\n",
+     ":5:29: warning: output.bearing_reference: no heading is known until sonarctl tells one"},
+    {"schema: 1\nfs_hz: 4000\ncbf: {band_hz: [100, 1000], ranges_m: []}\narray: {heading_deg: 3, "
+     "geometry: {positions: {list: [[0, 0, 0], [0, 0, 1], [0, 0, 2], [0, 0, 3]]}}}\n"
+     "output: {bearing_reference: true}\n",
+     ":5:29: warning: output.bearing_reference: a vertical line has no bearings"},
     {SMALL "output: {topics: [mvdr.nearfield]}\n",
      "the topic mvdr.nearfield never comes without the option mvdr.nearfield"},
     {SMALL "mvdr: {nearfield: true}\noutput: {topics: [mvdr.nearfield]}\n",
@@ -877,6 +886,22 @@ static const struct {
     {ARRAY("geometry: {positions: {list: [[2, 0, 0], [1, 0, 0], [1, 0, 0], [2, 0, 0]]}}"),
      "sensors 1 and 2 are at one place, and so are others\n"},
 };
+
+/* With a heading, or where one comes from. */
+Test(config, true_bearings_with_a_heading_are_nothing_to_warn_about) {
+    static const char *const text[] = {
+        "schema: 1\narray: {heading_deg: 3, " LINE8 "}\nfs_hz: 4000\n"
+        "cbf: {band_hz: [100, 1000], ranges_m: []}\noutput: {bearing_reference: true}\n",
+        SMALL "navigation: {nmea: \"udp://127.0.0.1:10110\"}\noutput: {bearing_reference: true}\n",
+        SMALL "output: {bearing_reference: array}\n"};
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
+        loaded l = parse_good(text[i]);
+        cr_expect_eq(l.warnings, 0, "%s", l.report);
+        cr_expect_eq(l.config->bearing_reference,
+                     i < 2 ? SONAR_REFERENCE_TRUE : SONAR_REFERENCE_ARRAY);
+        drop(&l);
+    }
+}
 
 Test(config, what_mvdr_takes_over_is_warned_about_once) {
     loaded l = parse(CBF("band_hz: [100, 1600], ranges_m: []") "dft: {length: 37, hop: 50}\n");

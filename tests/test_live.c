@@ -240,6 +240,31 @@ Test(live, every_value_acts_as_if_started_with_it, .timeout = 120) {
         try_setting(&cases[i].to, cases[i].restarts, NULL);
 }
 
+/* Axes and shapes are other ones from the next window on, and back. */
+Test(live, spectra_turn_to_true_bearings_and_back) {
+    static line l;
+    sonar_error err = {0};
+    message m;
+    line_open(&l, NULL, NULL);
+    play(&l, 0);
+    cr_expect_str_eq(text_of(l.head, "bearing_reference"), "array");
+    for (uint64_t window = 1; window < 9; window += 2) {
+        cr_assert_eq(set(&l, "output.bearing_reference", "true", &err), SONAR_OK, "%s", err.text);
+        digitiser_send(&l.feed.digitiser, FS / FRAME);
+        cr_assert(receive_until(&l.subscriber, "cbf.azimuth", "window", (double)window, 20000, &m));
+        cr_expect_str_eq(text_of(m.head, "bearing_reference"), "true");
+        cr_expect(flagged(m.head, "config_changed"));
+        cr_expect_eq(m.count, 3 * 360);
+        message_free(&m);
+        cr_assert(receive_until(&l.subscriber, "detections", "window", (double)window, 20000, &m));
+        message_free(&m);
+        cr_assert_eq(set(&l, "output.bearing_reference", "array", &err), SONAR_OK, "%s", err.text);
+        play(&l, window + 1);
+        cr_expect_str_eq(text_of(l.head, "bearing_reference"), "array");
+    }
+    line_close(&l);
+}
+
 /* What was recorded holds the old tables. */
 Test(live, devices_with_graphs_follow, .timeout = 120) {
     const struct layout layout = feed_layout(fake_backend(FAKE_LAZY | FAKE_GRAPHS));
