@@ -39,6 +39,7 @@ Test(metrics, each_counter_has_one_row) {
     expect_rows(rows, #member, offsetof(sonar_status, member), sizeof((sonar_status *)0)->member)
     EXPECT(ingest);
     EXPECT(output);
+    EXPECT(record.counters);
     EXPECT(windows_processed);
     EXPECT(windows_failed);
     EXPECT(stream);
@@ -92,6 +93,7 @@ Test(metrics, protocol_md_has_each_cause) {
     static const char *const frame[] = {SONAR_FRAME_CAUSE_ROWS(CAUSE)};
     static const char *const handshake[] = {SONAR_HANDSHAKE_CAUSE_ROWS(CAUSE)};
     static const char *const window[] = {SONAR_WINDOW_CAUSE_ROWS(CAUSE)};
+    static const char *const record[] = {SONAR_RECORD_CAUSE_ROWS(CAUSE)};
     char *document = text_read(SONAR_SOURCE_DIR "/docs/protocol.md", NULL);
     cr_assert_not_null(document);
     for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
@@ -100,6 +102,8 @@ Test(metrics, protocol_md_has_each_cause) {
         expect_next(document, "protocol.md", window[i]);
     for (int i = 0; i < SONAR_HANDSHAKE_CAUSES; i++)
         expect_next(document, "protocol.md", handshake[i]);
+    for (int i = 0; i < SONAR_RECORD_CAUSES; i++)
+        expect_next(document, "protocol.md", record[i]);
     free(document);
 }
 

@@ -1187,6 +1187,31 @@ Test(simulator, sigmf_data_sets_are_read) {
     }
 }
 
+Test(simulator, sigmf_captures_say_where_samples_lie) {
+    const char *captures =
+        "{\"core:sample_start\": 0, \"core:global_index\": 7, \"sonar:epoch\": 3},"
+        "{\"core:sample_start\": 2, \"core:global_index\": 19, \"sonar:epoch\": 3, "
+        "\"sonar:flags\": 4, \"core:datetime\": \"2012-04-09T18:00:00.0083Z\"},"
+        "{\"core:sample_start\": 3, \"core:global_index\": 1, \"sonar:epoch\": 4}";
+    sim_recording *recording;
+    sonar_error err = {0};
+    cr_assert_eq(open_sigmf(24, SIGMF("ri16_le", "2"), captures, "meta", &recording, &err),
+                 SONAR_OK, "%s", err.text);
+    const sim_recording_info *about = sim_recording_about(recording);
+    const sim_capture want[] = {
+        {0, 7, false, 0, 0}, {2, 19, false, 4, 1333994400008300000}, {3, 1, true, 0, 0}};
+    cr_assert_eq(about->captures, 3);
+    for (size_t i = 0; i < 3; i++) {
+        const sim_capture *have = &about->capture[i];
+        cr_expect(have->start == want[i].start && have->index == want[i].index &&
+                      have->anew == want[i].anew && have->flags == want[i].flags &&
+                      have->utc_ns == want[i].utc_ns,
+                  "capture %zu", i);
+    }
+    cr_expect(about->first_stream >> 32 == 3 && about->last_stream >> 32 == 4);
+    sim_recording_close(recording);
+}
+
 Test(simulator, sigmf_data_sets_that_cannot_be_played_are_refused) {
     static const char one[] = "{\"core:sample_start\": 0}";
     static const struct {
@@ -1203,9 +1228,12 @@ Test(simulator, sigmf_data_sets_that_cannot_be_played_are_refused) {
                {SIGMF("ri16_le", "2"), "{\"core:sample_start\": 0, \"core:datetime\": \"noon\"}",
                 "noon", 24},
                {SIGMF("ri16_le", "2"),
-                "{\"core:sample_start\": 0, \"core:global_index\": 0}, "
-                "{\"core:sample_start\": 2, \"core:global_index\": 3}",
+                "{\"core:sample_start\": 0, \"core:global_index\": 5}, "
+                "{\"core:sample_start\": 2, \"core:global_index\": 6}",
                 "from sample 2", 24},
+               {SIGMF("ri16_le", "2"), "{\"core:sample_start\": 1}", "sample_start 0", 24},
+               {SIGMF("ri16_le", "2"), "{\"core:sample_start\": 0, \"core:global_index\": -1}",
+                "whole numbers", 24},
                {SIGMF("ri16_le", "2"), "{\"core:sample_start\": 0}, {\"core:sample_start\": 2}",
                 "from sample 2", 24},
                {SIGMF("ri16_le", "2"), one, "not one sample", 3}};

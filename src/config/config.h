@@ -136,6 +136,14 @@ typedef struct sonar_config {
 
     char *metrics_listen; /* as sonar_loopback_read takes it; NULL: off */
 
+    /* record */
+    sonar_record_kind record_what;
+    char *record_directory; /* NULL: `recordings` in state_dir */
+    bool record_at_start;
+    uint32_t record_topics; /* SONAR_WANT bits */
+    size_t record_segment_mib, record_keep_mib, record_free_mib, record_buffer_mib;
+    double record_segment_s, record_keep_h; /* keep: 0 is without limit */
+
     /* runtime */
     char backend[16]; /* "auto", "cpu", "cuda" */
     char *plugin_dir;

@@ -83,9 +83,15 @@ static double element_bytes(const sonar_config *c) {
                fmin((double)c->specs.window_length, fmax(1024, 0.4 * c->fs_hz));
 }
 
+/* What waits for the disk. */
+static double record_bytes(const sonar_config *c) {
+    return c->record_what ? (double)c->record_buffer_mib * 1048576 : 0;
+}
+
 size_t sonar_config_memory_bytes(const sonar_config *config) {
     const double bytes = ring_bytes(config) + transform_bytes(config) + manifold_bytes(config) +
-                         mvdr_bytes(config) + result_bytes(config) + element_bytes(config);
+                         mvdr_bytes(config) + result_bytes(config) + element_bytes(config) +
+                         record_bytes(config);
     return bytes < 1e18 ? (size_t)bytes : (size_t)1e18;
 }
 
@@ -348,6 +354,19 @@ static void describe_security(const sonar_config *c, FILE *to) {
              s->allowed[SONAR_READERS].count);
 }
 
+static void describe_recording(const sonar_config *c, FILE *to) {
+    char a_day[32];
+    const double bytes =
+        (double)c->channels * c->fs_hz * (double)sonar_dtype_size(c->sample_type) * 86400;
+    if (!c->record_what)
+        return;
+    line(to, "recording", "%s, %s, to %s", c->record_what == SONAR_RECORD_RAW ? "raw" : "spectra",
+         c->record_at_start ? "from the start" : "once sonarctl says so",
+         c->record_directory ? c->record_directory : "recordings in runtime.state_dir");
+    if (c->record_what == SONAR_RECORD_RAW)
+        line(to, "", "%s a day", scaled(bytes, a_day));
+}
+
 void sonar_config_describe(const sonar_config *config, FILE *to) {
     line(to, "configuration", "%s", config->settings->file);
     line(to, "", "%s", config->digest);
@@ -356,5 +375,6 @@ void sonar_config_describe(const sonar_config *config, FILE *to) {
     describe_windows(config, to);
     describe_mvdr(config, to);
     describe_security(config, to);
+    describe_recording(config, to);
     describe_memory(config, to);
 }

@@ -47,6 +47,7 @@ void sonar_config_destroy(sonar_config *config) {
     free(config->state_dir);
     sonar_security_clear(&config->security);
     free(config->metrics_listen);
+    free(config->record_directory);
     sonar_settings_destroy(config->settings);
     free(config);
 }

@@ -506,6 +506,46 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                             .help = "Loopback address and port that answer Prometheus "
                                     "(docs/metrics.md), for example 127.0.0.1:9464."},
 
+    [OPT_RECORD_WHAT] =
+        {"record.what", AT(record_what), CHOICE("off raw spectra"), .fallback = "off",
+         .help = "What is recorded (docs/recording.md). raw: all samples, as SigMF data sets. "
+                 "spectra: messages as they are published."},
+    [OPT_RECORD_DIRECTORY] =
+        {"record.directory", AT(record_directory), TEXT(4095),
+         .computed = "recordings in runtime.state_dir, made if need be",
+         .help = "Folder of the recordings, an absolute path. It has to be there and writable."},
+    [OPT_RECORD_AT_START] = {"record.at_start", AT(record_at_start), BOOLEAN, .fallback = "true",
+                             .help = "false: nothing is recorded before sonarctl record start."},
+    [OPT_RECORD_TOPICS] = {"record.topics", .type = SONAR_TYPE_CHOICES,
+                           .choices = SONAR_TOPICS(TOPIC_NAME, " "), .least = 1,
+                           .most = SONAR_SURFACES,
+                           .fallback = "[cbf.azimuth, mvdr.azimuth, detections, status]",
+                           .help = "Topics that spectra are recorded of, as far as they are in "
+                                   "output.topics. They are computed while they are recorded, "
+                                   "read or not."},
+    [OPT_RECORD_SEGMENT_MIB] = {"record.segment_mib", AT(record_segment_mib), INTEGER(1, 16777216),
+                                .unit = "MiB", .fallback = "1024",
+                                .help = "Size from which on a segment is followed by a new one."},
+    [OPT_RECORD_SEGMENT_S] = {"record.segment_s", AT(record_segment_s), REAL("s", 1, 31622400),
+                              .fallback = "3600",
+                              .help = "Age from which on a segment is followed by a new one."},
+    [OPT_RECORD_KEEP_MIB] =
+        {"record.keep_mib", AT(record_keep_mib), INTEGER(0, 1073741824), .unit = "MiB",
+         .fallback = "0",
+         .help = "Size of all finished segments of this array beyond which the oldest are deleted. "
+                 "0: none is."},
+    [OPT_RECORD_KEEP_H] = {"record.keep_h", AT(record_keep_h), REAL("h", 0, 1e6), .fallback = "0",
+                           .help = "Age beyond which segments of this array are deleted. 0: none "
+                                   "is."},
+    [OPT_RECORD_FREE_MIB] = {"record.free_mib", AT(record_free_mib), INTEGER(0, 1073741824),
+                             .unit = "MiB", .fallback = "256",
+                             .help =
+                                 "Recording stops when the file system has less room than this."},
+    [OPT_RECORD_BUFFER_MIB] =
+        {"record.buffer_mib", AT(record_buffer_mib), INTEGER(1, 1048576), .unit = "MiB",
+         .computed = "2 s of samples, or 64 for spectra",
+         .help = "Memory for what waits for the disk. What finds no room is left out and counted."},
+
     [OPT_BACKEND] =
         {"runtime.backend", AT(backend), CHOICE("auto cpu cuda"), .fallback = "auto",
          .help = "Where the stages run. auto takes the faster of CPU and GPU (docs/training.md)."},

@@ -5,9 +5,11 @@
 #include "core/core.h"
 #include "core/loopback.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const double TURN = 6.283185307179586477;
@@ -654,6 +656,35 @@ static void resolve_metrics(sonar_loader *l) {
              "'%s' is no loopback address with a port", text);
 }
 
+/* Whether it is there is of interest only where it is to be used: a configuration may also be read
+ * on another machine. */
+static void check_record_directory(sonar_loader *l) {
+    struct stat folder;
+    const char *path = have(l, OPT_RECORD_DIRECTORY) ? value(l, OPT_RECORD_DIRECTORY)->text : NULL;
+    if (path && *path != '/')
+        fail(l, OPT_RECORD_DIRECTORY, "an absolute path", "'%s' does not begin with /", path);
+    else if (!path || !l->with_keys || !l->config->record_what)
+        return;
+    else if (stat(path, &folder))
+        fail(l, OPT_RECORD_DIRECTORY, "a folder that is there", "'%s': %s", path, strerror(errno));
+    else if (!S_ISDIR(folder.st_mode))
+        fail(l, OPT_RECORD_DIRECTORY, "a folder that is there", "'%s' is no folder", path);
+}
+
+/* The buffer bridges what a disk may take over other work. */
+static void resolve_record(sonar_loader *l) {
+    sonar_config *c = l->config;
+    const sonar_value *topics = value(l, OPT_RECORD_TOPICS);
+    for (size_t i = 0; have(l, OPT_RECORD_TOPICS) && i < topics->count; i++)
+        c->record_topics |= SONAR_WANT((unsigned)topics->numbers[i]);
+    const double second = (double)c->channels * c->fs_hz * (double)sonar_dtype_size(c->sample_type);
+    if (!have(l, OPT_RECORD_BUFFER_MIB) && !value(l, OPT_RECORD_BUFFER_MIB)->bad)
+        sonar_value_set_number(
+            l, OPT_RECORD_BUFFER_MIB,
+            c->record_what == SONAR_RECORD_RAW ? fmin(1048576, ceil(2 * second / 1048576)) : 64);
+    check_record_directory(l);
+}
+
 static bool resolve_endpoints(sonar_loader *l) {
     resolve_metrics(l);
     sonar_config *c = l->config;
@@ -740,6 +771,7 @@ void sonar_resolve(sonar_loader *l) {
     if (!array || !bands || l->no_memory || !have(l, OPT_SOUND_SPEED))
         return;
     resolve_ingest_threads(l);
+    resolve_record(l);
     if (!resolve_directions(l))
         return;
     sonar_resolve_specs(l->config);

@@ -238,6 +238,19 @@ static sonar_code answer_navigation(sonar_control *c, const cJSON *request, cJSO
     return code;
 }
 
+static sonar_code answer_record(sonar_control *c, const cJSON *request, cJSON *reply,
+                                sonar_error *err) {
+    const cJSON *action = cJSON_GetObjectItemCaseSensitive(request, "action");
+    const bool start = cJSON_IsString(action) && !strcmp(action->valuestring, "start");
+    const bool stop = cJSON_IsString(action) && !strcmp(action->valuestring, "stop");
+    if (!start && !stop)
+        return sonar_fail(err, SONAR_EINVAL, "action", "\"start\" or \"stop\" is wanted");
+    const sonar_code code = sonar_pipeline_record(c->spec.pipeline, start, err);
+    if (!code)
+        cJSON_AddBoolToObject(reply, "record", start);
+    return code;
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const verb verbs[] = {
@@ -249,6 +262,7 @@ static const verb verbs[] = {
     {"reload", NULL, answer_reload},
     {"navigation", "values", answer_navigation},
     {"train", NULL, answer_train},
+    {"record", "action", answer_record},
 };
 
 static sonar_code unknown_verb(const char *name, sonar_error *err) {

@@ -81,6 +81,14 @@ const sonar_metric sonar_metrics[] = {
     {"output.peers.reopened_memory", SONAR_COUNTER, AT(output.peers.reopened_memory), NULL, "times", "the socket was opened anew: its peers held too much memory"},
     {"output.peers.reopened_lost", SONAR_COUNTER, AT(output.peers.reopened_lost), NULL, "times", "always 0: this socket binds"},
 
+    {"record.on", SONAR_LEVEL, AT(record.counters.on), NULL, "0 or 1", "what comes is recorded"},
+    {"record.bytes", SONAR_COUNTER, AT(record.counters.bytes), NULL, "bytes", "written, of samples or messages"},
+    {"record.waiting", SONAR_LEVEL, AT(record.counters.waiting), NULL, "bytes", "that wait for the disk"},
+    {"record.segments", SONAR_COUNTER, AT(record.counters.segments), NULL, "segments", "begun"},
+    {"record.deleted", SONAR_COUNTER, AT(record.counters.deleted), NULL, "segments", "deleted: too many, or too old"},
+    {"record.stopped", SONAR_COUNTER, AT(record.counters.stopped), NULL, "times", "recording ended because of an error"},
+    {"record.dropped", SONAR_COUNTER, AT(record.counters.dropped), &sonar_record_causes, "samples or messages", "not recorded, by cause; samples of all channels count once"},
+
     {"latency", SONAR_MEASURE, AT(latency.last_us), &percentiles, "us", "last sample in to published, since the last status"},
     {"stage_us", SONAR_MEASURE, AT(stage_us), &sonar_timed_stages, "us", "of the last window, on a GPU the device's time"},
     {"stage_times", SONAR_TIMES, AT(stage), &sonar_timed_stages, "us", "where a stage's time goes"},

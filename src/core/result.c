@@ -10,6 +10,7 @@
 
 static const char *const frame_cause[] = {SONAR_FRAME_CAUSE_ROWS(NAME)};
 static const char *const handshake_cause[] = {SONAR_HANDSHAKE_CAUSE_ROWS(NAME)};
+static const char *const record_cause[] = {SONAR_RECORD_CAUSE_ROWS(NAME)};
 static const char *const window_cause[] = {SONAR_WINDOW_CAUSE_ROWS(NAME)};
 static const char *const element_fault[] = {SONAR_ELEMENT_FAULT_ROWS(NAME)};
 static const char *const condition[] = {SONAR_CONDITION_ROWS(NAME)};
@@ -27,6 +28,7 @@ static const char *const stage_part[SONAR_STAGE_PARTS] = {[SONAR_PART_HOST] = "h
 const sonar_label sonar_frame_causes = {"cause", LENGTH(frame_cause), frame_cause};
 const sonar_label sonar_window_causes = {"cause", LENGTH(window_cause), window_cause};
 const sonar_label sonar_handshake_causes = {"cause", LENGTH(handshake_cause), handshake_cause};
+const sonar_label sonar_record_causes = {"cause", LENGTH(record_cause), record_cause};
 const sonar_label sonar_element_faults = {"fault", LENGTH(element_fault), element_fault};
 static const char *const topic[] = {SONAR_TOPICS(NAME, )};
 

@@ -16,8 +16,8 @@ typedef struct sonar_label {
 } sonar_label;
 
 extern const sonar_label sonar_frame_causes, sonar_window_causes, sonar_handshake_causes,
-    sonar_element_faults, sonar_conditions, sonar_severities, sonar_topics, sonar_timed_stages,
-    sonar_stage_parts;
+    sonar_record_causes, sonar_element_faults, sonar_conditions, sonar_severities, sonar_topics,
+    sonar_timed_stages, sonar_stage_parts;
 
 #define SONAR_ROW_CONSTANT(constant, ...) constant,
 
@@ -229,6 +229,39 @@ typedef struct sonar_navigation {
     uint64_t count[SONAR_NAV_COUNTERS];
 } sonar_navigation;
 
+/* ---- recording ------------------------------------------------------------------------------- */
+
+typedef enum sonar_record_kind {
+    SONAR_RECORD_OFF = 0,
+    SONAR_RECORD_RAW,
+    SONAR_RECORD_SPECTRA
+} sonar_record_kind;
+
+/* Why something was not recorded. */
+#define SONAR_RECORD_CAUSE_ROWS(ROW)                                                               \
+    ROW(SONAR_RECORD_SLOW, "slow",                                                                 \
+        "the disk is too slow: all of `record.buffer_mib` waited for it")                          \
+    ROW(SONAR_RECORD_FAILED, "failed", "it was on its way when writing failed")
+
+typedef enum sonar_record_cause {
+    SONAR_RECORD_CAUSE_ROWS(SONAR_ROW_CONSTANT) SONAR_RECORD_CAUSES
+} sonar_record_cause;
+
+typedef struct sonar_record_counters {
+    uint64_t on, bytes, waiting, segments, deleted, stopped;
+    uint64_t dropped[SONAR_RECORD_CAUSES];
+} sonar_record_counters;
+
+enum { SONAR_RECORD_TEXT = 200 };
+
+typedef struct sonar_recording {
+    sonar_record_kind kind;       /* OFF: there is no recorder */
+    bool asked, failed;           /* it is to record; it does not, for this reason: */
+    char why[SONAR_RECORD_TEXT];  /* a sentence, "" if it did not fail */
+    char file[SONAR_RECORD_TEXT]; /* the segment that is written, without its ending, or "" */
+    sonar_record_counters counters;
+} sonar_recording;
+
 /* ---- results and status ---------------------------------------------------------------------- */
 
 typedef struct sonar_output_counters {
@@ -383,6 +416,8 @@ const char *sonar_condition_severity_name(sonar_condition_severity severity);
     ROW(SONAR_CONDITION_HANDSHAKES_FAILED, "handshakes_failed", "connections")                     \
     ROW(SONAR_CONDITION_HELD_BACK, "held_back", "frames")                                          \
     ROW(SONAR_CONDITION_HEADING_STALE, "heading_stale", "seconds")                                 \
+    ROW(SONAR_CONDITION_RECORDING_STOPPED, "recording_stopped", "")                                \
+    ROW(SONAR_CONDITION_RECORDING_GAPS, "recording_gaps", "samples or messages")                   \
     ROW(SONAR_CONDITION_BACKEND_CHANGED, "backend_changed", "")                                    \
     ROW(SONAR_CONDITION_TRAINING, "training", "seconds")                                           \
     ROW(SONAR_CONDITION_ELEMENTS_DEAD, "elements_dead", "sensors")                                 \
@@ -457,6 +492,7 @@ typedef struct sonar_status {
     char backend_text[240]; /* why it was set up again or replaced; "" if nothing happened */
     sonar_element_health elements;
     sonar_navigation navigation;
+    sonar_recording record;
     bool waiting_for_samples;
     sonar_stream stream;
     size_t block_clocks; /* by channel */

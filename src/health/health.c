@@ -217,6 +217,24 @@ static void judge_counters(sonar_health *h, const sonar_health_facts *facts, son
     }
 }
 
+/* The operator wanted a recording and has none, or one with holes. */
+static void judge_recording(sonar_health *h, const sonar_health_facts *facts,
+                            sonar_status *status) {
+    const sonar_recording *now = &status->record, *seen = &h->seen.record;
+    uint64_t lost = 0;
+    (void)facts;
+    if (now->failed)
+        sonar_health_report(status, SONAR_CONDITION_RECORDING_STOPPED, SONAR_DEGRADED,
+                            "recording has stopped: %s", now->why);
+    for (int i = 0; i < SONAR_RECORD_CAUSES; i++)
+        lost += now->counters.dropped[i] - seen->counters.dropped[i];
+    if (lost && !now->failed)
+        sonar_health_report(status, SONAR_CONDITION_RECORDING_GAPS, SONAR_DEGRADED,
+                            "%llu %s not recorded: the disk is too slow", (unsigned long long)lost,
+                            now->kind == SONAR_RECORD_RAW ? "samples" : "messages")
+            ->value = (double)lost;
+}
+
 /* A replaced backend gives the same results, but perhaps more slowly, until the next start. */
 static void judge_backend(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
     (void)h, (void)facts;
@@ -302,6 +320,7 @@ static judge *const judges[] = {
     judge_counters,
     judge_elements,
     judge_backend,
+    judge_recording,
     judge_training,
     judge_heading,
     sonar_health_judge_clock,

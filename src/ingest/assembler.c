@@ -35,6 +35,30 @@ struct loss {
 
 enum outcome { DONE = 0, BUSY, OVERRUN, TORN };
 
+enum { FLAGGED_MOST = 64 };
+
+/* Positions of which a frame said something. */
+struct flagged {
+    uint64_t from, end;
+    uint32_t flags;
+};
+
+/* What is handed on to spec.sink. */
+struct outlet {
+    const sonar_stretch_sink *sink; /* NULL: nobody's */
+    uint64_t from;                  /* position of the next sample to hand on */
+    /* the time, from the block with the lowest channel */
+    uint32_t time_channel;
+    uint64_t time_at; /* position of which it was told last */
+    int64_t utc_ns;   /* 0 = never */
+    size_t flagged_count;
+    struct flagged flagged[FLAGGED_MOST]; /* in the order of the frames */
+    size_t lacks, lacks_most;
+    bool too_many;    /* they did not fit */
+    sonar_lack *lack; /* [lacks_most] */
+    sonar_lack run;   /* the one that grows; channels 0: none does */
+};
+
 struct sonar_assembler {
     pthread_mutex_t lock; /* of all below but constants, the ring and each lane's books */
     pthread_cond_t alone; /* nobody books side by side any more */
@@ -101,6 +125,7 @@ struct sonar_assembler {
     sonar_booking pending;
     sonar_lanes lanes;
     sonar_blocks blocks;
+    struct outlet outlet;
     sonar_window_queue queue;
     _Atomic uint64_t published; /* windows that went to the queue */
     sonar_ingest_counters count;
@@ -398,6 +423,154 @@ static bool is_shed(const sonar_assembler *a) {
     return sonar_shed_took(&a->shed, a->window, window_end(a));
 }
 
+/* ---- handing samples on ---------------------------------------------------------------------- */
+
+/* The run is whole. What the channel before lacks is often the same. */
+static void end_run(struct outlet *o) {
+    enum { LOOK_BACK = 64 };
+    const sonar_lack run = o->run;
+    if (!run.channels)
+        return;
+    o->run.channels = 0;
+    for (size_t i = o->lacks; i > 0 && i + LOOK_BACK > o->lacks; i--) {
+        sonar_lack *at = &o->lack[i - 1];
+        if (at->first_channel + at->channels == run.first_channel && at->begin == run.begin &&
+            at->end == run.end) {
+            at->channels++;
+            return;
+        }
+    }
+    o->too_many = o->too_many || o->lacks == o->lacks_most;
+    if (!o->too_many)
+        o->lack[o->lacks++] = run;
+}
+
+static void note_run(void *arg, size_t channel, uint64_t from, size_t samples) {
+    struct outlet *o = &((sonar_assembler *)arg)->outlet;
+    const uint32_t begin = (uint32_t)(from - o->from), end = begin + (uint32_t)samples;
+    if (o->run.channels && o->run.first_channel == channel && o->run.end == begin) {
+        o->run.end = end;
+        return;
+    }
+    end_run(o);
+    o->run = (sonar_lack){(uint32_t)channel, 1, begin, end};
+}
+
+/* Lists what the next so many samples lack; false if that is too much for the list. */
+static bool list_lacks(sonar_assembler *a, size_t samples) {
+    struct outlet *o = &a->outlet;
+    const uint64_t end = o->from + samples;
+    o->lacks = 0;
+    o->too_many = false;
+    for (size_t k = 0; k < a->channels && !o->too_many; k++)
+        if (a->since[k] > o->from || a->reached[k] < end)
+            absent(a, k, o->from, end, note_run, a);
+    end_run(o);
+    return !o->too_many;
+}
+
+static bool all_lack(const sonar_assembler *a, size_t samples) {
+    const struct outlet *o = &a->outlet;
+    return o->lacks == 1 && o->lack[0].channels == a->channels &&
+           o->lack[0].end - o->lack[0].begin == samples;
+}
+
+/* Flags of the next sample; *samples is cut to those that have the same. */
+static uint32_t flags_of_next(struct outlet *o, size_t *samples) {
+    uint32_t flags = 0;
+    size_t kept = 0;
+    for (size_t i = 0; i < o->flagged_count; i++) {
+        const struct flagged f = o->flagged[i];
+        const bool here = f.from <= o->from;
+        if (f.end <= o->from)
+            continue;
+        *samples = sonar_min_size(*samples, (size_t)((here ? f.end : f.from) - o->from));
+        flags |= here ? f.flags : 0;
+        o->flagged[kept++] = f;
+    }
+    o->flagged_count = kept;
+    return flags;
+}
+
+static int64_t utc_of_next(const sonar_assembler *a) {
+    const struct outlet *o = &a->outlet;
+    const double ahead = (double)(int64_t)(o->from - o->time_at);
+    return o->utc_ns ? (int64_t)((uint64_t)o->utc_ns + (uint64_t)llround(ahead * 1e9 / a->fs_hz))
+                     : 0;
+}
+
+/* At most one second at once, so that a stretch's own indices are small. */
+static void hand_on_some(sonar_assembler *a, uint64_t end) {
+    struct outlet *o = &a->outlet;
+    size_t samples = sonar_min_size((size_t)(end - o->from), (size_t)fmax(1, a->fs_hz));
+    const uint32_t flags = flags_of_next(o, &samples);
+    while (!list_lacks(a, samples))
+        samples = (samples + 1) / 2;
+    const sonar_stretch stretch = {.timeline = a->timeline,
+                                   .epoch = a->epoch,
+                                   .first_sample = sample_at(a, o->from),
+                                   .utc_ns = utc_of_next(a),
+                                   .flags = flags,
+                                   .samples = samples,
+                                   .ring = sonar_assembler_ring(a),
+                                   .column = (size_t)(o->from % a->capacity),
+                                   .lacks = o->lacks,
+                                   .lack = o->lack};
+    if (!all_lack(a, samples))
+        o->sink->take(o->sink->ctx, &stretch);
+    o->from += samples;
+}
+
+/* Positions below `end` do not change any more. Nobody books side by side. */
+static void hand_on(sonar_assembler *a, uint64_t end) {
+    struct outlet *o = &a->outlet;
+    if (!o->sink || end <= o->from)
+        return;
+    if (!o->sink->wants(o->sink->ctx)) {
+        o->from = end;
+        return;
+    }
+    while (o->from < end)
+        hand_on_some(a, end);
+}
+
+/* What all channels that send, or are used, have reached cannot change even before it is frozen.
+ * What lies before the first window is followed by no `reached`. */
+static uint64_t settled_end(const sonar_assembler *a) {
+    uint64_t lowest = a->newest;
+    for (size_t k = 0; k < a->channels; k++)
+        if ((a->used[k] || a->fed[k]) && a->reached[k] < lowest)
+            lowest = a->reached[k];
+    return lowest > a->frozen && lowest > a->first_window ? lowest : a->frozen;
+}
+
+/* What a frame says that has been stored. Of too many flags that come and go at once, the last ones
+ * become one. */
+static void note_for_outlet(sonar_assembler *a, const sonar_booking *b, uint64_t from,
+                            uint64_t end) {
+    struct outlet *o = &a->outlet;
+    const sonar_frame *frame = &b->frame;
+    if (frame->utc_ns && (!o->utc_ns || frame->first_channel <= o->time_channel)) {
+        o->time_channel = frame->first_channel;
+        o->time_at = b->at;
+        o->utc_ns = frame->utc_ns;
+    }
+    if (!frame->flags || !o->sink)
+        return;
+    struct flagged *last = o->flagged_count ? &o->flagged[o->flagged_count - 1] : NULL;
+    if (last && last->flags == frame->flags && from >= last->from && from <= last->end) {
+        last->end = end > last->end ? end : last->end;
+    } else if (o->flagged_count < FLAGGED_MOST) {
+        o->flagged[o->flagged_count++] = (struct flagged){from, end, frame->flags};
+    } else {
+        last->from = from < last->from ? from : last->from;
+        last->end = end > last->end ? end : last->end;
+        last->flags |= frame->flags;
+    }
+}
+
+/* ---- from window to window ------------------------------------------------------------------- */
+
 /* Nobody has seen a window that was given up: what lies behind the samples given up may still come.
  */
 static uint64_t frozen_after_window(const sonar_assembler *a) {
@@ -437,6 +610,7 @@ static void next_window(sonar_assembler *a) {
     a->index++;
     take_used(a);
     follow_channels(a);
+    hand_on(a, a->frozen);
 }
 
 /* Notes the channels of which a window had to do without samples. */
@@ -603,8 +777,10 @@ static enum outcome store_part(sonar_assembler *a, uint64_t from, uint64_t end) 
     uint64_t stored = a->pending.stored;
     if (!store(a, from, end))
         return TORN;
-    if (a->pending.stored > stored)
+    if (a->pending.stored > stored) {
         take_notes(a, &a->pending, from, end);
+        note_for_outlet(a, &a->pending, from, end);
+    }
     a->pending.handled += (uint32_t)(end - from);
     return DONE;
 }
@@ -726,6 +902,7 @@ static void abandon_windows(sonar_assembler *a) {
  * be read; the samples before its first window are kept like any others. */
 static void adopt(sonar_assembler *a, const sonar_frame *frame) {
     if (a->running) {
+        hand_on(a, a->newest);
         abandon_windows(a);
         sonar_count_add(&a->count.restarts, 1);
         if (frame->epoch != a->epoch)
@@ -743,6 +920,9 @@ static void adopt(sonar_assembler *a, const sonar_frame *frame) {
     a->stuck_ns = 0;
     a->adopted_ns = a->now_ns;
     a->decided_ns = 0;
+    a->outlet.from = a->base + into;
+    a->outlet.utc_ns = 0;
+    a->outlet.flagged_count = 0;
     sonar_blocks_begin(&a->blocks);
     sonar_shed_restart(&a->shed);
     sonar_lanes_forget(&a->lanes);
@@ -896,6 +1076,7 @@ static bool leave_lane(sonar_assembler *a, sonar_booking *b, bool whole) {
     b->stored = whole ? (uint64_t)b->frame.samples * b->frame.channels : 0;
     if (whole) {
         take_notes(a, b, b->at, end);
+        note_for_outlet(a, b, b->at, end);
         accept(a, b);
     } else {
         drop(a, SONAR_FRAME_OVERWRITTEN);
@@ -1082,6 +1263,18 @@ static void end_windows(sonar_assembler *a) {
         continue;
 }
 
+/* What need not wait for the end of its window; at the end of all, the rest too. */
+static void flush_outlet(sonar_assembler *a, bool all) {
+    const sonar_stretch_sink *sink = a->outlet.sink;
+    if (!sink)
+        return;
+    if (a->running && sink->wants(sink->ctx)) {
+        be_alone(a);
+        hand_on(a, all ? a->newest : settled_end(a));
+    }
+    sink->flush(sink->ctx);
+}
+
 void sonar_assembler_tick(sonar_assembler *a, int64_t now_ns) {
     pthread_mutex_lock(&a->lock);
     a->now_ns = now_ns;
@@ -1090,6 +1283,13 @@ void sonar_assembler_tick(sonar_assembler *a, int64_t now_ns) {
         end_windows(a);
     }
     sonar_count_set(&a->count.blocks_silent, sonar_blocks_silent(&a->blocks, now_ns, a->silent_ns));
+    flush_outlet(a, false);
+    pthread_mutex_unlock(&a->lock);
+}
+
+void sonar_assembler_end(sonar_assembler *a) {
+    pthread_mutex_lock(&a->lock);
+    flush_outlet(a, true);
     pthread_mutex_unlock(&a->lock);
 }
 
@@ -1233,9 +1433,10 @@ static bool allocate(sonar_assembler *a) {
     bool queue = sonar_window_queue_init(&a->queue, a->queue_windows + 1, a->channels, a->words);
     bool coverage = sonar_coverage_init(&a->coverage, a->channels, a->capacity / 64);
     bool gaps = sonar_gaps_init(&a->gaps, a->channels);
-    return queue && coverage && gaps && a->used && a->asked && a->reached && a->since &&
-           a->missing && a->lost && a->lacks && a->loss && a->note && a->fed && a->lacked_in &&
-           a->lacked_share;
+    a->outlet.lack = sonar_alloc(a->outlet.lacks_most, sizeof *a->outlet.lack);
+    return a->outlet.lack && queue && coverage && gaps && a->used && a->asked && a->reached &&
+           a->since && a->missing && a->lost && a->lacks && a->loss && a->note && a->fed &&
+           a->lacked_in && a->lacked_share;
 }
 
 static void configure(sonar_assembler *a, const sonar_ingest_spec *spec) {
@@ -1252,6 +1453,8 @@ static void configure(sonar_assembler *a, const sonar_ingest_spec *spec) {
     a->drop_spikes = spec->drop_spikes;
     a->most_sample = spec->most_sample > 0 ? spec->most_sample : FLT_MAX;
     a->chunk = spec->chunk_samples;
+    a->outlet.sink = spec->sink;
+    a->outlet.lacks_most = spec->sink ? sonar_stretch_lacks_most(spec->channels) : 1;
     a->block = spec->overload == SONAR_BLOCK;
     if (!a->block)
         sonar_shed_init(&a->shed, spec->fs_hz,
@@ -1312,6 +1515,7 @@ void sonar_assembler_destroy(sonar_assembler *a) {
     free(a->fed);
     free(a->lacked_in);
     free(a->lacked_share);
+    free(a->outlet.lack);
     free(a->note);
     free(a);
 }

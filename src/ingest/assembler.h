@@ -90,6 +90,8 @@ void sonar_assembler_abandon(sonar_assembler *assembler);
 void sonar_assembler_malformed(sonar_assembler *assembler);
 /* Lets time pass: which blocks are silent? Has the stream stopped with windows not offered? */
 void sonar_assembler_tick(sonar_assembler *assembler, int64_t now_ns);
+/* Nothing will come any more: hands on what is there, complete or not. */
+void sonar_assembler_end(sonar_assembler *assembler);
 /* Once a tick: whether messages waited whenever the thread looked since the last one. Overloaded,
  * the assembler gives up all frames of some windows, so that others stay whole (overload:
  * drop_oldest; shed.h). */

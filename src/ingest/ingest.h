@@ -30,6 +30,7 @@
 #include "sonar/sonar.h"
 
 #include "core/result.h"
+#include "core/stretch.h"
 #include "core/window.h"
 
 typedef enum sonar_overload { SONAR_DROP_OLDEST = 0, SONAR_BLOCK } sonar_overload;
@@ -69,6 +70,7 @@ typedef struct sonar_ingest_spec {
     void *ring; /* [channel][sonar_ingest_capacity] zeroed, borrowed until destroy; NULL: ingest
                    allocates it */
     size_t chunk_samples; /* wake the data thread at every so many complete samples; 0: never */
+    const sonar_stretch_sink *sink; /* gets every sample, too; borrowed until destroy; NULL: none */
 } sonar_ingest_spec;
 
 typedef struct sonar_ingest sonar_ingest;

@@ -409,6 +409,7 @@ static void receive_with_helpers(sonar_ingest *ingest) {
     while (started > 1)
         pthread_join(ingest->thread[--started], NULL);
     sonar_assembler_abandon(ingest->assembler);
+    sonar_assembler_end(ingest->assembler);
     for (size_t i = 0; i <= SONAR_INGEST_THREADS_MOST; i++) {
         close_message(ingest, &ingest->message[i]);
         open_message(&ingest->message[i]);

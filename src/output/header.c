@@ -657,6 +657,14 @@ static void put_navigation(const json *root, const sonar_navigation *from) {
         put_uint(&nav, counter[i], from->count[i]);
 }
 
+/* What is recorded and where to, beside the numbers. */
+static void put_recording(const json *record, const sonar_recording *from) {
+    static const char *const what[] = {"off", "raw", "spectra"};
+    put_string(record, "what", what[from->kind]);
+    put_string(record, "segment", from->file[0] ? from->file : NULL);
+    put_string(record, "why_not", from->failed ? from->why : NULL);
+}
+
 /* Names every header has and that say nothing here. */
 static void put_nothing(const json *root) {
     static const char *const name[] = {
@@ -691,5 +699,7 @@ char *sonar_header_status(const sonar_output_spec *spec, const char *axes,
     put_clocks(&root, status);
     json output = {cJSON_GetObjectItemCaseSensitive(root.node, "output"), root.failed};
     put_wanted(&output, extra->wanted);
+    json record = {cJSON_GetObjectItemCaseSensitive(root.node, "record"), root.failed};
+    put_recording(&record, &status->record);
     return finish(&root);
 }

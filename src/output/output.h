@@ -15,6 +15,15 @@
 #include "core/topic.h"
 #include "manifold/manifold.h"
 
+/* A reader inside the process, called by the output thread. NULL members: there is none. */
+typedef struct sonar_output_tap {
+    void *ctx;
+    uint32_t (*wanted)(void *ctx); /* SONAR_WANT bits, as if somebody had subscribed to them */
+    void (*take)(void *ctx, sonar_surface surface, const char *header, const void *data,
+                 size_t bytes);
+    void (*tick)(void *ctx); /* several times a second */
+} sonar_output_tap;
+
 /* What headers say beside what comes with each result. Arrays borrowed until destroy. */
 typedef struct sonar_output_spec {
     void *zmq_context;
@@ -44,6 +53,7 @@ typedef struct sonar_output_spec {
     size_t mvdr_first_bin, mvdr_bins, mvdr_modes;
     const char *source_count;               /* "mdl", "aic", "random_matrix"; NULL: nobody counts */
     double cbf_band_hz[2], mvdr_band_hz[2]; /* of the first and the last bin */
+    sonar_output_tap tap;
 } sonar_output_spec;
 
 typedef struct sonar_output sonar_output;

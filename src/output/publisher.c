@@ -288,8 +288,17 @@ static void read_subscriptions(sonar_output *output) {
         take_subscription(output, &message);
     }
     zmq_msg_close(&message);
-    uint32_t wanted = sonar_interest_wanted(&output->interest) & output->spec.topics;
-    atomic_store_explicit(&output->wanted, wanted, memory_order_relaxed);
+}
+
+/* What readers have subscribed to, and what the tap takes. */
+static void update_wanted(sonar_output *output) {
+    const sonar_output_tap *tap = &output->spec.tap;
+    uint32_t wanted = sonar_interest_wanted(&output->interest);
+    if (tap->wanted)
+        wanted |= tap->wanted(tap->ctx);
+    atomic_store_explicit(&output->wanted, wanted & output->spec.topics, memory_order_relaxed);
+    if (tap->tick)
+        tap->tick(tap->ctx);
 }
 
 /* Three parts, header and body taken over; a message that cannot be made leaves a hole in seq. */
@@ -299,6 +308,9 @@ static void send_message(sonar_output *output, sonar_surface surface, char *head
     int more = ZMQ_SNDMORE | ZMQ_DONTWAIT;
     output->largest_bytes =
         sonar_max_size(output->largest_bytes, zmq_msg_size(body) + (header ? strlen(header) : 0));
+    if (header && output->spec.tap.take)
+        output->spec.tap.take(output->spec.tap.ctx, surface, header, zmq_msg_data(body),
+                              zmq_msg_size(body));
     bool sent = header && zmq_send_const(output->socket, topic, strlen(topic), more) >= 0 &&
                 zmq_send(output->socket, header, strlen(header), more) >= 0 &&
                 zmq_msg_send(body, output->socket, ZMQ_DONTWAIT) >= 0;
@@ -522,6 +534,7 @@ static void publish(sonar_output *output) {
             return;
         if (output->socket)
             read_subscriptions(output);
+        update_wanted(output);
         take_status(output);
         sleep_ms = repeat_status(output);
         if (give_back_one(output, true))
@@ -532,6 +545,7 @@ static void publish(sonar_output *output) {
 static void drain(sonar_output *output) {
     if (output->socket)
         read_subscriptions(output);
+    update_wanted(output);
     while (sonar_monotonic_ns() < atomic_load(&output->deadline_ns) && give_back_one(output, true))
         ;
     take_status(output); /* after the results: the last message says how it ended */

@@ -18,6 +18,7 @@
 #include "exporter/exporter.h"
 #include "health/health.h"
 #include "nav/nav.h"
+#include "record/record.h"
 #include "pipeline/pipeline.h"
 #include "core/histogram.h"
 
@@ -108,6 +109,7 @@ struct sonar_pipeline {
     struct sonar_segments *segments; /* NULL: samples come over the sockets alone */
     sonar_output *output;
     sonar_exporter *exporter; /* NULL: metrics.listen is not set */
+    sonar_recorder *recorder; /* NULL: record.what is off */
     struct live *live;        /* the data thread's while it runs */
     struct versions versions;
     atomic_int log_level;
@@ -187,6 +189,13 @@ void sonar_navigate_window(sonar_pipeline *pipeline, const sonar_window *window,
 void sonar_navigate_mvdr(sonar_pipeline *pipeline, sonar_result *result);
 /* For status. Control thread. */
 void sonar_navigate_tick(sonar_pipeline *pipeline, sonar_status *status);
+/* record.c: makes the recorder, if there is to be one; who fills it; starts its thread. */
+sonar_code sonar_record_create(sonar_pipeline *pipeline, sonar_error *err);
+const sonar_stretch_sink *sonar_record_sink(const sonar_pipeline *pipeline);
+sonar_output_tap sonar_record_tap(const sonar_pipeline *pipeline);
+sonar_code sonar_record_start(sonar_pipeline *pipeline, sonar_error *err);
+/* Recordings say from now on what this configuration says of the sensors. Control thread. */
+void sonar_record_describe(sonar_pipeline *pipeline, const sonar_config *config);
 /* What headers say under a configuration, and what the output is made from. */
 sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *pipeline,
                                              const sonar_config *config);

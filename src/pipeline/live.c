@@ -143,6 +143,7 @@ static void tell_others(sonar_pipeline *p, const struct live *live) {
     const sonar_config *c = live->plan->config;
     uint8_t *used = sonar_alloc(c->channels, 1);
     atomic_store_explicit(&p->log_level, (int)c->log_level, memory_order_relaxed);
+    sonar_record_describe(p, c);
     sonar_elements_change(p->elements, c->used, live->params->scale);
     for (size_t s = 0; used && s < c->sensors; s++)
         used[c->channel[s]] = c->used[s];

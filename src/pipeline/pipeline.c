@@ -97,6 +97,7 @@ static sonar_code make_ingest(sonar_pipeline *p, sonar_error *err) {
         .most_sample = most_sample(c),
         .drop_spikes = c->drop_spikes,
         .chunk_samples = chunk_samples(p),
+        .sink = sonar_record_sink(p),
     };
     sonar_code code = make_ring(p, &spec, err);
     spec.ring = p->ring.data;
@@ -131,6 +132,7 @@ static void band_of(const sonar_band *band, double bin_hz, double hz[2]) {
 sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *p, const sonar_config *c) {
     sonar_output_spec spec = {
         .zmq_context = p->zmq,
+        .tap = sonar_record_tap(p),
         .memory = p->memory,
         .security = &p->config->security,
         .endpoint = c->output_endpoint,
@@ -296,6 +298,8 @@ static sonar_code make_all(sonar_pipeline *p, const struct layout *given, sonar_
         code = make_nav(p, err);
     if (!code)
         code = sonar_mask_create(p, err);
+    if (!code)
+        code = sonar_record_create(p, err);
     starting(p, "allocating the ring of samples");
     if (!code)
         code = make_ingest(p, err);
@@ -421,12 +425,13 @@ sonar_code sonar_pipeline_create(const sonar_config *config,
 void sonar_pipeline_destroy(sonar_pipeline *p) {
     if (!p)
         return;
-    if (!sonar_pipeline_stop(p, 0))
+    if (!sonar_pipeline_stop(p, 0) && p->thread_started)
         pthread_join(p->thread, NULL);
     sonar_exporter_destroy(p->exporter);
     sonar_ingest_destroy(p->ingest);
     sonar_segments_destroy(p->segments);
     sonar_output_destroy(p->output);
+    sonar_recorder_destroy(p->recorder);
     sonar_engine_destroy(p->engine);
     if (p->ring.data)
         p->choice.backend->buffer_destroy(&p->ring);
@@ -466,7 +471,9 @@ static sonar_code start_data_thread(sonar_pipeline *p, sonar_error *err) {
 sonar_code sonar_pipeline_start(sonar_pipeline *p, sonar_error *err) {
     p->started_ns = p->ticked_ns = sonar_monotonic_ns();
     sonar_memory_begin(p->memory);
-    sonar_code code = sonar_output_start(p->output, err);
+    sonar_code code = sonar_record_start(p, err);
+    if (!code)
+        code = sonar_output_start(p->output, err);
     if (!code)
         code = start_data_thread(p, err);
     if (!code)
@@ -498,6 +505,7 @@ static bool end_data_thread(sonar_pipeline *p, int64_t until_ns) {
 }
 
 bool sonar_pipeline_stop(sonar_pipeline *p, int timeout_ms) {
+    enum { RECORDER_MS = 200 }; /* at least: for the last samples */
     int64_t until = sonar_monotonic_ns() + (int64_t)timeout_ms * 1000000;
     bool ended = true;
     sonar_health_end(&p->health, &p->host);
@@ -513,6 +521,11 @@ bool sonar_pipeline_stop(sonar_pipeline *p, int timeout_ms) {
     int64_t left_ms = (until - sonar_monotonic_ns()) / 1000000;
     if (p->output)
         sonar_output_stop(p->output, left_ms > 0 ? (int)left_ms : 0);
+    left_ms = (until - sonar_monotonic_ns()) / 1000000;
+    if (!sonar_recorder_stop(p->recorder, left_ms > RECORDER_MS ? (int)left_ms : RECORDER_MS)) {
+        sonar_log(&p->host, SONAR_WARN, "record", "the disk does not answer; the end is not there");
+        ended = false;
+    }
     return ended;
 }
 
@@ -556,6 +569,8 @@ static void collect(sonar_pipeline *p, sonar_status *status) {
     p->ticked_busy_ns = busy;
     sonar_output_read_latency(p->output, &status->latency);
     sonar_pipeline_read_times(p, status);
+    if (p->recorder)
+        sonar_recorder_read(p->recorder, &status->record);
     status->resident_bytes = (double)sonar_resident_bytes();
     pthread_mutex_lock(&p->change.lock);
     memcpy(status->backend, p->change.backend, sizeof status->backend);

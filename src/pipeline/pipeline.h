@@ -59,6 +59,10 @@ sonar_code sonar_pipeline_allow(sonar_pipeline *pipeline, const sonar_security *
  * until other ones come. SONAR_EINVAL. Control thread. */
 sonar_code sonar_pipeline_navigate(sonar_pipeline *pipeline, const char *json, size_t bytes,
                                    sonar_error *err);
+/* To record from now on, or to stop, as record.what says. SONAR_EINVAL: it says off. Control
+ * thread.
+ */
+sonar_code sonar_pipeline_record(sonar_pipeline *pipeline, bool record, sonar_error *err);
 /* The status of the last tick, in the form of the topic's header. free() it; NULL: no memory.
  * Control thread. */
 char *sonar_pipeline_status_text(const sonar_pipeline *pipeline);

@@ -44,6 +44,7 @@ static const tool self = {
         "                       latitude_deg, longitude_deg, depth_m, tilt_deg\n"
         "  train                find the fastest ways of computing by trial; until it ends, which\n"
         "                       takes seconds to minutes, no window is processed\n"
+        "  record start|stop    record as record.what says, or no more\n"
         "  reload               read the configuration file again, as on SIGHUP\n\n"
         "  -e, --endpoint EP    the daemon's control.endpoint; ipc:///run/sonard/control\n"
         "  -c, --config FILE    take it from the daemon's configuration\n"
@@ -105,6 +106,14 @@ static cJSON *ask_unset(char **args, int count) {
     return request;
 }
 
+static cJSON *ask_record(char **args, int count) {
+    if (count != 1 || (strcmp(args[0], "start") && strcmp(args[0], "stop")))
+        return NULL;
+    cJSON *request = request_for("record");
+    cJSON_AddStringToObject(request, "action", args[0]);
+    return request;
+}
+
 /* 3,7-9 into the list. False: it is something else. */
 static bool add_sensors(cJSON *list, const char *text) {
     while (*text) {
@@ -153,6 +162,23 @@ static double number_of(const cJSON *item, const char *name) {
     return cJSON_IsNumber(number) ? number->valuedouble : 0;
 }
 
+/* Nothing where there is no recorder. */
+static void print_recording(const cJSON *record) {
+    const char *what = text_of(record, "what"), *why = text_of(record, "why_not");
+    const char *segment = text_of(record, "segment");
+    const cJSON *dropped = cJSON_GetObjectItemCaseSensitive(record, "dropped");
+    if (!*what || !strcmp(what, "off"))
+        return;
+    if (*why)
+        printf("recording       %s, stopped: %s\n", what, why);
+    else if (number_of(record, "on") > 0)
+        printf("recording       %s, %s\n", what, *segment ? segment : "waiting for samples");
+    else
+        printf("recording       %s, not now\n", what);
+    printf("  written       %.1f MiB, %.0f lost to a slow disk\n",
+           number_of(record, "bytes") / 1048576, number_of(dropped, "slow"));
+}
+
 static void print_status(const cJSON *answer, int count) {
     const cJSON *s = cJSON_GetObjectItemCaseSensitive(answer, "status"), *item;
     const cJSON *windows = cJSON_GetObjectItemCaseSensitive(s, "windows");
@@ -166,6 +192,7 @@ static void print_status(const cJSON *answer, int count) {
     printf("windows         %.0f processed, %.0f failed\n", number_of(windows, "processed"),
            number_of(windows, "failed"));
     printf("load            %.0f %%\n", 100 * number_of(s, "load"));
+    print_recording(cJSON_GetObjectItemCaseSensitive(s, "record"));
     printf("sound speed     %g m/s\n", number_of(s, "sound_speed_mps"));
     printf("configuration   %s\n", text_of(s, "config_version"));
 }
@@ -223,7 +250,7 @@ static const struct verb {
     {"get", ask_get, print_values},          {"set", ask_set, print_differences},
     {"unset", ask_unset, print_differences}, {"mask", ask_mask, print_differences},
     {"reload", plain, print_differences},    {"navigation", ask_navigation, print_nothing},
-    {"train", plain, print_nothing},
+    {"train", plain, print_nothing},         {"record", ask_record, print_nothing},
 };
 
 static const struct verb *find_verb(const char *name) {

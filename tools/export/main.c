@@ -115,6 +115,12 @@ static sonar_code open_recording(run *r, sonar_error *err) {
     r->info.frames = r->end - r->first;
     if (!r->info.frames)
         return sonar_fail(err, SONAR_EINVAL, o->recording, "nothing lies between start and end");
+    const sim_capture *gap = sim_recording_gap(&r->info, r->first, r->end);
+    if (gap)
+        return sonar_fail(err, SONAR_EINVAL, o->recording,
+                          "from its %.6f s on it does not continue what was before, which such a "
+                          "file cannot say; --start and --duration take what lies between gaps",
+                          (double)gap->start / r->info.fs_hz);
     r->piece = sonar_max_size(1, PIECE_BYTES / sizeof(float) / r->info.channels);
     r->counts = sonar_alloc(r->info.channels * r->piece, sizeof *r->counts);
     r->rows = sonar_alloc(r->info.channels * r->piece, sizeof *r->rows);

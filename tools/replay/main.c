@@ -7,21 +7,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
 #include "core/core.h"
 #include "ingest/frame.h"
 #include "program.h"
-#include "recording.h"
+#include "messages.h"
 #include "stream.h"
+#include "tape.h"
 
 static volatile sig_atomic_t stop;
 
 typedef struct options {
     sim_stream_options stream;
-    const char *recording;
-    double fs_hz; /* 0: the recording's */
+    char *const *recording;
+    size_t recordings;
+    const char *output; /* where messages are published, NULL: at the configuration's endpoint */
+    double fs_hz;       /* 0: the recording's */
     double start_s, duration_s;
     uint64_t array_id; /* UINT64_MAX: the configuration's */
     uint64_t loops;    /* UINT64_MAX: forever */
@@ -30,18 +34,21 @@ typedef struct options {
 typedef struct run {
     options options;
     sonar_config *config; /* NULL: --endpoint and --array-id say it all */
-    sim_recording *recording;
-    const sim_recording_info *info;
+    tape tape;
     sim_stream stream;
     float *counts;       /* [channel][frame] */
+    uint8_t *absent;     /* [block of channels] */
     uint64_t first, end; /* samples of the recording to send */
     double fs_hz;
 } run;
 
 static const char usage[] =
-    "Usage: sonar-replay RECORDING --config FILE [options]\n"
-    "       sonar-replay RECORDING --endpoint ADDRESS --array-id N [options]\n"
-    "RECORDING: raw samples with a .json beside them, SigMF, or WAV, RF64, W64, CAF, FLAC\n"
+    "Usage: sonar-replay RECORDING... --config FILE [options]\n"
+    "       sonar-replay RECORDING... --endpoint ADDRESS --array-id N [options]\n"
+    "       sonar-replay MESSAGES... --output ADDRESS [options]\n"
+    "RECORDING: raw samples with a .json beside them, SigMF, or WAV, RF64, W64, CAF, FLAC;\n"
+    "several are played one after the other, as one. MESSAGES: what sonard recorded of those\n"
+    "that it published, .sonar-spectra; of the options only --rate, --start and --duration hold\n"
     "  -c, --config FILE       the daemon's configuration: array, fs, endpoint\n"
     "      --endpoint ADDRESS  where to connect to\n"
     "  -k, --key FILE          this tool's certificate, where CURVE is spoken\n"
@@ -50,6 +57,7 @@ static const char usage[] =
     "      --rate R            realtime (default), a factor, or max: as fast as received\n"
     "      --wait              wait for a slow receiver instead of losing frames\n"
     "      --shared-memory     samples go through memory that the daemon shares\n"
+    "      --output ADDRESS    where to publish messages: ipc or loopback\n"
     "      --loop N|forever    times to play (1)\n"
     "      --start S           skip the beginning, seconds of the recording's own time\n"
     "      --duration S        of each time\n"
@@ -76,6 +84,7 @@ static const tool_option option[] = {
      "a whole number from 0 to 4294967295"},
     {"fs", 0, TOOL_NUMBER, offsetof(options, fs_hz), 1e-3, 1e9, NULL,
      "a number of Hz, 0.001 to 1e9,"},
+    {"output", 0, TOOL_TEXT, offsetof(options, output), 0, 0, NULL, NULL},
     {"loop", 0, TOOL_OTHER, 0, 0, 0, take_loop, "a whole number from 1, or forever,"},
     {"start", 0, TOOL_NUMBER, offsetof(options, start_s), 0, 1e9, NULL,
      "a number of seconds, 0 to 1e9,"},
@@ -94,12 +103,16 @@ static int read_options(int argc, char **argv, options *o) {
     int code = tool_read_options(&self, argc, argv, o);
     if (code >= 0)
         return code;
-    if (optind + 1 != argc)
-        return tool_wrong_usage(&self, optind == argc ? "no recording given"
-                                                      : "more than one recording given");
+    if (optind == argc)
+        return tool_wrong_usage(&self, "no recording given");
+    o->recording = argv + optind;
+    o->recordings = (size_t)(argc - optind);
+    if (messages_is(o->recording[0]))
+        return o->output || o->stream.config
+                   ? -1
+                   : tool_wrong_usage(&self, "--output or --config is missing: where to publish");
     if (!o->stream.config && !(o->stream.endpoint && o->array_id != UINT64_MAX))
         return tool_wrong_usage(&self, "--config, or --endpoint and --array-id, is missing");
-    o->recording = argv[optind];
     return -1;
 }
 
@@ -108,10 +121,11 @@ static int read_options(int argc, char **argv, options *o) {
 /* The recording must be what the configuration expects, or every frame would be refused. */
 static sonar_code check_match(const run *r, sonar_error *err) {
     const sonar_config *c = r->config;
-    const char *path = r->options.recording;
-    if (c && r->info->channels != c->channels)
+    const char *path = r->options.recording[0];
+    const size_t channels = r->tape.first.channels;
+    if (c && channels != c->channels)
         return sonar_fail(err, SONAR_EINVAL, path, "%zu channels, but the configuration has %zu",
-                          r->info->channels, c->channels);
+                          channels, c->channels);
     if (c && fabs(r->fs_hz / c->fs_hz - 1) > 1e-6)
         return sonar_fail(err, SONAR_EINVAL, path,
                           "%g Hz, but the configuration has %g Hz; --fs plays it at another rate",
@@ -130,53 +144,95 @@ static sonar_code check_match(const run *r, sonar_error *err) {
 
 static sonar_code open_recording(run *r, sonar_error *err) {
     const options *o = &r->options;
-    sonar_code code = sim_recording_open(o->recording, &r->recording, err);
+    tape *t = &r->tape;
+    sonar_code code = tape_open(t, o->recording, o->recordings, err);
     if (code != SONAR_OK)
         return code;
-    r->info = sim_recording_about(r->recording);
-    r->fs_hz = o->fs_hz > 0 ? o->fs_hz : r->info->fs_hz;
-    sim_recording_part(r->recording, o->start_s, o->duration_s, &r->first, &r->end);
+    r->fs_hz = o->fs_hz > 0 ? o->fs_hz : t->first.fs_hz;
+    r->first = sim_samples_of(o->start_s, t->first.fs_hz, tape_samples(t));
+    r->end = r->first + sim_samples_of(o->duration_s, t->first.fs_hz, tape_samples(t) - r->first);
     code = check_match(r, err);
-    r->counts = sonar_alloc(r->info->channels * o->stream.frame_samples, sizeof(float));
-    if (code == SONAR_OK && !r->counts)
-        code = sonar_fail(err, SONAR_ENOMEM, o->recording, "out of memory for a frame");
+    r->counts = sonar_alloc(t->first.channels * o->stream.frame_samples, sizeof(float));
+    r->absent = sonar_alloc(t->blocks, 1);
+    if (code == SONAR_OK && (!r->counts || !r->absent))
+        code = sonar_fail(err, SONAR_ENOMEM, o->recording[0], "out of memory for a frame");
     return code;
 }
 
-static int64_t utc_of_first(const run *r) {
-    return r->info->utc_ns ? r->info->utc_ns + llrint((double)r->first / r->info->fs_hz * 1e9) : 0;
-}
-
+/* Blocks of channels that were lost together are digitisers of their own, on one connection. */
 static sonar_code connect(run *r, sonar_error *err) {
     const options *o = &r->options;
+    const sim_recording_info *info = &r->tape.first;
+    const bool parted = r->tape.blocks > 1;
     uint64_t array_id = o->array_id != UINT64_MAX ? o->array_id : r->config->array_id;
+    if (parted && o->stream.digitisers > 1)
+        return sonar_fail(err, SONAR_EINVAL, "--digitisers",
+                          "the recording lacks samples of some channels, and has its own blocks");
     sim_sender_spec about = {.array_id = (uint32_t)array_id,
-                             .channels = r->info->channels,
-                             .digitisers = o->stream.digitisers,
+                             .channels = info->channels,
+                             .digitisers = parted ? r->tape.blocks : o->stream.digitisers,
+                             .first_channel = parted ? r->tape.first_channel : NULL,
                              .frame_samples = o->stream.frame_samples,
-                             .format = o->stream.format ? o->stream.format : r->info->format,
+                             .format = o->stream.format ? o->stream.format : info->format,
                              .layout = SONAR_FRAME_INTERLEAVED,
-                             .fs_hz = r->fs_hz,
-                             .utc_ns = utc_of_first(r)};
+                             .fs_hz = r->fs_hz};
     return sim_stream_connect(&r->stream, &about, err);
 }
 
 /* ---- playing --------------------------------------------------------------------------------- */
 
+/* A daemon takes over another stream at once from a frame of all channels; where some are missing
+ * at its very beginning, only after a silence. */
+static void fall_silent(const run *r) {
+    const int ms = (r->config ? r->config->restart_after_ms : 2000) + 200;
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
+}
+
+static bool play_piece(run *r, const tape_piece *piece, sonar_error *err) {
+    const bool parted = r->tape.blocks > 1;
+    if (piece->seek)
+        sim_stream_seek(&r->stream, piece->anew, piece->index, piece->utc_ns, piece->flags);
+    if (piece->jump && parted && !piece->whole)
+        fall_silent(r);
+    return sim_stream_send_some(&r->stream, r->counts, piece->samples, r->absent,
+                                piece->jump && parted && piece->whole, err);
+}
+
+/* What goes on without a gap may go on over its end, too. */
 static sonar_code play(run *r, sonar_error *err) {
     uint64_t at = r->first, loops = r->options.loops;
+    bool again = false;
     while (loops > 0) {
-        size_t count = sonar_min_size(r->end - at, r->options.stream.frame_samples);
-        if (sim_recording_read(r->recording, at, count, r->counts, err) != SONAR_OK ||
-            !sim_stream_send(&r->stream, r->counts, count, err))
+        tape_piece piece;
+        if (tape_read(&r->tape, at, r->end, r->options.stream.frame_samples, r->counts, r->absent,
+                      &piece, err) != SONAR_OK)
             break;
-        at += count;
+        if (again && at == r->first)
+            piece.seek = piece.jump = piece.anew = r->tape.captures > 1;
+        if (!play_piece(r, &piece, err))
+            break;
+        at += piece.samples;
         if (at == r->end) {
             at = r->first;
+            again = true;
             loops -= loops != UINT64_MAX;
+            tape_rewind(&r->tape);
         }
     }
     return err->code;
+}
+
+static int run_messages(const run *r) {
+    const options *o = &r->options;
+    const messages_spec spec = {.path = o->recording,
+                                .files = o->recordings,
+                                .endpoint = o->output ? o->output : r->config->output_endpoint,
+                                .rate = o->stream.rate,
+                                .start_s = o->start_s,
+                                .duration_s = o->duration_s,
+                                .stop = &stop};
+    sonar_error err = {0};
+    return messages_play(&spec, &err) == SONAR_OK ? EXIT_SUCCESS : sim_complain(self.name, &err);
 }
 
 static int run_all(run *r) {
@@ -184,6 +240,8 @@ static int run_all(run *r) {
     const char *config = r->options.stream.config;
     if (config && !sim_load_config(config, &r->config))
         return SIM_STREAM_WRONG_USAGE;
+    if (messages_is(r->options.recording[0]))
+        return run_messages(r);
     r->stream = (sim_stream){
         .tool = self.name, .options = &r->options.stream, .config = r->config, .stop = &stop};
     sonar_code code = open_recording(r, &err);
@@ -217,8 +275,9 @@ int main(int argc, char **argv) {
     code = run_all(&r);
     /* What the sockets hold is sent before the end, unless somebody wants to leave. */
     sim_stream_close(&r.stream, stop ? 0 : r.options.stream.rate == 0 ? -1 : 10000);
-    sim_recording_close(r.recording);
+    tape_close(&r.tape);
     sonar_config_destroy(r.config);
     free(r.counts);
+    free(r.absent);
     return code;
 }

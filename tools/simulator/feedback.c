@@ -85,18 +85,22 @@ static sonar_code listen_to(sim_feedback *f, void *zmq_context, const sonar_conf
                                 err);
 }
 
+void sim_feedback_restart(sim_feedback *f, uint32_t epoch, uint64_t first_index) {
+    f->epoch = epoch;
+    f->credit.done = 0;
+    f->credit.first = (first_index + f->credit.hop - 1) / f->credit.hop * f->credit.hop;
+}
+
 sonar_code sim_feedback_create(void *zmq_context, const sonar_config *config, const char *key,
                                uint32_t epoch, uint64_t first_index, sim_feedback **feedback,
                                sonar_error *err) {
     sim_feedback *f = sonar_alloc(1, sizeof *f);
     if (!f)
         return sonar_fail(err, SONAR_ENOMEM, "feedback", "out of memory");
-    f->epoch = epoch;
-    f->credit = (sim_credit){.first = (first_index + config->specs.hop - 1) / config->specs.hop *
-                                      config->specs.hop,
-                             .length = config->specs.window_length,
+    f->credit = (sim_credit){.length = config->specs.window_length,
                              .hop = config->specs.hop,
                              .queue_windows = config->ingest_queue_windows};
+    sim_feedback_restart(f, epoch, first_index);
     sonar_code code = listen_to(f, zmq_context, config, key, err);
     if (code != SONAR_OK)
         sim_feedback_destroy(f);

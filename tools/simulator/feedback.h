@@ -37,6 +37,8 @@ sonar_code sim_feedback_create(void *zmq_context, const sonar_config *config, co
                                uint32_t epoch, uint64_t first_index, sim_feedback **feedback,
                                sonar_error *err);
 void sim_feedback_destroy(sim_feedback *feedback);
+/* What is sent from now on is this stream, from this index on. */
+void sim_feedback_restart(sim_feedback *feedback, uint32_t epoch, uint64_t first_index);
 /* Waits for a status, so that no later message is missed; false: none came, or stopped. */
 bool sim_feedback_hears(sim_feedback *feedback, int timeout_ms, const volatile sig_atomic_t *stop);
 /* Waits until the samples up to `end` may be sent after those up to `sent`; false: stopped. */

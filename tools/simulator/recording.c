@@ -143,22 +143,100 @@ static int sigmf_format(const char *datatype) {
                                           : 0;
 }
 
-/* Samples that were never recorded lie between two captures; played in one they would be moved. */
-static sonar_code check_captures(const cJSON *captures, const char *path, sonar_error *err) {
-    const cJSON *capture;
-    double shift = NAN;
-    cJSON_ArrayForEach(capture, captures) {
-        double start = json_number(capture, "core:sample_start");
-        double index = json_number(capture, "core:global_index");
-        if (!isnan(json_number(capture, "core:header_bytes")))
+/* A whole number that may be missing: `absent` then; false: it is something else. */
+static bool json_index(const cJSON *json, const char *key, uint64_t absent, uint64_t *to) {
+    const double number = json_number(json, key);
+    *to = absent;
+    if (!cJSON_HasObjectItem(json, key))
+        return true;
+    if (!(number >= 0) || number > 0x1p53 || number != floor(number))
+        return false;
+    *to = (uint64_t)number;
+    return true;
+}
+
+/* What one capture says; `before` is the one before, or NULL. */
+static sonar_code parse_capture(const cJSON *json, const char *path, const sim_capture *before,
+                                uint64_t stream_before, uint64_t *stream, sim_capture *to,
+                                sonar_error *err) {
+    uint64_t epoch, timeline, flags;
+    const bool good = json_index(json, "core:sample_start", 0, &to->start) &&
+                      json_index(json, "core:global_index", before ? UINT64_MAX : 0, &to->index) &&
+                      json_index(json, "sonar:epoch", 0, &epoch) &&
+                      json_index(json, "sonar:timeline", 0, &timeline) &&
+                      json_index(json, "sonar:flags", 0, &flags) && epoch <= UINT32_MAX &&
+                      timeline <= UINT32_MAX && flags <= UINT16_MAX;
+    if (!isnan(json_number(json, "core:header_bytes")))
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "core:header_bytes: only samples may be in the data file");
+    if (!good || (before ? to->start < before->start : to->start != 0))
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "captures must begin at core:sample_start 0 and ascend, and say whole "
+                          "numbers");
+    const uint64_t goes_on = before ? before->index + (to->start - before->start) : 0;
+    *stream = epoch << 32 | timeline;
+    to->anew = before && (*stream >> 32 != stream_before >> 32 ||
+                          (*stream != stream_before && to->index < goes_on));
+    to->flags = (uint32_t)flags;
+    if (before && (to->index == UINT64_MAX || (!to->anew && to->index < goes_on)))
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "the capture from sample %" PRIu64 " on has no core:global_index that "
+                          "lies behind the one before",
+                          to->start);
+    const char *utc = json_text(json, "core:datetime");
+    if (*utc && !sim_utc_parse(utc, &to->utc_ns))
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "core:datetime: '%s' is not ISO 8601, or no time from 1685 to 2254", utc);
+    return SONAR_OK;
+}
+
+static sonar_code parse_captures(const cJSON *captures, const char *path, sim_recording_info *info,
+                                 sonar_error *err) {
+    const cJSON *item;
+    uint64_t stream = 0;
+    info->capture = sonar_alloc((size_t)cJSON_GetArraySize(captures) + 1, sizeof *info->capture);
+    if (!info->capture)
+        return sonar_fail(err, SONAR_ENOMEM, path, "out of memory");
+    cJSON_ArrayForEach(item, captures) {
+        sim_capture *to = &info->capture[info->captures];
+        const sonar_code code =
+            parse_capture(item, path, info->captures ? to - 1 : NULL, stream, &stream, to, err);
+        if (code != SONAR_OK)
+            return code;
+        if (!info->captures++)
+            info->first_stream = stream;
+    }
+    info->last_stream = stream;
+    info->captures += !info->captures; /* one from sample 0 on of which nothing is known */
+    info->utc_ns = info->capture[0].utc_ns;
+    return SONAR_OK;
+}
+
+/* Our own annotations; those of others tell nothing of what is missing. */
+static sonar_code parse_lacks(const cJSON *annotations, const char *path, sim_recording_info *info,
+                              sonar_error *err) {
+    const cJSON *item;
+    info->lack = sonar_alloc((size_t)cJSON_GetArraySize(annotations) + 1, sizeof *info->lack);
+    if (!info->lack)
+        return sonar_fail(err, SONAR_ENOMEM, path, "out of memory");
+    cJSON_ArrayForEach(item, annotations) {
+        const cJSON *channels = cJSON_GetObjectItemCaseSensitive(item, "sonar:channels");
+        const cJSON *first = cJSON_GetArrayItem(channels, 0),
+                    *count = cJSON_GetArrayItem(channels, 1);
+        const double from = cJSON_IsNumber(first) ? first->valuedouble : -1;
+        const double number = cJSON_IsNumber(count) ? count->valuedouble : 0;
+        uint64_t begin, samples;
+        if (strcmp(json_text(item, "core:label"), "missing") != 0 || !channels)
+            continue;
+        if (!json_index(item, "core:sample_start", UINT64_MAX, &begin) ||
+            !json_index(item, "core:sample_count", 0, &samples) || begin == UINT64_MAX ||
+            !(from >= 0) || from != floor(from) || !is_count(number, 0x1p32) ||
+            from + number > (double)info->channels)
             return sonar_fail(err, SONAR_EINVAL, path,
-                              "core:header_bytes: only samples may be in the data file");
-        if (capture != captures->child && !(index - start == shift))
-            return sonar_fail(err, SONAR_EINVAL, path,
-                              "the capture from sample %.0f on does not continue the one before by "
-                              "its core:global_index: there is a gap, which cannot be played",
-                              start);
-        shift = index - start;
+                              "an annotation of what is missing names no samples, or channels "
+                              "beyond core:num_channels");
+        info->lack[info->lacks++] =
+            (sim_lack){begin, begin + samples, (size_t)from, (size_t)number};
     }
     return SONAR_OK;
 }
@@ -185,11 +263,10 @@ static sonar_code parse_sigmf(const cJSON *json, const char *path, sim_recording
         return sonar_fail(err, SONAR_EINVAL, path,
                           "core:trailing_bytes: only samples may be in the data file");
     info->channels = (size_t)channels;
-    const char *utc = json_text(cJSON_GetArrayItem(captures, 0), "core:datetime");
-    if (*utc && !sim_utc_parse(utc, &info->utc_ns))
-        return sonar_fail(err, SONAR_EINVAL, path,
-                          "core:datetime: '%s' is not ISO 8601, or no time from 1685 to 2254", utc);
-    return check_captures(captures, path, err);
+    const sonar_code code = parse_captures(captures, path, info, err);
+    return code ? code
+                : parse_lacks(cJSON_GetObjectItemCaseSensitive(json, "annotations"), path, info,
+                              err);
 }
 
 /* A recorder that was killed leaves part of a last sample, which is not played. */
@@ -283,6 +360,14 @@ sonar_code sim_recording_open(const char *path, sim_recording **recording, sonar
     if (!r)
         return sonar_fail(err, SONAR_ENOMEM, path, "out of memory");
     sonar_code code = open_kind(path, r, err);
+    if (code == SONAR_OK && !r->info.capture) { /* kinds that know of one only */
+        r->info.captures = 1;
+        r->info.capture = sonar_alloc(1, sizeof *r->info.capture);
+        if (r->info.capture)
+            r->info.capture->utc_ns = r->info.utc_ns;
+        else
+            code = sonar_fail(err, SONAR_ENOMEM, path, "out of memory");
+    }
     if (code == SONAR_OK) {
         r->bytes = sonar_alloc(PIECE * r->info.channels, 4);
         r->piece = sonar_alloc(PIECE * r->info.channels, sizeof(float));
@@ -304,6 +389,8 @@ void sim_recording_close(sim_recording *r) {
         fclose(r->raw);
     if (r->sound)
         sf_close(r->sound);
+    free(r->info.capture);
+    free(r->info.lack);
     free(r->bytes);
     free(r->piece);
     free(r);
@@ -313,7 +400,17 @@ const sim_recording_info *sim_recording_about(const sim_recording *recording) {
     return &recording->info;
 }
 
-static uint64_t samples_of(double seconds, double fs_hz, uint64_t most) {
+const sim_capture *sim_recording_gap(const sim_recording_info *info, uint64_t first, uint64_t end) {
+    for (size_t i = 1; i < info->captures; i++) {
+        const sim_capture *before = &info->capture[i - 1], *at = &info->capture[i];
+        const bool goes_on = !at->anew && at->index - before->index == at->start - before->start;
+        if (!goes_on && at->start > first && at->start < end)
+            return at;
+    }
+    return NULL;
+}
+
+uint64_t sim_samples_of(double seconds, double fs_hz, uint64_t most) {
     const double samples = rint(seconds * fs_hz);
     return samples < (double)most ? (uint64_t)samples : most;
 }
@@ -321,8 +418,8 @@ static uint64_t samples_of(double seconds, double fs_hz, uint64_t most) {
 void sim_recording_part(const sim_recording *recording, double start_s, double duration_s,
                         uint64_t *first, uint64_t *end) {
     const sim_recording_info *info = &recording->info;
-    *first = samples_of(start_s, info->fs_hz, info->frames);
-    *end = *first + samples_of(duration_s, info->fs_hz, info->frames - *first);
+    *first = sim_samples_of(start_s, info->fs_hz, info->frames);
+    *end = *first + sim_samples_of(duration_s, info->fs_hz, info->frames - *first);
 }
 
 static float sample_at(const uint8_t *at, int format) {

@@ -9,6 +9,20 @@
 
 #include "sonar/sonar.h"
 
+/* From sample `start` of the file on: where it lies in its stream. */
+typedef struct sim_capture {
+    uint64_t start, index;
+    bool anew;      /* a stream of its own: its index has nothing to do with the one before */
+    uint32_t flags; /* SONAR_FRAME_* of its frames */
+    int64_t utc_ns; /* of the first sample, 0 = unknown */
+} sim_capture;
+
+/* Samples [begin, end) of the file were never there in channels [first, first + channels). */
+typedef struct sim_lack {
+    uint64_t begin, end;
+    size_t first_channel, channels;
+} sim_lack;
+
 typedef struct sim_recording_info {
     size_t channels;
     uint64_t frames; /* samples per channel */
@@ -17,6 +31,11 @@ typedef struct sim_recording_info {
     int64_t utc_ns;           /* of the first sample, 0 = unknown */
     double sound_speed_mps;   /* written if not 0; not read */
     const double *position_m; /* [channel][3], written if not NULL; not read */
+    /* read; the first capture begins at 0 */
+    size_t captures, lacks;
+    sim_capture *capture;
+    sim_lack *lack;
+    uint64_t first_stream, last_stream; /* what sonard's recordings say of it; 0 = nothing */
 } sim_recording_info;
 
 typedef struct sim_recording sim_recording;
@@ -27,6 +46,11 @@ const sim_recording_info *sim_recording_about(const sim_recording *recording);
 sonar_code sim_recording_read(sim_recording *recording, uint64_t first, size_t samples, float *to,
                               sonar_error *err);
 void sim_recording_close(sim_recording *recording);
+/* The first capture within the samples first .. end - 1 that does not continue the one before;
+ * NULL: they follow on each other. */
+const sim_capture *sim_recording_gap(const sim_recording_info *info, uint64_t first, uint64_t end);
+/* Seconds to a sample count that does not pass `most`. */
+uint64_t sim_samples_of(double seconds, double fs_hz, uint64_t most);
 /* The samples first .. end - 1 that begin start_s after its first and last duration_s, or until its
  * end. */
 void sim_recording_part(const sim_recording *recording, double start_s, double duration_s,

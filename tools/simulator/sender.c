@@ -43,6 +43,9 @@ struct sim_sender {
     void **socket;
     digitiser *digitiser;
     uint64_t frame; /* number of the next */
+    uint64_t timed; /* samples sent before the one that spec.utc_ns is of */
+    uint64_t whole; /* sequence of frames of all channels */
+    uint16_t flags;
     sim_counters counters;
 };
 
@@ -124,7 +127,9 @@ static sonar_code open_socket(sim_sender *sender, size_t number, sonar_error *er
 
 static sonar_code open_sockets(sim_sender *sender, sonar_error *err) {
     const sim_sender_spec *spec = &sender->spec;
-    size_t count = spec->publish ? spec->endpoint_count : spec->digitisers;
+    size_t count = spec->publish         ? spec->endpoint_count
+                   : spec->first_channel ? 1
+                                         : spec->digitisers;
     sender->socket = sonar_alloc(count, sizeof *sender->socket);
     if (!sender->socket)
         return sonar_fail(err, SONAR_ENOMEM, "sender", "out of memory");
@@ -168,8 +173,13 @@ static sonar_code make_lenders(sim_sender *sender, sonar_error *err) {
 static void split_channels(sim_sender *sender) {
     const sim_sender_spec *spec = &sender->spec;
     for (size_t i = 0; i < spec->digitisers; i++) {
+        const bool last = i + 1 == spec->digitisers;
         size_t first = i * spec->channels / spec->digitisers;
         size_t end = (i + 1) * spec->channels / spec->digitisers;
+        if (spec->first_channel) {
+            first = spec->first_channel[i];
+            end = last ? spec->channels : spec->first_channel[i + 1];
+        }
         sender->digitiser[i] =
             (digitiser){.socket = sender->socket[i % sender->sockets],
                         .first_channel = (uint32_t)first,
@@ -316,10 +326,11 @@ static sonar_frame frame_of(const sim_sender *sender, const digitiser *d, size_t
                          .samples = (uint32_t)samples,
                          .type = (uint8_t)spec->format,
                          .layout = (uint8_t)spec->layout,
+                         .flags = sender->flags,
                          .epoch = d->epoch + (kind == SIM_FAULT_WRONG_EPOCH ? 1000 : 0),
                          .sequence = d->sequence,
                          .first_sample = d->index,
-                         .utc_ns = utc_of(spec, sender->counters.samples),
+                         .utc_ns = utc_of(spec, sender->counters.samples - sender->timed),
                          .fs_hz = spec->fs_hz * (kind == SIM_FAULT_WRONG_RATE ? 1.01 : 1)};
 }
 
@@ -503,14 +514,64 @@ static sonar_code send_block(sim_sender *sender, size_t number, const float *cou
     return code;
 }
 
-sonar_code sim_sender_send(sim_sender *sender, const float *counts, size_t samples,
-                           sonar_error *err) {
+static void pass_over(digitiser *d, size_t samples) {
+    d->index += samples;
+    d->sequence++;
+}
+
+sonar_code sim_sender_send_some(sim_sender *sender, const float *counts, size_t samples,
+                                const uint8_t *absent, sonar_error *err) {
     sonar_code code = SONAR_OK;
     for (size_t i = 0; i < sender->spec.digitisers && code == SONAR_OK; i++)
-        code = send_block(sender, i, counts, samples, err);
+        if (absent && absent[i])
+            pass_over(&sender->digitiser[i], samples);
+        else
+            code = send_block(sender, i, counts, samples, err);
     sender->frame++;
     sender->counters.samples += samples;
     return code;
+}
+
+sonar_code sim_sender_send(sim_sender *sender, const float *counts, size_t samples,
+                           sonar_error *err) {
+    return sim_sender_send_some(sender, counts, samples, NULL, err);
+}
+
+sonar_code sim_sender_send_whole(sim_sender *sender, const float *counts, size_t samples,
+                                 sonar_error *err) {
+    digitiser all = sender->digitiser[0];
+    message m;
+    all.first_channel = 0;
+    all.channels = (uint32_t)sender->spec.channels;
+    all.sequence = sender->whole++;
+    sonar_code code = make_message(sender, &all, counts, samples, SIM_FAULT_NONE, &m, err);
+    if (code == SONAR_OK)
+        code = post(sender, all.socket, &m, err);
+    for (size_t i = 0; i < sender->spec.digitisers; i++)
+        sender->digitiser[i].index += samples; /* none of its frames is missing */
+    sender->counters.frames++;
+    sender->counters.kind[SIM_FAULT_NONE]++;
+    sender->frame++;
+    sender->counters.samples += samples;
+    return code;
+}
+
+void sim_sender_seek(sim_sender *sender, bool anew, uint64_t index, int64_t utc_ns,
+                     uint16_t flags) {
+    for (size_t i = 0; i < sender->spec.digitisers; i++) {
+        sender->digitiser[i].index = index;
+        sender->digitiser[i].epoch += anew;
+        if (anew)
+            sender->digitiser[i].sequence = 0;
+    }
+    sender->whole = anew ? 0 : sender->whole;
+    sender->spec.utc_ns = utc_ns;
+    sender->timed = sender->counters.samples;
+    sender->flags = flags;
+}
+
+uint32_t sim_sender_epoch(const sim_sender *sender) {
+    return sender->digitiser[0].epoch;
 }
 
 sonar_code sim_sender_flush(sim_sender *sender, sonar_error *err) {

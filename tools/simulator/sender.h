@@ -23,9 +23,11 @@ typedef struct sim_sender_spec {
     bool block;          /* a receiver that does not keep up is waited for; else frames are lost */
     int high_water_mark; /* messages per connection */
     uint32_t array_id;
-    size_t channels, digitisers; /* channels are split as evenly as can be */
-    size_t frame_samples;        /* the most of one call of send */
-    int format, layout;          /* sonar_dtype, SONAR_FRAME_* */
+    size_t channels, digitisers;
+    const uint32_t *first_channel; /* [digitisers] of each, ascending from 0, borrowed; they share
+                                      one connection then. NULL: as even as can be */
+    size_t frame_samples;          /* the most of one call of send */
+    int format, layout;            /* sonar_dtype, SONAR_FRAME_* */
     double fs_hz;
     uint32_t epoch;
     uint64_t first_index;   /* of the stream */
@@ -61,6 +63,15 @@ void sim_sender_set_utc(sim_sender *sender, int64_t utc_ns);
 /* One frame of every digitiser from counts[channel][samples], which follow on those sent before. */
 sonar_code sim_sender_send(sim_sender *sender, const float *counts, size_t samples,
                            sonar_error *err);
+/* The next sample is this one of the stream, or of a new one with the next epoch. */
+void sim_sender_seek(sim_sender *sender, bool anew, uint64_t index, int64_t utc_ns, uint16_t flags);
+/* As send, but without the digitisers that have nothing, absent[digitiser]; NULL: none. */
+sonar_code sim_sender_send_some(sim_sender *sender, const float *counts, size_t samples,
+                                const uint8_t *absent, sonar_error *err);
+/* All channels in one frame, which a receiver can adopt at once. */
+sonar_code sim_sender_send_whole(sim_sender *sender, const float *counts, size_t samples,
+                                 sonar_error *err);
+uint32_t sim_sender_epoch(const sim_sender *sender);
 /* Sends what a reorder fault held back. */
 sonar_code sim_sender_flush(sim_sender *sender, sonar_error *err);
 /* Closes the sockets; what they hold is sent for up to linger_ms. */

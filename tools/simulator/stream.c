@@ -150,13 +150,31 @@ static bool wait_for_daemon(sim_stream *s, uint64_t sent, uint64_t end) {
     return go;
 }
 
-bool sim_stream_send(sim_stream *s, const float *counts, size_t samples, sonar_error *err) {
+bool sim_stream_send_some(sim_stream *s, const float *counts, size_t samples, const uint8_t *absent,
+                          bool whole, sonar_error *err) {
     uint64_t sent = sim_sender_counters(s->sender)->samples, end = sent + samples;
     if (!sim_pace_wait(&s->pace, end))
         return false;
     say_lag(s, end);
-    return wait_for_daemon(s, sent, end) &&
-           sim_sender_send(s->sender, counts, samples, err) == SONAR_OK;
+    if (!wait_for_daemon(s, sent, end))
+        return false;
+    return (whole ? sim_sender_send_whole(s->sender, counts, samples, err)
+                  : sim_sender_send_some(s->sender, counts, samples, absent, err)) == SONAR_OK;
+}
+
+bool sim_stream_send(sim_stream *s, const float *counts, size_t samples, sonar_error *err) {
+    return sim_stream_send_some(s, counts, samples, NULL, false, err);
+}
+
+void sim_stream_seek(sim_stream *s, bool anew, uint64_t index, int64_t utc_ns, uint16_t flags) {
+    const uint64_t sent = sim_sender_counters(s->sender)->samples;
+    const bool jump = anew || index != s->first_index + sent;
+    if (s->feedback && jump && sent)
+        sim_feedback_finish(s->feedback, s->first_index + sent, SILENT_MS, s->stop);
+    sim_sender_seek(s->sender, anew, index, utc_ns, flags);
+    s->first_index = index - sent; /* so that the index is this and what was sent in all */
+    if (s->feedback && jump)
+        sim_feedback_restart(s->feedback, sim_sender_epoch(s->sender), index);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

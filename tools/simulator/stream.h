@@ -90,6 +90,12 @@ sonar_code sim_stream_connect(sim_stream *stream, const sim_sender_spec *about, 
 sonar_code sim_stream_begin(sim_stream *stream, sonar_error *err);
 /* Sends counts[channel][samples] when their time has come; false: stopped or failed. */
 bool sim_stream_send(sim_stream *stream, const float *counts, size_t samples, sonar_error *err);
+/* The next sample is this one: see sim_sender_seek. Of what was sent before, nothing is under way
+ * then at a daemon that is listened to. */
+void sim_stream_seek(sim_stream *stream, bool anew, uint64_t index, int64_t utc_ns, uint16_t flags);
+/* As send; whole: all in one frame, else without the digitisers that are absent. */
+bool sim_stream_send_some(sim_stream *stream, const float *counts, size_t samples,
+                          const uint8_t *absent, bool whole, sonar_error *err);
 /* Writes the summary, and in words to stderr what went wrong. */
 void sim_stream_summarise(const sim_stream *stream, const sim_counters *counters);
 /* Closes, with the summary if it was connected, once a daemon that is listened to has dealt with

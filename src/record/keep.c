@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Old segments make room for new ones. Only files that bear a recorder's own names are touched. */
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "record/segment.h"
+
+enum { STEM_TAIL = 21 }; /* "-20260102T030405.678Z" */
+
+/* The four a segment may have; the first two are data. */
+static const char *const ending[] = {".sigmf-data", ".sonar-spectra", ".sigmf-meta",
+                                     ".sonar-index"};
+enum { ENDINGS = 4, DATA_ENDINGS = 2 };
+
+typedef struct kept {
+    char stem[SONAR_SEGMENT_NAME];
+    uint64_t bytes;
+    int64_t utc_ns; /* written last */
+} kept;
+
+/* Does `stem` end as name_files makes it? */
+static bool is_time(const char *tail) {
+    static const char form[] = "-00000000T000000.000Z";
+    for (size_t i = 0; i < STEM_TAIL; i++)
+        if (form[i] == '0' ? !isdigit((unsigned char)tail[i]) : tail[i] != form[i])
+            return false;
+    return tail[STEM_TAIL] == '\0';
+}
+
+/* The stem of a data file of this name into `stem`. */
+static bool is_ours(const char *file, const char *name, char stem[SONAR_SEGMENT_NAME]) {
+    const size_t n = strlen(name), length = strlen(file);
+    if (strncmp(file, name, n) != 0 || length >= SONAR_SEGMENT_NAME || length < n + STEM_TAIL)
+        return false;
+    for (int e = 0; e < DATA_ENDINGS; e++)
+        if (!strcmp(file + n + STEM_TAIL, ending[e])) {
+            memcpy(stem, file, n + STEM_TAIL);
+            stem[n + STEM_TAIL] = '\0';
+            return is_time(stem + n);
+        }
+    return false;
+}
+
+static int oldest_first(const void *a, const void *b) {
+    return strcmp(((const kept *)a)->stem, ((const kept *)b)->stem);
+}
+
+/* All segments of this name but the open one; free() them. */
+static kept *list(int directory, const char *name, const char *open, size_t *count) {
+    const int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    kept *all = NULL;
+    *count = 0;
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        kept one;
+        struct stat file;
+        if (!is_ours(entry->d_name, name, one.stem) || !strcmp(one.stem, open) ||
+            fstatat(directory, entry->d_name, &file, AT_SYMLINK_NOFOLLOW) || !S_ISREG(file.st_mode))
+            continue;
+        kept *more = realloc(all, (*count + 1) * sizeof *all);
+        if (!more)
+            break;
+        one.bytes = (uint64_t)file.st_size;
+        one.utc_ns = (int64_t)file.st_mtim.tv_sec * 1000000000 + file.st_mtim.tv_nsec;
+        all = more;
+        all[(*count)++] = one;
+    }
+    if (dir)
+        closedir(dir);
+    else if (fd >= 0)
+        close(fd);
+    if (all)
+        qsort(all, *count, sizeof *all, oldest_first);
+    return all;
+}
+
+/* The data last: what is left over after a loss of power is found again. */
+static void delete_files(int directory, const char *stem) {
+    char name[SONAR_SEGMENT_NAME + 32];
+    for (int e = ENDINGS; e-- > 0;) {
+        snprintf(name, sizeof name, "%s%s", stem, ending[e]);
+        unlinkat(directory, name, 0);
+    }
+}
+
+void sonar_keep(int directory, const char *name, const char *open, uint64_t keep_bytes,
+                double keep_s, uint64_t *deleted) {
+    size_t count;
+    uint64_t bytes = 0;
+    if (!keep_bytes && !(keep_s > 0))
+        return;
+    kept *all = list(directory, name, open, &count);
+    for (size_t i = 0; i < count; i++)
+        bytes += all[i].bytes;
+    const int64_t now_ns = sonar_utc_ns();
+    for (size_t i = 0; i < count; i++) {
+        const bool old = keep_s > 0 && (double)(now_ns - all[i].utc_ns) * 1e-9 > keep_s;
+        if (!old && !(keep_bytes && bytes > keep_bytes))
+            continue;
+        delete_files(directory, all[i].stem);
+        bytes -= all[i].bytes;
+        ++*deleted;
+    }
+    free(all);
+}

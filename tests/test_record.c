@@ -1,0 +1,649 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Recordings by the whole daemon: what is played from them gives what was published live, byte for
+ * byte, with all its losses; and what happens to a recording that is killed, has no room, is too
+ * large, too old, or is started and stopped. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "core/core.h"
+#include "digitiser.h"
+#include "process.h"
+#include "recording.h"
+
+enum { SENSORS = 12, LENGTH = 512, HOP = 256, FS = 8000, FRAME = 128, FILES_MOST = 64 };
+
+/* ---- the rig --------------------------------------------------------------------------------- */
+
+typedef struct rig {
+    box box;
+    char in[128], out[128], control[128], folder[128];
+    pid_t daemon;
+    void *context, *socket; /* SUB */
+} rig;
+
+static rig rig_make(void) {
+    rig rig = {.box = box_open()};
+    snprintf(rig.in, sizeof rig.in, "ipc://%s/in", rig.box.dir);
+    snprintf(rig.out, sizeof rig.out, "ipc://%s/out", rig.box.dir);
+    snprintf(rig.control, sizeof rig.control, "ipc://%s/control", rig.box.dir);
+    snprintf(rig.folder, sizeof rig.folder, "%s/rec", rig.box.dir);
+    mkdir(rig.folder, 0700);
+    rig.context = zmq_ctx_new();
+    return rig;
+}
+
+/* record: the group's content, or NULL. The high-water mark is beyond all that is sent:
+ * libzmq 4.3.4 loses what an ipc peer that has left did not get rid of because of it. */
+static void configure(const rig *rig, const char *ingest, const char *record) {
+    char group[512] = "";
+    if (record)
+        snprintf(group, sizeof group, "record: {directory: %s, free_mib: 0, %s}\n", rig->folder,
+                 record);
+    box_write(&rig->box, "sonard.yaml",
+              "schema: 1\n"
+              "array: {id: 1, name: \"bow \\\"line\\\"/3\", geometry: {line: {sensors: %d, "
+              "spacing_m: 0.75}}, gain_db: 20, heading_deg: 30}\n"
+              "sound_speed_mps: 1500\nfs_hz: %d\n"
+              "ingest: {endpoints: [\"%s\"], overload: block, high_water_mark: 100000, "
+              "max_missing_share: 0.6, %s}\n"
+              "dft: {length: %d, hop: %d}\ncbf: {band_hz: [600, 950]}\n"
+              "mvdr: {band_hz: [600, 950], snapshots: 24}\n"
+              "output: {endpoint: \"%s\", high_water_mark: 100000, queue_results: 64}\n"
+              "control: {endpoint: \"%s\"}\n%sruntime: {backend: cpu, threads: 1}\n",
+              SENSORS, FS, rig->in, ingest, LENGTH, HOP, rig->out, rig->control, group);
+}
+
+static void *listen_to(const rig *rig, const char *const *topic) {
+    const int most = 0, zero = 0;
+    void *socket = zmq_socket(rig->context, ZMQ_SUB);
+    zmq_setsockopt(socket, ZMQ_RCVHWM, &most, sizeof most);
+    zmq_setsockopt(socket, ZMQ_LINGER, &zero, sizeof zero);
+    for (; *topic; topic++)
+        zmq_setsockopt(socket, ZMQ_SUBSCRIBE, *topic, strlen(*topic));
+    cr_assert_eq(zmq_connect(socket, rig->out), 0);
+    return socket;
+}
+
+/* Ready and known to the daemon: its status has come. */
+static void rig_start(rig *rig, const char *const *topic) {
+    rig->daemon =
+        process_start(&rig->box, "sonard.log", "sonard", box_path(&rig->box, "sonard.yaml"), NULL);
+    rig->socket = listen_to(rig, topic);
+    subscriber s = {rig->context, rig->socket};
+    message m;
+    bool came = receive_until(&s, "status", "uptime_s", 0, 10000, &m);
+    char *log = box_read(&rig->box, "sonard.log");
+    cr_assert(came, "no status came: %s", log);
+    free(log);
+    message_free(&m);
+}
+
+static void rig_stop(rig *rig) {
+    zmq_close(rig->socket);
+    kill(rig->daemon, SIGTERM);
+    cr_expect_eq(process_wait(rig->daemon, 10000), 0);
+}
+
+static void rig_free(rig *rig) {
+    char command[200];
+    zmq_ctx_term(rig->context);
+    snprintf(command, sizeof command, "rm -rf %s", rig->folder);
+    cr_expect_eq(system(command), 0);
+    box_close(&rig->box);
+}
+
+static void run(rig *rig, const char *log, const char *program, const char *const *args) {
+    const char *a[12] = {0};
+    for (int i = 0; args[i]; i++)
+        a[i] = args[i];
+    pid_t pid = process_start(&rig->box, log, program, a[0], a[1], a[2], a[3], a[4], a[5], a[6],
+                              a[7], a[8], a[9], a[10], a[11], NULL);
+    int status = process_wait(pid, 60000);
+    char *text = box_read(&rig->box, log);
+    cr_assert_eq(status, 0, "%s left with %d: %s", program, status, text);
+    free(text);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+typedef struct files {
+    int count;
+    char *path[FILES_MOST + 1];
+} files;
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static files files_with(const rig *rig, const char *ending) {
+    files f = {0};
+    DIR *dir = opendir(rig->folder);
+    for (struct dirent *entry; (entry = readdir(dir)) && f.count < FILES_MOST;) {
+        const size_t n = strlen(entry->d_name), e = strlen(ending);
+        if (n > e && !strcmp(entry->d_name + n - e, ending))
+            cr_assert(asprintf(&f.path[f.count++], "%s/%s", rig->folder, entry->d_name) > 0);
+    }
+    closedir(dir);
+    qsort(f.path, (size_t)f.count, sizeof *f.path, by_name);
+    return f;
+}
+
+static void files_free(files *f) {
+    for (int i = 0; i < f->count; i++)
+        free(f->path[i]);
+}
+
+/* ---- what was published ---------------------------------------------------------------------- */
+
+typedef struct said {
+    char *topic, *head;
+    void *body;
+    size_t bytes;
+    double sample;
+} said;
+
+typedef struct book {
+    size_t count, room;
+    said *said;
+} book;
+
+static char *part_text(void *socket) {
+    zmq_msg_t part;
+    zmq_msg_init(&part);
+    cr_assert_geq(zmq_msg_recv(&part, socket, 0), 0);
+    char *text = strndup(zmq_msg_data(&part), zmq_msg_size(&part));
+    zmq_msg_close(&part);
+    return text;
+}
+
+/* One message, but not of `status`, into the book; false: none in time. */
+static bool note(book *b, void *socket, int timeout_ms) {
+    zmq_pollitem_t item = {.socket = socket, .events = ZMQ_POLLIN};
+    zmq_msg_t part;
+    if (zmq_poll(&item, 1, timeout_ms) <= 0)
+        return false;
+    said s = {.topic = part_text(socket)};
+    s.head = part_text(socket);
+    zmq_msg_init(&part);
+    cr_assert_geq(zmq_msg_recv(&part, socket, 0), 0);
+    s.bytes = zmq_msg_size(&part);
+    s.body = malloc(s.bytes + 1);
+    memcpy(s.body, zmq_msg_data(&part), s.bytes);
+    zmq_msg_close(&part);
+    cJSON *head = cJSON_Parse(s.head);
+    s.sample = header_number(head, "sample_index");
+    cJSON_Delete(head);
+    if (b->count == b->room)
+        b->said = realloc(b->said, (b->room = 2 * b->room + 64) * sizeof *b->said);
+    b->said[b->count++] = s;
+    return true;
+}
+
+static void book_free(book *b) {
+    for (size_t i = 0; i < b->count; i++) {
+        free(b->said[i].topic);
+        free(b->said[i].head);
+        free(b->said[i].body);
+    }
+    free(b->said);
+}
+
+/* The header without what is another one in each run. */
+static char *plain_head(const char *text) {
+    cJSON *head = cJSON_Parse(text);
+    cr_assert(head, "%s", text);
+    static const char *const own[] = {"run", "latency_us", "config_version", "seq"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        cJSON_DeleteItemFromObjectCaseSensitive(head, own[i]);
+    char *plain = cJSON_PrintUnformatted(head);
+    cJSON_Delete(head);
+    return plain;
+}
+
+static void expect_same(const book *live, const book *played) {
+    size_t wrong = 0;
+    cr_expect_eq(live->count, played->count, "%zu messages live, %zu played", live->count,
+                 played->count);
+    for (size_t i = 0; i < live->count && i < played->count && wrong < 3; i++) {
+        const said *a = &live->said[i], *b = &played->said[i];
+        char *x = plain_head(a->head), *y = plain_head(b->head);
+        const bool same = !strcmp(a->topic, b->topic) && a->bytes == b->bytes &&
+                          !memcmp(a->body, b->body, a->bytes) && !strcmp(x, y);
+        cr_expect(same, "message %zu:\n%s %s\n%s %s\narrays %s", i, a->topic, x, b->topic, y,
+                  a->bytes == b->bytes && !memcmp(a->body, b->body, a->bytes) ? "equal" : "differ");
+        wrong += !same;
+        free(x);
+        free(y);
+    }
+}
+
+static const char *const every_topic[] = {"cbf.",       "mvdr.",  "element.",
+                                          "detections", "status", NULL};
+
+/* ---- raw ------------------------------------------------------------------------------------- */
+
+static void write_scene(const rig *rig, const char *rest) {
+    box_write(&rig->box, "scene.yaml",
+              "schema: 1\nseed: 5\nframe_samples: %d\nambient: {level_db: 70}\n"
+              "sources:\n  - {name: ship, far: {az_deg: 70, rate_deg_s: 2}, broadband: "
+              "{spectrum: white, band_hz: [500, 1000], level_db: 90}}\n%s",
+              FRAME, rest);
+}
+
+/* All that comes until four statuses in a row bring nothing else; these are left out. */
+static book collect_windows(rig *rig) {
+    book b = {0};
+    for (int quiet = 0; quiet < 4;) {
+        cr_assert(note(&b, rig->socket, 10000));
+        said *last = &b.said[b.count - 1];
+        const bool status = !strcmp(last->topic, "status");
+        quiet = status ? quiet + 1 : 0;
+        if (!status)
+            continue;
+        free(last->topic);
+        free(last->head);
+        free(last->body);
+        b.count--;
+    }
+    return b;
+}
+
+static book run_live(rig *rig, const char *ingest, const char *record, const char *duration) {
+    configure(rig, ingest, record);
+    rig_start(rig, every_topic);
+    run(rig, "sim.log", "sonar-sim",
+        (const char *const[]){"--config", box_path(&rig->box, "sonard.yaml"), "--scene",
+                              box_path(&rig->box, "scene.yaml"), "--rate", "max", "--duration",
+                              duration, "--epoch", "7", NULL});
+    book b = collect_windows(rig);
+    rig_stop(rig);
+    return b;
+}
+
+static book run_replay(rig *rig, const char *ingest, files *f, const char *epoch) {
+    configure(rig, ingest, NULL);
+    rig_start(rig, every_topic);
+    const char *args[12] = {
+        "--config", box_path(&rig->box, "sonard.yaml"), "--rate", "max", "--epoch", epoch};
+    cr_assert_lt(f->count, 5);
+    for (int i = 0; i < f->count; i++)
+        args[6 + i] = f->path[i];
+    run(rig, "replay.log", "sonar-replay", args);
+    book b = collect_windows(rig);
+    rig_stop(rig);
+    return b;
+}
+
+/* Live, then from the recording: everything published is the same. */
+static void expect_equal_replay(const char *scene, const char *ingest, const char *duration,
+                                int least_segments) {
+    rig rig = rig_make();
+    write_scene(&rig, scene);
+    book live = run_live(&rig, ingest, "what: raw, segment_mib: 1, buffer_mib: 64", duration);
+    files f = files_with(&rig, ".sigmf-meta");
+    cr_assert_geq(f.count, least_segments);
+    book played = run_replay(&rig, ingest, &f, "7");
+    cr_expect_gt(live.count, 200);
+    expect_same(&live, &played);
+    book_free(&live);
+    book_free(&played);
+    files_free(&f);
+    rig_free(&rig);
+}
+
+Test(record, replayed_spectra_equal_the_live_ones) {
+    expect_equal_replay("", "max_skew_ms: 200", "8", 3);
+}
+
+Test(record, losses_of_several_digitisers_are_replayed) {
+    expect_equal_replay("digitisers: 3\nfault_rates: {drop: 0.05, repeat: 0.02, reorder: 0.02, "
+                        "corrupt: 0.01}\n",
+                        "max_skew_ms: 400", "5", 1);
+}
+
+Test(record, a_restart_of_the_digitiser_is_replayed) {
+    expect_equal_replay("fault_rates: {drop: 0.03}\n"
+                        "faults:\n  - {kind: restart, frame: 101}\n"
+                        "  - {kind: drop, frame: 55, count: 6}\n"
+                        "  - {kind: drop, frame: 150, count: 100}\n",
+                        "max_skew_ms: 200", "5", 1);
+}
+
+/* ---- a feed of our own ----------------------------------------------------------------------- */
+
+static const char *const windows_only[] = {"cbf.azimuth", "status", NULL};
+
+static digitiser feed_of(const rig *rig) {
+    digitiser d = digitiser_open(rig->in, SENSORS, 0, SENSORS, FRAME);
+    d.frame.fs_hz = FS;
+    return d;
+}
+
+/* The header of the newest status, once `path` is at least `value`. */
+static cJSON *status_with(rig *rig, const char *path, double value) {
+    subscriber s = {rig->context, rig->socket};
+    message m;
+    cr_assert(receive_until(&s, "status", path, value, 20000, &m), "%s never came to %g", path,
+              value);
+    cJSON *head = m.head;
+    m.head = NULL;
+    message_free(&m);
+    return head;
+}
+
+static void expect_number(const cJSON *head, const char *path, double want) {
+    cr_expect_eq(header_number(head, path), want, "%s is %g, not %g", path,
+                 header_number(head, path), want);
+}
+
+/* The stem of a recording, to be freed, and its samples as counts[channel][samples]. */
+static float *read_counts(const char *path, uint64_t *samples, uint64_t *index) {
+    sim_recording *recording;
+    sonar_error err = {0};
+    cr_assert_eq(sim_recording_open(path, &recording, &err), SONAR_OK, "%s: %s", err.where,
+                 err.text);
+    const sim_recording_info *info = sim_recording_about(recording);
+    cr_assert_eq(info->channels, SENSORS);
+    *samples = info->frames;
+    *index = info->capture[0].index;
+    float *counts = malloc(SENSORS * info->frames * sizeof *counts);
+    cr_assert_eq(sim_recording_read(recording, 0, info->frames, counts, &err), SONAR_OK);
+    sim_recording_close(recording);
+    return counts;
+}
+
+/* Sample n of each channel as the digitiser makes it, compared with what was recorded. */
+static void expect_counts(const rig *rig, const char *path, uint64_t least) {
+    uint64_t samples, index, wrong = 0;
+    float *have = read_counts(path, &samples, &index), want[FRAME * SENSORS];
+    digitiser d = feed_of(rig);
+    cr_expect_geq(samples, least, "%llu samples", (unsigned long long)samples);
+    for (uint64_t at = 0; at + FRAME <= samples && index % FRAME == 0; at += FRAME) {
+        d.frame.first_sample = index + at;
+        d.frame.sequence = d.frame.first_sample / FRAME;
+        digitiser_fill(&d, want);
+        for (size_t i = 0; i < FRAME; i++)
+            for (size_t k = 0; k < SENSORS; k++)
+                wrong += want[i * SENSORS + k] != have[k * samples + at + i];
+    }
+    cr_expect_eq(wrong, 0, "%llu counts are not those sent", (unsigned long long)wrong);
+    digitiser_close(&d);
+    free(have);
+}
+
+/* ---- what happens to recordings -------------------------------------------------------------- */
+
+Test(record, what_came_a_second_before_a_kill_is_there) {
+    rig rig = rig_make();
+    configure(&rig, "max_skew_ms: 200", "what: raw, buffer_mib: 16");
+    rig_start(&rig, windows_only);
+    digitiser d = feed_of(&rig);
+    digitiser_send(&d, 20);
+    cJSON_Delete(status_with(&rig, "windows.processed", 20 * FRAME / HOP - 1));
+    nanosleep(&(struct timespec){1, 0}, NULL);
+    kill(rig.daemon, SIGKILL);
+    process_wait(rig.daemon, 10000);
+    files f = files_with(&rig, ".sigmf-meta");
+    cr_assert_eq(f.count, 1);
+    expect_counts(&rig, f.path[0], 20 * FRAME);
+    files_free(&f);
+    digitiser_close(&d);
+    zmq_close(rig.socket);
+    rig_free(&rig);
+}
+
+/* 1 MiB a file, set from outside: the write that passes it fails as on a full disk. */
+Test(record, a_full_disk_stops_the_recording_alone) {
+    enum { FRAMES = 300 };
+    rig rig = rig_make();
+    configure(&rig, "max_skew_ms: 200", "what: raw, buffer_mib: 16");
+    struct rlimit before, small;
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = (struct rlimit){1 << 20, before.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &small);
+    rig_start(&rig, windows_only);
+    setrlimit(RLIMIT_FSIZE, &before);
+    digitiser d = feed_of(&rig);
+    digitiser_send(&d, FRAMES);
+    cJSON *head = status_with(&rig, "windows.processed", FRAMES * FRAME / HOP - 1);
+    cJSON_Delete(head);
+    head = status_with(&rig, "record.stopped", 1);
+    const cJSON *text = cJSON_GetObjectItemCaseSensitive(head, "text");
+    cr_expect(strstr(text->valuestring, "recording has stopped"), "%s", text->valuestring);
+    expect_number(head, "record.on", 0);
+    expect_number(head, "windows.processed", FRAMES * FRAME / HOP - 1);
+    expect_number(head, "windows.dropped.overload", 0);
+    cJSON_Delete(head);
+    rig_stop(&rig);
+    files f = files_with(&rig, ".sigmf-meta");
+    cr_assert_eq(f.count, 1);
+    expect_counts(&rig, f.path[0], (1 << 20) / (SENSORS * 4) - 6000);
+    struct stat file;
+    strcpy(strstr(f.path[0], ".sigmf-meta"), ".sigmf-data");
+    cr_assert_eq(stat(f.path[0], &file), 0);
+    cr_expect_eq(file.st_size % (SENSORS * 4), 0, "the file ends within a sample");
+    files_free(&f);
+    digitiser_close(&d);
+    rig_free(&rig);
+}
+
+Test(record, too_little_room_is_told_and_a_command_begins_anew) {
+    rig rig = rig_make();
+    configure(&rig, "max_skew_ms: 200", "what: raw, buffer_mib: 16");
+    char *text = box_read(&rig.box, "sonard.yaml"), *at = strstr(text, "free_mib: 0");
+    box_write(&rig.box, "sonard.yaml", "%.*sfree_mib: 1073741824%s", (int)(at - text), text,
+              at + strlen("free_mib: 0"));
+    free(text);
+    rig_start(&rig, windows_only);
+    digitiser d = feed_of(&rig);
+    digitiser_send(&d, 20);
+    cJSON *head = status_with(&rig, "record.stopped", 1);
+    const cJSON *why = cJSON_GetObjectItemCaseSensitive(
+        cJSON_GetObjectItemCaseSensitive(head, "record"), "why_not");
+    cr_expect(strstr(why->valuestring, "record.free_mib"), "%s", why->valuestring);
+    cJSON_Delete(head);
+    run(&rig, "ctl.log", "sonarctl",
+        (const char *const[]){"-e", rig.control, "record", "start", NULL});
+    digitiser_send(&d, 20);
+    cJSON_Delete(status_with(&rig, "record.stopped", 2));
+    rig_stop(&rig);
+    digitiser_close(&d);
+    rig_free(&rig);
+}
+
+Test(record, segments_follow_each_other_and_the_oldest_go) {
+    enum { FRAMES = 900 };
+    rig rig = rig_make();
+    configure(&rig, "max_skew_ms: 200", "what: raw, buffer_mib: 16, segment_mib: 1, keep_mib: 2");
+    box_write(&rig.box, "rec/bow__line__3-mine.sigmf-data", "mine");
+    box_write(&rig.box, "rec/other-20200102T030405.678Z.sigmf-data", "another array's");
+    box_write(&rig.box, "rec/bow__line__3-20200102T030405.678Z.sigmf-data", "old");
+    box_write(&rig.box, "rec/bow__line__3-20200102T030405.678Z.sigmf-meta", "old");
+    rig_start(&rig, windows_only);
+    digitiser d = feed_of(&rig);
+    digitiser_send(&d, FRAMES);
+    cJSON *head = status_with(&rig, "windows.processed", FRAMES * FRAME / HOP - 1);
+    cJSON_Delete(head);
+    rig_stop(&rig);
+    cr_expect_eq(access(box_path(&rig.box, "rec/bow__line__3-mine.sigmf-data"), F_OK), 0);
+    cr_expect_eq(access(box_path(&rig.box, "rec/other-20200102T030405.678Z.sigmf-data"), F_OK), 0);
+    cr_expect_neq(
+        access(box_path(&rig.box, "rec/bow__line__3-20200102T030405.678Z.sigmf-data"), F_OK), 0,
+        "the oldest is still there");
+    cr_expect_neq(
+        access(box_path(&rig.box, "rec/bow__line__3-20200102T030405.678Z.sigmf-meta"), F_OK), 0,
+        "its metadata are still there");
+    files f = files_with(&rig, ".sigmf-meta");
+    cr_expect(f.count >= 2 && f.count <= 4, "%d segments", f.count);
+    uint64_t next = UINT64_MAX;
+    for (int i = 0; i < f.count; i++) {
+        uint64_t samples, index;
+        free(read_counts(f.path[i], &samples, &index));
+        cr_expect(next == UINT64_MAX || index == next, "segment %d begins at %llu, not %llu", i,
+                  (unsigned long long)index, (unsigned long long)next);
+        next = index + samples;
+        expect_counts(&rig, f.path[i], 1);
+    }
+    cr_expect_eq(next, FRAMES * FRAME, "the end is missing");
+    files_free(&f);
+    digitiser_close(&d);
+    rig_free(&rig);
+}
+
+Test(record, segments_end_by_age_and_old_ones_go) {
+    rig rig = rig_make();
+    configure(&rig, "max_skew_ms: 200", "what: raw, buffer_mib: 16, segment_s: 1, keep_h: 0.0003");
+    rig_start(&rig, windows_only);
+    digitiser d = feed_of(&rig);
+    for (int i = 0; i < 8; i++) {
+        digitiser_send(&d, 20);
+        nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+    }
+    cJSON *head = status_with(&rig, "record.segments", 3);
+    cJSON_Delete(head);
+    cJSON_Delete(status_with(&rig, "record.deleted", 1));
+    rig_stop(&rig);
+    digitiser_close(&d);
+    rig_free(&rig);
+}
+
+Test(record, it_starts_and_stops_by_command_without_the_loss_of_a_window) {
+    rig rig = rig_make();
+    const char *const start[] = {"-e", rig.control, "record", "start", NULL};
+    const char *const stop[] = {"-e", rig.control, "record", "stop", NULL};
+    configure(&rig, "max_skew_ms: 200", "what: raw, buffer_mib: 16, at_start: false");
+    rig_start(&rig, windows_only);
+    digitiser d = feed_of(&rig);
+    digitiser_send(&d, 20);
+    cJSON_Delete(status_with(&rig, "windows.processed", 9));
+    run(&rig, "ctl.log", "sonarctl", start);
+    cJSON_Delete(status_with(&rig, "record.on", 1));
+    digitiser_send(&d, 40);
+    cJSON_Delete(status_with(&rig, "record.bytes", 40 * FRAME * SENSORS * 4));
+    run(&rig, "ctl.log", "sonarctl", stop);
+    nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
+    digitiser_send(&d, 20);
+    run(&rig, "ctl.log", "sonarctl", start);
+    nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
+    digitiser_send(&d, 30);
+    cJSON *head = status_with(&rig, "windows.processed", 110 * FRAME / HOP - 1);
+    expect_number(head, "windows.dropped.overload", 0);
+    expect_number(head, "record.dropped.slow", 0);
+    cJSON_Delete(head);
+    rig_stop(&rig);
+    files f = files_with(&rig, ".sigmf-meta");
+    cr_assert_eq(f.count, 2);
+    const uint64_t want[2][2] = {{20 * FRAME, 40 * FRAME}, {80 * FRAME, 30 * FRAME}};
+    for (int i = 0; i < 2; i++) {
+        uint64_t samples, index;
+        free(read_counts(f.path[i], &samples, &index));
+        cr_expect(index == want[i][0] && samples == want[i][1], "recording %d: %llu from %llu", i,
+                  (unsigned long long)samples, (unsigned long long)index);
+        expect_counts(&rig, f.path[i], 1);
+    }
+    files_free(&f);
+    digitiser_close(&d);
+    rig_free(&rig);
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static void expect_same_messages(const book *live, const book *played) {
+    cr_assert_eq(live->count, played->count, "%zu live, %zu played", live->count, played->count);
+    for (size_t i = 0; i < live->count; i++) {
+        const said *a = &live->said[i], *b = &played->said[i];
+        cr_expect(!strcmp(a->topic, b->topic) && !strcmp(a->head, b->head) &&
+                      a->bytes == b->bytes && !memcmp(a->body, b->body, a->bytes),
+                  "message %zu, %s and %s", i, a->topic, b->topic);
+    }
+}
+
+/* All of what was read live, in the same order, to the last byte. */
+Test(record, messages_are_played_as_they_were_published) {
+    static const char *const topics[] = {"cbf.lofar", "cbf.azimuth", "detections", "status", NULL};
+    static const char *const but_status[] = {"cbf.lofar", "cbf.azimuth", "detections", NULL};
+    rig rig = rig_make();
+    write_scene(&rig, "fault_rates: {drop: 0.03}\n");
+    book live = run_live(&rig, "max_skew_ms: 200",
+                         "what: spectra, topics: [cbf.lofar, cbf.azimuth, detections], "
+                         "segment_mib: 1",
+                         "8");
+    files f = files_with(&rig, ".sonar-spectra"), index = files_with(&rig, ".sonar-index");
+    cr_assert(f.count > 1 && f.count == index.count, "%d files, %d indices", f.count, index.count);
+    book kept = {0}, played = {0};
+    for (size_t i = 0; i < live.count; i++) /* of all that was read, what is recorded */
+        for (int k = 0; k < 3; k++)
+            if (!strcmp(live.said[i].topic, topics[k])) {
+                kept.said = realloc(kept.said, (kept.count + 1) * sizeof *kept.said);
+                kept.said[kept.count++] = live.said[i];
+            }
+    const char *args[12] = {"--output", rig.out, "--rate", "max"};
+    for (int i = 0; i < f.count && i < 7; i++)
+        args[4 + i] = f.path[i];
+    rig.socket = listen_to(&rig, but_status);
+    pid_t replay =
+        process_start(&rig.box, "replay.log", "sonar-replay", args[0], args[1], args[2], args[3],
+                      args[4], args[5], args[6], args[7], args[8], args[9], args[10], NULL);
+    while (played.count < kept.count && note(&played, rig.socket, 10000))
+        continue;
+    cr_expect_eq(process_wait(replay, 20000), 0);
+    cr_expect_not(note(&played, rig.socket, 200), "more than was recorded");
+    cr_expect_gt(kept.count, 300);
+    expect_same_messages(&kept, &played);
+    zmq_close(rig.socket);
+    free(kept.said);
+    book_free(&live);
+    book_free(&played);
+    files_free(&f);
+    files_free(&index);
+    rig_free(&rig);
+}
+
+/* ---- mistakes -------------------------------------------------------------------------------- */
+
+Test(record, a_folder_that_is_not_there_is_told_with_its_place) {
+    rig rig = rig_make();
+    configure(&rig, "max_skew_ms: 200", "what: raw");
+    rmdir(rig.folder);
+    pid_t pid = process_start(&rig.box, "check.log", "sonard", "--check-config",
+                              box_path(&rig.box, "sonard.yaml"), NULL);
+    cr_expect_eq(process_wait(pid, 10000), 2);
+    char *log = box_read(&rig.box, "check.log");
+    cr_expect(strstr(log, "sonard.yaml:11:21: error: record.directory: '"), "%s", log);
+    cr_expect(strstr(log, "No such file") && strstr(log, "a folder that is there"), "%s", log);
+    free(log);
+    box_write(&rig.box, "rec", "a file");
+    pid = process_start(&rig.box, "check.log", "sonard", box_path(&rig.box, "sonard.yaml"), NULL);
+    cr_expect_eq(process_wait(pid, 10000), 2);
+    log = box_read(&rig.box, "check.log");
+    cr_expect(strstr(log, "is no folder"), "%s", log);
+    free(log);
+    rig_free(&rig);
+}
+
+Test(record, nothing_is_recorded_where_the_configuration_says_off) {
+    rig rig = rig_make();
+    configure(&rig, "max_skew_ms: 200", NULL);
+    rig_start(&rig, windows_only);
+    pid_t pid =
+        process_start(&rig.box, "ctl.log", "sonarctl", "-e", rig.control, "record", "start", NULL);
+    cr_expect_eq(process_wait(pid, 10000), 1);
+    char *log = box_read(&rig.box, "ctl.log");
+    cr_expect(strstr(log, "record.what is off"), "%s", log);
+    free(log);
+    pid = process_start(&rig.box, "ctl.log", "sonarctl", "-e", rig.control, "record", "now", NULL);
+    cr_expect_eq(process_wait(pid, 10000), 2);
+    rig_stop(&rig);
+    rig_free(&rig);
+}

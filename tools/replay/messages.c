@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "messages.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <zmq.h>
+
+#include "core/core.h"
+#include "net/net.h"
+#include "record/record.h"
+
+enum { POLL_MS = 50, LINGER_MS = 10000, HIGH_WATER_MARK = 1000 };
+
+typedef struct player {
+    const messages_spec *spec;
+    void *zmq, *socket;
+    int64_t first_utc_ns; /* of the first message, 0: none yet */
+    int64_t started_ns;   /* monotonic, when that of start_s went out; 0: not yet */
+    uint8_t *bytes;       /* of one message */
+    size_t room;
+    bool over;
+} player;
+
+bool messages_is(const char *path) {
+    static const char ending[] = ".sonar-spectra";
+    const size_t length = strlen(path), n = sizeof ending - 1;
+    return length > n && !strcmp(path + length - n, ending);
+}
+
+/* ---- the socket ------------------------------------------------------------------------------ */
+
+static bool is_local(const char *endpoint) {
+    static const char *const local[] = {"ipc://", "tcp://127.", "tcp://[::1]:", "tcp://localhost:"};
+    for (size_t i = 0; i < sizeof local / sizeof *local; i++)
+        if (!strncmp(endpoint, local[i], strlen(local[i])))
+            return true;
+    return false;
+}
+
+static sonar_code open_socket(player *p, sonar_error *err) {
+    const char *endpoint = p->spec->endpoint;
+    const int mark = HIGH_WATER_MARK, on = 1;
+    if (!is_local(endpoint))
+        return sonar_fail(err, SONAR_EINVAL, endpoint,
+                          "messages go out in the clear: ipc://PATH or a loopback address is "
+                          "accepted");
+    p->zmq = zmq_ctx_new();
+    p->socket = p->zmq ? zmq_socket(p->zmq, ZMQ_XPUB) : NULL;
+    if (!p->socket)
+        return sonar_fail(err, SONAR_ESYS, endpoint, "zmq_socket: %s", zmq_strerror(zmq_errno()));
+    zmq_setsockopt(p->socket, ZMQ_SNDHWM, &mark, sizeof mark);
+    /* at the greatest pace nobody's message is lost; else a slow reader loses his own, as live */
+    if (p->spec->rate == 0)
+        zmq_setsockopt(p->socket, ZMQ_XPUB_NODROP, &on, sizeof on);
+    return sonar_endpoint_bind(p->socket, endpoint, err);
+}
+
+static bool await_subscriber(const player *p) {
+    fprintf(stderr, "sonar-replay: waiting for a subscriber at %s\n", p->spec->endpoint);
+    zmq_pollitem_t item = {.socket = p->socket, .events = ZMQ_POLLIN};
+    while (!*p->spec->stop)
+        if (zmq_poll(&item, 1, POLL_MS) > 0)
+            return true;
+    return false;
+}
+
+static void drain_subscriptions(const player *p) {
+    uint8_t event[64];
+    while (zmq_recv(p->socket, event, sizeof event, ZMQ_DONTWAIT) >= 0)
+        continue;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* Sleeps until its time has come; false: stopped. */
+static bool await_time(const player *p, int64_t since_ns) {
+    const int64_t step_ns = (int64_t)POLL_MS * 1000000;
+    while (!*p->spec->stop && p->spec->rate > 0) {
+        const int64_t due = p->started_ns + (int64_t)((double)since_ns / p->spec->rate);
+        const int64_t left = due - sonar_monotonic_ns();
+        if (left <= 0)
+            break;
+        nanosleep(&(struct timespec){.tv_nsec = left < step_ns ? left : step_ns}, NULL);
+    }
+    return !*p->spec->stop;
+}
+
+static bool send_part(const player *p, const void *data, size_t bytes, int flags) {
+    while (zmq_send(p->socket, data, bytes, flags | ZMQ_DONTWAIT) < 0) {
+        if ((errno != EAGAIN && errno != EINTR) || *p->spec->stop)
+            return false;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        drain_subscriptions(p);
+    }
+    return true;
+}
+
+static sonar_code send_message(player *p, const sonar_message_head *head, sonar_error *err) {
+    const int64_t since_ns = head->utc_ns - p->first_utc_ns;
+    const int64_t start_ns = (int64_t)(p->spec->start_s * 1e9);
+    const uint8_t *header = p->bytes + head->topic_bytes, *array = header + head->header_bytes;
+    if (since_ns < start_ns)
+        return SONAR_OK;
+    p->over = (double)(since_ns - start_ns) >= p->spec->duration_s * 1e9;
+    p->started_ns = p->started_ns ? p->started_ns : sonar_monotonic_ns();
+    if (p->over || !await_time(p, since_ns - start_ns))
+        return SONAR_OK;
+    drain_subscriptions(p);
+    if (!send_part(p, p->bytes, head->topic_bytes, ZMQ_SNDMORE) ||
+        !send_part(p, header, head->header_bytes, ZMQ_SNDMORE) ||
+        !send_part(p, array, head->array_bytes, 0))
+        return *p->spec->stop ? SONAR_OK
+                              : sonar_fail(err, SONAR_ESYS, p->spec->endpoint, "zmq_send: %s",
+                                           zmq_strerror(zmq_errno()));
+    return SONAR_OK;
+}
+
+/* The three parts into p->bytes; false: the file ends before them, or there is no memory. */
+static bool read_parts(player *p, const sonar_message_head *head, FILE *file) {
+    const size_t bytes = head->topic_bytes + (size_t)head->header_bytes + head->array_bytes;
+    if (bytes > p->room) {
+        uint8_t *more = realloc(p->bytes, bytes);
+        if (!more)
+            return false;
+        p->bytes = more;
+        p->room = bytes;
+    }
+    return fread(p->bytes, 1, bytes, file) == bytes;
+}
+
+static sonar_code play_file(player *p, const char *path, sonar_error *err) {
+    uint8_t lead[SONAR_MESSAGE_HEAD_BYTES];
+    sonar_message_head head;
+    sonar_code code = SONAR_OK;
+    FILE *file = fopen(path, "rbe");
+    if (!file)
+        return sonar_fail(err, SONAR_EUNAVAILABLE, path, "cannot open it: %s", strerror(errno));
+    while (!code && !p->over && !*p->spec->stop &&
+           fread(lead, 1, sizeof lead, file) == sizeof lead) {
+        const long at = ftell(file) - (long)sizeof lead;
+        if (!sonar_message_head_decode(lead, &head))
+            code = sonar_fail(err, SONAR_EINVAL, path, "at byte %ld there is no message", at);
+        else if (!read_parts(p, &head, file))
+            break;
+        p->first_utc_ns = p->first_utc_ns || code ? p->first_utc_ns : head.utc_ns;
+        if (!code)
+            code = send_message(p, &head, err);
+    }
+    fclose(file);
+    return code;
+}
+
+sonar_code messages_play(const messages_spec *spec, sonar_error *err) {
+    player p = {.spec = spec};
+    sonar_code code = open_socket(&p, err);
+    if (!code && await_subscriber(&p))
+        for (size_t i = 0; i < spec->files && !code && !p.over; i++)
+            code = play_file(&p, spec->path[i], err);
+    const int linger_ms = *spec->stop ? 0 : LINGER_MS;
+    if (p.socket) {
+        zmq_setsockopt(p.socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+        zmq_close(p.socket);
+    }
+    if (p.zmq)
+        zmq_ctx_term(p.zmq);
+    free(p.bytes);
+    return code;
+}

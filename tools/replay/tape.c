@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "tape.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static void close_file(tape *t) {
+    sim_recording_close(t->recording);
+    t->recording = NULL;
+}
+
+static sonar_code open_file(tape *t, size_t file, sonar_error *err) {
+    if (t->recording && t->file == file)
+        return SONAR_OK;
+    if (t->recording)
+        t->stream = t->info->last_stream;
+    close_file(t);
+    const sonar_code code = sim_recording_open(t->path[file], &t->recording, err);
+    t->file = file;
+    t->info = code ? NULL : sim_recording_about(t->recording);
+    return code;
+}
+
+static sonar_code check_like_first(const tape *t, sonar_error *err) {
+    const sim_recording_info *a = &t->first, *b = t->info;
+    if (a->channels == b->channels && a->fs_hz == b->fs_hz && a->format == b->format)
+        return SONAR_OK;
+    return sonar_fail(err, SONAR_EINVAL, t->path[t->file],
+                      "%zu channels at %g Hz, but the first recording has %zu at %g Hz, or another "
+                      "kind of samples",
+                      b->channels, b->fs_hz, a->channels, a->fs_hz);
+}
+
+/* Notes between which channels something is missing on one side only. */
+static void note_edges(const tape *t, uint8_t *edge) {
+    for (size_t i = 0; i < t->info->lacks; i++) {
+        edge[t->info->lack[i].first_channel] = 1;
+        edge[t->info->lack[i].first_channel + t->info->lack[i].channels] = 1;
+    }
+}
+
+static sonar_code make_blocks(tape *t, uint8_t *edge, sonar_error *err) {
+    const size_t channels = t->first.channels;
+    edge[0] = 1;
+    t->first_channel = sonar_alloc(channels, sizeof *t->first_channel);
+    if (!t->first_channel)
+        return sonar_fail(err, SONAR_ENOMEM, t->path[0], "out of memory");
+    for (size_t k = 0; k < channels; k++)
+        if (edge[k])
+            t->first_channel[t->blocks++] = (uint32_t)k;
+    return SONAR_OK;
+}
+
+static sonar_code look_into_all(tape *t, sonar_error *err) {
+    uint8_t *edge = NULL;
+    sonar_code code = SONAR_OK;
+    for (size_t i = 0; i < t->files && !code; i++) {
+        code = open_file(t, i, err);
+        if (!code && i == 0) {
+            t->first = *t->info;
+            edge = sonar_alloc(t->first.channels + 1, 1);
+        }
+        if (!code && !edge)
+            code = sonar_fail(err, SONAR_ENOMEM, t->path[i], "out of memory");
+        if (!code)
+            code = check_like_first(t, err);
+        if (code)
+            break;
+        t->begin[i + 1] = t->begin[i] + t->info->frames;
+        t->captures += t->info->captures;
+        note_edges(t, edge);
+    }
+    if (!code)
+        code = make_blocks(t, edge, err);
+    free(edge);
+    return code;
+}
+
+sonar_code tape_open(tape *t, char *const *path, size_t files, sonar_error *err) {
+    *t = (tape){.files = files, .path = path};
+    t->begin = sonar_alloc(files + 1, sizeof *t->begin);
+    return t->begin ? look_into_all(t, err)
+                    : sonar_fail(err, SONAR_ENOMEM, path[0], "out of memory");
+}
+
+void tape_close(tape *t) {
+    close_file(t);
+    free(t->begin);
+    free(t->first_channel);
+    *t = (tape){0};
+}
+
+uint64_t tape_samples(const tape *t) {
+    return t->begin[t->files];
+}
+
+void tape_rewind(tape *t) {
+    t->begun = false;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* The capture that sample `from` of the file is in; the piece ends with it. */
+static const sim_capture *capture_at(const tape *t, uint64_t from, uint64_t *end) {
+    const sim_recording_info *info = t->info;
+    size_t i = info->captures - 1;
+    while (info->capture[i].start > from)
+        i--;
+    if (i + 1 < info->captures && info->capture[i + 1].start < *end)
+        *end = info->capture[i + 1].start;
+    return &info->capture[i];
+}
+
+static size_t block_of(const tape *t, size_t channel) {
+    size_t low = 0, high = t->blocks;
+    while (high - low > 1) {
+        const size_t middle = (low + high) / 2;
+        if (t->first_channel[middle] <= channel)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Blocks that are missing at sample `from`; the piece ends where that changes. */
+static bool find_absent(const tape *t, uint64_t from, uint64_t *end, uint8_t *absent) {
+    bool any = false;
+    memset(absent, 0, t->blocks);
+    for (size_t i = 0; i < t->info->lacks; i++) {
+        const sim_lack *l = &t->info->lack[i];
+        if (l->end <= from || l->begin >= *end)
+            continue;
+        *end = l->begin > from ? l->begin : l->end < *end ? l->end : *end;
+        if (l->begin > from)
+            continue;
+        any = true;
+        for (size_t b = block_of(t, l->first_channel);
+             b < t->blocks && t->first_channel[b] < l->first_channel + l->channels; b++)
+            absent[b] = 1;
+    }
+    return any;
+}
+
+static int64_t utc_at(const tape *t, const sim_capture *c, uint64_t from) {
+    return c->utc_ns ? c->utc_ns + llrint((double)(from - c->start) / t->info->fs_hz * 1e9) : 0;
+}
+
+/* Where the piece lies in its stream, and whether that follows on what came before. */
+static void place(const tape *t, const sim_capture *c, uint64_t from, tape_piece *piece) {
+    const bool begins = from == c->start, first = c == t->info->capture;
+    const bool other = t->stream >> 32 != t->info->first_stream >> 32;
+    piece->index = c->index + (from - c->start);
+    piece->utc_ns = utc_at(t, c, from);
+    piece->flags = (uint16_t)c->flags;
+    piece->seek = !t->begun || begins;
+    piece->anew = t->begun && begins && (first ? other || piece->index < t->next_index : c->anew);
+    piece->jump = !t->begun || piece->anew || piece->index != t->next_index;
+}
+
+sonar_code tape_read(tape *t, uint64_t at, uint64_t end, size_t most, float *to, uint8_t *absent,
+                     tape_piece *piece, sonar_error *err) {
+    size_t file = t->file;
+    while (t->begin[file] > at)
+        file--;
+    while (t->begin[file + 1] <= at)
+        file++;
+    sonar_code code = open_file(t, file, err);
+    if (code)
+        return code;
+    const uint64_t from = at - t->begin[file];
+    uint64_t until = sonar_min_size(t->info->frames, end - t->begin[file]);
+    until = sonar_min_size(until, from + most);
+    const sim_capture *capture = capture_at(t, from, &until);
+    *piece = (tape_piece){0};
+    place(t, capture, from, piece);
+    piece->whole = !find_absent(t, from, &until, absent);
+    piece->samples = (size_t)(until - from);
+    t->next_index = piece->index + piece->samples;
+    t->begun = true;
+    return sim_recording_read(t->recording, from, piece->samples, to, err);
+}
