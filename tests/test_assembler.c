@@ -1494,3 +1494,131 @@ Test(assembler, frames_that_wait_are_counted_once_and_reported) {
     test_frame_free(&made);
     sonar_assembler_destroy(assembler);
 }
+
+/* ---- samples handed on ----------------------------------------------------------------------- */
+
+enum { KEPT = 6000, KEPT_CHANNELS = 5 };
+
+/* What a sink was handed, by channel and index of the one stream. */
+struct kept {
+    uint64_t next, stretches;
+    uint8_t there[KEPT_CHANNELS][KEPT], lacks[KEPT_CHANNELS][KEPT];
+    uint32_t flags[KEPT];
+    size_t wrong, flushes;
+    bool off;
+};
+
+static bool keep_wants(void *ctx) {
+    return !((struct kept *)ctx)->off;
+}
+
+static void keep_flush(void *ctx) {
+    ((struct kept *)ctx)->flushes++;
+}
+
+static void keep_take(void *ctx, const sonar_stretch *s) {
+    struct kept *kept = ctx;
+    cr_assert(s->first_sample >= kept->next && s->first_sample + s->samples <= KEPT,
+              "sample %llu after %llu", (unsigned long long)s->first_sample,
+              (unsigned long long)kept->next);
+    cr_assert_leq(s->lacks, sonar_stretch_lacks_most(KEPT_CHANNELS));
+    for (size_t i = 0; i < s->lacks; i++) {
+        const sonar_lack *l = &s->lack[i];
+        cr_assert(l->begin < l->end && l->end <= s->samples);
+        for (uint32_t k = l->first_channel; k < l->first_channel + l->channels; k++)
+            for (uint32_t n = l->begin; n < l->end; n++)
+                kept->lacks[k][s->first_sample + n]++;
+    }
+    for (size_t k = 0; k < KEPT_CHANNELS; k++)
+        for (size_t n = 0; n < s->samples; n++) {
+            const uint64_t index = s->first_sample + n;
+            const size_t column = (s->column + n) % s->ring.shape[1];
+            const float have = ((const float *)s->ring.data)[k * s->ring.shape[1] + column];
+            kept->there[k][index]++;
+            kept->flags[index] = s->flags;
+            kept->wrong += !kept->lacks[k][index] && have != test_sample(s->epoch, k, index);
+        }
+    kept->next = s->first_sample + s->samples;
+    kept->stretches++;
+}
+
+/* Three blocks that lose frames each on their own, cut anywhere, with flags that come and go: the
+ * sink gets each sample once and in order, and hears exactly what is missing. */
+Test(assembler, every_sample_is_handed_on_once_with_what_is_missing) {
+    static const size_t first[] = {0, 2, 3}, channels[] = {2, 1, 2};
+    for (int round = 0; round < 30; round++) {
+        struct kept *kept = calloc(1, sizeof *kept);
+        uint8_t(*sent)[KEPT] = calloc(KEPT_CHANNELS, KEPT);
+        uint32_t *flags = calloc(KEPT, sizeof *flags);
+        const sonar_stretch_sink sink = {kept, keep_wants, keep_take, keep_flush};
+        sonar_ingest_spec spec = small_spec();
+        spec.channels = KEPT_CHANNELS;
+        spec.max_skew_samples = 200;
+        spec.sink = &sink;
+        sonar_assembler *assembler = make(&spec);
+        const uint64_t begin = 50 * below(3), end = KEPT - 500;
+        uint64_t at[3] = {begin, begin, begin}, newest = 0;
+        for (int64_t now = ms; at[0] < end || at[1] < end || at[2] < end; now += ms) {
+            const size_t b = at[0] <= at[1] && at[0] <= at[2] ? 0 : at[1] <= at[2] ? 1 : 2;
+            sonar_frame frame =
+                part((uint32_t)first[b], (uint32_t)channels[b], 1, at[b], 1 + (uint32_t)below(60));
+            frame.flags = (uint16_t)(below(8) ? 0 : below(8));
+            at[b] += frame.samples;
+            if (!below(6) && frame.first_sample > begin)
+                continue;
+            send_at(assembler, frame, now);
+            newest = at[b] > newest ? at[b] : newest;
+            for (size_t k = first[b]; k < first[b] + channels[b]; k++)
+                for (uint64_t n = frame.first_sample; n < at[b]; n++)
+                    sent[k][n] = 1;
+            for (uint64_t n = frame.first_sample; n < at[b]; n++)
+                flags[n] |= frame.flags;
+            if (!below(4))
+                sonar_assembler_tick(assembler, now);
+            for (sonar_window window; sonar_assembler_take(assembler, &window);)
+                sonar_assembler_release(assembler, &window);
+        }
+        sonar_assembler_end(assembler);
+        const sonar_ingest_counters c = counters(assembler);
+        cr_assert_eq(c.samples_late, 0, "the model knows of none");
+        size_t wrong = 0;
+        for (uint64_t n = begin; n < newest; n++) {
+            bool any = false;
+            for (size_t k = 0; k < KEPT_CHANNELS; k++)
+                any = any || sent[k][n];
+            for (size_t k = 0; k < KEPT_CHANNELS; k++)
+                wrong += any && (kept->there[k][n] != 1 || kept->lacks[k][n] == sent[k][n]);
+            wrong += any && kept->flags[n] != flags[n];
+        }
+        cr_expect_eq(wrong, 0, "round %d: %zu samples of %llu", round, wrong,
+                     (unsigned long long)(newest - begin));
+        cr_expect_eq(kept->wrong, 0, "round %d: %zu values", round, kept->wrong);
+        cr_expect(kept->next == newest && kept->flushes > 10);
+        sonar_assembler_destroy(assembler);
+        free(kept);
+        free(sent);
+        free(flags);
+    }
+}
+
+/* One that does not want them gets none, and later those from then on. */
+Test(assembler, a_sink_gets_samples_from_when_it_wants_them) {
+    static struct kept kept;
+    const sonar_stretch_sink sink = {&kept, keep_wants, keep_take, keep_flush};
+    sonar_ingest_spec spec = small_spec();
+    spec.channels = KEPT_CHANNELS;
+    spec.sink = &sink;
+    spec.queue_windows = 100;
+    sonar_assembler *assembler = make(&spec);
+    kept.off = true;
+    for (uint64_t n = 0; n < 1000; n += 100) {
+        sonar_assembler_tick(assembler, (int64_t)n * ms);
+        if (n == 500)
+            kept.off = false;
+        cr_expect(n <= 500 ? !kept.stretches : kept.next == n, "%llu", (unsigned long long)n);
+        send_at(assembler, part(0, KEPT_CHANNELS, 1, n, 100), (int64_t)n * ms);
+    }
+    sonar_assembler_end(assembler);
+    cr_expect(kept.next == 1000 && !kept.there[0][499] && kept.there[0][500] && !kept.wrong);
+    sonar_assembler_destroy(assembler);
+}

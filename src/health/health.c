@@ -312,18 +312,12 @@ static uint64_t windows_seen(const sonar_status *status) {
 /* Each reports the conditions that hold by what it looks at; silence is looked at first. Apart from
  * that their order does not matter. */
 static judge *const judges[] = {
-    judge_silence,
-    sonar_health_judge_stream,
-    judge_frames,
-    judge_peers,
-    judge_handshakes,
-    judge_counters,
-    judge_elements,
-    judge_backend,
-    judge_recording,
-    judge_training,
-    judge_heading,
-    sonar_health_judge_clock,
+    judge_silence,    sonar_health_judge_stream,
+    judge_frames,     judge_peers,
+    judge_handshakes, judge_counters,
+    judge_elements,   judge_backend,
+    judge_recording,  judge_training,
+    judge_heading,    sonar_health_judge_clock,
 };
 
 static bool is_of_windows(sonar_condition_code code) {
