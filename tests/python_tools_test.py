@@ -146,6 +146,32 @@ def check_render(folder, config):
     assert bad.returncode == 1 and "nothing came" in bad.stderr, bad
 
 
+def check_recording(folder):
+    """A daemon records what the simulator sends; the same scene as a file tells what that was."""
+    rec = folder / "rec"
+    rec.mkdir()
+    config = folder / "record.yaml"
+    config.write_text(CONFIG.replace("FOLDER", str(folder)).replace("overload: block",
+                                                                   "overload: block, high_water_mark: 10000") +
+                      f"record: {{what: raw, directory: {rec}, buffer_mib: 64, free_mib: 0}}\n")
+    scene = ("--config", config, "--scene", folder / "scene.yaml", "--duration", 3, "--utc", "2026-01-01T00:00:00Z")
+    assert program("sonar-sim", *scene, "--file", folder / "sea.f32").wait(60) == 0
+    daemon = program("sonard", config)
+    try:
+        assert program("sonar-sim", *scene, "--rate", "max").wait(60) == 0
+    finally:
+        daemon.terminate()
+        assert daemon.wait(10) == 0
+    (meta,) = rec.glob("*.sigmf-meta")
+    counts, about = sonar.recording(meta)
+    sent = np.fromfile(folder / "sea.f32", "<f4").reshape(-1, 16)
+    assert counts.dtype == np.dtype("<f4") and np.array_equal(counts, sent), (counts.shape, sent.shape)
+    capture, sensors = about["captures"][0], about["global"]["sonar:sensors"]
+    assert capture["core:global_index"] == 0 and capture["core:datetime"] == "2026-01-01T00:00:00.000000000Z"
+    assert capture["spatial:element_geometry"][15] == {"point": sensors["position_m"][15]}
+    assert capture["spatial:aperture_azimuth"] == 30 and sensors["gain_db"] == [0] * 16 and not about["annotations"]
+
+
 def main():
     check_module()
     with tempfile.TemporaryDirectory(prefix="sonard-python-") as name:
@@ -158,6 +184,7 @@ def main():
         (folder / "gaps.yaml").write_text(SCENE + f"faults: [{', '.join(gaps)}]\n")
         check_key(folder)
         check_render(folder, config)
+        check_recording(folder)
         processes = [program("sonard", config),
                      program("sonar-sim", "--config", config, "--scene", folder / "gaps.yaml", "--duration", 0)]
         try:

@@ -77,6 +77,19 @@ class Message:
         return [(heading + h["axis_az_deg"] + s * side) % 360 for s in (1, -1)]
 
 
+def recording(path):
+    """What sonard recorded with `record.what: raw` (docs/recording.md), or any SigMF data set of 16-bit or float
+    samples: counts as [sample][channel], read from the disk as they are used, and the metadata. Where an
+    annotation says `missing`, the counts of its `sonar:channels` ([first, count]) are zeros."""
+    stem = str(path).removesuffix(".sigmf-meta").removesuffix(".sigmf-data")
+    with open(stem + ".sigmf-meta", encoding="utf-8") as file:
+        meta = json.load(file)
+    dtype = {"rf32_le": "<f4", "ri16_le": "<i2", "ri32_le": "<i4"}[meta["global"]["core:datatype"]]
+    channels = meta["global"].get("core:num_channels", 1)
+    counts = np.memmap(stem + ".sigmf-data", dtype, "r")  # its last sample may be there in part
+    return counts[:counts.size // channels * channels].reshape(-1, channels), meta
+
+
 def read_certificate(path):
     """The keys of a CURVE certificate, such as sonar-keys makes: public-key, secret-key, server-key."""
     with open(path, encoding="utf-8") as file:
