@@ -550,22 +550,24 @@ static void note_for_outlet(sonar_assembler *a, const sonar_booking *b, uint64_t
                             uint64_t end) {
     struct outlet *o = &a->outlet;
     const sonar_frame *frame = &b->frame;
+    const uint32_t flags = frame->flags & (SONAR_FRAME_DISCONTINUITY | SONAR_FRAME_OVERLOAD |
+                                           SONAR_FRAME_UNSYNCHRONISED); /* of the samples */
     if (frame->utc_ns && (!o->utc_ns || frame->first_channel <= o->time_channel)) {
         o->time_channel = frame->first_channel;
         o->time_at = b->at;
         o->utc_ns = frame->utc_ns;
     }
-    if (!frame->flags || !o->sink)
+    if (!flags || !o->sink)
         return;
     struct flagged *last = o->flagged_count ? &o->flagged[o->flagged_count - 1] : NULL;
-    if (last && last->flags == frame->flags && from >= last->from && from <= last->end) {
+    if (last && last->flags == flags && from >= last->from && from <= last->end) {
         last->end = end > last->end ? end : last->end;
     } else if (o->flagged_count < FLAGGED_MOST) {
-        o->flagged[o->flagged_count++] = (struct flagged){from, end, frame->flags};
+        o->flagged[o->flagged_count++] = (struct flagged){from, end, flags};
     } else {
         last->from = from < last->from ? from : last->from;
         last->end = end > last->end ? end : last->end;
-        last->flags |= frame->flags;
+        last->flags |= flags;
     }
 }
 
