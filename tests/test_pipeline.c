@@ -350,7 +350,7 @@ static uint64_t published_of(const char *groups, const struct layout *layout, in
              "ingest: {overload: block, max_missing_share: 0.5}\n"
              "dft: {length: %d, hop: %d}\n%s"
              "detections: {threshold_db: 1}\n"
-             "output: {high_water_mark: 1000}\n"
+             "output: {high_water_mark: 10000}\n"
              "runtime: {threads: 1, backend: cpu}\n",
              FEED_SENSORS, FEED_LENGTH, FEED_HOP, groups);
     cr_assert_eq(feed_open_text(&feed, text, NULL, 0, layout, &err), SONAR_OK, "%s", err.text);

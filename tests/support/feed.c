@@ -92,7 +92,7 @@ sonar_code feed_open_with(feed *feed, const char *ingest, const char *runtime,
              "cbf: {band_hz: [600, 950], ranges_m: [50]}\n"
              "mvdr: {length: 64, hop: 32, snapshots: 8}\n"
              "detections: {threshold_db: 1}\n"
-             "output: {high_water_mark: 1000}\n"
+             "output: {high_water_mark: 10000}\n"
              "runtime: {threads: 1, %s}\n",
              FEED_SENSORS, ingest, FEED_LENGTH, FEED_HOP, runtime);
     return feed_open_text(feed, text, plugin_dir, fail_at, layout, err);
