@@ -199,7 +199,7 @@ static sonar_code supervise(sonar_pipeline *pipeline, sonar_control *control, co
                             sonar_error *err) {
     int64_t tick_ns = sonar_monotonic_ns() + TICK_NS;
     sonar_code code = SONAR_OK;
-    while (!stop_signal && !code) {
+    while (!stop_signal && !code && !sonar_pipeline_left(pipeline)) {
         code = attend(pipeline, control, path, tick_ns, err);
         if (!code && !stop_signal && sonar_monotonic_ns() >= tick_ns) {
             code = sonar_pipeline_tick(pipeline, err);
@@ -238,6 +238,12 @@ static sonar_code join_ranks(sonar_config *config, sonar_cluster *cluster, sonar
              cluster->description);
     log_line(NULL, SONAR_INFO, "cluster", text);
     config->cluster = cluster;
+    if (cluster->place.rank == 0)
+        return SONAR_OK;
+    /* the root speaks for all to the service manager and to sonarctl */
+    unsetenv("NOTIFY_SOCKET");
+    free(config->control_endpoint);
+    config->control_endpoint = NULL;
     return SONAR_OK;
 }
 
@@ -270,7 +276,9 @@ static int run(sonar_config *config, const char *path) {
     } else {
         sonar_notify_stopping();
         log_line(NULL, SONAR_INFO, "sonard",
-                 stop_signal == SIGINT ? "stopping on SIGINT" : "stopping on SIGTERM");
+                 !stop_signal            ? "stopping with the other ranks"
+                 : stop_signal == SIGINT ? "stopping on SIGINT"
+                                         : "stopping on SIGTERM");
     }
     sonar_control_destroy(control);
     const int status = !code ? EXIT_STOPPED : code == SONAR_EUNAVAILABLE ? EXIT_DEVICE : EXIT_FAULT;

@@ -82,7 +82,8 @@ static void try_form(site *site, int form, size_t snapshots) {
                                  40,
                                  310,
                                  20,
-                                 snapshots};
+                                 snapshots,
+                                 false};
     float *far_field[PATH_COUNT], *near_field[PATH_COUNT];
     size_t far_bytes = spec.bins * spec.directions * sizeof(float);
     size_t near_bytes = spec.ranges * spec.directions * sizeof(float);

@@ -26,19 +26,23 @@ binaries = pathlib.Path(sys.argv[1])
 ROOT_TOO = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 CHANNELS, FS_HZ, FRAME = 24, 2000, 250
 WINDOW, HOP = 2000, 1000
-TOPICS = ("cbf.azimuth", "cbf.nearfield", "cbf.lofar", "mvdr.azimuth", "mvdr.spectrum", "element.psd",
+TOPICS = ("cbf.azimuth", "cbf.nearfield", "cbf.lofar", "mvdr.azimuth", "mvdr.spectrum", "mvdr.nearfield",
+          "mvdr.eigenvalues", "element.psd",
           "element.missing", "detections", "status")
+RANKS = [int(r) for r in os.environ.get("SONAR_MPI_RANKS", "2 3").split()]
 DIFFERS = ("run", "latency_us", "config_version")  # between any two runs: sockets lie in folders of their own
 CONFIG = """
 schema: 1
 array: {{id: 1, name: test, geometry: {{line: {{sensors: {channels}, spacing_m: 0.75}}}}}}
 sound_speed_mps: 1500
 fs_hz: {fs}
-ingest: {{endpoints: ["ipc://{folder}/in{rank}"], overload: block, restart_after_ms: 500}}
+ingest: {{endpoints: ["ipc://{folder}/in{rank}"], overload: block, restart_after_ms: 500,
+         max_missing_share: {share}}}
 dft: {{length: {window}, hop: {hop}}}
 cbf: {{band_hz: [300, 600], ranges_m: [50, 200]}}
 lofar: {{band_hz: [100, 700]}}
-mvdr: {{enabled: true, band_hz: [300, 600], length: 500, snapshots: 8}}
+mvdr: {{enabled: true, band_hz: [300, 600], length: 500, snapshots: 8, nearfield: true,
+       source_count: mdl}}
 output: {{endpoint: "ipc://{folder}/out", high_water_mark: 1000, queue_results: 16}}
 runtime: {{backend: cpu, threads: 1, log_level: info}}
 {more}
@@ -64,11 +68,11 @@ class Daemon:
     """sonard, alone (ranks None) or under mpirun, with a subscriber and the log."""
     running = []
 
-    def __init__(self, ranks, topics=TOPICS, more="", split=True):
+    def __init__(self, ranks, topics=TOPICS, more="", split=True, share=0.1):
         self.ranks, self.split, self.folder = ranks, split and ranks, pathlib.Path(tempfile.mkdtemp(prefix="mpi_test."))
         self.yaml = self.folder / "array.yaml"
         self.yaml.write_text(CONFIG.format(channels=CHANNELS, fs=FS_HZ, folder=self.folder, window=WINDOW,
-                                           hop=HOP, more=more, rank="{rank}" if split and ranks else ""))
+                                           hop=HOP, more=more, share=share, rank="{rank}" if split and ranks else ""))
         command = [binaries / "sonard", self.yaml]
         if ranks:
             command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *command]
@@ -190,6 +194,237 @@ def whole_run(ranks, data, **options):
     return {(topic, head["sample_index"]): (head, body) for topic, head, body in daemon.messages}
 
 
+def db(a, b):
+    """Largest difference within 60 dB of the peak; others must be no larger than that allows."""
+    a, b = (np.frombuffer(x, "<f4").astype("f8") for x in (a, b))
+    assert a.shape == b.shape and np.isfinite(b).all()
+    high = a > a.max() * 1e-6
+    assert (b[~high] <= a.max() * 2e-6).all()
+    return np.abs(10 * np.log10(b[high] / a[high])).max() if high.any() else 0
+
+
+LEDGER_DB = {"cbf": 0.01, "mvdr": 0.05, "element": 0.0001}
+
+
+def same_numbers(a, b, where):
+    """The same structure, and numbers as near as rounding leaves them."""
+    if isinstance(a, dict):
+        assert a.keys() == b.keys(), (where, a, b)
+        for key in a:
+            same_numbers(a[key], b[key], f"{where}.{key}")
+    elif isinstance(a, list):
+        assert len(a) == len(b), (where, a, b)
+        for i, (x, y) in enumerate(zip(a, b)):
+            same_numbers(x, y, f"{where}[{i}]")
+    elif isinstance(a, float) or isinstance(b, float):
+        assert abs(a - b) <= 1e-3 * max(1, abs(a)), (where, a, b)
+    else:
+        assert a == b, (where, a, b)
+
+
+def compare(alone, several):
+    assert alone.keys() == several.keys(), alone.keys() ^ several.keys()
+    worst = {}
+    for (topic, sample), (head, body) in alone.items():
+        other_head, other = several[topic, sample]
+        kind = topic.split(".")[0]
+        if topic == "element.missing":
+            assert body == other, (topic, sample)
+        elif kind in LEDGER_DB:
+            worst[kind] = max(worst.get(kind, 0), db(body, other))
+        same_numbers(without(head), without(other_head), f"{topic} at {sample}")
+    for kind, most in LEDGER_DB.items():
+        assert worst[kind] <= most, worst
+
+
+def ranks_agree_with_one():
+    """Every message of a whole run: spectra within the accuracy that is promised, headers and
+    detections but for rounding."""
+    data = sea(8 * FS_HZ)
+    alone = whole_run(None, data)
+    assert any(len(head["detections"]) for (topic, _), (head, _) in alone.items() if topic == "detections")
+    for ranks in RANKS:
+        several = whole_run(ranks, data)
+        compare(alone, several)
+    again = whole_run(RANKS[-1], data)
+    assert all(again[key][1] == body for key, (_, body) in several.items()), "timing decides"
+
+
+LOSSY = """
+cluster: {max_skew_ms: 200}
+"""
+
+
+def send_part(daemon, data, rank, epoch=1, begin=0):
+    first, end = blocks(daemon.ranks)[rank]
+    for at in range(0, len(data), FRAME):
+        daemon.send(data[at:at + FRAME, first:end], first, rank, begin + at, epoch)
+
+
+def windows_of(daemon, topic="cbf.azimuth"):
+    return {head["sample_index"]: (head, body) for name, head, body in daemon.messages if name == topic}
+
+
+def a_silent_rank_takes_part_with_nothing():
+    """Rank 1's digitiser is off for four seconds and comes back."""
+    data = sea(12 * FS_HZ)
+    daemon = Daemon(2, more=LOSSY, share=0.9)
+    feed(daemon, data[:4 * FS_HZ])
+    send_part(daemon, data[4 * FS_HZ:8 * FS_HZ], 0, begin=4 * FS_HZ)
+    daemon.receive_until([7 * FS_HZ])
+    rest = data[8 * FS_HZ:]
+    for at in range(0, len(rest), FRAME):
+        for rank, (first, end) in enumerate(blocks(2)):
+            daemon.send(rest[at:at + FRAME, first:end], first, rank, 8 * FS_HZ + at)
+    daemon.receive_until([11 * FS_HZ])
+    seen, missing = windows_of(daemon), windows_of(daemon, "element.missing")
+    mvdr = windows_of(daemon, "mvdr.azimuth")
+    for sample in range(0, 11 * FS_HZ + 1, HOP):
+        head = seen[sample][0]
+        gone = 4 * FS_HZ - WINDOW < sample < 8 * FS_HZ - HOP
+        partly = 8 * FS_HZ - HOP <= sample < 8 * FS_HZ  # its ingest has the end of the window
+        if partly:
+            continue
+        share = np.frombuffer(missing[sample][1], "<f4")
+        assert ("rank_absent" in head["flags"]) == gone, (sample, head)
+        assert head["sensors_used"] == (CHANNELS // 2 if gone else CHANNELS), (sample, head)
+        assert head["missing_share"] == ({"mean": 0.5, "worst": 1} if gone else {"mean": 0, "worst": 0})
+        assert (share == [0] * (CHANNELS // 2) + [gone] * (CHANNELS // 2)).all(), (sample, share)
+        if gone:  # no snapshot of a window that lacks samples enters the covariance
+            assert mvdr[sample][1] == mvdr[4 * FS_HZ - WINDOW][1], sample
+    daemon.end()
+
+
+def the_status_tells_of_every_rank():
+    """Frames are counted exactly, each by the rank that got it, whatever is wrong with them."""
+    data = sea(6 * FS_HZ)
+    daemon = Daemon(3, more=LOSSY, share=0.9)
+    feed(daemon, data[:3 * FS_HZ])
+    sent = [3 * FS_HZ // FRAME] * 3
+    bad = [0, 2, 1]
+    for rank, first in ((1, 0), (1, CHANNELS - 3), (2, 5)):  # channels of other ranks
+        daemon.send(data[:FRAME, :3], first, rank)
+    for rank in (0, 1):  # rank 2 falls silent
+        send_part(daemon, data[3 * FS_HZ:], rank, begin=3 * FS_HZ)
+        sent[rank] += 3 * FS_HZ // FRAME
+    degraded = None
+    until = time.monotonic() + 20
+    while time.monotonic() < until and not (degraded and daemon.status["ranks"][1]["frames_accepted"] == sent[1]):
+        daemon.receive(50)
+        for condition in daemon.status["conditions"]:
+            if condition["code"] == "ranks_absent":
+                degraded = condition
+    status = daemon.status
+    assert degraded and degraded["text"].startswith("rank 2 on ") and degraded["severity"] == "degraded", status
+    assert degraded["channels"] == {"count": 8, "ranges": [[16, 23]]}, degraded
+    lines = status["ranks"]
+    assert [line["channels"] for line in lines] == [[0, 7], [8, 15], [16, 23]], lines
+    assert [line["frames_accepted"] for line in lines] == sent, (lines, sent)
+    assert [line["frames_dropped"] for line in lines] == bad, lines
+    assert [line["windows_absent"] for line in lines][:2] == [0, 0] and lines[2]["windows_absent"] > 0, lines
+    assert all(line["host"] for line in lines)
+    frames = status["frames"]
+    assert frames["accepted"] == sum(sent) and frames["received"] == sum(sent) + 3, frames
+    assert frames["dropped"]["wrong_channels"] == 3 and sum(frames["dropped"].values()) == 3, frames
+    daemon.end()
+
+
+def half_an_array_is_that_of_one_process():
+    """What is published while a rank is silent: the same as of one process that lacks its channels."""
+    data, half = sea(6 * FS_HZ), CHANNELS // 2
+    several, alone = (Daemon(ranks, more=LOSSY, share=0.9) for ranks in (2, None))
+    feed(several, data[:2 * FS_HZ])
+    feed(alone, data[:2 * FS_HZ])
+    for at in range(2 * FS_HZ, 6 * FS_HZ, FRAME):
+        several.send(data[at:at + FRAME, :half], 0, 0, at)
+        alone.send(data[at:at + FRAME, :half], 0, "", at)
+    sample = 4 * FS_HZ  # far from where the second half ends
+    for daemon in (several, alone):
+        daemon.receive_until([sample])
+    for topic in ("cbf.azimuth", "cbf.nearfield", "cbf.lofar"):
+        assert db(windows_of(alone, topic)[sample][1], windows_of(several, topic)[sample][1]) <= 0.01
+    several.end()
+    alone.end()
+
+
+def too_much_missing_is_dropped():
+    data = sea(4 * FS_HZ)
+    daemon = Daemon(2, more=LOSSY, share=0.4)
+    feed(daemon, data[:2 * FS_HZ])
+    send_part(daemon, data[2 * FS_HZ:], 0, begin=2 * FS_HZ)
+    time.sleep(1.5)
+    daemon.receive(300)
+    assert max(windows_of(daemon)) == 2 * FS_HZ - WINDOW, sorted(windows_of(daemon))
+    daemon.end()
+
+
+def an_epoch_is_adopted_by_all_or_none():
+    """Rank 1's digitiser restarts alone, and later rank 0's as well."""
+    data = sea(4 * FS_HZ)
+    daemon = Daemon(2, more=LOSSY, share=0.9)
+    feed(daemon, data, epoch=1)
+    daemon.receive_until([3 * FS_HZ])
+    whole = len(windows_of(daemon))
+    first, end = blocks(2)[1]
+    for at in range(0, 2 * FS_HZ, FRAME):  # rank 0 goes on in epoch 1
+        daemon.send(data[at:at + FRAME, :first], 0, 0, 4 * FS_HZ + at, epoch=1)
+        daemon.send(data[at:at + FRAME, first:end], first, 1, at, epoch=2)
+    daemon.receive_until([5 * FS_HZ])
+    later = [head for _, head, _ in daemon.messages if head["topic"] == "cbf.azimuth"][whole + 1:]
+    assert later and all(head["epoch"] == 1 and "rank_absent" in head["flags"] for head in later), later
+    daemon.messages.clear()
+    feed(daemon, data, epoch=3)
+    daemon.receive_until([3 * FS_HZ])
+    heads = [head for _, head, _ in daemon.messages if head["topic"] == "cbf.azimuth" and head["epoch"] == 3]
+    assert [head["sample_index"] for head in heads] == list(range(0, 3 * FS_HZ + 1, HOP)), heads
+    assert "restarted" in heads[0]["flags"] and not any(head["flags"] for head in heads[1:]), heads
+    daemon.end()
+
+
+def a_rank_that_dies_ends_the_job():
+    for rank in (0, 1, 2):
+        daemon = Daemon(3)
+        feed(daemon, sea(3 * FS_HZ))
+        pids = daemon.pids()
+        assert sorted(pids) == [0, 1, 2], pids
+        os.kill(pids[rank], signal.SIGKILL)
+        code = daemon.process.wait(20)
+        assert code not in (0, None), code
+        assert "signal 9" in daemon.text(), daemon.text()  # mpirun's own line
+        until = time.monotonic() + 10
+        while daemon.pids() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not daemon.pids(), daemon.text()
+        daemon.close()
+
+
+def what_ranks_cannot_do_is_refused():
+    for more, words in (("array: {auto_mask: true}", "array.auto_mask: several ranks cannot do so"),
+                        ("cluster: {ranks: [4, 20]}", "mpirun has started 3 ranks, and the configuration has channels for 2")):
+        folder = tempfile.mkdtemp(prefix="mpi_test.")
+        text = CONFIG.format(channels=CHANNELS, fs=FS_HZ, folder=folder, window=WINDOW, hop=HOP, share=0.1,
+                             rank="{rank}", more="" if "array" in more else more)
+        if "array" in more:
+            text = text.replace("name: test,", "name: test, auto_mask: true,")
+        yaml = pathlib.Path(folder) / "array.yaml"
+        yaml.write_text(text)
+        done = subprocess.run(["mpirun", "--oversubscribe", "-n", "3", binaries / "sonard", yaml], text=True,
+                              capture_output=True, timeout=60, env=os.environ | ROOT_TOO)
+        shutil.rmtree(folder)
+        assert done.returncode == 2 and words in done.stderr, (done.returncode, done.stderr)
+
+
+def all_stop_with_one():
+    daemon = Daemon(3)
+    feed(daemon, sea(3 * FS_HZ))
+    os.kill(daemon.pids()[1], signal.SIGTERM)
+    code = daemon.process.wait(20)
+    text = daemon.text()
+    assert code == 0 and text.count("stopping with the other ranks") == 2, (code, text)
+    assert not daemon.pids() and "error" not in text, text
+    daemon.close()
+
+
 @atexit.register
 def leave_nothing():
     for daemon in Daemon.running:
@@ -212,11 +447,20 @@ def one_rank_is_no_other():
         assert without(head) == without(one[key][0]), (key, head, one[key][0])
 
 
+TESTS = (one_rank_is_no_other, ranks_agree_with_one, a_silent_rank_takes_part_with_nothing,
+         the_status_tells_of_every_rank,
+         half_an_array_is_that_of_one_process, too_much_missing_is_dropped,
+         an_epoch_is_adopted_by_all_or_none, a_rank_that_dies_ends_the_job, what_ranks_cannot_do_is_refused, all_stop_with_one)
+
+
 def main():
     if not shutil.which("mpirun") or not (binaries.parent / "lib" / "libsonar-mpi.so").exists():
         print("skipped: there is no mpirun, or sonard was built without MPI (libopenmpi-dev, openmpi-bin)")
         return SKIPPED
-    for test in (one_rank_is_no_other,):
+    only = sys.argv[2:]
+    for test in TESTS:
+        if only and test.__name__ not in only:
+            continue
         began = time.monotonic()
         test()
         print(f"{test.__name__}: passed, {time.monotonic() - began:.1f} s", flush=True)

@@ -109,7 +109,7 @@ int main(void) {
     host.parallel = sonar_pool_parallel;
     host.workers = 3;
     sonar_dft_spec spec = dft_spec(LENGTH, SONAR_PLAN_STABLE);
-    sonar_cbf_spec beams = {SENSORS, DIRECTIONS, 0, 1000, LENGTH, 0, BINS, 7, 41, 1};
+    sonar_cbf_spec beams = {SENSORS, DIRECTIONS, 0, 1000, LENGTH, 0, BINS, 7, 41, 1, false};
     sonar_params params = make_params();
     void *dft = NULL, *cbf = NULL;
     sonar_code code = sonar_dft_cpu.create(&spec, &host, &dft, &err);

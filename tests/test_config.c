@@ -1400,3 +1400,59 @@ Test(config, mutations_never_crash) {
     survive(SONAR_SOURCE_DIR "/config/demo.yaml", 1, 3000);
     survive(SONAR_SOURCE_DIR "/config/array-positions.yaml", 2, 1000);
 }
+
+/* ---- ranks ----------------------------------------------------------------------------------- */
+
+/* Every sensor and channel is some rank's, with all that belongs to it. */
+Test(config, parts_are_the_whole_array) {
+    loaded l = parse_good(
+        "schema: 1\narray: {id: 1, name: t, geometry: {line: {sensors: 7, spacing_m: 1}},\n"
+        "  channels: [6, 0, 5, 1, 4, 2, 8], mask: [3], gain_db: [1, 2, 3, 4, 5, 6, 7]}\n"
+        "sound_speed_mps: 1500\nfs_hz: 8000\ncbf: {band_hz: [100, 300]}\n"
+        "ingest: {endpoints: [\"tcp://127.0.0.1:555{rank}\", \"ipc:///tmp/{rank}.in\"]}\n"
+        "cluster: {ranks: [2, 5, 2]}\n");
+    const size_t first[] = {0, 2, 7}, channels[] = {2, 5, 2};
+    size_t seen[7] = {0};
+    char endpoint[40];
+    cr_assert_str_eq(l.config->ingest_endpoint[0], "tcp://127.0.0.1:5550");
+    for (size_t r = 0; r < 3; r++) {
+        sonar_config_part *part;
+        sonar_error err = {0};
+        cr_assert(!sonar_config_part_create(l.config, r, 3, &part, &err), "%s", err.text);
+        const sonar_config *c = &part->config;
+        cr_assert(part->first_channel == first[r] && c->channels == channels[r]);
+        cr_assert(c->specs.dft.channels == channels[r] && c->specs.cbf.sensors == c->sensors);
+        for (size_t s = 0; s < c->sensors; s++) {
+            const size_t whole = part->sensor[s];
+            seen[whole]++;
+            cr_assert_eq(c->channel[s] + first[r], l.config->channel[whole]);
+            cr_assert_eq(c->position_m[3 * s], l.config->position_m[3 * whole]);
+            cr_assert_eq(c->gain_db[s], (double)whole + 1);
+            cr_assert_eq(c->used[s], whole != 3);
+        }
+        snprintf(endpoint, sizeof endpoint, "ipc:///tmp/%zu.in", r);
+        cr_assert_str_eq(c->ingest_endpoint[1], endpoint);
+        sonar_config_part_destroy(part);
+    }
+    for (size_t s = 0; s < 7; s++)
+        cr_assert_eq(seen[s], 1, "sensor %zu", s);
+    drop(&l);
+}
+
+Test(config, ranks_that_do_not_fit_are_refused) {
+    loaded l = parse(SMALL "cluster: {ranks: [1, 100]}\n");
+    cr_assert_eq(l.code, SONAR_EINVAL);
+    expect(l.report, "error: cluster.ranks");
+    drop(&l);
+    l = parse_good(
+        "schema: 1\narray: {id: 1, name: t, geometry: {line: {sensors: 4, spacing_m: 1}}, "
+        "mask: [0, 1]}\nsound_speed_mps: 1500\nfs_hz: 8000\ncbf: {band_hz: [100, 300]}\n");
+    sonar_config_part *part;
+    sonar_error err = {0};
+    cr_assert_eq(sonar_config_part_create(l.config, 0, 2, &part, &err), SONAR_EINVAL, "all masked");
+    cr_assert(!part);
+    cr_assert_eq(sonar_config_part_create(l.config, 4, 5, &part, &err), SONAR_OK);
+    sonar_config_part_destroy(part);
+    cr_assert_eq(sonar_config_part_create(l.config, 0, 5, &part, &err), SONAR_EINVAL, "no channel");
+    drop(&l);
+}

@@ -94,6 +94,15 @@ typedef struct sonar_dft_spec {
  * last index, has between one and spec.max_snapshots snapshots, and is read again by evaluate,
  * which averages over the same ones. Surfaces whose bit is not set in work->outputs are left
  * untouched.
+ *
+ * With spec.parts the sensors are a part of an array, shading_sum is the whole array's, and what
+ * comes out is y itself, so that the parts of an array can be added before powers are taken:
+ *
+ *   out[SONAR_CBF_LOFAR]      c32 [snapshot][bin][direction]         all bins where the Lofar is
+ *                                                                    wanted, else the CBF's
+ *   out[SONAR_CBF_NEARFIELD]  c32 [snapshot][bin][range][direction]  the CBF's bins
+ *   evaluate                  c32 [snapshot][bin][point]             the CBF's bins, in place of
+ *                                                                    power
  */
 
 enum { SONAR_CBF_OUTPUTS = SONAR_CBF_LOFAR + 1 };
@@ -105,6 +114,7 @@ typedef struct sonar_cbf_spec {
     size_t first_bin, bins;     /* bins of the input, a contiguous run */
     size_t cbf_first, cbf_bins; /* the CBF band, inside the input's bins */
     size_t max_snapshots;       /* of one execute, at least 1 */
+    bool parts;                 /* a backend that cannot answers create with SONAR_EUNAVAILABLE */
 } sonar_cbf_spec;
 
 /* ---- "mvdr_jacobi", sonar_mvdr_spec ---------------------------------------------------------- */
@@ -250,6 +260,9 @@ typedef struct sonar_mvdr_spec {
     sonar_mvdr_noise dmr_noise;
     /* Borrowed during create. NULL: every bin is steered at its centre. */
     const sonar_mvdr_tones *tones;
+    /* Bins at the ends of the input that are there only so that their neighbours' tones are found:
+     * no sum over bins has them, nor does evaluate. Fewer than all. */
+    size_t edge_below, edge_above;
 } sonar_mvdr_spec;
 
 /* Most eigenvalues of R that are not zero: those of the sensors or, if these are fewer, of the

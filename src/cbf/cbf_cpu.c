@@ -63,6 +63,9 @@ struct job {
     const float *shading;
     double power_scale;  /* 1 / (sum g)^2 / snapshots */
     sonar_buffer *lofar; /* [bin][point], or NULL */
+    sonar_c32 *part;     /* [snapshot][bin][point] y, and neither energy nor lofar; or NULL */
+    size_t part_first, part_bins; /* its bins, counted from the input's first */
+    double part_scale;            /* 1 / sum g */
 };
 
 struct cbf {
@@ -275,18 +278,39 @@ static void sum_sensors(const struct cbf *cbf, const struct block *block, const 
     }
 }
 
-static double beam_power(const struct planar *sum) {
-    double re = 0, im = 0;
+static void add_lanes(const struct planar *sum, double y[2]) {
+    y[0] = y[1] = 0;
     for (int i = 0; i < LANES; i++) {
-        re += (double)sum->re[i];
-        im += (double)sum->im[i];
+        y[0] += (double)sum->re[i];
+        y[1] += (double)sum->im[i];
     }
-    return re * re + im * im;
 }
 
-/* Powers of a tile of points at a block's bins, summed over the snapshots. */
-static void sum_powers(const struct cbf *cbf, const struct block *block, const uint64_t *turns,
+static double beam_power(const struct planar *sum) {
+    double y[2];
+    add_lanes(sum, y);
+    return y[0] * y[0] + y[1] * y[1];
+}
+
+/* y of one snapshot at a tile's points, the first of which is the job's `first_point`. */
+static void keep_parts(const struct job *job, const struct block *block, size_t first_point,
+                       size_t points, size_t snapshot, const struct planar (*sum)[ROW],
+                       size_t row) {
+    for (size_t b = 0; b < block->bins; b++) {
+        const size_t bin = block->first - job->part_first + b;
+        sonar_c32 *to = job->part + (snapshot * job->part_bins + bin) * job->points + first_point;
+        for (size_t p = 0; p < points; p++) {
+            double y[2];
+            add_lanes(&sum[p * row][b], y);
+            to[p] = (sonar_c32){(float)(job->part_scale * y[0]), (float)(job->part_scale * y[1])};
+        }
+    }
+}
+
+/* Powers of a tile of points at a block's bins, summed over the snapshots; or the parts, kept. */
+static void sum_powers(const struct cbf *cbf, const struct block *block, size_t first_point,
                        size_t points, struct scratch *scratch) {
+    const uint64_t *turns = cbf->job.turns + first_point * cbf->job.turns_row;
     size_t snapshots = cbf->x.shape[0], count;
     memset(scratch->power, 0, points * sizeof *scratch->power);
     for (size_t done = 0; done < snapshots; done += count) {
@@ -294,7 +318,10 @@ static void sum_powers(const struct cbf *cbf, const struct block *block, const u
         count = left < GROUP_LEAST ? 1 : sonar_min_size(left, GROUP);
         size_t row = count > 1 ? GROUP : 1;
         sum_sensors(cbf, block, turns, points, done, count, scratch);
-        for (size_t p = 0; p < points; p++)
+        for (size_t s = 0; cbf->job.part && s < count; s++)
+            keep_parts(&cbf->job, block, first_point, points, done + s,
+                       (const struct planar(*)[ROW])scratch->sum + s, row);
+        for (size_t p = 0; p < points && !cbf->job.part; p++)
             for (size_t b = 0; b < block->bins; b++)
                 for (size_t s = 0; s < count; s++)
                     scratch->power[p][b] += beam_power(&scratch->sum[p * row + s][b]);
@@ -310,7 +337,9 @@ static void beam_task(void *arg, size_t index, size_t worker) {
     size_t points = sonar_min_size(job->points - first, POINT_TILE);
     const struct block *block = job->block + index / tiles;
     double *energy = cbf->energy + index / tiles * cbf->capacity + first;
-    sum_powers(cbf, block, job->turns + first * job->turns_row, points, scratch);
+    sum_powers(cbf, block, first, points, scratch);
+    if (job->part)
+        return;
     memset(energy, 0, points * sizeof *energy);
     for (size_t b = 0; b < block->bins; b++) {
         float *lofar = NULL;
@@ -356,6 +385,15 @@ static struct job band_job(const struct cbf *cbf, const sonar_params *params, si
                         .turns_row = cbf->spec.sensors,
                         .shading = params->shading,
                         .power_scale = sum != 0 ? 1 / (sum * sum) / snapshots : 0};
+}
+
+/* The CBF's bins. */
+static void take_parts(const struct cbf *cbf, const sonar_params *params, sonar_buffer *out,
+                       struct job *job) {
+    job->part = out->data;
+    job->part_first = cbf->spec.cbf_first - cbf->spec.first_bin;
+    job->part_bins = cbf->spec.cbf_bins;
+    job->part_scale = params->shading_sum != 0 ? 1 / params->shading_sum : 0;
 }
 
 /* ---- the stage ------------------------------------------------------------------------------- */
@@ -424,6 +462,29 @@ static bool is_f32(const sonar_buffer *buffer, size_t rows, size_t columns) {
            buffer->stride[1] == 1;
 }
 
+/* c32 [snapshot][bin][points], dense, whatever the points' own shape. */
+static bool is_part(const sonar_buffer *in, const sonar_buffer *buffer, size_t bins,
+                    size_t points) {
+    return buffer->dtype == SONAR_C32 && buffer->data && buffer->rank >= 3 &&
+           buffer->shape[0] == in->shape[0] && buffer->shape[1] == bins &&
+           sonar_buffer_count(buffer) == in->shape[0] * bins * points &&
+           buffer->stride[1] == (ptrdiff_t)points;
+}
+
+static bool outputs_fit(const struct cbf *cbf, const sonar_buffer *in, const sonar_buffer *out,
+                        bool azimuth, bool lofar, bool near) {
+    const sonar_cbf_spec *spec = &cbf->spec;
+    const sonar_buffer *far = &out[SONAR_CBF_LOFAR], *close = &out[SONAR_CBF_NEARFIELD];
+    if (spec->parts)
+        return (!(azimuth || lofar) ||
+                is_part(in, far, lofar ? spec->bins : spec->cbf_bins, spec->directions)) &&
+               (!near || is_part(in, close, spec->cbf_bins, spec->ranges * spec->directions));
+    return (!azimuth || is_f32(&out[SONAR_CBF_AZIMUTH], 1, spec->directions)) &&
+           (!lofar || is_f32(far, spec->bins, spec->directions)) &&
+           (!near || (is_f32(close, spec->ranges, spec->directions) &&
+                      close->stride[0] == (ptrdiff_t)spec->directions));
+}
+
 static sonar_code check_shapes(const struct cbf *cbf, const sonar_buffer *in,
                                const sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     const sonar_cbf_spec *spec = &cbf->spec;
@@ -435,11 +496,9 @@ static sonar_code check_shapes(const struct cbf *cbf, const sonar_buffer *in,
         in->shape[2] != spec->sensors || in->stride[2] != 1)
         return sonar_fail(err, SONAR_EINVAL, "cbf", "input is not c32 [1..%zu][%zu][%zu]",
                           spec->max_snapshots, spec->bins, spec->sensors);
-    if ((azimuth && !is_f32(&out[SONAR_CBF_AZIMUTH], 1, spec->directions)) ||
-        (lofar && !is_f32(&out[SONAR_CBF_LOFAR], spec->bins, spec->directions)) ||
-        (near && (!is_f32(&out[SONAR_CBF_NEARFIELD], spec->ranges, spec->directions) ||
-                  out[SONAR_CBF_NEARFIELD].stride[0] != (ptrdiff_t)spec->directions)))
-        return sonar_fail(err, SONAR_EINVAL, "cbf", "an output is not f32 of the right shape");
+    if (!outputs_fit(cbf, in, out, azimuth, lofar, near))
+        return sonar_fail(err, SONAR_EINVAL, "cbf", "an output is not %s of the right shape",
+                          spec->parts ? "c32" : "f32");
     if (work->params->sensors != spec->sensors ||
         ((azimuth || lofar) && !sonar_cbf_takes(spec, &work->params->far_cbf, 1)) ||
         (near && !sonar_cbf_takes(spec, &work->params->near_cbf, spec->ranges)))
@@ -459,7 +518,15 @@ static void far_field(struct cbf *cbf, sonar_buffer *out, const sonar_work *work
         job.blocks = cbf->blocks;
         job.lofar = &out[SONAR_CBF_LOFAR];
     }
+    if (cbf->spec.parts)
+        take_parts(cbf, params, &out[SONAR_CBF_LOFAR], &job);
+    if (cbf->spec.parts && job.lofar) {
+        job.part_first = 0;
+        job.part_bins = cbf->spec.bins;
+    }
     run(cbf, &job);
+    if (cbf->spec.parts)
+        return;
     if (work->outputs & SONAR_WANT(SONAR_CBF_AZIMUTH))
         band_energy(cbf, out[SONAR_CBF_AZIMUTH].data);
 }
@@ -477,8 +544,11 @@ static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffe
     if (cbf->spec.ranges && work->outputs & SONAR_WANT(SONAR_CBF_NEARFIELD)) {
         struct job job = band_job(cbf, work->params, cbf->spec.ranges * cbf->spec.directions,
                                   work->params->near_cbf.turns);
+        if (cbf->spec.parts)
+            take_parts(cbf, work->params, &out[SONAR_CBF_NEARFIELD], &job);
         run(cbf, &job);
-        band_energy(cbf, out[SONAR_CBF_NEARFIELD].data);
+        if (!cbf->spec.parts)
+            band_energy(cbf, out[SONAR_CBF_NEARFIELD].data);
     }
     return SONAR_OK;
 }
@@ -493,16 +563,21 @@ static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buff
     if (points == 0)
         return SONAR_OK;
     if (turns->dtype != SONAR_U64 || turns->rank != 2 || turns->shape[1] != cbf->spec.sensors ||
-        turns->stride[1] != 1 || !is_f32(power, 1, points))
-        return sonar_fail(err, SONAR_EINVAL, "cbf", "points are not u64 [%zu][%zu] with f32 [%zu]",
-                          points, cbf->spec.sensors, points);
-    for (size_t done = 0; done < points; done += cbf->capacity) {
+        turns->stride[1] != 1 ||
+        !(cbf->spec.parts ? is_part(&cbf->x, power, cbf->spec.cbf_bins, points)
+                          : is_f32(power, 1, points)))
+        return sonar_fail(err, SONAR_EINVAL, "cbf", "points are not u64 [%zu][%zu] with %s", points,
+                          cbf->spec.sensors, cbf->spec.parts ? "their parts" : "f32 of as many");
+    const size_t most = cbf->spec.parts ? points : cbf->capacity; /* of energies */
+    for (size_t done = 0; done < points; done += most) {
         const uint64_t *table = (const uint64_t *)turns->data + (ptrdiff_t)done * turns->stride[0];
-        struct job job =
-            band_job(cbf, work->params, sonar_min_size(points - done, cbf->capacity), table);
+        struct job job = band_job(cbf, work->params, sonar_min_size(points - done, most), table);
         job.turns_row = (size_t)turns->stride[0];
+        if (cbf->spec.parts)
+            take_parts(cbf, work->params, power, &job);
         run(cbf, &job);
-        band_energy(cbf, (float *)power->data + done);
+        if (!cbf->spec.parts)
+            band_energy(cbf, (float *)power->data + done);
     }
     return SONAR_OK;
 }

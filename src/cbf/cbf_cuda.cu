@@ -18,6 +18,8 @@ static sonar_code check_spec(const sonar_cbf_spec *spec, sonar_error *err) {
     sonar_code code = sonar_cbf_check(spec, err);
     if (code)
         return code;
+    if (spec->parts)
+        return sonar_fail(err, SONAR_EUNAVAILABLE, "cbf", "parts of an array are the CPU's work");
     const size_t most = 1u << 30, points = spec->directions * spec->ranges;
     if (spec->sensors > most || spec->directions > most || points > most || spec->bins > most ||
         spec->first_bin > most || spec->max_snapshots > most)

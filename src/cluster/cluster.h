@@ -31,15 +31,15 @@ extern "C" {
 /* More are refused: rounds carry a few hundred bytes of every rank to every other. */
 enum { SONAR_RANKS_MOST = 64 };
 
-typedef struct sonar_place {
+typedef struct sonar_rank_place {
     size_t rank, ranks;
     size_t local; /* number of this rank among those on its host: the device it takes */
-} sonar_place;
+} sonar_rank_place;
 
 typedef struct sonar_cluster_ops {
     uint32_t interface; /* must equal SONAR_CLUSTER_INTERFACE exactly */
     /* Joins the other ranks; describes the library in words in description[size]. */
-    sonar_code (*join)(sonar_place *place, char *description, size_t size, sonar_error *err);
+    sonar_code (*join)(sonar_rank_place *place, char *description, size_t size, sonar_error *err);
     /* After the last call of the others, on every rank. */
     void (*leave)(void);
     /* `size` bytes of every rank to all ranks, as all[rank][size]. */
@@ -63,7 +63,7 @@ typedef const sonar_cluster_ops *(*sonar_cluster_entry)(void);
 /* This process's membership. */
 typedef struct sonar_cluster {
     const sonar_cluster_ops *ops;
-    sonar_place place;
+    sonar_rank_place place;
     char description[96]; /* "Open MPI v4.1.4, ..." */
 } sonar_cluster;
 

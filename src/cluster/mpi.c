@@ -58,7 +58,7 @@ static sonar_code count(const size_t *size, int counts[SONAR_RANKS_MOST],
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static sonar_code find_place(sonar_place *place, sonar_error *err) {
+static sonar_code find_place(sonar_rank_place *place, sonar_error *err) {
     MPI_Comm host;
     int local;
     sonar_code code =
@@ -68,7 +68,7 @@ static sonar_code find_place(sonar_place *place, sonar_error *err) {
         return code;
     MPI_Comm_rank(host, &local);
     MPI_Comm_free(&host);
-    *place = (sonar_place){(size_t)own_rank, (size_t)all_ranks, (size_t)local};
+    *place = (sonar_rank_place){(size_t)own_rank, (size_t)all_ranks, (size_t)local};
     return SONAR_OK;
 }
 
@@ -81,7 +81,7 @@ static void describe(char *description, size_t size) {
     description[size - 1] = 0;
 }
 
-static sonar_code join(sonar_place *place, char *description, size_t size, sonar_error *err) {
+static sonar_code join(sonar_rank_place *place, char *description, size_t size, sonar_error *err) {
     int level;
     sonar_code code =
         check(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread", err);

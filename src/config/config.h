@@ -17,6 +17,7 @@
 #include "cbf/cbf.h"
 #include "core/specs.h"
 #include "ingest/ingest.h"
+#include "cluster/cluster.h"
 #include "manifold/params.h"
 #include "net/net.h"
 
@@ -134,6 +135,11 @@ typedef struct sonar_config {
     char *control_endpoint; /* NULL: none */
     bool control_group;
 
+    /* cluster */
+    size_t cluster_ranks;                      /* 0: channels are split evenly */
+    size_t cluster_channels[SONAR_RANKS_MOST]; /* of each rank */
+    double cluster_max_skew_ms;
+
     char *metrics_listen; /* as sonar_loopback_read takes it; NULL: off */
 
     /* record */
@@ -157,8 +163,8 @@ typedef struct sonar_config {
     int data_priority; /* SCHED_FIFO of the data thread; 0: as the others */
     bool lock_memory;  /* for the program: nothing of it is ever swapped out */
     /* No options; the program sets them. */
-    const struct sonar_cluster *cluster; /* cluster/cluster.h, borrowed; NULL: one process */
-    long fail_at;                        /* sonar_host.fail_at */
+    const sonar_cluster *cluster;       /* borrowed; NULL: one process */
+    long fail_at;                       /* sonar_host.fail_at */
     void (*starting)(const char *step); /* called by sonar_pipeline_create before each step that may
                                            take seconds, with its name; NULL: by nobody */
 
@@ -253,6 +259,23 @@ void sonar_config_write_reference(FILE *to);
 
 /* What the live parameters are made from; arrays and text are the configuration's. */
 sonar_params_spec sonar_config_params(const sonar_config *config);
+
+/* The array as one of several ranks has it: its block of channels, numbered from 0, and the sensors
+ * that these feed, in the array's order; all else is the whole array's, to which it refers. */
+typedef struct sonar_config_part {
+    sonar_config config; /* with arrays and endpoints of its own */
+    size_t first_channel;
+    uint32_t *sensor; /* [config.sensors] numbers in the array */
+} sonar_config_part;
+
+/* Channels [*first, *end) of a rank. */
+void sonar_config_block(const sonar_config *whole, size_t rank, size_t ranks, size_t *first,
+                        size_t *end);
+/* SONAR_EINVAL where cluster.ranks are others than so many, or a rank has no sensor to use. `whole`
+ * is borrowed until destroy. */
+sonar_code sonar_config_part_create(const sonar_config *whole, size_t rank, size_t ranks,
+                                    sonar_config_part **part, sonar_error *err);
+void sonar_config_part_destroy(sonar_config_part *part);
 
 /* Bytes the running daemon will hold in buffers, ring and tables, to within the library overheads.
  */

@@ -153,7 +153,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                               .most = SONAR_ENDPOINTS_MOST,
                               .fallback = "[\"tcp://127.0.0.1:5555\"]",
                               .help = "Endpoints at which sample frames arrive. Beyond loopback "
-                                      "TCP needs security.key."},
+                                      "TCP needs security.key. {rank} in one stands for the "
+                                      "rank's number (cluster.ranks)."},
     [OPT_INGEST_SOCKET] = {"ingest.socket", AT(ingest_socket), CHOICE("pull sub"),
                            .fallback = "pull",
                            .help = "pull: the endpoints are bound, and digitisers connect to them. "
@@ -493,6 +494,16 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_NAV_OFFSET] = {"navigation.heading_offset_deg", LIVE, AT(heading_offset_deg),
                         REAL("deg", -360, 360), .fallback = "0",
                         .help = "Angle from the ship's bow to +x, clockwise seen from above."},
+    [OPT_CLUSTER_RANKS] =
+        {"cluster.ranks", .type = SONAR_TYPE_INTEGERS, .low = 1, .high = SONAR_SENSORS_MOST,
+         .most = SONAR_RANKS_MOST, .fallback = "[]",
+         .help = "Channels of each rank where mpirun starts several: rank 0 has the first, rank 1 "
+                 "those behind them, and so on. [] splits them as evenly as can be."},
+    [OPT_CLUSTER_SKEW] =
+        {"cluster.max_skew_ms", AT(cluster_max_skew_ms), REAL("ms", 0, 60000), .fallback = "500",
+         .help = "Longest time that a rank's window waits for those of the other ranks. One that "
+                 "has none by then takes part with nothing, and its samples are missing."},
+
     [OPT_CONTROL_ENDPOINT] =
         {"control.endpoint", AT(control_endpoint), .type = SONAR_TYPE_ENDPOINT,
          .computed = "not set: of a systemd service control in its runtime folder, else none",

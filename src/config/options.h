@@ -121,6 +121,8 @@ typedef enum sonar_option_id {
     OPT_NAV_ENDPOINT,
     OPT_NAV_STALE_AFTER,
     OPT_NAV_OFFSET,
+    OPT_CLUSTER_RANKS,
+    OPT_CLUSTER_SKEW,
     OPT_CONTROL_ENDPOINT,
     OPT_CONTROL_GROUP,
     OPT_METRICS_LISTEN,
@@ -296,5 +298,8 @@ void sonar_value_print(const sonar_option *option, const sonar_value *value, int
 int sonar_key_print(const char *last, const char *path, FILE *to);
 /* SHA-256 of the canonical text, in hex. */
 sonar_code sonar_settings_digest(const sonar_settings *settings, char digest[65]);
+
+/* The endpoint with a rank's number in place of {rank}; malloc'ed, NULL: no memory. */
+char *sonar_endpoint_of_rank(const char *text, size_t rank);
 
 #endif

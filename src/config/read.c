@@ -248,6 +248,24 @@ static bool check_endpoint(const reader *r, const sonar_node *node) {
     return true;
 }
 
+char *sonar_endpoint_of_rank(const char *text, size_t rank) {
+    const char *at = strstr(text, "{rank}");
+    char *out = NULL;
+    if (!at)
+        return strdup(text);
+    const int length = asprintf(&out, "%.*s%zu%s", (int)(at - text), text, rank, at + 6);
+    return length < 0 ? NULL : out;
+}
+
+/* As it is for rank 0. */
+static bool check_ranks_endpoint(const reader *r, const sonar_node *node) {
+    sonar_node own = *node;
+    own.text = sonar_endpoint_of_rank(node->text, 0);
+    const bool good = own.text && check_endpoint(r, &own);
+    free(own.text);
+    return good;
+}
+
 static bool read_endpoint(const reader *r, const sonar_node *node, char **text) {
     return read_text(r, node, text) && check_endpoint(r, node);
 }
@@ -271,7 +289,7 @@ static bool read_item(const reader *r, const sonar_node *item, size_t i) {
     case SONAR_TYPE_CHOICES:
         return read_choice(r, item, &v->numbers[i]);
     case SONAR_TYPE_ENDPOINTS:
-        return read_endpoint(r, item, &v->texts[i]);
+        return read_text(r, item, &v->texts[i]) && check_ranks_endpoint(r, item);
     case SONAR_TYPE_TEXTS:
         return read_text(r, item, &v->texts[i]);
     case SONAR_TYPE_POSITIONS:

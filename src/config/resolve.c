@@ -697,12 +697,27 @@ static bool resolve_endpoints(sonar_loader *l) {
                 fail(l, OPT_INGEST_ENDPOINTS, NULL, "%s is there twice", v->texts[i]);
         if (!strcmp(v->texts[i], value(l, OPT_OUTPUT_ENDPOINT)->text))
             fail(l, OPT_OUTPUT_ENDPOINT, NULL, "%s is an endpoint of ingest already", v->texts[i]);
-        c->ingest_endpoint[i] = strdup(v->texts[i]);
+        c->ingest_endpoint[i] = sonar_endpoint_of_rank(v->texts[i], 0);
         if (!c->ingest_endpoint[i])
             return no_memory(l);
         c->ingest_endpoints = i + 1;
     }
     return true;
+}
+
+/* The channels are known by now. */
+static void resolve_cluster(sonar_loader *l) {
+    sonar_config *c = l->config;
+    const sonar_value *v = value(l, OPT_CLUSTER_RANKS);
+    size_t sum = 0;
+    if (!have(l, OPT_CLUSTER_RANKS))
+        return;
+    for (size_t i = 0; i < v->count; i++)
+        sum += c->cluster_channels[i] = (size_t)v->numbers[i];
+    c->cluster_ranks = v->count;
+    if (v->count && sum != c->channels)
+        fail(l, OPT_CLUSTER_RANKS, NULL, "the ranks have %zu channels, and the array's frames %zu",
+             sum, c->channels);
 }
 
 static size_t processors(void) {
@@ -772,6 +787,7 @@ void sonar_resolve(sonar_loader *l) {
         return;
     resolve_ingest_threads(l);
     resolve_record(l);
+    resolve_cluster(l);
     if (!resolve_directions(l))
         return;
     sonar_resolve_specs(l->config);

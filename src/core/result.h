@@ -311,6 +311,7 @@ typedef struct sonar_result {
     double mvdr_modes; /* dominant ones, median over bins; 0 without rejection of the others */
     double missing_mean, missing_worst;
     uint32_t frame_flags; /* SONAR_FRAME_* */
+    size_t ranks_absent;  /* of those that share the array: they had nothing of this window */
     bool restarted;
     bool mask_changed;      /* the first window with another mask than before */
     bool config_changed;    /* the first window with another configuration */
@@ -394,6 +395,7 @@ const char *sonar_condition_severity_name(sonar_condition_severity severity);
     ROW(SONAR_CONDITION_BLOCKS_SILENT, "blocks_silent", "blocks")                                  \
     ROW(SONAR_CONDITION_BLOCKS_APART, "blocks_apart", "seconds")                                   \
     ROW(SONAR_CONDITION_SAMPLES_MISSING, "samples_missing", "worst share of a window")             \
+    ROW(SONAR_CONDITION_RANKS_ABSENT, "ranks_absent", "windows")                                   \
     ROW(SONAR_CONDITION_WINDOWS_STALLED, "windows_stalled", "seconds")                             \
     ROW(SONAR_CONDITION_WINDOWS_OVERLOAD, "windows_overload", "windows")                           \
     ROW(SONAR_CONDITION_WINDOWS_MISSING, "windows_missing", "windows")                             \
@@ -475,6 +477,17 @@ typedef struct sonar_node_clock {
     uint64_t steps; /* since the start */
 } sonar_node_clock;
 
+/* One of several ranks that share the array, as it said last. */
+typedef struct sonar_rank_status {
+    char host[64];
+    uint32_t first_channel, channels;
+    uint64_t frames_accepted, frames_dropped, samples_missing; /* as the counters of those names */
+    uint64_t windows_absent;  /* that were worked on and of which it had nothing */
+    uint64_t windows_dropped; /* of its own, late or of another epoch than all are in */
+} sonar_rank_status;
+
+enum { SONAR_RANKS_SHOWN = 64 }; /* all that there can be */
+
 /* What the control thread knows once a second. Copied by post. */
 typedef struct sonar_status {
     sonar_params_facts params; /* the newest */
@@ -491,6 +504,8 @@ typedef struct sonar_status {
     char backend[24];       /* names of the backends at work */
     char backend_text[240]; /* why it was set up again or replaced; "" if nothing happened */
     sonar_element_health elements;
+    size_t ranks; /* 0: no other shares the array */
+    sonar_rank_status rank[SONAR_RANKS_SHOWN];
     sonar_navigation navigation;
     sonar_recording record;
     bool waiting_for_samples;

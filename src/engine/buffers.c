@@ -20,8 +20,7 @@ static sonar_buffer rows(const sonar_buffer *all, size_t from, size_t count) {
     return view;
 }
 
-/* The host's are in memory that the device copies to and from, if there is one. */
-static const sonar_backend *owner_of(const sonar_engine *e) {
+const sonar_backend *sonar_engine_owner(const sonar_engine *e) {
     const struct side *device = &e->side[DEVICE_SIDE];
     return device->backend ? device->backend : e->side[HOST_SIDE].backend;
 }
@@ -32,7 +31,7 @@ static sonar_code make_spectra(sonar_engine *e, int which, sonar_error *err) {
     const sonar_cbf_spec *cbf = &specs->cbf;
     const sonar_mvdr_spec *mvdr = &specs->mvdr;
     struct spectra *s = &e->side[which].spectra;
-    const sonar_backend *owner = owner_of(e);
+    const sonar_backend *owner = sonar_engine_owner(e);
     sonar_space space = which == HOST_SIDE ? SONAR_PINNED : owner->native_space;
     sonar_code code =
         make(owner, space, SONAR_C32, cbf->max_snapshots, dft->bins, dft->sensors, &s->all, err);
@@ -50,12 +49,14 @@ static sonar_code make_spectra(sonar_engine *e, int which, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* On the sides that have stages; element.psd reads them on the host. */
+/* On the sides that have stages; element.psd reads them on the host, from where ranks exchange
+ * them.
+ */
 static sonar_code make_all_spectra(sonar_engine *e, sonar_error *err) {
-    bool psd = e->spec.surfaces & SONAR_WANT(SONAR_ELEMENT_PSD);
+    bool host = e->spec.surfaces & SONAR_WANT(SONAR_ELEMENT_PSD) || e->parts;
     sonar_code code = SONAR_OK;
     for (int i = 0; i < SIDES && !code; i++)
-        if (e->side[i].backend || (i == HOST_SIDE && psd))
+        if (e->side[i].backend || (i == HOST_SIDE && host))
             code = make_spectra(e, i, err);
     return code;
 }
@@ -92,8 +93,8 @@ static sonar_code make_mvdr_surfaces(sonar_engine *e, sonar_error *err) {
         code = make(b, b->native_space, SONAR_F32, bins, SONAR_MVDR_INFO_FIELDS, 0,
                     &to[SONAR_MVDR_OUT_INFO], err);
     return code ? code
-                : make(owner_of(e), SONAR_PINNED, SONAR_F32, bins, SONAR_MVDR_INFO_FIELDS, 0,
-                       &e->buffers.host_info, err);
+                : make(sonar_engine_owner(e), SONAR_PINNED, SONAR_F32, bins, SONAR_MVDR_INFO_FIELDS,
+                       0, &e->buffers.host_info, err);
 }
 
 static sonar_code make_pair(const sonar_backend *backend, sonar_space space, size_t sensors,
@@ -104,8 +105,8 @@ static sonar_code make_pair(const sonar_backend *backend, sonar_space space, siz
 
 static sonar_code make_points(sonar_engine *e, sonar_error *err) {
     size_t sensors = e->spec.specs->cbf.sensors;
-    sonar_code code = make_pair(owner_of(e), SONAR_PINNED, sensors, &e->buffers.host_points,
-                                &e->buffers.host_point_power, err);
+    sonar_code code = make_pair(sonar_engine_owner(e), SONAR_PINNED, sensors,
+                                &e->buffers.host_points, &e->buffers.host_point_power, err);
     for (struct side *s = e->side; s < e->side + SIDES && !code; s++)
         if (s->backend)
             code = make_pair(s->backend, s->backend->native_space, sensors, &s->points,
@@ -133,6 +134,10 @@ static sonar_code make_ring(sonar_engine *e, sonar_error *err) {
 
 sonar_code sonar_engine_make_buffers(sonar_engine *e, sonar_error *err) {
     sonar_code code = make_all_spectra(e, err);
+    if (!code && e->parts)
+        code = sonar_parts_make_buffers(e, err);
+    if (code || e->parts)
+        return code ? code : make_ring(e, err);
     if (!code)
         code = make_cbf_surfaces(e, err);
     if (!code)
@@ -158,7 +163,7 @@ static void release_side(const sonar_engine *e, struct side *side, const sonar_b
 
 void sonar_engine_free_buffers(sonar_engine *e) {
     struct buffers *b = &e->buffers;
-    const sonar_backend *owner = owner_of(e);
+    const sonar_backend *owner = sonar_engine_owner(e);
     for (struct side *side = e->side; side < e->side + SIDES; side++)
         release_side(e, side, owner);
     if (e->cbf.side)

@@ -75,8 +75,9 @@ static sonar_code make_stages(sonar_engine *e, sonar_error *err) {
     sonar_code code = make_stage(e, SONAR_ENGINE_DFT, "dft", &dft, &e->dft, err);
     if (!code)
         code = make_stage(e, SONAR_ENGINE_CBF, "cbf", &specs->cbf, &e->cbf, err);
-    if (!code && specs->mvdr_enabled)
-        code = make_stage(e, SONAR_ENGINE_MVDR, "mvdr_jacobi", &specs->mvdr, &e->mvdr, err);
+    const sonar_mvdr_spec *mvdr = e->parts ? &e->parts->mvdr : &specs->mvdr;
+    if (!code && specs->mvdr_enabled && (!e->parts || e->parts->has_mvdr))
+        code = make_stage(e, SONAR_ENGINE_MVDR, "mvdr_jacobi", mvdr, &e->mvdr, err);
     if (!code && specs->own_mvdr_dft)
         code = make_stage(e, SONAR_ENGINE_DFT, "dft", &mvdr_dft, &e->mvdr_dft, err);
     return code;
@@ -105,7 +106,9 @@ static sonar_code make_copies(sonar_engine *e, sonar_error *err) {
 }
 
 static sonar_code make_all(sonar_engine *e, sonar_error *err) {
-    sonar_code code = make_stages(e, err);
+    sonar_code code = e->spec.ranks ? sonar_parts_create(e, err) : SONAR_OK;
+    if (!code)
+        code = make_stages(e, err);
     if (!code)
         code = make_copies(e, err);
     if (!code)
@@ -114,7 +117,7 @@ static sonar_code make_all(sonar_engine *e, sonar_error *err) {
         code = sonar_engine_make_buffers(e, err);
     if (!code)
         code = sonar_snapshots_create(e, err);
-    return code ? code : sonar_graphs_create(e, err);
+    return code || e->parts ? code : sonar_graphs_create(e, err);
 }
 
 sonar_code sonar_engine_create(const sonar_engine_spec *spec, const sonar_host *host,
@@ -149,6 +152,7 @@ void sonar_engine_destroy(sonar_engine *e) {
     destroy_stage(&e->mvdr_dft);
     destroy_stage(&e->cbf);
     destroy_stage(&e->mvdr);
+    sonar_parts_destroy(e);
     sonar_engine_free_buffers(e);
     for (struct side *side = e->side; side < e->side + SIDES; side++)
         close_side(side);
@@ -165,7 +169,7 @@ sonar_code sonar_engine_use(sonar_engine *e, sonar_error *err) {
 }
 
 void sonar_engine_forget(sonar_engine *e) {
-    if (e->spec.specs->mvdr_enabled)
+    if (e->mvdr.ops)
         e->mvdr.ops->reset(e->mvdr.self);
     e->not_as_recorded = true;
     sonar_snapshots_forget(&e->history);
@@ -182,5 +186,5 @@ bool sonar_engine_has_device(const sonar_engine *e) {
 }
 
 const sonar_buffer *sonar_engine_mvdr_info(const sonar_engine *e) {
-    return &e->buffers.host_info;
+    return e->parts ? &e->parts->whole_info : &e->buffers.host_info;
 }

@@ -15,6 +15,7 @@
 #ifndef SONAR_ENGINE_H
 #define SONAR_ENGINE_H
 
+#include "cluster/cluster.h"
 #include "core/result.h"
 #include "core/window.h"
 #include "core/specs.h"
@@ -49,6 +50,22 @@ typedef struct sonar_engine_times {
     _Atomic uint64_t last_ns[SONAR_TIMED_STAGES]; /* of the last window */
 } sonar_engine_times;
 
+/* Surfaces of the MVDR that several ranks make together. */
+enum {
+    SONAR_ENGINE_SHARED = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM) |
+                          SONAR_WANT(SONAR_MVDR_NEARFIELD) | SONAR_WANT(SONAR_MVDR_EIGENVALUES)
+};
+
+/* Where an array is split over ranks, each with an engine for its part. Runs and evaluations are
+ * then collective: all ranks do the same ones. */
+typedef struct sonar_engine_ranks {
+    const sonar_cluster *cluster;
+    const sonar_specs *specs;         /* of the whole array */
+    const sonar_params *params;       /* of the whole array, for the MVDR */
+    const size_t *sensors, *channels; /* [rank] how many it has */
+    const uint32_t *sensor; /* numbers in the array of rank 0's sensors, then of rank 1's, ... */
+} sonar_engine_ranks;
+
 /* All pointers are borrowed until destroy, but params: only until another run brings others. */
 typedef struct sonar_engine_spec {
     const sonar_specs *specs;
@@ -58,6 +75,9 @@ typedef struct sonar_engine_spec {
     uint32_t surfaces; /* SONAR_WANT bits of all that may ever be wanted */
     sonar_engine_source source;
     sonar_engine_times *times;
+    /* NULL: there is no other rank. With ranks, specs are the part's, those of the CBF with
+     * `parts`, and the engine makes its share of the MVDR from ranks->specs. */
+    const sonar_engine_ranks *ranks;
 } sonar_engine_spec;
 
 /* One window's work. */
@@ -67,6 +87,12 @@ typedef struct sonar_engine_job {
     uint32_t outputs;      /* SONAR_WANT bits of the surfaces to be made */
     sonar_buffer *surface; /* [SONAR_SURFACES] host memory of the shapes of sonar_specs_surface,
                               where outputs has the bit; NULL: only the covariance goes on */
+    /* With ranks, the window as all have agreed on it. Of these, the root's outputs and its being
+     * there at all is known to all; only the root has surfaces, of the whole array. */
+    bool absent;         /* this rank takes part with nothing: of `window` only first_sample means
+                            anything */
+    bool surfaces_asked; /* the root has surfaces */
+    size_t lookback;     /* what all that take part have before the window */
 } sonar_engine_job;
 
 /* What lies behind the MVDR's spectrum. */
@@ -94,10 +120,11 @@ sonar_code sonar_engine_run(sonar_engine *engine, const sonar_engine_job *job, s
 /* The MVDR begins with nothing at the next run: what came before has nothing to do with it. */
 void sonar_engine_forget(sonar_engine *engine);
 
-/* Host memory u64 [SONAR_ENGINE_POINTS][sensor] for the turns of directions to be evaluated. */
+/* Host memory u64 [SONAR_ENGINE_POINTS][sensor] (with ranks, the CBF's are those of the part, the
+ * MVDR's of the whole array) for the turns of directions to be evaluated. */
 uint64_t *sonar_engine_points(sonar_engine *engine);
 /* Broadband power of the CBF or the MVDR at the first n of these directions, for the window of the
- * last run, to power[n]. */
+ * last run, to power[n]; with ranks, on the root, and NULL on the others. */
 sonar_code sonar_engine_evaluate(sonar_engine *engine, sonar_engine_stage beamformer, size_t n,
                                  float *power, sonar_error *err);
 

@@ -51,7 +51,8 @@ static sonar_code transform_mvdr(sonar_engine *e, struct job *job, sonar_error *
     const struct stage *dft = &e->mvdr_dft;
     for (size_t i = 0; i < job->plan.count; i++) {
         uint64_t first = sonar_snapshots_first(specs, &job->seen, &job->plan, i);
-        if (!sonar_window_is_whole(&job->seen, first, specs->mvdr.length))
+        if (job->keep ? !job->keep[i]
+                      : !sonar_window_is_whole(&job->seen, first, specs->mvdr.length))
             continue;
         if (specs->own_mvdr_dft) {
             sonar_buffer out = sonar_buffer_part(&dft->side->spectra.mvdr, job->taken);
@@ -117,7 +118,8 @@ sonar_code sonar_enqueue_transfer(sonar_engine *e, const struct job *job, size_t
     struct side *device = sonar_engine_device(e);
     bool cbf = e->cbf.side == to && job->work.outputs & CBF_SURFACES;
     bool psd = to == &e->side[HOST_SIDE] && sonar_job_wants(job, SONAR_ELEMENT_PSD);
-    bool mvdr = e->mvdr.side == to && taken;
+    /* with ranks, transforms are exchanged from the host */
+    bool mvdr = taken && (e->parts ? to == &e->side[HOST_SIDE] : e->mvdr.side == to);
     sonar_code code = SONAR_OK;
     if (cbf || psd)
         code = device->backend->copy(device->queue, &from->spectra.cbf, &to->spectra.cbf, err);
@@ -140,13 +142,18 @@ static void release(const sonar_engine *e, struct job *job) {
     job->held = NULL;
 }
 
-sonar_code sonar_enqueue(sonar_engine *e, struct job *job, sonar_error *err) {
-    struct side *device = sonar_engine_device(e);
+sonar_code sonar_enqueue_transforms(sonar_engine *e, struct job *job, sonar_error *err) {
     job->taken = 0;
     sonar_code code = run_dft(e, job, err);
     if (!code)
         release(e, job);
-    if (!code && device)
+    if (!code && sonar_engine_device(e))
         code = sonar_enqueue_transfer(e, job, job->taken, err);
+    return code;
+}
+
+sonar_code sonar_enqueue(sonar_engine *e, struct job *job, sonar_error *err) {
+    struct side *device = sonar_engine_device(e);
+    sonar_code code = sonar_enqueue_transforms(e, job, err);
     return !code && device ? sonar_enqueue_beamformers(e, job, device, err) : code;
 }

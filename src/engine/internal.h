@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* What the engine's own files share. In the order of a window's way: samples.c brings it to the
  * device, snapshots.c says which snapshots it brings, enqueue.c puts the stages' work into queues,
- * graphs.c does so at once from a recording, run.c is the whole order; timing.c measures. */
+ * graphs.c does so at once from a recording, run.c is the whole order; timing.c measures. Where
+ * ranks share the array, parts.c is the order and share.c what the ranks tell one another. */
 #ifndef SONAR_ENGINE_INTERNAL_H
 #define SONAR_ENGINE_INTERNAL_H
 
@@ -76,12 +77,14 @@ struct job {
     struct plan plan;
     size_t taken; /* the MVDR's new snapshots, those with gaps left out */
     sonar_work work;
-    sonar_buffer *surface;    /* NULL: nobody wants any */
+    const uint8_t *keep;      /* [plan.count] snapshots that no rank lacks; NULL: see the window */
+    sonar_buffer *surface;    /* NULL: nobody wants any, or another rank has them */
+    bool asked;               /* somebody wants them */
     const sonar_window *held; /* ingest's; NULL once its samples are ingest's again */
 };
 
 static inline bool sonar_job_wants(const struct job *job, sonar_surface surface) {
-    return job->surface && job->work.outputs & SONAR_WANT(surface);
+    return job->asked && job->work.outputs & SONAR_WANT(surface);
 }
 
 /* The work of a window as one graph. */
@@ -91,8 +94,39 @@ struct recording {
     sonar_graph *graph;
 };
 
+/* A stage's input or output that the host sends or gets: in host memory and, where the stage is on
+ * a device, there as well. */
+struct both {
+    sonar_buffer host, native; /* the same memory on the host's side */
+};
+
+/* What a rank has besides. Buffers are of the largest size that is asked for; those marked "root"
+ * are there only. */
+struct parts {
+    sonar_mvdr_spec mvdr;  /* of the rank's share of the bins, with the edges beside them */
+    bool has_mvdr;         /* there are bins enough for this rank to have some */
+    struct both far, near; /* c32 [snapshot][bin][direction], [snapshot][bin][range, direction] */
+    struct both input;     /* c32 [snapshot][bin][sensor] of the whole array: the MVDR's */
+    struct both spectrum, info;          /* f32 [bin][direction], [bin][info field] of the share */
+    struct both eigenvalues;             /* f32 [bin][sonar_mvdr_modes] of it */
+    struct both close;                   /* f32 [range][direction] of it: the MVDR's near field */
+    sonar_buffer points;                 /* u64 [point][sensor] of the whole array, or less */
+    struct both cbf_points, mvdr_points; /* as the stages have them; the host's are `points` */
+    struct both point_parts;             /* c32 [snapshot][bin][point] */
+    struct both point_power;             /* f32 [point] */
+    float *psd;                          /* [channel][bin] */
+    sonar_c32 *packed, *unpacked;        /* transforms on their way */
+    uint8_t *keep, *keeps;               /* [snapshot] those that are whole; [rank][snapshot] */
+    void *all;                           /* root: what the ranks send, one behind the other */
+    sonar_buffer whole_info;             /* root: f32 [bin][SONAR_MVDR_INFO_FIELDS] */
+    float *whole_spectrum;               /* root: f32 [bin][direction] where no surface takes it */
+    double *row, *energy;                /* root: of one bin, of the band */
+    bool absent;                         /* from the last run */
+};
+
 struct sonar_engine {
     sonar_engine_spec spec;
+    struct parts *parts; /* NULL: no other rank */
     const sonar_host *host;
     char name[24]; /* of its backends */
     struct side side[SIDES];
@@ -113,9 +147,44 @@ struct sonar_engine {
     struct recording *recorded;
 };
 
+/* parts.c: a window's run where there are other ranks; an evaluation's. */
+sonar_code sonar_parts_run(struct sonar_engine *engine, const sonar_engine_job *given,
+                           sonar_error *err);
+sonar_code sonar_parts_evaluate(struct sonar_engine *engine, sonar_engine_stage which, size_t n,
+                                float *power, sonar_error *err);
+/* parts_buffers.c: before the stages are made, its share of the MVDR; then its buffers. */
+sonar_code sonar_parts_create(struct sonar_engine *engine, sonar_error *err);
+sonar_code sonar_parts_make_buffers(struct sonar_engine *engine, sonar_error *err);
+void sonar_parts_destroy(struct sonar_engine *engine);
+/* share.c: the rank's share of the MVDR's bins: its own ones, and the edges beside them. */
+struct share {
+    size_t first, bins; /* in the array's MVDR; edges not counted */
+    size_t below, above;
+};
+struct share sonar_share_of(const struct sonar_engine *engine, size_t rank);
+static inline size_t sonar_share_rows(struct share s) {
+    return s.below + s.bins + s.above;
+}
+/* Adds the ranks' parts of a run and makes the CBF's surfaces. */
+sonar_code sonar_share_cbf(struct sonar_engine *engine, const struct job *job, sonar_error *err);
+/* From the ranks' `taken` snapshots of their sensors in all bins to the input of each one's share.
+ */
+sonar_code sonar_share_transforms(struct sonar_engine *engine, size_t taken, sonar_error *err);
+/* The shares' spectra and facts, to the root. */
+sonar_code sonar_share_mvdr(struct sonar_engine *engine, const struct job *job, sonar_error *err);
+sonar_code sonar_share_psd(struct sonar_engine *engine, const struct job *job, sonar_error *err);
+/* Powers of n points from the ranks' parts, or from their shares. */
+sonar_code sonar_share_points(struct sonar_engine *engine, sonar_engine_stage which, size_t n,
+                              float *power, sonar_error *err);
+/* Leaves in parts->keep the snapshots that all ranks have whole. */
+sonar_code sonar_share_keep(struct sonar_engine *engine, size_t snapshots, sonar_error *err);
+/* run.c: power of every channel of this engine in the beamformers' bins. */
+void sonar_element_psd(const struct sonar_engine *engine, const sonar_params *params,
+                       sonar_buffer *psd);
 /* engine.c */
 struct side *sonar_engine_device(struct sonar_engine *engine); /* its side, or NULL */
-/* buffers.c */
+/* buffers.c: the backend that host memory comes from, the device's if there is one. */
+const sonar_backend *sonar_engine_owner(const struct sonar_engine *engine);
 sonar_code sonar_engine_make_buffers(struct sonar_engine *engine, sonar_error *err);
 void sonar_engine_free_buffers(struct sonar_engine *engine);
 /* samples.c: copies what is left of the job's window, lets the DFT's queue wait for it and sets
@@ -123,8 +192,11 @@ void sonar_engine_free_buffers(struct sonar_engine *engine);
 sonar_code sonar_samples_upload(struct sonar_engine *engine, struct job *job, sonar_error *err);
 /* snapshots.c */
 sonar_code sonar_snapshots_create(struct sonar_engine *engine, sonar_error *err);
-/* Which snapshots a window brings that the MVDR has not seen; takes them as seen. */
-struct plan sonar_snapshots_take(struct sonar_engine *engine, const sonar_window *window);
+/* Which snapshots a window brings that the MVDR has not been offered. */
+struct plan sonar_snapshots_plan(struct sonar_engine *engine, const sonar_window *window);
+/* The plan's snapshots enter the history: those to keep, or that the window has whole. */
+void sonar_snapshots_note(struct sonar_engine *engine, const sonar_window *window,
+                          const struct plan *plan, const uint8_t *keep);
 /* The plan of a window in mid-stream, if all windows have the same. */
 bool sonar_snapshots_usual(const sonar_specs *specs, struct plan *plan);
 void sonar_snapshots_forget(struct history *history);
@@ -133,6 +205,8 @@ uint64_t sonar_snapshots_first(const sonar_specs *specs, const sonar_window *win
                                const struct plan *plan, size_t index);
 /* enqueue.c: everything up to the surfaces of the device, stage by stage: what graphs record. */
 sonar_code sonar_enqueue(struct sonar_engine *engine, struct job *job, sonar_error *err);
+/* The first part of it, with what the host reads of the results. */
+sonar_code sonar_enqueue_transforms(struct sonar_engine *engine, struct job *job, sonar_error *err);
 /* The beamformers of one side. */
 sonar_code sonar_enqueue_beamformers(struct sonar_engine *engine, const struct job *job,
                                      const struct side *side, sonar_error *err);

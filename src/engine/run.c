@@ -47,7 +47,7 @@ static sonar_code fetch_surfaces(sonar_engine *e, const struct job *job, const s
 
 /* Power of every channel in the beamformers' bins, the mean over the snapshots; channels without a
  * sensor read 0. */
-static void element_psd(const sonar_engine *e, const sonar_params *params, sonar_buffer *psd) {
+void sonar_element_psd(const sonar_engine *e, const sonar_params *params, sonar_buffer *psd) {
     const sonar_buffer *x = &e->side[HOST_SIDE].spectra.cbf;
     size_t snapshots = x->shape[0], bins = x->shape[1], sensors = x->shape[2];
     for (size_t s = 0; s < sensors; s++) {
@@ -117,29 +117,35 @@ static sonar_code run(sonar_engine *e, struct job *job, sonar_error *err) {
 
 sonar_code sonar_engine_run(sonar_engine *e, const sonar_engine_job *given, sonar_error *err) {
     const sonar_window *window = given->window;
+    if (e->parts)
+        return sonar_parts_run(e, given, err);
     struct job job = {.held = window,
-                      .plan = sonar_snapshots_take(e, window),
+                      .plan = sonar_snapshots_plan(e, window),
                       .work = {.first_sample = window->first_sample,
                                .params = given->params,
                                .outputs = given->outputs},
-                      .surface = given->surface};
+                      .surface = given->surface,
+                      .asked = given->surface != NULL};
+    sonar_snapshots_note(e, window, &job.plan, NULL);
     sonar_code code = run(e, &job, err);
     if (job.held)
         e->spec.source.release(e->spec.source.ctx, window);
     e->last = job.work;
     if (!code && sonar_job_wants(&job, SONAR_ELEMENT_PSD))
-        element_psd(e, given->params, &given->surface[SONAR_ELEMENT_PSD]);
+        sonar_element_psd(e, given->params, &given->surface[SONAR_ELEMENT_PSD]);
     return code;
 }
 
 /* ---- off the grid ---------------------------------------------------------------------------- */
 
 uint64_t *sonar_engine_points(sonar_engine *e) {
-    return e->buffers.host_points.data;
+    return e->parts ? e->parts->points.data : e->buffers.host_points.data;
 }
 
 sonar_code sonar_engine_evaluate(sonar_engine *e, sonar_engine_stage which, size_t n, float *power,
                                  sonar_error *err) {
+    if (e->parts)
+        return sonar_parts_evaluate(e, which, n, power, err);
     const struct stage *beamformer = which == SONAR_ENGINE_MVDR ? &e->mvdr : &e->cbf;
     const struct side *side = beamformer->side;
     struct buffers *b = &e->buffers;

@@ -55,7 +55,7 @@ uint64_t sonar_snapshots_first(const sonar_specs *specs, const sonar_window *win
     return window->first_sample + (uint64_t)plan->offset + index * specs->mvdr_hop;
 }
 
-struct plan sonar_snapshots_take(sonar_engine *e, const sonar_window *window) {
+struct plan sonar_snapshots_plan(sonar_engine *e, const sonar_window *window) {
     const sonar_specs *specs = e->spec.specs;
     struct plan plan = {0};
     if (!specs->mvdr_enabled)
@@ -64,12 +64,17 @@ struct plan sonar_snapshots_take(sonar_engine *e, const sonar_window *window) {
         plan = plan_from(specs, window->first_sample, window->lookback, &e->history.next);
     else
         plan.count = 1;
-    for (size_t i = 0; i < plan.count; i++) {
-        uint64_t first = sonar_snapshots_first(specs, window, &plan, i);
-        if (sonar_window_is_whole(window, first, specs->mvdr.length))
+    return plan;
+}
+
+void sonar_snapshots_note(sonar_engine *e, const sonar_window *window, const struct plan *plan,
+                          const uint8_t *keep) {
+    const sonar_specs *specs = e->spec.specs;
+    for (size_t i = 0; i < plan->count; i++) {
+        uint64_t first = sonar_snapshots_first(specs, window, plan, i);
+        if (keep ? keep[i] != 0 : sonar_window_is_whole(window, first, specs->mvdr.length))
             note(&e->history, first, specs->mvdr.length);
     }
-    return plan;
 }
 
 bool sonar_snapshots_usual(const sonar_specs *specs, struct plan *plan) {

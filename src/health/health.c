@@ -171,6 +171,28 @@ static uint64_t counter_at(const sonar_status *status, size_t offset) {
     return *(const uint64_t *)((const char *)status + offset);
 }
 
+/* A rank that took part with nothing. */
+static void judge_ranks(const sonar_health *h, sonar_status *status) {
+    uint64_t most = 0;
+    size_t worst = 0, absent = 0;
+    for (size_t i = 0; i < status->ranks; i++) {
+        const uint64_t fresh = status->rank[i].windows_absent - h->seen.rank[i].windows_absent;
+        absent += fresh > 0;
+        worst = fresh > most ? i : worst;
+        most = fresh > most ? fresh : most;
+    }
+    const sonar_rank_status *r = &status->rank[worst];
+    if (!absent)
+        return;
+    sonar_condition *c = sonar_health_report(
+        status, SONAR_CONDITION_RANKS_ABSENT, SONAR_DEGRADED,
+        "rank %zu on %s, channels %u-%u, had nothing of %llu windows%s", worst, r->host,
+        r->first_channel, r->first_channel + r->channels - 1, (unsigned long long)most,
+        absent > 1 ? ", and others lacked some, too" : "");
+    c->value = (double)most;
+    sonar_channel_set_add(&c->channels, r->first_channel, r->channels);
+}
+
 /* Conditions that hold when a counter has grown. */
 static void judge_counters(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
 #define AT(member) offsetof(sonar_status, member)
@@ -207,6 +229,7 @@ static void judge_counters(sonar_health *h, const sonar_health_facts *facts, son
 #undef AT
     char overload[96];
     explain_overload(h, overload);
+    judge_ranks(h, status);
     (void)facts;
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         uint64_t fresh = counter_at(status, row[i].counter) - counter_at(&h->seen, row[i].counter);

@@ -65,6 +65,7 @@ struct sonar_assembler {
     size_t beside;        /* frames that are being booked side by side; none while windows move */
     /* constants */
     uint32_t array_id;
+    uint32_t first_channel; /* in the array, of those that come here and are counted from it */
     size_t channels, length, hop, lookback, skew, queue_windows;
     double fs_hz, max_missing_share;
     float most_sample;
@@ -1236,6 +1237,8 @@ sonar_turn sonar_assembler_begin(sonar_assembler *a, const void *header, size_t 
     bool decoded = sonar_frame_decode(header, header_bytes, &frame, NULL) == SONAR_OK;
     pthread_mutex_lock(&a->lock);
     a->now_ns = now_ns;
+    if (decoded) /* what lies before wraps, and is behind all channels then */
+        frame.first_channel -= a->first_channel;
     if (decoded)
         turn = decide(a, &frame, payload, now_ns, b);
     else
@@ -1443,6 +1446,7 @@ static bool allocate(sonar_assembler *a) {
 
 static void configure(sonar_assembler *a, const sonar_ingest_spec *spec) {
     a->array_id = spec->array_id;
+    a->first_channel = (uint32_t)spec->first_channel;
     a->channels = spec->channels;
     a->channels_used = count_used(spec);
     a->length = spec->window_length;

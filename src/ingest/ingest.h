@@ -49,7 +49,8 @@ typedef struct sonar_ingest_spec {
     int high_water_mark; /* messages per peer, > 0 */
     size_t max_message_bytes;
     uint32_t array_id;
-    size_t channels;
+    size_t first_channel, channels; /* the block of the array's channels that comes here; all
+                                       other numbers of channels count from its first */
     const uint8_t *channel_used; /* [channel]; gaps in unused ones do not count. NULL: all used */
     double fs_hz;
     size_t window_length, hop; /* N, H */

@@ -20,8 +20,9 @@ struct shared {
     size_t references; /* of versions, and of the function that makes it */
     struct tables *tables;
     char config_version[80];
-    uint8_t *used;  /* without a mask of any version */
-    float *shading; /* of all sensors */
+    uint8_t *used;      /* without a mask of any version */
+    float *shading;     /* of all sensors */
+    double shading_sum; /* of the array that it is a part of, or 0 */
     bool forward_backward;
     double *position_m, *phase_turns, *delay_s;
     uint32_t *channel;
@@ -94,6 +95,7 @@ static struct shared *make_shared(const sonar_params_spec *spec) {
         return NULL;
     }
     snprintf(shared->config_version, sizeof shared->config_version, "%s", spec->config_version);
+    shared->shading_sum = spec->shading_sum;
     shared->forward_backward = spec->forward_backward;
     memcpy(shared->position_m, spec->position_m, 3 * spec->sensors * sizeof *shared->position_m);
     memcpy(shared->channel, spec->channel, spec->sensors * sizeof *shared->channel);
@@ -133,9 +135,11 @@ static sonar_code make_tables(struct owned *owned, const sonar_params_spec *spec
     if (!tables)
         return no_memory(spec->sensors, err);
     tables->references = 1;
-    sonar_code code = make_table(spec, spec->cbf_scan, 0, spec->cbf_bin_hz, &tables->far_cbf,
-                                 &params->far_cbf, err);
-    if (!code && spec->ranges)
+    sonar_code code = SONAR_OK;
+    if (spec->cbf_scan)
+        code = make_table(spec, spec->cbf_scan, 0, spec->cbf_bin_hz, &tables->far_cbf,
+                          &params->far_cbf, err);
+    if (!code && spec->cbf_scan && spec->ranges)
         code = make_table(spec, spec->cbf_scan, spec->ranges, spec->cbf_bin_hz, &tables->near_cbf,
                           &params->near_cbf, err);
     if (!code && spec->mvdr_scan)
@@ -191,6 +195,8 @@ static void fill_mask(struct owned *owned, const uint8_t *out) {
         params->shading_sum += (double)owned->shading[s];
         params->sensors_used += used;
     }
+    if (shared->shading_sum > 0)
+        params->shading_sum = shared->shading_sum;
     params->mvdr_sensors_used = params->sensors_used;
     if (!shared->forward_backward)
         return;

@@ -20,10 +20,11 @@ typedef struct sonar_params_spec {
     const double *gain_db; /* dB re 1 count/uPa; NULL: uncalibrated */
     const double *phase_deg, *delay_us;
     const double *shading_weight;
+    double shading_sum; /* of the array that these sensors are a part of; 0: of these */
     double sound_speed_mps;
     double heading_deg; /* of +x, clockwise from north */
     bool heading_known;
-    const sonar_scan *cbf_scan, *mvdr_scan; /* mvdr_scan NULL: no adaptive spectrum */
+    const sonar_scan *cbf_scan, *mvdr_scan; /* NULL: no such spectrum, and no table */
     double cbf_bin_hz, mvdr_bin_hz;         /* fs/N of their transforms */
     size_t ranges;                          /* 0: no near field */
     const double *range_m;

@@ -15,6 +15,8 @@ sonar_code mvdr_check_spec(const sonar_mvdr_spec *s, sonar_error *err) {
         s->bins > s->length || s->first_bin > s->length / 2 ||
         s->ranges > SIZE_MAX / s->directions / s->sensors)
         return sonar_fail(err, SONAR_EINVAL, where, "empty or impossible shape");
+    if (s->edge_below >= s->bins || s->edge_above >= s->bins - s->edge_below)
+        return sonar_fail(err, SONAR_EINVAL, where, "%zu bins are all edge", s->bins);
     if (!(s->alpha >= 0 && s->alpha < 1))
         return sonar_fail(err, SONAR_EINVAL, where, "alpha %g is not in [0, 1)", s->alpha);
     if ((s->alpha > 0) == (s->snapshots > 0))

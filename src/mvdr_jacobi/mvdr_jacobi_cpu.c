@@ -169,7 +169,8 @@ static void write_rows(const sonar_buffer *out, const float *from, size_t rows, 
 /* Sums in double, bin after bin. */
 static float band_power(const mvdr_stage *stage, const float *power, size_t stride) {
     double sum = 0;
-    for (size_t bin = 0; bin < stage->spec.bins; bin++)
+    for (size_t bin = stage->spec.edge_below; bin < stage->spec.bins - stage->spec.edge_above;
+         bin++)
         sum += (double)power[bin * stride];
     return (float)fmin(sum * stage->spec.fs_hz / (double)stage->spec.length, (double)FLT_MAX);
 }

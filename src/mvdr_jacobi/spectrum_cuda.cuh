@@ -195,7 +195,7 @@ __global__ void band_power(view v, points p, float *out, ptrdiff_t stride) {
     double sum = 0;
     if (point >= p.count)
         return;
-    for (size_t bin = 0; bin < v.spec.bins; bin++)
+    for (size_t bin = v.spec.edge_below; bin < v.spec.bins - v.spec.edge_above; bin++)
         sum += (double)p.power[bin * p.pitch + point];
     out[point * stride] = (float)fmin(sum * v.spec.fs_hz / (double)v.spec.length, (double)FLT_MAX);
 }

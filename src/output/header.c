@@ -369,6 +369,8 @@ static void put_flags(const json *root, const sonar_result *result, bool with_mv
     if (result->missing_worst > 0)
         append_string(&flags, "gap");
     append_flags(&flags, result->frame_flags, 3, frame);
+    if (result->ranks_absent)
+        append_string(&flags, "rank_absent");
     if (with_mvdr)
         append_flags(&flags, result->mvdr_flags, 4, mvdr);
     if (result->restarted)
@@ -626,6 +628,23 @@ static void put_conditions(const json *root, const sonar_status *status) {
     }
 }
 
+/* A line for each rank. */
+static void put_ranks(const json *root, const sonar_status *status) {
+    json list = put_array(root, "ranks");
+    for (size_t i = 0; i < status->ranks; i++) {
+        const sonar_rank_status *r = &status->rank[i];
+        json item = append_object(&list), channels = put_array(&item, "channels");
+        append(&channels, cJSON_CreateNumber(r->first_channel));
+        append(&channels, cJSON_CreateNumber(r->first_channel + r->channels - 1));
+        put_string(&item, "host", r->host);
+        put_uint(&item, "frames_accepted", r->frames_accepted);
+        put_uint(&item, "frames_dropped", r->frames_dropped);
+        put_uint(&item, "samples_missing", r->samples_missing);
+        put_uint(&item, "windows_absent", r->windows_absent);
+        put_uint(&item, "windows_dropped", r->windows_dropped);
+    }
+}
+
 /* Beside the counters of blocks: each block's clock. */
 static void put_clocks(const json *root, const sonar_status *status) {
     json blocks = {cJSON_GetObjectItemCaseSensitive(root->node, "blocks"), root->failed};
@@ -694,6 +713,7 @@ char *sonar_header_status(const sonar_output_spec *spec, const char *axes,
     put_string(&root, "text", status->text);
     put_conditions(&root, status);
     put_elements(&root, &status->elements);
+    put_ranks(&root, status);
     put_bool(&root, "waiting", status->waiting_for_samples);
     put_metrics(&root, status);
     put_clocks(&root, status);

@@ -69,7 +69,8 @@ void sonar_output_form_destroy(sonar_output_form *form);
 
 sonar_code sonar_output_create(const sonar_output_spec *spec, const sonar_host *host,
                                sonar_output **output, sonar_error *err);
-/* Opens the socket in the new thread; SONAR_ESYS with the endpoint in `where` if it cannot. */
+/* Opens the socket in the new thread; SONAR_ESYS with the endpoint in `where` if it cannot. NULL,
+ * of a process that publishes nothing, is allowed. */
 sonar_code sonar_output_start(sonar_output *output, sonar_error *err);
 /* Where it listens, wildcards resolved ("tcp://127.0.0.1:*"); valid after start. */
 const char *sonar_output_endpoint(const sonar_output *output);

@@ -569,6 +569,8 @@ static void *thread_main(void *arg) {
 }
 
 sonar_code sonar_output_start(sonar_output *output, sonar_error *err) {
+    if (!output)
+        return SONAR_OK;
     if (output->started || atomic_load(&output->finished))
         return sonar_fail(err, SONAR_ESTATE, "output", "the publisher starts once");
     sonar_code code = sonar_thread_start(output->host, "sonar-output", output->spec.cpu,

@@ -46,7 +46,8 @@ static void summarise_mvdr(sonar_pipeline *p, sonar_result *result) {
     atomic_store(&p->progress.mvdr_most_sweeps, (uint64_t)result->mvdr_most_sweeps);
 }
 
-static void describe(const sonar_pipeline *p, const sonar_window *window, sonar_result *result) {
+void sonar_result_describe(const sonar_pipeline *p, const sonar_window *window,
+                           sonar_result *result) {
     sonar_buffer surface[SONAR_SURFACES];
     memcpy(surface, result->surface, sizeof surface);
     *result = (sonar_result){.window = window->window,
@@ -73,23 +74,23 @@ static void describe(const sonar_pipeline *p, const sonar_window *window, sonar_
         memcpy(missing->data, window->missing, missing->bytes);
 }
 
-static void keep_result(sonar_pipeline *p, sonar_result *result) {
+void sonar_result_keep(sonar_pipeline *p, sonar_result *result) {
     sonar_live_take_back(p, result);
     p->free_result[p->free_results++] = result;
 }
 
-static sonar_result *free_result(sonar_pipeline *p) {
+sonar_result *sonar_result_find(sonar_pipeline *p) {
     for (sonar_result *back; (back = sonar_output_reclaim(p->output));)
-        keep_result(p, back);
+        sonar_result_keep(p, back);
     return p->free_results ? p->free_result[--p->free_results] : NULL;
 }
 
 /* With `block`, waits until the output gives one back; else NULL when all are lent. */
 static sonar_result *borrow_result(sonar_pipeline *p) {
-    sonar_result *result = free_result(p);
+    sonar_result *result = sonar_result_find(p);
     while (!result && p->config->overload == SONAR_BLOCK && !atomic_load(&p->stopping)) {
         nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-        result = free_result(p);
+        result = sonar_result_find(p);
     }
     return result;
 }
@@ -103,6 +104,8 @@ uint32_t sonar_pipeline_needed(const sonar_pipeline *p, uint32_t wanted) {
     for (int i = 0; i < SONAR_SURFACES; i++)
         if (sonar_specs_surface(&p->config->specs, (sonar_surface)i, shape))
             made |= SONAR_WANT(i);
+    if (p->ranks.cluster)
+        made &= ~sonar_topics_by(SONAR_MADE_BY_MVDR) | SONAR_ENGINE_SHARED;
     return sonar_topics_needed(wanted & made) & made;
 }
 
@@ -119,8 +122,8 @@ static void finish_mvdr_facts(sonar_pipeline *p, uint32_t outputs, sonar_result 
 }
 
 /* What is made of the surfaces once they are there. */
-static sonar_code conclude(sonar_pipeline *p, uint32_t outputs, sonar_result *result,
-                           sonar_error *err) {
+sonar_code sonar_result_conclude(sonar_pipeline *p, uint32_t outputs, sonar_result *result,
+                                 sonar_error *err) {
     int64_t began = sonar_monotonic_ns();
     finish_mvdr_facts(p, outputs, result);
     sonar_code code = SONAR_OK;
@@ -142,7 +145,7 @@ static sonar_code process(sonar_pipeline *p, sonar_window *window, sonar_result 
         sonar_engine_forget(p->engine);
     uint32_t wanted = result ? sonar_output_wanted(p->output) & p->config->output_topics : 0;
     if (result) {
-        describe(p, window, result);
+        sonar_result_describe(p, window, result);
         sonar_live_lend(p, result);
         sonar_navigate_window(p, window, result);
     }
@@ -155,10 +158,10 @@ static sonar_code process(sonar_pipeline *p, sonar_window *window, sonar_result 
     if (code || !result || sonar_pool_cancelled(p->pool))
         return code;
     result->present = wanted & job.outputs;
-    return conclude(p, job.outputs, result, err);
+    return sonar_result_conclude(p, job.outputs, result, err);
 }
 
-static void note_failure(struct progress *progress, const sonar_error *err) {
+void sonar_data_note_failure(struct progress *progress, const sonar_error *err) {
     atomic_fetch_add(&progress->windows_failed, 1);
     if (atomic_load_explicit(&progress->failed_new, memory_order_acquire))
         return; /* the control thread has not read the last one yet */
@@ -171,14 +174,14 @@ static bool give_up(sonar_pipeline *p, sonar_result *result) {
     if (!sonar_pool_cancelled(p->pool))
         return false;
     if (result)
-        keep_result(p, result);
+        sonar_result_keep(p, result);
     atomic_store(&p->progress.window_given_up, true);
     atomic_store(&p->progress.busy_since_ns, 0);
     return true;
 }
 
 /* A result is on its way that says what has changed. */
-static void told(sonar_pipeline *p) {
+void sonar_result_told(sonar_pipeline *p) {
     struct versions *v = &p->versions;
     v->mask_changed = v->config_changed = v->mvdr_restarted = false;
 }
@@ -195,11 +198,11 @@ static bool handle(sonar_pipeline *p, sonar_window *window) {
     if (give_up(p, result))
         return false;
     if (code)
-        note_failure(&p->progress, &err);
+        sonar_data_note_failure(&p->progress, &err);
     if (result && !code && sonar_output_post(p->output, result))
-        told(p);
+        sonar_result_told(p);
     else if (result)
-        keep_result(p, result);
+        sonar_result_keep(p, result);
     if (!code)
         sonar_engine_collect_times(p->engine); /* nobody waits for these any more */
     if (!code)
@@ -216,6 +219,11 @@ void *sonar_data_thread(void *arg) {
     sonar_pipeline *p = arg;
     sonar_denormals_flush();
     sonar_engine_use(p->engine, NULL); /* if that fails, so will the first window, and say why */
+    if (p->ranks.cluster) {
+        sonar_ranks_work(p);
+        atomic_store(&p->drained, true);
+        return NULL;
+    }
     while (!atomic_load(&p->stopping)) {
         sonar_window window;
         atomic_fetch_add_explicit(&p->progress.rounds, 1, memory_order_relaxed);

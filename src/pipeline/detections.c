@@ -9,44 +9,52 @@
 struct beam_request {
     sonar_pipeline *pipeline;
     sonar_engine_stage beamformer;
-    const sonar_scan *scan;
-    double bin_width_hz;
 };
 
-static void steer(const struct beam_request *request, double az_deg, double range_m,
-                  uint64_t *turns) {
-    const sonar_pipeline *p = request->pipeline;
+static void steer(sonar_pipeline *p, const sonar_params *params, const sonar_scan *scan,
+                  double az_deg, double range_m, double bin_width_hz, uint64_t *turns) {
     const sonar_config *c = p->live->plan->config;
     double u[3];
-    sonar_scan_unit(request->scan, az_deg, u);
+    sonar_scan_unit(scan, az_deg, u);
     if (isfinite(range_m))
-        sonar_delay_near(c->sensors, p->live->params->position_m, u, range_m, c->range_reference,
-                         request->scan->axis, p->live->params->sound_speed_mps, p->tau_s);
+        sonar_delay_near(params->sensors, params->position_m, u, range_m, c->range_reference,
+                         scan->axis, params->sound_speed_mps, p->tau_s);
     else
-        sonar_delay_far(c->sensors, p->live->params->position_m, u,
-                        p->live->params->sound_speed_mps, p->tau_s);
-    for (size_t s = 0; s < c->sensors; s++)
-        turns[s] = sonar_turns(p->tau_s[s], request->bin_width_hz);
+        sonar_delay_far(params->sensors, params->position_m, u, params->sound_speed_mps, p->tau_s);
+    for (size_t s = 0; s < params->sensors; s++)
+        turns[s] = sonar_turns(p->tau_s[s], bin_width_hz);
+}
+
+void sonar_pipeline_steer(sonar_pipeline *p, sonar_engine_stage beamformer, size_t n,
+                          const double *az_deg, const double *range_m) {
+    const sonar_config *c = p->live->plan->config;
+    const bool mvdr = beamformer == SONAR_ENGINE_MVDR;
+    const sonar_params *params = mvdr && p->ranks.cluster ? p->ranks.params : p->live->params;
+    const size_t length = mvdr ? c->specs.mvdr.length : c->specs.cbf.length;
+    uint64_t *turns = sonar_engine_points(p->engine);
+    for (size_t i = 0; i < n; i++)
+        steer(p, params, mvdr ? &c->mvdr_scan : &c->cbf_scan, az_deg[i], range_m[i],
+              c->fs_hz / (double)length, turns + i * params->sensors);
 }
 
 static sonar_code power_at(void *ctx, size_t n, const double *az_deg, const double *range_m,
                            float *power, sonar_error *err) {
     const struct beam_request *request = ctx;
-    const size_t sensors = request->pipeline->config->sensors;
+    sonar_pipeline *p = request->pipeline;
     _Static_assert((int)SONAR_DETECT_POINTS <= (int)SONAR_ENGINE_POINTS, "one evaluation each");
-    uint64_t *turns = sonar_engine_points(request->pipeline->engine);
-    for (size_t i = 0; i < n; i++)
-        steer(request, az_deg[i], range_m[i], turns + i * sensors);
-    return sonar_engine_evaluate(request->pipeline->engine, request->beamformer, n, power, err);
+    sonar_code code = SONAR_OK;
+    if (p->ranks.cluster)
+        code = sonar_ranks_ask(p, request->beamformer, n, az_deg, range_m, err);
+    if (code)
+        return code;
+    sonar_pipeline_steer(p, request->beamformer, n, az_deg, range_m);
+    return sonar_engine_evaluate(p->engine, request->beamformer, n, power, err);
 }
 
 static sonar_code detect_cbf(sonar_pipeline *p, sonar_result *result, size_t *count,
                              sonar_error *err) {
     const sonar_config *c = p->live->plan->config;
-    struct beam_request request = {.pipeline = p,
-                                   .beamformer = SONAR_ENGINE_CBF,
-                                   .scan = &c->cbf_scan,
-                                   .bin_width_hz = c->fs_hz / (double)c->specs.cbf.length};
+    struct beam_request request = {.pipeline = p, .beamformer = SONAR_ENGINE_CBF};
     const sonar_nearfield near = {.power = result->surface[SONAR_CBF_NEARFIELD].data,
                                   .ranges = c->specs.cbf.ranges,
                                   .range_m = c->range_m,
@@ -60,11 +68,7 @@ static sonar_code detect_cbf(sonar_pipeline *p, sonar_result *result, size_t *co
 }
 
 static struct beam_request adaptive_request(sonar_pipeline *p) {
-    const sonar_config *c = p->live->plan->config;
-    return (struct beam_request){.pipeline = p,
-                                 .beamformer = SONAR_ENGINE_MVDR,
-                                 .scan = &c->mvdr_scan,
-                                 .bin_width_hz = c->fs_hz / (double)c->specs.mvdr.length};
+    return (struct beam_request){.pipeline = p, .beamformer = SONAR_ENGINE_MVDR};
 }
 
 static sonar_code detect_mvdr(sonar_pipeline *p, sonar_result *result, sonar_detection *to,

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "cluster/agree.h"
 #include "core/core.h"
 #include "detect/detect.h"
 #include "detect/sides.h"
@@ -89,8 +90,36 @@ struct layout {
     const sonar_backend *place[SONAR_ENGINE_STAGES];
 };
 
+/* What a rank has besides (ranks.c). The data thread's, but for what is atomic or never changes. */
+struct ranks {
+    const sonar_cluster *cluster; /* NULL: there is no other rank */
+    sonar_config_part *part;      /* whose configuration is the pipeline's */
+    sonar_params *params;         /* of the whole array */
+    sonar_engine_ranks engine;
+    size_t sensors[SONAR_RANKS_MOST], channels[SONAR_RANKS_MOST]; /* of each rank */
+    size_t sensors_used[SONAR_RANKS_MOST], channels_used;         /* the latter this rank's */
+    uint32_t *sensor;                                             /* as the engine's */
+    sonar_agree_spec agree;
+    sonar_timeline timeline;
+    sonar_offer offer[SONAR_RANKS_MOST];
+    sonar_window window;   /* taken from ingest and not worked on yet, */
+    bool has;              /* if so */
+    sonar_result *result;  /* root: for the next window; NULL: none is free */
+    float *missing, *lost; /* root: [channel] of the array; [channel] of this rank, all 1 */
+    int64_t told_ns;       /* root: when the ranks told of themselves last */
+    uint64_t windows_foreign, windows_missing; /* dropped; by this rank, by all */
+    uint64_t absent[SONAR_RANKS_MOST];         /* windows that the rank had nothing of */
+    pthread_mutex_t lock;                      /* of all below but `left`: control reads it */
+    bool told;
+    sonar_ingest_counters counters; /* of the whole array */
+    sonar_rank_status status[SONAR_RANKS_MOST];
+    atomic_bool left; /* all have left together */
+};
+
 struct sonar_pipeline {
-    const sonar_config *config;
+    const sonar_config *config; /* with ranks, this one's part */
+    const sonar_config *whole;  /* of the array; that, without */
+    struct ranks ranks;
     void (*log)(void *ctx, sonar_level level, const char *where, const char *text);
     void *log_ctx;
     sonar_host host; /* its ctx is this pipeline */
@@ -151,8 +180,38 @@ struct sonar_pipeline {
     struct mark mark[SONAR_MARKS];
 };
 
+/* ranks.c: becomes one of several ranks, if mpirun has started several: sets pipeline->config. */
+sonar_code sonar_ranks_create(sonar_pipeline *pipeline, const sonar_config *config,
+                              sonar_error *err);
+void sonar_ranks_destroy(sonar_pipeline *pipeline);
+/* After the first version of the parameters: those of the whole array. */
+sonar_code sonar_ranks_make_params(sonar_pipeline *pipeline, sonar_error *err);
+/* The data thread's work where there are several ranks, until they leave together. */
+void sonar_ranks_work(sonar_pipeline *pipeline);
+/* Asks the other ranks for their parts of an evaluation (n directions); none of them waits for
+ * another before the window is over. */
+sonar_code sonar_ranks_ask(sonar_pipeline *pipeline, sonar_engine_stage beamformer, size_t n,
+                           const double *az_deg, const double *range_m, sonar_error *err);
+/* Counters of the whole array and a line for each rank, as they told last. Control thread. */
+void sonar_ranks_read(sonar_pipeline *pipeline, sonar_status *status);
+static inline bool sonar_is_root(const sonar_pipeline *pipeline) {
+    return !pipeline->ranks.cluster || pipeline->ranks.cluster->place.rank == 0;
+}
+/* detections.c: the turns of such directions, for the engine's points. */
+void sonar_pipeline_steer(sonar_pipeline *pipeline, sonar_engine_stage beamformer, size_t n,
+                          const double *az_deg, const double *range_m);
 /* data.c: the data thread; what the stages have to compute for what subscribers want. */
 void *sonar_data_thread(void *pipeline);
+/* Results between two windows: one that is free (NULL: all are lent), and back. */
+sonar_result *sonar_result_find(sonar_pipeline *pipeline);
+void sonar_result_keep(sonar_pipeline *pipeline, sonar_result *result);
+/* What there is to say before and after the stages; a result on its way has said what changed. */
+void sonar_result_describe(const sonar_pipeline *pipeline, const sonar_window *window,
+                           sonar_result *result);
+sonar_code sonar_result_conclude(sonar_pipeline *pipeline, uint32_t outputs, sonar_result *result,
+                                 sonar_error *err);
+void sonar_result_told(sonar_pipeline *pipeline);
+void sonar_data_note_failure(struct progress *progress, const sonar_error *err);
 uint32_t sonar_pipeline_needed(const sonar_pipeline *pipeline, uint32_t wanted);
 /* mask.c: element health. Needs a version. */
 sonar_code sonar_mask_create(sonar_pipeline *pipeline, sonar_error *err);

@@ -76,10 +76,21 @@ static const uint8_t *taken_out(const sonar_pipeline *p, const sonar_config *c) 
     return c->auto_mask && p->elements ? sonar_elements_mask(p->elements) : NULL;
 }
 
+/* A rank's beams are parts of the array's, and its adaptive spectrum is of the whole array. */
+static sonar_params_spec params_spec(const sonar_pipeline *p, const sonar_config *c) {
+    sonar_params_spec spec = sonar_config_params(c);
+    if (!p->ranks.cluster)
+        return spec;
+    spec.shading_sum = p->ranks.params->shading_sum;
+    spec.mvdr_scan = NULL;
+    spec.forward_backward = false;
+    return spec;
+}
+
 /* The parameters of a plan, with the mask that should be. */
 static sonar_code make_params(const sonar_pipeline *p, const struct plan *plan,
                               const struct live *before, sonar_params **params, sonar_error *err) {
-    const sonar_params_spec spec = sonar_config_params(plan->config);
+    const sonar_params_spec spec = params_spec(p, plan->config);
     const uint8_t *out = taken_out(p, plan->config);
     if (!before)
         return sonar_params_create(&spec, 1, params, err);
@@ -207,6 +218,9 @@ const sonar_config *sonar_pipeline_config(const sonar_pipeline *p) {
 }
 
 sonar_code sonar_pipeline_reconfigure(sonar_pipeline *p, sonar_config *config, sonar_error *err) {
+    if (p->ranks.cluster)
+        return sonar_fail(err, SONAR_ESTATE, "cluster",
+                          "several ranks share the array: what changes holds after a restart");
     return sonar_live_offer(p, config, err);
 }
 

@@ -49,7 +49,7 @@ void sonar_mask_tick(sonar_pipeline *p, sonar_status *status) {
         p->versions.mask_wanted = true;
     const bool changed = offer(p);
     const sonar_params *latest = p->versions.latest->params;
-    status->params = sonar_params_tell(latest);
+    status->params = sonar_params_tell(p->ranks.cluster ? p->ranks.params : latest);
     sonar_elements_read(p->elements, latest->used, &status->elements);
     if (changed)
         tell(p, &status->elements);

@@ -79,6 +79,7 @@ static sonar_code make_ingest(sonar_pipeline *p, sonar_error *err) {
         .high_water_mark = c->ingest_high_water_mark,
         .max_message_bytes = c->ingest_max_message_bytes,
         .array_id = c->array_id,
+        .first_channel = p->ranks.cluster ? p->ranks.part->first_channel : 0,
         .channels = c->channels,
         .channel_used = channel_used,
         .fs_hz = c->fs_hz,
@@ -87,7 +88,8 @@ static sonar_code make_ingest(sonar_pipeline *p, sonar_error *err) {
         .lookback = c->specs.mvdr_lookback,
         .queue_windows = c->ingest_queue_windows,
         .overload = c->overload,
-        .max_missing_share = c->max_missing_share,
+        /* of the whole array, where there are ranks: together they decide */
+        .max_missing_share = p->ranks.cluster ? 1 : c->max_missing_share,
         .max_skew_samples = (size_t)(c->max_skew_ms * 1e-3 * c->fs_hz),
         .restart_after_ms = c->restart_after_ms,
         .silent_after_ms = c->silent_after_ms,
@@ -130,6 +132,7 @@ static void band_of(const sonar_band *band, double bin_hz, double hz[2]) {
 }
 
 sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *p, const sonar_config *c) {
+    c = p->ranks.cluster ? p->whole : c;
     sonar_output_spec spec = {
         .zmq_context = p->zmq,
         .tap = sonar_record_tap(p),
@@ -174,6 +177,8 @@ sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *p, const sona
 }
 
 static sonar_code make_output(sonar_pipeline *p, sonar_error *err) {
+    if (!sonar_is_root(p))
+        return SONAR_OK;
     const sonar_output_spec spec = sonar_pipeline_output_spec(p, p->config);
     return sonar_output_create(&spec, &p->host, &p->output, err);
 }
@@ -186,6 +191,7 @@ static sonar_code make_host(sonar_pipeline *p, sonar_error *err) {
     p->host.workers = c->threads;
     p->host.state_dir = c->state_dir;
     p->host.fail_at = c->fail_at;
+    p->host.device = p->ranks.cluster ? p->ranks.cluster->place.local : 0;
     return SONAR_OK;
 }
 
@@ -225,6 +231,8 @@ static sonar_code open_backend(sonar_pipeline *p, const struct layout *given, so
     p->choice = p->choices->backend;
     memcpy(p->layout.place, p->choices->place, sizeof p->layout.place);
     sonar_log(&p->host, SONAR_INFO, "choices", "%s", p->choices->source);
+    if (p->ranks.cluster) /* the one that makes parts */
+        p->layout.place[SONAR_ENGINE_CBF] = sonar_backend_cpu();
     return SONAR_OK;
 }
 
@@ -259,7 +267,8 @@ sonar_code sonar_pipeline_make_engine(sonar_pipeline *p,
                                          .ctx = p,
                                          .ready = samples_ready,
                                          .release = samples_release},
-                              .times = &p->times};
+                              .times = &p->times,
+                              .ranks = p->ranks.cluster ? &p->ranks.engine : NULL};
     memcpy(spec.place, place, sizeof spec.place);
     spec.source.ring.space = p->ring.space;
     const sonar_code code = sonar_engine_create(&spec, &p->host, &p->engine, err);
@@ -275,9 +284,9 @@ static void starting(const sonar_pipeline *p, const char *step) {
 static sonar_code make_nav(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = p->config;
     const sonar_nav_spec spec = {.zmq_context = p->zmq,
-                                 .nmea = c->navigation_nmea,
+                                 .nmea = sonar_is_root(p) ? c->navigation_nmea : NULL,
                                  .baud = c->navigation_baud,
-                                 .endpoint = c->navigation_endpoint,
+                                 .endpoint = sonar_is_root(p) ? c->navigation_endpoint : NULL,
                                  .stale_after_s = c->navigation_stale_after_ms * 1e-3};
     return sonar_nav_create(&spec, &p->host, &p->nav, err);
 }
@@ -293,7 +302,9 @@ static sonar_code make_all(sonar_pipeline *p, const struct layout *given, sonar_
     sonar_log(&p->host, SONAR_INFO, "backend", "%s (%s): %s", p->choice.backend->name,
               p->choice.description, p->choice.reason);
     starting(p, "computing delays and weights");
-    code = sonar_live_create(p, err);
+    code = sonar_ranks_make_params(p, err);
+    if (!code)
+        code = sonar_live_create(p, err);
     if (!code)
         code = make_nav(p, err);
     if (!code)
@@ -313,7 +324,7 @@ static sonar_code make_all(sonar_pipeline *p, const struct layout *given, sonar_
         code = sonar_pipeline_make_buffers(p, err);
     if (!code)
         code = make_output(p, err);
-    if (!code && c->metrics_listen)
+    if (!code && c->metrics_listen && sonar_is_root(p))
         code = sonar_exporter_create(c->metrics_listen, &p->exporter, err);
     if (p->exporter) {
         const char *colon = strrchr(c->metrics_listen, ':');
@@ -339,7 +350,7 @@ sonar_code sonar_pipeline_allow(sonar_pipeline *p, const sonar_security *securit
             return code;
         if (fewer && i == SONAR_SENDERS)
             sonar_ingest_cut_all(p->ingest);
-        if (fewer && i == SONAR_READERS)
+        if (fewer && i == SONAR_READERS && p->output)
             sonar_output_cut_all(p->output);
     }
     return SONAR_OK;
@@ -372,14 +383,6 @@ static sonar_code make_context(sonar_pipeline *p, sonar_error *err) {
     return code ? code : sonar_pipeline_allow(p, &c->security, err);
 }
 
-static sonar_code check_ranks(const sonar_config *c, sonar_error *err) {
-    if (!c->cluster || c->cluster->place.ranks == 1)
-        return SONAR_OK;
-    return sonar_fail(err, SONAR_EUNAVAILABLE, "cluster",
-                      "mpirun has started %zu ranks, and this version takes one: -n 1",
-                      c->cluster->place.ranks);
-}
-
 sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_config *config,
                                       void (*log)(void *ctx, sonar_level level, const char *where,
                                                   const char *text),
@@ -392,7 +395,7 @@ sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_co
         free(p);
         return sonar_fail(err, SONAR_ESYS, "pipeline", "libsodium cannot be initialised");
     }
-    p->config = config;
+    p->config = p->whole = config;
     p->log = log;
     p->log_ctx = log_ctx;
     atomic_init(&p->log_level, (int)config->log_level);
@@ -403,7 +406,7 @@ sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_co
     sonar_health_init(&p->health, config);
     pthread_mutex_init(&p->change.lock, NULL);
     make_uuid(p->run_uuid);
-    sonar_code code = check_ranks(config, err);
+    sonar_code code = sonar_ranks_create(p, config, err);
     if (!code)
         code = make_context(p, err);
     if (!code)
@@ -439,6 +442,7 @@ void sonar_pipeline_destroy(sonar_pipeline *p) {
     sonar_elements_destroy(p->elements);
     sonar_nav_destroy(p->nav);
     sonar_live_destroy(p);
+    sonar_ranks_destroy(p);
     sonar_pool_destroy(p->pool);
     sonar_choices_destroy(p->retrained);
     sonar_choices_destroy(p->choices);
@@ -472,7 +476,7 @@ sonar_code sonar_pipeline_start(sonar_pipeline *p, sonar_error *err) {
     p->started_ns = p->ticked_ns = sonar_monotonic_ns();
     sonar_memory_begin(p->memory);
     sonar_code code = sonar_record_start(p, err);
-    if (!code)
+    if (!code && p->output)
         code = sonar_output_start(p->output, err);
     if (!code)
         code = start_data_thread(p, err);
@@ -555,7 +559,9 @@ static void collect(sonar_pipeline *p, sonar_status *status) {
     int64_t now = sonar_monotonic_ns();
     uint64_t busy = busy_until(p, now);
     sonar_ingest_read_counters(p->ingest, &status->ingest);
-    sonar_output_read_counters(p->output, &status->output);
+    sonar_ranks_read(p, status);
+    if (p->output)
+        sonar_output_read_counters(p->output, &status->output);
     status->output.results_dropped += atomic_load(&progress->results_dropped);
     status->windows_processed = atomic_load(&progress->windows_processed);
     status->windows_failed = atomic_load(&progress->windows_failed);
@@ -567,7 +573,8 @@ static void collect(sonar_pipeline *p, sonar_status *status) {
         status->load = (double)(busy - p->ticked_busy_ns) / (double)(now - p->ticked_ns);
     p->ticked_ns = now;
     p->ticked_busy_ns = busy;
-    sonar_output_read_latency(p->output, &status->latency);
+    if (p->output)
+        sonar_output_read_latency(p->output, &status->latency);
     sonar_pipeline_read_times(p, status);
     if (p->recorder)
         sonar_recorder_read(p->recorder, &status->record);
@@ -609,22 +616,30 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
                   p->progress.failure.text);
         atomic_store_explicit(&p->progress.failed_new, false, memory_order_release);
     }
-    sonar_output_post_status(p->output, &status);
+    if (p->output)
+        sonar_output_post_status(p->output, &status);
     sonar_exporter_post(p->exporter, &status, &p->stream);
     p->status = status;
     if (gave_up)
-        return sonar_fail(err, SONAR_EUNAVAILABLE, "backend", "%s", status.backend_text);
+        return sonar_fail(err, p->ranks.cluster ? SONAR_ESTATE : SONAR_EUNAVAILABLE, "backend",
+                          "%s", status.backend_text);
+    if (sonar_pipeline_left(p))
+        return SONAR_OK;
     if (!p->thread_started || atomic_load(&p->drained))
         return sonar_fail(err, SONAR_ESTATE, "pipeline", "the data thread has ended");
     if (!sonar_ingest_alive(p->ingest))
         return sonar_fail(err, SONAR_ESTATE, "ingest", "the socket for samples has failed");
-    if (!sonar_output_alive(p->output))
+    if (p->output && !sonar_output_alive(p->output))
         return sonar_fail(err, SONAR_ESTATE, "output", "the socket for results has failed");
     return SONAR_OK;
 }
 
 char *sonar_pipeline_status_text(const sonar_pipeline *p) {
-    return sonar_output_status_text(p->output, &p->status);
+    return p->output ? sonar_output_status_text(p->output, &p->status) : NULL;
+}
+
+bool sonar_pipeline_left(const sonar_pipeline *p) {
+    return atomic_load(&p->ranks.left);
 }
 
 const char *sonar_pipeline_run(const sonar_pipeline *p) {

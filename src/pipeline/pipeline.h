@@ -66,6 +66,9 @@ sonar_code sonar_pipeline_record(sonar_pipeline *pipeline, bool record, sonar_er
 /* The status of the last tick, in the form of the topic's header. free() it; NULL: no memory.
  * Control thread. */
 char *sonar_pipeline_status_text(const sonar_pipeline *pipeline);
+/* Do the ranks that share the array stop together, because one of them was asked to? Control
+ * thread. */
+bool sonar_pipeline_left(const sonar_pipeline *pipeline);
 /* UUID of this start. */
 const char *sonar_pipeline_run(const sonar_pipeline *pipeline);
 /* The process's one ZeroMQ context. Whoever opens a socket in it closes it before destroy. */

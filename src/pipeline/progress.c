@@ -16,7 +16,8 @@ bool sonar_pipeline_progresses(sonar_pipeline *p) {
     const uint64_t rounds = atomic_load_explicit(&p->progress.rounds, memory_order_relaxed);
     bool all = moved(&mark[SONAR_MARK_DATA], rounds + sonar_pool_tasks_done(p->pool));
     all &= moved(&mark[SONAR_MARK_INGEST], (uint64_t)p->stream.made_ns);
-    all &= moved(&mark[SONAR_MARK_OUTPUT], sonar_output_rounds(p->output));
+    if (p->output)
+        all &= moved(&mark[SONAR_MARK_OUTPUT], sonar_output_rounds(p->output));
     for (int i = 0; i < SONAR_MARKS && all; i++)
         mark[i].moved = false;
     return all;

@@ -19,7 +19,7 @@ static sonar_code make_result(sonar_pipeline *p, sonar_result *result, sonar_err
     sonar_code code = SONAR_OK;
     for (int i = 0; i < SONAR_SURFACES && !code; i++) {
         size_t shape[2];
-        int rank = sonar_specs_surface(&p->config->specs, (sonar_surface)i, shape);
+        int rank = sonar_specs_surface(&p->whole->specs, (sonar_surface)i, shape);
         if (rank && may_be_asked_for(p->config, i))
             code = owner->buffer_create(owner, SONAR_PINNED, sonar_topic_table[i].dtype, rank,
                                         shape, &result->surface[i], err);
@@ -41,6 +41,8 @@ static void put_positions(const sonar_config *c, sonar_buffer *position) {
 }
 
 static sonar_code make_results(sonar_pipeline *p, sonar_error *err) {
+    if (!sonar_is_root(p))
+        return SONAR_OK;
     p->results = p->config->output_queue_results + 2; /* one being filled, one being sent */
     p->result = sonar_alloc(p->results, sizeof *p->result);
     p->free_result = sonar_alloc(p->results, sizeof(sonar_result *));
@@ -51,7 +53,7 @@ static sonar_code make_results(sonar_pipeline *p, sonar_error *err) {
         sonar_code code = make_result(p, &p->result[i], err);
         if (code)
             return code;
-        put_positions(p->config, &p->result[i].surface[SONAR_ELEMENT_POSITION]);
+        put_positions(p->whole, &p->result[i].surface[SONAR_ELEMENT_POSITION]);
         p->free_result[p->free_results++] = &p->result[i];
     }
     return SONAR_OK;
@@ -62,7 +64,7 @@ static sonar_code make_scratch(sonar_pipeline *p, sonar_error *err) {
     p->column = sonar_alloc(p->config->specs.mvdr_enabled ? p->config->specs.mvdr.bins : 1,
                             sizeof *p->column);
     p->detect_scratch = sonar_alloc(4 * looks, sizeof *p->detect_scratch);
-    p->tau_s = sonar_alloc(p->config->sensors, sizeof *p->tau_s);
+    p->tau_s = sonar_alloc(p->whole->sensors, sizeof *p->tau_s);
     for (int i = 0; i < 2; i++)
         p->sides[i] = sonar_sides_create();
     if (!p->column || !p->detect_scratch || !p->tau_s || !p->sides[0] || !p->sides[1])

@@ -14,14 +14,14 @@
 /* ---- against the oracle ---------------------------------------------------------------------- */
 
 void cbf_case_sizes(site *site) {
-    static const sonar_cbf_spec cases[] = {{1, 1, 0, 8000, 512, 10, 1, 10, 1, 1},
-                                           {2, 5, 1, 8000, 512, 0, 257, 3, 7, 1},
-                                           {3, 33, 2, 8000, 512, 37, 83, 50, 41, 1},
-                                           {17, 31, 3, 8000, 512, 1, 129, 1, 129, 1},
-                                           {128, 9, 2, 8000, 8192, 327, 37, 340, 11, 1},
-                                           {250, 7, 2, 8000, 8192, 100, 130, 101, 128, 1},
-                                           {129, 3, 1, 96000, 1000, 3, 400, 60, 259, 1},
-                                           {8, 65, 0, 8000, 512, 5, 2, 6, 1, 1}};
+    static const sonar_cbf_spec cases[] = {{1, 1, 0, 8000, 512, 10, 1, 10, 1, 1, false},
+                                           {2, 5, 1, 8000, 512, 0, 257, 3, 7, 1, false},
+                                           {3, 33, 2, 8000, 512, 37, 83, 50, 41, 1, false},
+                                           {17, 31, 3, 8000, 512, 1, 129, 1, 129, 1, false},
+                                           {128, 9, 2, 8000, 8192, 327, 37, 340, 11, 1, false},
+                                           {250, 7, 2, 8000, 8192, 100, 130, 101, 128, 1, false},
+                                           {129, 3, 1, 96000, 1000, 3, 400, 60, 259, 1, false},
+                                           {8, 65, 0, 8000, 512, 5, 2, 6, 1, 1, false}};
     for (size_t i = 0; i < COUNT(cases); i++) {
         cbf_fixture f;
         uint64_t seed = i;
@@ -86,7 +86,7 @@ void cbf_case_deep_side_lobes_of_a_shaded_line(site *site) {
     cbf_fixture f;
     double g[96];
     sonar_error err = {0};
-    cbf_alloc(&f, site, (sonar_cbf_spec){96, 181, 1, 8000, 8192, 500, 255, 600, 100, 1});
+    cbf_alloc(&f, site, (sonar_cbf_spec){96, 181, 1, 8000, 8192, 500, 255, 600, 100, 1, false});
     cbf_line(&f, 0.75);
     cbf_scan(&f, 0, 1);
     f.range[0] = 500;
@@ -104,7 +104,7 @@ void cbf_case_deep_side_lobes_of_a_shaded_line(site *site) {
 void cbf_case_very_long_line_far_off_broadside(site *site) {
     cbf_fixture f;
     uint64_t seed = 1;
-    cbf_alloc(&f, site, (sonar_cbf_spec){32768, 4, 0, 16000, 32768, 16380, 5, 16380, 5, 1});
+    cbf_alloc(&f, site, (sonar_cbf_spec){32768, 4, 0, 16000, 32768, 16380, 5, 16380, 5, 1, false});
     cbf_line(&f, 0.09375);
     memcpy(f.az, (double[]){12, 12.004, 12.05, 90}, 4 * sizeof *f.az);
     cbf_start(&f);
@@ -129,7 +129,8 @@ void cbf_case_snapshots_in_a_volume(site *site) {
     for (size_t i = 0; i < COUNT(counts); i += site->quick ? 3 : 1) {
         cbf_fixture f;
         uint64_t seed = i;
-        cbf_alloc(&f, site, (sonar_cbf_spec){67, 35, 2, 8000, 8192, 401, 141, 420, 37, counts[i]});
+        cbf_alloc(&f, site,
+                  (sonar_cbf_spec){67, 35, 2, 8000, 8192, 401, 141, 420, 37, counts[i], false});
         cbf_volume(&f, 20, &seed);
         cbf_scan(&f, 3, 9.7);
         for (size_t k = 0; k < 67; k++)
@@ -155,8 +156,9 @@ void cbf_case_snapshots_beside_an_interferer(site *site) {
              sensors += 564) {
             uint64_t seed = 70 + i;
             cbf_fixture f;
-            cbf_alloc(&f, site,
-                      (sonar_cbf_spec){sensors, 67, 1, 8000, 8192, 2001, 29, 2010, 17, counts[i]});
+            cbf_alloc(
+                &f, site,
+                (sonar_cbf_spec){sensors, 67, 1, 8000, 8192, 2001, 29, 2010, 17, counts[i], false});
             f.range[0] = 60;
             if (i % 3 == 0)
                 cbf_line(&f, 0.3);
@@ -226,13 +228,14 @@ static void rows_apart(site *site, sonar_cbf_spec spec, size_t snapshots, size_t
 }
 
 void cbf_case_rows_apart(site *site) {
-    rows_apart(site, (sonar_cbf_spec){30, 33, 0, 8000, 512, 20, 9, 20, 9, 5}, 5, 12, 40);
-    rows_apart(site, (sonar_cbf_spec){61, 33, 0, 8000, 8192, 700, 11, 703, 5, 20}, 9, 13, 64);
+    rows_apart(site, (sonar_cbf_spec){30, 33, 0, 8000, 512, 20, 9, 20, 9, 5, false}, 5, 12, 40);
+    rows_apart(site, (sonar_cbf_spec){61, 33, 0, 8000, 8192, 700, 11, 703, 5, 20, false}, 9, 13,
+               64);
 }
 
 /* ---- bearings -------------------------------------------------------------------------------- */
 
-static const sonar_cbf_spec turning = {48, 360, 0, 8000, 1024, 70, 21, 70, 21, 1};
+static const sonar_cbf_spec turning = {48, 360, 0, 8000, 1024, 70, 21, 70, 21, 1, false};
 
 static void expect_level(cbf_fixture *f, size_t direction, double want, double most) {
     double ratio = (double)f->azimuth[direction] / (want * cbf_bin_hz(f));
@@ -291,7 +294,7 @@ void cbf_case_volume_finds_bearing(site *site) {
 /* A wrong sign of phase or of time mirrors 60 to 120; so would an exchange of ends. */
 void cbf_case_sixty_is_not_a_hundred_and_twenty(site *site) {
     cbf_fixture f;
-    cbf_alloc(&f, site, (sonar_cbf_spec){32, 181, 0, 8000, 1024, 70, 21, 70, 21, 1});
+    cbf_alloc(&f, site, (sonar_cbf_spec){32, 181, 0, 8000, 1024, 70, 21, 70, 21, 1, false});
     cbf_line(&f, 1);
     cbf_scan(&f, 0, 1);
     cbf_start(&f);
@@ -311,7 +314,7 @@ void cbf_case_sixty_is_not_a_hundred_and_twenty(site *site) {
 void cbf_case_near_field_focuses_on_the_range(site *site) {
     cbf_fixture f;
     const double aperture = 127 * 0.75;
-    cbf_alloc(&f, site, (sonar_cbf_spec){128, 3, 24, 8000, 4096, 400, 60, 400, 60, 1});
+    cbf_alloc(&f, site, (sonar_cbf_spec){128, 3, 24, 8000, 4096, 400, 60, 400, 60, 1, false});
     cbf_line(&f, 0.75);
     cbf_scan(&f, 78, 2);
     for (size_t r = 0; r < 24; r++)
@@ -331,7 +334,7 @@ void cbf_case_near_field_focuses_on_the_range(site *site) {
 
 void cbf_case_mask_moves_no_bearing_and_keeps_the_level(site *site) {
     cbf_fixture f;
-    cbf_alloc(&f, site, (sonar_cbf_spec){64, 181, 0, 8000, 1024, 70, 21, 70, 21, 1});
+    cbf_alloc(&f, site, (sonar_cbf_spec){64, 181, 0, 8000, 1024, 70, 21, 70, 21, 1, false});
     cbf_line(&f, 1);
     cbf_scan(&f, 0, 1);
     uint64_t seed = 8;
@@ -357,7 +360,7 @@ void cbf_case_mask_moves_no_bearing_and_keeps_the_level(site *site) {
 
 void cbf_case_everything_masked_is_silence(site *site) {
     cbf_fixture f;
-    cbf_alloc(&f, site, (sonar_cbf_spec){5, 3, 1, 8000, 64, 1, 9, 1, 9, 1});
+    cbf_alloc(&f, site, (sonar_cbf_spec){5, 3, 1, 8000, 64, 1, 9, 1, 9, 1, false});
     f.range[0] = 100;
     memset(f.shading, 0, 5 * sizeof(float));
     cbf_start(&f);
@@ -374,7 +377,7 @@ void cbf_case_array_gain_is_the_number_of_elements(site *site) {
     cbf_fixture f;
     double noise[2] = {0};
     uint64_t seed = 40;
-    cbf_alloc(&f, site, (sonar_cbf_spec){128, 2, 0, 8000, 8192, 0, 4097, 0, 4097, 1});
+    cbf_alloc(&f, site, (sonar_cbf_spec){128, 2, 0, 8000, 8192, 0, 4097, 0, 4097, 1, false});
     cbf_line(&f, 0.1875);
     cbf_scan(&f, 60, 47);
     cbf_start(&f);
@@ -396,7 +399,8 @@ void cbf_case_array_gain_is_the_number_of_elements(site *site) {
 
 static void noisy(cbf_fixture *f, site *site, size_t snapshots) {
     uint64_t seed = 9;
-    cbf_alloc(f, site, (sonar_cbf_spec){141, 67, 3, 8000, 8192, 100, 300, 150, 201, snapshots});
+    cbf_alloc(f, site,
+              (sonar_cbf_spec){141, 67, 3, 8000, 8192, 100, 300, 150, 201, snapshots, false});
     cbf_volume(f, 20, &seed);
     cbf_scan(f, 0, 5.37);
     for (size_t r = 0; r < 3; r++)
@@ -452,7 +456,8 @@ void cbf_case_only_wanted_surfaces_are_touched(site *site) {
     subsets(&f);
     for (size_t snapshots = 1; snapshots <= 9; snapshots += 8) {
         uint64_t seed = 5;
-        cbf_alloc(&f, site, (sonar_cbf_spec){45, 37, 2, 8000, 8192, 100, 90, 130, 33, snapshots});
+        cbf_alloc(&f, site,
+                  (sonar_cbf_spec){45, 37, 2, 8000, 8192, 100, 90, 130, 33, snapshots, false});
         cbf_fill(&f, &seed);
         cbf_start(&f);
         subsets(&f);
@@ -464,7 +469,8 @@ void cbf_case_versions_and_repeats(site *site) {
     for (size_t snapshots = 1; snapshots <= 17; snapshots += 16) {
         uint64_t seed = 6;
         cbf_fixture f;
-        cbf_alloc(&f, site, (sonar_cbf_spec){200, 50, 3, 8000, 8192, 34, 120, 80, 60, snapshots});
+        cbf_alloc(&f, site,
+                  (sonar_cbf_spec){200, 50, 3, 8000, 8192, 34, 120, 80, 60, snapshots, false});
         cbf_fill(&f, &seed);
         cbf_line(&f, 0.7);
         cbf_start(&f);
@@ -499,7 +505,8 @@ void cbf_case_recorded(site *site) {
         cbf_fixture f;
         sonar_error err = {0};
         sonar_graph *graph;
-        cbf_alloc(&f, site, (sonar_cbf_spec){90, 70, 2, 8000, 8192, 300, 60, 310, 40, snapshots});
+        cbf_alloc(&f, site,
+                  (sonar_cbf_spec){90, 70, 2, 8000, 8192, 300, 60, 310, 40, snapshots, false});
         cbf_fill(&f, &seed);
         cbf_start(&f);
         cbf_run(&f, CBF_ALL);
@@ -570,7 +577,8 @@ void cbf_case_evaluate_off_the_grid(site *site) {
         uint64_t seed = 8;
         cbf_fixture f;
         sonar_error err = {0};
-        cbf_alloc(&f, site, (sonar_cbf_spec){77, 40, 0, 8000, 8192, 34, 150, 90, 70, snapshots[i]});
+        cbf_alloc(&f, site,
+                  (sonar_cbf_spec){77, 40, 0, 8000, 8192, 34, 150, 90, 70, snapshots[i], false});
         cbf_fill(&f, &seed);
         cbf_start(&f);
         cbf_run(&f, CBF_AZIMUTH);
@@ -597,7 +605,7 @@ void cbf_case_evaluate_off_the_grid(site *site) {
 /* ---- large arrays ---------------------------------------------------------------------------- */
 
 void cbf_standard(cbf_fixture *f, site *site, size_t sensors) {
-    cbf_alloc(f, site, (sonar_cbf_spec){sensors, 160, 7, 8000, 8192, 34, 459, 327, 166, 1});
+    cbf_alloc(f, site, (sonar_cbf_spec){sensors, 160, 7, 8000, 8192, 34, 459, 327, 166, 1, false});
     for (size_t r = 0; r < 7; r++)
         f->range[r] = 50 * pow(2, (double)r);
     cbf_scan(f, 10, 1);
@@ -621,7 +629,8 @@ void cbf_try_line(site *site, size_t sensors, bool as_cpu) {
 void cbf_try_plane(site *site, size_t sensors, size_t snapshots) {
     uint64_t seed = sensors;
     cbf_fixture f;
-    cbf_alloc(&f, site, (sonar_cbf_spec){sensors, 160, 1, 8000, 8192, 300, 60, 320, 31, snapshots});
+    cbf_alloc(&f, site,
+              (sonar_cbf_spec){sensors, 160, 1, 8000, 8192, 300, 60, 320, 31, snapshots, false});
     f.range[0] = 300;
     cbf_plane(&f, (size_t)ceil(sqrt(1.5 * (double)sensors)), 1.5);
     cbf_add_wave(&f, 61.3, 0, 1);
@@ -658,7 +667,7 @@ void cbf_case_evaluate_before_execute(site *site) {
     float power[5];
     cbf_fixture f;
     sonar_error err = {0};
-    cbf_alloc(&f, site, (sonar_cbf_spec){4, 5, 1, 8000, 8192, 34, 20, 40, 10, 1});
+    cbf_alloc(&f, site, (sonar_cbf_spec){4, 5, 1, 8000, 8192, 34, 20, 40, 10, 1, false});
     f.range[0] = 100;
     cbf_start(&f);
     sonar_code code = evaluate(&f, 5, turns, power, &err);
@@ -670,7 +679,7 @@ void cbf_case_impossible_specs(site *site) {
     const sonar_stage_ops *ops = site->backend->stage("cbf");
     sonar_cbf_spec bad[6];
     for (size_t i = 0; i < COUNT(bad); i++)
-        bad[i] = (sonar_cbf_spec){4, 5, 1, 8000, 8192, 34, 20, 40, 10, 1};
+        bad[i] = (sonar_cbf_spec){4, 5, 1, 8000, 8192, 34, 20, 40, 10, 1, false};
     bad[0].cbf_first = 33;
     bad[1].cbf_bins = 15;
     bad[2].sensors = 0;
@@ -690,7 +699,7 @@ void cbf_case_impossible_specs(site *site) {
 void cbf_case_wrong_shapes(site *site) {
     uint64_t seed = 9;
     cbf_fixture f;
-    cbf_alloc(&f, site, (sonar_cbf_spec){4, 5, 1, 8000, 8192, 34, 20, 40, 10, 1});
+    cbf_alloc(&f, site, (sonar_cbf_spec){4, 5, 1, 8000, 8192, 34, 20, 40, 10, 1, false});
     cbf_fill(&f, &seed);
     cbf_start(&f);
     cbf_run(&f, CBF_ALL);

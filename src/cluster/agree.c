@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "cluster/agree.h"
+
+#include "core/core.h"
+
+static bool is_foreign(const sonar_timeline *t, const sonar_offer *offer) {
+    return !t->runs || offer->epoch != t->epoch || offer->first_sample < t->next_sample;
+}
+
+/* What a round has on offer. */
+struct round {
+    size_t own, foreign;     /* ranks with a window of the timeline; with another */
+    uint64_t oldest;         /* first sample of the oldest of the former */
+    int64_t longest_ns;      /* that one of the former has waited, */
+    int64_t longest_foreign; /* one of the latter */
+    size_t first_foreign;    /* lowest rank with one */
+    bool one_epoch;          /* of the latter */
+    bool draining, stopping, blocked;
+};
+
+static void add_foreign(struct round *r, const sonar_offer *offer, size_t rank) {
+    if (!r->foreign++)
+        r->first_foreign = rank;
+    r->one_epoch = r->one_epoch && offer[rank].epoch == offer[r->first_foreign].epoch;
+    if (offer[rank].waited_ns > r->longest_foreign)
+        r->longest_foreign = offer[rank].waited_ns;
+}
+
+static void add_own(struct round *r, const sonar_offer *offer) {
+    if (!r->own++ || offer->first_sample < r->oldest)
+        r->oldest = offer->first_sample;
+    if (offer->waited_ns > r->longest_ns)
+        r->longest_ns = offer->waited_ns;
+}
+
+static struct round look(size_t ranks, const sonar_offer *offer, const sonar_timeline *t) {
+    struct round r = {.one_epoch = true};
+    for (size_t i = 0; i < ranks; i++) {
+        r.draining = r.draining || offer[i].draining;
+        r.stopping = r.stopping || offer[i].stopping;
+        r.blocked = r.blocked || offer[i].blocked;
+        if (offer[i].has && is_foreign(t, &offer[i]))
+            add_foreign(&r, offer, i);
+        else if (offer[i].has)
+            add_own(&r, &offer[i]);
+    }
+    return r;
+}
+
+/* Takes over the timeline of the lowest rank with a foreign window, if it is time to. */
+static bool adopt(const sonar_agree_spec *spec, const struct round *r, const sonar_offer *offer,
+                  sonar_timeline *t) {
+    const bool all = r->foreign == spec->ranks && r->one_epoch;
+    if (r->own || !r->foreign || !(all || r->longest_foreign >= spec->restart_after_ns))
+        return false;
+    t->runs = true;
+    t->epoch = offer[r->first_foreign].epoch;
+    t->next_sample = 0;
+    return true;
+}
+
+/* Once it is known which windows are foreign. */
+static void take_part(size_t ranks, const sonar_offer *offer, sonar_verdict *v) {
+    v->lookback = UINT64_MAX;
+    for (size_t i = 0; i < ranks; i++) {
+        v->present[i] = offer[i].has && !v->drop[i] && offer[i].first_sample == v->first_sample;
+        if (!v->present[i])
+            continue;
+        v->restarted = v->restarted || offer[i].restarted;
+        if (offer[i].lookback < v->lookback)
+            v->lookback = offer[i].lookback;
+    }
+}
+
+sonar_verdict sonar_agree(const sonar_agree_spec *spec, const sonar_offer *offer,
+                          sonar_timeline *t) {
+    struct round r = look(spec->ranks, offer, t);
+    const sonar_timeline before = *t;
+    sonar_verdict v = {.kind = r.stopping ? SONAR_ROUND_LEAVE : SONAR_ROUND_WAIT};
+    if (r.stopping || r.blocked)
+        return v;
+    const bool adopted = adopt(spec, &r, offer, t);
+    if (adopted)
+        r = look(spec->ranks, offer, t);
+    for (size_t i = 0; i < spec->ranks && r.own; i++)
+        v.drop[i] = offer[i].has && is_foreign(t, &offer[i]);
+    const bool complete = r.own == spec->ranks;
+    if (r.draining && !complete)
+        v.kind = SONAR_ROUND_LEAVE;
+    else if (complete || (r.own && (adopted || r.longest_ns >= spec->max_skew_ns)))
+        v.kind = SONAR_ROUND_RUN;
+    if (v.kind != SONAR_ROUND_RUN)
+        return v;
+    v.first_sample = r.oldest;
+    v.restarted = adopted && before.runs;
+    take_part(spec->ranks, offer, &v);
+    if (before.runs)
+        t->window += adopted ? 1 : (v.first_sample + spec->hop - before.next_sample) / spec->hop;
+    v.window = t->window;
+    t->next_sample = v.first_sample + spec->hop;
+    return v;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* One window where ranks share the array. Each rank transforms its own sensors and makes its part
+ * of the conventional beams, and solves the adaptive spectrum in its share of the bins with the
+ * transforms of all sensors; the root adds and gathers. All ranks go through the same exchanges,
+ * also one that has nothing to bring. */
+#include <string.h>
+
+#include "engine/internal.h"
+
+/* ---- between the host and a stage ------------------------------------------------------------ */
+
+/* Another shape for the same memory, of as much of it as the shape takes. */
+static sonar_buffer shaped(const sonar_buffer *all, int rank, const size_t *shape) {
+    sonar_buffer view = sonar_buffer_view(all->data, all->dtype, rank, shape);
+    view.space = all->space;
+    return view;
+}
+
+static struct both shaped_both(const struct both *all, int rank, const size_t *shape) {
+    return (struct both){shaped(&all->host, rank, shape), shaped(&all->native, rank, shape)};
+}
+
+static sonar_code to_stage(const struct stage *stage, struct both *both, sonar_error *err) {
+    if (both->host.data == both->native.data)
+        return SONAR_OK;
+    return stage->side->backend->copy(stage->side->queue, &both->host, &both->native, err);
+}
+
+/* What the stage has put into its queue is there on return. */
+static sonar_code to_host(const struct stage *stage, struct both *both, sonar_error *err) {
+    struct side *side = stage->side;
+    sonar_code code = SONAR_OK;
+    if (both->host.data != both->native.data)
+        code = side->backend->copy(side->queue, &both->native, &both->host, err);
+    if (!code)
+        code = side->backend->record(side->queue, side->done, err);
+    return code ? code : side->backend->finish(side->done, err);
+}
+
+static void clear(struct both *both) {
+    memset(both->host.data, 0,
+           sonar_buffer_count(&both->host) * sonar_dtype_size(both->host.dtype));
+}
+
+/* ---- conventional beams ---------------------------------------------------------------------- */
+
+enum { FAR_SURFACES = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_LOFAR) };
+
+static sonar_code run_stage(sonar_engine *e, const struct job *job, struct both *far,
+                            struct both *near, sonar_error *err) {
+    sonar_buffer out[SONAR_CBF_OUTPUTS] = {{0}};
+    out[SONAR_CBF_LOFAR] = far->native;
+    out[SONAR_CBF_NEARFIELD] = near->native;
+    sonar_code code = sonar_timing_begin(e, SONAR_ENGINE_CBF, err);
+    if (!code)
+        code = e->cbf.ops->execute(e->cbf.self, e->cbf.side->queue, &e->cbf.side->spectra.cbf, out,
+                                   &job->work, err);
+    if (!code)
+        code = sonar_timing_end(e, SONAR_ENGINE_CBF, err);
+    if (!code && job->work.outputs & FAR_SURFACES)
+        code = to_host(&e->cbf, far, err);
+    if (!code && job->work.outputs & SONAR_WANT(SONAR_CBF_NEARFIELD))
+        code = to_host(&e->cbf, near, err);
+    return code;
+}
+
+static sonar_code run_cbf(sonar_engine *e, const struct job *job, sonar_error *err) {
+    const sonar_cbf_spec *cbf = &e->spec.specs->cbf;
+    const bool lofar = job->work.outputs & SONAR_WANT(SONAR_CBF_LOFAR);
+    const bool near_wanted = job->work.outputs & SONAR_WANT(SONAR_CBF_NEARFIELD);
+    if (!(job->work.outputs & FAR_SURFACES) && !near_wanted)
+        return SONAR_OK;
+    struct both far = shaped_both(
+        &e->parts->far, 3,
+        (size_t[]){cbf->max_snapshots, lofar ? cbf->bins : cbf->cbf_bins, cbf->directions});
+    struct both near = e->parts->near;
+    sonar_code code = SONAR_OK;
+    if (!e->parts->absent) {
+        code = run_stage(e, job, &far, &near, err);
+    } else {
+        clear(&far);
+        if (near_wanted)
+            clear(&near);
+    }
+    return code ? code : sonar_share_cbf(e, job, err);
+}
+
+/* ---- adaptive spectrum ----------------------------------------------------------------------- */
+
+enum {
+    MVDR_FAR = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM),
+    MVDR_NEAR = SONAR_WANT(SONAR_MVDR_NEARFIELD),
+    MVDR_MODES = SONAR_WANT(SONAR_MVDR_EIGENVALUES)
+};
+
+/* The broadband spectrum is the root's sum over all ranks' bins. */
+static sonar_code solve(sonar_engine *e, const struct job *job, sonar_error *err) {
+    struct parts *p = e->parts;
+    const bool far = job->work.outputs & MVDR_FAR, near = job->work.outputs & MVDR_NEAR;
+    struct both in =
+        shaped_both(&p->input, 3, (size_t[]){job->taken, p->mvdr.bins, p->mvdr.sensors});
+    sonar_buffer out[SONAR_MVDR_OUTPUTS] = {[SONAR_MVDR_OUT_SPECTRUM] = p->spectrum.native,
+                                            [SONAR_MVDR_OUT_NEARFIELD] = p->close.native,
+                                            [SONAR_MVDR_OUT_EIGENVALUES] = p->eigenvalues.native,
+                                            [SONAR_MVDR_OUT_INFO] = p->info.native};
+    sonar_work work = job->work;
+    work.params = e->spec.ranks->params;
+    if (far)
+        work.outputs |= SONAR_WANT(SONAR_MVDR_SPECTRUM);
+    sonar_code code = job->taken ? to_stage(&e->mvdr, &in, err) : SONAR_OK;
+    if (!code)
+        code = e->mvdr.ops->execute(e->mvdr.self, e->mvdr.side->queue, &in.native, out, &work, err);
+    if (!code && near)
+        code = to_host(&e->mvdr, &p->close, err);
+    if (!code && job->work.outputs & MVDR_MODES)
+        code = to_host(&e->mvdr, &p->eigenvalues, err);
+    if (!code && far)
+        code = to_host(&e->mvdr, &p->spectrum, err);
+    return code ? code : to_host(&e->mvdr, &p->info, err);
+}
+
+static sonar_code run_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
+    if (!e->spec.specs->mvdr_enabled)
+        return SONAR_OK;
+    sonar_code code = sonar_timing_begin(e, SONAR_ENGINE_MVDR, err);
+    if (!code && job->taken)
+        code = sonar_share_transforms(e, job->taken, err);
+    if (!code && e->parts->has_mvdr)
+        code = solve(e, job, err);
+    if (!code && job->work.outputs & (MVDR_FAR | MVDR_NEAR | MVDR_MODES))
+        code = sonar_share_mvdr(e, job, err);
+    return code ? code : sonar_timing_end(e, SONAR_ENGINE_MVDR, err);
+}
+
+/* ---- transforms ------------------------------------------------------------------------------ */
+
+/* Before the host reads what a device's DFT made. */
+static sonar_code await_transforms(sonar_engine *e, sonar_error *err) {
+    struct side *device = e->dft.side;
+    if (device == &e->side[HOST_SIDE])
+        return SONAR_OK;
+    sonar_code code = device->backend->record(device->queue, device->done, err);
+    return code ? code : device->backend->finish(device->done, err);
+}
+
+static sonar_code transform(sonar_engine *e, struct job *job, sonar_error *err) {
+    if (e->parts->absent)
+        return SONAR_OK;
+    sonar_code code = sonar_timing_window(e, err);
+    if (!code)
+        code = sonar_samples_upload(e, job, err);
+    if (!code)
+        code = sonar_enqueue_transforms(e, job, err);
+    if (!code)
+        code = await_transforms(e, err);
+    if (job->held)
+        e->spec.source.release(e->spec.source.ctx, job->held);
+    job->held = NULL;
+    return code;
+}
+
+/* Snapshots that all ranks have whole are taken; their number is known to all. */
+static sonar_code choose_snapshots(sonar_engine *e, const sonar_window *window, size_t lookback,
+                                   struct job *job, size_t *taken, sonar_error *err) {
+    const sonar_window agreed = {.first_sample = window->first_sample, .lookback = lookback};
+    uint8_t *keep = e->parts->keep;
+    job->plan = sonar_snapshots_plan(e, &agreed);
+    for (size_t i = 0; i < job->plan.count; i++)
+        keep[i] = !e->parts->absent &&
+                  sonar_window_is_whole(window,
+                                        sonar_snapshots_first(e->spec.specs, window, &job->plan, i),
+                                        e->spec.specs->mvdr.length);
+    sonar_code code = job->plan.count ? sonar_share_keep(e, job->plan.count, err) : SONAR_OK;
+    if (code)
+        return code;
+    job->keep = keep;
+    *taken = 0;
+    for (size_t i = 0; i < job->plan.count; i++)
+        *taken += keep[i];
+    sonar_snapshots_note(e, &agreed, &job->plan, keep);
+    return SONAR_OK;
+}
+
+sonar_code sonar_parts_run(sonar_engine *e, const sonar_engine_job *given, sonar_error *err) {
+    struct job job = {.held = given->absent ? NULL : given->window,
+                      .work = {.first_sample = given->window->first_sample,
+                               .params = given->params,
+                               .outputs = given->outputs},
+                      .surface = given->surface,
+                      .asked = given->surfaces_asked};
+    size_t taken = 0;
+    e->parts->absent = given->absent;
+    sonar_code code = choose_snapshots(e, given->window, given->lookback, &job, &taken, err);
+    if (!code)
+        code = transform(e, &job, err);
+    job.taken = taken;
+    if (!code)
+        code = run_cbf(e, &job, err);
+    if (!code)
+        code = run_mvdr(e, &job, err);
+    if (!code && sonar_job_wants(&job, SONAR_ELEMENT_PSD))
+        code = sonar_share_psd(e, &job, err);
+    if (job.held)
+        e->spec.source.release(e->spec.source.ctx, job.held);
+    e->last = job.work;
+    return code;
+}
+
+/* ---- off the grid ---------------------------------------------------------------------------- */
+
+/* The points lie densely in host memory, whatever stage they are for. */
+static struct both take_points(const sonar_engine *e, const struct both *of_stage, size_t n,
+                               size_t sensors) {
+    const size_t shape[2] = {n, sensors};
+    struct both points = shaped_both(of_stage, 2, shape);
+    const bool on_host = of_stage->host.data == of_stage->native.data;
+    points.host = shaped(&e->parts->points, 2, shape);
+    if (on_host)
+        points.native = points.host;
+    return points;
+}
+
+static sonar_code evaluate(sonar_engine *e, const struct stage *stage, struct both *points,
+                           struct both *out, sonar_error *err) {
+    sonar_work work = e->last;
+    if (stage == &e->mvdr)
+        work.params = e->spec.ranks->params;
+    sonar_code code = to_stage(stage, points, err);
+    if (!code)
+        code = stage->ops->evaluate(stage->self, stage->side->queue, &points->native, &out->native,
+                                    &work, err);
+    return code ? code : to_host(stage, out, err);
+}
+
+sonar_code sonar_parts_evaluate(sonar_engine *e, sonar_engine_stage which, size_t n, float *power,
+                                sonar_error *err) {
+    struct parts *p = e->parts;
+    const sonar_cbf_spec *cbf = &e->spec.specs->cbf;
+    sonar_code code = SONAR_OK;
+    if (which == SONAR_ENGINE_CBF) {
+        struct both points = take_points(e, &p->cbf_points, n, cbf->sensors);
+        struct both out =
+            shaped_both(&p->point_parts, 3, (size_t[]){cbf->max_snapshots, cbf->cbf_bins, n});
+        if (p->absent)
+            clear(&out);
+        else
+            code = evaluate(e, &e->cbf, &points, &out, err);
+    } else if (p->has_mvdr) {
+        struct both points = take_points(e, &p->mvdr_points, n, p->mvdr.sensors);
+        struct both out = shaped_both(&p->point_power, 1, &n);
+        code = evaluate(e, &e->mvdr, &points, &out, err);
+    }
+    return code ? code : sonar_share_points(e, which, n, power, err);
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What an engine of several ranks has besides the others' buffers, made once. */
+#include <stdlib.h>
+
+#include "engine/internal.h"
+
+static sonar_code no_memory(sonar_error *err) {
+    return sonar_fail(err, SONAR_ENOMEM, "cluster", "no memory for what the ranks exchange");
+}
+
+sonar_code sonar_parts_create(sonar_engine *e, sonar_error *err) {
+    const sonar_engine_ranks *ranks = e->spec.ranks;
+    struct parts *parts = e->parts = sonar_alloc(1, sizeof *parts);
+    if (!parts)
+        return no_memory(err);
+    const struct share share = sonar_share_of(e, ranks->cluster->place.rank);
+    parts->has_mvdr = share.bins > 0;
+    parts->mvdr = ranks->specs->mvdr;
+    parts->mvdr.first_bin += share.first - share.below;
+    parts->mvdr.bins = sonar_share_rows(share);
+    parts->mvdr.edge_below = share.below;
+    parts->mvdr.edge_above = share.above;
+    return SONAR_OK;
+}
+
+/* ---- a stage's inputs and outputs ------------------------------------------------------------ */
+
+static sonar_code make_both(const sonar_engine *e, const struct stage *stage, sonar_dtype dtype,
+                            int rank, const size_t *shape, struct both *both, sonar_error *err) {
+    const sonar_backend *owner = sonar_engine_owner(e), *backend = stage->side->backend;
+    sonar_code code =
+        owner->buffer_create(owner, SONAR_PINNED, dtype, rank, shape, &both->host, err);
+    both->native = both->host;
+    if (code || stage->side == &e->side[HOST_SIDE])
+        return code;
+    both->native.data = NULL;
+    return backend->buffer_create(backend, backend->native_space, dtype, rank, shape, &both->native,
+                                  err);
+}
+
+static void free_both(const sonar_engine *e, const struct stage *stage, struct both *both) {
+    if (both->native.data && both->native.data != both->host.data)
+        stage->side->backend->buffer_destroy(&both->native);
+    if (both->host.data)
+        sonar_engine_owner(e)->buffer_destroy(&both->host);
+}
+
+static sonar_code make_cbf(sonar_engine *e, sonar_error *err) {
+    const sonar_cbf_spec *cbf = &e->spec.specs->cbf;
+    struct parts *p = e->parts;
+    const size_t n = cbf->max_snapshots;
+    sonar_code code = make_both(e, &e->cbf, SONAR_C32, 3, (size_t[]){n, cbf->bins, cbf->directions},
+                                &p->far, err);
+    if (!code && cbf->ranges)
+        code =
+            make_both(e, &e->cbf, SONAR_C32, 3,
+                      (size_t[]){n, cbf->cbf_bins, cbf->ranges * cbf->directions}, &p->near, err);
+    if (!code)
+        code = make_both(e, &e->cbf, SONAR_U64, 2, (size_t[]){SONAR_ENGINE_POINTS, cbf->sensors},
+                         &p->cbf_points, err);
+    if (!code)
+        code = make_both(e, &e->cbf, SONAR_C32, 3,
+                         (size_t[]){n, cbf->cbf_bins, SONAR_ENGINE_POINTS}, &p->point_parts, err);
+    return code;
+}
+
+static sonar_code make_mvdr(sonar_engine *e, sonar_error *err) {
+    struct parts *p = e->parts;
+    const sonar_mvdr_spec *mvdr = &p->mvdr;
+    if (!e->spec.specs->mvdr_enabled || !p->has_mvdr)
+        return SONAR_OK;
+    sonar_code code =
+        make_both(e, &e->mvdr, SONAR_C32, 3, (size_t[]){mvdr->max_new, mvdr->bins, mvdr->sensors},
+                  &p->input, err);
+    if (!code)
+        code = make_both(e, &e->mvdr, SONAR_F32, 2, (size_t[]){mvdr->bins, mvdr->directions},
+                         &p->spectrum, err);
+    if (!code)
+        code = make_both(e, &e->mvdr, SONAR_F32, 2, (size_t[]){mvdr->bins, SONAR_MVDR_INFO_FIELDS},
+                         &p->info, err);
+    if (!code)
+        code = make_both(e, &e->mvdr, SONAR_F32, 2, (size_t[]){mvdr->bins, sonar_mvdr_modes(mvdr)},
+                         &p->eigenvalues, err);
+    if (!code && mvdr->ranges)
+        code = make_both(e, &e->mvdr, SONAR_F32, 2, (size_t[]){mvdr->ranges, mvdr->directions},
+                         &p->close, err);
+    if (!code)
+        code = make_both(e, &e->mvdr, SONAR_U64, 2, (size_t[]){SONAR_ENGINE_POINTS, mvdr->sensors},
+                         &p->mvdr_points, err);
+    if (!code)
+        code = make_both(e, &e->mvdr, SONAR_F32, 1, (size_t[]){SONAR_ENGINE_POINTS},
+                         &p->point_power, err);
+    return code;
+}
+
+/* ---- on their way ---------------------------------------------------------------------------- */
+
+static size_t rows_of_all(const sonar_engine *e) {
+    size_t rows = 0;
+    for (size_t r = 0; r < e->spec.ranks->cluster->place.ranks; r++)
+        rows += sonar_share_rows(sonar_share_of(e, r));
+    return rows;
+}
+
+static bool make_transfers(sonar_engine *e) {
+    const sonar_specs *specs = e->spec.specs;
+    struct parts *p = e->parts;
+    const size_t ranks = e->spec.ranks->cluster->place.ranks;
+    const size_t snapshots = specs->mvdr_enabled ? specs->mvdr.max_new : 1;
+    p->psd = sonar_alloc(specs->dft.channels * specs->cbf.bins, sizeof *p->psd);
+    p->keep = sonar_alloc(snapshots, 1);
+    p->keeps = sonar_alloc(ranks * snapshots, 1);
+    if (specs->mvdr_enabled) {
+        p->packed =
+            sonar_alloc(snapshots * rows_of_all(e) * specs->mvdr.sensors, sizeof *p->packed);
+        p->unpacked =
+            sonar_alloc(snapshots * p->mvdr.bins * p->mvdr.sensors + 1, sizeof *p->unpacked);
+    }
+    return p->psd && p->keep && p->keeps && (!specs->mvdr_enabled || (p->packed && p->unpacked));
+}
+
+static bool make_roots(sonar_engine *e) {
+    const sonar_specs *specs = e->spec.ranks->specs;
+    const sonar_cbf_spec *cbf = &specs->cbf;
+    struct parts *p = e->parts;
+    const size_t ranks = e->spec.ranks->cluster->place.ranks;
+    const size_t points =
+        sonar_max_size(cbf->directions * sonar_max_size(cbf->ranges, 1), SONAR_ENGINE_POINTS);
+    const size_t far = cbf->bins * cbf->directions, near = cbf->cbf_bins * points;
+    if (e->spec.ranks->cluster->place.rank > 0)
+        return true;
+    p->all = sonar_alloc(ranks * cbf->max_snapshots * sonar_max_size(far, near) +
+                             ranks * specs->mvdr.ranges * specs->mvdr.directions,
+                         sizeof(sonar_c32));
+    p->row = sonar_alloc(points, sizeof *p->row);
+    p->energy = sonar_alloc(points, sizeof *p->energy);
+    if (!p->all || !p->row || !p->energy)
+        return false;
+    if (!specs->mvdr_enabled)
+        return true;
+    const size_t info[2] = {specs->mvdr.bins, SONAR_MVDR_INFO_FIELDS};
+    p->whole_info =
+        sonar_buffer_view(sonar_alloc(info[0] * info[1], sizeof(float)), SONAR_F32, 2, info);
+    p->whole_spectrum =
+        sonar_alloc(specs->mvdr.bins * specs->mvdr.directions, sizeof *p->whole_spectrum);
+    return p->whole_info.data && p->whole_spectrum;
+}
+
+sonar_code sonar_parts_make_buffers(sonar_engine *e, sonar_error *err) {
+    const size_t shape[2] = {SONAR_ENGINE_POINTS, e->spec.ranks->specs->cbf.sensors};
+    const sonar_backend *owner = sonar_engine_owner(e);
+    sonar_code code =
+        owner->buffer_create(owner, SONAR_PINNED, SONAR_U64, 2, shape, &e->parts->points, err);
+    if (!code)
+        code = make_cbf(e, err);
+    if (!code)
+        code = make_mvdr(e, err);
+    if (code)
+        return code;
+    return make_transfers(e) && make_roots(e) ? SONAR_OK : no_memory(err);
+}
+
+void sonar_parts_destroy(sonar_engine *e) {
+    struct parts *p = e->parts;
+    if (!p)
+        return;
+    struct both *const of_cbf[] = {&p->far, &p->near, &p->cbf_points, &p->point_parts};
+    struct both *const of_mvdr[] = {&p->input, &p->spectrum,    &p->info,       &p->eigenvalues,
+                                    &p->close, &p->mvdr_points, &p->point_power};
+    for (size_t i = 0; i < sizeof of_cbf / sizeof *of_cbf; i++)
+        free_both(e, &e->cbf, of_cbf[i]);
+    for (size_t i = 0; i < sizeof of_mvdr / sizeof *of_mvdr; i++)
+        free_both(e, &e->mvdr, of_mvdr[i]);
+    if (p->points.data)
+        sonar_engine_owner(e)->buffer_destroy(&p->points);
+    free(p->psd);
+    free(p->packed);
+    free(p->unpacked);
+    free(p->keep);
+    free(p->keeps);
+    free(p->all);
+    free(p->whole_info.data);
+    free(p->whole_spectrum);
+    free(p->row);
+    free(p->energy);
+    free(p);
+    e->parts = NULL;
+}

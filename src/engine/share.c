@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What ranks tell one another about a window. Sums over ranks are taken here, in the order of ranks
+ * and in float64. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "engine/internal.h"
+
+static const sonar_rank_place *place(const sonar_engine *e) {
+    return &e->spec.ranks->cluster->place;
+}
+
+/* The same number of bytes from each rank, to the root's parts->all. */
+static sonar_code gather_equal(sonar_engine *e, const void *mine, size_t bytes, sonar_error *err) {
+    const sonar_cluster *cluster = e->spec.ranks->cluster;
+    size_t size[SONAR_RANKS_MOST];
+    for (size_t r = 0; r < cluster->place.ranks; r++)
+        size[r] = bytes;
+    return cluster->ops->gather(mine, size, e->parts->all, err);
+}
+
+/* ---- conventional beams ---------------------------------------------------------------------- */
+
+/* Parts [rank][snapshot][bin][point]. */
+struct parts_in {
+    const sonar_c32 *all;
+    size_t ranks, snapshots, bins, points;
+};
+
+/* Mean over the snapshots of the power of the parts' sum, of one bin. */
+static void add_parts(const struct parts_in *in, size_t bin, double *power) {
+    const size_t rank = in->snapshots * in->bins * in->points;
+    memset(power, 0, in->points * sizeof *power);
+    for (size_t s = 0; s < in->snapshots; s++) {
+        const sonar_c32 *row = in->all + (s * in->bins + bin) * in->points;
+        for (size_t p = 0; p < in->points; p++) {
+            double re = 0, im = 0;
+            for (size_t r = 0; r < in->ranks; r++) {
+                re += (double)row[r * rank + p].re;
+                im += (double)row[r * rank + p].im;
+            }
+            power[p] += re * re + im * im;
+        }
+    }
+    for (size_t p = 0; p < in->points; p++)
+        power[p] /= (double)in->snapshots;
+}
+
+/* Powers of all bins to `rows` (NULL: nowhere) and (fs/N) times their sum over the band, bins
+ * [first, first + bins), to `sum` (NULL). */
+static void make_powers(const sonar_engine *e, const struct parts_in *in, float *rows, size_t first,
+                        size_t bins, float *sum) {
+    const struct parts *p = e->parts;
+    const sonar_cbf_spec *cbf = &e->spec.specs->cbf;
+    memset(p->energy, 0, in->points * sizeof *p->energy);
+    for (size_t b = 0; b < in->bins; b++) {
+        add_parts(in, b, p->row);
+        for (size_t i = 0; rows && i < in->points; i++)
+            rows[b * in->points + i] = (float)p->row[i];
+        for (size_t i = 0; b >= first && b < first + bins && i < in->points; i++)
+            p->energy[i] += p->row[i];
+    }
+    for (size_t i = 0; sum && i < in->points; i++)
+        sum[i] = (float)(cbf->fs_hz / (double)cbf->length * p->energy[i]);
+}
+
+static float *surface_of(const struct job *job, sonar_surface surface) {
+    return job->surface && job->work.outputs & SONAR_WANT(surface) ? job->surface[surface].data
+                                                                   : NULL;
+}
+
+static sonar_code share_far(sonar_engine *e, const struct job *job, sonar_error *err) {
+    const sonar_cbf_spec *cbf = &e->spec.specs->cbf;
+    const bool lofar = job->work.outputs & SONAR_WANT(SONAR_CBF_LOFAR);
+    const struct parts_in in = {.all = e->parts->all,
+                                .ranks = place(e)->ranks,
+                                .snapshots = cbf->max_snapshots,
+                                .bins = lofar ? cbf->bins : cbf->cbf_bins,
+                                .points = cbf->directions};
+    sonar_code code = gather_equal(e, e->parts->far.host.data,
+                                   in.snapshots * in.bins * in.points * sizeof(sonar_c32), err);
+    if (!code && place(e)->rank == 0)
+        make_powers(e, &in, surface_of(job, SONAR_CBF_LOFAR),
+                    lofar ? cbf->cbf_first - cbf->first_bin : 0, cbf->cbf_bins,
+                    surface_of(job, SONAR_CBF_AZIMUTH));
+    return code;
+}
+
+static sonar_code share_near(sonar_engine *e, const struct job *job, sonar_error *err) {
+    const sonar_cbf_spec *cbf = &e->spec.specs->cbf;
+    const struct parts_in in = {.all = e->parts->all,
+                                .ranks = place(e)->ranks,
+                                .snapshots = cbf->max_snapshots,
+                                .bins = cbf->cbf_bins,
+                                .points = cbf->ranges * cbf->directions};
+    sonar_code code = gather_equal(e, e->parts->near.host.data,
+                                   in.snapshots * in.bins * in.points * sizeof(sonar_c32), err);
+    if (!code && place(e)->rank == 0)
+        make_powers(e, &in, NULL, 0, in.bins, surface_of(job, SONAR_CBF_NEARFIELD));
+    return code;
+}
+
+sonar_code sonar_share_cbf(sonar_engine *e, const struct job *job, sonar_error *err) {
+    const uint32_t far = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_LOFAR);
+    sonar_code code = job->work.outputs & far ? share_far(e, job, err) : SONAR_OK;
+    if (!code && job->work.outputs & SONAR_WANT(SONAR_CBF_NEARFIELD))
+        code = share_near(e, job, err);
+    return code;
+}
+
+/* ---- adaptive spectrum ----------------------------------------------------------------------- */
+
+/* Tones are found by a bin's neighbours. */
+struct share sonar_share_of(const sonar_engine *e, size_t rank) {
+    const sonar_mvdr_spec *mvdr = &e->spec.ranks->specs->mvdr;
+    const size_t ranks = place(e)->ranks, all = mvdr->bins;
+    struct share s = {.first = all * rank / ranks};
+    s.bins = all * (rank + 1) / ranks - s.first;
+    s.below = s.bins && mvdr->tones && s.first > 0;
+    s.above = s.bins && mvdr->tones && s.first + s.bins < all;
+    return s;
+}
+
+sonar_code sonar_share_keep(sonar_engine *e, size_t snapshots, sonar_error *err) {
+    const sonar_cluster *cluster = e->spec.ranks->cluster;
+    struct parts *p = e->parts;
+    sonar_code code = cluster->ops->share(p->keep, snapshots, p->keeps, err);
+    for (size_t r = 0; r < cluster->place.ranks && !code; r++)
+        for (size_t i = 0; i < snapshots; i++)
+            p->keep[i] &= p->keeps[r * snapshots + i];
+    return code;
+}
+
+/* Of this rank's sensors, the bins of every share. */
+static void pack(const sonar_engine *e, size_t taken, size_t to[]) {
+    const sonar_buffer *x = &e->side[HOST_SIDE].spectra.mvdr;
+    const size_t sensors = e->spec.specs->mvdr.sensors;
+    sonar_c32 *at = e->parts->packed;
+    for (size_t r = 0; r < place(e)->ranks; r++) {
+        const struct share s = sonar_share_of(e, r);
+        const size_t rows = sonar_share_rows(s);
+        for (size_t i = 0; i < taken; i++, at += rows * sensors)
+            memcpy(at,
+                   (const sonar_c32 *)x->data + (ptrdiff_t)i * x->stride[0] +
+                       (ptrdiff_t)(s.first - s.below) * x->stride[1],
+                   rows * sensors * sizeof *at);
+        to[r] = taken * rows * sensors * sizeof *at;
+    }
+}
+
+/* Of every rank's sensors, the bins of this share, to where the sensors belong in the array. */
+static void unpack(const sonar_engine *e, size_t taken) {
+    const struct parts *p = e->parts;
+    const sonar_c32 *from = p->unpacked;
+    const uint32_t *sensor = e->spec.ranks->sensor;
+    for (size_t r = 0; r < place(e)->ranks; sensor += e->spec.ranks->sensors[r++])
+        for (size_t row = 0; row < taken * p->mvdr.bins; row++) {
+            sonar_c32 *to = (sonar_c32 *)p->input.host.data + row * p->mvdr.sensors;
+            for (size_t s = 0; s < e->spec.ranks->sensors[r]; s++)
+                to[sensor[s]] = *from++;
+        }
+}
+
+sonar_code sonar_share_transforms(sonar_engine *e, size_t taken, sonar_error *err) {
+    const sonar_engine_ranks *ranks = e->spec.ranks;
+    struct parts *p = e->parts;
+    size_t to[SONAR_RANKS_MOST], from[SONAR_RANKS_MOST];
+    const size_t rows = p->has_mvdr ? p->mvdr.bins : 0;
+    pack(e, taken, to);
+    for (size_t r = 0; r < place(e)->ranks; r++)
+        from[r] = taken * rows * ranks->sensors[r] * sizeof(sonar_c32);
+    sonar_code code = ranks->cluster->ops->exchange(p->packed, to, p->unpacked, from, err);
+    if (!code && p->has_mvdr)
+        unpack(e, taken);
+    return code;
+}
+
+/* Rows of the shares without their edges, f32 [bin][columns], to the root. */
+static sonar_code gather_rows(sonar_engine *e, const struct both *mine, size_t columns, float *all,
+                              sonar_error *err) {
+    const sonar_cluster *cluster = e->spec.ranks->cluster;
+    const struct share own = sonar_share_of(e, cluster->place.rank);
+    const float *rows = own.bins ? (const float *)mine->host.data + own.below * columns : NULL;
+    size_t size[SONAR_RANKS_MOST];
+    for (size_t r = 0; r < cluster->place.ranks; r++)
+        size[r] = sonar_share_of(e, r).bins * columns * sizeof(float);
+    return cluster->ops->gather(rows, size, all, err);
+}
+
+/* (fs/N) sum_b P, in double, bin after bin. */
+static void sum_band(const sonar_mvdr_spec *mvdr, const float *rows, float *azimuth) {
+    for (size_t t = 0; t < mvdr->directions; t++) {
+        double sum = 0;
+        for (size_t b = 0; b < mvdr->bins; b++)
+            sum += (double)rows[b * mvdr->directions + t];
+        azimuth[t] = (float)fmin(sum * mvdr->fs_hz / (double)mvdr->length, (double)FLT_MAX);
+    }
+}
+
+static sonar_code share_far_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
+    const sonar_mvdr_spec *mvdr = &e->spec.ranks->specs->mvdr;
+    struct parts *p = e->parts;
+    float *spectrum = surface_of(job, SONAR_MVDR_SPECTRUM);
+    float *azimuth = surface_of(job, SONAR_MVDR_AZIMUTH);
+    spectrum = spectrum ? spectrum : p->whole_spectrum;
+    sonar_code code = gather_rows(e, &p->spectrum, mvdr->directions, spectrum, err);
+    if (!code && azimuth)
+        sum_band(mvdr, spectrum, azimuth);
+    return code;
+}
+
+/* n values of each rank with a share of the bins, added, to `sum` of the root. */
+static sonar_code gather_shares(sonar_engine *e, const void *mine, size_t n, float *sum,
+                                sonar_error *err) {
+    const sonar_cluster *cluster = e->spec.ranks->cluster;
+    size_t size[SONAR_RANKS_MOST], shares = 0;
+    for (size_t r = 0; r < cluster->place.ranks; r++) {
+        const bool has = sonar_share_of(e, r).bins > 0;
+        size[r] = has ? n * sizeof(float) : 0;
+        shares += has;
+    }
+    sonar_code code = cluster->ops->gather(mine, size, e->parts->all, err);
+    const float *of = e->parts->all;
+    for (size_t i = 0; i < n && !code && sum; i++) {
+        double all = 0;
+        for (size_t r = 0; r < shares; r++)
+            all += (double)of[r * n + i];
+        sum[i] = (float)fmin(all, (double)FLT_MAX);
+    }
+    return code;
+}
+
+sonar_code sonar_share_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
+    const sonar_mvdr_spec *mvdr = &e->spec.ranks->specs->mvdr;
+    const uint32_t far = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM);
+    struct parts *p = e->parts;
+    sonar_code code = gather_rows(e, &p->info, SONAR_MVDR_INFO_FIELDS, p->whole_info.data, err);
+    if (!code && job->work.outputs & far)
+        code = share_far_mvdr(e, job, err);
+    if (!code && job->work.outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES))
+        code = gather_rows(e, &p->eigenvalues, sonar_mvdr_modes(mvdr),
+                           surface_of(job, SONAR_MVDR_EIGENVALUES), err);
+    if (!code && job->work.outputs & SONAR_WANT(SONAR_MVDR_NEARFIELD))
+        code = gather_shares(e, p->close.host.data, mvdr->ranges * mvdr->directions,
+                             surface_of(job, SONAR_MVDR_NEARFIELD), err);
+    return code;
+}
+
+/* ---- elements and points --------------------------------------------------------------------- */
+
+sonar_code sonar_share_psd(sonar_engine *e, const struct job *job, sonar_error *err) {
+    const sonar_specs *specs = e->spec.specs;
+    const sonar_cluster *cluster = e->spec.ranks->cluster;
+    sonar_buffer psd = sonar_buffer_view(e->parts->psd, SONAR_F32, 2,
+                                         (size_t[]){specs->dft.channels, specs->cbf.bins});
+    size_t size[SONAR_RANKS_MOST];
+    if (e->parts->absent)
+        memset(e->parts->psd, 0, psd.bytes);
+    else
+        sonar_element_psd(e, job->work.params, &psd);
+    for (size_t r = 0; r < cluster->place.ranks; r++)
+        size[r] = e->spec.ranks->channels[r] * specs->cbf.bins * sizeof(float);
+    return cluster->ops->gather(psd.data, size, surface_of(job, SONAR_ELEMENT_PSD), err);
+}
+
+sonar_code sonar_share_points(sonar_engine *e, sonar_engine_stage which, size_t n, float *power,
+                              sonar_error *err) {
+    const sonar_cbf_spec *cbf = &e->spec.specs->cbf;
+    struct parts *p = e->parts;
+    const struct parts_in in = {.all = p->all,
+                                .ranks = place(e)->ranks,
+                                .snapshots = cbf->max_snapshots,
+                                .bins = cbf->cbf_bins,
+                                .points = n};
+    if (which == SONAR_ENGINE_MVDR)
+        return gather_shares(e, p->point_power.host.data, n, power, err);
+    sonar_code code = gather_equal(e, p->point_parts.host.data,
+                                   in.snapshots * in.bins * n * sizeof(sonar_c32), err);
+    if (!code && power)
+        make_powers(e, &in, NULL, 0, in.bins, power);
+    return code;
+}

@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Where several ranks share the array. Each takes the windows of its own channels from its ingest;
+ * in rounds they agree on which window is next (cluster/agree.h), and then all work on it: also one
+ * that does not have it, since every exchange wants all ranks. While the root looks for detections,
+ * the others compute what it asks for. Nobody but the data thread talks to the other ranks while
+ * the pipeline runs. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pipeline/internal.h"
+
+/* ---- create ---------------------------------------------------------------------------------- */
+
+/* What one process does and several ranks do not: the option, and the one value with which it is
+ * off; NULL: it must not be set. */
+static const struct {
+    const char *path, *off;
+} alone[] = {{"array.auto_mask", "false"}, {"record.what", "off"}, {"ingest.shared_memory", NULL}};
+
+struct refusal {
+    const char *off;
+    sonar_code code;
+    sonar_error *err;
+};
+
+static void refuse(void *ctx, const char *path, const char *text) {
+    struct refusal *r = ctx;
+    if (!r->code && !(r->off && strstr(text, r->off)))
+        r->code = sonar_fail(r->err, SONAR_EINVAL, path, "several ranks cannot do so: %s",
+                             r->off ? "set it to off" : "do not set it");
+}
+
+static sonar_code check_options(const sonar_config *c, sonar_error *err) {
+    struct refusal r = {.err = err};
+    char hint[160];
+    for (size_t i = 0; i < sizeof alone / sizeof *alone && !r.code; i++) {
+        r.off = alone[i].off;
+        sonar_config_each(c, alone[i].path, refuse, &r, hint, sizeof hint);
+    }
+    return r.code;
+}
+
+/* Ranks of different files would work on different things. */
+static sonar_code compare_files(const sonar_config *c, sonar_error *err) {
+    enum { BYTES = sizeof c->digest };
+    char digest[SONAR_RANKS_MOST][BYTES];
+    sonar_code code = c->cluster->ops->share(c->digest, BYTES, digest, err);
+    for (size_t r = 1; r < c->cluster->place.ranks && !code; r++)
+        if (memcmp(digest[r], digest[0], BYTES) != 0)
+            return sonar_fail(err, SONAR_EINVAL, "cluster",
+                              "rank %zu has another configuration than rank 0", r);
+    return code;
+}
+
+/* Who has which sensors and channels. */
+static sonar_code list_parts(struct ranks *ranks, const sonar_config *c, sonar_error *err) {
+    uint32_t *to = ranks->sensor = sonar_alloc(c->sensors, sizeof *to);
+    if (!to)
+        return sonar_fail(err, SONAR_ENOMEM, "cluster", "no memory for %zu sensors", c->sensors);
+    for (size_t r = 0; r < ranks->cluster->place.ranks; r++) {
+        size_t first, end;
+        sonar_config_block(c, r, ranks->cluster->place.ranks, &first, &end);
+        ranks->channels[r] = end - first;
+        for (size_t s = 0; s < c->sensors; s++) {
+            if (c->channel[s] < first || c->channel[s] >= end)
+                continue;
+            *to++ = (uint32_t)s;
+            ranks->sensors[r]++;
+            ranks->sensors_used[r] += c->used[s];
+        }
+    }
+    return SONAR_OK;
+}
+
+static sonar_code make_missing(struct ranks *ranks, const sonar_config *c, sonar_error *err) {
+    ranks->missing = sonar_alloc(c->channels, sizeof *ranks->missing);
+    ranks->lost = sonar_alloc(ranks->part->config.channels, sizeof *ranks->lost);
+    if (!ranks->missing || !ranks->lost)
+        return sonar_fail(err, SONAR_ENOMEM, "cluster", "no memory for %zu channels", c->channels);
+    for (size_t k = 0; k < ranks->part->config.channels; k++)
+        ranks->lost[k] = 1;
+    return SONAR_OK;
+}
+
+static void count_channels(struct ranks *ranks) {
+    const sonar_config *c = &ranks->part->config;
+    for (size_t s = 0; s < c->sensors; s++)
+        ranks->channels_used += c->used[s];
+}
+
+sonar_code sonar_ranks_create(sonar_pipeline *p, const sonar_config *c, sonar_error *err) {
+    struct ranks *ranks = &p->ranks;
+    if (!c->cluster || c->cluster->place.ranks < 2)
+        return SONAR_OK;
+    const sonar_rank_place *place = &c->cluster->place;
+    sonar_code code = check_options(c, err);
+    if (!code)
+        code = compare_files(c, err);
+    if (!code)
+        code = sonar_config_part_create(c, place->rank, place->ranks, &ranks->part, err);
+    if (code)
+        return code;
+    ranks->cluster = c->cluster;
+    pthread_mutex_init(&ranks->lock, NULL);
+    ranks->part->config.specs.cbf.parts = true;
+    p->config = &ranks->part->config;
+    ranks->agree = (sonar_agree_spec){
+        .ranks = place->ranks,
+        .hop = c->specs.hop,
+        .max_skew_ns = (int64_t)(c->cluster_max_skew_ms * 1e6),
+        .restart_after_ns = (int64_t)c->restart_after_ms * 1000000,
+    };
+    count_channels(ranks);
+    code = list_parts(ranks, c, err);
+    return code ? code : make_missing(ranks, c, err);
+}
+
+sonar_code sonar_ranks_make_params(sonar_pipeline *p, sonar_error *err) {
+    struct ranks *ranks = &p->ranks;
+    if (!ranks->cluster)
+        return SONAR_OK;
+    sonar_params_spec spec = sonar_config_params(p->whole);
+    spec.cbf_scan = NULL;
+    sonar_code code = sonar_params_create(&spec, 1, &ranks->params, err);
+    ranks->engine = (sonar_engine_ranks){.cluster = ranks->cluster,
+                                         .specs = &p->whole->specs,
+                                         .params = ranks->params,
+                                         .sensors = ranks->sensors,
+                                         .channels = ranks->channels,
+                                         .sensor = ranks->sensor};
+    return code;
+}
+
+void sonar_ranks_destroy(sonar_pipeline *p) {
+    if (p->ranks.cluster)
+        pthread_mutex_destroy(&p->ranks.lock);
+    sonar_params_destroy(p->ranks.params);
+    sonar_config_part_destroy(p->ranks.part);
+    free(p->ranks.sensor);
+    free(p->ranks.missing);
+    free(p->ranks.lost);
+}
+
+/* ---- a round --------------------------------------------------------------------------------- */
+
+static const sonar_cluster_ops *ops(const sonar_pipeline *p) {
+    return p->ranks.cluster->ops;
+}
+
+static size_t own_rank(const sonar_pipeline *p) {
+    return p->ranks.cluster->place.rank;
+}
+
+enum { TELL_NS = 500000000 };
+
+/* The root has what it will publish in before a window begins, since all have to know what is
+ * wanted. */
+static void prepare(sonar_pipeline *p, sonar_offer *offer) {
+    struct ranks *ranks = &p->ranks;
+    if (!sonar_is_root(p))
+        return;
+    offer->asks = sonar_monotonic_ns() - ranks->told_ns >= TELL_NS;
+    if (!ranks->result)
+        ranks->result = sonar_result_find(p);
+    offer->publishes = ranks->result != NULL;
+    offer->blocked = !ranks->result && p->config->overload == SONAR_BLOCK;
+    offer->wanted = ranks->result ? sonar_output_wanted(p->output) & p->config->output_topics : 0;
+}
+
+/* Padding, too, goes to the other ranks. */
+static void make_offer(sonar_pipeline *p, sonar_offer *offer) {
+    struct ranks *ranks = &p->ranks;
+    const sonar_window *w = &ranks->window;
+    memset(offer, 0, sizeof *offer);
+    offer->draining = atomic_load(&p->draining); /* before taking: no window can come after it */
+    offer->stopping = atomic_load(&p->stopping);
+    offer->channels = ranks->channels_used;
+    prepare(p, offer);
+    if (!ranks->has)
+        ranks->has = sonar_ingest_take(p->ingest, &ranks->window);
+    offer->has = ranks->has;
+    if (!ranks->has)
+        return;
+    offer->first_sample = w->first_sample;
+    offer->utc_ns = w->utc_ns;
+    offer->waited_ns = sonar_monotonic_ns() - w->arrival_ns;
+    offer->missing_mean = w->missing_mean;
+    offer->missing_worst = w->missing_worst;
+    offer->lookback = w->lookback;
+    offer->epoch = w->epoch;
+    offer->frame_flags = w->flags;
+    offer->restarted = w->restarted;
+}
+
+static void release(sonar_pipeline *p) {
+    if (p->ranks.has)
+        sonar_ingest_release(p->ingest, &p->ranks.window);
+    p->ranks.has = false;
+}
+
+/* ---- status ---------------------------------------------------------------------------------- */
+
+/* What a rank tells of itself. */
+struct tale {
+    sonar_rank_status status;
+    sonar_ingest_counters counters;
+    int64_t since_frame_ns; /* since its last frame; < 0: there was none */
+};
+
+static void make_tale(const sonar_pipeline *p, struct tale *t) {
+    const struct ranks *ranks = &p->ranks;
+    memset(t, 0, sizeof *t);
+    sonar_ingest_read_counters(p->ingest, &t->counters);
+    const int64_t last = t->counters.last_frame_ns;
+    t->since_frame_ns = last ? sonar_monotonic_ns() - last : -1;
+    gethostname(t->status.host, sizeof t->status.host - 1);
+    t->status.first_channel = (uint32_t)ranks->part->first_channel;
+    t->status.channels = (uint32_t)p->config->channels;
+    t->status.frames_accepted = t->counters.frames_accepted;
+    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
+        t->status.frames_dropped += t->counters.frames_dropped[i];
+    t->status.samples_missing = t->counters.samples_missing;
+    t->status.windows_absent = ranks->absent[own_rank(p)];
+    t->status.windows_dropped = ranks->windows_foreign;
+}
+
+static void take_most(uint64_t *most, uint64_t value) {
+    *most = value > *most ? value : *most;
+}
+
+/* Frames, samples and connections add up. Windows are the array's: a rank sees each of them. */
+static void add_counters(sonar_ingest_counters *sum, const sonar_ingest_counters *of) {
+    _Static_assert(sizeof *sum % sizeof(uint64_t) == 0, "64 bits each");
+    const sonar_ingest_counters before = *sum;
+    for (size_t i = 0; i < sizeof *sum / sizeof(uint64_t); i++)
+        ((uint64_t *)sum)[i] += ((const uint64_t *)of)[i];
+    sum->windows_offered = before.windows_offered;
+    sum->windows_taken = before.windows_taken;
+    sum->windows_waiting = before.windows_waiting;
+    memcpy(sum->windows_dropped, before.windows_dropped, sizeof sum->windows_dropped);
+    take_most(&sum->windows_offered, of->windows_offered);
+    take_most(&sum->windows_taken, of->windows_taken);
+    take_most(&sum->windows_waiting, of->windows_waiting);
+    for (int i = 0; i < SONAR_WINDOW_CAUSES; i++)
+        take_most(&sum->windows_dropped[i], of->windows_dropped[i]);
+}
+
+/* The control thread holds the lock for a copy, once a second; meanwhile the next tale does. */
+static void keep_tales(sonar_pipeline *p, const struct tale *tale) {
+    struct ranks *ranks = &p->ranks;
+    int64_t least_ns = INT64_MAX;
+    if (pthread_mutex_trylock(&ranks->lock))
+        return;
+    ranks->told = true;
+    ranks->told_ns = sonar_monotonic_ns();
+    ranks->counters = (sonar_ingest_counters){0};
+    for (size_t r = 0; r < ranks->agree.ranks; r++) {
+        ranks->status[r] = tale[r].status;
+        add_counters(&ranks->counters, &tale[r].counters);
+        if (tale[r].since_frame_ns >= 0 && tale[r].since_frame_ns < least_ns)
+            least_ns = tale[r].since_frame_ns;
+    }
+    ranks->counters.last_frame_ns = least_ns < INT64_MAX ? ranks->told_ns - least_ns : 0;
+    ranks->counters.windows_dropped[SONAR_WINDOW_MISSING] += ranks->windows_missing;
+    pthread_mutex_unlock(&ranks->lock);
+}
+
+static sonar_code share_tales(sonar_pipeline *p, sonar_error *err) {
+    struct tale mine, all[SONAR_RANKS_MOST];
+    make_tale(p, &mine);
+    sonar_code code = ops(p)->share(&mine, sizeof mine, all, err);
+    if (!code && sonar_is_root(p))
+        keep_tales(p, all);
+    return code;
+}
+
+void sonar_ranks_read(sonar_pipeline *p, sonar_status *status) {
+    struct ranks *ranks = &p->ranks;
+    if (!ranks->cluster || !sonar_is_root(p))
+        return;
+    pthread_mutex_lock(&ranks->lock);
+    if (ranks->told) {
+        status->ingest = ranks->counters;
+        status->ranks = ranks->agree.ranks;
+        memcpy(status->rank, ranks->status, status->ranks * sizeof *status->rank);
+    }
+    pthread_mutex_unlock(&ranks->lock);
+}
+
+/* ---- a window -------------------------------------------------------------------------------- */
+
+/* The window as the whole array has it: of a rank that has nothing all samples are missing. */
+static sonar_window whole_window(const sonar_pipeline *p, const sonar_verdict *v) {
+    const struct ranks *ranks = &p->ranks;
+    sonar_window w = {.window = v->window,
+                      .first_sample = v->first_sample,
+                      .epoch = ranks->timeline.epoch,
+                      .restarted = v->restarted,
+                      .missing = ranks->missing};
+    int64_t least_ns = INT64_MAX;
+    double lost = 0, channels = 0;
+    for (size_t r = 0; r < ranks->agree.ranks; r++) {
+        const sonar_offer *o = &ranks->offer[r];
+        const double worst = v->present[r] ? o->missing_worst : 1;
+        lost += (double)o->channels * (v->present[r] ? o->missing_mean : 1);
+        channels += (double)o->channels;
+        w.missing_worst = worst > w.missing_worst ? worst : w.missing_worst;
+        if (!v->present[r])
+            continue;
+        w.flags |= o->frame_flags;
+        w.utc_ns = w.utc_ns ? w.utc_ns : o->utc_ns;
+        least_ns = o->waited_ns < least_ns ? o->waited_ns : least_ns;
+    }
+    w.missing_mean = lost / channels;
+    w.arrival_ns = sonar_monotonic_ns() - least_ns;
+    return w;
+}
+
+static sonar_code gather_missing(sonar_pipeline *p, const sonar_verdict *v, sonar_error *err) {
+    const struct ranks *ranks = &p->ranks;
+    size_t size[SONAR_RANKS_MOST];
+    for (size_t r = 0; r < ranks->agree.ranks; r++)
+        size[r] = ranks->channels[r] * sizeof(float);
+    return ops(p)->gather(v->present[own_rank(p)] ? ranks->window.missing : ranks->lost, size,
+                          ranks->missing, err);
+}
+
+static void describe(sonar_pipeline *p, const sonar_verdict *v, const sonar_window *window,
+                     sonar_result *result) {
+    const struct ranks *ranks = &p->ranks;
+    sonar_result_describe(p, window, result);
+    result->params = sonar_params_tell(ranks->params);
+    for (size_t r = 0; r < ranks->agree.ranks; r++)
+        if (!v->present[r]) {
+            result->params.sensors_used -= ranks->sensors_used[r];
+            result->ranks_absent++;
+        }
+    sonar_live_lend(p, result);
+    sonar_navigate_window(p, window, result);
+}
+
+/* What the root asks of the others. */
+struct question {
+    uint32_t beamformer, points; /* no points: that was all of this window */
+    double az_deg[SONAR_ENGINE_POINTS], range_m[SONAR_ENGINE_POINTS];
+};
+
+sonar_code sonar_ranks_ask(sonar_pipeline *p, sonar_engine_stage beamformer, size_t n,
+                           const double *az_deg, const double *range_m, sonar_error *err) {
+    struct question q = {.beamformer = beamformer, .points = (uint32_t)n};
+    if (n) {
+        memcpy(q.az_deg, az_deg, n * sizeof *az_deg);
+        memcpy(q.range_m, range_m, n * sizeof *range_m);
+    }
+    return ops(p)->broadcast(&q, sizeof q, err);
+}
+
+static sonar_code answer(sonar_pipeline *p, sonar_error *err) {
+    for (struct question q;;) {
+        const sonar_code code = ops(p)->broadcast(&q, sizeof q, err);
+        if (code || !q.points)
+            return code;
+        const sonar_engine_stage beamformer = (sonar_engine_stage)q.beamformer;
+        sonar_pipeline_steer(p, beamformer, q.points, q.az_deg, q.range_m);
+        const sonar_code failed = sonar_engine_evaluate(p->engine, beamformer, q.points, NULL, err);
+        if (failed)
+            return failed;
+    }
+}
+
+/* Has any rank been stopped in the middle of the window? */
+static sonar_code share_cancelled(sonar_pipeline *p, bool *cancelled, sonar_error *err) {
+    const uint8_t mine = sonar_pool_cancelled(p->pool);
+    uint8_t all[SONAR_RANKS_MOST];
+    sonar_code code = ops(p)->share(&mine, 1, all, err);
+    *cancelled = false;
+    for (size_t r = 0; r < p->ranks.agree.ranks && !code; r++)
+        *cancelled = *cancelled || all[r];
+    return code;
+}
+
+static sonar_code process(sonar_pipeline *p, const sonar_verdict *v, sonar_result *result,
+                          bool *cancelled, sonar_error *err) {
+    struct ranks *ranks = &p->ranks;
+    const bool present = v->present[own_rank(p)];
+    const uint32_t wanted = ranks->offer[0].wanted;
+    const sonar_window whole = whole_window(p, v);
+    sonar_code code = SONAR_OK;
+    if (v->restarted)
+        sonar_engine_forget(p->engine);
+    if (wanted & SONAR_WANT(SONAR_ELEMENT_MISSING))
+        code = gather_missing(p, v, err);
+    if (result)
+        describe(p, v, &whole, result);
+    if (present)
+        sonar_mask_measure(p, &ranks->window);
+    const sonar_engine_job job = {.window = present ? &ranks->window : &whole,
+                                  .params = p->live->params,
+                                  .outputs = sonar_pipeline_needed(p, wanted),
+                                  .surface = result ? result->surface : NULL,
+                                  .absent = !present,
+                                  .surfaces_asked = ranks->offer[0].publishes,
+                                  .lookback = (size_t)v->lookback};
+    if (!code)
+        code = sonar_engine_run(p->engine, &job, err);
+    ranks->has = ranks->has && !present; /* the engine has given it back */
+    if (!code)
+        code = share_cancelled(p, cancelled, err);
+    if (code || *cancelled)
+        return code;
+    if (!sonar_is_root(p))
+        return answer(p, err);
+    if (result) {
+        result->present = wanted & job.outputs;
+        code = sonar_result_conclude(p, job.outputs, result, err);
+    }
+    return code ? code : sonar_ranks_ask(p, SONAR_ENGINE_CBF, 0, NULL, NULL, err);
+}
+
+/* Nothing else is left: the ranks no longer know of each other what they do. The program leaves,
+ * and mpirun ends the others. */
+static void give_up(sonar_pipeline *p, const sonar_error *why) {
+    sonar_data_note_failure(&p->progress, why);
+    pthread_mutex_lock(&p->change.lock);
+    snprintf(p->change.text, sizeof p->change.text, "rank %zu failed: %.60s: %.100s", own_rank(p),
+             why->where, why->text);
+    pthread_mutex_unlock(&p->change.lock);
+    atomic_store(&p->gave_up, true);
+}
+
+static void finish(sonar_pipeline *p, sonar_result *result, int64_t began_ns) {
+    if (result && sonar_output_post(p->output, result))
+        sonar_result_told(p);
+    else if (result)
+        sonar_result_keep(p, result);
+    sonar_engine_collect_times(p->engine);
+    atomic_fetch_add(&p->progress.windows_processed, 1);
+    atomic_store(&p->progress.busy_since_ns, 0); /* first: nobody may count it twice */
+    atomic_fetch_add(&p->progress.busy_ns, (uint64_t)(sonar_monotonic_ns() - began_ns));
+}
+
+/* False: there is nothing left to do. */
+static bool handle(sonar_pipeline *p, const sonar_verdict *v) {
+    struct ranks *ranks = &p->ranks;
+    const int64_t began = sonar_monotonic_ns();
+    sonar_result *result = ranks->result;
+    sonar_error err = {0};
+    bool cancelled = false;
+    ranks->result = NULL;
+    atomic_store(&p->progress.busy_since_ns, began);
+    if (!result && sonar_is_root(p))
+        atomic_fetch_add(&p->progress.results_dropped, 1);
+    for (size_t r = 0; r < ranks->agree.ranks; r++)
+        ranks->absent[r] += !v->present[r];
+    const sonar_code code = process(p, v, result, &cancelled, &err);
+    if (!code && !cancelled) {
+        finish(p, result, began);
+        return true;
+    }
+    if (result)
+        sonar_result_keep(p, result);
+    if (code)
+        give_up(p, &err);
+    else
+        atomic_store(&p->progress.window_given_up, true);
+    atomic_store(&p->progress.busy_since_ns, 0);
+    return false;
+}
+
+/* A window that lacks more of the whole array than is allowed is dropped by all. */
+static bool lacks_too_much(sonar_pipeline *p, const sonar_verdict *v) {
+    if (whole_window(p, v).missing_mean <= p->config->max_missing_share)
+        return false;
+    p->ranks.windows_missing++;
+    if (v->present[own_rank(p)])
+        release(p);
+    return true;
+}
+
+/* ---- all rounds ------------------------------------------------------------------------------ */
+
+/* Ranks without a window look up now and then, so that the others need not wait for them. */
+static void wait_for_more(sonar_pipeline *p) {
+    enum { LOOK_UP_MS = 10, PAUSE_NS = 1000000 };
+    sonar_engine_prefetch(p->engine);
+    if (p->ranks.has)
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    else
+        sonar_wake_wait(sonar_ingest_fd(p->ingest), LOOK_UP_MS);
+}
+
+/* False: all leave. */
+static bool round_of(sonar_pipeline *p) {
+    struct ranks *ranks = &p->ranks;
+    sonar_offer mine;
+    sonar_error err = {0};
+    make_offer(p, &mine);
+    if (ops(p)->share(&mine, sizeof mine, ranks->offer, &err)) {
+        give_up(p, &err);
+        return false;
+    }
+    if (ranks->offer[0].asks && share_tales(p, &err)) {
+        give_up(p, &err);
+        return false;
+    }
+    const sonar_verdict v = sonar_agree(&ranks->agree, ranks->offer, &ranks->timeline);
+    if (v.drop[own_rank(p)] && ranks->has) {
+        ranks->windows_foreign++;
+        release(p);
+    }
+    if (v.kind == SONAR_ROUND_RUN)
+        return lacks_too_much(p, &v) || handle(p, &v);
+    if (v.kind == SONAR_ROUND_WAIT)
+        wait_for_more(p);
+    return v.kind == SONAR_ROUND_WAIT;
+}
+
+void sonar_ranks_work(sonar_pipeline *p) {
+    do
+        atomic_fetch_add_explicit(&p->progress.rounds, 1, memory_order_relaxed);
+    while (round_of(p));
+    release(p);
+    if (p->ranks.result)
+        sonar_result_keep(p, p->ranks.result);
+    p->ranks.result = NULL;
+    atomic_store(&p->ranks.left, !atomic_load(&p->gave_up));
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Which window several ranks work on next, by what each of them has on offer. */
+#include <criterion/criterion.h>
+
+#include "cluster/agree.h"
+#include "core/random.h"
+
+enum { HOP = 100, MS = 1000000 };
+
+static const sonar_agree_spec three = {
+    .ranks = 3, .hop = HOP, .max_skew_ns = 250 * MS, .restart_after_ns = 1000 * MS};
+
+static sonar_offer none(void) {
+    return (sonar_offer){.channels = 8, .publishes = 1};
+}
+
+static sonar_offer window(uint32_t epoch, uint64_t first_sample, int64_t waited_ms) {
+    sonar_offer o = none();
+    o.has = 1;
+    o.epoch = epoch;
+    o.first_sample = first_sample;
+    o.waited_ns = waited_ms * MS;
+    o.lookback = 50;
+    return o;
+}
+
+/* A timeline of epoch 1 that has come to sample 1000. */
+static sonar_timeline running(void) {
+    return (sonar_timeline){.runs = true, .epoch = 1, .next_sample = 1000, .window = 9};
+}
+
+Test(agree, goes_on_at_once_when_all_have_the_window) {
+    sonar_timeline t = running();
+    sonar_offer o[3] = {window(1, 1000, 0), window(1, 1000, 0), window(1, 1000, 0)};
+    o[1].lookback = 20;
+    const sonar_verdict v = sonar_agree(&three, o, &t);
+    cr_assert_eq(v.kind, SONAR_ROUND_RUN);
+    cr_assert(v.present[0] && v.present[1] && v.present[2] && !v.restarted);
+    cr_assert_eq(v.first_sample, 1000);
+    cr_assert_eq(v.window, 10);
+    cr_assert_eq(v.lookback, 20);
+    cr_assert_eq(t.next_sample, 1100);
+}
+
+Test(agree, waits_for_a_rank_until_the_window_has_waited_for_the_longest_skew) {
+    for (int64_t ms = 0; ms <= 260; ms += 10) {
+        sonar_timeline t = running();
+        sonar_offer o[3] = {window(1, 1000, ms), none(), window(1, 1000, 0)};
+        const sonar_verdict v = sonar_agree(&three, o, &t);
+        cr_assert_eq(v.kind, ms < 250 ? SONAR_ROUND_WAIT : SONAR_ROUND_RUN, "%lld ms",
+                     (long long)ms);
+        cr_assert(!v.present[1] && !v.drop[0] && !v.drop[2]);
+        cr_assert_eq(v.present[0], ms >= 250);
+    }
+}
+
+/* It will never have it: nobody has to wait. */
+Test(agree, a_rank_that_is_ahead_takes_part_with_nothing) {
+    sonar_timeline t = running();
+    sonar_offer o[3] = {window(1, 1000, 0), window(1, 1300, 0), window(1, 1000, 0)};
+    const sonar_verdict v = sonar_agree(&three, o, &t);
+    cr_assert_eq(v.kind, SONAR_ROUND_RUN);
+    cr_assert(v.present[0] && !v.present[1] && v.present[2]);
+    cr_assert(!v.drop[1], "its window comes later");
+}
+
+Test(agree, windows_that_nobody_has_are_counted) {
+    sonar_timeline t = running();
+    sonar_offer o[3] = {window(1, 1300, 0), window(1, 1300, 0), window(1, 1300, 0)};
+    const sonar_verdict v = sonar_agree(&three, o, &t);
+    cr_assert_eq(v.window, 13);
+    cr_assert_eq(t.next_sample, 1400);
+}
+
+Test(agree, a_window_that_comes_too_late_is_dropped) {
+    sonar_timeline t = running();
+    sonar_offer o[3] = {window(1, 1000, 0), window(1, 900, 0), window(1, 1000, 0)};
+    sonar_verdict v = sonar_agree(&three, o, &t);
+    cr_assert_eq(v.kind, SONAR_ROUND_WAIT, "that rank may have the next one");
+    cr_assert(!v.drop[0] && v.drop[1] && !v.drop[2]);
+}
+
+Test(agree, another_epoch_is_adopted_by_all_or_none) {
+    sonar_timeline t = running();
+    sonar_offer o[3] = {window(2, 0, 0), window(2, 0, 0), none()};
+    cr_assert_eq(sonar_agree(&three, o, &t).kind, SONAR_ROUND_WAIT);
+    cr_assert_eq(t.epoch, 1);
+    o[2] = window(1, 1000, 0); /* as long as one rank goes on, so do all */
+    sonar_verdict v = sonar_agree(&three, o, &t);
+    cr_assert(v.drop[0] && v.drop[1] && !v.drop[2]);
+    o[0] = window(2, 0, 0), o[1] = window(2, 100, 0), o[2] = window(2, 0, 0);
+    v = sonar_agree(&three, o, &t);
+    cr_assert_eq(v.kind, SONAR_ROUND_RUN);
+    cr_assert(v.restarted && v.present[0] && !v.present[1] && v.present[2]);
+    cr_assert_eq(v.first_sample, 0);
+    cr_assert_eq(v.window, 10, "the number counts on");
+    cr_assert_eq(t.epoch, 2);
+}
+
+Test(agree, another_epoch_of_some_is_adopted_when_the_old_one_is_silent) {
+    sonar_timeline t = running();
+    sonar_offer o[3] = {none(), window(3, 700, 999), window(2, 0, 0)};
+    cr_assert_eq(sonar_agree(&three, o, &t).kind, SONAR_ROUND_WAIT);
+    o[1].waited_ns = 1000 * MS;
+    const sonar_verdict v = sonar_agree(&three, o, &t);
+    cr_assert_eq(v.kind, SONAR_ROUND_RUN);
+    cr_assert(!v.present[0] && v.present[1] && !v.present[2] && v.drop[2] && v.restarted);
+    cr_assert_eq(t.epoch, 3);
+}
+
+/* Even where every rank has a window: of different epochs none may be taken for all. */
+Test(agree, epochs_that_differ_wait) {
+    sonar_timeline t = {0};
+    sonar_offer o[3] = {window(1, 0, 0), window(1, 0, 0), window(2, 0, 0)};
+    cr_assert_eq(sonar_agree(&three, o, &t).kind, SONAR_ROUND_WAIT);
+    cr_assert(!t.runs);
+}
+
+Test(agree, the_first_window_has_number_0_and_is_no_restart) {
+    sonar_timeline t = {0};
+    sonar_offer o[3] = {window(5, 700, 0), window(5, 700, 0), window(5, 700, 0)};
+    const sonar_verdict v = sonar_agree(&three, o, &t);
+    cr_assert_eq(v.kind, SONAR_ROUND_RUN);
+    cr_assert_eq(v.window, 0);
+    cr_assert(!v.restarted);
+    cr_assert_eq(t.next_sample, 800);
+}
+
+Test(agree, all_leave_with_one_that_is_asked_to_stop) {
+    sonar_timeline t = running();
+    sonar_offer o[3] = {window(1, 1000, 0), window(1, 1000, 0), window(1, 1000, 0)};
+    o[1].draining = 1;
+    cr_assert_eq(sonar_agree(&three, o, &t).kind, SONAR_ROUND_RUN, "what all have is worked on");
+    o[0] = o[2] = window(1, 1100, 0);
+    o[1] = none();
+    o[1].draining = 1;
+    cr_assert_eq(sonar_agree(&three, o, &t).kind, SONAR_ROUND_LEAVE);
+    o[1] = window(1, 1100, 0);
+    o[2].stopping = 1;
+    cr_assert_eq(sonar_agree(&three, o, &t).kind, SONAR_ROUND_LEAVE);
+}
+
+Test(agree, all_wait_for_a_root_that_has_no_room_for_results) {
+    sonar_timeline t = running();
+    sonar_offer o[3] = {window(2, 0, 9999), window(2, 0, 9999), window(2, 0, 9999)};
+    o[0].blocked = 1;
+    cr_assert_eq(sonar_agree(&three, o, &t).kind, SONAR_ROUND_WAIT);
+    cr_assert_eq(t.epoch, 1, "nothing is adopted unseen");
+}
+
+/* Whatever comes: a window is worked on once and in order, by those that have it. */
+Test(agree, random_offers_keep_the_order) {
+    uint64_t random = 3;
+    sonar_timeline t = {0};
+    for (int i = 0; i < 100000; i++) {
+        const sonar_timeline before = t;
+        sonar_offer o[3];
+        for (int r = 0; r < 3; r++)
+            o[r] = sonar_random_uniform(&random) < 0.3
+                       ? none()
+                       : window(1 + (sonar_random_uniform(&random) < 0.1),
+                                HOP * (uint64_t)(t.next_sample / HOP +
+                                                 3 * sonar_random_uniform(&random)),
+                                (int64_t)(1200 * sonar_random_uniform(&random)));
+        const sonar_verdict v = sonar_agree(&three, o, &t);
+        for (int r = 0; r < 3; r++) {
+            cr_assert(!(v.present[r] && v.drop[r]));
+            cr_assert(!v.present[r] || (o[r].has && o[r].epoch == t.epoch));
+            cr_assert(!v.present[r] || o[r].first_sample == v.first_sample);
+        }
+        if (v.kind != SONAR_ROUND_RUN)
+            continue;
+        cr_assert(v.present[0] || v.present[1] || v.present[2]);
+        cr_assert(v.restarted || !before.runs || v.first_sample >= before.next_sample);
+        cr_assert(!before.runs || v.window > before.window);
+    }
+}
