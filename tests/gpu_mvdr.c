@@ -94,13 +94,15 @@ static int ascending(const void *a, const void *b) {
 }
 
 /* Milliseconds of an execute with `count` snapshots x[snapshot][bin][sensor]. */
-static double step_ms(mvdr_fixture *f, size_t count, const sonar_c32 *x) {
-    const sonar_work work = mvdr_work(f);
+static double step_ms(mvdr_fixture *f, size_t count, const sonar_c32 *x, bool solved) {
+    sonar_work work = mvdr_work(f);
+    work.outputs = solved ? work.outputs : 0;
     sonar_error err = {0};
     sonar_buffer in = f->in;
     in.shape[0] = count;
     in.bytes = count * BINS * f->spec.sensors * sizeof *x;
-    site_send(f->site, x, &in);
+    if (count)
+        site_send(f->site, x, &in);
     int64_t start = sonar_monotonic_ns();
     site_require(f->site, f->ops->execute(f->stage, f->site->queue, &in, f->out, &work, &err),
                  &err);
@@ -111,7 +113,7 @@ static double step_ms(mvdr_fixture *f, size_t count, const sonar_c32 *x) {
 /* `count` snapshots: a source 52 dB above unit noise, or, where that takes too long, noise alone.
  */
 static sonar_c32 *input(const mvdr_fixture *f, size_t count) {
-    if (f->spec.sensors <= 2048)
+    if (f->spec.sensors * f->spec.snapshots <= 1 << 19)
         return mvdr_record(f, count, &(mvdr_wave){60.5, 52}, 1, 7);
     const size_t values = count * BINS * f->spec.sensors;
     sonar_c32 *x = malloc(values * sizeof *x);
@@ -124,87 +126,82 @@ static sonar_c32 *input(const mvdr_fixture *f, size_t count) {
     return x;
 }
 
-/* Of a bin, c[snapshot][sensor] to q = c^H (G + delta I)^-1 c of count projections, which are lost,
- * with G their Gram matrix, column by column and lost too: Gauss without pivoting, as both are
- * definite. */
-static double quadratic_form(size_t count, cplx *gram, double delta, cplx *c) {
-    double q = 0;
-    for (size_t j = 0; j < count; j++)
-        gram[j * count + j] += delta;
-    for (size_t j = 0; j < count; j++) {
-        const double pivot = creal(gram[j * count + j]);
-        q += creal(c[j] * conj(c[j])) / pivot;
-        for (size_t i = j + 1; i < count; i++) {
-            const cplx factor = gram[j * count + i] / pivot;
-            c[i] -= factor * c[j];
-            for (size_t k = j + 1; k < count; k++)
-                gram[k * count + i] -= factor * gram[k * count + j];
-        }
-    }
-    return q;
-}
-
-/* Of a bin's last window in one direction, in double, with steering vectors that are not rounded;
- * gram as above, x[snapshot][bin][sensor]. The oracle's matrix of all sensors would take hours. */
-static double reference(const mvdr_fixture *f, size_t bin, size_t direction, const sonar_c32 *x,
-                        const cplx *gram) {
+/* to = (R + delta I) from, R from the bin's last window x[snapshot][bin][sensor]. */
+static void apply(const mvdr_fixture *f, size_t bin, const sonar_c32 *x, double delta,
+                  const cplx *from, cplx *to) {
     const size_t n = f->spec.sensors, count = f->spec.snapshots;
-    const double delta = (double)mvdr_info(f, bin, SONAR_MVDR_DELTA);
-    cplx *a = calloc(n + count + count * count, sizeof *a), *c = a + n, *scratch = c + count;
-    double norm2 = 0;
-    mvdr_steering(f, bin, mvdr_azimuth_deg(f, direction), a);
     for (size_t k = 0; k < n; k++)
-        norm2 += creal(a[k] * conj(a[k]));
+        to[k] = delta * from[k];
     for (size_t i = 0; i < count; i++) {
         const sonar_c32 *v = x + (i * BINS + bin) * n;
+        double re = 0, im = 0;
+        for (size_t k = 0; k < n; k++) {
+            const double vr = (double)v[k].re, vi = (double)v[k].im;
+            re += vr * creal(from[k]) + vi * cimag(from[k]);
+            im += vr * cimag(from[k]) - vi * creal(from[k]);
+        }
+        const cplx weight = (re + I * im) / (double)count;
         for (size_t k = 0; k < n; k++)
-            c[i] += ((double)v[k].re - I * (double)v[k].im) * a[k];
-        c[i] /= sqrt((double)count);
+            to[k] += weight * ((double)v[k].re + I * (double)v[k].im);
     }
-    memcpy(scratch, gram, count * count * sizeof *gram);
-    const double power = delta / (norm2 - quadratic_form(count, scratch, delta, c));
-    free(a);
+}
+
+static double dot(size_t n, const cplx *x, const cplx *y) {
+    double sum = 0;
+    for (size_t k = 0; k < n; k++)
+        sum += creal(conj(x[k]) * y[k]);
+    return sum;
+}
+
+/* P of a bin's last window in one direction by conjugate gradients, in double, with steering
+ * vectors that are not rounded: the oracle's matrix of all sensors would take hours. */
+static double reference(const mvdr_fixture *f, size_t bin, size_t direction, const sonar_c32 *x) {
+    const size_t n = f->spec.sensors;
+    const double delta = (double)mvdr_info(f, bin, SONAR_MVDR_DELTA);
+    cplx *w = calloc(5 * n, sizeof *w), *a = w + n, *rest = a + n, *step = rest + n,
+         *image = step + n;
+    mvdr_steering(f, bin, mvdr_azimuth_deg(f, direction), a);
+    memcpy(rest, a, n * sizeof *a);
+    memcpy(step, a, n * sizeof *a);
+    double left = dot(n, rest, rest);
+    const double enough = 1e-20 * left;
+    for (int i = 0; i < 500 && left > enough; i++) {
+        apply(f, bin, x, delta, step, image);
+        const double length = left / dot(n, step, image), before = left;
+        for (size_t k = 0; k < n; k++)
+            w[k] += length * step[k], rest[k] -= length * image[k];
+        left = dot(n, rest, rest);
+        for (size_t k = 0; k < n; k++)
+            step[k] = rest[k] + left / before * step[k];
+    }
+    const double power = 1 / dot(n, a, w);
+    free(w);
     return power;
 }
 
-static void fill_gram(const mvdr_fixture *f, size_t bin, const sonar_c32 *x, cplx *gram) {
-    const size_t n = f->spec.sensors, count = f->spec.snapshots;
-    for (size_t j = 0; j < count; j++)
-        for (size_t i = j; i < count; i++) {
-            const sonar_c32 *u = x + (i * BINS + bin) * n, *v = x + (j * BINS + bin) * n;
-            double re = 0, im = 0;
-            for (size_t k = 0; k < n; k++) {
-                re += (double)u[k].re * (double)v[k].re + (double)u[k].im * (double)v[k].im;
-                im += (double)u[k].re * (double)v[k].im - (double)u[k].im * (double)v[k].re;
-            }
-            gram[j * count + i] = (re + I * im) / (double)count;
-            gram[i * count + j] = conj(gram[j * count + i]);
-        }
-}
-
 /* Worst error of the last window in the first and the last bin: beside the oracle in all
- * directions, or in every eighth beside the reference; NaN where even that takes too long. */
+ * directions, or in a few beside the reference; NaN where even that takes too long. */
 static double worst_db(mvdr_fixture *f, const sonar_c32 *x) {
-    const size_t count = f->spec.snapshots, bins[] = {0, BINS - 1};
+    const size_t bins[] = {0, BINS - 1},
+                 looks = f->spec.sensors * f->spec.snapshots > 1 << 22 ? 2 : 8;
     double worst = 0;
     if (f->spec.sensors > 16384)
         return NAN;
     site_fetch(f->site, &f->out[SONAR_MVDR_OUT_SPECTRUM], f->spectrum);
     if (f->spec.sensors <= 512)
-        return fmax(mvdr_error_db(f, 0, count, x), mvdr_error_db(f, BINS - 1, count, x));
-    cplx *gram = malloc(count * count * sizeof *gram);
-    for (size_t b = 0; b < 2; b++) {
-        fill_gram(f, bins[b], x, gram);
-        for (size_t t = 4; t < ANGLES; t += 8) {
+        return fmax(mvdr_error_db(f, 0, f->spec.snapshots, x),
+                    mvdr_error_db(f, BINS - 1, f->spec.snapshots, x));
+    for (size_t b = 0; b < 2; b++)
+        for (size_t i = 0; i < looks; i++) {
+            const size_t t = (2 * i + 1) * ANGLES / (2 * looks);
             const double got = (double)f->spectrum[bins[b] * ANGLES + t];
-            worst = fmax(worst, fabs(10 * log10(got / reference(f, bins[b], t, x, gram))));
+            worst = fmax(worst, fabs(10 * log10(got / reference(f, bins[b], t, x))));
         }
-    }
-    free(gram);
     return worst;
 }
 
-static void time_one(site *site, size_t sensors, size_t snapshots, sonar_mvdr_solver solver) {
+static void time_one(site *site, size_t sensors, size_t snapshots, sonar_mvdr_solver solver,
+                     sonar_loading loading) {
     static const char *const names[] = {"auto", "jacobi", "cholesky"};
     mvdr_fixture f;
     double ms[RUNS], fill_ms = 0;
@@ -212,25 +209,27 @@ static void time_one(site *site, size_t sensors, size_t snapshots, sonar_mvdr_so
     sonar_mvdr_spec spec = mvdr_spec(sensors, ANGLES, snapshots, 0);
     spec.fs_hz = 8000, spec.length = 8192, spec.first_bin = 327, spec.bins = BINS;
     spec.max_new = sensors > 16384 ? 8 : STEP;
-    spec.loading = SONAR_LOADING_NOISE, spec.eps = 1, spec.solver = solver;
+    spec.loading = loading, spec.eps = loading == SONAR_LOADING_TRACE ? 0.01 : 1;
+    spec.solver = solver;
     mvdr_open_alone(&f, site, &spec);
     const size_t stride = BINS * sensors, kept = sensors > 16384 ? spec.max_new : snapshots + RUNS;
     sonar_c32 *x = input(&f, kept);
-    for (int twice = 0; twice < 2; twice++) /* the first time with new parameters */
-        for (size_t done = 0; done < snapshots; done += spec.max_new) {
-            const size_t count = sonar_min_size(spec.max_new, snapshots - done);
-            fill_ms = step_ms(&f, count, x + done % kept * stride);
-        }
+    for (size_t done = 0; done < snapshots; done += spec.max_new) { /* the last one is solved */
+        const size_t count = sonar_min_size(spec.max_new, snapshots - done);
+        fill_ms = step_ms(&f, count, x + done % kept * stride, done + count == snapshots);
+    }
     for (size_t i = 0; i < RUNS; i++)
-        ms[i] = step_ms(&f, 1, x + (snapshots + i) % kept * stride);
+        ms[i] = step_ms(&f, 1, x + (snapshots + i) % kept * stride, true);
     qsort(ms, RUNS, sizeof *ms, ascending);
     site_fetch(site, &f.out[SONAR_MVDR_OUT_INFO], f.info);
     for (size_t bin = 0; bin < BINS; bin++)
         flags |= mvdr_flags(&f, bin);
     const double off_db = worst_db(&f, x + RUNS * stride);
-    printf("%-8s B %6zu  L %5zu  %9.3f ms  (%.3f .. %.3f)  %zu new %.3f ms  flags %u",
-           names[solver], sensors, snapshots, ms[RUNS / 2], ms[0], ms[RUNS - 1], spec.max_new,
-           fill_ms, flags);
+    printf("%-8s %s B %6zu  L %5zu  %9.3f ms  (%.3f .. %.3f)  first, %zu new %.3f ms  level %.4f  "
+           "flags %u",
+           names[solver], loading == SONAR_LOADING_TRACE ? "trace" : "noise", sensors, snapshots,
+           ms[RUNS / 2], ms[0], ms[RUNS - 1], spec.max_new, fill_ms,
+           (double)mvdr_info(&f, 0, SONAR_MVDR_LEVEL), flags);
     if (isfinite(off_db))
         printf("  %.2g dB off", off_db);
     printf("\n");
@@ -241,15 +240,17 @@ static void time_one(site *site, size_t sensors, size_t snapshots, sonar_mvdr_so
 
 static void time_all(site *site, bool huge) {
     static const size_t block_of_64[] = {64, 256, 512, 2048, 16384, 262144, 524288};
-    static const size_t full[] = {64, 128, 256, 512};
+    static const size_t full[] = {64, 128, 256, 512, 1024, 2048};
     printf("%d bins, %d angles, one new snapshot an update, medians of %d\n", BINS, ANGLES, RUNS);
     for (size_t i = 0; i < (huge ? 7 : 5); i++)
-        time_one(site, block_of_64[i], 64, SONAR_MVDR_CHOLESKY);
-    time_one(site, 512, 64, SONAR_MVDR_JACOBI);
+        time_one(site, block_of_64[i], 64, SONAR_MVDR_CHOLESKY, SONAR_LOADING_NOISE);
     for (size_t i = 0; i < sizeof full / sizeof *full; i++)
-        time_one(site, full[i], 2 * full[i], SONAR_MVDR_CHOLESKY);
+        time_one(site, full[i], 2 * full[i], SONAR_MVDR_CHOLESKY, SONAR_LOADING_TRACE);
+    for (size_t i = 0; i < sizeof full / sizeof *full; i++)
+        time_one(site, full[i], 2 * full[i], SONAR_MVDR_CHOLESKY, SONAR_LOADING_NOISE);
     for (size_t i = 0; i < 3; i++)
-        time_one(site, full[i], 2 * full[i], SONAR_MVDR_JACOBI);
+        time_one(site, full[i], 2 * full[i], SONAR_MVDR_JACOBI, SONAR_LOADING_NOISE);
+    time_one(site, 512, 64, SONAR_MVDR_JACOBI, SONAR_LOADING_NOISE);
 }
 
 /* ---- main ------------------------------------------------------------------------------------ */

@@ -192,7 +192,7 @@ enum {
 typedef enum sonar_mvdr_solver {
     SONAR_MVDR_AUTO = 0, /* the fastest */
     SONAR_MVDR_JACOBI,   /* eigendecomposition by parallel two-sided Jacobi (thesis 6.5) */
-    SONAR_MVDR_CHOLESKY  /* eigenvalues alone, and a triangular factor */
+    SONAR_MVDR_CHOLESKY  /* a triangular factor, and eigenvalues as far as they are wanted */
 } sonar_mvdr_solver;
 
 typedef enum sonar_loading {

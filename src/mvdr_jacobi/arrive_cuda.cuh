@@ -49,6 +49,64 @@ __global__ void move_on(view v, uint32_t count) {
     v.ring->filled = (uint32_t)min((uint64_t)v.ring->filled + count, (uint64_t)v.length);
 }
 
+/* ---- sensor space ---------------------------------------------------------------------------- */
+
+/* Notes which new snapshots are finite. One block of threads a bin and arrival. */
+__global__ void inspect(view v, arrivals in) {
+    const uint32_t bin = blockIdx.x;
+    for (uint32_t i = blockIdx.y; i < in.count; i += gridDim.y) {
+        const complex32 *x = in.at(i, bin);
+        bool finite = true;
+        for (uint32_t k = threadIdx.x; k < v.spec.sensors; k += blockDim.x)
+            finite = finite && isfinite(x[k].re) && isfinite(x[k].im);
+        finite = __syncthreads_and(finite);
+        if (threadIdx.x == 0)
+            v.fresh[bin * v.spec.max_new + i] = finite;
+    }
+}
+
+/* sum + rest += x y, a product of float32 numbers, which float64 holds without rounding. What a sum
+ * is rounded by goes to the rest (Neumaier 1974), so that a snapshot is taken out as it was put in,
+ * however loud it was. */
+__device__ inline void add_exactly(double &sum, double &rest, double x, double y) {
+    const double more = x * y, total = sum + more, taken = total - sum;
+    rest += (sum - (total - taken)) + (more - taken);
+    sum = total;
+}
+
+/* +- x y^H */
+__device__ inline void add_exactly(complex64 &sum, complex64 &rest, complex64 x, complex64 y) {
+    add_exactly(sum.re, rest.re, x.re, y.re);
+    add_exactly(sum.re, rest.re, x.im, y.im);
+    add_exactly(sum.im, rest.im, x.im, y.re);
+    add_exactly(sum.im, rest.im, -x.re, y.im);
+}
+
+/* Before the ring takes the new snapshots from `skip` on: the lower triangle of sum x x^H over all
+ * sensors gains them and loses those in their places. Grid: columns, bins. */
+__global__ void slide_sums(view v, arrivals in, uint32_t skip) {
+    const uint32_t bin = blockIdx.y, sensors = (uint32_t)v.spec.sensors;
+    const uint8_t *fresh = v.fresh + bin * v.spec.max_new,
+                  *valid = v.valid + bin * (size_t)v.length;
+    const uint32_t next = v.ring->next, filled = v.ring->filled;
+    for (uint32_t j = blockIdx.x; j < sensors; j += gridDim.x) {
+        const size_t column = bin * v.sums_stride + (size_t)j * v.most;
+        for (uint32_t i = j + threadIdx.x; i < sensors; i += blockDim.x) {
+            complex64 sum = v.sums[column + i], rest = v.rest[column + i];
+            for (uint32_t s = skip; s < in.count; s++) {
+                const uint32_t slot = (uint32_t)(((uint64_t)next + s) % v.length);
+                if (slot < filled && valid[slot]) {
+                    const complex32 *old = snapshot_of(v, bin, slot);
+                    add_exactly(sum, rest, {-(double)old[i].re, -(double)old[i].im}, wide(old[j]));
+                }
+                if (fresh[s])
+                    add_exactly(sum, rest, wide(in.at(s, bin)[i]), wide(in.at(s, bin)[j]));
+            }
+            v.sums[column + i] = sum, v.rest[column + i] = rest;
+        }
+    }
+}
+
 /* ---- forgetting ------------------------------------------------------------------------------ */
 
 /* R <- alpha R + (1 - alpha) x x^H for every new snapshot, its lower triangle over all sensors.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The GPU's MVDR stage, the CPU stage's twin, all in float64: sums over the sensors
- * (sums_cuda.cuh), a thread block a bin from these to eigenvalues, loading and factor
- * (solve_cuda.cuh), a warp for eight directions (spectrum_cuda.cuh). Nothing is decided on the host
- * and no intermediate result leaves the device.
+ * (sums_cuda.cuh) or over the snapshots (arrive_cuda.cuh), a thread block a bin from these to
+ * loading and inverse factor (solve_cuda.cuh), one for 32 of its directions (spectrum_cuda.cuh).
+ * Nothing is decided on the host and no intermediate result leaves the device.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,8 @@ using mvdr::complex32;
 using mvdr::complex64;
 
 constexpr uint32_t AT_ONCE = 64; /* points of an evaluation */
-constexpr unsigned SOLVE_THREADS = 512, SPECTRUM_WARPS = 4;
+constexpr unsigned SOLVE_THREADS = 512;
+constexpr size_t FEW_ROWS = 192; /* so far all eigenvalues take less time than two of them */
 
 struct mvdr_stage {
     mvdr::view view; /* with the stage's device memory; kernels get a copy */
@@ -33,13 +34,9 @@ struct mvdr_stage {
                                 a range of the near field */
     uint64_t *near_turns;    /* [range][direction][sensor] */
     mvdr::parts few, many;   /* of the sensors */
-    unsigned spectrum_warps; /* of a block */
-    size_t spectrum_blocks;
-    bool spectrum_in_global;   /* right-hand sides do not fit into shared memory */
-    complex64 *spectrum_spare; /* and lie here */
-    size_t *device_rows;       /* sensor, partner: `sensors` entries each */
-    uint32_t *mirror;          /* [sensor] on the host */
-    size_t *rows, *row_of;     /* the same as on the device; scratch */
+    size_t *device_rows;     /* sensor, partner: `sensors` entries each */
+    uint32_t *mirror;        /* [sensor] on the host */
+    size_t *rows, *row_of;   /* the same as on the device; scratch */
     uint64_t version;
     bool versioned, forgotten;
     bool stale; /* the sums are of other parameters */
@@ -52,10 +49,11 @@ void destroy(void *opaque) {
     if (!stage)
         return;
     mvdr::view *v = &stage->view;
-    void *device[] = {stage->spectrum_spare,
-                      stage->device_rows,
+    void *device[] = {stage->device_rows,
                       stage->near_turns,
+                      stage->grid.steering,
                       stage->look.projection,
+                      stage->look.steering,
                       stage->look.norm,
                       stage->look.power,
                       (void *)v->mirror,
@@ -65,6 +63,7 @@ void destroy(void *opaque) {
                       v->valid,
                       v->root,
                       v->sums,
+                      v->rest,
                       v->projection,
                       v->norm,
                       v->made,
@@ -120,18 +119,25 @@ sonar_code allocate_snapshots(mvdr_stage *stage, sonar_error *err) {
     mvdr::view *v = &stage->view;
     const size_t sensors = v->spec.sensors, bins = v->spec.bins, directions = v->spec.directions;
     const size_t spaces = v->by_snapshots ? bins : 0, columns = v->columns;
+    const size_t covariances = bins - spaces;
     allocator memory = {err, SONAR_OK};
     memory.make(&v->snapshot, bins * sensors, v->length);
     memory.make(&v->fresh, bins, v->spec.max_new);
     memory.make(&v->valid, bins, v->length);
     memory.make(&v->root, bins, v->length);
     memory.make(&v->sums, bins, v->sums_stride);
+    if (covariances && v->length)
+        memory.make(&v->rest, bins, v->sums_stride);
     memory.make(&v->projection, spaces * directions, columns);
     memory.make(&v->norm, bins, directions);
     memory.make(&v->made, bins);
     memory.make(&v->stale, bins);
     memory.make(&v->partial, bins, partial_size(stage));
     memory.make(&stage->look.projection, spaces * stage->look.pitch, columns);
+    memory.make(&stage->grid.steering, covariances,
+                mvdr::steering_size((uint32_t)directions, v->most));
+    memory.make(&stage->look.steering, covariances,
+                mvdr::steering_size(stage->look.pitch, v->most));
     memory.make(&stage->look.norm, bins, stage->look.pitch);
     memory.make(&stage->look.power, bins, stage->look.pitch);
     if (v->spec.tones) {
@@ -162,63 +168,48 @@ sonar_code allocate_results(mvdr_stage *stage, sonar_error *err) {
     memory.make(&v->unsolved, bins);
     memory.make(&v->bin, bins);
     memory.make(&v->ring, 1);
-    memory.make(&stage->spectrum_spare,
-                stage->spectrum_in_global ? stage->spectrum_blocks * stage->spectrum_warps : 0,
-                mvdr::padded(v->most) * mvdr::LOOKS);
     v->turns = turns;
     v->mirror = mirror;
     v->sensor = stage->device_rows;
     v->partner = stage->device_rows + sensors;
-    stage->grid = {
-        turns,   sensors, (uint32_t)v->spec.directions, (uint32_t)v->spec.directions, v->projection,
-        v->norm, v->power};
+    mvdr::points *grid = &stage->grid;
+    grid->turns = turns;
+    grid->stride = sensors;
+    grid->count = grid->pitch = (uint32_t)v->spec.directions;
+    grid->projection = v->projection;
+    grid->norm = v->norm;
+    grid->power = v->power;
     return memory.code;
 }
 
-/* Bytes of right-hand sides of a warp of the spectrum. */
-size_t looks_bytes(const mvdr::view *v) {
-    return (size_t)mvdr::padded(v->most) * mvdr::LOOKS * sizeof(complex64);
-}
-
-/* Sizes what depends on the device: shared memory and blocks of the spectrum. */
+/* Sizes the solving block's shared memory: its vectors, and as many of its matrices as fit. Without
+ * any of these it is better left to the cache. */
 sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
     mvdr::view *v = &stage->view;
     cudaFuncAttributes own;
-    int most, processors, resident;
+    int most;
     sonar_code code =
         sonar_cuda_attribute(where, cudaDevAttrMaxSharedMemoryPerBlockOptin, &most, err);
-    if (!code)
-        code = sonar_cuda_attribute(where, cudaDevAttrMultiProcessorCount, &processors, err);
     if (code)
         return code;
-    CUDA_TRY(where, cudaFuncGetAttributes(&own, mvdr::solve), err);
-    const size_t room = (size_t)most - own.sharedSizeBytes, rows = v->most;
+    const auto solve = v->vectors ? mvdr::solve<true> : mvdr::solve<false>;
+    CUDA_TRY(where, cudaFuncGetAttributes(&own, solve), err);
+    const size_t room = (size_t)most - own.sharedSizeBytes;
+    const size_t rows = stage->shape.order + stage->shape.order % 2;
     const size_t matrix = rows * mvdr::odd((uint32_t)rows) * sizeof(complex64) + 16;
     const size_t vectors = mvdr::VECTORS * (rows * sizeof(complex64) + 16);
-    v->shared_bytes = vectors + (v->vectors ? 2 : 1) * matrix;
-    if (v->shared_bytes > room) /* the vectors, and one matrix of two if it fits */
-        v->shared_bytes = v->vectors && vectors + matrix <= room ? vectors + matrix : vectors;
-    v->shared_bytes = sonar_min_size(v->shared_bytes, room) / 16 * 16;
-    CUDA_TRY(
-        where,
-        cudaFuncSetAttribute(mvdr::solve, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)room),
+    const bool fits = vectors + matrix <= room;
+    const bool noise = v->spec.loading == SONAR_LOADING_NOISE, few = rows <= FEW_ROWS;
+    v->eigenvalues = v->spec.source_count || (noise && (few || v->spec.known_sources));
+    v->shared_bytes = fits ? vectors + matrix : 0;
+    if (!fits && vectors <= room && (v->vectors || v->eigenvalues))
+        v->shared_bytes = vectors;
+    if (v->vectors && vectors + 2 * matrix <= room)
+        v->shared_bytes += matrix;
+    v->shared_bytes = v->shared_bytes / 16 * 16;
+    return CUDA_CHECK(
+        where, cudaFuncSetAttribute(solve, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)room),
         err);
-    CUDA_TRY(
-        where,
-        cudaFuncSetAttribute(mvdr::spectrum, cudaFuncAttributeMaxDynamicSharedMemorySize, most),
-        err);
-    const size_t fit = (size_t)most / looks_bytes(v);
-    stage->spectrum_warps = fit ? (unsigned)sonar_min_size(fit, SPECTRUM_WARPS) : SPECTRUM_WARPS;
-    CUDA_TRY(where,
-             cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-                 &resident, mvdr::spectrum, (int)(stage->spectrum_warps * mvdr::WARP),
-                 fit ? stage->spectrum_warps * looks_bytes(v) : 0),
-             err);
-    const size_t groups = (v->spec.directions + mvdr::LOOKS - 1) / mvdr::LOOKS * v->spec.bins;
-    const size_t blocks = (groups + stage->spectrum_warps - 1) / stage->spectrum_warps;
-    stage->spectrum_blocks = fit ? blocks : sonar_min_size(blocks, (size_t)processors * resident);
-    stage->spectrum_in_global = !fit;
-    return SONAR_OK;
 }
 
 sonar_code check_spec(const sonar_mvdr_spec *spec, sonar_error *err) {
@@ -243,7 +234,7 @@ void set_view(mvdr_stage *stage, const sonar_mvdr_spec *spec) {
     v->length = (uint32_t)shape->slots;
     v->images = (uint32_t)shape->each;
     v->columns = v->images * v->length;
-    v->most = (uint32_t)(shape->order + shape->order % 2);
+    v->most = mvdr::padded((uint32_t)shape->order);
     v->modes = (uint32_t)sonar_mvdr_modes(spec);
     v->pairs = (uint32_t)(spec->alpha > 0 ? spec->max_new : spec->snapshots);
     v->sums_stride = v->by_snapshots ? (size_t)v->length * v->columns : (size_t)v->most * v->most;
@@ -315,9 +306,11 @@ sonar_code forget(mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     CUDA_TRY(where, cudaMemsetAsync(v->bin, 0, v->spec.bins * sizeof *v->bin, stream), err);
     CUDA_TRY(where, cudaMemsetAsync(v->ring, 0, sizeof *v->ring, stream), err);
-    if (!v->length) {
+    if (!v->by_snapshots) {
         const size_t bytes = v->spec.bins * v->sums_stride * sizeof *v->sums;
         CUDA_TRY(where, cudaMemsetAsync(v->sums, 0, bytes, stream), err);
+        if (v->rest)
+            CUDA_TRY(where, cudaMemsetAsync(v->rest, 0, bytes, stream), err);
     }
     stage->forgotten = false;
     return resolve(stage, stream, err);
@@ -529,12 +522,29 @@ sonar_code add_forgetting(const mvdr_stage *stage, const mvdr::arrivals &in, cud
     return CUDA_LAUNCHED(where, "forget_sums", err);
 }
 
+/* Into the covariance of the ring's snapshots. */
+sonar_code slide_covariance(const mvdr_stage *stage, const mvdr::arrivals &in, uint32_t skip,
+                            cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const unsigned bins = (unsigned)v->spec.bins;
+    const dim3 arrived(bins, (unsigned)sonar_min_size(in.count, 1024));
+    mvdr::inspect<<<arrived, 256, 0, stream>>>(*v, in);
+    sonar_code code = CUDA_LAUNCHED(where, "inspect", err);
+    if (code)
+        return code;
+    const dim3 grid((unsigned)sonar_min_size(v->spec.sensors, 4096), bins);
+    mvdr::slide_sums<<<grid, 128, 0, stream>>>(*v, in, skip);
+    return CUDA_LAUNCHED(where, "slide_sums", err);
+}
+
 sonar_code take_in(mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t stream,
                    sonar_error *err) {
     const mvdr::view *v = &stage->view;
     const uint32_t skip = v->length && in.count > v->length ? in.count - v->length : 0;
     sonar_code code = SONAR_OK;
-    if (in.count) {
+    if (in.count && v->rest)
+        code = slide_covariance(stage, in, skip, stream, err);
+    if (in.count && !code) {
         const dim3 grid((unsigned)v->spec.bins, (unsigned)sonar_min_size(in.count, 1024));
         mvdr::take<<<grid, 512, 0, stream>>>(*v, in, skip);
         code = CUDA_LAUNCHED(where, "take", err);
@@ -558,19 +568,15 @@ sonar_code take_in(mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t str
 
 /* ---- spectrum -------------------------------------------------------------------------------- */
 
-/* Eigenvalues, loading and factor of all that has been taken in and not been solved yet. */
-sonar_code solve_bins(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+/* Loading and factor of all that has been taken in and not been solved yet; `all`: eigenvalues too.
+ */
+sonar_code solve_bins(const mvdr_stage *stage, bool all, cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
-    const size_t tiles = blocks_for(v->n, mvdr::TILE);
-    sonar_code code = SONAR_OK;
-    if (!v->by_snapshots && v->length && tiles) {
-        const dim3 grid((unsigned)(tiles * (tiles + 1) / 2), (unsigned)v->spec.bins);
-        mvdr::covariance<<<grid, 256, 0, stream>>>(*v);
-        code = CUDA_LAUNCHED(where, "covariance", err);
-    }
-    if (code)
-        return code;
-    mvdr::solve<<<(unsigned)v->spec.bins, SOLVE_THREADS, v->shared_bytes, stream>>>(*v);
+    const unsigned bins = (unsigned)v->spec.bins;
+    if (v->vectors)
+        mvdr::solve<true><<<bins, SOLVE_THREADS, v->shared_bytes, stream>>>(*v, all);
+    else
+        mvdr::solve<false><<<bins, SOLVE_THREADS, v->shared_bytes, stream>>>(*v, all);
     return CUDA_LAUNCHED(where, "solve", err);
 }
 
@@ -578,13 +584,17 @@ sonar_code solve_bins(const mvdr_stage *stage, cudaStream_t stream, sonar_error 
 sonar_code run_spectrum(const mvdr_stage *stage, const mvdr::points &points, float *band,
                         ptrdiff_t stride, cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
-    const size_t groups = blocks_for(points.count, mvdr::LOOKS) * v->spec.bins;
-    const unsigned blocks =
-        (unsigned)sonar_min_size(stage->spectrum_blocks, blocks_for(groups, stage->spectrum_warps));
-    const size_t bytes = stage->spectrum_in_global ? 0 : stage->spectrum_warps * looks_bytes(v);
-    mvdr::spectrum<<<blocks, stage->spectrum_warps * mvdr::WARP, bytes, stream>>>(
-        *v, points, stage->spectrum_spare);
-    sonar_code code = CUDA_LAUNCHED(where, "spectrum", err);
+    const unsigned bins = (unsigned)v->spec.bins;
+    sonar_code code = SONAR_OK;
+    if (!v->by_snapshots) {
+        mvdr::steer<<<dim3(points.count, bins), 128, 0, stream>>>(*v, points);
+        code = CUDA_LAUNCHED(where, "steer", err);
+    }
+    if (code)
+        return code;
+    const dim3 grid(blocks_for(points.count, mvdr::LOOKS), bins);
+    mvdr::spectrum<<<grid, mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(*v, points);
+    code = CUDA_LAUNCHED(where, "spectrum", err);
     if (code || !band)
         return code;
     mvdr::band_power<<<(points.count + 127) / 128, 128, 0, stream>>>(*v, points, band, stride);
@@ -636,7 +646,8 @@ sonar_code publish(mvdr_stage *stage, cudaStream_t stream, sonar_buffer *out,
     const sonar_mvdr_spec *spec = &v->spec;
     const sonar_buffer *azimuth = &out[SONAR_MVDR_OUT_AZIMUTH];
     const mvdr_wants wants = mvdr_wants_of(work, out);
-    sonar_code code = solve_bins(stage, stream, err);
+    const bool all = work->outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES);
+    sonar_code code = solve_bins(stage, all, stream, err);
     if (!code && wants.far)
         code = run_spectrum(stage, stage->grid, (float *)azimuth->data, azimuth->stride[0], stream,
                             err);
@@ -695,7 +706,7 @@ sonar_code evaluate(void *opaque, sonar_queue *queue, const sonar_buffer *turns,
     if (!code)
         code = forget(stage, stream, err);
     if (!code)
-        code = solve_bins(stage, stream, err);
+        code = solve_bins(stage, false, stream, err);
     for (size_t first = 0; first < count && !code; first += AT_ONCE)
         code = look_at(stage, (const uint64_t *)turns->data + (ptrdiff_t)first * turns->stride[0],
                        (size_t)turns->stride[0], sonar_min_size(AT_ONCE, count - first),

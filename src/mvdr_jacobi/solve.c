@@ -202,7 +202,8 @@ static unsigned process(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_
     } else {
         load = mvdr_loading(spec, ladder.d, ladder.k, ladder.n, ladder.snapshots);
         view_loaded(stage, view, &load, scratch);
-        share = mvdr_level(spec, ladder.d, ladder.k, load.delta, looks->seen, looks->effective);
+        const size_t rank = (size_t)fmin((double)ladder.k, looks->seen * (double)stage->shape.each);
+        share = mvdr_level(spec, ladder.d, rank, load.delta, looks->seen, looks->effective);
     }
     view->level = spec->correct_level ? view->delta / ((double)ladder.n * share) : view->delta;
     note_eigenvalues(stage, bin, scratch, ladder.k);

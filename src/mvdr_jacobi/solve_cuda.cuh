@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A bin's matrix, its eigenvalues, the loading that follows from them, and its Cholesky factor or
- * eigenvectors: one thread block a bin, so that nothing is decided on the host. As in solve.c and
- * loading.c. */
+/*
+ * A bin's matrix, its loading, and what the spectrum needs: the inverse of its Cholesky factor, or
+ * eigenvectors. One thread block a bin, so that nothing is decided on the host. As in solve.c and
+ * loading.c, but that eigenvalues are found only as far as the loading rule wants them: of large
+ * matrices the two in the middle, and none for a share of the trace or an absolute loading.
+ */
 #ifndef SONAR_MVDR_JACOBI_SOLVE_CUDA_CUH
 #define SONAR_MVDR_JACOBI_SOLVE_CUDA_CUH
 
 #include <float.h>
 
-#include "mvdr_jacobi/cholesky_cuda.cuh"
 #include "mvdr_jacobi/common.h"
 #include "mvdr_jacobi/eigen_cuda.cuh"
+#include "mvdr_jacobi/factor_cuda.cuh"
 #include "mvdr_jacobi/level.h"
+#include "mvdr_jacobi/median_cuda.cuh"
 #include "mvdr_jacobi/modes.h"
 #include "mvdr_jacobi/sums_cuda.cuh"
 
@@ -69,13 +73,14 @@ __device__ inline weights weights_of(const view &v, uint32_t bin) {
 /* Element (i, j) of the bin's matrix: G over the columns or R over the rows. */
 struct bin_matrix {
     const view &v;
-    const complex64 *sums;
+    const complex64 *sums, *rest; /* rest: NULL where sums have none */
     const double *root;
     double scale; /* sensor space: 1/divisor */
 
     __device__ bin_matrix(const view &view, uint32_t bin, const weights &weights)
-        : v(view), sums(sums_of(view, bin)), root(view.root + bin * (size_t)view.length),
-          scale(1 / weights.divisor) {}
+        : v(view), sums(sums_of(view, bin)),
+          rest(view.rest ? view.rest + bin * view.sums_stride : nullptr),
+          root(view.root + bin * (size_t)view.length), scale(1 / weights.divisor) {}
 
     __device__ complex64 gram(uint32_t i, uint32_t j) const {
         const uint32_t si = i % v.length, sj = j % v.length;
@@ -93,7 +98,11 @@ struct bin_matrix {
 
     __device__ complex64 covariance(uint32_t row, uint32_t column) const {
         const size_t i = v.sensor[row], j = v.sensor[column];
-        return i >= j ? sums[j * v.most + i] : conj(sums[i * v.most + j]);
+        const size_t at = i >= j ? j * v.most + i : i * v.most + j;
+        complex64 x = sums[at];
+        if (rest)
+            x = {x.re + rest[at].re, x.im + rest[at].im};
+        return i >= j ? x : conj(x);
     }
 
     __device__ complex64 at(uint32_t i, uint32_t j) const {
@@ -108,13 +117,30 @@ struct bin_matrix {
     }
 };
 
-/* unit times the matrix plus `load` on the diagonal; a row and a column of zeros to make `rows`. */
+/* unit times the matrix; a row and a column of zeros to make `rows`. */
 __device__ inline void assemble(const bin_matrix &x, matrix a, uint32_t m, uint32_t rows,
-                                double unit, double load) {
+                                double unit) {
     for (uint32_t j = warp(); j < rows; j += warps())
         for (uint32_t i = lane(); i < rows; i += WARP) {
             const complex64 e = i < m && j < m ? x.at(i, j) : complex64{0, 0};
-            a(i, j) = {unit * e.re + (i == j ? load : 0), i == j ? 0 : unit * e.im};
+            a(i, j) = {unit * e.re, i == j ? 0 : unit * e.im};
+        }
+    __syncthreads();
+}
+
+/* What factor() takes: unit times the matrix plus `shift` on the diagonal, and the identity up to
+ * whole panels. */
+__device__ inline void assemble_panels(const bin_matrix &x, tiles f, uint32_t m, double unit,
+                                       double shift) {
+    const uint32_t rows = padded(m);
+    for (uint32_t j = warp(); j < rows; j += warps())
+        for (uint32_t i = j / PANEL * PANEL + lane(); i < rows; i += WARP) {
+            complex64 e = {i == j ? 1.0 : 0.0, 0};
+            if (i < m && j < m) {
+                e = x.at(i, j);
+                e = {unit * e.re + (i == j ? shift : 0), i == j ? 0 : unit * e.im};
+            }
+            f(i, j) = e;
         }
     __syncthreads();
 }
@@ -135,64 +161,99 @@ __device__ inline double median(const double *d, uint32_t k, uint32_t n, double 
     return ((low < k ? d[low] : 0) + (high < k ? d[high] : 0)) / 2;
 }
 
-/* delta from the k eigenvalues d, descending; the other n - k are zero. All threads call. */
-__device__ inline double loading(const sonar_mvdr_spec &spec, const double *d, uint32_t k,
-                                 uint32_t n, double snapshots, bool *fallback) {
-    uint32_t sources = (uint32_t)min(spec.known_sources, (size_t)n);
-    double trace = total(d, 0, k) / n, rest = total(d, sources, k);
-    *fallback = spec.loading == SONAR_LOADING_NOISE &&
-                (snapshots <= 2 * (double)spec.known_sources + 2 || sources == n);
-    if (spec.loading == SONAR_LOADING_ABSOLUTE)
-        return spec.eps;
-    if (spec.loading == SONAR_LOADING_TRACE || *fallback)
-        return (*fallback ? MVDR_FALLBACK_EPS : 1) * spec.eps * trace;
-    if (!sources)
-        return spec.eps * median(d, k, n, snapshots) * fmin(1.0, snapshots / n);
-    return spec.eps * rest / ((double)(n - sources) * (1 - sources / snapshots));
+/* The noise rule has too few snapshots: a share of the trace replaces it. */
+__device__ inline bool falls_back(const sonar_mvdr_spec &spec, uint32_t n, double snapshots) {
+    return spec.loading == SONAR_LOADING_NOISE &&
+           (snapshots <= 2 * (double)spec.known_sources + 2 || spec.known_sources >= n);
 }
 
-/* The share of a source's power that P shows, as mvdr_level of the CPU's. All threads call. */
-__device__ inline double level_share(const sonar_mvdr_spec &spec, const double *d, uint32_t k,
-                                     double delta, const weights &weights) {
-    double each = spec.forward_backward ? 2 : 1, sum = 0, quiet = 0;
-    for (uint32_t i = threadIdx.x; i < k; i += blockDim.x) {
-        double rest = delta / (d[i] + delta);
-        sum += 1 - rest;
-        quiet += 1 - rest * rest;
-    }
-    sum = block_sum(sum);
-    quiet = block_sum(quiet);
-    return mvdr_level_share(mvdr_level_freedom(sum, quiet, each * weights.effective), weights.count,
-                            each, spec.alpha);
+/* The noise in a sensor from the k eigenvalues d, descending; the other n - k are zero. All threads
+ * call. */
+__device__ inline double noise_of(const sonar_mvdr_spec &spec, const double *d, uint32_t k,
+                                  uint32_t n, double snapshots) {
+    const uint32_t sources = (uint32_t)min(spec.known_sources, (size_t)n);
+    if (!sources)
+        return median(d, k, n, snapshots) * fmin(1.0, snapshots / n);
+    return total(d, sources, k) / ((double)(n - sources) * (1 - sources / snapshots));
+}
+
+/* delta from the mean eigenvalue or from the noise, which is not looked at where no rule wants it.
+ */
+__device__ inline double loading(const sonar_mvdr_spec &spec, bool fallback, double mean,
+                                 double noise) {
+    if (spec.loading == SONAR_LOADING_ABSOLUTE)
+        return spec.eps;
+    if (spec.loading == SONAR_LOADING_TRACE || fallback)
+        return (fallback ? MVDR_FALLBACK_EPS : 1) * spec.eps * mean;
+    return spec.eps * noise;
 }
 
 struct loaded {
     double delta;
-    unsigned flags;
+    bool fallback, floored;
 };
 
-/* Delta and level of a bin from its eigenvalues. All threads call. */
-__device__ inline loaded load(const view &v, uint32_t bin, const double *d,
-                              const weights &weights) {
-    const sonar_mvdr_spec &spec = v.spec;
-    const uint32_t k = weights.order;
-    bool fallback;
-    const double effective = weights.effective * (spec.forward_backward ? 2 : 1);
-    const double by_rule = loading(spec, d, k, v.n, effective, &fallback);
-    const double least = mvdr_least_delta(d[0], median(d, k, v.n, effective), d[k - 1]);
-    const double delta = fmax(by_rule, least);
-    const double share = level_share(spec, d, k, delta, weights);
+/* The bin's loading, `most` being its largest eigenvalue or a little more. */
+__device__ inline void note_loading(const view &v, uint32_t bin, double delta, double most) {
     if (threadIdx.x == 0) {
-        v.bin[bin].delta = spec.correct_level ? fmin(delta, MVDR_MOST_LOADING * d[0]) : delta;
-        v.bin[bin].most = d[0];
-        v.bin[bin].level = share;
+        v.bin[bin].delta = v.spec.correct_level ? fmin(delta, MVDR_MOST_LOADING * most) : delta;
+        v.bin[bin].most = most;
         v.bin[bin].base = 0;
         v.bin[bin].left = v.by_snapshots;
     }
-    const double biased = spec.correct_level ? MVDR_LEVEL_CORRECTED : MVDR_LEVEL_BIASED;
-    return {delta, (unsigned)((fallback ? SONAR_MVDR_FLAG_TRACE_FALLBACK : 0) |
-                              (by_rule < least ? SONAR_MVDR_FLAG_LOADING_FLOOR : 0) |
-                              (share < biased ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0))};
+    __syncthreads();
+}
+
+/* From all eigenvalues. All threads call. */
+__device__ inline loaded load(const view &v, uint32_t bin, const double *d,
+                              const weights &weights) {
+    const uint32_t k = weights.order;
+    const double snapshots = weights.effective * v.images;
+    const bool fallback = falls_back(v.spec, v.n, snapshots);
+    const double by_rule =
+        loading(v.spec, fallback, total(d, 0, k) / v.n, noise_of(v.spec, d, k, v.n, snapshots));
+    const double least = mvdr_least_delta(d[0], median(d, k, v.n, snapshots), d[k - 1]);
+    const double delta = fmax(by_rule, least);
+    note_loading(v, bin, delta, d[0]);
+    return {delta, fallback, by_rule < least};
+}
+
+/* ---- level ----------------------------------------------------------------------------------- */
+
+/* As mvdr_level of the CPU's. */
+__device__ inline double share_of(const view &v, const weights &weights, double sum, double quiet) {
+    const double each = v.images;
+    return mvdr_level_share(mvdr_level_freedom(sum, quiet, each * weights.effective), weights.count,
+                            each, v.spec.alpha);
+}
+
+/* The share of a source's power that P shows. All threads call. */
+__device__ inline double level_by_eigenvalues(const view &v, const weights &weights,
+                                              const double *d, double delta) {
+    const uint32_t rank = (uint32_t)fmin((double)weights.order, weights.count * v.images);
+    double sum = 0, quiet = 0;
+    for (uint32_t i = threadIdx.x; i < rank; i += blockDim.x) {
+        const double rest = delta / (d[i] + delta);
+        sum += 1 - rest;
+        quiet += 1 - rest * rest;
+    }
+    sum = block_sum(sum);
+    return share_of(v, weights, sum, block_sum(quiet));
+}
+
+/* The same where sum of rest is delta tr A^-1 and sum of rest^2 is delta^2 |A^-1|^2, A = X^-H X^-1
+ * being the loaded matrix. The diagonal of A^-1 gives the former and bounds to the latter, whose
+ * part is small; it is worked out where they do not do. */
+__device__ inline double level_by_inverse(const view &v, const weights &weights, tiles x,
+                                          uint32_t m, double delta) {
+    constexpr double CLOSE = 5e-4; /* 0.002 dB */
+    const diagonal_sums diagonal = inverse_diagonal(x, m);
+    const double rest = delta * diagonal.first, sum = fmax(m - rest, 0.0);
+    const double least = share_of(v, weights, sum, m - delta * delta * diagonal.second),
+                 most = share_of(v, weights, sum, sum);
+    if (most - least < CLOSE * least)
+        return least;
+    return share_of(v, weights, sum, m - delta * delta * inverse_energy(x, m));
 }
 
 __device__ inline mvdr_ladder ladder_of(const view &v, const double *d, const weights &weights) {
@@ -212,7 +273,6 @@ __device__ inline loaded reject(const view &v, uint32_t bin, const mvdr_ladder &
         mvdr_noise_of(&ladder, v.spec.dmr_noise, modes, mvdr_sum_from(&ladder, modes));
     const double least = mvdr_least_delta(ladder.d[0], 0, 0),
                  share = mvdr_modes_share(&ladder, modes);
-    const double biased = v.spec.correct_level ? MVDR_LEVEL_CORRECTED : MVDR_LEVEL_BIASED;
     bin_state &state = v.bin[bin];
     state.delta = fmax(noise, least);
     state.most = ladder.d[0];
@@ -220,8 +280,7 @@ __device__ inline loaded reject(const view &v, uint32_t bin, const mvdr_ladder &
     state.base = v.spec.correct_level ? state.delta / v.n : 0;
     state.left = 1;
     state.modes = (uint32_t)modes;
-    return {state.delta, (unsigned)((noise < least ? SONAR_MVDR_FLAG_LOADING_FLOOR : 0) |
-                                    (share < biased ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0))};
+    return {state.delta, false, noise < least};
 }
 
 /* The largest of `count`, and zeros. */
@@ -233,33 +292,38 @@ __device__ inline void write_eigenvalues(const view &v, uint32_t bin, const doub
 }
 
 __device__ inline void report(const view &v, uint32_t bin, const outcome &jacobi,
-                              const loaded &loaded, double snapshots, uint32_t sources) {
-    const unsigned flags = loaded.flags | (jacobi.converged ? 0 : SONAR_MVDR_FLAG_NOT_CONVERGED);
+                              const loaded &loaded, double level, double snapshots,
+                              uint32_t sources) {
+    const double biased = v.spec.correct_level ? MVDR_LEVEL_CORRECTED : MVDR_LEVEL_BIASED;
+    const unsigned flags = (loaded.fallback ? SONAR_MVDR_FLAG_TRACE_FALLBACK : 0) |
+                           (loaded.floored ? SONAR_MVDR_FLAG_LOADING_FLOOR : 0) |
+                           (level < biased ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0) |
+                           (jacobi.converged ? 0 : SONAR_MVDR_FLAG_NOT_CONVERGED);
     float *info = v.info + (size_t)bin * SONAR_MVDR_INFO_FIELDS;
-    const bin_state &state = v.bin[bin];
     if (threadIdx.x)
         return;
+    v.bin[bin].level = level;
     info[SONAR_MVDR_SWEEPS] = (float)jacobi.sweeps;
     info[SONAR_MVDR_RESIDUAL] = (float)jacobi.residual;
     info[SONAR_MVDR_DELTA] = (float)fmin(loaded.delta, (double)FLT_MAX);
     info[SONAR_MVDR_FLAGS] = (float)flags;
     info[SONAR_MVDR_SNAPSHOTS] = (float)snapshots;
-    info[SONAR_MVDR_LEVEL] = (float)state.level;
-    info[SONAR_MVDR_OFFSET] = (float)state.offset;
+    info[SONAR_MVDR_LEVEL] = (float)level;
+    info[SONAR_MVDR_OFFSET] = (float)v.bin[bin].offset;
     info[SONAR_MVDR_SOURCES] = (float)sources;
-    info[SONAR_MVDR_MODES] = (float)state.modes;
+    info[SONAR_MVDR_MODES] = (float)v.bin[bin].modes;
 }
 
 /* ---- eigenvalues ----------------------------------------------------------------------------- */
 
-/* Where a bin is worked on. */
+/* Where a bin's eigenvalues are worked out. */
 struct room {
     matrix a, w;                /* w: with eigenvectors */
     complex64 *vector[VECTORS]; /* as long as the matrix */
     double *d;
 };
 
-/* The matrix lies in shared memory if it fits with the vectors, else where its factor will be. */
+/* In shared memory if there is enough, else where the factor will be. */
 __device__ inline room room_for(const view &v, uint32_t bin, arena shared) {
     const uint32_t rows = v.order + v.order % 2, ld = odd(rows);
     const size_t first = (size_t)bin * v.most * v.most;
@@ -316,16 +380,14 @@ __device__ inline void weigh_vectors(const view &v, uint32_t bin, uint32_t rows,
     }
 }
 
-/* Copies what lies in shared memory to where the spectrum reads it. */
-__device__ inline void publish(const view &v, uint32_t bin, matrix from, uint32_t rows,
-                               uint32_t columns) {
-    complex64 *to = v.factor + (size_t)bin * v.most * v.most;
+/* Copies eigenvectors from shared memory to where the spectrum reads them. */
+__device__ inline void publish(matrix from, matrix to, uint32_t rows, uint32_t columns) {
     __syncthreads();
-    if (from.at == to)
+    if (from.at == to.at)
         return;
     for (uint32_t j = warp(); j < columns; j += warps())
         for (uint32_t i = lane(); i < rows; i += WARP)
-            to[(size_t)j * v.most + i] = from(i, j);
+            to(i, j) = from(i, j);
 }
 
 /* ---- a bin ----------------------------------------------------------------------------------- */
@@ -352,64 +414,140 @@ __device__ inline void scale_eigenvalues(double *d, uint32_t m, double unit) {
     __syncthreads();
 }
 
-/* All of one bin, unless that has been done: one thread block each. */
-__global__ void __launch_bounds__(512, 1) solve(view v) {
+/* A bin's solution: of a matrix of m rows and this trace, worked on as `unit` times it. */
+struct solution {
+    const view &v;
+    const bin_matrix &x;
+    const weights &weights;
+    uint32_t bin, m;
+    double trace, unit;
+
+    __device__ tiles factor_of() const {
+        return {v.factor + (size_t)bin * v.most * v.most, v.most};
+    }
+
+    /* Loading without all eigenvalues; false where these are wanted after all, because the least
+     * loading may count. */
+    __device__ bool load_without(loaded *to) const {
+        const double snapshots = weights.effective * v.images;
+        const bool fallback = falls_back(v.spec, v.n, snapshots);
+        double noise = 0;
+        if (v.spec.loading == SONAR_LOADING_NOISE && !fallback)
+            noise = median_by_counts(snapshots) * fmin(1.0, snapshots / v.n);
+        const double delta = loading(v.spec, fallback, trace / v.n, noise);
+        *to = {delta, fallback, false};
+        if (!(delta >= MVDR_LEAST_FLOAT32 * trace))
+            return false;
+        note_loading(v, bin, delta, trace);
+        return true;
+    }
+
+    __device__ double median_by_counts(double snapshots) const {
+        const uint32_t among = (uint32_t)lround(fmin((double)v.n, fmax(1.0, snapshots)));
+        const uint32_t rank[2] = {m - 1 - among / 2, m - 1 - (among - 1) / 2};
+        double *last = v.bin[bin].middle;
+        double value[2] = {unit * last[0], unit * last[1]};
+        const auto inertia_at = [&](double s) {
+            assemble_panels(x, factor_of(), m, unit, -s);
+            return factor(factor_of(), padded(m), -SMALL_PIVOT * s, v.d + (size_t)bin * v.most);
+        };
+        find_pair(inertia_at, m, rank, value);
+        __syncthreads();
+        if (threadIdx.x == 0)
+            last[0] = value[0] / unit, last[1] = value[1] / unit;
+        return (value[0] + value[1]) / (2 * unit);
+    }
+
+    __device__ loaded load_by_eigenvalues(const room &r) const {
+        assemble(x, r.a, m, m, unit);
+        eigenvalues(r, m);
+        scale_eigenvalues(r.d, m, unit);
+        return load(v, bin, r.d, weights);
+    }
+
+    /* X of the loaded matrix to the factor's place; returns the level. */
+    __device__ double by_factor(const room &r, bool all, loaded *to, bool *without_all) const {
+        const bool without = !all && load_without(to);
+        *without_all = without;
+        if (!without)
+            *to = load_by_eigenvalues(r);
+        const double delta = v.bin[bin].delta * unit;
+        assemble_panels(x, factor_of(), m, unit, delta);
+        factor(factor_of(), padded(m), delta, nullptr);
+        return without ? level_by_inverse(v, weights, factor_of(), m, delta)
+                       : level_by_eigenvalues(v, weights, r.d, to->delta);
+    }
+
+    /* Eigenvectors to the factor's place; returns the level. */
+    __device__ double by_vectors(const room &r, loaded *to, outcome *jacobi_outcome,
+                                 uint32_t *sources) const {
+        const uint32_t rows = m + m % 2;
+        uint32_t *places = (uint32_t *)r.vector[1];
+        double *inverse = v.inverse + (size_t)bin * v.most, level = 1;
+        assemble(x, r.a, m, rows, unit);
+        *jacobi_outcome = jacobi(r.a, r.w, rows, (rotation *)r.vector[0], v.spec.tolerance,
+                                 (uint32_t)v.spec.max_sweeps);
+        sort_diagonal(r.a, m, rows, r.d, inverse, places);
+        scale_eigenvalues(r.d, m, unit);
+        const mvdr_ladder ladder = ladder_of(v, r.d, weights);
+        if (threadIdx.x == 0)
+            *sources = count_sources(v, ladder);
+        if (!v.spec.dmr) {
+            *to = load(v, bin, r.d, weights);
+            level = level_by_eigenvalues(v, weights, r.d, to->delta);
+        } else if (threadIdx.x == 0) {
+            *to = reject(v, bin, ladder, *sources);
+            level = v.bin[bin].level;
+        }
+        __syncthreads();
+        weigh_vectors(v, bin, rows, unit, places, inverse);
+        publish(r.w, {v.factor + (size_t)bin * v.most * v.most, v.most}, m, rows);
+        return level;
+    }
+};
+
+/* All of one bin, unless that has been done: one thread block each. `all`: eigenvalues are wanted
+ * for themselves. */
+template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, bool all) {
     extern __shared__ __align__(16) unsigned char memory[];
-    const uint32_t bin = blockIdx.x, m = v.order, rows = v.vectors ? m + m % 2 : m;
-    if (!v.unsolved[bin])
+    const uint32_t bin = blockIdx.x, m = v.order;
+    if (!v.unsolved[bin] && (!all || v.bin[bin].ladder))
         return;
     const weights weights = weights_of(v, bin);
     const bin_matrix x(v, bin, weights);
     const double trace = m && weights.order && weights.count > 0 ? trace_of(x, m) : 0;
     outcome jacobi_outcome = {0, 0, true};
-    loaded loaded = {0, 0};
+    loaded loaded = {0, false, false};
+    double level = 1;
     uint32_t sources = 0;
+    bool without = false; /* all eigenvalues */
+    __syncthreads();
     if (threadIdx.x == 0) {
         v.bin[bin].delta = 0;
-        v.bin[bin].level = 1;
         v.bin[bin].modes = 0;
     }
+    __syncthreads();
     if (trace > 0) {
         const double unit = scale_for(trace);
         const room r = room_for(v, bin, {memory, v.shared_bytes});
-        assemble(x, r.a, m, rows, unit, 0);
-        if (v.vectors) {
-            double *by_column = v.inverse + (size_t)bin * v.most;
-            jacobi_outcome = jacobi(r.a, r.w, rows, (rotation *)r.vector[0], v.spec.tolerance,
-                                    (uint32_t)v.spec.max_sweeps);
-            sort_diagonal(r.a, m, rows, r.d, by_column, (uint32_t *)r.vector[1]);
-        } else {
-            eigenvalues(r, m);
-        }
-        scale_eigenvalues(r.d, m, unit);
-        const mvdr_ladder ladder = ladder_of(v, r.d, weights);
-        write_eigenvalues(v, bin, r.d, weights.order);
-        if (threadIdx.x == 0)
-            sources = count_sources(v, ladder);
-        if (!v.spec.dmr)
-            loaded = load(v, bin, r.d, weights);
-        else if (threadIdx.x == 0)
-            loaded = reject(v, bin, ladder, sources);
-        __syncthreads();
-        const double delta = v.bin[bin].delta * unit;
-        if (v.vectors) {
-            weigh_vectors(v, bin, rows, unit, (const uint32_t *)r.vector[1],
-                          v.inverse + (size_t)bin * v.most);
-            publish(v, bin, r.w, m, rows);
-        } else {
-            assemble(x, r.a, m, m, unit, delta);
-            cholesky(r.a, m, delta);
-            publish(v, bin, r.a, m, m);
-        }
+        const solution s = {v, x, weights, bin, m, trace, unit};
+        level = VECTORS ? s.by_vectors(r, &loaded, &jacobi_outcome, &sources)
+                        : s.by_factor(r, all || v.eigenvalues, &loaded, &without);
+        if (!without)
+            write_eigenvalues(v, bin, r.d, weights.order);
+        if (!VECTORS && !without && threadIdx.x == 0)
+            sources = count_sources(v, ladder_of(v, r.d, weights));
         if (threadIdx.x == 0)
             v.bin[bin].unit = v.spec.dmr ? 1 : unit;
     }
     __syncthreads();
-    if (threadIdx.x == 0)
+    if (threadIdx.x == 0) {
         v.unsolved[bin] = 0;
+        v.bin[bin].ladder = !without;
+    }
     if (!(trace > 0))
         write_eigenvalues(v, bin, nullptr, 0);
-    report(v, bin, jacobi_outcome, loaded, weights.effective, sources);
+    report(v, bin, jacobi_outcome, loaded, level, weights.effective, sources);
 }
 
 } // namespace mvdr

@@ -2,148 +2,132 @@
 /*
  * The MVDR spectrum on the GPU. With the projections c = X^H a of weighted snapshots and q = c^H (G
  * + delta I)^-1 c in snapshot space, P = delta / (|a|^2 - q); in sensor space 1/P = s = a^H (R +
- * delta I)^-1 a. Either quadratic form is |L^-1 y|^2 or sum |w_i^H y|^2 / (d_i + delta): a warp
- * takes eight directions of a bin, which are the columns of its products.
+ * delta I)^-1 a. Either quadratic form is a sum of |w_i^H y|^2 over the columns of the inverse
+ * Cholesky factor, or of |w_i^H y|^2 / (d_i + delta) over eigenvectors.
  */
 #ifndef SONAR_MVDR_JACOBI_SPECTRUM_CUDA_CUH
 #define SONAR_MVDR_JACOBI_SPECTRUM_CUDA_CUH
 
 #include <float.h>
 
-#include "mvdr_jacobi/cholesky_cuda.cuh"
+#include "mvdr_jacobi/factor_cuda.cuh"
 #include "mvdr_jacobi/stage_cuda.cuh"
 
 namespace mvdr {
 
-constexpr uint32_t LOOKS = 8; /* directions of a warp */
+constexpr uint32_t LOOKS = PANEL; /* directions of a block of threads */
+constexpr uint32_t SPECTRUM_WARPS = 8;
 
-/* A warp's directions: right-hand sides, [row][LOOKS], rows up to a multiple of PANEL; Cholesky
- * turns them into L^-1 y. */
+/* Where a bin's steering vectors lie: in tiles of eight directions and four rows, as a fragment
+ * wants them. */
+__device__ inline size_t steering_at(const view &v, uint32_t row, uint32_t direction) {
+    return ((size_t)(direction / 8) * (v.most / 4) + row / 4) * 32 + direction % 8 * 4 + row % 4;
+}
+
+/* Sensor space: the steering vectors. Grid: directions, bins. */
+__global__ void steer(view v, points p) {
+    const uint32_t direction = blockIdx.x, bin = blockIdx.y;
+    const uint64_t *turns = p.turns + direction * p.stride;
+    const uint64_t middle = turns[v.middle];
+    const frequency f = frequency_of(v, bin);
+    complex32 *to = p.steering + (size_t)bin * steering_size(p.pitch, v.most);
+    for (uint32_t i = threadIdx.x; i < v.n; i += blockDim.x)
+        to[steering_at(v, i, direction)] = steering(f, turns[v.sensor[i]], middle);
+}
+
+/* The vectors y of a bin's directions: projections of the snapshots that count, weighted, or
+ * steering vectors. */
 struct looks {
     const view &v;
     const points &p;
-    uint32_t bin, first, rows;
-    complex64 *y;
+    uint32_t bin, first;
 
-    __device__ complex64 &at(uint32_t row, uint32_t look) const { return y[row * LOOKS + look]; }
+    __device__ complex64 at(uint32_t row, uint32_t look) const {
+        const uint32_t direction = first + look;
+        if (row >= v.order || direction >= p.count)
+            return {0, 0};
+        const size_t vector = (size_t)bin * p.pitch + direction;
+        if (!v.by_snapshots)
+            return wide(p.steering[(size_t)bin * steering_size(p.pitch, v.most) +
+                                   steering_at(v, row, direction)]);
+        const double root = v.root[bin * (size_t)v.length + row % v.length];
+        const complex64 c = p.projection[vector * v.columns + row];
+        return root > 0 ? complex64{root * c.re, root * c.im} : complex64{0, 0};
+    }
+
+    __device__ fragment_b fragment(uint32_t row, uint32_t look) const {
+        fragment_b f;
+        for (unsigned i = 0; i < 2; i++) {
+            const complex64 x = at(row + b_row(i), look + b_column());
+            f.re[i] = x.re, f.im[i] = x.im;
+        }
+        return f;
+    }
 };
 
-__host__ __device__ inline uint32_t padded(uint32_t rows) {
-    return (rows + PANEL - 1) / PANEL * PANEL;
-}
+/* The columns of X, or eigenvectors. */
+struct basis {
+    tiles x;
+    matrix w;
+    const double *inverse; /* of the eigenvectors; NULL: X */
 
-/* Projections of the snapshots that count, or the steering vectors themselves. */
-__device__ inline void fill(const looks &l) {
-    const view &v = l.v;
-    const double *root = v.root + l.bin * (size_t)v.length;
-    const frequency f = frequency_of(v, l.bin);
-    for (uint32_t look = 0; look < LOOKS; look++) {
-        const uint32_t direction = l.first + look;
-        const complex64 *c = v.by_snapshots ? l.p.projection : nullptr;
-        const uint64_t *turns = l.p.turns + (size_t)min(direction, l.p.count - 1) * l.p.stride;
-        const uint64_t middle = turns[v.middle];
-        if (c)
-            c += ((size_t)l.bin * l.p.pitch + direction) * v.columns;
-        for (uint32_t i = lane(); i < padded(l.rows); i += WARP) {
-            complex64 x = {0, 0};
-            if (i < l.rows && direction < l.p.count) {
-                if (!c)
-                    x = wide(steering(f, turns[v.sensor[i]], middle));
-                else if (root[i % v.length] > 0)
-                    x = {root[i % v.length] * c[i].re, root[i % v.length] * c[i].im};
-            }
-            l.at(i, look) = x;
-        }
+    __device__ complex64 operator()(uint32_t i, uint32_t j) const {
+        return inverse ? w(i, j) : x(i, j);
     }
-    __syncwarp();
-}
+};
 
-/* Rows row.. and columns of the factor; those past the diagonal block's first column are not L's.
- */
-__device__ inline fragment_b looks_of(const looks &l, uint32_t row) {
-    fragment_b f;
-    for (unsigned i = 0; i < 2; i++) {
-        const complex64 x = l.at(row + b_row(i), b_column());
-        f.re[i] = x.re, f.im[i] = x.im;
-    }
-    return f;
-}
-
-/* What the rows above have to do with the panel at `first`: y -= L y. */
-__device__ inline void subtract_above(const looks &l, matrix factor, uint32_t first) {
-    fragment_c sum = {};
-    for (uint32_t k = 0; k < first; k += 8)
-        multiply(sum, rows_of(factor, l.rows, first, k), looks_of(l, k));
-    for (unsigned i = 0; i < 4; i++) {
-        complex64 &y = l.at(first + c_row(i), c_column(i));
-        y = {y.re - sum.re[i], y.im - sum.im[i]};
-    }
-    __syncwarp();
-}
-
-/* Forward substitution in the panel's own rows, four lanes a direction; returns the lane's share of
- * |y|^2. The diagonal of the factor holds its inverse. */
-__device__ inline double substitute(const looks &l, matrix factor, uint32_t first) {
-    const uint32_t look = lane() / 4, own = lane() % 4;
-    double energy = 0;
-    for (uint32_t j = 0; j < PANEL && first + j < l.rows; j++) {
-        const double inverse = factor(first + j, first + j).re;
-        const complex64 x = l.at(first + j, look);
-        const complex64 y = {x.re * inverse, x.im * inverse};
-        __syncwarp();
-        if (own == j % 4)
-            energy += square(y);
-        for (uint32_t i = own; i < PANEL; i += 4)
-            if (i == j)
-                l.at(first + i, look) = y;
-            else if (i > j && first + i < l.rows)
-                add_product(l.at(first + i, look), factor(first + i, first + j), {-y.re, -y.im});
-        __syncwarp();
-    }
-    return energy;
-}
-
-__device__ inline double by_cholesky(const looks &l, matrix factor) {
-    double energy = 0;
-    for (uint32_t first = 0; first < l.rows; first += PANEL) {
-        subtract_above(l, factor, first);
-        energy += substitute(l, factor, first);
-    }
-    return sum_lanes(energy, 4);
-}
-
-/* Conjugate transpose of the eigenvectors in columns row.., as rows of a product. */
-__device__ inline fragment_a adjoint_of(matrix w, uint32_t rows, uint32_t columns, uint32_t row,
-                                        uint32_t column) {
+/* Conjugate transpose of columns `first`.. of w, from row k on, as rows of a product. */
+__device__ inline fragment_a columns_of(const basis &w, uint32_t rows, uint32_t columns,
+                                        uint32_t first, uint32_t k) {
     fragment_a f;
     for (unsigned i = 0; i < 4; i++) {
-        const uint32_t r = row + a_row(i), c = column + a_column(i);
-        const complex64 x = r < columns && c < rows ? w(c, r) : complex64{0, 0};
+        const uint32_t column = first + a_row(i), row = k + a_column(i);
+        const complex64 x = row < rows && column < columns ? w(row, column) : complex64{0, 0};
         f.re[i] = x.re, f.im[i] = -x.im;
     }
     return f;
 }
 
-__device__ inline double by_vectors(const looks &l, matrix w, const double *inverse) {
-    const uint32_t columns = l.rows + l.rows % 2;
-    double energy[2] = {0, 0}; /* of directions 2 t and 2 t + 1 */
-    for (uint32_t first = 0; first < columns; first += PANEL) {
-        fragment_c sum = {};
-        for (uint32_t k = 0; k < padded(l.rows); k += 8)
-            multiply(sum, adjoint_of(w, l.rows, columns, first, k), looks_of(l, k));
-        for (unsigned i = 0; i < 4; i++) {
+/* Adds |w_i^H y|^2 of 16 columns to energy[t][0..1], of directions 8 t + c_column. A warp. */
+__device__ inline void add_columns(const looks &l, const basis &w, uint32_t first,
+                                   double energy[LOOKS / 8][2]) {
+    const double *inverse = w.inverse;
+    const uint32_t rows = l.v.order, columns = inverse ? rows + rows % 2 : rows;
+    const uint32_t end = inverse ? rows : min(rows, first + TILE_ROWS); /* X is triangular */
+    strip sum = {};
+    for (uint32_t k = 0; k < end; k += 8) {
+        const fragment_a left = columns_of(w, rows, columns, first, k);
+#pragma unroll
+        for (uint32_t t = 0; t < LOOKS / 8; t++)
+            multiply(sum.part[t], left, l.fragment(k, 8 * t));
+    }
+#pragma unroll
+    for (uint32_t t = 0; t < LOOKS / 8; t++)
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++) {
             const uint32_t column = first + c_row(i);
             if (column < columns)
-                energy[i % 2] += square({sum.re[i], sum.im[i]}) * inverse[column];
+                energy[t][i % 2] += square({sum.part[t].re[i], sum.part[t].im[i]}) *
+                                    (inverse ? inverse[column] : 1);
         }
-    }
-    for (unsigned offset = 4; offset < WARP; offset *= 2)
-        for (double &e : energy)
-            e += __shfl_xor_sync(ALL_LANES, e, offset);
-    /* lane 4 g + t of the result belongs to direction g */
-    const double even = __shfl_sync(ALL_LANES, energy[0], lane() / 8);
-    const double odd = __shfl_sync(ALL_LANES, energy[1], lane() / 8);
-    return lane() / 4 % 2 ? odd : even;
+}
+
+/* The quadratic forms of a block's directions, to form[look]; warps share the columns. */
+__device__ inline void add_up(const looks &l, const basis &w, double form[SPECTRUM_WARPS][LOOKS]) {
+    double energy[LOOKS / 8][2] = {};
+    for (uint32_t first = warp() * TILE_ROWS; first < l.v.order; first += warps() * TILE_ROWS)
+        add_columns(l, w, first, energy);
+#pragma unroll
+    for (uint32_t t = 0; t < LOOKS / 8; t++)
+#pragma unroll
+        for (uint32_t i = 0; i < 2; i++) {
+            double sum = energy[t][i];
+            for (unsigned offset = 4; offset < WARP; offset *= 2)
+                sum += __shfl_xor_sync(ALL_LANES, sum, offset);
+            if (lane() < 4)
+                form[warp()][8 * t + c_column(i)] = sum;
+        }
+    __syncthreads();
 }
 
 /* P from the quadratic form in what the factor was made of. 1/P is no less than |a|^2 over the
@@ -160,33 +144,29 @@ __device__ inline double power_of(const view &v, const bin_state &bin, double fo
     return v.spec.correct_level ? fmax(norm - delta * s, 0.0) / (each * s) : 1 / s;
 }
 
-/* Warps share the directions of all bins out among themselves. `spare`: for each warp of the grid
- * the right-hand sides that do not fit into shared memory; NULL where they do. */
-__global__ void spectrum(view v, points p, complex64 *spare) {
-    extern __shared__ __align__(16) unsigned char memory[];
-    const uint32_t groups = (p.count + LOOKS - 1) / LOOKS, rows = padded(v.order);
-    const size_t own = (size_t)blockIdx.x * warps() + warp();
-    complex64 *y =
-        spare ? spare + own * rows * LOOKS : (complex64 *)memory + (size_t)warp() * rows * LOOKS;
-    for (size_t item = own; item < (size_t)groups * v.spec.bins;
-         item += (size_t)gridDim.x * warps()) {
-        const uint32_t bin = (uint32_t)(item / groups);
-        const looks l = {v, p, bin, (uint32_t)(item % groups) * LOOKS, v.order, y};
-        const bin_state &state = v.bin[bin];
-        const uint32_t direction = l.first + lane() / 4;
-        double power = 0;
-        if (state.delta > 0) {
-            const matrix factor = {v.factor + (size_t)bin * v.most * v.most, v.most};
-            fill(l);
-            const double form = v.vectors ? by_vectors(l, factor, v.inverse + (size_t)bin * v.most)
-                                          : by_cholesky(l, factor);
-            __syncwarp();
-            if (direction < p.count)
-                power = power_of(v, state, form, p.norm[(size_t)bin * p.pitch + direction]);
-        }
-        if (lane() % 4 == 0 && direction < p.count)
-            p.power[(size_t)bin * p.pitch + direction] = (float)fmin(power, (double)FLT_MAX);
+/* Grid: groups of directions, bins. */
+__global__ void __launch_bounds__(SPECTRUM_WARPS *WARP) spectrum(view v, points p) {
+    __shared__ double form[SPECTRUM_WARPS][LOOKS];
+    const uint32_t bin = blockIdx.y;
+    const bin_state &state = v.bin[bin];
+    const looks l = {v, p, bin, blockIdx.x * LOOKS};
+    const size_t direction = (size_t)l.first + threadIdx.x, at = (size_t)bin * p.pitch + direction;
+    double power = 0, sum = 0;
+    complex64 *factor = v.factor + (size_t)bin * v.most * v.most;
+    if (state.delta > 0)
+        add_up(l,
+               {{factor, v.most},
+                {factor, v.most},
+                v.vectors ? v.inverse + (size_t)bin * v.most : nullptr},
+               form);
+    if (threadIdx.x >= LOOKS || direction >= p.count)
+        return;
+    if (state.delta > 0) {
+        for (uint32_t i = 0; i < SPECTRUM_WARPS; i++)
+            sum += form[i][threadIdx.x];
+        power = power_of(v, state, sum, p.norm[at]);
     }
+    p.power[at] = (float)fmin(power, (double)FLT_MAX);
 }
 
 /* (fs/N) sum_b P, in double, bin after bin. */

@@ -22,12 +22,14 @@ struct bin_state {
     uint32_t tonal;     /* because a tone is there */
     /* of the last solution, in unit^2/Hz */
     double delta;   /* loading of the factor; 0: no data, P = 0 */
-    double most;    /* largest eigenvalue */
+    double most;    /* largest eigenvalue, or the trace where that is not known */
     double level;   /* share of a source's power that P shows */
     double unit;    /* the factored matrix is unit (R + delta I), or unit (G + delta I) */
     double base;    /* dominant modes, with corrected levels: part of P that does not depend on a */
     uint32_t left;  /* 1/P is |a|^2 less the quadratic form: snapshot space, or dominant modes */
     uint32_t modes; /* dominant ones */
+    bool ladder;    /* all eigenvalues are known */
+    double middle[2]; /* the median's, if they alone were looked for; 0: not yet */
 };
 
 /* State of the ring of snapshots. It is on the device, so that a recorded execute advances
@@ -43,9 +45,10 @@ struct view {
     uint32_t images;        /* columns a snapshot brings: 2 with forward-backward */
     uint32_t columns;       /* slots, then with forward-backward their mirror images */
     uint32_t order;         /* of the matrix that is solved: columns, or n in sensor space */
-    uint32_t most;          /* the largest order there can be, and even */
+    uint32_t most;          /* the largest order there can be, padded to panels */
     bool by_snapshots;      /* snapshot space; else sensor space */
     bool vectors;           /* eigenvectors instead of a Cholesky factor */
+    bool eigenvalues;       /* all of them are wanted, whatever it takes */
     size_t middle;          /* sensor that signed turns count from */
     const size_t *sensor;   /* [row] */
     const size_t *partner;  /* [row] the mirror's row, with forward-backward */
@@ -59,20 +62,21 @@ struct view {
      * [bin][most][most] sums of x x^H by sensors, the lower triangle column by column. */
     complex64 *sums;
     size_t sums_stride;    /* from bin to bin */
+    complex64 *rest;       /* sensor space with a ring: what rounding takes from sums; else NULL */
     complex64 *projection; /* [bin][direction][column] x^H a */
     double *norm;          /* [bin][direction] |a|^2 */
     double *made;          /* [bin] offset that projection and norm were made for */
     uint32_t *stale;       /* [bin] 1: the offset has changed since */
     complex64 *partial;    /* sums over parts of the sensors */
-    complex64 *factor;     /* [bin][most][most] Cholesky factor or eigenvectors */
-    complex64 *work;       /* [bin][most][most] with eigenvectors: what Jacobi makes diagonal */
-    complex64 *vector;     /* [bin][VECTORS][most] room of a solving block */
-    double *d;             /* [bin][most] eigenvalues, descending */
-    double *inverse;       /* [bin][most] with eigenvectors: 1 / (d + delta) of each column */
-    float *power;          /* [bin][direction] */
-    float *info;           /* [bin][SONAR_MVDR_INFO_FIELDS] */
-    float *eigenvalue;     /* [bin][modes] */
-    uint32_t modes;        /* sonar_mvdr_modes */
+    complex64 *factor;  /* [bin][most][most] inverse Cholesky factor, in tiles, or eigenvectors */
+    complex64 *work;    /* [bin][most][most] with eigenvectors: what Jacobi makes diagonal */
+    complex64 *vector;  /* [bin][VECTORS][most] room of a solving block */
+    double *d;          /* [bin][most] eigenvalues, descending */
+    double *inverse;    /* [bin][most] with eigenvectors: 1 / (d + delta) of each column */
+    float *power;       /* [bin][direction] */
+    float *info;        /* [bin][SONAR_MVDR_INFO_FIELDS] */
+    float *eigenvalue;  /* [bin][modes] */
+    uint32_t modes;     /* sonar_mvdr_modes */
     uint32_t *unsolved; /* [bin] not 0: snapshots or parameters have come since the last solution */
     bin_state *bin;
     ring_state *ring;
@@ -99,10 +103,16 @@ struct points {
     size_t stride;         /* elements from point to point */
     uint32_t count;
     uint32_t pitch;        /* points that the arrays of a bin have room for */
-    complex64 *projection; /* [bin][pitch][column] */
+    complex64 *projection; /* [bin][pitch][column]; snapshot space */
+    complex32 *steering;   /* [bin][steering_size], sensor space: spectrum_cuda.cuh */
     double *norm;          /* [bin][pitch] */
     float *power;          /* [bin][pitch] */
 };
+
+/* Elements of a bin's steering vectors, of whole tiles of directions. */
+__host__ __device__ inline size_t steering_size(uint32_t pitch, uint32_t most) {
+    return (size_t)((pitch + 7) / 8 * 8) * most;
+}
 
 __device__ inline const complex32 *snapshot_of(const view &v, uint32_t bin, uint32_t slot) {
     return v.snapshot + ((size_t)bin * v.length + slot) * v.spec.sensors;

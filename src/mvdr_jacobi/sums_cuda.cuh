@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * The sums over the sensors from which everything else follows, float32 numbers multiplied and
- * added in float64: x_i^H x_j of pairs of snapshots, x^H a of snapshots and directions, |a|^2; in
- * sensor space sum x x^H over the snapshots. A few new snapshots are read past all others, a warp
- * for a few of them, as fast as memory gives them; for many there are tiles on the tensor cores.
- * Both split the sensors into parts, which depend on their number alone, and add the parts in
- * order.
+ * added in float64: x_i^H x_j of pairs of snapshots, x^H a of snapshots and directions, |a|^2. A
+ * few new snapshots are read past all others, a warp for a few of them, as fast as memory gives
+ * them; for many there are tiles on the tensor cores. Both split the sensors into parts, which
+ * depend on their number alone, and add the parts in order.
  */
 #ifndef SONAR_MVDR_JACOBI_SUMS_CUDA_CUH
 #define SONAR_MVDR_JACOBI_SUMS_CUDA_CUH
@@ -303,40 +302,37 @@ struct tile_memory {
     double a_re[DEPTH][PITCH], a_im[DEPTH][PITCH], b_re[DEPTH][PITCH], b_im[DEPTH][PITCH];
 };
 
-/* What lies side by side in memory: a row's terms, or a term's rows. */
-enum layout { TERMS, ROWS };
-
 /* Which elements of a tile's operand a thread takes to shared memory: neighbouring threads those
  * that are neighbours in memory, on different banks. */
 constexpr uint32_t TILE_THREADS = 256, TAKEN = DEPTH * TILE / TILE_THREADS;
-template <layout LAYOUT> __device__ inline uint32_t taken_term(uint32_t i) {
-    return LAYOUT == TERMS ? threadIdx.x % 8 + i % 2 * 8 : threadIdx.x / TILE + i * 4;
+__device__ inline uint32_t taken_term(uint32_t i) {
+    return threadIdx.x % 8 + i % 2 * 8;
 }
-template <layout LAYOUT> __device__ inline uint32_t taken_row(uint32_t i) {
-    return LAYOUT == TERMS ? threadIdx.x / 8 + i / 2 * 32 : threadIdx.x % TILE;
+__device__ inline uint32_t taken_row(uint32_t i) {
+    return threadIdx.x / 8 + i / 2 * 32;
 }
 
 /* The thread's elements of an operand, read while products are made of those before. An operand
  * finds what belongs to a row, reads a term of it, and makes a value of what was read. */
-template <layout LAYOUT, typename Operand> struct taken {
+template <typename Operand> struct taken {
     typename Operand::row row[TAKEN];
     typename Operand::term term[TAKEN];
 
     __device__ explicit taken(const Operand &from) {
 #pragma unroll
         for (uint32_t i = 0; i < TAKEN; i++)
-            row[i] = from.find(taken_row<LAYOUT>(i));
+            row[i] = from.find(taken_row(i));
     }
     __device__ void read(const Operand &from, uint32_t first, uint32_t end) {
 #pragma unroll
         for (uint32_t i = 0; i < TAKEN; i++)
-            term[i] = from.read(row[i], min(first + taken_term<LAYOUT>(i), end - 1));
+            term[i] = from.read(row[i], min(first + taken_term(i), end - 1));
     }
     __device__ void store(const Operand &from, uint32_t first, uint32_t end, double sign,
                           double re[DEPTH][PITCH], double im[DEPTH][PITCH]) const {
 #pragma unroll
         for (uint32_t i = 0; i < TAKEN; i++) {
-            const uint32_t k = taken_term<LAYOUT>(i), at = taken_row<LAYOUT>(i);
+            const uint32_t k = taken_term(i), at = taken_row(i);
             const complex64 x =
                 first + k < end ? wide(from.value(row[i], term[i])) : complex64{0, 0};
             re[k][at] = x.re, im[k][at] = sign * x.im;
@@ -369,14 +365,14 @@ __device__ inline void multiply_tile(const tile_memory &memory, uint32_t row, ui
 /* c(row, column) = sum over k of begin..end of conj(a(row, k)) b(column, k), for a tile of TILE x
  * TILE by 8 warps, 16 rows and 32 columns each. `store(row, column, c)` gets every element once;
  * rows and columns beyond an operand's are not its concern but the store's. */
-template <layout LAYOUT, typename A, typename B, typename Store>
+template <typename A, typename B, typename Store>
 __device__ void tile_of_products(uint32_t begin, uint32_t end, const A &a, const B &b,
                                  Store store) {
     __shared__ tile_memory memory;
     const uint32_t row = warp() / 2 * 16, column = warp() % 2 * 32;
     fragment_c sum[4] = {};
-    taken<LAYOUT, A> left(a);
-    taken<LAYOUT, B> right(b);
+    taken<A> left(a);
+    taken<B> right(b);
     if (begin < end)
         left.read(a, begin, end), right.read(b, begin, end);
     for (uint32_t first = begin; first < end; first += DEPTH) {
@@ -467,40 +463,18 @@ struct steering_operand {
     }
 };
 
-/* Used sensors over the slots of the ring. */
-struct sensor_operand {
-    typedef const complex32 *row;
-    struct term {
-        complex32 x;
-        uint8_t valid;
-    };
-    const view &v;
-    const uint8_t *valid;
-    uint32_t bin, first;
-
-    __device__ row find(uint32_t i) const {
-        return snapshot_of(v, bin, 0) + v.sensor[min(first + i, v.n - 1)];
-    }
-    __device__ term read(row x, uint32_t slot) const {
-        return {x[slot * v.spec.sensors], valid[slot]};
-    }
-    __device__ complex32 value(row, const term &term) const {
-        return term.valid ? term.x : complex32{0, 0};
-    }
-};
-
 /* Sums of many snapshots, without images, with all columns, into partial. Grid: (tiles of rows, of
  * columns), bins, parts. */
 __global__ void __launch_bounds__(256, 2) many_sums(view v, slots rows, parts parts) {
     const uint32_t across = (v.columns + TILE - 1) / TILE, bin = blockIdx.y, part = blockIdx.z;
     const uint32_t row = blockIdx.x / across * TILE, column = blockIdx.x % across * TILE;
-    tile_of_products<TERMS>(parts.begin(part), parts.end(part, (uint32_t)v.spec.sensors),
-                            slot_columns(v, rows, bin, row), all_columns(v, bin, column),
-                            [&](uint32_t i, uint32_t j, complex64 sum) {
-                                if (row + i < rows.count && column + j < v.columns)
-                                    partial_of(v, parts, bin, part, rows, row + i,
-                                               v.columns)[column + j] = sum;
-                            });
+    tile_of_products(parts.begin(part), parts.end(part, (uint32_t)v.spec.sensors),
+                     slot_columns(v, rows, bin, row), all_columns(v, bin, column),
+                     [&](uint32_t i, uint32_t j, complex64 sum) {
+                         if (row + i < rows.count && column + j < v.columns)
+                             partial_of(v, parts, bin, part, rows, row + i, v.columns)[column + j] =
+                                 sum;
+                     });
 }
 
 /* Projections of many snapshots and their images, into partial. Grid: (tiles of rows, of
@@ -512,7 +486,7 @@ __global__ void __launch_bounds__(256, 2)
     const uint32_t images = v.images;
     if (stale && !v.stale[bin])
         return;
-    tile_of_products<TERMS>(
+    tile_of_products(
         parts.begin(part), parts.end(part, (uint32_t)v.spec.sensors),
         slot_columns(v, rows, bin, first), steering_operand{v, p, frequency_of(v, bin), direction},
         [&](uint32_t i, uint32_t j, complex64 sum) {
@@ -521,26 +495,6 @@ __global__ void __launch_bounds__(256, 2)
                 partial_of(v, parts, bin, part, rows, row % rows.count,
                            images * p.count)[row / rows.count * p.count + direction + j] = sum;
         });
-}
-
-/* Sensor space: the lower triangle of sum x x^H over the valid snapshots, of the used sensors.
- * Grid: tiles of the triangle, bins. */
-__global__ void __launch_bounds__(256, 2) covariance(view v) {
-    const uint32_t bin = blockIdx.y, filled = v.ring->filled;
-    if (!v.unsolved[bin])
-        return;
-    uint32_t low = 0, high = blockIdx.x; /* tile `high` of tile row `low`, counted row by row */
-    while (high > low)
-        high -= ++low;
-    const uint32_t row = low * TILE, column = high * TILE;
-    const uint8_t *valid = v.valid + (size_t)bin * v.length;
-    complex64 *to = sums_of(v, bin);
-    tile_of_products<ROWS>(0, filled, sensor_operand{v, valid, bin, column},
-                           sensor_operand{v, valid, bin, row},
-                           [&](uint32_t j, uint32_t i, complex64 sum) {
-                               if (row + i < v.n && column + j <= row + i)
-                                   to[v.sensor[column + j] * v.most + v.sensor[row + i]] = sum;
-                           });
 }
 
 } // namespace mvdr

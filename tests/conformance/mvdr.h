@@ -20,6 +20,7 @@
     X(loading_rules)                                                                               \
     X(trace_fallback)                                                                              \
     X(sliding)                                                                                     \
+    X(transient)                                                                                   \
     X(unwanted)                                                                                    \
     X(odd_data)                                                                                    \
     X(forgetting)                                                                                  \
@@ -58,6 +59,7 @@
 #define MVDR_LONG_CASES(X)                                                                         \
     X(beyond_shared_memory)                                                                        \
     X(low_loading_large)                                                                           \
+    X(large_noise_rule)                                                                            \
     X(streaming)                                                                                   \
     X(resolution)                                                                                  \
     X(level_few_and_many_snapshots)                                                                \

@@ -206,21 +206,24 @@ MVDR_CASE(sliding) {
 /* Ships that move past one another, a mask that comes and goes, and a snapshot that is no number:
  * after thousands of updates the stage says what one says that has just begun. */
 MVDR_CASE(streaming) {
-    enum { B = 24, STEP = 5, T = 36 };
-    static const size_t lengths[] = {10, 30};
-    for (size_t i = 0; i < 2; i++) {
-        const size_t l = lengths[i], updates = site->quick ? 200 : 10000;
+    enum { T = 36 };
+    static const struct streams {
+        size_t sensors, snapshots, updates;
+    } streams[] = {{24, 10, 10000}, {24, 30, 10000}, {200, 240, 400}};
+    for (size_t i = 0; i < 3; i++) {
+        const size_t n = streams[i].sensors, l = streams[i].snapshots;
+        const size_t updates = site->quick ? l + 150 : streams[i].updates;
         mvdr_fixture f, g;
-        sonar_mvdr_spec spec = mvdr_spec(B, T, l, 0);
+        sonar_mvdr_spec spec = mvdr_spec(n, T, l, 0);
         spec.loading = SONAR_LOADING_NOISE, spec.eps = 0.1, spec.bins = 2;
-        sonar_c32 *held = calloc(l * spec.bins * B, sizeof *held);
+        sonar_c32 *held = calloc(l * spec.bins * n, sizeof *held);
         mvdr_open(&f, site, &spec);
         mvdr_open(&g, site, &spec);
         for (size_t u = 0; u < updates; u++) {
             const double along = (double)u / (double)updates;
             const mvdr_wave waves[] = {{20 + 140 * along, 60 - 40 * along}, {150 - 90 * along, 40}};
             sonar_c32 *x = mvdr_record(&f, 1, waves, 2, 1000 + u);
-            const size_t stride = spec.bins * B;
+            const size_t stride = spec.bins * n;
             if (u % 501 == 77)
                 x[3].im = NAN;
             memmove(held, held + stride, (l - 1) * stride * sizeof *held);
@@ -244,6 +247,38 @@ MVDR_CASE(streaming) {
         mvdr_close(&f);
         mvdr_close(&g);
     }
+}
+
+/* A snapshot 160 dB above the noise leaves nothing behind. */
+MVDR_CASE(transient) {
+    enum { B = 12, L = 24, LOUD = 5, COUNT = L + LOUD + 2 };
+    mvdr_fixture f;
+    const sonar_mvdr_spec spec = mvdr_spec(B, DIRECTIONS, L, 0);
+    mvdr_open(&f, site, &spec);
+    sonar_c32 *x = mvdr_record(&f, COUNT, (mvdr_wave[]){{70, 20}}, 1, 12);
+    const size_t stride = spec.bins * B;
+    for (size_t i = LOUD * stride; i < (LOUD + 1) * stride; i++)
+        x[i] = (sonar_c32){1e8f * x[i].re, 1e8f * x[i].im};
+    f.apart_db = INFINITY;
+    for (size_t i = 0; i < COUNT - 1; i++)
+        mvdr_run(&f, 1, x + i * stride);
+    f.apart_db = 1e-3;
+    mvdr_run(&f, 1, x + (COUNT - 1) * stride);
+    mvdr_expect(&f, 0, L, x + (COUNT - L) * stride, 1e-3);
+    free(x);
+    mvdr_close(&f);
+}
+
+/* As above, of matrices whose median is found without the other eigenvalues. */
+MVDR_CASE(large_noise_rule) {
+    static const size_t sizes[][2] = {{150, 150}, {131, 280}, {300, 180}, {290, 420}, {310, 140}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int level_db = 0; level_db <= 80; level_db += 40) {
+            const mvdr_wave waves[] = {{50.5, level_db}, {81, level_db - 10}};
+            sonar_mvdr_spec spec = mvdr_spec(sizes[i][0], DIRECTIONS, sizes[i][1], 0);
+            spec.loading = SONAR_LOADING_NOISE, spec.eps = 1, spec.bins = 3;
+            block(site, &spec, waves, 2, 20 + i, 0.005);
+        }
 }
 
 static void forget(site *site, size_t sensors, double alpha, double level_db, size_t step,

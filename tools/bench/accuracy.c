@@ -122,10 +122,10 @@ double bench_mean_sweeps(size_t bins, const float *info) {
     return sum / (double)bins;
 }
 
-sonar_code bench_stages_mvdr_error(bench_stages *r, double *error_db, double *sweeps,
-                                   sonar_error *err) {
+sonar_code bench_stages_mvdr_error(bench_stages *r, const bench_stage *mvdr, double *error_db,
+                                   double *sweeps, sonar_error *err) {
     sonar_error none = {0}, *why = err ? err : &none;
-    const sonar_code code = bench_stages_fill_block(r, why);
+    const sonar_code code = bench_stages_fill_block(r, mvdr, why);
     if (code)
         return code;
     float *spectrum = fetch(r, &r->mvdr_out[SONAR_MVDR_OUT_SPECTRUM], why);

@@ -88,7 +88,7 @@ const bench_case bench_cases[] = {
     MVDR("block", 64, 64), MVDR("block", 128, 64), MVDR("block", 256, 64), MVDR("block", 512, 64),
     MVDR("block", 1024, 64), MVDR("block", 2048, 64), MVDR("block", 16384, 64),
     MVDR("full", 64, 128), MVDR("full", 128, 256), MVDR("full", 256, 512), MVDR("full", 512, 1024),
-    MVDR("full", 1024, 2048),
+    MVDR("full", 1024, 2048), MVDR("full", 2048, 4096),
     JACOBI("jacobi", 64, 100, "6.15, 6.16"), JACOBI("jacobi", 128, 100, "6.15, 6.16"),
     JACOBI("jacobi", 256, 100, "6.15, 6.16"), JACOBI("jacobi", 512, 100, "6.15, 6.16"),
     JACOBI("jacobi", 1024, 100, "6.15, 6.16"), JACOBI("jacobi", 2048, 100, "6.15, 6.16"),

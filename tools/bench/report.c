@@ -57,6 +57,7 @@ static const struct {
                   {"cuda", "mvdr", "peer.syev.c128"},
                   {"cuda", "mvdr", "peer.syevj.c64"},
                   {"cuda", "mvdr", "peer.potrf.c128"},
+                  {"cuda", "mvdr.trace", "peer.potrf.c128"},
                   {"cpu", "mvdr", "peer.zheevd"},
                   {"cpu", "mvdr", "peer.zpotrf"}};
 

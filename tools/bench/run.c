@@ -39,9 +39,11 @@ static void keep(bench_report *report, const bench_result *result) {
 static sonar_code complete(bench_stages *r, const plan *p, bench_result *result, sonar_error *err) {
     if (p->step == bench_stages_lofar || p->step == bench_stages_several)
         return bench_stages_cbf_error(r, p->step, &result->error_db, err);
-    if (p->step != bench_stages_mvdr)
+    if (p->step != bench_stages_mvdr && p->step != bench_stages_trace)
         return SONAR_OK;
-    const sonar_code code = bench_stages_mvdr_error(r, &result->error_db, &result->sweeps, err);
+    const bench_stage *mvdr = p->step == bench_stages_mvdr ? &r->mvdr : &r->trace;
+    const sonar_code code =
+        bench_stages_mvdr_error(r, mvdr, &result->error_db, &result->sweeps, err);
     if (!code)
         result->flop = bench_mvdr_flop(r->scene->c, result->sweeps);
     return code;
@@ -127,6 +129,8 @@ static sonar_code run_scene(const bench_scene *s, bench_report *report, sonar_er
         {"cbf.snapshots", name, bench_stages_several, times * lofar, several_bytes, 0,
          c->cbf_alone},
         {"mvdr", name, bench_stages_mvdr, 0, mvdr_bytes, 0, mvdr},
+        {"mvdr.trace", name, bench_stages_trace, 0, mvdr_bytes, 0,
+         c->mvdr_alone && c->peers && s->device},
         {"mvdr.looks", name, bench_stages_looks, bench_looks_flop(c), mvdr_bytes, 0, c->mvdr_alone},
     };
     const plan chain = {

@@ -97,6 +97,10 @@ static sonar_code make_stages(bench_stages *r, sonar_error *err) {
         code = make_stage(r, "cbf", &specs->cbf, &r->cbf, err);
     if (!code && c->mvdr.bins)
         code = make_stage(r, "mvdr_jacobi", &mvdr, &r->mvdr, err);
+    mvdr.loading = SONAR_LOADING_TRACE;
+    mvdr.eps = 0.01;
+    if (!code && c->mvdr_alone && c->peers && r->scene->device)
+        code = make_stage(r, "mvdr_jacobi", &mvdr, &r->trace, err);
     return code;
 }
 
@@ -201,16 +205,23 @@ sonar_code bench_stages_several(void *ctx, sonar_error *err) {
 
 /* ---- MVDR ------------------------------------------------------------------------------------ */
 
-static sonar_code adapt(bench_stages *r, size_t first, size_t count, uint32_t outputs,
-                        sonar_error *err) {
+static sonar_code adapt(bench_stages *r, const bench_stage *mvdr, size_t first, size_t count,
+                        uint32_t outputs, sonar_error *err) {
     const sonar_buffer in = rows_of(&r->snapshots, first, count);
     const sonar_work work = work_of(r, outputs);
-    return r->mvdr.ops->execute(r->mvdr.self, r->queue, &in, r->mvdr_out, &work, err);
+    return mvdr->ops->execute(mvdr->self, r->queue, &in, r->mvdr_out, &work, err);
 }
 
 sonar_code bench_stages_mvdr(void *ctx, sonar_error *err) {
     bench_stages *r = ctx;
-    return adapt(r, r->fresh++ % r->scene->c->snapshots, 1, SONAR_WANT(SONAR_MVDR_AZIMUTH), err);
+    return adapt(r, &r->mvdr, r->fresh++ % r->scene->c->snapshots, 1,
+                 SONAR_WANT(SONAR_MVDR_AZIMUTH), err);
+}
+
+sonar_code bench_stages_trace(void *ctx, sonar_error *err) {
+    bench_stages *r = ctx;
+    return adapt(r, &r->trace, r->fresh++ % r->scene->c->snapshots, 1,
+                 SONAR_WANT(SONAR_MVDR_AZIMUTH), err);
 }
 
 sonar_code bench_stages_looks(void *ctx, sonar_error *err) {
@@ -219,13 +230,13 @@ sonar_code bench_stages_looks(void *ctx, sonar_error *err) {
     return r->mvdr.ops->evaluate(r->mvdr.self, r->queue, &r->looks, &r->look_power, &work, err);
 }
 
-sonar_code bench_stages_fill_block(bench_stages *r, sonar_error *err) {
+sonar_code bench_stages_fill_block(bench_stages *r, const bench_stage *mvdr, sonar_error *err) {
     const size_t all = r->scene->c->snapshots;
     sonar_code code = SONAR_OK;
     for (size_t i = 0; i < all && !code; i += NEW_MOST) {
         const size_t some = sonar_min_size(all - i, NEW_MOST);
         const uint32_t outputs = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM);
-        code = adapt(r, i, some, i + some == all ? outputs : 0, err);
+        code = adapt(r, mvdr, i, some, i + some == all ? outputs : 0, err);
     }
     return code;
 }
@@ -246,7 +257,9 @@ static sonar_code fill(bench_stages *r, sonar_error *err) {
     if (!code && r->several.data)
         code = fill_several(r, err);
     if (!code && r->mvdr.self)
-        code = bench_stages_fill_block(r, err);
+        code = bench_stages_fill_block(r, &r->mvdr, err);
+    if (!code && r->trace.self)
+        code = bench_stages_fill_block(r, &r->trace, err);
     return code ? code : bench_stages_settle(r, err);
 }
 
@@ -272,7 +285,7 @@ static void release(bench_stages *r, sonar_buffer *buffer) {
 }
 
 void bench_stages_destroy(bench_stages *r) {
-    bench_stage *const stages[] = {&r->dft, &r->cbf, &r->mvdr};
+    bench_stage *const stages[] = {&r->dft, &r->cbf, &r->mvdr, &r->trace};
     if (r->queue && r->done)
         bench_stages_settle(r, NULL);
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)

@@ -27,8 +27,8 @@ typedef struct bench_stages {
     sonar_buffer snapshots;                 /* c32 [snapshot][bin][sensor], for MVDR */
     size_t fresh;                           /* the next of them */
     sonar_buffer cbf_out[SONAR_CBF_OUTPUTS], mvdr_out[SONAR_MVDR_OUTPUTS];
-    sonar_buffer looks, look_power; /* u64 [direction][sensor], f32 [direction] */
-    bench_stage dft, cbf, mvdr;
+    sonar_buffer looks, look_power;    /* u64 [direction][sensor], f32 [direction] */
+    bench_stage dft, cbf, mvdr, trace; /* trace: MVDR whose loading wants no eigenvalues */
 } bench_stages;
 
 /* All inputs are filled on return, MVDR's block too. */
@@ -47,6 +47,7 @@ sonar_code bench_stages_all_beams(void *ctx, sonar_error *err);  /* all three */
 sonar_code bench_stages_several(void *ctx, sonar_error *err);    /* of several snapshots */
 sonar_code bench_stages_mvdr(void *ctx, sonar_error *err);       /* one snapshot more */
 sonar_code bench_stages_looks(void *ctx, sonar_error *err);      /* MVDR's directions, all solved */
+sonar_code bench_stages_trace(void *ctx, sonar_error *err);      /* as mvdr, loaded by the trace */
 sonar_code bench_stages_settle(void *ctx, sonar_error *err);     /* waits for all of them */
 
 /* ---- accuracy -------------------------------------------------------------------------------- */
@@ -55,12 +56,12 @@ sonar_code bench_stages_settle(void *ctx, sonar_error *err);     /* waits for al
  * the worst error at random points within 60 dB of the bin's strongest beam. */
 sonar_code bench_stages_cbf_error(bench_stages *stages, bench_step step, double *error_db,
                                   sonar_error *err);
-/* Fills MVDR's block with the scene's snapshots. */
-sonar_code bench_stages_fill_block(bench_stages *stages, sonar_error *err);
+/* Fills the block of an MVDR stage with the scene's snapshots. */
+sonar_code bench_stages_fill_block(bench_stages *stages, const bench_stage *mvdr, sonar_error *err);
 /* Fills the block and compares the middle bin's spectrum with a plain Cholesky solution:
  * the worst error, NaN for arrays too large for that; and the mean number of sweeps. */
-sonar_code bench_stages_mvdr_error(bench_stages *stages, double *error_db, double *sweeps,
-                                   sonar_error *err);
+sonar_code bench_stages_mvdr_error(bench_stages *stages, const bench_stage *mvdr, double *error_db,
+                                   double *sweeps, sonar_error *err);
 /* The same error of the middle bin's spectrum, float [direction], loaded with delta. */
 double bench_mvdr_worst_db(const bench_scene *scene, double delta, const float *spectrum);
 /* Loading of each bin in the last run of MVDR, to delta[bin]. */

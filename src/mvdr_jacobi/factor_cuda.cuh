@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * Triangular factors of a Hermitian matrix A in float64 by one thread block, 32 columns at a time,
+ * whose products are made on the tensor cores. L with A = L S L^H, S the signs of the pivots: all
+ * positive where A is definite, and then X = L^-H is made along with it, since both follow from one
+ * sum over the columns that are done:
+ *
+ *     L(i, j) = (A(i, j) - sum_k L(i, k) S_k L(j, k)^H) L(j, j)^-H S_j     below the diagonal
+ *     X(i, j) =          - sum_k X(i, k) S_k L(j, k)^H  L(j, j)^-H S_j     above it
+ *
+ * Of an A that is not definite S alone is wanted, whose signs are those of the eigenvalues
+ * (Sylvester's law of inertia). There is no pivoting: a small pivot makes large elements, which
+ * cost digits, and is therefore kept from zero.
+ */
+#ifndef SONAR_MVDR_JACOBI_FACTOR_CUDA_CUH
+#define SONAR_MVDR_JACOBI_FACTOR_CUDA_CUH
+
+#include "mvdr_jacobi/block_cuda.cuh"
+
+namespace mvdr {
+
+constexpr uint32_t PANEL = 32;     /* columns of a panel */
+constexpr uint32_t TILE_ROWS = 16; /* rows that a warp works on */
+
+/* Orders are filled up to whole panels, with the identity. */
+__host__ __device__ inline uint32_t padded(uint32_t rows) {
+    return (rows + PANEL - 1) / PANEL * PANEL;
+}
+
+/* A square matrix in tiles of eight rows and four columns, each row by row: what a fragment has of
+ * one lies side by side in memory, lane by lane. */
+struct tiles {
+    complex64 *at;
+    uint32_t rows; /* a multiple of eight */
+    __device__ complex64 &operator()(uint32_t i, uint32_t j) const {
+        return at[((size_t)(j / 4) * (rows / 8) + i / 8) * 32 + i % 8 * 4 + j % 4];
+    }
+};
+
+/* The diagonal block of a panel, [row][column]. */
+struct corner {
+    complex64 a[PANEL][PANEL + 1]; /* what is left of A; in the end the pivots on the diagonal */
+    complex64 inverse[PANEL][PANEL + 1]; /* of L(j, j) */
+};
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* F(row + ., k + .) */
+__device__ inline fragment_a rows_of(tiles f, uint32_t row, uint32_t k) {
+    fragment_a a;
+    for (unsigned i = 0; i < 4; i++) {
+        const complex64 x = f(row + a_row(i), k + a_column(i));
+        a.re[i] = x.re, a.im[i] = x.im;
+    }
+    return a;
+}
+
+/* S F(row + ., k + .)^H */
+__device__ inline fragment_b adjoint_of(tiles f, const double sign[2], uint32_t row, uint32_t k) {
+    fragment_b b;
+    for (unsigned i = 0; i < 2; i++) {
+        const complex64 x = f(row + b_column(), k + b_row(i));
+        b.re[i] = sign[i] * x.re, b.im[i] = -sign[i] * x.im;
+    }
+    return b;
+}
+
+/* 16 rows and a panel's columns. */
+struct strip {
+    fragment_c part[PANEL / 8];
+
+    template <typename Use> __device__ void each(const Use &use) const {
+#pragma unroll
+        for (uint32_t t = 0; t < PANEL / 8; t++)
+#pragma unroll
+            for (uint32_t i = 0; i < 4; i++)
+                use(c_row(i), 8 * t + c_column(i), complex64{part[t].re[i], part[t].im[i]});
+    }
+};
+
+/* The sum over columns begin <= k < end of F(row + ., k) S_k F(other + ., k)^H. A warp. */
+__device__ inline strip products(tiles f, const double *sign, uint32_t row, uint32_t other,
+                                 uint32_t begin, uint32_t end) {
+    strip sum = {};
+    for (uint32_t k = begin; k < end; k += 8) {
+        const fragment_a left = rows_of(f, row, k);
+        const double signs[2] = {sign ? sign[k + b_row(0)] : 1, sign ? sign[k + b_row(1)] : 1};
+#pragma unroll
+        for (uint32_t t = 0; t < PANEL / 8; t++)
+            multiply(sum.part[t], left, adjoint_of(f, signs, other + 8 * t, k));
+    }
+    return sum;
+}
+
+/* ---- the diagonal block ---------------------------------------------------------------------- */
+
+/* least > 0: pivots under it are rounding's. least < 0: they may be negative, but no nearer to zero
+ * than that, as if the matrix's element were a little other. */
+__device__ inline double pivot_of(const corner &c, uint32_t j, double least) {
+    const double pivot = c.a[j][j].re;
+    return least > 0 ? fmax(pivot, least) : copysign(fmax(fabs(pivot), -least), pivot);
+}
+
+/* Gauss's elimination of the block, its lower triangle, and of the identity beside it, which
+ * becomes L^-1. A pivot's row and column are only read in its step, so that a step needs one
+ * barrier. With both triangles the block would not stay Hermitian after a small pivot. */
+__device__ inline void eliminate(corner &c, double least) {
+    for (uint32_t at = threadIdx.x; at < PANEL * PANEL; at += blockDim.x)
+        c.inverse[at / PANEL][at % PANEL] = {at / PANEL == at % PANEL ? 1.0 : 0.0, 0};
+    __syncthreads();
+    for (uint32_t p = 0; p + 1 < PANEL; p++) {
+        const double reciprocal = 1 / pivot_of(c, p, least);
+        for (uint32_t at = threadIdx.x; at < PANEL * PANEL; at += blockDim.x) {
+            const uint32_t i = at / PANEL, j = at % PANEL;
+            if (i <= p || j > i)
+                continue;
+            const complex64 x = c.a[i][p], factor = {-reciprocal * x.re, -reciprocal * x.im};
+            if (j <= p)
+                add_product(c.inverse[i][j], factor, c.inverse[p][j]);
+            else
+                add_product(c.a[i][j], factor, conj(c.a[j][p]));
+            if (i == j)
+                c.a[i][i].im = 0;
+        }
+        __syncthreads();
+    }
+    for (uint32_t at = threadIdx.x; at < PANEL * PANEL; at += blockDim.x) {
+        const uint32_t i = at / PANEL, j = at % PANEL;
+        const double scale = 1 / sqrt(fabs(pivot_of(c, i, least)));
+        const complex64 x = c.inverse[i][j];
+        c.inverse[i][j] = {scale * x.re, scale * x.im};
+    }
+    __syncthreads();
+}
+
+/* Of a Hermitian matrix: how many eigenvalues are negative, and the logarithm of the determinant's
+ * magnitude. */
+struct inertia {
+    uint32_t negative;
+    double logarithm;
+};
+
+/* That of a panel's block, added. Every warp for itself. */
+__device__ inline void add_pivots(inertia &sum, const corner &c, double least) {
+    const double pivot = pivot_of(c, lane(), least);
+    sum.negative += __popc(__ballot_sync(ALL_LANES, pivot < 0));
+    sum.logarithm += sum_lanes(log(fabs(pivot)));
+}
+
+/* ---- panels ---------------------------------------------------------------------------------- */
+
+/* 16 rows of the panel at `first`, in place but for the diagonal block, before they are multiplied
+ * by the panel's own inverse. */
+__device__ __noinline__ void gather(tiles f, const double *sign, uint32_t row, uint32_t first,
+                                    corner &c) {
+    const uint32_t begin = row < first ? row / PANEL * PANEL : 0;
+    const bool above = row < first, diagonal = !above && row < first + PANEL;
+    products(f, sign, row, first, begin, first).each([&](uint32_t i, uint32_t j, complex64 sum) {
+        complex64 &own = f(row + i, first + j), x = above ? complex64{0, 0} : own;
+        (diagonal ? c.a[row - first + i][j] : own) = {x.re - sum.re, x.im - sum.im};
+    });
+}
+
+/* These rows times L(j, j)^-H S_j, in place: the last columns first, which the others do not need.
+ */
+__device__ inline void finish(tiles f, const corner &c, double least, uint32_t row,
+                              uint32_t first) {
+    for (uint32_t column = PANEL; column > 0;) {
+        column -= 8;
+        fragment_c sum = {};
+        for (uint32_t k = 0; k <= column; k += 8) {
+            fragment_b b;
+            for (unsigned i = 0; i < 2; i++) {
+                const complex64 x = c.inverse[column + b_column()][k + b_row(i)];
+                b.re[i] = x.re, b.im[i] = -x.im;
+            }
+            multiply(sum, rows_of(f, row, first + k), b);
+        }
+        __syncwarp();
+        for (unsigned i = 0; i < 4; i++) {
+            const uint32_t j = column + c_column(i);
+            const double s = pivot_of(c, j, least) < 0 ? -1 : 1;
+            f(row + c_row(i), first + j) = {s * sum.re[i], s * sum.im[i]};
+        }
+    }
+}
+
+/* X's diagonal block, zeros below the diagonal; the signs. */
+__device__ inline void finish_corner(tiles f, const corner &c, double least, double *sign,
+                                     uint32_t first) {
+    for (uint32_t at = threadIdx.x; at < PANEL * PANEL; at += blockDim.x)
+        f(first + at % PANEL, first + at / PANEL) = conj(c.inverse[at / PANEL][at % PANEL]);
+    for (uint32_t j = threadIdx.x; j < PANEL && sign; j += blockDim.x)
+        sign[first + j] = pivot_of(c, j, least) < 0 ? -1 : 1;
+}
+
+/*
+ * Factors the matrix of `rows` rows, a multiple of PANEL, of which f holds the diagonal blocks and
+ * what is below them. All threads call.
+ *
+ *   sign NULL   A is definite, no pivot being under `least` > 0 but for rounding. X stays on and
+ *               above the diagonal of f, and zeros below it in its diagonal blocks.
+ *   sign        `rows` signs, as scratch. A need not be definite; pivots nearer to zero than
+ *               `least` < 0 are moved that far. f is lost, and the inertia is returned.
+ */
+__device__ inline inertia factor(tiles f, uint32_t rows, double least, double *sign) {
+    __shared__ corner c;
+    inertia result = {0, 0};
+    for (uint32_t first = 0; first < rows; first += PANEL) {
+        /* Below the diagonal and in it, then above it: the longest sums first. */
+        const uint32_t below = (rows - first) / TILE_ROWS;
+        const uint32_t tiles = below + (sign ? 0 : first / TILE_ROWS);
+        for (uint32_t t = warp(); t < tiles; t += warps())
+            gather(f, sign, t < below ? first + t * TILE_ROWS : (t - below) * TILE_ROWS, first, c);
+        __syncthreads();
+        eliminate(c, least);
+        if (sign)
+            add_pivots(result, c, least);
+        for (uint32_t t = PANEL / TILE_ROWS + warp(); t < tiles; t += warps())
+            finish(f, c, least, t < below ? first + t * TILE_ROWS : (t - below) * TILE_ROWS, first);
+        finish_corner(f, c, least, sign, first);
+        __syncthreads();
+    }
+    return result;
+}
+
+/* ---- what X tells of A^-1 = X X^H ------------------------------------------------------------ */
+
+/* The sum over i < m of the diagonal elements, or of their squares. All threads call. */
+struct diagonal_sums {
+    double first, second;
+};
+
+__device__ inline diagonal_sums inverse_diagonal(tiles x, uint32_t m) {
+    diagonal_sums sums = {0, 0};
+    for (uint32_t i = threadIdx.x; i < m; i += blockDim.x) {
+        double element = 0;
+        for (uint32_t j = i; j < m; j++)
+            element += square(x(i, j));
+        sums.first += element;
+        sums.second += element * element;
+    }
+    return {block_sum(sums.first), block_sum(sums.second)};
+}
+
+/* |A^-1|^2, the sum over all its elements of the first m rows and columns. All threads call. */
+__device__ inline double inverse_energy(tiles x, uint32_t m) {
+    const uint32_t rows = padded(m), tiles = rows / TILE_ROWS;
+    double energy = 0;
+    uint32_t turn = 0;
+    for (uint32_t tile = 0; tile < tiles; tile++)
+        for (uint32_t other = tile * TILE_ROWS / PANEL * PANEL; other < rows; other += PANEL) {
+            const uint32_t row = tile * TILE_ROWS;
+            if (turn++ % warps() != warp())
+                continue;
+            products(x, nullptr, row, other, other, rows)
+                .each([&](uint32_t i, uint32_t j, complex64 sum) {
+                    if (other + j < m && row + i <= other + j)
+                        energy += (row + i < other + j ? 2 : 1) * square(sum);
+                });
+        }
+    return block_sum(energy);
+}
+
+} // namespace mvdr
+
+#endif
