@@ -24,6 +24,7 @@ typedef struct mvdr_fixture {
     float *output[SONAR_MVDR_OUTPUTS];        /* of the last run, fetched */
     float *azimuth, *spectrum, *near, *info;  /* the same by name; near: [range][direction] */
     float *eigenvalues;                       /* [bin][mode] */
+    bool wants_eigenvalues;                   /* of every window; false after open */
     struct mvdr_fixture *twin;                /* the CPU's, NULL where this is the CPU's */
     double apart_db; /* most that the twins' spectra may differ by; INFINITY: nothing is compared */
 } mvdr_fixture;

@@ -29,6 +29,7 @@ static void eigenvalues(site *site, size_t sensors, size_t l, double alpha, bool
     sonar_mvdr_spec spec = mvdr_spec(sensors, 9, l, alpha);
     spec.bins = BINS, spec.forward_backward = backward;
     mvdr_open(&f, site, &spec);
+    f.wants_eigenvalues = true;
     const size_t modes = sonar_mvdr_modes(&spec), each = backward ? 2 : 1;
     const size_t counts[] = {l / 3 + 1, l - l / 3 - 1};
     sonar_c32 *x = mvdr_record(&f, l, SHIPS, 3, sensors + l);
