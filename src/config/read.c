@@ -261,7 +261,7 @@ char *sonar_endpoint_of_rank(const char *text, size_t rank) {
 static bool check_ranks_endpoint(const reader *r, const sonar_node *node) {
     sonar_node own = *node;
     own.text = sonar_endpoint_of_rank(node->text, 0);
-    const bool good = own.text && check_endpoint(r, &own);
+    const bool good = own.text ? check_endpoint(r, &own) : no_memory(r);
     free(own.text);
     return good;
 }
