@@ -34,7 +34,7 @@ static void the_configuration_accepts_it(void) {
 }
 
 static void its_row_says_what_it_is(void) {
-    const sonar_extents extents = {.ranges = 3, .cbf_bins = 11, .mvdr_bins = 2};
+    const sonar_extents extents = {.ranges = 5, .cbf_bins = 11, .mvdr_bins = 2, .mvdr_ranges = 3};
     size_t shape[2];
     CHECK(sonar_topic_shape(SONAR_TEST_NOISE, &extents, shape) == 2);
     CHECK(shape[0] == 3 && shape[1] == 2);
