@@ -85,6 +85,15 @@ static sonar_sides_moment at(double t_s, double heading_deg) {
     return (sonar_sides_moment){.at_s = t_s, .length_s = 1, .heading_deg = heading_deg};
 }
 
+/* A window at t_s: what the detector finds, and on which sides that is. */
+static size_t pass(sonar_sides *sides, sea *s, double t_s, double heading_deg, double known_deg,
+                   sonar_detection *d) {
+    const size_t count = look(s, heading_deg, known_deg, d);
+    const sonar_sides_moment moment = at(t_s, known_deg);
+    sonar_sides_resolve(sides, &s->scan, &moment, d, count);
+    return count;
+}
+
 static sonar_sides *open_sides(void) {
     sonar_sides *sides = sonar_sides_create();
     cr_assert_not_null(sides);
@@ -101,9 +110,7 @@ static void expect_sides(sea *s, double from_deg, double turn_deg) {
     size_t asked = 0, right = 0;
     for (int t = 0; t < 160; t++) {
         const double heading_deg = from_deg + turn_deg * fmin(fmax((t - 40) / 20.0, 0), 1);
-        const size_t count = look(s, heading_deg, heading_deg, d);
-        const sonar_sides_moment moment = at(t, heading_deg);
-        sonar_sides_resolve(sides, &s->scan, &moment, d, count);
+        const size_t count = pass(sides, s, t, heading_deg, heading_deg, d);
         if (t < 40)
             cr_assert_eq(told(d, count), 0, "before the turn nothing can be told");
         for (size_t i = 0; t > 100 && i < s->sources; i++) {
@@ -154,9 +161,7 @@ Test(sides, a_contact_keeps_its_side_while_it_is_followed) {
     for (int t = 0; t < 3000; t++) {
         const double heading_deg = 40 * fmin(fmax((t - 40) / 20.0, 0), 1);
         s.bearing_deg[0] = 300 - 0.03 * fmin(fmax(t - 200, 0), 1300);
-        const size_t count = look(&s, heading_deg, heading_deg, d);
-        const sonar_sides_moment moment = at(t, heading_deg);
-        sonar_sides_resolve(sides, &s.scan, &moment, d, count);
+        pass(sides, &s, t, heading_deg, heading_deg, d);
         if (t > 100 && t < 500)
             cr_assert_eq(d[0].side, SONAR_SIDE_PORT, "at %d s", t);
         if (t > 300)
@@ -176,9 +181,7 @@ Test(sides, another_contact_does_not_inherit) {
     for (int t = 0; t < 400; t++) {
         const double heading_deg = 40 * fmin(fmax((t - 40) / 20.0, 0), 1);
         s.sources = t < 200 || t >= 300;
-        const size_t count = look(&s, heading_deg, heading_deg, d);
-        const sonar_sides_moment moment = at(t, heading_deg);
-        sonar_sides_resolve(sides, &s.scan, &moment, d, count);
+        pass(sides, &s, t, heading_deg, heading_deg, d);
         if (t == 199)
             cr_expect_eq(d[0].side, SONAR_SIDE_PORT);
         if (t >= 300)
@@ -197,9 +200,7 @@ Test(sides, a_turn_corrects_what_was_told) {
         const double heading_deg =
             40 * fmin(fmax((t - 40) / 20.0, 0), 1) - 40 * fmin(fmax((t - 240) / 20.0, 0), 1);
         s.bearing_deg[0] = t < 200 ? 300 : 140; /* both 100 off the axis at 40 */
-        const size_t count = look(&s, heading_deg, heading_deg, d);
-        const sonar_sides_moment moment = at(t, heading_deg);
-        sonar_sides_resolve(sides, &s.scan, &moment, d, count);
+        pass(sides, &s, t, heading_deg, heading_deg, d);
         if (t > 260)
             cr_assert_eq(d[0].side, SONAR_SIDE_STARBOARD, "at %d s", t);
         else if (t > 100 && t < 240)
@@ -222,9 +223,7 @@ Test(sides, a_straight_course_tells_nothing) {
     sonar_detection d[SONAR_DETECTIONS_MOST];
     for (int t = 0; t < 5000; t++) {
         const double heading_deg = 100 + 0.2 * sonar_random_symmetric(&s.seed);
-        const size_t count = look(&s, heading_deg, heading_deg, d);
-        const sonar_sides_moment moment = at(t, heading_deg);
-        sonar_sides_resolve(sides, &s.scan, &moment, d, count);
+        const size_t count = pass(sides, &s, t, heading_deg, heading_deg, d);
         cr_assert_eq(told(d, count), 0, "at %d s", t);
     }
     sonar_sides_destroy(sides);
@@ -240,9 +239,7 @@ Test(sides, noise_tells_nothing) {
             sonar_detection d[SONAR_DETECTIONS_MOST];
             for (int t = 0; t < 4000; t++) {
                 const double heading_deg = fmod(rate_deg_s[r] * t, 360);
-                const size_t count = look(&s, heading_deg, heading_deg, d);
-                const sonar_sides_moment moment = at(t, heading_deg);
-                sonar_sides_resolve(sides, &s.scan, &moment, d, count);
+                const size_t count = pass(sides, &s, t, heading_deg, heading_deg, d);
                 cr_assert_eq(told(d, count), 0, "at %d s", t);
             }
             sonar_sides_destroy(sides);
@@ -258,9 +255,7 @@ Test(sides, own_noise_is_on_no_side) {
         sonar_detection d[SONAR_DETECTIONS_MOST];
         for (int t = 0; t < 200; t++) {
             const double heading_deg = turn_deg * fmin(fmax((t - 60) / 20.0, 0), 1);
-            const size_t count = look(&s, heading_deg, heading_deg, d);
-            const sonar_sides_moment moment = at(t, heading_deg);
-            sonar_sides_resolve(sides, &s.scan, &moment, d, count);
+            const size_t count = pass(sides, &s, t, heading_deg, heading_deg, d);
             cr_assert_eq(told(d, count), 0, "turned by %g deg, at %d s", turn_deg, t);
         }
         sonar_sides_destroy(sides);
@@ -275,9 +270,7 @@ Test(sides, two_ships_behind_each_other_have_no_side) {
     sonar_detection d[SONAR_DETECTIONS_MOST];
     for (int t = 0; t < 120; t++) {
         const double heading_deg = t < 60 ? -30 : 10; /* then both are 70 deg off the axis */
-        const size_t count = look(&s, heading_deg, heading_deg, d);
-        const sonar_sides_moment moment = at(t, heading_deg);
-        sonar_sides_resolve(sides, &s.scan, &moment, d, count);
+        const size_t count = pass(sides, &s, t, heading_deg, heading_deg, d);
         cr_assert_eq(told(d, count), 0, "at %d s", t);
     }
     sonar_sides_destroy(sides);
@@ -289,9 +282,7 @@ Test(sides, without_a_heading_or_a_line_there_is_no_side) {
     sonar_detection d[SONAR_DETECTIONS_MOST];
     for (int t = 0; t < 100; t++) {
         const double heading_deg = fmin(t, 50);
-        const size_t count = look(&s, heading_deg, NAN, d);
-        const sonar_sides_moment moment = at(t, NAN);
-        sonar_sides_resolve(sides, &s.scan, &moment, d, count);
+        const size_t count = pass(sides, &s, t, heading_deg, NAN, d);
         cr_assert_eq(told(d, count), 0);
     }
     const sonar_scan circle = {.wraps = true, .beam_width_deg = 2};
