@@ -24,16 +24,32 @@ void sonar_settings_destroy(sonar_settings *settings) {
     free(settings);
 }
 
+bool sonar_config_allocate_sensors(sonar_config *c, size_t sensors) {
+    c->position_m = sonar_alloc(sensors, 3 * sizeof *c->position_m);
+    c->channel = sonar_alloc(sensors, sizeof *c->channel);
+    c->used = sonar_alloc(sensors, sizeof *c->used);
+    c->gain_db = sonar_alloc(sensors, sizeof *c->gain_db);
+    c->phase_deg = sonar_alloc(sensors, sizeof *c->phase_deg);
+    c->delay_us = sonar_alloc(sensors, sizeof *c->delay_us);
+    c->shading_weight = sonar_alloc(sensors, sizeof *c->shading_weight);
+    return c->position_m && c->channel && c->used && c->gain_db && c->phase_deg && c->delay_us &&
+           c->shading_weight;
+}
+
+void sonar_config_free_sensors(sonar_config *c) {
+    free(c->position_m);
+    free(c->channel);
+    free(c->used);
+    free(c->gain_db);
+    free(c->phase_deg);
+    free(c->delay_us);
+    free(c->shading_weight);
+}
+
 void sonar_config_destroy(sonar_config *config) {
     if (!config)
         return;
-    free(config->position_m);
-    free(config->channel);
-    free(config->used);
-    free(config->gain_db);
-    free(config->phase_deg);
-    free(config->delay_us);
-    free(config->shading_weight);
+    sonar_config_free_sensors(config);
     for (size_t i = 0; i < config->ingest_endpoints; i++)
         free(config->ingest_endpoint[i]);
     sonar_scan_destroy(&config->cbf_scan);

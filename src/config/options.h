@@ -299,6 +299,11 @@ int sonar_key_print(const char *last, const char *path, FILE *to);
 /* SHA-256 of the canonical text, in hex. */
 sonar_code sonar_settings_digest(const sonar_settings *settings, char digest[65]);
 
+/* The arrays that have an entry for each sensor, zeroed; c->sensors stays as it is. False: no
+ * memory, and what was allocated is free_sensors' to free. */
+bool sonar_config_allocate_sensors(sonar_config *c, size_t sensors);
+void sonar_config_free_sensors(sonar_config *c);
+
 /* The endpoint with a rank's number in place of {rank}; malloc'ed, NULL: no memory. */
 char *sonar_endpoint_of_rank(const char *text, size_t rank);
 

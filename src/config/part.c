@@ -18,18 +18,6 @@ void sonar_config_block(const sonar_config *c, size_t rank, size_t ranks, size_t
     *end = *first + c->cluster_channels[rank];
 }
 
-static bool allocate(sonar_config *c, size_t sensors) {
-    c->position_m = sonar_alloc(3 * sensors, sizeof *c->position_m);
-    c->channel = sonar_alloc(sensors, sizeof *c->channel);
-    c->used = sonar_alloc(sensors, sizeof *c->used);
-    c->gain_db = sonar_alloc(sensors, sizeof *c->gain_db);
-    c->phase_deg = sonar_alloc(sensors, sizeof *c->phase_deg);
-    c->delay_us = sonar_alloc(sensors, sizeof *c->delay_us);
-    c->shading_weight = sonar_alloc(sensors, sizeof *c->shading_weight);
-    return c->position_m && c->channel && c->used && c->gain_db && c->phase_deg && c->delay_us &&
-           c->shading_weight;
-}
-
 /* Sensor `from` of the whole array is the part's sensor `to`. */
 static void copy_sensor(const sonar_config *whole, size_t from, sonar_config_part *part,
                         size_t to) {
@@ -47,7 +35,7 @@ static void copy_sensor(const sonar_config *whole, size_t from, sonar_config_par
 static bool fill(const sonar_config *whole, size_t sensors, size_t end, sonar_config_part *part) {
     sonar_config *c = &part->config;
     part->sensor = sonar_alloc(sensors, sizeof *part->sensor);
-    if (!allocate(c, sensors) || !part->sensor)
+    if (!sonar_config_allocate_sensors(c, sensors) || !part->sensor)
         return false;
     c->channels = end - part->first_channel;
     for (size_t s = 0; s < whole->sensors; s++)
@@ -122,13 +110,7 @@ void sonar_config_part_destroy(sonar_config_part *part) {
     if (!part)
         return;
     sonar_config *c = &part->config;
-    free(c->position_m);
-    free(c->channel);
-    free(c->used);
-    free(c->gain_db);
-    free(c->phase_deg);
-    free(c->delay_us);
-    free(c->shading_weight);
+    sonar_config_free_sensors(c);
     for (size_t i = 0; i < c->ingest_endpoints; i++)
         free(c->ingest_endpoint[i]);
     free(part->sensor);

@@ -54,15 +54,7 @@ void sonar_value_set_list(sonar_loader *l, sonar_option_id id, size_t count, siz
 static bool allocate_sensors(sonar_loader *l, size_t sensors) {
     sonar_config *c = l->config;
     c->sensors = sensors;
-    c->position_m = sonar_alloc(sensors, 3 * sizeof *c->position_m);
-    c->channel = sonar_alloc(sensors, sizeof *c->channel);
-    c->used = sonar_alloc(sensors, sizeof *c->used);
-    c->gain_db = sonar_alloc(sensors, sizeof *c->gain_db);
-    c->phase_deg = sonar_alloc(sensors, sizeof *c->phase_deg);
-    c->delay_us = sonar_alloc(sensors, sizeof *c->delay_us);
-    c->shading_weight = sonar_alloc(sensors, sizeof *c->shading_weight);
-    if (!c->position_m || !c->channel || !c->used || !c->gain_db || !c->phase_deg || !c->delay_us ||
-        !c->shading_weight)
+    if (!sonar_config_allocate_sensors(c, sensors))
         return no_memory(l);
     memset(c->used, 1, sensors);
     return true;
