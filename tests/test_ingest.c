@@ -6,15 +6,40 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <zmq.h>
 
 #include "core/core.h"
 #include "frames.h"
+#include "port.h"
+#include "process.h"
 
 enum { PATIENCE_MS = 20000 }; /* only ever waited for when something is broken */
 
 static size_t threads = 1; /* a test that changes it has a process of its own */
+
+static box folder; /* of the tests with an ipc endpoint */
+
+static void set_up(void) {
+    folder = box_open();
+}
+
+static void tear_down(void) {
+    box_close(&folder);
+}
+
+static const char *ipc_endpoint(void) {
+    static char endpoint[96];
+    snprintf(endpoint, sizeof endpoint, "ipc://%s/in", folder.dir);
+    return endpoint;
+}
+
+static const char *tcp_endpoint(void) {
+    static char endpoint[64];
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", free_port(SOCK_STREAM));
+    return endpoint;
+}
 
 static sonar_ingest_spec spec_for(void *context, const char *const *endpoint) {
     return (sonar_ingest_spec){.zmq_context = context,
@@ -136,24 +161,24 @@ Test(ingest, two_digitisers_over_inproc) {
 }
 
 Test(ingest, two_digitisers_over_tcp) {
-    stream_from_two("tcp://127.0.0.1:26791", "tcp://127.0.0.1:26791");
+    const char *endpoint = tcp_endpoint();
+    stream_from_two(endpoint, endpoint);
 }
 
 Test(ingest, two_digitisers_over_tcp_on_any_address) {
-    stream_from_two("tcp://*:26792", "tcp://127.0.0.1:26792");
+    const char *target = tcp_endpoint();
+    char endpoint[64];
+    snprintf(endpoint, sizeof endpoint, "tcp://*%s", strrchr(target, ':'));
+    stream_from_two(endpoint, target);
 }
 
-Test(ingest, two_digitisers_over_ipc) {
-    char endpoint[64];
-    snprintf(endpoint, sizeof endpoint, "ipc:///tmp/sonar-test-%d", (int)getpid());
-    stream_from_two(endpoint, endpoint);
+Test(ingest, two_digitisers_over_ipc, .init = set_up, .fini = tear_down) {
+    stream_from_two(ipc_endpoint(), ipc_endpoint());
 }
 
-Test(ingest, two_digitisers_over_ipc_and_several_threads) {
-    char endpoint[64];
-    snprintf(endpoint, sizeof endpoint, "ipc:///tmp/sonar-test-%d", (int)getpid());
+Test(ingest, two_digitisers_over_ipc_and_several_threads, .init = set_up, .fini = tear_down) {
     threads = 3;
-    stream_from_two(endpoint, endpoint);
+    stream_from_two(ipc_endpoint(), ipc_endpoint());
 }
 
 Test(ingest, several_endpoints_and_subscription) {
@@ -216,7 +241,7 @@ Test(ingest, messages_of_a_wrong_form_are_counted_and_skipped) {
 }
 
 Test(ingest, an_endpoint_in_use_is_told_plainly) {
-    const char *endpoint = "tcp://127.0.0.1:26793";
+    const char *endpoint = tcp_endpoint();
     void *context = zmq_ctx_new();
     sonar_ingest_spec spec = spec_for(context, &endpoint);
     sonar_ingest *first = start(&spec), *second;
@@ -345,8 +370,9 @@ Test(ingest, block_mode_tells_of_chunks_that_a_waiting_frame_completes) {
 }
 
 /* libzmq gives an endpoint up after a message above the limit. */
-Test(ingest, an_oversized_message_does_not_end_a_subscription_for_ever) {
-    const char *endpoint = "ipc:///tmp/sonar-test-ingest-oversized";
+Test(ingest, an_oversized_message_does_not_end_a_subscription_for_ever, .init = set_up,
+     .fini = tear_down) {
+    const char *endpoint = ipc_endpoint();
     void *here = zmq_ctx_new(), *there = zmq_ctx_new();
     static const uint8_t large[5000];
     sonar_ingest_spec spec = spec_for(here, &endpoint);
@@ -380,9 +406,10 @@ Test(ingest, an_oversized_message_does_not_end_a_subscription_for_ever) {
 
 /* A heartbeat would take the peer that we do not read from for dead after 3 s, hang up on it and
  * lose what is on its way. */
-Test(ingest, block_mode_loses_nothing_while_the_data_thread_pauses_for_long) {
+Test(ingest, block_mode_loses_nothing_while_the_data_thread_pauses_for_long, .init = set_up,
+     .fini = tear_down) {
     enum { FRAMES = 200, SAMPLES = 10000 };
-    const char *endpoint = "ipc:///tmp/sonar-test-ingest-pause";
+    const char *endpoint = ipc_endpoint();
     void *here = zmq_ctx_new(), *there = zmq_ctx_new();
     sonar_ingest_spec spec = spec_for(here, &endpoint);
     spec.overload = SONAR_BLOCK;
