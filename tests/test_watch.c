@@ -345,6 +345,38 @@ static const char *line_with(const watch_text *text, const char *start) {
     return at;
 }
 
+/* A side that is known stands in the table and in the line, one that is not in neither. */
+Test(watch, the_side_that_a_turn_has_told_is_shown) {
+    output_scene_make(&scene, NULL, "");
+    scene.result[0].params.heading_deg = 30, scene.cbf.axis_az_deg = 0;
+    static const sonar_side side[] = {SONAR_SIDE_PORT, SONAR_SIDE_STARBOARD, SONAR_SIDE_UNKNOWN,
+                                      SONAR_SIDE_ALL};
+    scene.result[0].detections = 4;
+    for (size_t i = 0; i < 4; i++)
+        scene.result[0].detection[i] = (sonar_detection){.az_deg = 90,
+                                                         .bearing_deg = 101 + (double)i,
+                                                         .mirror_deg = 300,
+                                                         .side = side[i],
+                                                         .side_confidence = 0.9,
+                                                         .power = 1,
+                                                         .range_m = NAN};
+    read_back(SONAR_DETECTIONS, &list);
+    watch_view view = {.detections = &list};
+    watch_text text = {0};
+    watch_render(&view, 80, 24, &text);
+    static const char *const row[] = {"  101.0 ", "  102.0 ", "  103.0 ", "  104.0 "};
+    static const char *const shown[] = {"cbf   port", "cbf   starboard", "cbf   -", "cbf   -"};
+    const char *head = line_with(&text, "   true  mirror");
+    const ptrdiff_t from = strstr(head, "from  side ") - head;
+    for (size_t i = 0; i < 4; i++)
+        cr_expect_eq(strncmp(line_with(&text, row[i]) + from, shown[i], strlen(shown[i])), 0);
+    watch_text_free(&text);
+    watch_line(&list, &text);
+    line_with(&text, "cbf 101.0|300.0 port 0.0 (0.0),  cbf 102.0|300.0 starboard 0.0 (0.0),  "
+                     "cbf 103.0|300.0 0.0 (0.0),  cbf 104.0|300.0 0.0 (0.0)");
+    watch_text_free(&text);
+}
+
 /* Plot and table count alike: the angle a contact has in the table is that under its peak. */
 Test(watch, a_line_array_says_how_it_counts_and_that_it_is_folded) {
     output_scene_make(&scene, NULL, "");

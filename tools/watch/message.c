@@ -138,6 +138,9 @@ static void read_detections(const cJSON *root, watch_message *message) {
             break;
         watch_detection *d = &message->detection[message->detections++];
         text(item, "source", d->source, sizeof d->source);
+        text(item, "side", d->side, sizeof d->side);
+        if (strcmp(d->side, "unknown") == 0)
+            d->side[0] = '\0';
         d->bearing_deg = number(item, "bearing_deg");
         d->mirror_deg = number(item, "mirror_deg");
         d->az_deg = number(item, "az_deg");

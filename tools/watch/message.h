@@ -12,7 +12,8 @@
 enum { WATCH_POINTS_MOST = 16384, WATCH_DETECTIONS_MOST = 64 };
 
 typedef struct watch_detection {
-    char source[8];
+    char source[8],
+        side[12]; /* side: of a line's axis that bearing_deg is on, "" where no turn told */
     /* NaN: not known. az_deg counts as the axes of the array topics do. */
     double bearing_deg, mirror_deg, az_deg, level_db, snr_db, range_m;
     bool range_unresolved;
