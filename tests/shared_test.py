@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The whole daemon: sonar-sim through shared memory publish the same bytes as over the sockets.
+"""The whole daemon: what sonar-sim sends through shared memory makes the same bytes as over the sockets, and the
+faults of its frames are counted alike.
 shared_test.py SOURCE BINARIES. Exit 77: skipped."""
+import contextlib
 import json
 import pathlib
 import subprocess
@@ -27,8 +29,19 @@ output: {{endpoint: "ipc://{at}/out", topics: [cbf.azimuth, status], high_water_
 """
 
 
-def published(feed, threads):
-    """All spectra of a stream, by window, and the last status."""
+FAULTS = """
+faults:
+  - {kind: corrupt, digitiser: 0, frame: 10, count: 3}
+  - {kind: truncate, digitiser: 1, frame: 20, count: 4}
+  - {kind: oversize, digitiser: 2, frame: 30, count: 5}
+  - {kind: wrong_array, frame: 40}
+  - {kind: repeat, digitiser: 1, frame: 50, count: 2}
+"""
+
+
+@contextlib.contextmanager
+def listening(threads):
+    """A daemon's configuration and a subscriber that hears it."""
     with tempfile.TemporaryDirectory() as at:
         config = pathlib.Path(at, "config.yaml")
         config.write_text(CONFIG.format(at=at, threads=threads))
@@ -39,6 +52,15 @@ def published(feed, threads):
         sub.subscribe("status")
         sub.connect(f"ipc://{at}/out")
         assert sub.poll(20000), "the daemon does not publish its status"
+        yield config, sub
+        daemon.terminate()
+        assert daemon.wait(30) == 0, "the daemon did not end well"
+        sub.close(0)
+
+
+def published(feed, threads):
+    """All spectra of a stream, by window, and the last status."""
+    with listening(threads) as (config, sub):
         feed(config)
         spectra, status, quiet = {}, None, 0
         while quiet < 2:  # a status comes once a second: two without a spectrum end the stream
@@ -48,18 +70,29 @@ def published(feed, threads):
                 status, quiet = json.loads(head), quiet + 1
             else:
                 spectra[json.loads(head)["window"]], quiet = body, 0
-        daemon.terminate()
-        assert daemon.wait(30) == 0, "the daemon did not end well"
-        sub.close(0)
         return spectra, status
 
 
-def simulate(*more):
-    scene = source / "config/scenes/one-source.yaml"
+def counted(feed):
+    """What became of all frames of a stream, and the simulator's own account of it."""
+    with listening(1) as (config, sub):
+        summary = config.with_name("summary.json")
+        feed(config, "--summary", summary)
+        sent = json.loads(summary.read_text())
+        frames = {"received": 0}
+        while frames["received"] < sent["messages"]:
+            assert sub.poll(20000), "the daemon has fallen silent"
+            topic, head, _ = sub.recv_multipart()
+            frames = json.loads(head)["frames"] if topic == b"status" else frames
+        return {"accepted": frames["accepted"], **frames["dropped"]}, sent
 
-    def feed(config):
+
+def simulate(*more, faults=""):
+    def feed(config, *output):
+        scene = config.with_name("scene.yaml")
+        scene.write_text((source / "config/scenes/one-source.yaml").read_text() + faults)
         subprocess.run([binaries / "sonar-sim", "--config", config, "--scene", scene, "--rate", "max",
-                        "--duration", "6", "--digitisers", "3", "--epoch", "5", "--format", "s24", *more],
+                        "--duration", "6", "--digitisers", "3", "--epoch", "5", "--format", "s24", *more, *output],
                        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=120)
     return feed
 
@@ -71,4 +104,11 @@ for threads in 1, 3:
     assert got == wanted, f"{threads} threads: {len(got)} windows, or other bytes"
     frames, old = status["frames"], before["frames"]
     assert frames["accepted"] == old["accepted"] and sum(frames["dropped"].values()) == 0, frames
-print(f"{len(wanted)} windows, the same bytes")
+
+wanted_fate, sent = counted(simulate(faults=FAULTS))
+fate, _ = counted(simulate("--shared-memory", faults=FAULTS))
+assert fate == wanted_fate, f"through shared memory {fate}, over the sockets {wanted_fate}"
+expected = {"malformed": 3, "truncated": 4, "oversized": 5, "wrong_array": 3, "repeated": 2}
+assert {cause: n for cause, n in fate.items() if n and cause != "accepted"} == expected, fate
+assert fate["accepted"] == sent["frames"] - sum(expected.values()) + 2, (fate, sent)
+print(f"{len(wanted)} windows, the same bytes, the same faults")

@@ -397,7 +397,13 @@ static void *next_block(sim_sender *sender, const digitiser *d) {
     return block;
 }
 
-/* Faults of the samples' size are none of a descriptor's. */
+/* Does the frame go through shared memory? Not where it is broken in a way that a descriptor cannot
+ * be, or that would keep the daemon from giving the block back. */
+static bool is_lent(const digitiser *d, sim_fault_kind kind) {
+    return d->lender && kind != SIM_FAULT_TRUNCATE && kind != SIM_FAULT_OVERSIZE &&
+           kind != SIM_FAULT_CORRUPT;
+}
+
 static sonar_code make_shared(sim_sender *sender, const digitiser *d, const float *counts,
                               size_t samples, sim_fault_kind kind, void *block, message *m,
                               sonar_error *err) {
@@ -414,8 +420,6 @@ static sonar_code make_shared(sim_sender *sender, const digitiser *d, const floa
         memcpy(block, &(float){NAN}, sizeof(float));
     sonar_lender_end(d->lender, zmq_msg_data(&m->payload));
     sonar_frame_encode(&frame, zmq_msg_data(&m->header));
-    if (kind == SIM_FAULT_CORRUPT)
-        memcpy(zmq_msg_data(&m->header), "XXXX", 4);
     return SONAR_OK;
 }
 
@@ -499,14 +503,15 @@ static sonar_code send_block(sim_sender *sender, size_t number, const float *cou
     }
     if (kind != SIM_FAULT_DROP) {
         message m;
-        void *block = d->lender ? next_block(sender, d) : NULL;
-        if (d->lender && !block)
+        const bool lent = is_lent(d, kind);
+        void *block = lent ? next_block(sender, d) : NULL;
+        if (lent && !block)
             sender->counters.overflow += !*sender->spec.stop;
-        else if (block)
+        else if (lent)
             code = make_shared(sender, d, counts, samples, kind, block, &m, err);
         else
             code = make_message(sender, d, counts, samples, kind, &m, err);
-        if (code == SONAR_OK && !block == !d->lender)
+        if (code == SONAR_OK && !block == !lent)
             code = dispatch(sender, d, &m, kind, err);
     }
     d->sequence++;
