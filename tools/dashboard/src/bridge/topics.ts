@@ -18,6 +18,8 @@ export const TOPICS: readonly Topic[] = [
     { name: "cbf.azimuth", from: "cbf.azimuth", always: true, keep: "minutes" },
     { name: "mvdr.azimuth", from: "mvdr.azimuth", always: true, keep: "minutes" },
     { name: "cbf.nearfield", from: "cbf.nearfield", always: false, keep: "latest" },
+    { name: "mvdr.nearfield", from: "mvdr.nearfield", always: false, keep: "latest" },
+    { name: "mvdr.eigenvalues", from: "mvdr.eigenvalues", always: false, keep: "latest" },
     { name: "cbf.lofar", from: "cbf.lofar", always: false, keep: "surfaces" },
     { name: "mvdr.spectrum", from: "mvdr.spectrum", always: false, keep: "surfaces" },
     { name: "element.level", from: "element.psd", always: false, keep: "latest", make: elementLevel },

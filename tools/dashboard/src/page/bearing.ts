@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // From the angles that an array measures to bearings and back, as docs/reading.md defines them.
-import type { Header } from "../shared/protocol.js";
+import type { Detection, Header } from "../shared/protocol.js";
 
 export type Bearings = Pick<
     Header,
@@ -49,6 +49,26 @@ export function bearingsOf(b: Bearings, angle_deg: number): number[] {
     if (Math.abs(cosine) > 1) return [];
     const side = Math.acos(cosine) / RAD;
     return [turn(heading + b.axis_az_deg + side), turn(heading + b.axis_az_deg - side)];
+}
+
+export type Placed = Pick<Detection, "az_deg" | "bearing_deg" | "mirror_deg" | "side">;
+
+/** A turn has told on which side of a line the contact is. */
+export function isSided({ side }: Pick<Detection, "side">): boolean {
+    return side === "port" || side === "starboard";
+}
+
+/** Short, for tables and names. */
+export function sideText(side: Detection["side"]): string {
+    return side ? { unknown: "?", port: "port", starboard: "stbd" }[side] : "–";
+}
+
+/** The true bearings of a detection: that of its side, or both while the side is open. */
+export function sidesOf(b: Bearings, detection: Placed): number[] {
+    const { bearing_deg, mirror_deg, side, az_deg } = detection;
+    const known = isTrue(b) ? [bearing_deg, mirror_deg].filter((deg) => deg !== null) : bearingsOf(b, az_deg);
+    if (!isSided(detection) || known.length < 2) return known;
+    return isTrue(b) || side === "starboard" ? [known[0]] : [known[1]];
 }
 
 /** The angle on the array's axis of a source at a bearing in the horizontal plane. */

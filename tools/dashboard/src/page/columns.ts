@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Which values of a row lie under each pixel of a line.
 import { nearest } from "../shared/protocol.js";
-import { angleOf, difference, hasTrue, turn, type Bearings } from "./bearing.js";
+import { angleOf, difference, hasTrue, isTrue, sidesOf, turn, type Bearings, type Placed } from "./bearing.js";
 import type { RowAxis } from "./record.js";
 
 /** Bearings as the array counts them, or true ones, on which a line array's row appears twice. */
@@ -51,6 +51,11 @@ export function columnsOf(axis: RowAxis, bearings: Bearings, frame: Frame, shown
         columns.last[i] = low > high ? close : low < 0 ? high + n : high;
     }
     return columns;
+}
+
+/** Where a detection stands on the axis: on one of true bearings on its side, on both while the side is open. */
+export function placesOf(bearings: Bearings, frame: Frame, detection: Placed): number[] {
+    return frame === "true" || isTrue(bearings) ? sidesOf(bearings, detection) : [detection.az_deg];
 }
 
 /** The largest of the values under a pixel: its place and itself. */

@@ -30,7 +30,7 @@ interface Key {
 }
 
 const KEYS: Key[] = [
-    { keys: ["1", "2", "3", "4", "5", "6", "7"], shown: "1 … 7", what: "the views, in the order of their buttons", press: () => undefined },
+    { keys: ["1", "2", "3", "4", "5", "6", "7", "8"], shown: "1 … 8", what: "the views, in the order of their buttons", press: () => undefined },
     { keys: [" "], shown: "space", what: "stop and go: stopped, the record is kept and can be dragged in time", press: (h) => h.togglePause() },
     { keys: ["b"], shown: "b", what: "CBF and MVDR, CBF, MVDR", press: () => choose({ panels: after(PANELS, settings.panels) }) },
     { keys: ["t"], shown: "t", what: "bearings of the array, true bearings", press: () => turnFrame() },

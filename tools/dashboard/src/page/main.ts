@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Puts the page together: link, store, views and keys.
+import type { Detection } from "../shared/protocol.js";
 import { lifeOf } from "./alarm.js";
 import { element, setText } from "./dom.js";
 import { keys, showHelp } from "./keys.js";
@@ -12,6 +13,7 @@ import { Tabs } from "./tabs.js";
 import { Top } from "./top.js";
 import { ContactsView, Side } from "./views/contacts.js";
 import { ElementsView } from "./views/elements.js";
+import { EigenvaluesView } from "./views/eigenvalues.js";
 import { HealthView } from "./views/health.js";
 import { LofarView } from "./views/lofar.js";
 import { NearFieldView } from "./views/nearfield.js";
@@ -47,6 +49,7 @@ const views: View[] = [
     new ElementsView(context),
     new ContactsView(context),
     new HealthView(context),
+    new EigenvaluesView(context),
 ];
 const side = new Side(document.getElementById("side")!, context);
 const tabs = new Tabs(document.getElementById("tabs")!, views, sight, togglePause);
@@ -85,8 +88,8 @@ function look(angle: number, anew: boolean): void {
 }
 
 function lookSomewhere(): void {
-    const angle = followed();
-    if (angle !== null && (direction === null || Math.abs(angle - direction) > FOLLOW_DEG)) look(angle, direction === null);
+    const angle = followed()?.az_deg;
+    if (angle !== undefined && (direction === null || Math.abs(angle - direction) > FOLLOW_DEG)) look(angle, direction === null);
     if (direction !== null) return;
     const loudest = store.contacts.list.reduce<number | null>(
         (best, c, i, all) => (best === null || c.now.level_db > all[best].now.level_db ? i : best),
@@ -95,15 +98,15 @@ function lookSomewhere(): void {
     if (loudest !== null) look(store.contacts.list[loudest].now.az_deg, true);
 }
 
-function follow(contact: number | null): void {
-    store.followed = contact;
-    const angle = followed();
-    if (angle !== null) look(angle, true);
+function follow(id: number | null): void {
+    store.followed = id;
+    const contact = followed();
+    if (contact) look(contact.az_deg, true);
     sight.changed();
 }
 
-function followed(): number | null {
-    return store.contacts.list.find((c) => c.id === store.followed)?.now.az_deg ?? null;
+function followed(): Detection | null {
+    return store.contacts.list.find((c) => c.id === store.followed)?.now ?? null;
 }
 
 function togglePause(): void {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // A waterfall with its axes, its cursor and the hand on it.
-import { bearingsOf, formatBearing, hasTrue, isCone, isTrue, type Bearings } from "./bearing.js";
-import { wholeExtent, type Extent, type Frame } from "./columns.js";
+import type { Detection } from "../shared/protocol.js";
+import { bearingsOf, formatBearing, hasTrue, isCone, isSided, isTrue, sideText, type Bearings } from "./bearing.js";
+import { placesOf, wholeExtent, type Extent, type Frame } from "./columns.js";
+import type { Contact } from "./contacts.js";
 import { colourOf, element, fitCanvas, letter_px, setText } from "./dom.js";
 import { decibels, decimalsFor, referenceOf, ticks, timeTicks, utcDate, utcTime } from "./format.js";
 import { automaticLevels, type Levels } from "./levels.js";
@@ -20,12 +22,15 @@ export interface PanelOptions {
     bearings: boolean;
     /** A click on the picture, at a value of the panel's axis and of the row's own. */
     picked(x: number, angle: number): void;
-    /** A vertical line at a value of the row's own axis. */
-    followed(): number | null;
+    /** A dashed line stands at it. */
+    followed(): Detection | null;
+    /** Those of its beamformer: whose side is known is named above its place. */
+    contacts(): Contact[];
 }
 
 const STALE_MS = 3000;
 const LEVELS_EVERY_MS = 1000;
+const NAME_LETTERS = 2.2; // half the width of a side's name
 
 export class Panel {
     readonly root: HTMLElement;
@@ -104,7 +109,7 @@ export class Panel {
             marks: settings.marks && this.options.bearings,
         };
         const key = JSON.stringify([look, record.version, sight.version, stale && Math.floor(now_ms / 200), this.box,
-            this.options.followed(), settings.span_s, devicePixelRatio]);
+            this.options.followed()?.az_deg, settings.span_s, devicePixelRatio]);
         if (key === this.drawn) return;
         this.drawn = key;
         this.waterfall.draw(this.rows, this.top_ms, this.pixel_ms, due_ms, look);
@@ -258,8 +263,8 @@ export class Panel {
     /** The cursor's lines, and those of what is followed. */
     private drawLines(row: Row, shown: Extent): void {
         const { width, height } = this.box;
-        const angle = this.options.followed();
-        const places = angle === null ? [] : this.frame === "true" ? bearingsOf(row.header, angle) : [angle];
+        const followed = this.options.followed();
+        const places = followed ? placesOf(row.header, this.frame, followed) : [];
         const { cursor } = this.options.sight;
         const across = (value: number) => ((value - shown.low) / (shown.high - shown.low)) * width;
         const made = places.map((place) => ruler("followed", across(place), width, "left"));
@@ -267,7 +272,24 @@ export class Panel {
             made.push(ruler("cursor-x", across(cursor.x), width, "left"));
             made.push(ruler("cursor-y", ((this.top_ms - cursor.utc_ms) / (1000 * settings.span_s)) * height, height, "top"));
         }
-        this.lines.replaceChildren(...made.filter((line): line is HTMLElement => line !== null));
+        const names = this.sideNames(row, across);
+        this.lines.replaceChildren(...made.filter((line): line is HTMLElement => line !== null), ...names);
+    }
+
+    /** On which side of the line contacts are, where a turn has told it: one below the other where they are close. */
+    private sideNames(row: Row, across: (value: number) => number): HTMLElement[] {
+        const letter = letter_px();
+        const sided = this.options.contacts().filter((c) => isSided(c.now) && row.utc_ms - c.last_ms < STALE_MS);
+        const named = sided.flatMap(({ now }) => placesOf(row.header, this.frame, now).map((place) => ({ now, x: across(place) })));
+        const seen = named.filter(({ x }) => x >= 0 && x <= this.box.width).sort((a, b) => a.x - b.x);
+        const ends: number[] = []; // of the names on each line
+        return seen.map(({ now, x }) => {
+            let line = ends.findIndex((end) => end < x - NAME_LETTERS * letter);
+            if (line < 0) line = ends.push(x) - 1;
+            ends[line] = x + NAME_LETTERS * letter;
+            const style = `left: ${Math.round(x)}px; top: ${(0.2 + 1.1 * line).toFixed(1)}rem`;
+            return element("i", { class: `side ${now.side}`, style }, [sideText(now.side)]);
+        });
     }
 
     private drawScale(look: Look): void {

@@ -15,6 +15,7 @@ export interface Settings {
     span_s: number; // of the record's height
     marks: boolean;
     surface: string; // of the lofargram
+    near: string; // topic of the near field
     daemon: string; // its endpoint, since the order may change
 }
 
@@ -30,6 +31,7 @@ const DEFAULTS: Settings = {
     span_s: 120,
     marks: true,
     surface: "cbf.lofar",
+    near: "cbf.nearfield",
     daemon: "",
 };
 const KEY = "sonard-dashboard";

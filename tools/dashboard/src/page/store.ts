@@ -12,6 +12,7 @@ export interface Latest {
     arrived_ms: number;
 }
 
+const ALWAYS = ["status", "detections", "cbf.azimuth", "mvdr.azimuth"]; // sent whatever is shown
 const MARKS_KEPT = 30_000; // windows
 const AXES_KEPT = 300; // more than the bridge remembers to have sent
 
@@ -87,8 +88,9 @@ export class Store {
     }
 
     /** The spectra's rows stay: those that come take the place of their like, and a bridge that has begun anew
-     *  knows less than this page. */
+     *  knows less than this page. Of what is sent only while it is shown, the last is old. */
     private begin(topic: string): void {
+        if (!ALWAYS.includes(topic)) this.latest.delete(topic);
         if (topic === "detections") this.repeated_ms = this.heard_ms;
         if (this.recordOf(topic) === this.lofar) this.lofar.clear();
     }

@@ -2,13 +2,11 @@
 // The picture of a record: newest on top, each line of pixels a stretch of time. Lines are kept in a ring of
 // tiles, canvases of some lines each, that the browser moves as they are: a new row costs the few lines that it
 // lies in, and the one tile that holds them, not the whole picture. This needs no GPU.
-import { bearingsOf, isTrue } from "./bearing.js";
 import { EMPTY, GAP, MARK, SHADES, shades } from "./colour.js";
-import { columnsOf, largest, type Columns, type Extent, type Frame } from "./columns.js";
+import { columnsOf, largest, placesOf, type Columns, type Extent, type Frame } from "./columns.js";
 import { element } from "./dom.js";
 import { background, type Normalisation } from "./normalise.js";
 import { stretchOf, type Row, type RowAxis, type Stretch } from "./record.js";
-import type { Detection } from "../shared/protocol.js";
 
 /** All that decides how a row looks; another of any of these draws the whole picture again. */
 export interface Look {
@@ -169,7 +167,7 @@ export class Waterfall {
         const thick = Math.max(1, Math.round(line.length / 600));
         const aside = Math.max(5, Math.round(line.length * MARK_SHARE));
         for (const detection of row.marks) {
-            for (const place of placesOf(row, frame, detection)) {
+            for (const place of placesOf(row.header, frame, detection)) {
                 const x = Math.floor((place - shown.low) * scale);
                 for (const tick of [x - aside, x + aside]) line.fill(MARK, Math.max(0, tick), Math.max(0, tick + thick));
             }
@@ -240,11 +238,4 @@ function modulo(a: number, n: number): number {
 function stripe(line: Uint32Array, width: number, colour: number): void {
     line.fill(colour, 0, Math.ceil(width));
     line.fill(colour, line.length - Math.ceil(width));
-}
-
-
-/** Where a detection stands on a row: on one of true bearings at its own, both where the side is open. */
-function placesOf(row: Row, frame: Frame, detection: Detection): number[] {
-    if (isTrue(row.header)) return [detection.bearing_deg, detection.mirror_deg].filter((b) => b !== null);
-    return frame === "true" ? bearingsOf(row.header, detection.az_deg) : [detection.az_deg];
 }

@@ -18,6 +18,8 @@ export interface Detection {
     az_deg: number;
     bearing_deg: number | null;
     mirror_deg: number | null;
+    side?: "port" | "starboard" | "unknown" | null; // null: the array is no line
+    side_confidence?: number | null;
     level: number;
     level_db: number;
     snr_db: number;
@@ -52,6 +54,7 @@ export interface Header {
     band_hz: number[] | null;
     fs_hz: number;
     sensors_used: number | null;
+    sources?: { rule: string; median: number | null; most: number | null } | null; // of a bin, over the bins
     missing_share: { mean: number; worst: number } | null;
     flags: string[];
     latency_us: number | null;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The real chain: simulator, daemon, bridge and pages in Debian's Chromium. Each test has its own.
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
+import { createSocket } from "node:dgram";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -22,7 +23,7 @@ ingest: {endpoints: ["ipc://FOLDER/in"]}
 dft: {length: 1024, hop: HOP, window: hann}
 cbf: {band_hz: [400, 950], ranges_m: [100, 200, 400]SCAN}
 lofar: {band_hz: [100, 950]}
-mvdr: {band_hz: [600, 950], length: 512, hop: 256, snapshots: 48MVDRSCAN}
+mvdr: {band_hz: [600, 950], length: 512, hop: 256, snapshots: 48MVDR}
 output: {endpoint: "ENDPOINT", high_water_mark: 256}
 runtime: {threads: 1, backend: cpu}
 `;
@@ -44,10 +45,12 @@ sources:
 export interface ChainOptions {
     hop?: number;
     scan?: string; // of the CBF
-    mvdrScan?: string;
+    mvdr?: string; // more of the section `mvdr`
     polite?: boolean; // the browser gives way to the daemon; default: yes
     scene?: string;
     array?: string; // more of the section `array`
+    /** The heading comes as NMEA: from the simulator, whose scene has an own ship, or as the test tells it. */
+    navigation?: "simulator" | "test";
     history_s?: number;
     /** Results over TCP, encrypted, with certificates that sonar-keys makes; the bridge has the reader's. */
     curve?: boolean;
@@ -61,6 +64,8 @@ export class Chain {
     bridge: ChildProcess | null = null;
     private endpoint = `ipc://${this.folder}/out`;
     private keys: string[] = []; // options of the bridge
+    private nmea = "";
+    private simulated: string[] = []; // options of the simulator
     private processes: ChildProcess[] = [];
     private browser: Browser | null = null;
     private polite = true;
@@ -70,12 +75,13 @@ export class Chain {
         const chain = new Chain();
         chain.polite = options.polite ?? true;
         const security = options.curve ? await chain.makeKeys() : "";
-        const config = (CONFIG + security)
+        const navigation = options.navigation ? await chain.makeNavigation(options.navigation) : "";
+        const config = (CONFIG + security + navigation)
             .replace(/FOLDER/g, chain.folder)
             .replace("ENDPOINT", chain.endpoint)
             .replace("ARRAY", options.array ?? "")
             .replace("HOP", String(options.hop ?? 1024))
-            .replace("MVDRSCAN", options.mvdrScan ?? "")
+            .replace("MVDR", options.mvdr ?? "")
             .replace("SCAN", options.scan ?? "");
         writeFileSync(join(chain.folder, "config.yaml"), config);
         writeFileSync(join(chain.folder, "scene.yaml"), SCENE + (options.scene ?? ""));
@@ -94,6 +100,26 @@ export class Chain {
         return `security: {key: sonard.key_secret, allow_readers: [display.key]}\n`;
     }
 
+    private async makeNavigation(by: "simulator" | "test"): Promise<string> {
+        const socket = createSocket("udp4");
+        const port = await new Promise<number>((found) => socket.bind(0, "127.0.0.1", () => found(socket.address().port)));
+        await new Promise<void>((done) => socket.close(done));
+        this.nmea = `udp://127.0.0.1:${port}`;
+        if (by === "simulator") this.simulated = ["--nmea", this.nmea];
+        return `navigation: {nmea: "${this.nmea}"}\n`;
+    }
+
+    /** Tells the daemon a heading, as instruments do. */
+    async tellHeading(heading_deg: number): Promise<void> {
+        const body = `GPHDT,${heading_deg.toFixed(1)},T`;
+        const sum = [...body].reduce((x, letter) => x ^ letter.charCodeAt(0), 0);
+        const sentence = `$${body}*${sum.toString(16).toUpperCase().padStart(2, "0")}\r\n`;
+        const { hostname, port } = new URL(this.nmea.replace("udp:", "http:"));
+        const socket = createSocket("udp4");
+        await new Promise((sent) => socket.send(sentence, Number(port), hostname, sent));
+        socket.close();
+    }
+
     keyOf(name: string): string {
         return join(this.folder, `${name}.key_secret`);
     }
@@ -104,7 +130,7 @@ export class Chain {
 
     startSimulator(): void {
         const files = ["--config", join(this.folder, "config.yaml"), "--scene", join(this.folder, "scene.yaml")];
-        this.simulator = this.run(join(bin, "sonar-sim"), [...files, "--rate", "realtime", "--duration", "0"]);
+        this.simulator = this.run(join(bin, "sonar-sim"), [...files, ...this.simulated, "--rate", "realtime", "--duration", "0"]);
     }
 
     async startBridge(history_s: number): Promise<void> {

@@ -56,7 +56,7 @@ function shares(values: number[]): string {
     return `median ${at(0.5)}  95 % ${at(0.95)}  99 % ${at(0.99)}  most ${at(1)}`;
 }
 
-const chain = await Chain.start({ hop: RUN.hop, scan: RUN.scan, mvdrScan: RUN.scan, polite: false });
+const chain = await Chain.start({ hop: RUN.hop, scan: RUN.scan, mvdr: RUN.scan, polite: false });
 try {
     for (const [width, height] of SIZES) {
         const page = await chain.open({ span_s: 60 }, width, height);

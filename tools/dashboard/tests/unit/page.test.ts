@@ -3,12 +3,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { lifeOf } from "../../src/page/alarm.js";
-import { angleOf, bearingsOf, difference, formatBearing, hasTrue, turn, type Bearings } from "../../src/page/bearing.js";
+import { angleOf, bearingsOf, difference, formatBearing, hasTrue, sidesOf, turn, type Bearings } from "../../src/page/bearing.js";
 import { shades } from "../../src/page/colour.js";
-import { columnsOf, wholeExtent } from "../../src/page/columns.js";
+import { columnsOf, placesOf, wholeExtent } from "../../src/page/columns.js";
 import { Contacts } from "../../src/page/contacts.js";
 import { fixed, latency, ticks, timeTicks } from "../../src/page/format.js";
 import { fitArray, placeIn } from "../../src/page/arrayfit.js";
+import { levelsOf, modesShown } from "../../src/page/modes.js";
 import { elementStates, type Status } from "../../src/page/status.js";
 import { automaticLevels } from "../../src/page/levels.js";
 import { background } from "../../src/page/normalise.js";
@@ -33,6 +34,33 @@ test("bearings and angles are each other's inverse, also of a tilted line", () =
     assert.equal(difference(350, 10), -20);
     assert.equal(turn(-10), 350);
     assert.deepEqual([formatBearing(5.04), formatBearing(359.97), formatBearing(null)], ["005.0", "000.0", "–"]);
+});
+
+test("a contact whose side is known stands on it alone", () => {
+    // 70 degrees off an axis that points to 40: 110 to starboard, 330 to port.
+    const contact = (side: Detection["side"], bearing_deg: number, mirror_deg: number) => detection(70, { side, bearing_deg, mirror_deg });
+    const north: Bearings = { ...LINE, bearing_kind: "azimuth", bearing_reference: "true" };
+    for (const b of [LINE, north]) {
+        assert.deepEqual(sidesOf(b, contact("unknown", 110, 330)).map(Math.round), [110, 330]);
+        assert.deepEqual(sidesOf(b, contact("starboard", 110, 330)).map(Math.round), [110]);
+        assert.deepEqual(sidesOf(b, contact("port", 330, 110)).map(Math.round), [330]);
+    }
+    assert.deepEqual(sidesOf(CIRCLE, contact(null, 60, null as never)), [60]);
+    assert.deepEqual(placesOf(LINE, "array", contact("port", 330, 110)), [70], "an angle from the axis has no side");
+    assert.deepEqual(placesOf(LINE, "true", contact("port", 330, 110)).map(Math.round), [330]);
+});
+
+test("eigenvalues are levels by mode; zeros are none, and rounding does not stretch the scale", () => {
+    // [bin][mode]: 2 bins, 3 modes
+    const { levels, frequencies, strongest, limits } = levelsOf(Float32Array.of(100, 10, 0, 1000, 10, 1e-12), { name: "frequency", unit: "Hz", start: 600, step: 10 }, [2, 3]);
+    assert.deepEqual(levels.map((mode) => mode.map((db) => db && Math.round(db))), [[20, 30], [10, 10], [null, -120]]);
+    assert.deepEqual([...frequencies], [600, 610]);
+    assert.equal(strongest, 1);
+    assert.deepEqual(limits, [-50, 35]);
+    assert.deepEqual(modesShown(3), [0, 1, 2]);
+    const many = modesShown(512);
+    assert.deepEqual([many.length, many[0], many[31], many[63]], [64, 0, 31, 511]);
+    assert.ok(many.every((mode, i) => i === 0 || mode > many[i - 1]));
 });
 
 test("an axis of true bearings is what it says, whatever the heading", () => {

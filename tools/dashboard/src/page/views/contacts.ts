@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The table of contacts: in full as a view, and short beside every view.
-import { formatBearing } from "../bearing.js";
+import { formatBearing, isSided, sideText } from "../bearing.js";
 import type { Contact } from "../contacts.js";
 import { element } from "../dom.js";
 import { duration, fixed, utcTime } from "../format.js";
@@ -17,10 +17,19 @@ interface Column {
 
 const BEARING: Column = {
     head: "bearing",
-    title: "true bearing of a source in the horizontal plane (array frame without a heading), deg; of a line array right | left of its axis",
+    title: "true bearing of a source in the horizontal plane (array frame without a heading), deg; of a line array right | left of its axis, or where the side is known the bearing there (its image)",
     left: true,
-    cell: ({ now }) =>
-        formatBearing(now.bearing_deg) + (now.mirror_deg === null ? "" : ` | ${formatBearing(now.mirror_deg)}`),
+    cell: ({ now }) => {
+        const [bearing, mirror] = [now.bearing_deg, now.mirror_deg].map((deg) => formatBearing(deg));
+        if (now.mirror_deg === null) return bearing;
+        return isSided(now) ? `${bearing} (${mirror})` : `${bearing} | ${mirror}`;
+    },
+};
+const SIDE: Column = {
+    head: "side",
+    title: "of a line array's axis, as a turn has told it; ?: still open",
+    left: true,
+    cell: ({ now }) => sideText(now.side),
 };
 const LEVEL: Column = { head: "level dB", title: "level, dB re 1 of the spectrum's unit", cell: ({ now }) => now.level_db.toFixed(1) };
 const SNR: Column = { head: "SNR dB", title: "over the background, dB", cell: ({ now }) => now.snr_db.toFixed(1) };
@@ -31,10 +40,15 @@ const RANGE: Column = {
 };
 const BY: Column = { head: "by", title: "beamformer that found it", left: true, cell: ({ now }) => now.source };
 
-const SHORT: Column[] = [BEARING, LEVEL, SNR, RANGE, BY];
+const SHORT: Column[] = [BEARING, SIDE, LEVEL, SNR, RANGE, BY];
 const FULL: Column[] = [
     { head: "no.", title: "number that this page gave it", cell: ({ id }) => String(id) },
     BEARING,
+    {
+        ...SIDE,
+        title: `${SIDE.title}; share of the windows that can tell which speaks for it`,
+        cell: ({ now }) => `${sideText(now.side)}${isSided(now) ? ` ${(100 * (now.side_confidence ?? 0)).toFixed(0)} %` : ""}`,
+    },
     { head: "rel. angle", title: "angle on the array's own axis, deg", cell: ({ now }) => now.az_deg.toFixed(2) },
     LEVEL,
     SNR,

@@ -27,6 +27,7 @@ export class LofarView implements View {
             bearings: false,
             picked: () => undefined,
             followed: () => null,
+            contacts: () => [],
         });
         this.pick = choice("surface", [["cbf.lofar", "CBF"], ["mvdr.spectrum", "MVDR"]], settings.surface, (surface) => choose({ surface }));
         this.panel.root.querySelector("h2")!.after(this.where, this.pick);

@@ -3,11 +3,11 @@
 import { angleTitle, bearingsOf, formatBearing, hasTrue } from "../bearing.js";
 import { EMPTY, shades, SHADES } from "../colour.js";
 import { columnsOf, largest, wholeExtent, type Columns, type Extent } from "../columns.js";
-import { colourOf, element, fitCanvas, letter_px, setText } from "../dom.js";
+import { choice, colourOf, element, fitCanvas, letter_px, setText } from "../dom.js";
 import { decibels, referenceOf, ticks } from "../format.js";
 import { makeAxis, type RowAxis } from "../record.js";
 import { axisValues } from "../../shared/protocol.js";
-import { settings } from "../settings.js";
+import { choose, settings } from "../settings.js";
 import type { Latest } from "../store.js";
 import type { Context, View } from "./view.js";
 
@@ -31,6 +31,7 @@ export class NearFieldView implements View {
     private field = element("div", { class: "field" }, [this.picture, this.overlay]);
     private note = element("span", { class: "note" });
     private readout = element("output", { class: "readout" });
+    private pick: HTMLSelectElement;
     private drawn = "";
     private map: Map2 | null = null;
     private axis: { of: Latest["axes"]; made: RowAxis } | null = null;
@@ -38,7 +39,8 @@ export class NearFieldView implements View {
     private box = { left: 0, top: 0, width: 1, height: 1 };
 
     constructor(private readonly context: Context) {
-        const head = element("header", {}, [element("h2", {}, ["Near field"]), this.note]);
+        this.pick = choice("beamformer", [["cbf.nearfield", "CBF"], ["mvdr.nearfield", "MVDR"]], settings.near, (near) => choose({ near }));
+        const head = element("header", {}, [element("h2", {}, ["Near field"]), this.pick, this.note]);
         this.root = element("div", { class: "view" }, [
             element("section", { class: "panel", "data-panel": "nearfield" }, [head, this.field, this.readout]),
         ]);
@@ -47,21 +49,22 @@ export class NearFieldView implements View {
     }
 
     wants(): string[] {
-        return ["cbf.nearfield"];
+        return [settings.near];
     }
 
     refresh(): void {
+        this.pick.value = settings.near;
         this.drawn = "";
     }
 
     draw(): void {
-        const latest = this.context.store.latest.get("cbf.nearfield");
+        const latest = this.context.store.latest.get(settings.near);
         const { clientWidth, clientHeight } = this.field;
         if (!latest || latest.data.length === 0) {
-            setText(this.note, "waiting for cbf.nearfield");
+            this.clear();
             return;
         }
-        const key = `${latest.header.seq} ${latest.header.run} ${clientWidth} ${clientHeight}`;
+        const key = `${latest.header.topic} ${latest.header.seq} ${latest.header.run} ${clientWidth} ${clientHeight}`;
         if (key === this.drawn) return;
         this.drawn = key;
         this.place(clientWidth, clientHeight);
@@ -69,6 +72,17 @@ export class NearFieldView implements View {
         this.paint(this.map);
         this.drawOverlay(this.map);
         this.tellPeak();
+    }
+
+    /** Nothing has come yet: what was there before is no longer so. */
+    private clear(): void {
+        const configured = settings.near === "mvdr.nearfield" ? ", which the daemon makes with mvdr.nearfield: true" : "";
+        setText(this.note, `waiting for ${settings.near}${configured}`);
+        if (!this.map) return;
+        this.map = null;
+        this.drawn = "";
+        for (const canvas of [this.picture, this.overlay]) canvas.getContext("2d")!.clearRect(0, 0, canvas.width, canvas.height);
+        setText(this.readout, "");
     }
 
     private place(width: number, height: number): void {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The newest azimuth spectra on one scale in dB, and around the compass.
 import uPlot from "uplot";
-import "uplot/dist/uPlot.min.css";
 import { angleTitle, bearingsOf, formatBearing, hasTrue, isCone, turn } from "../bearing.js";
+import { axisStyle, curve, fitPlot, letters } from "../curves.js";
 import { colourOf, element, letter_px, setText } from "../dom.js";
 import { decibels, referenceOf } from "../format.js";
 import type { Row } from "../record.js";
@@ -56,14 +56,13 @@ export class NowView implements View {
         const { clientWidth, clientHeight } = this.field;
         if (this.rows.length === 0 || clientWidth < 10) return;
         const key = JSON.stringify([store.cbf.version, store.mvdr.version, this.rows.map((r) => r.marks.length), clientWidth, clientHeight,
-            this.context.followed()]);
+            this.context.followed()?.az_deg]);
         if (key === this.drawn) return;
         this.drawn = key;
         this.drawn_ms = now_ms;
         this.limits = limitsOf(this.rows);
         if (!this.plot) this.plot = this.makePlot(clientWidth, clientHeight);
-        if (this.plot.width !== clientWidth || this.plot.height !== clientHeight)
-            this.plot.setSize({ width: clientWidth, height: clientHeight });
+        fitPlot(this.plot, this.field);
         this.plot.setData(this.dataOf());
         setText(this.note, `${referenceOf(this.rows[0].header.unit)} · window ${this.rows[0].header.window}`);
         this.polar.draw(this.rows, this.limits, this.context.followed());
@@ -89,9 +88,7 @@ export class NowView implements View {
 
     private makePlot(width: number, height: number): uPlot {
         const letter = letter_px();
-        const font = `${0.8 * letter}px ${colourOf("--letters")}`;
-        const line = { stroke: colourOf("--dim"), font, labelFont: font, labelSize: 1.6 * letter,
-            grid: { stroke: colourOf("--edge"), width: 1 }, ticks: { stroke: colourOf("--edge") } };
+        const line = axisStyle();
         const [row] = this.rows;
         const cone = isCone(row.header);
         const isTrue = settings.frame === "true" && hasTrue(row.header) && !cone;
@@ -106,7 +103,6 @@ export class NowView implements View {
             axes.push({ ...line, side: 0, scale: "x", values: bearings, label: "true, right|left of the axis", size: 2 * letter,
                 space: 5 * letter, incrs: axes[0].incrs, grid: { show: false } });
         }
-        const series = (label: string, colour: string): uPlot.Series => ({ label, stroke: colourOf(colour), width: letter / 9, spanGaps: true, points: { show: false } });
         return new uPlot(
             {
                 width,
@@ -115,7 +111,7 @@ export class NowView implements View {
                 legend: { show: false },
                 scales: { x: { time: false }, y: { range: () => this.limits } },
                 axes,
-                series: [{}, series("CBF", "--cbf"), series("MVDR", "--mvdr")],
+                series: [{}, curve("CBF", colourOf("--cbf")), curve("MVDR", colourOf("--mvdr"))],
                 cursor: { drag: { x: true, y: false } },
                 hooks: { draw: [(plot) => this.label(plot)], setCursor: [(plot) => this.read(plot)] },
             },
@@ -130,7 +126,7 @@ export class NowView implements View {
         const letter = letter_px() * devicePixelRatio;
         const taken: { x: number; y: number }[] = [];
         ctx.save();
-        ctx.font = `${0.8 * letter}px ${colourOf("--letters")}`;
+        ctx.font = letters(letter);
         ctx.textAlign = "center";
         ctx.strokeStyle = colourOf("--field"); // around the letters, so that no curve runs through them
         ctx.lineWidth = 0.25 * letter;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The newest spectra around the compass: north, or the array's forward direction, is up.
-import { bearingsOf, formatBearing, hasTrue, isCone } from "../bearing.js";
+import type { Detection } from "../../shared/protocol.js";
+import { bearingsOf, formatBearing, hasTrue, isCone, sidesOf } from "../bearing.js";
 import { colourOf, element, fitCanvas, letter_px, setText } from "../dom.js";
 import { decibels } from "../format.js";
 import type { Row } from "../record.js";
@@ -16,7 +17,7 @@ export class Polar {
         this.caption,
     ]);
 
-    draw(rows: Row[], [low_db, high_db]: [number, number], followed: number | null): void {
+    draw(rows: Row[], [low_db, high_db]: [number, number], followed: Detection | null): void {
         const { clientWidth: width, clientHeight: height } = this.field;
         fitCanvas(this.canvas, width, height);
         const context = this.canvas.getContext("2d")!;
@@ -77,12 +78,12 @@ export class Polar {
     }
 
     /** The heading, and what is followed. */
-    private drawLines(context: CanvasRenderingContext2D, row: Row, radius: number, followed: number | null): void {
+    private drawLines(context: CanvasRenderingContext2D, row: Row, radius: number, followed: Detection | null): void {
         const { header } = row;
         context.strokeStyle = colourOf("--text");
         if (header.heading_deg !== null) ray(context, header.heading_deg, radius, [8, 4]);
         context.strokeStyle = colourOf("--follow");
-        if (followed !== null) for (const bearing of bearingsOf(header, followed)) ray(context, bearing, radius, [3, 5]);
+        if (followed) for (const bearing of sidesOf(header, followed)) ray(context, bearing, radius, [3, 5]);
     }
 }
 

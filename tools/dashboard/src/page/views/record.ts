@@ -21,6 +21,7 @@ export class RecordView implements View {
                 bearings: true,
                 picked: (_, angle) => context.look(angle, true),
                 followed: () => context.followed(),
+                contacts: () => context.store.contacts.list.filter((contact) => contact.now.source === name),
             });
         this.panels = [make("cbf", "CBF"), make("mvdr", "MVDR")];
         this.refresh();

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+import type { Detection } from "../../shared/protocol.js";
 import type { Sight } from "../sight.js";
 import type { Store } from "../store.js";
 
@@ -11,8 +12,8 @@ export interface Context {
     /** Where no direction was chosen, the strongest contact's. */
     lookSomewhere(): void;
     follow(contact: number | null): void;
-    /** The angle of the followed contact on the array's axis. */
-    followed(): number | null;
+    /** The followed contact as it was last seen. */
+    followed(): Detection | null;
 }
 
 /** One page of the dashboard. draw is called for each frame while it is shown, and decides what has changed. */

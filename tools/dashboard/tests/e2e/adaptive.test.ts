@@ -1,0 +1,69 @@
+// What the MVDR tells beside its spectrum: eigenvalues with the number of sources, and the near field.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Header } from "../../src/shared/protocol.js";
+import { Chain, SHIP_DEG, until } from "./chain.js";
+
+type Plot = { data: (number | null)[][]; series: { label: string; _stroke: string }[] };
+
+test("eigenvalues show one source, and are wanted only while they are shown", async () => {
+    const chain = await Chain.start({ mvdr: ", source_count: random_matrix" });
+    try {
+        const status = chain.listen("status");
+        const wanted = () => ([...status.values()].pop()?.header as unknown as { output: { wanted: string[] } })?.output.wanted ?? [];
+        const page = await chain.open();
+        await until("data are drawn", 30, () => page.evaluate("sonard.store.mvdr.rows.length > 8"));
+        assert.ok(!wanted().includes("mvdr.eigenvalues"), String(wanted()));
+        await page.keyboard.press("8");
+        await until("they are drawn", 30, async () => ((await page.evaluate("sonard.views[7].over?.data[0].length")) as number) > 0);
+        await page.waitForTimeout(3000); // until the block of 48 snapshots is full
+        const count = () => page.textContent("[data-panel=eigenvalues] .count");
+        const { sources } = (await page.evaluate("sonard.store.latest.get('mvdr.eigenvalues').header")) as Header;
+        // A short snapshot sees no plane wave quite: a second eigenvalue may stand out of the noise.
+        assert.ok(sources!.rule === "random_matrix" && sources!.median! >= 1 && sources!.median! <= 2, JSON.stringify(sources));
+        await until("the sources are named", 5, async () =>
+            new RegExp(`^sources: median ${sources!.median}, most \\d+ \\(random matrix\\)$`).test((await count())!));
+        const [over, bin] = (await page.evaluate(`["over", "bin"].map((name) => ({ data: sonard.views[7][name].data.map((each) => [...each]),
+            series: sonard.views[7][name].series.map((each) => ({ label: each.label })) }))`)) as Plot[];
+        assert.deepEqual([over.data.length, over.series.length], [33, 33], "a curve for each of 32 eigenvalues over the frequency");
+        assert.equal(over.data[0].length, 45, "600 to 950 Hz in steps of 7.8125");
+        over.data[0].forEach((_, k) => {
+            const [first, second] = [over.data[1][k]!, over.data[2][k]!];
+            // 32 sensors hear the ship 12 dB above the noise: 27 dB, of which random snapshots take and give some.
+            assert.ok(first - second > 12, `${first} and ${second} dB at ${over.data[0][k]} Hz`);
+        });
+        assert.deepEqual(bin.data[0], Array.from({ length: 32 }, (_, i) => i + 1));
+        assert.deepEqual(bin.data[2].map((level) => level !== null), Array.from({ length: 32 }, (_, i) => i < sources!.median!), "the sources are bright");
+        await page.keyboard.press("1");
+        await until("they are given up", 10, () => !wanted().includes("mvdr.eigenvalues"));
+    } finally {
+        await chain.stop();
+    }
+});
+
+test("the adaptive near field is shown in the place of the conventional one", async () => {
+    const chain = await Chain.start({ mvdr: ", nearfield: true" });
+    try {
+        const near = chain.listen("mvdr.nearfield");
+        const page = await chain.open({ view: "nearfield" });
+        const peak = async () => (await page.textContent("[data-panel=nearfield] .readout"))!;
+        await until("the conventional one is drawn", 30, async () => /peak/.test(await peak()));
+        await page.selectOption("[data-panel=nearfield] select", "mvdr.nearfield");
+        const shown = async () => Number(/window (\d+)/.exec((await page.textContent("[data-panel=nearfield] .note"))!)?.[1]);
+        const isAdaptive = () => page.evaluate("sonard.views[3].map?.latest.header.topic === 'mvdr.nearfield'") as Promise<boolean>;
+        await until("the adaptive one is drawn", 30, async () => (await isAdaptive()) && near.has(await shown()));
+        const [window, text] = (await page.evaluate(`[sonard.views[3].map.latest.header.window,
+            document.querySelector("[data-panel=nearfield] .readout").textContent]`)) as [number, string];
+        const { data, header } = near.get(window)!;
+        const best = data.indexOf(Math.max(...data));
+        const level = (10 * Math.log10(data[best])).toFixed(2);
+        assert.ok(text.includes(`${level} dB`), `${text}: the message's largest is ${level} dB`);
+        const angle = header.axes[1].values![best % header.shape[1]];
+        assert.ok(Math.abs(angle - SHIP_DEG) < 3, `its peak is at ${angle}`);
+        assert.equal(await page.evaluate("sonard.store.latest.has('cbf.nearfield')"), true);
+        await page.selectOption("[data-panel=nearfield] select", "cbf.nearfield");
+        await until("the conventional one is there again", 10, async () => !(await isAdaptive()) && /peak/.test(await peak()));
+    } finally {
+        await chain.stop();
+    }
+});
