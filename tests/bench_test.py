@@ -4,7 +4,9 @@
 are what scripts/bench-page makes of the files beside them. usage: bench_test.py SOURCE BIN"""
 import copy
 import json
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -125,6 +127,38 @@ def ingest():
     assert not left, left
 
 
+def ranks():
+    """Two ranks against one: the surfaces are the same, and what crosses is what the sizes say."""
+    program = binaries / "sonar-bench"
+    if not shutil.which("mpirun") or not (binaries.parent / "lib" / "libsonar-bench-mpi.so").exists():
+        print("ranks: skipped: there is no mpirun, or no MPI plugin was built")
+        return
+    few = ["--sensors", 24, "--snapshots", 16, "--mvdr-bins", 5, "--repetitions", 4, "--min-time", 0]
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "ranks.json"
+        done = subprocess.run(["mpirun", "--oversubscribe", "-n", "2", program, "ranks", "--json", file,
+                               *map(str, few)], capture_output=True, text=True, timeout=120,
+                              env=os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1",
+                                                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+        assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
+        data = json.loads(file.read_text())
+    assert data["schema"] == "sonar-bench/1" and "Open MPI" in data["mpi"], data
+    rows = {r["case"]: r for r in data["ranks"]}
+    assert list(rows) == ["full", "block", "beams"], list(rows)
+    for r in rows.values():
+        assert r["ranks"] == 2 and 0 <= r["worst_db"] < 0.01, r
+        assert r["speedup"] == r["one"]["median_ns"] / r["several"]["median_ns"] > 0, r
+        assert all(t["repetitions"] == 4 for t in (r["one"], r["several"])), r
+        assert all(c["median_ns"] > 0 and c["plain_ns"] > 0 for c in r["crossings"]), r
+        assert r["crossing_bytes"] == sum(c["bytes"] for c in r["crossings"]), r
+    # one new snapshot of 5 bins, of which a rank keeps what belongs to its own share
+    exchange, = (c for c in rows["full"]["crossings"] if c["call"] == "exchange")
+    assert exchange["bytes"] == 8 * 12 * 5, exchange
+    # the whole surface of complex beams, and seven ranges of the CBF's
+    assert [c["bytes"] for c in rows["beams"]["crossings"]] == [8 * 459 * 160, 8 * 166 * 7 * 160]
+    assert "no case 'half'" in run(program, "ranks", "--case", "half", ok=False).stderr
+
+
 def pages():
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "fast-gpu-2026-01-31.json"
@@ -144,6 +178,6 @@ def pages():
             run(maker, "--check", file)
 
 
-for test in (schema, thesis_rows, refusals, ingest, pages):
+for test in (schema, thesis_rows, refusals, ingest, ranks, pages):
     test()
     print(f"{test.__name__}: ok")

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include "cluster/cluster.h"
@@ -24,21 +25,30 @@ static sonar_code check(int status, const char *call, sonar_error *err) {
     return sonar_fail(err, SONAR_ESYS, "cluster", "%s: %.300s", call, text);
 }
 
+/* Sleeps end when they should: a thread's usual slack of 50 us is longer than most collectives. */
+static void sleep_exactly(int64_t ns) {
+    static _Thread_local bool exact;
+    if (!exact)
+        prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul);
+    exact = true;
+    nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+}
+
 /* For as long as most collectives take the processor is only offered to others; then it sleeps, a
- * sixteenth of the time it has waited and at most a millisecond. */
-static sonar_code await(MPI_Request *request, const char *call, sonar_error *err) {
-    enum { OFFER_NS = 50000, LONGEST_NS = 1000000 };
-    const int64_t began = sonar_monotonic_ns();
+ * sixteenth of the time it has waited and at most a millisecond. `bytes` of this rank move only
+ * while the library is asked, so it is asked without sleep for as long as they may take. */
+static sonar_code await(MPI_Request *request, size_t bytes, const char *call, sonar_error *err) {
+    enum { OFFER_NS = 50000, LONGEST_NS = 1000000, NS_PER_BYTE = 4 };
+    const int64_t began = sonar_monotonic_ns(), offer = OFFER_NS + (int64_t)bytes * NS_PER_BYTE;
     for (int done = 0;;) {
         const int status = MPI_Test(request, &done, MPI_STATUS_IGNORE);
         if (status != MPI_SUCCESS || done)
             return check(status, call, err);
         const int64_t waited = sonar_monotonic_ns() - began;
-        const int64_t pause = waited / 16 < LONGEST_NS ? waited / 16 : LONGEST_NS;
-        if (waited < OFFER_NS)
+        if (waited < offer)
             sched_yield();
         else
-            nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
+            sleep_exactly(waited / 16 < LONGEST_NS ? waited / 16 : LONGEST_NS);
     }
 }
 
@@ -111,7 +121,7 @@ static sonar_code share(const void *mine, size_t size, void *all, sonar_error *e
     sonar_code code = check(MPI_Iallgather(mine, (int)size, MPI_BYTE, all, (int)size, MPI_BYTE,
                                            MPI_COMM_WORLD, &request),
                             "MPI_Iallgather", err);
-    return code ? code : await(&request, "MPI_Iallgather", err);
+    return code ? code : await(&request, size * (size_t)all_ranks, "MPI_Iallgather", err);
 }
 
 static sonar_code broadcast(void *data, size_t size, sonar_error *err) {
@@ -120,7 +130,7 @@ static sonar_code broadcast(void *data, size_t size, sonar_error *err) {
         return sonar_fail(err, SONAR_EINVAL, "cluster", "a message is larger than 2 GiB");
     sonar_code code = check(MPI_Ibcast(data, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD, &request),
                             "MPI_Ibcast", err);
-    return code ? code : await(&request, "MPI_Ibcast", err);
+    return code ? code : await(&request, size, "MPI_Ibcast", err);
 }
 
 static sonar_code gather(const void *mine, const size_t *size, void *all, sonar_error *err) {
@@ -133,7 +143,10 @@ static sonar_code gather(const void *mine, const size_t *size, void *all, sonar_
         code = check(MPI_Igatherv(mine, (int)size[own_rank], MPI_BYTE, all, counts, begins,
                                   MPI_BYTE, 0, MPI_COMM_WORLD, &request),
                      "MPI_Igatherv", err);
-    return code ? code : await(&request, "MPI_Igatherv", err);
+    size_t bytes = size[own_rank];
+    for (int r = 1; r < all_ranks && !own_rank; r++)
+        bytes += size[r];
+    return code ? code : await(&request, bytes, "MPI_Igatherv", err);
 }
 
 static sonar_code exchange(const void *send, const size_t *to, void *receive, const size_t *from,
@@ -148,7 +161,10 @@ static sonar_code exchange(const void *send, const size_t *to, void *receive, co
         code = check(MPI_Ialltoallv(send, out, out_at, MPI_BYTE, receive, in, in_at, MPI_BYTE,
                                     MPI_COMM_WORLD, &request),
                      "MPI_Ialltoallv", err);
-    return code ? code : await(&request, "MPI_Ialltoallv", err);
+    size_t bytes = 0;
+    for (int r = 0; r < all_ranks; r++)
+        bytes += to[r] + from[r];
+    return code ? code : await(&request, bytes, "MPI_Ialltoallv", err);
 }
 
 static void end_all(int exit_code) {

@@ -129,6 +129,9 @@ bool bench_write_json(const bench_report *report, size_t threads, FILE *to);
 cJSON *bench_json_begin(const bench_report *report, size_t threads);
 void bench_json_leave_out(cJSON *list, const char *name, const sonar_error *why);
 bool bench_json_end(cJSON *root, FILE *to);
+/* A case's sizes and an execution's times, as those of a result. */
+void bench_json_parameters(cJSON *to, const bench_case *c);
+void bench_json_times(cJSON *to, const bench_times *times);
 
 /* Times ingest of so many channels (0: of several numbers of them), rounded up to whole messages,
  * and writes a table line by line; at least min_time_s for each figure. */
@@ -138,6 +141,8 @@ sonar_code bench_ingest(size_t channels, double min_time_s, FILE *to, sonar_erro
  */
 struct argp_state;
 size_t bench_parse_count(const char *text, size_t least, size_t most, struct argp_state *state);
+/* The same of a number in 0..1e9. */
+double bench_parse_real(const char *text, struct argp_state *state);
 
 /* Nominal work; see docs/benchmarks.md. */
 double bench_dft_flop(const bench_case *c);

@@ -11,6 +11,7 @@
 
 #include "backend/open.h"
 #include "program.h"
+#include "ranks.h"
 
 typedef struct options {
     const char *name; /* of a built-in case or "all"; NULL: sizes were given */
@@ -83,7 +84,7 @@ size_t bench_parse_count(const char *text, size_t least, size_t most, struct arg
     return (size_t)value;
 }
 
-static double parse_real(const char *text, struct argp_state *state) {
+double bench_parse_real(const char *text, struct argp_state *state) {
     char *end;
     const double value = strtod(text, &end);
     if (end == text || *end || !(value >= 0 && value <= 1e9))
@@ -110,7 +111,7 @@ static error_t parse_size(int key, char *arg, struct argp_state *state) {
         own->length = bench_parse_count(arg, 2, most, state);
         break;
     case OPT_FS:
-        own->fs_hz = parse_real(arg, state);
+        own->fs_hz = bench_parse_real(arg, state);
         break;
     case OPT_CBF_BINS:
         own->cbf = parse_band(arg, state);
@@ -166,10 +167,10 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         o->effort.repetitions = bench_parse_count(arg, 1, 100000, state);
         return 0;
     case 'm':
-        o->effort.min_time_s = parse_real(arg, state);
+        o->effort.min_time_s = bench_parse_real(arg, state);
         return 0;
     case 'M':
-        o->effort.max_time_s = parse_real(arg, state);
+        o->effort.max_time_s = bench_parse_real(arg, state);
         return 0;
     case 'b':
         if (strcmp(arg, "cpu") != 0 && strcmp(arg, "cuda") != 0 && strcmp(arg, "both") != 0)
@@ -325,7 +326,8 @@ int main(int argc, char **argv) {
         parse,
         NULL,
         "Times each stage of the beamformer and the whole chain on synthetic data.\v"
-        "'sonar-bench live' measures the running daemon; see its --help.",
+        "'sonar-bench live' measures the running daemon, 'sonar-bench ranks' one array on several "
+        "processes; see their --help.",
         NULL,
         NULL,
         NULL};
@@ -333,6 +335,8 @@ int main(int argc, char **argv) {
     argp_err_exit_status = 2; /* wrong usage, as in the other programs */
     if (argc > 1 && strcmp(argv[1], "live") == 0)
         return live_main(argc - 1, argv + 1);
+    if (argc > 1 && strcmp(argv[1], "ranks") == 0)
+        return ranks_main(argc - 1, argv + 1);
     options o = {.own = bench_cases[0], .effort = {20, 0.5, 0}, .threads = 1, .backend = "cpu"};
     o.own.name = "own";
     o.own.peers = true;

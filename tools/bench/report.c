@@ -173,7 +173,7 @@ static void add_band(cJSON *to, const char *name, bench_band band) {
     cJSON_AddItemToArray(run, cJSON_CreateNumber((double)(band.first + band.bins - 1)));
 }
 
-static void add_parameters(cJSON *to, const bench_case *c) {
+void bench_json_parameters(cJSON *to, const bench_case *c) {
     cJSON *p = cJSON_AddObjectToObject(to, "parameters");
     cJSON_AddNumberToObject(p, "sensors", (double)c->sensors);
     cJSON_AddNumberToObject(p, "length", (double)c->length);
@@ -187,7 +187,7 @@ static void add_parameters(cJSON *to, const bench_case *c) {
     cJSON_AddNumberToObject(p, "windows", (double)c->windows);
 }
 
-static void add_times(cJSON *to, const bench_times *t) {
+void bench_json_times(cJSON *to, const bench_times *t) {
     cJSON_AddNumberToObject(to, "repetitions", (double)t->repetitions);
     cJSON_AddNumberToObject(to, "batch", (double)t->batch);
     cJSON_AddNumberToObject(to, "min_ns", (double)t->min_ns);
@@ -230,8 +230,8 @@ static void add_result(cJSON *results, const bench_report *report, const bench_r
     cJSON_AddStringToObject(to, "backend", r->backend);
     cJSON_AddStringToObject(to, "stage", r->stage);
     cJSON_AddStringToObject(to, "implementation", r->implementation);
-    add_parameters(to, r->of);
-    add_times(to, &r->time);
+    bench_json_parameters(to, r->of);
+    bench_json_times(to, &r->time);
     cJSON_AddNumberToObject(to, "flop", r->flop);
     cJSON_AddNumberToObject(to, "bytes", r->bytes);
     cJSON_AddNumberToObject(to, "host_bytes", r->host_bytes);

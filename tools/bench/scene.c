@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/random.h"
 #include "manifold/manifold.h"
 
 static const double c_mps = 1500;
@@ -13,14 +12,6 @@ enum { WINDOWS_MOST = 16 };
 static const size_t rotated_bytes = (size_t)192 << 20;
 
 /* ---- samples --------------------------------------------------------------------------------- */
-
-/* Nearly normal, variance 1: the sum of four uniform values (Irwin-Hall), one draw for all. */
-static float noise(uint64_t *state) {
-    const uint64_t z = sonar_random_bits(state);
-    const int64_t sum =
-        (int64_t)((z & 0xffff) + (z >> 16 & 0xffff) + (z >> 32 & 0xffff) + (z >> 48));
-    return (float)(sum - 131070) * 2.6429e-5f;
-}
 
 typedef struct recording {
     const bench_scene *scene;
@@ -42,7 +33,7 @@ static void record_channel(void *arg, size_t k, size_t worker) {
     uint64_t state = sonar_random_mix(all->window * s->c->sensors + k);
     float *row = (float *)s->ring.data + at;
     for (size_t i = 0; i < n; i++) {
-        row[i] = noise(&state) + (float)x;
+        row[i] = bench_noise(&state) + (float)x;
         const double turned = x * c - y * sine;
         y = x * sine + y * c;
         x = turned;
@@ -93,8 +84,8 @@ static void make_snapshot(void *arg, size_t index, size_t worker) {
         const double turn_re = cos(step), turn_im = sin(step);
         double x = 10 * cos(phase), y = 10 * sin(phase);
         for (size_t k = 0; k < c->sensors; k++) {
-            to[b * c->sensors + k].re = noise(&state) + (float)x;
-            to[b * c->sensors + k].im = noise(&state) + (float)y;
+            to[b * c->sensors + k].re = bench_noise(&state) + (float)x;
+            to[b * c->sensors + k].im = bench_noise(&state) + (float)y;
             const double turned = x * turn_re - y * turn_im;
             y = x * turn_im + y * turn_re;
             x = turned;
@@ -255,8 +246,8 @@ sonar_space bench_scene_host_space(const bench_scene *s) {
     return s->device ? SONAR_PINNED : SONAR_HOST;
 }
 
-sonar_code bench_scene_create(const bench_case *c, const bench_site *site, bench_scene *s,
-                              sonar_error *err) {
+sonar_code bench_scene_lay(const bench_case *c, const bench_site *site, bench_scene *s,
+                           sonar_error *err) {
     *s = (bench_scene){.c = c,
                        .site = site,
                        .device = site->backend->native_space == SONAR_DEVICE,
@@ -266,6 +257,12 @@ sonar_code bench_scene_create(const bench_case *c, const bench_site *site, bench
     lay_out(s);
     sonar_code code = make_turns(s, err);
     s->params = params_of(s);
+    return code;
+}
+
+sonar_code bench_scene_create(const bench_case *c, const bench_site *site, bench_scene *s,
+                              sonar_error *err) {
+    sonar_code code = bench_scene_lay(c, site, s, err);
     if (!code)
         code = make_samples(s, err);
     return code ? code : make_snapshots(s, err);

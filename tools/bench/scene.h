@@ -4,6 +4,7 @@
 #define BENCH_SCENE_H
 
 #include "bench.h"
+#include "core/random.h"
 #include "core/specs.h"
 
 /* All of it is owned. The data are the same on every machine. */
@@ -29,6 +30,9 @@ typedef struct bench_scene {
 
 sonar_code bench_scene_create(const bench_case *c, const bench_site *site, bench_scene *scene,
                               sonar_error *err);
+/* The array and its parameters alone, without samples and snapshots. */
+sonar_code bench_scene_lay(const bench_case *c, const bench_site *site, bench_scene *scene,
+                           sonar_error *err);
 /* A scene whose create failed, too. */
 void bench_scene_destroy(bench_scene *scene);
 
@@ -36,6 +40,14 @@ void bench_scene_destroy(bench_scene *scene);
 size_t bench_scene_sets(size_t bytes, size_t most);
 /* Memory from which a device copies by itself, or plain host memory where there is none. */
 sonar_space bench_scene_host_space(const bench_scene *scene);
+
+/* Nearly normal, variance 1: the sum of four uniform values (Irwin-Hall), one draw for all. */
+static inline float bench_noise(uint64_t *state) {
+    const uint64_t z = sonar_random_bits(state);
+    const int64_t sum =
+        (int64_t)((z & 0xffff) + (z >> 16 & 0xffff) + (z >> 32 & 0xffff) + (z >> 48));
+    return (float)(sum - 131070) * 2.6429e-5f;
+}
 
 /* All surfaces of the conventional beamformer, as SONAR_WANT bits. */
 uint32_t bench_scene_beams(const bench_scene *scene);

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "meter.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/open.h"
+#include "core/core.h"
+
+const char *const meter_name[] = {[METER_SHARE] = "share",
+                                  [METER_BROADCAST] = "broadcast",
+                                  [METER_GATHER] = "gather",
+                                  [METER_EXCHANGE] = "exchange"};
+
+/* ---- calls that are noted -------------------------------------------------------------------- */
+
+/* A cluster's functions have no context. */
+static const sonar_cluster_ops *behind;
+static sonar_rank_place place;
+static meter_call calls[METER_CALLS_MOST];
+static size_t count;
+
+static meter_call *begin(meter_kind kind) {
+    static meter_call unnoted;
+    meter_call *call = count < METER_CALLS_MOST ? &calls[count++] : &unnoted;
+    *call = (meter_call){.kind = kind, .began_ns = sonar_monotonic_ns()};
+    return call;
+}
+
+static sonar_code end(meter_call *call, sonar_code code) {
+    call->ended_ns = sonar_monotonic_ns();
+    return code;
+}
+
+static sonar_code share(const void *mine, size_t size, void *all, sonar_error *err) {
+    meter_call *call = begin(METER_SHARE);
+    call->size = size;
+    return end(call, behind->share(mine, size, all, err));
+}
+
+static sonar_code broadcast(void *data, size_t size, sonar_error *err) {
+    meter_call *call = begin(METER_BROADCAST);
+    call->size = size;
+    return end(call, behind->broadcast(data, size, err));
+}
+
+static sonar_code gather(const void *mine, const size_t *size, void *all, sonar_error *err) {
+    meter_call *call = begin(METER_GATHER);
+    for (size_t r = 0; r < place.ranks; r++) /* the others know only their own */
+        call->from[r] = place.rank == 0 || r == place.rank ? size[r] : 0;
+    return end(call, behind->gather(mine, size, all, err));
+}
+
+static sonar_code exchange(const void *send, const size_t *to, void *receive, const size_t *from,
+                           sonar_error *err) {
+    meter_call *call = begin(METER_EXCHANGE);
+    memcpy(call->to, to, place.ranks * sizeof *to);
+    memcpy(call->from, from, place.ranks * sizeof *from);
+    return end(call, behind->exchange(send, to, receive, from, err));
+}
+
+sonar_cluster meter_open(const sonar_cluster *cluster) {
+    static sonar_cluster_ops noted;
+    sonar_cluster metered = *cluster;
+    behind = cluster->ops;
+    place = cluster->place;
+    noted = *behind;
+    noted.share = share;
+    noted.broadcast = broadcast;
+    noted.gather = gather;
+    noted.exchange = exchange;
+    metered.ops = &noted;
+    count = 0;
+    return metered;
+}
+
+size_t meter_calls(const meter_call **call) {
+    *call = calls;
+    return count;
+}
+
+void meter_forget(void) {
+    count = 0;
+}
+
+/* ---- what they took -------------------------------------------------------------------------- */
+
+/* That this rank sends to others. */
+static double bytes_sent(const sonar_rank_place *own, const meter_call *call) {
+    double bytes = 0;
+    switch (call->kind) {
+    case METER_SHARE:
+        return (double)(call->size * (own->ranks - 1));
+    case METER_BROADCAST:
+        return own->rank == 0 ? (double)(call->size * (own->ranks - 1)) : 0;
+    case METER_GATHER:
+        return own->rank == 0 ? 0 : (double)call->from[own->rank];
+    case METER_EXCHANGE:
+        for (size_t r = 0; r < own->ranks; r++)
+            bytes += r == own->rank ? 0 : (double)call->to[r];
+    }
+    return bytes;
+}
+
+sonar_code meter_read(const sonar_cluster *cluster, const meter_call *call, double *bytes,
+                      int64_t *ns, sonar_error *err) {
+    struct part {
+        double bytes;
+        int64_t began_ns, ended_ns;
+    } all[SONAR_RANKS_MOST];
+    const struct part mine = {bytes_sent(&cluster->place, call), call->began_ns, call->ended_ns};
+    sonar_code code = cluster->ops->share(&mine, sizeof mine, all, err);
+    int64_t began_ns = 0, ended_ns = 0;
+    *bytes = 0;
+    for (size_t r = 0; r < cluster->place.ranks && !code; r++) {
+        *bytes += all[r].bytes;
+        began_ns = all[r].began_ns > began_ns ? all[r].began_ns : began_ns;
+        ended_ns = all[r].ended_ns > ended_ns ? all[r].ended_ns : ended_ns;
+    }
+    *ns = ended_ns - began_ns;
+    return code;
+}
+
+/* ---- the same by plain MPI ------------------------------------------------------------------- */
+
+static size_t sum_of(const size_t *size, size_t n) {
+    size_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += size[i];
+    return sum;
+}
+
+static sonar_code run(const sonar_cluster_ops *plain, const meter_call *call, void *send,
+                      void *receive, sonar_error *err) {
+    switch (call->kind) {
+    case METER_SHARE:
+        return plain->share(send, call->size, receive, err);
+    case METER_BROADCAST:
+        return plain->broadcast(send, call->size, err);
+    case METER_GATHER:
+        return plain->gather(send, call->from, receive, err);
+    case METER_EXCHANGE:
+        return plain->exchange(send, call->to, receive, call->from, err);
+    }
+    return SONAR_OK;
+}
+
+static int by_time(const void *a, const void *b) {
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+sonar_code meter_repeat(const sonar_cluster *cluster, const sonar_cluster_ops *plain,
+                        const meter_call *call, int64_t *median_ns, sonar_error *err) {
+    enum { TIMES = 41 };
+    const size_t ranks = cluster->place.ranks;
+    const size_t sent = sonar_max_size(sum_of(call->to, ranks), sum_of(call->from, ranks));
+    const size_t most = sonar_max_size(sent, call->size * ranks) + 1;
+    int64_t time_ns[TIMES];
+    char *send = sonar_alloc(most, 1), *receive = sonar_alloc(most, 1);
+    char ready[SONAR_RANKS_MOST];
+    sonar_code code = send && receive ? SONAR_OK
+                                      : sonar_fail(err, SONAR_ENOMEM, "ranks",
+                                                   "no memory for a call of %zu bytes", most);
+    for (int i = 0; i < TIMES && !code; i++) {
+        meter_call again = *call;
+        double bytes;
+        code = plain->share("", 1, ready, err);
+        again.began_ns = sonar_monotonic_ns();
+        if (!code)
+            code = run(plain, call, send, receive, err);
+        again.ended_ns = sonar_monotonic_ns();
+        if (!code)
+            code = meter_read(cluster, &again, &bytes, &time_ns[i], err);
+    }
+    if (!code)
+        qsort(time_ns, TIMES, sizeof *time_ns, by_time);
+    *median_ns = code ? 0 : time_ns[TIMES / 2];
+    free(send);
+    free(receive);
+    return code;
+}
+
+const sonar_cluster_ops *meter_plain(const char *dir, sonar_error *why) {
+    char path[512];
+    void *symbol;
+    if (sonar_plugin_load("bench-mpi", dir, SONAR_CLUSTER_SYMBOL, path, sizeof path, &symbol, why))
+        return NULL;
+    sonar_cluster_entry entry;
+    *(void **)&entry = symbol; /* the form POSIX gives for functions */
+    return entry();
+}

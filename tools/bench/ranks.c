@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* sonar-bench ranks: its command line and its report. */
+#include "ranks.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/open.h"
+#include "program.h"
+
+/* Short windows, whose transforms are nothing beside the MVDR. */
+#define MVDR_OF(b, block)                                                                          \
+    .sensors = b, .length = 256, .fs_hz = 8000, .cbf = {20, 100}, .lofar = {20, 100},              \
+    .mvdr = {20, 100}, .angles = 180, .snapshots = block, .mvdr_alone = true
+
+static const bench_case cases[] = {
+    {.name = "full",
+     .about = "MVDR of full rank: 2048 sensors, 4096 snapshots",
+     MVDR_OF(2048, 4096)},
+    {.name = "block",
+     .about = "MVDR in snapshot space: 262144 sensors, 64 snapshots",
+     MVDR_OF(262144, 64)},
+    {.name = "beams",
+     .about = "the thesis's standard case with 32768 sensors, no MVDR",
+     .sensors = 32768,
+     .length = 8192,
+     .fs_hz = 8000,
+     .cbf = {327, 166},
+     .lofar = {34, 459},
+     .angles = 160,
+     .ranges = 7},
+    {.name = NULL},
+};
+
+typedef struct options {
+    const char *list, *json, *backend, *plugins;
+    size_t sensors, snapshots, bins, threads; /* 0: as the case says */
+    bench_effort effort;
+} options;
+
+enum { OPT_SENSORS = 256, OPT_SNAPSHOTS, OPT_BINS, OPT_LIST };
+
+static const struct argp_option option_table[] = {
+    {"case", 'c', "NAME,...", 0, "Cases; default all", 1},
+    {"list", OPT_LIST, NULL, 0, "List the cases and leave", 1},
+    {"sensors", OPT_SENSORS, "N", 0, "So many sensors in place of the case's", 1},
+    {"snapshots", OPT_SNAPSHOTS, "N", 0, "So many snapshots of MVDR's block", 1},
+    {"mvdr-bins", OPT_BINS, "N", 0, "So many bins of MVDR, up to 100", 1},
+    {"backend", 'b', "NAME", 0, "cpu (default) or cuda; a rank takes the device of its number", 2},
+    {"plugins", 'P', "DIR", 0, "Where the plugins are; default: where they came with this program",
+     2},
+    {"threads", 't', "N", 0, "Workers of each rank (default 1)", 2},
+    {"repetitions", 'r', "N", 0, "At least so many windows (default 50)", 2},
+    {"min-time", 'm', "S", 0, "At least so many seconds of windows (default 0.5)", 2},
+    {"max-time", 'M', "S", 0, "No more than this after three; 0 (default): no limit", 2},
+    {"json", 'j', "FILE", 0, "Write JSON there, - for standard output", 2},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static bool listed(const char *name, const char *list) {
+    const size_t n = strlen(name);
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (!strncmp(at, name, n) && (at[n] == '\0' || at[n] == ','))
+            return true;
+    return !list;
+}
+
+static void check_cases(const char *list, struct argp_state *state) {
+    char name[64];
+    for (const char *at = list; *at; at += strspn(at, ",")) {
+        const size_t n = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", (int)n, at);
+        const bench_case *c = cases;
+        while (c->name && strcmp(c->name, name) != 0)
+            c++;
+        if (!c->name)
+            argp_error(state, "--case: there is no case '%s'; see --list", name);
+        at += n;
+    }
+}
+
+static void list_cases(void) {
+    for (const bench_case *c = cases; c->name; c++)
+        printf("%-6s %s\n", c->name, c->about);
+}
+
+static error_t parse_size(int key, char *arg, struct argp_state *state) {
+    options *o = state->input;
+    const size_t most = (size_t)1 << 20;
+    switch (key) {
+    case OPT_SENSORS:
+        o->sensors = bench_parse_count(arg, 2, most, state);
+        return 0;
+    case OPT_SNAPSHOTS:
+        o->snapshots = bench_parse_count(arg, 1, most, state);
+        return 0;
+    case OPT_BINS:
+        o->bins = bench_parse_count(arg, 1, 100, state);
+        return 0;
+    case 't':
+        o->threads = bench_parse_count(arg, 1, 1024, state);
+        return 0;
+    case 'r':
+        o->effort.repetitions = bench_parse_count(arg, 1, 100000, state);
+        return 0;
+    case 'm':
+        o->effort.min_time_s = bench_parse_real(arg, state);
+        return 0;
+    case 'M':
+        o->effort.max_time_s = bench_parse_real(arg, state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    options *o = state->input;
+    switch (key) {
+    case 'c':
+        check_cases(arg, state);
+        o->list = arg;
+        return 0;
+    case 'b':
+        if (strcmp(arg, "cpu") != 0 && strcmp(arg, "cuda") != 0)
+            argp_error(state, "--backend is cpu or cuda, not '%s'", arg);
+        o->backend = arg;
+        return 0;
+    case 'P':
+        o->plugins = arg;
+        return 0;
+    case 'j':
+        o->json = arg;
+        return 0;
+    case OPT_LIST:
+        list_cases();
+        exit(0);
+    case ARGP_KEY_ARG:
+        argp_error(state, "only options are taken, not '%s'", arg);
+        return 0;
+    default:
+        return parse_size(key, arg, state);
+    }
+}
+
+/* ---- report ---------------------------------------------------------------------------------- */
+
+typedef struct sums {
+    double bytes;
+    int64_t ns, plain_ns;
+} sums;
+
+static sums sums_of(const ranks_result *r) {
+    sums s = {0};
+    for (size_t i = 0; i < r->crossings; i++) {
+        s.bytes += r->crossing[i].bytes;
+        s.ns += r->crossing[i].median_ns;
+        s.plain_ns += r->crossing[i].plain_ns;
+    }
+    return s;
+}
+
+static double speedup(const ranks_result *r) {
+    return (double)r->one.median_ns / (double)r->several.median_ns;
+}
+
+static void write_text(const ranks_result *r, FILE *to) {
+    const sums s = sums_of(r);
+    fprintf(to, "%s, %zu sensors: 1 rank %.3f ms a window (min %.3f, p99 %.3f, of %zu)\n",
+            r->of->name, r->of->sensors, (double)r->one.median_ns / 1e6,
+            (double)r->one.min_ns / 1e6, (double)r->one.p99_ns / 1e6, r->one.repetitions);
+    if (r->ranks < 2)
+        return;
+    fprintf(to, "  %zu ranks %.3f ms (min %.3f, p99 %.3f, of %zu): %.2f times; worst %.2g dB\n",
+            r->ranks, (double)r->several.median_ns / 1e6, (double)r->several.min_ns / 1e6,
+            (double)r->several.p99_ns / 1e6, r->several.repetitions, speedup(r), r->worst_db);
+    for (size_t i = 0; i < r->crossings; i++)
+        fprintf(to, "  %-10s %12.0f bytes %9.1f us, plain MPI %9.1f us\n", r->crossing[i].call,
+                r->crossing[i].bytes, (double)r->crossing[i].median_ns / 1e3,
+                (double)r->crossing[i].plain_ns / 1e3);
+    fprintf(to, "  crossing   %12.0f bytes %9.1f us, plain MPI %9.1f us\n", s.bytes,
+            (double)s.ns / 1e3, (double)s.plain_ns / 1e3);
+}
+
+/* null where it is not known: cJSON writes NaN so. */
+static double or_nan(double value) {
+    return value > 0 ? value : (double)NAN;
+}
+
+static void add_crossings(cJSON *to, const ranks_result *r) {
+    const sums s = sums_of(r);
+    cJSON *list = cJSON_AddArrayToObject(to, "crossings");
+    for (size_t i = 0; i < r->crossings; i++) {
+        const ranks_crossing *c = &r->crossing[i];
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddItemToArray(list, one);
+        cJSON_AddStringToObject(one, "call", c->call);
+        cJSON_AddNumberToObject(one, "bytes", c->bytes);
+        cJSON_AddNumberToObject(one, "median_ns", (double)c->median_ns);
+        cJSON_AddNumberToObject(one, "plain_ns", or_nan((double)c->plain_ns));
+    }
+    cJSON_AddNumberToObject(to, "crossing_bytes", s.bytes);
+    cJSON_AddNumberToObject(to, "crossing_ns", (double)s.ns);
+    cJSON_AddNumberToObject(to, "plain_ns", or_nan((double)s.plain_ns));
+}
+
+static void add_result(cJSON *list, const ranks_result *r, const char *backend) {
+    cJSON *to = cJSON_CreateObject();
+    cJSON_AddItemToArray(list, to);
+    cJSON_AddStringToObject(to, "case", r->of->name);
+    cJSON_AddStringToObject(to, "backend", backend);
+    bench_json_parameters(to, r->of);
+    bench_json_times(cJSON_AddObjectToObject(to, "one"), &r->one);
+    cJSON_AddNumberToObject(to, "ranks", (double)r->ranks);
+    if (r->ranks < 2)
+        return;
+    bench_json_times(cJSON_AddObjectToObject(to, "several"), &r->several);
+    cJSON_AddNumberToObject(to, "speedup", speedup(r));
+    cJSON_AddNumberToObject(to, "worst_db", r->worst_db);
+    add_crossings(to, r);
+}
+
+typedef struct findings {
+    bench_report report;
+    cJSON *ranks, *left_out;
+} findings;
+
+static bool to_stdout(const options *o) {
+    return o->json && strcmp(o->json, "-") == 0;
+}
+
+static bool write_json(const options *o, const findings *found, const char *mpi) {
+    cJSON *root = bench_json_begin(&found->report, o->threads);
+    cJSON_AddStringToObject(root, "mpi", mpi);
+    cJSON_AddItemToObject(root, "ranks", cJSON_Duplicate(found->ranks, true));
+    cJSON_AddItemToObject(root, "left_out", cJSON_Duplicate(found->left_out, true));
+    FILE *file = to_stdout(o) ? stdout : fopen(o->json, "we");
+    if (!file)
+        cJSON_Delete(root);
+    bool written = file && bench_json_end(root, file);
+    if (file && file != stdout)
+        written = fclose(file) == 0 && written;
+    if (!written)
+        fprintf(stderr, "sonar-bench: cannot write %s: %s\n", o->json, strerror(errno));
+    return written;
+}
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+static void log_line(void *ctx, sonar_level level, const char *where, const char *text) {
+    (void)ctx;
+    if (level <= SONAR_WARN)
+        fprintf(stderr, "sonar-bench: %s: %s\n", where, text);
+}
+
+static bench_case resized(const options *o, const bench_case *of) {
+    bench_case c = *of;
+    c.sensors = o->sensors ? o->sensors : c.sensors;
+    if (c.mvdr.bins) {
+        c.snapshots = o->snapshots ? o->snapshots : c.snapshots;
+        c.mvdr.bins = c.cbf.bins = c.lofar.bins = o->bins ? o->bins : c.mvdr.bins;
+    }
+    return c;
+}
+
+/* Within the ledger's accuracy of one process. */
+static bool agrees(const ranks_result *r) {
+    return r->ranks < 2 || r->worst_db <= (r->of->mvdr_alone ? 0.05 : 0.01);
+}
+
+static sonar_code run_cases(const options *o, const ranks_site *at, findings *found,
+                            sonar_error *err) {
+    const bool root = at->cluster.place.rank == 0;
+    for (const bench_case *c = cases; c->name; c++) {
+        if (!listed(c->name, o->list))
+            continue;
+        const bench_case own = resized(o, c);
+        ranks_result result;
+        const sonar_code code = ranks_run(&own, at, &result, err);
+        if (code)
+            return code;
+        if (!root)
+            continue;
+        write_text(&result, to_stdout(o) ? stderr : stdout);
+        fflush(stdout);
+        add_result(found->ranks, &result, at->site.backend->name);
+        if (o->json && !to_stdout(o))
+            write_json(o, found, at->cluster.description);
+        if (!agrees(&result))
+            return sonar_fail(err, SONAR_ESTATE, c->name, "the ranks differ from one by %.3g dB",
+                              result.worst_db);
+    }
+    if (root && to_stdout(o))
+        write_json(o, found, at->cluster.description);
+    return SONAR_OK;
+}
+
+static sonar_code run_at(const options *o, const char *dir, ranks_site *at, const sonar_host *host,
+                         findings *found, sonar_error *err) {
+    sonar_backend_choice choice;
+    sonar_error why = {0};
+    sonar_code code = sonar_backend_open(o->backend, dir, host, &choice, err);
+    if (code)
+        return code;
+    at->site = (bench_site){.host = host, .backend = choice.backend, .effort = o->effort};
+    if (choice.backend->native_space == SONAR_DEVICE)
+        snprintf(found->report.device, sizeof found->report.device, "%s", choice.description);
+    at->plain = meter_plain(dir, &why);
+    if (!at->plain && at->cluster.place.rank == 0)
+        fprintf(stderr, "sonar-bench: exchanges are not compared: %s: %s\n", why.where, why.text);
+    code = run_cases(o, at, found, err);
+    sonar_backend_close(&choice);
+    return code;
+}
+
+/* One that fails ends all: the others wait for it. */
+static sonar_code run(const options *o, findings *found, sonar_error *err) {
+    char path[PATH_MAX];
+    const char *dir = o->plugins ? o->plugins : program_plugin_dir(path, sizeof path) ? path : ".";
+    ranks_site at = {0};
+    sonar_pool *pool = NULL;
+    sonar_code code = sonar_cluster_join(dir, &at.cluster, err);
+    if (code)
+        return code;
+    code = sonar_pool_create(o->threads, NULL, &pool, err);
+    const sonar_host host = {.ctx = pool,
+                             .log = log_line,
+                             .parallel = sonar_pool_parallel,
+                             .workers = pool ? sonar_pool_workers(pool) : 1,
+                             .device = at.cluster.place.local};
+    if (!code)
+        code = run_at(o, dir, &at, &host, found, err);
+    if (code && at.cluster.place.ranks > 1) {
+        fprintf(stderr, "sonar-bench: rank %zu: %s: %s\n", at.cluster.place.rank, err->where,
+                err->text);
+        at.cluster.ops->abort(1);
+    }
+    sonar_pool_destroy(pool);
+    sonar_cluster_leave(&at.cluster);
+    return code;
+}
+
+int ranks_main(int argc, char **argv) {
+    static const struct argp argp = {
+        option_table,
+        parse,
+        NULL,
+        "Measures one array on several processes against the same array on one: a window by the "
+        "engine, and what the processes tell one another. To be started by mpirun, one process a "
+        "GPU: mpirun -n 2 --bind-to numa sonar-bench ranks --backend cuda",
+        NULL,
+        NULL,
+        NULL};
+    static char name[] = "sonar-bench ranks";
+    static findings found;
+    options o = {.effort = {50, 0.5, 0}, .threads = 1, .backend = "cpu"};
+    sonar_error err = {0};
+    argv[0] = name;
+    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    found.ranks = cJSON_CreateArray();
+    found.left_out = cJSON_CreateArray();
+    const sonar_code code = run(&o, &found, &err);
+    if (code)
+        fprintf(stderr, "sonar-bench: %s: %s\n", err.where, err.text);
+    cJSON_Delete(found.ranks);
+    cJSON_Delete(found.left_out);
+    return code == SONAR_OK ? 0 : code == SONAR_EINVAL ? 2 : 1;
+}
