@@ -13,7 +13,7 @@
 #include "fake_device.h"
 #include "process.h"
 
-enum { SENSORS = 12, FS = 2048, FRAME = 256, SNAPSHOTS = 4, LOOKS = 181, RANGES = 2 };
+enum { SENSORS = 12, FS = 2048, FRAME = 256, SNAPSHOTS = 6, LOOKS = 181, RANGES = 2 };
 
 /* ---- two pipelines that are fed alike -------------------------------------------------------- */
 
@@ -34,7 +34,20 @@ static const char *chosen(const setting *other, const char *key, const char *usu
     return other && !strcmp(other->key, key) ? other->value : usual;
 }
 
+/* An option of a group, with the comma behind it, where it is the other one. */
+static const char *besides(const setting *other, const char *group, char text[96]) {
+    const size_t n = strlen(group);
+    *text = '\0';
+    if (other && !strncmp(other->key, group, n) && other->key[n] == '.')
+        snprintf(text, 96, "%s: %s, ", other->key + n + 1, other->value);
+    return text;
+}
+
+/* Of all pipelines of a test. */
+static const char *solver = "auto", *dmr = "off";
+
 static void write_text(char text[2048], const setting *other) {
+    char loading[96];
     snprintf(text, 2048,
              "schema: 1\n"
              "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.75}}, mask: %s, "
@@ -44,7 +57,8 @@ static void write_text(char text[2048], const setting *other) {
              "ingest: {overload: block}\n"
              "dft: {length: %d, hop: %d}\n"
              "cbf: {band_hz: [600, 950], ranges_m: %s, shading: %s, scan: %s}\n"
-             "mvdr: {snapshots: %d, scan: %s, cell_maximum: %s, nearfield: true}\n"
+             "mvdr: {snapshots: %d, scan: %s, cell_maximum: %s, nearfield: true, solver: %s, "
+             "loading: {%s}, correct_level: %s, source_count: %s, dmr: %s, dmr_noise: %s}\n"
              "detections: {threshold_db: %s, most: %s}\n"
              "output: {high_water_mark: 1000}\n"
              "runtime: {threads: 1, backend: cpu}\n",
@@ -55,7 +69,10 @@ static void write_text(char text[2048], const setting *other) {
              chosen(other, "cbf.shading", "uniform"),
              chosen(other, "cbf.scan", "{start_deg: 0, stop_deg: 180, step_deg: 1}"), SNAPSHOTS,
              chosen(other, "mvdr.scan", "{start_deg: 0, stop_deg: 180, step_deg: 1}"),
-             chosen(other, "mvdr.cell_maximum", "false"),
+             chosen(other, "mvdr.cell_maximum", "false"), solver,
+             besides(other, "mvdr.loading", loading), chosen(other, "mvdr.correct_level", "false"),
+             chosen(other, "mvdr.source_count", "mdl"), chosen(other, "mvdr.dmr", dmr),
+             chosen(other, "mvdr.dmr_noise", "trace"),
              chosen(other, "detections.threshold_db", "6"), chosen(other, "detections.most", "16"));
 }
 
@@ -140,10 +157,10 @@ static sonar_code set(line *l, const char *path, const char *value, sonar_error 
     return sonar_control_set(l->feed.pipeline, 1, &to, NULL, NULL, &differences, err);
 }
 
-static void expect_axes_alike(const cJSON *have, const cJSON *want, const char *what) {
-    char *a = cJSON_Print(cJSON_GetObjectItemCaseSensitive(have, "axes"));
-    char *b = cJSON_Print(cJSON_GetObjectItemCaseSensitive(want, "axes"));
-    cr_expect_str_eq(a, b, "%s", what);
+static void expect_alike(const cJSON *have, const cJSON *want, const char *key, const char *what) {
+    char *a = cJSON_Print(cJSON_GetObjectItemCaseSensitive(have, key));
+    char *b = cJSON_Print(cJSON_GetObjectItemCaseSensitive(want, key));
+    cr_expect_str_eq(a ? a : "none", b ? b : "none", "%s: %s", what, key);
     free(a);
     free(b);
 }
@@ -162,13 +179,28 @@ static void expect_contacts_alike(const cJSON *have, const cJSON *want, const ch
     }
 }
 
+/* What the header says of the loading and of the number of sources. */
+static void expect_loading_alike(const cJSON *have, const cJSON *want, const char *what) {
+    const cJSON *a = cJSON_GetObjectItemCaseSensitive(have, "loading");
+    const cJSON *b = cJSON_GetObjectItemCaseSensitive(want, "loading");
+    expect_alike(a, b, "rule", what);
+    expect_alike(a, b, "eps", what);
+    cr_expect_float_eq(header_number(a, "delta"), header_number(b, "delta"),
+                       1e-3 * header_number(b, "delta"), "%s", what);
+    expect_alike(have, want, "sources", what);
+}
+
 static void expect_results_alike(const line *have, const line *want, bool mvdr, const char *what) {
     cr_expect_lt(worst_db(have->azimuth, want->azimuth, LOOKS), 1e-4, "%s", what);
     cr_expect_lt(worst_db(have->near, want->near, RANGES * LOOKS), 1e-4, "%s", what);
-    expect_axes_alike(have->head, want->head, what);
-    expect_axes_alike(have->mvdr_head, want->mvdr_head, what);
+    static const char *const said[] = {"axes", "band_hz", "shape", "level_corrected"};
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        expect_alike(have->head, want->head, said[i], what);
+        expect_alike(have->mvdr_head, want->mvdr_head, said[i], what);
+    }
     if (!mvdr)
         return;
+    expect_loading_alike(have->mvdr_head, want->mvdr_head, what);
     cr_expect_lt(worst_db(have->mvdr, want->mvdr, LOOKS), 1e-3, "%s: %g dB", what,
                  worst_db(have->mvdr, want->mvdr, LOOKS));
     cr_expect_lt(worst_db(have->mvdr_near, want->mvdr_near, RANGES * LOOKS), 1e-3, "%s: near %g dB",
@@ -176,9 +208,25 @@ static void expect_results_alike(const line *have, const line *want, bool mvdr, 
     expect_contacts_alike(have->contacts, want->contacts, what);
 }
 
+enum { BY_SET, BY_FILE };
+
+/* From a file of the configuration that is running, with another value. */
+static sonar_code reload(line *l, const setting *other, sonar_error *err) {
+    static sonar_config_differences differences;
+    box box = box_open();
+    char text[2048];
+    write_text(text, other);
+    box_write(&box, "new.yaml", "%s", text);
+    const sonar_code code = sonar_control_reload(l->feed.pipeline, box_path(&box, "new.yaml"), NULL,
+                                                 NULL, &differences, err);
+    cr_expect_gt(differences.live, 0, "%s", other->key);
+    box_close(&box);
+    return code;
+}
+
 /* `changing` is set while it runs, `started` was started so. Snapshots that were corrected
  * otherwise are given up (`restarts`), all others serve on. */
-static void try_setting(const setting *other, bool restarts, const struct layout *layout) {
+static void try_setting(const setting *other, bool restarts, int how, const struct layout *layout) {
     static line changing, started;
     sonar_error err = {0};
     uint64_t window = 0;
@@ -191,8 +239,9 @@ static void try_setting(const setting *other, bool restarts, const struct layout
     }
     cr_assert_str_neq(text_of(changing.head, "config_version"),
                       text_of(started.head, "config_version"));
-    cr_assert_eq(set(&changing, other->key, other->value, &err), SONAR_OK, "%s: %s", err.where,
-                 err.text);
+    cr_assert_eq(how == BY_FILE ? reload(&changing, other, &err)
+                                : set(&changing, other->key, other->value, &err),
+                 SONAR_OK, "%s: %s", err.where, err.text);
     play(&changing, window);
     play(&started, window);
     cr_expect(flagged(changing.head, "config_changed"), "%s", other->key);
@@ -233,11 +282,38 @@ static const struct {
     {{"mvdr.cell_maximum", "true"}, false},
     {{"detections.threshold_db", "20"}, false},
     {{"detections.most", "1"}, false},
+    {{"mvdr.loading.rule", "trace"}, false},
+    {{"mvdr.loading.eps", "0.05"}, false},
+    {{"mvdr.loading.known_sources", "1"}, false},
+    {{"mvdr.correct_level", "true"}, false},
+    {{"mvdr.source_count", "aic"}, false},
 };
 
 Test(live, every_value_acts_as_if_started_with_it, .timeout = 120) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        try_setting(&cases[i].to, cases[i].restarts, NULL);
+        try_setting(&cases[i].to, cases[i].restarts, BY_SET, NULL);
+}
+
+Test(live, a_file_with_another_value_acts_alike, .timeout = 120) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        try_setting(&cases[i].to, cases[i].restarts, BY_FILE, NULL);
+}
+
+/* Dominant modes want eigenvectors, which the Jacobi solver has anyway. */
+Test(live, dominant_modes_change_where_eigenvectors_are) {
+    static line l;
+    sonar_error err = {0};
+    solver = "jacobi";
+    try_setting(&(setting){"mvdr.dmr", "2"}, false, BY_SET, NULL);
+    solver = "auto", dmr = "2";
+    try_setting(&(setting){"mvdr.dmr", "1"}, false, BY_SET, NULL);
+    try_setting(&(setting){"mvdr.dmr", "auto"}, false, BY_FILE, NULL);
+    try_setting(&(setting){"mvdr.dmr_noise", "median"}, false, BY_SET, NULL);
+    dmr = "off";
+    line_open(&l, NULL, NULL);
+    cr_expect_eq(set(&l, "mvdr.dmr", "2", &err), SONAR_EINVAL);
+    cr_expect(strstr(err.text, "mvdr.solver"), "%s", err.text);
+    line_close(&l);
 }
 
 /* Axes and shapes are other ones from the next window on, and back. */
@@ -270,7 +346,7 @@ Test(live, devices_with_graphs_follow, .timeout = 120) {
     const struct layout layout = feed_layout(fake_backend(FAKE_LAZY | FAKE_GRAPHS));
     for (size_t i = 0; i < 4; i++) {
         fake = (struct fake_device){0};
-        try_setting(&cases[i].to, cases[i].restarts, &layout);
+        try_setting(&cases[i].to, cases[i].restarts, BY_SET, &layout);
         cr_expect_gt(fake.graphs_run, 0);
         cr_expect_eq(fake.faults, 0);
     }
@@ -293,6 +369,10 @@ Test(live, scans_change_where_their_number_stays) {
     cr_expect_eq(differences.live, 3);
     play(&changing, 1);
     play(&started, 1);
+    cr_expect(flagged(changing.head, "config_changed"));
+    cr_expect_eq(header_number(changing.head, "config_sample_index"), FS);
+    cr_expect_str_eq(text_of(changing.head, "config_version"),
+                     text_of(started.head, "config_version"));
     expect_results_alike(&changing, &started, true, "scan");
     const char *version = sonar_pipeline_config(changing.feed.pipeline)->version;
     cr_expect_eq(set(&changing, "cbf.scan.step_deg", "1", &err), SONAR_EINVAL);
@@ -302,6 +382,21 @@ Test(live, scans_change_where_their_number_stays) {
     cr_expect_not(flagged(changing.head, "config_changed"));
     line_close(&changing);
     line_close(&started);
+}
+
+/* What is said is no part of a window, but the version is. */
+Test(live, the_log_says_more_or_less) {
+    static line l;
+    sonar_error err = {0};
+    line_open(&l, NULL, NULL);
+    play(&l, 0);
+    cr_expect_eq(atomic_load(&l.feed.pipeline->log_level), SONAR_INFO);
+    cr_assert_eq(set(&l, "runtime.log_level", "error", &err), SONAR_OK, "%s", err.text);
+    cr_expect_eq(atomic_load(&l.feed.pipeline->log_level), SONAR_ERROR);
+    play(&l, 1);
+    cr_expect(flagged(l.head, "config_changed"));
+    cr_expect_eq(header_number(l.head, "config_sample_index"), FS);
+    line_close(&l);
 }
 
 Test(live, what_is_wrong_changes_nothing_and_says_so) {

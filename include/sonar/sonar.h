@@ -136,11 +136,14 @@ typedef struct sonar_manifold {
     const uint64_t *turns;
 } sonar_manifold;
 
+struct sonar_mvdr_spec;
+
 /* Every value that results depend on and that may change while running, as one immutable version:
  * whoever changes a value makes a new one. Positions and channels of the sensors are here as well,
- * since delays follow from them. What a stage's specification holds cannot change. A stage works
- * with the version that came with the window, and so does what is published of that window. Arrays
- * have one entry per sensor. Host memory; a device backend uploads on a new `version`. */
+ * since delays follow from them. What a stage's specification holds cannot change, but for the
+ * members that it calls live. A stage works with the version that came with the window, and so does
+ * what is published of that window. Arrays have one entry per sensor. Host memory; a device backend
+ * uploads on a new `version`. */
 typedef struct sonar_params {
     uint64_t version; /* counts from 1; another one wherever any member differs */
     size_t sensors, sensors_used;
@@ -159,6 +162,9 @@ typedef struct sonar_params {
     const float *shading;       /* CBF weights g, 0 where masked */
     double shading_sum;         /* sum of g */
     sonar_manifold far_cbf, near_cbf, far_mvdr, near_mvdr;
+    /* A specification whose live members take the place of those that the stage was made with;
+     * NULL: these stay. */
+    const struct sonar_mvdr_spec *mvdr;
 } sonar_params;
 
 /* ---- work ------------------------------------------------------------------------------------ */

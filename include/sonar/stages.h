@@ -236,6 +236,8 @@ typedef struct sonar_mvdr_tones {
     float angle[SONAR_MVDR_TONE_ANGLES];
 } sonar_mvdr_tones;
 
+/* Members that are live may have other values in sonar_params.mvdr: they hold for all snapshots
+ * that have been taken in. */
 typedef struct sonar_mvdr_spec {
     size_t sensors, directions, ranges; /* ranges may be 0: no near field */
     double fs_hz;
@@ -244,20 +246,22 @@ typedef struct sonar_mvdr_spec {
     size_t max_new;         /* most snapshots one execute brings */
     size_t snapshots;       /* L of the block, >= 1; 0 with forgetting */
     double alpha;           /* forgetting factor in (0, 1); 0 = block */
-    sonar_loading loading;
-    double eps;           /* > 0; docs/mvdr.md has the least delta, and a hundredth of eps counts
-                             where the noise rule falls back to the trace */
-    size_t known_sources; /* K for the noise rule, 0 = unknown */
+    sonar_loading loading;  /* live */
+    double eps;             /* live; > 0; docs/mvdr.md has the least delta, and a hundredth of eps
+                               counts where the noise rule falls back to the trace */
+    size_t known_sources;   /* live; K for the noise rule, 0 = unknown */
     sonar_mvdr_solver solver;
     double tolerance;  /* in (0, 1): Jacobi ends with a sweep that meets no |g_ij| above it times
                           sqrt(g_ii g_jj), G being what is diagonalised */
     size_t max_sweeps; /* after which a bin is flagged as not converged */
     bool forward_backward; /* averages with the array mirrored at the origin; sensors whose mirror
                               image is masked or missing are not used */
-    bool correct_level;    /* take out what few snapshots and loading do to levels */
-    sonar_source_count source_count;
-    int dmr; /* SONAR_MODES_*, or so many dominant modes; the solver is then AUTO or JACOBI */
-    sonar_mvdr_noise dmr_noise;
+    bool correct_level;    /* live; take out what few snapshots and loading do to levels */
+    sonar_source_count source_count; /* live */
+    /* SONAR_MODES_*, or so many dominant modes; the solver is then AUTO or JACOBI. Live, but OFF
+     * stays OFF and others stay others unless the solver is JACOBI. */
+    int dmr;
+    sonar_mvdr_noise dmr_noise; /* live */
     /* Borrowed during create. NULL: every bin is steered at its centre. */
     const sonar_mvdr_tones *tones;
     /* Bins at the ends of the input that are there only so that their neighbours' tones are found:

@@ -156,7 +156,8 @@ struct group {
 static const struct group MASK_GROUP = {OPT_MASK, OPT_MASK},
                           CBF_GROUP = {OPT_CBF_SCAN, OPT_CBF_DEPRESSION},
                           MVDR_GROUP = {OPT_MVDR_SCAN, OPT_MVDR_DEPRESSION},
-                          RANGE_GROUP = {OPT_RANGES, OPT_RANGE_REFERENCE};
+                          RANGE_GROUP = {OPT_RANGES, OPT_RANGE_REFERENCE},
+                          MODES_GROUP = {OPT_DMR, OPT_DMR};
 
 static const struct group *misfit(const sonar_config *a, const sonar_config *b, char why[160]) {
     if (a->cbf_scan.cone != b->cbf_scan.cone || a->geometry.extent != b->geometry.extent) {
@@ -178,6 +179,13 @@ static const struct group *misfit(const sonar_config *a, const sonar_config *b, 
                  a->specs.cbf.ranges);
         return &RANGE_GROUP;
     }
+    if (a->specs.mvdr_enabled && !a->specs.mvdr.dmr != !b->specs.mvdr.dmr &&
+        a->specs.mvdr.solver != SONAR_MVDR_JACOBI) {
+        snprintf(why, 160,
+                 "eigenvectors have room only if mvdr.solver or mvdr.dmr wanted them at "
+                 "the start");
+        return &MODES_GROUP;
+    }
     return NULL;
 }
 
@@ -198,7 +206,7 @@ static void leave(source *from, const sonar_settings *running, const struct grou
 /* Reads the merged values again and again until all that do not fit have left. */
 static sonar_code fit(source *from, const sonar_config *running, sonar_config **config,
                       sonar_config_differences *all, sonar_report *report) {
-    enum { GROUPS = 4 };
+    enum { GROUPS = 5 };
     for (int i = 0;; i++) {
         char why[160];
         sonar_code code = read_source(from, running->settings->file, running, config, report);

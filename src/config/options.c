@@ -341,18 +341,18 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                         .help = "Exponential forgetting instead of a block: weight that the past "
                                 "keeps at each new snapshot."},
     [OPT_LOADING_RULE] =
-        {"mvdr.loading.rule", AT(specs.mvdr.loading), CHOICE("noise trace absolute"),
+        {"mvdr.loading.rule", LIVE, AT(specs.mvdr.loading), CHOICE("noise trace absolute"),
          .fallback = "noise",
          .help =
              "Power that eps multiplies. noise: the noise power estimated from the eigenvalues. "
              "trace: the mean power per sensor. absolute: none, eps is the loading itself."},
     [OPT_LOADING_EPS] =
-        {"mvdr.loading.eps", AT(specs.mvdr.eps), POSITIVE("", 1e30),
+        {"mvdr.loading.eps", LIVE, AT(specs.mvdr.eps), POSITIVE("", 1e30),
          .computed = "1 (noise), 0.01 (trace)",
          .help = "Diagonal loading. It is required for absolute, in the unit of the spectrum "
                  "(uPa^2/Hz or counts^2/Hz). With too few snapshots for the noise rule, a "
                  "hundredth of eps times the mean power per sensor is loaded."},
-    [OPT_KNOWN_SOURCES] = {"mvdr.loading.known_sources", AT(specs.mvdr.known_sources),
+    [OPT_KNOWN_SOURCES] = {"mvdr.loading.known_sources", LIVE, AT(specs.mvdr.known_sources),
                            INTEGER(0, 65535), .fallback = "0",
                            .help = "Number of sources, if known. It improves the noise estimate."},
     [OPT_SOLVER] = {"mvdr.solver", AT(specs.mvdr.solver), CHOICE("auto jacobi cholesky"),
@@ -361,17 +361,18 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                             "eigenvectors too, by the thesis's parallel Jacobi rotations. auto: "
                             "the faster one. The spectra are the same."},
     [OPT_SOURCE_COUNT] =
-        {"mvdr.source_count", AT(specs.mvdr.source_count), CHOICE("off mdl aic random_matrix"),
+        {"mvdr.source_count", LIVE, AT(specs.mvdr.source_count),
+         CHOICE("off mdl aic random_matrix"),
          .computed = "random_matrix if mvdr.dmr is auto, else off",
          .help = "Count the sources of each bin by its eigenvalues (docs/mvdr.md). mdl: minimum "
                  "description length, cautious. aic: Akaike's criterion, which counts too many. "
                  "random_matrix: the rule of Nadakuditi and Edelman, for few snapshots too."},
-    [OPT_DMR] = {"mvdr.dmr", AT(specs.mvdr.dmr), INTEGER(1, 65535), .choices = "off auto",
+    [OPT_DMR] = {"mvdr.dmr", LIVE, AT(specs.mvdr.dmr), INTEGER(1, 65535), .choices = "off auto",
                  .fallback = "off",
                  .help = "Dominant mode rejection (docs/mvdr.md): so many of the largest "
                          "eigenvalues are kept, and noise takes the place of the others and of "
                          "the loading. auto: as many as mvdr.source_count finds sources."},
-    [OPT_DMR_NOISE] = {"mvdr.dmr_noise", AT(specs.mvdr.dmr_noise), CHOICE("trace median"),
+    [OPT_DMR_NOISE] = {"mvdr.dmr_noise", LIVE, AT(specs.mvdr.dmr_noise), CHOICE("trace median"),
                        .fallback = "trace",
                        .help = "That noise. trace: the mean of the other eigenvalues. median: "
                                "their median, which a few modes too few hardly change."},
@@ -388,7 +389,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
          .help = "Average the covariance with that of the mirrored array (forward-backward "
                  "averaging). The positions must be symmetric about the reference point."},
     [OPT_CORRECT_LEVEL] =
-        {"mvdr.correct_level", AT(specs.mvdr.correct_level), BOOLEAN, .fallback = "false",
+        {"mvdr.correct_level", LIVE, AT(specs.mvdr.correct_level), BOOLEAN, .fallback = "false",
          .help = "Correct levels for the bias of few snapshots and of loading (docs/mvdr.md)."},
     [OPT_CELL_MAXIMUM] = {"mvdr.cell_maximum", LIVE, AT(mvdr_cell_maximum), BOOLEAN,
                           .computed = "true if mvdr.scan is auto",

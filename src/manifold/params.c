@@ -27,6 +27,7 @@ struct shared {
     double *position_m, *phase_turns, *delay_s;
     uint32_t *channel;
     float *scale;
+    sonar_mvdr_spec mvdr; /* its live members */
 };
 
 /* One version. */
@@ -97,6 +98,9 @@ static struct shared *make_shared(const sonar_params_spec *spec) {
     snprintf(shared->config_version, sizeof shared->config_version, "%s", spec->config_version);
     shared->shading_sum = spec->shading_sum;
     shared->forward_backward = spec->forward_backward;
+    if (spec->mvdr)
+        shared->mvdr = *spec->mvdr;
+    shared->mvdr.tones = NULL; /* borrowed, and not live */
     memcpy(shared->position_m, spec->position_m, 3 * spec->sensors * sizeof *shared->position_m);
     memcpy(shared->channel, spec->channel, spec->sensors * sizeof *shared->channel);
     memcpy(shared->used, spec->used, spec->sensors * sizeof *shared->used);
@@ -224,7 +228,8 @@ static sonar_code create(const sonar_params_spec *spec, const sonar_params *like
                                 .channel = shared->channel,
                                 .scale = shared->scale,
                                 .phase_turns = shared->phase_turns,
-                                .delay_s = shared->delay_s};
+                                .delay_s = shared->delay_s,
+                                .mvdr = spec->mvdr ? &shared->mvdr : NULL};
     struct owned *owned = make_version(&plain, shared);
     release(shared);
     if (!owned)

@@ -9,6 +9,7 @@
 #define SONAR_PARAMS_H
 
 #include "manifold/manifold.h"
+#include "sonar/stages.h"
 
 /* What parameters are made from. Arrays have one entry per sensor; everything is copied. */
 typedef struct sonar_params_spec {
@@ -30,7 +31,8 @@ typedef struct sonar_params_spec {
     const double *range_m;
     bool mvdr_near; /* the near field of the MVDR too */
     sonar_range_reference range_reference;
-    bool forward_backward; /* the MVDR does without sensors whose mirror image is masked */
+    bool forward_backward;       /* the MVDR does without sensors whose mirror image is masked */
+    const sonar_mvdr_spec *mvdr; /* whose live members hold; NULL: those of the stage */
 } sonar_params_spec;
 
 /* SONAR_ENOMEM; the caller's to destroy. */

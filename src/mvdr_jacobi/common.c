@@ -10,6 +10,17 @@ static const char where[] = "mvdr_jacobi";
 
 /* ---- the specification ----------------------------------------------------------------------- */
 
+/* What may be other values while running. */
+static sonar_code check_live(const sonar_mvdr_spec *s, sonar_error *err) {
+    if (!(s->eps > 0) || !isfinite(s->eps))
+        return sonar_fail(err, SONAR_EINVAL, where, "loading eps %g is not positive", s->eps);
+    if (s->dmr < SONAR_MODES_COUNTED || (s->dmr && s->solver == SONAR_MVDR_CHOLESKY) ||
+        (s->dmr == SONAR_MODES_COUNTED && s->source_count == SONAR_COUNT_OFF))
+        return sonar_fail(err, SONAR_EINVAL, where,
+                          "dominant modes want the Jacobi solver and, to be counted, a rule");
+    return SONAR_OK;
+}
+
 sonar_code mvdr_check_spec(const sonar_mvdr_spec *s, sonar_error *err) {
     if (!s->sensors || !s->directions || !s->bins || s->length < 2 || !(s->fs_hz > 0) ||
         s->bins > s->length || s->first_bin > s->length / 2 ||
@@ -22,16 +33,10 @@ sonar_code mvdr_check_spec(const sonar_mvdr_spec *s, sonar_error *err) {
     if ((s->alpha > 0) == (s->snapshots > 0))
         return sonar_fail(err, SONAR_EINVAL, where,
                           "either a block of snapshots or a forgetting factor is needed");
-    if (!(s->eps > 0) || !isfinite(s->eps))
-        return sonar_fail(err, SONAR_EINVAL, where, "loading eps %g is not positive", s->eps);
     if (!(s->tolerance > 0 && s->tolerance < 1) || !s->max_sweeps)
         return sonar_fail(err, SONAR_EINVAL, where, "tolerance %g in %zu sweeps is not possible",
                           s->tolerance, s->max_sweeps);
-    if (s->dmr < SONAR_MODES_COUNTED || (s->dmr && s->solver == SONAR_MVDR_CHOLESKY) ||
-        (s->dmr == SONAR_MODES_COUNTED && s->source_count == SONAR_COUNT_OFF))
-        return sonar_fail(err, SONAR_EINVAL, where,
-                          "dominant modes want the Jacobi solver and, to be counted, a rule");
-    return SONAR_OK;
+    return check_live(s, err);
 }
 
 mvdr_shape mvdr_shape_of(const sonar_mvdr_spec *spec) {
@@ -87,7 +92,27 @@ sonar_code mvdr_check_params(const sonar_mvdr_spec *spec, const sonar_params *pa
     sonar_code code = check_manifold(spec, &params->far_mvdr, 1, err);
     if (!code && spec->ranges)
         code = check_manifold(spec, &params->near_mvdr, spec->ranges, err);
-    return code;
+    if (code || !params->mvdr)
+        return code;
+    sonar_mvdr_spec renewed = *spec;
+    mvdr_renew_spec(&renewed, params);
+    if (mvdr_has_vectors(&renewed) != mvdr_has_vectors(spec))
+        return sonar_fail(err, SONAR_EINVAL, where,
+                          "dominant modes come or go, for which the solver is to be Jacobi");
+    return check_live(&renewed, err);
+}
+
+void mvdr_renew_spec(sonar_mvdr_spec *spec, const sonar_params *params) {
+    const sonar_mvdr_spec *live = params->mvdr;
+    if (!live)
+        return;
+    spec->loading = live->loading;
+    spec->eps = live->eps;
+    spec->known_sources = live->known_sources;
+    spec->correct_level = live->correct_level;
+    spec->source_count = live->source_count;
+    spec->dmr = live->dmr;
+    spec->dmr_noise = live->dmr_noise;
 }
 
 static size_t list_used(const sonar_params *params, size_t *sensor) {

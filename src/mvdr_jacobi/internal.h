@@ -157,7 +157,7 @@ typedef struct mvdr_bin {
 } mvdr_bin;
 
 typedef struct mvdr_stage {
-    sonar_mvdr_spec spec;
+    sonar_mvdr_spec spec; /* with the live members of the last parameters */
     const sonar_host *host;
     mvdr_shape shape;
     size_t columns;     /* shape.each * shape.slots */
@@ -242,7 +242,7 @@ void mvdr_spectrum_at(mvdr_stage *stage, size_t bin, const uint64_t *turns, mvdr
 void mvdr_tone_accumulate(mvdr_stage *stage, size_t bin);
 /* Chooses the frequency at which the bin is steered, after all bins have accumulated theirs. */
 void mvdr_tone_steer(mvdr_stage *stage, size_t bin);
-/* Takes the used sensors, mirrors and turns of new parameters over. */
+/* Takes the used sensors, mirrors, turns and live values of new parameters over. */
 sonar_code mvdr_rows_update(mvdr_stage *stage, const sonar_params *params, sonar_error *err);
 
 #endif

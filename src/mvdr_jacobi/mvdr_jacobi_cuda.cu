@@ -37,6 +37,8 @@ struct mvdr_stage {
     size_t *device_rows;     /* sensor, partner: `sensors` entries each */
     uint32_t *mirror;        /* [sensor] on the host */
     size_t *rows, *row_of;   /* the same as on the device; scratch */
+    size_t shared_bytes;     /* most that solving has use for, */
+    bool matrix_fits;        /* with one of its matrices or more */
     uint64_t version;
     bool versioned, forgotten;
     bool stale; /* the sums are of other parameters */
@@ -182,8 +184,19 @@ sonar_code allocate_results(mvdr_stage *stage, sonar_error *err) {
     return memory.code;
 }
 
-/* Sizes the solving block's shared memory: its vectors, and as many of its matrices as fit. Without
- * any of these it is better left to the cache. */
+/* Whether every bin's solution wants all eigenvalues, and the shared memory for it. Without any of
+ * its matrices, vectors there are of use for eigenvalues alone, and else it is better left to the
+ * cache. */
+void prepare_solver(mvdr_stage *stage) {
+    mvdr::view *v = &stage->view;
+    const bool few = stage->shape.order + stage->shape.order % 2 <= FEW_ROWS;
+    v->eigenvalues = v->spec.source_count ||
+                     (v->spec.loading == SONAR_LOADING_NOISE && (few || v->spec.known_sources));
+    const bool useful = stage->matrix_fits || v->vectors || v->eigenvalues;
+    v->shared_bytes = useful ? stage->shared_bytes : 0;
+}
+
+/* Sizes the solving block's shared memory: its vectors, and as many of its matrices as fit. */
 sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
     mvdr::view *v = &stage->view;
     cudaFuncAttributes own;
@@ -198,15 +211,12 @@ sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
     const size_t rows = stage->shape.order + stage->shape.order % 2;
     const size_t matrix = rows * mvdr::odd((uint32_t)rows) * sizeof(complex64) + 16;
     const size_t vectors = mvdr::VECTORS * (rows * sizeof(complex64) + 16);
-    const bool fits = vectors + matrix <= room;
-    const bool noise = v->spec.loading == SONAR_LOADING_NOISE, few = rows <= FEW_ROWS;
-    v->eigenvalues = v->spec.source_count || (noise && (few || v->spec.known_sources));
-    v->shared_bytes = fits ? vectors + matrix : 0;
-    if (!fits && vectors <= room && (v->vectors || v->eigenvalues))
-        v->shared_bytes = vectors;
+    stage->matrix_fits = vectors + matrix <= room;
+    size_t bytes = stage->matrix_fits ? vectors + matrix : vectors <= room ? vectors : 0;
     if (v->vectors && vectors + 2 * matrix <= room)
-        v->shared_bytes += matrix;
-    v->shared_bytes = v->shared_bytes / 16 * 16;
+        bytes += matrix;
+    stage->shared_bytes = bytes / 16 * 16;
+    prepare_solver(stage);
     return CUDA_CHECK(
         where, cudaFuncSetAttribute(solve, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)room),
         err);
@@ -358,7 +368,8 @@ void list_rows(mvdr_stage *stage, const sonar_params *params) {
             (uint32_t)stage->rows[v->spec.forward_backward ? partner[i] : i];
 }
 
-/* Takes the rows, mirrors and turns of new parameters over. */
+/* Takes the rows, mirrors, turns and live values of new parameters over. The last go to the kernels
+ * with each launch: graphs, which repeat those of one version, are run for no other. */
 sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cudaStream_t stream,
                        sonar_error *err) {
     mvdr::view *v = &stage->view;
@@ -367,6 +378,8 @@ sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cudaStream
     sonar_code code = mvdr_check_params(&v->spec, params, err);
     if (code)
         return code;
+    mvdr_renew_spec(&v->spec, params);
+    prepare_solver(stage);
     list_rows(stage, params);
     if ((code = upload(stage, params, stream, err)) != SONAR_OK)
         return code;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Takes new parameters over: the sensors that are used, their mirrors and their turns. */
+/* Takes new parameters over: the sensors that are used, their mirrors and their turns, and what may
+ * change of the specification. */
 #include "mvdr_jacobi/internal.h"
 
 #include <string.h>
@@ -34,6 +35,7 @@ sonar_code mvdr_rows_update(mvdr_stage *stage, const sonar_params *params, sonar
     sonar_code code = mvdr_check_params(&stage->spec, params, err);
     if (code)
         return code;
+    mvdr_renew_spec(&stage->spec, params);
     list_sensors(stage, params);
     const sonar_mvdr_spec *spec = &stage->spec;
     transpose(params->far_mvdr.turns, spec->directions, spec->sensors, stage->rows.turns);

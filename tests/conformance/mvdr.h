@@ -34,6 +34,7 @@
     X(nothing_and_zeros)                                                                           \
     X(no_noise_at_all)                                                                             \
     X(reset_forgets)                                                                               \
+    X(live_values)                                                                                 \
     X(same_bits)                                                                                   \
     X(corrected_levels)                                                                            \
     X(eigenvalues)                                                                                 \
@@ -52,7 +53,8 @@
     X(impossible_modes)                                                                            \
     X(impossible_specs)                                                                            \
     X(wrong_shapes)                                                                                \
-    X(wrong_near_field)
+    X(wrong_near_field)                                                                            \
+    X(wrong_live_values)
 
 /* Large problems and the scene's own truth, from many trials: nothing new for a checker of memory,
  * which would take long over them. */

@@ -284,6 +284,94 @@ MVDR_CASE(reset_forgets) {
     }
 }
 
+/* ---- what may change --------------------------------------------------------------------------
+ */
+
+/* A spec with other live members, which are to hold from the next run on. */
+static void put_live(mvdr_fixture *f, const sonar_mvdr_spec *other) {
+    f->params.mvdr = other;
+    f->spec = *other;
+    mvdr_renew(f);
+}
+
+static void expect_same(site *site, const mvdr_fixture *f, const mvdr_fixture *g,
+                        const char *what) {
+    const size_t looks = f->spec.bins * f->spec.directions;
+    double worst_db = 0;
+    for (size_t i = 0; i < looks; i++)
+        worst_db =
+            fmax(worst_db, fabs(10 * log10((double)f->spectrum[i] / (double)g->spectrum[i])));
+    site_expect(site, worst_db < 2e-3, "%s: %g dB off", what, worst_db);
+    for (size_t bin = 0; bin < f->spec.bins; bin++)
+        for (int field = 0; field < SONAR_MVDR_INFO_FIELDS; field++) {
+            const double a = (double)mvdr_info(f, bin, field), b = (double)mvdr_info(g, bin, field);
+            if (field != SONAR_MVDR_SWEEPS && field != SONAR_MVDR_RESIDUAL)
+                site_expect(site, fabs(a - b) <= 1e-3 * fabs(b), "%s, bin %zu, field %d: %g, %g",
+                            what, bin, field, a, b);
+        }
+}
+
+/* From the snapshots that were there a stage makes under other values what one makes that was
+ * created with them: as `f` has, with l of them, and one more. */
+static void change_values(site *site, const sonar_mvdr_spec *spec, const sonar_mvdr_spec *to,
+                          size_t l, const char *what) {
+    mvdr_fixture f, g;
+    float at_f[3], at_g[3];
+    mvdr_open(&f, site, spec);
+    mvdr_open(&g, site, to);
+    const size_t stride = spec->bins * spec->sensors;
+    sonar_c32 *x = mvdr_record(&f, l + 1, (mvdr_wave[]){{60, 20}, {100, 12}, {107, 9}}, 3, 99 + l);
+    mvdr_run(&f, l, x);
+    mvdr_run(&g, l, x);
+    put_live(&f, to);
+    mvdr_run(&f, 1, x + l * stride);
+    mvdr_run(&g, 1, x + l * stride);
+    expect_same(site, &f, &g, what);
+    mvdr_evaluate(&f, 3, f.turns, at_f);
+    mvdr_evaluate(&g, 3, g.turns, at_g);
+    for (int i = 0; i < 3; i++)
+        site_expect(site, fabs((double)at_f[i] / (double)at_g[i] - 1) < 1e-3,
+                    "%s: point %d: %g, %g", what, i, (double)at_f[i], (double)at_g[i]);
+    put_live(&f, spec); /* and back, without a snapshot */
+    put_live(&g, spec);
+    mvdr_run(&f, 0, x);
+    mvdr_run(&g, 0, x);
+    expect_same(site, &f, &g, "back again");
+    free(x);
+    mvdr_close(&f);
+    mvdr_close(&g);
+}
+
+MVDR_CASE(live_values) {
+    static const struct {
+        size_t sensors, snapshots;
+        double alpha;
+        sonar_mvdr_solver solver;
+    } shapes[] = {{24, 12, 0, SONAR_MVDR_AUTO},
+                  {16, 40, 0, SONAR_MVDR_AUTO},
+                  {12, 8, 0.9, SONAR_MVDR_AUTO},
+                  {20, 9, 0, SONAR_MVDR_JACOBI},
+                  {210, 230, 0, SONAR_MVDR_AUTO}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes - site->quick; i++) {
+        sonar_mvdr_spec spec =
+            mvdr_spec(shapes[i].sensors, 40, shapes[i].snapshots, shapes[i].alpha);
+        const size_t l = shapes[i].snapshots;
+        spec.solver = shapes[i].solver, spec.bins = 2;
+        sonar_mvdr_spec to = spec;
+        to.eps = 0.2, change_values(site, &spec, &to, l, "eps");
+        to.loading = SONAR_LOADING_NOISE, change_values(site, &spec, &to, l, "noise");
+        to.known_sources = 2, change_values(site, &spec, &to, l, "known sources");
+        to.loading = SONAR_LOADING_ABSOLUTE, change_values(site, &spec, &to, l, "absolute");
+        to.correct_level = true, change_values(site, &spec, &to, l, "levels");
+        to.source_count = SONAR_COUNT_MDL, change_values(site, &spec, &to, l, "sources");
+        if (spec.solver != SONAR_MVDR_JACOBI)
+            continue;
+        to.dmr = 2, change_values(site, &spec, &to, l, "dominant modes");
+        to.dmr_noise = SONAR_NOISE_MEDIAN, change_values(site, &spec, &to, l, "their noise");
+        to.dmr = SONAR_MODES_COUNTED, change_values(site, &spec, &to, l, "as many as counted");
+    }
+}
+
 void mvdr_bits(site *site, double alpha, float bits[MVDR_BITS]) {
     enum { B = 21, BINS = 7, T = 50, L = 18 };
     mvdr_fixture f;
@@ -370,6 +458,26 @@ MVDR_CASE(wrong_shapes) {
                 f.ops->execute(f.stage, site->queue, &f.in, f.out, &work, &err) == SONAR_EINVAL,
                 "turns of another bin width were accepted");
     site_free(site, &in);
+    mvdr_close(&f);
+}
+
+/* Values that the spec may not have either, and modes for which nothing was made. */
+MVDR_CASE(wrong_live_values) {
+    mvdr_fixture f;
+    const sonar_mvdr_spec spec = mvdr_spec(4, 5, 6, 0);
+    sonar_mvdr_spec wrong = spec, modes = spec, good = spec;
+    sonar_error err = {0};
+    wrong.eps = 0, modes.dmr = 2, good.eps = 0.5;
+    mvdr_open(&f, site, &spec);
+    sonar_work work = mvdr_work(&f);
+    const sonar_mvdr_spec *const live[] = {&wrong, &modes, &good};
+    for (int i = 0; i < 3; i++) {
+        f.params.mvdr = live[i];
+        f.params.version++;
+        const sonar_code code = f.ops->execute(f.stage, site->queue, &f.in, f.out, &work, &err);
+        site_expect(site, code == (i < 2 ? SONAR_EINVAL : SONAR_OK), "values %d: %d", i, (int)code);
+    }
+    site_settle(site);
     mvdr_close(&f);
 }
 
