@@ -18,8 +18,6 @@ static sonar_code check_spec(const sonar_cbf_spec *spec, sonar_error *err) {
     sonar_code code = sonar_cbf_check(spec, err);
     if (code)
         return code;
-    if (spec->parts)
-        return sonar_fail(err, SONAR_EUNAVAILABLE, "cbf", "parts of an array are the CPU's work");
     const size_t most = 1u << 30, points = spec->directions * spec->ranges;
     if (spec->sensors > most || spec->directions > most || points > most || spec->bins > most ||
         spec->first_bin > most || spec->max_snapshots > most)
@@ -286,6 +284,15 @@ static bool is_f32(const sonar_buffer *buffer, size_t rows, size_t columns) {
            buffer->stride[1] == 1;
 }
 
+/* c32 [snapshot][bin][points], dense, whatever the points' own shape. */
+static bool is_part(const sonar_buffer *in, const sonar_buffer *buffer, size_t bins,
+                    size_t points) {
+    return buffer->dtype == SONAR_C32 && buffer->data && sonar_cuda_in_place(buffer->space) &&
+           buffer->rank >= 3 && buffer->shape[0] == in->shape[0] && buffer->shape[1] == bins &&
+           sonar_buffer_count(buffer) == in->shape[0] * bins * points &&
+           buffer->stride[1] == (ptrdiff_t)points;
+}
+
 /* Which surfaces this call makes. */
 struct wanted {
     bool azimuth, nearfield, lofar;
@@ -295,6 +302,21 @@ static struct wanted wanted_of(const struct cbf *cbf, const sonar_work *work) {
     return {(work->outputs & SONAR_WANT(SONAR_CBF_AZIMUTH)) != 0,
             cbf->spec.ranges && (work->outputs & SONAR_WANT(SONAR_CBF_NEARFIELD)),
             (work->outputs & SONAR_WANT(SONAR_CBF_LOFAR)) != 0};
+}
+
+static bool outputs_fit(const sonar_cbf_spec *spec, const sonar_buffer *in, const sonar_buffer *out,
+                        struct wanted wanted) {
+    const sonar_buffer *far_field = &out[SONAR_CBF_LOFAR], *close = &out[SONAR_CBF_NEARFIELD];
+    if (spec->parts)
+        return (!(wanted.azimuth || wanted.lofar) ||
+                is_part(in, far_field, wanted.lofar ? spec->bins : spec->cbf_bins,
+                        spec->directions)) &&
+               (!wanted.nearfield ||
+                is_part(in, close, spec->cbf_bins, spec->ranges * spec->directions));
+    return (!wanted.azimuth || is_f32(&out[SONAR_CBF_AZIMUTH], 1, spec->directions)) &&
+           (!wanted.lofar || is_f32(far_field, spec->bins, spec->directions)) &&
+           (!wanted.nearfield || (is_f32(close, spec->ranges, spec->directions) &&
+                                  close->stride[0] == (ptrdiff_t)spec->directions));
 }
 
 static sonar_code check_shapes(const struct cbf *cbf, const sonar_buffer *in,
@@ -307,12 +329,10 @@ static sonar_code check_shapes(const struct cbf *cbf, const sonar_buffer *in,
         return sonar_fail(err, SONAR_EINVAL, "cbf",
                           "input is not c32 [1..%zu][%zu][%zu] on the device", spec->max_snapshots,
                           spec->bins, spec->sensors);
-    if ((wanted.azimuth && !is_f32(&out[SONAR_CBF_AZIMUTH], 1, spec->directions)) ||
-        (wanted.lofar && !is_f32(&out[SONAR_CBF_LOFAR], spec->bins, spec->directions)) ||
-        (wanted.nearfield && (!is_f32(&out[SONAR_CBF_NEARFIELD], spec->ranges, spec->directions) ||
-                              out[SONAR_CBF_NEARFIELD].stride[0] != (ptrdiff_t)spec->directions)))
+    if (!outputs_fit(spec, in, out, wanted))
         return sonar_fail(err, SONAR_EINVAL, "cbf",
-                          "an output is not f32 of the right shape on the device");
+                          "an output is not %s of the right shape on the device",
+                          spec->parts ? "c32" : "f32");
     if (work->params->sensors != spec->sensors ||
         ((wanted.azimuth || wanted.lofar) && !sonar_cbf_takes(spec, &work->params->far_cbf, 1)) ||
         (wanted.nearfield && !sonar_cbf_takes(spec, &work->params->near_cbf, spec->ranges)))
@@ -358,15 +378,54 @@ static enum path path_of(const struct table *table, size_t snapshots) {
     return table->mirrors ? PATH_MIRRORED : PATH_GENERAL;
 }
 
-/* Where the results of one pass go; NULL: not wanted. The far field takes all bins if the Lofar is
- * wanted. */
+/* Which fields one pass makes and where its results go; NULL: not wanted. The far field takes all
+ * bins if the Lofar is wanted. */
 struct results {
+    bool far_field, near_field, whole;
     float *azimuth, *nearfield, *lofar;
     size_t lofar_row;
+    struct part far_part, near_part;
 };
 
-static struct results results_of(const sonar_buffer *out, struct wanted wanted) {
+/* Of the CBF's bins. */
+static struct part part_of(const struct cbf *cbf, const sonar_buffer *out, size_t points,
+                           const sonar_params *params) {
+    struct part part = {};
+    part.y = (float2 *)out->data;
+    part.first = (uint32_t)(cbf->spec.cbf_first - cbf->spec.first_bin);
+    part.bins = (uint32_t)cbf->spec.cbf_bins;
+    part.points = points;
+    part.scale = params->shading_sum != 0 ? 1 / params->shading_sum : 0;
+    return part;
+}
+
+static struct results parts_of(const struct cbf *cbf, const sonar_buffer *out, struct wanted wanted,
+                               const sonar_params *params) {
+    const sonar_cbf_spec *spec = &cbf->spec;
     struct results to = {};
+    to.far_field = wanted.azimuth || wanted.lofar;
+    to.near_field = wanted.nearfield;
+    to.whole = wanted.lofar;
+    if (to.far_field)
+        to.far_part = part_of(cbf, &out[SONAR_CBF_LOFAR], spec->directions, params);
+    if (to.whole) {
+        to.far_part.first = 0;
+        to.far_part.bins = (uint32_t)spec->bins;
+    }
+    if (to.near_field)
+        to.near_part =
+            part_of(cbf, &out[SONAR_CBF_NEARFIELD], spec->ranges * spec->directions, params);
+    return to;
+}
+
+static struct results results_of(const struct cbf *cbf, const sonar_buffer *out,
+                                 struct wanted wanted, const sonar_params *params) {
+    if (cbf->spec.parts)
+        return parts_of(cbf, out, wanted, params);
+    struct results to = {};
+    to.far_field = wanted.azimuth || wanted.lofar;
+    to.near_field = wanted.nearfield;
+    to.whole = wanted.lofar;
     if (wanted.azimuth)
         to.azimuth = (float *)out[SONAR_CBF_AZIMUTH].data;
     if (wanted.nearfield)
@@ -383,16 +442,18 @@ static sonar_code run_alone(const struct cbf *cbf, enum path path, const struct 
                             const sonar_params *params, cudaStream_t stream, sonar_error *err) {
     if (path == PATH_LINE) {
         struct line_pass line = {};
-        add_field(cbf, &line.field, &cbf->far_table, to->lofar, to->azimuth);
+        add_field(cbf, &line.field, &cbf->far_table, to->whole, to->azimuth);
+        line.field.part = to->far_part;
         line.lofar = to->lofar;
         line.lofar_row = to->lofar_row;
         return run_line(cbf, &line, params, stream, err);
     }
     struct matrix_pass pass = {};
-    if (to->nearfield)
+    if (to->near_field)
         add_matrix_field(cbf, &pass, &cbf->near_table, false, to->nearfield);
     else
-        add_matrix_field(cbf, &pass, &cbf->far_table, to->lofar, to->azimuth);
+        add_matrix_field(cbf, &pass, &cbf->far_table, to->whole, to->azimuth);
+    pass.field.part = to->near_field ? to->near_part : to->far_part;
     pass.lofar = to->lofar;
     pass.lofar_row = to->lofar_row;
     return run_matrix(cbf, &pass, params, stream, err);
@@ -402,10 +463,12 @@ static sonar_code run_alone(const struct cbf *cbf, enum path path, const struct 
 static sonar_code run_fields(const struct cbf *cbf, const struct results *to,
                              const sonar_params *params, cudaStream_t stream, sonar_error *err) {
     struct pass pass = {};
-    if (to->azimuth || to->lofar)
-        add_field(cbf, &pass.field[0], &cbf->far_table, to->lofar, to->azimuth);
-    if (to->nearfield)
+    if (to->far_field)
+        add_field(cbf, &pass.field[0], &cbf->far_table, to->whole, to->azimuth);
+    if (to->near_field)
         add_field(cbf, &pass.field[1], &cbf->near_table, false, to->nearfield);
+    pass.field[0].part = to->far_part;
+    pass.field[1].part = to->near_part;
     pass.lofar = to->lofar;
     pass.lofar_row = to->lofar_row;
     complete_pass(cbf, &pass, params);
@@ -445,18 +508,19 @@ static sonar_code run_wanted(const struct cbf *cbf, const sonar_buffer *out,
                              sonar_error *err) {
     enum path far_path = path_of(&cbf->far_table, cbf->input.snapshots);
     enum path near_path = path_of(&cbf->near_table, cbf->input.snapshots);
-    struct results all = results_of(out, wanted), far_field = all, near_field = all;
-    bool far_wanted = wanted.azimuth || wanted.lofar;
-    if (far_wanted && wanted.nearfield && far_path == near_path && far_path != PATH_MATRIX)
+    const struct results all = results_of(cbf, out, wanted, params);
+    struct results far_field = all, near_field = all;
+    bool both = all.far_field && all.near_field;
+    if (both && far_path == near_path && far_path != PATH_MATRIX)
         return run_path(cbf, far_path, &all, params, stream, err);
-    far_field.nearfield = NULL;
-    near_field.azimuth = near_field.lofar = NULL;
-    if (far_wanted && wanted.nearfield && far_path == PATH_LINE)
+    far_field.near_field = near_field.far_field = near_field.whole = false;
+    far_field.nearfield = near_field.azimuth = near_field.lofar = NULL;
+    if (both && far_path == PATH_LINE)
         return run_both(cbf, near_path, &far_field, &near_field, params, stream, err);
     sonar_code code = SONAR_OK;
-    if (far_wanted)
+    if (all.far_field)
         code = run_path(cbf, far_path, &far_field, params, stream, err);
-    if (!code && wanted.nearfield)
+    if (!code && all.near_field)
         code = run_path(cbf, near_path, &near_field, params, stream, err);
     return code;
 }
@@ -473,14 +537,17 @@ static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffe
         code = upload(cbf, work->params, wanted, queue->stream, err);
     if (code)
         return code;
+    cbf->given = *in;
     cbf->input = {(const float2 *)in->data, (size_t)in->stride[0], (size_t)in->stride[1],
                   (uint32_t)in->shape[0]};
     return run_wanted(cbf, out, work->params, wanted, queue->stream, err);
 }
 
-/* Points in the near field's place: it has as many, or else the far field's. */
+/* Points in the near field's place: it has as many, or else the far field's. To `power`, or their
+ * part to `y`. */
 static sonar_code run_points(const struct cbf *cbf, const sonar_buffer *turns, float *power,
-                             const sonar_params *params, cudaStream_t stream, sonar_error *err) {
+                             const struct part *y, const sonar_params *params, cudaStream_t stream,
+                             sonar_error *err) {
     size_t points = turns->shape[0];
     size_t most = sonar_max_size(cbf->energy_items / cbf->cut[CUT_GENERAL].band_blocks, 1) * LANES;
     sonar_code code = SONAR_OK;
@@ -489,7 +556,9 @@ static sonar_code run_points(const struct cbf *cbf, const sonar_buffer *turns, f
         table.turns = (uint64_t *)turns->data + (ptrdiff_t)done * turns->stride[0];
         table.points = sonar_min_size(points - done, most);
         struct pass pass = {};
-        add_field(cbf, &pass.field[0], &table, false, power + done);
+        add_field(cbf, &pass.field[0], &table, false, power ? power + done : NULL);
+        pass.field[0].part = *y;
+        pass.field[0].part.y += y->y ? done : 0;
         pass.field[0].sensor_stride = 1;
         pass.field[0].point_stride = (size_t)turns->stride[0];
         complete_pass(cbf, &pass, params);
@@ -499,13 +568,14 @@ static sonar_code run_points(const struct cbf *cbf, const sonar_buffer *turns, f
 }
 
 static sonar_code run_points_matrix(const struct cbf *cbf, const sonar_buffer *turns, float *power,
-                                    const sonar_params *params, cudaStream_t stream,
-                                    sonar_error *err) {
+                                    const struct part *y, const sonar_params *params,
+                                    cudaStream_t stream, sonar_error *err) {
     struct table table = {};
     struct matrix_pass pass = {};
     table.turns = (uint64_t *)turns->data;
     table.points = turns->shape[0];
     add_matrix_field(cbf, &pass, &table, false, power);
+    pass.field.part = *y;
     pass.field.sensor_stride = 1;
     pass.field.point_stride = (size_t)turns->stride[0];
     return run_matrix(cbf, &pass, params, stream, err);
@@ -520,16 +590,20 @@ static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buff
     if (points == 0)
         return SONAR_OK;
     if (turns->dtype != SONAR_U64 || turns->rank != 2 || turns->shape[1] != sensors ||
-        turns->stride[1] != 1 || turns->space != SONAR_DEVICE || !is_f32(power, 1, points))
+        turns->stride[1] != 1 || turns->space != SONAR_DEVICE ||
+        !(cbf->spec.parts ? is_part(&cbf->given, power, cbf->spec.cbf_bins, points)
+                          : is_f32(power, 1, points)))
         return sonar_fail(err, SONAR_EINVAL, "cbf",
-                          "points are not u64 [%zu][%zu] with f32 [%zu], both on the device",
-                          points, sensors, points);
+                          "points are not u64 [%zu][%zu] with %s, both on the device", points,
+                          sensors, cbf->spec.parts ? "their parts" : "f32 of as many");
     sonar_code code = upload_shading(cbf, work->params, queue->stream, err);
     if (code)
         return code;
     bool matrix = cbf->may_matrix && cbf->input.snapshots >= MATRIX_LEAST;
-    return (matrix ? run_points_matrix : run_points)(cbf, turns, (float *)power->data, work->params,
-                                                     queue->stream, err);
+    const struct part y =
+        cbf->spec.parts ? part_of(cbf, power, points, work->params) : (struct part){};
+    return (matrix ? run_points_matrix : run_points)(cbf, turns, y.y ? NULL : (float *)power->data,
+                                                     &y, work->params, queue->stream, err);
 }
 
 extern "C" const sonar_stage_ops sonar_cbf_cuda = {"cbf",        cbf_create, cbf_execute,

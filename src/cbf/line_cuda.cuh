@@ -21,6 +21,7 @@ struct line_pass {
     uint32_t input_bin;     /* absolute number of the input's first bin */
     uint32_t first, bins;   /* bins of this pass, counted from the input's first */
     uint32_t band_first, band_bins;
+    uint32_t snapshot;
     bool first_snapshot, last_snapshot;
     double *energy; /* [bin][point, image][groups * LANES], of the snapshots so far */
     float *lofar;   /* [bin][direction], or NULL */
@@ -131,6 +132,15 @@ __device__ inline void join_columns(const struct line_pass &pass, const uint64_t
     }
 }
 
+/* The sums' weights are those against sensor 0, whose own a power does not know and a part does. */
+__device__ inline void keep_line_part(const struct line_pass &pass, uint32_t row, uint32_t point,
+                                      double re, double im) {
+    uint64_t own = pass.field.turns[point];
+    float2 a = sonar_cuda_phasor(sonar_cuda_phase(0 - own, pass.input_bin + row));
+    pass.field.part.keep(pass.snapshot, row, point, (double)a.x * re - (double)a.y * im,
+                         (double)a.x * im + (double)a.y * re);
+}
+
 /* Grid: bins x groups of points, the groups of a bin side by side. */
 static __global__ void __launch_bounds__(SUM_WARPS *LANES, RESIDENT_WARPS / SUM_WARPS)
     sum_line(const __grid_constant__ line_pass pass) {
@@ -159,12 +169,17 @@ static __global__ void __launch_bounds__(SUM_WARPS *LANES, RESIDENT_WARPS / SUM_
         re += (double)beam[warp][i][lane].x;
         im += (double)beam[warp][i][lane].y;
     }
+    uint32_t point = warp ? mirror.image : mirror.point;
+    if (field.part.y) {
+        if (index < field.points && point != NO_POINT)
+            keep_line_part(pass, row, point, re, im);
+        return;
+    }
     double power = pass.power_scale * (re * re + im * im);
     double *energy = pass.energy + ((size_t)row * 2 + warp) * field.groups * LANES + index;
     if (!pass.first_snapshot)
         power += *energy;
     *energy = power;
-    uint32_t point = warp ? mirror.image : mirror.point;
     if (pass.last_snapshot && pass.lofar && index < field.points && point != NO_POINT)
         pass.lofar[row * pass.lofar_row + point] = (float)power;
 }

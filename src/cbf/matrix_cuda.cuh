@@ -51,7 +51,7 @@ struct matrix_pass {
     uint32_t first_group, groups; /* of points; an item is a group and a block of bins */
     const float2 *x;              /* [snapshot][bin][sensor] */
     size_t x_snapshot, x_row;
-    uint32_t snapshots;
+    uint32_t done, snapshots; /* of those before this slab, of this one */
     bool first_snapshots, last_snapshots;
     const float *shading;
     uint32_t sensors, share, chunks; /* share: sensors of a chunk, whole tiles */
@@ -274,8 +274,24 @@ static __global__ void __launch_bounds__(MATRIX_WARPS *LANES, 4)
 
 /* ---- powers ---------------------------------------------------------------------------------- */
 
+/* A lane has two points, g and g + 8, and of each two snapshots of every eight. */
+template <int N>
+__device__ inline void keep_matrix_part(const struct matrix_pass &pass,
+                                        const struct matrix_place &place, uint32_t bin,
+                                        const double (&y)[N][2][4]) {
+    const uint32_t lane = threadIdx.x % LANES;
+#pragma unroll
+    for (uint32_t i = 0; i < 4 * N; i++) {
+        uint32_t snapshot = i / 4 * MATRIX_COLUMNS + lane % 4 * 2 + i % 2;
+        uint32_t point = place.row + lane / 4 + 8 * (i / 2 % 2);
+        if (snapshot < pass.snapshots && point < pass.field.points)
+            pass.field.part.keep(pass.done + snapshot, place.block.first + bin, point,
+                                 y[i / 4][0][i % 4], y[i / 4][1][i % 4]);
+    }
+}
+
 /* Grid: items x bins, threads as those of sum_matrix. Adds the chunks, the slab's snapshots and the
- * slabs; after the last one writes the Lofar. */
+ * slabs; after the last one writes the Lofar. Of a part it writes y. */
 template <int N>
 static __global__ void __launch_bounds__(MATRIX_WARPS *LANES)
     finish_matrix(const __grid_constant__ matrix_pass pass) {
@@ -291,6 +307,10 @@ static __global__ void __launch_bounds__(MATRIX_WARPS *LANES)
 #pragma unroll
         for (uint32_t i = 0; i < 8 * N; i++)
             y[i / 8][i / 4 % 2][i % 4] += (double)from[i * MATRIX_WARPS * LANES + threadIdx.x];
+    }
+    if (pass.field.part.y) {
+        keep_matrix_part<N>(pass, place, bin, y);
+        return;
     }
 #pragma unroll
     for (int i = 0; i < 4 * N; i++) {

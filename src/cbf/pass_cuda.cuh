@@ -48,6 +48,20 @@ struct mirror {
 
 constexpr uint32_t NO_POINT = UINT32_MAX;
 
+/* Where a part of an array's y goes, [snapshot][bin][point]; NULL: powers are wanted. */
+struct part {
+    float2 *y;
+    uint32_t first, bins; /* counted from the input's first */
+    size_t points;
+    double scale; /* of sum g conj(a) X */
+
+    __device__ void keep(uint32_t snapshot, uint32_t bin, uint32_t point, double re,
+                         double im) const {
+        y[((size_t)snapshot * bins + bin - first) * points + point] =
+            make_float2((float)(scale * re), (float)(scale * im));
+    }
+};
+
 /* Look points that share their bins. */
 struct field {
     const uint64_t *turns;
@@ -57,6 +71,7 @@ struct field {
     uint32_t first_block, blocks;       /* of the list of blocks */
     uint32_t first_item;                /* items: [block][group], field by field */
     float *energy;                      /* [point], or NULL: not wanted */
+    struct part part;
 };
 
 /* One pass over one snapshot of the input, by value to the kernels. */
@@ -73,6 +88,7 @@ struct pass {
     uint32_t first_bin, items, chunks;
     float2 *partial; /* [chunk][item][slot][lane] */
     double *power;   /* [item][slot][lane], of the snapshots so far; not used for a single one */
+    uint32_t snapshot;
     bool first_snapshot, last_snapshot;
     double *energy; /* [item][lane] */
     float *lofar;   /* [bin][direction] of field 0, or NULL */

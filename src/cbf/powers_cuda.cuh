@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* From the chunks' partial sums to powers: the Lofar and the band energy. */
+/* From the chunks' partial sums to powers, the Lofar and the band energy, or to a part's y. */
 #ifndef SONAR_CBF_POWERS_CUDA_CUH
 #define SONAR_CBF_POWERS_CUDA_CUH
 
 #include "cbf/pass_cuda.cuh"
 
-__device__ inline double slot_power(const struct pass &pass, uint32_t slot) {
+__device__ inline double2 slot_sum(const struct pass &pass, uint32_t slot) {
     const float2 *from =
         pass.partial + ((size_t)blockIdx.x * SLOTS + slot) * LANES + threadIdx.x % LANES;
     double re = 0, im = 0;
@@ -15,7 +15,7 @@ __device__ inline double slot_power(const struct pass &pass, uint32_t slot) {
         re += (double)y.x;
         im += (double)y.y;
     }
-    return pass.power_scale * (re * re + im * im);
+    return make_double2(re, im);
 }
 
 /* Bin of a slot, counted from the block's first. */
@@ -36,7 +36,7 @@ __device__ inline double add_snapshots(const struct pass &pass, uint32_t slot, d
 }
 
 /* Grid: items x 2 with mirrored points. Adds the chunks and the snapshots; after the last one
- * writes the Lofar and sums the block's power. */
+ * writes the Lofar and sums the block's power. Of a part it writes every snapshot's y. */
 static __global__ void __launch_bounds__(FINISH_WARPS *LANES)
     finish_bins(const __grid_constant__ pass pass) {
     __shared__ double shared[FINISH_WARPS][LANES];
@@ -53,12 +53,19 @@ static __global__ void __launch_bounds__(FINISH_WARPS *LANES)
         uint32_t bin = bin_of(slot, mirrored);
         if (bin >= block.bins)
             continue;
-        double power = add_snapshots(pass, first_slot + slot, slot_power(pass, first_slot + slot));
+        double2 y = slot_sum(pass, first_slot + slot);
+        if (place.field->part.y) {
+            if (point != NO_POINT)
+                place.field->part.keep(pass.snapshot, block.first + bin, point, y.x, y.y);
+            continue;
+        }
+        double power =
+            add_snapshots(pass, first_slot + slot, pass.power_scale * (y.x * y.x + y.y * y.y));
         energy += power;
         if (writes)
             pass.lofar[(block.first + bin) * pass.lofar_row + point] = (float)power;
     }
-    if (!pass.last_snapshot)
+    if (!pass.last_snapshot || place.field->part.y)
         return;
     shared[warp][lane] = energy;
     __syncthreads();

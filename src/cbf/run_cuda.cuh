@@ -50,6 +50,7 @@ struct cbf {
     double *power;       /* as pass's, or NULL: never more than one snapshot */
     double *line_energy; /* as line_pass's */
     struct input input;  /* of the last execute, lent by the caller */
+    sonar_buffer given;  /* the same, as it was given */
 };
 
 /* ---- passes ---------------------------------------------------------------------------------- */
@@ -161,6 +162,7 @@ static sonar_code run_snapshots(const struct cbf *cbf, struct pass *pass, cudaSt
     sonar_code code = SONAR_OK;
     for (uint32_t s = 0; s < input->snapshots && !code; s++) {
         pass->x = input->x + s * input->snapshot;
+        pass->snapshot = s;
         pass->first_snapshot = s == 0;
         pass->last_snapshot = s + 1 == input->snapshots;
         code = run_sums(pass, stream, err);
@@ -193,8 +195,9 @@ static sonar_code run_line(const struct cbf *cbf, struct line_pass *pass,
     pass->input_bin = (uint32_t)cbf->spec.first_bin;
     pass->band_first = (uint32_t)(cbf->spec.cbf_first - cbf->spec.first_bin);
     pass->band_bins = (uint32_t)cbf->spec.cbf_bins;
-    pass->first = pass->lofar ? 0 : pass->band_first;
-    pass->bins = pass->lofar ? (uint32_t)cbf->spec.bins : pass->band_bins;
+    bool whole = pass->field.blocks == cbf->cut[CUT_GENERAL].blocks;
+    pass->first = whole ? 0 : pass->band_first;
+    pass->bins = whole ? (uint32_t)cbf->spec.bins : pass->band_bins;
     pass->energy = cbf->line_energy;
     pass->power_scale = power_scale(cbf, params);
     pass->bin_hz = cbf->spec.fs_hz / (double)cbf->spec.length;
@@ -202,6 +205,7 @@ static sonar_code run_line(const struct cbf *cbf, struct line_pass *pass,
     sonar_code code = SONAR_OK;
     for (uint32_t s = 0; s < cbf->input.snapshots && !code; s++) {
         pass->x = cbf->input.x + s * cbf->input.snapshot;
+        pass->snapshot = s;
         pass->first_snapshot = s == 0;
         pass->last_snapshot = s + 1 == cbf->input.snapshots;
         sum_line<<<pass->bins * groups, SUM_WARPS * LANES, 0, stream>>>(*pass);
@@ -264,6 +268,7 @@ static sonar_code run_matrix_points(const struct input *input, struct matrix_pas
     for (uint32_t done = 0; done < input->snapshots && !code; done += pass->snapshots) {
         uint32_t left = input->snapshots - done;
         pass->x = input->x + done * input->snapshot;
+        pass->done = done;
         pass->snapshots = min(left, (uint32_t)(MATRIX_GROUPS * MATRIX_COLUMNS));
         pass->first_snapshots = done == 0;
         pass->last_snapshots = pass->snapshots == left;

@@ -231,8 +231,6 @@ static sonar_code open_backend(sonar_pipeline *p, const struct layout *given, so
     p->choice = p->choices->backend;
     memcpy(p->layout.place, p->choices->place, sizeof p->layout.place);
     sonar_log(&p->host, SONAR_INFO, "choices", "%s", p->choices->source);
-    if (p->ranks.cluster) /* the one that makes parts */
-        p->layout.place[SONAR_ENGINE_CBF] = sonar_backend_cpu();
     return SONAR_OK;
 }
 

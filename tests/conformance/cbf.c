@@ -734,3 +734,135 @@ void cbf_case_wrong_shapes(site *site) {
     cbf_expect(&f);
     cbf_close(&f);
 }
+
+/* ---- parts of an array ----------------------------------------------------------------------- */
+
+/* y of one snapshot and bin at a point whose delays are tau[sensor], in double precision. */
+static void part_beam(const cbf_fixture *f, size_t snapshot, size_t bin, const double *tau,
+                      double y[2]) {
+    const size_t n = f->spec.sensors;
+    const sonar_c32 *x = f->x + (snapshot * f->spec.bins + bin) * n;
+    y[0] = y[1] = 0;
+    for (size_t k = 0; k < n; k++) {
+        const double turns = (double)(f->spec.first_bin + bin) * cbf_bin_hz(f) * tau[k];
+        const double c = cos(2 * M_PI * (turns - rint(turns)));
+        const double s = sin(2 * M_PI * (turns - rint(turns)));
+        y[0] += (double)f->shading[k] * ((double)x[k].re * c + (double)x[k].im * s);
+        y[1] += (double)f->shading[k] * ((double)x[k].im * c - (double)x[k].re * s);
+    }
+    y[0] /= f->params.shading_sum;
+    y[1] /= f->params.shading_sum;
+}
+
+/* [snapshot][bin][point], bins counted from the input's. What 0.01 dB are 60 dB below the largest
+ * is the most that any may be off, since parts are added before powers are taken. */
+static void expect_part(const cbf_fixture *f, const char *what, const sonar_c32 *have, size_t first,
+                        size_t bins, size_t points, const double *tau) {
+    double peak = 0, worst = 0, y[2];
+    for (size_t i = 0; i < f->snapshots * bins * points; i++) {
+        part_beam(f, i / points / bins, first + i / points % bins,
+                  tau + i % points * f->spec.sensors, y);
+        peak = fmax(peak, hypot(y[0], y[1]));
+        const double off = hypot((double)have[i].re - y[0], (double)have[i].im - y[1]);
+        worst = isfinite(off) ? fmax(worst, off) : INFINITY;
+    }
+    site_expect(f->site, worst <= 1.15e-6 * peak && peak > 0,
+                "%s of a part: %g of the peak off; %zu snapshots, %zu sensors, %zu points, bins "
+                "%zu + %zu",
+                what, worst / peak, f->snapshots, f->spec.sensors, points, first, bins);
+}
+
+static double *delays(const cbf_fixture *f, size_t ranges) {
+    const size_t n = f->spec.sensors, directions = f->spec.directions;
+    double *tau = sonar_alloc(sonar_max_size(ranges, 1) * directions * n, sizeof *tau), *to = tau;
+    for (size_t r = 0; r < sonar_max_size(ranges, 1); r++)
+        for (size_t d = 0; d < directions; d++)
+            for (size_t k = 0; k < n; k++)
+                *to++ = cbf_delay(f, k, f->u + 3 * d, ranges ? f->range[r] : 0);
+    return tau;
+}
+
+typedef struct parts_of {
+    sonar_buffer out[SONAR_CBF_OUTPUTS], points, at; /* the site's */
+    sonar_c32 *far, *near, *point;
+} parts_of;
+
+static void run_parts(cbf_fixture *f, bool lofar, parts_of *p) {
+    const sonar_cbf_spec *spec = &f->spec;
+    const size_t rows = lofar ? spec->bins : spec->cbf_bins, looks = spec->directions;
+    const size_t far[] = {f->snapshots, rows, looks};
+    const size_t near[] = {f->snapshots, spec->cbf_bins, spec->ranges * looks};
+    const size_t at[] = {f->snapshots, spec->cbf_bins, looks};
+    sonar_buffer in = f->input;
+    sonar_error err = {0};
+    *p = (parts_of){.out = {[SONAR_CBF_LOFAR] = site_buffer(f->site, SONAR_C32, 3, far)},
+                    .points = site_buffer(f->site, SONAR_U64, 2, (size_t[]){looks, spec->sensors}),
+                    .at = site_buffer(f->site, SONAR_C32, 3, at)};
+    if (spec->ranges)
+        p->out[SONAR_CBF_NEARFIELD] = site_buffer(f->site, SONAR_C32, 3, near);
+    const sonar_work work = {.params = &f->params,
+                             .outputs = CBF_AZIMUTH | (lofar ? CBF_LOFAR : 0) |
+                                        (spec->ranges ? CBF_NEARFIELD : 0)};
+    in.shape[0] = f->snapshots;
+    in.bytes = sonar_buffer_count(&in) * sizeof(sonar_c32);
+    cbf_upload(f);
+    site_send(f->site, f->far_turns, &p->points);
+    site_require(f->site, f->ops->execute(f->stage, f->site->queue, &in, p->out, &work, &err),
+                 &err);
+    site_require(f->site,
+                 f->ops->evaluate(f->stage, f->site->queue, &p->points, &p->at, &work, &err), &err);
+    p->far = sonar_alloc(far[0] * far[1] * far[2], sizeof *p->far);
+    p->near = sonar_alloc(near[0] * near[1] * near[2] + 1, sizeof *p->near);
+    p->point = sonar_alloc(at[0] * at[1] * at[2], sizeof *p->point);
+    site_fetch(f->site, &p->out[SONAR_CBF_LOFAR], p->far);
+    site_fetch(f->site, &p->at, p->point);
+    if (spec->ranges)
+        site_fetch(f->site, &p->out[SONAR_CBF_NEARFIELD], p->near);
+}
+
+static void expect_parts(cbf_fixture *f, bool lofar) {
+    const sonar_cbf_spec *spec = &f->spec;
+    const size_t band = spec->cbf_first - spec->first_bin, looks = spec->directions;
+    double *far = delays(f, 0), *near = delays(f, spec->ranges);
+    parts_of p;
+    run_parts(f, lofar, &p);
+    expect_part(f, lofar ? "lofar" : "azimuth", p.far, lofar ? 0 : band,
+                lofar ? spec->bins : spec->cbf_bins, looks, far);
+    expect_part(f, "points", p.point, band, spec->cbf_bins, looks, far);
+    if (spec->ranges)
+        expect_part(f, "near field", p.near, band, spec->cbf_bins, spec->ranges * looks, near);
+    for (int i = 0; i < SONAR_CBF_OUTPUTS; i++)
+        if (p.out[i].data)
+            site_free(f->site, &p.out[i]);
+    site_free(f->site, &p.points);
+    site_free(f->site, &p.at);
+    free(p.far);
+    free(p.near);
+    free(p.point);
+    free(far);
+    free(near);
+}
+
+/* Lines, mirrored and crooked ones, volumes: forms whose weights are made in different ways have
+ * the same phase. The array that the part belongs to has more sensors than it. */
+void cbf_case_parts_are_complex_beams(site *site) {
+    static const size_t snapshots[] = {1, 1, 2, 3, 8, 11, 17};
+    for (uint64_t i = 0; i < (site->quick ? 7 : 28); i++) {
+        uint64_t seed = 4000 + i;
+        cbf_fixture f;
+        sonar_cbf_spec spec = random_spec(&seed);
+        spec.sensors = sonar_min_size(spec.sensors, 131);
+        spec.max_snapshots = snapshots[i % COUNT(snapshots)];
+        spec.parts = true;
+        cbf_alloc(&f, site, spec);
+        cbf_fill(&f, &seed);
+        cbf_start(&f);
+        f.params.shading_sum *= 2.5;
+        expect_parts(&f, i % 2);
+        if (i % 3 == 0) { /* fewer than there may be, with what the last one left behind */
+            f.snapshots = 1;
+            expect_parts(&f, i % 2 == 0);
+        }
+        cbf_close(&f);
+    }
+}

@@ -28,6 +28,7 @@
     X(versions_and_repeats)                                                                        \
     X(recorded)                                                                                    \
     X(evaluate_equals_execute_on_the_grid)                                                         \
+    X(parts_are_complex_beams)                                                                     \
     X(evaluate_off_the_grid)                                                                       \
     X(chunks_of_several_tiles)
 

@@ -138,7 +138,7 @@ void cbf_clear(cbf_fixture *f) {
     memset(f->x, 0, values(f) * sizeof *f->x);
 }
 
-static double delay(const cbf_fixture *f, size_t sensor, const double u[3], double range_m) {
+double cbf_delay(const cbf_fixture *f, size_t sensor, const double u[3], double range_m) {
     const double *p = f->position + 3 * sensor;
     return range_m > 0 ? oracle_delay_near(p, u, range_m, CBF_SPEED_MPS)
                        : oracle_delay_far(p, u, CBF_SPEED_MPS);
@@ -148,7 +148,7 @@ void cbf_add_wave(cbf_fixture *f, double az_deg, double range_m, double amplitud
     double u[3];
     oracle_unit(az_deg, 0, u);
     for (size_t k = 0; k < f->spec.sensors; k++) {
-        double tau = delay(f, k, u, range_m);
+        double tau = cbf_delay(f, k, u, range_m);
         for (size_t i = 0; i < f->spec.max_snapshots * f->spec.bins; i++) {
             size_t s = i / f->spec.bins, b = i % f->spec.bins;
             double turns = (double)(f->spec.first_bin + b) * cbf_bin_hz(f) * tau;
@@ -262,7 +262,7 @@ double cbf_look(const cbf_fixture *f, const double u[3], double range_m, double 
     const sonar_cbf_spec *spec = &f->spec;
     double *tau = sonar_alloc(spec->sensors, sizeof *tau), energy = 0;
     for (size_t k = 0; k < spec->sensors; k++)
-        tau[k] = delay(f, k, u, range_m);
+        tau[k] = cbf_delay(f, k, u, range_m);
     for (size_t b = 0; b < spec->bins; b++) {
         size_t bin = spec->first_bin + b;
         bool in_band = bin >= spec->cbf_first && bin < spec->cbf_first + spec->cbf_bins;

@@ -42,6 +42,8 @@ void cbf_start(cbf_fixture *f);
 void cbf_renew(cbf_fixture *f);
 void cbf_close(cbf_fixture *f);
 double cbf_bin_hz(const cbf_fixture *f);
+/* Of a wave from a direction (and range; 0: far field) at a sensor. */
+double cbf_delay(const cbf_fixture *f, size_t sensor, const double u[3], double range_m);
 
 /* ---- arrays and waves ------------------------------------------------------------------------ */
 

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/open.h"
 #include "engine/engine.h"
 
 enum { CHECKED = 3, MOST = 2000 };
@@ -145,7 +144,7 @@ static sonar_code make_engine(block *b, sonar_error *err) {
     const sonar_engine_spec spec = {
         .specs = &b->specs,
         .params = &b->params,
-        .place = {here, b->cluster ? sonar_backend_cpu() : here, here},
+        .place = {here, here, here},
         .surfaces = b->outputs,
         .source = {.ring = b->ring, .ctx = b, .ready = ready, .release = release},
         .times = &b->times,
