@@ -36,7 +36,7 @@ schema: 1
 array: {{id: 1, name: test, geometry: {{line: {{sensors: {channels}, spacing_m: 0.75}}}}}}
 sound_speed_mps: 1500
 fs_hz: {fs}
-ingest: {{endpoints: ["ipc://{folder}/in{rank}"], overload: block, restart_after_ms: 500,
+ingest: {{endpoints: ["ipc://{folder}/in{rank}"], overload: block, restart_after_ms: 500, max_skew_ms: {skew},
          max_missing_share: {share}}}
 dft: {{length: {window}, hop: {hop}}}
 cbf: {{band_hz: [300, 600], ranges_m: [50, 200]}}
@@ -68,11 +68,11 @@ class Daemon:
     """sonard, alone (ranks None) or under mpirun, with a subscriber and the log."""
     running = []
 
-    def __init__(self, ranks, topics=TOPICS, more="", split=True, share=0.1):
+    def __init__(self, ranks, topics=TOPICS, more="", split=True, share=0.1, skew=250):
         self.ranks, self.split, self.folder = ranks, split and ranks, pathlib.Path(tempfile.mkdtemp(prefix="mpi_test."))
         self.yaml = self.folder / "array.yaml"
         self.yaml.write_text(CONFIG.format(channels=CHANNELS, fs=FS_HZ, folder=self.folder, window=WINDOW,
-                                           hop=HOP, more=more, share=share, rank="{rank}" if split and ranks else ""))
+                                           hop=HOP, more=more, share=share, skew=skew, rank="{rank}" if split and ranks else ""))
         command = [binaries / "sonard", self.yaml]
         if ranks:
             command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *command]
@@ -153,6 +153,15 @@ class Daemon:
             assert self.process.poll() is None, self.text()
             self.receive(50)
         self.receive(300)
+
+    def await_status(self, count=2):
+        """The last of so many that come from now on."""
+        for _ in range(count):
+            self.status, until = None, time.monotonic() + 20
+            while not self.status:
+                assert time.monotonic() < until and self.process.poll() is None, self.text()
+                self.receive(50)
+        return self.status
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
@@ -253,6 +262,100 @@ def ranks_agree_with_one():
 LOSSY = """
 cluster: {max_skew_ms: 200}
 """
+PATIENT = """
+cluster: {max_skew_ms: 20000}
+"""
+SCENE = """
+schema: 1
+seed: 7
+digitisers: 3
+frame_samples: 250
+ambient: {level_db: 0}
+sources:
+  - {name: ship, far: {az_deg: 70}, broadband: {band_hz: [200, 800], level_db: 10}}
+  - {name: tone, far: {az_deg: 110}, tones: [{hz: 400.4, level_db: 10}]}
+"""
+FAULTS = """
+faults:
+  - {kind: corrupt, digitiser: 0, frame: 9}
+  - {kind: drop, digitiser: 1, frame: 12, count: 2}
+  - {kind: wrong_array, digitiser: 1, frame: 20}
+  - {kind: repeat, digitiser: 2, frame: 25, count: 3}
+  - {kind: truncate, digitiser: 2, frame: 30}
+"""
+
+
+def play(daemon, tool, *more, wait=True):
+    """sonar-sim or sonar-replay to the daemon; its summary."""
+    (daemon.folder / "scene").write_text(SCENE + FAULTS)
+    (daemon.folder / "calm").write_text(SCENE)
+    process = subprocess.Popen([binaries / tool, "--config", daemon.yaml, "--rate", "4", "--wait", "--epoch", "1",
+                                "--summary", daemon.folder / "sent", *more], stderr=subprocess.PIPE)
+    if not wait:
+        return process
+    while process.poll() is None:
+        daemon.receive(20)
+        assert daemon.process.poll() is None, daemon.text()
+    assert process.returncode == 0, process.stderr.read()
+    process.stderr.close()
+    return json.loads((daemon.folder / "sent").read_text())
+
+
+def by_window(daemon):
+    return {(topic, head["sample_index"]): (head, body) for topic, head, body in daemon.messages}
+
+
+SECONDS = 6
+
+
+def simulated(ranks, scene, *more):
+    daemon = Daemon(ranks, share=0.9, skew=1000, more=PATIENT)
+    sent = play(daemon, "sonar-sim", "--scene", daemon.folder / scene, "--duration", str(SECONDS), "--utc", "0", *more)
+    daemon.receive_until([SECONDS * FS_HZ - WINDOW])
+    daemon.await_status()
+    return daemon, sent
+
+
+def the_simulator_feeds_ranks():
+    """Each rank gets its channels and nothing else, planned faults included, and what is published
+    is that of one process."""
+    alone, _ = simulated(None, "scene")
+    daemon, sent = simulated(3, "scene", "--ranks", "3")
+    compare(by_window(alone), by_window(daemon))
+    lines = sent["ranks"]
+    assert len(lines) == 3 and sum(line["frames"] for line in lines) == sent["frames"] == 3 * SECONDS * FS_HZ // FRAME
+    dropped = [1, 1, 3 + 1]  # what the daemon takes for wrong of what each rank was sent
+    assert lines[1]["kinds"]["drop"] == 2 and lines[2]["kinds"]["repeat"] == 3, lines
+    for line, status, wrong in zip(lines, daemon.status["ranks"], dropped):
+        assert status["frames_dropped"] == wrong, (status, line)
+        assert status["frames_accepted"] == line["messages"] - wrong, (status, line)
+    for d in (alone, daemon):
+        d.end()
+
+
+def a_recording_is_replayed_to_ranks():
+    """The same samples from a file, and from a sender for each rank, make the same bytes."""
+    daemon, _ = simulated(2, "calm", "--ranks", "2")
+    wanted = by_window(daemon)
+    daemon.end()
+    daemon = Daemon(2, share=0.9, skew=1000, more=PATIENT)
+    folder = tempfile.TemporaryDirectory(prefix="mpi_test.")
+    sea = pathlib.Path(folder.name) / "sea.f32"
+    play(daemon, "sonar-sim", "--scene", daemon.folder / "calm", "--duration", str(SECONDS), "--utc", "0", "--file", sea)
+    play(daemon, "sonar-replay", sea, "--ranks", "2", "--frame-samples", str(FRAME))
+    daemon.receive_until([SECONDS * FS_HZ - WINDOW])
+    assert {key: body for key, (_, body) in by_window(daemon).items()} == {key: body for key, (_, body) in wanted.items()}
+    daemon.end()
+    daemon = Daemon(2, share=0.9, skew=1000, more=PATIENT)
+    senders = [play(daemon, "sonar-replay", sea, "--ranks", "2", "--rank", str(rank), "--frame-samples", str(FRAME),
+                    wait=False) for rank in (0, 1)]
+    daemon.receive_until([SECONDS * FS_HZ - WINDOW])
+    assert {key: body for key, (_, body) in by_window(daemon).items()} == {key: body for key, (_, body) in wanted.items()}
+    for sender in senders:
+        assert sender.wait(20) == 0, sender.stderr.read()
+        sender.stderr.close()
+    daemon.end()
+    folder.cleanup()
 
 
 def send_part(daemon, data, rank, epoch=1, begin=0):
@@ -402,7 +505,7 @@ def what_ranks_cannot_do_is_refused():
     for more, words in (("array: {auto_mask: true}", "array.auto_mask: several ranks cannot do so"),
                         ("cluster: {ranks: [4, 20]}", "mpirun has started 3 ranks, and the configuration has channels for 2")):
         folder = tempfile.mkdtemp(prefix="mpi_test.")
-        text = CONFIG.format(channels=CHANNELS, fs=FS_HZ, folder=folder, window=WINDOW, hop=HOP, share=0.1,
+        text = CONFIG.format(channels=CHANNELS, fs=FS_HZ, folder=folder, window=WINDOW, hop=HOP, share=0.1, skew=250,
                              rank="{rank}", more="" if "array" in more else more)
         if "array" in more:
             text = text.replace("name: test,", "name: test, auto_mask: true,")
@@ -448,7 +551,7 @@ def one_rank_is_no_other():
 
 
 TESTS = (one_rank_is_no_other, ranks_agree_with_one, a_silent_rank_takes_part_with_nothing,
-         the_status_tells_of_every_rank,
+         the_status_tells_of_every_rank, the_simulator_feeds_ranks, a_recording_is_replayed_to_ranks,
          half_an_array_is_that_of_one_process, too_much_missing_is_dropped,
          an_epoch_is_adopted_by_all_or_none, a_rank_that_dies_ends_the_job, what_ranks_cannot_do_is_refused, all_stop_with_one)
 

@@ -549,11 +549,18 @@ static void stop_receiver(receiver *r) {
 
 static volatile sig_atomic_t no_stop;
 
-static sim_sender_spec sender_spec(receiver *r, const char **endpoint, size_t channels) {
-    *endpoint = r->endpoint;
+typedef struct destination {
+    const char *endpoint;
+    sim_target target;
+} destination;
+
+static sim_sender_spec sender_spec(receiver *r, destination *to, size_t channels) {
+    to->endpoint = r->endpoint;
+    to->target =
+        (sim_target){.endpoints = &to->endpoint, .endpoint_count = 1, .channels = channels};
     return (sim_sender_spec){.zmq_context = r->context,
-                             .endpoints = endpoint,
-                             .endpoint_count = 1,
+                             .target = &to->target,
+                             .targets = 1,
                              .block = true,
                              .high_water_mark = 16,
                              .array_id = 9,
@@ -597,9 +604,9 @@ static void check_stream(size_t digitisers, size_t frame_samples, int layout) {
     for (size_t i = 0; i < K * N; i++)
         x[i] = (float)i + 0.25f;
     receiver r;
-    const char *endpoint;
+    destination to;
     start_receiver(&r, "stream");
-    sim_sender_spec spec = sender_spec(&r, &endpoint, K);
+    sim_sender_spec spec = sender_spec(&r, &to, K);
     spec.digitisers = digitisers;
     spec.frame_samples = frame_samples;
     spec.layout = layout;
@@ -683,9 +690,9 @@ Test(simulator, planned_faults_are_sent_as_planned) {
     fault[SEEN_AS + 1] =
         (sim_fault){.kind = SIM_FAULT_REPEAT, .digitiser = SIZE_MAX, .frame = 55, .count = 1};
     receiver r;
-    const char *endpoint;
+    destination to;
     start_receiver(&r, "faults");
-    sim_sender_spec spec = sender_spec(&r, &endpoint, K);
+    sim_sender_spec spec = sender_spec(&r, &to, K);
     spec.digitisers = 2;
     spec.fault = fault;
     spec.faults = SEEN_AS + 2;
@@ -703,6 +710,102 @@ Test(simulator, planned_faults_are_sent_as_planned) {
     stop_receiver(&r);
 }
 
+/* ---- several ranks --------------------------------------------------------------------------- */
+
+enum { RANKS = 3, RANK_CHANNELS = 11, RANK_FRAMES = 6 };
+static const size_t rank_first[RANKS + 1] = {0, 2, 7, RANK_CHANNELS};
+
+/* Sends x[channel] = channel number; the last rank's channels are left to others if asked. */
+static void send_to_ranks(receiver r[RANKS], size_t digitisers, bool idle, const sim_fault *fault,
+                          sim_counters counters[RANKS + 1]) {
+    static float x[RANK_CHANNELS * 64];
+    destination to[RANKS];
+    sim_target target[RANKS];
+    sim_sender *sender;
+    sonar_error err = {0};
+    for (size_t i = 0; i < RANK_CHANNELS * 64; i++)
+        x[i] = (float)(i / 64);
+    sim_sender_spec spec = sender_spec(&r[0], &to[0], RANK_CHANNELS);
+    for (size_t t = 0; t < RANKS; t++) {
+        sender_spec(&r[t], &to[t], RANK_CHANNELS);
+        target[t] = to[t].target;
+        target[t].first_channel = rank_first[t];
+        target[t].channels = rank_first[t + 1] - rank_first[t];
+        target[t].idle = idle && t == RANKS - 1;
+    }
+    spec.target = target;
+    spec.targets = RANKS;
+    spec.digitisers = digitisers;
+    spec.fault = fault;
+    spec.faults = 1;
+    cr_assert_eq(sim_sender_create(&spec, &sender, &err), SONAR_OK, "%s", err.text);
+    cr_assert_eq(sim_sender_wait(sender, 5000, &err), SONAR_OK, "%s", err.text);
+    for (size_t i = 0; i < RANK_FRAMES; i++)
+        cr_assert_eq(sim_sender_send(sender, x, 64, &err), SONAR_OK);
+    cr_assert_eq(sim_sender_send_whole(sender, x, 64, &err), SONAR_OK);
+    for (size_t t = 0; t < RANKS; t++)
+        counters[t] = *sim_sender_target_counters(sender, t);
+    counters[RANKS] = *sim_sender_counters(sender);
+    sim_sender_destroy(sender, -1);
+}
+
+/* Channels that the rank received, each with its own samples, in frames of its own only. */
+static void expect_own_channels(const receiver *r, size_t rank, size_t digitisers) {
+    size_t frames[RANK_CHANNELS] = {0};
+    for (size_t i = 0; i < r->messages; i++) {
+        const sonar_frame *f = &r->message[i].frame;
+        cr_assert(f->first_channel >= rank_first[rank] &&
+                      f->first_channel + f->channels <= rank_first[rank + 1],
+                  "rank %zu: channels %u to %u", rank, f->first_channel,
+                  f->first_channel + f->channels);
+        for (size_t k = 0; k < f->channels; k++) {
+            float value;
+            memcpy(&value, r->message[i].payload + 4 * k, sizeof value);
+            cr_expect_eq(value, (float)(f->first_channel + k));
+            frames[f->first_channel + k]++;
+        }
+    }
+    for (size_t k = rank_first[rank]; k < rank_first[rank + 1]; k++)
+        cr_expect_eq(frames[k], RANK_FRAMES + 1, "channel %zu", k);
+    cr_expect_eq(r->messages, digitisers * RANK_FRAMES + 1, "rank %zu", rank);
+}
+
+static void check_ranks(size_t digitisers, bool idle, const size_t of_rank[RANKS]) {
+    static const char *const name[RANKS] = {"rank0", "rank1", "rank2"};
+    receiver r[RANKS];
+    sim_counters counters[RANKS + 1];
+    sim_fault fault = {.kind = SIM_FAULT_REORDER, .digitiser = of_rank[0], .frame = 1, .count = 1};
+    for (size_t t = 0; t < RANKS; t++)
+        start_receiver(&r[t], name[t]);
+    send_to_ranks(r, digitisers, idle, &fault, counters);
+    uint64_t messages = 0;
+    for (size_t t = 0; t < RANKS - (size_t)idle; t++) {
+        pthread_join(r[t].thread, NULL);
+        expect_own_channels(&r[t], t, of_rank[t]);
+        cr_expect_eq(counters[t].messages, r[t].messages, "rank %zu", t);
+        cr_expect_eq(counters[t].kind[SIM_FAULT_REORDER], t == 1, "rank %zu", t);
+        messages += r[t].messages;
+    }
+    cr_expect_eq(counters[RANKS].messages, messages);
+    cr_expect_eq(counters[RANKS].kind[SIM_FAULT_REORDER], 1);
+    if (idle) {
+        pthread_join(r[RANKS - 1].thread, NULL);
+        cr_expect_eq(r[RANKS - 1].messages, 0);
+        cr_expect_eq(counters[RANKS - 1].frames, 0);
+    }
+    for (size_t t = 0; t < RANKS; t++)
+        stop_receiver(&r[t]);
+}
+
+/* Each rank has at least one digitiser, and no more than channels; a fault of the second rank's
+ * first one is counted there. */
+Test(simulator, ranks_get_their_channels) {
+    check_ranks(1, false, (const size_t[RANKS]){1, 1, 1});
+    check_ranks(7, false, (const size_t[RANKS]){2, 2, 3});
+    check_ranks(11, false, (const size_t[RANKS]){2, 4, 4});
+    check_ranks(3, true, (const size_t[RANKS]){1, 1, 1});
+}
+
 Test(simulator, reordered_frames_come_after_the_next) {
     enum { FRAMES = 8, N = FRAMES * 64 };
     static const uint64_t want[FRAMES] = {0, 1, 4, 2, 3, 5, 6, 7};
@@ -710,9 +813,9 @@ Test(simulator, reordered_frames_come_after_the_next) {
     sim_fault fault[] = {{.kind = SIM_FAULT_REORDER, .frame = 2, .count = 2},
                          {.kind = SIM_FAULT_REORDER, .frame = 7, .count = 1}};
     receiver r;
-    const char *endpoint;
+    destination to;
     start_receiver(&r, "reorder");
-    sim_sender_spec spec = sender_spec(&r, &endpoint, 1);
+    sim_sender_spec spec = sender_spec(&r, &to, 1);
     spec.fault = fault;
     spec.faults = 2;
     send_all(&r, &spec, x, N);
@@ -727,9 +830,9 @@ Test(simulator, restart_begins_a_new_epoch) {
     static float x[N];
     sim_fault fault = {.kind = SIM_FAULT_RESTART, .frame = 4, .count = 1};
     receiver r;
-    const char *endpoint;
+    destination to;
     start_receiver(&r, "restart");
-    sim_sender_spec spec = sender_spec(&r, &endpoint, 1);
+    sim_sender_spec spec = sender_spec(&r, &to, 1);
     spec.fault = &fault;
     spec.faults = 1;
     send_all(&r, &spec, x, N);
@@ -750,9 +853,9 @@ Test(simulator, random_faults_are_counted) {
     for (int kind = SIM_FAULT_DROP; kind < SIM_FAULT_RESTART; kind++)
         rate[kind] = 0.03;
     receiver r;
-    const char *endpoint;
+    destination to;
     start_receiver(&r, "random");
-    sim_sender_spec spec = sender_spec(&r, &endpoint, 1);
+    sim_sender_spec spec = sender_spec(&r, &to, 1);
     spec.frame_samples = 8;
     spec.fault_rate = rate;
     sim_counters counters = send_all(&r, &spec, x, N);
@@ -770,9 +873,10 @@ Test(simulator, random_faults_are_counted) {
 Test(simulator, overflow_is_counted) {
     void *context = zmq_ctx_new();
     const char *endpoint = "tcp://127.0.0.1:1"; /* nobody there */
+    const sim_target target = {.endpoints = &endpoint, .endpoint_count = 1, .channels = 1};
     sim_sender_spec spec = {.zmq_context = context,
-                            .endpoints = &endpoint,
-                            .endpoint_count = 1,
+                            .target = &target,
+                            .targets = 1,
                             .high_water_mark = 4,
                             .channels = 1,
                             .digitisers = 1,
@@ -795,8 +899,9 @@ Test(simulator, overflow_is_counted) {
 Test(simulator, nan_fault_needs_floats) {
     double rate[SIM_FAULT_KINDS] = {[SIM_FAULT_NAN] = 0.1};
     const char *endpoint = "tcp://127.0.0.1:1";
-    sim_sender_spec spec = {.endpoints = &endpoint,
-                            .endpoint_count = 1,
+    const sim_target target = {.endpoints = &endpoint, .endpoint_count = 1, .channels = 1};
+    sim_sender_spec spec = {.target = &target,
+                            .targets = 1,
                             .channels = 1,
                             .digitisers = 1,
                             .format = SONAR_S16,

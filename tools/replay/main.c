@@ -38,6 +38,7 @@ typedef struct run {
     sim_stream stream;
     float *counts;       /* [channel][frame] */
     uint8_t *absent;     /* [block of channels] */
+    bool parted;         /* it lacks samples of some channels: its blocks are sent as they are */
     uint64_t first, end; /* samples of the recording to send */
     double fs_hz;
 } run;
@@ -51,6 +52,8 @@ static const char usage[] =
     "that it published, .sonar-spectra; of the options only --rate, --start and --duration hold\n"
     "  -c, --config FILE       the daemon's configuration: array, fs, endpoint\n"
     "      --endpoint ADDRESS  where to connect to\n"
+    "      --ranks N           to each of N ranks its channels; default: as in cluster.ranks\n"
+    "      --rank R            to this one alone\n"
     "  -k, --key FILE          this tool's certificate, where CURVE is spoken\n"
     "      --array-id N        of the array\n"
     "      --fs HZ             play as if recorded at this rate\n"
@@ -96,7 +99,7 @@ static const tool self = {.name = "sonar-replay", .usage = usage, .option = opti
 
 /* Returns -1 to go on, or the exit code. */
 static int read_options(int argc, char **argv, options *o) {
-    *o = (options){.stream = {.rate = 1, .frame_samples = 256, .digitisers = 1},
+    *o = (options){.stream = {.rate = 1, .frame_samples = 256, .digitisers = 1, .rank = UINT64_MAX},
                    .duration_s = HUGE_VAL,
                    .array_id = UINT64_MAX,
                    .loops = 1};
@@ -142,10 +145,25 @@ static sonar_code check_match(const run *r, sonar_error *err) {
     return SONAR_OK;
 }
 
+/* Frames are of one rank's channels. */
+static sonar_code cut_at_ranks(run *r, sonar_error *err) {
+    const size_t ranks = sim_stream_ranks(&r->stream);
+    sonar_code code = SONAR_OK;
+    r->parted = r->tape.blocks > 1;
+    for (size_t rank = 1; rank < ranks && r->parted && r->config && !code; rank++) {
+        size_t first, end;
+        sonar_config_block(r->config, rank, ranks, &first, &end);
+        code = tape_cut(&r->tape, first, err);
+    }
+    return code;
+}
+
 static sonar_code open_recording(run *r, sonar_error *err) {
     const options *o = &r->options;
     tape *t = &r->tape;
     sonar_code code = tape_open(t, o->recording, o->recordings, err);
+    if (code == SONAR_OK)
+        code = cut_at_ranks(r, err);
     if (code != SONAR_OK)
         return code;
     r->fs_hz = o->fs_hz > 0 ? o->fs_hz : t->first.fs_hz;
@@ -163,7 +181,7 @@ static sonar_code open_recording(run *r, sonar_error *err) {
 static sonar_code connect(run *r, sonar_error *err) {
     const options *o = &r->options;
     const sim_recording_info *info = &r->tape.first;
-    const bool parted = r->tape.blocks > 1;
+    const bool parted = r->parted;
     uint64_t array_id = o->array_id != UINT64_MAX ? o->array_id : r->config->array_id;
     if (parted && o->stream.digitisers > 1)
         return sonar_fail(err, SONAR_EINVAL, "--digitisers",
@@ -189,12 +207,12 @@ static void fall_silent(const run *r) {
 }
 
 static bool play_piece(run *r, const tape_piece *piece, sonar_error *err) {
-    const bool parted = r->tape.blocks > 1;
+    const bool parted = r->parted;
     if (piece->seek)
         sim_stream_seek(&r->stream, piece->anew, piece->index, piece->utc_ns, piece->flags);
     if (piece->jump && parted && !piece->whole)
         fall_silent(r);
-    return sim_stream_send_some(&r->stream, r->counts, piece->samples, r->absent,
+    return sim_stream_send_some(&r->stream, r->counts, piece->samples, parted ? r->absent : NULL,
                                 piece->jump && parted && piece->whole, err);
 }
 

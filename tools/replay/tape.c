@@ -90,6 +90,22 @@ sonar_code tape_open(tape *t, char *const *path, size_t files, sonar_error *err)
                     : sonar_fail(err, SONAR_ENOMEM, path[0], "out of memory");
 }
 
+sonar_code tape_cut(tape *t, size_t channel, sonar_error *err) {
+    size_t at = 0;
+    while (at < t->blocks && t->first_channel[at] < channel)
+        at++;
+    if (channel >= t->first.channels || (at < t->blocks && t->first_channel[at] == channel))
+        return SONAR_OK;
+    uint32_t *more = realloc(t->first_channel, (t->blocks + 1) * sizeof *more);
+    if (!more)
+        return sonar_fail(err, SONAR_ENOMEM, t->path[0], "out of memory");
+    memmove(more + at + 1, more + at, (t->blocks - at) * sizeof *more);
+    more[at] = (uint32_t)channel;
+    t->first_channel = more;
+    t->blocks++;
+    return SONAR_OK;
+}
+
 void tape_close(tape *t) {
     close_file(t);
     free(t->begin);

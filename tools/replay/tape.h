@@ -39,6 +39,8 @@ typedef struct tape_piece {
 /* Looks into all files, which have to be of the same channels and rate. SONAR_EINVAL,
  * SONAR_EUNAVAILABLE; close is needed in any case. */
 sonar_code tape_open(tape *tape, char *const *path, size_t files, sonar_error *err);
+/* No block has channels on both sides of this one's lower end. */
+sonar_code tape_cut(tape *tape, size_t channel, sonar_error *err);
 void tape_close(tape *tape);
 uint64_t tape_samples(const tape *tape);
 /* The piece at sample `at` of the tape, which ends at `end`: to[channel][piece->samples], and

@@ -52,6 +52,8 @@ static const char usage[] =
     "  -s, --scene FILE          what the array hears (docs/simulator.md)\n"
     "where to:\n"
     "      --endpoint ADDRESS    instead of the configuration's ingest endpoints\n"
+    "      --ranks N             to each of N ranks its channels; default: as in cluster.ranks\n"
+    "      --rank R              to this one alone; other senders have the others' channels\n"
     "  -k, --key FILE            this tool's certificate, where CURVE is spoken\n"
     "      --file FILE           raw samples to a file, with FILE's .json beside it\n"
     "      --truth ADDRESS       publish the truth (loopback or ipc)\n"
@@ -107,8 +109,11 @@ static const tool self = {.name = "sonar-sim", .usage = usage, .option = option}
 
 /* Returns -1 to go on, or the exit code. */
 static int read_options(int argc, char **argv, options *o) {
-    *o = (options){
-        .stream.rate = 1, .duration_s = NAN, .utc_ns = INT64_MIN, .seed = UINT64_MAX, .layout = -1};
+    *o = (options){.stream = {.rate = 1, .rank = UINT64_MAX},
+                   .duration_s = NAN,
+                   .utc_ns = INT64_MIN,
+                   .seed = UINT64_MAX,
+                   .layout = -1};
     int code = tool_read_options(&self, argc, argv, o);
     if (code >= 0)
         return code;

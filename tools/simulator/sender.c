@@ -25,8 +25,17 @@ typedef struct message {
     zmq_msg_t header, payload;
 } message;
 
+/* A target with its part of the sender's lists. */
+typedef struct target {
+    size_t first_channel, channels;
+    size_t first_digitiser, digitisers, first_socket, sockets;
+    bool idle;
+    sim_counters counters;
+} target;
+
 typedef struct digitiser {
-    void *socket; /* borrowed from the sender's list */
+    target *target;
+    void *socket; /* borrowed from the sender's list; NULL: its target is idle */
     uint32_t first_channel, channels, epoch;
     uint64_t sequence, index, fault_key;
     sonar_lender *lender; /* NULL: its samples go over the socket */
@@ -41,6 +50,7 @@ struct sim_sender {
     void *events;          /* of the first socket, of one that connects */
     size_t sockets;
     void **socket;
+    target *target; /* [spec.targets] */
     digitiser *digitiser;
     uint64_t frame; /* number of the next */
     uint64_t timed; /* samples sent before the one that spec.utc_ns is of */
@@ -106,9 +116,9 @@ static sonar_code publish_at(sim_sender *sender, void *socket, const char *endpo
     return code ? code : sonar_guard_bind(&guard, socket, endpoint, err);
 }
 
-static sonar_code open_socket(sim_sender *sender, size_t number, sonar_error *err) {
+static sonar_code open_socket(sim_sender *sender, const char *endpoint, sonar_error *err) {
     const sim_sender_spec *spec = &sender->spec;
-    const char *endpoint = spec->endpoints[number % spec->endpoint_count];
+    const bool first = sender->sockets == 0;
     void *socket = zmq_socket(spec->zmq_context, spec->publish ? ZMQ_XPUB : ZMQ_PUSH);
     if (!socket)
         return sonar_fail(err, SONAR_ESYS, endpoint, "zmq_socket: %s", zmq_strerror(errno));
@@ -119,23 +129,35 @@ static sonar_code open_socket(sim_sender *sender, size_t number, sonar_error *er
     zmq_setsockopt(socket, ZMQ_IPV6, &on, sizeof on);
     /* Nothing is queued for a receiver that is not there, or its queue would hide the loss. */
     zmq_setsockopt(socket, spec->publish ? ZMQ_XPUB_NODROP : ZMQ_IMMEDIATE, &on, sizeof on);
-    if (!spec->publish && number == 0)
+    if (!spec->publish && first)
         sender->events = sonar_client_watch(spec->zmq_context, socket);
     return spec->publish ? publish_at(sender, socket, endpoint, err)
                          : sonar_client_connect(spec->key, spec->curve, socket, endpoint, err);
 }
 
+static size_t sockets_of(const sim_sender_spec *spec, size_t t, size_t digitisers) {
+    return spec->target[t].idle  ? 0
+           : spec->publish       ? spec->target[t].endpoint_count
+           : spec->first_channel ? 1
+                                 : digitisers;
+}
+
 static sonar_code open_sockets(sim_sender *sender, sonar_error *err) {
     const sim_sender_spec *spec = &sender->spec;
-    size_t count = spec->publish         ? spec->endpoint_count
-                   : spec->first_channel ? 1
-                                         : spec->digitisers;
+    size_t count = 0;
+    for (size_t t = 0; t < spec->targets; t++) {
+        target *to = &sender->target[t];
+        to->first_socket = count;
+        count += to->sockets = sockets_of(spec, t, to->digitisers);
+    }
     sender->socket = sonar_alloc(count, sizeof *sender->socket);
     if (!sender->socket)
         return sonar_fail(err, SONAR_ENOMEM, "sender", "out of memory");
     sonar_code code = SONAR_OK;
-    for (size_t i = 0; i < count && code == SONAR_OK; i++)
-        code = open_socket(sender, i, err);
+    for (size_t t = 0; t < spec->targets; t++)
+        for (size_t i = 0; i < sender->target[t].sockets && code == SONAR_OK; i++)
+            code = open_socket(sender,
+                               spec->target[t].endpoints[i % spec->target[t].endpoint_count], err);
     return code;
 }
 
@@ -150,43 +172,91 @@ static sonar_code check(const sim_sender_spec *spec, sonar_error *err) {
     if (spec->digitisers < 1 || spec->digitisers > spec->channels)
         return sonar_fail(err, SONAR_EINVAL, "digitisers", "%zu; 1 to %zu (channels) is accepted",
                           spec->digitisers, spec->channels);
-    if (spec->endpoint_count < 1)
-        return sonar_fail(err, SONAR_EINVAL, "endpoint", "none given");
+    for (size_t t = 0; t < spec->targets; t++)
+        if (spec->target[t].endpoint_count < 1)
+            return sonar_fail(err, SONAR_EINVAL, "endpoint", "none given");
     return SONAR_OK;
 }
 
-static sonar_code make_lender(sim_sender *sender, digitiser *d, sonar_error *err) {
+static sonar_code make_lender(sim_sender *sender, digitiser *d, const char *memory,
+                              sonar_error *err) {
     const size_t bytes = d->channels * sender->spec.frame_samples *
                          sonar_dtype_size((sonar_dtype)sender->spec.format);
     const size_t blocks =
         sonar_max_size(sonar_min_size(BLOCKS, lent_bytes_most / bytes), BLOCKS_LEAST);
-    return sonar_lender_create(sender->spec.memory, blocks, bytes, &d->lender, err);
+    return sonar_lender_create(memory, blocks, bytes, &d->lender, err);
 }
 
 static sonar_code make_lenders(sim_sender *sender, sonar_error *err) {
     sonar_code code = SONAR_OK;
-    for (size_t i = 0; sender->spec.memory && i < sender->spec.digitisers && !code; i++)
-        code = make_lender(sender, &sender->digitiser[i], err);
+    for (size_t i = 0; i < sender->spec.digitisers && !code; i++) {
+        digitiser *d = &sender->digitiser[i];
+        const char *memory = sender->spec.target[d->target - sender->target].memory;
+        if (memory && !d->target->idle)
+            code = make_lender(sender, d, memory, err);
+    }
     return code;
 }
 
-static void split_channels(sim_sender *sender) {
+/* Digitisers of a target: those whose first channel is its own, or its share of their number. */
+static size_t digitisers_of(const sim_sender_spec *spec, size_t t) {
+    const sim_target *to = &spec->target[t];
+    const size_t n = spec->digitisers;
+    size_t count = n * (t + 1) / spec->targets - n * t / spec->targets;
+    if (!spec->first_channel)
+        return sonar_min_size(sonar_max_size(count, 1), to->channels);
+    count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += spec->first_channel[i] >= to->first_channel &&
+                 spec->first_channel[i] < to->first_channel + to->channels;
+    return count;
+}
+
+static sonar_code split_digitisers(sim_sender *sender, sonar_error *err) {
+    sim_sender_spec *spec = &sender->spec;
+    size_t count = 0;
+    sender->target = sonar_alloc(spec->targets, sizeof *sender->target);
+    for (size_t t = 0; t < spec->targets && sender->target; t++) {
+        const sim_target *to = &spec->target[t];
+        sender->target[t] = (target){.first_channel = to->first_channel,
+                                     .channels = to->channels,
+                                     .first_digitiser = count,
+                                     .digitisers = digitisers_of(spec, t),
+                                     .idle = to->idle};
+        count += sender->target[t].digitisers;
+    }
+    sender->digitiser = sender->target ? sonar_alloc(count, sizeof *sender->digitiser) : NULL;
+    spec->digitisers = sender->digitiser ? count : 0;
+    return sender->digitiser ? SONAR_OK : sonar_fail(err, SONAR_ENOMEM, "sender", "out of memory");
+}
+
+/* Digitiser i of the target has its channels [*first, *end). */
+static void channels_of(const sim_sender_spec *spec, const target *to, size_t i, size_t *first,
+                        size_t *end) {
+    const size_t number = to->first_digitiser + i;
+    *first = to->first_channel + i * to->channels / to->digitisers;
+    *end = to->first_channel + (i + 1) * to->channels / to->digitisers;
+    if (!spec->first_channel)
+        return;
+    *first = spec->first_channel[number];
+    *end = i + 1 == to->digitisers ? to->first_channel + to->channels
+                                   : spec->first_channel[number + 1];
+}
+
+static void split_channels(sim_sender *sender, target *to) {
     const sim_sender_spec *spec = &sender->spec;
-    for (size_t i = 0; i < spec->digitisers; i++) {
-        const bool last = i + 1 == spec->digitisers;
-        size_t first = i * spec->channels / spec->digitisers;
-        size_t end = (i + 1) * spec->channels / spec->digitisers;
-        if (spec->first_channel) {
-            first = spec->first_channel[i];
-            end = last ? spec->channels : spec->first_channel[i + 1];
-        }
-        sender->digitiser[i] =
-            (digitiser){.socket = sender->socket[i % sender->sockets],
-                        .first_channel = (uint32_t)first,
-                        .channels = (uint32_t)(end - first),
-                        .epoch = spec->epoch,
-                        .index = spec->first_index,
-                        .fault_key = sim_random_key(spec->seed, SIM_STREAM_FAULT, i)};
+    for (size_t i = 0; i < to->digitisers; i++) {
+        const size_t number = to->first_digitiser + i;
+        size_t first, end;
+        channels_of(spec, to, i, &first, &end);
+        sender->digitiser[number] = (digitiser){
+            .target = to,
+            .socket = to->idle ? NULL : sender->socket[to->first_socket + i % to->sockets],
+            .first_channel = (uint32_t)first,
+            .channels = (uint32_t)(end - first),
+            .epoch = spec->epoch,
+            .index = spec->first_index,
+            .fault_key = sim_random_key(spec->seed, SIM_STREAM_FAULT, number)};
     }
 }
 
@@ -195,20 +265,16 @@ sonar_code sim_sender_create(const sim_sender_spec *spec, sim_sender **sender, s
     if (code != SONAR_OK)
         return code;
     sim_sender *s = sonar_alloc(1, sizeof *s);
-    if (s)
-        s->digitiser = sonar_alloc(spec->digitisers, sizeof *s->digitiser);
-    if (!s || !s->digitiser) {
-        free(s);
+    if (!s)
         return sonar_fail(err, SONAR_ENOMEM, "sender", "out of memory");
-    }
     s->spec = *spec;
-    code = open_sockets(s, err);
-    if (code != SONAR_OK) {
-        sim_sender_destroy(s, 0);
-        return code;
-    }
-    split_channels(s);
-    code = make_lenders(s, err);
+    code = split_digitisers(s, err);
+    if (code == SONAR_OK)
+        code = open_sockets(s, err);
+    for (size_t t = 0; t < spec->targets && code == SONAR_OK; t++)
+        split_channels(s, &s->target[t]);
+    if (code == SONAR_OK)
+        code = make_lenders(s, err);
     if (code != SONAR_OK) {
         sim_sender_destroy(s, 0);
         return code;
@@ -250,6 +316,7 @@ void sim_sender_destroy(sim_sender *sender, int linger_ms) {
     sonar_zap_destroy(sender->zap);
     sonar_certificate_clear(&sender->own);
     free(sender->socket);
+    free(sender->target);
     free(sender->digitiser);
     free(sender);
 }
@@ -334,12 +401,12 @@ static sonar_frame frame_of(const sim_sender *sender, const digitiser *d, size_t
                          .fs_hz = spec->fs_hz * (kind == SIM_FAULT_WRONG_RATE ? 1.01 : 1)};
 }
 
-static void fill_payload(sim_sender *sender, const digitiser *d, const float *counts,
+static void fill_payload(const sim_sender *sender, const digitiser *d, const float *counts,
                          size_t samples, uint8_t *to) {
     bool major = sender->spec.layout == SONAR_FRAME_CHANNEL_MAJOR;
     size_t bytes = sonar_dtype_size((sonar_dtype)sender->spec.format);
     for (size_t ch = 0; ch < d->channels; ch++)
-        sender->counters.saturated +=
+        d->target->counters.saturated +=
             sim_convert(counts + (d->first_channel + ch) * samples, samples, sender->spec.format,
                         major ? 1 : d->channels, to + bytes * ch * (major ? samples : 1));
 }
@@ -443,16 +510,18 @@ static void drain_subscriptions(const sim_sender *sender, void *socket) {
 }
 
 /* Takes the message over. */
-static sonar_code post(sim_sender *sender, void *socket, message *m, sonar_error *err) {
+static sonar_code post(sim_sender *sender, const digitiser *d, message *m, sonar_error *err) {
+    sim_counters *counters = &d->target->counters;
+    void *socket = d->socket;
     drain_subscriptions(sender, socket);
     sonar_code code = SONAR_OK;
     if (send_part(sender, socket, &m->header, ZMQ_SNDMORE, sender->spec.block) >= 0) {
         /* The second part always finds room: a message is never cut. */
         if (send_part(sender, socket, &m->payload, 0, true) < 0 && !*sender->spec.stop)
             code = sonar_fail(err, SONAR_ESYS, "sender", "zmq_msg_send: %s", zmq_strerror(errno));
-        sender->counters.messages++;
+        counters->messages++;
     } else if (errno == EAGAIN || errno == EINTR) {
-        sender->counters.overflow++;
+        counters->overflow++;
     } else {
         code = sonar_fail(err, SONAR_ESYS, "sender", "zmq_msg_send: %s", zmq_strerror(errno));
     }
@@ -460,20 +529,20 @@ static sonar_code post(sim_sender *sender, void *socket, message *m, sonar_error
     return code;
 }
 
-static sonar_code post_twice(sim_sender *sender, void *socket, message *m, sonar_error *err) {
+static sonar_code post_twice(sim_sender *sender, const digitiser *d, message *m, sonar_error *err) {
     message copy;
     zmq_msg_init(&copy.header);
     zmq_msg_init(&copy.payload);
     zmq_msg_copy(&copy.header, &m->header);
     zmq_msg_copy(&copy.payload, &m->payload);
-    sonar_code first = post(sender, socket, m, err), second = post(sender, socket, &copy, err);
+    sonar_code first = post(sender, d, m, err), second = post(sender, d, &copy, err);
     return first != SONAR_OK ? first : second;
 }
 
 static sonar_code release(sim_sender *sender, digitiser *d, sonar_error *err) {
     sonar_code code = SONAR_OK;
     for (size_t i = 0; i < d->held_count; i++) {
-        sonar_code one = post(sender, d->socket, &d->held[i], err);
+        sonar_code one = post(sender, d, &d->held[i], err);
         code = code == SONAR_OK ? one : code;
     }
     d->held_count = 0;
@@ -486,7 +555,7 @@ static sonar_code dispatch(sim_sender *sender, digitiser *d, message *m, sim_fau
         d->held[d->held_count++] = *m;
         return SONAR_OK;
     }
-    sonar_code code = (kind == SIM_FAULT_REPEAT ? post_twice : post)(sender, d->socket, m, err);
+    sonar_code code = (kind == SIM_FAULT_REPEAT ? post_twice : post)(sender, d, m, err);
     return code == SONAR_OK ? release(sender, d, err) : code;
 }
 
@@ -494,9 +563,10 @@ static sonar_code send_block(sim_sender *sender, size_t number, const float *cou
                              sonar_error *err) {
     digitiser *d = &sender->digitiser[number];
     sim_fault_kind kind = fault_of(sender, number);
+    sim_counters *counters = &d->target->counters;
     sonar_code code = SONAR_OK;
-    sender->counters.frames++;
-    sender->counters.kind[kind]++;
+    counters->frames++;
+    counters->kind[kind]++;
     if (kind == SIM_FAULT_RESTART) {
         d->epoch++;
         d->sequence = d->index = 0;
@@ -506,7 +576,7 @@ static sonar_code send_block(sim_sender *sender, size_t number, const float *cou
         const bool lent = is_lent(d, kind);
         void *block = lent ? next_block(sender, d) : NULL;
         if (lent && !block)
-            sender->counters.overflow += !*sender->spec.stop;
+            counters->overflow += !*sender->spec.stop;
         else if (lent)
             code = make_shared(sender, d, counts, samples, kind, block, &m, err);
         else
@@ -528,7 +598,7 @@ sonar_code sim_sender_send_some(sim_sender *sender, const float *counts, size_t 
                                 const uint8_t *absent, sonar_error *err) {
     sonar_code code = SONAR_OK;
     for (size_t i = 0; i < sender->spec.digitisers && code == SONAR_OK; i++)
-        if (absent && absent[i])
+        if (sender->digitiser[i].target->idle || (absent && absent[i]))
             pass_over(&sender->digitiser[i], samples);
         else
             code = send_block(sender, i, counts, samples, err);
@@ -542,20 +612,28 @@ sonar_code sim_sender_send(sim_sender *sender, const float *counts, size_t sampl
     return sim_sender_send_some(sender, counts, samples, NULL, err);
 }
 
+static sonar_code send_whole(sim_sender *sender, target *to, const float *counts, size_t samples,
+                             sonar_error *err) {
+    digitiser all = sender->digitiser[to->first_digitiser];
+    message m;
+    all.first_channel = (uint32_t)to->first_channel;
+    all.channels = (uint32_t)to->channels;
+    all.sequence = sender->whole;
+    to->counters.frames++;
+    to->counters.kind[SIM_FAULT_NONE]++;
+    const sonar_code code = make_message(sender, &all, counts, samples, SIM_FAULT_NONE, &m, err);
+    return code ? code : post(sender, &all, &m, err);
+}
+
 sonar_code sim_sender_send_whole(sim_sender *sender, const float *counts, size_t samples,
                                  sonar_error *err) {
-    digitiser all = sender->digitiser[0];
-    message m;
-    all.first_channel = 0;
-    all.channels = (uint32_t)sender->spec.channels;
-    all.sequence = sender->whole++;
-    sonar_code code = make_message(sender, &all, counts, samples, SIM_FAULT_NONE, &m, err);
-    if (code == SONAR_OK)
-        code = post(sender, all.socket, &m, err);
+    sonar_code code = SONAR_OK;
+    for (size_t t = 0; t < sender->spec.targets && code == SONAR_OK; t++)
+        if (!sender->target[t].idle)
+            code = send_whole(sender, &sender->target[t], counts, samples, err);
     for (size_t i = 0; i < sender->spec.digitisers; i++)
         sender->digitiser[i].index += samples; /* none of its frames is missing */
-    sender->counters.frames++;
-    sender->counters.kind[SIM_FAULT_NONE]++;
+    sender->whole++;
     sender->frame++;
     sender->counters.samples += samples;
     return code;
@@ -590,19 +668,45 @@ void sim_sender_set_utc(sim_sender *sender, int64_t utc_ns) {
     sender->spec.utc_ns = utc_ns;
 }
 
-const sim_counters *sim_sender_counters(const sim_sender *sender) {
-    return &sender->counters;
+const sim_counters *sim_sender_target_counters(const sim_sender *sender, size_t target) {
+    return &sender->target[target].counters;
 }
 
-void sim_counters_write(const sim_counters *c, const sim_lag *lag, FILE *to) {
+const sim_counters *sim_sender_counters(sim_sender *sender) {
+    sim_counters *all = &sender->counters;
+    *all = (sim_counters){.samples = all->samples, .waited_ns = all->waited_ns};
+    for (size_t t = 0; t < sender->spec.targets; t++) {
+        const sim_counters *of = &sender->target[t].counters;
+        all->frames += of->frames;
+        all->messages += of->messages;
+        all->overflow += of->overflow;
+        all->saturated += of->saturated;
+        for (int kind = 0; kind < SIM_FAULT_KINDS; kind++)
+            all->kind[kind] += of->kind[kind];
+    }
+    return all;
+}
+
+static void write_counts(const sim_counters *c, FILE *to) {
     fprintf(to,
-            "{\"samples\": %" PRIu64 ", \"frames\": %" PRIu64 ", \"messages\": %" PRIu64
-            ", \"overflow\": %" PRIu64 ", \"saturated\": %" PRIu64
-            ", \"behind_s\": {\"most\": %.3f, \"last\": %.3f}, \"kinds\": {",
-            c->samples, c->frames, c->messages, c->overflow, c->saturated, lag->most_s,
-            lag->last_s);
+            "\"frames\": %" PRIu64 ", \"messages\": %" PRIu64 ", \"overflow\": %" PRIu64
+            ", \"saturated\": %" PRIu64 ", \"kinds\": {",
+            c->frames, c->messages, c->overflow, c->saturated);
     for (int kind = 0; kind < SIM_FAULT_KINDS; kind++)
         fprintf(to, "%s\"%s\": %" PRIu64, kind ? ", " : "",
                 kind ? sim_fault_name((sim_fault_kind)kind) : "good", c->kind[kind]);
-    fprintf(to, "}}\n");
+    fputc('}', to);
+}
+
+void sim_counters_write(const sim_counters *c, const sim_lag *lag, size_t ranks,
+                        const sim_counters *const of_rank[], FILE *to) {
+    fprintf(to, "{\"samples\": %" PRIu64 ", \"behind_s\": {\"most\": %.3f, \"last\": %.3f}, ",
+            c->samples, lag->most_s, lag->last_s);
+    write_counts(c, to);
+    for (size_t r = 0; r < ranks && ranks > 1; r++) {
+        fputs(r ? ", {" : ", \"ranks\": [{", to);
+        write_counts(of_rank[r], to);
+        fputs(r + 1 == ranks ? "}]" : "}", to);
+    }
+    fputs("}\n", to);
 }

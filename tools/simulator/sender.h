@@ -12,20 +12,31 @@
 #include "clock.h"
 #include "scene.h"
 
+/* Who takes channels in: a daemon, or one of the ranks that share the array. */
+typedef struct sim_target {
+    const char *const *endpoints;
+    size_t endpoint_count;
+    const char *memory; /* ipc://PATH: samples go through shared memory; NULL: over the sockets */
+    size_t first_channel, channels;
+    bool idle; /* its channels are left to another sender */
+} sim_target;
+
 typedef struct sim_sender_spec {
     void *zmq_context;
-    const char *const *endpoints; /* needed by create only */
-    size_t endpoint_count;
+    const sim_target *target; /* [targets] that have all channels, in their order; needed by create
+                                 only */
+    size_t targets;
     const char *key;     /* a certificate with the daemon's key, or NULL; needed by create only */
     bool curve;          /* the daemon speaks it: TCP needs a key */
-    const char *memory;  /* ipc://PATH: samples go through shared memory; NULL: over the sockets */
     bool publish;        /* XPUB that binds, for a receiver that subscribes; else PUSH, connects */
     bool block;          /* a receiver that does not keep up is waited for; else frames are lost */
     int high_water_mark; /* messages per connection */
     uint32_t array_id;
-    size_t channels, digitisers;
-    const uint32_t *first_channel; /* [digitisers] of each, ascending from 0, borrowed; they share
-                                      one connection then. NULL: as even as can be */
+    size_t channels;
+    size_t digitisers; /* split over the targets as evenly as can be, at least one for each */
+    const uint32_t *first_channel; /* [digitisers] of each, ascending from 0, those of the targets
+                                      among them; borrowed. Those of a target share one connection
+                                      then. NULL: as even as can be */
     size_t frame_samples;          /* the most of one call of send */
     int format, layout;            /* sonar_dtype, SONAR_FRAME_* */
     double fs_hz;
@@ -76,9 +87,14 @@ uint32_t sim_sender_epoch(const sim_sender *sender);
 sonar_code sim_sender_flush(sim_sender *sender, sonar_error *err);
 /* Closes the sockets; what they hold is sent for up to linger_ms. */
 void sim_sender_destroy(sim_sender *sender, int linger_ms);
-const sim_counters *sim_sender_counters(const sim_sender *sender);
-/* The counters and how the pace was kept as one JSON object. */
-void sim_counters_write(const sim_counters *counters, const sim_lag *lag, FILE *to);
+/* Of all targets together. */
+const sim_counters *sim_sender_counters(sim_sender *sender);
+/* Of one; what only makes sense of all, samples and waited_ns, is 0. */
+const sim_counters *sim_sender_target_counters(const sim_sender *sender, size_t target);
+/* The counters and how the pace was kept as one JSON object; of_rank: [ranks] the same for each
+ * rank, of more than one. */
+void sim_counters_write(const sim_counters *counters, const sim_lag *lag, size_t ranks,
+                        const sim_counters *const of_rank[], FILE *to);
 
 /* Rounds (ties to even) and saturates counts into samples of `format`, little-endian; `stride`
  * samples apart at `to`. Returns how many were saturated. */

@@ -80,31 +80,120 @@ static sonar_code listen_to_daemon(sim_stream *s, uint32_t epoch, sonar_error *e
                                &s->feedback, err);
 }
 
-sonar_code sim_stream_connect(sim_stream *s, const sim_sender_spec *about, sonar_error *err) {
+size_t sim_stream_ranks(const sim_stream *s) {
+    if (s->options->ranks)
+        return (size_t)s->options->ranks;
+    return s->config && s->config->cluster_ranks ? s->config->cluster_ranks : 1;
+}
+
+/* Where each rank takes its channels in; of one process, where that takes all. */
+struct places {
+    size_t ranks;
+    sonar_config_part *part[SONAR_RANKS_MOST];
+    const char *given; /* --endpoint */
+    sim_target target[SONAR_RANKS_MOST];
+};
+
+static sonar_code check_ranks(const sim_stream *s, size_t ranks, sonar_error *err) {
+    const uint64_t rank = s->options->rank;
+    const size_t of_config = s->config ? s->config->cluster_ranks : 0;
+    if (ranks > 1 && (s->options->endpoint || !s->config))
+        return sonar_fail(err, SONAR_EINVAL, "--endpoint",
+                          "is one place, and each of %zu ranks has its own: a --config with "
+                          "{rank} in ingest.endpoints is needed, or --ranks 1",
+                          ranks);
+    if (ranks > 1 && of_config && of_config != ranks)
+        return sonar_fail(err, SONAR_EINVAL, "--ranks", "%zu, but cluster.ranks are %zu", ranks,
+                          of_config);
+    if (rank != UINT64_MAX && rank >= ranks)
+        return sonar_fail(err, SONAR_EINVAL, "--rank", "%" PRIu64 ", but there are ranks 0 to %zu",
+                          rank, ranks - 1);
+    return SONAR_OK;
+}
+
+static sonar_code find_rank(const sim_stream *s, struct places *at, size_t rank, sonar_error *err) {
+    sonar_code code = sonar_config_part_create(s->config, rank, at->ranks, &at->part[rank], err);
+    if (code)
+        return code;
+    const sonar_config *c = &at->part[rank]->config;
+    for (size_t i = 0; i < c->ingest_endpoints && rank; i++)
+        if (!strcmp(c->ingest_endpoint[i], at->part[0]->config.ingest_endpoint[i]))
+            return sonar_fail(err, SONAR_EINVAL, "ingest.endpoints",
+                              "%s is that of rank 0 and of rank %zu: {rank} has to be in it",
+                              c->ingest_endpoint[i], rank);
+    at->target[rank] = (sim_target){
+        .endpoints = (const char *const *)c->ingest_endpoint,
+        .endpoint_count = c->ingest_endpoints,
+        .memory = s->options->shared ? c->shared_memory : NULL,
+        .first_channel = at->part[rank]->first_channel,
+        .channels = c->channels,
+        .idle = s->options->rank != UINT64_MAX && s->options->rank != rank,
+    };
+    return SONAR_OK;
+}
+
+/* forget is needed in any case. */
+static sonar_code find_places(const sim_stream *s, size_t channels, struct places *at,
+                              sonar_error *err) {
     const sonar_config *c = s->config;
-    const char *given = s->options->endpoint, *endpoint[SONAR_ENDPOINTS_MOST] = {given};
-    for (size_t i = 0; !given && i < c->ingest_endpoints; i++)
-        endpoint[i] = c->ingest_endpoint[i];
+    *at = (struct places){.ranks = sim_stream_ranks(s), .given = s->options->endpoint};
+    sonar_code code = check_ranks(s, at->ranks, err);
+    for (size_t r = 0; r < at->ranks && at->ranks > 1 && !code; r++)
+        code = find_rank(s, at, r, err);
+    if (at->ranks == 1)
+        at->target[0] = (sim_target){
+            .endpoints = at->given ? &at->given : (const char *const *)c->ingest_endpoint,
+            .endpoint_count = at->given ? 1 : c->ingest_endpoints,
+            .memory = s->options->shared ? c->shared_memory : NULL,
+            .channels = channels};
+    return code;
+}
+
+static void forget_places(struct places *at) {
+    for (size_t r = 0; r < at->ranks; r++)
+        sonar_config_part_destroy(at->part[r]);
+}
+
+/* The first that it connects to. */
+static const char *first_endpoint(const struct places *at) {
+    size_t r = 0;
+    while (at->target[r].idle)
+        r++;
+    return at->target[r].endpoints[0];
+}
+
+static sonar_code make_sender(sim_stream *s, const sim_sender_spec *about, sonar_error *err) {
+    const sonar_config *c = s->config;
+    struct places at;
     sim_sender_spec spec = *about;
+    sonar_code code = find_places(s, spec.channels, &at, err);
     spec.zmq_context = s->zmq;
-    spec.endpoints = endpoint;
-    spec.endpoint_count = given ? 1 : c->ingest_endpoints;
+    spec.target = at.target;
+    spec.targets = s->ranks = at.ranks;
     spec.publish = c && c->ingest_socket == SONAR_SUB;
     spec.block = waits(s);
     spec.high_water_mark = HIGH_WATER_MARK;
     spec.key = s->options->key;
-    if (s->options->shared && !(c && c->shared_memory))
+    spec.curve = c && c->security.curve && !at.given;
+    spec.stop = s->stop;
+    if (!code)
+        code = sim_sender_create(&spec, &s->sender, err);
+    if (!code)
+        fprintf(stderr, "%s: waiting for a receiver at %s%s\n", s->tool, first_endpoint(&at),
+                at.ranks > 1 && s->options->rank == UINT64_MAX ? ", and of the other ranks" : "");
+    forget_places(&at);
+    return code;
+}
+
+sonar_code sim_stream_connect(sim_stream *s, const sim_sender_spec *about, sonar_error *err) {
+    sim_sender_spec spec = *about;
+    if (s->options->shared && !(s->config && s->config->shared_memory))
         return sonar_fail(err, SONAR_EINVAL, "--shared-memory",
                           "needs a --config with ingest.shared_memory");
-    spec.memory = s->options->shared ? c->shared_memory : NULL;
-    spec.curve = c && c->security.curve && !given;
     spec.epoch = epoch_of(s);
-    spec.stop = s->stop;
     s->first_index = spec.first_index;
     s->pace = (sim_pace){.fs_hz = spec.fs_hz, .rate = s->options->rate, .stop = s->stop};
-    sonar_code code = sim_sender_create(&spec, &s->sender, err);
-    if (code == SONAR_OK)
-        fprintf(stderr, "%s: waiting for a receiver at %s\n", s->tool, endpoint[0]);
+    sonar_code code = make_sender(s, &spec, err);
     return code == SONAR_OK ? listen_to_daemon(s, spec.epoch, err) : code;
 }
 
@@ -188,7 +277,10 @@ void sim_stream_summarise(const sim_stream *s, const sim_counters *counters) {
                 "%s: %" PRIu64 " of %" PRIu64 " frames lost, for the receiver did not take them in "
                 "time; --wait waits for it\n",
                 s->tool, counters->overflow, counters->frames);
-    sim_counters_write(counters, &s->lag, s->summary);
+    const sim_counters *of_rank[SONAR_RANKS_MOST] = {NULL};
+    for (size_t r = 0; r < s->ranks && s->sender; r++)
+        of_rank[r] = sim_sender_target_counters(s->sender, r);
+    sim_counters_write(counters, &s->lag, s->sender ? s->ranks : 0, of_rank, s->summary);
     fflush(s->summary);
 }
 

@@ -22,6 +22,8 @@ typedef struct sim_stream_options {
     bool wait;                          /* for a slow receiver, instead of losing frames */
     uint64_t epoch;                     /* 0: not given */
     uint64_t digitisers, frame_samples; /* 0: not given */
+    uint64_t ranks;                     /* that share the array; 0: as the configuration says */
+    uint64_t rank;                      /* UINT64_MAX: not given, all ranks' channels are sent */
     int format;                         /* sonar_dtype, 0: not given */
 } sim_stream_options;
 
@@ -56,6 +58,14 @@ tool_answer sim_take_format(void *options, const char *value);
          SONAR_FRAME_MAX_SAMPLES,                                                                  \
          NULL,                                                                                     \
          "a whole number from 1 to 1048576"},                                                      \
+        {"ranks",    0,                                                                            \
+         TOOL_WHOLE, offsetof(sim_stream_options, ranks),                                          \
+         1,          SONAR_RANKS_MOST,                                                             \
+         NULL,       "a whole number from 1 to 64"},                                               \
+        {"rank",     0,                                                                            \
+         TOOL_WHOLE, offsetof(sim_stream_options, rank),                                           \
+         0,          SONAR_RANKS_MOST - 1,                                                         \
+         NULL,       "a whole number from 0 to 63"},                                               \
     {                                                                                              \
         "format", 0, TOOL_OTHER, 0, 0, 0, sim_take_format, "s16, s24, s32 or f32"                  \
     }
@@ -69,6 +79,7 @@ typedef struct sim_stream {
     void *zmq;
     FILE *summary;
     sim_sender *sender;
+    size_t ranks;           /* that the sender has as targets */
     sim_feedback *feedback; /* NULL: the daemon's pace is not looked at */
     sim_pace pace;
     sim_lag lag;
@@ -83,8 +94,11 @@ int sim_complain(const char *tool, const sonar_error *err);
 
 /* Opens what the end needs, so that no long run ends without its summary. */
 sonar_code sim_stream_open(sim_stream *stream, sonar_error *err);
-/* Connects to the receiver. `about` says what the options and the configuration do not: channels,
- * digitisers, frame_samples, format, layout, fs_hz, array_id and faults. */
+/* Ranks that share the array; those of cluster.ranks if the options do not say. */
+size_t sim_stream_ranks(const sim_stream *stream);
+/* Connects to the receiver, or with several ranks to each of them. `about` says what the options
+ * and the configuration do not: channels, digitisers, frame_samples, format, layout, fs_hz,
+ * array_id and faults. */
 sonar_code sim_stream_connect(sim_stream *stream, const sim_sender_spec *about, sonar_error *err);
 /* Waits for a receiver and starts the clock; SONAR_EUNAVAILABLE: stopped before. */
 sonar_code sim_stream_begin(sim_stream *stream, sonar_error *err);
