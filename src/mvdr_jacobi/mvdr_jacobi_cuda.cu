@@ -606,7 +606,10 @@ sonar_code run_spectrum(const mvdr_stage *stage, const mvdr::points &points, flo
     if (code)
         return code;
     const dim3 grid(blocks_for(points.count, mvdr::LOOKS), bins);
-    mvdr::spectrum<<<grid, mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(*v, points);
+    if (v->vectors)
+        mvdr::spectrum<true><<<grid, mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(*v, points);
+    else
+        mvdr::spectrum<false><<<grid, mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(*v, points);
     code = CUDA_LAUNCHED(where, "spectrum", err);
     if (code || !band)
         return code;

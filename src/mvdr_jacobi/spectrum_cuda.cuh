@@ -15,8 +15,9 @@
 
 namespace mvdr {
 
-constexpr uint32_t LOOKS = PANEL; /* directions of a block of threads */
-constexpr uint32_t SPECTRUM_WARPS = 8;
+constexpr uint32_t LOOKS = PANEL;      /* directions of a block of threads */
+constexpr uint32_t SPECTRUM_WARPS = 4; /* with 16 columns of the basis each at a time */
+constexpr uint32_t STRETCH = 64;       /* rows of their vectors in shared memory at a time */
 
 /* Where a bin's steering vectors lie: in tiles of eight directions and four rows, as a fragment
  * wants them. */
@@ -35,88 +36,144 @@ __global__ void steer(view v, points p) {
         to[steering_at(v, i, direction)] = steering(f, turns[v.sensor[i]], middle);
 }
 
-/* The vectors y of a bin's directions: projections of the snapshots that count, weighted, or
- * steering vectors. */
+/* Some rows of the directions' vectors, in tiles of four rows and eight directions, lane by lane as
+ * a fragment has them. */
+struct stretch {
+    complex64 at[STRETCH / 4][LOOKS / 8][WARP];
+
+    __device__ complex64 &operator()(uint32_t row, uint32_t look) {
+        return at[row / 4][look / 8][look % 8 * 4 + row % 4];
+    }
+    __device__ fragment_b fragment(uint32_t row, uint32_t tile) const {
+        const complex64 x = at[row / 4][tile][lane()], y = at[row / 4 + 1][tile][lane()];
+        return {{x.re, y.re}, {x.im, y.im}};
+    }
+};
+
+/* The vectors y of a block's directions: projections of the snapshots that count, weighted, or
+ * steering vectors. Whatever is wanted, something is read: loads that depend on nothing are on
+ * their way together. */
 struct looks {
     const view &v;
     const points &p;
     uint32_t bin, first;
 
-    __device__ complex64 at(uint32_t row, uint32_t look) const {
-        const uint32_t direction = first + look;
-        if (row >= v.order || direction >= p.count)
-            return {0, 0};
-        const size_t vector = (size_t)bin * p.pitch + direction;
-        if (!v.by_snapshots)
-            return wide(p.steering[(size_t)bin * steering_size(p.pitch, v.most) +
-                                   steering_at(v, row, direction)]);
-        const double root = v.root[bin * (size_t)v.length + row % v.length];
-        const complex64 c = p.projection[vector * v.columns + row];
+    __device__ complex64 projection(uint32_t row, uint32_t direction) const {
+        const uint32_t slot = row < v.length ? row : row - v.length;
+        const double root = v.root[bin * (size_t)v.length + slot];
+        const complex64 c = p.projection[((size_t)bin * p.pitch + direction) * v.columns + row];
         return root > 0 ? complex64{root * c.re, root * c.im} : complex64{0, 0};
     }
 
-    __device__ fragment_b fragment(uint32_t row, uint32_t look) const {
-        fragment_b f;
-        for (unsigned i = 0; i < 2; i++) {
-            const complex64 x = at(row + b_row(i), look + b_column());
-            f.re[i] = x.re, f.im[i] = x.im;
+    __device__ complex64 steering(uint32_t row, uint32_t direction) const {
+        return wide(p.steering[(size_t)bin * steering_size(p.pitch, v.most) +
+                               steering_at(v, row, direction)]);
+    }
+
+    /* Rows from `row` on, zeros beyond the last one. All threads call. */
+    template <bool BY_SNAPSHOTS> __device__ void read(uint32_t row, stretch &y) const {
+#pragma unroll 4
+        for (uint32_t i = threadIdx.x; i < STRETCH * LOOKS; i += SPECTRUM_WARPS * WARP) {
+            const uint32_t at = row + i % STRETCH, in = min(at, v.order - 1);
+            const uint32_t direction = min(first + i / STRETCH, p.count - 1);
+            const complex64 x = BY_SNAPSHOTS ? projection(in, direction) : steering(in, direction);
+            y(i % STRETCH, i / STRETCH) = at < v.order ? x : complex64{0, 0};
         }
-        return f;
     }
 };
 
-/* The columns of X, or eigenvectors. */
-struct basis {
+/* The columns of X, which is triangular, and the identity beyond the matrix. */
+struct inverse_factor {
     tiles x;
-    matrix w;
-    const double *inverse; /* of the eigenvectors; NULL: X */
+    uint32_t columns; /* whole panels */
 
-    __device__ complex64 operator()(uint32_t i, uint32_t j) const {
-        return inverse ? w(i, j) : x(i, j);
+    __device__ complex64 at(uint32_t row, uint32_t column) const { return x(row, column); }
+    /* Rows that columns before `end` have. */
+    __device__ uint32_t rows(uint32_t end) const { return min(end, columns); }
+    __device__ double weight(uint32_t) const { return 1; }
+};
+
+/* Eigenvectors, with what multiplies their products' squares. */
+struct eigenvectors {
+    matrix w;
+    const double *inverse;
+    uint32_t order, columns;
+
+    __device__ complex64 at(uint32_t row, uint32_t column) const {
+        const complex64 x = w(min(row, order - 1), min(column, columns - 1));
+        return row < order && column < columns ? x : complex64{0, 0};
+    }
+    __device__ uint32_t rows(uint32_t) const { return (order + 7) / 8 * 8; }
+    __device__ double weight(uint32_t column) const {
+        return column < columns ? inverse[column] : 0;
     }
 };
 
 /* Conjugate transpose of columns `first`.. of w, from row k on, as rows of a product. */
-__device__ inline fragment_a columns_of(const basis &w, uint32_t rows, uint32_t columns,
-                                        uint32_t first, uint32_t k) {
+template <typename Basis>
+__device__ inline fragment_a columns_of(const Basis &w, uint32_t first, uint32_t k) {
     fragment_a f;
+#pragma unroll
     for (unsigned i = 0; i < 4; i++) {
-        const uint32_t column = first + a_row(i), row = k + a_column(i);
-        const complex64 x = row < rows && column < columns ? w(row, column) : complex64{0, 0};
+        const complex64 x = w.at(k + a_column(i), first + a_row(i));
         f.re[i] = x.re, f.im[i] = -x.im;
     }
     return f;
 }
 
-/* Adds |w_i^H y|^2 of 16 columns to energy[t][0..1], of directions 8 t + c_column. A warp. */
-__device__ inline void add_columns(const looks &l, const basis &w, uint32_t first,
-                                   double energy[LOOKS / 8][2]) {
-    const double *inverse = w.inverse;
-    const uint32_t rows = l.v.order, columns = inverse ? rows + rows % 2 : rows;
-    const uint32_t end = inverse ? rows : min(rows, first + TILE_ROWS); /* X is triangular */
-    strip sum = {};
-    for (uint32_t k = 0; k < end; k += 8) {
-        const fragment_a left = columns_of(w, rows, columns, first, k);
+/* w_i^H y of 16 columns and all directions, over `rows` rows of a stretch that begins at `row`;
+ * left: the columns at its first rows. A warp. */
+template <typename Basis>
+__device__ inline void add_rows(const Basis &w, const stretch &y, uint32_t first, uint32_t row,
+                                uint32_t rows, fragment_a left, strip &sum) {
+    for (uint32_t k = 0; k < rows; k += 8) {
+        const fragment_a own = left;
+        if (k + 8 < rows)
+            left = columns_of(w, first, row + k + 8);
 #pragma unroll
         for (uint32_t t = 0; t < LOOKS / 8; t++)
-            multiply(sum.part[t], left, l.fragment(k, 8 * t));
+            multiply(sum.part[t], own, y.fragment(k, t));
     }
+}
+
+/* Adds |w_i^H y|^2 of 16 columns to energy[t][0..1], of directions 8 t + c_column. */
+template <typename Basis>
+__device__ inline void add_squares(const Basis &w, uint32_t first, const strip &sum,
+                                   double energy[LOOKS / 8][2]) {
+    const double weight[2] = {w.weight(first + c_row(0)), w.weight(first + c_row(2))};
 #pragma unroll
     for (uint32_t t = 0; t < LOOKS / 8; t++)
 #pragma unroll
-        for (uint32_t i = 0; i < 4; i++) {
-            const uint32_t column = first + c_row(i);
-            if (column < columns)
-                energy[t][i % 2] += square({sum.part[t].re[i], sum.part[t].im[i]}) *
-                                    (inverse ? inverse[column] : 1);
-        }
+        for (uint32_t i = 0; i < 4; i++)
+            energy[t][i % 2] += weight[i / 2] * square({sum.part[t].re[i], sum.part[t].im[i]});
 }
 
-/* The quadratic forms of a block's directions, to form[look]; warps share the columns. */
-__device__ inline void add_up(const looks &l, const basis &w, double form[SPECTRUM_WARPS][LOOKS]) {
+/* The quadratic forms of a block's directions, to form[warp][look]. Warps share the columns. */
+template <typename Basis>
+__device__ inline void add_up(const looks &l, const Basis &w, stretch &y,
+                              double form[SPECTRUM_WARPS][LOOKS]) {
     double energy[LOOKS / 8][2] = {};
-    for (uint32_t first = warp() * TILE_ROWS; first < l.v.order; first += warps() * TILE_ROWS)
-        add_columns(l, w, first, energy);
+    for (uint32_t group = 0; group < w.columns; group += SPECTRUM_WARPS * TILE_ROWS) {
+        const uint32_t first = group + warp() * TILE_ROWS;
+        const uint32_t end = w.rows(group + SPECTRUM_WARPS * TILE_ROWS);
+        const uint32_t own = first < w.columns ? w.rows(first + TILE_ROWS) : 0;
+        strip sum = {};
+        for (uint32_t row = 0; row < end; row += STRETCH) {
+            fragment_a left = {};
+            if (row < own)
+                left = columns_of(w, first, row);
+            __syncthreads();
+            if (l.v.by_snapshots)
+                l.read<true>(row, y);
+            else
+                l.read<false>(row, y);
+            __syncthreads();
+            if (row < own)
+                add_rows(w, y, first, row, min(own - row, STRETCH), left, sum);
+        }
+        if (own)
+            add_squares(w, first, sum, energy);
+    }
 #pragma unroll
     for (uint32_t t = 0; t < LOOKS / 8; t++)
 #pragma unroll
@@ -145,7 +202,9 @@ __device__ inline double power_of(const view &v, const bin_state &bin, double fo
 }
 
 /* Grid: groups of directions, bins. */
-__global__ void __launch_bounds__(SPECTRUM_WARPS *WARP) spectrum(view v, points p) {
+template <bool VECTORS>
+__global__ void __launch_bounds__(SPECTRUM_WARPS *WARP, 3) spectrum(view v, points p) {
+    __shared__ stretch y;
     __shared__ double form[SPECTRUM_WARPS][LOOKS];
     const uint32_t bin = blockIdx.y;
     const bin_state &state = v.bin[bin];
@@ -153,12 +212,14 @@ __global__ void __launch_bounds__(SPECTRUM_WARPS *WARP) spectrum(view v, points 
     const size_t direction = (size_t)l.first + threadIdx.x, at = (size_t)bin * p.pitch + direction;
     double power = 0, sum = 0;
     complex64 *factor = v.factor + (size_t)bin * v.most * v.most;
-    if (state.delta > 0)
-        add_up(l,
-               {{factor, v.most},
-                {factor, v.most},
-                v.vectors ? v.inverse + (size_t)bin * v.most : nullptr},
-               form);
+    if (state.delta > 0 && VECTORS)
+        add_up(
+            l,
+            eigenvectors{
+                {factor, v.most}, v.inverse + (size_t)bin * v.most, v.order, v.order + v.order % 2},
+            y, form);
+    else if (state.delta > 0)
+        add_up(l, inverse_factor{{factor, v.most}, padded(v.order)}, y, form);
     if (threadIdx.x >= LOOKS || direction >= p.count)
         return;
     if (state.delta > 0) {
@@ -175,6 +236,7 @@ __global__ void band_power(view v, points p, float *out, ptrdiff_t stride) {
     double sum = 0;
     if (point >= p.count)
         return;
+#pragma unroll 16
     for (size_t bin = v.spec.edge_below; bin < v.spec.bins - v.spec.edge_above; bin++)
         sum += (double)p.power[bin * p.pitch + point];
     out[point * stride] = (float)fmin(sum * v.spec.fs_hz / (double)v.spec.length, (double)FLT_MAX);
