@@ -100,18 +100,47 @@ static sonar_code use(const sonar_backend *backend, sonar_error *err) {
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-static sonar_code allocate(sonar_space space, size_t bytes, void **data, sonar_error *err) {
-    if (space == SONAR_DEVICE)
-        return sonar_cuda_alloc("cuda", bytes, (unsigned char **)data, err);
-    if (space == SONAR_PINNED) {
-        CUDA_TRY("cuda", cudaHostAlloc(data, bytes, cudaHostAllocDefault), err);
-        sonar_zero(*data, bytes);
-        return SONAR_OK;
-    }
+/* From here on pinned memory lies in huge pages, as sonar_alloc asks for them: cudaHostAlloc's small
+ * ones have whoever writes a sample ring in long strides spend its time on looking pages up. */
+static const size_t registered_bytes = (size_t)64 << 20;
+
+static sonar_code allocate_host(size_t bytes, void **data, sonar_error *err) {
     *data = sonar_alloc(bytes, 1);
     return *data ? SONAR_OK
                  : sonar_fail(err, SONAR_ENOMEM, "cuda", "no memory for a buffer of %zu bytes",
                               bytes);
+}
+
+static sonar_code allocate_pinned(size_t bytes, void **data, sonar_error *err) {
+    if (bytes < registered_bytes) {
+        CUDA_TRY("cuda", cudaHostAlloc(data, bytes, cudaHostAllocDefault), err);
+        memset(*data, 0, bytes);
+        return SONAR_OK;
+    }
+    sonar_code code = allocate_host(bytes, data, err);
+    if (!code)
+        code = CUDA_CHECK("cuda", cudaHostRegister(*data, bytes, cudaHostRegisterDefault), err);
+    if (code) {
+        free(*data);
+        *data = NULL;
+    }
+    return code;
+}
+
+static void free_pinned(void *data, size_t bytes) {
+    if (bytes < registered_bytes) {
+        cudaFreeHost(data);
+    } else if (data) {
+        cudaHostUnregister(data);
+        free(data);
+    }
+}
+
+static sonar_code allocate(sonar_space space, size_t bytes, void **data, sonar_error *err) {
+    if (space == SONAR_DEVICE)
+        return sonar_cuda_alloc("cuda", bytes, (unsigned char **)data, err);
+    return space == SONAR_PINNED ? allocate_pinned(bytes, data, err)
+                                 : allocate_host(bytes, data, err);
 }
 
 static sonar_code buffer_create(const sonar_backend *backend, sonar_space space, sonar_dtype dtype,
@@ -127,7 +156,7 @@ static void buffer_destroy(sonar_buffer *buffer) {
     if (buffer->space == SONAR_DEVICE)
         cudaFree(buffer->data);
     else if (buffer->space == SONAR_PINNED)
-        cudaFreeHost(buffer->data);
+        free_pinned(buffer->data, buffer->bytes);
     else
         free(buffer->data);
     memset(buffer, 0, sizeof *buffer);
