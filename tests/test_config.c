@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "core/core.h"
 #include "core/random.h"
 #include "text.h"
 
@@ -193,12 +194,20 @@ Test(config, defaults_follow_from_what_is_given) {
 }
 
 Test(config, ingest_has_threads_for_its_rate) {
-    const size_t most = (size_t)sysconf(_SC_NPROCESSORS_ONLN) / 4;
-    loaded l = parse_good("schema: 1\nfs_hz: 4000000\ndft: {length: 65536}\n"
-                          "array: {channel_count: 501, " LINE8 "}\ncbf: {band_bins: [300, 400]}\n");
-    cr_assert_eq(l.config->ingest_threads, most < 1 ? 1 : most < 5 ? most : 5);
+#define FAST                                                                                       \
+    "schema: 1\nfs_hz: 4000000\ndft: {length: 65536}\n"                                            \
+    "array: {channel_count: 501, " LINE8 "}\ncbf: {band_bins: [300, 400]}\n"
+    const size_t processors = (size_t)sysconf(_SC_NPROCESSORS_ONLN);
+    const size_t half = sonar_max_size(1, processors / 2);
+    const size_t three_quarters = sonar_max_size(1, 3 * processors / 4);
+    loaded l = parse_good(FAST);
+    cr_assert_eq(l.config->ingest_threads, sonar_min_size(half, 5));
     cr_assert_eq(l.config->ingest_io_threads, l.config->ingest_threads);
     drop(&l);
+    l = parse_good(FAST "ingest: {shared_memory: \"ipc:///tmp/memory\"}\n");
+    cr_assert_eq(l.config->ingest_threads, sonar_min_size(three_quarters, 5));
+    drop(&l);
+#undef FAST
     l = parse_good(SMALL "ingest: {threads: 5}\n");
     cr_assert(l.config->ingest_threads == 5 && l.config->ingest_io_threads == 5);
     drop(&l);

@@ -100,8 +100,9 @@ static sonar_code use(const sonar_backend *backend, sonar_error *err) {
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-/* From here on pinned memory lies in huge pages, as sonar_alloc asks for them: cudaHostAlloc's small
- * ones have whoever writes a sample ring in long strides spend its time on looking pages up. */
+/* From here on pinned memory lies in huge pages, as sonar_alloc asks for them: cudaHostAlloc's
+ * small ones have whoever writes a sample ring in long strides spend its time on looking pages up.
+ */
 static const size_t registered_bytes = (size_t)64 << 20;
 
 static sonar_code allocate_host(size_t bytes, void **data, sonar_error *err) {

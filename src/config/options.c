@@ -214,7 +214,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_INGEST_THREADS] = {"ingest.threads", AT(ingest_threads),
                             INTEGER(1, SONAR_INGEST_THREADS_MOST),
                             .computed = "1 per 500 million samples a second or part of that, at "
-                                        "most a quarter of the processors online",
+                                        "most half the processors online, three quarters with "
+                                        "ingest.shared_memory",
                             .help = "Number of threads that receive frames and write their samples "
                                     "to memory."},
     [OPT_IO_THREADS] = {"ingest.io_threads", AT(ingest_io_threads),

@@ -717,14 +717,16 @@ static size_t processors(void) {
     return online > 0 ? (size_t)online : 1;
 }
 
-/* By the samples that come in a second, of all channels. */
+/* By the samples that come in a second, of all channels. Of the processors, ZeroMQ's threads and
+ * the kernel's copies want as many as the ingest; memory that is shared wants neither. */
 static void resolve_ingest_threads(sonar_loader *l) {
     sonar_config *c = l->config;
     if (value(l, OPT_INGEST_THREADS)->bad || value(l, OPT_IO_THREADS)->bad || !have(l, OPT_FS))
         return;
     if (!have(l, OPT_INGEST_THREADS)) {
         const double wanted = ceil((double)c->channels * c->fs_hz / 500e6);
-        const double most = fmin(SONAR_INGEST_THREADS_MOST, floor(processors() / 4.0));
+        const double share = have(l, OPT_SHARED_MEMORY) ? 0.75 : 0.5;
+        const double most = fmin(SONAR_INGEST_THREADS_MOST, floor(share * (double)processors()));
         sonar_value_set_number(l, OPT_INGEST_THREADS, fmax(1, fmin(wanted, most)));
     }
     if (!have(l, OPT_IO_THREADS))

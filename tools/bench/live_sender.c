@@ -76,11 +76,13 @@ size_t live_default_senders(size_t channels) {
     return sonar_min_size(sonar_min_size(sonar_max_size(wanted, 4), 32), channels);
 }
 
-/* The longest power of two of 64 to 1024 samples within a message's size and an eighth of a hop. */
+/* The longest power of two of 128 to 1024 samples within a message's size and an eighth of a hop:
+ * the ring is written a channel's samples of a frame at a time, and shorter runs cost more. */
 size_t live_default_frame_samples(size_t channels_of_sender, size_t hop) {
+    const size_t least = 128;
     size_t samples = 1024;
-    while (samples > 64 && (samples * channels_of_sender * sizeof(int16_t) > FRAME_BYTES ||
-                            samples > sonar_max_size(hop / 8, 1)))
+    while (samples > least && (samples * channels_of_sender * sizeof(int16_t) > FRAME_BYTES ||
+                               samples > sonar_max_size(hop / 8, 1)))
         samples /= 2;
     return samples;
 }
