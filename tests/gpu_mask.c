@@ -110,11 +110,14 @@ static bool set(chain *c, const sonar_config_value *value) {
 static void change_values(const char *mvdr) {
     static chain gpu, cpu;
     static const sonar_config_value value[] = {
-        {"sound_speed_mps", "1450"},  {"array.mask", "[3]"},
-        {"array.gain_db", "-160"},    {"array.phase_deg", "[0,5,0,0,0,0,0,0,0,0,0,-5]"},
-        {"array.delay_us", "7"},      {"cbf.shading", "hann"},
-        {"cbf.ranges_m", "[30, 90]"}, {"array.mask", "[]"},
-        {"sound_speed_mps", "1530.5"}};
+        {"sound_speed_mps", "1450"},    {"array.mask", "[3]"},
+        {"array.gain_db", "-160"},      {"array.phase_deg", "[0,5,0,0,0,0,0,0,0,0,0,-5]"},
+        {"array.delay_us", "7"},        {"cbf.shading", "hann"},
+        {"cbf.ranges_m", "[30, 90]"},   {"array.mask", "[]"},
+        {"sound_speed_mps", "1530.5"},  {"mvdr.loading.rule", "trace"},
+        {"mvdr.loading.eps", "0.2"},    {"mvdr.correct_level", "true"},
+        {"cbf.band_hz", "[700, 800]"},  {"mvdr.band_hz", "[620, 930]"},
+        {"cbf.band_bins", "[600, 950]"}};
     const size_t values = sizeof value / sizeof *value;
     start(&gpu, "cuda", mvdr);
     start(&cpu, "cpu", mvdr);

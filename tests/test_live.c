@@ -17,9 +17,19 @@ enum { SENSORS = 12, FS = 2048, FRAME = 256, SNAPSHOTS = 6, LOOKS = 181, RANGES 
 
 /* ---- two pipelines that are fed alike -------------------------------------------------------- */
 
+/* An array over bins, which may be as long as any band. */
+typedef struct grid {
+    cJSON *head;
+    size_t count;
+    float value[600 * LOOKS];
+} grid;
+
+enum { LOFAR, SPECTRUM, EIGENVALUES, PSD, GRIDS };
+
 typedef struct line {
     feed feed;
     subscriber subscriber;
+    grid grid[GRIDS];
     float azimuth[LOOKS], near[RANGES * LOOKS], mvdr[LOOKS],
         mvdr_near[RANGES * LOOKS]; /* of the last window */
     cJSON *head, *mvdr_head, *contacts;
@@ -34,20 +44,21 @@ static const char *chosen(const setting *other, const char *key, const char *usu
     return other && !strcmp(other->key, key) ? other->value : usual;
 }
 
-/* An option of a group, with the comma behind it, where it is the other one. */
-static const char *besides(const setting *other, const char *group, char text[96]) {
-    const size_t n = strlen(group);
-    *text = '\0';
-    if (other && !strncmp(other->key, group, n) && other->key[n] == '.')
-        snprintf(text, 96, "%s: %s, ", other->key + n + 1, other->value);
+/* An option whose path begins so, with the comma behind it, where it is the other one; else what is
+ * usual. */
+static const char *besides(const setting *other, const char *begin, const char *usual,
+                           char text[96]) {
+    snprintf(text, 96, "%s", usual);
+    if (other && !strncmp(other->key, begin, strlen(begin)))
+        snprintf(text, 96, "%s: %s, ", strrchr(other->key, '.') + 1, other->value);
     return text;
 }
 
 /* Of all pipelines of a test. */
-static const char *solver = "auto", *dmr = "off";
+static const char *solver = "auto", *dmr = "off", *lofar_band = "", *mvdr_band = "";
 
 static void write_text(char text[2048], const setting *other) {
-    char loading[96];
+    char loading[96], cbf[96], lofar[96], mvdr[96];
     snprintf(text, 2048,
              "schema: 1\n"
              "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.75}}, mask: %s, "
@@ -56,8 +67,9 @@ static void write_text(char text[2048], const setting *other) {
              "fs_hz: %d\n"
              "ingest: {overload: block}\n"
              "dft: {length: %d, hop: %d}\n"
-             "cbf: {band_hz: [600, 950], ranges_m: %s, shading: %s, scan: %s}\n"
-             "mvdr: {snapshots: %d, scan: %s, cell_maximum: %s, nearfield: true, solver: %s, "
+             "cbf: {%sranges_m: %s, shading: %s, scan: %s}\n"
+             "lofar: {%s}\n"
+             "mvdr: {%ssnapshots: %d, scan: %s, cell_maximum: %s, nearfield: true, solver: %s, "
              "loading: {%s}, correct_level: %s, source_count: %s, dmr: %s, dmr_noise: %s}\n"
              "detections: {threshold_db: %s, most: %s}\n"
              "output: {high_water_mark: 1000}\n"
@@ -65,12 +77,15 @@ static void write_text(char text[2048], const setting *other) {
              SENSORS, chosen(other, "array.mask", "[]"), chosen(other, "array.gain_db", "-170"),
              chosen(other, "array.phase_deg", "0"), chosen(other, "array.delay_us", "0"),
              chosen(other, "array.heading_deg", "0"), chosen(other, "sound_speed_mps", "1500"), FS,
-             FS, FS, chosen(other, "cbf.ranges_m", "[20, 60]"),
-             chosen(other, "cbf.shading", "uniform"),
-             chosen(other, "cbf.scan", "{start_deg: 0, stop_deg: 180, step_deg: 1}"), SNAPSHOTS,
+             FS, FS, besides(other, "cbf.band", "band_hz: [600, 950], ", cbf),
+             chosen(other, "cbf.ranges_m", "[20, 60]"), chosen(other, "cbf.shading", "uniform"),
+             chosen(other, "cbf.scan", "{start_deg: 0, stop_deg: 180, step_deg: 1}"),
+             besides(other, "lofar.band", lofar_band, lofar),
+             besides(other, "mvdr.band", mvdr_band, mvdr), SNAPSHOTS,
              chosen(other, "mvdr.scan", "{start_deg: 0, stop_deg: 180, step_deg: 1}"),
              chosen(other, "mvdr.cell_maximum", "false"), solver,
-             besides(other, "mvdr.loading", loading), chosen(other, "mvdr.correct_level", "false"),
+             besides(other, "mvdr.loading.", "", loading),
+             chosen(other, "mvdr.correct_level", "false"),
              chosen(other, "mvdr.source_count", "mdl"), chosen(other, "mvdr.dmr", dmr),
              chosen(other, "mvdr.dmr_noise", "trace"),
              chosen(other, "detections.threshold_db", "6"), chosen(other, "detections.most", "16"));
@@ -82,10 +97,11 @@ static void line_open(line *l, const setting *other, const struct layout *layout
     memset(l, 0, sizeof *l);
     write_text(text, other);
     cr_assert_eq(feed_start(&l->feed, text, NULL, NULL, 0, layout, &err), SONAR_OK, "%s", err.text);
-    l->subscriber = subscribe(l->feed.out, "cbf.azimuth", "cbf.nearfield", "mvdr.azimuth",
-                              "mvdr.nearfield", "detections", NULL);
+    l->subscriber = subscribe(l->feed.out, "cbf.", "mvdr.", "element.psd", "detections", NULL);
     uint32_t all = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) |
-                   SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_NEARFIELD) |
+                   SONAR_WANT(SONAR_CBF_LOFAR) | SONAR_WANT(SONAR_MVDR_AZIMUTH) |
+                   SONAR_WANT(SONAR_MVDR_SPECTRUM) | SONAR_WANT(SONAR_MVDR_NEARFIELD) |
+                   SONAR_WANT(SONAR_MVDR_EIGENVALUES) | SONAR_WANT(SONAR_ELEMENT_PSD) |
                    SONAR_WANT(SONAR_DETECTIONS);
     while ((sonar_output_wanted(l->feed.pipeline->output) & all) != all)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -100,6 +116,10 @@ static void forget_heads(line *l) {
     cJSON_Delete(l->mvdr_head);
     cJSON_Delete(l->contacts);
     l->head = l->mvdr_head = l->contacts = NULL;
+    for (grid *g = l->grid; g < l->grid + GRIDS; g++) {
+        cJSON_Delete(g->head);
+        g->head = NULL;
+    }
 }
 
 static void line_close(line *l) {
@@ -108,17 +128,33 @@ static void line_close(line *l) {
     feed_close(&l->feed);
 }
 
-static cJSON *take(line *l, const char *topic, uint64_t window, float *to, size_t count) {
+/* At most `most` numbers. */
+static cJSON *take_some(line *l, const char *topic, uint64_t window, float *to, size_t most,
+                        size_t *count) {
     message m;
     cr_assert(receive_until(&l->subscriber, topic, "window", (double)window, 20000, &m));
     cr_assert_eq(header_number(m.head, "window"), (double)window);
-    cr_assert_eq(m.count, count);
-    if (count)
-        memcpy(to, m.data, count * sizeof *to);
+    cr_assert_leq(m.count, most);
+    if (m.count)
+        memcpy(to, m.data, m.count * sizeof *to);
     cJSON *head = m.head;
+    *count = m.count;
     m.head = NULL;
     message_free(&m);
     return head;
+}
+
+static cJSON *take(line *l, const char *topic, uint64_t window, float *to, size_t count) {
+    size_t there;
+    cJSON *head = take_some(l, topic, window, to, count, &there);
+    cr_assert_eq(there, count);
+    return head;
+}
+
+static void take_grid(line *l, const char *topic, uint64_t window, int which) {
+    grid *g = &l->grid[which];
+    g->head = take_some(l, topic, window, g->value, sizeof g->value / sizeof *g->value, &g->count);
+    cr_expect_gt(g->count, 0, "%s", topic);
 }
 
 /* A window. */
@@ -127,8 +163,12 @@ static void play(line *l, uint64_t window) {
     digitiser_send(&l->feed.digitiser, FS / FRAME);
     l->head = take(l, "cbf.azimuth", window, l->azimuth, LOOKS);
     cJSON_Delete(take(l, "cbf.nearfield", window, l->near, RANGES * LOOKS));
+    take_grid(l, "cbf.lofar", window, LOFAR);
     l->mvdr_head = take(l, "mvdr.azimuth", window, l->mvdr, LOOKS);
+    take_grid(l, "mvdr.spectrum", window, SPECTRUM);
     cJSON_Delete(take(l, "mvdr.nearfield", window, l->mvdr_near, RANGES * LOOKS));
+    take_grid(l, "mvdr.eigenvalues", window, EIGENVALUES);
+    take_grid(l, "element.psd", window, PSD);
     l->contacts = take(l, "detections", window, NULL, 0);
 }
 
@@ -190,7 +230,23 @@ static void expect_loading_alike(const cJSON *have, const cJSON *want, const cha
     expect_alike(have, want, "sources", what);
 }
 
-static void expect_results_alike(const line *have, const line *want, bool mvdr, const char *what) {
+static void expect_grids_alike(const line *have, const line *want, int which, double limit_db,
+                               const char *what) {
+    const grid *a = &have->grid[which], *b = &want->grid[which];
+    expect_alike(a->head, b->head, "axes", what);
+    expect_alike(a->head, b->head, "shape", what);
+    expect_alike(a->head, b->head, "band_hz", what);
+    cr_assert_eq(a->count, b->count, "%s: %zu, %zu", what, a->count, b->count);
+    cr_expect_lt(worst_db(a->value, b->value, a->count), limit_db, "%s: grid %d: %g dB", what,
+                 which, worst_db(a->value, b->value, a->count));
+}
+
+/* What there is of the MVDR: too few snapshots, all of them after it began anew, or all from
+ * before. A bin is steered at a tone where it was as long as that is no news, which the past
+ * decides. */
+enum { MVDR_FILLS, MVDR_FILLED, MVDR_KEPT };
+
+static void expect_results_alike(const line *have, const line *want, int mvdr, const char *what) {
     cr_expect_lt(worst_db(have->azimuth, want->azimuth, LOOKS), 1e-4, "%s", what);
     cr_expect_lt(worst_db(have->near, want->near, RANGES * LOOKS), 1e-4, "%s", what);
     static const char *const said[] = {"axes", "band_hz", "shape", "level_corrected"};
@@ -198,8 +254,12 @@ static void expect_results_alike(const line *have, const line *want, bool mvdr, 
         expect_alike(have->head, want->head, said[i], what);
         expect_alike(have->mvdr_head, want->mvdr_head, said[i], what);
     }
-    if (!mvdr)
+    expect_grids_alike(have, want, LOFAR, 1e-3, what);
+    expect_grids_alike(have, want, PSD, 1e-4, what);
+    if (mvdr == MVDR_FILLS)
         return;
+    expect_grids_alike(have, want, SPECTRUM, mvdr == MVDR_KEPT ? 1e-2 : 0.2, what);
+    expect_grids_alike(have, want, EIGENVALUES, 1e-2, what);
     expect_loading_alike(have->mvdr_head, want->mvdr_head, what);
     cr_expect_lt(worst_db(have->mvdr, want->mvdr, LOOKS), 1e-3, "%s: %g dB", what,
                  worst_db(have->mvdr, want->mvdr, LOOKS));
@@ -252,14 +312,14 @@ static void try_setting(const setting *other, bool restarts, int how, const stru
     cr_expect_eq(flagged(changing.mvdr_head, "mvdr_restarted"), restarts, "%s", other->key);
     cr_expect_eq(header_number(changing.mvdr_head, "snapshots"), restarts ? 1 : SNAPSHOTS, "%s",
                  other->key);
-    expect_results_alike(&changing, &started, !restarts, other->key);
+    expect_results_alike(&changing, &started, restarts ? MVDR_FILLS : MVDR_KEPT, other->key);
     for (int i = 1; i < SNAPSHOTS; i++) {
         play(&changing, ++window);
         play(&started, window);
         cr_expect_not(flagged(changing.head, "config_changed"));
         cr_expect_not(flagged(changing.mvdr_head, "mvdr_restarted"));
     }
-    expect_results_alike(&changing, &started, true, other->key);
+    expect_results_alike(&changing, &started, restarts ? MVDR_FILLED : MVDR_KEPT, other->key);
     line_close(&changing);
     line_close(&started);
 }
@@ -287,6 +347,10 @@ static const struct {
     {{"mvdr.loading.known_sources", "1"}, false},
     {{"mvdr.correct_level", "true"}, false},
     {{"mvdr.source_count", "aic"}, false},
+    {{"cbf.band_hz", "[640, 900]"}, false},
+    {{"cbf.band_bins", "[700, 760]"}, false},
+    {{"mvdr.band_hz", "[700, 800]"}, false},
+    {{"mvdr.band_bins", "[600, 600]"}, false},
 };
 
 Test(live, every_value_acts_as_if_started_with_it, .timeout = 120) {
@@ -297,6 +361,41 @@ Test(live, every_value_acts_as_if_started_with_it, .timeout = 120) {
 Test(live, a_file_with_another_value_acts_alike, .timeout = 120) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         try_setting(&cases[i].to, cases[i].restarts, BY_FILE, NULL);
+}
+
+/* The CBF's band moves through all that the Lofar has, and the Lofar's shrinks about it. */
+Test(live, bands_move_within_those_of_the_start, .timeout = 120) {
+    static const setting moves[] = {{"cbf.band_hz", "[520, 580]"},
+                                    {"cbf.band_bins", "[900, 1000]"},
+                                    {"lofar.band_hz", "[550, 900]"},
+                                    {"lofar.band_bins", "[700, 701]"},
+                                    {"mvdr.band_hz", "[640, 940]"}};
+    lofar_band = "band_hz: [500, 1000], ", mvdr_band = "band_hz: [610, 950], ";
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
+        try_setting(&moves[i], false, (int)(i % 2), NULL);
+}
+
+/* There and back: what was not looked at meanwhile was taken in all the same. */
+Test(live, a_band_that_returns_finds_its_snapshots) {
+    static line changing, steady;
+    sonar_error err = {0};
+    uint64_t window = 0;
+    line_open(&changing, NULL, NULL);
+    line_open(&steady, NULL, NULL);
+    play(&changing, window), play(&steady, window);
+    cr_assert_eq(set(&changing, "cbf.band_hz", "[700, 720]", &err), SONAR_OK, "%s", err.text);
+    for (int i = 0; i < 3; i++, window++)
+        play(&changing, window + 1), play(&steady, window + 1);
+    cr_expect_eq(changing.grid[LOFAR].count, 21 * LOOKS);
+    cr_expect_eq(changing.grid[SPECTRUM].count, 21 * LOOKS);
+    cr_expect_eq(changing.grid[PSD].count, 21 * SENSORS);
+    cr_assert_eq(set(&changing, "cbf.band_hz", "[600, 950]", &err), SONAR_OK, "%s", err.text);
+    play(&changing, ++window), play(&steady, window);
+    expect_results_alike(&changing, &steady, MVDR_KEPT, "back again");
+    cr_expect_str_eq(text_of(changing.head, "config_version"),
+                     text_of(steady.head, "config_version"));
+    line_close(&changing);
+    line_close(&steady);
 }
 
 /* Dominant modes want eigenvectors, which the Jacobi solver has anyway. */
@@ -344,9 +443,10 @@ Test(live, spectra_turn_to_true_bearings_and_back) {
 /* What was recorded holds the old tables. */
 Test(live, devices_with_graphs_follow, .timeout = 120) {
     const struct layout layout = feed_layout(fake_backend(FAKE_LAZY | FAKE_GRAPHS));
-    for (size_t i = 0; i < 4; i++) {
+    static const size_t some[] = {0, 1, 2, 3, 13, 17, 19};
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         fake = (struct fake_device){0};
-        try_setting(&cases[i].to, cases[i].restarts, BY_SET, &layout);
+        try_setting(&cases[some[i]].to, cases[some[i]].restarts, BY_SET, &layout);
         cr_expect_gt(fake.graphs_run, 0);
         cr_expect_eq(fake.faults, 0);
     }
@@ -373,7 +473,7 @@ Test(live, scans_change_where_their_number_stays) {
     cr_expect_eq(header_number(changing.head, "config_sample_index"), FS);
     cr_expect_str_eq(text_of(changing.head, "config_version"),
                      text_of(started.head, "config_version"));
-    expect_results_alike(&changing, &started, true, "scan");
+    expect_results_alike(&changing, &started, MVDR_KEPT, "scan");
     const char *version = sonar_pipeline_config(changing.feed.pipeline)->version;
     cr_expect_eq(set(&changing, "cbf.scan.step_deg", "1", &err), SONAR_EINVAL);
     cr_expect(strstr(err.text, "91 directions") && strstr(err.text, "181"), "%s", err.text);
@@ -405,19 +505,25 @@ Test(live, what_is_wrong_changes_nothing_and_says_so) {
     line_open(&l, NULL, NULL);
     static const struct {
         const char *path, *value, *words;
-    } wrong[] = {{"sound_speed", "1480", "did you mean sound_speed_mps"},
-                 {"sound_speed_mps", "99", "out of range"},
-                 {"sound_speed_mps", "fast", "plain number"},
-                 {"array.headin_deg", "4", "did you mean array.heading_deg"},
-                 {"array", "4", "group"},
-                 {"fs_hz", "4000", "cannot change while the daemon runs"},
-                 {"cbf.band_hz", "[600, 900]", "cannot change while the daemon runs"},
-                 {"array.mask", "[12]", "is no sensor"},
-                 {"array.mask", "[0,1,2,3,4,5,6,7,8,9,10]", "another kind"},
-                 {"cbf.ranges_m", "[30]", "1 ranges do not fit"},
-                 {"cbf.ranges_m", "[3, 90]", "not beyond the array"},
-                 {"", "1", "no such option"},
-                 {"array.gain_db", "[1, 2]", "2 numbers for 12 sensors"}};
+    } wrong[] = {
+        {"sound_speed", "1480", "did you mean sound_speed_mps"},
+        {"sound_speed_mps", "99", "out of range"},
+        {"sound_speed_mps", "fast", "plain number"},
+        {"array.headin_deg", "4", "did you mean array.heading_deg"},
+        {"array", "4", "group"},
+        {"fs_hz", "4000", "cannot change while the daemon runs"},
+        {"cbf.length", "1024", "cannot change while the daemon runs"},
+        {"cbf.band_hz", "[590, 900]", "room for bins 600 to 950, 600 to 950 Hz"},
+        {"cbf.band_bins", "[700, 951]", "room for bins 600 to 950"},
+        {"cbf.band_hz", "[900, 700]", "above"},
+        {"lofar.band_hz", "[500, 900]", "lofar.band_hz: stays [600, 950]: buffers of the CBF"},
+        {"mvdr.band_hz", "[700, 951]", "buffers of the MVDR have room for bins 600 to 950"},
+        {"array.mask", "[12]", "is no sensor"},
+        {"array.mask", "[0,1,2,3,4,5,6,7,8,9,10]", "another kind"},
+        {"cbf.ranges_m", "[30]", "1 ranges do not fit"},
+        {"cbf.ranges_m", "[3, 90]", "not beyond the array"},
+        {"", "1", "no such option"},
+        {"array.gain_db", "[1, 2]", "2 numbers for 12 sensors"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char all[800];
         cr_expect_eq(set(&l, wrong[i].path, wrong[i].value, &err), SONAR_EINVAL, "%s %s",

@@ -136,6 +136,7 @@ typedef struct sonar_manifold {
     const uint64_t *turns;
 } sonar_manifold;
 
+struct sonar_cbf_spec;
 struct sonar_mvdr_spec;
 
 /* Every value that results depend on and that may change while running, as one immutable version:
@@ -162,8 +163,9 @@ typedef struct sonar_params {
     const float *shading;       /* CBF weights g, 0 where masked */
     double shading_sum;         /* sum of g */
     sonar_manifold far_cbf, near_cbf, far_mvdr, near_mvdr;
-    /* A specification whose live members take the place of those that the stage was made with;
+    /* Specifications whose live members take the place of those that the stages were made with;
      * NULL: these stay. */
+    const struct sonar_cbf_spec *cbf;
     const struct sonar_mvdr_spec *mvdr;
 } sonar_params;
 

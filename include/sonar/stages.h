@@ -95,6 +95,10 @@ typedef struct sonar_dft_spec {
  * which averages over the same ones. Surfaces whose bit is not set in work->outputs are left
  * untouched.
  *
+ * The band is live: params->cbf may have another one among the input's bins. Shapes stay those of
+ * the specification that the stage was made with; its own first_bin and bins, inside these, say
+ * which rows of the Lofar are asked for, and the others may hold anything.
+ *
  * With spec.parts the sensors are a part of an array, shading_sum is the whole array's, and what
  * comes out is y itself, so that the parts of an array can be added before powers are taken:
  *
@@ -112,7 +116,7 @@ typedef struct sonar_cbf_spec {
     double fs_hz;
     size_t length;              /* N */
     size_t first_bin, bins;     /* bins of the input, a contiguous run */
-    size_t cbf_first, cbf_bins; /* the CBF band, inside the input's bins */
+    size_t cbf_first, cbf_bins; /* live; the CBF band, inside the input's bins */
     size_t max_snapshots;       /* of one execute, at least 1 */
     bool parts;                 /* a backend that cannot answers create with SONAR_EUNAVAILABLE */
 } sonar_cbf_spec;
@@ -146,6 +150,10 @@ typedef struct sonar_cbf_spec {
  * time that solving takes is saved; so does it with the near field, of which nothing is kept
  * between executes. evaluate looks at the snapshots that have been taken in, whether they were
  * solved or not.
+ *
+ * The band is live: of the input's bins, those are in use that params->mvdr has among its first_bin
+ * and bins. Snapshots are taken in at all of them; the others are left out of sums, evaluations and
+ * the search for tones, and their rows of the outputs are left untouched.
  *
  * A bin that a tone dominates is steered at the tone's frequency, which may be a side lobe's width
  * away, by execute and evaluate alike. There, turns count as signed ones from the sensor in the
@@ -242,7 +250,7 @@ typedef struct sonar_mvdr_spec {
     size_t sensors, directions, ranges; /* ranges may be 0: no near field */
     double fs_hz;
     size_t length;          /* N, of the MVDR's own DFT */
-    size_t first_bin, bins; /* bins of the input, all used */
+    size_t first_bin, bins; /* bins of the input; live: those in use */
     size_t max_new;         /* most snapshots one execute brings */
     size_t snapshots;       /* L of the block, >= 1; 0 with forgetting */
     double alpha;           /* forgetting factor in (0, 1); 0 = block */

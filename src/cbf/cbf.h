@@ -26,6 +26,11 @@ sonar_code sonar_cbf_shading(sonar_shading kind, double sidelobe_db, int nbar, s
 /* SONAR_EINVAL for a specification no backend can meet. */
 sonar_code sonar_cbf_check(const sonar_cbf_spec *spec, sonar_error *err);
 
+/* The live members of a specification take those of the parameters. SONAR_EINVAL for a band that
+ * its bins do not have; it is then as it was. */
+sonar_code sonar_cbf_renew(sonar_cbf_spec *spec, const sonar_params *params, bool *changed,
+                           sonar_error *err);
+
 /* Does the table have the specification's directions and sensors, and turns for its bins? */
 bool sonar_cbf_takes(const sonar_cbf_spec *spec, const sonar_manifold *manifold, size_t ranges);
 

@@ -71,10 +71,10 @@ struct job {
 struct cbf {
     sonar_cbf_spec spec;
     const sonar_host *host;
-    struct block *block; /* below the band, in it, above it */
+    struct block *block; /* below the band, in it, above it; room for any band */
     size_t blocks, band_block, band_blocks;
     size_t capacity;         /* points of one job */
-    double *energy;          /* [block][capacity] */
+    double *energy;          /* [block of the band][capacity] */
     struct scratch *scratch; /* [worker] */
     sonar_buffer x;          /* input of the last execute, lent by the caller */
     struct job job;
@@ -336,7 +336,10 @@ static void beam_task(void *arg, size_t index, size_t worker) {
     size_t first = index % tiles * POINT_TILE;
     size_t points = sonar_min_size(job->points - first, POINT_TILE);
     const struct block *block = job->block + index / tiles;
-    double *energy = cbf->energy + index / tiles * cbf->capacity + first;
+    double outside[POINT_TILE], *energy = outside;
+    if (block->in_band)
+        energy =
+            cbf->energy + (size_t)(block - cbf->block - cbf->band_block) * cbf->capacity + first;
     sum_powers(cbf, block, first, points, scratch);
     if (job->part)
         return;
@@ -368,9 +371,8 @@ static void band_energy(const struct cbf *cbf, float *out) {
     double bin_hz = cbf->spec.fs_hz / (double)cbf->spec.length;
     for (size_t p = 0; p < cbf->job.points; p++) {
         double sum = 0;
-        for (size_t i = 0; i < cbf->job.blocks; i++)
-            if (cbf->job.block[i].in_band)
-                sum += cbf->energy[i * cbf->capacity + p];
+        for (size_t i = 0; i < cbf->band_blocks; i++)
+            sum += cbf->energy[i * cbf->capacity + p];
         out[p] = (float)(bin_hz * sum);
     }
 }
@@ -408,11 +410,21 @@ static void add_blocks(struct cbf *cbf, size_t first, size_t bins, bool in_band)
 
 static void cut_bins(struct cbf *cbf) {
     size_t below = cbf->spec.cbf_first - cbf->spec.first_bin, band = cbf->spec.cbf_bins;
+    cbf->blocks = 0;
     add_blocks(cbf, 0, below, false);
     cbf->band_block = cbf->blocks;
     add_blocks(cbf, below, band, true);
     cbf->band_blocks = cbf->blocks - cbf->band_block;
     add_blocks(cbf, below + band, cbf->spec.bins - below - band, false);
+}
+
+/* The band of these parameters. */
+static sonar_code take_band(struct cbf *cbf, const sonar_params *params, sonar_error *err) {
+    bool changed;
+    const sonar_code code = sonar_cbf_renew(&cbf->spec, params, &changed, err);
+    if (changed)
+        cut_bins(cbf);
+    return code;
 }
 
 static void cbf_destroy(void *stage) {
@@ -440,10 +452,10 @@ static sonar_code cbf_create(const void *spec, const sonar_host *host, void **st
     size_t most = cbf->spec.bins / BLOCK_BINS + 3; /* three runs, each rounded up */
     cbf->block = sonar_alloc(most, sizeof *cbf->block);
     cbf->scratch = sonar_alloc(host->workers, sizeof *cbf->scratch);
-    if (cbf->block) {
+    cbf->energy = sonar_alloc((cbf->spec.bins + BLOCK_BINS - 1) / BLOCK_BINS * cbf->capacity,
+                              sizeof *cbf->energy);
+    if (cbf->block)
         cut_bins(cbf);
-        cbf->energy = sonar_alloc(cbf->blocks * cbf->capacity, sizeof *cbf->energy);
-    }
     if (!cbf->block || !cbf->scratch || !cbf->energy) {
         code = sonar_fail(err, SONAR_ENOMEM, "cbf", "no memory for %zu points", cbf->capacity);
         cbf_destroy(cbf);
@@ -535,7 +547,9 @@ static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffe
                               sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     (void)queue;
     struct cbf *cbf = stage;
-    sonar_code code = check_shapes(cbf, in, out, work, err);
+    sonar_code code = take_band(cbf, work->params, err);
+    if (!code)
+        code = check_shapes(cbf, in, out, work, err);
     if (code)
         return code;
     cbf->x = in[0];
@@ -562,6 +576,9 @@ static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buff
         return sonar_fail(err, SONAR_ESTATE, "cbf", "evaluate before the first execute");
     if (points == 0)
         return SONAR_OK;
+    const sonar_code code = take_band(cbf, work->params, err);
+    if (code)
+        return code;
     if (turns->dtype != SONAR_U64 || turns->rank != 2 || turns->shape[1] != cbf->spec.sensors ||
         turns->stride[1] != 1 ||
         !(cbf->spec.parts ? is_part(&cbf->x, power, cbf->spec.cbf_bins, points)

@@ -39,26 +39,37 @@ static uint32_t cut_run(size_t first, size_t bins, size_t slots, size_t steps,
     return count;
 }
 
-static sonar_code make_cut(const sonar_cbf_spec *spec, size_t slots, size_t steps, struct cut *cut,
+/* Pageable memory is read before the copy returns, so that it may change again. */
+static sonar_code cut_bins(const sonar_cbf_spec *spec, struct cut *cut, cudaStream_t stream,
                            sonar_error *err) {
     size_t below = spec->cbf_first - spec->first_bin, band = spec->cbf_bins;
-    size_t most = spec->bins / slots + 3; /* three runs, each rounded up */
-    struct block *block = (struct block *)sonar_alloc(most, sizeof *block);
-    if (!block)
-        return sonar_fail(err, SONAR_ENOMEM, "cbf", "no memory for %zu blocks of bins", most);
-    cut->band_first = cut_run(0, below, slots, steps, block);
-    cut->band_blocks = cut_run(below, band, slots, steps, block + cut->band_first);
+    struct block *block = cut->on_host;
+    cut->band_first = cut_run(0, below, cut->slots, cut->steps, block);
+    cut->band_blocks = cut_run(below, band, cut->slots, cut->steps, block + cut->band_first);
     cut->blocks = cut->band_first + cut->band_blocks;
-    cut->blocks +=
-        cut_run(below + band, spec->bins - below - band, slots, steps, block + cut->blocks);
-    sonar_code code = sonar_cuda_alloc("cbf", cut->blocks, &cut->block, err);
+    cut->blocks += cut_run(below + band, spec->bins - below - band, cut->slots, cut->steps,
+                           block + cut->blocks);
+    return CUDA_CHECK("cbf",
+                      cudaMemcpyAsync(cut->block, block, cut->blocks * sizeof *block,
+                                      cudaMemcpyHostToDevice, stream),
+                      err);
+}
+
+/* With room for any band: three runs, each rounded up. */
+static sonar_code make_cut(const sonar_cbf_spec *spec, size_t slots, size_t steps, struct cut *cut,
+                           sonar_error *err) {
+    const size_t most = spec->bins / slots + 3;
+    cut->slots = slots;
+    cut->steps = steps;
+    cut->most = most;
+    cut->most_in_band = (spec->bins + slots - 1) / slots;
+    cut->on_host = (struct block *)sonar_alloc(most, sizeof *cut->on_host);
+    if (!cut->on_host)
+        return sonar_fail(err, SONAR_ENOMEM, "cbf", "no memory for %zu blocks of bins", most);
+    sonar_code code = sonar_cuda_alloc("cbf", most, &cut->block, err);
     if (!code)
-        code = CUDA_CHECK(
-            "cbf",
-            cudaMemcpy(cut->block, block, cut->blocks * sizeof *block, cudaMemcpyHostToDevice),
-            err);
-    free(block);
-    return code;
+        code = cut_bins(spec, cut, cudaStreamPerThread, err);
+    return code ? code : CUDA_CHECK("cbf", cudaStreamSynchronize(cudaStreamPerThread), err);
 }
 
 static sonar_code count_places(const void *kernel, int threads, int processors, size_t *places,
@@ -179,7 +190,7 @@ static sonar_code make_matrix_room(struct cbf *cbf, size_t *partial, sonar_error
     const size_t of_item = MATRIX_SUMS * MATRIX_GROUPS * MATRIX_WARPS * LANES * sizeof(float);
     if (!cbf->may_matrix)
         return SONAR_OK;
-    cbf->matrix_items = sonar_max_size(MATRIX_ITEMS, cbf->cut[CUT_MATRIX].blocks);
+    cbf->matrix_items = sonar_max_size(MATRIX_ITEMS, cbf->cut[CUT_MATRIX].most);
     *partial = sonar_max_size(*partial, cbf->matrix_items * of_item / sizeof *cbf->partial);
     return sonar_cuda_alloc("cbf", cbf->matrix_items * MATRIX_POINTS * MATRIX_BINS,
                             &cbf->matrix_power, err);
@@ -192,7 +203,7 @@ static sonar_code make_room(struct cbf *cbf, sonar_error *err) {
     const struct cut *cut = &cbf->cut[CUT_MIRRORED]; /* the one with more items */
     size_t places = sonar_max_size(cbf->places[CUT_GENERAL], cbf->places[CUT_MIRRORED]);
     /* mirrored points have no more items, counting each point */
-    cbf->energy_items = 2 * far_groups * cut->blocks + 2 * near_groups * cut->band_blocks;
+    cbf->energy_items = 2 * far_groups * cut->most + 2 * near_groups * cut->most_in_band;
     cbf->partial_items = sonar_max_size(cbf->energy_items, places * WAVES_MOST);
     size_t partial = cbf->partial_items * SLOTS * LANES;
     sonar_code code = sonar_cuda_alloc("cbf", cbf->energy_items * LANES, &cbf->energy, err);
@@ -230,8 +241,10 @@ static void cbf_destroy(void *stage) {
     if (!cbf)
         return;
     free_side(cbf);
-    for (const struct cut &cut : cbf->cut)
+    for (const struct cut &cut : cbf->cut) {
         cudaFree(cut.block);
+        free(cut.on_host);
+    }
     free_table(&cbf->far_table);
     free_table(&cbf->near_table);
     cudaFree(cbf->folded);
@@ -354,6 +367,16 @@ static sonar_code upload_shading(struct cbf *cbf, const sonar_params *params, cu
     cbf->shading_version = params->version;
     cbf->shading_ready = true;
     return SONAR_OK;
+}
+
+/* The band of these parameters. */
+static sonar_code take_band(struct cbf *cbf, const sonar_params *params, cudaStream_t stream,
+                            sonar_error *err) {
+    bool changed;
+    sonar_code code = sonar_cbf_renew(&cbf->spec, params, &changed, err);
+    for (int i = 0; changed && i < CUTS && !code; i++)
+        code = cut_bins(&cbf->spec, &cbf->cut[i], stream, err);
+    return code;
 }
 
 static sonar_code upload(struct cbf *cbf, const sonar_params *params, struct wanted wanted,
@@ -532,7 +555,9 @@ static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffe
     sonar_nvtx_range range("cbf");
     struct cbf *cbf = (struct cbf *)stage;
     struct wanted wanted = wanted_of(cbf, work);
-    sonar_code code = check_shapes(cbf, in, out, work, wanted, err);
+    sonar_code code = take_band(cbf, work->params, queue->stream, err);
+    if (!code)
+        code = check_shapes(cbf, in, out, work, wanted, err);
     if (!code)
         code = upload(cbf, work->params, wanted, queue->stream, err);
     if (code)
@@ -596,7 +621,9 @@ static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buff
         return sonar_fail(err, SONAR_EINVAL, "cbf",
                           "points are not u64 [%zu][%zu] with %s, both on the device", points,
                           sensors, cbf->spec.parts ? "their parts" : "f32 of as many");
-    sonar_code code = upload_shading(cbf, work->params, queue->stream, err);
+    sonar_code code = take_band(cbf, work->params, queue->stream, err);
+    if (!code)
+        code = upload_shading(cbf, work->params, queue->stream, err);
     if (code)
         return code;
     bool matrix = cbf->may_matrix && cbf->input.snapshots >= MATRIX_LEAST;

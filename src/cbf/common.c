@@ -21,6 +21,23 @@ sonar_code sonar_cbf_check(const sonar_cbf_spec *spec, sonar_error *err) {
     return SONAR_OK;
 }
 
+sonar_code sonar_cbf_renew(sonar_cbf_spec *spec, const sonar_params *params, bool *changed,
+                           sonar_error *err) {
+    const sonar_cbf_spec *live = params->cbf;
+    sonar_cbf_spec renewed = *spec;
+    *changed = live && (live->cbf_first != spec->cbf_first || live->cbf_bins != spec->cbf_bins);
+    if (!*changed)
+        return SONAR_OK;
+    renewed.cbf_first = live->cbf_first;
+    renewed.cbf_bins = live->cbf_bins;
+    const sonar_code code = sonar_cbf_check(&renewed, err);
+    if (code)
+        *changed = false;
+    else
+        *spec = renewed;
+    return code;
+}
+
 bool sonar_cbf_takes(const sonar_cbf_spec *spec, const sonar_manifold *manifold, size_t ranges) {
     double fs_hz = manifold->bin_width_hz * (double)spec->length;
     return manifold->turns && manifold->sensors == spec->sensors &&

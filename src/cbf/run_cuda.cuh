@@ -12,7 +12,9 @@
 
 /* Blocks of bins on the device: below the band, in it, above it. */
 struct cut {
-    struct block *block;
+    size_t slots, steps;       /* of a block */
+    size_t most, most_in_band; /* blocks, whatever the band is; room for `most` */
+    struct block *block, *on_host;
     uint32_t blocks, band_first, band_blocks;
 };
 

@@ -233,12 +233,13 @@ sonar_code sonar_config_with(const sonar_config *base, size_t count,
                              const sonar_config_value *value, sonar_config **config,
                              sonar_report *report);
 /* What can change from `running` to `wanted` while the daemon runs: *config is `running` with those
- * values, NULL if there are none, and the caller's to destroy. It fits the buffers made for
- * `running`, whose automatic scans and ranges keep their number. Errors: SONAR_ENOMEM; SONAR_EINVAL
+ * values, NULL if there are none, and the caller's to destroy. It fits the buffers, which were
+ * `made` for the configuration at the start: automatic scans and ranges keep their number, and
+ * bands lie within those of the start. Errors: SONAR_ENOMEM; SONAR_EINVAL
  * with the report where the values do not go together with those that cannot change. */
-sonar_code sonar_config_merge(const sonar_config *running, const sonar_config *wanted,
-                              sonar_config **config, sonar_config_differences *differences,
-                              sonar_report *report);
+sonar_code sonar_config_merge(const sonar_config *made, const sonar_config *running,
+                              const sonar_config *wanted, sonar_config **config,
+                              sonar_config_differences *differences, sonar_report *report);
 /* Tells every option that has a value and is the path or lies in the group `path` ("": all), with
  * its canonical YAML. False: there is no such option; the hint is empty or proposes one. */
 bool sonar_config_each(const sonar_config *config, const char *path,

@@ -68,12 +68,34 @@ static bool lies_in(const char *path, const char *group) {
     return !n || (!strncmp(path, group, n) && (!path[n] || path[n] == '.'));
 }
 
-/* `scan: auto` and `scan: {...}` take each other's place. */
+/* The key of the alternatives that the path is or lies in; SIZE_MAX: none. */
+static size_t key_of(const sonar_alternatives *a, const char *path) {
+    char key[96];
+    for (size_t i = 0; i < sizeof a->keys / sizeof *a->keys && a->keys[i]; i++) {
+        snprintf(key, sizeof key, "%s%s%s", a->group, *a->group ? "." : "", a->keys[i]);
+        if (lies_in(path, key))
+            return i;
+    }
+    return SIZE_MAX;
+}
+
+/* At most one of them may be given, as `scan: auto` or `scan: {...}`, `band_hz` or `band_bins`. */
+static bool are_rivals(const char *x, const char *y) {
+    if (lies_in(x, y) || lies_in(y, x))
+        return true;
+    for (size_t i = 0; i < sonar_alternatives_count; i++) {
+        const sonar_alternatives *a = &sonar_alternatives_table[i];
+        const size_t of_x = key_of(a, x), of_y = key_of(a, y);
+        if (of_x != of_y && of_x != SIZE_MAX && of_y != SIZE_MAX)
+            return true;
+    }
+    return false;
+}
+
 static void leave_out_rivals(source *from, size_t id) {
     for (size_t other = 0; other < SONAR_OPTIONS; other++)
         if (other != id && !from->text[other] &&
-            (lies_in(sonar_options[other].path, sonar_options[id].path) ||
-             lies_in(sonar_options[id].path, sonar_options[other].path)))
+            are_rivals(sonar_options[other].path, sonar_options[id].path))
             from->left_out[other] = true;
 }
 
@@ -157,36 +179,72 @@ static const struct group MASK_GROUP = {OPT_MASK, OPT_MASK},
                           CBF_GROUP = {OPT_CBF_SCAN, OPT_CBF_DEPRESSION},
                           MVDR_GROUP = {OPT_MVDR_SCAN, OPT_MVDR_DEPRESSION},
                           RANGE_GROUP = {OPT_RANGES, OPT_RANGE_REFERENCE},
-                          MODES_GROUP = {OPT_DMR, OPT_DMR};
+                          MODES_GROUP = {OPT_DMR, OPT_DMR},
+                          CBF_BAND_GROUP = {OPT_CBF_BAND_HZ, OPT_CBF_BAND_BINS},
+                          LOFAR_BAND_GROUP = {OPT_LOFAR_BAND_HZ, OPT_LOFAR_BAND_BINS},
+                          MVDR_BAND_GROUP = {OPT_MVDR_BAND_HZ, OPT_MVDR_BAND_BINS};
 
-static const struct group *misfit(const sonar_config *a, const sonar_config *b, char why[160]) {
-    if (a->cbf_scan.cone != b->cbf_scan.cone || a->geometry.extent != b->geometry.extent) {
+static bool lies_within(const sonar_band *inner, const sonar_band *outer) {
+    return inner->first_bin >= outer->first_bin &&
+           inner->first_bin + inner->bins <= outer->first_bin + outer->bins;
+}
+
+/* `band` was not given: it is the CBF's, which then has to leave. */
+static const struct group *band_group(const sonar_config *c, const struct group *band) {
+    const bool given = c->settings->value[band->first].origin == SONAR_FROM_FILE ||
+                       c->settings->value[band->last].origin == SONAR_FROM_FILE;
+    return given ? band : &CBF_BAND_GROUP;
+}
+
+static void say_what_fits(const char *whose, const sonar_band *band, double bin_hz, char why[160]) {
+    const size_t last = band->first_bin + band->bins - 1;
+    snprintf(why, 160, "buffers of the %s have room for bins %zu to %zu, %.6g to %.6g Hz", whose,
+             band->first_bin, last, (double)band->first_bin * bin_hz, (double)last * bin_hz);
+}
+
+static const struct group *band_misfit(const sonar_config *made, const sonar_config *c,
+                                       char why[160]) {
+    const double cbf_hz = c->fs_hz / (double)c->specs.cbf.length;
+    if (!lies_within(&c->lofar_band, &made->lofar_band)) {
+        say_what_fits("CBF and the Lofar", &made->lofar_band, cbf_hz, why);
+        return lies_within(&c->cbf_band, &made->lofar_band) ? band_group(c, &LOFAR_BAND_GROUP)
+                                                            : &CBF_BAND_GROUP;
+    }
+    if (c->specs.mvdr_enabled && !lies_within(&c->mvdr_band, &made->mvdr_band)) {
+        say_what_fits("MVDR", &made->mvdr_band, c->fs_hz / (double)c->specs.mvdr.length, why);
+        return band_group(c, &MVDR_BAND_GROUP);
+    }
+    return NULL;
+}
+
+static const struct group *misfit(const sonar_config *made, const sonar_config *b, char why[160]) {
+    if (made->cbf_scan.cone != b->cbf_scan.cone || made->geometry.extent != b->geometry.extent) {
         snprintf(why, 160, "the sensors that are left make an array of another kind");
         return &MASK_GROUP;
     }
-    if (a->cbf_scan.count != b->cbf_scan.count) {
+    if (made->cbf_scan.count != b->cbf_scan.count) {
         snprintf(why, 160, "%zu directions do not fit buffers for %zu", b->cbf_scan.count,
-                 a->cbf_scan.count);
+                 made->cbf_scan.count);
         return &CBF_GROUP;
     }
-    if (a->specs.mvdr_enabled && a->mvdr_scan.count != b->mvdr_scan.count) {
+    if (made->specs.mvdr_enabled && made->mvdr_scan.count != b->mvdr_scan.count) {
         snprintf(why, 160, "%zu directions do not fit buffers for %zu", b->mvdr_scan.count,
-                 a->mvdr_scan.count);
+                 made->mvdr_scan.count);
         return &MVDR_GROUP;
     }
-    if (a->specs.cbf.ranges != b->specs.cbf.ranges) {
+    if (made->specs.cbf.ranges != b->specs.cbf.ranges) {
         snprintf(why, 160, "%zu ranges do not fit buffers for %zu", b->specs.cbf.ranges,
-                 a->specs.cbf.ranges);
+                 made->specs.cbf.ranges);
         return &RANGE_GROUP;
     }
-    if (a->specs.mvdr_enabled && !a->specs.mvdr.dmr != !b->specs.mvdr.dmr &&
-        a->specs.mvdr.solver != SONAR_MVDR_JACOBI) {
+    if (made->specs.mvdr_enabled && !made->specs.mvdr.dmr != !b->specs.mvdr.dmr &&
+        made->specs.mvdr.solver != SONAR_MVDR_JACOBI) {
         snprintf(why, 160,
                  "eigenvectors have room only if mvdr.solver or mvdr.dmr wanted them at "
                  "the start");
         return &MODES_GROUP;
     }
-    return NULL;
+    return band_misfit(made, b, why);
 }
 
 static void leave(source *from, const sonar_settings *running, const struct group *group,
@@ -204,13 +262,13 @@ static void leave(source *from, const sonar_settings *running, const struct grou
 }
 
 /* Reads the merged values again and again until all that do not fit have left. */
-static sonar_code fit(source *from, const sonar_config *running, sonar_config **config,
-                      sonar_config_differences *all, sonar_report *report) {
-    enum { GROUPS = 5 };
+static sonar_code fit(source *from, const sonar_config *made, const sonar_config *running,
+                      sonar_config **config, sonar_config_differences *all, sonar_report *report) {
+    enum { GROUPS = 8 };
     for (int i = 0;; i++) {
         char why[160];
         sonar_code code = read_source(from, running->settings->file, running, config, report);
-        const struct group *group = code ? NULL : misfit(running, *config, why);
+        const struct group *group = code ? NULL : misfit(made, *config, why);
         if (!group)
             return code;
         sonar_config_destroy(*config);
@@ -229,9 +287,9 @@ static void count_live(sonar_config_differences *all) {
         all->live += all->difference[i].live;
 }
 
-sonar_code sonar_config_merge(const sonar_config *running, const sonar_config *wanted,
-                              sonar_config **config, sonar_config_differences *all,
-                              sonar_report *report) {
+sonar_code sonar_config_merge(const sonar_config *made, const sonar_config *running,
+                              const sonar_config *wanted, sonar_config **config,
+                              sonar_config_differences *all, sonar_report *report) {
     source from;
     bool no_memory = false;
     *config = NULL;
@@ -246,7 +304,7 @@ sonar_code sonar_config_merge(const sonar_config *running, const sonar_config *w
         return SONAR_ENOMEM;
     if (!all->live)
         return SONAR_OK;
-    const sonar_code code = fit(&from, running, config, all, report);
+    const sonar_code code = fit(&from, made, running, config, all, report);
     count_live(all);
     if (!code && !all->live) {
         sonar_config_destroy(*config);

@@ -254,10 +254,10 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                      .computed = "cbf.length / 2",
                      .help = "Samples from one snapshot in a window to the next. The first "
                              "snapshot begins with the window."},
-    [OPT_CBF_BAND_HZ] = {"cbf.band_hz", BAND_HZ,
+    [OPT_CBF_BAND_HZ] = {"cbf.band_hz", LIVE, BAND_HZ,
                          .help = "Band of the azimuth spectrum and the near field: all bins from "
                                  "the first frequency to the second, both included."},
-    [OPT_CBF_BAND_BINS] = {"cbf.band_bins", BAND_BINS,
+    [OPT_CBF_BAND_BINS] = {"cbf.band_bins", LIVE, BAND_BINS,
                            .help = "The band as first and last bin of the transform of cbf.length "
                                    "samples: bin b is at b * fs_hz / cbf.length."},
     [OPT_CBF_SCAN] = {"cbf.scan", LIVE, CHOICE("auto"), .fallback = "auto",
@@ -310,19 +310,19 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                                      "(lines only): ranges are perpendicular distances from the "
                                      "axis, the parallel to the line through the reference point."},
 
-    [OPT_LOFAR_BAND_HZ] = {"lofar.band_hz", BAND_HZ, .computed = "the CBF band",
+    [OPT_LOFAR_BAND_HZ] = {"lofar.band_hz", LIVE, BAND_HZ, .computed = "the CBF band",
                            .help =
                                "Band of the frequency-azimuth surface. The surface holds all bins "
                                "from the lowest to the highest of this band and the CBF band."},
-    [OPT_LOFAR_BAND_BINS] = {"lofar.band_bins", BAND_BINS,
+    [OPT_LOFAR_BAND_BINS] = {"lofar.band_bins", LIVE, BAND_BINS,
                              .help = "The band as first and last bin, as for cbf.band_bins."},
 
     [OPT_MVDR_ENABLED] = {"mvdr.enabled", AT(specs.mvdr_enabled), BOOLEAN, .fallback = "true",
                           .help = "Compute the adaptive spectrum (MVDR)."},
-    [OPT_MVDR_BAND_HZ] = {"mvdr.band_hz", BAND_HZ, .computed = "the CBF band",
+    [OPT_MVDR_BAND_HZ] = {"mvdr.band_hz", LIVE, BAND_HZ, .computed = "the CBF band",
                           .help = "Band of the adaptive spectrum."},
     [OPT_MVDR_BAND_BINS] =
-        {"mvdr.band_bins", BAND_BINS,
+        {"mvdr.band_bins", LIVE, BAND_BINS,
          .help = "The band as first and last bin of the transform of mvdr.length samples."},
     [OPT_MVDR_LENGTH] = {"mvdr.length", AT(specs.mvdr.length), INTEGER(2, 67108864),
                          .unit = "samples", .computed = "dft.length",

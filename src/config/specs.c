@@ -80,6 +80,7 @@ sonar_params_spec sonar_config_params(const sonar_config *c) {
                                .range_m = c->range_m,
                                .mvdr_near = c->mvdr_nearfield,
                                .range_reference = c->range_reference,
+                               .cbf = &c->specs.cbf,
                                .mvdr = c->specs.mvdr_enabled ? &c->specs.mvdr : NULL,
                                .forward_backward =
                                    c->specs.mvdr_enabled && c->specs.mvdr.forward_backward};

@@ -65,7 +65,8 @@ static sonar_code change(sonar_pipeline *pipeline, const sonar_config *wanted, b
     sonar_report *report = sonar_report_create();
     sonar_config *config = NULL;
     sonar_code code =
-        sonar_config_merge(sonar_pipeline_config(pipeline), wanted, &config, differences, report);
+        sonar_config_merge(sonar_pipeline_made_for(pipeline), sonar_pipeline_config(pipeline),
+                           wanted, &config, differences, report);
     const sonar_config_difference *left = code || !whole ? NULL : left_out(differences);
     if (code)
         code = first_mistake(report, code, err);

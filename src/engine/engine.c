@@ -186,5 +186,5 @@ bool sonar_engine_has_device(const sonar_engine *e) {
 }
 
 const sonar_buffer *sonar_engine_mvdr_info(const sonar_engine *e) {
-    return e->parts ? &e->parts->whole_info : &e->buffers.host_info;
+    return e->parts ? &e->parts->whole_info : &e->info;
 }

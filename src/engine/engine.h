@@ -86,7 +86,8 @@ typedef struct sonar_engine_job {
     const sonar_params *params;
     uint32_t outputs;      /* SONAR_WANT bits of the surfaces to be made */
     sonar_buffer *surface; /* [SONAR_SURFACES] host memory of the shapes of sonar_specs_surface,
-                              where outputs has the bit; NULL: only the covariance goes on */
+                              with the bins of the bands that are live, where outputs has the bit;
+                              NULL: only the covariance goes on */
     /* With ranks, the window as all have agreed on it. Of these, the root's outputs and its being
      * there at all is known to all; only the root has surfaces, of the whole array. */
     bool absent;         /* this rank takes part with nothing: of `window` only first_sample means
@@ -128,7 +129,8 @@ uint64_t *sonar_engine_points(sonar_engine *engine);
 sonar_code sonar_engine_evaluate(sonar_engine *engine, sonar_engine_stage beamformer, size_t n,
                                  float *power, sonar_error *err);
 
-/* Of the last run that fetched surfaces: f32 [bin][SONAR_MVDR_INFO_FIELDS], empty without MVDR. */
+/* Of the last run that fetched surfaces: f32 [bin][SONAR_MVDR_INFO_FIELDS] of the live band, empty
+ * without MVDR. */
 const sonar_buffer *sonar_engine_mvdr_info(const sonar_engine *engine);
 sonar_engine_snapshots sonar_engine_read_snapshots(const sonar_engine *engine);
 /* Adds the last run's times on the device to spec.times; when nobody waits for anything. */

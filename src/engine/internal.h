@@ -134,7 +134,8 @@ struct sonar_engine {
     struct buffers buffers;
     struct timestamps timestamps;
     struct history history;
-    sonar_work last; /* of the last run, for evaluate */
+    sonar_work last;   /* of the last run, for evaluate */
+    sonar_buffer info; /* rows of buffers.host_info: the live band's in the last run */
     /* only with a DFT on a device: */
     sonar_queue *copies; /* samples go over here, beside the stages' queue */
     sonar_event *copied;

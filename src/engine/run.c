@@ -3,6 +3,7 @@
  * what is its own, then it waits for the device: once a window. */
 #include <string.h>
 
+#include "core/topic.h"
 #include "engine/internal.h"
 
 /* ---- the host's turn ------------------------------------------------------------------------- */
@@ -22,11 +23,34 @@ static sonar_code fetch(const struct side *side, const sonar_buffer *from, sonar
     return side->backend->copy(side->queue, from, to, err);
 }
 
-static sonar_code fetch_surface(const struct stage *stage, const sonar_buffer *from, int surface,
-                                const struct job *job, sonar_error *err) {
+/* The live band's first bin, counted from the first that the stage has. */
+static size_t first_row(const sonar_engine *e, const sonar_params *params, bool mvdr) {
+    const sonar_specs *specs = e->spec.specs;
+    if (mvdr)
+        return params->mvdr ? params->mvdr->first_bin - specs->mvdr.first_bin : 0;
+    return params->cbf ? params->cbf->first_bin - specs->cbf.first_bin : 0;
+}
+
+/* Of a dense buffer of rank 2. */
+static sonar_buffer rows_of(const sonar_buffer *all, size_t first, size_t count) {
+    sonar_buffer rows = sonar_buffer_view(NULL, all->dtype, 2, (size_t[]){count, all->shape[1]});
+    rows.data = (char *)all->data + first * all->shape[1] * sonar_dtype_size(all->dtype);
+    rows.space = all->space;
+    return rows;
+}
+
+/* Where its rows are bins, those that are asked for. */
+static sonar_code fetch_surface(const sonar_engine *e, const struct stage *stage,
+                                const sonar_buffer *from, int surface, const struct job *job,
+                                sonar_error *err) {
+    const sonar_topic *topic = &sonar_topic_table[surface];
+    sonar_buffer *to = &job->surface[surface], rows = *from;
     if (!(job->work.outputs & SONAR_WANT(surface)))
         return SONAR_OK;
-    return fetch(stage->side, from, &job->surface[surface], err);
+    if (topic->axis[0] == SONAR_AXIS_BIN)
+        rows = rows_of(from, first_row(e, job->work.params, topic->maker == SONAR_MADE_BY_MVDR),
+                       to->shape[0]);
+    return fetch(stage->side, &rows, to, err);
 }
 
 /* Surfaces that were made on this side. */
@@ -36,11 +60,14 @@ static sonar_code fetch_surfaces(sonar_engine *e, const struct job *job, const s
     if (!job->surface)
         return SONAR_OK;
     for (int i = SONAR_CBF_AZIMUTH; i <= SONAR_CBF_LOFAR && e->cbf.side == side && !code; i++)
-        code = fetch_surface(&e->cbf, &e->buffers.cbf[i], i, job, err);
+        code = fetch_surface(e, &e->cbf, &e->buffers.cbf[i], i, job, err);
     if (e->mvdr.side != side || code)
         return code;
     for (int i = 0; i < SONAR_MVDR_OUT_INFO && !code; i++)
-        code = fetch_surface(&e->mvdr, &e->buffers.mvdr[i], SONAR_MVDR_AZIMUTH + i, job, err);
+        code = fetch_surface(e, &e->mvdr, &e->buffers.mvdr[i], SONAR_MVDR_AZIMUTH + i, job, err);
+    const sonar_params *params = job->work.params;
+    e->info = rows_of(&e->buffers.host_info, first_row(e, params, true),
+                      params->mvdr ? params->mvdr->bins : e->buffers.host_info.shape[0]);
     return code ? code
                 : fetch(side, &e->buffers.mvdr[SONAR_MVDR_OUT_INFO], &e->buffers.host_info, err);
 }
@@ -49,13 +76,14 @@ static sonar_code fetch_surfaces(sonar_engine *e, const struct job *job, const s
  * sensor read 0. */
 void sonar_element_psd(const sonar_engine *e, const sonar_params *params, sonar_buffer *psd) {
     const sonar_buffer *x = &e->side[HOST_SIDE].spectra.cbf;
-    size_t snapshots = x->shape[0], bins = x->shape[1], sensors = x->shape[2];
+    size_t snapshots = x->shape[0], sensors = x->shape[2], bins = psd->shape[1];
+    const size_t all = x->shape[1], first = first_row(e, params, false);
     for (size_t s = 0; s < sensors; s++) {
         float *row = (float *)psd->data + params->channel[s] * bins;
         for (size_t b = 0; b < bins; b++) {
             float sum = 0;
             for (size_t i = 0; i < snapshots; i++) {
-                sonar_c32 v = ((const sonar_c32 *)x->data)[(i * bins + b) * sensors + s];
+                sonar_c32 v = ((const sonar_c32 *)x->data)[(i * all + first + b) * sensors + s];
                 sum += v.re * v.re + v.im * v.im;
             }
             row[b] = sum / (float)snapshots;

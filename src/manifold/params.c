@@ -27,7 +27,8 @@ struct shared {
     double *position_m, *phase_turns, *delay_s;
     uint32_t *channel;
     float *scale;
-    sonar_mvdr_spec mvdr; /* its live members */
+    sonar_cbf_spec cbf; /* live members */
+    sonar_mvdr_spec mvdr;
 };
 
 /* One version. */
@@ -98,6 +99,8 @@ static struct shared *make_shared(const sonar_params_spec *spec) {
     snprintf(shared->config_version, sizeof shared->config_version, "%s", spec->config_version);
     shared->shading_sum = spec->shading_sum;
     shared->forward_backward = spec->forward_backward;
+    if (spec->cbf)
+        shared->cbf = *spec->cbf;
     if (spec->mvdr)
         shared->mvdr = *spec->mvdr;
     shared->mvdr.tones = NULL; /* borrowed, and not live */
@@ -229,6 +232,7 @@ static sonar_code create(const sonar_params_spec *spec, const sonar_params *like
                                 .scale = shared->scale,
                                 .phase_turns = shared->phase_turns,
                                 .delay_s = shared->delay_s,
+                                .cbf = spec->cbf ? &shared->cbf : NULL,
                                 .mvdr = spec->mvdr ? &shared->mvdr : NULL};
     struct owned *owned = make_version(&plain, shared);
     release(shared);

@@ -31,8 +31,10 @@ typedef struct sonar_params_spec {
     const double *range_m;
     bool mvdr_near; /* the near field of the MVDR too */
     sonar_range_reference range_reference;
-    bool forward_backward;       /* the MVDR does without sensors whose mirror image is masked */
-    const sonar_mvdr_spec *mvdr; /* whose live members hold; NULL: those of the stage */
+    bool forward_backward; /* the MVDR does without sensors whose mirror image is masked */
+    /* Whose live members hold; NULL: those that the stages were made with. */
+    const sonar_cbf_spec *cbf;
+    const sonar_mvdr_spec *mvdr;
 } sonar_params_spec;
 
 /* SONAR_ENOMEM; the caller's to destroy. */

@@ -115,6 +115,20 @@ void mvdr_renew_spec(sonar_mvdr_spec *spec, const sonar_params *params) {
     spec->dmr_noise = live->dmr_noise;
 }
 
+mvdr_band mvdr_band_of(const sonar_mvdr_spec *spec, const sonar_params *params) {
+    const sonar_mvdr_spec *live = params->mvdr ? params->mvdr : spec;
+    const size_t first = spec->first_bin, last = first + spec->bins;
+    mvdr_band band;
+    band.begin = sonar_min_size(sonar_max_size(live->first_bin, first), last) - first;
+    band.end =
+        sonar_max_size(sonar_min_size(live->first_bin + live->bins, last), first + band.begin);
+    band.end -= first;
+    band.sum_begin = sonar_max_size(band.begin, spec->edge_below);
+    band.sum_end =
+        sonar_max_size(sonar_min_size(band.end, spec->bins - spec->edge_above), band.sum_begin);
+    return band;
+}
+
 static size_t list_used(const sonar_params *params, size_t *sensor) {
     size_t n = 0;
     for (size_t i = 0; i < params->sensors; i++)

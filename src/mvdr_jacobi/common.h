@@ -37,8 +37,16 @@ static inline bool mvdr_has_vectors(const sonar_mvdr_spec *spec) {
 sonar_code mvdr_check_spec(const sonar_mvdr_spec *spec, sonar_error *err);
 sonar_code mvdr_check_params(const sonar_mvdr_spec *spec, const sonar_params *params,
                              sonar_error *err);
-/* The live members of a specification take those of the parameters, which have been checked. */
+/* The live members of a specification take those of the parameters, which have been checked; but
+ * the band, inside the bins that stay: */
 void mvdr_renew_spec(sonar_mvdr_spec *spec, const sonar_params *params);
+
+/* Bins in use, counted from the input's first: [begin, end); and those of them that are no edges,
+ * which sums have. Either may have none, of a stage that is one of several ranks'. */
+typedef struct mvdr_band {
+    size_t begin, end, sum_begin, sum_end;
+} mvdr_band;
+mvdr_band mvdr_band_of(const sonar_mvdr_spec *spec, const sonar_params *params);
 /* The input and the SONAR_MVDR_OUTPUTS outputs of an execute; outputs without data are allowed. */
 sonar_code mvdr_check_shapes(const sonar_mvdr_spec *spec, const sonar_buffer *in,
                              const sonar_buffer *out, sonar_error *err);

@@ -157,7 +157,8 @@ typedef struct mvdr_bin {
 } mvdr_bin;
 
 typedef struct mvdr_stage {
-    sonar_mvdr_spec spec; /* with the live members of the last parameters */
+    sonar_mvdr_spec spec; /* with the live members of the last parameters, */
+    mvdr_band band;       /* and their band */
     const sonar_host *host;
     mvdr_shape shape;
     size_t columns;     /* shape.each * shape.slots */

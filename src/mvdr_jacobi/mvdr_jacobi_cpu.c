@@ -138,12 +138,18 @@ static void accumulate_products(void *arg, size_t bin, size_t worker) {
     mvdr_tone_accumulate(arg, bin);
 }
 
+static bool in_band(const mvdr_stage *stage, size_t bin) {
+    return bin >= stage->band.begin && bin < stage->band.end;
+}
+
 static void bin_task(void *arg, size_t bin, size_t worker) {
     mvdr_stage *stage = arg;
     mvdr_scratch *scratch = &stage->scratch[worker];
-    if (stage->tones && stage->arrived)
+    if (stage->tones && (stage->arrived || stage->renewed))
         mvdr_tone_steer(stage, bin);
     mvdr_take(stage, bin, scratch);
+    if (!in_band(stage, bin))
+        return;
     if (stage->wants.any)
         mvdr_solve(stage, bin, scratch);
     if (stage->wants.far)
@@ -154,14 +160,16 @@ static void bin_task(void *arg, size_t bin, size_t worker) {
 
 static void solve_task(void *arg, size_t bin, size_t worker) {
     mvdr_stage *stage = arg;
-    mvdr_solve(stage, bin, &stage->scratch[worker]);
+    if (in_band(stage, bin))
+        mvdr_solve(stage, bin, &stage->scratch[worker]);
 }
 
 /* ---- execute --------------------------------------------------------------------------------- */
 
-static void write_rows(const sonar_buffer *out, const float *from, size_t rows, size_t columns,
-                       size_t stride) {
-    for (size_t i = 0; out->data && i < rows; i++)
+/* Rows of the bins in use. */
+static void write_rows(const mvdr_stage *stage, const sonar_buffer *out, const float *from,
+                       size_t columns, size_t stride) {
+    for (size_t i = stage->band.begin; out->data && i < stage->band.end; i++)
         memcpy((float *)out->data + (ptrdiff_t)i * out->stride[0], from + i * stride,
                columns * sizeof *from);
 }
@@ -169,8 +177,7 @@ static void write_rows(const sonar_buffer *out, const float *from, size_t rows, 
 /* Sums in double, bin after bin. */
 static float band_power(const mvdr_stage *stage, const float *power, size_t stride) {
     double sum = 0;
-    for (size_t bin = stage->spec.edge_below; bin < stage->spec.bins - stage->spec.edge_above;
-         bin++)
+    for (size_t bin = stage->band.sum_begin; bin < stage->band.sum_end; bin++)
         sum += (double)power[bin * stride];
     return (float)fmin(sum * stage->spec.fs_hz / (double)stage->spec.length, (double)FLT_MAX);
 }
@@ -190,15 +197,15 @@ static void publish(const mvdr_stage *stage, sonar_buffer *out, uint32_t outputs
         write_bands(stage, &out[SONAR_MVDR_OUT_AZIMUTH], stage->power, 1, spec->directions,
                     stage->directions);
     if (outputs & SONAR_WANT(SONAR_MVDR_SPECTRUM))
-        write_rows(&out[SONAR_MVDR_OUT_SPECTRUM], stage->power, spec->bins, spec->directions,
+        write_rows(stage, &out[SONAR_MVDR_OUT_SPECTRUM], stage->power, spec->directions,
                    stage->directions);
     if (stage->wants.near)
         write_bands(stage, &out[SONAR_MVDR_OUT_NEARFIELD], stage->near_power, spec->ranges,
                     spec->directions, stage->near_points);
     if (outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES))
-        write_rows(&out[SONAR_MVDR_OUT_EIGENVALUES], stage->eigenvalue, spec->bins, stage->modes,
+        write_rows(stage, &out[SONAR_MVDR_OUT_EIGENVALUES], stage->eigenvalue, stage->modes,
                    stage->modes);
-    write_rows(&out[SONAR_MVDR_OUT_INFO], stage->info, spec->bins, SONAR_MVDR_INFO_FIELDS,
+    write_rows(stage, &out[SONAR_MVDR_OUT_INFO], stage->info, SONAR_MVDR_INFO_FIELDS,
                SONAR_MVDR_INFO_FIELDS);
 }
 
@@ -230,7 +237,7 @@ static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
 /* All points of a bin one after another, while its snapshots are in the cache. */
 static void sample_task(void *arg, size_t bin, size_t worker) {
     mvdr_stage *stage = arg;
-    for (size_t p = 0; p < stage->looked_at; p += MVDR_LANES)
+    for (size_t p = 0; in_band(stage, bin) && p < stage->looked_at; p += MVDR_LANES)
         mvdr_spectrum_at(stage, bin, stage->points + p * stage->spec.sensors,
                          &stage->scratch[worker], stage->sample + bin * AT_ONCE + p);
 }

@@ -379,6 +379,7 @@ sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cudaStream
     if (code)
         return code;
     mvdr_renew_spec(&v->spec, params);
+    v->band = mvdr_band_of(&v->spec, params);
     prepare_solver(stage);
     list_rows(stage, params);
     if ((code = upload(stage, params, stream, err)) != SONAR_OK)
@@ -508,8 +509,8 @@ mvdr::arrivals arrivals_of(const sonar_buffer *in) {
     return {(const complex32 *)in->data, in->stride[0], in->stride[1], (uint32_t)in->shape[0]};
 }
 
-/* Which frequency each bin is steered at. */
-sonar_code steer_at_tones(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t stream,
+/* What the new snapshots say of tones. */
+sonar_code look_for_tones(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t stream,
                           sonar_error *err) {
     const mvdr::view *v = &stage->view;
     const unsigned blocks = blocks_for(v->spec.bins, 64);
@@ -520,9 +521,13 @@ sonar_code steer_at_tones(const mvdr_stage *stage, const mvdr::arrivals &in, cud
     if (code)
         return code;
     mvdr::tone_accumulate<<<blocks, 64, 0, stream>>>(*v, in.count);
-    if ((code = CUDA_LAUNCHED(where, "tone_accumulate", err)) != SONAR_OK)
-        return code;
-    mvdr::tone_steer<<<blocks, 64, 0, stream>>>(*v);
+    return CUDA_LAUNCHED(where, "tone_accumulate", err);
+}
+
+/* Which frequency each bin is steered at. */
+sonar_code steer_at_tones(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    mvdr::tone_steer<<<blocks_for(v->spec.bins, 64), 64, 0, stream>>>(*v);
     return CUDA_LAUNCHED(where, "tone_steer", err);
 }
 
@@ -563,7 +568,9 @@ sonar_code take_in(mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t str
         code = CUDA_LAUNCHED(where, "take", err);
     }
     if (in.count && v->tones && !code)
-        code = steer_at_tones(stage, in, stream, err);
+        code = look_for_tones(stage, in, stream, err);
+    if ((in.count || stage->stale) && v->tones && !code)
+        code = steer_at_tones(stage, stream, err);
     if (in.count && v->spec.alpha > 0 && !code) {
         mvdr::count_seen<<<blocks_for(v->spec.bins, 64), 64, 0, stream>>>(*v, in.count);
         code = CUDA_LAUNCHED(where, "count_seen", err);
@@ -617,14 +624,17 @@ sonar_code run_spectrum(const mvdr_stage *stage, const mvdr::points &points, flo
     return CUDA_LAUNCHED(where, "band_power", err);
 }
 
-sonar_code write_rows(const sonar_buffer *out, const float *from, size_t rows, size_t columns,
-                      cudaStream_t stream, sonar_error *err) {
-    if (!out->data)
+/* Rows of the bins in use. */
+sonar_code write_rows(const mvdr_band *band, const sonar_buffer *out, const float *from,
+                      size_t columns, cudaStream_t stream, sonar_error *err) {
+    const size_t rows = band->end - band->begin;
+    if (!out->data || !rows)
         return SONAR_OK;
     size_t width = columns * sizeof *from, pitch = (size_t)out->stride[0] * sizeof *from;
+    float *to = (float *)out->data + (ptrdiff_t)band->begin * out->stride[0];
     return CUDA_CHECK(where,
-                      cudaMemcpy2DAsync(out->data, rows > 1 ? pitch : width, from, width, width,
-                                        rows, cudaMemcpyDefault, stream),
+                      cudaMemcpy2DAsync(to, rows > 1 ? pitch : width, from + band->begin * columns,
+                                        width, width, rows, cudaMemcpyDefault, stream),
                       err);
 }
 
@@ -668,15 +678,15 @@ sonar_code publish(mvdr_stage *stage, cudaStream_t stream, sonar_buffer *out,
         code = run_spectrum(stage, stage->grid, (float *)azimuth->data, azimuth->stride[0], stream,
                             err);
     if (!code && work->outputs & SONAR_WANT(SONAR_MVDR_SPECTRUM))
-        code = write_rows(&out[SONAR_MVDR_OUT_SPECTRUM], v->power, spec->bins, spec->directions,
+        code = write_rows(&v->band, &out[SONAR_MVDR_OUT_SPECTRUM], v->power, spec->directions,
                           stream, err);
     if (!code && wants.near)
         code = publish_near(stage, &out[SONAR_MVDR_OUT_NEARFIELD], stream, err);
     if (!code && work->outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES))
-        code = write_rows(&out[SONAR_MVDR_OUT_EIGENVALUES], v->eigenvalue, spec->bins, v->modes,
+        code = write_rows(&v->band, &out[SONAR_MVDR_OUT_EIGENVALUES], v->eigenvalue, v->modes,
                           stream, err);
     if (!code)
-        code = write_rows(&out[SONAR_MVDR_OUT_INFO], v->info, spec->bins, SONAR_MVDR_INFO_FIELDS,
+        code = write_rows(&v->band, &out[SONAR_MVDR_OUT_INFO], v->info, SONAR_MVDR_INFO_FIELDS,
                           stream, err);
     return code;
 }

@@ -36,6 +36,7 @@ sonar_code mvdr_rows_update(mvdr_stage *stage, const sonar_params *params, sonar
     if (code)
         return code;
     mvdr_renew_spec(&stage->spec, params);
+    stage->band = mvdr_band_of(&stage->spec, params);
     list_sensors(stage, params);
     const sonar_mvdr_spec *spec = &stage->spec;
     transpose(params->far_mvdr.turns, spec->directions, spec->sensors, stage->rows.turns);

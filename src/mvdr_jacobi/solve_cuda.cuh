@@ -511,7 +511,7 @@ struct solution {
 template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, bool all) {
     extern __shared__ __align__(16) unsigned char memory[];
     const uint32_t bin = blockIdx.x, m = v.order;
-    if (!v.unsolved[bin] && (!all || v.bin[bin].ladder))
+    if (!v.in_band(bin) || (!v.unsolved[bin] && (!all || v.bin[bin].ladder)))
         return;
     const weights weights = weights_of(v, bin);
     const bin_matrix x(v, bin, weights);

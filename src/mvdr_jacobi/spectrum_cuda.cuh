@@ -28,6 +28,8 @@ __device__ inline size_t steering_at(const view &v, uint32_t row, uint32_t direc
 /* Sensor space: the steering vectors. Grid: directions, bins. */
 __global__ void steer(view v, points p) {
     const uint32_t direction = blockIdx.x, bin = blockIdx.y;
+    if (!v.in_band(bin))
+        return;
     const uint64_t *turns = p.turns + direction * p.stride;
     const uint64_t middle = turns[v.middle];
     const frequency f = frequency_of(v, bin);
@@ -207,6 +209,8 @@ __global__ void __launch_bounds__(SPECTRUM_WARPS *WARP, 3) spectrum(view v, poin
     __shared__ stretch y;
     __shared__ double form[SPECTRUM_WARPS][LOOKS];
     const uint32_t bin = blockIdx.y;
+    if (!v.in_band(bin))
+        return;
     const bin_state &state = v.bin[bin];
     const looks l = {v, p, bin, blockIdx.x * LOOKS};
     const size_t direction = (size_t)l.first + threadIdx.x, at = (size_t)bin * p.pitch + direction;
@@ -237,7 +241,7 @@ __global__ void band_power(view v, points p, float *out, ptrdiff_t stride) {
     if (point >= p.count)
         return;
 #pragma unroll 16
-    for (size_t bin = v.spec.edge_below; bin < v.spec.bins - v.spec.edge_above; bin++)
+    for (size_t bin = v.band.sum_begin; bin < v.band.sum_end; bin++)
         sum += (double)p.power[bin * p.pitch + point];
     out[point * stride] = (float)fmin(sum * v.spec.fs_hz / (double)v.spec.length, (double)FLT_MAX);
 }

@@ -5,6 +5,7 @@
 
 #include "core/cuda_common.cuh"
 #include "mvdr_jacobi/block_cuda.cuh"
+#include "mvdr_jacobi/common.h"
 #include "mvdr_jacobi/mvdr_jacobi.h"
 #include "mvdr_jacobi/tone.h"
 
@@ -40,6 +41,7 @@ struct ring_state {
 
 struct view {
     sonar_mvdr_spec spec;
+    mvdr_band band;         /* bins in use */
     uint32_t n;             /* rows: used sensors */
     uint32_t length;        /* slots of the ring; 0: the covariance forgets by itself */
     uint32_t images;        /* columns a snapshot brings: 2 with forward-backward */
@@ -84,6 +86,8 @@ struct view {
     uint32_t pairs;          /* slots of pair: L, or max_new with forgetting */
     mvdr_pair *pair;         /* [slot][bin] a snapshot's products with the next bin */
     size_t shared_bytes;     /* of a solving block */
+
+    __device__ bool in_band(uint32_t bin) const { return bin >= band.begin && bin < band.end; }
 };
 
 /* New snapshots; strides in elements. */

@@ -68,11 +68,16 @@ void mvdr_tone_steer(mvdr_stage *stage, size_t bin) {
     mvdr_bin *state = &stage->bin[bin];
     mvdr_tone tone = {0, 0, 0};
     double snapshots = 0;
-    if (bin + 1 < stage->spec.bins) {
+    if (bin < stage->band.begin || bin >= stage->band.end) {
+        state->tonal = false;
+        state->offset = 0;
+        return;
+    }
+    if (bin + 1 < stage->band.end) {
         mvdr_pair above = products_of(stage, bin, &snapshots);
         tone = mvdr_tone_of(stage->tones, above, false, snapshots);
     }
-    if (bin > 0) {
+    if (bin > stage->band.begin) {
         mvdr_pair below = products_of(stage, bin - 1, &snapshots);
         tone = mvdr_tone_better(tone, mvdr_tone_of(stage->tones, below, true, snapshots));
     }

@@ -77,17 +77,18 @@ __global__ void tone_steer(view v) {
     bin_state *own = v.bin + bin;
     mvdr_tone tone = {0, 0, 0};
     double snapshots = 0;
-    if (bin + 1 < v.spec.bins) {
+    const bool used = v.in_band(bin);
+    if (used && bin + 1 < v.band.end) {
         snapshots = product_snapshots(v, *own);
         tone = mvdr_tone_of(v.tones, own->products, false, snapshots);
     }
-    if (bin > 0) {
+    if (used && bin > v.band.begin) {
         const bin_state &below = v.bin[bin - 1];
         snapshots = product_snapshots(v, below);
         tone = mvdr_tone_better(tone, mvdr_tone_of(v.tones, below.products, true, snapshots));
     }
     const double so_far = own->tonal ? own->offset : 0;
-    own->tonal = mvdr_tone_holds(tone, own->tonal);
+    own->tonal = used && mvdr_tone_holds(tone, own->tonal);
     own->offset = own->tonal ? mvdr_tone_offset(tone, so_far, v.n, snapshots) : 0;
     v.stale[bin] = own->offset != v.made[bin];
 }

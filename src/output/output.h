@@ -61,8 +61,8 @@ typedef struct sonar_output sonar_output;
 /* What headers say of windows under one version of the live values. */
 typedef struct sonar_output_form sonar_output_form;
 
-/* Of the spec only what appears in headers counts, and shapes must be those of the output's own
- * spec. Arrays borrowed until destroy. NULL: no memory. */
+/* Of the spec only what appears in headers and the shapes of surfaces count. Arrays borrowed until
+ * destroy. NULL: no memory. */
 sonar_output_form *sonar_output_form_create(const sonar_output_spec *spec);
 /* NULL is allowed. No result that refers to it may be queued any more. */
 void sonar_output_form_destroy(sonar_output_form *form);

@@ -388,7 +388,7 @@ static void send_surface(sonar_output *output, sonar_surface surface, const sona
     const uint64_t seq = output->seq[surface]++;
     const sonar_bearings *bearings = turned_bearings(form, surface, result);
     zmq_msg_t body;
-    bool made = !array || fits(&output->spec, surface, buffer);
+    bool made = !array || fits(&form->spec, surface, buffer);
     if (made && !array)
         zmq_msg_init(&body);
     else if (made)

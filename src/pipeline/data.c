@@ -46,6 +46,20 @@ static void summarise_mvdr(sonar_pipeline *p, sonar_result *result) {
     atomic_store(&p->progress.mvdr_most_sweeps, (uint64_t)result->mvdr_most_sweeps);
 }
 
+/* Arrays over bins are as long as the bands that are live: at most as long as they were made. */
+static void shape_surfaces(const sonar_pipeline *p, sonar_buffer *surface) {
+    const sonar_config *c = p->ranks.cluster ? p->whole : p->live->plan->config;
+    for (int i = 0; i < SONAR_SURFACES; i++) {
+        size_t shape[2];
+        const int rank = sonar_specs_surface(&c->specs, (sonar_surface)i, shape);
+        if (!surface[i].data || !rank)
+            continue;
+        const sonar_space space = surface[i].space;
+        surface[i] = sonar_buffer_view(surface[i].data, surface[i].dtype, rank, shape);
+        surface[i].space = space;
+    }
+}
+
 void sonar_result_describe(const sonar_pipeline *p, const sonar_window *window,
                            sonar_result *result) {
     sonar_buffer surface[SONAR_SURFACES];
@@ -69,6 +83,7 @@ void sonar_result_describe(const sonar_pipeline *p, const sonar_window *window,
                              .arrival_ns = window->arrival_ns};
     snprintf(result->backend, sizeof result->backend, "%s", sonar_engine_name(p->engine));
     memcpy(result->surface, surface, sizeof surface);
+    shape_surfaces(p, result->surface);
     sonar_buffer *missing = &result->surface[SONAR_ELEMENT_MISSING];
     if (missing->data)
         memcpy(missing->data, window->missing, missing->bytes);

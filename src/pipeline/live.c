@@ -217,6 +217,10 @@ const sonar_config *sonar_pipeline_config(const sonar_pipeline *p) {
     return p->versions.latest->plan->config;
 }
 
+const sonar_config *sonar_pipeline_made_for(const sonar_pipeline *p) {
+    return p->config;
+}
+
 sonar_code sonar_pipeline_reconfigure(sonar_pipeline *p, sonar_config *config, sonar_error *err) {
     if (p->ranks.cluster)
         return sonar_fail(err, SONAR_ESTATE, "cluster",

@@ -31,6 +31,8 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *pipeline, sonar_error *err);
 /* The configuration that is to hold now: the data thread adopts it with the next window, if it has
  * not yet. Borrowed until the next change. Control thread. */
 const sonar_config *sonar_pipeline_config(const sonar_pipeline *pipeline);
+/* That of the start, which the buffers were made for. */
+const sonar_config *sonar_pipeline_made_for(const sonar_pipeline *pipeline);
 /* Goes over to `config` between two windows: one that sonar_config_merge made from that of
  * sonar_pipeline_config. It is the pipeline's on SONAR_OK, and the caller's otherwise, when nothing
  * has changed (SONAR_ENOMEM). The first window under it is flagged and logged. Control thread,

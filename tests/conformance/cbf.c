@@ -545,6 +545,75 @@ static sonar_code evaluate(cbf_fixture *f, size_t points, const uint64_t *turns,
 
 /* More points than any surface has, of the input of the last call. A device's tensor cores and sums
  * of mirrored pairs round in another way than its sums for points: there the contract's 0.01 dB. */
+/* Another band with each version, beside the oracle, on the grid and off it. */
+static void move_band(cbf_fixture *f, size_t first, size_t bins) {
+    const size_t directions = f->spec.directions;
+    float *power = sonar_alloc(directions, sizeof *power);
+    sonar_error err = {0};
+    f->spec.cbf_first = f->spec.first_bin + first;
+    f->spec.cbf_bins = bins;
+    f->params.cbf = &f->spec;
+    f->params.version++;
+    cbf_run(f, CBF_ALL);
+    cbf_expect(f);
+    cbf_expect_as_cpu(f, CBF_ALL);
+    site_require(f->site, evaluate(f, directions, f->far_turns, power, &err), &err);
+    for (size_t i = 0; i < directions; i++)
+        site_expect(f->site, fabs((double)(power[i] / f->azimuth[i]) - 1) < 3e-3,
+                    "bins %zu + %zu, point %zu: %g of the surface", first, bins, i,
+                    (double)(power[i] / f->azimuth[i]));
+    free(power);
+}
+
+void cbf_case_live_bands(site *site) {
+    for (uint64_t i = 0; i < (site->quick ? 3 : 16); i++) {
+        uint64_t seed = 7000 + i;
+        cbf_fixture f;
+        cbf_alloc(&f, site, random_spec(&seed));
+        cbf_fill(&f, &seed);
+        cbf_add_noise(&f, 1, &seed);
+        cbf_start(&f);
+        cbf_run(&f, CBF_ALL);
+        const size_t bins = f.spec.bins;
+        move_band(&f, 0, bins);
+        move_band(&f, bins - 1, 1);
+        move_band(&f, 0, 1);
+        for (int k = 0; k < 2; k++) {
+            const size_t first = sonar_random_bits(&seed) % bins;
+            move_band(&f, first, 1 + sonar_random_bits(&seed) % (bins - first));
+        }
+        cbf_close(&f);
+    }
+}
+
+/* A band for which there is no input is refused, and the one before stays. */
+void cbf_case_bands_outside(site *site) {
+    uint64_t seed = 3;
+    cbf_fixture f;
+    cbf_alloc(&f, site, (sonar_cbf_spec){9, 20, 1, 8000, 1024, 100, 30, 110, 10, 1, false});
+    cbf_line(&f, 0.5);
+    f.range[0] = 60;
+    cbf_add_noise(&f, 1, &seed);
+    cbf_start(&f);
+    cbf_run(&f, CBF_ALL);
+    const sonar_cbf_spec spec = f.spec;
+    const size_t outside[][2] = {{99, 5}, {120, 11}, {131, 1}, {110, 0}};
+    for (size_t i = 0; i < COUNT(outside); i++) {
+        sonar_cbf_spec wrong = spec;
+        sonar_error err = {0};
+        wrong.cbf_first = outside[i][0], wrong.cbf_bins = outside[i][1];
+        f.params.cbf = &wrong;
+        f.params.version++;
+        site_expect(site, cbf_execute(&f, CBF_ALL, &err) == SONAR_EINVAL, "bins %zu + %zu",
+                    outside[i][0], outside[i][1]);
+    }
+    f.params.cbf = &spec;
+    f.params.version++;
+    cbf_run(&f, CBF_ALL);
+    cbf_expect(&f);
+    cbf_close(&f);
+}
+
 void cbf_case_evaluate_equals_execute_on_the_grid(site *site) {
     enum { COPIES = 5, SENSORS = 141, DIRECTIONS = 67, POINTS = COPIES * DIRECTIONS };
     const double most = site_is_device(site) ? pow(10, CBF_MOST_DB / 10) - 1 : 1e-5;

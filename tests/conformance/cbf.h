@@ -26,6 +26,7 @@
     X(workers_change_no_bit)                                                                       \
     X(only_wanted_surfaces_are_touched)                                                            \
     X(versions_and_repeats)                                                                        \
+    X(live_bands)                                                                                  \
     X(recorded)                                                                                    \
     X(evaluate_equals_execute_on_the_grid)                                                         \
     X(parts_are_complex_beams)                                                                     \
@@ -35,6 +36,7 @@
 /* What is refused. */
 #define CBF_ERROR_CASES(X)                                                                         \
     X(evaluate_before_execute)                                                                     \
+    X(bands_outside)                                                                               \
     X(impossible_specs)                                                                            \
     X(wrong_shapes)
 

@@ -35,6 +35,7 @@
     X(no_noise_at_all)                                                                             \
     X(reset_forgets)                                                                               \
     X(live_values)                                                                                 \
+    X(live_bands)                                                                                  \
     X(same_bits)                                                                                   \
     X(corrected_levels)                                                                            \
     X(eigenvalues)                                                                                 \

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dft/dft.h"
 #include "mvdr.h"
 
 /* ---- physics --------------------------------------------------------------------------------- */
@@ -370,6 +371,88 @@ MVDR_CASE(live_values) {
         to.dmr_noise = SONAR_NOISE_MEDIAN, change_values(site, &spec, &to, l, "their noise");
         to.dmr = SONAR_MODES_COUNTED, change_values(site, &spec, &to, l, "as many as counted");
     }
+}
+
+/* Rows and sums of `f`, whose live band begins `first` bins above its input, beside those of a
+ * stage that has these bins alone. */
+static void expect_band(site *site, mvdr_fixture *f, mvdr_fixture *alone, size_t first) {
+    const size_t looks = f->spec.directions, bins = alone->spec.bins;
+    float at_f[2], at_alone[2];
+    double worst_db = 0;
+    for (size_t i = 0; i < bins * looks; i++)
+        worst_db = fmax(worst_db, fabs(10 * log10((double)f->spectrum[first * looks + i] /
+                                                  (double)alone->spectrum[i])));
+    site_expect(site, worst_db < 2e-3, "%zu bins from %zu: %g dB off", bins, first, worst_db);
+    for (size_t i = 0; i < f->spec.bins * looks; i++)
+        site_expect(site,
+                    !isnan(f->spectrum[i]) == (i / looks >= first && i / looks < first + bins),
+                    "row %zu of %zu from %zu: %g", i / looks, bins, first, (double)f->spectrum[i]);
+    for (size_t t = 0; t < looks; t++)
+        site_expect(site, fabs((double)(f->azimuth[t] / alone->azimuth[t]) - 1) < 1e-3,
+                    "%zu bins from %zu: %g, %g", bins, first, (double)f->azimuth[t],
+                    (double)alone->azimuth[t]);
+    for (size_t bin = 0; bin < bins; bin++)
+        site_expect(site,
+                    mvdr_info(f, first + bin, SONAR_MVDR_OFFSET) ==
+                        mvdr_info(alone, bin, SONAR_MVDR_OFFSET),
+                    "bin %zu is steered elsewhere", first + bin);
+    mvdr_evaluate(f, 2, f->turns, at_f);
+    mvdr_evaluate(alone, 2, alone->turns, at_alone);
+    for (int i = 0; i < 2; i++)
+        site_expect(site, fabs((double)(at_f[i] / at_alone[i]) - 1) < 1e-3, "point %d: %g, %g", i,
+                    (double)at_f[i], (double)at_alone[i]);
+}
+
+/* With each version another band of five bins, in whose middle is a tone between two of them; they
+ * are all taken in all the time. */
+static void move_bands(site *site, const sonar_mvdr_spec *spec) {
+    static const size_t bands[][2] = {{1, 3}, {0, 5}, {4, 1}, {0, 2}, {2, 2}};
+    enum { STEP = 3, STEPS = 5 };
+    const size_t n = spec->sensors, bins = spec->bins;
+    mvdr_fixture f, alone;
+    mvdr_open_alone(&f, site, spec);
+    sonar_c32 *x = mvdr_record(&f, STEPS * STEP, (mvdr_wave[]){{60, 20}, {110, 15}}, 2, 12);
+    for (size_t s = 0; s < STEPS * STEP; s++)
+        for (size_t k = 0; k < n; k++)
+            for (size_t b = 2; b < 4; b++)
+                x[(s * bins + b) * n + k].re += b == 2 ? 60.0f : -60.0f;
+    sonar_mvdr_spec live = *spec;
+    for (size_t i = 0; i < STEPS; i++) {
+        live.first_bin = spec->first_bin + bands[i][0], live.bins = bands[i][1];
+        f.params.mvdr = &live;
+        f.params.version++;
+        mvdr_run(&f, STEP, x + i * STEP * bins * n);
+        mvdr_open_alone(&alone, site, &live);
+        sonar_c32 *part = calloc((i + 1) * STEP * live.bins * n, sizeof *part);
+        for (size_t s = 0; s < (i + 1) * STEP; s++)
+            memcpy(part + s * live.bins * n, x + (s * bins + bands[i][0]) * n,
+                   live.bins * n * sizeof *part);
+        for (size_t s = 0; s <= i; s++)
+            mvdr_run(&alone, STEP, part + s * STEP * live.bins * n);
+        expect_band(site, &f, &alone, bands[i][0]);
+        free(part);
+        mvdr_close(&alone);
+    }
+    free(x);
+    mvdr_close(&f);
+}
+
+MVDR_CASE(live_bands) {
+    static const struct {
+        size_t sensors, snapshots;
+        double alpha;
+    } shapes[] = {{24, 9, 0}, {10, 9, 0}, {14, 3, 0.8}};
+    static sonar_mvdr_tones hann;
+    double window[64];
+    sonar_dft_taper(SONAR_HANN, 0, 64, window);
+    sonar_mvdr_tones_make(window, 64, &hann);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int tones = 0; tones < 2; tones++) {
+            sonar_mvdr_spec spec =
+                mvdr_spec(shapes[i].sensors, 30, shapes[i].snapshots, shapes[i].alpha);
+            spec.bins = 5, spec.max_new = 3, spec.tones = tones ? &hann : NULL;
+            move_bands(site, &spec);
+        }
 }
 
 void mvdr_bits(site *site, double alpha, float bits[MVDR_BITS]) {
