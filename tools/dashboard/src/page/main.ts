@@ -23,6 +23,9 @@ import type { Context, View } from "./views/view.js";
 
 const FOLLOW_DEG = 0.05; // by which a followed contact moves before the lofargram's direction does
 const IDLE_MS = 200;
+const DATA_MS = 30; // between two pictures of the record that show nothing but newer data: a window's messages make one
+const TEXT_MS = 200; // of all that is beside the record: nobody reads what changes faster, and each change beside the
+// record makes a browser without a GPU copy the whole screen
 const WIDE_PX = 2200; // from here on the record stays beside every other view
 
 const store = new Store();
@@ -32,8 +35,10 @@ const alarm = document.getElementById("alarm")!;
 const frames: number[] = []; // how long the last ones took to draw, in ms
 let direction: number | null = null; // of the lofargram
 let began_ms = performance.now();
-let drawn = ""; // versions of all that is drawn
+let drawn = ""; // versions of all that the hand changes
+let drawnVersion = -1; // of the data
 let drawn_ms = -Infinity;
+let beside_ms = -Infinity; // when what is beside the record was drawn
 let shownChoices = -1;
 let shownWants = "";
 
@@ -168,15 +173,23 @@ function drawAlarm(now_ms: number): boolean {
 function frame(): void {
     requestAnimationFrame(frame);
     const now_ms = performance.now();
-    const seen = `${store.version} ${sight.version} ${lofarSight.version} ${choices} ${innerWidth} ${innerHeight}`;
-    if (seen === drawn && now_ms - drawn_ms < IDLE_MS) return;
+    const seen = `${sight.version} ${lofarSight.version} ${choices} ${innerWidth} ${innerHeight}`;
+    const wait_ms = store.version === drawnVersion ? IDLE_MS : DATA_MS;
+    if (seen === drawn && now_ms - drawn_ms < wait_ms) return;
+    const touched = seen !== drawn;
     drawn = seen;
+    drawnVersion = store.version;
     drawn_ms = now_ms;
     const shown = shownViews();
     arrange(shown);
-    line.draw(now_ms, drawAlarm(now_ms));
-    for (const view of shown) view.draw(now_ms);
-    side.draw();
+    const dead = drawAlarm(now_ms);
+    const all = touched || now_ms - beside_ms >= TEXT_MS;
+    for (const view of shown) if (all || view.scrolls) view.draw(now_ms);
+    if (all) {
+        line.draw(now_ms, dead);
+        side.draw();
+        beside_ms = now_ms;
+    }
     frames.push(performance.now() - now_ms);
     if (frames.length > 2000) frames.shift();
 }

@@ -50,6 +50,7 @@ export class Panel {
     private box = { left: 0, top: 0, width: 0, height: 0 }; // of the picture, in CSS pixels
     private drawn = "";
     private drawnAxis = "";
+    private drawnScale = "";
     private levels_ms = -Infinity;
     private top_ms = 0;
     private pixel_ms = 1000;
@@ -293,6 +294,9 @@ export class Panel {
     }
 
     private drawScale(look: Look): void {
+        const key = `${look.palette} ${look.low_db} ${look.high_db} ${look.normalisation}`;
+        if (key === this.drawnScale) return;
+        this.drawnScale = key;
         const context = this.bar.getContext("2d")!;
         const pixels = new ImageData(this.bar.width, 1);
         const table = shades(look.palette);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The picture of a record: newest on top, each line of pixels a stretch of time. Lines are kept in a ring of
-// tiles, canvases of some lines each, that the browser moves as they are: a new row costs the few lines that it
-// lies in, and the one tile that holds them, not the whole picture. This needs no GPU.
+// tiles of some lines each, which hang on a strip that moves as a whole: a new row costs the few lines that it
+// lies in, and the one tile that holds them, not the whole picture. This needs no GPU. The tiles are canvases
+// that are given whole bitmaps: without a GPU, Chromium copies every other canvas for each frame, changed or not.
 import { EMPTY, GAP, MARK, SHADES, shades } from "./colour.js";
 import { columnsOf, largest, placesOf, type Columns, type Extent, type Frame } from "./columns.js";
 import { element } from "./dom.js";
@@ -29,22 +30,26 @@ export interface Reading {
     missing: Stretch["missing"];
 }
 
-const TILE_LINES = 256;
+const TILE_LINES = 128;
+const STRIP_LINES = 100_000; // by which the strip moves before it begins anew: lengths in CSS are no doubles
 const MARK_SHARE = 1 / 70; // of the picture's width between a peak and its ticks
 const REPAINTED = 3; // newest rows, whose detections may come after them
 
 interface Tile {
     canvas: HTMLCanvasElement;
-    context: CanvasRenderingContext2D;
+    context: ImageBitmapRenderingContext;
     image: ImageData;
     pixels: Uint32Array;
-    changed: { first: number; last: number } | null; // lines that the canvas does not show yet
+    top: number; // its place on the strip, in lines
+    changed: boolean; // the canvas does not show all lines yet
 }
 
 export class Waterfall {
     width = 0; // of the picture, in pixels of the screen
     height = 0;
+    private strip = element("div", { class: "strip" });
     private tiles: Tile[] = [];
+    private brush = makeBrush(1);
     private bins = new Float64Array(0); // which stretch of time each line of the ring shows
     private fixed_ms = -Infinity; // lines that end before need no painting again
     private look: Look | null = null;
@@ -57,6 +62,7 @@ export class Waterfall {
     private due_ms = 0;
     private pixel_ms = 1000;
     private topBin = 0;
+    private originBin = NaN; // that lies on top where the strip has not moved
 
     /** Tiles are children of root, which hides what is outside of it. */
     constructor(private readonly root: HTMLElement) {}
@@ -69,7 +75,9 @@ export class Waterfall {
         [this.width, this.height] = [width, height];
         const count = Math.ceil(height / TILE_LINES) + 1; // the topmost and the lowest are shown in part
         this.tiles = Array.from({ length: count }, () => makeTile(width));
-        this.root.replaceChildren(...this.tiles.map((tile) => tile.canvas));
+        this.brush = makeBrush(width);
+        this.strip.replaceChildren(...this.tiles.map((tile) => tile.canvas));
+        this.root.replaceChildren(this.strip);
         this.bins = new Float64Array(count * TILE_LINES);
         this.forget();
     }
@@ -127,8 +135,7 @@ export class Waterfall {
         const tile = this.tiles[Math.floor(slot / TILE_LINES)];
         const line = TILE_LINES - 1 - (slot % TILE_LINES);
         this.paint(this.stretch(bin), tile.pixels.subarray(line * this.width, (line + 1) * this.width));
-        const { first, last } = tile.changed ?? { first: line, last: line };
-        tile.changed = { first: Math.min(first, line), last: Math.max(last, line) };
+        tile.changed = true;
     }
 
     private stretch(bin: number): Stretch | null {
@@ -208,17 +215,20 @@ export class Waterfall {
         return columns;
     }
 
-    /** Puts what has changed into the tiles, and the tiles to their places. */
+    /** Puts what has changed into the tiles, new ones to their places, and the strip to its own. */
     private show(): void {
+        if (!(Math.abs(this.topBin - this.originBin) < STRIP_LINES)) this.originBin = this.topBin;
+        this.strip.style.transform = `translateY(${(this.topBin - this.originBin) / devicePixelRatio}px)`;
         const newest = Math.floor(this.topBin / TILE_LINES);
         for (let block = newest; block > newest - this.tiles.length; block--) {
             const tile = this.tiles[modulo(block, this.tiles.length)];
-            const { canvas, context, image, changed } = tile;
-            const top = this.topBin - (block * TILE_LINES + TILE_LINES - 1);
-            canvas.style.transform = `translateY(${top / devicePixelRatio}px)`;
-            if (!changed) continue;
-            context.putImageData(image, 0, 0, 0, changed.first, this.width, changed.last - changed.first + 1);
-            tile.changed = null;
+            const top = this.originBin - (block * TILE_LINES + TILE_LINES - 1);
+            if (tile.top !== top) tile.canvas.style.top = `${top / devicePixelRatio}px`;
+            tile.top = top;
+            if (!tile.changed) continue;
+            this.brush.putImageData(tile.image, 0, 0);
+            tile.context.transferFromImageBitmap(this.brush.canvas.transferToImageBitmap());
+            tile.changed = false;
         }
     }
 }
@@ -227,8 +237,13 @@ function makeTile(width: number): Tile {
     const canvas = element("canvas", { width: String(width), height: String(TILE_LINES) });
     Object.assign(canvas.style, { width: `${width / devicePixelRatio}px`, height: `${TILE_LINES / devicePixelRatio}px` });
     const image = new ImageData(width, TILE_LINES);
-    const context = canvas.getContext("2d", { alpha: false })!; // opaque: nothing is mixed with what lies below
-    return { canvas, context, image, pixels: new Uint32Array(image.data.buffer), changed: null };
+    const context = canvas.getContext("bitmaprenderer", { alpha: false })!; // opaque: nothing is mixed with what lies below
+    return { canvas, context, image, pixels: new Uint32Array(image.data.buffer), top: NaN, changed: false };
+}
+
+/** Makes the bitmaps of tiles. */
+function makeBrush(width: number): OffscreenCanvasRenderingContext2D {
+    return new OffscreenCanvas(width, TILE_LINES).getContext("2d", { alpha: false, willReadFrequently: true })!;
 }
 
 function modulo(a: number, n: number): number {

@@ -244,7 +244,9 @@ export async function picture(page: Page, panel: string): Promise<Picture> {
         const root = document.querySelector<HTMLElement>(`[data-panel=${name}] .picture`)!;
         const [width, height] = [root.clientWidth, root.clientHeight];
         const context = new OffscreenCanvas(width, height).getContext("2d")!;
-        for (const tile of root.querySelectorAll("canvas")) context.drawImage(tile, 0, new DOMMatrix(tile.style.transform).f);
+        const strip = root.querySelector<HTMLElement>(".strip")!;
+        const moved = new DOMMatrix(strip.style.transform).f;
+        for (const tile of strip.querySelectorAll("canvas")) context.drawImage(tile, 0, moved + parseFloat(tile.style.top));
         const { data } = context.getImageData(0, 0, width, height);
         const { panels } = (window as unknown as { sonard: { panels: PanelLike[] } }).sonard;
         const { shown, top_ms, pixel_ms } = panels[["cbf", "mvdr", "lofar"].indexOf(name)].geometry();

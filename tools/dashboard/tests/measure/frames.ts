@@ -72,7 +72,7 @@ try {
             "[sonard.frames, sonard.store.cbf.last.data.length, sonard.store.dropped]",
         )) as [number[], number, number];
         console.log(`${width} x ${height}: ${((after - before) / SECONDS).toFixed(1)} windows/s of ${directions} directions, rows left out ${dropped}, load ${loadavg()[0].toFixed(1)}`);
-        console.log(`  processor: ${((100 * used_s) / SECONDS).toFixed(0)} % of one, ${((1000 * used_s) / (after - before)).toFixed(1)} ms a window`);
+        console.log(`  processor: ${((100 * used_s) / SECONDS).toFixed(0)} % of one, ${((1000 * used_s) / (after - before)).toFixed(1)} ms a window, ${((1000 * used_s) / drawn.length).toFixed(1)} ms a picture, of which ${(drawn.length / SECONDS).toFixed(1)} a second`);
         console.log(`  drawing, ms:          ${shares(drawn)}`);
         console.log(`  between frames, ms:   ${shares(between)}`);
         await page.context().close();

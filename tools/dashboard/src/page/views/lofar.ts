@@ -10,6 +10,7 @@ import type { Context, View } from "./view.js";
 export class LofarView implements View {
     readonly name = "lofar";
     readonly title = "Lofargram";
+    readonly scrolls = true;
     readonly root: HTMLElement;
     readonly panel: Panel;
     private where = element("b");

@@ -8,6 +8,7 @@ import type { Context, View } from "./view.js";
 export class RecordView implements View {
     readonly name = "record";
     readonly title = "Record";
+    readonly scrolls = true;
     readonly root = element("div", { class: "view record" });
     readonly panels: Panel[];
 

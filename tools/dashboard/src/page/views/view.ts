@@ -21,6 +21,8 @@ export interface View {
     readonly name: string;
     readonly title: string;
     readonly root: HTMLElement;
+    /** Drawn with each row; others a few times a second. */
+    readonly scrolls?: true;
     /** Topics to subscribe to while it is shown. */
     wants(): string[];
     draw(now_ms: number): void;
