@@ -51,6 +51,11 @@ export function bearingsOf(b: Bearings, angle_deg: number): number[] {
     return [turn(heading + b.axis_az_deg + side), turn(heading + b.axis_az_deg - side)];
 }
 
+/** The array itself, of a header whose axis was turned to true bearings. */
+export function inArrayFrame(b: Bearings): Bearings {
+    return { ...b, bearing_reference: "array", bearing_kind: b.ambiguous ? "cone" : "azimuth" };
+}
+
 export type Placed = Pick<Detection, "az_deg" | "bearing_deg" | "mirror_deg" | "side">;
 
 /** A turn has told on which side of a line the contact is. */

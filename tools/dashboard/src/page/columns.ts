@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Which values of a row lie under each pixel of a line.
 import { nearest } from "../shared/protocol.js";
-import { angleOf, difference, hasTrue, isTrue, sidesOf, turn, type Bearings, type Placed } from "./bearing.js";
+import { angleOf, bearingsOf, difference, hasTrue, inArrayFrame, isTrue, sidesOf, turn, type Bearings, type Placed } from "./bearing.js";
 import type { RowAxis } from "./record.js";
 
 /** Bearings as the array counts them, or true ones, on which a line array's row appears twice. */
@@ -34,15 +34,15 @@ export function wholeExtent(axis: RowAxis, frame: Frame): Extent {
 export function columnsOf(axis: RowAxis, bearings: Bearings, frame: Frame, shown: Extent, width: number): Columns {
     const columns = { first: new Int32Array(width).fill(-1), last: new Int32Array(width).fill(-1) };
     if (frame === "true" && !hasTrue(bearings)) return columns;
-    const toAxis = (x: number) => (frame === "true" ? angleOf(bearings, x) : x);
+    const toAxis = toAxisOf(bearings, frame);
     const whole = wholeExtent(axis, "array");
     const step = (shown.high - shown.low) / width;
     for (let i = 0; i < width; i++) {
         const left = shown.low + i * step;
         const raw = toAxis(left + step / 2);
         const middle = axis.circular ? unroll(raw, axis.values[0]) : raw;
-        if (middle < whole.low || middle > whole.high) continue;
-        const ends = [left, left + step].map((x) => (axis.circular ? middle + difference(toAxis(x), raw) : toAxis(x)));
+        if (!(middle >= whole.low && middle <= whole.high)) continue;
+        const ends = [left, left + step].map((x) => (axis.circular ? middle + difference(toAxis(x), raw) : toAxis(x))).filter(Number.isFinite);
         const low = countBelow(axis, Math.min(middle, ...ends) - ROUNDING);
         const high = countBelow(axis, Math.max(middle, ...ends) - ROUNDING) - 1;
         const close = closest(axis, middle);
@@ -53,9 +53,17 @@ export function columnsOf(axis: RowAxis, bearings: Bearings, frame: Frame, shown
     return columns;
 }
 
+/** From what is shown to the row's own axis: either may count from north and the other from the array. */
+function toAxisOf(bearings: Bearings, frame: Frame): (x: number) => number {
+    if (frame === "true") return (x) => angleOf(bearings, x);
+    if (!isTrue(bearings)) return (x) => x;
+    const array = inArrayFrame(bearings);
+    return (x) => bearingsOf(array, x)[0] ?? NaN;
+}
+
 /** Where a detection stands on the axis: on one of true bearings on its side, on both while the side is open. */
 export function placesOf(bearings: Bearings, frame: Frame, detection: Placed): number[] {
-    return frame === "true" || isTrue(bearings) ? sidesOf(bearings, detection) : [detection.az_deg];
+    return frame === "true" ? sidesOf(bearings, detection) : [detection.az_deg];
 }
 
 /** The largest of the values under a pixel: its place and itself. */

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Detections of successive windows that belong together: a contact has a first sighting and can be followed.
 import type { Detection } from "../shared/protocol.js";
-import { difference } from "./bearing.js";
+import { angleOf, bearingsOf, difference, hasTrue, inArrayFrame, isTrue, type Bearings } from "./bearing.js";
 
 export interface Contact {
     id: number;
     now: Detection;
+    by: Bearings; // what its angle and bearings were measured by
     first_ms: number;
     last_ms: number; // times of windows
 }
 
 const GATE_DEG = 0.3; // beside its own width that a contact may move between two sightings
+const UNRESOLVED_DEG = 2; // width of what cannot be told from its neighbours
 const WIDEST_DEG = 4;
 const FORGOTTEN_MS = 20_000;
 const MOST = 200;
@@ -24,11 +26,11 @@ export class Contacts {
     }
 
     /** Takes the detections of the window at utc_ms: the nearest pairs of old and new go together first. */
-    update(detections: readonly Detection[], utc_ms: number): void {
+    update(detections: readonly Detection[], utc_ms: number, by: Bearings): void {
         this.list = this.list.filter((c) => utc_ms - c.last_ms < FORGOTTEN_MS && c.first_ms <= utc_ms);
         const pairs = this.list.flatMap((contact) =>
             detections.flatMap((detection) => {
-                const apart = distance(contact, detection);
+                const apart = distance(contact, detection, by);
                 return apart === null ? [] : [{ contact, detection, apart }];
             }),
         );
@@ -37,20 +39,32 @@ export class Contacts {
         for (const { contact, detection } of pairs) {
             if (taken.has(contact) || taken.has(detection)) continue;
             taken.add(contact).add(detection);
-            contact.now = detection;
-            contact.last_ms = utc_ms;
+            Object.assign(contact, { now: detection, by, last_ms: utc_ms });
         }
         for (const detection of detections) {
             if (taken.has(detection) || this.list.length >= MOST) continue;
-            this.list.push({ id: ++this.count, now: detection, first_ms: utc_ms, last_ms: utc_ms });
+            this.list.push({ id: ++this.count, now: detection, by, first_ms: utc_ms, last_ms: utc_ms });
         }
     }
 }
 
+/** Its bearings are true ones; otherwise they are in the array's frame. */
+export function isNorthed(contact: Contact): boolean {
+    return isTrue(contact.by);
+}
+
 /** Degrees between a contact and a detection that may be the same, or null. */
-function distance(contact: Contact, detection: Detection): number | null {
+function distance(contact: Contact, detection: Detection, by: Bearings): number | null {
     if (contact.now.source !== detection.source) return null;
-    const apart = Math.abs(difference(contact.now.az_deg, detection.az_deg));
-    const width = Math.max(contact.now.width_deg || 0, detection.width_deg || 0);
+    const apart = Math.min(...expected(contact, by).map((angle) => Math.abs(difference(angle, detection.az_deg))));
+    const width = Math.max(contact.now.width_deg ?? UNRESOLVED_DEG, detection.width_deg ?? UNRESOLVED_DEG);
     return apart <= Math.min(WIDEST_DEG, width + GATE_DEG) ? apart : null;
+}
+
+/** Angles at which a contact is looked for: where it was, and where its true bearings lie since the array turned. */
+function expected(contact: Contact, by: Bearings): number[] {
+    const { az_deg } = contact.now;
+    const [then, now] = [inArrayFrame(contact.by), inArrayFrame(by)];
+    if (!hasTrue(then) || !hasTrue(now) || then.heading_deg === now.heading_deg) return [az_deg];
+    return [az_deg, ...bearingsOf(then, az_deg).map((bearing) => angleOf(now, bearing))];
 }

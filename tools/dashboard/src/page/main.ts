@@ -3,6 +3,7 @@
 import type { Detection } from "../shared/protocol.js";
 import { lifeOf } from "./alarm.js";
 import { element, setText } from "./dom.js";
+import { headingText } from "./heading.js";
 import { keys, showHelp } from "./keys.js";
 import { Link } from "./link.js";
 import { choices, choose, settings } from "./settings.js";
@@ -32,6 +33,7 @@ const store = new Store();
 const sight = new Sight();
 const main = document.getElementById("main")!;
 const alarm = document.getElementById("alarm")!;
+const heading = document.getElementById("heading")!;
 const frames: number[] = []; // how long the last ones took to draw, in ms
 let direction: number | null = null; // of the lofargram
 let began_ms = performance.now();
@@ -166,6 +168,9 @@ function drawAlarm(now_ms: number): boolean {
     document.body.classList.toggle("dead", life.dead);
     alarm.hidden = life.text === "";
     setText(alarm, life.text);
+    const words = life.dead ? "" : headingText(row, store.heading); // one thing at a time
+    heading.hidden = words === "";
+    setText(heading, words);
     return life.dead;
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // A waterfall with its axes, its cursor and the hand on it.
+import type { RowHeader } from "../shared/frames.js";
 import type { Detection } from "../shared/protocol.js";
 import { bearingsOf, formatBearing, hasTrue, isCone, isSided, isTrue, sideText, type Bearings } from "./bearing.js";
 import { placesOf, wholeExtent, type Extent, type Frame } from "./columns.js";
 import type { Contact } from "./contacts.js";
 import { colourOf, element, fitCanvas, letter_px, setText } from "./dom.js";
 import { decibels, decimalsFor, referenceOf, ticks, timeTicks, utcDate, utcTime } from "./format.js";
+import { isStale, withHeading, type Heading } from "./heading.js";
 import { automaticLevels, type Levels } from "./levels.js";
 import type { Record, Row } from "./record.js";
 import { settings } from "./settings.js";
@@ -22,6 +24,8 @@ export interface PanelOptions {
     bearings: boolean;
     /** A click on the picture, at a value of the panel's axis and of the row's own. */
     picked(x: number, angle: number): void;
+    /** The last that was told. */
+    heading(): Heading | null;
     /** A dashed line stands at it. */
     followed(): Detection | null;
     /** Those of its beamformer: whose side is known is named above its place. */
@@ -30,6 +34,7 @@ export interface PanelOptions {
 
 const STALE_MS = 3000;
 const LEVELS_EVERY_MS = 1000;
+const NAMED_MS = 1000; // since a contact was seen
 const NAME_LETTERS = 2.2; // half the width of a side's name
 
 export class Panel {
@@ -38,7 +43,7 @@ export class Panel {
     levels: Levels | null = null;
     private picture = element("div", { class: "picture" });
     private times = element("canvas", { class: "times" }); // left of the picture
-    private above = element("canvas"); // true bearings
+    private above = element("canvas", { class: "above" }); // true bearings
     private below = element("canvas", { class: "below" }); // its axis
     private lines = element("div", { class: "lines" }); // cursor, and what is followed
     private field = element("div", { class: "field" });
@@ -71,7 +76,8 @@ export class Panel {
 
     private get frame(): Frame {
         const { last } = this.options.record;
-        return this.options.bearings && settings.frame === "true" && last && hasTrue(last.header) ? "true" : "array";
+        if (!last || !this.options.bearings) return "array";
+        return isTrue(last.header) || (settings.frame === "true" && hasTrue(last.header)) ? "true" : "array";
     }
 
     whole(): Extent | null {
@@ -184,7 +190,12 @@ export class Panel {
 
     private hasSecondAxis(): boolean {
         const { last } = this.options.record;
-        return this.options.bearings && this.frame === "array" && !!last && hasTrue(last.header);
+        return this.options.bearings && this.frame === "array" && !!last && hasTrue(this.pointed(last));
+    }
+
+    /** The header of a row; without a heading of its time with the last one, by which bearings are grey. */
+    private pointed({ header }: Row): RowHeader {
+        return withHeading(header, this.options.heading());
     }
 
     private clear(): void {
@@ -225,14 +236,14 @@ export class Panel {
         const values = ticks(shown.low, shown.high, width / (5 * letter_px()), row.axis.unit);
         const decimals = decimalsFor(values.length > 1 ? values[1] - values[0] : 1);
         const labels = values.map((value) => (this.frame === "true" ? formatBearing(value, decimals) : value.toFixed(decimals)));
-        const bearings = this.hasSecondAxis() ? values.map((value) => trueLabel(row.header, value)) : [];
+        const bearings = this.hasSecondAxis() ? values.map((value) => trueLabel(this.pointed(row), value)) : [];
         const title = axisTitle(row, this.frame, this.options.bearings);
-        const key = JSON.stringify([values, labels, bearings, title, this.box, shown, devicePixelRatio]);
+        const key = JSON.stringify([values, labels, bearings, title, isStale(row), this.box, shown, devicePixelRatio]);
         if (key === this.drawnAxis) return;
         this.drawnAxis = key;
         const places = values.map((value) => this.box.left + ((value - shown.low) / (shown.high - shown.low)) * width);
         this.drawBelow(places, labels, title);
-        this.drawAbove(places, bearings, isCone(row.header) ? "true R|L" : "true");
+        this.drawAbove(places, bearings, isCone(row.header) ? "true R|L" : "true", isStale(row));
     }
 
     private drawBelow(places: number[], labels: string[], title: string): void {
@@ -246,8 +257,9 @@ export class Panel {
         context.fillText(title, this.box.left + this.box.width / 2, 1.6 * letter_px());
     }
 
-    private drawAbove(places: number[], labels: string[], name: string): void {
+    private drawAbove(places: number[], labels: string[], name: string, stale: boolean): void {
         const context = this.margin(this.above);
+        if (stale) context.fillStyle = colourOf("--stale");
         if (labels.length === 0) return;
         const { left, top, width } = this.box;
         context.textAlign = "center";
@@ -280,7 +292,7 @@ export class Panel {
     /** On which side of the line contacts are, where a turn has told it: one below the other where they are close. */
     private sideNames(row: Row, across: (value: number) => number): HTMLElement[] {
         const letter = letter_px();
-        const sided = this.options.contacts().filter((c) => isSided(c.now) && row.utc_ms - c.last_ms < STALE_MS);
+        const sided = this.options.contacts().filter((c) => isSided(c.now) && row.utc_ms - c.last_ms < NAMED_MS);
         const named = sided.flatMap(({ now }) => placesOf(row.header, this.frame, now).map((place) => ({ now, x: across(place) })));
         const seen = named.filter(({ x }) => x >= 0 && x <= this.box.width).sort((a, b) => a.x - b.x);
         const ends: number[] = []; // of the names on each line
@@ -394,7 +406,7 @@ function trueLabel(bearings: Bearings, angle: number): string {
 
 function axisTitle(row: Row, frame: Frame, bearings: boolean): string {
     if (!bearings) return `${row.axis.name}, ${row.axis.unit ?? ""}`;
-    const both = isCone(row.header) ? ", each contact on both sides of the axis" : "";
+    const both = row.header.ambiguous ? ", with the image on the other side of the axis" : "";
     if (frame === "true" || isTrue(row.header)) return `true bearing, deg${both}`;
     return isCone(row.header)
         ? "angle from the array's axis, deg (port and starboard alike)"

@@ -3,6 +3,7 @@
 import type { RowHeader, SourceState, ToPage } from "../shared/frames.js";
 import type { Axis, Detection } from "../shared/protocol.js";
 import { Contacts } from "./contacts.js";
+import type { Heading } from "./heading.js";
 import { makeAxis, Record, type Row, type RowAxis } from "./record.js";
 
 export interface Latest {
@@ -31,6 +32,8 @@ export class Store {
     dropped = 0;
     dropped_ms = -Infinity;
     followed: number | null = null; // id of a contact
+    /** Of the newest window that had one. */
+    heading: Heading | null = null;
     version = 0;
     private marks = new Map<string, Detection[]>(); // by run and window, for rows that come after them
     private repeated_ms = -Infinity; // detections up to this time are known: the bridge tells its history again
@@ -84,6 +87,7 @@ export class Store {
         this.latest.clear();
         this.status_ms = null;
         this.followed = null;
+        this.heading = null;
         this.version++;
     }
 
@@ -109,6 +113,7 @@ export class Store {
         this.latest.set(header.topic, { header, axes: known.axes, data, arrived_ms });
         const record = this.recordOf(header.topic);
         if (record) record.push(this.rowOf(frame, data, known, arrived_ms));
+        if (record && header.heading_deg !== null) this.keepHeading(header.heading_deg, utcOf(header, arrived_ms));
         if (header.topic === "status" && !header.flags.includes("repeat")) this.status_ms = arrived_ms;
         if (header.topic === "detections") this.takeDetections(header, header.detections ?? [], arrived_ms);
     }
@@ -144,7 +149,12 @@ export class Store {
         if (utc_ms <= this.repeated_ms) return;
         this.repeated_ms = -Infinity;
         this.heard_ms = utc_ms;
-        this.contacts.update(detections, utc_ms);
+        this.contacts.update(detections, utc_ms, header);
+    }
+
+    /** The topics of a window have theirs of different moments: the newest counts. */
+    private keepHeading(deg: number, utc_ms: number): void {
+        if (!this.heading || utc_ms >= this.heading.utc_ms) this.heading = { deg, utc_ms };
     }
 
     private marksOf(header: RowHeader): Detection[] {

@@ -8,6 +8,7 @@ import { shades } from "../../src/page/colour.js";
 import { columnsOf, placesOf, wholeExtent } from "../../src/page/columns.js";
 import { Contacts } from "../../src/page/contacts.js";
 import { fixed, latency, ticks, timeTicks } from "../../src/page/format.js";
+import { headingText, withHeading } from "../../src/page/heading.js";
 import { fitArray, placeIn } from "../../src/page/arrayfit.js";
 import { levelsOf, modesShown } from "../../src/page/modes.js";
 import { elementStates, type Status } from "../../src/page/status.js";
@@ -70,9 +71,14 @@ test("an axis of true bearings is what it says, whatever the heading", () => {
     assert.equal(angleOf(north, 70), 70);
     const axis = makeAxis({ name: "azimuth", unit: "deg", start: 0, step: 0.5 }, 720);
     assert.ok(axis.circular);
-    for (const frame of ["true", "array"] as const) {
-        const { first, last } = columnsOf(axis, north, frame, { low: 0, high: 360 }, 360);
-        for (let x = 0; x < 360; x++) assert.ok(first[x] <= 2 * x + 1 && last[x] >= 2 * x, `${frame}, pixel ${x}`);
+    const { first, last } = columnsOf(axis, north, "true", { low: 0, high: 360 }, 360);
+    for (let x = 0; x < 360; x++) assert.ok(first[x] <= 2 * x + 1 && last[x] >= 2 * x, `pixel ${x}`);
+    // Beside rows of the array's frame, as after the heading was lost: x degrees off an axis that points to 40.
+    const array = columnsOf(axis, north, "array", { low: 0, high: 180 }, 180);
+    for (let x = 0; x < 180; x++) {
+        const bearing = turn(40 + x + 0.5);
+        assert.ok(Math.abs(difference(array.first[x] / 2, bearing)) <= 0.75 && Math.abs(difference((array.last[x] % 720) / 2, bearing)) <= 0.75,
+            `${x} degrees off the axis: ${array.first[x] / 2}..${array.last[x] / 2}`);
     }
 });
 
@@ -188,18 +194,38 @@ test("contacts keep their number while they move, pass gaps, and two close ones 
     const contacts = new Contacts();
     for (let i = 0; i < 40; i++) {
         const both = [detection(70 + 0.02 * i), detection(70.7 + 0.02 * i)];
-        contacts.update(i % 7 === 3 ? both.slice(0, 1) : both, 500 * i);
+        contacts.update(i % 7 === 3 ? both.slice(0, 1) : both, 500 * i, CIRCLE);
     }
     assert.equal(contacts.list.length, 2);
     assert.deepEqual(contacts.list.map((c) => c.first_ms), [0, 0]);
     assert.deepEqual(contacts.list.map((c) => c.now.az_deg.toFixed(2)), ["70.78", "71.48"]);
-    contacts.update([detection(70.8, { source: "cbf" })], 20_000);
+    contacts.update([detection(70.8, { source: "cbf" })], 20_000, CIRCLE);
     assert.equal(contacts.list.length, 3, "another beamformer's contact is another");
-    contacts.update([], 60_000);
+    contacts.update([], 60_000, CIRCLE);
     assert.equal(contacts.list.length, 0);
-    contacts.update([detection(359.9)], 61_000);
-    contacts.update([detection(0.1)], 61_500);
+    contacts.update([detection(359.9)], 61_000, CIRCLE);
+    contacts.update([detection(0.1)], 61_500, CIRCLE);
     assert.equal(contacts.list.length, 1, "across north");
+});
+
+test("contacts keep their number while the array turns", () => {
+    // Two ships that stay where they are, 100 and 160 degrees true; the line turns by 3 degrees between sightings.
+    const contacts = new Contacts();
+    for (let i = 0; i < 20; i++) {
+        const by = { ...LINE, heading_deg: 30 + 3 * i };
+        contacts.update([100, 160].map((bearing) => detection(angleOf(by, bearing))), 500 * i, by);
+    }
+    assert.deepEqual(contacts.list.map((c) => c.first_ms), [0, 0]);
+    // Own noise stays at its angle, whatever the heading; without one nothing is known of a turn.
+    for (const turned of [3, null]) {
+        contacts.clear();
+        for (let i = 0; i < 5; i++) contacts.update([detection(50)], 500 * i, { ...LINE, heading_deg: turned && turned * i });
+        assert.equal(contacts.list.length, 1);
+    }
+    // A peak whose width nobody knows wanders more.
+    contacts.clear();
+    for (let i = 0; i < 5; i++) contacts.update([detection(50 + 1.5 * (i % 2), { width_deg: null })], 500 * i, LINE);
+    assert.equal(contacts.list.length, 1);
 });
 
 test("silence is told as what it is", () => {
@@ -212,6 +238,18 @@ test("silence is told as what it is", () => {
     assert.match(lifeOf({ ...signs, data_ms: 6900 }).text, /^DATA 3.1 s OLD/);
     assert.equal(lifeOf({ ...signs, status_ms: null, data_ms: null, data_utc_ms: null }).text, "NO STATUS FROM THE DAEMON. No data yet");
     assert.equal(lifeOf({ ...signs, status_ms: null, began_ms: 9000 }).dead, false, "a page that has just been opened");
+});
+
+test("a heading that nobody tells any more is said, with the last one", () => {
+    const at = (utc_ms: number, flags: string[]) => ({ ...row(utc_ms, 0), header: { ...row(utc_ms, 0).header, heading_deg: null, flags } }) as Row;
+    assert.equal(headingText(undefined, null), "");
+    assert.equal(headingText(at(0, ["gap"]), null), "", "nobody told one, nor should have");
+    assert.equal(headingText(at(0, ["heading_stale"]), null), "NO HEADING YET. Bearings are those of the array");
+    const last = { deg: 213, utc_ms: 3_600_000 };
+    assert.equal(headingText(at(3_612_000, ["heading_stale"]), last),
+        "NO HEADING FOR 12 s. Bearings are those of the array; grey ones are true by the last heading, 213.0 at 01:00:00Z");
+    assert.equal(withHeading(at(0, ["heading_stale"]).header, last).heading_deg, 213);
+    assert.equal(withHeading(at(0, []).header, last).heading_deg, null);
 });
 
 test("ticks are round", () => {

@@ -30,7 +30,7 @@ export class ArrayDrawing {
     constructor(read: (channel: number | null) => void) {
         const scale = element("span", { class: "scale" }, [
             "● in order  ◉ faulty, used  ⊗ taken out automatically  ⊘ masked by hand", this.low, this.bar, this.high]);
-        const head = element("header", {}, [element("h2", {}, ["Array"]), element("span", { class: "note" }, ["array frame, m"]), scale]);
+        const head = element("header", {}, [element("h2", {}, ["Array"]), scale]);
         this.root = element("section", { class: "panel", "data-panel": "array" }, [head, this.field]);
         this.canvas.onpointermove = (event) => read(this.under(event));
         this.canvas.onpointerleave = () => read(null);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The table of contacts: in full as a view, and short beside every view.
 import { formatBearing, isSided, sideText } from "../bearing.js";
-import type { Contact } from "../contacts.js";
+import { isNorthed, type Contact } from "../contacts.js";
 import { element } from "../dom.js";
 import { duration, fixed, utcTime } from "../format.js";
+import { isStale } from "../heading.js";
 import type { Context, View } from "./view.js";
 
 const OLD_MS = 3000; // since the last sighting, by the windows' times
@@ -12,15 +13,18 @@ interface Column {
     head: string;
     title: string;
     left?: boolean;
-    cell(contact: Contact, newest_ms: number): string;
+    name?: string; // its cells' class
+    /** heading_deg: what makes the contact's bearings true; 0 where they are, or where nothing is known. */
+    cell(contact: Contact, newest_ms: number, heading_deg: number): string;
 }
 
 const BEARING: Column = {
     head: "bearing",
     title: "true bearing of a source in the horizontal plane (array frame without a heading), deg; of a line array right | left of its axis, or where the side is known the bearing there (its image)",
     left: true,
-    cell: ({ now }) => {
-        const [bearing, mirror] = [now.bearing_deg, now.mirror_deg].map((deg) => formatBearing(deg));
+    name: "bearing",
+    cell: ({ now }, _, heading_deg) => {
+        const [bearing, mirror] = [now.bearing_deg, now.mirror_deg].map((deg) => formatBearing(deg === null ? null : deg + heading_deg));
         if (now.mirror_deg === null) return bearing;
         return isSided(now) ? `${bearing} (${mirror})` : `${bearing} | ${mirror}`;
     },
@@ -81,25 +85,26 @@ export class ContactTable {
         const { store } = this.context;
         const list = [...store.contacts.list];
         const newest_ms = Math.max(...list.map((c) => c.last_ms));
-        list.sort((a, b) => b.now.level_db - a.now.level_db);
-        const cells = list.map((c) => this.columns.map((column) => column.cell(c, newest_ms)));
-        const key = JSON.stringify([cells, list.map((c) => [c.id, newest_ms - c.last_ms > OLD_MS]), store.followed]);
+        const isOld = (contact: Contact) => newest_ms - contact.last_ms > OLD_MS;
+        list.sort((a, b) => Number(isOld(a)) - Number(isOld(b)) || b.now.level_db - a.now.level_db);
+        const stale = isStale(store.newest);
+        const isGrey = (contact: Contact) => stale && !isNorthed(contact);
+        const cells = list.map((c) => this.columns.map((column) => column.cell(c, newest_ms, isGrey(c) ? (store.heading?.deg ?? 0) : 0)));
+        const classes = list.map((c) => [c.id === store.followed ? "followed" : "", isOld(c) ? "old" : "",
+            isGrey(c) ? "stale" : ""].filter(Boolean).join(" "));
+        const key = JSON.stringify([cells, classes, list.map((c) => c.id)]);
         if (key === this.drawn) return;
         this.drawn = key;
-        this.body.replaceChildren(...list.map((contact, i) => this.row(contact, cells[i], newest_ms)));
+        this.body.replaceChildren(...list.map((contact, i) => this.row(contact, cells[i], classes[i])));
         if (list.length === 0) this.body.replaceChildren(element("tr", {}, [element("td", { class: "left" }, ["none"])]));
     }
 
-    private row(contact: Contact, cells: string[], newest_ms: number): HTMLElement {
+    private row(contact: Contact, cells: string[], classes: string): HTMLElement {
         const { store, follow } = this.context;
-        const classes = [
-            contact.id === store.followed ? "followed" : "",
-            newest_ms - contact.last_ms > OLD_MS ? "old" : "",
-        ];
         const row = element(
             "tr",
-            { class: classes.join(" ").trim(), "data-id": String(contact.id), tabindex: "0", title: "follow" },
-            cells.map((text, i) => element("td", { class: this.columns[i].left ? "left" : "" }, [text])),
+            { class: classes, "data-id": String(contact.id), tabindex: "0", title: "follow" },
+            cells.map((text, i) => element("td", { class: `${this.columns[i].left ? "left " : ""}${this.columns[i].name ?? ""}`.trim() }, [text])),
         );
         row.onclick = () => follow(contact.id === store.followed ? null : contact.id);
         row.onkeydown = (event) => {

@@ -94,7 +94,7 @@ export class ElementsView implements View {
         const { left, top, width, height } = this.box;
         context.textAlign = "right";
         context.textBaseline = "middle";
-        for (const db of ticks(low, high, height / 40)) {
+        for (const db of ticks(low, high, height / (2.5 * letter_px()))) {
             const y = top + height * (1 - (db - low) / (high - low));
             context.fillStyle = colourOf("--edge");
             context.fillRect(left, y, width, 1);

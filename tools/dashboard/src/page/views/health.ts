@@ -14,7 +14,7 @@ const seconds = (s: number | null | undefined) => (s === null || s === undefined
 const SECTIONS: [string, (status: Status, store: Store, now_ms: number) => Facts][] = [
     ["Health", health],
     ["Losses since the daemon began, by cause", losses],
-    ["Latency, last sample in to published", latencies],
+    ["Latency in the last second, last sample in to published", latencies],
     ["Rates", rates],
     ["Adaptive beamformer", adaptive],
     ["Elements", elements],
@@ -43,7 +43,7 @@ function losses(status: Status): Facts {
 function latencies(status: Status): Facts {
     const last = (spread: Spread | undefined) => [spread?.p50_us, spread?.p99_us, spread?.max_us].map(inTime).join(" / ");
     const stages = Object.entries(status.stage_us ?? {}).map(([stage, us]): [string, string] => [`stage ${stage}`, inTime(us)]);
-    return [["median / 99 % / most, last second", last(status.latency)], ...stages];
+    return [["median / 99 % / most", last(status.latency)], ...stages];
 }
 
 function rates(status: Status): Facts {

@@ -27,6 +27,7 @@ export class LofarView implements View {
             sight,
             bearings: false,
             picked: () => undefined,
+            heading: () => null,
             followed: () => null,
             contacts: () => [],
         });

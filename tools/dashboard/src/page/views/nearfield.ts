@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The near field: power over range and bearing of the newest window, with its peak.
-import { angleTitle, bearingsOf, formatBearing, hasTrue } from "../bearing.js";
+import { angleTitle, bearingsOf, formatBearing, hasTrue, isTrue } from "../bearing.js";
 import { EMPTY, shades, SHADES } from "../colour.js";
 import { columnsOf, largest, wholeExtent, type Columns, type Extent } from "../columns.js";
 import { choice, colourOf, element, fitCanvas, letter_px, setText } from "../dom.js";
@@ -11,6 +11,7 @@ import { choose, settings } from "../settings.js";
 import type { Latest } from "../store.js";
 import type { Context, View } from "./view.js";
 
+const SEEN_MS = 1000; // contacts that are drawn
 const BELOW_PEAK_DB = 30; // the range of levels that is shown, unless it is set by hand
 
 interface Map2 {
@@ -101,8 +102,9 @@ export class NearFieldView implements View {
         if (this.axis?.of !== latest.axes) this.axis = { of: latest.axes, made: makeAxis(latest.axes[1], directions) };
         const axis = this.axis.made;
         const ranges = axisValues(latest.axes[0], count);
-        const shown = wholeExtent(axis, "array");
-        this.columns = columnsOf(axis, latest.header, "array", shown, this.picture.width);
+        const frame = isTrue(latest.header) ? "true" : "array";
+        const shown = wholeExtent(axis, frame);
+        this.columns = columnsOf(axis, latest.header, frame, shown, this.picture.width);
         let best = 0;
         latest.data.forEach((p, i) => (best = p > latest.data[best] ? i : best));
         const peak = { range: Math.floor(best / directions), column: best % directions };
@@ -174,20 +176,25 @@ export class NearFieldView implements View {
             left + ((angle - map.shown.low) / (map.shown.high - map.shown.low)) * width,
             top + height * (1 - placeOf(map.edges, range)),
         ];
+        const letter = letter_px();
         context.strokeStyle = colourOf("--follow");
-        context.lineWidth = 2;
+        context.lineWidth = letter / 7;
         context.beginPath();
-        context.arc(...place(map.axis.values[map.peak.column], map.ranges[map.peak.range]), 7, 0, 2 * Math.PI);
+        context.arc(...place(map.axis.values[map.peak.column], map.ranges[map.peak.range]), letter / 2, 0, 2 * Math.PI);
         context.stroke();
         context.lineWidth = 1;
         context.fillStyle = "#ffffff";
         context.textAlign = "left";
         context.textBaseline = "middle";
-        for (const { now } of this.context.store.contacts.list) {
-            if (now.range_m === null) continue;
+        const named: [number, number][] = [];
+        const seen_ms = this.context.store.newest!.utc_ms - SEEN_MS;
+        for (const { now, last_ms } of this.context.store.contacts.list) {
+            if (now.range_m === null || last_ms < seen_ms) continue;
             const [x, y] = place(now.az_deg, now.range_m);
             context.fillRect(x - 6, y, 12, 1);
             context.fillRect(x, y - 6, 1, 12);
+            if (named.some(([a, b]) => Math.abs(a - x) < 4 * letter && Math.abs(b - y) < letter)) continue;
+            named.push([x, y]);
             context.fillText(`${now.range_m.toFixed(0)} m`, x + 8, y);
         }
     }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The newest azimuth spectra on one scale in dB, and around the compass.
 import uPlot from "uplot";
+import type { RowHeader } from "../../shared/frames.js";
 import { angleTitle, bearingsOf, formatBearing, hasTrue, isCone, turn } from "../bearing.js";
 import { axisStyle, curve, fitPlot, letters } from "../curves.js";
 import { colourOf, element, letter_px, setText } from "../dom.js";
+import { isStale, withHeading } from "../heading.js";
 import { decibels, referenceOf } from "../format.js";
 import type { Row } from "../record.js";
 import { settings } from "../settings.js";
@@ -24,6 +26,7 @@ export class NowView implements View {
     private polar = new Polar();
     private drawn = "";
     private drawn_ms = -Infinity;
+    private made = ""; // for which axes
     private rows: Row[] = [];
     private limits: [number, number] = [0, 1];
 
@@ -61,11 +64,20 @@ export class NowView implements View {
         this.drawn = key;
         this.drawn_ms = now_ms;
         this.limits = limitsOf(this.rows);
+        const made = JSON.stringify([isCone(this.header), hasTrue(this.header), isStale(this.rows[0])]);
+        if (made !== this.made) this.refresh();
+        this.made = made;
+        this.drawn = key;
         if (!this.plot) this.plot = this.makePlot(clientWidth, clientHeight);
         fitPlot(this.plot, this.field);
         this.plot.setData(this.dataOf());
         setText(this.note, `${referenceOf(this.rows[0].header.unit)} · window ${this.rows[0].header.window}`);
         this.polar.draw(this.rows, this.limits, this.context.followed());
+    }
+
+    /** Of the first spectrum; without a heading of its time with the last one, by which bearings are grey. */
+    private get header(): RowHeader {
+        return withHeading(this.rows[0].header, this.context.store.heading);
     }
 
     /** Both spectra on one axis; each has its own directions. */
@@ -97,10 +109,11 @@ export class NowView implements View {
             { ...line, label, size: 2.4 * letter, space: 5 * letter, incrs: [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 45, 60, 90] },
             { ...line, label: referenceOf(row.header.unit), size: 3.6 * letter, space: 3 * letter },
         ];
-        if (cone && hasTrue(row.header)) {
+        if (cone && hasTrue(this.header)) {
+            const stroke = isStale(row) ? colourOf("--stale") : line.stroke;
             const bearings = (_: uPlot, values: number[]) =>
-                values.map((v) => bearingsOf(this.rows[0].header, v).map((b) => formatBearing(Math.round(b), 0)).join("|"));
-            axes.push({ ...line, side: 0, scale: "x", values: bearings, label: "true, right|left of the axis", size: 2 * letter,
+                values.map((v) => bearingsOf(this.header, v).map((b) => formatBearing(Math.round(b), 0)).join("|"));
+            axes.push({ ...line, stroke, side: 0, scale: "x", values: bearings, label: "true, right|left of the axis", size: 2 * letter,
                 space: 5 * letter, incrs: axes[0].incrs, grid: { show: false } });
         }
         return new uPlot(
@@ -144,8 +157,9 @@ export class NowView implements View {
             // A near contact's level is that at its range, above the far-field curve.
             const range = mark.range_m === null ? "" : ` at ${mark.range_m.toFixed(0)} m`;
             const text = `${mark.az_deg.toFixed(1)}° ${mark.level_db.toFixed(1)}${range}`;
-            ctx.strokeText(text, x, y);
-            ctx.fillText(text, x, y);
+            const inside = Math.min(x, ctx.canvas.width - ctx.measureText(text).width / 2);
+            ctx.strokeText(text, inside, y);
+            ctx.fillText(text, inside, y);
         }
         ctx.restore();
     }

@@ -21,6 +21,7 @@ export class RecordView implements View {
                 sight: context.sight,
                 bearings: true,
                 picked: (_, angle) => context.look(angle, true),
+                heading: () => context.store.heading,
                 followed: () => context.followed(),
                 contacts: () => context.store.contacts.list.filter((contact) => contact.now.source === name),
             });
