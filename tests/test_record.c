@@ -346,39 +346,45 @@ static void expect_number(const cJSON *head, const char *path, double want) {
                  header_number(head, path), want);
 }
 
-/* The stem of a recording, to be freed, and its samples as counts[channel][samples]. */
-static float *read_counts(const char *path, uint64_t *samples, uint64_t *index) {
+typedef struct recorded {
+    uint64_t samples, index; /* of each channel; of the first one */
+    size_t captures;
+} recorded;
+
+/* Every count is the one that the digitiser made for its channel and index. */
+static recorded expect_as_sent(const rig *rig, const char *path) {
     sim_recording *recording;
     sonar_error err = {0};
     cr_assert_eq(sim_recording_open(path, &recording, &err), SONAR_OK, "%s: %s", err.where,
                  err.text);
     const sim_recording_info *info = sim_recording_about(recording);
     cr_assert_eq(info->channels, SENSORS);
-    *samples = info->frames;
-    *index = info->capture[0].index;
-    float *counts = malloc(SENSORS * info->frames * sizeof *counts);
-    cr_assert_eq(sim_recording_read(recording, 0, info->frames, counts, &err), SONAR_OK);
-    sim_recording_close(recording);
-    return counts;
-}
-
-/* Sample n of each channel as the digitiser makes it, compared with what was recorded. */
-static void expect_counts(const rig *rig, const char *path, uint64_t least) {
-    uint64_t samples, index, wrong = 0;
-    float *have = read_counts(path, &samples, &index), want[FRAME * SENSORS];
+    float *have = malloc(SENSORS * info->frames * sizeof *have), want[FRAME * SENSORS];
+    cr_assert_eq(sim_recording_read(recording, 0, info->frames, have, &err), SONAR_OK);
     digitiser d = feed_of(rig);
-    cr_expect_geq(samples, least, "%llu samples", (unsigned long long)samples);
-    for (uint64_t at = 0; at + FRAME <= samples && index % FRAME == 0; at += FRAME) {
-        d.frame.first_sample = index + at;
-        d.frame.sequence = d.frame.first_sample / FRAME;
-        digitiser_fill(&d, want);
-        for (size_t i = 0; i < FRAME; i++)
-            for (size_t k = 0; k < SENSORS; k++)
-                wrong += want[i * SENSORS + k] != have[k * samples + at + i];
+    const recorded r = {info->frames, info->capture[0].index, info->captures};
+    uint64_t wrong = 0, made = UINT64_MAX;
+    for (uint64_t at = 0, c = 0; at < r.samples; at++) {
+        c += c + 1 < info->captures && info->capture[c + 1].start <= at;
+        const uint64_t index = info->capture[c].index + at - info->capture[c].start;
+        if (index / FRAME != made) {
+            d.frame.sequence = made = index / FRAME;
+            d.frame.first_sample = made * FRAME;
+            digitiser_fill(&d, want);
+        }
+        for (size_t k = 0; k < SENSORS; k++)
+            wrong += want[index % FRAME * SENSORS + k] != have[k * r.samples + at];
     }
     cr_expect_eq(wrong, 0, "%llu counts are not those sent", (unsigned long long)wrong);
     digitiser_close(&d);
     free(have);
+    sim_recording_close(recording);
+    return r;
+}
+
+static void expect_counts(const rig *rig, const char *path, uint64_t least) {
+    const recorded r = expect_as_sent(rig, path);
+    cr_expect_geq(r.samples, least, "%llu samples", (unsigned long long)r.samples);
 }
 
 /* ---- what happens to recordings -------------------------------------------------------------- */
@@ -399,6 +405,87 @@ Test(record, what_came_a_second_before_a_kill_is_there) {
     files_free(&f);
     digitiser_close(&d);
     zmq_close(rig.socket);
+    rig_free(&rig);
+}
+
+/* What is done with the folder of recordings waits while the file rec.held is there
+ * (plugins/still_disk.c). */
+static void rig_start_with_a_disk(rig *rig) {
+    setenv("LD_PRELOAD", SONAR_PLUGIN_DIR "/still_disk.so", 1);
+    setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
+    setenv("STILL_DISK", rig->folder, 1);
+    rig_start(rig, windows_only);
+    unsetenv("LD_PRELOAD");
+    unsetenv("ASAN_OPTIONS");
+}
+
+static bool has_condition(const cJSON *head, const char *name) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(head, "conditions")) {
+        const cJSON *code = cJSON_GetObjectItemCaseSensitive(item, "code");
+        if (cJSON_IsString(code) && !strcmp(code->valuestring, name))
+            return true;
+    }
+    return false;
+}
+
+/* Every window is worked on while the disk does nothing at all; what found no room in the memory is
+ * counted to the sample, and when the disk goes on, the recording does. */
+Test(record, a_disk_that_stands_still_costs_samples_and_no_window) {
+    enum { BEFORE = 40, DURING = 600, AFTER = 40 };
+    rig rig = rig_make();
+    configure(&rig, "max_skew_ms: 200", "what: raw, buffer_mib: 1");
+    rig_start_with_a_disk(&rig);
+    digitiser d = feed_of(&rig);
+    digitiser_send(&d, BEFORE);
+    cJSON_Delete(status_with(&rig, "record.bytes", 1));
+    box_write(&rig.box, "rec.held", "held");
+    digitiser_send(&d, DURING);
+    cJSON *head = status_with(&rig, "record.dropped.slow", 1);
+    const double written = header_number(head, "record.bytes");
+    cr_expect(has_condition(head, "recording_gaps"));
+    cJSON_Delete(head);
+    head = status_with(&rig, "windows.processed", (BEFORE + DURING) * FRAME / HOP - 1);
+    expect_number(head, "record.on", 1);
+    expect_number(head, "record.bytes", written);
+    cJSON_Delete(head);
+    unlink(box_path(&rig.box, "rec.held"));
+    cJSON_Delete(status_with(&rig, "record.bytes", written + (1 << 19)));
+    digitiser_send(&d, AFTER);
+    head = status_with(&rig, "windows.processed", (BEFORE + DURING + AFTER) * FRAME / HOP - 1);
+    const double lost = header_number(head, "record.dropped.slow");
+    expect_number(head, "windows.dropped.overload", 0);
+    expect_number(head, "record.dropped.failed", 0);
+    cJSON_Delete(head);
+    rig_stop(&rig);
+    files f = files_with(&rig, ".sigmf-meta");
+    cr_assert_eq(f.count, 1);
+    const recorded r = expect_as_sent(&rig, f.path[0]);
+    cr_expect_gt(r.captures, 1, "the loss is no gap");
+    cr_expect_eq((double)r.samples + lost, (BEFORE + DURING + AFTER) * FRAME, "%g kept, %g lost",
+                 (double)r.samples, lost);
+    files_free(&f);
+    digitiser_close(&d);
+    rig_free(&rig);
+}
+
+/* A daemon that is asked to leave does not wait for the disk. */
+Test(record, a_disk_that_stands_still_keeps_nobody_from_leaving) {
+    rig rig = rig_make();
+    configure(&rig, "max_skew_ms: 200", "what: raw, buffer_mib: 1");
+    rig_start_with_a_disk(&rig);
+    digitiser d = feed_of(&rig);
+    digitiser_send(&d, 40);
+    cJSON_Delete(status_with(&rig, "record.bytes", 1));
+    box_write(&rig.box, "rec.held", "held");
+    digitiser_send(&d, 400);
+    cJSON_Delete(status_with(&rig, "windows.processed", 440 * FRAME / HOP - 1));
+    rig_stop(&rig);
+    char *log = box_read(&rig.box, "sonard.log");
+    cr_expect(strstr(log, "the disk does not answer"), "%s", log);
+    free(log);
+    digitiser_close(&d);
+    unlink(box_path(&rig.box, "rec.held"));
     rig_free(&rig);
 }
 
@@ -488,12 +575,10 @@ Test(record, segments_follow_each_other_and_the_oldest_go) {
     cr_expect(f.count >= 2 && f.count <= 4, "%d segments", f.count);
     uint64_t next = UINT64_MAX;
     for (int i = 0; i < f.count; i++) {
-        uint64_t samples, index;
-        free(read_counts(f.path[i], &samples, &index));
-        cr_expect(next == UINT64_MAX || index == next, "segment %d begins at %llu, not %llu", i,
-                  (unsigned long long)index, (unsigned long long)next);
-        next = index + samples;
-        expect_counts(&rig, f.path[i], 1);
+        const recorded r = expect_as_sent(&rig, f.path[i]);
+        cr_expect(next == UINT64_MAX || r.index == next, "segment %d begins at %llu, not %llu", i,
+                  (unsigned long long)r.index, (unsigned long long)next);
+        next = r.index + r.samples;
     }
     cr_expect_eq(next, FRAMES * FRAME, "the end is missing");
     files_free(&f);
@@ -546,11 +631,9 @@ Test(record, it_starts_and_stops_by_command_without_the_loss_of_a_window) {
     cr_assert_eq(f.count, 2);
     const uint64_t want[2][2] = {{20 * FRAME, 40 * FRAME}, {80 * FRAME, 30 * FRAME}};
     for (int i = 0; i < 2; i++) {
-        uint64_t samples, index;
-        free(read_counts(f.path[i], &samples, &index));
-        cr_expect(index == want[i][0] && samples == want[i][1], "recording %d: %llu from %llu", i,
-                  (unsigned long long)samples, (unsigned long long)index);
-        expect_counts(&rig, f.path[i], 1);
+        const recorded r = expect_as_sent(&rig, f.path[i]);
+        cr_expect(r.index == want[i][0] && r.samples == want[i][1], "recording %d: %llu from %llu",
+                  i, (unsigned long long)r.samples, (unsigned long long)r.index);
     }
     files_free(&f);
     digitiser_close(&d);
