@@ -104,12 +104,19 @@ def in_order(run):
 
 
 def one_run():
-    for case, layout in (("latency", "channel-major"), ("throughput-near", "interleaved")):
-        live = Live("--case", case, "--layout", layout, *SMALL)
+    for case, layout, transport in (("latency", "channel-major", "sockets"), ("latency", "channel-major", "curve"),
+                                    ("throughput-near", "interleaved", "tcp")):
+        live = Live("--case", case, "--layout", layout, "--transport", transport, *SMALL)
+        live.stream()
+        (path,) = pathlib.Path(live.folder.name).glob("tmp/*/sonard.yaml")
+        config = path.read_text()
+        assert config.count("tcp://127.0.0.1:") == (0 if transport == "sockets" else 2), config
+        assert ("key_secret" in config) == (transport == "curve"), config
         _, data = live.end(0)
         (run,) = data["live"]
         w = adds_up(run)
         assert data["schema"] == "sonar-bench/1" and data["results"] == data["left_out"] == []
+        assert run["parameters"]["transport"] == transport
         assert run["parameters"]["layout"] == layout and run["backend"] == "cpu" and not run["trial"]
         assert run["parameters"]["ranges"] == (7 if case == "throughput-near" else 0)
         assert w["received"] > 0 and run["tone"]["az_deg"] == run["tone"]["found_az_deg"], run["tone"]

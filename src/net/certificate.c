@@ -179,6 +179,47 @@ sonar_code sonar_certificate_parse(const char *name, const char *text, size_t by
     return code;
 }
 
+static bool write_text(FILE *file, const sonar_certificate *c, bool secret) {
+    fprintf(file,
+            "#   ZeroMQ CURVE %s certificate, made by sonard's tools\n"
+            "#   %s\n\n"
+            "metadata\n"
+            "curve\n"
+            "    public-key = \"%s\"\n",
+            secret ? "secret" : "public",
+            secret
+                ? "Whoever has this file is its owner: never send it over a network in the clear."
+                : "Goes to those who are to recognise its owner.",
+            c->public_key);
+    if (secret)
+        fprintf(file, "    secret-key = \"%s\"\n", c->secret_key);
+    if (secret && *c->server_key)
+        fprintf(file, "    server-key = \"%s\"\n", c->server_key);
+    return !ferror(file);
+}
+
+/* On the disk, or not there at all. The mode is set before there is a key in it, whatever the umask
+ * is. */
+sonar_code sonar_certificate_write(const char *path, const sonar_certificate *c, bool secret,
+                                   sonar_error *err) {
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return sonar_fail(err, SONAR_ESYS, path, "%s",
+                          errno == EEXIST ? "is there already, and is left as it is"
+                                          : strerror(errno));
+    FILE *file = fchmod(fd, secret ? 0600 : 0644) == 0 ? fdopen(fd, "w") : NULL;
+    const bool good = file && write_text(file, c, secret) && fflush(file) == 0 && fsync(fd) == 0;
+    const int why = errno;
+    if (file)
+        fclose(file);
+    else
+        close(fd);
+    if (good)
+        return SONAR_OK;
+    unlink(path);
+    return sonar_fail(err, SONAR_ESYS, path, "%s", strerror(why));
+}
+
 void sonar_certificate_clear(sonar_certificate *certificate) {
     sodium_memzero(certificate, sizeof *certificate);
 }

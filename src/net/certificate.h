@@ -33,6 +33,10 @@ sonar_code sonar_certificate_parse(const char *name, const char *text, size_t by
  * `where` if it cannot be read, SONAR_EINVAL if it may not or is none. */
 sonar_code sonar_certificate_read(const char *path, sonar_certificate_use use,
                                   sonar_certificate *certificate, sonar_error *err);
+/* Makes a file that was not there, or leaves nothing: with the secret key and, if there is one, the
+ * server's, and mode 0600, or without them and 0644. SONAR_ESYS with the path in `where`. */
+sonar_code sonar_certificate_write(const char *path, const sonar_certificate *certificate,
+                                   bool secret, sonar_error *err);
 /* Overwrites the keys. */
 void sonar_certificate_clear(sonar_certificate *certificate);
 

@@ -100,7 +100,9 @@ static const struct argp_option option_table[] = {
     {"frame-samples", OPT_FRAME, "N", 0, "Samples of a frame; default by the size", 3},
     {"layout", OPT_LAYOUT, "NAME", 0, "channel-major (default) or interleaved", 3},
     {"transport", OPT_TRANSPORT, "NAME", 0,
-     "sockets (default) or shm: samples in memory that the daemon shares", 3},
+     "sockets (default), shm: samples in memory that the daemon shares, tcp: over loopback, or "
+     "curve: that encrypted",
+     3},
     {NULL, 0, NULL, 0, "Daemon:", 4},
     {"daemon", 'D', "PATH", 0, "The program; default sonard beside this one", 4},
     {"backend", 'b', "NAME", 0, "auto (default), cpu or cuda", 4},
@@ -155,12 +157,13 @@ static int parse_layout(const char *name, struct argp_state *state) {
     return SONAR_FRAME_CHANNEL_MAJOR;
 }
 
-static bool parse_transport(const char *name, struct argp_state *state) {
-    if (strcmp(name, "sockets") == 0)
-        return false;
-    if (strcmp(name, "shm") != 0)
-        argp_error(state, "--transport is sockets or shm, not '%s'", name);
-    return true;
+static live_transport parse_transport(const char *name, struct argp_state *state) {
+    int i = 0;
+    while (i < LIVE_TRANSPORTS && strcmp(name, live_transport_name[i]) != 0)
+        i++;
+    if (i == LIVE_TRANSPORTS)
+        argp_error(state, "--transport is sockets, shm, tcp or curve, not '%s'", name);
+    return (live_transport)i;
 }
 
 static error_t parse_measurement(int key, char *arg, struct argp_state *state) {
@@ -185,7 +188,7 @@ static error_t parse_measurement(int key, char *arg, struct argp_state *state) {
         o->plan.layout = parse_layout(arg, state);
         return 0;
     case OPT_TRANSPORT:
-        o->plan.shared = parse_transport(arg, state);
+        o->plan.transport = parse_transport(arg, state);
         return 0;
     case 't':
         o->plan.threads = bench_parse_count(arg, 1, 256, state);

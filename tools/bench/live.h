@@ -35,13 +35,24 @@ typedef struct live_case {
     bool latency;              /* which of the two */
 } live_case;
 
+/* How samples and results cross from process to process. */
+typedef enum live_transport {
+    LIVE_SOCKETS = 0, /* ipc */
+    LIVE_SHM,         /* the same, with the samples in shared memory */
+    LIVE_TCP,         /* over loopback */
+    LIVE_CURVE,       /* the same, encrypted */
+    LIVE_TRANSPORTS
+} live_transport;
+
+extern const char *const live_transport_name[LIVE_TRANSPORTS];
+
 /* One run. */
 typedef struct live_plan {
     const live_case *of;
     size_t sensors;
     size_t senders, frame_samples; /* 0: by the size */
     int layout;                    /* SONAR_FRAME_* */
-    bool shared;                   /* samples in shared memory, not over the sockets */
+    live_transport transport;
     double warm_up_s, seconds;
     bool trial; /* of a search, not the measurement */
     const char *daemon, *backend;
@@ -53,10 +64,12 @@ typedef struct live_plan {
 
 /* ---- the configuration ----------------------------------------------------------------------- */
 
-/* The daemon's configuration for a plan, its endpoints in `dir`, as a file at `path`. SONAR_EINVAL
- * if the daemon would refuse it: what is wrong goes to standard error. */
+/* The daemon's configuration for a plan, its ipc endpoints and its keys in `dir`, as a file at
+ * `path`. SONAR_EINVAL if the daemon would refuse it: what is wrong goes to standard error. */
 sonar_code live_config_write(const live_plan *plan, const char *dir, const char *path,
                              sonar_config **config, sonar_error *err);
+/* In that folder the certificate of senders and subscriber, for LIVE_CURVE. */
+#define LIVE_CLIENT "client.key_secret"
 
 /* ---- senders --------------------------------------------------------------------------------- */
 
@@ -73,6 +86,7 @@ typedef struct live_sender_state {
 /* The stream that all senders send, each its block of channels. */
 typedef struct live_stream {
     const sonar_config *config;
+    const char *key; /* path of the senders' certificate; NULL: in the clear */
     size_t senders, frame_samples;
     int layout;
     uint64_t frames; /* a sender sends */
@@ -155,8 +169,9 @@ typedef struct live_ear {
     double peak_deg;            /* of the last spectrum */
 } live_ear;
 
-sonar_code live_ear_open(const sonar_config *config, uint64_t windows, live_ear *ear,
-                         sonar_error *err);
+/* key: path of its certificate, or NULL. */
+sonar_code live_ear_open(const sonar_config *config, const char *key, uint64_t windows,
+                         live_ear *ear, sonar_error *err);
 /* Takes in what comes within timeout_ms, at least one message if one comes. */
 void live_ear_listen(live_ear *ear, int timeout_ms);
 /* A number of the last status by its path, e.g. "windows.dropped.overload"; 0 without. */

@@ -2,13 +2,24 @@
 /* The daemon's configuration for a live run. It is written as JSON, which YAML contains. */
 #include "live.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "net/certificate.h"
 
 static const double c_mps = 1500;
+
+const char *const live_transport_name[LIVE_TRANSPORTS] = {
+    [LIVE_SOCKETS] = "sockets", [LIVE_SHM] = "shm", [LIVE_TCP] = "tcp", [LIVE_CURVE] = "curve"};
 
 enum { DIRECTIONS = 160 };
 
@@ -77,23 +88,49 @@ static void put_array(cJSON *root, const live_plan *plan) {
     put(root, "cbf.ranges_m", ranges);
 }
 
+/* A port of loopback that nobody has now; 0: there is none. */
+static int free_port(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool found = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+                       getsockname(fd, (struct sockaddr *)&address, &bytes) == 0;
+    if (fd >= 0)
+        close(fd);
+    return found ? ntohs(address.sin_port) : 0;
+}
+
+static void put_endpoints(cJSON *root, const live_plan *plan, const char *dir) {
+    if (plan->transport == LIVE_TCP || plan->transport == LIVE_CURVE) {
+        putf(root, "ingest.endpoints", "[\"tcp://127.0.0.1:%d\"]", free_port());
+        putf(root, "output.endpoint", "\"tcp://127.0.0.1:%d\"", free_port());
+    } else {
+        putf(root, "ingest.endpoints", "[\"ipc://%s/in\"]", dir);
+        putf(root, "output.endpoint", "\"ipc://%s/out\"", dir);
+    }
+    if (plan->transport == LIVE_SHM)
+        putf(root, "ingest.shared_memory", "\"ipc://%s/memory\"", dir);
+    if (plan->transport == LIVE_CURVE)
+        putf(root, "security",
+             "{\"key\": \"%s/daemon.key_secret\", \"allow_senders\": [\"%s/client.key\"], "
+             "\"allow_readers\": [\"%s/client.key\"]}",
+             dir, dir, dir);
+}
+
 static void put_settings(cJSON *root, const live_plan *plan, const char *dir) {
     const live_case *c = plan->of;
     put(root, "schema", "1");
     put(root, "array.name", "\"bench\"");
     putf(root, "sound_speed_mps", "%.17g", c_mps);
     putf(root, "fs_hz", "%.17g", c->fs_hz);
-    putf(root, "ingest.endpoints", "[\"ipc://%s/in\"]", dir);
+    put_endpoints(root, plan, dir);
     put(root, "ingest.sample_type", "s16");
-    if (plan->shared)
-        putf(root, "ingest.shared_memory", "\"ipc://%s/memory\"", dir);
     putf(root, "ingest.queue_windows", "%zu", c->queue_windows);
     putf(root, "dft.length", "%zu", c->length);
     putf(root, "dft.hop", "%zu", c->hop);
     put_array(root, plan);
     put(root, "mvdr.enabled", "false");
     put(root, "detections.enabled", "false");
-    putf(root, "output.endpoint", "\"ipc://%s/out\"", dir);
     put(root, "output.high_water_mark", "1000");
     putf(root, "output.topics", "[cbf.azimuth,%s status]", c->near_field ? " cbf.nearfield," : "");
     putf(root, "runtime.backend", "%s", plan->backend);
@@ -126,6 +163,31 @@ static sonar_code write_text(const char *path, const char *text, sonar_error *er
                    : sonar_fail(err, SONAR_ESYS, path, "cannot be written: %s", strerror(errno));
 }
 
+static sonar_code write_key(const char *dir, const char *name, const sonar_certificate *c,
+                            bool secret, sonar_error *err) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return sonar_certificate_write(path, c, secret, err);
+}
+
+/* Of the daemon, and one for all who connect to it. */
+static sonar_code write_keys(const char *dir, sonar_error *err) {
+    sonar_certificate daemon = {0}, client = {0};
+    if (zmq_curve_keypair(daemon.public_key, daemon.secret_key) ||
+        zmq_curve_keypair(client.public_key, client.secret_key))
+        return sonar_fail(err, SONAR_EUNAVAILABLE, "--transport",
+                          "this libzmq makes no keys: it was built without CURVE");
+    memcpy(client.server_key, daemon.public_key, sizeof client.server_key);
+    sonar_code code = write_key(dir, "daemon.key_secret", &daemon, true, err);
+    if (!code)
+        code = write_key(dir, LIVE_CLIENT, &client, true, err);
+    if (!code)
+        code = write_key(dir, "client.key", &client, false, err);
+    sonar_certificate_clear(&daemon);
+    sonar_certificate_clear(&client);
+    return code;
+}
+
 /* As the daemon will read it. */
 static sonar_code load(const char *path, sonar_config **config, sonar_error *err) {
     sonar_report *report = sonar_report_create();
@@ -150,5 +212,7 @@ sonar_code live_config_write(const live_plan *plan, const char *dir, const char 
         code = text ? write_text(path, text, err)
                     : sonar_fail(err, SONAR_ENOMEM, path, "out of memory");
     free(text);
+    if (code == SONAR_OK && plan->transport == LIVE_CURVE)
+        code = write_keys(dir, err);
     return code ? code : load(path, config, err);
 }

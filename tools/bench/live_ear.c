@@ -12,8 +12,8 @@
 
 enum { MESSAGES_PER_TURN = 64 };
 
-sonar_code live_ear_open(const sonar_config *config, uint64_t windows, live_ear *ear,
-                         sonar_error *err) {
+sonar_code live_ear_open(const sonar_config *config, const char *key, uint64_t windows,
+                         live_ear *ear, sonar_error *err) {
     const int unlimited = 0;
     ear->hop = config->specs.hop;
     ear->windows = windows;
@@ -27,7 +27,8 @@ sonar_code live_ear_open(const sonar_config *config, uint64_t windows, live_ear 
     zmq_setsockopt(ear->socket, ZMQ_SUBSCRIBE, "cbf.azimuth", 11);
     /* The status last: who gets one has the other subscription, too. */
     zmq_setsockopt(ear->socket, ZMQ_SUBSCRIBE, "status", 6);
-    return sonar_endpoint_connect(ear->socket, config->output_endpoint, err);
+    return sonar_client_connect(key, config->security.curve, ear->socket, config->output_endpoint,
+                                err);
 }
 
 void live_ear_close(live_ear *ear) {

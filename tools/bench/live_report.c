@@ -34,10 +34,10 @@ static void write_spread(const char *name, const live_spread *s, FILE *to) {
 }
 
 void live_write_text(const live_result *r, FILE *to) {
-    fprintf(to, "%s: %zu sensors at %g Hz on %s, %.1f MB/s from %zu senders, %g s%s: %s\n",
+    fprintf(to, "%s: %zu sensors at %g Hz on %s, %.1f MB/s from %zu senders by %s, %g s%s: %s\n",
             r->plan.of->name, r->channels, r->fs_hz, r->backend, bytes_per_s(r) / 1e6,
-            r->stream.senders, r->plan.seconds, r->plan.trial ? " (trial)" : "",
-            r->held ? "held" : "NOT held");
+            r->stream.senders, live_transport_name[r->plan.transport], r->plan.seconds,
+            r->plan.trial ? " (trial)" : "", r->held ? "held" : "NOT held");
     for (size_t i = 0; i < r->reasons; i++)
         fprintf(to, "  not held: %s\n", r->reason[i]);
     for (size_t i = 0; i < r->saturated; i++)
@@ -87,6 +87,7 @@ static void add_parameters(cJSON *to, const live_result *r) {
     cJSON_AddBoolToObject(p, "mvdr", r->mvdr);
     cJSON_AddNumberToObject(p, "senders", (double)r->stream.senders);
     cJSON_AddNumberToObject(p, "frame_samples", (double)r->stream.frame_samples);
+    cJSON_AddStringToObject(p, "transport", live_transport_name[r->plan.transport]);
     cJSON_AddStringToObject(
         p, "layout", r->stream.layout == SONAR_FRAME_INTERLEAVED ? "interleaved" : "channel-major");
     cJSON_AddNumberToObject(p, "message_bytes", message_bytes(r));

@@ -29,7 +29,7 @@ static const double saturated = 0.9;      /* share of a processor */
 typedef struct run {
     const live_plan *plan;
     live_result *result;
-    char dir[256], path[300];
+    char dir[256], path[300], client[300]; /* of the configuration, of the clients' certificate */
     sonar_config *config;
     live_stream stream;
     live_senders *senders;
@@ -55,6 +55,7 @@ static sonar_code make_dir(run *r, sonar_error *err) {
         return sonar_fail(err, SONAR_ESYS, base, "no temporary directory: %s", strerror(why));
     }
     snprintf(r->path, sizeof r->path, "%s/sonard.yaml", r->dir);
+    snprintf(r->client, sizeof r->client, "%s/" LIVE_CLIENT, r->dir);
     snprintf(r->daemon.log, sizeof r->daemon.log, "%s/sonard.log", r->dir);
     return SONAR_OK;
 }
@@ -74,6 +75,7 @@ static sonar_code plan_stream(run *r, sonar_error *err) {
     const sonar_config *c = r->config;
     live_stream *s = &r->stream;
     *s = (live_stream){.config = c, .layout = plan->layout, .epoch = (uint32_t)time(NULL) | 1};
+    s->key = plan->transport == LIVE_CURVE ? r->client : NULL;
     s->senders = plan->senders ? plan->senders : live_default_senders(c->channels);
     if (s->senders > c->channels)
         return sonar_fail(err, SONAR_EINVAL, "--senders", "%zu for %zu channels", s->senders,
@@ -104,7 +106,7 @@ static sonar_code start_all(run *r, sonar_error *err) {
     if (code == SONAR_OK)
         code = live_daemon_start(r->plan->daemon, r->path, &r->daemon, err);
     if (code == SONAR_OK)
-        code = live_ear_open(r->config, r->result->windows, &r->ear, err);
+        code = live_ear_open(r->config, r->stream.key, r->result->windows, &r->ear, err);
     return code;
 }
 

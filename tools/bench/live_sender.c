@@ -191,8 +191,8 @@ static bool connect_to(worker *w, size_t number, sonar_error *err) {
     zmq_setsockopt(w->socket, ZMQ_LINGER, &linger, sizeof linger);
     /* Nothing is queued before there is a connection. */
     zmq_setsockopt(w->socket, ZMQ_IMMEDIATE, &on, sizeof on);
-    return sonar_endpoint_connect(w->socket, c->ingest_endpoint[number % c->ingest_endpoints],
-                                  err) == SONAR_OK;
+    return sonar_client_connect(w->stream->key, c->security.curve, w->socket,
+                                c->ingest_endpoint[number % c->ingest_endpoints], err) == SONAR_OK;
 }
 
 static bool wait_for_room(worker *w) {

@@ -2,15 +2,12 @@
 /* sonar-keys: makes the certificates of a daemon and of those who send to it and read from it, and
  * shows their public keys. Needs no network, and never replaces a file. Exit codes: 0 done, 1 a
  * file could not be made or read, 2 usage. */
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <sodium.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -50,44 +47,6 @@ static int complain(const char *path, const char *what) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static bool write_certificate(FILE *file, const sonar_certificate *c, bool secret) {
-    fprintf(file,
-            "#   ZeroMQ CURVE %s certificate, made by sonar-keys\n"
-            "#   %s\n\n"
-            "metadata\n"
-            "curve\n"
-            "    public-key = \"%s\"\n",
-            secret ? "secret" : "public",
-            secret
-                ? "Whoever has this file is its owner: never send it over a network in the clear."
-                : "Goes to those who are to recognise its owner.",
-            c->public_key);
-    if (secret)
-        fprintf(file, "    secret-key = \"%s\"\n", c->secret_key);
-    if (secret && *c->server_key)
-        fprintf(file, "    server-key = \"%s\"\n", c->server_key);
-    return !ferror(file);
-}
-
-/* On the disk, or not there at all. The mode is set before there is a key in it, whatever the umask
- * is. */
-static int make_file(const char *path, const sonar_certificate *c, bool secret) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return complain(path, errno == EEXIST ? "is there already, and is left as it is"
-                                              : strerror(errno));
-    FILE *file = fchmod(fd, secret ? 0600 : 0644) == 0 ? fdopen(fd, "w") : NULL;
-    bool good = file && write_certificate(file, c, secret) && fflush(file) == 0 && fsync(fd) == 0;
-    int code = good ? EXIT_SUCCESS : complain(path, strerror(errno));
-    if (file)
-        fclose(file);
-    else
-        close(fd);
-    if (code)
-        unlink(path);
-    return code;
-}
-
 static bool names(const char *name, char *paths[2]) {
     paths[0] = paths[1] = NULL;
     return asprintf(&paths[0], "%s.key_secret", name) >= 0 &&
@@ -99,17 +58,20 @@ static int make_pair(const char *name, const sonar_certificate *c) {
     char *path[2];
     if (!names(name, path))
         return complain(name, "no memory");
-    int code = make_file(path[0], c, true);
+    sonar_error err;
+    sonar_code code = sonar_certificate_write(path[0], c, true, &err);
     if (!code) {
-        code = make_file(path[1], c, false);
+        code = sonar_certificate_write(path[1], c, false, &err);
         if (code)
             unlink(path[0]);
     }
-    if (!code)
+    if (code)
+        complain(err.where, err.text);
+    else
         printf("%s  %s and %s\n", c->public_key, path[1], path[0]);
     free(path[0]);
     free(path[1]);
-    return code;
+    return code ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 static int make(char **name, const char *server_key) {
