@@ -72,7 +72,8 @@ endif()
 set(SONAR_DOC_DIR ${CMAKE_INSTALL_DATADIR}/doc/sonard)
 install(DIRECTORY config/ DESTINATION ${CMAKE_INSTALL_DATADIR}/sonard COMPONENT sonard
   PATTERN node.yaml EXCLUDE)
-install(DIRECTORY docs/ DESTINATION ${SONAR_DOC_DIR} COMPONENT sonard FILES_MATCHING PATTERN "*.md")
+install(DIRECTORY docs/ DESTINATION ${SONAR_DOC_DIR} COMPONENT sonard FILES_MATCHING PATTERN "*.md"
+  PATTERN images EXCLUDE)
 include(cmake/manual.cmake)
 # One file; the others' names lead to it.
 set(completions ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs as root inside the machine that scripts/package-test boots; /debs holds revisions 1 and 2.
+# Runs as root inside the machine that scripts/package-test boots; /debs holds revisions 1 and 2 of all packages.
 set -euo pipefail
 cd /debs
 complain() {
@@ -9,6 +9,8 @@ complain() {
     exit 1
 }
 step() { echo "$*"; }
+# Neither `! command` nor the first of `a && b` ends a script under set -e: so each is a line of its own, and this.
+not() { if "$@"; then return 1; fi; }
 property() { systemctl show --value -p "$2" "$1"; }
 await() { # SECONDS COMMAND...
     local left=$(($1 * 5))
@@ -19,13 +21,46 @@ await() { # SECONDS COMMAND...
     done
 }
 is_active() { [ "$(property "$1" ActiveState)" = active ]; }
-status_says() { property "$1" StatusText | grep -q "$2"; }
+status_says() { property "$1" StatusText | grep "$2" >/dev/null; }
+feed() { # SECONDS [CONFIGURATION [OPTION]...]: samples by the simulator
+    sonar-sim --duration "$1" --config "${2:-/etc/sonard/sonard.yaml}" --rate realtime "${@:3}" \
+        --scene /usr/share/sonard/scenes/one-source.yaml >/dev/null 2>sim.log || complain "sonar-sim: $(cat sim.log)"
+}
+spectra() { sonar-watch --topic cbf.azimuth --json --count 2 --timeout 20 >spectra || complain "no spectra"; }
+# A feed and two spectra of it.
+works() {
+    feed 8 "$@" &
+    spectra
+    wait $!
+}
+units=/etc/systemd/system/sonard.service.d
+drop_in() { # NAME <content
+    mkdir -p $units
+    cat >$units/"$1".conf
+    systemctl daemon-reload
+}
+# The first example of a drop-in on a page of the documents.
+drop_in_of() { awk '/^```/ && shown { exit } /^\[(Unit|Service)\]/ { shown = 1 } shown' "/usr/share/doc/sonard/$1"; }
+configure() { # the packages' configuration and what is given besides
+    { cat good.yaml && cat; } >/etc/sonard/sonard.yaml
+    sonard --check-config /etc/sonard/sonard.yaml >/dev/null || complain "the configuration is refused"
+}
+# As it was, at the end of a step.
+plain() {
+    rm -rf $units
+    cp good.yaml /etc/sonard/sonard.yaml
+    systemctl daemon-reload
+    systemctl reset-failed sonard 2>/dev/null || true
+    systemctl restart sonard
+}
+says() { journalctl --sync && journalctl -u sonard --since "$1" | grep -- "$2" >/dev/null; }
 trap 'complain "line $LINENO"' ERR
 
 step "install: nothing is enabled, nothing runs"
-dpkg -i sonard_*-1_*.deb sonard-tools_*-1_*.deb >/dev/null
+packages=$(for deb in *-1_*.deb; do dpkg-deb -f "$deb" Package; done)
+dpkg -i ./*-1_*.deb >/dev/null
 [ "$(systemctl is-enabled sonard || true)" = disabled ]
-! systemctl is-active --quiet sonard
+not systemctl is-active --quiet sonard
 sonard --check-config /etc/sonard/sonard.yaml >/dev/null
 [ "$(stat -c %a /etc/sonard/keys)" = 700 ]
 
@@ -43,7 +78,8 @@ wait $sim
 step "it is a user of its own that may write its two folders and nothing else"
 pid=$(property sonard MainPID)
 awk '/^Uid:/ { exit $2 == 0 }' "/proc/$pid/status"
-[ -d /var/lib/private/sonard ] && [ -d /run/sonard ]
+[ -d /var/lib/private/sonard ]
+[ -d /run/sonard ]
 grep -q "^CapEff:\s*0000000000000000$" "/proc/$pid/status"
 # Where systemd itself may not raise limits (CAP_SYS_RESOURCE, bit 24), as in some containers, it goes without.
 if (($(sed -n 's/^CapEff:[^0-9a-f]*/0x/p' /proc/1/status) >> 24 & 1)); then
@@ -55,8 +91,10 @@ fi
 
 step "the journal has fields"
 journalctl --sync
-journalctl -u sonard -o json | grep -q '"SONAR_WHERE":"sonard"'
-journalctl -u sonard -o json | grep '"SONAR_WHERE":"sonard"' | grep -q '"PRIORITY":"6"'
+journalctl -u sonard -o json >journal
+grep -q '"SONAR_WHERE":"sonard"' journal
+grep '"SONAR_WHERE":"sonard"' journal | grep '"PRIORITY":"6"' >/dev/null
+not sh -c "ldconfig -p | grep -q sonar" # the plugins are nobody's libraries
 
 step "keys reach it as credentials"
 (cd /etc/sonard/keys && umask 077 && echo secret >probe)
@@ -85,24 +123,27 @@ kill -STOP "$pid"
 replaced() { is_active sonard && [ "$(property sonard MainPID)" != "$pid" ]; }
 await 30 replaced
 [ "$(property sonard NRestarts)" -ge 1 ]
-journalctl -u sonard | grep -qi watchdog
+journalctl -u sonard | grep -i watchdog >/dev/null
 rm -r /run/systemd/system/sonard.service.d
 systemctl daemon-reload
 
 step "a wrong configuration is not tried again"
 cp /etc/sonard/sonard.yaml good.yaml
 echo 'nonsense: 1' >>/etc/sonard/sonard.yaml
-! systemctl restart sonard
+not systemctl restart sonard
 sleep 3
-[ "$(property sonard ActiveState)" = failed ] && [ "$(property sonard ExecMainStatus)" = 2 ]
+[ "$(property sonard ActiveState)" = failed ]
+[ "$(property sonard ExecMainStatus)" = 2 ]
 cp good.yaml /etc/sonard/sonard.yaml
 systemctl restart sonard
 
 step "several arrays on one node: each has its unit, its folders and its ports"
 sed -e 's/:5555/:5565/; s/:5556/:5566/; s/name: array-1/name: bow/' good.yaml >/etc/sonard/bow.yaml
 systemctl start sonard@bow
-is_active sonard@bow && is_active sonard
-[ -d /run/sonard-bow ] && [ -d /run/sonard ]
+is_active sonard@bow
+is_active sonard
+[ -d /run/sonard-bow ]
+[ -d /run/sonard ]
 sonar-watch --config /etc/sonard/bow.yaml --topic status --count 1 --timeout 5 >/dev/null
 
 step "training as the service's user, into its folder"
@@ -113,29 +154,145 @@ timeout 100 systemd-run --quiet --wait --pipe -p DynamicUser=yes -p User=sonard 
 systemctl start sonard
 await 10 status_says sonard '^waiting'
 
+step "recording into the state folder"
+configure <<<'record: {what: raw}'
+systemctl restart sonard
+works
+sonarctl record stop >/dev/null
+recorded() { find "$1" -name '*.sigmf-data' -size +100k | grep . >/dev/null; }
+await 10 recorded /var/lib/private/sonard/recordings
+
+step "recording to another folder: refused in plain words, and with the page's drop-in it works"
+groupadd --system recordings
+install -d -m 2770 -g recordings /srv/sonar
+configure <<<'record: {what: raw, directory: /srv/sonar}'
+since=$(date '+%F %T')
+not systemctl restart sonard 2>/dev/null
+await 10 says "$since" 'record.directory: /srv/sonar is not ours to write: Read-only file system; ReadWritePaths='
+drop_in_of recording.md | grep -v SupplementaryGroups | drop_in recording
+not systemctl restart sonard 2>/dev/null
+await 10 says "$since" '/srv/sonar cannot be opened: Permission denied; .*SupplementaryGroups='
+drop_in_of recording.md | drop_in recording
+systemctl restart sonard
+works
+sonarctl record stop >/dev/null
+await 10 recorded /srv/sonar
+[ "$(stat -c '%a %G' "$(find /srv/sonar -name '*.sigmf-data' | head -n 1)")" = '640 recordings' ]
+
+step "a disk that becomes full ends the recording, and nothing else"
+systemctl stop sonard
+mount -t tmpfs -o size=600k,mode=2770,gid="$(getent group recordings | cut -d: -f3)" tmpfs /srv/sonar
+configure <<<'record: {what: raw, directory: /srv/sonar, free_mib: 0}'
+systemctl restart sonard
+since=$(date '+%F %T')
+works
+await 10 says "$since" 'recording has stopped: .*No space left on device'
+[ -n "$(journalctl -q -u sonard --since "$since" SONAR_CODE=recording_stopped)" ]
+sonar-watch --topic status --json --count 1 --timeout 5 >status
+grep '"windows":{[^}]*"dropped":{[^}]*"overload":0,' status >/dev/null
+systemctl stop sonard
+umount /srv/sonar
+plain
+
+step "a serial line with NMEA, with the page's drop-in; the journal is found by a condition's code"
+sentence() { # BODY
+    local sum=0 i c
+    for ((i = 0; i < ${#1}; i++)); do
+        printf -v c %d "'${1:i:1}"
+        ((sum ^= c)) || true
+    done
+    printf '$%s*%02X\r\n' "$1" "$sum"
+}
+while sentence HEHDT,213.0,T && sleep 0.2; do :; done |
+    socat -u - pty,link=/dev/ttyNMEA,group=dialout,mode=660,rawer &
+line=$!
+await 10 test -e /dev/ttyNMEA
+configure <<<'navigation: {nmea: /dev/ttyNMEA, baud: 4800}'
+since=$(date '+%F %T')
+not systemctl restart sonard 2>/dev/null # the unit sees no devices
+await 10 says "$since" '/dev/ttyNMEA: cannot be read as a serial line: No such file'
+drop_in_of navigation.md | sed 's/char-ttyUSB/char-pts/' | drop_in serial
+systemctl restart sonard
+works
+grep -q '"heading_deg":213,' spectra
+kill $line
+stale() { journalctl --sync && [ -n "$(journalctl -q -u sonard SONAR_CODE=heading_stale)" ]; }
+await 20 stale
+plain
+
+step "two ranks under mpirun, with the example's drop-in"
+sed 's/SONAR_RANKS=1/SONAR_RANKS=2/' /usr/share/doc/sonard/examples/mpi.conf | drop_in mpi
+sed -i 's|"tcp://127.0.0.1:5555"|"tcp://127.0.0.1:557{rank}"|' /etc/sonard/sonard.yaml
+sed 's|"tcp://127.0.0.1:5555"|"tcp://127.0.0.1:5570", "tcp://127.0.0.1:5571"|' good.yaml >/debs/digitisers.yaml
+systemctl restart sonard
+is_active sonard
+[ "$(find /proc -maxdepth 2 -name exe -lname /usr/bin/sonard 2>/dev/null | wc -l)" = 2 ]
+works /debs/digitisers.yaml --digitisers 2 # one for each rank
+grep -q '"missing_share":{"mean":0,"worst":0}' spectra
+await 10 status_says sonard '^ok; .* windows; lost: 0 frames, 0 windows, 0 results; cpu$'
+sonar-watch --topic status --json --count 1 --timeout 5 | grep -q '"ranks":\[{'
+systemctl stop sonard
+[ "$(property sonard Result)" = success ]
+[ "$(property sonard NRestarts)" = 0 ]
+plain
+
+step "the dashboard shows its page what the service publishes"
+systemd-run --quiet --unit dashboard -p DynamicUser=yes sonar-dashboard tcp://127.0.0.1:5556
+cat >page.cjs <<'PAGE'
+const { WebSocket } = require("/usr/lib/sonard/dashboard/node_modules/ws");
+const fail = (why) => { console.error(why); process.exit(1); };
+setTimeout(() => fail("no row within 30 s"), 30000);
+(async () => {
+    const answer = await fetch("http://127.0.0.1:8088/");
+    if (answer.status !== 200 || !/<script/.test(await answer.text())) fail("no page");
+    const socket = new WebSocket("ws://127.0.0.1:8088/");
+    socket.on("error", (error) => fail(error.message));
+    socket.on("open", () => socket.send(JSON.stringify({ type: "want", topics: ["cbf.azimuth"] })));
+    socket.on("message", (data) => {
+        const said = JSON.parse(data.subarray(4, 4 + data.readUInt32LE(0)).toString());
+        if (said.type === "row" && said.header.topic === "cbf.azimuth") process.exit(0);
+    });
+})().catch((error) => fail(error.message));
+PAGE
+shown() { node -e 'fetch("http://127.0.0.1:8088/").then(() => process.exit(0), () => process.exit(1))'; }
+await 20 shown
+feed 15 &
+node page.cjs || complain "the page gets no row"
+wait $!
+systemctl stop dashboard
+
 step "upgrade: what runs is restarted with the new program, what is edited is kept"
 pid=$(property sonard MainPID)
-dpkg -i --force-confold sonard_*-2_*.deb sonard-tools_*-2_*.deb >/dev/null
-await 10 is_active sonard && await 10 is_active sonard@bow
+dpkg -i --force-confold ./*-2_*.deb >/dev/null
+await 10 is_active sonard
+await 10 is_active sonard@bow
 [ "$(property sonard MainPID)" != "$pid" ]
 grep -q '^sound_speed_mps: 1490' /etc/sonard/sonard.yaml
 systemctl stop sonard
 dpkg -i --force-confold sonard_*-2_*.deb >/dev/null
-! systemctl is-active --quiet sonard # a stopped one stays stopped
+not systemctl is-active --quiet sonard # a stopped one stays stopped
 
 step "stop: in good order"
-systemctl start sonard && systemctl stop sonard
-[ "$(property sonard Result)" = success ] && [ "$(property sonard ExecMainStatus)" = 0 ]
+systemctl start sonard
+systemctl stop sonard
+[ "$(property sonard Result)" = success ]
+[ "$(property sonard ExecMainStatus)" = 0 ]
 [ ! -e /run/sonard ]
 
 step "remove: what runs is stopped, state and configuration stay"
 systemctl start sonard
-dpkg -r sonard sonard-tools >/dev/null
-! systemctl is-active --quiet sonard && ! systemctl is-active --quiet sonard@bow
-[ ! -e /usr/bin/sonard ] && [ -e /etc/sonard/sonard.yaml ] && [ -d /var/lib/private/sonard ]
+dpkg -r $packages >/dev/null
+not systemctl is-active --quiet sonard
+not systemctl is-active --quiet sonard@bow
+[ -z "$(find /usr -name '*sonar*')" ]
+[ -e /etc/sonard/sonard.yaml ]
+[ -d /var/lib/private/sonard ]
 
 step "purge: the state goes, keys and the owner's own configurations stay"
 dpkg -P sonard >/dev/null 2>&1
-[ ! -e /var/lib/private/sonard ] && [ ! -L /var/lib/sonard ] && [ ! -e /etc/sonard/sonard.yaml ]
-[ -e /etc/sonard/bow.yaml ] && [ -e /etc/sonard/keys/probe ]
+[ ! -e /var/lib/private/sonard ]
+[ ! -L /var/lib/sonard ]
+[ ! -e /etc/sonard/sonard.yaml ]
+[ -e /etc/sonard/bow.yaml ]
+[ -e /etc/sonard/keys/probe ]
 echo passed

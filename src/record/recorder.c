@@ -78,15 +78,23 @@ static bool copy(const char *about, const char *geometry, description *to) {
     return false;
 }
 
+/* What a service's unit has to say, where that may be the cause. */
+static const char *remedy(int why) {
+    return why == EROFS    ? "; ReadWritePaths= of a service's unit has to name the folder"
+           : why == EACCES ? "; its owner, or a group of it, must be the daemon's "
+                             "(SupplementaryGroups= of a service's unit)"
+                           : "";
+}
+
 static sonar_code open_directory(sonar_recorder *r, sonar_error *err) {
     const char *path = r->spec.directory;
     r->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (r->directory < 0)
-        return sonar_fail(err, SONAR_EUNAVAILABLE, "record.directory", "%s cannot be opened: %s",
-                          path, strerror(errno));
+        return sonar_fail(err, SONAR_EUNAVAILABLE, "record.directory", "%s cannot be opened: %s%s",
+                          path, strerror(errno), remedy(errno));
     if (faccessat(r->directory, ".", W_OK | X_OK, AT_EACCESS))
         return sonar_fail(err, SONAR_EUNAVAILABLE, "record.directory",
-                          "%s is not ours to write: %s", path, strerror(errno));
+                          "%s is not ours to write: %s%s", path, strerror(errno), remedy(errno));
     return SONAR_OK;
 }
 
