@@ -59,6 +59,9 @@ set(CPACK_DEBIAN_DEV_PACKAGE_NAME libsonar-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
   "libfftw3-dev, libzmq3-dev (>= 4.3), libyaml-dev, libcjson-dev, libsodium-dev")
+if(MICROHTTPD_FOUND)
+  string(APPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS ", libmicrohttpd-dev")
+endif()
 set(CPACK_COMPONENT_DEV_DESCRIPTION "library behind sonard, for programs and plugins
 The static library libsonar with its headers, for programs that run its
 stages themselves, and the headers from which a plugin for another device
