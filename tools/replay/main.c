@@ -37,7 +37,7 @@ typedef struct run {
     tape tape;
     sim_stream stream;
     float *counts;       /* [channel][frame] */
-    uint8_t *absent;     /* [block of channels] */
+    uint8_t *absent;     /* [block of channels], as many as there can be */
     bool parted;         /* it lacks samples of some channels: its blocks are sent as they are */
     uint64_t first, end; /* samples of the recording to send */
     double fs_hz;
@@ -171,7 +171,7 @@ static sonar_code open_recording(run *r, sonar_error *err) {
     r->end = r->first + sim_samples_of(o->duration_s, t->first.fs_hz, tape_samples(t) - r->first);
     code = check_match(r, err);
     r->counts = sonar_alloc(t->first.channels * o->stream.frame_samples, sizeof(float));
-    r->absent = sonar_alloc(t->blocks, 1);
+    r->absent = sonar_alloc(t->first.channels, 1);
     if (code == SONAR_OK && (!r->counts || !r->absent))
         code = sonar_fail(err, SONAR_ENOMEM, o->recording[0], "out of memory for a frame");
     return code;
@@ -212,7 +212,9 @@ static bool play_piece(run *r, const tape_piece *piece, sonar_error *err) {
         sim_stream_seek(&r->stream, piece->anew, piece->index, piece->utc_ns, piece->flags);
     if (piece->jump && parted && !piece->whole)
         fall_silent(r);
-    return sim_stream_send_some(&r->stream, r->counts, piece->samples, parted ? r->absent : NULL,
+    if (!parted) /* every digitiser has a share of the one block */
+        memset(r->absent, r->absent[0], r->tape.first.channels);
+    return sim_stream_send_some(&r->stream, r->counts, piece->samples, r->absent,
                                 piece->jump && parted && piece->whole, err);
 }
 
