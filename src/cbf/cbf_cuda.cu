@@ -469,7 +469,7 @@ static sonar_code run_alone(const struct cbf *cbf, enum path path, const struct 
         line.field.part = to->far_part;
         line.lofar = to->lofar;
         line.lofar_row = to->lofar_row;
-        return run_line(cbf, &line, params, stream, err);
+        return run_line(cbf, &line, to->whole, params, stream, err);
     }
     struct matrix_pass pass = {};
     if (to->near_field)

@@ -188,7 +188,8 @@ static sonar_code run(const struct cbf *cbf, struct pass *pass, cudaStream_t str
     return CUDA_LAUNCHED("cbf", "finish_band", err);
 }
 
-static sonar_code run_line(const struct cbf *cbf, struct line_pass *pass,
+/* Of all bins if `whole`, as its field's blocks are, or else of the band. */
+static sonar_code run_line(const struct cbf *cbf, struct line_pass *pass, bool whole,
                            const sonar_params *params, cudaStream_t stream, sonar_error *err) {
     pass->x_row = cbf->input.row;
     pass->shading = cbf->shading;
@@ -197,7 +198,6 @@ static sonar_code run_line(const struct cbf *cbf, struct line_pass *pass,
     pass->input_bin = (uint32_t)cbf->spec.first_bin;
     pass->band_first = (uint32_t)(cbf->spec.cbf_first - cbf->spec.first_bin);
     pass->band_bins = (uint32_t)cbf->spec.cbf_bins;
-    bool whole = pass->field.blocks == cbf->cut[CUT_GENERAL].blocks;
     pass->first = whole ? 0 : pass->band_first;
     pass->bins = whole ? (uint32_t)cbf->spec.bins : pass->band_bins;
     pass->energy = cbf->line_energy;

@@ -912,10 +912,38 @@ static void expect_parts(cbf_fixture *f, bool lofar) {
     free(near);
 }
 
+/* The Lofar's bins on both sides of the band, on the path that a line takes of itself. */
+static void line_with_a_band_inside(site *site) {
+    uint64_t seed = 4100;
+    cbf_fixture f;
+    cbf_alloc(&f, site,
+              (sonar_cbf_spec){.sensors = 96,
+                               .directions = 33,
+                               .ranges = 1,
+                               .fs_hz = 8000,
+                               .length = 8192,
+                               .first_bin = 500,
+                               .bins = 255,
+                               .cbf_first = 600,
+                               .cbf_bins = 100,
+                               .max_snapshots = 2,
+                               .parts = true});
+    cbf_line(&f, 0.75);
+    cbf_scan(&f, 11, 4);
+    f.range[0] = 500;
+    cbf_add_wave(&f, 71.5, 0, 1);
+    cbf_add_noise(&f, 0.02, &seed);
+    cbf_start(&f);
+    expect_parts(&f, true);
+    expect_parts(&f, false);
+    cbf_close(&f);
+}
+
 /* Lines, mirrored and crooked ones, volumes: forms whose weights are made in different ways have
  * the same phase. The array that the part belongs to has more sensors than it. */
 void cbf_case_parts_are_complex_beams(site *site) {
     static const size_t snapshots[] = {1, 1, 2, 3, 8, 11, 17};
+    line_with_a_band_inside(site);
     for (uint64_t i = 0; i < (site->quick ? 7 : 28); i++) {
         uint64_t seed = 4000 + i;
         cbf_fixture f;
