@@ -152,6 +152,20 @@ Test(bearings, a_source_beside_a_line_stands_at_its_bearing_and_at_the_mirror) {
     }
 }
 
+/* A source beside an axis shows on a cone, which meets the plane where the source is. */
+Test(bearings, a_cone_meets_the_plane_where_its_source_is) {
+    for (double depression_deg = 0; depression_deg < 80; depression_deg += 13) {
+        const sonar_scan scan = {.cone = true, .axis_depression_deg = depression_deg};
+        for (double beside_deg = 1; beside_deg < 180; beside_deg += 7) {
+            const double az_deg = acos(sonar_cone_cosine(&scan, beside_deg)) / RADIANS;
+            cr_expect_float_eq(sonar_cone_beside(az_deg, depression_deg, 0), beside_deg, 1e-6);
+        }
+        cr_expect(depression_deg == 0 || isnan(sonar_cone_beside(0.1, depression_deg, 1e-9)));
+        cr_expect_eq(sonar_cone_beside(0, depression_deg, 10), 0);
+        cr_expect_eq(sonar_cone_beside(180, depression_deg, 10), 180);
+    }
+}
+
 Test(bearings, a_circle_shows_a_source_once) {
     static array a;
     uint64_t seed = 2;

@@ -10,6 +10,7 @@
 #include "config/config.h"
 #include "core/core.h"
 #include "core/random.h"
+#include "manifold/bearings.h"
 #include "text.h"
 
 /* ---- helpers --------------------------------------------------------------------------------- */
@@ -1246,6 +1247,17 @@ Test(config, memory_grows_with_what_is_asked_for) {
     cr_assert_eq(g.config->specs.mvdr.ranges, 3);
     cr_assert_eq(more, points * (2 * 8 * g.config->sensors + 4 * (g.config->mvdr_band.bins + 3 +
                                                                   g.config->output_queue_results)));
+    /* what true bearings are read from, of both spectra, at the start and live: four taps each */
+    loaded h = parse_good(SMALL "output: {bearing_reference: true}\n");
+    sonar_bearings *cbf = sonar_bearings_create(&h.config->cbf_scan, SONAR_INTERPOLATE_CUBIC);
+    sonar_bearings *mvdr = sonar_bearings_create(&h.config->mvdr_scan, SONAR_INTERPOLATE_NEAREST);
+    const size_t bearings = 2 * (sonar_bearings_count(cbf) + sonar_bearings_count(mvdr));
+    const size_t grids = sonar_config_memory_bytes(h.config) - base;
+    cr_expect(grids > bearings * 4 * 8 && grids < bearings * 5 * 8 + 1024, "%zu bytes for %zu",
+              grids, bearings);
+    sonar_bearings_destroy(cbf);
+    sonar_bearings_destroy(mvdr);
+    drop(&h);
     drop(&f);
     drop(&g);
     drop(&a);

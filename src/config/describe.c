@@ -5,6 +5,7 @@
 #include "core/core.h"
 #include "core/topic.h"
 #include "detect/detect.h"
+#include "manifold/bearings.h"
 #include "mvdr_jacobi/mvdr_jacobi.h"
 
 #include <math.h>
@@ -76,6 +77,12 @@ static double result_bytes(const sonar_config *c) {
     return 4 * (made + (double)(c->output_queue_results + 2) * result);
 }
 
+/* True bearings of a scan: of the configuration at the start and of the one that is live. */
+static double bearing_bytes(const sonar_config *c, const sonar_scan *scan) {
+    const bool there = c->bearing_reference == SONAR_REFERENCE_TRUE && sonar_bearings_exist(scan);
+    return there ? 2 * (double)sonar_bearings_bytes(scan) : 0;
+}
+
 /* What element health keeps of a sensor, and a stretch of samples for each worker. */
 static double element_bytes(const sonar_config *c) {
     return 160 * (double)c->sensors +
@@ -89,9 +96,11 @@ static double record_bytes(const sonar_config *c) {
 }
 
 size_t sonar_config_memory_bytes(const sonar_config *config) {
-    const double bytes = ring_bytes(config) + transform_bytes(config) + manifold_bytes(config) +
-                         mvdr_bytes(config) + result_bytes(config) + element_bytes(config) +
-                         record_bytes(config);
+    const double bytes =
+        ring_bytes(config) + transform_bytes(config) + manifold_bytes(config) + mvdr_bytes(config) +
+        result_bytes(config) + element_bytes(config) + record_bytes(config) +
+        bearing_bytes(config, &config->cbf_scan) +
+        (config->specs.mvdr_enabled ? bearing_bytes(config, &config->mvdr_scan) : 0);
     return bytes < 1e18 ? (size_t)bytes : (size_t)1e18;
 }
 

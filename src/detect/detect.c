@@ -3,6 +3,7 @@
 #include "detect/search.h"
 
 #include "core/core.h"
+#include "manifold/bearings.h"
 
 #include <string.h>
 
@@ -142,18 +143,6 @@ static void judge_again(const sonar_search *s, sonar_local_maximum *peaks, size_
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Angle in the horizontal plane from the axis to either side of a cone, NaN where they never meet.
- */
-static double beside_axis(const sonar_scan *scan, double az_deg) {
-    if (scan->axis_depression_deg == 0)
-        return az_deg; /* to the last digit, at endfire too */
-    const double cosine =
-        cos(az_deg * SONAR_RADIANS) / cos(scan->axis_depression_deg * SONAR_RADIANS);
-    if (!(fabs(cosine) <= 1 + sonar_beam(scan) / 2))
-        return NAN;
-    return acos(fmin(fmax(cosine, -1.0), 1.0)) / SONAR_RADIANS;
-}
-
 /* The direction whose cell the azimuth is in. */
 static size_t cell_of(const sonar_scan *scan, double az_deg) {
     const ptrdiff_t next = sonar_scan_first(scan, az_deg);
@@ -205,7 +194,8 @@ void sonar_detect_bearing(const sonar_scan *scan, double az_deg, double heading_
         *bearing_deg = sonar_modulo_turn(reference + az_deg);
         return;
     }
-    const double side_deg = beside_axis(scan, az_deg);
+    const double side_deg =
+        sonar_cone_beside(az_deg, scan->axis_depression_deg, sonar_beam(scan) / 2);
     *bearing_deg = sonar_modulo_turn(reference + scan->axis_az_deg + side_deg);
     *mirror_deg = sonar_modulo_turn(reference + scan->axis_az_deg - side_deg);
 }

@@ -40,11 +40,18 @@ static double finest_step_deg(const sonar_scan *scan) {
     return step_deg;
 }
 
-sonar_bearings *sonar_bearings_create(const sonar_scan *scan, sonar_interpolation interpolation) {
+static size_t count_bearings(const sonar_scan *scan) {
     const double wanted = ceil(PER_STEP * 360 / finest_step_deg(scan) - 1e-6);
-    const size_t count =
-        (size_t)fmin(fmax(wanted, SONAR_BEARINGS_LEAST), (double)SONAR_BEARINGS_MOST);
-    sonar_bearings *b = sonar_alloc(1, sizeof *b + count * sizeof b->reading[0]);
+    return (size_t)fmin(fmax(wanted, SONAR_BEARINGS_LEAST), (double)SONAR_BEARINGS_MOST);
+}
+
+size_t sonar_bearings_bytes(const sonar_scan *scan) {
+    return sizeof(sonar_bearings) + count_bearings(scan) * sizeof(struct reading);
+}
+
+sonar_bearings *sonar_bearings_create(const sonar_scan *scan, sonar_interpolation interpolation) {
+    const size_t count = count_bearings(scan);
+    sonar_bearings *b = sonar_alloc(1, sonar_bearings_bytes(scan));
     if (!b)
         return NULL;
     b->scan = scan;
@@ -71,6 +78,13 @@ sonar_interpolation sonar_bearings_interpolation(const sonar_bearings *bearings)
 double sonar_cone_cosine(const sonar_scan *scan, double beside_deg) {
     return cos((beside_deg - scan->axis_az_deg) * RADIANS) *
            cos(scan->axis_depression_deg * RADIANS);
+}
+
+double sonar_cone_beside(double az_deg, double axis_depression_deg, double slack) {
+    if (axis_depression_deg == 0)
+        return az_deg; /* to the last digit, at endfire too */
+    const double cosine = cos(az_deg * RADIANS) / cos(axis_depression_deg * RADIANS);
+    return fabs(cosine) <= 1 + slack ? acos(fmin(fmax(cosine, -1), 1)) / RADIANS : NAN;
 }
 
 /* How the scan counts a direction in the horizontal plane, so many degrees clockwise of +x. */

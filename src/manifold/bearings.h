@@ -27,12 +27,18 @@ typedef struct sonar_bearings sonar_bearings;
 /* Cosine of the angle from the axis at which a cone shows a source in the horizontal plane, so many
  * degrees clockwise of +x. */
 double sonar_cone_cosine(const sonar_scan *scan, double beside_deg);
+/* The other way: where a cone of az_deg about an axis of that depression meets the horizontal
+ * plane, so many degrees to either side of the axis. NaN where it does not, by more than `slack` of
+ * that cosine. */
+double sonar_cone_beside(double az_deg, double axis_depression_deg, double slack);
 
 /* False: a vertical line has no bearings, and four directions are the least to read between. */
 bool sonar_bearings_exist(const sonar_scan *scan);
 /* At least three bearings to the scan's finest step, from 360 to 16384 of them. Borrows the scan
  * until destroy. NULL: no memory. */
 sonar_bearings *sonar_bearings_create(const sonar_scan *scan, sonar_interpolation interpolation);
+/* What it takes. */
+size_t sonar_bearings_bytes(const sonar_scan *scan);
 void sonar_bearings_destroy(sonar_bearings *bearings); /* NULL is allowed */
 
 size_t sonar_bearings_count(const sonar_bearings *bearings); /* bearing i is at i * 360 / count */

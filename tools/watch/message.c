@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "core/core.h"
+#include "manifold/bearings.h"
 
 static const cJSON *get(const cJSON *object, const char *name) {
     return cJSON_GetObjectItemCaseSensitive(object, name);
@@ -51,7 +52,6 @@ static void read_bearings(const cJSON *root, watch_message *message) {
 }
 
 int watch_true_bearings(const watch_message *message, double x, double bearing_deg[2]) {
-    static const double DEGREE = 3.14159265358979323846 / 180;
     if (strcmp(message->axis, "azimuth") != 0 || message->is_true ||
         !isfinite(message->heading_deg))
         return 0;
@@ -61,13 +61,12 @@ int watch_true_bearings(const watch_message *message, double x, double bearing_d
     }
     const double depression =
         isfinite(message->axis_depression_deg) ? message->axis_depression_deg : 0;
-    const double cosine = cos(x * DEGREE) / cos(depression * DEGREE);
-    if (!isfinite(message->axis_az_deg) || !(fabs(cosine) <= 1 + 1e-9))
+    const double beside_deg = sonar_cone_beside(x, depression, 1e-9);
+    if (!isfinite(message->axis_az_deg) || !isfinite(beside_deg))
         return 0; /* a vertical line; a cone that does not meet the horizontal plane */
-    const double off_axis = acos(fmin(fmax(cosine, -1), 1)) / DEGREE;
     const double axis = message->heading_deg + message->axis_az_deg;
-    bearing_deg[0] = sonar_modulo_turn(axis + off_axis);
-    bearing_deg[1] = sonar_modulo_turn(axis - off_axis);
+    bearing_deg[0] = sonar_modulo_turn(axis + beside_deg);
+    bearing_deg[1] = sonar_modulo_turn(axis - beside_deg);
     return 2;
 }
 
