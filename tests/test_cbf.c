@@ -132,8 +132,8 @@ Test(cbf, parts_of_an_array_add_up_to_the_whole) {
             (double)(whole.shading[s] = s == 5 ? 0 : 0.5f + 0.01f * (float)s);
     whole.params.sensors = WHOLE;
     whole.params.shading = whole.shading;
-    whole.params.far_cbf = (sonar_manifold){1, LOOKS, WHOLE, 8000. / 512, whole.far};
-    whole.params.near_cbf = (sonar_manifold){NEAR, LOOKS, WHOLE, 8000. / 512, whole.near};
+    whole.params.far_cbf = (sonar_manifold){1, LOOKS, WHOLE, 8000. / 512, whole.far, 0};
+    whole.params.near_cbf = (sonar_manifold){NEAR, LOOKS, WHOLE, 8000. / 512, whole.near, 0};
     for (int lofar = 0; lofar < 2; lofar++) {
         const size_t rows = lofar ? BINS : BAND;
         run_part(&whole, false, lofar);

@@ -113,6 +113,7 @@ Test(params, another_mask_leaves_all_other_values) {
     cr_assert(third->heading_deg == 30 && third->sound_speed_mps == 1480 && third->calibrated);
     cr_assert_eq(third->far_mvdr.turns, before.far_mvdr.turns, "tables are shared");
     cr_assert_eq(third->near_mvdr.turns, before.near_mvdr.turns, "tables are shared");
+    cr_assert(third->far_mvdr.made && third->far_mvdr.made == before.far_mvdr.made);
     cr_assert_eq(third->config_version[1], '-');
     sonar_params_destroy(third);
 }

@@ -134,6 +134,8 @@ typedef struct sonar_manifold {
     size_t ranges, directions, sensors;
     double bin_width_hz; /* fs / N the turns were made for */
     const uint64_t *turns;
+    uint64_t
+        made; /* the same number in two versions of the parameters: the same turns; 0: unknown */
 } sonar_manifold;
 
 struct sonar_cbf_spec;

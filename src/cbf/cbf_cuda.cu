@@ -383,11 +383,11 @@ static sonar_code upload(struct cbf *cbf, const sonar_params *params, struct wan
                          cudaStream_t stream, sonar_error *err) {
     sonar_code code = upload_shading(cbf, params, stream, err);
     if (!code && (wanted.azimuth || wanted.lofar))
-        code = upload_table(&cbf->staging, &cbf->far_table, params->far_cbf.turns, params->version,
+        code = upload_table(&cbf->staging, &cbf->far_table, &params->far_cbf, params->version,
                             stream, err);
     if (!code && wanted.nearfield)
-        code = upload_table(&cbf->staging, &cbf->near_table, params->near_cbf.turns,
-                            params->version, stream, err);
+        code = upload_table(&cbf->staging, &cbf->near_table, &params->near_cbf, params->version,
+                            stream, err);
     return code;
 }
 

@@ -36,8 +36,8 @@ struct table {
     struct mirror *host_mirror, *mirror; /* [points]; on the host, on the device */
     size_t mirrors;                      /* 0: all points different */
     bool line;                           /* a uniform line's */
-    size_t matrix_from; /* snapshots from which on the tensor cores are used; 0: never */
-    uint64_t version;
+    size_t matrix_from;     /* snapshots from which on the tensor cores are used; 0: never */
+    uint64_t version, made; /* of the parameters, and as their manifold says */
     bool ready;
 };
 
@@ -135,9 +135,11 @@ static sonar_code upload_mirrors(struct table *table, const uint64_t *turns, cud
 }
 
 static sonar_code upload_table(const struct staging *staging, struct table *table,
-                               const uint64_t *turns, uint64_t version, cudaStream_t stream,
-                               sonar_error *err) {
-    if (table->ready && table->version == version)
+                               const sonar_manifold *manifold, uint64_t version,
+                               cudaStream_t stream, sonar_error *err) {
+    const uint64_t *turns = manifold->turns;
+    const bool same = manifold->made && manifold->made == table->made;
+    if (table->ready && (same || table->version == version))
         return SONAR_OK;
     size_t sensors = table->sensors;
     table->ready = false;
@@ -157,6 +159,7 @@ static sonar_code upload_table(const struct staging *staging, struct table *tabl
     }
     sonar_code code = upload_mirrors(table, turns, stream, err);
     table->version = version;
+    table->made = manifold->made;
     table->ready = !code;
     return code;
 }

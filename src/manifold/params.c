@@ -121,8 +121,8 @@ static sonar_code no_memory(size_t sensors, sonar_error *err) {
 }
 
 static sonar_code make_table(const sonar_params_spec *spec, const sonar_scan *scan, size_t ranges,
-                             double bin_hz, uint64_t **table, sonar_manifold *manifold,
-                             sonar_error *err) {
+                             double bin_hz, uint64_t version, uint64_t **table,
+                             sonar_manifold *manifold, sonar_error *err) {
     sonar_code code =
         sonar_manifold_make(spec->sensors, spec->position_m, scan, ranges, spec->range_m,
                             spec->range_reference, spec->sound_speed_mps, bin_hz, table, err);
@@ -130,7 +130,8 @@ static sonar_code make_table(const sonar_params_spec *spec, const sonar_scan *sc
                                  .directions = scan->count,
                                  .sensors = spec->sensors,
                                  .bin_width_hz = bin_hz,
-                                 .turns = *table};
+                                 .turns = *table,
+                                 .made = version};
     return code;
 }
 
@@ -144,16 +145,16 @@ static sonar_code make_tables(struct owned *owned, const sonar_params_spec *spec
     tables->references = 1;
     sonar_code code = SONAR_OK;
     if (spec->cbf_scan)
-        code = make_table(spec, spec->cbf_scan, 0, spec->cbf_bin_hz, &tables->far_cbf,
-                          &params->far_cbf, err);
+        code = make_table(spec, spec->cbf_scan, 0, spec->cbf_bin_hz, params->version,
+                          &tables->far_cbf, &params->far_cbf, err);
     if (!code && spec->cbf_scan && spec->ranges)
-        code = make_table(spec, spec->cbf_scan, spec->ranges, spec->cbf_bin_hz, &tables->near_cbf,
-                          &params->near_cbf, err);
+        code = make_table(spec, spec->cbf_scan, spec->ranges, spec->cbf_bin_hz, params->version,
+                          &tables->near_cbf, &params->near_cbf, err);
     if (!code && spec->mvdr_scan)
-        code = make_table(spec, spec->mvdr_scan, 0, spec->mvdr_bin_hz, &tables->far_mvdr,
-                          &params->far_mvdr, err);
+        code = make_table(spec, spec->mvdr_scan, 0, spec->mvdr_bin_hz, params->version,
+                          &tables->far_mvdr, &params->far_mvdr, err);
     if (!code && spec->mvdr_scan && spec->mvdr_near && spec->ranges)
-        code = make_table(spec, spec->mvdr_scan, spec->ranges, spec->mvdr_bin_hz,
+        code = make_table(spec, spec->mvdr_scan, spec->ranges, spec->mvdr_bin_hz, params->version,
                           &tables->near_mvdr, &params->near_mvdr, err);
     return code;
 }

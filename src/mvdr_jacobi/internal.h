@@ -125,6 +125,7 @@ typedef struct mvdr_rows {
     size_t n;        /* so many */
     size_t middle;   /* the sensor that signed turns count from */
     uint8_t *used;   /* [sensor] */
+    uint8_t *before; /* [sensor] those of the parameters before */
     size_t *mirror;  /* [sensor] the sensor mirrored at the origin; forward-backward only */
     uint64_t *turns; /* [direction / 8][sensor][lane] */
     uint64_t *near;  /* the same of the near field's points, range by range */
@@ -161,12 +162,14 @@ typedef struct mvdr_stage {
     mvdr_band band;       /* and their band */
     const sonar_host *host;
     mvdr_shape shape;
-    size_t columns;     /* shape.each * shape.slots */
-    size_t ld;          /* of a column: sensors, padded */
-    size_t directions;  /* padded to whole vectors */
-    size_t near_points; /* of the near field, padded too */
-    uint64_t version;
-    bool versioned, renewed; /* renewed: by this execute, all bins begin with their snapshots */
+    size_t columns;                        /* shape.each * shape.slots */
+    size_t ld;                             /* of a column: sensors, padded */
+    size_t directions;                     /* padded to whole vectors */
+    size_t near_points;                    /* of the near field, padded too */
+    uint64_t version, far_made, near_made; /* of the parameters and of their tables */
+    bool versioned;
+    bool changed; /* by this execute: other parameters, */
+    bool renewed; /* whose sensors or turns are others: all bins begin with their snapshots */
     mvdr_rows rows;
     size_t *list;        /* scratch of rows.c: 3 entries a sensor */
     float *ring;         /* [column][bin][re, im][ld] */

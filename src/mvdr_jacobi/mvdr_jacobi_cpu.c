@@ -38,6 +38,7 @@ static bool allocate(mvdr_stage *stage) {
     if (!measure(stage, &ring, &gram, &project))
         return false;
     stage->rows.used = sonar_alloc(sensors, 1);
+    stage->rows.before = sonar_alloc(sensors, 1);
     stage->rows.mirror = sonar_alloc(sensors, sizeof(size_t));
     stage->rows.turns = sonar_alloc(stage->directions * sensors, sizeof(uint64_t));
     stage->rows.near = sonar_alloc(stage->near_points * sensors, sizeof(uint64_t));
@@ -60,11 +61,12 @@ static bool allocate(mvdr_stage *stage) {
     stage->points = sonar_alloc(sensors * AT_ONCE, sizeof(uint64_t));
     stage->sample = sonar_alloc(bins * AT_ONCE, sizeof(float));
     stage->scratch = sonar_alloc(stage->host->workers, sizeof *stage->scratch);
-    return stage->rows.used && stage->rows.mirror && stage->rows.turns && stage->rows.near &&
-           stage->near_power && stage->list && stage->ring && stage->valid && stage->bin &&
-           stage->gram_re && stage->gram_im && stage->project && stage->norm && stage->covariance &&
-           stage->factor && stage->power && stage->info && stage->eigenvalue && stage->pair &&
-           stage->points && stage->sample && stage->scratch && !spec->tones == !stage->tones;
+    return stage->rows.used && stage->rows.before && stage->rows.mirror && stage->rows.turns &&
+           stage->rows.near && stage->near_power && stage->list && stage->ring && stage->valid &&
+           stage->bin && stage->gram_re && stage->gram_im && stage->project && stage->norm &&
+           stage->covariance && stage->factor && stage->power && stage->info && stage->eigenvalue &&
+           stage->pair && stage->points && stage->sample && stage->scratch &&
+           !spec->tones == !stage->tones;
 }
 
 static void destroy(void *opaque) {
@@ -73,12 +75,12 @@ static void destroy(void *opaque) {
         return;
     for (size_t i = 0; stage->scratch && i < stage->host->workers; i++)
         mvdr_scratch_destroy(&stage->scratch[i]);
-    void *owned[] = {stage->rows.near,  stage->near_power, stage->rows.used, stage->rows.mirror,
-                     stage->rows.turns, stage->list,       stage->ring,      stage->valid,
-                     stage->bin,        stage->gram_re,    stage->gram_im,   stage->project,
-                     stage->norm,       stage->covariance, stage->factor,    stage->power,
-                     stage->info,       stage->tones,      stage->pair,      stage->points,
-                     stage->sample,     stage->scratch,    stage->eigenvalue};
+    void *owned[] = {stage->rows.near,  stage->near_power, stage->rows.used,  stage->rows.mirror,
+                     stage->rows.turns, stage->list,       stage->ring,       stage->valid,
+                     stage->bin,        stage->gram_re,    stage->gram_im,    stage->project,
+                     stage->norm,       stage->covariance, stage->factor,     stage->power,
+                     stage->info,       stage->tones,      stage->pair,       stage->points,
+                     stage->sample,     stage->scratch,    stage->eigenvalue, stage->rows.before};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
     free(stage);
@@ -145,7 +147,7 @@ static bool in_band(const mvdr_stage *stage, size_t bin) {
 static void bin_task(void *arg, size_t bin, size_t worker) {
     mvdr_stage *stage = arg;
     mvdr_scratch *scratch = &stage->scratch[worker];
-    if (stage->tones && (stage->arrived || stage->renewed))
+    if (stage->tones && (stage->arrived || stage->changed))
         mvdr_tone_steer(stage, bin);
     mvdr_take(stage, bin, scratch);
     if (!in_band(stage, bin))

@@ -39,9 +39,11 @@ struct mvdr_stage {
     size_t *rows, *row_of;   /* the same as on the device; scratch */
     size_t shared_bytes;     /* most that solving has use for, */
     bool matrix_fits;        /* with one of its matrices or more */
-    uint64_t version;
+    uint8_t *used;           /* [sensor] of the last parameters */
+    uint64_t version, far_made, near_made; /* of these, and of their tables */
     bool versioned, forgotten;
-    bool stale; /* the sums are of other parameters */
+    bool changed; /* new parameters have come: tones are looked at again */
+    bool stale;   /* the sums are of other sensors or turns */
 };
 
 /* ---- create, destroy ------------------------------------------------------------------------- */
@@ -89,6 +91,7 @@ void destroy(void *opaque) {
     free(stage->mirror);
     free(stage->rows);
     free(stage->row_of);
+    free(stage->used);
     free(stage);
 }
 
@@ -259,7 +262,8 @@ sonar_code prepare(mvdr_stage *stage, sonar_error *err) {
     stage->rows = (size_t *)sonar_alloc(2 * sensors, sizeof(size_t));
     stage->row_of = (size_t *)sonar_alloc(sensors, sizeof(size_t));
     stage->mirror = (uint32_t *)sonar_alloc(sensors, sizeof(uint32_t));
-    if (!stage->rows || !stage->row_of || !stage->mirror)
+    stage->used = (uint8_t *)sonar_alloc(sensors, 1);
+    if (!stage->rows || !stage->row_of || !stage->mirror || !stage->used)
         return sonar_fail(err, SONAR_ENOMEM, where, "no memory for %zu sensors", sensors);
     sonar_code code = fit_device(stage, err);
     if (!code)
@@ -326,33 +330,6 @@ sonar_code forget(mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
     return resolve(stage, stream, err);
 }
 
-/* Pageable memory is read before these copies return, so that the arrays may change again. */
-sonar_code upload(const mvdr_stage *stage, const sonar_params *params, cudaStream_t stream,
-                  sonar_error *err) {
-    size_t sensors = stage->view.spec.sensors, directions = stage->view.spec.directions;
-    CUDA_TRY(where,
-             cudaMemcpyAsync(stage->device_rows, stage->rows, 2 * sensors * sizeof(size_t),
-                             cudaMemcpyHostToDevice, stream),
-             err);
-    CUDA_TRY(where,
-             cudaMemcpyAsync((void *)stage->view.mirror, stage->mirror, sensors * sizeof(uint32_t),
-                             cudaMemcpyHostToDevice, stream),
-             err);
-    CUDA_TRY(where,
-             cudaMemcpyAsync((void *)stage->view.turns, params->far_mvdr.turns,
-                             directions * sensors * sizeof(uint64_t), cudaMemcpyHostToDevice,
-                             stream),
-             err);
-    const size_t points = stage->view.spec.ranges * directions;
-    if (points)
-        CUDA_TRY(where,
-                 cudaMemcpyAsync(stage->near_turns, params->near_mvdr.turns,
-                                 points * sensors * sizeof(uint64_t), cudaMemcpyHostToDevice,
-                                 stream),
-                 err);
-    return SONAR_OK;
-}
-
 /* The used sensors as rows, and by sensor what the sums need. */
 void list_rows(mvdr_stage *stage, const sonar_params *params) {
     mvdr::view *v = &stage->view;
@@ -368,25 +345,65 @@ void list_rows(mvdr_stage *stage, const sonar_params *params) {
             (uint32_t)stage->rows[v->spec.forward_backward ? partner[i] : i];
 }
 
+/* Pageable memory is read before these copies return, so that the arrays may change again. */
+sonar_code upload_rows(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+    size_t sensors = stage->view.spec.sensors;
+    CUDA_TRY(where,
+             cudaMemcpyAsync(stage->device_rows, stage->rows, 2 * sensors * sizeof(size_t),
+                             cudaMemcpyHostToDevice, stream),
+             err);
+    return CUDA_CHECK(where,
+                      cudaMemcpyAsync((void *)stage->view.mirror, stage->mirror,
+                                      sensors * sizeof(uint32_t), cudaMemcpyHostToDevice, stream),
+                      err);
+}
+
+/* A table that is not there yet. True in `*same`: it is. */
+sonar_code upload_turns(const sonar_manifold *from, uint64_t *to, uint64_t *made, bool *same,
+                        cudaStream_t stream, sonar_error *err) {
+    const size_t count = from->ranges * from->directions * from->sensors;
+    *same = from->made && from->made == *made;
+    *made = from->made;
+    return *same || !to ? SONAR_OK
+                        : CUDA_CHECK(where,
+                                     cudaMemcpyAsync(to, from->turns, count * sizeof *to,
+                                                     cudaMemcpyHostToDevice, stream),
+                                     err);
+}
+
 /* Takes the rows, mirrors, turns and live values of new parameters over. The last go to the kernels
- * with each launch: graphs, which repeat those of one version, are run for no other. */
+ * with each launch: graphs, which repeat those of one version, are run for no other. What was made
+ * of sensors and turns that stay is kept. */
 sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cudaStream_t stream,
                        sonar_error *err) {
     mvdr::view *v = &stage->view;
+    const size_t sensors = v->spec.sensors;
+    bool same_far, same_near;
     if (stage->versioned && stage->version == params->version)
         return SONAR_OK;
     sonar_code code = mvdr_check_params(&v->spec, params, err);
+    if (!code)
+        code = upload_turns(&params->far_mvdr, (uint64_t *)v->turns, &stage->far_made, &same_far,
+                            stream, err);
+    if (!code)
+        code = upload_turns(&params->near_mvdr, stage->near_turns, &stage->near_made, &same_near,
+                            stream, err);
     if (code)
         return code;
     mvdr_renew_spec(&v->spec, params);
     v->band = mvdr_band_of(&v->spec, params);
     prepare_solver(stage);
-    list_rows(stage, params);
-    if ((code = upload(stage, params, stream, err)) != SONAR_OK)
+    const bool same = stage->versioned && same_far && !memcmp(stage->used, params->used, sensors);
+    memcpy(stage->used, params->used, sensors);
+    if (!same) {
+        list_rows(stage, params);
+        stage->stale = true;
+        code = upload_rows(stage, stream, err);
+    }
+    if (code)
         return code;
     stage->version = params->version;
-    stage->versioned = true;
-    stage->stale = true;
+    stage->versioned = stage->changed = true;
     return resolve(stage, stream, err);
 }
 
@@ -468,8 +485,8 @@ sonar_code measure(const mvdr_stage *stage, const mvdr::points &p, bool stale, b
 
 /* All there is, after new parameters; else the new snapshots, and all directions of those bins
  * whose steering has changed. */
-sonar_code bring_up_to_date(mvdr_stage *stage, uint32_t skip, uint32_t count, cudaStream_t stream,
-                            sonar_error *err) {
+sonar_code bring_up_to_date(mvdr_stage *stage, uint32_t skip, uint32_t count, bool steered,
+                            cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     const mvdr::slots all = {0, 0, v->length}, fresh = {mvdr::NEXT, skip, count - skip};
     const bool whole = stage->stale;
@@ -486,7 +503,6 @@ sonar_code bring_up_to_date(mvdr_stage *stage, uint32_t skip, uint32_t count, cu
         if (!code)
             code = project_many(stage, stage->grid, fresh, false, stream, err);
     }
-    const bool steered = v->tones && count;
     if (!code && v->by_snapshots && steered && !whole)
         code = project_many(stage, stage->grid, all, true, stream, err);
     if (!code && (whole || steered))
@@ -559,6 +575,7 @@ sonar_code take_in(mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t str
                    sonar_error *err) {
     const mvdr::view *v = &stage->view;
     const uint32_t skip = v->length && in.count > v->length ? in.count - v->length : 0;
+    const bool steered = v->tones && (in.count || stage->changed);
     sonar_code code = SONAR_OK;
     if (in.count && v->rest)
         code = slide_covariance(stage, in, skip, stream, err);
@@ -569,7 +586,7 @@ sonar_code take_in(mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t str
     }
     if (in.count && v->tones && !code)
         code = look_for_tones(stage, in, stream, err);
-    if ((in.count || stage->stale) && v->tones && !code)
+    if (steered && !code)
         code = steer_at_tones(stage, stream, err);
     if (in.count && v->spec.alpha > 0 && !code) {
         mvdr::count_seen<<<blocks_for(v->spec.bins, 64), 64, 0, stream>>>(*v, in.count);
@@ -578,11 +595,12 @@ sonar_code take_in(mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t str
     if (in.count && !v->length && !code)
         code = add_forgetting(stage, in, stream, err);
     if (!code)
-        code = bring_up_to_date(stage, skip, in.count, stream, err);
+        code = bring_up_to_date(stage, skip, in.count, steered, stream, err);
     if (in.count && v->length && !code) {
         mvdr::move_on<<<1, 1, 0, stream>>>(*v, in.count);
         code = CUDA_LAUNCHED(where, "move_on", err);
     }
+    stage->changed = false;
     return code;
 }
 

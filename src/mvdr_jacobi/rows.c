@@ -28,20 +28,45 @@ static void list_sensors(mvdr_stage *stage, const sonar_params *params) {
     }
 }
 
+static bool same_turns(uint64_t *made, const sonar_manifold *manifold) {
+    const bool same = manifold->made && manifold->made == *made;
+    *made = manifold->made;
+    return same;
+}
+
+/* Other sensors; what is a mirror image follows from them. */
+static bool list_anew(mvdr_stage *stage, const sonar_params *params) {
+    mvdr_rows *rows = &stage->rows;
+    memcpy(rows->before, rows->used, params->sensors);
+    list_sensors(stage, params);
+    return memcmp(rows->before, rows->used, params->sensors) != 0;
+}
+
+/* Tables that stay need not be read again, nor what was made of them. */
+static void take_tables(mvdr_stage *stage, const sonar_params *params) {
+    const sonar_mvdr_spec *spec = &stage->spec;
+    const bool others = list_anew(stage, params),
+               far = same_turns(&stage->far_made, &params->far_mvdr),
+               near = same_turns(&stage->near_made, &params->near_mvdr);
+    if (!far || !stage->versioned)
+        transpose(params->far_mvdr.turns, spec->directions, spec->sensors, stage->rows.turns);
+    if (!near || !stage->versioned)
+        transpose(params->near_mvdr.turns, spec->ranges * spec->directions, spec->sensors,
+                  stage->rows.near);
+    stage->renewed = others || !far || !stage->versioned;
+}
+
 sonar_code mvdr_rows_update(mvdr_stage *stage, const sonar_params *params, sonar_error *err) {
-    stage->renewed = !stage->versioned || stage->version != params->version;
-    if (!stage->renewed)
+    stage->renewed = false;
+    stage->changed = !stage->versioned || stage->version != params->version;
+    if (!stage->changed)
         return SONAR_OK;
     sonar_code code = mvdr_check_params(&stage->spec, params, err);
     if (code)
         return code;
     mvdr_renew_spec(&stage->spec, params);
     stage->band = mvdr_band_of(&stage->spec, params);
-    list_sensors(stage, params);
-    const sonar_mvdr_spec *spec = &stage->spec;
-    transpose(params->far_mvdr.turns, spec->directions, spec->sensors, stage->rows.turns);
-    transpose(params->near_mvdr.turns, spec->ranges * spec->directions, spec->sensors,
-              stage->rows.near);
+    take_tables(stage, params);
     stage->version = params->version;
     stage->versioned = true;
     return SONAR_OK;

@@ -36,6 +36,7 @@
     X(reset_forgets)                                                                               \
     X(live_values)                                                                                 \
     X(live_bands)                                                                                  \
+    X(tables_that_stay)                                                                            \
     X(same_bits)                                                                                   \
     X(corrected_levels)                                                                            \
     X(eigenvalues)                                                                                 \

@@ -455,6 +455,57 @@ MVDR_CASE(live_bands) {
         }
 }
 
+/* Parameters say whether their turns are those before: versions that differ in a mask, in the turns
+ * or in neither, with and without new snapshots, as a stage sees them that always begins anew. */
+static void keep_tables(site *site, const sonar_mvdr_spec *spec) {
+    enum { STEP = 2, STEPS = 9 };
+    const size_t stride = spec->bins * spec->sensors;
+    mvdr_fixture f;
+    mvdr_open_alone(&f, site, spec);
+    sonar_c32 *x = mvdr_record(&f, STEPS * STEP, (mvdr_wave[]){{70, 25}, {120, 10}}, 2, 31);
+    uint64_t made = 1;
+    for (size_t i = 0; i < STEPS; i++) {
+        mvdr_fixture anew;
+        if (i % 3 == 1)
+            f.used[4] = !f.used[4];
+        if (i % 4 == 2) {
+            for (size_t k = 0; k < spec->sensors; k++)
+                f.position_m[3 * k] *= 1.02;
+            made++;
+        }
+        mvdr_renew(&f);
+        f.params.far_mvdr.made = f.params.near_mvdr.made = made;
+        mvdr_run(&f, i % 2 ? 0 : STEP, x + i * STEP * stride);
+        mvdr_open_alone(&anew, site, spec);
+        memcpy(anew.position_m, f.position_m, 3 * spec->sensors * sizeof *f.position_m);
+        memcpy(anew.used, f.used, spec->sensors);
+        mvdr_renew(&anew);
+        for (size_t k = 0; k <= i; k += 2)
+            mvdr_run(&anew, STEP, x + k * STEP * stride);
+        expect_same(site, &f, &anew, "tables");
+        for (size_t p = 0; p < spec->ranges * spec->directions; p++)
+            site_expect(site, fabs((double)(f.near[p] / anew.near[p]) - 1) < 1e-3,
+                        "step %zu, point %zu: %g, %g", i, p, (double)f.near[p],
+                        (double)anew.near[p]);
+        mvdr_close(&anew);
+    }
+    free(x);
+    mvdr_close(&f);
+}
+
+MVDR_CASE(tables_that_stay) {
+    static const struct {
+        size_t sensors, snapshots;
+        double alpha;
+    } shapes[] = {{24, 8, 0}, {12, 10, 0}, {10, 2, 0.8}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        sonar_mvdr_spec spec =
+            mvdr_spec(shapes[i].sensors, 20, shapes[i].snapshots, shapes[i].alpha);
+        spec.bins = 2, spec.ranges = 2, spec.max_new = 2;
+        keep_tables(site, &spec);
+    }
+}
+
 void mvdr_bits(site *site, double alpha, float bits[MVDR_BITS]) {
     enum { B = 21, BINS = 7, T = 50, L = 18 };
     mvdr_fixture f;
@@ -579,15 +630,18 @@ MVDR_CASE(wrong_near_field) {
                 "three ranges were accepted");
     *near = right;
     for (int i = 0; i < 3; i++) {
-        f.params.near_mvdr =
-            (sonar_manifold){i == 1 ? 3 : 2, i == 2 ? 4 : 5, 4, f.params.far_mvdr.bin_width_hz,
-                             i ? f.near_turns : NULL};
+        f.params.near_mvdr = (sonar_manifold){i == 1 ? 3 : 2,
+                                              i == 2 ? 4 : 5,
+                                              4,
+                                              f.params.far_mvdr.bin_width_hz,
+                                              i ? f.near_turns : NULL,
+                                              0};
         f.params.version++;
         site_expect(site,
                     f.ops->execute(f.stage, site->queue, &f.in, f.out, &work, &err) == SONAR_EINVAL,
                     "wrong turns %d were accepted", i);
     }
-    f.params.near_mvdr = (sonar_manifold){2, 5, 4, f.params.far_mvdr.bin_width_hz, f.near_turns};
+    f.params.near_mvdr = (sonar_manifold){2, 5, 4, f.params.far_mvdr.bin_width_hz, f.near_turns, 0};
     f.params.version++;
     site_expect(site, !f.ops->execute(f.stage, site->queue, &f.in, f.out, &work, &err),
                 "the right ones were refused: %s", err.text);

@@ -168,7 +168,7 @@ static sonar_code make_turns(bench_scene *s, sonar_error *err) {
 static sonar_params params_of(const bench_scene *s) {
     const bench_case *c = s->c;
     const double width_hz = c->fs_hz / (double)c->length;
-    const sonar_manifold far = {1, c->angles, c->sensors, width_hz, s->far_turns};
+    const sonar_manifold far = {1, c->angles, c->sensors, width_hz, s->far_turns, 0};
     return (sonar_params){
         .version = 1,
         .sensors = c->sensors,
@@ -183,7 +183,7 @@ static sonar_params params_of(const bench_scene *s) {
         .shading = s->one,
         .shading_sum = (double)c->sensors,
         .far_cbf = far,
-        .near_cbf = {c->ranges, c->angles, c->sensors, width_hz, s->near_turns},
+        .near_cbf = {c->ranges, c->angles, c->sensors, width_hz, s->near_turns, 0},
         .far_mvdr = far,
     };
 }
