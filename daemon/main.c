@@ -132,6 +132,7 @@ static int exit_code_of(sonar_code code) {
  * end, and reading a large configuration or planning may take its time: leave at once. */
 static volatile sig_atomic_t starting, stop_signal, hung_up;
 static int stop_fd = -1;
+static bool follows; /* rank 0, another process, takes the changes */
 
 static void on_signal(int signo) {
     const int saved = errno;
@@ -169,7 +170,7 @@ static void answer_hangup(sonar_pipeline *pipeline, const char *path) {
     uint64_t count;
     ssize_t got = read(stop_fd, &count, sizeof count);
     (void)got; /* nothing to be read: another call has done so */
-    if (!hung_up)
+    if (!hung_up || follows)
         return;
     hung_up = 0;
     sonar_error err = {0};
@@ -183,14 +184,17 @@ static void answer_hangup(sonar_pipeline *pipeline, const char *path) {
 static sonar_code attend(sonar_pipeline *pipeline, sonar_control *control, const char *path,
                          int64_t tick_ns, sonar_error *err) {
     struct pollfd poller[] = {{.fd = stop_fd, .events = POLLIN},
-                              {.fd = sonar_control_fd(control), .events = POLLIN}};
+                              {.fd = sonar_control_fd(control), .events = POLLIN},
+                              {.fd = sonar_pipeline_fd(pipeline), .events = POLLIN}};
     const bool more = sonar_control_serve(control);
     const int64_t left_ns = tick_ns - sonar_monotonic_ns();
-    if (poll(poller, 2, more || left_ns <= 0 ? 0 : (int)(left_ns / 1000000) + 1) < 0 &&
+    if (poll(poller, 3, more || left_ns <= 0 ? 0 : (int)(left_ns / 1000000) + 1) < 0 &&
         errno != EINTR)
         return sonar_fail(err, SONAR_ESTATE, "signals", "poll: %s", strerror(errno));
     if (poller[0].revents)
         answer_hangup(pipeline, path);
+    if (poller[2].revents)
+        sonar_pipeline_attend(pipeline);
     return SONAR_OK;
 }
 
@@ -238,7 +242,8 @@ static sonar_code join_ranks(sonar_config *config, sonar_cluster *cluster, sonar
              cluster->description);
     log_line(NULL, SONAR_INFO, "cluster", text);
     config->cluster = cluster;
-    if (cluster->place.rank == 0)
+    follows = cluster->place.rank > 0;
+    if (!follows)
         return SONAR_OK;
     /* the root speaks for all to the service manager and to sonarctl */
     unsetenv("NOTIFY_SOCKET");

@@ -33,7 +33,7 @@ RANKS = [int(r) for r in os.environ.get("SONAR_MPI_RANKS", "2 3").split()]
 DIFFERS = ("run", "latency_us", "config_version")  # between any two runs: sockets lie in folders of their own
 CONFIG = """
 schema: 1
-array: {{id: 1, name: test, geometry: {{line: {{sensors: {channels}, spacing_m: 0.75}}}}}}
+array: {{id: 1, name: test, {array}geometry: {{line: {{sensors: {channels}, spacing_m: 0.75}}}}}}
 sound_speed_mps: 1500
 fs_hz: {fs}
 ingest: {{endpoints: ["ipc://{folder}/in{rank}"], overload: block, restart_after_ms: 500, max_skew_ms: {skew},
@@ -44,6 +44,7 @@ lofar: {{band_hz: [100, 700]}}
 mvdr: {{enabled: true, band_hz: [300, 600], length: 500, snapshots: 8, nearfield: true,
        source_count: mdl}}
 output: {{endpoint: "ipc://{folder}/out", high_water_mark: 1000, queue_results: 16}}
+control: {{endpoint: "ipc://{folder}/control"}}
 runtime: {{backend: cpu, threads: 1, log_level: info}}
 {more}
 """
@@ -68,11 +69,11 @@ class Daemon:
     """sonard, alone (ranks None) or under mpirun, with a subscriber and the log."""
     running = []
 
-    def __init__(self, ranks, topics=TOPICS, more="", split=True, share=0.1, skew=250):
+    def __init__(self, ranks, topics=TOPICS, more="", split=True, share=0.1, skew=250, array=""):
         self.ranks, self.split, self.folder = ranks, split and ranks, pathlib.Path(tempfile.mkdtemp(prefix="mpi_test."))
         self.yaml = self.folder / "array.yaml"
         self.yaml.write_text(CONFIG.format(channels=CHANNELS, fs=FS_HZ, folder=self.folder, window=WINDOW,
-                                           hop=HOP, more=more, share=share, skew=skew, rank="{rank}" if split and ranks else ""))
+                                           hop=HOP, more=more, share=share, skew=skew, array=array, rank="{rank}" if split and ranks else ""))
         command = [binaries / "sonard", self.yaml]
         if ranks:
             command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *command]
@@ -450,6 +451,97 @@ def half_an_array_is_that_of_one_process():
     alone.end()
 
 
+def ctl(daemon, *words):
+    """What sonarctl says, and its exit code."""
+    done = subprocess.run([binaries / "sonarctl", "--config", daemon.yaml, "--timeout", "30", *words], text=True,
+                          capture_output=True, timeout=60)
+    return done.stdout + done.stderr, done.returncode
+
+
+def changed(ranks, data):
+    """A whole run in the course of which values change: messages by window."""
+    daemon, part = Daemon(ranks), 3 * FS_HZ
+    steps = ((["set", "sound_speed_mps", "1490"],), (["mask", "+5,20"], ["set", "mvdr.source_count", "aic"]),
+             (["set", "array.heading_deg", "30"], ["mask", "none"]), (["set", "cbf.shading", "hann"],))
+    for i in range(len(steps) + 1):
+        feed(daemon, data[i * part:(i + 1) * part], begin=i * part)
+        daemon.receive_until([(i + 1) * part - WINDOW])
+        for words in steps[i] if i < len(steps) else ():
+            text, code = ctl(daemon, *words)
+            assert code == 0, text
+    daemon.end()
+    return by_window(daemon)
+
+
+def changes_hold_for_all_ranks():
+    """With the same window as with one process, and to the same effect."""
+    data = sea(15 * FS_HZ)
+    alone, several = changed(None, data), changed(3, data)
+    heads = [head for (topic, _), (head, _) in sorted(several.items()) if topic == "cbf.azimuth"]
+    assert [h["sample_index"] for h in heads if "config_changed" in h["flags"]] == [i * 3 * FS_HZ - HOP for i in range(1, 5)]
+    assert len({h["config_version"] for h in heads}) == 5
+    assert {h["sensors_used"] for h in heads} == {CHANNELS, CHANNELS - 2}
+    compare(alone, several)
+
+
+def a_change_is_taken_by_all_or_none():
+    """Rank 1 has no sensor left by a mask, or is killed in the middle of changes."""
+    data = sea(6 * FS_HZ)
+    daemon = Daemon(3, more=LOSSY, share=0.9)
+    before, _ = ctl(daemon, "version")
+    text, code = ctl(daemon, "mask", "8-15")
+    assert code == 1 and "rank 1 of 3 has channels 8 to 16, which feed no sensor in use" in text, (code, text)
+    for words, reason in ((["set", "cbf.band_hz", "[300, 500]"], "band"), (["set", "array.mask", "[77]"], "77"),
+                          (["train"], "several ranks share the array: train before"),
+                          (["set", "fs_hz", "3000"], "cannot change while the daemon runs")):
+        text, code = ctl(daemon, *words)
+        assert code == 1 and reason in text, (words, code, text)
+    assert ctl(daemon, "version")[0] == before
+    feed(daemon, data[:2 * FS_HZ])
+    daemon.receive_until([2 * FS_HZ - WINDOW])
+    send_part(daemon, data[2 * FS_HZ:4 * FS_HZ], 0, begin=2 * FS_HZ)  # the digitisers of ranks 1 and 2 are off
+    text, code = ctl(daemon, "set", "sound_speed_mps", "1480")
+    assert code == 0, text
+    daemon.receive_until([4 * FS_HZ - WINDOW])
+    feed(daemon, data[4 * FS_HZ:], begin=4 * FS_HZ)
+    daemon.receive_until([6 * FS_HZ - WINDOW])
+    heads = {sample: head for sample, (head, _) in windows_of(daemon).items()}
+    first = [sample for sample, head in heads.items() if "config_changed" in head["flags"]]
+    assert len(first) == 1 and first[0] >= 2 * FS_HZ - HOP, first
+    for sample, head in heads.items():
+        assert head["sound_speed_mps"] == (1480 if sample >= first[0] else 1500), head
+    assert daemon.text().count("holds from sample %d on" % first[0]) == 3, daemon.text()
+    (daemon.folder / "array.yaml").write_text(daemon.yaml.read_text().replace("mps: 1500", "mps: 1520"))
+    os.kill(daemon.pids()[0], signal.SIGHUP)
+    os.kill(daemon.pids()[1], signal.SIGHUP)
+    daemon.wait_for("1520 in place of 1480")
+    os.kill(daemon.pids()[1], signal.SIGKILL)
+    text, code = ctl(daemon, "set", "sound_speed_mps", "1490")
+    assert code != 0 or daemon.process.wait(20), text
+    assert daemon.process.wait(20) and not daemon.pids(), daemon.text()
+    daemon.close()
+
+
+def sensors_of_all_ranks_are_judged():
+    """array.auto_mask takes sensor 20 out, which is dead and rank 1's."""
+    data = sea(30 * FS_HZ)
+    data[:, 20] = 0
+    daemon = Daemon(2, array="auto_mask: true, ")
+    for at in range(0, len(data), HOP):
+        feed(daemon, data[at:at + HOP], begin=at)
+        head = daemon.messages[-1][1] if daemon.messages else {}
+        if head.get("sensors_used") == CHANNELS - 1:
+            break
+        daemon.receive(200)
+    assert head["sensors_used"] == CHANNELS - 1, daemon.text()
+    elements = daemon.await_status()["elements"]
+    assert elements["judged"] == CHANNELS and elements["masked_auto"]["sensors"] == [[20, 20]], elements
+    assert elements["dead"]["channels"] == [[20, 20]], elements
+    assert "the beams do without 1 sensors: 20" in daemon.text(), daemon.text()
+    assert any("mask_changed" in head["flags"] for _, head, _ in daemon.messages)
+    daemon.end()
+
+
 def too_much_missing_is_dropped():
     data = sea(4 * FS_HZ)
     daemon = Daemon(2, more=LOSSY, share=0.4)
@@ -502,13 +594,11 @@ def a_rank_that_dies_ends_the_job():
 
 
 def what_ranks_cannot_do_is_refused():
-    for more, words in (("array: {auto_mask: true}", "array.auto_mask: several ranks cannot do so"),
+    for more, words in (("record: {what: raw}", "record.what: several ranks cannot do so"),
                         ("cluster: {ranks: [4, 20]}", "mpirun has started 3 ranks, and the configuration has channels for 2")):
         folder = tempfile.mkdtemp(prefix="mpi_test.")
-        text = CONFIG.format(channels=CHANNELS, fs=FS_HZ, folder=folder, window=WINDOW, hop=HOP, share=0.1, skew=250,
-                             rank="{rank}", more="" if "array" in more else more)
-        if "array" in more:
-            text = text.replace("name: test,", "name: test, auto_mask: true,")
+        text = CONFIG.format(channels=CHANNELS, fs=FS_HZ, folder=folder, window=WINDOW, hop=HOP, share=0.1, skew=250, array="",
+                             rank="{rank}", more=more)
         yaml = pathlib.Path(folder) / "array.yaml"
         yaml.write_text(text)
         done = subprocess.run(["mpirun", "--oversubscribe", "-n", "3", binaries / "sonard", yaml], text=True,
@@ -552,6 +642,7 @@ def one_rank_is_no_other():
 
 TESTS = (one_rank_is_no_other, ranks_agree_with_one, a_silent_rank_takes_part_with_nothing,
          the_status_tells_of_every_rank, the_simulator_feeds_ranks, a_recording_is_replayed_to_ranks,
+         changes_hold_for_all_ranks, a_change_is_taken_by_all_or_none, sensors_of_all_ranks_are_judged,
          half_an_array_is_that_of_one_process, too_much_missing_is_dropped,
          an_epoch_is_adopted_by_all_or_none, a_rank_that_dies_ends_the_job, what_ranks_cannot_do_is_refused, all_stop_with_one)
 

@@ -39,6 +39,11 @@ typedef struct sonar_offer {
     uint8_t restarted; /* as the window says */
     uint8_t draining;  /* no more windows come: it is asked to stop */
     uint8_t stopping;  /* at once */
+    uint8_t measured;  /* its sensors, for the root to judge */
+    uint8_t judged;    /* the root: it can take more of them */
+    uint8_t busy;      /* it is not done with the last change */
+    uint8_t answer;    /* what it says to the one that is on its way */
+    uint64_t letter;   /* the root: bytes of a change that it wants to send */
 } sonar_offer;
 
 typedef struct sonar_agree_spec {

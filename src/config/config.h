@@ -183,6 +183,8 @@ size_t sonar_report_warnings(const sonar_report *report);
 /* file:line:column: error: message, the line, a caret, what would be accepted; one after another.
  */
 void sonar_report_write(const sonar_report *report, FILE *to);
+/* The first error's message and what would be accepted, to text[bytes]; false: there is none. */
+bool sonar_report_mistake(const sonar_report *report, char *text, size_t bytes);
 /* The same as one line each, in the order of the file: "FILE:LINE:COLUMN", the message and what
  * would be accepted. */
 void sonar_report_each(const sonar_report *report,
@@ -240,6 +242,14 @@ sonar_code sonar_config_with(const sonar_config *base, size_t count,
 sonar_code sonar_config_merge(const sonar_config *made, const sonar_config *running,
                               const sonar_config *wanted, sonar_config **config,
                               sonar_config_differences *differences, sonar_report *report);
+/* What was given of a configuration, as a text, malloc'ed; NULL: no memory. */
+char *sonar_config_given(const sonar_config *config, size_t *bytes);
+/* The configuration of such a text of another process, as if it had changed here: it stands in the
+ * place of `running`'s file, and what is automatic keeps its number. Errors as of
+ * sonar_config_with.
+ */
+sonar_code sonar_config_take_given(const sonar_config *running, const char *text, size_t bytes,
+                                   sonar_config **config, sonar_report *report);
 /* Tells every option that has a value and is the path or lies in the group `path` ("": all), with
  * its canonical YAML. False: there is no such option; the hint is empty or proposes one. */
 bool sonar_config_each(const sonar_config *config, const char *path,

@@ -41,26 +41,55 @@ static char *folder_of(const char *file) {
     return slash ? strndup(file, slash == file ? 1 : (size_t)(slash - file)) : strdup("");
 }
 
-/* As if it stood in the place of the file of that name. */
-static sonar_code read_source(const source *from, const char *name, const sonar_config *like,
-                              sonar_config **config, sonar_report *report) {
-    char *bytes = NULL, *folder = folder_of(name);
-    size_t size = 0;
-    FILE *to = folder ? open_memstream(&bytes, &size) : NULL;
-    *config = NULL;
-    if (!to) {
-        free(folder);
-        return SONAR_ENOMEM;
-    }
+/* The text of what was given; malloc'ed, NULL: no memory. */
+static char *write_given(const source *from, size_t *size) {
+    char *bytes = NULL;
+    FILE *to = open_memstream(&bytes, size);
+    if (!to)
+        return NULL;
     print_given(from, to);
     const bool written = !ferror(to);
-    sonar_code code = fclose(to) || !written ? SONAR_ENOMEM : SONAR_OK;
+    if (fclose(to) || !written) {
+        free(bytes);
+        return NULL;
+    }
+    return bytes;
+}
+
+/* As if it stood in the place of the file of that name. */
+static sonar_code read_text(const char *bytes, size_t size, const char *name,
+                            const sonar_config *like, sonar_config **config, sonar_report *report) {
+    char *folder = folder_of(name);
     const sonar_text text = {.name = name, .bytes = bytes, .size = size};
-    if (!code)
-        code = sonar_config_read(&text, folder, like, config, report);
+    *config = NULL;
+    const sonar_code code =
+        folder ? sonar_config_read(&text, folder, like, config, report) : SONAR_ENOMEM;
     free(folder);
+    return code;
+}
+
+static sonar_code read_source(const source *from, const char *name, const sonar_config *like,
+                              sonar_config **config, sonar_report *report) {
+    size_t size = 0;
+    char *bytes = write_given(from, &size);
+    *config = NULL;
+    const sonar_code code =
+        bytes ? read_text(bytes, size, name, like, config, report) : SONAR_ENOMEM;
     free(bytes);
     return code;
+}
+
+char *sonar_config_given(const sonar_config *config, size_t *bytes) {
+    source from;
+    memset(&from, 0, sizeof from);
+    for (size_t id = 0; id < SONAR_OPTIONS; id++)
+        from.of[id] = config->settings;
+    return write_given(&from, bytes);
+}
+
+sonar_code sonar_config_take_given(const sonar_config *running, const char *text, size_t bytes,
+                                   sonar_config **config, sonar_report *report) {
+    return read_text(text, bytes, running->settings->file, running, config, report);
 }
 
 static bool lies_in(const char *path, const char *group) {

@@ -187,6 +187,26 @@ void sonar_report_each(const sonar_report *report,
     }
 }
 
+struct first_mistake {
+    char *text;
+    size_t bytes;
+    bool found;
+};
+
+static void note_mistake(void *ctx, sonar_level level, const char *where, const char *text) {
+    struct first_mistake *first = ctx;
+    (void)where;
+    if (level == SONAR_ERROR && !first->found)
+        snprintf(first->text, first->bytes, "%s", text);
+    first->found = first->found || level == SONAR_ERROR;
+}
+
+bool sonar_report_mistake(const sonar_report *report, char *text, size_t bytes) {
+    struct first_mistake first = {.text = text, .bytes = bytes};
+    sonar_report_each(report, note_mistake, &first);
+    return first.found;
+}
+
 void sonar_report_write(const sonar_report *report, FILE *to) {
     const problem *sorted[PROBLEMS_MOST];
     sort(report, sorted);

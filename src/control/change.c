@@ -28,27 +28,14 @@ static void tell_differences(const teller *to, const sonar_config_differences *a
     }
 }
 
-typedef struct mistake {
-    bool found;
-    char text[400];
-} mistake;
-
-static void note_mistake(void *ctx, sonar_level level, const char *where, const char *text) {
-    mistake *first = ctx;
-    (void)where; /* of a text that nobody has seen */
-    if (level == SONAR_ERROR && !first->found)
-        snprintf(first->text, sizeof first->text, "%.399s", text);
-    first->found = first->found || level == SONAR_ERROR;
-}
-
 /* The first mistake of a report as an error. */
 static sonar_code first_mistake(const sonar_report *report, sonar_code code, sonar_error *err) {
-    mistake first = {.text = "cannot be read"};
+    char text[400] = "cannot be read"; /* of a text that nobody has seen: without its place */
     if (code == SONAR_ENOMEM)
         return sonar_fail(err, code, "configuration", "no memory for another configuration");
     if (report)
-        sonar_report_each(report, note_mistake, &first);
-    return sonar_fail(err, code, "configuration", "%s", first.text);
+        sonar_report_mistake(report, text, sizeof text);
+    return sonar_fail(err, code, "configuration", "%s", text);
 }
 
 /* What was asked for and cannot be. */

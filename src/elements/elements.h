@@ -68,6 +68,20 @@ bool sonar_elements_due(const sonar_elements *elements, uint64_t first_sample);
 void sonar_elements_measure(sonar_elements *elements, uint64_t first_sample,
                             const sonar_buffer in[2], const float *missing);
 
+/* Where several ranks share the array, each measures its sensors and the root judges all, with
+ * elements of the whole array that measure nothing. */
+
+size_t sonar_elements_measure_bytes(void); /* of one sensor */
+/* A round is complete that nobody has judged yet. */
+bool sonar_elements_measured(const sonar_elements *elements);
+/* [sensor] what was measured, or that nothing was where no round is complete. Valid until go_on,
+ * with which the next round may begin. */
+const void *sonar_elements_tell(sonar_elements *elements);
+void sonar_elements_go_on(sonar_elements *elements);
+/* What the ranks told, one rank's sensors behind the other's; sensor: their numbers in the array.
+ * Not while sonar_elements_measured is true. */
+void sonar_elements_take(sonar_elements *elements, const void *told, const uint32_t *sensor);
+
 /* ---- control thread -------------------------------------------------------------------------- */
 
 /* Other sensors masked by hand, another scale, as in the spec; scale is borrowed until the next

@@ -409,3 +409,30 @@ void sonar_elements_measure(sonar_elements *e, uint64_t first_sample, const sona
     if (!e->next)
         atomic_store_explicit(&e->turn, TURN_JUDGE, memory_order_release);
 }
+
+/* ---- several ranks --------------------------------------------------------------------------- */
+
+size_t sonar_elements_measure_bytes(void) {
+    return sizeof(struct measure);
+}
+
+bool sonar_elements_measured(const sonar_elements *e) {
+    return atomic_load_explicit(&e->turn, memory_order_acquire) == TURN_JUDGE;
+}
+
+const void *sonar_elements_tell(sonar_elements *e) {
+    for (size_t s = 0; s < e->spec.sensors && !sonar_elements_measured(e); s++)
+        e->measure[s].taken = false;
+    return e->measure;
+}
+
+void sonar_elements_go_on(sonar_elements *e) {
+    atomic_store_explicit(&e->turn, TURN_MEASURE, memory_order_release);
+}
+
+void sonar_elements_take(sonar_elements *e, const void *told, const uint32_t *sensor) {
+    const struct measure *from = told;
+    for (size_t i = 0; i < e->spec.sensors; i++)
+        e->measure[sensor[i]] = from[i];
+    atomic_store_explicit(&e->turn, TURN_JUDGE, memory_order_release);
+}

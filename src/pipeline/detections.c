@@ -29,7 +29,7 @@ void sonar_pipeline_steer(sonar_pipeline *p, sonar_engine_stage beamformer, size
                           const double *az_deg, const double *range_m) {
     const sonar_config *c = p->live->plan->config;
     const bool mvdr = beamformer == SONAR_ENGINE_MVDR;
-    const sonar_params *params = mvdr && p->ranks.cluster ? p->ranks.params : p->live->params;
+    const sonar_params *params = mvdr ? sonar_live_whole(p->live) : p->live->params;
     const size_t length = mvdr ? c->specs.mvdr.length : c->specs.cbf.length;
     uint64_t *turns = sonar_engine_points(p->engine);
     for (size_t i = 0; i < n; i++)

@@ -53,9 +53,11 @@ struct mark {
 /* What follows from one configuration; all versions that differ in the mask alone share it. Control
  * thread makes and frees, others read. */
 struct plan {
-    size_t references; /* of versions */
-    const sonar_config *config;
-    sonar_config *owned; /* that, or NULL: the caller's */
+    size_t references;          /* of versions */
+    const sonar_config *config; /* with ranks, this one's part */
+    const sonar_config *whole;  /* of the array; that, without */
+    sonar_config *owned;        /* the whole one, or NULL: the caller's */
+    sonar_config_part *part;    /* NULL: without ranks, and at first, when it is the pipeline's */
     sonar_output_form *form;
     sonar_detect_spec cbf_detect, mvdr_detect;
 };
@@ -65,7 +67,8 @@ struct plan {
  * when the data thread has a newer one and all results that refer to it have come back: nobody
  * waits, and the data thread neither allocates nor frees (live.c). */
 struct live {
-    sonar_params *params;
+    sonar_params *params; /* with ranks, of this one's part */
+    sonar_params *whole;  /* with ranks, of the array; else NULL */
     struct plan *plan;
     uint64_t first_sample;        /* of the first window under it; written before `adopted` */
     bool anew;                    /* its configuration is another one than the version's before */
@@ -90,11 +93,33 @@ struct layout {
     const sonar_backend *place[SONAR_ENGINE_STAGES];
 };
 
+/* A change on its way to all ranks (propose.c): the root's control thread writes a letter, its data
+ * thread sends it, every control thread makes what it asks for, and when all have said that they
+ * can, all hold it from the same round on. */
+enum { SONAR_NO_ANSWER = 0, SONAR_READY, SONAR_REFUSED };
+enum { SONAR_NO_OUTCOME = 0, SONAR_HELD, SONAR_DROPPED };
+enum { SONAR_REFUSAL_BYTES = 320 };
+
+struct proposal {
+    uint8_t *letter; /* [room]; who has it goes by `asked` */
+    size_t room, bytes;
+    atomic_bool asked; /* root: to be sent; others: to be read. The other thread clears it */
+    atomic_int answer; /* control's */
+    char why[SONAR_REFUSAL_BYTES];     /* before it refuses: the reason */
+    struct live *made;                 /* before it is ready: the version, or NULL */
+    atomic_int outcome;                /* data's, until control has looked */
+    char refused[SONAR_REFUSAL_BYTES]; /* before it is dropped: the first refusal of all */
+    bool in_flight;                    /* data: sent, and not settled */
+    int wake;                          /* data wakes control */
+    uint8_t *mask;   /* control: [sensor] of the array, that the letter takes out... */
+    bool masks;      /* ...if it does */
+    bool tells_mask; /* control of the root: nobody waits for it, the log tells it */
+};
+
 /* What a rank has besides (ranks.c). The data thread's, but for what is atomic or never changes. */
 struct ranks {
     const sonar_cluster *cluster; /* NULL: there is no other rank */
     sonar_config_part *part;      /* whose configuration is the pipeline's */
-    sonar_params *params;         /* of the whole array */
     sonar_engine_ranks engine;
     size_t sensors[SONAR_RANKS_MOST], channels[SONAR_RANKS_MOST]; /* of each rank */
     size_t sensors_used[SONAR_RANKS_MOST], channels_used;         /* the latter this rank's */
@@ -106,9 +131,12 @@ struct ranks {
     bool has;              /* if so */
     sonar_result *result;  /* root: for the next window; NULL: none is free */
     float *missing, *lost; /* root: [channel] of the array; [channel] of this rank, all 1 */
-    int64_t told_ns;       /* root: when the ranks told of themselves last */
+    void *measures; /* root: [sensor] of the ranks' elements, one rank's behind the other's */
+    struct proposal change;
+    int64_t told_ns;                           /* root: when the ranks told of themselves last */
     uint64_t windows_foreign, windows_missing; /* dropped; by this rank, by all */
     uint64_t absent[SONAR_RANKS_MOST];         /* windows that the rank had nothing of */
+    bool present[SONAR_RANKS_MOST];            /* in the last window */
     pthread_mutex_t lock;                      /* of all below but `left`: control reads it */
     bool told;
     sonar_ingest_counters counters; /* of the whole array */
@@ -142,7 +170,8 @@ struct sonar_pipeline {
     struct live *live;        /* the data thread's while it runs */
     struct versions versions;
     atomic_int log_level;
-    sonar_elements *elements;
+    sonar_elements *elements; /* measured here */
+    sonar_elements *judged;   /* those, or of the root the whole array's; NULL: of other ranks */
     sonar_nav *nav;
     int64_t window_middle_ns; /* UTC of the window in work, data thread */
 
@@ -184,8 +213,10 @@ struct sonar_pipeline {
 sonar_code sonar_ranks_create(sonar_pipeline *pipeline, const sonar_config *config,
                               sonar_error *err);
 void sonar_ranks_destroy(sonar_pipeline *pipeline);
-/* After the first version of the parameters: those of the whole array. */
-sonar_code sonar_ranks_make_params(sonar_pipeline *pipeline, sonar_error *err);
+/* After the first version of the parameters: what the engine has to know. */
+void sonar_ranks_describe_engine(sonar_pipeline *pipeline);
+/* The parameters are others: so are the whole array's. Data thread. */
+void sonar_ranks_adopt(sonar_pipeline *pipeline);
 /* The data thread's work where there are several ranks, until they leave together. */
 void sonar_ranks_work(sonar_pipeline *pipeline);
 /* Asks the other ranks for their parts of an evaluation (n directions); none of them waits for
@@ -215,17 +246,53 @@ void sonar_data_note_failure(struct progress *progress, const sonar_error *err);
 uint32_t sonar_pipeline_needed(const sonar_pipeline *pipeline, uint32_t wanted);
 /* mask.c: element health. Needs a version. */
 sonar_code sonar_mask_create(sonar_pipeline *pipeline, sonar_error *err);
+void sonar_mask_destroy(sonar_pipeline *pipeline);
 /* Judges what was measured, fills status->elements and offers a version with another mask if there
  * has to be one. Control thread. */
 void sonar_mask_tick(sonar_pipeline *pipeline, sonar_status *status);
 /* Measures what is due of the window's samples. Data thread. */
 void sonar_mask_measure(sonar_pipeline *pipeline, const sonar_window *window);
+/* The beams do without other sensors from now on. Control thread. */
+void sonar_mask_tell(const sonar_pipeline *pipeline);
+/* The ranks' measures to the root, once all that take part have some. Data thread. */
+sonar_code sonar_mask_share(sonar_pipeline *pipeline, sonar_error *err);
 /* live.c: the first version. */
 sonar_code sonar_live_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_live_destroy(sonar_pipeline *pipeline);
 /* Makes a version of `config`, which it then owns (NULL: that of the latest) and of the sensors
- * that are to be out, and offers it. Control thread. */
+ * that are to be out, and offers it; with ranks, to all of them. Control thread. */
 sonar_code sonar_live_offer(sonar_pipeline *pipeline, sonar_config *config, sonar_error *err);
+/* The steps of it: makes a version; the window after this call adopts it (any thread); what other
+ * parts of the daemon have to know of its configuration; or it is never to be. Control thread. */
+sonar_code sonar_live_make(sonar_pipeline *pipeline, sonar_config *config, struct live **made,
+                           sonar_error *err);
+void sonar_live_hold(sonar_pipeline *pipeline, struct live *live);
+void sonar_live_tell_others(sonar_pipeline *pipeline, const struct live *live);
+void sonar_live_drop(sonar_pipeline *pipeline, struct live *live);
+/* The parameters of the whole array. */
+static inline const sonar_params *sonar_live_whole(const struct live *live) {
+    return live->whole ? live->whole : live->params;
+}
+/* propose.c: changes that all ranks take over, or none. create makes room. */
+sonar_code sonar_propose_create(sonar_pipeline *pipeline, sonar_error *err);
+void sonar_propose_destroy(sonar_pipeline *pipeline);
+/* The root's: as sonar_live_offer. With a configuration it waits until all ranks have it, and
+ * SONAR_EINVAL tells the reason of the first rank that refused; without one, attend tells what has
+ * come of it. Control thread. */
+sonar_code sonar_propose(sonar_pipeline *pipeline, sonar_config *config, sonar_error *err);
+/* The root's: keys that may connect, and recording. They wait. Control thread. */
+sonar_code sonar_propose_keys(sonar_pipeline *pipeline, const sonar_security *security,
+                              sonar_error *err);
+sonar_code sonar_propose_record(sonar_pipeline *pipeline, bool record, sonar_error *err);
+/* One is on its way. Control thread of the root. */
+bool sonar_propose_is_busy(const sonar_pipeline *pipeline);
+/* Other ranks do what the root asks for, and all look at what has come of it. Control thread. */
+void sonar_propose_attend(sonar_pipeline *pipeline);
+/* Sensors that the letter in work takes out; NULL: none. Control thread of the others. */
+const uint8_t *sonar_propose_mask(const sonar_pipeline *pipeline);
+/* What a rank's offer says of it, and what follows from all offers. Data thread. */
+void sonar_propose_offer(sonar_pipeline *pipeline, sonar_offer *offer);
+sonar_code sonar_propose_round(sonar_pipeline *pipeline, sonar_error *err);
 /* Frees versions that nobody needs any more, and logs those that have been adopted. Control
  * thread. */
 void sonar_live_tick(sonar_pipeline *pipeline);
@@ -235,6 +302,9 @@ bool sonar_live_adopt(sonar_pipeline *pipeline, const sonar_window *window);
 /* A result goes to the output, or has come back from it. Data thread. */
 void sonar_live_lend(sonar_pipeline *pipeline, sonar_result *result);
 void sonar_live_take_back(sonar_pipeline *pipeline, sonar_result *result);
+/* pipeline.c: from now on these keys and no others of one side may connect. Control thread. */
+sonar_code sonar_pipeline_allow_side(sonar_pipeline *pipeline, sonar_domain side,
+                                     const sonar_keyring *allowed, sonar_error *err);
 /* pipeline.c: an engine with each stage on the backend of `place`, for the pipeline's samples. */
 sonar_code sonar_pipeline_make_engine(sonar_pipeline *pipeline,
                                       const sonar_backend *const place[SONAR_ENGINE_STAGES],
@@ -255,7 +325,7 @@ sonar_output_tap sonar_record_tap(const sonar_pipeline *pipeline);
 sonar_code sonar_record_start(sonar_pipeline *pipeline, sonar_error *err);
 /* Recordings say from now on what this configuration says of the sensors. Control thread. */
 void sonar_record_describe(sonar_pipeline *pipeline, const sonar_config *config);
-/* What headers say under a configuration, and what the output is made from. */
+/* What headers say under a configuration, of the whole array, and what the output is made from. */
 sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *pipeline,
                                              const sonar_config *config);
 /* train.c: what a node is trained for, or asked for its choices; without parameters. Borrows both.

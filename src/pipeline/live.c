@@ -38,27 +38,46 @@ static void release_plan(struct plan *plan) {
     if (!plan || --plan->references > 0)
         return;
     sonar_output_form_destroy(plan->form);
+    sonar_config_part_destroy(plan->part);
     sonar_config_destroy(plan->owned);
     free(plan);
 }
 
-/* Refers to the configuration, and does not own it yet. */
-static struct plan *make_plan(const sonar_pipeline *p, const sonar_config *c) {
-    struct plan *plan = sonar_alloc(1, sizeof *plan);
+/* What a rank works with of a configuration: its part. The first one is the pipeline's. */
+static sonar_code take_part(const sonar_pipeline *p, struct plan *plan, sonar_error *err) {
+    if (!p->ranks.cluster || plan->whole == p->whole) {
+        plan->config = p->ranks.cluster ? p->config : plan->whole;
+        return SONAR_OK;
+    }
+    const sonar_rank_place *place = &p->ranks.cluster->place;
+    const sonar_code code =
+        sonar_config_part_create(plan->whole, place->rank, place->ranks, &plan->part, err);
+    plan->config = code ? NULL : &plan->part->config;
+    return code;
+}
+
+/* Refers to the configuration, of the whole array, and does not own it yet. */
+static sonar_code make_plan(const sonar_pipeline *p, const sonar_config *c, struct plan **made,
+                            sonar_error *err) {
+    struct plan *plan = *made = sonar_alloc(1, sizeof *plan);
     if (!plan)
-        return NULL;
+        return sonar_fail(err, SONAR_ENOMEM, "live", "no memory");
     const sonar_output_spec spec = sonar_pipeline_output_spec(p, c);
     *plan = (struct plan){
         .references = 1,
-        .config = c,
+        .whole = c,
         .form = sonar_output_form_create(&spec),
         .cbf_detect = detect_spec(c, &c->cbf_scan, c->cbf_band.high_hz),
         .mvdr_detect = detect_spec(c, &c->mvdr_scan, c->mvdr_band.high_hz),
     };
-    if (plan->form)
-        return plan;
-    release_plan(plan);
-    return NULL;
+    sonar_code code = plan->form
+                          ? take_part(p, plan, err)
+                          : sonar_fail(err, SONAR_ENOMEM, "live", "no memory for what headers say");
+    if (code) {
+        release_plan(plan);
+        *made = NULL;
+    }
+    return code;
 }
 
 /* ---- versions -------------------------------------------------------------------------------- */
@@ -67,46 +86,83 @@ static void destroy(struct live *live) {
     if (!live)
         return;
     sonar_params_destroy(live->params);
+    sonar_params_destroy(live->whole);
     release_plan(live->plan);
     free(live);
 }
 
-/* Sensors that array.auto_mask takes out. */
+/* Sensors of the whole array that array.auto_mask takes out. */
 static const uint8_t *taken_out(const sonar_pipeline *p, const sonar_config *c) {
-    return c->auto_mask && p->elements ? sonar_elements_mask(p->elements) : NULL;
+    if (!c->auto_mask)
+        return NULL;
+    if (p->ranks.cluster && !sonar_is_root(p))
+        return sonar_propose_mask(p);
+    return p->judged ? sonar_elements_mask(p->judged) : NULL;
 }
 
-/* A rank's beams are parts of the array's, and its adaptive spectrum is of the whole array. */
-static sonar_params_spec params_spec(const sonar_pipeline *p, const sonar_config *c) {
-    sonar_params_spec spec = sonar_config_params(c);
-    if (!p->ranks.cluster)
-        return spec;
-    spec.shading_sum = p->ranks.params->shading_sum;
-    spec.mvdr_scan = NULL;
-    spec.forward_backward = false;
-    return spec;
-}
-
-/* The parameters of a plan, with the mask that should be. */
-static sonar_code make_params(const sonar_pipeline *p, const struct plan *plan,
-                              const struct live *before, sonar_params **params, sonar_error *err) {
-    const sonar_params_spec spec = params_spec(p, plan->config);
-    const uint8_t *out = taken_out(p, plan->config);
-    if (!before)
-        return sonar_params_create(&spec, 1, params, err);
-    const uint64_t version = before->params->version + 1;
-    if (before->plan == plan)
-        return sonar_params_mask(before->params, out, version, params, err);
-    const bool same = sonar_config_same_delays(before->plan->config, plan->config);
+/* Parameters of `spec` without the sensors `out`; like: those of the version before, NULL: there is
+ * none. */
+static sonar_code make_params(const sonar_params_spec *spec, const sonar_params *like,
+                              bool same_delays, const uint8_t *out, uint64_t version,
+                              sonar_params **params, sonar_error *err) {
     sonar_params *all = NULL;
-    sonar_code code = sonar_params_renew(before->params, &spec, same, version, &all, err);
+    *params = NULL;
+    const sonar_code code = like ? sonar_params_renew(like, spec, same_delays, version, &all, err)
+                                 : sonar_params_create(spec, version, &all, err);
     if (code || !out) {
         *params = all;
         return code;
     }
-    code = sonar_params_mask(all, out, version, params, err);
+    const sonar_code masked = sonar_params_mask(all, out, version, params, err);
     sonar_params_destroy(all);
+    return masked;
+}
+
+/* Those of the whole array, which the ranks' MVDR is solved with. */
+static sonar_code make_whole(struct live *live, const struct live *before, bool same_delays,
+                             const uint8_t *out, uint64_t version, sonar_error *err) {
+    sonar_params_spec spec = sonar_config_params(live->plan->whole);
+    spec.cbf_scan = NULL;
+    return make_params(&spec, before ? before->whole : NULL, same_delays, out, version,
+                       &live->whole, err);
+}
+
+/* A rank's beams are parts of the array's, and its adaptive spectrum is of the whole array. */
+static sonar_code make_part(const sonar_pipeline *p, struct live *live, const struct live *before,
+                            bool same_delays, const uint8_t *out, uint64_t version,
+                            sonar_error *err) {
+    const sonar_config *c = live->plan->config;
+    const uint32_t *sensor = (live->plan->part ? live->plan->part : p->ranks.part)->sensor;
+    sonar_params_spec spec = sonar_config_params(c);
+    uint8_t *own = out ? sonar_alloc(c->sensors, 1) : NULL;
+    if (out && !own)
+        return sonar_fail(err, SONAR_ENOMEM, "live", "no memory for %zu sensors", c->sensors);
+    for (size_t s = 0; s < c->sensors && own; s++)
+        own[s] = out[sensor[s]];
+    spec.shading_sum = live->whole->shading_sum;
+    spec.mvdr_scan = NULL;
+    spec.forward_backward = false;
+    const sonar_code code = make_params(&spec, before ? before->params : NULL, same_delays, own,
+                                        version, &live->params, err);
+    free(own);
     return code;
+}
+
+/* The parameters of the version's plan, with the mask that should be. */
+static sonar_code fill(const sonar_pipeline *p, struct live *live, const struct live *before,
+                       sonar_error *err) {
+    const struct plan *plan = live->plan;
+    const uint8_t *out = taken_out(p, plan->whole);
+    const uint64_t version = before ? before->params->version + 1 : 1;
+    const bool same_delays = before && (before->plan == plan ||
+                                        sonar_config_same_delays(before->plan->whole, plan->whole));
+    if (p->ranks.cluster) {
+        const sonar_code code = make_whole(live, before, same_delays, out, version, err);
+        return code ? code : make_part(p, live, before, same_delays, out, version, err);
+    }
+    const sonar_params_spec spec = sonar_config_params(plan->config);
+    return make_params(&spec, before ? before->params : NULL, same_delays, out, version,
+                       &live->params, err);
 }
 
 /* A version of the plan; it takes the caller's reference. */
@@ -120,7 +176,7 @@ static sonar_code make_version(sonar_pipeline *p, struct plan *plan, struct live
     }
     live->plan = plan;
     live->anew = before && before->plan != plan;
-    const sonar_code code = make_params(p, plan, before, &live->params, err);
+    const sonar_code code = fill(p, live, before, err);
     if (code) {
         destroy(live);
         return code;
@@ -131,10 +187,10 @@ static sonar_code make_version(sonar_pipeline *p, struct plan *plan, struct live
 }
 
 sonar_code sonar_live_create(sonar_pipeline *p, sonar_error *err) {
-    struct plan *plan = make_plan(p, p->config);
-    if (!plan)
-        return sonar_fail(err, SONAR_ENOMEM, "live", "no memory for what headers say");
-    const sonar_code code = make_version(p, plan, &p->live, err);
+    struct plan *plan;
+    sonar_code code = make_plan(p, p->whole, &plan, err);
+    if (!code)
+        code = make_version(p, plan, &p->live, err);
     if (!code)
         atomic_store(&p->live->adopted, true);
     return code;
@@ -149,13 +205,8 @@ void sonar_live_destroy(sonar_pipeline *p) {
 
 /* ---- control thread -------------------------------------------------------------------------- */
 
-/* What other parts of the daemon have to know of the configuration. */
-static void tell_others(sonar_pipeline *p, const struct live *live) {
-    const sonar_config *c = live->plan->config;
+static void use_channels(sonar_pipeline *p, const sonar_config *c) {
     uint8_t *used = sonar_alloc(c->channels, 1);
-    atomic_store_explicit(&p->log_level, (int)c->log_level, memory_order_relaxed);
-    sonar_record_describe(p, c);
-    sonar_elements_change(p->elements, c->used, live->params->scale);
     for (size_t s = 0; used && s < c->sensors; s++)
         used[c->channel[s]] = c->used[s];
     if (used)
@@ -163,27 +214,59 @@ static void tell_others(sonar_pipeline *p, const struct live *live) {
     free(used);
 }
 
-sonar_code sonar_live_offer(sonar_pipeline *p, sonar_config *config, sonar_error *err) {
-    struct plan *plan = config ? make_plan(p, config) : p->versions.latest->plan;
-    struct live *live;
-    if (!plan)
-        return sonar_fail(err, SONAR_ENOMEM, "live", "no memory for what headers say");
-    plan->references += !config;
-    const sonar_code code = make_version(p, plan, &live, err);
+void sonar_live_tell_others(sonar_pipeline *p, const struct live *live) {
+    const struct plan *plan = live->plan;
+    sonar_elements_change(p->elements, plan->config->used, live->params->scale);
+    if (p->judged && p->judged != p->elements)
+        sonar_elements_change(p->judged, plan->whole->used, live->whole->scale);
+    if (!live->anew) /* another mask alone */
+        return;
+    atomic_store_explicit(&p->log_level, (int)plan->config->log_level, memory_order_relaxed);
+    sonar_record_describe(p, plan->config);
+    use_channels(p, plan->config);
+}
+
+sonar_code sonar_live_make(sonar_pipeline *p, sonar_config *config, struct live **made,
+                           sonar_error *err) {
+    struct plan *plan = p->versions.latest->plan;
+    sonar_code code = config ? make_plan(p, config, &plan, err) : SONAR_OK;
     if (code)
         return code;
-    plan->owned = config ? config : plan->owned;
-    if (config)
-        tell_others(p, live);
-    /* one that the data thread has not seen is never adopted, and the newer one is in its place */
+    plan->references += !config;
+    code = make_version(p, plan, made, err);
+    if (!code && config)
+        plan->owned = config;
+    return code;
+}
+
+/* One that the data thread has not seen is never adopted, and the newer one is in its place. */
+void sonar_live_hold(sonar_pipeline *p, struct live *live) {
     struct live *skipped = atomic_exchange(&p->versions.fresh, NULL);
     if (skipped) {
         live->anew = live->anew || skipped->anew;
         atomic_store(&skipped->retired, true);
     }
     atomic_store(&p->versions.fresh, live);
+}
+
+void sonar_live_drop(sonar_pipeline *p, struct live *live) {
+    atomic_store(&live->retired, true);
+    sonar_live_tick(p);
+}
+
+static sonar_code offer(sonar_pipeline *p, sonar_config *config, sonar_error *err) {
+    struct live *live;
+    const sonar_code code = sonar_live_make(p, config, &live, err);
+    if (code)
+        return code;
+    sonar_live_tell_others(p, live);
+    sonar_live_hold(p, live);
     sonar_live_tick(p);
     return SONAR_OK;
+}
+
+sonar_code sonar_live_offer(sonar_pipeline *p, sonar_config *config, sonar_error *err) {
+    return p->ranks.cluster ? sonar_propose(p, config, err) : offer(p, config, err);
 }
 
 static void tell(const sonar_pipeline *p, struct live *live) {
@@ -214,17 +297,14 @@ void sonar_live_tick(sonar_pipeline *p) {
 }
 
 const sonar_config *sonar_pipeline_config(const sonar_pipeline *p) {
-    return p->versions.latest->plan->config;
+    return p->versions.latest->plan->whole;
 }
 
 const sonar_config *sonar_pipeline_made_for(const sonar_pipeline *p) {
-    return p->config;
+    return p->whole;
 }
 
 sonar_code sonar_pipeline_reconfigure(sonar_pipeline *p, sonar_config *config, sonar_error *err) {
-    if (p->ranks.cluster)
-        return sonar_fail(err, SONAR_ESTATE, "cluster",
-                          "several ranks share the array: what changes holds after a restart");
     return sonar_live_offer(p, config, err);
 }
 
@@ -250,7 +330,7 @@ bool sonar_live_adopt(sonar_pipeline *p, const sonar_window *window) {
     struct live *fresh = atomic_exchange(&v->fresh, NULL), *before = p->live;
     if (!fresh)
         return false;
-    const sonar_params *was = before->params, *is = fresh->params;
+    const sonar_params *was = sonar_live_whole(before), *is = sonar_live_whole(fresh);
     const bool restart =
         p->config->specs.mvdr_enabled && (returns(was, is) || corrects_anew(was, is));
     v->mask_changed = v->mask_changed || memcmp(was->used, is->used, is->sensors) != 0;
@@ -259,6 +339,7 @@ bool sonar_live_adopt(sonar_pipeline *p, const sonar_window *window) {
     if (fresh->anew)
         v->config_sample = window->first_sample;
     p->live = fresh;
+    sonar_ranks_adopt(p);
     fresh->first_sample = window->first_sample;
     atomic_store(&fresh->adopted, true);
     atomic_store(&before->retired, true); /* last: control may free it now */

@@ -5,27 +5,42 @@
 
 /* ---- control thread -------------------------------------------------------------------------- */
 
-sonar_code sonar_mask_create(sonar_pipeline *p, sonar_error *err) {
-    const sonar_config *c = p->config;
+static sonar_code create(sonar_pipeline *p, const sonar_config *c, const sonar_params *params,
+                         sonar_elements **elements, sonar_error *err) {
     const sonar_elements_spec spec = {
         .sensors = c->sensors,
         .channels = c->channels,
         .channel = c->channel,
         .used = c->used,
-        .scale = p->live->params->scale,
+        .scale = params->scale,
         .fs_hz = c->fs_hz,
         .length = c->specs.window_length,
         .hop = c->specs.hop,
         .low_hz = c->lofar_band.low_hz,
         .high_hz = c->lofar_band.high_hz,
     };
-    return sonar_elements_create(&spec, &p->host, &p->elements, err);
+    return sonar_elements_create(&spec, &p->host, elements, err);
+}
+
+sonar_code sonar_mask_create(sonar_pipeline *p, sonar_error *err) {
+    sonar_code code = create(p, p->config, p->live->params, &p->elements, err);
+    if (!code && !p->ranks.cluster)
+        p->judged = p->elements;
+    if (!code && p->ranks.cluster && sonar_is_root(p))
+        code = create(p, p->whole, p->live->whole, &p->judged, err);
+    return code;
+}
+
+void sonar_mask_destroy(sonar_pipeline *p) {
+    if (p->judged != p->elements)
+        sonar_elements_destroy(p->judged);
+    sonar_elements_destroy(p->elements);
 }
 
 /* What fails is tried again a second later. */
 static bool offer(sonar_pipeline *p) {
     sonar_error err = {0};
-    if (!p->versions.mask_wanted)
+    if (!p->versions.mask_wanted || sonar_propose_is_busy(p))
         return false;
     if (sonar_live_offer(p, NULL, &err)) {
         sonar_log(&p->host, SONAR_ERROR, err.where, "%s: the mask stays as it is", err.text);
@@ -35,24 +50,30 @@ static bool offer(sonar_pipeline *p) {
     return true;
 }
 
-static void tell(const sonar_pipeline *p, const sonar_element_health *health) {
+static const uint8_t *used_now(const sonar_pipeline *p) {
+    return sonar_live_whole(p->versions.latest)->used;
+}
+
+void sonar_mask_tell(const sonar_pipeline *p) {
     char sensors[120];
-    sonar_channel_set_print(&health->masked_auto.sensors, sensors, sizeof sensors);
+    sonar_element_health health;
+    sonar_elements_read(p->judged, used_now(p), &health);
+    sonar_channel_set_print(&health.masked_auto.sensors, sensors, sizeof sensors);
     sonar_log(&p->host, SONAR_WARN, "array.auto_mask",
-              health->masked_auto.sensors.count ? "the beams do without %u sensors: %s"
-                                                : "all sensors are back",
-              health->masked_auto.sensors.count, sensors);
+              health.masked_auto.sensors.count ? "the beams do without %u sensors: %s"
+                                               : "all sensors are back",
+              health.masked_auto.sensors.count, sensors);
 }
 
 void sonar_mask_tick(sonar_pipeline *p, sonar_status *status) {
-    if (sonar_elements_judge(p->elements) && sonar_pipeline_config(p)->auto_mask)
+    if (p->judged && sonar_elements_judge(p->judged) && sonar_pipeline_config(p)->auto_mask)
         p->versions.mask_wanted = true;
-    const bool changed = offer(p);
-    const sonar_params *latest = p->versions.latest->params;
-    status->params = sonar_params_tell(p->ranks.cluster ? p->ranks.params : latest);
-    sonar_elements_read(p->elements, latest->used, &status->elements);
-    if (changed)
-        tell(p, &status->elements);
+    const bool changed = p->judged && offer(p);
+    status->params = sonar_params_tell(sonar_live_whole(p->versions.latest));
+    if (p->judged)
+        sonar_elements_read(p->judged, used_now(p), &status->elements);
+    if (changed && !p->ranks.cluster) /* with ranks, once all have it */
+        sonar_mask_tell(p);
 }
 
 /* ---- data thread ----------------------------------------------------------------------------- */
@@ -63,4 +84,26 @@ void sonar_mask_measure(sonar_pipeline *p, const sonar_window *window) {
         return;
     sonar_window_span(window, window->first_sample, sonar_elements_stretch(p->elements), in);
     sonar_elements_measure(p->elements, window->first_sample, in, window->missing);
+}
+
+sonar_code sonar_mask_share(sonar_pipeline *p, sonar_error *err) {
+    struct ranks *ranks = &p->ranks;
+    const sonar_offer *offer = ranks->offer;
+    const size_t own = ranks->cluster->place.rank;
+    size_t size[SONAR_RANKS_MOST];
+    bool any = false, all = true;
+    for (size_t r = 0; r < ranks->agree.ranks; r++) {
+        any = any || offer[r].measured;
+        all = all && (offer[r].measured || !ranks->present[r]);
+        size[r] = ranks->sensors[r] * sonar_elements_measure_bytes();
+    }
+    if (!any || !all || !offer[0].judged)
+        return SONAR_OK;
+    const void *mine = sonar_elements_tell(p->elements);
+    const sonar_code code = ranks->cluster->ops->gather(mine, size, ranks->measures, err);
+    if (offer[own].measured)
+        sonar_elements_go_on(p->elements);
+    if (!code && sonar_is_root(p))
+        sonar_elements_take(p->judged, ranks->measures, ranks->sensor);
+    return code;
 }

@@ -132,7 +132,6 @@ static void band_of(const sonar_band *band, double bin_hz, double hz[2]) {
 }
 
 sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *p, const sonar_config *c) {
-    c = p->ranks.cluster ? p->whole : c;
     sonar_output_spec spec = {
         .zmq_context = p->zmq,
         .tap = sonar_record_tap(p),
@@ -179,7 +178,7 @@ sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *p, const sona
 static sonar_code make_output(sonar_pipeline *p, sonar_error *err) {
     if (!sonar_is_root(p))
         return SONAR_OK;
-    const sonar_output_spec spec = sonar_pipeline_output_spec(p, p->config);
+    const sonar_output_spec spec = sonar_pipeline_output_spec(p, p->whole);
     return sonar_output_create(&spec, &p->host, &p->output, err);
 }
 
@@ -300,9 +299,9 @@ static sonar_code make_all(sonar_pipeline *p, const struct layout *given, sonar_
     sonar_log(&p->host, SONAR_INFO, "backend", "%s (%s): %s", p->choice.backend->name,
               p->choice.description, p->choice.reason);
     starting(p, "computing delays and weights");
-    code = sonar_ranks_make_params(p, err);
+    code = sonar_live_create(p, err);
     if (!code)
-        code = sonar_live_create(p, err);
+        sonar_ranks_describe_engine(p);
     if (!code)
         code = make_nav(p, err);
     if (!code)
@@ -338,20 +337,27 @@ const sonar_security *sonar_pipeline_security(const sonar_pipeline *p) {
 }
 
 /* A key that is taken away is of no use any more, even where it has been let in already. */
+sonar_code sonar_pipeline_allow_side(sonar_pipeline *p, sonar_domain side,
+                                     const sonar_keyring *allowed, sonar_error *err) {
+    bool fewer = false;
+    const sonar_code code = p->zap ? sonar_zap_allow(p->zap, side, allowed, &fewer, err) : SONAR_OK;
+    if (code)
+        return code;
+    if (fewer && side == SONAR_SENDERS)
+        sonar_ingest_cut_all(p->ingest);
+    if (fewer && side == SONAR_READERS && p->output)
+        sonar_output_cut_all(p->output);
+    return SONAR_OK;
+}
+
 sonar_code sonar_pipeline_allow(sonar_pipeline *p, const sonar_security *security,
                                 sonar_error *err) {
-    for (int i = 0; p->zap && i < SONAR_DOMAINS; i++) {
-        bool fewer;
-        sonar_code code =
-            sonar_zap_allow(p->zap, (sonar_domain)i, &security->allowed[i], &fewer, err);
-        if (code)
-            return code;
-        if (fewer && i == SONAR_SENDERS)
-            sonar_ingest_cut_all(p->ingest);
-        if (fewer && i == SONAR_READERS && p->output)
-            sonar_output_cut_all(p->output);
-    }
-    return SONAR_OK;
+    if (p->ranks.cluster && p->thread_started)
+        return sonar_propose_keys(p, security, err);
+    sonar_code code = SONAR_OK;
+    for (int i = 0; i < SONAR_DOMAINS && !code; i++)
+        code = sonar_pipeline_allow_side(p, (sonar_domain)i, &security->allowed[i], err);
+    return code;
 }
 
 /* An I/O thread takes two descriptors, an endpoint up to four, and the rest is little. */
@@ -437,7 +443,7 @@ void sonar_pipeline_destroy(sonar_pipeline *p) {
     if (p->ring.data)
         p->choice.backend->buffer_destroy(&p->ring);
     sonar_pipeline_free_buffers(p);
-    sonar_elements_destroy(p->elements);
+    sonar_mask_destroy(p);
     sonar_nav_destroy(p->nav);
     sonar_live_destroy(p);
     sonar_ranks_destroy(p);
@@ -605,6 +611,7 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *p, sonar_error *err) {
     sonar_status status = {0};
     bool gave_up = atomic_load(&p->gave_up); /* first: its reason is in the status then */
     collect(p, &status);
+    sonar_propose_attend(p);
     sonar_live_tick(p);
     sonar_mask_tick(p, &status);
     sonar_navigate_tick(p, &status);
@@ -638,6 +645,14 @@ char *sonar_pipeline_status_text(const sonar_pipeline *p) {
 
 bool sonar_pipeline_left(const sonar_pipeline *p) {
     return atomic_load(&p->ranks.left);
+}
+
+int sonar_pipeline_fd(const sonar_pipeline *p) {
+    return p->ranks.cluster ? p->ranks.change.wake : -1;
+}
+
+void sonar_pipeline_attend(sonar_pipeline *p) {
+    sonar_propose_attend(p);
 }
 
 const char *sonar_pipeline_run(const sonar_pipeline *p) {

@@ -33,10 +33,11 @@ sonar_code sonar_pipeline_tick(sonar_pipeline *pipeline, sonar_error *err);
 const sonar_config *sonar_pipeline_config(const sonar_pipeline *pipeline);
 /* That of the start, which the buffers were made for. */
 const sonar_config *sonar_pipeline_made_for(const sonar_pipeline *pipeline);
-/* Goes over to `config` between two windows: one that sonar_config_merge made from that of
- * sonar_pipeline_config. It is the pipeline's on SONAR_OK, and the caller's otherwise, when nothing
- * has changed (SONAR_ENOMEM). The first window under it is flagged and logged. Control thread,
- * which makes the tables of delays meanwhile if these change. */
+/* Goes over to `config` between two windows, with ranks all of them or none: one that
+ * sonar_config_merge made from that of sonar_pipeline_config. It is the pipeline's on SONAR_OK, and
+ * the caller's otherwise, when nothing has changed (SONAR_ENOMEM). The first window under it is
+ * flagged and logged. Control thread, which makes the tables of delays meanwhile if these change.
+ */
 sonar_code sonar_pipeline_reconfigure(sonar_pipeline *pipeline, sonar_config *config,
                                       sonar_error *err);
 /* What the last tick found; all 0 before the first. Valid until the next. Control thread. */
@@ -71,6 +72,11 @@ char *sonar_pipeline_status_text(const sonar_pipeline *pipeline);
 /* Do the ranks that share the array stop together, because one of them was asked to? Control
  * thread. */
 bool sonar_pipeline_left(const sonar_pipeline *pipeline);
+/* Where ranks share the array: becomes readable when attend is to be called, which may also be
+ * called at any other time; else -1. Control thread. */
+int sonar_pipeline_fd(const sonar_pipeline *pipeline);
+/* Does what rank 0 asks for. Control thread. */
+void sonar_pipeline_attend(sonar_pipeline *pipeline);
 /* UUID of this start. */
 const char *sonar_pipeline_run(const sonar_pipeline *pipeline);
 /* The process's one ZeroMQ context. Whoever opens a socket in it closes it before destroy. */

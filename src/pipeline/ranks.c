@@ -17,7 +17,7 @@
  * off; NULL: it must not be set. */
 static const struct {
     const char *path, *off;
-} alone[] = {{"array.auto_mask", "false"}, {"record.what", "off"}, {"ingest.shared_memory", NULL}};
+} alone[] = {{"record.what", "off"}, {"ingest.shared_memory", NULL}};
 
 struct refusal {
     const char *off;
@@ -68,26 +68,20 @@ static sonar_code list_parts(struct ranks *ranks, const sonar_config *c, sonar_e
                 continue;
             *to++ = (uint32_t)s;
             ranks->sensors[r]++;
-            ranks->sensors_used[r] += c->used[s];
         }
     }
     return SONAR_OK;
 }
 
-static sonar_code make_missing(struct ranks *ranks, const sonar_config *c, sonar_error *err) {
+static sonar_code make_buffers(struct ranks *ranks, const sonar_config *c, sonar_error *err) {
     ranks->missing = sonar_alloc(c->channels, sizeof *ranks->missing);
     ranks->lost = sonar_alloc(ranks->part->config.channels, sizeof *ranks->lost);
-    if (!ranks->missing || !ranks->lost)
+    ranks->measures = sonar_alloc(c->sensors, sonar_elements_measure_bytes());
+    if (!ranks->missing || !ranks->lost || !ranks->measures)
         return sonar_fail(err, SONAR_ENOMEM, "cluster", "no memory for %zu channels", c->channels);
     for (size_t k = 0; k < ranks->part->config.channels; k++)
         ranks->lost[k] = 1;
     return SONAR_OK;
-}
-
-static void count_channels(struct ranks *ranks) {
-    const sonar_config *c = &ranks->part->config;
-    for (size_t s = 0; s < c->sensors; s++)
-        ranks->channels_used += c->used[s];
 }
 
 sonar_code sonar_ranks_create(sonar_pipeline *p, const sonar_config *c, sonar_error *err) {
@@ -112,35 +106,56 @@ sonar_code sonar_ranks_create(sonar_pipeline *p, const sonar_config *c, sonar_er
         .max_skew_ns = (int64_t)(c->cluster_max_skew_ms * 1e6),
         .restart_after_ns = (int64_t)c->restart_after_ms * 1000000,
     };
-    count_channels(ranks);
     code = list_parts(ranks, c, err);
-    return code ? code : make_missing(ranks, c, err);
+    if (!code)
+        code = make_buffers(ranks, c, err);
+    return code ? code : sonar_propose_create(p, err);
 }
 
-sonar_code sonar_ranks_make_params(sonar_pipeline *p, sonar_error *err) {
+/* Channels of this rank that feed a sensor that is not masked by hand, and each rank's sensors in
+ * the beams. */
+static void count_used(sonar_pipeline *p) {
+    struct ranks *ranks = &p->ranks;
+    const sonar_config *c = p->live->plan->config;
+    const uint32_t *sensor = ranks->sensor;
+    ranks->channels_used = 0;
+    for (size_t s = 0; s < c->sensors; s++)
+        ranks->channels_used += c->used[s];
+    for (size_t r = 0; r < ranks->cluster->place.ranks; r++) {
+        ranks->sensors_used[r] = 0;
+        for (size_t i = 0; i < ranks->sensors[r]; i++)
+            ranks->sensors_used[r] += p->live->whole->used[*sensor++];
+    }
+}
+
+void sonar_ranks_adopt(sonar_pipeline *p) {
+    if (!p->ranks.cluster)
+        return;
+    p->ranks.engine.params = p->live->whole;
+    count_used(p);
+}
+
+void sonar_ranks_describe_engine(sonar_pipeline *p) {
     struct ranks *ranks = &p->ranks;
     if (!ranks->cluster)
-        return SONAR_OK;
-    sonar_params_spec spec = sonar_config_params(p->whole);
-    spec.cbf_scan = NULL;
-    sonar_code code = sonar_params_create(&spec, 1, &ranks->params, err);
+        return;
     ranks->engine = (sonar_engine_ranks){.cluster = ranks->cluster,
                                          .specs = &p->whole->specs,
-                                         .params = ranks->params,
                                          .sensors = ranks->sensors,
                                          .channels = ranks->channels,
                                          .sensor = ranks->sensor};
-    return code;
+    sonar_ranks_adopt(p);
 }
 
 void sonar_ranks_destroy(sonar_pipeline *p) {
     if (p->ranks.cluster)
         pthread_mutex_destroy(&p->ranks.lock);
-    sonar_params_destroy(p->ranks.params);
+    sonar_propose_destroy(p);
     sonar_config_part_destroy(p->ranks.part);
     free(p->ranks.sensor);
     free(p->ranks.missing);
     free(p->ranks.lost);
+    free(p->ranks.measures);
 }
 
 /* ---- a round --------------------------------------------------------------------------------- */
@@ -177,6 +192,9 @@ static void make_offer(sonar_pipeline *p, sonar_offer *offer) {
     offer->draining = atomic_load(&p->draining); /* before taking: no window can come after it */
     offer->stopping = atomic_load(&p->stopping);
     offer->channels = ranks->channels_used;
+    offer->measured = sonar_elements_measured(p->elements);
+    offer->judged = p->judged && !sonar_elements_measured(p->judged);
+    sonar_propose_offer(p, offer);
     prepare(p, offer);
     if (!ranks->has)
         ranks->has = sonar_ingest_take(p->ingest, &ranks->window);
@@ -331,7 +349,7 @@ static void describe(sonar_pipeline *p, const sonar_verdict *v, const sonar_wind
                      sonar_result *result) {
     const struct ranks *ranks = &p->ranks;
     sonar_result_describe(p, window, result);
-    result->params = sonar_params_tell(ranks->params);
+    result->params = sonar_params_tell(p->live->whole);
     for (size_t r = 0; r < ranks->agree.ranks; r++)
         if (!v->present[r]) {
             result->params.sensors_used -= ranks->sensors_used[r];
@@ -387,8 +405,9 @@ static sonar_code process(sonar_pipeline *p, const sonar_verdict *v, sonar_resul
     const bool present = v->present[own_rank(p)];
     const uint32_t wanted = ranks->offer[0].wanted;
     const sonar_window whole = whole_window(p, v);
+    const bool anew = sonar_live_adopt(p, &whole);
     sonar_code code = SONAR_OK;
-    if (v->restarted)
+    if (anew || v->restarted)
         sonar_engine_forget(p->engine);
     if (wanted & SONAR_WANT(SONAR_ELEMENT_MISSING))
         code = gather_missing(p, v, err);
@@ -454,6 +473,7 @@ static bool handle(sonar_pipeline *p, const sonar_verdict *v) {
         atomic_fetch_add(&p->progress.results_dropped, 1);
     for (size_t r = 0; r < ranks->agree.ranks; r++)
         ranks->absent[r] += !v->present[r];
+    memcpy(ranks->present, v->present, sizeof ranks->present);
     const sonar_code code = process(p, v, result, &cancelled, &err);
     if (!code && !cancelled) {
         finish(p, result, began);
@@ -491,17 +511,23 @@ static void wait_for_more(sonar_pipeline *p) {
         sonar_wake_wait(sonar_ingest_fd(p->ingest), LOOK_UP_MS);
 }
 
+/* What the ranks have on offer, and what else the offers say. */
+static sonar_code share_offers(sonar_pipeline *p, sonar_error *err) {
+    sonar_offer mine;
+    make_offer(p, &mine);
+    sonar_code code = ops(p)->share(&mine, sizeof mine, p->ranks.offer, err);
+    if (!code && p->ranks.offer[0].asks)
+        code = share_tales(p, err);
+    if (!code)
+        code = sonar_mask_share(p, err);
+    return code ? code : sonar_propose_round(p, err);
+}
+
 /* False: all leave. */
 static bool round_of(sonar_pipeline *p) {
     struct ranks *ranks = &p->ranks;
-    sonar_offer mine;
     sonar_error err = {0};
-    make_offer(p, &mine);
-    if (ops(p)->share(&mine, sizeof mine, ranks->offer, &err)) {
-        give_up(p, &err);
-        return false;
-    }
-    if (ranks->offer[0].asks && share_tales(p, &err)) {
+    if (share_offers(p, &err)) {
         give_up(p, &err);
         return false;
     }

@@ -102,12 +102,12 @@ sonar_code sonar_pipeline_train(const sonar_config *config,
 
 sonar_code sonar_pipeline_ask_training(sonar_pipeline *p, sonar_error *err) {
     char path[4200];
-    const sonar_code code = check_place(p->config, path, sizeof path, err);
-    if (code)
-        return code;
     if (p->ranks.cluster)
         return sonar_fail(err, SONAR_ESTATE, "train",
                           "several ranks share the array: train before they are started");
+    const sonar_code code = check_place(p->config, path, sizeof path, err);
+    if (code)
+        return code;
     if (atomic_load(&p->training_since_ns))
         return sonar_fail(err, SONAR_ESTATE, "train", "training is under way already");
     atomic_store(&p->training_since_ns, sonar_monotonic_ns());
