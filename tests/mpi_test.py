@@ -37,7 +37,7 @@ array: {{id: 1, name: test, {array}geometry: {{line: {{sensors: {channels}, spac
 sound_speed_mps: 1500
 fs_hz: {fs}
 ingest: {{endpoints: ["ipc://{folder}/in{rank}"], overload: block, restart_after_ms: 500, max_skew_ms: {skew},
-         max_missing_share: {share}}}
+         {ingest}max_missing_share: {share}}}
 dft: {{length: {window}, hop: {hop}}}
 cbf: {{band_hz: [300, 600], ranges_m: [50, 200]}}
 lofar: {{band_hz: [100, 700]}}
@@ -69,11 +69,11 @@ class Daemon:
     """sonard, alone (ranks None) or under mpirun, with a subscriber and the log."""
     running = []
 
-    def __init__(self, ranks, topics=TOPICS, more="", split=True, share=0.1, skew=250, array=""):
+    def __init__(self, ranks, topics=TOPICS, more="", split=True, share=0.1, skew=250, array="", ingest=""):
         self.ranks, self.split, self.folder = ranks, split and ranks, pathlib.Path(tempfile.mkdtemp(prefix="mpi_test."))
         self.yaml = self.folder / "array.yaml"
         self.yaml.write_text(CONFIG.format(channels=CHANNELS, fs=FS_HZ, folder=self.folder, window=WINDOW,
-                                           hop=HOP, more=more, share=share, skew=skew, array=array, rank="{rank}" if split and ranks else ""))
+                                           hop=HOP, more=more, share=share, skew=skew, array=array, ingest=ingest.replace("FOLDER", str(self.folder)), rank="{rank}" if split and ranks else ""))
         command = [binaries / "sonard", self.yaml]
         if ranks:
             command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *command]
@@ -309,8 +309,8 @@ def by_window(daemon):
 SECONDS = 6
 
 
-def simulated(ranks, scene, *more):
-    daemon = Daemon(ranks, share=0.9, skew=1000, more=PATIENT)
+def simulated(ranks, scene, *more, **options):
+    daemon = Daemon(ranks, share=0.9, skew=1000, more=PATIENT, **options)
     sent = play(daemon, "sonar-sim", "--scene", daemon.folder / scene, "--duration", str(SECONDS), "--utc", "0", *more)
     daemon.receive_until([SECONDS * FS_HZ - WINDOW])
     daemon.await_status()
@@ -335,9 +335,16 @@ def the_simulator_feeds_ranks():
 
 
 def a_recording_is_replayed_to_ranks():
-    """The same samples from a file, and from a sender for each rank, make the same bytes."""
+    """The same samples through shared memory, from a file, and from a sender for each rank, make the
+    same bytes."""
     daemon, _ = simulated(2, "calm", "--ranks", "2")
     wanted = by_window(daemon)
+    daemon.end()
+    daemon, sent = simulated(2, "calm", "--ranks", "2", "--shared-memory",
+                             ingest='shared_memory: "ipc://FOLDER/memory{rank}", ')
+    assert {key: body for key, (_, body) in by_window(daemon).items()} == {key: body for key, (_, body) in wanted.items()}
+    assert [(daemon.folder / f"memory{rank}").is_socket() for rank in (0, 1, 2)] == [True, True, False]
+    assert [line["frames_accepted"] for line in daemon.status["ranks"]] == [line["frames"] for line in sent["ranks"]]
     daemon.end()
     daemon = Daemon(2, share=0.9, skew=1000, more=PATIENT)
     folder = tempfile.TemporaryDirectory(prefix="mpi_test.")
@@ -597,7 +604,7 @@ def what_ranks_cannot_do_is_refused():
     for more, words in (("record: {what: raw}", "record.what: several ranks cannot do so"),
                         ("cluster: {ranks: [4, 20]}", "mpirun has started 3 ranks, and the configuration has channels for 2")):
         folder = tempfile.mkdtemp(prefix="mpi_test.")
-        text = CONFIG.format(channels=CHANNELS, fs=FS_HZ, folder=folder, window=WINDOW, hop=HOP, share=0.1, skew=250, array="",
+        text = CONFIG.format(channels=CHANNELS, fs=FS_HZ, folder=folder, window=WINDOW, hop=HOP, share=0.1, skew=250, array="", ingest="",
                              rank="{rank}", more=more)
         yaml = pathlib.Path(folder) / "array.yaml"
         yaml.write_text(text)

@@ -1430,7 +1430,8 @@ Test(config, parts_are_the_whole_array) {
         "schema: 1\narray: {id: 1, name: t, geometry: {line: {sensors: 7, spacing_m: 1}},\n"
         "  channels: [6, 0, 5, 1, 4, 2, 8], mask: [3], gain_db: [1, 2, 3, 4, 5, 6, 7]}\n"
         "sound_speed_mps: 1500\nfs_hz: 8000\ncbf: {band_hz: [100, 300]}\n"
-        "ingest: {endpoints: [\"tcp://127.0.0.1:555{rank}\", \"ipc:///tmp/{rank}.in\"]}\n"
+        "ingest: {endpoints: [\"tcp://127.0.0.1:555{rank}\", \"ipc:///tmp/{rank}.in\"], "
+        "shared_memory: \"ipc:///tmp/{rank}.memory\"}\n"
         "cluster: {ranks: [2, 5, 2]}\n");
     const size_t first[] = {0, 2, 7}, channels[] = {2, 5, 2};
     size_t seen[7] = {0};
@@ -1451,6 +1452,9 @@ Test(config, parts_are_the_whole_array) {
             cr_assert_eq(c->gain_db[s], (double)whole + 1);
             cr_assert_eq(c->used[s], whole != 3);
         }
+        snprintf(endpoint, sizeof endpoint, "ipc:///tmp/%zu.memory", r);
+        cr_assert_str_eq(c->shared_memory, endpoint);
+        cr_assert_str_eq(l.config->shared_memory, "ipc:///tmp/0.memory");
         snprintf(endpoint, sizeof endpoint, "ipc:///tmp/%zu.in", r);
         cr_assert_str_eq(c->ingest_endpoint[1], endpoint);
         sonar_config_part_destroy(part);

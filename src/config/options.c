@@ -169,7 +169,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
          .computed = "not set: all samples come over the sockets",
          .help =
              "Local socket at which digitisers on this machine hand over memory that they write "
-             "samples to (docs/protocol.md), ipc only."},
+             "samples to (docs/protocol.md), ipc only. {rank} in it stands for the rank's number "
+             "(cluster.ranks)."},
     [OPT_SHARED_BYTES] = {"ingest.shared_memory_bytes", AT(shared_memory_bytes),
                           INTEGER(1048576, 17592186044416), .unit = "bytes",
                           .computed = "a quarter of the machine's memory",

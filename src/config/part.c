@@ -55,7 +55,10 @@ static bool fill_endpoints(const sonar_config *whole, size_t rank, sonar_config 
             return false;
         c->ingest_endpoints = i + 1;
     }
-    return true;
+    if (whole->shared_memory)
+        c->shared_memory =
+            sonar_endpoint_of_rank(whole->settings->value[OPT_SHARED_MEMORY].text, rank);
+    return c->shared_memory || !whole->shared_memory;
 }
 
 /* What a part does not share with the whole. */
@@ -64,6 +67,7 @@ static void set_apart(sonar_config *c) {
     c->channel = NULL;
     c->used = NULL;
     c->gain_db = c->phase_deg = c->delay_us = c->shading_weight = NULL;
+    c->shared_memory = NULL;
     c->ingest_endpoints = c->sensors = 0;
 }
 
@@ -113,6 +117,7 @@ void sonar_config_part_destroy(sonar_config_part *part) {
     sonar_config_free_sensors(c);
     for (size_t i = 0; i < c->ingest_endpoints; i++)
         free(c->ingest_endpoint[i]);
+    free(c->shared_memory);
     free(part->sensor);
     free(part);
 }

@@ -629,8 +629,15 @@ static void check_control(sonar_loader *l) {
              "only programs on this machine may change values");
 }
 
+/* As it is for rank 0. */
 static void resolve_shared_memory(sonar_loader *l) {
     const sonar_value *at = value(l, OPT_SHARED_MEMORY);
+    if (have(l, OPT_SHARED_MEMORY)) {
+        free(l->config->shared_memory);
+        l->config->shared_memory = sonar_endpoint_of_rank(at->text, 0);
+        if (!l->config->shared_memory)
+            no_memory(l);
+    }
     if (have(l, OPT_SHARED_MEMORY) && (strncmp(at->text, "ipc://", 6) || at->text[6] == '@'))
         fail(l, OPT_SHARED_MEMORY, "ipc://PATH", "memory is shared on this machine alone");
     if (!have(l, OPT_SHARED_BYTES) && !value(l, OPT_SHARED_BYTES)->bad)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Changes where several ranks share the array: all ranks take one over with the same window, or none
- * does. The root's control thread makes what is wanted for itself, writes it into a letter and has
- * its data thread send it. The control thread of every other rank does the same by the letter and
- * says so, or why it cannot; the offers of the rounds tell (cluster/agree.h). In the first round in
- * which all are ready all hold the change, and the next window is under it; in the first in which
- * one refuses all drop it. One change is on its way at a time. */
+/* Changes where several ranks share the array: all ranks take one over with the same window, or
+ * none does. The root's control thread makes what is wanted for itself, writes it into a letter and
+ * has its data thread send it. The control thread of every other rank does the same by the letter
+ * and says so, or why it cannot; the offers of the rounds tell (cluster/agree.h). In the first
+ * round in which all are ready all hold the change, and the next window is under it; in the first
+ * in which one refuses all drop it. One change is on its way at a time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,8 +216,7 @@ static void answer(sonar_pipeline *p) {
     struct proposal *c = &p->ranks.change;
     const struct letter head = head_of(c);
     sonar_error err = {0};
-    const sonar_code code =
-        head.kind == LETTER_VERSION ? make_version(p, &head, &err) : SONAR_OK;
+    const sonar_code code = head.kind == LETTER_VERSION ? make_version(p, &head, &err) : SONAR_OK;
     if (code)
         snprintf(c->why, sizeof c->why, "rank %zu: %.64s: %.200s", p->ranks.cluster->place.rank,
                  err.where, err.text);

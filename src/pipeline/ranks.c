@@ -13,33 +13,11 @@
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
-/* What one process does and several ranks do not: the option, and the one value with which it is
- * off; NULL: it must not be set. */
-static const struct {
-    const char *path, *off;
-} alone[] = {{"record.what", "off"}, {"ingest.shared_memory", NULL}};
-
-struct refusal {
-    const char *off;
-    sonar_code code;
-    sonar_error *err;
-};
-
-static void refuse(void *ctx, const char *path, const char *text) {
-    struct refusal *r = ctx;
-    if (!r->code && !(r->off && strstr(text, r->off)))
-        r->code = sonar_fail(r->err, SONAR_EINVAL, path, "several ranks cannot do so: %s",
-                             r->off ? "set it to off" : "do not set it");
-}
-
 static sonar_code check_options(const sonar_config *c, sonar_error *err) {
-    struct refusal r = {.err = err};
-    char hint[160];
-    for (size_t i = 0; i < sizeof alone / sizeof *alone && !r.code; i++) {
-        r.off = alone[i].off;
-        sonar_config_each(c, alone[i].path, refuse, &r, hint, sizeof hint);
-    }
-    return r.code;
+    if (c->record_what)
+        return sonar_fail(err, SONAR_EINVAL, "record.what",
+                          "several ranks cannot do so: set it to off");
+    return SONAR_OK;
 }
 
 /* Ranks of different files would work on different things. */
