@@ -14,7 +14,7 @@ const seconds = (s: number | null | undefined) => (s === null || s === undefined
 const SECTIONS: [string, (status: Status, store: Store, now_ms: number) => Facts][] = [
     ["Health", health],
     ["Losses since the daemon began, by cause", losses],
-    ["Latency in the last second, last sample in to published", latencies],
+    ["Latency in the last second, in to out", latencies],
     ["Rates", rates],
     ["Adaptive beamformer", adaptive],
     ["Elements", elements],
