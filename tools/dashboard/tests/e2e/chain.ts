@@ -107,7 +107,7 @@ export class Chain {
         const port = await new Promise<number>((found) => socket.bind(0, "127.0.0.1", () => found(socket.address().port)));
         await new Promise<void>((done) => socket.close(done));
         this.nmea = `udp://127.0.0.1:${port}`;
-        if (by === "simulator") this.simulated = ["--nmea", this.nmea];
+        if (by === "simulator") this.simulated.push("--nmea", this.nmea);
         return `navigation: {nmea: "${this.nmea}"}\n`;
     }
 
