@@ -14,7 +14,7 @@ export interface Latest {
 }
 
 const ALWAYS = ["status", "detections", "cbf.azimuth", "mvdr.azimuth"]; // sent whatever is shown
-const MARKS_KEPT = 30_000; // windows
+const MARKS_KEPT = 30_000; // windows, and no longer than rows are kept
 const AXES_KEPT = 300; // more than the bridge remembers to have sent
 
 export class Store {
@@ -35,7 +35,8 @@ export class Store {
     /** Of the newest window that had one. */
     heading: Heading | null = null;
     version = 0;
-    private marks = new Map<string, Detection[]>(); // by run and window, for rows that come after them
+    /** By run and window, oldest first, for rows that come after them. */
+    private marks = new Map<string, { utc_ms: number; detections: Detection[] }>();
     private repeated_ms = -Infinity; // detections up to this time are known: the bridge tells its history again
     private heard_ms = -Infinity; // time of the newest detections
     private axes = new Map<number, { axes: Axis[]; made: RowAxis | null }>();
@@ -139,13 +140,12 @@ export class Store {
     }
 
     private takeDetections(header: RowHeader, detections: Detection[], arrived_ms: number): void {
-        if (this.marks.size > MARKS_KEPT) this.marks.delete(this.marks.keys().next().value!);
-        this.marks.set(windowKey(header), detections);
+        const utc_ms = utcOf(header, arrived_ms);
+        this.keepMarks(windowKey(header), utc_ms, detections);
         for (const record of [this.cbf, this.mvdr]) {
             const row = record.find(header.run, header.window);
             if (row) row.marks = detections.filter((d) => row.header.topic.startsWith(d.source));
         }
-        const utc_ms = utcOf(header, arrived_ms);
         if (utc_ms <= this.repeated_ms) return;
         this.repeated_ms = -Infinity;
         this.heard_ms = utc_ms;
@@ -157,8 +157,16 @@ export class Store {
         if (!this.heading || utc_ms >= this.heading.utc_ms) this.heading = { deg, utc_ms };
     }
 
+    private keepMarks(key: string, utc_ms: number, detections: Detection[]): void {
+        this.marks.set(key, { utc_ms, detections });
+        for (const [old, mark] of this.marks) {
+            if (this.marks.size <= MARKS_KEPT && mark.utc_ms >= utc_ms - this.cbf.keep_ms) break;
+            this.marks.delete(old);
+        }
+    }
+
     private marksOf(header: RowHeader): Detection[] {
-        return this.marks.get(windowKey(header)) ?? [];
+        return this.marks.get(windowKey(header))?.detections ?? [];
     }
 }
 
