@@ -40,7 +40,11 @@ struct tiles {
 /* The diagonal block of a panel, [row][column]. */
 struct corner {
     complex64 a[PANEL][PANEL + 1]; /* what is left of A; in the end the pivots on the diagonal */
-    complex64 inverse[PANEL][PANEL + 1]; /* of L(j, j) */
+    union {
+        complex64 inverse[PANEL][PANEL + 1]; /* of L(j, j) */
+        /* Until there is one: some columns of S L(j, .)^H, lane by lane as fragments have them. */
+        complex64 right[PANEL / 4][PANEL / 8][WARP];
+    };
 };
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -149,16 +153,67 @@ __device__ inline void add_pivots(inertia &sum, const corner &c, double least) {
 
 /* ---- panels ---------------------------------------------------------------------------------- */
 
-/* 16 rows of the panel at `first`, in place but for the diagonal block, before they are multiplied
- * by the panel's own inverse. */
-__device__ __noinline__ void gather(tiles f, const double *sign, uint32_t row, uint32_t first,
-                                    corner &c) {
-    const uint32_t begin = row < first ? row / PANEL * PANEL : 0;
-    const bool above = row < first, diagonal = !above && row < first + PANEL;
-    products(f, sign, row, first, begin, first).each([&](uint32_t i, uint32_t j, complex64 sum) {
-        complex64 &own = f(row + i, first + j), x = above ? complex64{0, 0} : own;
-        (diagonal ? c.a[row - first + i][j] : own) = {x.re - sum.re, x.im - sum.im};
-    });
+/* Columns k.. of S F(first + ., .)^H to where all warps read them. All threads call. */
+__device__ inline void share_rows(tiles f, const double *sign, uint32_t first, uint32_t k,
+                                  corner &c) {
+    __syncthreads();
+    for (uint32_t at = threadIdx.x; at < PANEL * PANEL; at += blockDim.x) {
+        const uint32_t own = at % WARP, tile = at / WARP % (PANEL / 8),
+                       four = at / (WARP * PANEL / 8);
+        const uint32_t column = k + 4 * four + own % 4;
+        const complex64 x = f(first + 8 * tile + own / 4, column);
+        const double s = sign ? sign[column] : 1;
+        c.right[four][tile][own] = {s * x.re, -s * x.im};
+    }
+    __syncthreads();
+}
+
+/* Adds the product of 16 rows and a panel's columns from k on with what is shared. A warp. */
+__device__ inline void add_products(strip &sum, tiles f, uint32_t row, uint32_t k,
+                                    const corner &c) {
+#pragma unroll 1
+    for (uint32_t four = 0; four < PANEL / 4; four += 2) {
+        const fragment_a left = rows_of(f, row, k + 4 * four);
+#pragma unroll
+        for (uint32_t t = 0; t < PANEL / 8; t++) {
+            const complex64 x = c.right[four][t][lane()], y = c.right[four + 1][t][lane()];
+            multiply(sum.part[t], left, {{x.re, y.re}, {x.im, y.im}});
+        }
+    }
+}
+
+/* Rows of a panel as warps take them, 16 each: those below the panel's first row and in it, then
+ * those above it. The longest sums come first. */
+struct shares {
+    uint32_t first, below, count;
+
+    __device__ uint32_t row(uint32_t t) const {
+        return t < below ? first + t * TILE_ROWS : (t - below) * TILE_ROWS;
+    }
+    /* First column of their sums. */
+    __device__ uint32_t begin(uint32_t t) const { return t < below ? 0 : row(t) / PANEL * PANEL; }
+};
+
+/* The panel's rows, in place but for the diagonal block, before they are multiplied by the panel's
+ * own inverse. All threads call. */
+__device__ __noinline__ void gather(tiles f, const double *sign, shares s, corner &c) {
+    for (uint32_t base = 0; base < s.count; base += warps()) {
+        const uint32_t t = base + warp(), row = t < s.count ? s.row(t) : 0;
+        const uint32_t begin = t < s.count ? s.begin(t) : s.first;
+        strip sum = {};
+        for (uint32_t k = s.begin(base); k < s.first; k += PANEL) {
+            share_rows(f, sign, s.first, k, c);
+            if (k >= begin)
+                add_products(sum, f, row, k, c);
+        }
+        if (t >= s.count)
+            continue;
+        const bool above = t >= s.below, diagonal = t < PANEL / TILE_ROWS;
+        sum.each([&](uint32_t i, uint32_t j, complex64 product) {
+            complex64 &own = f(row + i, s.first + j), x = above ? complex64{0, 0} : own;
+            (diagonal ? c.a[row - s.first + i][j] : own) = {x.re - product.re, x.im - product.im};
+        });
+    }
 }
 
 /* These rows times L(j, j)^-H S_j, in place: the last columns first, which the others do not need.
@@ -207,17 +262,15 @@ __device__ inline inertia factor(tiles f, uint32_t rows, double least, double *s
     __shared__ corner c;
     inertia result = {0, 0};
     for (uint32_t first = 0; first < rows; first += PANEL) {
-        /* Below the diagonal and in it, then above it: the longest sums first. */
         const uint32_t below = (rows - first) / TILE_ROWS;
-        const uint32_t tiles = below + (sign ? 0 : first / TILE_ROWS);
-        for (uint32_t t = warp(); t < tiles; t += warps())
-            gather(f, sign, t < below ? first + t * TILE_ROWS : (t - below) * TILE_ROWS, first, c);
+        const shares s = {first, below, below + (sign ? 0 : first / TILE_ROWS)};
+        gather(f, sign, s, c);
         __syncthreads();
         eliminate(c, least);
         if (sign)
             add_pivots(result, c, least);
-        for (uint32_t t = PANEL / TILE_ROWS + warp(); t < tiles; t += warps())
-            finish(f, c, least, t < below ? first + t * TILE_ROWS : (t - below) * TILE_ROWS, first);
+        for (uint32_t t = PANEL / TILE_ROWS + warp(); t < s.count; t += warps())
+            finish(f, c, least, s.row(t), first);
         finish_corner(f, c, least, sign, first);
         __syncthreads();
     }
