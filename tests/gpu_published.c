@@ -508,6 +508,8 @@ static unsigned topics_of(const struct pair *pair) {
         topics &= ~SONAR_WANT(SONAR_CBF_NEARFIELD);
     if (!c->specs.mvdr.ranges)
         topics &= ~SONAR_WANT(SONAR_MVDR_NEARFIELD);
+    if (!c->specs.mvdr.music)
+        topics &= ~SONAR_WANT(SONAR_MUSIC_AZIMUTH);
     if (!c->specs.mvdr_enabled)
         topics &= ~sonar_topics_by(SONAR_MADE_BY_MVDR);
     return (unsigned)__builtin_popcount(topics);

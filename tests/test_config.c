@@ -503,6 +503,28 @@ Test(config, dominant_modes_are_words_or_a_number) {
                  "dmr: auto");
 }
 
+Test(config, sources_of_music_are_words_or_a_number) {
+    static const struct {
+        const char *line;
+        int music;
+        sonar_source_count rule;
+    } rows[] = {{"", SONAR_MODES_OFF, SONAR_COUNT_OFF},
+                {"mvdr: {music: 3}\n", 3, SONAR_COUNT_OFF},
+                {"mvdr: {music: auto}\n", SONAR_MODES_COUNTED, SONAR_COUNT_RANDOM_MATRIX},
+                {"mvdr: {music: auto, source_count: mdl}\n", SONAR_MODES_COUNTED, SONAR_COUNT_MDL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[400];
+        size_t shape[2];
+        snprintf(text, sizeof text, SMALL "%s", rows[i].line);
+        loaded l = parse_good(text);
+        cr_expect_eq(l.config->specs.mvdr.music, rows[i].music, "%s", rows[i].line);
+        cr_expect_eq(l.config->specs.mvdr.source_count, rows[i].rule, "%s", rows[i].line);
+        cr_expect_eq(sonar_specs_surface(&l.config->specs, SONAR_MUSIC_AZIMUTH, shape),
+                     rows[i].music ? 1 : 0);
+        drop(&l);
+    }
+}
+
 /* ---- what is wrong, and where ---------------------------------------------------------------- */
 
 static const struct {
@@ -523,6 +545,10 @@ static const struct {
      ":5:24: error: mvdr.solver: mvdr.dmr needs eigenvectors", "accepted: auto or jacobi"},
     {SMALL "mvdr: {dmr: auto, source_count: off}\n",
      ":5:33: error: mvdr.source_count: mvdr.dmr: auto", "accepted: mdl, aic or random_matrix"},
+    {SMALL "mvdr: {music: auto, source_count: off}\n",
+     ":5:35: error: mvdr.source_count: mvdr.music: auto", "accepted: mdl, aic or random_matrix"},
+    {SMALL "mvdr: {music: 0}\n", ":5:15: error: mvdr.music: 0 is out of range",
+     "accepted: off, auto, or a whole number, 1 to 65535"},
     {SMALL "mvdr: {dmr: 0}\n", ":5:13: error: mvdr.dmr: 0 is out of range",
      "accepted: off, auto, or a whole number, 1 to 65535"},
     {SMALL "mvdr: {dmr: some}\n", ":5:13: error: mvdr.dmr",
@@ -840,6 +866,10 @@ static const struct {
      ":5:29: warning: output.bearing_reference: a vertical line has no bearings"},
     {SMALL "output: {topics: [mvdr.nearfield]}\n",
      "the topic mvdr.nearfield never comes without the option mvdr.nearfield"},
+    {SMALL "output: {topics: [music.azimuth]}\n",
+     "the topic music.azimuth never comes without the option mvdr.music"},
+    {SMALL "mvdr: {music: 2, enabled: false}\n",
+     ":5:15: warning: mvdr.music: nothing comes of it while mvdr.enabled is false"},
     {SMALL "mvdr: {nearfield: true}\noutput: {topics: [mvdr.nearfield]}\n",
      "the topic mvdr.nearfield never comes without cbf.ranges_m"},
     {SMALL "mvdr: {nearfield: true}\n",

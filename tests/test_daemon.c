@@ -150,6 +150,32 @@ Test(daemon, the_adaptive_near_field_comes_alone) {
     rig_close(&rig);
 }
 
+/* Nobody wants another spectrum, and the header says that it is none of power. */
+Test(daemon, music_finds_the_ship) {
+    rig rig = rig_open_with("block", "snapshots: 16, music: 1, "
+                                     "scan: {start_deg: 0, stop_deg: 180, step_deg: 0.25}");
+    subscriber s = listen_to(&rig, "music.azimuth");
+    digitiser d = digitiser_open(rig.in, SENSORS, 0, SENSORS, FRAME);
+    message m;
+    digitiser_send(&d, 40);
+    cr_assert(receive_until(&s, "music.azimuth", "window", 5, 20000, &m), "no spectrum came");
+    const cJSON *music = cJSON_GetObjectItemCaseSensitive(m.head, "music");
+    cr_expect_float_eq(peak_az(&m), 70, 0.5, "peak at %g", peak_az(&m));
+    cr_expect_str_eq(text_of(m.head, "unit"), "relative");
+    cr_expect(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(m.head, "loading")));
+    cr_expect(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(music, "counted")));
+    cr_expect_eq(header_number(music, "median"), 1);
+    cr_expect_gt(header_number(music, "bins"), 0);
+    cr_expect_eq(header_number(m.head, "snapshots"), 6);
+    cr_expect_gt(header_number(m.head, "last_sample"), header_number(m.head, "first_sample"));
+    for (size_t i = 0; i < m.count; i++)
+        cr_assert(m.data[i] >= 1 && isfinite(m.data[i]), "value %zu: %g", i, (double)m.data[i]);
+    message_free(&m);
+    digitiser_close(&d);
+    unsubscribe(&s);
+    rig_close(&rig);
+}
+
 /* Sanitizers have memory of their own. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 /* The rest is libraries, stacks and sockets; the array is large enough for that to be small. */
@@ -193,6 +219,8 @@ Test(daemon, it_is_as_large_as_the_configuration_says) {
     check_size("", "cbf: {band_hz: [600, 950], ranges_m: [], " SCAN "}\nmvdr: {enabled: false}\n");
     check_size("", "cbf: {band_hz: [600, 950], ranges_m: [200, 300, 500], " SCAN "}\n"
                    "mvdr: {snapshots: 16, nearfield: true, " SCAN "}\n");
+    check_size("", "cbf: {band_hz: [600, 950], ranges_m: [], length: 1024, " SCAN "}\n"
+                   "mvdr: {length: 512, snapshots: 600, music: 3, " SCAN "}\n");
 }
 #endif
 

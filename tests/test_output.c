@@ -127,6 +127,7 @@ static const char *const axis_names[SONAR_SURFACES][2] = {
     [SONAR_MVDR_SPECTRUM] = {"frequency", "azimuth"},
     [SONAR_MVDR_NEARFIELD] = {"range", "azimuth"},
     [SONAR_MVDR_EIGENVALUES] = {"frequency", "mode"},
+    [SONAR_MUSIC_AZIMUTH] = {"azimuth"},
     [SONAR_ELEMENT_PSD] = {"channel", "frequency"},
     [SONAR_ELEMENT_MISSING] = {"channel"},
     [SONAR_ELEMENT_POSITION] = {"channel", "coordinate"},
@@ -134,15 +135,11 @@ static const char *const axis_names[SONAR_SURFACES][2] = {
     [SONAR_STATUS] = {"none"},
 };
 static const size_t shapes[SONAR_SURFACES][2] = {
-    [SONAR_CBF_AZIMUTH] = {7},
-    [SONAR_CBF_NEARFIELD] = {3, 7},
-    [SONAR_CBF_LOFAR] = {11, 7},
-    [SONAR_MVDR_AZIMUTH] = {5},
-    [SONAR_MVDR_SPECTRUM] = {2, 5},
-    [SONAR_MVDR_NEARFIELD] = {3, 5},
-    [SONAR_ELEMENT_PSD] = {13, 11},
-    [SONAR_ELEMENT_MISSING] = {13},
-    [SONAR_MVDR_EIGENVALUES] = {2, SCENE_MODES},
+    [SONAR_CBF_AZIMUTH] = {7},          [SONAR_CBF_NEARFIELD] = {3, 7},
+    [SONAR_CBF_LOFAR] = {11, 7},        [SONAR_MVDR_AZIMUTH] = {5},
+    [SONAR_MVDR_SPECTRUM] = {2, 5},     [SONAR_MVDR_NEARFIELD] = {3, 5},
+    [SONAR_MUSIC_AZIMUTH] = {5},        [SONAR_ELEMENT_PSD] = {13, 11},
+    [SONAR_ELEMENT_MISSING] = {13},     [SONAR_MVDR_EIGENVALUES] = {2, SCENE_MODES},
     [SONAR_ELEMENT_POSITION] = {13, 3},
 };
 static const char *const units[SONAR_SURFACES] = {
@@ -151,11 +148,11 @@ static const char *const units[SONAR_SURFACES] = {
     [SONAR_MVDR_SPECTRUM] = "uPa^2/Hz",    [SONAR_MVDR_NEARFIELD] = "uPa^2",
     [SONAR_ELEMENT_PSD] = "uPa^2/Hz",      [SONAR_ELEMENT_MISSING] = "1",
     [SONAR_ELEMENT_POSITION] = "m",        [SONAR_DETECTIONS] = "uPa^2",
-    [SONAR_MVDR_EIGENVALUES] = "uPa^2/Hz",
+    [SONAR_MVDR_EIGENVALUES] = "uPa^2/Hz", [SONAR_MUSIC_AZIMUTH] = "relative",
 };
 
 static bool is_mvdr(sonar_surface surface) {
-    return strncmp(sonar_topic_name(surface), "mvdr.", 5) == 0;
+    return strncmp(sonar_topic_name(surface), "mvdr.", 5) == 0 || surface == SONAR_MUSIC_AZIMUTH;
 }
 
 static void check_values(const cJSON *axis, size_t count, const double *values) {
@@ -235,6 +232,22 @@ static void check_common(const output_message *message, sonar_surface surface) {
     check_layout(message, surface);
 }
 
+static void check_levels(const output_message *message) {
+    const cJSON *loading = field(message, "loading");
+    cr_assert_str_eq(cJSON_GetObjectItem(loading, "rule")->valuestring, "noise");
+    cr_assert_eq(cJSON_GetObjectItem(loading, "eps")->valuedouble, 0.01);
+    cr_assert_eq(cJSON_GetObjectItem(loading, "delta")->valuedouble, 0.125);
+    cr_assert_eq(number(message, "level_bias_db"), -2.5);
+    cr_assert_null(cJSON_GetObjectItem(message->head, "music"));
+}
+
+/* A pseudo-spectrum has no levels. */
+static void check_music(const output_message *message) {
+    expect_null(message, "loading");
+    expect_null(message, "level_bias_db");
+    expect_text(message, "\"music\":{\"counted\":true,\"median\":1.5,\"most\":3,\"bins\":2}");
+}
+
 static void check_result(const output_message *message, sonar_surface surface) {
     const bool mvdr = is_mvdr(surface);
     cr_assert_eq(number(message, "window"), 3);
@@ -253,11 +266,10 @@ static void check_result(const output_message *message, sonar_surface surface) {
         expect_null(message, "loading");
         return;
     }
-    const cJSON *loading = field(message, "loading");
-    cr_assert_str_eq(cJSON_GetObjectItem(loading, "rule")->valuestring, "noise");
-    cr_assert_eq(cJSON_GetObjectItem(loading, "eps")->valuedouble, 0.01);
-    cr_assert_eq(cJSON_GetObjectItem(loading, "delta")->valuedouble, 0.125);
-    cr_assert_eq(number(message, "level_bias_db"), -2.5);
+    if (surface == SONAR_MUSIC_AZIMUTH)
+        check_music(message);
+    else
+        check_levels(message);
     const bool summed = !strcmp(field(message, "topic")->valuestring, "mvdr.azimuth");
     cr_assert_str_eq(field(message, "value")->valuestring, summed ? "cell_maximum" : "direction");
     cr_assert_eq(number(message, "tonal_bins"), 2);

@@ -131,6 +131,7 @@ typedef struct sonar_cbf_spec {
  *   out[SONAR_MVDR_OUT_SPECTRUM]  f32 [bin][direction]         P, unit^2/Hz
  *   out[SONAR_MVDR_OUT_NEARFIELD] f32 [range][direction]       (fs/N) sum_b P, unit^2
  *   out[SONAR_MVDR_OUT_EIGENVALUES] f32 [bin][sonar_mvdr_modes]  of R, in falling order, unit^2/Hz
+ *   out[SONAR_MVDR_OUT_MUSIC]     f32 [direction]              pseudo-spectrum, no unit
  *   out[SONAR_MVDR_OUT_INFO]      f32 [bin][SONAR_MVDR_INFO_FIELDS]
  *
  * P(theta, b) = 1 / sum_k |a^H v_k|^2 / (d_k + delta), with eigenvectors v_k and eigenvalues d_k of
@@ -144,10 +145,19 @@ typedef struct sonar_cbf_spec {
  * a_k = 0 and do not count in B, the number of sensors. The near field has the same P with the
  * steering vectors of points, params->near_mvdr, from the same snapshots, matrix and loading.
  *
+ * With spec.music, MUSIC (Schmidt, IEEE Trans. AP 34, 1986) from the same R: of each bin the share
+ * of a that lies beyond the K largest eigenvalues' eigenvectors, and over the bins that have any of
+ * these (SONAR_MVDR_SUBSPACE) 1 over the mean share, as incoherent wideband MUSIC has it (Wax, Shan
+ * and Kailath, IEEE Trans. ASSP 32, 1984),
+ *
+ *   share(theta, b) = (|a|^2 - sum_{k<=K} |a^H v_k|^2) / |a|^2      MUSIC(theta) = 1 / mean_b share
+ *
+ * Where no bin has sources it is 1, its least value.
+ *
  * An output without data is not wanted. AZIMUTH and SPECTRUM are wanted where work->outputs has the
- * bit of either surface, NEARFIELD and EIGENVALUES with their own bits, INFO with any of the four.
- * Without any of these execute takes the snapshots in and leaves the outputs untouched, and the
- * time that solving takes is saved; so does it with the near field, of which nothing is kept
+ * bit of either surface, NEARFIELD, EIGENVALUES and MUSIC with their own bits, INFO with any of the
+ * five. Without any of these execute takes the snapshots in and leaves the outputs untouched, and
+ * the time that solving takes is saved; so does it with the near field, of which nothing is kept
  * between executes. evaluate looks at the snapshots that have been taken in, whether they were
  * solved or not.
  *
@@ -169,13 +179,14 @@ enum {
     SONAR_MVDR_OUT_SPECTRUM,
     SONAR_MVDR_OUT_NEARFIELD,
     SONAR_MVDR_OUT_EIGENVALUES,
+    SONAR_MVDR_OUT_MUSIC,
     SONAR_MVDR_OUT_INFO,
     SONAR_MVDR_OUTPUTS
 };
 
 /* Columns of the info surface. */
 enum {
-    SONAR_MVDR_SWEEPS = 0, /* Jacobi sweeps used; 0 where Cholesky solved */
+    SONAR_MVDR_SWEEPS = 0, /* Jacobi sweeps used; 0 where no eigenvectors were wanted */
     SONAR_MVDR_RESIDUAL,   /* largest relative off-diagonal that the last sweep met; else 0 */
     SONAR_MVDR_DELTA,      /* loading added to every eigenvalue, unit^2/Hz; with dominant modes the
                               noise in place of all others */
@@ -187,6 +198,7 @@ enum {
     SONAR_MVDR_OFFSET,     /* bins above its centre at which the bin is steered */
     SONAR_MVDR_SOURCES,    /* number of sources by spec.source_count; 0 where nobody counts */
     SONAR_MVDR_MODES,      /* dominant modes kept; 0 without rejection of the others */
+    SONAR_MVDR_SUBSPACE,   /* dimension of MUSIC's signal subspace; 0 where MUSIC is not wanted */
     SONAR_MVDR_INFO_FIELDS
 };
 enum {
@@ -217,7 +229,9 @@ typedef enum sonar_source_count {
     SONAR_COUNT_RANDOM_MATRIX /* Nadakuditi and Edelman 2008 */
 } sonar_source_count;
 
-/* Dominant modes: so many, but always fewer than eigenvalues and snapshots, or: */
+/* Dominant modes, and MUSIC's sources: so many, but always fewer than eigenvalues and snapshots,
+ * or:
+ */
 enum {
     SONAR_MODES_OFF = 0,
     SONAR_MODES_COUNTED = -1 /* as many as spec.source_count finds sources */
@@ -270,6 +284,7 @@ typedef struct sonar_mvdr_spec {
      * stays OFF and others stay others unless the solver is JACOBI. */
     int dmr;
     sonar_mvdr_noise dmr_noise; /* live */
+    int music; /* SONAR_MODES_*, or the number of sources; found by Jacobi, whatever the solver */
     /* Borrowed during create. NULL: every bin is steered at its centre. */
     const sonar_mvdr_tones *tones;
     /* Bins at the ends of the input that are there only so that their neighbours' tones are found:

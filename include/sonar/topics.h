@@ -8,9 +8,9 @@
  *   axes      of the array, outer and inner: CHANNEL, RANGE, BIN, DIRECTION, COORDINATE, MODE (of
  *             eigenvalues), or NONE. Directions, bins and bands are those of the maker, the CBF's
  *             unless the MVDR makes it
- *   quantity  POWER (unit^2), DENSITY (unit^2/Hz), SHARE, LENGTH (m), or NOTHING
- *   dtype     of the array: a sonar_dtype but S24; F32 also where there is none
- *   maker     CBF, MVDR: that stage; HOST: the processor, from samples or transforms;
+ *   quantity  POWER (unit^2), DENSITY (unit^2/Hz), PSEUDO (a pseudo-spectrum, which is no power),
+ * SHARE, LENGTH (m), or NOTHING dtype     of the array: a sonar_dtype but S24; F32 also where there
+ * is none maker     CBF, MVDR: that stage; HOST: the processor, from samples or transforms;
  *             DETECTOR, from the surfaces it needs; CONTROL: the control thread
  *   when      WINDOW: with each; NAMED: with each while somebody subscribes by name; SECOND
  *   needs     surfaces that have to be there before it can be made
@@ -33,6 +33,7 @@
     ROW(SONAR_MVDR_SPECTRUM,   "mvdr.spectrum",   BIN,     DIRECTION,   DENSITY,  F32,   MVDR,     NAMED,  0, "power spectral density") AND \
     ROW(SONAR_MVDR_NEARFIELD,  "mvdr.nearfield",   RANGE,   DIRECTION,   POWER,    F32,   MVDR,     NAMED,  0, "broadband power") AND \
     ROW(SONAR_MVDR_EIGENVALUES, "mvdr.eigenvalues", BIN,   MODE,        DENSITY,  F32,   MVDR,     NAMED,  0, "eigenvalues of the covariance") AND \
+    ROW(SONAR_MUSIC_AZIMUTH,   "music.azimuth",   NONE,    DIRECTION,   PSEUDO,   F32,   MVDR,     NAMED,  0, "pseudo-spectrum") AND \
     ROW(SONAR_ELEMENT_PSD,     "element.psd",     CHANNEL, BIN,         DENSITY,  F32,   HOST,     NAMED,  0, "power spectral density") AND \
     ROW(SONAR_ELEMENT_MISSING, "element.missing", NONE,    CHANNEL,     SHARE,    F32,   HOST,     NAMED,  0, "share of missing samples") AND \
     ROW(SONAR_ELEMENT_POSITION, "element.position", CHANNEL, COORDINATE, LENGTH,  F32,   HOST,     NAMED,  0, "position in the array frame: forward, right, down") AND \

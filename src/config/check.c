@@ -186,10 +186,13 @@ static void check_modes(sonar_loader *l) {
         sonar_report_add(l->report, SONAR_MISTAKE, l->text, sonar_place_of(l, OPT_SOLVER),
                          "auto or jacobi",
                          "mvdr.solver: mvdr.dmr needs eigenvectors, which cholesky does not find");
-    if (mvdr->dmr == SONAR_MODES_COUNTED && mvdr->source_count == SONAR_COUNT_OFF)
+    if (mvdr->source_count != SONAR_COUNT_OFF)
+        return;
+    if (mvdr->dmr == SONAR_MODES_COUNTED || mvdr->music == SONAR_MODES_COUNTED)
         sonar_report_add(l->report, SONAR_MISTAKE, l->text, sonar_place_of(l, OPT_SOURCE_COUNT),
                          "mdl, aic or random_matrix",
-                         "mvdr.source_count: mvdr.dmr: auto takes the sources that it counts");
+                         "mvdr.source_count: mvdr.%s: auto takes the sources that it counts",
+                         mvdr->dmr == SONAR_MODES_COUNTED ? "dmr" : "music");
 }
 
 /* What is taken over from dft and cbf was warned about there. */
@@ -235,15 +238,21 @@ static void check_topics(sonar_loader *l) {
         warn(l, OPT_TOPICS, "mvdr.nearfield: true, and cbf.ranges_m",
              "the topic mvdr.nearfield never comes without %s",
              c->mvdr_nearfield ? "cbf.ranges_m" : "the option mvdr.nearfield");
+    if (c->specs.mvdr_enabled && !c->specs.mvdr.music &&
+        c->output_topics & SONAR_WANT(SONAR_MUSIC_AZIMUTH))
+        warn(l, OPT_TOPICS, "mvdr.music: auto, or a number of sources",
+             "the topic music.azimuth never comes without the option mvdr.music");
 }
 
-/* The adaptive near field needs both its beamformer and ranges. */
-static void check_mvdr_nearfield(sonar_loader *l) {
+/* The adaptive near field needs both its beamformer and ranges, MUSIC the former. */
+static void check_mvdr_extras(sonar_loader *l) {
     const sonar_config *c = l->config;
     if (c->mvdr_nearfield && !c->specs.mvdr_enabled)
         warn(l, OPT_MVDR_NEARFIELD, NULL, "nothing comes of it while mvdr.enabled is false");
     else if (c->mvdr_nearfield && !c->specs.cbf.ranges)
         warn(l, OPT_MVDR_NEARFIELD, NULL, "nothing comes of it without cbf.ranges_m");
+    if (c->specs.mvdr.music && !c->specs.mvdr_enabled)
+        warn(l, OPT_MUSIC, NULL, "nothing comes of it while mvdr.enabled is false");
 }
 
 static void check_bearings(sonar_loader *l) {
@@ -347,7 +356,7 @@ void sonar_check_resolved(sonar_loader *l) {
         check_alias(l, OPT_LOFAR_BAND_HZ, &c->lofar_band, c->specs.cbf.length);
     check_scan(l, OPT_CBF_SCAN_STEP, &c->cbf_scan);
     check_ranges(l);
-    check_mvdr_nearfield(l);
+    check_mvdr_extras(l);
     check_topics(l);
     check_bearings(l);
     if (c->specs.mvdr_enabled)

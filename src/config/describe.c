@@ -339,6 +339,10 @@ static void describe_mvdr(const sonar_config *c, FILE *to) {
         line(to, "", "loading %s, eps %.4g", rules[c->specs.mvdr.loading], c->specs.mvdr.eps);
     if (!c->specs.mvdr.dmr)
         describe_level(c, snapshots, to);
+    if (c->specs.mvdr.music < 0)
+        line(to, "", "MUSIC with as many sources as are counted");
+    else if (c->specs.mvdr.music)
+        line(to, "", "MUSIC with %d sources", c->specs.mvdr.music);
 }
 
 static void describe_memory(const sonar_config *c, FILE *to) {

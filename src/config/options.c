@@ -365,7 +365,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
     [OPT_SOURCE_COUNT] =
         {"mvdr.source_count", LIVE, AT(specs.mvdr.source_count),
          CHOICE("off mdl aic random_matrix"),
-         .computed = "random_matrix if mvdr.dmr is auto, else off",
+         .computed = "random_matrix if mvdr.dmr or mvdr.music is auto, else off",
          .help = "Count the sources of each bin by its eigenvalues (docs/mvdr.md). mdl: minimum "
                  "description length, cautious. aic: Akaike's criterion, which counts too many. "
                  "random_matrix: the rule of Nadakuditi and Edelman, for few snapshots too."},
@@ -378,6 +378,12 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                        .fallback = "trace",
                        .help = "That noise. trace: the mean of the other eigenvalues. median: "
                                "their median, which a few modes too few hardly change."},
+    [OPT_MUSIC] = {"mvdr.music", AT(specs.mvdr.music), INTEGER(1, 65535), .choices = "off auto",
+                   .fallback = "off",
+                   .help = "Compute MUSIC, a pseudo-spectrum that tells bearings and no levels, "
+                           "with so many sources in each bin, while somebody subscribes to "
+                           "music.azimuth (docs/mvdr.md). auto: as many as mvdr.source_count "
+                           "finds."},
     [OPT_TOLERANCE] = {"mvdr.tolerance", AT(specs.mvdr.tolerance), REAL("", 1e-16, 0.1),
                        .fallback = "1e-9",
                        .help = "Jacobi ends when no off-diagonal element is larger than this times "

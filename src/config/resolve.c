@@ -592,7 +592,8 @@ static bool resolve_directions(sonar_loader *l) {
 
 static void resolve_mvdr(sonar_loader *l) {
     static const double eps[] = {[SONAR_LOADING_NOISE] = 1, [SONAR_LOADING_TRACE] = 0.01};
-    const sonar_loading rule = l->config->specs.mvdr.loading;
+    const sonar_mvdr_spec *mvdr = &l->config->specs.mvdr;
+    const sonar_loading rule = mvdr->loading;
     if (!have(l, OPT_FORGETTING) && !given(l, OPT_SNAPSHOTS) && !given(l, OPT_FORGETTING))
         sonar_value_set_number(l, OPT_SNAPSHOTS, 64);
     if (value(l, OPT_LOADING_EPS)->origin == SONAR_ABSENT) {
@@ -603,7 +604,8 @@ static void resolve_mvdr(sonar_loader *l) {
     }
     if (!have(l, OPT_SOURCE_COUNT) && !given(l, OPT_SOURCE_COUNT))
         sonar_value_set_number(l, OPT_SOURCE_COUNT,
-                               l->config->specs.mvdr.dmr == SONAR_MODES_COUNTED
+                               mvdr->dmr == SONAR_MODES_COUNTED ||
+                                       mvdr->music == SONAR_MODES_COUNTED
                                    ? SONAR_COUNT_RANDOM_MATRIX
                                    : SONAR_COUNT_OFF);
     if (!have(l, OPT_CELL_MAXIMUM) && !given(l, OPT_CELL_MAXIMUM))

@@ -308,6 +308,9 @@ typedef struct sonar_result {
     float mvdr_worst_residual, mvdr_most_sweeps;
     double mvdr_sources; /* median over bins; meaningful where somebody counts */
     float mvdr_most_sources;
+    double music_sources; /* dimension of MUSIC's signal subspace, median over bins; and the most */
+    float music_most_sources;
+    size_t music_bins; /* in which it has one */
     double mvdr_modes; /* dominant ones, median over bins; 0 without rejection of the others */
     double missing_mean, missing_worst;
     uint32_t frame_flags; /* SONAR_FRAME_* */

@@ -41,7 +41,7 @@ static size_t length_of(sonar_axis axis, bool mvdr, const sonar_extents *e) {
 
 int sonar_topic_shape(sonar_surface surface, const sonar_extents *extents, size_t shape[2]) {
     const sonar_topic *topic = &sonar_topic_table[surface];
-    bool empty = false;
+    bool empty = extents->off & SONAR_WANT(surface);
     int rank = 0;
     for (int i = 0; i < 2; i++) {
         if (topic->axis[i] == SONAR_AXIS_NONE)

@@ -21,6 +21,7 @@ typedef enum sonar_quantity {
     SONAR_QUANTITY_NOTHING = 0,
     SONAR_QUANTITY_SHARE,
     SONAR_QUANTITY_LENGTH,
+    SONAR_QUANTITY_PSEUDO,
     SONAR_QUANTITY_POWER,
     SONAR_QUANTITY_DENSITY
 } sonar_quantity;
@@ -57,11 +58,13 @@ typedef struct sonar_extents {
     size_t channels, ranges;
     size_t cbf_directions, cbf_bins; /* bins: those of cbf.lofar */
     size_t mvdr_directions, mvdr_bins, mvdr_ranges, mvdr_modes;
+    uint32_t off; /* SONAR_WANT bits of surfaces that an option switches off */
 } sonar_extents;
 
 /* "unknown" for what is no topic. */
 const char *sonar_topic_name(sonar_surface surface);
-/* Rank and shape of its array; rank 0, and shape 0, if it has none or one of its axes is empty. */
+/* Rank and shape of its array; rank 0, and shape 0, if it has none, one of its axes is empty or it
+ * is off. */
 int sonar_topic_shape(sonar_surface surface, const sonar_extents *extents, size_t shape[2]);
 /* SONAR_WANT bits of the topics with this maker; of those that come then. */
 uint32_t sonar_topics_by(sonar_maker maker);

@@ -18,6 +18,9 @@ static sonar_code check_live(const sonar_mvdr_spec *s, sonar_error *err) {
         (s->dmr == SONAR_MODES_COUNTED && s->source_count == SONAR_COUNT_OFF))
         return sonar_fail(err, SONAR_EINVAL, where,
                           "dominant modes want the Jacobi solver and, to be counted, a rule");
+    if (s->music < SONAR_MODES_COUNTED ||
+        (s->music == SONAR_MODES_COUNTED && s->source_count == SONAR_COUNT_OFF))
+        return sonar_fail(err, SONAR_EINVAL, where, "to count MUSIC's sources wants a rule");
     return SONAR_OK;
 }
 
@@ -54,15 +57,15 @@ double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers) {
     const mvdr_shape shape = mvdr_shape_of(spec);
     const double sensors = (double)spec->sensors, columns = (double)(shape.each * shape.slots);
     const double square = 16 * (double)shape.order * (double)shape.order;
-    const bool vectors = mvdr_has_vectors(spec);
+    const bool vectors = mvdr_has_vectors(spec), music = spec->music;
     double bin = 8 * columns * sensors + (vectors ? square : square / 2);
     if (shape.by_snapshots)
         bin += 16 * columns * (columns + (double)spec->directions);
     else if (!shape.slots)
         bin += square / 2;
     const double panel = shape.by_snapshots ? 0 : 16 * columns * sensors;
-    bin += 4 * (double)spec->directions * (double)spec->ranges;
-    const double scratch = 1.5 * square + (vectors ? square : 0) + panel;
+    bin += 4 * (double)spec->directions * (double)(spec->ranges + music);
+    const double scratch = (1.5 + (vectors || music) + music) * square + panel;
     return (double)spec->bins * bin + (double)workers * scratch;
 }
 
@@ -199,8 +202,11 @@ sonar_code mvdr_check_shapes(const sonar_mvdr_spec *spec, const sonar_buffer *in
         !surface_fits(&out[SONAR_MVDR_OUT_SPECTRUM], 2, spec->bins, spec->directions) ||
         !surface_fits(&out[SONAR_MVDR_OUT_NEARFIELD], 2, spec->ranges, spec->directions) ||
         !surface_fits(&out[SONAR_MVDR_OUT_EIGENVALUES], 2, spec->bins, sonar_mvdr_modes(spec)) ||
+        !surface_fits(&out[SONAR_MVDR_OUT_MUSIC], 1, spec->directions, 0) ||
         !surface_fits(&out[SONAR_MVDR_OUT_INFO], 2, spec->bins, SONAR_MVDR_INFO_FIELDS))
         return sonar_fail(err, SONAR_EINVAL, where, "an output has the wrong shape");
+    if (out[SONAR_MVDR_OUT_MUSIC].data && !spec->music)
+        return sonar_fail(err, SONAR_EINVAL, where, "MUSIC is off");
     return check_input(spec, in, err);
 }
 
@@ -208,8 +214,11 @@ mvdr_wants mvdr_wants_of(const sonar_work *work, const sonar_buffer *out) {
     const uint32_t far = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM);
     mvdr_wants wants = {.far = work->outputs & far,
                         .near = work->outputs & SONAR_WANT(SONAR_MVDR_NEARFIELD) &&
-                                out[SONAR_MVDR_OUT_NEARFIELD].data};
-    wants.any = wants.far || wants.near || work->outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES);
+                                out[SONAR_MVDR_OUT_NEARFIELD].data,
+                        .music = work->outputs & SONAR_WANT(SONAR_MUSIC_AZIMUTH) &&
+                                 out[SONAR_MVDR_OUT_MUSIC].data};
+    wants.any = wants.far || wants.near || wants.music ||
+                work->outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES);
     return wants;
 }
 

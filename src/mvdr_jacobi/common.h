@@ -34,6 +34,12 @@ static inline bool mvdr_has_vectors(const sonar_mvdr_spec *spec) {
     return spec->solver == SONAR_MVDR_JACOBI || spec->dmr;
 }
 
+/* Whether MUSIC has to find eigenvectors for itself, in windows that want it: the spectrum is then
+ * the same whether anybody wants MUSIC or not. */
+static inline bool mvdr_music_decomposes(const sonar_mvdr_spec *spec) {
+    return spec->music && !mvdr_has_vectors(spec);
+}
+
 sonar_code mvdr_check_spec(const sonar_mvdr_spec *spec, sonar_error *err);
 sonar_code mvdr_check_params(const sonar_mvdr_spec *spec, const sonar_params *params,
                              sonar_error *err);
@@ -53,7 +59,7 @@ sonar_code mvdr_check_shapes(const sonar_mvdr_spec *spec, const sonar_buffer *in
 /* Which surfaces this work and these outputs make: `far` the azimuth and the spectrum; `any`: the
  * bins have to be solved. */
 typedef struct mvdr_wants {
-    bool far, near, any;
+    bool far, near, music, any;
 } mvdr_wants;
 mvdr_wants mvdr_wants_of(const sonar_work *work, const sonar_buffer *out);
 sonar_code mvdr_check_points(const sonar_mvdr_spec *spec, const sonar_buffer *turns,

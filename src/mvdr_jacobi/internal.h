@@ -9,7 +9,8 @@
  *
  * One bin: snapshots.c stores what comes and keeps the Gram matrix and the projections on steering
  * vectors up to date, covariance.c the covariance; eigenvalues.c or jacobi.c decompose A,
- * loading.c picks delta, factor.c makes from it what spectrum_cpu.c needs, solve.c leads them.
+ * loading.c picks delta, factor.c makes from it what spectrum_cpu.c needs, solve.c leads them;
+ * music.c asks the same eigenvectors for MUSIC.
  */
 #ifndef SONAR_MVDR_JACOBI_INTERNAL_H
 #define SONAR_MVDR_JACOBI_INTERNAL_H
@@ -68,6 +69,7 @@ typedef struct mvdr_scratch {
     float *steer;                /* [sensor][re, im][lane] */
     double *z;                   /* [order][re, im][lane] */
     double *project;             /* [column][re, im][lane] */
+    double *signal;              /* MUSIC: rows of W^H, weighted */
 } mvdr_scratch;
 
 sonar_code mvdr_scratch_create(const sonar_mvdr_spec *spec, mvdr_shape shape, mvdr_scratch *scratch,
@@ -185,6 +187,7 @@ typedef struct mvdr_stage {
     bool solved;             /* the views are those of all snapshots taken in */
     float *power;            /* [bin][directions] */
     float *near_power;       /* [bin][near_points] */
+    float *share;            /* MUSIC: [bin][directions] of a beyond the signal subspace */
     float *info;             /* [bin][SONAR_MVDR_INFO_FIELDS] */
     float *eigenvalue;       /* [bin][modes] */
     size_t modes;            /* sonar_mvdr_modes */
@@ -231,6 +234,28 @@ void mvdr_norms(const float *steer, size_t sensors, double norm[MVDR_LANES]);
 void mvdr_project(const float *steer, size_t sensors, size_t ld, const float *x, const float *y,
                   double *to, double *also);
 
+/* The bin's matrix in scratch->a decomposed: eigenvalues to scratch->d, descending, and with
+ * `vectors` eigenvectors to v, in the order of scratch->order. */
+mvdr_sweeps mvdr_decompose(const mvdr_stage *stage, size_t n, bool vectors, mvdr_scratch *scratch);
+/* The first rows of W^H, times the roots of scratch->e, to panels. */
+void mvdr_weigh_vectors(const mvdr_scratch *scratch, size_t n, size_t rows, double *factor);
+/* |u^H a|^2 of a mode is |w^H c|^2 over its eigenvalue in snapshot space, |w^H a|^2 in the other.
+ */
+static inline double mvdr_of_mode(const mvdr_stage *stage, const mvdr_scratch *scratch, size_t i) {
+    return stage->shape.by_snapshots ? 1 / scratch->d[i] : 1;
+}
+
+/* The bin's MUSIC, to stage->share, right after mvdr_solve. */
+void mvdr_music(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
+/* The broadband pseudo-spectrum of the bins' shares, to an f32 [direction]. */
+void mvdr_music_publish(const mvdr_stage *stage, const sonar_buffer *out);
+
+/* To scratch->z and norm what spectra of a bin's directions first .. first + 7 follow from. */
+void mvdr_look(mvdr_stage *stage, size_t bin, size_t first, mvdr_scratch *scratch,
+               double norm[MVDR_LANES]);
+/* |F z|^2 in eight directions with an F of so many rows, panels of `m` columns. */
+void mvdr_multiplied(const double *factor, size_t rows, const double *vectors, size_t m,
+                     double *out);
 /* P in the eight directions whose v is in scratch->z; |a|^2 in norm. */
 void mvdr_spectrum_power(const mvdr_view *view, bool corrected, const double *norm,
                          mvdr_scratch *scratch, float *power);

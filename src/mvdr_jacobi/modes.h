@@ -43,6 +43,11 @@ MVDR_BOTH static inline double mvdr_median_of_noise(double c) {
     return c < 1 ? median : c * median;
 }
 
+/* MUSIC's sources have eigenvalues above this share of the largest: those of samples rounded to
+ * float32 are below, and so are the zeros of a matrix without full rank, whose eigenvectors mean
+ * nothing. */
+#define MVDR_LEAST_MODE MVDR_LEAST_FLOAT32
+
 /* How many modes there can be so that noise is left: fewer than eigenvalues and snapshots. */
 MVDR_BOTH static inline size_t mvdr_most_modes(const mvdr_ladder *l) {
     const double snapshots = l->snapshots > 1 ? l->snapshots : 1;

@@ -54,6 +54,7 @@ static bool allocate(mvdr_stage *stage) {
     stage->factor = sonar_alloc(bins, stage->factor_size * sizeof(double));
     stage->power = sonar_alloc(bins * stage->directions, sizeof(float));
     stage->near_power = sonar_alloc(bins * stage->near_points, sizeof(float));
+    stage->share = sonar_alloc(spec->music ? bins * stage->directions : 1, sizeof(float));
     stage->info = sonar_alloc(bins * SONAR_MVDR_INFO_FIELDS, sizeof(float));
     stage->eigenvalue = sonar_alloc(bins * stage->modes, sizeof(float));
     stage->tones = spec->tones ? sonar_alloc(1, sizeof *stage->tones) : NULL;
@@ -64,7 +65,7 @@ static bool allocate(mvdr_stage *stage) {
     return stage->rows.used && stage->rows.before && stage->rows.mirror && stage->rows.turns &&
            stage->rows.near && stage->near_power && stage->list && stage->ring && stage->valid &&
            stage->bin && stage->gram_re && stage->gram_im && stage->project && stage->norm &&
-           stage->covariance && stage->factor && stage->power && stage->info && stage->eigenvalue &&
+           stage->covariance && stage->factor && stage->power && stage->share && stage->info && stage->eigenvalue &&
            stage->pair && stage->points && stage->sample && stage->scratch &&
            !spec->tones == !stage->tones;
 }
@@ -80,7 +81,8 @@ static void destroy(void *opaque) {
                      stage->bin,        stage->gram_re,    stage->gram_im,    stage->project,
                      stage->norm,       stage->covariance, stage->factor,     stage->power,
                      stage->info,       stage->tones,      stage->pair,       stage->points,
-                     stage->sample,     stage->scratch,    stage->eigenvalue, stage->rows.before};
+                     stage->sample,     stage->scratch,    stage->eigenvalue, stage->rows.before,
+                     stage->share};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
     free(stage);
@@ -154,6 +156,8 @@ static void bin_task(void *arg, size_t bin, size_t worker) {
         return;
     if (stage->wants.any)
         mvdr_solve(stage, bin, scratch);
+    if (stage->wants.music)
+        mvdr_music(stage, bin, scratch);
     if (stage->wants.far)
         mvdr_spectrum(stage, bin, scratch);
     if (stage->wants.near)
@@ -207,6 +211,8 @@ static void publish(const mvdr_stage *stage, sonar_buffer *out, uint32_t outputs
     if (outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES))
         write_rows(stage, &out[SONAR_MVDR_OUT_EIGENVALUES], stage->eigenvalue, stage->modes,
                    stage->modes);
+    if (stage->wants.music)
+        mvdr_music_publish(stage, &out[SONAR_MVDR_OUT_MUSIC]);
     write_rows(stage, &out[SONAR_MVDR_OUT_INFO], stage->info, SONAR_MVDR_INFO_FIELDS,
                SONAR_MVDR_INFO_FIELDS);
 }

@@ -11,6 +11,7 @@
 #include "core/cuda_common.cuh"
 #include "mvdr_jacobi/arrive_cuda.cuh"
 #include "mvdr_jacobi/common.h"
+#include "mvdr_jacobi/music_cuda.cuh"
 #include "mvdr_jacobi/solve_cuda.cuh"
 #include "mvdr_jacobi/spectrum_cuda.cuh"
 #include "mvdr_jacobi/sums_cuda.cuh"
@@ -27,6 +28,12 @@ constexpr uint32_t AT_ONCE = 64; /* points of an evaluation */
 constexpr unsigned SOLVE_THREADS = 512;
 constexpr size_t FEW_ROWS = 192; /* so far all eigenvalues take less time than two of them */
 
+/* Shared memory of a solving block. */
+struct fit {
+    size_t shared_bytes; /* most that it has use for, */
+    bool matrix_fits;    /* with one of its matrices or more */
+};
+
 struct mvdr_stage {
     mvdr::view view; /* with the stage's device memory; kernels get a copy */
     mvdr_shape shape;
@@ -37,8 +44,7 @@ struct mvdr_stage {
     size_t *device_rows;     /* sensor, partner: `sensors` entries each */
     uint32_t *mirror;        /* [sensor] on the host */
     size_t *rows, *row_of;   /* the same as on the device; scratch */
-    size_t shared_bytes;     /* most that solving has use for, */
-    bool matrix_fits;        /* with one of its matrices or more */
+    fit solver, music;       /* of mvdr::solve, of mvdr::find_subspace */
     uint8_t *used;           /* [sensor] of the last parameters */
     uint64_t version, far_made, near_made; /* of these, and of their tables */
     bool versioned, forgotten;
@@ -78,6 +84,9 @@ void destroy(void *opaque) {
                       v->vector,
                       v->d,
                       v->inverse,
+                      v->signal,
+                      v->member,
+                      v->share,
                       v->power,
                       v->info,
                       v->eigenvalue,
@@ -163,10 +172,13 @@ sonar_code allocate_results(mvdr_stage *stage, sonar_error *err) {
     memory.make(&turns, v->spec.directions, sensors);
     memory.make(&stage->near_turns, v->spec.ranges * v->spec.directions, sensors);
     memory.make(&v->factor, bins * most, most);
-    memory.make(&v->work, v->vectors ? bins * most : 0, most);
+    memory.make(&v->work, v->vectors || v->music_decomposes ? bins * most : 0, most);
     memory.make(&v->vector, bins * most, mvdr::VECTORS);
     memory.make(&v->d, bins, most);
     memory.make(&v->inverse, v->vectors ? bins : 0, most);
+    memory.make(&v->signal, v->music_decomposes ? bins * most : 0, most);
+    memory.make(&v->member, v->spec.music ? bins : 0, most);
+    memory.make(&v->share, v->spec.music ? bins : 0, v->spec.directions);
     memory.make(&v->power, bins, v->spec.directions);
     memory.make(&v->info, bins, SONAR_MVDR_INFO_FIELDS);
     memory.make(&v->eigenvalue, bins, v->modes);
@@ -195,34 +207,44 @@ void prepare_solver(mvdr_stage *stage) {
     const bool few = stage->shape.order + stage->shape.order % 2 <= FEW_ROWS;
     v->eigenvalues = v->spec.source_count ||
                      (v->spec.loading == SONAR_LOADING_NOISE && (few || v->spec.known_sources));
-    const bool useful = stage->matrix_fits || v->vectors || v->eigenvalues;
-    v->shared_bytes = useful ? stage->shared_bytes : 0;
+    const bool useful = stage->solver.matrix_fits || v->vectors || v->eigenvalues;
+    v->shared_bytes = useful ? stage->solver.shared_bytes : 0;
 }
 
-/* Sizes the solving block's shared memory: its vectors, and as many of its matrices as fit. */
-sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
-    mvdr::view *v = &stage->view;
+/* Sizes a solving block's shared memory: its vectors, and as many of its one or two matrices as
+ * fit. */
+template <typename Kernel>
+sonar_code fit_kernel(const mvdr_stage *stage, Kernel *kernel, bool two, fit *fit,
+                      sonar_error *err) {
     cudaFuncAttributes own;
     int most;
     sonar_code code =
         sonar_cuda_attribute(where, cudaDevAttrMaxSharedMemoryPerBlockOptin, &most, err);
     if (code)
         return code;
-    const auto solve = v->vectors ? mvdr::solve<true> : mvdr::solve<false>;
-    CUDA_TRY(where, cudaFuncGetAttributes(&own, solve), err);
+    CUDA_TRY(where, cudaFuncGetAttributes(&own, kernel), err);
     const size_t room = (size_t)most - own.sharedSizeBytes;
     const size_t rows = stage->shape.order + stage->shape.order % 2;
     const size_t matrix = rows * mvdr::odd((uint32_t)rows) * sizeof(complex64) + 16;
     const size_t vectors = mvdr::VECTORS * (rows * sizeof(complex64) + 16);
-    stage->matrix_fits = vectors + matrix <= room;
-    size_t bytes = stage->matrix_fits ? vectors + matrix : vectors <= room ? vectors : 0;
-    if (v->vectors && vectors + 2 * matrix <= room)
+    fit->matrix_fits = vectors + matrix <= room;
+    size_t bytes = fit->matrix_fits ? vectors + matrix : vectors <= room ? vectors : 0;
+    if (two && vectors + 2 * matrix <= room)
         bytes += matrix;
-    stage->shared_bytes = bytes / 16 * 16;
-    prepare_solver(stage);
+    fit->shared_bytes = bytes / 16 * 16;
     return CUDA_CHECK(
-        where, cudaFuncSetAttribute(solve, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)room),
+        where, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)room),
         err);
+}
+
+sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    sonar_code code = fit_kernel(stage, v->vectors ? mvdr::solve<true> : mvdr::solve<false>,
+                                 v->vectors, &stage->solver, err);
+    if (!code && v->music_decomposes)
+        code = fit_kernel(stage, mvdr::find_subspace, true, &stage->music, err);
+    prepare_solver(stage);
+    return code;
 }
 
 sonar_code check_spec(const sonar_mvdr_spec *spec, sonar_error *err) {
@@ -244,6 +266,7 @@ void set_view(mvdr_stage *stage, const sonar_mvdr_spec *spec) {
     v->spec = *spec;
     v->by_snapshots = shape->by_snapshots;
     v->vectors = mvdr_has_vectors(spec);
+    v->music_decomposes = mvdr_music_decomposes(spec);
     v->length = (uint32_t)shape->slots;
     v->images = (uint32_t)shape->each;
     v->columns = v->images * v->length;
@@ -618,16 +641,22 @@ sonar_code solve_bins(const mvdr_stage *stage, bool all, cudaStream_t stream, so
     return CUDA_LAUNCHED(where, "solve", err);
 }
 
+/* Sensor space: the points' steering vectors. */
+sonar_code steer_at(const mvdr_stage *stage, const mvdr::points &points, cudaStream_t stream,
+                    sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    if (v->by_snapshots)
+        return SONAR_OK;
+    mvdr::steer<<<dim3(points.count, (unsigned)v->spec.bins), 128, 0, stream>>>(*v, points);
+    return CUDA_LAUNCHED(where, "steer", err);
+}
+
 /* P of every bin at the points, and the band's power if wanted. */
 sonar_code run_spectrum(const mvdr_stage *stage, const mvdr::points &points, float *band,
                         ptrdiff_t stride, cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     const unsigned bins = (unsigned)v->spec.bins;
-    sonar_code code = SONAR_OK;
-    if (!v->by_snapshots) {
-        mvdr::steer<<<dim3(points.count, bins), 128, 0, stream>>>(*v, points);
-        code = CUDA_LAUNCHED(where, "steer", err);
-    }
+    sonar_code code = steer_at(stage, points, stream, err);
     if (code)
         return code;
     const dim3 grid(blocks_for(points.count, mvdr::LOOKS), bins);
@@ -684,6 +713,28 @@ sonar_code publish_near(const mvdr_stage *stage, const sonar_buffer *out, cudaSt
     return code;
 }
 
+/* MUSIC of the bins that have just been solved. */
+sonar_code publish_music(const mvdr_stage *stage, float *out, cudaStream_t stream,
+                         sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const mvdr::points *p = &stage->grid;
+    const unsigned bins = (unsigned)v->spec.bins;
+    sonar_code code = steer_at(stage, *p, stream, err);
+    if (!code && v->music_decomposes) {
+        const size_t bytes = stage->music.shared_bytes;
+        mvdr::find_subspace<<<bins, SOLVE_THREADS, bytes, stream>>>(*v, bytes);
+        code = CUDA_LAUNCHED(where, "find_subspace", err);
+    }
+    if (code)
+        return code;
+    mvdr::noise_share<<<dim3(blocks_for(p->count, mvdr::LOOKS), bins),
+                        mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(*v, *p);
+    if ((code = CUDA_LAUNCHED(where, "noise_share", err)) != SONAR_OK)
+        return code;
+    mvdr::pseudo_spectrum<<<blocks_for(p->count, 128), 128, 0, stream>>>(*v, *p, out);
+    return CUDA_LAUNCHED(where, "pseudo_spectrum", err);
+}
+
 sonar_code publish(mvdr_stage *stage, cudaStream_t stream, sonar_buffer *out,
                    const sonar_work *work, sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -700,6 +751,8 @@ sonar_code publish(mvdr_stage *stage, cudaStream_t stream, sonar_buffer *out,
                           stream, err);
     if (!code && wants.near)
         code = publish_near(stage, &out[SONAR_MVDR_OUT_NEARFIELD], stream, err);
+    if (!code && wants.music)
+        code = publish_music(stage, (float *)out[SONAR_MVDR_OUT_MUSIC].data, stream, err);
     if (!code && work->outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES))
         code = write_rows(&v->band, &out[SONAR_MVDR_OUT_EIGENVALUES], v->eigenvalue, v->modes,
                           stream, err);

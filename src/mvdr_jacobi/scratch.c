@@ -10,7 +10,7 @@ sonar_code mvdr_scratch_create(const sonar_mvdr_spec *spec, mvdr_shape shape, mv
     const size_t sensors = mvdr_pad(spec->sensors, MVDR_LANES);
     const size_t columns = sonar_max_size(shape.each * shape.slots, 1);
     const size_t lanes = 2 * (size_t)MVDR_LANES;
-    const bool vectors = mvdr_has_vectors(spec);
+    const bool vectors = mvdr_has_vectors(spec) || spec->music;
     *s = (mvdr_scratch){
         .a = sonar_alloc(mvdr_triangle(order), sizeof(double)),
         .panel = sonar_alloc(shape.by_snapshots ? 1 : 2 * columns * sensors, sizeof(double)),
@@ -29,10 +29,11 @@ sonar_code mvdr_scratch_create(const sonar_mvdr_spec *spec, mvdr_shape shape, mv
         .steer = sonar_alloc(sensors * lanes, sizeof(float)),
         .z = sonar_alloc(ld * lanes, sizeof(double)),
         .project = sonar_alloc(columns * lanes, sizeof(double)),
+        .signal = sonar_alloc(spec->music ? ld * 2 * ld : 1, sizeof(double)),
     };
     if (!s->a || !s->panel || !s->h_re || !s->h_im || !s->v_re || !s->v_im || !s->d || !s->e ||
         !s->pair || !s->order || !s->column || !s->root || !s->fresh_re || !s->fresh_im ||
-        !s->steer || !s->z || !s->project) {
+        !s->steer || !s->z || !s->project || !s->signal) {
         mvdr_scratch_destroy(s);
         return sonar_fail(err, SONAR_ENOMEM, "mvdr_jacobi", "no memory for matrices of order %zu",
                           order);
@@ -41,9 +42,9 @@ sonar_code mvdr_scratch_create(const sonar_mvdr_spec *spec, mvdr_shape shape, mv
 }
 
 void mvdr_scratch_destroy(mvdr_scratch *s) {
-    void *owned[] = {s->a,        s->panel,    s->h_re,  s->h_im,  s->v_re,   s->v_im,
-                     s->d,        s->e,        s->pair,  s->order, s->column, s->root,
-                     s->fresh_re, s->fresh_im, s->steer, s->z,     s->project};
+    void *owned[] = {s->a,        s->panel,    s->h_re,  s->h_im,  s->v_re,    s->v_im,
+                     s->d,        s->e,        s->pair,  s->order, s->column,  s->root,
+                     s->fresh_re, s->fresh_im, s->steer, s->z,     s->project, s->signal};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
     *s = (mvdr_scratch){0};

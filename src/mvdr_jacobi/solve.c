@@ -67,8 +67,7 @@ static void sort(mvdr_scratch *scratch, size_t n) {
         scratch->d[i] = fmax(scratch->e[scratch->order[i]], 0);
 }
 
-static mvdr_sweeps decompose(const mvdr_stage *stage, size_t n, mvdr_scratch *scratch) {
-    const bool vectors = mvdr_has_vectors(&stage->spec);
+mvdr_sweeps mvdr_decompose(const mvdr_stage *stage, size_t n, bool vectors, mvdr_scratch *scratch) {
     const mvdr_square h = spread(scratch, n, vectors);
     mvdr_sweeps sweeps = {.converged = true};
     if (vectors) {
@@ -86,8 +85,7 @@ static mvdr_sweeps decompose(const mvdr_stage *stage, size_t n, mvdr_scratch *sc
 
 /* ---- the factor ------------------------------------------------------------------------------ */
 
-/* The first rows of W^H, times the roots of scratch->e, to panels. */
-static void weigh_vectors(const mvdr_scratch *scratch, size_t n, size_t rows, double *factor) {
+void mvdr_weigh_vectors(const mvdr_scratch *scratch, size_t n, size_t rows, double *factor) {
     const size_t ld = mvdr_pad(n, MVDR_LANES);
     memset(factor, 0, mvdr_pad(rows, MVDR_LANES) * ld * 2 * sizeof *factor);
     for (size_t i = 0; i < rows; i++) {
@@ -126,7 +124,7 @@ static void view_loaded(const mvdr_stage *stage, mvdr_view *view, mvdr_load *loa
         scratch->e[i] = 1 / (scratch->d[i] + used.delta);
     view->rows = view->m;
     if (view->vectors)
-        weigh_vectors(scratch, view->m, view->rows, view->factor);
+        mvdr_weigh_vectors(scratch, view->m, view->rows, view->factor);
     else
         factorise(scratch, view->m, &used, view->factor);
     if (used.floored)
@@ -135,19 +133,13 @@ static void view_loaded(const mvdr_stage *stage, mvdr_view *view, mvdr_load *loa
     view->delta = used.delta;
 }
 
-/* |u^H a|^2 of a mode is |w^H c|^2 over its eigenvalue in snapshot space, |w^H a|^2 in the other.
- */
-static double of_mode(const mvdr_stage *stage, const mvdr_scratch *scratch, size_t i) {
-    return stage->shape.by_snapshots ? 1 / scratch->d[i] : 1;
-}
-
 /* Of the modes that stand above the noise. */
 static void view_dominant(const mvdr_stage *stage, mvdr_view *view, size_t modes, double noise,
                           mvdr_scratch *scratch) {
     view->rows = 0;
     for (size_t i = 0; i < modes && scratch->d[i] > noise; i++, view->rows++)
-        scratch->e[i] = (1 - noise / scratch->d[i]) * of_mode(stage, scratch, i);
-    weigh_vectors(scratch, view->m, view->rows, view->factor);
+        scratch->e[i] = (1 - noise / scratch->d[i]) * mvdr_of_mode(stage, scratch, i);
+    mvdr_weigh_vectors(scratch, view->m, view->rows, view->factor);
     view->left = true;
     view->delta = noise;
     view->base = stage->spec.correct_level ? noise / (double)stage->rows.n : 0;
@@ -209,6 +201,8 @@ static unsigned process(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_
     note_eigenvalues(stage, bin, scratch, ladder.k);
     info[SONAR_MVDR_SOURCES] = (float)sources;
     info[SONAR_MVDR_MODES] = (float)modes;
+    if (stage->wants.music)
+        info[SONAR_MVDR_SUBSPACE] = (float)mvdr_modes_of(&ladder, spec->music, sources);
     info[SONAR_MVDR_DELTA] = (float)fmin(load.delta, (double)FLT_MAX);
     info[SONAR_MVDR_LEVEL] = (float)share;
     return flags_of(stage, &load, share);
@@ -227,7 +221,7 @@ void mvdr_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     info[SONAR_MVDR_OFFSET] = (float)state->offset;
     info[SONAR_MVDR_SNAPSHOTS] = (float)looks.effective;
     if (looks.order)
-        sweeps = decompose(stage, looks.order, scratch);
+        sweeps = mvdr_decompose(stage, looks.order, mvdr_has_vectors(&stage->spec), scratch);
     if (looks.order && scratch->d[0] > 0)
         flags = process(stage, bin, &looks, scratch, info);
     info[SONAR_MVDR_SWEEPS] = (float)sweeps.count;

@@ -312,6 +312,18 @@ __device__ inline void report(const view &v, uint32_t bin, const outcome &jacobi
     info[SONAR_MVDR_OFFSET] = (float)v.bin[bin].offset;
     info[SONAR_MVDR_SOURCES] = (float)sources;
     info[SONAR_MVDR_MODES] = (float)v.bin[bin].modes;
+    info[SONAR_MVDR_SUBSPACE] = 0;
+}
+
+/* What MUSIC has told of an earlier window, if it was the same snapshots'. One thread. */
+__device__ inline void forget_music(const view &v, uint32_t bin) {
+    float *info = v.info + (size_t)bin * SONAR_MVDR_INFO_FIELDS;
+    info[SONAR_MVDR_SUBSPACE] = 0;
+    if (!v.music_decomposes)
+        return;
+    info[SONAR_MVDR_SWEEPS] = info[SONAR_MVDR_RESIDUAL] = 0;
+    info[SONAR_MVDR_FLAGS] =
+        (float)((unsigned)info[SONAR_MVDR_FLAGS] & ~(unsigned)SONAR_MVDR_FLAG_NOT_CONVERGED);
 }
 
 /* ---- eigenvalues ----------------------------------------------------------------------------- */
@@ -323,19 +335,23 @@ struct room {
     double *d;
 };
 
-/* In shared memory if there is enough, else where the factor will be. */
-__device__ inline room room_for(const view &v, uint32_t bin, arena shared) {
+/* In shared memory if there is enough, else in the bin's part of `a` and, with eigenvectors, `w`.
+ */
+__device__ inline room room_for(const view &v, uint32_t bin, arena shared, complex64 *place_a,
+                                complex64 *place_w) {
     const uint32_t rows = v.order + v.order % 2, ld = odd(rows);
     const size_t first = (size_t)bin * v.most * v.most;
     complex64 *spare = v.vector + (size_t)bin * VECTORS * v.most;
-    room r;
+    room r = {};
     for (uint32_t i = 0; i < VECTORS; i++)
         r.vector[i] = shared.take(rows, spare + (size_t)i * v.most);
     r.d = v.d + (size_t)bin * v.most;
     complex64 *a = shared.take((size_t)rows * ld, (complex64 *)nullptr);
-    complex64 *w = v.vectors ? shared.take((size_t)rows * ld, (complex64 *)nullptr) : nullptr;
-    r.a = {a ? a : (v.vectors ? v.work : v.factor) + first, a ? ld : v.most};
-    r.w = {w ? w : v.factor + first, w ? ld : v.most};
+    r.a = {a ? a : place_a + first, a ? ld : v.most};
+    if (!place_w)
+        return r;
+    complex64 *w = shared.take((size_t)rows * ld, (complex64 *)nullptr);
+    r.w = {w ? w : place_w + first, w ? ld : v.most};
     return r;
 }
 
@@ -378,6 +394,30 @@ __device__ inline void weigh_vectors(const view &v, uint32_t bin, uint32_t rows,
         else
             by_column[i] = dominant ? (1 - state.delta / d) / (v.by_snapshots ? d : 1) : 0;
     }
+}
+
+/* Which eigenvectors span MUSIC's signal subspace, `sources` being asked for, from the eigenvalues
+ * in falling order and those of each column times unit; member may be by_column. All threads call.
+ */
+__device__ inline void choose_members(const view &v, uint32_t bin, uint32_t rows, double unit,
+                                      size_t sources, const double *d, const uint32_t *places,
+                                      const double *by_column, double *member) {
+    double count = 0;
+    for (uint32_t i = threadIdx.x; i < rows; i += blockDim.x) {
+        const double own = by_column[i] / unit;
+        const bool belongs = places[i] < sources && own > MVDR_LEAST_MODE * d[0];
+        member[i] = !belongs ? 0 : v.by_snapshots ? 1 / own : 1;
+        count += belongs;
+    }
+    count = block_sum(count);
+    if (threadIdx.x == 0)
+        v.bin[bin].subspace = (uint32_t)count;
+}
+
+/* How many sources MUSIC asks for. */
+__device__ inline size_t music_sources(const view &v, const weights &weights, uint32_t counted) {
+    const mvdr_ladder ladder = ladder_of(v, nullptr, weights);
+    return mvdr_modes_of(&ladder, v.spec.music, counted);
 }
 
 /* Copies eigenvectors from shared memory to where the spectrum reads them. */
@@ -481,6 +521,7 @@ struct solution {
     /* Eigenvectors to the factor's place; returns the level. */
     __device__ double by_vectors(const room &r, loaded *to, outcome *jacobi_outcome,
                                  uint32_t *sources) const {
+        __shared__ uint32_t counted;
         const uint32_t rows = m + m % 2;
         uint32_t *places = (uint32_t *)r.vector[1];
         double *inverse = v.inverse + (size_t)bin * v.most, level = 1;
@@ -491,7 +532,7 @@ struct solution {
         scale_eigenvalues(r.d, m, unit);
         const mvdr_ladder ladder = ladder_of(v, r.d, weights);
         if (threadIdx.x == 0)
-            *sources = count_sources(v, ladder);
+            *sources = counted = count_sources(v, ladder);
         if (!v.spec.dmr) {
             *to = load(v, bin, r.d, weights);
             level = level_by_eigenvalues(v, weights, r.d, to->delta);
@@ -500,6 +541,9 @@ struct solution {
             level = v.bin[bin].level;
         }
         __syncthreads();
+        if (v.spec.music)
+            choose_members(v, bin, rows, unit, music_sources(v, weights, counted), r.d, places,
+                           inverse, v.member + (size_t)bin * v.most);
         weigh_vectors(v, bin, rows, unit, places, inverse);
         publish(r.w, {v.factor + (size_t)bin * v.most * v.most, v.most}, m, rows);
         return level;
@@ -511,6 +555,8 @@ struct solution {
 template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, bool all) {
     extern __shared__ __align__(16) unsigned char memory[];
     const uint32_t bin = blockIdx.x, m = v.order;
+    if (threadIdx.x == 0)
+        forget_music(v, bin);
     if (!v.in_band(bin) || (!v.unsolved[bin] && (!all || v.bin[bin].ladder)))
         return;
     const weights weights = weights_of(v, bin);
@@ -525,11 +571,13 @@ template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, 
     if (threadIdx.x == 0) {
         v.bin[bin].delta = 0;
         v.bin[bin].modes = 0;
+        v.bin[bin].subspace = 0;
     }
     __syncthreads();
     if (trace > 0) {
         const double unit = scale_for(trace);
-        const room r = room_for(v, bin, {memory, v.shared_bytes});
+        const room r = room_for(v, bin, {memory, v.shared_bytes}, VECTORS ? v.work : v.factor,
+                                VECTORS ? v.factor : nullptr);
         const solution s = {v, x, weights, bin, m, trace, unit};
         level = VECTORS ? s.by_vectors(r, &loaded, &jacobi_outcome, &sources)
                         : s.by_factor(r, all || v.eigenvalues, &loaded, &without);

@@ -66,7 +66,6 @@ SONAR_MULTIARCH static void solved(double *factor, double *vectors, size_t m, do
     memcpy(out, &sum, sizeof sum);
 }
 
-/* |F z|^2 with an F of so many rows, panels of `m` columns. */
 SONAR_MULTIARCH static void multiplied(const double *factor, size_t rows, const double *vectors,
                                        size_t m, double *out) {
     mvdr_lanes sum = {0};
@@ -77,6 +76,11 @@ SONAR_MULTIARCH static void multiplied(const double *factor, size_t rows, const 
         energy(&g, &sum);
     }
     memcpy(out, &sum, sizeof sum);
+}
+
+void mvdr_multiplied(const double *factor, size_t rows, const double *vectors, size_t m,
+                     double *out) {
+    multiplied(factor, rows, vectors, m, out);
 }
 
 void mvdr_spectrum_power(const mvdr_view *view, bool corrected, const double *norm,
@@ -133,10 +137,9 @@ static void project(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) 
 }
 
 /* At directions that nothing is kept of. */
-static void spectrum_from(mvdr_stage *stage, size_t bin, const uint64_t *turns,
-                          mvdr_scratch *scratch, float *power) {
+static void look_from(mvdr_stage *stage, size_t bin, const uint64_t *turns, mvdr_scratch *scratch,
+                      double norm[MVDR_LANES]) {
     const mvdr_view *view = &stage->bin[bin].view;
-    double norm[MVDR_LANES];
     mvdr_steer(&stage->rows, stage->spec.sensors, turns, stage->spec.first_bin + bin, view->offset,
                scratch->steer);
     mvdr_norms(scratch->steer, stage->spec.sensors, norm);
@@ -146,20 +149,33 @@ static void spectrum_from(mvdr_stage *stage, size_t bin, const uint64_t *turns,
     } else {
         take_steering(view, scratch);
     }
-    mvdr_spectrum_power(view, stage->spec.correct_level, norm, scratch, power);
+}
+
+static void spectrum_from(mvdr_stage *stage, size_t bin, const uint64_t *turns,
+                          mvdr_scratch *scratch, float *power) {
+    double norm[MVDR_LANES];
+    look_from(stage, bin, turns, scratch, norm);
+    mvdr_spectrum_power(&stage->bin[bin].view, stage->spec.correct_level, norm, scratch, power);
+}
+
+void mvdr_look(mvdr_stage *stage, size_t bin, size_t first, mvdr_scratch *scratch,
+               double norm[MVDR_LANES]) {
+    const size_t at = bin * stage->directions + first;
+    if (!stage->shape.by_snapshots) {
+        look_from(stage, bin, stage->rows.turns + first * stage->spec.sensors, scratch, norm);
+        return;
+    }
+    take_projections(&stage->bin[bin].view,
+                     stage->project + at / MVDR_LANES * stage->columns * STEP, scratch);
+    memcpy(norm, stage->norm + at, MVDR_LANES * sizeof *norm);
 }
 
 void mvdr_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
-    const mvdr_view *view = &stage->bin[bin].view;
     for (size_t t = 0; t < stage->directions; t += MVDR_LANES) {
-        float *power = stage->power + bin * stage->directions + t;
-        const size_t at = bin * stage->directions + t;
-        if (!stage->shape.by_snapshots) {
-            spectrum_from(stage, bin, stage->rows.turns + t * stage->spec.sensors, scratch, power);
-            continue;
-        }
-        take_projections(view, stage->project + at / MVDR_LANES * stage->columns * STEP, scratch);
-        mvdr_spectrum_power(view, stage->spec.correct_level, stage->norm + at, scratch, power);
+        double norm[MVDR_LANES];
+        mvdr_look(stage, bin, t, scratch, norm);
+        mvdr_spectrum_power(&stage->bin[bin].view, stage->spec.correct_level, norm, scratch,
+                            stage->power + bin * stage->directions + t);
     }
 }
 

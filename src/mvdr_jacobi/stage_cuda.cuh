@@ -29,8 +29,9 @@ struct bin_state {
     double base;    /* dominant modes, with corrected levels: part of P that does not depend on a */
     uint32_t left;  /* 1/P is |a|^2 less the quadratic form: snapshot space, or dominant modes */
     uint32_t modes; /* dominant ones */
-    bool ladder;    /* all eigenvalues are known */
-    double middle[2]; /* the median's, if they alone were looked for; 0: not yet */
+    uint32_t subspace; /* dimension of MUSIC's signal subspace */
+    bool ladder;       /* all eigenvalues are known */
+    double middle[2];  /* the median's, if they alone were looked for; 0: not yet */
 };
 
 /* State of the ring of snapshots. It is on the device, so that a recorded execute advances
@@ -51,6 +52,7 @@ struct view {
     bool by_snapshots;      /* snapshot space; else sensor space */
     bool vectors;           /* eigenvectors instead of a Cholesky factor */
     bool eigenvalues;       /* all of them are wanted, whatever it takes */
+    bool music_decomposes;  /* mvdr_music_decomposes */
     size_t middle;          /* sensor that signed turns count from */
     const size_t *sensor;   /* [row] */
     const size_t *partner;  /* [row] the mirror's row, with forward-backward */
@@ -75,6 +77,10 @@ struct view {
     complex64 *vector;  /* [bin][VECTORS][most] room of a solving block */
     double *d;          /* [bin][most] eigenvalues, descending */
     double *inverse;    /* [bin][most] with eigenvectors: 1 / (d + delta) of each column */
+    complex64 *signal;  /* MUSIC: [bin][most][most] its eigenvectors, or those in factor */
+    double *member;     /* MUSIC: [bin][most] what makes of the square of each one's product the
+                           share of a in the signal subspace; 0: it is beyond that */
+    float *share;       /* MUSIC: [bin][direction] of a beyond the signal subspace */
     float *power;       /* [bin][direction] */
     float *info;        /* [bin][SONAR_MVDR_INFO_FIELDS] */
     float *eigenvalue;  /* [bin][modes] */

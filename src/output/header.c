@@ -107,6 +107,8 @@ static const char *unit_of(const sonar_output_spec *spec, sonar_quantity quantit
         return "1";
     case SONAR_QUANTITY_LENGTH:
         return "m";
+    case SONAR_QUANTITY_PSEUDO:
+        return "relative";
     case SONAR_QUANTITY_POWER:
         return spec->relative ? "relative" : calibrated ? "uPa^2" : "counts^2";
     case SONAR_QUANTITY_DENSITY:
@@ -127,6 +129,7 @@ int sonar_header_shape(const sonar_output_spec *spec, sonar_surface surface, siz
         .mvdr_bins = spec->mvdr_bins,
         .mvdr_ranges = spec->mvdr_ranges,
         .mvdr_modes = spec->mvdr_modes,
+        .off = spec->music ? 0 : SONAR_WANT(SONAR_MUSIC_AZIMUTH),
     };
     return sonar_topic_shape(surface, &extents, shape);
 }
@@ -309,7 +312,8 @@ static void put_resampled(const json *root, const sonar_scan *scan,
 static void put_band(const json *root, const sonar_output_spec *spec, sonar_surface surface) {
     const sonar_quantity quantity = sonar_topic_table[surface].quantity;
     double low = spec->cbf_band_hz[0], high = spec->cbf_band_hz[1];
-    if (quantity != SONAR_QUANTITY_POWER && quantity != SONAR_QUANTITY_DENSITY) {
+    if (quantity != SONAR_QUANTITY_POWER && quantity != SONAR_QUANTITY_DENSITY &&
+        quantity != SONAR_QUANTITY_PSEUDO) {
         put_null(root, "band_hz");
         return;
     }
@@ -403,17 +407,34 @@ static void put_sources(const json *root, const sonar_output_spec *spec,
     put_number(&sources, "most", (double)result->mvdr_most_sources);
 }
 
-static void put_mvdr(const json *root, const sonar_output_spec *spec, const sonar_result *result) {
+/* How levels come about. */
+static void put_levels(const json *root, const sonar_output_spec *spec,
+                       const sonar_result *result) {
     json loading = put_object(root, "loading");
     put_string(&loading, "rule", spec->loading_rule);
     put_number(&loading, "eps", spec->loading_eps);
     put_number(&loading, "delta", result->mvdr_delta);
     if (spec->loading_rule && !strcmp(spec->loading_rule, "dmr"))
         put_number(&loading, "modes", result->mvdr_modes);
-    put_sources(root, spec, result);
-    put_uint(root, "tonal_bins", result->mvdr_tonal_bins);
     put_number(root, "level_bias_db", result->mvdr_level_db);
     put_bool(root, "level_corrected", spec->level_corrected);
+}
+
+/* A pseudo-spectrum has no levels. */
+static void put_music(const json *root, const sonar_output_spec *spec, const sonar_result *result) {
+    put_null(root, "loading");
+    put_null(root, "level_bias_db");
+    put_bool(root, "level_corrected", false);
+    json music = put_object(root, "music");
+    put_bool(&music, "counted", spec->music < 0);
+    put_number(&music, "median", result->music_sources);
+    put_number(&music, "most", (double)result->music_most_sources);
+    put_uint(&music, "bins", result->music_bins);
+}
+
+static void put_mvdr(const json *root, const sonar_output_spec *spec, const sonar_result *result) {
+    put_sources(root, spec, result);
+    put_uint(root, "tonal_bins", result->mvdr_tonal_bins);
     if (result->mvdr_end_sample > result->mvdr_first_sample) {
         put_uint(root, "first_sample", result->mvdr_first_sample);
         put_uint(root, "last_sample", result->mvdr_end_sample - 1);
@@ -484,6 +505,10 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
     if (mvdr) {
         bool most = surface == SONAR_MVDR_AZIMUTH && spec->cell_maximum;
         put_string(&root, "value", most ? "cell_maximum" : "direction");
+        if (surface == SONAR_MUSIC_AZIMUTH)
+            put_music(&root, spec, result);
+        else
+            put_levels(&root, spec, result);
         put_mvdr(&root, spec, result);
     } else {
         put_null(&root, "loading");
@@ -499,6 +524,7 @@ char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, 
         put_number(&adaptive, "snapshots", result->mvdr_snapshots);
         put_number(&adaptive, "heading_deg", mvdr_heading(result));
         put_utc(&adaptive, "utc_middle_ns", result->mvdr_middle_utc_ns);
+        put_levels(&adaptive, spec, result);
         put_mvdr(&adaptive, spec, result);
     }
     if (list)

@@ -36,10 +36,14 @@ static void summarise_mvdr(sonar_pipeline *p, sonar_result *result) {
         result->mvdr_tonal_bins += row[SONAR_MVDR_OFFSET] != 0;
         if (row[SONAR_MVDR_SOURCES] > result->mvdr_most_sources)
             result->mvdr_most_sources = row[SONAR_MVDR_SOURCES];
+        if (row[SONAR_MVDR_SUBSPACE] > result->music_most_sources)
+            result->music_most_sources = row[SONAR_MVDR_SUBSPACE];
+        result->music_bins += row[SONAR_MVDR_SUBSPACE] > 0;
     }
     result->mvdr_delta = median_of(p, info, SONAR_MVDR_DELTA);
     result->mvdr_sources = median_of(p, info, SONAR_MVDR_SOURCES);
     result->mvdr_modes = median_of(p, info, SONAR_MVDR_MODES);
+    result->music_sources = median_of(p, info, SONAR_MVDR_SUBSPACE);
     result->mvdr_level_db = 10 * log10(median_of(p, info, SONAR_MVDR_LEVEL));
     atomic_fetch_add(&p->progress.mvdr_bins, bins);
     atomic_fetch_add(&p->progress.mvdr_bins_not_converged, result->mvdr_bins_not_converged);

@@ -42,6 +42,13 @@
     X(eigenvalues)                                                                                 \
     X(source_counts)                                                                               \
     X(dominant_modes)                                                                              \
+    X(music)                                                                                       \
+    X(music_of_any_array)                                                                          \
+    X(music_beside_loud_ships)                                                                     \
+    X(music_both_spaces)                                                                           \
+    X(music_of_odd_data)                                                                           \
+    X(music_of_a_tone)                                                                             \
+    X(music_unwanted)                                                                              \
     X(tones)                                                                                       \
     X(tone_faults)                                                                                 \
     X(near_field)                                                                                  \
@@ -53,6 +60,7 @@
 /* What has to be refused at once, by create and by execute. */
 #define MVDR_REFUSALS(X)                                                                           \
     X(impossible_modes)                                                                            \
+    X(impossible_music)                                                                            \
     X(impossible_specs)                                                                            \
     X(wrong_shapes)                                                                                \
     X(wrong_near_field)                                                                            \
@@ -79,6 +87,7 @@
     X(sources_found)                                                                               \
     X(no_sources_found)                                                                            \
     X(dominant_modes_levels)                                                                       \
+    X(music_resolves)                                                                              \
     X(tone_any_hop)                                                                                \
     X(tone_any_window)                                                                             \
     X(tone_not_at_the_centre)                                                                      \

@@ -24,6 +24,8 @@ typedef struct mvdr_fixture {
     float *output[SONAR_MVDR_OUTPUTS];        /* of the last run, fetched */
     float *azimuth, *spectrum, *near, *info;  /* the same by name; near: [range][direction] */
     float *eigenvalues;                       /* [bin][mode] */
+    float *music;                             /* [direction] where spec.music */
+    bool without_music;                       /* though spec.music; false after open */
     bool wants_eigenvalues;                   /* of every window; false after open */
     struct mvdr_fixture *twin;                /* the CPU's, NULL where this is the CPU's */
     double apart_db; /* most that the twins' spectra may differ by; INFINITY: nothing is compared */

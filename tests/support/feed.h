@@ -12,7 +12,8 @@ enum {
     FEED_LENGTH = 128,
     FEED_HOP = 64,
     FEED_FRAME = 8,
-    FEED_TOPICS = SONAR_SURFACES - 2 /* all but status and mvdr.nearfield, which is off */
+    FEED_TOPICS =
+        SONAR_SURFACES - 3 /* all but status, and mvdr.nearfield and music.azimuth, which are off */
 };
 enum { FEED_PATIENCE_S = 100 }; /* a checker of races takes its time */
 

@@ -177,22 +177,50 @@ double mvdr_oracle_noise(sonar_mvdr_noise rule, size_t n, const double *d, doubl
     return median * snapshots / looks / law_median(dimensions / looks);
 }
 
-void mvdr_oracle_dominant(size_t n, const cplx *r, size_t modes, double noise, size_t count,
-                          const cplx *a, double *power) {
+/* Eigenvectors, of ascending eigenvalues d, column by column; malloc'ed. */
+static cplx *vectors_of(size_t n, const cplx *r, double *d) {
     cplx *vector = copy_of(n * n, r), *work = calloc(2 * 65 * n + 1024, sizeof *work);
-    double *real = calloc(3 * n + 1, sizeof *real), *d = calloc(n, sizeof *d);
-    if (LAPACKE_zheev_work(LAPACK_COL_MAJOR, 'V', 'U', (int)n, vector, (int)n, d, work,
+    double *real = calloc(3 * n + 1, sizeof *real);
+    if (!work || !real ||
+        LAPACKE_zheev_work(LAPACK_COL_MAJOR, 'V', 'U', (int)n, vector, (int)n, d, work,
                            (int)(65 * n), real) != 0)
         abort();
+    free(work);
+    free(real);
+    return vector;
+}
+
+/* |v^H a|^2 */
+static double energy_along(size_t n, const cplx *v, const cplx *a) {
+    cplx product = 0;
+    for (size_t k = 0; k < n; k++)
+        product += conj(v[k]) * a[k];
+    return creal(product * conj(product));
+}
+
+void mvdr_oracle_music(size_t n, const cplx *r, size_t sources, size_t count, const cplx *a,
+                       double *share) {
+    double *d = calloc(n + 1, sizeof *d);
+    cplx *vector = vectors_of(n, r, d);
+    for (size_t t = 0; t < count; t++) {
+        share[t] = 0;
+        for (size_t i = 0; i < n - sources; i++)
+            share[t] += energy_along(n, vector + i * n, a + t * n) / (double)n;
+    }
+    free(vector);
+    free(d);
+}
+
+void mvdr_oracle_dominant(size_t n, const cplx *r, size_t modes, double noise, size_t count,
+                          const cplx *a, double *power) {
+    double *d = calloc(n, sizeof *d);
+    cplx *vector = vectors_of(n, r, d);
     for (size_t t = 0; t < count; t++) {
         double left = 0, sum = 0;
         for (size_t k = 0; k < n; k++)
             left += creal(a[t * n + k] * conj(a[t * n + k]));
         for (size_t i = n - modes; i < n; i++) { /* ascending */
-            cplx product = 0;
-            for (size_t k = 0; k < n; k++)
-                product += conj(vector[i * n + k]) * a[t * n + k];
-            const double share = creal(product * conj(product));
+            const double share = energy_along(n, vector + i * n, a + t * n);
             if (d[i] <= noise)
                 continue;
             sum += share / d[i];
@@ -201,8 +229,6 @@ void mvdr_oracle_dominant(size_t n, const cplx *r, size_t modes, double noise, s
         power[t] = 1 / (sum + left / noise);
     }
     free(vector);
-    free(work);
-    free(real);
     free(d);
 }
 

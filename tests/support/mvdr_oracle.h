@@ -40,6 +40,10 @@ double mvdr_oracle_noise(sonar_mvdr_noise rule, size_t n, const double *d, doubl
 /* Dominant mode rejection with that noise, for each of `count` steering vectors a[i * n ..]. */
 void mvdr_oracle_dominant(size_t n, const cplx *r, size_t modes, double noise, size_t count,
                           const cplx *a, double *power);
+/* MUSIC of one bin: the share of each of `count` steering vectors a[i * n ..] that lies in the span
+ * of the n - K eigenvectors beyond the K largest eigenvalues. */
+void mvdr_oracle_music(size_t n, const cplx *r, size_t sources, size_t count, const cplx *a,
+                       double *share);
 /* 1 / a^H (R + delta I)^-1 a for each of `count` steering vectors a[i * n ..]. */
 void mvdr_oracle_power(size_t n, const cplx *r, double delta, size_t count, const cplx *a,
                        double *power);

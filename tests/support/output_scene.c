@@ -9,6 +9,7 @@
 #include <zmq.h>
 
 #include "core/core.h"
+#include "sonar/stages.h"
 
 static void make_scan(sonar_scan *scan, size_t count, double *az_deg) {
     for (size_t i = 0; i < count; i++)
@@ -53,6 +54,7 @@ void output_scene_make(output_scene *scene, void *zmq_context, const char *endpo
                                       .mvdr_bins = SCENE_MVDR_BINS,
                                       .mvdr_modes = SCENE_MODES,
                                       .source_count = "random_matrix",
+                                      .music = SONAR_MODES_COUNTED,
                                       .cbf_band_hz = {600, 950},
                                       .mvdr_band_hz = {610, 940}};
     scene->params = (sonar_params_facts){.config_version = "abc123",
@@ -95,6 +97,9 @@ void output_scene_fill(output_scene *scene, size_t index, uint64_t window) {
                              .mvdr_tonal_bins = 2,
                              .mvdr_sources = 2.5,
                              .mvdr_most_sources = 4,
+                             .music_sources = 1.5,
+                             .music_most_sources = 3,
+                             .music_bins = 2,
                              .arrival_ns = sonar_monotonic_ns()};
     fill_surface(scene, index, SONAR_CBF_AZIMUTH, 1, SCENE_CBF_DIRECTIONS, 0);
     fill_surface(scene, index, SONAR_CBF_NEARFIELD, 2, SCENE_RANGES, SCENE_CBF_DIRECTIONS);
@@ -103,6 +108,7 @@ void output_scene_fill(output_scene *scene, size_t index, uint64_t window) {
     fill_surface(scene, index, SONAR_MVDR_SPECTRUM, 2, SCENE_MVDR_BINS, SCENE_MVDR_DIRECTIONS);
     fill_surface(scene, index, SONAR_MVDR_NEARFIELD, 2, SCENE_RANGES, SCENE_MVDR_DIRECTIONS);
     fill_surface(scene, index, SONAR_MVDR_EIGENVALUES, 2, SCENE_MVDR_BINS, SCENE_MODES);
+    fill_surface(scene, index, SONAR_MUSIC_AZIMUTH, 1, SCENE_MVDR_DIRECTIONS, 0);
     fill_surface(scene, index, SONAR_ELEMENT_PSD, 2, SCENE_CHANNELS, SCENE_CBF_BINS);
     fill_surface(scene, index, SONAR_ELEMENT_MISSING, 1, SCENE_CHANNELS, 0);
     fill_surface(scene, index, SONAR_ELEMENT_POSITION, 2, SCENE_CHANNELS, 3);

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* MUSIC on the GPU, as in music.c: after the bins are solved, eigenvectors where these were solved
+ * without, each direction's share beyond the signal subspace, and the mean over the bins. */
+#ifndef SONAR_MVDR_JACOBI_MUSIC_CUDA_CUH
+#define SONAR_MVDR_JACOBI_MUSIC_CUDA_CUH
+
+#include "mvdr_jacobi/solve_cuda.cuh"
+#include "mvdr_jacobi/spectrum_cuda.cuh"
+
+namespace mvdr {
+
+/* The eigenvectors of the matrix that the bin was solved with, and which of them span the signal
+ * subspace. One thread block a bin; `shared_bytes` as view.shared_bytes. */
+__global__ void __launch_bounds__(512, 1) find_subspace(view v, size_t shared_bytes) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    const uint32_t bin = blockIdx.x, m = v.order, rows = m + m % 2;
+    float *info = v.info + (size_t)bin * SONAR_MVDR_INFO_FIELDS;
+    if (!v.in_band(bin) || !(v.bin[bin].delta > 0)) /* no data */
+        return;
+    const weights weights = weights_of(v, bin);
+    const bin_matrix x(v, bin, weights);
+    const double unit = scale_for(trace_of(x, m));
+    const room r = room_for(v, bin, {memory, shared_bytes}, v.work, v.signal);
+    double *member = v.member + (size_t)bin * v.most;
+    uint32_t *places = (uint32_t *)r.vector[1];
+    assemble(x, r.a, m, rows, unit);
+    const outcome outcome = jacobi(r.a, r.w, rows, (rotation *)r.vector[0], v.spec.tolerance,
+                                   (uint32_t)v.spec.max_sweeps);
+    sort_diagonal(r.a, m, rows, r.d, member, places);
+    scale_eigenvalues(r.d, m, unit);
+    choose_members(v, bin, rows, unit,
+                   music_sources(v, weights, (uint32_t)info[SONAR_MVDR_SOURCES]), r.d, places,
+                   member, member);
+    publish(r.w, {v.signal + (size_t)bin * v.most * v.most, v.most}, m, rows);
+    if (threadIdx.x)
+        return;
+    info[SONAR_MVDR_SWEEPS] = (float)outcome.sweeps;
+    info[SONAR_MVDR_RESIDUAL] = (float)outcome.residual;
+    if (!outcome.converged)
+        info[SONAR_MVDR_FLAGS] =
+            (float)((unsigned)info[SONAR_MVDR_FLAGS] | SONAR_MVDR_FLAG_NOT_CONVERGED);
+}
+
+/* Each bin's share of the grid's directions. Grid: groups of directions, bins. */
+__global__ void __launch_bounds__(SPECTRUM_WARPS *WARP, 3) noise_share(view v, points p) {
+    __shared__ stretch y;
+    __shared__ double form[SPECTRUM_WARPS][LOOKS];
+    const uint32_t bin = blockIdx.y, subspace = v.bin[bin].subspace;
+    const looks l = {v, p, bin, blockIdx.x * LOOKS};
+    const size_t direction = (size_t)l.first + threadIdx.x, at = (size_t)bin * p.pitch + direction;
+    const size_t first = (size_t)bin * v.most * v.most;
+    double inside = 0;
+    if (!v.in_band(bin))
+        return;
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        v.info[(size_t)bin * SONAR_MVDR_INFO_FIELDS + SONAR_MVDR_SUBSPACE] = (float)subspace;
+    if (!subspace) /* nobody reads it */
+        return;
+    complex64 *vectors = (v.music_decomposes ? v.signal : v.factor) + first;
+    add_up(l,
+           eigenvectors{
+               {vectors, v.most}, v.member + (size_t)bin * v.most, v.order, v.order + v.order % 2},
+           y, form);
+    if (threadIdx.x >= LOOKS || direction >= p.count)
+        return;
+    for (uint32_t i = 0; i < SPECTRUM_WARPS; i++)
+        inside += form[i][threadIdx.x];
+    v.share[at] = (float)fmax(1 - inside / p.norm[at], 4 * DBL_EPSILON);
+}
+
+/* 1 over the mean share of the bins that have sources, bin after bin. */
+__global__ void pseudo_spectrum(view v, points p, float *out) {
+    const uint32_t point = blockIdx.x * blockDim.x + threadIdx.x;
+    double sum = 0, count = 0;
+    if (point >= p.count)
+        return;
+    for (size_t bin = v.band.sum_begin; bin < v.band.sum_end; bin++)
+        if (v.bin[bin].subspace) {
+            sum += (double)v.share[bin * p.pitch + point];
+            count++;
+        }
+    out[point] = count > 0 ? (float)(count / sum) : 1.0f;
+}
+
+} // namespace mvdr
+
+#endif
