@@ -238,6 +238,7 @@ static void check_levels(const output_message *message) {
     cr_assert_eq(cJSON_GetObjectItem(loading, "eps")->valuedouble, 0.01);
     cr_assert_eq(cJSON_GetObjectItem(loading, "delta")->valuedouble, 0.125);
     cr_assert_eq(number(message, "level_bias_db"), -2.5);
+    expect_text(message, "\"white_noise_gain\":{\"limit_db\":-3,\"limited_share\":0.25}");
     cr_assert_null(cJSON_GetObjectItem(message->head, "music"));
 }
 
@@ -245,6 +246,7 @@ static void check_levels(const output_message *message) {
 static void check_music(const output_message *message) {
     expect_null(message, "loading");
     expect_null(message, "level_bias_db");
+    expect_null(message, "white_noise_gain");
     expect_text(message, "\"music\":{\"counted\":true,\"median\":1.5,\"most\":3,\"bins\":2}");
 }
 

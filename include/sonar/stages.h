@@ -145,6 +145,15 @@ typedef struct sonar_cbf_spec {
  * a_k = 0 and do not count in B, the number of sensors. The near field has the same P with the
  * steering vectors of points, params->near_mvdr, from the same snapshots, matrix and loading.
  *
+ * With spec.white_noise_gain_db, weights whose gain against white noise is under that limit are
+ * made with more loading, the least mu that gives it (Cox, Zeskind and Owen, IEEE Trans. ASSP 35,
+ * 1987),
+ *
+ *   w = (R + (delta + mu) I)^-1 a / a^H (R + (delta + mu) I)^-1 a      P = w^H (R + delta I) w
+ *
+ * in the directions and at the points where it has to be; elsewhere mu = 0, and P is what it is
+ * without a limit.
+ *
  * With spec.music, MUSIC (Schmidt, IEEE Trans. AP 34, 1986) from the same R: of each bin the share
  * of a that lies beyond the K largest eigenvalues' eigenvectors, and over the bins that have any of
  * these (SONAR_MVDR_SUBSPACE) 1 over the mean share, as incoherent wideband MUSIC has it (Wax, Shan
@@ -198,7 +207,8 @@ enum {
     SONAR_MVDR_OFFSET,     /* bins above its centre at which the bin is steered */
     SONAR_MVDR_SOURCES,    /* number of sources by spec.source_count; 0 where nobody counts */
     SONAR_MVDR_MODES,      /* dominant modes kept; 0 without rejection of the others */
-    SONAR_MVDR_SUBSPACE,   /* dimension of MUSIC's signal subspace; 0 where MUSIC is not wanted */
+    SONAR_MVDR_LIMITED, /* directions, of the far field, in which the white noise gain is limited */
+    SONAR_MVDR_SUBSPACE, /* dimension of MUSIC's signal subspace; 0 where MUSIC is not wanted */
     SONAR_MVDR_INFO_FIELDS
 };
 enum {
@@ -284,6 +294,10 @@ typedef struct sonar_mvdr_spec {
      * stays OFF and others stay others unless the solver is JACOBI. */
     int dmr;
     sonar_mvdr_noise dmr_noise; /* live */
+    /* Least white noise gain of the weights, |w^H a|^2 / (w^H w), in dB re that of equal weights,
+     * B: less than 0; 0: no limit. Not with the Cholesky solver, dominant modes or corrected
+     * levels. */
+    double white_noise_gain_db;
     int music; /* SONAR_MODES_*, or the number of sources; found by Jacobi, whatever the solver */
     /* Borrowed during create. NULL: every bin is steered at its centre. */
     const sonar_mvdr_tones *tones;

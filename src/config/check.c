@@ -186,6 +186,18 @@ static void check_modes(sonar_loader *l) {
         sonar_report_add(l->report, SONAR_MISTAKE, l->text, sonar_place_of(l, OPT_SOLVER),
                          "auto or jacobi",
                          "mvdr.solver: mvdr.dmr needs eigenvectors, which cholesky does not find");
+    if (mvdr->white_noise_gain_db < 0 && mvdr->solver == SONAR_MVDR_CHOLESKY)
+        sonar_report_add(l->report, SONAR_MISTAKE, l->text, sonar_place_of(l, OPT_SOLVER),
+                         "auto or jacobi",
+                         "mvdr.solver: mvdr.white_noise_gain_db needs eigenvectors, which cholesky "
+                         "does not find");
+    if (mvdr->white_noise_gain_db < 0 && (mvdr->dmr || mvdr->correct_level))
+        sonar_report_add(
+            l->report, SONAR_MISTAKE, l->text, sonar_place_of(l, OPT_WHITE_NOISE_GAIN),
+            mvdr->dmr ? "mvdr.dmr: off" : "mvdr.correct_level: false",
+            "mvdr.white_noise_gain_db: %s",
+            mvdr->dmr ? "dominant modes have no loading that it could add to"
+                      : "levels cannot be corrected where each direction has its own loading");
     if (mvdr->source_count != SONAR_COUNT_OFF)
         return;
     if (mvdr->dmr == SONAR_MODES_COUNTED || mvdr->music == SONAR_MODES_COUNTED)

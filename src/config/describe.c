@@ -339,6 +339,9 @@ static void describe_mvdr(const sonar_config *c, FILE *to) {
         line(to, "", "loading %s, eps %.4g", rules[c->specs.mvdr.loading], c->specs.mvdr.eps);
     if (!c->specs.mvdr.dmr)
         describe_level(c, snapshots, to);
+    if (c->specs.mvdr.white_noise_gain_db < 0)
+        line(to, "", "white noise gain at least %.4g dB re the conventional beam",
+             c->specs.mvdr.white_noise_gain_db);
     if (c->specs.mvdr.music < 0)
         line(to, "", "MUSIC with as many sources as are counted");
     else if (c->specs.mvdr.music)

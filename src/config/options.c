@@ -378,6 +378,12 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                        .fallback = "trace",
                        .help = "That noise. trace: the mean of the other eigenvalues. median: "
                                "their median, which a few modes too few hardly change."},
+    [OPT_WHITE_NOISE_GAIN] =
+        {"mvdr.white_noise_gain_db", AT(specs.mvdr.white_noise_gain_db), REAL("dB", -100, 0),
+         .below = true,
+         .help = "Least gain of the weights against white noise, re that of the conventional beam "
+                 "(docs/mvdr.md). A direction whose weights have less is loaded until they have "
+                 "it. No limit if it is not given."},
     [OPT_MUSIC] = {"mvdr.music", AT(specs.mvdr.music), INTEGER(1, 65535), .choices = "off auto",
                    .fallback = "off",
                    .help = "Compute MUSIC, a pseudo-spectrum that tells bearings and no levels, "

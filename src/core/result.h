@@ -306,6 +306,7 @@ typedef struct sonar_result {
     size_t mvdr_bins_not_converged;
     uint32_t mvdr_flags; /* SONAR_MVDR_FLAG_* of any bin */
     float mvdr_worst_residual, mvdr_most_sweeps;
+    double mvdr_limited; /* share of bins and directions whose white noise gain was limited */
     double mvdr_sources; /* median over bins; meaningful where somebody counts */
     float mvdr_most_sources;
     double music_sources; /* dimension of MUSIC's signal subspace, median over bins; and the most */

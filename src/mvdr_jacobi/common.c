@@ -18,6 +18,14 @@ static sonar_code check_live(const sonar_mvdr_spec *s, sonar_error *err) {
         (s->dmr == SONAR_MODES_COUNTED && s->source_count == SONAR_COUNT_OFF))
         return sonar_fail(err, SONAR_EINVAL, where,
                           "dominant modes want the Jacobi solver and, to be counted, a rule");
+    if (!(s->white_noise_gain_db <= 0) || isinf(s->white_noise_gain_db))
+        return sonar_fail(err, SONAR_EINVAL, where, "a white noise gain of %g dB is impossible",
+                          s->white_noise_gain_db);
+    if (s->white_noise_gain_db < 0 &&
+        (s->solver == SONAR_MVDR_CHOLESKY || s->dmr || s->correct_level))
+        return sonar_fail(err, SONAR_EINVAL, where,
+                          "a limit on the white noise gain wants the Jacobi solver, loading, and "
+                          "levels as they are");
     if (s->music < SONAR_MODES_COUNTED ||
         (s->music == SONAR_MODES_COUNTED && s->source_count == SONAR_COUNT_OFF))
         return sonar_fail(err, SONAR_EINVAL, where, "to count MUSIC's sources wants a rule");
@@ -63,6 +71,7 @@ double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers) {
         bin += 16 * columns * (columns + (double)spec->directions);
     else if (!shape.slots)
         bin += square / 2;
+    bin += spec->white_noise_gain_db < 0 ? 16 * (double)shape.order : 0;
     const double panel = shape.by_snapshots ? 0 : 16 * columns * sensors;
     bin += 4 * (double)spec->directions * (double)(spec->ranges + music);
     const double scratch = (1.5 + (vectors || music) + music) * square + panel;

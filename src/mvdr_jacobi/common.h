@@ -31,7 +31,7 @@ mvdr_shape mvdr_shape_of(const sonar_mvdr_spec *spec);
 
 /* Whether solutions have eigenvectors; else they have eigenvalues and a triangular factor. */
 static inline bool mvdr_has_vectors(const sonar_mvdr_spec *spec) {
-    return spec->solver == SONAR_MVDR_JACOBI || spec->dmr;
+    return spec->solver == SONAR_MVDR_JACOBI || spec->dmr || spec->white_noise_gain_db < 0;
 }
 
 /* Whether MUSIC has to find eigenvectors for itself, in windows that want it: the spectrum is then

@@ -10,7 +10,7 @@
  * One bin: snapshots.c stores what comes and keeps the Gram matrix and the projections on steering
  * vectors up to date, covariance.c the covariance; eigenvalues.c or jacobi.c decompose A,
  * loading.c picks delta, factor.c makes from it what spectrum_cpu.c needs, solve.c leads them;
- * music.c asks the same eigenvectors for MUSIC.
+ * music.c asks the same eigenvectors for MUSIC, white_noise.c for more loading.
  */
 #ifndef SONAR_MVDR_JACOBI_INTERNAL_H
 #define SONAR_MVDR_JACOBI_INTERNAL_H
@@ -69,6 +69,7 @@ typedef struct mvdr_scratch {
     float *steer;                /* [sensor][re, im][lane] */
     double *z;                   /* [order][re, im][lane] */
     double *project;             /* [column][re, im][lane] */
+    double *energy;              /* white noise gain: [order + 1][lane] */
     double *signal;              /* MUSIC: rows of W^H, weighted */
 } mvdr_scratch;
 
@@ -146,6 +147,9 @@ typedef struct mvdr_view {
     bool vectors, left; /* left: rest = |a|^2 - s */
     double delta, level, base;
     int64_t offset; /* steered above the bin's centre, in 1/MVDR_TONE_ONE bins */
+    double gain;    /* least white noise gain, as a share of |a|^2; 0: no limit */
+    double *lambda; /* [m + 1] eigenvalues of R + delta I, and delta */
+    double *own;    /* [m] |u^H a|^2 is so many times what F makes of it */
 } mvdr_view;
 
 /* What a bin keeps from one execute to the next. */
@@ -184,6 +188,7 @@ typedef struct mvdr_stage {
     double *covariance;        /* forgetting in sensor space: [bin] triangle, all sensors */
     double *factor;            /* [bin] */
     size_t factor_size;
+    double *lambda;          /* white noise gain: [bin][2][order + 1], the views' */
     bool solved;             /* the views are those of all snapshots taken in */
     float *power;            /* [bin][directions] */
     float *near_power;       /* [bin][near_points] */
@@ -256,9 +261,16 @@ void mvdr_look(mvdr_stage *stage, size_t bin, size_t first, mvdr_scratch *scratc
 /* |F z|^2 in eight directions with an F of so many rows, panels of `m` columns. */
 void mvdr_multiplied(const double *factor, size_t rows, const double *vectors, size_t m,
                      double *out);
-/* P in the eight directions whose v is in scratch->z; |a|^2 in norm. */
-void mvdr_spectrum_power(const mvdr_view *view, bool corrected, const double *norm,
-                         mvdr_scratch *scratch, float *power);
+
+/* The limit on the white noise gain: what its searches need of the eigenvalues in scratch->d. */
+void mvdr_gain_prepare(const mvdr_stage *stage, mvdr_view *view, const mvdr_scratch *scratch);
+/* Powers of eight directions that have too little gain; energies [m + 1][lane] of the rows of F,
+ * the last one free, are lost. Returns a bit for each lane that was limited. */
+unsigned mvdr_gain_limit(const mvdr_view *view, const double *norm, double *energies, float *power);
+/* P in the eight directions whose v is in scratch->z; |a|^2 in norm. A bit for each that the white
+ * noise gain limits. */
+unsigned mvdr_spectrum_power(const mvdr_view *view, bool corrected, const double *norm,
+                             mvdr_scratch *scratch, float *power);
 /* The bin's whole spectrum, to stage->power. */
 void mvdr_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
 /* Of the near field, to stage->near_power, right after mvdr_solve. */

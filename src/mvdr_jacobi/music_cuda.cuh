@@ -58,8 +58,13 @@ __global__ void __launch_bounds__(SPECTRUM_WARPS *WARP, 3) noise_share(view v, p
         return;
     complex64 *vectors = (v.music_decomposes ? v.signal : v.factor) + first;
     add_up(l,
-           eigenvectors{
-               {vectors, v.most}, v.member + (size_t)bin * v.most, v.order, v.order + v.order % 2},
+           eigenvectors{{vectors, v.most},
+                        v.member + (size_t)bin * v.most,
+                        v.order,
+                        v.order + v.order % 2,
+                        nullptr,
+                        v.most,
+                        0},
            y, form);
     if (threadIdx.x >= LOOKS || direction >= p.count)
         return;

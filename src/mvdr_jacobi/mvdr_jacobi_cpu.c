@@ -52,6 +52,8 @@ static bool allocate(mvdr_stage *stage) {
     stage->norm = sonar_alloc(shape->by_snapshots ? bins * stage->directions : 1, sizeof(double));
     stage->covariance = sonar_alloc(fades ? bins : 1, mvdr_triangle(fades ? sensors : 1) * 8);
     stage->factor = sonar_alloc(bins, stage->factor_size * sizeof(double));
+    stage->lambda = sonar_alloc(spec->white_noise_gain_db < 0 ? bins : 1,
+                                2 * (shape->order + 1) * sizeof(double));
     stage->power = sonar_alloc(bins * stage->directions, sizeof(float));
     stage->near_power = sonar_alloc(bins * stage->near_points, sizeof(float));
     stage->share = sonar_alloc(spec->music ? bins * stage->directions : 1, sizeof(float));
@@ -65,9 +67,9 @@ static bool allocate(mvdr_stage *stage) {
     return stage->rows.used && stage->rows.before && stage->rows.mirror && stage->rows.turns &&
            stage->rows.near && stage->near_power && stage->list && stage->ring && stage->valid &&
            stage->bin && stage->gram_re && stage->gram_im && stage->project && stage->norm &&
-           stage->covariance && stage->factor && stage->power && stage->share && stage->info && stage->eigenvalue &&
-           stage->pair && stage->points && stage->sample && stage->scratch &&
-           !spec->tones == !stage->tones;
+           stage->covariance && stage->factor && stage->lambda && stage->power && stage->share &&
+           stage->info && stage->eigenvalue && stage->pair && stage->points && stage->sample &&
+           stage->scratch && !spec->tones == !stage->tones;
 }
 
 static void destroy(void *opaque) {
@@ -82,7 +84,7 @@ static void destroy(void *opaque) {
                      stage->norm,       stage->covariance, stage->factor,     stage->power,
                      stage->info,       stage->tones,      stage->pair,       stage->points,
                      stage->sample,     stage->scratch,    stage->eigenvalue, stage->rows.before,
-                     stage->share};
+                     stage->share,      stage->lambda};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
     free(stage);

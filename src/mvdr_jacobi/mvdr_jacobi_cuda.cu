@@ -87,6 +87,8 @@ void destroy(void *opaque) {
                       v->signal,
                       v->member,
                       v->share,
+                      v->own,
+                      v->energy,
                       v->power,
                       v->info,
                       v->eigenvalue,
@@ -179,6 +181,9 @@ sonar_code allocate_results(mvdr_stage *stage, sonar_error *err) {
     memory.make(&v->signal, v->music_decomposes ? bins * most : 0, most);
     memory.make(&v->member, v->spec.music ? bins : 0, most);
     memory.make(&v->share, v->spec.music ? bins : 0, v->spec.directions);
+    memory.make(&v->own, v->gain > 0 ? bins : 0, most);
+    memory.make(&v->energy, v->gain > 0 ? bins * most : 0,
+                sonar_max_size(v->spec.directions, stage->look.pitch));
     memory.make(&v->power, bins, v->spec.directions);
     memory.make(&v->info, bins, SONAR_MVDR_INFO_FIELDS);
     memory.make(&v->eigenvalue, bins, v->modes);
@@ -267,6 +272,7 @@ void set_view(mvdr_stage *stage, const sonar_mvdr_spec *spec) {
     v->by_snapshots = shape->by_snapshots;
     v->vectors = mvdr_has_vectors(spec);
     v->music_decomposes = mvdr_music_decomposes(spec);
+    v->gain = spec->white_noise_gain_db < 0 ? pow(10, spec->white_noise_gain_db / 10) : 0;
     v->length = (uint32_t)shape->slots;
     v->images = (uint32_t)shape->each;
     v->columns = v->images * v->length;
@@ -665,6 +671,12 @@ sonar_code run_spectrum(const mvdr_stage *stage, const mvdr::points &points, flo
     else
         mvdr::spectrum<false><<<grid, mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(*v, points);
     code = CUDA_LAUNCHED(where, "spectrum", err);
+    if (!code && v->gain > 0) {
+        const bool counted = points.power == stage->grid.power;
+        mvdr::limit_gain<<<dim3(blocks_for(points.count, 8), bins), 256, 0, stream>>>(*v, points,
+                                                                                      counted);
+        code = CUDA_LAUNCHED(where, "limit_gain", err);
+    }
     if (code || !band)
         return code;
     mvdr::band_power<<<(points.count + 127) / 128, 128, 0, stream>>>(*v, points, band, stride);

@@ -29,11 +29,12 @@ sonar_code mvdr_scratch_create(const sonar_mvdr_spec *spec, mvdr_shape shape, mv
         .steer = sonar_alloc(sensors * lanes, sizeof(float)),
         .z = sonar_alloc(ld * lanes, sizeof(double)),
         .project = sonar_alloc(columns * lanes, sizeof(double)),
+        .energy = sonar_alloc((ld + 1) * MVDR_LANES, sizeof(double)),
         .signal = sonar_alloc(spec->music ? ld * 2 * ld : 1, sizeof(double)),
     };
     if (!s->a || !s->panel || !s->h_re || !s->h_im || !s->v_re || !s->v_im || !s->d || !s->e ||
         !s->pair || !s->order || !s->column || !s->root || !s->fresh_re || !s->fresh_im ||
-        !s->steer || !s->z || !s->project || !s->signal) {
+        !s->steer || !s->z || !s->project || !s->signal || !s->energy) {
         mvdr_scratch_destroy(s);
         return sonar_fail(err, SONAR_ENOMEM, "mvdr_jacobi", "no memory for matrices of order %zu",
                           order);
@@ -42,9 +43,9 @@ sonar_code mvdr_scratch_create(const sonar_mvdr_spec *spec, mvdr_shape shape, mv
 }
 
 void mvdr_scratch_destroy(mvdr_scratch *s) {
-    void *owned[] = {s->a,        s->panel,    s->h_re,  s->h_im,  s->v_re,    s->v_im,
-                     s->d,        s->e,        s->pair,  s->order, s->column,  s->root,
-                     s->fresh_re, s->fresh_im, s->steer, s->z,     s->project, s->signal};
+    void *owned[] = {s->a,     s->panel, s->h_re,    s->h_im,   s->v_re,  s->v_im,     s->d,
+                     s->e,     s->pair,  s->order,   s->column, s->root,  s->fresh_re, s->fresh_im,
+                     s->steer, s->z,     s->project, s->signal, s->energy};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
     *s = (mvdr_scratch){0};

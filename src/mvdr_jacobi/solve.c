@@ -189,11 +189,16 @@ static unsigned process(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_
     view->m = looks->order;
     view->factor = stage->factor + bin * stage->factor_size;
     view->vectors = mvdr_has_vectors(spec);
+    view->gain = spec->white_noise_gain_db < 0 ? pow(10, spec->white_noise_gain_db / 10) : 0;
+    view->lambda = stage->lambda + (view->gain > 0 ? bin : 0) * 2 * (stage->shape.order + 1);
+    view->own = view->lambda + stage->shape.order + 1;
     if (spec->dmr) {
         share = reject(stage, &ladder, modes, view, &load, scratch);
     } else {
         load = mvdr_loading(spec, ladder.d, ladder.k, ladder.n, ladder.snapshots);
         view_loaded(stage, view, &load, scratch);
+        if (view->gain > 0)
+            mvdr_gain_prepare(stage, view, scratch);
         const size_t rank = (size_t)fmin((double)ladder.k, looks->seen * (double)stage->shape.each);
         share = mvdr_level(spec, ladder.d, rank, load.delta, looks->seen, looks->effective);
     }

@@ -312,13 +312,12 @@ __device__ inline void report(const view &v, uint32_t bin, const outcome &jacobi
     info[SONAR_MVDR_OFFSET] = (float)v.bin[bin].offset;
     info[SONAR_MVDR_SOURCES] = (float)sources;
     info[SONAR_MVDR_MODES] = (float)v.bin[bin].modes;
-    info[SONAR_MVDR_SUBSPACE] = 0;
 }
 
-/* What MUSIC has told of an earlier window, if it was the same snapshots'. One thread. */
-__device__ inline void forget_music(const view &v, uint32_t bin) {
+/* What spectra have told of an earlier window, if it was the same snapshots'. One thread. */
+__device__ inline void forget_spectra(const view &v, uint32_t bin) {
     float *info = v.info + (size_t)bin * SONAR_MVDR_INFO_FIELDS;
-    info[SONAR_MVDR_SUBSPACE] = 0;
+    info[SONAR_MVDR_LIMITED] = info[SONAR_MVDR_SUBSPACE] = 0;
     if (!v.music_decomposes)
         return;
     info[SONAR_MVDR_SWEEPS] = info[SONAR_MVDR_RESIDUAL] = 0;
@@ -544,6 +543,8 @@ struct solution {
         if (v.spec.music)
             choose_members(v, bin, rows, unit, music_sources(v, weights, counted), r.d, places,
                            inverse, v.member + (size_t)bin * v.most);
+        for (uint32_t i = threadIdx.x; i < rows && v.gain > 0; i += blockDim.x)
+            v.own[(size_t)bin * v.most + i] = inverse[i] / unit;
         weigh_vectors(v, bin, rows, unit, places, inverse);
         publish(r.w, {v.factor + (size_t)bin * v.most * v.most, v.most}, m, rows);
         return level;
@@ -556,7 +557,7 @@ template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, 
     extern __shared__ __align__(16) unsigned char memory[];
     const uint32_t bin = blockIdx.x, m = v.order;
     if (threadIdx.x == 0)
-        forget_music(v, bin);
+        forget_spectra(v, bin);
     if (!v.in_band(bin) || (!v.unsolved[bin] && (!all || v.bin[bin].ladder)))
         return;
     const weights weights = weights_of(v, bin);

@@ -66,29 +66,35 @@ SONAR_MULTIARCH static void solved(double *factor, double *vectors, size_t m, do
     memcpy(out, &sum, sizeof sum);
 }
 
+/* |F z|^2; `each` not NULL: and the square of each row. */
 SONAR_MULTIARCH static void multiplied(const double *factor, size_t rows, const double *vectors,
-                                       size_t m, double *out) {
+                                       size_t m, double *each, double *out) {
     mvdr_lanes sum = {0};
     for (size_t i = 0; i < rows; i += GROUP) {
         group g = {0};
         gather(&g, factor + i / MVDR_LANES * m * STEP + i % MVDR_LANES, (const mvdr_lanes *)vectors,
                m);
         energy(&g, &sum);
+        for (size_t q = 0; q < GROUP && each; q++) {
+            const mvdr_lanes own = g.re[q] * g.re[q] + g.im[q] * g.im[q];
+            memcpy(each + (i + q) * MVDR_LANES, &own, sizeof own);
+        }
     }
     memcpy(out, &sum, sizeof sum);
 }
 
 void mvdr_multiplied(const double *factor, size_t rows, const double *vectors, size_t m,
                      double *out) {
-    multiplied(factor, rows, vectors, m, out);
+    multiplied(factor, rows, vectors, m, NULL, out);
 }
 
-void mvdr_spectrum_power(const mvdr_view *view, bool corrected, const double *norm,
-                         mvdr_scratch *scratch, float *power) {
+unsigned mvdr_spectrum_power(const mvdr_view *view, bool corrected, const double *norm,
+                             mvdr_scratch *scratch, float *power) {
     const size_t m = mvdr_pad(view->m, MVDR_LANES);
     double s[MVDR_LANES] = {0};
     if (m && view->vectors)
-        multiplied(view->factor, view->rows, scratch->z, m, s);
+        multiplied(view->factor, view->rows, scratch->z, m, view->gain > 0 ? scratch->energy : NULL,
+                   s);
     else if (m)
         solved(view->factor, scratch->z, m, s);
     for (size_t lane = 0; lane < MVDR_LANES; lane++) {
@@ -98,6 +104,7 @@ void mvdr_spectrum_power(const mvdr_view *view, bool corrected, const double *no
         const double p = view->level / rest * (corrected ? inside : 1) + view->base;
         power[lane] = m && rest > 0 ? (float)fmin(p, (double)FLT_MAX) : 0;
     }
+    return m && view->gain > 0 ? mvdr_gain_limit(view, norm, scratch->energy, power) : 0;
 }
 
 /* ---- v of a bin's directions ----------------------------------------------------------------- */
@@ -171,12 +178,17 @@ void mvdr_look(mvdr_stage *stage, size_t bin, size_t first, mvdr_scratch *scratc
 }
 
 void mvdr_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+    int limited = 0;
     for (size_t t = 0; t < stage->directions; t += MVDR_LANES) {
         double norm[MVDR_LANES];
         mvdr_look(stage, bin, t, scratch, norm);
-        mvdr_spectrum_power(&stage->bin[bin].view, stage->spec.correct_level, norm, scratch,
-                            stage->power + bin * stage->directions + t);
+        const unsigned lanes =
+            mvdr_spectrum_power(&stage->bin[bin].view, stage->spec.correct_level, norm, scratch,
+                                stage->power + bin * stage->directions + t);
+        const size_t there = sonar_min_size(stage->spec.directions - t, MVDR_LANES);
+        limited += __builtin_popcount(lanes & ((1u << there) - 1));
     }
+    stage->info[bin * SONAR_MVDR_INFO_FIELDS + SONAR_MVDR_LIMITED] = (float)limited;
 }
 
 /* Products with the points are made for these windows alone: kept from window to window, as those

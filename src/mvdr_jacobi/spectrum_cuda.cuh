@@ -12,6 +12,7 @@
 
 #include "mvdr_jacobi/factor_cuda.cuh"
 #include "mvdr_jacobi/stage_cuda.cuh"
+#include "mvdr_jacobi/white_noise.h"
 
 namespace mvdr {
 
@@ -93,6 +94,7 @@ struct inverse_factor {
     /* Rows that columns before `end` have. */
     __device__ uint32_t rows(uint32_t end) const { return min(end, columns); }
     __device__ double weight(uint32_t) const { return 1; }
+    __device__ void note(uint32_t, uint32_t, double) const {}
 };
 
 /* Eigenvectors, with what multiplies their products' squares. */
@@ -100,6 +102,8 @@ struct eigenvectors {
     matrix w;
     const double *inverse;
     uint32_t order, columns;
+    double *energy; /* of the block's first direction, [look][most]; NULL: nobody reads it */
+    uint32_t most, looks;
 
     __device__ complex64 at(uint32_t row, uint32_t column) const {
         const complex64 x = w(min(row, order - 1), min(column, columns - 1));
@@ -108,6 +112,11 @@ struct eigenvectors {
     __device__ uint32_t rows(uint32_t) const { return (order + 7) / 8 * 8; }
     __device__ double weight(uint32_t column) const {
         return column < columns ? inverse[column] : 0;
+    }
+    /* |w_i^H y|^2 */
+    __device__ void note(uint32_t column, uint32_t look, double square) const {
+        if (energy && column < columns && look < looks)
+            energy[(size_t)look * most + column] = square;
     }
 };
 
@@ -146,8 +155,11 @@ __device__ inline void add_squares(const Basis &w, uint32_t first, const strip &
 #pragma unroll
     for (uint32_t t = 0; t < LOOKS / 8; t++)
 #pragma unroll
-        for (uint32_t i = 0; i < 4; i++)
-            energy[t][i % 2] += weight[i / 2] * square({sum.part[t].re[i], sum.part[t].im[i]});
+        for (uint32_t i = 0; i < 4; i++) {
+            const double own = square({sum.part[t].re[i], sum.part[t].im[i]});
+            energy[t][i % 2] += weight[i / 2] * own;
+            w.note(first + c_row(i), 8 * t + c_column(i), own);
+        }
 }
 
 /* The quadratic forms of a block's directions, to form[warp][look]. Warps share the columns. */
@@ -217,11 +229,16 @@ __global__ void __launch_bounds__(SPECTRUM_WARPS *WARP, 3) spectrum(view v, poin
     double power = 0, sum = 0;
     complex64 *factor = v.factor + (size_t)bin * v.most * v.most;
     if (state.delta > 0 && VECTORS)
-        add_up(
-            l,
-            eigenvectors{
-                {factor, v.most}, v.inverse + (size_t)bin * v.most, v.order, v.order + v.order % 2},
-            y, form);
+        add_up(l,
+               eigenvectors{{factor, v.most},
+                            v.inverse + (size_t)bin * v.most,
+                            v.order,
+                            v.order + v.order % 2,
+                            v.gain > 0 ? v.energy + ((size_t)bin * p.pitch + l.first) * v.most
+                                       : nullptr,
+                            v.most,
+                            p.count - l.first},
+               y, form);
     else if (state.delta > 0)
         add_up(l, inverse_factor{{factor, v.most}, padded(v.order)}, y, form);
     if (threadIdx.x >= LOOKS || direction >= p.count)
@@ -232,6 +249,65 @@ __global__ void __launch_bounds__(SPECTRUM_WARPS *WARP, 3) spectrum(view v, poin
         power = power_of(v, state, sum, p.norm[at]);
     }
     p.power[at] = (float)fmin(power, (double)FLT_MAX);
+}
+
+/* A warp's sums over the columns, for the limit on the white noise gain; `left` of |a|^2 lies
+ * beyond them. */
+struct gain_terms {
+    const view &v;
+    const double *own, *energy; /* [column] */
+    uint32_t columns;
+    double delta, left;
+
+    /* q_i; what rounding has made of zeros counts as beyond. */
+    __device__ double share(uint32_t i, double most) const {
+        const double d = own[i];
+        return !v.by_snapshots ? energy[i] : d > MVDR_LEAST_FLOAT64 * most ? energy[i] / d : 0;
+    }
+
+    __device__ double total(double most) const {
+        double sum = 0;
+        for (uint32_t i = lane(); i < columns; i += WARP)
+            sum += share(i, most);
+        return sum_lanes(sum);
+    }
+
+    __device__ mvdr_gain_sums at(double mu, double most) const {
+        const double rest = 1 / (delta + mu), beyond = lane() ? 0 : left * rest;
+        mvdr_gain_sums s = {beyond, beyond * rest, beyond * rest * rest, delta * beyond * rest};
+        for (uint32_t i = lane(); i < columns; i += WARP) {
+            const double lambda = own[i] + delta, inverse = 1 / (lambda + mu);
+            const double x = share(i, most) * inverse, y = x * inverse;
+            s.first += x, s.second += y, s.third += y * inverse, s.through += lambda * y;
+        }
+        return {sum_lanes(s.first), sum_lanes(s.second), sum_lanes(s.third), sum_lanes(s.through)};
+    }
+};
+
+/* P again in directions whose weights have too little gain, as in white_noise.c; `grid`: they are
+ * counted. A warp each. Grid: 8 directions, bins. */
+__global__ void __launch_bounds__(256) limit_gain(view v, points p, bool grid) {
+    const uint32_t direction = blockIdx.x * warps() + warp(), bin = blockIdx.y;
+    const bin_state &state = v.bin[bin];
+    if (!v.in_band(bin) || direction >= p.count || !(state.delta > 0))
+        return;
+    const size_t at = (size_t)bin * p.pitch + direction;
+    const double norm = p.norm[at], most = state.most;
+    gain_terms terms = {
+        v, v.own + (size_t)bin * v.most, v.energy + at * v.most, v.order, state.delta, 0};
+    if (v.by_snapshots)
+        terms.left = fmax(norm - terms.total(most), 0.0);
+    mvdr_gain_search search = mvdr_gain_begin(v.gain, state.delta, most + state.delta);
+    mvdr_gain_sums sums = {0, 0, 0, 0};
+    for (int step = 0; step < MVDR_GAIN_STEPS && !search.found; step++) {
+        sums = terms.at(search.mu, most);
+        mvdr_gain_step(&search, sums, v.gain * norm);
+    }
+    if (search.mu == 0 || lane())
+        return;
+    p.power[at] = (float)fmin(sums.through / (sums.first * sums.first), (double)FLT_MAX);
+    if (grid)
+        atomicAdd(&v.info[(size_t)bin * SONAR_MVDR_INFO_FIELDS + SONAR_MVDR_LIMITED], 1.0f);
 }
 
 /* (fs/N) sum_b P, in double, bin after bin. */

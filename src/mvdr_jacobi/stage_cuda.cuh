@@ -53,6 +53,7 @@ struct view {
     bool vectors;           /* eigenvectors instead of a Cholesky factor */
     bool eigenvalues;       /* all of them are wanted, whatever it takes */
     bool music_decomposes;  /* mvdr_music_decomposes */
+    double gain;            /* least white noise gain, as a share of |a|^2; 0: no limit */
     size_t middle;          /* sensor that signed turns count from */
     const size_t *sensor;   /* [row] */
     const size_t *partner;  /* [row] the mirror's row, with forward-backward */
@@ -81,6 +82,8 @@ struct view {
     double *member;     /* MUSIC: [bin][most] what makes of the square of each one's product the
                            share of a in the signal subspace; 0: it is beyond that */
     float *share;       /* MUSIC: [bin][direction] of a beyond the signal subspace */
+    double *own;        /* white noise gain: [bin][most] each column's eigenvalue */
+    double *energy;     /* white noise gain: [bin][points.pitch][most] |w_i^H y|^2 */
     float *power;       /* [bin][direction] */
     float *info;        /* [bin][SONAR_MVDR_INFO_FIELDS] */
     float *eigenvalue;  /* [bin][modes] */

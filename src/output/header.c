@@ -418,6 +418,13 @@ static void put_levels(const json *root, const sonar_output_spec *spec,
         put_number(&loading, "modes", result->mvdr_modes);
     put_number(root, "level_bias_db", result->mvdr_level_db);
     put_bool(root, "level_corrected", spec->level_corrected);
+    if (!(spec->white_noise_gain_db < 0)) {
+        put_null(root, "white_noise_gain");
+        return;
+    }
+    json gain = put_object(root, "white_noise_gain");
+    put_number(&gain, "limit_db", spec->white_noise_gain_db);
+    put_number(&gain, "limited_share", result->mvdr_limited);
 }
 
 /* A pseudo-spectrum has no levels. */
@@ -425,6 +432,7 @@ static void put_music(const json *root, const sonar_output_spec *spec, const son
     put_null(root, "loading");
     put_null(root, "level_bias_db");
     put_bool(root, "level_corrected", false);
+    put_null(root, "white_noise_gain");
     json music = put_object(root, "music");
     put_bool(&music, "counted", spec->music < 0);
     put_number(&music, "median", result->music_sources);

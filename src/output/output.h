@@ -51,6 +51,7 @@ typedef struct sonar_output_spec {
     double cbf_bin_hz, mvdr_bin_hz; /* bin widths */
     size_t cbf_first_bin, cbf_bins; /* rows of cbf.lofar and columns of element.psd */
     size_t mvdr_first_bin, mvdr_bins, mvdr_modes;
+    double white_noise_gain_db;             /* mvdr.white_noise_gain_db; 0: no limit */
     int music;                              /* MUSIC's sources in a bin; 0: off, -1: counted */
     const char *source_count;               /* "mdl", "aic", "random_matrix"; NULL: nobody counts */
     double cbf_band_hz[2], mvdr_band_hz[2]; /* of the first and the last bin */

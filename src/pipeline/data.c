@@ -38,8 +38,10 @@ static void summarise_mvdr(sonar_pipeline *p, sonar_result *result) {
             result->mvdr_most_sources = row[SONAR_MVDR_SOURCES];
         if (row[SONAR_MVDR_SUBSPACE] > result->music_most_sources)
             result->music_most_sources = row[SONAR_MVDR_SUBSPACE];
+        result->mvdr_limited += (double)row[SONAR_MVDR_LIMITED];
         result->music_bins += row[SONAR_MVDR_SUBSPACE] > 0;
     }
+    result->mvdr_limited /= (double)(bins * p->config->specs.mvdr.directions);
     result->mvdr_delta = median_of(p, info, SONAR_MVDR_DELTA);
     result->mvdr_sources = median_of(p, info, SONAR_MVDR_SOURCES);
     result->mvdr_modes = median_of(p, info, SONAR_MVDR_MODES);

@@ -169,6 +169,7 @@ sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *p, const sona
         spec.mvdr_first_bin = c->mvdr_band.first_bin;
         spec.mvdr_bins = c->mvdr_band.bins;
         spec.mvdr_modes = sonar_mvdr_modes(&c->specs.mvdr);
+        spec.white_noise_gain_db = c->specs.mvdr.white_noise_gain_db;
         spec.music = c->specs.mvdr.music;
         spec.source_count = source_count_name(c->specs.mvdr.source_count);
         band_of(&c->mvdr_band, spec.mvdr_bin_hz, spec.mvdr_band_hz);

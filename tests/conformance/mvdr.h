@@ -42,6 +42,11 @@
     X(eigenvalues)                                                                                 \
     X(source_counts)                                                                               \
     X(dominant_modes)                                                                              \
+    X(gain_limit)                                                                                  \
+    X(gain_limit_beside_loud_ships)                                                                \
+    X(gain_limit_of_odd_data)                                                                      \
+    X(gain_limit_near_and_far)                                                                     \
+    X(gain_limit_leaves_the_others)                                                                \
     X(music)                                                                                       \
     X(music_of_any_array)                                                                          \
     X(music_beside_loud_ships)                                                                     \
@@ -61,6 +66,7 @@
 #define MVDR_REFUSALS(X)                                                                           \
     X(impossible_modes)                                                                            \
     X(impossible_music)                                                                            \
+    X(impossible_gain_limit)                                                                       \
     X(impossible_specs)                                                                            \
     X(wrong_shapes)                                                                                \
     X(wrong_near_field)                                                                            \
@@ -88,6 +94,7 @@
     X(no_sources_found)                                                                            \
     X(dominant_modes_levels)                                                                       \
     X(music_resolves)                                                                              \
+    X(gain_limit_keeps_a_ship)                                                                     \
     X(tone_any_hop)                                                                                \
     X(tone_any_window)                                                                             \
     X(tone_not_at_the_centre)                                                                      \

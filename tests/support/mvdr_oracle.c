@@ -198,6 +198,49 @@ static double energy_along(size_t n, const cplx *v, const cplx *a) {
     return creal(product * conj(product));
 }
 
+/* The white noise gain of the weights with that loading, and what R + delta I lets through; b: the
+ * steering vector's products with the eigenvectors, squared. */
+static double gain_of(size_t n, const double *d, double delta, double more, const double *b,
+                      double *power) {
+    double pass = 0, noise = 0, through = 0; /* a^H w, w^H w, w^H (R + delta I) w, not scaled */
+    for (size_t i = 0; i < n; i++) {
+        const double w2 = b[i] / pow(d[i] + delta + more, 2);
+        pass += b[i] / (d[i] + delta + more);
+        noise += w2;
+        through += w2 * (d[i] + delta);
+    }
+    *power = through / (pass * pass);
+    return 10 * log10(pass * pass / noise / (double)n);
+}
+
+void mvdr_oracle_limited(size_t n, const cplx *r, double delta, double gain_db, size_t count,
+                         const cplx *a, double *power, double *had_db) {
+    double *d = calloc(n + 1, sizeof *d), *b = calloc(n + 1, sizeof *b);
+    cplx *vector = vectors_of(n, r, d);
+    for (size_t i = 0; i < n; i++)
+        d[i] = fmax(d[i], 0);
+    for (size_t t = 0; t < count; t++) {
+        double low = 1e-9 * delta, high = low;
+        for (size_t i = 0; i < n; i++)
+            b[i] = energy_along(n, vector + i * n, a + t * n);
+        had_db[t] = gain_of(n, d, delta, 0, b, &power[t]);
+        if (had_db[t] >= gain_db)
+            continue;
+        while (gain_of(n, d, delta, high, b, &power[t]) < gain_db)
+            high *= 10;
+        for (int i = 0; i < 200; i++) {
+            const double middle = sqrt(low * high);
+            if (gain_of(n, d, delta, middle, b, &power[t]) < gain_db)
+                low = middle;
+            else
+                high = middle;
+        }
+    }
+    free(vector);
+    free(b);
+    free(d);
+}
+
 void mvdr_oracle_music(size_t n, const cplx *r, size_t sources, size_t count, const cplx *a,
                        double *share) {
     double *d = calloc(n + 1, sizeof *d);

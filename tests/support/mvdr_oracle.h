@@ -40,6 +40,11 @@ double mvdr_oracle_noise(sonar_mvdr_noise rule, size_t n, const double *d, doubl
 /* Dominant mode rejection with that noise, for each of `count` steering vectors a[i * n ..]. */
 void mvdr_oracle_dominant(size_t n, const cplx *r, size_t modes, double noise, size_t count,
                           const cplx *a, double *power);
+/* MVDR with at least a white noise gain of gain_db re that of equal weights, by the least loading
+ * more that bisection finds, for each of `count` steering vectors: w^H (R + delta I) w; to had_db
+ * the gain without more. */
+void mvdr_oracle_limited(size_t n, const cplx *r, double delta, double gain_db, size_t count,
+                         const cplx *a, double *power, double *had_db);
 /* MUSIC of one bin: the share of each of `count` steering vectors a[i * n ..] that lies in the span
  * of the n - K eigenvectors beyond the K largest eigenvalues. */
 void mvdr_oracle_music(size_t n, const cplx *r, size_t sources, size_t count, const cplx *a,

@@ -54,6 +54,7 @@ void output_scene_make(output_scene *scene, void *zmq_context, const char *endpo
                                       .mvdr_bins = SCENE_MVDR_BINS,
                                       .mvdr_modes = SCENE_MODES,
                                       .source_count = "random_matrix",
+                                      .white_noise_gain_db = -3,
                                       .music = SONAR_MODES_COUNTED,
                                       .cbf_band_hz = {600, 950},
                                       .mvdr_band_hz = {610, 940}};
@@ -97,6 +98,7 @@ void output_scene_fill(output_scene *scene, size_t index, uint64_t window) {
                              .mvdr_tonal_bins = 2,
                              .mvdr_sources = 2.5,
                              .mvdr_most_sources = 4,
+                             .mvdr_limited = 0.25,
                              .music_sources = 1.5,
                              .music_most_sources = 3,
                              .music_bins = 2,

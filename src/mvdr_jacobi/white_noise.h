@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/*
+ * A limit on the white noise gain (Cox, Zeskind and Owen, IEEE Trans. ASSP 35, 1987). Weights w
+ * that pass a plane wave as it is, w^H a = 1, let through w^H w of the noise that each sensor has
+ * by itself: their gain against it is 1/(w^H w), at most |a|^2, that of equal weights. Where MVDR's
+ * has less than a share of that, its direction gets more loading, the least that makes up for it:
+ *
+ *     A = R + delta I,  eigenvalues lambda_i,  q_i = |u_i^H a|^2
+ *     w = (A + mu I)^-1 a / s_1,   s_k(mu) = a^H (A + mu I)^-k a = sum_i q_i / (lambda_i + mu)^k
+ *     gain = s_1^2 / s_2           grows with mu, from MVDR's to |a|^2
+ *     P = w^H A w                  = sum_i q_i lambda_i / (lambda_i + mu)^2 / s_1^2
+ *
+ * P is what these weights let through of R and of delta, with mu = 0 MVDR's.
+ */
+#ifndef SONAR_MVDR_JACOBI_WHITE_NOISE_H
+#define SONAR_MVDR_JACOBI_WHITE_NOISE_H
+
+#include <stdbool.h>
+
+#include "mvdr_jacobi/level.h"
+
+enum { MVDR_GAIN_STEPS = 100 }; /* a search needs about ten */
+
+/* Sums over the eigenvalues at one mu. */
+typedef struct mvdr_gain_sums {
+    double first, second, third; /* s_1 to s_3 */
+    double through;              /* sum q_i lambda_i / (lambda_i + mu)^2 */
+} mvdr_gain_sums;
+
+/* The search for mu. Of root(gain/wanted) - 1, which is nearly straight, Newton's steps; bisection
+ * on a scale of decades where one leaves the interval or brings little. */
+typedef struct mvdr_gain_search {
+    double mu;
+    double low, high; /* too little gain at low, enough at high */
+    double least;     /* eigenvalue */
+    double miss;      /* of the last step */
+    bool found;
+} mvdr_gain_search;
+
+/* `share` of |a|^2 is wanted, in (0, 1). By Kantorovich's inequality any a has that gain once the
+ * condition number k is such that 4 k / (1 + k)^2 = share. */
+MVDR_BOTH static inline mvdr_gain_search mvdr_gain_begin(double share, double least, double most) {
+    const double k = (2 - share + 2 * sqrt(1 - share)) / share;
+    const double enough = (most - k * least) / (k - 1);
+    const mvdr_gain_search search = {0, 0, enough > least ? enough : least, least, 1e300, false};
+    return search;
+}
+
+/* Judges the sums at search->mu, and picks the next one unless that is it. At mu = 0 enough is as
+ * good as just enough. */
+MVDR_BOTH static inline void mvdr_gain_step(mvdr_gain_search *search, mvdr_gain_sums sums,
+                                            double wanted) {
+    const double size = sqrt(sums.second * wanted);
+    const double miss = sums.first / size - 1;
+    const double slope =
+        (sums.first * sums.third - sums.second * sums.second) / (sums.second * size);
+    const double newton = search->mu - miss / slope;
+    if (fabs(miss) <= 1e-12 || (miss > 0 && search->mu == 0)) {
+        search->found = true;
+        return;
+    }
+    if (miss < 0)
+        search->low = search->mu;
+    else
+        search->high = search->mu;
+    if (newton > search->low && newton < search->high && fabs(miss) < 0.5 * search->miss)
+        search->mu = newton;
+    else
+        search->mu =
+            sqrt((search->low + search->least) * (search->high + search->least)) - search->least;
+    search->miss = fabs(miss);
+}
+
+#endif
