@@ -259,11 +259,9 @@ sonar_code sonar_mask_share(sonar_pipeline *pipeline, sonar_error *err);
 /* live.c: the first version. */
 sonar_code sonar_live_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_live_destroy(sonar_pipeline *pipeline);
-/* Makes a version of `config`, which it then owns (NULL: that of the latest) and of the sensors
- * that are to be out, and offers it; with ranks, to all of them. Control thread. */
-sonar_code sonar_live_offer(sonar_pipeline *pipeline, sonar_config *config, sonar_error *err);
-/* The steps of it: makes a version; the window after this call adopts it (any thread); what other
- * parts of the daemon have to know of its configuration; or it is never to be. Control thread. */
+/* The steps of sonar_pipeline_reconfigure: makes a version; the window after this call adopts it
+ * (any thread); what other parts of the daemon have to know of its configuration; or it is never to
+ * be. Control thread. */
 sonar_code sonar_live_make(sonar_pipeline *pipeline, sonar_config *config, struct live **made,
                            sonar_error *err);
 void sonar_live_hold(sonar_pipeline *pipeline, struct live *live);
@@ -276,9 +274,9 @@ static inline const sonar_params *sonar_live_whole(const struct live *live) {
 /* propose.c: changes that all ranks take over, or none. create makes room. */
 sonar_code sonar_propose_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_propose_destroy(sonar_pipeline *pipeline);
-/* The root's: as sonar_live_offer. With a configuration it waits until all ranks have it, and
- * SONAR_EINVAL tells the reason of the first rank that refused; without one, attend tells what has
- * come of it. Control thread. */
+/* The root's: as sonar_pipeline_reconfigure. With a configuration it waits until all ranks have it,
+ * and SONAR_EINVAL tells the reason of the first rank that refused; without one, attend tells what
+ * has come of it. Control thread. */
 sonar_code sonar_propose(sonar_pipeline *pipeline, sonar_config *config, sonar_error *err);
 /* The root's: keys that may connect, and recording. They wait. Control thread. */
 sonar_code sonar_propose_keys(sonar_pipeline *pipeline, const sonar_security *security,

@@ -265,7 +265,7 @@ static sonar_code offer(sonar_pipeline *p, sonar_config *config, sonar_error *er
     return SONAR_OK;
 }
 
-sonar_code sonar_live_offer(sonar_pipeline *p, sonar_config *config, sonar_error *err) {
+sonar_code sonar_pipeline_reconfigure(sonar_pipeline *p, sonar_config *config, sonar_error *err) {
     return p->ranks.cluster ? sonar_propose(p, config, err) : offer(p, config, err);
 }
 
@@ -302,10 +302,6 @@ const sonar_config *sonar_pipeline_config(const sonar_pipeline *p) {
 
 const sonar_config *sonar_pipeline_made_for(const sonar_pipeline *p) {
     return p->whole;
-}
-
-sonar_code sonar_pipeline_reconfigure(sonar_pipeline *p, sonar_config *config, sonar_error *err) {
-    return sonar_live_offer(p, config, err);
 }
 
 /* ---- data thread ----------------------------------------------------------------------------- */

@@ -42,7 +42,7 @@ static bool offer(sonar_pipeline *p) {
     sonar_error err = {0};
     if (!p->versions.mask_wanted || sonar_propose_is_busy(p))
         return false;
-    if (sonar_live_offer(p, NULL, &err)) {
+    if (sonar_pipeline_reconfigure(p, NULL, &err)) {
         sonar_log(&p->host, SONAR_ERROR, err.where, "%s: the mask stays as it is", err.text);
         return false;
     }

@@ -34,7 +34,8 @@ const sonar_config *sonar_pipeline_config(const sonar_pipeline *pipeline);
 /* That of the start, which the buffers were made for. */
 const sonar_config *sonar_pipeline_made_for(const sonar_pipeline *pipeline);
 /* Goes over to `config` between two windows, with ranks all of them or none: one that
- * sonar_config_merge made from that of sonar_pipeline_config. It is the pipeline's on SONAR_OK, and
+ * sonar_config_merge made from that of sonar_pipeline_config, or NULL, the same with the sensors
+ * that array.auto_mask takes out by now. It is the pipeline's on SONAR_OK, and
  * the caller's otherwise, when nothing has changed (SONAR_ENOMEM). The first window under it is
  * flagged and logged. Control thread, which makes the tables of delays meanwhile if these change.
  */
