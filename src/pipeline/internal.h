@@ -321,8 +321,8 @@ sonar_code sonar_record_create(sonar_pipeline *pipeline, sonar_error *err);
 const sonar_stretch_sink *sonar_record_sink(const sonar_pipeline *pipeline);
 sonar_output_tap sonar_record_tap(const sonar_pipeline *pipeline);
 sonar_code sonar_record_start(sonar_pipeline *pipeline, sonar_error *err);
-/* Recordings say from now on what this configuration says of the sensors. Control thread. */
-void sonar_record_describe(sonar_pipeline *pipeline, const sonar_config *config);
+/* Recordings say from now on what this plan's configuration says of the sensors. Control thread. */
+void sonar_record_describe(sonar_pipeline *pipeline, const struct plan *plan);
 /* What headers say under a configuration, of the whole array, and what the output is made from. */
 sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *pipeline,
                                              const sonar_config *config);

@@ -222,7 +222,7 @@ void sonar_live_tell_others(sonar_pipeline *p, const struct live *live) {
     if (!live->anew) /* another mask alone */
         return;
     atomic_store_explicit(&p->log_level, (int)plan->config->log_level, memory_order_relaxed);
-    sonar_record_describe(p, plan->config);
+    sonar_record_describe(p, plan);
     use_channels(p, plan->config);
 }
 

@@ -14,9 +14,6 @@
 /* ---- create ---------------------------------------------------------------------------------- */
 
 static sonar_code check_options(const sonar_config *c, sonar_error *err) {
-    if (c->record_what)
-        return sonar_fail(err, SONAR_EINVAL, "record.what",
-                          "several ranks cannot do so: set it to off");
     if (c->specs.mvdr.music)
         return sonar_fail(err, SONAR_EINVAL, "mvdr.music",
                           "several ranks cannot do so: set it to off");

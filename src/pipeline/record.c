@@ -32,11 +32,11 @@ static void put_numbers(FILE *to, const char *name, const double *value, size_t 
     fputc(']', to);
 }
 
-/* Each sensor as the daemon knows it, in the array's own frame. */
-static void put_sensors(FILE *to, const sonar_config *c) {
+/* Each sensor as the daemon knows it, in the array's own frame and with its channel there. */
+static void put_sensors(FILE *to, const sonar_config *c, size_t first_channel) {
     fputs(",\n \"sonar:sensors\": {\"channel\": [", to);
     for (size_t s = 0; s < c->sensors; s++)
-        fprintf(to, "%s%u", s ? ", " : "", c->channel[s]);
+        fprintf(to, "%s%zu", s ? ", " : "", first_channel + c->channel[s]);
     fputs("],\n  \"used\": [", to);
     for (size_t s = 0; s < c->sensors; s++)
         fprintf(to, "%s%s", s ? ", " : "", c->used[s] ? "true" : "false");
@@ -51,7 +51,13 @@ static void put_sensors(FILE *to, const sonar_config *c) {
     fputc('}', to);
 }
 
+/* Does each rank record its own channels? */
+static bool is_part(const sonar_pipeline *p) {
+    return p->ranks.cluster && p->whole->record_what == SONAR_RECORD_RAW;
+}
+
 static void put_about(FILE *to, const sonar_pipeline *p, const sonar_config *c) {
+    const size_t first = is_part(p) ? p->ranks.part->first_channel : 0;
     fputs(",\n \"sonar:array\": ", to);
     put_text(to, c->array_name);
     fprintf(to, ", \"sonar:array_id\": %u, \"sonar:run\": \"%s\",\n \"sonar:config_version\": ",
@@ -59,7 +65,13 @@ static void put_about(FILE *to, const sonar_pipeline *p, const sonar_config *c) 
     put_text(to, c->version);
     fprintf(to, ", \"sonar:sound_speed_mps\": %.9g, \"sonar:calibrated\": %s", c->sound_speed_mps,
             c->calibrated ? "true" : "false");
-    put_sensors(to, c);
+    if (is_part(p))
+        fprintf(to,
+                ",\n \"sonar:rank\": %zu, \"sonar:ranks\": %zu, \"sonar:first_channel\": %zu, "
+                "\"sonar:array_channels\": %zu",
+                p->ranks.cluster->place.rank, p->ranks.cluster->place.ranks, first,
+                p->whole->channels);
+    put_sensors(to, c, first);
 }
 
 /* Of every channel. The extension's axes are x forward, y to the left and z up, ours x forward, y
@@ -148,16 +160,27 @@ static sonar_recorder_spec spec_of(const sonar_config *c) {
                                  .topics = c->record_topics & c->output_topics};
 }
 
+/* A rank has its share of the memory, and a name of its own: segments of others are not its. */
+static void make_part(const sonar_pipeline *p, sonar_recorder_spec *spec, char *name, size_t size) {
+    if (!is_part(p))
+        return;
+    snprintf(name, size, "%s_r%zu", p->whole->array_name, p->ranks.cluster->place.rank);
+    spec->name = name;
+    spec->buffer_bytes = spec->buffer_bytes / p->whole->channels * spec->channels;
+}
+
+/* Messages are rank 0's to record, samples every rank's own. */
 sonar_code sonar_record_create(sonar_pipeline *p, sonar_error *err) {
-    const sonar_config *c = p->config;
-    char path[PATH_MAX];
+    const sonar_config *c = is_part(p) ? p->config : p->whole;
+    char path[PATH_MAX], name[sizeof c->array_name + 16];
     texts made = {0};
-    if (!c->record_what)
+    if (!c->record_what || (!is_part(p) && !sonar_is_root(p)))
         return SONAR_OK;
     sonar_code code = find_directory(c, path, err);
     if (!code)
         code = write_texts(p, c, &made, err);
     sonar_recorder_spec spec = spec_of(c);
+    make_part(p, &spec, name, sizeof name);
     spec.directory = path;
     spec.about = made.about;
     spec.geometry = made.geometry;
@@ -185,12 +208,12 @@ sonar_code sonar_record_start(sonar_pipeline *p, sonar_error *err) {
     return sonar_recorder_start(p->recorder, err);
 }
 
-void sonar_record_describe(sonar_pipeline *p, const sonar_config *config) {
+void sonar_record_describe(sonar_pipeline *p, const struct plan *plan) {
     texts made;
     sonar_error err = {0};
     if (!p->recorder)
         return;
-    sonar_code code = write_texts(p, config, &made, &err);
+    sonar_code code = write_texts(p, is_part(p) ? plan->config : plan->whole, &made, &err);
     if (!code)
         code = sonar_recorder_describe(p->recorder, made.about, made.geometry, &err);
     free_texts(&made);
@@ -202,6 +225,8 @@ sonar_code sonar_pipeline_record(sonar_pipeline *p, bool record, sonar_error *er
     if (!p->recorder)
         return sonar_fail(err, SONAR_EINVAL, "record",
                           "record.what is off; the configuration has to say raw or spectra");
+    if (p->ranks.cluster)
+        return sonar_propose_record(p, record, err);
     sonar_recorder_ask(p->recorder, record);
     return SONAR_OK;
 }

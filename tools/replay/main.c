@@ -121,14 +121,45 @@ static int read_options(int argc, char **argv, options *o) {
 
 /* ---- setting up ------------------------------------------------------------------------------ */
 
+/* Channels that the recording has to have: a rank's data set has its own. */
+static size_t channels_wanted(const run *r, size_t *first_channel) {
+    const sonar_config *c = r->config;
+    const sim_recording_info *info = &r->tape.first;
+    size_t end;
+    *first_channel = 0;
+    if (!info->ranks)
+        return c->channels;
+    sonar_config_block(c, info->rank, info->ranks, first_channel, &end);
+    return end - *first_channel;
+}
+
+static sonar_code check_rank(const run *r, sonar_error *err) {
+    const sim_recording_info *info = &r->tape.first;
+    const char *path = r->options.recording[0];
+    const bool given = r->options.stream.ranks || r->options.stream.rank != UINT64_MAX;
+    if (!info->ranks)
+        return SONAR_OK;
+    if (!r->config || r->options.stream.endpoint || given)
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "rank %zu of %zu recorded it: --config says where its channels go, and "
+                          "neither --endpoint nor --rank",
+                          info->rank, info->ranks);
+    if (r->config->cluster_ranks && r->config->cluster_ranks != info->ranks)
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "rank %zu of %zu recorded it, but cluster.ranks are %zu", info->rank,
+                          info->ranks, r->config->cluster_ranks);
+    return SONAR_OK;
+}
+
 /* The recording must be what the configuration expects, or every frame would be refused. */
 static sonar_code check_match(const run *r, sonar_error *err) {
     const sonar_config *c = r->config;
     const char *path = r->options.recording[0];
     const size_t channels = r->tape.first.channels;
-    if (c && channels != c->channels)
+    size_t first;
+    if (c && channels != channels_wanted(r, &first))
         return sonar_fail(err, SONAR_EINVAL, path, "%zu channels, but the configuration has %zu",
-                          channels, c->channels);
+                          channels, channels_wanted(r, &first));
     if (c && fabs(r->fs_hz / c->fs_hz - 1) > 1e-6)
         return sonar_fail(err, SONAR_EINVAL, path,
                           "%g Hz, but the configuration has %g Hz; --fs plays it at another rate",
@@ -147,8 +178,12 @@ static sonar_code check_match(const run *r, sonar_error *err) {
 
 /* Frames are of one rank's channels. */
 static sonar_code cut_at_ranks(run *r, sonar_error *err) {
+    sonar_code code = check_rank(r, err);
+    if (code)
+        return code;
+    r->stream.of_rank = r->tape.first.rank;
+    r->stream.of_ranks = r->tape.first.ranks;
     const size_t ranks = sim_stream_ranks(&r->stream);
-    sonar_code code = SONAR_OK;
     r->parted = r->tape.blocks > 1;
     for (size_t rank = 1; rank < ranks && r->parted && r->config && !code; rank++) {
         size_t first, end;

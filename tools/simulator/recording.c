@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "cluster/cluster.h"
 #include "core/core.h"
 #include "sender.h"
 
@@ -263,6 +264,15 @@ static sonar_code parse_sigmf(const cJSON *json, const char *path, sim_recording
         return sonar_fail(err, SONAR_EINVAL, path,
                           "core:trailing_bytes: only samples may be in the data file");
     info->channels = (size_t)channels;
+    uint64_t rank, ranks;
+    if (!json_index(global, "sonar:rank", 0, &rank) ||
+        !json_index(global, "sonar:ranks", 0, &ranks) || (ranks && rank >= ranks) ||
+        ranks > SONAR_RANKS_MOST)
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "sonar:rank and sonar:ranks must be whole numbers, of at most %d ranks",
+                          SONAR_RANKS_MOST);
+    info->rank = (size_t)rank;
+    info->ranks = (size_t)ranks;
     const sonar_code code = parse_captures(captures, path, info, err);
     return code ? code
                 : parse_lacks(cJSON_GetObjectItemCaseSensitive(json, "annotations"), path, info,

@@ -36,6 +36,7 @@ typedef struct sim_recording_info {
     sim_capture *capture;
     sim_lack *lack;
     uint64_t first_stream, last_stream; /* what sonard's recordings say of it; 0 = nothing */
+    size_t rank, ranks; /* whose channels these are, where several recorded; else 0 */
 } sim_recording_info;
 
 typedef struct sim_recording sim_recording;

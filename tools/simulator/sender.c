@@ -205,10 +205,10 @@ static size_t digitisers_of(const sim_sender_spec *spec, size_t t) {
     size_t count = n * (t + 1) / spec->targets - n * t / spec->targets;
     if (!spec->first_channel)
         return sonar_min_size(sonar_max_size(count, 1), to->channels);
+    const size_t first = to->first_channel - spec->target[0].first_channel;
     count = 0;
     for (size_t i = 0; i < n; i++)
-        count += spec->first_channel[i] >= to->first_channel &&
-                 spec->first_channel[i] < to->first_channel + to->channels;
+        count += spec->first_channel[i] >= first && spec->first_channel[i] < first + to->channels;
     return count;
 }
 
@@ -238,9 +238,10 @@ static void channels_of(const sim_sender_spec *spec, const target *to, size_t i,
     *end = to->first_channel + (i + 1) * to->channels / to->digitisers;
     if (!spec->first_channel)
         return;
-    *first = spec->first_channel[number];
+    const size_t base = spec->target[0].first_channel;
+    *first = base + spec->first_channel[number];
     *end = i + 1 == to->digitisers ? to->first_channel + to->channels
-                                   : spec->first_channel[number + 1];
+                                   : base + spec->first_channel[number + 1];
 }
 
 static void split_channels(sim_sender *sender, target *to) {
@@ -403,12 +404,13 @@ static sonar_frame frame_of(const sim_sender *sender, const digitiser *d, size_t
 
 static void fill_payload(const sim_sender *sender, const digitiser *d, const float *counts,
                          size_t samples, uint8_t *to) {
-    bool major = sender->spec.layout == SONAR_FRAME_CHANNEL_MAJOR;
+    const bool major = sender->spec.layout == SONAR_FRAME_CHANNEL_MAJOR;
+    const float *first = counts + (d->first_channel - sender->target[0].first_channel) * samples;
     size_t bytes = sonar_dtype_size((sonar_dtype)sender->spec.format);
     for (size_t ch = 0; ch < d->channels; ch++)
         d->target->counters.saturated +=
-            sim_convert(counts + (d->first_channel + ch) * samples, samples, sender->spec.format,
-                        major ? 1 : d->channels, to + bytes * ch * (major ? samples : 1));
+            sim_convert(first + ch * samples, samples, sender->spec.format, major ? 1 : d->channels,
+                        to + bytes * ch * (major ? samples : 1));
 }
 
 static sonar_code no_memory(sonar_error *err) {

@@ -23,8 +23,8 @@ typedef struct sim_target {
 
 typedef struct sim_sender_spec {
     void *zmq_context;
-    const sim_target *target; /* [targets] that have all channels, in their order; needed by create
-                                 only */
+    const sim_target *target; /* [targets] that have all channels, in their order, from the first
+                                 one's first on; needed by create only */
     size_t targets;
     const char *key;     /* a certificate with the daemon's key, or NULL; needed by create only */
     bool curve;          /* the daemon speaks it: TCP needs a key */
@@ -34,11 +34,12 @@ typedef struct sim_sender_spec {
     uint32_t array_id;
     size_t channels;
     size_t digitisers; /* split over the targets as evenly as can be, at least one for each */
-    const uint32_t *first_channel; /* [digitisers] of each, ascending from 0, those of the targets
-                                      among them; borrowed. Those of a target share one connection
-                                      then. NULL: as even as can be */
-    size_t frame_samples;          /* the most of one call of send */
-    int format, layout;            /* sonar_dtype, SONAR_FRAME_* */
+    const uint32_t
+        *first_channel;   /* [digitisers] of each, counted from the first target's, ascending
+                             from 0, those of the targets among them; borrowed. Those of a target
+                             share one connection   then. NULL: as even as can be */
+    size_t frame_samples; /* the most of one call of send */
+    int format, layout;   /* sonar_dtype, SONAR_FRAME_* */
     double fs_hz;
     uint32_t epoch;
     uint64_t first_index;   /* of the stream */

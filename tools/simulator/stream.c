@@ -81,6 +81,8 @@ static sonar_code listen_to_daemon(sim_stream *s, uint32_t epoch, sonar_error *e
 }
 
 size_t sim_stream_ranks(const sim_stream *s) {
+    if (s->of_ranks)
+        return 1;
     if (s->options->ranks)
         return (size_t)s->options->ranks;
     return s->config && s->config->cluster_ranks ? s->config->cluster_ranks : 1;
@@ -111,21 +113,23 @@ static sonar_code check_ranks(const sim_stream *s, size_t ranks, sonar_error *er
     return SONAR_OK;
 }
 
-static sonar_code find_rank(const sim_stream *s, struct places *at, size_t rank, sonar_error *err) {
-    sonar_code code = sonar_config_part_create(s->config, rank, at->ranks, &at->part[rank], err);
+/* What rank `rank` takes in, to target `to`. */
+static sonar_code find_rank(const sim_stream *s, struct places *at, size_t to, size_t rank,
+                            size_t ranks, sonar_error *err) {
+    sonar_code code = sonar_config_part_create(s->config, rank, ranks, &at->part[to], err);
     if (code)
         return code;
-    const sonar_config *c = &at->part[rank]->config;
-    for (size_t i = 0; i < c->ingest_endpoints && rank; i++)
+    const sonar_config *c = &at->part[to]->config;
+    for (size_t i = 0; i < c->ingest_endpoints && to; i++)
         if (!strcmp(c->ingest_endpoint[i], at->part[0]->config.ingest_endpoint[i]))
             return sonar_fail(err, SONAR_EINVAL, "ingest.endpoints",
                               "%s is that of rank 0 and of rank %zu: {rank} has to be in it",
                               c->ingest_endpoint[i], rank);
-    at->target[rank] = (sim_target){
+    at->target[to] = (sim_target){
         .endpoints = (const char *const *)c->ingest_endpoint,
         .endpoint_count = c->ingest_endpoints,
         .memory = s->options->shared ? c->shared_memory : NULL,
-        .first_channel = at->part[rank]->first_channel,
+        .first_channel = at->part[to]->first_channel,
         .channels = c->channels,
         .idle = s->options->rank != UINT64_MAX && s->options->rank != rank,
     };
@@ -137,9 +141,11 @@ static sonar_code find_places(const sim_stream *s, size_t channels, struct place
                               sonar_error *err) {
     const sonar_config *c = s->config;
     *at = (struct places){.ranks = sim_stream_ranks(s), .given = s->options->endpoint};
+    if (s->of_ranks)
+        return find_rank(s, at, 0, s->of_rank, s->of_ranks, err);
     sonar_code code = check_ranks(s, at->ranks, err);
     for (size_t r = 0; r < at->ranks && at->ranks > 1 && !code; r++)
-        code = find_rank(s, at, r, err);
+        code = find_rank(s, at, r, r, at->ranks, err);
     if (at->ranks == 1)
         at->target[0] = (sim_target){
             .endpoints = at->given ? &at->given : (const char *const *)c->ingest_endpoint,

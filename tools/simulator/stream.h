@@ -79,8 +79,10 @@ typedef struct sim_stream {
     void *zmq;
     FILE *summary;
     sim_sender *sender;
-    size_t ranks;           /* that the sender has as targets */
-    sim_feedback *feedback; /* NULL: the daemon's pace is not looked at */
+    size_t ranks;             /* that the sender has as targets */
+    size_t of_rank, of_ranks; /* set before connect: the channels are this rank's alone, of so many;
+                                 0: they are the whole array's */
+    sim_feedback *feedback;   /* NULL: the daemon's pace is not looked at */
     sim_pace pace;
     sim_lag lag;
     uint64_t first_index;
