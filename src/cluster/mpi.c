@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The plugin libsonar-mpi.so: a cluster's functions by MPI. It links MPI and neither libsonar nor
- * its libraries. Collectives are the nonblocking ones, asked for again and again with pauses in
- * between: the library's own waiting would keep a processor busy for as long as a rank waits for
- * samples. */
+ * its libraries. Before each collective the ranks meet in a nonblocking barrier, asked for again
+ * and again with pauses in between: the library's own waiting would keep a processor busy for as
+ * long as a rank waits for samples. When all have come, the blocking collective is the quickest
+ * way. */
 #include <limits.h>
 #include <mpi.h>
 #include <sched.h>
@@ -34,22 +35,28 @@ static void sleep_exactly(int64_t ns) {
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
-/* For as long as most collectives take the processor is only offered to others; then it sleeps, a
- * sixteenth of the time it has waited and at most a millisecond. `bytes` of this rank move only
- * while the library is asked, so it is asked without sleep for as long as they may take. */
-static sonar_code await(MPI_Request *request, size_t bytes, const char *call, sonar_error *err) {
-    enum { OFFER_NS = 50000, LONGEST_NS = 1000000, NS_PER_BYTE = 4 };
-    const int64_t began = sonar_monotonic_ns(), offer = OFFER_NS + (int64_t)bytes * NS_PER_BYTE;
-    for (int done = 0;;) {
-        const int status = MPI_Test(request, &done, MPI_STATUS_IGNORE);
-        if (status != MPI_SUCCESS || done)
-            return check(status, call, err);
-        const int64_t waited = sonar_monotonic_ns() - began;
-        if (waited < offer)
-            sched_yield();
-        else
-            sleep_exactly(waited / 16 < LONGEST_NS ? waited / 16 : LONGEST_NS);
+/* While the others may come at any moment, the processor is only offered; then this rank sleeps, a
+ * sixty-fourth of the time it has waited and at most a millisecond. */
+static void pause_after(int64_t waited_ns) {
+    enum { OFFER_NS = 50000, LONGEST_NS = 1000000 };
+    if (waited_ns < OFFER_NS)
+        sched_yield();
+    else
+        sleep_exactly(waited_ns / 64 < LONGEST_NS ? waited_ns / 64 : LONGEST_NS);
+}
+
+/* Returns when all ranks have come. */
+static sonar_code meet(sonar_error *err) {
+    MPI_Request request;
+    int met = 0;
+    const int64_t began = sonar_monotonic_ns();
+    sonar_code code = check(MPI_Ibarrier(MPI_COMM_WORLD, &request), "MPI_Ibarrier", err);
+    while (!code && !met) {
+        code = check(MPI_Test(&request, &met, MPI_STATUS_IGNORE), "MPI_Ibarrier", err);
+        if (!met)
+            pause_after(sonar_monotonic_ns() - began);
     }
+    return code;
 }
 
 /* Sizes as the library counts them, and where each part begins. */
@@ -115,56 +122,49 @@ static void leave(void) {
 }
 
 static sonar_code share(const void *mine, size_t size, void *all, sonar_error *err) {
-    MPI_Request request;
     if (size > INT_MAX)
         return sonar_fail(err, SONAR_EINVAL, "cluster", "a message is larger than 2 GiB");
-    sonar_code code = check(MPI_Iallgather(mine, (int)size, MPI_BYTE, all, (int)size, MPI_BYTE,
-                                           MPI_COMM_WORLD, &request),
-                            "MPI_Iallgather", err);
-    return code ? code : await(&request, size * (size_t)all_ranks, "MPI_Iallgather", err);
+    sonar_code code = meet(err);
+    return code ? code
+                : check(MPI_Allgather(mine, (int)size, MPI_BYTE, all, (int)size, MPI_BYTE,
+                                      MPI_COMM_WORLD),
+                        "MPI_Allgather", err);
 }
 
 static sonar_code broadcast(void *data, size_t size, sonar_error *err) {
-    MPI_Request request;
     if (size > INT_MAX)
         return sonar_fail(err, SONAR_EINVAL, "cluster", "a message is larger than 2 GiB");
-    sonar_code code = check(MPI_Ibcast(data, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD, &request),
-                            "MPI_Ibcast", err);
-    return code ? code : await(&request, size, "MPI_Ibcast", err);
+    sonar_code code = meet(err);
+    return code ? code
+                : check(MPI_Bcast(data, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD), "MPI_Bcast", err);
 }
 
 static sonar_code gather(const void *mine, const size_t *size, void *all, sonar_error *err) {
-    MPI_Request request;
     int counts[SONAR_RANKS_MOST], begins[SONAR_RANKS_MOST];
     if (size[own_rank] > INT_MAX)
         return sonar_fail(err, SONAR_EINVAL, "cluster", "a message is larger than 2 GiB");
     sonar_code code = own_rank ? SONAR_OK : count(size, counts, begins, err);
     if (!code)
-        code = check(MPI_Igatherv(mine, (int)size[own_rank], MPI_BYTE, all, counts, begins,
-                                  MPI_BYTE, 0, MPI_COMM_WORLD, &request),
-                     "MPI_Igatherv", err);
-    size_t bytes = size[own_rank];
-    for (int r = 1; r < all_ranks && !own_rank; r++)
-        bytes += size[r];
-    return code ? code : await(&request, bytes, "MPI_Igatherv", err);
+        code = meet(err);
+    return code ? code
+                : check(MPI_Gatherv(mine, (int)size[own_rank], MPI_BYTE, all, counts, begins,
+                                    MPI_BYTE, 0, MPI_COMM_WORLD),
+                        "MPI_Gatherv", err);
 }
 
 static sonar_code exchange(const void *send, const size_t *to, void *receive, const size_t *from,
                            sonar_error *err) {
-    MPI_Request request;
     int out[SONAR_RANKS_MOST], out_at[SONAR_RANKS_MOST];
     int in[SONAR_RANKS_MOST], in_at[SONAR_RANKS_MOST];
     sonar_code code = count(to, out, out_at, err);
     if (!code)
         code = count(from, in, in_at, err);
     if (!code)
-        code = check(MPI_Ialltoallv(send, out, out_at, MPI_BYTE, receive, in, in_at, MPI_BYTE,
-                                    MPI_COMM_WORLD, &request),
-                     "MPI_Ialltoallv", err);
-    size_t bytes = 0;
-    for (int r = 0; r < all_ranks; r++)
-        bytes += to[r] + from[r];
-    return code ? code : await(&request, bytes, "MPI_Ialltoallv", err);
+        code = meet(err);
+    return code ? code
+                : check(MPI_Alltoallv(send, out, out_at, MPI_BYTE, receive, in, in_at, MPI_BYTE,
+                                      MPI_COMM_WORLD),
+                        "MPI_Alltoallv", err);
 }
 
 static void end_all(int exit_code) {
