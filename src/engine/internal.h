@@ -120,7 +120,6 @@ struct parts {
     void *all;                           /* root: what the ranks send, one behind the other */
     sonar_buffer whole_info;             /* root: f32 [bin][SONAR_MVDR_INFO_FIELDS] */
     float *whole_spectrum;               /* root: f32 [bin][direction] where no surface takes it */
-    double *row, *energy;                /* root: of one bin, of the band */
     bool absent;                         /* from the last run */
 };
 

@@ -132,9 +132,7 @@ static bool make_roots(sonar_engine *e) {
     p->all = sonar_alloc(ranks * cbf->max_snapshots * sonar_max_size(far, near) +
                              ranks * specs->mvdr.ranges * specs->mvdr.directions,
                          sizeof(sonar_c32));
-    p->row = sonar_alloc(points, sizeof *p->row);
-    p->energy = sonar_alloc(points, sizeof *p->energy);
-    if (!p->all || !p->row || !p->energy)
+    if (!p->all)
         return false;
     if (!specs->mvdr_enabled)
         return true;
@@ -181,8 +179,6 @@ void sonar_parts_destroy(sonar_engine *e) {
     free(p->all);
     free(p->whole_info.data);
     free(p->whole_spectrum);
-    free(p->row);
-    free(p->energy);
     free(p);
     e->parts = NULL;
 }

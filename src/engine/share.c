@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/core.h"
 #include "engine/internal.h"
 
 static const sonar_rank_place *place(const sonar_engine *e) {
@@ -28,41 +29,59 @@ struct parts_in {
     size_t ranks, snapshots, bins, points;
 };
 
-/* Mean over the snapshots of the power of the parts' sum, of one bin. */
-static void add_parts(const struct parts_in *in, size_t bin, double *power) {
+enum { SLICE = 32 }; /* points that a worker adds at a time */
+
+/* Mean over the snapshots of the power of the parts' sum at points [first, first + n) of a bin. */
+SONAR_MULTIARCH static void add_parts(const struct parts_in *in, size_t bin, size_t first, size_t n,
+                                      double *power) {
     const size_t rank = in->snapshots * in->bins * in->points;
-    memset(power, 0, in->points * sizeof *power);
+    memset(power, 0, n * sizeof *power);
     for (size_t s = 0; s < in->snapshots; s++) {
-        const sonar_c32 *row = in->all + (s * in->bins + bin) * in->points;
-        for (size_t p = 0; p < in->points; p++) {
-            double re = 0, im = 0;
-            for (size_t r = 0; r < in->ranks; r++) {
-                re += (double)row[r * rank + p].re;
-                im += (double)row[r * rank + p].im;
+        const sonar_c32 *row = in->all + (s * in->bins + bin) * in->points + first;
+        double re[SLICE] = {0}, im[SLICE] = {0};
+        for (size_t r = 0; r < in->ranks; r++, row += rank)
+            for (size_t p = 0; p < n; p++) {
+                re[p] += (double)row[p].re;
+                im[p] += (double)row[p].im;
             }
-            power[p] += re * re + im * im;
-        }
+        for (size_t p = 0; p < n; p++)
+            power[p] += re[p] * re[p] + im[p] * im[p];
     }
-    for (size_t p = 0; p < in->points; p++)
+    for (size_t p = 0; p < n; p++)
         power[p] /= (double)in->snapshots;
 }
 
-/* Powers of all bins to `rows` (NULL: nowhere) and (fs/N) times their sum over the band, bins
- * [first, first + bins), to `sum` (NULL). */
-static void make_powers(const sonar_engine *e, const struct parts_in *in, float *rows, size_t first,
-                        size_t bins, float *sum) {
-    const struct parts *p = e->parts;
-    const sonar_cbf_spec *cbf = &e->spec.specs->cbf;
-    memset(p->energy, 0, in->points * sizeof *p->energy);
-    for (size_t b = 0; b < in->bins; b++) {
-        add_parts(in, b, p->row);
-        for (size_t i = 0; rows && i < in->points; i++)
-            rows[b * in->points + i] = (float)p->row[i];
-        for (size_t i = 0; b >= first && b < first + bins && i < in->points; i++)
-            p->energy[i] += p->row[i];
+/* Powers of all bins to `rows` (NULL: nowhere) and `scale` times their sum over the bins [first,
+ * first + bins) to `sum` (NULL). */
+struct powers {
+    struct parts_in in;
+    float *rows;
+    size_t first, bins;
+    double scale;
+    float *sum;
+};
+
+/* Of one slice of the points, bin after bin. */
+static void make_slice(void *arg, size_t index, size_t worker) {
+    const struct powers *to = arg;
+    const size_t begin = index * SLICE, n = sonar_min_size(to->in.points - begin, SLICE);
+    double power[SLICE], energy[SLICE] = {0};
+    (void)worker;
+    for (size_t b = 0; b < to->in.bins; b++) {
+        add_parts(&to->in, b, begin, n, power);
+        for (size_t i = 0; to->rows && i < n; i++)
+            to->rows[b * to->in.points + begin + i] = (float)power[i];
+        for (size_t i = 0; b >= to->first && b < to->first + to->bins && i < n; i++)
+            energy[i] += power[i];
     }
-    for (size_t i = 0; sum && i < in->points; i++)
-        sum[i] = (float)(cbf->fs_hz / (double)cbf->length * p->energy[i]);
+    for (size_t i = 0; to->sum && i < n; i++)
+        to->sum[begin + i] = (float)(to->scale * energy[i]);
+}
+
+static void make_powers(const sonar_engine *e, struct powers to) {
+    const sonar_cbf_spec *cbf = &e->spec.specs->cbf;
+    to.scale = cbf->fs_hz / (double)cbf->length;
+    e->host->parallel(e->host->ctx, (to.in.points + SLICE - 1) / SLICE, make_slice, &to);
 }
 
 static float *surface_of(const struct job *job, sonar_surface surface) {
@@ -81,9 +100,11 @@ static sonar_code share_far(sonar_engine *e, const struct job *job, sonar_error 
     sonar_code code = gather_equal(e, e->parts->far.host.data,
                                    in.snapshots * in.bins * in.points * sizeof(sonar_c32), err);
     if (!code && place(e)->rank == 0)
-        make_powers(e, &in, surface_of(job, SONAR_CBF_LOFAR),
-                    lofar ? cbf->cbf_first - cbf->first_bin : 0, cbf->cbf_bins,
-                    surface_of(job, SONAR_CBF_AZIMUTH));
+        make_powers(e, (struct powers){.in = in,
+                                       .rows = surface_of(job, SONAR_CBF_LOFAR),
+                                       .first = lofar ? cbf->cbf_first - cbf->first_bin : 0,
+                                       .bins = cbf->cbf_bins,
+                                       .sum = surface_of(job, SONAR_CBF_AZIMUTH)});
     return code;
 }
 
@@ -97,7 +118,8 @@ static sonar_code share_near(sonar_engine *e, const struct job *job, sonar_error
     sonar_code code = gather_equal(e, e->parts->near.host.data,
                                    in.snapshots * in.bins * in.points * sizeof(sonar_c32), err);
     if (!code && place(e)->rank == 0)
-        make_powers(e, &in, NULL, 0, in.bins, surface_of(job, SONAR_CBF_NEARFIELD));
+        make_powers(e, (struct powers){
+                           .in = in, .bins = in.bins, .sum = surface_of(job, SONAR_CBF_NEARFIELD)});
     return code;
 }
 
@@ -278,6 +300,6 @@ sonar_code sonar_share_points(sonar_engine *e, sonar_engine_stage which, size_t 
     sonar_code code = gather_equal(e, p->point_parts.host.data,
                                    in.snapshots * in.bins * n * sizeof(sonar_c32), err);
     if (!code && power)
-        make_powers(e, &in, NULL, 0, in.bins, power);
+        make_powers(e, (struct powers){.in = in, .bins = in.bins, .sum = power});
     return code;
 }
