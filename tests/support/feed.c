@@ -33,9 +33,10 @@ static void subscribe_all(feed *feed) {
     feed->socket = zmq_socket(feed->context, ZMQ_SUB);
     int zero = 0;
     zmq_setsockopt(feed->socket, ZMQ_LINGER, &zero, sizeof zero);
-    const char *const topics[] = {"cbf", "mvdr", "element", "detections"};
-    for (size_t i = 0; i < sizeof topics / sizeof *topics; i++)
-        zmq_setsockopt(feed->socket, ZMQ_SUBSCRIBE, topics[i], strlen(topics[i]));
+    for (int i = 0; i < SONAR_STATUS; i++) {
+        const char *topic = sonar_topic_table[i].name;
+        zmq_setsockopt(feed->socket, ZMQ_SUBSCRIBE, topic, strlen(topic));
+    }
     zmq_connect(feed->socket, feed->out);
 }
 
@@ -48,6 +49,8 @@ static void await_subscription(const feed *feed) {
     uint32_t all = SONAR_WANT(SONAR_STATUS) - 1;
     for (int i = 0; i < 50000 && sonar_output_wanted(feed->pipeline->output) != all; i++)
         nap();
+    if (sonar_output_wanted(feed->pipeline->output) != all)
+        abort();
 }
 
 sonar_code feed_start(feed *feed, const char *text, const char *backend, const char *plugin_dir,
