@@ -35,8 +35,8 @@ set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*/*.cu)
 # Its own copies of the little it needs from libsonar, which it must not link: errors and views of
 # buffers, the taper, and what both sides ask of a specification and of parameters.
-add_library(sonar_cuda MODULE ${cuda_sources} src/core/error.c src/core/memory.c src/dft/taper.c
-  src/dft/common.c src/cbf/common.c src/mvdr_jacobi/common.c)
+add_library(sonar_cuda MODULE ${cuda_sources} src/core/error.c src/core/library.c src/core/memory.c
+  src/dft/taper.c src/dft/common.c src/cbf/common.c src/mvdr_jacobi/common.c)
 foreach(stage dft cbf mvdr_jacobi)
   if(EXISTS ${PROJECT_SOURCE_DIR}/src/${stage}/${stage}_cuda.cu)
     string(TOUPPER SONAR_HAVE_${stage}_CUDA have)
@@ -55,5 +55,5 @@ endif()
 set_target_properties(sonar_cuda PROPERTIES OUTPUT_NAME sonar-cuda
   C_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
   CUDA_RUNTIME_LIBRARY Static)
-target_link_libraries(sonar_cuda PRIVATE CUDA::cufft)
+target_link_libraries(sonar_cuda PRIVATE CUDA::cufft ${CMAKE_DL_LIBS})
 target_link_options(sonar_cuda PRIVATE LINKER:--exclude-libs,ALL LINKER:--no-undefined)

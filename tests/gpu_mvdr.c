@@ -7,7 +7,7 @@
  *
  * --quick keeps the sizes small, for runs under a memory or race checker; --time prints medians
  * instead of testing, --huge also of arrays of up to half a million sensors; NAME runs the cases
- * whose name contains it.
+ * whose name contains it, or takes the times of that solver.
  */
 #include <math.h>
 #include <stdio.h>
@@ -39,6 +39,165 @@ static const sonar_stage_ops *jacobi_stage(const char *name) {
     ops = *plugin_ops;
     ops.create = create_jacobi;
     return &ops;
+}
+
+/* ---- eigenvectors by cuSOLVER ---------------------------------------------------------------- */
+
+static const site_path LIBRARY = {"cusolver", {{"mvdr.eigenvectors", "cusolver"}}},
+                       ABSENT = {
+                           "absent",
+                           {{"mvdr.eigenvectors", "cusolver"}, {"mvdr.cusolver", "libnone.so.1"}}};
+static char logged[400]; /* last */
+
+static void keep_log(void *ctx, sonar_level level, const char *place, const char *text) {
+    (void)ctx, (void)level;
+    snprintf(logged, sizeof logged, "%s: %s", place, text);
+}
+
+/* What a stage makes on a path of a block in a scene of two sources: the spectrum, then MUSIC where
+ * there is any. malloc'ed. */
+typedef struct surfaces {
+    size_t count;
+    float *value, sweeps;
+} surfaces;
+
+static surfaces surfaces_on(site *site, const site_path *way, const sonar_mvdr_spec *spec) {
+    mvdr_fixture f;
+    logged[0] = 0;
+    site_take(way);
+    mvdr_open_alone(&f, site, spec);
+    site_take(NULL);
+    sonar_c32 *x =
+        mvdr_record(&f, spec->snapshots, (mvdr_wave[]){{50.5, 40}, {81, 20}}, 2, spec->sensors);
+    mvdr_run(&f, spec->snapshots, x);
+    const size_t looks = spec->directions, spectrum = spec->bins * looks;
+    const surfaces made = {spectrum + (spec->music ? looks : 0),
+                           malloc((spectrum + looks) * sizeof(float)),
+                           mvdr_info(&f, 0, SONAR_MVDR_SWEEPS)};
+    memcpy(made.value, f.spectrum, spectrum * sizeof(float));
+    if (spec->music)
+        memcpy(made.value + spectrum, f.music, looks * sizeof(float));
+    free(x);
+    mvdr_close(&f);
+    return made;
+}
+
+static bool has_library(site *site) {
+    sonar_mvdr_spec spec = mvdr_spec(5, 4, 6, 0);
+    spec.solver = SONAR_MVDR_JACOBI;
+    free(surfaces_on(site, &LIBRARY, &spec).value);
+    return !logged[0];
+}
+
+/* The library makes no sweeps, Jacobi's method does; both make the same surfaces. */
+static void same_by_library(site *site, const sonar_mvdr_spec *spec) {
+    const surfaces library = surfaces_on(site, &LIBRARY, spec), own = surfaces_on(site, NULL, spec);
+    site_expect(site, library.sweeps == 0 && own.sweeps > 0, "sweeps %g and %g",
+                (double)library.sweeps, (double)own.sweeps);
+    for (size_t at = 0; at < own.count; at++)
+        site_expect(site,
+                    fabs(10 * log10((double)library.value[at] / (double)own.value[at])) < 1e-4,
+                    "%zu sensors, DMR %d, MUSIC %d, value %zu: %g, own %g", spec->sensors,
+                    spec->dmr, spec->music, at, (double)library.value[at], (double)own.value[at]);
+    free(library.value);
+    free(own.value);
+}
+
+/* All that wants eigenvectors, odd orders and snapshot space included. */
+static void by_library(site *site) {
+    static const size_t sensors[] = {7, 40, 90, 150, 600}, snapshots[] = {20, 80, 33, 300, 1200};
+    static const struct {
+        sonar_mvdr_solver solver;
+        int dmr, music;
+    } ways[] = {{SONAR_MVDR_JACOBI, 0, 0},
+                {SONAR_MVDR_AUTO, 2, 0},
+                {SONAR_MVDR_JACOBI, 0, 2},
+                {SONAR_MVDR_CHOLESKY, 0, 2}};
+    const bool any = has_library(site);
+    for (size_t i = 0; any && i < (site->quick ? 2 : 5); i++)
+        for (size_t k = 0; k < (sensors[i] < 500 ? 4 : 1); k++) {
+            sonar_mvdr_spec spec = mvdr_spec(sensors[i], 30, snapshots[i], 0);
+            spec.bins = 3, spec.loading = SONAR_LOADING_NOISE, spec.eps = 1;
+            spec.solver = ways[k].solver, spec.dmr = ways[k].dmr, spec.music = ways[k].music;
+            same_by_library(site, &spec);
+        }
+    site_expect(site, true, "without the library there is nothing to try");
+}
+
+/* Without it the stage is what it is untrained, to the bit, and says why. */
+static void absent_library(site *site) {
+    sonar_mvdr_spec spec = mvdr_spec(12, 30, 30, 0);
+    spec.solver = SONAR_MVDR_JACOBI;
+    const surfaces absent = surfaces_on(site, &ABSENT, &spec);
+    site_expect(site, strstr(logged, "libnone.so.1") && strstr(logged, "cannot be loaded"), "%s",
+                logged);
+    const surfaces own = surfaces_on(site, NULL, &spec);
+    site_expect(site, !logged[0], "%s", logged);
+    site_expect(site,
+                absent.sweeps == own.sweeps &&
+                    !memcmp(absent.value, own.value, own.count * sizeof(float)),
+                "another spectrum");
+    free(absent.value);
+    free(own.value);
+}
+
+static sonar_code execute_block(mvdr_fixture *f, sonar_error *err) {
+    const sonar_work work = mvdr_work(f);
+    return f->ops->execute(f->stage, f->site->queue, &f->in, f->out, &work, err);
+}
+
+/* Records an execute; false where the stage says that there can be no recording. */
+static bool record_block(mvdr_fixture *f, sonar_graph **graph) {
+    site *site = f->site;
+    const sonar_backend *b = site->backend;
+    sonar_error err = {0};
+    site_require(site, b->graph_begin(site->queue, &err), &err);
+    const sonar_code code = execute_block(f, &err);
+    if (code == SONAR_EUNAVAILABLE)
+        b->graph_end(site->queue, NULL, NULL);
+    else
+        site_require(site, code ? code : b->graph_end(site->queue, graph, &err), &err);
+    return !code;
+}
+
+/* Three blocks one after the other, the last two from a graph where there can be one: the same
+ * bits. */
+static void recorded(site *site) {
+    static const size_t sensors[] = {70, 600};
+    for (size_t i = 0; i < (site->quick ? 1 : 2); i++) {
+        mvdr_fixture f, other;
+        sonar_error err = {0};
+        sonar_mvdr_spec spec = mvdr_spec(sensors[i], 20, 2 * sensors[i], 0);
+        sonar_graph *graph = NULL;
+        spec.solver = SONAR_MVDR_JACOBI;
+        site_take(&LIBRARY);
+        mvdr_open_alone(&f, site, &spec);
+        mvdr_open_alone(&other, site, &spec);
+        site_take(NULL);
+        sonar_c32 *x = mvdr_record(&f, 3 * spec.snapshots, &(mvdr_wave){60.5, 30}, 1, 3);
+        const size_t block = spec.snapshots * spec.sensors;
+        mvdr_run(&f, spec.snapshots, x);
+        mvdr_run(&other, spec.snapshots, x);
+        const bool able = record_block(&f, &graph);
+        site_expect(site, able || spec.sensors > 512, "%zu sensors were not recorded",
+                    spec.sensors);
+        for (size_t k = 1; k < 3; k++) {
+            site_send(site, x + k * block, &f.in);
+            site_require(site,
+                         able ? site->backend->graph_run(site->queue, graph, &err)
+                              : execute_block(&f, &err),
+                         &err);
+            site_fetch(site, &f.out[SONAR_MVDR_OUT_SPECTRUM], f.spectrum);
+            mvdr_run(&other, spec.snapshots, x + k * block);
+            site_expect(site, !memcmp(f.spectrum, other.spectrum, spec.directions * sizeof(float)),
+                        "%zu sensors, block %zu: other bits", spec.sensors, k);
+        }
+        if (able)
+            site->backend->graph_destroy(graph);
+        free(x);
+        mvdr_close(&f);
+        mvdr_close(&other);
+    }
 }
 
 /* ---- failures -------------------------------------------------------------------------------- */
@@ -200,13 +359,18 @@ static double worst_db(mvdr_fixture *f, const sonar_c32 *x) {
     return worst;
 }
 
+static const char *wanted_rows; /* those whose first word contains it; NULL: all */
+
 static void time_one(site *site, size_t sensors, size_t snapshots, sonar_mvdr_solver solver,
                      sonar_loading loading) {
     static const char *const names[] = {"auto", "jacobi", "cholesky"};
+    const char *name = site_taken() ? site_taken()->name : names[solver];
     mvdr_fixture f;
     double ms[RUNS], fill_ms = 0;
     unsigned flags = 0;
     sonar_mvdr_spec spec = mvdr_spec(sensors, ANGLES, snapshots, 0);
+    if (wanted_rows && !strstr(name, wanted_rows))
+        return;
     spec.fs_hz = 8000, spec.length = 8192, spec.first_bin = 327, spec.bins = BINS;
     spec.max_new = sensors > 16384 ? 8 : STEP;
     spec.loading = loading, spec.eps = loading == SONAR_LOADING_TRACE ? 0.01 : 1;
@@ -227,7 +391,7 @@ static void time_one(site *site, size_t sensors, size_t snapshots, sonar_mvdr_so
     const double off_db = worst_db(&f, x + RUNS * stride);
     printf("%-8s %s B %6zu  L %5zu  %9.3f ms  (%.3f .. %.3f)  first, %zu new %.3f ms  level %.4f  "
            "flags %u",
-           names[solver], loading == SONAR_LOADING_TRACE ? "trace" : "noise", sensors, snapshots,
+           name, loading == SONAR_LOADING_TRACE ? "trace" : "noise", sensors, snapshots,
            ms[RUNS / 2], ms[0], ms[RUNS - 1], spec.max_new, fill_ms,
            (double)mvdr_info(&f, 0, SONAR_MVDR_LEVEL), flags);
     if (isfinite(off_db))
@@ -251,12 +415,20 @@ static void time_all(site *site, bool huge) {
     for (size_t i = 0; i < 3; i++)
         time_one(site, full[i], 2 * full[i], SONAR_MVDR_JACOBI, SONAR_LOADING_NOISE);
     time_one(site, 512, 64, SONAR_MVDR_JACOBI, SONAR_LOADING_NOISE);
+    site_take(&LIBRARY);
+    for (size_t i = 0; i < 5; i++)
+        time_one(site, full[i], 2 * full[i], SONAR_MVDR_JACOBI, SONAR_LOADING_NOISE);
+    time_one(site, 512, 64, SONAR_MVDR_JACOBI, SONAR_LOADING_NOISE);
+    site_take(NULL);
 }
 
 /* ---- main ------------------------------------------------------------------------------------ */
 
 static const site_case CASES[] = {MVDR_CASES(MVDR_ROW) MVDR_REFUSALS(MVDR_ROW) MVDR_SOLVER_CASES(
-    MVDR_ROW){"injected_failures", injected_failures}};
+                                      MVDR_ROW){"injected_failures", injected_failures},
+                                  {"by_library", by_library},
+                                  {"absent_library", absent_library},
+                                  {"recorded", recorded}};
 static const site_case LONG_CASES[] = {MVDR_LONG_CASES(MVDR_ROW)};
 
 static void run(site *site, const site_case *cases, size_t count, const char *wanted) {
@@ -271,7 +443,7 @@ static void run_all(site *site, const char *wanted) {
         run(site, LONG_CASES, sizeof LONG_CASES / sizeof *LONG_CASES, wanted);
 }
 
-/* The cases, and those about the spectrum again with Jacobi. */
+/* The cases, and those about the spectrum again with Jacobi's eigenvectors and cuSOLVER's. */
 static void run_solvers(site *site, const char *wanted) {
     static const site_case spectra[] = {MVDR_CASES(MVDR_ROW)};
     const sonar_backend *own = site->backend;
@@ -282,6 +454,12 @@ static void run_solvers(site *site, const char *wanted) {
     with_jacobi.stage = jacobi_stage;
     site->backend = &with_jacobi;
     run(site, spectra, sizeof spectra / sizeof *spectra, wanted);
+    const bool library = has_library(site);
+    printf("-- cusolver%s\n", library ? "" : ": not there");
+    site_take(&LIBRARY);
+    if (library)
+        run(site, spectra, sizeof spectra / sizeof *spectra, wanted);
+    site_take(NULL);
     site->backend = own;
     printf("%zu checks, %zu failed\n", site->checks, site->failures);
 }
@@ -303,6 +481,8 @@ int main(int argc, char **argv) {
         else
             wanted = argv[i];
     sonar_host host = *sonar_host_serial();
+    host.choice = site_choose;
+    host.log = keep_log;
     sonar_backend_choice choice;
     sonar_error err = {0};
     if (sonar_backend_open("cuda", plugin_dir, &host, &choice, &err)) {
@@ -312,6 +492,7 @@ int main(int argc, char **argv) {
     printf("%s\n", choice.description);
     site site = site_open(choice.backend, &host);
     site.quick = quick;
+    wanted_rows = wanted;
     if (timing)
         time_all(&site, huge);
     else

@@ -62,6 +62,23 @@ Test(backend, library_without_the_symbol_is_refused) {
     cr_assert(strstr(err.text, "sonar_plugin"), "%s", err.text);
 }
 
+/* What is absent or too old is a sentence that names it. */
+Test(backend, libraries_are_found_with_all_their_symbols_or_not_at_all) {
+    const char *const names[] = {"sonar_plugin", "cusolverDnXsyevBatched"};
+    void *found[2] = {NULL, NULL};
+    char path[300];
+    snprintf(path, sizeof path, "%s/good/libsonar-cuda.so", SONAR_PLUGIN_DIR);
+    cr_assert_eq(sonar_library_find(path, names, 1, "it is too old", found, &err), SONAR_OK);
+    cr_assert_not_null(found[0]);
+    cr_assert_eq(sonar_library_find(path, names, 2, "it is too old", found, &err),
+                 SONAR_EUNAVAILABLE);
+    cr_assert(strstr(err.text, "no symbol cusolverDnXsyevBatched: it is too old"), "%s", err.text);
+    cr_assert_str_eq(err.where, path);
+    cr_assert_eq(sonar_library_find("libnone.so.1", names, 2, "it is too old", found, &err),
+                 SONAR_EUNAVAILABLE);
+    cr_assert(strstr(err.text, "libnone.so.1: cannot open"), "%s", err.text);
+}
+
 Test(backend, every_stage_of_the_cpu_is_there) {
     const char *names[] = {"dft", "cbf", "mvdr_jacobi"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

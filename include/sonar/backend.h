@@ -78,8 +78,8 @@ struct sonar_backend {
     const sonar_decision *decisions; /* the last has no name; NULL: there are none */
     /* Work recorded once and run often: between graph_begin and graph_end what is enqueued is kept
      * in place of being run (an event recorded there is recorded at every run). Addresses and
-     * shapes are then fixed; what lies behind the addresses may change from run to run. All four or
-     * none. */
+     * shapes are then fixed; what lies behind the addresses may change from run to run. A stage
+     * whose work cannot be recorded returns SONAR_EUNAVAILABLE there. All four or none. */
     sonar_code (*graph_begin)(sonar_queue *queue, sonar_error *err);
     /* Ends the recording in any case; with graph == NULL throws it away. */
     sonar_code (*graph_end)(sonar_queue *queue, sonar_graph **graph, sonar_error *err);

@@ -366,6 +366,7 @@ static const sonar_stage_ops *stage(const char *name) {
 
 static const sonar_decision decisions[] = {{"cbf.far_path", "cbf", "line mirrored general matrix"},
                                            {"cbf.near_path", "cbf", "mirrored general matrix"},
+                                           {"mvdr.eigenvectors", "mvdr_jacobi", "jacobi cusolver"},
                                            {NULL, NULL, NULL}};
 
 /* Members in the order of sonar_backend: nvcc has no designated initialisers in C++17. */

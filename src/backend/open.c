@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "backend/open.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,13 +12,7 @@ sonar_code sonar_plugin_load(const char *name, const char *plugin_dir, const cha
                           plugin_dir ? "/" : "", name);
     if (length < 0 || (size_t)length >= bytes)
         return sonar_fail(err, SONAR_EINVAL, name, "the plugin directory's name is too long");
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        return sonar_fail(err, SONAR_EUNAVAILABLE, path, "cannot be loaded: %s", dlerror());
-    *found = dlsym(library, symbol);
-    return *found ? SONAR_OK
-                  : sonar_fail(err, SONAR_EUNAVAILABLE, path,
-                               "has no symbol %s: not a sonard plugin", symbol);
+    return sonar_library_find(path, &symbol, 1, "not a sonard plugin", found, err);
 }
 
 static sonar_code load(const char *name, const char *plugin_dir, const sonar_plugin_ops **plugin,

@@ -49,6 +49,14 @@ void sonar_zero(void *memory, size_t bytes);
  * up to 256 MiB, where it would return the pages of every message and map new ones. */
 void sonar_keep_freed_memory(void);
 
+/* ---- libraries ------------------------------------------------------------------------------- */
+
+/* Loads a shared library for as long as the process lives, and finds `count` symbols of it, to
+ * found[]. SONAR_EUNAVAILABLE, with a sentence that ends with `otherwise` where a symbol is
+ * missing. Any thread. */
+sonar_code sonar_library_find(const char *library, const char *const *names, size_t count,
+                              const char *otherwise, void **found, sonar_error *err);
+
 /* ---- descriptors ----------------------------------------------------------------------------- */
 
 /* Are so many (256 at most) file descriptors still to be had? Before libzmq makes sockets: it

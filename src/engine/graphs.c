@@ -80,6 +80,10 @@ sonar_code sonar_graphs_create(sonar_engine *e, sonar_error *err) {
     if (!code)
         code = record_all(e, deciding(e), err);
     e->recording = false;
+    if (code == SONAR_EUNAVAILABLE) { /* a stage has work of which there can be no recording */
+        sonar_graphs_destroy(e);
+        code = SONAR_OK;
+    }
     e->recorded_version = e->spec.params->version;
     /* after recording, or the reset would be part of a graph; the first window carries it out */
     if (!code && e->spec.specs->mvdr_enabled)

@@ -23,15 +23,11 @@ __global__ void __launch_bounds__(512, 1) find_subspace(view v, size_t shared_by
     const room r = room_for(v, bin, {memory, shared_bytes}, v.work, v.signal);
     double *member = v.member + (size_t)bin * v.most;
     uint32_t *places = (uint32_t *)r.vector[1];
-    assemble(x, r.a, m, rows, unit);
-    const outcome outcome = jacobi(r.a, r.w, rows, (rotation *)r.vector[0], v.spec.tolerance,
-                                   (uint32_t)v.spec.max_sweeps);
-    sort_diagonal(r.a, m, rows, r.d, member, places);
+    const outcome outcome = find_vectors(v, bin, x, r, unit, v.signal, member, places);
     scale_eigenvalues(r.d, m, unit);
     choose_members(v, bin, rows, unit,
                    music_sources(v, weights, (uint32_t)info[SONAR_MVDR_SOURCES]), r.d, places,
                    member, member);
-    publish(r.w, {v.signal + (size_t)bin * v.most * v.most, v.most}, m, rows);
     if (threadIdx.x)
         return;
     info[SONAR_MVDR_SWEEPS] = (float)outcome.sweeps;

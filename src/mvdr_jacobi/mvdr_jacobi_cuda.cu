@@ -5,12 +5,14 @@
  * loading and inverse factor (solve_cuda.cuh), one for 32 of its directions (spectrum_cuda.cuh).
  * Nothing is decided on the host and no intermediate result leaves the device.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/cuda_common.cuh"
 #include "mvdr_jacobi/arrive_cuda.cuh"
 #include "mvdr_jacobi/common.h"
+#include "mvdr_jacobi/cusolver_cuda.cuh"
 #include "mvdr_jacobi/music_cuda.cuh"
 #include "mvdr_jacobi/solve_cuda.cuh"
 #include "mvdr_jacobi/spectrum_cuda.cuh"
@@ -41,6 +43,7 @@ struct mvdr_stage {
                                 a range of the near field */
     uint64_t *near_turns;    /* [range][direction][sensor] */
     mvdr::parts few, many;   /* of the sensors */
+    mvdr::cusolver library;  /* closed: eigenvectors are found by Jacobi's method */
     size_t *device_rows;     /* sensor, partner: `sensors` entries each */
     uint32_t *mirror;        /* [sensor] on the host */
     size_t *rows, *row_of;   /* the same as on the device; scratch */
@@ -99,6 +102,7 @@ void destroy(void *opaque) {
                       v->pair};
     for (void *memory : device)
         cudaFree(memory);
+    mvdr::cusolver_close(&stage->library);
     free(stage->mirror);
     free(stage->rows);
     free(stage->row_of);
@@ -308,8 +312,29 @@ sonar_code prepare(mvdr_stage *stage, sonar_error *err) {
     return code;
 }
 
+/* Decision "mvdr.eigenvectors": "jacobi" or "cusolver". Where cuSOLVER cannot be had, Jacobi's
+ * method finds them as it would untrained. Tests name another library. */
+void choose_library(mvdr_stage *stage, const sonar_host *host) {
+    mvdr::view *v = &stage->view;
+    const bool wanted = v->vectors || v->music_decomposes;
+    const char *way = wanted ? sonar_host_choice(host, "mvdr.eigenvectors") : NULL;
+    if (!way || strcmp(way, "cusolver") != 0)
+        return;
+    const char *named = sonar_host_choice(host, "mvdr.cusolver");
+    mvdr::cusolver *s = &stage->library;
+    char library[64];
+    sonar_error err = {};
+    snprintf(library, sizeof library, "libcusolver.so.%d", CUSOLVER_VER_MAJOR);
+    s->order = v->most, s->count = (uint32_t)v->spec.bins;
+    s->matrix = v->vectors ? v->factor : v->signal;
+    if (mvdr::cusolver_open(s, named ? named : library, &err))
+        sonar_log(host, SONAR_WARN, where,
+                  "eigenvectors by Jacobi's method, as cuSOLVER cannot be used: %s: %s", err.where,
+                  err.text);
+    v->ascending = s->d, v->failed = s->failed;
+}
+
 sonar_code create(const void *opaque, const sonar_host *host, void **out, sonar_error *err) {
-    (void)host;
     const sonar_mvdr_spec *spec = (const sonar_mvdr_spec *)opaque;
     *out = NULL;
     sonar_code code = check_spec(spec, err);
@@ -324,6 +349,7 @@ sonar_code create(const void *opaque, const sonar_host *host, void **out, sonar_
         destroy(stage);
         return code;
     }
+    choose_library(stage, host);
     *out = stage;
     return SONAR_OK;
 }
@@ -635,15 +661,25 @@ sonar_code take_in(mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t str
 
 /* ---- spectrum -------------------------------------------------------------------------------- */
 
+/* cuSOLVER's eigenvectors of all bins, in windows that want them. */
+sonar_code decompose(const mvdr_stage *stage, const sonar_queue *queue, sonar_error *err) {
+    const mvdr::cusolver *s = &stage->library;
+    if (queue->recording && !s->recordable)
+        return sonar_fail(err, SONAR_EUNAVAILABLE, where,
+                          "cuSOLVER's eigenvectors of order %u cannot be recorded", s->order);
+    mvdr::assemble_all<<<s->count, SOLVE_THREADS, 0, queue->stream>>>(stage->view, s->matrix);
+    const sonar_code code = CUDA_LAUNCHED(where, "assemble_all", err);
+    return code ? code : mvdr::cusolver_run(s, queue->stream, err);
+}
+
 /* Loading and factor of all that has been taken in and not been solved yet; `all`: eigenvalues too.
  */
-sonar_code solve_bins(const mvdr_stage *stage, bool all, cudaStream_t stream, sonar_error *err) {
-    const mvdr::view *v = &stage->view;
-    const unsigned bins = (unsigned)v->spec.bins;
-    if (v->vectors)
-        mvdr::solve<true><<<bins, SOLVE_THREADS, v->shared_bytes, stream>>>(*v, all);
+sonar_code solve_bins(const mvdr::view &v, bool all, cudaStream_t stream, sonar_error *err) {
+    const unsigned bins = (unsigned)v.spec.bins;
+    if (v.vectors)
+        mvdr::solve<true><<<bins, SOLVE_THREADS, v.shared_bytes, stream>>>(v, all);
     else
-        mvdr::solve<false><<<bins, SOLVE_THREADS, v->shared_bytes, stream>>>(*v, all);
+        mvdr::solve<false><<<bins, SOLVE_THREADS, v.shared_bytes, stream>>>(v, all);
     return CUDA_LAUNCHED(where, "solve", err);
 }
 
@@ -726,12 +762,15 @@ sonar_code publish_near(const mvdr_stage *stage, const sonar_buffer *out, cudaSt
 }
 
 /* MUSIC of the bins that have just been solved. */
-sonar_code publish_music(const mvdr_stage *stage, float *out, cudaStream_t stream,
+sonar_code publish_music(const mvdr_stage *stage, float *out, const sonar_queue *queue,
                          sonar_error *err) {
+    const cudaStream_t stream = queue->stream;
     const mvdr::view *v = &stage->view;
     const mvdr::points *p = &stage->grid;
     const unsigned bins = (unsigned)v->spec.bins;
     sonar_code code = steer_at(stage, *p, stream, err);
+    if (!code && v->music_decomposes && v->ascending)
+        code = decompose(stage, queue, err);
     if (!code && v->music_decomposes) {
         const size_t bytes = stage->music.shared_bytes;
         mvdr::find_subspace<<<bins, SOLVE_THREADS, bytes, stream>>>(*v, bytes);
@@ -747,14 +786,19 @@ sonar_code publish_music(const mvdr_stage *stage, float *out, cudaStream_t strea
     return CUDA_LAUNCHED(where, "pseudo_spectrum", err);
 }
 
-sonar_code publish(mvdr_stage *stage, cudaStream_t stream, sonar_buffer *out,
+sonar_code publish(mvdr_stage *stage, const sonar_queue *queue, sonar_buffer *out,
                    const sonar_work *work, sonar_error *err) {
+    const cudaStream_t stream = queue->stream;
     const mvdr::view *v = &stage->view;
     const sonar_mvdr_spec *spec = &v->spec;
     const sonar_buffer *azimuth = &out[SONAR_MVDR_OUT_AZIMUTH];
     const mvdr_wants wants = mvdr_wants_of(work, out);
     const bool all = work->outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES);
-    sonar_code code = solve_bins(stage, all, stream, err);
+    sonar_code code = SONAR_OK;
+    if (v->vectors && v->ascending)
+        code = decompose(stage, queue, err);
+    if (!code)
+        code = solve_bins(*v, all, stream, err);
     if (!code && wants.far)
         code = run_spectrum(stage, stage->grid, (float *)azimuth->data, azimuth->stride[0], stream,
                             err);
@@ -764,7 +808,7 @@ sonar_code publish(mvdr_stage *stage, cudaStream_t stream, sonar_buffer *out,
     if (!code && wants.near)
         code = publish_near(stage, &out[SONAR_MVDR_OUT_NEARFIELD], stream, err);
     if (!code && wants.music)
-        code = publish_music(stage, (float *)out[SONAR_MVDR_OUT_MUSIC].data, stream, err);
+        code = publish_music(stage, (float *)out[SONAR_MVDR_OUT_MUSIC].data, queue, err);
     if (!code && work->outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES))
         code = write_rows(&v->band, &out[SONAR_MVDR_OUT_EIGENVALUES], v->eigenvalue, v->modes,
                           stream, err);
@@ -791,7 +835,7 @@ sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *in, son
     if (!code)
         code = take_in(stage, arrivals_of(in), queue->stream, err);
     if (!code && wants.any)
-        code = publish(stage, queue->stream, out, work, err);
+        code = publish(stage, queue, out, work, err);
     return code;
 }
 
@@ -803,6 +847,7 @@ sonar_code evaluate(void *opaque, sonar_queue *queue, const sonar_buffer *turns,
     (void)work;
     mvdr_stage *stage = (mvdr_stage *)opaque;
     const mvdr::view *v = &stage->view;
+    mvdr::view own = *v; /* what is left to solve are few bins or none: too little for cuSOLVER */
     const size_t count = turns->shape[0];
     const cudaStream_t stream = queue->stream;
     if (count == 0)
@@ -814,8 +859,9 @@ sonar_code evaluate(void *opaque, sonar_queue *queue, const sonar_buffer *turns,
         code = check_spaces(power, 1, err);
     if (!code)
         code = forget(stage, stream, err);
+    own.ascending = NULL;
     if (!code)
-        code = solve_bins(stage, false, stream, err);
+        code = solve_bins(own, false, stream, err);
     for (size_t first = 0; first < count && !code; first += AT_ONCE)
         code = look_at(stage, (const uint64_t *)turns->data + (ptrdiff_t)first * turns->stride[0],
                        (size_t)turns->stride[0], sonar_min_size(AT_ONCE, count - first),

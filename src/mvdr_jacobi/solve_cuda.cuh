@@ -291,20 +291,20 @@ __device__ inline void write_eigenvalues(const view &v, uint32_t bin, const doub
             i < count ? (float)fmin(d[i], (double)FLT_MAX) : 0;
 }
 
-__device__ inline void report(const view &v, uint32_t bin, const outcome &jacobi,
+__device__ inline void report(const view &v, uint32_t bin, const outcome &made,
                               const loaded &loaded, double level, double snapshots,
                               uint32_t sources) {
     const double biased = v.spec.correct_level ? MVDR_LEVEL_CORRECTED : MVDR_LEVEL_BIASED;
     const unsigned flags = (loaded.fallback ? SONAR_MVDR_FLAG_TRACE_FALLBACK : 0) |
                            (loaded.floored ? SONAR_MVDR_FLAG_LOADING_FLOOR : 0) |
                            (level < biased ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0) |
-                           (jacobi.converged ? 0 : SONAR_MVDR_FLAG_NOT_CONVERGED);
+                           (made.converged ? 0 : SONAR_MVDR_FLAG_NOT_CONVERGED);
     float *info = v.info + (size_t)bin * SONAR_MVDR_INFO_FIELDS;
     if (threadIdx.x)
         return;
     v.bin[bin].level = level;
-    info[SONAR_MVDR_SWEEPS] = (float)jacobi.sweeps;
-    info[SONAR_MVDR_RESIDUAL] = (float)jacobi.residual;
+    info[SONAR_MVDR_SWEEPS] = (float)made.sweeps;
+    info[SONAR_MVDR_RESIDUAL] = (float)made.residual;
     info[SONAR_MVDR_DELTA] = (float)fmin(loaded.delta, (double)FLT_MAX);
     info[SONAR_MVDR_FLAGS] = (float)flags;
     info[SONAR_MVDR_SNAPSHOTS] = (float)snapshots;
@@ -429,6 +429,38 @@ __device__ inline void publish(matrix from, matrix to, uint32_t rows, uint32_t c
             to(i, j) = from(i, j);
 }
 
+/* What cuSOLVER has found of a bin. Arguments as of find_vectors. */
+__device__ inline outcome take_vectors(const view &v, uint32_t bin, double *d, double *by_column,
+                                       uint32_t *places) {
+    const uint32_t m = v.order;
+    const double *ascending = v.ascending + (size_t)bin * v.most;
+    for (uint32_t i = threadIdx.x; i < m; i += blockDim.x) {
+        by_column[i] = d[m - 1 - i] = fmax(ascending[i], 0.0);
+        places[i] = m - 1 - i;
+    }
+    if (m % 2 && threadIdx.x == 0)
+        by_column[m] = 0, places[m] = m;
+    __syncthreads();
+    return {0, 0, v.failed[bin] == 0};
+}
+
+/* Eigenvectors of a bin's matrix times `unit` to its part of `to`, column by column: the
+ * eigenvalues to r.d, descending, and each column's to by_column, with its place among them. Those
+ * of cuSOLVER are in `to` already. All threads call. */
+__device__ inline outcome find_vectors(const view &v, uint32_t bin, const bin_matrix &x,
+                                       const room &r, double unit, complex64 *to, double *by_column,
+                                       uint32_t *places) {
+    const uint32_t m = v.order, rows = m + m % 2;
+    if (v.ascending)
+        return take_vectors(v, bin, r.d, by_column, places);
+    assemble(x, r.a, m, rows, unit);
+    const outcome outcome = jacobi(r.a, r.w, rows, (rotation *)r.vector[0], v.spec.tolerance,
+                                   (uint32_t)v.spec.max_sweeps);
+    sort_diagonal(r.a, m, rows, r.d, by_column, places);
+    publish(r.w, {to + (size_t)bin * v.most * v.most, v.most}, m, rows);
+    return outcome;
+}
+
 /* ---- a bin ----------------------------------------------------------------------------------- */
 
 /* A power of two that brings `most` to between a half and 1, so that squares neither overflow nor
@@ -517,17 +549,14 @@ struct solution {
                        : level_by_eigenvalues(v, weights, r.d, to->delta);
     }
 
-    /* Eigenvectors to the factor's place; returns the level. */
-    __device__ double by_vectors(const room &r, loaded *to, outcome *jacobi_outcome,
+    /* Loading from eigenvectors and their weights; returns the level. */
+    __device__ double by_vectors(const room &r, loaded *to, outcome *made,
                                  uint32_t *sources) const {
         __shared__ uint32_t counted;
         const uint32_t rows = m + m % 2;
         uint32_t *places = (uint32_t *)r.vector[1];
         double *inverse = v.inverse + (size_t)bin * v.most, level = 1;
-        assemble(x, r.a, m, rows, unit);
-        *jacobi_outcome = jacobi(r.a, r.w, rows, (rotation *)r.vector[0], v.spec.tolerance,
-                                 (uint32_t)v.spec.max_sweeps);
-        sort_diagonal(r.a, m, rows, r.d, inverse, places);
+        *made = find_vectors(v, bin, x, r, unit, v.factor, inverse, places);
         scale_eigenvalues(r.d, m, unit);
         const mvdr_ladder ladder = ladder_of(v, r.d, weights);
         if (threadIdx.x == 0)
@@ -546,24 +575,41 @@ struct solution {
         for (uint32_t i = threadIdx.x; i < rows && v.gain > 0; i += blockDim.x)
             v.own[(size_t)bin * v.most + i] = inverse[i] / unit;
         weigh_vectors(v, bin, rows, unit, places, inverse);
-        publish(r.w, {v.factor + (size_t)bin * v.most * v.most, v.most}, m, rows);
         return level;
     }
 };
 
-/* All of one bin, unless that has been done: one thread block each. `all`: eigenvalues are wanted
- * for themselves. */
+/* For cuSOLVER, which takes all bins in matrices of one order: a bin's matrix as it is worked on,
+ * and beyond its rows a diagonal that none of its eigenvalues reaches, as they add up to at most 1.
+ * A bin without data or out of the band has nothing else. */
+__global__ void __launch_bounds__(512, 1) assemble_all(view v, complex64 *to) {
+    constexpr double BEYOND = 2;
+    const uint32_t bin = blockIdx.x;
+    const matrix a = {to + (size_t)bin * v.most * v.most, v.most};
+    const weights weights = weights_of(v, bin);
+    const bin_matrix x(v, bin, weights);
+    const bool any = v.in_band(bin) && v.order && weights.order && weights.count > 0;
+    const double trace = any ? trace_of(x, v.order) : 0;
+    const uint32_t m = trace > 0 ? v.order : 0;
+    assemble(x, a, m, v.most, m ? scale_for(trace) : 1);
+    for (uint32_t i = m + threadIdx.x; i < v.most; i += blockDim.x)
+        a(i, i) = {BEYOND, 0};
+}
+
+/* All of one bin, unless that has been done; cuSOLVER has left only eigenvectors of what was done
+ * before. One thread block each. `all`: eigenvalues are wanted for themselves. */
 template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, bool all) {
     extern __shared__ __align__(16) unsigned char memory[];
     const uint32_t bin = blockIdx.x, m = v.order;
+    const bool anew = v.unsolved[bin] || (all && !v.bin[bin].ladder) || (VECTORS && v.ascending);
     if (threadIdx.x == 0)
         forget_spectra(v, bin);
-    if (!v.in_band(bin) || (!v.unsolved[bin] && (!all || v.bin[bin].ladder)))
+    if (!v.in_band(bin) || !anew)
         return;
     const weights weights = weights_of(v, bin);
     const bin_matrix x(v, bin, weights);
     const double trace = m && weights.order && weights.count > 0 ? trace_of(x, m) : 0;
-    outcome jacobi_outcome = {0, 0, true};
+    outcome made = {0, 0, true};
     loaded loaded = {0, false, false};
     double level = 1;
     uint32_t sources = 0;
@@ -580,7 +626,7 @@ template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, 
         const room r = room_for(v, bin, {memory, v.shared_bytes}, VECTORS ? v.work : v.factor,
                                 VECTORS ? v.factor : nullptr);
         const solution s = {v, x, weights, bin, m, trace, unit};
-        level = VECTORS ? s.by_vectors(r, &loaded, &jacobi_outcome, &sources)
+        level = VECTORS ? s.by_vectors(r, &loaded, &made, &sources)
                         : s.by_factor(r, all || v.eigenvalues, &loaded, &without);
         if (!without)
             write_eigenvalues(v, bin, r.d, weights.order);
@@ -596,7 +642,7 @@ template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, 
     }
     if (!(trace > 0))
         write_eigenvalues(v, bin, nullptr, 0);
-    report(v, bin, jacobi_outcome, loaded, level, weights.effective, sources);
+    report(v, bin, made, loaded, level, weights.effective, sources);
 }
 
 } // namespace mvdr

@@ -73,12 +73,14 @@ struct view {
     double *made;          /* [bin] offset that projection and norm were made for */
     uint32_t *stale;       /* [bin] 1: the offset has changed since */
     complex64 *partial;    /* sums over parts of the sensors */
-    complex64 *factor;  /* [bin][most][most] inverse Cholesky factor, in tiles, or eigenvectors */
-    complex64 *work;    /* [bin][most][most] with eigenvectors: what Jacobi makes diagonal */
-    complex64 *vector;  /* [bin][VECTORS][most] room of a solving block */
-    double *d;          /* [bin][most] eigenvalues, descending */
-    double *inverse;    /* [bin][most] with eigenvectors: 1 / (d + delta) of each column */
-    complex64 *signal;  /* MUSIC: [bin][most][most] its eigenvectors, or those in factor */
+    complex64 *factor; /* [bin][most][most] inverse Cholesky factor, in tiles, or eigenvectors */
+    complex64 *work;   /* [bin][most][most] with eigenvectors: what Jacobi makes diagonal */
+    complex64 *vector; /* [bin][VECTORS][most] room of a solving block */
+    double *d;         /* [bin][most] eigenvalues, descending */
+    const double *ascending; /* [bin][most] cuSOLVER's eigenvalues; NULL: Jacobi's method is used */
+    const int *failed;       /* [bin] not 0: cuSOLVER's method did not converge */
+    double *inverse;         /* [bin][most] with eigenvectors: 1 / (d + delta) of each column */
+    complex64 *signal;       /* MUSIC: [bin][most][most] its eigenvectors, or those in factor */
     double *member;     /* MUSIC: [bin][most] what makes of the square of each one's product the
                            share of a in the signal subspace; 0: it is beyond that */
     float *share;       /* MUSIC: [bin][direction] of a beyond the signal subspace */

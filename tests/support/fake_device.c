@@ -34,7 +34,7 @@ struct act {
 struct sonar_queue {
     struct act act[ACTS]; /* a ring */
     uint64_t enqueued, done;
-    bool lazy;
+    bool lazy, unrecordable; /* the latter: the MVDR */
     sonar_graph *recording;
     sonar_queue *next; /* of those destroyed */
 };
@@ -162,6 +162,7 @@ static sonar_code queue_create(const sonar_backend *backend, sonar_queue **queue
         return SONAR_ESYS;
     *queue = sonar_alloc(1, sizeof **queue);
     (*queue)->lazy = kind_of(backend) & FAKE_LAZY && !(fake.diligent >> fake.queues % 32 & 1);
+    (*queue)->unrecordable = kind_of(backend) & FAKE_SHORT;
     fake.queues++;
     fake.made++;
     queues++;
@@ -339,6 +340,8 @@ static sonar_code execute(void *stage, sonar_queue *queue, const sonar_buffer *i
     const size_t outputs = is_dft                                         ? 1
                            : !strcmp(act.stage->ops->name, "mvdr_jacobi") ? SONAR_MVDR_OUTPUTS
                                                                           : SONAR_CBF_OUTPUTS;
+    if (queue->unrecordable && queue->recording && outputs == SONAR_MVDR_OUTPUTS)
+        return sonar_fail(err, SONAR_EUNAVAILABLE, "fake", "no recording of this");
     memcpy(act.in, in, (is_dft ? 2 : 1) * sizeof *in);
     memcpy(act.out, out, outputs * sizeof *out);
     return enqueue(queue, &act, err);

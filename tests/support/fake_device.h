@@ -14,7 +14,8 @@ enum {
     FAKE_GRAPHS = 1,  /* records graphs */
     FAKE_LAZY = 2,    /* else everything is done when it is enqueued */
     FAKE_ON_HOST = 4, /* has no memory of its own */
-    FAKE_KINDS = 8
+    FAKE_SHORT = 8,   /* of its graphs no MVDR can be part */
+    FAKE_KINDS = 16
 };
 
 /* What all of them do from now on, and what they have done since this was last set to zeros. */
