@@ -313,21 +313,22 @@ sonar_code prepare(mvdr_stage *stage, sonar_error *err) {
 }
 
 /* Decision "mvdr.eigenvectors": "jacobi" or "cusolver". Where cuSOLVER cannot be had, Jacobi's
- * method finds them as it would untrained. Tests name another library. */
+ * method finds them as it would untrained. Tests name a release that there is not. */
 void choose_library(mvdr_stage *stage, const sonar_host *host) {
     mvdr::view *v = &stage->view;
     const bool wanted = v->vectors || v->music_decomposes;
     const char *way = wanted ? sonar_host_choice(host, "mvdr.eigenvectors") : NULL;
     if (!way || strcmp(way, "cusolver") != 0)
         return;
-    const char *named = sonar_host_choice(host, "mvdr.cusolver");
+    const char *release = sonar_host_choice(host, "mvdr.cusolver");
     mvdr::cusolver *s = &stage->library;
     char library[64];
     sonar_error err = {};
-    snprintf(library, sizeof library, "libcusolver.so.%d", CUSOLVER_VER_MAJOR);
+    snprintf(library, sizeof library, "libcusolver.so.%d",
+             release ? atoi(release) : CUSOLVER_VER_MAJOR);
     s->order = v->most, s->count = (uint32_t)v->spec.bins;
     s->matrix = v->vectors ? v->factor : v->signal;
-    if (mvdr::cusolver_open(s, named ? named : library, &err))
+    if (mvdr::cusolver_open(s, library, &err))
         sonar_log(host, SONAR_WARN, where,
                   "eigenvectors by Jacobi's method, as cuSOLVER cannot be used: %s: %s", err.where,
                   err.text);
@@ -847,7 +848,7 @@ sonar_code evaluate(void *opaque, sonar_queue *queue, const sonar_buffer *turns,
     (void)work;
     mvdr_stage *stage = (mvdr_stage *)opaque;
     const mvdr::view *v = &stage->view;
-    mvdr::view own = *v; /* what is left to solve are few bins or none: too little for cuSOLVER */
+    mvdr::view by_jacobi = *v; /* bins are solved already, but where no window has wanted it */
     const size_t count = turns->shape[0];
     const cudaStream_t stream = queue->stream;
     if (count == 0)
@@ -859,9 +860,9 @@ sonar_code evaluate(void *opaque, sonar_queue *queue, const sonar_buffer *turns,
         code = check_spaces(power, 1, err);
     if (!code)
         code = forget(stage, stream, err);
-    own.ascending = NULL;
+    by_jacobi.ascending = NULL;
     if (!code)
-        code = solve_bins(own, false, stream, err);
+        code = solve_bins(by_jacobi, false, stream, err);
     for (size_t first = 0; first < count && !code; first += AT_ONCE)
         code = look_at(stage, (const uint64_t *)turns->data + (ptrdiff_t)first * turns->stride[0],
                        (size_t)turns->stride[0], sonar_min_size(AT_ONCE, count - first),
