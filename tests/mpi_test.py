@@ -260,6 +260,42 @@ def ranks_agree_with_one():
     assert all(again[key][1] == body for key, (_, body) in several.items()), "timing decides"
 
 
+def sums_over_sensors_add_up():
+    """More sensors and fewer directions than in the other runs, and no near field: then the ranks exchange sums
+    over their sensors and no transforms. One rank falls silent and comes back, which is a gap for one process."""
+    global CHANNELS, CONFIG
+    kept = CHANNELS, CONFIG
+    CHANNELS = 96
+    CONFIG = CONFIG.replace("nearfield: true,", "scan: {{start_deg: 0, stop_deg: 180, step_deg: 6}}, cell_maximum: true,")
+    topics = [t for t in TOPICS if t != "mvdr.nearfield"]
+    try:
+        data = sea(8 * FS_HZ, CHANNELS)
+        alone = whole_run(None, data, topics=topics)
+        for ranks in (2, 3, 4, 7) if RANKS != [2] else RANKS:
+            several = whole_run(ranks, data, topics=topics)
+            compare(alone, several)
+        again = whole_run(ranks, data, topics=topics)
+        assert all(again[key][1] == body for key, (_, body) in several.items()), "timing decides"
+        alone, several = (Daemon(r, topics=topics, more=LOSSY, share=0.9) for r in (None, 3))
+        for at in range(0, len(data), FRAME):
+            gone = 3 * FS_HZ <= at < 5 * FS_HZ
+            for rank, (first, end) in enumerate(blocks(3)):
+                if rank == 1 and gone:
+                    continue
+                several.send(data[at:at + FRAME, first:end], first, rank, at)
+                alone.send(data[at:at + FRAME, first:end], first, "", at)
+        for daemon in (alone, several):
+            daemon.receive_until([6 * FS_HZ])
+        for sample in (0, 2 * FS_HZ, 4 * FS_HZ, 6 * FS_HZ):
+            for topic in ("mvdr.azimuth", "mvdr.spectrum"):
+                a, b = windows_of(alone, topic)[sample], windows_of(several, topic)[sample]
+                assert db(a[1], b[1]) <= LEDGER_DB["mvdr"], (topic, sample)
+        for daemon in (alone, several):
+            daemon.end()
+    finally:
+        CHANNELS, CONFIG = kept
+
+
 LOSSY = """
 cluster: {max_skew_ms: 200}
 """
@@ -684,7 +720,7 @@ def one_rank_is_no_other():
         assert without(head) == without(one[key][0]), (key, head, one[key][0])
 
 
-TESTS = (one_rank_is_no_other, ranks_agree_with_one, a_silent_rank_takes_part_with_nothing,
+TESTS = (one_rank_is_no_other, ranks_agree_with_one, sums_over_sensors_add_up, a_silent_rank_takes_part_with_nothing,
          the_status_tells_of_every_rank, the_simulator_feeds_ranks, a_recording_is_replayed_to_ranks,
          recordings_of_ranks_are_replayed, changes_hold_for_all_ranks, a_change_is_taken_by_all_or_none, sensors_of_all_ranks_are_judged,
          half_an_array_is_that_of_one_process, too_much_missing_is_dropped,

@@ -32,6 +32,10 @@ typedef struct sonar_stage_ops {
     /* Forgets what earlier windows left behind. NULL for a stage without memory. */
     void (*reset)(void *stage);
     void (*destroy)(void *stage); /* a NULL stage is allowed */
+    /* Of a stage for a part of an array: goes on with what the parts' results of the last execute
+     * add up to. NULL where parts have nothing to tell one another. */
+    sonar_code (*join)(void *stage, sonar_queue *queue, const sonar_buffer *in, sonar_buffer *out,
+                       const sonar_work *work, sonar_error *err);
 } sonar_stage_ops;
 
 /* Something a stage can do in several ways whose results agree to rounding (sums may be taken in
@@ -87,7 +91,7 @@ struct sonar_backend {
     void (*graph_destroy)(sonar_graph *graph);
 };
 
-#define SONAR_PLUGIN_INTERFACE 8u
+#define SONAR_PLUGIN_INTERFACE 9u
 #define SONAR_PLUGIN_SYMBOL    "sonar_plugin"
 
 /* A kind of hardware: a shared library that links neither libsonar nor its libraries and is never

@@ -72,7 +72,8 @@ typedef enum sonar_dtype {
     SONAR_S32,
     SONAR_F32,
     SONAR_C32,
-    SONAR_U64
+    SONAR_U64,
+    SONAR_F64
 } sonar_dtype;
 
 #define SONAR_MAX_RANK 4
@@ -200,6 +201,7 @@ typedef struct sonar_work {
     /* For the DFT: what is missing of the window, whose sample `offset` is the transform's first.
      * NULL: nothing. */
     const sonar_gaps *gaps;
+    size_t snapshots; /* for a joined MVDR: new ones that the sums are of */
 } sonar_work;
 
 #ifdef __cplusplus

@@ -17,6 +17,8 @@
 
 #include "sonar/sonar.h"
 
+#include <math.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -180,6 +182,31 @@ typedef struct sonar_cbf_spec {
  * it does if a snapshot lasts as long as a wave takes along the array.
  *
  * reset forgets all snapshots (a new epoch, a new geometry).
+ *
+ * In snapshot space all that P rests on are sums over sensors, which can be made by parts of an
+ * array and be added, in float64, before anything is solved (sonar_mvdr_adds). With spec.parts ==
+ * SONAR_MVDR_PART the sensors, params and turns are a part's, the bins all of the array's:
+ *
+ *   execute   in[0]   c32 [snapshot][bin][sensor]               as above
+ *             out[0]  f64 [snapshot][bin][SONAR_MVDR_PRODUCTS]  with the next bin
+ *   join      in[0]   f64 [snapshot][bin][SONAR_MVDR_PRODUCTS]  of all parts, added
+ *             out[0]  f64 [bin][SONAR_MVDR_PLAN]                the same in all parts
+ *             out[1]  f64 [bin][sonar_mvdr_sums_most]           rows of the new snapshots, oldest
+ *                     first, at most as many as slots; with SONAR_MVDR_PLAN_WHOLE of all slots,
+ *                     and behind them |a|^2 [direction]
+ *   evaluate  turns   u64 [point][sensor]
+ *             power   f64 [bin][point][1 + 2 slots]             |a|^2, x_i^H a of every slot
+ *
+ * A row, sonar_mvdr_sums_row doubles, has x_i^H x_j of every slot j and x_i^H a of every direction,
+ * complex. join follows every execute. With SONAR_MVDR_JOINED the bins are any of the array's,
+ * without edges, the sensors and params the whole array's (turns are not read), and what comes is
+ * what parts add up to:
+ *
+ *   execute   in[0]  f64 [bin][sonar_mvdr_sums_most]             may be empty: nothing has come
+ *             in[1]  f64 [bin][SONAR_MVDR_PLAN]                  of these bins
+ *             out                                                as above; work->snapshots new ones
+ *   evaluate  turns  f64 [bin][point][1 + 2 slots]
+ *             power  f32 [point]                                 as above
  */
 
 /* Those before INFO are the surfaces from SONAR_MVDR_AZIMUTH on, in that order. */
@@ -217,6 +244,21 @@ enum {
                                            had more than 20 dB added */
     SONAR_MVDR_FLAG_TRACE_FALLBACK = 4, /* noise rule with too few snapshots: trace used */
     SONAR_MVDR_FLAG_LOADING_FLOOR = 8   /* the rule's delta was under the least one */
+};
+
+/* What a stage is of an array that several processes share. */
+typedef enum sonar_mvdr_parts {
+    SONAR_MVDR_WHOLE = 0, /* nobody shares it */
+    SONAR_MVDR_PART,      /* makes sums of its own sensors */
+    SONAR_MVDR_JOINED     /* solves what the parts' sums add up to */
+} sonar_mvdr_parts;
+
+/* Products of neighbouring bins, for the tones, and the number of sensors that they are of. */
+enum { SONAR_MVDR_PRODUCTS = 4 };
+enum {
+    SONAR_MVDR_PLAN_OFFSET = 0, /* bins above its centre at which the bin is steered */
+    SONAR_MVDR_PLAN_WHOLE,      /* not 0: all sums come, for all of them have changed */
+    SONAR_MVDR_PLAN
 };
 
 typedef enum sonar_mvdr_solver {
@@ -304,7 +346,36 @@ typedef struct sonar_mvdr_spec {
     /* Bins at the ends of the input that are there only so that their neighbours' tones are found:
      * no sum over bins has them, nor does evaluate. Fewer than all. */
     size_t edge_below, edge_above;
+    /* Other than WHOLE only where sonar_mvdr_adds holds of the whole array. */
+    sonar_mvdr_parts parts;
 } sonar_mvdr_spec;
+
+/* Snapshots that are kept: L, or all that forgetting leaves above 1e-14 of their power. */
+static inline double sonar_mvdr_slots(const sonar_mvdr_spec *spec) {
+    return spec->alpha > 0 ? ceil(log(1e-14) / log(spec->alpha)) : (double)spec->snapshots;
+}
+
+/* Whether the Gram matrix of the snapshots is solved: from up to half as many as sensors. */
+static inline bool sonar_mvdr_by_snapshots(const sonar_mvdr_spec *spec) {
+    const size_t half = spec->sensors / (spec->forward_backward ? 4 : 2);
+    return spec->parts || sonar_mvdr_slots(spec) <= (double)half;
+}
+
+/* Whether sums over parts of the sensors can be added: in snapshot space, without mirror images,
+ * whose sensors may be another part's, and without a near field, whose sums are too many. MUSIC and
+ * a limit on the white noise gain are left to stages that have the snapshots. */
+static inline bool sonar_mvdr_adds(const sonar_mvdr_spec *spec) {
+    return sonar_mvdr_by_snapshots(spec) && !spec->forward_backward && !spec->ranges &&
+           !spec->music && !(spec->white_noise_gain_db < 0);
+}
+
+/* Doubles of a snapshot's sums in a bin, and of all that a bin has. */
+static inline size_t sonar_mvdr_sums_row(const sonar_mvdr_spec *spec) {
+    return 2 * ((size_t)sonar_mvdr_slots(spec) + spec->directions);
+}
+static inline size_t sonar_mvdr_sums_most(const sonar_mvdr_spec *spec) {
+    return (size_t)sonar_mvdr_slots(spec) * sonar_mvdr_sums_row(spec) + spec->directions;
+}
 
 /* Most eigenvalues of R that are not zero: those of the sensors or, if these are fewer, of the
  * block's snapshots, which forward-backward averaging counts twice. The rest of a row is 0. */

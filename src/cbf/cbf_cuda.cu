@@ -633,5 +633,5 @@ static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buff
                                                      &y, work->params, queue->stream, err);
 }
 
-extern "C" const sonar_stage_ops sonar_cbf_cuda = {"cbf",        cbf_create, cbf_execute,
-                                                   cbf_evaluate, NULL,       cbf_destroy};
+extern "C" const sonar_stage_ops sonar_cbf_cuda = {"cbf", cbf_create,  cbf_execute, cbf_evaluate,
+                                                   NULL,  cbf_destroy, NULL};

@@ -85,6 +85,8 @@ size_t sonar_dtype_size(sonar_dtype dtype) {
         return 8;
     case SONAR_U64:
         return 8;
+    case SONAR_F64:
+        return 8;
     }
     return 0;
 }

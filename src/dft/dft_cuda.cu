@@ -650,5 +650,5 @@ static sonar_code dft_execute(void *stage, sonar_queue *queue, const sonar_buffe
                          : run_batches(dft, &at, in_s16, out, stream, err);
 }
 
-extern "C" const sonar_stage_ops sonar_dft_cuda = {"dft", dft_create, dft_execute,
-                                                   NULL,  NULL,       dft_destroy};
+extern "C" const sonar_stage_ops sonar_dft_cuda = {"dft", dft_create,  dft_execute, NULL,
+                                                   NULL,  dft_destroy, NULL};

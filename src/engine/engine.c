@@ -54,8 +54,8 @@ static void close_side(struct side *side) {
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
-static sonar_code make_stage(sonar_engine *e, sonar_engine_stage place, const char *name,
-                             const void *spec, struct stage *to, sonar_error *err) {
+sonar_code sonar_engine_make_stage(sonar_engine *e, sonar_engine_stage place, const char *name,
+                                   const void *spec, struct stage *to, sonar_error *err) {
     const sonar_backend *backend = e->spec.place[place];
     sonar_code code = find_side(e, backend, &to->side, err);
     if (code)
@@ -72,14 +72,16 @@ static sonar_code make_stages(sonar_engine *e, sonar_error *err) {
     sonar_dft_spec dft = specs->dft, mvdr_dft = specs->mvdr_dft;
     dft.planning = mvdr_dft.planning = e->spec.planning;
     dft.in_place = mvdr_dft.in_place = true;
-    sonar_code code = make_stage(e, SONAR_ENGINE_DFT, "dft", &dft, &e->dft, err);
+    sonar_code code = sonar_engine_make_stage(e, SONAR_ENGINE_DFT, "dft", &dft, &e->dft, err);
     if (!code)
-        code = make_stage(e, SONAR_ENGINE_CBF, "cbf", &specs->cbf, &e->cbf, err);
+        code = sonar_engine_make_stage(e, SONAR_ENGINE_CBF, "cbf", &specs->cbf, &e->cbf, err);
     const sonar_mvdr_spec *mvdr = e->parts ? &e->parts->mvdr : &specs->mvdr;
     if (!code && specs->mvdr_enabled && (!e->parts || e->parts->has_mvdr))
-        code = make_stage(e, SONAR_ENGINE_MVDR, "mvdr_jacobi", mvdr, &e->mvdr, err);
+        code = sonar_engine_make_stage(e, SONAR_ENGINE_MVDR, "mvdr_jacobi", mvdr, &e->mvdr, err);
+    if (!code && e->parts && e->parts->adds)
+        code = sonar_parts_make_sums(e, err);
     if (!code && specs->own_mvdr_dft)
-        code = make_stage(e, SONAR_ENGINE_DFT, "dft", &mvdr_dft, &e->mvdr_dft, err);
+        code = sonar_engine_make_stage(e, SONAR_ENGINE_DFT, "dft", &mvdr_dft, &e->mvdr_dft, err);
     return code;
 }
 
@@ -171,6 +173,8 @@ sonar_code sonar_engine_use(sonar_engine *e, sonar_error *err) {
 void sonar_engine_forget(sonar_engine *e) {
     if (e->mvdr.ops)
         e->mvdr.ops->reset(e->mvdr.self);
+    if (e->parts && e->parts->adds)
+        e->parts->sums.ops->reset(e->parts->sums.self);
     e->not_as_recorded = true;
     sonar_snapshots_forget(&e->history);
 }

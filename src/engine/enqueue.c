@@ -118,8 +118,9 @@ sonar_code sonar_enqueue_transfer(sonar_engine *e, const struct job *job, size_t
     struct side *device = sonar_engine_device(e);
     bool cbf = e->cbf.side == to && job->work.outputs & CBF_SURFACES;
     bool psd = to == &e->side[HOST_SIDE] && sonar_job_wants(job, SONAR_ELEMENT_PSD);
-    /* with ranks, transforms are exchanged from the host */
-    bool mvdr = taken && (e->parts ? to == &e->side[HOST_SIDE] : e->mvdr.side == to);
+    /* where ranks exchange transforms, they do so from the host */
+    bool mvdr = taken && (e->parts && !e->parts->adds ? to == &e->side[HOST_SIDE]
+                                                      : sonar_engine_mvdr_side(e) == to);
     sonar_code code = SONAR_OK;
     if (cbf || psd)
         code = device->backend->copy(device->queue, &from->spectra.cbf, &to->spectra.cbf, err);

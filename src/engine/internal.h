@@ -103,8 +103,19 @@ struct both {
 /* What a rank has besides. Buffers are of the largest size that is asked for; those marked "root"
  * are there only. */
 struct parts {
-    sonar_mvdr_spec mvdr;  /* of the rank's share of the bins, with the edges beside them */
-    bool has_mvdr;         /* there are bins enough for this rank to have some */
+    sonar_mvdr_spec mvdr; /* of the rank's share of the bins, with the edges beside them */
+    bool has_mvdr;        /* there are bins enough for this rank to have some */
+    /* The ranks' sums over sensors are added (sonar_mvdr_adds), and no transforms exchanged: the
+     * rank has a stage that makes sums and one that solves its share of the bins. */
+    bool adds;
+    struct stage sums;             /* the first; the second is the engine's mvdr */
+    uint64_t version;              /* of the parameters that the last sums are of */
+    struct both products;          /* f64 [snapshot][bin][SONAR_MVDR_PRODUCTS] */
+    struct both plan, of_bins;     /* f64 [bin][SONAR_MVDR_PLAN], [bin][sonar_mvdr_sums_most] */
+    struct both share_plan, added; /* the same of the share, added */
+    struct both own_points;        /* u64 [point][sensor] of the part */
+    struct both of_points, added_points; /* f64 [bin][point][1 + 2 slots], of the share */
+    double *sent, *received;             /* sums on their way */
     struct both far, near; /* c32 [snapshot][bin][direction], [snapshot][bin][range, direction] */
     struct both input;     /* c32 [snapshot][bin][sensor] of the whole array: the MVDR's */
     struct both spectrum, info;          /* f32 [bin][direction], [bin][info field] of the share */
@@ -154,6 +165,7 @@ sonar_code sonar_parts_evaluate(struct sonar_engine *engine, sonar_engine_stage 
                                 float *power, sonar_error *err);
 /* parts_buffers.c: before the stages are made, its share of the MVDR; then its buffers. */
 sonar_code sonar_parts_create(struct sonar_engine *engine, sonar_error *err);
+sonar_code sonar_parts_make_sums(struct sonar_engine *engine, sonar_error *err); /* the stage */
 sonar_code sonar_parts_make_buffers(struct sonar_engine *engine, sonar_error *err);
 void sonar_parts_destroy(struct sonar_engine *engine);
 /* share.c: the rank's share of the MVDR's bins: its own ones, and the edges beside them. */
@@ -170,6 +182,14 @@ sonar_code sonar_share_cbf(struct sonar_engine *engine, const struct job *job, s
 /* From the ranks' `taken` snapshots of their sensors in all bins to the input of each one's share.
  */
 sonar_code sonar_share_transforms(struct sonar_engine *engine, size_t taken, sonar_error *err);
+/* Adds the ranks' products of `taken` snapshots, in parts->products. */
+sonar_code sonar_share_products(struct sonar_engine *engine, size_t taken, sonar_error *err);
+/* Of the ranks' sums those of each one's share, added, and their plan. */
+sonar_code sonar_share_sums(struct sonar_engine *engine, size_t taken, sonar_error *err);
+/* The same of n points. */
+sonar_code sonar_share_point_sums(struct sonar_engine *engine, size_t n, sonar_error *err);
+/* Doubles of a bin's sums: of the new snapshots, or of all. */
+size_t sonar_share_doubles(const struct sonar_engine *engine, size_t bin, size_t taken);
 /* The shares' spectra and facts, to the root. */
 sonar_code sonar_share_mvdr(struct sonar_engine *engine, const struct job *job, sonar_error *err);
 sonar_code sonar_share_psd(struct sonar_engine *engine, const struct job *job, sonar_error *err);
@@ -182,6 +202,14 @@ sonar_code sonar_share_keep(struct sonar_engine *engine, size_t snapshots, sonar
 void sonar_element_psd(const struct sonar_engine *engine, const sonar_params *params,
                        sonar_buffer *psd);
 /* engine.c */
+sonar_code sonar_engine_make_stage(struct sonar_engine *engine, sonar_engine_stage place,
+                                   const char *name, const void *spec, struct stage *to,
+                                   sonar_error *err);
+/* Where new snapshots are wanted. */
+static inline struct side *sonar_engine_mvdr_side(const struct sonar_engine *engine) {
+    const struct parts *p = engine->parts;
+    return p && p->adds ? p->sums.side : engine->mvdr.side;
+}
 struct side *sonar_engine_device(struct sonar_engine *engine); /* its side, or NULL */
 /* buffers.c: the backend that host memory comes from, the device's if there is one. */
 const sonar_backend *sonar_engine_owner(const struct sonar_engine *engine);

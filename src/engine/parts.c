@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* One window where ranks share the array. Each rank transforms its own sensors and makes its part
- * of the conventional beams, and solves the adaptive spectrum in its share of the bins with the
- * transforms of all sensors; the root adds and gathers. All ranks go through the same exchanges,
- * also one that has nothing to bring. */
+ * of the conventional beams, and solves the adaptive spectrum in its share of the bins: from all
+ * ranks' sums over sensors or, where these cannot be added, with the transforms of all sensors. The
+ * root adds and gathers. All ranks go through the same exchanges, also one that has nothing to
+ * bring. */
 #include <string.h>
 
 #include "engine/internal.h"
@@ -93,23 +94,123 @@ enum {
     MVDR_MODES = SONAR_WANT(SONAR_MVDR_EIGENVALUES)
 };
 
+/* The stage's input: all sensors' transforms. */
+static sonar_code bring_transforms(sonar_engine *e, const struct job *job, sonar_buffer in[2],
+                                   sonar_error *err) {
+    const struct parts *p = e->parts;
+    struct both input =
+        shaped_both(&p->input, 3, (size_t[]){job->taken, p->mvdr.bins, p->mvdr.sensors});
+    in[0] = input.native;
+    return job->taken ? to_stage(&e->mvdr, &input, err) : SONAR_OK;
+}
+
+/* Rows [bin][most] of which each has so many doubles: those of new snapshots together, others bin
+ * by bin. */
+static sonar_code copy_sums(const sonar_engine *e, const struct stage *stage, size_t first,
+                            size_t bins, size_t taken, const sonar_buffer *from, sonar_buffer *to,
+                            sonar_error *err) {
+    const struct side *side = stage->side;
+    const size_t most = from->shape[1];
+    size_t least = most;
+    sonar_code code = SONAR_OK;
+    if (from->data == to->data)
+        return SONAR_OK;
+    for (size_t b = 0; b < bins; b++)
+        least = sonar_min_size(least, sonar_share_doubles(e, first + b, taken));
+    sonar_buffer out = *from, in = *to;
+    out.shape[1] = in.shape[1] = least;
+    out.bytes = in.bytes = bins * least * sizeof(double);
+    if (least)
+        code = side->backend->copy(side->queue, &out, &in, err);
+    for (size_t b = 0; b < bins && !code; b++) {
+        const size_t doubles = sonar_share_doubles(e, first + b, taken);
+        sonar_buffer row = shaped(from, 1, &doubles), copy = shaped(to, 1, &doubles);
+        row.data = (double *)from->data + b * most;
+        copy.data = (double *)to->data + b * most;
+        if (doubles > least)
+            code = side->backend->copy(side->queue, &row, &copy, err);
+    }
+    return code;
+}
+
+static sonar_code finish(const struct stage *stage, sonar_error *err) {
+    sonar_code code = stage->side->backend->record(stage->side->queue, stage->side->done, err);
+    return code ? code : stage->side->backend->finish(stage->side->done, err);
+}
+
+/* The sums of this rank's sensors, to where all ranks' are added. */
+static sonar_code make_sums(sonar_engine *e, const struct job *job, sonar_error *err) {
+    struct parts *p = e->parts;
+    const struct stage *s = &p->sums;
+    const size_t bins = e->spec.specs->mvdr.bins;
+    struct both products =
+        shaped_both(&p->products, 3, (size_t[]){job->taken, bins, SONAR_MVDR_PRODUCTS});
+    sonar_buffer in = s->side->spectra.mvdr, out[2] = {p->plan.native, p->of_bins.native};
+    in.shape[0] = job->taken;
+    in.bytes = sonar_buffer_count(&in) * sizeof(sonar_c32);
+    sonar_code code =
+        s->ops->execute(s->self, s->side->queue, &in, &products.native, &job->work, err);
+    if (!code && job->taken)
+        code = to_host(s, &products, err);
+    if (!code && job->taken)
+        code = sonar_share_products(e, job->taken, err);
+    if (!code && job->taken)
+        code = to_stage(s, &products, err);
+    if (!code)
+        code = s->ops->join(s->self, s->side->queue, &products.native, out, &job->work, err);
+    if (!code)
+        code = to_host(s, &p->plan, err);
+    if (!code)
+        code = copy_sums(e, s, 0, bins, job->taken, &p->of_bins.native, &p->of_bins.host, err);
+    return code ? code : finish(s, err);
+}
+
+/* Nothing has come where no rank has a new snapshot and the parameters are the same. */
+static bool sums_change(const sonar_engine *e, const struct job *job) {
+    return job->taken || e->parts->version != job->work.params->version;
+}
+
+static sonar_code share_sums(sonar_engine *e, const struct job *job, sonar_error *err) {
+    if (!sums_change(e, job))
+        return SONAR_OK;
+    sonar_code code = make_sums(e, job, err);
+    return code ? code : sonar_share_sums(e, job->taken, err);
+}
+
+/* The stage's input: what was added. */
+static sonar_code bring_sums(sonar_engine *e, const struct job *job, sonar_buffer in[2],
+                             sonar_error *err) {
+    struct parts *p = e->parts;
+    const struct share share = sonar_share_of(e, e->spec.ranks->cluster->place.rank);
+    in[0] = p->added.native;
+    in[1] = p->share_plan.native;
+    if (!sums_change(e, job)) {
+        in[0].shape[0] = 0;
+        return SONAR_OK;
+    }
+    sonar_code code = to_stage(&e->mvdr, &p->share_plan, err);
+    return code ? code
+                : copy_sums(e, &e->mvdr, share.first, share.bins, job->taken, &p->added.host,
+                            &p->added.native, err);
+}
+
 /* The broadband spectrum is the root's sum over all ranks' bins. */
 static sonar_code solve(sonar_engine *e, const struct job *job, sonar_error *err) {
     struct parts *p = e->parts;
     const bool far = job->work.outputs & MVDR_FAR, near = job->work.outputs & MVDR_NEAR;
-    struct both in =
-        shaped_both(&p->input, 3, (size_t[]){job->taken, p->mvdr.bins, p->mvdr.sensors});
+    sonar_buffer in[2];
     sonar_buffer out[SONAR_MVDR_OUTPUTS] = {[SONAR_MVDR_OUT_SPECTRUM] = p->spectrum.native,
                                             [SONAR_MVDR_OUT_NEARFIELD] = p->close.native,
                                             [SONAR_MVDR_OUT_EIGENVALUES] = p->eigenvalues.native,
                                             [SONAR_MVDR_OUT_INFO] = p->info.native};
     sonar_work work = job->work;
     work.params = e->spec.ranks->params;
+    work.snapshots = job->taken;
     if (far)
         work.outputs |= SONAR_WANT(SONAR_MVDR_SPECTRUM);
-    sonar_code code = job->taken ? to_stage(&e->mvdr, &in, err) : SONAR_OK;
+    sonar_code code = (p->adds ? bring_sums : bring_transforms)(e, job, in, err);
     if (!code)
-        code = e->mvdr.ops->execute(e->mvdr.self, e->mvdr.side->queue, &in.native, out, &work, err);
+        code = e->mvdr.ops->execute(e->mvdr.self, e->mvdr.side->queue, in, out, &work, err);
     if (!code && near)
         code = to_host(&e->mvdr, &p->close, err);
     if (!code && job->work.outputs & MVDR_MODES)
@@ -123,10 +224,13 @@ static sonar_code run_mvdr(sonar_engine *e, const struct job *job, sonar_error *
     if (!e->spec.specs->mvdr_enabled)
         return SONAR_OK;
     sonar_code code = sonar_timing_begin(e, SONAR_ENGINE_MVDR, err);
-    if (!code && job->taken)
+    if (!code && e->parts->adds)
+        code = share_sums(e, job, err);
+    else if (!code && job->taken)
         code = sonar_share_transforms(e, job->taken, err);
     if (!code && e->parts->has_mvdr)
         code = solve(e, job, err);
+    e->parts->version = job->work.params->version;
     if (!code && job->work.outputs & (MVDR_FAR | MVDR_NEAR | MVDR_MODES))
         code = sonar_share_mvdr(e, job, err);
     return code ? code : sonar_timing_end(e, SONAR_ENGINE_MVDR, err);
@@ -232,6 +336,48 @@ static sonar_code evaluate(sonar_engine *e, const struct stage *stage, struct bo
     return code ? code : to_host(stage, out, err);
 }
 
+/* The part's columns of the whole array's points. */
+static void cut_points(const sonar_engine *e, size_t n, const struct both *to) {
+    const sonar_engine_ranks *ranks = e->spec.ranks;
+    const size_t all = ranks->specs->mvdr.sensors, own = e->spec.specs->mvdr.sensors;
+    const uint32_t *sensor = ranks->sensor;
+    for (size_t r = 0; r < ranks->cluster->place.rank; r++)
+        sensor += ranks->sensors[r];
+    for (size_t i = 0; i < n; i++)
+        for (size_t s = 0; s < own; s++)
+            ((uint64_t *)to->host.data)[i * own + s] =
+                ((const uint64_t *)e->parts->points.data)[i * all + sensor[s]];
+}
+
+/* All ranks' sums at the points, added, and from these the power over the rank's share. */
+static sonar_code evaluate_sums(sonar_engine *e, size_t n, sonar_error *err) {
+    struct parts *p = e->parts;
+    const sonar_mvdr_spec *mvdr = &e->spec.specs->mvdr;
+    const size_t each = p->of_points.host.shape[2];
+    struct both points = shaped_both(&p->own_points, 2, (size_t[]){n, mvdr->sensors});
+    struct both sums = shaped_both(&p->of_points, 3, (size_t[]){mvdr->bins, n, each});
+    struct both added = shaped_both(&p->added_points, 3, (size_t[]){p->mvdr.bins, n, each});
+    struct both power = shaped_both(&p->point_power, 1, &n);
+    sonar_work work = e->last;
+    cut_points(e, n, &points);
+    sonar_code code = to_stage(&p->sums, &points, err);
+    if (!code)
+        code = p->sums.ops->evaluate(p->sums.self, p->sums.side->queue, &points.native,
+                                     &sums.native, &work, err);
+    if (!code)
+        code = to_host(&p->sums, &sums, err);
+    if (!code)
+        code = sonar_share_point_sums(e, n, err);
+    if (code || !p->has_mvdr)
+        return code;
+    work.params = e->spec.ranks->params;
+    code = to_stage(&e->mvdr, &added, err);
+    if (!code)
+        code = e->mvdr.ops->evaluate(e->mvdr.self, e->mvdr.side->queue, &added.native,
+                                     &power.native, &work, err);
+    return code ? code : to_host(&e->mvdr, &power, err);
+}
+
 sonar_code sonar_parts_evaluate(sonar_engine *e, sonar_engine_stage which, size_t n, float *power,
                                 sonar_error *err) {
     struct parts *p = e->parts;
@@ -245,6 +391,8 @@ sonar_code sonar_parts_evaluate(sonar_engine *e, sonar_engine_stage which, size_
             clear(&out);
         else
             code = evaluate(e, &e->cbf, &points, &out, err);
+    } else if (p->adds) {
+        code = evaluate_sums(e, n, err);
     } else if (p->has_mvdr) {
         struct both points = take_points(e, &p->mvdr_points, n, p->mvdr.sensors);
         struct both out = shaped_both(&p->point_power, 1, &n);

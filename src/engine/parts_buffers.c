@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* What an engine of several ranks has besides the others' buffers, made once. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "engine/internal.h"
@@ -8,11 +9,31 @@ static sonar_code no_memory(sonar_error *err) {
     return sonar_fail(err, SONAR_ENOMEM, "cluster", "no memory for what the ranks exchange");
 }
 
+/* Whether phases of a part of a bin, counted from the array's origin, are of less than half a turn
+ * everywhere, with some to spare for another sound speed. */
+static bool near_origin(const sonar_mvdr_spec *mvdr, const sonar_params *params) {
+    double farthest_m = 0;
+    for (size_t i = 0; i < params->sensors; i++) {
+        const double *at = params->position_m + 3 * i;
+        farthest_m = fmax(farthest_m, hypot(hypot(at[0], at[1]), at[2]));
+    }
+    const double bin_hz = mvdr->fs_hz / (double)mvdr->length;
+    return !mvdr->tones || farthest_m / params->sound_speed_mps * bin_hz < 0.4;
+}
+
+/* Sums are added where they can be and are fewer numbers than the transforms. */
+static bool adds(const sonar_engine_ranks *ranks) {
+    const sonar_mvdr_spec *mvdr = &ranks->specs->mvdr;
+    return ranks->specs->mvdr_enabled && sonar_mvdr_adds(mvdr) &&
+           sonar_mvdr_sums_row(mvdr) <= mvdr->sensors && near_origin(mvdr, ranks->params);
+}
+
 sonar_code sonar_parts_create(sonar_engine *e, sonar_error *err) {
     const sonar_engine_ranks *ranks = e->spec.ranks;
     struct parts *parts = e->parts = sonar_alloc(1, sizeof *parts);
     if (!parts)
         return no_memory(err);
+    parts->adds = adds(ranks);
     const struct share share = sonar_share_of(e, ranks->cluster->place.rank);
     parts->has_mvdr = share.bins > 0;
     parts->mvdr = ranks->specs->mvdr;
@@ -20,7 +41,18 @@ sonar_code sonar_parts_create(sonar_engine *e, sonar_error *err) {
     parts->mvdr.bins = sonar_share_rows(share);
     parts->mvdr.edge_below = share.below;
     parts->mvdr.edge_above = share.above;
+    if (parts->adds) {
+        parts->mvdr.parts = SONAR_MVDR_JOINED;
+        parts->mvdr.tones = NULL; /* the parts have found them */
+    }
     return SONAR_OK;
+}
+
+sonar_code sonar_parts_make_sums(sonar_engine *e, sonar_error *err) {
+    sonar_mvdr_spec spec = e->spec.specs->mvdr;
+    spec.parts = SONAR_MVDR_PART;
+    return sonar_engine_make_stage(e, SONAR_ENGINE_MVDR, "mvdr_jacobi", &spec, &e->parts->sums,
+                                   err);
 }
 
 /* ---- a stage's inputs and outputs ------------------------------------------------------------ */
@@ -64,14 +96,55 @@ static sonar_code make_cbf(sonar_engine *e, sonar_error *err) {
     return code;
 }
 
+/* What a rank's own sums are in. */
+static sonar_code make_sums(sonar_engine *e, sonar_error *err) {
+    struct parts *p = e->parts;
+    const sonar_mvdr_spec *mvdr = &e->spec.specs->mvdr;
+    const size_t bins = mvdr->bins, each = 1 + 2 * (size_t)sonar_mvdr_slots(mvdr);
+    const size_t most = sonar_mvdr_sums_most(mvdr);
+    sonar_code code =
+        make_both(e, &p->sums, SONAR_F64, 3, (size_t[]){mvdr->max_new, bins, SONAR_MVDR_PRODUCTS},
+                  &p->products, err);
+    if (!code)
+        code =
+            make_both(e, &p->sums, SONAR_F64, 2, (size_t[]){bins, SONAR_MVDR_PLAN}, &p->plan, err);
+    if (!code)
+        code = make_both(e, &p->sums, SONAR_F64, 2, (size_t[]){bins, most}, &p->of_bins, err);
+    if (!code)
+        code = make_both(e, &p->sums, SONAR_U64, 2, (size_t[]){SONAR_ENGINE_POINTS, mvdr->sensors},
+                         &p->own_points, err);
+    if (!code)
+        code = make_both(e, &p->sums, SONAR_F64, 3, (size_t[]){bins, SONAR_ENGINE_POINTS, each},
+                         &p->of_points, err);
+    return code;
+}
+
+/* The input of the stage that solves. */
+static sonar_code make_input(sonar_engine *e, sonar_error *err) {
+    struct parts *p = e->parts;
+    const sonar_mvdr_spec *mvdr = &p->mvdr;
+    const size_t each = 1 + 2 * (size_t)sonar_mvdr_slots(mvdr);
+    if (!p->adds)
+        return make_both(e, &e->mvdr, SONAR_C32, 3,
+                         (size_t[]){mvdr->max_new, mvdr->bins, mvdr->sensors}, &p->input, err);
+    sonar_code code = make_both(e, &e->mvdr, SONAR_F64, 2, (size_t[]){mvdr->bins, SONAR_MVDR_PLAN},
+                                &p->share_plan, err);
+    if (!code)
+        code = make_both(e, &e->mvdr, SONAR_F64, 2,
+                         (size_t[]){mvdr->bins, sonar_mvdr_sums_most(mvdr)}, &p->added, err);
+    if (!code)
+        code = make_both(e, &e->mvdr, SONAR_F64, 3,
+                         (size_t[]){mvdr->bins, SONAR_ENGINE_POINTS, each}, &p->added_points, err);
+    return code;
+}
+
 static sonar_code make_mvdr(sonar_engine *e, sonar_error *err) {
     struct parts *p = e->parts;
     const sonar_mvdr_spec *mvdr = &p->mvdr;
-    if (!e->spec.specs->mvdr_enabled || !p->has_mvdr)
-        return SONAR_OK;
-    sonar_code code =
-        make_both(e, &e->mvdr, SONAR_C32, 3, (size_t[]){mvdr->max_new, mvdr->bins, mvdr->sensors},
-                  &p->input, err);
+    sonar_code code = p->adds ? make_sums(e, err) : SONAR_OK;
+    if (code || !e->spec.specs->mvdr_enabled || !p->has_mvdr)
+        return code;
+    code = make_input(e, err);
     if (!code)
         code = make_both(e, &e->mvdr, SONAR_F32, 2, (size_t[]){mvdr->bins, mvdr->directions},
                          &p->spectrum, err);
@@ -84,7 +157,7 @@ static sonar_code make_mvdr(sonar_engine *e, sonar_error *err) {
     if (!code && mvdr->ranges)
         code = make_both(e, &e->mvdr, SONAR_F32, 2, (size_t[]){mvdr->ranges, mvdr->directions},
                          &p->close, err);
-    if (!code)
+    if (!code && !p->adds)
         code = make_both(e, &e->mvdr, SONAR_U64, 2, (size_t[]){SONAR_ENGINE_POINTS, mvdr->sensors},
                          &p->mvdr_points, err);
     if (!code)
@@ -102,6 +175,20 @@ static size_t rows_of_all(const sonar_engine *e) {
     return rows;
 }
 
+/* Sums on their way, of bins or of points: all bins of one rank, one's share of all ranks. */
+static bool make_sum_transfers(sonar_engine *e) {
+    const sonar_mvdr_spec *mvdr = &e->spec.specs->mvdr;
+    struct parts *p = e->parts;
+    const size_t ranks = e->spec.ranks->cluster->place.ranks;
+    const size_t points = SONAR_ENGINE_POINTS * (1 + 2 * (size_t)sonar_mvdr_slots(mvdr));
+    const size_t of_bin = sonar_max_size(sonar_mvdr_sums_most(mvdr), points);
+    const size_t products = mvdr->max_new * mvdr->bins * SONAR_MVDR_PRODUCTS;
+    p->sent = sonar_alloc(mvdr->bins * of_bin, sizeof *p->sent);
+    p->received =
+        sonar_alloc(ranks * sonar_max_size(p->mvdr.bins * of_bin, products), sizeof *p->received);
+    return p->sent && p->received;
+}
+
 static bool make_transfers(sonar_engine *e) {
     const sonar_specs *specs = e->spec.specs;
     struct parts *p = e->parts;
@@ -110,6 +197,8 @@ static bool make_transfers(sonar_engine *e) {
     p->psd = sonar_alloc(specs->dft.channels * specs->cbf.bins, sizeof *p->psd);
     p->keep = sonar_alloc(snapshots, 1);
     p->keeps = sonar_alloc(ranks * snapshots, 1);
+    if (p->adds)
+        return p->psd && p->keep && p->keeps && make_sum_transfers(e);
     if (specs->mvdr_enabled) {
         p->packed =
             sonar_alloc(snapshots * rows_of_all(e) * specs->mvdr.sensors, sizeof *p->packed);
@@ -163,8 +252,15 @@ void sonar_parts_destroy(sonar_engine *e) {
     if (!p)
         return;
     struct both *const of_cbf[] = {&p->far, &p->near, &p->cbf_points, &p->point_parts};
-    struct both *const of_mvdr[] = {&p->input, &p->spectrum,    &p->info,       &p->eigenvalues,
-                                    &p->close, &p->mvdr_points, &p->point_power};
+    struct both *const of_mvdr[] = {&p->input, &p->spectrum,    &p->info,        &p->eigenvalues,
+                                    &p->close, &p->mvdr_points, &p->point_power, &p->share_plan,
+                                    &p->added, &p->added_points};
+    struct both *const of_sums[] = {&p->products, &p->plan, &p->of_bins, &p->own_points,
+                                    &p->of_points};
+    for (size_t i = 0; i < sizeof of_sums / sizeof *of_sums; i++)
+        free_both(e, &p->sums, of_sums[i]);
+    if (p->sums.ops)
+        p->sums.ops->destroy(p->sums.self);
     for (size_t i = 0; i < sizeof of_cbf / sizeof *of_cbf; i++)
         free_both(e, &e->cbf, of_cbf[i]);
     for (size_t i = 0; i < sizeof of_mvdr / sizeof *of_mvdr; i++)
@@ -174,6 +270,8 @@ void sonar_parts_destroy(sonar_engine *e) {
     free(p->psd);
     free(p->packed);
     free(p->unpacked);
+    free(p->sent);
+    free(p->received);
     free(p->keep);
     free(p->keeps);
     free(p->all);

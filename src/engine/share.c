@@ -139,8 +139,9 @@ struct share sonar_share_of(const sonar_engine *e, size_t rank) {
     const size_t ranks = place(e)->ranks, all = mvdr->bins;
     struct share s = {.first = all * rank / ranks};
     s.bins = all * (rank + 1) / ranks - s.first;
-    s.below = s.bins && mvdr->tones && s.first > 0;
-    s.above = s.bins && mvdr->tones && s.first + s.bins < all;
+    const bool edges = s.bins && mvdr->tones && !e->parts->adds;
+    s.below = edges && s.first > 0;
+    s.above = edges && s.first + s.bins < all;
     return s;
 }
 
@@ -197,6 +198,98 @@ sonar_code sonar_share_transforms(sonar_engine *e, size_t taken, sonar_error *er
         unpack(e, taken);
     return code;
 }
+
+/* ---- sums over sensors ----------------------------------------------------------------------- */
+
+/* sum[n] of the ranks' n doubles each, in the order of ranks. */
+static void add_up(const double *of, size_t ranks, size_t apart, size_t n, double *sum) {
+    memcpy(sum, of, n * sizeof *sum);
+    for (size_t r = 1; r < ranks; r++)
+        for (size_t i = 0; i < n; i++)
+            sum[i] += of[r * apart + i];
+}
+
+sonar_code sonar_share_products(sonar_engine *e, size_t taken, sonar_error *err) {
+    struct parts *p = e->parts;
+    const size_t n = taken * e->spec.specs->mvdr.bins * SONAR_MVDR_PRODUCTS;
+    sonar_code code = e->spec.ranks->cluster->ops->share(p->products.host.data, n * sizeof(double),
+                                                         p->received, err);
+    if (!code)
+        add_up(p->received, place(e)->ranks, n, n, p->products.host.data);
+    return code;
+}
+
+size_t sonar_share_doubles(const sonar_engine *e, size_t bin, size_t taken) {
+    const sonar_mvdr_spec *mvdr = &e->spec.specs->mvdr;
+    const double *plan = (const double *)e->parts->plan.host.data + bin * SONAR_MVDR_PLAN;
+    const size_t rows = sonar_min_size(taken, (size_t)sonar_mvdr_slots(mvdr));
+    return plan[SONAR_MVDR_PLAN_WHOLE] != 0 ? sonar_mvdr_sums_most(mvdr)
+                                            : rows * sonar_mvdr_sums_row(mvdr);
+}
+
+/* The bins of every share, one behind the other; [rank] bytes of each. */
+static void pack_sums(sonar_engine *e, size_t taken, size_t to[]) {
+    struct parts *p = e->parts;
+    const size_t most = p->of_bins.host.shape[1];
+    double *at = p->sent;
+    for (size_t r = 0; r < place(e)->ranks; r++) {
+        const struct share s = sonar_share_of(e, r);
+        const double *begin = at;
+        for (size_t b = s.first; b < s.first + s.bins; b++) {
+            const size_t n = sonar_share_doubles(e, b, taken);
+            memcpy(at, (const double *)p->of_bins.host.data + b * most, n * sizeof *at);
+            at += n;
+        }
+        to[r] = (size_t)(at - begin) * sizeof *at;
+    }
+}
+
+/* Of the ranks' sums, the share's added, [bin][most]. */
+static void add_sums(sonar_engine *e, struct share own, size_t taken, size_t apart) {
+    struct parts *p = e->parts;
+    const size_t most = p->added.host.shape[1];
+    const double *from = p->received;
+    for (size_t b = 0; b < own.bins; b++) {
+        const size_t n = sonar_share_doubles(e, own.first + b, taken);
+        add_up(from, place(e)->ranks, apart, n, (double *)p->added.host.data + b * most);
+        from += n;
+    }
+    memcpy(p->share_plan.host.data, (const double *)p->plan.host.data + own.first * SONAR_MVDR_PLAN,
+           own.bins * SONAR_MVDR_PLAN * sizeof(double));
+}
+
+sonar_code sonar_share_sums(sonar_engine *e, size_t taken, sonar_error *err) {
+    struct parts *p = e->parts;
+    const struct share own = sonar_share_of(e, place(e)->rank);
+    size_t to[SONAR_RANKS_MOST], from[SONAR_RANKS_MOST], doubles = 0;
+    pack_sums(e, taken, to);
+    for (size_t b = 0; b < own.bins; b++)
+        doubles += sonar_share_doubles(e, own.first + b, taken);
+    for (size_t r = 0; r < place(e)->ranks; r++)
+        from[r] = doubles * sizeof(double);
+    sonar_code code = e->spec.ranks->cluster->ops->exchange(p->sent, to, p->received, from, err);
+    if (!code && own.bins)
+        add_sums(e, own, taken, doubles);
+    return code;
+}
+
+sonar_code sonar_share_point_sums(sonar_engine *e, size_t n, sonar_error *err) {
+    struct parts *p = e->parts;
+    const size_t of_bin = n * p->of_points.host.shape[2];
+    const size_t own = sonar_share_of(e, place(e)->rank).bins * of_bin;
+    size_t to[SONAR_RANKS_MOST], from[SONAR_RANKS_MOST];
+    for (size_t r = 0; r < place(e)->ranks; r++) {
+        to[r] = sonar_share_of(e, r).bins * of_bin * sizeof(double);
+        from[r] = own * sizeof(double);
+    }
+    sonar_code code =
+        e->spec.ranks->cluster->ops->exchange(p->of_points.host.data, to, p->received, from, err);
+    if (!code && own)
+        add_up(p->received, place(e)->ranks, own, own, p->added_points.host.data);
+    return code;
+}
+
+/* ---- solved shares --------------------------------------------------------------------------- */
 
 /* Rows of the shares without their edges, f32 [bin][columns], to the root. */
 static sonar_code gather_rows(sonar_engine *e, const struct both *mine, size_t columns, float *all,

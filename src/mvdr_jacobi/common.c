@@ -41,6 +41,9 @@ sonar_code mvdr_check_spec(const sonar_mvdr_spec *s, sonar_error *err) {
         return sonar_fail(err, SONAR_EINVAL, where, "%zu bins are all edge", s->bins);
     if (!(s->alpha >= 0 && s->alpha < 1))
         return sonar_fail(err, SONAR_EINVAL, where, "alpha %g is not in [0, 1)", s->alpha);
+    if (s->parts && (!sonar_mvdr_adds(s) || s->edge_below || s->edge_above))
+        return sonar_fail(err, SONAR_EINVAL, where,
+                          "sums over parts of the sensors cannot be added here");
     if ((s->alpha > 0) == (s->snapshots > 0))
         return sonar_fail(err, SONAR_EINVAL, where,
                           "either a block of snapshots or a forgetting factor is needed");
@@ -51,10 +54,9 @@ sonar_code mvdr_check_spec(const sonar_mvdr_spec *s, sonar_error *err) {
 }
 
 mvdr_shape mvdr_shape_of(const sonar_mvdr_spec *spec) {
-    const double fading = spec->alpha > 0 ? ceil(log(1e-14) / log(spec->alpha)) : 0;
-    const size_t each = spec->forward_backward ? 2 : 1, half = spec->sensors / (2 * each);
-    const bool by_snapshots = fading + (double)spec->snapshots <= (double)half;
-    const size_t slots = spec->alpha == 0 ? spec->snapshots : by_snapshots ? (size_t)fading : 0;
+    const size_t each = spec->forward_backward ? 2 : 1;
+    const bool by_snapshots = sonar_mvdr_by_snapshots(spec);
+    const size_t slots = spec->alpha == 0 || by_snapshots ? (size_t)sonar_mvdr_slots(spec) : 0;
     return (mvdr_shape){.by_snapshots = by_snapshots,
                         .each = each,
                         .slots = slots,
@@ -205,8 +207,8 @@ static bool surface_fits(const sonar_buffer *out, int rank, size_t rows, size_t 
                           out->stride[rank - 1] == 1 && (rank == 1 || out->shape[1] == columns));
 }
 
-sonar_code mvdr_check_shapes(const sonar_mvdr_spec *spec, const sonar_buffer *in,
-                             const sonar_buffer *out, sonar_error *err) {
+static sonar_code check_outputs(const sonar_mvdr_spec *spec, const sonar_buffer *out,
+                                sonar_error *err) {
     if (!surface_fits(&out[SONAR_MVDR_OUT_AZIMUTH], 1, spec->directions, 0) ||
         !surface_fits(&out[SONAR_MVDR_OUT_SPECTRUM], 2, spec->bins, spec->directions) ||
         !surface_fits(&out[SONAR_MVDR_OUT_NEARFIELD], 2, spec->ranges, spec->directions) ||
@@ -216,7 +218,61 @@ sonar_code mvdr_check_shapes(const sonar_mvdr_spec *spec, const sonar_buffer *in
         return sonar_fail(err, SONAR_EINVAL, where, "an output has the wrong shape");
     if (out[SONAR_MVDR_OUT_MUSIC].data && !spec->music)
         return sonar_fail(err, SONAR_EINVAL, where, "MUSIC is off");
+    return SONAR_OK;
+}
+
+sonar_code mvdr_check_shapes(const sonar_mvdr_spec *spec, const sonar_buffer *in,
+                             const sonar_buffer *out, sonar_error *err) {
+    sonar_code code = check_outputs(spec, out, err);
+    return code ? code : check_input(spec, in, err);
+}
+
+/* f64 [bins][columns], the last index dense. */
+static bool is_f64(const sonar_buffer *b, size_t rows, size_t columns) {
+    return b->dtype == SONAR_F64 && b->rank == 2 && b->shape[0] == rows && b->shape[1] == columns &&
+           b->stride[1] == 1 && b->data;
+}
+
+static bool is_products(const sonar_mvdr_spec *spec, const sonar_buffer *b, size_t snapshots) {
+    return b->dtype == SONAR_F64 && b->rank == 3 && b->shape[0] == snapshots &&
+           (!snapshots ||
+            (b->data && b->shape[1] == spec->bins && b->shape[2] == SONAR_MVDR_PRODUCTS &&
+             b->stride[2] == 1 && b->stride[1] == SONAR_MVDR_PRODUCTS));
+}
+
+sonar_code mvdr_check_part(const sonar_mvdr_spec *spec, const sonar_buffer *in,
+                           const sonar_buffer *products, sonar_error *err) {
+    if (!is_products(spec, products, in->shape[0]))
+        return sonar_fail(err, SONAR_EINVAL, where, "products are not f64 [%zu][%zu][%d]",
+                          in->shape[0], spec->bins, SONAR_MVDR_PRODUCTS);
     return check_input(spec, in, err);
+}
+
+sonar_code mvdr_check_join(const sonar_mvdr_spec *spec, const sonar_buffer *products,
+                           size_t arrived, const sonar_buffer out[2], sonar_error *err) {
+    if (!is_products(spec, products, arrived) || !is_f64(&out[0], spec->bins, SONAR_MVDR_PLAN) ||
+        !is_f64(&out[1], spec->bins, sonar_mvdr_sums_most(spec)))
+        return sonar_fail(err, SONAR_EINVAL, where, "what parts join has the wrong shape");
+    return SONAR_OK;
+}
+
+sonar_code mvdr_check_joined(const sonar_mvdr_spec *spec, const sonar_buffer in[2],
+                             const sonar_buffer *out, sonar_error *err) {
+    if (in[0].shape[0] && (!is_f64(&in[0], spec->bins, sonar_mvdr_sums_most(spec)) ||
+                           !is_f64(&in[1], spec->bins, SONAR_MVDR_PLAN)))
+        return sonar_fail(err, SONAR_EINVAL, where, "added sums have the wrong shape");
+    return check_outputs(spec, out, err);
+}
+
+sonar_code mvdr_check_point_sums(const sonar_mvdr_spec *spec, const sonar_buffer *sums,
+                                 size_t points, sonar_error *err) {
+    const size_t columns = 1 + 2 * (size_t)sonar_mvdr_slots(spec);
+    if (sums->dtype != SONAR_F64 || sums->rank != 3 || sums->shape[0] != spec->bins ||
+        sums->shape[1] != points || sums->shape[2] != columns || sums->stride[2] != 1 ||
+        sums->stride[1] != (ptrdiff_t)columns || !sums->data)
+        return sonar_fail(err, SONAR_EINVAL, where, "points' sums are not f64 [%zu][%zu][%zu]",
+                          spec->bins, points, columns);
+    return SONAR_OK;
 }
 
 mvdr_wants mvdr_wants_of(const sonar_work *work, const sonar_buffer *out) {

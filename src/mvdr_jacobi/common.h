@@ -56,6 +56,16 @@ mvdr_band mvdr_band_of(const sonar_mvdr_spec *spec, const sonar_params *params);
 /* The input and the SONAR_MVDR_OUTPUTS outputs of an execute; outputs without data are allowed. */
 sonar_code mvdr_check_shapes(const sonar_mvdr_spec *spec, const sonar_buffer *in,
                              const sonar_buffer *out, sonar_error *err);
+/* The same where there are parts: of a part's execute, of its join after so many new snapshots, and
+ * of a joined one's execute; sums of an evaluation's points. */
+sonar_code mvdr_check_part(const sonar_mvdr_spec *spec, const sonar_buffer *in,
+                           const sonar_buffer *products, sonar_error *err);
+sonar_code mvdr_check_join(const sonar_mvdr_spec *spec, const sonar_buffer *products,
+                           size_t arrived, const sonar_buffer out[2], sonar_error *err);
+sonar_code mvdr_check_joined(const sonar_mvdr_spec *spec, const sonar_buffer in[2],
+                             const sonar_buffer *out, sonar_error *err);
+sonar_code mvdr_check_point_sums(const sonar_mvdr_spec *spec, const sonar_buffer *sums,
+                                 size_t points, sonar_error *err);
 /* Which surfaces this work and these outputs make: `far` the azimuth and the spectrum; `any`: the
  * bins have to be solved. */
 typedef struct mvdr_wants {

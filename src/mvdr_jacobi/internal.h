@@ -123,10 +123,13 @@ double mvdr_level(const sonar_mvdr_spec *spec, const double *d, size_t k, double
 
 /* ---- the stage ------------------------------------------------------------------------------- */
 
+#define MVDR_ORIGIN SIZE_MAX /* signed turns count from the array's origin */
+
 /* The sensors: used ones (with forward-backward, those whose mirror is used too). */
 typedef struct mvdr_rows {
     size_t n;        /* so many */
-    size_t middle;   /* the sensor that signed turns count from */
+    size_t all;      /* the same in all parts of the array */
+    size_t middle;   /* the sensor that signed turns count from, or MVDR_ORIGIN */
     uint8_t *used;   /* [sensor] */
     uint8_t *before; /* [sensor] those of the parameters before */
     size_t *mirror;  /* [sensor] the sensor mirrored at the origin; forward-backward only */
@@ -169,7 +172,8 @@ typedef struct mvdr_stage {
     const sonar_host *host;
     mvdr_shape shape;
     size_t columns;                        /* shape.each * shape.slots */
-    size_t ld;                             /* of a column: sensors, padded */
+    size_t held;                           /* sensors that have snapshots here: joined, none have */
+    size_t ld;                             /* of a column: those sensors, padded */
     size_t directions;                     /* padded to whole vectors */
     size_t near_points;                    /* of the near field, padded too */
     uint64_t version, far_made, near_made; /* of the parameters and of their tables */
@@ -203,18 +207,27 @@ typedef struct mvdr_stage {
     mvdr_scratch *scratch;   /* [worker] */
     /* one execute's arguments, for the tasks */
     const sonar_buffer *in;
+    sonar_buffer *out; /* of a part */
     size_t arrived;
     mvdr_wants wants;
-    size_t looked_at; /* points of this evaluation */
+    size_t first_looked, looked_at; /* points of this evaluation, at a time */
 } mvdr_stage;
 
 /* Snapshot `index` of those that arrived. */
 const sonar_c32 *mvdr_arrival(const mvdr_stage *stage, size_t index, size_t bin);
 bool mvdr_finite(const sonar_c32 *x, size_t count);
+/* A column of the ring, [re, im][ld]. */
+float *mvdr_column(const mvdr_stage *stage, size_t column, size_t bin);
 
 /* Stores the bin's new snapshots and brings Gram matrix and projections, or the covariance that
  * forgets, up to date. */
 void mvdr_take(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
+/* The two halves of it; sums are those of all slots, and not of the new ones alone, where it
+ * returns true. */
+void mvdr_store(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
+bool mvdr_sum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
+/* Snapshots of those that arrived that there is no slot for. */
+size_t mvdr_skipped(const mvdr_stage *stage);
 /* After all bins have: moves on by the snapshots that arrived. */
 void mvdr_advance(mvdr_stage *stage);
 
@@ -279,10 +292,34 @@ void mvdr_spectrum_near(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
 void mvdr_spectrum_at(mvdr_stage *stage, size_t bin, const uint64_t *turns, mvdr_scratch *scratch,
                       float *power);
 
+/* Of eight points of which the columns' products and |a|^2 are given, [point][1 + 2 slots]; the
+ * last of `points` is repeated. */
+void mvdr_spectrum_joined(mvdr_stage *stage, size_t bin, const double *sums, size_t points,
+                          mvdr_scratch *scratch, float *power);
+
+/* Products of two neighbouring bins over the used sensors; not finite if a sample is not. */
+mvdr_pair mvdr_pair_of(const mvdr_stage *stage, const sonar_c32 *x, const sonar_c32 *y);
+/* Takes in those of an arrival. */
+void mvdr_tone_note(mvdr_stage *stage, size_t bin, size_t arrival, mvdr_pair p);
 /* Adds the products of the bin's new snapshots with the next bin's. */
 void mvdr_tone_accumulate(mvdr_stage *stage, size_t bin);
 /* Chooses the frequency at which the bin is steered, after all bins have accumulated theirs. */
 void mvdr_tone_steer(mvdr_stage *stage, size_t bin);
+/* ---- parts of an array, parts_cpu.c: the verbs of stages that are one, or join them ---------- */
+
+sonar_code mvdr_part_execute(mvdr_stage *stage, const sonar_buffer *in, sonar_buffer *out,
+                             const sonar_work *work, sonar_error *err);
+sonar_code mvdr_part_join(mvdr_stage *stage, const sonar_buffer *in, sonar_buffer *out,
+                          sonar_error *err);
+sonar_code mvdr_part_evaluate(mvdr_stage *stage, const sonar_buffer *turns, sonar_buffer *sums,
+                              sonar_error *err);
+/* Takes the added sums of a bin in. */
+void mvdr_take_joined(mvdr_stage *stage, size_t bin);
+/* At most MVDR_AT_ONCE points' turns from `first` on, transposed to stage->points; the last one
+ * repeats up to whole vectors. */
+enum { MVDR_AT_ONCE = 2 * MVDR_LANES }; /* of an evaluation, as many as the detector asks for */
+void mvdr_take_points(mvdr_stage *stage, const sonar_buffer *turns, size_t first);
+
 /* Takes the used sensors, mirrors, turns and live values of new parameters over. */
 sonar_code mvdr_rows_update(mvdr_stage *stage, const sonar_params *params, sonar_error *err);
 

@@ -10,8 +10,6 @@
 
 static const char where[] = "mvdr_jacobi";
 
-enum { AT_ONCE = 2 * MVDR_LANES }; /* points of an evaluation, as many as the detector asks for */
-
 /* ---- create, destroy ------------------------------------------------------------------------- */
 
 /* Elements of what is kept per bin; false if they are too many to count. */
@@ -32,7 +30,7 @@ static bool measure(mvdr_stage *stage, size_t *ring, size_t *gram, size_t *proje
 static bool allocate(mvdr_stage *stage) {
     const sonar_mvdr_spec *spec = &stage->spec;
     const mvdr_shape *shape = &stage->shape;
-    const size_t sensors = spec->sensors, bins = spec->bins;
+    const size_t sensors = spec->sensors, bins = spec->bins, held = stage->held;
     const bool fades = !shape->slots;
     size_t ring, gram, project;
     if (!measure(stage, &ring, &gram, &project))
@@ -40,8 +38,8 @@ static bool allocate(mvdr_stage *stage) {
     stage->rows.used = sonar_alloc(sensors, 1);
     stage->rows.before = sonar_alloc(sensors, 1);
     stage->rows.mirror = sonar_alloc(sensors, sizeof(size_t));
-    stage->rows.turns = sonar_alloc(stage->directions * sensors, sizeof(uint64_t));
-    stage->rows.near = sonar_alloc(stage->near_points * sensors, sizeof(uint64_t));
+    stage->rows.turns = sonar_alloc(stage->directions * held, sizeof(uint64_t));
+    stage->rows.near = sonar_alloc(stage->near_points * held, sizeof(uint64_t));
     stage->list = sonar_alloc(3 * sensors, sizeof(size_t));
     stage->ring = sonar_alloc(ring, sizeof(float));
     stage->valid = sonar_alloc(shape->slots * bins, 1);
@@ -61,8 +59,8 @@ static bool allocate(mvdr_stage *stage) {
     stage->eigenvalue = sonar_alloc(bins * stage->modes, sizeof(float));
     stage->tones = spec->tones ? sonar_alloc(1, sizeof *stage->tones) : NULL;
     stage->pair = sonar_alloc(spec->tones ? spec->snapshots * bins : 1, sizeof *stage->pair);
-    stage->points = sonar_alloc(sensors * AT_ONCE, sizeof(uint64_t));
-    stage->sample = sonar_alloc(bins * AT_ONCE, sizeof(float));
+    stage->points = sonar_alloc(held * MVDR_AT_ONCE, sizeof(uint64_t));
+    stage->sample = sonar_alloc(bins * MVDR_AT_ONCE, sizeof(float));
     stage->scratch = sonar_alloc(stage->host->workers, sizeof *stage->scratch);
     return stage->rows.used && stage->rows.before && stage->rows.mirror && stage->rows.turns &&
            stage->rows.near && stage->near_power && stage->list && stage->ring && stage->valid &&
@@ -102,7 +100,8 @@ static sonar_code create(const void *spec, const sonar_host *host, void **out, s
     stage->host = host;
     stage->shape = mvdr_shape_of(&stage->spec);
     stage->columns = stage->shape.each * stage->shape.slots;
-    stage->ld = mvdr_pad(stage->spec.sensors, MVDR_LANES);
+    stage->held = stage->spec.parts == SONAR_MVDR_JOINED ? 1 : stage->spec.sensors;
+    stage->ld = mvdr_pad(stage->held, MVDR_LANES);
     stage->directions = mvdr_pad(stage->spec.directions, MVDR_LANES);
     stage->near_points = mvdr_pad(stage->spec.ranges * stage->spec.directions, MVDR_LANES);
     stage->modes = sonar_mvdr_modes(&stage->spec);
@@ -112,8 +111,10 @@ static sonar_code create(const void *spec, const sonar_host *host, void **out, s
         destroy(stage);
         return code;
     }
+    sonar_mvdr_spec held = stage->spec;
+    held.sensors = stage->held;
     for (size_t i = 0; i < host->workers; i++)
-        if ((code = mvdr_scratch_create(&stage->spec, stage->shape, &stage->scratch[i], err)) !=
+        if ((code = mvdr_scratch_create(&held, stage->shape, &stage->scratch[i], err)) !=
             SONAR_OK) {
             destroy(stage);
             return code;
@@ -151,9 +152,13 @@ static bool in_band(const mvdr_stage *stage, size_t bin) {
 static void bin_task(void *arg, size_t bin, size_t worker) {
     mvdr_stage *stage = arg;
     mvdr_scratch *scratch = &stage->scratch[worker];
-    if (stage->tones && (stage->arrived || stage->changed))
-        mvdr_tone_steer(stage, bin);
-    mvdr_take(stage, bin, scratch);
+    if (stage->spec.parts == SONAR_MVDR_JOINED) {
+        mvdr_take_joined(stage, bin);
+    } else {
+        if (stage->tones && (stage->arrived || stage->changed))
+            mvdr_tone_steer(stage, bin);
+        mvdr_take(stage, bin, scratch);
+    }
     if (!in_band(stage, bin))
         return;
     if (stage->wants.any)
@@ -224,15 +229,19 @@ static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
     (void)queue;
     mvdr_stage *stage = opaque;
     const sonar_mvdr_spec *spec = &stage->spec;
-    sonar_code code = mvdr_check_shapes(spec, in, out, err);
+    const bool joined = spec->parts == SONAR_MVDR_JOINED;
+    if (spec->parts == SONAR_MVDR_PART)
+        return mvdr_part_execute(stage, in, out, work, err);
+    sonar_code code =
+        joined ? mvdr_check_joined(spec, in, out, err) : mvdr_check_shapes(spec, in, out, err);
     if (!code)
         code = mvdr_rows_update(stage, work->params, err);
     if (code)
         return code;
     stage->in = in;
-    stage->arrived = in->shape[0];
+    stage->arrived = joined && in->shape[0] ? work->snapshots : in->shape[0];
     stage->wants = mvdr_wants_of(work, out);
-    if (stage->tones && stage->arrived)
+    if (stage->tones && stage->arrived && !joined)
         stage->host->parallel(stage->host->ctx, spec->bins, accumulate_products, stage);
     stage->host->parallel(stage->host->ctx, spec->bins, bin_task, stage);
     mvdr_advance(stage);
@@ -247,15 +256,22 @@ static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
 /* All points of a bin one after another, while its snapshots are in the cache. */
 static void sample_task(void *arg, size_t bin, size_t worker) {
     mvdr_stage *stage = arg;
-    for (size_t p = 0; in_band(stage, bin) && p < stage->looked_at; p += MVDR_LANES)
+    const size_t each = 1 + 2 * stage->columns;
+    const size_t most = in_band(stage, bin) ? stage->looked_at : 0;
+    for (size_t p = 0; p < most && stage->spec.parts; p += MVDR_LANES)
+        mvdr_spectrum_joined(
+            stage, bin,
+            (const double *)stage->in->data + (ptrdiff_t)bin * stage->in->stride[0] +
+                (ptrdiff_t)((stage->first_looked + p) * each),
+            most - p, &stage->scratch[worker], stage->sample + bin * MVDR_AT_ONCE + p);
+    for (size_t p = 0; p < most && !stage->spec.parts; p += MVDR_LANES)
         mvdr_spectrum_at(stage, bin, stage->points + p * stage->spec.sensors,
-                         &stage->scratch[worker], stage->sample + bin * AT_ONCE + p);
+                         &stage->scratch[worker], stage->sample + bin * MVDR_AT_ONCE + p);
 }
 
-/* At most AT_ONCE points' turns, transposed; the last one repeats up to whole vectors. */
-static void take_points(mvdr_stage *stage, const sonar_buffer *turns, size_t first) {
+void mvdr_take_points(mvdr_stage *stage, const sonar_buffer *turns, size_t first) {
     const size_t sensors = stage->spec.sensors, count = turns->shape[0];
-    stage->looked_at = mvdr_pad(sonar_min_size(count - first, AT_ONCE), MVDR_LANES);
+    stage->looked_at = mvdr_pad(sonar_min_size(count - first, MVDR_AT_ONCE), MVDR_LANES);
     for (size_t p = 0; p < stage->looked_at; p++) {
         const size_t point = sonar_min_size(first + p, count - 1);
         const uint64_t *from = (const uint64_t *)turns->data + (ptrdiff_t)point * turns->stride[0];
@@ -269,23 +285,37 @@ static sonar_code evaluate(void *opaque, sonar_queue *queue, const sonar_buffer 
                            sonar_buffer *power, const sonar_work *work, sonar_error *err) {
     (void)queue, (void)work;
     mvdr_stage *stage = opaque;
-    size_t count = turns->shape[0];
+    const bool joined = stage->spec.parts == SONAR_MVDR_JOINED;
+    size_t count = turns->shape[joined ? 1 : 0];
     if (count == 0)
         return SONAR_OK;
-    sonar_code code = mvdr_check_points(&stage->spec, turns, power, err);
+    if (stage->spec.parts == SONAR_MVDR_PART)
+        return mvdr_part_evaluate(stage, turns, power, err);
+    sonar_code code = joined ? mvdr_check_point_sums(&stage->spec, turns, power->shape[0], err)
+                             : mvdr_check_points(&stage->spec, turns, power, err);
     if (code)
         return code;
     if (!stage->solved)
         stage->host->parallel(stage->host->ctx, stage->spec.bins, solve_task, stage);
     stage->solved = true;
-    for (size_t first = 0; first < count; first += AT_ONCE) {
-        take_points(stage, turns, first);
+    for (size_t first = 0; first < count; first += MVDR_AT_ONCE) {
+        stage->in = turns;
+        stage->first_looked = first;
+        stage->looked_at = sonar_min_size(count - first, MVDR_AT_ONCE);
+        if (!joined)
+            mvdr_take_points(stage, turns, first);
         stage->host->parallel(stage->host->ctx, stage->spec.bins, sample_task, stage);
-        for (size_t i = first; i < count && i < first + AT_ONCE; i++)
+        for (size_t i = first; i < count && i < first + MVDR_AT_ONCE; i++)
             ((float *)power->data)[(ptrdiff_t)i * power->stride[0]] =
-                band_power(stage, stage->sample + (i - first), AT_ONCE);
+                band_power(stage, stage->sample + (i - first), MVDR_AT_ONCE);
     }
     return SONAR_OK;
+}
+
+static sonar_code join(void *opaque, sonar_queue *queue, const sonar_buffer *in, sonar_buffer *out,
+                       const sonar_work *work, sonar_error *err) {
+    (void)queue, (void)work;
+    return mvdr_part_join(opaque, in, out, err);
 }
 
 const sonar_stage_ops sonar_mvdr_jacobi_cpu = {.name = "mvdr_jacobi",
@@ -293,4 +323,5 @@ const sonar_stage_ops sonar_mvdr_jacobi_cpu = {.name = "mvdr_jacobi",
                                                .execute = execute,
                                                .evaluate = evaluate,
                                                .reset = reset,
-                                               .destroy = destroy};
+                                               .destroy = destroy,
+                                               .join = join};

@@ -14,6 +14,7 @@
 #include "mvdr_jacobi/common.h"
 #include "mvdr_jacobi/cusolver_cuda.cuh"
 #include "mvdr_jacobi/music_cuda.cuh"
+#include "mvdr_jacobi/parts_cuda.cuh"
 #include "mvdr_jacobi/solve_cuda.cuh"
 #include "mvdr_jacobi/spectrum_cuda.cuh"
 #include "mvdr_jacobi/sums_cuda.cuh"
@@ -51,8 +52,10 @@ struct mvdr_stage {
     uint8_t *used;           /* [sensor] of the last parameters */
     uint64_t version, far_made, near_made; /* of these, and of their tables */
     bool versioned, forgotten;
-    bool changed; /* new parameters have come: tones are looked at again */
-    bool stale;   /* the sums are of other sensors or turns */
+    bool changed;     /* new parameters have come: tones are looked at again */
+    bool stale;       /* the sums are of other sensors or turns */
+    size_t held;      /* sensors that have snapshots here: joined, none have */
+    uint32_t arrived; /* a part: snapshots of the last execute, until join */
 };
 
 /* ---- create, destroy ------------------------------------------------------------------------- */
@@ -137,7 +140,7 @@ size_t partial_size(const mvdr_stage *stage) {
 
 sonar_code allocate_snapshots(mvdr_stage *stage, sonar_error *err) {
     mvdr::view *v = &stage->view;
-    const size_t sensors = v->spec.sensors, bins = v->spec.bins, directions = v->spec.directions;
+    const size_t sensors = stage->held, bins = v->spec.bins, directions = v->spec.directions;
     const size_t spaces = v->by_snapshots ? bins : 0, columns = v->columns;
     const size_t covariances = bins - spaces;
     allocator memory = {err, SONAR_OK};
@@ -152,7 +155,7 @@ sonar_code allocate_snapshots(mvdr_stage *stage, sonar_error *err) {
     memory.make(&v->norm, bins, directions);
     memory.make(&v->made, bins);
     memory.make(&v->stale, bins);
-    memory.make(&v->partial, bins, partial_size(stage));
+    memory.make(&v->partial, stage->held ? bins : 0, partial_size(stage));
     memory.make(&stage->look.projection, spaces * stage->look.pitch, columns);
     memory.make(&stage->grid.steering, covariances,
                 mvdr::steering_size((uint32_t)directions, v->most));
@@ -175,8 +178,8 @@ sonar_code allocate_results(mvdr_stage *stage, sonar_error *err) {
     uint32_t *mirror = NULL;
     memory.make(&stage->device_rows, 2, sensors);
     memory.make(&mirror, sensors);
-    memory.make(&turns, v->spec.directions, sensors);
-    memory.make(&stage->near_turns, v->spec.ranges * v->spec.directions, sensors);
+    memory.make(&turns, v->spec.directions, stage->held);
+    memory.make(&stage->near_turns, v->spec.ranges * v->spec.directions, stage->held);
     memory.make(&v->factor, bins * most, most);
     memory.make(&v->work, v->vectors || v->music_decomposes ? bins * most : 0, most);
     memory.make(&v->vector, bins * most, mvdr::VECTORS);
@@ -273,6 +276,7 @@ void set_view(mvdr_stage *stage, const sonar_mvdr_spec *spec) {
     mvdr::view *v = &stage->view;
     const mvdr_shape *shape = &stage->shape;
     v->spec = *spec;
+    stage->held = spec->parts == SONAR_MVDR_JOINED ? 0 : spec->sensors;
     v->by_snapshots = shape->by_snapshots;
     v->vectors = mvdr_has_vectors(spec);
     v->music_decomposes = mvdr_music_decomposes(spec);
@@ -394,6 +398,8 @@ void list_rows(mvdr_stage *stage, const sonar_params *params) {
     v->n = (uint32_t)mvdr_list_rows(params, v->spec.forward_backward, stage->rows, partner,
                                     stage->row_of);
     v->middle = v->n ? stage->rows[mvdr_middle_row(params, stage->rows, v->n)] : 0;
+    if (v->spec.parts)
+        v->middle = mvdr::ORIGIN;
     v->order = v->by_snapshots && v->n ? v->columns : v->n;
     memset(stage->mirror, 0xff, sensors * sizeof *stage->mirror);
     for (uint32_t i = 0; i < v->n; i++)
@@ -429,7 +435,8 @@ sonar_code upload_turns(const sonar_manifold *from, uint64_t *to, uint64_t *made
 
 /* Takes the rows, mirrors, turns and live values of new parameters over. The last go to the kernels
  * with each launch: graphs, which repeat those of one version, are run for no other. What was made
- * of sensors and turns that stay is kept. */
+ * of sensors and turns that stay is kept; but parts of an array make their sums anew together,
+ * whoever's sensors are others, since all know the version alone. */
 sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cudaStream_t stream,
                        sonar_error *err) {
     mvdr::view *v = &stage->view;
@@ -439,8 +446,8 @@ sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cudaStream
         return SONAR_OK;
     sonar_code code = mvdr_check_params(&v->spec, params, err);
     if (!code)
-        code = upload_turns(&params->far_mvdr, (uint64_t *)v->turns, &stage->far_made, &same_far,
-                            stream, err);
+        code = upload_turns(&params->far_mvdr, stage->held ? (uint64_t *)v->turns : NULL,
+                            &stage->far_made, &same_far, stream, err);
     if (!code)
         code = upload_turns(&params->near_mvdr, stage->near_turns, &stage->near_made, &same_near,
                             stream, err);
@@ -449,7 +456,8 @@ sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cudaStream
     mvdr_renew_spec(&v->spec, params);
     v->band = mvdr_band_of(&v->spec, params);
     prepare_solver(stage);
-    const bool same = stage->versioned && same_far && !memcmp(stage->used, params->used, sensors);
+    const bool same = stage->versioned && !v->spec.parts && same_far &&
+                      !memcmp(stage->used, params->used, sensors);
     memcpy(stage->used, params->used, sensors);
     if (!same) {
         list_rows(stage, params);
@@ -581,25 +589,30 @@ mvdr::arrivals arrivals_of(const sonar_buffer *in) {
     return {(const complex32 *)in->data, in->stride[0], in->stride[1], (uint32_t)in->shape[0]};
 }
 
+/* The products that are noted of new snapshots. */
+sonar_code add_products(const mvdr_stage *stage, uint32_t count, cudaStream_t stream,
+                        sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    mvdr::tone_accumulate<<<blocks_for(v->spec.bins, 64), 64, 0, stream>>>(*v, count);
+    return CUDA_LAUNCHED(where, "tone_accumulate", err);
+}
+
 /* What the new snapshots say of tones. */
 sonar_code look_for_tones(const mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t stream,
                           sonar_error *err) {
     const mvdr::view *v = &stage->view;
-    const unsigned blocks = blocks_for(v->spec.bins, 64);
     const uint32_t skip = v->spec.alpha == 0 && in.count > v->length ? in.count - v->length : 0;
     const dim3 grid((unsigned)v->spec.bins, (unsigned)sonar_min_size(in.count - skip, 1024));
     mvdr::tone_products<<<grid, 512, 0, stream>>>(*v, in, skip);
     sonar_code code = CUDA_LAUNCHED(where, "tone_products", err);
-    if (code)
-        return code;
-    mvdr::tone_accumulate<<<blocks, 64, 0, stream>>>(*v, in.count);
-    return CUDA_LAUNCHED(where, "tone_accumulate", err);
+    return code ? code : add_products(stage, in.count, stream, err);
 }
 
-/* Which frequency each bin is steered at. */
-sonar_code steer_at_tones(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+/* Which frequency each bin is steered at. `rows` as tone_steer's. */
+sonar_code steer_at_tones(const mvdr_stage *stage, const double *rows, cudaStream_t stream,
+                          sonar_error *err) {
     const mvdr::view *v = &stage->view;
-    mvdr::tone_steer<<<blocks_for(v->spec.bins, 64), 64, 0, stream>>>(*v);
+    mvdr::tone_steer<<<blocks_for(v->spec.bins, 64), 64, 0, stream>>>(*v, rows);
     return CUDA_LAUNCHED(where, "tone_steer", err);
 }
 
@@ -627,6 +640,19 @@ sonar_code slide_covariance(const mvdr_stage *stage, const mvdr::arrivals &in, u
     return CUDA_LAUNCHED(where, "slide_sums", err);
 }
 
+/* Into the ring's next slots. */
+sonar_code store(const mvdr_stage *stage, const mvdr::arrivals &in, uint32_t skip,
+                 cudaStream_t stream, sonar_error *err) {
+    const dim3 grid((unsigned)stage->view.spec.bins, (unsigned)sonar_min_size(in.count, 1024));
+    mvdr::take<<<grid, 512, 0, stream>>>(stage->view, in, skip);
+    return CUDA_LAUNCHED(where, "take", err);
+}
+
+sonar_code move_on(const mvdr_stage *stage, uint32_t count, cudaStream_t stream, sonar_error *err) {
+    mvdr::move_on<<<1, 1, 0, stream>>>(stage->view, count);
+    return CUDA_LAUNCHED(where, "move_on", err);
+}
+
 sonar_code take_in(mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t stream,
                    sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -635,15 +661,12 @@ sonar_code take_in(mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t str
     sonar_code code = SONAR_OK;
     if (in.count && v->rest)
         code = slide_covariance(stage, in, skip, stream, err);
-    if (in.count && !code) {
-        const dim3 grid((unsigned)v->spec.bins, (unsigned)sonar_min_size(in.count, 1024));
-        mvdr::take<<<grid, 512, 0, stream>>>(*v, in, skip);
-        code = CUDA_LAUNCHED(where, "take", err);
-    }
+    if (in.count && !code)
+        code = store(stage, in, skip, stream, err);
     if (in.count && v->tones && !code)
         code = look_for_tones(stage, in, stream, err);
     if (steered && !code)
-        code = steer_at_tones(stage, stream, err);
+        code = steer_at_tones(stage, NULL, stream, err);
     if (in.count && v->spec.alpha > 0 && !code) {
         mvdr::count_seen<<<blocks_for(v->spec.bins, 64), 64, 0, stream>>>(*v, in.count);
         code = CUDA_LAUNCHED(where, "count_seen", err);
@@ -652,12 +675,100 @@ sonar_code take_in(mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t str
         code = add_forgetting(stage, in, stream, err);
     if (!code)
         code = bring_up_to_date(stage, skip, in.count, steered, stream, err);
-    if (in.count && v->length && !code) {
-        mvdr::move_on<<<1, 1, 0, stream>>>(*v, in.count);
-        code = CUDA_LAUNCHED(where, "move_on", err);
-    }
     stage->changed = false;
-    return code;
+    return code || !in.count || !v->length ? code : move_on(stage, in.count, stream, err);
+}
+
+/* ---- parts of an array ----------------------------------------------------------------------- */
+
+uint32_t skipped(const mvdr_stage *stage, uint32_t count) {
+    return count > stage->view.length ? count - stage->view.length : 0;
+}
+
+sonar_code execute_part(mvdr_stage *stage, cudaStream_t stream, const sonar_buffer *in,
+                        sonar_buffer *out, const sonar_work *work, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    sonar_code code = mvdr_check_part(&v->spec, in, out, err);
+    if (!code)
+        code = check_spaces(in, 1, err);
+    if (!code)
+        code = check_spaces(out, 1, err);
+    if (!code)
+        code = forget(stage, stream, err);
+    if (!code)
+        code = update_rows(stage, work->params, stream, err);
+    const mvdr::arrivals arrivals = arrivals_of(in);
+    stage->arrived = code ? 0 : arrivals.count;
+    if (code || !arrivals.count)
+        return code;
+    if ((code = store(stage, arrivals, skipped(stage, arrivals.count), stream, err)) != SONAR_OK)
+        return code;
+    const mvdr::part_products to = {(double *)out->data, out->stride[0], out->stride[1]};
+    const dim3 grid((unsigned)v->spec.bins, (unsigned)sonar_min_size(arrivals.count, 1024));
+    mvdr::give_products<<<grid, 512, 0, stream>>>(*v, arrivals, to);
+    return CUDA_LAUNCHED(where, "give_products", err);
+}
+
+/* The tones of all parts' products. */
+sonar_code steer_joined(const mvdr_stage *stage, const sonar_buffer *in, cudaStream_t stream,
+                        sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const mvdr::part_products from = {(double *)in->data, in->stride[0], in->stride[1]};
+    mvdr::note_products<<<blocks_for(v->spec.bins, 64), 64, 0, stream>>>(
+        *v, from, v->spec.alpha > 0 ? 0 : skipped(stage, stage->arrived), stage->arrived);
+    sonar_code code = CUDA_LAUNCHED(where, "note_products", err);
+    if (!code)
+        code = add_products(stage, stage->arrived, stream, err);
+    return code ? code : steer_at_tones(stage, from.data + 3, stream, err);
+}
+
+sonar_code join(void *opaque, sonar_queue *queue, const sonar_buffer *in, sonar_buffer *out,
+                const sonar_work *work, sonar_error *err) {
+    (void)work;
+    mvdr_stage *stage = (mvdr_stage *)opaque;
+    const mvdr::view *v = &stage->view;
+    const cudaStream_t stream = queue->stream;
+    const uint32_t count = stage->arrived, skip = skipped(stage, count);
+    const bool renewed = stage->stale, steered = v->tones && count;
+    sonar_code code = mvdr_check_join(&v->spec, in, count, out, err);
+    if (!code)
+        code = check_spaces(in, 1, err);
+    if (!code)
+        code = check_spaces(out, 2, err);
+    if (!code && steered)
+        code = steer_joined(stage, in, stream, err);
+    if (!code)
+        code = bring_up_to_date(stage, skip, count, steered, stream, err);
+    if (code)
+        return code;
+    const mvdr::part_sums to = {(double *)out[0].data, (double *)out[1].data, out[0].stride[0],
+                                out[1].stride[0]};
+    const mvdr::slots fresh = {mvdr::NEXT, skip, count - skip};
+    const dim3 grid((unsigned)v->spec.bins, (unsigned)sonar_min_size(v->length, 1024));
+    mvdr::give_sums<<<grid, 256, 0, stream>>>(*v, fresh, renewed, steered, to);
+    code = CUDA_LAUNCHED(where, "give_sums", err);
+    stage->arrived = 0;
+    return code || !count ? code : move_on(stage, count, stream, err);
+}
+
+/* What all parts' sums add up to, in the place of snapshots. */
+sonar_code take_in_joined(const mvdr_stage *stage, const sonar_buffer *in, size_t snapshots,
+                          cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const uint32_t count = (uint32_t)snapshots, skip = skipped(stage, count);
+    if (!in[0].shape[0])
+        return SONAR_OK;
+    const mvdr::part_sums from = {(double *)in[1].data, (double *)in[0].data, in[1].stride[0],
+                                  in[0].stride[0]};
+    const mvdr::slots fresh = {mvdr::NEXT, skip, count - skip};
+    const dim3 grid((unsigned)v->spec.bins, (unsigned)sonar_min_size(v->length, 1024));
+    mvdr::take_sums<<<grid, 256, 0, stream>>>(*v, fresh, from);
+    sonar_code code = CUDA_LAUNCHED(where, "take_sums", err);
+    if (code || !count)
+        return code;
+    mvdr::count_taken<<<blocks_for(v->spec.bins, 64), 64, 0, stream>>>(*v, fresh);
+    code = CUDA_LAUNCHED(where, "count_taken", err);
+    return code ? code : move_on(stage, count, stream, err);
 }
 
 /* ---- spectrum -------------------------------------------------------------------------------- */
@@ -823,10 +934,15 @@ sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *in, son
                    const sonar_work *work, sonar_error *err) {
     sonar_nvtx_range range("mvdr_jacobi");
     mvdr_stage *stage = (mvdr_stage *)opaque;
+    const sonar_mvdr_spec *spec = &stage->view.spec;
+    const bool joined = spec->parts == SONAR_MVDR_JOINED;
+    if (spec->parts == SONAR_MVDR_PART)
+        return execute_part(stage, queue->stream, in, out, work, err);
     const mvdr_wants wants = mvdr_wants_of(work, out);
-    sonar_code code = mvdr_check_shapes(&stage->view.spec, in, out, err);
+    sonar_code code =
+        joined ? mvdr_check_joined(spec, in, out, err) : mvdr_check_shapes(spec, in, out, err);
     if (!code)
-        code = check_spaces(in, 1, err);
+        code = check_spaces(in, joined ? 2 : 1, err);
     if (!code)
         code = check_spaces(out, SONAR_MVDR_OUTPUTS, err);
     if (!code)
@@ -834,7 +950,8 @@ sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *in, son
     if (!code)
         code = update_rows(stage, work->params, queue->stream, err);
     if (!code)
-        code = take_in(stage, arrivals_of(in), queue->stream, err);
+        code = joined ? take_in_joined(stage, in, work->snapshots, queue->stream, err)
+                      : take_in(stage, arrivals_of(in), queue->stream, err);
     if (!code && wants.any)
         code = publish(stage, queue, out, work, err);
     return code;
@@ -842,15 +959,80 @@ sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *in, son
 
 /* ---- evaluate -------------------------------------------------------------------------------- */
 
+/* Bins are solved already, but where no window has wanted it: these by Jacobi. */
+sonar_code solve_for_points(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+    mvdr::view by_jacobi = stage->view;
+    by_jacobi.ascending = NULL;
+    return solve_bins(by_jacobi, false, stream, err);
+}
+
+/* Of a part: the sums of `count` points from `first` on. */
+sonar_code give_points(const mvdr_stage *stage, const sonar_buffer *turns, size_t first,
+                       size_t count, sonar_buffer *sums, cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    mvdr::points p = stage->look;
+    p.turns = (const uint64_t *)turns->data + (ptrdiff_t)first * turns->stride[0];
+    p.stride = (size_t)turns->stride[0];
+    p.count = (uint32_t)count;
+    sonar_code code = measure(stage, p, false, false, stream, err);
+    if (!code)
+        code = project_many(stage, p, {0, 0, v->length}, false, stream, err);
+    if (code)
+        return code;
+    mvdr::give_points<<<dim3(p.count, (unsigned)v->spec.bins), 64, 0, stream>>>(
+        *v, p, (double *)sums->data + (ptrdiff_t)first * sums->stride[1], sums->stride[0]);
+    return CUDA_LAUNCHED(where, "give_points", err);
+}
+
+/* Of all parts' sums: their power. */
+sonar_code take_points(const mvdr_stage *stage, const sonar_buffer *sums, size_t first,
+                       size_t count, const sonar_buffer *power, cudaStream_t stream,
+                       sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    mvdr::points p = stage->look;
+    p.count = (uint32_t)count;
+    mvdr::take_points<<<dim3(p.count, (unsigned)v->spec.bins), 64, 0, stream>>>(
+        *v, p, (const double *)sums->data + (ptrdiff_t)first * sums->stride[1], sums->stride[0]);
+    sonar_code code = CUDA_LAUNCHED(where, "take_points", err);
+    float *to = (float *)power->data + (ptrdiff_t)first * power->stride[0];
+    return code ? code : run_spectrum(stage, p, to, power->stride[0], stream, err);
+}
+
+/* Of parts and what they add up to. */
+sonar_code evaluate_parts(mvdr_stage *stage, cudaStream_t stream, const sonar_buffer *from,
+                          sonar_buffer *to, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const bool joined = v->spec.parts == SONAR_MVDR_JOINED;
+    const size_t count = joined ? to->shape[0] : from->shape[0];
+    if (!count)
+        return SONAR_OK;
+    sonar_code code = mvdr_check_point_sums(&v->spec, joined ? from : to, count, err);
+    if (!code)
+        code = check_spaces(from, 1, err);
+    if (!code)
+        code = check_spaces(to, 1, err);
+    if (!code)
+        code = forget(stage, stream, err);
+    if (!code && joined)
+        code = solve_for_points(stage, stream, err);
+    for (size_t first = 0; first < count && !code; first += AT_ONCE) {
+        const size_t some = sonar_min_size(AT_ONCE, count - first);
+        code = joined ? take_points(stage, from, first, some, to, stream, err)
+                      : give_points(stage, from, first, some, to, stream, err);
+    }
+    return code;
+}
+
 /* As many points at a time as there is room for. */
 sonar_code evaluate(void *opaque, sonar_queue *queue, const sonar_buffer *turns,
                     sonar_buffer *power, const sonar_work *work, sonar_error *err) {
     (void)work;
     mvdr_stage *stage = (mvdr_stage *)opaque;
     const mvdr::view *v = &stage->view;
-    mvdr::view by_jacobi = *v; /* bins are solved already, but where no window has wanted it */
     const size_t count = turns->shape[0];
     const cudaStream_t stream = queue->stream;
+    if (v->spec.parts)
+        return evaluate_parts(stage, stream, turns, power, err);
     if (count == 0)
         return SONAR_OK;
     sonar_code code = mvdr_check_points(&v->spec, turns, power, err);
@@ -860,9 +1042,8 @@ sonar_code evaluate(void *opaque, sonar_queue *queue, const sonar_buffer *turns,
         code = check_spaces(power, 1, err);
     if (!code)
         code = forget(stage, stream, err);
-    by_jacobi.ascending = NULL;
     if (!code)
-        code = solve_bins(by_jacobi, false, stream, err);
+        code = solve_for_points(stage, stream, err);
     for (size_t first = 0; first < count && !code; first += AT_ONCE)
         code = look_at(stage, (const uint64_t *)turns->data + (ptrdiff_t)first * turns->stride[0],
                        (size_t)turns->stride[0], sonar_min_size(AT_ONCE, count - first),
@@ -873,5 +1054,5 @@ sonar_code evaluate(void *opaque, sonar_queue *queue, const sonar_buffer *turns,
 
 } // namespace
 
-extern "C" const sonar_stage_ops sonar_mvdr_jacobi_cuda = {"mvdr_jacobi", create, execute,
-                                                           evaluate,      reset,  destroy};
+extern "C" const sonar_stage_ops sonar_mvdr_jacobi_cuda = {
+    "mvdr_jacobi", create, execute, evaluate, reset, destroy, join};

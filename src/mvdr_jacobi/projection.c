@@ -18,7 +18,7 @@ MVDR_INLINE void eighth(int32_t turn, float *sine, float *cosine) {
 
 /* a = e^{+j 2 pi (bin + offset) turns}, where overflow is the reduction to one turn. A part of a
  * bin multiplies signed turns, which are those from the middle sensor: P does not know the common
- * phase. */
+ * phase. Parts of an array, which must have it in common, count from the array's origin. */
 MVDR_INLINE void steer(const uint8_t *used, size_t sensors, size_t middle, const uint64_t *turns,
                        uint64_t bin, int64_t offset, float *a) {
     for (size_t i = 0; i < sensors; i++) {
@@ -31,7 +31,8 @@ MVDR_INLINE void steer(const uint8_t *used, size_t sensors, size_t middle, const
             uint64_t own = turns[i * MVDR_LANES + lane];
             uint32_t phase = (uint32_t)((bin * own) >> 32);
             if (offset) {
-                int64_t apart = (int32_t)((own - turns[middle * MVDR_LANES + lane]) >> 32);
+                uint64_t from = middle < sensors ? turns[middle * MVDR_LANES + lane] : 0;
+                int64_t apart = (int32_t)((own - from) >> 32);
                 phase += (uint32_t)((uint64_t)(offset * apart) >> 24);
             }
             uint32_t quadrant = (phase + 0x20000000u) >> 30;

@@ -20,6 +20,9 @@ static void list_sensors(mvdr_stage *stage, const sonar_params *params) {
     size_t *sensor = stage->list, *partner = sensor + sensors, *row_of = partner + sensors;
     rows->n = mvdr_list_rows(params, stage->spec.forward_backward, sensor, partner, row_of);
     rows->middle = rows->n ? sensor[mvdr_middle_row(params, sensor, rows->n)] : 0;
+    if (stage->spec.parts)
+        rows->middle = MVDR_ORIGIN;
+    rows->all = rows->n;
     memset(rows->used, 0, sensors);
     for (size_t i = 0; i < rows->n; i++) {
         rows->used[sensor[i]] = 1;
@@ -42,18 +45,19 @@ static bool list_anew(mvdr_stage *stage, const sonar_params *params) {
     return memcmp(rows->before, rows->used, params->sensors) != 0;
 }
 
-/* Tables that stay need not be read again, nor what was made of them. */
+/* Tables that stay need not be read again, nor what was made of them. But parts of an array make
+ * their sums anew together, whoever's sensors are others: all know the version alone. */
 static void take_tables(mvdr_stage *stage, const sonar_params *params) {
     const sonar_mvdr_spec *spec = &stage->spec;
-    const bool others = list_anew(stage, params),
-               far = same_turns(&stage->far_made, &params->far_mvdr),
-               near = same_turns(&stage->near_made, &params->near_mvdr);
-    if (!far || !stage->versioned)
+    const bool others = list_anew(stage, params), read = spec->parts != SONAR_MVDR_JOINED,
+               far = same_turns(&stage->far_made, &params->far_mvdr) && stage->versioned,
+               near = same_turns(&stage->near_made, &params->near_mvdr) && stage->versioned;
+    if (!far && read)
         transpose(params->far_mvdr.turns, spec->directions, spec->sensors, stage->rows.turns);
-    if (!near || !stage->versioned)
+    if (!near && read)
         transpose(params->near_mvdr.turns, spec->ranges * spec->directions, spec->sensors,
                   stage->rows.near);
-    stage->renewed = others || !far || !stage->versioned;
+    stage->renewed = others || !far || spec->parts;
 }
 
 sonar_code mvdr_rows_update(mvdr_stage *stage, const sonar_params *params, sonar_error *err) {

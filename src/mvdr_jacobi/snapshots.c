@@ -23,7 +23,7 @@ bool mvdr_finite(const sonar_c32 *x, size_t count) {
     return sum == 0;
 }
 
-static float *column_at(const mvdr_stage *stage, size_t column, size_t bin) {
+float *mvdr_column(const mvdr_stage *stage, size_t column, size_t bin) {
     return stage->ring + (column * stage->spec.bins + bin) * 2 * stage->ld;
 }
 
@@ -36,8 +36,8 @@ static size_t filled_now(const mvdr_stage *stage) {
 /* The mirrored column: x of the mirrored sensors, conjugated. */
 static void mirror(const mvdr_stage *stage, size_t slot, size_t bin) {
     const mvdr_rows *rows = &stage->rows;
-    const float *x = column_at(stage, 2 * slot, bin);
-    float *y = column_at(stage, 2 * slot + 1, bin);
+    const float *x = mvdr_column(stage, 2 * slot, bin);
+    float *y = mvdr_column(stage, 2 * slot + 1, bin);
     memset(y, 0, 2 * stage->ld * sizeof *y);
     for (size_t i = 0; i < stage->spec.sensors; i++)
         if (rows->used[i]) {
@@ -47,7 +47,7 @@ static void mirror(const mvdr_stage *stage, size_t slot, size_t bin) {
 }
 
 static void store(const mvdr_stage *stage, size_t slot, size_t bin, const sonar_c32 *x) {
-    float *to = column_at(stage, slot * stage->shape.each, bin);
+    float *to = mvdr_column(stage, slot * stage->shape.each, bin);
     for (size_t i = 0; i < stage->spec.sensors; i++) {
         to[i] = x[i].re;
         to[stage->ld + i] = x[i].im;
@@ -107,9 +107,9 @@ SONAR_MULTIARCH static void inner(const float *x, const double *y_re, const doub
 static void update_gram(mvdr_stage *stage, size_t bin, size_t column, mvdr_scratch *scratch) {
     const size_t columns = stage->columns, used = filled_now(stage) * stage->shape.each;
     const size_t row = (bin * columns + column) * columns;
-    freshen(stage, column_at(stage, column, bin), scratch);
+    freshen(stage, mvdr_column(stage, column, bin), scratch);
     for (size_t i = 0; i < used; i++)
-        inner(column_at(stage, i, bin), scratch->fresh_re, scratch->fresh_im, stage->ld,
+        inner(mvdr_column(stage, i, bin), scratch->fresh_re, scratch->fresh_im, stage->ld,
               &stage->gram_re[row + i], &stage->gram_im[row + i]);
 }
 
@@ -129,8 +129,8 @@ static void update_projections(mvdr_stage *stage, size_t bin, size_t begin, size
             mvdr_norms(scratch->steer, sensors, stage->norm + bin * stage->directions + t);
         for (size_t c = begin; c < end; c += 2) {
             const size_t d = sonar_min_size(c + 1, end - 1);
-            mvdr_project(scratch->steer, sensors, stage->ld, column_at(stage, c, bin),
-                         column_at(stage, d, bin), to + c * each, to + d * each);
+            mvdr_project(scratch->steer, sensors, stage->ld, mvdr_column(stage, c, bin),
+                         mvdr_column(stage, d, bin), to + c * each, to + d * each);
         }
     }
 }
@@ -164,10 +164,13 @@ static void fade(mvdr_stage *stage, size_t bin, const sonar_c32 *x, mvdr_scratch
     mvdr_rank_one(r, stage->spec.sensors, alpha, 1 - alpha, scratch->fresh_re, scratch->fresh_im);
 }
 
-void mvdr_take(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
-    const size_t slots = stage->shape.slots, each = stage->shape.each;
-    const size_t skip = slots && stage->arrived > slots ? stage->arrived - slots : 0;
-    const int64_t offset = llround(stage->bin[bin].offset * MVDR_TONE_ONE);
+size_t mvdr_skipped(const mvdr_stage *stage) {
+    const size_t slots = stage->shape.slots;
+    return slots && stage->arrived > slots ? stage->arrived - slots : 0;
+}
+
+void mvdr_store(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+    const size_t slots = stage->shape.slots, skip = mvdr_skipped(stage);
     for (size_t i = 0; i < stage->arrived; i++) {
         const sonar_c32 *x = mvdr_arrival(stage, i, bin);
         const bool good = mvdr_finite(x, stage->spec.sensors);
@@ -177,15 +180,27 @@ void mvdr_take(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
         if (!slots && good)
             fade(stage, bin, x, scratch);
     }
-    if (stage->renewed || (stage->shape.by_snapshots && offset != stage->bin[bin].projected)) {
+}
+
+bool mvdr_sum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+    const size_t slots = stage->shape.slots, each = stage->shape.each;
+    const int64_t offset = llround(stage->bin[bin].offset * MVDR_TONE_ONE);
+    const bool whole =
+        stage->renewed || (stage->shape.by_snapshots && offset != stage->bin[bin].projected);
+    if (whole)
         renew(stage, bin, offset, scratch);
-        if (stage->renewed)
-            return;
-    }
-    for (size_t i = skip; stage->shape.by_snapshots && i < stage->arrived; i++) {
+    if (stage->renewed)
+        return true;
+    for (size_t i = mvdr_skipped(stage); stage->shape.by_snapshots && i < stage->arrived; i++) {
         const size_t first = (stage->next + i) % slots * each;
         for (size_t c = first; c < first + each; c++)
             update_gram(stage, bin, c, scratch);
         update_projections(stage, bin, first, first + each, false, scratch);
     }
+    return whole;
+}
+
+void mvdr_take(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+    mvdr_store(stage, bin, scratch);
+    mvdr_sum(stage, bin, scratch);
 }

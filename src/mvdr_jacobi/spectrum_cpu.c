@@ -127,18 +127,14 @@ static void take_steering(const mvdr_view *view, mvdr_scratch *scratch) {
     memset(scratch->z + view->m * STEP, 0, (padded - view->m) * STEP * sizeof *scratch->z);
 }
 
-static const float *column_at(const mvdr_stage *stage, size_t column, size_t bin) {
-    return stage->ring + (column * stage->spec.bins + bin) * 2 * stage->ld;
-}
-
 /* The columns' products with the steering vectors in scratch, to scratch->project. */
 static void project(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     const mvdr_view *view = &stage->bin[bin].view;
     for (size_t i = 0; i < view->m; i += 2) {
         const size_t c = scratch->column[i],
                      d = scratch->column[sonar_min_size(i + 1, view->m - 1)];
-        mvdr_project(scratch->steer, stage->spec.sensors, stage->ld, column_at(stage, c, bin),
-                     column_at(stage, d, bin), scratch->project + c * STEP,
+        mvdr_project(scratch->steer, stage->spec.sensors, stage->ld, mvdr_column(stage, c, bin),
+                     mvdr_column(stage, d, bin), scratch->project + c * STEP,
                      scratch->project + d * STEP);
     }
 }
@@ -198,6 +194,23 @@ void mvdr_spectrum_near(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     for (size_t p = 0; p < stage->near_points; p += MVDR_LANES)
         spectrum_from(stage, bin, stage->rows.near + p * stage->spec.sensors, scratch,
                       stage->near_power + bin * stage->near_points + p);
+}
+
+void mvdr_spectrum_joined(mvdr_stage *stage, size_t bin, const double *sums, size_t points,
+                          mvdr_scratch *scratch, float *power) {
+    const size_t each = 1 + 2 * stage->columns;
+    double norm[MVDR_LANES];
+    mvdr_list_columns(stage, bin, scratch);
+    for (size_t lane = 0; lane < MVDR_LANES; lane++) {
+        const double *from = sums + sonar_min_size(lane, points - 1) * each;
+        norm[lane] = from[0];
+        for (size_t c = 0; c < stage->columns; c++) {
+            scratch->project[c * STEP + lane] = from[1 + 2 * c];
+            scratch->project[c * STEP + MVDR_LANES + lane] = from[2 + 2 * c];
+        }
+    }
+    take_projections(&stage->bin[bin].view, scratch->project, scratch);
+    mvdr_spectrum_power(&stage->bin[bin].view, stage->spec.correct_level, norm, scratch, power);
 }
 
 void mvdr_spectrum_at(mvdr_stage *stage, size_t bin, const uint64_t *turns, mvdr_scratch *scratch,

@@ -13,6 +13,7 @@ namespace mvdr {
 
 constexpr uint32_t VECTORS = 5;          /* as long as the matrix, in a solving block */
 constexpr uint32_t UNUSED = 0xffffffffu; /* in view.mirror */
+constexpr size_t ORIGIN = SIZE_MAX;      /* view.middle of a part, which has no middle of its own */
 
 /* What a bin keeps from one execute to the next; a reset clears it. */
 struct bin_state {
@@ -54,7 +55,7 @@ struct view {
     bool eigenvalues;       /* all of them are wanted, whatever it takes */
     bool music_decomposes;  /* mvdr_music_decomposes */
     double gain;            /* least white noise gain, as a share of |a|^2; 0: no limit */
-    size_t middle;          /* sensor that signed turns count from */
+    size_t middle;          /* sensor that signed turns count from; ORIGIN: the array's origin */
     const size_t *sensor;   /* [row] */
     const size_t *partner;  /* [row] the mirror's row, with forward-backward */
     const uint32_t *mirror; /* [sensor] the mirror's sensor, or itself, or UNUSED */
@@ -144,6 +145,11 @@ struct frequency {
 
 __device__ inline frequency frequency_of(const view &v, uint32_t bin) {
     return {(uint32_t)(v.spec.first_bin + bin), (int32_t)llrint(v.bin[bin].offset * MVDR_TONE_ONE)};
+}
+
+/* The turns that signed ones count from. */
+__device__ inline uint64_t middle_of(const view &v, const uint64_t *turns) {
+    return v.middle == ORIGIN ? 0 : turns[v.middle];
 }
 
 /* e^{+j 2 pi (bin + offset) turns}, `middle` being the turns of the middle sensor. */

@@ -231,7 +231,7 @@ __global__ void __launch_bounds__(256, BACKWARD ? 1 : 2)
     }
     for (uint32_t t = 0; t < LOOK_DIRECTIONS; t++) {
         l.turns[t] = p.turns + min(direction + t, p.count - 1) * p.stride;
-        l.middle[t] = l.turns[t][v.middle];
+        l.middle[t] = middle_of(v, l.turns[t]);
     }
     if (tonal)
         look_along<BACKWARD, true>(v, l, begin, end);
@@ -283,7 +283,7 @@ __global__ void __launch_bounds__(256) norms(view v, points p, bool stale, bool 
     double sum = 0;
     for (uint32_t k = lane(); k < v.spec.sensors; k += WARP)
         if (v.mirror[k] != UNUSED)
-            sum += square(wide(steering(f, turns[k], turns[v.middle])));
+            sum += square(wide(steering(f, turns[k], middle_of(v, turns))));
     sum = sum_lanes(sum);
     if (lane())
         return;
@@ -459,7 +459,7 @@ struct steering_operand {
     }
     __device__ term read(row turns, uint32_t sensor) const { return turns[sensor]; }
     __device__ complex32 value(row turns, term own) const {
-        return steering(f, own, f.offset ? turns[v.middle] : 0);
+        return steering(f, own, f.offset ? middle_of(v, turns) : 0);
     }
 };
 

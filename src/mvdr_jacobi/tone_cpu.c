@@ -6,7 +6,7 @@
 #include <math.h>
 
 /* Over the used sensors; not finite if a sample is not. */
-static mvdr_pair pair_of(const mvdr_stage *stage, const sonar_c32 *x, const sonar_c32 *y) {
+mvdr_pair mvdr_pair_of(const mvdr_stage *stage, const sonar_c32 *x, const sonar_c32 *y) {
     mvdr_pair p = {0, 0, 0};
     for (size_t s = 0; s < stage->spec.sensors; s++) {
         if (!stage->rows.used[s])
@@ -24,22 +24,27 @@ static bool usable(mvdr_pair p) {
     return isfinite(p.lower + p.upper + p.cross);
 }
 
-void mvdr_tone_accumulate(mvdr_stage *stage, size_t bin) {
-    size_t bins = stage->spec.bins, length = stage->spec.snapshots;
-    size_t skip = length && stage->arrived > length ? stage->arrived - length : 0;
+void mvdr_tone_note(mvdr_stage *stage, size_t bin, size_t arrival, mvdr_pair p) {
+    size_t length = stage->spec.snapshots;
     mvdr_bin *state = &stage->bin[bin];
     double alpha = stage->spec.alpha;
-    for (size_t i = skip; i < stage->arrived && bin + 1 < bins; i++) {
-        mvdr_pair p = pair_of(stage, mvdr_arrival(stage, i, bin), mvdr_arrival(stage, i, bin + 1));
-        if (length) {
-            stage->pair[(stage->next + i) % length * bins + bin] = p;
-        } else if (usable(p)) {
-            state->products.lower = alpha * state->products.lower + (1 - alpha) * p.lower;
-            state->products.upper = alpha * state->products.upper + (1 - alpha) * p.upper;
-            state->products.cross = alpha * state->products.cross + (1 - alpha) * p.cross;
-            state->products_weight = alpha * state->products_weight + 1 - alpha;
-        }
+    if (length) {
+        stage->pair[(stage->next + arrival) % length * stage->spec.bins + bin] = p;
+    } else if (usable(p)) {
+        state->products.lower = alpha * state->products.lower + (1 - alpha) * p.lower;
+        state->products.upper = alpha * state->products.upper + (1 - alpha) * p.upper;
+        state->products.cross = alpha * state->products.cross + (1 - alpha) * p.cross;
+        state->products_weight = alpha * state->products_weight + 1 - alpha;
     }
+}
+
+void mvdr_tone_accumulate(mvdr_stage *stage, size_t bin) {
+    size_t length = stage->spec.snapshots;
+    size_t skip = length && stage->arrived > length ? stage->arrived - length : 0;
+    for (size_t i = skip; i < stage->arrived && bin + 1 < stage->spec.bins; i++)
+        mvdr_tone_note(
+            stage, bin, i,
+            mvdr_pair_of(stage, mvdr_arrival(stage, i, bin), mvdr_arrival(stage, i, bin + 1)));
 }
 
 /* Sum of the products of bin and bin + 1 and the number of its snapshots; up to a factor. */
@@ -81,7 +86,7 @@ void mvdr_tone_steer(mvdr_stage *stage, size_t bin) {
         mvdr_pair below = products_of(stage, bin - 1, &snapshots);
         tone = mvdr_tone_better(tone, mvdr_tone_of(stage->tones, below, true, snapshots));
     }
-    const double so_far = state->tonal ? state->offset : 0, rows = (double)stage->rows.n;
+    const double so_far = state->tonal ? state->offset : 0, rows = (double)stage->rows.all;
     state->tonal = mvdr_tone_holds(tone, state->tonal);
     state->offset = state->tonal ? mvdr_tone_offset(tone, so_far, rows, snapshots) : 0;
 }

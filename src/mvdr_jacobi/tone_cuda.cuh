@@ -8,28 +8,30 @@
 
 namespace mvdr {
 
-/* Products of neighbouring bins, summed over the used sensors; not finite if a sample is not. One
- * block of threads a bin and arrival. */
+/* Products of neighbouring bins, summed over the used sensors; not finite if a sample is not. By a
+ * block of threads, all of which get them. */
+__device__ inline mvdr_pair pair_of(const view &v, const complex32 *x, const complex32 *y) {
+    mvdr_pair p = {0, 0, 0};
+#pragma unroll 4
+    for (uint32_t k = threadIdx.x; k < v.spec.sensors; k += blockDim.x) {
+        if (v.mirror[k] == UNUSED)
+            continue;
+        const complex64 a = wide(x[k]), b = wide(y[k]);
+        p.lower += square(a);
+        p.upper += square(b);
+        p.cross -= a.re * b.re + a.im * b.im;
+    }
+    return {block_sum(p.lower), block_sum(p.upper), block_sum(p.cross)};
+}
+
+/* One block of threads a bin and arrival. */
 __global__ void tone_products(view v, arrivals in, uint32_t skip) {
     const uint32_t bin = blockIdx.x;
     if (bin + 1 >= v.spec.bins)
         return;
     for (uint32_t i = skip + blockIdx.y; i < in.count; i += gridDim.y) {
         const size_t slot = v.spec.alpha > 0 ? i : ((size_t)v.ring->next + i) % v.length;
-        const complex32 *x = in.at(i, bin), *y = in.at(i, bin + 1);
-        mvdr_pair p = {0, 0, 0};
-#pragma unroll 4
-        for (uint32_t k = threadIdx.x; k < v.spec.sensors; k += blockDim.x) {
-            if (v.mirror[k] == UNUSED)
-                continue;
-            const complex64 a = wide(x[k]), b = wide(y[k]);
-            p.lower += square(a);
-            p.upper += square(b);
-            p.cross -= a.re * b.re + a.im * b.im;
-        }
-        p.lower = block_sum(p.lower);
-        p.upper = block_sum(p.upper);
-        p.cross = block_sum(p.cross);
+        const mvdr_pair p = pair_of(v, in.at(i, bin), in.at(i, bin + 1));
         if (threadIdx.x == 0)
             v.pair[slot * v.spec.bins + bin] = p;
         __syncthreads();
@@ -69,8 +71,9 @@ __device__ inline double product_snapshots(const view &v, const bin_state &bin) 
     return alpha > 0 ? (1 + alpha) / (1 - alpha) * bin.share / (2 - bin.share) : bin.share;
 }
 
-/* Chooses the frequency at which each bin is steered. A thread a bin, after tone_accumulate. */
-__global__ void tone_steer(view v) {
+/* Chooses the frequency at which each bin is steered. A thread a bin, after tone_accumulate.
+ * `rows`: sensors of all parts; NULL: they are all here. */
+__global__ void tone_steer(view v, const double *rows) {
     uint32_t bin = blockIdx.x * blockDim.x + threadIdx.x;
     if (bin >= v.spec.bins)
         return;
@@ -89,7 +92,7 @@ __global__ void tone_steer(view v) {
     }
     const double so_far = own->tonal ? own->offset : 0;
     own->tonal = used && mvdr_tone_holds(tone, own->tonal);
-    own->offset = own->tonal ? mvdr_tone_offset(tone, so_far, v.n, snapshots) : 0;
+    own->offset = own->tonal ? mvdr_tone_offset(tone, so_far, rows ? *rows : v.n, snapshots) : 0;
     v.stale[bin] = own->offset != v.made[bin];
 }
 

@@ -127,7 +127,8 @@ static sonar_code make_whole(struct live *live, const struct live *before, bool 
                        &live->whole, err);
 }
 
-/* A rank's beams are parts of the array's, and its adaptive spectrum is of the whole array. */
+/* A rank's beams are parts of the array's, and so are the adaptive spectrum's sums; where these
+ * cannot be added, its adaptive spectrum is of the whole array. */
 static sonar_code make_part(const sonar_pipeline *p, struct live *live, const struct live *before,
                             bool same_delays, const uint8_t *out, uint64_t version,
                             sonar_error *err) {
@@ -140,7 +141,8 @@ static sonar_code make_part(const sonar_pipeline *p, struct live *live, const st
     for (size_t s = 0; s < c->sensors && own; s++)
         own[s] = out[sensor[s]];
     spec.shading_sum = live->whole->shading_sum;
-    spec.mvdr_scan = NULL;
+    if (!sonar_mvdr_adds(&p->whole->specs.mvdr))
+        spec.mvdr_scan = NULL;
     spec.forward_backward = false;
     const sonar_code code = make_params(&spec, before ? before->params : NULL, same_delays, own,
                                         version, &live->params, err);

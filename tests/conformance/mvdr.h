@@ -56,6 +56,7 @@
     X(music_unwanted)                                                                              \
     X(tones)                                                                                       \
     X(tone_faults)                                                                                 \
+    X(parts_add_up)                                                                                \
     X(near_field)                                                                                  \
     X(near_field_far_away)                                                                         \
     X(near_field_both_spaces)                                                                      \
@@ -67,6 +68,7 @@
     X(impossible_modes)                                                                            \
     X(impossible_music)                                                                            \
     X(impossible_gain_limit)                                                                       \
+    X(parts_that_do_not_add)                                                                       \
     X(impossible_specs)                                                                            \
     X(wrong_shapes)                                                                                \
     X(wrong_near_field)                                                                            \

@@ -16,12 +16,13 @@ struct fake_device fake;
 struct fake_stage {
     const sonar_stage_ops *ops;
     void *self;
-    size_t length;  /* of a DFT */
-    bool forgotten; /* by the next act */
+    size_t length;          /* of a DFT */
+    size_t inputs, outputs; /* of an execute */
+    bool forgotten;         /* by the next act */
 };
 
 struct act {
-    enum { COPY, EXECUTE, EVALUATE, WAIT, RECORD } kind; /* RECORD: only in a graph */
+    enum { COPY, EXECUTE, EVALUATE, JOIN, WAIT, RECORD } kind; /* RECORD: only in a graph */
     struct fake_stage *stage;
     bool forget;
     sonar_buffer in[2], out[SONAR_MVDR_OUTPUTS]; /* no stage has more */
@@ -96,6 +97,8 @@ static sonar_code perform(struct act a, sonar_error *err) {
         return code;
     case EVALUATE:
         return a.stage->ops->evaluate(a.stage->self, NULL, a.in, a.out, &a.work, err);
+    case JOIN:
+        return a.stage->ops->join(a.stage->self, NULL, a.in, a.out, &a.work, err);
     case WAIT:
         return advance(a.other, a.place, err);
     default:
@@ -300,6 +303,13 @@ static sonar_code create(const char *name, const void *spec, const sonar_host *h
     made->ops = real()->stage(name);
     if (!strcmp(name, "dft"))
         made->length = ((const sonar_dft_spec *)spec)->length;
+    made->inputs = made->length ? 2 : 1;
+    made->outputs = made->length ? 1 : SONAR_CBF_OUTPUTS;
+    if (!strcmp(name, "mvdr_jacobi")) {
+        const sonar_mvdr_parts parts = ((const sonar_mvdr_spec *)spec)->parts;
+        made->inputs = parts == SONAR_MVDR_JOINED ? 2 : 1;
+        made->outputs = parts == SONAR_MVDR_PART ? 1 : SONAR_MVDR_OUTPUTS;
+    }
     fake.made++;
     sonar_code code = made->ops->create(spec, host, &made->self, err);
     if (code)
@@ -336,14 +346,23 @@ static sonar_code execute(void *stage, sonar_queue *queue, const sonar_buffer *i
         return SONAR_ESYS;
     struct act act = {
         .kind = EXECUTE, .stage = stage, .forget = take_forgotten(stage), .work = *work};
-    const bool is_dft = act.stage->length > 0;
-    const size_t outputs = is_dft                                         ? 1
-                           : !strcmp(act.stage->ops->name, "mvdr_jacobi") ? SONAR_MVDR_OUTPUTS
-                                                                          : SONAR_CBF_OUTPUTS;
-    if (queue->unrecordable && queue->recording && outputs == SONAR_MVDR_OUTPUTS)
+    if (queue->unrecordable && queue->recording && act.stage->outputs == SONAR_MVDR_OUTPUTS)
         return sonar_fail(err, SONAR_EUNAVAILABLE, "fake", "no recording of this");
-    memcpy(act.in, in, (is_dft ? 2 : 1) * sizeof *in);
-    memcpy(act.out, out, outputs * sizeof *out);
+    memcpy(act.in, in, act.stage->inputs * sizeof *in);
+    memcpy(act.out, out, act.stage->outputs * sizeof *out);
+    return enqueue(queue, &act, err);
+}
+
+static sonar_code join(void *stage, sonar_queue *queue, const sonar_buffer *in, sonar_buffer *out,
+                       const sonar_work *work, sonar_error *err) {
+    if (fails(err))
+        return SONAR_ESYS;
+    struct act act = {.kind = JOIN,
+                      .stage = stage,
+                      .forget = take_forgotten(stage),
+                      .in = {*in},
+                      .out = {out[0], out[1]},
+                      .work = *work};
     return enqueue(queue, &act, err);
 }
 
@@ -367,9 +386,9 @@ static void reset(void *stage) {
 
 static const sonar_stage_ops *stage(const char *name) {
     static const sonar_stage_ops stages[] = {
-        {"dft", create_dft, execute, NULL, NULL, destroy},
-        {"cbf", create_cbf, execute, evaluate, NULL, destroy},
-        {"mvdr_jacobi", create_mvdr, execute, evaluate, reset, destroy}};
+        {"dft", create_dft, execute, NULL, NULL, destroy, NULL},
+        {"cbf", create_cbf, execute, evaluate, NULL, destroy, NULL},
+        {"mvdr_jacobi", create_mvdr, execute, evaluate, reset, destroy, join}};
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
         if (!strcmp(stages[i].name, name))
             return &stages[i];
