@@ -15,19 +15,29 @@
 
 namespace mvdr {
 
-#define CUSOLVER_FUNCTIONS(X)                                                                      \
-    X(Create)                                                                                      \
-    X(Destroy)                                                                                     \
-    X(SetStream)                                                                                   \
-    X(CreateParams)                                                                                \
-    X(DestroyParams)                                                                               \
-    X(XsyevBatched_bufferSize)                                                                     \
-    X(XsyevBatched)
+static const char *const cusolver_names[] = {
+    "cusolverDnCreate",       "cusolverDnDestroy",       "cusolverDnSetStream",
+    "cusolverDnCreateParams", "cusolverDnDestroyParams", "cusolverDnXsyevBatched_bufferSize",
+    "cusolverDnXsyevBatched"};
+constexpr size_t CUSOLVER_NAMES = sizeof cusolver_names / sizeof *cusolver_names;
 
+/* In the order of their names. The batched solver's types are written out, so that the header of an
+ * older release serves. */
 struct cusolver_functions {
-#define CUSOLVER_MEMBER(name) decltype(&cusolverDn##name) name;
-    CUSOLVER_FUNCTIONS(CUSOLVER_MEMBER)
-#undef CUSOLVER_MEMBER
+    decltype(&cusolverDnCreate) Create;
+    decltype(&cusolverDnDestroy) Destroy;
+    decltype(&cusolverDnSetStream) SetStream;
+    decltype(&cusolverDnCreateParams) CreateParams;
+    decltype(&cusolverDnDestroyParams) DestroyParams;
+    cusolverStatus_t (*XsyevBatched_bufferSize)(cusolverDnHandle_t, cusolverDnParams_t,
+                                                cusolverEigMode_t, cublasFillMode_t, int64_t,
+                                                cudaDataType, const void *, int64_t, cudaDataType,
+                                                const void *, cudaDataType, size_t *, size_t *,
+                                                int64_t);
+    cusolverStatus_t (*XsyevBatched)(cusolverDnHandle_t, cusolverDnParams_t, cusolverEigMode_t,
+                                     cublasFillMode_t, int64_t, cudaDataType, void *, int64_t,
+                                     cudaDataType, void *, cudaDataType, void *, size_t, void *,
+                                     size_t, int *, int64_t);
 };
 
 /* Of `count` matrices of one order, in place, which are borrowed. */
@@ -70,12 +80,10 @@ inline void cusolver_close(cusolver *s) {
 /* Releases since CUDA 12.6.2 have the batched solver. */
 inline sonar_code cusolver_load(const char *library, cusolver_functions *functions,
                                 sonar_error *err) {
-#define CUSOLVER_NAME(name) "cusolverDn" #name,
-    static const char *const names[] = {CUSOLVER_FUNCTIONS(CUSOLVER_NAME)};
-#undef CUSOLVER_NAME
-    constexpr size_t count = sizeof names / sizeof *names;
-    void *found[count];
-    sonar_code code = sonar_library_find(library, names, count, "it is too old", found, err);
+    void *found[CUSOLVER_NAMES];
+    static_assert(sizeof found == sizeof *functions, "a member for each name");
+    sonar_code code =
+        sonar_library_find(library, cusolver_names, CUSOLVER_NAMES, "it is too old", found, err);
     if (!code)
         memcpy(functions, found, sizeof found);
     return code;
