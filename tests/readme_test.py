@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs the README's own examples against the daemon: feeds it from Python and from C at the pace of a
 digitiser, reads a spectrum; and the commands of docs/quick-start.md
-and docs/simulator.md; and looks where the links of all pages lead. Exit 77: skipped."""
+and docs/simulator.md; and looks where the links of all pages lead, and whether programs know the
+options that pages tell. Exit 77: skipped."""
 import contextlib
 import json
 import os
@@ -157,7 +158,46 @@ def try_links(_):
     assert links > 20
 
 
-for test in try_links, try_quick_start, try_readme, try_simulator:
+def options_of(program, verb):
+    """Its long and short options, those of `sonar-bench live` and the like with it."""
+    helped = subprocess.run([binaries / program, *verb, "--help"], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", helped)), helped
+
+
+def commands_of(page):
+    """Program and words of each command of ours in the page's shell blocks and in its lines."""
+    text = page.read_text()
+    blocks = re.findall(r"```(?:sh|console|bash)?\n(.*?)```", text, re.S)
+    for block in blocks + re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.S)):
+        for line in block.replace("\\\n", " ").splitlines():
+            for command in re.split(r"&&|\|\|?|;|&(?= |$)", re.sub(r"(^|\s)#.*", "", line)):
+                words = [word for word in command.split() if "=" not in word or word.startswith("-")]
+                ours = [i for i, word in enumerate(words) if (binaries / pathlib.Path(word).name).is_file()]
+                if ours and words[ours[0] + 1:] and (ours[0] == 0 or words[0] in ("mpirun", "sudo")):
+                    yield pathlib.Path(words[ours[0]]).name, words[ours[0] + 1:]
+
+
+def try_options(_):
+    """Whatever a page tells to type, the program knows."""
+    known, commands = {}, 0
+    for page in [source / "README.md", *sorted((source / "docs").glob("*.md"))]:
+        for program, words in commands_of(page):
+            verb = words[:1] if program == "sonar-bench" and words[:1] in (["live"], ["ranks"]) else []
+            if (program, *verb) not in known:
+                known[program, *verb] = options_of(program, verb)
+            options, helped = known[program, *verb]
+            for word in words:
+                option = re.match(r"--?[A-Za-z][\w-]*", word)
+                assert not option or option[0] in options, f"{page.name}: {program} has no {option[0]}"
+            if program == "sonarctl":
+                verbs = [word for word in words if re.fullmatch("[a-z]+", word)]
+                assert verbs and re.search(rf"^  {verbs[0]}\b", helped, re.M), f"{page.name}: sonarctl {words}"
+            commands += 1
+    print(f"{commands} commands have the options that they use")
+    assert commands > 40
+
+
+for test in try_links, try_options, try_quick_start, try_readme, try_simulator:
     with tempfile.TemporaryDirectory() as name:
         test(pathlib.Path(name))
-print("4 passed, 0 failed")
+print("5 passed, 0 failed")
