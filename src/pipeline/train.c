@@ -159,7 +159,9 @@ bool sonar_pipeline_retrain(sonar_pipeline *p) {
     else
         sonar_log(&p->host, SONAR_INFO, "train", "%s: %s", p->retrained->source,
                   p->retrained->backend.reason);
-    const bool good = sonar_pool_cancelled(p->pool) || sonar_pipeline_renew(p);
+    /* When the daemon stops no engine is made again, and without one the data thread is at its end.
+     */
+    const bool good = !sonar_pool_cancelled(p->pool) && sonar_pipeline_renew(p);
     p->versions.mvdr_restarted = p->config->specs.mvdr_enabled;
     atomic_store(&p->training_since_ns, 0);
     return good;
