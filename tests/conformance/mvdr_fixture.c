@@ -174,6 +174,15 @@ void mvdr_open(mvdr_fixture *f, site *site, const sonar_mvdr_spec *spec) {
     mvdr_open_alone(f->twin, &cpu, spec);
 }
 
+void mvdr_refused(site *site, const char *what, const sonar_mvdr_spec *spec) {
+    void *stage = &stage;
+    sonar_error err = {0};
+    const sonar_code code =
+        site->backend->stage("mvdr_jacobi")->create(spec, site->host, &stage, &err);
+    site_expect(site, code == SONAR_EINVAL && !stage && err.text[0], "%s: code %d, '%s'", what,
+                (int)code, err.text);
+}
+
 void mvdr_close(mvdr_fixture *f) {
     if (f->twin)
         mvdr_close(f->twin);

@@ -38,6 +38,8 @@ void mvdr_open(mvdr_fixture *f, site *site, const sonar_mvdr_spec *spec);
 /* The same without a twin. */
 void mvdr_open_alone(mvdr_fixture *f, site *site, const sonar_mvdr_spec *spec);
 void mvdr_close(mvdr_fixture *f);
+/* Expects that a stage of this specification, for the reason `what`, cannot be made. */
+void mvdr_refused(site *site, const char *what, const sonar_mvdr_spec *spec);
 /* Makes the turns again and counts the version up: after changing positions or masks. */
 void mvdr_renew(mvdr_fixture *f);
 double mvdr_azimuth_deg(const mvdr_fixture *f, size_t direction);

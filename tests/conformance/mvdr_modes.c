@@ -264,19 +264,10 @@ MVDR_CASE(dominant_modes_levels) {
             }
 }
 
-static void refuse_modes(site *site, const char *what, const sonar_mvdr_spec *spec) {
-    void *stage = &stage;
-    sonar_error err = {0};
-    const sonar_code code =
-        site->backend->stage("mvdr_jacobi")->create(spec, site->host, &stage, &err);
-    site_expect(site, code == SONAR_EINVAL && !stage && err.text[0], "%s: code %d", what,
-                (int)code);
-}
-
 MVDR_CASE(impossible_modes) {
     const sonar_mvdr_spec good = mvdr_spec(4, 5, 6, 0);
     sonar_mvdr_spec spec = good;
-    spec.dmr = -2, refuse_modes(site, "-2 modes", &spec), spec = good;
-    spec.dmr = SONAR_MODES_COUNTED, refuse_modes(site, "nobody counts", &spec), spec = good;
-    spec.dmr = 1, spec.solver = SONAR_MVDR_CHOLESKY, refuse_modes(site, "no vectors", &spec);
+    spec.dmr = -2, mvdr_refused(site, "-2 modes", &spec), spec = good;
+    spec.dmr = SONAR_MODES_COUNTED, mvdr_refused(site, "nobody counts", &spec), spec = good;
+    spec.dmr = 1, spec.solver = SONAR_MVDR_CHOLESKY, mvdr_refused(site, "no vectors", &spec);
 }

@@ -336,21 +336,12 @@ MVDR_CASE(music_resolves) {
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
-static void refuse(site *site, const char *what, const sonar_mvdr_spec *spec) {
-    void *stage = &stage;
-    sonar_error err = {0};
-    const sonar_code code =
-        site->backend->stage("mvdr_jacobi")->create(spec, site->host, &stage, &err);
-    site_expect(site, code == SONAR_EINVAL && !stage && err.text[0], "%s: code %d", what,
-                (int)code);
-}
-
 MVDR_CASE(impossible_music) {
     sonar_mvdr_spec spec = mvdr_spec(4, T, 6, 0);
     sonar_error err = {0};
     mvdr_fixture f;
-    spec.music = -2, refuse(site, "-2 sources", &spec);
-    spec.music = SONAR_MODES_COUNTED, refuse(site, "nobody counts", &spec);
+    spec.music = -2, mvdr_refused(site, "-2 sources", &spec);
+    spec.music = SONAR_MODES_COUNTED, mvdr_refused(site, "nobody counts", &spec);
     for (int on = 0; on < 2; on++) { /* of another length, and where there is none */
         spec.music = on;
         mvdr_open(&f, site, &spec);
