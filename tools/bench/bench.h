@@ -123,12 +123,13 @@ const bench_peers *bench_peers_open(const char *dir, bench_report *report);
 /* Notes that a case, or what was left of it, could not be run; says so on standard error too. */
 void bench_leave_out(bench_report *report, const bench_case *c, const sonar_error *why);
 void bench_write_table(const bench_report *report, FILE *to);
-/* "sonar-bench/1"; false if memory runs out or `to` cannot be written. */
-bool bench_write_json(const bench_report *report, size_t threads, FILE *to);
+/* "sonar-bench/1" to the file of that path, or to standard output if it is "-"; false if memory
+ * runs out or that cannot be written, which is said on standard error. */
+bool bench_write_json(const bench_report *report, size_t threads, const char *path);
 /* The same in pieces: everything up to "results"; one entry of "left_out"; written and deleted. */
 cJSON *bench_json_begin(const bench_report *report, size_t threads);
 void bench_json_leave_out(cJSON *list, const char *name, const sonar_error *why);
-bool bench_json_end(cJSON *root, FILE *to);
+bool bench_json_end(cJSON *root, const char *path);
 /* A case's sizes and an execution's times, as those of a result. */
 void bench_json_parameters(cJSON *to, const bench_case *c);
 void bench_json_times(cJSON *to, const bench_times *times);

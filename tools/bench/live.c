@@ -260,15 +260,7 @@ static bool write_json(const options *o, const bench_report *report, const findi
     cJSON *root = bench_json_begin(report, threads);
     cJSON_AddItemToObject(root, "live", cJSON_Duplicate(found->live, true));
     cJSON_AddItemToObject(root, "left_out", cJSON_Duplicate(found->left_out, true));
-    FILE *file = to_stdout(o) ? stdout : fopen(o->json, "we");
-    if (!file)
-        cJSON_Delete(root);
-    bool written = file && bench_json_end(root, file);
-    if (file && file != stdout)
-        written = fclose(file) == 0 && written;
-    if (!written)
-        fprintf(stderr, "sonar-bench: cannot write %s: %s\n", o->json, strerror(errno));
-    return written;
+    return bench_json_end(root, o->json);
 }
 
 /* Before the measurement, so that no long one ends without its JSON. What an earlier run left stays

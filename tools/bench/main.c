@@ -232,20 +232,10 @@ static bool to_stdout(const options *o) {
     return o->json && strcmp(o->json, "-") == 0;
 }
 
-static bool write_json(const options *o, const bench_report *report) {
-    FILE *file = to_stdout(o) ? stdout : fopen(o->json, "we");
-    bool written = file && bench_write_json(report, o->threads, file);
-    if (file && file != stdout)
-        written = fclose(file) == 0 && written;
-    if (!written)
-        fprintf(stderr, "sonar-bench: cannot write %s: %s\n", o->json, strerror(errno));
-    return written;
-}
-
 /* Where JSON goes to standard output, the table goes to standard error. */
 static bool write_report(const options *o, const bench_report *report) {
     bench_write_table(report, to_stdout(o) ? stderr : stdout);
-    return !o->json || write_json(o, report);
+    return !o->json || bench_write_json(report, o->threads, o->json);
 }
 
 /* A case that fails is left out and the report says so: the others' figures are worth having. The
@@ -260,7 +250,7 @@ static void run_case(const options *o, const bench_case *c, const bench_site *si
     if (code != SONAR_OK)
         bench_leave_out(report, c, &err);
     if (o->json && !to_stdout(o))
-        write_json(o, report);
+        bench_write_json(report, o->threads, o->json);
     if (site->peers)
         fprintf(stderr, "sonar-bench: %s: %zu results\n", c->name, report->results - before);
 }
@@ -348,7 +338,7 @@ int main(int argc, char **argv) {
         return finish(bench_ingest(o.ingest_channels, o.effort.min_time_s, stdout, &err), &err);
     static bench_report report;
     /* Before the measurement, so that no long one ends without its JSON. */
-    if (o.json && !to_stdout(&o) && !write_json(&o, &report))
+    if (o.json && !to_stdout(&o) && !bench_write_json(&report, o.threads, o.json))
         return 2;
     fputs("sonar-bench: measuring; the table comes at the end\n", stderr);
     sonar_pool *pool = NULL;

@@ -3,7 +3,6 @@
 #include "ranks.h"
 
 #include <argp.h>
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -238,15 +237,7 @@ static bool write_json(const options *o, const findings *found, const char *mpi)
     cJSON_AddStringToObject(root, "mpi", mpi);
     cJSON_AddItemToObject(root, "ranks", cJSON_Duplicate(found->ranks, true));
     cJSON_AddItemToObject(root, "left_out", cJSON_Duplicate(found->left_out, true));
-    FILE *file = to_stdout(o) ? stdout : fopen(o->json, "we");
-    if (!file)
-        cJSON_Delete(root);
-    bool written = file && bench_json_end(root, file);
-    if (file && file != stdout)
-        written = fclose(file) == 0 && written;
-    if (!written)
-        fprintf(stderr, "sonar-bench: cannot write %s: %s\n", o->json, strerror(errno));
-    return written;
+    return bench_json_end(root, o->json);
 }
 
 /* ---- the program ----------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 /* The results as a table and as JSON, with the facts of the machine. */
 #include "bench.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,10 +292,15 @@ cJSON *bench_json_begin(const bench_report *report, size_t threads) {
     return root;
 }
 
-bool bench_json_end(cJSON *root, FILE *to) {
+bool bench_json_end(cJSON *root, const char *path) {
+    FILE *to = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
     char *text = cJSON_Print(root);
     cJSON_Delete(root);
-    const bool written = text && fprintf(to, "%s\n", text) > 0 && fflush(to) == 0;
+    bool written = to && text && fprintf(to, "%s\n", text) > 0 && fflush(to) == 0;
+    if (to && to != stdout)
+        written = fclose(to) == 0 && written;
+    if (!written)
+        fprintf(stderr, "sonar-bench: cannot write %s: %s\n", path, strerror(errno));
     free(text);
     return written;
 }
@@ -307,10 +313,10 @@ void bench_json_leave_out(cJSON *list, const char *name, const sonar_error *why)
     cJSON_AddStringToObject(one, "why", why->text);
 }
 
-bool bench_write_json(const bench_report *report, size_t threads, FILE *to) {
+bool bench_write_json(const bench_report *report, size_t threads, const char *path) {
     cJSON *root = bench_json_begin(report, threads);
     cJSON *left_out = cJSON_AddArrayToObject(root, "left_out");
     for (size_t i = 0; i < report->left_out; i++)
         bench_json_leave_out(left_out, report->omission[i].of->name, &report->omission[i].why);
-    return bench_json_end(root, to);
+    return bench_json_end(root, path);
 }
