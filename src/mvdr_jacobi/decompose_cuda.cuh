@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A bin's eigenvalues and eigenvectors, and what weighs these in the spectrum and in MUSIC. */
+#ifndef SONAR_MVDR_JACOBI_DECOMPOSE_CUDA_CUH
+#define SONAR_MVDR_JACOBI_DECOMPOSE_CUDA_CUH
+
+#include "mvdr_jacobi/eigen_cuda.cuh"
+#include "mvdr_jacobi/loading_cuda.cuh"
+
+namespace mvdr {
+
+/* Where a bin's eigenvalues are worked out. */
+struct room {
+    matrix a, w;                /* w: with eigenvectors */
+    complex64 *vector[VECTORS]; /* as long as the matrix */
+    double *d;
+};
+
+/* In shared memory if there is enough, else in the bin's part of `a` and, with eigenvectors, `w`.
+ */
+__device__ inline room room_for(const view &v, uint32_t bin, arena shared, complex64 *place_a,
+                                complex64 *place_w) {
+    const uint32_t rows = v.order + v.order % 2, ld = odd(rows);
+    const size_t first = (size_t)bin * v.most * v.most;
+    complex64 *spare = v.vector + (size_t)bin * VECTORS * v.most;
+    room r = {};
+    for (uint32_t i = 0; i < VECTORS; i++)
+        r.vector[i] = shared.take(rows, spare + (size_t)i * v.most);
+    r.d = v.d + (size_t)bin * v.most;
+    complex64 *a = shared.take((size_t)rows * ld, (complex64 *)nullptr);
+    r.a = {a ? a : place_a + first, a ? ld : v.most};
+    if (!place_w)
+        return r;
+    complex64 *w = shared.take((size_t)rows * ld, (complex64 *)nullptr);
+    r.w = {w ? w : place_w + first, w ? ld : v.most};
+    return r;
+}
+
+/* Into d, of a matrix of trace at most 1. */
+__device__ inline void eigenvalues(const room &r, uint32_t m) {
+    double *diagonal = (double *)r.vector[4], *beside2 = diagonal + m;
+    tridiagonalise(r.a, m, {{r.vector[0], r.vector[1]}, r.vector[2], r.vector[3]}, diagonal,
+                   beside2);
+    bisect(diagonal, beside2, m, 1, r.d);
+}
+
+/* a's diagonal into by_column, and sorted, the first of equals first, into d; each column's place
+ * there. */
+__device__ inline void sort_diagonal(matrix a, uint32_t m, uint32_t rows, double *d,
+                                     double *by_column, uint32_t *places) {
+    for (uint32_t i = threadIdx.x; i < rows; i += blockDim.x)
+        by_column[i] = fmax(a(i, i).re, 0.0);
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < rows; i += blockDim.x) {
+        uint32_t place = 0;
+        for (uint32_t j = 0; j < rows; j++)
+            place += by_column[j] > by_column[i] || (by_column[j] == by_column[i] && j < i);
+        places[i] = place;
+        if (place < m)
+            d[place] = by_column[i];
+    }
+    __syncthreads();
+}
+
+/* What multiplies the square of each eigenvector's product, from by_column's eigenvalues times
+ * unit: 1/(d + delta) in that unit too, or of dominant modes what takes them out of |a|^2. */
+__device__ inline void weigh_vectors(const view &v, uint32_t bin, uint32_t rows, double unit,
+                                     const uint32_t *places, double *by_column) {
+    const bin_state &state = v.bin[bin];
+    for (uint32_t i = threadIdx.x; i < rows; i += blockDim.x) {
+        const double d = by_column[i] / unit;
+        const bool dominant = places[i] < state.modes && d > state.delta;
+        if (!v.spec.dmr)
+            by_column[i] = 1 / (by_column[i] + state.delta * unit);
+        else
+            by_column[i] = dominant ? (1 - state.delta / d) / (v.by_snapshots ? d : 1) : 0;
+    }
+}
+
+/* Which eigenvectors span MUSIC's signal subspace, `sources` being asked for, from the eigenvalues
+ * in falling order and those of each column times unit; member may be by_column. All threads call.
+ */
+__device__ inline void choose_members(const view &v, uint32_t bin, uint32_t rows, double unit,
+                                      size_t sources, const double *d, const uint32_t *places,
+                                      const double *by_column, double *member) {
+    double count = 0;
+    for (uint32_t i = threadIdx.x; i < rows; i += blockDim.x) {
+        const double own = by_column[i] / unit;
+        const bool belongs = places[i] < sources && own > MVDR_LEAST_MODE * d[0];
+        member[i] = !belongs ? 0 : v.by_snapshots ? 1 / own : 1;
+        count += belongs;
+    }
+    count = block_sum(count);
+    if (threadIdx.x == 0)
+        v.bin[bin].subspace = (uint32_t)count;
+}
+
+/* How many sources MUSIC asks for. */
+__device__ inline size_t music_sources(const view &v, const weights &weights, uint32_t counted) {
+    const mvdr_ladder ladder = ladder_of(v, nullptr, weights);
+    return mvdr_modes_of(&ladder, v.spec.music, counted);
+}
+
+/* Copies eigenvectors from shared memory to where the spectrum reads them. */
+__device__ inline void publish(matrix from, matrix to, uint32_t rows, uint32_t columns) {
+    __syncthreads();
+    if (from.at == to.at)
+        return;
+    for (uint32_t j = warp(); j < columns; j += warps())
+        for (uint32_t i = lane(); i < rows; i += WARP)
+            to(i, j) = from(i, j);
+}
+
+/* What cuSOLVER has found of a bin. Arguments as of find_vectors. */
+__device__ inline outcome take_vectors(const view &v, uint32_t bin, double *d, double *by_column,
+                                       uint32_t *places) {
+    const uint32_t m = v.order;
+    const double *ascending = v.ascending + (size_t)bin * v.most;
+    for (uint32_t i = threadIdx.x; i < m; i += blockDim.x) {
+        by_column[i] = d[m - 1 - i] = fmax(ascending[i], 0.0);
+        places[i] = m - 1 - i;
+    }
+    if (m % 2 && threadIdx.x == 0)
+        by_column[m] = 0, places[m] = m;
+    __syncthreads();
+    return {0, 0, v.failed[bin] == 0};
+}
+
+/* Eigenvectors of a bin's matrix times `unit` to its part of `to`, column by column: the
+ * eigenvalues to r.d, descending, and each column's to by_column, with its place among them. Those
+ * of cuSOLVER are in `to` already. All threads call. */
+__device__ inline outcome find_vectors(const view &v, uint32_t bin, const bin_matrix &x,
+                                       const room &r, double unit, complex64 *to, double *by_column,
+                                       uint32_t *places) {
+    const uint32_t m = v.order, rows = m + m % 2;
+    if (v.ascending)
+        return take_vectors(v, bin, r.d, by_column, places);
+    assemble(x, r.a, m, rows, unit);
+    const outcome outcome = jacobi(r.a, r.w, rows, (rotation *)r.vector[0], v.spec.tolerance,
+                                   (uint32_t)v.spec.max_sweeps);
+    sort_diagonal(r.a, m, rows, r.d, by_column, places);
+    publish(r.w, {to + (size_t)bin * v.most * v.most, v.most}, m, rows);
+    return outcome;
+}
+
+} // namespace mvdr
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* How much shared memory a solving block gets, and whether it finds all eigenvalues. */
+#ifndef SONAR_MVDR_JACOBI_FIT_CUDA_CUH
+#define SONAR_MVDR_JACOBI_FIT_CUDA_CUH
+
+#include "mvdr_jacobi/music_cuda.cuh"
+#include "mvdr_jacobi/solve_cuda.cuh"
+#include "mvdr_jacobi/state_cuda.cuh"
+
+namespace mvdr::host {
+
+constexpr size_t FEW_ROWS = 192; /* so far all eigenvalues take less time than two of them */
+
+/* Whether every bin's solution wants all eigenvalues, and the shared memory for it. Without any of
+ * its matrices, vectors there are of use for eigenvalues alone, and else it is better left to the
+ * cache. */
+inline void prepare_solver(mvdr_stage *stage) {
+    mvdr::view *v = &stage->view;
+    const bool few = stage->shape.order + stage->shape.order % 2 <= FEW_ROWS;
+    v->eigenvalues = v->spec.source_count ||
+                     (v->spec.loading == SONAR_LOADING_NOISE && (few || v->spec.known_sources));
+    const bool useful = stage->solver.matrix_fits || v->vectors || v->eigenvalues;
+    v->shared_bytes = useful ? stage->solver.shared_bytes : 0;
+}
+
+/* Sizes a solving block's shared memory: its vectors, and as many of its one or two matrices as
+ * fit. */
+template <typename Kernel>
+sonar_code fit_kernel(const mvdr_stage *stage, Kernel *kernel, bool two, fit *fit,
+                      sonar_error *err) {
+    cudaFuncAttributes own;
+    int most;
+    sonar_code code =
+        sonar_cuda_attribute(where, cudaDevAttrMaxSharedMemoryPerBlockOptin, &most, err);
+    if (code)
+        return code;
+    CUDA_TRY(where, cudaFuncGetAttributes(&own, kernel), err);
+    const size_t room = (size_t)most - own.sharedSizeBytes;
+    const size_t rows = stage->shape.order + stage->shape.order % 2;
+    const size_t matrix = rows * mvdr::odd((uint32_t)rows) * sizeof(complex64) + 16;
+    const size_t vectors = mvdr::VECTORS * (rows * sizeof(complex64) + 16);
+    fit->matrix_fits = vectors + matrix <= room;
+    size_t bytes = fit->matrix_fits ? vectors + matrix : vectors <= room ? vectors : 0;
+    if (two && vectors + 2 * matrix <= room)
+        bytes += matrix;
+    fit->shared_bytes = bytes / 16 * 16;
+    return CUDA_CHECK(
+        where, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)room),
+        err);
+}
+
+inline sonar_code fit_device(mvdr_stage *stage, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    sonar_code code = fit_kernel(stage, v->vectors ? mvdr::solve<true> : mvdr::solve<false>,
+                                 v->vectors, &stage->solver, err);
+    if (!code && v->music_decomposes)
+        code = fit_kernel(stage, mvdr::find_subspace, true, &stage->music, err);
+    prepare_solver(stage);
+    return code;
+}
+
+} // namespace mvdr::host
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The loading of a bin's matrix and the share of a source's power that is left of it, as in
+ * loading.c and level.h; dominant modes in place of loading. */
+#ifndef SONAR_MVDR_JACOBI_LOADING_CUDA_CUH
+#define SONAR_MVDR_JACOBI_LOADING_CUDA_CUH
+
+#include "mvdr_jacobi/level.h"
+#include "mvdr_jacobi/matrix_cuda.cuh"
+#include "mvdr_jacobi/modes.h"
+
+namespace mvdr {
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+__device__ inline double total(const double *d, uint32_t begin, uint32_t end) {
+    double sum = 0;
+    for (uint32_t i = begin + threadIdx.x; i < end; i += blockDim.x)
+        sum += d[i];
+    return block_sum(sum);
+}
+
+/* Of the largest min(n, L_eff) eigenvalues. */
+__device__ inline double median(const double *d, uint32_t k, uint32_t n, double snapshots) {
+    const uint32_t count = (uint32_t)lround(fmin((double)n, fmax(1.0, snapshots)));
+    const uint32_t low = (count - 1) / 2, high = count / 2;
+    return ((low < k ? d[low] : 0) + (high < k ? d[high] : 0)) / 2;
+}
+
+/* The noise rule has too few snapshots: a share of the trace replaces it. */
+__device__ inline bool falls_back(const sonar_mvdr_spec &spec, uint32_t n, double snapshots) {
+    return spec.loading == SONAR_LOADING_NOISE &&
+           (snapshots <= 2 * (double)spec.known_sources + 2 || spec.known_sources >= n);
+}
+
+/* The noise in a sensor from the k eigenvalues d, descending; the other n - k are zero. All threads
+ * call. */
+__device__ inline double noise_of(const sonar_mvdr_spec &spec, const double *d, uint32_t k,
+                                  uint32_t n, double snapshots) {
+    const uint32_t sources = (uint32_t)min(spec.known_sources, (size_t)n);
+    if (!sources)
+        return median(d, k, n, snapshots) * fmin(1.0, snapshots / n);
+    return total(d, sources, k) / ((double)(n - sources) * (1 - sources / snapshots));
+}
+
+/* delta from the mean eigenvalue or from the noise, which is not looked at where no rule wants it.
+ */
+__device__ inline double loading(const sonar_mvdr_spec &spec, bool fallback, double mean,
+                                 double noise) {
+    if (spec.loading == SONAR_LOADING_ABSOLUTE)
+        return spec.eps;
+    if (spec.loading == SONAR_LOADING_TRACE || fallback)
+        return (fallback ? MVDR_FALLBACK_EPS : 1) * spec.eps * mean;
+    return spec.eps * noise;
+}
+
+struct loaded {
+    double delta;
+    bool fallback, floored;
+};
+
+/* The bin's loading, `most` being its largest eigenvalue or a little more. */
+__device__ inline void note_loading(const view &v, uint32_t bin, double delta, double most) {
+    if (threadIdx.x == 0) {
+        v.bin[bin].delta = v.spec.correct_level ? fmin(delta, MVDR_MOST_LOADING * most) : delta;
+        v.bin[bin].most = most;
+        v.bin[bin].base = 0;
+        v.bin[bin].left = v.by_snapshots;
+    }
+    __syncthreads();
+}
+
+/* From all eigenvalues. All threads call. */
+__device__ inline loaded load(const view &v, uint32_t bin, const double *d,
+                              const weights &weights) {
+    const uint32_t k = weights.order;
+    const double snapshots = weights.effective * v.images;
+    const bool fallback = falls_back(v.spec, v.n, snapshots);
+    const double by_rule =
+        loading(v.spec, fallback, total(d, 0, k) / v.n, noise_of(v.spec, d, k, v.n, snapshots));
+    const double least = mvdr_least_delta(d[0], median(d, k, v.n, snapshots), d[k - 1]);
+    const double delta = fmax(by_rule, least);
+    note_loading(v, bin, delta, d[0]);
+    return {delta, fallback, by_rule < least};
+}
+
+/* ---- level ----------------------------------------------------------------------------------- */
+
+/* As mvdr_level of the CPU's. */
+__device__ inline double share_of(const view &v, const weights &weights, double sum, double quiet) {
+    const double each = v.images;
+    return mvdr_level_share(mvdr_level_freedom(sum, quiet, each * weights.effective), weights.count,
+                            each, v.spec.alpha);
+}
+
+/* The share of a source's power that P shows. All threads call. */
+__device__ inline double level_by_eigenvalues(const view &v, const weights &weights,
+                                              const double *d, double delta) {
+    const uint32_t rank = (uint32_t)fmin((double)weights.order, weights.count * v.images);
+    double sum = 0, quiet = 0;
+    for (uint32_t i = threadIdx.x; i < rank; i += blockDim.x) {
+        const double rest = delta / (d[i] + delta);
+        sum += 1 - rest;
+        quiet += 1 - rest * rest;
+    }
+    sum = block_sum(sum);
+    return share_of(v, weights, sum, block_sum(quiet));
+}
+
+/* The same where sum of rest is delta tr A^-1 and sum of rest^2 is delta^2 |A^-1|^2, A = X^-H X^-1
+ * being the loaded matrix. The diagonal of A^-1 gives the former and bounds to the latter, whose
+ * part is small; it is worked out where they do not do. */
+__device__ inline double level_by_inverse(const view &v, const weights &weights, tiles x,
+                                          uint32_t m, double delta) {
+    constexpr double CLOSE = 5e-4; /* 0.002 dB */
+    const diagonal_sums diagonal = inverse_diagonal(x, m);
+    const double rest = delta * diagonal.first, sum = fmax(m - rest, 0.0);
+    const double least = share_of(v, weights, sum, m - delta * delta * diagonal.second),
+                 most = share_of(v, weights, sum, sum);
+    if (most - least < CLOSE * least)
+        return least;
+    return share_of(v, weights, sum, m - delta * delta * inverse_energy(x, m));
+}
+
+__device__ inline mvdr_ladder ladder_of(const view &v, const double *d, const weights &weights) {
+    return {d, weights.order, v.n, weights.effective * v.images, v.spec.forward_backward};
+}
+
+/* One thread: a rule goes through the eigenvalues once. */
+__device__ inline uint32_t count_sources(const view &v, const mvdr_ladder &ladder) {
+    return v.spec.source_count ? (uint32_t)mvdr_count_sources(v.spec.source_count, &ladder) : 0;
+}
+
+/* Dominant modes in place of loading; one thread, as reject() of solve.c. */
+__device__ inline loaded reject(const view &v, uint32_t bin, const mvdr_ladder &ladder,
+                                uint32_t sources) {
+    const size_t modes = mvdr_modes_of(&ladder, v.spec.dmr, sources);
+    const double noise =
+        mvdr_noise_of(&ladder, v.spec.dmr_noise, modes, mvdr_sum_from(&ladder, modes));
+    const double least = mvdr_least_delta(ladder.d[0], 0, 0),
+                 share = mvdr_modes_share(&ladder, modes);
+    bin_state &state = v.bin[bin];
+    state.delta = fmax(noise, least);
+    state.most = ladder.d[0];
+    state.level = share;
+    state.base = v.spec.correct_level ? state.delta / v.n : 0;
+    state.left = 1;
+    state.modes = (uint32_t)modes;
+    return {state.delta, false, noise < least};
+}
+
+} // namespace mvdr
+
+#endif

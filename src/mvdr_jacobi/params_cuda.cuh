@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Takes new parameters over, and forgets all snapshots after a reset. */
+#ifndef SONAR_MVDR_JACOBI_PARAMS_CUDA_CUH
+#define SONAR_MVDR_JACOBI_PARAMS_CUDA_CUH
+
+#include <string.h>
+
+#include "mvdr_jacobi/fit_cuda.cuh"
+
+namespace mvdr::host {
+
+/* There is no queue to do it on here: the next call does. */
+inline void reset(void *opaque) {
+    mvdr_stage *stage = (mvdr_stage *)opaque;
+    stage->forgotten = true;
+}
+
+/* What has been solved is to be solved again. */
+inline sonar_code resolve(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    return CUDA_CHECK(
+        where, cudaMemsetAsync(v->unsolved, 1, v->spec.bins * sizeof *v->unsolved, stream), err);
+}
+
+inline sonar_code forget(mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+    if (!stage->forgotten)
+        return SONAR_OK;
+    const mvdr::view *v = &stage->view;
+    CUDA_TRY(where, cudaMemsetAsync(v->bin, 0, v->spec.bins * sizeof *v->bin, stream), err);
+    CUDA_TRY(where, cudaMemsetAsync(v->ring, 0, sizeof *v->ring, stream), err);
+    if (!v->by_snapshots) {
+        const size_t bytes = v->spec.bins * v->sums_stride * sizeof *v->sums;
+        CUDA_TRY(where, cudaMemsetAsync(v->sums, 0, bytes, stream), err);
+        if (v->rest)
+            CUDA_TRY(where, cudaMemsetAsync(v->rest, 0, bytes, stream), err);
+    }
+    stage->forgotten = false;
+    return resolve(stage, stream, err);
+}
+
+/* The used sensors as rows, and by sensor what the sums need. */
+inline void list_rows(mvdr_stage *stage, const sonar_params *params) {
+    mvdr::view *v = &stage->view;
+    const size_t sensors = v->spec.sensors;
+    size_t *partner = stage->rows + sensors;
+    v->n = (uint32_t)mvdr_list_rows(params, v->spec.forward_backward, stage->rows, partner,
+                                    stage->row_of);
+    v->middle = v->n ? stage->rows[mvdr_middle_row(params, stage->rows, v->n)] : 0;
+    if (v->spec.parts)
+        v->middle = mvdr::ORIGIN;
+    v->order = v->by_snapshots && v->n ? v->columns : v->n;
+    memset(stage->mirror, 0xff, sensors * sizeof *stage->mirror);
+    for (uint32_t i = 0; i < v->n; i++)
+        stage->mirror[stage->rows[i]] =
+            (uint32_t)stage->rows[v->spec.forward_backward ? partner[i] : i];
+}
+
+/* Pageable memory is read before these copies return, so that the arrays may change again. */
+inline sonar_code upload_rows(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+    size_t sensors = stage->view.spec.sensors;
+    CUDA_TRY(where,
+             cudaMemcpyAsync(stage->device_rows, stage->rows, 2 * sensors * sizeof(size_t),
+                             cudaMemcpyHostToDevice, stream),
+             err);
+    return CUDA_CHECK(where,
+                      cudaMemcpyAsync((void *)stage->view.mirror, stage->mirror,
+                                      sensors * sizeof(uint32_t), cudaMemcpyHostToDevice, stream),
+                      err);
+}
+
+/* A table that is not there yet. True in `*same`: it is. */
+inline sonar_code upload_turns(const sonar_manifold *from, uint64_t *to, uint64_t *made, bool *same,
+                               cudaStream_t stream, sonar_error *err) {
+    const size_t count = from->ranges * from->directions * from->sensors;
+    *same = from->made && from->made == *made;
+    *made = from->made;
+    return *same || !to ? SONAR_OK
+                        : CUDA_CHECK(where,
+                                     cudaMemcpyAsync(to, from->turns, count * sizeof *to,
+                                                     cudaMemcpyHostToDevice, stream),
+                                     err);
+}
+
+/* Takes the rows, mirrors, turns and live values of new parameters over. The last go to the kernels
+ * with each launch: graphs, which repeat those of one version, are run for no other. What was made
+ * of sensors and turns that stay is kept; but parts of an array make their sums anew together,
+ * whoever's sensors are others, since all know the version alone. */
+inline sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cudaStream_t stream,
+                              sonar_error *err) {
+    mvdr::view *v = &stage->view;
+    const size_t sensors = v->spec.sensors;
+    bool same_far, same_near;
+    if (stage->versioned && stage->version == params->version)
+        return SONAR_OK;
+    sonar_code code = mvdr_check_params(&v->spec, params, err);
+    if (!code)
+        code = upload_turns(&params->far_mvdr, stage->held ? (uint64_t *)v->turns : NULL,
+                            &stage->far_made, &same_far, stream, err);
+    if (!code)
+        code = upload_turns(&params->near_mvdr, stage->near_turns, &stage->near_made, &same_near,
+                            stream, err);
+    if (code)
+        return code;
+    mvdr_renew_spec(&v->spec, params);
+    v->band = mvdr_band_of(&v->spec, params);
+    prepare_solver(stage);
+    const bool same = stage->versioned && !v->spec.parts && same_far &&
+                      !memcmp(stage->used, params->used, sensors);
+    memcpy(stage->used, params->used, sensors);
+    if (!same) {
+        list_rows(stage, params);
+        stage->stale = true;
+        code = upload_rows(stage, stream, err);
+    }
+    if (code)
+        return code;
+    stage->version = params->version;
+    stage->versioned = stage->changed = true;
+    return resolve(stage, stream, err);
+}
+
+} // namespace mvdr::host
+
+#endif

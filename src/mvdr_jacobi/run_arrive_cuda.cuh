@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Launches the kernels of arrive_cuda.cuh and tone_cuda.cuh: takes new snapshots in. */
+#ifndef SONAR_MVDR_JACOBI_RUN_ARRIVE_CUDA_CUH
+#define SONAR_MVDR_JACOBI_RUN_ARRIVE_CUDA_CUH
+
+#include "mvdr_jacobi/arrive_cuda.cuh"
+#include "mvdr_jacobi/run_sums_cuda.cuh"
+#include "mvdr_jacobi/tone_cuda.cuh"
+
+namespace mvdr::host {
+
+inline mvdr::arrivals arrivals_of(const sonar_buffer *in) {
+    return {(const complex32 *)in->data, in->stride[0], in->stride[1], (uint32_t)in->shape[0]};
+}
+
+/* The products that are noted of new snapshots. */
+inline sonar_code add_products(const mvdr_stage *stage, uint32_t count, cudaStream_t stream,
+                               sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    mvdr::tone_accumulate<<<blocks_for(v->spec.bins, 64), 64, 0, stream>>>(*v, count);
+    return CUDA_LAUNCHED(where, "tone_accumulate", err);
+}
+
+/* What the new snapshots say of tones. */
+inline sonar_code look_for_tones(const mvdr_stage *stage, const mvdr::arrivals &in,
+                                 cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const uint32_t skip = v->spec.alpha == 0 && in.count > v->length ? in.count - v->length : 0;
+    const dim3 grid((unsigned)v->spec.bins, (unsigned)sonar_min_size(in.count - skip, 1024));
+    mvdr::tone_products<<<grid, 512, 0, stream>>>(*v, in, skip);
+    sonar_code code = CUDA_LAUNCHED(where, "tone_products", err);
+    return code ? code : add_products(stage, in.count, stream, err);
+}
+
+/* Which frequency each bin is steered at. `rows` as tone_steer's. */
+inline sonar_code steer_at_tones(const mvdr_stage *stage, const double *rows, cudaStream_t stream,
+                                 sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    mvdr::tone_steer<<<blocks_for(v->spec.bins, 64), 64, 0, stream>>>(*v, rows);
+    return CUDA_LAUNCHED(where, "tone_steer", err);
+}
+
+/* Into the covariance that forgets by itself. */
+inline sonar_code add_forgetting(const mvdr_stage *stage, const mvdr::arrivals &in,
+                                 cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const dim3 grid((unsigned)sonar_min_size(v->spec.sensors, 4096), (unsigned)v->spec.bins);
+    mvdr::forget_sums<<<grid, 128, 0, stream>>>(*v, in);
+    return CUDA_LAUNCHED(where, "forget_sums", err);
+}
+
+/* Into the covariance of the ring's snapshots. */
+inline sonar_code slide_covariance(const mvdr_stage *stage, const mvdr::arrivals &in, uint32_t skip,
+                                   cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const unsigned bins = (unsigned)v->spec.bins;
+    const dim3 arrived(bins, (unsigned)sonar_min_size(in.count, 1024));
+    mvdr::inspect<<<arrived, 256, 0, stream>>>(*v, in);
+    sonar_code code = CUDA_LAUNCHED(where, "inspect", err);
+    if (code)
+        return code;
+    const dim3 grid((unsigned)sonar_min_size(v->spec.sensors, 4096), bins);
+    mvdr::slide_sums<<<grid, 128, 0, stream>>>(*v, in, skip);
+    return CUDA_LAUNCHED(where, "slide_sums", err);
+}
+
+/* Into the ring's next slots. */
+inline sonar_code store(const mvdr_stage *stage, const mvdr::arrivals &in, uint32_t skip,
+                        cudaStream_t stream, sonar_error *err) {
+    const dim3 grid((unsigned)stage->view.spec.bins, (unsigned)sonar_min_size(in.count, 1024));
+    mvdr::take<<<grid, 512, 0, stream>>>(stage->view, in, skip);
+    return CUDA_LAUNCHED(where, "take", err);
+}
+
+inline sonar_code move_on(const mvdr_stage *stage, uint32_t count, cudaStream_t stream,
+                          sonar_error *err) {
+    mvdr::move_on<<<1, 1, 0, stream>>>(stage->view, count);
+    return CUDA_LAUNCHED(where, "move_on", err);
+}
+
+inline sonar_code take_in(mvdr_stage *stage, const mvdr::arrivals &in, cudaStream_t stream,
+                          sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const uint32_t skip = v->length && in.count > v->length ? in.count - v->length : 0;
+    const bool steered = v->tones && (in.count || stage->changed);
+    sonar_code code = SONAR_OK;
+    if (in.count && v->rest)
+        code = slide_covariance(stage, in, skip, stream, err);
+    if (in.count && !code)
+        code = store(stage, in, skip, stream, err);
+    if (in.count && v->tones && !code)
+        code = look_for_tones(stage, in, stream, err);
+    if (steered && !code)
+        code = steer_at_tones(stage, NULL, stream, err);
+    if (in.count && v->spec.alpha > 0 && !code) {
+        mvdr::count_seen<<<blocks_for(v->spec.bins, 64), 64, 0, stream>>>(*v, in.count);
+        code = CUDA_LAUNCHED(where, "count_seen", err);
+    }
+    if (in.count && !v->length && !code)
+        code = add_forgetting(stage, in, stream, err);
+    if (!code)
+        code = bring_up_to_date(stage, skip, in.count, steered, stream, err);
+    stage->changed = false;
+    return code || !in.count || !v->length ? code : move_on(stage, in.count, stream, err);
+}
+
+} // namespace mvdr::host
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Launches the kernels of solve_cuda.cuh, spectrum_cuda.cuh and music_cuda.cuh: solves the bins and
+ * publishes what follows from their solutions. */
+#ifndef SONAR_MVDR_JACOBI_RUN_SPECTRUM_CUDA_CUH
+#define SONAR_MVDR_JACOBI_RUN_SPECTRUM_CUDA_CUH
+
+#include "mvdr_jacobi/music_cuda.cuh"
+#include "mvdr_jacobi/run_sums_cuda.cuh"
+#include "mvdr_jacobi/solve_cuda.cuh"
+#include "mvdr_jacobi/spectrum_cuda.cuh"
+
+namespace mvdr::host {
+
+/* ---- bins ------------------------------------------------------------------------------------ */
+
+/* cuSOLVER's eigenvectors of all bins, in windows that want them. */
+inline sonar_code decompose(const mvdr_stage *stage, const sonar_queue *queue, sonar_error *err) {
+    const mvdr::cusolver *s = &stage->library;
+    if (queue->recording && !s->recordable)
+        return sonar_fail(err, SONAR_EUNAVAILABLE, where,
+                          "cuSOLVER's eigenvectors of order %u cannot be recorded", s->order);
+    mvdr::assemble_all<<<s->count, SOLVE_THREADS, 0, queue->stream>>>(stage->view, s->matrix);
+    const sonar_code code = CUDA_LAUNCHED(where, "assemble_all", err);
+    return code ? code : mvdr::cusolver_run(s, queue->stream, err);
+}
+
+/* Loading and factor of all that has been taken in and not been solved yet; `all`: eigenvalues too.
+ */
+inline sonar_code solve_bins(const mvdr::view &v, bool all, cudaStream_t stream, sonar_error *err) {
+    const unsigned bins = (unsigned)v.spec.bins;
+    if (v.vectors)
+        mvdr::solve<true><<<bins, SOLVE_THREADS, v.shared_bytes, stream>>>(v, all);
+    else
+        mvdr::solve<false><<<bins, SOLVE_THREADS, v.shared_bytes, stream>>>(v, all);
+    return CUDA_LAUNCHED(where, "solve", err);
+}
+
+/* Bins are solved already, but where no window has wanted it: these by Jacobi. */
+inline sonar_code solve_for_points(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+    mvdr::view by_jacobi = stage->view;
+    by_jacobi.ascending = NULL;
+    return solve_bins(by_jacobi, false, stream, err);
+}
+
+/* ---- points ---------------------------------------------------------------------------------- */
+
+/* Sensor space: the points' steering vectors. */
+inline sonar_code steer_at(const mvdr_stage *stage, const mvdr::points &points, cudaStream_t stream,
+                           sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    if (v->by_snapshots)
+        return SONAR_OK;
+    mvdr::steer<<<dim3(points.count, (unsigned)v->spec.bins), 128, 0, stream>>>(*v, points);
+    return CUDA_LAUNCHED(where, "steer", err);
+}
+
+/* P of every bin at the points, and the band's power if wanted. */
+inline sonar_code run_spectrum(const mvdr_stage *stage, const mvdr::points &points, float *band,
+                               ptrdiff_t stride, cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const unsigned bins = (unsigned)v->spec.bins;
+    sonar_code code = steer_at(stage, points, stream, err);
+    if (code)
+        return code;
+    const dim3 grid(blocks_for(points.count, mvdr::LOOKS), bins);
+    if (v->vectors)
+        mvdr::spectrum<true><<<grid, mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(*v, points);
+    else
+        mvdr::spectrum<false><<<grid, mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(*v, points);
+    code = CUDA_LAUNCHED(where, "spectrum", err);
+    if (!code && v->gain > 0) {
+        const bool counted = points.power == stage->grid.power;
+        mvdr::limit_gain<<<dim3(blocks_for(points.count, 8), bins), 256, 0, stream>>>(*v, points,
+                                                                                      counted);
+        code = CUDA_LAUNCHED(where, "limit_gain", err);
+    }
+    if (code || !band)
+        return code;
+    mvdr::band_power<<<(points.count + 127) / 128, 128, 0, stream>>>(*v, points, band, stride);
+    return CUDA_LAUNCHED(where, "band_power", err);
+}
+
+/* The spectrum of `count` points that nothing is kept of, at most look.pitch, from all snapshots of
+ * the ring; its band's power to `band`. */
+inline sonar_code look_at(const mvdr_stage *stage, const uint64_t *turns, size_t stride,
+                          size_t count, float *band, ptrdiff_t band_stride, cudaStream_t stream,
+                          sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    mvdr::points p = stage->look;
+    p.turns = turns, p.stride = stride, p.count = (uint32_t)count;
+    sonar_code code = measure(stage, p, false, false, stream, err);
+    if (!code && v->by_snapshots)
+        code = project_many(stage, p, {0, 0, v->length}, false, stream, err);
+    return code ? code : run_spectrum(stage, p, band, band_stride, stream, err);
+}
+
+/* ---- a window -------------------------------------------------------------------------------- */
+
+/* Rows of the bins in use. */
+inline sonar_code write_rows(const mvdr_band *band, const sonar_buffer *out, const float *from,
+                             size_t columns, cudaStream_t stream, sonar_error *err) {
+    const size_t rows = band->end - band->begin;
+    if (!out->data || !rows)
+        return SONAR_OK;
+    size_t width = columns * sizeof *from, pitch = (size_t)out->stride[0] * sizeof *from;
+    float *to = (float *)out->data + (ptrdiff_t)band->begin * out->stride[0];
+    return CUDA_CHECK(where,
+                      cudaMemcpy2DAsync(to, rows > 1 ? pitch : width, from + band->begin * columns,
+                                        width, width, rows, cudaMemcpyDefault, stream),
+                      err);
+}
+
+/* Range by range, which shares the room for projections: kept for all points, as for the
+ * directions, they would take ranges times as much, and the tensor cores make them in no time. */
+inline sonar_code publish_near(const mvdr_stage *stage, const sonar_buffer *out,
+                               cudaStream_t stream, sonar_error *err) {
+    const sonar_mvdr_spec *spec = &stage->view.spec;
+    sonar_code code = SONAR_OK;
+    for (size_t r = 0; r < spec->ranges && !code; r++)
+        code = look_at(stage, stage->near_turns + r * spec->directions * spec->sensors,
+                       spec->sensors, spec->directions,
+                       (float *)out->data + (ptrdiff_t)r * out->stride[0], 1, stream, err);
+    return code;
+}
+
+/* MUSIC of the bins that have just been solved. */
+inline sonar_code publish_music(const mvdr_stage *stage, float *out, const sonar_queue *queue,
+                                sonar_error *err) {
+    const cudaStream_t stream = queue->stream;
+    const mvdr::view *v = &stage->view;
+    const mvdr::points *p = &stage->grid;
+    const unsigned bins = (unsigned)v->spec.bins;
+    sonar_code code = steer_at(stage, *p, stream, err);
+    if (!code && v->music_decomposes && v->ascending)
+        code = decompose(stage, queue, err);
+    if (!code && v->music_decomposes) {
+        const size_t bytes = stage->music.shared_bytes;
+        mvdr::find_subspace<<<bins, SOLVE_THREADS, bytes, stream>>>(*v, bytes);
+        code = CUDA_LAUNCHED(where, "find_subspace", err);
+    }
+    if (code)
+        return code;
+    mvdr::noise_share<<<dim3(blocks_for(p->count, mvdr::LOOKS), bins),
+                        mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(*v, *p);
+    if ((code = CUDA_LAUNCHED(where, "noise_share", err)) != SONAR_OK)
+        return code;
+    mvdr::pseudo_spectrum<<<blocks_for(p->count, 128), 128, 0, stream>>>(*v, *p, out);
+    return CUDA_LAUNCHED(where, "pseudo_spectrum", err);
+}
+
+inline sonar_code publish(mvdr_stage *stage, const sonar_queue *queue, sonar_buffer *out,
+                          const sonar_work *work, sonar_error *err) {
+    const cudaStream_t stream = queue->stream;
+    const mvdr::view *v = &stage->view;
+    const sonar_mvdr_spec *spec = &v->spec;
+    const sonar_buffer *azimuth = &out[SONAR_MVDR_OUT_AZIMUTH];
+    const mvdr_wants wants = mvdr_wants_of(work, out);
+    const bool all = work->outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES);
+    sonar_code code = SONAR_OK;
+    if (v->vectors && v->ascending)
+        code = decompose(stage, queue, err);
+    if (!code)
+        code = solve_bins(*v, all, stream, err);
+    if (!code && wants.far)
+        code = run_spectrum(stage, stage->grid, (float *)azimuth->data, azimuth->stride[0], stream,
+                            err);
+    if (!code && work->outputs & SONAR_WANT(SONAR_MVDR_SPECTRUM))
+        code = write_rows(&v->band, &out[SONAR_MVDR_OUT_SPECTRUM], v->power, spec->directions,
+                          stream, err);
+    if (!code && wants.near)
+        code = publish_near(stage, &out[SONAR_MVDR_OUT_NEARFIELD], stream, err);
+    if (!code && wants.music)
+        code = publish_music(stage, (float *)out[SONAR_MVDR_OUT_MUSIC].data, queue, err);
+    if (!code && work->outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES))
+        code = write_rows(&v->band, &out[SONAR_MVDR_OUT_EIGENVALUES], v->eigenvalue, v->modes,
+                          stream, err);
+    if (!code)
+        code = write_rows(&v->band, &out[SONAR_MVDR_OUT_INFO], v->info, SONAR_MVDR_INFO_FIELDS,
+                          stream, err);
+    return code;
+}
+
+} // namespace mvdr::host
+
+#endif

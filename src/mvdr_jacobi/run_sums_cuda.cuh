@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Launches the kernels of sums_cuda.cuh: the sums over the sensors follow the snapshots, the
+ * parameters and the tones. */
+#ifndef SONAR_MVDR_JACOBI_RUN_SUMS_CUDA_CUH
+#define SONAR_MVDR_JACOBI_RUN_SUMS_CUDA_CUH
+
+#include "mvdr_jacobi/state_cuda.cuh"
+
+namespace mvdr::host {
+
+/* Of a few new snapshots. */
+inline sonar_code add_few(const mvdr_stage *stage, const mvdr::slots &rows, cudaStream_t stream,
+                          sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const mvdr::points *p = &stage->grid;
+    const unsigned bins = (unsigned)v->spec.bins;
+    const dim3 sums(bins, stage->few.count, rows.count * blocks_for(v->length, 32));
+    if (v->images == 2)
+        mvdr::few_sums<true><<<sums, 256, 0, stream>>>(*v, rows, stage->few);
+    else
+        mvdr::few_sums<false><<<sums, 256, 0, stream>>>(*v, rows, stage->few);
+    sonar_code code = CUDA_LAUNCHED(where, "few_sums", err);
+    if (code)
+        return code;
+    mvdr::fold_sums<<<blocks_for((size_t)bins * rows.count * v->columns, 128), 128, 0, stream>>>(
+        *v, rows, stage->few);
+    if ((code = CUDA_LAUNCHED(where, "fold_sums", err)) != SONAR_OK)
+        return code;
+    const dim3 looks(blocks_for(p->count, 8 * mvdr::LOOK_DIRECTIONS),
+                     blocks_for(bins, mvdr::LOOK_BINS), rows.count * stage->few.count);
+    if (v->images == 2)
+        mvdr::few_projections<true><<<looks, 256, 0, stream>>>(*v, *p, rows, stage->few);
+    else
+        mvdr::few_projections<false><<<looks, 256, 0, stream>>>(*v, *p, rows, stage->few);
+    if ((code = CUDA_LAUNCHED(where, "few_projections", err)) != SONAR_OK)
+        return code;
+    const size_t items = (size_t)bins * rows.count * v->images * p->count;
+    mvdr::fold_projections<<<blocks_for(items, 128), 128, 0, stream>>>(*v, *p, rows, stage->few,
+                                                                       false);
+    return CUDA_LAUNCHED(where, "fold_projections", err);
+}
+
+inline sonar_code add_many(const mvdr_stage *stage, const mvdr::slots &rows, cudaStream_t stream,
+                           sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const unsigned tiles = blocks_for(rows.count, mvdr::TILE) * blocks_for(v->columns, mvdr::TILE);
+    const dim3 grid(tiles, (unsigned)v->spec.bins, stage->many.count);
+    mvdr::many_sums<<<grid, 256, 0, stream>>>(*v, rows, stage->many);
+    sonar_code code = CUDA_LAUNCHED(where, "many_sums", err);
+    if (code)
+        return code;
+    const size_t items = v->spec.bins * rows.count * v->columns;
+    mvdr::fold_sums<<<blocks_for(items, 128), 128, 0, stream>>>(*v, rows, stage->many);
+    return CUDA_LAUNCHED(where, "fold_sums", err);
+}
+
+/* `stale`: of the bins alone whose steering has changed. */
+inline sonar_code project_many(const mvdr_stage *stage, const mvdr::points &p,
+                               const mvdr::slots &rows, bool stale, cudaStream_t stream,
+                               sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const unsigned tiles =
+        blocks_for((size_t)v->images * rows.count, mvdr::TILE) * blocks_for(p.count, mvdr::TILE);
+    const dim3 grid(tiles, (unsigned)v->spec.bins, stage->many.count);
+    mvdr::many_projections<<<grid, 256, 0, stream>>>(*v, p, rows, stage->many, stale);
+    sonar_code code = CUDA_LAUNCHED(where, "many_projections", err);
+    if (code)
+        return code;
+    const size_t items = v->spec.bins * rows.count * v->images * p.count;
+    mvdr::fold_projections<<<blocks_for(items, 128), 128, 0, stream>>>(*v, p, rows, stage->many,
+                                                                       stale);
+    return CUDA_LAUNCHED(where, "fold_projections", err);
+}
+
+inline sonar_code measure(const mvdr_stage *stage, const mvdr::points &p, bool stale, bool own,
+                          cudaStream_t stream, sonar_error *err) {
+    const dim3 grid(blocks_for(p.count, 8), (unsigned)stage->view.spec.bins);
+    mvdr::norms<<<grid, 256, 0, stream>>>(stage->view, p, stale, own);
+    return CUDA_LAUNCHED(where, "norms", err);
+}
+
+/* All there is, after new parameters; else the new snapshots, and all directions of those bins
+ * whose steering has changed. */
+inline sonar_code bring_up_to_date(mvdr_stage *stage, uint32_t skip, uint32_t count, bool steered,
+                                   cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const mvdr::slots all = {0, 0, v->length}, fresh = {mvdr::NEXT, skip, count - skip};
+    const bool whole = stage->stale;
+    sonar_code code = SONAR_OK;
+    stage->stale = true; /* if anything fails on the way */
+    if (v->by_snapshots && whole) {
+        code = add_many(stage, all, stream, err);
+        if (!code)
+            code = project_many(stage, stage->grid, all, false, stream, err);
+    } else if (v->by_snapshots && fresh.count && fresh.count <= mvdr::FEW) {
+        code = add_few(stage, fresh, stream, err);
+    } else if (v->by_snapshots && fresh.count) {
+        code = add_many(stage, fresh, stream, err);
+        if (!code)
+            code = project_many(stage, stage->grid, fresh, false, stream, err);
+    }
+    if (!code && v->by_snapshots && steered && !whole)
+        code = project_many(stage, stage->grid, all, true, stream, err);
+    if (!code && (whole || steered))
+        code = measure(stage, stage->grid, !whole, true, stream, err);
+    stage->stale = code != SONAR_OK;
+    return code;
+}
+
+} // namespace mvdr::host
+
+#endif
