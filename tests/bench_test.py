@@ -54,6 +54,11 @@ def schema():
     # in snapshot space, too: half as many snapshots as sensors
     small = bench(*SMALL[:-1], 4)["results"]
     lapack([r for r in small if r["backend"] == "peer"], small)
+    # of full rank the loading by the trace, which needs no eigenvalues, beside the one by the noise
+    full = bench("--case", "full-64", "--max-time", 0.01)["results"]
+    lapack([r for r in full if r["backend"] == "peer"], full)
+    trace = next(r for r in full if r["stage"] == "mvdr.trace")
+    assert 0 <= trace["error_db"] < 1e-5 and trace["peer_ratio"].keys() == {"peer.zheevd", "peer.zpotrf"}, trace
     # the standard case's count: 259 360 complex multiply-adds a sensor, and 3 flop for each power
     standard = bench("--case", "standard", "--max-time", 0.01)["results"]
     whole = next(r for r in standard if r["stage"] == "cbf.all")

@@ -60,7 +60,9 @@ static const struct {
                   {"cuda", "mvdr", "peer.potrf.c128"},
                   {"cuda", "mvdr.trace", "peer.potrf.c128"},
                   {"cpu", "mvdr", "peer.zheevd"},
-                  {"cpu", "mvdr", "peer.zpotrf"}};
+                  {"cpu", "mvdr", "peer.zpotrf"},
+                  {"cpu", "mvdr.trace", "peer.zheevd"},
+                  {"cpu", "mvdr.trace", "peer.zpotrf"}};
 
 static const bench_result *find(const bench_report *report, const bench_case *of,
                                 const char *stage) {

@@ -129,8 +129,7 @@ static sonar_code run_scene(const bench_scene *s, bench_report *report, sonar_er
         {"cbf.snapshots", name, bench_stages_several, times * lofar, several_bytes, 0,
          c->cbf_alone},
         {"mvdr", name, bench_stages_mvdr, 0, mvdr_bytes, 0, mvdr},
-        {"mvdr.trace", name, bench_stages_trace, 0, mvdr_bytes, 0,
-         c->mvdr_alone && c->peers && s->device},
+        {"mvdr.trace", name, bench_stages_trace, 0, mvdr_bytes, 0, c->mvdr_alone && c->peers},
         {"mvdr.looks", name, bench_stages_looks, bench_looks_flop(c), mvdr_bytes, 0, c->mvdr_alone},
     };
     const plan chain = {

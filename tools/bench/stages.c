@@ -99,7 +99,7 @@ static sonar_code make_stages(bench_stages *r, sonar_error *err) {
         code = make_stage(r, "mvdr_jacobi", &mvdr, &r->mvdr, err);
     mvdr.loading = SONAR_LOADING_TRACE;
     mvdr.eps = 0.01;
-    if (!code && c->mvdr_alone && c->peers && r->scene->device)
+    if (!code && c->mvdr_alone && c->peers)
         code = make_stage(r, "mvdr_jacobi", &mvdr, &r->trace, err);
     return code;
 }
