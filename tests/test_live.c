@@ -24,7 +24,7 @@ typedef struct grid {
     float value[600 * LOOKS];
 } grid;
 
-enum { LOFAR, SPECTRUM, EIGENVALUES, PSD, GRIDS };
+enum { LOFAR, SPECTRUM, EIGENVALUES, PSD, MUSIC, GRIDS }; /* MUSIC: where it is on */
 
 typedef struct line {
     feed feed;
@@ -55,40 +55,53 @@ static const char *besides(const setting *other, const char *begin, const char *
 }
 
 /* Of all pipelines of a test. */
-static const char *solver = "auto", *dmr = "off", *lofar_band = "", *mvdr_band = "";
+static const char *solver = "auto", *dmr = "off", *lofar_band = "", *mvdr_band = "", *music = "off",
+                  *gain = NULL; /* NULL: not given */
+
+/* A limit on the white noise gain, with the comma before it, or nothing. */
+static const char *limit(const setting *other, char text[96]) {
+    const char *value = chosen(other, "mvdr.white_noise_gain_db", gain);
+    *text = 0;
+    if (value)
+        snprintf(text, 96, ", white_noise_gain_db: %s", value);
+    return text;
+}
 
 static void write_text(char text[2048], const setting *other) {
-    char loading[96], cbf[96], lofar[96], mvdr[96];
-    snprintf(text, 2048,
-             "schema: 1\n"
-             "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.75}}, mask: %s, "
-             "gain_db: %s, phase_deg: %s, delay_us: %s, heading_deg: %s}\n"
-             "sound_speed_mps: %s\n"
-             "fs_hz: %d\n"
-             "ingest: {overload: block}\n"
-             "dft: {length: %d, hop: %d}\n"
-             "cbf: {%sranges_m: %s, shading: %s, scan: %s}\n"
-             "lofar: {%s}\n"
-             "mvdr: {%ssnapshots: %d, scan: %s, cell_maximum: %s, nearfield: true, solver: %s, "
-             "loading: {%s}, correct_level: %s, source_count: %s, dmr: %s, dmr_noise: %s}\n"
-             "detections: {threshold_db: %s, most: %s}\n"
-             "output: {high_water_mark: 1000}\n"
-             "runtime: {threads: 1, backend: cpu}\n",
-             SENSORS, chosen(other, "array.mask", "[]"), chosen(other, "array.gain_db", "-170"),
-             chosen(other, "array.phase_deg", "0"), chosen(other, "array.delay_us", "0"),
-             chosen(other, "array.heading_deg", "0"), chosen(other, "sound_speed_mps", "1500"), FS,
-             FS, FS, besides(other, "cbf.band", "band_hz: [600, 950], ", cbf),
-             chosen(other, "cbf.ranges_m", "[20, 60]"), chosen(other, "cbf.shading", "uniform"),
-             chosen(other, "cbf.scan", "{start_deg: 0, stop_deg: 180, step_deg: 1}"),
-             besides(other, "lofar.band", lofar_band, lofar),
-             besides(other, "mvdr.band", mvdr_band, mvdr), SNAPSHOTS,
-             chosen(other, "mvdr.scan", "{start_deg: 0, stop_deg: 180, step_deg: 1}"),
-             chosen(other, "mvdr.cell_maximum", "false"), solver,
-             besides(other, "mvdr.loading.", "", loading),
-             chosen(other, "mvdr.correct_level", "false"),
-             chosen(other, "mvdr.source_count", "mdl"), chosen(other, "mvdr.dmr", dmr),
-             chosen(other, "mvdr.dmr_noise", "trace"),
-             chosen(other, "detections.threshold_db", "6"), chosen(other, "detections.most", "16"));
+    char loading[96], cbf[96], lofar[96], mvdr[96], limited[96];
+    snprintf(
+        text, 2048,
+        "schema: 1\n"
+        "array: {id: 1, geometry: {line: {sensors: %d, spacing_m: 0.75}}, mask: %s, "
+        "gain_db: %s, phase_deg: %s, delay_us: %s, heading_deg: %s}\n"
+        "sound_speed_mps: %s\n"
+        "fs_hz: %d\n"
+        "ingest: {overload: block}\n"
+        "dft: {length: %d, hop: %d}\n"
+        "cbf: {%sranges_m: %s, shading: %s, scan: %s}\n"
+        "lofar: {%s}\n"
+        "mvdr: {%ssnapshots: %d, scan: %s, cell_maximum: %s, nearfield: true, solver: %s, "
+        "loading: {%s}, correct_level: %s, source_count: %s, dmr: %s, dmr_noise: %s, music: %s, "
+        "tolerance: %s, max_sweeps: %s%s}\n"
+        "detections: {threshold_db: %s, most: %s}\n"
+        "output: {high_water_mark: 1000}\n"
+        "runtime: {threads: 1, backend: cpu}\n",
+        SENSORS, chosen(other, "array.mask", "[]"), chosen(other, "array.gain_db", "-170"),
+        chosen(other, "array.phase_deg", "0"), chosen(other, "array.delay_us", "0"),
+        chosen(other, "array.heading_deg", "0"), chosen(other, "sound_speed_mps", "1500"), FS, FS,
+        FS, besides(other, "cbf.band", "band_hz: [600, 950], ", cbf),
+        chosen(other, "cbf.ranges_m", "[20, 60]"), chosen(other, "cbf.shading", "uniform"),
+        chosen(other, "cbf.scan", "{start_deg: 0, stop_deg: 180, step_deg: 1}"),
+        besides(other, "lofar.band", lofar_band, lofar),
+        besides(other, "mvdr.band", mvdr_band, mvdr), SNAPSHOTS,
+        chosen(other, "mvdr.scan", "{start_deg: 0, stop_deg: 180, step_deg: 1}"),
+        chosen(other, "mvdr.cell_maximum", "false"), solver,
+        besides(other, "mvdr.loading.", "", loading), chosen(other, "mvdr.correct_level", "false"),
+        chosen(other, "mvdr.source_count", "mdl"), chosen(other, "mvdr.dmr", dmr),
+        chosen(other, "mvdr.dmr_noise", "trace"), chosen(other, "mvdr.music", music),
+        chosen(other, "mvdr.tolerance", "1e-9"), chosen(other, "mvdr.max_sweeps", "30"),
+        limit(other, limited), chosen(other, "detections.threshold_db", "6"),
+        chosen(other, "detections.most", "16"));
 }
 
 static void line_open(line *l, const setting *other, const struct layout *layout) {
@@ -97,12 +110,13 @@ static void line_open(line *l, const setting *other, const struct layout *layout
     memset(l, 0, sizeof *l);
     write_text(text, other);
     cr_assert_eq(feed_start(&l->feed, text, NULL, NULL, 0, layout, &err), SONAR_OK, "%s", err.text);
-    l->subscriber = subscribe(l->feed.out, "cbf.", "mvdr.", "element.psd", "detections", NULL);
+    l->subscriber =
+        subscribe(l->feed.out, "cbf.", "mvdr.", "music.", "element.psd", "detections", NULL);
     uint32_t all = SONAR_WANT(SONAR_CBF_AZIMUTH) | SONAR_WANT(SONAR_CBF_NEARFIELD) |
                    SONAR_WANT(SONAR_CBF_LOFAR) | SONAR_WANT(SONAR_MVDR_AZIMUTH) |
                    SONAR_WANT(SONAR_MVDR_SPECTRUM) | SONAR_WANT(SONAR_MVDR_NEARFIELD) |
-                   SONAR_WANT(SONAR_MVDR_EIGENVALUES) | SONAR_WANT(SONAR_ELEMENT_PSD) |
-                   SONAR_WANT(SONAR_DETECTIONS);
+                   SONAR_WANT(SONAR_MVDR_EIGENVALUES) | SONAR_WANT(SONAR_MUSIC_AZIMUTH) |
+                   SONAR_WANT(SONAR_ELEMENT_PSD) | SONAR_WANT(SONAR_DETECTIONS);
     while ((sonar_output_wanted(l->feed.pipeline->output) & all) != all)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     l->feed.digitiser = digitiser_open(l->feed.in, SENSORS, 0, SENSORS, FRAME);
@@ -168,6 +182,8 @@ static void play(line *l, uint64_t window) {
     take_grid(l, "mvdr.spectrum", window, SPECTRUM);
     cJSON_Delete(take(l, "mvdr.nearfield", window, l->mvdr_near, RANGES * LOOKS));
     take_grid(l, "mvdr.eigenvalues", window, EIGENVALUES);
+    if (sonar_pipeline_config(l->feed.pipeline)->specs.mvdr.music)
+        take_grid(l, "music.azimuth", window, MUSIC);
     take_grid(l, "element.psd", window, PSD);
     l->contacts = take(l, "detections", window, NULL, 0);
 }
@@ -228,6 +244,7 @@ static void expect_loading_alike(const cJSON *have, const cJSON *want, const cha
     cr_expect_float_eq(header_number(a, "delta"), header_number(b, "delta"),
                        1e-3 * header_number(b, "delta"), "%s", what);
     expect_alike(have, want, "sources", what);
+    expect_alike(have, want, "white_noise_gain", what);
 }
 
 static void expect_grids_alike(const line *have, const line *want, int which, double limit_db,
@@ -260,6 +277,11 @@ static void expect_results_alike(const line *have, const line *want, int mvdr, c
         return;
     expect_grids_alike(have, want, SPECTRUM, mvdr == MVDR_KEPT ? 1e-2 : 0.2, what);
     expect_grids_alike(have, want, EIGENVALUES, 1e-2, what);
+    cr_expect_eq(!have->grid[MUSIC].head, !want->grid[MUSIC].head, "%s", what);
+    if (want->grid[MUSIC].head) {
+        expect_grids_alike(have, want, MUSIC, 1e-2, what);
+        expect_alike(have->grid[MUSIC].head, want->grid[MUSIC].head, "music", what);
+    }
     expect_loading_alike(have->mvdr_head, want->mvdr_head, what);
     cr_expect_lt(worst_db(have->mvdr, want->mvdr, LOOKS), 1e-3, "%s: %g dB", what,
                  worst_db(have->mvdr, want->mvdr, LOOKS));
@@ -415,6 +437,100 @@ Test(live, dominant_modes_change_where_eigenvectors_are) {
     line_close(&l);
 }
 
+/* A limit that there is room for may be another one or, for want of any, none. */
+Test(live, a_limit_on_the_gain_changes_where_there_is_one, .timeout = 120) {
+    static const setting limits[] = {{"mvdr.white_noise_gain_db", "-1"},
+                                     {"mvdr.white_noise_gain_db", "-40"},
+                                     {"mvdr.white_noise_gain_db", NULL}};
+    static line l;
+    sonar_error err = {0};
+    gain = "-6";
+    for (int i = 0; i < 6; i++)
+        try_setting(&limits[i / 2], false, i % 2 ? BY_FILE : BY_SET, NULL);
+    line_open(&l, NULL, NULL);
+    cr_expect_eq(set(&l, "mvdr.dmr", "2", &err), SONAR_EINVAL, "both at once");
+    cr_expect(strstr(err.text, "no loading"), "%s", err.text);
+    play(&l, 0);
+    cr_expect_gt(header_number(l.mvdr_head, "white_noise_gain.limited_share"), 0);
+    cr_assert_eq(set(&l, "mvdr.white_noise_gain_db", NULL, &err), SONAR_OK, "%s", err.text);
+    cr_assert_eq(set(&l, "mvdr.dmr", "2", &err), SONAR_OK, "%s", err.text);
+    play(&l, 1);
+    cr_expect_str_eq(text_of(cJSON_GetObjectItemCaseSensitive(l.mvdr_head, "loading"), "rule"),
+                     "dmr");
+    cr_assert_eq(set(&l, "mvdr.dmr", "off", &err), SONAR_OK, "%s", err.text);
+    cr_assert_eq(set(&l, "mvdr.white_noise_gain_db", "-3", &err), SONAR_OK, "%s", err.text);
+    play(&l, 2);
+    cr_expect_eq(header_number(l.mvdr_head, "white_noise_gain.limit_db"), -3);
+    line_close(&l);
+    gain = NULL;
+    line_open(&l, NULL, NULL);
+    cr_expect_eq(set(&l, "mvdr.white_noise_gain_db", "-3", &err), SONAR_EINVAL);
+    cr_expect(strstr(err.text, "-100 there limits nothing and keeps room"), "%s", err.text);
+    line_close(&l);
+}
+
+/* By the spectrum's own eigenvectors and by MUSIC's. */
+Test(live, music_changes_where_it_was_on, .timeout = 120) {
+    static const setting sources[] = {
+        {"mvdr.music", "1"}, {"mvdr.music", "auto"}, {"mvdr.music", "off"}};
+    music = "3";
+    for (int i = 0; i < 6; i++) {
+        solver = i % 2 ? "jacobi" : "auto";
+        try_setting(&sources[i / 2], false, i % 2 ? BY_FILE : BY_SET, NULL);
+    }
+}
+
+/* It says so by silence, and goes on counting its messages. */
+Test(live, music_falls_silent_and_returns) {
+    static line l;
+    sonar_error err = {0};
+    music = "auto";
+    line_open(&l, NULL, NULL);
+    play(&l, 0);
+    cr_expect_eq(header_number(l.grid[MUSIC].head, "seq"), 0);
+    cr_assert_eq(set(&l, "mvdr.music", "off", &err), SONAR_OK, "%s", err.text);
+    cr_assert_eq(set(&l, "mvdr.source_count", "off", &err), SONAR_OK, "%s", err.text);
+    play(&l, 1);
+    play(&l, 2);
+    cr_expect_eq(set(&l, "mvdr.music", "auto", &err), SONAR_EINVAL, "who would count?");
+    cr_expect(strstr(err.text, "mvdr.source_count"), "%s", err.text);
+    cr_assert_eq(set(&l, "mvdr.music", "2", &err), SONAR_OK, "%s", err.text);
+    play(&l, 3);
+    cr_expect_eq(header_number(l.grid[MUSIC].head, "seq"), 1, "somebody published it unasked");
+    cr_expect_eq(header_number(l.grid[MUSIC].head, "music.most"), 2);
+    line_close(&l);
+    music = "off";
+    line_open(&l, NULL, NULL);
+    cr_expect_eq(set(&l, "mvdr.music", "2", &err), SONAR_EINVAL);
+    cr_expect(strstr(err.text, "mvdr.music") || strstr(err.where, "mvdr.music"));
+    cr_expect(strstr(err.text, "restart with it in the file"), "%s", err.text);
+    line_close(&l);
+}
+
+/* Sweeps are Jacobi's: of one alone it says that it has not converged. */
+Test(live, jacobi_takes_other_limits) {
+    static line l;
+    sonar_error err = {0};
+    solver = "jacobi";
+    try_setting(&(setting){"mvdr.tolerance", "1e-6"}, false, BY_SET, NULL);
+    try_setting(&(setting){"mvdr.max_sweeps", "20"}, false, BY_FILE, NULL);
+    line_open(&l, NULL, NULL);
+    for (uint64_t window = 0; window < 2; window++)
+        play(&l, window);
+    cr_expect_gt(header_number(l.mvdr_head, "most_sweeps"), 1);
+    cr_expect_eq(header_number(l.mvdr_head, "bins_not_converged"), 0);
+    cr_assert_eq(set(&l, "mvdr.max_sweeps", "1", &err), SONAR_OK, "%s", err.text);
+    play(&l, 2);
+    cr_expect_eq(header_number(l.mvdr_head, "most_sweeps"), 1);
+    cr_expect_gt(header_number(l.mvdr_head, "bins_not_converged"), 0);
+    cr_assert_eq(set(&l, "mvdr.tolerance", "0.1", &err), SONAR_OK, "%s", err.text);
+    cr_assert_eq(set(&l, "mvdr.max_sweeps", "30", &err), SONAR_OK, "%s", err.text);
+    play(&l, 3);
+    cr_expect_eq(header_number(l.mvdr_head, "bins_not_converged"), 0);
+    cr_expect_gt(header_number(l.mvdr_head, "worst_residual"), 1e-9);
+    line_close(&l);
+}
+
 /* Axes and shapes are other ones from the next window on, and back. */
 Test(live, spectra_turn_to_true_bearings_and_back) {
     static line l;
@@ -450,6 +566,10 @@ Test(live, devices_with_graphs_follow, .timeout = 120) {
         cr_expect_gt(fake.graphs_run, 0);
         cr_expect_eq(fake.faults, 0);
     }
+    music = "3", gain = "-6";
+    try_setting(&(setting){"mvdr.music", "off"}, false, BY_SET, &layout);
+    try_setting(&(setting){"mvdr.white_noise_gain_db", "-1"}, false, BY_SET, &layout);
+    cr_expect_eq(fake.faults, 0);
 }
 
 /* A scan is several options at once. */

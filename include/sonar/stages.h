@@ -325,22 +325,25 @@ typedef struct sonar_mvdr_spec {
                                counts where the noise rule falls back to the trace */
     size_t known_sources;   /* live; K for the noise rule, 0 = unknown */
     sonar_mvdr_solver solver;
-    double tolerance;  /* in (0, 1): Jacobi ends with a sweep that meets no |g_ij| above it times
-                          sqrt(g_ii g_jj), G being what is diagonalised */
-    size_t max_sweeps; /* after which a bin is flagged as not converged */
+    double tolerance;  /* live; in (0, 1): Jacobi ends with a sweep that meets no |g_ij| above it
+                          times sqrt(g_ii g_jj), G being what is diagonalised */
+    size_t max_sweeps; /* live; after which a bin is flagged as not converged */
     bool forward_backward; /* averages with the array mirrored at the origin; sensors whose mirror
                               image is masked or missing are not used */
     bool correct_level;    /* live; take out what few snapshots and loading do to levels */
     sonar_source_count source_count; /* live */
     /* SONAR_MODES_*, or so many dominant modes; the solver is then AUTO or JACOBI. Live, but OFF
-     * stays OFF and others stay others unless the solver is JACOBI. */
+     * stays OFF and others stay others unless the stage was made with the JACOBI solver or with a
+     * limit on the white noise gain. */
     int dmr;
     sonar_mvdr_noise dmr_noise; /* live */
     /* Least white noise gain of the weights, |w^H a|^2 / (w^H w), in dB re that of equal weights,
      * B: less than 0; 0: no limit. Not with the Cholesky solver, dominant modes or corrected
-     * levels. */
+     * levels. Live, but a stage that was made without a limit has no room for one. */
     double white_noise_gain_db;
-    int music; /* SONAR_MODES_*, or the number of sources; found by Jacobi, whatever the solver */
+    /* SONAR_MODES_*, or the number of sources; found by Jacobi, whatever the solver. Live, but a
+     * stage that was made with OFF stays so. While it is OFF, MUSIC is not wanted. */
+    int music;
     /* Borrowed during create. NULL: every bin is steered at its centre. */
     const sonar_mvdr_tones *tones;
     /* Bins at the ends of the input that are there only so that their neighbours' tones are found:

@@ -209,6 +209,8 @@ static const struct group MASK_GROUP = {OPT_MASK, OPT_MASK},
                           MVDR_GROUP = {OPT_MVDR_SCAN, OPT_MVDR_DEPRESSION},
                           RANGE_GROUP = {OPT_RANGES, OPT_RANGE_REFERENCE},
                           MODES_GROUP = {OPT_DMR, OPT_DMR},
+                          GAIN_GROUP = {OPT_WHITE_NOISE_GAIN, OPT_WHITE_NOISE_GAIN},
+                          MUSIC_GROUP = {OPT_MUSIC, OPT_MUSIC},
                           CBF_BAND_GROUP = {OPT_CBF_BAND_HZ, OPT_CBF_BAND_BINS},
                           LOFAR_BAND_GROUP = {OPT_LOFAR_BAND_HZ, OPT_LOFAR_BAND_BINS},
                           MVDR_BAND_GROUP = {OPT_MVDR_BAND_HZ, OPT_MVDR_BAND_BINS};
@@ -246,6 +248,32 @@ static const struct group *band_misfit(const sonar_config *made, const sonar_con
     return NULL;
 }
 
+/* What the MVDR has made room for. */
+static const struct group *extras_misfit(const sonar_config *made, const sonar_config *b,
+                                         char why[160]) {
+    const sonar_mvdr_spec *was = &made->specs.mvdr, *is = &b->specs.mvdr;
+    if (!was->dmr != !is->dmr && was->solver != SONAR_MVDR_JACOBI &&
+        !(was->white_noise_gain_db < 0)) {
+        snprintf(why, 160,
+                 "eigenvectors have room only if mvdr.solver, mvdr.dmr or "
+                 "mvdr.white_noise_gain_db wanted them at the start");
+        return &MODES_GROUP;
+    }
+    if (is->white_noise_gain_db < 0 && !(was->white_noise_gain_db < 0)) {
+        snprintf(why, 160,
+                 "a limit has room only if there was one at the start: restart with it in the "
+                 "file; -100 there limits nothing and keeps room");
+        return &GAIN_GROUP;
+    }
+    if (is->music && !was->music) {
+        snprintf(why, 160,
+                 "MUSIC has room only if it was on at the start: restart with it in the file; it "
+                 "is computed only while somebody subscribes");
+        return &MUSIC_GROUP;
+    }
+    return NULL;
+}
+
 static const struct group *misfit(const sonar_config *made, const sonar_config *b, char why[160]) {
     if (made->cbf_scan.cone != b->cbf_scan.cone || made->geometry.extent != b->geometry.extent) {
         snprintf(why, 160, "the sensors that are left make an array of another kind");
@@ -266,14 +294,8 @@ static const struct group *misfit(const sonar_config *made, const sonar_config *
                  made->specs.cbf.ranges);
         return &RANGE_GROUP;
     }
-    if (made->specs.mvdr_enabled && !made->specs.mvdr.dmr != !b->specs.mvdr.dmr &&
-        made->specs.mvdr.solver != SONAR_MVDR_JACOBI) {
-        snprintf(why, 160,
-                 "eigenvectors have room only if mvdr.solver or mvdr.dmr wanted them at "
-                 "the start");
-        return &MODES_GROUP;
-    }
-    return band_misfit(made, b, why);
+    const struct group *group = made->specs.mvdr_enabled ? extras_misfit(made, b, why) : NULL;
+    return group ? group : band_misfit(made, b, why);
 }
 
 static void leave(source *from, const sonar_settings *running, const struct group *group,
@@ -293,7 +315,7 @@ static void leave(source *from, const sonar_settings *running, const struct grou
 /* Reads the merged values again and again until all that do not fit have left. */
 static sonar_code fit(source *from, const sonar_config *made, const sonar_config *running,
                       sonar_config **config, sonar_config_differences *all, sonar_report *report) {
-    enum { GROUPS = 8 };
+    enum { GROUPS = 10 };
     for (int i = 0;; i++) {
         char why[160];
         sonar_code code = read_source(from, running->settings->file, running, config, report);

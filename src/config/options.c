@@ -379,22 +379,22 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                        .help = "That noise. trace: the mean of the other eigenvalues. median: "
                                "their median, which a few modes too few hardly change."},
     [OPT_WHITE_NOISE_GAIN] =
-        {"mvdr.white_noise_gain_db", AT(specs.mvdr.white_noise_gain_db), REAL("dB", -100, 0),
+        {"mvdr.white_noise_gain_db", LIVE, AT(specs.mvdr.white_noise_gain_db), REAL("dB", -100, 0),
          .below = true,
          .help = "Least gain of the weights against white noise, re that of the conventional beam "
                  "(docs/mvdr.md). A direction whose weights have less is loaded until they have "
                  "it. No limit if it is not given."},
-    [OPT_MUSIC] = {"mvdr.music", AT(specs.mvdr.music), INTEGER(1, 65535), .choices = "off auto",
-                   .fallback = "off",
+    [OPT_MUSIC] = {"mvdr.music", LIVE, AT(specs.mvdr.music), INTEGER(1, 65535),
+                   .choices = "off auto", .fallback = "off",
                    .help = "Compute MUSIC, a pseudo-spectrum that tells bearings and no levels, "
                            "with so many sources in each bin, while somebody subscribes to "
                            "music.azimuth (docs/mvdr.md). auto: as many as mvdr.source_count "
                            "finds."},
-    [OPT_TOLERANCE] = {"mvdr.tolerance", AT(specs.mvdr.tolerance), REAL("", 1e-16, 0.1),
+    [OPT_TOLERANCE] = {"mvdr.tolerance", LIVE, AT(specs.mvdr.tolerance), REAL("", 1e-16, 0.1),
                        .fallback = "1e-9",
                        .help = "Jacobi ends when no off-diagonal element is larger than this times "
                                "the geometric mean of its two diagonal elements."},
-    [OPT_MAX_SWEEPS] = {"mvdr.max_sweeps", AT(specs.mvdr.max_sweeps), INTEGER(1, 1000),
+    [OPT_MAX_SWEEPS] = {"mvdr.max_sweeps", LIVE, AT(specs.mvdr.max_sweeps), INTEGER(1, 1000),
                         .fallback = "30",
                         .help = "Largest number of Jacobi sweeps. A bin that has not converged by "
                                 "then is published as not converged."},

@@ -18,17 +18,19 @@ static sonar_code check_live(const sonar_mvdr_spec *s, sonar_error *err) {
         (s->dmr == SONAR_MODES_COUNTED && s->source_count == SONAR_COUNT_OFF))
         return sonar_fail(err, SONAR_EINVAL, where,
                           "dominant modes want the Jacobi solver and, to be counted, a rule");
-    if (!(s->white_noise_gain_db <= 0) || isinf(s->white_noise_gain_db))
+    if (!(s->white_noise_gain_db <= 0))
         return sonar_fail(err, SONAR_EINVAL, where, "a white noise gain of %g dB is impossible",
                           s->white_noise_gain_db);
-    if (s->white_noise_gain_db < 0 &&
-        (s->solver == SONAR_MVDR_CHOLESKY || s->dmr || s->correct_level))
+    if (mvdr_least_gain(s) > 0 && (s->solver == SONAR_MVDR_CHOLESKY || s->dmr || s->correct_level))
         return sonar_fail(err, SONAR_EINVAL, where,
                           "a limit on the white noise gain wants the Jacobi solver, loading, and "
                           "levels as they are");
     if (s->music < SONAR_MODES_COUNTED ||
         (s->music == SONAR_MODES_COUNTED && s->source_count == SONAR_COUNT_OFF))
         return sonar_fail(err, SONAR_EINVAL, where, "to count MUSIC's sources wants a rule");
+    if (!(s->tolerance > 0 && s->tolerance < 1) || !s->max_sweeps)
+        return sonar_fail(err, SONAR_EINVAL, where, "tolerance %g in %zu sweeps is not possible",
+                          s->tolerance, s->max_sweeps);
     return SONAR_OK;
 }
 
@@ -44,12 +46,12 @@ sonar_code mvdr_check_spec(const sonar_mvdr_spec *s, sonar_error *err) {
     if (s->parts && (!sonar_mvdr_adds(s) || s->edge_below || s->edge_above))
         return sonar_fail(err, SONAR_EINVAL, where,
                           "sums over parts of the sensors cannot be added here");
+    if (isinf(s->white_noise_gain_db))
+        return sonar_fail(err, SONAR_EINVAL, where, "a white noise gain of %g dB is impossible",
+                          s->white_noise_gain_db);
     if ((s->alpha > 0) == (s->snapshots > 0))
         return sonar_fail(err, SONAR_EINVAL, where,
                           "either a block of snapshots or a forgetting factor is needed");
-    if (!(s->tolerance > 0 && s->tolerance < 1) || !s->max_sweeps)
-        return sonar_fail(err, SONAR_EINVAL, where, "tolerance %g in %zu sweeps is not possible",
-                          s->tolerance, s->max_sweeps);
     return check_live(s, err);
 }
 
@@ -113,6 +115,11 @@ sonar_code mvdr_check_params(const sonar_mvdr_spec *spec, const sonar_params *pa
     if (mvdr_has_vectors(&renewed) != mvdr_has_vectors(spec))
         return sonar_fail(err, SONAR_EINVAL, where,
                           "dominant modes come or go, for which the solver is to be Jacobi");
+    if ((params->mvdr->white_noise_gain_db < 0 && !(spec->white_noise_gain_db < 0)) ||
+        (params->mvdr->music && !spec->music))
+        return sonar_fail(err, SONAR_EINVAL, where,
+                          "a limit on the white noise gain or MUSIC comes, for which the stage was "
+                          "made without room");
     return check_live(&renewed, err);
 }
 
@@ -127,6 +134,13 @@ void mvdr_renew_spec(sonar_mvdr_spec *spec, const sonar_params *params) {
     spec->source_count = live->source_count;
     spec->dmr = live->dmr;
     spec->dmr_noise = live->dmr_noise;
+    spec->tolerance = live->tolerance;
+    spec->max_sweeps = live->max_sweeps;
+    if (spec->white_noise_gain_db < 0)
+        spec->white_noise_gain_db =
+            live->white_noise_gain_db != 0 ? live->white_noise_gain_db : -INFINITY;
+    if (spec->music)
+        spec->music = live->music ? live->music : 1;
 }
 
 mvdr_band mvdr_band_of(const sonar_mvdr_spec *spec, const sonar_params *params) {
@@ -277,11 +291,12 @@ sonar_code mvdr_check_point_sums(const sonar_mvdr_spec *spec, const sonar_buffer
 
 mvdr_wants mvdr_wants_of(const sonar_work *work, const sonar_buffer *out) {
     const uint32_t far = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM);
+    const sonar_mvdr_spec *live = work->params->mvdr;
     mvdr_wants wants = {.far = work->outputs & far,
                         .near = work->outputs & SONAR_WANT(SONAR_MVDR_NEARFIELD) &&
                                 out[SONAR_MVDR_OUT_NEARFIELD].data,
                         .music = work->outputs & SONAR_WANT(SONAR_MUSIC_AZIMUTH) &&
-                                 out[SONAR_MVDR_OUT_MUSIC].data};
+                                 out[SONAR_MVDR_OUT_MUSIC].data && (!live || live->music)};
     wants.any = wants.far || wants.near || wants.music ||
                 work->outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES);
     return wants;

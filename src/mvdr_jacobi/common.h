@@ -3,6 +3,8 @@
 #ifndef SONAR_MVDR_JACOBI_COMMON_H
 #define SONAR_MVDR_JACOBI_COMMON_H
 
+#include <math.h>
+
 #include "mvdr_jacobi/mvdr_jacobi.h"
 
 #ifdef __cplusplus
@@ -40,11 +42,18 @@ static inline bool mvdr_music_decomposes(const sonar_mvdr_spec *spec) {
     return spec->music && !mvdr_has_vectors(spec);
 }
 
+/* The least white noise gain as a share of |a|^2; 0: no limit. */
+static inline double mvdr_least_gain(const sonar_mvdr_spec *spec) {
+    return spec->white_noise_gain_db < 0 ? pow(10, spec->white_noise_gain_db / 10) : 0;
+}
+
 sonar_code mvdr_check_spec(const sonar_mvdr_spec *spec, sonar_error *err);
 sonar_code mvdr_check_params(const sonar_mvdr_spec *spec, const sonar_params *params,
                              sonar_error *err);
-/* The live members of a specification take those of the parameters, which have been checked; but
- * the band, inside the bins that stay: */
+/* The live members of a specification take those of the parameters, which have been checked. What a
+ * stage has made room for and the parameters switch off keeps a value that says so: a limit of -inf
+ * dB, which limits nothing, and one source of MUSIC, which nobody wants. Not so the band, inside
+ * the bins that stay: */
 void mvdr_renew_spec(sonar_mvdr_spec *spec, const sonar_params *params);
 
 /* Bins in use, counted from the input's first: [begin, end); and those of them that are no edges,

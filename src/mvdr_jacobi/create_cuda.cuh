@@ -183,7 +183,7 @@ inline void set_view(mvdr_stage *stage, const sonar_mvdr_spec *spec) {
     v->by_snapshots = shape->by_snapshots;
     v->vectors = mvdr_has_vectors(spec);
     v->music_decomposes = mvdr_music_decomposes(spec);
-    v->gain = spec->white_noise_gain_db < 0 ? pow(10, spec->white_noise_gain_db / 10) : 0;
+    v->gain = mvdr_least_gain(spec);
     v->length = (uint32_t)shape->slots;
     v->images = (uint32_t)shape->each;
     v->columns = v->images * v->length;

@@ -102,6 +102,7 @@ inline sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cud
     if (code)
         return code;
     mvdr_renew_spec(&v->spec, params);
+    v->gain = mvdr_least_gain(&v->spec);
     v->band = mvdr_band_of(&v->spec, params);
     prepare_solver(stage);
     const bool same = stage->versioned && !v->spec.parts && same_far &&

@@ -189,7 +189,7 @@ static unsigned process(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_
     view->m = looks->order;
     view->factor = stage->factor + bin * stage->factor_size;
     view->vectors = mvdr_has_vectors(spec);
-    view->gain = spec->white_noise_gain_db < 0 ? pow(10, spec->white_noise_gain_db / 10) : 0;
+    view->gain = mvdr_least_gain(spec);
     view->lambda = stage->lambda + (view->gain > 0 ? bin : 0) * 2 * (stage->shape.order + 1);
     view->own = view->lambda + stage->shape.order + 1;
     if (spec->dmr) {

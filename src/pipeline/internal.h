@@ -231,7 +231,8 @@ static inline bool sonar_is_root(const sonar_pipeline *pipeline) {
 /* detections.c: the turns of such directions, for the engine's points. */
 void sonar_pipeline_steer(sonar_pipeline *pipeline, sonar_engine_stage beamformer, size_t n,
                           const double *az_deg, const double *range_m);
-/* data.c: the data thread; what the stages have to compute for what subscribers want. */
+/* data.c: the data thread; what the stages have to compute under a configuration, that of the start
+ * or a live one, for what subscribers want. */
 void *sonar_data_thread(void *pipeline);
 /* Results between two windows: one that is free (NULL: all are lent), and back. */
 sonar_result *sonar_result_find(sonar_pipeline *pipeline);
@@ -243,7 +244,8 @@ sonar_code sonar_result_conclude(sonar_pipeline *pipeline, uint32_t outputs, son
                                  sonar_error *err);
 void sonar_result_told(sonar_pipeline *pipeline);
 void sonar_data_note_failure(struct progress *progress, const sonar_error *err);
-uint32_t sonar_pipeline_needed(const sonar_pipeline *pipeline, uint32_t wanted);
+uint32_t sonar_pipeline_needed(const sonar_pipeline *pipeline, const sonar_config *config,
+                               uint32_t wanted);
 /* mask.c: element health. Needs a version. */
 sonar_code sonar_mask_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_mask_destroy(sonar_pipeline *pipeline);

@@ -395,7 +395,8 @@ static sonar_code process(sonar_pipeline *p, const sonar_verdict *v, sonar_resul
         sonar_mask_measure(p, &ranks->window);
     const sonar_engine_job job = {.window = present ? &ranks->window : &whole,
                                   .params = p->live->params,
-                                  .outputs = sonar_pipeline_needed(p, wanted),
+                                  .outputs =
+                                      sonar_pipeline_needed(p, p->live->plan->config, wanted),
                                   .surface = result ? result->surface : NULL,
                                   .absent = !present,
                                   .surfaces_asked = ranks->offer[0].publishes,

@@ -35,6 +35,7 @@
     X(no_noise_at_all)                                                                             \
     X(reset_forgets)                                                                               \
     X(live_values)                                                                                 \
+    X(live_extras)                                                                                 \
     X(live_bands)                                                                                  \
     X(tables_that_stay)                                                                            \
     X(same_bits)                                                                                   \

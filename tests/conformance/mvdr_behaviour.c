@@ -310,6 +310,18 @@ static void expect_same(site *site, const mvdr_fixture *f, const mvdr_fixture *g
                 site_expect(site, fabs(a - b) <= 1e-3 * fabs(b), "%s, bin %zu, field %d: %g, %g",
                             what, bin, field, a, b);
         }
+    for (size_t t = 0; f->out[SONAR_MVDR_OUT_MUSIC].data && t < f->spec.directions; t++)
+        site_expect(site,
+                    f->spec.music
+                        ? fabs(10 * log10((double)f->music[t] / (double)g->music[t])) < 2e-3
+                        : isnan(f->music[t]),
+                    "%s, direction %zu: MUSIC %g", what, t, (double)f->music[t]);
+}
+
+/* Whether a stage that was made so has room for what the other has switched on. */
+static bool have_room(const sonar_mvdr_spec *made, const sonar_mvdr_spec *other) {
+    return (made->music || !other->music) &&
+           (made->white_noise_gain_db < 0 || !(other->white_noise_gain_db < 0));
 }
 
 /* From the snapshots that were there a stage makes under other values what one makes that was
@@ -334,10 +346,12 @@ static void change_values(site *site, const sonar_mvdr_spec *spec, const sonar_m
         site_expect(site, fabs((double)at_f[i] / (double)at_g[i] - 1) < 1e-3,
                     "%s: point %d: %g, %g", what, i, (double)at_f[i], (double)at_g[i]);
     put_live(&f, spec); /* and back, without a snapshot */
-    put_live(&g, spec);
     mvdr_run(&f, 0, x);
-    mvdr_run(&g, 0, x);
-    expect_same(site, &f, &g, "back again");
+    if (have_room(to, spec)) {
+        put_live(&g, spec);
+        mvdr_run(&g, 0, x);
+        expect_same(site, &f, &g, "back again");
+    }
     free(x);
     mvdr_close(&f);
     mvdr_close(&g);
@@ -370,6 +384,37 @@ MVDR_CASE(live_values) {
         to.dmr = 2, change_values(site, &spec, &to, l, "dominant modes");
         to.dmr_noise = SONAR_NOISE_MEDIAN, change_values(site, &spec, &to, l, "their noise");
         to.dmr = SONAR_MODES_COUNTED, change_values(site, &spec, &to, l, "as many as counted");
+    }
+}
+
+/* What a stage has made room for becomes another one, or none. */
+MVDR_CASE(live_extras) {
+    static const struct {
+        size_t sensors, snapshots;
+        double alpha;
+        sonar_mvdr_solver solver;
+    } shapes[] = {{24, 12, 0, SONAR_MVDR_AUTO},
+                  {16, 40, 0, SONAR_MVDR_AUTO},
+                  {12, 8, 0.9, SONAR_MVDR_AUTO},
+                  {20, 9, 0, SONAR_MVDR_JACOBI}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        sonar_mvdr_spec music =
+            mvdr_spec(shapes[i].sensors, 40, shapes[i].snapshots, shapes[i].alpha);
+        const size_t l = shapes[i].snapshots;
+        music.solver = shapes[i].solver, music.bins = 2;
+        sonar_mvdr_spec limited = music, to;
+        music.music = SONAR_MODES_COUNTED, music.source_count = SONAR_COUNT_MDL;
+        to = music, to.music = 2, change_values(site, &music, &to, l, "two sources");
+        to.source_count = SONAR_COUNT_OFF, change_values(site, &music, &to, l, "uncounted");
+        to.music = SONAR_MODES_OFF, change_values(site, &music, &to, l, "MUSIC off");
+        limited.white_noise_gain_db = -6, limited.eps = 1e-3;
+        to = limited, to.white_noise_gain_db = -1;
+        change_values(site, &limited, &to, l, "a higher limit");
+        to.white_noise_gain_db = 0, change_values(site, &limited, &to, l, "no limit");
+        to.correct_level = true, change_values(site, &limited, &to, l, "levels for a limit");
+        to.correct_level = false, to.dmr = 2;
+        change_values(site, &limited, &to, l, "modes for a limit");
+        limited.music = 1, to.music = 2, change_values(site, &limited, &to, l, "both");
     }
 }
 
@@ -587,24 +632,50 @@ MVDR_CASE(wrong_shapes) {
     mvdr_close(&f);
 }
 
-/* Values that the spec may not have either, and modes for which nothing was made. */
-MVDR_CASE(wrong_live_values) {
+/* Whether a stage of `spec` goes on under these values. */
+static void expect_accepted(site *site, const sonar_mvdr_spec *spec, const sonar_mvdr_spec *live,
+                            bool accepted, const char *what) {
     mvdr_fixture f;
-    const sonar_mvdr_spec spec = mvdr_spec(4, 5, 6, 0);
-    sonar_mvdr_spec wrong = spec, modes = spec, good = spec;
     sonar_error err = {0};
-    wrong.eps = 0, modes.dmr = 2, good.eps = 0.5;
-    mvdr_open(&f, site, &spec);
-    sonar_work work = mvdr_work(&f);
-    const sonar_mvdr_spec *const live[] = {&wrong, &modes, &good};
-    for (int i = 0; i < 3; i++) {
-        f.params.mvdr = live[i];
-        f.params.version++;
-        const sonar_code code = f.ops->execute(f.stage, site->queue, &f.in, f.out, &work, &err);
-        site_expect(site, code == (i < 2 ? SONAR_EINVAL : SONAR_OK), "values %d: %d", i, (int)code);
-    }
+    mvdr_open(&f, site, spec);
+    const sonar_work work = mvdr_work(&f);
+    f.params.mvdr = live;
+    f.params.version++;
+    const sonar_code code = f.ops->execute(f.stage, site->queue, &f.in, f.out, &work, &err);
+    site_expect(site, code == (accepted ? SONAR_OK : SONAR_EINVAL), "%s: %d", what, (int)code);
+    f.params.mvdr = spec;
+    f.params.version++;
+    site_expect(site, !f.ops->execute(f.stage, site->queue, &f.in, f.out, &work, &err),
+                "after %s: %s", what, err.text);
     site_settle(site);
     mvdr_close(&f);
+}
+
+/* Values that the spec may not have either, and what there is no room for. */
+MVDR_CASE(wrong_live_values) {
+    const sonar_mvdr_spec spec = mvdr_spec(4, 5, 6, 0);
+    sonar_mvdr_spec limited = spec, musical = spec, live = spec;
+    limited.white_noise_gain_db = -3, musical.music = 1;
+    live.eps = 0.5, expect_accepted(site, &spec, &live, true, "another eps"), live = spec;
+    live.eps = 0, expect_accepted(site, &spec, &live, false, "no eps"), live = spec;
+    live.dmr = 2, expect_accepted(site, &spec, &live, false, "modes"), live = spec;
+    live.tolerance = 1, expect_accepted(site, &spec, &live, false, "no tolerance"), live = spec;
+    live.max_sweeps = 0, expect_accepted(site, &spec, &live, false, "no sweep");
+    expect_accepted(site, &spec, &limited, false, "a limit");
+    expect_accepted(site, &spec, &musical, false, "MUSIC");
+    expect_accepted(site, &limited, &spec, true, "no limit");
+    expect_accepted(site, &musical, &spec, true, "no MUSIC");
+    live = limited, live.white_noise_gain_db = 1;
+    expect_accepted(site, &limited, &live, false, "a limit that nothing meets");
+    live.white_noise_gain_db = NAN;
+    expect_accepted(site, &limited, &live, false, "a limit that is no number");
+    live = limited, live.correct_level = true;
+    expect_accepted(site, &limited, &live, false, "a limit and levels");
+    live = limited, live.dmr = 1;
+    expect_accepted(site, &limited, &live, false, "a limit and modes");
+    live = musical, live.music = SONAR_MODES_COUNTED;
+    expect_accepted(site, &musical, &live, false, "nobody counts");
+    live.music = -2, expect_accepted(site, &musical, &live, false, "-2 sources");
 }
 
 /* A near field without its turns or its shape, and one that the spec does not have. */
