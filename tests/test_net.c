@@ -4,11 +4,17 @@
 #include "net/net.h"
 
 #include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <zmq.h>
+
+#include "port.h"
 
 static void *context;
 
@@ -70,5 +76,101 @@ Test(sockets, have_no_heartbeats_and_no_time_limit_for_slow_peers) {
         cr_assert_eq(zmq_getsockopt(socket, ZMQ_TCP_KEEPALIVE, &keepalive, &bytes), 0);
         cr_expect_eq(keepalive, 1);
         zmq_close(socket);
+    }
+}
+
+/* ---- the end of a sender --------------------------------------------------------------------- */
+
+enum { LETTERS = 40, LETTER_BYTES = 1000 }; /* more than libzmq keeps, and less than the kernel */
+
+typedef struct hasty {
+    const char *endpoint;
+    atomic_bool gone; /* as far as libzmq goes */
+    bool all_read;
+} hasty;
+
+static void *send_and_leave(void *data) {
+    static const volatile sig_atomic_t no_stop = 0;
+    hasty *h = data;
+    const int few = 8, long_ms = 10000;
+    char letter[LETTER_BYTES] = {0};
+    sonar_held held;
+    void *own = zmq_ctx_new(), *push = zmq_socket(own, ZMQ_PUSH);
+    zmq_setsockopt(push, ZMQ_SNDHWM, &few, sizeof few);
+    zmq_setsockopt(push, ZMQ_LINGER, &long_ms, sizeof long_ms);
+    zmq_connect(push, h->endpoint);
+    for (int i = 0; i < LETTERS; i++) {
+        letter[0] = (char)i;
+        zmq_send(push, letter, sizeof letter, 0);
+    }
+    sonar_connections_hold(&held, &push, 1, false);
+    zmq_close(push);
+    zmq_ctx_term(own);
+    atomic_store(&h->gone, true);
+    h->all_read = held.count == 1 && sonar_connections_release(&held, long_ms, &no_stop);
+    return NULL;
+}
+
+/* Nothing is read before the sender has hung up. */
+static void expect_all_letters(const char *endpoint) {
+    const int wait_ms = 5000;
+    hasty sender = {.endpoint = endpoint};
+    char letter[LETTER_BYTES];
+    pthread_t thread;
+    void *pull = open_socket(ZMQ_PULL); /* it keeps 8 messages */
+    cr_assert_eq(zmq_bind(pull, endpoint), 0, "%s", endpoint);
+    zmq_setsockopt(pull, ZMQ_RCVTIMEO, &wait_ms, sizeof wait_ms);
+    pthread_create(&thread, NULL, send_and_leave, &sender);
+    while (!atomic_load(&sender.gone))
+        usleep(1000);
+    for (int i = 0; i < LETTERS; i++) {
+        cr_assert_eq(zmq_recv(pull, letter, sizeof letter, 0), LETTER_BYTES, "%s: %d", endpoint, i);
+        cr_expect_eq(letter[0], i);
+    }
+    pthread_join(thread, NULL);
+    cr_expect(sender.all_read, "%s", endpoint);
+    zmq_close(pull);
+}
+
+Test(sockets, a_sender_that_leaves_loses_nothing_to_a_receiver_that_holds_it_back) {
+    char endpoint[64], dir[] = "/tmp/sonar-net-XXXXXX";
+    cr_assert_not_null(mkdtemp(dir));
+    snprintf(endpoint, sizeof endpoint, "ipc://%s/in", dir);
+    expect_all_letters(endpoint);
+    unlink(endpoint + strlen("ipc://"));
+    rmdir(dir);
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", free_port(SOCK_STREAM));
+    expect_all_letters(endpoint);
+}
+
+/* A peer that neither reads nor hangs up. */
+static int dial_in_silence(int port) {
+    const struct sockaddr_in to = {.sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert_eq(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+Test(sockets, a_sender_waits_no_longer_than_its_time_or_than_a_stop) {
+    static const struct {
+        int timeout_ms;
+        sig_atomic_t stop;
+    } end[] = {{20, 0}, {-1, 1}};
+    for (size_t i = 0; i < sizeof end / sizeof end[0]; i++) {
+        char endpoint[64];
+        sonar_held held = {0};
+        const int port = free_port(SOCK_STREAM);
+        void *publisher = open_socket(ZMQ_XPUB);
+        snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", port);
+        cr_assert_eq(zmq_bind(publisher, endpoint), 0);
+        const int peer = dial_in_silence(port);
+        for (; held.count == 0; usleep(1000)) /* until it has been let in */
+            sonar_connections_hold(&held, &publisher, 1, true);
+        zmq_close(publisher);
+        cr_expect_not(sonar_connections_release(&held, end[i].timeout_ms, &end[i].stop));
+        cr_expect_eq(held.count, 0);
+        close(peer);
     }
 }

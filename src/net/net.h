@@ -7,6 +7,9 @@
 #ifndef SONAR_NET_H
 #define SONAR_NET_H
 
+#include <poll.h>
+#include <signal.h>
+
 #include "sonar/sonar.h"
 
 #include "core/result.h"
@@ -119,6 +122,30 @@ sonar_code sonar_socket_open(void *context, const sonar_socket_spec *spec, const
  * `overload: block`. The price: while data for it is on its way, a vanished host is found out by
  * retransmission only, after some 15 minutes. Meanwhile it holds its high-water mark, no more. */
 bool sonar_socket_keepalive(void *socket);
+/* Is the descriptor a connection one end of which, this or the other, has the endpoint's path or
+ * port? */
+bool sonar_connection_is_at(int fd, const char *endpoint, bool other_end);
+
+/* ---- the end of a sender --------------------------------------------------------------------- */
+
+/* A receiver that holds its senders back loses the end of a stream whose sender hangs up meanwhile:
+ * libzmq (4.3.4, stream_engine_base_t::in_event_internal) then takes the end of the connection for
+ * an error of it and drops what the kernel still has. A sender that is to lose nothing therefore
+ * keeps its connections while libzmq closes them, tells the receiver only that nothing follows, and
+ * leaves when the receiver has read that. */
+enum { SONAR_HELD_MOST = 1024 };
+typedef struct sonar_held {
+    size_t count;
+    struct pollfd connection[SONAR_HELD_MOST];
+} sonar_held;
+
+/* Keeps the connections of this process to the last endpoint that each of the sockets[count] was
+ * bound or, if they are not `bound`, connected to; those beyond the most are left alone. Before
+ * zmq_close. */
+void sonar_connections_hold(sonar_held *held, void *const *sockets, size_t count, bool bound);
+/* After zmq_ctx_term, when the kernel has everything. Waits until the receivers have read it, for
+ * up to timeout_ms (-1: no limit) or until *stop is set. False: at least one had not. */
+bool sonar_connections_release(sonar_held *held, int timeout_ms, const volatile sig_atomic_t *stop);
 
 /* ---- peers: who is connected to one socket --------------------------------------------------- */
 

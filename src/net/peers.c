@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "net/net.h"
 
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <zmq.h>
 
 #include "core/core.h"
@@ -96,31 +94,11 @@ static struct connection *find(sonar_peers *peers, int fd) {
     return NULL;
 }
 
-/* Does the descriptor belong to a connection that came in at the endpoint? Since the event it may
- * have been closed and used again. */
-static bool came_in_at(int fd, const char *endpoint) {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-        struct sockaddr_un local;
-    } name = {0};
-    socklen_t bytes = sizeof name - 1;
-    const char *colon = strrchr(endpoint, ':');
-    if (getsockname(fd, &name.any, &bytes) != 0 || !colon)
-        return false;
-    if (name.any.sa_family == AF_UNIX)
-        return !strncmp(endpoint, "ipc://", 6) && !strcmp(name.local.sun_path, endpoint + 6);
-    int port = name.any.sa_family == AF_INET    ? ntohs(name.v4.sin_port)
-               : name.any.sa_family == AF_INET6 ? ntohs(name.v6.sin6_port)
-                                                : -1;
-    return port == atoi(colon + 1);
-}
-
-/* libzmq sees the end of the connection and cleans up. At worst the descriptor is by now that of a
- * newer connection to the same endpoint, which is one too many as well. */
+/* libzmq sees the end of the connection and cleans up. Since the event the descriptor may have been
+ * closed and used again, at worst for a newer connection to the same endpoint, which is one too
+ * many as well. */
 static void refuse(sonar_peers *peers, int fd, const char *endpoint) {
-    if (!came_in_at(fd, endpoint))
+    if (!sonar_connection_is_at(fd, endpoint, false))
         return;
     shutdown(fd, SHUT_RDWR);
     peers->refused++;
@@ -136,7 +114,7 @@ void sonar_peers_cut(sonar_peers *peers, int fd) {
 void sonar_peers_cut_all(sonar_peers *peers) {
     sonar_peers_tick(peers, sonar_monotonic_ns());
     for (size_t i = 0; i < peers->count; i++)
-        if (came_in_at(peers->connection[i].fd, peers->connection[i].endpoint))
+        if (sonar_connection_is_at(peers->connection[i].fd, peers->connection[i].endpoint, false))
             shutdown(peers->connection[i].fd, SHUT_RDWR);
 }
 

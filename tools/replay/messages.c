@@ -160,12 +160,15 @@ sonar_code messages_play(const messages_spec *spec, sonar_error *err) {
         for (size_t i = 0; i < spec->files && !code && !p.over; i++)
             code = play_file(&p, spec->path[i], err);
     const int linger_ms = *spec->stop ? 0 : LINGER_MS;
+    sonar_held held = {0};
     if (p.socket) {
+        sonar_connections_hold(&held, &p.socket, 1, true);
         zmq_setsockopt(p.socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
         zmq_close(p.socket);
     }
     if (p.zmq)
         zmq_ctx_term(p.zmq);
+    sonar_connections_release(&held, linger_ms, spec->stop);
     free(p.bytes);
     return code;
 }

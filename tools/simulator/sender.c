@@ -301,6 +301,10 @@ static void take_memory_back(sim_sender *sender, int linger_ms) {
     }
 }
 
+void sim_sender_hold(const sim_sender *sender, sonar_held *held) {
+    sonar_connections_hold(held, sender->socket, sender->sockets, sender->spec.publish);
+}
+
 void sim_sender_destroy(sim_sender *sender, int linger_ms) {
     if (!sender)
         return;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "clock.h"
+#include "net/net.h"
 #include "scene.h"
 
 /* Who takes channels in: a daemon, or one of the ranks that share the array. */
@@ -86,8 +87,10 @@ sonar_code sim_sender_send_whole(sim_sender *sender, const float *counts, size_t
 uint32_t sim_sender_epoch(const sim_sender *sender);
 /* Sends what a reorder fault held back. */
 sonar_code sim_sender_flush(sim_sender *sender, sonar_error *err);
-/* Closes the sockets; what they hold is sent for up to linger_ms. */
+/* Closes the sockets; what they hold is sent for up to linger_ms. What the receiver has not read by
+ * then is lost where it holds its senders back, unless the connections are held before. */
 void sim_sender_destroy(sim_sender *sender, int linger_ms);
+void sim_sender_hold(const sim_sender *sender, sonar_held *held);
 /* Of all targets together. */
 const sim_counters *sim_sender_counters(sim_sender *sender);
 /* Of one; what only makes sense of all, samples and waited_ns, is 0. */

@@ -296,10 +296,14 @@ void sim_stream_close(sim_stream *s, int linger_ms) {
         sim_feedback_finish(s->feedback, s->first_index + counters->samples, SILENT_MS, s->stop);
     if (counters)
         sim_stream_summarise(s, counters);
+    sonar_held held = {0};
+    if (s->sender && linger_ms)
+        sim_sender_hold(s->sender, &held);
     sim_sender_destroy(s->sender, linger_ms);
     sim_feedback_destroy(s->feedback);
     if (s->summary && s->summary != stdout)
         fclose(s->summary);
     if (s->zmq)
         zmq_ctx_term(s->zmq);
+    sonar_connections_release(&held, linger_ms, s->stop);
 }
