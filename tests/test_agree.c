@@ -7,11 +7,15 @@
 
 enum { HOP = 100, MS = 1000000 };
 
-static const sonar_agree_spec three = {
-    .ranks = 3, .hop = HOP, .max_skew_ns = 250 * MS, .restart_after_ns = 1000 * MS};
+static const sonar_agree_spec three = {.ranks = 3,
+                                       .hop = HOP,
+                                       .hop_ns = 500 * MS,
+                                       .max_skew_ns = 250 * MS,
+                                       .restart_after_ns = 1000 * MS};
 
+/* The timeline has been silent for long where a test says nothing of it. */
 static sonar_offer none(void) {
-    return (sonar_offer){.channels = 8, .publishes = 1};
+    return (sonar_offer){.channels = 8, .publishes = 1, .idle_ns = 60000LL * MS};
 }
 
 static sonar_offer window(uint32_t epoch, uint64_t first_sample, int64_t waited_ms) {
@@ -106,6 +110,61 @@ Test(agree, another_epoch_of_some_is_adopted_when_the_old_one_is_silent) {
     cr_assert_eq(v.kind, SONAR_ROUND_RUN);
     cr_assert(!v.present[0] && v.present[1] && !v.present[2] && v.drop[2] && v.restarted);
     cr_assert_eq(t.epoch, 3);
+}
+
+/* The timeline in which all three have had window 900, in their ingest's first. */
+static sonar_timeline running_together(void) {
+    sonar_timeline t = {.runs = true, .epoch = 1, .next_sample = 900, .window = 8};
+    const sonar_offer o[3] = {window(1, 900, 0), window(1, 900, 0), window(1, 900, 0)};
+    cr_assert_eq(sonar_agree(&three, o, &t).kind, SONAR_ROUND_RUN);
+    return t;
+}
+
+/* Where ingest waits for a digitiser longer than the ranks wait for one another, its windows come
+ * late, and have waited for longer than it takes to adopt a restart. */
+Test(agree, late_windows_of_the_timeline_are_no_restart) {
+    sonar_timeline t = running_together();
+    sonar_offer o[3] = {window(1, 1000, 300), none(), window(1, 1000, 300)};
+    cr_assert_eq(sonar_agree(&three, o, &t).kind, SONAR_ROUND_RUN);
+    o[0] = o[2] = none();
+    o[1] = window(1, 1000, 5000);
+    const sonar_verdict v = sonar_agree(&three, o, &t);
+    cr_assert_eq(v.kind, SONAR_ROUND_WAIT, "nobody goes back");
+    cr_assert(v.drop[1], "the rank may have the next one behind it");
+    cr_assert_eq(t.next_sample, 1100);
+    o[1] = window(1, 1100, 5000); /* the others' digitisers have stopped: this rank goes on alone */
+    const sonar_verdict next = sonar_agree(&three, o, &t);
+    cr_assert_eq(next.kind, SONAR_ROUND_RUN);
+    cr_assert(!next.restarted && next.present[1] && !next.present[0]);
+}
+
+/* All ranks late at once is no restart either, while one in the same epoch is. */
+Test(agree, a_restart_in_the_same_epoch_is_told_from_late_windows) {
+    sonar_timeline t = running_together();
+    sonar_offer o[3] = {window(1, 200, 5000), window(1, 300, 5000), none()};
+    sonar_verdict v = sonar_agree(&three, o, &t);
+    cr_assert_eq(v.kind, SONAR_ROUND_WAIT);
+    cr_assert(v.drop[0] && v.drop[1] && !v.drop[2]);
+    o[0].timeline = 1;
+    v = sonar_agree(&three, o, &t);
+    cr_assert_eq(v.kind, SONAR_ROUND_RUN);
+    cr_assert(v.restarted && v.present[0] && !v.present[1]);
+    cr_assert_eq(v.first_sample, 200);
+    cr_assert_eq(t.next_sample, 300);
+}
+
+/* Also one that has never come in time: as long as the others go on. */
+Test(agree, nothing_is_adopted_between_two_windows_of_a_stream) {
+    for (uint32_t epoch = 1; epoch <= 2; epoch++)
+        for (int64_t idle_ms = 0; idle_ms <= 1600; idle_ms += 100) {
+            sonar_timeline t = running();
+            sonar_offer o[3] = {none(), window(epoch, 600, 5000), none()};
+            o[0].idle_ns = idle_ms * MS;
+            const sonar_verdict v = sonar_agree(&three, o, &t);
+            cr_assert_eq(v.kind, idle_ms < 1500 ? SONAR_ROUND_WAIT : SONAR_ROUND_RUN, "%lld ms",
+                         (long long)idle_ms);
+            cr_assert(!v.drop[1]);
+        }
 }
 
 /* Even where every rank has a window: of different epochs none may be taken for all. */

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "cluster/agree.h"
 
+#include <string.h>
+
 #include "core/core.h"
+
+/* A window is late, foreign or one that can be worked on. */
+static bool is_late(const sonar_timeline *t, const sonar_offer *offer, size_t rank) {
+    return t->runs && offer->epoch == t->epoch && offer->first_sample < t->next_sample &&
+           t->joined[rank] && offer->timeline == t->of[rank];
+}
 
 static bool is_foreign(const sonar_timeline *t, const sonar_offer *offer) {
     return !t->runs || offer->epoch != t->epoch || offer->first_sample < t->next_sample;
@@ -39,9 +47,11 @@ static struct round look(size_t ranks, const sonar_offer *offer, const sonar_tim
         r.draining = r.draining || offer[i].draining;
         r.stopping = r.stopping || offer[i].stopping;
         r.blocked = r.blocked || offer[i].blocked;
-        if (offer[i].has && is_foreign(t, &offer[i]))
+        if (!offer[i].has || is_late(t, &offer[i], i))
+            continue;
+        if (is_foreign(t, &offer[i]))
             add_foreign(&r, offer, i);
-        else if (offer[i].has)
+        else
             add_own(&r, &offer[i]);
     }
     return r;
@@ -51,21 +61,26 @@ static struct round look(size_t ranks, const sonar_offer *offer, const sonar_tim
 static bool adopt(const sonar_agree_spec *spec, const struct round *r, const sonar_offer *offer,
                   sonar_timeline *t) {
     const bool all = r->foreign == spec->ranks && r->one_epoch;
-    if (r->own || !r->foreign || !(all || r->longest_foreign >= spec->restart_after_ns))
+    const bool silent = !t->runs || offer[0].idle_ns - spec->hop_ns >= spec->restart_after_ns;
+    const bool waited = r->longest_foreign >= spec->restart_after_ns;
+    if (r->own || !r->foreign || !(all || (silent && waited)))
         return false;
+    memset(t->joined, 0, sizeof t->joined);
     t->runs = true;
     t->epoch = offer[r->first_foreign].epoch;
     t->next_sample = 0;
     return true;
 }
 
-/* Once it is known which windows are foreign. */
-static void take_part(size_t ranks, const sonar_offer *offer, sonar_verdict *v) {
+/* Once it is known which windows are dropped. */
+static void take_part(size_t ranks, const sonar_offer *offer, sonar_timeline *t, sonar_verdict *v) {
     v->lookback = UINT64_MAX;
     for (size_t i = 0; i < ranks; i++) {
         v->present[i] = offer[i].has && !v->drop[i] && offer[i].first_sample == v->first_sample;
         if (!v->present[i])
             continue;
+        t->joined[i] = true;
+        t->of[i] = offer[i].timeline;
         v->restarted = v->restarted || offer[i].restarted;
         if (offer[i].lookback < v->lookback)
             v->lookback = offer[i].lookback;
@@ -82,8 +97,9 @@ sonar_verdict sonar_agree(const sonar_agree_spec *spec, const sonar_offer *offer
     const bool adopted = adopt(spec, &r, offer, t);
     if (adopted)
         r = look(spec->ranks, offer, t);
-    for (size_t i = 0; i < spec->ranks && r.own; i++)
-        v.drop[i] = offer[i].has && is_foreign(t, &offer[i]);
+    for (size_t i = 0; i < spec->ranks; i++)
+        v.drop[i] =
+            offer[i].has && (is_late(t, &offer[i], i) || (r.own && is_foreign(t, &offer[i])));
     const bool complete = r.own == spec->ranks;
     if (r.draining && !complete)
         v.kind = SONAR_ROUND_LEAVE;
@@ -93,7 +109,7 @@ sonar_verdict sonar_agree(const sonar_agree_spec *spec, const sonar_offer *offer
         return v;
     v.first_sample = r.oldest;
     v.restarted = adopted && before.runs;
-    take_part(spec->ranks, offer, &v);
+    take_part(spec->ranks, offer, t, &v);
     if (before.runs)
         t->window += adopted ? 1 : (v.first_sample + spec->hop - before.next_sample) / spec->hop;
     v.window = t->window;

@@ -8,10 +8,12 @@
  *   rank has one, or when one has waited for max_skew_ns; ranks that do not have that very window
  *   by then take part with nothing, and it never waits for them again.
  *
- *   A window of another epoch than the ranks', or from before the next sample, is *foreign*. As
- *   long as a rank has one that is not, foreign ones are dropped. When all ranks have foreign ones
- *   of one epoch, or only foreign ones are left and the oldest has waited for restart_after_ns, the
- *   timeline of the lowest rank that has one is taken over, by all ranks.
+ *   A window from before the next sample is *late* where its rank has had one of the timeline and
+ *   its ingest has begun no other since: it is dropped. Another one from there, or one of another
+ *   epoch than the ranks', is *foreign*. As long as a rank has one that is not, foreign ones are
+ *   dropped. When all ranks have foreign ones of one epoch, or only foreign ones are left, the
+ *   oldest has waited for restart_after_ns and no window was worked on for that long after the next
+ *   one was due, the timeline of the lowest rank that has one is taken over, by all ranks.
  *
  *   A rank that is asked to stop is followed by the others: windows that all ranks have are worked
  *   on, and then all leave together.
@@ -30,12 +32,14 @@ typedef struct sonar_offer {
     double missing_mean, missing_worst;
     uint64_t channels; /* used ones, behind missing_mean */
     uint64_t lookback;
+    int64_t idle_ns; /* since a window was worked on, or the start; the root's counts */
     uint32_t epoch, frame_flags;
+    uint32_t timeline; /* of this rank's ingest: how many it has begun before */
     uint32_t wanted;   /* SONAR_WANT bits of what is to be published; the root's counts */
     uint8_t publishes; /* the root: somewhere to put what is wanted */
     uint8_t asks;      /* it asks all to tell of themselves before anything else */
     uint8_t blocked;   /* it waits for such a place, and all wait for it */
-    uint8_t has;       /* a window; all above but channels, wanted and these is of it */
+    uint8_t has;       /* a window; all above but channels, idle_ns, wanted and these is of it */
     uint8_t restarted; /* as the window says */
     uint8_t draining;  /* no more windows come: it is asked to stop */
     uint8_t stopping;  /* at once */
@@ -49,15 +53,17 @@ typedef struct sonar_offer {
 typedef struct sonar_agree_spec {
     size_t ranks;
     uint64_t hop;
-    int64_t max_skew_ns, restart_after_ns;
+    int64_t hop_ns, max_skew_ns, restart_after_ns;
 } sonar_agree_spec;
 
 /* What has been agreed so far; all 0 at first. */
 typedef struct sonar_timeline {
     bool runs;
     uint32_t epoch;
-    uint64_t next_sample; /* windows that begin before it are over */
-    uint64_t window;      /* number of the last one: counts on over restarts */
+    uint64_t next_sample;          /* windows that begin before it are over */
+    uint64_t window;               /* number of the last one: counts on over restarts */
+    bool joined[SONAR_RANKS_MOST]; /* the rank has had a window of it, */
+    uint32_t of[SONAR_RANKS_MOST]; /* which was of this timeline of its ingest */
 } sonar_timeline;
 
 typedef enum sonar_verdict_kind {

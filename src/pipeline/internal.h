@@ -127,10 +127,12 @@ struct ranks {
     sonar_agree_spec agree;
     sonar_timeline timeline;
     sonar_offer offer[SONAR_RANKS_MOST];
-    sonar_window window;   /* taken from ingest and not worked on yet, */
-    bool has;              /* if so */
-    sonar_result *result;  /* root: for the next window; NULL: none is free */
-    float *missing, *lost; /* root: [channel] of the array; [channel] of this rank, all 1 */
+    sonar_window window;         /* taken from ingest and not worked on yet, */
+    bool has;                    /* if so */
+    uint32_t timeline_of_ingest; /* how many it has begun before the one of the last window */
+    int64_t worked_ns;           /* when a window was worked on last, or the start */
+    sonar_result *result;        /* root: for the next window; NULL: none is free */
+    float *missing, *lost;       /* root: [channel] of the array; [channel] of this rank, all 1 */
     void *measures; /* root: [sensor] of the ranks' elements, one rank's behind the other's */
     struct proposal change;
     int64_t told_ns;                           /* root: when the ranks told of themselves last */

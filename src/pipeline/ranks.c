@@ -81,6 +81,7 @@ sonar_code sonar_ranks_create(sonar_pipeline *p, const sonar_config *c, sonar_er
     ranks->agree = (sonar_agree_spec){
         .ranks = place->ranks,
         .hop = c->specs.hop,
+        .hop_ns = (int64_t)((double)c->specs.hop / c->fs_hz * 1e9),
         .max_skew_ns = (int64_t)(c->cluster_max_skew_ms * 1e6),
         .restart_after_ns = (int64_t)c->restart_after_ms * 1000000,
     };
@@ -174,8 +175,11 @@ static void make_offer(sonar_pipeline *p, sonar_offer *offer) {
     offer->judged = p->judged && !sonar_elements_measured(p->judged);
     sonar_propose_offer(p, offer);
     prepare(p, offer);
-    if (!ranks->has)
+    offer->idle_ns = sonar_monotonic_ns() - ranks->worked_ns;
+    if (!ranks->has) {
         ranks->has = sonar_ingest_take(p->ingest, &ranks->window);
+        ranks->timeline_of_ingest += ranks->has && ranks->window.restarted;
+    }
     offer->has = ranks->has;
     if (!ranks->has)
         return;
@@ -187,6 +191,7 @@ static void make_offer(sonar_pipeline *p, sonar_offer *offer) {
     offer->lookback = w->lookback;
     offer->epoch = w->epoch;
     offer->frame_flags = w->flags;
+    offer->timeline = ranks->timeline_of_ingest;
     offer->restarted = w->restarted;
 }
 
@@ -515,14 +520,18 @@ static bool round_of(sonar_pipeline *p) {
         ranks->windows_foreign++;
         release(p);
     }
-    if (v.kind == SONAR_ROUND_RUN)
-        return lacks_too_much(p, &v) || handle(p, &v);
+    if (v.kind == SONAR_ROUND_RUN) {
+        const bool goes_on = lacks_too_much(p, &v) || handle(p, &v);
+        ranks->worked_ns = sonar_monotonic_ns();
+        return goes_on;
+    }
     if (v.kind == SONAR_ROUND_WAIT)
         wait_for_more(p);
     return v.kind == SONAR_ROUND_WAIT;
 }
 
 void sonar_ranks_work(sonar_pipeline *p) {
+    p->ranks.worked_ns = sonar_monotonic_ns();
     do
         atomic_fetch_add_explicit(&p->progress.rounds, 1, memory_order_relaxed);
     while (round_of(p));
