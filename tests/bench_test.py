@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 source, binaries = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 maker = source / "scripts" / "bench-page"
@@ -95,6 +96,8 @@ def thesis_rows():
 def refusals():
     for wrong in "sensor", "mvdr,nope":
         assert "there is no case" in run(binaries / "sonar-bench", "--case", wrong, ok=False).stderr
+    for kind in (), ("live",), ("ranks",):  # before anything is measured
+        assert "/dev/full" in run(binaries / "sonar-bench", *kind, "--json", "/dev/full", ok=False).stderr
     assert "--backend" in run(binaries / "sonar-bench", "--backend", "gpu", ok=False).stderr
 
 
@@ -133,17 +136,55 @@ def ingest():
     assert not left, left
 
 
+FEW = ["--sensors", 24, "--snapshots", 16, "--mvdr-bins", 5, "--repetitions", 4, "--min-time", 0]
+
+
+def full_pipe():
+    """A pipe that takes nothing until it is read: whoever writes to it waits."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    for size in 4096, 1:
+        try:
+            while True:
+                os.write(writer, bytes(size))
+        except BlockingIOError:
+            pass
+    os.set_blocking(writer, True)
+    return reader, writer
+
+
+def lost_report(program):
+    """A report that can be written when the measurement begins, and no longer at its end, is an error:
+    its folder is renamed while the program waits to say what it measured."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = pathlib.Path(folder) / "place"
+        file = place / "report.json"
+        place.mkdir()
+        reader, writer = full_pipe()
+        with subprocess.Popen([str(w) for w in (program, "ranks", "--case", "full", "--json", file, *FEW)],
+                              text=True, stdout=writer, stderr=subprocess.PIPE) as process:
+            os.close(writer)
+            while not file.exists() and process.poll() is None:
+                time.sleep(0.01)
+            place.rename(pathlib.Path(folder) / "elsewhere")
+            with open(reader, "rb") as pipe:
+                text = pipe.read()
+            errors = process.stderr.read()
+    assert b"full, 24 sensors" in text, (text[-200:], errors)
+    assert process.returncode == 1 and "cannot be written" in errors, (process.returncode, errors)
+
+
 def ranks():
     """Two ranks against one: the surfaces are the same, and what crosses is what the sizes say."""
     program = binaries / "sonar-bench"
     if not shutil.which("mpirun") or not (binaries.parent / "lib" / "libsonar-bench-mpi.so").exists():
         print("ranks: skipped: there is no mpirun, or no MPI plugin was built")
         return
-    few = ["--sensors", 24, "--snapshots", 16, "--mvdr-bins", 5, "--repetitions", 4, "--min-time", 0]
+    lost_report(program)
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "ranks.json"
         done = subprocess.run(["mpirun", "--oversubscribe", "-n", "2", program, "ranks", "--json", file,
-                               *map(str, few)], capture_output=True, text=True, timeout=120,
+                               *map(str, FEW)], capture_output=True, text=True, timeout=120,
                               env=os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1",
                                                 "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
         assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)

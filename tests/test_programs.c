@@ -59,9 +59,9 @@ static void expect_help_and_version(const char *program) {
 }
 
 Test(programs, all_have_help_and_a_version) {
-    static const char *const programs[] = {"sonard",           "sonar-sim",   "sonar-replay",
-                                           "sonar-watch",      "sonar-check", "sonar-bench",
-                                           "sonar-bench live", "sonar-keys"};
+    static const char *const programs[] = {"sonard",           "sonar-sim",         "sonar-replay",
+                                           "sonar-watch",      "sonar-check",       "sonar-bench",
+                                           "sonar-bench live", "sonar-bench ranks", "sonar-keys"};
     for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++)
         expect_help_and_version(programs[i]);
 }
@@ -121,6 +121,11 @@ Test(programs, wrong_command_lines_are_explained) {
         {"sonar-bench --json /no/such", "/no/such"},
         {"sonar-bench live --nonsense", "--help"},
         {"sonar-bench live --daemon /no/such", "/no/such"},
+        {"sonar-bench live --json /no/such", "/no/such"},
+        {"sonar-bench ranks --nonsense", "--help"},
+        {"sonar-bench ranks --case sensors", "--list"},
+        {"sonar-bench ranks --case ,", "names no case"},
+        {"sonar-bench ranks --json /no/such", "/no/such"},
     };
     char text[4096];
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

@@ -80,6 +80,10 @@ typedef struct bench_report {
     char peers[320]; /* why there are no peers, or empty */
 } bench_report;
 
+/* The host of backends: the pool's workers, warnings and errors to standard error. The pool is
+ * borrowed. */
+sonar_host bench_host_of(sonar_pool *pool);
+
 /* Where it runs. */
 typedef struct bench_site {
     const sonar_host *host;
@@ -123,13 +127,13 @@ const bench_peers *bench_peers_open(const char *dir, bench_report *report);
 /* Notes that a case, or what was left of it, could not be run; says so on standard error too. */
 void bench_leave_out(bench_report *report, const bench_case *c, const sonar_error *why);
 void bench_write_table(const bench_report *report, FILE *to);
-/* "sonar-bench/1" to the file of that path, or to standard output if it is "-"; false if memory
- * runs out or that cannot be written, which is said on standard error. */
-bool bench_write_json(const bench_report *report, size_t threads, const char *path);
+/* "sonar-bench/1" to the file of that path, or to standard output if it is "-". */
+sonar_code bench_write_json(const bench_report *report, size_t threads, const char *path,
+                            sonar_error *err);
 /* The same in pieces: everything up to "results"; one entry of "left_out"; written and deleted. */
 cJSON *bench_json_begin(const bench_report *report, size_t threads);
 void bench_json_leave_out(cJSON *list, const char *name, const sonar_error *why);
-bool bench_json_end(cJSON *root, const char *path);
+sonar_code bench_json_end(cJSON *root, const char *path, sonar_error *err);
 /* A case's sizes and an execution's times, as those of a result. */
 void bench_json_parameters(cJSON *to, const bench_case *c);
 void bench_json_times(cJSON *to, const bench_times *times);
@@ -137,13 +141,6 @@ void bench_json_times(cJSON *to, const bench_times *times);
 /* Times ingest of so many channels (0: of several numbers of them), rounded up to whole messages,
  * and writes a table line by line; at least min_time_s for each figure. */
 sonar_code bench_ingest(size_t channels, double min_time_s, FILE *to, sonar_error *err);
-
-/* A whole number of the command line; ends the program by argp_error if it is none or out of range.
- */
-struct argp_state;
-size_t bench_parse_count(const char *text, size_t least, size_t most, struct argp_state *state);
-/* The same of a number in 0..1e9. */
-double bench_parse_real(const char *text, struct argp_state *state);
 
 /* Nominal work; see docs/benchmarks.md. */
 double bench_dft_flop(const bench_case *c);

@@ -2,17 +2,16 @@
 /* sonar-bench live: one run, or the search for the largest array that the daemon keeps up with. */
 #include "live.h"
 
-#include <argp.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/core.h"
-#include "ingest/frame.h"
 #include "backend/open.h"
+#include "ingest/frame.h"
+#include "options.h"
 #include "program.h"
 
 /* The thesis's standard band and directions, and its update of once a second; a fast update of a
@@ -53,7 +52,7 @@ static const char default_sizes[] =
 
 typedef struct options {
     live_plan plan;
-    const char *json;
+    bench_options common;
     bool find;
     size_t sizes, size[SIZES_MOST];
     double trial_s;
@@ -125,19 +124,16 @@ static double parse_seconds(const char *text, double least, struct argp_state *s
 }
 
 static void parse_sizes(const char *list, options *o, struct argp_state *state) {
-    char text[32];
+    char text[BENCH_NAME_BYTES];
     o->find = true;
     o->sizes = 0;
-    for (const char *at = list; *at; at += strspn(at, ",")) {
-        const size_t n = strcspn(at, ",");
-        snprintf(text, sizeof text, "%.*s", (int)n, at);
+    for (const char *at = list; bench_next_name(&at, text);) {
         if (o->sizes == SIZES_MOST)
             argp_error(state, "--find takes at most %d sizes", SIZES_MOST);
         o->size[o->sizes] = bench_parse_count(text, 2, 1u << 24, state);
         if (o->sizes && o->size[o->sizes] <= o->size[o->sizes - 1])
             argp_error(state, "--find wants ascending sizes, not '%s'", list);
         o->sizes++;
-        at += n;
     }
 }
 
@@ -194,7 +190,7 @@ static error_t parse_measurement(int key, char *arg, struct argp_state *state) {
         o->plan.threads = bench_parse_count(arg, 1, 256, state);
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return bench_parse_option(key, arg, &o->common, state);
     }
 }
 
@@ -207,9 +203,6 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case OPT_LIST:
         list_cases();
         exit(0);
-    case 'h':
-        argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
-        return 0;
     case 'n':
         o->plan.sensors = bench_parse_count(arg, 2, 1u << 24, state);
         return 0;
@@ -221,9 +214,6 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
             argp_error(state, "--set is taken at most %d times", LIVE_SETTINGS_MOST);
         o->setting[o->plan.settings++] = arg;
         return 0;
-    case 'j':
-        o->json = arg;
-        return 0;
     case 'D':
         o->plan.daemon = arg;
         return 0;
@@ -231,9 +221,6 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         if (strcmp(arg, "auto") != 0 && strcmp(arg, "cpu") != 0 && strcmp(arg, "cuda") != 0)
             argp_error(state, "--backend is auto, cpu or cuda, not '%s'", arg);
         o->plan.backend = arg;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "only options are taken, not '%s'", arg);
         return 0;
     case ARGP_KEY_END:
         if (o->find && (o->plan.sensors || o->sizes == 0))
@@ -246,33 +233,27 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 /* ---- the report ------------------------------------------------------------------------------ */
 
-static bool to_stdout(const options *o) {
-    return o->json && strcmp(o->json, "-") == 0;
-}
-
-static FILE *text_stream(const options *o) {
-    return to_stdout(o) ? stderr : stdout;
-}
-
-static bool write_json(const options *o, const bench_report *report, const findings *found) {
+static sonar_code write_json(const options *o, const bench_report *report, const findings *found,
+                             sonar_error *err) {
     const size_t threads =
         o->plan.threads ? o->plan.threads : (size_t)sysconf(_SC_NPROCESSORS_ONLN);
     cJSON *root = bench_json_begin(report, threads);
     cJSON_AddItemToObject(root, "live", cJSON_Duplicate(found->live, true));
     cJSON_AddItemToObject(root, "left_out", cJSON_Duplicate(found->left_out, true));
-    return bench_json_end(root, o->json);
+    return bench_json_end(root, o->common.json, err);
 }
 
 /* Before the measurement, so that no long one ends without its JSON. What an earlier run left stays
  * until there is something new. */
-static bool can_write(const options *o, const bench_report *report, const findings *found) {
+static sonar_code try_json(const options *o, const bench_report *report, const findings *found,
+                           sonar_error *err) {
     struct stat about;
-    if (stat(o->json, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size == 0)
-        return write_json(o, report, found);
-    if (access(o->json, W_OK) == 0)
-        return true;
-    fprintf(stderr, "sonar-bench: cannot write %s: %s\n", o->json, strerror(errno));
-    return false;
+    const char *path = o->common.json;
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size == 0)
+        return write_json(o, report, found, err);
+    return access(path, W_OK) == 0
+               ? SONAR_OK
+               : sonar_fail(err, SONAR_ESYS, path, "cannot be written: %s", strerror(errno));
 }
 
 /* Wrong usage: nothing was run. */
@@ -282,8 +263,8 @@ static bool is_refused(sonar_code code, const findings *found) {
 
 /* The file is written after each run, so that even a search that is cut short leaves something. */
 static void keep(const options *o, const bench_report *report, const findings *found) {
-    if (o->json && !to_stdout(o))
-        write_json(o, report, found);
+    if (bench_json_in_file(&o->common))
+        write_json(o, report, found, NULL);
 }
 
 /* Which GPU it was. After the last run, since a process with a CUDA context must not fork. */
@@ -314,8 +295,8 @@ static bool run_one(const options *o, const live_plan *plan, const bench_report 
             plan->warm_up_s + plan->seconds);
     *code = live_run(plan, &result, err);
     if (*code == SONAR_OK) {
-        live_write_text(&result, text_stream(o));
-        fflush(text_stream(o));
+        live_write_text(&result, bench_text_stream(&o->common));
+        fflush(bench_text_stream(&o->common));
         live_add_json(&result, found->live);
     } else {
         fprintf(stderr, "sonar-bench: %s, %zu sensors: %s: %s\n", plan->of->name, plan->sensors,
@@ -398,16 +379,22 @@ static const char *own_daemon(char path[PATH_MAX]) {
     return path;
 }
 
+static void say(const sonar_error *err) {
+    fprintf(stderr, "sonar-bench: %s: %s\n", err->where, err->text);
+}
+
 static int finish(const options *o, bench_report *report, findings *found, sonar_code code,
                   const sonar_error *err) {
     const bool refused = is_refused(code, found);
     if (code != SONAR_OK && found->failed == 0)
-        fprintf(stderr, "sonar-bench: %s: %s\n", err->where, err->text);
+        say(err);
     describe_gpu(found, report);
-    const bool written = !o->json || refused || write_json(o, report, found);
+    sonar_error why = {0};
+    if (o->common.json && !refused && write_json(o, report, found, &why))
+        say(&why);
     cJSON_Delete(found->live);
     cJSON_Delete(found->left_out);
-    return refused ? 2 : code == SONAR_OK && written ? 0 : 1;
+    return refused ? 2 : code == SONAR_OK && why.code == SONAR_OK ? 0 : 1;
 }
 
 int live_main(int argc, char **argv) {
@@ -439,10 +426,12 @@ int live_main(int argc, char **argv) {
     if (!o.plan.daemon)
         o.plan.daemon = own_daemon(o.daemon);
     findings found = {cJSON_CreateArray(), cJSON_CreateArray(), 0};
-    if (o.json && !to_stdout(&o) && !can_write(&o, &report, &found))
-        return 2;
-    catch_signals();
     sonar_error err = {0};
+    if (bench_json_in_file(&o.common) && try_json(&o, &report, &found, &err)) {
+        say(&err);
+        return 2;
+    }
+    catch_signals();
     const sonar_code code = run_all(&o, &report, &found, &err);
     return finish(&o, &report, &found, code, &err);
 }

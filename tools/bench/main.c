@@ -2,14 +2,11 @@
 /* sonar-bench: times each stage and the whole chain for given sizes. */
 #include "live.h"
 
-#include <argp.h>
-#include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backend/open.h"
+#include "options.h"
 #include "program.h"
 #include "ranks.h"
 
@@ -17,9 +14,8 @@ typedef struct options {
     const char *name; /* of a built-in case or "all"; NULL: sizes were given */
     bench_case own;
     bool sizes_given;
-    bench_effort effort;
-    size_t threads;
-    const char *json, *backend, *plugins;
+    bench_options common;
+    const char *backend;
     bool ingest;
     size_t ingest_channels; /* 0: several numbers of them */
 } options;
@@ -68,29 +64,7 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
-static void list_cases(void) {
-    for (const bench_case *c = bench_cases; c->name; c++)
-        printf("%-13s %s\n", c->name, c->about);
-}
-
 /* ---- values ---------------------------------------------------------------------------------- */
-
-size_t bench_parse_count(const char *text, size_t least, size_t most, struct argp_state *state) {
-    char *end;
-    errno = 0;
-    const unsigned long long value = strtoull(text, &end, 10);
-    if (errno || end == text || *end || strchr(text, '-') || value < least || value > most)
-        argp_error(state, "'%s' is not a number in %zu..%zu", text, least, most);
-    return (size_t)value;
-}
-
-double bench_parse_real(const char *text, struct argp_state *state) {
-    char *end;
-    const double value = strtod(text, &end);
-    if (end == text || *end || !(value >= 0 && value <= 1e9))
-        argp_error(state, "'%s' is not a number in 0..1e9", text);
-    return value;
-}
 
 static bench_band parse_band(const char *text, struct argp_state *state) {
     unsigned long first = 0, last = 0;
@@ -138,105 +112,37 @@ static error_t parse_size(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
-/* Every name of the list. */
-static void check_names(const char *list, struct argp_state *state) {
-    char name[64];
-    for (const char *at = list; *at; at += strspn(at, ",")) {
-        const size_t n = strcspn(at, ",");
-        snprintf(name, sizeof name, "%.*s", (int)n, at);
-        const bench_case *c = bench_cases;
-        while (c->name && !bench_case_matches(c, name))
-            c++;
-        if (!c->name && strcmp(name, "all") != 0)
-            argp_error(state, "--case: there is no case '%s'; see --list", name);
-        at += n;
-    }
-}
-
 static error_t parse(int key, char *arg, struct argp_state *state) {
     options *o = state->input;
     switch (key) {
     case 'c':
-        check_names(arg, state);
+        bench_check_cases(bench_cases, arg, state);
         o->name = arg;
-        return 0;
-    case 't':
-        o->threads = bench_parse_count(arg, 1, 1024, state);
-        return 0;
-    case 'r':
-        o->effort.repetitions = bench_parse_count(arg, 1, 100000, state);
-        return 0;
-    case 'm':
-        o->effort.min_time_s = bench_parse_real(arg, state);
-        return 0;
-    case 'M':
-        o->effort.max_time_s = bench_parse_real(arg, state);
         return 0;
     case 'b':
         if (strcmp(arg, "cpu") != 0 && strcmp(arg, "cuda") != 0 && strcmp(arg, "both") != 0)
             argp_error(state, "--backend is cpu, cuda or both, not '%s'", arg);
         o->backend = arg;
         return 0;
-    case 'P':
-        o->plugins = arg;
-        return 0;
-    case 'j':
-        o->json = arg;
-        return 0;
     case OPT_LIST:
-        list_cases();
+        bench_list_cases(bench_cases);
         exit(0);
-    case 'h':
-        argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
-        return 0;
     case OPT_INGEST:
         o->ingest = true;
         o->ingest_channels = arg ? bench_parse_count(arg, 1, (size_t)1 << 22, state) : 0;
         return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "only options are taken, not '%s'", arg);
-        return 0;
     case ARGP_KEY_END:
-        if (o->ingest && (o->name || o->sizes_given || o->json))
+        if (o->ingest && (o->name || o->sizes_given || o->common.json))
             argp_error(state, "--ingest has its own sizes and a table only");
         if (o->name && o->sizes_given)
             argp_error(state, "either --case or sizes, not both");
         return 0;
     default:
-        return parse_size(key, arg, state);
+        return parse_size(key, arg, state) ? bench_parse_option(key, arg, &o->common, state) : 0;
     }
 }
 
 /* ---- the program ----------------------------------------------------------------------------- */
-
-static void log_line(void *ctx, sonar_level level, const char *where, const char *text) {
-    (void)ctx;
-    if (level <= SONAR_WARN)
-        fprintf(stderr, "sonar-bench: %s: %s\n", where, text);
-}
-
-/* Is the case in the comma-separated list? */
-static bool wanted(const bench_case *c, const char *list) {
-    char name[64];
-    for (const char *at = list; *at; at += strspn(at, ",")) {
-        const size_t n = strcspn(at, ",");
-        snprintf(name, sizeof name, "%.*s", (int)n, at);
-        if (strcmp(name, "all") == 0 || bench_case_matches(c, name))
-            return true;
-        at += n;
-    }
-    return false;
-}
-
-static bool to_stdout(const options *o) {
-    return o->json && strcmp(o->json, "-") == 0;
-}
-
-/* Where JSON goes to standard output, the table goes to standard error. */
-static bool write_report(const options *o, const bench_report *report) {
-    bench_write_table(report, to_stdout(o) ? stderr : stdout);
-    return !o->json || bench_write_json(report, o->threads, o->json);
-}
 
 /* A case that fails is left out and the report says so: the others' figures are worth having. The
  * file is written after each, so that even a run that is cut short leaves something. */
@@ -249,37 +155,30 @@ static void run_case(const options *o, const bench_case *c, const bench_site *si
         code = bench_run_peers(c, site, report, &err);
     if (code != SONAR_OK)
         bench_leave_out(report, c, &err);
-    if (o->json && !to_stdout(o))
-        bench_write_json(report, o->threads, o->json);
+    if (bench_json_in_file(&o->common))
+        bench_write_json(report, o->common.threads, o->common.json, NULL);
     if (site->peers)
         fprintf(stderr, "sonar-bench: %s: %zu results\n", c->name, report->results - before);
 }
 
-static sonar_code run_cases(const options *o, const bench_site *site, bench_report *report,
-                            sonar_error *err) {
+static void run_cases(const options *o, const bench_site *site, bench_report *report) {
     const char *list = o->name ? o->name : "standard,latency,mvdr";
-    bool found = o->sizes_given;
     if (o->sizes_given)
         run_case(o, &o->own, site, report);
     for (const bench_case *c = bench_cases; c->name && !o->sizes_given; c++)
-        if (wanted(c, list)) {
-            found = true;
+        if (bench_is_listed(c, list))
             run_case(o, c, site, report);
-        }
-    if (!found)
-        return sonar_fail(err, SONAR_EINVAL, "--case", "there is no case '%s'; see --list", list);
-    return SONAR_OK;
 }
 
 static sonar_code run_on(const options *o, const char *backend, const sonar_host *host,
                          bench_report *report, sonar_error *err) {
     char path[PATH_MAX];
-    const char *dir = o->plugins ? o->plugins : program_plugin_dir(path, sizeof path) ? path : ".";
+    const char *dir = bench_plugin_dir(&o->common, path);
     sonar_backend_choice choice;
     sonar_code code = sonar_backend_open(backend, dir, host, &choice, err);
     if (code != SONAR_OK)
         return code;
-    bench_site site = {.host = host, .backend = choice.backend, .effort = o->effort};
+    bench_site site = {.host = host, .backend = choice.backend, .effort = o->common.effort};
     if (choice.backend->native_space == SONAR_DEVICE) {
         snprintf(report->device, sizeof report->device, "%s", choice.description);
         site.peers = bench_peers_open(dir, report);
@@ -289,7 +188,7 @@ static sonar_code run_on(const options *o, const char *backend, const sonar_host
     if (site.peers)
         code = bench_measure_ceilings(&site, report, err);
     if (code == SONAR_OK)
-        code = run_cases(o, &site, report, err);
+        run_cases(o, &site, report);
     sonar_backend_close(&choice);
     return code;
 }
@@ -299,6 +198,21 @@ static sonar_code run_backends(const options *o, const sonar_host *host, bench_r
     const bool both = strcmp(o->backend, "both") == 0;
     sonar_code code = run_on(o, both ? "cpu" : o->backend, host, report, err);
     return code == SONAR_OK && both ? run_on(o, "cuda", host, report, err) : code;
+}
+
+static sonar_code measure(const options *o, bench_report *report, sonar_error *err) {
+    sonar_pool *pool = NULL;
+    sonar_code code = sonar_pool_create(o->common.threads, NULL, &pool, err);
+    if (code)
+        return code;
+    const sonar_host host = bench_host_of(pool);
+    code = run_backends(o, &host, report, err);
+    sonar_pool_destroy(pool);
+    if (code)
+        return code;
+    bench_write_table(report, bench_text_stream(&o->common));
+    return o->common.json ? bench_write_json(report, o->common.threads, o->common.json, err)
+                          : SONAR_OK;
 }
 
 /* The exit status. */
@@ -327,7 +241,8 @@ int main(int argc, char **argv) {
         return live_main(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "ranks") == 0)
         return ranks_main(argc - 1, argv + 1);
-    options o = {.own = bench_cases[0], .effort = {20, 0.5, 0}, .threads = 1, .backend = "cpu"};
+    options o = {
+        .own = bench_cases[0], .common = {.effort = {20, 0.5, 0}, .threads = 1}, .backend = "cpu"};
     o.own.name = "own";
     o.own.peers = true;
     o.own.snapshots = 64;
@@ -335,23 +250,14 @@ int main(int argc, char **argv) {
 
     sonar_error err = {0};
     if (o.ingest)
-        return finish(bench_ingest(o.ingest_channels, o.effort.min_time_s, stdout, &err), &err);
+        return finish(bench_ingest(o.ingest_channels, o.common.effort.min_time_s, stdout, &err),
+                      &err);
     static bench_report report;
     /* Before the measurement, so that no long one ends without its JSON. */
-    if (o.json && !to_stdout(&o) && !bench_write_json(&report, o.threads, o.json))
-        return 2;
+    if (bench_json_in_file(&o.common) &&
+        bench_write_json(&report, o.common.threads, o.common.json, &err))
+        return finish(SONAR_EINVAL, &err);
     fputs("sonar-bench: measuring; the table comes at the end\n", stderr);
-    sonar_pool *pool = NULL;
-    sonar_code code = sonar_pool_create(o.threads, NULL, &pool, &err);
-    if (code == SONAR_OK) {
-        const sonar_host host = {.ctx = pool,
-                                 .log = log_line,
-                                 .parallel = sonar_pool_parallel,
-                                 .workers = sonar_pool_workers(pool)};
-        code = run_backends(&o, &host, &report, &err);
-        sonar_pool_destroy(pool);
-    }
-    if (code != SONAR_OK)
-        return finish(code, &err);
-    return write_report(&o, &report) && report.left_out == 0 ? 0 : 1;
+    const int status = finish(measure(&o, &report, &err), &err);
+    return status ? status : report.left_out > 0;
 }

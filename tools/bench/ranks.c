@@ -2,14 +2,12 @@
 /* sonar-bench ranks: its command line and its report. */
 #include "ranks.h"
 
-#include <argp.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/open.h"
-#include "program.h"
+#include "options.h"
 
 /* Short windows, whose transforms are nothing beside the MVDR. */
 #define MVDR_OF(b, block)                                                                          \
@@ -36,9 +34,9 @@ static const bench_case cases[] = {
 };
 
 typedef struct options {
-    const char *list, *json, *backend, *plugins;
-    size_t sensors, snapshots, bins, threads; /* 0: as the case says */
-    bench_effort effort;
+    const char *list, *backend;
+    size_t sensors, snapshots, bins; /* 0: as the case says */
+    bench_options common;
 } options;
 
 enum { OPT_SENSORS = 256, OPT_SNAPSHOTS, OPT_BINS, OPT_LIST };
@@ -57,40 +55,21 @@ static const struct argp_option option_table[] = {
     {"min-time", 'm', "S", 0, "At least so many seconds of windows (default 0.5)", 2},
     {"max-time", 'M', "S", 0, "No more than this after three; 0 (default): no limit", 2},
     {"json", 'j', "FILE", 0, "Write JSON there, - for standard output", 2},
+    {NULL, 'h', NULL, 0, "The same", -1}, /* as --help, which argp adds */
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
-static bool listed(const char *name, const char *list) {
-    const size_t n = strlen(name);
-    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (!strncmp(at, name, n) && (at[n] == '\0' || at[n] == ','))
-            return true;
-    return !list;
-}
-
-static void check_cases(const char *list, struct argp_state *state) {
-    char name[64];
-    for (const char *at = list; *at; at += strspn(at, ",")) {
-        const size_t n = strcspn(at, ",");
-        snprintf(name, sizeof name, "%.*s", (int)n, at);
-        const bench_case *c = cases;
-        while (c->name && strcmp(c->name, name) != 0)
-            c++;
-        if (!c->name)
-            argp_error(state, "--case: there is no case '%s'; see --list", name);
-        at += n;
-    }
-}
-
-static void list_cases(void) {
-    for (const bench_case *c = cases; c->name; c++)
-        printf("%-6s %s\n", c->name, c->about);
-}
-
-static error_t parse_size(int key, char *arg, struct argp_state *state) {
+static error_t parse(int key, char *arg, struct argp_state *state) {
     options *o = state->input;
     const size_t most = (size_t)1 << 20;
     switch (key) {
+    case 'c':
+        bench_check_cases(cases, arg, state);
+        o->list = arg;
+        return 0;
+    case OPT_LIST:
+        bench_list_cases(cases);
+        exit(0);
     case OPT_SENSORS:
         o->sensors = bench_parse_count(arg, 2, most, state);
         return 0;
@@ -100,49 +79,13 @@ static error_t parse_size(int key, char *arg, struct argp_state *state) {
     case OPT_BINS:
         o->bins = bench_parse_count(arg, 1, 100, state);
         return 0;
-    case 't':
-        o->threads = bench_parse_count(arg, 1, 1024, state);
-        return 0;
-    case 'r':
-        o->effort.repetitions = bench_parse_count(arg, 1, 100000, state);
-        return 0;
-    case 'm':
-        o->effort.min_time_s = bench_parse_real(arg, state);
-        return 0;
-    case 'M':
-        o->effort.max_time_s = bench_parse_real(arg, state);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    options *o = state->input;
-    switch (key) {
-    case 'c':
-        check_cases(arg, state);
-        o->list = arg;
-        return 0;
     case 'b':
         if (strcmp(arg, "cpu") != 0 && strcmp(arg, "cuda") != 0)
             argp_error(state, "--backend is cpu or cuda, not '%s'", arg);
         o->backend = arg;
         return 0;
-    case 'P':
-        o->plugins = arg;
-        return 0;
-    case 'j':
-        o->json = arg;
-        return 0;
-    case OPT_LIST:
-        list_cases();
-        exit(0);
-    case ARGP_KEY_ARG:
-        argp_error(state, "only options are taken, not '%s'", arg);
-        return 0;
     default:
-        return parse_size(key, arg, state);
+        return bench_parse_option(key, arg, &o->common, state);
     }
 }
 
@@ -228,25 +171,16 @@ typedef struct findings {
     cJSON *ranks, *left_out;
 } findings;
 
-static bool to_stdout(const options *o) {
-    return o->json && strcmp(o->json, "-") == 0;
-}
-
-static bool write_json(const options *o, const findings *found, const char *mpi) {
-    cJSON *root = bench_json_begin(&found->report, o->threads);
+static sonar_code write_json(const options *o, const findings *found, const char *mpi,
+                             sonar_error *err) {
+    cJSON *root = bench_json_begin(&found->report, o->common.threads);
     cJSON_AddStringToObject(root, "mpi", mpi);
     cJSON_AddItemToObject(root, "ranks", cJSON_Duplicate(found->ranks, true));
     cJSON_AddItemToObject(root, "left_out", cJSON_Duplicate(found->left_out, true));
-    return bench_json_end(root, o->json);
+    return bench_json_end(root, o->common.json, err);
 }
 
 /* ---- the program ----------------------------------------------------------------------------- */
-
-static void log_line(void *ctx, sonar_level level, const char *where, const char *text) {
-    (void)ctx;
-    if (level <= SONAR_WARN)
-        fprintf(stderr, "sonar-bench: %s: %s\n", where, text);
-}
 
 static bench_case resized(const options *o, const bench_case *of) {
     bench_case c = *of;
@@ -263,41 +197,48 @@ static bool agrees(const ranks_result *r) {
     return r->ranks < 2 || r->worst_db <= (r->of->mvdr_alone ? 0.05 : 0.01);
 }
 
-static sonar_code run_cases(const options *o, const ranks_site *at, findings *found,
-                            sonar_error *err) {
-    const bool root = at->cluster.place.rank == 0;
-    for (const bench_case *c = cases; c->name; c++) {
-        if (!listed(c->name, o->list))
-            continue;
-        const bench_case own = resized(o, c);
-        ranks_result result;
-        const sonar_code code = ranks_run(&own, at, &result, err);
-        if (code)
-            return code;
-        if (!root)
-            continue;
-        write_text(&result, to_stdout(o) ? stderr : stdout);
-        fflush(stdout);
-        add_result(found->ranks, &result, at->site.backend->name);
-        if (o->json && !to_stdout(o))
-            write_json(o, found, at->cluster.description);
-        if (!agrees(&result))
-            return sonar_fail(err, SONAR_ESTATE, c->name, "the ranks differ from one by %.3g dB",
-                              result.worst_db);
-    }
-    if (root && to_stdout(o))
-        write_json(o, found, at->cluster.description);
+/* The file is written after each case, so that even a run that is cut short leaves something. */
+static sonar_code run_case(const options *o, const bench_case *c, const ranks_site *at,
+                           findings *found, sonar_error *err) {
+    ranks_result result;
+    const sonar_code code = ranks_run(c, at, &result, err);
+    if (code || at->cluster.place.rank > 0)
+        return code;
+    FILE *text = bench_text_stream(&o->common);
+    write_text(&result, text);
+    fflush(text);
+    add_result(found->ranks, &result, at->site.backend->name);
+    if (bench_json_in_file(&o->common))
+        write_json(o, found, at->cluster.description, NULL);
+    if (!agrees(&result))
+        return sonar_fail(err, SONAR_ESTATE, c->name, "the ranks differ from one by %.3g dB",
+                          result.worst_db);
     return SONAR_OK;
 }
 
-static sonar_code run_at(const options *o, const char *dir, ranks_site *at, const sonar_host *host,
+static sonar_code run_cases(const options *o, const ranks_site *at, findings *found,
+                            sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    for (const bench_case *c = cases; c->name && !code; c++) {
+        const bench_case own = resized(o, c);
+        if (bench_is_listed(c, o->list))
+            code = run_case(o, &own, at, found, err);
+    }
+    if (!code && o->common.json && at->cluster.place.rank == 0)
+        code = write_json(o, found, at->cluster.description, err);
+    return code;
+}
+
+static sonar_code run_at(const options *o, const char *dir, ranks_site *at, sonar_pool *pool,
                          findings *found, sonar_error *err) {
     sonar_backend_choice choice;
     sonar_error why = {0};
-    sonar_code code = sonar_backend_open(o->backend, dir, host, &choice, err);
+    sonar_host host = bench_host_of(pool);
+    host.device = at->cluster.place.local;
+    sonar_code code = sonar_backend_open(o->backend, dir, &host, &choice, err);
     if (code)
         return code;
-    at->site = (bench_site){.host = host, .backend = choice.backend, .effort = o->effort};
+    at->site = (bench_site){.host = &host, .backend = choice.backend, .effort = o->common.effort};
     if (choice.backend->native_space == SONAR_DEVICE)
         snprintf(found->report.device, sizeof found->report.device, "%s", choice.description);
     at->plain = meter_plain(dir, &why);
@@ -308,23 +249,28 @@ static sonar_code run_at(const options *o, const char *dir, ranks_site *at, cons
     return code;
 }
 
+/* Before the measurement, so that no long one ends without its JSON. */
+static sonar_code try_json(const options *o, const sonar_cluster *cluster, const findings *found,
+                           sonar_error *err) {
+    if (cluster->place.rank > 0 || !bench_json_in_file(&o->common))
+        return SONAR_OK;
+    return write_json(o, found, cluster->description, err) ? SONAR_EINVAL : SONAR_OK;
+}
+
 /* One that fails ends all: the others wait for it. */
 static sonar_code run(const options *o, findings *found, sonar_error *err) {
     char path[PATH_MAX];
-    const char *dir = o->plugins ? o->plugins : program_plugin_dir(path, sizeof path) ? path : ".";
+    const char *dir = bench_plugin_dir(&o->common, path);
     ranks_site at = {0};
     sonar_pool *pool = NULL;
     sonar_code code = sonar_cluster_join(dir, &at.cluster, err);
     if (code)
         return code;
-    code = sonar_pool_create(o->threads, NULL, &pool, err);
-    const sonar_host host = {.ctx = pool,
-                             .log = log_line,
-                             .parallel = sonar_pool_parallel,
-                             .workers = pool ? sonar_pool_workers(pool) : 1,
-                             .device = at.cluster.place.local};
+    code = try_json(o, &at.cluster, found, err);
     if (!code)
-        code = run_at(o, dir, &at, &host, found, err);
+        code = sonar_pool_create(o->common.threads, NULL, &pool, err);
+    if (!code)
+        code = run_at(o, dir, &at, pool, found, err);
     if (code && at.cluster.place.ranks > 1) {
         fprintf(stderr, "sonar-bench: rank %zu: %s: %s\n", at.cluster.place.rank, err->where,
                 err->text);
@@ -348,7 +294,7 @@ int ranks_main(int argc, char **argv) {
         NULL};
     static char name[] = "sonar-bench ranks";
     static findings found;
-    options o = {.effort = {50, 0.5, 0}, .threads = 1, .backend = "cpu"};
+    options o = {.list = "all", .backend = "cpu", .common = {.effort = {50, 0.5, 0}, .threads = 1}};
     sonar_error err = {0};
     argv[0] = name;
     argp_parse(&argp, argc, argv, 0, NULL, &o);

@@ -294,17 +294,19 @@ cJSON *bench_json_begin(const bench_report *report, size_t threads) {
     return root;
 }
 
-bool bench_json_end(cJSON *root, const char *path) {
-    FILE *to = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
+sonar_code bench_json_end(cJSON *root, const char *path, sonar_error *err) {
     char *text = cJSON_Print(root);
     cJSON_Delete(root);
-    bool written = to && text && fprintf(to, "%s\n", text) > 0 && fflush(to) == 0;
-    if (to && to != stdout)
-        written = fclose(to) == 0 && written;
-    if (!written)
-        fprintf(stderr, "sonar-bench: cannot write %s: %s\n", path, strerror(errno));
+    if (!text)
+        return sonar_fail(err, SONAR_ENOMEM, path, "no memory for the report");
+    FILE *to = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
+    bool written = to && fprintf(to, "%s\n", text) > 0 && fflush(to) == 0;
+    int why = errno;
+    if (to && to != stdout && fclose(to) != 0 && written)
+        written = false, why = errno;
     free(text);
-    return written;
+    return written ? SONAR_OK
+                   : sonar_fail(err, SONAR_ESYS, path, "cannot be written: %s", strerror(why));
 }
 
 void bench_json_leave_out(cJSON *list, const char *name, const sonar_error *why) {
@@ -315,10 +317,11 @@ void bench_json_leave_out(cJSON *list, const char *name, const sonar_error *why)
     cJSON_AddStringToObject(one, "why", why->text);
 }
 
-bool bench_write_json(const bench_report *report, size_t threads, const char *path) {
+sonar_code bench_write_json(const bench_report *report, size_t threads, const char *path,
+                            sonar_error *err) {
     cJSON *root = bench_json_begin(report, threads);
     cJSON *left_out = cJSON_AddArrayToObject(root, "left_out");
     for (size_t i = 0; i < report->left_out; i++)
         bench_json_leave_out(left_out, report->omission[i].of->name, &report->omission[i].why);
-    return bench_json_end(root, path);
+    return bench_json_end(root, path, err);
 }

@@ -8,6 +8,19 @@
 #include "lapack.h"
 #include "stages.h"
 
+static void log_line(void *ctx, sonar_level level, const char *where, const char *text) {
+    (void)ctx;
+    if (level <= SONAR_WARN)
+        fprintf(stderr, "sonar-bench: %s: %s\n", where, text);
+}
+
+sonar_host bench_host_of(sonar_pool *pool) {
+    return (sonar_host){.ctx = pool,
+                        .log = log_line,
+                        .parallel = sonar_pool_parallel,
+                        .workers = sonar_pool_workers(pool)};
+}
+
 /* One row of a case's results. */
 typedef struct plan {
     const char *stage, *implementation;
