@@ -18,7 +18,7 @@ node, other = (f"sonar-{os.getpid()}-{end}" for end in ("n", "o"))
 
 
 def block(language, mark):
-    for text in re.findall(rf"```{language}\n(.*?)```", page, re.S):
+    for text in re.findall(rf"```{language}\b[^\n]*\n(.*?)```", page, re.S):
         if mark in text:
             return text
     sys.exit(f"docs/lan.md has no {language} block with '{mark}'")
