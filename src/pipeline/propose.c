@@ -25,19 +25,42 @@ struct letter {
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
-/* Room for a configuration that lists sensors where the first one did not, and for keys. */
+/* How many keys there is room for: twice those of the start, and some. */
+static size_t most_keys(const sonar_config *c) {
+    const sonar_keyring *ring = c->security.allowed;
+    return 1024 + 2 * (ring[SONAR_SENDERS].count + ring[SONAR_READERS].count);
+}
+
+/* Room for any configuration that this one can become: every live option of one line, and of a
+ * number for each sensor, mask, gain or sensitivity and amplifier, phase and delay, all of them as
+ * long as numbers can be; and for keys. */
 static size_t room_for(const sonar_config *c) {
-    enum { KEYS = 1024, SENSOR_BYTES = 16 };
+    enum { NUMBER_BYTES = 32, LISTS = 5, LINES = 32768 };
     size_t bytes = 0;
     free(sonar_config_given(c, &bytes));
-    return sizeof(struct letter) + 2 * bytes + c->sensors * SENSOR_BYTES + KEYS * SONAR_KEY_BYTES;
+    return sizeof(struct letter) + bytes + LINES + c->sensors * (LISTS * NUMBER_BYTES + 1) +
+           most_keys(c) * SONAR_KEY_BYTES;
+}
+
+/* The most that any rank counts: what a file gives of its defaults, and keys, are each rank's own.
+ */
+static sonar_code agree_on_room(sonar_pipeline *p, sonar_error *err) {
+    struct proposal *c = &p->ranks.change;
+    const size_t mine = room_for(p->whole);
+    size_t all[SONAR_RANKS_MOST];
+    const sonar_code code = p->ranks.cluster->ops->share(&mine, sizeof mine, all, err);
+    for (size_t r = 0; r < p->ranks.cluster->place.ranks && !code; r++)
+        c->room = sonar_max_size(c->room, all[r]);
+    return code;
 }
 
 sonar_code sonar_propose_create(sonar_pipeline *p, sonar_error *err) {
     struct proposal *c = &p->ranks.change;
     if (!p->ranks.cluster)
         return SONAR_OK;
-    c->room = room_for(p->whole);
+    const sonar_code code = agree_on_room(p, err);
+    if (code)
+        return code;
     c->letter = sonar_alloc(c->room, 1);
     c->mask = sonar_alloc(p->whole->sensors, 1);
     c->wake = sonar_wake_create();
@@ -142,7 +165,7 @@ static sonar_code write_letter(struct proposal *c, const struct letter *head, co
     if (c->bytes > c->room)
         return sonar_fail(err, SONAR_EINVAL, "cluster",
                           "the change has %zu bytes, and the ranks have room for %zu: restart with "
-                          "it",
+                          "it in the file",
                           c->bytes, c->room);
     memcpy(c->letter, head, sizeof *head);
     if (first_bytes)
@@ -192,10 +215,14 @@ static sonar_code read_config(const sonar_pipeline *p, const struct letter *head
         return sonar_fail(err, code, "configuration", "%s", mistake);
     if (!strcmp((*config)->digest, head->digest))
         return SONAR_OK;
+    char digest[sizeof head->digest];
+    memcpy(digest, (*config)->digest, sizeof digest);
     sonar_config_destroy(*config);
     *config = NULL;
     return sonar_fail(err, SONAR_EINVAL, "configuration",
-                      "it is another one here: do the files that it names differ?");
+                      "read as 1-%.12s..., which rank 0 has read as 1-%.12s...: the ranks' sonard "
+                      "have to be of the same version",
+                      digest, head->digest);
 }
 
 static sonar_code make_version(sonar_pipeline *p, const struct letter *head, sonar_error *err) {
@@ -379,6 +406,12 @@ sonar_code sonar_propose_keys(sonar_pipeline *p, const sonar_security *security,
     struct letter head = {.kind = LETTER_KEYS};
     for (int i = 0; i < SONAR_DOMAINS; i++)
         head.keys[i] = (uint32_t)ring[i].count;
+    if (ring[SONAR_SENDERS].count + ring[SONAR_READERS].count > most_keys(p->whole))
+        return sonar_fail(
+            err, SONAR_EINVAL, "security",
+            "%zu keys of allow_senders and %zu of allow_readers were read, and several "
+            "ranks have room for %zu: fewer, or a restart",
+            ring[SONAR_SENDERS].count, ring[SONAR_READERS].count, most_keys(p->whole));
     await_earlier(p);
     _Static_assert(SONAR_DOMAINS == 2, "two parts of a letter");
     const sonar_code code = write_letter(c, &head, ring[0].key, ring[0].count * SONAR_KEY_BYTES,
