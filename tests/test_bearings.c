@@ -156,13 +156,19 @@ Test(bearings, a_source_beside_a_line_stands_at_its_bearing_and_at_the_mirror) {
 Test(bearings, a_cone_meets_the_plane_where_its_source_is) {
     for (double depression_deg = 0; depression_deg < 80; depression_deg += 13) {
         const sonar_scan scan = {.cone = true, .axis_depression_deg = depression_deg};
+        double both_deg[2];
         for (double beside_deg = 1; beside_deg < 180; beside_deg += 7) {
             const double az_deg = acos(sonar_cone_cosine(&scan, beside_deg)) / RADIANS;
-            cr_expect_float_eq(sonar_cone_beside(az_deg, depression_deg, 0), beside_deg, 1e-6);
+            sonar_cone_bearings(200, depression_deg, az_deg, 0, both_deg);
+            cr_expect_float_eq(both_deg[0], fmod(200 + beside_deg, 360), 1e-6);
+            cr_expect_float_eq(both_deg[1], 200 - beside_deg, 1e-6);
         }
-        cr_expect(depression_deg == 0 || isnan(sonar_cone_beside(0.1, depression_deg, 1e-9)));
-        cr_expect_eq(sonar_cone_beside(0, depression_deg, 10), 0);
-        cr_expect_eq(sonar_cone_beside(180, depression_deg, 10), 180);
+        sonar_cone_bearings(30, depression_deg, 0.1, 1e-9, both_deg);
+        cr_expect_eq(!isnan(both_deg[0]) && !isnan(both_deg[1]), depression_deg == 0);
+        sonar_cone_bearings(30, depression_deg, 0, 10, both_deg);
+        cr_expect(both_deg[0] == 30 && both_deg[1] == 30);
+        sonar_cone_bearings(30, depression_deg, 180, 10, both_deg);
+        cr_expect(both_deg[0] == 210 && both_deg[1] == 210);
     }
 }
 

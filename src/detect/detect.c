@@ -189,15 +189,12 @@ sonar_code sonar_detect_raise(const sonar_detect_spec *spec, float *power, float
 void sonar_detect_bearing(const sonar_scan *scan, double az_deg, double heading_deg,
                           bool heading_known, double *bearing_deg, double *mirror_deg) {
     const double reference = heading_known ? heading_deg : 0.0;
-    *mirror_deg = NAN;
-    if (!scan->cone) {
-        *bearing_deg = sonar_modulo_turn(reference + az_deg);
-        return;
-    }
-    const double side_deg =
-        sonar_cone_beside(az_deg, scan->axis_depression_deg, sonar_beam(scan) / 2);
-    *bearing_deg = sonar_modulo_turn(reference + scan->axis_az_deg + side_deg);
-    *mirror_deg = sonar_modulo_turn(reference + scan->axis_az_deg - side_deg);
+    double both_deg[2] = {sonar_modulo_turn(reference + az_deg), NAN};
+    if (scan->cone)
+        sonar_cone_bearings(reference + scan->axis_az_deg, scan->axis_depression_deg, az_deg,
+                            sonar_beam(scan) / 2, both_deg);
+    *bearing_deg = both_deg[0];
+    *mirror_deg = both_deg[1];
 }
 
 /* Refines the listed peaks between the grid's directions, and those with a range between the

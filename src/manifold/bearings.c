@@ -80,11 +80,19 @@ double sonar_cone_cosine(const sonar_scan *scan, double beside_deg) {
            cos(scan->axis_depression_deg * RADIANS);
 }
 
-double sonar_cone_beside(double az_deg, double axis_depression_deg, double slack) {
+/* Degrees to either side of the axis. */
+static double beside(double az_deg, double axis_depression_deg, double slack) {
     if (axis_depression_deg == 0)
         return az_deg; /* to the last digit, at endfire too */
     const double cosine = cos(az_deg * RADIANS) / cos(axis_depression_deg * RADIANS);
     return fabs(cosine) <= 1 + slack ? acos(fmin(fmax(cosine, -1), 1)) / RADIANS : NAN;
+}
+
+void sonar_cone_bearings(double axis_deg, double axis_depression_deg, double az_deg, double slack,
+                         double bearing_deg[2]) {
+    const double beside_deg = beside(az_deg, axis_depression_deg, slack);
+    bearing_deg[0] = sonar_modulo_turn(axis_deg + beside_deg);
+    bearing_deg[1] = sonar_modulo_turn(axis_deg - beside_deg);
 }
 
 /* How the scan counts a direction in the horizontal plane, so many degrees clockwise of +x. */

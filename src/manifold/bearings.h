@@ -27,10 +27,12 @@ typedef struct sonar_bearings sonar_bearings;
 /* Cosine of the angle from the axis at which a cone shows a source in the horizontal plane, so many
  * degrees clockwise of +x. */
 double sonar_cone_cosine(const sonar_scan *scan, double beside_deg);
-/* The other way: where a cone of az_deg about an axis of that depression meets the horizontal
- * plane, so many degrees to either side of the axis. NaN where it does not, by more than `slack` of
- * that cosine. */
-double sonar_cone_beside(double az_deg, double axis_depression_deg, double slack);
+/* The other way: the two bearings at which a cone of az_deg about an axis, which points to axis_deg
+ * and is that much below the horizontal plane, meets this plane, the one clockwise of the axis
+ * first; 0 up to 360 degrees, counted as axis_deg is. Both are NaN where the cone does not meet it,
+ * by more than `slack` of that cosine. */
+void sonar_cone_bearings(double axis_deg, double axis_depression_deg, double az_deg, double slack,
+                         double bearing_deg[2]);
 
 /* False: a vertical line has no bearings, and four directions are the least to read between. */
 bool sonar_bearings_exist(const sonar_scan *scan);

@@ -432,6 +432,17 @@ void mvdr_expect_near(mvdr_fixture *f, size_t count, const sonar_c32 *x, double 
     free(band);
 }
 
+void mvdr_expect_evaluated(mvdr_fixture *f) {
+    const size_t directions = f->spec.directions;
+    float *power = take(directions, sizeof *power);
+    mvdr_evaluate(f, directions, f->turns, power);
+    for (size_t t = 0; t < directions; t++)
+        site_expect(f->site, fabsf(power[t] / f->azimuth[t] - 1) < 1e-5f,
+                    "direction %zu: %g by evaluate, %g by execute", t, (double)power[t],
+                    (double)f->azimuth[t]);
+    free(power);
+}
+
 void mvdr_expect(mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x, double limit_db) {
     double delta, looks = mvdr_looks(f, count);
     const double error = error_db(f, bin, count, x, &delta);
@@ -479,4 +490,24 @@ sonar_c32 *mvdr_record(const mvdr_fixture *f, size_t count, const mvdr_wave *wav
         draw(f, waves, n, &seed, sum, x + s * stride);
     free(sum);
     return x;
+}
+
+void mvdr_beside_loud_ships(site *site, const sonar_mvdr_spec *spec, double apart_db,
+                            void (*expect)(const mvdr_fixture *f, size_t count, const sonar_c32 *x,
+                                           double limit_db)) {
+    static const size_t lengths[] = {8, 16, 17, 40};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        for (int level_db = 60; level_db <= 80; level_db += 20) {
+            const mvdr_wave waves[] = {{50.5, level_db}, {53, level_db - 10}, {120, 10}};
+            sonar_mvdr_spec block = *spec;
+            block.snapshots = block.max_new = lengths[i];
+            mvdr_fixture f;
+            mvdr_open(&f, site, &block);
+            f.apart_db = apart_db;
+            sonar_c32 *x = mvdr_record(&f, lengths[i], waves, 3, 90 + i);
+            mvdr_run(&f, lengths[i], x);
+            expect(&f, lengths[i], x, 0.01);
+            free(x);
+            mvdr_close(&f);
+        }
 }

@@ -76,6 +76,8 @@ double mvdr_looks(const mvdr_fixture *f, size_t count);
 double mvdr_error_db(const mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x);
 /* Expects of the near field, over all bins, an error of no more than limit_db. */
 void mvdr_expect_near(mvdr_fixture *f, size_t count, const sonar_c32 *x, double limit_db);
+/* Expects that evaluate says the same of the grid's directions as the last run. */
+void mvdr_expect_evaluated(mvdr_fixture *f);
 /* Expects that error, and that INFO tells the truth: loading, snapshots, convergence. */
 void mvdr_expect(mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x, double limit_db);
 
@@ -88,5 +90,10 @@ typedef struct mvdr_wave {
 /* `count` snapshots x[snapshot][bin][sensor], float32 as the stage gets them; malloc'ed. */
 sonar_c32 *mvdr_record(const mvdr_fixture *f, size_t count, const mvdr_wave *waves, size_t n,
                        uint64_t seed);
+/* Blocks of several lengths in place of the spec's, beside ships 60 and 80 dB above the noise;
+ * `expect` judges each run. apart_db as the fixture's. */
+void mvdr_beside_loud_ships(site *site, const sonar_mvdr_spec *spec, double apart_db,
+                            void (*expect)(const mvdr_fixture *f, size_t count, const sonar_c32 *x,
+                                           double limit_db));
 
 #endif

@@ -104,6 +104,29 @@ typedef struct plan {
     double flop, bytes, host_bytes;
 } plan;
 
+/* Of a kind that the case is compared with? */
+static bool fits(const bench_case *c, const plan *p) {
+    return (!c->cbf_alone || p->spec.columns == c->snapshots) &&
+           c->mvdr_alone == (p->spec.kind >= BENCH_PEER_SYEV_C64);
+}
+
+static sonar_code run_peer(const bench_case *c, const plan *p, const bench_site *site,
+                           bench_report *report, sonar_error *err) {
+    bench_result result = {.of = c,
+                           .backend = "peer",
+                           .stage = p->stage,
+                           .implementation = p->implementation,
+                           .flop = p->flop,
+                           .bytes = p->bytes,
+                           .host_bytes = p->host_bytes,
+                           .error_db = NAN,
+                           .sweeps = NAN};
+    const sonar_code code = time_peer(site, &p->spec, p->stage, &result.time, err);
+    if (code == SONAR_OK && result.time.median_ns > 0 && report->results < BENCH_RESULTS_MOST)
+        report->result[report->results++] = result;
+    return code;
+}
+
 sonar_code bench_run_peers(const bench_case *c, const bench_site *site, bench_report *report,
                            sonar_error *err) {
     const size_t b = c->sensors, n = c->length, bins = c->lofar.bins, t = c->angles;
@@ -146,23 +169,8 @@ sonar_code bench_run_peers(const bench_case *c, const bench_site *site, bench_re
         {"peer.potrf.c128", "zpotrf, ztrsm", {BENCH_PEER_POTRF_C128, bins, 0, b, t}, 0, 0, 0},
     };
     sonar_code code = SONAR_OK;
-    for (size_t i = 0; i < sizeof plans / sizeof *plans && code == SONAR_OK; i++) {
-        const plan *p = &plans[i];
-        if ((c->cbf_alone && p->spec.columns != c->snapshots) ||
-            c->mvdr_alone != (p->spec.kind >= BENCH_PEER_SYEV_C64))
-            continue;
-        bench_result result = {.of = c,
-                               .backend = "peer",
-                               .stage = p->stage,
-                               .implementation = p->implementation,
-                               .flop = p->flop,
-                               .bytes = p->bytes,
-                               .host_bytes = p->host_bytes,
-                               .error_db = NAN,
-                               .sweeps = NAN};
-        code = time_peer(site, &p->spec, p->stage, &result.time, err);
-        if (code == SONAR_OK && result.time.median_ns > 0 && report->results < BENCH_RESULTS_MOST)
-            report->result[report->results++] = result;
-    }
+    for (size_t i = 0; i < sizeof plans / sizeof *plans && code == SONAR_OK; i++)
+        if (fits(c, &plans[i]))
+            code = run_peer(c, &plans[i], site, report, err);
     return code;
 }

@@ -61,13 +61,10 @@ int watch_true_bearings(const watch_message *message, double x, double bearing_d
     }
     const double depression =
         isfinite(message->axis_depression_deg) ? message->axis_depression_deg : 0;
-    const double beside_deg = sonar_cone_beside(x, depression, 1e-9);
-    if (!isfinite(message->axis_az_deg) || !isfinite(beside_deg))
-        return 0; /* a vertical line; a cone that does not meet the horizontal plane */
-    const double axis = message->heading_deg + message->axis_az_deg;
-    bearing_deg[0] = sonar_modulo_turn(axis + beside_deg);
-    bearing_deg[1] = sonar_modulo_turn(axis - beside_deg);
-    return 2;
+    sonar_cone_bearings(message->heading_deg + message->axis_az_deg, depression, x, 1e-9,
+                        bearing_deg);
+    /* none: a vertical line; a cone that does not meet the horizontal plane */
+    return isfinite(bearing_deg[0]) ? 2 : 0;
 }
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
