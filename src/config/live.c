@@ -241,6 +241,13 @@ static const struct group *band_misfit(const sonar_config *made, const sonar_con
         return lies_within(&c->cbf_band, &made->lofar_band) ? band_group(c, &LOFAR_BAND_GROUP)
                                                             : &CBF_BAND_GROUP;
     }
+    if (made->cluster && made->cluster->place.ranks > 1 && c->specs.cbf.ranges &&
+        c->cbf_band.bins > made->cbf_band.bins) {
+        snprintf(why, 160,
+                 "what several ranks exchange of a near field has room for %zu bins of the CBF",
+                 made->cbf_band.bins);
+        return &CBF_BAND_GROUP;
+    }
     if (c->specs.mvdr_enabled && !lies_within(&c->mvdr_band, &made->mvdr_band)) {
         say_what_fits("MVDR", &made->mvdr_band, c->fs_hz / (double)c->specs.mvdr.length, why);
         return band_group(c, &MVDR_BAND_GROUP);

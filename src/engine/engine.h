@@ -50,12 +50,6 @@ typedef struct sonar_engine_times {
     _Atomic uint64_t last_ns[SONAR_TIMED_STAGES]; /* of the last window */
 } sonar_engine_times;
 
-/* Surfaces of the MVDR that several ranks make together. */
-enum {
-    SONAR_ENGINE_SHARED = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM) |
-                          SONAR_WANT(SONAR_MVDR_NEARFIELD) | SONAR_WANT(SONAR_MVDR_EIGENVALUES)
-};
-
 /* Where an array is split over ranks, each with an engine for its part. Runs and evaluations are
  * then collective: all ranks do the same ones. */
 typedef struct sonar_engine_ranks {

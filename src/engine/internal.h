@@ -121,6 +121,7 @@ struct parts {
     struct both spectrum, info;          /* f32 [bin][direction], [bin][info field] of the share */
     struct both eigenvalues;             /* f32 [bin][sonar_mvdr_modes] of it */
     struct both close;                   /* f32 [range][direction] of it: the MVDR's near field */
+    struct both music;                   /* f32 [direction] of it */
     sonar_buffer points;                 /* u64 [point][sensor] of the whole array, or less */
     struct both cbf_points, mvdr_points; /* as the stages have them; the host's are `points` */
     struct both point_parts;             /* c32 [snapshot][bin][point] */
@@ -172,6 +173,7 @@ void sonar_parts_destroy(struct sonar_engine *engine);
 struct share {
     size_t first, bins; /* in the array's MVDR; edges not counted */
     size_t below, above;
+    size_t live_first, live_bins; /* of its own ones, those of the live band */
 };
 struct share sonar_share_of(const struct sonar_engine *engine, size_t rank);
 static inline size_t sonar_share_rows(struct share s) {
@@ -198,6 +200,15 @@ sonar_code sonar_share_points(struct sonar_engine *engine, sonar_engine_stage wh
                               float *power, sonar_error *err);
 /* Leaves in parts->keep the snapshots that all ranks have whole. */
 sonar_code sonar_share_keep(struct sonar_engine *engine, size_t snapshots, sonar_error *err);
+/* What is live of the specifications. */
+static inline const sonar_cbf_spec *sonar_engine_live_cbf(const struct sonar_engine *engine,
+                                                          const sonar_params *params) {
+    return params->cbf ? params->cbf : &engine->spec.specs->cbf;
+}
+static inline const sonar_mvdr_spec *sonar_engine_live_mvdr(const struct sonar_engine *engine,
+                                                            const sonar_params *params) {
+    return params->mvdr ? params->mvdr : &engine->spec.specs->mvdr;
+}
 /* run.c: power of every channel of this engine in the beamformers' bins. */
 void sonar_element_psd(const struct sonar_engine *engine, const sonar_params *params,
                        sonar_buffer *psd);

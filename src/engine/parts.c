@@ -67,14 +67,16 @@ static sonar_code run_stage(sonar_engine *e, const struct job *job, struct both 
 
 static sonar_code run_cbf(sonar_engine *e, const struct job *job, sonar_error *err) {
     const sonar_cbf_spec *cbf = &e->spec.specs->cbf;
+    const size_t band = sonar_engine_live_cbf(e, job->work.params)->cbf_bins;
     const bool lofar = job->work.outputs & SONAR_WANT(SONAR_CBF_LOFAR);
     const bool near_wanted = job->work.outputs & SONAR_WANT(SONAR_CBF_NEARFIELD);
     if (!(job->work.outputs & FAR_SURFACES) && !near_wanted)
         return SONAR_OK;
-    struct both far = shaped_both(
-        &e->parts->far, 3,
-        (size_t[]){cbf->max_snapshots, lofar ? cbf->bins : cbf->cbf_bins, cbf->directions});
-    struct both near = e->parts->near;
+    struct both far =
+        shaped_both(&e->parts->far, 3,
+                    (size_t[]){cbf->max_snapshots, lofar ? cbf->bins : band, cbf->directions});
+    struct both near = shaped_both(
+        &e->parts->near, 3, (size_t[]){cbf->max_snapshots, band, cbf->ranges * cbf->directions});
     sonar_code code = SONAR_OK;
     if (!e->parts->absent) {
         code = run_stage(e, job, &far, &near, err);
@@ -91,7 +93,9 @@ static sonar_code run_cbf(sonar_engine *e, const struct job *job, sonar_error *e
 enum {
     MVDR_FAR = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM),
     MVDR_NEAR = SONAR_WANT(SONAR_MVDR_NEARFIELD),
-    MVDR_MODES = SONAR_WANT(SONAR_MVDR_EIGENVALUES)
+    MVDR_MODES = SONAR_WANT(SONAR_MVDR_EIGENVALUES),
+    MVDR_MUSIC = SONAR_WANT(SONAR_MUSIC_AZIMUTH),
+    MVDR_ANY = MVDR_FAR | MVDR_NEAR | MVDR_MODES | MVDR_MUSIC
 };
 
 /* The stage's input: all sensors' transforms. */
@@ -194,30 +198,44 @@ static sonar_code bring_sums(sonar_engine *e, const struct job *job, sonar_buffe
                             &p->added.native, err);
 }
 
+/* What has been solved, to where the ranks exchange it. */
+static sonar_code fetch_solved(sonar_engine *e, uint32_t outputs, sonar_error *err) {
+    struct parts *p = e->parts;
+    sonar_code code = outputs & MVDR_NEAR ? to_host(&e->mvdr, &p->close, err) : SONAR_OK;
+    if (!code && outputs & MVDR_MODES)
+        code = to_host(&e->mvdr, &p->eigenvalues, err);
+    if (!code && outputs & MVDR_MUSIC)
+        code = to_host(&e->mvdr, &p->music, err);
+    if (!code && outputs & MVDR_FAR)
+        code = to_host(&e->mvdr, &p->spectrum, err);
+    return code ? code : to_host(&e->mvdr, &p->info, err);
+}
+
+/* None of the rank's bins are in use: it takes snapshots in, for another band later. */
+static bool is_idle(const sonar_engine *e) {
+    return !sonar_share_of(e, e->spec.ranks->cluster->place.rank).live_bins;
+}
+
 /* The broadband spectrum is the root's sum over all ranks' bins. */
 static sonar_code solve(sonar_engine *e, const struct job *job, sonar_error *err) {
     struct parts *p = e->parts;
-    const bool far = job->work.outputs & MVDR_FAR, near = job->work.outputs & MVDR_NEAR;
     sonar_buffer in[2];
     sonar_buffer out[SONAR_MVDR_OUTPUTS] = {[SONAR_MVDR_OUT_SPECTRUM] = p->spectrum.native,
                                             [SONAR_MVDR_OUT_NEARFIELD] = p->close.native,
                                             [SONAR_MVDR_OUT_EIGENVALUES] = p->eigenvalues.native,
+                                            [SONAR_MVDR_OUT_MUSIC] = p->music.native,
                                             [SONAR_MVDR_OUT_INFO] = p->info.native};
     sonar_work work = job->work;
     work.params = e->spec.ranks->params;
     work.snapshots = job->taken;
-    if (far)
+    if (is_idle(e))
+        work.outputs = 0;
+    if (work.outputs & MVDR_FAR)
         work.outputs |= SONAR_WANT(SONAR_MVDR_SPECTRUM);
     sonar_code code = (p->adds ? bring_sums : bring_transforms)(e, job, in, err);
     if (!code)
         code = e->mvdr.ops->execute(e->mvdr.self, e->mvdr.side->queue, in, out, &work, err);
-    if (!code && near)
-        code = to_host(&e->mvdr, &p->close, err);
-    if (!code && job->work.outputs & MVDR_MODES)
-        code = to_host(&e->mvdr, &p->eigenvalues, err);
-    if (!code && far)
-        code = to_host(&e->mvdr, &p->spectrum, err);
-    return code ? code : to_host(&e->mvdr, &p->info, err);
+    return code ? code : fetch_solved(e, work.outputs, err);
 }
 
 static sonar_code run_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
@@ -231,7 +249,7 @@ static sonar_code run_mvdr(sonar_engine *e, const struct job *job, sonar_error *
     if (!code && e->parts->has_mvdr)
         code = solve(e, job, err);
     e->parts->version = job->work.params->version;
-    if (!code && job->work.outputs & (MVDR_FAR | MVDR_NEAR | MVDR_MODES))
+    if (!code && job->work.outputs & MVDR_ANY)
         code = sonar_share_mvdr(e, job, err);
     return code ? code : sonar_timing_end(e, SONAR_ENGINE_MVDR, err);
 }
@@ -368,7 +386,7 @@ static sonar_code evaluate_sums(sonar_engine *e, size_t n, sonar_error *err) {
         code = to_host(&p->sums, &sums, err);
     if (!code)
         code = sonar_share_point_sums(e, n, err);
-    if (code || !p->has_mvdr)
+    if (code || !p->has_mvdr || is_idle(e))
         return code;
     work.params = e->spec.ranks->params;
     code = to_stage(&e->mvdr, &added, err);
@@ -385,15 +403,15 @@ sonar_code sonar_parts_evaluate(sonar_engine *e, sonar_engine_stage which, size_
     sonar_code code = SONAR_OK;
     if (which == SONAR_ENGINE_CBF) {
         struct both points = take_points(e, &p->cbf_points, n, cbf->sensors);
-        struct both out =
-            shaped_both(&p->point_parts, 3, (size_t[]){cbf->max_snapshots, cbf->cbf_bins, n});
+        const size_t band = sonar_engine_live_cbf(e, e->last.params)->cbf_bins;
+        struct both out = shaped_both(&p->point_parts, 3, (size_t[]){cbf->max_snapshots, band, n});
         if (p->absent)
             clear(&out);
         else
             code = evaluate(e, &e->cbf, &points, &out, err);
     } else if (p->adds) {
         code = evaluate_sums(e, n, err);
-    } else if (p->has_mvdr) {
+    } else if (p->has_mvdr && !is_idle(e)) {
         struct both points = take_points(e, &p->mvdr_points, n, p->mvdr.sensors);
         struct both out = shaped_both(&p->point_power, 1, &n);
         code = evaluate(e, &e->mvdr, &points, &out, err);

@@ -91,8 +91,8 @@ static sonar_code make_cbf(sonar_engine *e, sonar_error *err) {
         code = make_both(e, &e->cbf, SONAR_U64, 2, (size_t[]){SONAR_ENGINE_POINTS, cbf->sensors},
                          &p->cbf_points, err);
     if (!code)
-        code = make_both(e, &e->cbf, SONAR_C32, 3,
-                         (size_t[]){n, cbf->cbf_bins, SONAR_ENGINE_POINTS}, &p->point_parts, err);
+        code = make_both(e, &e->cbf, SONAR_C32, 3, (size_t[]){n, cbf->bins, SONAR_ENGINE_POINTS},
+                         &p->point_parts, err);
     return code;
 }
 
@@ -157,6 +157,8 @@ static sonar_code make_mvdr(sonar_engine *e, sonar_error *err) {
     if (!code && mvdr->ranges)
         code = make_both(e, &e->mvdr, SONAR_F32, 2, (size_t[]){mvdr->ranges, mvdr->directions},
                          &p->close, err);
+    if (!code && mvdr->music)
+        code = make_both(e, &e->mvdr, SONAR_F32, 1, (size_t[]){mvdr->directions}, &p->music, err);
     if (!code && !p->adds)
         code = make_both(e, &e->mvdr, SONAR_U64, 2, (size_t[]){SONAR_ENGINE_POINTS, mvdr->sensors},
                          &p->mvdr_points, err);
@@ -213,13 +215,12 @@ static bool make_roots(sonar_engine *e) {
     const sonar_cbf_spec *cbf = &specs->cbf;
     struct parts *p = e->parts;
     const size_t ranks = e->spec.ranks->cluster->place.ranks;
-    const size_t points =
-        sonar_max_size(cbf->directions * sonar_max_size(cbf->ranges, 1), SONAR_ENGINE_POINTS);
-    const size_t far = cbf->bins * cbf->directions, near = cbf->cbf_bins * points;
+    const size_t far = cbf->bins * sonar_max_size(cbf->directions, SONAR_ENGINE_POINTS);
+    const size_t near = cbf->cbf_bins * cbf->ranges * cbf->directions;
     if (e->spec.ranks->cluster->place.rank > 0)
         return true;
     p->all = sonar_alloc(ranks * cbf->max_snapshots * sonar_max_size(far, near) +
-                             ranks * specs->mvdr.ranges * specs->mvdr.directions,
+                             ranks * (specs->mvdr.ranges + 1) * specs->mvdr.directions,
                          sizeof(sonar_c32));
     if (!p->all)
         return false;
@@ -252,9 +253,9 @@ void sonar_parts_destroy(sonar_engine *e) {
     if (!p)
         return;
     struct both *const of_cbf[] = {&p->far, &p->near, &p->cbf_points, &p->point_parts};
-    struct both *const of_mvdr[] = {&p->input, &p->spectrum,    &p->info,        &p->eigenvalues,
-                                    &p->close, &p->mvdr_points, &p->point_power, &p->share_plan,
-                                    &p->added, &p->added_points};
+    struct both *const of_mvdr[] = {&p->input, &p->spectrum,     &p->info,        &p->eigenvalues,
+                                    &p->close, &p->mvdr_points,  &p->point_power, &p->share_plan,
+                                    &p->added, &p->added_points, &p->music};
     struct both *const of_sums[] = {&p->products, &p->plan, &p->of_bins, &p->own_points,
                                     &p->of_points};
     for (size_t i = 0; i < sizeof of_sums / sizeof *of_sums; i++)

@@ -27,8 +27,8 @@ static sonar_code fetch(const struct side *side, const sonar_buffer *from, sonar
 static size_t first_row(const sonar_engine *e, const sonar_params *params, bool mvdr) {
     const sonar_specs *specs = e->spec.specs;
     if (mvdr)
-        return params->mvdr ? params->mvdr->first_bin - specs->mvdr.first_bin : 0;
-    return params->cbf ? params->cbf->first_bin - specs->cbf.first_bin : 0;
+        return sonar_engine_live_mvdr(e, params)->first_bin - specs->mvdr.first_bin;
+    return sonar_engine_live_cbf(e, params)->first_bin - specs->cbf.first_bin;
 }
 
 /* Of a dense buffer of rank 2. */
@@ -67,7 +67,7 @@ static sonar_code fetch_surfaces(sonar_engine *e, const struct job *job, const s
         code = fetch_surface(e, &e->mvdr, &e->buffers.mvdr[i], SONAR_MVDR_AZIMUTH + i, job, err);
     const sonar_params *params = job->work.params;
     e->info = rows_of(&e->buffers.host_info, first_row(e, params, true),
-                      params->mvdr ? params->mvdr->bins : e->buffers.host_info.shape[0]);
+                      sonar_engine_live_mvdr(e, params)->bins);
     return code ? code
                 : fetch(side, &e->buffers.mvdr[SONAR_MVDR_OUT_INFO], &e->buffers.host_info, err);
 }

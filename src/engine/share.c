@@ -51,11 +51,12 @@ SONAR_MULTIARCH static void add_parts(const struct parts_in *in, size_t bin, siz
         power[p] /= (double)in->snapshots;
 }
 
-/* Powers of all bins to `rows` (NULL: nowhere) and `scale` times their sum over the bins [first,
- * first + bins) to `sum` (NULL). */
+/* Powers of the bins [first_row, first_row + row_count) to `rows` and `scale` times their sum over
+ * the bins [first, first + bins) to `sum`; NULL: nowhere. */
 struct powers {
     struct parts_in in;
     float *rows;
+    size_t first_row, row_count;
     size_t first, bins;
     double scale;
     float *sum;
@@ -68,10 +69,13 @@ static void make_slice(void *arg, size_t index, size_t worker) {
     double power[SLICE], energy[SLICE] = {0};
     (void)worker;
     for (size_t b = 0; b < to->in.bins; b++) {
-        add_parts(&to->in, b, begin, n, power);
-        for (size_t i = 0; to->rows && i < n; i++)
-            to->rows[b * to->in.points + begin + i] = (float)power[i];
-        for (size_t i = 0; b >= to->first && b < to->first + to->bins && i < n; i++)
+        const bool row = to->rows && b >= to->first_row && b < to->first_row + to->row_count;
+        const bool summed = b >= to->first && b < to->first + to->bins;
+        if (row || summed)
+            add_parts(&to->in, b, begin, n, power);
+        for (size_t i = 0; row && i < n; i++)
+            to->rows[(b - to->first_row) * to->in.points + begin + i] = (float)power[i];
+        for (size_t i = 0; summed && i < n; i++)
             energy[i] += power[i];
     }
     for (size_t i = 0; to->sum && i < n; i++)
@@ -91,19 +95,22 @@ static float *surface_of(const struct job *job, sonar_surface surface) {
 
 static sonar_code share_far(sonar_engine *e, const struct job *job, sonar_error *err) {
     const sonar_cbf_spec *cbf = &e->spec.specs->cbf;
+    const sonar_cbf_spec *live = sonar_engine_live_cbf(e, job->work.params);
     const bool lofar = job->work.outputs & SONAR_WANT(SONAR_CBF_LOFAR);
     const struct parts_in in = {.all = e->parts->all,
                                 .ranks = place(e)->ranks,
                                 .snapshots = cbf->max_snapshots,
-                                .bins = lofar ? cbf->bins : cbf->cbf_bins,
+                                .bins = lofar ? cbf->bins : live->cbf_bins,
                                 .points = cbf->directions};
     sonar_code code = gather_equal(e, e->parts->far.host.data,
                                    in.snapshots * in.bins * in.points * sizeof(sonar_c32), err);
     if (!code && place(e)->rank == 0)
         make_powers(e, (struct powers){.in = in,
                                        .rows = surface_of(job, SONAR_CBF_LOFAR),
-                                       .first = lofar ? cbf->cbf_first - cbf->first_bin : 0,
-                                       .bins = cbf->cbf_bins,
+                                       .first_row = live->first_bin - cbf->first_bin,
+                                       .row_count = live->bins,
+                                       .first = lofar ? live->cbf_first - cbf->first_bin : 0,
+                                       .bins = live->cbf_bins,
                                        .sum = surface_of(job, SONAR_CBF_AZIMUTH)});
     return code;
 }
@@ -113,7 +120,7 @@ static sonar_code share_near(sonar_engine *e, const struct job *job, sonar_error
     const struct parts_in in = {.all = e->parts->all,
                                 .ranks = place(e)->ranks,
                                 .snapshots = cbf->max_snapshots,
-                                .bins = cbf->cbf_bins,
+                                .bins = sonar_engine_live_cbf(e, job->work.params)->cbf_bins,
                                 .points = cbf->ranges * cbf->directions};
     sonar_code code = gather_equal(e, e->parts->near.host.data,
                                    in.snapshots * in.bins * in.points * sizeof(sonar_c32), err);
@@ -133,6 +140,16 @@ sonar_code sonar_share_cbf(sonar_engine *e, const struct job *job, sonar_error *
 
 /* ---- adaptive spectrum ----------------------------------------------------------------------- */
 
+/* Those of the live band that lie in the share. */
+static void find_live(const sonar_engine *e, struct share *s) {
+    const size_t made = e->spec.ranks->specs->mvdr.first_bin;
+    const sonar_mvdr_spec *live = sonar_engine_live_mvdr(e, e->spec.ranks->params);
+    const size_t first = live->first_bin - made, end = first + live->bins;
+    s->live_first = sonar_max_size(first, s->first);
+    s->live_bins = sonar_max_size(sonar_min_size(end, s->first + s->bins), s->live_first);
+    s->live_bins -= s->live_first;
+}
+
 /* Tones are found by a bin's neighbours. */
 struct share sonar_share_of(const sonar_engine *e, size_t rank) {
     const sonar_mvdr_spec *mvdr = &e->spec.ranks->specs->mvdr;
@@ -142,6 +159,7 @@ struct share sonar_share_of(const sonar_engine *e, size_t rank) {
     const bool edges = s.bins && mvdr->tones && !e->parts->adds;
     s.below = edges && s.first > 0;
     s.above = edges && s.first + s.bins < all;
+    find_live(e, &s);
     return s;
 }
 
@@ -291,23 +309,24 @@ sonar_code sonar_share_point_sums(sonar_engine *e, size_t n, sonar_error *err) {
 
 /* ---- solved shares --------------------------------------------------------------------------- */
 
-/* Rows of the shares without their edges, f32 [bin][columns], to the root. */
+/* Rows of the live band, f32 [bin][columns], to the root. */
 static sonar_code gather_rows(sonar_engine *e, const struct both *mine, size_t columns, float *all,
                               sonar_error *err) {
     const sonar_cluster *cluster = e->spec.ranks->cluster;
     const struct share own = sonar_share_of(e, cluster->place.rank);
-    const float *rows = own.bins ? (const float *)mine->host.data + own.below * columns : NULL;
+    const size_t first = own.below + own.live_first - own.first;
+    const float *rows = own.live_bins ? (const float *)mine->host.data + first * columns : NULL;
     size_t size[SONAR_RANKS_MOST];
     for (size_t r = 0; r < cluster->place.ranks; r++)
-        size[r] = sonar_share_of(e, r).bins * columns * sizeof(float);
+        size[r] = sonar_share_of(e, r).live_bins * columns * sizeof(float);
     return cluster->ops->gather(rows, size, all, err);
 }
 
 /* (fs/N) sum_b P, in double, bin after bin. */
-static void sum_band(const sonar_mvdr_spec *mvdr, const float *rows, float *azimuth) {
+static void sum_band(const sonar_mvdr_spec *mvdr, size_t bins, const float *rows, float *azimuth) {
     for (size_t t = 0; t < mvdr->directions; t++) {
         double sum = 0;
-        for (size_t b = 0; b < mvdr->bins; b++)
+        for (size_t b = 0; b < bins; b++)
             sum += (double)rows[b * mvdr->directions + t];
         azimuth[t] = (float)fmin(sum * mvdr->fs_hz / (double)mvdr->length, (double)FLT_MAX);
     }
@@ -321,21 +340,30 @@ static sonar_code share_far_mvdr(sonar_engine *e, const struct job *job, sonar_e
     spectrum = spectrum ? spectrum : p->whole_spectrum;
     sonar_code code = gather_rows(e, &p->spectrum, mvdr->directions, spectrum, err);
     if (!code && azimuth)
-        sum_band(mvdr, spectrum, azimuth);
+        sum_band(mvdr, p->whole_info.shape[0], spectrum, azimuth);
     return code;
 }
 
-/* n values of each rank with a share of the bins, added, to `sum` of the root. */
+/* n values of each rank that has bins of the live band, one behind the other, to the root's
+ * parts->all. */
+static sonar_code gather_live(sonar_engine *e, const void *mine, size_t n, size_t *shares,
+                              sonar_error *err) {
+    const sonar_cluster *cluster = e->spec.ranks->cluster;
+    size_t size[SONAR_RANKS_MOST];
+    *shares = 0;
+    for (size_t r = 0; r < cluster->place.ranks; r++) {
+        const bool has = sonar_share_of(e, r).live_bins > 0;
+        size[r] = has ? n * sizeof(float) : 0;
+        *shares += has;
+    }
+    return cluster->ops->gather(mine, size, e->parts->all, err);
+}
+
+/* These, added, to `sum` of the root. */
 static sonar_code gather_shares(sonar_engine *e, const void *mine, size_t n, float *sum,
                                 sonar_error *err) {
-    const sonar_cluster *cluster = e->spec.ranks->cluster;
-    size_t size[SONAR_RANKS_MOST], shares = 0;
-    for (size_t r = 0; r < cluster->place.ranks; r++) {
-        const bool has = sonar_share_of(e, r).bins > 0;
-        size[r] = has ? n * sizeof(float) : 0;
-        shares += has;
-    }
-    sonar_code code = cluster->ops->gather(mine, size, e->parts->all, err);
+    size_t shares;
+    sonar_code code = gather_live(e, mine, n, &shares, err);
     const float *of = e->parts->all;
     for (size_t i = 0; i < n && !code && sum; i++) {
         double all = 0;
@@ -346,10 +374,45 @@ static sonar_code gather_shares(sonar_engine *e, const void *mine, size_t n, flo
     return code;
 }
 
+/* Bins in which MUSIC has sources, of each rank that has bins of the live band. */
+static void count_subspaces(const sonar_engine *e, double *bins) {
+    const float *info = (const float *)e->parts->whole_info.data + SONAR_MVDR_SUBSPACE;
+    for (size_t r = 0; r < place(e)->ranks; r++) {
+        const size_t rows = sonar_share_of(e, r).live_bins;
+        if (!rows)
+            continue;
+        *bins = 0;
+        for (size_t b = 0; b < rows; b++, info += SONAR_MVDR_INFO_FIELDS)
+            *bins += *info > 0;
+        bins++;
+    }
+}
+
+/* The mean share of all bins, of which each rank has that of its own. */
+static sonar_code share_music(sonar_engine *e, float *music, sonar_error *err) {
+    const size_t n = e->spec.ranks->specs->mvdr.directions;
+    double bins[SONAR_RANKS_MOST];
+    size_t shares;
+    sonar_code code = gather_live(e, e->parts->music.host.data, n, &shares, err);
+    if (code || !music)
+        return code;
+    count_subspaces(e, bins);
+    for (size_t t = 0; t < n; t++) {
+        double all = 0, sum = 0;
+        for (size_t r = 0; r < shares; r++) {
+            all += bins[r];
+            sum += bins[r] / (double)((const float *)e->parts->all)[r * n + t];
+        }
+        music[t] = (float)(all > 0 ? all / sum : 1);
+    }
+    return SONAR_OK;
+}
+
 sonar_code sonar_share_mvdr(sonar_engine *e, const struct job *job, sonar_error *err) {
     const sonar_mvdr_spec *mvdr = &e->spec.ranks->specs->mvdr;
     const uint32_t far = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM);
     struct parts *p = e->parts;
+    p->whole_info.shape[0] = sonar_engine_live_mvdr(e, e->spec.ranks->params)->bins;
     sonar_code code = gather_rows(e, &p->info, SONAR_MVDR_INFO_FIELDS, p->whole_info.data, err);
     if (!code && job->work.outputs & far)
         code = share_far_mvdr(e, job, err);
@@ -359,6 +422,8 @@ sonar_code sonar_share_mvdr(sonar_engine *e, const struct job *job, sonar_error 
     if (!code && job->work.outputs & SONAR_WANT(SONAR_MVDR_NEARFIELD))
         code = gather_shares(e, p->close.host.data, mvdr->ranges * mvdr->directions,
                              surface_of(job, SONAR_MVDR_NEARFIELD), err);
+    if (!code && job->work.outputs & SONAR_WANT(SONAR_MUSIC_AZIMUTH))
+        code = share_music(e, surface_of(job, SONAR_MUSIC_AZIMUTH), err);
     return code;
 }
 
@@ -367,15 +432,16 @@ sonar_code sonar_share_mvdr(sonar_engine *e, const struct job *job, sonar_error 
 sonar_code sonar_share_psd(sonar_engine *e, const struct job *job, sonar_error *err) {
     const sonar_specs *specs = e->spec.specs;
     const sonar_cluster *cluster = e->spec.ranks->cluster;
-    sonar_buffer psd = sonar_buffer_view(e->parts->psd, SONAR_F32, 2,
-                                         (size_t[]){specs->dft.channels, specs->cbf.bins});
+    const size_t bins = sonar_engine_live_cbf(e, job->work.params)->bins;
+    sonar_buffer psd =
+        sonar_buffer_view(e->parts->psd, SONAR_F32, 2, (size_t[]){specs->dft.channels, bins});
     size_t size[SONAR_RANKS_MOST];
     if (e->parts->absent)
         memset(e->parts->psd, 0, psd.bytes);
     else
         sonar_element_psd(e, job->work.params, &psd);
     for (size_t r = 0; r < cluster->place.ranks; r++)
-        size[r] = e->spec.ranks->channels[r] * specs->cbf.bins * sizeof(float);
+        size[r] = e->spec.ranks->channels[r] * bins * sizeof(float);
     return cluster->ops->gather(psd.data, size, surface_of(job, SONAR_ELEMENT_PSD), err);
 }
 
@@ -386,7 +452,7 @@ sonar_code sonar_share_points(sonar_engine *e, sonar_engine_stage which, size_t 
     const struct parts_in in = {.all = p->all,
                                 .ranks = place(e)->ranks,
                                 .snapshots = cbf->max_snapshots,
-                                .bins = cbf->cbf_bins,
+                                .bins = sonar_engine_live_cbf(e, e->last.params)->cbf_bins,
                                 .points = n};
     if (which == SONAR_ENGINE_MVDR)
         return gather_shares(e, p->point_power.host.data, n, power, err);

@@ -54,7 +54,7 @@ static void summarise_mvdr(sonar_pipeline *p, sonar_result *result) {
 
 /* Arrays over bins are as long as the bands that are live: at most as long as they were made. */
 static void shape_surfaces(const sonar_pipeline *p, sonar_buffer *surface) {
-    const sonar_config *c = p->ranks.cluster ? p->whole : p->live->plan->config;
+    const sonar_config *c = p->live->plan->whole;
     for (int i = 0; i < SONAR_SURFACES; i++) {
         size_t shape[2];
         const int rank = sonar_specs_surface(&c->specs, (sonar_surface)i, shape);
@@ -119,14 +119,12 @@ static sonar_result *borrow_result(sonar_pipeline *p) {
 /* ---- one window ------------------------------------------------------------------------------ */
 
 /* What the stages have to compute for what subscribers want: detections rest on spectra. */
-uint32_t sonar_pipeline_needed(const sonar_pipeline *p, const sonar_config *c, uint32_t wanted) {
+uint32_t sonar_pipeline_needed(const sonar_config *c, uint32_t wanted) {
     uint32_t made = c->detect_enabled ? sonar_topics_by(SONAR_MADE_BY_DETECTOR) : 0;
     size_t shape[2];
     for (int i = 0; i < SONAR_SURFACES; i++)
         if (sonar_specs_surface(&c->specs, (sonar_surface)i, shape))
             made |= SONAR_WANT(i);
-    if (p->ranks.cluster)
-        made &= ~sonar_topics_by(SONAR_MADE_BY_MVDR) | SONAR_ENGINE_SHARED;
     return sonar_topics_needed(wanted & made) & made;
 }
 
@@ -173,8 +171,7 @@ static sonar_code process(sonar_pipeline *p, sonar_window *window, sonar_result 
     sonar_mask_measure(p, window);
     const sonar_engine_job job = {.window = window,
                                   .params = p->live->params,
-                                  .outputs =
-                                      sonar_pipeline_needed(p, p->live->plan->config, wanted),
+                                  .outputs = sonar_pipeline_needed(p->live->plan->config, wanted),
                                   .surface = result ? result->surface : NULL};
     sonar_code code = sonar_engine_run(p->engine, &job, err);
     if (code || !result || sonar_pool_cancelled(p->pool))

@@ -246,8 +246,7 @@ sonar_code sonar_result_conclude(sonar_pipeline *pipeline, uint32_t outputs, son
                                  sonar_error *err);
 void sonar_result_told(sonar_pipeline *pipeline);
 void sonar_data_note_failure(struct progress *progress, const sonar_error *err);
-uint32_t sonar_pipeline_needed(const sonar_pipeline *pipeline, const sonar_config *config,
-                               uint32_t wanted);
+uint32_t sonar_pipeline_needed(const sonar_config *config, uint32_t wanted);
 /* mask.c: element health. Needs a version. */
 sonar_code sonar_mask_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_mask_destroy(sonar_pipeline *pipeline);

@@ -262,7 +262,7 @@ sonar_code sonar_pipeline_make_engine(sonar_pipeline *p,
                               .params = p->live->params,
                               .planning = planning,
                               .surfaces =
-                                  sonar_pipeline_needed(p, p->config, p->config->output_topics),
+                                  sonar_pipeline_needed(p->config, p->config->output_topics),
                               .source = {.ring = sonar_ingest_ring(p->ingest),
                                          .ctx = p,
                                          .ready = samples_ready,

@@ -364,17 +364,6 @@ static void await_earlier(sonar_pipeline *p) {
         conclude(p, &unused);
 }
 
-/* What several ranks keep: the buffers that they exchange are made for them. */
-static sonar_code check_bands(const sonar_pipeline *p, const sonar_config *c, sonar_error *err) {
-    const sonar_band *is[] = {&p->whole->lofar_band, &p->whole->cbf_band, &p->whole->mvdr_band};
-    const sonar_band *wanted[] = {&c->lofar_band, &c->cbf_band, &c->mvdr_band};
-    for (int i = 0; i < 3; i++)
-        if (is[i]->first_bin != wanted[i]->first_bin || is[i]->bins != wanted[i]->bins)
-            return sonar_fail(err, SONAR_EINVAL, "cluster",
-                              "several ranks keep the bands that they were started with");
-    return SONAR_OK;
-}
-
 static sonar_code begin(sonar_pipeline *p, sonar_config *config, sonar_error *err) {
     struct proposal *c = &p->ranks.change;
     sonar_code code = sonar_live_make(p, config, &c->made, err);
@@ -394,9 +383,7 @@ static sonar_code begin(sonar_pipeline *p, sonar_config *config, sonar_error *er
 
 sonar_code sonar_propose(sonar_pipeline *p, sonar_config *config, sonar_error *err) {
     await_earlier(p);
-    sonar_code code = config ? check_bands(p, config, err) : SONAR_OK;
-    if (!code)
-        code = begin(p, config, err);
+    const sonar_code code = begin(p, config, err);
     return code || !config ? code : conclude(p, err);
 }
 

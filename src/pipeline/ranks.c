@@ -13,13 +13,6 @@
 
 /* ---- create ---------------------------------------------------------------------------------- */
 
-static sonar_code check_options(const sonar_config *c, sonar_error *err) {
-    if (c->specs.mvdr.music)
-        return sonar_fail(err, SONAR_EINVAL, "mvdr.music",
-                          "several ranks cannot do so: set it to off");
-    return SONAR_OK;
-}
-
 /* Ranks of different files would work on different things. */
 static sonar_code compare_files(const sonar_config *c, sonar_error *err) {
     enum { BYTES = sizeof c->digest };
@@ -67,9 +60,7 @@ sonar_code sonar_ranks_create(sonar_pipeline *p, const sonar_config *c, sonar_er
     if (!c->cluster || c->cluster->place.ranks < 2)
         return SONAR_OK;
     const sonar_rank_place *place = &c->cluster->place;
-    sonar_code code = check_options(c, err);
-    if (!code)
-        code = compare_files(c, err);
+    sonar_code code = compare_files(c, err);
     if (!code)
         code = sonar_config_part_create(c, place->rank, place->ranks, &ranks->part, err);
     if (code)
@@ -400,8 +391,7 @@ static sonar_code process(sonar_pipeline *p, const sonar_verdict *v, sonar_resul
         sonar_mask_measure(p, &ranks->window);
     const sonar_engine_job job = {.window = present ? &ranks->window : &whole,
                                   .params = p->live->params,
-                                  .outputs =
-                                      sonar_pipeline_needed(p, p->live->plan->config, wanted),
+                                  .outputs = sonar_pipeline_needed(p->live->plan->config, wanted),
                                   .surface = result ? result->surface : NULL,
                                   .absent = !present,
                                   .surfaces_asked = ranks->offer[0].publishes,
