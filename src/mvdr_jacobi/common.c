@@ -73,12 +73,11 @@ double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers) {
     double bin = 8 * columns * sensors + (vectors ? square : square / 2);
     if (shape.by_snapshots)
         bin += 16 * columns * (columns + (double)spec->directions);
-    else if (!shape.slots)
+    else
         bin += square / 2;
     bin += spec->white_noise_gain_db < 0 ? 16 * (double)shape.order : 0;
-    const double panel = shape.by_snapshots ? 0 : 16 * columns * sensors;
     bin += 4 * (double)spec->directions * (double)(spec->ranges + music);
-    const double scratch = (1.5 + (vectors || music) + music) * square + panel;
+    const double scratch = (1.5 + (vectors || music) + music) * square;
     return (double)spec->bins * bin + (double)workers * scratch;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The matrix A of a bin, in scratch->a: of the columns that count their Gram matrix or their
- * covariance, or the covariance that forgets. Masked sensors have zero rows in a covariance. */
+/* The matrix A of a bin, in scratch->a: the Gram matrix of the columns that count, or the
+ * covariance, from sums over all sensors that snapshots are added to and taken out of, or that
+ * forget. Masked sensors have zero rows in a covariance. */
 #include "mvdr_jacobi/internal.h"
 
 #include <math.h>
@@ -51,23 +52,67 @@ void mvdr_form_gram(const mvdr_stage *stage, size_t bin, size_t m, mvdr_scratch 
 
 /* ---- sensor space ---------------------------------------------------------------------------- */
 
-/* The columns, weighted, as panels of sensors. */
-static void load_panels(const mvdr_stage *stage, size_t bin, size_t m, mvdr_scratch *scratch) {
-    const size_t ld = stage->ld, sensors = stage->spec.sensors;
+/* The valid snapshots in `count` slots from `first` on, of those in use, as panels of all sensors,
+ * masked or not; returns how many there are. */
+static size_t load_panels(const mvdr_stage *stage, size_t bin, size_t first, size_t count,
+                          size_t in_use, double *panel) {
+    const size_t slots = stage->shape.slots, bins = stage->spec.bins, ld = stage->ld;
+    size_t slot[MVDR_CHUNK], m = 0;
+    for (size_t i = 0; i < count; i++)
+        if ((first + i) % slots < in_use && stage->valid[(first + i) % slots * bins + bin])
+            slot[m++] = (first + i) % slots;
     for (size_t c = 0; c < m; c++) {
-        const float *x = stage->ring + (scratch->column[c] * stage->spec.bins + bin) * 2 * ld;
+        const float *x = mvdr_column(stage, slot[c] * stage->shape.each, bin);
         for (size_t i = 0; i < ld; i++) {
-            const bool used = i < sensors && stage->rows.used[i];
-            double *to = scratch->panel + (i / MVDR_LANES * m + c) * STEP + i % MVDR_LANES;
-            to[0] = used ? scratch->root[c] * (double)x[i] : 0;
-            to[MVDR_LANES] = used ? scratch->root[c] * (double)x[ld + i] : 0;
+            double *to = panel + (i / MVDR_LANES * m + c) * STEP + i % MVDR_LANES;
+            to[0] = (double)x[i];
+            to[MVDR_LANES] = (double)x[ld + i];
         }
     }
+    return m;
 }
 
-void mvdr_form_covariance(const mvdr_stage *stage, size_t bin, size_t m, mvdr_scratch *scratch) {
-    load_panels(stage, bin, m, scratch);
-    mvdr_square_up(scratch->panel, m, scratch->a, stage->spec.sensors);
+static double *sums_of(const mvdr_stage *stage, size_t bin) {
+    return stage->covariance + bin * mvdr_triangle(stage->spec.sensors);
+}
+
+static double trace_of(double *r, size_t sensors) {
+    double sum = 0;
+    for (size_t i = 0; i < sensors; i++)
+        sum += *mvdr_at(r, i, i);
+    return sum;
+}
+
+void mvdr_slide(mvdr_stage *stage, size_t bin, size_t begin, size_t end, double sign,
+                mvdr_scratch *scratch) {
+    const size_t sensors = stage->spec.sensors;
+    double *r = sums_of(stage, bin), *loudest = &stage->bin[bin].loudest;
+    const size_t in_use = sign > 0 ? stage->shape.slots : stage->filled;
+    const size_t m =
+        load_panels(stage, bin, stage->next + begin, end - begin, in_use, scratch->panel);
+    mvdr_add_products(r, sensors, sign, scratch->panel, m);
+    *loudest = fmax(*loudest, trace_of(r, sensors));
+}
+
+/* What rounding takes from a sum that snapshots are added to and taken out of is a share of the
+ * largest value it has had. So it is made anew once in a round of the ring, bins at different
+ * times, and when what was loud has left. */
+void mvdr_refresh(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+    const double loud = 4; /* times as loud as now */
+    const size_t sensors = stage->spec.sensors, slots = stage->shape.slots;
+    const size_t filled = sonar_min_size(stage->filled + stage->arrived, slots);
+    const size_t own = bin * slots / stage->spec.bins, skip = mvdr_skipped(stage);
+    const size_t ahead = (own + slots - (stage->next + skip) % slots) % slots;
+    double *r = sums_of(stage, bin), *loudest = &stage->bin[bin].loudest;
+    if (ahead >= stage->arrived - skip && !(*loudest > loud * trace_of(r, sensors)))
+        return;
+    memset(r, 0, mvdr_triangle(sensors) * sizeof *r);
+    for (size_t slot = 0; slot < filled; slot += MVDR_CHUNK) {
+        const size_t count = sonar_min_size(filled - slot, MVDR_CHUNK);
+        mvdr_add_products(r, sensors, 1, scratch->panel,
+                          load_panels(stage, bin, slot, count, filled, scratch->panel));
+    }
+    *loudest = trace_of(r, sensors);
 }
 
 /* Element (i, j) of a Hermitian matrix of which the lower triangle is there. */
@@ -77,24 +122,39 @@ static void element(double *r, size_t i, size_t j, double *re, double *im) {
     *im = i >= j ? at[MVDR_LANES] : -at[MVDR_LANES];
 }
 
-/* Of the used sensors; with forward-backward (R + J R* J)/2. */
-void mvdr_form_faded(const mvdr_stage *stage, size_t bin, double share, mvdr_scratch *scratch) {
-    const size_t sensors = stage->spec.sensors;
-    const mvdr_rows *rows = &stage->rows;
-    double *r = stage->covariance + bin * mvdr_triangle(sensors), re, im, back_re, back_im;
-    memset(scratch->a, 0, mvdr_triangle(sensors) * sizeof *scratch->a);
+/* a = (R + J R* J) scale / 2, of the used sensors. */
+static void form_mirrored(double *r, const mvdr_rows *rows, size_t sensors, double scale,
+                          double *a) {
+    double re, im, back_re, back_im;
     for (size_t j = 0; j < sensors; j++)
         for (size_t i = j; i < sensors && rows->used[j]; i++) {
-            double *to = mvdr_at(scratch->a, i, j);
+            double *to = mvdr_at(a, i, j);
             if (!rows->used[i])
                 continue;
             element(r, i, j, &re, &im);
-            if (stage->shape.each == 2) {
-                element(r, rows->mirror[i], rows->mirror[j], &back_re, &back_im);
-                re = (re + back_re) / 2;
-                im = (im - back_im) / 2;
-            }
-            to[0] = re / share;
-            to[MVDR_LANES] = im / share;
+            element(r, rows->mirror[i], rows->mirror[j], &back_re, &back_im);
+            to[0] = scale * (re + back_re) / 2;
+            to[MVDR_LANES] = scale * (im - back_im) / 2;
         }
+}
+
+/* Zeros in the rows and columns of unused sensors. */
+static void clear_unused(const mvdr_rows *rows, size_t sensors, double *a) {
+    for (size_t j = 0; j < sensors; j++)
+        for (size_t i = j; i < sensors && rows->n < sensors; i++)
+            if (!rows->used[i] || !rows->used[j])
+                mvdr_at(a, i, j)[0] = mvdr_at(a, i, j)[MVDR_LANES] = 0;
+}
+
+void mvdr_form_covariance(const mvdr_stage *stage, size_t bin, double total,
+                          mvdr_scratch *scratch) {
+    const size_t sensors = stage->spec.sensors;
+    double *r = sums_of(stage, bin);
+    if (stage->shape.each == 2) {
+        memset(scratch->a, 0, mvdr_triangle(sensors) * sizeof *scratch->a);
+        form_mirrored(r, &stage->rows, sensors, 1 / total, scratch->a);
+    } else {
+        mvdr_scale(scratch->a, sensors, 1 / total, r);
+        clear_unused(&stage->rows, sensors, scratch->a);
+    }
 }

@@ -35,24 +35,35 @@ MVDR_INLINE void outer(const double *b, const double *c, size_t count, size_t fi
     }
 }
 
-/* ---- A = sum of x x^H ------------------------------------------------------------------------ */
+/* ---- A + sum of x x^H ------------------------------------------------------------------------ */
 
-SONAR_MULTIARCH static void square_up(const double *panels, size_t count, double *a, size_t many) {
+SONAR_MULTIARCH static void add_products(double *a, size_t many, double sign, const double *panels,
+                                         size_t count) {
     for (size_t b = 0; b < many; b++)
         for (size_t c = 0; c <= b; c++) {
             block sum;
-            double *to = mvdr_panel(a, b) + c * ROWS * STEP;
+            mvdr_lanes *to = (mvdr_lanes *)(mvdr_panel(a, b) + c * ROWS * STEP);
             outer(panels + b * count * STEP, panels + c * count * STEP, count, 0, &sum);
             outer(panels + b * count * STEP, panels + c * count * STEP, count, 4, &sum);
-            for (size_t q = 0; q < ROWS; q++, to += STEP) {
-                memcpy(to, &sum.re[q], sizeof sum.re[q]);
-                memcpy(to + ROWS, &sum.im[q], sizeof sum.im[q]);
+            for (size_t q = 0; q < ROWS; q++, to += 2) {
+                to[0] += sign * sum.re[q];
+                to[1] += sign * sum.im[q];
             }
         }
 }
 
-void mvdr_square_up(const double *panels, size_t count, double *a, size_t order) {
-    square_up(panels, count, a, mvdr_pad(order, ROWS) / ROWS);
+void mvdr_add_products(double *a, size_t order, double sign, const double *panels, size_t count) {
+    if (count)
+        add_products(a, mvdr_pad(order, ROWS) / ROWS, sign, panels, count);
+}
+
+SONAR_MULTIARCH static void scale_all(double *a, size_t count, double scale, const double *r) {
+    for (size_t i = 0; i < count; i++)
+        a[i] = scale * r[i];
+}
+
+void mvdr_scale(double *a, size_t order, double scale, const double *r) {
+    scale_all(a, mvdr_triangle(order), scale, r);
 }
 
 SONAR_MULTIARCH static void rank_one(double *a, size_t many, double keep, double take,

@@ -57,7 +57,7 @@ typedef struct mvdr_square {
 
 typedef struct mvdr_scratch {
     double *a;                   /* the matrix that is solved, a triangle */
-    double *panel;               /* sensor space: the columns as panels of sensors */
+    double *panel;               /* sensor space: some columns as panels of sensors */
     double *h_re, *h_im;         /* the same as a square, while it is decomposed */
     double *v_re, *v_im;         /* eigenvectors; vectors of the tridiagonal reduction */
     double *d, *e;               /* eigenvalues; off-diagonal */
@@ -99,8 +99,11 @@ void mvdr_descending(const double *d, size_t count, size_t *order);
 /* a = its Cholesky factor L, with 1/L_ii on the diagonal. False where a is not positive definite.
  */
 bool mvdr_factor(double *a, size_t order);
-/* a = sum over `count` columns x of x x^H, from panels [column][re, im][row] of the rows. */
-void mvdr_square_up(const double *panels, size_t count, double *a, size_t order);
+/* a += sign times the sum over `count` columns x of x x^H, from panels [column][re, im][row] of the
+ * rows. */
+void mvdr_add_products(double *a, size_t order, double sign, const double *panels, size_t count);
+/* a = scale r. */
+void mvdr_scale(double *a, size_t order, double scale, const double *r);
 /* a = keep a + take x x^H. x: re and im, padded to whole panels with zeros. */
 void mvdr_rank_one(double *a, size_t order, double keep, double take, const double *re,
                    const double *im);
@@ -159,6 +162,7 @@ typedef struct mvdr_view {
 typedef struct mvdr_bin {
     uint64_t seen;          /* snapshots accepted since the reset */
     mvdr_view view;         /* of the last solution */
+    double loudest;         /* sensor space with a ring: most of tr R since sums were made anew */
     mvdr_pair products;     /* forgetting: mean of the products with the next bin, weighted as R */
     double products_weight; /* sum of the weights in products */
     bool tonal;             /* steered at `offset` bins above its centre */
@@ -189,7 +193,7 @@ typedef struct mvdr_stage {
     double *gram_re, *gram_im; /* snapshot space: [bin][newer column j][column i], x_i^H x_j */
     double *project;           /* snapshot space: [bin][direction / 8][column][re, im][lane] */
     double *norm;              /* snapshot space: [bin][direction] |a|^2 */
-    double *covariance;        /* forgetting in sensor space: [bin] triangle, all sensors */
+    double *covariance;        /* sensor space: [bin] triangle, sum of x x^H over all sensors */
     double *factor;            /* [bin] */
     size_t factor_size;
     double *lambda;          /* white noise gain: [bin][2][order + 1], the views' */
@@ -234,11 +238,18 @@ void mvdr_advance(mvdr_stage *stage);
 /* The columns that count and the roots of their weights, newest first, to scratch; returns the
  * number of snapshots. */
 size_t mvdr_list_columns(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
-/* The bin's matrix, to scratch->a: of m listed columns the Gram matrix or the covariance, or the
- * covariance that forgets, which is too small by `share`. */
+/* The bin's matrix, to scratch->a: the Gram matrix of m listed columns, or the covariance from sums
+ * whose weights add up to `total`. */
 void mvdr_form_gram(const mvdr_stage *stage, size_t bin, size_t m, mvdr_scratch *scratch);
-void mvdr_form_covariance(const mvdr_stage *stage, size_t bin, size_t m, mvdr_scratch *scratch);
-void mvdr_form_faded(const mvdr_stage *stage, size_t bin, double share, mvdr_scratch *scratch);
+void mvdr_form_covariance(const mvdr_stage *stage, size_t bin, double total, mvdr_scratch *scratch);
+
+/* Sensor space with a ring: takes the snapshots in the slots of arrivals begin .. end - 1, at most
+ * MVDR_CHUNK, out of the bin's sums, before they are overwritten, or puts them in. */
+enum { MVDR_CHUNK = 32 };
+void mvdr_slide(mvdr_stage *stage, size_t bin, size_t begin, size_t end, double sign,
+                mvdr_scratch *scratch);
+/* Makes the sums anew where those of this execute have lost digits, or it is the bin's turn. */
+void mvdr_refresh(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
 /* The bin's view and info, from all that has been taken. */
 void mvdr_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
 

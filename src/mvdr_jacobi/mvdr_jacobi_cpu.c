@@ -31,7 +31,7 @@ static bool allocate(mvdr_stage *stage) {
     const sonar_mvdr_spec *spec = &stage->spec;
     const mvdr_shape *shape = &stage->shape;
     const size_t sensors = spec->sensors, bins = spec->bins, held = stage->held;
-    const bool fades = !shape->slots;
+    const bool sums = !shape->by_snapshots;
     size_t ring, gram, project;
     if (!measure(stage, &ring, &gram, &project))
         return false;
@@ -48,7 +48,7 @@ static bool allocate(mvdr_stage *stage) {
     stage->gram_im = sonar_alloc(gram, sizeof(double));
     stage->project = sonar_alloc(project, sizeof(double));
     stage->norm = sonar_alloc(shape->by_snapshots ? bins * stage->directions : 1, sizeof(double));
-    stage->covariance = sonar_alloc(fades ? bins : 1, mvdr_triangle(fades ? sensors : 1) * 8);
+    stage->covariance = sonar_alloc(sums ? bins : 1, mvdr_triangle(sums ? sensors : 1) * 8);
     stage->factor = sonar_alloc(bins, stage->factor_size * sizeof(double));
     stage->lambda = sonar_alloc(spec->white_noise_gain_db < 0 ? bins : 1,
                                 2 * (shape->order + 1) * sizeof(double));
@@ -133,7 +133,7 @@ static void reset(void *opaque) {
     stage->solved = false;
     for (size_t b = 0; b < stage->spec.bins; b++)
         stage->bin[b] = (mvdr_bin){.projected = stage->bin[b].projected};
-    if (!stage->shape.slots)
+    if (!stage->shape.by_snapshots)
         memset(stage->covariance, 0,
                stage->spec.bins * mvdr_triangle(stage->spec.sensors) * sizeof(double));
 }

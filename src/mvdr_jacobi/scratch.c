@@ -13,7 +13,8 @@ sonar_code mvdr_scratch_create(const sonar_mvdr_spec *spec, mvdr_shape shape, mv
     const bool vectors = mvdr_has_vectors(spec) || spec->music;
     *s = (mvdr_scratch){
         .a = sonar_alloc(mvdr_triangle(order), sizeof(double)),
-        .panel = sonar_alloc(shape.by_snapshots ? 1 : 2 * columns * sensors, sizeof(double)),
+        .panel =
+            sonar_alloc(shape.by_snapshots ? 1 : 2 * (size_t)MVDR_CHUNK * sensors, sizeof(double)),
         .h_re = sonar_alloc(order * ld, sizeof(double)),
         .h_im = sonar_alloc(order * ld, sizeof(double)),
         .v_re = sonar_alloc((vectors ? order : 2) * ld, sizeof(double)),

@@ -169,17 +169,33 @@ size_t mvdr_skipped(const mvdr_stage *stage) {
     return slots && stage->arrived > slots ? stage->arrived - slots : 0;
 }
 
+/* Arrivals to their slots, and the sums with them. */
+static void store_some(mvdr_stage *stage, size_t bin, size_t begin, size_t end,
+                       mvdr_scratch *scratch) {
+    const size_t slots = stage->shape.slots;
+    const bool sums = !stage->shape.by_snapshots;
+    if (sums)
+        mvdr_slide(stage, bin, begin, end, -1, scratch);
+    for (size_t i = begin; i < end; i++)
+        store(stage, (stage->next + i) % slots, bin, mvdr_arrival(stage, i, bin));
+    if (sums)
+        mvdr_slide(stage, bin, begin, end, 1, scratch);
+}
+
 void mvdr_store(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
-    const size_t slots = stage->shape.slots, skip = mvdr_skipped(stage);
-    for (size_t i = 0; i < stage->arrived; i++) {
+    const size_t arrived = stage->arrived,
+                 first = stage->shape.slots ? mvdr_skipped(stage) : arrived;
+    for (size_t i = 0; i < arrived; i++) {
         const sonar_c32 *x = mvdr_arrival(stage, i, bin);
         const bool good = mvdr_finite(x, stage->spec.sensors);
         stage->bin[bin].seen += good;
-        if (slots && i >= skip)
-            store(stage, (stage->next + i) % slots, bin, x);
-        if (!slots && good)
+        if (!stage->shape.slots && good)
             fade(stage, bin, x, scratch);
     }
+    for (size_t i = first; i < arrived; i += MVDR_CHUNK)
+        store_some(stage, bin, i, sonar_min_size(i + MVDR_CHUNK, arrived), scratch);
+    if (first < arrived && !stage->shape.by_snapshots)
+        mvdr_refresh(stage, bin, scratch);
 }
 
 bool mvdr_sum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {

@@ -32,10 +32,8 @@ static looks form(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     looks.order = stage->shape.by_snapshots ? m : stage->spec.sensors;
     if (stage->shape.by_snapshots)
         mvdr_form_gram(stage, bin, m, scratch);
-    else if (stage->shape.slots)
-        mvdr_form_covariance(stage, bin, m, scratch);
     else
-        mvdr_form_faded(stage, bin, 1 - faded, scratch);
+        mvdr_form_covariance(stage, bin, alpha > 0 ? 1 - faded : (double)count, scratch);
     return looks;
 }
 
