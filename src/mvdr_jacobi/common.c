@@ -77,7 +77,7 @@ double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers) {
         bin += square / 2;
     bin += spec->white_noise_gain_db < 0 ? 16 * (double)shape.order : 0;
     bin += 4 * (double)spec->directions * (double)(spec->ranges + music);
-    const double scratch = (1.5 + (vectors || music) + music) * square;
+    const double scratch = (1.5 + 0.5 * !vectors + (vectors || music) + music) * square;
     return (double)spec->bins * bin + (double)workers * scratch;
 }
 
@@ -295,9 +295,9 @@ mvdr_wants mvdr_wants_of(const sonar_work *work, const sonar_buffer *out) {
                         .near = work->outputs & SONAR_WANT(SONAR_MVDR_NEARFIELD) &&
                                 out[SONAR_MVDR_OUT_NEARFIELD].data,
                         .music = work->outputs & SONAR_WANT(SONAR_MUSIC_AZIMUTH) &&
-                                 out[SONAR_MVDR_OUT_MUSIC].data && (!live || live->music)};
-    wants.any = wants.far || wants.near || wants.music ||
-                work->outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES);
+                                 out[SONAR_MVDR_OUT_MUSIC].data && (!live || live->music),
+                        .eigenvalues = work->outputs & SONAR_WANT(SONAR_MVDR_EIGENVALUES)};
+    wants.any = wants.far || wants.near || wants.music || wants.eigenvalues;
     return wants;
 }
 

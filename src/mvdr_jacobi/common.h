@@ -78,7 +78,7 @@ sonar_code mvdr_check_point_sums(const sonar_mvdr_spec *spec, const sonar_buffer
 /* Which surfaces this work and these outputs make: `far` the azimuth and the spectrum; `any`: the
  * bins have to be solved. */
 typedef struct mvdr_wants {
-    bool far, near, music, any;
+    bool far, near, music, eigenvalues, any;
 } mvdr_wants;
 mvdr_wants mvdr_wants_of(const sonar_work *work, const sonar_buffer *out);
 sonar_code mvdr_check_points(const sonar_mvdr_spec *spec, const sonar_buffer *turns,

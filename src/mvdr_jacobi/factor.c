@@ -167,3 +167,58 @@ SONAR_MULTIARCH static bool factor(double *a, size_t many) {
 bool mvdr_factor(double *a, size_t order) {
     return factor(a, mvdr_pad(order, ROWS) / ROWS);
 }
+
+/* ---- the inverse ----------------------------------------------------------------------------- */
+
+/* The identity from its row of the first of eight columns on. */
+static void begin_columns(double *x, size_t rows) {
+    memset(x, 0, rows * STEP * sizeof *x);
+    for (size_t j = 0; j < ROWS; j++)
+        x[j * STEP + j] = 1;
+}
+
+void mvdr_invert(double *factor, size_t order, double *x, double *first, double *second) {
+    const size_t padded = mvdr_pad(order, ROWS);
+    *first = *second = 0;
+    for (size_t c = 0; c < padded; c += ROWS) {
+        double diagonal[ROWS];
+        begin_columns(x, padded - c);
+        mvdr_substitute(factor, c, padded, x, diagonal);
+        for (size_t j = 0; j < ROWS && c + j < order; j++) {
+            *first += diagonal[j];
+            *second += diagonal[j] * diagonal[j];
+        }
+        x += (padded - c) * STEP;
+    }
+}
+
+MVDR_INLINE double energy_of(const block *x) {
+    mvdr_lanes sum = {0};
+    double total = 0;
+    for (size_t q = 0; q < ROWS; q++)
+        sum += x->re[q] * x->re[q] + x->im[q] * x->im[q];
+    for (size_t lane = 0; lane < ROWS; lane++)
+        total += sum[lane];
+    return total;
+}
+
+SONAR_MULTIARCH static double inverse_energy(const double *x, size_t padded) {
+    double total = 0;
+    for (size_t c = 0; c < padded; c += ROWS) {
+        const double *own = x, *below = x;
+        for (size_t b = c; b < padded; b += ROWS) {
+            block sum;
+            outer(below, own + (b - c) * STEP, padded - b, 0, &sum);
+            outer(below, own + (b - c) * STEP, padded - b, 4, &sum);
+            total += (b == c ? 1 : 2) * energy_of(&sum);
+            below += (padded - b) * STEP;
+        }
+        x += (padded - c) * STEP;
+    }
+    return total;
+}
+
+double mvdr_inverse_energy(const double *x, size_t order) {
+    const size_t padded = mvdr_pad(order, ROWS);
+    return inverse_energy(x, padded) - (double)(padded - order); /* the identity beyond */
+}

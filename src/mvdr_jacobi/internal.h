@@ -58,7 +58,8 @@ typedef struct mvdr_square {
 typedef struct mvdr_scratch {
     double *a;                   /* the matrix that is solved, a triangle */
     double *panel;               /* sensor space: some columns as panels of sensors */
-    double *h_re, *h_im;         /* the same as a square, while it is decomposed */
+    double *h_re, *h_im;         /* a as a square, while it is decomposed */
+    double *inverse;             /* of the factor, as much as a triangle */
     double *v_re, *v_im;         /* eigenvectors; vectors of the tridiagonal reduction */
     double *d, *e;               /* eigenvalues; off-diagonal */
     double *pair;                /* Jacobi: one round, 7 arrays of an entry a pair */
@@ -99,6 +100,16 @@ void mvdr_descending(const double *d, size_t count, size_t *order);
 /* a = its Cholesky factor L, with 1/L_ii on the diagonal. False where a is not positive definite.
  */
 bool mvdr_factor(double *a, size_t order);
+
+/* X = L^-1 of a factor, eight columns one behind the other from their first row on: [row][re,
+ * im][column], as much as a triangle. To `first` and `second` the sums of the diagonal elements of
+ * X^H X, the inverse of L L^H, and of their squares. */
+void mvdr_invert(double *factor, size_t order, double *x, double *first, double *second);
+/* |X^H X|^2, the sum over all elements. */
+double mvdr_inverse_energy(const double *x, size_t order);
+/* |L^-1 z|^2 of eight z, [row][re, im][lane] from row `begin`, a multiple of eight, to `padded`;
+ * L^-1 z in place. */
+void mvdr_substitute(double *factor, size_t begin, size_t padded, double *z, double *out);
 /* a += sign times the sum over `count` columns x of x x^H, from panels [column][re, im][row] of the
  * rows. */
 void mvdr_add_products(double *a, size_t order, double sign, const double *panels, size_t count);
@@ -120,9 +131,16 @@ typedef struct mvdr_load {
  * what is solved; the other n - k are zero. */
 mvdr_load mvdr_loading(const sonar_mvdr_spec *spec, const double *d, size_t k, size_t n,
                        double snapshots);
+/* The same from the trace alone; false where eigenvalues are wanted, by the rule or because the
+ * least delta may count. */
+bool mvdr_loading_by_trace(const sonar_mvdr_spec *spec, double trace, size_t n, double snapshots,
+                           mvdr_load *load);
 /* The share of a source's power that P shows then; `seen` snapshots, all of them or L. */
 double mvdr_level(const sonar_mvdr_spec *spec, const double *d, size_t k, double delta, double seen,
                   double effective);
+/* From the sums of mvdr_level_freedom. */
+double mvdr_level_of(const sonar_mvdr_spec *spec, double sum, double quiet, double seen,
+                     double effective);
 
 /* ---- the stage ------------------------------------------------------------------------------- */
 

@@ -39,19 +39,37 @@ static double noise_by_count(const double *d, size_t k, size_t n, size_t sources
     return rest / ((double)(n - sources) * (1 - (double)sources / snapshots));
 }
 
+/* By a rule that wants no eigenvalue but their mean; false: it does. */
+static bool by_mean(const sonar_mvdr_spec *spec, double mean, size_t n, double snapshots,
+                    mvdr_load *load) {
+    const size_t sources = spec->known_sources;
+    *load = (mvdr_load){.delta = spec->eps};
+    if (spec->loading == SONAR_LOADING_ABSOLUTE)
+        return true;
+    load->delta = spec->eps * mean;
+    if (spec->loading == SONAR_LOADING_TRACE)
+        return true;
+    load->delta *= MVDR_FALLBACK_EPS;
+    load->fallback = snapshots <= 2 * (double)sources + 2 || sources >= n;
+    return load->fallback;
+}
+
 static mvdr_load by_rule(const sonar_mvdr_spec *spec, const double *d, size_t k, size_t n,
                          double snapshots) {
-    size_t sources = spec->known_sources;
-    double trace = total(d, 0, k) / (double)n;
-    if (spec->loading == SONAR_LOADING_ABSOLUTE)
-        return (mvdr_load){.delta = spec->eps};
-    if (spec->loading == SONAR_LOADING_TRACE)
-        return (mvdr_load){.delta = spec->eps * trace};
-    if (snapshots <= 2 * (double)sources + 2 || sources >= n)
-        return (mvdr_load){.delta = MVDR_FALLBACK_EPS * spec->eps * trace, .fallback = true};
+    const size_t sources = spec->known_sources;
+    mvdr_load load;
+    if (by_mean(spec, total(d, 0, k) / (double)n, n, snapshots, &load))
+        return load;
     double noise =
         sources ? noise_by_count(d, k, n, sources, snapshots) : noise_by_median(d, k, n, snapshots);
     return (mvdr_load){.delta = spec->eps * noise};
+}
+
+/* The trace is at least the largest eigenvalue, from which the least delta follows. */
+bool mvdr_loading_by_trace(const sonar_mvdr_spec *spec, double trace, size_t n, double snapshots,
+                           mvdr_load *load) {
+    return by_mean(spec, trace / (double)n, n, snapshots, load) && trace > 0 &&
+           load->delta >= mvdr_least_delta(trace, 0, 0);
 }
 
 mvdr_load mvdr_loading(const sonar_mvdr_spec *spec, const double *d, size_t k, size_t n,
@@ -63,14 +81,20 @@ mvdr_load mvdr_loading(const sonar_mvdr_spec *spec, const double *d, size_t k, s
     return load;
 }
 
+double mvdr_level_of(const sonar_mvdr_spec *spec, double sum, double quiet, double seen,
+                     double effective) {
+    double each = spec->forward_backward ? 2 : 1;
+    return mvdr_level_share(mvdr_level_freedom(sum, quiet, each * effective), seen, each,
+                            spec->alpha);
+}
+
 double mvdr_level(const sonar_mvdr_spec *spec, const double *d, size_t k, double delta, double seen,
                   double effective) {
-    double each = spec->forward_backward ? 2 : 1, sum = 0, quiet = 0;
+    double sum = 0, quiet = 0;
     for (size_t i = 0; i < k; i++) {
         double rest = delta / (d[i] + delta);
         sum += 1 - rest;
         quiet += 1 - rest * rest;
     }
-    return mvdr_level_share(mvdr_level_freedom(sum, quiet, each * effective), seen, each,
-                            spec->alpha);
+    return mvdr_level_of(spec, sum, quiet, seen, effective);
 }

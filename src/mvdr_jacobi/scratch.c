@@ -15,6 +15,7 @@ sonar_code mvdr_scratch_create(const sonar_mvdr_spec *spec, mvdr_shape shape, mv
         .a = sonar_alloc(mvdr_triangle(order), sizeof(double)),
         .panel =
             sonar_alloc(shape.by_snapshots ? 1 : 2 * (size_t)MVDR_CHUNK * sensors, sizeof(double)),
+        .inverse = sonar_alloc(mvdr_triangle(mvdr_has_vectors(spec) ? 1 : order), sizeof(double)),
         .h_re = sonar_alloc(order * ld, sizeof(double)),
         .h_im = sonar_alloc(order * ld, sizeof(double)),
         .v_re = sonar_alloc((vectors ? order : 2) * ld, sizeof(double)),
@@ -35,7 +36,7 @@ sonar_code mvdr_scratch_create(const sonar_mvdr_spec *spec, mvdr_shape shape, mv
     };
     if (!s->a || !s->panel || !s->h_re || !s->h_im || !s->v_re || !s->v_im || !s->d || !s->e ||
         !s->pair || !s->order || !s->column || !s->root || !s->fresh_re || !s->fresh_im ||
-        !s->steer || !s->z || !s->project || !s->signal || !s->energy) {
+        !s->steer || !s->z || !s->project || !s->signal || !s->energy || !s->inverse) {
         mvdr_scratch_destroy(s);
         return sonar_fail(err, SONAR_ENOMEM, "mvdr_jacobi", "no memory for matrices of order %zu",
                           order);
@@ -44,9 +45,9 @@ sonar_code mvdr_scratch_create(const sonar_mvdr_spec *spec, mvdr_shape shape, mv
 }
 
 void mvdr_scratch_destroy(mvdr_scratch *s) {
-    void *owned[] = {s->a,     s->panel, s->h_re,    s->h_im,   s->v_re,  s->v_im,     s->d,
-                     s->e,     s->pair,  s->order,   s->column, s->root,  s->fresh_re, s->fresh_im,
-                     s->steer, s->z,     s->project, s->signal, s->energy};
+    void *owned[] = {s->a,     s->panel, s->h_re,    s->h_im,   s->v_re,   s->v_im,     s->d,
+                     s->e,     s->pair,  s->order,   s->column, s->root,   s->fresh_re, s->fresh_im,
+                     s->steer, s->z,     s->project, s->signal, s->energy, s->inverse};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
     *s = (mvdr_scratch){0};

@@ -170,11 +170,34 @@ static double reject(const mvdr_stage *stage, const mvdr_ladder *ladder, size_t 
     return mvdr_modes_share(ladder, modes);
 }
 
+/* The view of what is about to be solved. */
+static mvdr_view *begin_view(mvdr_stage *stage, size_t bin, const looks *looks) {
+    const sonar_mvdr_spec *spec = &stage->spec;
+    mvdr_view *view = &stage->bin[bin].view;
+    view->m = looks->order;
+    view->factor = stage->factor + bin * stage->factor_size;
+    view->vectors = mvdr_has_vectors(spec);
+    view->gain = mvdr_least_gain(spec);
+    view->lambda = stage->lambda + (view->gain > 0 ? bin : 0) * 2 * (stage->shape.order + 1);
+    view->own = view->lambda + stage->shape.order + 1;
+    return view;
+}
+
+/* Notes delta and level in view and info; returns flags. */
+static unsigned end_view(const mvdr_stage *stage, mvdr_view *view, const mvdr_load *load,
+                         double share, float *info) {
+    const double n = (double)stage->rows.n;
+    view->level = stage->spec.correct_level ? view->delta / (n * share) : view->delta;
+    info[SONAR_MVDR_DELTA] = (float)fmin(load->delta, (double)FLT_MAX);
+    info[SONAR_MVDR_LEVEL] = (float)share;
+    return flags_of(stage, load, share);
+}
+
 /* Notes delta, level, sources and modes in info, and the eigenvalues; returns flags. */
 static unsigned process(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_scratch *scratch,
                         float *info) {
     const sonar_mvdr_spec *spec = &stage->spec;
-    mvdr_view *view = &stage->bin[bin].view;
+    mvdr_view *view = begin_view(stage, bin, looks);
     const mvdr_ladder ladder = {.d = scratch->d,
                                 .k = stage->shape.by_snapshots ? looks->order : stage->rows.n,
                                 .n = stage->rows.n,
@@ -184,12 +207,6 @@ static unsigned process(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_
     const size_t modes = spec->dmr ? mvdr_modes_of(&ladder, spec->dmr, sources) : 0;
     mvdr_load load;
     double share;
-    view->m = looks->order;
-    view->factor = stage->factor + bin * stage->factor_size;
-    view->vectors = mvdr_has_vectors(spec);
-    view->gain = mvdr_least_gain(spec);
-    view->lambda = stage->lambda + (view->gain > 0 ? bin : 0) * 2 * (stage->shape.order + 1);
-    view->own = view->lambda + stage->shape.order + 1;
     if (spec->dmr) {
         share = reject(stage, &ladder, modes, view, &load, scratch);
     } else {
@@ -200,16 +217,55 @@ static unsigned process(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_
         const size_t rank = (size_t)fmin((double)ladder.k, looks->seen * (double)stage->shape.each);
         share = mvdr_level(spec, ladder.d, rank, load.delta, looks->seen, looks->effective);
     }
-    view->level = spec->correct_level ? view->delta / ((double)ladder.n * share) : view->delta;
     note_eigenvalues(stage, bin, scratch, ladder.k);
     info[SONAR_MVDR_SOURCES] = (float)sources;
     info[SONAR_MVDR_MODES] = (float)modes;
     if (stage->wants.music)
         info[SONAR_MVDR_SUBSPACE] = (float)mvdr_modes_of(&ladder, spec->music, sources);
-    info[SONAR_MVDR_DELTA] = (float)fmin(load.delta, (double)FLT_MAX);
-    info[SONAR_MVDR_LEVEL] = (float)share;
-    return flags_of(stage, &load, share);
+    return end_view(stage, view, &load, share, info);
 }
+
+/* ---- without eigenvalues --------------------------------------------------------------------- */
+
+/* The sums of mvdr_level over all eigenvalues are delta tr A^-1 and delta^2 |A^-1|^2 less than the
+ * order, A being the loaded matrix. The diagonal of A^-1 gives the former and bounds to the latter,
+ * whose part is small; it is worked out where they do not do. */
+static double level_by_inverse(const mvdr_stage *stage, const mvdr_view *view, const looks *looks,
+                               double delta, mvdr_scratch *scratch) {
+    const double close = 5e-4, m = (double)view->m; /* 0.002 dB */
+    double first, second;
+    mvdr_invert(view->factor, view->m, scratch->inverse, &first, &second);
+    const double sum = fmax(m - delta * first, 0), quiet = m - delta * delta * second;
+    const double least = mvdr_level_of(&stage->spec, sum, quiet, looks->seen, looks->effective);
+    const double most = mvdr_level_of(&stage->spec, sum, sum, looks->seen, looks->effective);
+    if (most - least < close * least)
+        return least;
+    const double energy = mvdr_inverse_energy(scratch->inverse, view->m);
+    return mvdr_level_of(&stage->spec, sum, m - delta * delta * energy, looks->seen,
+                         looks->effective);
+}
+
+/* All of a bin by its trace, if nobody wants eigenvalues; else false. */
+static bool process_by_trace(mvdr_stage *stage, size_t bin, const looks *looks,
+                             mvdr_scratch *scratch, float *info, unsigned *flags) {
+    const sonar_mvdr_spec *spec = &stage->spec;
+    const double snapshots = looks->effective * (double)stage->shape.each;
+    double trace = 0;
+    mvdr_load load;
+    for (size_t i = 0; i < looks->order; i++)
+        trace += *mvdr_at(scratch->a, i, i);
+    if (mvdr_has_vectors(spec) || spec->source_count || spec->music || stage->wants.eigenvalues ||
+        !mvdr_loading_by_trace(spec, trace, stage->rows.n, snapshots, &load))
+        return false;
+    mvdr_view *view = begin_view(stage, bin, looks);
+    scratch->d[0] = trace; /* no eigenvalue is larger */
+    view_loaded(stage, view, &load, scratch);
+    const double share = level_by_inverse(stage, view, looks, view->delta, scratch);
+    *flags = end_view(stage, view, &load, share, info);
+    return true;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 void mvdr_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     mvdr_bin *state = &stage->bin[bin];
@@ -223,9 +279,10 @@ void mvdr_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     info[SONAR_MVDR_LEVEL] = 1;
     info[SONAR_MVDR_OFFSET] = (float)state->offset;
     info[SONAR_MVDR_SNAPSHOTS] = (float)looks.effective;
-    if (looks.order)
+    const bool all = looks.order && !process_by_trace(stage, bin, &looks, scratch, info, &flags);
+    if (all)
         sweeps = mvdr_decompose(stage, looks.order, mvdr_has_vectors(&stage->spec), scratch);
-    if (looks.order && scratch->d[0] > 0)
+    if (all && scratch->d[0] > 0)
         flags = process(stage, bin, &looks, scratch, info);
     info[SONAR_MVDR_SWEEPS] = (float)sweeps.count;
     info[SONAR_MVDR_RESIDUAL] = (float)sweeps.residual;

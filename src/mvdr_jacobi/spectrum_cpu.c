@@ -49,11 +49,11 @@ MVDR_INLINE void energy(const group *g, mvdr_lanes *sum) {
     }
 }
 
-/* |L^-1 z|^2, z being overwritten; `m` is padded to whole panels. */
-SONAR_MULTIARCH static void solved(double *factor, double *vectors, size_t m, double *out) {
+SONAR_MULTIARCH static void substitute(double *factor, size_t begin, size_t padded, double *vectors,
+                                       double *out) {
     mvdr_lanes *z = (mvdr_lanes *)vectors, sum = {0};
-    for (size_t i = 0; i < m; i += GROUP) {
-        const double *f = mvdr_at(factor, i, 0);
+    for (size_t i = 0; begin + i < padded; i += GROUP) {
+        const double *f = mvdr_at(factor, begin + i, begin);
         group g;
         for (size_t q = 0; q < GROUP; q++)
             g.re[q] = z[2 * (i + q)], g.im[q] = z[2 * (i + q) + 1];
@@ -64,6 +64,10 @@ SONAR_MULTIARCH static void solved(double *factor, double *vectors, size_t m, do
             z[2 * (i + q)] = g.re[q], z[2 * (i + q) + 1] = g.im[q];
     }
     memcpy(out, &sum, sizeof sum);
+}
+
+void mvdr_substitute(double *factor, size_t begin, size_t padded, double *z, double *out) {
+    substitute(factor, begin, padded, z, out);
 }
 
 /* |F z|^2; `each` not NULL: and the square of each row. */
@@ -96,7 +100,7 @@ unsigned mvdr_spectrum_power(const mvdr_view *view, bool corrected, const double
         multiplied(view->factor, view->rows, scratch->z, m, view->gain > 0 ? scratch->energy : NULL,
                    s);
     else if (m)
-        solved(view->factor, scratch->z, m, s);
+        mvdr_substitute(view->factor, 0, m, scratch->z, s);
     for (size_t lane = 0; lane < MVDR_LANES; lane++) {
         const double least = 4 * DBL_EPSILON * norm[lane]; /* what a difference can be */
         const double rest = view->left ? fmax(norm[lane] - s[lane], least) : view->delta * s[lane];
