@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -339,14 +338,6 @@ static void add_surroundings(sonar_config *config) {
         config->plugin_dir = strdup(dir); /* NULL, as otherwise: the loader's own search path */
 }
 
-static void lock_memory(void) {
-    char text[96];
-    if (!mlockall(MCL_CURRENT | MCL_FUTURE))
-        return;
-    snprintf(text, sizeof text, "memory is not locked and may be swapped out: %s", strerror(errno));
-    log_line(NULL, SONAR_WARN, "runtime.lock_memory", text);
-}
-
 /* ---- main ------------------------------------------------------------------------------------ */
 
 /* What there is to say about the configuration. The daemon's log says it as it says everything, so
@@ -375,8 +366,6 @@ static int work(sonar_config *config, const char *path, enum action action) {
         return EXIT_STOPPED;
     default:
         add_surroundings(config);
-        if (action == RUN && config->lock_memory)
-            lock_memory();
         return action == RUN ? run(config, path) : report_choices(config, action);
     }
 }

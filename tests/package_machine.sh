@@ -86,13 +86,6 @@ awk '/^Uid:/ { exit $2 == 0 }' "/proc/$pid/status"
 [ -d /var/lib/private/sonard ]
 [ -d /run/sonard ]
 grep -q "^CapEff:\s*0000000000000000$" "/proc/$pid/status"
-# Where systemd itself may not raise limits (CAP_SYS_RESOURCE, bit 24), as in some containers, it goes without.
-if (($(sed -n 's/^CapEff:[^0-9a-f]*/0x/p' /proc/1/status) >> 24 & 1)); then
-    grep -q "^Max realtime priority *20 " "/proc/$pid/limits"
-    grep -q "^Max locked memory *unlimited " "/proc/$pid/limits"
-else
-    step "(limits are not tried: this machine's systemd may not raise any)"
-fi
 
 step "it could do little to the machine, by this release's own judgement"
 systemd-analyze security --no-pager sonard >security
@@ -131,9 +124,9 @@ systemctl daemon-reload
 systemctl restart sonard
 pid=$(property sonard MainPID)
 kill -STOP "$pid"
-replaced() { is_active sonard && [ "$(property sonard MainPID)" != "$pid" ]; }
+replaced() { [ "$(property sonard NRestarts)" -ge 1 ] && is_active sonard; }
 await 30 replaced
-[ "$(property sonard NRestarts)" -ge 1 ]
+[ "$(property sonard MainPID)" != "$pid" ]
 journalctl -u sonard | grep -i watchdog >/dev/null
 rm -r /run/systemd/system/sonard.service.d
 systemctl daemon-reload
@@ -147,6 +140,41 @@ sleep 3
 [ "$(property sonard ExecMainStatus)" = 2 ]
 cp good.yaml /etc/sonard/sonard.yaml
 systemctl restart sonard
+
+step "real-time priority of the data thread alone, and locked memory"
+sed 's/^runtime:$/&\n  data_priority: 10\n  lock_memory: true/' good.yaml >/etc/sonard/sonard.yaml
+systemctl restart sonard
+works
+pid=$(property sonard MainPID)
+locked_kib=$(sed -n 's/^VmLck:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$pid/status")
+resident_kib=$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$pid/status")
+real_time() { # how many threads of that name have SCHED_FIFO and the priority 10
+    local thread count=0
+    for thread in /proc/"$pid"/task/*; do
+        grep -qx "$1" "$thread/comm" || continue
+        chrt -p "${thread##*/}" | tr '\n' ' ' | grep 'SCHED_FIFO.* priority: 10 $' >/dev/null && count=$((count + 1))
+    done
+    echo "$count"
+}
+sonar-watch --topic status --json --count 1 --timeout 5 >status
+# Where systemd itself may not raise limits (CAP_SYS_RESOURCE, bit 24), as in some containers, it goes without.
+if (($(sed -n 's/^CapEff:[^0-9a-f]*/0x/p' /proc/1/status) >> 24 & 1)); then
+    grep -q "^Max realtime priority *20 " "/proc/$pid/limits"
+    grep -q "^Max locked memory *unlimited " "/proc/$pid/limits"
+    [ "$(real_time sonar-data)" = 1 ]
+    [ "$(real_time '.*')" = 1 ]
+    ((locked_kib >= resident_kib))
+    grep -q '"data_priority":10[,}]' status
+    not grep -q 'priority_refused\|memory_unlocked' status
+    echo "granted by limits: priority 10, $locked_kib KiB locked, $resident_kib KiB resident"
+else
+    [ "$(real_time '.*')" = 0 ]
+    [ "$locked_kib" = 0 ]
+    grep -q '"priority_refused",[^}]*RLIMIT_RTPRIO is 0; LimitRTPRIO=10' status
+    grep -q '"memory_unlocked",[^}]*RLIMIT_MEMLOCK is [0-9]* MiB of' status
+    echo "refused and told: this machine's systemd may not raise limits"
+fi
+plain
 
 step "several arrays on one node: each has its unit, its folders and its ports"
 sed -e 's/:5555/:5565/; s/:5556/:5566/; s/name: array-1/name: bow/' good.yaml >/etc/sonard/bow.yaml

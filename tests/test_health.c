@@ -770,6 +770,27 @@ Test(health, a_stream_that_ended_late_waits) {
 
 /* ---- what digitisers say, and notices -------------------------------------------------------- */
 
+Test(health, rights_that_are_refused_are_notices_for_good) {
+    static const sonar_rights refused = {.priority = "no priority 10", .memory = "not all locked"};
+    patient *p = well();
+    look(p);
+    p->facts.rights = &refused;
+    p->config.data_priority = 10;
+    p->status.data_priority = 0;
+    p->status.locked_bytes = 4096;
+    for (int i = 0; i < 3; i++) {
+        look(p), expect(p, "ok", "no priority 10; not all locked");
+        const sonar_condition *priority = find(p, SONAR_CONDITION_PRIORITY_REFUSED);
+        cr_assert_not_null(priority);
+        cr_expect(priority->value == 0 && priority->limit == 10);
+        cr_expect_eq(find(p, SONAR_CONDITION_MEMORY_UNLOCKED)->value, 4096);
+    }
+    p->facts.rights = &(sonar_rights){.memory = "not all locked"};
+    look(p), expect(p, "ok", "not all locked");
+    p->facts.rights = &(sonar_rights){0};
+    look(p), expect(p, "ok", "");
+}
+
 Test(health, events_of_the_last_second_are_conditions) {
     const struct {
         sonar_condition_code code;

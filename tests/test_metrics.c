@@ -47,6 +47,8 @@ Test(metrics, each_counter_has_one_row) {
     EXPECT(load);
     EXPECT(stage_us);
     EXPECT(resident_bytes);
+    EXPECT(locked_bytes);
+    EXPECT(data_priority);
 }
 
 /* Objects are made when their first number comes: their numbers have to stand together. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* What the service manager hears, through a socket that stands for its own. */
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -179,61 +178,4 @@ Test(notify, the_status_line_has_health_rate_losses_and_backend) {
     s.stream.rate_hz = NAN;
     sonar_notify_describe(&s, text, sizeof text);
     cr_assert(strstr(text, "; no samples/s; "), "%s", text);
-}
-
-/* Scheduling policy of the daemon's thread of that name, field 41 of proc(5)'s stat; -1: none. */
-static int policy_of(pid_t pid, const char *wanted) {
-    char path[320], text[1024], name[32];
-    int policy = -1;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *tasks = opendir(path);
-    for (struct dirent *task; tasks && (task = readdir(tasks));) {
-        snprintf(path, sizeof path, "/proc/%d/task/%s/stat", (int)pid, task->d_name);
-        FILE *file = fopen(path, "r");
-        if (!file)
-            continue;
-        text[fread(text, 1, sizeof text - 1, file)] = '\0';
-        fclose(file);
-        char *at = strrchr(text, ')');
-        if (sscanf(text, "%*d (%31[^)])", name) != 1 || strcmp(name, wanted) != 0)
-            continue;
-        for (int field = 2; at && field < 41; field++)
-            at = strchr(at + 1, ' ');
-        policy = at ? atoi(at) : -1;
-    }
-    if (tasks)
-        closedir(tasks);
-    return policy;
-}
-
-/* Where the system grants neither, the log says so and the daemon runs all the same. */
-Test(notify, the_data_thread_alone_is_real_time_and_memory_is_locked) {
-    rig rig = rig_open();
-    char line[256];
-    int locked_kib = 0;
-    message m;
-    rig_start(&rig, "backend: cpu, data_priority: 10, lock_memory: true");
-    subscriber s = subscribe(rig.out, "status", NULL);
-    cr_assert(receive(&s, &m, PATIENCE_MS));
-    message_free(&m);
-    unsubscribe(&s);
-    char *log = box_read(&rig.box, "log");
-    if (!strstr(log, "runtime.data_priority: the data thread runs without priority 10"))
-        cr_expect_eq(policy_of(rig.daemon, "sonar-data"), 1, "%s", log);
-    cr_expect_eq(policy_of(rig.daemon, "sonar-ingest"), 0);
-    cr_expect_eq(policy_of(rig.daemon, "sonar-output"), 0);
-    snprintf(line, sizeof line, "/proc/%d/status", (int)rig.daemon);
-    FILE *file = fopen(line, "r");
-    while (file && fgets(line, sizeof line, file))
-        sscanf(line, "VmLck: %d", &locked_kib);
-    if (file)
-        fclose(file);
-#ifndef __SANITIZE_ADDRESS__ /* which makes locking do nothing */
-    if (!strstr(log, "runtime.lock_memory: memory is not locked"))
-        cr_expect_gt(locked_kib, 1000, "%s", log);
-#endif
-    printf("policy %d, locked %d KiB\n", policy_of(rig.daemon, "sonar-data"), locked_kib);
-    free(log);
-    kill(rig.daemon, SIGTERM);
-    rig_stop(&rig, 0);
 }

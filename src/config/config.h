@@ -161,7 +161,7 @@ typedef struct sonar_config {
     sonar_level log_level;
     char *state_dir;   /* NULL: nothing is kept */
     int data_priority; /* SCHED_FIFO of the data thread; 0: as the others */
-    bool lock_memory;  /* for the program: nothing of it is ever swapped out */
+    bool lock_memory;  /* nothing of the process is ever swapped out */
     /* No options; the program sets them. */
     const sonar_cluster *cluster;       /* borrowed; NULL: one process */
     long fail_at;                       /* sonar_host.fail_at */

@@ -604,8 +604,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                  "sets to 20."},
     [OPT_LOCK_MEMORY] =
         {"runtime.lock_memory", AT(lock_memory), BOOLEAN, .fallback = "false",
-         .help = "Keeps all of the daemon's memory from being swapped out. Needs RLIMIT_MEMLOCK, "
-                 "which the systemd unit lifts."},
+         .help = "Keeps all of the daemon's memory from being swapped out. Needs an unlimited "
+                 "RLIMIT_MEMLOCK, which the systemd unit gives."},
     [OPT_LOG_LEVEL] = {"runtime.log_level", LIVE, AT(log_level), CHOICE("error warn info debug"),
                        .fallback = "info", .help = "Lowest severity that is logged."},
     [OPT_STATE_DIR] =

@@ -94,6 +94,8 @@ const sonar_metric sonar_metrics[] = {
     {"stage_times", SONAR_TIMES, AT(stage), &sonar_timed_stages, "us", "where a stage's time goes"},
     {"device_free_bytes", SONAR_MEASURE, AT(device_free_bytes), NULL, "bytes", "of the GPU's memory, when its engine had been made"},
     {"resident_bytes", SONAR_MEASURE, AT(resident_bytes), NULL, "bytes", "memory of the process"},
+    {"locked_bytes", SONAR_MEASURE, AT(locked_bytes), NULL, "bytes", "of it at most, never swapped out (`runtime.lock_memory`)"},
+    {"data_priority", SONAR_MEASURE, AT(data_priority), NULL, "priority", "real-time one that the data thread has; 0: none"},
 };
 /* clang-format on */
 const size_t sonar_metrics_count = sizeof sonar_metrics / sizeof *sonar_metrics;

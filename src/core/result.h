@@ -432,6 +432,8 @@ const char *sonar_condition_severity_name(sonar_condition_severity severity);
     ROW(SONAR_CONDITION_ELEMENTS_HUM, "elements_hum", "sensors")                                   \
     ROW(SONAR_CONDITION_ELEMENTS_CLIPPED, "elements_clipped", "sensors")                           \
     ROW(SONAR_CONDITION_ELEMENTS_MASKED, "elements_masked", "sensors")                             \
+    ROW(SONAR_CONDITION_PRIORITY_REFUSED, "priority_refused", "priority")                          \
+    ROW(SONAR_CONDITION_MEMORY_UNLOCKED, "memory_unlocked", "bytes")                               \
     ROW(SONAR_CONDITION_NO_SAMPLES, "no_samples", "seconds")
 
 typedef enum sonar_condition_code {
@@ -504,8 +506,9 @@ typedef struct sonar_status {
     sonar_percentiles latency;           /* last sample in -> published */
     double stage_us[SONAR_TIMED_STAGES]; /* last window */
     sonar_percentiles stage[SONAR_TIMED_STAGES][SONAR_STAGE_PARTS];
-    double resident_bytes;
-    char backend[24];       /* names of the backends at work */
+    double resident_bytes, locked_bytes; /* locked: never swapped out */
+    double data_priority;                /* real-time, of the data thread; 0: none */
+    char backend[24];                    /* names of the backends at work */
     char backend_text[240]; /* why it was set up again or replaced; "" if nothing happened */
     sonar_element_health elements;
     size_t ranks; /* 0: no other shares the array */

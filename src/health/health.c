@@ -266,6 +266,21 @@ static void judge_backend(sonar_health *h, const sonar_health_facts *facts, sona
                             status->backend_text);
 }
 
+/* The operator asked for real-time rights, and goes without them or without some. */
+static void judge_rights(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
+    const sonar_rights *refused = facts->rights;
+    if (refused && refused->priority[0]) {
+        sonar_condition *c = sonar_health_report(status, SONAR_CONDITION_PRIORITY_REFUSED,
+                                                 SONAR_NOTICE, "%s", refused->priority);
+        c->value = status->data_priority;
+        c->limit = h->config->data_priority;
+    }
+    if (refused && refused->memory[0])
+        sonar_health_report(status, SONAR_CONDITION_MEMORY_UNLOCKED, SONAR_NOTICE, "%s",
+                            refused->memory)
+            ->value = status->locked_bytes;
+}
+
 static void judge_training(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
     (void)h;
     if (!facts->training_since_ns)
@@ -335,12 +350,19 @@ static uint64_t windows_seen(const sonar_status *status) {
 /* Each reports the conditions that hold by what it looks at; silence is looked at first. Apart from
  * that their order does not matter. */
 static judge *const judges[] = {
-    judge_silence,    sonar_health_judge_stream,
-    judge_frames,     judge_peers,
-    judge_handshakes, judge_counters,
-    judge_elements,   judge_backend,
-    judge_recording,  judge_training,
-    judge_heading,    sonar_health_judge_clock,
+    judge_silence,
+    sonar_health_judge_stream,
+    judge_frames,
+    judge_peers,
+    judge_handshakes,
+    judge_counters,
+    judge_elements,
+    judge_backend,
+    judge_recording,
+    judge_training,
+    judge_heading,
+    judge_rights,
+    sonar_health_judge_clock,
 };
 
 static bool is_of_windows(sonar_condition_code code) {

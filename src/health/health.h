@@ -13,6 +13,7 @@
 #include "config/config.h"
 #include "core/node_clock.h"
 #include "core/result.h"
+#include "core/rights.h"
 
 /* What is looked at beside the counters and times in the status. */
 typedef struct sonar_health_facts {
@@ -21,6 +22,7 @@ typedef struct sonar_health_facts {
     int64_t training_since_ns;  /* 0: it does not train */
     const sonar_ingest_report *stream;
     const sonar_kernel_clock *clock; /* of the same moment; NULL: nobody has looked */
+    const sonar_rights *rights;      /* what the system refused; NULL: nothing */
 } sonar_health_facts;
 
 /* How a channel block has come along: its rate over up to a minute and its least age. */

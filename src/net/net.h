@@ -200,7 +200,8 @@ typedef enum sonar_memory_side {
 
 sonar_memory *sonar_memory_create(void); /* NULL: no memory */
 void sonar_memory_destroy(sonar_memory *memory);
-/* What the process holds from now on is beyond what it needs by itself. Before the sockets open. */
+/* What the process holds from now on is beyond what it needs by itself: before the sockets open,
+ * and before peers can have sent much. */
 void sonar_memory_begin(sonar_memory *memory);
 /* Messages of so many bytes may wait for or from each of so many peers. That is believed up to a
  * quarter of the machine's memory. Any thread. */

@@ -206,7 +206,8 @@ struct sonar_pipeline {
     int64_t started_ns, ticked_ns;
     uint64_t ticked_busy_ns;
     sonar_health health;
-    sonar_status status; /* of the last tick */
+    sonar_rights refused; /* at the start */
+    sonar_status status;  /* of the last tick */
     sonar_ingest_report stream;
     struct mark mark[SONAR_MARKS];
 };

@@ -468,15 +468,20 @@ static sonar_code start_data_thread(sonar_pipeline *p, sonar_error *err) {
     sonar_code code = sonar_thread_start(&p->host, "sonar-data", c->cpus ? c->cpu[0] : -1,
                                          sonar_data_thread, p, &p->thread, err);
     p->thread_started = !code;
-    const struct sched_param real_time = {.sched_priority = c->data_priority};
-    int refused = 0;
-    if (!code && c->data_priority) /* threads that libraries start from it are ordinary ones */
-        refused = pthread_setschedparam(p->thread, SCHED_FIFO | SCHED_RESET_ON_FORK, &real_time);
-    if (refused)
-        sonar_log(&p->host, SONAR_WARN, "runtime.data_priority",
-                  "the data thread runs without priority %d: %s", c->data_priority,
-                  strerror(refused));
+    if (!code && c->data_priority &&
+        !sonar_priority_take(p->thread, c->data_priority, p->refused.priority))
+        sonar_log(&p->host, SONAR_WARN, "runtime.data_priority", "%s", p->refused.priority);
     return code;
+}
+
+/* Last of all, when what the threads need is there, their stacks included: memory is locked where
+ * it lies, and in huge pages where it was asked for in huge pages. */
+static void lock_memory(sonar_pipeline *p) {
+    if (!p->config->lock_memory)
+        return;
+    if (!sonar_memory_lock(p->refused.memory))
+        sonar_log(&p->host, SONAR_WARN, "runtime.lock_memory", "%s", p->refused.memory);
+    sonar_memory_begin(p->memory); /* pages that nobody had touched are there now */
 }
 
 sonar_code sonar_pipeline_start(sonar_pipeline *p, sonar_error *err) {
@@ -493,6 +498,8 @@ sonar_code sonar_pipeline_start(sonar_pipeline *p, sonar_error *err) {
         code = sonar_ingest_start(p->ingest, err);
     if (code)
         sonar_pipeline_stop(p, 0);
+    else
+        lock_memory(p);
     return code;
 }
 
@@ -586,6 +593,9 @@ static void collect(sonar_pipeline *p, sonar_status *status) {
     if (p->recorder)
         sonar_recorder_read(p->recorder, &status->record);
     status->resident_bytes = (double)sonar_resident_bytes();
+    if (p->config->lock_memory) /* address space that was locked may not all be there */
+        status->locked_bytes = fmin((double)sonar_locked_bytes(), status->resident_bytes);
+    status->data_priority = p->thread_started ? sonar_priority_of(p->thread) : 0;
     pthread_mutex_lock(&p->change.lock);
     memcpy(status->backend, p->change.backend, sizeof status->backend);
     memcpy(status->backend_text, p->change.text, sizeof status->backend_text);
@@ -602,7 +612,8 @@ static void judge(sonar_pipeline *p, sonar_status *status) {
                                       .clock = &clock,
                                       .busy_since_ns = atomic_load(&p->progress.busy_since_ns),
                                       .training_since_ns = atomic_load(&p->training_since_ns),
-                                      .stream = &p->stream};
+                                      .stream = &p->stream,
+                                      .rights = &p->refused};
     sonar_health_judge(&p->health, &p->host, &facts, status);
 }
 
