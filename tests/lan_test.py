@@ -14,6 +14,7 @@ import time
 
 source, binaries = (pathlib.Path(name).resolve() for name in sys.argv[1:3])
 page = (source / "docs/lan.md").read_text()
+NOBODY = 65534
 node, other = (f"sonar-{os.getpid()}-{end}" for end in ("n", "o"))
 
 
@@ -61,6 +62,20 @@ def write_config(etc):
     (etc / "sonard.yaml").write_text(text + "\n" + wanted[wanted.index("security:"):])
 
 
+def serve(folder, etc):
+    """As the service: a user of its own, from whom the keys' folder is closed and who is lent its files."""
+    lent = folder / "credentials"
+    lent.mkdir()
+    shutil.copy(binaries / "sonard", folder)  # it need not be able to look into the build
+    for file in (etc / "keys").iterdir():
+        shutil.copy(file, lent / f"keys_{file.name}")
+        os.chown(lent / f"keys_{file.name}", NOBODY, NOBODY)
+    for path, mode in ((folder, 0o755), (etc / "keys", 0o700), (lent, 0o755)):
+        path.chmod(mode)
+    return within(node, "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "env",
+                  f"CREDENTIALS_DIRECTORY={lent}", folder / "sonard", etc / "sonard.yaml", stderr=open(folder / "log", "w"))
+
+
 def expect(what, got, part):
     code, text = got
     assert part in text, f"{what}: exit {code}, wanted '{part}' in:\n{text}"
@@ -93,7 +108,7 @@ int main(int argc, char **argv) {
 }
 ''')
     subprocess.run(["cc", "-Wall", "-Werror", "-o", home / "c", home / "c.c", "-lzmq"], check=True)
-    daemon = within(node, "sonard", etc / "sonard.yaml", stderr=subprocess.DEVNULL)
+    daemon = serve(folder, etc)
     sim = within(other, "sonar-sim", "--config", "sonard.yaml", "--scene",
                  source / "config/scenes/demo.yaml", "--key", "digitiser-1.key_secret",
                  cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -111,6 +126,8 @@ int main(int argc, char **argv) {
         for process in sim, daemon:
             process.send_signal(signal.SIGTERM)
             process.wait(15)
+        if daemon.returncode:
+            print((folder / "log").read_text())
     assert daemon.returncode == 0, daemon.returncode
 
 
