@@ -52,8 +52,8 @@ for what in raw spectra; do
     echo "record: {what: $what, directory: /srv/sonar}" >>bow.yaml
     sonard bow.yaml &
     sonar-sim -c bow.yaml -s /usr/share/sonard/scenes/one-source.yaml --rate max --duration 4 --utc 2026-01-02T03:04:05.678Z
-    kill %1
-    wait %1
+    kill $!
+    wait $!
 done
 for file in /srv/sonar/bow-*; do # named by the time when they began
     mv $file /srv/sonar/bow-20260102T030405.678Z.${file##*Z.}
@@ -85,7 +85,7 @@ leaves() { # COMMAND...: shows its first line, then asks it to end; how it ended
 prints() { leaves "$@" || [ $? -eq 143 ]; } # whoever knows no signals
 """
 EPILOGUE = """
-echo "@@ end"
+echo @@
 for pid in $(jobs -p); do
     kill $pid 2>/dev/null || true
     status=0
@@ -198,7 +198,7 @@ def settings_of(block, number, folder):
     if "scrape_configs" in part:
         shutil.copy(source / "config/metrics/alerts.yaml", folder)
         pathlib.Path(name).write_text(block.text)
-        return f"! command -v promtool || promtool check config {name}"
+        return f"! command -v promtool >/dev/null || promtool check config {name}"
     if "hydrophone" in part.get("array", {}):
         node["array"].pop("gain_db")
     pathlib.Path(name).write_text(yaml.safe_dump(merged(node, part)))
@@ -225,7 +225,7 @@ def make_place(folder):
 
 
 def script_of(page, blocks, folder):
-    """A shell's script, and what each part of its output should be."""
+    """A shell's script, in which "@@" comes before each command's output, and what each should be."""
     script, wanted = [PROLOGUE, here(BEFORE.get(page, ""), folder)], []
     for number, block in enumerate(blocks):
         if block.language in ("sh", "console"):
@@ -235,7 +235,7 @@ def script_of(page, blocks, folder):
         else:
             commands = [(program_of(block, number, folder), [])]
         for command, output in commands:
-            script.append(f"echo '@@ {len(wanted)}'")
+            script.append("echo @@")
             script.append(re.sub(r"^(.*)# (?:q|ctrl-c) leaves.*$", r"leaves \1", command, flags=re.M))
             wanted.append((block, command, output))
     return "\n".join(script) + EPILOGUE, wanted
@@ -249,7 +249,7 @@ def run_page(page, blocks):
         begun = time.monotonic()
         shell = subprocess.Popen(
             [*OWN_NETWORK, "bash", "-c", script], cwd=checkout, text=True, errors="replace", stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            stdout=subprocess.PIPE, stderr=open(folder / "log", "w"),
             env={**os.environ, "PATH": f"{folder}/bin:{binaries}:{os.environ['PATH']}", "PYTHONPATH": "tools/python",
                  "RUNTIME_DIRECTORY": f"{folder}/run/sonard", "MPLCONFIGDIR": name})
         try:
@@ -257,14 +257,13 @@ def run_page(page, blocks):
         except subprocess.TimeoutExpired:
             shell.kill()
             said, _ = shell.communicate()
-        parts = re.split(r"^@@ (\d+|end)\n", said, flags=re.M)
-        at = parts[-2] if len(parts) > 1 else "begin"
-        where = wanted[int(at)][0].place if at.isdigit() else f"{page}, {at}"
-        assert shell.returncode == 0, f"{where}: ended with {shell.returncode}:\n" + "\n".join(said.splitlines()[-60:])
-        for number, text in zip(parts[1::2], parts[2::2]):
-            if number.isdigit():
-                block, command, output = wanted[int(number)]
-                expect_output(block, command, output, text.splitlines())
+        parts = re.split(r"^@@\n", said, flags=re.M)[1:]  # of each command, and of the end
+        where = wanted[len(parts) - 1][0].place if 0 < len(parts) <= len(wanted) else f"{page}, begin or end"
+        assert shell.returncode == 0 and len(parts) == len(wanted) + 1, (
+            f"{where}: ended with {shell.returncode}:\n" +
+            "\n".join(said.splitlines()[-30:] + (folder / "log").read_text().splitlines()[-30:]))
+        for (block, command, output), text in zip(wanted, parts):
+            expect_output(block, command, output, text.splitlines())
         print(f"{page}: {len(wanted)} commands and blocks ran, {time.monotonic() - begun:.1f} s", flush=True)
 
 
