@@ -20,6 +20,7 @@ export const TOPICS: readonly Topic[] = [
     { name: "cbf.nearfield", from: "cbf.nearfield", always: false, keep: "latest" },
     { name: "mvdr.nearfield", from: "mvdr.nearfield", always: false, keep: "latest" },
     { name: "mvdr.eigenvalues", from: "mvdr.eigenvalues", always: false, keep: "latest" },
+    { name: "music.azimuth", from: "music.azimuth", always: false, keep: "latest" },
     { name: "cbf.lofar", from: "cbf.lofar", always: false, keep: "surfaces" },
     { name: "mvdr.spectrum", from: "mvdr.spectrum", always: false, keep: "surfaces" },
     { name: "element.level", from: "element.psd", always: false, keep: "latest", make: elementLevel },

@@ -39,6 +39,7 @@ const KEYS: Key[] = [
     { keys: ["a"], shown: "a", what: "level range automatic, by hand", press: (h) => toggleLevels(h) },
     { keys: ["PageUp", "PageDown"], shown: "PgUp PgDn", what: "level range up, down by 3 dB (by hand)", press: () => undefined },
     { keys: ["d"], shown: "d", what: "detections drawn or not", press: () => choose({ marks: !settings.marks }) },
+    { keys: ["m"], shown: "m", what: "MUSIC beside the azimuth spectra or not", press: () => choose({ music: !settings.music }) },
     { keys: ["[", "]"], shown: "[ ]", what: "less, more time in the record", press: () => undefined },
     { keys: ["+", "=", "-"], shown: "+ -", what: "zoom in bearing, about the cursor", press: () => undefined },
     { keys: ["0"], shown: "0", what: "all bearings", press: (h) => ((h.sight.shown = null), h.sight.changed()) },

@@ -22,6 +22,8 @@ export interface Row {
     marks: Detection[];
 }
 
+const STALE_MS = 3000;
+
 export class Record {
     rows: Row[] = [];
     /** Changes with every change of the rows. */
@@ -83,6 +85,11 @@ export function makeAxis(axis: Axis, count: number): RowAxis {
     const step = count > 1 ? (values[count - 1] - values[0]) / (count - 1) : 360;
     const circular = axis.name === "azimuth" && Math.abs(values[count - 1] + step - values[0] - 360) < step / 2;
     return { name: axis.name, unit: axis.unit, values, circular };
+}
+
+/** False where the newest row of another topic has gone on without this one. */
+export function isCurrent(row: Row, newest: Row): boolean {
+    return row.header.run === newest.header.run && newest.utc_ms - row.utc_ms <= Math.max(STALE_MS, 2 * newest.span_ms);
 }
 
 /** Index of the first row that begins at or after a time. */

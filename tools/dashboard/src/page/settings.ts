@@ -14,6 +14,7 @@ export interface Settings {
     high_db: number;
     span_s: number; // of the record's height
     marks: boolean;
+    music: boolean; // its curve beside those of CBF and MVDR
     surface: string; // of the lofargram
     near: string; // topic of the near field
     daemon: string; // its endpoint, since the order may change
@@ -30,6 +31,7 @@ const DEFAULTS: Settings = {
     high_db: 90,
     span_s: 120,
     marks: true,
+    music: true,
     surface: "cbf.lofar",
     near: "cbf.nearfield",
     daemon: "",

@@ -4,6 +4,7 @@ import type { RowHeader, SourceState, ToPage } from "../shared/frames.js";
 import type { Axis, Detection } from "../shared/protocol.js";
 import { Contacts } from "./contacts.js";
 import type { Heading } from "./heading.js";
+import { MUSIC } from "./music.js";
 import { makeAxis, Record, type Row, type RowAxis } from "./record.js";
 
 export interface Latest {
@@ -23,6 +24,7 @@ export class Store {
     readonly cbf = new Record(600_000);
     readonly mvdr = new Record(600_000);
     readonly lofar = new Record(600_000);
+    readonly music = new Record(0); // the newest row alone
     readonly contacts = new Contacts();
     /** The newest message of each topic. */
     readonly latest = new Map<string, Latest>();
@@ -81,7 +83,7 @@ export class Store {
     /** Another daemon: nothing of the one before may be taken for its. */
     select(source: number): void {
         this.selected = source;
-        for (const record of [this.cbf, this.mvdr, this.lofar]) record.clear();
+        for (const record of [this.cbf, this.mvdr, this.lofar, this.music]) record.clear();
         this.contacts.clear();
         this.marks.clear();
         this.repeated_ms = this.heard_ms = -Infinity;
@@ -95,14 +97,16 @@ export class Store {
     /** The spectra's rows stay: those that come take the place of their like, and a bridge that has begun anew
      *  knows less than this page. Of what is sent only while it is shown, the last is old. */
     private begin(topic: string): void {
-        if (!ALWAYS.includes(topic)) this.latest.delete(topic);
         if (topic === "detections") this.repeated_ms = this.heard_ms;
-        if (this.recordOf(topic) === this.lofar) this.lofar.clear();
+        if (ALWAYS.includes(topic)) return;
+        this.latest.delete(topic);
+        this.recordOf(topic)?.clear();
     }
 
     private recordOf(topic: string): Record | null {
         if (topic === "cbf.azimuth") return this.cbf;
         if (topic === "mvdr.azimuth") return this.mvdr;
+        if (topic === MUSIC) return this.music;
         return topic === "cbf.lofar" || topic === "mvdr.spectrum" ? this.lofar : null;
     }
 

@@ -55,6 +55,7 @@ export interface Header {
     fs_hz: number;
     sensors_used: number | null;
     sources?: { rule: string; median: number | null; most: number | null } | null; // of a bin, over the bins
+    music?: { counted: boolean; median: number | null; most: number | null; bins: number } | null; // sources of a bin
     missing_share: { mean: number; worst: number } | null;
     flags: string[];
     latency_us: number | null;

@@ -4,6 +4,16 @@ import { test } from "node:test";
 import type { Header } from "../../src/shared/protocol.js";
 import { Chain, SHIP_DEG, until } from "./chain.js";
 
+interface Curve {
+    angles: number[];
+    levels: (number | null | undefined)[];
+    scale: string;
+    limits: [number, number];
+    angles_deg: number[];
+    values: number[];
+    counted: { counted: boolean } | null;
+}
+
 type Plot = { data: (number | null)[][]; series: { label: string; _stroke: string }[] };
 
 test("eigenvalues show one source, and are wanted only while they are shown", async () => {
@@ -36,6 +46,52 @@ test("eigenvalues show one source, and are wanted only while they are shown", as
         assert.deepEqual(bin.data[2].map((level) => level !== null), Array.from({ length: 32 }, (_, i) => i < sources!.median!), "the sources are bright");
         await page.keyboard.press("1");
         await until("they are given up", 10, () => !wanted().includes("mvdr.eigenvalues"));
+    } finally {
+        await chain.stop();
+    }
+});
+
+test("MUSIC stands beside the azimuth spectra on its own scale, and is computed only while it is shown", async () => {
+    const chain = await Chain.start({ mvdr: ", music: 1" });
+    try {
+        const status = chain.listen("status");
+        const page = await chain.open();
+        const wanted = () => ([...status.values()].pop()?.header as unknown as { output: { wanted: string[] } })?.output.wanted ?? [];
+        await until("data are drawn", 30, () => page.evaluate("sonard.store.mvdr.rows.length > 8"));
+        assert.ok(!wanted().includes("music.azimuth"), String(wanted()));
+        await page.keyboard.press("2");
+        const curve = () => page.evaluate(`(() => { const { plot, music } = sonard.views[1];
+            return music && { angles: [...plot.data[0]], levels: [...plot.data[3]], scale: plot.series[3].scale, limits: [plot.scales.music.min, plot.scales.music.max],
+                angles_deg: [...music.axis.values], values: [...music.data], counted: music.header.music }; })()`) as Promise<Curve | null>;
+        const peakOf = ({ levels }: Curve) => levels.reduce<number>((best, level, i) => ((level ?? -1) > (levels[best] ?? -1) ? i : best), 0);
+        // Until the block of 48 snapshots is full, MUSIC has nothing to tell and is 1 everywhere.
+        await until("MUSIC's peak is drawn", 60, async () => {
+            const drawn = await curve();
+            return drawn !== null && (drawn.levels[peakOf(drawn)] ?? 0) > 3;
+        });
+        await until("the daemon says who wants it", 10, () => wanted().includes("music.azimuth"));
+        const drawn = (await curve())!;
+        assert.equal(drawn.scale, "music", "not that of the levels");
+        const peak = peakOf(drawn);
+        assert.ok(Math.abs(drawn.angles[peak] - SHIP_DEG) < 2, `its peak is at ${drawn.angles[peak]}`);
+        assert.ok(drawn.limits[0] === 0 && drawn.limits[1] > drawn.levels[peak]!, String(drawn.limits));
+        drawn.angles_deg.forEach((angle, i) => {
+            const level = drawn.levels[drawn.angles.indexOf(angle)]!;
+            assert.ok(Math.abs(level - 10 * Math.log10(drawn.values[i])) < 1e-6, `${angle} deg: ${level} dB`);
+        });
+        assert.deepEqual(drawn.counted?.counted, false, "one source, as the configuration says");
+        const legend = page.locator("[data-panel=now] header button");
+        await until("the legend says what it is", 5, async () => (await legend.textContent()) === "MUSIC (own scale, no level)");
+        assert.match((await legend.getAttribute("title"))!, /0 dB where nothing is; 1 source in a bin \(m\)$/);
+
+        await page.keyboard.press("m");
+        await until("it is given up", 10, () => !wanted().includes("music.azimuth"));
+        await until("the curve is gone", 5, async () => (await curve()) === null && (await legend.textContent()) === "MUSIC");
+        await legend.click();
+        await until("it is asked for again", 10, () => wanted().includes("music.azimuth"));
+        await until("it is drawn again", 10, async () => (await curve()) !== null);
+        await page.keyboard.press("1");
+        await until("nobody wants it beside the record", 10, () => !wanted().includes("music.azimuth"));
     } finally {
         await chain.stop();
     }

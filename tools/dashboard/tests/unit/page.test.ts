@@ -11,11 +11,13 @@ import { fixed, latency, ticks, timeTicks } from "../../src/page/format.js";
 import { headingText, withHeading } from "../../src/page/heading.js";
 import { fitArray, placeIn } from "../../src/page/arrayfit.js";
 import { levelsOf, modesShown } from "../../src/page/modes.js";
+import { MUSIC, musicLimits, musicText } from "../../src/page/music.js";
 import { elementStates, type Status } from "../../src/page/status.js";
 import { automaticLevels } from "../../src/page/levels.js";
 import { background } from "../../src/page/normalise.js";
 import { PALETTES } from "../../src/page/colour.js";
-import { makeAxis, Record, stretchOf, type Row } from "../../src/page/record.js";
+import { isCurrent, makeAxis, Record, stretchOf, type Row } from "../../src/page/record.js";
+import { Store } from "../../src/page/store.js";
 import type { Detection } from "../../src/shared/protocol.js";
 import type { RowHeader } from "../../src/shared/frames.js";
 
@@ -291,6 +293,43 @@ test("elements are told apart: faulty, taken out, masked by hand", () => {
     status.elements!.hum = list(40, [0, 0]);
     assert.ok(!elementStates(status, 10).complete, "the daemon names the first ranges only");
     assert.ok(elementStates(null, 3).states.length === 3, "before the first status");
+});
+
+test("MUSIC has a scale of its own from nothing on, and says that it has no level", () => {
+    const made = (values: number[], music: object | null) => ({ ...row(0, 0), data: Float32Array.from(values), header: { ...row(0, 0).header, music } }) as Row;
+    assert.deepEqual(musicLimits(null), [0, 5]);
+    assert.deepEqual(musicLimits(made([1, 1, 1], null)), [0, 5], "nothing anywhere");
+    assert.deepEqual(musicLimits(made([1, 2000, 30], null)), [0, 40], "33 dB and some room for the peak");
+    const texts = [{ counted: true, median: 2, most: 3, bins: 9 }, { counted: false, median: 1, most: 1, bins: 9 }].map((m) => musicText(made([1], m)));
+    assert.deepEqual(texts.map(({ short }) => short), Array(2).fill("MUSIC (own scale, no level)"));
+    assert.match(texts[0].full, /0 dB where nothing is; median 2 sources in a bin$/);
+    assert.match(texts[1].full, /; 1 source in a bin$/);
+    assert.match(musicText(null).short, /mvdr\.music/, "what to do");
+});
+
+test("a spectrum that the others have left behind, or that is of another run, is not shown as the present", () => {
+    const at = (utc_ms: number, run = "r") => ({ ...row(0, 0), utc_ms, header: { ...row(0, 0).header, run } }) as Row;
+    assert.ok(isCurrent(at(1000), at(4000)) && isCurrent(at(5000), at(4000)));
+    assert.ok(!isCurrent(at(999), at(4000)));
+    assert.ok(!isCurrent(at(1000, "before"), at(1000)));
+    assert.ok(isCurrent(at(0), { ...at(9000), span_ms: 5000 }), "windows of five seconds");
+});
+
+test("of what is sent only while it is shown, nothing stays when it is asked for anew; of the record, all", () => {
+    const store = new Store();
+    store.take({ type: "axes", id: 1, axes: [{ name: "azimuth", unit: "deg", start: 0, step: 1 }] }, new Float32Array(0));
+    const send = (topic: string, sample: number) => {
+        const header = { ...row(sample, sample).header, topic, utc_ns: 1e6 * sample, heading_deg: null, flags: [] as string[] } as RowHeader;
+        store.take({ type: "row", source: 0, axes: 1, age_ms: 0, header }, Float32Array.of(1, 2, 3));
+    };
+    for (const sample of [100, 200, 300]) for (const topic of ["cbf.azimuth", MUSIC]) send(topic, sample);
+    assert.equal(store.cbf.rows.length, 3);
+    assert.deepEqual(store.music.rows.map((r) => r.utc_ms), [300], "the newest alone");
+    for (const topic of ["cbf.azimuth", MUSIC]) store.take({ type: "begin", source: 0, topic }, new Float32Array(0));
+    assert.deepEqual([store.cbf.rows.length, store.music.rows.length, store.latest.has(MUSIC)], [3, 0, false]);
+    send(MUSIC, 400);
+    store.select(1);
+    assert.equal(store.music.rows.length, 0, "another daemon");
 });
 
 test("what is not known is a dash", () => {

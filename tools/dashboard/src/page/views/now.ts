@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The newest azimuth spectra on one scale in dB, and around the compass.
+// The newest azimuth spectra on one scale in dB, and around the compass; beside them MUSIC, which has no level, on
+// a scale of its own.
 import uPlot from "uplot";
 import type { RowHeader } from "../../shared/frames.js";
 import { angleTitle, bearingsOf, formatBearing, hasTrue, isCone, turn } from "../bearing.js";
 import { axisStyle, curve, fitPlot, letters } from "../curves.js";
-import { colourOf, element, letter_px, setText } from "../dom.js";
+import { button, colourOf, element, letter_px, setText } from "../dom.js";
 import { isStale, withHeading } from "../heading.js";
 import { decibels, referenceOf } from "../format.js";
-import type { Row } from "../record.js";
-import { settings } from "../settings.js";
+import { MUSIC, musicLimits, musicText } from "../music.js";
+import { isCurrent, type Row } from "../record.js";
+import { choose, settings } from "../settings.js";
 import { Polar } from "./polar.js";
 import type { Context, View } from "./view.js";
 
@@ -22,18 +24,21 @@ export class NowView implements View {
     private field = element("div", { class: "field" });
     private readout = element("output", { class: "readout" });
     private note = element("span", { class: "note" });
+    private legend = button("MUSIC", "", () => choose({ music: !settings.music }));
     private plot: uPlot | null = null;
     private polar = new Polar();
     private drawn = "";
     private drawn_ms = -Infinity;
     private made = ""; // for which axes
     private rows: Row[] = [];
+    private music: Row | null = null;
     private limits: [number, number] = [0, 1];
 
     constructor(private readonly context: Context) {
         const legend = element("span", { class: "scale" }, [
             element("b", { style: "color: var(--cbf)" }, ["CBF"]),
             element("b", { style: "color: var(--mvdr)" }, ["MVDR"]),
+            this.legend,
         ]);
         const head = element("header", {}, [element("h2", {}, ["Azimuth spectra"]), this.note, legend]);
         this.root = element("div", { class: "view now" }, [
@@ -43,7 +48,7 @@ export class NowView implements View {
     }
 
     wants(): string[] {
-        return [];
+        return settings.music ? [MUSIC] : [];
     }
 
     refresh(): void {
@@ -55,16 +60,20 @@ export class NowView implements View {
     draw(now_ms: number): void {
         if (now_ms - this.drawn_ms < EVERY_MS && this.plot) return;
         const { store } = this.context;
-        this.rows = [store.cbf.last, store.mvdr.last].filter((row): row is Row => row !== undefined);
+        const { newest } = store;
+        const current = (row: Row | undefined): row is Row => row !== undefined && newest !== undefined && isCurrent(row, newest);
+        this.rows = [store.cbf.last, store.mvdr.last].filter(current);
+        this.music = settings.music ? ([store.music.last].find(current) ?? null) : null;
+        this.showLegend();
         const { clientWidth, clientHeight } = this.field;
         if (this.rows.length === 0 || clientWidth < 10) return;
-        const key = JSON.stringify([store.cbf.version, store.mvdr.version, this.rows.map((r) => r.marks.length), clientWidth, clientHeight,
+        const key = JSON.stringify([store.cbf.version, store.mvdr.version, store.music.version, this.rows.map((r) => r.marks.length), clientWidth, clientHeight,
             this.context.followed()?.az_deg]);
         if (key === this.drawn) return;
         this.drawn = key;
         this.drawn_ms = now_ms;
         this.limits = limitsOf(this.rows);
-        const made = JSON.stringify([isCone(this.header), hasTrue(this.header), isStale(this.rows[0])]);
+        const made = JSON.stringify([isCone(this.header), hasTrue(this.header), isStale(this.rows[0]), this.music !== null, letter_px()]);
         if (made !== this.made) this.refresh();
         this.made = made;
         this.drawn = key;
@@ -80,10 +89,17 @@ export class NowView implements View {
         return withHeading(this.rows[0].header, this.context.store.heading);
     }
 
-    /** Both spectra on one axis; each has its own directions. */
+    private showLegend(): void {
+        const { short, full } = musicText(this.music);
+        setText(this.legend, settings.music ? short : "MUSIC");
+        this.legend.title = `${full} (m)`;
+        this.legend.setAttribute("aria-pressed", String(settings.music));
+    }
+
+    /** All spectra on one axis; each has its own directions. */
     private dataOf(): uPlot.AlignedData {
-        const tables = ["cbf", "mvdr"].map((maker): uPlot.AlignedData => {
-            const row = this.rows.find((r) => r.header.topic.startsWith(maker));
+        const made = ["cbf", "mvdr"].map((maker) => this.rows.find((r) => r.header.topic.startsWith(maker)));
+        const tables = [...made, this.music].map((row): uPlot.AlignedData => {
             if (!row) return [[], []];
             const points = Array.from(row.axis.values, (angle, i) => [this.place(row, angle), decibels(row.data[i])]);
             points.sort((a, b) => a[0] - b[0]);
@@ -116,15 +132,21 @@ export class NowView implements View {
             axes.push({ ...line, stroke, side: 0, scale: "x", values: bearings, label: "true, right|left of the axis", size: 2 * letter,
                 space: 5 * letter, incrs: axes[0].incrs, grid: { show: false } });
         }
+        if (this.music) {
+            const label = "MUSIC: dB over nothing, no level";
+            axes.push({ ...line, stroke: colourOf("--music"), side: 1, scale: "music", label, size: 3.6 * letter, space: 3 * letter,
+                grid: { show: false } });
+        }
+        const music = { ...curve("MUSIC", colourOf("--music")), scale: "music", dash: [0.6 * letter, 0.3 * letter] };
         return new uPlot(
             {
                 width,
                 height,
                 padding: [null, 2.2 * letter, null, null],
                 legend: { show: false },
-                scales: { x: { time: false }, y: { range: () => this.limits } },
+                scales: { x: { time: false }, y: { range: () => this.limits }, music: { range: () => musicLimits(this.music) } },
                 axes,
-                series: [{}, curve("CBF", colourOf("--cbf")), curve("MVDR", colourOf("--mvdr"))],
+                series: [{}, curve("CBF", colourOf("--cbf")), curve("MVDR", colourOf("--mvdr")), music],
                 cursor: { drag: { x: true, y: false } },
                 hooks: { draw: [(plot) => this.label(plot)], setCursor: [(plot) => this.read(plot)] },
             },
@@ -173,11 +195,24 @@ export class NowView implements View {
         const angle = plot.data[0][idx];
         const [row] = this.rows;
         const sides = isCone(row.header) && hasTrue(row.header) ? bearingsOf(row.header, angle).map((b) => formatBearing(b)) : [];
-        const level = (name: string, value: number | null | undefined) => (value === null || value === undefined ? "" : `${name} ${value.toFixed(2)}`);
-        const words = [`${angle.toFixed(2)} deg`, sides.length ? `true ${sides.join(" | ")}` : "", level("CBF", plot.data[1][idx]),
-            level("MVDR", plot.data[2][idx]), referenceOf(row.header.unit)];
+        const level = (name: string, series: number, unit: string) => {
+            const value = nearestKnown(plot.data[series], idx);
+            return value === null ? "" : `${name} ${value.toFixed(2)} ${unit}`;
+        };
+        const unit = referenceOf(row.header.unit);
+        const words = [`${angle.toFixed(2)} deg`, sides.length ? `true ${sides.join(" | ")}` : "", level("CBF", 1, unit), level("MVDR", 2, unit),
+            level("MUSIC", 3, "dB over nothing")];
         setText(this.readout, words.filter(Boolean).join("  ·  "));
     }
+}
+
+/** The value at an index, or the nearest one where a spectrum with other directions has none there. */
+function nearestKnown(values: ArrayLike<number | null | undefined>, at: number): number | null {
+    for (let away = 0; away < values.length; away++) {
+        const found = values[at - away] ?? values[at + away];
+        if (found !== null && found !== undefined) return found;
+    }
+    return null;
 }
 
 /** From below the quietest tenth to above the loudest, in steps, so that the axis stands still. */
