@@ -22,19 +22,19 @@ test("eigenvalues show one source, and are wanted only while they are shown", as
         const status = chain.listen("status");
         const wanted = () => ([...status.values()].pop()?.header as unknown as { output: { wanted: string[] } })?.output.wanted ?? [];
         const page = await chain.open();
-        await until("data are drawn", 30, () => page.evaluate("sonard.store.mvdr.rows.length > 8"));
+        await until("data are drawn", () => page.evaluate("sonard.store.mvdr.rows.length > 8"));
         assert.ok(!wanted().includes("mvdr.eigenvalues"), String(wanted()));
         await page.keyboard.press("8");
-        await until("they are drawn", 30, async () => ((await page.evaluate("sonard.views[7].over?.data[0].length")) as number) > 0);
-        await page.waitForTimeout(3000); // until the block of 48 snapshots is full
-        const count = () => page.textContent("[data-panel=eigenvalues] .count");
-        const { sources } = (await page.evaluate("sonard.store.latest.get('mvdr.eigenvalues').header")) as Header;
+        await until("they are drawn", async () => ((await page.evaluate("sonard.views[7].over?.data[0].length")) as number) > 0);
+        await until("the block of 48 snapshots is full", () => page.evaluate("sonard.views[7].shown?.latest.header.snapshots === 48"));
+        const [header, count, over, bin] = (await page.evaluate(`[sonard.views[7].shown.latest.header,
+            document.querySelector("[data-panel=eigenvalues] .count").textContent,
+            ...["over", "bin"].map((name) => ({ data: sonard.views[7][name].data.map((each) => [...each]),
+                series: sonard.views[7][name].series.map((each) => ({ label: each.label })) }))]`)) as [Header, string, Plot, Plot];
         // A short snapshot sees no plane wave quite: a second eigenvalue may stand out of the noise.
-        assert.ok(sources!.rule === "random_matrix" && sources!.median! >= 1 && sources!.median! <= 2, JSON.stringify(sources));
-        await until("the sources are named", 5, async () =>
-            new RegExp(`^sources: median ${sources!.median}, most \\d+ \\(random matrix\\)$`).test((await count())!));
-        const [over, bin] = (await page.evaluate(`["over", "bin"].map((name) => ({ data: sonard.views[7][name].data.map((each) => [...each]),
-            series: sonard.views[7][name].series.map((each) => ({ label: each.label })) }))`)) as Plot[];
+        const sources = header.sources!;
+        assert.ok(sources.rule === "random_matrix" && sources.median! >= 1 && sources.median! <= 2, JSON.stringify(sources));
+        assert.match(count, new RegExp(`^sources: median ${sources.median}, most \\d+ \\(random matrix\\)$`));
         assert.deepEqual([over.data.length, over.series.length], [33, 33], "a curve for each of 32 eigenvalues over the frequency");
         assert.equal(over.data[0].length, 45, "600 to 950 Hz in steps of 7.8125");
         over.data[0].forEach((_, k) => {
@@ -43,9 +43,9 @@ test("eigenvalues show one source, and are wanted only while they are shown", as
             assert.ok(first - second > 12, `${first} and ${second} dB at ${over.data[0][k]} Hz`);
         });
         assert.deepEqual(bin.data[0], Array.from({ length: 32 }, (_, i) => i + 1));
-        assert.deepEqual(bin.data[2].map((level) => level !== null), Array.from({ length: 32 }, (_, i) => i < sources!.median!), "the sources are bright");
+        assert.deepEqual(bin.data[2].map((level) => level !== null), Array.from({ length: 32 }, (_, i) => i < sources.median!), "the sources are bright");
         await page.keyboard.press("1");
-        await until("they are given up", 10, () => !wanted().includes("mvdr.eigenvalues"));
+        await until("they are given up", () => !wanted().includes("mvdr.eigenvalues"));
     } finally {
         await chain.stop();
     }
@@ -57,7 +57,7 @@ test("MUSIC stands beside the azimuth spectra on its own scale, and is computed 
         const status = chain.listen("status");
         const page = await chain.open();
         const wanted = () => ([...status.values()].pop()?.header as unknown as { output: { wanted: string[] } })?.output.wanted ?? [];
-        await until("data are drawn", 30, () => page.evaluate("sonard.store.mvdr.rows.length > 8"));
+        await until("data are drawn", () => page.evaluate("sonard.store.mvdr.rows.length > 8"));
         assert.ok(!wanted().includes("music.azimuth"), String(wanted()));
         await page.keyboard.press("2");
         const curve = () => page.evaluate(`(() => { const { plot, music } = sonard.views[1];
@@ -65,11 +65,11 @@ test("MUSIC stands beside the azimuth spectra on its own scale, and is computed 
                 angles_deg: [...music.axis.values], values: [...music.data], counted: music.header.music }; })()`) as Promise<Curve | null>;
         const peakOf = ({ levels }: Curve) => levels.reduce<number>((best, level, i) => ((level ?? -1) > (levels[best] ?? -1) ? i : best), 0);
         // Until the block of 48 snapshots is full, MUSIC has nothing to tell and is 1 everywhere.
-        await until("MUSIC's peak is drawn", 60, async () => {
+        await until("MUSIC's peak is drawn", async () => {
             const drawn = await curve();
             return drawn !== null && (drawn.levels[peakOf(drawn)] ?? 0) > 3;
         });
-        await until("the daemon says who wants it", 10, () => wanted().includes("music.azimuth"));
+        await until("the daemon says who wants it", () => wanted().includes("music.azimuth"));
         const drawn = (await curve())!;
         assert.equal(drawn.scale, "music", "not that of the levels");
         const peak = peakOf(drawn);
@@ -81,17 +81,17 @@ test("MUSIC stands beside the azimuth spectra on its own scale, and is computed 
         });
         assert.deepEqual(drawn.counted?.counted, false, "one source, as the configuration says");
         const legend = page.locator("[data-panel=now] header button");
-        await until("the legend says what it is", 5, async () => (await legend.textContent()) === "MUSIC (own scale, no level)");
+        await until("the legend says what it is", async () => (await legend.textContent()) === "MUSIC (own scale, no level)");
         assert.match((await legend.getAttribute("title"))!, /0 dB where nothing is; 1 source in a bin \(m\)$/);
 
         await page.keyboard.press("m");
-        await until("it is given up", 10, () => !wanted().includes("music.azimuth"));
-        await until("the curve is gone", 5, async () => (await curve()) === null && (await legend.textContent()) === "MUSIC");
+        await until("it is given up", () => !wanted().includes("music.azimuth"));
+        await until("the curve is gone", async () => (await curve()) === null && (await legend.textContent()) === "MUSIC");
         await legend.click();
-        await until("it is asked for again", 10, () => wanted().includes("music.azimuth"));
-        await until("it is drawn again", 10, async () => (await curve()) !== null);
+        await until("it is asked for again", () => wanted().includes("music.azimuth"));
+        await until("it is drawn again", async () => (await curve()) !== null);
         await page.keyboard.press("1");
-        await until("nobody wants it beside the record", 10, () => !wanted().includes("music.azimuth"));
+        await until("nobody wants it beside the record", () => !wanted().includes("music.azimuth"));
     } finally {
         await chain.stop();
     }
@@ -103,11 +103,11 @@ test("the adaptive near field is shown in the place of the conventional one", as
         const near = chain.listen("mvdr.nearfield");
         const page = await chain.open({ view: "nearfield" });
         const peak = async () => (await page.textContent("[data-panel=nearfield] .readout"))!;
-        await until("the conventional one is drawn", 30, async () => /peak/.test(await peak()));
+        await until("the conventional one is drawn", async () => /peak/.test(await peak()));
         await page.selectOption("[data-panel=nearfield] select", "mvdr.nearfield");
         const shown = async () => Number(/window (\d+)/.exec((await page.textContent("[data-panel=nearfield] .note"))!)?.[1]);
         const isAdaptive = () => page.evaluate("sonard.views[3].map?.latest.header.topic === 'mvdr.nearfield'") as Promise<boolean>;
-        await until("the adaptive one is drawn", 30, async () => (await isAdaptive()) && near.has(await shown()));
+        await until("the adaptive one is drawn", async () => (await isAdaptive()) && near.has(await shown()));
         const [window, text] = (await page.evaluate(`[sonard.views[3].map.latest.header.window,
             document.querySelector("[data-panel=nearfield] .readout").textContent]`)) as [number, string];
         const { data, header } = near.get(window)!;
@@ -118,7 +118,7 @@ test("the adaptive near field is shown in the place of the conventional one", as
         assert.ok(Math.abs(angle - SHIP_DEG) < 3, `its peak is at ${angle}`);
         assert.equal(await page.evaluate("sonard.store.latest.has('cbf.nearfield')"), true);
         await page.selectOption("[data-panel=nearfield] select", "cbf.nearfield");
-        await until("the conventional one is there again", 10, async () => !(await isAdaptive()) && /peak/.test(await peak()));
+        await until("the conventional one is there again", async () => !(await isAdaptive()) && /peak/.test(await peak()));
     } finally {
         await chain.stop();
     }

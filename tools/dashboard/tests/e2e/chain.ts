@@ -19,7 +19,7 @@ schema: 1
 array: {id: 1, name: test-line, geometry: {line: {sensors: 32, spacing_m: 0.75}}, heading_deg: 30, gain_db: 0ARRAY}
 sound_speed_mps: 1500
 fs_hz: 4000
-ingest: {endpoints: ["ipc://FOLDER/in"]}
+ingest: {endpoints: ["ipc://FOLDER/in"], overload: OVERLOAD}
 dft: {length: 1024, hop: HOP, window: hann}
 cbf: {band_hz: [400, 950], ranges_m: [100, 200, 400]SCAN}
 lofar: {band_hz: [100, 950]}
@@ -47,7 +47,7 @@ export interface ChainOptions {
     scan?: string; // of the CBF
     mvdr?: string; // more of the section `mvdr`
     polite?: boolean; // the browser gives way to the daemon; default: yes
-    patient?: boolean; // the simulator loses no frames when it gets no processor for a while, but comes late
+    patient?: boolean; // neither simulator nor daemon lose anything when they get no processor for a while, but come late
     scene?: string;
     array?: string; // more of the section `array`
     /** The heading comes as NMEA: from the simulator, whose scene has an own ship, or as the test tells it. */
@@ -82,6 +82,7 @@ export class Chain {
             .replace(/FOLDER/g, chain.folder)
             .replace("ENDPOINT", chain.endpoint)
             .replace("ARRAY", options.array ?? "")
+            .replace("OVERLOAD", options.patient ? "block" : "drop_oldest")
             .replace("HOP", String(options.hop ?? 1024))
             .replace("MVDR", options.mvdr ?? "")
             .replace("SCAN", options.scan ?? "");
@@ -228,15 +229,23 @@ async function freePort(): Promise<number> {
     return port;
 }
 
-export async function until(what: string, seconds: number, holds: () => Promise<boolean> | boolean): Promise<void> {
-    const end = Date.now() + 1000 * seconds;
+/** Far more than anything takes where the processors are free: what has to come comes late where they are not. */
+const PATIENCE_S = 180;
+
+export async function until(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {
+    const end = Date.now() + 1000 * PATIENCE_S;
     while (!(await holds())) {
-        if (Date.now() > end) throw new Error(`after ${seconds} s still not: ${what}`);
+        if (Date.now() > end) throw new Error(`after ${PATIENCE_S} s still not: ${what}`);
         await new Promise((done) => setTimeout(done, 100));
     }
 }
 
 export const sleep = (ms: number) => new Promise((done) => setTimeout(done, ms));
+
+/** Until what the hand chose is drawn: the page draws it with the next frame. */
+export async function drawn(page: Page): Promise<void> {
+    await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+}
 
 /** Pixels of a panel's picture, [row][column], and the times and angles that they stand for. */
 export async function picture(page: Page, panel: string): Promise<Picture> {

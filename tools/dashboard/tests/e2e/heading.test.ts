@@ -17,18 +17,18 @@ test("without a heading true bearings are grey and by the last one, until it is 
         const bearing = async () => Number(/\d+\.\d/.exec((await page.textContent("#side tbody tr td.bearing"))!)?.[0]);
         const colour = () => page.evaluate("getComputedStyle(document.querySelector('#side tbody tr td.bearing')).color");
         const shown = () => page.evaluate("sonard.panels[0].whole().high");
-        await until("windows have the heading", 40, async () => (await heading()) === HEADING_DEG && (await page.locator("#side tbody tr.stale").count()) === 0);
-        await until("a contact is there", 20, async () => Math.abs((await bearing()) - 200) < 1);
-        assert.ok(!(await page.isVisible("#heading")));
+        await until("windows have the heading", async () => (await heading()) === HEADING_DEG && (await page.locator("#side tbody tr.stale").count()) === 0);
+        await until("a contact is there", async () => Math.abs((await bearing()) - 200) < 1);
+        await until("nothing is said of the heading", async () => !(await page.isVisible("#heading")));
         assert.equal(await shown(), 360, "true bearings");
         const fresh = await colour();
 
         telling = false;
         await told;
-        await until("the page says that the heading is lost", 15, () => page.isVisible("#heading"));
+        await until("the page says that the heading is lost", () => page.isVisible("#heading"));
         assert.match((await page.textContent("#heading"))!, /^NO HEADING FOR [\d.]+ s\. Bearings are those of the array; grey ones .* 140\.0 at \d\d:\d\d:\d\dZ$/);
-        await until("the record turns to the array's bearings", 5, async () => ((await shown()) as number) < 190);
-        await until("the contact is grey", 5, async () => (await page.locator("#side tbody tr.stale").count()) > 0);
+        await until("the record turns to the array's bearings", async () => ((await shown()) as number) < 190);
+        await until("the contact is grey", async () => (await page.locator("#side tbody tr.stale").count()) > 0);
         assert.ok(Math.abs((await bearing()) - 200) < 1, `${await bearing()}, by the last heading`);
         assert.notEqual(await colour(), fresh);
         const axis = () => page.evaluate(`(() => {
@@ -38,13 +38,13 @@ test("without a heading true bearings are grey and by the last one, until it is 
             return most; })()`) as Promise<number>;
         const grey = await axis();
         assert.ok(grey > 0 && grey < 0x70, `the letters of the true bearings are as bright as ${grey}`);
-        assert.equal(await page.evaluate("document.body.classList.contains('dead')"), false, "the data are alive");
+        await until("the data are alive", () => page.evaluate("!document.body.classList.contains('dead')"));
 
         telling = true;
         const again = (async () => {
             while (telling) await Promise.all([chain.tellHeading(HEADING_DEG + 20), sleep(200)]);
         })();
-        await until("all is well again", 20, async () => !(await page.isVisible("#heading")) && Math.abs((await bearing()) - 220) < 1);
+        await until("all is well again", async () => !(await page.isVisible("#heading")) && Math.abs((await bearing()) - 220) < 1);
         assert.equal(await page.locator("#side tbody tr.stale").count(), 0);
         telling = false;
         await again;

@@ -37,7 +37,7 @@ test("ten pages lose nothing in the daemon and stay as small as they were", asyn
         const status = chain.listen("status");
         const pages = [];
         for (let i = 0; i < PAGES; i++) pages.push(await chain.open({ view: ["record", "now", "lofar", "nearfield", "elements"][i % 5] }));
-        for (const page of pages) await until("data are drawn", 60, () => page.evaluate("sonard.store.cbf.rows.length > 20"));
+        for (const page of pages) await until("data are drawn", () => page.evaluate("sonard.store.cbf.rows.length > 20"));
         const sessions = await Promise.all(pages.slice(0, 3).map((page) => page.context().newCDPSession(page)));
         for (const session of sessions) await session.send("Performance.enable");
         await sleep(15_000); // until the history of ten seconds is full
@@ -51,7 +51,7 @@ test("ten pages lose nothing in the daemon and stay as small as they were", asyn
 
         assert.deepEqual(last(), before, "what the daemon lost meanwhile");
         const age = () => ([...status.values()].pop()!.header as unknown as { stream: { age_s: number } }).stream.age_s;
-        await until("the daemon has caught up", 10, () => age() < LATE_S);
+        await until("the daemon has caught up", () => age() < LATE_S);
         console.log(`${PAGES} pages, ${MINUTES} min: heaps of ${small.map(mib).join(", ")} MiB became ${large.map(mib).join(", ")} MiB`);
         for (const page of pages) {
             const [missed, dropped, rows] = (await page.evaluate(

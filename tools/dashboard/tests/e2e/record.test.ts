@@ -2,7 +2,8 @@
 // The bearing-time record against the simulated truth.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Chain, lineOf, picture, rgb, SHIP_DEG, sleep, until } from "./chain.js";
+import type { Sight } from "../../src/page/sight.js";
+import { Chain, drawn, lineOf, picture, rgb, SHIP_DEG, until } from "./chain.js";
 
 const PLAIN = { palette: "grey", automatic: false, low_db: 40, high_db: 120, marks: false, span_s: 15 };
 const GAP = [225, 30, 40];
@@ -14,9 +15,9 @@ test("the drawn peak stands at the ship, and the cursor reads what the message c
     try {
         const messages = chain.listen("cbf.azimuth");
         const page = await chain.open(PLAIN);
-        await until("twenty windows are drawn", 30, () => page.evaluate("sonard.store.cbf.rows.length > 20"));
+        await until("twenty windows are drawn", () => page.evaluate("sonard.store.cbf.rows.length > 20"));
         await page.keyboard.press(" ");
-        await sleep(500);
+        await drawn(page);
         for (const panel of ["cbf", "mvdr"]) {
             const shot = await picture(page, panel);
             const line = Array.from({ length: shot.width }, (_, x) => rgb(shot, x, 10)[0]);
@@ -30,8 +31,8 @@ test("the drawn peak stands at the ship, and the cursor reads what the message c
         const box = (await page.locator("[data-panel=cbf] .picture").boundingBox())!;
         for (const share of [0.1, 0.345, 0.8]) {
             await page.mouse.move(box.x + share * box.width, box.y + 12);
-            await until("the cursor reads a window", 5, async () => /window/.test((await page.textContent("[data-panel=cbf] .readout"))!));
-            await sleep(100);
+            await drawn(page);
+            await until("the cursor reads a window", async () => /window/.test((await page.textContent("[data-panel=cbf] .readout"))!));
             const text = (await page.textContent("[data-panel=cbf] .readout"))!;
             const [, angle, level, window] = /([\d.]+) deg.*· {2}(-?[\d.]+) dB re 1 µPa².*window (\d+)/.exec(text)!;
             const { header, data } = messages.get(Number(window))!;
@@ -46,18 +47,21 @@ test("the drawn peak stands at the ship, and the cursor reads what the message c
 });
 
 test("a gap is drawn as a gap, and nowhere else", async () => {
-    const chain = await Chain.start({ scene: FAULTS });
+    const chain = await Chain.start({ scene: FAULTS, patient: true });
     try {
         const messages = chain.listen("cbf.azimuth");
         const page = await chain.open(PLAIN);
-        const after = () => [...messages.values()].some(({ header }) => header.sample_index! > 170 * 256);
-        await until("the gap is over", 40, after);
-        await sleep(1000);
-        await page.keyboard.press(" ");
-        await sleep(300);
-        const shot = await picture(page, "cbf");
+        await until("the gap is over", () => page.evaluate("sonard.store.cbf.last?.header.sample_index > 170 * 256"));
         const first = [...messages.values()][0].header;
         const origin_ms = first.utc_ns! / 1e6 - first.sample_index! / 4;
+        await page.keyboard.press(" ");
+        await page.evaluate((top_ms) => {
+            const { sight } = (window as unknown as { sonard: { sight: Sight } }).sonard;
+            sight.frozen!.top_ms = top_ms; // as a hand drags it: the gap stays in the picture however late this is
+            sight.changed();
+        }, origin_ms + (170 * 256) / 4);
+        await drawn(page);
+        const shot = await picture(page, "cbf");
         const isGap = (sample: number) => {
             const y = lineOf(shot, origin_ms + sample / 4);
             return [5, shot.width >> 1, shot.width - 6].every((x) => rgb(shot, x, y).every((v, i) => v === GAP[i]));

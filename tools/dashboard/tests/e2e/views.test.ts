@@ -2,7 +2,7 @@
 // Every view against the simulated truth, and what the daemon is asked for.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Chain, picture, rgb, SHIP_DEG, sleep, until } from "./chain.js";
+import { Chain, drawn, picture, rgb, SHIP_DEG, until } from "./chain.js";
 
 const TONE_HZ = 300; // of the ship
 
@@ -12,21 +12,22 @@ test("views show the ship, and surfaces are subscribed to only while they are sh
         const status = chain.listen("status");
         const wanted = () => ([...status.values()].pop()?.header as unknown as { output: { wanted: string[] } })?.output.wanted ?? [];
         const page = await chain.open({ palette: "grey", span_s: 15 });
-        await until("data are drawn", 30, () => page.evaluate("sonard.store.cbf.rows.length > 8"));
+        await until("data are drawn", () => page.evaluate("sonard.store.cbf.rows.length > 8"));
         assert.ok(!wanted().includes("cbf.lofar"), String(wanted()));
 
+        await until("a contact is in the table", async () => /\d+\.\d/.test((await page.textContent("#side tbody tr td"))!));
         const bearing = Number(/\d+\.\d/.exec((await page.textContent("#side tbody tr td"))!)![0]);
         assert.ok(Math.abs(bearing - (30 + SHIP_DEG)) < 1, `the table's bearing is ${bearing}`);
         await page.click("#side tbody tr");
-        await until("a contact is followed", 5, () => page.evaluate("sonard.store.followed !== null"));
+        await until("a contact is followed", () => page.evaluate("sonard.store.followed !== null"));
 
         await page.keyboard.press("3");
-        await until("the lofargram is subscribed to", 10, () => wanted().includes("cbf.lofar"));
-        await until("the lofargram comes", 10, () => page.evaluate("sonard.store.lofar.rows.length > 8"));
+        await until("the lofargram is subscribed to", () => wanted().includes("cbf.lofar"));
+        await until("the lofargram comes", () => page.evaluate("sonard.store.lofar.rows.length > 8"));
         const angle = (await page.evaluate("sonard.store.lofar.last.az_deg")) as number;
         assert.ok(Math.abs(angle - SHIP_DEG) < 2, `its direction is ${angle}`);
         await page.keyboard.press(" ");
-        await sleep(300);
+        await drawn(page);
         const shot = await picture(page, "lofar");
         const line = Array.from({ length: shot.width }, (_, x) => rgb(shot, x, 10)[0]);
         const peak = line.indexOf(Math.max(...line));
@@ -35,25 +36,25 @@ test("views show the ship, and surfaces are subscribed to only while they are sh
         await page.keyboard.press(" ");
 
         await page.keyboard.press("4");
-        await until("the near field is drawn", 10, async () => /peak.*deg/.test((await page.textContent("[data-panel=nearfield] .readout"))!));
+        await until("the near field is drawn", async () => /peak.*deg/.test((await page.textContent("[data-panel=nearfield] .readout"))!));
         const found = Number(/([\d.]+) deg/.exec((await page.textContent("[data-panel=nearfield] .readout"))!)![1]);
         assert.ok(Math.abs(found - SHIP_DEG) < 3, `the map's peak is at ${found}`);
-        await until("the lofargram is given up", 10, () => !wanted().includes("cbf.lofar"));
+        await until("the lofargram is given up", () => !wanted().includes("cbf.lofar"));
 
         await page.keyboard.press("5");
-        await until("levels of 32 elements come", 10, () => page.evaluate("sonard.store.latest.get('element.level')?.data.length === 32"));
+        await until("levels of 32 elements come", () => page.evaluate("sonard.store.latest.get('element.level')?.data.length === 32"));
         const power = (await page.evaluate("Array.from(sonard.store.latest.get('element.level').data)")) as number[];
         // The ship's 62 dB/Hz over 850 Hz and its tone of 90 dB, both at the array: 94 dB.
         for (const p of power) assert.ok(Math.abs(10 * Math.log10(p) - 94) < 2.5, `${10 * Math.log10(p)} dB`);
 
         await page.keyboard.press("2");
-        await until("curves are drawn", 10, async () => (await page.locator("[data-panel=now] canvas").count()) > 0);
+        await until("curves are drawn", async () => (await page.locator("[data-panel=now] canvas").count()) > 0);
         await page.keyboard.press("7");
-        await until("the health is told", 10, async () => /windows processed\d/.test((await page.textContent("#main"))!));
+        await until("the health is told", async () => /windows processed\d/.test((await page.textContent("#main"))!));
         assert.match((await page.textContent("#main"))!, /configuration1-[0-9a-f]{8}/);
         await page.keyboard.press("6");
-        await until("the table is shown in full", 5, async () => /first seen UTC/.test((await page.textContent("#main"))!));
-        await until("nothing but the always wanted is wanted", 10, () => !wanted().some((t) => /lofar|element|nearfield/.test(t)));
+        await until("the table is shown in full", async () => /first seen UTC/.test((await page.textContent("#main"))!));
+        await until("nothing but the always wanted is wanted", () => !wanted().some((t) => /lofar|element|nearfield/.test(t)));
     } finally {
         await chain.stop();
     }
@@ -63,10 +64,10 @@ test("true bearings show a line's ship on both sides, and keys choose what is dr
     const chain = await Chain.start();
     try {
         const page = await chain.open({ palette: "grey", automatic: false, low_db: 40, high_db: 120, marks: false, span_s: 15 });
-        await until("data are drawn", 30, () => page.evaluate("sonard.store.cbf.rows.length > 8"));
+        await until("data are drawn", () => page.evaluate("sonard.store.cbf.rows.length > 8"));
         await page.keyboard.press("t");
         await page.keyboard.press("b");
-        await sleep(500);
+        await drawn(page);
         assert.equal(await page.locator(".panel").count(), 1, "CBF alone");
         const shot = await picture(page, "cbf");
         const line = Array.from({ length: shot.width }, (_, x) => rgb(shot, x, 12)[0]);

@@ -60,7 +60,7 @@ const chain = await Chain.start({ hop: RUN.hop, scan: RUN.scan, mvdr: RUN.scan, 
 try {
     for (const [width, height] of SIZES) {
         const page = await chain.open({ span_s: 60 }, width, height);
-        await until("data are drawn", 60, () => page.evaluate("sonard.store.cbf.rows.length > 200"));
+        await until("data are drawn", () => page.evaluate("sonard.store.cbf.rows.length > 200"));
         await sleep(5000);
         await page.evaluate("sonard.frames.length = 0");
         const before = (await page.evaluate("sonard.store.cbf.last.header.window")) as number;
