@@ -53,6 +53,7 @@ export function keys(hands: Hands): void {
     addEventListener("keydown", (event) => {
         const target = event.target as HTMLElement;
         if (event.ctrlKey || event.altKey || event.metaKey || target.matches?.("input, select, textarea")) return;
+        if (event.key === " " && target.matches?.("button, tr")) return; // the space is theirs while they have the focus
         if (event.key === "Escape") escape(hands);
         else if (!pressed(hands, event)) return;
         event.preventDefault();

@@ -7,6 +7,7 @@ import { placesOf, wholeExtent, type Extent, type Frame } from "./columns.js";
 import type { Contact } from "./contacts.js";
 import { colourOf, element, fitCanvas, letter_px, setText } from "./dom.js";
 import { decibels, decimalsFor, referenceOf, ticks, timeTicks, utcDate, utcTime } from "./format.js";
+import { Empty } from "./empty.js";
 import { isStale, withHeading, type Heading } from "./heading.js";
 import { automaticLevels, type Levels } from "./levels.js";
 import type { Record, Row } from "./record.js";
@@ -30,6 +31,8 @@ export interface PanelOptions {
     followed(): Detection | null;
     /** Those of its beamformer: whose side is known is named above its place. */
     contacts(): Contact[];
+    /** What to say while there are no rows. */
+    waiting(): string;
 }
 
 const STALE_MS = 3000;
@@ -49,6 +52,7 @@ export class Panel {
     private field = element("div", { class: "field" });
     private readout = element("output", { class: "readout" });
     private note = element("span", { class: "note" });
+    private empty = new Empty();
     private bar = element("canvas", { class: "bar", width: "128", height: "1" });
     private barLow = element("span");
     private barHigh = element("span");
@@ -62,10 +66,10 @@ export class Panel {
 
     constructor(private readonly options: PanelOptions) {
         this.waterfall = new Waterfall(this.picture);
-        this.field.append(this.picture, this.times, this.above, this.below, this.lines);
+        this.field.append(this.picture, this.times, this.above, this.below, this.lines, this.empty.root);
         const scale = element("span", { class: "scale" }, [this.barLow, this.bar, this.barHigh]);
         const head = element("header", {}, [element("h2", {}, [options.title]), this.note, scale]);
-        this.root = element("section", { class: "panel", "data-panel": options.name }, [head, this.field, this.readout]);
+        this.root = element("section", { class: "panel", "data-panel": options.name, "aria-label": options.title }, [head, this.field, this.readout]);
         this.listen();
     }
 
@@ -95,6 +99,7 @@ export class Panel {
         const row = this.rows[this.rows.length - 1];
         const shown = this.shown();
         this.picture.hidden = !row;
+        this.empty.say(row ? "" : this.options.waiting());
         if (!row || !shown) {
             setText(this.note, "no data yet");
             this.clear();

@@ -48,6 +48,7 @@ export interface ChainOptions {
     mvdr?: string; // more of the section `mvdr`
     polite?: boolean; // the browser gives way to the daemon; default: yes
     patient?: boolean; // neither simulator nor daemon lose anything when they get no processor for a while, but come late
+    simulator?: boolean; // default: yes
     scene?: string;
     array?: string; // more of the section `array`
     /** The heading comes as NMEA: from the simulator, whose scene has an own ship, or as the test tells it. */
@@ -89,7 +90,7 @@ export class Chain {
         writeFileSync(join(chain.folder, "config.yaml"), config);
         writeFileSync(join(chain.folder, "scene.yaml"), SCENE + (options.scene ?? ""));
         chain.startDaemon();
-        chain.startSimulator();
+        if (options.simulator ?? true) chain.startSimulator();
         await chain.startBridge(options.history_s ?? 600);
         return chain;
     }

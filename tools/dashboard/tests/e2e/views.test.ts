@@ -86,3 +86,63 @@ test("true bearings show a line's ship on both sides, and keys choose what is dr
         await chain.stop();
     }
 });
+
+test("a view for which nothing comes says what is missing and what to do", async () => {
+    const chain = await Chain.start({ simulator: false });
+    try {
+        const page = await chain.open();
+        const told = (view: string) => page.evaluate(`document.querySelector("#main > .${view} .empty:not([hidden])")?.textContent ?? ""`) as Promise<string>;
+        const views = ["1", "2", "3", "4", "5", "8"];
+        for (const key of views) {
+            await page.keyboard.press(key);
+            await until(`view ${key} says that there are no samples`, async () => /received no samples.*ingest\.endpoints/.test(await told("view")));
+        }
+        await page.keyboard.press("6");
+        await until("the table says it, too", async () => /received no samples/.test((await page.textContent("#main tbody"))!));
+
+        chain.startSimulator();
+        await page.keyboard.press("1");
+        await until("data are drawn", () => page.evaluate("sonard.store.cbf.rows.length > 8"));
+        for (const key of views.filter((view) => view !== "4")) {
+            await page.keyboard.press(key);
+            await until(`view ${key} has nothing to say`, async () => (await told("view")) === "");
+        }
+        await page.keyboard.press("4");
+        await page.selectOption("[data-panel=nearfield] select", "mvdr.nearfield");
+        await until("the option is named", async () => /Waiting for mvdr\.nearfield\..* mvdr\.nearfield is true/.test(await told("view")));
+
+        const { bridge, daemon } = chain;
+        for (const each of [bridge!, daemon!]) {
+            const gone = new Promise((done) => each.once("exit", done));
+            each.kill("SIGKILL");
+            await gone;
+        }
+        await chain.startBridge(600);
+        await page.reload();
+        await until("nobody is there", async () => /Nothing is heard from ipc:.* sonard running/.test(await told("view")));
+    } finally {
+        await chain.stop();
+    }
+});
+
+test("a contact is followed by the keyboard, and keeps the focus while its figures change", async () => {
+    const chain = await Chain.start();
+    try {
+        const page = await chain.open();
+        await until("a contact is in the table", async () => (await page.locator("#side tbody tr[data-id]").count()) > 0);
+        const id = await page.locator("#side tbody tr[data-id]").first().getAttribute("data-id");
+        const row = page.locator(`#side tbody tr[data-id="${id}"]`);
+        await row.focus();
+        const before = await page.evaluate("sonard.store.cbf.last.header.window");
+        const text = await row.textContent();
+        await until("its figures have changed", async () => (await page.evaluate("sonard.store.cbf.last.header.window")) !== before && (await row.textContent()) !== text);
+        assert.equal(await page.evaluate("document.activeElement.dataset.id"), id);
+        for (const [key, followed] of [["Enter", Number(id)], [" ", null]]) {
+            await page.keyboard.press(key as string);
+            await until(`'${key}' follows ${followed}`, async () => (await page.evaluate("sonard.store.followed")) === followed);
+        }
+        assert.equal(await page.evaluate("sonard.sight.frozen"), null, "the space was the row's, not the record's");
+    } finally {
+        await chain.stop();
+    }
+});

@@ -2,7 +2,8 @@
 // The table of contacts: in full as a view, and short beside every view.
 import { formatBearing, isSided, sideText } from "../bearing.js";
 import { isNorthed, type Contact } from "../contacts.js";
-import { element } from "../dom.js";
+import { element, setText } from "../dom.js";
+import { waitingText } from "../empty.js";
 import { duration, fixed, utcTime } from "../format.js";
 import { isStale } from "../heading.js";
 import type { Context, View } from "./view.js";
@@ -72,6 +73,7 @@ export class ContactTable {
     readonly root: HTMLElement;
     private body = element("tbody");
     private drawn = "";
+    private rows = new Map<number, HTMLElement>(); // by the contact's number
 
     constructor(
         private readonly context: Context,
@@ -92,23 +94,46 @@ export class ContactTable {
         const cells = list.map((c) => this.columns.map((column) => column.cell(c, newest_ms, isGrey(c) ? (store.heading?.deg ?? 0) : 0)));
         const classes = list.map((c) => [c.id === store.followed ? "followed" : "", isOld(c) ? "old" : "",
             isGrey(c) ? "stale" : ""].filter(Boolean).join(" "));
-        const key = JSON.stringify([cells, classes, list.map((c) => c.id)]);
+        const why = list.length ? "" : this.whyNone();
+        const key = JSON.stringify([why, cells, classes, list.map((c) => c.id)]);
         if (key === this.drawn) return;
         this.drawn = key;
-        this.body.replaceChildren(...list.map((contact, i) => this.row(contact, cells[i], classes[i])));
-        if (list.length === 0) this.body.replaceChildren(element("tr", {}, [element("td", { class: "left" }, ["none"])]));
+        this.show(list.map((contact, i) => this.row(contact.id, cells[i], classes[i])), why);
     }
 
-    private row(contact: Contact, cells: string[], classes: string): HTMLElement {
+    /** Rows are kept as they are and moved only where their order is another: a finger or the focus may be on one. */
+    private show(rows: HTMLElement[], why: string): void {
+        for (const [id, row] of this.rows) if (!rows.includes(row)) this.rows.delete(id);
+        if (rows.length === 0) rows = [element("tr", {}, [element("td", { class: "left", colspan: String(this.columns.length) }, [why])])];
+        if (rows.length === this.body.children.length && rows.every((row, i) => this.body.children[i] === row)) return;
+        const { activeElement } = document;
+        this.body.replaceChildren(...rows);
+        if (rows.some((row) => row === activeElement)) (activeElement as HTMLElement).focus();
+    }
+
+    private whyNone(): string {
+        const { store } = this.context;
+        if (!store.latest.has("detections")) return waitingText(store, "detections");
+        return "None: no peak stands detections.threshold_db above its background.";
+    }
+
+    private row(id: number, cells: string[], classes: string): HTMLElement {
+        let row = this.rows.get(id);
+        if (!row) this.rows.set(id, (row = this.makeRow(id)));
+        row.className = classes;
+        cells.forEach((text, i) => setText(row.children[i], text));
+        return row;
+    }
+
+    private makeRow(id: number): HTMLElement {
         const { store, follow } = this.context;
-        const row = element(
-            "tr",
-            { class: classes, "data-id": String(contact.id), tabindex: "0", title: "follow" },
-            cells.map((text, i) => element("td", { class: `${this.columns[i].left ? "left " : ""}${this.columns[i].name ?? ""}`.trim() }, [text])),
-        );
-        row.onclick = () => follow(contact.id === store.followed ? null : contact.id);
+        const cells = this.columns.map((column) => element("td", { class: `${column.left ? "left " : ""}${column.name ?? ""}`.trim() }));
+        const row = element("tr", { "data-id": String(id), tabindex: "0", title: "follow" }, cells);
+        row.onclick = () => follow(id === store.followed ? null : id);
         row.onkeydown = (event) => {
-            if (event.key === "Enter") row.click();
+            if (event.key !== "Enter" && event.key !== " ") return;
+            event.preventDefault();
+            row.click();
         };
         return row;
     }

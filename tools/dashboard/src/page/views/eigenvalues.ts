@@ -5,6 +5,7 @@ import uPlot from "uplot";
 import { nearest } from "../../shared/protocol.js";
 import { axisStyle, curve, fitPlot } from "../curves.js";
 import { colourOf, element, letter_px, setText } from "../dom.js";
+import { Empty, waitingText } from "../empty.js";
 import { fixed, referenceOf } from "../format.js";
 import { levelsOf, modesShown, type ModeLevels } from "../modes.js";
 import type { Latest } from "../store.js";
@@ -19,6 +20,7 @@ export class EigenvaluesView implements View {
     readonly root: HTMLElement;
     private overField = element("div", { class: "field", title: "a click chooses the bin, another one there the largest again" });
     private binField = element("div", { class: "field" });
+    private empty = new Empty();
     private note = element("span", { class: "note" });
     private count = element("b", { class: "count" });
     private binTitle = element("span", { class: "note" });
@@ -39,6 +41,7 @@ export class EigenvaluesView implements View {
             element("section", { class: "panel", "data-panel": "bin" }, [binHead, this.binField,
                 element("output", { class: "readout" }, ["bright: the median number of sources"])]),
         ]);
+        this.overField.append(this.empty.root);
         this.overField.onclick = () => this.choose();
     }
 
@@ -60,6 +63,7 @@ export class EigenvaluesView implements View {
         const key = `${latest.header.run} ${latest.header.seq} ${clientWidth} ${clientHeight} ${this.chosen_hz}`;
         if (key === this.drawn || clientWidth < 10 || (now_ms - this.drawn_ms < EVERY_MS && this.over)) return;
         this.drawn = key;
+        this.empty.say("");
         this.drawn_ms = now_ms;
         this.shown = { ...levelsOf(latest.data, latest.axes[0], latest.header.shape), latest };
         this.plot(this.shown);
@@ -72,7 +76,8 @@ export class EigenvaluesView implements View {
     }
 
     private clear(): void {
-        setText(this.note, `waiting for ${TOPIC}`);
+        setText(this.note, "no data yet");
+        this.empty.say(waitingText(this.context.store, TOPIC, "mvdr.enabled is true"));
         setText(this.count, "");
         this.over?.destroy();
         this.bin?.destroy();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Each hydrophone: its level, what the daemon found wrong with it, the share of samples that are missing, its place.
 import { colourOf, element, fitCanvas, letter_px, setText } from "../dom.js";
+import { Empty, waitingText } from "../empty.js";
 import { decibels, referenceOf, ticks } from "../format.js";
 import { settings } from "../settings.js";
 import { elementStates, statusOf, type ElementState } from "../status.js";
@@ -17,7 +18,8 @@ export class ElementsView implements View {
     readonly title = "Elements";
     readonly root: HTMLElement;
     private canvas = element("canvas");
-    private field = element("div", { class: "field" }, [this.canvas]);
+    private empty = new Empty();
+    private field = element("div", { class: "field" }, [this.canvas, this.empty.root]);
     private note = element("span", { class: "note" });
     private readout = element("output", { class: "readout" });
     private array = new ArrayDrawing((channel) => this.tell(channel));
@@ -50,8 +52,9 @@ export class ElementsView implements View {
         const level = store.latest.get("element.level");
         const missing = store.latest.get("element.missing");
         const { clientWidth, clientHeight } = this.field;
+        this.empty.say(level || missing ? "" : waitingText(store, "element.psd"));
         if (!level && !missing) {
-            setText(this.note, "waiting for element.psd");
+            setText(this.note, "no data yet");
             return;
         }
         const position = store.latest.get("element.position");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What the daemon says of itself, what the bridge lost, and what this page left out.
 import { element, setText } from "../dom.js";
+import { Empty, waitingText } from "../empty.js";
 import { duration, latency as inTime, utcDate, utcTime } from "../format.js";
 import { lossesOf, statusOf, type Faults, type Spread, type Status } from "../status.js";
 import type { Store } from "../store.js";
@@ -130,9 +131,12 @@ export class HealthView implements View {
         this.root.append(element("section", {}, [element("h3", {}, [title]), element("table", {}, [body])]));
         return body;
     });
+    private empty = new Empty();
     private drawn_ms = -Infinity;
 
-    constructor(private readonly context: Context) {}
+    constructor(private readonly context: Context) {
+        this.root.prepend(this.empty.root);
+    }
 
     wants(): string[] {
         return [];
@@ -140,6 +144,7 @@ export class HealthView implements View {
 
     draw(now_ms: number): void {
         const status = statusOf(this.context.store);
+        this.empty.say(status ? "" : waitingText(this.context.store, "status"));
         if (!status || now_ms - this.drawn_ms < 200) return;
         this.drawn_ms = now_ms;
         SECTIONS.forEach(([, facts], i) => show(this.bodies[i], facts(status, this.context.store, now_ms)));

@@ -2,6 +2,7 @@
 // The lofargram: spectral density over time in one direction, that of the last click or of a followed contact.
 import { bearingsOf, formatBearing, hasTrue } from "../bearing.js";
 import { choice, element, setText } from "../dom.js";
+import { waitingText } from "../empty.js";
 import { Panel } from "../panel.js";
 import { choose, settings } from "../settings.js";
 import type { Sight } from "../sight.js";
@@ -30,6 +31,7 @@ export class LofarView implements View {
             heading: () => null,
             followed: () => null,
             contacts: () => [],
+            waiting: () => waitingText(context.store, settings.surface, settings.surface === "cbf.lofar" ? "" : "mvdr.enabled is true"),
         });
         this.pick = choice("surface", [["cbf.lofar", "CBF"], ["mvdr.spectrum", "MVDR"]], settings.surface, (surface) => choose({ surface }));
         this.panel.root.querySelector("h2")!.after(this.where, this.pick);
@@ -52,7 +54,7 @@ export class LofarView implements View {
         const sides = row && angle !== null && hasTrue(row.header) ? bearingsOf(row.header, angle).map((b) => formatBearing(b)) : [];
         const { followed } = this.context.store;
         const words = [
-            angle === null ? "waiting for the surface" : `${angle.toFixed(1)} deg`,
+            angle === null ? "" : `${angle.toFixed(1)} deg`,
             sides.length ? `true ${sides.join(" | ")}` : "",
             this.context.followed() !== null ? `follows contact ${followed}` : "",
         ];

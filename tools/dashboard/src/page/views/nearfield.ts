@@ -4,6 +4,7 @@ import { angleTitle, bearingsOf, formatBearing, hasTrue, isTrue } from "../beari
 import { EMPTY, shades, SHADES } from "../colour.js";
 import { columnsOf, largest, wholeExtent, type Columns, type Extent } from "../columns.js";
 import { choice, colourOf, element, fitCanvas, letter_px, setText } from "../dom.js";
+import { Empty, waitingText } from "../empty.js";
 import { decibels, referenceOf, ticks } from "../format.js";
 import { makeAxis, type RowAxis } from "../record.js";
 import { axisValues } from "../../shared/protocol.js";
@@ -29,7 +30,8 @@ export class NearFieldView implements View {
     readonly root: HTMLElement;
     private picture = element("canvas", { class: "picture" });
     private overlay = element("canvas", { class: "overlay" });
-    private field = element("div", { class: "field" }, [this.picture, this.overlay]);
+    private empty = new Empty();
+    private field = element("div", { class: "field" }, [this.picture, this.overlay, this.empty.root]);
     private note = element("span", { class: "note" });
     private readout = element("output", { class: "readout" });
     private pick: HTMLSelectElement;
@@ -68,6 +70,7 @@ export class NearFieldView implements View {
         const key = `${latest.header.topic} ${latest.header.seq} ${latest.header.run} ${clientWidth} ${clientHeight}`;
         if (key === this.drawn) return;
         this.drawn = key;
+        this.empty.say("");
         this.place(clientWidth, clientHeight);
         this.map = this.mapOf(latest);
         this.paint(this.map);
@@ -77,8 +80,9 @@ export class NearFieldView implements View {
 
     /** Nothing has come yet: what was there before is no longer so. */
     private clear(): void {
-        const configured = settings.near === "mvdr.nearfield" ? ", which the daemon makes with mvdr.nearfield: true" : "";
-        setText(this.note, `waiting for ${settings.near}${configured}`);
+        const needs = settings.near === "mvdr.nearfield" ? "mvdr.nearfield is true" : "cbf.ranges_m names ranges";
+        this.empty.say(waitingText(this.context.store, settings.near, needs));
+        setText(this.note, "no data yet");
         if (!this.map) return;
         this.map = null;
         this.drawn = "";

@@ -6,6 +6,7 @@ import type { RowHeader } from "../../shared/frames.js";
 import { angleTitle, bearingsOf, formatBearing, hasTrue, isCone, turn } from "../bearing.js";
 import { axisStyle, curve, fitPlot, letters } from "../curves.js";
 import { button, colourOf, element, letter_px, setText } from "../dom.js";
+import { Empty, waitingText } from "../empty.js";
 import { isStale, withHeading } from "../heading.js";
 import { decibels, referenceOf } from "../format.js";
 import { MUSIC, musicLimits, musicText } from "../music.js";
@@ -25,6 +26,7 @@ export class NowView implements View {
     private readout = element("output", { class: "readout" });
     private note = element("span", { class: "note" });
     private legend = button("MUSIC", "", () => choose({ music: !settings.music }));
+    private empty = new Empty();
     private plot: uPlot | null = null;
     private polar = new Polar();
     private drawn = "";
@@ -41,6 +43,7 @@ export class NowView implements View {
             this.legend,
         ]);
         const head = element("header", {}, [element("h2", {}, ["Azimuth spectra"]), this.note, legend]);
+        this.field.append(this.empty.root);
         this.root = element("div", { class: "view now" }, [
             element("section", { class: "panel", "data-panel": "now" }, [head, this.field, this.readout]),
             this.polar.root,
@@ -66,6 +69,7 @@ export class NowView implements View {
         this.music = settings.music ? ([store.music.last].find(current) ?? null) : null;
         this.showLegend();
         const { clientWidth, clientHeight } = this.field;
+        this.empty.say(this.rows.length ? "" : waitingText(store, "cbf.azimuth"));
         if (this.rows.length === 0 || clientWidth < 10) return;
         const key = JSON.stringify([store.cbf.version, store.mvdr.version, store.music.version, this.rows.map((r) => r.marks.length), clientWidth, clientHeight,
             this.context.followed()?.az_deg]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The bearing-time record: CBF and MVDR side by side, or one of them.
 import { element } from "../dom.js";
+import { waitingText } from "../empty.js";
 import { Panel } from "../panel.js";
 import { settings } from "../settings.js";
 import type { Context, View } from "./view.js";
@@ -23,6 +24,7 @@ export class RecordView implements View {
                 picked: (_, angle) => context.look(angle, true),
                 heading: () => context.store.heading,
                 followed: () => context.followed(),
+                waiting: () => waitingText(context.store, `${name}.azimuth`, name === "mvdr" ? "mvdr.enabled is true" : ""),
                 contacts: () => context.store.contacts.list.filter((contact) => contact.now.source === name),
             });
         this.panels = [make("cbf", "CBF"), make("mvdr", "MVDR")];

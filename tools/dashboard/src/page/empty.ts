@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What stands in the place of a picture for which nothing has come: what is missing, and what to do about it.
+import { element, setText } from "./dom.js";
+import { statusOf } from "./status.js";
+import type { Store } from "./store.js";
+
+/** needs: what else the topic's daemon has to be told. */
+export function waitingText(store: Store, topic: string, needs = ""): string {
+    const source = store.sources[store.selected];
+    if (!source) return "Waiting for the bridge: is sonar-dashboard running?";
+    const status = statusOf(store);
+    if (!status)
+        return `Nothing is heard from ${source.endpoint}. Is sonard running, and is this its output.endpoint? Where it speaks CURVE, sonar-dashboard needs --key.`;
+    if (status.frames?.received === 0) return "The daemon has received no samples. Do digitisers send to its ingest.endpoints?";
+    return `Waiting for ${topic}. The daemon publishes it if it is in output.topics${needs ? ` and ${needs}` : ""}.`;
+}
+
+/** A text in the middle of a field, which hides itself while there is nothing to say. */
+export class Empty {
+    readonly root = element("p", { class: "empty" });
+
+    constructor() {
+        this.root.hidden = true;
+    }
+
+    say(text: string): void {
+        setText(this.root, text);
+        this.root.hidden = text === "";
+    }
+}
