@@ -34,6 +34,23 @@ sonar_code sonar_cbf_renew(sonar_cbf_spec *spec, const sonar_params *params, boo
 /* Does the table have the specification's directions and sensors, and turns for its bins? */
 bool sonar_cbf_takes(const sonar_cbf_spec *spec, const sonar_manifold *manifold, size_t ranges);
 
+/* The surfaces that a call makes. */
+typedef struct sonar_cbf_wanted {
+    bool azimuth, nearfield, lofar;
+} sonar_cbf_wanted;
+
+sonar_cbf_wanted sonar_cbf_wanted_of(const sonar_cbf_spec *spec, const sonar_work *work);
+/* SONAR_EINVAL for buffers or tables that are not those of the contract. In which memory the
+ * buffers are is the backend's to check. */
+sonar_code sonar_cbf_check_shapes(const sonar_cbf_spec *spec, const sonar_buffer *in,
+                                  const sonar_buffer *out, const sonar_work *work,
+                                  sonar_error *err);
+
+/* The same of an evaluation after an execute that was given `in`. */
+sonar_code sonar_cbf_check_points(const sonar_cbf_spec *spec, const sonar_buffer *in,
+                                  const sonar_buffer *turns, const sonar_buffer *power,
+                                  sonar_error *err);
+
 extern const sonar_stage_ops sonar_cbf_cpu;
 extern const sonar_stage_ops sonar_cbf_cuda; /* in the CUDA plugin only */
 

@@ -465,62 +465,6 @@ static sonar_code cbf_create(const void *spec, const sonar_host *host, void **st
     return SONAR_OK;
 }
 
-static bool is_f32(const sonar_buffer *buffer, size_t rows, size_t columns) {
-    if (buffer->dtype != SONAR_F32 || !buffer->data)
-        return false;
-    if (buffer->rank == 1)
-        return rows == 1 && buffer->shape[0] == columns && buffer->stride[0] == 1;
-    return buffer->rank == 2 && buffer->shape[0] == rows && buffer->shape[1] == columns &&
-           buffer->stride[1] == 1;
-}
-
-/* c32 [snapshot][bin][points], dense, whatever the points' own shape. */
-static bool is_part(const sonar_buffer *in, const sonar_buffer *buffer, size_t bins,
-                    size_t points) {
-    return buffer->dtype == SONAR_C32 && buffer->data && buffer->rank >= 3 &&
-           buffer->shape[0] == in->shape[0] && buffer->shape[1] == bins &&
-           sonar_buffer_count(buffer) == in->shape[0] * bins * points &&
-           buffer->stride[1] == (ptrdiff_t)points;
-}
-
-static bool outputs_fit(const struct cbf *cbf, const sonar_buffer *in, const sonar_buffer *out,
-                        bool azimuth, bool lofar, bool near) {
-    const sonar_cbf_spec *spec = &cbf->spec;
-    const sonar_buffer *far = &out[SONAR_CBF_LOFAR], *close = &out[SONAR_CBF_NEARFIELD];
-    if (spec->parts)
-        return (!(azimuth || lofar) ||
-                is_part(in, far, lofar ? spec->bins : spec->cbf_bins, spec->directions)) &&
-               (!near || is_part(in, close, spec->cbf_bins, spec->ranges * spec->directions));
-    return (!azimuth || is_f32(&out[SONAR_CBF_AZIMUTH], 1, spec->directions)) &&
-           (!lofar || is_f32(far, spec->bins, spec->directions)) &&
-           (!near || (is_f32(close, spec->ranges, spec->directions) &&
-                      close->stride[0] == (ptrdiff_t)spec->directions));
-}
-
-static sonar_code check_shapes(const struct cbf *cbf, const sonar_buffer *in,
-                               const sonar_buffer *out, const sonar_work *work, sonar_error *err) {
-    const sonar_cbf_spec *spec = &cbf->spec;
-    bool azimuth = work->outputs & SONAR_WANT(SONAR_CBF_AZIMUTH);
-    bool lofar = work->outputs & SONAR_WANT(SONAR_CBF_LOFAR);
-    bool near = spec->ranges && work->outputs & SONAR_WANT(SONAR_CBF_NEARFIELD);
-    if (in->dtype != SONAR_C32 || in->rank != 3 || in->shape[0] < 1 ||
-        in->shape[0] > spec->max_snapshots || in->shape[1] != spec->bins ||
-        in->shape[2] != spec->sensors || in->stride[2] != 1)
-        return sonar_fail(err, SONAR_EINVAL, "cbf", "input is not c32 [1..%zu][%zu][%zu]",
-                          spec->max_snapshots, spec->bins, spec->sensors);
-    if (!outputs_fit(cbf, in, out, azimuth, lofar, near))
-        return sonar_fail(err, SONAR_EINVAL, "cbf", "an output is not %s of the right shape",
-                          spec->parts ? "c32" : "f32");
-    if (work->params->sensors != spec->sensors ||
-        ((azimuth || lofar) && !sonar_cbf_takes(spec, &work->params->far_cbf, 1)) ||
-        (near && !sonar_cbf_takes(spec, &work->params->near_cbf, spec->ranges)))
-        return sonar_fail(err, SONAR_EINVAL, "cbf",
-                          "the parameters' tables are not of %zu sensors, %zu directions and "
-                          "bins of %g Hz",
-                          spec->sensors, spec->directions, spec->fs_hz / (double)spec->length);
-    return SONAR_OK;
-}
-
 /* One pass over the far field serves both of its surfaces: all bins if the Lofar is wanted. */
 static void far_field(struct cbf *cbf, sonar_buffer *out, const sonar_work *work) {
     const sonar_params *params = work->params;
@@ -549,7 +493,7 @@ static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffe
     struct cbf *cbf = stage;
     sonar_code code = take_band(cbf, work->params, err);
     if (!code)
-        code = check_shapes(cbf, in, out, work, err);
+        code = sonar_cbf_check_shapes(&cbf->spec, in, out, work, err);
     if (code)
         return code;
     cbf->x = in[0];
@@ -576,15 +520,11 @@ static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buff
         return sonar_fail(err, SONAR_ESTATE, "cbf", "evaluate before the first execute");
     if (points == 0)
         return SONAR_OK;
-    const sonar_code code = take_band(cbf, work->params, err);
+    sonar_code code = take_band(cbf, work->params, err);
+    if (!code)
+        code = sonar_cbf_check_points(&cbf->spec, &cbf->x, turns, power, err);
     if (code)
         return code;
-    if (turns->dtype != SONAR_U64 || turns->rank != 2 || turns->shape[1] != cbf->spec.sensors ||
-        turns->stride[1] != 1 ||
-        !(cbf->spec.parts ? is_part(&cbf->x, power, cbf->spec.cbf_bins, points)
-                          : is_f32(power, 1, points)))
-        return sonar_fail(err, SONAR_EINVAL, "cbf", "points are not u64 [%zu][%zu] with %s", points,
-                          cbf->spec.sensors, cbf->spec.parts ? "their parts" : "f32 of as many");
     const size_t most = cbf->spec.parts ? points : cbf->capacity; /* of energies */
     for (size_t done = 0; done < points; done += most) {
         const uint64_t *table = (const uint64_t *)turns->data + (ptrdiff_t)done * turns->stride[0];

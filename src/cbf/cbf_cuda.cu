@@ -288,71 +288,26 @@ static sonar_code cbf_create(const void *spec, const sonar_host *host, void **st
 
 /* ---- one call -------------------------------------------------------------------------------- */
 
-static bool is_f32(const sonar_buffer *buffer, size_t rows, size_t columns) {
-    if (buffer->dtype != SONAR_F32 || !buffer->data || !sonar_cuda_in_place(buffer->space))
-        return false;
-    if (buffer->rank == 1)
-        return rows == 1 && buffer->shape[0] == columns && buffer->stride[0] == 1;
-    return buffer->rank == 2 && buffer->shape[0] == rows && buffer->shape[1] == columns &&
-           buffer->stride[1] == 1;
+static sonar_code fail_space(sonar_error *err) {
+    return sonar_fail(err, SONAR_EINVAL, "cbf", "a buffer is not in device memory");
 }
 
-/* c32 [snapshot][bin][points], dense, whatever the points' own shape. */
-static bool is_part(const sonar_buffer *in, const sonar_buffer *buffer, size_t bins,
-                    size_t points) {
-    return buffer->dtype == SONAR_C32 && buffer->data && sonar_cuda_in_place(buffer->space) &&
-           buffer->rank >= 3 && buffer->shape[0] == in->shape[0] && buffer->shape[1] == bins &&
-           sonar_buffer_count(buffer) == in->shape[0] * bins * points &&
-           buffer->stride[1] == (ptrdiff_t)points;
+/* Of those that are written: of parts, the far field's beams serve the azimuth spectrum as well. */
+static bool outputs_in_place(const sonar_cbf_spec *spec, const sonar_buffer *out,
+                             sonar_cbf_wanted wanted) {
+    const bool beams = spec->parts && (wanted.azimuth || wanted.lofar);
+    return (!wanted.azimuth || spec->parts || sonar_cuda_in_place(out[SONAR_CBF_AZIMUTH].space)) &&
+           (!(wanted.lofar || beams) || sonar_cuda_in_place(out[SONAR_CBF_LOFAR].space)) &&
+           (!wanted.nearfield || sonar_cuda_in_place(out[SONAR_CBF_NEARFIELD].space));
 }
 
-/* Which surfaces this call makes. */
-struct wanted {
-    bool azimuth, nearfield, lofar;
-};
-
-static struct wanted wanted_of(const struct cbf *cbf, const sonar_work *work) {
-    return {(work->outputs & SONAR_WANT(SONAR_CBF_AZIMUTH)) != 0,
-            cbf->spec.ranges && (work->outputs & SONAR_WANT(SONAR_CBF_NEARFIELD)),
-            (work->outputs & SONAR_WANT(SONAR_CBF_LOFAR)) != 0};
-}
-
-static bool outputs_fit(const sonar_cbf_spec *spec, const sonar_buffer *in, const sonar_buffer *out,
-                        struct wanted wanted) {
-    const sonar_buffer *far_field = &out[SONAR_CBF_LOFAR], *close = &out[SONAR_CBF_NEARFIELD];
-    if (spec->parts)
-        return (!(wanted.azimuth || wanted.lofar) ||
-                is_part(in, far_field, wanted.lofar ? spec->bins : spec->cbf_bins,
-                        spec->directions)) &&
-               (!wanted.nearfield ||
-                is_part(in, close, spec->cbf_bins, spec->ranges * spec->directions));
-    return (!wanted.azimuth || is_f32(&out[SONAR_CBF_AZIMUTH], 1, spec->directions)) &&
-           (!wanted.lofar || is_f32(far_field, spec->bins, spec->directions)) &&
-           (!wanted.nearfield || (is_f32(close, spec->ranges, spec->directions) &&
-                                  close->stride[0] == (ptrdiff_t)spec->directions));
-}
-
-static sonar_code check_shapes(const struct cbf *cbf, const sonar_buffer *in,
-                               const sonar_buffer *out, const sonar_work *work,
-                               struct wanted wanted, sonar_error *err) {
-    const sonar_cbf_spec *spec = &cbf->spec;
-    if (in->dtype != SONAR_C32 || in->rank != 3 || in->shape[0] < 1 ||
-        in->shape[0] > spec->max_snapshots || in->shape[1] != spec->bins ||
-        in->shape[2] != spec->sensors || in->stride[2] != 1 || in->space != SONAR_DEVICE)
-        return sonar_fail(err, SONAR_EINVAL, "cbf",
-                          "input is not c32 [1..%zu][%zu][%zu] on the device", spec->max_snapshots,
-                          spec->bins, spec->sensors);
-    if (!outputs_fit(spec, in, out, wanted))
-        return sonar_fail(err, SONAR_EINVAL, "cbf",
-                          "an output is not %s of the right shape on the device",
-                          spec->parts ? "c32" : "f32");
-    if (work->params->sensors != spec->sensors ||
-        ((wanted.azimuth || wanted.lofar) && !sonar_cbf_takes(spec, &work->params->far_cbf, 1)) ||
-        (wanted.nearfield && !sonar_cbf_takes(spec, &work->params->near_cbf, spec->ranges)))
-        return sonar_fail(err, SONAR_EINVAL, "cbf",
-                          "the parameters' tables are not of %zu sensors, %zu directions",
-                          spec->sensors, spec->directions);
-    return SONAR_OK;
+static sonar_code check_buffers(const sonar_cbf_spec *spec, const sonar_buffer *in,
+                                const sonar_buffer *out, const sonar_work *work,
+                                sonar_cbf_wanted wanted, sonar_error *err) {
+    const sonar_code code = sonar_cbf_check_shapes(spec, in, out, work, err);
+    if (!code && (in->space != SONAR_DEVICE || !outputs_in_place(spec, out, wanted)))
+        return fail_space(err);
+    return code;
 }
 
 static sonar_code upload_shading(struct cbf *cbf, const sonar_params *params, cudaStream_t stream,
@@ -379,7 +334,7 @@ static sonar_code take_band(struct cbf *cbf, const sonar_params *params, cudaStr
     return code;
 }
 
-static sonar_code upload(struct cbf *cbf, const sonar_params *params, struct wanted wanted,
+static sonar_code upload(struct cbf *cbf, const sonar_params *params, sonar_cbf_wanted wanted,
                          cudaStream_t stream, sonar_error *err) {
     sonar_code code = upload_shading(cbf, params, stream, err);
     if (!code && (wanted.azimuth || wanted.lofar))
@@ -422,8 +377,8 @@ static struct part part_of(const struct cbf *cbf, const sonar_buffer *out, size_
     return part;
 }
 
-static struct results parts_of(const struct cbf *cbf, const sonar_buffer *out, struct wanted wanted,
-                               const sonar_params *params) {
+static struct results parts_of(const struct cbf *cbf, const sonar_buffer *out,
+                               sonar_cbf_wanted wanted, const sonar_params *params) {
     const sonar_cbf_spec *spec = &cbf->spec;
     struct results to = {};
     to.far_field = wanted.azimuth || wanted.lofar;
@@ -442,7 +397,7 @@ static struct results parts_of(const struct cbf *cbf, const sonar_buffer *out, s
 }
 
 static struct results results_of(const struct cbf *cbf, const sonar_buffer *out,
-                                 struct wanted wanted, const sonar_params *params) {
+                                 sonar_cbf_wanted wanted, const sonar_params *params) {
     if (cbf->spec.parts)
         return parts_of(cbf, out, wanted, params);
     struct results to = {};
@@ -527,8 +482,8 @@ static sonar_code run_both(const struct cbf *cbf, enum path near_path, const str
 
 /* Both fields share one pass if they take the same path and it has room for two. */
 static sonar_code run_wanted(const struct cbf *cbf, const sonar_buffer *out,
-                             const sonar_params *params, struct wanted wanted, cudaStream_t stream,
-                             sonar_error *err) {
+                             const sonar_params *params, sonar_cbf_wanted wanted,
+                             cudaStream_t stream, sonar_error *err) {
     enum path far_path = path_of(&cbf->far_table, cbf->input.snapshots);
     enum path near_path = path_of(&cbf->near_table, cbf->input.snapshots);
     const struct results all = results_of(cbf, out, wanted, params);
@@ -554,10 +509,10 @@ static sonar_code cbf_execute(void *stage, sonar_queue *queue, const sonar_buffe
                               sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     sonar_nvtx_range range("cbf");
     struct cbf *cbf = (struct cbf *)stage;
-    struct wanted wanted = wanted_of(cbf, work);
+    const sonar_cbf_wanted wanted = sonar_cbf_wanted_of(&cbf->spec, work);
     sonar_code code = take_band(cbf, work->params, queue->stream, err);
     if (!code)
-        code = check_shapes(cbf, in, out, work, wanted, err);
+        code = check_buffers(&cbf->spec, in, out, work, wanted, err);
     if (!code)
         code = upload(cbf, work->params, wanted, queue->stream, err);
     if (code)
@@ -609,19 +564,16 @@ static sonar_code run_points_matrix(const struct cbf *cbf, const sonar_buffer *t
 static sonar_code cbf_evaluate(void *stage, sonar_queue *queue, const sonar_buffer *turns,
                                sonar_buffer *power, const sonar_work *work, sonar_error *err) {
     struct cbf *cbf = (struct cbf *)stage;
-    size_t points = turns->shape[0], sensors = cbf->spec.sensors;
+    size_t points = turns->shape[0];
     if (!cbf->input.x)
         return sonar_fail(err, SONAR_ESTATE, "cbf", "evaluate before the first execute");
     if (points == 0)
         return SONAR_OK;
-    if (turns->dtype != SONAR_U64 || turns->rank != 2 || turns->shape[1] != sensors ||
-        turns->stride[1] != 1 || turns->space != SONAR_DEVICE ||
-        !(cbf->spec.parts ? is_part(&cbf->given, power, cbf->spec.cbf_bins, points)
-                          : is_f32(power, 1, points)))
-        return sonar_fail(err, SONAR_EINVAL, "cbf",
-                          "points are not u64 [%zu][%zu] with %s, both on the device", points,
-                          sensors, cbf->spec.parts ? "their parts" : "f32 of as many");
     sonar_code code = take_band(cbf, work->params, queue->stream, err);
+    if (!code)
+        code = sonar_cbf_check_points(&cbf->spec, &cbf->given, turns, power, err);
+    if (!code && (turns->space != SONAR_DEVICE || !sonar_cuda_in_place(power->space)))
+        return fail_space(err);
     if (!code)
         code = upload_shading(cbf, work->params, queue->stream, err);
     if (code)
