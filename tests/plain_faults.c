@@ -8,7 +8,6 @@
  * The linker's --wrap catches exactly the calls made in libsonar (and in this file): those that
  * libzmq, FFTW, libyaml and cJSON make within themselves are not ours to mend.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -162,31 +161,21 @@ static bool run(void) {
     return good;
 }
 
-static int entries(const char *folder) {
-    int count = 0;
-    DIR *dir = opendir(folder);
-    while (dir && readdir(dir))
-        count++;
-    if (dir)
-        closedir(dir);
-    return count;
-}
-
 /* All calls of a family, one trial each. Returns how many there are. */
 static int sweep(enum family which, bool (*trial)(void), bool must_fail) {
     for (int n = 1;; n++) {
-        int files = entries("/proc/self/fd"), threads = entries("/proc/self/task");
+        size_t files = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task");
         atomic_store(&failed, NULL);
         atomic_store(&calls, 0);
         atomic_store(&fail_at, n);
         atomic_store(&family, which);
         bool good = trial();
         atomic_store(&family, 0);
-        if (entries("/proc/self/fd") != files)
+        if (entries_of("/proc/self/fd") != files)
             problem("left a descriptor open", "");
-        for (int i = 0; i < 1000 && entries("/proc/self/task") != threads; i++)
+        for (int i = 0; i < 1000 && entries_of("/proc/self/task") != threads; i++)
             usleep(1000); /* one that was joined may still be on its way out */
-        if (entries("/proc/self/task") != threads)
+        if (entries_of("/proc/self/task") != threads)
             problem("left a thread behind", "");
         if (good && failed && must_fail && !harmless(failed))
             problem("went unnoticed", "");

@@ -6,7 +6,6 @@
  *
  *   plain_soak [--windows N]      windows to process in each overload mode, default 10000
  */
-#include <dirent.h>
 #include <getopt.h>
 #include <math.h>
 #include <pthread.h>
@@ -104,14 +103,8 @@ static long resident_bytes(pid_t pid) {
 
 static int descriptors(pid_t pid) {
     char path[64];
-    int count = 0;
     snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
-    DIR *dir = opendir(path);
-    while (dir && readdir(dir))
-        count++;
-    if (dir)
-        closedir(dir);
-    return count;
+    return (int)entries_of(path);
 }
 
 /* The next status, or dies. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Files in the state directory: what is read, what is left alone, and how they are written. */
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,15 +85,6 @@ Test(state, only_plain_files_of_our_own_are_read) {
     box_close(&box);
 }
 
-static size_t entries(const char *dir) {
-    size_t count = 0;
-    DIR *open = opendir(dir);
-    while (readdir(open))
-        count++;
-    closedir(open);
-    return count - 2;
-}
-
 Test(state, a_file_that_cannot_be_written_leaves_nothing) {
     box box = box_open();
     char long_path[5000];
@@ -102,7 +92,7 @@ Test(state, a_file_that_cannot_be_written_leaves_nothing) {
     cr_assert(err.text[0] && err.where[0]);
     cr_assert_eq(mkdir(box_path(&box, "taken"), 0755), 0);
     cr_assert_eq(sonar_state_write(box_path(&box, "taken"), "x", 1, &err), SONAR_ESYS);
-    cr_assert_eq(entries(box.dir), 1, "a half-made file stays");
+    cr_assert_eq(entries_of(box.dir), 1, "a half-made file stays");
     memset(long_path, 'x', sizeof long_path - 1);
     long_path[sizeof long_path - 1] = 0;
     cr_assert_eq(sonar_state_write(long_path, "x", 1, &err), SONAR_ESYS);

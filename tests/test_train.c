@@ -2,7 +2,6 @@
 /* Trained choices: the chooser against a scripted clock, the rule against what was measured, the
  * table against damage, --train and --explain as programs. */
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -527,15 +526,6 @@ static sonar_code load_changed(const box *box, const char *text, size_t at, size
     return code;
 }
 
-static size_t entries(const char *dir) {
-    size_t count = 0;
-    DIR *open = opendir(dir);
-    while (readdir(open))
-        count++;
-    closedir(open);
-    return count - 2;
-}
-
 Test(train, a_table_comes_back_as_it_was) {
     box box;
     char *text = save_table(&box);
@@ -547,7 +537,7 @@ Test(train, a_table_comes_back_as_it_was) {
     cr_assert_null(sonar_train_chosen(&loaded, "cbf"));
     cr_assert_eq(strncmp(text, "schema: sonard-train/3\n", 23), 0);
     cr_assert_eq(sonar_train_save(&saved, box_path(&box, "train.yaml"), &err), SONAR_OK);
-    cr_assert_eq(entries(box.dir), 1, "something is left beside the table");
+    cr_assert_eq(entries_of(box.dir), 1, "something is left beside the table");
     free(text);
     box_close(&box);
 }
@@ -698,7 +688,7 @@ Test(train, files_that_cannot_be) {
     cr_assert_eq(sonar_train_save(&saved, box_path(&box, "no/train.yaml"), &err), SONAR_ESYS);
     mkdir(box_path(&box, "taken"), 0755);
     cr_assert_eq(sonar_train_save(&saved, box_path(&box, "taken"), &err), SONAR_ESYS);
-    cr_assert_eq(entries(box.dir), 2, "a half-made file stays");
+    cr_assert_eq(entries_of(box.dir), 2, "a half-made file stays");
     char *long_path = malloc(5001);
     memset(long_path, 'x', 5000);
     long_path[5000] = 0;

@@ -70,6 +70,17 @@ char *box_read(const box *box, const char *name) {
     return text ? text : calloc(1, 1);
 }
 
+size_t entries_of(const char *folder) {
+    size_t count = 0;
+    DIR *dir = opendir(folder);
+    if (!dir)
+        return 0;
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count - 2; /* . and .. */
+}
+
 /* ---- processes ------------------------------------------------------------------------------- */
 
 pid_t process_start(const box *box, const char *log, const char *program, ...) {

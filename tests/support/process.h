@@ -23,6 +23,8 @@ void box_write(const box *box, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Whole file as text, malloc'ed; empty if it is not there. */
 char *box_read(const box *box, const char *name);
+/* How many entries a folder has; 0: there is no such folder. */
+size_t entries_of(const char *folder);
 
 /* Starts bin/program with NULL-terminated arguments, its stdout and stderr going to box/log. */
 pid_t process_start(const box *box, const char *log, const char *program, ...)

@@ -356,16 +356,11 @@ static sonar_code run_all(const options *o, const bench_report *report, findings
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-static void on_signal(int signo) {
-    (void)signo;
-    stop = 1;
-}
-
 static void catch_signals(void) {
-    const struct sigaction action = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    program_stop_on(SIGINT, &stop);
+    program_stop_on(SIGTERM, &stop);
+    program_stop_on(SIGHUP, &stop);
     sigaction(SIGPIPE, &ignore, NULL);
 }
 

@@ -166,19 +166,13 @@ static int read_options(int argc, char **argv, options *o) {
     return -1;
 }
 
-static void on_signal(int number) {
-    (void)number;
-    stopped = 1;
-}
-
 int main(int argc, char **argv) {
     program_begin("sonar-check");
     options o;
     int status = read_options(argc, argv, &o);
     if (status >= 0)
         return status;
-    struct sigaction action = {.sa_handler = on_signal}; /* the table so far, then the end */
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    program_stop_on(SIGINT, &stopped); /* the table so far, then the end */
+    program_stop_on(SIGTERM, &stopped);
     return with_config(&o);
 }

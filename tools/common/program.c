@@ -37,6 +37,19 @@ void program_begin(const char *name) {
     atexit(check_output);
 }
 
+static volatile sig_atomic_t *stop_flag;
+
+static void on_signal(int number) {
+    (void)number;
+    *stop_flag = 1;
+}
+
+void program_stop_on(int number, volatile sig_atomic_t *stop) {
+    const struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART */
+    stop_flag = stop;
+    sigaction(number, &action, NULL);
+}
+
 bool program_plugin_dir(char *dir, size_t bytes) {
     char path[PATH_MAX];
     const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);

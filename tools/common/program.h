@@ -3,6 +3,7 @@
 #ifndef PROGRAM_H
 #define PROGRAM_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -11,6 +12,10 @@
  * written into that. Has the process end with 1 and a sentence where it would end with what was
  * printed not written, to a full disk for example. name is kept. */
 void program_begin(const char *name);
+
+/* From now on that signal sets *stop to 1 and ends a call that waits (EINTR). All signals share one
+ * flag, which is kept. */
+void program_stop_on(int number, volatile sig_atomic_t *stop);
 
 /* The folder of the GPU plugin that came with this program: ../lib/sonard beside the program's
  * folder where there is one, as in an installation, else ../lib, as in a build tree. False: the

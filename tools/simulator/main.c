@@ -299,20 +299,14 @@ static int run_all(run *r) {
     return code == SONAR_OK ? EXIT_SUCCESS : sim_complain(self.name, &err);
 }
 
-static void on_signal(int number) {
-    (void)number;
-    stop = 1;
-}
-
 int main(int argc, char **argv) {
     program_begin("sonar-sim");
     run r = {0};
     int code = read_options(argc, argv, &r.options);
     if (code >= 0)
         return code;
-    struct sigaction action = {.sa_handler = on_signal};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    program_stop_on(SIGINT, &stop);
+    program_stop_on(SIGTERM, &stop);
     code = run_all(&r);
     sim_truth_destroy(r.truth);
     sim_heading_close(r.heading);
