@@ -111,8 +111,8 @@ static void start(struct siege *s, bool tcp, const char *overload, bool keys) {
     int zero = 0, wait_ms = 30000;
     *s = (struct siege){.box = box_open()};
     if (tcp) {
-        snprintf(s->in, sizeof s->in, "tcp://127.0.0.1:%d", free_port(SOCK_STREAM));
-        snprintf(s->out, sizeof s->out, "tcp://127.0.0.1:%d", free_port(SOCK_STREAM));
+        own_endpoint("tcp", s->in);
+        own_endpoint("tcp", s->out);
     } else {
         snprintf(s->in, sizeof s->in, "ipc://%s/in", s->box.dir);
         snprintf(s->out, sizeof s->out, "ipc://%s/out", s->box.dir);

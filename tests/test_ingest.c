@@ -36,8 +36,8 @@ static const char *ipc_endpoint(void) {
 }
 
 static const char *tcp_endpoint(void) {
-    static char endpoint[64];
-    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", free_port(SOCK_STREAM));
+    static char endpoint[48];
+    own_endpoint("tcp", endpoint);
     return endpoint;
 }
 

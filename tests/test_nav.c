@@ -266,9 +266,8 @@ static int64_t now_ns(void) {
 }
 
 Test(nav, datagrams_hold_sentences) {
-    char address[40];
-    const int port = free_port(SOCK_DGRAM);
-    snprintf(address, sizeof address, "udp://127.0.0.1:%d", port);
+    char address[48];
+    own_endpoint("udp", address);
     const sonar_nav_spec spec = {.nmea = address, .stale_after_s = 3};
     sonar_nav *nav;
     sonar_error err = {0};
@@ -276,8 +275,9 @@ Test(nav, datagrams_hold_sentences) {
     cr_assert_eq(sonar_nav_create(&spec, &host, &nav, NULL), SONAR_OK);
     cr_assert_eq(sonar_nav_start(nav, &err), SONAR_OK, "%s", err.text);
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1))};
+    inet_pton(AF_INET, own_address(), &to.sin_addr);
     static char junk[9000];
     static const char *const text[] = {"$HEHDT,274.07,T*19\r\n", "$HEHDT,274.07,T*18\r\n",
                                        "$GPVTG,054.7,T,034.4,M,005.5,N,010.2,K*48\n"

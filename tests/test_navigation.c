@@ -155,8 +155,8 @@ static void check_heading(const cJSON *head, turn *t) {
 Test(navigation, a_fixed_source_keeps_its_true_bearing_through_a_turn, .timeout = 120,
      .disabled = TOO_SLOW) {
     static rig r;
-    char nmea[64], option[80];
-    snprintf(nmea, sizeof nmea, "udp://127.0.0.1:%d", free_port(SOCK_DGRAM));
+    char nmea[48], option[80];
+    own_endpoint("udp", nmea);
     snprintf(option, sizeof option, "nmea: \"%s\"", nmea);
     rig_open(&r, option);
     pid_t sim = play(&r, "14", nmea);
@@ -193,8 +193,9 @@ Test(navigation, a_fixed_source_keeps_its_true_bearing_through_a_turn, .timeout 
 Test(navigation, a_heading_that_does_not_come_is_named, .timeout = 60) {
     static rig r;
     message m;
-    char option[80];
-    snprintf(option, sizeof option, "nmea: \"udp://127.0.0.1:%d\"", free_port(SOCK_DGRAM));
+    char nmea[48], option[80];
+    own_endpoint("udp", nmea);
+    snprintf(option, sizeof option, "nmea: \"%s\"", nmea);
     rig_open(&r, option);
     pid_t sim = play(&r, "2", NULL);
     cr_assert(receive_until(&r.subscriber, "cbf.azimuth", "sample_index", 0, 20000, &m));

@@ -73,7 +73,7 @@ static server open_server_beside(const char *ipc, int type, sonar_domain domain)
     s.security.curve = true;
     s.security.own = make_certificate();
     s.client = make_certificate();
-    snprintf(s.endpoint, sizeof s.endpoint, "tcp://127.0.0.1:%d", free_port(SOCK_STREAM));
+    own_endpoint("tcp", s.endpoint);
     cr_assert_eq(sonar_zap_create(s.context, &host, &s.zap, &err), SONAR_OK, "%s", err.text);
     allow(&s, domain, (const sonar_certificate *[]){&s.client}, 1, &fewer);
     cr_expect_not(fewer);

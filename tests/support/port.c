@@ -2,7 +2,9 @@
 #include "port.h"
 
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,4 +17,18 @@ int free_port(int type) {
         abort();
     close(fd);
     return ntohs(name.sin_port);
+}
+
+/* 127.64.0.0 to 127.127.255.255: a process's number has 22 bits. */
+const char *own_address(void) {
+    static char address[sizeof "127.127.255.255"];
+    const unsigned pid = (unsigned)getpid();
+    snprintf(address, sizeof address, "127.%u.%u.%u", 64 + (pid >> 16) % 64, pid >> 8 & 255,
+             pid & 255);
+    return address;
+}
+
+void own_endpoint(const char *transport, char endpoint[48]) {
+    const int type = strcmp(transport, "udp") == 0 ? SOCK_DGRAM : SOCK_STREAM;
+    snprintf(endpoint, 48, "%s://%s:%d", transport, own_address(), free_port(type));
 }

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Ports for tests, so that two runs can go on side by side. */
+/* Ports and addresses for tests, so that two runs can go on side by side. */
 #ifndef TEST_PORT_H
 #define TEST_PORT_H
 
 /* A port that nobody has at any address now; `type` is SOCK_STREAM or SOCK_DGRAM. */
 int free_port(int type);
+
+/* A loopback address that no other running process takes: made of this one's number. */
+const char *own_address(void);
+/* "tcp://ADDRESS:PORT" or the same of udp, at that address and a free port. */
+void own_endpoint(const char *transport, char endpoint[48]);
 
 #endif

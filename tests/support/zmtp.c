@@ -19,12 +19,17 @@ enum { GREETING_BYTES = 64, PATIENCE_MS = 1000 };
 
 int zmtp_connect(const char *endpoint) {
     struct sockaddr_un local = {.sun_family = AF_UNIX};
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    char address[INET_ADDRSTRLEN];
+    unsigned short port;
     bool ipc = !strncmp(endpoint, "ipc://", 6);
     if (ipc)
         snprintf(local.sun_path, sizeof local.sun_path, "%s", endpoint + 6);
+    else if (sscanf(endpoint, "tcp://%15[0-9.]:%hu", address, &port) != 2 ||
+             inet_pton(AF_INET, address, &v4.sin_addr) != 1)
+        return -1;
     else
-        v4.sin_port = htons((uint16_t)atoi(strrchr(endpoint, ':') + 1));
+        v4.sin_port = htons(port);
     int fd = socket(ipc ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct timeval limit = {.tv_sec = 1}; /* a full backlog must not hold the test up */
     if (fd >= 0)

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Connects to ipc://PATH or tcp://127.0.0.1:PORT, non-blocking from then on; -1 if it cannot. */
+/* Connects to ipc://PATH or tcp://A.B.C.D:PORT, non-blocking from then on; -1 if it cannot. */
 int zmtp_connect(const char *endpoint);
 /* The greeting and READY of a socket of that type ("PUSH", "SUB"), without a look at the answer. */
 bool zmtp_introduce(int fd, const char *type);
