@@ -435,6 +435,22 @@ Test(ingest, block_mode_loses_nothing_while_the_data_thread_pauses_for_long, .in
     zmq_ctx_term(here);
 }
 
+static void expect_all_frames_counted(const sonar_ingest_counters *c) {
+    uint64_t dropped = 0;
+    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
+        dropped += c->frames_dropped[i];
+    cr_assert(c->frames_received == c->frames_accepted + dropped);
+}
+
+/* Whatever the socket still holds. */
+static void leave_at_once(void *context, void *socket, sonar_ingest *ingest) {
+    int linger = 0;
+    zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
+    zmq_close(socket);
+    sonar_ingest_destroy(ingest);
+    zmq_ctx_term(context);
+}
+
 static void stop_while_blocked(void) {
     const char *endpoint = "inproc://samples";
     void *context = zmq_ctx_new(), *socket;
@@ -447,17 +463,10 @@ static void stop_while_blocked(void) {
     sonar_ingest_stop(ingest);
     sonar_ingest_stop(ingest);
     sonar_ingest_counters c = counters(ingest);
-    uint64_t dropped = 0;
-    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
-        dropped += c.frames_dropped[i];
-    cr_assert(c.frames_received == c.frames_accepted + dropped);
+    expect_all_frames_counted(&c);
     check_windows(ingest, 2);
     cr_assert(!sonar_ingest_take(ingest, &window));
-    int linger = 0;
-    zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
-    zmq_close(socket);
-    sonar_ingest_destroy(ingest);
-    zmq_ctx_term(context);
+    leave_at_once(context, socket, ingest);
 }
 
 Test(ingest, stops_while_blocked_and_leaves_the_windows) {
@@ -479,10 +488,7 @@ static void stop_after(unsigned delay_us, uint64_t *windows) {
     usleep(delay_us);
     sonar_ingest_stop(ingest);
     sonar_ingest_counters c = counters(ingest);
-    uint64_t dropped = 0;
-    for (int i = 0; i < SONAR_FRAME_CAUSES; i++)
-        dropped += c.frames_dropped[i];
-    cr_assert(c.frames_received == c.frames_accepted + dropped);
+    expect_all_frames_counted(&c);
     cr_assert(c.samples_stored + c.samples_repeated <= c.frames_accepted * 170 * 35);
     sonar_window window;
     while (sonar_ingest_take(ingest, &window)) {
@@ -491,11 +497,7 @@ static void stop_after(unsigned delay_us, uint64_t *windows) {
         sonar_ingest_release(ingest, &window);
         ++*windows;
     }
-    int linger = 0;
-    zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
-    zmq_close(socket);
-    sonar_ingest_destroy(ingest);
-    zmq_ctx_term(context);
+    leave_at_once(context, socket, ingest);
 }
 
 Test(ingest, stops_in_mid_stream) {
