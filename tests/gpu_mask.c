@@ -107,19 +107,31 @@ static bool set(chain *c, const sonar_config_value *value) {
                       "%s: %zu differ: %s: %s", value->path, differences.live, err.where, err.text);
 }
 
+static const sonar_config_value VALUES[] = {
+    {"sound_speed_mps", "1450"},     {"array.mask", "[3]"},
+    {"array.gain_db", "-160"},       {"array.phase_deg", "[0,5,0,0,0,0,0,0,0,0,0,-5]"},
+    {"array.delay_us", "7"},         {"cbf.shading", "hann"},
+    {"cbf.ranges_m", "[30, 90]"},    {"array.mask", "[]"},
+    {"sound_speed_mps", "1530.5"},   {"mvdr.loading.rule", "trace"},
+    {"mvdr.loading.eps", "0.2"},     {"mvdr.correct_level", "true"},
+    {"cbf.band_hz", "[700, 800]"},   {"mvdr.band_hz", "[620, 930]"},
+    {"cbf.band_bins", "[600, 950]"},
+};
+/* Where there is room for a limit, and for modes in its place. */
+static const sonar_config_value LIMITS[] = {
+    {"mvdr.white_noise_gain_db", "-1"},
+    {"mvdr.white_noise_gain_db", "-20"},
+    {"mvdr.white_noise_gain_db", NULL},
+    {"mvdr.dmr", "2"},
+    {"mvdr.dmr", "off"},
+    {"mvdr.white_noise_gain_db", "-3"},
+    {"mvdr.max_sweeps", "20"},
+    {"sound_speed_mps", "1450"},
+};
+
 /* Each value takes hold with the next window, and stays. */
-static void change_values(const char *mvdr) {
+static void change_values(const char *mvdr, const sonar_config_value *value, size_t values) {
     static chain gpu, cpu;
-    static const sonar_config_value value[] = {
-        {"sound_speed_mps", "1450"},    {"array.mask", "[3]"},
-        {"array.gain_db", "-160"},      {"array.phase_deg", "[0,5,0,0,0,0,0,0,0,0,0,-5]"},
-        {"array.delay_us", "7"},        {"cbf.shading", "hann"},
-        {"cbf.ranges_m", "[30, 90]"},   {"array.mask", "[]"},
-        {"sound_speed_mps", "1530.5"},  {"mvdr.loading.rule", "trace"},
-        {"mvdr.loading.eps", "0.2"},    {"mvdr.correct_level", "true"},
-        {"cbf.band_hz", "[700, 800]"},  {"mvdr.band_hz", "[620, 930]"},
-        {"cbf.band_bins", "[600, 950]"}};
-    const size_t values = sizeof value / sizeof *value;
     start(&gpu, "cuda", mvdr);
     start(&cpu, "cpu", mvdr);
     for (uint64_t window = 0; window < 2 + 2 * values; window++) {
@@ -140,7 +152,8 @@ int main(int argc, char **argv) {
     if (code >= 0)
         return code;
     go_out_and_come_back("snapshots: 4");
-    change_values("snapshots: 4");
+    change_values("snapshots: 4", VALUES, sizeof VALUES / sizeof *VALUES);
+    change_values("snapshots: 4, white_noise_gain_db: -6", LIMITS, sizeof LIMITS / sizeof *LIMITS);
     if (!device.tiny)
         go_out_and_come_back("forgetting: 0.8");
     return gpu_close(&device, "gpu_mask");
