@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Eigenvalues of a Hermitian matrix without eigenvectors: Householder's reduction to a real
- * tridiagonal matrix, then implicit QL (Golub and Van Loan, Matrix Computations, 8.3). */
+ * tridiagonal matrix, then implicit QL or, of a few of them, counts (Golub and Van Loan, Matrix
+ * Computations, 8.3 and 8.4). */
 #include "mvdr_jacobi/internal.h"
 
 #include <float.h>
@@ -211,6 +212,79 @@ static bool ql(double *d, double *e, size_t n) {
         }
     }
     return true;
+}
+
+/* ---- a few eigenvalues ----------------------------------------------------------------------- */
+
+/* How many eigenvalues of T, e2 being the squares of its off-diagonal elements and none of them
+ * zero, are below each of eight shifts: pivots of T - s I that are negative. One that is zero makes
+ * the next one -inf. */
+SONAR_MULTIARCH static void count_below(const double *d, const double *e2, size_t n,
+                                        const double *shifts, double *counts) {
+    typedef int64_t votes __attribute__((vector_size(LANES * sizeof(int64_t))));
+    mvdr_lanes s, q = {0};
+    votes count = {0};
+    memcpy(&s, shifts, sizeof s);
+    for (size_t i = 0; i < n; i++) {
+        q = d[i] - s - (i ? e2[i - 1] / q : q);
+        count -= q < 0;
+    }
+    const mvdr_lanes below = __builtin_convertvector(count, mvdr_lanes);
+    memcpy(counts, &below, sizeof below);
+}
+
+/* The eigenvalue of that rank, 0 the smallest, known to be between low and high: by ninths. */
+static double find_ranked(const double *d, const double *e2, size_t n, size_t rank, double low,
+                          double high) {
+    const double close = 1e-12;
+    enum { MOST = 40 };
+    for (size_t round = 0; round < MOST && high - low > close * fmax(fabs(high), fabs(low));
+         round++) {
+        const double width = (high - low) / (LANES + 1), from = low;
+        double shift[LANES], below[LANES];
+        for (size_t i = 0; i < LANES; i++)
+            shift[i] = from + (double)(i + 1) * width;
+        count_below(d, e2, n, shift, below);
+        for (size_t i = 0; i < LANES; i++)
+            if (below[i] <= (double)rank)
+                low = shift[i];
+        for (size_t i = LANES; i-- > 0;)
+            if (below[i] > (double)rank)
+                high = shift[i];
+    }
+    return (low + high) / 2;
+}
+
+double mvdr_ranked_mean(const double *d, double *e, size_t n, const size_t rank[2], double most) {
+    for (size_t i = 0; i < n; i++)
+        e[i] = e[i] * e[i] + DBL_MIN;
+    const double low = -most * DBL_EPSILON * (double)n, high = most - low;
+    const double first = find_ranked(d, e, n, rank[0], low, high);
+    return rank[1] == rank[0] ? first : (first + find_ranked(d, e, n, rank[1], low, high)) / 2;
+}
+
+/* By the derivatives of the pivots: tr (T + s I)^-1 is that of the determinant's logarithm. */
+bool mvdr_shifted_inverse(const double *d, const double *e2, size_t n, double shift, double *first,
+                          double *second) {
+    double q = 1, q1 = 0, q2 = 0;
+    *first = *second = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double off = i ? e2[i - 1] / q : 0, ratio = off / q;
+        q2 = ratio * (q2 - 2 * q1 * q1 / q);
+        q1 = 1 + ratio * q1;
+        q = d[i] + shift - off;
+        if (!(q > 0))
+            return false;
+        *first += q1 / q;
+        *second += q1 / q * (q1 / q) - q2 / q;
+    }
+    return true;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+void mvdr_reduce(mvdr_square h, double *v_re, double *v_im, double *d, double *e) {
+    tridiagonal(h, v_re, v_im, d, e);
 }
 
 bool mvdr_eigenvalues(mvdr_square h, double *v_re, double *v_im, double *d, double *e) {

@@ -84,6 +84,16 @@ void mvdr_scratch_destroy(mvdr_scratch *scratch);
  * v_im and e are scratch of 2 ld, 2 ld and n elements. False if an eigenvalue was not found. */
 bool mvdr_eigenvalues(mvdr_square h, double *v_re, double *v_im, double *d, double *e);
 
+/* The tridiagonal matrix of the same eigenvalues, its diagonal to d and what is beside it to e;
+ * otherwise as above. */
+void mvdr_reduce(mvdr_square h, double *v_re, double *v_im, double *d, double *e);
+/* Its eigenvalues of two ranks, 0 the smallest, averaged; none is beyond `most` nor, but for
+ * rounding, negative. e's elements are squared. */
+double mvdr_ranked_mean(const double *d, double *e, size_t n, const size_t rank[2], double most);
+/* tr A^-1 and |A^-1|^2 of A = T + shift I, e2 as the former leaves e. False: A is not definite. */
+bool mvdr_shifted_inverse(const double *d, const double *e2, size_t n, double shift, double *first,
+                          double *second);
+
 typedef struct mvdr_sweeps {
     size_t count;
     double residual; /* largest relative off-diagonal that the last sweep met */
@@ -135,6 +145,12 @@ mvdr_load mvdr_loading(const sonar_mvdr_spec *spec, const double *d, size_t k, s
  * least delta may count. */
 bool mvdr_loading_by_trace(const sonar_mvdr_spec *spec, double trace, size_t n, double snapshots,
                            mvdr_load *load);
+/* The eigenvalues in the middle of those that the noise rule looks at, in falling order. */
+void mvdr_middle(size_t n, double snapshots, size_t middle[2]);
+/* From their mean, for the noise rule without known sources; false where the least delta may count.
+ */
+bool mvdr_loading_by_median(const sonar_mvdr_spec *spec, double trace, double median, size_t n,
+                            double snapshots, mvdr_load *load);
 /* The share of a source's power that P shows then; `seen` snapshots, all of them or L. */
 double mvdr_level(const sonar_mvdr_spec *spec, const double *d, size_t k, double delta, double seen,
                   double effective);

@@ -22,14 +22,20 @@ static double at(const double *d, size_t k, size_t i) {
 }
 
 /* Of the largest min(n, L_eff) eigenvalues (the mean of the middle two of an even number). */
-static double median(const double *d, size_t k, size_t n, double snapshots) {
+void mvdr_middle(size_t n, double snapshots, size_t middle[2]) {
     size_t count = (size_t)lround(fmin((double)n, fmax(1, snapshots)));
-    return (at(d, k, (count - 1) / 2) + at(d, k, count / 2)) / 2;
+    middle[0] = (count - 1) / 2, middle[1] = count / 2;
+}
+
+static double median(const double *d, size_t k, size_t n, double snapshots) {
+    size_t middle[2];
+    mvdr_middle(n, snapshots, middle);
+    return (at(d, k, middle[0]) + at(d, k, middle[1])) / 2;
 }
 
 /* R's few non-zero eigenvalues hold the noise of all n dimensions. */
-static double noise_by_median(const double *d, size_t k, size_t n, double snapshots) {
-    return median(d, k, n, snapshots) * fmin(1, snapshots / (double)n);
+static double noise_by_median(double median, size_t n, double snapshots) {
+    return median * fmin(1, snapshots / (double)n);
 }
 
 /* What K known sources leave, corrected for the noise that their K dimensions took with them. */
@@ -60,8 +66,8 @@ static mvdr_load by_rule(const sonar_mvdr_spec *spec, const double *d, size_t k,
     mvdr_load load;
     if (by_mean(spec, total(d, 0, k) / (double)n, n, snapshots, &load))
         return load;
-    double noise =
-        sources ? noise_by_count(d, k, n, sources, snapshots) : noise_by_median(d, k, n, snapshots);
+    double noise = sources ? noise_by_count(d, k, n, sources, snapshots)
+                           : noise_by_median(median(d, k, n, snapshots), n, snapshots);
     return (mvdr_load){.delta = spec->eps * noise};
 }
 
@@ -70,6 +76,12 @@ bool mvdr_loading_by_trace(const sonar_mvdr_spec *spec, double trace, size_t n, 
                            mvdr_load *load) {
     return by_mean(spec, trace / (double)n, n, snapshots, load) && trace > 0 &&
            load->delta >= mvdr_least_delta(trace, 0, 0);
+}
+
+bool mvdr_loading_by_median(const sonar_mvdr_spec *spec, double trace, double median, size_t n,
+                            double snapshots, mvdr_load *load) {
+    *load = (mvdr_load){.delta = spec->eps * noise_by_median(median, n, snapshots)};
+    return load->delta >= mvdr_least_delta(trace, median, 0);
 }
 
 mvdr_load mvdr_loading(const sonar_mvdr_spec *spec, const double *d, size_t k, size_t n,

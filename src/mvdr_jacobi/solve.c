@@ -98,8 +98,10 @@ void mvdr_weigh_vectors(const mvdr_scratch *scratch, size_t n, size_t rows, doub
     }
 }
 
-/* L of A + delta I, which a delta that rounding does not hide makes definite. */
-static void factorise(const mvdr_scratch *scratch, size_t n, mvdr_load *load, double *factor) {
+/* L of A + delta I, which a delta that rounding does not hide makes definite. `most`: no eigenvalue
+ * of A is larger. */
+static void factorise(const mvdr_scratch *scratch, size_t n, double most, mvdr_load *load,
+                      double *factor) {
     const size_t padded = mvdr_pad(n, MVDR_LANES);
     for (;;) {
         memcpy(factor, scratch->a, mvdr_triangle(n) * sizeof *factor);
@@ -107,24 +109,24 @@ static void factorise(const mvdr_scratch *scratch, size_t n, mvdr_load *load, do
             *mvdr_at(factor, i, i) = i < n ? *mvdr_at(scratch->a, i, i) + load->delta : 1;
         if (mvdr_factor(factor, n))
             return;
-        load->delta = fmax(4 * load->delta, DBL_EPSILON * scratch->d[0]);
+        load->delta = fmax(4 * load->delta, DBL_EPSILON * most);
         load->floored = true;
     }
 }
 
-/* Of the loaded matrix; view->vectors says by what. */
-static void view_loaded(const mvdr_stage *stage, mvdr_view *view, mvdr_load *load,
+/* Of the loaded matrix; view->vectors says by what. `most` as above. */
+static void view_loaded(const mvdr_stage *stage, mvdr_view *view, double most, mvdr_load *load,
                         mvdr_scratch *scratch) {
     mvdr_load used = *load;
     if (stage->spec.correct_level)
-        used.delta = fmin(load->delta, MVDR_MOST_LOADING * scratch->d[0]);
+        used.delta = fmin(load->delta, MVDR_MOST_LOADING * most);
     for (size_t i = 0; i < view->m && view->vectors; i++)
         scratch->e[i] = 1 / (scratch->d[i] + used.delta);
     view->rows = view->m;
     if (view->vectors)
         mvdr_weigh_vectors(scratch, view->m, view->rows, view->factor);
     else
-        factorise(scratch, view->m, &used, view->factor);
+        factorise(scratch, view->m, most, &used, view->factor);
     if (used.floored)
         *load = used;
     view->left = stage->shape.by_snapshots;
@@ -211,7 +213,7 @@ static unsigned process(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_
         share = reject(stage, &ladder, modes, view, &load, scratch);
     } else {
         load = mvdr_loading(spec, ladder.d, ladder.k, ladder.n, ladder.snapshots);
-        view_loaded(stage, view, &load, scratch);
+        view_loaded(stage, view, ladder.d[0], &load, scratch);
         if (view->gain > 0)
             mvdr_gain_prepare(stage, view, scratch);
         const size_t rank = (size_t)fmin((double)ladder.k, looks->seen * (double)stage->shape.each);
@@ -225,42 +227,69 @@ static unsigned process(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_
     return end_view(stage, view, &load, share, info);
 }
 
-/* ---- without eigenvalues --------------------------------------------------------------------- */
+/* ---- without all eigenvalues ----------------------------------------------------------------- */
 
 /* The sums of mvdr_level over all eigenvalues are delta tr A^-1 and delta^2 |A^-1|^2 less than the
- * order, A being the loaded matrix. The diagonal of A^-1 gives the former and bounds to the latter,
- * whose part is small; it is worked out where they do not do. */
-static double level_by_inverse(const mvdr_stage *stage, const mvdr_view *view, const looks *looks,
-                               double delta, mvdr_scratch *scratch) {
-    const double close = 5e-4, m = (double)view->m; /* 0.002 dB */
-    double first, second;
-    mvdr_invert(view->factor, view->m, scratch->inverse, &first, &second);
-    const double sum = fmax(m - delta * first, 0), quiet = m - delta * delta * second;
-    const double least = mvdr_level_of(&stage->spec, sum, quiet, looks->seen, looks->effective);
-    const double most = mvdr_level_of(&stage->spec, sum, sum, looks->seen, looks->effective);
-    if (most - least < close * least)
-        return least;
-    const double energy = mvdr_inverse_energy(scratch->inverse, view->m);
-    return mvdr_level_of(&stage->spec, sum, m - delta * delta * energy, looks->seen,
+ * order, A being the loaded matrix. */
+static double level_of(const mvdr_stage *stage, const mvdr_view *view, const looks *looks,
+                       double first, double second) {
+    const double m = (double)view->m, sum = fmax(m - view->delta * first, 0);
+    return mvdr_level_of(&stage->spec, sum, m - view->delta * view->delta * second, looks->seen,
                          looks->effective);
 }
 
-/* All of a bin by its trace, if nobody wants eigenvalues; else false. */
-static bool process_by_trace(mvdr_stage *stage, size_t bin, const looks *looks,
-                             mvdr_scratch *scratch, float *info, unsigned *flags) {
+/* The diagonal of A^-1 gives the former and bounds to the latter, whose part is small; it is worked
+ * out where they do not do. */
+static double level_by_inverse(const mvdr_stage *stage, const mvdr_view *view, const looks *looks,
+                               mvdr_scratch *scratch) {
+    const double close = 5e-4; /* 0.002 dB */
+    double first, second;
+    mvdr_invert(view->factor, view->m, scratch->inverse, &first, &second);
+    const double least = level_of(stage, view, looks, first, second);
+    const double most = level_of(stage, view, looks, first, first / view->delta);
+    return most - least < close * least ? least
+                                        : level_of(stage, view, looks, first,
+                                                   mvdr_inverse_energy(scratch->inverse, view->m));
+}
+
+/* The noise rule's loading by the eigenvalues in the middle, of the matrix reduced to scratch->d
+ * and e. */
+static bool load_by_median(const mvdr_stage *stage, const looks *looks, double trace,
+                           double snapshots, mvdr_load *load, mvdr_scratch *scratch) {
+    const size_t m = looks->order;
+    size_t middle[2];
+    mvdr_middle(stage->rows.n, snapshots, middle);
+    if (stage->spec.loading != SONAR_LOADING_NOISE || load->fallback || stage->spec.known_sources ||
+        !(trace > 0) || middle[1] >= m)
+        return false;
+    mvdr_reduce(spread(scratch, m, false), scratch->v_re, scratch->v_im, scratch->d, scratch->e);
+    const size_t rank[2] = {m - 1 - middle[0], m - 1 - middle[1]};
+    const double median = mvdr_ranked_mean(scratch->d, scratch->e, m, rank, trace);
+    return mvdr_loading_by_median(&stage->spec, trace, median, stage->rows.n, snapshots, load);
+}
+
+/* All of a bin from its trace or its median, if nobody wants other eigenvalues; else false. */
+static bool process_without(mvdr_stage *stage, size_t bin, const looks *looks,
+                            mvdr_scratch *scratch, float *info, unsigned *flags) {
     const sonar_mvdr_spec *spec = &stage->spec;
     const double snapshots = looks->effective * (double)stage->shape.each;
-    double trace = 0;
+    double trace = 0, first, second, share;
     mvdr_load load;
     for (size_t i = 0; i < looks->order; i++)
         trace += *mvdr_at(scratch->a, i, i);
-    if (mvdr_has_vectors(spec) || spec->source_count || spec->music || stage->wants.eigenvalues ||
-        !mvdr_loading_by_trace(spec, trace, stage->rows.n, snapshots, &load))
+    if (mvdr_has_vectors(spec) || spec->source_count || spec->music || stage->wants.eigenvalues)
+        return false;
+    const bool by_trace = mvdr_loading_by_trace(spec, trace, stage->rows.n, snapshots, &load);
+    if (!by_trace && !load_by_median(stage, looks, trace, snapshots, &load, scratch))
         return false;
     mvdr_view *view = begin_view(stage, bin, looks);
-    scratch->d[0] = trace; /* no eigenvalue is larger */
-    view_loaded(stage, view, &load, scratch);
-    const double share = level_by_inverse(stage, view, looks, view->delta, scratch);
+    view_loaded(stage, view, trace, &load, scratch);
+    if (by_trace)
+        share = level_by_inverse(stage, view, looks, scratch);
+    else if (mvdr_shifted_inverse(scratch->d, scratch->e, view->m, view->delta, &first, &second))
+        share = level_of(stage, view, looks, first, second);
+    else
+        return false;
     *flags = end_view(stage, view, &load, share, info);
     return true;
 }
@@ -279,7 +308,7 @@ void mvdr_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     info[SONAR_MVDR_LEVEL] = 1;
     info[SONAR_MVDR_OFFSET] = (float)state->offset;
     info[SONAR_MVDR_SNAPSHOTS] = (float)looks.effective;
-    const bool all = looks.order && !process_by_trace(stage, bin, &looks, scratch, info, &flags);
+    const bool all = looks.order && !process_without(stage, bin, &looks, scratch, info, &flags);
     if (all)
         sweeps = mvdr_decompose(stage, looks.order, mvdr_has_vectors(&stage->spec), scratch);
     if (all && scratch->d[0] > 0)
