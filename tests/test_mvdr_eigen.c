@@ -3,7 +3,8 @@
  * LAPACK's test ratios of what solves a bin, in units of float64's eps:
  *   ||A - V D V^H||_F / (n eps ||A||_F)  and  ||V^H V - I||_F / (n eps) of Jacobi,
  *   |d - d of LAPACK| / (n eps ||A||_F)  of the eigenvalues without vectors,
- *   ||A - L L^H||_F / (n eps ||A||_F)    of Cholesky's factor, all at most 30.
+ *   ||A - L L^H||_F / (n eps ||A||_F)    of Cholesky's factor, all at most 30;
+ * and what else is made of a matrix without its eigenvalues, beside these.
  * Matrices as in LAPACK's zdrvst and zlatms: prescribed spectra turned by random unitary matrices.
  */
 #include "mvdr_jacobi/internal.h"
@@ -287,4 +288,92 @@ Test(mvdr_eigen, no_factor_of_an_indefinite_matrix) {
         *mvdr_at(l, i, i) = i == 13 ? -1e-9 : 1;
     cr_expect(!mvdr_factor(l, 20));
     free(l);
+}
+
+/* ---- without eigenvalues --------------------------------------------------------------------- */
+
+/* A with eigenvalues d, in falling order, as a triangle with the identity beyond. */
+static double *triangle_of(size_t n, const cplx *a) {
+    double *l = sonar_alloc(mvdr_triangle(n), sizeof *l);
+    for (size_t i = 0; i < mvdr_pad(n, MVDR_LANES); i++)
+        for (size_t j = 0; j <= i; j++) {
+            mvdr_at(l, i, j)[0] = i < n ? creal(a[j * n + i]) : i == j;
+            mvdr_at(l, i, j)[MVDR_LANES] = i < n && i > j ? cimag(a[j * n + i]) : 0;
+        }
+    return l;
+}
+
+static int falling(const void *x, const void *y) {
+    const double a = *(const double *)x, b = *(const double *)y;
+    return (a < b) - (a > b);
+}
+
+static cplx *prescribed_matrix(size_t n, spectrum kind, double least, uint64_t seed, double *d) {
+    for (size_t i = 0; i < n; i++)
+        d[i] = least + prescribed(kind, i, n, &seed);
+    qsort(d, n, sizeof *d, falling);
+    cplx *u = random_unitary(n, n, &seed), *a = compose(n, n, n, u, d, u);
+    free(u);
+    return a;
+}
+
+static void expect_near(double have, double want, double relative, const char *what, size_t n,
+                        spectrum kind) {
+    cr_expect(fabs(have - want) <= relative * fabs(want),
+              "%s, n %zu, spectrum %d: %.15g, not %.15g", what, n, (int)kind, have, want);
+}
+
+/* The sums over the inverse's diagonal and over all of it are those of 1/d and 1/d^2. */
+Test(mvdr_eigen, inverse_of_every_spectrum) {
+    for (spectrum kind = EVEN; kind < SPECTRA; kind++)
+        for (size_t i = 0; i < SIZES; i++) {
+            const size_t n = sizes[i];
+            double *d = calloc(n, sizeof *d), once = 0, twice = 0, first, second;
+            cplx *a = prescribed_matrix(n, kind, 1e-3, 70 + i, d);
+            double *l = triangle_of(n, a), *x = sonar_alloc(mvdr_triangle(n), sizeof *x);
+            for (size_t k = 0; k < n; k++)
+                once += 1 / d[k], twice += 1 / (d[k] * d[k]);
+            cr_assert(mvdr_factor(l, n));
+            mvdr_invert(l, n, x, &first, &second);
+            expect_near(first, once, 1e-10, "trace", n, kind);
+            expect_near(mvdr_inverse_energy(x, n), twice, 1e-10, "energy", n, kind);
+            cr_expect(second <= twice * (1 + 1e-10) &&
+                          second * (double)n >= once * once * (1 - 1e-10),
+                      "n %zu, spectrum %d: %g of %g", n, (int)kind, second, twice);
+            free(d), free(a), free(l), free(x);
+        }
+}
+
+/* Two eigenvalues by counts, and the sums of 1/(d + s) and its square, of the reduced matrix. */
+Test(mvdr_eigen, few_eigenvalues_of_every_spectrum) {
+    for (spectrum kind = EVEN; kind < SPECTRA; kind++)
+        for (size_t i = 0; i < SIZES; i++) {
+            const size_t n = sizes[i];
+            double *d = calloc(n, sizeof *d), *t = calloc(2 * n, sizeof *t), most = 0, first,
+                   second;
+            cplx *a = prescribed_matrix(n, kind, 0, 700 + i, d);
+            for (size_t low = 0; low < n; low += 1 + n / 5) {
+                const mvdr_square h = square_of(n);
+                double *v = sonar_alloc(4 * h.ld, sizeof *v), once = 0, twice = 0;
+                const size_t high = low + (low + 1 < n), rank[2] = {n - 1 - high, n - 1 - low};
+                most = 0;
+                for (size_t k = 0; k < n; k++) {
+                    most += d[k];
+                    once += 1 / (d[k] + 1e-3), twice += pow(d[k] + 1e-3, -2);
+                }
+                load(h, a, true);
+                mvdr_reduce(h, v, v + 2 * h.ld, t, t + n);
+                const double mean = mvdr_ranked_mean(t, t + n, n, rank, most);
+                const double away = fabs(mean - (d[low] + d[high]) / 2);
+                cr_expect(away <= RATIO * (double)n * ULP * most + 1e-11 * d[low],
+                          "n %zu, spectrum %d, rank %zu: %g off", n, (int)kind, low, away);
+                cr_assert(mvdr_shifted_inverse(t, t + n, n, 1e-3, &first, &second));
+                expect_near(first, once, 1e-9, "shifted trace", n, kind);
+                expect_near(second, twice, 1e-9, "shifted energy", n, kind);
+                cr_expect(!mvdr_shifted_inverse(t, t + n, n, -2 * most - 1, &first, &second));
+                drop(h);
+                free(v);
+            }
+            free(d), free(t), free(a);
+        }
 }

@@ -80,6 +80,7 @@
 #define MVDR_LONG_CASES(X)                                                                         \
     X(beyond_shared_memory)                                                                        \
     X(low_loading_large)                                                                           \
+    X(without_eigenvalues)                                                                         \
     X(large_noise_rule)                                                                            \
     X(streaming)                                                                                   \
     X(resolution)                                                                                  \

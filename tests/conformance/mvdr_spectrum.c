@@ -269,6 +269,47 @@ MVDR_CASE(transient) {
     mvdr_close(&f);
 }
 
+/* Whether anybody wants the eigenvalues or not: whatever the rule, the spectrum, the loading and
+ * the level are the same. */
+static void compare_without(site *site, const sonar_mvdr_spec *spec, size_t l) {
+    mvdr_fixture f, g;
+    const mvdr_wave waves[] = {{50.5, 30}, {81, 10}};
+    mvdr_open_alone(&f, site, spec);
+    mvdr_open_alone(&g, site, spec);
+    g.wants_eigenvalues = true;
+    sonar_c32 *x = mvdr_record(&f, l, waves, 2, l);
+    mvdr_run(&f, l, x);
+    mvdr_run(&g, l, x);
+    for (size_t t = 0; t < spec->bins * spec->directions; t++)
+        site_expect(site, fabs(10 * log10((double)(f.spectrum[t] / g.spectrum[t]))) < 0.005,
+                    "rule %d, %zu sensors, L %zu: %g, not %g", (int)spec->loading, spec->sensors, l,
+                    (double)f.spectrum[t], (double)g.spectrum[t]);
+    for (size_t bin = 0; bin < spec->bins; bin++)
+        for (int field = SONAR_MVDR_DELTA; field <= SONAR_MVDR_LEVEL; field++) {
+            const double mine = (double)mvdr_info(&f, bin, field),
+                         its = (double)mvdr_info(&g, bin, field);
+            site_expect(site, fabs(mine - its) <= 1e-3 * fabs(its),
+                        "rule %d, %zu sensors, L %zu, field %d: %g, not %g", (int)spec->loading,
+                        spec->sensors, l, field, mine, its);
+        }
+    free(x);
+    mvdr_close(&f);
+    mvdr_close(&g);
+}
+
+MVDR_CASE(without_eigenvalues) {
+    static const size_t sizes[][2] = {{12, 5}, {13, 20}, {24, 9}, {40, 80}, {67, 70}, {50, 30}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int rule = SONAR_LOADING_NOISE; rule <= SONAR_LOADING_ABSOLUTE; rule++)
+            for (int variant = 0; variant < 3; variant++) {
+                sonar_mvdr_spec spec = mvdr_spec(sizes[i][0], DIRECTIONS, sizes[i][1], 0);
+                spec.loading = (sonar_loading)rule, spec.bins = 2;
+                spec.eps = rule == SONAR_LOADING_NOISE ? 1 : 0.05;
+                spec.forward_backward = variant == 1, spec.correct_level = variant == 2;
+                compare_without(site, &spec, sizes[i][1]);
+            }
+}
+
 /* As above, of matrices whose median is found without the other eigenvalues. */
 MVDR_CASE(large_noise_rule) {
     static const size_t sizes[][2] = {{150, 150}, {131, 280}, {300, 180}, {290, 420}, {310, 140}};
