@@ -174,8 +174,7 @@ static void answer_hangup(sonar_pipeline *pipeline, const char *path) {
     hung_up = 0;
     sonar_error err = {0};
     sonar_notify_reloading();
-    if (sonar_control_reload(pipeline, path, log_line, NULL, &differences, &err))
-        log_error(&err);
+    sonar_control_reload(pipeline, path, log_line, NULL, &differences, &err);
     sonar_notify_ready();
 }
 
@@ -264,6 +263,8 @@ static int run(sonar_config *config, const char *path) {
         code = open_control(config, pipeline, path, &control, &err);
     if (!code)
         code = sonar_pipeline_start(pipeline, &err);
+    if (!code) /* so that whoever asks at once has a whole status */
+        code = sonar_pipeline_tick(pipeline, &err);
     if (code) {
         log_error(&err);
         sonar_notify_failed(&err);

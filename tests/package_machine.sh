@@ -112,8 +112,21 @@ systemctl reload sonard
 await 10 is_active sonard
 [ "$(property sonard MainPID)" = "$pid" ]
 
-step "sonarctl reaches the service"
+step "a reload of a wrong file is told by systemctl, and the service goes on as it was"
+cp /etc/sonard/sonard.yaml good.yaml
+echo 'nonsense: 1' >>/etc/sonard/sonard.yaml
+since=$(date '+%F %T')
+not systemctl reload sonard 2>/dev/null
+await 10 says "$since" 'unknown key "nonsense"'
+cp good.yaml /etc/sonard/sonard.yaml
+is_active sonard
+[ "$(property sonard MainPID)" = "$pid" ]
+systemctl reload sonard
+
+step "sonarctl reaches the service, as root or its user"
 sonarctl version >/dev/null
+not su nobody -s /bin/sh -c 'sonarctl version' 2>said
+grep -q 'this user may not' said
 sonarctl set sound_speed_mps 1495 >/dev/null
 [ "$(sonarctl get sound_speed_mps)" = 1495 ]
 
@@ -184,6 +197,9 @@ is_active sonard
 [ -d /run/sonard-bow ]
 [ -d /run/sonard ]
 sonar-watch --config /etc/sonard/bow.yaml --topic status --count 1 --timeout 5 >/dev/null
+sonarctl -e ipc:///run/sonard-bow/control version >/dev/null
+await 10 test -e /var/lib/sonard-bow/fftwf.wisdom
+systemctl enable sonard@bow 2>/dev/null
 
 step "training as the service's user, into its folder"
 systemctl stop sonard
@@ -335,4 +351,5 @@ dpkg -P sonard >/dev/null 2>&1
 [ ! -e /etc/sonard/sonard.yaml ]
 [ -e /etc/sonard/bow.yaml ]
 [ -e /etc/sonard/keys/probe ]
+[ -z "$(find /etc/systemd/system -name 'sonard*' -type l)" ] # it was enabled
 echo passed

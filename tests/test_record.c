@@ -18,6 +18,7 @@
 #include "core/core.h"
 #include "digitiser.h"
 #include "process.h"
+#include "record/record.h"
 #include "recording.h"
 
 enum { SENSORS = 12, LENGTH = 512, HOP = 256, FS = 8000, FRAME = 128, FILES_MOST = 64 };
@@ -694,6 +695,36 @@ Test(record, messages_are_played_as_they_were_published) {
 }
 
 /* ---- mistakes -------------------------------------------------------------------------------- */
+
+Test(record, messages_of_another_version_are_refused) {
+    static const char *const topics[] = {"cbf.azimuth", NULL};
+    const sonar_message_head head = {.topic_bytes = 1, .header_bytes = 1, .utc_ns = 1};
+    uint8_t bytes[SONAR_MESSAGE_HEAD_BYTES];
+    sonar_message_head back;
+    sonar_message_head_encode(&head, bytes);
+    cr_expect(sonar_message_head_version(bytes) == 1 && sonar_message_head_decode(bytes, &back));
+    bytes[4] = 2;
+    cr_expect(sonar_message_head_version(bytes) == 2 && !sonar_message_head_decode(bytes, &back));
+    bytes[0] = 's';
+    cr_expect_eq(sonar_message_head_version(bytes), 0);
+    bytes[0] = 'S';
+
+    rig rig = rig_make();
+    const char *path = box_path(&rig.box, "later.sonar-spectra");
+    FILE *file = fopen(path, "w");
+    cr_assert(file && fwrite(bytes, sizeof bytes, 1, file) == 1 && !fclose(file));
+    rig.socket = listen_to(&rig, topics);
+    pid_t pid =
+        process_start(&rig.box, "replay.log", "sonar-replay", path, "--output", rig.out, NULL);
+    cr_expect_eq(process_wait(pid, 20000), 2);
+    char *log = box_read(&rig.box, "replay.log");
+    cr_expect(strstr(log, "at byte 0 there is a message of version 2; this sonar-replay reads "
+                          "version 1"),
+              "%s", log);
+    free(log);
+    zmq_close(rig.socket);
+    rig_free(&rig);
+}
 
 Test(record, a_folder_that_is_not_there_is_told_with_its_place) {
     rig rig = rig_make();

@@ -1255,6 +1255,10 @@ static sonar_code open_sigmf(size_t bytes, const char *global, const char *captu
     return code;
 }
 
+#define SIGMF_VERSIONS(sigmf, sonar)                                                               \
+    ", \"core:version\": \"" sigmf                                                                 \
+    "\", \"core:extensions\": [{\"name\": \"spatial\", \"version\": "                              \
+    "\"2.0.0\"}, {\"name\": \"sonar\", \"version\": \"" sonar "\", \"optional\": true}]"
 #define SIGMF(type, channels)                                                                      \
     "\"core:datatype\": \"" type "\", \"core:sample_rate\": 8000, "                                \
     "\"core:num_channels\": " channels
@@ -1269,6 +1273,8 @@ Test(simulator, sigmf_data_sets_are_read) {
                {SIGMF("ri16_le", "2"), SONAR_S16, 2, 23, 5, 0x0504}, /* cut off by a kill */
                {SIGMF("ri32_le", "3"), SONAR_S32, 3, 24, 2, 0x0f0e0d0c},
                {SIGMF("rf32_le", "1"), SONAR_F32, 1, 24, 6, 0},
+               {SIGMF("rf32_le", "1") SIGMF_VERSIONS("1.2.0", "1.0.0"), SONAR_F32, 1, 24, 6, 0},
+               {SIGMF("rf32_le", "1") SIGMF_VERSIONS("0.0.2", "1.9"), SONAR_F32, 1, 24, 6, 0},
                {"\"core:datatype\": \"ri16_le\", \"core:sample_rate\": 8000", SONAR_S16, 1, 24, 12,
                 0x0302}};
     const char *captures = "{\"core:sample_start\": 0, \"core:global_index\": 7, "
@@ -1328,6 +1334,9 @@ Test(simulator, sigmf_data_sets_that_cannot_be_played_are_refused) {
                {SIGMF("ri16_le", "\"two\""), one, "core:num_channels", 24},
                {"\"core:datatype\": \"ri16_le\"", one, "core:sample_rate", 24},
                {SIGMF("ri16_le", "2") ", \"core:trailing_bytes\": 4", one, "trailing", 24},
+               {SIGMF("ri16_le", "2") SIGMF_VERSIONS("2.0.0", "1.0.0"), one, "SigMF", 24},
+               {SIGMF("ri16_le", "2") SIGMF_VERSIONS("10.0", "1.0.0"), one, "'10.0'", 24},
+               {SIGMF("ri16_le", "2") SIGMF_VERSIONS("1.2.0", "2.0.0"), one, "sonar '2.0.0'", 24},
                {SIGMF("ri16_le", "2"), "{\"core:sample_start\": 0, \"core:header_bytes\": 4}",
                 "header", 24},
                {SIGMF("ri16_le", "2"), "{\"core:sample_start\": 0, \"core:datetime\": \"noon\"}",

@@ -28,6 +28,14 @@ static void tell_differences(const teller *to, const sonar_config_differences *a
     }
 }
 
+/* why: NULL where mistakes of the file have been told with their places. */
+static void tell_refused(const teller *to, const char *path, const sonar_error *why) {
+    char text[sizeof why->where + sizeof why->text + 64];
+    snprintf(text, sizeof text, "not taken over, nothing has changed%s%s%s%s", why ? ": " : "",
+             why ? why->where : "", why ? ": " : "", why ? why->text : "");
+    tell(to, SONAR_ERROR, path, text);
+}
+
 /* The first mistake of a report as an error. */
 static sonar_code first_mistake(const sonar_report *report, sonar_code code, sonar_error *err) {
     char text[400] = "cannot be read"; /* of a text that nobody has seen: without its place */
@@ -102,6 +110,7 @@ sonar_code sonar_control_reload(sonar_pipeline *pipeline, const char *path, sona
         report ? sonar_config_load_with_keys(path, credentials_dir, &wanted, report) : SONAR_ENOMEM;
     if (report && log)
         sonar_report_each(report, log, log_ctx);
+    const bool wanted_is_good = !code;
     if (code)
         code = first_mistake(report, code, err);
     else
@@ -111,7 +120,7 @@ sonar_code sonar_control_reload(sonar_pipeline *pipeline, const char *path, sona
     sonar_report_destroy(report);
     sonar_config_destroy(wanted);
     if (code)
-        tell(&to, SONAR_ERROR, path, "not taken over: nothing has changed");
+        tell_refused(&to, path, wanted_is_good ? err : NULL);
     else if (!differences->count)
         tell(&to, SONAR_INFO, path, "read again: nothing differs");
     else

@@ -23,6 +23,10 @@ void sonar_message_head_encode(const sonar_message_head *head,
     memcpy(bytes + 24, &utc, 8);
 }
 
+unsigned sonar_message_head_version(const uint8_t bytes[SONAR_MESSAGE_HEAD_BYTES]) {
+    return memcmp(bytes, lead, 4) ? 0 : bytes[4] | (unsigned)bytes[5] << 8;
+}
+
 bool sonar_message_head_decode(const uint8_t bytes[SONAR_MESSAGE_HEAD_BYTES],
                                sonar_message_head *head) {
     const uint64_t most = (uint64_t)1 << 40;

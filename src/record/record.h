@@ -89,7 +89,9 @@ typedef struct sonar_message_head {
 
 void sonar_message_head_encode(const sonar_message_head *head,
                                uint8_t bytes[SONAR_MESSAGE_HEAD_BYTES]);
-/* False: it is none, or its lengths are absurd. */
+/* Of the format, which is 1 here; 0: it is no message's. */
+unsigned sonar_message_head_version(const uint8_t bytes[SONAR_MESSAGE_HEAD_BYTES]);
+/* False: it is none of this version, or its lengths are absurd. */
 bool sonar_message_head_decode(const uint8_t bytes[SONAR_MESSAGE_HEAD_BYTES],
                                sonar_message_head *head);
 

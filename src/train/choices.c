@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* What a pipeline starts with: the table where it fits this node and configuration, else the
  * built-in rule. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/core.h"
 #include "train/train.h"
@@ -52,6 +54,12 @@ static void read_table(const char *state_dir, const sonar_train_fingerprint *fin
     if (!sonar_train_path(state_dir, path, sizeof path)) {
         snprintf(choices->source, sizeof choices->source,
                  "built-in rule: runtime.state_dir is not set, so there is no trained table");
+        return;
+    }
+    if (access(path, F_OK) != 0 && errno == ENOENT) {
+        snprintf(choices->source, sizeof choices->source,
+                 "built-in rule: this node is not trained, there is no %.300s (sonard --train)",
+                 path);
         return;
     }
     sonar_code code = sonar_train_load(path, fingerprint, &choices->table, &why);

@@ -109,7 +109,8 @@ typedef struct reader {
 static void refuse(reader *r, const sonar_node *at, const char *key, const char *what) {
     if (!r->code)
         r->code = sonar_fail(r->err, SONAR_EINVAL, r->path,
-                             "line %zu is not of a training table of this version: '%s' %s",
+                             "line %zu is not of a training table of this version: '%s' %s; run "
+                             "sonard --train again",
                              at ? at->place.line : 1, key, what);
 }
 

@@ -56,8 +56,10 @@ bool program_plugin_dir(char *dir, size_t bytes) {
     if (length <= 0)
         return false;
     path[length] = '\0';
-    *strrchr(path, '/') = '\0';
-    int needed = snprintf(dir, bytes, "%s/../lib/sonard", path);
+    for (int up = 0; up < 2; up++) /* out of the program's folder, and of that around it */
+        if (strrchr(path, '/'))
+            *strrchr(path, '/') = '\0';
+    int needed = snprintf(dir, bytes, "%s/lib/sonard", path);
     if (needed < 0 || (size_t)needed >= bytes)
         return false;
     if (access(dir, X_OK))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* sonarctl: asks a running sonard, or changes its values, over its control socket. */
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -299,19 +300,21 @@ static int report(const struct verb *verb, const options *o, const char *text, i
     return ok ? EXIT_SUCCESS : EXIT_REFUSED;
 }
 
-/* An ipc path at which there is no socket is no reason to wait. */
-static bool is_there(const char *endpoint) {
+/* An ipc path at which there is no socket, or one of others, is no reason to wait: 0 or why. */
+static int obstacle(const char *endpoint) {
     const char *path = strncmp(endpoint, "ipc://", 6) ? NULL : endpoint + 6;
-    return !path || *path == '@' || access(path, F_OK) == 0;
+    return !path || *path == '@' || access(path, R_OK | W_OK) == 0 ? 0 : errno;
 }
 
 static int talk(const struct verb *verb, const options *o, const char *endpoint, cJSON *request,
                 int count) {
-    if (!is_there(endpoint)) {
-        fprintf(stderr,
-                "sonarctl: %s: there is no such socket; is sonard running, with this "
-                "control.endpoint?\n",
-                endpoint);
+    const int why = obstacle(endpoint);
+    if (why) {
+        fprintf(stderr, "sonarctl: %s: %s\n", endpoint,
+                why == EACCES ? "this user may not: root and the daemon's own user may, and its "
+                                "group where control.group is true"
+                              : "there is no such socket; is sonard running, with this "
+                                "control.endpoint?");
         return EXIT_NOBODY;
     }
     void *context = zmq_ctx_new();
@@ -337,7 +340,11 @@ static char *endpoint_of(const char *path) {
     else if (config->control_endpoint)
         endpoint = strdup(config->control_endpoint);
     else
-        fprintf(stderr, "sonarctl: %s: control.endpoint is not set\n", path);
+        fprintf(stderr,
+                "sonarctl: %s: control.endpoint is not set; a service listens at "
+                "ipc:///run/sonard/control, sonard@NAME at ipc:///run/sonard-NAME/control: "
+                "--endpoint\n",
+                path);
     sonar_config_destroy(config);
     sonar_report_destroy(mistakes);
     return endpoint;

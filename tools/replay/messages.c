@@ -131,6 +131,17 @@ static bool read_parts(player *p, const sonar_message_head *head, FILE *file) {
     return fread(p->bytes, 1, bytes, file) == bytes;
 }
 
+static sonar_code refuse_head(const uint8_t lead[SONAR_MESSAGE_HEAD_BYTES], const char *path,
+                              long at, sonar_error *err) {
+    const unsigned version = sonar_message_head_version(lead);
+    if (version > 1)
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "at byte %ld there is a message of version %u; this sonar-replay reads "
+                          "version 1",
+                          at, version);
+    return sonar_fail(err, SONAR_EINVAL, path, "at byte %ld there is no message", at);
+}
+
 static sonar_code play_file(player *p, const char *path, sonar_error *err) {
     uint8_t lead[SONAR_MESSAGE_HEAD_BYTES];
     sonar_message_head head;
@@ -142,7 +153,7 @@ static sonar_code play_file(player *p, const char *path, sonar_error *err) {
            fread(lead, 1, sizeof lead, file) == sizeof lead) {
         const long at = ftell(file) - (long)sizeof lead;
         if (!sonar_message_head_decode(lead, &head))
-            code = sonar_fail(err, SONAR_EINVAL, path, "at byte %ld there is no message", at);
+            code = refuse_head(lead, path, at, err);
         else if (!read_parts(p, &head, file))
             break;
         p->first_utc_ns = p->first_utc_ns || code ? p->first_utc_ns : head.utc_ns;

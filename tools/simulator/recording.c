@@ -242,12 +242,40 @@ static sonar_code parse_lacks(const cJSON *annotations, const char *path, sim_re
     return SONAR_OK;
 }
 
+/* Within a major version all that is new may be left alone. */
+static bool is_of_major(const char *version, const char *major) {
+    const size_t length = strlen(major);
+    return !strncmp(version, major, length) && (version[length] == '.' || !version[length]);
+}
+
+/* What later versions mean is not known here. A recording that names none is taken as it is. */
+static sonar_code check_versions(const cJSON *global, const char *path, sonar_error *err) {
+    const char *sigmf = json_text(global, "core:version");
+    const cJSON *extension;
+    if (*sigmf && !is_of_major(sigmf, "1") && !is_of_major(sigmf, "0"))
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "core:version: '%.40s'; SigMF is accepted up to version 1", sigmf);
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(global, "core:extensions");
+    for (extension = list ? list->child : NULL; extension; extension = extension->next) {
+        const char *version = json_text(extension, "version");
+        if (!strcmp(json_text(extension, "name"), "sonar") && !is_of_major(version, "1"))
+            return sonar_fail(err, SONAR_EINVAL, path,
+                              "core:extensions: sonar '%.40s'; accepted is version 1: a later "
+                              "sonard has recorded it",
+                              version);
+    }
+    return SONAR_OK;
+}
+
 static sonar_code parse_sigmf(const cJSON *json, const char *path, sim_recording_info *info,
                               sonar_error *err) {
     const cJSON *global = cJSON_GetObjectItemCaseSensitive(json, "global");
     const cJSON *captures = cJSON_GetObjectItemCaseSensitive(json, "captures");
     const char *datatype = json_text(global, "core:datatype");
     double channels = json_number(global, "core:num_channels");
+    sonar_code code = check_versions(global, path, err);
+    if (code)
+        return code;
     info->fs_hz = json_number(global, "core:sample_rate");
     info->format = sigmf_format(datatype);
     if (isnan(channels) && !cJSON_HasObjectItem(global, "core:num_channels"))
@@ -273,7 +301,7 @@ static sonar_code parse_sigmf(const cJSON *json, const char *path, sim_recording
                           SONAR_RANKS_MOST);
     info->rank = (size_t)rank;
     info->ranks = (size_t)ranks;
-    const sonar_code code = parse_captures(captures, path, info, err);
+    code = parse_captures(captures, path, info, err);
     return code ? code
                 : parse_lacks(cJSON_GetObjectItemCaseSensitive(json, "annotations"), path, info,
                               err);
