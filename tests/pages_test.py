@@ -253,7 +253,7 @@ def run_page(page, blocks):
             env={**os.environ, "PATH": f"{folder}/bin:{binaries}:{os.environ['PATH']}", "PYTHONPATH": "tools/python",
                  "RUNTIME_DIRECTORY": f"{folder}/run/sonard", "MPLCONFIGDIR": name})
         try:
-            said, _ = shell.communicate(timeout=120)
+            said, _ = shell.communicate(timeout=240)
         except subprocess.TimeoutExpired:
             shell.kill()
             said, _ = shell.communicate()
