@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -79,19 +81,25 @@ static void start_ingest(size_t threads) {
     start(&spec);
 }
 
+static void *pushing; /* a failed test leaves it open, and the context would wait for it */
+
 static void tear_down(void) {
     sonar_ingest_destroy(ingest);
     sonar_segments_destroy(segments);
+    if (pushing)
+        zmq_setsockopt(pushing, ZMQ_LINGER, &(int){0}, sizeof(int));
+    if (pushing)
+        zmq_close(pushing);
     zmq_ctx_term(context);
     rmdir(folder);
 }
 
 static void *connect_push(void *zmq) {
     int linger = PATIENCE_MS;
-    void *socket = zmq_socket(zmq, ZMQ_PUSH);
-    zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
-    cr_assert(zmq_connect(socket, frames_at) == 0);
-    return socket;
+    pushing = zmq_socket(zmq, ZMQ_PUSH);
+    zmq_setsockopt(pushing, ZMQ_LINGER, &linger, sizeof linger);
+    cr_assert(zmq_connect(pushing, frames_at) == 0);
+    return pushing;
 }
 
 static sonar_lender *lend(size_t blocks, size_t bytes) {
@@ -197,7 +205,6 @@ static void mix(size_t threads) {
     for (int i = 0; !sonar_lender_is_done(lender); i++, usleep(1000))
         cr_assert(i < PATIENCE_MS, "a block is never given back");
     sonar_lender_destroy(lender);
-    zmq_close(socket);
 }
 
 Test(shared, brings_what_the_socket_brings, .init = set_up, .fini = tear_down) {
@@ -238,7 +245,6 @@ Test(shared, overwritten_before_it_is_read, .init = set_up, .fini = tear_down) {
         await_received(3 * (uint64_t)type);
     }
     sonar_lender_destroy(lender);
-    zmq_close(socket);
 }
 
 Test(shared, descriptors_are_not_believed, .init = set_up, .fini = tear_down) {
@@ -275,7 +281,6 @@ Test(shared, descriptors_are_not_believed, .init = set_up, .fini = tear_down) {
     sonar_frame_encode(&frame, header);
     expect_drop(socket, header, &good, sizeof good, SONAR_FRAME_WRONG_CHANNELS);
     sonar_lender_destroy(lender);
-    zmq_close(socket);
 }
 
 /* The digitiser writes while the daemon copies: what the assembler has written of it is not there.
@@ -480,7 +485,6 @@ Test(shared, a_digitiser_cannot_take_its_memory_away, .init = set_up, .fini = te
         cr_assert(i < PATIENCE_MS);
     cr_assert(sonar_ingest_alive(ingest));
     close(peer), close(fd);
-    zmq_close(socket);
 }
 
 /* ---- digitisers that die --------------------------------------------------------------------- */
@@ -515,7 +519,6 @@ Test(shared, a_digitiser_is_killed_and_comes_back, .init = set_up, .fini = tear_
     expect_windows(0, (ALL - 1) * 50);
     cr_assert(counters().frames_accepted == ALL && counters().samples_missing == 0);
     sonar_lender_destroy(lender);
-    zmq_close(socket);
 }
 
 /* Messages that are still on their way when the digitiser leaves are read all the same. */
@@ -528,7 +531,17 @@ Test(shared, what_was_sent_before_the_end_is_read, .init = set_up, .fini = tear_
     usleep(100000);
     start_ingest(1);
     expect_windows(0, (BLOCKS - 1) * 50);
-    zmq_close(socket);
+}
+
+/* libzmq closes what listens a while after zmq_close. */
+static void await_silence(const char *endpoint) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", endpoint + strlen("ipc://"));
+    for (bool answered = true; answered; usleep(1000)) {
+        const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        answered = connect(fd, (const struct sockaddr *)&address, sizeof address) == 0;
+        close(fd);
+    }
 }
 
 /* The daemon is started again: the memory is handed over anew. */
@@ -545,12 +558,12 @@ Test(shared, the_daemon_comes_back, .init = set_up, .fini = tear_down) {
     cr_assert(!sonar_lender_attached(lender) && !sonar_lender_begin(lender, -1));
     const sonar_segments_spec spec = {.endpoint = memory_at, .mode = 0600, .bytes_most = 1 << 20};
     cr_assert(sonar_segments_create(&spec, sonar_host_serial(), &segments, &err) == SONAR_OK);
+    await_silence(frames_at);
     start_ingest(1);
     for (uint64_t f = 3; f < 23; f++)
         send_shared(socket, lender, frame_at(f * SAMPLES, SONAR_S16));
     expect_windows(150, 1100);
     sonar_lender_destroy(lender);
-    zmq_close(socket);
 }
 
 Test(shared, the_socket_has_its_mode_and_replaces_nothing_else, .init = set_up, .fini = tear_down) {
