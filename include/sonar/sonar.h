@@ -28,6 +28,7 @@ extern "C" {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
+/* A complex number. */
 typedef struct sonar_c32 {
     float re, im;
 } sonar_c32;
@@ -53,7 +54,8 @@ typedef struct sonar_error {
     char text[512];
 } sonar_error;
 
-/* Fills *err (if any) and returns `code`, so that `return sonar_fail(...)` is the idiom. */
+/* Fills *err (if any) and returns `code`, so that `return sonar_fail(...)` is the idiom. What is
+ * too long is cut off; a NULL `where` is empty. Keeps no pointer. Any thread. */
 sonar_code sonar_fail(sonar_error *err, sonar_code code, const char *where, const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 4, 5)))
@@ -68,7 +70,7 @@ typedef enum sonar_space { SONAR_HOST = 0, SONAR_PINNED, SONAR_DEVICE } sonar_sp
 
 typedef enum sonar_dtype {
     SONAR_S16 = 1, /* 1..4 are also the sample types of a frame (docs/protocol.md) */
-    SONAR_S24,
+    SONAR_S24,     /* three bytes, of frames only: no buffer has them */
     SONAR_S32,
     SONAR_F32,
     SONAR_C32,
@@ -81,33 +83,39 @@ typedef enum sonar_dtype {
 /* A view of memory: it owns nothing unless it came from sonar_backend.buffer_create.
  * stride is in elements, outermost first; an empty view has shape[0] == 0 and may have no data. */
 typedef struct sonar_buffer {
-    void *data;
-    size_t bytes;
+    void *data;   /* in `space`: what is on a device is no address for the processor */
+    size_t bytes; /* of all elements, without what lies between strided rows */
     sonar_space space;
     sonar_dtype dtype;
-    int rank;
+    int rank; /* 1 to SONAR_MAX_RANK; entries of shape and stride that count */
     size_t shape[SONAR_MAX_RANK];
     ptrdiff_t stride[SONAR_MAX_RANK];
 } sonar_buffer;
 
-/* Bytes of one element. */
+/* The functions of buffers look at what they are given alone, keep no pointer and cannot fail. Any
+ * thread. */
+
+/* Bytes of one element; 0 for what is no dtype. */
 size_t sonar_dtype_size(sonar_dtype dtype);
 /* Number of elements, the product of the shape. */
 size_t sonar_buffer_count(const sonar_buffer *buffer);
-/* A dense row-major view of `data` in host memory; shape has `rank` entries. Its bytes are
- * SIZE_MAX, which no allocation grants, where they are too many to count. */
+/* A dense row-major view of `data`, which is borrowed and may be NULL, in host memory; shape has
+ * `rank` entries, at most SONAR_MAX_RANK. Its bytes are SIZE_MAX, which no allocation grants, where
+ * they are too many to count. */
 sonar_buffer sonar_buffer_view(void *data, sonar_dtype dtype, int rank, const size_t *shape);
-/* A view of part `index` of the outermost dimension of a dense buffer of rank 2 or more. */
+/* A view of part `index`, less than shape[0], of the outermost dimension of a dense buffer of rank
+ * 2 or more: of the same memory, with one dimension fewer. */
 sonar_buffer sonar_buffer_part(const sonar_buffer *all, size_t index);
 
 /* ---- the program around ---------------------------------------------------------------------- */
 
 typedef enum sonar_level { SONAR_ERROR = 0, SONAR_WARN, SONAR_INFO, SONAR_DEBUG } sonar_level;
 
-/* What the program offers to the library and to backends. All members but `choice` are set.
- * Callable from any thread. */
+/* What the program offers to the library and to backends, which borrow it until the last thing made
+ * with it is gone. All members but `choice` and `state_dir` are set. */
 typedef struct sonar_host {
-    void *ctx;
+    void *ctx; /* the program's own, handed to its functions */
+    /* One line without newline; the texts are borrowed until it returns. Any thread. */
     void (*log)(void *ctx, sonar_level level, const char *where, const char *text);
     /* Runs task(arg, index, worker) for every index < tasks, on up to `workers` threads, and
      * returns when all are done. worker < workers names a slot of scratch no one else is using.
@@ -115,7 +123,7 @@ typedef struct sonar_host {
      * caller at a time: only the data thread may call it while the pipeline runs. */
     void (*parallel)(void *ctx, size_t tasks, void (*task)(void *arg, size_t index, size_t worker),
                      void *arg);
-    size_t workers;
+    size_t workers;        /* at least 1 */
     const char *state_dir; /* where wisdom and the like is kept, or NULL for nowhere */
     /* For tests of error paths: the n-th fallible call a plugin makes fails; -n: that and all later
      * ones; 0: none. */
@@ -130,7 +138,8 @@ typedef struct sonar_host {
 /* ---- parameters ------------------------------------------------------------------------------ */
 
 /* Delays of a set of look directions as turns per bin: at bin b the steering vector's phase is
- * b * turns (mod 2^64). turns[range][direction][sensor]; far field has ranges == 1. */
+ * b * turns (mod 2^64). turns[range][direction][sensor], dense, in host memory, of the parameters
+ * that it is part of; far field has ranges == 1. */
 typedef struct sonar_manifold {
     size_t ranges, directions, sensors;
     double bin_width_hz; /* fs / N the turns were made for */
@@ -146,8 +155,9 @@ struct sonar_mvdr_spec;
  * whoever changes a value makes a new one. Positions and channels of the sensors are here as well,
  * since delays follow from them. What a stage's specification holds cannot change, but for the
  * members that it calls live. A stage works with the version that came with the window, and so does
- * what is published of that window. Arrays have one entry per sensor. Host memory; a device backend
- * uploads on a new `version`. */
+ * what is published of that window. Arrays have one entry per sensor. Host memory, of whoever made
+ * the version, until no work with it is left; a device backend uploads on a new `version`. Read by
+ * any thread. */
 typedef struct sonar_params {
     uint64_t version; /* counts from 1; another one wherever any member differs */
     size_t sensors, sensors_used;

@@ -353,6 +353,8 @@ typedef struct sonar_mvdr_spec {
     sonar_mvdr_parts parts;
 } sonar_mvdr_spec;
 
+/* What follows from the sizes of a specification: pure functions, any thread. */
+
 /* Snapshots that are kept: L, or all that forgetting leaves above 1e-14 of their power. */
 static inline double sonar_mvdr_slots(const sonar_mvdr_spec *spec) {
     return spec->alpha > 0 ? ceil(log(1e-14) / log(spec->alpha)) : (double)spec->snapshots;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+/* clang-format off */
 /*
  * The topics, one row each: all that is known of a topic stands here and nowhere else. The
  * enumeration sonar_surface, sonar_topic_table (core/topic.h), subscriptions, headers, the buffers
@@ -9,12 +10,14 @@
  *             eigenvalues), or NONE. Directions, bins and bands are those of the maker, the CBF's
  *             unless the MVDR makes it
  *   quantity  POWER (unit^2), DENSITY (unit^2/Hz), PSEUDO (a pseudo-spectrum, which is no power),
- * SHARE, LENGTH (m), or NOTHING dtype     of the array: a sonar_dtype but S24; F32 also where there
- * is none maker     CBF, MVDR: that stage; HOST: the processor, from samples or transforms;
- *             DETECTOR, from the surfaces it needs; CONTROL: the control thread
+ *             SHARE, LENGTH (m), or NOTHING
+ *   dtype     of the array: a sonar_dtype but S24; F32 also where there is none
+ *   maker     CBF, MVDR: that stage; HOST: the processor, from samples or transforms; DETECTOR, from
+ *             the surfaces it needs; CONTROL: the control thread
  *   when      WINDOW: with each; NAMED: with each while somebody subscribes by name; SECOND
  *   needs     surfaces that have to be there before it can be made
  */
+/* clang-format on */
 #ifndef SONAR_TOPICS_H
 #define SONAR_TOPICS_H
 
@@ -53,6 +56,7 @@ typedef enum sonar_surface {
     SONAR_SURFACES
 } sonar_surface;
 
+/* The surface's bit in sonar_work.outputs and in other sets of surfaces, uint32_t each. */
 #define SONAR_WANT(surface) (1u << (surface))
 
 #endif
