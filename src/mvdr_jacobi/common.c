@@ -65,6 +65,16 @@ mvdr_shape mvdr_shape_of(const sonar_mvdr_spec *spec) {
                         .order = by_snapshots ? each * slots : spec->sensors};
 }
 
+bool mvdr_can_follow(const sonar_mvdr_spec *spec) {
+    return spec->alpha == 0 && !mvdr_shape_of(spec).by_snapshots && !mvdr_has_vectors(spec);
+}
+
+/* From so many sensors it takes less time than to begin anew: two thirds with 256, and no less with
+ * 128. */
+bool mvdr_follows(const sonar_mvdr_spec *spec) {
+    return mvdr_can_follow(spec) && spec->sensors >= 192;
+}
+
 double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers) {
     const mvdr_shape shape = mvdr_shape_of(spec);
     const double sensors = (double)spec->sensors, columns = (double)(shape.each * shape.slots);
@@ -77,7 +87,10 @@ double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers) {
         bin += square / 2;
     bin += spec->white_noise_gain_db < 0 ? 16 * (double)shape.order : 0;
     bin += 4 * (double)spec->directions * (double)(spec->ranges + music);
-    const double scratch = (1.5 + 0.5 * !vectors + (vectors || music) + music) * square;
+    const bool slides = mvdr_follows(spec);
+    bin += slides ? 8 * (columns + (double)spec->directions) : 0;
+    const double scratch = (1.5 + 0.5 * !vectors + (vectors || music) + music + slides) * square +
+                           (slides ? 104 * 8 * sensors : 0);
     return (double)spec->bins * bin + (double)workers * scratch;
 }
 

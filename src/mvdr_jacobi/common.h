@@ -36,6 +36,13 @@ static inline bool mvdr_has_vectors(const sonar_mvdr_spec *spec) {
     return spec->solver == SONAR_MVDR_JACOBI || spec->dmr || spec->white_noise_gain_db < 0;
 }
 
+/* Whether a window may take the inverse of the one before and let it follow the snapshots: in
+ * sensor space, of a block, without eigenvectors. (Forgetting lets the loading fade with the
+ * snapshots.) */
+bool mvdr_can_follow(const sonar_mvdr_spec *spec);
+/* The same where it pays. */
+bool mvdr_follows(const sonar_mvdr_spec *spec);
+
 /* Whether MUSIC has to find eigenvectors for itself, in windows that want it: the spectrum is then
  * the same whether anybody wants MUSIC or not. */
 static inline bool mvdr_music_decomposes(const sonar_mvdr_spec *spec) {

@@ -10,10 +10,13 @@
  * One bin: snapshots.c stores what comes and keeps the Gram matrix and the projections on steering
  * vectors up to date, covariance.c the covariance; eigenvalues.c or jacobi.c decompose A,
  * loading.c picks delta, factor.c makes from it what spectrum_cpu.c needs, solve.c leads them;
- * music.c asks the same eigenvectors for MUSIC, white_noise.c for more loading.
+ * music.c asks the same eigenvectors for MUSIC, white_noise.c for more loading. Where inverse.c has
+ * the inverse of the window before, it takes the place of all these.
  */
 #ifndef SONAR_MVDR_JACOBI_INTERNAL_H
 #define SONAR_MVDR_JACOBI_INTERNAL_H
+
+#include <string.h>
 
 #include "core/core.h"
 #include "mvdr_jacobi/common.h"
@@ -47,6 +50,14 @@ static inline size_t mvdr_triangle(size_t order) {
     return MVDR_LANES * MVDR_LANES * panels * (panels + 1);
 }
 
+/* Sum over the lanes, in a fixed order. */
+MVDR_INLINE double mvdr_add_lanes(const mvdr_lanes *v) {
+    double part[MVDR_LANES];
+    memcpy(part, v, sizeof part);
+    return ((part[0] + part[4]) + (part[2] + part[6])) +
+           ((part[1] + part[5]) + (part[3] + part[7]));
+}
+
 /* Planar columns, `ld` apart, of a square. */
 typedef struct mvdr_square {
     double *re, *im;
@@ -54,6 +65,8 @@ typedef struct mvdr_square {
 } mvdr_square;
 
 /* ---- scratch of one worker ------------------------------------------------------------------- */
+
+typedef struct mvdr_change mvdr_change; /* inverse.c */
 
 typedef struct mvdr_scratch {
     double *a;                   /* the matrix that is solved, a triangle */
@@ -72,6 +85,7 @@ typedef struct mvdr_scratch {
     double *project;             /* [column][re, im][lane] */
     double *energy;              /* white noise gain: [order + 1][lane] */
     double *signal;              /* MUSIC: rows of W^H, weighted */
+    mvdr_change *change;         /* the inverse that slides: what comes and goes */
 } mvdr_scratch;
 
 sonar_code mvdr_scratch_create(const sonar_mvdr_spec *spec, mvdr_shape shape, mvdr_scratch *scratch,
@@ -182,7 +196,7 @@ typedef struct mvdr_rows {
  * P = level / rest, or with corrected levels level inside / rest + base. */
 typedef struct mvdr_view {
     size_t m;           /* length of v; 0: no data, P = 0 */
-    double *factor;     /* L, to be solved with, or with `vectors` rows of W^H, weighted */
+    double *factor;     /* L, to be solved with, or with `vectors` rows of W^H, weighted, or M */
     size_t rows;        /* so many of them */
     bool vectors, left; /* left: rest = |a|^2 - s */
     double delta, level, base;
@@ -190,7 +204,19 @@ typedef struct mvdr_view {
     double gain;    /* least white noise gain, as a share of |a|^2; 0: no limit */
     double *lambda; /* [m + 1] eigenvalues of R + delta I, and delta */
     double *own;    /* [m] |u^H a|^2 is so many times what F makes of it */
+    bool inverse;   /* s from M = (scale (R + delta I) - apart I)^-1, which is loaded with `kept` */
+    double scale, kept, apart;
 } mvdr_view;
+
+/* What a bin keeps of the inverse that slides, M; the factor is its memory. */
+typedef struct mvdr_inverse {
+    bool kept;            /* M is that of the last window */
+    unsigned age, rest;   /* windows since it was made, and to go without one */
+    double weight, delta; /* of a column in what M is the inverse of; its loading */
+    double trace, energy; /* of M over the used sensors: sums of M_ii and |M_ij|^2 */
+    bool sloped;          /* |M a|^2 are known, */
+    int64_t offset;       /* for steering at that offset */
+} mvdr_inverse;
 
 /* What a bin keeps from one execute to the next. */
 typedef struct mvdr_bin {
@@ -230,6 +256,9 @@ typedef struct mvdr_stage {
     double *covariance;        /* sensor space: [bin] triangle, sum of x x^H over all sensors */
     double *factor;            /* [bin] */
     size_t factor_size;
+    mvdr_inverse *inverse;   /* [bin], or NULL: it never slides */
+    double *slope;           /* [bin][directions] |M a|^2 */
+    double *energy;          /* [bin][column] |x|^2 of what M has */
     double *lambda;          /* white noise gain: [bin][2][order + 1], the views' */
     bool solved;             /* the views are those of all snapshots taken in */
     float *power;            /* [bin][directions] */
@@ -248,6 +277,7 @@ typedef struct mvdr_stage {
     sonar_buffer *out; /* of a part */
     size_t arrived;
     mvdr_wants wants;
+    bool slides;                    /* this window may take the inverse of the one before */
     size_t first_looked, looked_at; /* points of this evaluation, at a time */
 } mvdr_stage;
 
@@ -284,8 +314,11 @@ void mvdr_slide(mvdr_stage *stage, size_t bin, size_t begin, size_t end, double 
                 mvdr_scratch *scratch);
 /* Makes the sums anew where those of this execute have lost digits, or it is the bin's turn. */
 void mvdr_refresh(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
-/* The bin's view and info, from all that has been taken. */
+/* The bin's view and info, from all that has been taken; `anew`: whatever slides. */
 void mvdr_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
+void mvdr_solve_anew(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
+/* The flag of a source that reads too low, or 0. */
+unsigned mvdr_level_flag(const sonar_mvdr_spec *spec, double share);
 
 /* Steering vectors of eight directions at absolute bin `bin`, to scratch->steer; turns is
  * [sensor][lane]. */
@@ -316,6 +349,11 @@ void mvdr_music_publish(const mvdr_stage *stage, const sonar_buffer *out);
 /* To scratch->z and norm what spectra of a bin's directions first .. first + 7 follow from. */
 void mvdr_look(mvdr_stage *stage, size_t bin, size_t first, mvdr_scratch *scratch,
                double norm[MVDR_LANES]);
+/* x^H y of a column and a vector in double over ld, a multiple of the lanes. */
+void mvdr_inner(const float *x, const double *y_re, const double *y_im, size_t ld, double *re,
+                double *im);
+/* z^H M z. */
+void mvdr_quadratic(double *inverse, const double *vectors, size_t m, double *out);
 /* |F z|^2 in eight directions with an F of so many rows, panels of `m` columns. */
 void mvdr_multiplied(const double *factor, size_t rows, const double *vectors, size_t m,
                      double *out);
@@ -329,6 +367,9 @@ unsigned mvdr_gain_limit(const mvdr_view *view, const double *norm, double *ener
  * noise gain limits. */
 unsigned mvdr_spectrum_power(const mvdr_view *view, bool corrected, const double *norm,
                              mvdr_scratch *scratch, float *power);
+/* The same from s. */
+void mvdr_powers(const mvdr_view *view, bool corrected, const double *norm, const double *s,
+                 float *power);
 /* The bin's whole spectrum, to stage->power. */
 void mvdr_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
 /* Of the near field, to stage->near_power, right after mvdr_solve. */
@@ -341,6 +382,21 @@ void mvdr_spectrum_at(mvdr_stage *stage, size_t bin, const uint64_t *turns, mvdr
  * last of `points` is repeated. */
 void mvdr_spectrum_joined(mvdr_stage *stage, size_t bin, const double *sums, size_t points,
                           mvdr_scratch *scratch, float *power);
+
+/* ---- the inverse that slides, inverse.c ------------------------------------------------------ */
+
+bool mvdr_change_create(size_t order, mvdr_change **out);
+void mvdr_change_destroy(mvdr_change *change);
+/* Before the bin takes what arrived: notes what that replaces. Without `slides` the inverse goes.
+ */
+void mvdr_inverse_before(mvdr_stage *stage, size_t bin, bool slides, mvdr_scratch *scratch);
+/* In the place of mvdr_solve_anew, where it returns true. */
+bool mvdr_inverse_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
+/* In the place of mvdr_spectrum; where M turns out to be wrong the bin is solved anew. */
+void mvdr_inverse_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
+/* s of the vectors in scratch->z. */
+void mvdr_inverse_energies(const mvdr_view *view, const double *norm, mvdr_scratch *scratch,
+                           double *s);
 
 /* Products of two neighbouring bins over the used sensors; not finite if a sample is not. */
 mvdr_pair mvdr_pair_of(const mvdr_stage *stage, const sonar_c32 *x, const sonar_c32 *y);

@@ -27,6 +27,13 @@ static bool measure(mvdr_stage *stage, size_t *ring, size_t *gram, size_t *proje
            !__builtin_mul_overflow(bins * columns * 2, stage->directions, project);
 }
 
+/* Whether an inverse may follow the snapshots. Tests choose it for few sensors, too. */
+static bool follows(const mvdr_stage *stage) {
+    const char *chosen = sonar_host_choice(stage->host, "mvdr.inverse");
+    return chosen && strcmp(chosen, "follow") == 0 ? mvdr_can_follow(&stage->spec)
+                                                   : mvdr_follows(&stage->spec);
+}
+
 static bool allocate(mvdr_stage *stage) {
     const sonar_mvdr_spec *spec = &stage->spec;
     const mvdr_shape *shape = &stage->shape;
@@ -50,6 +57,10 @@ static bool allocate(mvdr_stage *stage) {
     stage->norm = sonar_alloc(shape->by_snapshots ? bins * stage->directions : 1, sizeof(double));
     stage->covariance = sonar_alloc(sums ? bins : 1, mvdr_triangle(sums ? sensors : 1) * 8);
     stage->factor = sonar_alloc(bins, stage->factor_size * sizeof(double));
+    const bool slides = follows(stage);
+    stage->inverse = slides ? sonar_alloc(bins, sizeof *stage->inverse) : NULL;
+    stage->slope = sonar_alloc(slides ? bins * stage->directions : 1, sizeof(double));
+    stage->energy = sonar_alloc(slides ? bins * stage->columns : 1, sizeof(double));
     stage->lambda = sonar_alloc(spec->white_noise_gain_db < 0 ? bins : 1,
                                 2 * (shape->order + 1) * sizeof(double));
     stage->power = sonar_alloc(bins * stage->directions, sizeof(float));
@@ -67,7 +78,8 @@ static bool allocate(mvdr_stage *stage) {
            stage->bin && stage->gram_re && stage->gram_im && stage->project && stage->norm &&
            stage->covariance && stage->factor && stage->lambda && stage->power && stage->share &&
            stage->info && stage->eigenvalue && stage->pair && stage->points && stage->sample &&
-           stage->scratch && !spec->tones == !stage->tones;
+           stage->scratch && stage->slope && stage->energy && slides == !!stage->inverse &&
+           !spec->tones == !stage->tones;
 }
 
 static void destroy(void *opaque) {
@@ -82,7 +94,8 @@ static void destroy(void *opaque) {
                      stage->norm,       stage->covariance, stage->factor,     stage->power,
                      stage->info,       stage->tones,      stage->pair,       stage->points,
                      stage->sample,     stage->scratch,    stage->eigenvalue, stage->rows.before,
-                     stage->share,      stage->lambda};
+                     stage->share,      stage->lambda,     stage->inverse,    stage->slope,
+                     stage->energy};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
     free(stage);
@@ -113,12 +126,16 @@ static sonar_code create(const void *spec, const sonar_host *host, void **out, s
     }
     sonar_mvdr_spec held = stage->spec;
     held.sensors = stage->held;
-    for (size_t i = 0; i < host->workers; i++)
-        if ((code = mvdr_scratch_create(&held, stage->shape, &stage->scratch[i], err)) !=
-            SONAR_OK) {
-            destroy(stage);
-            return code;
-        }
+    for (size_t i = 0; i < host->workers && !code; i++) {
+        code = mvdr_scratch_create(&held, stage->shape, &stage->scratch[i], err);
+        if (!code && stage->inverse &&
+            !mvdr_change_create(stage->shape.order, &stage->scratch[i].change))
+            code = sonar_fail(err, SONAR_ENOMEM, where, "no memory for %zu sensors", held.sensors);
+    }
+    if (code) {
+        destroy(stage);
+        return code;
+    }
     if (stage->tones)
         *stage->tones = *stage->spec.tones;
     stage->spec.tones = NULL; /* borrowed */
@@ -133,6 +150,8 @@ static void reset(void *opaque) {
     stage->solved = false;
     for (size_t b = 0; b < stage->spec.bins; b++)
         stage->bin[b] = (mvdr_bin){.projected = stage->bin[b].projected};
+    for (size_t b = 0; stage->inverse && b < stage->spec.bins; b++)
+        stage->inverse[b] = (mvdr_inverse){0};
     if (!stage->shape.by_snapshots)
         memset(stage->covariance, 0,
                stage->spec.bins * mvdr_triangle(stage->spec.sensors) * sizeof(double));
@@ -157,6 +176,8 @@ static void bin_task(void *arg, size_t bin, size_t worker) {
     } else {
         if (stage->tones && (stage->arrived || stage->changed))
             mvdr_tone_steer(stage, bin);
+        if (stage->inverse)
+            mvdr_inverse_before(stage, bin, stage->slides && in_band(stage, bin), scratch);
         mvdr_take(stage, bin, scratch);
     }
     if (!in_band(stage, bin))
@@ -224,6 +245,14 @@ static void publish(const mvdr_stage *stage, sonar_buffer *out, uint32_t outputs
                SONAR_MVDR_INFO_FIELDS);
 }
 
+/* Whether this window wants nothing but what the inverse can give. */
+static bool may_slide(const mvdr_stage *stage) {
+    const sonar_mvdr_spec *spec = &stage->spec;
+    const mvdr_wants *wants = &stage->wants;
+    return stage->inverse && wants->far && !wants->near && !wants->music && !wants->eigenvalues &&
+           !spec->source_count && spec->loading != SONAR_LOADING_NOISE;
+}
+
 static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *in,
                           sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     (void)queue;
@@ -241,11 +270,13 @@ static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
     stage->in = in;
     stage->arrived = joined && in->shape[0] ? work->snapshots : in->shape[0];
     stage->wants = mvdr_wants_of(work, out);
+    stage->slides = may_slide(stage);
     if (stage->tones && stage->arrived && !joined)
         stage->host->parallel(stage->host->ctx, spec->bins, accumulate_products, stage);
     stage->host->parallel(stage->host->ctx, spec->bins, bin_task, stage);
     mvdr_advance(stage);
     stage->solved = stage->wants.any;
+    stage->slides = false;
     if (stage->solved)
         publish(stage, out, work->outputs);
     return SONAR_OK;

@@ -45,6 +45,7 @@ sonar_code mvdr_scratch_create(const sonar_mvdr_spec *spec, mvdr_shape shape, mv
 }
 
 void mvdr_scratch_destroy(mvdr_scratch *s) {
+    mvdr_change_destroy(s->change);
     void *owned[] = {s->a,     s->panel, s->h_re,    s->h_im,   s->v_re,   s->v_im,     s->d,
                      s->e,     s->pair,  s->order,   s->column, s->root,   s->fresh_re, s->fresh_im,
                      s->steer, s->z,     s->project, s->signal, s->energy, s->inverse};

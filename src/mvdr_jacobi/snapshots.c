@@ -75,13 +75,6 @@ static void freshen(const mvdr_stage *stage, const float *x, mvdr_scratch *scrat
     }
 }
 
-MVDR_INLINE double sum_of(const mvdr_lanes *v) {
-    double part[MVDR_LANES];
-    memcpy(part, v, sizeof part);
-    return ((part[0] + part[4]) + (part[2] + part[6])) +
-           ((part[1] + part[5]) + (part[3] + part[7]));
-}
-
 /* x^H y of a column x in float and y in double, over ld, a multiple of the lanes. */
 SONAR_MULTIARCH static void inner(const float *x, const double *y_re, const double *y_im, size_t ld,
                                   double *re, double *im) {
@@ -98,8 +91,13 @@ SONAR_MULTIARCH static void inner(const float *x, const double *y_re, const doub
     }
     rr += ii;
     ri -= ir;
-    *re = sum_of(&rr);
-    *im = sum_of(&ri);
+    *re = mvdr_add_lanes(&rr);
+    *im = mvdr_add_lanes(&ri);
+}
+
+void mvdr_inner(const float *x, const double *y_re, const double *y_im, size_t ld, double *re,
+                double *im) {
+    inner(x, y_re, y_im, ld, re, im);
 }
 
 /* The column's products with all columns of slots in use. Whoever asks for a pair asks the newer of

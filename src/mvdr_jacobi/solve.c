@@ -147,11 +147,15 @@ static void view_dominant(const mvdr_stage *stage, mvdr_view *view, size_t modes
 
 /* ---- a bin ----------------------------------------------------------------------------------- */
 
+unsigned mvdr_level_flag(const sonar_mvdr_spec *spec, double share) {
+    const double least = spec->correct_level ? MVDR_LEVEL_CORRECTED : MVDR_LEVEL_BIASED;
+    return share < least ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0;
+}
+
 static unsigned flags_of(const mvdr_stage *stage, const mvdr_load *load, double share) {
-    double least = stage->spec.correct_level ? MVDR_LEVEL_CORRECTED : MVDR_LEVEL_BIASED;
     return (load->fallback ? SONAR_MVDR_FLAG_TRACE_FALLBACK : 0) |
            (load->floored ? SONAR_MVDR_FLAG_LOADING_FLOOR : 0) |
-           (share < least ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0);
+           mvdr_level_flag(&stage->spec, share);
 }
 
 /* Of the k that are not zeros of the other space. */
@@ -297,6 +301,11 @@ static bool process_without(mvdr_stage *stage, size_t bin, const looks *looks,
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 void mvdr_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
+    if (!stage->slides || !mvdr_inverse_solve(stage, bin, scratch))
+        mvdr_solve_anew(stage, bin, scratch);
+}
+
+void mvdr_solve_anew(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     mvdr_bin *state = &stage->bin[bin];
     float *info = stage->info + bin * SONAR_MVDR_INFO_FIELDS;
     mvdr_sweeps sweeps = {.converged = true};

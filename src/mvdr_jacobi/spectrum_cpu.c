@@ -70,6 +70,28 @@ void mvdr_substitute(double *factor, size_t begin, size_t padded, double *z, dou
     substitute(factor, begin, padded, z, out);
 }
 
+/* z^H M z from the lower triangle, with square blocks on its diagonal. */
+SONAR_MULTIARCH static void quadratic(double *inverse, const double *vectors, size_t m,
+                                      double *out) {
+    const mvdr_lanes *z = (const mvdr_lanes *)vectors;
+    mvdr_lanes sum = {0};
+    for (size_t i = 0; i < m; i += GROUP) {
+        const double *f = mvdr_at(inverse, i, 0);
+        group beside = {0}, own = {0};
+        gather(&beside, f, z, i);
+        gather(&own, f + i * STEP, z + 2 * i, GROUP);
+        for (size_t q = 0; q < GROUP; q++) {
+            sum -= z[2 * (i + q)] * (2 * beside.re[q] + own.re[q]);
+            sum -= z[2 * (i + q) + 1] * (2 * beside.im[q] + own.im[q]);
+        }
+    }
+    memcpy(out, &sum, sizeof sum);
+}
+
+void mvdr_quadratic(double *inverse, const double *vectors, size_t m, double *out) {
+    quadratic(inverse, vectors, m, out);
+}
+
 /* |F z|^2; `each` not NULL: and the square of each row. */
 SONAR_MULTIARCH static void multiplied(const double *factor, size_t rows, const double *vectors,
                                        size_t m, double *each, double *out) {
@@ -99,16 +121,23 @@ unsigned mvdr_spectrum_power(const mvdr_view *view, bool corrected, const double
     if (m && view->vectors)
         multiplied(view->factor, view->rows, scratch->z, m, view->gain > 0 ? scratch->energy : NULL,
                    s);
+    else if (m && view->inverse)
+        mvdr_inverse_energies(view, norm, scratch, s);
     else if (m)
         mvdr_substitute(view->factor, 0, m, scratch->z, s);
+    mvdr_powers(view, corrected, norm, s, power);
+    return m && view->gain > 0 ? mvdr_gain_limit(view, norm, scratch->energy, power) : 0;
+}
+
+void mvdr_powers(const mvdr_view *view, bool corrected, const double *norm, const double *s,
+                 float *power) {
     for (size_t lane = 0; lane < MVDR_LANES; lane++) {
         const double least = 4 * DBL_EPSILON * norm[lane]; /* what a difference can be */
         const double rest = view->left ? fmax(norm[lane] - s[lane], least) : view->delta * s[lane];
         const double inside = view->left ? s[lane] : fmax(norm[lane] - rest, 0);
         const double p = view->level / rest * (corrected ? inside : 1) + view->base;
-        power[lane] = m && rest > 0 ? (float)fmin(p, (double)FLT_MAX) : 0;
+        power[lane] = view->m && rest > 0 ? (float)fmin(p, (double)FLT_MAX) : 0;
     }
-    return m && view->gain > 0 ? mvdr_gain_limit(view, norm, scratch->energy, power) : 0;
 }
 
 /* ---- v of a bin's directions ----------------------------------------------------------------- */
@@ -179,6 +208,10 @@ void mvdr_look(mvdr_stage *stage, size_t bin, size_t first, mvdr_scratch *scratc
 
 void mvdr_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     int limited = 0;
+    if (stage->bin[bin].view.inverse) {
+        mvdr_inverse_spectrum(stage, bin, scratch);
+        return;
+    }
     for (size_t t = 0; t < stage->directions; t += MVDR_LANES) {
         double norm[MVDR_LANES];
         mvdr_look(stage, bin, t, scratch, norm);

@@ -209,13 +209,18 @@ MVDR_CASE(streaming) {
     enum { T = 36 };
     static const struct streams {
         size_t sensors, snapshots, updates;
-    } streams[] = {{24, 10, 10000}, {24, 30, 10000}, {200, 240, 400}};
-    for (size_t i = 0; i < 3; i++) {
+        sonar_loading rule;
+    } streams[] = {{24, 10, 10000, SONAR_LOADING_NOISE},
+                   {24, 30, 10000, SONAR_LOADING_NOISE},
+                   {200, 240, 400, SONAR_LOADING_NOISE},
+                   {200, 240, 400, SONAR_LOADING_TRACE},
+                   {200, 240, 400, SONAR_LOADING_ABSOLUTE}};
+    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
         const size_t n = streams[i].sensors, l = streams[i].snapshots;
         const size_t updates = site->quick ? l + 150 : streams[i].updates;
         mvdr_fixture f, g;
         sonar_mvdr_spec spec = mvdr_spec(n, T, l, 0);
-        spec.loading = SONAR_LOADING_NOISE, spec.eps = 0.1, spec.bins = 2;
+        spec.loading = streams[i].rule, spec.eps = 0.1, spec.bins = 2;
         sonar_c32 *held = calloc(l * spec.bins * n, sizeof *held);
         mvdr_open(&f, site, &spec);
         mvdr_open(&g, site, &spec);
