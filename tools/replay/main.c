@@ -15,6 +15,7 @@
 #include "ingest/frame.h"
 #include "program.h"
 #include "messages.h"
+#include "ranks.h"
 #include "stream.h"
 #include "tape.h"
 
@@ -48,8 +49,9 @@ static const char usage[] =
     "       sonar-replay RECORDING... --endpoint ADDRESS --array-id N [options]\n"
     "       sonar-replay MESSAGES... --output ADDRESS [options]\n"
     "RECORDING: raw samples with a .json beside them, SigMF, or WAV, RF64, W64, CAF, FLAC;\n"
-    "several are played one after the other, as one. MESSAGES: what sonard recorded of those\n"
-    "that it published, .sonar-spectra; of the options only --rate, --start and --duration hold\n"
+    "several are played one after the other, as one, and those of several ranks at the same\n"
+    "time, each to its rank. MESSAGES: what sonard recorded of those that it published, "
+    ".sonar-spectra; of the options only --rate, --start and --duration hold\n"
     "  -c, --config FILE       the daemon's configuration: array, fs, endpoint\n"
     "      --endpoint ADDRESS  where to connect to\n"
     "      --ranks N           to each of N ranks its channels; default: as in cluster.ranks\n"
@@ -292,11 +294,6 @@ static int run_messages(const run *r) {
 
 static int run_all(run *r) {
     sonar_error err = {0};
-    const char *config = r->options.stream.config;
-    if (config && !sim_load_config(config, &r->config))
-        return SIM_STREAM_WRONG_USAGE;
-    if (messages_is(r->options.recording[0]))
-        return run_messages(r);
     r->stream = (sim_stream){
         .tool = self.name, .options = &r->options.stream, .config = r->config, .stop = &stop};
     sonar_code code = open_recording(r, &err);
@@ -313,6 +310,49 @@ static int run_all(run *r) {
     return code == SONAR_OK ? EXIT_SUCCESS : sim_complain(self.name, &err);
 }
 
+/* What the sockets hold is sent before the end, unless somebody wants to leave. */
+static int run_and_close(run *r) {
+    const int code = run_all(r);
+    sim_stream_close(&r->stream, stop ? 0 : r->options.stream.rate == 0 ? -1 : 10000);
+    tape_close(&r->tape);
+    return code;
+}
+
+/* In a process of its own. */
+static int run_rank(void *ctx, char *const *path, size_t files, const char *summary) {
+    run *r = ctx;
+    r->options.recording = path;
+    r->options.recordings = files;
+    r->options.stream.summary = summary;
+    return run_and_close(r);
+}
+
+/* Those of several ranks belong to one stream: it has one epoch. */
+static int run_recordings(run *r) {
+    options *o = &r->options;
+    ranks_recordings sorted;
+    sonar_error err = {0};
+    int code;
+    if (ranks_sort(o->recording, o->recordings, &sorted, &err)) {
+        code = sim_complain(self.name, &err);
+    } else if (sorted.ranks < 2) {
+        code = run_and_close(r);
+    } else {
+        o->stream.epoch = sim_stream_epoch(&o->stream);
+        const ranks_player player = {self.name, o->stream.summary, &stop, run_rank, r};
+        code = ranks_play(&sorted, &player);
+    }
+    ranks_destroy(&sorted);
+    return code;
+}
+
+static int run_options(run *r) {
+    const char *config = r->options.stream.config;
+    if (config && !sim_load_config(config, &r->config))
+        return SIM_STREAM_WRONG_USAGE;
+    return messages_is(r->options.recording[0]) ? run_messages(r) : run_recordings(r);
+}
+
 int main(int argc, char **argv) {
     program_begin("sonar-replay");
     run r = {0};
@@ -321,10 +361,7 @@ int main(int argc, char **argv) {
         return code;
     program_stop_on(SIGINT, &stop);
     program_stop_on(SIGTERM, &stop);
-    code = run_all(&r);
-    /* What the sockets hold is sent before the end, unless somebody wants to leave. */
-    sim_stream_close(&r.stream, stop ? 0 : r.options.stream.rate == 0 ? -1 : 10000);
-    tape_close(&r.tape);
+    code = run_options(&r);
     sonar_config_destroy(r.config);
     free(r.counts);
     free(r.absent);

@@ -30,10 +30,11 @@ static sonar_code open_file(tape *t, size_t file, sonar_error *err) {
 
 static sonar_code check_like_first(const tape *t, sonar_error *err) {
     const sim_recording_info *a = &t->first, *b = t->info;
-    if (a->rank != b->rank || a->ranks != b->ranks)
+    if (a->ranks != b->ranks)
         return sonar_fail(err, SONAR_EINVAL, t->path[t->file],
-                          "another rank's channels than the first recording's: each rank's are "
-                          "played by a sonar-replay of their own, at the same time");
+                          "recorded where %zu ranks shared the array, %s where %zu did; 0: one "
+                          "process",
+                          b->ranks, t->path[0], a->ranks);
     if (a->channels == b->channels && a->fs_hz == b->fs_hz && a->format == b->format)
         return SONAR_OK;
     return sonar_fail(err, SONAR_EINVAL, t->path[t->file],

@@ -62,9 +62,8 @@ sonar_code sim_stream_open(sim_stream *s, sonar_error *err) {
 }
 
 /* A daemon knows by the epoch that counting has begun anew. */
-static uint32_t epoch_of(const sim_stream *s) {
-    return s->options->epoch ? (uint32_t)s->options->epoch
-                             : (uint32_t)(sonar_utc_ns() / 1000000000);
+uint32_t sim_stream_epoch(const sim_stream_options *options) {
+    return options->epoch ? (uint32_t)options->epoch : (uint32_t)(sonar_utc_ns() / 1000000000);
 }
 
 static bool waits(const sim_stream *s) {
@@ -196,7 +195,7 @@ sonar_code sim_stream_connect(sim_stream *s, const sim_sender_spec *about, sonar
     if (s->options->shared && !(s->config && s->config->shared_memory))
         return sonar_fail(err, SONAR_EINVAL, "--shared-memory",
                           "needs a --config with ingest.shared_memory");
-    spec.epoch = epoch_of(s);
+    spec.epoch = sim_stream_epoch(s->options);
     s->first_index = spec.first_index;
     s->pace = (sim_pace){.fs_hz = spec.fs_hz, .rate = s->options->rate, .stop = s->stop};
     sonar_code code = make_sender(s, &spec, err);

@@ -94,6 +94,8 @@ bool sim_load_config(const char *path, sonar_config **config);
 /* Says what failed; the exit code. */
 int sim_complain(const char *tool, const sonar_error *err);
 
+/* That of the options, else of the time now. */
+uint32_t sim_stream_epoch(const sim_stream_options *options);
 /* Opens what the end needs, so that no long run ends without its summary. */
 sonar_code sim_stream_open(sim_stream *stream, sonar_error *err);
 /* Ranks that share the array; those of cluster.ranks if the options do not say. */
