@@ -297,14 +297,19 @@ static int run(sonar_config *config, const char *path) {
     return status;
 }
 
-/* --train and --explain: the report goes to standard output. */
-static int report_choices(const sonar_config *config, enum action action) {
+/* --train and --explain: the report goes to standard output. Each of several ranks has its own, and
+ * without one of them mpirun ends the others. */
+static int report_choices(sonar_config *config, enum action action) {
+    sonar_cluster cluster = {0};
     sonar_error err = {0};
-    sonar_code code = action == TRAIN
-                          ? sonar_pipeline_train(config, log_line, NULL, stdout, &err)
-                          : sonar_pipeline_explain(config, log_line, NULL, stdout, &err);
+    sonar_code code = join_ranks(config, &cluster, &err);
+    if (!code)
+        code = action == TRAIN ? sonar_pipeline_train(config, log_line, NULL, stdout, &err)
+                               : sonar_pipeline_explain(config, log_line, NULL, stdout, &err);
     if (code)
         log_error(&err);
+    else
+        sonar_cluster_leave(&cluster);
     return exit_code_of(code);
 }
 

@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -36,7 +37,7 @@ schema: 1
 array: {{id: 1, name: test, {array}geometry: {{line: {{sensors: {channels}, spacing_m: 0.75}}}}}}
 sound_speed_mps: 1500
 fs_hz: {fs}
-ingest: {{endpoints: ["ipc://{folder}/in{rank}"], overload: block, restart_after_ms: {restart}, max_skew_ms: {skew},
+ingest: {{endpoints: ["{sink}{rank}"], overload: block, restart_after_ms: {restart}, max_skew_ms: {skew},
          {ingest}max_missing_share: {share}}}
 dft: {{length: {window}, hop: {hop}}}
 cbf: {{band_hz: [300, 600], ranges_m: [50, 200]}}
@@ -45,7 +46,7 @@ mvdr: {{enabled: true, band_hz: [300, 600], length: 500, snapshots: 8, nearfield
        source_count: mdl, music: auto}}
 output: {{endpoint: "ipc://{folder}/out", high_water_mark: 1000, queue_results: 16}}
 control: {{endpoint: "ipc://{folder}/control"}}
-runtime: {{backend: cpu, threads: 1, log_level: info}}
+{security}runtime: {{{runtime}backend: cpu, threads: 1, log_level: info}}
 {more}
 """
 
@@ -77,10 +78,12 @@ class Daemon:
     """sonard, alone (ranks None) or under mpirun, with a subscriber and the log."""
     running = []
 
-    def __init__(self, ranks, topics=TOPICS, more=PATIENT, split=True, share=0.1, skew=250, array="", ingest=""):
+    def __init__(self, ranks, topics=TOPICS, more=PATIENT, split=True, share=0.1, skew=250, array="", ingest="", sink=None,
+                 security="", runtime=""):
         self.ranks, self.split, self.folder = ranks, split and ranks, pathlib.Path(tempfile.mkdtemp(prefix="mpi_test."))
-        self.yaml = self.folder / "array.yaml"
+        self.yaml, self.sink = self.folder / "array.yaml", sink or f"ipc://{self.folder}/in"
         self.yaml.write_text(CONFIG.format(channels=CHANNELS, fs=FS_HZ, folder=self.folder, window=WINDOW,
+                                           sink=self.sink, security=security, runtime=runtime,
                                            hop=HOP, more=more, restart=500 if more == LOSSY else 20000, share=share, skew=skew, array=array, ingest=ingest.replace("FOLDER", str(self.folder)), rank="{rank}" if split and ranks else ""))
         command = [binaries / "sonard", self.yaml]
         if ranks:
@@ -94,7 +97,7 @@ class Daemon:
         self.sub.connect(f"ipc://{self.folder}/out")
         for topic in topics:
             self.sub.subscribe(topic)
-        self.push, self.messages, self.status = {}, [], None
+        self.push, self.key, self.messages, self.status = {}, None, [], None
         self.wait_for("running", ranks or 1)
         while not self.status or self.status["output"]["subscriptions"] < len(topics):
             assert self.process.poll() is None, self.text()
@@ -128,7 +131,9 @@ class Daemon:
             push = self.push[rank] = self.context.socket(zmq.PUSH)
             push.immediate, push.sndhwm = True, 4
             push.linger = 0
-            push.connect(f"ipc://{self.folder}/in{rank}")
+            if self.key:
+                push.curve_publickey, push.curve_secretkey, push.curve_serverkey = self.key
+            push.connect(f"{self.sink}{rank}")
             assert push.poll(20000, zmq.POLLOUT), self.text()
         return self.push[rank]
 
@@ -698,17 +703,96 @@ def a_rank_that_dies_ends_the_job():
         daemon.close()
 
 
+def config_text(folder, more="", runtime=""):
+    return CONFIG.format(channels=CHANNELS, fs=FS_HZ, folder=folder, sink=f"ipc://{folder}/in", window=WINDOW, hop=HOP,
+                         share=0.1, skew=250, restart=500, array="", ingest="", security="", runtime=runtime,
+                         rank="{rank}", more=more)
+
+
+def mpirun(ranks, *command):
+    return subprocess.run(["mpirun", "--oversubscribe", "-n", str(ranks), *command], text=True, capture_output=True,
+                          timeout=120, env=os.environ | ROOT_TOO)
+
+
 def what_ranks_cannot_do_is_refused():
-    for more, words in (("cluster: {ranks: [4, 20]}", "mpirun has started 3 ranks, and the configuration has channels for 2"),):
-        folder = tempfile.mkdtemp(prefix="mpi_test.")
-        text = CONFIG.format(channels=CHANNELS, fs=FS_HZ, folder=folder, window=WINDOW, hop=HOP, share=0.1, skew=250, restart=500, array="", ingest="",
-                             rank="{rank}", more=more)
-        yaml = pathlib.Path(folder) / "array.yaml"
-        yaml.write_text(text)
-        done = subprocess.run(["mpirun", "--oversubscribe", "-n", "3", binaries / "sonard", yaml], text=True,
-                              capture_output=True, timeout=60, env=os.environ | ROOT_TOO)
-        shutil.rmtree(folder)
-        assert done.returncode == 2 and words in done.stderr, (done.returncode, done.stderr)
+    with tempfile.TemporaryDirectory(prefix="mpi_test.") as name:
+        yaml = pathlib.Path(name) / "array.yaml"
+        yaml.write_text(config_text(name, more="cluster: {ranks: [4, 20]}"))
+        done = mpirun(3, binaries / "sonard", yaml)
+        words = "mpirun has started 3 ranks, and the configuration has channels for 2"
+        assert done.returncode == 2 and words in done.stderr, done
+
+
+def each_rank_is_trained_for_its_channels():
+    """A table for each rank, which it starts with; it holds for so many ranks alone, and not for one process."""
+    with tempfile.TemporaryDirectory(prefix="mpi_test.") as name:
+        runtime, yaml = f'state_dir: "{name}", ', pathlib.Path(name) / "array.yaml"
+        yaml.write_text(config_text(name, runtime=runtime))
+        done = mpirun(2, binaries / "sonard", "--train", yaml)
+        assert done.returncode == 0, done
+        tables = sorted(path.name for path in pathlib.Path(name).glob("train*"))
+        assert tables == ["train_r0.yaml", "train_r1.yaml"], tables
+        done = mpirun(3, binaries / "sonard", "--explain", yaml)
+        assert done.returncode == 0 and done.stdout.count("built-in rule") == 3, done
+        assert done.stdout.count("sensors was '12' and is '8'") == 2, done
+        alone = subprocess.run([binaries / "sonard", "--explain", yaml], text=True, capture_output=True, timeout=60)
+        assert alone.returncode == 0 and "train.yaml: cannot be read" in alone.stdout, alone
+        daemon = Daemon(2, runtime=runtime)
+        for rank in (0, 1):
+            assert f"trained table {name}/train_r{rank}.yaml" in daemon.text(), daemon.text()
+        daemon.end()
+
+
+def free_ports():
+    """Two that differ in the last digit, 0 and 1, without that digit."""
+    for tens in range(2000 + os.getpid() % 1000, 6000):
+        held = [socket.socket() for _ in range(2)]
+        try:
+            for digit, s in enumerate(held):
+                s.bind(("127.0.0.1", 10 * tens + digit))
+            return tens
+        except OSError:
+            pass
+        finally:
+            for s in held:
+                s.close()
+
+
+def keys_are_read_again_by_all_ranks():
+    """The key of one digitiser's is taken away and another's let in: on every rank, not on the root alone."""
+    data = sea(4 * FS_HZ)
+    with tempfile.TemporaryDirectory(prefix="mpi_test.") as name:
+        folder = pathlib.Path(name)
+        (folder / "senders").mkdir()
+        public, secret = zip(*(zmq.curve_keypair() for _ in range(3)))  # the node's, before, after
+        certificate = 'metadata\ncurve\n    public-key = "{}"\n'
+        (folder / "node.key_secret").write_text(certificate.format(public[0].decode()) +
+                                                f'    secret-key = "{secret[0].decode()}"\n')
+        (folder / "node.key_secret").chmod(0o600)
+        (folder / "senders/before.key").write_text(certificate.format(public[1].decode()))
+        daemon = Daemon(2, sink=f"tcp://127.0.0.1:{free_ports()}",
+                        security=f"security: {{key: {name}/node.key_secret, allow_senders: [{name}/senders], "
+                                 f"allow_readers: [{name}/senders]}}\n")
+        daemon.key = public[1], secret[1], public[0]
+        feed(daemon, data[:2 * FS_HZ])
+        daemon.receive_until([2 * FS_HZ - WINDOW])
+        before, daemon.push = daemon.push, {}
+        (folder / "senders/before.key").unlink()
+        (folder / "senders/after.key").write_text(certificate.format(public[2].decode()))
+        text, code = ctl(daemon, "reload")
+        assert code == 0, text
+        daemon.key = public[2], secret[2], public[0]
+        feed(daemon, data[2 * FS_HZ:], begin=2 * FS_HZ)
+        daemon.receive_until([4 * FS_HZ - WINDOW])
+        for rank, push in before.items():
+            until = time.monotonic() + 20
+            while push.poll(0, zmq.POLLOUT):
+                assert time.monotonic() < until, f"rank {rank} still lets the key in"
+                time.sleep(0.02)
+        lines = daemon.await_status()["ranks"]
+        assert [line["frames_accepted"] for line in lines] == [4 * FS_HZ // FRAME] * 2, lines
+        assert not any("rank_absent" in head["flags"] for _, head, _ in daemon.messages)
+        daemon.end()
 
 
 def all_stop_with_one():
@@ -748,7 +832,8 @@ TESTS = (one_rank_is_no_other, ranks_agree_with_one, sums_over_sensors_add_up, a
          the_status_tells_of_every_rank, the_simulator_feeds_ranks, a_recording_is_replayed_to_ranks,
          recordings_of_ranks_are_replayed, changes_hold_for_all_ranks, a_change_is_taken_by_all_or_none, sensors_of_all_ranks_are_judged,
          half_an_array_is_that_of_one_process, too_much_missing_is_dropped,
-         an_epoch_is_adopted_by_all_or_none, a_rank_that_dies_ends_the_job, what_ranks_cannot_do_is_refused, all_stop_with_one)
+         an_epoch_is_adopted_by_all_or_none, a_rank_that_dies_ends_the_job, what_ranks_cannot_do_is_refused,
+         each_rank_is_trained_for_its_channels, keys_are_read_again_by_all_ranks, all_stop_with_one)
 
 
 def main():

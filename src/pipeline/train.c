@@ -33,7 +33,8 @@ static sonar_code open_session(const sonar_config *c, session *s, sonar_error *e
                            .parallel = host_parallel,
                            .workers = c->threads,
                            .state_dir = c->state_dir,
-                           .fail_at = c->fail_at};
+                           .fail_at = c->fail_at,
+                           .device = c->cluster ? c->cluster->place.local : 0};
     return sonar_pool_create(c->threads, c->cpus ? c->cpu : NULL, &s->pool, err);
 }
 
@@ -47,7 +48,8 @@ sonar_train_setup sonar_pipeline_setup(const sonar_config *c, const sonar_host *
                                .plugin_dir = c->plugin_dir,
                                .sample_type = c->sample_type,
                                .specs = &c->specs,
-                               .host = host};
+                               .host = host,
+                               .place = c->cluster ? &c->cluster->place : NULL};
     for (size_t s = 0; s < c->sensors; s++)
         setup.sensors_used += c->used[s] != 0;
     return setup;
@@ -56,7 +58,8 @@ sonar_train_setup sonar_pipeline_setup(const sonar_config *c, const sonar_host *
 /* What cannot be kept is found out before the work, not after. */
 static sonar_code check_place(const sonar_config *config, char *path, size_t size,
                               sonar_error *err) {
-    if (sonar_train_path(config->state_dir, path, size))
+    const sonar_rank_place *place = config->cluster ? &config->cluster->place : NULL;
+    if (sonar_train_path(config->state_dir, place, path, size))
         return SONAR_OK;
     return sonar_fail(err, SONAR_EINVAL, "runtime.state_dir",
                       "is not set (or too long): there is nowhere to keep the trained table");
@@ -83,18 +86,40 @@ static sonar_code train(session *s, const char *path, FILE *to, sonar_error *err
     return code;
 }
 
+/* What this process has of the array, in *own; *part NULL: all of it. Mirror images of a part's
+ * sensors may be another rank's, and it is timed without. */
+static sonar_code take_part(const sonar_config *config, sonar_config_part **part,
+                            const sonar_config **own, sonar_error *err) {
+    const sonar_rank_place *place = config->cluster ? &config->cluster->place : NULL;
+    *part = NULL;
+    *own = config;
+    if (!place || place->ranks < 2)
+        return SONAR_OK;
+    sonar_code code = sonar_config_part_create(config, place->rank, place->ranks, part, err);
+    if (code)
+        return code;
+    (*part)->config.specs.mvdr.forward_backward = false;
+    *own = &(*part)->config;
+    return SONAR_OK;
+}
+
 sonar_code sonar_pipeline_train(const sonar_config *config,
                                 void (*log)(void *ctx, sonar_level level, const char *where,
                                             const char *text),
                                 void *log_ctx, FILE *to, sonar_error *err) {
     char path[4200];
     session s = {.log = log, .log_ctx = log_ctx};
-    sonar_code code = check_place(config, path, sizeof path, err);
+    sonar_config_part *part;
+    const sonar_config *own;
+    sonar_code code = take_part(config, &part, &own, err);
     if (!code)
-        code = open_session(config, &s, err);
+        code = check_place(own, path, sizeof path, err);
+    if (!code)
+        code = open_session(own, &s, err);
     if (!code)
         code = train(&s, path, to, err);
     sonar_pool_destroy(s.pool);
+    sonar_config_part_destroy(part);
     return code;
 }
 
@@ -104,7 +129,9 @@ sonar_code sonar_pipeline_ask_training(sonar_pipeline *p, sonar_error *err) {
     char path[4200];
     if (p->ranks.cluster)
         return sonar_fail(err, SONAR_ESTATE, "train",
-                          "several ranks share the array: train before they are started");
+                          "several ranks share the array: train before they are started, with "
+                          "mpirun -n %zu sonard --train",
+                          p->ranks.cluster->place.ranks);
     const sonar_code code = check_place(p->config, path, sizeof path, err);
     if (code)
         return code;
@@ -173,9 +200,13 @@ sonar_code sonar_pipeline_explain(const sonar_config *config,
                                   void *log_ctx, FILE *to, sonar_error *err) {
     session s = {.log = log, .log_ctx = log_ctx};
     sonar_choices *choices = NULL;
-    sonar_code code = open_session(config, &s, err);
+    sonar_config_part *part;
+    const sonar_config *own;
+    sonar_code code = take_part(config, &part, &own, err);
+    if (!code)
+        code = open_session(own, &s, err);
     if (!code) {
-        const sonar_train_setup setup = sonar_pipeline_setup(config, &s.host);
+        const sonar_train_setup setup = sonar_pipeline_setup(own, &s.host);
         code = sonar_choices_create(&setup, &choices, err);
     }
     if (!code) {
@@ -186,5 +217,6 @@ sonar_code sonar_pipeline_explain(const sonar_config *config,
     }
     sonar_choices_destroy(choices);
     sonar_pool_destroy(s.pool);
+    sonar_config_part_destroy(part);
     return code;
 }

@@ -46,12 +46,12 @@ static bool find_placement(const sonar_choices *choices, sonar_placement *placem
                                         choices->backend.backend->name, placement);
 }
 
-static void read_table(const char *state_dir, const sonar_train_fingerprint *fingerprint,
+static void read_table(const sonar_train_setup *setup, const sonar_train_fingerprint *fingerprint,
                        sonar_choices *choices) {
     char path[4200];
     sonar_error why = {0};
     sonar_placement unused;
-    if (!sonar_train_path(state_dir, path, sizeof path)) {
+    if (!sonar_train_path(setup->host->state_dir, setup->place, path, sizeof path)) {
         snprintf(choices->source, sizeof choices->source,
                  "built-in rule: runtime.state_dir is not set, so there is no trained table");
         return;
@@ -127,7 +127,7 @@ sonar_code sonar_choices_create(const sonar_train_setup *setup, sonar_choices **
         sonar_backend_open(setup->backend, setup->plugin_dir, setup->host, &c->backend, err);
     if (!code) {
         sonar_train_fingerprint_make(setup, &c->backend, &fingerprint);
-        read_table(setup->host->state_dir, &fingerprint, c);
+        read_table(setup, &fingerprint, c);
         if (!c->trained) {
             memset(&c->table, 0, sizeof c->table);
             c->table.fingerprint = fingerprint;

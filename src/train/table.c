@@ -35,8 +35,12 @@ const char *sonar_train_chosen(const sonar_train_table *table, const char *decis
     return found ? found->candidate[found->chosen].name : NULL;
 }
 
-bool sonar_train_path(const char *state_dir, char *path, size_t size) {
-    int length = state_dir ? snprintf(path, size, "%s/train.yaml", state_dir) : -1;
+bool sonar_train_path(const char *state_dir, const sonar_rank_place *place, char *path,
+                      size_t size) {
+    char of_rank[16] = "";
+    if (place && place->ranks > 1)
+        snprintf(of_rank, sizeof of_rank, "_r%zu", place->rank % 10000);
+    int length = state_dir ? snprintf(path, size, "%s/train%s.yaml", state_dir, of_rank) : -1;
     return length > 0 && (size_t)length < size;
 }
 

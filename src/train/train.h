@@ -38,6 +38,7 @@ typedef struct sonar_train_setup {
     const sonar_specs *specs;
     const sonar_params *params; /* needed for training only */
     const sonar_host *host;
+    const sonar_rank_place *place; /* whose part of an array it is; NULL: one process's */
 } sonar_train_setup;
 
 /* The counts that times depend on; zeros where a stage is switched off. */
@@ -158,8 +159,10 @@ const sonar_train_decision *sonar_train_find(const sonar_train_table *table, con
  */
 const char *sonar_train_chosen(const sonar_train_table *table, const char *decision);
 
-/* The table's file: <state_dir>/train.yaml. False if state_dir is NULL or too long. */
-bool sonar_train_path(const char *state_dir, char *path, size_t size);
+/* The table's file: <state_dir>/train.yaml, and train_rR.yaml of one of several ranks. False if
+ * state_dir is NULL or too long. */
+bool sonar_train_path(const char *state_dir, const sonar_rank_place *place, char *path,
+                      size_t size);
 /* Writes the file anew; a reader sees the old one or the new one. SONAR_ESYS, SONAR_ENOMEM. */
 sonar_code sonar_train_save(const sonar_train_table *table, const char *path, sonar_error *err);
 /* Reads what save writes and nothing else, and only if it was made for `expected`. One sentence in

@@ -22,8 +22,9 @@ static sonar_code rank_of(const char *path, size_t *rank, sonar_error *err) {
     if (!code)
         *rank = sim_recording_about(recording)->rank;
     if (!code && *rank >= SONAR_RANKS_MOST)
-        code = sonar_fail(err, SONAR_EINVAL, path, "rank %zu recorded it, but %d ranks are the most",
-                          *rank, SONAR_RANKS_MOST);
+        code =
+            sonar_fail(err, SONAR_EINVAL, path, "rank %zu recorded it, but %d ranks are the most",
+                       *rank, SONAR_RANKS_MOST);
     sim_recording_close(recording);
     return code;
 }
@@ -43,9 +44,8 @@ static void sort(char *const *path, size_t files, const size_t *rank, ranks_reco
 sonar_code ranks_sort(char *const *path, size_t files, ranks_recordings *sorted, sonar_error *err) {
     size_t *rank = sonar_alloc(files, sizeof *rank);
     *sorted = (ranks_recordings){.path = sonar_alloc(files, sizeof *sorted->path)};
-    sonar_code code = rank && sorted->path
-                          ? SONAR_OK
-                          : sonar_fail(err, SONAR_ENOMEM, path[0], "out of memory");
+    sonar_code code =
+        rank && sorted->path ? SONAR_OK : sonar_fail(err, SONAR_ENOMEM, path[0], "out of memory");
     for (size_t i = 0; i < files && !code; i++)
         code = rank_of(path[i], &rank[i], err);
     if (!code)

@@ -9,8 +9,8 @@
 #include "cluster/cluster.h"
 
 typedef struct ranks_recordings {
-    size_t ranks;                   /* that have any; 1 for recordings of one process */
-    char **path;                    /* [files] sorted by rank, each rank's in their own order */
+    size_t ranks;                       /* that have any; 1 for recordings of one process */
+    char **path;                        /* [files] sorted by rank, each rank's in their own order */
     size_t begin[SONAR_RANKS_MOST + 1]; /* into path, of each */
 } ranks_recordings;
 
