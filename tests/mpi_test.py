@@ -168,6 +168,13 @@ class Daemon:
             assert self.process.poll() is None, self.text()
             self.receive(50)
 
+    def await_frames(self, received):
+        """A status that counts so many frames, good and bad."""
+        until = time.monotonic() + 20
+        while self.status["frames"]["received"] < received:
+            assert time.monotonic() < until and self.process.poll() is None, (received, self.status, self.text())
+            self.receive(50)
+
     def await_status(self, count=2):
         """The last of so many that come from now on."""
         for _ in range(count):
@@ -374,7 +381,7 @@ def simulated(ranks, scene, *more, record="", before=(), **options):
         assert code == 0, text
     sent = play(daemon, "sonar-sim", "--scene", daemon.folder / scene, "--duration", str(SECONDS), "--utc", "0", *more)
     daemon.receive_until([SECONDS * FS_HZ - WINDOW])
-    daemon.await_status()
+    daemon.await_frames(sent["messages"])
     return daemon, sent
 
 
@@ -791,7 +798,8 @@ def keys_are_read_again_by_all_ranks():
             while push.poll(0, zmq.POLLOUT):
                 assert time.monotonic() < until, f"rank {rank} still lets the key in"
                 time.sleep(0.02)
-        lines = daemon.await_status()["ranks"]
+        daemon.await_frames(2 * 4 * FS_HZ // FRAME)
+        lines = daemon.status["ranks"]
         assert [line["frames_accepted"] for line in lines] == [4 * FS_HZ // FRAME] * 2, lines
         assert not any("rank_absent" in head["flags"] for _, head, _ in daemon.messages)
         daemon.end()
