@@ -790,14 +790,14 @@ def keys_are_read_again_by_all_ranks():
         (folder / "senders/after.key").write_text(certificate.format(public[2].decode()))
         text, code = ctl(daemon, "reload")
         assert code == 0, text
-        daemon.key = public[2], secret[2], public[0]
-        feed(daemon, data[2 * FS_HZ:], begin=2 * FS_HZ)
-        daemon.receive_until([4 * FS_HZ - WINDOW])
         for rank, push in before.items():
             until = time.monotonic() + 20
             while push.poll(0, zmq.POLLOUT):
                 assert time.monotonic() < until, f"rank {rank} still lets the key in"
                 time.sleep(0.02)
+        daemon.key = public[2], secret[2], public[0]
+        feed(daemon, data[2 * FS_HZ:], begin=2 * FS_HZ)
+        daemon.receive_until([4 * FS_HZ - WINDOW])
         daemon.await_frames(2 * 4 * FS_HZ // FRAME)
         lines = daemon.status["ranks"]
         assert [line["frames_accepted"] for line in lines] == [4 * FS_HZ // FRAME] * 2, lines
