@@ -772,16 +772,18 @@ def keys_are_read_again_by_all_ranks():
     data = sea(4 * FS_HZ)
     with tempfile.TemporaryDirectory(prefix="mpi_test.") as name:
         folder = pathlib.Path(name)
-        (folder / "senders").mkdir()
+        for side in ("senders", "readers"):
+            (folder / side).mkdir()
         public, secret = zip(*(zmq.curve_keypair() for _ in range(3)))  # the node's, before, after
         certificate = 'metadata\ncurve\n    public-key = "{}"\n'
         (folder / "node.key_secret").write_text(certificate.format(public[0].decode()) +
                                                 f'    secret-key = "{secret[0].decode()}"\n')
         (folder / "node.key_secret").chmod(0o600)
-        (folder / "senders/before.key").write_text(certificate.format(public[1].decode()))
+        for side in ("senders", "readers"):
+            (folder / side / "before.key").write_text(certificate.format(public[1].decode()))
         daemon = Daemon(2, sink=f"tcp://127.0.0.1:{free_ports()}",
                         security=f"security: {{key: {name}/node.key_secret, allow_senders: [{name}/senders], "
-                                 f"allow_readers: [{name}/senders]}}\n")
+                                 f"allow_readers: [{name}/readers]}}\n")  # which stay, and so does this reader
         daemon.key = public[1], secret[1], public[0]
         feed(daemon, data[:2 * FS_HZ])
         daemon.receive_until([2 * FS_HZ - WINDOW])
