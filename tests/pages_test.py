@@ -43,7 +43,7 @@ AT_ONCE = 3  # pages: they wait for samples most of their time
 # What is there before a page's first command, as the page says in words.
 NODE = """
 sonard /etc/sonard/sonard.yaml &
-until sonarctl version; do sleep 0.1; done >/dev/null
+until sonarctl version; do kill -0 $!; sleep 0.1; done >/dev/null
 """
 FED_NODE = NODE + "sonar-sim -c /etc/sonard/sonard.yaml -s /usr/share/sonard/scenes/one-source.yaml &\n"
 RECORDS = """
@@ -251,7 +251,8 @@ def run_page(page, blocks):
             [*OWN_NETWORK, "bash", "-c", script], cwd=checkout, text=True, errors="replace", stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=open(folder / "log", "w"),
             env={**os.environ, "PATH": f"{folder}/bin:{binaries}:{os.environ['PATH']}", "PYTHONPATH": "tools/python",
-                 "RUNTIME_DIRECTORY": f"{folder}/run/sonard", "MPLCONFIGDIR": name})
+                 "RUNTIME_DIRECTORY": f"{folder}/run/sonard", "STATE_DIRECTORY": f"{folder}/var/lib/sonard",
+                 "MPLCONFIGDIR": name})
         try:
             said, _ = shell.communicate(timeout=240)
         except subprocess.TimeoutExpired:
