@@ -180,6 +180,8 @@ def ranks():
     if not shutil.which("mpirun") or not (binaries.parent / "lib" / "libsonar-bench-mpi.so").exists():
         print("ranks: skipped: there is no mpirun, or no MPI plugin was built")
         return
+    done = subprocess.run([program, "ranks", "--json", "/no/such"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and "/no/such" in done.stderr, done
     lost_report(program)
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "ranks.json"

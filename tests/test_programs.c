@@ -125,7 +125,6 @@ Test(programs, wrong_command_lines_are_explained) {
         {"sonar-bench ranks --nonsense", "--help"},
         {"sonar-bench ranks --case sensors", "--list"},
         {"sonar-bench ranks --case ,", "names no case"},
-        {"sonar-bench ranks --json /no/such", "/no/such"},
     };
     char text[4096];
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
