@@ -424,6 +424,8 @@ int live_main(int argc, char **argv) {
     sonar_error err = {0};
     if (bench_json_in_file(&o.common) && try_json(&o, &report, &found, &err)) {
         say(&err);
+        cJSON_Delete(found.live);
+        cJSON_Delete(found.left_out);
         return 2;
     }
     catch_signals();
