@@ -250,6 +250,26 @@ Test(mvdr_inverse, while_the_block_fills) {
     end(&b);
 }
 
+/* In micropascal a ship's samples are 1e6 and more. */
+Test(mvdr_inverse, any_unit) {
+    enum { B = 35, L = 90, WINDOWS = 40 };
+    for (int exponent = -24; exponent <= 24; exponent += 24) {
+        sonar_mvdr_spec spec = spec_of(B, L, SONAR_LOADING_TRACE, 0.01);
+        spec.correct_level = true;
+        beside b;
+        begin(&b, &spec);
+        sonar_c32 *x = mvdr_record(&b.f, L + WINDOWS, (mvdr_wave[]){{70, 20}}, 1, 6);
+        for (size_t i = 0; i < (L + WINDOWS) * B; i++)
+            x[i] = (sonar_c32){ldexpf(x[i].re, exponent), ldexpf(x[i].im, exponent)};
+        window(&b, L, x, true);
+        for (size_t u = 0; u < WINDOWS; u++)
+            window(&b, 1, x + (L + u) * B, true);
+        cr_expect_gt(b.followed, WINDOWS / 2, "%zu windows", b.followed);
+        free(x);
+        end(&b);
+    }
+}
+
 /* A bin that a tone takes elsewhere keeps its inverse, but not |M a|^2. */
 Test(mvdr_inverse, steered_elsewhere) {
     enum { B = 36, L = 90, WINDOWS = 60 };

@@ -192,17 +192,20 @@ void mvdr_invert(double *factor, size_t order, double *x, double *first, double 
     }
 }
 
-MVDR_INLINE double energy_of(const block *x) {
+/* Of the first `count` rows and columns of a block. */
+MVDR_INLINE double energy_of(const block *x, size_t count) {
     mvdr_lanes sum = {0};
     double total = 0;
-    for (size_t q = 0; q < ROWS; q++)
+    for (size_t q = 0; q < count; q++)
         sum += x->re[q] * x->re[q] + x->im[q] * x->im[q];
-    for (size_t lane = 0; lane < ROWS; lane++)
+    for (size_t lane = 0; lane < count; lane++)
         total += sum[lane];
     return total;
 }
 
-SONAR_MULTIARCH static double inverse_energy(const double *x, size_t padded) {
+/* Without the identity beyond, which has another unit: beside it loud levels would be lost. */
+SONAR_MULTIARCH static double inverse_energy(const double *x, size_t order) {
+    const size_t padded = mvdr_pad(order, ROWS);
     double total = 0;
     for (size_t c = 0; c < padded; c += ROWS) {
         const double *own = x, *below = x;
@@ -210,7 +213,8 @@ SONAR_MULTIARCH static double inverse_energy(const double *x, size_t padded) {
             block sum;
             outer(below, own + (b - c) * STEP, padded - b, 0, &sum);
             outer(below, own + (b - c) * STEP, padded - b, 4, &sum);
-            total += (b == c ? 1 : 2) * energy_of(&sum);
+            total += b == c ? energy_of(&sum, sonar_min_size(ROWS, order - c))
+                            : 2 * energy_of(&sum, ROWS);
             below += (padded - b) * STEP;
         }
         x += (padded - c) * STEP;
@@ -219,6 +223,5 @@ SONAR_MULTIARCH static double inverse_energy(const double *x, size_t padded) {
 }
 
 double mvdr_inverse_energy(const double *x, size_t order) {
-    const size_t padded = mvdr_pad(order, ROWS);
-    return inverse_energy(x, padded) - (double)(padded - order); /* the identity beyond */
+    return inverse_energy(x, order);
 }

@@ -179,17 +179,11 @@ static void symmetrise(double *m, size_t many) {
         }
 }
 
-/* The sums over M that levels follow from, of sensors that are used. */
-static void measure(const mvdr_stage *stage, double *m, double energy, mvdr_inverse *inverse) {
-    const size_t sensors = stage->spec.sensors;
+/* The sums over M that levels follow from. */
+static void measure(double *m, size_t ld, double energy, mvdr_inverse *inverse) {
     inverse->trace = 0;
-    for (size_t i = 0; i < mvdr_pad(sensors, LANES); i++) {
-        const double own = *mvdr_at(m, i, i);
-        if (i < sensors && stage->rows.used[i])
-            inverse->trace += own;
-        else
-            energy -= own * own;
-    }
+    for (size_t i = 0; i < ld; i++)
+        inverse->trace += *mvdr_at(m, i, i);
     inverse->energy = energy;
 }
 
@@ -272,9 +266,12 @@ static bool make(mvdr_stage *stage, size_t bin, size_t m, double delta, mvdr_scr
     memset(to, 0, mvdr_triangle(sensors) * sizeof *to);
     mvdr_add_products(to, sensors, 1, scratch->change->square, ld);
     symmetrise(to, ld / LANES);
+    for (size_t i = 0; i < ld; i++)
+        if (i >= sensors || !stage->rows.used[i])
+            *mvdr_at(to, i, i) = 0; /* nothing of them in the sums over M */
     *inverse = (mvdr_inverse){.kept = true, .weight = scratch->root[0] * scratch->root[0]};
     inverse->delta = delta;
-    measure(stage, to, take_away(to, ld / LANES, NULL, NULL, 0), inverse);
+    measure(to, ld, take_away(to, ld / LANES, NULL, NULL, 0), inverse);
     return true;
 }
 
@@ -391,7 +388,7 @@ static bool follow(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     eliminate_again(c, ld);
     const double energy = take_away(m, ld / LANES, c->y, c->over, c->count);
     symmetrise(m, ld / LANES);
-    measure(stage, m, energy, inverse);
+    measure(m, ld, energy, inverse);
     inverse->age++;
     return true;
 }

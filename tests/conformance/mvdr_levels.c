@@ -81,6 +81,47 @@ static void check(site *site, sonar_mvdr_spec spec, double level_db, double limi
                 corrected.share);
 }
 
+/* One look at a scene in units of 2^-exponent: P in the unit's square, and the share. */
+static void in_unit(site *site, sonar_mvdr_spec spec, int exponent, double *p, double *share) {
+    mvdr_fixture f;
+    const size_t sensors = spec.sensors, snapshots = spec.max_new;
+    if (spec.loading == SONAR_LOADING_ABSOLUTE)
+        spec.eps = ldexp(spec.eps, 2 * exponent);
+    mvdr_open(&f, site, &spec);
+    f.apart_db = 0.01;
+    sonar_c32 *x = mvdr_record(&f, snapshots, (mvdr_wave[]){{70, 20}}, 1, 5);
+    for (size_t i = 0; i < snapshots * sensors; i++)
+        x[i] = (sonar_c32){ldexpf(x[i].re, exponent), ldexpf(x[i].im, exponent)};
+    mvdr_run(&f, snapshots, x);
+    for (size_t t = 0; t < T; t++)
+        p[t] = ldexp((double)f.spectrum[t], -2 * exponent);
+    *share = (double)mvdr_info(&f, 0, SONAR_MVDR_LEVEL);
+    free(x);
+    mvdr_close(&f);
+}
+
+/* A unit of pressure is anybody's choice: micropascal make samples of 1e6 of a ship. */
+MVDR_CASE(level_in_any_unit) {
+    static const int exponents[] = {-24, 24};
+    static const double eps[] = {1, 1e-2, 1e-1};
+    for (size_t l = 1; l <= 36; l = l < 3 ? l + 1 : 3 * l)
+        for (int rule = SONAR_LOADING_NOISE; rule <= SONAR_LOADING_ABSOLUTE; rule++)
+            for (int i = 0; i < 2; i++) {
+                sonar_mvdr_spec spec = spec_of(13, l, 0, (sonar_loading)rule, eps[rule]);
+                double p[T], share, other_p[T], other_share;
+                spec.correct_level = true;
+                in_unit(site, spec, 0, p, &share);
+                in_unit(site, spec, exponents[i], other_p, &other_share);
+                site_expect(site, fabs(other_share / share - 1) < 1e-6,
+                            "L %zu, rule %d, 2^%d: share %g, not %g", l, rule, exponents[i],
+                            other_share, share);
+                for (size_t t = 0; t < T; t++)
+                    site_expect(site, fabs(other_p[t] / p[t] - 1) < 1e-6,
+                                "L %zu, rule %d, 2^%d, direction %zu: P %g, not %g", l, rule,
+                                exponents[i], t, other_p[t], p[t]);
+            }
+}
+
 MVDR_CASE(level_few_and_many_snapshots) {
     static const size_t size[][2] = {{24, 12}, {24, 24}, {24, 48}, {24, 96}, {64, 32}};
     static const double eps[] = {0.01, 1, 10};
