@@ -76,13 +76,6 @@ static double *sums_of(const mvdr_stage *stage, size_t bin) {
     return stage->covariance + bin * mvdr_triangle(stage->spec.sensors);
 }
 
-static double trace_of(double *r, size_t sensors) {
-    double sum = 0;
-    for (size_t i = 0; i < sensors; i++)
-        sum += *mvdr_at(r, i, i);
-    return sum;
-}
-
 void mvdr_slide(mvdr_stage *stage, size_t bin, size_t begin, size_t end, double sign,
                 mvdr_scratch *scratch) {
     const size_t sensors = stage->spec.sensors;
@@ -91,7 +84,7 @@ void mvdr_slide(mvdr_stage *stage, size_t bin, size_t begin, size_t end, double 
     const size_t m =
         load_panels(stage, bin, stage->next + begin, end - begin, in_use, scratch->panel);
     mvdr_add_products(r, sensors, sign, scratch->panel, m);
-    *loudest = fmax(*loudest, trace_of(r, sensors));
+    *loudest = fmax(*loudest, mvdr_trace(r, sensors));
 }
 
 /* What rounding takes from a sum that snapshots are added to and taken out of is a share of the
@@ -104,7 +97,7 @@ void mvdr_refresh(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     const size_t own = bin * slots / stage->spec.bins, skip = mvdr_skipped(stage);
     const size_t ahead = (own + slots - (stage->next + skip) % slots) % slots;
     double *r = sums_of(stage, bin), *loudest = &stage->bin[bin].loudest;
-    if (ahead >= stage->arrived - skip && !(*loudest > loud * trace_of(r, sensors)))
+    if (ahead >= stage->arrived - skip && !(*loudest > loud * mvdr_trace(r, sensors)))
         return;
     memset(r, 0, mvdr_triangle(sensors) * sizeof *r);
     for (size_t slot = 0; slot < filled; slot += MVDR_CHUNK) {
@@ -112,7 +105,7 @@ void mvdr_refresh(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
         mvdr_add_products(r, sensors, 1, scratch->panel,
                           load_panels(stage, bin, slot, count, filled, scratch->panel));
     }
-    *loudest = trace_of(r, sensors);
+    *loudest = mvdr_trace(r, sensors);
 }
 
 /* Element (i, j) of a Hermitian matrix of which the lower triangle is there. */

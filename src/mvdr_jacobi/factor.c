@@ -168,6 +168,20 @@ bool mvdr_factor(double *a, size_t order) {
     return factor(a, mvdr_pad(order, ROWS) / ROWS);
 }
 
+bool mvdr_factor_loaded(const double *a, size_t order, double delta, double *factor) {
+    memcpy(factor, a, mvdr_triangle(order) * sizeof *factor);
+    for (size_t i = 0; i < mvdr_pad(order, ROWS); i++)
+        *mvdr_at(factor, i, i) = i < order ? *mvdr_at(factor, i, i) + delta : 1;
+    return mvdr_factor(factor, order);
+}
+
+double mvdr_trace(double *a, size_t order) {
+    double sum = 0;
+    for (size_t i = 0; i < order; i++)
+        sum += *mvdr_at(a, i, i);
+    return sum;
+}
+
 /* ---- the inverse ----------------------------------------------------------------------------- */
 
 /* The identity from its row of the first of eight columns on. */

@@ -124,6 +124,10 @@ void mvdr_descending(const double *d, size_t count, size_t *order);
 /* a = its Cholesky factor L, with 1/L_ii on the diagonal. False where a is not positive definite.
  */
 bool mvdr_factor(double *a, size_t order);
+/* The same of a + delta I, to `factor`. */
+bool mvdr_factor_loaded(const double *a, size_t order, double delta, double *factor);
+/* tr a */
+double mvdr_trace(double *a, size_t order);
 
 /* X = L^-1 of a factor, eight columns one behind the other from their first row on: [row][re,
  * im][column], as much as a triangle. To `first` and `second` the sums of the diagonal elements of
@@ -317,8 +321,11 @@ void mvdr_refresh(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
 /* The bin's view and info, from all that has been taken; `anew`: whatever slides. */
 void mvdr_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
 void mvdr_solve_anew(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch);
-/* The flag of a source that reads too low, or 0. */
-unsigned mvdr_level_flag(const sonar_mvdr_spec *spec, double share);
+/* The bin's info, of so many snapshots and no solution yet. */
+float *mvdr_begin_info(mvdr_stage *stage, size_t bin, double snapshots);
+/* Notes delta and level in view, whose delta is chosen, and info; returns flags. */
+unsigned mvdr_end_view(const mvdr_stage *stage, mvdr_view *view, const mvdr_load *load,
+                       double share, float *info);
 
 /* Steering vectors of eight directions at absolute bin `bin`, to scratch->steer; turns is
  * [sensor][lane]. */

@@ -257,10 +257,7 @@ static bool make(mvdr_stage *stage, size_t bin, size_t m, double delta, mvdr_scr
     const size_t sensors = stage->spec.sensors, ld = stage->ld;
     double *to = stage->factor + bin * stage->factor_size;
     mvdr_form_covariance(stage, bin, (double)(m / stage->shape.each), scratch);
-    memcpy(to, scratch->a, mvdr_triangle(sensors) * sizeof *to);
-    for (size_t i = 0; i < ld; i++)
-        *mvdr_at(to, i, i) = i < sensors ? *mvdr_at(to, i, i) + delta : 1;
-    if (!mvdr_factor(to, sensors))
+    if (!mvdr_factor_loaded(scratch->a, sensors, delta, to))
         return false;
     invert_factor(to, ld, scratch->change->square);
     memset(to, 0, mvdr_triangle(sensors) * sizeof *to);
@@ -413,10 +410,14 @@ static double trace_of(mvdr_stage *stage, size_t bin, size_t m, const mvdr_scrat
     return sum * scratch->root[0] * scratch->root[0];
 }
 
-/* Whether the loading is far from where eigenvalues would limit it. */
-static bool plain(const sonar_mvdr_spec *spec, double delta, double trace) {
-    return delta >= MVDR_LEAST_FLOAT32 * trace && trace > 0 && isfinite(delta) &&
-           (!spec->correct_level || delta * (double)spec->sensors <= MVDR_MOST_LOADING * trace);
+/* Whether the loading follows from the trace, far from where eigenvalues would limit it. */
+static bool load_by_trace(const mvdr_stage *stage, double trace, double count, mvdr_load *load) {
+    const sonar_mvdr_spec *spec = &stage->spec;
+    const double snapshots = count * (double)stage->shape.each;
+    return mvdr_loading_by_trace(spec, trace, stage->rows.n, snapshots, load) &&
+           isfinite(load->delta) &&
+           (!spec->correct_level ||
+            load->delta * (double)spec->sensors <= MVDR_MOST_LOADING * trace);
 }
 
 /* M after this window's snapshots, close enough to loading with delta; false: there is none. */
@@ -441,55 +442,46 @@ static bool have(mvdr_stage *stage, size_t bin, size_t m, double delta, mvdr_scr
 /* The share of a source's power that P shows, by the sums over M. */
 static double share_of(const mvdr_stage *stage, const mvdr_inverse *inverse, double apart,
                        double count) {
-    const double n = (double)stage->rows.n, each = (double)stage->shape.each;
-    const double delta = inverse->delta + apart;
+    const double n = (double)stage->rows.n, delta = inverse->delta + apart;
     const double less = 1 / (1 + apart * inverse->energy / inverse->trace);
     const double sum = fmax(n - delta * less * inverse->trace, 0);
     const double quiet = fmax(n - delta * delta * less * less * inverse->energy, 0);
-    return mvdr_level_share(mvdr_level_freedom(sum, quiet, each * count), count, each, 0);
+    return mvdr_level_of(&stage->spec, sum, quiet, count, count);
 }
 
-static void note(mvdr_stage *stage, size_t bin, double count, double delta, double weight) {
+/* The view and the info. */
+static void note(mvdr_stage *stage, size_t bin, double count, const mvdr_load *load,
+                 double weight) {
     const mvdr_inverse *inverse = &stage->inverse[bin];
-    const sonar_mvdr_spec *spec = &stage->spec;
     mvdr_bin *state = &stage->bin[bin];
-    float *info = stage->info + bin * SONAR_MVDR_INFO_FIELDS;
-    mvdr_view view = {.m = spec->sensors,
-                      .factor = stage->factor + bin * stage->factor_size,
-                      .inverse = true,
-                      .scale = inverse->weight / weight,
-                      .delta = delta,
-                      .level = delta,
-                      .offset = llround(state->offset * MVDR_TONE_ONE)};
-    view.kept = inverse->delta;
-    view.apart = delta * view.scale - inverse->delta;
-    const double share = share_of(stage, inverse, view.apart, count);
-    if (spec->correct_level)
-        view.level = delta / ((double)stage->rows.n * share);
-    state->view = view;
-    memset(info, 0, SONAR_MVDR_INFO_FIELDS * sizeof *info);
-    info[SONAR_MVDR_OFFSET] = (float)state->offset;
-    info[SONAR_MVDR_SNAPSHOTS] = (float)count;
-    info[SONAR_MVDR_DELTA] = (float)delta;
-    info[SONAR_MVDR_LEVEL] = (float)share;
-    info[SONAR_MVDR_FLAGS] = (float)mvdr_level_flag(spec, share);
+    mvdr_view *view = &state->view;
+    *view = (mvdr_view){.m = stage->spec.sensors,
+                        .factor = stage->factor + bin * stage->factor_size,
+                        .inverse = true,
+                        .scale = inverse->weight / weight,
+                        .kept = inverse->delta,
+                        .delta = load->delta,
+                        .offset = llround(state->offset * MVDR_TONE_ONE)};
+    view->apart = view->delta * view->scale - view->kept;
+    const double share = share_of(stage, inverse, view->apart, count);
+    float *info = mvdr_begin_info(stage, bin, count);
+    info[SONAR_MVDR_FLAGS] = (float)mvdr_end_view(stage, view, load, share, info);
 }
 
 bool mvdr_inverse_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     mvdr_inverse *inverse = &stage->inverse[bin];
-    const sonar_mvdr_spec *spec = &stage->spec;
     const size_t count = mvdr_list_columns(stage, bin, scratch), m = count * stage->shape.each;
-    double trace = 0, delta = spec->eps;
+    mvdr_load load;
+    double trace = 0;
     scratch->change->listed = m;
     if (m && stage->rows.n)
         trace = trace_of(stage, bin, m, scratch);
-    if (spec->loading == SONAR_LOADING_TRACE)
-        delta *= trace / (double)stage->rows.n;
-    if (!plain(spec, delta, trace) || !have(stage, bin, m, delta, scratch)) {
+    if (!load_by_trace(stage, trace, (double)count, &load) ||
+        !have(stage, bin, m, load.delta, scratch)) {
         inverse->kept = false;
         return false;
     }
-    note(stage, bin, (double)count, delta, scratch->root[0] * scratch->root[0]);
+    note(stage, bin, (double)count, &load, scratch->root[0] * scratch->root[0]);
     return true;
 }
 

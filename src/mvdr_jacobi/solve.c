@@ -102,13 +102,7 @@ void mvdr_weigh_vectors(const mvdr_scratch *scratch, size_t n, size_t rows, doub
  * of A is larger. */
 static void factorise(const mvdr_scratch *scratch, size_t n, double most, mvdr_load *load,
                       double *factor) {
-    const size_t padded = mvdr_pad(n, MVDR_LANES);
-    for (;;) {
-        memcpy(factor, scratch->a, mvdr_triangle(n) * sizeof *factor);
-        for (size_t i = 0; i < padded; i++)
-            *mvdr_at(factor, i, i) = i < n ? *mvdr_at(scratch->a, i, i) + load->delta : 1;
-        if (mvdr_factor(factor, n))
-            return;
+    while (!mvdr_factor_loaded(scratch->a, n, load->delta, factor)) {
         load->delta = fmax(4 * load->delta, DBL_EPSILON * most);
         load->floored = true;
     }
@@ -147,15 +141,11 @@ static void view_dominant(const mvdr_stage *stage, mvdr_view *view, size_t modes
 
 /* ---- a bin ----------------------------------------------------------------------------------- */
 
-unsigned mvdr_level_flag(const sonar_mvdr_spec *spec, double share) {
-    const double least = spec->correct_level ? MVDR_LEVEL_CORRECTED : MVDR_LEVEL_BIASED;
-    return share < least ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0;
-}
-
 static unsigned flags_of(const mvdr_stage *stage, const mvdr_load *load, double share) {
+    const double least = stage->spec.correct_level ? MVDR_LEVEL_CORRECTED : MVDR_LEVEL_BIASED;
     return (load->fallback ? SONAR_MVDR_FLAG_TRACE_FALLBACK : 0) |
            (load->floored ? SONAR_MVDR_FLAG_LOADING_FLOOR : 0) |
-           mvdr_level_flag(&stage->spec, share);
+           (share < least ? SONAR_MVDR_FLAG_LEVEL_BIASED : 0);
 }
 
 /* Of the k that are not zeros of the other space. */
@@ -189,9 +179,8 @@ static mvdr_view *begin_view(mvdr_stage *stage, size_t bin, const looks *looks) 
     return view;
 }
 
-/* Notes delta and level in view and info; returns flags. */
-static unsigned end_view(const mvdr_stage *stage, mvdr_view *view, const mvdr_load *load,
-                         double share, float *info) {
+unsigned mvdr_end_view(const mvdr_stage *stage, mvdr_view *view, const mvdr_load *load,
+                       double share, float *info) {
     const double n = (double)stage->rows.n;
     view->level = stage->spec.correct_level ? view->delta / (n * share) : view->delta;
     info[SONAR_MVDR_DELTA] = (float)fmin(load->delta, (double)FLT_MAX);
@@ -228,7 +217,7 @@ static unsigned process(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_
     info[SONAR_MVDR_MODES] = (float)modes;
     if (stage->wants.music)
         info[SONAR_MVDR_SUBSPACE] = (float)mvdr_modes_of(&ladder, spec->music, sources);
-    return end_view(stage, view, &load, share, info);
+    return mvdr_end_view(stage, view, &load, share, info);
 }
 
 /* ---- without all eigenvalues ----------------------------------------------------------------- */
@@ -277,10 +266,9 @@ static bool process_without(mvdr_stage *stage, size_t bin, const looks *looks,
                             mvdr_scratch *scratch, float *info, unsigned *flags) {
     const sonar_mvdr_spec *spec = &stage->spec;
     const double snapshots = looks->effective * (double)stage->shape.each;
-    double trace = 0, first, second, share;
+    const double trace = mvdr_trace(scratch->a, looks->order);
+    double first, second, share;
     mvdr_load load;
-    for (size_t i = 0; i < looks->order; i++)
-        trace += *mvdr_at(scratch->a, i, i);
     if (mvdr_has_vectors(spec) || spec->source_count || spec->music || stage->wants.eigenvalues)
         return false;
     const bool by_trace = mvdr_loading_by_trace(spec, trace, stage->rows.n, snapshots, &load);
@@ -294,7 +282,7 @@ static bool process_without(mvdr_stage *stage, size_t bin, const looks *looks,
         share = level_of(stage, view, looks, first, second);
     else
         return false;
-    *flags = end_view(stage, view, &load, share, info);
+    *flags = mvdr_end_view(stage, view, &load, share, info);
     return true;
 }
 
@@ -305,18 +293,23 @@ void mvdr_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
         mvdr_solve_anew(stage, bin, scratch);
 }
 
+float *mvdr_begin_info(mvdr_stage *stage, size_t bin, double snapshots) {
+    float *info = stage->info + bin * SONAR_MVDR_INFO_FIELDS;
+    memset(info, 0, SONAR_MVDR_INFO_FIELDS * sizeof *info);
+    info[SONAR_MVDR_LEVEL] = 1;
+    info[SONAR_MVDR_OFFSET] = (float)stage->bin[bin].offset;
+    info[SONAR_MVDR_SNAPSHOTS] = (float)snapshots;
+    return info;
+}
+
 void mvdr_solve_anew(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     mvdr_bin *state = &stage->bin[bin];
-    float *info = stage->info + bin * SONAR_MVDR_INFO_FIELDS;
     mvdr_sweeps sweeps = {.converged = true};
     unsigned flags = 0;
     const looks looks = form(stage, bin, scratch);
+    float *info = mvdr_begin_info(stage, bin, looks.effective);
     state->view = (mvdr_view){.offset = llround(state->offset * MVDR_TONE_ONE)};
-    memset(info, 0, SONAR_MVDR_INFO_FIELDS * sizeof *info);
     memset(stage->eigenvalue + bin * stage->modes, 0, stage->modes * sizeof *stage->eigenvalue);
-    info[SONAR_MVDR_LEVEL] = 1;
-    info[SONAR_MVDR_OFFSET] = (float)state->offset;
-    info[SONAR_MVDR_SNAPSHOTS] = (float)looks.effective;
     const bool all = looks.order && !process_without(stage, bin, &looks, scratch, info, &flags);
     if (all)
         sweeps = mvdr_decompose(stage, looks.order, mvdr_has_vectors(&stage->spec), scratch);
