@@ -323,6 +323,21 @@ static void expect_near(double have, double want, double relative, const char *w
               "%s, n %zu, spectrum %d: %.15g, not %.15g", what, n, (int)kind, have, want);
 }
 
+/* m a is the identity, but for what rounding does to the largest element of m. */
+static void expect_inverse(double *m, const cplx *a, const double *d, size_t n, spectrum kind) {
+    const double close = 1e-12 * (double)n * d[0] / d[n - 1];
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++) {
+            cplx sum = i == j ? -1 : 0;
+            for (size_t k = 0; k < n; k++) {
+                const double *at = i >= k ? mvdr_at(m, i, k) : mvdr_at(m, k, i);
+                sum += CMPLX(at[0], i >= k ? at[MVDR_LANES] : -at[MVDR_LANES]) * a[j * n + k];
+            }
+            cr_expect_lt(cabs(sum), close, "n %zu, spectrum %d, element %zu, %zu: %g", n, (int)kind,
+                         i, j, cabs(sum));
+        }
+}
+
 /* The sums over the inverse's diagonal and over all of it are those of 1/d and 1/d^2. */
 Test(mvdr_eigen, inverse_of_every_spectrum) {
     for (spectrum kind = EVEN; kind < SPECTRA; kind++)
@@ -337,6 +352,8 @@ Test(mvdr_eigen, inverse_of_every_spectrum) {
             mvdr_invert(l, n, x, &first, &second);
             expect_near(first, once, 1e-10, "trace", n, kind);
             expect_near(mvdr_inverse_energy(x, n), twice, 1e-10, "energy", n, kind);
+            mvdr_multiply_out(x, n, l);
+            expect_inverse(l, a, d, n, kind);
             cr_expect(second <= twice * (1 + 1e-10) &&
                           second * (double)n >= once * once * (1 - 1e-10),
                       "n %zu, spectrum %d: %g of %g", n, (int)kind, second, twice);

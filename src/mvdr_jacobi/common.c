@@ -89,7 +89,7 @@ double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers) {
     bin += 4 * (double)spec->directions * (double)(spec->ranges + music);
     const bool slides = mvdr_follows(spec);
     bin += slides ? 8 * (columns + (double)spec->directions) : 0;
-    const double scratch = (1.5 + 0.5 * !vectors + (vectors || music) + music + slides) * square +
+    const double scratch = (1.5 + 0.5 * !vectors + (vectors || music) + music) * square +
                            (slides ? 104 * 8 * sensors : 0);
     return (double)spec->bins * bin + (double)workers * scratch;
 }

@@ -217,8 +217,17 @@ MVDR_INLINE double energy_of(const block *x, size_t count) {
     return total;
 }
 
-/* Without the identity beyond, which has another unit: beside it loud levels would be lost. */
-SONAR_MULTIARCH static double inverse_energy(const double *x, size_t order) {
+/* x's lanes are columns: what `outer` makes of them is the conjugate. */
+MVDR_INLINE void save_conjugate(const block *from, double *to) {
+    block x = *from;
+    for (size_t q = 0; q < ROWS; q++)
+        x.im[q] = -x.im[q];
+    save(&x, to);
+}
+
+/* X^H X to `inverse` (NULL: nowhere); returns its energy, without the identity beyond, which has
+ * another unit: beside it loud levels would be lost. */
+SONAR_MULTIARCH static double multiply_out(const double *x, size_t order, double *inverse) {
     const size_t padded = mvdr_pad(order, ROWS);
     double total = 0;
     for (size_t c = 0; c < padded; c += ROWS) {
@@ -229,6 +238,8 @@ SONAR_MULTIARCH static double inverse_energy(const double *x, size_t order) {
             outer(below, own + (b - c) * STEP, padded - b, 4, &sum);
             total += b == c ? energy_of(&sum, sonar_min_size(ROWS, order - c))
                             : 2 * energy_of(&sum, ROWS);
+            if (inverse)
+                save_conjugate(&sum, mvdr_panel(inverse, b / ROWS) + c * STEP);
             below += (padded - b) * STEP;
         }
         x += (padded - c) * STEP;
@@ -237,5 +248,9 @@ SONAR_MULTIARCH static double inverse_energy(const double *x, size_t order) {
 }
 
 double mvdr_inverse_energy(const double *x, size_t order) {
-    return inverse_energy(x, order);
+    return multiply_out(x, order, NULL);
+}
+
+void mvdr_multiply_out(const double *x, size_t order, double *inverse) {
+    multiply_out(x, order, inverse);
 }

@@ -135,6 +135,8 @@ double mvdr_trace(double *a, size_t order);
 void mvdr_invert(double *factor, size_t order, double *x, double *first, double *second);
 /* |X^H X|^2, the sum over all elements. */
 double mvdr_inverse_energy(const double *x, size_t order);
+/* X^H X itself, as a triangle with square blocks on its diagonal. */
+void mvdr_multiply_out(const double *x, size_t order, double *inverse);
 /* |L^-1 z|^2 of eight z, [row][re, im][lane] from row `begin`, a multiple of eight, to `padded`;
  * L^-1 z in place. */
 void mvdr_substitute(double *factor, size_t begin, size_t padded, double *z, double *out);

@@ -55,7 +55,6 @@ struct mvdr_change {
     double *back;      /* [ld][4][lane] products from the left, before the lanes are added */
     double *probe;     /* [ld][re, im][lane] */
     double *v, *z;     /* two vectors each */
-    double *square;    /* panels of all columns: L^-1 */
     double sign[MOST], over[MOST], energy[MOST]; /* +1 or -1; 1/s; |y|^2 */
     size_t count;                                /* of columns that come and go */
     size_t listed;                               /* columns that count */
@@ -73,14 +72,13 @@ bool mvdr_change_create(size_t order, mvdr_change **out) {
     c->probe = sonar_alloc(vector * LANES, sizeof(double));
     c->v = sonar_alloc(2 * vector, sizeof(double));
     c->z = sonar_alloc(2 * vector, sizeof(double));
-    c->square = sonar_alloc(vector * ld, sizeof(double));
-    return c->x && c->y && c->t && c->back && c->probe && c->v && c->z && c->square;
+    return c->x && c->y && c->t && c->back && c->probe && c->v && c->z;
 }
 
 void mvdr_change_destroy(mvdr_change *c) {
     if (!c)
         return;
-    void *owned[] = {c->x, c->y, c->t, c->back, c->probe, c->v, c->z, c->square, c};
+    void *owned[] = {c->x, c->y, c->t, c->back, c->probe, c->v, c->z, c};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
 }
@@ -226,20 +224,6 @@ SONAR_MULTIARCH static void moments(double *m, size_t ld, const double *vectors,
 
 /* ---- M from nothing -------------------------------------------------------------------------- */
 
-/* The conjugate of L^-1, transposed, from L, eight of its columns a panel. */
-static void invert_factor(double *l, size_t ld, double *to) {
-    for (size_t c = 0; c < ld; c += LANES, to += ld * STEP) {
-        double unused[LANES];
-        memset(to, 0, ld * STEP * sizeof *to);
-        for (size_t i = 0; i < LANES; i++)
-            to[(c + i) * STEP + i] = 1;
-        mvdr_substitute(l, c, ld, to + c * STEP, unused);
-        for (size_t k = c; k < ld; k++)
-            for (size_t i = 0; i < LANES; i++)
-                to[k * STEP + LANES + i] *= -1;
-    }
-}
-
 /* |x|^2 over the used sensors. */
 static double energy_of(const mvdr_stage *stage, const float *x) {
     double sum = 0;
@@ -256,12 +240,12 @@ static bool make(mvdr_stage *stage, size_t bin, size_t m, double delta, mvdr_scr
     mvdr_inverse *inverse = &stage->inverse[bin];
     const size_t sensors = stage->spec.sensors, ld = stage->ld;
     double *to = stage->factor + bin * stage->factor_size;
+    double trace, squares;
     mvdr_form_covariance(stage, bin, (double)(m / stage->shape.each), scratch);
     if (!mvdr_factor_loaded(scratch->a, sensors, delta, to))
         return false;
-    invert_factor(to, ld, scratch->change->square);
-    memset(to, 0, mvdr_triangle(sensors) * sizeof *to);
-    mvdr_add_products(to, sensors, 1, scratch->change->square, ld);
+    mvdr_invert(to, sensors, scratch->inverse, &trace, &squares);
+    mvdr_multiply_out(scratch->inverse, sensors, to);
     symmetrise(to, ld / LANES);
     for (size_t i = 0; i < ld; i++)
         if (i >= sensors || !stage->rows.used[i])
