@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Timelines: does a frame belong to the one that runs, is it given up there, or does another begin
+ * with it? Called by begin.c. */
+
+#include <string.h>
+
+#include "ingest/internal.h"
+
+static bool can_begin_at(const sonar_assembler *a, uint64_t first) {
+    uint64_t end, floor = first - first % a->hop;
+    return !__builtin_add_overflow(floor, (uint64_t)a->hop, &end) &&
+           !__builtin_add_overflow(end, (uint64_t)a->length, &end);
+}
+
+/* The windows that had begun are never offered. */
+static void abandon_windows(sonar_assembler *a) {
+    if (a->newest <= a->window)
+        return;
+    uint64_t begun = (a->newest - a->window - 1) / a->hop + 1;
+    sonar_count_add(&a->count.windows_dropped[SONAR_WINDOW_SKIPPED], begun);
+    a->index += begun;
+}
+
+/* The timeline before ends with what came of it. */
+static void leave(sonar_assembler *a, const sonar_frame *frame) {
+    sonar_outlet_hand_on(a, a->newest);
+    abandon_windows(a);
+    sonar_count_add(&a->count.restarts, 1);
+    if (frame->epoch != a->epoch)
+        sonar_blocks_restart(&a->blocks);
+}
+
+/* Nothing has come yet. */
+static void clear_books(sonar_assembler *a) {
+    sonar_blocks_begin(&a->blocks);
+    sonar_shed_restart(&a->shed);
+    sonar_lanes_forget(&a->lanes);
+    memset(a->fed, 0, a->channels);
+    sonar_windows_take_used(a);
+    a->all_fed = false;
+    memset(a->note, 0, a->notes * sizeof *a->note);
+    for (size_t k = 0; k < a->channels; k++)
+        a->reached[k] = a->since[k] = a->window;
+    a->waiting_for = a->channels_used;
+    sonar_windows_next_chunk(a);
+}
+
+/* Begins a timeline at the frame. Its positions go on after the old ones, whose windows may still
+ * be read; the samples before its first window are kept like any others. */
+static void adopt(sonar_assembler *a, const sonar_frame *frame) {
+    if (a->running)
+        leave(a, frame);
+    uint64_t into = frame->first_sample % a->hop;
+    a->running = true;
+    a->timeline++;
+    a->epoch = frame->epoch;
+    a->origin = frame->first_sample - into;
+    a->base = a->opened;
+    a->window = a->first_window = a->base + (into ? a->hop : 0);
+    a->frozen = a->filled = a->newest = a->base;
+    a->last_utc_ns = 0;
+    a->stuck_ns = 0;
+    a->memory.adopted_ns = a->now_ns;
+    a->memory.decided_ns = 0;
+    sonar_outlet_begin(a, a->base + into);
+    clear_books(a);
+}
+
+sonar_frame_cause sonar_timeline_join(sonar_assembler *a, const sonar_frame *frame,
+                                      int64_t now_ns) {
+    bool whole = frame->channels == a->channels;
+    bool same = a->running && frame->epoch == a->epoch;
+    enum relation relation = same ? relation_of(a, frame) : AHEAD;
+    if (relation == INSIDE)
+        return NO_CAUSE;
+    if (relation == BEHIND) {
+        if (!a->stuck_ns)
+            a->stuck_ns = now_ns;
+        if (!is_silent(a, a->stuck_ns, now_ns))
+            return SONAR_FRAME_LATE;
+    } else if (a->running && !whole && !is_silent(a, a->accepted_ns, now_ns)) {
+        return same ? SONAR_FRAME_AHEAD : SONAR_FRAME_WRONG_EPOCH;
+    }
+    if (!can_begin_at(a, frame->first_sample))
+        return SONAR_FRAME_AHEAD;
+    adopt(a, frame);
+    return NO_CAUSE;
+}
+
+/* ---- overload -------------------------------------------------------------------------------- */
+
+bool sonar_timeline_sheds(sonar_assembler *a, const sonar_frame *frame, int64_t now_ns) {
+    uint64_t first = position_of(a, frame->first_sample), end = first + frame->samples;
+    sonar_shed_time(&a->shed, frame->first_sample - a->origin, frame->samples, now_ns);
+    if (!sonar_shed_takes(&a->shed, first, end))
+        return false;
+    a->accepted_ns = now_ns; /* the stream goes on */
+    sonar_count_set((uint64_t *)&a->count.last_frame_ns, (uint64_t)now_ns);
+    note_newest(a, end);
+    return true;
+}
+
+/* The first end of a window that no stored sample lies behind. */
+static uint64_t whole_windows_end(const sonar_assembler *a) {
+    uint64_t end = window_end(a);
+    return a->newest <= end ? end : end + (a->newest - end + a->hop - 1) / a->hop * a->hop;
+}
+
+/* The first window that lost nothing. */
+static uint64_t first_window_after_shedding(const sonar_assembler *a) {
+    uint64_t to = a->shed.to;
+    return to <= a->window ? a->window
+                           : a->window + (to - a->window + a->hop - 1) / a->hop * a->hop;
+}
+
+void sonar_assembler_load(sonar_assembler *a, bool busy) {
+    pthread_mutex_lock(&a->lock);
+    sonar_shed_turn turn = a->running ? sonar_shed_tick(&a->shed, busy) : SONAR_SHED_STAYS;
+    if (turn == SONAR_SHED_BEGINS)
+        sonar_shed_begin(&a->shed, whole_windows_end(a));
+    else if (turn == SONAR_SHED_ENDS)
+        sonar_shed_end(&a->shed, first_window_after_shedding(a));
+    pthread_mutex_unlock(&a->lock);
+}
