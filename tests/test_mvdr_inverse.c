@@ -410,12 +410,12 @@ static void nobody(beside *b, uint64_t seed) {
 
 /* Unwanted windows, eigenvalues, another speed of sound, a mask, other rules: never an inverse of
  * what is no more. */
-Test(mvdr_inverse, everything_changes) {
+static void change_everything(bool forward_backward) {
     enum { B = 38, L = 80 };
     sonar_mvdr_spec spec = spec_of(B, L, SONAR_LOADING_TRACE, 0.01), live;
     const mvdr_wave waves[] = {{70, 40}};
     beside b;
-    spec.bins = 2;
+    spec.bins = 2, spec.forward_backward = forward_backward;
     live = spec;
     begin(&b, &spec);
     b.f.params.far_mvdr.made = 1; /* the turns stay */
@@ -440,6 +440,15 @@ Test(mvdr_inverse, everything_changes) {
     fill(&b, waves, 1, 22);
     go_on(&b, 5, waves, 1, 23);
     end(&b);
+}
+
+Test(mvdr_inverse, everything_changes) {
+    change_everything(false);
+}
+
+/* Where a sensor is masked, its mirror image goes with it. */
+Test(mvdr_inverse, everything_changes_with_mirror_images) {
+    change_everything(true);
 }
 
 /* ---- workers --------------------------------------------------------------------------------- */

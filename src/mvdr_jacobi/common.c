@@ -77,7 +77,8 @@ bool mvdr_follows(const sonar_mvdr_spec *spec) {
 
 double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers) {
     const mvdr_shape shape = mvdr_shape_of(spec);
-    const double sensors = (double)spec->sensors, columns = (double)(shape.each * shape.slots);
+    const double sensors = (double)spec->sensors;
+    const double columns = (double)(mvdr_slot_columns(&shape) * shape.slots);
     const double square = 16 * (double)shape.order * (double)shape.order;
     const bool vectors = mvdr_has_vectors(spec), music = spec->music;
     double bin = 8 * columns * sensors + (vectors ? square : square / 2);

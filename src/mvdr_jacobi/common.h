@@ -31,6 +31,11 @@ typedef struct mvdr_shape {
 
 mvdr_shape mvdr_shape_of(const sonar_mvdr_spec *spec);
 
+/* Columns that a slot has: in sensor space what a mirror image brings follows from the sums. */
+static inline size_t mvdr_slot_columns(const mvdr_shape *shape) {
+    return shape->by_snapshots ? shape->each : 1;
+}
+
 /* Whether solutions have eigenvectors; else they have eigenvalues and a triangular factor. */
 static inline bool mvdr_has_vectors(const sonar_mvdr_spec *spec) {
     return spec->solver == SONAR_MVDR_JACOBI || spec->dmr || spec->white_noise_gain_db < 0;

@@ -17,7 +17,8 @@ static double weight_of(const mvdr_stage *stage, const mvdr_bin *state, size_t l
 }
 
 size_t mvdr_list_columns(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
-    const size_t slots = stage->shape.slots, each = stage->shape.each, bins = stage->spec.bins;
+    const size_t slots = stage->shape.slots, bins = stage->spec.bins;
+    const size_t each = mvdr_slot_columns(&stage->shape);
     const size_t filled = sonar_min_size(stage->filled + stage->arrived, slots);
     size_t count = 0, m = 0;
     for (size_t age = 0; age < filled; age++) {
@@ -62,7 +63,7 @@ static size_t load_panels(const mvdr_stage *stage, size_t bin, size_t first, siz
         if ((first + i) % slots < in_use && stage->valid[(first + i) % slots * bins + bin])
             slot[m++] = (first + i) % slots;
     for (size_t c = 0; c < m; c++) {
-        const float *x = mvdr_column(stage, slot[c] * stage->shape.each, bin);
+        const float *x = mvdr_column(stage, slot[c], bin);
         for (size_t i = 0; i < ld; i++) {
             double *to = panel + (i / MVDR_LANES * m + c) * STEP + i % MVDR_LANES;
             to[0] = (double)x[i];

@@ -3,7 +3,7 @@
  * What the files of the CPU's MVDR share. All arithmetic is in double, on samples and steering
  * vectors in float.
  *
- *   column  a snapshot, or with forward-backward averaging also its mirror image
+ *   column  a snapshot, or in snapshot space with forward-backward averaging also its mirror image
  *   order   of the matrix A that is solved: columns in snapshot space (A their Gram matrix),
  * sensors in sensor space (A the covariance); mvdr_shape says which
  *
@@ -218,7 +218,7 @@ typedef struct mvdr_view {
 typedef struct mvdr_inverse {
     bool kept;            /* M is that of the last window */
     unsigned age, rest;   /* windows since it was made, and to go without one */
-    double weight, delta; /* of a column in what M is the inverse of; its loading */
+    double weight, delta; /* of a snapshot in what M is the inverse of; its loading */
     double trace, energy; /* of M over the used sensors: sums of M_ii and |M_ij|^2 */
     bool sloped;          /* |M a|^2 are known, */
     int64_t offset;       /* for steering at that offset */
@@ -241,7 +241,7 @@ typedef struct mvdr_stage {
     mvdr_band band;       /* and their band */
     const sonar_host *host;
     mvdr_shape shape;
-    size_t columns;                        /* shape.each * shape.slots */
+    size_t columns;                        /* of all slots */
     size_t held;                           /* sensors that have snapshots here: joined, none have */
     size_t ld;                             /* of a column: those sensors, padded */
     size_t directions;                     /* padded to whole vectors */
@@ -264,7 +264,7 @@ typedef struct mvdr_stage {
     size_t factor_size;
     mvdr_inverse *inverse;   /* [bin], or NULL: it never slides */
     double *slope;           /* [bin][directions] |M a|^2 */
-    double *energy;          /* [bin][column] |x|^2 of what M has */
+    double *energy;          /* [bin][slot] |x|^2 of what M has */
     double *lambda;          /* white noise gain: [bin][2][order + 1], the views' */
     bool solved;             /* the views are those of all snapshots taken in */
     float *power;            /* [bin][directions] */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The streaming inverse: M = (w S + delta_0 I)^-1, S the sum of x x^H over the block and w, delta_0
- * those of the window in which M was made, follows the snapshots that come and go (Sherman and
- * Morrison 1950), rank one each:
+ * The streaming inverse: M = (w S + delta_0 I)^-1, S the sum of x x^H over the block, with
+ * forward-backward averaging the mean of it and of the same of all J x*, and w, delta_0 those of
+ * the window in which M was made, follows the snapshots that come and go (Sherman and Morrison
+ * 1950), rank one each:
  *
  *   M <- M - y y^H / s,   y = M x sqrt(w),   s = x^H y sqrt(w) + 1, or - 1 for one that goes
  *
@@ -57,7 +58,7 @@ struct mvdr_change {
     double *v, *z;     /* two vectors each */
     double sign[MOST], over[MOST], energy[MOST]; /* +1 or -1; 1/s; |y|^2 */
     size_t count;                                /* of columns that come and go */
-    size_t listed;                               /* columns that count */
+    size_t listed;                               /* snapshots that count */
 };
 
 bool mvdr_change_create(size_t order, mvdr_change **out) {
@@ -235,13 +236,13 @@ static double energy_of(const mvdr_stage *stage, const float *x) {
     return sum;
 }
 
-/* Of the m listed columns, loaded with delta. False where it is singular. */
-static bool make(mvdr_stage *stage, size_t bin, size_t m, double delta, mvdr_scratch *scratch) {
+/* Of the listed snapshots, loaded with delta. False where it is singular. */
+static bool make(mvdr_stage *stage, size_t bin, size_t count, double delta, mvdr_scratch *scratch) {
     mvdr_inverse *inverse = &stage->inverse[bin];
     const size_t sensors = stage->spec.sensors, ld = stage->ld;
     double *to = stage->factor + bin * stage->factor_size;
     double trace, squares;
-    mvdr_form_covariance(stage, bin, (double)(m / stage->shape.each), scratch);
+    mvdr_form_covariance(stage, bin, (double)count, scratch);
     if (!mvdr_factor_loaded(scratch->a, sensors, delta, to))
         return false;
     mvdr_invert(to, sensors, scratch->inverse, &trace, &squares);
@@ -258,10 +259,21 @@ static bool make(mvdr_stage *stage, size_t bin, size_t m, double delta, mvdr_scr
 
 /* ---- snapshots that come and go -------------------------------------------------------------- */
 
-/* A column in double, zero where masked. */
-static void take_column(const mvdr_stage *stage, size_t bin, size_t column, double sign,
-                        mvdr_change *change) {
-    const float *from = mvdr_column(stage, column, bin);
+/* y = J x*, which forward-backward averaging takes for another snapshot. */
+static void reflect(const mvdr_stage *stage, const double *x, double *y) {
+    const mvdr_rows *rows = &stage->rows;
+    memset(y, 0, 2 * stage->ld * sizeof *y);
+    for (size_t i = 0; i < stage->spec.sensors; i++)
+        if (rows->used[i]) {
+            y[i] = x[rows->mirror[i]];
+            y[stage->ld + i] = -x[stage->ld + rows->mirror[i]];
+        }
+}
+
+/* A snapshot in double, zero where masked, and what averaging makes of it. */
+static void take_snapshot(const mvdr_stage *stage, size_t bin, size_t slot, double sign,
+                          mvdr_change *change) {
+    const float *from = mvdr_column(stage, slot, bin);
     double *to = change->x + change->count * 2 * stage->ld;
     for (size_t i = 0; i < stage->ld; i++) {
         const bool used = i < stage->spec.sensors && stage->rows.used[i];
@@ -269,17 +281,21 @@ static void take_column(const mvdr_stage *stage, size_t bin, size_t column, doub
         to[stage->ld + i] = used ? (double)from[stage->ld + i] : 0;
     }
     change->sign[change->count++] = sign;
+    if (stage->shape.each < 2)
+        return;
+    reflect(stage, to, to + 2 * stage->ld);
+    change->sign[change->count++] = sign;
 }
 
-/* Takes the columns of the slots that the arrivals have or will have. */
+/* Takes the snapshots in the slots that the arrivals have or will have. */
 static void take_arrivals(const mvdr_stage *stage, size_t bin, size_t arrived, double sign,
                           mvdr_change *change) {
-    const size_t slots = stage->shape.slots, each = stage->shape.each;
+    const size_t slots = stage->shape.slots;
     for (size_t i = 0; i < arrived; i++) {
         const size_t slot = (stage->next + i) % slots;
         const bool held = sign > 0 || slots - 1 - i < stage->filled;
-        for (size_t k = 0; k < each && held && stage->valid[slot * stage->spec.bins + bin]; k++)
-            take_column(stage, bin, slot * each + k, sign, change);
+        if (held && stage->valid[slot * stage->spec.bins + bin])
+            take_snapshot(stage, bin, slot, sign, change);
     }
 }
 
@@ -359,7 +375,7 @@ static bool follow(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     const size_t ld = stage->ld;
     double *m = stage->factor + bin * stage->factor_size;
     take_arrivals(stage, bin, stage->arrived, 1, c);
-    const double root = sqrt(inverse->weight);
+    const double root = sqrt(inverse->weight / (double)stage->shape.each);
     for (size_t i = 0; i < c->count * 2 * ld; i++)
         c->x[i] *= root;
     apply(m, ld, c->x, c->y, c->count, c);
@@ -376,20 +392,21 @@ static bool follow(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
 
 /* ---- a bin ----------------------------------------------------------------------------------- */
 
-/* tr R of the listed columns, each of whose energies is found once. */
-static double trace_of(mvdr_stage *stage, size_t bin, size_t m, const mvdr_scratch *scratch) {
-    double *energy = stage->energy + bin * stage->columns, sum = 0;
-    const size_t slots = stage->shape.slots, each = stage->shape.each;
+/* tr R of the listed snapshots, each of whose energies is found once; a mirror image has the same.
+ */
+static double trace_of(mvdr_stage *stage, size_t bin, size_t count, const mvdr_scratch *scratch) {
+    const size_t slots = stage->shape.slots;
+    double *energy = stage->energy + bin * slots, sum = 0;
     const bool all = !stage->inverse[bin].kept;
-    for (size_t i = 0; i < stage->arrived * each && !all; i++) {
-        const size_t column = ((stage->next + i / each) % slots) * each + i % each;
-        energy[column] = energy_of(stage, mvdr_column(stage, column, bin));
+    for (size_t i = 0; i < stage->arrived && !all; i++) {
+        const size_t slot = (stage->next + i) % slots;
+        energy[slot] = energy_of(stage, mvdr_column(stage, slot, bin));
     }
-    for (size_t i = 0; i < m; i++) {
-        const size_t column = scratch->column[i];
+    for (size_t i = 0; i < count; i++) {
+        const size_t slot = scratch->column[i];
         if (all)
-            energy[column] = energy_of(stage, mvdr_column(stage, column, bin));
-        sum += energy[column];
+            energy[slot] = energy_of(stage, mvdr_column(stage, slot, bin));
+        sum += energy[slot];
     }
     return sum * scratch->root[0] * scratch->root[0];
 }
@@ -405,7 +422,7 @@ static bool load_by_trace(const mvdr_stage *stage, double trace, double count, m
 }
 
 /* M after this window's snapshots, close enough to loading with delta; false: there is none. */
-static bool have(mvdr_stage *stage, size_t bin, size_t m, double delta, mvdr_scratch *scratch) {
+static bool have(mvdr_stage *stage, size_t bin, size_t count, double delta, mvdr_scratch *scratch) {
     mvdr_inverse *inverse = &stage->inverse[bin];
     const double weight = scratch->root[0] * scratch->root[0];
     if (inverse->kept && inverse->age < OLDEST && follow(stage, bin, scratch)) {
@@ -420,7 +437,7 @@ static bool have(mvdr_stage *stage, size_t bin, size_t m, double delta, mvdr_scr
         inverse->rest--;
         return false;
     }
-    return make(stage, bin, m, delta, scratch);
+    return make(stage, bin, count, delta, scratch);
 }
 
 /* The share of a source's power that P shows, by the sums over M. */
@@ -454,14 +471,14 @@ static void note(mvdr_stage *stage, size_t bin, double count, const mvdr_load *l
 
 bool mvdr_inverse_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     mvdr_inverse *inverse = &stage->inverse[bin];
-    const size_t count = mvdr_list_columns(stage, bin, scratch), m = count * stage->shape.each;
+    const size_t count = mvdr_list_columns(stage, bin, scratch);
     mvdr_load load;
     double trace = 0;
-    scratch->change->listed = m;
-    if (m && stage->rows.n)
-        trace = trace_of(stage, bin, m, scratch);
+    scratch->change->listed = count;
+    if (count && stage->rows.n)
+        trace = trace_of(stage, bin, count, scratch);
     if (!load_by_trace(stage, trace, (double)count, &load) ||
-        !have(stage, bin, m, load.delta, scratch)) {
+        !have(stage, bin, count, load.delta, scratch)) {
         inverse->kept = false;
         return false;
     }
@@ -540,24 +557,38 @@ static void probe_with(const mvdr_stage *stage, size_t bin, size_t first, const 
     add_to_probe(scratch->z, stage->ld, weight, scratch->change->probe);
 }
 
+/* z^H S z of the listed snapshots. z has room for another vector behind it; |(J x*)^H z| is
+ * |x^H J z*|. */
+static double energy_along(const mvdr_stage *stage, size_t bin, double *z,
+                           const mvdr_scratch *scratch) {
+    const size_t ld = stage->ld, each = stage->shape.each;
+    double sum = 0;
+    if (each == 2)
+        reflect(stage, z, z + 2 * ld);
+    for (size_t i = 0; i < scratch->change->listed * each; i++) {
+        const double *along = z + i % each * 2 * ld;
+        double re, im;
+        mvdr_inner(mvdr_column(stage, scratch->column[i / each], bin), along, along + ld, ld, &re,
+                   &im);
+        sum += re * re + im * im;
+    }
+    return sum / (double)each;
+}
+
 /* Whether the probe finds M to be right. */
 static bool holds(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     const mvdr_inverse *inverse = &stage->inverse[bin];
     mvdr_change *c = scratch->change;
     const size_t ld = stage->ld;
     const mvdr_lanes *probe = (const mvdr_lanes *)c->probe;
-    double im, sum = 0;
+    double im;
     for (size_t i = 0; i < ld; i++) {
         c->v[i] = mvdr_add_lanes(&probe[2 * i]);
         c->v[ld + i] = mvdr_add_lanes(&probe[2 * i + 1]);
     }
     apply_two(stage->factor + bin * stage->factor_size, ld / LANES, c->v, c->z, c->back);
-    for (size_t i = 0; i < c->listed; i++) {
-        double re;
-        mvdr_inner(mvdr_column(stage, scratch->column[i], bin), c->z, c->z + ld, ld, &re, &im);
-        sum += re * re + im * im;
-    }
-    sum = sum * inverse->weight + inverse->delta * dot(c->z, c->z, ld, &im);
+    const double sum = energy_along(stage, bin, c->z, scratch) * inverse->weight +
+                       inverse->delta * dot(c->z, c->z, ld, &im);
     return fabs(sum - dot(c->v, c->z, ld, &im)) <= MOST_WRONG;
 }
 

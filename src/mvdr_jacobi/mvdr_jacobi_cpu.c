@@ -60,7 +60,7 @@ static bool allocate(mvdr_stage *stage) {
     const bool slides = follows(stage);
     stage->inverse = slides ? sonar_alloc(bins, sizeof *stage->inverse) : NULL;
     stage->slope = sonar_alloc(slides ? bins * stage->directions : 1, sizeof(double));
-    stage->energy = sonar_alloc(slides ? bins * stage->columns : 1, sizeof(double));
+    stage->energy = sonar_alloc(slides ? bins * shape->slots : 1, sizeof(double));
     stage->lambda = sonar_alloc(spec->white_noise_gain_db < 0 ? bins : 1,
                                 2 * (shape->order + 1) * sizeof(double));
     stage->power = sonar_alloc(bins * stage->directions, sizeof(float));
@@ -112,7 +112,7 @@ static sonar_code create(const void *spec, const sonar_host *host, void **out, s
     memcpy(&stage->spec, spec, sizeof stage->spec);
     stage->host = host;
     stage->shape = mvdr_shape_of(&stage->spec);
-    stage->columns = stage->shape.each * stage->shape.slots;
+    stage->columns = mvdr_slot_columns(&stage->shape) * stage->shape.slots;
     stage->held = stage->spec.parts == SONAR_MVDR_JOINED ? 1 : stage->spec.sensors;
     stage->ld = mvdr_pad(stage->held, MVDR_LANES);
     stage->directions = mvdr_pad(stage->spec.directions, MVDR_LANES);

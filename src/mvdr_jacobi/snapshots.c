@@ -47,13 +47,14 @@ static void mirror(const mvdr_stage *stage, size_t slot, size_t bin) {
 }
 
 static void store(const mvdr_stage *stage, size_t slot, size_t bin, const sonar_c32 *x) {
-    float *to = mvdr_column(stage, slot * stage->shape.each, bin);
+    const size_t each = mvdr_slot_columns(&stage->shape);
+    float *to = mvdr_column(stage, slot * each, bin);
     for (size_t i = 0; i < stage->spec.sensors; i++) {
         to[i] = x[i].re;
         to[stage->ld + i] = x[i].im;
     }
     stage->valid[slot * stage->spec.bins + bin] = mvdr_finite(x, stage->spec.sensors);
-    if (stage->shape.each == 2)
+    if (each == 2)
         mirror(stage, slot, bin);
 }
 
@@ -137,11 +138,10 @@ static void update_projections(mvdr_stage *stage, size_t bin, size_t begin, size
  * elsewhere. */
 static void renew(mvdr_stage *stage, size_t bin, int64_t offset, mvdr_scratch *scratch) {
     const size_t filled = filled_now(stage);
-    if (stage->renewed && stage->shape.each == 2)
-        for (size_t slot = 0; slot < filled; slot++)
-            mirror(stage, slot, bin);
     if (!stage->shape.by_snapshots)
         return;
+    for (size_t slot = 0; stage->renewed && stage->shape.each == 2 && slot < filled; slot++)
+        mirror(stage, slot, bin);
     for (size_t c = 0; stage->renewed && c < filled * stage->shape.each; c++)
         update_gram(stage, bin, c, scratch);
     stage->bin[bin].projected = offset;
