@@ -380,6 +380,55 @@ Test(elements, silence_flags_no_element) {
     rig_close(&r);
 }
 
+static void kill_sensors(rig *r, size_t first, size_t end) {
+    for (size_t s = first; s < end; s++) {
+        sim_element element = plain_element(s);
+        element.dead = true;
+        add_element(r, element);
+    }
+}
+
+/* Nothing can be said of single sensors then, but of the array: it hears nothing. */
+Test(elements, an_array_that_hardly_moves_is_quiet_and_lists_what_stands_still) {
+    static const size_t dead[] = {0, 6, 7, 12, 13};
+    for (size_t i = 0; i < 5; i++)
+        for (int s16 = 0; s16 < 2; s16++) {
+            rig r;
+            rig_open(&r, 13, 1.5, 60);
+            kill_sensors(&r, 0, dead[i]);
+            sonar_element_health h = listen(&r, SONAR_ELEMENTS_FLAG_ROUNDS, 0, s16);
+            const bool quiet = dead[i] > 6;
+            cr_expect_eq(h.quiet, quiet, "%zu of 13", dead[i]);
+            cr_expect_eq(h.still.sensors.count, quiet ? dead[i] : 0);
+            cr_expect_eq(h.still.channels.count, quiet ? dead[i] : 0);
+            cr_expect_eq(h.fault[SONAR_ELEMENT_DEAD].sensors.count, quiet ? 0 : dead[i]);
+            cr_expect_eq(h.judged, quiet ? 0 : 13);
+            rig_close(&r);
+        }
+}
+
+/* Without the others there is nothing to compare with, so what was found dead stays so, and out. */
+Test(elements, what_was_found_dead_stays_so_when_most_others_die_as_well) {
+    rig r;
+    rig_open(&r, 13, 1.5, 60);
+    kill_sensors(&r, 0, 4);
+    sonar_element_health h = listen(&r, SONAR_ELEMENTS_OUT_ROUNDS, 0, true);
+    cr_assert_eq(h.fault[SONAR_ELEMENT_DEAD].sensors.count, 4);
+    cr_assert(!h.quiet);
+    kill_sensors(&r, 4, 13);
+    sim_synth *all_dead = synth_of(&r);
+    for (int i = 0; i < SONAR_ELEMENTS_BACK_ROUNDS + SONAR_ELEMENTS_FLAG_ROUNDS; i++)
+        cr_expect(!play(&r, all_dead, 0, true), "round %d", i);
+    sonar_elements_read(r.elements, r.used, &h);
+    cr_expect(h.quiet);
+    cr_expect_eq(h.still.sensors.count, 13);
+    cr_expect_eq(h.fault[SONAR_ELEMENT_DEAD].sensors.count, 4);
+    for (size_t s = 0; s < 13; s++)
+        cr_expect_eq(sonar_elements_mask(r.elements)[s], s < 4, "%zu", s);
+    sim_synth_destroy(all_dead);
+    rig_close(&r);
+}
+
 Test(elements, many_rounds_of_a_plain_sea_flag_no_element) {
     for (size_t sensors = 3; sensors <= 96; sensors *= 2) {
         rig r;

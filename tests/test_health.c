@@ -926,6 +926,41 @@ Test(health, bad_elements_are_named_and_degrade_while_in_use) {
     }
 }
 
+/* Samples of which hardly one differs from the one before are no sea that anybody listens to. */
+Test(health, an_array_that_hears_nothing_is_not_ok) {
+    patient *p = well();
+    p->status.elements.quiet = true;
+    look(p);
+    cr_expect_str_eq(p->status.health, "degraded");
+    cr_expect_eq(p->status.condition[0].code, SONAR_CONDITION_ELEMENTS_QUIET);
+    cr_expect_eq(p->status.condition[0].value, 0);
+    add_sensors(&p->status.elements.still, 5, 2, 2);
+    look(p);
+    cr_expect(strstr(p->status.text, "; constant: 5-6"), "%s", p->status.text);
+    cr_expect_eq(p->status.condition[0].value, 2);
+    cr_expect_eq(p->status.condition[0].channels.first[0], 105);
+    p->status.elements.quiet = false;
+    look(p), expect(p, "ok", "");
+}
+
+/* One bin in a hundred may stop short. */
+Test(health, an_adaptive_spectrum_that_does_not_converge_is_told) {
+    patient *p = well();
+    look(p);
+    p->status.mvdr_bins += 1000;
+    p->status.mvdr_bins_not_converged += 10;
+    look(p), expect(p, "ok", "");
+    p->status.mvdr_bins += 1000;
+    p->status.mvdr_bins_not_converged += 11;
+    look(p);
+    expect(p, "degraded",
+           "11 of 1000 bins of the adaptive spectrum did not converge: mvdr.max_sweeps or "
+           "mvdr.tolerance is too low");
+    cr_expect_eq(p->status.condition[0].value, 11);
+    cr_expect_eq(p->status.condition[0].limit, 10);
+    look(p), expect(p, "ok", "");
+}
+
 Test(health, a_socket_that_was_opened_anew_degrades_for_a_second) {
     patient *p = well();
     p->status.ingest.peers.reopened_memory++;

@@ -368,7 +368,9 @@ typedef struct sonar_element_list {
 } sonar_element_list;
 
 typedef struct sonar_element_health {
-    size_t judged, masked; /* sensors of the last round; by hand, which are not judged */
+    size_t judged, masked;    /* sensors of the last round; by hand, which are not judged */
+    bool quiet;               /* half the sensors or more hardly move, so that none is judged */
+    sonar_element_list still; /* where `quiet`: those that do not move at all */
     sonar_element_list fault[SONAR_ELEMENT_FAULTS];
     sonar_element_list masked_auto; /* masked by array.auto_mask */
     sonar_element_list masked_hand; /* by array.mask */
@@ -426,12 +428,14 @@ const char *sonar_condition_severity_name(sonar_condition_severity severity);
     ROW(SONAR_CONDITION_RECORDING_GAPS, "recording_gaps", "samples or messages")                   \
     ROW(SONAR_CONDITION_BACKEND_CHANGED, "backend_changed", "")                                    \
     ROW(SONAR_CONDITION_TRAINING, "training", "seconds")                                           \
+    ROW(SONAR_CONDITION_ELEMENTS_QUIET, "elements_quiet", "sensors")                               \
     ROW(SONAR_CONDITION_ELEMENTS_DEAD, "elements_dead", "sensors")                                 \
     ROW(SONAR_CONDITION_ELEMENTS_STUCK, "elements_stuck", "sensors")                               \
     ROW(SONAR_CONDITION_ELEMENTS_NOISY, "elements_noisy", "sensors")                               \
     ROW(SONAR_CONDITION_ELEMENTS_HUM, "elements_hum", "sensors")                                   \
     ROW(SONAR_CONDITION_ELEMENTS_CLIPPED, "elements_clipped", "sensors")                           \
     ROW(SONAR_CONDITION_ELEMENTS_MASKED, "elements_masked", "sensors")                             \
+    ROW(SONAR_CONDITION_MVDR_NOT_CONVERGED, "mvdr_not_converged", "bins")                          \
     ROW(SONAR_CONDITION_PRIORITY_REFUSED, "priority_refused", "priority")                          \
     ROW(SONAR_CONDITION_MEMORY_UNLOCKED, "memory_unlocked", "bytes")                               \
     ROW(SONAR_CONDITION_NO_SAMPLES, "no_samples", "seconds")

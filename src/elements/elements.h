@@ -24,6 +24,9 @@
  * flags none. Octaves are those of the Haar transform. Levels are taken over the step of the
  * converter (as found in the samples) squared over 12: a sea too quiet for the converter flags
  * none either. Neighbours are those in the order of the sensors.
+ *
+ * Where half the sensors or more move by less than half a step (rms) none is judged, what was found
+ * before stays, and the array as a whole is told to be quiet.
  */
 #ifndef SONAR_ELEMENTS_H
 #define SONAR_ELEMENTS_H

@@ -30,6 +30,9 @@ struct measure {
     bool constant, zero, clipped;
 };
 
+/* In `seen`, above the bits of the faults: constant in a round in which no sensor is judged. */
+#define STILL (1u << SONAR_ELEMENT_FAULTS)
+
 /* Where a sensor stands with one fault, or with being taken out. */
 struct standing {
     uint16_t bad, good; /* rounds in a row */
@@ -69,12 +72,13 @@ struct sonar_elements {
     /* control thread */
     float *level, *residual, *sorted; /* [sensor] */
     struct standing *fault;           /* [sensor][SONAR_ELEMENT_FAULTS] */
-    uint8_t *seen;                    /* [sensor] faults of this round, a bit each */
+    uint8_t *seen;                    /* [sensor] faults of this round, a bit each, and STILL */
     struct standing *out;             /* [sensor] */
     uint16_t *patience;               /* [sensor] rounds until it comes back */
     uint8_t *mask;                    /* [sensor] */
     uint32_t *fed;                    /* [channel] the sensor it feeds, or NOBODY */
     size_t judged, masked;
+    struct standing quiet; /* too little moves to judge a sensor by */
 };
 
 static inline bool sonar_element_used(const struct sonar_elements *e, size_t sensor) {

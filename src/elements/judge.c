@@ -66,13 +66,12 @@ static double step_noise(const sonar_elements *e) {
 }
 
 /* Whether there is enough signal to tell a constant sensor by: half the sensors at least move by
- * half a step (rms). */
-static bool is_loud_enough(sonar_elements *e, double noise) {
-    size_t n;
+ * half a step (rms). *n: how many were measured. */
+static bool is_loud_enough(sonar_elements *e, double noise, size_t *n) {
     for (size_t s = 0; s < e->spec.sensors; s++)
         e->level[s] = judgeable(e, s) ? e->measure[s].power : NAN;
-    struct spread power = spread_of(e, e->level, &n);
-    return n > 0 && power.middle > 0 && power.middle >= 3 * noise;
+    struct spread power = spread_of(e, e->level, n);
+    return power.middle > 0 && power.middle >= 3 * noise;
 }
 
 enum quantity { OCTAVE = 0, HUM = OCTAVES, PROBE = HUM + MAINS };
@@ -285,23 +284,39 @@ void sonar_elements_change(sonar_elements *e, const uint8_t *used, const float *
     }
 }
 
+/* Every sensor against the others; true if the mask has changed. */
+static bool judge_sensors(sonar_elements *e, double noise) {
+    judge_probes(e, noise);
+    judge_octaves(e, noise);
+    judge_hum(e, noise);
+    judge_samples(e);
+    judge_constants(e);
+    for (size_t s = 0; s < e->spec.sensors; s++)
+        e->judged += judgeable(e, s);
+    update_flags(e);
+    return update_mask(e);
+}
+
+/* Where too little moves nothing new is known of any sensor: what was found of them stays. */
+static void note_still(sonar_elements *e) {
+    for (size_t s = 0; s < e->spec.sensors; s++)
+        if (judgeable(e, s) && e->measure[s].constant)
+            e->seen[s] = STILL;
+}
+
 bool sonar_elements_judge(sonar_elements *e) {
     if (atomic_load_explicit(&e->turn, memory_order_acquire) != TURN_JUDGE)
         return false;
     const double noise = step_noise(e);
+    size_t measured;
     memset(e->seen, 0, e->spec.sensors);
     e->judged = 0;
-    if (is_loud_enough(e, noise)) {
-        judge_probes(e, noise);
-        judge_octaves(e, noise);
-        judge_hum(e, noise);
-        judge_samples(e);
-        judge_constants(e);
-        for (size_t s = 0; s < e->spec.sensors; s++)
-            e->judged += judgeable(e, s);
-    }
-    update_flags(e);
-    bool changed = update_mask(e);
+    const bool loud = is_loud_enough(e, noise, &measured);
+    const bool changed = loud && judge_sensors(e, noise);
+    if (!loud)
+        note_still(e);
+    if (measured)
+        count_round(&e->quiet, !loud, SONAR_ELEMENTS_FLAG_ROUNDS, SONAR_ELEMENTS_CLEAR_ROUNDS);
     atomic_store_explicit(&e->turn, TURN_MEASURE, memory_order_release);
     return changed;
 }
@@ -313,16 +328,18 @@ const uint8_t *sonar_elements_mask(const sonar_elements *e) {
 }
 
 /* What else than a fault sensors are listed for. */
-enum { LISTED_TAKEN_OUT = SONAR_ELEMENT_FAULTS, LISTED_BY_HAND };
+enum { LISTED_TAKEN_OUT = SONAR_ELEMENT_FAULTS, LISTED_BY_HAND, LISTED_STILL };
 
 static bool is_listed(const sonar_elements *e, size_t s, int what, const uint8_t *used) {
     if (what < SONAR_ELEMENT_FAULTS)
         return e->fault[s * SONAR_ELEMENT_FAULTS + (size_t)what].set;
+    if (what == LISTED_STILL)
+        return e->quiet.set && e->seen[s] & STILL;
     const bool by_hand = !sonar_element_used(e, s);
     return what == LISTED_BY_HAND ? by_hand : !by_hand && !used[s];
 }
 
-/* Sensors with that fault, or those that are masked, by hand or automatically. */
+/* Sensors with that fault, those that are masked, by hand or automatically, or that stand still. */
 static sonar_element_list list_of(const sonar_elements *e, int what, const uint8_t *used) {
     sonar_element_list list = {0};
     for (size_t s = 0; s < e->spec.sensors; s++)
@@ -338,7 +355,9 @@ static sonar_element_list list_of(const sonar_elements *e, int what, const uint8
 
 void sonar_elements_read(const sonar_elements *e, const uint8_t *used,
                          sonar_element_health *health) {
-    *health = (sonar_element_health){.judged = e->judged, .masked = e->masked};
+    *health =
+        (sonar_element_health){.judged = e->judged, .masked = e->masked, .quiet = e->quiet.set};
+    health->still = list_of(e, LISTED_STILL, used);
     for (int i = 0; i < SONAR_ELEMENT_FAULTS; i++)
         health->fault[i] = list_of(e, i, used);
     health->masked_auto = list_of(e, LISTED_TAKEN_OUT, used);

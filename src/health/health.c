@@ -240,6 +240,23 @@ static void judge_counters(sonar_health *h, const sonar_health_facts *facts, son
     }
 }
 
+/* Single bins may stop short of the tolerance, which their window's header tells; more than one in
+ * a hundred is a limit of sweeps that is too low. */
+static void judge_mvdr(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
+    const uint64_t bins = status->mvdr_bins - h->seen.mvdr_bins;
+    const uint64_t short_of = status->mvdr_bins_not_converged - h->seen.mvdr_bins_not_converged;
+    (void)facts;
+    if (100 * short_of <= bins)
+        return;
+    sonar_condition *c =
+        sonar_health_report(status, SONAR_CONDITION_MVDR_NOT_CONVERGED, SONAR_DEGRADED,
+                            "%llu of %llu bins of the adaptive spectrum did not converge: "
+                            "mvdr.max_sweeps or mvdr.tolerance is too low",
+                            (unsigned long long)short_of, (unsigned long long)bins);
+    c->value = (double)short_of;
+    c->limit = 0.01 * (double)bins;
+}
+
 /* The operator wanted a recording and has none, or one with holes. */
 static void judge_recording(sonar_health *h, const sonar_health_facts *facts,
                             sonar_status *status) {
@@ -313,12 +330,30 @@ _Static_assert(SONAR_CONDITION_ELEMENTS_DEAD + SONAR_ELEMENT_FAULTS ==
                    SONAR_CONDITION_ELEMENTS_MASKED,
                "conditions in the order of the faults");
 
+/* Whether the sea is that quiet or the amplifiers have no power cannot be told from the samples;
+ * that there is next to nothing in them can. */
+static void judge_quiet(const sonar_element_health *e, sonar_status *status) {
+    char sensors[80];
+    if (!e->quiet)
+        return;
+    sonar_channel_set_print(&e->still.sensors, sensors, sizeof sensors);
+    const uint32_t still = e->still.sensors.count;
+    sonar_condition *c = sonar_health_report(status, SONAR_CONDITION_ELEMENTS_QUIET, SONAR_DEGRADED,
+                                             "half the sensors or more hardly move, by less than "
+                                             "half a step of the converter: no power, "
+                                             "no signal or too low a gain%s%s",
+                                             still ? "; constant: " : "", still ? sensors : "");
+    c->value = still;
+    c->channels = e->still.channels;
+}
+
 /* What is out of the beams spoils nothing any more. */
 static void judge_elements(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
     static const char *const what[] = {SONAR_ELEMENT_FAULT_ROWS(WHAT) "masked automatically"};
     const sonar_element_health *e = &status->elements;
     char sensors[80];
     (void)h, (void)facts;
+    judge_quiet(e, status);
     for (int i = 0; i <= SONAR_ELEMENT_FAULTS; i++) {
         bool out = i == SONAR_ELEMENT_FAULTS;
         const sonar_element_list *list = out ? &e->masked_auto : &e->fault[i];
@@ -350,25 +385,19 @@ static uint64_t windows_seen(const sonar_status *status) {
 /* Each reports the conditions that hold by what it looks at; silence is looked at first. Apart from
  * that their order does not matter. */
 static judge *const judges[] = {
-    judge_silence,
-    sonar_health_judge_stream,
-    judge_frames,
-    judge_peers,
-    judge_handshakes,
-    judge_counters,
-    judge_elements,
-    judge_backend,
-    judge_recording,
-    judge_training,
-    judge_heading,
-    judge_rights,
-    sonar_health_judge_clock,
+    judge_silence,    sonar_health_judge_stream,
+    judge_frames,     judge_peers,
+    judge_handshakes, judge_counters,
+    judge_mvdr,       judge_elements,
+    judge_backend,    judge_recording,
+    judge_training,   judge_heading,
+    judge_rights,     sonar_health_judge_clock,
 };
 
 static bool is_of_windows(sonar_condition_code code) {
     return code == SONAR_CONDITION_WINDOWS_FAILED || code == SONAR_CONDITION_SAMPLES_MISSING ||
            code == SONAR_CONDITION_WINDOWS_OVERLOAD || code == SONAR_CONDITION_WINDOWS_MISSING ||
-           code == SONAR_CONDITION_RESULTS_LATE;
+           code == SONAR_CONDITION_RESULTS_LATE || code == SONAR_CONDITION_MVDR_NOT_CONVERGED;
 }
 
 /* Where windows come less than once a second, a loss lasts until there is a window without. */
