@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* One row per option. Rules between options are in resolve.c and check.c. */
+/* One row per option. What follows from one option for another is in resolve.c and the files
+ * that it names, rules between them in check.c and there. */
 #include "config/options.h"
 
 #include <stddef.h>

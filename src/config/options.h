@@ -276,6 +276,13 @@ void sonar_option_store(sonar_loader *loader, sonar_option_id id);
 /* Makes the rest of the configuration from the settings, checks rules between options, completes
  * the settings with the defaults that depend on others. */
 void sonar_resolve(sonar_loader *loader);
+/* Its parts; all return false after reporting. Sensors, channels, mask and calibration: */
+bool sonar_resolve_array(sonar_loader *loader);
+/* lengths, hops and bands of the transforms: */
+bool sonar_resolve_transforms(sonar_loader *loader);
+/* directions, shading and ranges, once these two are there; where false, nothing may be read from
+ * them. */
+bool sonar_resolve_directions(sonar_loader *loader);
 /* Ranges of the near field, `lambda` long being the shortest wave of the CBF's band. False after
  * reporting; config->specs.cbf.ranges then counts none that is not there. */
 bool sonar_resolve_ranges(sonar_loader *loader, double lambda);

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* From an option's value to its member of the configuration, by the option's row. */
+/* Values that others imply, and from an option's value to its member of the configuration, by the
+ * option's row. */
 #include "config/access.h"
 
+#include "core/core.h"
+
+#include <stdlib.h>
 #include <string.h>
 
 static bool store_text(sonar_loader *l, const sonar_option *option, const char *text, void *to) {
@@ -51,4 +55,37 @@ void sonar_option_store(sonar_loader *l, sonar_option_id id) {
         store_text(l, option, value(l, id)->text, to);
     else
         store_number(option, number(l, id), to);
+}
+
+void sonar_value_set_number(sonar_loader *l, sonar_option_id id, double to) {
+    sonar_value *v = &l->settings->value[id];
+    v->number = to;
+    if (v->origin == SONAR_ABSENT)
+        v->origin = SONAR_FROM_DEFAULT;
+    sonar_option_store(l, id);
+}
+
+void sonar_value_set_list(sonar_loader *l, sonar_option_id id, size_t count, size_t width,
+                          const double *numbers) {
+    sonar_value *v = &l->settings->value[id];
+    double *copy = sonar_alloc(count * width, sizeof *copy);
+    char **texts = sonar_alloc(count, sizeof *texts);
+    if (!copy || !texts) {
+        free(copy);
+        free(texts);
+        l->no_memory = true;
+        return;
+    }
+    if (numbers)
+        memcpy(copy, numbers, count * width * sizeof *copy);
+    for (size_t i = 0; v->texts && i < v->count; i++)
+        free(v->texts[i]);
+    free(v->texts);
+    free(v->numbers);
+    v->numbers = copy;
+    v->texts = texts;
+    v->count = count;
+    v->bad = false;
+    if (v->origin == SONAR_ABSENT)
+        v->origin = SONAR_FROM_DEFAULT;
 }
