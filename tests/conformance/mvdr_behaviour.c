@@ -357,21 +357,28 @@ static void change_values(site *site, const sonar_mvdr_spec *spec, const sonar_m
     mvdr_close(&g);
 }
 
+/* Whose values change; the last one takes its time. */
+static const struct live_shape {
+    size_t sensors, snapshots;
+    double alpha;
+    sonar_mvdr_solver solver;
+} live_shapes[] = {{24, 12, 0, SONAR_MVDR_AUTO},
+                   {16, 40, 0, SONAR_MVDR_AUTO},
+                   {12, 8, 0.9, SONAR_MVDR_AUTO},
+                   {20, 9, 0, SONAR_MVDR_JACOBI},
+                   {210, 230, 0, SONAR_MVDR_AUTO}};
+enum { LIVE_SHAPES = sizeof live_shapes / sizeof *live_shapes };
+
+static sonar_mvdr_spec live_spec(const struct live_shape *shape) {
+    sonar_mvdr_spec spec = mvdr_spec(shape->sensors, 40, shape->snapshots, shape->alpha);
+    spec.solver = shape->solver, spec.bins = 2;
+    return spec;
+}
+
 MVDR_CASE(live_values) {
-    static const struct {
-        size_t sensors, snapshots;
-        double alpha;
-        sonar_mvdr_solver solver;
-    } shapes[] = {{24, 12, 0, SONAR_MVDR_AUTO},
-                  {16, 40, 0, SONAR_MVDR_AUTO},
-                  {12, 8, 0.9, SONAR_MVDR_AUTO},
-                  {20, 9, 0, SONAR_MVDR_JACOBI},
-                  {210, 230, 0, SONAR_MVDR_AUTO}};
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes - site->quick; i++) {
-        sonar_mvdr_spec spec =
-            mvdr_spec(shapes[i].sensors, 40, shapes[i].snapshots, shapes[i].alpha);
-        const size_t l = shapes[i].snapshots;
-        spec.solver = shapes[i].solver, spec.bins = 2;
+    for (size_t i = 0; i < (size_t)LIVE_SHAPES - site->quick; i++) {
+        const sonar_mvdr_spec spec = live_spec(&live_shapes[i]);
+        const size_t l = live_shapes[i].snapshots;
         sonar_mvdr_spec to = spec;
         to.eps = 0.2, change_values(site, &spec, &to, l, "eps");
         to.loading = SONAR_LOADING_NOISE, change_values(site, &spec, &to, l, "noise");
@@ -389,20 +396,9 @@ MVDR_CASE(live_values) {
 
 /* What a stage has made room for becomes another one, or none. */
 MVDR_CASE(live_extras) {
-    static const struct {
-        size_t sensors, snapshots;
-        double alpha;
-        sonar_mvdr_solver solver;
-    } shapes[] = {{24, 12, 0, SONAR_MVDR_AUTO},
-                  {16, 40, 0, SONAR_MVDR_AUTO},
-                  {12, 8, 0.9, SONAR_MVDR_AUTO},
-                  {20, 9, 0, SONAR_MVDR_JACOBI}};
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        sonar_mvdr_spec music =
-            mvdr_spec(shapes[i].sensors, 40, shapes[i].snapshots, shapes[i].alpha);
-        const size_t l = shapes[i].snapshots;
-        music.solver = shapes[i].solver, music.bins = 2;
-        sonar_mvdr_spec limited = music, to;
+    for (size_t i = 0; i < LIVE_SHAPES - 1; i++) {
+        const size_t l = live_shapes[i].snapshots;
+        sonar_mvdr_spec music = live_spec(&live_shapes[i]), limited = music, to;
         music.music = SONAR_MODES_COUNTED, music.source_count = SONAR_COUNT_MDL;
         to = music, to.music = 2, change_values(site, &music, &to, l, "two sources");
         to.source_count = SONAR_COUNT_OFF, change_values(site, &music, &to, l, "uncounted");
