@@ -246,17 +246,24 @@ Test(mvdr_eigen, eigenvalues_of_lapack_types) {
 
 /* ---- Cholesky -------------------------------------------------------------------------------- */
 
-/* A with that spectrum, the smallest eigenvalues well above rounding. */
-static double factor_ratio(size_t n, spectrum kind, uint64_t seed) {
-    double *l = sonar_alloc(mvdr_triangle(n), sizeof *l), *d = calloc(n, sizeof *d), away = 0;
-    for (size_t i = 0; i < n; i++)
-        d[i] = 1e-12 + prescribed(kind, i, n, &seed);
-    cplx *u = random_unitary(n, n, &seed), *a = compose(n, n, n, u, d, u);
+/* As a triangle with the identity beyond. */
+static double *triangle_of(size_t n, const cplx *a) {
+    double *l = sonar_alloc(mvdr_triangle(n), sizeof *l);
     for (size_t i = 0; i < mvdr_pad(n, MVDR_LANES); i++)
         for (size_t j = 0; j <= i; j++) {
             mvdr_at(l, i, j)[0] = i < n ? creal(a[j * n + i]) : i == j;
             mvdr_at(l, i, j)[MVDR_LANES] = i < n && i > j ? cimag(a[j * n + i]) : 0;
         }
+    return l;
+}
+
+/* A with that spectrum, the smallest eigenvalues well above rounding. */
+static double factor_ratio(size_t n, spectrum kind, uint64_t seed) {
+    double *d = calloc(n, sizeof *d), away = 0;
+    for (size_t i = 0; i < n; i++)
+        d[i] = 1e-12 + prescribed(kind, i, n, &seed);
+    cplx *u = random_unitary(n, n, &seed), *a = compose(n, n, n, u, d, u);
+    double *l = triangle_of(n, a);
     cr_expect(mvdr_factor(l, n), "n %zu, spectrum %d", n, (int)kind);
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j <= i; j++) {
@@ -292,22 +299,12 @@ Test(mvdr_eigen, no_factor_of_an_indefinite_matrix) {
 
 /* ---- without eigenvalues --------------------------------------------------------------------- */
 
-/* A with eigenvalues d, in falling order, as a triangle with the identity beyond. */
-static double *triangle_of(size_t n, const cplx *a) {
-    double *l = sonar_alloc(mvdr_triangle(n), sizeof *l);
-    for (size_t i = 0; i < mvdr_pad(n, MVDR_LANES); i++)
-        for (size_t j = 0; j <= i; j++) {
-            mvdr_at(l, i, j)[0] = i < n ? creal(a[j * n + i]) : i == j;
-            mvdr_at(l, i, j)[MVDR_LANES] = i < n && i > j ? cimag(a[j * n + i]) : 0;
-        }
-    return l;
-}
-
 static int falling(const void *x, const void *y) {
     const double a = *(const double *)x, b = *(const double *)y;
     return (a < b) - (a > b);
 }
 
+/* With eigenvalues d, in falling order. */
 static cplx *prescribed_matrix(size_t n, spectrum kind, double least, uint64_t seed, double *d) {
     for (size_t i = 0; i < n; i++)
         d[i] = least + prescribed(kind, i, n, &seed);
