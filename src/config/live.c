@@ -201,19 +201,32 @@ static bool compare(const sonar_config *running, const sonar_config *wanted, siz
 /* ---- what fits ------------------------------------------------------------------------------- */
 
 /* Options that make a size or a shape together, and leave together. */
-struct group {
-    sonar_option_id first, last;
+enum group {
+    MASK_GROUP,
+    CBF_GROUP,
+    MVDR_GROUP,
+    RANGE_GROUP,
+    MODES_GROUP,
+    GAIN_GROUP,
+    MUSIC_GROUP,
+    CBF_BAND_GROUP,
+    LOFAR_BAND_GROUP,
+    MVDR_BAND_GROUP,
+    GROUPS,
+    NO_GROUP = GROUPS /* all fit */
 };
-static const struct group MASK_GROUP = {OPT_MASK, OPT_MASK},
-                          CBF_GROUP = {OPT_CBF_SCAN, OPT_CBF_DEPRESSION},
-                          MVDR_GROUP = {OPT_MVDR_SCAN, OPT_MVDR_DEPRESSION},
-                          RANGE_GROUP = {OPT_RANGES, OPT_RANGE_REFERENCE},
-                          MODES_GROUP = {OPT_DMR, OPT_DMR},
-                          GAIN_GROUP = {OPT_WHITE_NOISE_GAIN, OPT_WHITE_NOISE_GAIN},
-                          MUSIC_GROUP = {OPT_MUSIC, OPT_MUSIC},
-                          CBF_BAND_GROUP = {OPT_CBF_BAND_HZ, OPT_CBF_BAND_BINS},
-                          LOFAR_BAND_GROUP = {OPT_LOFAR_BAND_HZ, OPT_LOFAR_BAND_BINS},
-                          MVDR_BAND_GROUP = {OPT_MVDR_BAND_HZ, OPT_MVDR_BAND_BINS};
+static const struct {
+    sonar_option_id first, last;
+} groups[GROUPS] = {[MASK_GROUP] = {OPT_MASK, OPT_MASK},
+                    [CBF_GROUP] = {OPT_CBF_SCAN, OPT_CBF_DEPRESSION},
+                    [MVDR_GROUP] = {OPT_MVDR_SCAN, OPT_MVDR_DEPRESSION},
+                    [RANGE_GROUP] = {OPT_RANGES, OPT_RANGE_REFERENCE},
+                    [MODES_GROUP] = {OPT_DMR, OPT_DMR},
+                    [GAIN_GROUP] = {OPT_WHITE_NOISE_GAIN, OPT_WHITE_NOISE_GAIN},
+                    [MUSIC_GROUP] = {OPT_MUSIC, OPT_MUSIC},
+                    [CBF_BAND_GROUP] = {OPT_CBF_BAND_HZ, OPT_CBF_BAND_BINS},
+                    [LOFAR_BAND_GROUP] = {OPT_LOFAR_BAND_HZ, OPT_LOFAR_BAND_BINS},
+                    [MVDR_BAND_GROUP] = {OPT_MVDR_BAND_HZ, OPT_MVDR_BAND_BINS}};
 
 static bool lies_within(const sonar_band *inner, const sonar_band *outer) {
     return inner->first_bin >= outer->first_bin &&
@@ -221,10 +234,10 @@ static bool lies_within(const sonar_band *inner, const sonar_band *outer) {
 }
 
 /* `band` was not given: it is the CBF's, which then has to leave. */
-static const struct group *band_group(const sonar_config *c, const struct group *band) {
-    const bool given = c->settings->value[band->first].origin == SONAR_FROM_FILE ||
-                       c->settings->value[band->last].origin == SONAR_FROM_FILE;
-    return given ? band : &CBF_BAND_GROUP;
+static enum group band_group(const sonar_config *c, enum group band) {
+    const bool given = c->settings->value[groups[band].first].origin == SONAR_FROM_FILE ||
+                       c->settings->value[groups[band].last].origin == SONAR_FROM_FILE;
+    return given ? band : CBF_BAND_GROUP;
 }
 
 static void say_what_fits(const char *whose, const sonar_band *band, double bin_hz, char why[160]) {
@@ -233,85 +246,83 @@ static void say_what_fits(const char *whose, const sonar_band *band, double bin_
              band->first_bin, last, (double)band->first_bin * bin_hz, (double)last * bin_hz);
 }
 
-static const struct group *band_misfit(const sonar_config *made, const sonar_config *c,
-                                       char why[160]) {
+static enum group band_misfit(const sonar_config *made, const sonar_config *c, char why[160]) {
     const double cbf_hz = c->fs_hz / (double)c->specs.cbf.length;
     if (!lies_within(&c->lofar_band, &made->lofar_band)) {
         say_what_fits("CBF and the Lofar", &made->lofar_band, cbf_hz, why);
-        return lies_within(&c->cbf_band, &made->lofar_band) ? band_group(c, &LOFAR_BAND_GROUP)
-                                                            : &CBF_BAND_GROUP;
+        return lies_within(&c->cbf_band, &made->lofar_band) ? band_group(c, LOFAR_BAND_GROUP)
+                                                            : CBF_BAND_GROUP;
     }
     if (made->cluster && made->cluster->place.ranks > 1 && c->specs.cbf.ranges &&
         c->cbf_band.bins > made->cbf_band.bins) {
         snprintf(why, 160,
                  "what several ranks exchange of a near field has room for %zu bins of the CBF",
                  made->cbf_band.bins);
-        return &CBF_BAND_GROUP;
+        return CBF_BAND_GROUP;
     }
     if (c->specs.mvdr_enabled && !lies_within(&c->mvdr_band, &made->mvdr_band)) {
         say_what_fits("MVDR", &made->mvdr_band, c->fs_hz / (double)c->specs.mvdr.length, why);
-        return band_group(c, &MVDR_BAND_GROUP);
+        return band_group(c, MVDR_BAND_GROUP);
     }
-    return NULL;
+    return NO_GROUP;
 }
 
 /* What the MVDR has made room for. */
-static const struct group *extras_misfit(const sonar_config *made, const sonar_config *b,
-                                         char why[160]) {
+static enum group extras_misfit(const sonar_config *made, const sonar_config *b, char why[160]) {
     const sonar_mvdr_spec *was = &made->specs.mvdr, *is = &b->specs.mvdr;
     if (!was->dmr != !is->dmr && was->solver != SONAR_MVDR_JACOBI &&
         !(was->white_noise_gain_db < 0)) {
         snprintf(why, 160,
                  "eigenvectors have room only if mvdr.solver, mvdr.dmr or "
                  "mvdr.white_noise_gain_db wanted them at the start");
-        return &MODES_GROUP;
+        return MODES_GROUP;
     }
     if (is->white_noise_gain_db < 0 && !(was->white_noise_gain_db < 0)) {
         snprintf(why, 160,
                  "a limit has room only if there was one at the start: restart with it in the "
                  "file; -100 there limits nothing and keeps room");
-        return &GAIN_GROUP;
+        return GAIN_GROUP;
     }
     if (is->music && !was->music) {
         snprintf(why, 160,
                  "MUSIC has room only if it was on at the start: restart with it in the file; it "
                  "is computed only while somebody subscribes");
-        return &MUSIC_GROUP;
+        return MUSIC_GROUP;
     }
-    return NULL;
+    return NO_GROUP;
 }
 
-static const struct group *misfit(const sonar_config *made, const sonar_config *b, char why[160]) {
+static enum group misfit(const sonar_config *made, const sonar_config *b, char why[160]) {
     if (made->cbf_scan.cone != b->cbf_scan.cone || made->geometry.extent != b->geometry.extent) {
         snprintf(why, 160, "the sensors that are left make an array of another kind");
-        return &MASK_GROUP;
+        return MASK_GROUP;
     }
     if (made->cbf_scan.count != b->cbf_scan.count) {
         snprintf(why, 160, "%zu directions do not fit buffers for %zu", b->cbf_scan.count,
                  made->cbf_scan.count);
-        return &CBF_GROUP;
+        return CBF_GROUP;
     }
     if (made->specs.mvdr_enabled && made->mvdr_scan.count != b->mvdr_scan.count) {
         snprintf(why, 160, "%zu directions do not fit buffers for %zu", b->mvdr_scan.count,
                  made->mvdr_scan.count);
-        return &MVDR_GROUP;
+        return MVDR_GROUP;
     }
     if (made->specs.cbf.ranges != b->specs.cbf.ranges) {
         snprintf(why, 160, "%zu ranges do not fit buffers for %zu", b->specs.cbf.ranges,
                  made->specs.cbf.ranges);
-        return &RANGE_GROUP;
+        return RANGE_GROUP;
     }
-    const struct group *group = made->specs.mvdr_enabled ? extras_misfit(made, b, why) : NULL;
-    return group ? group : band_misfit(made, b, why);
+    const enum group group = made->specs.mvdr_enabled ? extras_misfit(made, b, why) : NO_GROUP;
+    return group != NO_GROUP ? group : band_misfit(made, b, why);
 }
 
-static void leave(source *from, const sonar_settings *running, const struct group *group,
-                  const char *why, sonar_config_differences *all) {
-    for (size_t id = group->first; id <= group->last; id++)
+static void leave(source *from, const sonar_settings *running, enum group group, const char *why,
+                  sonar_config_differences *all) {
+    for (size_t id = groups[group].first; id <= groups[group].last; id++)
         from->of[id] = running;
     for (size_t i = 0; i < all->count; i++) {
         sonar_config_difference *d = &all->difference[i];
-        for (size_t id = group->first; id <= group->last; id++)
+        for (size_t id = groups[group].first; id <= groups[group].last; id++)
             if (d->path == sonar_options[id].path && d->live) {
                 d->live = false;
                 snprintf(d->why, sizeof d->why, "%s", why);
@@ -322,12 +333,11 @@ static void leave(source *from, const sonar_settings *running, const struct grou
 /* Reads the merged values again and again until all that do not fit have left. */
 static sonar_code fit(source *from, const sonar_config *made, const sonar_config *running,
                       sonar_config **config, sonar_config_differences *all, sonar_report *report) {
-    enum { GROUPS = 10 };
     for (int i = 0;; i++) {
         char why[160];
         sonar_code code = read_source(from, running->settings->file, running, config, report);
-        const struct group *group = code ? NULL : misfit(made, *config, why);
-        if (!group)
+        const enum group group = code ? NO_GROUP : misfit(made, *config, why);
+        if (group == NO_GROUP)
             return code;
         sonar_config_destroy(*config);
         *config = NULL;
