@@ -8,7 +8,8 @@
 #include "pipeline/internal.h"
 
 typedef struct session {
-    const sonar_config *config;
+    const sonar_config *config; /* of what this process has of the array */
+    sonar_config_part *part;    /* which is this part; NULL: all of it */
     void (*log)(void *ctx, sonar_level level, const char *where, const char *text);
     void *log_ctx;
     sonar_pool *pool;
@@ -26,8 +27,31 @@ static void host_parallel(void *ctx, size_t tasks, void (*task)(void *, size_t, 
     sonar_pool_parallel(((session *)ctx)->pool, tasks, task, arg);
 }
 
-static sonar_code open_session(const sonar_config *c, session *s, sonar_error *err) {
-    s->config = c;
+/* NULL: one process. */
+static const sonar_rank_place *place_of(const sonar_config *c) {
+    return c->cluster ? &c->cluster->place : NULL;
+}
+
+/* Mirror images of a part's sensors may be another rank's, and it is timed without. */
+static sonar_code take_part(const sonar_config *whole, session *s, sonar_error *err) {
+    const sonar_rank_place *place = place_of(whole);
+    s->config = whole;
+    if (!place || place->ranks < 2)
+        return SONAR_OK;
+    const sonar_code code =
+        sonar_config_part_create(whole, place->rank, place->ranks, &s->part, err);
+    if (code)
+        return code;
+    s->part->config.specs.mvdr.forward_backward = false;
+    s->config = &s->part->config;
+    return SONAR_OK;
+}
+
+static sonar_code open_session(const sonar_config *whole, session *s, sonar_error *err) {
+    const sonar_code code = take_part(whole, s, err);
+    if (code)
+        return code;
+    const sonar_config *c = s->config;
     s->host = (sonar_host){.ctx = s,
                            .log = host_log,
                            .parallel = host_parallel,
@@ -36,6 +60,11 @@ static sonar_code open_session(const sonar_config *c, session *s, sonar_error *e
                            .fail_at = c->fail_at,
                            .device = c->cluster ? c->cluster->place.local : 0};
     return sonar_pool_create(c->threads, c->cpus ? c->cpu : NULL, &s->pool, err);
+}
+
+static void close_session(session *s) {
+    sonar_pool_destroy(s->pool);
+    sonar_config_part_destroy(s->part);
 }
 
 static int64_t monotonic(void *ctx) {
@@ -49,7 +78,7 @@ sonar_train_setup sonar_pipeline_setup(const sonar_config *c, const sonar_host *
                                .sample_type = c->sample_type,
                                .specs = &c->specs,
                                .host = host,
-                               .place = c->cluster ? &c->cluster->place : NULL};
+                               .place = place_of(c)};
     for (size_t s = 0; s < c->sensors; s++)
         setup.sensors_used += c->used[s] != 0;
     return setup;
@@ -58,8 +87,7 @@ sonar_train_setup sonar_pipeline_setup(const sonar_config *c, const sonar_host *
 /* What cannot be kept is found out before the work, not after. */
 static sonar_code check_place(const sonar_config *config, char *path, size_t size,
                               sonar_error *err) {
-    const sonar_rank_place *place = config->cluster ? &config->cluster->place : NULL;
-    if (sonar_train_path(config->state_dir, place, path, size))
+    if (sonar_train_path(config->state_dir, place_of(config), path, size))
         return SONAR_OK;
     return sonar_fail(err, SONAR_EINVAL, "runtime.state_dir",
                       "is not set (or too long): there is nowhere to keep the trained table");
@@ -86,40 +114,18 @@ static sonar_code train(session *s, const char *path, FILE *to, sonar_error *err
     return code;
 }
 
-/* What this process has of the array, in *own; *part NULL: all of it. Mirror images of a part's
- * sensors may be another rank's, and it is timed without. */
-static sonar_code take_part(const sonar_config *config, sonar_config_part **part,
-                            const sonar_config **own, sonar_error *err) {
-    const sonar_rank_place *place = config->cluster ? &config->cluster->place : NULL;
-    *part = NULL;
-    *own = config;
-    if (!place || place->ranks < 2)
-        return SONAR_OK;
-    sonar_code code = sonar_config_part_create(config, place->rank, place->ranks, part, err);
-    if (code)
-        return code;
-    (*part)->config.specs.mvdr.forward_backward = false;
-    *own = &(*part)->config;
-    return SONAR_OK;
-}
-
 sonar_code sonar_pipeline_train(const sonar_config *config,
                                 void (*log)(void *ctx, sonar_level level, const char *where,
                                             const char *text),
                                 void *log_ctx, FILE *to, sonar_error *err) {
     char path[4200];
     session s = {.log = log, .log_ctx = log_ctx};
-    sonar_config_part *part;
-    const sonar_config *own;
-    sonar_code code = take_part(config, &part, &own, err);
+    sonar_code code = check_place(config, path, sizeof path, err);
     if (!code)
-        code = check_place(own, path, sizeof path, err);
-    if (!code)
-        code = open_session(own, &s, err);
+        code = open_session(config, &s, err);
     if (!code)
         code = train(&s, path, to, err);
-    sonar_pool_destroy(s.pool);
-    sonar_config_part_destroy(part);
+    close_session(&s);
     return code;
 }
 
@@ -200,13 +206,9 @@ sonar_code sonar_pipeline_explain(const sonar_config *config,
                                   void *log_ctx, FILE *to, sonar_error *err) {
     session s = {.log = log, .log_ctx = log_ctx};
     sonar_choices *choices = NULL;
-    sonar_config_part *part;
-    const sonar_config *own;
-    sonar_code code = take_part(config, &part, &own, err);
-    if (!code)
-        code = open_session(own, &s, err);
+    sonar_code code = open_session(config, &s, err);
     if (!code) {
-        const sonar_train_setup setup = sonar_pipeline_setup(own, &s.host);
+        const sonar_train_setup setup = sonar_pipeline_setup(s.config, &s.host);
         code = sonar_choices_create(&setup, &choices, err);
     }
     if (!code) {
@@ -216,7 +218,6 @@ sonar_code sonar_pipeline_explain(const sonar_config *config,
         sonar_train_print(&choices->table, to);
     }
     sonar_choices_destroy(choices);
-    sonar_pool_destroy(s.pool);
-    sonar_config_part_destroy(part);
+    close_session(&s);
     return code;
 }
