@@ -366,12 +366,7 @@ static void catch_signals(void) {
 
 /* sonard in this program's folder. */
 static const char *own_daemon(char path[PATH_MAX]) {
-    const ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - sizeof "/sonard");
-    if (length <= 0)
-        return "sonard";
-    path[length] = '\0';
-    strcpy(strrchr(path, '/'), "/sonard");
-    return path;
+    return program_folder(path, PATH_MAX - strlen("/sonard")) ? strcat(path, "/sonard") : "sonard";
 }
 
 static void say(const sonar_error *err) {

@@ -50,15 +50,26 @@ void program_stop_on(int number, volatile sig_atomic_t *stop) {
     sigaction(number, &action, NULL);
 }
 
-bool program_plugin_dir(char *dir, size_t bytes) {
-    char path[PATH_MAX];
-    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+/* Out of a folder, or out of a program's path to its folder. */
+static void go_up(char *path) {
+    if (strrchr(path, '/'))
+        *strrchr(path, '/') = '\0';
+}
+
+bool program_folder(char *dir, size_t bytes) {
+    const ssize_t length = readlink("/proc/self/exe", dir, bytes - 1);
     if (length <= 0)
         return false;
-    path[length] = '\0';
-    for (int up = 0; up < 2; up++) /* out of the program's folder, and of that around it */
-        if (strrchr(path, '/'))
-            *strrchr(path, '/') = '\0';
+    dir[length] = '\0';
+    go_up(dir);
+    return true;
+}
+
+bool program_plugin_dir(char *dir, size_t bytes) {
+    char path[PATH_MAX];
+    if (!program_folder(path, sizeof path))
+        return false;
+    go_up(path);
     int needed = snprintf(dir, bytes, "%s/lib/sonard", path);
     if (needed < 0 || (size_t)needed >= bytes)
         return false;

@@ -17,6 +17,9 @@ void program_begin(const char *name);
  * flag, which is kept. */
 void program_stop_on(int number, volatile sig_atomic_t *stop);
 
+/* This program's folder, to dir[bytes]. False: it cannot be told. */
+bool program_folder(char *dir, size_t bytes);
+
 /* The folder of the GPU plugin that came with this program: ../lib/sonard beside the program's
  * folder where there is one, as in an installation, else ../lib, as in a build tree. False: the
  * program's own place cannot be told. */
