@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "configured.h"
 #include "control/change.h"
 #include "feed.h"
 #include "fake_device.h"
@@ -748,15 +749,6 @@ Test(live, a_file_is_taken_over_as_far_as_it_can_be) {
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-static sonar_config *parse(const char *text) {
-    sonar_config *config = NULL;
-    sonar_report *report = sonar_report_create();
-    sonar_code code = sonar_config_parse("test", text, strlen(text), &config, report);
-    sonar_report_destroy(report);
-    cr_assert_eq(code, SONAR_OK, "%s", text);
-    return config;
-}
-
 static void write_speed_text(char text[2048], const char *speed, const char *array,
                              const char *rest) {
     snprintf(text, 2048, "schema: 1\nfs_hz: 8000\nsound_speed_mps: %s\narray: %s\n%s", speed, array,
@@ -769,9 +761,9 @@ static void expect_same_version(const char *array, const char *rest) {
     sonar_config *base, *want, *have = NULL;
     sonar_report *report = sonar_report_create();
     write_speed_text(text, "1500", array, rest);
-    base = parse(text);
+    base = configured("test", text);
     write_speed_text(text, "1470.125", array, rest);
-    want = parse(text);
+    want = configured("test", text);
     const sonar_config_value speed = {"sound_speed_mps", "1470.125"};
     cr_assert_eq(sonar_config_with(base, 1, &speed, &have, report), SONAR_OK, "%s", array);
     cr_expect_str_eq(have->version, want->version, "%s %s", array, rest);

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "config/options.h"
+#include "configured.h"
 #include "control/change.h"
 #include "feed.h"
 #include "process.h"
@@ -36,20 +37,11 @@ static void write_text(char text[2048], const char *cbf_scan, const char *mvdr_s
              SENSORS, FS, LENGTH, LENGTH, cbf_scan, mvdr_scan);
 }
 
-static sonar_config *parse(const char *text) {
-    sonar_config *config = NULL;
-    sonar_report *report = sonar_report_create();
-    cr_assert_eq(sonar_config_parse("test", text, strlen(text), &config, report), SONAR_OK, "%s",
-                 text);
-    sonar_report_destroy(report);
-    return config;
-}
-
 /* A uniform scan of as many directions as the automatic one has. */
 static void choose_scan(bool mvdr, double from_deg, double to_deg, char scan[128]) {
     char text[2048];
     write_text(text, AUTO, AUTO);
-    sonar_config *config = parse(text);
+    sonar_config *config = configured("test", text);
     const size_t count = mvdr ? config->mvdr_scan.count : config->cbf_scan.count;
     snprintf(scan, 128, "{start_deg: %g, stop_deg: %g, step_deg: %.17g}", from_deg, to_deg,
              (to_deg - from_deg) / (double)(count - 1));

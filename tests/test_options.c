@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "config/options.h"
+#include "configured.h"
 
 /* A member as a number, read by the size and type that its row states. */
 static double member_of(const sonar_config *config, const sonar_option *o) {
@@ -119,17 +120,6 @@ Test(options, no_two_rows_share_a_member_but_alternatives) {
         }
 }
 
-static sonar_config *parse(const char *name, const char *text, size_t bytes) {
-    sonar_config *config;
-    sonar_report *report = sonar_report_create();
-    const sonar_code code = sonar_config_parse(name, text, bytes, &config, report);
-    if (code)
-        sonar_report_write(report, stderr);
-    sonar_report_destroy(report);
-    cr_assert_eq(code, SONAR_OK, "%s", name);
-    return config;
-}
-
 static void assert_members(const sonar_config *config) {
     for (size_t id = 0; id < SONAR_OPTIONS; id++) {
         const sonar_value *v = &config->settings->value[id];
@@ -140,14 +130,14 @@ static void assert_members(const sonar_config *config) {
 
 /* Values that follow from others included: what is printed is what runs. */
 static void assert_printed_and_read_again(const char *name, const char *text) {
-    sonar_config *config = parse(name, text, strlen(text));
+    sonar_config *config = configured(name, text);
     assert_members(config);
     char *printed;
     size_t bytes;
     FILE *to = open_memstream(&printed, &bytes);
     sonar_config_print(config, to);
     fclose(to);
-    sonar_config *again = parse(name, printed, bytes);
+    sonar_config *again = configured(name, printed);
     assert_members(again);
     for (size_t id = 0; id < SONAR_OPTIONS; id++) {
         const sonar_option *o = &sonar_options[id];

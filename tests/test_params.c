@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "config/config.h"
+#include "configured.h"
 #include "manifold/params.h"
 
 /* Seven sensors, symmetric about the middle one; no value is another's default. */
@@ -17,17 +18,6 @@ static const char text[] =
     "array: {geometry: {line: {sensors: 7, spacing_m: 1.5}}, heading_deg: 30, mask: [1],\n"
     "  gain_db: [0, -20, 20, 0, 40, 0, 0], phase_deg: [90, 0, 0, 0, 0, 0, -45],\n"
     "  delay_us: [0, 10, 0, 0, 0, 0, 0], channels: [6, 5, 4, 3, 2, 1, 0]}\n";
-
-static sonar_config *configure(void) {
-    sonar_config *config;
-    sonar_report *report = sonar_report_create();
-    const sonar_code code = sonar_config_parse("params", text, strlen(text), &config, report);
-    if (code)
-        sonar_report_write(report, stderr);
-    sonar_report_destroy(report);
-    cr_assert_eq(code, SONAR_OK);
-    return config;
-}
 
 static sonar_params *create(const sonar_config *config) {
     sonar_params *params;
@@ -57,7 +47,7 @@ static void check_table(const sonar_manifold *table, const sonar_scan *scan, con
 }
 
 Test(params, hold_every_live_value) {
-    sonar_config *config = configure();
+    sonar_config *config = configured("params", text);
     sonar_params *p = create(config);
     static const float scale[] = {1, 10, 0.1F, 1, 0.01F, 1, 1};
     static const double phase_turns[] = {-0.25, 0, 0, 0, 0, 0, 0.125};
@@ -89,7 +79,7 @@ Test(params, hold_every_live_value) {
 
 /* Each version outlives the one it was made like, and the configuration. */
 Test(params, another_mask_leaves_all_other_values) {
-    sonar_config *config = configure();
+    sonar_config *config = configured("params", text);
     sonar_params *first = create(config), *second, *third;
     const sonar_params before = *first;
     sonar_config_destroy(config);

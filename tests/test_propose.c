@@ -6,20 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "configured.h"
 #include "core/core.h"
 #include "core/random.h"
 #include "pipeline/internal.h"
-
-static sonar_config *parse(const char *text) {
-    sonar_config *config = NULL;
-    sonar_report *report = sonar_report_create();
-    const sonar_code code = sonar_config_parse("test", text, strlen(text), &config, report);
-    if (code)
-        sonar_report_write(report, stderr);
-    sonar_report_destroy(report);
-    cr_assert_eq(code, SONAR_OK);
-    return config;
-}
 
 /* ", key: [...]" of numbers that are as long as any. */
 static void print_numbers(FILE *to, const char *key, size_t count, uint64_t *seed) {
@@ -53,7 +43,7 @@ static sonar_config *write_line(size_t sensors, bool long_) {
         fprintf(to, "%s%.17g", i ? ", " : ", ranges_m: [", 1e6 * (1 + (double)(i + 1) / 30));
     fprintf(to, "%s}\n", long_ ? "]" : "");
     fclose(to);
-    sonar_config *config = parse(text);
+    sonar_config *config = configured("test", text);
     free(text);
     return config;
 }

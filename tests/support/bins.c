@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cbf/cbf.h"
+#include "configured.h"
 #include "oracle.h"
 
 static void in_turn(void *ctx, size_t tasks, void (*task)(void *arg, size_t index, size_t worker),
@@ -55,13 +56,7 @@ static void describe(bins *b) {
 }
 
 bins bins_open(const char *text) {
-    bins b = {.random = 1};
-    sonar_report *report = sonar_report_create();
-    if (sonar_config_parse("bins", text, strlen(text), &b.config, report)) {
-        sonar_report_write(report, stderr);
-        abort();
-    }
-    sonar_report_destroy(report);
+    bins b = {.random = 1, .config = configured("bins", text)};
     const sonar_config *c = b.config;
     sonar_error err = {0};
     const sonar_params_spec live = sonar_config_params(c);

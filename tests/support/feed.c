@@ -8,6 +8,8 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include "configured.h"
+
 static void no_log(void *ctx, sonar_level level, const char *where, const char *text) {
     (void)ctx, (void)level, (void)where, (void)text;
 }
@@ -18,12 +20,7 @@ static void replace(char **text, const char *with) {
 }
 
 static void configure(feed *feed, const char *text) {
-    sonar_report *report = sonar_report_create();
-    if (sonar_config_parse("feed", text, strlen(text), &feed->config, report)) {
-        sonar_report_write(report, stderr);
-        abort();
-    }
-    sonar_report_destroy(report);
+    feed->config = configured("feed", text);
     replace(&feed->config->ingest_endpoint[0], feed->in);
     replace(&feed->config->output_endpoint, feed->out);
 }
