@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,11 @@ SMALL = ["--sensors", "33", "--backend", "cpu", "--threads", "1", "--warm-up", "
          "--set", "dft.length=4000", "--set", "dft.hop=700", "--set", "cbf.band_bins=[40, 70]"]
 
 
+def children_of(pid):
+    return [int(child) for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
+            for child in (task / "children").read_text().split()]
+
+
 class Live:
     """One run of the program in a folder of its own for temporary files."""
 
@@ -29,15 +35,17 @@ class Live:
         self.process = subprocess.Popen(
             [binaries / "sonar-bench", "live", "--json", self.json, *arguments], text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env=os.environ | {"TMPDIR": self.folder.name + "/tmp"})
+            env=os.environ | {"TMPDIR": self.folder.name + "/tmp", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                              "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
         self.seen, self.text = [], ""
 
     def children(self, name):
-        """Processes of that name that the program has started."""
-        pid = self.process.pid
-        found = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        """Processes of that name that the program has started, or that mpirun has for it."""
+        found = children_of(self.process.pid)
+        for pid in list(found):
+            found += children_of(pid)
         self.seen = sorted({*self.seen, *found})
-        return [int(p) for p in found if pathlib.Path(f"/proc/{p}/comm").read_text().strip() == name]
+        return [p for p in found if pathlib.Path(f"/proc/{p}/comm").read_text().strip() == name]
 
     def wait_for_child(self, name):
         until = time.monotonic() + 60
@@ -65,7 +73,8 @@ class Live:
         assert self.process.returncode == code, (code, self.process.returncode, text)
         alive = [p for p in self.seen if os.path.exists(f"/proc/{p}")]
         assert not alive, (alive, text)
-        assert not os.listdir(self.folder.name + "/tmp"), text
+        left = [name for name in os.listdir(self.folder.name + "/tmp") if not name.startswith("ompi.")]
+        assert not left, (left, text)
         data = json.loads(self.json.read_text()) if self.json.exists() else None
         return text, data
 
@@ -124,6 +133,62 @@ def one_run():
         assert "sonar-ingest" in {t["name"] for t in run["daemon"]["threads"]}
         if w["after_warm_up"]["incomplete"] == 0:
             in_order(run)
+
+
+def on_ranks():
+    """Each rank gets its own block of channels at its own endpoint, and all of it is one array's run."""
+    for ranks, transport, senders in ((2, "sockets", 8), (3, "shm", 5), (2, "curve", 2)):
+        live = Live("--ranks", str(ranks), "--transport", transport, "--senders", str(senders), *SMALL)
+        live.stream()
+        assert len(live.children("sonard")) == ranks and len(live.children("mpirun")) == 1, live.seen
+        (path,) = pathlib.Path(live.folder.name).glob("tmp/*/sonard.yaml")
+        assert path.read_text().count("{rank}") == (2 if transport == "shm" else 1), path.read_text()
+        text, data = live.end(0)
+        (run,) = data["live"]
+        w = adds_up(run)
+        assert run["parameters"]["ranks"] == ranks and f"{ranks} ranks" in text, (run["parameters"], text)
+        blocks = [r["channels"] for r in run["daemon"]["ranks"]]
+        assert blocks == [[33 * r // ranks, 33 * (r + 1) // ranks - 1] for r in range(ranks)], blocks
+        frames = run["daemon"]["frames"]
+        assert all(r["frames_accepted"] > 0 for r in run["daemon"]["ranks"]), run["daemon"]["ranks"]
+        assert sum(r["frames_accepted"] for r in run["daemon"]["ranks"]) == frames["accepted"], frames
+        assert w["received"] > 0 and run["tone"]["az_deg"] == run["tone"]["found_az_deg"], run["tone"]
+        threads = {t["name"]: t["count"] for t in run["daemon"]["threads"]}
+        assert threads["sonar-data"] == threads["sonar-ingest"] == ranks and "mpirun" not in threads, threads
+        if w["after_warm_up"]["incomplete"] == 0:
+            in_order(run)
+
+
+def ranks_in_trouble():
+    """A rank that stops and goes on is told from the array's losses; one that dies ends the run."""
+    live = Live(*SMALL, "--ranks", "2", "--seconds", "5")
+    live.stream()
+    rank = live.children("sonard")[1]
+    os.kill(rank, signal.SIGSTOP)
+    time.sleep(1.5)
+    os.kill(rank, signal.SIGCONT)
+    (run,) = live.end(0)[1]["live"]
+    adds_up(run)
+    assert not run["held"] and run["not_held"], run
+    live = Live(*SMALL, "--ranks", "2", "--seconds", "20")
+    live.stream()
+    os.kill(live.children("sonard")[1], signal.SIGKILL)
+    text, data = live.end(1)
+    assert "sonard: ended with exit code 137" in text and data["live"] == [], text
+    live = Live(*SMALL, "--ranks", "2", "--seconds", "20")
+    live.stream()
+    live.process.send_signal(signal.SIGTERM)
+    assert "stopped by a signal" in live.end(1)[0]
+    for arguments, says in ((["--ranks", "0"], "'0'"), (["--ranks", "34"], "which feed no sensor"),
+                            (["--ranks", "3", "--senders", "2"], "2 for 3 ranks"),
+                            (["--ranks", "11", "--transport", "tcp"], "at most 10 over TCP"),
+                            (["--ranks", "2", "--set", "cluster.ranks=[11, 11, 11]"], "2 ranks")):
+        text = Live(*SMALL, *arguments).end(2)[0]
+        assert says in text, (arguments, text)
+    for arguments, says in ((["--mpirun", "/no/such/mpirun"], "No such file"),
+                            (["--daemon", "/bin/false"], "exit code 1; its last words: Primary job")):
+        text = Live(*SMALL, "--ranks", "2", *arguments).end(1)[0]
+        assert says in text, (arguments, text)
 
 
 def a_stalled_daemon():
@@ -226,7 +291,10 @@ def pages(data):
 
 one_run()
 print("one_run: ok")
-for test in (a_stalled_daemon, what_ends_early, a_bad_end, refusals):
+with_mpi = shutil.which("mpirun") and (binaries.parent / "lib" / "libsonar-mpi.so").exists()
+if not with_mpi:
+    print("ranks: skipped: there is no mpirun, or no MPI plugin was built")
+for test in ((on_ranks, ranks_in_trouble) if with_mpi else ()) + (a_stalled_daemon, what_ends_early, a_bad_end, refusals):
     test()
     print(f"{test.__name__}: ok")
 pages(the_search())

@@ -35,7 +35,8 @@ const live_case live_cases[] = {
      LATENCY},
     {.name = "throughput",
      .about = "8 kHz, a window a second, far field",
-     .goal_gpu = 262144,
+     .goal_gpu = 655360,
+     .goal_gpu_shm = 1310720,
      .goal_cpu = 2048,
      THROUGHPUT},
     {.name = "throughput-near",
@@ -46,6 +47,9 @@ const live_case live_cases[] = {
 };
 
 enum { SIZES_MOST = 32, TRIES = 2 };
+
+/* Where each process of two has but one core by default. */
+#define MPIRUN "mpirun --bind-to none --oversubscribe"
 
 static const char default_sizes[] =
     "2048,4096,8192,16384,24576,32768,49152,65536,98304,131072,196608,262144";
@@ -78,6 +82,8 @@ enum {
     OPT_FRAME,
     OPT_LAYOUT,
     OPT_TRANSPORT,
+    OPT_RANKS,
+    OPT_MPIRUN,
     OPT_LIST
 };
 
@@ -106,6 +112,9 @@ static const struct argp_option option_table[] = {
     {"daemon", 'D', "PATH", 0, "The program; default sonard beside this one", 4},
     {"backend", 'b', "NAME", 0, "auto (default), cpu or cuda", 4},
     {"threads", 't', "N", 0, "Its workers; default as many as processors", 4},
+    {"ranks", OPT_RANKS, "N", 0, "So many processes of it share the array, under mpirun", 4},
+    {"mpirun", OPT_MPIRUN, "COMMAND", 0,
+     "What starts them, with its options (default \"" MPIRUN "\")", 4},
     {NULL, 'h', NULL, 0, "The same", -1}, /* as --help, which argp adds */
     {NULL, 0, NULL, 0, NULL, 0},
 };
@@ -162,6 +171,31 @@ static live_transport parse_transport(const char *name, struct argp_state *state
     return (live_transport)i;
 }
 
+static error_t parse_daemon(int key, char *arg, struct argp_state *state) {
+    options *o = state->input;
+    switch (key) {
+    case 'D':
+        o->plan.daemon = arg;
+        return 0;
+    case 'b':
+        if (strcmp(arg, "auto") != 0 && strcmp(arg, "cpu") != 0 && strcmp(arg, "cuda") != 0)
+            argp_error(state, "--backend is auto, cpu or cuda, not '%s'", arg);
+        o->plan.backend = arg;
+        return 0;
+    case 't':
+        o->plan.threads = bench_parse_count(arg, 1, 256, state);
+        return 0;
+    case OPT_RANKS:
+        o->plan.ranks = bench_parse_count(arg, 1, SONAR_RANKS_MOST, state);
+        return 0;
+    case OPT_MPIRUN:
+        o->plan.mpirun = arg;
+        return 0;
+    default:
+        return bench_parse_option(key, arg, &o->common, state);
+    }
+}
+
 static error_t parse_measurement(int key, char *arg, struct argp_state *state) {
     options *o = state->input;
     switch (key) {
@@ -186,11 +220,8 @@ static error_t parse_measurement(int key, char *arg, struct argp_state *state) {
     case OPT_TRANSPORT:
         o->plan.transport = parse_transport(arg, state);
         return 0;
-    case 't':
-        o->plan.threads = bench_parse_count(arg, 1, 256, state);
-        return 0;
     default:
-        return bench_parse_option(key, arg, &o->common, state);
+        return parse_daemon(key, arg, state);
     }
 }
 
@@ -213,14 +244,6 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         if (o->plan.settings == LIVE_SETTINGS_MOST)
             argp_error(state, "--set is taken at most %d times", LIVE_SETTINGS_MOST);
         o->setting[o->plan.settings++] = arg;
-        return 0;
-    case 'D':
-        o->plan.daemon = arg;
-        return 0;
-    case 'b':
-        if (strcmp(arg, "auto") != 0 && strcmp(arg, "cpu") != 0 && strcmp(arg, "cuda") != 0)
-            argp_error(state, "--backend is auto, cpu or cuda, not '%s'", arg);
-        o->plan.backend = arg;
         return 0;
     case ARGP_KEY_END:
         if (o->find && (o->plan.sensors || o->sizes == 0))
@@ -404,6 +427,8 @@ int live_main(int argc, char **argv) {
                           .warm_up_s = -1,
                           .seconds = 60,
                           .backend = "auto",
+                          .ranks = 1,
+                          .mpirun = MPIRUN,
                           .stop = &stop},
                  .trial_s = 10};
     argv[0] = name;

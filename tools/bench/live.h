@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * `sonar-bench live`: a real sonard process, fed over ZeroMQ by sender processes that pace prepared
- * frames like digitisers, and watched by a subscriber. All on one machine and one monotonic clock:
+ * `sonar-bench live`: a real sonard process, or several of them that share the array under mpirun,
+ * fed over ZeroMQ by sender processes that pace prepared frames like digitisers, and watched by a
+ * subscriber. All on one machine and one monotonic clock:
  * a sender hands over frame k of n samples at start + (k + 1) n / fs, when its last sample has
  * happened, so the latency of a window is known to the clock's resolution.
  *
@@ -21,7 +22,7 @@
 #include "bench.h"
 #include "config/config.h"
 
-enum { LIVE_SENDERS_MOST = 256, LIVE_SETTINGS_MOST = 64, LIVE_THREADS_MOST = 512 };
+enum { LIVE_SENDERS_MOST = 256, LIVE_SETTINGS_MOST = 64, LIVE_THREADS_MOST = 1024 };
 
 /* What the built-in cases are about. */
 typedef struct live_case {
@@ -31,7 +32,8 @@ typedef struct live_case {
     size_t first_bin, last_bin;
     double warm_up_s; /* once through the daemon's ring, while its memory for messages grows */
     bool near_field;
-    double goal_gpu, goal_cpu; /* latency: p50 in ms; throughput: sensors; 0: none */
+    double goal_gpu, goal_cpu; /* latency: p50 in ms; throughput: sensors of a rank; 0: none */
+    double goal_gpu_shm;       /* the same as goal_gpu through shared memory */
     bool latency;              /* which of the two */
 } live_case;
 
@@ -56,6 +58,8 @@ typedef struct live_plan {
     double warm_up_s, seconds;
     bool trial; /* of a search, not the measurement */
     const char *daemon, *backend;
+    size_t ranks;       /* processes of the daemon; more than 1: under mpirun */
+    const char *mpirun; /* the command with its options */
     size_t threads;
     const char *const *setting; /* "ingest.high_water_mark=128", over the case's own */
     size_t settings;
@@ -86,7 +90,9 @@ typedef struct live_sender_state {
 /* The stream that all senders send, each its block of channels. */
 typedef struct live_stream {
     const sonar_config *config;
-    const char *key; /* path of the senders' certificate; NULL: in the clear */
+    size_t ranks;                   /* of the daemon: */
+    sonar_config_part *const *part; /* [ranks] which channels, and where they are taken in */
+    const char *key;                /* path of the senders' certificate; NULL: in the clear */
     size_t senders, frame_samples;
     int layout;
     uint64_t frames; /* a sender sends */
@@ -97,7 +103,7 @@ typedef struct live_stream {
 
 typedef struct live_senders live_senders;
 
-size_t live_default_senders(size_t channels);
+size_t live_default_senders(size_t channels); /* of a rank */
 size_t live_default_frame_samples(size_t channels_of_sender, size_t hop);
 /* A direction and a frequency in the middle of the band that repeats with the prepared samples. */
 void live_stream_choose_tone(live_stream *stream);
@@ -120,10 +126,12 @@ void live_senders_destroy(live_senders *senders);
 /* ---- the daemon ------------------------------------------------------------------------------ */
 
 typedef struct live_daemon {
-    pid_t pid;
+    pid_t pid; /* of mpirun where there are ranks */
     bool running;
     int status;     /* as waitpid tells it, once it does not run */
     char log[4096]; /* path */
+    size_t ranks;   /* 0: pid is the daemon's own, or they are not known yet */
+    pid_t rank[SONAR_RANKS_MOST];
 } live_daemon;
 
 /* Processor time so far, by thread. */
@@ -140,16 +148,20 @@ typedef struct live_usage {
 
 /* Is there a program at `path`? */
 sonar_code live_daemon_find(const char *path, sonar_error *err);
-sonar_code live_daemon_start(const char *path, const char *config, live_daemon *daemon,
+sonar_code live_daemon_start(const live_plan *plan, const char *config, live_daemon *daemon,
                              sonar_error *err);
+/* Finds the ranks that mpirun has started. SONAR_ESTATE if they are not so many. */
+sonar_code live_daemon_find_ranks(live_daemon *daemon, size_t ranks, sonar_error *err);
 /* SONAR_ESTATE with its last words if it has ended. */
 sonar_code live_daemon_check(live_daemon *daemon, sonar_error *err);
 /* Of its own accord or asked to, with exit code 0. */
 bool live_daemon_ended_well(const live_daemon *daemon);
+/* All its ranks: mpirun itself would leave them a second for it. */
 void live_daemon_ask_to_stop(const live_daemon *daemon);
 /* Waits; kills it when the time is over. */
 void live_daemon_end(live_daemon *daemon, int timeout_ms);
 void live_daemon_measure(const live_daemon *daemon, live_usage *usage);
+/* Of all ranks together. */
 double live_daemon_peak_bytes(const live_daemon *daemon);
 
 /* ---- the subscriber -------------------------------------------------------------------------- */

@@ -21,7 +21,7 @@ static const double c_mps = 1500;
 const char *const live_transport_name[LIVE_TRANSPORTS] = {
     [LIVE_SOCKETS] = "sockets", [LIVE_SHM] = "shm", [LIVE_TCP] = "tcp", [LIVE_CURVE] = "curve"};
 
-enum { DIRECTIONS = 160 };
+enum { DIRECTIONS = 160, TCP_RANKS_MOST = 10 };
 
 /* ---- a tree of settings ---------------------------------------------------------------------- */
 
@@ -88,9 +88,11 @@ static void put_array(cJSON *root, const live_plan *plan) {
     put(root, "cbf.ranges_m", ranges);
 }
 
-/* A port of loopback that nobody has now; 0: there is none. */
-static int free_port(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+/* A port of loopback that nobody has now, any for 0; 0: there is none. */
+static int free_port(int wanted) {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                  .sin_port = htons((uint16_t)wanted)};
     socklen_t bytes = sizeof address;
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const bool found = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
@@ -100,16 +102,30 @@ static int free_port(void) {
     return found ? ntohs(address.sin_port) : 0;
 }
 
+/* Ports of loopback that differ in their last digit, which is the rank's number; without it. */
+static int free_ports(size_t ranks) {
+    int base = 0;
+    size_t found = 0;
+    for (int tries = 0; tries < 100 && found < ranks; tries++) {
+        base = free_port(0) / 10;
+        for (found = 0; found < ranks && free_port(10 * base + (int)found);)
+            found++;
+    }
+    return base;
+}
+
 static void put_endpoints(cJSON *root, const live_plan *plan, const char *dir) {
+    const char *rank = plan->ranks > 1 ? "{rank}" : "";
     if (plan->transport == LIVE_TCP || plan->transport == LIVE_CURVE) {
-        putf(root, "ingest.endpoints", "[\"tcp://127.0.0.1:%d\"]", free_port());
-        putf(root, "output.endpoint", "\"tcp://127.0.0.1:%d\"", free_port());
+        const int port = plan->ranks > 1 ? free_ports(plan->ranks) : free_port(0);
+        putf(root, "ingest.endpoints", "[\"tcp://127.0.0.1:%d%s\"]", port, rank);
+        putf(root, "output.endpoint", "\"tcp://127.0.0.1:%d\"", free_port(0));
     } else {
-        putf(root, "ingest.endpoints", "[\"ipc://%s/in\"]", dir);
+        putf(root, "ingest.endpoints", "[\"ipc://%s/in%s\"]", dir, rank);
         putf(root, "output.endpoint", "\"ipc://%s/out\"", dir);
     }
     if (plan->transport == LIVE_SHM)
-        putf(root, "ingest.shared_memory", "\"ipc://%s/memory\"", dir);
+        putf(root, "ingest.shared_memory", "\"ipc://%s/memory%s\"", dir, rank);
     if (plan->transport == LIVE_CURVE)
         putf(root, "security",
              "{\"key\": \"%s/daemon.key_secret\", \"allow_senders\": [\"%s/client.key\"], "
@@ -202,6 +218,9 @@ static sonar_code load(const char *path, sonar_config **config, sonar_error *err
 sonar_code live_config_write(const live_plan *plan, const char *dir, const char *path,
                              sonar_config **config, sonar_error *err) {
     *config = NULL;
+    if (plan->ranks > TCP_RANKS_MOST && plan->transport >= LIVE_TCP)
+        return sonar_fail(err, SONAR_EINVAL, "--ranks", "at most %d over TCP, a port for each",
+                          TCP_RANKS_MOST);
     cJSON *root = cJSON_CreateObject();
     if (root)
         put_settings(root, plan, dir);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The sonard process of a live run: start, end, and what /proc says of it. */
+/* The sonard process of a live run, or mpirun and its ranks: start, end, and what /proc says of
+ * them. */
 #include "live.h"
 
 #include <dirent.h>
@@ -15,6 +16,8 @@
 
 #include "core/core.h"
 
+enum { FOLLOW_MS = 30000 }; /* for mpirun to end after one of its ranks */
+
 /* ---- the process ----------------------------------------------------------------------------- */
 
 sonar_code live_daemon_find(const char *path, sonar_error *err) {
@@ -26,28 +29,53 @@ sonar_code live_daemon_find(const char *path, sonar_error *err) {
     return SONAR_OK;
 }
 
-/* In the child. Its own process group, so that a Ctrl-C leaves its end to the parent. */
-static void become(const char *path, const char *config, const char *log, pid_t parent) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+/* In the child; returns if it cannot be. */
+static void become_ranks(const live_plan *plan, const char *config) {
+    enum { WORDS_MOST = 64 };
+    char *word[WORDS_MOST + 3], *text;
+    size_t words = 0;
+    if (asprintf(&text, "%s -n %zu", plan->mpirun, plan->ranks) < 0)
+        return;
+    for (char *at = strtok(text, " "); at && words < WORDS_MOST; at = strtok(NULL, " "))
+        word[words++] = at;
+    word[words++] = strdup(plan->daemon); /* execvp wants what is not const */
+    word[words++] = strdup(config);
+    word[words] = NULL;
+    execvp(word[0], word);
+    fprintf(stderr, "%s: %s\n", word[0], strerror(errno));
+}
+
+/* In the child. Its own process group, so that a Ctrl-C leaves its end to the parent. mpirun is
+ * given the time to take its ranks with it. */
+static void become(const live_plan *plan, const char *config, const char *log, pid_t parent) {
+    prctl(PR_SET_PDEATHSIG, plan->ranks > 1 ? SIGTERM : SIGKILL);
     if (getppid() != parent)
         _exit(1);
     setpgid(0, 0);
     const int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0) {
+    const int nothing = open("/dev/null", O_RDONLY);
+    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0 ||
+        dup2(nothing, STDIN_FILENO) < 0) {
         fprintf(stderr, "sonar-bench: %s: %s\n", log, strerror(errno));
         _exit(127);
     }
     unsetenv("JOURNAL_STREAM");
-    execl(path, "sonard", config, (char *)NULL);
-    fprintf(stderr, "%s: %s\n", path, strerror(errno));
+    if (plan->ranks > 1) {
+        become_ranks(plan, config);
+        _exit(127);
+    }
+    execl(plan->daemon, "sonard", config, (char *)NULL);
+    fprintf(stderr, "%s: %s\n", plan->daemon, strerror(errno));
     _exit(127);
 }
 
-sonar_code live_daemon_start(const char *path, const char *config, live_daemon *daemon,
+sonar_code live_daemon_start(const live_plan *plan, const char *config, live_daemon *daemon,
                              sonar_error *err) {
+    if (plan->ranks > 1) /* ranks that mpirun leaves behind become our children */
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
     const pid_t parent = getpid(), pid = fork();
     if (pid == 0)
-        become(path, config, daemon->log, parent);
+        become(plan, config, daemon->log, parent);
     if (pid < 0)
         return sonar_fail(err, SONAR_ESYS, "sonard", "fork: %s", strerror(errno));
     daemon->pid = pid;
@@ -55,15 +83,21 @@ sonar_code live_daemon_start(const char *path, const char *config, live_daemon *
     return SONAR_OK;
 }
 
-/* The last line of its log. */
+/* The last line of its log; of mpirun's own remarks, which come between rules, the first where
+ * there is nothing before. */
 static void last_words(const live_daemon *daemon, char *text, size_t bytes) {
     char line[256];
+    bool ruled = false, found = false;
     snprintf(text, bytes, "nothing");
     FILE *file = fopen(daemon->log, "re");
-    while (file && fgets(line, sizeof line, file)) {
+    while (file && !(ruled && found) && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';
-        if (*line)
-            snprintf(text, bytes, "%s", line);
+        const bool rule = strncmp(line, "-----", 5) == 0;
+        ruled |= rule;
+        if (!*line || rule || (ruled && found))
+            continue;
+        snprintf(text, bytes, "%s", line);
+        found = true;
     }
     if (file)
         fclose(file);
@@ -74,9 +108,24 @@ static void reap(live_daemon *daemon) {
         daemon->running = false;
 }
 
+static void await_end(live_daemon *daemon, int timeout_ms) {
+    const int64_t until_ns = sonar_monotonic_ns() + (int64_t)timeout_ms * 1000000;
+    for (reap(daemon); daemon->running && sonar_monotonic_ns() < until_ns; reap(daemon))
+        poll(NULL, 0, 5);
+}
+
+static bool lacks_a_rank(const live_daemon *daemon) {
+    size_t there = 0;
+    while (there < daemon->ranks && kill(daemon->rank[there], 0) == 0)
+        there++;
+    return there < daemon->ranks;
+}
+
 sonar_code live_daemon_check(live_daemon *daemon, sonar_error *err) {
     char words[300], how[64];
     reap(daemon);
+    if (daemon->running && lacks_a_rank(daemon)) /* mpirun is about to say how it ended */
+        await_end(daemon, FOLLOW_MS);
     if (daemon->running)
         return SONAR_OK;
     if (WIFSIGNALED(daemon->status))
@@ -91,24 +140,43 @@ bool live_daemon_ended_well(const live_daemon *daemon) {
     return !daemon->running && WIFEXITED(daemon->status) && WEXITSTATUS(daemon->status) == 0;
 }
 
+static void send_signal(const live_daemon *daemon, int signo) {
+    for (size_t r = 0; r < daemon->ranks; r++)
+        kill(daemon->rank[r], signo);
+}
+
 void live_daemon_ask_to_stop(const live_daemon *daemon) {
-    if (daemon->running)
+    if (!daemon->running)
+        return;
+    if (daemon->ranks)
+        send_signal(daemon, SIGTERM);
+    else
         kill(daemon->pid, SIGTERM);
 }
 
-void live_daemon_end(live_daemon *daemon, int timeout_ms) {
-    const int64_t until_ns = sonar_monotonic_ns() + (int64_t)timeout_ms * 1000000;
-    live_daemon_ask_to_stop(daemon);
-    for (reap(daemon); daemon->running && sonar_monotonic_ns() < until_ns; reap(daemon))
-        poll(NULL, 0, 5);
-    if (!daemon->running)
-        return;
-    kill(daemon->pid, SIGKILL);
-    waitpid(daemon->pid, &daemon->status, 0);
-    daemon->running = false;
+/* Once mpirun has ended; one that fails does not wait for its ranks. */
+static void end_orphans(live_daemon *daemon) {
+    for (size_t r = 0; r < daemon->ranks; r++)
+        if (waitpid(daemon->rank[r], NULL, WNOHANG) == 0) {
+            kill(daemon->rank[r], SIGKILL);
+            waitpid(daemon->rank[r], NULL, 0);
+        }
+    daemon->ranks = 0;
 }
 
-/* ---- its processor time ---------------------------------------------------------------------- */
+void live_daemon_end(live_daemon *daemon, int timeout_ms) {
+    live_daemon_ask_to_stop(daemon);
+    await_end(daemon, timeout_ms);
+    if (daemon->running) {
+        send_signal(daemon, SIGKILL);
+        kill(daemon->pid, SIGKILL);
+        waitpid(daemon->pid, &daemon->status, 0);
+        daemon->running = false;
+    }
+    end_orphans(daemon);
+}
+
+/* ---- /proc ----------------------------------------------------------------------------------- */
 
 static bool read_line(const char *path, char *line, int bytes) {
     FILE *file = fopen(path, "re");
@@ -118,32 +186,78 @@ static bool read_line(const char *path, char *line, int bytes) {
     return read;
 }
 
-/* Name, and user and system time, of a line of /proc/PID/stat. */
-static bool parse_stat(const char *line, char name[32], double *cpu_s) {
+/* A line of /proc/PID/stat. */
+typedef struct entry {
+    char name[32];
+    pid_t parent;
+    double cpu_s; /* user and system time */
+} entry;
+
+static bool read_stat(const char *path, entry *to) {
     unsigned long long user, kernel;
+    char line[1024];
+    if (!read_line(path, line, sizeof line))
+        return false;
     const char *open = strchr(line, '('), *close = strrchr(line, ')');
     if (!open || !close ||
-        sscanf(close + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
-               &kernel) != 2)
+        sscanf(close + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &to->parent,
+               &user, &kernel) != 3)
         return false;
-    snprintf(name, 32, "%.*s", (int)(close - open - 1), open + 1);
-    *cpu_s = (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
+    snprintf(to->name, sizeof to->name, "%.*s", (int)(close - open - 1), open + 1);
+    to->cpu_s = (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
     return true;
 }
 
-static void measure_threads(const live_daemon *daemon, live_usage *usage) {
-    char path[128], line[1024];
-    snprintf(path, sizeof path, "/proc/%d/task", (int)daemon->pid);
+/* ---- its processes --------------------------------------------------------------------------- */
+
+sonar_code live_daemon_find_ranks(live_daemon *daemon, size_t ranks, sonar_error *err) {
+    char path[64];
+    entry of;
+    DIR *dir = opendir("/proc");
+    daemon->ranks = 0;
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        snprintf(path, sizeof path, "/proc/%.20s/stat", e->d_name);
+        const pid_t pid = (pid_t)atoi(e->d_name);
+        if (pid > 0 && daemon->ranks < SONAR_RANKS_MOST && read_stat(path, &of) &&
+            of.parent == daemon->pid)
+            daemon->rank[daemon->ranks++] = pid;
+    }
+    if (dir)
+        closedir(dir);
+    if (daemon->ranks == ranks)
+        return SONAR_OK;
+    return sonar_fail(err, SONAR_ESTATE, "mpirun",
+                      "%zu processes in place of %zu ranks; they have to run on this host",
+                      daemon->ranks, ranks);
+}
+
+static size_t processes(const live_daemon *daemon) {
+    return daemon->ranks ? daemon->ranks : 1;
+}
+
+static pid_t process(const live_daemon *daemon, size_t i) {
+    return daemon->ranks ? daemon->rank[i] : daemon->pid;
+}
+
+/* ---- what they need -------------------------------------------------------------------------- */
+
+static void measure_process(pid_t pid, live_usage *usage) {
+    char path[128];
+    entry of;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if (read_stat(path, &of))
+        usage->cpu_s += of.cpu_s;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     DIR *dir = opendir(path);
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        if (entry->d_name[0] == '.' || usage->threads == LIVE_THREADS_MOST)
+    for (struct dirent *task; dir && (task = readdir(dir));) {
+        if (task->d_name[0] == '.' || usage->threads == LIVE_THREADS_MOST)
             continue;
-        snprintf(path, sizeof path, "/proc/%d/task/%.20s/stat", (int)daemon->pid, entry->d_name);
-        usage->thread[usage->threads].id = atoi(entry->d_name);
-        if (read_line(path, line, sizeof line) &&
-            parse_stat(line, usage->thread[usage->threads].name,
-                       &usage->thread[usage->threads].cpu_s))
-            usage->threads++;
+        snprintf(path, sizeof path, "/proc/%d/task/%.20s/stat", (int)pid, task->d_name);
+        if (!read_stat(path, &of))
+            continue;
+        usage->thread[usage->threads].id = atoi(task->d_name);
+        memcpy(usage->thread[usage->threads].name, of.name, sizeof of.name);
+        usage->thread[usage->threads++].cpu_s = of.cpu_s;
     }
     if (dir)
         closedir(dir);
@@ -164,23 +278,27 @@ static void measure_machine(live_usage *usage) {
 }
 
 void live_daemon_measure(const live_daemon *daemon, live_usage *usage) {
-    char path[64], line[1024], name[32];
     *usage = (live_usage){.at_ns = sonar_monotonic_ns()};
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)daemon->pid);
-    if (read_line(path, line, sizeof line))
-        parse_stat(line, name, &usage->cpu_s);
-    measure_threads(daemon, usage);
+    for (size_t i = 0; i < processes(daemon); i++)
+        measure_process(process(daemon, i), usage);
     measure_machine(usage);
 }
 
-double live_daemon_peak_bytes(const live_daemon *daemon) {
+static double peak_bytes_of(pid_t pid) {
     char path[64], line[256];
     unsigned long long kilobytes = 0;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)daemon->pid);
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
     FILE *file = fopen(path, "re");
     while (file && fgets(line, sizeof line, file) && sscanf(line, "VmHWM: %llu", &kilobytes) != 1)
         continue;
     if (file)
         fclose(file);
     return (double)kilobytes * 1024;
+}
+
+double live_daemon_peak_bytes(const live_daemon *daemon) {
+    double sum = 0;
+    for (size_t i = 0; i < processes(daemon); i++)
+        sum += peak_bytes_of(process(daemon, i));
+    return sum;
 }

@@ -34,8 +34,11 @@ static void write_spread(const char *name, const live_spread *s, FILE *to) {
 }
 
 void live_write_text(const live_result *r, FILE *to) {
-    fprintf(to, "%s: %zu sensors at %g Hz on %s, %.1f MB/s from %zu senders by %s, %g s%s: %s\n",
-            r->plan.of->name, r->channels, r->fs_hz, r->backend, bytes_per_s(r) / 1e6,
+    char ranks[32] = "";
+    if (r->plan.ranks > 1)
+        snprintf(ranks, sizeof ranks, ", %zu ranks", r->plan.ranks);
+    fprintf(to, "%s: %zu sensors at %g Hz on %s%s, %.1f MB/s from %zu senders by %s, %g s%s: %s\n",
+            r->plan.of->name, r->channels, r->fs_hz, r->backend, ranks, bytes_per_s(r) / 1e6,
             r->stream.senders, live_transport_name[r->plan.transport], r->plan.seconds,
             r->plan.trial ? " (trial)" : "", r->held ? "held" : "NOT held");
     for (size_t i = 0; i < r->reasons; i++)
@@ -85,6 +88,7 @@ static void add_parameters(cJSON *to, const live_result *r) {
     cJSON_AddNumberToObject(p, "angles", (double)r->directions);
     cJSON_AddNumberToObject(p, "ranges", (double)r->ranges);
     cJSON_AddBoolToObject(p, "mvdr", r->mvdr);
+    cJSON_AddNumberToObject(p, "ranks", (double)r->plan.ranks);
     cJSON_AddNumberToObject(p, "senders", (double)r->stream.senders);
     cJSON_AddNumberToObject(p, "frame_samples", (double)r->stream.frame_samples);
     cJSON_AddStringToObject(p, "transport", live_transport_name[r->plan.transport]);
@@ -139,7 +143,8 @@ static void add_daemon(cJSON *to, const live_result *r) {
         cJSON_AddNumberToObject(one, "busiest", r->thread[i].busiest);
         cJSON_AddNumberToObject(one, "cpu_s_per_s", r->thread[i].all);
     }
-    static const char *const copied[] = {"frames", "blocks", "samples", "windows", "stage_times"};
+    static const char *const copied[] = {"frames",  "blocks",      "samples",
+                                         "windows", "stage_times", "ranks"};
     for (size_t i = 0; i < sizeof copied / sizeof *copied; i++) {
         const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->status, copied[i]);
         if (item)
@@ -154,6 +159,15 @@ static void add_strings(cJSON *to, const char *name, size_t count, size_t width,
         cJSON_AddItemToArray(list, cJSON_CreateString(first + i * width));
 }
 
+static double goal_of(const live_result *r) {
+    const live_case *of = r->plan.of;
+    if (strcmp(r->backend, "cpu") == 0)
+        return of->goal_cpu;
+    const bool shm = r->plan.transport == LIVE_SHM && of->goal_gpu_shm > 0;
+    const double goal = shm ? of->goal_gpu_shm : of->goal_gpu;
+    return of->latency ? goal : goal * (double)r->plan.ranks;
+}
+
 void live_add_json(const live_result *r, cJSON *list) {
     cJSON *to = cJSON_CreateObject();
     cJSON_AddItemToArray(list, to);
@@ -163,8 +177,7 @@ void live_add_json(const live_result *r, cJSON *list) {
     cJSON_AddBoolToObject(to, "held", r->held);
     add_strings(to, "not_held", r->reasons, sizeof r->reason[0], r->reason[0]);
     add_strings(to, "saturated", r->saturated, sizeof r->full[0], r->full[0]);
-    const double goal =
-        strcmp(r->backend, "cpu") == 0 ? r->plan.of->goal_cpu : r->plan.of->goal_gpu;
+    const double goal = goal_of(r);
     if (goal > 0)
         cJSON_AddNumberToObject(to, r->plan.of->latency ? "goal_p50_ms" : "goal_sensors", goal);
     add_parameters(to, r);

@@ -31,6 +31,7 @@ typedef struct run {
     live_result *result;
     char dir[256], path[300], client[300]; /* of the configuration, of the clients' certificate */
     sonar_config *config;
+    sonar_config_part *part[SONAR_RANKS_MOST];
     live_stream stream;
     live_senders *senders;
     live_daemon daemon;
@@ -70,16 +71,47 @@ static uint64_t windows_in(const sonar_config *c, uint64_t samples) {
                                             : (samples - c->specs.window_length) / c->specs.hop + 1;
 }
 
+static sonar_code part_channels(run *r, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    for (size_t k = 0; k < r->plan->ranks && !code; k++)
+        code = sonar_config_part_create(r->config, k, r->plan->ranks, &r->part[k], err);
+    return code;
+}
+
+static size_t default_senders(const run *r) {
+    const size_t ranks = r->plan->ranks, channels = (r->config->channels + ranks - 1) / ranks;
+    return sonar_min_size(ranks * live_default_senders(channels), LIVE_SENDERS_MOST);
+}
+
+/* Every rank needs one, and every sender a channel. */
+static sonar_code check_senders(const run *r, sonar_error *err) {
+    const size_t ranks = r->plan->ranks, senders = r->stream.senders;
+    if (senders < ranks)
+        return sonar_fail(err, SONAR_EINVAL, "--senders", "%zu for %zu ranks", senders, ranks);
+    for (size_t k = 0; k < ranks; k++) {
+        const size_t own = (senders - k + ranks - 1) / ranks,
+                     channels = r->part[k]->config.channels;
+        if (own > channels)
+            return sonar_fail(err, SONAR_EINVAL, "--senders", "%zu for %zu channels", own,
+                              channels);
+    }
+    return SONAR_OK;
+}
+
 static sonar_code plan_stream(run *r, sonar_error *err) {
     const live_plan *plan = r->plan;
     const sonar_config *c = r->config;
     live_stream *s = &r->stream;
-    *s = (live_stream){.config = c, .layout = plan->layout, .epoch = (uint32_t)time(NULL) | 1};
+    *s = (live_stream){.config = c,
+                       .ranks = plan->ranks,
+                       .part = r->part,
+                       .layout = plan->layout,
+                       .epoch = (uint32_t)time(NULL) | 1};
     s->key = plan->transport == LIVE_CURVE ? r->client : NULL;
-    s->senders = plan->senders ? plan->senders : live_default_senders(c->channels);
-    if (s->senders > c->channels)
-        return sonar_fail(err, SONAR_EINVAL, "--senders", "%zu for %zu channels", s->senders,
-                          c->channels);
+    s->senders = plan->senders ? plan->senders : default_senders(r);
+    sonar_code code = check_senders(r, err);
+    if (code)
+        return code;
     if (c->ingest_socket != SONAR_PULL)
         return sonar_fail(err, SONAR_EINVAL, "--set",
                           "ingest.socket must be pull: senders connect");
@@ -104,7 +136,7 @@ static sonar_code plan_stream(run *r, sonar_error *err) {
 static sonar_code start_all(run *r, sonar_error *err) {
     sonar_code code = live_senders_start(&r->stream, &r->senders, err);
     if (code == SONAR_OK)
-        code = live_daemon_start(r->plan->daemon, r->path, &r->daemon, err);
+        code = live_daemon_start(r->plan, r->path, &r->daemon, err);
     if (code == SONAR_OK)
         code = live_ear_open(r->config, r->stream.key, r->result->windows, &r->ear, err);
     return code;
@@ -133,7 +165,7 @@ static sonar_code wait_until_ready(run *r, sonar_error *err) {
                               START_MS / 1000);
         live_ear_listen(&r->ear, TURN_MS);
     }
-    return SONAR_OK;
+    return r->plan->ranks > 1 ? live_daemon_find_ranks(&r->daemon, r->plan->ranks, err) : SONAR_OK;
 }
 
 static int64_t seconds_ns(double s) {
@@ -207,10 +239,12 @@ static bool is_settled(const run *r) {
     const uint64_t begun = offered + counted(r, "windows.dropped.missing") +
                            counted(r, "windows.dropped.skipped") +
                            counted(r, "windows.dropped.shed");
-    return begun >= r->result->windows &&
+    const bool published = r->ear.received + counted(r, "output.results_dropped") >= processed;
+    if (r->plan->ranks > 1) /* a rank may count what another one lost */
+        return published && processed >= r->result->windows;
+    return published && begun >= r->result->windows &&
            offered ==
-               processed + counted(r, "windows.failed") + counted(r, "windows.dropped.overload") &&
-           r->ear.received + counted(r, "output.results_dropped") >= processed;
+               processed + counted(r, "windows.failed") + counted(r, "windows.dropped.overload");
 }
 
 /* What is on its way comes in; then the daemon is stopped, and its last status says how it ended.
@@ -236,6 +270,8 @@ static void close_run(run *r) {
     live_ear_close(&r->ear);
     if (r->dir[0])
         nftw(r->dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    for (size_t k = 0; k < r->plan->ranks; k++)
+        sonar_config_part_destroy(r->part[k]);
     sonar_config_destroy(r->config);
     free(r->before);
     free(r->after);
@@ -319,6 +355,19 @@ static void weigh_senders(run *r, double *late_ms) {
         to->behind_ms = fmax(to->behind_ms, to->lateness.max_ms);
 }
 
+/* Of several ranks each counts why it had not a window; here each window has one cause, that of the
+ * rank where it began: what one dropped is missing of the whole array. */
+static void share_out_losses(live_result *to, uint64_t unprocessed) {
+    static const live_loss in_turn[] = {LIVE_FAILED, LIVE_OVERLOAD, LIVE_SHED, LIVE_SKIPPED,
+                                        LIVE_MISSING};
+    for (size_t i = 0; i < sizeof in_turn / sizeof *in_turn; i++) {
+        uint64_t *lost = &to->lost[in_turn[i]];
+        *lost = *lost < unprocessed ? *lost : unprocessed;
+        unprocessed -= *lost;
+    }
+    to->lost[LIVE_NOT_SENT] = unprocessed;
+}
+
 /* Every expected window is received, or lost for one cause; what does not add up is said, too. */
 static void account(run *r) {
     live_result *to = r->result;
@@ -334,9 +383,11 @@ static void account(run *r) {
     to->lost[LIVE_OUTPUT] = in_output;
     if (processed > in_output + to->received)
         to->lost[LIVE_SUBSCRIBER] = processed - in_output - to->received;
+    if (r->plan->ranks > 1)
+        share_out_losses(to, processed < to->windows ? to->windows - processed : 0);
     const uint64_t begun =
         offered + to->lost[LIVE_MISSING] + to->lost[LIVE_SKIPPED] + to->lost[LIVE_SHED];
-    if (to->windows > begun)
+    if (to->windows > begun && r->plan->ranks == 1)
         to->lost[LIVE_NOT_SENT] = to->windows - begun;
     to->unaccounted = (int64_t)(to->windows - to->received);
     for (int i = 0; i < LIVE_LOSSES; i++)
@@ -455,6 +506,7 @@ static void describe(run *r) {
              cJSON_IsString(backend) ? backend->valuestring : "unknown");
     to->stream = r->stream;
     to->stream.config = NULL;
+    to->stream.part = NULL;
     to->channels = c->channels;
     to->directions = c->cbf_scan.count;
     to->ranges = c->specs.cbf.ranges;
@@ -499,6 +551,8 @@ static sonar_code run_all(run *r, sonar_error *err) {
     sonar_code code = make_dir(r, err);
     if (code == SONAR_OK)
         code = live_config_write(r->plan, r->dir, r->path, &r->config, err);
+    if (code == SONAR_OK)
+        code = part_channels(r, err);
     if (code == SONAR_OK)
         code = plan_stream(r, err);
     if (code == SONAR_OK)

@@ -107,7 +107,8 @@ typedef struct worker {
     const live_stream *stream;
     live_sender_state *state;
     const board *board;
-    uint32_t first_channel, channels;
+    const sonar_config_part *part;    /* of the rank that it feeds */
+    uint32_t first_channel, channels; /* of the array */
     size_t frame_bytes, prepared;
     uint8_t *payload; /* [prepared][frame_bytes] */
     void *context, *socket;
@@ -165,7 +166,7 @@ static bool prepare(worker *w) {
 
 /* Every block has its samples for good, for the blocks are whole rounds of the prepared frames. */
 static bool lend(worker *w, sonar_error *err) {
-    const char *endpoint = w->stream->config->shared_memory;
+    const char *endpoint = w->part->config.shared_memory;
     const size_t rounds = (BLOCKS_LEAST + w->prepared - 1) / w->prepared;
     const size_t blocks = rounds * w->prepared;
     if (!endpoint)
@@ -181,7 +182,7 @@ static bool lend(worker *w, sonar_error *err) {
 }
 
 static bool connect_to(worker *w, size_t number, sonar_error *err) {
-    const sonar_config *c = w->stream->config;
+    const sonar_config *c = &w->part->config;
     const int queued = QUEUED_FRAMES, on = 1, linger = 0;
     w->context = zmq_ctx_new();
     w->socket = w->context ? zmq_socket(w->context, ZMQ_PUSH) : NULL;
@@ -385,16 +386,29 @@ static void settle_down(pid_t parent) {
     sigaction(SIGINT, &ignore, NULL);
 }
 
+/* Senders are shared out to the ranks in turn, and a rank's channels to its senders. */
+static const sonar_config_part *find_block(const live_stream *s, size_t number, size_t *first,
+                                           size_t *end) {
+    const size_t rank = number % s->ranks;
+    const sonar_config_part *part = s->part[rank];
+    const size_t channels = part->config.channels, own = number / s->ranks;
+    const size_t senders = (s->senders - rank + s->ranks - 1) / s->ranks;
+    *first = part->first_channel + own * channels / senders;
+    *end = part->first_channel + (own + 1) * channels / senders;
+    return part;
+}
+
 static int sender_main(const live_senders *senders, size_t number, pid_t parent) {
     const live_stream *s = &senders->stream;
-    const size_t channels = s->config->channels;
-    const size_t first = number * channels / s->senders, end = (number + 1) * channels / s->senders;
+    size_t first, end;
+    const sonar_config_part *part = find_block(s, number, &first, &end);
     settle_down(parent);
     close(senders->gate[1]);
     close(senders->ready[0]);
     worker w = {.stream = s,
                 .state = &senders->board->sender[number],
                 .board = senders->board,
+                .part = part,
                 .first_channel = (uint32_t)first,
                 .channels = (uint32_t)(end - first),
                 .frame_bytes = (end - first) * s->frame_samples * sizeof(int16_t),
