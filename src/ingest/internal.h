@@ -270,7 +270,7 @@ bool sonar_booking_alone(sonar_assembler *a, const sonar_booking *b);
 /* Waits until nobody books side by side, and does what has become due. */
 void sonar_booking_be_alone(sonar_assembler *a);
 
-/* ---- windows.c: nobody books side by side, but for open, make_room, note ------------------- */
+/* ---- windows.c: nobody books side by side, but for open, make_room, note --------------------- */
 
 /* Opens the ring up to `end`, in whole words. */
 void sonar_windows_open(sonar_assembler *a, uint64_t end);

@@ -99,9 +99,9 @@ sonar_result *sonar_output_reclaim(sonar_output *output);
 void sonar_output_post_status(sonar_output *output, const sonar_status *status);
 /* What the header of the topic status would be. free() it; NULL: no memory. Any thread. */
 char *sonar_output_status_text(const sonar_output *output, const sonar_status *status);
-/* False once the thread has ended, stopped or by itself because its socket failed. Any thread. */
-/* Any thread: ends all connections within 0.1 s; whoever may still connect comes back. */
+/* Ends all connections within 0.1 s; whoever may still connect comes back. Any thread. */
 void sonar_output_cut_all(sonar_output *output);
+/* False once the thread has ended, stopped or by itself because its socket failed. Any thread. */
 bool sonar_output_alive(const sonar_output *output);
 /* Times the thread has looked for something to do; it does so at least at every status. Any thread.
  */

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What the files of headers share: header.c has the parts that all headers have, header_result.c
+ * and header_status.c put them between their own. */
+#ifndef SONAR_OUTPUT_HEADER_PARTS_H
+#define SONAR_OUTPUT_HEADER_PARTS_H
+
+#include "output/header.h"
+#include "output/json.h"
+
+static inline bool is_mvdr(sonar_surface surface) {
+    return sonar_topic_table[surface].maker == SONAR_MADE_BY_MVDR;
+}
+
+static inline const sonar_scan *scan_of(const sonar_output_spec *spec, sonar_surface surface) {
+    return is_mvdr(surface) && spec->mvdr_scan ? spec->mvdr_scan : spec->cbf_scan;
+}
+
+/* Which message it is. */
+void sonar_header_put_identity(const json *root, const sonar_output_spec *spec,
+                               sonar_surface surface, uint64_t seq);
+/* What its array is like; `bearings` as for sonar_header_axes, which made `axes`. */
+void sonar_header_put_layout(const json *root, const sonar_output_spec *spec, sonar_surface surface,
+                             const sonar_params_facts *params, const char *axes,
+                             const sonar_bearings *bearings);
+/* Which way zero degrees point. Azimuth axes are in the array's own frame unless they are read at
+ * true bearings. */
+void sonar_header_put_bearings(const json *root, const sonar_output_spec *spec,
+                               sonar_surface surface, const sonar_params_facts *params,
+                               const sonar_bearings *bearings, double heading_deg);
+void sonar_header_put_band(const json *root, const sonar_output_spec *spec, sonar_surface surface);
+/* Where it comes from. */
+void sonar_header_put_origin(const json *root, const sonar_output_spec *spec, const char *backend,
+                             const sonar_params_facts *params);
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The headers of a window's surfaces and of its detections. Called by messages.c. */
+#include <string.h>
+
+#include "output/header_parts.h"
+
+/* ---- when and which way ---------------------------------------------------------------------- */
+
+/* 0 is a digitiser's word for unknown. */
+static void put_utc(const json *root, const char *name, int64_t utc_ns) {
+    if (utc_ns != 0)
+        put_int(root, name, utc_ns);
+    else
+        put_null(root, name);
+}
+
+/* In the middle of the MVDR's samples. */
+static double mvdr_heading(const sonar_result *result) {
+    return result->navigated ? result->mvdr_heading_deg : result->params.heading_deg;
+}
+
+double sonar_header_heading(const sonar_result *result, sonar_surface surface) {
+    return is_mvdr(surface) ? mvdr_heading(result) : result->params.heading_deg;
+}
+
+/* Which samples it is of. */
+static void put_position(const json *root, const sonar_result *result) {
+    put_uint(root, "window", result->window);
+    put_uint(root, "sample_index", result->first_sample);
+    put_uint(root, "window_length", result->window_length);
+    put_uint(root, "epoch", result->epoch);
+    put_utc(root, "utc_ns", result->utc_ns);
+}
+
+/* How true bearings were read from the scan's directions; null where they were not. */
+static void put_resampled(const json *root, const sonar_scan *scan,
+                          const sonar_bearings *bearings) {
+    static const char *const name[] = {
+        [SONAR_INTERPOLATE_CUBIC] = "cubic", [SONAR_INTERPOLATE_NEAREST] = "nearest"};
+    if (!bearings) {
+        put_null(root, "resampled");
+        return;
+    }
+    json resampled = put_object(root, "resampled");
+    put_string(&resampled, "interpolation", name[sonar_bearings_interpolation(bearings)]);
+    put_uint(&resampled, "directions", scan->count);
+}
+
+/* ---- what to mind ---------------------------------------------------------------------------- */
+
+static void append_flags(const json *flags, uint32_t bits, size_t count,
+                         const char *const *name /* of bit 0, 1, ... */) {
+    for (size_t i = 0; i < count; i++)
+        if (bits & (1u << i))
+            append_string(flags, name[i]);
+}
+
+static void put_flags(const json *root, const sonar_result *result, bool with_mvdr) {
+    static const char *const frame[] = {"discontinuity", "overload", "clock_unsynchronised"};
+    static const char *const mvdr[] = {"not_converged", "level_biased", "trace_fallback",
+                                       "loading_floor"};
+    json flags = put_array(root, "flags");
+    if (result->missing_worst > 0)
+        append_string(&flags, "gap");
+    append_flags(&flags, result->frame_flags, 3, frame);
+    if (result->ranks_absent)
+        append_string(&flags, "rank_absent");
+    if (with_mvdr)
+        append_flags(&flags, result->mvdr_flags, 4, mvdr);
+    if (result->restarted)
+        append_string(&flags, "restarted");
+    if (result->heading_stale)
+        append_string(&flags, "heading_stale");
+    if (result->mask_changed)
+        append_string(&flags, "mask_changed");
+    if (result->config_changed)
+        append_string(&flags, "config_changed");
+    if (result->mvdr_restarted && with_mvdr)
+        append_string(&flags, "mvdr_restarted");
+}
+
+static void put_missing(const json *root, const sonar_result *result) {
+    json share = put_object(root, "missing_share");
+    put_number(&share, "mean", result->missing_mean);
+    put_number(&share, "worst", result->missing_worst);
+}
+
+/* ---- the adaptive spectra -------------------------------------------------------------------- */
+
+static void put_sources(const json *root, const sonar_output_spec *spec,
+                        const sonar_result *result) {
+    if (!spec->source_count) {
+        put_null(root, "sources");
+        return;
+    }
+    json sources = put_object(root, "sources");
+    put_string(&sources, "rule", spec->source_count);
+    put_number(&sources, "median", result->mvdr_sources);
+    put_number(&sources, "most", (double)result->mvdr_most_sources);
+}
+
+/* How levels come about. */
+static void put_levels(const json *root, const sonar_output_spec *spec,
+                       const sonar_result *result) {
+    json loading = put_object(root, "loading");
+    put_string(&loading, "rule", spec->loading_rule);
+    put_number(&loading, "eps", spec->loading_eps);
+    put_number(&loading, "delta", result->mvdr_delta);
+    if (spec->loading_rule && !strcmp(spec->loading_rule, "dmr"))
+        put_number(&loading, "modes", result->mvdr_modes);
+    put_number(root, "level_bias_db", result->mvdr_level_db);
+    put_bool(root, "level_corrected", spec->level_corrected);
+    if (!(spec->white_noise_gain_db < 0)) {
+        put_null(root, "white_noise_gain");
+        return;
+    }
+    json gain = put_object(root, "white_noise_gain");
+    put_number(&gain, "limit_db", spec->white_noise_gain_db);
+    put_number(&gain, "limited_share", result->mvdr_limited);
+}
+
+/* A pseudo-spectrum has no levels. */
+static void put_music(const json *root, const sonar_output_spec *spec, const sonar_result *result) {
+    put_null(root, "loading");
+    put_null(root, "level_bias_db");
+    put_bool(root, "level_corrected", false);
+    put_null(root, "white_noise_gain");
+    json music = put_object(root, "music");
+    put_bool(&music, "counted", spec->music < 0);
+    put_number(&music, "median", result->music_sources);
+    put_number(&music, "most", (double)result->music_most_sources);
+    put_uint(&music, "bins", result->music_bins);
+}
+
+static void put_mvdr(const json *root, const sonar_output_spec *spec, const sonar_result *result) {
+    put_sources(root, spec, result);
+    put_uint(root, "tonal_bins", result->mvdr_tonal_bins);
+    if (result->mvdr_end_sample > result->mvdr_first_sample) {
+        put_uint(root, "first_sample", result->mvdr_first_sample);
+        put_uint(root, "last_sample", result->mvdr_end_sample - 1);
+    } else {
+        put_null(root, "first_sample");
+        put_null(root, "last_sample");
+    }
+    put_uint(root, "bins_not_converged", result->mvdr_bins_not_converged);
+    put_number(root, "worst_residual", (double)result->mvdr_worst_residual);
+    put_number(root, "most_sweeps", (double)result->mvdr_most_sweeps);
+}
+
+/* ---- detections ------------------------------------------------------------------------------ */
+
+static void put_detection(const json *list, const sonar_detection *d) {
+    static const char *const side[] = {[SONAR_SIDE_ALL] = NULL,
+                                       [SONAR_SIDE_UNKNOWN] = "unknown",
+                                       [SONAR_SIDE_STARBOARD] = "starboard",
+                                       [SONAR_SIDE_PORT] = "port"};
+    json item = append_object(list);
+    put_string(&item, "source", d->source == SONAR_FROM_MVDR ? "mvdr" : "cbf");
+    put_number(&item, "az_deg", d->az_deg);
+    put_number(&item, "bearing_deg", d->bearing_deg);
+    put_number(&item, "mirror_deg", d->mirror_deg);
+    put_string(&item, "side", side[d->side]);
+    put_number(&item, "side_confidence", d->side == SONAR_SIDE_ALL ? NAN : d->side_confidence);
+    put_number(&item, "level", d->power);
+    put_number(&item, "level_db", 10 * log10(d->power)); /* not finite below or at 0: null */
+    put_number(&item, "background", d->background);
+    put_number(&item, "snr_db", d->snr_db);
+    put_number(&item, "width_deg", d->width_deg);
+    put_number(&item, "range_m", d->range_m);
+    put_bool(&item, "range_unresolved", d->range_unresolved);
+}
+
+static void put_detections(const json *root, const sonar_result *result) {
+    json list = put_array(root, "detections");
+    size_t most = sizeof result->detection / sizeof result->detection[0];
+    for (size_t i = 0; i < result->detections && i < most; i++)
+        put_detection(&list, &result->detection[i]);
+}
+
+/* ---- whole ----------------------------------------------------------------------------------- */
+
+/* What the surface was made of: which heading, of which instant, how many sensors and snapshots. */
+static void put_basis(const json *root, const sonar_output_spec *spec, sonar_surface surface,
+                      const sonar_result *result) {
+    const bool mvdr = is_mvdr(surface), list = surface == SONAR_DETECTIONS;
+    const sonar_params_facts *params = &result->params;
+    const char *source = isfinite(params->heading_deg) ? "configuration" : NULL;
+    put_string(root, "heading_source", result->navigated ? "navigation" : source);
+    put_utc(root, "utc_middle_ns", mvdr ? result->mvdr_middle_utc_ns : result->middle_utc_ns);
+    sonar_header_put_band(root, spec, surface);
+    put_uint(root, "sensors_used", mvdr ? params->mvdr_sensors_used : params->sensors_used);
+    const double snapshots = mvdr ? result->mvdr_snapshots : result->cbf_snapshots;
+    put_number(root, "snapshots", list ? NAN : snapshots);
+}
+
+/* How its levels are to be read. */
+static void put_method(const json *root, const sonar_output_spec *spec, sonar_surface surface,
+                       const sonar_result *result) {
+    if (!is_mvdr(surface)) {
+        put_null(root, "loading");
+        return;
+    }
+    const bool most = surface == SONAR_MVDR_AZIMUTH && spec->cell_maximum;
+    put_string(root, "value", most ? "cell_maximum" : "direction");
+    if (surface == SONAR_MUSIC_AZIMUTH)
+        put_music(root, spec, result);
+    else
+        put_levels(root, spec, result);
+    put_mvdr(root, spec, result);
+}
+
+/* Detections are of both spectra: what the header says of the other one. */
+static void put_adaptive(const json *root, const sonar_output_spec *spec,
+                         const sonar_result *result) {
+    json adaptive = put_object(root, "mvdr");
+    put_uint(&adaptive, "sensors_used", result->params.mvdr_sensors_used);
+    put_number(&adaptive, "snapshots", result->mvdr_snapshots);
+    put_number(&adaptive, "heading_deg", mvdr_heading(result));
+    put_utc(&adaptive, "utc_middle_ns", result->mvdr_middle_utc_ns);
+    put_levels(&adaptive, spec, result);
+    put_mvdr(&adaptive, spec, result);
+}
+
+char *sonar_header_result(const sonar_output_spec *spec, sonar_surface surface, const char *axes,
+                          const sonar_bearings *bearings, const sonar_result *result, uint64_t seq,
+                          double latency_us) {
+    const bool list = surface == SONAR_DETECTIONS, both = list && spec->mvdr_scan;
+    bool failed = false;
+    json root = {cJSON_CreateObject(), &failed};
+    sonar_header_put_identity(&root, spec, surface, seq);
+    put_position(&root, result);
+    sonar_header_put_layout(&root, spec, surface, &result->params, axes, bearings);
+    sonar_header_put_bearings(&root, spec, surface, &result->params, bearings,
+                              sonar_header_heading(result, surface));
+    put_resampled(&root, scan_of(spec, surface), bearings);
+    put_basis(&root, spec, surface, result);
+    put_method(&root, spec, surface, result);
+    put_missing(&root, result);
+    put_flags(&root, result, is_mvdr(surface) || both);
+    put_number(&root, "latency_us", latency_us);
+    sonar_header_put_origin(&root, spec, result->backend, &result->params);
+    put_uint(&root, "config_sample_index", result->config_sample);
+    if (both)
+        put_adaptive(&root, spec, result);
+    if (list)
+        put_detections(&root, result);
+    return finish(&root);
+}

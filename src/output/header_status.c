@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The header of a status, which is all that it consists of: counters and times by the table of
+ * metrics, and what goes by condition, element, rank or digitiser. Called by messages.c. */
+#include <string.h>
+
+#include "core/metrics.h"
+#include "output/header_parts.h"
+
+/* ---- metrics --------------------------------------------------------------------------------- */
+
+/* The object that the last name of a path is put into; made where it is not there yet. */
+static json object_of(const json *root, const char *path, const char **last) {
+    json at = *root;
+    char name[32];
+    for (const char *dot; (dot = strchr(path, '.')); path = dot + 1) {
+        snprintf(name, sizeof name, "%.*s", (int)(dot - path), path);
+        const json there = get_object(&at, name);
+        at = there.node ? there : put_object(&at, name);
+    }
+    *last = path;
+    return at;
+}
+
+static void put_percentiles(const json *to, const char *name, const double us[3]) {
+    json times = put_object(to, name);
+    put_number(&times, "p50_us", us[0]);
+    put_number(&times, "p99_us", us[1]);
+    put_number(&times, "max_us", us[2]);
+}
+
+/* Parts that were never measured are left out. */
+static void put_times(const json *to, const char *name, const sonar_percentiles *part) {
+    json stage = put_object(to, name);
+    for (int i = 0; i < SONAR_STAGE_PARTS; i++) {
+        if (!isfinite(part[i].all_us[2]))
+            continue;
+        json item = put_object(&stage, sonar_stage_parts.name[i]);
+        put_percentiles(&item, "all", part[i].all_us);
+        put_percentiles(&item, "last", part[i].last_us);
+    }
+}
+
+static void put_value(const json *to, const char *name, sonar_metric_kind kind, const void *value) {
+    switch (kind) {
+    case SONAR_COUNTER:
+    case SONAR_LEVEL:
+        put_uint(to, name, *(const uint64_t *)value);
+        break;
+    case SONAR_MEASURE:
+        put_number(to, name, *(const double *)value);
+        break;
+    case SONAR_TIMES:
+        put_times(to, name, value);
+        break;
+    }
+}
+
+static void put_metrics(const json *root, const sonar_status *status) {
+    for (size_t i = 0; i < sonar_metrics_count; i++) {
+        const sonar_metric *m = &sonar_metrics[i];
+        const char *name;
+        json object = object_of(root, m->path, &name);
+        if (!m->by) {
+            put_value(&object, name, m->kind, sonar_metric_value(m, status, 0));
+            continue;
+        }
+        json family = put_object(&object, name);
+        for (size_t k = 0; k < m->by->count; k++)
+            put_value(&family, m->by->name[k], m->kind, sonar_metric_value(m, status, k));
+    }
+}
+
+/* ---- channels and conditions ----------------------------------------------------------------- */
+
+static void put_ranges(const json *root, const char *name, const sonar_channel_set *set) {
+    json ranges = put_array(root, name);
+    for (uint32_t i = 0; i < set->ranges && i < SONAR_CHANNEL_RANGES_MOST; i++)
+        append(&ranges,
+               cJSON_CreateIntArray((const int[]){(int)set->first[i], (int)set->last[i]}, 2));
+}
+
+/* {count, ranges: [[first, last], ...]}, or null for a condition that does not go by channel. */
+static void put_channels(const json *root, const sonar_channel_set *set) {
+    if (!set->count) {
+        put_null(root, "channels");
+        return;
+    }
+    json channels = put_object(root, "channels");
+    put_uint(&channels, "count", set->count);
+    put_ranges(&channels, "ranges", set);
+}
+
+static void put_element_list(const json *root, const char *name, const sonar_element_list *list) {
+    json item = put_object(root, name);
+    put_uint(&item, "count", list->sensors.count);
+    put_ranges(&item, "sensors", &list->sensors);
+    put_ranges(&item, "channels", &list->channels);
+}
+
+static void put_elements(const json *root, const sonar_element_health *health) {
+    json elements = put_object(root, "elements");
+    put_uint(&elements, "judged", health->judged);
+    put_uint(&elements, "masked", health->masked);
+    for (int i = 0; i < SONAR_ELEMENT_FAULTS; i++)
+        put_element_list(&elements, sonar_element_fault_name((sonar_element_fault)i),
+                         &health->fault[i]);
+    put_element_list(&elements, "masked_auto", &health->masked_auto);
+    put_element_list(&elements, "masked_hand", &health->masked_hand);
+}
+
+static void put_conditions(const json *root, const sonar_status *status) {
+    json list = put_array(root, "conditions");
+    for (size_t i = 0; i < status->conditions && i < SONAR_CONDITIONS; i++) {
+        const sonar_condition *c = &status->condition[i];
+        json item = append_object(&list);
+        put_string(&item, "code", sonar_condition_name(c->code));
+        put_string(&item, "severity", sonar_condition_severity_name(c->severity));
+        put_string(&item, "text", c->text);
+        put_number(&item, "for_s", c->for_s);
+        put_number(&item, "value", c->value);
+        put_number(&item, "limit", c->limit);
+        put_channels(&item, &c->channels);
+    }
+}
+
+/* ---- parts of the system --------------------------------------------------------------------- */
+
+/* A line for each rank. */
+static void put_ranks(const json *root, const sonar_status *status) {
+    json list = put_array(root, "ranks");
+    for (size_t i = 0; i < status->ranks; i++) {
+        const sonar_rank_status *r = &status->rank[i];
+        json item = append_object(&list), channels = put_array(&item, "channels");
+        append(&channels, cJSON_CreateNumber(r->first_channel));
+        append(&channels, cJSON_CreateNumber(r->first_channel + r->channels - 1));
+        put_string(&item, "host", r->host);
+        put_uint(&item, "frames_accepted", r->frames_accepted);
+        put_uint(&item, "frames_dropped", r->frames_dropped);
+        put_uint(&item, "samples_missing", r->samples_missing);
+        put_uint(&item, "windows_absent", r->windows_absent);
+        put_uint(&item, "windows_dropped", r->windows_dropped);
+    }
+}
+
+/* Beside the counters of blocks: each block's clock. */
+static void put_clocks(const json *root, const sonar_status *status) {
+    json blocks = get_object(root, "blocks");
+    json list = put_array(&blocks, "clocks");
+    for (size_t i = 0; i < status->block_clocks; i++) {
+        const sonar_block_clock *clock = &status->block_clock[i];
+        json item = append_object(&list), channels = put_array(&item, "channels");
+        append(&channels, cJSON_CreateNumber(clock->first_channel));
+        append(&channels, cJSON_CreateNumber(clock->first_channel + clock->channels - 1));
+        put_number(&item, "age_s", clock->age_s);
+        put_number(&item, "offset_s", clock->offset_s);
+        put_number(&item, "skew_s", clock->skew_s);
+    }
+}
+
+/* {used, fresh, source, age_s, values by their names, counters} */
+static void put_navigation(const json *root, const sonar_navigation *from) {
+    static const char *const counter[SONAR_NAV_COUNTERS] = {"taken", "other", "checksum",
+                                                            "malformed"};
+    json nav = put_object(root, "navigation");
+    put_bool(&nav, "used", from->asked);
+    put_bool(&nav, "fresh", from->fresh);
+    put_string(&nav, "source", from->source[0] ? from->source : NULL);
+    put_number(&nav, "age_s", from->age_s);
+    for (int i = 0; i < SONAR_NAV_QUANTITIES; i++)
+        put_number(&nav, sonar_nav_name((sonar_nav_quantity)i),
+                   from->source[0] ? from->value[i] : NAN);
+    for (int i = 0; i < SONAR_NAV_COUNTERS; i++)
+        put_uint(&nav, counter[i], from->count[i]);
+}
+
+/* What is recorded and where to, beside the numbers. */
+static void put_recording(const json *record, const sonar_recording *from) {
+    static const char *const what[] = {"off", "raw", "spectra"};
+    put_string(record, "what", what[from->kind]);
+    put_string(record, "segment", from->file[0] ? from->file : NULL);
+    put_string(record, "why_not", from->failed ? from->why : NULL);
+}
+
+/* ---- whole ----------------------------------------------------------------------------------- */
+
+static void put_wanted(const json *output, uint32_t wanted) {
+    json topics = put_array(output, "wanted");
+    for (int i = 0; i < SONAR_SURFACES; i++)
+        if (wanted & SONAR_WANT(i))
+            append_string(&topics, sonar_topic_name((sonar_surface)i));
+}
+
+/* Names every header has and that say nothing here. */
+static void put_nothing(const json *root) {
+    static const char *const name[] = {
+        "window",  "sample_index",  "sensors_used", "snapshots",
+        "loading", "missing_share", "latency_us",   "config_sample_index"};
+    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++)
+        put_null(root, name[i]);
+}
+
+char *sonar_header_status(const sonar_output_spec *spec, const char *axes,
+                          const sonar_status *status, const sonar_header_status_extra *extra) {
+    bool failed = false;
+    json root = {cJSON_CreateObject(), &failed};
+    sonar_header_put_identity(&root, spec, SONAR_STATUS, extra->seq);
+    put_int(&root, "utc_ns", extra->utc_ns);
+    put_nothing(&root);
+    sonar_header_put_layout(&root, spec, SONAR_STATUS, &status->params, axes, NULL);
+    sonar_header_put_bearings(&root, spec, SONAR_STATUS, &status->params, NULL,
+                              status->params.heading_deg);
+    put_navigation(&root, &status->navigation);
+    sonar_header_put_band(&root, spec, SONAR_STATUS);
+    json flags = put_array(&root, "flags");
+    if (extra->repeat)
+        append_string(&flags, "repeat");
+    sonar_header_put_origin(&root, spec, status->backend, &status->params);
+    put_string(&root, "backend_text", status->backend_text);
+    put_string(&root, "health", status->health);
+    put_string(&root, "text", status->text);
+    put_conditions(&root, status);
+    put_elements(&root, &status->elements);
+    put_ranks(&root, status);
+    put_bool(&root, "waiting", status->waiting_for_samples);
+    put_metrics(&root, status);
+    put_clocks(&root, status);
+    json output = get_object(&root, "output");
+    put_wanted(&output, extra->wanted);
+    json record = get_object(&root, "record");
+    put_recording(&record, &status->record);
+    return finish(&root);
+}
