@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The output thread's socket and who is at its other end: subscriptions, sending, and readers that
+ * hold too much. libzmq drops for a subscriber whose queue is full; sending never waits. Called by
+ * publisher.c and messages.c. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "output/internal.h"
+
+enum {
+    MESSAGE_BYTES_MOST = 1024,   /* of what a peer may send: room for a CURVE handshake */
+    SUBSCRIPTIONS_PER_TURN = 64, /* so that a flood of them cannot starve the results */
+    FOREIGN_BYTES_MOST = 1 << 20 /* of subscriptions to what is no topic, of all readers */
+};
+
+sonar_code sonar_output_open(sonar_output *output, sonar_error *err) {
+    const char *endpoint = output->spec.endpoint;
+    const int every_subscribe = 1; /* why not VERBOSER: topic.h */
+    const sonar_socket_spec spec = {.type = ZMQ_XPUB,
+                                    .messages = output->spec.high_water_mark,
+                                    .message_bytes = MESSAGE_BYTES_MOST};
+    sonar_guard guard_;
+    const sonar_guard *guard = sonar_guard_of(output->spec.security, SONAR_READERS, &guard_);
+    sonar_code code =
+        sonar_socket_open(output->spec.zmq_context, &spec, endpoint, &output->socket, err);
+    if (!code && zmq_setsockopt(output->socket, ZMQ_XPUB_VERBOSE, &every_subscribe,
+                                sizeof every_subscribe) != 0)
+        code = sonar_fail(err, SONAR_ESYS, endpoint, "cannot make the socket: %s",
+                          zmq_strerror(zmq_errno()));
+    if (!code)
+        code = sonar_peers_watch(output->peers, output->socket, err);
+    if (!code)
+        code = sonar_guard_bind(guard, output->socket, endpoint, err);
+    if (code)
+        return code;
+    size_t bytes = sizeof output->endpoint;
+    if (zmq_getsockopt(output->socket, ZMQ_LAST_ENDPOINT, output->endpoint, &bytes) != 0)
+        snprintf(output->endpoint, sizeof output->endpoint, "%s", endpoint);
+    return SONAR_OK;
+}
+
+/* What libzmq still holds for slow peers gets the rest of the time to stop, and a moment at least:
+ * with none, a message half of which is on its way is cut off, and libzmq 4.3.4 aborts if the peer
+ * leaves just then (clean_pipes in session_base.cpp wants the other half). */
+void sonar_output_close(sonar_output *output) {
+    enum { LEAST_MS = 50 };
+    if (!output->socket)
+        return;
+    int64_t left_ms = (atomic_load(&output->deadline_ns) - sonar_monotonic_ns()) / 1000000;
+    int linger_ms = left_ms > LEAST_MS ? (int)left_ms : LEAST_MS;
+    zmq_setsockopt(output->socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+    sonar_peers_forget(output->peers, output->socket);
+    zmq_close(output->socket);
+    output->socket = NULL;
+}
+
+/* ---- subscriptions --------------------------------------------------------------------------- */
+
+/* libzmq keeps every subscription for as long as the connection lasts, some 40 bytes of memory for
+ * each byte of it: whoever wants too much is hung up on. Where many readers share the work, the sum
+ * is limited. */
+static void take_subscription(sonar_output *output, zmq_msg_t *message) {
+    const uint8_t *data = zmq_msg_data(message);
+    size_t bytes = zmq_msg_size(message);
+    if (bytes > 0 && data[0] == 1) {
+        int fd = zmq_msg_get(message, ZMQ_SRCFD);
+        sonar_count_add(&output->count.subscriptions, 1);
+        if (sonar_peers_charge(output->peers, fd, bytes - 1))
+            sonar_peers_cut(output->peers, fd);
+    }
+    uint32_t asked = sonar_interest_apply(&output->interest, data, bytes);
+    if (asked & SONAR_WANT(SONAR_STATUS))
+        output->repeat_wanted = true;
+    if (asked || bytes == 0)
+        return;
+    if (data[0] == 1)
+        output->foreign_bytes += bytes;
+    else if (data[0] == 0)
+        output->foreign_bytes -= sonar_min_size(bytes, output->foreign_bytes);
+}
+
+void sonar_output_read_subscriptions(sonar_output *output) {
+    zmq_msg_t message;
+    zmq_msg_init(&message);
+    sonar_peers_tick(output->peers, sonar_monotonic_ns()); /* whose subscriptions they are */
+    for (int i = 0; i < SUBSCRIPTIONS_PER_TURN; i++) {
+        if (zmq_msg_recv(&message, output->socket, ZMQ_DONTWAIT) < 0)
+            break;
+        take_subscription(output, &message);
+    }
+    zmq_msg_close(&message);
+}
+
+void sonar_output_update_wanted(sonar_output *output) {
+    const sonar_output_tap *tap = &output->spec.tap;
+    uint32_t wanted = sonar_interest_wanted(&output->interest);
+    if (tap->wanted)
+        wanted |= tap->wanted(tap->ctx);
+    atomic_store_explicit(&output->wanted, wanted & output->spec.topics, memory_order_relaxed);
+    if (tap->tick)
+        tap->tick(tap->ctx);
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+void sonar_output_count_sent(sonar_output *output, sonar_surface surface, bool sent) {
+    sonar_output_counters *count = &output->count;
+    sonar_count_add(sent ? &count->messages_sent : &count->messages_failed, 1);
+    sonar_count_add(sent ? &count->topic_sent[surface] : &count->topic_failed[surface], 1);
+}
+
+void sonar_output_send(sonar_output *output, sonar_surface surface, char *header, zmq_msg_t *body) {
+    const char *topic = sonar_topic_name(surface);
+    int more = ZMQ_SNDMORE | ZMQ_DONTWAIT;
+    output->largest_bytes =
+        sonar_max_size(output->largest_bytes, zmq_msg_size(body) + (header ? strlen(header) : 0));
+    if (header && output->spec.tap.take)
+        output->spec.tap.take(output->spec.tap.ctx, surface, header, zmq_msg_data(body),
+                              zmq_msg_size(body));
+    bool sent = header && zmq_send_const(output->socket, topic, strlen(topic), more) >= 0 &&
+                zmq_send(output->socket, header, strlen(header), more) >= 0 &&
+                zmq_msg_send(body, output->socket, ZMQ_DONTWAIT) >= 0;
+    sonar_output_count_sent(output, surface, sent);
+    zmq_msg_close(body);
+    free(header);
+}
+
+/* ---- peers ----------------------------------------------------------------------------------- */
+
+/* Readers come back by themselves; what was queued for them is lost. False if the socket cannot be
+ * opened again: libzmq closes it in its own time, and until then its endpoint is in use. */
+static bool reopen(sonar_output *output, int64_t now_ns) {
+    const int64_t patience_ns = 30000000000;
+    sonar_error err;
+    if (sonar_output_open(output, &err) == SONAR_OK)
+        return true;
+    sonar_output_close(output);
+    return now_ns - output->closed_ns < patience_ns;
+}
+
+/* More subscriptions, or more memory of what waits for them, than readers may cause. */
+static bool holds_too_much(sonar_output *output, size_t connected, int64_t now_ns) {
+    bool hoard = output->foreign_bytes > FOREIGN_BYTES_MOST;
+    if (!output->spec.memory)
+        return hoard;
+    if (hoard) {
+        sonar_memory_closed(output->spec.memory, SONAR_MEMORY_OUT, now_ns);
+        return true;
+    }
+    sonar_memory_allow(output->spec.memory, SONAR_MEMORY_OUT, connected,
+                       (size_t)output->spec.high_water_mark, output->largest_bytes);
+    return sonar_memory_exceeded(output->spec.memory, SONAR_MEMORY_OUT, now_ns);
+}
+
+bool sonar_output_look_after_peers(sonar_output *output) {
+    int64_t now_ns = sonar_monotonic_ns();
+    if (now_ns - output->ticked_ns < (int64_t)SONAR_OUTPUT_TICK_MS * 1000000)
+        return true;
+    output->ticked_ns = now_ns;
+    sonar_peers_tick(output->peers, now_ns);
+    if (atomic_exchange(&output->cut, false))
+        sonar_peers_cut_all(output->peers);
+    size_t connected = sonar_peers_connected(output->peers);
+    sonar_count_set(&output->count.peers.connected, connected);
+    sonar_peers_count(output->peers, &output->count.peers);
+    if (!output->socket)
+        return reopen(output, now_ns);
+    if (!holds_too_much(output, connected, now_ns))
+        return true;
+    sonar_count_add(&output->count.peers.reopened_memory, 1);
+    sonar_output_close(output);
+    output->closed_ns = now_ns;
+    output->interest = (sonar_interest){0};
+    output->foreign_bytes = 0;
+    atomic_store_explicit(&output->wanted, 0, memory_order_relaxed);
+    return true;
+}
