@@ -10,7 +10,7 @@ import { decibels, decimalsFor, referenceOf, ticks, timeTicks, utcDate, utcTime 
 import { Empty } from "./empty.js";
 import { isStale, withHeading, type Heading } from "./heading.js";
 import { automaticLevels, type Levels } from "./levels.js";
-import type { Record, Row } from "./record.js";
+import { patience_ms, type Record, type Row } from "./record.js";
 import { settings } from "./settings.js";
 import type { Sight } from "./sight.js";
 import { Waterfall, type Look, type Reading } from "./waterfall.js";
@@ -35,7 +35,6 @@ export interface PanelOptions {
     waiting(): string;
 }
 
-const STALE_MS = 3000;
 const LEVELS_EVERY_MS = 1000;
 const NAMED_MS = 1000; // since a contact was seen
 const NAME_LETTERS = 2.2; // half the width of a side's name
@@ -106,7 +105,7 @@ export class Panel {
             return;
         }
         this.findLevels(now_ms);
-        const stale = now_ms - record.last!.arrived_ms > Math.max(STALE_MS, 2 * record.last!.span_ms);
+        const stale = now_ms - record.last!.arrived_ms > patience_ms(record.last!);
         const due_ms = stale && !sight.frozen ? this.dueOf(record.last!, now_ms) : row.utc_ms + row.span_ms;
         const span_ms = 1000 * settings.span_s;
         this.pixel_ms = span_ms / this.waterfall.height;

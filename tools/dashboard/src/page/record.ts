@@ -22,7 +22,10 @@ export interface Row {
     marks: Detection[];
 }
 
-const STALE_MS = 3000;
+/** How long after a row the next one may come. */
+export function patience_ms(row: Row): number {
+    return Math.max(3000, 2 * row.span_ms);
+}
 
 export class Record {
     rows: Row[] = [];
@@ -89,7 +92,7 @@ export function makeAxis(axis: Axis, count: number): RowAxis {
 
 /** False where the newest row of another topic has gone on without this one. */
 export function isCurrent(row: Row, newest: Row): boolean {
-    return row.header.run === newest.header.run && newest.utc_ms - row.utc_ms <= Math.max(STALE_MS, 2 * newest.span_ms);
+    return row.header.run === newest.header.run && newest.utc_ms - row.utc_ms <= patience_ms(newest);
 }
 
 /** Index of the first row that begins at or after a time. */

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Header } from "../../src/shared/protocol.js";
-import { Chain, SHIP_DEG, until } from "./chain.js";
+import { Chain, SHIP_DEG, until, wantedBy } from "./chain.js";
 
 interface Curve {
     angles: number[];
@@ -20,7 +20,7 @@ test("eigenvalues show one source, and are wanted only while they are shown", as
     const chain = await Chain.start({ mvdr: ", source_count: random_matrix" });
     try {
         const status = chain.listen("status");
-        const wanted = () => ([...status.values()].pop()?.header as unknown as { output: { wanted: string[] } })?.output.wanted ?? [];
+        const wanted = () => wantedBy(status);
         const page = await chain.open();
         await until("data are drawn", () => page.evaluate("sonard.store.mvdr.rows.length > 8"));
         assert.ok(!wanted().includes("mvdr.eigenvalues"), String(wanted()));
@@ -56,7 +56,7 @@ test("MUSIC stands beside the azimuth spectra on its own scale, and is computed 
     try {
         const status = chain.listen("status");
         const page = await chain.open();
-        const wanted = () => ([...status.values()].pop()?.header as unknown as { output: { wanted: string[] } })?.output.wanted ?? [];
+        const wanted = () => wantedBy(status);
         await until("data are drawn", () => page.evaluate("sonard.store.mvdr.rows.length > 8"));
         assert.ok(!wanted().includes("music.azimuth"), String(wanted()));
         await page.keyboard.press("2");

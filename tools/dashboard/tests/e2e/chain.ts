@@ -222,6 +222,12 @@ export class Chain {
     }
 }
 
+/** The topics that somebody wants, as the newest message of the status says. */
+export function wantedBy(status: Map<number, Message>): string[] {
+    const newest = [...status.values()].pop()?.header as unknown as { output: { wanted: string[] } } | undefined;
+    return newest?.output.wanted ?? [];
+}
+
 async function freePort(): Promise<number> {
     const server = createServer().listen(0, "127.0.0.1");
     await new Promise((done) => server.once("listening", done));

@@ -2,7 +2,7 @@
 // Every view against the simulated truth, and what the daemon is asked for.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Chain, drawn, picture, rgb, SHIP_DEG, until } from "./chain.js";
+import { Chain, drawn, picture, rgb, SHIP_DEG, until, wantedBy } from "./chain.js";
 
 const TONE_HZ = 300; // of the ship
 
@@ -10,7 +10,7 @@ test("views show the ship, and surfaces are subscribed to only while they are sh
     const chain = await Chain.start();
     try {
         const status = chain.listen("status");
-        const wanted = () => ([...status.values()].pop()?.header as unknown as { output: { wanted: string[] } })?.output.wanted ?? [];
+        const wanted = () => wantedBy(status);
         const page = await chain.open({ palette: "grey", span_s: 15 });
         await until("data are drawn", () => page.evaluate("sonard.store.cbf.rows.length > 8"));
         assert.ok(!wanted().includes("cbf.lofar"), String(wanted()));
