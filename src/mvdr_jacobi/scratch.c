@@ -8,7 +8,7 @@ sonar_code mvdr_scratch_create(const sonar_mvdr_spec *spec, mvdr_shape shape, mv
                                sonar_error *err) {
     const size_t order = shape.order, ld = mvdr_pad(order, MVDR_LANES);
     const size_t sensors = mvdr_pad(spec->sensors, MVDR_LANES);
-    const size_t columns = sonar_max_size(shape.each * shape.slots, 1);
+    const size_t columns = sonar_max_size(mvdr_slot_columns(&shape) * shape.slots, 1);
     const size_t lanes = 2 * (size_t)MVDR_LANES;
     const bool vectors = mvdr_has_vectors(spec) || spec->music;
     *s = (mvdr_scratch){
