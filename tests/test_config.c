@@ -938,6 +938,31 @@ static const struct {
      "sensors 1 and 2 are at one place, and so are others\n"},
 };
 
+/* getaddrinfo takes a port of more than 65535 modulo 65536, and listens where nobody sends to. */
+Test(config, nmea_comes_to_an_address_with_a_port_or_over_a_line) {
+    static const char *const good[] = {"udp://0.0.0.0:10110", "udp://[::]:1",
+                                       "udp://127.0.0.1:65535", "/dev/ttyUSB0"};
+    static const char *const bad[] = {"udp://",          "udp://0.0.0.0",       "udp://0.0.0.0:0",
+                                      "udp://0.0.0.0:",  "udp://1.2.3.4:65536", "udp://gyro:10110",
+                                      "tcp://1.2.3.4:5", "dev/ttyUSB0",         "10110",
+                                      "udp://[::]",      "udp://[::1:5",        "udp://:10110"};
+    char text[512];
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        snprintf(text, sizeof text, SMALL "navigation: {nmea: \"%s\"}\n", good[i]);
+        loaded l = parse_good(text);
+        cr_expect_str_eq(l.config->navigation_nmea, good[i]);
+        drop(&l);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(text, sizeof text, SMALL "navigation: {nmea: \"%s\"}\n", bad[i]);
+        loaded l = parse(text);
+        cr_expect_eq(l.code, SONAR_EINVAL, "%s", bad[i]);
+        expect(l.report, ":5:20: error: navigation.nmea: ");
+        expect(l.report, "accepted: udp://ADDRESS:PORT");
+        drop(&l);
+    }
+}
+
 /* With a heading, or where one comes from. */
 Test(config, true_bearings_with_a_heading_are_nothing_to_warn_about) {
     static const char *const text[] = {

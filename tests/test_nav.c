@@ -182,6 +182,25 @@ Test(nav, headings_lie_on_the_shorter_arc) {
     sonar_nav_destroy(nav);
 }
 
+/* Two gyros that differ, or sentences that waited for one another, would show the difference twice.
+ */
+Test(nav, headings_that_come_together_are_no_turn) {
+    sonar_nav *nav = open_nav(3);
+    tell(nav, 100, 44);
+    tell(nav, 101, 45);
+    tell(nav, 101.0001, 47);
+    cr_expect_float_eq(heading(nav, 101.0001), 47, 1e-6);
+    cr_expect_float_eq(heading(nav, 102), 47, 1e-6, "not 49");
+    tell(nav, 102, 76.9);
+    cr_expect_float_eq(heading(nav, 103), 106.8, 0.01, "the fastest boat");
+    tell(nav, 103, 107);
+    cr_expect_float_eq(heading(nav, 103.5), 107, 1e-6, "faster than any");
+    tell(nav, 104, 359);
+    tell(nav, 105, 1);
+    cr_expect_float_eq(heading(nav, 106), 3, 1e-6, "over north");
+    sonar_nav_destroy(nav);
+}
+
 /* Far more values than are kept; the wrap of the ring and of the circle. */
 Test(nav, a_long_turn_is_followed) {
     sonar_nav *nav = open_nav(3);
@@ -288,6 +307,11 @@ Test(nav, datagrams_hold_sentences) {
         sendto(fd, text[i], strlen(text[i]), 0, (struct sockaddr *)&to, sizeof to);
     cr_expect(await(nav, SONAR_NAV_TAKEN, 3));
     cr_expect(await(nav, SONAR_NAV_CHECKSUM, 1));
+    static char many[400 * 20 + 1]; /* more than a packet of the network's */
+    for (size_t i = 0; i < 400; i++)
+        memcpy(many + 20 * i, "$HEHDT,274.07,T*19\r\n", 20);
+    sendto(fd, many, strlen(many), 0, (struct sockaddr *)&to, sizeof to);
+    cr_expect(await(nav, SONAR_NAV_TAKEN, 403));
     sonar_nav_read(nav, now_ns(), &now);
     cr_expect(now.fresh);
     cr_expect_float_eq(now.value[SONAR_NAV_HEADING], 274.07, 1e-6);
@@ -418,13 +442,15 @@ Test(nav, a_topic_holds_json) {
                                       "{}",
                                       "{\"heading_deg\":\"1\"}",
                                       "{\"heading_deg\":1e9}",
+                                      "{\"heading_deg\":1,\"utc_ns\":1e19}",
+                                      "{\"heading_deg\":1,\"utc_ns\":-1}",
                                       "{\"x\":1}",
                                       "{\"utc_ns\":1}"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         zmq_send(pub, bad[i], strlen(bad[i]), 0);
     cr_expect(await(nav, SONAR_NAV_MALFORMED, sizeof bad / sizeof *bad));
     static const char good[] = "{\"utc_ns\": 5000000000, \"heading_deg\": -10, \"depth_m\": 80, "
-                               "\"tilt_deg\": 2, \"name\": 1}";
+                               "\"tilt_deg\": 2, \"name\": 1, \"from\": \"gyro\", \"raw\": []}";
     zmq_send(pub, "navigation", 10, ZMQ_SNDMORE);
     zmq_send(pub, good, strlen(good), 0);
     cr_expect(await(nav, SONAR_NAV_TAKEN, 1));
@@ -441,9 +467,10 @@ Test(nav, a_topic_holds_json) {
 }
 
 Test(nav, what_cannot_be_opened_says_why) {
-    static const char *const wrong[] = {"udp://",    "udp://127.0.0.1",      "udp://host:1",
-                                        "udp://:5",  "udp://1.2.3.4:99999x", "/no/such/line",
-                                        "/dev/null", "udp://192.0.2.77:4711"};
+    static const char *const wrong[] = {"udp://",     "udp://127.0.0.1",       "udp://host:1",
+                                        "udp://:5",   "udp://127.0.0.1:99999", "/no/such/line",
+                                        "/dev/null",  "udp://192.0.2.77:4711", "udp://[::1:5",
+                                        "udp://[]:5", "udp://127.0.0.1:0"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const sonar_nav_spec spec = {.nmea = wrong[i], .stale_after_s = 3};
         sonar_nav *nav;

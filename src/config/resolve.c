@@ -6,6 +6,7 @@
 
 #include "core/core.h"
 #include "core/loopback.h"
+#include "core/udp.h"
 
 #include <errno.h>
 #include <math.h>
@@ -76,9 +77,21 @@ static void resolve_shared_memory(sonar_loader *l) {
             fmax(1 << 20, (double)sysconf(_SC_PHYS_PAGES) / 4 * (double)sysconf(_SC_PAGESIZE)));
 }
 
+/* Whether a line is there is seen at the start: adapters come and go. */
+static void check_nmea(sonar_loader *l) {
+    struct sockaddr_storage unused;
+    socklen_t bytes;
+    const char *text = have(l, OPT_NAV_NMEA) ? value(l, OPT_NAV_NMEA)->text : "/";
+    if (*text != '/' && !sonar_udp_read(text, &unused, &bytes))
+        fail(l, OPT_NAV_NMEA,
+             "udp://ADDRESS:PORT with numbers, or the path of a serial line from / on",
+             "'%s' is neither an address with a port nor a path", text);
+}
+
 static void resolve_navigation(sonar_loader *l) {
     static const int baud[] = {4800, 9600, 19200, 38400, 115200};
     static const char *const local[] = {IPC, "tcp://127.", "tcp://[::1]", "tcp://localhost:"};
+    check_nmea(l);
     l->config->navigation_baud = have(l, OPT_NAV_BAUD) ? baud[whole(l, OPT_NAV_BAUD)] : baud[0];
     if (!have(l, OPT_NAV_ENDPOINT))
         return;

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The thread that listens: NMEA by UDP or on a serial line, JSON from a publisher. It sleeps until
  * something comes, and takes a limited share at a time. */
-#include <arpa/inet.h>
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +13,17 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include "core/udp.h"
 #include "nav/internal.h"
 #include "nav/nmea.h"
 #include "net/net.h"
 
-enum { JSON_BYTES_MOST = 4096, MESSAGES_QUEUED = 64, REOPEN_MS = 1000 };
+enum {
+    JSON_BYTES_MOST = 4096,
+    DATAGRAM_BYTES_MOST = 65536,
+    MESSAGES_QUEUED = 64,
+    REOPEN_MS = 1000
+};
 
 static void count(sonar_nav *nav, sonar_nav_counter what) {
     atomic_fetch_add_explicit(&nav->counter[what], 1, memory_order_relaxed);
@@ -97,7 +101,7 @@ static void take_bytes(sonar_nav *nav, const char *bytes, size_t n) {
 }
 
 static void read_nmea(sonar_nav *nav) {
-    char bytes[2048];
+    char bytes[DATAGRAM_BYTES_MOST]; /* what does not fit of one is gone */
     const ssize_t n = read(nav->fd, bytes, sizeof bytes);
     if (n > 0) {
         if (nav->datagrams)
@@ -117,12 +121,25 @@ static void read_nmea(sonar_nav *nav) {
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static bool take_member(const cJSON *item, int64_t *utc_ns, sonar_nav_values *to) {
+static sonar_code take_number(const cJSON *item, double low, double high, sonar_error *err) {
     if (!cJSON_IsNumber(item))
-        return false;
+        return sonar_fail(err, SONAR_EINVAL, item->string, "a number is wanted, %g to %g", low,
+                          high);
+    if (!(item->valuedouble >= low && item->valuedouble <= high))
+        return sonar_fail(err, SONAR_EINVAL, item->string, "%g is out of range; accepted: %g to %g",
+                          item->valuedouble, low, high);
+    return SONAR_OK;
+}
+
+/* Members by other names are what others add. */
+static sonar_code take_member(const cJSON *item, int64_t *utc_ns, sonar_nav_values *to,
+                              sonar_error *err) {
+    const double utc_most_ns = 9e18; /* the year 2255 */
     if (!strcmp(item->string, "utc_ns")) {
-        *utc_ns = fabs(item->valuedouble) < 9e18 ? (int64_t)item->valuedouble : 0;
-        return true;
+        const sonar_code code = take_number(item, 0, utc_most_ns, err);
+        if (!code)
+            *utc_ns = (int64_t)item->valuedouble;
+        return code;
     }
     for (int i = 0; i < SONAR_NAV_QUANTITIES; i++) {
         double low, high;
@@ -131,21 +148,25 @@ static bool take_member(const cJSON *item, int64_t *utc_ns, sonar_nav_values *to
             continue;
         to->known |= 1u << i;
         to->value[i] = item->valuedouble;
-        return item->valuedouble >= low && item->valuedouble <= high;
+        return take_number(item, low, high, err);
     }
-    return true; /* what others add */
+    return SONAR_OK;
 }
 
-bool sonar_nav_parse(const char *text, size_t bytes, int64_t *utc_ns, sonar_nav_values *to) {
+sonar_code sonar_nav_parse(const char *text, size_t bytes, int64_t *utc_ns, sonar_nav_values *to,
+                           sonar_error *err) {
     cJSON *root = cJSON_ParseWithLength(text, bytes);
-    bool good = cJSON_IsObject(root);
+    sonar_code code = SONAR_OK;
     const cJSON *item;
     *to = (sonar_nav_values){0};
-    cJSON_ArrayForEach(item, root) {
-        good = good && take_member(item, utc_ns, to);
-    }
+    for (item = cJSON_IsObject(root) ? root->child : NULL; item && !code; item = item->next)
+        code = take_member(item, utc_ns, to, err);
+    if (!code && !to->known)
+        code = sonar_fail(err, SONAR_EINVAL, "navigation",
+                          "numbers are wanted by their names, heading_deg, course_deg, speed_mps, "
+                          "latitude_deg, longitude_deg, depth_m or tilt_deg");
     cJSON_Delete(root);
-    return good && to->known;
+    return code;
 }
 
 /* The last part counts: a topic may stand before it. */
@@ -157,7 +178,8 @@ static void read_message(sonar_nav *nav) {
     zmq_msg_init(&part);
     while (more && zmq_msg_recv(&part, nav->socket, ZMQ_DONTWAIT) >= 0)
         more = zmq_msg_more(&part);
-    if (!more && sonar_nav_parse(zmq_msg_data(&part), zmq_msg_size(&part), &utc_ns, &values)) {
+    if (!more &&
+        !sonar_nav_parse(zmq_msg_data(&part), zmq_msg_size(&part), &utc_ns, &values, NULL)) {
         count(nav, SONAR_NAV_TAKEN);
         sonar_nav_tell(nav, "zmq", &values, utc_ns, false);
     } else if (!more) {
@@ -196,33 +218,17 @@ static void *listen_thread(void *arg) {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* udp://ADDRESS:PORT, udp://[ADDRESS]:PORT */
-static bool split_udp(const char *text, char host[64], char port[8]) {
-    const char *from = text + strlen("udp://"), *colon = strrchr(from, ':');
-    const bool bracket = *from == '[';
-    if (!colon || colon == from || strlen(colon + 1) > 5 || !colon[1])
-        return false;
-    if (bracket && (colon[-1] != ']' || colon - from < 3))
-        return false;
-    snprintf(host, 64, "%.*s", (int)(colon - from) - 2 * bracket, from + bracket);
-    snprintf(port, 8, "%s", colon + 1);
-    return strspn(port, "0123456789") == strlen(port);
-}
-
 static sonar_code open_udp(sonar_nav *nav, sonar_error *err) {
-    char host[64], port[8];
-    struct addrinfo *found = NULL;
-    const struct addrinfo hints = {.ai_socktype = SOCK_DGRAM,
-                                   .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
-    if (!split_udp(nav->spec.nmea, host, port) || getaddrinfo(host, port, &hints, &found) != 0)
+    struct sockaddr_storage address;
+    socklen_t bytes;
+    if (!sonar_udp_read(nav->spec.nmea, &address, &bytes))
         return sonar_fail(err, SONAR_EINVAL, nav->spec.nmea,
                           "an address with a port is wanted: udp://0.0.0.0:10110");
-    nav->fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    nav->fd = socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const int one = 1;
     const bool good = nav->fd >= 0 &&
                       setsockopt(nav->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
-                      bind(nav->fd, found->ai_addr, found->ai_addrlen) == 0;
-    freeaddrinfo(found);
+                      bind(nav->fd, (const struct sockaddr *)&address, bytes) == 0;
     nav->datagrams = true;
     return good ? SONAR_OK
                 : sonar_fail(err, SONAR_ESYS, nav->spec.nmea, "cannot listen: %s", strerror(errno));

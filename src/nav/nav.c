@@ -91,6 +91,13 @@ static struct point point_at(sonar_nav *nav, size_t i) {
     return (struct point){atomic_load(&h->utc_ns), atomic_load(&h->deg)};
 }
 
+/* Two headings that are farther apart than any ship turns are of two instruments, or came late
+ * together, and are no turn. */
+static bool is_turn(struct point last, struct point before, double step_s) {
+    const double fastest_deg_per_s = 30;
+    return fabs(remainder(last.deg - before.deg, 360)) <= fastest_deg_per_s * step_s;
+}
+
 /* Behind the newest value the turn goes on for as long as the last two were apart, then the heading
  * stays until it is stale. */
 static bool beyond(const sonar_nav *nav, struct point last, struct point before, bool two,
@@ -100,7 +107,7 @@ static bool beyond(const sonar_nav *nav, struct point last, struct point before,
     *deg = last.deg;
     if (held)
         return true;
-    if (step_s > 0 && step_s < nav->spec.stale_after_s)
+    if (step_s > 0 && step_s < nav->spec.stale_after_s && is_turn(last, before, step_s))
         *deg = from_to(before.deg, last.deg, 1 + fmin(since_s, step_s) / step_s);
     return since_s <= nav->spec.stale_after_s;
 }

@@ -37,8 +37,10 @@ sonar_code sonar_nav_start(sonar_nav *nav, sonar_error *err);
 void sonar_nav_destroy(sonar_nav *nav); /* stops it; NULL is allowed */
 
 /* From a JSON object of numbers by their names, with utc_ns if it is there; other names do not
- * count. False: it is none, a value is out of range, or nothing is in it. */
-bool sonar_nav_parse(const char *text, size_t bytes, int64_t *utc_ns, sonar_nav_values *values);
+ * count. SONAR_EINVAL: it is none, a value is no number or out of range, which `where` names, or
+ * nothing is in it. */
+sonar_code sonar_nav_parse(const char *text, size_t bytes, int64_t *utc_ns,
+                           sonar_nav_values *values, sonar_error *err);
 /* Takes values of `source` (static text) at utc_ns. held: they do not get stale, but give way to
  * the next ones. Any thread. */
 void sonar_nav_tell(sonar_nav *nav, const char *source, const sonar_nav_values *values,

@@ -61,10 +61,8 @@ sonar_code sonar_pipeline_navigate(sonar_pipeline *p, const char *json, size_t b
                                    sonar_error *err) {
     sonar_nav_values values;
     int64_t utc_ns = sonar_utc_ns();
-    if (!sonar_nav_parse(json, bytes, &utc_ns, &values))
-        return sonar_fail(err, SONAR_EINVAL, "navigation",
-                          "numbers are wanted by their names, heading_deg, course_deg, speed_mps, "
-                          "latitude_deg, longitude_deg, depth_m or tilt_deg, within their ranges");
-    sonar_nav_tell(p->nav, "control", &values, utc_ns, true);
-    return SONAR_OK;
+    const sonar_code code = sonar_nav_parse(json, bytes, &utc_ns, &values, err);
+    if (!code)
+        sonar_nav_tell(p->nav, "control", &values, utc_ns, true);
+    return code;
 }

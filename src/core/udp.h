@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#ifndef SONAR_UDP_H
+#define SONAR_UDP_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+/* Reads "udp://0.0.0.0:10110" or "udp://[::]:10110": a numeric address to listen at and a port from
+ * 1 to 65535. False if it is anything else. Asks no name server. Any thread. */
+bool sonar_udp_read(const char *text, struct sockaddr_storage *address, socklen_t *bytes);
+
+#endif
