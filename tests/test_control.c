@@ -397,13 +397,25 @@ Test(control, sonarctl_says_what_it_did) {
     expect_ctl(&rig, 1, "did you mean", "set", "sound_sped_mps", "1480", NULL);
     expect_ctl(&rig, 1, "\"ok\":false", "-j", "get", "nothing", NULL);
     expect_ctl(&rig, 2, "there is no verb", "explode", NULL, NULL, NULL);
-    expect_ctl(&rig, 2, "wrong arguments", "set", "sound_speed_mps", NULL, NULL);
-    expect_ctl(&rig, 2, "wrong arguments", "mask", "7-3", NULL, NULL);
+    expect_ctl(&rig, 2, "wrong arguments: set takes PATH VALUE", "set", "sound_speed_mps", NULL,
+               NULL);
+    expect_ctl(&rig, 2, "wrong arguments: mask takes sensors as 3,7-9", "mask", "7-3", NULL, NULL);
+    expect_ctl(&rig, 1, "accepted: auto, or a group of start_deg, stop_deg, step_deg", "set",
+               "cbf.scan", "all", NULL);
+    expect_ctl(&rig, 1, "heading_deg: 400 is out of range; accepted: -360 to 360", "navigation",
+               "heading_deg", "400", NULL);
+    expect_ctl(&rig, 1, "depth_m: a number is wanted", "navigation", "depth_m", "deep", NULL);
     expect_ctl(&rig, 2, "wrong arguments", "mask", "3;4", NULL, NULL);
     expect_ctl(&rig, 0, "Exit codes", "--help", NULL, NULL, NULL);
     pid_t pid = process_start(&rig.box, "ctl", "sonarctl", "-c", box_path(&rig.box, "sonard.yaml"),
                               "version", NULL);
     cr_expect_eq(process_wait(pid, 10000), 0);
+    box_write(&rig.box, "sonard.yaml",
+              "schema: 1\narray: {geometry: {line: {sensors: 12, spacing_m: 0.75}}}\n"
+              "fs_hz: fast\ncbf: {band_hz: [600, 950]}\ndft: {window: x}\n");
+    expect_ctl(&rig, 1, "sonard.yaml:3:8: fs_hz: a plain number in Hz is wanted, not \"fast\"",
+               "reload", NULL, NULL, NULL);
+    expect_ctl(&rig, 1, " more, in the log)", "reload", NULL, NULL, NULL);
     rig_close(&rig);
     box box = box_open();
     char nobody[128];

@@ -183,8 +183,9 @@ size_t sonar_report_warnings(const sonar_report *report);
 /* file:line:column: error: message, the line, a caret, what would be accepted; one after another.
  */
 void sonar_report_write(const sonar_report *report, FILE *to);
-/* The first error's message and what would be accepted, to text[bytes]; false: there is none. */
-bool sonar_report_mistake(const sonar_report *report, char *text, size_t bytes);
+/* The first error: its place as FILE:LINE:COLUMN to `where`, unless that is NULL, its message and
+ * what would be accepted to text[bytes]; false: there is none. */
+bool sonar_report_mistake(const sonar_report *report, char where[160], char *text, size_t bytes);
 /* The same as one line each, in the order of the file: "FILE:LINE:COLUMN", the message and what
  * would be accepted. */
 void sonar_report_each(const sonar_report *report,

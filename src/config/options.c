@@ -676,6 +676,23 @@ static void describe_choices(const sonar_option *o, char *words, size_t size) {
     words[at] = 0;
 }
 
+/* The keys of a group that may stand where the word does. */
+static void describe_group(const sonar_option *o, char *words, size_t size) {
+    const size_t length = strlen(o->path);
+    const char *last = "", *between = ", or a group of ";
+    for (size_t i = 0; i < SONAR_OPTIONS; i++) {
+        const char *path = sonar_options[i].path, *key = path + length + 1;
+        const size_t at = strlen(words);
+        if (strncmp(path, o->path, length) != 0 || path[length] != '.')
+            continue;
+        const size_t n = strcspn(key, ".");
+        if (strncmp(last, key, n) != 0)
+            snprintf(words + at, size - at, "%s%.*s", between, (int)n, key);
+        between = ", ";
+        last = key;
+    }
+}
+
 void sonar_option_accepted(const sonar_option *option, char *words, size_t size) {
     char of[256];
     const char *endpoint = "tcp://ADDRESS:PORT or ipc://PATH";
@@ -695,6 +712,7 @@ void sonar_option_accepted(const sonar_option *option, char *words, size_t size)
         return;
     case SONAR_TYPE_CHOICE:
         describe_choices(option, words, size);
+        describe_group(option, words, size);
         return;
     case SONAR_TYPE_TEXT:
         snprintf(words, size, "text of 1 to %.0f bytes", option->high);

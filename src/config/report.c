@@ -188,21 +188,23 @@ void sonar_report_each(const sonar_report *report,
 }
 
 struct first_mistake {
-    char *text;
+    char *where, *text;
     size_t bytes;
     bool found;
 };
 
 static void note_mistake(void *ctx, sonar_level level, const char *where, const char *text) {
     struct first_mistake *first = ctx;
-    (void)where;
-    if (level == SONAR_ERROR && !first->found)
-        snprintf(first->text, first->bytes, "%s", text);
-    first->found = first->found || level == SONAR_ERROR;
+    if (level != SONAR_ERROR || first->found)
+        return;
+    first->found = true;
+    snprintf(first->text, first->bytes, "%s", text);
+    if (first->where)
+        snprintf(first->where, 160, "%s", where);
 }
 
-bool sonar_report_mistake(const sonar_report *report, char *text, size_t bytes) {
-    struct first_mistake first = {.text = text, .bytes = bytes};
+bool sonar_report_mistake(const sonar_report *report, char where[160], char *text, size_t bytes) {
+    struct first_mistake first = {.where = where, .text = text, .bytes = bytes};
     sonar_report_each(report, note_mistake, &first);
     return first.found;
 }

@@ -36,14 +36,18 @@ static void tell_refused(const teller *to, const char *path, const sonar_error *
     tell(to, SONAR_ERROR, path, text);
 }
 
-/* The first mistake of a report as an error. */
-static sonar_code first_mistake(const sonar_report *report, sonar_code code, sonar_error *err) {
-    char text[400] = "cannot be read"; /* of a text that nobody has seen: without its place */
+/* The first mistake of a report as an error: of a file at its place, of a text that nobody has seen
+ * without. */
+static sonar_code first_mistake(const sonar_report *report, bool of_file, sonar_code code,
+                                sonar_error *err) {
+    char where[160] = "configuration", text[400] = "cannot be read", more[48] = "";
     if (code == SONAR_ENOMEM)
-        return sonar_fail(err, code, "configuration", "no memory for another configuration");
+        return sonar_fail(err, code, where, "no memory for another configuration");
     if (report)
-        sonar_report_mistake(report, text, sizeof text);
-    return sonar_fail(err, code, "configuration", "%s", text);
+        sonar_report_mistake(report, of_file ? where : NULL, text, sizeof text);
+    if (of_file && report && sonar_report_errors(report) > 1)
+        snprintf(more, sizeof more, " (and %zu more, in the log)", sonar_report_errors(report) - 1);
+    return sonar_fail(err, code, where, "%s%s", text, more);
 }
 
 /* What was asked for and cannot be. */
@@ -64,7 +68,7 @@ static sonar_code change(sonar_pipeline *pipeline, const sonar_config *wanted, b
                            wanted, &config, differences, report);
     const sonar_config_difference *left = code || !whole ? NULL : left_out(differences);
     if (code)
-        code = first_mistake(report, code, err);
+        code = first_mistake(report, false, code, err);
     else if (left)
         code = sonar_fail(err, SONAR_EINVAL, left->path, "stays %s: %s", left->from, left->why);
     else if (config)
@@ -112,7 +116,7 @@ sonar_code sonar_control_reload(sonar_pipeline *pipeline, const char *path, sona
         sonar_report_each(report, log, log_ctx);
     const bool wanted_is_good = !code;
     if (code)
-        code = first_mistake(report, code, err);
+        code = first_mistake(report, true, code, err);
     else
         code = change(pipeline, wanted, false, differences, err);
     if (!code)
@@ -159,7 +163,7 @@ sonar_code sonar_control_set(sonar_pipeline *pipeline, size_t count,
                ? sonar_config_with(sonar_pipeline_config(pipeline), count, value, &wanted, report)
                : SONAR_ENOMEM;
     if (code)
-        code = first_mistake(report, code, err);
+        code = first_mistake(report, false, code, err);
     else
         code = change(pipeline, wanted, true, differences, err);
     sonar_report_destroy(report);

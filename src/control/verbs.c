@@ -303,6 +303,12 @@ static void add_error(cJSON *reply, const sonar_error *err) {
     cJSON_AddStringToObject(error, "text", err->text);
 }
 
+static void log_refused(sonar_control *c, const sonar_error *err) {
+    char text[sizeof err->where + sizeof err->text + 12];
+    snprintf(text, sizeof text, "refused: %s: %s", err->where, err->text);
+    log_line(c, SONAR_INFO, "control", text);
+}
+
 char *sonar_control_answer(sonar_control *c, const char *text, size_t bytes) {
     sonar_error err = {0};
     cJSON *request = cJSON_ParseWithLength(text, bytes), *reply = cJSON_CreateObject();
@@ -311,7 +317,7 @@ char *sonar_control_answer(sonar_control *c, const char *text, size_t bytes) {
     if (code) {
         cJSON_ReplaceItemInObject(reply, "ok", cJSON_CreateFalse());
         add_error(reply, &err);
-        log_line(c, SONAR_INFO, "control", err.text);
+        log_refused(c, &err);
     }
     char *answer = ok ? cJSON_PrintUnformatted(reply) : NULL;
     cJSON_Delete(reply);

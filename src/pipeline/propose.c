@@ -209,7 +209,7 @@ static sonar_code read_config(const sonar_pipeline *p, const struct letter *head
                              : SONAR_ENOMEM;
     char mistake[256] = "no memory";
     if (code && report)
-        sonar_report_mistake(report, mistake, sizeof mistake);
+        sonar_report_mistake(report, NULL, mistake, sizeof mistake);
     sonar_report_destroy(report);
     if (code)
         return sonar_fail(err, code, "configuration", "%s", mistake);

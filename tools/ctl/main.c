@@ -243,15 +243,20 @@ static void print_differences(const cJSON *answer, int count) {
 /* ---- verbs ----------------------------------------------------------------------------------- */
 
 static const struct verb {
-    const char *name;
+    const char *name, *arguments;
     cJSON *(*ask)(char **args, int count); /* NULL: wrong usage */
     void (*print)(const cJSON *answer, int count);
 } verbs[] = {
-    {"status", plain, print_status},         {"version", plain, print_version},
-    {"get", ask_get, print_values},          {"set", ask_set, print_differences},
-    {"unset", ask_unset, print_differences}, {"mask", ask_mask, print_differences},
-    {"reload", plain, print_differences},    {"navigation", ask_navigation, print_nothing},
-    {"train", plain, print_nothing},         {"record", ask_record, print_nothing},
+    {"status", "nothing more", plain, print_status},
+    {"version", "nothing more", plain, print_version},
+    {"get", "one PATH, or nothing", ask_get, print_values},
+    {"set", "PATH VALUE, and more such pairs", ask_set, print_differences},
+    {"unset", "PATH, and more of them", ask_unset, print_differences},
+    {"mask", "sensors as 3,7-9, +LIST and -LIST, or none", ask_mask, print_differences},
+    {"reload", "nothing more", plain, print_differences},
+    {"navigation", "NAME VALUE, and more such pairs", ask_navigation, print_nothing},
+    {"train", "nothing more", plain, print_nothing},
+    {"record", "start or stop", ask_record, print_nothing},
 };
 
 static const struct verb *find_verb(const char *name) {
@@ -275,8 +280,10 @@ static char *exchange(void *context, const char *endpoint, const char *request, 
     zmq_msg_init(&answer);
     if (zmq_connect(socket, endpoint) != 0 || zmq_send(socket, request, strlen(request), 0) < 0 ||
         zmq_msg_recv(&answer, socket, 0) < 0)
-        fprintf(stderr, "sonarctl: %s: no daemon answers: %s\n", endpoint,
-                zmq_strerror(zmq_errno()));
+        fprintf(stderr, "sonarctl: %s: %s%s\n", endpoint, "no daemon answers",
+                zmq_errno() == EAGAIN   ? " within --timeout"
+                : zmq_errno() == EINVAL ? "; accepted: ipc://PATH, the daemon's control.endpoint"
+                                        : "");
     else
         text = strndup(zmq_msg_data(&answer), zmq_msg_size(&answer));
     zmq_msg_close(&answer);
@@ -365,7 +372,7 @@ int main(int argc, char **argv) {
     const int count = argc - optind - 1;
     cJSON *request = verb->ask(argv + optind + 1, count);
     if (!request)
-        return tool_wrong_usage(&self, "wrong arguments for %s", verb->name);
+        return tool_wrong_usage(&self, "wrong arguments: %s takes %s", verb->name, verb->arguments);
     char *endpoint = o.endpoint ? strdup(o.endpoint)
                      : o.config ? endpoint_of(o.config)
                                 : strdup("ipc:///run/sonard/control");
