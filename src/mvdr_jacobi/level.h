@@ -48,10 +48,14 @@ MVDR_BOTH static inline double mvdr_least_delta(double largest, double median, d
 
 /* Degrees of freedom that are lost: f without the one of the steered direction. `sum` is
  * sum_i d_i / (d_i + delta), `quiet` sum_i of 1 - (delta / (d_i + delta))^2, both over all
- * eigenvalues that are not zero; `effective` is L_eff, twice that with forward-backward. */
+ * eigenvalues that are not zero; `effective` is L_eff, twice that with forward-backward. The
+ * direction's own share of a degree is no more than all eigenvalues leave together, which counts
+ * where that is next to nothing and rounding's. */
 MVDR_BOTH static inline double mvdr_level_freedom(double sum, double quiet, double effective) {
-    double own = effective > sum ? (effective - quiet) / (effective - sum) : 0;
+    const double left = effective - sum;
+    double own = left > 0 ? (effective - quiet) / left : 0;
     own = own < 0 ? 0 : own > 1 ? 1 : own;
+    own = own > left && left > 0 ? left : own;
     return sum > own ? sum - own : 0;
 }
 

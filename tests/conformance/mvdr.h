@@ -86,6 +86,7 @@
     X(resolution)                                                                                  \
     X(level_few_and_many_snapshots)                                                                \
     X(level_in_any_unit)                                                                           \
+    X(level_of_hardly_any_snapshots)                                                               \
     X(level_of_a_loud_source)                                                                      \
     X(level_while_forgetting)                                                                      \
     X(level_forward_backward)                                                                      \

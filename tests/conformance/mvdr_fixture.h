@@ -28,6 +28,7 @@ typedef struct mvdr_fixture {
     bool without_music;                       /* though spec.music; false after open */
     bool wants_eigenvalues;                   /* of every window; false after open */
     struct mvdr_fixture *twin;                /* the CPU's, NULL where this is the CPU's */
+    double loudest;                           /* most that a snapshot's |x|^2 has been in a bin */
     double apart_db; /* most that the twins' spectra may differ by; INFINITY: nothing is compared */
 } mvdr_fixture;
 

@@ -81,6 +81,26 @@ static void check(site *site, sonar_mvdr_spec spec, double level_db, double limi
                 corrected.share);
 }
 
+/* A few snapshots of many sensors without loading worth the name show nothing of a source, and are
+ * flagged, though rounding decides how little that is. */
+MVDR_CASE(level_of_hardly_any_snapshots) {
+    enum { B = 100, L = 120, FEW = 12 };
+    sonar_mvdr_spec spec = spec_of(B, L, 0, SONAR_LOADING_ABSOLUTE, 0.1);
+    mvdr_fixture f;
+    mvdr_open(&f, site, &spec);
+    sonar_c32 *x = mvdr_record(&f, FEW, (mvdr_wave[]){{70, 60}, {120, 40}}, 2, 9);
+    f.apart_db = 0.01;
+    for (size_t l = 1; l <= FEW; l++) {
+        mvdr_run(&f, 1, x + (l - 1) * B);
+        const double share = (double)mvdr_info(&f, 0, SONAR_MVDR_LEVEL);
+        site_expect(site, share > 0 && share < 0.02, "L %zu: share %g", l, share);
+        site_expect(site, mvdr_flags(&f, 0) & SONAR_MVDR_FLAG_LEVEL_BIASED, "L %zu: flags %u", l,
+                    mvdr_flags(&f, 0));
+    }
+    free(x);
+    mvdr_close(&f);
+}
+
 /* One look at a scene in units of 2^-exponent: P in the unit's square, and the share. */
 static void in_unit(site *site, sonar_mvdr_spec spec, int exponent, double *p, double *share) {
     mvdr_fixture f;
