@@ -153,7 +153,44 @@ Test(agree, a_restart_in_the_same_epoch_is_told_from_late_windows) {
     cr_assert_eq(t.next_sample, 300);
 }
 
-/* Also one that has never come in time: as long as the others go on. */
+/* Nor are those of a rank that has been behind from the start, once the others have stopped; when
+ * it has come to where they were, it goes on alone. */
+Test(agree, a_rank_that_was_never_in_time_is_no_restart) {
+    sonar_timeline t = running();
+    sonar_offer o[3] = {window(1, 1000, 300), window(1, 600, 5000), none()};
+    sonar_verdict v = sonar_agree(&three, o, &t);
+    cr_assert_eq(v.kind, SONAR_ROUND_RUN);
+    cr_assert(v.present[0] && v.drop[1] && !v.present[1]);
+    o[0] = none();
+    for (uint64_t first = 700; first < 1100; first += HOP) {
+        o[1] = window(1, first, 5000);
+        v = sonar_agree(&three, o, &t);
+        cr_assert_eq(v.kind, SONAR_ROUND_WAIT, "sample %d is over", (int)first);
+        cr_assert(v.drop[1]);
+        cr_assert_eq(t.next_sample, 1100);
+    }
+    o[1] = window(1, 1100, 5000);
+    v = sonar_agree(&three, o, &t);
+    cr_assert_eq(v.kind, SONAR_ROUND_RUN);
+    cr_assert(v.present[1] && !v.restarted);
+}
+
+/* What its digitisers begin after that is a restart, and so is another epoch. */
+Test(agree, a_rank_that_was_never_in_time_can_restart) {
+    for (int other_epoch = 0; other_epoch < 2; other_epoch++) {
+        sonar_timeline t = running();
+        sonar_offer o[3] = {window(1, 1000, 300), window(1 + (uint32_t)other_epoch, 600, 5000),
+                            none()};
+        cr_assert_eq(sonar_agree(&three, o, &t).kind, SONAR_ROUND_RUN);
+        o[0] = none();
+        o[1].timeline = !other_epoch;
+        const sonar_verdict v = sonar_agree(&three, o, &t);
+        cr_assert_eq(v.kind, SONAR_ROUND_RUN);
+        cr_assert(v.restarted && v.present[1] && !v.drop[1]);
+    }
+}
+
+/* Also one of which nothing was seen while the others went on. */
 Test(agree, nothing_is_adopted_between_two_windows_of_a_stream) {
     for (uint32_t epoch = 1; epoch <= 2; epoch++)
         for (int64_t idle_ms = 0; idle_ms <= 1600; idle_ms += 100) {

@@ -8,7 +8,7 @@
 /* A window is late, foreign or one that can be worked on. */
 static bool is_late(const sonar_timeline *t, const sonar_offer *offer, size_t rank) {
     return t->runs && offer->epoch == t->epoch && offer->first_sample < t->next_sample &&
-           t->joined[rank] && offer->timeline == t->of[rank];
+           t->known[rank] && offer->timeline == t->of[rank];
 }
 
 static bool is_foreign(const sonar_timeline *t, const sonar_offer *offer) {
@@ -65,11 +65,28 @@ static bool adopt(const sonar_agree_spec *spec, const struct round *r, const son
     const bool waited = r->longest_foreign >= spec->restart_after_ns;
     if (r->own || !r->foreign || !(all || (silent && waited)))
         return false;
-    memset(t->joined, 0, sizeof t->joined);
+    memset(t->known, 0, sizeof t->known);
     t->runs = true;
     t->epoch = offer[r->first_foreign].epoch;
     t->next_sample = 0;
     return true;
+}
+
+static void know(sonar_timeline *t, const sonar_offer *offer, size_t rank) {
+    t->known[rank] = true;
+    t->of[rank] = offer[rank].timeline;
+}
+
+/* While others go on: foreign windows go. Of the timeline's epoch and from a rank that has had none
+ * of it, they are behind it from the start, and are late from now on. */
+static void pass_by(size_t ranks, const sonar_offer *offer, sonar_timeline *t, sonar_verdict *v) {
+    for (size_t i = 0; i < ranks; i++) {
+        if (!offer[i].has || !is_foreign(t, &offer[i]))
+            continue;
+        v->drop[i] = true;
+        if (offer[i].epoch == t->epoch && !t->known[i])
+            know(t, offer, i);
+    }
 }
 
 /* Once it is known which windows are dropped. */
@@ -79,8 +96,7 @@ static void take_part(size_t ranks, const sonar_offer *offer, sonar_timeline *t,
         v->present[i] = offer[i].has && !v->drop[i] && offer[i].first_sample == v->first_sample;
         if (!v->present[i])
             continue;
-        t->joined[i] = true;
-        t->of[i] = offer[i].timeline;
+        know(t, offer, i);
         v->restarted = v->restarted || offer[i].restarted;
         if (offer[i].lookback < v->lookback)
             v->lookback = offer[i].lookback;
@@ -98,8 +114,9 @@ sonar_verdict sonar_agree(const sonar_agree_spec *spec, const sonar_offer *offer
     if (adopted)
         r = look(spec->ranks, offer, t);
     for (size_t i = 0; i < spec->ranks; i++)
-        v.drop[i] =
-            offer[i].has && (is_late(t, &offer[i], i) || (r.own && is_foreign(t, &offer[i])));
+        v.drop[i] = offer[i].has && is_late(t, &offer[i], i);
+    if (r.own)
+        pass_by(spec->ranks, offer, t, &v);
     const bool complete = r.own == spec->ranks;
     if (r.draining && !complete)
         v.kind = SONAR_ROUND_LEAVE;

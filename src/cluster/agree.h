@@ -8,12 +8,13 @@
  *   rank has one, or when one has waited for max_skew_ns; ranks that do not have that very window
  *   by then take part with nothing, and it never waits for them again.
  *
- *   A window from before the next sample is *late* where its rank has had one of the timeline and
- *   its ingest has begun no other since: it is dropped. Another one from there, or one of another
- *   epoch than the ranks', is *foreign*. As long as a rank has one that is not, foreign ones are
- *   dropped. When all ranks have foreign ones of one epoch, or only foreign ones are left, the
- *   oldest has waited for restart_after_ns and no window was worked on for that long after the next
- *   one was due, the timeline of the lowest rank that has one is taken over, by all ranks.
+ *   A window from before the next sample is *late* where its rank has had one of the timeline, or
+ *   has been behind it from the start, while others went on, and its ingest has begun no other
+ *   since: it is dropped. Another one from there, or one of another epoch than the ranks', is
+ *   *foreign*. As long as a rank has one that is not, foreign ones are dropped. When all ranks have
+ *   foreign ones of one epoch, or only foreign ones are left, the oldest has waited for
+ *   restart_after_ns and no window was worked on for that long after the next one was due, the
+ *   timeline of the lowest rank that has one is taken over, by all ranks.
  *
  *   A rank that is asked to stop is followed by the others: windows that all ranks have are worked
  *   on, and then all leave together.
@@ -62,7 +63,7 @@ typedef struct sonar_timeline {
     uint32_t epoch;
     uint64_t next_sample;          /* windows that begin before it are over */
     uint64_t window;               /* number of the last one: counts on over restarts */
-    bool joined[SONAR_RANKS_MOST]; /* the rank has had a window of it, */
+    bool known[SONAR_RANKS_MOST];  /* the rank has had a window of it, or one behind it, */
     uint32_t of[SONAR_RANKS_MOST]; /* which was of this timeline of its ingest */
 } sonar_timeline;
 
