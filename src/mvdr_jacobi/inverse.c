@@ -8,7 +8,7 @@
  *   M <- M - y y^H / s,   y = M x sqrt(w),   s = x^H y sqrt(w) + 1, or - 1 for one that goes
  *
  * The spectrum wants another loading: with R = w' S that of M is off by e = delta w/w' - delta_0.
- * With p = a^H M a and q = |M a|^2
+ * With p = a^H M a and q = |M a|^2, by which p falls when the loading rises,
  *
  *   a^H (R + delta I)^-1 a ~ (w/w') p^2 / (p + e q)
  *
@@ -37,8 +37,8 @@
 enum {
     LANES = MVDR_LANES,
     STEP = 2 * MVDR_LANES,
-    MOST = 8,     /* columns that come and go in a window */
-    OLDEST = 512, /* windows that q goes on for */
+    MOST = 8,     /* snapshots and mirror images that come and go in a window */
+    OLDEST = 512, /* windows until M is made anew, and q with it, whose errors add up */
     YOUNG = 2,    /* an inverse that did not last so many windows did not pay */
     REST = 16     /* windows that such a bin does without */
 };
@@ -52,12 +52,12 @@ enum {
 
 /* Of one worker: vectors are planar, [re, im][ld]. */
 struct mvdr_change {
-    double *x, *y, *t; /* [MOST] columns, M x and M y */
+    double *x, *y, *t; /* [MOST] what comes and goes, M x and M y */
     double *back;      /* [ld][4][lane] products from the left, before the lanes are added */
     double *probe;     /* [ld][re, im][lane] */
     double *v, *z;     /* two vectors each */
     double sign[MOST], over[MOST], energy[MOST]; /* +1 or -1; 1/s; |y|^2 */
-    size_t count;                                /* of columns that come and go */
+    size_t count;                                /* of what comes and goes */
     size_t listed;                               /* snapshots that count */
 };
 
