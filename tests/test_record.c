@@ -526,6 +526,36 @@ Test(record, a_full_disk_stops_the_recording_alone) {
     rig_free(&rig);
 }
 
+/* By a job that tidies up, say: what is written from there on is in no folder. */
+Test(record, a_file_that_is_deleted_meanwhile_is_told) {
+    static const char *const kind[] = {"raw", "spectra"}, *const ending[] = {".sigmf-data",
+                                                                             ".sonar-spectra"};
+    for (int i = 0; i < 2; i++) {
+        rig rig = rig_make();
+        char record[64];
+        snprintf(record, sizeof record, "what: %s, buffer_mib: 16", kind[i]);
+        configure(&rig, "max_skew_ms: 200", record);
+        rig_start(&rig, windows_only);
+        digitiser d = feed_of(&rig);
+        digitiser_send(&d, 20);
+        cJSON_Delete(status_with(&rig, "record.bytes", 1));
+        files f = files_with(&rig, ending[i]);
+        cr_assert_eq(f.count, 1);
+        cr_assert_eq(unlink(f.path[0]), 0);
+        files_free(&f);
+        digitiser_send(&d, 20);
+        cJSON *head = status_with(&rig, "record.stopped", 1);
+        const cJSON *text = cJSON_GetObjectItemCaseSensitive(head, "text");
+        cr_expect(strstr(text->valuestring, "was deleted while it was written"), "%s",
+                  text->valuestring);
+        expect_number(head, "record.on", 0);
+        cJSON_Delete(head);
+        rig_stop(&rig);
+        digitiser_close(&d);
+        rig_free(&rig);
+    }
+}
+
 Test(record, too_little_room_is_told_and_a_command_begins_anew) {
     rig rig = rig_make();
     configure(&rig, "max_skew_ms: 200", "what: raw, buffer_mib: 16");

@@ -266,11 +266,20 @@ sonar_code sonar_segment_append(sonar_segment *s, const sonar_piece *piece, sona
     return code;
 }
 
+/* What is written to a file without a name is gone with its last descriptor. */
+static bool is_deleted(int fd) {
+    struct stat file;
+    return fd >= 0 && !fstat(fd, &file) && file.st_nlink == 0;
+}
+
 sonar_code sonar_segment_sync(sonar_segment *s, sonar_error *err) {
     if (!s->dirty)
         return SONAR_OK;
     if (fdatasync(s->data) || (s->index >= 0 && fdatasync(s->index)))
         return failed(s, "cannot be brought to the disk", err);
+    if (is_deleted(s->data) || is_deleted(s->index))
+        return sonar_fail(err, SONAR_ESYS, "record", "%s%s: was deleted while it was written",
+                          s->stem, data_ending[s->kind]);
     s->dirty = false;
     return SONAR_OK;
 }
