@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "meter.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "backend/open.h"
@@ -15,7 +14,7 @@ const char *const meter_name[] = {[METER_SHARE] = "share",
 /* ---- calls that are noted -------------------------------------------------------------------- */
 
 /* A cluster's functions have no context. */
-static const sonar_cluster_ops *behind;
+static const sonar_cluster_ops *behind, *own, *other;
 static sonar_rank_place place;
 static meter_call calls[METER_CALLS_MOST];
 static size_t count;
@@ -59,10 +58,11 @@ static sonar_code exchange(const void *send, const size_t *to, void *receive, co
     return end(call, behind->exchange(send, to, receive, from, err));
 }
 
-sonar_cluster meter_open(const sonar_cluster *cluster) {
+sonar_cluster meter_open(const sonar_cluster *cluster, const sonar_cluster_ops *plain) {
     static sonar_cluster_ops noted;
     sonar_cluster metered = *cluster;
-    behind = cluster->ops;
+    behind = own = cluster->ops;
+    other = plain;
     place = cluster->place;
     noted = *behind;
     noted.share = share;
@@ -72,6 +72,10 @@ sonar_cluster meter_open(const sonar_cluster *cluster) {
     metered.ops = &noted;
     count = 0;
     return metered;
+}
+
+void meter_use_plain(bool plain) {
+    behind = plain ? other : own;
 }
 
 size_t meter_calls(const meter_call **call) {
@@ -118,66 +122,6 @@ sonar_code meter_read(const sonar_cluster *cluster, const meter_call *call, doub
         ended_ns = all[r].ended_ns > ended_ns ? all[r].ended_ns : ended_ns;
     }
     *ns = ended_ns - began_ns;
-    return code;
-}
-
-/* ---- the same by plain MPI ------------------------------------------------------------------- */
-
-static size_t sum_of(const size_t *size, size_t n) {
-    size_t sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += size[i];
-    return sum;
-}
-
-static sonar_code run(const sonar_cluster_ops *plain, const meter_call *call, void *send,
-                      void *receive, sonar_error *err) {
-    switch (call->kind) {
-    case METER_SHARE:
-        return plain->share(send, call->size, receive, err);
-    case METER_BROADCAST:
-        return plain->broadcast(send, call->size, err);
-    case METER_GATHER:
-        return plain->gather(send, call->from, receive, err);
-    case METER_EXCHANGE:
-        return plain->exchange(send, call->to, receive, call->from, err);
-    }
-    return SONAR_OK;
-}
-
-static int by_time(const void *a, const void *b) {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-sonar_code meter_repeat(const sonar_cluster *cluster, const sonar_cluster_ops *plain,
-                        const meter_call *call, int64_t *median_ns, sonar_error *err) {
-    enum { TIMES = 41 };
-    const size_t ranks = cluster->place.ranks;
-    const size_t sent = sonar_max_size(sum_of(call->to, ranks), sum_of(call->from, ranks));
-    const size_t most = sonar_max_size(sent, call->size * ranks) + 1;
-    int64_t time_ns[TIMES];
-    char *send = sonar_alloc(most, 1), *receive = sonar_alloc(most, 1);
-    char ready[SONAR_RANKS_MOST];
-    sonar_code code = send && receive ? SONAR_OK
-                                      : sonar_fail(err, SONAR_ENOMEM, "ranks",
-                                                   "no memory for a call of %zu bytes", most);
-    for (int i = 0; i < TIMES && !code; i++) {
-        meter_call again = *call;
-        double bytes;
-        code = plain->share("", 1, ready, err);
-        again.began_ns = sonar_monotonic_ns();
-        if (!code)
-            code = run(plain, call, send, receive, err);
-        again.ended_ns = sonar_monotonic_ns();
-        if (!code)
-            code = meter_read(cluster, &again, &bytes, &time_ns[i], err);
-    }
-    if (!code)
-        qsort(time_ns, TIMES, sizeof *time_ns, by_time);
-    *median_ns = code ? 0 : time_ns[TIMES / 2];
-    free(send);
-    free(receive);
     return code;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* How much ranks tell one another, and how long that takes: a cluster whose calls are timed, and
- * the same calls by plain MPI. Ranks on one host have one clock, so that a call's time is from when
- * the last rank begins it until the last one has ended it: nobody's waiting for others counts. */
+/* How much ranks tell one another, and how long that takes: a cluster whose calls are timed, by its
+ * own functions or by those of plain MPI. Ranks on one host have one clock, so that a call's time
+ * is from when the last rank begins it until the last one has ended it: nobody's waiting for others
+ * counts. */
 #ifndef BENCH_METER_H
 #define BENCH_METER_H
 
@@ -25,8 +26,10 @@ typedef struct meter_call {
 
 extern const char *const meter_name[];
 
-/* The same cluster with calls that are noted from now on. */
-sonar_cluster meter_open(const sonar_cluster *cluster);
+/* The same cluster with calls that are noted from now on. plain NULL: there are no others. */
+sonar_cluster meter_open(const sonar_cluster *cluster, const sonar_cluster_ops *plain);
+/* Whose functions carry the calls from now on; the cluster's own at first. */
+void meter_use_plain(bool plain);
 /* The calls since then or since the last forgetting, in order; no more than METER_CALLS_MOST. */
 size_t meter_calls(const meter_call **call);
 void meter_forget(void);
@@ -34,9 +37,6 @@ void meter_forget(void);
 /* Collective: bytes that the call takes from rank to rank, and its time. */
 sonar_code meter_read(const sonar_cluster *cluster, const meter_call *call, double *bytes,
                       int64_t *ns, sonar_error *err);
-/* Collective: the median time of the same call by the blocking functions of `plain`. */
-sonar_code meter_repeat(const sonar_cluster *cluster, const sonar_cluster_ops *plain,
-                        const meter_call *call, int64_t *median_ns, sonar_error *err);
 /* Plain MPI, from libsonar-bench-mpi.so in `dir`; after joining. NULL with the reason in *why. */
 const sonar_cluster_ops *meter_plain(const char *dir, sonar_error *why);
 

@@ -288,20 +288,35 @@ static int by_time(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* What the calls of the windows took, by window: [call][window]. */
+/* What the calls of the windows took, by window: [call][window]; by plain MPI in the windows
+ * between. */
 typedef struct crossings {
-    int64_t ns[METER_CALLS_MOST][MOST];
+    bool compared;
+    int64_t ns[METER_CALLS_MOST][MOST], plain_ns[METER_CALLS_MOST][MOST];
     double bytes[METER_CALLS_MOST];
     size_t calls;
 } crossings;
 
-static sonar_code note_crossings(const block *b, crossings *all, size_t window, sonar_error *err) {
+static sonar_code note_crossings(const block *b, crossings *all, int64_t (*ns)[MOST], size_t window,
+                                 sonar_error *err) {
     const meter_call *call;
     sonar_code code = SONAR_OK;
     all->calls = meter_calls(&call);
     for (size_t i = 0; i < all->calls && !code; i++)
-        code = meter_read(b->unnoted, &call[i], &all->bytes[i], &all->ns[i][window], err);
+        code = meter_read(b->unnoted, &call[i], &all->bytes[i], &ns[i][window], err);
     return code;
+}
+
+/* A window whose calls are plain MPI's: the same bytes from the same memory, as fresh, and ranks
+ * that come as late. */
+static sonar_code time_plainly(block *b, crossings *all, size_t window, double *spent_s,
+                               sonar_error *err) {
+    int64_t ns;
+    meter_use_plain(true);
+    sonar_code code = time_window(b, &ns, err);
+    meter_use_plain(false);
+    *spent_s += (double)ns * 1e-9;
+    return code ? code : note_crossings(b, all, all->plain_ns, window, err);
 }
 
 static bench_times times_of(int64_t *ns, size_t n) {
@@ -322,32 +337,30 @@ static sonar_code time_windows(block *b, bench_times *times, crossings *all, son
         code = time_window(b, &ns[n], err);
         spent_s += (double)ns[n] * 1e-9;
         if (!code && b->cluster)
-            code = note_crossings(b, all, n, err);
+            code = note_crossings(b, all, all->ns, n, err);
+        if (!code && b->cluster && all->compared)
+            code = time_plainly(b, all, n, &spent_s, err);
         n++;
     }
     if (code)
         return code;
     *times = times_of(ns, n);
-    for (size_t i = 0; i < all->calls; i++)
+    for (size_t i = 0; i < all->calls; i++) {
         qsort(all->ns[i], n, sizeof all->ns[i][0], by_time);
+        qsort(all->plain_ns[i], n, sizeof all->plain_ns[i][0], by_time);
+    }
     return SONAR_OK;
 }
 
-/* The last window's calls once more, by plain MPI. */
-static sonar_code repeat_plainly(const ranks_site *at, const crossings *all, ranks_result *result,
-                                 sonar_error *err) {
+static void conclude(const crossings *all, ranks_result *result) {
     const meter_call *call;
-    sonar_code code = SONAR_OK;
     const size_t n = result->several.repetitions;
     meter_calls(&call);
     result->crossings = all->calls;
-    for (size_t i = 0; i < all->calls && !code; i++) {
-        ranks_crossing *c = &result->crossing[i];
-        *c = (ranks_crossing){meter_name[call[i].kind], all->bytes[i], all->ns[i][n / 2], 0};
-        if (at->plain)
-            code = meter_repeat(&at->cluster, at->plain, &call[i], &c->plain_ns, err);
-    }
-    return code;
+    for (size_t i = 0; i < all->calls; i++)
+        result->crossing[i] =
+            (ranks_crossing){meter_name[call[i].kind], all->bytes[i], all->ns[i][n / 2],
+                             all->compared ? all->plain_ns[i][n / 2] : 0};
 }
 
 /* A block of the array from its first window to its last. */
@@ -379,15 +392,16 @@ static sonar_code run_alone(const bench_scene *scene, float *kept, crossings *al
 static sonar_code run_together(const bench_scene *scene, const ranks_site *at, const float *one,
                                float *kept, crossings *all, ranks_result *result,
                                sonar_error *err) {
-    const sonar_cluster metered = meter_open(&at->cluster);
+    const sonar_cluster metered = meter_open(&at->cluster, at->plain);
     block *b = sonar_alloc(1, sizeof *b);
     if (!b)
         return sonar_fail(err, SONAR_ENOMEM, scene->c->name, "no memory");
     sonar_code code = create(scene, &metered, &at->cluster, b, err);
+    all->compared = at->plain != NULL;
     if (!code)
         code = measure(b, kept, &result->several, all, err);
     if (!code)
-        code = repeat_plainly(at, all, result, err);
+        conclude(all, result);
     if (!code && b->publishes)
         result->worst_db = compare(b, one, kept);
     destroy(b);
