@@ -208,6 +208,50 @@ def ranks():
     assert "no case 'half'" in run(program, "ranks", "--case", "half", ok=False).stderr
 
 
+def two_starts():
+    """What two GPUs gave in two starts of a machine, with round figures: the second misses a goal."""
+    first = synthetic() | {"results": [], "left_out": [], "mpi": "Open MPI v4.1.6", "without_peers": ""}
+    del first["ceilings"]
+    parts = [{"call": "share", "bytes": 2, "median_ns": 4000, "plain_ns": 2000},
+             {"call": "exchange", "bytes": 390400, "median_ns": 106000, "plain_ns": 98000}]
+    full = {"case": "full", "backend": "cuda", "ranks": 2, "worst_db": 2e-5,
+            "parameters": {"sensors": 2048, "snapshots": 4096}, "one": {"median_ns": 200000000},
+            "several": {"median_ns": 100000000}, "speedup": 2.0, "goal_speedup": 1.9, "crossings": parts,
+            "crossing_bytes": 390402, "crossing_ns": 110000, "plain_ns": 100000}
+    beams = copy.deepcopy(full) | {"case": "beams", "crossings": [], "crossing_bytes": 0, "plain_ns": None}
+    del beams["goal_speedup"]
+    alone = {"case": "block", "backend": "cuda", "ranks": 1, "parameters": {}, "one": {"median_ns": 1}}
+    first["ranks"] = [full, beams, alone]
+    second = copy.deepcopy(first)
+    second["date"] = "2026-01-31T20:00:00Z"
+    second["ranks"] = [copy.deepcopy(full) | {"several": {"median_ns": 125000000}, "speedup": 1.6, "crossing_ns": 130000}]
+    return first, second
+
+
+def pages_of_ranks():
+    with tempfile.TemporaryDirectory() as folder:
+        first, second = two_starts()
+        files = [pathlib.Path(folder) / name for name in ("two-gpus-2026-01-31.json", "ranks-two-gpus-again-2026-01-31.json")]
+        for file, data in zip(files, (first, second)):
+            file.write_text(json.dumps(data))
+        run(maker, files[0])
+        text = (pathlib.Path(folder) / "two-gpus.md").read_text()
+        for expected in ("# 2 x Synthetic GPU", "## Several ranks", "Start 1, Open MPI v4.1.6:",
+                         "Start 2, Open MPI v4.1.6:\nMeasured 2026-01-31T20:00:00Z",
+                         "| `full` | 1 | cuda | 2048 | 4096 | 2 | 200 | 100 | 2.00 | 1.9 | yes | 2e-05 |",
+                         "| `full` | 2 | cuda | 2048 | 4096 | 2 | 200 | 125 | 1.60 | 1.9 | **no** | 2e-05 |",
+                         "| `beams` | 1 | cuda | 2048 | 4096 | 2 | 200 | 100 | 2.00 | - | - | 2e-05 |",
+                         "| `full` | 1 | share | 2 | 4.0 | 2.0 | 2.00 | - | - |",
+                         "| `full` | 1 | all | 390402 | 110.0 | 100.0 | 1.10 | 1.2 | yes |",
+                         "| `full` | 2 | all | 390402 | 130.0 | 100.0 | 1.30 | 1.2 | **no** |",
+                         "| `beams` | 1 | all | 0 | 110.0 | - | - | 1.2 | - |"):
+            assert expected in text, (expected, text)
+        assert "`block`" not in text, text  # it ran on one rank alone
+        run(maker, "--check", files[0])
+        files[1].unlink()
+        run(maker, "--check", files[0], ok=False)
+
+
 def pages():
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "fast-gpu-2026-01-31.json"
@@ -223,10 +267,10 @@ def pages():
         target.write_text(text.replace("602", "502"))
         run(maker, "--check", file, ok=False)
     for file in sorted((source / "docs" / "benchmarks").glob("*.json")):
-        if not file.name.startswith("live-"):  # part of another's page
+        if not file.name.startswith(("live-", "ranks-")):  # part of another's page
             run(maker, "--check", file)
 
 
-for test in (schema, thesis_rows, refusals, ingest, ranks, pages):
+for test in (schema, thesis_rows, refusals, ingest, ranks, pages_of_ranks, pages):
     test()
     print(f"{test.__name__}: ok")
