@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What the pipeline's own files share. */
+/*
+ * What the pipeline's own files share. create.c makes a pipeline, with ends.c for what meets
+ * others, and pipeline.c starts, watches and stops it (progress.c for a watchdog). The data thread
+ * is in data.c; it takes results from results.c, headings from navigate.c, contacts from
+ * detections.c, measures elements (mask.c) and makes the engine anew (recover.c, train.c). live.c
+ * has the versions of the values that change, record.c fills the recorder. With several ranks,
+ * ranks.c has the data thread's rounds and propose.c the changes that all take over.
+ */
 #ifndef SONAR_PIPELINE_INTERNAL_H
 #define SONAR_PIPELINE_INTERNAL_H
 
@@ -304,14 +311,20 @@ bool sonar_live_adopt(sonar_pipeline *pipeline, const sonar_window *window);
 /* A result goes to the output, or has come back from it. Data thread. */
 void sonar_live_lend(sonar_pipeline *pipeline, sonar_result *result);
 void sonar_live_take_back(sonar_pipeline *pipeline, sonar_result *result);
-/* pipeline.c: from now on these keys and no others of one side may connect. Control thread. */
+/* ends.c: the context of all sockets, the memory that their peers share, whose keys are good. */
+sonar_code sonar_pipeline_make_context(sonar_pipeline *pipeline, sonar_error *err);
+/* ends.c: ingest with the ring of samples, once there is a backend and its placement. */
+sonar_code sonar_pipeline_make_ingest(sonar_pipeline *pipeline, sonar_error *err);
+/* ends.c: the output; the root's alone. */
+sonar_code sonar_pipeline_make_output(sonar_pipeline *pipeline, sonar_error *err);
+/* ends.c: from now on these keys and no others of one side may connect. Control thread. */
 sonar_code sonar_pipeline_allow_side(sonar_pipeline *pipeline, sonar_domain side,
                                      const sonar_keyring *allowed, sonar_error *err);
-/* pipeline.c: an engine with each stage on the backend of `place`, for the pipeline's samples. */
+/* create.c: an engine with each stage on the backend of `place`, for the pipeline's samples. */
 sonar_code sonar_pipeline_make_engine(sonar_pipeline *pipeline,
                                       const sonar_backend *const place[SONAR_ENGINE_STAGES],
                                       sonar_planning planning, sonar_error *err);
-/* Times of the stages since the start and since the last call. Control thread. */
+/* pipeline.c: times of the stages since the start and since the last call. Control thread. */
 void sonar_pipeline_read_times(sonar_pipeline *pipeline, sonar_status *status);
 /* navigate.c: the heading of the window's middle, and that of the MVDR's samples once these are
  * known. Data thread. */
@@ -327,7 +340,8 @@ sonar_output_tap sonar_record_tap(const sonar_pipeline *pipeline);
 sonar_code sonar_record_start(sonar_pipeline *pipeline, sonar_error *err);
 /* Recordings say from now on what this plan's configuration says of the sensors. Control thread. */
 void sonar_record_describe(sonar_pipeline *pipeline, const struct plan *plan);
-/* What headers say under a configuration, of the whole array, and what the output is made from. */
+/* ends.c: what headers say under a configuration, of the whole array, and what the output is made
+ * from. */
 sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *pipeline,
                                              const sonar_config *config);
 /* train.c: what a node is trained for, or asked for its choices; without parameters. Borrows both.

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Making a pipeline, from the configuration to the last buffer, and taking it down. The control
+ * thread's; the engine is made again by the data thread (recover.c, train.c). */
+#include <math.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "cluster/cluster.h"
+#include "net/shared.h"
+#include "pipeline/internal.h"
+
+/* Version 4, variant 1 (RFC 4122, section 4.4). */
+static void make_uuid(char text[37]) {
+    uint8_t b[16];
+    randombytes_buf(b, sizeof b);
+    b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
+    b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
+    snprintf(text, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
+             b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
+             b[14], b[15]);
+}
+
+/* ---- what stages call ------------------------------------------------------------------------ */
+
+/* `parallel` gets the log's context, since host has one: the pipeline itself. */
+static void host_parallel(void *ctx, size_t tasks, void (*task)(void *, size_t, size_t),
+                          void *arg) {
+    sonar_pool_parallel(((sonar_pipeline *)ctx)->pool, tasks, task, arg);
+}
+
+static void host_log(void *ctx, sonar_level level, const char *where, const char *text) {
+    const sonar_pipeline *p = ctx;
+    if ((int)level <= atomic_load_explicit(&p->log_level, memory_order_relaxed))
+        p->log(p->log_ctx, level, where, text);
+}
+
+static const char *host_choice(void *ctx, const char *decision) {
+    const sonar_pipeline *p = ctx;
+    return sonar_choices_ask(p->retrained ? p->retrained : p->choices, decision);
+}
+
+static sonar_code make_host(sonar_pipeline *p, sonar_error *err) {
+    const sonar_config *c = p->config;
+    sonar_code code = sonar_pool_create(c->threads, c->cpus ? c->cpu : NULL, &p->pool, err);
+    if (code)
+        return code;
+    p->host.workers = c->threads;
+    p->host.state_dir = c->state_dir;
+    p->host.fail_at = c->fail_at;
+    p->host.device = p->ranks.cluster ? p->ranks.cluster->place.local : 0;
+    return SONAR_OK;
+}
+
+/* ---- backends and engine --------------------------------------------------------------------- */
+
+/* The trained table or the built-in rule decides; what was chosen inside the backend is asked for
+ * by its stages through host.choice. */
+static sonar_code open_backend(sonar_pipeline *p, const struct layout *given, sonar_error *err) {
+    if (given) {
+        p->layout = *given;
+        p->choice =
+            (sonar_backend_choice){.backend = given->place[SONAR_ENGINE_DFT], .reason = "given"};
+        for (int i = 0; i < SONAR_ENGINE_STAGES; i++)
+            if (given->place[i]->native_space != SONAR_HOST)
+                p->choice.backend = given->place[i];
+        return SONAR_OK;
+    }
+    const sonar_train_setup setup = sonar_pipeline_setup(p->config, &p->host);
+    sonar_code code = sonar_choices_create(&setup, &p->choices, err);
+    if (code)
+        return code;
+    p->choice = p->choices->backend;
+    memcpy(p->layout.place, p->choices->place, sizeof p->layout.place);
+    sonar_log(&p->host, SONAR_INFO, "choices", "%s", p->choices->source);
+    return SONAR_OK;
+}
+
+static uint64_t samples_ready(void *ctx) {
+    return sonar_ingest_ready(((const sonar_pipeline *)ctx)->ingest);
+}
+
+static void samples_release(void *ctx, const sonar_window *window) {
+    sonar_ingest_release(((sonar_pipeline *)ctx)->ingest, window);
+}
+
+/* All that a daemon takes of a device is taken when its engine is made. */
+static void note_device_memory(sonar_pipeline *p,
+                               const sonar_backend *const place[SONAR_ENGINE_STAGES]) {
+    double bytes = NAN;
+    for (int s = 0; s < SONAR_ENGINE_STAGES; s++)
+        if (place[s]->memory_free)
+            bytes = (double)place[s]->memory_free(place[s]);
+    pthread_mutex_lock(&p->change.lock);
+    p->change.device_free_bytes = bytes;
+    pthread_mutex_unlock(&p->change.lock);
+}
+
+sonar_code sonar_pipeline_make_engine(sonar_pipeline *p,
+                                      const sonar_backend *const place[SONAR_ENGINE_STAGES],
+                                      sonar_planning planning, sonar_error *err) {
+    sonar_engine_spec spec = {.specs = &p->config->specs,
+                              .params = p->live->params,
+                              .planning = planning,
+                              .surfaces =
+                                  sonar_pipeline_needed(p->config, p->config->output_topics),
+                              .source = {.ring = sonar_ingest_ring(p->ingest),
+                                         .ctx = p,
+                                         .ready = samples_ready,
+                                         .release = samples_release},
+                              .times = &p->times,
+                              .ranks = p->ranks.cluster ? &p->ranks.engine : NULL};
+    memcpy(spec.place, place, sizeof spec.place);
+    spec.source.ring.space = p->ring.space;
+    const sonar_code code = sonar_engine_create(&spec, &p->host, &p->engine, err);
+    note_device_memory(p, place);
+    return code;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static void starting(const sonar_pipeline *p, const char *step) {
+    if (p->config->starting)
+        p->config->starting(step);
+}
+
+static sonar_code make_version(sonar_pipeline *p, sonar_error *err) {
+    const sonar_code code = sonar_live_create(p, err);
+    if (!code)
+        sonar_ranks_describe_engine(p);
+    return code;
+}
+
+static sonar_code make_nav(sonar_pipeline *p, sonar_error *err) {
+    const sonar_config *c = p->config;
+    const sonar_nav_spec spec = {.zmq_context = p->zmq,
+                                 .nmea = sonar_is_root(p) ? c->navigation_nmea : NULL,
+                                 .baud = c->navigation_baud,
+                                 .endpoint = sonar_is_root(p) ? c->navigation_endpoint : NULL,
+                                 .stale_after_s = c->navigation_stale_after_ms * 1e-3};
+    return sonar_nav_create(&spec, &p->host, &p->nav, err);
+}
+
+static sonar_code make_engine(sonar_pipeline *p, sonar_error *err) {
+    const sonar_planning planning = sonar_pipeline_planning(p);
+    const sonar_code code = sonar_pipeline_make_engine(p, p->layout.place, planning, err);
+    if (!code)
+        snprintf(p->change.backend, sizeof p->change.backend, "%s", sonar_engine_name(p->engine));
+    return code;
+}
+
+static sonar_code make_exporter(sonar_pipeline *p, sonar_error *err) {
+    const char *listen = p->config->metrics_listen;
+    if (!listen || !sonar_is_root(p))
+        return SONAR_OK;
+    const sonar_code code = sonar_exporter_create(listen, &p->exporter, err);
+    if (code)
+        return code;
+    sonar_log(&p->host, SONAR_INFO, "metrics", "answering at http://%.*s:%u/metrics",
+              (int)(strrchr(listen, ':') - listen), listen, sonar_exporter_port(p->exporter));
+    return SONAR_OK;
+}
+
+/* Each needs those before it; `starting` tells the service manager of those that may take long. */
+static const struct {
+    const char *starting;
+    sonar_code (*make)(sonar_pipeline *p, sonar_error *err);
+} steps[] = {
+    {"computing delays and weights", make_version},
+    {NULL, make_nav},
+    {NULL, sonar_mask_create},
+    {NULL, sonar_record_create},
+    {"allocating the ring of samples", sonar_pipeline_make_ingest},
+    {"planning the transforms", make_engine},
+    {"allocating results", sonar_pipeline_make_buffers},
+    {NULL, sonar_pipeline_make_output},
+    {NULL, make_exporter},
+};
+
+static sonar_code make_all(sonar_pipeline *p, const struct layout *given, sonar_error *err) {
+    sonar_code code = make_host(p, err);
+    starting(p, "opening the backend");
+    if (!code)
+        code = open_backend(p, given, err);
+    if (code)
+        return code;
+    sonar_log(&p->host, SONAR_INFO, "backend", "%s (%s): %s", p->choice.backend->name,
+              p->choice.description, p->choice.reason);
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0] && !code; i++) {
+        if (steps[i].starting)
+            starting(p, steps[i].starting);
+        code = steps[i].make(p, err);
+    }
+    return code;
+}
+
+sonar_code sonar_pipeline_create_with(const struct layout *given, const sonar_config *config,
+                                      void (*log)(void *ctx, sonar_level level, const char *where,
+                                                  const char *text),
+                                      void *log_ctx, sonar_pipeline **pipeline, sonar_error *err) {
+    *pipeline = NULL;
+    sonar_pipeline *p = sonar_alloc(1, sizeof *p);
+    if (!p)
+        return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory");
+    if (sodium_init() < 0) {
+        free(p);
+        return sonar_fail(err, SONAR_ESYS, "pipeline", "libsodium cannot be initialised");
+    }
+    p->config = p->whole = config;
+    p->log = log;
+    p->log_ctx = log_ctx;
+    atomic_init(&p->log_level, (int)config->log_level);
+    p->host.ctx = p;
+    p->host.log = host_log;
+    p->host.parallel = host_parallel;
+    p->host.choice = host_choice;
+    sonar_health_init(&p->health, config);
+    pthread_mutex_init(&p->change.lock, NULL);
+    make_uuid(p->run_uuid);
+    sonar_code code = sonar_ranks_create(p, config, err);
+    if (!code)
+        code = sonar_pipeline_make_context(p, err);
+    if (!code)
+        code = make_all(p, given, err);
+    if (code)
+        sonar_pipeline_destroy(p);
+    else
+        *pipeline = p;
+    return code;
+}
+
+sonar_code sonar_pipeline_create(const sonar_config *config,
+                                 void (*log)(void *ctx, sonar_level level, const char *where,
+                                             const char *text),
+                                 void *log_ctx, sonar_pipeline **pipeline, sonar_error *err) {
+    return sonar_pipeline_create_with(NULL, config, log, log_ctx, pipeline, err);
+}
+
+void sonar_pipeline_destroy(sonar_pipeline *p) {
+    if (!p)
+        return;
+    if (!sonar_pipeline_stop(p, 0) && p->thread_started)
+        pthread_join(p->thread, NULL);
+    sonar_exporter_destroy(p->exporter);
+    sonar_ingest_destroy(p->ingest);
+    sonar_segments_destroy(p->segments);
+    sonar_output_destroy(p->output);
+    sonar_recorder_destroy(p->recorder);
+    sonar_engine_destroy(p->engine);
+    if (p->ring.data)
+        p->choice.backend->buffer_destroy(&p->ring);
+    sonar_pipeline_free_buffers(p);
+    sonar_mask_destroy(p);
+    sonar_nav_destroy(p->nav);
+    sonar_live_destroy(p);
+    sonar_ranks_destroy(p);
+    sonar_pool_destroy(p->pool);
+    sonar_choices_destroy(p->retrained);
+    sonar_choices_destroy(p->choices);
+    sonar_zap_destroy(p->zap); /* after the sockets: none is open without it */
+    if (p->zmq)
+        zmq_ctx_term(p->zmq);
+    sonar_memory_destroy(p->memory);
+    pthread_mutex_destroy(&p->change.lock);
+    free(p);
+}
