@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Making the assembler, and what others ask of it: the data thread takes windows, any thread reads
  * counters, and the ingest thread makes reports for status and health (receiver.c). */
-
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* What is decided about frames in the order in which they come: are they for this array, and are
- * they stored, how and now? Called by the ingest thread whose turn it is (receiver.c). */
+/* What is decided about frames in the order in which they come: are they for this array, are they
+ * given up under overload, and how are they stored? Called by the ingest thread whose turn it is
+ * (receiver.c). */
 #include "ingest/internal.h"
 
 /* What is wrong with the frame for this array, as its header tells. */
@@ -86,10 +87,22 @@ static void enter_lane(sonar_assembler *a, sonar_lane *lane, sonar_booking *b) {
     b->lane = lane;
 }
 
+/* Times a frame that is inside, and says whether it is given up. */
+static bool sheds(sonar_assembler *a, const sonar_frame *frame, int64_t now_ns) {
+    uint64_t first = position_of(a, frame->first_sample), end = first + frame->samples;
+    sonar_shed_time(&a->shed, frame->first_sample - a->origin, frame->samples, now_ns);
+    if (!sonar_shed_takes(&a->shed, first, end))
+        return false;
+    a->accepted_ns = now_ns; /* the stream goes on */
+    sonar_count_set((uint64_t *)&a->count.last_frame_ns, (uint64_t)now_ns);
+    note_newest(a, end);
+    return true;
+}
+
 /* Into the timeline, unless it is given up: then its samples are not even looked at. */
 static sonar_frame_cause place(sonar_assembler *a, const sonar_frame *frame,
                                const sonar_payload *payload, int64_t now_ns) {
-    const bool shed = is_inside(a, frame) && sonar_timeline_sheds(a, frame, now_ns);
+    const bool shed = is_inside(a, frame) && sheds(a, frame, now_ns);
     sonar_frame_cause cause = shed ? SONAR_FRAME_SHED : look_at_samples(a, frame, payload->data);
     if (cause != NO_CAUSE && !shed)
         return cause;
@@ -184,5 +197,30 @@ void sonar_assembler_tick(sonar_assembler *a, int64_t now_ns) {
 void sonar_assembler_end(sonar_assembler *a) {
     pthread_mutex_lock(&a->lock);
     sonar_outlet_flush(a, true);
+    pthread_mutex_unlock(&a->lock);
+}
+
+/* ---- overload -------------------------------------------------------------------------------- */
+
+/* The first end of a window that no stored sample lies behind. */
+static uint64_t whole_windows_end(const sonar_assembler *a) {
+    uint64_t end = window_end(a);
+    return a->newest <= end ? end : end + (a->newest - end + a->hop - 1) / a->hop * a->hop;
+}
+
+/* The first window that lost nothing. */
+static uint64_t first_window_after_shedding(const sonar_assembler *a) {
+    uint64_t to = a->shed.to;
+    return to <= a->window ? a->window
+                           : a->window + (to - a->window + a->hop - 1) / a->hop * a->hop;
+}
+
+void sonar_assembler_load(sonar_assembler *a, bool busy) {
+    pthread_mutex_lock(&a->lock);
+    sonar_shed_turn turn = a->running ? sonar_shed_tick(&a->shed, busy) : SONAR_SHED_STAYS;
+    if (turn == SONAR_SHED_BEGINS)
+        sonar_shed_begin(&a->shed, whole_windows_end(a));
+    else if (turn == SONAR_SHED_ENDS)
+        sonar_shed_end(&a->shed, first_window_after_shedding(a));
     pthread_mutex_unlock(&a->lock);
 }

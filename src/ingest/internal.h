@@ -260,8 +260,6 @@ static inline void drop_window(sonar_assembler *a, sonar_window_cause cause) {
 /* Puts the frame into the timeline, or a new timeline around it. Returns the cause if it belongs to
  * neither, else NO_CAUSE. Nobody books side by side. */
 sonar_frame_cause sonar_timeline_join(sonar_assembler *a, const sonar_frame *frame, int64_t now_ns);
-/* Times a frame that is inside, and says whether it is given up, for the thread is overloaded. */
-bool sonar_timeline_sheds(sonar_assembler *a, const sonar_frame *frame, int64_t now_ns);
 
 /* ---- booking.c ------------------------------------------------------------------------------- */
 

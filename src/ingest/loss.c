@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* What a window lacks: measured over ranges of channels, which the helpers of the store share, and
  * filled with zeros before it is offered. Called by windows.c when a window is over. */
-
 #include <string.h>
 
 #include "ingest/internal.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Timelines: does a frame belong to the one that runs, is it given up there, or does another begin
- * with it? Called by begin.c. */
-
+/* Timelines: does a frame belong to the one that runs, or does another begin with it? Called by
+ * begin.c. */
 #include <string.h>
 
 #include "ingest/internal.h"
@@ -85,40 +84,4 @@ sonar_frame_cause sonar_timeline_join(sonar_assembler *a, const sonar_frame *fra
         return SONAR_FRAME_AHEAD;
     adopt(a, frame);
     return NO_CAUSE;
-}
-
-/* ---- overload -------------------------------------------------------------------------------- */
-
-bool sonar_timeline_sheds(sonar_assembler *a, const sonar_frame *frame, int64_t now_ns) {
-    uint64_t first = position_of(a, frame->first_sample), end = first + frame->samples;
-    sonar_shed_time(&a->shed, frame->first_sample - a->origin, frame->samples, now_ns);
-    if (!sonar_shed_takes(&a->shed, first, end))
-        return false;
-    a->accepted_ns = now_ns; /* the stream goes on */
-    sonar_count_set((uint64_t *)&a->count.last_frame_ns, (uint64_t)now_ns);
-    note_newest(a, end);
-    return true;
-}
-
-/* The first end of a window that no stored sample lies behind. */
-static uint64_t whole_windows_end(const sonar_assembler *a) {
-    uint64_t end = window_end(a);
-    return a->newest <= end ? end : end + (a->newest - end + a->hop - 1) / a->hop * a->hop;
-}
-
-/* The first window that lost nothing. */
-static uint64_t first_window_after_shedding(const sonar_assembler *a) {
-    uint64_t to = a->shed.to;
-    return to <= a->window ? a->window
-                           : a->window + (to - a->window + a->hop - 1) / a->hop * a->hop;
-}
-
-void sonar_assembler_load(sonar_assembler *a, bool busy) {
-    pthread_mutex_lock(&a->lock);
-    sonar_shed_turn turn = a->running ? sonar_shed_tick(&a->shed, busy) : SONAR_SHED_STAYS;
-    if (turn == SONAR_SHED_BEGINS)
-        sonar_shed_begin(&a->shed, whole_windows_end(a));
-    else if (turn == SONAR_SHED_ENDS)
-        sonar_shed_end(&a->shed, first_window_after_shedding(a));
-    pthread_mutex_unlock(&a->lock);
 }
