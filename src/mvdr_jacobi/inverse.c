@@ -440,13 +440,20 @@ static bool have(mvdr_stage *stage, size_t bin, size_t count, double delta, mvdr
     return make(stage, bin, count, delta, scratch);
 }
 
-/* The share of a source's power that P shows, by the sums over M. */
+/* The share of a source's power that P shows, by the sums over M. Fewer snapshots than sensors
+ * leave eigenvalues of R at zero, which are 1/delta_0 of M whatever the other loading is, and count
+ * for nothing; of the others first order does. */
 static double share_of(const mvdr_stage *stage, const mvdr_inverse *inverse, double apart,
                        double count) {
     const double n = (double)stage->rows.n, delta = inverse->delta + apart;
-    const double less = 1 / (1 + apart * inverse->energy / inverse->trace);
-    const double sum = fmax(n - delta * less * inverse->trace, 0);
-    const double quiet = fmax(n - delta * delta * less * less * inverse->energy, 0);
+    const double rank = fmin(n, count * (double)stage->shape.each), zeros = n - rank;
+    const double trace = fmax(inverse->trace - zeros / inverse->delta, 0);
+    const double most = trace / inverse->delta;
+    const double energy =
+        fmin(fmax(inverse->energy - zeros / (inverse->delta * inverse->delta), 0), most);
+    const double less = trace > 0 ? 1 / (1 + apart * energy / trace) : 1;
+    const double sum = fmax(rank - delta * less * trace, 0);
+    const double quiet = fmax(rank - delta * delta * less * less * energy, 0);
     return mvdr_level_of(&stage->spec, sum, quiet, count, count);
 }
 
