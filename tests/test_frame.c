@@ -78,13 +78,32 @@ Test(frame, random_headers_survive_the_round_trip) {
                              .epoch = (uint32_t)draw() | 1,
                              .sequence = draw(),
                              .first_sample = draw() >> 1,
-                             .utc_ns = (int64_t)draw(),
+                             .utc_ns = (int64_t)below(2 * (uint64_t)SONAR_UTC_MOST_NS) -
+                                       SONAR_UTC_MOST_NS,
                              .fs_hz = (double)below(1u << 20) / 7};
         uint8_t header[65];
         sonar_frame back;
         sonar_frame_encode(&frame, header + 1); /* unaligned on purpose */
         cr_assert(sonar_frame_decode(header + 1, 64, &back, NULL) == SONAR_OK);
         cr_assert(same(&frame, &back));
+    }
+}
+
+/* The time of day places nothing, so a wild one is no reason to refuse samples. */
+Test(frame, times_that_nobody_means_stay_harmless) {
+    static const int64_t claimed[][2] = {{INT64_MAX, SONAR_UTC_MOST_NS},
+                                         {INT64_MIN, -SONAR_UTC_MOST_NS},
+                                         {SONAR_UTC_MOST_NS + 1, SONAR_UTC_MOST_NS},
+                                         {SONAR_UTC_MOST_NS, SONAR_UTC_MOST_NS},
+                                         {-1, -1},
+                                         {0, 0}};
+    for (size_t i = 0; i < sizeof claimed / sizeof *claimed; i++) {
+        sonar_frame frame = good_frame(), back;
+        uint8_t header[64];
+        frame.utc_ns = claimed[i][0];
+        sonar_frame_encode(&frame, header);
+        cr_assert(sonar_frame_decode(header, 64, &back, NULL) == SONAR_OK);
+        cr_expect_eq(back.utc_ns, claimed[i][1]);
     }
 }
 

@@ -50,6 +50,13 @@ void sonar_frame_encode(const sonar_frame *frame, uint8_t header[SONAR_FRAME_HEA
     put(header + 56, rate, 8);
 }
 
+static int64_t claimed_utc(uint64_t bits) {
+    const int64_t utc_ns = (int64_t)bits;
+    return utc_ns > SONAR_UTC_MOST_NS    ? SONAR_UTC_MOST_NS
+           : utc_ns < -SONAR_UTC_MOST_NS ? -SONAR_UTC_MOST_NS
+                                         : utc_ns;
+}
+
 static void read_fields(const uint8_t *header, sonar_frame *frame) {
     *frame = (sonar_frame){.array_id = (uint32_t)get(header + 8, 4),
                            .first_channel = (uint32_t)get(header + 12, 4),
@@ -61,7 +68,7 @@ static void read_fields(const uint8_t *header, sonar_frame *frame) {
                            .epoch = (uint32_t)get(header + 28, 4),
                            .sequence = get(header + 32, 8),
                            .first_sample = get(header + 40, 8),
-                           .utc_ns = (int64_t)get(header + 48, 8)};
+                           .utc_ns = claimed_utc(get(header + 48, 8))};
     uint64_t rate = get(header + 56, 8);
     memcpy(&frame->fs_hz, &rate, sizeof rate);
 }

@@ -12,6 +12,10 @@ enum { SONAR_FRAME_INTERLEAVED = 0, SONAR_FRAME_CHANNEL_MAJOR = 1 };
 enum { SONAR_FRAME_DISCONTINUITY = 1, SONAR_FRAME_OVERLOAD = 2, SONAR_FRAME_UNSYNCHRONISED = 4 };
 enum { SONAR_FRAME_SHARED = 8 }; /* the samples lie in shared memory (net/shared.h) */
 
+/* What a digitiser claims beyond that many nanoseconds around 1970, until the year 2096, is taken
+ * as that: no sum or difference of times overflows then. */
+#define SONAR_UTC_MOST_NS INT64_C(4000000000000000000)
+
 typedef struct sonar_frame {
     uint32_t array_id, first_channel, channels, samples;
     uint8_t type;   /* SONAR_S16 .. SONAR_F32 */
@@ -19,7 +23,7 @@ typedef struct sonar_frame {
     uint16_t flags;
     uint32_t epoch;
     uint64_t sequence, first_sample;
-    int64_t utc_ns;
+    int64_t utc_ns; /* within SONAR_UTC_MOST_NS of 1970 once decoded */
     double fs_hz;
 } sonar_frame;
 

@@ -134,7 +134,7 @@ static sonar_code take_number(const cJSON *item, double low, double high, sonar_
 /* Members by other names are what others add. */
 static sonar_code take_member(const cJSON *item, int64_t *utc_ns, sonar_nav_values *to,
                               sonar_error *err) {
-    const double utc_most_ns = 9e18; /* the year 2255 */
+    const double utc_most_ns = 4e18; /* the year 2096; no difference of two overflows */
     if (!strcmp(item->string, "utc_ns")) {
         const sonar_code code = take_number(item, 0, utc_most_ns, err);
         if (!code)
