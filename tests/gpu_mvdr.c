@@ -429,6 +429,7 @@ static const site_case CASES[] = {MVDR_CASES(MVDR_ROW) MVDR_REFUSALS(MVDR_ROW) M
                                   {"absent_library", absent_library},
                                   {"recorded", recorded}};
 static const site_case LONG_CASES[] = {MVDR_LONG_CASES(MVDR_ROW)};
+static const site_case INVERSE_CASES[] = {MVDR_INVERSE_CASES(MVDR_ROW) MVDR_SPOILT_CASES(MVDR_ROW)};
 
 static void run(site *site, const site_case *cases, size_t count, const char *wanted) {
     for (size_t i = 0; i < count; i++)
@@ -438,6 +439,7 @@ static void run(site *site, const site_case *cases, size_t count, const char *wa
 
 static void run_all(site *site, const char *wanted) {
     run(site, CASES, sizeof CASES / sizeof *CASES, wanted);
+    run(site, INVERSE_CASES, sizeof INVERSE_CASES / sizeof *INVERSE_CASES, wanted);
     if (!site->quick)
         run(site, LONG_CASES, sizeof LONG_CASES / sizeof *LONG_CASES, wanted);
 }

@@ -9,17 +9,24 @@
 #include <math.h>
 #include <stdint.h>
 
+/* For the GPU's kernels, too. */
+#ifdef __CUDACC__
+#define SONAR_RANDOM_BOTH __host__ __device__
+#else
+#define SONAR_RANDOM_BOTH
+#endif
+
 #define SONAR_RANDOM_STEP UINT64_C(0x9e3779b97f4a7c15)
 
 /* The finaliser: neighbouring numbers become unlike ones. */
-static inline uint64_t sonar_random_mix(uint64_t z) {
+SONAR_RANDOM_BOTH static inline uint64_t sonar_random_mix(uint64_t z) {
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
 }
 
 /* 64 random bits: value `index` of the stream `key`. */
-static inline uint64_t sonar_random_at(uint64_t key, uint64_t index) {
+SONAR_RANDOM_BOTH static inline uint64_t sonar_random_at(uint64_t key, uint64_t index) {
     return sonar_random_mix(key + (index + 1) * SONAR_RANDOM_STEP);
 }
 

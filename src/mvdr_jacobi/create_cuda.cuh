@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "mvdr_jacobi/fit_cuda.cuh"
+#include "mvdr_jacobi/run_inverse_cuda.cuh"
 
 namespace mvdr::host {
 
@@ -52,6 +53,12 @@ inline void destroy(void *opaque) {
                       v->unsolved,
                       v->bin,
                       v->ring,
+                      v->slide,
+                      v->m,
+                      v->moved,
+                      v->inverse_part,
+                      v->moment,
+                      v->probe,
                       v->tones,
                       v->pair};
     for (void *memory : device)
@@ -162,6 +169,32 @@ inline sonar_code allocate_results(mvdr_stage *stage, sonar_error *err) {
     return memory.code;
 }
 
+/* Whether an inverse may follow the snapshots. From so many sensors it takes less time than to
+ * begin anew. Decision "mvdr.inverse", of tests: "follow", few sensors, too; "spoil", a wrong one.
+ */
+inline bool follows(mvdr_stage *stage, const sonar_host *host) {
+    constexpr size_t LEAST_SENSORS = 192;
+    const sonar_mvdr_spec *spec = &stage->view.spec;
+    const char *chosen = sonar_host_choice(host, "mvdr.inverse");
+    stage->view.spoilt = chosen && strcmp(chosen, "spoil") == 0 ? 1 + 1e-3 : 1;
+    return mvdr_can_follow(spec) && (chosen || spec->sensors >= LEAST_SENSORS);
+}
+
+inline sonar_code allocate_inverse(mvdr_stage *stage, sonar_error *err) {
+    mvdr::view *v = &stage->view;
+    const size_t bins = v->spec.bins, most = v->most;
+    const size_t points = sonar_max_size(v->spec.directions, stage->look.pitch);
+    allocator memory = {err, SONAR_OK};
+    v->inverse_parts = (uint32_t)sonar_max_size(inverse_parts(v->most), most / 8);
+    memory.make(&v->slide, bins);
+    memory.make(&v->m, bins * most, most);
+    memory.make(&v->moved, bins * most, 2 * MVDR_MOST_MOVED);
+    memory.make(&v->inverse_part, bins * 2, v->inverse_parts);
+    memory.make(&v->moment, bins * 2 * moment_parts(v->most), points);
+    memory.make(&v->probe, bins, v->spec.directions);
+    return memory.code;
+}
+
 inline sonar_code check_spec(const sonar_mvdr_spec *spec, sonar_error *err) {
     sonar_code code = mvdr_check_spec(spec, err);
     if (code)
@@ -197,7 +230,7 @@ inline void set_view(mvdr_stage *stage, const sonar_mvdr_spec *spec) {
     stage->stale = true;
 }
 
-inline sonar_code prepare(mvdr_stage *stage, sonar_error *err) {
+inline sonar_code prepare(mvdr_stage *stage, const sonar_host *host, sonar_error *err) {
     size_t sensors = stage->view.spec.sensors;
     stage->rows = (size_t *)sonar_alloc(2 * sensors, sizeof(size_t));
     stage->row_of = (size_t *)sonar_alloc(sensors, sizeof(size_t));
@@ -210,6 +243,8 @@ inline sonar_code prepare(mvdr_stage *stage, sonar_error *err) {
         code = allocate_snapshots(stage, err);
     if (!code)
         code = allocate_results(stage, err);
+    if (!code && follows(stage, host))
+        code = allocate_inverse(stage, err);
     if (!code && stage->view.tones)
         code = CUDA_CHECK(where,
                           cudaMemcpy(stage->view.tones, stage->view.spec.tones,
@@ -253,7 +288,7 @@ inline sonar_code create(const void *opaque, const sonar_host *host, void **out,
         return sonar_fail(err, SONAR_ENOMEM, where, "no memory for the stage");
     stage->shape = mvdr_shape_of(spec);
     set_view(stage, spec);
-    if ((code = prepare(stage, err)) != SONAR_OK) {
+    if ((code = prepare(stage, host, err)) != SONAR_OK) {
         destroy(stage);
         return code;
     }

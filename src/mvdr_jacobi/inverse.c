@@ -1,32 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/*
- * The streaming inverse: M = (w S + delta_0 I)^-1, S the sum of x x^H over the block, with
- * forward-backward averaging the mean of it and of the same of all J x*, and w, delta_0 those of
- * the window in which M was made, follows the snapshots that come and go (Sherman and Morrison
- * 1950), rank one each:
- *
- *   M <- M - y y^H / s,   y = M x sqrt(w),   s = x^H y sqrt(w) + 1, or - 1 for one that goes
- *
- * The spectrum wants another loading: with R = w' S that of M is off by e = delta w/w' - delta_0.
- * With p = a^H M a and q = |M a|^2, by which p falls when the loading rises,
- *
- *   a^H (R + delta I)^-1 a ~ (w/w') p^2 / (p + e q)
- *
- * is right to first order. It is E[1/V] over-estimated by nothing and under-estimated by 1/E[V] of
- * V = 1 + e/(d + delta_0), which lies between 1 and 1 + e/delta_0, so by Kantorovich's inequality
- * it is too low by no more than a share of e^2 / (4 delta_0 (delta_0 + e)). q follows from the same
- * y; e is small, so that q need not be exact.
- *
- * What rounding does to M is measured before a spectrum is published: for a vector v, the sum of
- * +-a/sqrt(p) over all directions, and z = M v
- *
- *   z^H (w S + delta_0 I) z - v^H z = v^H E v + v^H E (w S + delta_0 I) E v
- *
- * is about the sum of the relative errors of p, E being the error of M. S is not kept: the
- * snapshots are there.
- */
+/* The streaming inverse on the CPU (inverse.h). |M a|^2 of every direction follows from the same y
+ * as M; e is small, so that it need not be exact. S is not kept for the probe: the snapshots are
+ * there. */
 #include "mvdr_jacobi/internal.h"
-#include "mvdr_jacobi/level.h"
+#include "mvdr_jacobi/inverse.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -34,19 +11,7 @@
 
 #include "core/random.h"
 
-enum {
-    LANES = MVDR_LANES,
-    STEP = 2 * MVDR_LANES,
-    MOST = 8,     /* snapshots and mirror images that come and go in a window */
-    OLDEST = 512, /* windows until M is made anew, and q with it, whose errors add up */
-    YOUNG = 2,    /* an inverse that did not last so many windows did not pay */
-    REST = 16     /* windows that such a bin does without */
-};
-/* 0.0007 dB by another loading, 0.0004 dB by rounding. */
-#define MOST_APART 1.5e-4
-#define MOST_WRONG 1e-4
-/* A snapshot's leaving must leave so much of what M knows. */
-#define LEAST_LEFT 1e-7
+enum { LANES = MVDR_LANES, STEP = 2 * MVDR_LANES, MOST = MVDR_MOST_MOVED };
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -304,8 +269,7 @@ void mvdr_inverse_before(mvdr_stage *stage, size_t bin, bool slides, mvdr_scratc
     scratch->change->count = 0;
     if (!slides) /* a window like this one may follow */
         *inverse = (mvdr_inverse){.rest = 1};
-    if (stage->renewed || 2 * stage->arrived * stage->shape.each > MOST ||
-        stage->arrived >= stage->shape.slots)
+    if (stage->renewed || !mvdr_moves_little(stage->arrived, stage->shape.each, stage->shape.slots))
         inverse->kept = false;
     if (inverse->kept)
         take_arrivals(stage, bin, stage->arrived, -1, scratch->change);
@@ -343,7 +307,7 @@ static bool eliminate(mvdr_change *c, size_t ld) {
             subtract(y, before, ld, re * c->over[j], im * c->over[j]);
         }
         const double s = c->sign[k] + dot(c->x + k * vector, y, ld, &im);
-        if (!(s * c->sign[k] >= LEAST_LEFT))
+        if (!(s * c->sign[k] >= MVDR_LEAST_LEFT))
             return false;
         c->over[k] = 1 / s;
         c->energy[k] = dot(y, y, ld, &im);
@@ -416,45 +380,24 @@ static bool load_by_trace(const mvdr_stage *stage, double trace, double count, m
     const sonar_mvdr_spec *spec = &stage->spec;
     const double snapshots = count * (double)stage->shape.each;
     return mvdr_loading_by_trace(spec, trace, stage->rows.n, snapshots, load) &&
-           isfinite(load->delta) &&
-           (!spec->correct_level ||
-            load->delta * (double)spec->sensors <= MVDR_MOST_LOADING * trace);
+           mvdr_plainly_loaded(spec, load->delta, trace);
 }
 
 /* M after this window's snapshots, close enough to loading with delta; false: there is none. */
 static bool have(mvdr_stage *stage, size_t bin, size_t count, double delta, mvdr_scratch *scratch) {
     mvdr_inverse *inverse = &stage->inverse[bin];
     const double weight = scratch->root[0] * scratch->root[0];
-    if (inverse->kept && inverse->age < OLDEST && follow(stage, bin, scratch)) {
-        const double wanted = delta * inverse->weight / weight, apart = wanted - inverse->delta;
-        if (apart * apart <= MOST_APART * 4 * wanted * inverse->delta)
-            return true;
-    }
-    if (inverse->kept && inverse->age < YOUNG)
-        inverse->rest = REST;
+    if (inverse->kept && inverse->age < MVDR_OLDEST && follow(stage, bin, scratch) &&
+        mvdr_loading_near(delta * inverse->weight / weight, inverse->delta))
+        return true;
+    if (inverse->kept && inverse->age < MVDR_YOUNG)
+        inverse->rest = MVDR_REST;
     inverse->kept = false;
     if (inverse->rest) {
         inverse->rest--;
         return false;
     }
     return make(stage, bin, count, delta, scratch);
-}
-
-/* The share of a source's power that P shows, by the sums over M. Fewer snapshots than sensors
- * leave eigenvalues of R at zero, which are 1/delta_0 of M whatever the other loading is, and count
- * for nothing; of the others first order does. */
-static double share_of(const mvdr_stage *stage, const mvdr_inverse *inverse, double apart,
-                       double count) {
-    const double n = (double)stage->rows.n, delta = inverse->delta + apart;
-    const double rank = fmin(n, count * (double)stage->shape.each), zeros = n - rank;
-    const double trace = fmax(inverse->trace - zeros / inverse->delta, 0);
-    const double most = trace / inverse->delta;
-    const double energy =
-        fmin(fmax(inverse->energy - zeros / (inverse->delta * inverse->delta), 0), most);
-    const double less = trace > 0 ? 1 / (1 + apart * energy / trace) : 1;
-    const double sum = fmax(rank - delta * less * trace, 0);
-    const double quiet = fmax(rank - delta * delta * less * less * energy, 0);
-    return mvdr_level_of(&stage->spec, sum, quiet, count, count);
 }
 
 /* The view and the info. */
@@ -471,7 +414,9 @@ static void note(mvdr_stage *stage, size_t bin, double count, const mvdr_load *l
                         .delta = load->delta,
                         .offset = llround(state->offset * MVDR_TONE_ONE)};
     view->apart = view->delta * view->scale - view->kept;
-    const double share = share_of(stage, inverse, view->apart, count);
+    const double share =
+        mvdr_inverse_share((double)stage->rows.n, inverse->delta, view->apart, inverse->trace,
+                           inverse->energy, count, (double)stage->shape.each);
     float *info = mvdr_begin_info(stage, bin, count);
     info[SONAR_MVDR_FLAGS] = (float)mvdr_end_view(stage, view, load, share, info);
 }
@@ -499,7 +444,7 @@ bool mvdr_inverse_solve(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
 static void load_anew(const mvdr_view *view, const double *norm, const double *p, double *q,
                       double *s) {
     for (size_t lane = 0; lane < LANES; lane++) {
-        q[lane] = fmin(fmax(q[lane], p[lane] * p[lane] / norm[lane]), p[lane] / view->kept);
+        q[lane] = mvdr_bounded_slope(norm[lane], view->kept, p[lane], q[lane]);
         s[lane] = view->scale * p[lane] * p[lane] / (p[lane] + view->apart * q[lane]);
     }
 }
@@ -596,7 +541,7 @@ static bool holds(const mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
     apply_two(stage->factor + bin * stage->factor_size, ld / LANES, c->v, c->z, c->back);
     const double sum = energy_along(stage, bin, c->z, scratch) * inverse->weight +
                        inverse->delta * dot(c->z, c->z, ld, &im);
-    return fabs(sum - dot(c->v, c->z, ld, &im)) <= MOST_WRONG;
+    return fabs(sum - dot(c->v, c->z, ld, &im)) <= MVDR_MOST_WRONG;
 }
 
 /* Powers of all directions, and the probe. */
@@ -630,7 +575,7 @@ void mvdr_inverse_spectrum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch)
     look_around(stage, bin, scratch);
     if (holds(stage, bin, scratch))
         return;
-    *inverse = (mvdr_inverse){.rest = inverse->age < YOUNG ? REST : 0};
+    *inverse = (mvdr_inverse){.rest = inverse->age < MVDR_YOUNG ? MVDR_REST : 0};
     mvdr_solve_anew(stage, bin, scratch);
     mvdr_spectrum(stage, bin, scratch);
 }

@@ -2,6 +2,7 @@
 /* The CPU's MVDR stage: one task per bin, everything of a bin in a fixed order inside it, so that
  * results do not depend on the number of workers. */
 #include "mvdr_jacobi/internal.h"
+#include "mvdr_jacobi/inverse.h"
 
 #include <float.h>
 #include <math.h>
@@ -245,14 +246,6 @@ static void publish(const mvdr_stage *stage, sonar_buffer *out, uint32_t outputs
                SONAR_MVDR_INFO_FIELDS);
 }
 
-/* Whether this window wants nothing but what the inverse can give. */
-static bool may_slide(const mvdr_stage *stage) {
-    const sonar_mvdr_spec *spec = &stage->spec;
-    const mvdr_wants *wants = &stage->wants;
-    return stage->inverse && wants->far && !wants->near && !wants->music && !wants->eigenvalues &&
-           !spec->source_count && spec->loading != SONAR_LOADING_NOISE;
-}
-
 static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *in,
                           sonar_buffer *out, const sonar_work *work, sonar_error *err) {
     (void)queue;
@@ -270,7 +263,7 @@ static sonar_code execute(void *opaque, sonar_queue *queue, const sonar_buffer *
     stage->in = in;
     stage->arrived = joined && in->shape[0] ? work->snapshots : in->shape[0];
     stage->wants = mvdr_wants_of(work, out);
-    stage->slides = may_slide(stage);
+    stage->slides = stage->inverse && mvdr_may_slide(spec, &stage->wants);
     if (stage->tones && stage->arrived && !joined)
         stage->host->parallel(stage->host->ctx, spec->bins, accumulate_products, stage);
     stage->host->parallel(stage->host->ctx, spec->bins, bin_task, stage);

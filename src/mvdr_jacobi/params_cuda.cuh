@@ -22,6 +22,16 @@ inline sonar_code resolve(const mvdr_stage *stage, cudaStream_t stream, sonar_er
         where, cudaMemsetAsync(v->unsolved, 1, v->spec.bins * sizeof *v->unsolved, stream), err);
 }
 
+/* No inverse is kept. */
+inline sonar_code forget_inverses(const mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    return v->slide
+               ? CUDA_CHECK(where,
+                            cudaMemsetAsync(v->slide, 0, v->spec.bins * sizeof *v->slide, stream),
+                            err)
+               : SONAR_OK;
+}
+
 inline sonar_code forget(mvdr_stage *stage, cudaStream_t stream, sonar_error *err) {
     if (!stage->forgotten)
         return SONAR_OK;
@@ -35,7 +45,8 @@ inline sonar_code forget(mvdr_stage *stage, cudaStream_t stream, sonar_error *er
             CUDA_TRY(where, cudaMemsetAsync(v->rest, 0, bytes, stream), err);
     }
     stage->forgotten = false;
-    return resolve(stage, stream, err);
+    const sonar_code code = forget_inverses(stage, stream, err);
+    return code ? code : resolve(stage, stream, err);
 }
 
 /* The used sensors as rows, and by sensor what the sums need. */
@@ -112,6 +123,8 @@ inline sonar_code update_rows(mvdr_stage *stage, const sonar_params *params, cud
         list_rows(stage, params);
         stage->stale = true;
         code = upload_rows(stage, stream, err);
+        if (!code)
+            code = forget_inverses(stage, stream, err);
     }
     if (code)
         return code;

@@ -4,6 +4,7 @@
 #define SONAR_MVDR_JACOBI_RUN_ARRIVE_CUDA_CUH
 
 #include "mvdr_jacobi/arrive_cuda.cuh"
+#include "mvdr_jacobi/run_inverse_cuda.cuh"
 #include "mvdr_jacobi/run_sums_cuda.cuh"
 #include "mvdr_jacobi/tone_cuda.cuh"
 
@@ -49,7 +50,7 @@ inline sonar_code add_forgetting(const mvdr_stage *stage, const mvdr::arrivals &
     return CUDA_LAUNCHED(where, "forget_sums", err);
 }
 
-/* Into the covariance of the ring's snapshots. */
+/* Into the covariance of the ring's snapshots, and to where an inverse follows them. */
 inline sonar_code slide_covariance(const mvdr_stage *stage, const mvdr::arrivals &in, uint32_t skip,
                                    cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -61,7 +62,8 @@ inline sonar_code slide_covariance(const mvdr_stage *stage, const mvdr::arrivals
         return code;
     const dim3 grid((unsigned)sonar_min_size(v->spec.sensors, 4096), bins);
     mvdr::slide_sums<<<grid, 128, 0, stream>>>(*v, in, skip);
-    return CUDA_LAUNCHED(where, "slide_sums", err);
+    code = CUDA_LAUNCHED(where, "slide_sums", err);
+    return code ? code : note_moves(stage, in, stream, err);
 }
 
 /* Into the ring's next slots. */

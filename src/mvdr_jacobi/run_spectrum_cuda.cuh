@@ -5,6 +5,7 @@
 #define SONAR_MVDR_JACOBI_RUN_SPECTRUM_CUDA_CUH
 
 #include "mvdr_jacobi/music_cuda.cuh"
+#include "mvdr_jacobi/run_inverse_cuda.cuh"
 #include "mvdr_jacobi/run_sums_cuda.cuh"
 #include "mvdr_jacobi/solve_cuda.cuh"
 #include "mvdr_jacobi/spectrum_cuda.cuh"
@@ -54,20 +55,18 @@ inline sonar_code steer_at(const mvdr_stage *stage, const mvdr::points &points, 
     return CUDA_LAUNCHED(where, "steer", err);
 }
 
-/* P of every bin at the points, and the band's power if wanted. */
-inline sonar_code run_spectrum(const mvdr_stage *stage, const mvdr::points &points, float *band,
-                               ptrdiff_t stride, cudaStream_t stream, sonar_error *err) {
+/* P of the bins that have a factor, at points whose steering vectors are made, and the band's power
+ * if wanted. */
+inline sonar_code run_factors(const mvdr_stage *stage, const mvdr::points &points, float *band,
+                              ptrdiff_t stride, cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     const unsigned bins = (unsigned)v->spec.bins;
-    sonar_code code = steer_at(stage, points, stream, err);
-    if (code)
-        return code;
     const dim3 grid(blocks_for(points.count, mvdr::LOOKS), bins);
     if (v->vectors)
         mvdr::spectrum<true><<<grid, mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(*v, points);
     else
         mvdr::spectrum<false><<<grid, mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(*v, points);
-    code = CUDA_LAUNCHED(where, "spectrum", err);
+    sonar_code code = CUDA_LAUNCHED(where, "spectrum", err);
     if (!code && v->gain > 0) {
         const bool counted = points.power == stage->grid.power;
         mvdr::limit_gain<<<dim3(blocks_for(points.count, 8), bins), 256, 0, stream>>>(*v, points,
@@ -78,6 +77,15 @@ inline sonar_code run_spectrum(const mvdr_stage *stage, const mvdr::points &poin
         return code;
     mvdr::band_power<<<(points.count + 127) / 128, 128, 0, stream>>>(*v, points, band, stride);
     return CUDA_LAUNCHED(where, "band_power", err);
+}
+
+/* P of every bin at the points, and the band's power if wanted. */
+inline sonar_code run_spectrum(const mvdr_stage *stage, const mvdr::points &points, float *band,
+                               ptrdiff_t stride, cudaStream_t stream, sonar_error *err) {
+    sonar_code code = steer_at(stage, points, stream, err);
+    if (!code && stage->view.slide)
+        code = run_moments(stage, points, false, stream, err);
+    return code ? code : run_factors(stage, points, band, stride, stream, err);
 }
 
 /* The spectrum of `count` points that nothing is kept of, at most look.pitch, from all snapshots of
@@ -148,6 +156,28 @@ inline sonar_code publish_music(const mvdr_stage *stage, float *out, const sonar
     return CUDA_LAUNCHED(where, "pseudo_spectrum", err);
 }
 
+/* Solves the bins; their spectrum, and the azimuth. In a window that slides, those whose inverse
+ * goes on need no factor. */
+inline sonar_code solve_and_look(const mvdr_stage *stage, bool all, bool far,
+                                 const sonar_buffer *azimuth, cudaStream_t stream,
+                                 sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    float *band = (float *)azimuth->data;
+    sonar_code code = SONAR_OK;
+    if (stage->slides)
+        code = steer_at(stage, stage->grid, stream, err);
+    if (!code && stage->slides)
+        code = slide(stage, stream, err);
+    if (!code)
+        code = solve_bins(*v, all, stream, err);
+    if (code || !far)
+        return code;
+    if (!stage->slides)
+        return run_spectrum(stage, stage->grid, band, azimuth->stride[0], stream, err);
+    code = run_factors(stage, stage->grid, band, azimuth->stride[0], stream, err);
+    return code ? code : make_inverses(stage, stream, err);
+}
+
 inline sonar_code publish(mvdr_stage *stage, const sonar_queue *queue, sonar_buffer *out,
                           const sonar_work *work, sonar_error *err) {
     const cudaStream_t stream = queue->stream;
@@ -160,10 +190,7 @@ inline sonar_code publish(mvdr_stage *stage, const sonar_queue *queue, sonar_buf
     if (v->vectors && v->ascending)
         code = decompose(stage, queue, err);
     if (!code)
-        code = solve_bins(*v, all, stream, err);
-    if (!code && wants.far)
-        code = run_spectrum(stage, stage->grid, (float *)azimuth->data, azimuth->stride[0], stream,
-                            err);
+        code = solve_and_look(stage, all, wants.far, azimuth, stream, err);
     if (!code && work->outputs & SONAR_WANT(SONAR_MVDR_SPECTRUM))
         code = write_rows(&v->band, &out[SONAR_MVDR_OUT_SPECTRUM], v->power, spec->directions,
                           stream, err);

@@ -208,6 +208,7 @@ template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, 
     __syncthreads();
     if (threadIdx.x == 0) {
         v.bin[bin].delta = 0;
+        v.bin[bin].slid = false;
         v.bin[bin].modes = 0;
         v.bin[bin].subspace = 0;
     }

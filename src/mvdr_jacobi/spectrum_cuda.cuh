@@ -74,14 +74,32 @@ struct looks {
     }
 
     /* Rows from `row` on, zeros beyond the last one. All threads call. */
-    template <bool BY_SNAPSHOTS> __device__ void read(uint32_t row, stretch &y) const {
+    __device__ void read_projections(uint32_t row, stretch &y) const {
 #pragma unroll 4
         for (uint32_t i = threadIdx.x; i < STRETCH * LOOKS; i += SPECTRUM_WARPS * WARP) {
             const uint32_t at = row + i % STRETCH, in = min(at, v.order - 1);
-            const uint32_t direction = min(first + i / STRETCH, p.count - 1);
-            const complex64 x = BY_SNAPSHOTS ? projection(in, direction) : steering(in, direction);
+            const complex64 x = projection(in, min(first + i / STRETCH, p.count - 1));
             y(i % STRETCH, i / STRETCH) = at < v.order ? x : complex64{0, 0};
         }
+    }
+
+    /* The same tile by tile, a warp each. */
+    __device__ void read_steering(uint32_t row, stretch &y) const {
+        constexpr uint32_t DOWN = STRETCH / 4;
+#pragma unroll 4
+        for (uint32_t tile = warp(); tile < DOWN * LOOKS / 8; tile += SPECTRUM_WARPS) {
+            const uint32_t at = row + tile % DOWN * 4 + lane() % 4, in = min(at, v.order - 1);
+            const uint32_t direction = first + tile / DOWN * 8 + lane() / 4;
+            const complex64 x = steering(in, min(direction, p.count - 1));
+            y.at[tile % DOWN][tile / DOWN][lane()] = at < v.order ? x : complex64{0, 0};
+        }
+    }
+
+    __device__ void read(uint32_t row, stretch &y) const {
+        if (v.by_snapshots)
+            read_projections(row, y);
+        else
+            read_steering(row, y);
     }
 };
 
@@ -177,10 +195,7 @@ __device__ inline void add_up(const looks &l, const Basis &w, stretch &y,
             if (row < own)
                 left = columns_of(w, first, row);
             __syncthreads();
-            if (l.v.by_snapshots)
-                l.read<true>(row, y);
-            else
-                l.read<false>(row, y);
+            l.read(row, y);
             __syncthreads();
             if (row < own)
                 add_rows(w, y, first, row, min(own - row, STRETCH), left, sum);
@@ -215,15 +230,15 @@ __device__ inline double power_of(const view &v, const bin_state &bin, double fo
     return v.spec.correct_level ? fmax(norm - delta * s, 0.0) / (each * s) : 1 / s;
 }
 
-/* Grid: groups of directions, bins. */
+/* Of bins that have not been solved by an inverse. Grid: groups of directions, bins. */
 template <bool VECTORS>
 __global__ void __launch_bounds__(SPECTRUM_WARPS *WARP, 3) spectrum(view v, points p) {
     __shared__ stretch y;
     __shared__ double form[SPECTRUM_WARPS][LOOKS];
     const uint32_t bin = blockIdx.y;
-    if (!v.in_band(bin))
-        return;
     const bin_state &state = v.bin[bin];
+    if (!v.in_band(bin) || state.slid)
+        return;
     const looks l = {v, p, bin, blockIdx.x * LOOKS};
     const size_t direction = (size_t)l.first + threadIdx.x, at = (size_t)bin * p.pitch + direction;
     double power = 0, sum = 0;

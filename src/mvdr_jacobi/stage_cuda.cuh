@@ -6,6 +6,7 @@
 #include "core/cuda_common.cuh"
 #include "mvdr_jacobi/block_cuda.cuh"
 #include "mvdr_jacobi/common.h"
+#include "mvdr_jacobi/inverse.h"
 #include "mvdr_jacobi/mvdr_jacobi.h"
 #include "mvdr_jacobi/tone.h"
 
@@ -33,6 +34,23 @@ struct bin_state {
     uint32_t subspace; /* dimension of MUSIC's signal subspace */
     bool ladder;       /* all eigenvalues are known */
     double middle[2];  /* the median's, if they alone were looked for; 0: not yet */
+    bool slid;         /* by the streaming inverse M, */
+    double kept;       /* which is loaded with that */
+    double apart;      /* and should be with so much more */
+};
+
+/* What a bin keeps of the streaming inverse M (inverse.h); a reset clears it. */
+struct sliding {
+    bool kept;            /* M is that of the last window */
+    bool making;          /* it is made of this window's factor */
+    uint32_t age, rest;   /* windows since it was made, and to go without one */
+    uint64_t windows;     /* solved, of which a probe's signs follow */
+    double weight, delta; /* of a column in what M is the inverse of; its loading */
+    double next_weight;   /* of a column in this window's R, */
+    double count;         /* of so many snapshots */
+    double trace, energy; /* of M: sums of M_ii and |M_ij|^2 */
+    double sign[MVDR_MOST_MOVED], over[MVDR_MOST_MOVED]; /* a moved column's: 1 comes, -1 goes, 0
+                                                            is none; 1/s */
 };
 
 /* State of the ring of snapshots. It is on the device, so that a recorded execute advances
@@ -98,6 +116,14 @@ struct view {
     uint32_t pairs;          /* slots of pair: L, or max_new with forgetting */
     mvdr_pair *pair;         /* [slot][bin] a snapshot's products with the next bin */
     size_t shared_bytes;     /* of a solving block */
+    sliding *slide;          /* [bin], or NULL: no inverse is kept */
+    complex64 *m;            /* [bin][most][most] the inverses, in tiles; zeros beyond the order */
+    complex64 *moved;        /* [bin][2][MVDR_MOST_MOVED][most] columns x, and M x */
+    double *inverse_part;    /* [bin][inverse_parts][2] sums over parts of M */
+    uint32_t inverse_parts;
+    double *moment; /* [part][bin][pitch][2] parts of a^H M a and |M a|^2 */
+    double *probe;  /* [bin][direction] weight of a in the probe */
+    double spoilt;  /* M is so many times what it should be: 1, but in a test */
 
     __device__ bool in_band(uint32_t bin) const { return bin >= band.begin && bin < band.end; }
 };

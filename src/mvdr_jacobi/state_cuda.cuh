@@ -37,6 +37,10 @@ struct mvdr_stage {
     bool stale;       /* the sums are of other sensors or turns */
     size_t held;      /* sensors that have snapshots here: joined, none have */
     uint32_t arrived; /* a part: snapshots of the last execute, until join */
+    /* of this execute: */
+    bool slides;    /* it may take the inverse of the window before, */
+    bool little;    /* and so few snapshots come that that can follow: */
+    uint32_t moved; /* places for columns that come and go, 0, 2, 4 or 8 */
 };
 
 inline unsigned blocks_for(size_t items, size_t each) {

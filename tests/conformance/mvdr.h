@@ -114,6 +114,26 @@
     X(tone_comes_and_goes)                                                                         \
     X(tone_cells)
 
+/* The inverse that follows the snapshots, of few sensors: hosts whose `choice` is site_choose. */
+#define MVDR_INVERSE_CASES(X)                                                                      \
+    X(inverse_any_number_of_snapshots)                                                             \
+    X(inverse_while_the_block_fills)                                                               \
+    X(inverse_while_the_block_fills_with_little_loading)                                           \
+    X(inverse_any_unit)                                                                            \
+    X(inverse_not_a_number_in_one_bin)                                                             \
+    X(inverse_a_transient_leaves_nothing_behind)                                                   \
+    X(inverse_another_loading)                                                                     \
+    X(inverse_everything_changes)                                                                  \
+    X(inverse_everything_changes_with_mirror_images)                                               \
+    X(inverse_follows_ships)                                                                       \
+    X(inverse_follows_loud_ships)                                                                  \
+    X(inverse_absolutely_loaded)                                                                   \
+    X(inverse_of_loud_ships_absolutely_loaded)                                                     \
+    X(inverse_of_short_blocks)
+
+/* Backends with a path that spoils the inverse. */
+#define MVDR_SPOILT_CASES(X) X(inverse_that_is_wrong)
+
 /* What only the Jacobi solver says of itself: mvdr_solver.c. */
 #define MVDR_SOLVER_CASES(X) X(not_converged)
 
@@ -123,6 +143,8 @@ MVDR_CASES(MVDR_DECLARE)
 MVDR_REFUSALS(MVDR_DECLARE)
 MVDR_LONG_CASES(MVDR_DECLARE)
 MVDR_SOLVER_CASES(MVDR_DECLARE)
+MVDR_INVERSE_CASES(MVDR_DECLARE)
+MVDR_SPOILT_CASES(MVDR_DECLARE)
 #define MVDR_ROW(name) {#name, mvdr_case_##name},
 
 /* ---- for cases that a backend adds ----------------------------------------------------------- */
