@@ -40,8 +40,7 @@ static void *open_sub(void *context, const char *key, bool curve, const char *en
     if (sonar_socket_keepalive(socket) &&
         sonar_client_connect(key, curve, socket, endpoint, &err) == SONAR_OK)
         return socket;
-    fprintf(stderr, "sonar-check: %s: %s; an endpoint is tcp://HOST:PORT or ipc://PATH\n",
-            err.where, err.text);
+    fprintf(stderr, "sonar-check: %s: %s\n", err.where, err.text);
     if (events)
         sonar_client_forget(*events, socket);
     zmq_close(socket);

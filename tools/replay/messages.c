@@ -142,13 +142,34 @@ static sonar_code refuse_head(const uint8_t lead[SONAR_MESSAGE_HEAD_BYTES], cons
     return sonar_fail(err, SONAR_EINVAL, path, "at byte %ld there is no message", at);
 }
 
+static sonar_code open_file(const char *path, FILE **file, sonar_error *err) {
+    *file = fopen(path, "rbe");
+    return *file ? SONAR_OK
+                 : sonar_fail(err, SONAR_EUNAVAILABLE, path, "cannot open it: %s", strerror(errno));
+}
+
+/* Whether a file begins with a message, or with none where a segment had just begun: of another one
+ * is told before a subscriber is waited for. */
+static sonar_code look_at(const char *path, sonar_error *err) {
+    uint8_t lead[SONAR_MESSAGE_HEAD_BYTES];
+    sonar_message_head head;
+    FILE *file;
+    sonar_code code = open_file(path, &file, err);
+    if (code)
+        return code;
+    if (fread(lead, 1, sizeof lead, file) == sizeof lead && !sonar_message_head_decode(lead, &head))
+        code = refuse_head(lead, path, 0, err);
+    fclose(file);
+    return code;
+}
+
 static sonar_code play_file(player *p, const char *path, sonar_error *err) {
     uint8_t lead[SONAR_MESSAGE_HEAD_BYTES];
     sonar_message_head head;
-    sonar_code code = SONAR_OK;
-    FILE *file = fopen(path, "rbe");
-    if (!file)
-        return sonar_fail(err, SONAR_EUNAVAILABLE, path, "cannot open it: %s", strerror(errno));
+    FILE *file;
+    sonar_code code = open_file(path, &file, err);
+    if (code)
+        return code;
     while (!code && !p->over && !*p->spec->stop &&
            fread(lead, 1, sizeof lead, file) == sizeof lead) {
         const long at = ftell(file) - (long)sizeof lead;
@@ -166,7 +187,11 @@ static sonar_code play_file(player *p, const char *path, sonar_error *err) {
 
 sonar_code messages_play(const messages_spec *spec, sonar_error *err) {
     player p = {.spec = spec};
-    sonar_code code = open_socket(&p, err);
+    sonar_code code = SONAR_OK;
+    for (size_t i = 0; i < spec->files && !code; i++)
+        code = look_at(spec->path[i], err);
+    if (!code)
+        code = open_socket(&p, err);
     if (!code && await_subscriber(&p))
         for (size_t i = 0; i < spec->files && !code && !p.over; i++)
             code = play_file(&p, spec->path[i], err);

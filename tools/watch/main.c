@@ -405,8 +405,7 @@ int main(int argc, char **argv) {
     watch_terminal_signals();
     sonar_error err = {.where = "zmq", .text = "no memory"};
     if (!connect_socket(&w, &err)) {
-        fprintf(stderr, "sonar-watch: %s: %s; an endpoint is tcp://HOST:PORT or ipc://PATH\n",
-                err.where, err.text);
+        fprintf(stderr, "sonar-watch: %s: %s\n", err.where, err.text);
         end(&w);
         return EXIT_USAGE;
     }
