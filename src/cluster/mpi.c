@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The plugin libsonar-mpi.so: a cluster's functions by MPI. It links MPI and neither libsonar nor
- * its libraries. Before each collective the ranks meet in a nonblocking barrier, asked for again
- * and again with pauses in between: the library's own waiting would keep a processor busy for as
- * long as a rank waits for samples. When all have come, the blocking collective is the quickest
- * way. */
+ * its libraries. The library's own waiting would keep a processor busy for as long as a rank waits
+ * for samples, so a nonblocking call is asked for again and again, with pauses in between.
+ * Gathering is one such call. Before the other collectives the ranks meet in a nonblocking barrier:
+ * when all have come, the blocking collective is the quickest way. */
 #include <limits.h>
 #include <mpi.h>
 #include <sched.h>
@@ -38,25 +38,31 @@ static void sleep_exactly(int64_t ns) {
 /* While the others may come at any moment, the processor is only offered; then this rank sleeps, a
  * sixty-fourth of the time it has waited and at most a millisecond. */
 static void pause_after(int64_t waited_ns) {
-    enum { OFFER_NS = 50000, LONGEST_NS = 1000000 };
+    enum { OFFER_NS = 300000, LONGEST_NS = 1000000 };
     if (waited_ns < OFFER_NS)
         sched_yield();
     else
         sleep_exactly(waited_ns / 64 < LONGEST_NS ? waited_ns / 64 : LONGEST_NS);
 }
 
-/* Returns when all ranks have come. */
-static sonar_code meet(sonar_error *err) {
-    MPI_Request request;
-    int met = 0;
+/* Returns when the request is done, of which `code` says how it was begun. */
+static sonar_code await(sonar_code code, MPI_Request *request, const char *call, sonar_error *err) {
+    int done = 0;
     const int64_t began = sonar_monotonic_ns();
-    sonar_code code = check(MPI_Ibarrier(MPI_COMM_WORLD, &request), "MPI_Ibarrier", err);
-    while (!code && !met) {
-        code = check(MPI_Test(&request, &met, MPI_STATUS_IGNORE), "MPI_Ibarrier", err);
-        if (!met)
+    while (!code && !done) {
+        code = check(MPI_Test(request, &done, MPI_STATUS_IGNORE), call, err);
+        if (!code && !done)
             pause_after(sonar_monotonic_ns() - began);
     }
     return code;
+}
+
+/* Returns when all ranks have come. */
+static sonar_code meet(sonar_error *err) {
+    const char *call = "MPI_Ibarrier";
+    MPI_Request request;
+    const sonar_code code = check(MPI_Ibarrier(MPI_COMM_WORLD, &request), call, err);
+    return await(code, &request, call, err);
 }
 
 /* Sizes as the library counts them, and where each part begins. */
@@ -140,16 +146,17 @@ static sonar_code broadcast(void *data, size_t size, sonar_error *err) {
 }
 
 static sonar_code gather(const void *mine, const size_t *size, void *all, sonar_error *err) {
+    const char *call = "MPI_Igatherv";
     int counts[SONAR_RANKS_MOST], begins[SONAR_RANKS_MOST];
+    MPI_Request request;
     if (size[own_rank] > INT_MAX)
         return sonar_fail(err, SONAR_EINVAL, "cluster", "a message is larger than 2 GiB");
     sonar_code code = own_rank ? SONAR_OK : count(size, counts, begins, err);
     if (!code)
-        code = meet(err);
-    return code ? code
-                : check(MPI_Gatherv(mine, (int)size[own_rank], MPI_BYTE, all, counts, begins,
-                                    MPI_BYTE, 0, MPI_COMM_WORLD),
-                        "MPI_Gatherv", err);
+        code = check(MPI_Igatherv(mine, (int)size[own_rank], MPI_BYTE, all, counts, begins,
+                                  MPI_BYTE, 0, MPI_COMM_WORLD, &request),
+                     call, err);
+    return await(code, &request, call, err);
 }
 
 static sonar_code exchange(const void *send, const size_t *to, void *receive, const size_t *from,
