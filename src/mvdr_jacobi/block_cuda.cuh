@@ -60,6 +60,24 @@ __device__ inline complex64 sum_lanes(complex64 value) {
     return {sum_lanes(value.re), sum_lanes(value.im)};
 }
 
+/* Of 2 HALF values, the sum of the i-th over the warp to lane i: with every exchange a lane has
+ * half as many left to add up. The whole warp calls. */
+template <unsigned HALF = WARP / 2>
+__device__ inline complex64 sum_to_lanes(complex64 (&value)[WARP]) {
+    const bool upper = lane() & HALF;
+#pragma unroll
+    for (unsigned i = 0; i < HALF; i++) {
+        const complex64 kept = upper ? value[i + HALF] : value[i];
+        const complex64 given = upper ? value[i] : value[i + HALF];
+        value[i] = {kept.re + __shfl_xor_sync(ALL_LANES, given.re, HALF),
+                    kept.im + __shfl_xor_sync(ALL_LANES, given.im, HALF)};
+    }
+    if constexpr (HALF > 1)
+        return sum_to_lanes<HALF / 2>(value);
+    else
+        return value[0];
+}
+
 /* Sum over the block; all threads call, and all get it. */
 __device__ inline double block_sum(double value) {
     __shared__ double part[MOST_WARPS];

@@ -26,8 +26,9 @@ inline sonar_code add_few(const mvdr_stage *stage, const mvdr::slots &rows, cuda
         *v, rows, stage->few);
     if ((code = CUDA_LAUNCHED(where, "fold_sums", err)) != SONAR_OK)
         return code;
-    const dim3 looks(blocks_for(p->count, 8 * mvdr::LOOK_DIRECTIONS),
-                     blocks_for(bins, mvdr::LOOK_BINS), rows.count * stage->few.count);
+    const dim3 looks(blocks_for(p->count, mvdr::LOOK_WARPS * mvdr::LOOK_DIRECTIONS),
+                     blocks_for((size_t)bins * v->images, mvdr::LOOK_ROWS),
+                     rows.count * stage->few.count);
     if (v->images == 2)
         mvdr::few_projections<true><<<looks, 256, 0, stream>>>(*v, *p, rows, stage->few);
     else

@@ -178,14 +178,37 @@ __device__ inline uint64_t middle_of(const view &v, const uint64_t *turns) {
     return v.middle == ORIGIN ? 0 : turns[v.middle];
 }
 
-/* e^{+j 2 pi (bin + offset) turns}, `middle` being the turns of the middle sensor. */
-__device__ inline complex32 steering(frequency f, uint64_t turns, uint64_t middle) {
-    uint32_t phase = sonar_cuda_phase(turns, f.bin);
+/* (bin + offset) turns, 2^64 to one turn, `middle` being the turns of the middle sensor. */
+__device__ inline uint64_t phase_of(frequency f, uint64_t turns, uint64_t middle) {
+    uint64_t phase = f.bin * turns;
     if (f.offset) {
-        int32_t apart = (int32_t)((turns - middle) >> 32);
-        phase += (uint32_t)((uint64_t)((int64_t)f.offset * apart) >> 24);
+        const int32_t apart = (int32_t)((turns - middle) >> 32);
+        phase += (uint64_t)((int64_t)f.offset * apart) << 8;
     }
-    float2 a = sonar_cuda_phasor(phase);
+    return phase;
+}
+
+/* e^{+j 2 pi phase / 2^64} to float64's rounding. Integers bring the phase to within an eighth of a
+ * turn of a whole quarter, exactly; the polynomials are those of fdlibm (k_sin.c, k_cos.c). */
+__device__ inline complex64 phasor(uint64_t phase) {
+    const uint32_t quarter = (uint32_t)((phase + (1ull << 61)) >> 62);
+    const double radians = 3.4061215800865545e-19; /* 2 pi / 2^64 */
+    const double x = (double)(int64_t)(phase - ((uint64_t)quarter << 62)) * radians, z = x * x;
+    double s = fma(z, 1.58969099521155010221e-10, -2.50507602534068634195e-08);
+    s = fma(z, fma(z, s, 2.75573137070700676789e-06), -1.98412698298579493134e-04);
+    s = fma(z, fma(z, s, 8.33333333332248946124e-03), -1.66666666666666324348e-01);
+    s = fma(x * z, s, x);
+    double c = fma(z, -1.13596475577881948265e-11, 2.08757232129817482790e-09);
+    c = fma(z, fma(z, c, -2.75573143513906633035e-07), 2.48015872894767294178e-05);
+    c = fma(z, fma(z, c, -1.38888888888741095749e-03), 4.16666666666666019037e-02);
+    c = fma(z, fma(z, c, -.5), 1.);
+    const double re = quarter & 1 ? s : c, im = quarter & 1 ? c : s;
+    return {(quarter + 1) & 2 ? -re : re, quarter & 2 ? -im : im};
+}
+
+/* Steering vectors as sensor space keeps them: rounded to float32. */
+__device__ inline complex32 steering(frequency f, uint64_t turns, uint64_t middle) {
+    const float2 a = sonar_cuda_phasor((uint32_t)(phase_of(f, turns, middle) >> 32));
     return {a.x, a.y};
 }
 

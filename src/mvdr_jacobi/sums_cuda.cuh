@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The sums over the sensors from which everything else follows, float32 numbers multiplied and
+ * The sums over the sensors from which everything else follows, of float32 samples, multiplied and
  * added in float64: x_i^H x_j of pairs of snapshots, x^H a of snapshots and directions, |a|^2. A
  * few new snapshots are read past all others, a warp for a few of them, as fast as memory gives
- * them; for many there are tiles on the tensor cores. Both split the sensors into parts, which
- * depend on their number alone, and add the parts in order.
+ * them, and are steered from bin to bin; for many there are tiles on the tensor cores. Both split
+ * the sensors into parts, which depend on their number alone, and add the parts in order.
+ *
+ * A direction's projections of old and new snapshots must be those of one vector a: where P is to
+ * show 1e-8 of |a|^2, another rounding of a is an error of its own. In snapshot space a is
+ * therefore float64 wherever it is made.
  */
 #ifndef SONAR_MVDR_JACOBI_SUMS_CUDA_CUH
 #define SONAR_MVDR_JACOBI_SUMS_CUDA_CUH
@@ -79,6 +83,35 @@ __device__ inline complex64 *projection_of(const view &v, const points &p, uint3
     return p.projection + ((size_t)bin * p.pitch + direction) * v.columns;
 }
 
+/* ---- columns ------------------------------------------------------------------------------ */
+
+/* Columns at the used sensors: snapshots, and their mirror images past these. */
+struct column_operand {
+    struct row {
+        const complex32 *x;
+        bool image;
+    };
+    struct term {
+        complex32 x;
+        uint32_t mirror;
+    };
+    const view &v;
+
+    __device__ row column(uint32_t bin, uint32_t at) const {
+        const bool image = at >= v.length;
+        return {snapshot_of(v, bin, image ? at - v.length : at), image};
+    }
+    __device__ term read(const row &row, uint32_t sensor) const {
+        const uint32_t mirror = v.mirror[sensor];
+        return {row.x[row.image && mirror != UNUSED ? mirror : sensor], mirror};
+    }
+    __device__ complex64 value(const row &row, const term &term) const {
+        if (term.mirror == UNUSED)
+            return {0, 0};
+        return row.image ? conj(wide(term.x)) : wide(term.x);
+    }
+};
+
 /* ---- a few new snapshots --------------------------------------------------------------------- */
 
 /* A used sensor's value; the unused ones' is 0. It is read before that is known. */
@@ -103,7 +136,7 @@ __global__ void __launch_bounds__(256) few_sums(view v, slots rows, parts parts)
     for (uint32_t j = 0; j < EACH; j++)
         y[j] = snapshot_of(v, bin, min(first + j, v.length - 1));
     const uint32_t end = parts.end(part, (uint32_t)v.spec.sensors);
-#pragma unroll 2
+#pragma unroll 4
     for (uint32_t k = parts.begin(part) + lane(); k < end; k += WARP) {
         const uint32_t mirror = v.mirror[k];
         complex32 other[EACH];
@@ -151,105 +184,154 @@ __global__ void fold_sums(view v, slots rows, parts parts) {
         store_sum(v, bin, slot, j, sum);
 }
 
-constexpr uint32_t LOOK_BINS = 4, LOOK_DIRECTIONS = 3; /* of a warp */
+constexpr uint32_t LOOK_DIRECTIONS = 2;                /* of a warp, and what takes as many of */
+constexpr uint32_t LOOK_ROWS = WARP / LOOK_DIRECTIONS; /* bins and their images: a sum a lane */
+constexpr uint32_t LOOK_WARPS = 8, LOOK_TAKEN = LOOK_ROWS / LOOK_WARPS;
+constexpr uint32_t BINS_AT_ONCE = 4; /* before it is asked whether there are more */
 
-/* A warp's bins and directions of one snapshot, and their sums. */
-template <bool BACKWARD> struct looking {
-    const complex32 *x[LOOK_BINS];
-    frequency f[LOOK_BINS];
-    const uint64_t *turns[LOOK_DIRECTIONS];
-    uint64_t middle[LOOK_DIRECTIONS];
-    complex64 sum[LOOK_BINS][LOOK_DIRECTIONS];
-    complex64 image[BACKWARD ? LOOK_BINS : 1][LOOK_DIRECTIONS];
-};
+/* A sensor's steering in one bin after the other:
+ *
+ *     e^{j (b + 1) w} = 2 cos w e^{j b w} - e^{j (b - 1) w}
+ *
+ * Rounding grows with the square of the steps, over 16 bins to 2e-14. */
+struct bin_after_bin {
+    complex64 before, at;
+    double twice_cos;
 
-/* Of a sensor: what is read for the next one while this one's products are made. */
-struct terms {
-    uint64_t turns[LOOK_DIRECTIONS];
-    complex32 x[LOOK_BINS];
-    uint32_t mirror;
-
-    template <bool BACKWARD>
-    __device__ void read(const view &v, const looking<BACKWARD> &l, uint32_t k) {
-        mirror = v.mirror[k];
-#pragma unroll
-        for (uint32_t t = 0; t < LOOK_DIRECTIONS; t++)
-            turns[t] = l.turns[t][k];
-#pragma unroll
-        for (uint32_t b = 0; b < LOOK_BINS; b++)
-            x[b] = l.x[b][k];
+    __device__ void start(uint32_t bin, uint64_t turns) {
+        const complex64 w = phasor(turns);
+        at = phasor(bin * turns);
+        before = {fma(at.re, w.re, at.im * w.im), fma(at.im, w.re, -at.re * w.im)};
+        twice_cos = 2 * w.re;
+    }
+    __device__ void step() {
+        const complex64 next = {fma(twice_cos, at.re, -before.re),
+                                fma(twice_cos, at.im, -before.im)};
+        before = at, at = next;
     }
 };
 
-/* Over the lane's sensors. TONAL: one of the bins may be steered beside its centre. */
+/* The samples of a block's bins, and of their images, at the lanes' sensors: what a thread reads
+ * while products are made of those before. */
+template <bool BACKWARD> struct look_samples {
+    static constexpr uint32_t IMAGES = BACKWARD ? 2 : 1, BINS = LOOK_ROWS / IMAGES;
+    const column_operand columns;
+    column_operand::row row[LOOK_TAKEN];
+    column_operand::term term[LOOK_TAKEN];
+    bool any;
+
+    __device__ look_samples(const view &v, uint32_t first, uint32_t slot) : columns{v} {
+#pragma unroll
+        for (uint32_t i = 0; i < LOOK_TAKEN; i++) {
+            const uint32_t at = warp() + i * LOOK_WARPS, bin = first + at / IMAGES;
+            row[i] =
+                columns.column(min(bin, (uint32_t)v.spec.bins - 1), at % IMAGES * v.length + slot);
+        }
+    }
+    __device__ void read(uint32_t sensor, uint32_t end) {
+        any = sensor < end;
+#pragma unroll
+        for (uint32_t i = 0; i < LOOK_TAKEN; i++)
+            term[i] = columns.read(row[i], min(sensor, end - 1));
+    }
+    __device__ void store(complex64 to[LOOK_ROWS][WARP]) const {
+#pragma unroll
+        for (uint32_t i = 0; i < LOOK_TAKEN; i++)
+            to[warp() + i * LOOK_WARPS][lane()] =
+                any ? conj(columns.value(row[i], term[i])) : complex64{0, 0};
+    }
+};
+
+/* A warp's directions. */
+struct look_directions {
+    const uint64_t *turns[LOOK_DIRECTIONS];
+    uint64_t middle[LOOK_DIRECTIONS], own[LOOK_DIRECTIONS], next[LOOK_DIRECTIONS];
+
+    __device__ look_directions(const view &v, const points &p, uint32_t direction) {
+#pragma unroll
+        for (uint32_t t = 0; t < LOOK_DIRECTIONS; t++) {
+            turns[t] = p.turns + min(direction + t, p.count - 1) * p.stride;
+            middle[t] = middle_of(v, turns[t]);
+        }
+    }
+    __device__ void read(uint32_t sensor, uint32_t end) {
+#pragma unroll
+        for (uint32_t t = 0; t < LOOK_DIRECTIONS; t++)
+            next[t] = turns[t][min(sensor, end - 1)];
+    }
+    __device__ void take() {
+#pragma unroll
+        for (uint32_t t = 0; t < LOOK_DIRECTIONS; t++)
+            own[t] = next[t];
+    }
+};
+
+/* Adds the lane's sensor to the sums [bin][image][direction]. TONAL: one of the bins may be steered
+ * beside its centre. */
 template <bool BACKWARD, bool TONAL>
-__device__ inline void look_along(const view &v, looking<BACKWARD> &l, uint32_t begin,
-                                  uint32_t end) {
-    terms next;
-    if (begin + lane() < end)
-        next.read(v, l, begin + lane());
-    for (uint32_t k = begin + lane(); k < end; k += WARP) {
-        const terms own = next;
-        if (k + WARP < end)
-            next.read(v, l, k + WARP);
+__device__ inline void look_at(const complex64 x[LOOK_ROWS][WARP], const frequency *f,
+                               uint32_t bins, const look_directions &l, complex64 (&sum)[WARP]) {
+    constexpr uint32_t IMAGES = look_samples<BACKWARD>::IMAGES, BINS = LOOK_ROWS / IMAGES;
+    bin_after_bin a[LOOK_DIRECTIONS];
 #pragma unroll
-        for (uint32_t b = 0; b < LOOK_BINS; b++) {
-            const bool used = own.mirror != UNUSED;
-            const complex64 u = used ? conj(wide(own.x[b])) : complex64{0, 0};
-            const complex64 w = BACKWARD ? mirrored_value(l.x[b], own.mirror) : complex64{0, 0};
-            const frequency f = {l.f[b].bin, TONAL ? l.f[b].offset : 0};
+    for (uint32_t t = 0; t < LOOK_DIRECTIONS; t++)
+        a[t].start(f[0].bin, l.own[t]);
 #pragma unroll
-            for (uint32_t t = 0; t < LOOK_DIRECTIONS; t++) {
-                const complex64 a = wide(steering(f, own.turns[t], l.middle[t]));
-                add_product(l.sum[b][t], u, a);
-                if (BACKWARD)
-                    add_product(l.image[b][t], w, a);
-            }
+    for (uint32_t b = 0; b < BINS; b++) {
+        if (b % BINS_AT_ONCE == 0 && b >= bins)
+            break;
+#pragma unroll
+        for (uint32_t t = 0; t < LOOK_DIRECTIONS; t++) {
+            const complex64 own =
+                TONAL && f[b].offset ? phasor(phase_of(f[b], l.own[t], l.middle[t])) : a[t].at;
+#pragma unroll
+            for (uint32_t row = b * IMAGES; row < (b + 1) * IMAGES; row++)
+                add_product(sum[row * LOOK_DIRECTIONS + t], x[row][lane()], own);
+            a[t].step();
         }
     }
 }
 
-/* x^H a of each new snapshot, and with forward-backward of its image. Turns are read once for four
- * bins, samples once for three directions. Grid: 24 directions, 4 bins, (arrival, part). */
+/* x^H a of each new snapshot, and with forward-backward of its image. Grid: 16 directions, bins,
+ * (arrival, part). */
 template <bool BACKWARD>
-__global__ void __launch_bounds__(256, BACKWARD ? 1 : 2)
+__global__ void __launch_bounds__(LOOK_WARPS *WARP, 1)
     few_projections(view v, points p, slots rows, parts parts) {
+    constexpr uint32_t IMAGES = look_samples<BACKWARD>::IMAGES, BINS = LOOK_ROWS / IMAGES;
+    __shared__ complex64 x[2][LOOK_ROWS][WARP];
+    __shared__ frequency f[BINS];
     const uint32_t i = blockIdx.z % rows.count, part = blockIdx.z / rows.count;
-    const uint32_t direction = (blockIdx.x * warps() + warp()) * LOOK_DIRECTIONS;
-    const uint32_t first = blockIdx.y * LOOK_BINS, bins = (uint32_t)v.spec.bins;
-    const uint32_t begin = parts.begin(part), end = parts.end(part, (uint32_t)v.spec.sensors);
-    const uint32_t slot = rows.at(v, i), width = v.images * p.count;
-    looking<BACKWARD> l = {};
-    bool tonal = false;
-    if (direction >= p.count)
-        return;
-    for (uint32_t b = 0; b < LOOK_BINS; b++) {
-        const uint32_t bin = min(first + b, bins - 1);
-        l.x[b] = snapshot_of(v, bin, slot);
-        l.f[b] = frequency_of(v, bin);
-        tonal = tonal || l.f[b].offset;
+    const uint32_t direction = (blockIdx.x * LOOK_WARPS + warp()) * LOOK_DIRECTIONS;
+    const uint32_t first = blockIdx.y * BINS, bins = min(BINS, (uint32_t)v.spec.bins - first);
+    const uint32_t end = parts.end(part, (uint32_t)v.spec.sensors);
+    uint32_t sensor = parts.begin(part) + lane();
+    look_samples<BACKWARD> samples(v, first, rows.at(v, i));
+    look_directions looks(v, p, direction);
+    complex64 sum[WARP] = {};
+    if (threadIdx.x < BINS)
+        f[threadIdx.x] = frequency_of(v, first + min(threadIdx.x, bins - 1));
+    const bool tonal = __syncthreads_or(threadIdx.x < BINS && f[threadIdx.x].offset);
+    samples.read(sensor, end);
+    looks.read(sensor, end);
+    for (uint32_t side = 0; sensor - lane() < end; side ^= 1) {
+        samples.store(x[side]);
+        looks.take();
+        __syncthreads();
+        sensor += WARP;
+        samples.read(sensor, end);
+        looks.read(sensor, end);
+        if (direction >= p.count)
+            continue;
+        if (tonal)
+            look_at<BACKWARD, true>(x[side], f, bins, looks, sum);
+        else
+            look_at<BACKWARD, false>(x[side], f, bins, looks, sum);
     }
-    for (uint32_t t = 0; t < LOOK_DIRECTIONS; t++) {
-        l.turns[t] = p.turns + min(direction + t, p.count - 1) * p.stride;
-        l.middle[t] = middle_of(v, l.turns[t]);
-    }
-    if (tonal)
-        look_along<BACKWARD, true>(v, l, begin, end);
-    else
-        look_along<BACKWARD, false>(v, l, begin, end);
-#pragma unroll
-    for (uint32_t b = 0; b < LOOK_BINS; b++)
-#pragma unroll
-        for (uint32_t t = 0; t < LOOK_DIRECTIONS; t++) {
-            const complex64 own = sum_lanes(l.sum[b][t]);
-            const complex64 other = BACKWARD ? sum_lanes(l.image[b][t]) : complex64{0, 0};
-            if (lane() || first + b >= bins || direction + t >= p.count)
-                continue;
-            complex64 *to = partial_of(v, parts, first + b, part, rows, i, width) + direction + t;
-            to[0] = own;
-            if (BACKWARD)
-                to[p.count] = other;
-        }
+    const complex64 own = sum_to_lanes(sum);
+    const uint32_t t = direction + lane() % LOOK_DIRECTIONS,
+                   image = lane() / LOOK_DIRECTIONS % IMAGES, b = lane() / LOOK_DIRECTIONS / IMAGES;
+    if (b < bins && t < p.count)
+        partial_of(v, parts, first + b, part, rows, i, IMAGES * p.count)[image * p.count + t] = own;
 }
 
 /* Adds the parts. A thread a bin, snapshot and direction, of images apart. `stale`: of the bins
@@ -271,9 +353,9 @@ __global__ void fold_projections(view v, points p, slots rows, parts parts, bool
     projection_of(v, p, bin, at % p.count)[at / p.count * v.length + rows.at(v, i)] = sum;
 }
 
-/* |a|^2 of every direction over the used sensors, a warp each, four at a time. Grid: 8 directions,
- * bins. `stale`: of the bins alone whose offset has changed; `grid`: of the stage's own directions,
- * whose offset is noted. */
+/* |a|^2 of every direction over the used sensors: their number, where steering is not rounded. A
+ * warp each. Grid: 8 directions, bins. `stale`: of the bins alone whose offset has changed; `grid`:
+ * of the stage's own directions, whose offset is noted. */
 __global__ void __launch_bounds__(256) norms(view v, points p, bool stale, bool grid) {
     const uint32_t direction = blockIdx.x * warps() + warp(), bin = blockIdx.y;
     if (direction >= p.count || (stale && !v.stale[bin]))
@@ -281,10 +363,10 @@ __global__ void __launch_bounds__(256) norms(view v, points p, bool stale, bool 
     const uint64_t *turns = p.turns + direction * p.stride;
     const frequency f = frequency_of(v, bin);
     double sum = 0;
-    for (uint32_t k = lane(); k < v.spec.sensors; k += WARP)
+    for (uint32_t k = lane(); k < v.spec.sensors && !v.by_snapshots; k += WARP)
         if (v.mirror[k] != UNUSED)
             sum += square(wide(steering(f, turns[k], middle_of(v, turns))));
-    sum = sum_lanes(sum);
+    sum = v.by_snapshots ? v.n : sum_lanes(sum);
     if (lane())
         return;
     p.norm[(size_t)bin * p.pitch + direction] = sum;
@@ -333,8 +415,7 @@ template <typename Operand> struct taken {
 #pragma unroll
         for (uint32_t i = 0; i < TAKEN; i++) {
             const uint32_t k = taken_term(i), at = taken_row(i);
-            const complex64 x =
-                first + k < end ? wide(from.value(row[i], term[i])) : complex64{0, 0};
+            const complex64 x = first + k < end ? from.value(row[i], term[i]) : complex64{0, 0};
             re[k][at] = x.re, im[k][at] = sign * x.im;
         }
     }
@@ -396,33 +477,6 @@ __device__ void tile_of_products(uint32_t begin, uint32_t end, const A &a, const
 
 /* ---- what tiles are made of ------------------------------------------------------------------ */
 
-/* Columns at the used sensors: snapshots, and their mirror images past these. */
-struct column_operand {
-    struct row {
-        const complex32 *x;
-        bool image;
-    };
-    struct term {
-        complex32 x;
-        uint32_t mirror;
-    };
-    const view &v;
-
-    __device__ row column(uint32_t bin, uint32_t at) const {
-        const bool image = at >= v.length;
-        return {snapshot_of(v, bin, image ? at - v.length : at), image};
-    }
-    __device__ term read(const row &row, uint32_t sensor) const {
-        const uint32_t mirror = v.mirror[sensor];
-        return {row.x[row.image && mirror != UNUSED ? mirror : sensor], mirror};
-    }
-    __device__ complex32 value(const row &row, const term &term) const {
-        if (term.mirror == UNUSED)
-            return {0, 0};
-        return {term.x.re, row.image ? -term.x.im : term.x.im};
-    }
-};
-
 /* All of them from `first` on. */
 struct all_columns : column_operand {
     uint32_t bin, first;
@@ -458,8 +512,8 @@ struct steering_operand {
         return p.turns + min(first + i, p.count - 1) * p.stride;
     }
     __device__ term read(row turns, uint32_t sensor) const { return turns[sensor]; }
-    __device__ complex32 value(row turns, term own) const {
-        return steering(f, own, f.offset ? middle_of(v, turns) : 0);
+    __device__ complex64 value(row turns, term own) const {
+        return phasor(phase_of(f, own, f.offset ? middle_of(v, turns) : 0));
     }
 };
 

@@ -20,6 +20,7 @@
     X(loading_rules)                                                                               \
     X(trace_fallback)                                                                              \
     X(sliding)                                                                                     \
+    X(few_at_a_time)                                                                               \
     X(transient)                                                                                   \
     X(unwanted)                                                                                    \
     X(odd_data)                                                                                    \

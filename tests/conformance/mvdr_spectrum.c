@@ -203,6 +203,75 @@ MVDR_CASE(sliding) {
     mvdr_close(&f);
 }
 
+/* Worst difference in dB of what two stages publish of all bins. */
+static double apart_db(const mvdr_fixture *f, const mvdr_fixture *other) {
+    double worst = 0;
+    for (size_t i = 0; i < f->spec.bins * f->spec.directions; i++) {
+        const double db = 10 * log10((double)f->spectrum[i] / (double)other->spectrum[i]);
+        if (!(fabs(db) <= worst))
+            worst = isfinite(db) ? fabs(db) : INFINITY;
+    }
+    return worst;
+}
+
+/* The array lies `away_m` from the origin, unless forward-backward averaging wants it there, and
+ * two of its sensors are dead. */
+static void move(mvdr_fixture *f, double away_m) {
+    const size_t sensors = f->spec.sensors, dead = sensors / 3;
+    for (size_t k = 0; k < sensors && !f->spec.forward_backward; k++)
+        f->position_m[3 * k] += away_m;
+    f->used[dead] = f->used[sensors - 1 - dead] = 0;
+    mvdr_renew(f);
+    if (f->twin)
+        move(f->twin, away_m);
+}
+
+static void few_at_a_time(site *site, const sonar_mvdr_spec *spec, double away_m) {
+    enum { MORE = 11, SEEN = 2 };
+    static const size_t steps[] = {1, 3, 4, 2, 1}; /* MORE together */
+    const size_t stride = spec->bins * spec->sensors, l = spec->snapshots;
+    mvdr_fixture f, other;
+    mvdr_open(&f, site, spec);
+    mvdr_open_alone(&other, site, spec);
+    f.apart_db = 0.01;
+    move(&f, away_m);
+    move(&other, away_m);
+    sonar_c32 *x = mvdr_record(&f, l + MORE, (mvdr_wave[]){{50.5, 80}, {81, 60}}, 2, spec->bins);
+    for (size_t i = MORE; i <= l; i++) /* what a dead sensor says is nothing */
+        x[i * stride + spec->sensors / 3].re = 1e30f;
+    mvdr_run(&f, l, x);
+    for (size_t i = 0, end = l; end < l + MORE; i++) {
+        mvdr_run(&f, steps[i], x + end * stride);
+        end += steps[i];
+    }
+    mvdr_run(&other, l, x + MORE * stride);
+    site_expect(site, apart_db(&f, &other) < 1e-3, "%zu sensors, %zu bins: %g dB off all at once",
+                spec->sensors, spec->bins, apart_db(&f, &other));
+    for (size_t i = 0; i < SEEN && spec->sensors < 100; i++)
+        mvdr_expect(&f, i * (spec->bins - 1), l, x + MORE * stride, 0.01);
+    free(x);
+    mvdr_close(&f);
+    mvdr_close(&other);
+}
+
+/* What a block says does not depend on how it came, beside loud ships, whatever the numbers of
+ * sensors, bins and directions, wherever the array lies and however high the bins are. */
+MVDR_CASE(few_at_a_time) {
+    static const size_t sensors[] = {45, 67, 1063}, bins[] = {1, 5, 16, 17, 37},
+                        directions[] = {1, 16, 19};
+    for (size_t s = 0; s < (site->quick ? 2 : 3); s++)
+        for (size_t b = site->quick ? 3 : 0; b < (site->quick ? 4 : 5); b++)
+            for (int both_ways = 0; both_ways < 2; both_ways++) {
+                sonar_mvdr_spec spec = mvdr_spec(sensors[s], directions[(b + s) % 3], 12, 0);
+                spec.bins = bins[b];
+                spec.loading = SONAR_LOADING_NOISE, spec.eps = 1;
+                spec.forward_backward = both_ways;
+                few_at_a_time(site, &spec, b * 1e4);
+                spec.length *= 1000, spec.first_bin *= 1000;
+                few_at_a_time(site, &spec, b * 1e4);
+            }
+}
+
 /* Ships that move past one another, a mask that comes and goes, and a snapshot that is no number:
  * after thousands of updates the stage says what one says that has just begun. */
 MVDR_CASE(streaming) {
