@@ -380,8 +380,11 @@ static void besiege(struct siege *s, double windows, uint64_t *random) {
     }
 }
 
-/* Everything sent has been dealt with: all that arrived is counted and no window is under way. */
+/* Everything sent has been dealt with: all that arrived is counted, nothing more arrives (scribbled
+ * bytes may count as messages too, while some that were sent are on their way still), and no window
+ * is under way. */
 static message settle(struct siege *s) {
+    double before = -1, uptime_s = -1;
     int64_t until = sonar_monotonic_ns() + 30 * (int64_t)1000000000;
     for (;;) {
         message m = next_status(s);
@@ -391,7 +394,10 @@ static message settle(struct siege *s) {
         double overload = header_number(m.head, "windows.dropped.overload");
         double done =
             header_number(m.head, "windows.processed") + header_number(m.head, "windows.failed");
-        if (received >= (double)s->sent && offered == taken + overload && taken == done)
+        const bool at_rest = received == before && header_number(m.head, "uptime_s") > uptime_s;
+        before = received;
+        uptime_s = header_number(m.head, "uptime_s");
+        if (at_rest && received >= (double)s->sent && offered == taken + overload && taken == done)
             return m;
         if (sonar_monotonic_ns() > until) {
             fprintf(stderr,
