@@ -963,6 +963,14 @@ Test(config, nmea_comes_to_an_address_with_a_port_or_over_a_line) {
     }
 }
 
+/* What follows from a value that is refused is not told as well. */
+Test(config, a_forgetting_that_is_refused_warns_of_no_snapshots) {
+    loaded l = parse(SMALL "mvdr: {forgetting: 0}\n");
+    expect(l.report, ":5:20: error: mvdr.forgetting");
+    cr_expect_eq(l.warnings, 0, "%s", l.report);
+    drop(&l);
+}
+
 /* With a heading, or where one comes from. */
 Test(config, true_bearings_with_a_heading_are_nothing_to_warn_about) {
     static const char *const text[] = {

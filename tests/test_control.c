@@ -416,6 +416,10 @@ Test(control, sonarctl_says_what_it_did) {
     expect_ctl(&rig, 1, "sonard.yaml:3:8: fs_hz: a plain number in Hz is wanted, not \"fast\"",
                "reload", NULL, NULL, NULL);
     expect_ctl(&rig, 1, " more, in the log)", "reload", NULL, NULL, NULL);
+    box_write(&rig.box, "sonard.yaml",
+              "schema: 1\narray: {geometry: {line: {sensors: 12, spacing_m: 0.75}}}\n"
+              "fs_hz: 2048\ncbf: {band_hz: [600, 950]}\n");
+    expect_ctl(&rig, 0, "control\", not unset: it cannot change", "reload", NULL, NULL, NULL);
     rig_close(&rig);
     box box = box_open();
     char nobody[128];

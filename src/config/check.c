@@ -166,7 +166,7 @@ static void check_covariance(sonar_loader *l) {
     const sonar_config *c = l->config;
     const size_t least = 2 * c->specs.mvdr.known_sources + 3;
     const size_t looks = c->specs.mvdr.snapshots * (c->specs.mvdr.forward_backward ? 2 : 1);
-    if (c->specs.mvdr.alpha > 0)
+    if (c->specs.mvdr.alpha > 0 || !c->specs.mvdr.snapshots) /* 0: a forgetting that is refused */
         return;
     if (c->specs.mvdr.snapshots == 1)
         warn(l, OPT_SNAPSHOTS, NULL,

@@ -170,7 +170,7 @@ static char *text_of(const sonar_settings *settings, size_t id) {
 }
 
 static void shorten(const char *text, char to[64]) {
-    snprintf(to, 64, "%.60s%s", *text ? text : "not set", strlen(text) > 60 ? "..." : "");
+    snprintf(to, 64, "%.60s%s", *text ? text : "unset", strlen(text) > 60 ? "..." : "");
     for (char *c = to; *c; c++)
         if (*c == '\n')
             *c = ' ';
