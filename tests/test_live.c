@@ -579,6 +579,36 @@ Test(live, devices_with_graphs_take_what_they_have_room_for, .timeout = 120) {
     cr_expect_eq(fake.faults, 0);
 }
 
+/* Not at once, but then of the new values: two times over. */
+Test(live, devices_record_anew_what_has_changed, .timeout = 120) {
+    static line changing, started;
+    const setting slow = {"sound_speed_mps", "1450"};
+    const struct layout layout = feed_layout(fake_backend(FAKE_LAZY | FAKE_GRAPHS));
+    sonar_error err = {0};
+    uint64_t window = 0;
+    fake = (struct fake_device){0};
+    line_open(&changing, NULL, &layout);
+    line_open(&started, &slow, NULL);
+    for (; window < SNAPSHOTS; window++)
+        play(&changing, window), play(&started, window);
+    for (int i = 0; i < 2; i++) {
+        const uint64_t from = window, before = (uint64_t)fake.graphs_run;
+        cr_assert_eq(set(&changing, "sound_speed_mps", i ? "1450" : "1480", &err), SONAR_OK, "%s",
+                     err.text);
+        for (; window < from + 200 && (uint64_t)fake.graphs_run == before; window++)
+            play(&changing, window), play(&started, window);
+        cr_expect_gt(fake.graphs_run, before, "no window as a graph");
+        cr_expect_gt(window, from + SONAR_GRAPHS_STEADY);
+    }
+    for (const uint64_t end = window + SNAPSHOTS; window < end; window++)
+        play(&changing, window), play(&started, window);
+    expect_results_alike(&changing, &started, MVDR_KEPT, "recorded anew");
+    cr_expect_eq(fake.faults, 0);
+    line_close(&changing);
+    line_close(&started);
+    cr_expect_eq(fake.made, 0, "%ld of the device's things are still there", fake.made);
+}
+
 /* A scan is several options at once. */
 Test(live, scans_change_where_their_number_stays) {
     static line changing, started;

@@ -110,6 +110,11 @@ sonar_code sonar_engine_use(sonar_engine *engine, sonar_error *err);
 
 /* Sends samples that are ready to the device; while nothing else is to be done. */
 void sonar_engine_prefetch(sonar_engine *engine);
+/* Records the work of windows anew where live values have changed and since then so many windows of
+ * the same surfaces have gone stage by stage, for which backends allocate; while no window waits.
+ */
+enum { SONAR_GRAPHS_STEADY = 16 };
+void sonar_engine_rest(sonar_engine *engine);
 /* Runs the window; all is done on return, and the window released. */
 sonar_code sonar_engine_run(sonar_engine *engine, const sonar_engine_job *job, sonar_error *err);
 /* The MVDR begins with nothing at the next run: what came before has nothing to do with it. */

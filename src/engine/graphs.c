@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The usual window as a graph, one for every set of surfaces: recorded when the engine is made,
  * after one run of everything that leaves nothing to be made, loaded or uploaded. A window that is
- * not like the usual one (after a reset, with samples missing) goes stage by stage, and so do all
- * once the mask has changed, until an engine is made anew.
+ * not like the usual one (after a reset, with samples missing) goes stage by stage. So do all after
+ * the parameters have changed, which a recording holds: until some usual windows with the new ones
+ * have run, of the same surfaces, and the next one is not there yet. Then that set is recorded
+ * anew.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,34 +18,47 @@ static uint32_t deciding(const sonar_engine *e) {
            (sonar_topics_by(SONAR_MADE_BY_CBF) | sonar_topics_by(SONAR_MADE_BY_MVDR));
 }
 
-const struct recording *sonar_graphs_find(const sonar_engine *e, const struct job *job) {
-    if (!e->recordings || e->not_as_recorded || e->recorded_version != job->work.params->version ||
-        job->seen.lacks || job->plan.offset != e->usual.offset || job->plan.count != e->usual.count)
-        return NULL;
-    for (size_t i = 0; i < e->recordings; i++)
-        if (e->recorded[i].outputs == (job->work.outputs & deciding(e)))
+static bool is_usual(const sonar_engine *e, const struct job *job) {
+    return e->recorded && !e->not_as_recorded && !job->seen.lacks &&
+           job->plan.offset == e->usual.offset && job->plan.count == e->usual.count;
+}
+
+const struct recording *sonar_graphs_find(sonar_engine *e, const struct job *job) {
+    const struct missed now = {job->work.params->version, job->work.outputs & deciding(e), 1};
+    struct missed *missed = &e->missed;
+    const bool usual = is_usual(e, job);
+    for (size_t i = 0; usual && e->recorded_version == now.version && i < e->recordings; i++)
+        if (e->recorded[i].outputs == now.outputs) {
+            missed->windows = 0;
             return &e->recorded[i];
+        }
+    if (usual && missed->windows && missed->version == now.version &&
+        missed->outputs == now.outputs)
+        missed->windows++;
+    else
+        *missed = usual ? now : (struct missed){0};
     return NULL;
 }
 
 /* A window of zeros. */
-static struct job rehearsal(const sonar_engine *e, uint32_t outputs) {
-    return (struct job){.plan = e->usual, .work = {.params = e->spec.params, .outputs = outputs}};
+static struct job rehearsal(const sonar_engine *e, const sonar_params *params, uint32_t outputs) {
+    return (struct job){.plan = e->usual, .work = {.params = params, .outputs = outputs}};
 }
 
 static sonar_code rehearse(sonar_engine *e, sonar_error *err) {
     struct side *device = sonar_engine_device(e);
-    struct job job = rehearsal(e, deciding(e));
+    struct job job = rehearsal(e, e->spec.params, deciding(e));
     sonar_code code = sonar_enqueue(e, &job, err);
     if (!code)
         code = device->backend->record(device->queue, device->done, err);
     return code ? code : device->backend->finish(device->done, err);
 }
 
-static sonar_code record(sonar_engine *e, uint32_t outputs, sonar_error *err) {
+static sonar_code record(sonar_engine *e, const sonar_params *params, uint32_t outputs,
+                         sonar_error *err) {
     struct side *device = sonar_engine_device(e);
     struct recording *to = &e->recorded[e->recordings];
-    struct job job = rehearsal(e, outputs);
+    struct job job = rehearsal(e, params, outputs);
     sonar_code code = device->backend->graph_begin(device->queue, err);
     if (code)
         return code;
@@ -64,9 +79,9 @@ static sonar_code record_all(sonar_engine *e, uint32_t mask, sonar_error *err) {
     e->recorded = sonar_alloc((size_t)1 << __builtin_popcount(mask), sizeof *e->recorded);
     if (!e->recorded)
         return sonar_fail(err, SONAR_ENOMEM, "graphs", "no memory for the list of graphs");
-    sonar_code code = record(e, 0, err);
+    sonar_code code = record(e, e->spec.params, 0, err);
     for (uint32_t set = mask; set && !code; set = (set - 1) & mask)
-        code = record(e, set, err);
+        code = record(e, e->spec.params, set, err);
     return code;
 }
 
@@ -92,10 +107,31 @@ sonar_code sonar_graphs_create(sonar_engine *e, sonar_error *err) {
     return code;
 }
 
-void sonar_graphs_destroy(sonar_engine *e) {
+static void forget_recordings(sonar_engine *e) {
     for (size_t i = 0; i < e->recordings; i++)
         e->side[DEVICE_SIDE].backend->graph_destroy(e->recorded[i].graph);
+    e->recordings = 0;
+}
+
+void sonar_graphs_destroy(sonar_engine *e) {
+    forget_recordings(e);
     free(e->recorded);
     e->recorded = NULL;
-    e->recordings = 0;
+}
+
+/* The last windows have loaded and uploaded all that the recording launches, and nothing is in the
+ * queues. There is a place for each set. What cannot be recorded now goes on stage by stage, and if
+ * it is the device that fails, the next window will say so. */
+void sonar_engine_rest(sonar_engine *e) {
+    if (e->missed.windows < SONAR_GRAPHS_STEADY)
+        return;
+    if (e->recorded_version != e->missed.version)
+        forget_recordings(e);
+    e->recorded_version = e->missed.version;
+    e->recording = true;
+    const sonar_code code = record(e, e->last.params, e->missed.outputs, NULL);
+    e->recording = false;
+    e->missed = (struct missed){0};
+    if (code)
+        sonar_graphs_destroy(e);
 }

@@ -94,6 +94,14 @@ struct recording {
     sonar_graph *graph;
 };
 
+/* Windows in a row that a graph could have been run for, of one version and of the same surfaces,
+ * and there was none. */
+struct missed {
+    uint64_t version; /* of the parameters */
+    uint32_t outputs;
+    size_t windows;
+};
+
 /* A stage's input or output that the host sends or gets: in host memory and, where the stage is on
  * a device, there as well. */
 struct both {
@@ -154,9 +162,10 @@ struct sonar_engine {
     struct plan usual;         /* what windows must have in order to be run as a graph */
     bool recording;            /* now: nothing happens yet */
     bool not_as_recorded;      /* the next window finds the stages in another state */
-    uint64_t recorded_version; /* of the parameters: another mask makes other launches */
+    uint64_t recorded_version; /* of the parameters: others make other launches */
     size_t recordings;
-    struct recording *recorded;
+    struct recording *recorded; /* [sets of surfaces]; NULL: nothing can be recorded */
+    struct missed missed;
 };
 
 /* parts.c: a window's run where there are other ranks; an evaluation's. */
@@ -255,8 +264,8 @@ sonar_code sonar_enqueue_transfer(struct sonar_engine *engine, const struct job 
 /* graphs.c: records the engine's graphs, where it can have any. Needs buffers and parameters. */
 sonar_code sonar_graphs_create(struct sonar_engine *engine, sonar_error *err);
 void sonar_graphs_destroy(struct sonar_engine *engine);
-/* The graph of a window, or NULL: it has to be enqueued stage by stage. */
-const struct recording *sonar_graphs_find(const struct sonar_engine *engine, const struct job *job);
+/* The graph of a window, or NULL: it has to be enqueued stage by stage. Once for each window. */
+const struct recording *sonar_graphs_find(struct sonar_engine *engine, const struct job *job);
 /* timing.c: timestamps of a window and of the stages in it. */
 sonar_code sonar_timing_create(struct sonar_engine *engine, sonar_error *err);
 void sonar_timing_destroy(struct sonar_engine *engine);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* The data thread: takes a window, runs the stages on it, hands the result over. Between start and
  * stop it allocates nothing, logs nothing and waits only for samples (or, with `block`, for the
- * output); the exceptions are recover.c and training in the middle of a run (train.c). */
+ * output); the exceptions are recover.c, training in the middle of a run (train.c), and graphs,
+ * which are recorded anew while no window waits. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -257,6 +258,7 @@ void *sonar_data_thread(void *arg) {
         if (draining)
             break;
         sonar_engine_prefetch(p->engine);
+        sonar_engine_rest(p->engine);
         sonar_wake_wait(sonar_ingest_fd(p->ingest), 50);
     }
     atomic_store(&p->drained, true);
