@@ -3,6 +3,7 @@
  * comes back as on the CPU, window by window, and the graphs recorded with it are not run without.
  * Values that are set: tables, corrections and weights go to the device anew. */
 #include "control/change.h"
+#include "engine/engine.h"
 #include "gpu.h"
 #include "spoilt.h"
 
@@ -129,14 +130,15 @@ static const sonar_config_value LIMITS[] = {
     {"sound_speed_mps", "1450"},
 };
 
-/* Each value takes hold with the next window, and stays. */
+/* Each value takes hold with the next window, and stays; the last one until graphs have been
+ * recorded with it. */
 static void change_values(const char *mvdr, const sonar_config_value *value, size_t values) {
     static chain gpu, cpu;
     start(&gpu, "cuda", mvdr);
     start(&cpu, "cpu", mvdr);
-    for (uint64_t window = 0; window < 2 + 2 * values; window++) {
-        const size_t i = (size_t)(window - 2) / 2;
-        if (window >= 2 && window % 2 == 0 && (!set(&gpu, &value[i]) || !set(&cpu, &value[i])))
+    for (uint64_t window = 0; window < 2 * values + 2 * SONAR_GRAPHS_STEADY; window++) {
+        const size_t i = sonar_min_size((size_t)(window - 2) / 2, values - 1);
+        if (window >= 2 && window == 2 + 2 * i && (!set(&gpu, &value[i]) || !set(&cpu, &value[i])))
             break;
         if (!gpu_expect(&device, play(&gpu, window, false) && play(&cpu, window, false),
                         "%s: window %d did not come", mvdr, (int)window))
