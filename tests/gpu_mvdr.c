@@ -46,6 +46,8 @@ static const sonar_stage_ops *jacobi_stage(const char *name) {
 static const site_path LIBRARY = {"cusolver", {{"mvdr.eigenvectors", "cusolver"}}},
                        ABSENT = {"absent",
                                  {{"mvdr.eigenvectors", "cusolver"}, {"mvdr.cusolver", "1"}}};
+/* The streaming inverse with any number of sensors. */
+static const site_path FOLLOW = {"follow", {{"mvdr.inverse", "follow"}}};
 static char logged[400]; /* last */
 
 static void keep_log(void *ctx, sonar_level level, const char *place, const char *text) {
@@ -199,6 +201,41 @@ static void recorded(site *site) {
     }
 }
 
+/* A window of one snapshot, recorded before there is an inverse, then from the graph while it
+ * comes, goes on, and has to be made anew: the same bits. */
+static void recorded_inverse(site *site) {
+    enum { B = 70, L = 150, WINDOWS = 200 };
+    const mvdr_wave waves[] = {{60.5, 30}, {100, 60}};
+    mvdr_fixture f, other;
+    sonar_error err = {0};
+    sonar_mvdr_spec spec = mvdr_spec(B, 20, L, 0);
+    sonar_graph *graph = NULL;
+    spec.max_new = 1;
+    site_take(&FOLLOW);
+    mvdr_open_alone(&f, site, &spec);
+    mvdr_open_alone(&other, site, &spec);
+    site_take(NULL);
+    sonar_c32 *x = mvdr_record(&f, WINDOWS, waves, 2, 3), *loud = mvdr_record(&f, 1, waves, 2, 4);
+    mvdr_run(&f, 1, x);
+    mvdr_run(&other, 1, x);
+    site_expect(site, record_block(&f, &graph), "a window that slides was not recorded");
+    for (size_t k = 1; k < WINDOWS && graph; k++) {
+        const sonar_c32 *from = k % 50 ? x + k * B : loud;
+        site_send(site, from, &f.in);
+        site_require(site, site->backend->graph_run(site->queue, graph, &err), &err);
+        site_fetch(site, &f.out[SONAR_MVDR_OUT_SPECTRUM], f.spectrum);
+        mvdr_run(&other, 1, from);
+        site_expect(site, !memcmp(f.spectrum, other.spectrum, spec.directions * sizeof(float)),
+                    "window %zu: other bits", k);
+    }
+    if (graph)
+        site->backend->graph_destroy(graph);
+    free(x);
+    free(loud);
+    mvdr_close(&f);
+    mvdr_close(&other);
+}
+
 /* ---- failures -------------------------------------------------------------------------------- */
 
 static const char *plugin_dir;
@@ -217,19 +254,18 @@ static bool open_failing(site *site, long n) {
 }
 
 /* Each CUDA call of create and of a first execute fails once: an error with a place, no crash. */
-static void injected_failures(site *site) {
-    enum { FIRST = 4, MOST = 200 };
-    sonar_mvdr_spec spec = mvdr_spec(4, 5, 6, 0.5);
+static void fail_each_call(site *site, const sonar_mvdr_spec *spec) {
+    enum { FIRST = 4, MOST = 300 };
     mvdr_fixture f;
     long n = FIRST, failed = 0;
-    mvdr_open_alone(&f, site, &spec);
+    mvdr_open_alone(&f, site, spec);
     for (sonar_code code = SONAR_ESYS; code && n < MOST; n++) {
         const sonar_work work = mvdr_work(&f);
         sonar_error err = {0};
         void *stage = NULL;
         if (!open_failing(site, n))
             continue;
-        code = f.ops->create(&spec, site->host, &stage, &err);
+        code = f.ops->create(spec, site->host, &stage, &err);
         site_expect(site, !code == !!stage, "create: code %d, stage %p", (int)code, stage);
         if (!code)
             code = f.ops->execute(stage, site->queue, &f.in, f.out, &work, &err);
@@ -240,6 +276,16 @@ static void injected_failures(site *site) {
     site_expect(site, failed > 20 && n < MOST, "%ld calls failed", failed);
     site_expect(site, open_failing(site, 0), "the plugin does not open any more");
     mvdr_close(&f);
+}
+
+static void injected_failures(site *site) {
+    const sonar_mvdr_spec fades = mvdr_spec(4, 5, 6, 0.5);
+    sonar_mvdr_spec slides = mvdr_spec(4, 5, 6, 0);
+    slides.max_new = 1; /* so that the inverse may follow */
+    fail_each_call(site, &fades);
+    site_take(&FOLLOW);
+    fail_each_call(site, &slides);
+    site_take(NULL);
 }
 
 /* ---- timing ---------------------------------------------------------------------------------- */
@@ -427,7 +473,8 @@ static const site_case CASES[] = {MVDR_CASES(MVDR_ROW) MVDR_REFUSALS(MVDR_ROW) M
                                       MVDR_ROW){"injected_failures", injected_failures},
                                   {"by_library", by_library},
                                   {"absent_library", absent_library},
-                                  {"recorded", recorded}};
+                                  {"recorded", recorded},
+                                  {"recorded_inverse", recorded_inverse}};
 static const site_case LONG_CASES[] = {MVDR_LONG_CASES(MVDR_ROW)};
 static const site_case INVERSE_CASES[] = {MVDR_INVERSE_CASES(MVDR_ROW) MVDR_SPOILT_CASES(MVDR_ROW)};
 
