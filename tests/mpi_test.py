@@ -289,8 +289,8 @@ def sums_over_sensors_add_up():
     global CHANNELS, CONFIG
     kept = CHANNELS, CONFIG
     CHANNELS = 96
-    CONFIG = CONFIG.replace(", music: auto", "").replace("nearfield: true,", "scan: {{start_deg: 0, stop_deg: 180, step_deg: 6}}, cell_maximum: true,")
-    topics = [t for t in TOPICS if t not in ("mvdr.nearfield", "music.azimuth")]
+    CONFIG = CONFIG.replace("nearfield: true,", "scan: {{start_deg: 0, stop_deg: 180, step_deg: 6}}, cell_maximum: true,")
+    topics = [t for t in TOPICS if t != "mvdr.nearfield"]
     try:
         data = sea(8 * FS_HZ, CHANNELS)
         alone = whole_run(None, data, topics=topics)

@@ -367,11 +367,11 @@ static inline bool sonar_mvdr_by_snapshots(const sonar_mvdr_spec *spec) {
 }
 
 /* Whether sums over parts of the sensors can be added: in snapshot space, without mirror images,
- * whose sensors may be another part's, and without a near field, whose sums are too many. MUSIC and
- * a limit on the white noise gain are left to stages that have the snapshots. */
+ * whose sensors may be another part's, and without a near field, whose sums are too many. A limit
+ * on the white noise gain is left to stages that have the snapshots. */
 static inline bool sonar_mvdr_adds(const sonar_mvdr_spec *spec) {
     return sonar_mvdr_by_snapshots(spec) && !spec->forward_backward && !spec->ranges &&
-           !spec->music && !(spec->white_noise_gain_db < 0);
+           !(spec->white_noise_gain_db < 0);
 }
 
 /* Doubles of a snapshot's sums in a bin, and of all that a bin has. */
