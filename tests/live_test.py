@@ -19,6 +19,9 @@ maker = source / "scripts" / "bench-page"
 SMALL = ["--sensors", "33", "--backend", "cpu", "--threads", "1", "--warm-up", "1", "--seconds", "2",
          "--set", "dft.length=4000", "--set", "dft.hop=700", "--set", "cbf.band_bins=[40, 70]"]
 
+# A rank that gets no processor for seconds is waited for.
+PATIENT = ["--set", "ingest.queue_windows=80", "--set", "ingest.max_skew_ms=5000", "--set", "cluster.max_skew_ms=10000"]
+
 
 def children_of(pid):
     return [int(child) for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
@@ -138,7 +141,7 @@ def one_run():
 def on_ranks():
     """Each rank gets its own block of channels at its own endpoint, and all of it is one array's run."""
     for ranks, transport, senders in ((2, "sockets", 8), (3, "shm", 5), (2, "curve", 2)):
-        live = Live("--ranks", str(ranks), "--transport", transport, "--senders", str(senders), *SMALL)
+        live = Live("--ranks", str(ranks), "--transport", transport, "--senders", str(senders), *SMALL, *PATIENT)
         live.stream()
         assert len(live.children("sonard")) == ranks and len(live.children("mpirun")) == 1, live.seen
         (path,) = pathlib.Path(live.folder.name).glob("tmp/*/sonard.yaml")
