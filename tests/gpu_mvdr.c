@@ -45,7 +45,9 @@ static const sonar_stage_ops *jacobi_stage(const char *name) {
 
 static const site_path LIBRARY = {"cusolver", {{"mvdr.eigenvectors", "cusolver"}}},
                        ABSENT = {"absent",
-                                 {{"mvdr.eigenvectors", "cusolver"}, {"mvdr.cusolver", "1"}}};
+                                 {{"mvdr.eigenvectors", "cusolver"}, {"mvdr.cusolver", "1"}}},
+                       GRID = {"grid", {{"mvdr.factor", "grid"}}},
+                       BIN = {"bin", {{"mvdr.factor", "bin"}}};
 /* The streaming inverse with any number of sensors. */
 static const site_path FOLLOW = {"follow", {{"mvdr.inverse", "follow"}}};
 static char logged[400]; /* last */
@@ -164,14 +166,21 @@ static bool record_block(mvdr_fixture *f, sonar_graph **graph) {
 /* Three blocks one after the other, the last two from a graph where there can be one: the same
  * bits. */
 static void recorded(site *site) {
-    static const size_t sensors[] = {70, 600};
-    for (size_t i = 0; i < (site->quick ? 1 : 2); i++) {
+    static const struct {
+        size_t sensors;
+        sonar_mvdr_solver solver;
+        const site_path *way;
+    } cases[] = {{70, SONAR_MVDR_JACOBI, &LIBRARY},
+                 {70, SONAR_MVDR_CHOLESKY, &GRID},
+                 {600, SONAR_MVDR_JACOBI, &LIBRARY},
+                 {600, SONAR_MVDR_CHOLESKY, &GRID}};
+    for (size_t i = 0; i < (site->quick ? 2 : 4); i++) {
         mvdr_fixture f, other;
         sonar_error err = {0};
-        sonar_mvdr_spec spec = mvdr_spec(sensors[i], 20, 2 * sensors[i], 0);
+        sonar_mvdr_spec spec = mvdr_spec(cases[i].sensors, 20, 2 * cases[i].sensors, 0);
         sonar_graph *graph = NULL;
-        spec.solver = SONAR_MVDR_JACOBI;
-        site_take(&LIBRARY);
+        spec.solver = cases[i].solver;
+        site_take(cases[i].way);
         mvdr_open_alone(&f, site, &spec);
         mvdr_open_alone(&other, site, &spec);
         site_take(NULL);
@@ -180,8 +189,8 @@ static void recorded(site *site) {
         mvdr_run(&f, spec.snapshots, x);
         mvdr_run(&other, spec.snapshots, x);
         const bool able = record_block(&f, &graph);
-        site_expect(site, able || spec.sensors > 512, "%zu sensors were not recorded",
-                    spec.sensors);
+        site_expect(site, able || (cases[i].way == &LIBRARY && spec.sensors > 512),
+                    "%zu sensors were not recorded", spec.sensors);
         for (size_t k = 1; k < 3; k++) {
             site_send(site, x + k * block, &f.in);
             site_require(site,
@@ -234,6 +243,51 @@ static void recorded_inverse(site *site) {
     free(loud);
     mvdr_close(&f);
     mvdr_close(&other);
+}
+
+/* ---- factors by all multiprocessors ---------------------------------------------------------- */
+
+/* Orders beside the edges of panels and squares: the oracle's spectrum, the CPU's, and the levels
+ * and loadings that a block for each bin finds. One bin has no numbers, and one no data. */
+static void orders_on_grid(site *site) {
+    static const size_t orders[] = {1, 31, 33, 63, 64, 65, 95, 97, 128, 129, 161, 225, 257, 300};
+    for (size_t i = 0; i < (site->quick ? 8 : sizeof orders / sizeof *orders); i++) {
+        mvdr_fixture f, other;
+        sonar_mvdr_spec spec = mvdr_spec(orders[i], 40, orders[i] + 30, 0);
+        spec.bins = 5, spec.solver = SONAR_MVDR_CHOLESKY;
+        spec.loading = i % 3 ? SONAR_LOADING_TRACE : SONAR_LOADING_ABSOLUTE;
+        spec.eps = i % 2 ? 0.01 : 1e-4;
+        site_take(&BIN);
+        mvdr_open_alone(&other, site, &spec);
+        site_take(&GRID);
+        mvdr_open(&f, site, &spec);
+        site_take(NULL);
+        sonar_c32 *x = mvdr_record(&f, spec.snapshots, (mvdr_wave[]){{50.5, 60}, {81, 20}}, 2, i);
+        for (size_t l = 0; l < spec.snapshots; l++)
+            for (size_t k = 0; k < spec.sensors; k++) {
+                x[(l * spec.bins + 1) * spec.sensors + k].re = NAN;
+                x[(l * spec.bins + 3) * spec.sensors + k] = (sonar_c32){0, 0};
+            }
+        mvdr_run(&f, spec.snapshots, x);
+        mvdr_run(&other, spec.snapshots, x);
+        for (size_t bin = 0; bin < spec.bins; bin += 2)
+            mvdr_expect(&f, bin, spec.snapshots, x, 0.01);
+        for (size_t at = 0; at < spec.bins * spec.directions; at++)
+            site_expect(site,
+                        fabsf(f.spectrum[at] - other.spectrum[at]) <= 1e-4f * other.spectrum[at],
+                        "order %zu, value %zu: %g, by one block %g", orders[i], at,
+                        (double)f.spectrum[at], (double)other.spectrum[at]);
+        for (size_t bin = 0; bin < spec.bins; bin++)
+            for (int field = 0; field < SONAR_MVDR_INFO_FIELDS; field++) {
+                const float got = mvdr_info(&f, bin, field), by_one = mvdr_info(&other, bin, field);
+                site_expect(site, fabsf(got - by_one) <= 1e-5f * fabsf(by_one),
+                            "order %zu, bin %zu, field %d: %g, by one block %g", orders[i], bin,
+                            field, (double)got, (double)by_one);
+            }
+        free(x);
+        mvdr_close(&f);
+        mvdr_close(&other);
+    }
 }
 
 /* ---- failures -------------------------------------------------------------------------------- */
@@ -474,7 +528,8 @@ static const site_case CASES[] = {MVDR_CASES(MVDR_ROW) MVDR_REFUSALS(MVDR_ROW) M
                                   {"by_library", by_library},
                                   {"absent_library", absent_library},
                                   {"recorded", recorded},
-                                  {"recorded_inverse", recorded_inverse}};
+                                  {"recorded_inverse", recorded_inverse},
+                                  {"orders_on_grid", orders_on_grid}};
 static const site_case LONG_CASES[] = {MVDR_LONG_CASES(MVDR_ROW)};
 static const site_case INVERSE_CASES[] = {MVDR_INVERSE_CASES(MVDR_ROW) MVDR_SPOILT_CASES(MVDR_ROW)};
 
@@ -491,12 +546,19 @@ static void run_all(site *site, const char *wanted) {
         run(site, LONG_CASES, sizeof LONG_CASES / sizeof *LONG_CASES, wanted);
 }
 
-/* The cases, and those about the spectrum again with Jacobi's eigenvectors and cuSOLVER's. */
+/* The cases, and those about the spectrum again with factors by all multiprocessors, Jacobi's
+ * eigenvectors and cuSOLVER's. */
 static void run_solvers(site *site, const char *wanted) {
     static const site_case spectra[] = {MVDR_CASES(MVDR_ROW)};
     const sonar_backend *own = site->backend;
     sonar_backend with_jacobi = *own;
     run_all(site, wanted);
+    printf("-- grid\n");
+    site_take(&GRID);
+    run(site, spectra, sizeof spectra / sizeof *spectra, wanted);
+    if (!site->quick)
+        run(site, LONG_CASES, sizeof LONG_CASES / sizeof *LONG_CASES, wanted);
+    site_take(NULL);
     printf("-- jacobi\n");
     plugin_ops = own->stage("mvdr_jacobi");
     with_jacobi.stage = jacobi_stage;

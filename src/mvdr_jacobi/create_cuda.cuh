@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "mvdr_jacobi/fit_cuda.cuh"
+#include "mvdr_jacobi/run_factor_cuda.cuh"
 #include "mvdr_jacobi/run_inverse_cuda.cuh"
 
 namespace mvdr::host {
@@ -59,6 +60,10 @@ inline void destroy(void *opaque) {
                       v->inverse_part,
                       v->moment,
                       v->probe,
+                      v->listed,
+                      v->listed_bin,
+                      v->done,
+                      v->form,
                       v->tones,
                       v->pair};
     for (void *memory : device)
@@ -128,7 +133,7 @@ inline sonar_code allocate_snapshots(mvdr_stage *stage, sonar_error *err) {
     return memory.code;
 }
 
-inline sonar_code allocate_results(mvdr_stage *stage, sonar_error *err) {
+inline sonar_code allocate_results(mvdr_stage *stage, bool on_grid, sonar_error *err) {
     mvdr::view *v = &stage->view;
     const size_t sensors = v->spec.sensors, bins = v->spec.bins, most = v->most;
     allocator memory = {err, SONAR_OK};
@@ -155,6 +160,11 @@ inline sonar_code allocate_results(mvdr_stage *stage, sonar_error *err) {
     memory.make(&v->unsolved, bins);
     memory.make(&v->bin, bins);
     memory.make(&v->ring, 1);
+    memory.make(&v->listed, on_grid);
+    memory.make(&v->listed_bin, on_grid ? bins : 0);
+    memory.make(&v->done, on_grid ? bins : 0, mvdr::squares(v->most));
+    memory.make(&v->form, on_grid && !v->by_snapshots ? bins * mvdr::squares(v->most) : 0,
+                sonar_max_size(v->spec.directions, stage->look.pitch));
     v->turns = turns;
     v->mirror = mirror;
     v->sensor = stage->device_rows;
@@ -231,6 +241,7 @@ inline void set_view(mvdr_stage *stage, const sonar_mvdr_spec *spec) {
 }
 
 inline sonar_code prepare(mvdr_stage *stage, const sonar_host *host, sonar_error *err) {
+    bool on_grid = factors_on_grid(stage, host);
     size_t sensors = stage->view.spec.sensors;
     stage->rows = (size_t *)sonar_alloc(2 * sensors, sizeof(size_t));
     stage->row_of = (size_t *)sonar_alloc(sensors, sizeof(size_t));
@@ -241,8 +252,10 @@ inline sonar_code prepare(mvdr_stage *stage, const sonar_host *host, sonar_error
     sonar_code code = fit_device(stage, err);
     if (!code)
         code = allocate_snapshots(stage, err);
+    if (!code && on_grid)
+        code = fit_grid(stage, &on_grid, err);
     if (!code)
-        code = allocate_results(stage, err);
+        code = allocate_results(stage, on_grid, err);
     if (!code && follows(stage, host))
         code = allocate_inverse(stage, err);
     if (!code && stage->view.tones)

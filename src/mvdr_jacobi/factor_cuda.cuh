@@ -279,20 +279,31 @@ __device__ inline inertia factor(tiles f, uint32_t rows, double least, double *s
 
 /* ---- what X tells of A^-1 = X X^H ------------------------------------------------------------ */
 
-/* The sum over i < m of the diagonal elements, or of their squares. All threads call. */
+/* Its diagonal's first m elements, eight a warp. Block `part` of `parts` makes its share. */
+__device__ inline void inverse_diagonal(tiles x, uint32_t m, double *to, uint32_t part,
+                                        uint32_t parts) {
+    for (uint32_t row = 8 * (part * warps() + warp()); row < m; row += 8 * parts * warps()) {
+        double element = 0;
+#pragma unroll 8
+        for (uint32_t j = row; j < padded(m); j += 4) {
+            const complex64 own = x(row + lane() / 4, j + lane() % 4);
+            element += j + lane() % 4 < m ? square(own) : 0;
+        }
+        element = sum_lanes(element, 4);
+        if (lane() % 4 == 0 && row + lane() / 4 < m)
+            to[row + lane() / 4] = element;
+    }
+}
+
+/* The sum of the diagonal elements, and of their squares. All threads call. */
 struct diagonal_sums {
     double first, second;
 };
 
-__device__ inline diagonal_sums inverse_diagonal(tiles x, uint32_t m) {
+__device__ inline diagonal_sums sums_of_diagonal(const double *element, uint32_t m) {
     diagonal_sums sums = {0, 0};
-    for (uint32_t i = threadIdx.x; i < m; i += blockDim.x) {
-        double element = 0;
-        for (uint32_t j = i; j < m; j++)
-            element += square(x(i, j));
-        sums.first += element;
-        sums.second += element * element;
-    }
+    for (uint32_t i = threadIdx.x; i < m; i += blockDim.x)
+        sums.first += element[i], sums.second += element[i] * element[i];
     return {block_sum(sums.first), block_sum(sums.second)};
 }
 

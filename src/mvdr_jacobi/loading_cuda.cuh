@@ -106,13 +106,13 @@ __device__ inline double level_by_eigenvalues(const view &v, const weights &weig
     return share_of(v, weights, sum, block_sum(quiet));
 }
 
-/* The same where sum of rest is delta tr A^-1 and sum of rest^2 is delta^2 |A^-1|^2, A = X^-H X^-1
- * being the loaded matrix. The diagonal of A^-1 gives the former and bounds to the latter, whose
- * part is small; it is worked out where they do not do. */
+/* The same by `inverse`, the diagonal of A^-1, where sum of rest is delta tr A^-1 and sum of rest^2
+ * is delta^2 |A^-1|^2, A = X^-H X^-1 being the loaded matrix. The diagonal of A^-1 gives the former
+ * and bounds to the latter, whose part is small; it is worked out where they do not do. */
 __device__ inline double level_by_inverse(const view &v, const weights &weights, tiles x,
-                                          uint32_t m, double delta) {
+                                          const double *inverse, uint32_t m, double delta) {
     constexpr double CLOSE = 5e-4; /* 0.002 dB */
-    const diagonal_sums diagonal = inverse_diagonal(x, m);
+    const diagonal_sums diagonal = sums_of_diagonal(inverse, m);
     const double rest = delta * diagonal.first, sum = fmax(m - rest, 0.0);
     const double least = share_of(v, weights, sum, m - delta * delta * diagonal.second),
                  most = share_of(v, weights, sum, sum);

@@ -64,9 +64,12 @@ struct bin_matrix {
     double scale; /* sensor space: 1/divisor */
 
     __device__ bin_matrix(const view &view, uint32_t bin, const weights &weights)
+        : bin_matrix(view, bin, weights.divisor) {}
+
+    __device__ bin_matrix(const view &view, uint32_t bin, double divisor)
         : v(view), sums(sums_of(view, bin)),
           rest(view.rest ? view.rest + bin * view.sums_stride : nullptr),
-          root(view.root + bin * (size_t)view.length), scale(1 / weights.divisor) {}
+          root(view.root + bin * (size_t)view.length), scale(1 / divisor) {}
 
     __device__ complex64 gram(uint32_t i, uint32_t j) const {
         const uint32_t si = i % v.length, sj = j % v.length;
@@ -103,6 +106,19 @@ struct bin_matrix {
     }
 };
 
+/* A power of two that brings `most` to between a half and 1, so that squares neither overflow nor
+ * vanish. */
+__device__ inline double scale_for(double most) {
+    int exponent;
+    frexp(most, &exponent);
+    return ldexp(1.0, -exponent);
+}
+
+/* A bin's place for its factor. */
+__device__ inline tiles factor_of(const view &v, uint32_t bin) {
+    return {v.factor + (size_t)bin * v.most * v.most, v.most};
+}
+
 /* unit times the matrix; a row and a column of zeros to make `rows`. */
 __device__ inline void assemble(const bin_matrix &x, matrix a, uint32_t m, uint32_t rows,
                                 double unit) {
@@ -115,12 +131,15 @@ __device__ inline void assemble(const bin_matrix &x, matrix a, uint32_t m, uint3
 }
 
 /* What factor() takes: unit times the matrix plus `shift` on the diagonal, and the identity up to
- * whole panels. */
+ * whole panels. Block `part` of `parts` makes its share, four columns after the other; a warp reads
+ * eight rows at a time, and writes what lies side by side. */
 __device__ inline void assemble_panels(const bin_matrix &x, tiles f, uint32_t m, double unit,
-                                       double shift) {
+                                       double shift, uint32_t part = 0, uint32_t parts = 1) {
     const uint32_t rows = padded(m);
-    for (uint32_t j = warp(); j < rows; j += warps())
-        for (uint32_t i = j / PANEL * PANEL + lane(); i < rows; i += WARP) {
+    for (uint32_t four = part * warps() + warp(); four < rows / 4; four += parts * warps()) {
+        const uint32_t j = 4 * four + lane() % 4;
+#pragma unroll 4
+        for (uint32_t i = j / PANEL * PANEL + lane() / 4; i < rows; i += 8) {
             complex64 e = {i == j ? 1.0 : 0.0, 0};
             if (i < m && j < m) {
                 e = x.at(i, j);
@@ -128,6 +147,7 @@ __device__ inline void assemble_panels(const bin_matrix &x, tiles f, uint32_t m,
             }
             f(i, j) = e;
         }
+    }
     __syncthreads();
 }
 

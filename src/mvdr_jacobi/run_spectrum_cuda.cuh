@@ -5,10 +5,12 @@
 #define SONAR_MVDR_JACOBI_RUN_SPECTRUM_CUDA_CUH
 
 #include "mvdr_jacobi/music_cuda.cuh"
+#include "mvdr_jacobi/run_factor_cuda.cuh"
 #include "mvdr_jacobi/run_inverse_cuda.cuh"
 #include "mvdr_jacobi/run_sums_cuda.cuh"
 #include "mvdr_jacobi/solve_cuda.cuh"
 #include "mvdr_jacobi/spectrum_cuda.cuh"
+#include "mvdr_jacobi/spectrum_grid_cuda.cuh"
 
 namespace mvdr::host {
 
@@ -29,6 +31,9 @@ inline sonar_code decompose(const mvdr_stage *stage, const sonar_queue *queue, s
  */
 inline sonar_code solve_bins(const mvdr::view &v, bool all, cudaStream_t stream, sonar_error *err) {
     const unsigned bins = (unsigned)v.spec.bins;
+    const sonar_code code = all ? SONAR_OK : factor_bins(v, stream, err);
+    if (code)
+        return code;
     if (v.vectors)
         mvdr::solve<true><<<bins, SOLVE_THREADS, v.shared_bytes, stream>>>(v, all);
     else
@@ -55,18 +60,40 @@ inline sonar_code steer_at(const mvdr_stage *stage, const mvdr::points &points, 
     return CUDA_LAUNCHED(where, "steer", err);
 }
 
+/* Of any stage. */
+inline sonar_code spectrum_of_looks(const mvdr::view &v, const mvdr::points &points,
+                                    cudaStream_t stream, sonar_error *err) {
+    const dim3 grid(blocks_for(points.count, mvdr::LOOKS), (unsigned)v.spec.bins);
+    if (v.vectors)
+        mvdr::spectrum<true><<<grid, mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(v, points);
+    else
+        mvdr::spectrum<false><<<grid, mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(v, points);
+    return CUDA_LAUNCHED(where, "spectrum", err);
+}
+
+/* Of large matrices in sensor space. */
+inline sonar_code spectrum_in_squares(const mvdr::view &v, const mvdr::points &points,
+                                      cudaStream_t stream, sonar_error *err) {
+    const unsigned bins = (unsigned)v.spec.bins;
+    const dim3 grid(blocks_for(points.count, mvdr::SQUARE), mvdr::squares(v.order), bins);
+    if (v.order) {
+        mvdr::form_squares<<<grid, mvdr::SQUARE_THREADS, CHUNK_BYTES, stream>>>(v, points);
+        const sonar_code code = CUDA_LAUNCHED(where, "form_squares", err);
+        if (code)
+            return code;
+    }
+    mvdr::power_of_forms<<<dim3(blocks_for(points.count, 64), bins), 64, 0, stream>>>(v, points);
+    return CUDA_LAUNCHED(where, "power_of_forms", err);
+}
+
 /* P of the bins that have a factor, at points whose steering vectors are made, and the band's power
  * if wanted. */
 inline sonar_code run_factors(const mvdr_stage *stage, const mvdr::points &points, float *band,
                               ptrdiff_t stride, cudaStream_t stream, sonar_error *err) {
     const mvdr::view *v = &stage->view;
     const unsigned bins = (unsigned)v->spec.bins;
-    const dim3 grid(blocks_for(points.count, mvdr::LOOKS), bins);
-    if (v->vectors)
-        mvdr::spectrum<true><<<grid, mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(*v, points);
-    else
-        mvdr::spectrum<false><<<grid, mvdr::SPECTRUM_WARPS * mvdr::WARP, 0, stream>>>(*v, points);
-    sonar_code code = CUDA_LAUNCHED(where, "spectrum", err);
+    sonar_code code = v->form ? spectrum_in_squares(*v, points, stream, err)
+                              : spectrum_of_looks(*v, points, stream, err);
     if (!code && v->gain > 0) {
         const bool counted = points.power == stage->grid.power;
         mvdr::limit_gain<<<dim3(blocks_for(points.count, 8), bins), 256, 0, stream>>>(*v, points,

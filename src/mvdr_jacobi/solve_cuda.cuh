@@ -4,6 +4,7 @@
  * eigenvectors. One thread block a bin, so that nothing is decided on the host. As in solve.c and
  * loading.c, but that eigenvalues are found only as far as the loading rule wants them: of large
  * matrices the two in the middle, and none for a share of the trace or an absolute loading.
+ * Large inverse factors are there before: factor_grid_cuda.cuh.
  */
 #ifndef SONAR_MVDR_JACOBI_SOLVE_CUDA_CUH
 #define SONAR_MVDR_JACOBI_SOLVE_CUDA_CUH
@@ -61,14 +62,6 @@ __device__ inline void forget_spectra(const view &v, uint32_t bin) {
 
 /* ---- a bin ----------------------------------------------------------------------------------- */
 
-/* A power of two that brings `most` to between a half and 1, so that squares neither overflow nor
- * vanish. */
-__device__ inline double scale_for(double most) {
-    int exponent;
-    frexp(most, &exponent);
-    return ldexp(1.0, -exponent);
-}
-
 /* d from the matrix of trace at most 1 to that of R itself. */
 __device__ inline void scale_eigenvalues(double *d, uint32_t m, double unit) {
     for (uint32_t i = threadIdx.x; i < m; i += blockDim.x)
@@ -84,14 +77,16 @@ struct solution {
     uint32_t bin, m;
     double trace, unit;
 
-    __device__ tiles factor_of() const {
-        return {v.factor + (size_t)bin * v.most * v.most, v.most};
-    }
-
     /* Loading without all eigenvalues; false where these are wanted after all, because the least
      * loading may count. */
     __device__ bool load_without(loaded *to) const {
         const double snapshots = weights.effective * v.images;
+        const bin_state &state = v.bin[bin];
+        if (state.factored) {
+            *to = {state.asked, state.fallback, false};
+            note_loading(v, bin, to->delta, trace);
+            return true;
+        }
         const bool fallback = falls_back(v.spec, v.n, snapshots);
         double noise = 0;
         if (v.spec.loading == SONAR_LOADING_NOISE && !fallback)
@@ -110,8 +105,9 @@ struct solution {
         double *last = v.bin[bin].middle;
         double value[2] = {unit * last[0], unit * last[1]};
         const auto inertia_at = [&](double s) {
-            assemble_panels(x, factor_of(), m, unit, -s);
-            return factor(factor_of(), padded(m), -SMALL_PIVOT * s, v.d + (size_t)bin * v.most);
+            assemble_panels(x, factor_of(v, bin), m, unit, -s);
+            return factor(factor_of(v, bin), padded(m), -SMALL_PIVOT * s,
+                          v.d + (size_t)bin * v.most);
         };
         find_pair(inertia_at, m, rank, value);
         __syncthreads();
@@ -127,16 +123,22 @@ struct solution {
         return load(v, bin, r.d, weights);
     }
 
-    /* X of the loaded matrix to the factor's place; returns the level. */
+    /* X of the loaded matrix to the factor's place, unless it is there; returns the level. */
     __device__ double by_factor(const room &r, bool all, loaded *to, bool *without_all) const {
         const bool without = !all && load_without(to);
         *without_all = without;
         if (!without)
             *to = load_by_eigenvalues(r);
         const double delta = v.bin[bin].delta * unit;
-        assemble_panels(x, factor_of(), m, unit, delta);
-        factor(factor_of(), padded(m), delta, nullptr);
-        return without ? level_by_inverse(v, weights, factor_of(), m, delta)
+        if (!v.bin[bin].factored) {
+            assemble_panels(x, factor_of(v, bin), m, unit, delta);
+            factor(factor_of(v, bin), padded(m), delta, nullptr);
+            if (without)
+                inverse_diagonal(factor_of(v, bin), m, v.d + (size_t)bin * v.most, 0, 1);
+            __syncthreads();
+        }
+        return without ? level_by_inverse(v, weights, factor_of(v, bin), v.d + (size_t)bin * v.most,
+                                          m, delta)
                        : level_by_eigenvalues(v, weights, r.d, to->delta);
     }
 
@@ -231,6 +233,7 @@ template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, 
     if (threadIdx.x == 0) {
         v.unsolved[bin] = 0;
         v.bin[bin].ladder = !without;
+        v.bin[bin].factored = false;
     }
     if (!(trace > 0))
         write_eigenvalues(v, bin, nullptr, 0);

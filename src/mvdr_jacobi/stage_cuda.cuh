@@ -37,6 +37,10 @@ struct bin_state {
     bool slid;         /* by the streaming inverse M, */
     double kept;       /* which is loaded with that */
     double apart;      /* and should be with so much more */
+    /* of a bin on the agenda, until it is solved */
+    double divisor;          /* of the sums */
+    double asked;            /* loading by the rule, */
+    bool fallback, factored; /* which the trace replaces; the inverse factor is there */
 };
 
 /* What a bin keeps of the streaming inverse M (inverse.h); a reset clears it. */
@@ -51,6 +55,12 @@ struct sliding {
     double trace, energy; /* of M: sums of M_ii and |M_ij|^2 */
     double sign[MVDR_MOST_MOVED], over[MVDR_MOST_MOVED]; /* a moved column's: 1 comes, -1 goes, 0
                                                             is none; 1/s */
+};
+
+/* Bins whose inverse factors all multiprocessors make together, and how far they have come. */
+struct agenda {
+    uint32_t bins;
+    unsigned long long next; /* place of the first square that no block has taken */
 };
 
 /* State of the ring of snapshots. It is on the device, so that a recorded execute advances
@@ -112,6 +122,11 @@ struct view {
     uint32_t *unsolved; /* [bin] not 0: snapshots or parameters have come since the last solution */
     bin_state *bin;
     ring_state *ring;
+    agenda *listed;       /* NULL: a thread block a bin factors it, */
+    uint32_t *listed_bin; /* [bin] those on the agenda */
+    uint32_t *done;       /* [bin][squares of most] columns of squares that are done in a row */
+    uint32_t crew;        /* blocks that run at a time */
+    double *form; /* sensor space: [bin][squares of most][points.pitch] parts of a^H X X^H a */
     sonar_mvdr_tones *tones; /* NULL: no bin is steered at a tone */
     uint32_t pairs;          /* slots of pair: L, or max_new with forgetting */
     mvdr_pair *pair;         /* [slot][bin] a snapshot's products with the next bin */

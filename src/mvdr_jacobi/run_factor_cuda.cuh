@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Launches the kernels of factor_grid_cuda.cuh, and decides which stages do. */
+#ifndef SONAR_MVDR_JACOBI_RUN_FACTOR_CUDA_CUH
+#define SONAR_MVDR_JACOBI_RUN_FACTOR_CUDA_CUH
+
+#include <string.h>
+
+#include "mvdr_jacobi/factor_grid_cuda.cuh"
+#include "mvdr_jacobi/spectrum_grid_cuda.cuh"
+#include "mvdr_jacobi/state_cuda.cuh"
+
+namespace mvdr::host {
+
+/* Rows from which all multiprocessors take less time together than a block for each bin: of 100
+ * bins an H200 takes as long either way with 256 rows, and less by a quarter with 512. */
+constexpr size_t GRID_ROWS = 384;
+constexpr size_t CHUNK_BYTES = mvdr::CHUNKS * sizeof(mvdr::chunk);
+
+/* It goes by the order, unless a test names the way: "mvdr.factor", "bin" (a thread block for each)
+ * or "grid" (all together). Stages with eigenvectors have no factor. */
+inline bool factors_on_grid(const mvdr_stage *stage, const sonar_host *host) {
+    const char *way = sonar_host_choice(host, "mvdr.factor");
+    if (stage->view.vectors)
+        return false;
+    return way ? !strcmp(way, "grid") : stage->shape.order >= GRID_ROWS;
+}
+
+/* Lets the kernels have their shared memory, and counts the blocks that run at a time; *fits
+ * becomes false where a multiprocessor has too little. */
+inline sonar_code fit_grid(mvdr_stage *stage, bool *fits, sonar_error *err) {
+    constexpr cudaFuncAttribute ROOM = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    cudaFuncAttributes own;
+    int most = 0, blocks = 0, processors = 0;
+    sonar_code code =
+        sonar_cuda_attribute(where, cudaDevAttrMaxSharedMemoryPerBlockOptin, &most, err);
+    if (!code)
+        code = sonar_cuda_attribute(where, cudaDevAttrMultiProcessorCount, &processors, err);
+    if (code)
+        return code;
+    CUDA_TRY(where, cudaFuncGetAttributes(&own, mvdr::factor_listed), err);
+    *fits = own.sharedSizeBytes + CHUNK_BYTES <= (size_t)most;
+    if (!*fits)
+        return SONAR_OK;
+    CUDA_TRY(where, cudaFuncSetAttribute(mvdr::factor_listed, ROOM, (int)CHUNK_BYTES), err);
+    CUDA_TRY(where, cudaFuncSetAttribute(mvdr::form_squares, ROOM, (int)CHUNK_BYTES), err);
+    CUDA_TRY(where,
+             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, mvdr::factor_listed,
+                                                           mvdr::SQUARE_THREADS, CHUNK_BYTES),
+             err);
+    stage->view.crew = (uint32_t)((blocks > 1 ? blocks : 1) * processors);
+    return SONAR_OK;
+}
+
+/* The inverse factors of bins whose loading is known without all eigenvalues; solve finds them
+ * there. */
+inline sonar_code factor_bins(const mvdr::view &v, cudaStream_t stream, sonar_error *err) {
+    constexpr uint32_t WARPS = 8;
+    const unsigned bins = (unsigned)v.spec.bins;
+    if (!v.listed || v.eigenvalues || !v.order)
+        return SONAR_OK;
+    CUDA_TRY(where, cudaMemsetAsync(v.listed, 0, sizeof *v.listed, stream), err);
+    mvdr::list_bins<<<bins, SOLVE_THREADS, 0, stream>>>(v);
+    sonar_code code = CUDA_LAUNCHED(where, "list_bins", err);
+    if (code)
+        return code;
+    const dim3 columns(blocks_for(v.order, 4 * WARPS), bins),
+        rows(blocks_for(v.order, 8 * WARPS), bins);
+    mvdr::assemble_listed<<<columns, WARPS * mvdr::WARP, 0, stream>>>(v);
+    if ((code = CUDA_LAUNCHED(where, "assemble_listed", err)) != SONAR_OK)
+        return code;
+    mvdr::factor_listed<<<v.crew, mvdr::SQUARE_THREADS, CHUNK_BYTES, stream>>>(v);
+    if ((code = CUDA_LAUNCHED(where, "factor_listed", err)) != SONAR_OK)
+        return code;
+    mvdr::invert_diagonal<<<rows, WARPS * mvdr::WARP, 0, stream>>>(v);
+    return CUDA_LAUNCHED(where, "invert_diagonal", err);
+}
+
+} // namespace mvdr::host
+
+#endif
