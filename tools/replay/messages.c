@@ -187,11 +187,9 @@ static sonar_code play_file(player *p, const char *path, sonar_error *err) {
 
 sonar_code messages_play(const messages_spec *spec, sonar_error *err) {
     player p = {.spec = spec};
-    sonar_code code = SONAR_OK;
+    sonar_code code = open_socket(&p, err);
     for (size_t i = 0; i < spec->files && !code; i++)
         code = look_at(spec->path[i], err);
-    if (!code)
-        code = open_socket(&p, err);
     if (!code && await_subscriber(&p))
         for (size_t i = 0; i < spec->files && !code && !p.over; i++)
             code = play_file(&p, spec->path[i], err);
