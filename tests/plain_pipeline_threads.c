@@ -17,12 +17,15 @@
 
 enum { SENSORS = 8, LENGTH = 64, HOP = 32, FRAME = 48, FRAMES = 400 };
 enum { WINDOWS = (FRAMES * FRAME - LENGTH) / HOP + 1 };
+enum { LEAST = 10 /* windows that come whatever is dropped */, PATIENCE = 6000 /* ticks */ };
 
 struct scene {
     char in[128], out[128];
     const char *overload;
     atomic_bool heard, quit;
-    double windows, last; /* messages of a window; newest window. The reader's until it is joined */
+    atomic_int windows; /* whose messages came, */
+    int least;          /* of so many that have to */
+    double last;        /* the newest; the reader's until it is joined */
 };
 
 static void fail(const char *what, const char *detail) {
@@ -66,7 +69,7 @@ static void *digitise(void *arg) {
     digitiser d = digitiser_open(scene->in, SENSORS, 0, SENSORS, FRAME);
     int patience_ms = 100, linger = 0;
     zmq_setsockopt(d.socket, ZMQ_SNDTIMEO, &patience_ms, sizeof patience_ms);
-    for (int i = 0; i < FRAMES && !atomic_load(&scene->quit); i++)
+    for (int i = 0; (i < FRAMES || scene->windows < LEAST) && !atomic_load(&scene->quit); i++)
         digitiser_send(&d, 1);
     while (!atomic_load(&scene->quit))
         usleep(1000); /* what is on its way must arrive */
@@ -97,7 +100,8 @@ static void *listen_in(void *arg) {
     return NULL;
 }
 
-/* Runs a pipeline for so many ticks of 10 ms with all threads about it, and stops it. */
+/* Runs a pipeline for so many ticks of 10 ms, or until the windows have come that have to, with all
+ * threads about it, and stops it. */
 static void run(struct scene *scene, sonar_pipeline *pipeline, int ticks, int timeout_ms) {
     pthread_t reader, digitiser;
     sonar_error err;
@@ -115,7 +119,7 @@ static void run(struct scene *scene, sonar_pipeline *pipeline, int ticks, int ti
     } while (!atomic_load(&scene->heard));
     if (pthread_create(&digitiser, NULL, digitise, scene))
         fail("no thread", "digitiser");
-    for (int i = 0; i < ticks; i++) {
+    for (int i = 0; i < ticks || (i < PATIENCE && scene->windows < scene->least); i++) {
         if (sonar_pipeline_tick(pipeline, &err))
             fail(err.where, err.text);
         usleep(10000);
@@ -130,12 +134,12 @@ static void run(struct scene *scene, sonar_pipeline *pipeline, int ticks, int ti
         fail("a tick after the end passed", scene->overload);
 }
 
-static void play(struct scene *scene, const struct layout *layout, const char *overload, int ticks,
-                 int timeout_ms) {
+static void play(struct scene *scene, const struct layout *layout, const char *overload, int least,
+                 int ticks, int timeout_ms) {
     atomic_int lines = 0;
     sonar_error err;
     sonar_pipeline *pipeline;
-    scene->overload = overload;
+    scene->overload = overload, scene->least = least;
     sonar_config *config = make_config(scene);
     if (sonar_pipeline_create_with(layout, config, no_log, &lines, &pipeline, &err))
         fail(err.where, err.text);
@@ -148,12 +152,12 @@ static void play(struct scene *scene, const struct layout *layout, const char *o
 
 /* All windows, and left in the middle. */
 static void play_block(struct scene *scene, const struct layout *layout) {
-    play(scene, layout, "block", 300, 5000);
+    play(scene, layout, "block", WINDOWS, 0, 5000);
     if (scene->windows < WINDOWS) {
-        fprintf(stderr, "%.0f of %d windows came\n", scene->windows, WINDOWS);
+        fprintf(stderr, "%d of %d windows came\n", scene->windows, WINDOWS);
         fail("block mode lost windows", layout ? "on a device" : "");
     }
-    play(scene, layout, "block", 3, 0);
+    play(scene, layout, "block", 0, 3, 0);
 }
 
 int main(void) {
@@ -164,11 +168,11 @@ int main(void) {
     snprintf(scene.out, sizeof scene.out, "ipc://%.60s/out", place.dir);
     for (int round = 0; round < 2; round++) {
         play_block(&scene, NULL);
-        play(&scene, NULL, "drop_oldest", 100, 5000);
-        if (scene.windows < 10)
+        play(&scene, NULL, "drop_oldest", LEAST, 100, 5000);
+        if (scene.windows < LEAST)
             fail("hardly a window came", scene.overload);
-        play(&scene, NULL, "drop_oldest", 3, 0);
-        play(&scene, NULL, "drop_oldest", 0, 0);
+        play(&scene, NULL, "drop_oldest", 0, 3, 0);
+        play(&scene, NULL, "drop_oldest", 0, 0, 0);
         /* its copies ahead of time may see samples in the making where windows are dropped */
         fake = (struct fake_device){0};
         play_block(&scene, &device);
