@@ -22,7 +22,7 @@ export interface ElementState {
 }
 
 /** Worst first. */
-export const FAULTS = ["dead", "stuck", "clipped", "noisy", "hum"] as const;
+export const FAULTS = ["dead", "stuck", "clipped", "noisy", "hum", "identical"] as const;
 
 type Counts = Record<string, number>;
 

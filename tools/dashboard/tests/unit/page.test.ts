@@ -282,13 +282,14 @@ test("an array is drawn on one scale, its side above its plan", () => {
 test("elements are told apart: faulty, taken out, masked by hand", () => {
     const list = (count: number, ...channels: [number, number][]) => ({ count, sensors: channels, channels });
     const none = list(0);
-    const elements = { judged: 9, masked: 1, dead: list(2, [2, 3]), stuck: none, noisy: list(1, [3, 3]), hum: none, clipped: none };
+    const elements = { judged: 9, masked: 1, dead: list(2, [2, 3]), stuck: none, noisy: list(1, [3, 3]), hum: none, clipped: none, identical: list(2, [3, 4]) };
     const status = { elements: { ...elements, masked_auto: list(1, [3, 3]), masked_hand: list(1, [9, 9]) } } as unknown as Status;
     const { states, complete } = elementStates(status, 10);
     assert.ok(complete);
     assert.deepEqual(states[1], { fault: null, masked: null });
     assert.deepEqual(states[2], { fault: "dead", masked: null });
     assert.deepEqual(states[3], { fault: "dead", masked: "automatically" }, "the worst fault");
+    assert.deepEqual(states[4], { fault: "identical", masked: null });
     assert.deepEqual(states[9], { fault: null, masked: "by hand" });
     status.elements!.hum = list(40, [0, 0]);
     assert.ok(!elementStates(status, 10).complete, "the daemon names the first ranges only");

@@ -8,7 +8,7 @@ import { elementStates, statusOf, type ElementState } from "../status.js";
 import { ArrayDrawing } from "./array.js";
 import type { Context, View } from "./view.js";
 
-const COLOURS: Record<string, string> = { dead: "#ff5a5f", stuck: "#ff9ad5", clipped: "#f0b440", noisy: "#c792ff", hum: "#58c48a" };
+const COLOURS: Record<string, string> = { dead: "#ff5a5f", stuck: "#ff9ad5", clipped: "#f0b440", noisy: "#c792ff", hum: "#58c48a", identical: "#5aa9ff" };
 const WELL = "#6cb6ff";
 const MASKED = "#8794a6"; // and not faulty
 const MOST = 8192; // channels: beyond that a message of element.psd is too large to be asked for
@@ -25,6 +25,7 @@ export class ElementsView implements View {
     private array = new ArrayDrawing((channel) => this.tell(channel));
     private states: ElementState[] = [];
     private drawn = "";
+    private pointed: number | null = null; // the channel under the pointer
     private box = { left: 0, top: 0, width: 1, height: 1 };
 
     constructor(private readonly context: Context) {
@@ -38,7 +39,7 @@ export class ElementsView implements View {
             this.array.root,
         ]);
         this.canvas.onpointermove = (event) => this.read(event);
-        this.canvas.onpointerleave = () => setText(this.readout, "");
+        this.canvas.onpointerleave = () => this.tell(null);
     }
 
     wants(): string[] {
@@ -74,6 +75,7 @@ export class ElementsView implements View {
         const levels = Array.from(power, (p) => (p > 0 ? decibels(p) : NaN));
         this.drawBars(levels, missing?.data);
         if (position?.data.length === 3 * power.length) this.array.draw({ positions: position.data, levels, states, colour: colourOfState });
+        this.tell(this.pointed);
     }
 
     private drawBars(levels: number[], missing: Float32Array | undefined): void {
@@ -149,7 +151,9 @@ export class ElementsView implements View {
         this.tell(channel);
     }
 
+    /** What is known of a channel now; it is told anew with every drawing until the pointer moves on. */
     private tell(channel: number | null): void {
+        this.pointed = channel;
         const state = channel === null ? undefined : this.states[channel];
         if (channel === null || !state) {
             setText(this.readout, "");
@@ -160,7 +164,7 @@ export class ElementsView implements View {
         const [x, y, z] = Array.from(position?.data.subarray(3 * channel, 3 * channel + 3) ?? []);
         const words = [
             `channel ${channel}`,
-            level ? `${decibels(level.data[channel]).toFixed(2)} ${referenceOf(level.header.unit)}` : "",
+            level ? levelText(level.data[channel], referenceOf(level.header.unit)) : "",
             missing ? `${(100 * missing.data[channel]).toFixed(1)} % missing` : "",
             position ? (Number.isNaN(x) ? "feeds no hydrophone" : `forward ${x.toFixed(2)} m, right ${y.toFixed(2)} m, down ${z.toFixed(2)} m`) : "",
             state.fault ?? "no fault found",
@@ -168,6 +172,10 @@ export class ElementsView implements View {
         ];
         setText(this.readout, words.filter(Boolean).join("  ·  "));
     }
+}
+
+function levelText(power: number, reference: string): string {
+    return power > 0 ? `${decibels(power).toFixed(2)} ${reference}` : "no signal";
 }
 
 function colourOfState(state: ElementState): string {
