@@ -255,6 +255,11 @@ Test(control, what_is_no_request_is_refused_with_a_reason) {
     EXPECT_REFUSAL(&c, "{\"verb\":\"mask\",\"mask\":{\"off\":3}}", "lists");
     EXPECT_REFUSAL(&c, "{\"verb\":\"mask\",\"mask\":{\"only\":[0,1,2,3,4,5,6,7,8,9,10,11]}}",
                    "no sensor is left");
+    EXPECT_REFUSAL(&c, "{\"verb\":\"mask\",\"mask\":{\"only\":[1],\"off\":[2]}}", "by itself");
+    EXPECT_REFUSAL(&c, "{\"verb\":\"mask\",\"mask\":{\"on\":[2],\"only\":[1]}}", "by itself");
+    EXPECT_REFUSAL(&c, "{\"verb\":\"mask\",\"mask\":{\"on\":[1],\"of\":[2]}}", "is wanted");
+    EXPECT_REFUSAL(&c, "{\"verb\":\"mask\",\"mask\":{}}", "is wanted");
+    EXPECT_REFUSAL(&c, "{\"verb\":\"mask\",\"mask\":[1]}", "is wanted");
     static char deep[200000];
     memset(deep, '[', sizeof deep);
     expect_refusal(&c, deep, sizeof deep, "a JSON object");
@@ -406,6 +411,7 @@ Test(control, sonarctl_says_what_it_did) {
                "heading_deg", "400", NULL);
     expect_ctl(&rig, 1, "depth_m: a number is wanted", "navigation", "depth_m", "deep", NULL);
     expect_ctl(&rig, 2, "wrong arguments", "mask", "3;4", NULL, NULL);
+    expect_ctl(&rig, 2, "wrong arguments", "mask", "3", "+4", NULL);
     expect_ctl(&rig, 0, "Exit codes", "--help", NULL, NULL, NULL);
     pid_t pid = process_start(&rig.box, "ctl", "sonarctl", "-c", box_path(&rig.box, "sonard.yaml"),
                               "version", NULL);

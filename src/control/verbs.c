@@ -170,6 +170,25 @@ static sonar_code mark(const sonar_config *config, const cJSON *list, bool used,
     return SONAR_OK;
 }
 
+/* {"only": [...]}: these sensors and no others; {"off": [...], "on": [...]}: some more, some less.
+ */
+static sonar_code mark_all(const sonar_config *config, const cJSON *mask, uint8_t *used,
+                           sonar_error *err) {
+    const cJSON *only = cJSON_GetObjectItemCaseSensitive(mask, "only");
+    const cJSON *off = cJSON_GetObjectItemCaseSensitive(mask, "off");
+    const cJSON *on = cJSON_GetObjectItemCaseSensitive(mask, "on");
+    const int known = (only != NULL) + (off != NULL) + (on != NULL);
+    if (!known || known != cJSON_GetArraySize(mask) || (only && known > 1))
+        return sonar_fail(err, SONAR_EINVAL, "mask",
+                          "{\"off\": [3], \"on\": [4]} is wanted, or one of these lists, or "
+                          "{\"only\": [3, 4]} by itself");
+    memcpy(used, config->used, config->sensors);
+    if (only)
+        memset(used, 1, config->sensors);
+    sonar_code code = mark(config, only ? only : off, false, used, err);
+    return code ? code : mark(config, on, true, used, err);
+}
+
 static cJSON *masked_list(const uint8_t *used, size_t sensors) {
     cJSON *list = cJSON_CreateArray();
     for (size_t s = 0; list && s < sensors; s++)
@@ -178,31 +197,15 @@ static cJSON *masked_list(const uint8_t *used, size_t sensors) {
     return list;
 }
 
-/* {"only": [...]}, {"off": [...], "on": [...]}: array.mask with these sensors only, or with some
- * more and some less. */
 static sonar_code answer_mask(sonar_control *c, const cJSON *request, cJSON *reply,
                               sonar_error *err) {
     const sonar_config *config = sonar_pipeline_config(c->spec.pipeline);
-    const cJSON *mask = cJSON_GetObjectItemCaseSensitive(request, "mask");
-    const cJSON *only = cJSON_GetObjectItemCaseSensitive(mask, "only");
     uint8_t *used = sonar_alloc(config->sensors, 1);
     cJSON *values = cJSON_CreateObject();
     sonar_code code =
         used && values ? SONAR_OK : sonar_fail(err, SONAR_ENOMEM, "mask", "no memory");
-    if (!code && !cJSON_IsObject(mask))
-        code = sonar_fail(err, SONAR_EINVAL, "mask",
-                          "{\"off\": [3], \"on\": [4]} is wanted, or "
-                          "{\"only\": [3, 4]}");
     if (!code)
-        memcpy(used, config->used, config->sensors);
-    if (!code && only)
-        memset(used, 1, config->sensors);
-    if (!code)
-        code = mark(config, only, false, used, err);
-    if (!code)
-        code = mark(config, cJSON_GetObjectItemCaseSensitive(mask, "off"), false, used, err);
-    if (!code)
-        code = mark(config, cJSON_GetObjectItemCaseSensitive(mask, "on"), true, used, err);
+        code = mark_all(config, cJSON_GetObjectItemCaseSensitive(request, "mask"), used, err);
     if (!code) {
         cJSON_AddItemToObject(values, "array.mask", masked_list(used, config->sensors));
         code = set(c, values, reply, err);

@@ -145,7 +145,7 @@ static cJSON *ask_mask(char **args, int count) {
             list = cJSON_AddArrayToObject(mask, name);
         good = (*text && add_sensors(list, text)) || (!strcmp(text, "none") && count == 1);
     }
-    if (good)
+    if (good && (!cJSON_HasObjectItem(mask, "only") || cJSON_GetArraySize(mask) == 1))
         return request;
     cJSON_Delete(request);
     return NULL;
@@ -252,7 +252,7 @@ static const struct verb {
     {"get", "one PATH, or nothing", ask_get, print_values},
     {"set", "PATH VALUE, and more such pairs", ask_set, print_differences},
     {"unset", "PATH, and more of them", ask_unset, print_differences},
-    {"mask", "sensors as 3,7-9, +LIST and -LIST, or none", ask_mask, print_differences},
+    {"mask", "sensors as 3,7-9, or as +LIST and -LIST, or none", ask_mask, print_differences},
     {"reload", "nothing more", plain, print_differences},
     {"navigation", "NAME VALUE, and more such pairs", ask_navigation, print_nothing},
     {"train", "nothing more", plain, print_nothing},
