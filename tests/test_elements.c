@@ -273,6 +273,112 @@ Test(elements, a_whole_module_is_found) {
     }
 }
 
+/* ---- identical samples ----------------------------------------------------------------------- */
+
+static void copy_sensor(rig *r, size_t from, size_t to, size_t samples) {
+    memcpy(r->x + to * WINDOW, r->x + from * WINDOW, samples * sizeof *r->x);
+}
+
+/* Of the last sensor the first one's, of the third the second's. */
+static void wire_twice(rig *r) {
+    copy_sensor(r, 0, r->sensors - 1, WINDOW);
+    copy_sensor(r, 1, 2, WINDOW);
+}
+
+static void repeat_one(rig *r) {
+    for (size_t s = 1; s < r->sensors; s++)
+        copy_sensor(r, 0, s, WINDOW);
+}
+
+/* But for one bit of one sample. */
+static void resemble(rig *r) {
+    copy_sensor(r, 0, 3, WINDOW);
+    r->x[3 * WINDOW + 63] = nextafterf(r->x[3 * WINDOW + 63], 1e9f);
+}
+
+/* Two sensors hear nothing but each other's dither: they are dead. */
+static void toggle(rig *r) {
+    for (size_t i = 0; i < WINDOW; i++)
+        r->x[i] = r->x[3 * WINDOW + i] = (float)(i % 2);
+}
+
+/* So slow that most samples are those before. */
+static void swell(rig *r) {
+    for (size_t i = 0; i < r->sensors * WINDOW; i++)
+        r->x[i] = rintf(8 * (float)sin(2 * M_PI * 20 * (double)(r->first + i % WINDOW) / FS));
+}
+
+/* Pairs far apart, all sensors, in rounds of one window and of several. */
+Test(elements, sensors_with_the_samples_of_another_are_named) {
+    for (size_t hop = WINDOW / 8; hop <= WINDOW; hop *= 8)
+        for (int s16 = 0; s16 < 2; s16++) {
+            rig r;
+            rig_open(&r, 33, 1.5, 60);
+            sonar_elements_spec spec = spec_of(&r, 300, 500);
+            spec.hop = hop;
+            cr_assert_eq(sonar_elements_create(&spec, sonar_host_serial(), &r.elements, NULL),
+                         SONAR_OK);
+            r.spoil = wire_twice;
+            sonar_element_health h = listen(&r, SONAR_ELEMENTS_FLAG_ROUNDS, s16 ? 17 : 0, s16);
+            const sonar_channel_set *list = &h.fault[SONAR_ELEMENT_IDENTICAL].sensors;
+            cr_expect(list->ranges == 2 && list->count == 4, "%u", list->count);
+            cr_expect(list->first[0] == 0 && list->last[0] == 2 && list->first[1] == 32);
+            r.spoil = repeat_one;
+            h = listen(&r, SONAR_ELEMENTS_FLAG_ROUNDS, 0, s16);
+            cr_expect_eq(h.fault[SONAR_ELEMENT_IDENTICAL].sensors.count, 33);
+            cr_expect_eq(h.masked_auto.sensors.count, 0, "nobody knows which one is right");
+            r.spoil = NULL;
+            h = listen(&r, SONAR_ELEMENTS_CLEAR_ROUNDS, 0, s16);
+            expect_only(&h, SONAR_ELEMENT_FAULTS, 0, "wired right");
+            rig_close(&r);
+        }
+}
+
+/* Two tell nothing of each other's levels, but that they are one. */
+Test(elements, two_sensors_with_the_same_samples_are_named) {
+    rig r;
+    rig_open(&r, 2, 1.5, 60);
+    r.spoil = repeat_one;
+    sonar_element_health h = listen(&r, SONAR_ELEMENTS_FLAG_ROUNDS - 1, 0, true);
+    cr_expect_eq(h.fault[SONAR_ELEMENT_IDENTICAL].sensors.count, 0, "not yet");
+    h = listen(&r, SONAR_ELEMENTS_FLAG_ROUNDS, 0, true);
+    cr_expect_eq(h.fault[SONAR_ELEMENT_IDENTICAL].sensors.count, 2);
+    rig_close(&r);
+}
+
+Test(elements, what_only_resembles_another_is_not_identical) {
+    rig r;
+    rig_open(&r, 33, 1.5, 60);
+    r.spoil = resemble;
+    sonar_element_health h = listen(&r, SONAR_ELEMENTS_FLAG_ROUNDS, 0, false);
+    expect_only(&h, SONAR_ELEMENT_FAULTS, 0, "one bit apart");
+    r.spoil = toggle;
+    h = listen(&r, SONAR_ELEMENTS_FLAG_ROUNDS, 0, false);
+    cr_expect_eq(h.fault[SONAR_ELEMENT_DEAD].sensors.count, 2);
+    cr_expect_eq(h.fault[SONAR_ELEMENT_IDENTICAL].sensors.count, 0, "dead says it all");
+    r.spoil = wire_twice;
+    r.used[1] = r.used[32] = 0;
+    sonar_elements_change(r.elements, r.used, r.scale);
+    h = listen(&r, SONAR_ELEMENTS_CLEAR_ROUNDS, 0, false);
+    expect_only(&h, SONAR_ELEMENT_FAULTS, 0, "the others are masked by hand");
+    r.used[1] = r.used[32] = 1;
+    r.missing[0] = 0.25f;
+    sonar_elements_change(r.elements, r.used, r.scale);
+    h = listen(&r, SONAR_ELEMENTS_FLAG_ROUNDS, 0, false);
+    cr_expect_eq(h.fault[SONAR_ELEMENT_IDENTICAL].sensors.count, 2, "one is not there");
+    rig_close(&r);
+}
+
+/* A swell that is louder than all else moves neighbours by the same few steps of the converter. */
+Test(elements, slow_samples_are_not_compared) {
+    rig r;
+    rig_open(&r, 9, 0.01, 60);
+    r.spoil = swell;
+    sonar_element_health h = listen(&r, SONAR_ELEMENTS_FLAG_ROUNDS, 0, true);
+    cr_expect_eq(h.fault[SONAR_ELEMENT_IDENTICAL].sensors.count, 0);
+    rig_close(&r);
+}
+
 /* ---- no false alarms ------------------------------------------------------------------------- */
 
 static void add_ship(rig *r, bool far, double az_deg, double range_m, double level_db) {
@@ -438,7 +544,8 @@ Test(elements, many_rounds_of_a_plain_sea_flag_no_element) {
     }
 }
 
-/* Loud sines of which a sample or two in each period is the largest one. */
+/* Loud sines of which a sample or two in each period is the largest one; off broadside, where no
+ * two sensors have the same samples. */
 Test(elements, tones_are_not_taken_for_clipping) {
     static const double hz[] = {40, 125, 250, 500, 1000, 333.3};
     for (size_t i = 0; i < 6; i++)
@@ -446,7 +553,7 @@ Test(elements, tones_are_not_taken_for_clipping) {
             rig r;
             rig_open(&r, 8, 1.5, -HUGE_VAL);
             sim_source *s = &r.source[r.scene.sources++];
-            *s = (sim_source){.far = true, .az_deg = 90, .tones = 1};
+            *s = (sim_source){.far = true, .az_deg = 70, .tones = 1};
             s->tone[0] = (sim_tone){.hz = hz[i], .level_db = 77};
             expect_quiet(&r, 4, s16, "tone");
             rig_close(&r);

@@ -904,9 +904,12 @@ static void add_sensors(sonar_element_list *list, uint32_t first, uint32_t count
  * than worth knowing once they are all out. */
 Test(health, bad_elements_are_named_and_degrade_while_in_use) {
     static const char *const text[SONAR_ELEMENT_FAULTS] = {
-        "2 sensors dead: 5-6", "2 sensors stuck at one value: 5-6",
-        "2 sensors far louder than the others: 5-6", "2 sensors ridden by mains hum: 5-6",
-        "2 sensors clipping: 5-6"};
+        "2 sensors dead: 5-6",
+        "2 sensors stuck at one value: 5-6",
+        "2 sensors far louder than the others: 5-6",
+        "2 sensors ridden by mains hum: 5-6",
+        "2 sensors clipping: 5-6",
+        "2 sensors with the samples of another: 5-6"};
     for (int i = 0; i < SONAR_ELEMENT_FAULTS; i++) {
         patient *p = well();
         add_sensors(&p->status.elements.fault[i], 5, 2, 1);

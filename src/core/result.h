@@ -353,7 +353,8 @@ typedef enum sonar_stage_part {
     ROW(SONAR_ELEMENT_STUCK, "stuck", "stuck at one value")                                        \
     ROW(SONAR_ELEMENT_NOISY, "noisy", "far louder than the others")                                \
     ROW(SONAR_ELEMENT_HUM, "hum", "ridden by mains hum")                                           \
-    ROW(SONAR_ELEMENT_CLIPPED, "clipped", "clipping")
+    ROW(SONAR_ELEMENT_CLIPPED, "clipped", "clipping")                                              \
+    ROW(SONAR_ELEMENT_IDENTICAL, "identical", "with the samples of another")
 
 typedef enum sonar_element_fault {
     SONAR_ELEMENT_FAULT_ROWS(SONAR_ROW_CONSTANT) SONAR_ELEMENT_FAULTS
@@ -434,6 +435,7 @@ const char *sonar_condition_severity_name(sonar_condition_severity severity);
     ROW(SONAR_CONDITION_ELEMENTS_NOISY, "elements_noisy", "sensors")                               \
     ROW(SONAR_CONDITION_ELEMENTS_HUM, "elements_hum", "sensors")                                   \
     ROW(SONAR_CONDITION_ELEMENTS_CLIPPED, "elements_clipped", "sensors")                           \
+    ROW(SONAR_CONDITION_ELEMENTS_IDENTICAL, "elements_identical", "sensors")                       \
     ROW(SONAR_CONDITION_ELEMENTS_MASKED, "elements_masked", "sensors")                             \
     ROW(SONAR_CONDITION_MVDR_NOT_CONVERGED, "mvdr_not_converged", "bins")                          \
     ROW(SONAR_CONDITION_PRIORITY_REFUSED, "priority_refused", "priority")                          \

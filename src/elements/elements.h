@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Element health: which hydrophones are dead, stuck, noisy, disturbed by mains hum, or clipped.
+ * Element health: which hydrophones are dead, stuck, noisy, disturbed by mains hum, clipped, or
+ * give the samples of another one.
  *
  *   in[2]     f32 or s16 [channel][n0], [channel][n1]   a stretch of samples in one or two parts,
  *                                                       rows strided; n0 + n1 is the stretch
@@ -18,6 +19,8 @@
  * - hum: the lines of the mains (50 or 60 Hz, three harmonics) far above the others' and above the
  *   same sensor's spectrum beside them
  * - clipped: more samples at the largest or smallest value than in the adjacent 64th of the span
+ * - identical: the same 64 samples, to the bit, as another sensor, half of which differ from the
+ * one before; all sensors are compared in the window with which the round begins
  *
  * Far: by 12 (dead, hum) or 20 dB (noisy) and 72 dB / sensors, and by 6 robust standard deviations
  * (1.4826 MAD of the levels in dB, Hampel 1974), so that the slope that a near ship gives an array

@@ -26,6 +26,7 @@ struct measure {
     float hum[MAINS], beside[MAINS]; /* mean power of the lines, and beside them */
     float step;                      /* smallest difference between neighbours, 0: there is none */
     float same;                      /* share of samples equal to the one before */
+    uint64_t fingerprint;            /* of the samples compared; 0: they cannot be */
     bool taken;                      /* nothing was missing */
     bool constant, zero, clipped;
 };
@@ -77,6 +78,8 @@ struct sonar_elements {
     uint16_t *patience;               /* [sensor] rounds until it comes back */
     uint8_t *mask;                    /* [sensor] */
     uint32_t *fed;                    /* [channel] the sensor it feeds, or NOBODY */
+    uint32_t *first; /* [firsts] hash table of the first sensor of each fingerprint */
+    size_t firsts;   /* a power of two, twice the sensors or more */
     size_t judged, masked;
     struct standing quiet; /* too little moves to judge a sensor by */
 };

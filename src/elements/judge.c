@@ -210,6 +210,32 @@ static void judge_samples(sonar_elements *e) {
     }
 }
 
+/* The first sensor with the fingerprint of `s`, which may be itself. */
+static uint32_t first_alike(sonar_elements *e, size_t s) {
+    const uint64_t wanted = e->measure[s].fingerprint;
+    size_t at = wanted & (e->firsts - 1);
+    while (e->first[at] != NOBODY && e->measure[e->first[at]].fingerprint != wanted)
+        at = (at + 1) & (e->firsts - 1);
+    if (e->first[at] == NOBODY)
+        e->first[at] = (uint32_t)s;
+    return e->first[at];
+}
+
+/* Two hydrophones have noise of their own: wiring, a digitiser or a simulator made one of two. */
+static void judge_identical(sonar_elements *e) {
+    memset(e->first, 0xff, e->firsts * sizeof *e->first);
+    for (size_t s = 0; s < e->spec.sensors; s++) {
+        if (!judgeable(e, s) || !e->measure[s].fingerprint || has(e, s, SONAR_ELEMENT_DEAD) ||
+            has(e, s, SONAR_ELEMENT_STUCK))
+            continue;
+        const uint32_t first = first_alike(e, s);
+        if (first == s)
+            continue;
+        note(e, first, SONAR_ELEMENT_IDENTICAL);
+        note(e, s, SONAR_ELEMENT_IDENTICAL);
+    }
+}
+
 /* ---- over time ------------------------------------------------------------------------------- */
 
 static void count_round(struct standing *at, bool bad, unsigned set_after, unsigned clear_after) {
@@ -291,6 +317,7 @@ static bool judge_sensors(sonar_elements *e, double noise) {
     judge_hum(e, noise);
     judge_samples(e);
     judge_constants(e);
+    judge_identical(e);
     for (size_t s = 0; s < e->spec.sensors; s++)
         e->judged += judgeable(e, s);
     update_flags(e);

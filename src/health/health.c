@@ -461,122 +461,12 @@ static void judge_all(sonar_health *h, const sonar_health_facts *facts, sonar_st
              worst == SONAR_NOTICE ? "ok" : sonar_condition_severity_name(worst));
 }
 
-/* ---- log ------------------------------------------------------------------------------------- */
-
-/* So long it has to be well before an episode is over: a loss every other second is one. */
-static const int64_t well_for_ns = 5000000000;
-
-static void open_episode(sonar_health *h, int64_t now_ns) {
-    h->episode = (sonar_health_episode){.open = true, .began_ns = now_ns, .seen = h->seen};
-}
-
-/* Adds "name n" to a list that begins with `lead`. */
-static size_t add_loss(char *text, size_t bytes, size_t used, const char *lead, const char *name,
-                       uint64_t n) {
-    if (n && used < bytes)
-        used += (size_t)snprintf(text + used, bytes - used, "%s%s %llu", lead, name,
-                                 (unsigned long long)n);
-    return used;
-}
-
-static size_t add_causes(char *text, size_t bytes, size_t used, const sonar_label *causes,
-                         const uint64_t *now, const uint64_t *began) {
-    for (size_t i = 0; i < causes->count; i++)
-        used = add_loss(text, bytes, used, " ", causes->name[i], now[i] - began[i]);
-    return used;
-}
-
-static uint64_t sum_of(const sonar_label *causes, const uint64_t *now, const uint64_t *began) {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < causes->count; i++)
-        sum += now[i] - began[i];
-    return sum;
-}
-
-/* "12 windows lost: overload 12; 3 of 400 frames dropped: late 3; ..." or "nothing was lost". */
-static void sum_up_losses(const sonar_status *began, const sonar_status *now, char *text,
-                          size_t bytes) {
-    const sonar_ingest_counters *in = &now->ingest, *was = &began->ingest;
-    uint64_t failed = now->windows_failed - began->windows_failed;
-    uint64_t windows =
-        failed + sum_of(&sonar_window_causes, in->windows_dropped, was->windows_dropped);
-    uint64_t frames = sum_of(&sonar_frame_causes, in->frames_dropped, was->frames_dropped);
-    size_t used = 0;
-    text[0] = '\0';
-    if (windows)
-        used += (size_t)snprintf(text, bytes, "; %llu windows lost:", (unsigned long long)windows);
-    used = add_loss(text, bytes, used, " ", "failed", failed);
-    used = add_causes(text, bytes, used, &sonar_window_causes, in->windows_dropped,
-                      was->windows_dropped);
-    if (frames && used < bytes)
-        used += (size_t)snprintf(text + used, bytes - used,
-                                 "; %llu of %llu frames dropped:", (unsigned long long)frames,
-                                 (unsigned long long)(in->frames_received - was->frames_received));
-    used =
-        add_causes(text, bytes, used, &sonar_frame_causes, in->frames_dropped, was->frames_dropped);
-    used = add_loss(text, bytes, used, "; ", "samples missing",
-                    in->samples_missing - was->samples_missing);
-    used = add_loss(text, bytes, used, "; ", "results dropped",
-                    now->output.results_dropped - began->output.results_dropped);
-    if (!used)
-        snprintf(text, bytes, "; nothing was lost");
-}
-
-static void close_episode(sonar_health *h, const sonar_host *host, const char *now,
-                          const sonar_status *status) {
-    char losses[400];
-    sonar_health_episode *e = &h->episode;
-    sum_up_losses(&e->seen, status, losses, sizeof losses);
-    sonar_log(host, SONAR_INFO, "health", "%s after %.1f s degraded%s", now,
-              (double)(e->bad_ns - e->began_ns) * 1e-9, losses);
-    e->open = false;
-}
-
-/* True if it has conditions that this episode has not told yet. */
-static bool tell_news(sonar_health *h, const sonar_status *status) {
-    bool news = h->cause != SONAR_FRAME_CAUSES && h->cause != h->logged;
-    h->logged = h->cause == SONAR_FRAME_CAUSES ? h->logged : h->cause;
-    for (size_t i = 0; i < status->conditions; i++) {
-        const sonar_condition *c = &status->condition[i];
-        news |= c->severity == SONAR_DEGRADED && !h->episode.told[c->code];
-        h->episode.told[c->code] = true;
-    }
-    return news;
-}
-
-/* A degraded state is logged when it begins, when it gets another cause and, with what it has cost,
- * when it has been over for a while. */
-static void log_degraded(sonar_health *h, const sonar_host *host, int64_t now_ns,
-                         const sonar_status *status) {
-    if (!h->episode.open)
-        open_episode(h, h->looked_ns ? h->looked_ns : now_ns);
-    h->episode.bad_ns = now_ns;
-    char where[64];
-    snprintf(where, sizeof where, "health.%s", sonar_condition_name(status->condition[0].code));
-    if (tell_news(h, status))
-        sonar_log(host, SONAR_WARN, where, "degraded: %s", status->text);
-}
-
-static void log_news(sonar_health *h, const sonar_host *host, int64_t now_ns,
-                     const sonar_status *status) {
-    if (!strcmp(status->health, "degraded"))
-        log_degraded(h, host, now_ns, status);
-    else if (h->episode.open && now_ns - h->episode.bad_ns >= well_for_ns)
-        close_episode(h, host, status->health, status);
-    else if (!h->episode.open && strcmp(status->health, h->seen.health) != 0)
-        sonar_log(host, SONAR_INFO, "health", "%s%s%s", status->health, status->text[0] ? ": " : "",
-                  status->text);
-}
+/* ---- a look ---------------------------------------------------------------------------------- */
 
 void sonar_health_judge(sonar_health *h, const sonar_host *host, const sonar_health_facts *facts,
                         sonar_status *status) {
     judge_all(h, facts, status);
-    log_news(h, host, facts->now_ns, status);
+    sonar_health_log(h, host, facts->now_ns, status);
     h->seen = *status;
     h->looked_ns = facts->now_ns;
-}
-
-void sonar_health_end(sonar_health *h, const sonar_host *host) {
-    if (h->episode.open)
-        close_episode(h, host, "stopped", &h->seen);
 }

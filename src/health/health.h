@@ -72,6 +72,9 @@ void sonar_health_judge(sonar_health *health, const sonar_host *host,
 /* The end of the run: what an episode that is not over has cost so far. */
 void sonar_health_end(sonar_health *health, const sonar_host *host);
 
+/* Of log.c: logs what this look has that the last one had not. */
+void sonar_health_log(sonar_health *health, const sonar_host *host, int64_t now_ns,
+                      const sonar_status *status);
 /* Judges of stream.c: rate, channels, blocks and the digitisers' clocks. */
 void sonar_health_judge_stream(sonar_health *health, const sonar_health_facts *facts,
                                sonar_status *status);
