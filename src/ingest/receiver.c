@@ -17,9 +17,9 @@
 
 #include "core/core.h"
 #include "core/count.h"
-#include "net/net.h"
 #include "net/shared.h"
 #include "ingest/assembler.h"
+#include "ingest/socket.h"
 
 enum { TICK_MS = 100 };
 
@@ -33,32 +33,19 @@ struct message {
 struct sonar_ingest {
     const sonar_host *host;
     sonar_assembler *assembler;
-    void *context;
-    char **endpoint;
-    size_t endpoints;
-    sonar_socket_kind kind;
-    int high_water_mark, cpu;
-    int64_t max_message_bytes;
+    int cpu;
     bool block;
-    void *socket;
+    sonar_ingest_socket socket;
+    sonar_segments *segments; /* may be NULL */
     size_t threads;
     pthread_t thread[SONAR_INGEST_THREADS_MOST];
     bool running;
-    pthread_mutex_t turn; /* of whoever waits: the socket, its peers and all from here to count */
+    pthread_mutex_t turn; /* of whoever waits: the socket, and what has come by it */
     sem_t opened;         /* posted once open_code and open_error are set */
     sonar_code open_code;
     sonar_error open_error;
     atomic_bool stopping, alive;
-    sonar_memory *memory;           /* may be NULL */
-    sonar_segments *segments;       /* the same */
-    const sonar_security *security; /* the same */
-    atomic_bool cut;                /* all connections are to be ended once */
-    sonar_peers *peers;
-    size_t largest_bytes; /* of the messages that came */
-    bool drained;         /* since the last tick no message waited once */
-    int64_t closed_ns;    /* when the socket was closed to be opened anew */
-    unsigned given_up; /* times it was since libzmq gave an endpoint up, one soon after another */
-    sonar_peer_counters count;
+    bool drained;            /* since the last tick no message waited once */
     int windows_fd;          /* wakes the data thread */
     int control_fd;          /* wakes the ingest thread: stop, or a window was released */
     bool failed;             /* the socket is of no more use */
@@ -79,7 +66,7 @@ struct sonar_ingest {
 static void drain(sonar_ingest *ingest) {
     zmq_msg_t part;
     zmq_msg_init(&part);
-    while (zmq_msg_recv(&part, ingest->socket, 0) >= 0 && zmq_msg_more(&part))
+    while (zmq_msg_recv(&part, ingest->socket.zmq, 0) >= 0 && zmq_msg_more(&part))
         continue;
     zmq_msg_close(&part);
 }
@@ -106,13 +93,14 @@ struct helper {
  * absent. Returns 0, or -1 with errno. */
 static int receive(sonar_ingest *ingest, struct message *m) {
     m->two_parts = false;
-    if (zmq_msg_recv(&m->header, ingest->socket, ZMQ_DONTWAIT) < 0)
+    if (zmq_msg_recv(&m->header, ingest->socket.zmq, ZMQ_DONTWAIT) < 0)
         return -1;
     if (!zmq_msg_more(&m->header))
         return 0;
-    if (zmq_msg_recv(&m->samples, ingest->socket, 0) < 0)
+    if (zmq_msg_recv(&m->samples, ingest->socket.zmq, 0) < 0)
         return -1;
-    ingest->largest_bytes = sonar_max_size(ingest->largest_bytes, zmq_msg_size(&m->samples));
+    ingest->socket.largest_bytes =
+        sonar_max_size(ingest->socket.largest_bytes, zmq_msg_size(&m->samples));
     m->two_parts = !zmq_msg_more(&m->samples);
     if (!m->two_parts)
         drain(ingest);
@@ -207,124 +195,23 @@ static void tell_data_thread(sonar_ingest *ingest) {
         sonar_wake_signal(ingest->windows_fd);
 }
 
-/* ---- sockets --------------------------------------------------------------------------------- */
-
-static void close_socket(sonar_ingest *ingest) {
-    if (!ingest->socket)
-        return;
-    sonar_peers_forget(ingest->peers, ingest->socket);
-    zmq_close(ingest->socket);
-    ingest->socket = NULL;
-}
-
-/* Of the digitiser that binds endpoint i. */
-static const char *server_key(const sonar_ingest *ingest, size_t i) {
-    const sonar_security *security = ingest->security;
-    return security && security->servers ? security->server_key[i % security->servers] : "";
-}
-
-/* Endpoint i, if it is one over TCP, or if it is not: those come first, as they may be plain. */
-static sonar_code attach(sonar_ingest *ingest, size_t i, bool tcp, const sonar_guard *guard,
-                         sonar_error *err) {
-    const char *endpoint = ingest->endpoint[i];
-    if (sonar_endpoint_is_tcp(endpoint) != tcp)
-        return SONAR_OK;
-    if (ingest->kind == SONAR_PULL)
-        return sonar_guard_bind(guard, ingest->socket, endpoint, err);
-    return sonar_guard_connect(guard, server_key(ingest, i), ingest->socket, endpoint, err);
-}
-
-static sonar_code open_socket(sonar_ingest *ingest, sonar_error *err) {
-    const sonar_socket_spec spec = {.type = ingest->kind == SONAR_PULL ? ZMQ_PULL : ZMQ_SUB,
-                                    .messages = ingest->high_water_mark,
-                                    .message_bytes = ingest->max_message_bytes};
-    sonar_guard guard_;
-    const sonar_guard *guard = sonar_guard_of(ingest->security, SONAR_SENDERS, &guard_);
-    sonar_code code = sonar_socket_open(ingest->context, &spec, "ingest", &ingest->socket, err);
-    if (!code && ingest->kind == SONAR_SUB &&
-        zmq_setsockopt(ingest->socket, ZMQ_SUBSCRIBE, "", 0) != 0)
-        code = sonar_fail(err, SONAR_ESYS, "ingest", "cannot subscribe: %s",
-                          zmq_strerror(zmq_errno()));
-    if (!code)
-        code = sonar_peers_watch(ingest->peers, ingest->socket, err);
-    for (size_t i = 0; i < 2 * ingest->endpoints && !code; i++)
-        code = attach(ingest, i % ingest->endpoints, i >= ingest->endpoints, guard, err);
-    return code;
-}
-
-/* A digitiser that violates the protocol again and again makes the others lose their connections as
- * well: so each time the socket stays as it is for twice as long, up to a minute. */
-static bool may_reopen(sonar_ingest *ingest, int64_t now_ns) {
-    enum { DOUBLINGS_MOST = 6 };
-    const int64_t second_ns = 1000000000;
-    int64_t since_ns = now_ns - ingest->closed_ns;
-    if (!ingest->closed_ns || since_ns > 120 * second_ns)
-        ingest->given_up = 0;
-    if (ingest->given_up && since_ns < second_ns << ingest->given_up)
-        return false;
-    if (ingest->given_up < DOUBLINGS_MOST)
-        ingest->given_up++;
-    return true;
-}
-
-/* True if the socket has to be opened anew; the reason is counted. */
-static bool must_reopen(sonar_ingest *ingest, int64_t now_ns) {
-    size_t connected =
-        ingest->kind == SONAR_PULL ? sonar_peers_connected(ingest->peers) : ingest->endpoints;
-    sonar_count_set(&ingest->count.connected, connected);
-    sonar_peers_count(ingest->peers, &ingest->count);
-    if (ingest->memory) {
-        if (ingest->segments)
-            sonar_memory_map(ingest->memory, sonar_segments_bytes(ingest->segments));
-        sonar_memory_allow(ingest->memory, SONAR_MEMORY_IN, connected,
-                           (size_t)ingest->high_water_mark, ingest->largest_bytes);
-        if (sonar_memory_exceeded(ingest->memory, SONAR_MEMORY_IN, now_ns)) {
-            sonar_count_add(&ingest->count.reopened_memory, 1);
-            return true;
-        }
-    }
-    bool lost = ingest->kind == SONAR_SUB && sonar_peers_given_up(ingest->peers, now_ns) &&
-                may_reopen(ingest, now_ns);
-    if (lost)
-        sonar_count_add(&ingest->count.reopened_lost, 1);
-    return lost;
-}
-
-/* Once a tick. libzmq closes a socket in its own time, and until then its endpoint is in use. False
- * if the socket cannot be opened again. */
-static bool look_after_peers(sonar_ingest *ingest, int64_t now_ns) {
-    const int64_t patience_ns = 30000000000;
-    sonar_error err;
-    sonar_peers_tick(ingest->peers, now_ns);
-    if (atomic_exchange(&ingest->cut, false))
-        sonar_peers_cut_all(ingest->peers);
-    if (ingest->socket && must_reopen(ingest, now_ns)) {
-        close_socket(ingest);
-        ingest->closed_ns = now_ns;
-        return true;
-    }
-    if (ingest->socket || open_socket(ingest, &err) == SONAR_OK)
-        return true;
-    close_socket(ingest);
-    return now_ns - ingest->closed_ns < patience_ns;
-}
-
 /* ---- the thread ------------------------------------------------------------------------------ */
 
 /* Waits for messages (unless a frame waits for room, or the socket is being opened anew), for
  * connections that come and go, or for control. -1: the context is gone. */
 static int wait_for_work(sonar_ingest *ingest, bool wants_messages) {
-    zmq_pollitem_t items[3] = {{.fd = ingest->control_fd, .events = ZMQ_POLLIN},
-                               {.socket = sonar_peers_events(ingest->peers), .events = ZMQ_POLLIN},
-                               {.socket = ingest->socket, .events = ZMQ_POLLIN}};
-    int count = !ingest->socket ? 1 : wants_messages ? 3 : 2;
+    zmq_pollitem_t items[3] = {
+        {.fd = ingest->control_fd, .events = ZMQ_POLLIN},
+        {.socket = sonar_peers_events(ingest->socket.peers), .events = ZMQ_POLLIN},
+        {.socket = ingest->socket.zmq, .events = ZMQ_POLLIN}};
+    int count = !ingest->socket.zmq ? 1 : wants_messages ? 3 : 2;
     int ready = zmq_poll(items, count, TICK_MS);
     if (ready < 0 && errno != EINTR)
         return -1;
     if (ready > 0 && items[0].revents)
         sonar_wake_clear(ingest->control_fd);
     if (ready > 0 && items[1].revents)
-        sonar_peers_tick(ingest->peers, sonar_monotonic_ns());
+        sonar_peers_tick(ingest->socket.peers, sonar_monotonic_ns());
     return 0;
 }
 
@@ -345,7 +232,7 @@ static void tick(sonar_ingest *ingest) {
     sonar_assembler_load(ingest->assembler, !ingest->drained);
     ingest->drained = false;
     publish_report(ingest);
-    ingest->failed = ingest->failed || !look_after_peers(ingest, now_ns);
+    ingest->failed = ingest->failed || !sonar_ingest_socket_tick(&ingest->socket, now_ns);
     ingest->next_tick_ns = now_ns + (int64_t)TICK_MS * 1000000;
 }
 
@@ -355,10 +242,10 @@ static sonar_turn take_turn(sonar_ingest *ingest, struct message **m, sonar_book
     tick(ingest); /* first, since it may wait until all threads have booked what they took */
     bool taken = ingest->waits && sonar_assembler_resume(ingest->assembler) && end_wait(ingest, m);
     bool wants = !ingest->waits;
-    taken = taken || (wants && ingest->socket && receive(ingest, *m) == 0);
+    taken = taken || (wants && ingest->socket.zmq && receive(ingest, *m) == 0);
     if (taken) {
         turn = begin_message(ingest, m, booking);
-    } else if (wants && ingest->socket && errno != EAGAIN && errno != EINTR) {
+    } else if (wants && ingest->socket.zmq && errno != EAGAIN && errno != EINTR) {
         ingest->failed = true;
     } else {
         ingest->drained = ingest->drained || wants;
@@ -422,37 +309,24 @@ static void receive_with_helpers(sonar_ingest *ingest) {
  */
 static void *ingest_main(void *arg) {
     sonar_ingest *ingest = arg;
-    ingest->open_code = open_socket(ingest, &ingest->open_error);
+    ingest->open_code = sonar_ingest_socket_open(&ingest->socket, &ingest->open_error);
     bool open = ingest->open_code == SONAR_OK;
     atomic_store(&ingest->alive, open);
     ingest->failed = false;
     sem_post(&ingest->opened);
     if (open)
         receive_with_helpers(ingest);
-    close_socket(ingest);
+    sonar_ingest_socket_close(&ingest->socket);
     atomic_store(&ingest->alive, false);
     return NULL;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static bool copy_endpoints(sonar_ingest *ingest, const sonar_ingest_spec *spec) {
-    ingest->endpoint = sonar_alloc(spec->endpoint_count, sizeof *ingest->endpoint);
-    if (!ingest->endpoint)
-        return false;
-    ingest->endpoints = spec->endpoint_count;
-    for (size_t i = 0; i < spec->endpoint_count; i++)
-        if (!(ingest->endpoint[i] = strdup(spec->endpoints[i])))
-            return false;
-    return true;
-}
-
 static sonar_code set_up(sonar_ingest *ingest, const sonar_ingest_spec *spec, sonar_error *err) {
-    if (!copy_endpoints(ingest, spec))
-        return sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for the endpoints");
-    ingest->peers = sonar_peers_create(ingest->context);
-    if (!ingest->peers)
-        return sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for the peers");
+    sonar_code code = sonar_ingest_socket_create(&ingest->socket, spec, err);
+    if (code)
+        return code;
     ingest->windows_fd = sonar_wake_create();
     ingest->control_fd = sonar_wake_create();
     if (ingest->windows_fd < 0 || ingest->control_fd < 0)
@@ -470,14 +344,7 @@ sonar_code sonar_ingest_create(const sonar_ingest_spec *spec, const sonar_host *
     if (!ingest)
         return sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for the receiver");
     ingest->host = host;
-    ingest->context = spec->zmq_context;
-    ingest->memory = spec->memory;
     ingest->segments = spec->segments;
-    ingest->security = spec->security;
-    ingest->kind = spec->socket;
-    ingest->high_water_mark = spec->high_water_mark;
-    ingest->max_message_bytes =
-        spec->max_message_bytes < INT64_MAX ? (int64_t)spec->max_message_bytes : INT64_MAX;
     ingest->block = spec->overload == SONAR_BLOCK;
     ingest->cpu = spec->cpu;
     ingest->threads = sonar_min_size(sonar_max_size(spec->threads, 1), SONAR_INGEST_THREADS_MOST);
@@ -534,14 +401,11 @@ void sonar_ingest_destroy(sonar_ingest *ingest) {
     for (size_t i = 0; i <= SONAR_INGEST_THREADS_MOST; i++)
         close_message(ingest, &ingest->message[i]);
     sonar_assembler_destroy(ingest->assembler);
-    sonar_peers_destroy(ingest->peers);
+    sonar_ingest_socket_destroy(&ingest->socket);
     if (ingest->windows_fd >= 0)
         close(ingest->windows_fd);
     if (ingest->control_fd >= 0)
         close(ingest->control_fd);
-    for (size_t i = 0; i < ingest->endpoints; i++)
-        free(ingest->endpoint[i]);
-    free(ingest->endpoint);
     free(ingest);
 }
 
@@ -583,7 +447,7 @@ sonar_buffer sonar_ingest_ring(const sonar_ingest *ingest) {
 }
 
 void sonar_ingest_cut_all(sonar_ingest *ingest) {
-    atomic_store(&ingest->cut, true);
+    atomic_store(&ingest->socket.cut, true);
 }
 
 bool sonar_ingest_alive(const sonar_ingest *ingest) {
@@ -592,7 +456,7 @@ bool sonar_ingest_alive(const sonar_ingest *ingest) {
 
 void sonar_ingest_read_counters(const sonar_ingest *ingest, sonar_ingest_counters *counters) {
     sonar_assembler_read_counters(ingest->assembler, counters);
-    sonar_count_copy(&counters->peers, &ingest->count, sizeof counters->peers);
+    sonar_count_copy(&counters->peers, &ingest->socket.count, sizeof counters->peers);
 }
 
 void sonar_ingest_read_report(sonar_ingest *ingest, sonar_ingest_report *report) {
