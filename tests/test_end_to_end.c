@@ -280,7 +280,7 @@ static void check_lone_source(const char *ranges, double az_deg, double range_m)
     cr_expect_eq(cJSON_GetArraySize(list), 1, "%d contacts of one source at %g deg",
                  cJSON_GetArraySize(list), az_deg);
     /* Beam widths are even in the cosine: near endfire degrees are wide. Between two ranges of the
-     * ladder a near source's bearing is a little off. */
+     * list a near source's bearing is a little off. */
     double share = range_m > 0 ? 0.2 : 0.1;
     double beam = 0.886 * 1500 / 950 / (128 * 0.75), found_deg = header_number(first, "az_deg");
     cr_expect_leq(fabs(cos(found_deg * M_PI / 180) - cos(az_deg * M_PI / 180)), share * beam,

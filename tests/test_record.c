@@ -342,6 +342,17 @@ static cJSON *status_with(rig *rig, const char *path, double value) {
     return head;
 }
 
+/* Until the status says of the recorder whether it records. */
+static void await_recording(rig *rig, bool on) {
+    bool is = !on;
+    for (int i = 0; i < 60 && is != on; i++) {
+        cJSON *head = status_with(rig, "record.on", 0);
+        is = header_number(head, "record.on") > 0;
+        cJSON_Delete(head);
+    }
+    cr_assert_eq(is, on, "the recorder does not say so");
+}
+
 static void expect_number(const cJSON *head, const char *path, double want) {
     cr_expect_eq(header_number(head, path), want, "%s is %g, not %g", path,
                  header_number(head, path), want);
@@ -648,10 +659,11 @@ Test(record, it_starts_and_stops_by_command_without_the_loss_of_a_window) {
     digitiser_send(&d, 40);
     cJSON_Delete(status_with(&rig, "record.bytes", 40 * FRAME * SENSORS * 4));
     run(&rig, "ctl.log", "sonarctl", stop);
-    nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
+    await_recording(&rig, false);
     digitiser_send(&d, 20);
+    cJSON_Delete(status_with(&rig, "windows.processed", 80 * FRAME / HOP - 1));
     run(&rig, "ctl.log", "sonarctl", start);
-    nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
+    await_recording(&rig, true);
     digitiser_send(&d, 30);
     cJSON *head = status_with(&rig, "windows.processed", 110 * FRAME / HOP - 1);
     expect_number(head, "windows.dropped.overload", 0);
