@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Copies between all kinds of memory, of every size and cut. */
+/* Copies between all kinds of memory, of every size and cut; and what stages take of the device
+ * beside what --check-config says that they take. */
 #include "gpu.h"
 
+#include "cbf/cbf.h"
+#include "conformance/mvdr.h"
+#include "dft/dft.h"
+#include "mvdr_jacobi/mvdr_jacobi.h"
+
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,6 +102,86 @@ static void far_apart(void) {
     gpu_free(&device, &ring);
 }
 
+/* ---- stages ---------------------------------------------------------------------------------- */
+
+/* Beside the driver's pieces of 2 MiB. Twice: the first time loads kernels. */
+static void stage_takes(const char *name, const char *what, const void *spec, double expected) {
+    const sonar_stage_ops *ops = device.backend->stage(name);
+    const double spare = 32 << 20;
+    sonar_error err = {0};
+    double taken = 0;
+    for (int i = 0; i < 2; i++) {
+        void *stage = NULL;
+        const size_t before = device.backend->memory_free(device.backend);
+        gpu_require(ops->create(spec, &device.host, &stage, &err), &err, what);
+        taken = (double)before - (double)device.backend->memory_free(device.backend);
+        ops->destroy(stage);
+    }
+    printf("%-12s %-28s takes %9.1f MiB, %9.1f by its specification\n", name, what,
+           taken / (1 << 20), expected / (1 << 20));
+    gpu_expect(&device, fabs(taken - expected) <= 0.04 * expected + spare,
+               "%s, %s: %.0f bytes of the device, and not %.0f", name, what, taken, expected);
+}
+
+static void mvdr_takes(const char *what, sonar_mvdr_spec spec) {
+    spec.bins = 100;
+    stage_takes("mvdr_jacobi", what, &spec, sonar_mvdr_device_bytes(&spec));
+}
+
+static void mvdr_stages(void) {
+    sonar_mvdr_spec spec = mvdr_spec(16384, 180, 64, 0);
+    mvdr_takes("block of 64", spec);
+    spec.ranges = 3;
+    mvdr_takes("and a near field", spec);
+    spec = mvdr_spec(4096, 180, 64, 0);
+    spec.forward_backward = true;
+    mvdr_takes("forward and backward", spec);
+    spec = mvdr_spec(1024, 180, 1100, 0);
+    mvdr_takes("full rank", spec);
+    spec.loading = SONAR_LOADING_NOISE;
+    mvdr_takes("full rank, noise", spec);
+    spec = mvdr_spec(512, 180, 600, 0);
+    spec.solver = SONAR_MVDR_JACOBI;
+    mvdr_takes("eigenvectors", spec);
+    spec.white_noise_gain_db = -3;
+    mvdr_takes("white noise gain", spec);
+    spec.white_noise_gain_db = 0;
+    spec.music = 2;
+    mvdr_takes("MUSIC", spec);
+    spec = mvdr_spec(512, 180, 0, 0.98);
+    spec.max_new = 1;
+    mvdr_takes("forgetting", spec);
+}
+
+static void cbf_stages(void) {
+    sonar_cbf_spec spec = {.sensors = 16384,
+                           .directions = 180,
+                           .fs_hz = 8000,
+                           .length = 8192,
+                           .first_bin = 34,
+                           .bins = 459,
+                           .cbf_first = 327,
+                           .cbf_bins = 166,
+                           .max_snapshots = 1};
+    stage_takes("cbf", "far field", &spec, sonar_cbf_device_bytes(&spec));
+    spec.ranges = 7;
+    stage_takes("cbf", "near field", &spec, sonar_cbf_device_bytes(&spec));
+    spec.max_snapshots = 16;
+    stage_takes("cbf", "16 snapshots", &spec, sonar_cbf_device_bytes(&spec));
+}
+
+static void dft_stages(void) {
+    sonar_dft_spec spec = {.channels = 16384,
+                           .sensors = 16384,
+                           .length = 8192,
+                           .fs_hz = 8000,
+                           .first_bin = 34,
+                           .bins = 459};
+    stage_takes("dft", "8192 samples", &spec, sonar_dft_device_bytes(&spec));
+    spec.length = 6000;
+    stage_takes("dft", "6000 samples, by cuFFT", &spec, sonar_dft_device_bytes(&spec));
+}
+
 int main(int argc, char **argv) {
     int code = gpu_open(&device, argc, argv);
     if (code >= 0)
@@ -102,6 +190,9 @@ int main(int argc, char **argv) {
     if (!device.quick) {
         large();
         far_apart();
+        mvdr_stages();
+        cbf_stages();
+        dft_stages();
     }
     return gpu_close(&device, "gpu_memory");
 }

@@ -3,11 +3,17 @@
  * The MVDR conformance suite on the CUDA plugin, with either solver and beside the CPU's stage.
  * Exit code 0 passed, 77 no usable device.
  *
- *   gpu_mvdr [--plugin-dir DIR] [--quick] [--time] [--huge] [NAME]
+ *   gpu_mvdr [--plugin-dir DIR] [--quick] [--tiny] [--time] [--huge] [--full] [--sensors N]
+ * [--ways]
+ *            [--bins N] [NAME]
  *
- * --quick keeps the sizes small, for runs under a memory or race checker; --time prints medians
- * instead of testing, --huge also of arrays of up to half a million sensors; NAME runs the cases
- * whose name contains it, or takes the times of that solver.
+ * --quick keeps the sizes small, for runs under a memory checker; --tiny, of cases for the race
+ * checker, to what takes it a minute; --time prints medians instead of testing, --huge also of
+ * arrays of up to half a million sensors, --full of factors of full rank alone, with --quick of
+ * noise alone and without errors, --sensors of an array of N to which several snapshots come at a
+ * time, --ways of what "mvdr.inverse" and "mvdr.factor" choose from; --bins takes them of N bins.
+ * NAME runs the cases whose name contains it, or takes the times in rows of such a "solver rule
+ * sensors".
  */
 #include <math.h>
 #include <stdio.h>
@@ -24,6 +30,7 @@
 /* Every case again with eigenvectors: a stage whose create asks for Jacobi whatever the spec says.
  */
 static const sonar_stage_ops *plugin_ops;
+static bool tiny; /* --tiny */
 
 static sonar_code create_jacobi(const void *opaque, const sonar_host *host, void **out,
                                 sonar_error *err) {
@@ -46,10 +53,14 @@ static const sonar_stage_ops *jacobi_stage(const char *name) {
 static const site_path LIBRARY = {"cusolver", {{"mvdr.eigenvectors", "cusolver"}}},
                        ABSENT = {"absent",
                                  {{"mvdr.eigenvectors", "cusolver"}, {"mvdr.cusolver", "1"}}},
-                       GRID = {"grid", {{"mvdr.factor", "grid"}}},
-                       BIN = {"bin", {{"mvdr.factor", "bin"}}};
+                       GRID = {"grid", {{"mvdr.factor", "grid"}, {"mvdr.median", "counts"}}},
+                       BIN = {"bin", {{"mvdr.factor", "bin"}, {"mvdr.median", "counts"}}};
 /* The streaming inverse with any number of sensors. */
 static const site_path FOLLOW = {"follow", {{"mvdr.inverse", "follow"}}};
+/* From nothing in every window. */
+static const site_path ANEW_GRID = {"anew-grid",
+                                    {{"mvdr.inverse", "anew"}, {"mvdr.factor", "grid"}}},
+                       ANEW_BIN = {"anew-bin", {{"mvdr.inverse", "anew"}, {"mvdr.factor", "bin"}}};
 static char logged[400]; /* last */
 
 static void keep_log(void *ctx, sonar_level level, const char *place, const char *text) {
@@ -214,6 +225,7 @@ static void recorded(site *site) {
  * comes, goes on, and has to be made anew: the same bits. */
 static void recorded_inverse(site *site) {
     enum { B = 70, L = 150, WINDOWS = 200 };
+    const size_t windows = tiny ? 9 : WINDOWS;
     const mvdr_wave waves[] = {{60.5, 30}, {100, 60}};
     mvdr_fixture f, other;
     sonar_error err = {0};
@@ -228,8 +240,8 @@ static void recorded_inverse(site *site) {
     mvdr_run(&f, 1, x);
     mvdr_run(&other, 1, x);
     site_expect(site, record_block(&f, &graph), "a window that slides was not recorded");
-    for (size_t k = 1; k < WINDOWS && graph; k++) {
-        const sonar_c32 *from = k % 50 ? x + k * B : loud;
+    for (size_t k = 1; k < windows && graph; k++) {
+        const sonar_c32 *from = k % (tiny ? 5 : 50) ? x + k * B : loud;
         site_send(site, from, &f.in);
         site_require(site, site->backend->graph_run(site->queue, graph, &err), &err);
         site_fetch(site, &f.out[SONAR_MVDR_OUT_SPECTRUM], f.spectrum);
@@ -247,16 +259,38 @@ static void recorded_inverse(site *site) {
 
 /* ---- factors by all multiprocessors ---------------------------------------------------------- */
 
+static const sonar_loading RULES[] = {SONAR_LOADING_NOISE, SONAR_LOADING_TRACE,
+                                      SONAR_LOADING_ABSOLUTE};
+
+/* What two paths publish of a window, the second by a block for each bin. */
+static void same_by_one(site *site, const mvdr_fixture *f, const mvdr_fixture *by_one) {
+    const sonar_mvdr_spec *spec = &f->spec;
+    for (size_t at = 0; at < spec->bins * spec->directions; at++)
+        site_expect(site,
+                    fabsf(f->spectrum[at] - by_one->spectrum[at]) <= 1e-4f * by_one->spectrum[at],
+                    "order %zu, value %zu: %g, by one block %g", spec->sensors, at,
+                    (double)f->spectrum[at], (double)by_one->spectrum[at]);
+    for (size_t bin = 0; bin < spec->bins; bin++)
+        for (int field = 0; field < SONAR_MVDR_INFO_FIELDS; field++) {
+            const float got = mvdr_info(f, bin, field), one = mvdr_info(by_one, bin, field);
+            site_expect(site, fabsf(got - one) <= 1e-5f * fabsf(one),
+                        "order %zu, bin %zu, field %d: %g, by one block %g", spec->sensors, bin,
+                        field, (double)got, (double)one);
+        }
+}
+
 /* Orders beside the edges of panels and squares: the oracle's spectrum, the CPU's, and the levels
  * and loadings that a block for each bin finds. One bin has no numbers, and one no data. */
 static void orders_on_grid(site *site) {
     static const size_t orders[] = {1, 31, 33, 63, 64, 65, 95, 97, 128, 129, 161, 225, 257, 300};
-    for (size_t i = 0; i < (site->quick ? 8 : sizeof orders / sizeof *orders); i++) {
+    const size_t count = 3 * (tiny ? 11 : site->quick ? 8 : sizeof orders / sizeof *orders);
+    for (size_t i = tiny ? 27 : 0; i < count; i++) {
         mvdr_fixture f, other;
-        sonar_mvdr_spec spec = mvdr_spec(orders[i], 40, orders[i] + 30, 0);
+        const size_t order = orders[i / 3];
+        sonar_mvdr_spec spec = mvdr_spec(order, 40, order + 30, 0);
         spec.bins = 5, spec.solver = SONAR_MVDR_CHOLESKY;
-        spec.loading = i % 3 ? SONAR_LOADING_TRACE : SONAR_LOADING_ABSOLUTE;
-        spec.eps = i % 2 ? 0.01 : 1e-4;
+        spec.loading = RULES[i % 3];
+        spec.eps = i % 3 == 0 ? 1 : i % 2 ? 0.01 : 1e-4;
         site_take(&BIN);
         mvdr_open_alone(&other, site, &spec);
         site_take(&GRID);
@@ -272,21 +306,201 @@ static void orders_on_grid(site *site) {
         mvdr_run(&other, spec.snapshots, x);
         for (size_t bin = 0; bin < spec.bins; bin += 2)
             mvdr_expect(&f, bin, spec.snapshots, x, 0.01);
-        for (size_t at = 0; at < spec.bins * spec.directions; at++)
-            site_expect(site,
-                        fabsf(f.spectrum[at] - other.spectrum[at]) <= 1e-4f * other.spectrum[at],
-                        "order %zu, value %zu: %g, by one block %g", orders[i], at,
-                        (double)f.spectrum[at], (double)other.spectrum[at]);
-        for (size_t bin = 0; bin < spec.bins; bin++)
-            for (int field = 0; field < SONAR_MVDR_INFO_FIELDS; field++) {
-                const float got = mvdr_info(&f, bin, field), by_one = mvdr_info(&other, bin, field);
-                site_expect(site, fabsf(got - by_one) <= 1e-5f * fabsf(by_one),
-                            "order %zu, bin %zu, field %d: %g, by one block %g", orders[i], bin,
-                            field, (double)got, (double)by_one);
-            }
+        same_by_one(site, &f, &other);
         free(x);
         mvdr_close(&f);
         mvdr_close(&other);
+    }
+}
+
+/* One more snapshot at a time into a block of few: products and projections, by either solver. */
+static void few_of_them(site *site) {
+    enum { B = 70, L = 12, WINDOWS = 3 };
+    for (int solver = SONAR_MVDR_JACOBI; solver <= SONAR_MVDR_CHOLESKY; solver++) {
+        mvdr_fixture f;
+        sonar_mvdr_spec spec = mvdr_spec(B, 20, L, 0);
+        spec.solver = (sonar_mvdr_solver)solver;
+        spec.loading = SONAR_LOADING_NOISE, spec.eps = 1, spec.bins = 17;
+        mvdr_open(&f, site, &spec);
+        const size_t stride = spec.bins * B;
+        sonar_c32 *x = mvdr_record(&f, L + WINDOWS, (mvdr_wave[]){{60.5, 30}}, 1, 5);
+        mvdr_run(&f, L, x);
+        for (size_t u = 1; u <= WINDOWS; u++) {
+            mvdr_run(&f, 1, x + (L + u - 1) * stride);
+            mvdr_expect(&f, 16, L, x + u * stride, 0.002);
+        }
+        free(x);
+        mvdr_close(&f);
+    }
+}
+
+/* ---- what is chosen -------------------------------------------------------------------------- */
+
+enum { LOOKS = 180 };
+
+/* Windows of a stage whose loading is the trace's, on a path: the last one's spectrum. malloc'ed.
+ */
+static float *slide_on(site *site, const site_path *way, size_t sensors) {
+    enum { WINDOWS = 3 };
+    mvdr_fixture f;
+    const sonar_mvdr_spec spec = mvdr_spec(sensors, LOOKS, 2 * sensors, 0);
+    site_take(way);
+    mvdr_open_alone(&f, site, &spec);
+    site_take(NULL);
+    const size_t stride = spec.bins * sensors, l = spec.snapshots;
+    sonar_c32 *x = mvdr_record(&f, l + WINDOWS, &(mvdr_wave){60.5, 30}, 1, 9);
+    mvdr_run(&f, l, x);
+    for (size_t u = 0; u < WINDOWS; u++)
+        mvdr_run(&f, 1, x + (l + u) * stride);
+    float *spectrum = malloc(LOOKS * sizeof *spectrum);
+    memcpy(spectrum, f.spectrum, LOOKS * sizeof *spectrum);
+    free(x);
+    mvdr_close(&f);
+    return spectrum;
+}
+
+/* "size" is what the stage does untrained, to the bit: few sensors anew and each bin by itself,
+ * many following; the other way is another, and as right. */
+static void chosen_by_size(site *site) {
+    static const site_path size = {"size", {{"mvdr.inverse", "size"}, {"mvdr.factor", "size"}}},
+                           anew = {"anew", {{"mvdr.inverse", "anew"}}};
+    static const struct {
+        size_t sensors;
+        const site_path *same, *other;
+    } cases[] = {{100, &ANEW_BIN, &FOLLOW}, {330, &FOLLOW, &anew}};
+    for (size_t i = 0; i < 2; i++) {
+        const size_t sensors = cases[i].sensors;
+        float *ruled = slide_on(site, NULL, sensors), *by_size = slide_on(site, &size, sensors),
+              *same = slide_on(site, cases[i].same, sensors),
+              *other = slide_on(site, cases[i].other, sensors);
+        bool differs = false;
+        for (size_t t = 0; t < LOOKS; t++) {
+            site_expect(site, ruled[t] == by_size[t] && ruled[t] == same[t],
+                        "%zu sensors, direction %zu: %g untrained, %g by size, %g on path %s",
+                        sensors, t, (double)ruled[t], (double)by_size[t], (double)same[t],
+                        cases[i].same->name);
+            site_expect(site, fabsf(other[t] - ruled[t]) <= 3e-4f * ruled[t],
+                        "%zu sensors, direction %zu: %g, %g on path %s", sensors, t,
+                        (double)ruled[t], (double)other[t], cases[i].other->name);
+            differs = differs || other[t] != ruled[t];
+        }
+        site_expect(site, differs, "%zu sensors: path %s is not taken", sensors,
+                    cases[i].other->name);
+        free(ruled), free(by_size), free(same), free(other);
+    }
+}
+
+/* ---- counts of eigenvalues ------------------------------------------------------------------- */
+
+/* Snapshots of which every sensor has one to itself: R is diagonal, its elements `even` and `odd`
+ * in turn, times each bin's scale. A bin's every third sensor is 80 dB above, where `loud`. */
+static sonar_c32 *apart(const sonar_mvdr_spec *spec, double even, double odd, bool loud,
+                        const double *scale) {
+    const size_t n = spec->sensors, bins = spec->bins;
+    sonar_c32 *x = calloc(spec->snapshots * bins * n, sizeof *x);
+    for (size_t l = 0; l < spec->snapshots; l++)
+        for (size_t bin = 0; bin < bins; bin++) {
+            const size_t k = l % n;
+            const double power = scale[bin] * (loud && k % 3 == 0 ? 1e8 : k % 2 ? odd : even);
+            x[(l * bins + bin) * n + k].re = (float)sqrt(power * (double)n);
+        }
+    return x;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of what apart() has, L being a multiple of n, or of its L largest. */
+static double median_apart(size_t n, double even, double odd, bool loud) {
+    double *d = malloc(n * sizeof *d);
+    for (size_t k = 0; k < n; k++)
+        d[k] = loud && k % 3 == 0 ? 1e8 : k % 2 ? odd : even;
+    qsort(d, n, sizeof *d, ascending);
+    const double median = (d[(n - 1) / 2] + d[n / 2]) / 2;
+    free(d);
+    return median;
+}
+
+/* Repeated eigenvalues, also at a power of two, where a count's shift meets all of them, or at two
+ * places with the median between; 80 dB above them others; all in micropascal, pascal and more. The
+ * search comes from elsewhere, and back. */
+static void counts_of_repeated(site *site) {
+    static const size_t orders[] = {33, 64, 98, 130, 257, 448, 800};
+    static const double pairs[][2] = {{1, 1}, {0.7, 0.7}, {1, 4}, {1, 1.03}, {3, 1e4}},
+                        scale[] = {1, 1e-12, 1e9, 0.37};
+    for (size_t i = 0; i < (site->quick ? 4 : sizeof orders / sizeof *orders); i++)
+        for (int grid = 0; grid < 2; grid++) {
+            mvdr_fixture f;
+            sonar_mvdr_spec spec = mvdr_spec(orders[i], 3, 2 * orders[i], 0);
+            spec.bins = 4, spec.solver = SONAR_MVDR_CHOLESKY;
+            spec.loading = SONAR_LOADING_NOISE, spec.eps = 1;
+            site_take(grid ? &GRID : &BIN);
+            mvdr_open_alone(&f, site, &spec);
+            site_take(NULL);
+            for (size_t k = 0; k < 11; k++) {
+                const double *pair = pairs[k % 5];
+                const bool loud = k % 2;
+                sonar_c32 *x = apart(&spec, pair[0], pair[1], loud, scale);
+                const double median = median_apart(orders[i], pair[0], pair[1], loud);
+                mvdr_run(&f, spec.snapshots, x);
+                for (size_t bin = 0; bin < spec.bins; bin++) {
+                    const double got = (double)mvdr_info(&f, bin, SONAR_MVDR_DELTA),
+                                 asked = scale[bin] * median;
+                    site_expect(site, fabs(got / asked - 1) < 4e-3,
+                                "order %zu, grid %d, %g and %g, loud %d, bin %zu: %g, not %g",
+                                orders[i], grid, pair[0], pair[1], loud, bin, got, asked);
+                }
+                free(x);
+            }
+            mvdr_close(&f);
+        }
+}
+
+/* Windows that slide, jump by 60 dB and come back, of fewer snapshots than sensors or more: the
+ * loading by all eigenvalues, and whether the search began at the last window or at nothing, the
+ * same. The largest orders' cells hold several eigenvalues. */
+static void counts_of_noise(site *site) {
+    static const size_t sizes[][2] = {{70, 50}, {97, 160}, {300, 280}, {450, 900}, {800, 1000}};
+    static const double gain[] = {1, 1, 1e3, 1, 0.1};
+    for (size_t i = 0; i < (site->quick ? 2 : sizeof sizes / sizeof *sizes); i++) {
+        mvdr_fixture f[3]; /* on the grid, from nothing each time, by all eigenvalues */
+        const size_t n = sizes[i][0], l = sizes[i][1];
+        sonar_mvdr_spec spec = mvdr_spec(n, 9, l, 0);
+        spec.bins = 3, spec.loading = SONAR_LOADING_NOISE, spec.eps = 1;
+        site_take(&GRID);
+        for (size_t k = 0; k < 3; k++)
+            mvdr_open_alone(&f[k], site, &spec);
+        site_take(NULL);
+        f[2].wants_eigenvalues = true;
+        const size_t steps = sizeof gain / sizeof *gain, stride = spec.bins * n;
+        sonar_c32 *x = mvdr_record(&f[0], l + steps, (mvdr_wave[]){{50.5, 70}, {81, 20}}, 2, i);
+        sonar_c32 *window = malloc(l * stride * sizeof *window);
+        for (size_t u = 0; u < steps; u++) {
+            for (size_t at = 0; at < l * stride; at++) {
+                const sonar_c32 from = x[u * stride + at];
+                window[at] = (sonar_c32){(float)gain[u] * from.re, (float)gain[u] * from.im};
+            }
+            mvdr_reset(&f[1]);
+            for (size_t k = 0; k < 3; k++)
+                mvdr_run(&f[k], l, window);
+            for (size_t bin = 0; bin < spec.bins; bin++) {
+                double delta[3];
+                for (size_t k = 0; k < 3; k++)
+                    delta[k] = (double)mvdr_info(&f[k], bin, SONAR_MVDR_DELTA);
+                site_expect(site, fabs(delta[0] / delta[1] - 1) < 1e-6,
+                            "%zu sensors, window %zu, bin %zu: %.9g, from nothing %.9g", n, u, bin,
+                            delta[0], delta[1]);
+                site_expect(site, fabs(delta[0] / delta[2] - 1) < 2e-3,
+                            "%zu sensors, window %zu, bin %zu: %.9g, by all eigenvalues %.9g", n, u,
+                            bin, delta[0], delta[2]);
+            }
+        }
+        free(x);
+        free(window);
+        for (size_t k = 0; k < 3; k++)
+            mvdr_close(&f[k]);
     }
 }
 
@@ -344,12 +558,8 @@ static void injected_failures(site *site) {
 
 /* ---- timing ---------------------------------------------------------------------------------- */
 
-enum { BINS = 100, ANGLES = 180, STEP = 64, RUNS = 7 };
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
+enum { ANGLES = 180, STEP = 64, RUNS = 7 };
+static size_t timed_bins = 100;
 
 /* Milliseconds of an execute with `count` snapshots x[snapshot][bin][sensor]. */
 static double step_ms(mvdr_fixture *f, size_t count, const sonar_c32 *x, bool solved) {
@@ -358,7 +568,7 @@ static double step_ms(mvdr_fixture *f, size_t count, const sonar_c32 *x, bool so
     sonar_error err = {0};
     sonar_buffer in = f->in;
     in.shape[0] = count;
-    in.bytes = count * BINS * f->spec.sensors * sizeof *x;
+    in.bytes = count * timed_bins * f->spec.sensors * sizeof *x;
     if (count)
         site_send(f->site, x, &in);
     int64_t start = sonar_monotonic_ns();
@@ -371,9 +581,9 @@ static double step_ms(mvdr_fixture *f, size_t count, const sonar_c32 *x, bool so
 /* `count` snapshots: a source 52 dB above unit noise, or, where that takes too long, noise alone.
  */
 static sonar_c32 *input(const mvdr_fixture *f, size_t count) {
-    if (f->spec.sensors * f->spec.snapshots <= 1 << 19)
+    if (f->spec.sensors * f->spec.snapshots <= 1 << 19 && !f->site->quick)
         return mvdr_record(f, count, &(mvdr_wave){60.5, 52}, 1, 7);
-    const size_t values = count * BINS * f->spec.sensors;
+    const size_t values = count * timed_bins * f->spec.sensors;
     sonar_c32 *x = malloc(values * sizeof *x);
     uint64_t state = 7;
     for (size_t i = 0; x && i < values; i++) {
@@ -391,7 +601,7 @@ static void apply(const mvdr_fixture *f, size_t bin, const sonar_c32 *x, double 
     for (size_t k = 0; k < n; k++)
         to[k] = delta * from[k];
     for (size_t i = 0; i < count; i++) {
-        const sonar_c32 *v = x + (i * BINS + bin) * n;
+        const sonar_c32 *v = x + (i * timed_bins + bin) * n;
         double re = 0, im = 0;
         for (size_t k = 0; k < n; k++) {
             const double vr = (double)v[k].re, vi = (double)v[k].im;
@@ -440,15 +650,15 @@ static double reference(const mvdr_fixture *f, size_t bin, size_t direction, con
 /* Worst error of the last window in the first and the last bin: beside the oracle in all
  * directions, or in a few beside the reference; NaN where even that takes too long. */
 static double worst_db(mvdr_fixture *f, const sonar_c32 *x) {
-    const size_t bins[] = {0, BINS - 1},
+    const size_t bins[] = {0, timed_bins - 1},
                  looks = f->spec.sensors * f->spec.snapshots > 1 << 22 ? 2 : 8;
     double worst = 0;
-    if (f->spec.sensors > 16384)
+    if (f->spec.sensors > 16384 || f->site->quick)
         return NAN;
     site_fetch(f->site, &f->out[SONAR_MVDR_OUT_SPECTRUM], f->spectrum);
     if (f->spec.sensors <= 512)
         return fmax(mvdr_error_db(f, 0, f->spec.snapshots, x),
-                    mvdr_error_db(f, BINS - 1, f->spec.snapshots, x));
+                    mvdr_error_db(f, timed_bins - 1, f->spec.snapshots, x));
     for (size_t b = 0; b < 2; b++)
         for (size_t i = 0; i < looks; i++) {
             const size_t t = (2 * i + 1) * ANGLES / (2 * looks);
@@ -458,24 +668,28 @@ static double worst_db(mvdr_fixture *f, const sonar_c32 *x) {
     return worst;
 }
 
-static const char *wanted_rows; /* those whose first word contains it; NULL: all */
+static const char *wanted_rows; /* those whose "solver rule sensors" contains it; NULL: all */
 
 static void time_one(site *site, size_t sensors, size_t snapshots, sonar_mvdr_solver solver,
                      sonar_loading loading) {
     static const char *const names[] = {"auto", "jacobi", "cholesky"};
-    const char *name = site_taken() ? site_taken()->name : names[solver];
+    const char *name = site_taken() ? site_taken()->name : names[solver],
+               *rule = loading == SONAR_LOADING_TRACE ? "trace" : "noise";
+    char row[80];
     mvdr_fixture f;
     double ms[RUNS], fill_ms = 0;
     unsigned flags = 0;
     sonar_mvdr_spec spec = mvdr_spec(sensors, ANGLES, snapshots, 0);
-    if (wanted_rows && !strstr(name, wanted_rows))
+    snprintf(row, sizeof row, "%s %s %zu", name, rule, sensors);
+    if (wanted_rows && !strstr(row, wanted_rows))
         return;
-    spec.fs_hz = 8000, spec.length = 8192, spec.first_bin = 327, spec.bins = BINS;
+    spec.fs_hz = 8000, spec.length = 8192, spec.first_bin = 327, spec.bins = timed_bins;
     spec.max_new = sensors > 16384 ? 8 : STEP;
     spec.loading = loading, spec.eps = loading == SONAR_LOADING_TRACE ? 0.01 : 1;
     spec.solver = solver;
     mvdr_open_alone(&f, site, &spec);
-    const size_t stride = BINS * sensors, kept = sensors > 16384 ? spec.max_new : snapshots + RUNS;
+    const size_t stride = timed_bins * sensors,
+                 kept = sensors > 16384 ? spec.max_new : snapshots + RUNS;
     sonar_c32 *x = input(&f, kept);
     for (size_t done = 0; done < snapshots; done += spec.max_new) { /* the last one is solved */
         const size_t count = sonar_min_size(spec.max_new, snapshots - done);
@@ -485,13 +699,12 @@ static void time_one(site *site, size_t sensors, size_t snapshots, sonar_mvdr_so
         ms[i] = step_ms(&f, 1, x + (snapshots + i) % kept * stride, true);
     qsort(ms, RUNS, sizeof *ms, ascending);
     site_fetch(site, &f.out[SONAR_MVDR_OUT_INFO], f.info);
-    for (size_t bin = 0; bin < BINS; bin++)
+    for (size_t bin = 0; bin < timed_bins; bin++)
         flags |= mvdr_flags(&f, bin);
     const double off_db = worst_db(&f, x + RUNS * stride);
     printf("%-8s %s B %6zu  L %5zu  %9.3f ms  (%.3f .. %.3f)  first, %zu new %.3f ms  level %.4f  "
            "flags %u",
-           name, loading == SONAR_LOADING_TRACE ? "trace" : "noise", sensors, snapshots,
-           ms[RUNS / 2], ms[0], ms[RUNS - 1], spec.max_new, fill_ms,
+           name, rule, sensors, snapshots, ms[RUNS / 2], ms[0], ms[RUNS - 1], spec.max_new, fill_ms,
            (double)mvdr_info(&f, 0, SONAR_MVDR_LEVEL), flags);
     if (isfinite(off_db))
         printf("  %.2g dB off", off_db);
@@ -501,10 +714,51 @@ static void time_one(site *site, size_t sensors, size_t snapshots, sonar_mvdr_so
     mvdr_close(&f);
 }
 
+/* A block of 64 to which several snapshots come at a time. */
+static void time_arrivals(site *site, size_t sensors) {
+    enum { MOST = 16, TIMES = 3 };
+    mvdr_fixture f;
+    sonar_mvdr_spec spec = mvdr_spec(sensors, ANGLES, 64, 0);
+    spec.fs_hz = 8000, spec.length = 8192, spec.first_bin = 327, spec.bins = timed_bins;
+    spec.max_new = MOST, spec.loading = SONAR_LOADING_NOISE, spec.eps = 1;
+    mvdr_open_alone(&f, site, &spec);
+    sonar_c32 *x = input(&f, MOST);
+    for (size_t i = 0; i < 64; i += MOST)
+        step_ms(&f, MOST, x, true);
+    printf("B %6zu, so many new snapshots, ms:", sensors);
+    for (size_t count = 1; count <= MOST; count *= 2) {
+        double ms[TIMES];
+        for (size_t i = 0; i < TIMES; i++)
+            ms[i] = step_ms(&f, count, x, true);
+        qsort(ms, TIMES, sizeof *ms, ascending);
+        printf("  %zu: %.3f", count, ms[TIMES / 2]);
+    }
+    printf("\n");
+    fflush(stdout);
+    free(x);
+    mvdr_close(&f);
+}
+
+/* Of full rank by Cholesky factors, either loading side by side, and small ones both ways. */
+static void time_full(site *site) {
+    static const size_t sensors[] = {64, 128, 192, 256, 512, 1024, 2048};
+    printf("%zu bins, %d angles, one new snapshot an update, medians of %d\n", timed_bins, ANGLES,
+           RUNS);
+    for (size_t i = 0; i < sizeof sensors / sizeof *sensors; i++)
+        for (int way = 0; way < (sensors[i] > 512 ? 1 : 3); way++)
+            for (int loading = SONAR_LOADING_NOISE; loading <= SONAR_LOADING_TRACE; loading++) {
+                site_take(way == 1 ? &GRID : way == 2 ? &BIN : NULL);
+                time_one(site, sensors[i], 2 * sensors[i], SONAR_MVDR_CHOLESKY,
+                         (sonar_loading)loading);
+            }
+    site_take(NULL);
+}
+
 static void time_all(site *site, bool huge) {
     static const size_t block_of_64[] = {64, 256, 512, 2048, 16384, 262144, 524288};
     static const size_t full[] = {64, 128, 256, 512, 1024, 2048};
-    printf("%d bins, %d angles, one new snapshot an update, medians of %d\n", BINS, ANGLES, RUNS);
+    printf("%zu bins, %d angles, one new snapshot an update, medians of %d\n", timed_bins, ANGLES,
+           RUNS);
     for (size_t i = 0; i < (huge ? 7 : 5); i++)
         time_one(site, block_of_64[i], 64, SONAR_MVDR_CHOLESKY, SONAR_LOADING_NOISE);
     for (size_t i = 0; i < sizeof full / sizeof *full; i++)
@@ -521,6 +775,17 @@ static void time_all(site *site, bool huge) {
     site_take(NULL);
 }
 
+/* One new snapshot with the loading by the trace, where sizes decide. */
+static void time_ways(site *site) {
+    static const site_path *const ways[] = {&ANEW_BIN, &ANEW_GRID, &FOLLOW};
+    for (size_t sensors = 64; sensors <= 512; sensors += sensors < 256 ? 64 : 128)
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+            site_take(ways[i]);
+            time_one(site, sensors, 2 * sensors, SONAR_MVDR_CHOLESKY, SONAR_LOADING_TRACE);
+        }
+    site_take(NULL);
+}
+
 /* ---- main ------------------------------------------------------------------------------------ */
 
 static const site_case CASES[] = {MVDR_CASES(MVDR_ROW) MVDR_REFUSALS(MVDR_ROW) MVDR_SOLVER_CASES(
@@ -529,7 +794,11 @@ static const site_case CASES[] = {MVDR_CASES(MVDR_ROW) MVDR_REFUSALS(MVDR_ROW) M
                                   {"absent_library", absent_library},
                                   {"recorded", recorded},
                                   {"recorded_inverse", recorded_inverse},
-                                  {"orders_on_grid", orders_on_grid}};
+                                  {"orders_on_grid", orders_on_grid},
+                                  {"few_of_them", few_of_them},
+                                  {"chosen_by_size", chosen_by_size},
+                                  {"counts_of_repeated", counts_of_repeated},
+                                  {"counts_of_noise", counts_of_noise}};
 static const site_case LONG_CASES[] = {MVDR_LONG_CASES(MVDR_ROW)};
 static const site_case INVERSE_CASES[] = {MVDR_INVERSE_CASES(MVDR_ROW) MVDR_SPOILT_CASES(MVDR_ROW)};
 
@@ -553,6 +822,8 @@ static void run_solvers(site *site, const char *wanted) {
     const sonar_backend *own = site->backend;
     sonar_backend with_jacobi = *own;
     run_all(site, wanted);
+    if (tiny)
+        return;
     printf("-- grid\n");
     site_take(&GRID);
     run(site, spectra, sizeof spectra / sizeof *spectra, wanted);
@@ -571,21 +842,31 @@ static void run_solvers(site *site, const char *wanted) {
         run(site, spectra, sizeof spectra / sizeof *spectra, wanted);
     site_take(NULL);
     site->backend = own;
-    printf("%zu checks, %zu failed\n", site->checks, site->failures);
 }
 
 int main(int argc, char **argv) {
     const char *wanted = NULL;
-    bool timing = false, huge = false, quick = false;
+    bool timing = false, huge = false, full = false, quick = false, ways = false;
+    size_t arrivals = 0;
     char beside[512];
     plugin_dir = gpu_plugin_dir(beside, sizeof beside);
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--quick"))
             quick = true;
+        else if (!strcmp(argv[i], "--tiny"))
+            quick = tiny = true;
         else if (!strcmp(argv[i], "--time"))
             timing = true;
+        else if (!strcmp(argv[i], "--ways"))
+            timing = ways = true;
         else if (!strcmp(argv[i], "--huge"))
             timing = huge = true;
+        else if (!strcmp(argv[i], "--sensors") && i + 1 < argc)
+            arrivals = strtoul(argv[++i], NULL, 10);
+        else if (!strcmp(argv[i], "--full"))
+            timing = full = true;
+        else if (!strcmp(argv[i], "--bins") && i + 1 < argc)
+            timed_bins = (size_t)atol(argv[++i]);
         else if (!strcmp(argv[i], "--plugin-dir") && i + 1 < argc)
             plugin_dir = argv[++i];
         else
@@ -603,11 +884,19 @@ int main(int argc, char **argv) {
     site site = site_open(choice.backend, &host);
     site.quick = quick;
     wanted_rows = wanted;
-    if (timing)
+    if (arrivals)
+        time_arrivals(&site, arrivals);
+    else if (ways)
+        time_ways(&site);
+    else if (full)
+        time_full(&site);
+    else if (timing)
         time_all(&site, huge);
-    else
+    else {
         run_solvers(&site, wanted);
-    const bool failed = site.failures || (!timing && !site.checks);
+        printf("%zu checks, %zu failed\n", site.checks, site.failures);
+    }
+    const bool failed = site.failures || (!timing && !arrivals && !site.checks);
     site_close(&site);
     sonar_backend_close(&choice);
     return failed;

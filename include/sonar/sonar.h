@@ -133,6 +133,9 @@ typedef struct sonar_host {
      */
     const char *(*choice)(void *ctx, const char *decision);
     size_t device; /* which of a plugin's devices this process takes, from 0 */
+    /* A thread that waits for a device stays awake for so long before it sleeps; 0: sleeps at once.
+     */
+    int64_t awake_ns;
 } sonar_host;
 
 /* ---- parameters ------------------------------------------------------------------------------ */

@@ -2,6 +2,7 @@
 /* NVIDIA GPUs as a backend: device memory, streams and events of CUDA's runtime. */
 #include "core/cuda_common.cuh"
 
+#include <chrono>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,9 @@
 
 /* ---- checked calls --------------------------------------------------------------------------- */
 
-static long fail_at, calls; /* set by open, before any other thread calls */
+/* Set by open, before any other thread calls. */
+static long fail_at, calls;
+static std::chrono::nanoseconds awake;
 
 bool sonar_cuda_injected(void) {
     if (fail_at == 0)
@@ -240,7 +243,8 @@ static sonar_code copy(sonar_queue *queue, const sonar_buffer *from, sonar_buffe
                       err);
 }
 
-/* A waiting thread sleeps: the daemon shares its processors with the digitisers' readers. */
+/* A waiting thread sleeps, at least after `awake`: the daemon shares its processors with the
+ * digitisers' readers. */
 static sonar_code event_create(const sonar_backend *backend, sonar_event **event,
                                sonar_error *err) {
     (void)backend;
@@ -272,7 +276,17 @@ static sonar_code wait(sonar_queue *queue, sonar_event *event, sonar_error *err)
     return CUDA_CHECK("cuda", cudaStreamWaitEvent(queue->stream, event->event, 0), err);
 }
 
+/* To be woken takes longer than a copy. Whether the event failed is asked by who waits asleep. */
+static void await_awake(cudaEvent_t event) {
+    const auto end = std::chrono::steady_clock::now() + awake;
+    while (cudaEventQuery(event) == cudaErrorNotReady && std::chrono::steady_clock::now() < end)
+        ;
+    cudaGetLastError(); /* or the next launch would be blamed for "not ready" */
+}
+
 static sonar_code finish(sonar_event *event, sonar_error *err) {
+    if (awake.count() > 0)
+        await_awake(event->event);
     return CUDA_CHECK("cuda", cudaEventSynchronize(event->event), err);
 }
 
@@ -367,6 +381,8 @@ static const sonar_stage_ops *stage(const char *name) {
 static const sonar_decision decisions[] = {{"cbf.far_path", "cbf", "line mirrored general matrix"},
                                            {"cbf.near_path", "cbf", "mirrored general matrix"},
                                            {"mvdr.eigenvectors", "mvdr_jacobi", "jacobi cusolver"},
+                                           {"mvdr.factor", "mvdr_jacobi", "size bin grid"},
+                                           {"mvdr.inverse", "mvdr_jacobi", "size anew follow"},
                                            {NULL, NULL, NULL}};
 
 /* Members in the order of sonar_backend: nvcc has no designated initialisers in C++17. */
@@ -379,6 +395,7 @@ static const sonar_backend opened = {
 static sonar_code open_device(const sonar_host *host, size_t index, const sonar_backend **backend,
                               char *description, size_t bytes, sonar_error *err) {
     fail_at = host->fail_at;
+    awake = std::chrono::nanoseconds(host->awake_ns);
     calls = 0;
     sonar_code code = probe(index, description, bytes, err);
     if (code)

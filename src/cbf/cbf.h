@@ -51,6 +51,9 @@ sonar_code sonar_cbf_check_points(const sonar_cbf_spec *spec, const sonar_buffer
                                   const sonar_buffer *turns, const sonar_buffer *power,
                                   sonar_error *err);
 
+/* Memory that the stage takes of a GPU, about: a part goes by its multiprocessors. */
+double sonar_cbf_device_bytes(const sonar_cbf_spec *spec);
+
 extern const sonar_stage_ops sonar_cbf_cpu;
 extern const sonar_stage_ops sonar_cbf_cuda; /* in the CUDA plugin only */
 

@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "core/core.h"
+
 sonar_code sonar_cbf_check(const sonar_cbf_spec *spec, sonar_error *err) {
     size_t points;
     if (!spec->sensors || !spec->directions || !spec->length || !(spec->fs_hz > 0) ||
@@ -118,4 +120,25 @@ sonar_code sonar_cbf_check_points(const sonar_cbf_spec *spec, const sonar_buffer
         return sonar_fail(err, SONAR_EINVAL, "cbf", "points are not u64 [%zu][%zu] with %s", points,
                           spec->sensors, spec->parts ? "their parts" : "f32 of as many");
     return SONAR_OK;
+}
+
+/* ---- a GPU's memory -------------------------------------------------------------------------- */
+
+/* Points are kept in whole warps of 32. */
+static double whole_warps(double points) {
+    return 32 * ceil(points / 32);
+}
+
+double sonar_cbf_device_bytes(const sonar_cbf_spec *spec) {
+    const double mib = 1048576, row = 8 * (double)spec->sensors, bins = (double)spec->bins;
+    const double far = whole_warps((double)spec->directions),
+                 near = whole_warps((double)spec->directions * (double)spec->ranges);
+    const double on_their_way = fmin(fmax(far, near), fmax(whole_warps(32 * mib / row) - 32, 32));
+    const double folded = 16 * bins * ceil((double)spec->sensors / 2);
+    /* between two kernels: by blocks of 28 bins, each with 56 sums of a point */
+    const double items = 2 * (far + near) * (bins / 28 + 3);
+    const double sums = 8 * items * (1 + (spec->max_snapshots > 1 ? 2 * 56 : 56));
+    const double matrix = spec->max_snapshots > 1 ? 72 * mib : 0;
+    return row * (far + near + on_their_way) + folded + 16 * bins * far +
+           fmax(fmax(sums, 45 * mib), matrix);
 }

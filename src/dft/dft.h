@@ -17,6 +17,14 @@ void sonar_dft_taper(sonar_taper kind, double kaiser_beta, size_t n, double *w);
 /* SONAR_EINVAL for a specification no backend can meet. */
 sonar_code sonar_dft_check(const sonar_dft_spec *spec, sonar_error *err);
 
+/* Memory that the stage takes of a GPU, about: cuFFT alone knows what it works in. */
+double sonar_dft_device_bytes(const sonar_dft_spec *spec);
+
+/* Lengths that the GPU's own kernel transforms: powers of two in this range. */
+enum { SONAR_DFT_FUSED_LEAST = 256, SONAR_DFT_FUSED_MOST = 32768 };
+/* Sensors that cuFFT transforms at a time, in equal batches, so that one plan serves all. */
+size_t sonar_dft_batch(const sonar_dft_spec *spec);
+
 extern const sonar_stage_ops sonar_dft_cpu;
 extern const sonar_stage_ops sonar_dft_cuda; /* in the CUDA plugin only */
 

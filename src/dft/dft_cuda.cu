@@ -25,7 +25,6 @@ enum { TILE = 2, FULL_TILES = 16 };
 
 /* Memory for signals, spectra and cuFFT's own work of one batch, where training says nothing. Large
  * batches fill the device, small ones stay in its cache from kernel to kernel. */
-static const size_t BATCH_MIB = 2048;
 
 struct dft {
     sonar_dft_spec spec;
@@ -382,18 +381,10 @@ static sonar_code make_fused(struct dft *dft, sonar_error *err) {
     return make_tables(dft, err);
 }
 
-/* Batches of equal size, so that one plan serves all. */
-static size_t choose_batch(const sonar_dft_spec *spec) {
-    size_t bytes_each = spec->length * 2 * sizeof(float2);
-    size_t most = sonar_max_size((BATCH_MIB << 20) / bytes_each, 1);
-    size_t batches = (spec->sensors + most - 1) / most;
-    return (spec->sensors + batches - 1) / batches;
-}
-
 static sonar_code make_batches(struct dft *dft, sonar_error *err) {
     const sonar_dft_spec *spec = &dft->spec;
     cudaFuncAttributes attributes;
-    dft->batch = choose_batch(spec);
+    dft->batch = sonar_dft_batch(spec);
     CUDA_TRY("dft", cudaFuncGetAttributes(&attributes, taper_rows<float>), err);
     CUDA_TRY("dft", cudaFuncGetAttributes(&attributes, taper_rows<int16_t>), err);
     CUDA_TRY("dft", cudaFuncGetAttributes(&attributes, select_bins), err);

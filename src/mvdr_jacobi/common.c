@@ -69,9 +69,16 @@ bool mvdr_can_follow(const sonar_mvdr_spec *spec) {
     return spec->alpha == 0 && !mvdr_shape_of(spec).by_snapshots && !mvdr_has_vectors(spec);
 }
 
-/* From so many sensors it takes less time than to begin anew: two thirds with 256, and no less with
- * 128. */
+/* From so many sensors it takes less time than to begin anew: two cores of a Xeon (AVX-512) take
+ * 10.8 ms for 100 bins with 96 sensors and 10.3 anew, 17.9 and 18.8 with 128, 26 and 33 with 160,
+ * 35 and 46 with 192; of an EPYC (AVX2) 11.5 and 12.0, 18 and 22, 27 and 38, 39 and 57. */
 bool mvdr_follows(const sonar_mvdr_spec *spec) {
+    return mvdr_can_follow(spec) && spec->sensors >= 128;
+}
+
+/* Of 100 bins an H200 takes 0.36 ms anew and 0.33 ms at best with 128 sensors, 0.64 and 0.48 with
+ * 192, and 1.06 and 0.68 with 256. */
+bool mvdr_follows_on_gpu(const sonar_mvdr_spec *spec) {
     return mvdr_can_follow(spec) && spec->sensors >= 192;
 }
 
@@ -93,6 +100,47 @@ double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers) {
     const double scratch = (1.5 + 0.5 * !vectors + (vectors || music) + music) * square +
                            (slides ? 104 * 8 * sensors : 0);
     return (double)spec->bins * bin + (double)workers * scratch;
+}
+
+/* ---- a GPU's memory -------------------------------------------------------------------------- */
+
+/* What a bin keeps of its snapshots, as create_cuda.cuh allocates it. */
+static double device_snapshots(const sonar_mvdr_spec *spec, double order, double points) {
+    const mvdr_shape shape = mvdr_shape_of(spec);
+    const double slots = (double)shape.slots, columns = (double)(shape.each * shape.slots);
+    const double sensors = spec->parts == SONAR_MVDR_JOINED ? 0 : (double)spec->sensors;
+    const double looks = (double)spec->directions;
+    if (!shape.by_snapshots)
+        return 8 * slots * sensors + 16 * order * order * (slots > 0 ? 2 : 1) +
+               8 * order * (looks + points);
+    const double few = fmin(64, ceil(sensors / 1024)) * fmin(slots, MVDR_MOST_SEVERAL),
+                 many = fmin(8, ceil(sensors / 4096)) * slots;
+    const double parts = fmax(few, many) * fmax(points * (double)shape.each, columns);
+    return 8 * slots * sensors + 16 * (columns * (slots + looks + points) + parts);
+}
+
+/* What a bin's matrix is solved in. */
+static double device_solution(const sonar_mvdr_spec *spec, double order, double points) {
+    const bool vectors = mvdr_has_vectors(spec), music = mvdr_music_decomposes(spec);
+    const double square = 16 * order * order;
+    double bytes = square * (1 + (vectors || music) + music) + 16 * 5 * order;
+    if (mvdr_follows_on_gpu(spec)) /* by M, with columns that come and go and parts of its forms */
+        bytes += square + 16 * 16 * order + 16 * points * ceil(order / 64);
+    if (!mvdr_shape_of(spec).by_snapshots && !vectors)
+        bytes += 8 * points * ceil(order / 64);
+    if (spec->loading == SONAR_LOADING_NOISE && !vectors && order >= 320)
+        bytes += 16 * 64 * order; /* squares on the diagonal of what is counted */
+    return bytes + (mvdr_least_gain(spec) > 0 ? 8 * order * points : 0);
+}
+
+double sonar_mvdr_device_bytes(const sonar_mvdr_spec *spec) {
+    const double looks = (double)spec->directions, points = fmax(64, looks);
+    const double order = (double)mvdr_pad(mvdr_shape_of(spec).order, 32);
+    const double sensors = (double)spec->sensors;
+    const double held = spec->parts == SONAR_MVDR_JOINED ? 0 : sensors;
+    const double bin = device_snapshots(spec, order, points) +
+                       device_solution(spec, order, points) + 8 * (2 * looks + points);
+    return (double)spec->bins * bin + 8 * held * looks * (1 + (double)spec->ranges) + 20 * sensors;
 }
 
 /* ---- parameters ------------------------------------------------------------------------------ */

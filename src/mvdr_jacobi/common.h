@@ -15,6 +15,9 @@ extern "C" {
  * noise, the configured eps is multiplied by this. */
 #define MVDR_FALLBACK_EPS 0.01
 
+/* New snapshots at a time whose sums the GPU makes with those of several others. */
+#define MVDR_MOST_SEVERAL 16
+
 static inline size_t mvdr_pad(size_t count, size_t multiple) {
     return (count + multiple - 1) / multiple * multiple;
 }
@@ -45,8 +48,9 @@ static inline bool mvdr_has_vectors(const sonar_mvdr_spec *spec) {
  * sensor space, of a block, without eigenvectors. (Forgetting lets the loading fade with the
  * snapshots.) */
 bool mvdr_can_follow(const sonar_mvdr_spec *spec);
-/* The same where it pays. */
+/* The same where it pays, on the CPU and, untrained, on a GPU. */
 bool mvdr_follows(const sonar_mvdr_spec *spec);
+bool mvdr_follows_on_gpu(const sonar_mvdr_spec *spec);
 
 /* Whether MUSIC has to find eigenvectors for itself, in windows that want it: the spectrum is then
  * the same whether anybody wants MUSIC or not. */

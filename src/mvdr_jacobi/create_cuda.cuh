@@ -63,6 +63,10 @@ inline void destroy(void *opaque) {
                       v->listed,
                       v->listed_bin,
                       v->done,
+                      v->searches,
+                      v->counted_bin,
+                      v->corner,
+                      v->pivot,
                       v->form,
                       v->tones,
                       v->pair};
@@ -96,8 +100,9 @@ struct allocator {
 inline size_t partial_size(const mvdr_stage *stage) {
     const mvdr::view *v = &stage->view;
     const size_t directions = sonar_max_size(v->spec.directions, stage->look.pitch) * v->images;
+    const size_t few = sonar_min_size((size_t)MVDR_MOST_SEVERAL, v->length);
     const size_t rows =
-        sonar_max_size(stage->few.count * (size_t)mvdr::FEW, stage->many.count * (size_t)v->length);
+        sonar_max_size(stage->few.count * few, stage->many.count * (size_t)v->length);
     return v->by_snapshots ? rows * sonar_max_size(directions, v->columns) : 0;
 }
 
@@ -163,6 +168,11 @@ inline sonar_code allocate_results(mvdr_stage *stage, bool on_grid, sonar_error 
     memory.make(&v->listed, on_grid);
     memory.make(&v->listed_bin, on_grid ? bins : 0);
     memory.make(&v->done, on_grid ? bins : 0, mvdr::squares(v->most));
+    const size_t counted = on_grid && v->spec.loading == SONAR_LOADING_NOISE ? bins : 0;
+    memory.make(&v->searches, counted);
+    memory.make(&v->counted_bin, counted, 2);
+    memory.make(&v->corner, counted * mvdr::squares(v->most), mvdr::SQUARE * mvdr::SQUARE);
+    memory.make(&v->pivot, counted, mvdr::squares(v->most));
     memory.make(&v->form, on_grid && !v->by_snapshots ? bins * mvdr::squares(v->most) : 0,
                 sonar_max_size(v->spec.directions, stage->look.pitch));
     v->turns = turns;
@@ -179,15 +189,15 @@ inline sonar_code allocate_results(mvdr_stage *stage, bool on_grid, sonar_error 
     return memory.code;
 }
 
-/* Whether an inverse may follow the snapshots. From so many sensors it takes less time than to
- * begin anew. Decision "mvdr.inverse", of tests: "follow", few sensors, too; "spoil", a wrong one.
- */
+/* Whether an inverse may follow the snapshots: decision "mvdr.inverse", "anew", "follow", or
+ * "size", where that pays by the number of sensors. Tests also say "spoil", a wrong one. */
 inline bool follows(mvdr_stage *stage, const sonar_host *host) {
-    constexpr size_t LEAST_SENSORS = 192;
     const sonar_mvdr_spec *spec = &stage->view.spec;
     const char *chosen = sonar_host_choice(host, "mvdr.inverse");
     stage->view.spoilt = chosen && strcmp(chosen, "spoil") == 0 ? 1 + 1e-3 : 1;
-    return mvdr_can_follow(spec) && (chosen || spec->sensors >= LEAST_SENSORS);
+    if (!chosen || strcmp(chosen, "size") == 0)
+        return mvdr_follows_on_gpu(spec);
+    return mvdr_can_follow(spec) && strcmp(chosen, "anew") != 0;
 }
 
 inline sonar_code allocate_inverse(mvdr_stage *stage, sonar_error *err) {
@@ -249,6 +259,8 @@ inline sonar_code prepare(mvdr_stage *stage, const sonar_host *host, sonar_error
     stage->used = (uint8_t *)sonar_alloc(sensors, 1);
     if (!stage->rows || !stage->row_of || !stage->mirror || !stage->used)
         return sonar_fail(err, SONAR_ENOMEM, where, "no memory for %zu sensors", sensors);
+    const char *median = sonar_host_choice(host, "mvdr.median");
+    stage->counts = median && !strcmp(median, "counts");
     sonar_code code = fit_device(stage, err);
     if (!code)
         code = allocate_snapshots(stage, err);

@@ -37,9 +37,9 @@ MVDR_INLINE void outer(const double *b, const double *c, size_t count, size_t fi
 
 /* ---- A + sum of x x^H ------------------------------------------------------------------------ */
 
-SONAR_MULTIARCH static void add_products(double *a, size_t many, double sign, const double *panels,
-                                         size_t count) {
-    for (size_t b = 0; b < many; b++)
+SONAR_MULTIARCH static void add_products(double *a, size_t panel_count, double sign,
+                                         const double *panels, size_t count) {
+    for (size_t b = 0; b < panel_count; b++)
         for (size_t c = 0; c <= b; c++) {
             block sum;
             mvdr_lanes *to = (mvdr_lanes *)(mvdr_panel(a, b) + c * ROWS * STEP);
@@ -66,9 +66,9 @@ void mvdr_scale(double *a, size_t order, double scale, const double *r) {
     scale_all(a, mvdr_triangle(order), scale, r);
 }
 
-SONAR_MULTIARCH static void rank_one(double *a, size_t many, double keep, double take,
+SONAR_MULTIARCH static void rank_one(double *a, size_t panel_count, double keep, double take,
                                      const double *re, const double *im) {
-    for (size_t b = 0; b < many; b++) {
+    for (size_t b = 0; b < panel_count; b++) {
         const mvdr_lanes xr = take * *(const mvdr_lanes *)(re + b * ROWS);
         const mvdr_lanes xi = take * *(const mvdr_lanes *)(im + b * ROWS);
         mvdr_lanes *to = (mvdr_lanes *)mvdr_panel(a, b);
@@ -145,8 +145,8 @@ MVDR_INLINE bool factor_block(block *x, double *l) {
     return true;
 }
 
-SONAR_MULTIARCH static bool factor(double *a, size_t many) {
-    for (size_t b = 0; b < many; b++)
+SONAR_MULTIARCH static bool factor(double *a, size_t panel_count) {
+    for (size_t b = 0; b < panel_count; b++)
         for (size_t c = 0; c <= b; c++) {
             double *own = mvdr_panel(a, b), *other = mvdr_panel(a, c);
             block x, sum;

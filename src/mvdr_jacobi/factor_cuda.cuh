@@ -8,9 +8,9 @@
  *     L(i, j) = (A(i, j) - sum_k L(i, k) S_k L(j, k)^H) L(j, j)^-H S_j     below the diagonal
  *     X(i, j) =          - sum_k X(i, k) S_k L(j, k)^H  L(j, j)^-H S_j     above it
  *
- * Of an A that is not definite S alone is wanted, whose signs are those of the eigenvalues
- * (Sylvester's law of inertia). There is no pivoting: a small pivot makes large elements, which
- * cost digits, and is therefore kept from zero.
+ * Of an A that is not definite S is wanted, whose signs are those of the eigenvalues (Sylvester's
+ * law of inertia), and of a block on its diagonal X = L^-H S as well. There is no pivoting: a small
+ * pivot makes large elements, which cost digits, and is therefore kept from zero.
  */
 #ifndef SONAR_MVDR_JACOBI_FACTOR_CUDA_CUH
 #define SONAR_MVDR_JACOBI_FACTOR_CUDA_CUH
@@ -243,8 +243,12 @@ __device__ inline void finish(tiles f, const corner &c, double least, uint32_t r
 /* X's diagonal block, zeros below the diagonal; the signs. */
 __device__ inline void finish_corner(tiles f, const corner &c, double least, double *sign,
                                      uint32_t first) {
-    for (uint32_t at = threadIdx.x; at < PANEL * PANEL; at += blockDim.x)
-        f(first + at % PANEL, first + at / PANEL) = conj(c.inverse[at / PANEL][at % PANEL]);
+    for (uint32_t at = threadIdx.x; at < PANEL * PANEL; at += blockDim.x) {
+        const uint32_t i = at % PANEL, j = at / PANEL;
+        const double s = pivot_of(c, j, least) < 0 ? -1 : 1;
+        const complex64 x = c.inverse[j][i];
+        f(first + i, first + j) = {s * x.re, -s * x.im};
+    }
     for (uint32_t j = threadIdx.x; j < PANEL && sign; j += blockDim.x)
         sign[first + j] = pivot_of(c, j, least) < 0 ? -1 : 1;
 }
@@ -253,17 +257,18 @@ __device__ inline void finish_corner(tiles f, const corner &c, double least, dou
  * Factors the matrix of `rows` rows, a multiple of PANEL, of which f holds the diagonal blocks and
  * what is below them. All threads call.
  *
- *   sign NULL   A is definite, no pivot being under `least` > 0 but for rounding. X stays on and
- *               above the diagonal of f, and zeros below it in its diagonal blocks.
- *   sign        `rows` signs, as scratch. A need not be definite; pivots nearer to zero than
- *               `least` < 0 are moved that far. f is lost, and the inertia is returned.
+ *   sign NULL   A is definite, no pivot being under `least` > 0 but for rounding.
+ *   sign        `rows` signs. A need not be definite; pivots nearer to zero than `least` < 0 are
+ *               moved that far. The inertia is returned.
+ *   inverse     X stays on and above the diagonal of f, and zeros below it in its diagonal blocks;
+ *               else f is lost.
  */
-__device__ inline inertia factor(tiles f, uint32_t rows, double least, double *sign) {
+__device__ inline inertia factor(tiles f, uint32_t rows, double least, double *sign, bool inverse) {
     __shared__ corner c;
     inertia result = {0, 0};
     for (uint32_t first = 0; first < rows; first += PANEL) {
         const uint32_t below = (rows - first) / TILE_ROWS;
-        const shares s = {first, below, below + (sign ? 0 : first / TILE_ROWS)};
+        const shares s = {first, below, below + (inverse ? first / TILE_ROWS : 0)};
         gather(f, sign, s, c);
         __syncthreads();
         eliminate(c, least);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The inverse factors X = L^-H of all bins by all multiprocessors, for matrices so large that one
- * thread block a bin leaves most of the device idle. The sums are those of factor_cuda.cuh, in
- * squares of 64 rows and columns:
+ * Triangular factors of all bins by all multiprocessors, for matrices so large that one thread
+ * block a bin leaves most of the device idle: of the loaded matrices, whose X = L^-H is wanted, and
+ * before of A - s I, whose negative pivots count eigenvalues. The sums are those of
+ * factor_cuda.cuh, in squares of 64 rows and columns:
  *
- *     T(i, j) = A(i, j) - sum_k L(i, k) L(j, k)^H   below the diagonal, and on it
- *     T(i, j) =         - sum_k X(i, k) L(j, k)^H   above it
+ *     T(i, j) = A(i, j) - sum_k L(i, k) S_k L(j, k)^H   below the diagonal, and on it
+ *     T(i, j) =         - sum_k X(i, k) L(j, k)^H       above it, where X is wanted
  *
  * The square on the diagonal is factored by the block that made it, X(j, j) being the result, and
- * all others of its column are T(i, j) X(j, j).
+ * all others of its column are T(i, j) X(j, j). A lies above the diagonal, as A(j, i)^H, and on it,
+ * L below it, so that a count leaves A as it is; X takes the place of what L no longer needs.
  *
  * One launch does it all: a running block takes the next square of the agenda, waits until what its
  * sums need is there, and goes on to the next. A square waits only for squares that are earlier in
@@ -38,41 +40,66 @@ struct duty {
 /*
  * First the corners (0, 0) of all bins. Then column after column: what the next corner waits for,
  * half of the others, longest sums first and bin after bin, as one bin's squares share a factor;
- * the next corners, which few blocks are to wait for; and the other half. False behind the end;
- * j = squares: nothing is to be done.
+ * the next corners, which few blocks are to wait for; and the other half.
  */
-__device__ inline bool look_up(uint64_t ticket, uint32_t bins, uint32_t squares, duty *d) {
-    if (ticket < bins) {
-        *d = {(uint32_t)ticket, 0, 0};
-        return true;
-    }
-    ticket -= bins;
-    const uint64_t column = (uint64_t)bins * squares;
-    const uint32_t j = (uint32_t)(ticket / column), others = squares - 1, half = (others - 1) / 2;
-    uint32_t left = (uint32_t)(ticket % column), place;
-    if (others == 0 || j >= squares)
+struct plan {
+    uint32_t bins, along; /* squares */
+    bool inverse;         /* those above the diagonal, too */
+
+    /* False behind the end, and `ticket` is how far behind. */
+    __device__ bool look_up(uint64_t *ticket, duty *d) const {
+        if (*ticket < bins) {
+            *d = {(uint32_t)*ticket, 0, 0};
+            return true;
+        }
+        *ticket -= bins;
+        for (uint32_t j = 0; j < along; j++) {
+            const uint32_t others = inverse ? along - 1 : along - 1 - j;
+            const uint64_t column = (uint64_t)bins * (others + (j + 1 < along));
+            if (*ticket < column) {
+                in_column((uint32_t)*ticket, j, others, d);
+                return true;
+            }
+            *ticket -= column;
+        }
         return false;
-    if (left < bins) {
-        *d = {left, 0, j};
-        place = 0;
-    } else if ((left -= bins) < half * bins) {
-        *d = {left / half, 0, j};
-        place = 1 + left % half;
-    } else if ((left -= half * bins) < bins) {
-        *d = {left, j + 1, j + 1};
-        return true;
-    } else {
-        left -= bins;
-        const uint32_t rest = others - 1 - half;
-        *d = {left / rest, 0, j};
-        place = 1 + half + left % rest;
     }
-    const uint32_t below = squares - 1 - j;
-    d->i = place < below ? j + 1 + place : place - below;
-    return true;
+
+    __device__ void in_column(uint32_t left, uint32_t j, uint32_t others, duty *d) const {
+        const uint32_t half = (others - 1) / 2, corners = j + 1 < along ? bins : 0;
+        uint32_t place;
+        if (left < bins) {
+            *d = {left, 0, j};
+            place = 0;
+        } else if ((left -= bins) < half * bins) {
+            *d = {left / half, 0, j};
+            place = 1 + left % half;
+        } else if ((left -= half * bins) < corners) {
+            *d = {left, j + 1, j + 1};
+            return;
+        } else {
+            left -= corners;
+            const uint32_t rest = others - 1 - half;
+            *d = {left / rest, 0, j};
+            place = 1 + half + left % rest;
+        }
+        const uint32_t below = along - 1 - j;
+        d->i = place < below ? j + 1 + place : place - below;
+    }
+};
+
+/* The next place that no block has taken. All threads call. */
+__device__ inline uint64_t draw(unsigned long long *next) {
+    __shared__ unsigned long long ticket;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        ticket = atomicAdd(next, 1ull);
+    __syncthreads();
+    return ticket;
 }
 
-/* Waits until a row of squares is done up to column `columns`. All threads call. */
+/* Waits until a row of squares is done up to column `columns`, or whatever is counted up to that.
+ * All threads call. */
 __device__ inline void wait_for(const uint32_t *done, uint32_t columns) {
     if (threadIdx.x == 0) {
         while (*(const volatile uint32_t *)done < columns)
@@ -93,71 +120,117 @@ __device__ inline void tell(uint32_t *done, uint32_t columns) {
 
 /* ---- a bin ----------------------------------------------------------------------------------- */
 
-/* A bin's matrix, and how far each of its rows of squares is done. */
-struct large {
+/* A bin's matrix plus `shift` on its diagonal, and how far each of its rows of squares is done. It
+ * is DEFINITE and X is wanted, or it is not and its pivots' signs are. */
+template <bool DEFINITE> struct large {
     tiles f;
-    uint32_t rows; /* whole panels */
-    double least;
-    uint32_t *done;
+    uint32_t m, rows; /* whole panels */
+    double shift, least;
+    uint32_t *done, before; /* what `done` was at most before this factor */
+    complex64 *corners;     /* unless DEFINITE */
+    pivots *pivot;
 
-    __device__ void put(const share &sum, uint32_t i, uint32_t j) const {
-        sum.each([&](uint32_t row, uint32_t column, complex64 x) {
-            if (i + row < rows && j + column < rows)
-                f(i + row, j + column) = x;
-        });
+    __device__ tiles square_at(uint32_t i, uint32_t j) const {
+        return {&f(i * SQUARE, j * SQUARE), f.rows};
     }
+    /* Where X(j, j) comes. */
+    __device__ tiles corner_at(uint32_t j) const {
+        return DEFINITE ? square_at(j, j) : tiles{corners + (size_t)j * SQUARE * SQUARE, SQUARE};
+    }
+    __device__ uint32_t width(uint32_t j) const { return min(SQUARE, rows - j * SQUARE); }
 
-    /* T, to its place; i and j are its first row and column. */
+    /* T, to its place. */
     __device__ __noinline__ void gather(uint32_t i, uint32_t j, chunk *room) const {
         share sum = {};
-        const bool above = i < j;
-        add_terms(sum, rows_from{f, i, rows}, rows_from{f, j, rows}, above ? i : 0, j, j, room);
+        const bool above = i < j, corner = i == j;
+        const uint32_t end = j * SQUARE;
+        const rows_from left = {f, i * SQUARE, rows};
+        if (DEFINITE)
+            add_terms(sum, left, rows_from{f, end, rows}, above ? i * SQUARE : 0, end, end, room);
+        else
+            add_terms(sum, left, signed_rows_from{f, end, rows, pivot}, 0, end, end, room);
+        const tiles to = corner ? corner_at(j) : square_at(i, j);
+        const tiles own = corner ? square_at(j, j) : square_at(j, i);
         sum.each([&](uint32_t row, uint32_t column, complex64 product) {
-            if (i + row >= rows || j + column >= rows)
+            if (row >= width(i) || column >= width(j))
                 return;
-            complex64 &own = f(i + row, j + column), x = above ? complex64{0, 0} : own;
-            own = {x.re - product.re, x.im - product.im};
+            complex64 a = {0, 0};
+            if (!above)
+                a = corner ? own(row, column) : conj(own(column, row));
+            if (corner && row == column && i * SQUARE + row < m)
+                a.re += shift;
+            to(row, column) = {a.re - product.re, a.im - product.im};
         });
         __syncthreads();
     }
 
-    /* On the diagonal: X(j, j), and zeros below its diagonal. */
+    /* On the diagonal: X(j, j), and zeros below its diagonal; the pivots. */
     __device__ __noinline__ void factor_corner(uint32_t j) const {
-        const uint32_t width = min(SQUARE, rows - j);
-        const tiles own = {&f(j, j), f.rows};
-        factor(own, width, least, nullptr);
-        for (uint32_t at = threadIdx.x; at < PANEL * PANEL && width > PANEL; at += SQUARE_THREADS)
+        __shared__ double sign[SQUARE];
+        const tiles own = corner_at(j);
+        const inertia made = factor(own, width(j), least, DEFINITE ? nullptr : sign, true);
+        for (uint32_t at = threadIdx.x; at < PANEL * PANEL && width(j) > PANEL;
+             at += SQUARE_THREADS)
             own(PANEL + at / PANEL, at % PANEL) = {0, 0};
+        if (DEFINITE || threadIdx.x >= SQUARE)
+            return;
+        const bool negative = threadIdx.x < width(j) && sign[threadIdx.x] < 0;
+        const unsigned minus = __ballot_sync(ALL_LANES, negative);
+        if (lane() == 0)
+            pivot[j].minus[warp()] = minus;
+        if (threadIdx.x == 0)
+            pivot[j].logarithm = made.logarithm;
     }
 
     /* T X(j, j), to its place. */
     __device__ __noinline__ void finish(uint32_t i, uint32_t j, chunk *room) const {
         share sum = {};
-        const uint32_t end = min(j + SQUARE, rows);
-        add_terms(sum, rows_from{f, i, rows}, columns_from{f, j, rows}, j, end,
-                  j + share::column() + SHARE_COLUMNS, room);
-        put(sum, i, j);
+        add_terms(sum, rows_from{square_at(0, j), i * SQUARE, rows},
+                  columns_from{corner_at(j), 0, width(j)}, 0, width(j),
+                  share::column() + SHARE_COLUMNS, room);
+        const tiles to = square_at(i, j);
+        sum.each([&](uint32_t row, uint32_t column, complex64 x) {
+            if (row < width(i) && column < width(j))
+                to(row, column) = x;
+        });
     }
 
     /* The square (i, j). */
     __device__ void make(uint32_t i, uint32_t j, chunk *room) const {
-        wait_for(&done[i], j);
-        wait_for(&done[j], j);
-        gather(i * SQUARE, j * SQUARE, room);
-        if (i == j) {
-            factor_corner(j * SQUARE);
-        } else {
-            wait_for(&done[j], j + 1);
-            finish(i * SQUARE, j * SQUARE, room);
+        if (j > 0) {
+            wait_for(&done[i], before + j);
+            wait_for(&done[j], before + j);
         }
-        tell(&done[i], j + 1);
+        gather(i, j, room);
+        if (i == j) {
+            factor_corner(j);
+        } else {
+            wait_for(&done[j], before + j + 1);
+            finish(i, j, room);
+        }
+        tell(&done[i], before + j + 1);
     }
 };
 
-/* ---- kernels --------------------------------------------------------------------------------- */
+template <bool DEFINITE>
+__device__ inline large<DEFINITE> large_of(const view &v, uint32_t bin, double shift, double least,
+                                           uint32_t round) {
+    const size_t along = squares(v.most);
+    return {factor_of(v, bin),
+            v.order,
+            padded(v.order),
+            shift,
+            least,
+            v.done + bin * along,
+            round * squares(padded(v.order)),
+            DEFINITE ? nullptr : v.corner + bin * along * SQUARE * SQUARE,
+            DEFINITE ? nullptr : v.pivot + bin * along};
+}
 
-/* Lists the bins that are to be solved and whose loading is known without all eigenvalues, with
- * what the others need. One thread block each. */
+/* ---- bins ------------------------------------------------------------------------------------ */
+
+/* Takes the bins that are to be solved, and lists those whose eigenvalues are to be counted and
+ * those whose loading is known without. One thread block each. */
 __global__ void __launch_bounds__(512, 1) list_bins(view v) {
     const uint32_t bin = blockIdx.x, m = v.order;
     if (!v.in_band(bin) || !v.unsolved[bin] || !m)
@@ -169,55 +242,109 @@ __global__ void __launch_bounds__(512, 1) list_bins(view v) {
     const double trace = trace_of(x, m);
     if (!(trace > 0))
         return;
-    loaded loaded;
-    uint32_t *done = v.done + (size_t)bin * squares(v.most);
-    const solution s = {v, x, weights, bin, m, trace, scale_for(trace)};
-    if (!s.load_without(&loaded))
-        return;
     for (uint32_t i = threadIdx.x; i < squares(v.most); i += blockDim.x)
-        done[i] = 0;
+        v.done[(size_t)bin * squares(v.most) + i] = 0;
     if (threadIdx.x)
         return;
     bin_state &state = v.bin[bin];
-    state.unit = s.unit;
+    state.taken = true;
+    state.unit = scale_for(trace);
     state.divisor = weights.divisor;
-    state.asked = loaded.delta;
-    state.fallback = loaded.fallback;
-    state.factored = true;
-    v.listed_bin[atomicAdd(&v.listed->bins, 1u)] = bin;
+    state.trace = trace;
+    state.snapshots = weights.effective * v.images;
+    state.fallback = falls_back(v.spec, v.n, state.snapshots);
+    if (v.searches && !state.fallback) {
+        v.searches[bin] = search_for(v, bin, state.unit, state.snapshots);
+        v.searches[bin].wants();
+        v.counted_bin[atomicAdd(&v.listed->round[0].bins, 1u)] = bin;
+    } else if (settle(v, bin, trace, 0)) {
+        v.listed_bin[atomicAdd(&v.listed->bins, 1u)] = bin;
+    }
 }
 
-/* Their matrices. Grid: blocks for each, bins. */
-__global__ void __launch_bounds__(256) assemble_listed(view v) {
-    if (blockIdx.y >= v.listed->bins)
-        return;
-    const uint32_t bin = v.listed_bin[blockIdx.y];
+/* The matrices of the bins that are taken, on the diagonal and above it. Grid: blocks for each,
+ * bins. */
+__global__ void __launch_bounds__(256) assemble_taken(view v) {
+    const uint32_t bin = blockIdx.y, rows = padded(v.order);
     const bin_state &state = v.bin[bin];
-    assemble_panels(bin_matrix(v, bin, state.divisor), factor_of(v, bin), v.order, state.unit,
-                    state.unit * state.delta, blockIdx.x, gridDim.x);
+    if (!state.taken)
+        return;
+    const bin_matrix x(v, bin, state.divisor);
+    for (uint32_t j = 4 * (blockIdx.x * warps() + warp()); j < rows; j += 4 * gridDim.x * warps())
+        assemble_columns(x, factor_of(v, bin), v.order, state.unit, 0, j, 0,
+                         min((j / SQUARE + 1) * SQUARE, rows));
+}
+
+/* A bin has been counted in this round: its search goes on, or its loading is known. */
+__device__ inline void conclude(const view &v, uint32_t bin, uint32_t round) {
+    if (threadIdx.x)
+        return;
+    const pivots *made = v.pivot + (size_t)bin * squares(v.most);
+    inertia all = {0, 0};
+    for (uint32_t j = 0; j < squares(padded(v.order)); j++) {
+        all.negative += __popc(made[j].minus[0]) + __popc(made[j].minus[1]);
+        all.logarithm += made[j].logarithm;
+    }
+    search &s = v.searches[bin];
+    const bin_state &state = v.bin[bin];
+    agenda *const a = v.listed;
+    s.take(all);
+    if (s.wants() && round + 1 < MOST_ROUNDS)
+        v.counted_bin[(round + 1) % 2 * v.spec.bins + atomicAdd(&a->round[round + 1].bins, 1u)] =
+            bin;
+    else if (settle(v, bin, state.trace, noise_found(v, bin, s, state.unit, state.snapshots)))
+        v.listed_bin[atomicAdd(&a->bins, 1u)] = bin;
+    __threadfence();
+    atomicAdd(&a->round[round].done, 1u);
+}
+
+/* Bins of a round, once the one before it has ended. All threads call. */
+__device__ inline uint32_t counted_in(agenda *a, uint32_t round) {
+    if (round > 0)
+        wait_for(&a->round[round - 1].done, a->round[round - 1].bins);
+    return *(const volatile uint32_t *)&a->round[round].bins;
+}
+
+/* The searches of all that are listed, in rounds: one count of each that goes on. Any number of
+ * blocks. */
+__global__ void __launch_bounds__(SQUARE_THREADS, 2) count_listed(view v) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    chunk *room = (chunk *)memory;
+    agenda *const a = v.listed;
+    uint64_t past = 0; /* places of the rounds before */
+    uint32_t round = 0;
+    plan plan = {counted_in(a, 0), squares(padded(v.order)), false};
+    while (plan.bins) {
+        const uint64_t ticket = draw(&a->next_counted);
+        uint64_t place = ticket - past;
+        duty d;
+        while (plan.bins && !plan.look_up(&place, &d)) {
+            plan.bins = counted_in(a, ++round);
+            past = ticket - place;
+        }
+        if (!plan.bins)
+            return;
+        const uint32_t bin = v.counted_bin[round % 2 * v.spec.bins + d.listed];
+        const double s = v.searches[bin].shift();
+        large_of<false>(v, bin, -s, -SMALL_PIVOT * s, round).make(d.i, d.j, room);
+        if (d.i == d.j && d.j + 1 == plan.along)
+            conclude(v, bin, round);
+    }
 }
 
 /* X of all that is listed. Any number of blocks. */
 __global__ void __launch_bounds__(SQUARE_THREADS, 2) factor_listed(view v) {
     extern __shared__ __align__(16) unsigned char memory[];
-    __shared__ unsigned long long ticket;
-    const uint32_t bins = v.listed->bins, rows = padded(v.order), along = squares(rows);
     chunk *room = (chunk *)memory;
+    const plan plan = {v.listed->bins, squares(padded(v.order)), true};
     for (;;) {
+        uint64_t place = draw(&v.listed->next);
         duty d;
-        __syncthreads();
-        if (threadIdx.x == 0)
-            ticket = atomicAdd(&v.listed->next, 1ull);
-        __syncthreads();
-        if (!bins || !look_up(ticket, bins, along, &d))
+        if (!plan.look_up(&place, &d))
             return;
-        if (d.j == along)
-            continue;
         const uint32_t bin = v.listed_bin[d.listed];
-        const bin_state &state = v.bin[bin];
-        large{factor_of(v, bin), rows, state.unit * state.delta,
-              v.done + (size_t)bin * squares(v.most)}
-            .make(d.i, d.j, room);
+        const double delta = v.bin[bin].unit * v.bin[bin].delta;
+        large_of<true>(v, bin, delta, delta, MOST_ROUNDS).make(d.i, d.j, room);
     }
 }
 

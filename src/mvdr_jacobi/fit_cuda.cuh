@@ -16,7 +16,7 @@ constexpr size_t FEW_ROWS = 192; /* so far all eigenvalues take less time than t
  * cache. */
 inline void prepare_solver(mvdr_stage *stage) {
     mvdr::view *v = &stage->view;
-    const bool few = stage->shape.order + stage->shape.order % 2 <= FEW_ROWS;
+    const bool few = !stage->counts && stage->shape.order + stage->shape.order % 2 <= FEW_ROWS;
     v->eigenvalues = v->spec.source_count ||
                      (v->spec.loading == SONAR_LOADING_NOISE && (few || v->spec.known_sources));
     const bool useful = stage->solver.matrix_fits || v->vectors || v->eigenvalues;

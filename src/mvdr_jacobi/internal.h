@@ -7,11 +7,7 @@
  *   order   of the matrix A that is solved: columns in snapshot space (A their Gram matrix),
  * sensors in sensor space (A the covariance); mvdr_shape says which
  *
- * One bin: snapshots.c stores what comes and keeps the Gram matrix and the projections on steering
- * vectors up to date, covariance.c the covariance; eigenvalues.c or jacobi.c decompose A,
- * loading.c picks delta, factor.c makes from it what spectrum_cpu.c needs, solve.c leads them;
- * music.c asks the same eigenvectors for MUSIC, white_noise.c for more loading. Where inverse.c has
- * the inverse of the window before, it takes the place of all these.
+ * docs/architecture.md has a table of the files in the order in which a bin goes through them.
  */
 #ifndef SONAR_MVDR_JACOBI_INTERNAL_H
 #define SONAR_MVDR_JACOBI_INTERNAL_H
@@ -66,7 +62,7 @@ typedef struct mvdr_square {
 
 /* ---- scratch of one worker ------------------------------------------------------------------- */
 
-typedef struct mvdr_change mvdr_change; /* inverse.c */
+typedef struct mvdr_change mvdr_change; /* inverse_cpu.h */
 
 typedef struct mvdr_scratch {
     double *a;                   /* the matrix that is solved, a triangle */
@@ -85,7 +81,7 @@ typedef struct mvdr_scratch {
     double *project;             /* [column][re, im][lane] */
     double *energy;              /* white noise gain: [order + 1][lane] */
     double *signal;              /* MUSIC: rows of W^H, weighted */
-    mvdr_change *change;         /* the inverse that slides: what comes and goes */
+    mvdr_change *change;         /* the streaming inverse: what comes and goes */
 } mvdr_scratch;
 
 sonar_code mvdr_scratch_create(const sonar_mvdr_spec *spec, mvdr_shape shape, mvdr_scratch *scratch,
@@ -137,9 +133,6 @@ void mvdr_invert(double *factor, size_t order, double *x, double *first, double 
 double mvdr_inverse_energy(const double *x, size_t order);
 /* X^H X itself, as a triangle with square blocks on its diagonal. */
 void mvdr_multiply_out(const double *x, size_t order, double *inverse);
-/* |L^-1 z|^2 of eight z, [row][re, im][lane] from row `begin`, a multiple of eight, to `padded`;
- * L^-1 z in place. */
-void mvdr_substitute(double *factor, size_t begin, size_t padded, double *z, double *out);
 /* a += sign times the sum over `count` columns x of x x^H, from panels [column][re, im][row] of the
  * rows. */
 void mvdr_add_products(double *a, size_t order, double sign, const double *panels, size_t count);
@@ -148,6 +141,17 @@ void mvdr_scale(double *a, size_t order, double scale, const double *r);
 /* a = keep a + take x x^H. x: re and im, padded to whole panels with zeros. */
 void mvdr_rank_one(double *a, size_t order, double keep, double take, const double *re,
                    const double *im);
+
+/* ---- quadratic forms of eight vectors, [row][re, im][lane], forms.c -------------------------- */
+
+/* |L^-1 z|^2 of z from row `begin`, a multiple of eight, to `padded`; L^-1 z in place. */
+void mvdr_substitute(double *factor, size_t begin, size_t padded, double *z, double *out);
+/* z^H M z from M's lower triangle, with square blocks on its diagonal. */
+void mvdr_quadratic(double *inverse, const double *vectors, size_t m, double *out);
+/* |F z|^2 with an F of so many rows, panels of `m` columns; `each` not NULL: and the square of each
+ * row, [row][lane]. */
+void mvdr_multiplied(const double *factor, size_t rows, const double *vectors, size_t m,
+                     double *each, double *out);
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
@@ -214,7 +218,7 @@ typedef struct mvdr_view {
     double scale, kept, apart;
 } mvdr_view;
 
-/* What a bin keeps of the inverse that slides, M; the factor is its memory. */
+/* What a bin keeps of the streaming inverse, M; the factor is its memory. */
 typedef struct mvdr_inverse {
     bool kept;            /* M is that of the last window */
     unsigned age, rest;   /* windows since it was made, and to go without one */
@@ -361,11 +365,6 @@ void mvdr_look(mvdr_stage *stage, size_t bin, size_t first, mvdr_scratch *scratc
 /* x^H y of a column and a vector in double over ld, a multiple of the lanes. */
 void mvdr_inner(const float *x, const double *y_re, const double *y_im, size_t ld, double *re,
                 double *im);
-/* z^H M z. */
-void mvdr_quadratic(double *inverse, const double *vectors, size_t m, double *out);
-/* |F z|^2 in eight directions with an F of so many rows, panels of `m` columns. */
-void mvdr_multiplied(const double *factor, size_t rows, const double *vectors, size_t m,
-                     double *out);
 
 /* The limit on the white noise gain: what its searches need of the eigenvalues in scratch->d. */
 void mvdr_gain_prepare(const mvdr_stage *stage, mvdr_view *view, const mvdr_scratch *scratch);
@@ -392,7 +391,7 @@ void mvdr_spectrum_at(mvdr_stage *stage, size_t bin, const uint64_t *turns, mvdr
 void mvdr_spectrum_joined(mvdr_stage *stage, size_t bin, const double *sums, size_t points,
                           mvdr_scratch *scratch, float *power);
 
-/* ---- the inverse that slides, inverse.c ------------------------------------------------------ */
+/* ---- the streaming inverse: inverse.c, inverse_spectrum.c ------------------------------------ */
 
 bool mvdr_change_create(size_t order, mvdr_change **out);
 void mvdr_change_destroy(mvdr_change *change);

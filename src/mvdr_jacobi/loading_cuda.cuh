@@ -58,14 +58,19 @@ struct loaded {
     bool fallback, floored;
 };
 
-/* The bin's loading, `most` being its largest eigenvalue or a little more. */
+/* The bin's loading, `most` being its largest eigenvalue or a little more. One thread. */
+__device__ inline void set_loading(const view &v, uint32_t bin, double delta, double most) {
+    bin_state &state = v.bin[bin];
+    state.delta = v.spec.correct_level ? fmin(delta, MVDR_MOST_LOADING * most) : delta;
+    state.most = most;
+    state.base = 0;
+    state.left = v.by_snapshots;
+}
+
+/* All threads call. */
 __device__ inline void note_loading(const view &v, uint32_t bin, double delta, double most) {
-    if (threadIdx.x == 0) {
-        v.bin[bin].delta = v.spec.correct_level ? fmin(delta, MVDR_MOST_LOADING * most) : delta;
-        v.bin[bin].most = most;
-        v.bin[bin].base = 0;
-        v.bin[bin].left = v.by_snapshots;
-    }
+    if (threadIdx.x == 0)
+        set_loading(v, bin, delta, most);
     __syncthreads();
 }
 

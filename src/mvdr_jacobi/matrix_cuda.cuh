@@ -130,24 +130,29 @@ __device__ inline void assemble(const bin_matrix &x, matrix a, uint32_t m, uint3
     __syncthreads();
 }
 
-/* What factor() takes: unit times the matrix plus `shift` on the diagonal, and the identity up to
- * whole panels. Block `part` of `parts` makes its share, four columns after the other; a warp reads
- * eight rows at a time, and writes what lies side by side. */
-__device__ inline void assemble_panels(const bin_matrix &x, tiles f, uint32_t m, double unit,
-                                       double shift, uint32_t part = 0, uint32_t parts = 1) {
-    const uint32_t rows = padded(m);
-    for (uint32_t four = part * warps() + warp(); four < rows / 4; four += parts * warps()) {
-        const uint32_t j = 4 * four + lane() % 4;
+/* Rows begin <= i < end of four columns from j on: unit times the matrix plus `shift` on the
+ * diagonal, and the identity up to whole panels. A warp, which reads eight rows at a time, and
+ * writes what lies side by side. */
+__device__ inline void assemble_columns(const bin_matrix &x, tiles f, uint32_t m, double unit,
+                                        double shift, uint32_t four, uint32_t begin, uint32_t end) {
+    const uint32_t j = four + lane() % 4;
 #pragma unroll 4
-        for (uint32_t i = j / PANEL * PANEL + lane() / 4; i < rows; i += 8) {
-            complex64 e = {i == j ? 1.0 : 0.0, 0};
-            if (i < m && j < m) {
-                e = x.at(i, j);
-                e = {unit * e.re + (i == j ? shift : 0), i == j ? 0 : unit * e.im};
-            }
-            f(i, j) = e;
+    for (uint32_t i = begin + lane() / 4; i < end; i += 8) {
+        complex64 e = {i == j ? 1.0 : 0.0, 0};
+        if (i < m && j < m) {
+            e = x.at(i, j);
+            e = {unit * e.re + (i == j ? shift : 0), i == j ? 0 : unit * e.im};
         }
+        f(i, j) = e;
     }
+}
+
+/* What factor() takes. */
+__device__ inline void assemble_panels(const bin_matrix &x, tiles f, uint32_t m, double unit,
+                                       double shift) {
+    const uint32_t rows = padded(m);
+    for (uint32_t j = 4 * warp(); j < rows; j += 4 * warps())
+        assemble_columns(x, f, m, unit, shift, j, j / PANEL * PANEL, rows);
     __syncthreads();
 }
 

@@ -2,9 +2,9 @@
 /*
  * Two neighbours among the eigenvalues of a large Hermitian matrix, without the others: the number
  * of eigenvalues below s is that of the negative pivots of A - s I, one factorisation. Each is
- * found to a cell of a fixed grid, 1024 to an octave, and in it by what the determinant is at both
- * edges, so that the result does not depend on where the search began. It begins where the last
- * one ended: a few counts where the matrix has changed little.
+ * found to a cell of a fixed grid, and in it by what the determinant is at both edges, so that the
+ * result does not depend on where the search began. It begins where the last one ended: a few
+ * counts where the matrix has changed little.
  */
 #ifndef SONAR_MVDR_JACOBI_MEDIAN_CUDA_CUH
 #define SONAR_MVDR_JACOBI_MEDIAN_CUDA_CUH
@@ -13,19 +13,35 @@
 
 namespace mvdr {
 
-constexpr uint32_t OCTAVE = 1024, OCTAVES = 64, CELLS = OCTAVES * OCTAVE; /* from 2^-64 to 1 */
+/* Cells from 2^-64 to 1. */
+constexpr uint32_t OCTAVES = 64;
+struct cells {
+    uint32_t octave; /* so many in each */
 
-/* The lower edge of a cell. */
-__device__ inline double edge_of(uint32_t cell) {
-    return ldexp(1 + (double)(cell % OCTAVE) / OCTAVE, (int)(cell / OCTAVE) - (int)OCTAVES);
-}
+    __device__ uint32_t count() const { return OCTAVES * octave; }
 
-__device__ inline uint32_t cell_of(double x) {
-    int exponent;
-    const double part = 2 * frexp(x, &exponent) - 1; /* x = (1 + part) 2^(exponent - 1) */
-    const double octave = (double)exponent - 1 + OCTAVES;
-    return (uint32_t)fmin(fmax((octave + floor(part * OCTAVE) / OCTAVE) * OCTAVE, 1.0),
-                          CELLS - 1.0);
+    /* The lower edge of a cell. */
+    __device__ double edge(uint32_t cell) const {
+        return ldexp(1 + (double)(cell % octave) / octave, (int)(cell / octave) - (int)OCTAVES);
+    }
+
+    /* The cell whose lower edge is next to x. */
+    __device__ uint32_t near(double x) const {
+        int exponent;
+        const double part = 2 * frexp(x, &exponent) - 1; /* x = (1 + part) 2^(exponent - 1) */
+        const double octaves = (double)exponent - 1 + OCTAVES;
+        return (uint32_t)fmin(fmax((octaves + rint(part * octave) / octave) * octave, 1.0),
+                              count() - 1.0);
+    }
+};
+
+/* Wide cells save counts and cost digits: of 256 to an octave the median of noise alone is found to
+ * within a thousandth, three counts of 1024 or 2048 rows in a window that slides by a snapshot, and
+ * six of 256, where eigenvalues lie further apart and move more. Two of a few rows in one cell
+ * would be told from even spreading by more than a thousandth; these are counted where the way is
+ * chosen by hand. */
+__device__ inline cells cells_for(uint32_t m) {
+    return {m <= 192 ? 1024u : 256u};
 }
 
 /* Pivots of A - s I below this times s are replaced: eigenvalues near s move by less than that. */
@@ -41,6 +57,8 @@ struct edge {
 struct bracket {
     edge low, high;
 
+    __device__ bool closed() const { return high.cell - low.cell <= 1; }
+
     __device__ void narrow(const edge &tried, uint32_t rank) {
         if (tried.cell > low.cell && tried.cell < high.cell)
             (tried.at.negative <= rank ? low : high) = tried;
@@ -48,42 +66,64 @@ struct bracket {
 
     /* Alone between them, it is where the determinant, nearly linear so near to it, changes its
      * sign; several are spread evenly. The outermost edges' determinants are not known. */
-    __device__ double value(uint32_t rank) const {
-        const double from = edge_of(low.cell), width = edge_of(high.cell) - from;
+    __device__ double value(const cells &all, uint32_t rank) const {
+        const double from = all.edge(low.cell), width = all.edge(high.cell) - from;
         const uint32_t inside = max(high.at.negative - low.at.negative, 1u);
-        if (inside == 1 && low.cell > 0 && high.cell < CELLS)
+        if (inside == 1 && low.cell > 0 && high.cell < all.count())
             return from + width / (1 + exp(high.at.logarithm - low.at.logarithm));
         return from + width * (rank - low.at.negative + 0.5) / inside;
     }
 };
 
-/*
- * The eigenvalues of ranks rank[0] <= rank[1], counted from the smallest as 0, of a matrix of order
- * m whose eigenvalues are below 1; one under 2^-64 comes out there. inertia_at(s) is that of the
- * matrix less s I. value: in, near where they may be, or 0; out, the eigenvalues.
- */
-template <typename Inertia>
-__device__ inline void find_pair(const Inertia &inertia_at, uint32_t m, const uint32_t rank[2],
-                                 double value[2]) {
-    const bracket all = {{0, {0, 0}}, {CELLS, {m, 0}}};
-    bracket b[2] = {all, all};
-    for (unsigned own = 0; own < 2; own++) {
-        bracket &mine = b[own];
-        uint32_t step = value[own] > 0 ? 1 : CELLS;
-        uint32_t next = value[own] > 0 ? cell_of(value[own]) : CELLS / 2;
-        while (mine.high.cell - mine.low.cell > 1) {
-            next = min(max(next, mine.low.cell + 1), mine.high.cell - 1);
-            const edge tried = {next, inertia_at(edge_of(next))};
-            for (unsigned i = 0; i < 2; i++)
-                b[i].narrow(tried, rank[i]);
-            const uint32_t move = min(step, (mine.high.cell - mine.low.cell) / 2);
-            next = tried.at.negative <= rank[own] ? mine.low.cell + move : mine.high.cell - move;
-            step = min(2 * step, CELLS);
+/* The eigenvalues of ranks rank[0] <= rank[1], counted from the smallest as 0, of a matrix whose
+ * eigenvalues are below 1; one under 2^-64 comes out there. While it wants() one, it is to be given
+ * the inertia of the matrix less shift() I. */
+struct search {
+    cells all;
+    uint32_t rank[2];
+    double near[2]; /* where they may be, or 0 */
+    bracket found[2];
+    uint32_t own, step, next; /* the one that is looked for; cells to go; edge of the next count */
+
+    __device__ void begin(uint32_t m, uint32_t first, uint32_t second, const double where[2]) {
+        all = cells_for(m);
+        rank[0] = first, rank[1] = second;
+        for (unsigned i = 0; i < 2; i++) {
+            near[i] = where[i];
+            found[i] = {{0, {0, 0}}, {all.count(), {m, 0}}};
         }
+        own = 0;
+        aim();
     }
-    for (unsigned own = 0; own < 2; own++)
-        value[own] = b[own].value(rank[own]);
-}
+
+    __device__ void aim() {
+        step = near[own] > 0 ? 1 : all.count();
+        next = near[own] > 0 ? all.near(near[own]) : all.count() / 2;
+    }
+
+    __device__ bool wants() {
+        while (own < 2 && found[own].closed())
+            if (++own < 2)
+                aim();
+        if (own == 2)
+            return false;
+        next = min(max(next, found[own].low.cell + 1), found[own].high.cell - 1);
+        return true;
+    }
+
+    __device__ double shift() const { return all.edge(next); }
+
+    __device__ void take(inertia counted) {
+        const bracket &mine = found[own];
+        for (unsigned i = 0; i < 2; i++)
+            found[i].narrow({next, counted}, rank[i]);
+        const uint32_t move = min(step, (mine.high.cell - mine.low.cell) / 2);
+        next = counted.negative <= rank[own] ? mine.low.cell + move : mine.high.cell - move;
+        step = min(2 * step, all.count());
+    }
+
+    __device__ double value(unsigned i) const { return found[i].value(all, rank[i]); }
+};
 
 } // namespace mvdr
 

@@ -47,7 +47,8 @@ void mvdr_music(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
         float *share = stage->share + bin * stage->directions + t;
         double norm[MVDR_LANES], inside[MVDR_LANES];
         mvdr_look(stage, bin, t, scratch, norm);
-        mvdr_multiplied(scratch->signal, rows, scratch->z, mvdr_pad(order, MVDR_LANES), inside);
+        mvdr_multiplied(scratch->signal, rows, scratch->z, mvdr_pad(order, MVDR_LANES), NULL,
+                        inside);
         for (size_t lane = 0; lane < MVDR_LANES; lane++)
             share[lane] = (float)fmax(1 - inside[lane] / norm[lane], 4 * DBL_EPSILON);
     }

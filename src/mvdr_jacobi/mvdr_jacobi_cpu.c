@@ -30,7 +30,7 @@ static bool measure(mvdr_stage *stage, size_t *ring, size_t *gram, size_t *proje
 
 /* Whether an inverse may follow the snapshots. Tests choose it for few sensors, too. */
 static bool follows(const mvdr_stage *stage) {
-    const char *chosen = sonar_host_choice(stage->host, "mvdr.inverse");
+    const char *chosen = sonar_host_choice(stage->host, "mvdr.cpu_inverse");
     return chosen && strcmp(chosen, "follow") == 0 ? mvdr_can_follow(&stage->spec)
                                                    : mvdr_follows(&stage->spec);
 }

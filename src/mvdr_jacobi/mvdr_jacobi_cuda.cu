@@ -3,8 +3,8 @@
  * The GPU's MVDR stage, the CPU stage's twin, all in float64: sums over the sensors
  * (sums_cuda.cuh) or over the snapshots (arrive_cuda.cuh), a thread block a bin from these to
  * loading and inverse factor (solve_cuda.cuh), one for 32 of its directions (spectrum_cuda.cuh);
- * of large matrices a block for each square of 64 rows and columns (factor_grid_cuda.cuh,
- * spectrum_grid_cuda.cuh);
+ * of large matrices a block for each square of 64 rows and columns of their counts and factors
+ * (factor_grid_cuda.cuh) and spectra (spectrum_grid_cuda.cuh);
  * or the inverse of the window before, which follows the snapshots (inverse_cuda.cuh).
  * Nothing is decided on the host and no intermediate result leaves the device. Kernels are in the
  * files named in brackets, what launches them is in run_*_cuda.cuh.

@@ -11,18 +11,20 @@
 
 namespace mvdr::host {
 
-/* Rows from which all multiprocessors take less time together than a block for each bin: of 100
- * bins an H200 takes as long either way with 256 rows, and less by a quarter with 512. */
-constexpr size_t GRID_ROWS = 384;
+/* Rows from which all multiprocessors take less time together than a block for each bin: windows of
+ * 100 bins with the loading by the trace take an H200 0.68 ms for each bin by itself and 0.74 ms
+ * together with 192 rows, 1.14 and 1.13 with 256, and 2.64 and 2.16 with 384. */
+constexpr size_t GRID_ROWS = 320;
 constexpr size_t CHUNK_BYTES = mvdr::CHUNKS * sizeof(mvdr::chunk);
 
-/* It goes by the order, unless a test names the way: "mvdr.factor", "bin" (a thread block for each)
- * or "grid" (all together). Stages with eigenvectors have no factor. */
+/* Decision "mvdr.factor": "bin" (a thread block for each), "grid" (all together) or "size", which
+ * goes by the order. Stages with eigenvectors have no factor. */
 inline bool factors_on_grid(const mvdr_stage *stage, const sonar_host *host) {
     const char *way = sonar_host_choice(host, "mvdr.factor");
     if (stage->view.vectors)
         return false;
-    return way ? !strcmp(way, "grid") : stage->shape.order >= GRID_ROWS;
+    const bool by_size = !way || !strcmp(way, "size");
+    return by_size ? stage->shape.order >= GRID_ROWS : !strcmp(way, "grid");
 }
 
 /* Lets the kernels have their shared memory, and counts the blocks that run at a time; *fits
@@ -42,6 +44,7 @@ inline sonar_code fit_grid(mvdr_stage *stage, bool *fits, sonar_error *err) {
     if (!*fits)
         return SONAR_OK;
     CUDA_TRY(where, cudaFuncSetAttribute(mvdr::factor_listed, ROOM, (int)CHUNK_BYTES), err);
+    CUDA_TRY(where, cudaFuncSetAttribute(mvdr::count_listed, ROOM, (int)CHUNK_BYTES), err);
     CUDA_TRY(where, cudaFuncSetAttribute(mvdr::form_squares, ROOM, (int)CHUNK_BYTES), err);
     CUDA_TRY(where,
              cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, mvdr::factor_listed,
@@ -65,9 +68,14 @@ inline sonar_code factor_bins(const mvdr::view &v, cudaStream_t stream, sonar_er
         return code;
     const dim3 columns(blocks_for(v.order, 4 * WARPS), bins),
         rows(blocks_for(v.order, 8 * WARPS), bins);
-    mvdr::assemble_listed<<<columns, WARPS * mvdr::WARP, 0, stream>>>(v);
-    if ((code = CUDA_LAUNCHED(where, "assemble_listed", err)) != SONAR_OK)
+    mvdr::assemble_taken<<<columns, WARPS * mvdr::WARP, 0, stream>>>(v);
+    if ((code = CUDA_LAUNCHED(where, "assemble_taken", err)) != SONAR_OK)
         return code;
+    if (v.searches) {
+        mvdr::count_listed<<<v.crew, mvdr::SQUARE_THREADS, CHUNK_BYTES, stream>>>(v);
+        if ((code = CUDA_LAUNCHED(where, "count_listed", err)) != SONAR_OK)
+            return code;
+    }
     mvdr::factor_listed<<<v.crew, mvdr::SQUARE_THREADS, CHUNK_BYTES, stream>>>(v);
     if ((code = CUDA_LAUNCHED(where, "factor_listed", err)) != SONAR_OK)
         return code;

@@ -41,6 +41,37 @@ inline sonar_code add_few(const mvdr_stage *stage, const mvdr::slots &rows, cuda
     return CUDA_LAUNCHED(where, "fold_projections", err);
 }
 
+/* Of several. */
+inline sonar_code add_several(const mvdr_stage *stage, const mvdr::slots &rows, cudaStream_t stream,
+                              sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const mvdr::points *p = &stage->grid;
+    const unsigned bins = (unsigned)v->spec.bins, threads = mvdr::SEVERAL_WARPS * mvdr::WARP,
+                   wide = mvdr::SEVERAL_WARPS * 16; /* columns or directions of a block */
+    const dim3 sums(bins, stage->few.count,
+                    blocks_for(rows.count, mvdr::SEVERAL) * blocks_for(v->columns, wide));
+    mvdr::several_sums<<<sums, threads, 0, stream>>>(*v, rows, stage->few);
+    sonar_code code = CUDA_LAUNCHED(where, "several_sums", err);
+    if (code)
+        return code;
+    mvdr::fold_sums<<<blocks_for((size_t)bins * rows.count * v->columns, 128), 128, 0, stream>>>(
+        *v, rows, stage->few);
+    if ((code = CUDA_LAUNCHED(where, "fold_sums", err)) != SONAR_OK)
+        return code;
+    const dim3 looks(blocks_for(p->count, wide), blocks_for(bins, mvdr::SEVERAL_BINS),
+                     blocks_for((size_t)v->images * rows.count, mvdr::SEVERAL) * stage->few.count);
+    if (v->images == 2)
+        mvdr::several_projections<true><<<looks, threads, 0, stream>>>(*v, *p, rows, stage->few);
+    else
+        mvdr::several_projections<false><<<looks, threads, 0, stream>>>(*v, *p, rows, stage->few);
+    if ((code = CUDA_LAUNCHED(where, "several_projections", err)) != SONAR_OK)
+        return code;
+    const size_t items = (size_t)bins * rows.count * v->images * p->count;
+    mvdr::fold_projections<<<blocks_for(items, 128), 128, 0, stream>>>(*v, *p, rows, stage->few,
+                                                                       false);
+    return CUDA_LAUNCHED(where, "fold_projections", err);
+}
+
 inline sonar_code add_many(const mvdr_stage *stage, const mvdr::slots &rows, cudaStream_t stream,
                            sonar_error *err) {
     const mvdr::view *v = &stage->view;
@@ -95,6 +126,8 @@ inline sonar_code bring_up_to_date(mvdr_stage *stage, uint32_t skip, uint32_t co
             code = project_many(stage, stage->grid, all, false, stream, err);
     } else if (v->by_snapshots && fresh.count && fresh.count <= mvdr::FEW) {
         code = add_few(stage, fresh, stream, err);
+    } else if (v->by_snapshots && fresh.count && fresh.count <= MVDR_MOST_SEVERAL) {
+        code = add_several(stage, fresh, stream, err);
     } else if (v->by_snapshots && fresh.count) {
         code = add_many(stage, fresh, stream, err);
         if (!code)

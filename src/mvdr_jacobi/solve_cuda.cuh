@@ -4,7 +4,7 @@
  * eigenvectors. One thread block a bin, so that nothing is decided on the host. As in solve.c and
  * loading.c, but that eigenvalues are found only as far as the loading rule wants them: of large
  * matrices the two in the middle, and none for a share of the trace or an absolute loading.
- * Large inverse factors are there before: factor_grid_cuda.cuh.
+ * Of large ones loading and inverse factor are there before: factor_grid_cuda.cuh.
  */
 #ifndef SONAR_MVDR_JACOBI_SOLVE_CUDA_CUH
 #define SONAR_MVDR_JACOBI_SOLVE_CUDA_CUH
@@ -69,6 +69,36 @@ __device__ inline void scale_eigenvalues(double *d, uint32_t m, double unit) {
     __syncthreads();
 }
 
+/* The bin's loading by the rule, from its trace and the noise in a sensor where the rule wants
+ * that; state.fallback is known. One thread. False: all eigenvalues are wanted after all, because
+ * the least loading may count. */
+__device__ inline bool settle(const view &v, uint32_t bin, double trace, double noise) {
+    bin_state &state = v.bin[bin];
+    state.asked = loading(v.spec, state.fallback, trace / v.n, noise);
+    state.factored = state.asked >= MVDR_LEAST_FLOAT32 * trace;
+    if (state.factored)
+        set_loading(v, bin, state.asked, trace);
+    return state.factored;
+}
+
+/* The median's search, from where it was last. */
+__device__ inline search search_for(const view &v, uint32_t bin, double unit, double snapshots) {
+    const uint32_t among = (uint32_t)lround(fmin((double)v.n, fmax(1.0, snapshots))), m = v.order;
+    const double *last = v.bin[bin].middle, near[2] = {unit * last[0], unit * last[1]};
+    search s;
+    s.begin(m, m - 1 - among / 2, m - 1 - (among - 1) / 2, near);
+    return s;
+}
+
+/* The noise in a sensor by a search that has ended. One thread notes where the median was. */
+__device__ inline double noise_found(const view &v, uint32_t bin, const search &s, double unit,
+                                     double snapshots) {
+    const double value[2] = {s.value(0) / unit, s.value(1) / unit};
+    if (threadIdx.x == 0)
+        v.bin[bin].middle[0] = value[0], v.bin[bin].middle[1] = value[1];
+    return (value[0] + value[1]) / 2 * fmin(1.0, snapshots / v.n);
+}
+
 /* A bin's solution: of a matrix of m rows and this trace, worked on as `unit` times it. */
 struct solution {
     const view &v;
@@ -77,43 +107,34 @@ struct solution {
     uint32_t bin, m;
     double trace, unit;
 
-    /* Loading without all eigenvalues; false where these are wanted after all, because the least
-     * loading may count. */
+    /* Loading without all eigenvalues; false where these are wanted after all. */
     __device__ bool load_without(loaded *to) const {
-        const double snapshots = weights.effective * v.images;
         const bin_state &state = v.bin[bin];
-        if (state.factored) {
-            *to = {state.asked, state.fallback, false};
-            note_loading(v, bin, to->delta, trace);
-            return true;
+        double asked = state.asked;
+        bool fallback = state.fallback;
+        if (!state.taken) {
+            const double snapshots = weights.effective * v.images;
+            fallback = falls_back(v.spec, v.n, snapshots);
+            const bool counts = v.spec.loading == SONAR_LOADING_NOISE && !fallback;
+            asked = loading(v.spec, fallback, trace / v.n, counts ? noise_by_counts(snapshots) : 0);
         }
-        const bool fallback = falls_back(v.spec, v.n, snapshots);
-        double noise = 0;
-        if (v.spec.loading == SONAR_LOADING_NOISE && !fallback)
-            noise = median_by_counts(snapshots) * fmin(1.0, snapshots / v.n);
-        const double delta = loading(v.spec, fallback, trace / v.n, noise);
-        *to = {delta, fallback, false};
-        if (!(delta >= MVDR_LEAST_FLOAT32 * trace))
+        *to = {asked, fallback, false};
+        if (!(asked >= MVDR_LEAST_FLOAT32 * trace))
             return false;
-        note_loading(v, bin, delta, trace);
+        note_loading(v, bin, asked, trace);
         return true;
     }
 
-    __device__ double median_by_counts(double snapshots) const {
-        const uint32_t among = (uint32_t)lround(fmin((double)v.n, fmax(1.0, snapshots)));
-        const uint32_t rank[2] = {m - 1 - among / 2, m - 1 - (among - 1) / 2};
-        double *last = v.bin[bin].middle;
-        double value[2] = {unit * last[0], unit * last[1]};
-        const auto inertia_at = [&](double s) {
-            assemble_panels(x, factor_of(v, bin), m, unit, -s);
-            return factor(factor_of(v, bin), padded(m), -SMALL_PIVOT * s,
-                          v.d + (size_t)bin * v.most);
-        };
-        find_pair(inertia_at, m, rank, value);
+    __device__ double noise_by_counts(double snapshots) const {
+        search s = search_for(v, bin, unit, snapshots);
+        while (s.wants()) {
+            const double shift = s.shift();
+            assemble_panels(x, factor_of(v, bin), m, unit, -shift);
+            s.take(factor(factor_of(v, bin), padded(m), -SMALL_PIVOT * shift,
+                          v.d + (size_t)bin * v.most, false));
+        }
         __syncthreads();
-        if (threadIdx.x == 0)
-            last[0] = value[0] / unit, last[1] = value[1] / unit;
-        return (value[0] + value[1]) / (2 * unit);
+        return noise_found(v, bin, s, unit, snapshots);
     }
 
     __device__ loaded load_by_eigenvalues(const room &r) const {
@@ -132,7 +153,7 @@ struct solution {
         const double delta = v.bin[bin].delta * unit;
         if (!v.bin[bin].factored) {
             assemble_panels(x, factor_of(v, bin), m, unit, delta);
-            factor(factor_of(v, bin), padded(m), delta, nullptr);
+            factor(factor_of(v, bin), padded(m), delta, nullptr, true);
             if (without)
                 inverse_diagonal(factor_of(v, bin), m, v.d + (size_t)bin * v.most, 0, 1);
             __syncthreads();
@@ -233,7 +254,7 @@ template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, 
     if (threadIdx.x == 0) {
         v.unsolved[bin] = 0;
         v.bin[bin].ladder = !without;
-        v.bin[bin].factored = false;
+        v.bin[bin].taken = v.bin[bin].factored = false;
     }
     if (!(trace > 0))
         write_eigenvalues(v, bin, nullptr, 0);

@@ -23,6 +23,7 @@ constexpr uint32_t CHUNKS = 4; /* of which so many are in shared memory */
 struct chunk {
     complex64 left[CHUNK / 4][SQUARE / 8][WARP];
     complex64 right[CHUNK / 4][SQUARE / 8][WARP];
+    pivots signs; /* of the square of columns that the terms are in */
 };
 
 /* ---- what is fetched ------------------------------------------------------------------------- */
@@ -84,9 +85,29 @@ struct rows_from {
         return a;
     }
     /* As the right factor: their conjugate transpose, columns 8 tile.. of it. */
-    __device__ static fragment_b right(const chunk &c, uint32_t tile) {
+    __device__ static fragment_b right(const chunk &c, uint32_t tile, uint32_t) {
         const complex64 x = c.right[0][tile][lane()], y = c.right[1][tile][lane()];
         return {{x.re, y.re}, {-x.im, -y.im}};
+    }
+    __device__ void fetch_signs(uint32_t, chunk &) const {}
+};
+
+/* The same with the signs of their columns' pivots. */
+struct signed_rows_from : rows_from {
+    const pivots *pivot;
+
+    __device__ signed_rows_from(tiles f, uint32_t first, uint32_t rows, const pivots *of)
+        : rows_from(f, first, rows), pivot(of) {}
+
+    __device__ static fragment_b right(const chunk &c, uint32_t tile, uint32_t k) {
+        const uint32_t minus = c.signs.minus[k / WARP % 2] >> k % WARP;
+        const double s = minus >> b_row(0) & 1 ? -1 : 1, t = minus >> b_row(1) & 1 ? -1 : 1;
+        const complex64 x = c.right[0][tile][lane()], y = c.right[1][tile][lane()];
+        return {{s * x.re, t * y.re}, {-s * x.im, -t * y.im}};
+    }
+    __device__ void fetch_signs(uint32_t k, chunk &to) const {
+        if (threadIdx.x == 0)
+            copy_later(&to.signs, pivot + k / SQUARE, true);
     }
 };
 
@@ -107,12 +128,13 @@ struct columns_from {
                        i / WARP * 4 + 4 * warp() < any);
     }
     /* As the right factor itself, of which eight rows of four columns each lie side by side. */
-    __device__ static fragment_b right(const chunk &c, uint32_t tile) {
+    __device__ static fragment_b right(const chunk &c, uint32_t tile, uint32_t) {
         const uint32_t column = 8 * tile + b_column();
         const complex64 *four = &c.right[0][0][0] + column / 4 * WARP + column % 4;
         const complex64 x = four[4 * b_row(0)], y = four[4 * b_row(1)];
         return {{x.re, y.re}, {x.im, y.im}};
     }
+    __device__ void fetch_signs(uint32_t, chunk &) const {}
 };
 
 /* ---- a square -------------------------------------------------------------------------------- */
@@ -138,16 +160,16 @@ struct share {
     }
 };
 
-/* Adds a chunk's terms. A warp. */
+/* Adds a chunk's terms, k.. of all. A warp. */
 template <typename Left, typename Right>
-__device__ inline void add_chunk(share &sum, const chunk &c) {
+__device__ inline void add_chunk(share &sum, const chunk &c, uint32_t k) {
     fragment_a left[SHARE_ROWS / 16];
 #pragma unroll
     for (uint32_t r = 0; r < SHARE_ROWS / 16; r++)
         left[r] = Left::left(c, share::row() + 16 * r);
 #pragma unroll
     for (uint32_t t = 0; t < SHARE_COLUMNS / 8; t++) {
-        const fragment_b right = Right::right(c, share::column() / 8 + t);
+        const fragment_b right = Right::right(c, share::column() / 8 + t, k);
         const double minus[2] = {-right.im[0], -right.im[1]};
 #pragma unroll
         for (uint32_t r = 0; r < SHARE_ROWS / 16; r++) {
@@ -174,6 +196,7 @@ __device__ inline void add_terms(share &sum, const Left &left, const Right &righ
         if (k < end) {
             left.fetch(k, room[ahead].left);
             right.fetch(k, room[ahead].right);
+            right.fetch_signs(k, room[ahead]);
         }
         end_copies();
     }
@@ -187,10 +210,11 @@ __device__ inline void add_terms(share &sum, const Left &left, const Right &righ
             chunk &next = room[(at + CHUNKS - 1) % CHUNKS];
             left.fetch(ahead, next.left);
             right.fetch(ahead, next.right);
+            right.fetch_signs(ahead, next);
         }
         end_copies();
         if (k < own_end)
-            add_chunk<Left, Right>(sum, room[at]);
+            add_chunk<Left, Right>(sum, room[at], k);
     }
 }
 

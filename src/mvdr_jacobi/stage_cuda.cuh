@@ -14,6 +14,7 @@ namespace mvdr {
 
 constexpr uint32_t VECTORS = 5;          /* as long as the matrix, in a solving block */
 constexpr uint32_t UNUSED = 0xffffffffu; /* in view.mirror */
+constexpr uint32_t MOST_ROUNDS = 80;     /* counts of a bin; two searches take fewer */
 constexpr size_t ORIGIN = SIZE_MAX;      /* view.middle of a part, which has no middle of its own */
 
 /* What a bin keeps from one execute to the next; a reset clears it. */
@@ -37,10 +38,12 @@ struct bin_state {
     bool slid;         /* by the streaming inverse M, */
     double kept;       /* which is loaded with that */
     double apart;      /* and should be with so much more */
-    /* of a bin on the agenda, until it is solved */
+    /* of a bin that all multiprocessors work on, until it is solved */
+    bool taken;              /* it is one */
     double divisor;          /* of the sums */
-    double asked;            /* loading by the rule, */
-    bool fallback, factored; /* which the trace replaces; the inverse factor is there */
+    double trace, snapshots; /* of R; effective ones, with their images */
+    double asked;            /* loading by the rule, 0: not known; */
+    bool fallback, factored; /* the trace replaces it; the inverse factor is there */
 };
 
 /* What a bin keeps of the streaming inverse M (inverse.h); a reset clears it. */
@@ -57,11 +60,23 @@ struct sliding {
                                                             is none; 1/s */
 };
 
-/* Bins whose inverse factors all multiprocessors make together, and how far they have come. */
+/* Bins that all multiprocessors count the eigenvalues of together, again and again, and then those
+ * whose inverse factors they make, and how far they have come. */
 struct agenda {
     uint32_t bins;
-    unsigned long long next; /* place of the first square that no block has taken */
+    unsigned long long next, next_counted; /* place of the first square that no block has taken */
+    struct {
+        uint32_t bins, done; /* that are counted, that have been */
+    } round[MOST_ROUNDS + 1];
 };
+
+/* Of a square on the diagonal of a matrix that is not definite. */
+struct alignas(16) pivots {
+    uint32_t minus[2]; /* bit j: pivot j is negative */
+    double logarithm;  /* of the magnitude of their product */
+};
+
+struct search;
 
 /* State of the ring of snapshots. It is on the device, so that a recorded execute advances
  * it. */
@@ -125,7 +140,12 @@ struct view {
     agenda *listed;       /* NULL: a thread block a bin factors it, */
     uint32_t *listed_bin; /* [bin] those on the agenda */
     uint32_t *done;       /* [bin][squares of most] columns of squares that are done in a row */
-    uint32_t crew;        /* blocks that run at a time */
+    /* where the loading wants the median: */
+    search *searches;      /* [bin] */
+    uint32_t *counted_bin; /* [2][bin] those of an even and of an odd round */
+    complex64 *corner;     /* [bin][squares of most][SQUARE^2] X of the squares on the diagonal */
+    pivots *pivot;         /* [bin][squares of most] */
+    uint32_t crew;         /* blocks that run at a time */
     double *form; /* sensor space: [bin][squares of most][points.pitch] parts of a^H X X^H a */
     sonar_mvdr_tones *tones; /* NULL: no bin is steered at a tone */
     uint32_t pairs;          /* slots of pair: L, or max_new with forgetting */
@@ -203,6 +223,12 @@ __device__ inline uint64_t phase_of(frequency f, uint64_t turns, uint64_t middle
     return phase;
 }
 
+/* -x where bit 1 of the quarter is set, without the float64 units. */
+__device__ inline double signed_by(uint32_t quarter, double x) {
+    return __longlong_as_double(__double_as_longlong(x) ^
+                                (long long)((uint64_t)(quarter & 2) << 62));
+}
+
 /* e^{+j 2 pi phase / 2^64} to float64's rounding. Integers bring the phase to within an eighth of a
  * turn of a whole quarter, exactly; the polynomials are those of fdlibm (k_sin.c, k_cos.c). */
 __device__ inline complex64 phasor(uint64_t phase) {
@@ -217,8 +243,7 @@ __device__ inline complex64 phasor(uint64_t phase) {
     c = fma(z, fma(z, c, -2.75573143513906633035e-07), 2.48015872894767294178e-05);
     c = fma(z, fma(z, c, -1.38888888888741095749e-03), 4.16666666666666019037e-02);
     c = fma(z, fma(z, c, -.5), 1.);
-    const double re = quarter & 1 ? s : c, im = quarter & 1 ? c : s;
-    return {(quarter + 1) & 2 ? -re : re, quarter & 2 ? -im : im};
+    return {signed_by(quarter + 1, quarter & 1 ? s : c), signed_by(quarter, quarter & 1 ? c : s)};
 }
 
 /* Steering vectors as sensor space keeps them: rounded to float32. */

@@ -30,6 +30,7 @@ struct mvdr_stage {
     uint32_t *mirror;        /* [sensor] on the host */
     size_t *rows, *row_of;   /* the same as on the device; scratch */
     fit solver, music;       /* of mvdr::solve, of mvdr::find_subspace */
+    bool counts;             /* a test's: the median by counts, however few rows there are */
     uint8_t *used;           /* [sensor] of the last parameters */
     uint64_t version, far_made, near_made; /* of these, and of their tables */
     bool versioned, forgotten;

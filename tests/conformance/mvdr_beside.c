@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const site_path FOLLOW = {"follow", {{"mvdr.inverse", "follow"}}};
+static const site_path FOLLOW = {"follow",
+                                 {{"mvdr.inverse", "follow"}, {"mvdr.cpu_inverse", "follow"}}};
 
 static unsigned (*look_inside)(const mvdr_fixture *f, size_t bin);
 

@@ -36,7 +36,7 @@ static void add_source(const mvdr_fixture *f, double az_deg, double range_m, dou
     }
 }
 
-/* A ship far away and a source inside the ladder of ranges, off its cells; malloc'ed. */
+/* A ship far away and a source inside the list of ranges, off its cells; malloc'ed. */
 static sonar_c32 *near_scene(const mvdr_fixture *f, size_t count, uint64_t seed) {
     sonar_c32 *x = mvdr_record(f, count, (mvdr_wave[]){{50.5, 60}}, 1, seed);
     add_source(f, 100, 1.3 * f->range_m[0], 20, count, x);

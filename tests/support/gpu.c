@@ -80,7 +80,7 @@ int gpu_open(gpu *gpu, int argc, char **argv) {
 
 const sonar_backend *gpu_reopen(gpu *gpu, long fail_at, sonar_error *err) {
     gpu->host.fail_at = fail_at;
-    return load(gpu, NULL, 0, err);
+    return gpu->backend = load(gpu, NULL, 0, err);
 }
 
 int gpu_close(gpu *gpu, const char *name) {
