@@ -402,6 +402,17 @@ def the_simulator_feeds_ranks():
         d.end()
 
 
+def scattered_sensors_agree_with_one():
+    """No sensor of a rank is the neighbour of another one in the array's order: the sensors take channels in turn
+    from each rank's block."""
+    turns = "channels: [%s], " % ", ".join(str(i % 3 * (CHANNELS // 3) + i // 3) for i in range(CHANNELS))
+    alone, _ = simulated(None, "calm", array=turns)
+    daemon, _ = simulated(3, "calm", "--ranks", "3", array=turns)
+    compare(by_window(alone), by_window(daemon))
+    for d in (alone, daemon):
+        d.end()
+
+
 def a_recording_is_replayed_to_ranks():
     """The same samples through shared memory, from a file, and from a sender for each rank, make the
     same bytes."""
@@ -841,7 +852,8 @@ def one_rank_is_no_other():
 
 
 TESTS = (one_rank_is_no_other, ranks_agree_with_one, sums_over_sensors_add_up, a_silent_rank_takes_part_with_nothing,
-         the_status_tells_of_every_rank, the_simulator_feeds_ranks, a_recording_is_replayed_to_ranks,
+         the_status_tells_of_every_rank, the_simulator_feeds_ranks,
+         scattered_sensors_agree_with_one, a_recording_is_replayed_to_ranks,
          recordings_of_ranks_are_replayed, changes_hold_for_all_ranks, a_change_is_taken_by_all_or_none, sensors_of_all_ranks_are_judged,
          half_an_array_is_that_of_one_process, too_much_missing_is_dropped,
          an_epoch_is_adopted_by_all_or_none, a_rank_that_dies_ends_the_job, what_ranks_cannot_do_is_refused,

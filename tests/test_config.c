@@ -3,11 +3,13 @@
 
 #include <glob.h>
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "config/config.h"
+#include "config/options.h"
 #include "core/core.h"
 #include "core/random.h"
 #include "manifold/bearings.h"
@@ -444,7 +446,7 @@ static void check_ladder_of(const sonar_config *c, double first) {
 Test(config, automatic_ranges_fit_an_array_of_any_size) {
     static const struct {
         double spacing_m, first_m;
-        size_t warnings; /* of the ladder */
+        size_t warnings; /* of the ranges */
     } cases[] = {
         {0.5, 50, 0},
         {18, 69.3, 0},    /* 1.1 * 63 m */
@@ -1296,6 +1298,47 @@ Test(config, description_of_a_line_says_how_it_is_tilted) {
     }
 }
 
+#define SCAN "scan: {start_deg: 0, stop_deg: 180, step_deg: 1}"
+#define LARGE(band)                                                                                \
+    "schema: 1\nfs_hz: 8000\narray: {geometry: {line: {sensors: 65536, spacing_m: 0.004}}}\n"      \
+    "ingest: {sample_type: s16, queue_windows: 2}\ndft: {length: 8192, hop: 8000}\n"               \
+    "cbf: {band_bins: [327, 492], ranges_m: [], " SCAN "}\n"                                       \
+    "mvdr: {snapshots: 64, band_bins: " band ", " SCAN "}\n"
+/* tests/gpu_memory.c measures what the stages take; here is that all of them are counted. */
+Test(config, memory_of_a_gpu_grows_with_what_is_asked_for) {
+    loaded a = parse_good(SMALL), b = parse_good(SMALL "ingest: {queue_windows: 400}\n"),
+           c = parse_good(SMALL "mvdr: {enabled: false}\n");
+    const double base = sonar_config_gpu_bytes(a.config);
+    cr_assert_eq(sonar_config_gpu_bytes(b.config) - base, 396 * 8 * 2048 * 4);
+    cr_assert(sonar_config_gpu_bytes(c.config) < base);
+    loaded d = parse_good(LARGE("[20, 119]")), e = parse_good(LARGE("[327, 426]"));
+    const double sensors = 65536, samples = 2 * 8192 + 3.0 * 2 * 8000, block = 8 * 64 * 100;
+    const double spectra = 8 * 473, tables = 2 * 8 * 181;
+    const double least = sensors * (samples + block + spectra + tables);
+    const double bytes = sonar_config_gpu_bytes(d.config);
+    cr_expect(bytes > least && bytes < 1.3 * least, "%g bytes, at least %g", bytes, least);
+    /* the bins between the two bands are kept, too */
+    cr_expect_float_eq(bytes - sonar_config_gpu_bytes(e.config), sensors * 8 * (473 - 166), 1);
+    drop(&a);
+    drop(&b);
+    drop(&c);
+    drop(&d);
+    drop(&e);
+}
+
+Test(config, memory_of_a_gpu_is_told_where_one_may_be_used) {
+    static const char *const backends[] = {"auto", "cuda", "cpu"};
+    for (size_t i = 0; i < 3; i++) {
+        char config[512];
+        snprintf(config, sizeof config, SMALL "runtime: {backend: %s}\n", backends[i]);
+        loaded l = parse_good(config);
+        char *text = print(l.config, sonar_config_describe);
+        cr_expect_eq(strstr(text, "gpu memory") != NULL, i < 2, "%s: %s", backends[i], text);
+        free(text);
+        drop(&l);
+    }
+}
+
 #define RANGED CBF("band_hz: [100, 1000], ranges_m: [50, 100, 200]")
 Test(config, memory_grows_with_what_is_asked_for) {
     loaded a = parse_good(SMALL), b = parse_good(SMALL "ingest: {queue_windows: 400}\n"),
@@ -1514,7 +1557,7 @@ Test(config, parts_are_the_whole_array) {
     for (size_t r = 0; r < 3; r++) {
         sonar_config_part *part;
         sonar_error err = {0};
-        cr_assert(!sonar_config_part_create(l.config, r, 3, &part, &err), "%s", err.text);
+        cr_assert(!sonar_config_part_create(l.config, r, 3, 3, &part, &err), "%s", err.text);
         const sonar_config *c = &part->config;
         cr_assert(part->first_channel == first[r] && c->channels == channels[r]);
         cr_assert(c->specs.dft.channels == channels[r] && c->specs.cbf.sensors == c->sensors);
@@ -1538,6 +1581,64 @@ Test(config, parts_are_the_whole_array) {
     drop(&l);
 }
 
+/* On a host of 32 processors, whatever this one has. */
+Test(config, ranks_have_threads_for_their_share) {
+#define HALF(more)                                                                                 \
+    "schema: 1\nfs_hz: 8000\nsound_speed_mps: 1500\ncbf: {band_hz: [100, 300]}\n"                  \
+    "array: {id: 1, name: t, channel_count: 262144, geometry: {line: {sensors: 4, spacing_m: "     \
+    "1}},\n"                                                                                       \
+    "  channels: [0, 1, 131072, 262143]}\n" more
+    static const struct {
+        const char *text;
+        size_t processors, threads, ingest, io;
+    } given[] = {
+        {HALF(""), 16, 16, 3, 3}, /* 1.05e9 samples a second of the rank's channels */
+        {HALF(""), 4, 4, 2, 2},   /* half the processors */
+        {HALF("ingest: {shared_memory: \"ipc:///tmp/m{rank}\"}\n"), 4, 4, 3, 3},
+        {HALF(""), 1, 1, 1, 1},
+        {HALF("ingest: {threads: 7}\nruntime: {threads: 9}\n"), 4, 9, 7, 7},
+        {HALF("ingest: {io_threads: 5}\n"), 16, 16, 3, 5},
+        {HALF("runtime: {cpus: [0, 0, 0]}\n"), 16, 3, 3, 3},
+    };
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        loaded l = parse_good(given[i].text);
+        sonar_config_part *part;
+        sonar_error err = {0};
+        cr_assert(!sonar_config_part_create(l.config, 1, 2, 2, &part, &err), "%s", err.text);
+        const sonar_config *c = &part->config;
+        sonar_resolve_threads_of_rank(&part->config, given[i].processors);
+        cr_expect_eq(c->threads, given[i].threads, "%zu: %zu", i, c->threads);
+        cr_expect_eq(c->ingest_threads, given[i].ingest, "%zu: %zu", i, c->ingest_threads);
+        cr_expect_eq(c->ingest_io_threads, given[i].io, "%zu: %zu", i, c->ingest_io_threads);
+        sonar_config_part_destroy(part);
+        drop(&l);
+    }
+#undef HALF
+}
+
+/* What the process may use bounds a rank's share of the host's. */
+Test(config, a_bound_rank_has_its_own_processors) {
+    cpu_set_t all, one;
+    cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    const size_t online = (size_t)sysconf(_SC_NPROCESSORS_ONLN), bound = (size_t)CPU_COUNT(&all);
+    for (size_t ranks = 1; ranks <= 2 * online; ranks++)
+        cr_assert_eq(sonar_processors_of_rank(ranks),
+                     sonar_min_size(bound, sonar_max_size(1, online / ranks)), "%zu", ranks);
+    int cpu = 0;
+    while (!CPU_ISSET(cpu, &all))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    cr_assert_eq(sched_setaffinity(0, sizeof one, &one), 0);
+    loaded l = parse_good(SMALL);
+    sonar_config_part *part;
+    sonar_error err = {0};
+    cr_assert(!sonar_config_part_create(l.config, 0, 1, 1, &part, &err), "%s", err.text);
+    cr_assert_eq(part->config.threads, 1);
+    sonar_config_part_destroy(part);
+    drop(&l);
+}
+
 Test(config, ranks_that_do_not_fit_are_refused) {
     loaded l = parse(SMALL "cluster: {ranks: [1, 100]}\n");
     cr_assert_eq(l.code, SONAR_EINVAL);
@@ -1548,10 +1649,12 @@ Test(config, ranks_that_do_not_fit_are_refused) {
         "mask: [0, 1]}\nsound_speed_mps: 1500\nfs_hz: 8000\ncbf: {band_hz: [100, 300]}\n");
     sonar_config_part *part;
     sonar_error err = {0};
-    cr_assert_eq(sonar_config_part_create(l.config, 0, 2, &part, &err), SONAR_EINVAL, "all masked");
+    cr_assert_eq(sonar_config_part_create(l.config, 0, 2, 2, &part, &err), SONAR_EINVAL,
+                 "all masked");
     cr_assert(!part);
-    cr_assert_eq(sonar_config_part_create(l.config, 4, 5, &part, &err), SONAR_OK);
+    cr_assert_eq(sonar_config_part_create(l.config, 4, 5, 5, &part, &err), SONAR_OK);
     sonar_config_part_destroy(part);
-    cr_assert_eq(sonar_config_part_create(l.config, 0, 5, &part, &err), SONAR_EINVAL, "no channel");
+    cr_assert_eq(sonar_config_part_create(l.config, 0, 5, 5, &part, &err), SONAR_EINVAL,
+                 "no channel");
     drop(&l);
 }

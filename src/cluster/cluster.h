@@ -25,15 +25,20 @@
 extern "C" {
 #endif
 
-#define SONAR_CLUSTER_INTERFACE 1u
+#define SONAR_CLUSTER_INTERFACE 2u
 #define SONAR_CLUSTER_SYMBOL    "sonar_cluster_plugin"
+
+/* A rank stays awake for so long while it waits for its device, since the others wait for it: a
+ * window has several exchanges, and to be woken takes as long as one of them. */
+#define SONAR_RANKS_AWAKE_NS 30000000
 
 /* More are refused: rounds carry a few hundred bytes of every rank to every other. */
 enum { SONAR_RANKS_MOST = 64 };
 
 typedef struct sonar_rank_place {
     size_t rank, ranks;
-    size_t local; /* number of this rank among those on its host: the device it takes */
+    size_t local;      /* number of this rank among those on its host: the device it takes */
+    size_t ranks_here; /* on its host, this one included: they share its processors */
 } sonar_rank_place;
 
 typedef struct sonar_cluster_ops {

@@ -83,15 +83,16 @@ static sonar_code count(const size_t *size, int counts[SONAR_RANKS_MOST],
 
 static sonar_code find_place(sonar_rank_place *place, sonar_error *err) {
     MPI_Comm host;
-    int local;
+    int local, here;
     sonar_code code =
         check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
               "MPI_Comm_split_type", err);
     if (code)
         return code;
     MPI_Comm_rank(host, &local);
+    MPI_Comm_size(host, &here);
     MPI_Comm_free(&host);
-    *place = (sonar_rank_place){(size_t)own_rank, (size_t)all_ranks, (size_t)local};
+    *place = (sonar_rank_place){(size_t)own_rank, (size_t)all_ranks, (size_t)local, (size_t)here};
     return SONAR_OK;
 }
 

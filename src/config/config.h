@@ -283,14 +283,17 @@ typedef struct sonar_config_part {
 /* Channels [*first, *end) of a rank. */
 void sonar_config_block(const sonar_config *whole, size_t rank, size_t ranks, size_t *first,
                         size_t *end);
-/* SONAR_EINVAL where cluster.ranks are others than so many, or a rank has no sensor to use. `whole`
- * is borrowed until destroy. */
+/* SONAR_EINVAL where cluster.ranks are others than so many, or a rank has no sensor to use. Thread
+ * counts that the file leaves open are those of one of `ranks_here` ranks on this host. `whole` is
+ * borrowed until destroy. */
 sonar_code sonar_config_part_create(const sonar_config *whole, size_t rank, size_t ranks,
-                                    sonar_config_part **part, sonar_error *err);
+                                    size_t ranks_here, sonar_config_part **part, sonar_error *err);
 void sonar_config_part_destroy(sonar_config_part *part);
 
 /* Bytes the running daemon will hold in buffers, ring and tables, to within the library overheads.
  */
 size_t sonar_config_memory_bytes(const sonar_config *config);
+/* The same of a GPU on which all stages run, about; what CUDA takes for itself is not in it. */
+double sonar_config_gpu_bytes(const sonar_config *config);
 
 #endif

@@ -2,9 +2,11 @@
 /* What a configuration comes to, for people: the array, bins, directions, times, memory. */
 #include "config/options.h"
 
+#include "cbf/cbf.h"
 #include "core/core.h"
 #include "core/topic.h"
 #include "detect/detect.h"
+#include "dft/dft.h"
 #include "manifold/bearings.h"
 #include "mvdr_jacobi/mvdr_jacobi.h"
 
@@ -102,6 +104,40 @@ size_t sonar_config_memory_bytes(const sonar_config *config) {
         bearing_bytes(config, &config->cbf_scan) +
         (config->specs.mvdr_enabled ? bearing_bytes(config, &config->mvdr_scan) : 0);
     return bytes < 1e18 ? (size_t)bytes : (size_t)1e18;
+}
+
+/* ---- memory of a GPU ------------------------------------------------------------------------- */
+
+/* The ring's twin, without its books. */
+static double gpu_ring_bytes(const sonar_config *c) {
+    const double skew = c->max_skew_ms * 1e-3 * c->fs_hz;
+    return (double)sonar_dtype_size(c->sample_type) * (double)c->channels *
+           ((double)(c->specs.mvdr_lookback + c->specs.window_length) +
+            (double)(c->ingest_queue_windows + 2) * (double)c->specs.hop + skew);
+}
+
+static double gpu_dft_bytes(const sonar_config *c) {
+    const sonar_specs *specs = &c->specs;
+    const bool own = specs->own_mvdr_dft;
+    sonar_dft_spec dft = specs->dft, mvdr = specs->mvdr_dft;
+    dft.in_place = mvdr.in_place = true;
+    const double bins = (double)specs->cbf.max_snapshots * (double)specs->dft.bins +
+                        (own ? (double)specs->mvdr.max_new * (double)specs->mvdr_dft.bins : 0);
+    return 8 * (double)c->sensors * bins + sonar_dft_device_bytes(&dft) +
+           (own ? sonar_dft_device_bytes(&mvdr) : 0);
+}
+
+/* With the points that the detector looks at. */
+static double gpu_cbf_bytes(const sonar_config *c) {
+    return sonar_cbf_device_bytes(&c->specs.cbf) + 8 * (double)c->sensors * SONAR_DETECT_POINTS;
+}
+
+static double gpu_mvdr_bytes(const sonar_config *c) {
+    return c->specs.mvdr_enabled ? sonar_mvdr_device_bytes(&c->specs.mvdr) : 0;
+}
+
+double sonar_config_gpu_bytes(const sonar_config *c) {
+    return gpu_ring_bytes(c) + gpu_dft_bytes(c) + gpu_cbf_bytes(c) + gpu_mvdr_bytes(c);
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -355,6 +391,13 @@ static void describe_memory(const sonar_config *c, FILE *to) {
          scaled(transform_bytes(c), text[1]), scaled(manifold_bytes(c), text[2]));
     line(to, "", "mvdr %s, results %s", scaled(mvdr_bytes(c), text[3]),
          scaled(result_bytes(c), text[4]));
+    if (strcmp(c->backend, "cpu") == 0)
+        return;
+    line(to, "gpu memory", "%s if all stages run on one, and some 0.6 GiB for CUDA:",
+         scaled(sonar_config_gpu_bytes(c), text[0]));
+    line(to, "", "samples %s, dft %s, cbf %s, mvdr %s", scaled(gpu_ring_bytes(c), text[0]),
+         scaled(gpu_dft_bytes(c), text[1]), scaled(gpu_cbf_bytes(c), text[2]),
+         scaled(gpu_mvdr_bytes(c), text[3]));
 }
 
 /* The keys are there only where they were read. */

@@ -4,7 +4,6 @@
 #include "config/options.h"
 
 #include <stddef.h>
-#include <string.h>
 
 #include "core/topic.h"
 
@@ -217,7 +216,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                             INTEGER(1, SONAR_INGEST_THREADS_MOST),
                             .computed = "1 per 500 million samples a second or part of that, at "
                                         "most half the processors online, three quarters with "
-                                        "ingest.shared_memory",
+                                        "ingest.shared_memory; of several ranks on a host, of each "
+                                        "one's share",
                             .help = "Number of threads that receive frames and write their samples "
                                     "to memory."},
     [OPT_IO_THREADS] = {"ingest.io_threads", AT(ingest_io_threads),
@@ -586,7 +586,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                                 "GPU is set up again once; if it soon fails again, the stages move "
                                 "to the CPU. exit: the daemon ends with exit code 5."},
     [OPT_THREADS] = {"runtime.threads", AT(threads), INTEGER(1, SONAR_CPUS_MOST),
-                     .computed = "entries of runtime.cpus, else processors online",
+                     .computed = "entries of runtime.cpus, else processors online, which several "
+                                 "ranks on a host share",
                      .help = "Number of compute threads."},
     [OPT_CPUS] = {"runtime.cpus", .type = SONAR_TYPE_INTEGERS, .low = 0, .high = 1023,
                   .most = SONAR_CPUS_MOST, .fallback = "[]",
@@ -629,117 +630,3 @@ const sonar_alternatives sonar_alternatives_table[] = {
 };
 const size_t sonar_alternatives_count =
     sizeof sonar_alternatives_table / sizeof *sonar_alternatives_table;
-
-void sonar_option_choice(const sonar_option *option, size_t index, char word[32]) {
-    const char *at = option->choices;
-    while (index--)
-        at = strchr(at, ' ') + 1;
-    snprintf(word, 32, "%.*s", (int)strcspn(at, " "), at);
-}
-
-static void describe_number(const sonar_option *o, bool whole, char *words, size_t size) {
-    if (o->low == o->high) {
-        snprintf(words, size, "%.10g", o->low);
-        return;
-    }
-    char unit[48] = "";
-    if (o->unit && *o->unit)
-        snprintf(unit, sizeof unit, " in %s", o->unit);
-    snprintf(words, size, "a %s number%s, %s%.10g%s%.10g", whole ? "whole" : "plain", unit,
-             o->above ? "more than " : "", o->low,
-             o->below   ? " to less than "
-             : o->above ? ", up to "
-                        : " to ",
-             o->high);
-}
-
-static void describe_list(const sonar_option *o, const char *of, char *words, size_t size) {
-    char count[32] = "";
-    if (o->least == o->most)
-        snprintf(count, sizeof count, " of %zu", o->least);
-    snprintf(words, size, "%s%sa list%s, each %s", o->word ? o->word : "", o->word ? ", or " : "",
-             count, of);
-    const size_t at = strlen(words);
-    if (o->scalar && at < size)
-        snprintf(words + at, size - at, "; or one such number for all");
-    else if (o->least != o->most && at < size)
-        snprintf(words + at, size - at, "; %zu to %zu entries", o->least, o->most);
-}
-
-static void describe_choices(const sonar_option *o, char *words, size_t size) {
-    size_t at = 0;
-    for (const char *c = o->choices; *c && at + 3 < size; c++) {
-        if (*c == ' ')
-            words[at++] = ',';
-        words[at++] = *c;
-    }
-    words[at] = 0;
-}
-
-/* The keys of a group that may stand where the word does. */
-static void describe_group(const sonar_option *o, char *words, size_t size) {
-    const size_t length = strlen(o->path);
-    const char *last = "", *between = ", or a group of ";
-    for (size_t i = 0; i < SONAR_OPTIONS; i++) {
-        const char *path = sonar_options[i].path, *key = path + length + 1;
-        const size_t at = strlen(words);
-        if (strncmp(path, o->path, length) != 0 || path[length] != '.')
-            continue;
-        const size_t n = strcspn(key, ".");
-        if (strncmp(last, key, n) != 0)
-            snprintf(words + at, size - at, "%s%.*s", between, (int)n, key);
-        between = ", ";
-        last = key;
-    }
-}
-
-void sonar_option_accepted(const sonar_option *option, char *words, size_t size) {
-    char of[256];
-    const char *endpoint = "tcp://ADDRESS:PORT or ipc://PATH";
-    switch (option->type) {
-    case SONAR_TYPE_INTEGER:
-    case SONAR_TYPE_REAL:
-        describe_number(option, option->type == SONAR_TYPE_INTEGER, of, sizeof of);
-        snprintf(words, size, "%s", of);
-        if (option->choices) {
-            describe_choices(option, words, size);
-            const size_t at = strlen(words);
-            snprintf(words + at, size - at, ", or %s", of);
-        }
-        return;
-    case SONAR_TYPE_BOOLEAN:
-        snprintf(words, size, "true or false");
-        return;
-    case SONAR_TYPE_CHOICE:
-        describe_choices(option, words, size);
-        describe_group(option, words, size);
-        return;
-    case SONAR_TYPE_TEXT:
-        snprintf(words, size, "text of 1 to %.0f bytes", option->high);
-        return;
-    case SONAR_TYPE_ENDPOINT:
-        snprintf(words, size, "%s", endpoint);
-        return;
-    case SONAR_TYPE_INTEGERS:
-    case SONAR_TYPE_REALS:
-        describe_number(option, option->type == SONAR_TYPE_INTEGERS, of, sizeof of);
-        describe_list(option, of, words, size);
-        return;
-    case SONAR_TYPE_CHOICES:
-        snprintf(of, sizeof of, "one of ");
-        describe_choices(option, of + 7, sizeof of - 7);
-        describe_list(option, of, words, size);
-        return;
-    case SONAR_TYPE_ENDPOINTS:
-        describe_list(option, endpoint, words, size);
-        return;
-    case SONAR_TYPE_TEXTS:
-        describe_list(option, "a path", words, size);
-        return;
-    case SONAR_TYPE_POSITIONS:
-        snprintf(words, size,
-                 "a list of [x, y, z], plain numbers in %s, %g to %g; 1 to %zu of them",
-                 option->unit, option->low, option->high, option->most);
-        return;
-    }
-}

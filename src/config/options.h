@@ -236,7 +236,7 @@ typedef struct sonar_settings {
     sonar_value value[SONAR_OPTIONS];
 } sonar_settings;
 
-/* What an option accepts, in words. */
+/* Of accepted.c: what an option accepts, in words. */
 void sonar_option_accepted(const sonar_option *option, char *words, size_t size);
 /* Word number `index` of choices, copied into word[32]. */
 void sonar_option_choice(const sonar_option *option, size_t index, char word[32]);
@@ -276,6 +276,11 @@ void sonar_option_store(sonar_loader *loader, sonar_option_id id);
 /* Makes the rest of the configuration from the settings, checks rules between options, completes
  * the settings with the defaults that depend on others. */
 void sonar_resolve(sonar_loader *loader);
+/* The processors of one of so many ranks on this host, at least 1. */
+size_t sonar_processors_of_rank(size_t ranks_here);
+/* For a part of the array: threads that the file leaves open, by its own channels and processors.
+ */
+void sonar_resolve_threads_of_rank(sonar_config *part, size_t own_processors);
 /* Its parts; all return false after reporting. Sensors, channels, mask and calibration: */
 bool sonar_resolve_array(sonar_loader *loader);
 /* lengths, hops and bands of the transforms: */

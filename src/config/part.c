@@ -82,7 +82,7 @@ static size_t count_sensors(const sonar_config *c, size_t first, size_t end, siz
 }
 
 sonar_code sonar_config_part_create(const sonar_config *whole, size_t rank, size_t ranks,
-                                    sonar_config_part **part, sonar_error *err) {
+                                    size_t ranks_here, sonar_config_part **part, sonar_error *err) {
     size_t first, end, used;
     *part = NULL;
     if (whole->cluster_ranks && whole->cluster_ranks != ranks)
@@ -103,8 +103,10 @@ sonar_code sonar_config_part_create(const sonar_config *whole, size_t rank, size
     set_apart(&made->config);
     made->first_channel = first;
     *part = made;
-    if (fill(whole, sensors, end, made) && fill_endpoints(whole, rank, &made->config))
+    if (fill(whole, sensors, end, made) && fill_endpoints(whole, rank, &made->config)) {
+        sonar_resolve_threads_of_rank(&made->config, sonar_processors_of_rank(ranks_here));
         return SONAR_OK;
+    }
     sonar_config_part_destroy(made);
     *part = NULL;
     return sonar_fail(err, SONAR_ENOMEM, "cluster", "no memory for %zu sensors", sensors);

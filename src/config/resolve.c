@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -110,6 +111,24 @@ static size_t processors(void) {
     return online > 0 ? (size_t)online : 1;
 }
 
+/* mpirun may have bound the process to fewer than its share. */
+size_t sonar_processors_of_rank(size_t ranks_here) {
+    const size_t share = sonar_max_size(1, processors() / sonar_max_size(1, ranks_here));
+    cpu_set_t bound;
+    if (sched_getaffinity(0, sizeof bound, &bound))
+        return share;
+    return sonar_min_size(share, (size_t)CPU_COUNT(&bound));
+}
+
+/* By the samples that come in a second, of all channels. Of the processors, ZeroMQ's threads and
+ * the kernel's copies want as many as the ingest; memory that is shared wants neither. */
+static size_t ingest_threads_of(double samples_per_s, bool shared_memory, size_t of_processors) {
+    const double wanted = ceil(samples_per_s / 500e6);
+    const double share = shared_memory ? 0.75 : 0.5;
+    const double most = fmin(SONAR_INGEST_THREADS_MOST, floor(share * (double)of_processors));
+    return (size_t)fmax(1, fmin(wanted, most));
+}
+
 static bool resolve_threads(sonar_loader *l) {
     sonar_config *c = l->config;
     const sonar_value *cpus = value(l, OPT_CPUS);
@@ -127,20 +146,30 @@ static bool resolve_threads(sonar_loader *l) {
     return true;
 }
 
-/* By the samples that come in a second, of all channels. Of the processors, ZeroMQ's threads and
- * the kernel's copies want as many as the ingest; memory that is shared wants neither. */
 static void resolve_ingest_threads(sonar_loader *l) {
     sonar_config *c = l->config;
     if (value(l, OPT_INGEST_THREADS)->bad || value(l, OPT_IO_THREADS)->bad || !have(l, OPT_FS))
         return;
-    if (!have(l, OPT_INGEST_THREADS)) {
-        const double wanted = ceil((double)c->channels * c->fs_hz / 500e6);
-        const double share = have(l, OPT_SHARED_MEMORY) ? 0.75 : 0.5;
-        const double most = fmin(SONAR_INGEST_THREADS_MOST, floor(share * (double)processors()));
-        sonar_value_set_number(l, OPT_INGEST_THREADS, fmax(1, fmin(wanted, most)));
-    }
+    if (!have(l, OPT_INGEST_THREADS))
+        sonar_value_set_number(l, OPT_INGEST_THREADS,
+                               (double)ingest_threads_of((double)c->channels * c->fs_hz,
+                                                         have(l, OPT_SHARED_MEMORY), processors()));
     if (!have(l, OPT_IO_THREADS))
         sonar_value_set_number(l, OPT_IO_THREADS, (double)c->ingest_threads);
+}
+
+static bool is_computed(const sonar_config *c, sonar_option_id id) {
+    return c->settings->value[id].origin == SONAR_FROM_DEFAULT;
+}
+
+void sonar_resolve_threads_of_rank(sonar_config *c, size_t own_processors) {
+    if (is_computed(c, OPT_THREADS) && !c->cpus)
+        c->threads = sonar_min_size(own_processors, SONAR_CPUS_MOST);
+    if (is_computed(c, OPT_INGEST_THREADS))
+        c->ingest_threads = ingest_threads_of((double)c->channels * c->fs_hz,
+                                              c->shared_memory != NULL, own_processors);
+    if (is_computed(c, OPT_IO_THREADS))
+        c->ingest_io_threads = c->ingest_threads;
 }
 
 /* The channels are known by now. */

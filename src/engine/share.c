@@ -173,33 +173,54 @@ sonar_code sonar_share_keep(sonar_engine *e, size_t snapshots, sonar_error *err)
     return code;
 }
 
-/* Of this rank's sensors, the bins of every share. */
-static void pack(const sonar_engine *e, size_t taken, size_t to[]) {
+/* This rank's sensors in a bin of the host's transforms. */
+static const sonar_c32 *own_row(const sonar_engine *e, size_t snapshot, size_t bin) {
     const sonar_buffer *x = &e->side[HOST_SIDE].spectra.mvdr;
+    return (const sonar_c32 *)x->data + (ptrdiff_t)snapshot * x->stride[0] +
+           (ptrdiff_t)bin * x->stride[1];
+}
+
+/* Of this rank's sensors, the bins of every other rank's share. */
+static void pack(const sonar_engine *e, size_t taken, size_t to[]) {
     const size_t sensors = e->spec.specs->mvdr.sensors;
     sonar_c32 *at = e->parts->packed;
     for (size_t r = 0; r < place(e)->ranks; r++) {
         const struct share s = sonar_share_of(e, r);
-        const size_t rows = sonar_share_rows(s);
+        const size_t rows = r == place(e)->rank ? 0 : sonar_share_rows(s);
         for (size_t i = 0; i < taken; i++, at += rows * sensors)
-            memcpy(at,
-                   (const sonar_c32 *)x->data + (ptrdiff_t)i * x->stride[0] +
-                       (ptrdiff_t)(s.first - s.below) * x->stride[1],
-                   rows * sensors * sizeof *at);
+            memcpy(at, own_row(e, i, s.first - s.below), rows * sensors * sizeof *at);
         to[r] = taken * rows * sensors * sizeof *at;
     }
 }
 
-/* Of every rank's sensors, the bins of this share, to where the sensors belong in the array. */
+/* A rank's sensors to where they belong in the array's row; they ascend, and nearly always are
+ * neighbours. */
+static void place_sensors(const sonar_c32 *from, const uint32_t *sensor, size_t n, sonar_c32 *row) {
+    if (n && sensor[n - 1] - sensor[0] == n - 1) {
+        memcpy(row + sensor[0], from, n * sizeof *row);
+        return;
+    }
+    for (size_t s = 0; s < n; s++)
+        row[sensor[s]] = from[s];
+}
+
+/* The bins of this share, of its own sensors and of what the others have sent. */
 static void unpack(const sonar_engine *e, size_t taken) {
     const struct parts *p = e->parts;
-    const sonar_c32 *from = p->unpacked;
+    const struct share own = sonar_share_of(e, place(e)->rank);
+    const sonar_c32 *received = p->unpacked;
     const uint32_t *sensor = e->spec.ranks->sensor;
     for (size_t r = 0; r < place(e)->ranks; sensor += e->spec.ranks->sensors[r++])
         for (size_t row = 0; row < taken * p->mvdr.bins; row++) {
+            const size_t n = e->spec.ranks->sensors[r];
             sonar_c32 *to = (sonar_c32 *)p->input.host.data + row * p->mvdr.sensors;
-            for (size_t s = 0; s < e->spec.ranks->sensors[r]; s++)
-                to[sensor[s]] = *from++;
+            if (r == place(e)->rank) {
+                const size_t bin = own.first - own.below + row % p->mvdr.bins;
+                place_sensors(own_row(e, row / p->mvdr.bins, bin), sensor, n, to);
+                continue;
+            }
+            place_sensors(received, sensor, n, to);
+            received += n;
         }
 }
 
@@ -210,7 +231,7 @@ sonar_code sonar_share_transforms(sonar_engine *e, size_t taken, sonar_error *er
     const size_t rows = p->has_mvdr ? p->mvdr.bins : 0;
     pack(e, taken, to);
     for (size_t r = 0; r < place(e)->ranks; r++)
-        from[r] = taken * rows * ranks->sensors[r] * sizeof(sonar_c32);
+        from[r] = r == place(e)->rank ? 0 : taken * rows * ranks->sensors[r] * sizeof(sonar_c32);
     sonar_code code = ranks->cluster->ops->exchange(p->packed, to, p->unpacked, from, err);
     if (!code && p->has_mvdr)
         unpack(e, taken);

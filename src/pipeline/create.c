@@ -50,7 +50,10 @@ static sonar_code make_host(sonar_pipeline *p, sonar_error *err) {
     p->host.workers = c->threads;
     p->host.state_dir = c->state_dir;
     p->host.fail_at = c->fail_at;
-    p->host.device = p->ranks.cluster ? p->ranks.cluster->place.local : 0;
+    if (p->ranks.cluster) {
+        p->host.device = p->ranks.cluster->place.local;
+        p->host.awake_ns = SONAR_RANKS_AWAKE_NS;
+    }
     return SONAR_OK;
 }
 

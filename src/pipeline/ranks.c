@@ -62,7 +62,8 @@ sonar_code sonar_ranks_create(sonar_pipeline *p, const sonar_config *c, sonar_er
     const sonar_rank_place *place = &c->cluster->place;
     sonar_code code = compare_files(c, err);
     if (!code)
-        code = sonar_config_part_create(c, place->rank, place->ranks, &ranks->part, err);
+        code = sonar_config_part_create(c, place->rank, place->ranks, place->ranks_here,
+                                        &ranks->part, err);
     if (code)
         return code;
     ranks->cluster = c->cluster;
