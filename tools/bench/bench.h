@@ -24,14 +24,17 @@ typedef struct bench_case {
     bench_band cbf, lofar, mvdr;
     size_t angles, ranges, snapshots;
     sonar_mvdr_solver solver;
+    sonar_loading loading; /* of `eps`; 0: 1, the noise itself */
+    double eps;
     size_t windows;  /* of the stage "minute"; 0: without it */
     bool mvdr_alone; /* nothing but MVDR, on random snapshots */
     bool cbf_alone;  /* nothing but the surface of a planar array, of `snapshots` snapshots */
     bool peers;      /* with the libraries it is compared with, where they are */
+    bool by_name;    /* not one of its family's: it wants more memory than most machines have */
 } bench_case;
 
 /* How it is measured: at least so many repetitions and so much time, but never longer than
- * max_time_s (0: no limit) after the third repetition. */
+ * max_time_s (0: no limit) after the third repetition; of what takes longer by itself once. */
 typedef struct bench_effort {
     size_t repetitions;
     double min_time_s, max_time_s;
@@ -69,7 +72,9 @@ typedef struct bench_omission {
 
 enum { BENCH_RESULTS_MOST = 1024, BENCH_OMISSIONS_MOST = 64 };
 
-typedef struct bench_report {
+typedef struct bench_report bench_report;
+
+struct bench_report {
     bench_result result[BENCH_RESULTS_MOST];
     size_t results;
     bench_omission omission[BENCH_OMISSIONS_MOST];
@@ -78,7 +83,10 @@ typedef struct bench_report {
     bench_gpu gpu;    /* from the peers' library; name is empty without it */
     bench_ceilings ceilings;
     char peers[320]; /* why there are no peers, or empty */
-} bench_report;
+    /* Called with each result as it is kept; may be NULL. */
+    void (*kept)(void *ctx, const bench_report *report, const bench_result *result);
+    void *ctx;
+};
 
 /* The host of backends: the pool's workers, warnings and errors to standard error. The pool is
  * borrowed. */
@@ -92,15 +100,17 @@ typedef struct bench_site {
     bench_effort effort;
 } bench_site;
 
-/* The thesis's figure for a result, and the project's goal; 0 where there is none. */
+/* The thesis's figure for a result, and the project's goals on an H200 and on two processor cores;
+ * 0 where there is none. */
 typedef struct bench_reference {
     const char *case_name, *stage, *table;
-    double thesis_cuda_ms, thesis_serial_ms, goal_ms;
+    double thesis_cuda_ms, thesis_serial_ms, goal_ms, goal_cpu_ms;
 } bench_reference;
 
 /* The built-in cases, ending with a NULL name. */
 extern const bench_case bench_cases[];
-/* Does `wanted` name the case or its family, e.g. "sensors" for "sensors-512"? */
+/* Does `wanted` name the case or its family, e.g. "sensors" for "sensors-512"? Cases that run by
+ * name alone belong to none. */
 bool bench_case_matches(const bench_case *c, const char *wanted);
 /* NULL: there is none. */
 const bench_reference *bench_reference_of(const bench_result *result);
@@ -124,9 +134,13 @@ sonar_code bench_measure(void *ctx, bench_step step, bench_step settle, const be
 /* Opens the peers' library in `dir`; NULL with a sentence in report->peers if it cannot be used. */
 const bench_peers *bench_peers_open(const char *dir, bench_report *report);
 
+/* Adds a result, as far as there is room. */
+void bench_keep(bench_report *report, const bench_result *result);
 /* Notes that a case, or what was left of it, could not be run; says so on standard error too. */
 void bench_leave_out(bench_report *report, const bench_case *c, const sonar_error *why);
-void bench_write_table(const bench_report *report, FILE *to);
+/* The table's head, and one row of it. */
+void bench_write_head(FILE *to);
+void bench_write_row(const bench_report *report, const bench_result *result, FILE *to);
 /* "sonar-bench/1" to the file of that path, or to standard output if it is "-". */
 sonar_code bench_write_json(const bench_report *report, size_t threads, const char *path,
                             sonar_error *err);

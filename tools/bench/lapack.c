@@ -63,12 +63,18 @@ typedef struct worker {
     int *iwork;
 } worker;
 
+/* Eigenpairs; eigenvalues, which a loading by the noise wants to know, and then a factor; a factor.
+ */
+typedef enum way { PAIRS, VALUES_AND_FACTOR, FACTOR, WAYS } way;
+static const char *const stage_names[WAYS] = {"peer.zheevd", "peer.zheevd.zpotrf", "peer.zpotrf"};
+
 /* As the stage does it: the Gram matrix of the snapshots with the projections of the steering
  * vectors on them, or the covariance of the sensors with the steering vectors. */
 typedef struct problem {
     const lapack *lapack;
     const bench_scene *scene;
-    bool by_snapshots, by_eigenvalues;
+    bool by_snapshots;
+    way way;
     int order, looks, works, rworks, iworks;
     cplx *matrix; /* [bin][order][order], without loading */
     cplx *right;  /* [bin][direction][order] */
@@ -131,9 +137,13 @@ static void spectrum(const problem *p, size_t bin, const cplx *product, const do
     }
 }
 
-static void by_eigenvalues(const problem *p, size_t bin, const worker *w, const cplx *right) {
-    p->lapack->zheevd("V", "L", &p->order, w->matrix, &p->order, w->d, w->work, &p->works, w->rwork,
+static void find_eigenvalues(const problem *p, const char *job, size_t bin, const worker *w) {
+    p->lapack->zheevd(job, "L", &p->order, w->matrix, &p->order, w->d, w->work, &p->works, w->rwork,
                       &p->rworks, w->iwork, &p->iworks, &p->info[bin], 1, 1);
+}
+
+static void by_eigenpairs(const problem *p, size_t bin, const worker *w, const cplx *right) {
+    find_eigenvalues(p, "V", bin, w);
     multiply(p->lapack, "C", "N", p->order, p->looks, p->order, 1, w->matrix, p->order, right,
              p->order, w->product);
     for (int i = 0; i < p->order; i++)
@@ -154,18 +164,26 @@ static void by_cholesky(const problem *p, size_t bin, const worker *w, const cpl
 static void solve_bin(void *arg, size_t bin, size_t who) {
     const problem *p = arg;
     const worker *w = &p->worker[who];
-    const size_t square = (size_t)p->order * (size_t)p->order;
+    const size_t square = (size_t)p->order * (size_t)p->order, bytes = square * sizeof *w->matrix;
+    const cplx *matrix = p->matrix + bin * square;
     const cplx *right = p->right + bin * (size_t)p->looks * (size_t)p->order;
-    memcpy(w->matrix, p->matrix + bin * square, square * sizeof *w->matrix);
-    if (p->by_eigenvalues)
-        by_eigenvalues(p, bin, w, right);
-    else
+    memcpy(w->matrix, matrix, bytes);
+    if (p->way == PAIRS) {
+        by_eigenpairs(p, bin, w, right);
+        return;
+    }
+    if (p->way == VALUES_AND_FACTOR) {
+        find_eigenvalues(p, "N", bin, w);
+        memcpy(w->matrix, matrix, bytes);
+    }
+    if (p->info[bin] == 0)
         by_cholesky(p, bin, w, right);
 }
 
 static sonar_code step(void *ctx, sonar_error *err) {
     problem *p = ctx;
     const sonar_host *host = p->scene->site->host;
+    memset(p->info, 0, p->scene->c->mvdr.bins * sizeof *p->info);
     host->parallel(host->ctx, p->scene->c->mvdr.bins, solve_bin, p);
     for (size_t bin = 0; bin < p->scene->c->mvdr.bins; bin++)
         if (p->info[bin])
@@ -237,24 +255,22 @@ static sonar_code allocate(problem *p, sonar_error *err) {
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static sonar_code time_one(problem *p, bool by_eigenvalues, bench_report *report,
-                           sonar_error *err) {
+static sonar_code time_one(problem *p, way way, bench_report *report, sonar_error *err) {
     const bench_case *c = p->scene->c;
     const size_t middle = c->mvdr.bins / 2;
     bench_result result = {.of = c,
                            .backend = "peer",
-                           .stage = by_eigenvalues ? "peer.zheevd" : "peer.zpotrf",
+                           .stage = stage_names[way],
                            .implementation = p->lapack->name,
                            .sweeps = NAN};
-    p->by_eigenvalues = by_eigenvalues;
+    p->way = way;
     const sonar_code code =
         bench_measure(p, step, NULL, &p->scene->site->effort, &result.time, err);
     if (code)
         return code;
     result.error_db =
         bench_mvdr_worst_db(p->scene, (double)p->delta[middle], p->power + middle * c->angles);
-    if (report->results < BENCH_RESULTS_MOST)
-        report->result[report->results++] = result;
+    bench_keep(report, &result);
     return SONAR_OK;
 }
 
@@ -266,8 +282,9 @@ static sonar_code run(problem *p, bench_stages *stages, bench_report *report, so
     if (code)
         return code;
     host->parallel(host->ctx, p->scene->c->mvdr.bins, make_bin, p);
-    code = time_one(p, true, report, err);
-    return code ? code : time_one(p, false, report, err);
+    for (way way = PAIRS; way < WAYS && !code; way++)
+        code = time_one(p, way, report, err);
+    return code;
 }
 
 sonar_code bench_run_lapack(bench_stages *stages, bench_report *report, sonar_error *err) {

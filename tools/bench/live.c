@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* sonar-bench live: one run, or the search for the largest array that the daemon keeps up with. */
 #include "live.h"
+#include "search.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -46,8 +47,6 @@ const live_case live_cases[] = {
     {0},
 };
 
-enum { SIZES_MOST = 32, TRIES = 2 };
-
 /* Where each process of two has but one core by default. */
 #define MPIRUN "mpirun --bind-to none --oversubscribe"
 
@@ -58,7 +57,7 @@ typedef struct options {
     live_plan plan;
     bench_options common;
     bool find;
-    size_t sizes, size[SIZES_MOST];
+    size_t sizes, size[SEARCH_SIZES_MOST];
     double trial_s;
     const char *setting[LIVE_SETTINGS_MOST];
     char daemon[PATH_MAX];
@@ -92,7 +91,7 @@ static const struct argp_option option_table[] = {
     {"list", OPT_LIST, NULL, 0, "List the cases and leave", 1},
     {"sensors", 'n', "N", 0, "Sensors; default the case's", 1},
     {"find", OPT_FIND, "N,...", OPTION_ARG_OPTIONAL,
-     "Try these sizes, ascending, and measure the largest that holds", 1},
+     "Search the largest of these sizes, ascending, that holds, and measure it", 1},
     {"set", 's', "OPTION=VALUE", 0,
      "An option of the daemon's, e.g. ingest.high_water_mark=128; without a value: its default", 1},
     {NULL, 0, NULL, 0, "Measurement:", 2},
@@ -137,8 +136,8 @@ static void parse_sizes(const char *list, options *o, struct argp_state *state) 
     o->find = true;
     o->sizes = 0;
     for (const char *at = list; bench_next_name(&at, text);) {
-        if (o->sizes == SIZES_MOST)
-            argp_error(state, "--find takes at most %d sizes", SIZES_MOST);
+        if (o->sizes == SEARCH_SIZES_MOST)
+            argp_error(state, "--find takes at most %d sizes", SEARCH_SIZES_MOST);
         o->size[o->sizes] = bench_parse_count(text, 2, 1u << 24, state);
         if (o->sizes && o->size[o->sizes] <= o->size[o->sizes - 1])
             argp_error(state, "--find wants ascending sizes, not '%s'", list);
@@ -335,33 +334,40 @@ static bool run_one(const options *o, const live_plan *plan, const bench_report 
     return held;
 }
 
-/* A size is tried twice before it counts as too large: the first time something else may have taken
- * the processors. */
-static bool holds(const options *o, size_t sensors, double seconds, bool trial,
-                  const bench_report *report, findings *found, sonar_error *err, sonar_code *code) {
+/* By trials. A size that cannot be run is an answer too; why is in *code, of the smallest. */
+static size_t search_largest(const options *o, const bench_report *report, findings *found,
+                             sonar_error *err, sonar_code *code) {
     live_plan plan = o->plan;
-    plan.sensors = sensors;
-    plan.seconds = seconds;
-    plan.trial = trial;
-    *code = SONAR_OK;
-    for (int i = 0; i < (trial ? TRIES : 1) && *code == SONAR_OK; i++)
-        if (run_one(o, &plan, report, found, err, code))
-            return true;
-    return false;
+    search s = search_begin(o->sizes);
+    sonar_error why = {0};
+    size_t hold, impossible = o->sizes;
+    plan.seconds = o->trial_s;
+    plan.trial = true;
+    while (!search_end(&s, &hold) && !stop) {
+        sonar_code failed = SONAR_OK;
+        const size_t i = search_next(&s);
+        plan.sensors = o->size[i];
+        const bool held = run_one(o, &plan, report, found, &why, &failed);
+        search_note(&s, i, failed ? SEARCH_IMPOSSIBLE : held ? SEARCH_HELD : SEARCH_LOST);
+        if (failed && i < impossible) {
+            impossible = i;
+            *code = failed;
+            *err = why;
+        }
+    }
+    return hold;
 }
 
 /* What stops the search is part of its result: only a search that finds nothing has failed. */
 static sonar_code find(const options *o, const bench_report *report, findings *found,
                        sonar_error *err) {
-    sonar_code code = SONAR_OK;
-    size_t held = 0;
-    while (held < o->sizes && !stop &&
-           holds(o, o->size[held], o->trial_s, true, report, found, err, &code))
-        held++;
-    const sonar_code first = code;
-    for (; held > 0 && !stop; held--)
-        if (holds(o, o->size[held - 1], o->plan.seconds, false, report, found, err, &code))
+    live_plan plan = o->plan;
+    sonar_code first = SONAR_OK, code;
+    for (size_t hold = search_largest(o, report, found, err, &first); hold > 0 && !stop; hold--) {
+        plan.sensors = o->size[hold - 1];
+        if (run_one(o, &plan, report, found, err, &code))
             return SONAR_OK;
+    }
     if (stop)
         return sonar_fail(err, SONAR_ESTATE, "sonar-bench", "stopped by a signal");
     return first ? first : sonar_fail(err, SONAR_ESTATE, "--find", "no size was held");

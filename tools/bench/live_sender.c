@@ -29,7 +29,7 @@
 #include "sender.h"
 
 enum {
-    PREPARED_SAMPLES = 1024, /* a channel, in whole frames */
+    PREPARED_SAMPLES = 1024, /* a channel, in whole frames, at least */
     QUEUED_FRAMES = 8,       /* in the socket; more are waited for */
     FRAME_BYTES = 1 << 20,
     CHANNELS_OF_SENDER = 8192,
@@ -87,8 +87,12 @@ size_t live_default_frame_samples(size_t channels_of_sender, size_t hop) {
     return samples;
 }
 
+/* Noise that comes again within a window is a comb of tones, at which the MVDR would steer. */
 static size_t prepared_frames(const live_stream *stream) {
-    return sonar_max_size(PREPARED_SAMPLES / stream->frame_samples, 1);
+    const sonar_specs *specs = &stream->config->specs;
+    const size_t samples =
+        sonar_max_size(PREPARED_SAMPLES, specs->mvdr_enabled ? specs->window_length : 0);
+    return sonar_max_size(samples / stream->frame_samples, 1);
 }
 
 void live_stream_choose_tone(live_stream *stream) {

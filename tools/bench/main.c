@@ -58,7 +58,10 @@ static const struct argp_option option_table[] = {
     {"threads", 't', "N", 0, "Workers (default 1)", 3},
     {"repetitions", 'r', "N", 0, "At least so many of each (default 20)", 3},
     {"min-time", 'm', "S", 0, "At least so many seconds of each (default 0.5)", 3},
-    {"max-time", 'M', "S", 0, "No more than this of each after three; 0 (default): no limit", 3},
+    {"max-time", 'M', "S", 0,
+     "No more than this of each after three; what takes longer by itself is measured once; 0 "
+     "(default): no limit",
+     3},
     {"json", 'j', "FILE", 0, "Write JSON there, - for standard output", 3},
     {NULL, 'h', NULL, 0, "The same", -1}, /* as --help, which argp adds */
     {NULL, 0, NULL, 0, NULL, 0},
@@ -144,10 +147,21 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-/* A case that fails is left out and the report says so: the others' figures are worth having. The
- * file is written after each, so that even a run that is cut short leaves something. */
-static void run_case(const options *o, const bench_case *c, const bench_site *site,
-                     bench_report *report) {
+/* Each row as it comes, so that even a run that is cut short leaves what it had; in the file before
+ * it is told. */
+static void show(void *ctx, const bench_report *report, const bench_result *result) {
+    const bench_options *o = ctx;
+    FILE *to = bench_text_stream(o);
+    if (bench_json_in_file(o))
+        bench_write_json(report, o->threads, o->json, NULL);
+    if (result == report->result)
+        bench_write_head(to);
+    bench_write_row(report, result, to);
+    fflush(to);
+}
+
+/* A case that fails is left out and the report says so: the others' figures are worth having. */
+static void run_case(const bench_case *c, const bench_site *site, bench_report *report) {
     sonar_error err = {0};
     const size_t before = report->results;
     sonar_code code = bench_run(c, site, report, &err);
@@ -155,8 +169,6 @@ static void run_case(const options *o, const bench_case *c, const bench_site *si
         code = bench_run_peers(c, site, report, &err);
     if (code != SONAR_OK)
         bench_leave_out(report, c, &err);
-    if (bench_json_in_file(&o->common))
-        bench_write_json(report, o->common.threads, o->common.json, NULL);
     if (site->peers)
         fprintf(stderr, "sonar-bench: %s: %zu results\n", c->name, report->results - before);
 }
@@ -164,10 +176,10 @@ static void run_case(const options *o, const bench_case *c, const bench_site *si
 static void run_cases(const options *o, const bench_site *site, bench_report *report) {
     const char *list = o->name ? o->name : "standard,latency,mvdr";
     if (o->sizes_given)
-        run_case(o, &o->own, site, report);
+        run_case(&o->own, site, report);
     for (const bench_case *c = bench_cases; c->name && !o->sizes_given; c++)
         if (bench_is_listed(c, list))
-            run_case(o, c, site, report);
+            run_case(c, site, report);
 }
 
 static sonar_code run_on(const options *o, const char *backend, const sonar_host *host,
@@ -210,7 +222,6 @@ static sonar_code measure(const options *o, bench_report *report, sonar_error *e
     sonar_pool_destroy(pool);
     if (code)
         return code;
-    bench_write_table(report, bench_text_stream(&o->common));
     return o->common.json ? bench_write_json(report, o->common.threads, o->common.json, err)
                           : SONAR_OK;
 }
@@ -253,11 +264,13 @@ int main(int argc, char **argv) {
         return finish(bench_ingest(o.ingest_channels, o.common.effort.min_time_s, stdout, &err),
                       &err);
     static bench_report report;
+    report.kept = show;
+    report.ctx = &o.common;
     /* Before the measurement, so that no long one ends without its JSON. */
     if (bench_json_in_file(&o.common) &&
         bench_write_json(&report, o.common.threads, o.common.json, &err))
         return finish(SONAR_EINVAL, &err);
-    fputs("sonar-bench: measuring; the table comes at the end\n", stderr);
+    fputs("sonar-bench: measuring\n", stderr);
     const int status = finish(measure(&o, &report, &err), &err);
     return status ? status : report.left_out > 0;
 }

@@ -32,8 +32,12 @@ static int64_t processor_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+static bool too_long(const bench_effort *effort, double spent_s) {
+    return effort->max_time_s > 0 && spent_s >= effort->max_time_s;
+}
+
 static bool enough(const bench_effort *effort, size_t n, double spent_s) {
-    if (n >= 3 && effort->max_time_s > 0 && spent_s >= effort->max_time_s)
+    if (n >= 3 && too_long(effort, spent_s))
         return true;
     return n >= effort->repetitions && spent_s >= effort->min_time_s;
 }
@@ -58,28 +62,49 @@ static int64_t percentile99(const int64_t *sorted_ns, size_t n) {
     return sorted_ns[(99 * n + 99) / 100 - 1];
 }
 
+/* Two executions, for first touches, lazy loading and clocks; the second one's times. */
+static sonar_code warm_up(void *ctx, bench_step step, bench_step settle, int64_t *warm_ns,
+                          int64_t *warm_processor_ns, sonar_error *err) {
+    sonar_code code = SONAR_OK;
+    for (int i = 0; i < 2 && code == SONAR_OK; i++) {
+        *warm_processor_ns = -processor_ns();
+        code = run_batch(ctx, step, settle, 1, warm_ns, err);
+        *warm_processor_ns += processor_ns();
+    }
+    return code;
+}
+
+/* Of n batches, sorted. */
+static void summarise(const int64_t *sorted_ns, size_t n, int64_t processor_ns,
+                      bench_times *times) {
+    times->processor_ns = processor_ns / (int64_t)(n * times->batch);
+    times->repetitions = n;
+    times->min_ns = sorted_ns[0];
+    times->median_ns = times->single_median_ns = sorted_ns[n / 2];
+    times->p99_ns = times->single_p99_ns = percentile99(sorted_ns, n);
+}
+
 static sonar_code measure_into(void *ctx, bench_step step, bench_step settle,
                                const bench_effort *effort, bench_times *times, int64_t *time_ns,
                                sonar_error *err) {
     size_t n;
-    int64_t warm_ns = 0;
-    sonar_code code = SONAR_OK;
-    for (int i = 0; i < 2 && code == SONAR_OK; i++) /* first touches, lazy loading, clocks */
-        code = run_batch(ctx, step, settle, 1, &warm_ns, err);
+    int64_t warm_ns, warm_processor_ns;
+    sonar_code code = warm_up(ctx, step, settle, &warm_ns, &warm_processor_ns, err);
     times->batch = 1;
+    if (code)
+        return code;
+    if (too_long(effort, (double)warm_ns * 1e-9)) { /* it has to do */
+        summarise(&warm_ns, 1, warm_processor_ns, times);
+        return SONAR_OK;
+    }
     if (settle && warm_ns > 0)
         times->batch =
             sonar_min_size(sonar_max_size((size_t)(batch_ns / (double)warm_ns), 1), BATCH_MOST);
     const int64_t began_ns = processor_ns();
-    if (code == SONAR_OK)
-        code = collect(ctx, step, settle, times->batch, effort, MOST, time_ns, &n, err);
+    code = collect(ctx, step, settle, times->batch, effort, MOST, time_ns, &n, err);
     if (code)
         return code;
-    times->processor_ns = (processor_ns() - began_ns) / (int64_t)(n * times->batch);
-    times->repetitions = n;
-    times->min_ns = time_ns[0];
-    times->median_ns = times->single_median_ns = time_ns[n / 2];
-    times->p99_ns = times->single_p99_ns = percentile99(time_ns, n);
+    summarise(time_ns, n, processor_ns() - began_ns, times);
     if (times->batch == 1)
         return SONAR_OK;
     code = collect(ctx, step, settle, 1, effort, SINGLES_MOST, time_ns, &n, err);

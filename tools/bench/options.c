@@ -66,7 +66,7 @@ bool bench_next_name(const char **list, char name[BENCH_NAME_BYTES]) {
 }
 
 static bool is_named(const bench_case *c, const char *name) {
-    return strcmp(name, "all") == 0 || bench_case_matches(c, name);
+    return bench_case_matches(c, name) || (strcmp(name, "all") == 0 && !c->by_name);
 }
 
 void bench_check_cases(const bench_case *cases, const char *list, struct argp_state *state) {

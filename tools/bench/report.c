@@ -46,23 +46,16 @@ static bound bound_of(const bench_report *report, const bench_result *r) {
 /* The peers that do the same work as a stage. */
 static const struct {
     const char *backend, *stage, *peer;
-} comparable[] = {{"cuda", "dft", "peer.h2d.f32"},
-                  {"cuda", "dft.device", "peer.cufft"},
-                  {"cuda", "cbf.lofar", "peer.cgemm"},
-                  {"cuda", "cbf.lofar", "peer.cgemm.tf32"},
-                  {"cuda", "minute", "peer.h2d.f32"},
-                  {"cuda", "minute", "peer.h2d.s16"},
-                  {"cuda", "cbf.snapshots", "peer.cgemm16"},
-                  {"cuda", "cbf.snapshots", "peer.cgemm16.tf32"},
-                  {"cuda", "mvdr", "peer.syev.c64"},
-                  {"cuda", "mvdr", "peer.syev.c128"},
-                  {"cuda", "mvdr", "peer.syevj.c64"},
-                  {"cuda", "mvdr", "peer.potrf.c128"},
-                  {"cuda", "mvdr.trace", "peer.potrf.c128"},
-                  {"cpu", "mvdr", "peer.zheevd"},
-                  {"cpu", "mvdr", "peer.zpotrf"},
-                  {"cpu", "mvdr.trace", "peer.zheevd"},
-                  {"cpu", "mvdr.trace", "peer.zpotrf"}};
+} comparable[] = {
+    {"cuda", "dft", "peer.h2d.f32"},           {"cuda", "dft.device", "peer.cufft"},
+    {"cuda", "cbf.lofar", "peer.cgemm"},       {"cuda", "cbf.lofar", "peer.cgemm.tf32"},
+    {"cuda", "minute", "peer.h2d.f32"},        {"cuda", "minute", "peer.h2d.s16"},
+    {"cuda", "cbf.snapshots", "peer.cgemm16"}, {"cuda", "cbf.snapshots", "peer.cgemm16.tf32"},
+    {"cuda", "mvdr", "peer.syev.c64"},         {"cuda", "mvdr", "peer.syev.c128"},
+    {"cuda", "mvdr", "peer.syevj.c64"},        {"cuda", "mvdr", "peer.potrf.c128"},
+    {"cuda", "mvdr.trace", "peer.potrf.c128"}, {"cpu", "mvdr", "peer.zheevd"},
+    {"cpu", "mvdr", "peer.zheevd.zpotrf"},     {"cpu", "mvdr", "peer.zpotrf"},
+    {"cpu", "mvdr.trace", "peer.zheevd"},      {"cpu", "mvdr.trace", "peer.zpotrf"}};
 
 static const bench_result *find(const bench_report *report, const bench_case *of,
                                 const char *stage) {
@@ -89,6 +82,15 @@ static void add_peers(cJSON *to, const bench_report *report, const bench_result 
     }
 }
 
+void bench_keep(bench_report *report, const bench_result *result) {
+    if (report->results == BENCH_RESULTS_MOST)
+        return;
+    bench_result *kept = &report->result[report->results++];
+    *kept = *result;
+    if (report->kept)
+        report->kept(report->ctx, report, kept);
+}
+
 void bench_leave_out(bench_report *report, const bench_case *c, const sonar_error *why) {
     fprintf(stderr, "sonar-bench: %s left out: %s: %s\n", c->name, why->where, why->text);
     if (report->left_out < BENCH_OMISSIONS_MOST)
@@ -97,27 +99,27 @@ void bench_leave_out(bench_report *report, const bench_case *c, const sonar_erro
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-void bench_write_table(const bench_report *report, FILE *to) {
-    fprintf(to, "%-15s %-17s %-15s %5s %11s %11s %11s %11s %11s %9s %6s %9s\n", "case", "stage",
+void bench_write_head(FILE *to) {
+    fprintf(to, "%-15s %-18s %-15s %5s %11s %11s %11s %11s %11s %9s %6s %9s\n", "case", "stage",
             "by", "runs", "min us", "median us", "p99 us", "single us", "processor", "Gflop/s",
             "floor", "error dB");
-    for (size_t i = 0; i < report->results; i++) {
-        const bench_result *r = &report->result[i];
-        const bound b = bound_of(report, r);
-        fprintf(to, "%-15s %-17s %-15s %5zu %11.1f %11.1f %11.1f %11.1f %11.1f %9.2f ", r->of->name,
-                r->stage, r->implementation, r->time.repetitions, (double)r->time.min_ns / 1e3,
-                (double)r->time.median_ns / 1e3, (double)r->time.p99_ns / 1e3,
-                (double)r->time.single_median_ns / 1e3, (double)r->time.processor_ns / 1e3,
-                r->flop / (double)r->time.median_ns);
-        if (b.by)
-            fprintf(to, "%5.0f%% ", 100 * b.floor_ns / (double)r->time.median_ns);
-        else
-            fprintf(to, "%6s ", "-");
-        if (isnan(r->error_db))
-            fprintf(to, "%9s\n", "-");
-        else
-            fprintf(to, "%9.2g\n", r->error_db);
-    }
+}
+
+void bench_write_row(const bench_report *report, const bench_result *r, FILE *to) {
+    const bound b = bound_of(report, r);
+    fprintf(to, "%-15s %-18s %-15s %5zu %11.1f %11.1f %11.1f %11.1f %11.1f %9.2f ", r->of->name,
+            r->stage, r->implementation, r->time.repetitions, (double)r->time.min_ns / 1e3,
+            (double)r->time.median_ns / 1e3, (double)r->time.p99_ns / 1e3,
+            (double)r->time.single_median_ns / 1e3, (double)r->time.processor_ns / 1e3,
+            r->flop / (double)r->time.median_ns);
+    if (b.by)
+        fprintf(to, "%5.0f%% ", 100 * b.floor_ns / (double)r->time.median_ns);
+    else
+        fprintf(to, "%6s ", "-");
+    if (isnan(r->error_db))
+        fprintf(to, "%9s\n", "-");
+    else
+        fprintf(to, "%9.2g\n", r->error_db);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -223,7 +225,8 @@ static void add_reference(cJSON *to, const bench_result *r) {
     cJSON_AddStringToObject(to, "thesis_table", reference->table);
     add_positive(to, "thesis_cuda_ms", reference->thesis_cuda_ms);
     add_positive(to, "thesis_serial_ms", reference->thesis_serial_ms);
-    add_positive(to, "goal_ms", reference->goal_ms);
+    add_positive(to, "goal_ms",
+                 strcmp(r->backend, "cpu") == 0 ? reference->goal_cpu_ms : reference->goal_ms);
 }
 
 static void add_result(cJSON *results, const bench_report *report, const bench_result *r) {

@@ -41,15 +41,11 @@ static bench_result result_of(const bench_scene *s, const plan *p) {
                           .sweeps = NAN};
 }
 
-static void keep(bench_report *report, const bench_result *result) {
-    if (report->results < BENCH_RESULTS_MOST)
-        report->result[report->results++] = *result;
-}
-
 /* ---- stages alone ---------------------------------------------------------------------------- */
 
-/* What is known only after the run. */
-static sonar_code complete(bench_stages *r, const plan *p, bench_result *result, sonar_error *err) {
+/* What is told by the results themselves; MVDR's block is filled for it, which the times go on
+ * from. */
+static sonar_code look(bench_stages *r, const plan *p, bench_result *result, sonar_error *err) {
     if (p->step == bench_stages_lofar || p->step == bench_stages_several)
         return bench_stages_cbf_error(r, p->step, &result->error_db, err);
     if (p->step != bench_stages_mvdr && p->step != bench_stages_trace)
@@ -66,12 +62,12 @@ static sonar_code time_stage(bench_stages *r, const plan *p, bench_report *repor
                              sonar_error *err) {
     const bench_scene *s = r->scene;
     bench_result result = result_of(s, p);
-    sonar_code code = bench_measure(r, p->step, s->device ? bench_stages_settle : NULL,
-                                    &s->site->effort, &result.time, err);
+    sonar_code code = look(r, p, &result, err);
     if (!code)
-        code = complete(r, p, &result, err);
+        code = bench_measure(r, p->step, s->device ? bench_stages_settle : NULL, &s->site->effort,
+                             &result.time, err);
     if (!code)
-        keep(report, &result);
+        bench_keep(report, &result);
     return code;
 }
 
@@ -106,7 +102,7 @@ static sonar_code time_chain(const bench_scene *s, const plan *p, bench_report *
         result.flop += bench_mvdr_flop(
             s->c, bench_mean_sweeps(s->c->mvdr.bins, sonar_engine_mvdr_info(chain->engine)->data));
     if (!code)
-        keep(report, &result);
+        bench_keep(report, &result);
     bench_chain_destroy(chain);
     free(chain);
     return code;
@@ -161,10 +157,25 @@ static sonar_code run_scene(const bench_scene *s, bench_report *report, sonar_er
     return code ? code : time_chain(s, &minutes, report, err);
 }
 
+/* Jacobi's method has a multiprocessor for each matrix, and from so many rows on its rotations go
+ * through device memory: with 1024 rows it takes a minute, with 2048 seven. */
+static sonar_code check_effort(const bench_case *c, const bench_site *site, sonar_error *err) {
+    enum { MOST_ROWS = 512 };
+    if (c->solver != SONAR_MVDR_JACOBI || c->sensors <= MOST_ROWS || site->effort.max_time_s <= 0 ||
+        site->backend->native_space != SONAR_DEVICE)
+        return SONAR_OK;
+    return sonar_fail(err, SONAR_EUNAVAILABLE, "mvdr",
+                      "Jacobi's method of more than %d rows takes minutes on a GPU; without "
+                      "--max-time it is measured",
+                      MOST_ROWS);
+}
+
 sonar_code bench_run(const bench_case *c, const bench_site *site, bench_report *report,
                      sonar_error *err) {
     bench_scene scene = {.site = site};
     sonar_code code = bench_case_check(c, err);
+    if (!code)
+        code = check_effort(c, site, err);
     if (code)
         return code;
     code = bench_scene_create(c, site, &scene, err);

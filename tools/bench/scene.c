@@ -224,7 +224,8 @@ static sonar_specs specs_of(const bench_case *c) {
                  .solver = c->solver,
                  .max_new = 1,
                  .snapshots = c->snapshots,
-                 .eps = 1,
+                 .loading = c->loading,
+                 .eps = c->eps > 0 ? c->eps : 1,
                  .tolerance = 1e-9,
                  .max_sweeps = 30},
     };

@@ -256,10 +256,6 @@ static sonar_code fill(bench_stages *r, sonar_error *err) {
         code = bench_stages_dft(r, err);
     if (!code && r->several.data)
         code = fill_several(r, err);
-    if (!code && r->mvdr.self)
-        code = bench_stages_fill_block(r, &r->mvdr, err);
-    if (!code && r->trace.self)
-        code = bench_stages_fill_block(r, &r->trace, err);
     return code ? code : bench_stages_settle(r, err);
 }
 
