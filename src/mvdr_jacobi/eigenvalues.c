@@ -37,28 +37,36 @@ void mvdr_descending(const double *d, size_t count, size_t *order) {
 
 /* ---- tridiagonal form ------------------------------------------------------------------------ */
 
-/* Vectors are `ld` long; those of a reduction begin at the first whole vector that has a row of it,
- * rows before being zero, as they are above the diagonal. */
+/* Vectors are `ld` long; rows before those of the reduction are zero. */
 typedef struct reflector {
     double *vr, *vi; /* v of I - tau v v^H */
-    double *pr, *pi; /* tau A v, then w of A - v w^H - w v^H */
+    double *pr, *pi; /* A v, then w of A - v w^H - w v^H */
     double tau;
 } reflector;
+
+/* Column k of A - v w^H - w v^H, and no other. */
+MVDR_INLINE void renew(mvdr_square h, size_t k, const reflector *r) {
+    double *re = h.re + k * h.ld, *im = h.im + k * h.ld;
+    const double x = r->vr[k], y = r->vi[k], s = r->pr[k], t = r->pi[k];
+    for (size_t i = k; i < h.n; i++) {
+        re[i] -= r->vr[i] * s + r->vi[i] * t + r->pr[i] * x + r->pi[i] * y;
+        im[i] -= r->vi[i] * s - r->vr[i] * t + r->pi[i] * x - r->pr[i] * y;
+    }
+}
 
 /* Makes the reflector that leaves one element of column k below the diagonal; returns its
  * magnitude. */
 MVDR_INLINE double reflect(mvdr_square h, size_t k, reflector *r) {
-    double *re = h.re + k * h.ld, *im = h.im + k * h.ld, norm2 = 0, rest2 = 0;
+    double *re = h.re + k * h.ld, *im = h.im + k * h.ld, rest2 = 0;
     memset(r->vr, 0, h.ld * sizeof *r->vr);
     memset(r->vi, 0, h.ld * sizeof *r->vi);
     for (size_t i = k + 2; i < h.n; i++)
         rest2 += re[i] * re[i] + im[i] * im[i];
     const double ar = re[k + 1], ai = im[k + 1], a = sqrt(ar * ar + ai * ai);
-    norm2 = a * a + rest2;
     r->tau = 0;
     if (!(rest2 > 0))
         return a;
-    const double norm = sqrt(norm2), x = a > 0 ? ar / a : 1, y = a > 0 ? ai / a : 0;
+    const double norm = sqrt(a * a + rest2), x = a > 0 ? ar / a : 1, y = a > 0 ? ai / a : 0;
     memcpy(r->vr + k + 1, re + k + 1, (h.n - k - 1) * sizeof *re);
     memcpy(r->vi + k + 1, im + k + 1, (h.n - k - 1) * sizeof *im);
     r->vr[k + 1] += x * norm;
@@ -67,37 +75,96 @@ MVDR_INLINE double reflect(mvdr_square h, size_t k, reflector *r) {
     return norm;
 }
 
-/* p = A v from the lower triangle of A's rows and columns from `first` on. */
-MVDR_INLINE void multiply(mvdr_square h, size_t first, const reflector *r) {
-    const size_t begin = first / LANES, end = h.ld / LANES;
-    mvdr_lanes *pr = (mvdr_lanes *)r->pr, *pi = (mvdr_lanes *)r->pi;
-    const mvdr_lanes *vr = (const mvdr_lanes *)r->vr, *vi = (const mvdr_lanes *)r->vi;
-    memset(pr + begin, 0, (end - begin) * sizeof *pr);
-    memset(pi + begin, 0, (end - begin) * sizeof *pi);
-    for (size_t j = first; j < h.n; j++) {
-        const mvdr_lanes *ar = (const mvdr_lanes *)(h.re + j * h.ld);
-        const mvdr_lanes *ai = (const mvdr_lanes *)(h.im + j * h.ld);
-        const double x = r->vr[j], y = r->vi[j], diagonal = h.re[j * h.ld + j];
-        mvdr_lanes rr = {0}, ii = {0}, ri = {0}, ir = {0};
-        for (size_t i = j / LANES; i < end; i++) {
-            const mvdr_lanes br = ar[i], bi = ai[i];
-            pr[i] += br * x;
-            pr[i] -= bi * y;
-            pi[i] += br * y;
-            pi[i] += bi * x;
-            rr += br * vr[i];
-            ii += bi * vi[i];
-            ri += br * vi[i];
-            ir += bi * vr[i];
-        }
-        double re = 0, im = 0;
-        rr += ii;
-        ri -= ir;
-        for (size_t lane = 0; lane < LANES; lane++)
-            re += rr[lane], im += ri[lane];
-        r->pr[j] += re - diagonal * x; /* the diagonal counted twice */
-        r->pi[j] += im - diagonal * y;
+/* Columns that are passed through together, which saves loads of the vectors. */
+enum { ABREAST = 2 };
+
+/* Columns of A on their way from one reflector to the next: the old one's v and w take off
+ * v w^H + w v^H, and the products with the new one's v begin. */
+typedef struct passage {
+    mvdr_lanes *re[ABREAST], *im[ABREAST];
+    double x[ABREAST], y[ABREAST], s[ABREAST], t[ABREAST]; /* elements of the old v and w */
+    double f[ABREAST], g[ABREAST];                         /* of the new v */
+    mvdr_lanes sum_re[ABREAST], sum_im[ABREAST];           /* of A^H v */
+} passage;
+
+MVDR_INLINE passage passage_of(mvdr_square h, size_t j, size_t columns, const reflector *old,
+                               const reflector *new) {
+    passage p = {0};
+    for (size_t c = 0; c < columns; c++, j++) {
+        p.re[c] = (mvdr_lanes *)(h.re + j * h.ld), p.im[c] = (mvdr_lanes *)(h.im + j * h.ld);
+        p.x[c] = old->vr[j], p.y[c] = old->vi[j], p.s[c] = old->pr[j], p.t[c] = old->pi[j];
+        p.f[c] = new->vr[j], p.g[c] = new->vi[j];
     }
+    return p;
+}
+
+/* Above the diagonal there is nothing, nor is anything imaginary on it. */
+MVDR_INLINE void clear_before(size_t row, mvdr_lanes *v) {
+    typedef int64_t bits __attribute__((vector_size(LANES * sizeof(int64_t))));
+    static const bits lane = {0, 1, 2, 3, 4, 5, 6, 7};
+    *v = (mvdr_lanes)((bits)*v & (lane >= (int64_t)row));
+}
+
+/* Vector i of the columns, which has their diagonal from row `diagonal` of it on if it is the head
+ * of them. */
+MVDR_INLINE void pass(passage *p, size_t columns, size_t i, bool head, size_t diagonal,
+                      const reflector *old, const reflector *new) {
+    const mvdr_lanes vr = ((mvdr_lanes *)old->vr)[i], vi = ((mvdr_lanes *)old->vi)[i];
+    const mvdr_lanes wr = ((mvdr_lanes *)old->pr)[i], wi = ((mvdr_lanes *)old->pi)[i];
+    const mvdr_lanes nr = ((mvdr_lanes *)new->vr)[i], ni = ((mvdr_lanes *)new->vi)[i];
+    mvdr_lanes pr = ((mvdr_lanes *)new->pr)[i], pi = ((mvdr_lanes *)new->pi)[i];
+    for (size_t c = 0; c < columns; c++) {
+        mvdr_lanes re = p->re[c][i], im = p->im[c][i];
+        re -= vr * p->s[c];
+        re -= vi * p->t[c];
+        re -= wr * p->x[c];
+        re -= wi * p->y[c];
+        im -= vi * p->s[c];
+        im += vr * p->t[c];
+        im -= wi * p->x[c];
+        im += wr * p->y[c];
+        if (head) {
+            clear_before(diagonal + c, &re);
+            clear_before(diagonal + c + 1, &im);
+        }
+        p->re[c][i] = re, p->im[c][i] = im;
+        pr += re * p->f[c];
+        pr -= im * p->g[c];
+        pi += re * p->g[c];
+        pi += im * p->f[c];
+        p->sum_re[c] += re * nr;
+        p->sum_re[c] += im * ni;
+        p->sum_im[c] += re * ni;
+        p->sum_im[c] -= im * nr;
+    }
+    ((mvdr_lanes *)new->pr)[i] = pr, ((mvdr_lanes *)new->pi)[i] = pi;
+}
+
+MVDR_INLINE void pass_all(mvdr_square h, size_t j, size_t columns, const reflector *old,
+                          const reflector *new) {
+    passage p = passage_of(h, j, columns, old, new);
+    pass(&p, columns, j / LANES, true, j % LANES, old, new);
+    for (size_t i = j / LANES + 1; i < h.ld / LANES; i++)
+        pass(&p, columns, i, false, 0, old, new);
+    for (size_t c = 0; c < columns; c++, j++) {
+        const double diagonal = h.re[j * h.ld + j]; /* which counts twice */
+        new->pr[j] += mvdr_add_lanes(&p.sum_re[c]) - diagonal *p.f[c];
+        new->pi[j] += mvdr_add_lanes(&p.sum_im[c]) - diagonal *p.g[c];
+    }
+}
+
+/* The lower triangle of the columns from `first` on: A <- A - v w^H - w v^H of the old reflector,
+ * and p = A v of the new one. */
+MVDR_INLINE void pass_on(mvdr_square h, size_t first, const reflector *old, const reflector *new) {
+    size_t j = first;
+    memset(new->pr, 0, h.ld * sizeof *new->pr);
+    memset(new->pi, 0, h.ld * sizeof *new->pi);
+    for (; j < h.n && j % ABREAST; j++)
+        pass_all(h, j, 1, old, new);
+    for (; j + ABREAST <= h.n; j += ABREAST)
+        pass_all(h, j, ABREAST, old, new);
+    for (; j < h.n; j++)
+        pass_all(h, j, 1, old, new);
 }
 
 /* w = tau p - (tau^2/2) (p^H v) v, in p. */
@@ -112,46 +179,26 @@ MVDR_INLINE void combine(mvdr_square h, size_t first, const reflector *r) {
     }
 }
 
-/* A <- A - v w^H - w v^H, the lower triangle. */
-MVDR_INLINE void update(mvdr_square h, size_t first, const reflector *r) {
-    const size_t end = h.ld / LANES;
-    const mvdr_lanes *pr = (const mvdr_lanes *)r->pr, *pi = (const mvdr_lanes *)r->pi;
-    const mvdr_lanes *vr = (const mvdr_lanes *)r->vr, *vi = (const mvdr_lanes *)r->vi;
-    for (size_t j = first; j < h.n; j++) {
-        mvdr_lanes *ar = (mvdr_lanes *)(h.re + j * h.ld), *ai = (mvdr_lanes *)(h.im + j * h.ld);
-        const double x = r->vr[j], y = r->vi[j], s = r->pr[j], t = r->pi[j];
-        for (size_t i = j / LANES; i < end; i++) {
-            mvdr_lanes re = ar[i], im = ai[i];
-            re -= vr[i] * s;
-            re -= vi[i] * t;
-            re -= pr[i] * x;
-            re -= pi[i] * y;
-            im -= vi[i] * s;
-            im += vr[i] * t;
-            im -= pi[i] * x;
-            im += pr[i] * y;
-            ar[i] = re, ai[i] = im;
-        }
-        const size_t head = j / LANES * LANES;
-        memset(h.re + j * h.ld + head, 0, (j - head) * sizeof *h.re);
-        memset(h.im + j * h.ld + head, 0, (j - head + 1) * sizeof *h.im);
-    }
-}
-
+/* A reflector's update of A waits for the next one, so that A is passed through once for both. */
 SONAR_MULTIARCH static void tridiagonal(mvdr_square h, double *v_re, double *v_im, double *d,
                                         double *e) {
-    reflector r = {v_re, v_im, v_re + h.ld, v_im + h.ld, 0};
-    for (size_t k = 0; k < h.n; k++) {
+    reflector old = {v_re, v_im, v_re + h.ld, v_im + h.ld, 0};
+    reflector new = {v_re + 2 * h.ld, v_im + 2 * h.ld, v_re + 3 * h.ld, v_im + 3 * h.ld, 0};
+    memset(v_re, 0, 2 * h.ld * sizeof *v_re);
+    memset(v_im, 0, 2 * h.ld * sizeof *v_im);
+    for (size_t k = 0; k + 1 < h.n; k++) {
+        renew(h, k, &old);
         d[k] = h.re[k * h.ld + k];
-        e[k] = 0;
-        if (k + 1 == h.n)
-            continue;
-        e[k] = reflect(h, k, &r);
-        if (!(r.tau > 0))
-            continue;
-        multiply(h, k + 1, &r);
-        combine(h, k + 1, &r);
-        update(h, k + 1, &r);
+        e[k] = reflect(h, k, &new);
+        pass_on(h, k + 1, &old, &new);
+        combine(h, k + 1, &new);
+        const reflector swap = old;
+        old = new, new = swap;
+    }
+    if (h.n) {
+        renew(h, h.n - 1, &old);
+        d[h.n - 1] = h.re[(h.n - 1) * h.ld + h.n - 1];
+        e[h.n - 1] = 0;
     }
 }
 

@@ -91,7 +91,7 @@ void mvdr_scratch_destroy(mvdr_scratch *scratch);
 /* ---- decompositions -------------------------------------------------------------------------- */
 
 /* Eigenvalues of the Hermitian matrix in h's lower triangle, descending, to d; h is lost. v_re,
- * v_im and e are scratch of 2 ld, 2 ld and n elements. False if an eigenvalue was not found. */
+ * v_im and e are scratch of 4 ld, 4 ld and n elements. False if an eigenvalue was not found. */
 bool mvdr_eigenvalues(mvdr_square h, double *v_re, double *v_im, double *d, double *e);
 
 /* The tridiagonal matrix of the same eigenvalues, its diagonal to d and what is beside it to e;
