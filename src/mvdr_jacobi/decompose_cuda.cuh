@@ -96,8 +96,8 @@ __device__ inline void choose_members(const view &v, uint32_t bin, uint32_t rows
 
 /* How many sources MUSIC asks for. */
 __device__ inline size_t music_sources(const view &v, const weights &weights, uint32_t counted) {
-    const mvdr_ladder ladder = ladder_of(v, nullptr, weights);
-    return mvdr_modes_of(&ladder, v.spec.music, counted);
+    const mvdr_eigenspectrum eigen = eigenspectrum_of(v, nullptr, weights);
+    return mvdr_modes_of(&eigen, v.spec.music, counted);
 }
 
 /* Copies eigenvectors from shared memory to where the spectrum reads them. */

@@ -33,7 +33,7 @@ __host__ __device__ inline uint32_t squares(uint32_t rows) {
 }
 
 /* The square in row i and column j of a bin. */
-struct duty {
+struct task {
     uint32_t listed, i, j; /* the bin is that one of the list */
 };
 
@@ -47,7 +47,7 @@ struct plan {
     bool inverse;         /* those above the diagonal, too */
 
     /* False behind the end, and `ticket` is how far behind. */
-    __device__ bool look_up(uint64_t *ticket, duty *d) const {
+    __device__ bool look_up(uint64_t *ticket, task *d) const {
         if (*ticket < bins) {
             *d = {(uint32_t)*ticket, 0, 0};
             return true;
@@ -65,7 +65,7 @@ struct plan {
         return false;
     }
 
-    __device__ void in_column(uint32_t left, uint32_t j, uint32_t others, duty *d) const {
+    __device__ void in_column(uint32_t left, uint32_t j, uint32_t others, task *d) const {
         const uint32_t half = (others - 1) / 2, corners = j + 1 < along ? bins : 0;
         uint32_t place;
         if (left < bins) {
@@ -317,7 +317,7 @@ __global__ void __launch_bounds__(SQUARE_THREADS, 2) count_listed(view v) {
     while (plan.bins) {
         const uint64_t ticket = draw(&a->next_counted);
         uint64_t place = ticket - past;
-        duty d;
+        task d;
         while (plan.bins && !plan.look_up(&place, &d)) {
             plan.bins = counted_in(a, ++round);
             past = ticket - place;
@@ -339,7 +339,7 @@ __global__ void __launch_bounds__(SQUARE_THREADS, 2) factor_listed(view v) {
     const plan plan = {v.listed->bins, squares(padded(v.order)), true};
     for (;;) {
         uint64_t place = draw(&v.listed->next);
-        duty d;
+        task d;
         if (!plan.look_up(&place, &d))
             return;
         const uint32_t bin = v.listed_bin[d.listed];

@@ -167,7 +167,7 @@ __device__ inline void note_slid(const view &v, uint32_t bin, double delta, doub
     state.base = 0;
     state.left = 0;
     state.modes = state.subspace = 0;
-    state.ladder = false;
+    state.all_known = false;
     state.kept = s.delta;
     state.apart = delta * state.unit - s.delta;
 }
@@ -319,7 +319,7 @@ __global__ void __launch_bounds__(INVERSE_THREADS) keep_inverse(view v, uint32_t
     sums.read(v, bin, parts);
     if (threadIdx.x)
         return;
-    s.kept = v.bin[bin].delta > 0 && !v.bin[bin].ladder;
+    s.kept = v.bin[bin].delta > 0 && !v.bin[bin].all_known;
     s.making = false;
     s.age = 0;
     s.weight = s.next_weight;

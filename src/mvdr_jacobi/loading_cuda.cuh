@@ -126,26 +126,27 @@ __device__ inline double level_by_inverse(const view &v, const weights &weights,
     return share_of(v, weights, sum, m - delta * delta * inverse_energy(x, m));
 }
 
-__device__ inline mvdr_ladder ladder_of(const view &v, const double *d, const weights &weights) {
+__device__ inline mvdr_eigenspectrum eigenspectrum_of(const view &v, const double *d,
+                                                      const weights &weights) {
     return {d, weights.order, v.n, weights.effective * v.images, v.spec.forward_backward};
 }
 
 /* One thread: a rule goes through the eigenvalues once. */
-__device__ inline uint32_t count_sources(const view &v, const mvdr_ladder &ladder) {
-    return v.spec.source_count ? (uint32_t)mvdr_count_sources(v.spec.source_count, &ladder) : 0;
+__device__ inline uint32_t count_sources(const view &v, const mvdr_eigenspectrum &eigen) {
+    return v.spec.source_count ? (uint32_t)mvdr_count_sources(v.spec.source_count, &eigen) : 0;
 }
 
 /* Dominant modes in place of loading; one thread, as reject() of solve.c. */
-__device__ inline loaded reject(const view &v, uint32_t bin, const mvdr_ladder &ladder,
+__device__ inline loaded reject(const view &v, uint32_t bin, const mvdr_eigenspectrum &eigen,
                                 uint32_t sources) {
-    const size_t modes = mvdr_modes_of(&ladder, v.spec.dmr, sources);
+    const size_t modes = mvdr_modes_of(&eigen, v.spec.dmr, sources);
     const double noise =
-        mvdr_noise_of(&ladder, v.spec.dmr_noise, modes, mvdr_sum_from(&ladder, modes));
-    const double least = mvdr_least_delta(ladder.d[0], 0, 0),
-                 share = mvdr_modes_share(&ladder, modes);
+        mvdr_noise_of(&eigen, v.spec.dmr_noise, modes, mvdr_sum_from(&eigen, modes));
+    const double least = mvdr_least_delta(eigen.d[0], 0, 0),
+                 share = mvdr_modes_share(&eigen, modes);
     bin_state &state = v.bin[bin];
     state.delta = fmax(noise, least);
-    state.most = ladder.d[0];
+    state.most = eigen.d[0];
     state.level = share;
     state.base = v.spec.correct_level ? state.delta / v.n : 0;
     state.left = 1;

@@ -49,20 +49,21 @@ MVDR_BOTH static inline double mvdr_median_of_noise(double c) {
 #define MVDR_LEAST_MODE MVDR_LEAST_FLOAT32
 
 /* How many modes there can be so that noise is left: fewer than eigenvalues and snapshots. */
-MVDR_BOTH static inline size_t mvdr_most_modes(const mvdr_ladder *l) {
+MVDR_BOTH static inline size_t mvdr_most_modes(const mvdr_eigenspectrum *l) {
     const double snapshots = l->snapshots > 1 ? l->snapshots : 1;
     const size_t most = l->k < l->n ? l->k : l->n;
     return (snapshots < (double)most ? (size_t)(snapshots + 0.5) : most) - 1;
 }
 
 /* `wanted` as in the specification, `counted` sources. */
-MVDR_BOTH static inline size_t mvdr_modes_of(const mvdr_ladder *l, int wanted, size_t counted) {
+MVDR_BOTH static inline size_t mvdr_modes_of(const mvdr_eigenspectrum *l, int wanted,
+                                             size_t counted) {
     const size_t most = mvdr_most_modes(l);
     const size_t modes = wanted < 0 ? counted : (size_t)wanted;
     return modes < most ? modes : most;
 }
 
-MVDR_BOTH static inline double mvdr_sum_from(const mvdr_ladder *l, size_t first) {
+MVDR_BOTH static inline double mvdr_sum_from(const mvdr_eigenspectrum *l, size_t first) {
     double sum = 0;
     for (size_t i = l->k; i-- > first;)
         sum += l->d[i];
@@ -70,7 +71,7 @@ MVDR_BOTH static inline double mvdr_sum_from(const mvdr_ladder *l, size_t first)
 }
 
 /* Noise power per sensor beyond the K largest eigenvalues. `rest`: their sum. */
-MVDR_BOTH static inline double mvdr_noise_of(const mvdr_ladder *l, sonar_mvdr_noise rule,
+MVDR_BOTH static inline double mvdr_noise_of(const mvdr_eigenspectrum *l, sonar_mvdr_noise rule,
                                              size_t modes, double rest) {
     const double n = (double)(l->n - modes);
     const double snapshots = l->snapshots > 1 ? l->snapshots : 1;
@@ -85,7 +86,7 @@ MVDR_BOTH static inline double mvdr_noise_of(const mvdr_ladder *l, sonar_mvdr_no
 }
 
 /* The share of a source's power that P shows; `seen` snapshots, all of them or L_eff. */
-MVDR_BOTH static inline double mvdr_modes_share(const mvdr_ladder *l, size_t modes) {
+MVDR_BOTH static inline double mvdr_modes_share(const mvdr_eigenspectrum *l, size_t modes) {
     const double k = (double)modes, left = l->snapshots - k + 1;
     return modes ? left / (left + (double)l->n - k) : 1;
 }

@@ -50,7 +50,7 @@ inline sonar_code fit_grid(mvdr_stage *stage, bool *fits, sonar_error *err) {
              cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, mvdr::factor_listed,
                                                            mvdr::SQUARE_THREADS, CHUNK_BYTES),
              err);
-    stage->view.crew = (uint32_t)((blocks > 1 ? blocks : 1) * processors);
+    stage->view.resident = (uint32_t)((blocks > 1 ? blocks : 1) * processors);
     return SONAR_OK;
 }
 
@@ -72,11 +72,11 @@ inline sonar_code factor_bins(const mvdr::view &v, cudaStream_t stream, sonar_er
     if ((code = CUDA_LAUNCHED(where, "assemble_taken", err)) != SONAR_OK)
         return code;
     if (v.searches) {
-        mvdr::count_listed<<<v.crew, mvdr::SQUARE_THREADS, CHUNK_BYTES, stream>>>(v);
+        mvdr::count_listed<<<v.resident, mvdr::SQUARE_THREADS, CHUNK_BYTES, stream>>>(v);
         if ((code = CUDA_LAUNCHED(where, "count_listed", err)) != SONAR_OK)
             return code;
     }
-    mvdr::factor_listed<<<v.crew, mvdr::SQUARE_THREADS, CHUNK_BYTES, stream>>>(v);
+    mvdr::factor_listed<<<v.resident, mvdr::SQUARE_THREADS, CHUNK_BYTES, stream>>>(v);
     if ((code = CUDA_LAUNCHED(where, "factor_listed", err)) != SONAR_OK)
         return code;
     mvdr::invert_diagonal<<<rows, WARPS * mvdr::WARP, 0, stream>>>(v);

@@ -156,14 +156,14 @@ static void note_eigenvalues(mvdr_stage *stage, size_t bin, const mvdr_scratch *
 }
 
 /* Dominant modes in place of loading; returns the share. */
-static double reject(const mvdr_stage *stage, const mvdr_ladder *ladder, size_t modes,
+static double reject(const mvdr_stage *stage, const mvdr_eigenspectrum *eigen, size_t modes,
                      mvdr_view *view, mvdr_load *load, mvdr_scratch *scratch) {
     const double noise =
-        mvdr_noise_of(ladder, stage->spec.dmr_noise, modes, mvdr_sum_from(ladder, modes));
+        mvdr_noise_of(eigen, stage->spec.dmr_noise, modes, mvdr_sum_from(eigen, modes));
     const double least = mvdr_least_delta(scratch->d[0], 0, 0);
     *load = (mvdr_load){.delta = fmax(noise, least), .floored = noise < least};
     view_dominant(stage, view, modes, load->delta, scratch);
-    return mvdr_modes_share(ladder, modes);
+    return mvdr_modes_share(eigen, modes);
 }
 
 /* The view of what is about to be solved. */
@@ -193,30 +193,30 @@ static unsigned process(mvdr_stage *stage, size_t bin, const looks *looks, mvdr_
                         float *info) {
     const sonar_mvdr_spec *spec = &stage->spec;
     mvdr_view *view = begin_view(stage, bin, looks);
-    const mvdr_ladder ladder = {.d = scratch->d,
-                                .k = stage->shape.by_snapshots ? looks->order : stage->rows.n,
-                                .n = stage->rows.n,
-                                .snapshots = looks->effective * (double)stage->shape.each,
-                                .real = spec->forward_backward};
-    const size_t sources = spec->source_count ? mvdr_count_sources(spec->source_count, &ladder) : 0;
-    const size_t modes = spec->dmr ? mvdr_modes_of(&ladder, spec->dmr, sources) : 0;
+    const mvdr_eigenspectrum eigen = {.d = scratch->d,
+                                      .k = stage->shape.by_snapshots ? looks->order : stage->rows.n,
+                                      .n = stage->rows.n,
+                                      .snapshots = looks->effective * (double)stage->shape.each,
+                                      .real = spec->forward_backward};
+    const size_t sources = spec->source_count ? mvdr_count_sources(spec->source_count, &eigen) : 0;
+    const size_t modes = spec->dmr ? mvdr_modes_of(&eigen, spec->dmr, sources) : 0;
     mvdr_load load;
     double share;
     if (spec->dmr) {
-        share = reject(stage, &ladder, modes, view, &load, scratch);
+        share = reject(stage, &eigen, modes, view, &load, scratch);
     } else {
-        load = mvdr_loading(spec, ladder.d, ladder.k, ladder.n, ladder.snapshots);
-        view_loaded(stage, view, ladder.d[0], &load, scratch);
+        load = mvdr_loading(spec, eigen.d, eigen.k, eigen.n, eigen.snapshots);
+        view_loaded(stage, view, eigen.d[0], &load, scratch);
         if (view->gain > 0)
             mvdr_gain_prepare(stage, view, scratch);
-        const size_t rank = (size_t)fmin((double)ladder.k, looks->seen * (double)stage->shape.each);
-        share = mvdr_level(spec, ladder.d, rank, load.delta, looks->seen, looks->effective);
+        const size_t rank = (size_t)fmin((double)eigen.k, looks->seen * (double)stage->shape.each);
+        share = mvdr_level(spec, eigen.d, rank, load.delta, looks->seen, looks->effective);
     }
-    note_eigenvalues(stage, bin, scratch, ladder.k);
+    note_eigenvalues(stage, bin, scratch, eigen.k);
     info[SONAR_MVDR_SOURCES] = (float)sources;
     info[SONAR_MVDR_MODES] = (float)modes;
     if (stage->wants.music)
-        info[SONAR_MVDR_SUBSPACE] = (float)mvdr_modes_of(&ladder, spec->music, sources);
+        info[SONAR_MVDR_SUBSPACE] = (float)mvdr_modes_of(&eigen, spec->music, sources);
     return mvdr_end_view(stage, view, &load, share, info);
 }
 

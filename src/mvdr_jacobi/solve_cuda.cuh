@@ -172,14 +172,14 @@ struct solution {
         double *inverse = v.inverse + (size_t)bin * v.most, level = 1;
         *made = find_vectors(v, bin, x, r, unit, v.factor, inverse, places);
         scale_eigenvalues(r.d, m, unit);
-        const mvdr_ladder ladder = ladder_of(v, r.d, weights);
+        const mvdr_eigenspectrum eigen = eigenspectrum_of(v, r.d, weights);
         if (threadIdx.x == 0)
-            *sources = counted = count_sources(v, ladder);
+            *sources = counted = count_sources(v, eigen);
         if (!v.spec.dmr) {
             *to = load(v, bin, r.d, weights);
             level = level_by_eigenvalues(v, weights, r.d, to->delta);
         } else if (threadIdx.x == 0) {
-            *to = reject(v, bin, ladder, *sources);
+            *to = reject(v, bin, eigen, *sources);
             level = v.bin[bin].level;
         }
         __syncthreads();
@@ -215,7 +215,7 @@ __global__ void __launch_bounds__(512, 1) assemble_all(view v, complex64 *to) {
 template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, bool all) {
     extern __shared__ __align__(16) unsigned char memory[];
     const uint32_t bin = blockIdx.x, m = v.order;
-    const bool anew = v.unsolved[bin] || (all && !v.bin[bin].ladder) || (VECTORS && v.ascending);
+    const bool anew = v.unsolved[bin] || (all && !v.bin[bin].all_known) || (VECTORS && v.ascending);
     if (threadIdx.x == 0)
         forget_spectra(v, bin);
     if (!v.in_band(bin) || !anew)
@@ -246,14 +246,14 @@ template <bool VECTORS> __global__ void __launch_bounds__(512, 1) solve(view v, 
         if (!without)
             write_eigenvalues(v, bin, r.d, weights.order);
         if (!VECTORS && !without && threadIdx.x == 0)
-            sources = count_sources(v, ladder_of(v, r.d, weights));
+            sources = count_sources(v, eigenspectrum_of(v, r.d, weights));
         if (threadIdx.x == 0)
             v.bin[bin].unit = v.spec.dmr ? 1 : unit;
     }
     __syncthreads();
     if (threadIdx.x == 0) {
         v.unsolved[bin] = 0;
-        v.bin[bin].ladder = !without;
+        v.bin[bin].all_known = !without;
         v.bin[bin].taken = v.bin[bin].factored = false;
     }
     if (!(trace > 0))

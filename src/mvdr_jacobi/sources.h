@@ -27,19 +27,19 @@
 #include "sonar/stages.h"
 
 /* Eigenvalues d, `snapshots` L, twice that with forward-backward averaging. */
-typedef struct mvdr_ladder {
+typedef struct mvdr_eigenspectrum {
     const double *d; /* the k largest, in falling order; the other n - k are zero */
     size_t k, n;
     double snapshots;
     bool real; /* forward-backward */
-} mvdr_ladder;
+} mvdr_eigenspectrum;
 
 /* Moments of the eigenvalues from the one after the K largest on. */
 typedef struct mvdr_rest {
     double sum, squares, logs;
 } mvdr_rest;
 
-MVDR_BOTH static inline double mvdr_count_by_moments(const mvdr_ladder *l, size_t sources,
+MVDR_BOTH static inline double mvdr_count_by_moments(const mvdr_eigenspectrum *l, size_t sources,
                                                      mvdr_rest rest) {
     const double n = (double)l->n, ratio = n / l->snapshots, beta = l->real ? 1 : 2;
     const double penalty = 2 * ((double)sources + 1);
@@ -50,8 +50,8 @@ MVDR_BOTH static inline double mvdr_count_by_moments(const mvdr_ladder *l, size_
     return beta / 4 * t * t / (ratio * ratio) + penalty;
 }
 
-MVDR_BOTH static inline double mvdr_count_by_likelihood(const mvdr_ladder *l, bool mdl, size_t p,
-                                                        size_t sources, mvdr_rest rest) {
+MVDR_BOTH static inline double mvdr_count_by_likelihood(const mvdr_eigenspectrum *l, bool mdl,
+                                                        size_t p, size_t sources, mvdr_rest rest) {
     const double count = (double)(p - sources), k = (double)sources;
     const double snapshots = l->snapshots > (double)l->n ? l->snapshots : (double)l->n;
     const double parameters = l->real ? k * (2 * (double)p - k + 1) / 2 : k * (2 * (double)p - k);
@@ -60,7 +60,8 @@ MVDR_BOTH static inline double mvdr_count_by_likelihood(const mvdr_ladder *l, bo
 }
 
 /* At most one less than there are eigenvalues or snapshots: some noise has to be left. */
-MVDR_BOTH static inline size_t mvdr_count_sources(sonar_source_count rule, const mvdr_ladder *l) {
+MVDR_BOTH static inline size_t mvdr_count_sources(sonar_source_count rule,
+                                                  const mvdr_eigenspectrum *l) {
     const double snapshots = l->snapshots > 1 ? l->snapshots : 1;
     const size_t most = l->k < l->n ? l->k : l->n;
     const size_t p = snapshots < (double)most ? (size_t)(snapshots + 0.5) : most;

@@ -33,7 +33,7 @@ struct bin_state {
     uint32_t left;  /* 1/P is |a|^2 less the quadratic form: snapshot space, or dominant modes */
     uint32_t modes; /* dominant ones */
     uint32_t subspace; /* dimension of MUSIC's signal subspace */
-    bool ladder;       /* all eigenvalues are known */
+    bool all_known;    /* all eigenvalues are known */
     double middle[2];  /* the median's, if they alone were looked for; 0: not yet */
     bool slid;         /* by the streaming inverse M, */
     double kept;       /* which is loaded with that */
@@ -145,7 +145,7 @@ struct view {
     uint32_t *counted_bin; /* [2][bin] those of an even and of an odd round */
     complex64 *corner;     /* [bin][squares of most][SQUARE^2] X of the squares on the diagonal */
     pivots *pivot;         /* [bin][squares of most] */
-    uint32_t crew;         /* blocks that run at a time */
+    uint32_t resident;     /* blocks that run at a time */
     double *form; /* sensor space: [bin][squares of most][points.pitch] parts of a^H X X^H a */
     sonar_mvdr_tones *tones; /* NULL: no bin is steered at a tone */
     uint32_t pairs;          /* slots of pair: L, or max_new with forgetting */
