@@ -79,7 +79,7 @@ class Daemon:
     running = []
 
     def __init__(self, ranks, topics=TOPICS, more=PATIENT, split=True, share=0.1, skew=250, array="", ingest="", sink=None,
-                 security="", runtime=""):
+                 security="", runtime="", bind_to="none"):
         self.ranks, self.split, self.folder = ranks, split and ranks, pathlib.Path(tempfile.mkdtemp(prefix="mpi_test."))
         self.yaml, self.sink = self.folder / "array.yaml", sink or f"ipc://{self.folder}/in"
         self.yaml.write_text(CONFIG.format(channels=CHANNELS, fs=FS_HZ, folder=self.folder, window=WINDOW,
@@ -87,7 +87,7 @@ class Daemon:
                                            hop=HOP, more=more, restart=1600 if more == LOSSY else 20000, share=share, skew=skew, array=array, ingest=ingest.replace("FOLDER", str(self.folder)), rank="{rank}" if split and ranks else ""))
         command = [binaries / "sonard", self.yaml]
         if ranks:
-            command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(ranks), *command]
+            command = ["mpirun", "--oversubscribe", "--bind-to", bind_to, "-n", str(ranks), *command]
         self.log = open(self.folder / "log", "w+")
         self.process = subprocess.Popen(command, stderr=self.log, stdout=self.log, env=os.environ | ROOT_TOO)
         self.running.append(self)
@@ -706,6 +706,18 @@ def an_epoch_is_adopted_by_all_or_none():
     daemon.end()
 
 
+def a_rank_says_that_it_is_bound():
+    """To one processor each, as mpirun does unasked, where each one's share is more."""
+    processors = os.cpu_count()
+    if processors < 4:
+        print(f"a_rank_says_that_it_is_bound: skipped: two ranks' shares of {processors} processors are one each")
+        return
+    for bind_to, says in (("core", 2), ("none", 0)):
+        d = Daemon(2, bind_to=bind_to)
+        assert d.text().count("that are its share of the host") == says, d.text()
+        d.end()
+
+
 def a_rank_that_dies_ends_the_job():
     for rank in (0, 1, 2):
         daemon = Daemon(3)
@@ -856,7 +868,7 @@ TESTS = (one_rank_is_no_other, ranks_agree_with_one, sums_over_sensors_add_up, a
          scattered_sensors_agree_with_one, a_recording_is_replayed_to_ranks,
          recordings_of_ranks_are_replayed, changes_hold_for_all_ranks, a_change_is_taken_by_all_or_none, sensors_of_all_ranks_are_judged,
          half_an_array_is_that_of_one_process, too_much_missing_is_dropped,
-         an_epoch_is_adopted_by_all_or_none, a_rank_that_dies_ends_the_job, what_ranks_cannot_do_is_refused,
+         an_epoch_is_adopted_by_all_or_none, a_rank_says_that_it_is_bound, a_rank_that_dies_ends_the_job, what_ranks_cannot_do_is_refused,
          each_rank_is_trained_for_its_channels, keys_are_read_again_by_all_ranks, all_stop_with_one)
 
 

@@ -1621,9 +1621,11 @@ Test(config, a_bound_rank_has_its_own_processors) {
     cpu_set_t all, one;
     cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);
     const size_t online = (size_t)sysconf(_SC_NPROCESSORS_ONLN), bound = (size_t)CPU_COUNT(&all);
+    size_t share;
     for (size_t ranks = 1; ranks <= 2 * online; ranks++)
-        cr_assert_eq(sonar_processors_of_rank(ranks),
-                     sonar_min_size(bound, sonar_max_size(1, online / ranks)), "%zu", ranks);
+        cr_assert(sonar_processors_of_rank(ranks, &share) == sonar_min_size(bound, share) &&
+                      share == sonar_max_size(1, online / ranks),
+                  "%zu", ranks);
     int cpu = 0;
     while (!CPU_ISSET(cpu, &all))
         cpu++;
@@ -1635,6 +1637,8 @@ Test(config, a_bound_rank_has_its_own_processors) {
     sonar_error err = {0};
     cr_assert(!sonar_config_part_create(l.config, 0, 1, 1, &part, &err), "%s", err.text);
     cr_assert_eq(part->config.threads, 1);
+    cr_assert(part->processors == 1 && part->share == online);
+    cr_assert_eq(l.config->threads, 1, "without ranks, too");
     sonar_config_part_destroy(part);
     drop(&l);
 }

@@ -277,7 +277,8 @@ sonar_params_spec sonar_config_params(const sonar_config *config);
 typedef struct sonar_config_part {
     sonar_config config; /* with arrays and endpoints of its own */
     size_t first_channel;
-    uint32_t *sensor; /* [config.sensors] numbers in the array */
+    uint32_t *sensor;         /* [config.sensors] numbers in the array */
+    size_t processors, share; /* of this host: of an even share those that the rank may run on */
 } sonar_config_part;
 
 /* Channels [*first, *end) of a rank. */

@@ -214,10 +214,11 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                  "and the transfers to a GPU; other frames are dropped and counted."},
     [OPT_INGEST_THREADS] = {"ingest.threads", AT(ingest_threads),
                             INTEGER(1, SONAR_INGEST_THREADS_MOST),
-                            .computed = "1 per 500 million samples a second or part of that, at "
-                                        "most half the processors online, three quarters with "
-                                        "ingest.shared_memory; of several ranks on a host, of each "
-                                        "one's share",
+                            .computed =
+                                "1 per 500 million samples a second or part of that, at "
+                                "most half the processors it may run on, three quarters with "
+                                "ingest.shared_memory; of several ranks on a host, of each "
+                                "one's share",
                             .help = "Number of threads that receive frames and write their samples "
                                     "to memory."},
     [OPT_IO_THREADS] = {"ingest.io_threads", AT(ingest_io_threads),
@@ -586,8 +587,9 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                                 "GPU is set up again once; if it soon fails again, the stages move "
                                 "to the CPU. exit: the daemon ends with exit code 5."},
     [OPT_THREADS] = {"runtime.threads", AT(threads), INTEGER(1, SONAR_CPUS_MOST),
-                     .computed = "entries of runtime.cpus, else processors online, which several "
-                                 "ranks on a host share",
+                     .computed =
+                         "entries of runtime.cpus, else processors it may run on, which several "
+                         "ranks on a host share",
                      .help = "Number of compute threads."},
     [OPT_CPUS] = {"runtime.cpus", .type = SONAR_TYPE_INTEGERS, .low = 0, .high = 1023,
                   .most = SONAR_CPUS_MOST, .fallback = "[]",

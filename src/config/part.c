@@ -104,7 +104,8 @@ sonar_code sonar_config_part_create(const sonar_config *whole, size_t rank, size
     made->first_channel = first;
     *part = made;
     if (fill(whole, sensors, end, made) && fill_endpoints(whole, rank, &made->config)) {
-        sonar_resolve_threads_of_rank(&made->config, sonar_processors_of_rank(ranks_here));
+        made->processors = sonar_processors_of_rank(ranks_here, &made->share);
+        sonar_resolve_threads_of_rank(&made->config, made->processors);
         return SONAR_OK;
     }
     sonar_config_part_destroy(made);

@@ -106,18 +106,20 @@ static void resolve_navigation(sonar_loader *l) {
 /* ---- what it runs on ---------------------------------------------------------------------------
  */
 
-static size_t processors(void) {
-    const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? (size_t)online : 1;
+static size_t online(void) {
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return processors > 0 ? (size_t)processors : 1;
 }
 
-/* mpirun may have bound the process to fewer than its share. */
-size_t sonar_processors_of_rank(size_t ranks_here) {
-    const size_t share = sonar_max_size(1, processors() / sonar_max_size(1, ranks_here));
-    cpu_set_t bound;
-    if (sched_getaffinity(0, sizeof bound, &bound))
-        return share;
-    return sonar_min_size(share, (size_t)CPU_COUNT(&bound));
+/* Those that this process may run on: a unit, a container or mpirun may have bound it to some. */
+static size_t processors(void) {
+    cpu_set_t own;
+    return sched_getaffinity(0, sizeof own, &own) ? online() : (size_t)CPU_COUNT(&own);
+}
+
+size_t sonar_processors_of_rank(size_t ranks_here, size_t *share) {
+    *share = sonar_max_size(1, online() / sonar_max_size(1, ranks_here));
+    return sonar_min_size(*share, processors());
 }
 
 /* By the samples that come in a second, of all channels. Of the processors, ZeroMQ's threads and

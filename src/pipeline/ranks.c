@@ -55,6 +55,15 @@ static sonar_code make_buffers(struct ranks *ranks, const sonar_config *c, sonar
     return SONAR_OK;
 }
 
+static void warn_if_bound(const sonar_pipeline *p, const sonar_config_part *part) {
+    if (part->processors < part->share && !part->config.cpus)
+        sonar_log(
+            &p->host, SONAR_WARN, "cluster",
+            "this rank is bound to %zu of the %zu processors that are its share of the host, as "
+            "mpirun does where it is not told --bind-to numa or --bind-to none",
+            part->processors, part->share);
+}
+
 sonar_code sonar_ranks_create(sonar_pipeline *p, const sonar_config *c, sonar_error *err) {
     struct ranks *ranks = &p->ranks;
     if (!c->cluster || c->cluster->place.ranks < 2)
@@ -66,6 +75,7 @@ sonar_code sonar_ranks_create(sonar_pipeline *p, const sonar_config *c, sonar_er
                                         &ranks->part, err);
     if (code)
         return code;
+    warn_if_bound(p, ranks->part);
     ranks->cluster = c->cluster;
     pthread_mutex_init(&ranks->lock, NULL);
     ranks->part->config.specs.cbf.parts = true;
