@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -77,6 +78,7 @@ def lapack(peers, results):
     ratio = next(r for r in results if r["stage"] == "mvdr")["peer_ratio"]
     for r in peers:
         assert FIELDS <= r.keys() and r["median_ns"] > 0 and 0 <= r["error_db"] < 1e-5, r
+        assert re.fullmatch(r"OpenBLAS [0-9]\S* \S+|LAPACK", r["implementation"]), r["implementation"]
         assert ratio[r["stage"]] > 0, ratio
 
 

@@ -33,9 +33,19 @@ static bool find(const lapack *l, const char *name, void *function) {
     return *(void **)function;
 }
 
+/* "OpenBLAS 0.3.21 SkylakeX": with the processor that its kernels are for, which is a very old one
+ * where it does not know this one. */
+static void take_name(lapack *l) {
+    char *(*config)(void), *(*core)(void);
+    const char *said = find(l, "openblas_get_config", &config) ? config() : "LAPACK";
+    const size_t word = strcspn(said, " "), version = word + strspn(said + word, " ");
+    const int end = (int)sonar_min_size(version + strcspn(said + version, " "), 40);
+    const bool named = find(l, "openblas_get_corename", &core);
+    snprintf(l->name, sizeof l->name, "%.*s%s%s", end, said, named ? " " : "", named ? core() : "");
+}
+
 /* OpenBLAS where it is there, in one thread, as the workers are threads already. */
 static bool open_library(lapack *l) {
-    char *(*config)(void);
     void (*set_threads)(int);
     *l = (lapack){.library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL)};
     if (!l->library)
@@ -45,11 +55,7 @@ static bool open_library(lapack *l) {
         return false;
     if (find(l, "openblas_set_num_threads", &set_threads))
         set_threads(1);
-    const char *said = find(l, "openblas_get_config", &config) ? config() : "LAPACK";
-    const char *space = strchr(said, ' ');
-    const size_t version = space ? strcspn(space + 1, " ") + 1 : 0; /* "OpenBLAS 0.3.21 ..." */
-    snprintf(l->name, sizeof l->name, "%.*s",
-             (int)((space ? (size_t)(space - said) : 60) + version), said);
+    take_name(l);
     return true;
 }
 

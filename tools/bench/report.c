@@ -100,14 +100,14 @@ void bench_leave_out(bench_report *report, const bench_case *c, const sonar_erro
 /* ---- the table ------------------------------------------------------------------------------- */
 
 void bench_write_head(FILE *to) {
-    fprintf(to, "%-15s %-18s %-15s %5s %11s %11s %11s %11s %11s %9s %6s %9s\n", "case", "stage",
+    fprintf(to, "%-15s %-18s %-24s %5s %11s %11s %11s %11s %11s %9s %6s %9s\n", "case", "stage",
             "by", "runs", "min us", "median us", "p99 us", "single us", "processor", "Gflop/s",
             "floor", "error dB");
 }
 
 void bench_write_row(const bench_report *report, const bench_result *r, FILE *to) {
     const bound b = bound_of(report, r);
-    fprintf(to, "%-15s %-18s %-15s %5zu %11.1f %11.1f %11.1f %11.1f %11.1f %9.2f ", r->of->name,
+    fprintf(to, "%-15s %-18s %-24s %5zu %11.1f %11.1f %11.1f %11.1f %11.1f %9.2f ", r->of->name,
             r->stage, r->implementation, r->time.repetitions, (double)r->time.min_ns / 1e3,
             (double)r->time.median_ns / 1e3, (double)r->time.p99_ns / 1e3,
             (double)r->time.single_median_ns / 1e3, (double)r->time.processor_ns / 1e3,
