@@ -120,6 +120,10 @@ def thesis_rows():
     rows = {r["stage"]: r for r in bench("--case", "jacobi-64", "--max-time", 0.01)["results"]}
     assert rows["mvdr"]["thesis_table"] == "6.15" and rows["mvdr"]["sweeps"] > 2, rows["mvdr"]
     assert rows["mvdr"]["error_db"] < 1e-4 and rows["mvdr.looks"]["median_ns"] > 0, rows
+    # a block from nothing
+    rows = {r["stage"]: r for r in bench("--case", "block-128", "--max-time", 0.01)["results"]}
+    anew = 100 * (8 * 128 * 64 * (65 / 2 + 180) + 20 / 3 * 64**3 + 4 * 180 * 64**2)
+    assert abs(rows["mvdr.anew"]["flop"] / anew - 1) < 1e-12, (rows["mvdr.anew"], anew)
     names = run(binaries / "sonar-bench", "--list").stdout.split("\n")
     for family, count in (("sensors", 9), ("bins", 10), ("angles", 8), ("rates", 10),
                           ("snapshots", 2), ("jacobi", 6), ("onebin", 3)):

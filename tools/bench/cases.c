@@ -157,14 +157,28 @@ double bench_cbf_flop(const bench_case *c, size_t far_bins, size_t near_bins) {
     return points * (8.0 * (double)c->sensors + 3.0);
 }
 
+static bool by_snapshots(const bench_case *c) {
+    return 2 * c->snapshots <= c->sensors;
+}
+
+/* From one bin's sums to its spectrum. */
+static double solution_flop(const bench_case *c, double sweeps) {
+    const double r = (double)(by_snapshots(c) ? c->snapshots : c->sensors);
+    const double looks = (double)c->angles;
+    return sweeps > 0 ? sweeps * r * (r - 1) / 2 * 48 * r + 8 * r * r * looks
+                      : 20.0 / 3 * r * r * r + 4 * r * r * looks;
+}
+
 double bench_mvdr_flop(const bench_case *c, double sweeps) {
     const double b = (double)c->sensors, l = (double)c->snapshots, looks = (double)c->angles;
-    const bool by_snapshots = 2 * c->snapshots <= c->sensors;
-    const double r = by_snapshots ? l : b;
-    const double fresh = by_snapshots ? 8 * b * (l + looks) : 4 * b * b;
-    const double solve = sweeps > 0 ? sweeps * r * (r - 1) / 2 * 48 * r + 8 * r * r * looks
-                                    : 20.0 / 3 * r * r * r + 4 * r * r * looks;
-    return (double)c->mvdr.bins * (fresh + solve);
+    const double fresh = by_snapshots(c) ? 8 * b * (l + looks) : 4 * b * b;
+    return (double)c->mvdr.bins * (fresh + solution_flop(c, sweeps));
+}
+
+double bench_anew_flop(const bench_case *c) {
+    const double b = (double)c->sensors, l = (double)c->snapshots, looks = (double)c->angles;
+    const double sums = by_snapshots(c) ? 8 * b * l * ((l + 1) / 2 + looks) : 4 * b * b * l;
+    return (double)c->mvdr.bins * (sums + solution_flop(c, 0));
 }
 
 double bench_looks_flop(const bench_case *c) {

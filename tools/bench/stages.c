@@ -3,9 +3,6 @@
 
 #include <string.h>
 
-/* Snapshots of one call while the block is filled. */
-enum { NEW_MOST = 64 };
-
 /* ---- buffers --------------------------------------------------------------------------------- */
 
 static sonar_code make(const bench_stages *r, int rank, const size_t *shape, sonar_dtype dtype,
@@ -89,7 +86,7 @@ static sonar_code make_stages(bench_stages *r, sonar_error *err) {
     const bench_case *c = r->scene->c;
     const sonar_specs *specs = &r->scene->specs;
     sonar_mvdr_spec mvdr = specs->mvdr;
-    mvdr.max_new = sonar_min_size(sonar_max_size(c->snapshots, 1), NEW_MOST);
+    mvdr.max_new = sonar_min_size(sonar_max_size(c->snapshots, 1), BENCH_NEW_MOST);
     sonar_code code = SONAR_OK;
     if (!c->mvdr_alone)
         code = make_stage(r, "dft", &specs->dft, &r->dft, err);
@@ -230,11 +227,17 @@ sonar_code bench_stages_looks(void *ctx, sonar_error *err) {
     return r->mvdr.ops->evaluate(r->mvdr.self, r->queue, &r->looks, &r->look_power, &work, err);
 }
 
+sonar_code bench_stages_anew(void *ctx, sonar_error *err) {
+    bench_stages *r = ctx;
+    r->mvdr.ops->reset(r->mvdr.self);
+    return adapt(r, &r->mvdr, 0, r->scene->c->snapshots, SONAR_WANT(SONAR_MVDR_AZIMUTH), err);
+}
+
 sonar_code bench_stages_fill_block(bench_stages *r, const bench_stage *mvdr, sonar_error *err) {
     const size_t all = r->scene->c->snapshots;
     sonar_code code = SONAR_OK;
-    for (size_t i = 0; i < all && !code; i += NEW_MOST) {
-        const size_t some = sonar_min_size(all - i, NEW_MOST);
+    for (size_t i = 0; i < all && !code; i += BENCH_NEW_MOST) {
+        const size_t some = sonar_min_size(all - i, BENCH_NEW_MOST);
         const uint32_t outputs = SONAR_WANT(SONAR_MVDR_AZIMUTH) | SONAR_WANT(SONAR_MVDR_SPECTRUM);
         code = adapt(r, mvdr, i, some, i + some == all ? outputs : 0, err);
     }

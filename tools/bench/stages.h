@@ -8,6 +8,8 @@
 #include "scene.h"
 
 enum { BENCH_BIN_SETS_MOST = 128 };
+/* Snapshots of one call while a block is filled. */
+enum { BENCH_NEW_MOST = 64 };
 
 typedef struct bench_stage {
     const sonar_stage_ops *ops;
@@ -48,6 +50,7 @@ sonar_code bench_stages_several(void *ctx, sonar_error *err);    /* of several s
 sonar_code bench_stages_mvdr(void *ctx, sonar_error *err);       /* one snapshot more */
 sonar_code bench_stages_looks(void *ctx, sonar_error *err);      /* MVDR's directions, all solved */
 sonar_code bench_stages_trace(void *ctx, sonar_error *err);      /* as mvdr, loaded by the trace */
+sonar_code bench_stages_anew(void *ctx, sonar_error *err);       /* a whole block, from nothing */
 sonar_code bench_stages_settle(void *ctx, sonar_error *err);     /* waits for all of them */
 
 /* ---- accuracy -------------------------------------------------------------------------------- */
