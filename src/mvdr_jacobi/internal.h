@@ -24,7 +24,6 @@
 enum { MVDR_LANES = 8 }; /* directions, or rows of a matrix, worked at together */
 
 typedef double mvdr_lanes __attribute__((vector_size(MVDR_LANES * sizeof(double))));
-typedef float mvdr_floats __attribute__((vector_size(MVDR_LANES * sizeof(float))));
 
 /* ---- matrices -------------------------------------------------------------------------------- */
 
@@ -52,6 +51,14 @@ MVDR_INLINE double mvdr_add_lanes(const mvdr_lanes *v) {
     memcpy(part, v, sizeof part);
     return ((part[0] + part[4]) + (part[2] + part[6])) +
            ((part[1] + part[5]) + (part[3] + part[7]));
+}
+
+/* Element by element, of which compilers make better code than of a converted vector. */
+MVDR_INLINE void mvdr_widen(const float *from, mvdr_lanes *to) {
+    double wide[MVDR_LANES];
+    for (size_t lane = 0; lane < MVDR_LANES; lane++)
+        wide[lane] = (double)from[lane];
+    memcpy(to, wide, sizeof wide);
 }
 
 /* Planar columns, `ld` apart, of a square. */

@@ -16,44 +16,54 @@ MVDR_INLINE void eighth(int32_t turn, float *sine, float *cosine) {
                         xx * (4.1666666667e-2f + xx * (-1.3888888889e-3f + xx * 2.4801587302e-5f)));
 }
 
+/* e^{j 2 pi phase 2^-32} of eight phases. */
+MVDR_INLINE void rotate(const uint32_t *phase, float *re, float *im) {
+    for (size_t lane = 0; lane < MVDR_LANES; lane++) {
+        const uint32_t quadrant = (phase[lane] + 0x20000000u) >> 30;
+        float s, c;
+        eighth((int32_t)(phase[lane] - (quadrant << 30)), &s, &c);
+        const float x = quadrant & 1 ? s : c, y = quadrant & 1 ? c : s;
+        re[lane] = quadrant == 1 || quadrant == 2 ? -x : x;
+        im[lane] = quadrant >= 2 ? -y : y;
+    }
+}
+
 /* a = e^{+j 2 pi (bin + offset) turns}, where overflow is the reduction to one turn. A part of a
  * bin multiplies signed turns, which are those from the middle sensor: P does not know the common
  * phase. Parts of an array, which must have it in common, count from the array's origin. */
 MVDR_INLINE void steer(const uint8_t *used, size_t sensors, size_t middle, const uint64_t *turns,
-                       uint64_t bin, int64_t offset, float *a) {
+                       uint64_t bin, int64_t offset, bool beside, float *a) {
+    uint64_t from[MVDR_LANES] = {0};
+    if (beside && middle < sensors)
+        memcpy(from, turns + middle * MVDR_LANES, sizeof from);
     for (size_t i = 0; i < sensors; i++) {
         float *re = a + 2 * i * MVDR_LANES, *im = re + MVDR_LANES;
+        const uint64_t *own = turns + i * MVDR_LANES;
+        uint32_t phase[MVDR_LANES];
         if (!used[i]) {
             memset(re, 0, 2 * MVDR_LANES * sizeof *re);
             continue;
         }
         for (size_t lane = 0; lane < MVDR_LANES; lane++) {
-            uint64_t own = turns[i * MVDR_LANES + lane];
-            uint32_t phase = (uint32_t)((bin * own) >> 32);
-            if (offset) {
-                uint64_t from = middle < sensors ? turns[middle * MVDR_LANES + lane] : 0;
-                int64_t apart = (int32_t)((own - from) >> 32);
-                phase += (uint32_t)((uint64_t)(offset * apart) >> 24);
+            phase[lane] = (uint32_t)((bin * own[lane]) >> 32);
+            if (beside) {
+                const int64_t apart = (int32_t)((own[lane] - from[lane]) >> 32);
+                phase[lane] += (uint32_t)((uint64_t)(offset * apart) >> 24);
             }
-            uint32_t quadrant = (phase + 0x20000000u) >> 30;
-            float s, c;
-            eighth((int32_t)(phase - (quadrant << 30)), &s, &c);
-            float x = quadrant & 1 ? s : c, y = quadrant & 1 ? c : s;
-            re[lane] = quadrant == 1 || quadrant == 2 ? -x : x;
-            im[lane] = quadrant >= 2 ? -y : y;
         }
+        rotate(phase, re, im);
     }
 }
 
 SONAR_MULTIARCH static void steer_at_centre(const uint8_t *used, size_t sensors,
                                             const uint64_t *turns, uint64_t bin, float *a) {
-    steer(used, sensors, 0, turns, bin, 0, a);
+    steer(used, sensors, 0, turns, bin, 0, false, a);
 }
 
 SONAR_MULTIARCH static void steer_beside(const uint8_t *used, size_t sensors, size_t middle,
                                          const uint64_t *turns, uint64_t bin, int64_t offset,
                                          float *a) {
-    steer(used, sensors, middle, turns, bin, offset, a);
+    steer(used, sensors, middle, turns, bin, offset, true, a);
 }
 
 void mvdr_steer(const mvdr_rows *rows, size_t sensors, const uint64_t *turns, uint64_t bin,
@@ -64,18 +74,12 @@ void mvdr_steer(const mvdr_rows *rows, size_t sensors, const uint64_t *turns, ui
         steer_at_centre(rows->used, sensors, turns, bin, a);
 }
 
-MVDR_INLINE void widen(const float *from, mvdr_lanes *to) {
-    mvdr_floats x;
-    memcpy(&x, from, sizeof x);
-    *to = __builtin_convertvector(x, mvdr_lanes);
-}
-
 SONAR_MULTIARCH static void norms(const float *a, size_t sensors, double *norm) {
     mvdr_lanes sum = {0};
     for (size_t i = 0; i < sensors; i++) {
         mvdr_lanes re, im;
-        widen(a + 2 * i * MVDR_LANES, &re);
-        widen(a + (2 * i + 1) * MVDR_LANES, &im);
+        mvdr_widen(a + 2 * i * MVDR_LANES, &re);
+        mvdr_widen(a + (2 * i + 1) * MVDR_LANES, &im);
         sum += re * re;
         sum += im * im;
     }
@@ -91,9 +95,7 @@ typedef struct sums {
     mvdr_lanes rr, ii, ri, ir;
 } sums;
 
-MVDR_INLINE void add(sums *s, const float *x, size_t i, size_t ld, const mvdr_lanes *re,
-                     const mvdr_lanes *im) {
-    const double xr = (double)x[i], xi = (double)x[ld + i];
+MVDR_INLINE void add(sums *s, double xr, double xi, const mvdr_lanes *re, const mvdr_lanes *im) {
     s->rr += xr * *re;
     s->ii += xi * *im;
     s->ri += xr * *im;
@@ -106,14 +108,34 @@ MVDR_INLINE void put(const sums *s, double *to) {
     memcpy(to + MVDR_LANES, &im, sizeof im);
 }
 
+/* A part of a column in double: to convert its elements one by one, as the products need them,
+ * takes longer than the products. */
+enum { PART = 64 };
+
+typedef struct part {
+    _Alignas(64) double re[PART], im[PART];
+} part;
+
+MVDR_INLINE void widen_part(const float *x, size_t ld, size_t first, size_t count, part *to) {
+    for (size_t i = 0; i < count; i++) {
+        to->re[i] = (double)x[first + i];
+        to->im[i] = (double)x[ld + first + i];
+    }
+}
+
 SONAR_MULTIARCH static void project_one(const float *a, size_t sensors, size_t ld, const float *x,
                                         double *to) {
     sums s = {0};
-    for (size_t i = 0; i < sensors; i++) {
-        mvdr_lanes re, im;
-        widen(a + 2 * i * MVDR_LANES, &re);
-        widen(a + (2 * i + 1) * MVDR_LANES, &im);
-        add(&s, x, i, ld, &re, &im);
+    part p;
+    for (size_t first = 0; first < sensors; first += PART) {
+        const size_t count = sonar_min_size(PART, sensors - first);
+        widen_part(x, ld, first, count, &p);
+        for (size_t i = 0; i < count; i++, a += 2 * MVDR_LANES) {
+            mvdr_lanes re, im;
+            mvdr_widen(a, &re);
+            mvdr_widen(a + MVDR_LANES, &im);
+            add(&s, p.re[i], p.im[i], &re, &im);
+        }
     }
     put(&s, to);
 }
@@ -121,12 +143,18 @@ SONAR_MULTIARCH static void project_one(const float *a, size_t sensors, size_t l
 SONAR_MULTIARCH static void project_two(const float *a, size_t sensors, size_t ld, const float *x,
                                         const float *y, double *to, double *also) {
     sums s = {0}, t = {0};
-    for (size_t i = 0; i < sensors; i++) {
-        mvdr_lanes re, im;
-        widen(a + 2 * i * MVDR_LANES, &re);
-        widen(a + (2 * i + 1) * MVDR_LANES, &im);
-        add(&s, x, i, ld, &re, &im);
-        add(&t, y, i, ld, &re, &im);
+    part p, q;
+    for (size_t first = 0; first < sensors; first += PART) {
+        const size_t count = sonar_min_size(PART, sensors - first);
+        widen_part(x, ld, first, count, &p);
+        widen_part(y, ld, first, count, &q);
+        for (size_t i = 0; i < count; i++, a += 2 * MVDR_LANES) {
+            mvdr_lanes re, im;
+            mvdr_widen(a, &re);
+            mvdr_widen(a + MVDR_LANES, &im);
+            add(&s, p.re[i], p.im[i], &re, &im);
+            add(&t, q.re[i], q.im[i], &re, &im);
+        }
     }
     put(&s, to);
     put(&t, also);

@@ -79,12 +79,12 @@ static void freshen(const mvdr_stage *stage, const float *x, mvdr_scratch *scrat
 /* x^H y of a column x in float and y in double, over ld, a multiple of the lanes. */
 SONAR_MULTIARCH static void inner(const float *x, const double *y_re, const double *y_im, size_t ld,
                                   double *re, double *im) {
-    const mvdr_floats *xr = (const mvdr_floats *)x, *xi = (const mvdr_floats *)(x + ld);
     const mvdr_lanes *yr = (const mvdr_lanes *)y_re, *yi = (const mvdr_lanes *)y_im;
     mvdr_lanes rr = {0}, ii = {0}, ri = {0}, ir = {0};
     for (size_t i = 0; i < ld / MVDR_LANES; i++) {
-        const mvdr_lanes ar = __builtin_convertvector(xr[i], mvdr_lanes);
-        const mvdr_lanes ai = __builtin_convertvector(xi[i], mvdr_lanes);
+        mvdr_lanes ar, ai;
+        mvdr_widen(x + i * MVDR_LANES, &ar);
+        mvdr_widen(x + ld + i * MVDR_LANES, &ai);
         rr += ar * yr[i];
         ii += ai * yi[i];
         ri += ar * yi[i];
@@ -196,8 +196,19 @@ void mvdr_store(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
         mvdr_refresh(stage, bin, scratch);
 }
 
+/* What is new in these slots; together, as their steering vectors take longer than their products.
+ */
+static void sum_slots(mvdr_stage *stage, size_t bin, size_t begin, size_t end,
+                      mvdr_scratch *scratch) {
+    const size_t each = stage->shape.each;
+    if (begin == end)
+        return;
+    for (size_t c = begin * each; c < end * each; c++)
+        update_gram(stage, bin, c, scratch);
+    update_projections(stage, bin, begin * each, end * each, false, scratch);
+}
+
 bool mvdr_sum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
-    const size_t slots = stage->shape.slots, each = stage->shape.each;
     const int64_t offset = llround(stage->bin[bin].offset * MVDR_TONE_ONE);
     const bool whole =
         stage->renewed || (stage->shape.by_snapshots && offset != stage->bin[bin].projected);
@@ -205,11 +216,12 @@ bool mvdr_sum(mvdr_stage *stage, size_t bin, mvdr_scratch *scratch) {
         renew(stage, bin, offset, scratch);
     if (stage->renewed)
         return true;
-    for (size_t i = mvdr_skipped(stage); stage->shape.by_snapshots && i < stage->arrived; i++) {
-        const size_t first = (stage->next + i) % slots * each;
-        for (size_t c = first; c < first + each; c++)
-            update_gram(stage, bin, c, scratch);
-        update_projections(stage, bin, first, first + each, false, scratch);
+    if (stage->shape.by_snapshots) {
+        const size_t skipped = mvdr_skipped(stage), count = stage->arrived - skipped;
+        const size_t first = (stage->next + skipped) % stage->shape.slots;
+        const size_t to_end = sonar_min_size(count, stage->shape.slots - first);
+        sum_slots(stage, bin, first, first + to_end, scratch);
+        sum_slots(stage, bin, 0, count - to_end, scratch);
     }
     return whole;
 }
