@@ -194,6 +194,16 @@ static void clip(rig *r) {
         victim(r)[i] = fmaxf(-2500, fminf(2500, victim(r)[i]));
 }
 
+/* A digitiser's one block, of a length that divides neither window nor stretch, goes on and on. */
+static void repeat_block(rig *r) {
+    enum { BLOCK = 300 };
+    static float block[BLOCK];
+    if (r->first == 0)
+        memcpy(block, victim(r), sizeof block);
+    for (size_t i = 0; i < WINDOW; i++)
+        victim(r)[i] = block[(r->first + i) % BLOCK];
+}
+
 static void drop_gain(rig *r) {
     for (size_t i = 0; i < WINDOW; i++)
         victim(r)[i] *= 0.001f;
@@ -217,7 +227,8 @@ static const struct {
               {"hum of 60 Hz", hum_60, SONAR_ELEMENT_HUM},
               {"clipped", clip, SONAR_ELEMENT_CLIPPED},
               {"gain 60 dB down", drop_gain, SONAR_ELEMENT_DEAD},
-              {"preamplifier only", die_noisily, SONAR_ELEMENT_DEAD}};
+              {"preamplifier only", die_noisily, SONAR_ELEMENT_DEAD},
+              {"one block again and again", repeat_block, SONAR_ELEMENT_STUCK}};
 
 Test(elements, every_fault_is_found_at_every_place_of_small_and_large_arrays) {
     static const size_t sizes[] = {3, 4, 5, 7, 8, 17, 64, 129};

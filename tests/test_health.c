@@ -905,7 +905,7 @@ static void add_sensors(sonar_element_list *list, uint32_t first, uint32_t count
 Test(health, bad_elements_are_named_and_degrade_while_in_use) {
     static const char *const text[SONAR_ELEMENT_FAULTS] = {
         "2 sensors dead: 5-6",
-        "2 sensors stuck at one value: 5-6",
+        "2 sensors stuck at one value or block: 5-6",
         "2 sensors far louder than the others: 5-6",
         "2 sensors ridden by mains hum: 5-6",
         "2 sensors clipping: 5-6",

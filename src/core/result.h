@@ -350,7 +350,7 @@ typedef enum sonar_stage_part {
  * and what the sensor is then. */
 #define SONAR_ELEMENT_FAULT_ROWS(ROW)                                                              \
     ROW(SONAR_ELEMENT_DEAD, "dead", "dead")                                                        \
-    ROW(SONAR_ELEMENT_STUCK, "stuck", "stuck at one value")                                        \
+    ROW(SONAR_ELEMENT_STUCK, "stuck", "stuck at one value or block")                               \
     ROW(SONAR_ELEMENT_NOISY, "noisy", "far louder than the others")                                \
     ROW(SONAR_ELEMENT_HUM, "hum", "ridden by mains hum")                                           \
     ROW(SONAR_ELEMENT_CLIPPED, "clipped", "clipping")                                              \

@@ -14,7 +14,9 @@
  *
  * - dead: constant at 0; or far below the others in all octaves in and beside the band, and in the
  *   median over eight frequencies there (between tones, whose nodes may be anywhere)
- * - stuck: constant at another value, or nearly always equal to the sample before
+ * - stuck: constant at another value, or nearly always equal to the sample before; or the stretch's
+ *   first 64 samples, half of which differ from the one before, come again in it to the bit, for
+ * the first time after 128 samples or more
  * - noisy: far above the others and its neighbours in an octave of the band, or by 45 dB above all
  * - hum: the lines of the mains (50 or 60 Hz, three harmonics) far above the others' and above the
  *   same sensor's spectrum beside them

@@ -28,7 +28,7 @@ struct measure {
     float same;                      /* share of samples equal to the one before */
     uint64_t fingerprint;            /* of the samples compared; 0: they cannot be */
     bool taken;                      /* nothing was missing */
-    bool constant, zero, clipped;
+    bool constant, zero, repeated, clipped;
 };
 
 /* In `seen`, above the bits of the faults: constant in a round in which no sensor is judged. */

@@ -195,15 +195,15 @@ static void judge_hum(sonar_elements *e, double noise) {
     }
 }
 
-/* Samples that hardly ever change are stuck but for glitches; a quiet sensor's are not, for it is
- * dead by its level. */
+/* Samples that hardly ever change are stuck but for glitches, and so is a digitiser that sends one
+ * block again and again; a quiet sensor's are not, for it is dead by its level. */
 static void judge_samples(sonar_elements *e) {
     const float most_same = 0.9f;
     for (size_t s = 0; s < e->spec.sensors; s++) {
         const struct measure *m = &e->measure[s];
         if (!judgeable(e, s) || m->constant)
             continue;
-        if (m->same > most_same && !has(e, s, SONAR_ELEMENT_DEAD))
+        if ((m->same > most_same || m->repeated) && !has(e, s, SONAR_ELEMENT_DEAD))
             note(e, s, SONAR_ELEMENT_STUCK);
         if (m->clipped)
             note(e, s, SONAR_ELEMENT_CLIPPED);

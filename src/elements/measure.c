@@ -15,7 +15,8 @@ enum {
     TASK = 64,  /* sensors of one task */
     LEAST_DETAILS = 32,
     LEAST_STRETCH = 128,
-    COMPARED = 64, /* samples of every sensor, by which identical ones are told */
+    COMPARED = 64,      /* samples by which identical and repeated ones are told */
+    LEAST_PERIOD = 128, /* of what is repeated: a tone's may be shorter */
     STRETCH_SAMPLES = 1024
 };
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
@@ -382,6 +383,23 @@ static void measure_octaves(const sonar_elements *e, float *x, struct measure *m
     }
 }
 
+/* Whether COMPARED samples move so much that equal ones are no chance. */
+static bool is_lively(const float *x) {
+    size_t moves = 0;
+    for (size_t i = 1; i < COMPARED; i++)
+        moves += x[i] != x[i - 1];
+    return moves >= COMPARED / 2;
+}
+
+/* Whether the stretch's first samples come again in it, but not at once, as those of a tone do. */
+static bool is_repeated(const float *x, size_t n) {
+    size_t lag = 1;
+    for (; lag + COMPARED <= n; lag++)
+        if (x[lag] == x[0] && !memcmp(x, x + lag, COMPARED * sizeof *x))
+            break;
+    return lag >= LEAST_PERIOD && lag + COMPARED <= n && is_lively(x);
+}
+
 static void measure_sensor(const sonar_elements *e, size_t channel, float *x, struct measure *m) {
     const size_t n = e->stretch;
     m->taken = e->missing[channel] <= 0;
@@ -393,7 +411,8 @@ static void measure_sensor(const sonar_elements *e, size_t channel, float *x, st
     m->zero = m->constant && extent.low == 0;
     m->step = m->constant ? 0 : extent.step;
     m->same = (float)extent.same / (float)n;
-    m->clipped = is_clipped(x, n, &extent);
+    m->repeated = is_repeated(x, n);
+    m->clipped = !m->repeated && is_clipped(x, n, &extent);
     const float mean = (float)(sum_of(x, n) / (double)n);
     for (size_t i = 0; i < n; i++)
         x[i] -= mean;
@@ -410,14 +429,11 @@ static void measure_sensor(const sonar_elements *e, size_t channel, float *x, st
  * window counts, since other ranks may have begun their round in another one. */
 static uint64_t fingerprint(const float *x, uint64_t first_sample) {
     uint64_t mixed = first_sample, two;
-    size_t moves = 0;
     for (size_t i = 0; i < COMPARED; i += sizeof two / sizeof *x) {
         memcpy(&two, x + i, sizeof two);
         mixed = sonar_random_at(mixed, two);
     }
-    for (size_t i = 1; i < COMPARED; i++)
-        moves += x[i] != x[i - 1];
-    return moves < COMPARED / 2 ? 0 : mixed;
+    return is_lively(x) ? mixed : 0;
 }
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
