@@ -567,6 +567,32 @@ Test(record, a_file_that_is_deleted_meanwhile_is_told) {
     }
 }
 
+Test(record, a_folder_that_was_made_anew_is_recorded_to) {
+    rig rig = rig_make();
+    char command[300];
+    configure(&rig, "max_skew_ms: 200", "what: raw, buffer_mib: 16");
+    rig_start(&rig, windows_only);
+    digitiser d = feed_of(&rig);
+    digitiser_send(&d, 20);
+    cJSON_Delete(status_with(&rig, "record.bytes", 1));
+    snprintf(command, sizeof command, "rm -rf %s && mkdir %s", rig.folder, rig.folder);
+    cr_assert_eq(system(command), 0);
+    digitiser_send(&d, 20);
+    cJSON_Delete(status_with(&rig, "record.stopped", 1));
+    run(&rig, "ctl.log", "sonarctl",
+        (const char *const[]){"-e", rig.control, "record", "start", NULL});
+    digitiser_send(&d, 20);
+    cJSON *head = status_with(&rig, "record.segments", 2);
+    expect_number(head, "record.stopped", 1);
+    cJSON_Delete(head);
+    rig_stop(&rig);
+    files f = files_with(&rig, ".sigmf-data");
+    cr_expect_eq(f.count, 1);
+    files_free(&f);
+    digitiser_close(&d);
+    rig_free(&rig);
+}
+
 Test(record, too_little_room_is_told_and_a_command_begins_anew) {
     rig rig = rig_make();
     configure(&rig, "max_skew_ms: 200", "what: raw, buffer_mib: 16");

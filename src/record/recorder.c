@@ -27,6 +27,7 @@ struct sonar_recorder {
     sonar_recorder_spec spec; /* its texts are not valid after create */
     char name[80];            /* fit for a file's */
     const sonar_host *host;
+    char *path; /* of the folder */
     int directory;
     sonar_pieces pieces;
     sonar_stretch_sink sink;
@@ -86,20 +87,26 @@ static const char *remedy(int why) {
                            : "";
 }
 
+/* The folder that has the path now: another one may have taken its place. */
 static sonar_code open_directory(sonar_recorder *r, sonar_error *err) {
-    const char *path = r->spec.directory;
-    r->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (r->directory < 0)
+    const int directory = open(r->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0)
         return sonar_fail(err, SONAR_EUNAVAILABLE, "record.directory", "%s cannot be opened: %s%s",
-                          path, strerror(errno), remedy(errno));
+                          r->path, strerror(errno), remedy(errno));
+    if (r->directory >= 0)
+        close(r->directory);
+    r->directory = r->segment.directory = directory;
     if (faccessat(r->directory, ".", W_OK | X_OK, AT_EACCESS))
         return sonar_fail(err, SONAR_EUNAVAILABLE, "record.directory",
-                          "%s is not ours to write: %s%s", path, strerror(errno), remedy(errno));
+                          "%s is not ours to write: %s%s", r->path, strerror(errno), remedy(errno));
     return SONAR_OK;
 }
 
 static sonar_code set_up(sonar_recorder *r, sonar_error *err) {
-    sonar_code code = open_directory(r, err);
+    r->path = strdup(r->spec.directory);
+    if (!r->path)
+        return sonar_fail(err, SONAR_ENOMEM, "record", "no memory");
+    const sonar_code code = open_directory(r, err);
     if (code)
         return code;
     sonar_pieces_plan(&r->spec, &r->pieces);
@@ -142,6 +149,7 @@ void sonar_recorder_destroy(sonar_recorder *r) {
     sonar_pieces_destroy(&r->pieces);
     clear(&r->now);
     clear(&r->fresh);
+    free(r->path);
     if (r->directory >= 0)
         close(r->directory);
     pthread_mutex_destroy(&r->lock);
@@ -202,8 +210,11 @@ static void keep(sonar_recorder *r) {
 }
 
 static sonar_code begin_segment(sonar_recorder *r, sonar_error *err) {
+    sonar_code code = open_directory(r, err);
+    if (code)
+        return code;
     keep(r);
-    sonar_code code = check_space(r, err);
+    code = check_space(r, err);
     if (!code)
         code = sonar_segment_begin(&r->segment, r->name, err);
     if (code)
