@@ -345,6 +345,61 @@ Test(elements, sensors_with_the_samples_of_another_are_named) {
         }
 }
 
+/* The sensors of two ranks, once both have measured them, as those of one array. */
+static void judge_ranks(rig *rank, sonar_elements *whole, const uint32_t *sensor) {
+    const size_t bytes = rank[0].sensors * sonar_elements_measure_bytes();
+    if (!sonar_elements_measured(rank[0].elements) || !sonar_elements_measured(rank[1].elements))
+        return;
+    uint8_t *told = malloc(2 * bytes);
+    uint64_t began = 0;
+    for (size_t k = 0; k < 2; k++) {
+        const uint64_t first = sonar_elements_began(rank[k].elements);
+        began = first > began ? first : began;
+        memcpy(told + k * bytes, sonar_elements_tell(rank[k].elements), bytes);
+    }
+    for (size_t k = 0; k < 2; k++)
+        sonar_elements_go_on(rank[k].elements, began);
+    sonar_elements_take(whole, told, sensor);
+    sonar_elements_judge(whole);
+    free(told);
+}
+
+/* The second rank's digitiser, which sends what the first one's does, begins a window later. */
+Test(elements, identical_sensors_of_ranks_that_began_apart_are_named) {
+    enum { N = 5, HOP = FS / 8 }; /* a round is over before its second is */
+    static rig rank[2], all;
+    rig_open(&all, 2 * N, 1.5, 60);
+    create(&all, 300, 500);
+    uint32_t sensor[2 * N];
+    for (uint32_t s = 0; s < 2 * N; s++)
+        sensor[s] = s;
+    for (int k = 0; k < 2; k++) {
+        rig_open(&rank[k], N, 1.5, 60);
+        sonar_elements_spec spec = spec_of(&rank[k], 300, 500);
+        spec.hop = HOP;
+        cr_assert_eq(sonar_elements_create(&spec, sonar_host_serial(), &rank[k].elements, NULL),
+                     SONAR_OK);
+    }
+    sim_synth *synth = synth_of(&rank[0]);
+    for (uint64_t first = 0; first < 12 * FS; first += HOP) {
+        sim_synth_render(synth, first, WINDOW, rank[0].x);
+        memcpy(rank[1].x, rank[0].x, N * WINDOW * sizeof *rank[1].x);
+        rank[0].first = rank[1].first = first;
+        for (int k = 0; k < (first ? 2 : 1); k++)
+            if (sonar_elements_due(rank[k].elements, first))
+                measure(&rank[k], 0, false);
+        judge_ranks(rank, all.elements, sensor);
+    }
+    sonar_element_health h;
+    sonar_elements_read(all.elements, all.used, &h);
+    cr_expect_eq(h.fault[SONAR_ELEMENT_IDENTICAL].sensors.count, 2 * N, "%u",
+                 h.fault[SONAR_ELEMENT_IDENTICAL].sensors.count);
+    sim_synth_destroy(synth);
+    rig_close(&rank[0]);
+    rig_close(&rank[1]);
+    rig_close(&all);
+}
+
 /* Two tell nothing of each other's levels, but that they are one. */
 Test(elements, two_sensors_with_the_same_samples_are_named) {
     rig r;

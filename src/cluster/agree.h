@@ -33,14 +33,16 @@ typedef struct sonar_offer {
     double missing_mean, missing_worst;
     uint64_t channels; /* used ones, behind missing_mean */
     uint64_t lookback;
-    int64_t idle_ns; /* since a window was worked on, or the start; the root's counts */
+    uint64_t round_first; /* sample with which the measures began, if measured */
+    int64_t idle_ns;      /* since a window was worked on, or the start; the root's counts */
     uint32_t epoch, frame_flags;
     uint32_t timeline; /* of this rank's ingest: how many it has begun before */
     uint32_t wanted;   /* SONAR_WANT bits of what is to be published; the root's counts */
     uint8_t publishes; /* the root: somewhere to put what is wanted */
     uint8_t asks;      /* it asks all to tell of themselves before anything else */
     uint8_t blocked;   /* it waits for such a place, and all wait for it */
-    uint8_t has;       /* a window; all above but channels, idle_ns, wanted and these is of it */
+    uint8_t has; /* a window; all above but channels, round_first, idle_ns, wanted and these is
+                    of it */
     uint8_t restarted; /* as the window says */
     uint8_t draining;  /* no more windows come: it is asked to stop */
     uint8_t stopping;  /* at once */

@@ -82,10 +82,13 @@ void sonar_elements_measure(sonar_elements *elements, uint64_t first_sample,
 size_t sonar_elements_measure_bytes(void); /* of one sensor */
 /* A round is complete that nobody has judged yet. */
 bool sonar_elements_measured(const sonar_elements *elements);
+/* The sample with which its round began. */
+uint64_t sonar_elements_began(const sonar_elements *elements);
 /* [sensor] what was measured, or that nothing was where no round is complete. Valid until go_on,
- * with which the next round may begin. */
+ * with which the next round may begin: a second after `began`, that of the rank that began last, so
+ * that all ranks compare their sensors in the same window. */
 const void *sonar_elements_tell(sonar_elements *elements);
-void sonar_elements_go_on(sonar_elements *elements);
+void sonar_elements_go_on(sonar_elements *elements, uint64_t began);
 /* What the ranks told, one rank's sensors behind the other's; sensor: their numbers in the array.
  * Not while sonar_elements_measured is true. */
 void sonar_elements_take(sonar_elements *elements, const void *told, const uint32_t *sensor);

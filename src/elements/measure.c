@@ -497,13 +497,18 @@ bool sonar_elements_measured(const sonar_elements *e) {
     return atomic_load_explicit(&e->turn, memory_order_acquire) == TURN_JUDGE;
 }
 
+uint64_t sonar_elements_began(const sonar_elements *e) {
+    return e->round_first;
+}
+
 const void *sonar_elements_tell(sonar_elements *e) {
     for (size_t s = 0; s < e->spec.sensors && !sonar_elements_measured(e); s++)
         e->measure[s].taken = false;
     return e->measure;
 }
 
-void sonar_elements_go_on(sonar_elements *e) {
+void sonar_elements_go_on(sonar_elements *e, uint64_t began) {
+    e->round_first = began;
     atomic_store_explicit(&e->turn, TURN_MEASURE, memory_order_release);
 }
 

@@ -92,9 +92,12 @@ sonar_code sonar_mask_share(sonar_pipeline *p, sonar_error *err) {
     const size_t own = ranks->cluster->place.rank;
     size_t size[SONAR_RANKS_MOST];
     bool any = false, all = true;
+    uint64_t began = 0;
     for (size_t r = 0; r < ranks->agree.ranks; r++) {
         any = any || offer[r].measured;
         all = all && (offer[r].measured || !ranks->present[r]);
+        if (offer[r].measured)
+            began = offer[r].round_first > began ? offer[r].round_first : began;
         size[r] = ranks->sensors[r] * sonar_elements_measure_bytes();
     }
     if (!any || !all || !offer[0].judged)
@@ -102,7 +105,7 @@ sonar_code sonar_mask_share(sonar_pipeline *p, sonar_error *err) {
     const void *mine = sonar_elements_tell(p->elements);
     const sonar_code code = ranks->cluster->ops->gather(mine, size, ranks->measures, err);
     if (offer[own].measured)
-        sonar_elements_go_on(p->elements);
+        sonar_elements_go_on(p->elements, began);
     if (!code && sonar_is_root(p))
         sonar_elements_take(p->judged, ranks->measures, ranks->sensor);
     return code;

@@ -174,6 +174,7 @@ static void make_offer(sonar_pipeline *p, sonar_offer *offer) {
     offer->stopping = atomic_load(&p->stopping);
     offer->channels = ranks->channels_used;
     offer->measured = sonar_elements_measured(p->elements);
+    offer->round_first = sonar_elements_began(p->elements);
     offer->judged = p->judged && !sonar_elements_measured(p->judged);
     sonar_propose_offer(p, offer);
     prepare(p, offer);
