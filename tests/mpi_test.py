@@ -670,6 +670,22 @@ def sensors_of_all_ranks_are_judged():
     daemon.end()
 
 
+def identical_sensors_of_two_ranks_are_named():
+    """Sensor 20, rank 1's, has the samples of sensor 3, rank 0's."""
+    data = sea(30 * FS_HZ)
+    data[:, 20] = data[:, 3]
+    daemon = Daemon(2)
+    until = time.monotonic() + 60
+    at = 0
+    while daemon.status.get("elements", {}).get("identical", {}).get("count") != 2:
+        assert time.monotonic() < until and at < len(data), daemon.status.get("elements")
+        feed(daemon, data[at:at + HOP], begin=at)
+        at += HOP
+        daemon.receive(200)
+    assert daemon.status["elements"]["identical"]["sensors"] == [[3, 3], [20, 20]], daemon.status["elements"]
+    daemon.end()
+
+
 def too_much_missing_is_dropped():
     data = sea(4 * FS_HZ)
     daemon = Daemon(2, more=LOSSY, share=0.4)
@@ -867,6 +883,7 @@ TESTS = (one_rank_is_no_other, ranks_agree_with_one, sums_over_sensors_add_up, a
          the_status_tells_of_every_rank, the_simulator_feeds_ranks,
          scattered_sensors_agree_with_one, a_recording_is_replayed_to_ranks,
          recordings_of_ranks_are_replayed, changes_hold_for_all_ranks, a_change_is_taken_by_all_or_none, sensors_of_all_ranks_are_judged,
+         identical_sensors_of_two_ranks_are_named,
          half_an_array_is_that_of_one_process, too_much_missing_is_dropped,
          an_epoch_is_adopted_by_all_or_none, a_rank_says_that_it_is_bound, a_rank_that_dies_ends_the_job, what_ranks_cannot_do_is_refused,
          each_rank_is_trained_for_its_channels, keys_are_read_again_by_all_ranks, all_stop_with_one)
