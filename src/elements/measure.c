@@ -391,7 +391,8 @@ static bool is_lively(const float *x) {
     return moves >= COMPARED / 2;
 }
 
-/* Whether the stretch's first samples come again in it, but not at once, as those of a tone do. */
+/* Whether the stretch's first samples come again in it, but not at once, as those of a short tone's
+ * period do. A longer period is told from a block by noise alone. */
 static bool is_repeated(const float *x, size_t n) {
     size_t lag = 1;
     for (; lag + COMPARED <= n; lag++)
