@@ -695,6 +695,9 @@ def too_much_missing_is_dropped():
     while daemon.status["windows"]["dropped"]["missing"] < 4:
         assert time.monotonic() < until, daemon.status
         daemon.receive(50)
+    rank = daemon.status["ranks"][1]
+    assert rank["windows_absent"] >= 3, daemon.status  # counted beside those that were dropped
+    assert "ranks_absent" in [condition["code"] for condition in daemon.status["conditions"]], daemon.status
     assert max(windows_of(daemon)) == 2 * FS_HZ - WINDOW, sorted(windows_of(daemon))
     daemon.end()
 

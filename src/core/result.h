@@ -494,7 +494,7 @@ typedef struct sonar_rank_status {
     char host[64];
     uint32_t first_channel, channels;
     uint64_t frames_accepted, frames_dropped, samples_missing; /* as the counters of those names */
-    uint64_t windows_absent;  /* that were worked on and of which it had nothing */
+    uint64_t windows_absent;  /* of the array's, of which it had nothing */
     uint64_t windows_dropped; /* of its own, late or of another epoch than all are in */
 } sonar_rank_status;
 

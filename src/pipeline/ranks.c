@@ -457,8 +457,6 @@ static bool handle(sonar_pipeline *p, const sonar_verdict *v) {
     atomic_store(&p->progress.busy_since_ns, began);
     if (!result && sonar_is_root(p))
         atomic_fetch_add(&p->progress.results_dropped, 1);
-    for (size_t r = 0; r < ranks->agree.ranks; r++)
-        ranks->absent[r] += !v->present[r];
     memcpy(ranks->present, v->present, sizeof ranks->present);
     const sonar_code code = process(p, v, result, &cancelled, &err);
     if (!code && !cancelled) {
@@ -523,6 +521,8 @@ static bool round_of(sonar_pipeline *p) {
         release(p);
     }
     if (v.kind == SONAR_ROUND_RUN) {
+        for (size_t r = 0; r < ranks->agree.ranks; r++)
+            ranks->absent[r] += !v.present[r];
         const bool goes_on = lacks_too_much(p, &v) || handle(p, &v);
         ranks->worked_ns = sonar_monotonic_ns();
         return goes_on;
