@@ -734,6 +734,25 @@ Test(elements, no_more_than_a_third_goes_out) {
     rig_close(&r);
 }
 
+/* A tone without noise, of a period that is not short. */
+static void sing(rig *r) {
+    for (size_t s = 0; s < r->sensors; s++)
+        for (size_t i = 0; i < WINDOW; i++)
+            r->x[s * WINDOW + i] =
+                roundf(3000 * (float)sin(2 * M_PI * (double)((r->first + i) % 200 + 3 * s) / 200));
+}
+
+Test(elements, none_goes_out_where_all_repeat_themselves) {
+    rig r;
+    rig_open(&r, 9, 1.5, 60);
+    r.spoil = sing;
+    const sonar_element_health h = listen(&r, 8, 0, true);
+    cr_expect_eq(h.fault[SONAR_ELEMENT_STUCK].sensors.count, 9);
+    for (size_t s = 0; s < 9; s++)
+        cr_expect_eq(sonar_elements_mask(r.elements)[s], 0, "%zu", s);
+    rig_close(&r);
+}
+
 /* Clipping and hum outside of the band are told, and leave the beams alone. */
 Test(elements, what_does_not_spoil_the_beams_stays_in) {
     rig r;

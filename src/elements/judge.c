@@ -259,13 +259,24 @@ static size_t most_out(const sonar_elements *e) {
     return (e->spec.sensors - e->masked) / 3;
 }
 
+/* More sensors repeat themselves than may be out: that is a digitiser, or a test tone without
+ * noise, and the beams would be no better without a third of them. */
+static bool all_repeat(const sonar_elements *e) {
+    size_t count = 0;
+    for (size_t s = 0; s < e->spec.sensors; s++)
+        count += judgeable(e, s) && e->measure[s].repeated;
+    return count > most_out(e);
+}
+
 static bool update_mask(sonar_elements *e) {
     const uint8_t faults = spoiling(e);
+    const bool stay = all_repeat(e);
     bool changed = false;
     size_t out = 0;
     for (size_t s = 0; s < e->spec.sensors; s++) {
+        const bool bad = e->seen[s] & faults && !(stay && e->measure[s].repeated);
         if (judgeable(e, s))
-            count_round(&e->out[s], e->seen[s] & faults, SONAR_ELEMENTS_OUT_ROUNDS, e->patience[s]);
+            count_round(&e->out[s], bad, SONAR_ELEMENTS_OUT_ROUNDS, e->patience[s]);
         if (e->mask[s] && !e->out[s].set) {
             e->mask[s] = 0;
             e->patience[s] =
