@@ -680,6 +680,12 @@ static const struct {
     {ARRAY(LINE8 "gain_db: 0, hydrophone: {sensitivity_db: -180, full_scale_v: 1, "
                  "full_scale_counts: 1}"),
      "error: array: only one of gain_db or hydrophone may be given", "accepted: gain_db or"},
+    {ARRAY(LINE8 "gain_db: 251"), "error: array.gain_db: 251", "-250 to 250"},
+    {ARRAY(LINE8 "hydrophone: {sensitivity_db: -400, full_scale_v: 1, full_scale_counts: 1}"),
+     "error: array.hydrophone.sensitivity_db: sensor 0 has -400 dB", "-250 to 250"},
+    {ARRAY(LINE8 "hydrophone: {sensitivity_db: -180, amplifier_db: [0, 0, 0, 400, 0, 0, 0, 0], "
+                 "full_scale_v: 1, full_scale_counts: 1e6}"),
+     "error: array.hydrophone.sensitivity_db: sensor 3 has 340 dB", "-250 to 250"},
     {ARRAY(LINE8 "hydrophone: {sensitivity_db: -180, full_scale_v: 1}"),
      ":4:69: error: array.hydrophone.full_scale_counts is required", "in counts"},
     {ARRAY(LINE8 "hydrophone: {sensitivity_db: -180, full_scale_v: 0, full_scale_counts: 1}"),

@@ -280,6 +280,18 @@ static bool resolve_hydrophone(sonar_loader *l) {
     return good;
 }
 
+/* Powers of louder or quieter units would not fit 32-bit floats. */
+static bool check_gains(sonar_loader *l, sonar_option_id id) {
+    const sonar_config *c = l->config;
+    const double most_db = sonar_options[OPT_GAIN].high;
+    for (size_t k = 0; k < c->sensors; k++)
+        if (!(fabs(c->gain_db[k]) <= most_db))
+            return fail(l, id, "what makes -250 to 250 dB re 1 count/uPa",
+                        "sensor %zu has %.10g dB re 1 count/uPa with amplifier and converter", k,
+                        c->gain_db[k]);
+    return true;
+}
+
 bool sonar_resolve_array(sonar_loader *l) {
     sonar_config *c = l->config;
     if (!place_sensors(l))
@@ -288,6 +300,7 @@ bool sonar_resolve_array(sonar_loader *l) {
     good = resolve_mask(l) && good;
     const bool hydrophone = value(l, OPT_SENSITIVITY)->origin != SONAR_ABSENT;
     good = (hydrophone ? resolve_hydrophone(l) : per_sensor(l, OPT_GAIN, c->gain_db)) && good;
+    good = good && check_gains(l, hydrophone ? OPT_SENSITIVITY : OPT_GAIN);
     good = per_sensor(l, OPT_PHASE, c->phase_deg) && good;
     good = per_sensor(l, OPT_DELAY, c->delay_us) && good;
     c->calibrated = hydrophone || have(l, OPT_GAIN);

@@ -113,7 +113,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                            "third of all sensors. A sensor is switched on again when it has been "
                            "good for half a minute; this time doubles with each repetition. The "
                            "status names faulty sensors whether they are switched off or not."},
-    [OPT_GAIN] = {"array.gain_db", LIVE, PER_SENSOR("dB re 1 count/uPa", -400, 400),
+    [OPT_GAIN] = {"array.gain_db", LIVE, PER_SENSOR("dB re 1 count/uPa", -250, 250),
                   .computed = "not set: without array.hydrophone results are in counts^2",
                   .help = "Sensitivity of each channel, one number for all or one per sensor. "
                           "Samples are divided by it, and results are then in uPa^2. "
