@@ -93,7 +93,7 @@ void sonar_option_accepted(const sonar_option *option, char *words, size_t size)
         snprintf(words, size, "text of 1 to %.0f bytes", option->high);
         return;
     case SONAR_TYPE_ENDPOINT:
-        snprintf(words, size, "%s", endpoint);
+        snprintf(words, size, "%s", option->local ? "ipc://PATH" : endpoint);
         return;
     case SONAR_TYPE_INTEGERS:
     case SONAR_TYPE_REALS:

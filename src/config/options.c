@@ -165,7 +165,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                               "drop_oldest: the oldest waiting window is dropped and counted. "
                               "block: the sender waits and nothing is lost, for recordings."},
     [OPT_SHARED_MEMORY] =
-        {"ingest.shared_memory", AT(shared_memory), .type = SONAR_TYPE_ENDPOINT,
+        {"ingest.shared_memory", AT(shared_memory), .type = SONAR_TYPE_ENDPOINT, .local = true,
          .computed = "not set: all samples come over the sockets",
          .help =
              "Local socket at which digitisers on this machine hand over memory that they write "
@@ -522,7 +522,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                  "has none by then takes part with nothing, and its samples are missing."},
 
     [OPT_CONTROL_ENDPOINT] =
-        {"control.endpoint", AT(control_endpoint), .type = SONAR_TYPE_ENDPOINT,
+        {"control.endpoint", AT(control_endpoint), .type = SONAR_TYPE_ENDPOINT, .local = true,
          .computed = "not set: of a systemd service control in its runtime folder, else none",
          .help = "Local socket at which sonarctl reaches the daemon (docs/control.md), ipc only."},
     [OPT_CONTROL_GROUP] = {"control.group", AT(control_group), BOOLEAN, .fallback = "false",

@@ -194,6 +194,7 @@ typedef struct sonar_option {
     bool required;       /* wherever the group it is in is there */
     bool grouped;        /* required, or has its default, only if its group is in the file */
     bool live;           /* may change while the daemon runs */
+    bool local;          /* an endpoint on this machine: ipc alone */
     const char *fallback;
     const char *computed; /* how the default follows from other options, for the reference */
     const char *help;
