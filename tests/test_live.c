@@ -389,7 +389,7 @@ Test(live, a_file_with_another_value_acts_alike, .timeout = 300) {
 }
 
 /* The CBF's band moves through all that the Lofar has, and the Lofar's shrinks about it. */
-Test(live, bands_move_within_those_of_the_start, .timeout = 120) {
+Test(live, bands_move_within_those_of_the_start, .timeout = 300) {
     static const setting moves[] = {{"cbf.band_hz", "[520, 580]"},
                                     {"cbf.band_bins", "[900, 1000]"},
                                     {"lofar.band_hz", "[550, 900]"},
@@ -441,7 +441,7 @@ Test(live, dominant_modes_change_where_eigenvectors_are) {
 }
 
 /* A limit that there is room for may be another one or, for want of any, none. */
-Test(live, a_limit_on_the_gain_changes_where_there_is_one, .timeout = 120) {
+Test(live, a_limit_on_the_gain_changes_where_there_is_one, .timeout = 300) {
     static const setting limits[] = {{"mvdr.white_noise_gain_db", "-1"},
                                      {"mvdr.white_noise_gain_db", "-40"},
                                      {"mvdr.white_noise_gain_db", NULL}};
@@ -473,7 +473,7 @@ Test(live, a_limit_on_the_gain_changes_where_there_is_one, .timeout = 120) {
 }
 
 /* By the spectrum's own eigenvectors and by MUSIC's. */
-Test(live, music_changes_where_it_was_on, .timeout = 120) {
+Test(live, music_changes_where_it_was_on, .timeout = 300) {
     static const setting sources[] = {
         {"mvdr.music", "1"}, {"mvdr.music", "auto"}, {"mvdr.music", "off"}, {"mvdr.music", "off"}};
     music = "3";
@@ -560,7 +560,7 @@ Test(live, spectra_turn_to_true_bearings_and_back) {
 }
 
 /* What was recorded holds the old tables. */
-Test(live, devices_with_graphs_follow, .timeout = 120) {
+Test(live, devices_with_graphs_follow, .timeout = 300) {
     const struct layout layout = feed_layout(fake_backend(FAKE_LAZY | FAKE_GRAPHS));
     static const size_t some[] = {0, 1, 2, 3, 13, 17, 19};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
@@ -571,7 +571,7 @@ Test(live, devices_with_graphs_follow, .timeout = 120) {
     }
 }
 
-Test(live, devices_with_graphs_take_what_they_have_room_for, .timeout = 120) {
+Test(live, devices_with_graphs_take_what_they_have_room_for, .timeout = 300) {
     const struct layout layout = feed_layout(fake_backend(FAKE_LAZY | FAKE_GRAPHS));
     fake = (struct fake_device){0};
     music = "3", gain = "-6";
@@ -582,7 +582,7 @@ Test(live, devices_with_graphs_take_what_they_have_room_for, .timeout = 120) {
 }
 
 /* Not at once, but then of the new values: two times over. */
-Test(live, devices_record_anew_what_has_changed, .timeout = 120) {
+Test(live, devices_record_anew_what_has_changed, .timeout = 300) {
     static line changing, started;
     const setting slow = {"sound_speed_mps", "1450"};
     const struct layout layout = feed_layout(fake_backend(FAKE_LAZY | FAKE_GRAPHS));
@@ -848,7 +848,7 @@ static void write_speed(const box *box, int speed, char version[72]) {
 }
 
 /* Every window comes, and names the speed and the version that belong together. */
-Test(live, reloads_under_a_running_feed_lose_no_window, .timeout = 120) {
+Test(live, reloads_under_a_running_feed_lose_no_window, .timeout = 300) {
     static char version[RELOADS + 1][72];
     char in[128], out[128];
     box box = box_open();

@@ -190,7 +190,7 @@ Test(navigation, a_fixed_source_keeps_its_true_bearing_through_a_turn, .timeout 
 }
 
 /* Without any heading bearings are in the array frame, and everybody is told. */
-Test(navigation, a_heading_that_does_not_come_is_named, .timeout = 60) {
+Test(navigation, a_heading_that_does_not_come_is_named, .timeout = 120) {
     static rig r;
     message m;
     char nmea[48], option[80];
@@ -216,7 +216,7 @@ Test(navigation, a_heading_that_does_not_come_is_named, .timeout = 60) {
 }
 
 /* By hand: it holds until another one is told. */
-Test(navigation, sonarctl_tells_where_the_ship_is, .timeout = 60) {
+Test(navigation, sonarctl_tells_where_the_ship_is, .timeout = 120) {
     static rig r;
     message m;
     rig_open(&r, "heading_offset_deg: 10");
