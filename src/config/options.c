@@ -110,7 +110,8 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                        .help =
                            "Also switch off sensors that have been dead, stuck, noisy or, where "
                            "the band begins below 180 Hz, humming for five seconds, at most a "
-                           "third of all sensors. A sensor is switched on again when it has been "
+                           "third of all sensors. Where more are stuck because their samples come "
+                           "again, these stay on. A sensor is switched on again when it has been "
                            "good for half a minute; this time doubles with each repetition. The "
                            "status names faulty sensors whether they are switched off or not."},
     [OPT_GAIN] = {"array.gain_db", LIVE, PER_SENSOR("dB re 1 count/uPa", -250, 250),

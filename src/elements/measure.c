@@ -202,7 +202,7 @@ static inline __attribute__((always_inline)) void replace(const marks *where, co
     *to = (lanes)((*where & (marks)*by) | (~*where & (marks)*to));
 }
 
-/* A NaN is passed over. */
+/* Samples are finite: frames with others are refused. */
 SONAR_MULTIARCH static struct extent extent_of(const float *x, size_t n) {
     lanes low = (lanes){0} + x[0], high = low, step = (lanes){0} + FLT_MAX;
     marks same = {0};
