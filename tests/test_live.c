@@ -11,6 +11,7 @@
 #include "configured.h"
 #include "control/change.h"
 #include "feed.h"
+#include "oracle.h"
 #include "fake_device.h"
 #include "process.h"
 
@@ -202,13 +203,6 @@ static const char *text_of(const cJSON *head, const char *key) {
     return cJSON_IsString(item) ? item->valuestring : "";
 }
 
-static double worst_db(const float *have, const float *want, size_t count) {
-    double worst = 0;
-    for (size_t i = 0; i < count; i++)
-        worst = fmax(worst, fabs(10 * log10((double)have[i] / (double)want[i])));
-    return worst;
-}
-
 static sonar_code set(line *l, const char *path, const char *value, sonar_error *err) {
     static sonar_config_differences differences;
     const sonar_config_value to = {path, value};
@@ -256,8 +250,8 @@ static void expect_grids_alike(const line *have, const line *want, int which, do
     expect_alike(a->head, b->head, "shape", what);
     expect_alike(a->head, b->head, "band_hz", what);
     cr_assert_eq(a->count, b->count, "%s: %zu, %zu", what, a->count, b->count);
-    cr_expect_lt(worst_db(a->value, b->value, a->count), limit_db, "%s: grid %d: %g dB", what,
-                 which, worst_db(a->value, b->value, a->count));
+    cr_expect_lt(oracle_worst_db(a->count, a->value, b->value), limit_db, "%s: grid %d: %g dB",
+                 what, which, oracle_worst_db(a->count, a->value, b->value));
 }
 
 /* What there is of the MVDR: too few snapshots, all of them after it began anew, or all from
@@ -266,8 +260,8 @@ static void expect_grids_alike(const line *have, const line *want, int which, do
 enum { MVDR_FILLS, MVDR_FILLED, MVDR_KEPT };
 
 static void expect_results_alike(const line *have, const line *want, int mvdr, const char *what) {
-    cr_expect_lt(worst_db(have->azimuth, want->azimuth, LOOKS), 1e-4, "%s", what);
-    cr_expect_lt(worst_db(have->near, want->near, RANGES * LOOKS), 1e-4, "%s", what);
+    cr_expect_lt(oracle_worst_db(LOOKS, have->azimuth, want->azimuth), 1e-4, "%s", what);
+    cr_expect_lt(oracle_worst_db(RANGES * LOOKS, have->near, want->near), 1e-4, "%s", what);
     static const char *const said[] = {"axes", "band_hz", "shape", "level_corrected"};
     for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
         expect_alike(have->head, want->head, said[i], what);
@@ -285,11 +279,11 @@ static void expect_results_alike(const line *have, const line *want, int mvdr, c
         expect_alike(have->grid[MUSIC].head, want->grid[MUSIC].head, "music", what);
     }
     expect_loading_alike(have->mvdr_head, want->mvdr_head, what);
-    cr_expect_lt(worst_db(have->mvdr, want->mvdr, MVDR_LOOKS), 1e-3, "%s: %g dB", what,
-                 worst_db(have->mvdr, want->mvdr, MVDR_LOOKS));
-    cr_expect_lt(worst_db(have->mvdr_near, want->mvdr_near, RANGES * MVDR_LOOKS), 1e-3,
+    cr_expect_lt(oracle_worst_db(MVDR_LOOKS, have->mvdr, want->mvdr), 1e-3, "%s: %g dB", what,
+                 oracle_worst_db(MVDR_LOOKS, have->mvdr, want->mvdr));
+    cr_expect_lt(oracle_worst_db(RANGES * MVDR_LOOKS, have->mvdr_near, want->mvdr_near), 1e-3,
                  "%s: near %g dB", what,
-                 worst_db(have->mvdr_near, want->mvdr_near, RANGES * MVDR_LOOKS));
+                 oracle_worst_db(RANGES * MVDR_LOOKS, have->mvdr_near, want->mvdr_near));
     expect_contacts_alike(have->contacts, want->contacts, what);
 }
 

@@ -172,7 +172,7 @@ MVDR_INLINE void combine(mvdr_square h, size_t first, const reflector *r) {
     double re = 0;
     for (size_t i = first; i < h.n; i++)
         re += r->pr[i] * r->vr[i] + r->pi[i] * r->vi[i];
-    const double half = r->tau * r->tau * re / 2; /* v^H A v is real */
+    const double half = r->tau * (r->tau * re) / 2; /* v^H A v is real; tau^2 may overflow */
     for (size_t i = first / LANES * LANES; i < h.ld; i++) {
         r->pr[i] = r->tau * r->pr[i] - half * r->vr[i];
         r->pi[i] = r->tau * r->pi[i] - half * r->vi[i];
@@ -257,6 +257,8 @@ static bool ql(double *d, double *e, size_t n) {
                 return false;
             step(d, e, l, m);
         }
+        if (!isfinite(d[l]))
+            return false;
     }
     return true;
 }

@@ -105,3 +105,15 @@ void oracle_unit(double az_deg, double depression_deg, double u[3]) {
     u[1] = sin(az) * cos(depression);
     u[2] = sin(depression);
 }
+
+double oracle_worse(double worst, double difference) {
+    return isnan(difference) ? INFINITY : fmax(worst, difference);
+}
+
+double oracle_worst_db(size_t count, const float *have, const float *want) {
+    double worst = 0;
+    for (size_t i = 0; i < count; i++)
+        if (have[i] != want[i] && !(isnan(have[i]) && isnan(want[i])))
+            worst = oracle_worse(worst, fabs(10 * log10((double)have[i] / (double)want[i])));
+    return worst;
+}

@@ -39,4 +39,11 @@ double oracle_beam_power(size_t sensors, const sonar_c32 *x, const float *g, con
 /* u = (cos az cos dep, sin az cos dep, sin dep) */
 void oracle_unit(double az_deg, double depression_deg, double u[3]);
 
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+/* The larger difference; what is no number is larger than all. fmax would pass over it. */
+double oracle_worse(double worst, double difference);
+/* The largest difference of powers in dB; none where both are zero, or NaN. */
+double oracle_worst_db(size_t count, const float *have, const float *want);
+
 #endif
