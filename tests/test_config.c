@@ -1547,6 +1547,13 @@ Test(config, mutations_never_crash) {
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
+/* Of ranks on one host. */
+static sonar_code take_part(const sonar_config *whole, size_t rank, size_t ranks,
+                            sonar_config_part **part, sonar_error *err) {
+    const sonar_rank_place place = {rank, ranks, rank, ranks, 0};
+    return sonar_config_part_create(whole, &place, part, err);
+}
+
 /* Every sensor and channel is some rank's, with all that belongs to it. */
 Test(config, parts_are_the_whole_array) {
     loaded l = parse_good(
@@ -1563,7 +1570,7 @@ Test(config, parts_are_the_whole_array) {
     for (size_t r = 0; r < 3; r++) {
         sonar_config_part *part;
         sonar_error err = {0};
-        cr_assert(!sonar_config_part_create(l.config, r, 3, 3, &part, &err), "%s", err.text);
+        cr_assert(!take_part(l.config, r, 3, &part, &err), "%s", err.text);
         const sonar_config *c = &part->config;
         cr_assert(part->first_channel == first[r] && c->channels == channels[r]);
         cr_assert(c->specs.dft.channels == channels[r] && c->specs.cbf.sensors == c->sensors);
@@ -1610,7 +1617,7 @@ Test(config, ranks_have_threads_for_their_share) {
         loaded l = parse_good(given[i].text);
         sonar_config_part *part;
         sonar_error err = {0};
-        cr_assert(!sonar_config_part_create(l.config, 1, 2, 2, &part, &err), "%s", err.text);
+        cr_assert(!take_part(l.config, 1, 2, &part, &err), "%s", err.text);
         const sonar_config *c = &part->config;
         sonar_resolve_threads_of_rank(&part->config, given[i].processors);
         cr_expect_eq(c->threads, given[i].threads, "%zu: %zu", i, c->threads);
@@ -1628,10 +1635,16 @@ Test(config, a_bound_rank_has_its_own_processors) {
     cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);
     const size_t online = (size_t)sysconf(_SC_NPROCESSORS_ONLN), bound = (size_t)CPU_COUNT(&all);
     size_t share;
-    for (size_t ranks = 1; ranks <= 2 * online; ranks++)
-        cr_assert(sonar_processors_of_rank(ranks, &share) == sonar_min_size(bound, share) &&
+    for (size_t ranks = 1; ranks <= 2 * online; ranks++) {
+        sonar_rank_place place = {.ranks_here = ranks, .processors_here = 1000};
+        cr_assert(sonar_processors_of_rank(&place, &share) == sonar_min_size(bound, share) &&
                       share == sonar_max_size(1, online / ranks),
                   "%zu", ranks);
+        place.processors_here = bound; /* of all, as in a container */
+        cr_assert(sonar_processors_of_rank(&place, &share) == share &&
+                      share == sonar_max_size(1, bound / ranks),
+                  "%zu", ranks);
+    }
     int cpu = 0;
     while (!CPU_ISSET(cpu, &all))
         cpu++;
@@ -1641,7 +1654,7 @@ Test(config, a_bound_rank_has_its_own_processors) {
     loaded l = parse_good(SMALL);
     sonar_config_part *part;
     sonar_error err = {0};
-    cr_assert(!sonar_config_part_create(l.config, 0, 1, 1, &part, &err), "%s", err.text);
+    cr_assert(!take_part(l.config, 0, 1, &part, &err), "%s", err.text);
     cr_assert_eq(part->config.threads, 1);
     cr_assert(part->processors == 1 && part->share == online);
     cr_assert_eq(l.config->threads, 1, "without ranks, too");
@@ -1659,12 +1672,10 @@ Test(config, ranks_that_do_not_fit_are_refused) {
         "mask: [0, 1]}\nsound_speed_mps: 1500\nfs_hz: 8000\ncbf: {band_hz: [100, 300]}\n");
     sonar_config_part *part;
     sonar_error err = {0};
-    cr_assert_eq(sonar_config_part_create(l.config, 0, 2, 2, &part, &err), SONAR_EINVAL,
-                 "all masked");
+    cr_assert_eq(take_part(l.config, 0, 2, &part, &err), SONAR_EINVAL, "all masked");
     cr_assert(!part);
-    cr_assert_eq(sonar_config_part_create(l.config, 4, 5, 5, &part, &err), SONAR_OK);
+    cr_assert_eq(take_part(l.config, 4, 5, &part, &err), SONAR_OK);
     sonar_config_part_destroy(part);
-    cr_assert_eq(sonar_config_part_create(l.config, 0, 5, 5, &part, &err), SONAR_EINVAL,
-                 "no channel");
+    cr_assert_eq(take_part(l.config, 0, 5, &part, &err), SONAR_EINVAL, "no channel");
     drop(&l);
 }

@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define SONAR_CLUSTER_INTERFACE 2u
+#define SONAR_CLUSTER_INTERFACE 3u
 #define SONAR_CLUSTER_SYMBOL    "sonar_cluster_plugin"
 
 /* A rank stays awake for so long while it waits for its device, since the others wait for it: a
@@ -37,8 +37,9 @@ enum { SONAR_RANKS_MOST = 64 };
 
 typedef struct sonar_rank_place {
     size_t rank, ranks;
-    size_t local;      /* number of this rank among those on its host: the device it takes */
-    size_t ranks_here; /* on its host, this one included: they share its processors */
+    size_t local;           /* number of this rank among those on its host: the device it takes */
+    size_t ranks_here;      /* on its host, this one included: they share its processors */
+    size_t processors_here; /* that any of these may run on; 0: not known */
 } sonar_rank_place;
 
 typedef struct sonar_cluster_ops {

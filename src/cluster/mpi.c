@@ -81,6 +81,16 @@ static sonar_code count(const size_t *size, int counts[SONAR_RANKS_MOST],
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
+/* Processors that the ranks on a host may run on, together. */
+static size_t processors_of(MPI_Comm host) {
+    cpu_set_t own, all;
+    if (sched_getaffinity(0, sizeof own, &own))
+        CPU_ZERO(&own);
+    if (MPI_Allreduce(&own, &all, sizeof own, MPI_BYTE, MPI_BOR, host))
+        return 0;
+    return (size_t)CPU_COUNT(&all);
+}
+
 static sonar_code find_place(sonar_rank_place *place, sonar_error *err) {
     MPI_Comm host;
     int local, here;
@@ -91,8 +101,9 @@ static sonar_code find_place(sonar_rank_place *place, sonar_error *err) {
         return code;
     MPI_Comm_rank(host, &local);
     MPI_Comm_size(host, &here);
+    *place = (sonar_rank_place){(size_t)own_rank, (size_t)all_ranks, (size_t)local, (size_t)here,
+                                processors_of(host)};
     MPI_Comm_free(&host);
-    *place = (sonar_rank_place){(size_t)own_rank, (size_t)all_ranks, (size_t)local, (size_t)here};
     return SONAR_OK;
 }
 

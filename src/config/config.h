@@ -278,17 +278,17 @@ typedef struct sonar_config_part {
     sonar_config config; /* with arrays and endpoints of its own */
     size_t first_channel;
     uint32_t *sensor;         /* [config.sensors] numbers in the array */
-    size_t processors, share; /* of this host: of an even share those that the rank may run on */
+    size_t processors, share; /* of this host: those that the rank has, and an even share of all */
 } sonar_config_part;
 
 /* Channels [*first, *end) of a rank. */
 void sonar_config_block(const sonar_config *whole, size_t rank, size_t ranks, size_t *first,
                         size_t *end);
 /* SONAR_EINVAL where cluster.ranks are others than so many, or a rank has no sensor to use. Thread
- * counts that the file leaves open are those of one of `ranks_here` ranks on this host. `whole` is
- * borrowed until destroy. */
-sonar_code sonar_config_part_create(const sonar_config *whole, size_t rank, size_t ranks,
-                                    size_t ranks_here, sonar_config_part **part, sonar_error *err);
+ * counts that the file leaves open are those of one of the ranks on this host. `whole` is borrowed
+ * until destroy. */
+sonar_code sonar_config_part_create(const sonar_config *whole, const sonar_rank_place *place,
+                                    sonar_config_part **part, sonar_error *err);
 void sonar_config_part_destroy(sonar_config_part *part);
 
 /* Bytes the running daemon will hold in buffers, ring and tables, to within the library overheads.

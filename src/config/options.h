@@ -277,9 +277,9 @@ void sonar_option_store(sonar_loader *loader, sonar_option_id id);
 /* Makes the rest of the configuration from the settings, checks rules between options, completes
  * the settings with the defaults that depend on others. */
 void sonar_resolve(sonar_loader *loader);
-/* The processors of one of so many ranks on this host, at least 1: those it may run on, at most its
- * share. */
-size_t sonar_processors_of_rank(size_t ranks_here, size_t *share);
+/* The processors of one of the ranks on this host, at least 1: those it may run on, at most its
+ * share. Where all of them may run on the same ones, they share these. */
+size_t sonar_processors_of_rank(const sonar_rank_place *place, size_t *share);
 /* For a part of the array: threads that the file leaves open, by its own channels and processors.
  */
 void sonar_resolve_threads_of_rank(sonar_config *part, size_t own_processors);

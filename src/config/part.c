@@ -81,8 +81,9 @@ static size_t count_sensors(const sonar_config *c, size_t first, size_t end, siz
     return count;
 }
 
-sonar_code sonar_config_part_create(const sonar_config *whole, size_t rank, size_t ranks,
-                                    size_t ranks_here, sonar_config_part **part, sonar_error *err) {
+sonar_code sonar_config_part_create(const sonar_config *whole, const sonar_rank_place *place,
+                                    sonar_config_part **part, sonar_error *err) {
+    const size_t rank = place->rank, ranks = place->ranks;
     size_t first, end, used;
     *part = NULL;
     if (whole->cluster_ranks && whole->cluster_ranks != ranks)
@@ -104,7 +105,7 @@ sonar_code sonar_config_part_create(const sonar_config *whole, size_t rank, size
     made->first_channel = first;
     *part = made;
     if (fill(whole, sensors, end, made) && fill_endpoints(whole, rank, &made->config)) {
-        made->processors = sonar_processors_of_rank(ranks_here, &made->share);
+        made->processors = sonar_processors_of_rank(place, &made->share);
         sonar_resolve_threads_of_rank(&made->config, made->processors);
         return SONAR_OK;
     }

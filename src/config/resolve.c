@@ -117,9 +117,12 @@ static size_t processors(void) {
     return sched_getaffinity(0, sizeof own, &own) ? online() : (size_t)CPU_COUNT(&own);
 }
 
-size_t sonar_processors_of_rank(size_t ranks_here, size_t *share) {
-    *share = sonar_max_size(1, online() / sonar_max_size(1, ranks_here));
-    return sonar_min_size(*share, processors());
+size_t sonar_processors_of_rank(const sonar_rank_place *place, size_t *share) {
+    const size_t own = processors();
+    const bool shared = place->ranks_here > 1 && own == place->processors_here;
+    const size_t all = shared ? own : online();
+    *share = sonar_max_size(1, all / sonar_max_size(1, place->ranks_here));
+    return sonar_min_size(*share, own);
 }
 
 /* By the samples that come in a second, of all channels. Of the processors, ZeroMQ's threads and

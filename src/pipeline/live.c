@@ -50,8 +50,7 @@ static sonar_code take_part(const sonar_pipeline *p, struct plan *plan, sonar_er
         return SONAR_OK;
     }
     const sonar_rank_place *place = &p->ranks.cluster->place;
-    const sonar_code code = sonar_config_part_create(plan->whole, place->rank, place->ranks,
-                                                     place->ranks_here, &plan->part, err);
+    const sonar_code code = sonar_config_part_create(plan->whole, place, &plan->part, err);
     plan->config = code ? NULL : &plan->part->config;
     return code;
 }

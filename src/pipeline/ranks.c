@@ -59,8 +59,9 @@ static void warn_if_bound(const sonar_pipeline *p, const sonar_config_part *part
     if (part->processors < part->share && !part->config.cpus)
         sonar_log(
             &p->host, SONAR_WARN, "cluster",
-            "this rank is bound to %zu of the %zu processors that are its share of the host, as "
-            "mpirun does where it is not told --bind-to numa or --bind-to none",
+            "this rank may run on %zu of the %zu processors that are its share of the host: a unit "
+            "or "
+            "a container has no more, or mpirun was not told --bind-to numa or --bind-to none",
             part->processors, part->share);
 }
 
@@ -71,8 +72,7 @@ sonar_code sonar_ranks_create(sonar_pipeline *p, const sonar_config *c, sonar_er
     const sonar_rank_place *place = &c->cluster->place;
     sonar_code code = compare_files(c, err);
     if (!code)
-        code = sonar_config_part_create(c, place->rank, place->ranks, place->ranks_here,
-                                        &ranks->part, err);
+        code = sonar_config_part_create(c, place, &ranks->part, err);
     if (code)
         return code;
     warn_if_bound(p, ranks->part);

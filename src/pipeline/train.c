@@ -38,8 +38,7 @@ static sonar_code take_part(const sonar_config *whole, session *s, sonar_error *
     s->config = whole;
     if (!place || place->ranks < 2)
         return SONAR_OK;
-    const sonar_code code = sonar_config_part_create(whole, place->rank, place->ranks,
-                                                     place->ranks_here, &s->part, err);
+    const sonar_code code = sonar_config_part_create(whole, place, &s->part, err);
     if (code)
         return code;
     s->part->config.specs.mvdr.forward_backward = false;

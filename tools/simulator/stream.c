@@ -115,7 +115,8 @@ static sonar_code check_ranks(const sim_stream *s, size_t ranks, sonar_error *er
 /* What rank `rank` takes in, to target `to`. */
 static sonar_code find_rank(const sim_stream *s, struct places *at, size_t to, size_t rank,
                             size_t ranks, sonar_error *err) {
-    sonar_code code = sonar_config_part_create(s->config, rank, ranks, ranks, &at->part[to], err);
+    const sonar_rank_place place = {.rank = rank, .ranks = ranks, .ranks_here = ranks};
+    sonar_code code = sonar_config_part_create(s->config, &place, &at->part[to], err);
     if (code)
         return code;
     const sonar_config *c = &at->part[to]->config;
