@@ -363,9 +363,10 @@ static sonar_code find(const options *o, const bench_report *report, findings *f
                        sonar_error *err) {
     live_plan plan = o->plan;
     sonar_code first = SONAR_OK, code;
+    sonar_error later = {0}; /* err is of the first failure */
     for (size_t hold = search_largest(o, report, found, err, &first); hold > 0 && !stop; hold--) {
         plan.sensors = o->size[hold - 1];
-        if (run_one(o, &plan, report, found, err, &code))
+        if (run_one(o, &plan, report, found, &later, &code))
             return SONAR_OK;
     }
     if (stop)

@@ -92,7 +92,7 @@ static size_t prepared_frames(const live_stream *stream) {
     const sonar_specs *specs = &stream->config->specs;
     const size_t samples =
         sonar_max_size(PREPARED_SAMPLES, specs->mvdr_enabled ? specs->window_length : 0);
-    return sonar_max_size(samples / stream->frame_samples, 1);
+    return (samples + stream->frame_samples - 1) / stream->frame_samples;
 }
 
 void live_stream_choose_tone(live_stream *stream) {
