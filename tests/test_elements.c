@@ -753,6 +753,23 @@ Test(elements, none_goes_out_where_all_repeat_themselves) {
     rig_close(&r);
 }
 
+static void sing_one_loudly(rig *r) {
+    sing(r);
+    for (size_t i = 0; i < WINDOW; i++)
+        victim(r)[i] *= 1000;
+}
+
+Test(elements, a_noisy_one_goes_out_where_all_repeat_themselves) {
+    rig r;
+    rig_open(&r, 9, 1.5, 60);
+    r.spoil = sing_one_loudly;
+    r.victim = 4;
+    listen(&r, 8, 0, false);
+    for (size_t s = 0; s < 9; s++)
+        cr_expect_eq(sonar_elements_mask(r.elements)[s], s == 4, "%zu", s);
+    rig_close(&r);
+}
+
 /* Clipping and hum outside of the band are told, and leave the beams alone. */
 Test(elements, what_does_not_spoil_the_beams_stays_in) {
     rig r;

@@ -274,7 +274,8 @@ static bool update_mask(sonar_elements *e) {
     bool changed = false;
     size_t out = 0;
     for (size_t s = 0; s < e->spec.sensors; s++) {
-        const bool bad = e->seen[s] & faults && !(stay && e->measure[s].repeated);
+        const unsigned forgiven = stay && e->measure[s].repeated ? 1u << SONAR_ELEMENT_STUCK : 0;
+        const bool bad = e->seen[s] & faults & ~forgiven;
         if (judgeable(e, s))
             count_round(&e->out[s], bad, SONAR_ELEMENTS_OUT_ROUNDS, e->patience[s]);
         if (e->mask[s] && !e->out[s].set) {
