@@ -418,7 +418,7 @@ static double judge(const mvdr_fixture *f, size_t bin, size_t count, const sonar
 
 /* Not finite or not positive counts as 1000 dB. */
 static double off_db(double got, double wanted) {
-    return got > 0 && isfinite(got) ? fabs(10 * log10(got / wanted)) : 1000;
+    return got > 0 && isfinite(got) && wanted > 0 ? fabs(10 * log10(got / wanted)) : 1000;
 }
 
 static double error_db(const mvdr_fixture *f, size_t bin, size_t count, const sonar_c32 *x,
