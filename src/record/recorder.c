@@ -95,7 +95,7 @@ static sonar_code open_directory(sonar_recorder *r, sonar_error *err) {
                           r->path, strerror(errno), remedy(errno));
     if (r->directory >= 0)
         close(r->directory);
-    r->directory = r->segment.directory = directory;
+    r->directory = directory;
     if (faccessat(r->directory, ".", W_OK | X_OK, AT_EACCESS))
         return sonar_fail(err, SONAR_EUNAVAILABLE, "record.directory",
                           "%s is not ours to write: %s%s", r->path, strerror(errno), remedy(errno));
@@ -113,7 +113,7 @@ static sonar_code set_up(sonar_recorder *r, sonar_error *err) {
     r->pieces.counters = &r->counters;
     make_name(r->spec.name, r->name);
     if (sonar_pieces_create(&r->pieces) && copy(r->spec.about, r->spec.geometry, &r->now) &&
-        sonar_segment_init(&r->segment, &r->spec, r->pieces.samples, r->directory))
+        sonar_segment_init(&r->segment, &r->spec, r->pieces.samples))
         return SONAR_OK;
     return sonar_fail(err, SONAR_ENOMEM, "record", "no memory for %zu bytes that wait for the disk",
                       sonar_recorder_bytes(&r->spec));
@@ -216,7 +216,7 @@ static sonar_code begin_segment(sonar_recorder *r, sonar_error *err) {
     keep(r);
     code = check_space(r, err);
     if (!code)
-        code = sonar_segment_begin(&r->segment, r->name, err);
+        code = sonar_segment_begin(&r->segment, r->directory, r->name, err);
     if (code)
         return code;
     sonar_count_add(&r->counters.segments, 1);

@@ -16,10 +16,9 @@ enum { BLOCK_BYTES = 1 << 18, NAMES_TRIED = 1000 };
 static const char *const data_ending[] = {
     [SONAR_RECORD_RAW] = ".sigmf-data", [SONAR_RECORD_SPECTRA] = ".sonar-spectra"};
 
-bool sonar_segment_init(sonar_segment *s, const sonar_recorder_spec *spec, size_t stride,
-                        int directory) {
+bool sonar_segment_init(sonar_segment *s, const sonar_recorder_spec *spec, size_t stride) {
     *s = (sonar_segment){.kind = spec->kind,
-                         .directory = directory,
+                         .directory = -1,
                          .data = -1,
                          .index = -1,
                          .channels = spec->channels,
@@ -72,8 +71,10 @@ static void name_files(sonar_segment *s, const char *name, int64_t utc_ns) {
     snprintf(s->stem, sizeof s->stem, "%s-%s.%03dZ", name, text, (int)(utc_ns / 1000000 % 1000));
 }
 
-sonar_code sonar_segment_begin(sonar_segment *s, const char *name, sonar_error *err) {
+sonar_code sonar_segment_begin(sonar_segment *s, int directory, const char *name,
+                               sonar_error *err) {
     int64_t utc_ns = sonar_utc_ns();
+    s->directory = directory;
     s->captures = s->marks = 0;
     s->bytes = s->samples = s->booked = 0;
     s->described = false;

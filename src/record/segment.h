@@ -26,7 +26,7 @@ typedef struct sonar_mark {
 
 typedef struct sonar_segment {
     sonar_record_kind kind;
-    int directory;                 /* borrowed */
+    int directory;                 /* borrowed from begin on, while it is open */
     int data, index;               /* -1: closed; index: of messages only */
     bool open, dirty;              /* dirty: not on the disk yet */
     bool described;                /* the metadata on the disk have all captures and marks */
@@ -47,12 +47,12 @@ typedef struct sonar_segment {
 } sonar_segment;
 
 /* False: no memory. clear in any case. */
-bool sonar_segment_init(sonar_segment *segment, const sonar_recorder_spec *spec, size_t stride,
-                        int directory);
+bool sonar_segment_init(sonar_segment *segment, const sonar_recorder_spec *spec, size_t stride);
 void sonar_segment_clear(sonar_segment *segment);
 
-/* Creates the files as NAME-UTC; ones that are there are left alone. SONAR_ESYS. */
-sonar_code sonar_segment_begin(sonar_segment *segment, const char *name, sonar_error *err);
+/* Creates the files in the folder, as NAME-UTC; ones that are there are left alone. SONAR_ESYS. */
+sonar_code sonar_segment_begin(sonar_segment *segment, int directory, const char *name,
+                               sonar_error *err);
 /* Books the piece: its bytes, captures, lacks. False: there is no room for these, begin another
  * one. */
 bool sonar_segment_book(sonar_segment *segment, const sonar_piece *piece);
