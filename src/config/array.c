@@ -264,6 +264,22 @@ static bool per_sensor(sonar_loader *l, sonar_option_id id, double *to) {
     return true;
 }
 
+/* As array.gain_db is bound by itself: powers of louder or quieter units would not fit 32-bit
+ * floats. */
+static bool check_gains(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    const sonar_option *gain = &sonar_options[OPT_GAIN];
+    char accepted[64];
+    snprintf(accepted, sizeof accepted, "what makes %g to %g %s", gain->low, gain->high,
+             gain->unit);
+    for (size_t k = 0; k < c->sensors; k++)
+        if (!(c->gain_db[k] >= gain->low && c->gain_db[k] <= gain->high))
+            return fail(l, OPT_SENSITIVITY, accepted,
+                        "sensor %zu has %.10g dB re 1 count/uPa with amplifier and converter", k,
+                        c->gain_db[k]);
+    return true;
+}
+
 /* dB re 1 count/uPa: volts per micropascal, amplified, times counts per volt. */
 static bool resolve_hydrophone(sonar_loader *l) {
     sonar_config *c = l->config;
@@ -277,19 +293,7 @@ static bool resolve_hydrophone(sonar_loader *l) {
     for (size_t k = 0; good && k < c->sensors; k++)
         c->gain_db[k] += amplifier_db[k] + converter_db;
     free(amplifier_db);
-    return good;
-}
-
-/* Powers of louder or quieter units would not fit 32-bit floats. */
-static bool check_gains(sonar_loader *l, sonar_option_id id) {
-    const sonar_config *c = l->config;
-    const double most_db = sonar_options[OPT_GAIN].high;
-    for (size_t k = 0; k < c->sensors; k++)
-        if (!(fabs(c->gain_db[k]) <= most_db))
-            return fail(l, id, "what makes -250 to 250 dB re 1 count/uPa",
-                        "sensor %zu has %.10g dB re 1 count/uPa with amplifier and converter", k,
-                        c->gain_db[k]);
-    return true;
+    return good && check_gains(l);
 }
 
 bool sonar_resolve_array(sonar_loader *l) {
@@ -300,7 +304,6 @@ bool sonar_resolve_array(sonar_loader *l) {
     good = resolve_mask(l) && good;
     const bool hydrophone = value(l, OPT_SENSITIVITY)->origin != SONAR_ABSENT;
     good = (hydrophone ? resolve_hydrophone(l) : per_sensor(l, OPT_GAIN, c->gain_db)) && good;
-    good = good && check_gains(l, hydrophone ? OPT_SENSITIVITY : OPT_GAIN);
     good = per_sensor(l, OPT_PHASE, c->phase_deg) && good;
     good = per_sensor(l, OPT_DELAY, c->delay_us) && good;
     c->calibrated = hydrophone || have(l, OPT_GAIN);
