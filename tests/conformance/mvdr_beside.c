@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "mvdr_beside.h"
+#include "oracle.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -60,24 +61,15 @@ unsigned beside_age(const beside *b, size_t bin) {
     return look_inside ? look_inside(&b->f, bin) : 0;
 }
 
-static double apart_db(const float *x, const float *y, size_t count) {
-    double worst = 0;
-    for (size_t i = 0; i < count; i++) {
-        const double db = fabs(10 * log10((double)x[i] / (double)y[i]));
-        worst = x[i] == y[i] ? worst : db >= 0 ? fmax(worst, db) : 1000;
-    }
-    return worst;
-}
-
 void beside_compare(beside *b) {
     enum { POINTS = 5 };
     const size_t bins = b->f.spec.bins;
     float at_f[POINTS], at_anew[POINTS];
-    double db = apart_db(b->f.spectrum, b->anew.spectrum, bins * BESIDE_LOOKS);
+    double db = oracle_worst_db(bins * BESIDE_LOOKS, b->f.spectrum, b->anew.spectrum);
     const uint64_t *turns = b->f.turns + b->windows % BESIDE_LOOKS * b->f.spec.sensors / POINTS;
     mvdr_evaluate(&b->f, POINTS, turns, at_f);
     mvdr_evaluate(&b->anew, POINTS, turns, at_anew);
-    db = fmax(db, apart_db(at_f, at_anew, POINTS));
+    db = fmax(db, oracle_worst_db(POINTS, at_f, at_anew));
     site_expect(b->site, db < 1e-3, "window %zu: %g dB", b->windows, db);
     b->worst_db = fmax(b->worst_db, db);
     b->judged++;

@@ -7,6 +7,7 @@
 #include "core/core.h"
 #include "dft/dft.h"
 #include "mvdr.h"
+#include "oracle.h"
 
 enum { SENSORS = 61, DIRECTIONS = 37, BINS = 9, SLOTS = 12, PARTS = 3, SHARES = 2, MOST = 40 };
 static const size_t BEGIN[PARTS + 1] = {0, 17, 18, SENSORS}; /* of the parts: one has one sensor */
@@ -203,15 +204,6 @@ static void join_part(crowd *c, size_t i, size_t count) {
             c->sums + b * c->most);
 }
 
-static double apart_db(const float *a, const float *b, size_t n) {
-    double worst = 0;
-    for (size_t i = 0; i < n; i++) {
-        const double db = fabs(10 * log10((double)a[i] / (double)b[i]));
-        worst = isfinite(db) ? fmax(worst, db) : a[i] == b[i] ? worst : INFINITY;
-    }
-    return worst;
-}
-
 static void expect_share(crowd *c, size_t i) {
     site *site = c->f.site;
     share *s = &c->share[i];
@@ -221,7 +213,8 @@ static void expect_share(crowd *c, size_t i) {
     site_fetch(site, &s->out[SONAR_MVDR_OUT_SPECTRUM], spectrum);
     site_fetch(site, &s->out[SONAR_MVDR_OUT_EIGENVALUES], eigenvalues);
     site_fetch(site, &s->out[SONAR_MVDR_OUT_INFO], info);
-    const double db = apart_db(spectrum, c->f.spectrum + first * DIRECTIONS, bins * DIRECTIONS);
+    const double db =
+        oracle_worst_db(bins * DIRECTIONS, spectrum, c->f.spectrum + first * DIRECTIONS);
     site_expect(site, db < 1e-4, "share %zu: spectrum %g dB apart", i, db);
     for (size_t b = 0; b < bins; b++) {
         const float *own = eigenvalues + b * modes, *all = c->f.eigenvalues + (first + b) * modes;

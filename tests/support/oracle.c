@@ -113,7 +113,7 @@ double oracle_worse(double worst, double difference) {
 double oracle_worst_db(size_t count, const float *have, const float *want) {
     double worst = 0;
     for (size_t i = 0; i < count; i++)
-        if (have[i] != want[i] && !(isnan(have[i]) && isnan(want[i])))
+        if (have[i] != want[i])
             worst = oracle_worse(worst, fabs(10 * log10((double)have[i] / (double)want[i])));
     return worst;
 }

@@ -43,7 +43,7 @@ void oracle_unit(double az_deg, double depression_deg, double u[3]);
 
 /* The larger difference; what is no number is larger than all. fmax would pass over it. */
 double oracle_worse(double worst, double difference);
-/* The largest difference of powers in dB; none where both are zero, or NaN. */
+/* The largest difference of powers in dB; equal ones, zeros too, differ by none. */
 double oracle_worst_db(size_t count, const float *have, const float *want);
 
 #endif
