@@ -1550,7 +1550,7 @@ Test(config, mutations_never_crash) {
 /* Of ranks on one host. */
 static sonar_code take_part(const sonar_config *whole, size_t rank, size_t ranks,
                             sonar_config_part **part, sonar_error *err) {
-    const sonar_rank_place place = {rank, ranks, rank, ranks, 0};
+    const sonar_rank_place place = {.rank = rank, .ranks = ranks, .ranks_here = ranks};
     return sonar_config_part_create(whole, &place, part, err);
 }
 

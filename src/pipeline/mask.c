@@ -96,8 +96,8 @@ sonar_code sonar_mask_share(sonar_pipeline *p, sonar_error *err) {
     for (size_t r = 0; r < ranks->agree.ranks; r++) {
         any = any || offer[r].measured;
         all = all && (offer[r].measured || !ranks->present[r]);
-        if (offer[r].measured)
-            began = offer[r].round_first > began ? offer[r].round_first : began;
+        if (offer[r].measured && offer[r].round_first > began)
+            began = offer[r].round_first;
         size[r] = ranks->sensors[r] * sonar_elements_measure_bytes();
     }
     if (!any || !all || !offer[0].judged)

@@ -60,8 +60,7 @@ static void warn_if_bound(const sonar_pipeline *p, const sonar_config_part *part
         sonar_log(
             &p->host, SONAR_WARN, "cluster",
             "this rank may run on %zu of the %zu processors that are its share of the host: a unit "
-            "or "
-            "a container has no more, or mpirun was not told --bind-to numa or --bind-to none",
+            "or a container has no more, or mpirun was not told --bind-to numa or --bind-to none",
             part->processors, part->share);
 }
 

@@ -74,7 +74,8 @@ static uint64_t windows_in(const sonar_config *c, uint64_t samples) {
 static sonar_code part_channels(run *r, sonar_error *err) {
     sonar_code code = SONAR_OK;
     for (size_t k = 0; k < r->plan->ranks && !code; k++) {
-        const sonar_rank_place place = {k, r->plan->ranks, k, r->plan->ranks, 0};
+        const sonar_rank_place place = {
+            .rank = k, .ranks = r->plan->ranks, .ranks_here = r->plan->ranks};
         code = sonar_config_part_create(r->config, &place, &r->part[k], err);
     }
     return code;
