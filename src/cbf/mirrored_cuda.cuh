@@ -55,20 +55,14 @@ struct chain {
     float twice_cos;
 };
 
-__device__ inline float2 square(float2 a) {
-    return make_float2(fmaf(a.x, a.x, -a.y * a.y), 2 * a.x * a.y);
-}
-
-/* The leap over PAIR_STEPS bins is multiplied together: with four segments only one step of the
- * recurrence rests on it, and that saves a third exact phase. */
+/* Both segments come from exact turns, and the leap between them from these: a leap of steps that
+ * are multiplied together has the rounding of seven. */
 __device__ inline struct chain start_chain(uint64_t turns, uint32_t middle) {
-    static_assert(PAIR_STEPS == 7, "the leap is step^7");
     struct chain chain;
     chain.low = sonar_cuda_phasor(sonar_cuda_phase(turns, middle));
+    chain.high = sonar_cuda_phasor(sonar_cuda_phase(turns, middle + PAIR_STEPS));
     chain.step = sonar_cuda_phasor((uint32_t)(turns >> 32));
-    float2 leap = times(square(times(square(chain.step), chain.step)), chain.step);
-    chain.twice_cos = 2 * leap.x;
-    chain.high = times(chain.low, leap);
+    chain.twice_cos = 2 * fmaf(chain.high.x, chain.low.x, chain.high.y * chain.low.y);
     return chain;
 }
 
