@@ -73,6 +73,28 @@ Test(mvdr, nobody_wants_it_so_nothing_is_solved) {
 }
 
 /* Hann: W(o - 1)/W(o) = (1 + o)/(2 - o) for every o. */
+/* What the library itself asked for on an H200, for 100 matrices. */
+Test(mvdr, memory_of_the_library_for_eigenvectors) {
+    static const struct {
+        size_t order;
+        double bytes;
+    } asked[] = {{32, 149050688},   {64, 203169088},    {128, 340794688},    {192, 517741888},
+                 {256, 734010688},  {320, 989601088},   {384, 1284513088},   {512, 1992301888},
+                 {768, 3983572288}, {1024, 6971604288}, {2048, 27312340288}, {4096, 108259130688}};
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        const sonar_mvdr_spec spec = {.sensors = asked[i].order,
+                                      .directions = 180,
+                                      .bins = 100,
+                                      .snapshots = 2 * asked[i].order,
+                                      .solver = SONAR_MVDR_JACOBI};
+        const double bytes = sonar_mvdr_library_bytes(&spec);
+        cr_expect(fabs(bytes - asked[i].bytes) < 0.02 * asked[i].bytes,
+                  "%zu rows: %g, asked for %g", asked[i].order, bytes, asked[i].bytes);
+    }
+    const sonar_mvdr_spec without = {.sensors = 64, .directions = 180, .bins = 1, .snapshots = 128};
+    cr_expect_eq(sonar_mvdr_library_bytes(&without), 0);
+}
+
 Test(mvdr_tone, the_table_of_a_hann_window) {
     enum { N = 256 };
     double window[N];

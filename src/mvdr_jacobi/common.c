@@ -143,6 +143,15 @@ double sonar_mvdr_device_bytes(const sonar_mvdr_spec *spec) {
     return (double)spec->bins * bin + 8 * held * looks * (1 + (double)spec->ranges) + 20 * sensors;
 }
 
+/* As XsyevBatched_bufferSize() of CUDA 13.0 says of 1 to 4096 rows. */
+double sonar_mvdr_library_bytes(const sonar_mvdr_spec *spec) {
+    const double n = (double)mvdr_pad(mvdr_shape_of(spec).order, 32);
+    if (!mvdr_has_vectors(spec) && !mvdr_music_decomposes(spec))
+        return 0;
+    return (double)spec->bins *
+           (1.05e6 + fmax(48 * n * n + 12288 * n, 64 * n * n + 1500 * n) + 8 * n);
+}
+
 /* ---- parameters ------------------------------------------------------------------------------ */
 
 static sonar_code check_manifold(const sonar_mvdr_spec *spec, const sonar_manifold *m,

@@ -17,9 +17,11 @@ void sonar_mvdr_tones_make(const double *window, size_t n, sonar_mvdr_tones *ton
 /* Memory that the CPU's stage takes, about. */
 double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers);
 
-/* Memory that the GPU's stage takes of it, about, without what cuSOLVER works in, where that was
- * chosen by training. */
+/* Memory that the GPU's stage takes of it, about. */
 double sonar_mvdr_device_bytes(const sonar_mvdr_spec *spec);
+
+/* What it takes besides, where training chose cuSOLVER for eigenvectors; 0: it needs none. */
+double sonar_mvdr_library_bytes(const sonar_mvdr_spec *spec);
 
 extern const sonar_stage_ops sonar_mvdr_jacobi_cpu;
 
