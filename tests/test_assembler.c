@@ -1168,6 +1168,58 @@ Test(assembler, one_frame_of_another_shape_makes_no_block_that_falls_silent) {
     }
 }
 
+static sonar_ingest_report report_of(sonar_assembler *assembler, bool read) {
+    sonar_ingest_report report;
+    sonar_assembler_report(assembler, read, &report);
+    return report;
+}
+
+/* The blocks that the report misses, as the health does. */
+static size_t missed_in_report(sonar_assembler *assembler, int64_t silent_after_ns) {
+    const sonar_ingest_report r = report_of(assembler, true);
+    size_t missed = 0;
+    for (size_t i = 0; i < r.blocks; i++)
+        missed += !r.block[i].passed && r.made_ns - r.block[i].heard_ns >= silent_after_ns;
+    return missed;
+}
+
+Test(assembler, the_report_misses_no_block_that_came_in_one_frame_alone) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    for (uint64_t f = 0; f < 40; f++) {
+        int64_t now = (int64_t)f * 50 * ms;
+        send_at(assembler, whole(5, f * 50, 50), now);
+        if (f == 10)
+            send_at(assembler, part(1, 2, 5, f * 50, 50), now);
+        sonar_assembler_tick(assembler, now);
+    }
+    cr_assert_eq(counters(assembler).blocks_seen, 2);
+    cr_assert_eq(missed_in_report(assembler, 500 * ms), 0);
+    sonar_assembler_destroy(assembler);
+}
+
+/* Channels 2 and 3 come as one block, then each by itself, then as one again; at last without 3. */
+Test(assembler, a_digitiser_that_returns_with_other_channels_is_not_missed_as_it_was) {
+    sonar_ingest_spec spec = small_spec();
+    sonar_assembler *assembler = make(&spec);
+    for (uint64_t f = 0; f < 160; f++) {
+        int64_t now = (int64_t)f * 50 * ms;
+        send_at(assembler, part(0, 2, 5, f * 50, 50), now);
+        if (f < 40 || (f >= 80 && f < 120))
+            send_at(assembler, part(2, 2, 5, f * 50, 50), now);
+        else
+            send_at(assembler, part(2, 1, 5, f * 50, 50), now);
+        if (f >= 40 && f < 80)
+            send_at(assembler, part(3, 1, 5, f * 50, 50), now);
+        sonar_assembler_tick(assembler, now);
+        if (f == 79 || f == 119 || f == 159) {
+            cr_expect_eq(counters(assembler).blocks_silent, f == 159, "frame %d", (int)f);
+            cr_expect_eq(missed_in_report(assembler, 500 * ms), f == 159, "frame %d", (int)f);
+        }
+    }
+    sonar_assembler_destroy(assembler);
+}
+
 /* Frames of ever other shapes fill the table of blocks and keep no digitiser out of it. */
 Test(assembler, frames_of_other_shapes_leave_room_for_blocks) {
     enum { CHANNELS = 4096 };
@@ -1314,12 +1366,6 @@ Test(assembler, causes_have_distinct_names) {
 }
 
 /* ---- reports --------------------------------------------------------------------------------- */
-
-static sonar_ingest_report report_of(sonar_assembler *assembler, bool read) {
-    sonar_ingest_report report;
-    sonar_assembler_report(assembler, read, &report);
-    return report;
-}
 
 static void check_set(const sonar_channel_set *set, const char *want) {
     char text[80];

@@ -463,6 +463,19 @@ Test(health, silent_blocks_are_listed_by_channel) {
     cr_expect_str_eq(p->status.health, "degraded");
 }
 
+/* Neither for being silent nor for the clock that it had. */
+Test(health, a_block_that_has_passed_is_not_told_of) {
+    patient *p = patient_of(2);
+    p->block[1].clock_s = -90;
+    look_for(p, 3);
+    cr_assert(find(p, SONAR_CONDITION_CLOCK_SKEW));
+    p->block[1].dead = true;
+    p->stream.block[1] = (sonar_block_report){.first_channel = 32, .channels = 32, .passed = true};
+    look_for(p, 3);
+    expect(p, "ok", "");
+    cr_expect_eq(p->status.block_clocks, 1);
+}
+
 Test(health, a_block_far_behind_is_told_with_what_is_allowed) {
     patient *p = patient_of(2);
     p->block[0].delay_s = 1; /* the first: order of blocks is no order of worth */

@@ -124,6 +124,8 @@ enum { SONAR_BLOCKS_MOST = 256 }; /* channel blocks beyond are not watched */
 typedef struct sonar_block_report {
     uint32_t first_channel, channels;
     int64_t heard_ns; /* monotonic, last frame of this epoch */
+    bool passed;      /* silent and not missed, so that the rest is 0: it came once, or others have
+                         brought all its channels since */
     uint64_t frames;
     uint32_t samples;      /* a channel, of the last frame */
     uint64_t step;         /* of the sample index from one frame to the next in sequence... */

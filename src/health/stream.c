@@ -319,16 +319,19 @@ static void judge_channels(struct look *l) {
 
 static void judge_blocks(struct look *l) {
     char list[60];
-    size_t silent = 0;
-    for (size_t i = 0; i < l->stream->blocks; i++)
-        silent += l->wrong[i] = is_silent(l, &l->stream->block[i]);
+    size_t silent = 0, known = 0;
+    for (size_t i = 0; i < l->stream->blocks; i++) {
+        const sonar_block_report *block = &l->stream->block[i];
+        known += !block->passed;
+        silent += l->wrong[i] = !block->passed && is_silent(l, block);
+    }
     if (!silent)
         return;
     sonar_channel_set set = wrong_channels(l);
     sonar_condition *condition =
         sonar_health_report(l->status, SONAR_CONDITION_BLOCKS_SILENT, SONAR_DEGRADED,
-                            "%zu of %zu channel blocks silent: channels %s", silent,
-                            l->stream->blocks, sonar_channel_set_print(&set, list, sizeof list));
+                            "%zu of %zu channel blocks silent: channels %s", silent, known,
+                            sonar_channel_set_print(&set, list, sizeof list));
     condition->value = (double)silent;
     condition->channels = set;
 }
@@ -523,6 +526,8 @@ static void tell_clocks(struct look *l) {
         const sonar_block_report *block = block_at(l, i);
         const size_t at = l->order[i];
         const bool utc = block->frames && block->end_utc_ns;
+        if (block->passed)
+            continue;
         l->status->block_clock[l->status->block_clocks++] =
             (sonar_block_clock){.first_channel = block->first_channel,
                                 .channels = block->channels,

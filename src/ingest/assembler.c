@@ -256,7 +256,7 @@ static void report_stream(const sonar_assembler *a, sonar_ingest_report *report)
     report_channels(a, report);
     report->blocks = a->blocks.count;
     for (size_t i = 0; i < a->blocks.count; i++)
-        report->block[i] = a->blocks.block[i].told;
+        report->block[i] = sonar_blocks_told(&a->blocks, i, a->now_ns, a->silent_ns);
     report->totals = a->blocks.totals;
     memcpy(report->total, a->blocks.total, a->blocks.totals * sizeof *report->total);
 }

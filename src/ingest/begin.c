@@ -55,9 +55,10 @@ static sonar_frame_cause look_at_samples(sonar_assembler *a, const sonar_frame *
 static void note_block(sonar_assembler *a, const sonar_frame *frame, sonar_frame_cause cause,
                        int64_t now_ns) {
     bool placed = cause == NO_CAUSE || cause == SONAR_FRAME_LATE;
-    sonar_block_state *block = cause == SONAR_FRAME_WRONG_EPOCH
-                                   ? NULL
-                                   : sonar_blocks_hear(&a->blocks, frame, placed, now_ns);
+    sonar_block_state *block =
+        cause == SONAR_FRAME_WRONG_EPOCH
+            ? NULL
+            : sonar_blocks_hear(&a->blocks, frame, placed, now_ns, a->silent_ns);
     if (block && a->running && frame->epoch == a->epoch)
         sonar_count_add(&a->count.sequence_gaps,
                         (uint64_t)sonar_block_follow(block, frame->sequence));

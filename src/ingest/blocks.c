@@ -11,6 +11,10 @@ static bool is_block(const sonar_block_state *block, const sonar_frame *frame) {
            block->told.channels == frame->channels;
 }
 
+static bool is_silent(const sonar_block_state *block, int64_t now_ns, int64_t silent_after_ns) {
+    return now_ns - block->told.heard_ns >= silent_after_ns;
+}
+
 /* Where a new block goes: behind the others, or in a full table in place of one that brought a
  * single frame; SONAR_BLOCKS_MOST if there is none. */
 static size_t place_of_new(const sonar_blocks *blocks) {
@@ -30,7 +34,7 @@ static size_t find(const sonar_blocks *blocks, const sonar_frame *frame) {
 }
 
 sonar_block_state *sonar_blocks_hear(sonar_blocks *blocks, const sonar_frame *frame, bool begin,
-                                     int64_t now_ns) {
+                                     int64_t now_ns, int64_t silent_after_ns) {
     size_t i = find(blocks, frame);
     bool known = i < blocks->count;
     if (!known)
@@ -43,6 +47,8 @@ sonar_block_state *sonar_blocks_hear(sonar_blocks *blocks, const sonar_frame *fr
             .told = {.first_channel = frame->first_channel, .channels = frame->channels}};
     blocks->count += i == blocks->count;
     blocks->last = i;
+    if (!known || is_silent(block, now_ns, silent_after_ns))
+        block->since_ns = now_ns;
     block->told.heard_ns = now_ns;
     return block;
 }
@@ -161,10 +167,48 @@ void sonar_blocks_begin(sonar_blocks *blocks) {
     }
 }
 
+/* The end of the channels from `at` on that one block alone has brought since `gone_ns`; `at` if
+ * there is none. */
+static uint64_t brought_to(const sonar_blocks *blocks, uint64_t at, int64_t gone_ns) {
+    uint64_t to = at;
+    for (size_t i = 0; i < blocks->count; i++) {
+        const sonar_block_state *block = &blocks->block[i];
+        const uint64_t first = block->told.first_channel, end = first + block->told.channels;
+        if (block->since_ns >= gone_ns && block->frames > 1 && first <= at && end > to)
+            to = end;
+    }
+    return to;
+}
+
+static bool is_replaced(const sonar_blocks *blocks, const sonar_block_report *gone) {
+    const uint64_t end = (uint64_t)gone->first_channel + gone->channels;
+    uint64_t at = gone->first_channel;
+    for (uint64_t to; at < end; at = to)
+        if ((to = brought_to(blocks, at, gone->heard_ns)) == at)
+            return false;
+    return true;
+}
+
+static bool is_missed(const sonar_blocks *blocks, const sonar_block_state *silent) {
+    return silent->frames > 1 && !is_replaced(blocks, &silent->told);
+}
+
+sonar_block_report sonar_blocks_told(const sonar_blocks *blocks, size_t i, int64_t now_ns,
+                                     int64_t silent_after_ns) {
+    const sonar_block_state *block = &blocks->block[i];
+    const sonar_block_report *told = &block->told;
+    if (!is_silent(block, now_ns, silent_after_ns) || is_missed(blocks, block))
+        return *told;
+    return (sonar_block_report){.first_channel = told->first_channel,
+                                .channels = told->channels,
+                                .heard_ns = told->heard_ns,
+                                .passed = true};
+}
+
 size_t sonar_blocks_silent(const sonar_blocks *blocks, int64_t now_ns, int64_t silent_after_ns) {
     size_t silent = 0;
     for (size_t i = 0; i < blocks->count; i++)
-        silent += blocks->block[i].frames > 1 &&
-                  now_ns - blocks->block[i].told.heard_ns >= silent_after_ns;
+        silent += is_silent(&blocks->block[i], now_ns, silent_after_ns) &&
+                  is_missed(blocks, &blocks->block[i]);
     return silent;
 }

@@ -9,6 +9,7 @@
 
 typedef struct sonar_block_state {
     sonar_block_report told; /* what the report shows */
+    int64_t since_ns;        /* it was heard first, or again after a silence */
     uint64_t last_first;     /* index of the last frame's first sample */
     uint64_t last_sequence;
     uint32_t frames;              /* accepted or late, up to 2 */
@@ -27,9 +28,9 @@ typedef struct sonar_blocks {
 } sonar_blocks;
 
 /* Finds the frame's block, or with `begin` begins it, and notes that it was heard; NULL if it is
- * not there or the table is full. */
+ * not there or the table is full. Unheard for silent_after_ns, it had been silent. */
 sonar_block_state *sonar_blocks_hear(sonar_blocks *blocks, const sonar_frame *frame, bool begin,
-                                     int64_t now_ns);
+                                     int64_t now_ns, int64_t silent_after_ns);
 /* Follows the sequence; returns by how much the count of frames that never came changes: -1 when
  * one came late after all. Disorder is followed over 64 frames. A number farther away counts once
  * the next one ahead follows on it, or 64 that lie behind do: it may be one wrong bit. */
@@ -44,8 +45,12 @@ sonar_block_totals *sonar_blocks_total(sonar_blocks *blocks, const sonar_frame *
 void sonar_blocks_restart(sonar_blocks *blocks);
 /* A new timeline of the same stream: the report's sample positions are reset. */
 void sonar_blocks_begin(sonar_blocks *blocks);
-/* Blocks unheard for so long; one frame alone makes no block that could be missed: its shape may be
- * an error. */
+/* What the report shows of block i. A silent one is missed unless it came in one frame alone, whose
+ * shape may be an error, or others bring all its channels, which began or came again when it had
+ * gone: a digitiser that returned with another number of channels. */
+sonar_block_report sonar_blocks_told(const sonar_blocks *blocks, size_t i, int64_t now_ns,
+                                     int64_t silent_after_ns);
+/* Blocks that are silent and missed. */
 size_t sonar_blocks_silent(const sonar_blocks *blocks, int64_t now_ns, int64_t silent_after_ns);
 
 #endif
