@@ -463,6 +463,23 @@ Test(health, silent_blocks_are_listed_by_channel) {
     cr_expect_str_eq(p->status.health, "degraded");
 }
 
+/* What was wrong with the samples of a block is over where none come. */
+Test(health, a_block_that_falls_silent_is_told_silent_alone) {
+    patient *p = patient_of(2);
+    p->block[1].clock_s = -90;
+    p->block[1].hz = 0.9 * FS_HZ;
+    look_for(p, 20);
+    cr_assert(find(p, SONAR_CONDITION_RATE));
+    cr_assert(find(p, SONAR_CONDITION_CLOCK_OFFSET));
+    p->block[1].dead = true;
+    look_for(p, 3);
+    expect(p, "degraded", "1 of 2 channel blocks silent: channels 32-63");
+    cr_expect_eq(p->status.conditions, 1);
+    p->block[1].dead = false;
+    look(p);
+    cr_expect(find(p, SONAR_CONDITION_CLOCK_OFFSET));
+}
+
 /* Neither for being silent nor for the clock that it had. */
 Test(health, a_block_that_has_passed_is_not_told_of) {
     patient *p = patient_of(2);

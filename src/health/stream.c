@@ -183,8 +183,8 @@ static void measure(struct look *l) {
     for (size_t i = 0; i < l->stream->blocks; i++) {
         l->age_s[i] = l->drift_s[i] = l->rate_hz[i] = l->skew_s[i] = NAN;
         l->step_s[i] = 0;
-        if (!l->stream->block[i].frames)
-            continue;
+        if (!l->stream->block[i].frames || is_silent(l, &l->stream->block[i]))
+            continue; /* what was wrong with samples that no longer come says nothing of now */
         measure_step(l, i, &l->h->watch[i]);
         measure_age(l, i, &l->h->watch[i]);
         measure_rate(l, i, &l->h->watch[i]);
@@ -424,7 +424,8 @@ static bool is_offset(const struct look *l, size_t i) {
 static void judge_units(struct look *l) {
     const char *unit = NULL;
     for (size_t i = 0; i < l->stream->blocks; i++) {
-        const char *name = unit_of(l, &l->stream->block[i]);
+        const sonar_block_report *block = &l->stream->block[i];
+        const char *name = is_silent(l, block) ? NULL : unit_of(l, block);
         l->wrong[i] = name != NULL;
         unit = name ? name : unit;
     }
