@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* How a sender ends without the loss of what its receiver has not read yet (net.h). */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -14,24 +11,6 @@
 enum { ENDPOINT_BYTES = 256, STEP_MS = 50 };
 
 /* ---- keeping --------------------------------------------------------------------------------- */
-
-static bool has_peer(int fd) {
-    struct sockaddr_storage peer;
-    socklen_t bytes = sizeof peer;
-    return getpeername(fd, (struct sockaddr *)&peer, &bytes) == 0;
-}
-
-/* The descriptors of all connections of this process, into fd[most]. */
-static size_t list_connections(int *fd, size_t most) {
-    DIR *open = opendir("/proc/self/fd");
-    size_t count = 0;
-    for (const struct dirent *entry; open && count < most && (entry = readdir(open));)
-        if (*entry->d_name != '.' && has_peer(atoi(entry->d_name)))
-            fd[count++] = atoi(entry->d_name);
-    if (open)
-        closedir(open);
-    return count;
-}
 
 static bool belongs_to(int fd, void *const *sockets, size_t count, bool bound) {
     for (size_t i = 0; i < count; i++) {
@@ -44,15 +23,13 @@ static bool belongs_to(int fd, void *const *sockets, size_t count, bool bound) {
     return false;
 }
 
-/* libzmq's I/O thread may close a descriptor at any time: a copy is looked at, not what was listed.
- */
 void sonar_connections_hold(sonar_held *held, void *const *sockets, size_t count, bool bound) {
     int fd[SONAR_HELD_MOST];
-    const size_t connections = list_connections(fd, SONAR_HELD_MOST);
+    const size_t connections = sonar_connections_list(fd, SONAR_HELD_MOST);
     held->count = 0;
     for (size_t i = 0; i < connections; i++) {
-        const int copy = fcntl(fd[i], F_DUPFD_CLOEXEC, 0);
-        if (copy >= 0 && has_peer(copy) && belongs_to(copy, sockets, count, bound))
+        const int copy = sonar_connection_copy(fd[i]);
+        if (copy >= 0 && belongs_to(copy, sockets, count, bound))
             held->connection[held->count++] = (struct pollfd){.fd = copy, .events = POLLIN};
         else if (copy >= 0)
             close(copy);

@@ -122,9 +122,20 @@ sonar_code sonar_socket_open(void *context, const sonar_socket_spec *spec, const
  * `overload: block`. The price: while data for it is on its way, a vanished host is found out by
  * retransmission only, after some 15 minutes. Meanwhile it holds its high-water mark, no more. */
 bool sonar_socket_keepalive(void *socket);
+
+/* ---- connections of this process ------------------------------------------------------------- */
+
+/* Their descriptors, into fd[most]; how many. libzmq's I/O thread may close one at any time, so a
+ * copy is looked at, not what was listed. Any thread. */
+size_t sonar_connections_list(int *fd, size_t most);
+/* To be closed; -1: it is no connection any more, or there is no descriptor left. */
+int sonar_connection_copy(int fd);
 /* Is the descriptor a connection one end of which, this or the other, has the endpoint's path or
  * port? */
 bool sonar_connection_is_at(int fd, const char *endpoint, bool other_end);
+/* Ends those of which this end is at the endpoint and has least_bytes or more that nobody has read
+ * yet, which are thrown away; how many. Any thread. */
+size_t sonar_connections_abort_unread(const char *endpoint, int least_bytes);
 
 /* ---- the end of a sender --------------------------------------------------------------------- */
 
@@ -178,6 +189,8 @@ bool sonar_peers_given_up(const sonar_peers *peers, int64_t now_ns);
 void sonar_peers_cut(sonar_peers *peers, int fd);
 /* Adds to what the connection has asked for; true once that is more than a peer may. */
 bool sonar_peers_charge(sonar_peers *peers, int fd, size_t bytes);
+/* Another thread has ended so many connections that were too many. */
+void sonar_peers_add_refused(sonar_peers *peers, size_t count);
 /* Ends all connections; whoever may still connect comes back by himself. */
 void sonar_peers_cut_all(sonar_peers *peers);
 size_t sonar_peers_connected(const sonar_peers *peers);

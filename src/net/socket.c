@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "net/net.h"
 
-#include <netinet/in.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <zmq.h>
 
 struct option {
@@ -53,23 +48,4 @@ sonar_code sonar_socket_open(void *context, const sonar_socket_spec *spec, const
         zmq_close(*socket);
     *socket = NULL;
     return code;
-}
-
-bool sonar_connection_is_at(int fd, const char *endpoint, bool other_end) {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-        struct sockaddr_un local;
-    } name = {0};
-    socklen_t bytes = sizeof name - 1;
-    const char *colon = strrchr(endpoint, ':');
-    if (!colon || (other_end ? getpeername : getsockname)(fd, &name.any, &bytes) != 0)
-        return false;
-    if (name.any.sa_family == AF_UNIX)
-        return !strncmp(endpoint, "ipc://", 6) && !strcmp(name.local.sun_path, endpoint + 6);
-    int port = name.any.sa_family == AF_INET    ? ntohs(name.v4.sin_port)
-               : name.any.sa_family == AF_INET6 ? ntohs(name.v6.sin6_port)
-                                                : -1;
-    return port == atoi(colon + 1);
 }

@@ -48,7 +48,8 @@ sonar_code sonar_output_create(const sonar_output_spec *spec, const sonar_host *
     sem_init(&output->opened, 0, 0);
     output->wake = sonar_wake_create();
     output->room = sonar_wake_create();
-    if (output->wake < 0 || output->room < 0)
+    output->joined = sonar_wake_create();
+    if (output->wake < 0 || output->room < 0 || output->joined < 0)
         code = sonar_fail(err, SONAR_ESYS, "output", "eventfd: %s", strerror(errno));
     else if (!allocate(output))
         code = sonar_fail(err, SONAR_ENOMEM, "output", "no memory for the publisher");
@@ -68,6 +69,8 @@ void sonar_output_destroy(sonar_output *output) {
         close(output->wake);
     if (output->room >= 0)
         close(output->room);
+    if (output->joined >= 0)
+        close(output->joined);
     sonar_output_form_destroy(output->form);
     sonar_ring_destroy(output->queue);
     sonar_ring_destroy(output->done);
@@ -141,6 +144,15 @@ static void *thread_main(void *arg) {
     return NULL;
 }
 
+static sonar_code wait_until_open(sonar_output *output, sonar_error *err) {
+    while (sem_wait(&output->opened) != 0 && errno == EINTR)
+        ;
+    if (output->open_code == SONAR_OK)
+        return SONAR_OK;
+    return sonar_fail(err, output->open_code, output->open_error.where, "%s",
+                      output->open_error.text);
+}
+
 sonar_code sonar_output_start(sonar_output *output, sonar_error *err) {
     if (!output)
         return SONAR_OK;
@@ -151,13 +163,14 @@ sonar_code sonar_output_start(sonar_output *output, sonar_error *err) {
     if (code)
         return code;
     output->started = true;
-    while (sem_wait(&output->opened) != 0 && errno == EINTR)
-        ;
-    if (output->open_code == SONAR_OK)
-        return SONAR_OK;
-    sonar_output_stop(output, 0);
-    return sonar_fail(err, output->open_code, output->open_error.where, "%s",
-                      output->open_error.text);
+    code = wait_until_open(output, err);
+    if (!code)
+        code = sonar_thread_start(output->host, "sonar-flood", -1, sonar_output_watch_floods,
+                                  output, &output->flood_thread, err);
+    output->flood_started = !code;
+    if (code)
+        sonar_output_stop(output, 0);
+    return code;
 }
 
 void sonar_output_stop(sonar_output *output, int timeout_ms) {
@@ -168,6 +181,10 @@ void sonar_output_stop(sonar_output *output, int timeout_ms) {
     sonar_wake_signal(output->wake);
     pthread_join(output->thread, NULL);
     output->started = false;
+    sonar_wake_signal(output->joined);
+    if (output->flood_started)
+        pthread_join(output->flood_thread, NULL);
+    output->flood_started = false;
 }
 
 /* ---- the data thread's side ------------------------------------------------------------------ */

@@ -34,9 +34,13 @@ sonar_code sonar_output_open(sonar_output *output, sonar_error *err) {
         code = sonar_guard_bind(guard, output->socket, endpoint, err);
     if (code)
         return code;
-    size_t bytes = sizeof output->endpoint;
-    if (zmq_getsockopt(output->socket, ZMQ_LAST_ENDPOINT, output->endpoint, &bytes) != 0)
-        snprintf(output->endpoint, sizeof output->endpoint, "%s", endpoint);
+    char bound[sizeof output->endpoint];
+    size_t bytes = sizeof bound;
+    if (zmq_getsockopt(output->socket, ZMQ_LAST_ENDPOINT, bound, &bytes) != 0)
+        snprintf(bound, sizeof bound, "%s", endpoint);
+    pthread_mutex_lock(&output->lock);
+    memcpy(output->endpoint, bound, sizeof bound);
+    pthread_mutex_unlock(&output->lock);
     return SONAR_OK;
 }
 
@@ -162,6 +166,7 @@ bool sonar_output_look_after_peers(sonar_output *output) {
     if (atomic_exchange(&output->cut, false))
         sonar_peers_cut_all(output->peers);
     size_t connected = sonar_peers_connected(output->peers);
+    sonar_peers_add_refused(output->peers, atomic_exchange(&output->flooders, 0));
     sonar_count_set(&output->count.peers.connected, connected);
     sonar_peers_count(output->peers, &output->count.peers);
     if (!output->socket)
