@@ -72,6 +72,23 @@ Test(mvdr, nobody_wants_it_so_nothing_is_solved) {
     site_close(&here);
 }
 
+/* Every sensor is in one part, and none is empty. */
+Test(mvdr, parts_of_the_sensors) {
+    static const size_t sensors[] = {1, 31, 32, 255, 256, 257, 1025, 16384, 65537, 524288};
+    for (size_t i = 0; i < sizeof sensors / sizeof *sensors; i++)
+        for (size_t bins = 1; bins <= 1000; bins *= 10) {
+            const sonar_mvdr_spec spec = {
+                .sensors = sensors[i], .directions = 180, .bins = bins, .snapshots = 64};
+            const mvdr_parts parts[] = {mvdr_parts_of_few(&spec), mvdr_parts_of_many(&spec)};
+            for (int k = 0; k < 2; k++)
+                cr_expect(parts[k].size % 32 == 0 && parts[k].count <= 64 &&
+                              parts[k].count * parts[k].size >= sensors[i] &&
+                              (parts[k].count - 1) * parts[k].size < sensors[i],
+                          "%zu sensors: %zu parts of %zu", sensors[i], parts[k].count,
+                          parts[k].size);
+        }
+}
+
 /* Hann: W(o - 1)/W(o) = (1 + o)/(2 - o) for every o. */
 /* What the library itself asked for on an H200, for 100 matrices. */
 Test(mvdr, memory_of_the_library_for_eigenvectors) {

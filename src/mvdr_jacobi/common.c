@@ -104,6 +104,27 @@ double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers) {
 
 /* ---- a GPU's memory -------------------------------------------------------------------------- */
 
+/* At most `most` parts of at least `least` sensors. */
+static mvdr_parts parts_of(size_t sensors, size_t most, size_t least) {
+    const size_t size = mvdr_pad(sonar_max_size(least, (sensors + most - 1) / most), 32);
+    return (mvdr_parts){.count = (sensors + size - 1) / size, .size = size};
+}
+
+mvdr_parts mvdr_parts_of_few(const sonar_mvdr_spec *spec) {
+    return parts_of(spec->sensors, 64, 1024);
+}
+
+/* A tile of a part and a bin is a thread block. Of about 5000 the last to run, for which others
+ * wait, are a twentieth of all on a GPU of 132 multiprocessors. */
+mvdr_parts mvdr_parts_of_many(const sonar_mvdr_spec *spec) {
+    const mvdr_shape shape = mvdr_shape_of(spec);
+    const size_t enough = 5000, tiles = (shape.each * shape.slots + MVDR_TILE - 1) / MVDR_TILE *
+                                        ((spec->directions + MVDR_TILE - 1) / MVDR_TILE);
+    const size_t blocks = sonar_min_size(enough, spec->bins * sonar_max_size(tiles, 1));
+    return parts_of(spec->sensors, sonar_max_size(8, sonar_min_size(16, enough / blocks)),
+                    sonar_max_size(256, 4096 * blocks / enough));
+}
+
 /* What a bin keeps of its snapshots, as create_cuda.cuh allocates it. */
 static double device_snapshots(const sonar_mvdr_spec *spec, double order, double points) {
     const mvdr_shape shape = mvdr_shape_of(spec);
@@ -113,9 +134,10 @@ static double device_snapshots(const sonar_mvdr_spec *spec, double order, double
     if (!shape.by_snapshots)
         return 8 * slots * sensors + 16 * order * order * (slots > 0 ? 2 : 1) +
                8 * order * (looks + points);
-    const double few = fmin(64, ceil(sensors / 1024)) * fmin(slots, MVDR_MOST_SEVERAL),
-                 many = fmin(8, ceil(sensors / 4096)) * slots;
-    const double parts = fmax(few, many) * fmax(points * (double)shape.each, columns);
+    const double few = (double)mvdr_parts_of_few(spec).count * fmin(slots, MVDR_MOST_SEVERAL),
+                 many = (double)mvdr_parts_of_many(spec).count * slots;
+    const double parts =
+        sensors > 0 ? fmax(few, many) * fmax(points * (double)shape.each, columns) : 0;
     return 8 * slots * sensors + 16 * (columns * (slots + looks + points) + parts);
 }
 

@@ -18,6 +18,9 @@ extern "C" {
 /* New snapshots at a time whose sums the GPU makes with those of several others. */
 #define MVDR_MOST_SEVERAL 16
 
+/* Rows and columns of a tile of sums that a GPU makes. */
+#define MVDR_TILE 64
+
 static inline size_t mvdr_pad(size_t count, size_t multiple) {
     return (count + multiple - 1) / multiple * multiple;
 }
@@ -33,6 +36,14 @@ typedef struct mvdr_shape {
 } mvdr_shape;
 
 mvdr_shape mvdr_shape_of(const sonar_mvdr_spec *spec);
+
+/* The sensors in parts, whose sums a GPU makes side by side and adds in their order. */
+typedef struct mvdr_parts {
+    size_t count, size;
+} mvdr_parts;
+
+mvdr_parts mvdr_parts_of_few(const sonar_mvdr_spec *spec);  /* snapshots, up to MVDR_MOST_SEVERAL */
+mvdr_parts mvdr_parts_of_many(const sonar_mvdr_spec *spec); /* in tiles */
 
 /* Columns that a slot has: in sensor space what a mirror image brings follows from the sums. */
 static inline size_t mvdr_slot_columns(const mvdr_shape *shape) {

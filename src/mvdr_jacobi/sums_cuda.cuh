@@ -35,21 +35,6 @@ struct parts {
     }
 };
 
-/* At most `most` parts of at least `least` sensors. */
-inline parts parts_of(size_t sensors, size_t most, size_t least) {
-    size_t size = (sensors + most - 1) / most;
-    size = ((size < least ? least : size) + WARP - 1) / WARP * WARP;
-    return {(uint32_t)((sensors + size - 1) / size), (uint32_t)size};
-}
-
-inline parts parts_of_few(size_t sensors) {
-    return parts_of(sensors, 64, 1024);
-}
-
-inline parts parts_of_many(size_t sensors) {
-    return parts_of(sensors, 8, 4096);
-}
-
 /* The snapshots whose sums are made: `count` slots from `first` on. NEXT: from the ring's next. */
 constexpr uint32_t NEXT = 0xffffffffu;
 struct slots {
@@ -599,8 +584,8 @@ __global__ void __launch_bounds__(256) norms(view v, points p, bool stale, bool 
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
 
-constexpr uint32_t TILE = 64,
-                   DEPTH = 16;       /* rows and columns of a tile; terms between two barriers */
+constexpr uint32_t TILE = MVDR_TILE, /* rows and columns */
+    DEPTH = 8;                       /* terms between two barriers */
 constexpr uint32_t PITCH = TILE + 4; /* keeps a fragment's lanes on different banks */
 
 struct tile_memory {
@@ -611,10 +596,10 @@ struct tile_memory {
  * that are neighbours in memory, on different banks. */
 constexpr uint32_t TILE_THREADS = 256, TAKEN = DEPTH * TILE / TILE_THREADS;
 __device__ inline uint32_t taken_term(uint32_t i) {
-    return threadIdx.x % 8 + i % 2 * 8;
+    return threadIdx.x % DEPTH;
 }
 __device__ inline uint32_t taken_row(uint32_t i) {
-    return threadIdx.x / 8 + i / 2 * 32;
+    return threadIdx.x / DEPTH + i * (TILE_THREADS / DEPTH);
 }
 
 /* The thread's elements of an operand, read while products are made of those before. An operand
@@ -647,7 +632,7 @@ template <typename Operand> struct taken {
 /* A warp's 16 rows and 32 columns of DEPTH terms. */
 __device__ inline void multiply_tile(const tile_memory &memory, uint32_t row, uint32_t column,
                                      fragment_c sum[4]) {
-#pragma unroll 1
+#pragma unroll
     for (uint32_t k = 0; k < DEPTH; k += 8) {
         fragment_a left;
         for (uint32_t i = 0; i < 4; i++) {
@@ -672,23 +657,23 @@ __device__ inline void multiply_tile(const tile_memory &memory, uint32_t row, ui
 template <typename A, typename B, typename Store>
 __device__ void tile_of_products(uint32_t begin, uint32_t end, const A &a, const B &b,
                                  Store store) {
-    __shared__ tile_memory memory;
+    __shared__ tile_memory memory[2];
     const uint32_t row = warp() / 2 * 16, column = warp() % 2 * 32;
     fragment_c sum[4] = {};
     taken<A> left(a);
     taken<B> right(b);
     if (begin < end)
         left.read(a, begin, end), right.read(b, begin, end);
-    for (uint32_t first = begin; first < end; first += DEPTH) {
-        __syncthreads();
-        left.store(a, first, end, -1, memory.a_re, memory.a_im);
-        right.store(b, first, end, 1, memory.b_re, memory.b_im);
-        __syncthreads();
+    for (uint32_t first = begin, side = 0; first < end; first += DEPTH, side ^= 1) {
+        tile_memory &own = memory[side]; /* the other one's products may still be made */
+        left.store(a, first, end, -1, own.a_re, own.a_im);
+        right.store(b, first, end, 1, own.b_re, own.b_im);
         if (first + DEPTH < end) {
             left.read(a, first + DEPTH, end);
             right.read(b, first + DEPTH, end);
         }
-        multiply_tile(memory, row, column, sum);
+        __syncthreads();
+        multiply_tile(own, row, column, sum);
     }
 #pragma unroll
     for (uint32_t t = 0; t < 4; t++)
