@@ -148,6 +148,15 @@ static void mvdr_stages(void) {
     spec.white_noise_gain_db = 0;
     spec.music = 2;
     mvdr_takes("MUSIC", spec);
+    spec.solver = SONAR_MVDR_CHOLESKY;
+    mvdr_takes("MUSIC, by cuSOLVER", spec);
+    spec = mvdr_spec(512, 180, 600, 0);
+    spec.dmr = 2;
+    mvdr_takes("dominant modes, by cuSOLVER", spec);
+    spec.sensors = 100;
+    mvdr_takes("of 100 sensors", spec);
+    spec.snapshots = 40;
+    mvdr_takes("of 40 snapshots", spec);
     spec = mvdr_spec(512, 180, 0, 0.98);
     spec.max_new = 1;
     mvdr_takes("forgetting", spec);

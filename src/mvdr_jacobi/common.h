@@ -69,6 +69,10 @@ static inline bool mvdr_music_decomposes(const sonar_mvdr_spec *spec) {
     return spec->music && !mvdr_has_vectors(spec);
 }
 
+/* Whether cuSOLVER is to find a GPU's eigenvectors, untrained: where it is faster, unless Jacobi's
+ * method was asked for by name. */
+bool mvdr_wants_library(const sonar_mvdr_spec *spec);
+
 /* The least white noise gain as a share of |a|^2; 0: no limit. */
 static inline double mvdr_least_gain(const sonar_mvdr_spec *spec) {
     return spec->white_noise_gain_db < 0 ? pow(10, spec->white_noise_gain_db / 10) : 0;

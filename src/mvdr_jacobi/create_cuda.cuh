@@ -280,13 +280,20 @@ inline sonar_code prepare(mvdr_stage *stage, const sonar_host *host, sonar_error
     return code;
 }
 
-/* Decision "mvdr.eigenvectors": "jacobi" or "cusolver". Where cuSOLVER cannot be had, Jacobi's
- * method finds them as it would untrained. Tests name a release that there is not. */
+/* Decision "mvdr.eigenvectors": "jacobi", "cusolver" or "size", which goes by the number of rows
+ * and is taken for want of training. */
+inline bool wants_library(const mvdr::view &v, const sonar_host *host) {
+    const char *way = sonar_host_choice(host, "mvdr.eigenvectors");
+    if (!way || strcmp(way, "size") == 0)
+        return mvdr_wants_library(&v.spec);
+    return (v.vectors || v.music_decomposes) && strcmp(way, "cusolver") == 0;
+}
+
+/* Where cuSOLVER is wanted and cannot be had, Jacobi's method finds eigenvectors. Tests name a
+ * release that there is not. */
 inline void choose_library(mvdr_stage *stage, const sonar_host *host) {
     mvdr::view *v = &stage->view;
-    const bool wanted = v->vectors || v->music_decomposes;
-    const char *way = wanted ? sonar_host_choice(host, "mvdr.eigenvectors") : NULL;
-    if (!way || strcmp(way, "cusolver") != 0)
+    if (!wants_library(*v, host))
         return;
     const char *release = sonar_host_choice(host, "mvdr.cusolver");
     mvdr::cusolver *s = &stage->library;

@@ -20,7 +20,8 @@ double sonar_mvdr_bytes(const sonar_mvdr_spec *spec, size_t workers);
 /* Memory that the GPU's stage takes of it, about. */
 double sonar_mvdr_device_bytes(const sonar_mvdr_spec *spec);
 
-/* What it takes besides, where training chose cuSOLVER for eigenvectors; 0: it needs none. */
+/* What it takes besides, where training chose cuSOLVER for eigenvectors; 0: it needs none, or that
+ * is counted already. */
 double sonar_mvdr_library_bytes(const sonar_mvdr_spec *spec);
 
 extern const sonar_stage_ops sonar_mvdr_jacobi_cpu;
