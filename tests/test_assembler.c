@@ -447,17 +447,38 @@ Test(assembler, every_sample_alone_and_a_hop_of_one) {
 
 /* ---- causes ---------------------------------------------------------------------------------- */
 
+/* It is known what the header said, if it could be read. */
+static void expect_refused(sonar_assembler *assembler, const sonar_frame *frame,
+                           sonar_frame_cause cause, int64_t at_ns) {
+    sonar_refused refused[SONAR_FRAME_CAUSES];
+    sonar_assembler_read_refused(assembler, refused);
+    const sonar_refused *is = &refused[cause];
+    if (cause == SONAR_FRAME_MALFORMED)
+        cr_expect_eq(is->at_ns, 0);
+    else
+        cr_expect(is->at_ns == at_ns && is->first_channel == frame->first_channel &&
+                      is->channels == frame->channels && is->array_id == frame->array_id &&
+                      !memcmp(&is->fs_hz, &frame->fs_hz, sizeof is->fs_hz),
+                  "%s", sonar_frame_cause_name(cause));
+}
+
+/* To an assembler of channels 100 to 103 of an array. */
 static uint64_t cause_of(sonar_frame frame, size_t payload_bytes, sonar_frame_cause cause) {
+    enum { FIRST = 100, NOW_NS = 7 };
     sonar_ingest_spec spec = small_spec();
+    spec.first_channel = FIRST;
     sonar_assembler *assembler = make(&spec);
     uint8_t header[64];
+    frame.first_channel += FIRST;
     float payload[64] = {0};
     sonar_frame_encode(&frame, header);
     if (cause == SONAR_FRAME_NOT_FINITE)
         payload[frame.channels * frame.samples - 1] = NAN;
-    sonar_assembler_frame(assembler, header, sizeof header, payload, payload_bytes, 0);
+    sonar_assembler_frame(assembler, header, sizeof header, payload, payload_bytes, NOW_NS);
     sonar_ingest_counters c = counters(assembler);
     check_balance(assembler);
+    if (c.frames_dropped[cause])
+        expect_refused(assembler, &frame, cause, NOW_NS);
     sonar_assembler_destroy(assembler);
     cr_assert(c.frames_accepted + dropped(&c) == 1);
     return c.frames_dropped[cause];

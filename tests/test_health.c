@@ -183,6 +183,34 @@ Test(health, refused_frames_go_by_their_most_frequent_cause) {
     look(p), expect(p, "ok", "");
 }
 
+Test(health, the_last_refused_frame_is_told_where_it_is_new) {
+    static const struct {
+        sonar_frame_cause cause;
+        const char *text;
+    } row[] = {{SONAR_FRAME_WRONG_RATE, "wrong_rate 1; fs_hz is 8000, channels 16-23 have 8000.01"},
+               {SONAR_FRAME_WRONG_ARRAY, "wrong_array 1; array.id is 5, channels 16-23 have 7"},
+               {SONAR_FRAME_WRONG_CHANNELS,
+                "wrong_channels 1; the array has 64 channels, channels 16-23 came"},
+               {SONAR_FRAME_LATE, "late 1, the last of channels 16-23"}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        patient *p = well();
+        char text[160];
+        look(p);
+        p->status.ingest.frames_dropped[row[i].cause]++;
+        p->stream.refused[row[i].cause] = (sonar_refused){.at_ns = p->facts.now_ns + 1,
+                                                          .first_channel = 16,
+                                                          .channels = 8,
+                                                          .array_id = 7,
+                                                          .fs_hz = 8000.01};
+        look(p);
+        snprintf(text, sizeof text, "1 of 8 frames dropped: %s", row[i].text);
+        expect(p, "degraded", text);
+        p->status.ingest.frames_dropped[row[i].cause]++; /* another one's, on another rank */
+        look(p);
+        cr_expect(!strstr(p->status.text, "16-23"), "%s", p->status.text);
+    }
+}
+
 Test(health, every_loss_of_windows_and_results_is_a_condition_of_its_own) {
     patient *p = well();
     look(p);

@@ -146,6 +146,13 @@ typedef struct sonar_block_totals {
     uint64_t stored, late, missing; /* channel-samples, as the counters of those names */
 } sonar_block_totals;
 
+/* The last frame refused for a cause, by its header. */
+typedef struct sonar_refused {
+    int64_t at_ns; /* monotonic, 0: none whose header could be read */
+    uint32_t first_channel, channels, array_id;
+    double fs_hz;
+} sonar_refused;
+
 /* State of the stream by channel and by block, which counters do not tell. */
 typedef struct sonar_ingest_report {
     int64_t made_ns;    /* monotonic */
@@ -165,6 +172,7 @@ typedef struct sonar_ingest_report {
     sonar_block_report block[SONAR_BLOCKS_MOST];
     size_t totals;
     sonar_block_totals total[SONAR_BLOCKS_MOST];
+    sonar_refused refused[SONAR_FRAME_CAUSES];
 } sonar_ingest_report;
 
 /* ---- detections ------------------------------------------------------------------------------ */

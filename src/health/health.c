@@ -45,20 +45,31 @@ const char *sonar_health_span(double seconds, char text[32]) {
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-/* What this daemon would have accepted, for the causes that a configuration can mend. */
-static void expectation(const sonar_config *c, sonar_frame_cause cause, char text[64]) {
+/* What this daemon would have accepted, for the causes that a configuration can mend, and whose the
+ * last frame was that it refused; came == NULL: nobody knows. */
+static void explain(const sonar_config *c, sonar_frame_cause cause, const sonar_refused *came,
+                    char text[96]) {
+    char channels[32] = "", array[16] = "", rate[32] = "";
+    if (came) {
+        snprintf(channels, sizeof channels, "channels %u-%u", came->first_channel,
+                 came->first_channel + came->channels - 1);
+        snprintf(array, sizeof array, " have %u", came->array_id);
+        snprintf(rate, sizeof rate, " have %.9g", came->fs_hz);
+    }
+    const char *comma = came ? ", " : "";
     switch (cause) {
     case SONAR_FRAME_WRONG_RATE:
-        snprintf(text, 64, "; fs_hz is %g", c->fs_hz);
+        snprintf(text, 96, "; fs_hz is %.9g%s%s%s", c->fs_hz, comma, channels, rate);
         break;
     case SONAR_FRAME_WRONG_ARRAY:
-        snprintf(text, 64, "; array.id is %u", c->array_id);
+        snprintf(text, 96, "; array.id is %u%s%s%s", c->array_id, comma, channels, array);
         break;
     case SONAR_FRAME_WRONG_CHANNELS:
-        snprintf(text, 64, "; the array has %zu channels", c->channels);
+        snprintf(text, 96, "; the array has %zu channels%s%s%s", c->channels, comma, channels,
+                 came ? " came" : "");
         break;
     default:
-        text[0] = '\0';
+        snprintf(text, 96, "%s%s", came ? ", the last of " : "", channels);
     }
 }
 
@@ -66,7 +77,6 @@ static void expectation(const sonar_config *c, sonar_frame_cause cause, char tex
 static void judge_frames(sonar_health *h, const sonar_health_facts *facts, sonar_status *status) {
     const sonar_ingest_counters *now = &status->ingest, *seen = &h->seen.ingest;
     uint64_t most = 0, fresh = 0;
-    (void)facts;
     h->cause = SONAR_FRAME_CAUSES;
     for (int i = 0; i < SONAR_FRAME_CAUSES; i++) {
         uint64_t count = now->frames_dropped[i] - seen->frames_dropped[i];
@@ -77,13 +87,14 @@ static void judge_frames(sonar_health *h, const sonar_health_facts *facts, sonar
     }
     if (!fresh)
         return;
-    char expected[64];
-    expectation(h->config, h->cause, expected);
+    char explained[96];
+    const sonar_refused *last = &facts->stream->refused[h->cause];
+    explain(h->config, h->cause, last->at_ns > h->looked_ns ? last : NULL, explained);
     uint64_t received = sonar_max_size(now->frames_received - seen->frames_received, fresh);
     sonar_health_report(status, SONAR_CONDITION_FRAMES_DROPPED, SONAR_DEGRADED,
                         "%llu of %llu frames dropped: %s %llu%s", (unsigned long long)fresh,
                         (unsigned long long)received, sonar_frame_cause_name(h->cause),
-                        (unsigned long long)most, expected)
+                        (unsigned long long)most, explained)
         ->value = (double)fresh;
 }
 

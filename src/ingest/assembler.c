@@ -272,3 +272,9 @@ void sonar_assembler_report(sonar_assembler *a, bool read, sonar_ingest_report *
         report_stream(a, report);
     pthread_mutex_unlock(&a->lock);
 }
+
+void sonar_assembler_read_refused(sonar_assembler *a, sonar_refused refused[SONAR_FRAME_CAUSES]) {
+    pthread_mutex_lock(&a->lock);
+    memcpy(refused, a->refused, sizeof a->refused);
+    pthread_mutex_unlock(&a->lock);
+}

@@ -102,6 +102,9 @@ void sonar_assembler_use(sonar_assembler *assembler, const uint8_t *used);
 
 /* State of the stream. read: the last report was read, so its losses need not be reported again. */
 void sonar_assembler_report(sonar_assembler *assembler, bool read, sonar_ingest_report *report);
+/* But for the last refused frames: now. Any thread. */
+void sonar_assembler_read_refused(sonar_assembler *assembler,
+                                  sonar_refused refused[SONAR_FRAME_CAUSES]);
 
 uint64_t sonar_assembler_ready(const sonar_assembler *assembler); /* any thread */
 sonar_buffer sonar_assembler_ring(const sonar_assembler *assembler);

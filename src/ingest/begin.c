@@ -138,7 +138,7 @@ static sonar_turn decide(sonar_assembler *a, const sonar_frame *frame, const son
     if (cause == NO_CAUSE)
         cause = place(a, frame, payload, now_ns);
     if (cause != NO_CAUSE) {
-        drop_frame(a, cause);
+        drop_frame(a, frame, cause);
         return SONAR_TURN_OVER;
     }
     a->arrival_ns = now_ns;
@@ -164,7 +164,7 @@ sonar_turn sonar_assembler_begin(sonar_assembler *a, const void *header, size_t 
     if (decoded)
         turn = decide(a, &frame, payload, now_ns, b);
     else
-        drop_frame(a, SONAR_FRAME_MALFORMED);
+        drop_frame(a, NULL, SONAR_FRAME_MALFORMED);
     pthread_mutex_unlock(&a->lock);
     return turn;
 }
@@ -179,7 +179,7 @@ bool sonar_assembler_frame(sonar_assembler *a, const void *header, size_t header
 
 void sonar_assembler_malformed(sonar_assembler *a) {
     pthread_mutex_lock(&a->lock);
-    drop_frame(a, SONAR_FRAME_MALFORMED);
+    drop_frame(a, NULL, SONAR_FRAME_MALFORMED);
     pthread_mutex_unlock(&a->lock);
 }
 

@@ -204,7 +204,7 @@ static void finish(sonar_assembler *a, enum outcome outcome) {
     if (pending->stored)
         accept(a, pending);
     else
-        drop_frame(a, cause_of(outcome, pending));
+        drop_frame(a, &pending->frame, cause_of(outcome, pending));
 }
 
 /* False: it waits. Its lane is known once it is stored. */
@@ -280,7 +280,7 @@ static bool leave_lane(sonar_assembler *a, sonar_booking *b, bool whole) {
         note_frame(a, b, b->at, end);
         accept(a, b);
     } else {
-        drop_frame(a, SONAR_FRAME_OVERWRITTEN);
+        drop_frame(a, &b->frame, SONAR_FRAME_OVERWRITTEN);
     }
     if (--a->beside == 0) {
         if (is_due(a))

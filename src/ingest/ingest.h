@@ -104,7 +104,8 @@ void sonar_ingest_cut_all(sonar_ingest *ingest);
 /* Any thread. False once the thread has ended, stopped or by itself because its socket failed. */
 bool sonar_ingest_alive(const sonar_ingest *ingest);
 void sonar_ingest_read_counters(const sonar_ingest *ingest, sonar_ingest_counters *counters);
-/* State of the stream at most 0.1 s ago; each loss is reported once. Any one thread. */
+/* State of the stream at most 0.1 s ago, the last refused frames now; each loss is reported once.
+ * Any one thread. */
 void sonar_ingest_read_report(sonar_ingest *ingest, sonar_ingest_report *report);
 
 #endif

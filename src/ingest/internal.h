@@ -159,6 +159,7 @@ struct sonar_assembler {
     bool owes;             /* overload block: a window that is over waits for room */
     sonar_lanes lanes;
     sonar_blocks blocks;
+    sonar_refused refused[SONAR_FRAME_CAUSES];
     struct outlet outlet;
     struct memories memory;
     sonar_window_queue queue;
@@ -247,8 +248,17 @@ static inline bool is_silent(const sonar_assembler *a, int64_t since_ns, int64_t
     return now_ns - since_ns >= a->restart_ns;
 }
 
-static inline void drop_frame(sonar_assembler *a, sonar_frame_cause cause) {
+/* frame: NULL where it could not be read. */
+static inline void drop_frame(sonar_assembler *a, const sonar_frame *frame,
+                              sonar_frame_cause cause) {
     sonar_count_add(&a->count.frames_dropped[cause], 1);
+    if (frame)
+        a->refused[cause] =
+            (sonar_refused){.at_ns = a->now_ns,
+                            .first_channel = frame->first_channel + a->first_channel,
+                            .channels = frame->channels,
+                            .array_id = frame->array_id,
+                            .fs_hz = frame->fs_hz};
 }
 
 static inline void drop_window(sonar_assembler *a, sonar_window_cause cause) {

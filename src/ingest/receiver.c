@@ -464,4 +464,6 @@ void sonar_ingest_read_report(sonar_ingest *ingest, sonar_ingest_report *report)
     *report = ingest->report;
     ingest->report_read = true;
     pthread_mutex_unlock(&ingest->lock);
+    /* The rest is up to 0.1 s old; of these none may be missing that is counted. */
+    sonar_assembler_read_refused(ingest->assembler, report->refused);
 }
