@@ -199,15 +199,31 @@ static void check(struct siege *s, const char *campaign) {
     message_free(&m);
 }
 
+/* Freed memory that is kept aside has the daemon open the samples' socket anew, at the cost of what
+ * it holds, every 3 s for at most 10: until that is over. */
+static void await_rest(struct siege *s) {
+    const char *counter = "frames.peers.reopened_memory";
+    double before, now = number_now(s, counter);
+    do {
+        before = now;
+        usleep(4500000);
+        now = number_now(s, counter);
+    } while (now != before);
+}
+
 static void check_memory(struct siege *s, const char *campaign) {
     long grown = 0;
-    for (int i = 0; i < 200 && !INSTRUMENTED; i++) {
+    if (INSTRUMENTED) {
+        await_rest(s);
+        return;
+    }
+    for (int i = 0; i < 200; i++) {
         grown = resident_bytes(s->daemon) - s->rest_bytes;
         if (grown < GROWTH_MOST)
             return;
         usleep(50000);
     }
-    expect(INSTRUMENTED, campaign, (double)grown, GROWTH_MOST);
+    expect(false, campaign, (double)grown, GROWTH_MOST);
 }
 
 /* ---- campaigns ------------------------------------------------------------------------------- */
