@@ -4,6 +4,10 @@ set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 pkg_check_modules(FFTW REQUIRED IMPORTED_TARGET fftw3f)
 pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq>=4.3)
+# zmq.h needs none of the other headers that libzmq.pc names, and CMake lists them in another order
+# when it configures again: then everything would be compiled again.
+set_target_properties(PkgConfig::ZMQ PROPERTIES
+  INTERFACE_INCLUDE_DIRECTORIES "${ZMQ_INCLUDEDIR}" INTERFACE_COMPILE_OPTIONS "")
 pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
 pkg_check_modules(CJSON REQUIRED IMPORTED_TARGET libcjson)
 pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/core.h"
+#include "log_kinds.h"
 
 #ifdef SONAR_HAVE_SYSTEMD
 #define SD_JOURNAL_SUPPRESS_LOCATION /* the place is the field's, not ours */
@@ -33,7 +34,8 @@ static struct {
     entry entry[LINES];
     size_t first, count;
     uint64_t lost; /* not told yet */
-    bool writing;  /* the thread is there */
+    log_kinds kinds;
+    bool writing; /* the thread is there */
     bool closing;
     bool marked;  /* lines begin with their level, for whoever reads standard error */
     bool journal; /* entries with fields in place of lines */
@@ -50,12 +52,13 @@ static const char *code_name(sonar_code code) {
     return names[code];
 }
 
-/* A line that goes with a condition of health says so by its place: "health.CODE". */
+/* Peers have a say in what is logged: an entry is one line of clean text whatever they sent. A line
+ * that goes with a condition of health says so by its place: "health.CODE". */
 static entry make_entry(sonar_level level, const char *where, const char *text) {
     entry e = {.level = level};
     clock_gettime(CLOCK_REALTIME, &e.utc);
-    snprintf(e.where, sizeof e.where, "%s", where);
-    snprintf(e.text, sizeof e.text, "%s", text);
+    sonar_text_clean(where, strlen(where), e.where, sizeof e.where);
+    sonar_text_clean(text, strlen(text), e.text, sizeof e.text);
     if (!strncmp(where, "health.", 7))
         snprintf(e.code, sizeof e.code, "%s", where + 7);
     return e;
@@ -84,12 +87,17 @@ static size_t format(const entry *e, char line[LINE_BYTES]) {
     return bytes;
 }
 
-static void queue_entry(const entry *e) {
-    pthread_mutex_lock(&queue.lock);
+/* Under the lock. */
+static void append(const entry *e) {
     if (queue.count < LINES)
         queue.entry[(queue.first + queue.count++) % LINES] = *e;
     else
         queue.lost++;
+}
+
+static void queue_entry(const entry *e) {
+    pthread_mutex_lock(&queue.lock);
+    append(e);
     pthread_cond_signal(&queue.more);
     pthread_mutex_unlock(&queue.lock);
 }
@@ -97,7 +105,11 @@ static void queue_entry(const entry *e) {
 void log_line(void *ctx, sonar_level level, const char *where, const char *text) {
     const entry e = make_entry(level, where, text);
     (void)ctx;
-    queue_entry(&e);
+    pthread_mutex_lock(&queue.lock);
+    if (log_kinds_admit(&queue.kinds, level, e.where, sonar_monotonic_ns()))
+        append(&e);
+    pthread_cond_signal(&queue.more); /* of one left out, too: its number is to be told in time */
+    pthread_mutex_unlock(&queue.lock);
 }
 
 void log_error(const sonar_error *err) {
@@ -124,7 +136,7 @@ void log_text(const char *text, int timeout_ms) {
     entry e = make_entry(SONAR_WARN, "", "");
     while (*text) {
         size_t bytes = sonar_min_size(strcspn(text, "\n"), sizeof e.text - 1);
-        snprintf(e.text, sizeof e.text, "%.*s", (int)bytes, text);
+        sonar_text_clean(text, bytes, e.text, sizeof e.text);
         wait_for_room(&until);
         queue_entry(&e);
         text += bytes + (text[bytes] == '\n');
@@ -166,23 +178,50 @@ static void write_entry(const entry *e) {
         write_line(line, format(e, line));
 }
 
-/* The oldest entry, or how many are lost once the others are written; false: neither. Under the
+/* How many lines were left out of the kinds that had too many; at the end all of them. Under the
  * lock. */
-static bool next_entry(entry *e) {
-    if (queue.count) {
-        *e = queue.entry[queue.first];
-        queue.first = (queue.first + 1) % LINES;
-        queue.count--;
-        return true;
-    }
+static bool next_left_out(entry *e) {
+    log_kind over;
+    char text[96];
+    if (!log_kinds_take(&queue.kinds, queue.closing ? INT64_MAX : sonar_monotonic_ns(), &over))
+        return false;
+    snprintf(text, sizeof text, "%llu more lines like these left out: %d in %d s are written",
+             (unsigned long long)over.owed, LOG_LINES_A_PERIOD, LOG_PERIOD_S);
+    *e = make_entry(over.level, over.where, text);
+    return true;
+}
+
+/* How many lines found no room. Under the lock. */
+static bool next_lost(entry *e) {
+    char text[96];
     if (!queue.lost)
         return false;
-    char text[96];
     snprintf(text, sizeof text, "%llu lines of this log are lost: nobody read standard error",
              (unsigned long long)queue.lost);
     queue.lost = 0;
     *e = make_entry(SONAR_WARN, "log", text);
     return true;
+}
+
+/* The oldest entry or, once all are written, what is not among them; false: neither. Under the
+ * lock. */
+static bool next_entry(entry *e) {
+    if (!queue.count)
+        return next_lost(e) || next_left_out(e);
+    *e = queue.entry[queue.first];
+    queue.first = (queue.first + 1) % LINES;
+    queue.count--;
+    return true;
+}
+
+/* Until there is a line, or lines left out are to be told. Under the lock. */
+static void wait_for_more(void) {
+    const int64_t due_ns = log_kinds_due_ns(&queue.kinds);
+    const struct timespec due = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
+    if (due_ns == INT64_MAX)
+        pthread_cond_wait(&queue.more, &queue.lock);
+    else
+        pthread_cond_timedwait(&queue.more, &queue.lock, &due);
 }
 
 static void *writer(void *arg) {
@@ -194,7 +233,7 @@ static void *writer(void *arg) {
         if (!any && queue.closing)
             break;
         if (!any) {
-            pthread_cond_wait(&queue.more, &queue.lock);
+            wait_for_more();
             continue;
         }
         pthread_cond_signal(&queue.room);

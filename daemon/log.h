@@ -3,7 +3,10 @@
  * entries with the fields PRIORITY, SONAR_WHERE and, of an error or a condition of health,
  * SONAR_CODE. Whoever has something to say puts a line into a small queue and goes on; one thread
  * writes. Where nobody reads standard error only that thread waits: lines beyond the queue are
- * lost, and their number is told as soon as there is somebody again. */
+ * lost, and their number is told as soon as there is somebody again.
+ *
+ * Text is cleaned here (sonar_text_clean), since peers cause lines that repeat their words, and of
+ * each kind of line a limited number is written in a while (log_kinds.h). */
 #ifndef DAEMON_LOG_H
 #define DAEMON_LOG_H
 
@@ -11,9 +14,10 @@
 
 /* One log a process. Starts the thread. */
 sonar_code log_open(sonar_error *err);
-/* Any thread; never waits for the reader. ctx is not used: as sonar_host.log. */
+/* Any thread; never waits for the reader. A line may be left out for its kind had too many, and is
+ * counted then. ctx is not used: as sonar_host.log. */
 void log_line(void *ctx, sonar_level level, const char *where, const char *text);
-/* The same of an error that ends something; its code goes with it. */
+/* An error that ends something; its code goes with it, and it is never left out. */
 void log_error(const sonar_error *err);
 /* The lines of a text as they are, without time and level (a warning's, where the journal wants
  * one). Lines beyond the queue are lost only after timeout_ms. One thread. */

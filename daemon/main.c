@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cluster/cluster.h"
+#include "config/fits.h"
 #include "core/core.h"
 #include "control/server.h"
 #include "log.h"
@@ -33,7 +34,13 @@ enum exit_code {
 
 /* Two seconds are promised from a signal to the end: a task of a stage may take 0.2 s beyond the
  * first. */
-enum { STOP_WITHIN_MS = 1400, LOG_WITHIN_MS = 250, LOG_PATIENTLY_MS = 5000, TICK_NS = 1000000000 };
+enum {
+    STOP_WITHIN_MS = 1400,
+    LEAVE_WITHIN_MS = 1700,
+    LOG_WITHIN_MS = 250,
+    LOG_PATIENTLY_MS = 5000,
+    TICK_NS = 1000000000
+};
 
 enum action { RUN, CHECK, PRINT, REFERENCE, TRAIN, EXPLAIN };
 
@@ -186,8 +193,9 @@ static sonar_code attend(sonar_pipeline *pipeline, sonar_control *control, const
                               {.fd = sonar_pipeline_fd(pipeline), .events = POLLIN}};
     const bool more = sonar_control_serve(control);
     const int64_t left_ns = tick_ns - sonar_monotonic_ns();
-    if (poll(poller, 3, more || left_ns <= 0 ? 0 : (int)(left_ns / 1000000) + 1) < 0 &&
-        errno != EINTR)
+    const int left_ms = left_ns > 0 ? (int)(left_ns / 1000000) + 1 : 0;
+    const int tick_ms = sonar_control_tick_ms(control);
+    if (poll(poller, 3, more ? 0 : left_ms < tick_ms ? left_ms : tick_ms) < 0 && errno != EINTR)
         return sonar_fail(err, SONAR_ESTATE, "signals", "poll: %s", strerror(errno));
     if (poller[0].revents)
         answer_hangup(pipeline, path);
@@ -285,13 +293,18 @@ static int run(sonar_config *config, const char *path) {
                  : stop_signal == SIGINT ? "stopping on SIGINT"
                                          : "stopping on SIGTERM");
     }
+    const int64_t leave_ns = sonar_monotonic_ns() + (int64_t)LEAVE_WITHIN_MS * 1000000;
     sonar_control_destroy(control);
     const int status = !code ? EXIT_STOPPED : code == SONAR_EUNAVAILABLE ? EXIT_DEVICE : EXIT_FAULT;
     if (!sonar_pipeline_stop(pipeline, STOP_WITHIN_MS)) {
         log_close(LOG_WITHIN_MS);
         _exit(status); /* what is published is published whole, and nobody waits for the rest */
     }
-    sonar_pipeline_destroy(pipeline);
+    const int64_t left_ms = (leave_ns - sonar_monotonic_ns()) / 1000000;
+    if (!sonar_pipeline_destroy_within(pipeline, left_ms > 0 ? (int)left_ms : 0)) {
+        log_close(LOG_WITHIN_MS);
+        _exit(status);
+    }
     if (!status) /* otherwise mpirun ends the other ranks, too */
         sonar_cluster_leave(&cluster);
     return status;
@@ -362,11 +375,29 @@ static void tell(const sonar_report *report, enum action action) {
     free(text);
 }
 
+/* As at the start, but by all the memory that this machine can give: the daemon itself may run. Of
+ * several ranks each takes a part. */
+static int check(const sonar_config *config) {
+    const sonar_room room = sonar_room_read("");
+    char of[SONAR_ROOM_TEXT + 32], warning[sizeof((sonar_error *)0)->text];
+    const sonar_fit fit = {.there_bytes = room.total_bytes, .of = of};
+    sonar_error err = {0};
+    snprintf(of, sizeof of, "the total by %s", room.limit);
+    sonar_config_describe(config, stdout);
+    if (config->cluster_ranks)
+        return EXIT_STOPPED;
+    const sonar_code code = sonar_config_fits(config, &fit, warning, &err);
+    if (code)
+        fprintf(stderr, "%s: error: %s\n", err.where, err.text);
+    else if (*warning)
+        fprintf(stderr, "warning: %s\n", warning);
+    return code ? EXIT_CONFIG : EXIT_STOPPED;
+}
+
 static int work(sonar_config *config, const char *path, enum action action) {
     switch (action) {
     case CHECK:
-        sonar_config_describe(config, stdout);
-        return EXIT_STOPPED;
+        return check(config);
     case PRINT:
         sonar_config_print(config, stdout);
         return EXIT_STOPPED;

@@ -319,6 +319,91 @@ def pages():
             run(maker, "--check", file)
 
 
-for test in (schema, cut_short, thesis_rows, refusals, ingest, ranks, pages_of_ranks, pages):
+FAKE = """#!/usr/bin/python3
+import json, pathlib, sys
+own = pathlib.Path(__file__).parent.parent
+with open(own.parent / "order", "a") as order:
+    order.write(f"{own.name} {sys.argv[1]}\\n")
+live = sys.argv[1] == "live"
+side = pathlib.Path(sys.argv[sys.argv.index("--daemon") + 1]).parent.parent if live else own
+reports = json.loads((side / "reports.json").read_text())["live" if live else "stages"]
+count = side / ("live_turn" if live else "stages_turn")
+turn = int(count.read_text()) if count.exists() else 0
+count.write_text(str(turn + 1))
+if reports[turn] is None:
+    sys.exit("there is no such case")
+pathlib.Path(sys.argv[sys.argv.index("--json") + 1]).write_text(json.dumps(reports[turn]))
+"""
+
+
+def stages_report(**ms):
+    return {"commit": "0123456789ab", "machine": {"cpu": "Synthetic", "cores": 2, "compiler": "gcc 0"},
+            "results": [{"case": "c", "stage": stage, "min_ns": value * 1e6,
+                         "backend": "peer" if stage == "peer" else "cpu"} for stage, value in ms.items()]}
+
+
+def live_report(own_ms, held=True, processors=1.0):
+    spread = {"p50": own_ms, "p99": own_ms and 2 * own_ms}
+    return {"commit": "0123456789ab", "live": [
+        {"case": "latency", "parameters": {"sensors": 128}, "held": held, "latency_ms": spread,
+         "daemon_latency_ms": spread,
+         "daemon": {"cpu_s_per_s": processors, "peak_resident_bytes": 3e9}}]}
+
+
+def compared(old, new, *arguments):
+    """scripts/compare of two synthetic builds: what it returns, prints and says, and in which order it measured."""
+    with tempfile.TemporaryDirectory() as folder:
+        sides = [pathlib.Path(folder) / name for name in ("old", "new")]
+        for side, reports in zip(sides, (old, new)):
+            (side / "bin").mkdir(parents=True)
+            (side / "bin" / "sonard").touch()
+            (side / "bin" / "sonar-bench").write_text(FAKE)
+            (side / "bin" / "sonar-bench").chmod(0o755)
+            (side / "reports.json").write_text(json.dumps(reports))
+        done = subprocess.run([source / "scripts" / "compare", *sides, "--only", "stages", "--only", "latency",
+                               *arguments], capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout, done.stderr, (pathlib.Path(folder) / "order").read_text().splitlines()
+
+
+def comparison():
+    """Ratios are of neighbours in time, with their spread; what is worse in every turn is marked, and so is what a side
+    lacks."""
+    old = {"stages": [stages_report(dft=1, cbf=1, far=2, gone=1, peer=1), stages_report(dft=2, cbf=1, far=2, gone=1),
+                      stages_report(dft=4, cbf=1, far=2, gone=1)],
+           "live": [live_report(1), live_report(1), live_report(1)]}
+    new = {"stages": [stages_report(dft=1.2, cbf=1, far=1, fresh=5, peer=9),
+                      stages_report(dft=2.6, cbf=1.3, far=1, fresh=5), stages_report(dft=6, cbf=1.2, far=1, fresh=5)],
+           "live": [live_report(1.05), None, live_report(1.05)]}
+    code, text, errors, order = compared(old, new, "--turns", "3")
+    assert code == 1, (code, text, errors)
+    for expected in ("Old: commit `0123456789ab`, gcc 0, on Synthetic, 2 cores.", "On cpu, 3 turns; ",
+                     "| `c` dft, ms | 2 | 2.6 | 1.30 | 1.20 to 1.50 | **worse** |",
+                     "| `c` cbf, ms | 1 | 1.2 | 1.20 | 1.00 to 1.30 | worse, within the spread |",
+                     "| `c` far, ms | 2 | 1 | 0.50 | 0.50 to 0.50 | better |",
+                     "| `c` fresh, ms | - | 5 | - | - | not in old |",
+                     "| `c` gone, ms | 1 | - | - | - | not in new |",
+                     "| `latency` of 128: the daemon's own, p50, ms | 1 | 1.05 | 1.05 | 1.05 to 1.05 | 2 of 3 turns |",
+                     "| `latency` of 128: the daemon's own, p99, ms | 2 | 2.1 | 1.05 | 1.05 to 1.05 | 2 of 3 turns |",
+                     "| `latency` of 128: memory, GB | 3 | 3 | 1.00 | 1.00 to 1.00 | 2 of 3 turns |",
+                     "| `latency` of 128: held | 3 of 3 | 2 of 2 | - | - |  |"):
+        assert expected in text, (expected, text)
+    assert "peer" not in text and "there is no such case" in errors, (text, errors)
+    # in turns; both daemons by the new program
+    stages, live = ["old --threads", "new --threads"], ["new live", "new live"]
+    assert order == stages + live + stages[::-1] + live + stages + live, order
+    # a spread on both sides of the mark is none; a run that is held no more is
+    old = {"stages": [stages_report(dft=1)] * 2, "live": [live_report(1)] * 2}
+    new = {"stages": [stages_report(dft=1.05), stages_report(dft=1.5)], "live": [live_report(1)] * 2}
+    assert compared(old, new, "--turns", "2")[0] == 0
+    new["live"] = [live_report(None, held=False)] * 2
+    code, text, _, _ = compared(old, new, "--turns", "2")
+    assert code == 1 and "| `latency` of 128: held | 2 of 2 | 0 of 2 | - | - | **worse** |" in text, (code, text)
+    assert "| `latency` of 128: the daemon's own, p50, ms | 1 | - | - | - | not in new |" in text, text
+    nothing = {"stages": [None], "live": [None]}
+    assert compared(nothing, nothing, "--turns", "1")[0] == 2
+    assert run(source / "scripts" / "compare", "no-such-commit", "HEAD", ok=False).returncode == 2
+
+
+for test in (schema, cut_short, thesis_rows, refusals, ingest, ranks, pages_of_ranks, pages, comparison):
     test()
     print(f"{test.__name__}: ok")

@@ -2,6 +2,7 @@
 /* The conformance suite of the beamformer on the GPU, on every path; that the paths are taken that
  * were asked for; and times. */
 #include "conformance/cbf.h"
+#include "conformance/steer.h"
 #include "core/random.h"
 #include "gpu.h"
 
@@ -237,6 +238,7 @@ static void print_times(site *site) {
 /* ---- main ------------------------------------------------------------------------------------ */
 
 static const site_case CASES[] = {CBF_CASES(CBF_ROW) CBF_ERROR_CASES(CBF_ROW)};
+static const site_case STEER[] = {STEER_CASES(STEER_ROW)};
 static const site_case LONG_CASES[] = {CBF_LONG_CASES(CBF_ROW)};
 static const site_case OWN_CASES[] = {{"paths_are_taken", paths_are_taken}};
 
@@ -250,6 +252,7 @@ static void try_all(site *site) {
             TRY_ALL(site, LONG_CASES);
     }
     site_take(NULL);
+    TRY_ALL(site, STEER);
     TRY_ALL(site, OWN_CASES);
     if (!site->quick)
         site_try_all(site, &(site_case){"largest", largest}, 1);

@@ -58,7 +58,7 @@ static bool play(chain *c, uint64_t window, bool dead) {
         c->sensors_used = header_number(m.head, "sensors_used");
         message_free(&m);
     }
-    return sonar_pipeline_tick(c->feed.pipeline, NULL) == SONAR_OK;
+    return feed_settle(&c->feed) && sonar_pipeline_tick(c->feed.pipeline, NULL) == SONAR_OK;
 }
 
 static double worst_db(const chain *have, const chain *want, int i) {

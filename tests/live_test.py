@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """sonar-bench live: its counts add up whatever happens to the stream, its times are in the only order
-they can be in, what goes wrong is said, and no process or file is left behind. Never how fast it is.
+they can be in, what a case names is what came, what goes wrong is said, and no process or file is left behind.
+Never how fast it is.
 usage: live_test.py SOURCE BIN"""
 import json
 import math
@@ -16,8 +17,9 @@ import time
 
 source, binaries = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 maker = source / "scripts" / "bench-page"
-SMALL = ["--sensors", "33", "--backend", "cpu", "--threads", "1", "--warm-up", "1", "--seconds", "2",
-         "--set", "dft.length=4000", "--set", "dft.hop=700", "--set", "cbf.band_bins=[40, 70]"]
+SMALL = ["--sensors", "33", "--case", "latency", "--backend", "cpu", "--threads", "1", "--warm-up", "1",
+         "--seconds", "2", "--set", "dft.length=4000", "--set", "dft.hop=700", "--set", "cbf.band_bins=[40, 70]"]
+EVERYTHING = ["cbf.azimuth", "cbf.nearfield", "cbf.lofar", "mvdr.azimuth", "mvdr.spectrum", "detections", "status"]
 
 # A rank that gets no processor for seconds is waited for.
 PATIENT = ["--set", "ingest.queue_windows=80", "--set", "ingest.max_skew_ms=5000", "--set", "cluster.max_skew_ms=10000"]
@@ -99,6 +101,8 @@ def adds_up(run):
     assert d["frames"]["received"] <= run["senders"]["frames_sent"]
     assert run["latency_ms"]["count"] == steady["received"] <= w["received"]
     assert run["held"] == (not run["not_held"])
+    topics = dict(run["subscribed"])
+    assert topics.pop("status") > 0 and all(w["received"] <= count <= w["expected"] for count in topics.values()), run
     return w
 
 
@@ -117,31 +121,40 @@ def in_order(run):
 
 def one_run():
     for case, layout, transport in (("latency", "channel-major", "sockets"), ("latency", "channel-major", "curve"),
-                                    ("throughput-near", "interleaved", "tcp")):
-        live = Live("--case", case, "--layout", layout, "--transport", transport, *SMALL)
+                                    ("throughput-everything", "interleaved", "tcp")):
+        # so long that the daemon would call sensors stuck if their samples came again
+        live = Live(*SMALL, "--case", case, "--layout", layout, "--transport", transport, "--seconds", "5")
         live.stream()
         (path,) = pathlib.Path(live.folder.name).glob("tmp/*/sonard.yaml")
         config = path.read_text()
         assert config.count("tcp://127.0.0.1:") == (0 if transport == "sockets" else 2), config
         assert ("key_secret" in config) == (transport == "curve"), config
-        _, data = live.end(0)
+        text, data = live.end(0)
         (run,) = data["live"]
         w = adds_up(run)
+        everything = case == "throughput-everything"
+        assert list(run["subscribed"]) == (EVERYTHING if everything else ["cbf.azimuth", "status"]), run["subscribed"]
+        assert "subscribed: cbf.azimuth " in text and "health at the end: " + run["health"]["state"] in text, text
+        assert not [t for t in run["health"]["conditions"] if "stuck" in t or "identical" in t], run["health"]
+        assert run["parameters"]["mvdr"] == everything
         assert data["schema"] == "sonar-bench/1" and data["results"] == data["left_out"] == []
         assert run["parameters"]["transport"] == transport
         assert run["parameters"]["layout"] == layout and run["backend"] == "cpu" and not run["trial"]
-        assert run["parameters"]["ranges"] == (7 if case == "throughput-near" else 0)
+        assert run["parameters"]["ranges"] == (7 if everything else 0)
         assert w["received"] > 0 and run["tone"]["az_deg"] == run["tone"]["found_az_deg"], run["tone"]
         assert run["daemon"]["threads"][0]["busiest"] >= run["daemon"]["threads"][-1]["busiest"]
+        assert run["daemon"]["latency_parts"].keys() >= {"ingest", "dft", "publication", "other"}, run["daemon"]
         assert "sonar-ingest" in {t["name"] for t in run["daemon"]["threads"]}
-        if w["after_warm_up"]["incomplete"] == 0:
+        if w["after_warm_up"]["received"] and w["after_warm_up"]["incomplete"] == 0:
             in_order(run)
 
 
 def on_ranks():
     """Each rank gets its own block of channels at its own endpoint, and all of it is one array's run."""
-    for ranks, transport, senders in ((2, "sockets", 8), (3, "shm", 5), (2, "curve", 2)):
-        live = Live("--ranks", str(ranks), "--transport", transport, "--senders", str(senders), *SMALL, *PATIENT)
+    for ranks, transport, senders, case in ((2, "sockets", 8, "latency-everything"), (3, "shm", 5, "latency"),
+                                            (2, "curve", 2, "latency")):
+        live = Live(*SMALL, *PATIENT, "--ranks", str(ranks), "--transport", transport, "--senders", str(senders),
+                    "--case", case, "--set", "dft.hop=2000")
         live.stream()
         assert len(live.children("sonard")) == ranks and len(live.children("mpirun")) == 1, live.seen
         (path,) = pathlib.Path(live.folder.name).glob("tmp/*/sonard.yaml")
@@ -158,7 +171,7 @@ def on_ranks():
         assert w["received"] > 0 and run["tone"]["az_deg"] == run["tone"]["found_az_deg"], run["tone"]
         threads = {t["name"]: t["count"] for t in run["daemon"]["threads"]}
         assert threads["sonar-data"] == threads["sonar-ingest"] == ranks and "mpirun" not in threads, threads
-        if w["after_warm_up"]["incomplete"] == 0:
+        if w["after_warm_up"]["received"] and w["after_warm_up"]["incomplete"] == 0:
             in_order(run)
 
 
@@ -192,6 +205,24 @@ def ranks_in_trouble():
                             (["--daemon", "/bin/false"], "exit code 1; its last words: Primary job")):
         text = Live(*SMALL, "--ranks", "2", *arguments).end(1)[0]
         assert says in text, (arguments, text)
+
+
+def topics_that_do_not_come():
+    """A topic of the case's that the daemon never makes ends the run without a figure; one that loses messages on
+    the way is named, and its windows are lost."""
+    text, data = Live(*SMALL, "--case", "latency-everything", "--set", "mvdr.enabled=false").end(1)
+    assert "mvdr.azimuth: subscribed to, and came for none of " in text, text
+    assert data["live"] == [] and data["left_out"][0]["where"] == "mvdr.azimuth", data
+    live = Live(*SMALL, "--case", "latency-everything", "--set", "output.high_water_mark=16", "--seconds", "6")
+    live.stream()
+    live.process.send_signal(signal.SIGSTOP)  # the sockets' buffers hold far less than what is published meanwhile
+    time.sleep(3)
+    live.process.send_signal(signal.SIGCONT)
+    text, data = live.end(0)
+    (run,) = data["live"]
+    w = adds_up(run)
+    assert w["lost"]["subscriber"] > 0 and not run["held"], run
+    assert [r for r in run["not_held"] if " windows published came: " in r and "mvdr.spectrum" in r], run["not_held"]
 
 
 def a_stalled_daemon():
@@ -252,6 +283,10 @@ def refusals():
                             (["--warm-up", "0", "--seconds", "0.2"], "two windows"),
                             (["--set", "dft.hop=no"], "would not accept"), (["--layout", "x"], "'x'"),
                             (["--set", "ingest.socket=sub"], "ingest.socket must be pull"),
+                            (["--set", "mvdr.enabled=true"], "no topic of the MVDR"),
+                            (["--set", "detections.enabled=true"], "no detections"),
+                            (["--set", "cbf.ranges_m=[9000]"], "no cbf.nearfield"),
+                            (["--set", "output.topics=[cbf.azimuth]"], "needs a topic of every window, and status"),
                             (["--set", "dft.hop=4000", "--seconds", "0.1"], "a window only every 0.2 s")):
         given = SMALL if arguments[0] != "--find=8,8" else SMALL[2:]
         text = Live(*given, *arguments).end(2)[0]
@@ -288,7 +323,7 @@ def pages(data):
             subprocess.run([maker, file], check=True)
             text = file.with_name(file.stem[:-11] + ".md").read_text()
             for expected in ("## Live", "### Throughput", "### What stopped it", "| 9 |", "| 2048 |",
-                             "16777216 sensors"):
+                             "16777216 sensors", "| `throughput` | cbf.azimuth | cpu | sockets | 9 |"):
                 assert expected in text, (expected, text)
 
 
@@ -297,7 +332,8 @@ print("one_run: ok")
 with_mpi = shutil.which("mpirun") and (binaries.parent / "lib" / "libsonar-mpi.so").exists()
 if not with_mpi:
     print("ranks: skipped: there is no mpirun, or no MPI plugin was built")
-for test in ((on_ranks, ranks_in_trouble) if with_mpi else ()) + (a_stalled_daemon, what_ends_early, a_bad_end, refusals):
+alone = (topics_that_do_not_come, a_stalled_daemon, what_ends_early, a_bad_end, refusals)
+for test in ((on_ranks, ranks_in_trouble) if with_mpi else ()) + alone:
     test()
     print(f"{test.__name__}: ok")
 pages(the_search())

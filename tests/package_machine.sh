@@ -344,10 +344,12 @@ not systemctl is-active --quiet sonard@bow
 [ -e /etc/sonard/sonard.yaml ]
 [ -d /var/lib/private/sonard ]
 
-step "purge: the state goes, keys and the owner's own configurations stay"
+step "purge: plans and choices go; recordings, keys and the owner's own configurations stay"
 dpkg -P sonard >/dev/null 2>&1
-[ ! -e /var/lib/private/sonard ]
-[ ! -L /var/lib/sonard ]
+recorded /var/lib/sonard/recordings
+[ -z "$(find /var/lib/private/sonard -mindepth 1 -maxdepth 1 ! -name recordings)" ]
+[ ! -e /var/lib/private/sonard-bow ]
+[ ! -L /var/lib/sonard-bow ]
 [ ! -e /etc/sonard/sonard.yaml ]
 [ -e /etc/sonard/bow.yaml ]
 [ -e /etc/sonard/keys/probe ]

@@ -10,6 +10,7 @@ has to end well. In a block
     console     so are lines after "$ "; the others are the output, in which numbers may differ and "..." is anything
     python, c   is a program; one that prints has to print a line
     yaml        is a part of a configuration, or what YAML names: it has to be accepted together with the installed one
+    js          is a script in a browser, which another test runs
     text, ...   is shown only
 Words after the language say what is not so:
     run-by: FILE                another test runs the block
@@ -35,7 +36,7 @@ except ImportError as missing:
 
 source, binaries = (pathlib.Path(name).resolve() for name in sys.argv[1:3])
 pages = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{page.name}" for page in (source / "docs").glob("*.md"))]
-RUN, SHOWN = ("sh", "console", "python", "c", "yaml"), ("text", "ini", "json")
+RUN, SHOWN, ELSEWHERE = ("sh", "console", "python", "c", "yaml"), ("text", "ini", "json"), ("js",)
 OWN_NETWORK = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--net", "--pid", "--fork", "--kill-child"]
 LONGEST_S, MOST_MESSAGES = 5, 2  # of what a page has run for longer
 AT_ONCE = 3  # pages: they wait for samples most of their time
@@ -61,10 +62,24 @@ done
 sed -i 's/spectra, /raw, at_start: false, /' bow.yaml
 cp bow.yaml /etc/sonard/sonard.yaml
 """
+SOUNDS = """
+sonar-sim -c /etc/sonard/sonard.yaml -s /usr/share/sonard/scenes/one-source.yaml --duration 4 --file sea.f32
+sonar-export sea.f32 dive.wav
+/usr/bin/python3 - <<'END'
+import json, numpy
+about = json.load(open("sea.json"))
+sea = numpy.fromfile("sea.f32", "<f4").reshape(-1, about["channels"])
+for i, half in enumerate(numpy.split(sea, 2, axis=1), 1):
+    half.tofile(f"recorder-{i}.f32")
+    side = {"channels": half.shape[1], "frames": len(half), "sample_rate_hz": about["sample_rate_hz"]}
+    json.dump({**side, "format": "little-endian float32, sample-interleaved"}, open(f"recorder-{i}.json", "w"))
+END
+for i in 1 2; do sonar-export recorder-$i.f32 recorder-$i.wav; done
+"""
 BEFORE = {
     "README.md": "sonar-sim -c config/demo.yaml -s config/scenes/demo.yaml &",
     "docs/control.md": "echo 'record: {what: raw}' >>/etc/sonard/sonard.yaml" + NODE,
-    "docs/recording.md": RECORDS + NODE, "docs/node.md": NODE, "docs/reading.md": FED_NODE, "docs/viewer.md": FED_NODE,
+    "docs/recording.md": RECORDS + NODE, "docs/recordings.md": SOUNDS, "docs/node.md": NODE, "docs/reading.md": FED_NODE, "docs/viewer.md": FED_NODE,
 }
 
 PROLOGUE = """
@@ -117,11 +132,12 @@ def programs_of(block):
 
 def runs(block):
     """Whether it runs here; what keeps it from that has to be said as it should."""
-    assert block.language in RUN + SHOWN, f"{block.place}: the block's language is '{block.language}', none of {RUN + SHOWN}"
-    if not block.note:
+    known = RUN + SHOWN + ELSEWHERE
+    assert block.language in known, f"{block.place}: the block's language is '{block.language}', none of {known}"
+    if not block.note and block.language not in ELSEWHERE:
         return block.language in RUN
     note = re.fullmatch(r"run-by: (?P<by>\S+)|no-ci: [^;]+(; (?P<tries>\S+))?", block.note)
-    assert note and block.language in RUN, f"{block.place}: '{block.note}' is neither run-by: FILE nor no-ci: REASON[; FILE]"
+    assert note and block.language not in SHOWN, f"{block.place}: '{block.note}' is neither run-by: FILE nor no-ci: REASON[; FILE]"
     file = note["by"] or note["tries"]
     assert not file or (source / file).is_file(), f"{block.place}: there is no {file}"
     told = (source / file).read_text() if note["by"] else block.page

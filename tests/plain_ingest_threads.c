@@ -153,7 +153,7 @@ static void run(sonar_overload overload, size_t channels, size_t threads, size_t
                               .fs_hz = 1000,
                               .window_length = LENGTH,
                               .hop = HOP,
-                              .queue_windows = 3,
+                              .queue_windows = 4, /* one more is held than the ring is for */
                               .overload = overload,
                               .max_missing_share = 1,
                               .max_skew_samples = blocks > 1 ? 2 * FRAME : 10,

@@ -141,6 +141,13 @@ def check_render(folder, config):
         assert image.shape == (400, 800, 3)
         assert len(np.unique(image.reshape(-1, 3), axis=0)) > 50, f"{picture} is empty"
         assert red(image) == 0, picture
+    # A WAV file has no date: its pictures count from the start, or from the date that is given.
+    assert program("sonar-export", recording, folder / "sea.wav").wait(60) == 0
+    sound = ("--recording", folder / "sea.wav", "--config", config, "--size", "800x400")
+    pictures = [render(folder, "btr", *sound), render(folder, "btr", *sound, "--utc", "2026-01-31T12:00:00Z")]
+    assert all(red(image) == 0 and len(np.unique(image.reshape(-1, 3), axis=0)) > 50 for image in pictures)
+    assert (pictures[0] != pictures[1]).any(), "another axis of time"
+    assert len(np.unique(render(folder, "lofar", *sound).reshape(-1, 3), axis=0)) > 50
     bad = subprocess.run(["/usr/bin/python3", str(source / "tools/python/sonar-render"), "btr", "-o", "/dev/null",
                           "--endpoint", f"ipc://{folder}/nobody", "--wait", "1"], capture_output=True, text=True)
     assert bad.returncode == 1 and "nothing came" in bad.stderr, bad

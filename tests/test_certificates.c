@@ -153,16 +153,29 @@ static void write_secret(const char *name, mode_t mode) {
 Test(key_files, secret_ones_are_for_their_owner_alone) {
     static const struct {
         mode_t mode;
-        bool good;
-    } mode[] = {{0600, true},  {0400, true},  {0440, true},  {0640, true}, {0604, false},
-                {0644, false}, {0602, false}, {0601, false}, {0620, false}};
+        bool own, lent;
+    } mode[] = {{0600, true, true},   {0400, true, true},   {0440, false, true},
+                {0640, false, true},  {0604, false, false}, {0644, false, false},
+                {0602, false, false}, {0601, false, false}, {0620, false, false},
+                {0610, false, false}};
     for (size_t i = 0; i < sizeof mode / sizeof mode[0]; i++) {
         write_secret("own", mode[i].mode);
         sonar_code code = read_as("own", SONAR_TO_OWN);
-        cr_expect_eq(code == SONAR_OK, mode[i].good, "%04o: %s", (unsigned)mode[i].mode, err.text);
-        cr_expect(mode[i].good || strstr(err.text, "chmod"), "%s", err.text);
+        cr_expect_eq(code == SONAR_OK, mode[i].own, "%04o: %s", (unsigned)mode[i].mode, err.text);
+        cr_expect(mode[i].own || strstr(err.text, "chmod"), "%s", err.text);
+        code = read_as("own", SONAR_LENT_TO_OWN);
+        cr_expect_eq(code == SONAR_OK, mode[i].lent, "%04o: %s", (unsigned)mode[i].mode, err.text);
         unlink(box_path(&files, "own"));
     }
+}
+
+/* Whoever may change the link may have another key read. */
+Test(key_files, secret_ones_are_not_read_through_a_link) {
+    write_secret("own", 0600);
+    cr_assert_eq(symlink("own", box_path(&files, "link")), 0);
+    cr_expect_eq(read_as("link", SONAR_TO_OWN), SONAR_EINVAL);
+    cr_expect(strstr(err.text, "is a link"), "%s", err.text);
+    cr_expect_eq(read_as("link", SONAR_LENT_TO_OWN), SONAR_OK, "%s", err.text);
 }
 
 Test(key_files, nobody_else_may_have_written_them) {
@@ -187,7 +200,7 @@ Test(key_files, only_regular_ones_are_read) {
     cr_assert_eq(symlink("/dev/zero", box_path(&files, "device")), 0);
     static const char *const name[] = {"pipe", "folder", "device"};
     for (int i = 0; i < 3; i++) {
-        cr_expect_eq(read_as(name[i], SONAR_TO_OWN), SONAR_EINVAL, "%s", name[i]);
+        cr_expect_eq(read_as(name[i], SONAR_LENT_TO_OWN), SONAR_EINVAL, "%s", name[i]);
         cr_expect(strstr(err.text, "no regular file"), "%s: %s", name[i], err.text);
     }
     cr_expect_eq(read_as("none", SONAR_TO_OWN), SONAR_EUNAVAILABLE);

@@ -540,6 +540,9 @@ static const struct {
     {"schema: 2\n", ":1:9: error: schema: 2 is out of range", "accepted: 1"},
     {SMALL "fs_kz: 3\n", ":5:1: error: unknown key \"fs_kz\"", "did you mean fs_hz?"},
     {SMALL "mdvr: {enabled: false}\n", ":5:1: error: unknown key", "did you mean mvdr?"},
+    {SMALL "sound_speed: 1480\n", ":5:1: error: unknown key", "did you mean sound_speed_mps?"},
+    {SMALL "heading: 30\n", ":5:1: error: unknown key", "did you mean array.heading_deg?"},
+    {SMALL "fs: 8000\n", ":5:1: error: unknown key", "did you mean fs_hz?"},
     {SMALL "cfb: {ranges_m: []}\n", ":5:1: error: unknown key", "did you mean cbf?"},
     {SMALL "mvdr: {method: two_sided}\n", ":5:8: error: unknown key \"method\" in mvdr",
      "mvdr.solver: auto replaces it"},
@@ -704,7 +707,13 @@ static const struct {
      ":4:26: error: mvdr.forward_backward", "no mirror image"},
     {"schema: 1\nfs_hz: 4000\narray: {geometry: {line: {sensors: 262144, spacing_m: 0.75}}}\n"
      "cbf: {band_hz: [100, 900], scan: {start_deg: 0, stop_deg: 180, step_deg: 1}, ranges_m: []}\n",
-     "mvdr.scan: more than 65536 directions", "accepted: {start_deg"},
+     ":3:36: error: mvdr.scan: more than 65536 directions: the array is 196607 m long, ",
+     "accepted: {start_deg"},
+    {"schema: 1\nfs_hz: 4000\narray: {geometry: {positions: {frame: xyz, list: [[0, 0, 0], "
+     "[750, 0, 0], [1500, 0, 0], [2250, 0, 0], [3000, 1, 0], [40000, 0, 0], [41000, 0, 0]]}}}\n"
+     "cbf: {band_hz: [100, 950]}\n",
+     ":3:19: error: cbf.scan: more than 65536 directions: the array is 41000 m long, ",
+     "; positions are in metres, and these look like millimetres"},
     {ARRAY("geometry: {line: {sensors: 4194305, spacing_m: 0.5}}"),
      ":4:36: error: array.geometry.line.sensors: 4194305 is out of range", "1 to 4194304"},
     {SMALL "a: &x 1\n", ":5:4: error: ", "anchors and aliases"},
@@ -899,6 +908,9 @@ static const struct {
                                                 "begins at 1500 Hz"},
     {SMALL "lofar: {band_hz: [100, 1600]}\n", ":5:18: warning: lofar.band_hz: spatial aliasing"},
     {SMALL "mvdr: {band_hz: [100, 1600]}\n", ":5:17: warning: mvdr.band_hz: spatial aliasing"},
+    {"schema: 1\nfs_hz: 4000\narray: {geometry: {positions: {list: [[0, 0, 0], [750, 0, 0], "
+     "[1500, 0, 0]]}}}\ncbf: {band_hz: [100, 950]}\n",
+     "in several directions; positions are in metres, and these look like millimetres"},
     {SMALL "dft: {length: 37}\n", ":5:15: warning: dft.length: 37 samples"}, /* 4 D/c: 37.33 */
     {SMALL "mvdr: {length: 37, hop: 37, band_hz: [100, 1000]}\n", "warning: mvdr.length: 37 "},
     {SMALL "mvdr: {snapshots: 1}\n", ":5:19: warning: mvdr.snapshots: a covariance of 1 snapshot"},
@@ -1318,7 +1330,8 @@ Test(config, memory_of_a_gpu_grows_with_what_is_asked_for) {
     cr_assert_eq(sonar_config_gpu_bytes(b.config) - base, 396 * 8 * 2048 * 4);
     cr_assert(sonar_config_gpu_bytes(c.config) < base);
     loaded d = parse_good(LARGE("[20, 119]")), e = parse_good(LARGE("[327, 426]"));
-    const double sensors = 65536, samples = 2 * 8192 + 3.0 * 2 * 8000, block = 8 * 64 * 100;
+    const double sensors = 65536, samples = 2 * 8192 + 2 * (3 * 8000.0 + 2000),
+                 block = 8 * 64 * 100;
     const double spectra = 8 * 473, tables = 2 * 8 * 181;
     const double least = sensors * (samples + block + spectra + tables);
     const double bytes = sonar_config_gpu_bytes(d.config);

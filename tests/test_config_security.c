@@ -173,6 +173,7 @@ Test(config_security, a_services_credentials_come_first) {
     make_keys();
     mkdir(box_path(&files, "lent"), 0700);
     make_key("lent/unused.key", "lent/keys_node.key_secret");
+    chmod(box_path(&files, "lent/keys_node.key_secret"), 0440); /* an access list's mask */
     char *lent = strdup(box_path(&files, "lent"));
     const char *text = OPEN "security: {key: keys/node.key_secret, allow_senders: [senders], "
                             "allow_readers: [a.key]}\n";

@@ -381,6 +381,54 @@ static void expect_ctl(rig *rig, int status, const char *words, const char *a, c
     free(said);
 }
 
+/* What differs from the file, what only waits, and all that an operator asks for first. */
+Test(control, status_says_what_a_restart_would_undo) {
+    rig rig = rig_open("");
+    cJSON_Delete(window(&rig, 0));
+    expect_ctl(&rig, 0, "heading         not known", "status", NULL, NULL, NULL);
+    expect_ctl(&rig, 0, "until a reload or a restart, as the file says 1500\n", "set",
+               "sound_speed_mps", "1480", NULL);
+    expect_ctl(&rig, 0, "array.mask: until a reload or a restart, as the file says", "mask",
+               "3,7-9", NULL, NULL);
+    expect_ctl(&rig, 0, "array.heading_deg: 30 in place of unset\narray.heading_deg: until", "set",
+               "array.heading_deg", "30", NULL);
+    cJSON_Delete(window(&rig, 1));
+    message m;
+    cr_assert(receive_until(&rig.subscriber, "status", "elements.masked_hand.count", 4, 10000, &m));
+    message_free(&m);
+    char *said = NULL;
+    for (int i = 2; i < 100 && (!said || !strstr(said, "channels")); i++) {
+        free(said); /* a block has a clock once frames have come between two looks */
+        cJSON_Delete(window(&rig, i));
+        cr_assert_eq(ctl(&rig, &said, "status", NULL, NULL, NULL), 0);
+    }
+    static const char *const words[] = {"  masked        4 by hand: 3, 7-9\n",
+                                        "heading         30.0 deg, from the configuration\n",
+                                        "digitisers      1 connected\n",
+                                        "  channels      0 to 11\n",
+                                        "readers         1 connected\n",
+                                        "  lost          0\n",
+                                        "  differs       array.mask is [3, 7, 8, 9], [] in ",
+                                        "  differs       array.heading_deg is 30, unset in ",
+                                        "  differs       sound_speed_mps is 1480, 1500 in "};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        cr_expect(strstr(said, words[i]), "%s is not in %s", words[i], said);
+    free(said);
+    expect_ctl(&rig, 0, "", "navigation", "heading_deg", "213", NULL);
+    expect_ctl(&rig, 0, "it waits: the heading comes from control, 213.0 deg of the bow now", "set",
+               "array.heading_deg", "31", NULL);
+    expect_ctl(&rig, 0, "configuration", "reload", NULL, NULL, NULL);
+    client c = client_open(&rig, ZMQ_REQ);
+    cJSON *answer = ask(&c, "{\"verb\":\"differences\"}");
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(answer, "differences");
+    cr_expect(cJSON_IsArray(list) && cJSON_GetArraySize(list) == 0);
+    cJSON_Delete(answer);
+    box_write(&rig.box, "sonard.yaml", "fs_hz: fast\n");
+    EXPECT_REFUSAL(&c, "{\"verb\":\"differences\"}", "sonard.yaml:1:");
+    client_close(&c);
+    rig_close(&rig);
+}
+
 Test(control, sonarctl_says_what_it_did) {
     rig rig = rig_open("");
     cJSON_Delete(window(&rig, 0));

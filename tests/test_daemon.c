@@ -2,11 +2,15 @@
 /* The running daemon over real sockets, fed by a small digitiser of the tests' own: life, faults,
  * restarts, what is published. */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include "config/config.h"
@@ -257,6 +261,56 @@ Test(daemon, says_why_it_cannot_start) {
     box_close(&second.box);
     unsubscribe(&s);
     rig_close(&first);
+}
+
+/* With so little address space: 0 if it runs, else how it ended. */
+static int run_within(const box *box, size_t mib) {
+    const struct rlimit most = {.rlim_cur = mib << 20, .rlim_max = mib << 20};
+    const char *const args[] = {SONAR_BIN_DIR "/sonard", box_path(box, "sonard.yaml"), NULL};
+    int status = -1;
+    char *log = NULL;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        const int to = open(box_path(box, "log"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        dup2(to, STDERR_FILENO);
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+        setrlimit(RLIMIT_AS, &most);
+        execv(args[0], (char *const *)(uintptr_t)args);
+        _exit(127);
+    }
+    do {
+        free(log);
+        usleep(10000);
+        log = box_read(box, "log");
+    } while (process_running(pid) && !strstr(log, "running; "));
+    if (process_running(pid))
+        kill(pid, SIGTERM);
+    status = process_wait(pid, 20000);
+    const bool told = strstr(log, "RLIMIT_AS") || strstr(log, "memory");
+    cr_expect(status == 0 || status == 127 || ((status == 3 || status == 4) && told),
+              "%zu MiB: %d: %s", mib, status,
+              log); /* 127: the loader had no room for a library, and says so */
+    free(log);
+    return status;
+}
+
+/* From too little for its libraries to enough: it ends with a sentence, and is never aborted. */
+Test(daemon, too_little_address_space_is_an_error) {
+#if defined(__SANITIZE_ADDRESS__)
+    cr_skip_test("the address sanitizer takes all address space there is");
+#endif
+    box box = box_open();
+    box_write(&box, "sonard.yaml",
+              "schema: 1\nfs_hz: 8000\narray: {geometry: {line: {sensors: 8, spacing_m: 0.75}}}\n"
+              "ingest: {endpoints: [\"ipc://%s/in\"]}\noutput: {endpoint: \"ipc://%s/out\"}\n"
+              "cbf: {band_hz: [600, 950], ranges_m: []}\nmvdr: {enabled: false}\n"
+              "runtime: {backend: cpu, threads: 1}\n",
+              box.dir, box.dir);
+    int status = -1;
+    for (size_t mib = 24; status != 0 && mib < 1024; mib += 4)
+        status = run_within(&box, mib);
+    cr_expect_eq(status, 0, "it never ran");
+    box_close(&box);
 }
 
 Test(daemon, wrong_command_lines_and_files_exit_with_2) {

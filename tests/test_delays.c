@@ -111,6 +111,11 @@ Test(delays, abeam_at_endfire_is_far_field) {
         }
 }
 
+/* Rotated back an entry is the delay itself, whole turns and all. */
+static double error_in_delay(uint64_t turns, double want) {
+    return fabs((double)(int64_t)(turns >> 12 | turns << 52) * 0x1p-52 - want);
+}
+
 static double error_in_turns(uint64_t turns, long double want) {
     long double have = (long double)turns * 0x1p-64L;
     long double off = have - (want - floorl(want));
@@ -124,9 +129,11 @@ Test(delays, turns_are_exact) {
             sonar_random_symmetric(&seed) * pow(10, 1 - 9 * fabs(sonar_random_symmetric(&seed)));
         double bin_hz = 8000.0 / 8192 * (1 + i % 7);
         double product = tau * bin_hz; /* what double can know */
-        cr_assert_lt(error_in_turns(sonar_turns(tau, bin_hz), (long double)product), 0x1p-62);
-        cr_assert_lt(error_in_turns(sonar_turns(tau, bin_hz), (long double)tau * bin_hz),
-                     1.2e-16 * (1 + fabs(product)));
+        cr_assert_leq(error_in_turns(sonar_turns(tau, bin_hz) & ~(uint64_t)0xfff, product),
+                      0x1p-53);
+        cr_assert_leq(error_in_turns(sonar_turns(tau, bin_hz), (long double)product), 0x1.8p-52);
+        cr_assert_leq(error_in_delay(sonar_turns(tau, bin_hz), product),
+                      0x1p-52 + 0x1p-53 * fabs(product));
     }
 }
 
@@ -143,13 +150,17 @@ Test(delays, turns_times_bin_is_exact) {
 
 Test(delays, turns_at_the_edges) {
     cr_assert_eq(sonar_turns(0, 1), 0);
-    cr_assert_eq(sonar_turns(1, 1), 0);
-    cr_assert_eq(sonar_turns(-3, 1), 0);
+    cr_assert_eq(sonar_turns(1, 1), 1);
+    cr_assert_eq(sonar_turns(-3, 1), 0xffd);
     cr_assert_eq(sonar_turns(0.5, 1), (uint64_t)1 << 63);
-    cr_assert_eq(sonar_turns(-0.5, 1), (uint64_t)1 << 63);
+    cr_assert_eq(sonar_turns(-0.5, 1), (uint64_t)1 << 63 | 0xfff);
     cr_assert_eq(sonar_turns(0.25, 1), (uint64_t)1 << 62);
-    cr_assert_eq(sonar_turns(-0.25, 1), (uint64_t)3 << 62);
-    cr_assert_eq(sonar_turns(-0x1p-60, 1), (uint64_t)-16);
+    cr_assert_eq(sonar_turns(-0.25, 1), (uint64_t)3 << 62 | 0xfff);
+    cr_assert_eq(sonar_turns(2047.5, 1), (uint64_t)1 << 63 | 0x7ff);
+    cr_assert_eq(sonar_turns(2048, 1), 0x800);
+    cr_assert_eq(sonar_turns(-2048, 1), 0x800);
+    cr_assert_eq(sonar_turns(4096.25, 1), (uint64_t)1 << 62);
+    cr_assert_eq(sonar_turns(-0x1p-48, 1), (uint64_t)-16 << 12 | 0xfff);
     cr_assert_eq(sonar_turns(-0x1p-80, 1), 0);
 }
 

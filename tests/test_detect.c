@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "core/random.h"
+#include "detect/angle.h"
 #include "detect/detect.h"
+#include "manifold/directions.h"
 
 enum { MOST_DIRECTIONS = 4096, MOST_SOURCES = 8 };
 
@@ -25,6 +27,8 @@ typedef struct scene {
     size_t calls, points;
     sonar_code fail_with;
     bool answer_nan, first_nan;
+    const sonar_detection *hint; /* of another spectrum */
+    size_t hints;
 } scene;
 
 static double az_grid[MOST_DIRECTIONS];
@@ -37,13 +41,30 @@ static double coordinate(const scene *s, double az_deg, double source_deg) {
     return remainder(az_deg - source_deg, 360.0) / 180.0;
 }
 
-static double pattern(const scene *s, double az_deg, double source_deg) {
-    const double half =
-        0.5 * M_PI * coordinate(s, az_deg, source_deg) * (s->scan.cone ? 2 / s->period : 1);
+/* `beside` side lobes from there. */
+static double pattern_beside(const scene *s, double az_deg, double source_deg, double beside) {
     const double n = (double)s->sensors;
+    const double half =
+        0.5 * M_PI * coordinate(s, az_deg, source_deg) * (s->scan.cone ? 2 / s->period : 1) +
+        beside * M_PI / n;
     if (fabs(sin(half)) < 1e-12)
         return 1;
     return pow(sin(n * half) / (n * sin(half)), 2);
+}
+
+static double pattern(const scene *s, double az_deg, double source_deg) {
+    return pattern_beside(s, az_deg, source_deg, 0);
+}
+
+/* The same at all frequencies. */
+static void shares(void *ctx, sonar_point of, sonar_point at, double blur,
+                   double share[SONAR_PATTERN_PARTS]) {
+    const scene *s = ctx;
+    double most = 0;
+    for (int i = -4; i <= 4; i++)
+        most = fmax(most, pattern_beside(s, at.az_deg, of.az_deg, blur * i / 4));
+    for (size_t part = 0; part < SONAR_PATTERN_PARTS; part++)
+        share[part] = most;
 }
 
 static double power_in(const scene *s, double az_deg) {
@@ -116,12 +137,14 @@ static void fill(const scene *s) {
         spectrum[i] = (float)power_in(s, s->scan.az_deg[i]);
 }
 
-static sonar_detect_spec spec_of(const scene *s) {
-    const double beam = s->scan.beam_width_deg * (s->scan.cone ? radians : 1);
+static sonar_detect_spec spec_of(scene *s) {
     return (sonar_detect_spec){.scan = &s->scan,
                                .threshold_db = 6,
                                .most = 16,
-                               .sidelobe_period = (s->scan.cone ? s->period : 360) / beam};
+                               .pattern = shares,
+                               .pattern_ctx = s,
+                               .hint = s->hint,
+                               .hints = s->hints};
 }
 
 static size_t detect(scene *s, bool off_grid, sonar_detection *found) {
@@ -237,6 +260,135 @@ Test(detect, recovers_the_level_of_needles_between_directions) {
         }
 }
 
+/* The grid's direction that a detection was found at, and its lower neighbours: where its top can
+ * be. */
+static bool bracket_of(const scene *s, double az_deg, double *low, double *high) {
+    const ptrdiff_t n = (ptrdiff_t)s->scan.count;
+    ptrdiff_t at = sonar_scan_first(&s->scan, az_deg);
+    const ptrdiff_t below = at - 1;
+    if (!s->scan.wraps && (below < 1 || at > n - 2))
+        return false;
+    if (spectrum[sonar_scan_index(&s->scan, below)] > spectrum[sonar_scan_index(&s->scan, at)])
+        at = below;
+    *low = sonar_scan_az(&s->scan, at - 1);
+    *high = sonar_scan_az(&s->scan, at + 1);
+    return true;
+}
+
+/* Place and level of every detection beside a search through all that lies between the neighbours
+ * of its grid's direction. Where two tops lie there, either may be found: they are left out. */
+static size_t compare_with_dense_search(scene *s) {
+    sonar_detection d[16];
+    fill(s);
+    const size_t count = detect(s, true, d);
+    size_t compared = 0;
+    for (size_t i = 0; i < count; i++) {
+        double low, high, power;
+        const double az = d[i].az_deg, beam = s->scan.beam_width_deg;
+        const double local = s->scan.cone ? beam / fmax(sin(az * radians), 0.05) : beam;
+        if (!bracket_of(s, az, &low, &high))
+            continue;
+        const double best = dense_peak(s, (low + high) / 2, (high - low) / 2, &power);
+        if (fabs(best - az) > 0.2 * local && level_error_db(power_in(s, az), d[i].power) < 0.01)
+            continue;
+        cr_assert_lt(level_error_db(d[i].power, power), 0.01, "%zu sensors, %g deg: %g dB",
+                     s->sensors, az, level_error_db(d[i].power, power));
+        cr_assert_lt(fabs(best - az), 0.01 * local, "%zu sensors, %g deg: off by %g beam widths",
+                     s->sensors, az, (best - az) / local);
+        compared++;
+    }
+    return compared;
+}
+
+static void add_random_sources(scene *s) {
+    const size_t sources = 1 + (size_t)(6 * uniform());
+    for (size_t i = 0; i < sources; i++) {
+        const double az = s->scan.wraps ? 360 * uniform() : 12 + 156 * uniform();
+        const double power = pow(10, 1 + 5 * uniform());
+        bool beside = false; /* needles do not add up as near as that */
+        for (size_t k = 0; k < s->sources; k++)
+            beside |= s->adaptive && sonar_beams_apart(&s->scan, az, s->az[k]) < 2;
+        if (!beside)
+            add_source(s, az, power);
+    }
+}
+
+Test(detect, tops_are_those_of_a_dense_search_in_random_scenes, .timeout = 300) {
+    static const size_t sensors[] = {8, 24, 61, 128, 400};
+    random_state = 22;
+    size_t compared = 0;
+    for (int trial = 0; trial < 200; trial++) {
+        scene s = trial % 4 == 3 ? make_ring(sensors[trial % 5], 2 * sensors[trial % 5] + 40)
+                                 : make_cone(sensors[trial % 5]);
+        if (trial % 4 == 2)
+            make_sector(&s, 2, 1.1, 160); /* coarser than most of the beams */
+        s.adaptive = trial % 8 >= 4;
+        add_random_sources(&s);
+        compared += compare_with_dense_search(&s);
+    }
+    cr_assert_gt(compared, 300, "%zu", compared);
+}
+
+/* Another spectrum's contact spares the search through a coarse grid's cell, and one that is not
+ * there costs a round, no more. */
+Test(detect, looks_first_where_another_spectrum_has_a_contact) {
+    random_state = 24;
+    for (int trial = 0; trial < 60; trial++) {
+        scene s = make_cone(128), plain;
+        make_sector(&s, 10, 1, 160);
+        s.adaptive = true;
+        add_source(&s, 30 + 120 * uniform(), pow(10, 1.5 + 3 * uniform()));
+        fill(&s);
+        sonar_detection without[16], d[16], hint[2] = {{.az_deg = 20}, {.az_deg = s.az[0]}};
+        const size_t count = detect(&s, true, without);
+        plain = s;
+        s.calls = s.points = 0;
+        s.hint = hint;
+        s.hints = 2;
+        hint[1].az_deg += trial % 3 == 2 ? 0.4 : 0.004 * s.scan.beam_width_deg;
+        cr_assert_eq(detect(&s, true, d), count);
+        if (!count)
+            continue;
+        cr_assert_lt(level_error_db(d[0].power, s.power[0] + 1), 0.02);
+        cr_assert_lt(fabs(d[0].az_deg - without[0].az_deg), 1e-3 * s.scan.beam_width_deg);
+        cr_assert_leq(s.calls, trial % 3 == 2 ? plain.calls + 2 : 3, "%zu calls", s.calls);
+    }
+}
+
+/* A needle on a direction of a grid so coarse that no point between the next ones shows it. */
+Test(detect, keeps_a_needle_that_only_the_grid_shows) {
+    for (int hinted = 0; hinted < 2; hinted++) {
+        scene s = make_cone(1000);
+        make_sector(&s, 10, 2, 80);
+        s.adaptive = true;
+        add_source(&s, 90, 1e5);
+        fill(&s);
+        const sonar_detection hint = {.az_deg = 90.003};
+        s.hint = &hint;
+        s.hints = (size_t)hinted;
+        sonar_detection d[16];
+        cr_assert_eq(detect(&s, true, d), 1);
+        cr_assert_lt(fabs(d[0].az_deg - 90), 1e-4, "%g", d[0].az_deg);
+        cr_assert_lt(level_error_db(d[0].power, 1e5 + 1), 0.02, "%g", d[0].power);
+    }
+}
+
+/* A window waits for the device a few times, whatever is there. */
+Test(detect, asks_for_all_peaks_at_once) {
+    random_state = 23;
+    for (int trial = 0; trial < 20; trial++) {
+        scene s = make_cone(400);
+        s.adaptive = trial % 2;
+        for (int i = 0; i < MOST_SOURCES; i++)
+            add_source(&s, 20 + 18 * i + 5 * uniform(), 100);
+        fill(&s);
+        sonar_detection d[16];
+        cr_assert_geq(detect(&s, true, d), (size_t)MOST_SOURCES);
+        cr_assert_leq(s.calls, 4, "%zu calls", s.calls);
+        cr_assert_leq(s.points, 20 * (size_t)MOST_SOURCES, "%zu points", s.points);
+    }
+}
+
 Test(detect, interpolates_the_grid_without_a_beamformer) {
     random_state = 3;
     for (int trial = 0; trial < 100; trial++) {
@@ -318,7 +470,7 @@ Test(detect, lists_the_side_lobes_if_the_rule_is_off) {
     sonar_detect_spec spec = spec_of(&s);
     sonar_detection d[16];
     size_t count;
-    spec.sidelobe_db = INFINITY;
+    spec.pattern = NULL;
     spec.threshold_db = 3;
     cr_assert_eq(
         sonar_detect(&spec, SONAR_FROM_CBF, spectrum, NULL, scratch, power_at, &s, d, &count, NULL),
@@ -337,7 +489,16 @@ Test(detect, keeps_a_quiet_contact_that_stands_over_the_side_lobes) {
     cr_assert_lt(fabs(d[1].az_deg - 110), 0.1);
 }
 
-Test(detect, obeys_the_shading_s_own_side_lobe_level) {
+/* Side lobes that are all alike. */
+static void flat(void *ctx, sonar_point of, sonar_point at, double blur,
+                 double share[SONAR_PATTERN_PARTS]) {
+    const double *level = ctx;
+    (void)blur;
+    for (size_t part = 0; part < SONAR_PATTERN_PARTS; part++)
+        share[part] = fabs(of.az_deg - at.az_deg) < 1 ? 1 : *level;
+}
+
+Test(detect, obeys_the_array_s_own_side_lobe_level) {
     scene s = make_cone(128);
     add_source(&s, 60, 1e4);
     add_source(&s, 75, 30); /* 25 dB under: a side lobe at 20 dB flat, a contact at 40 */
@@ -346,8 +507,9 @@ Test(detect, obeys_the_shading_s_own_side_lobe_level) {
     sonar_detection d[16];
     size_t count;
     for (int pass = 0; pass < 2; pass++) {
-        spec.sidelobe_db = pass ? 40 : 20;
-        spec.sidelobe_falloff = 0;
+        double level = pass ? 1e-4 : 1e-2;
+        spec.pattern = flat;
+        spec.pattern_ctx = &level;
         cr_assert_eq(sonar_detect(&spec, SONAR_FROM_MVDR, spectrum, NULL, scratch, power_at, &s, d,
                                   &count, NULL),
                      SONAR_OK);
@@ -725,7 +887,7 @@ static void fill_nearfield(const scene *s, size_t ranges, const double *range_m,
 }
 
 /* The one contact of that scene, without a beamformer to ask. */
-static sonar_detection ranged(const scene *s, const float *far, const sonar_nearfield *near,
+static sonar_detection ranged(scene *s, const float *far, const sonar_nearfield *near,
                               double aperture_m) {
     sonar_detect_spec spec = spec_of(s);
     sonar_detection d[16];

@@ -20,7 +20,9 @@
     }
 DFT_CASES(AT_CPU)
 DFT_ERROR_CASES(AT_CPU)
+#ifdef __SANITIZE_ADDRESS__ /* what a checker of memory alone can see */
 DFT_CASES(AT_LAZY_DEVICE)
+#endif
 
 /* ---- windows --------------------------------------------------------------------------------- */
 

@@ -11,6 +11,7 @@
 #include "manifold/manifold.h"
 #include "random.h"
 #include "synth.h"
+#include "numerical.h"
 
 enum { FS = 4000, WINDOW = 4000, MOST = 160 };
 
@@ -467,7 +468,7 @@ static void expect_quiet(rig *r, int rounds, bool s16, const char *what) {
 
 /* Off the end of the array, abeam of its middle and in the far field, at levels from the sea's to
  * 60 dB above it; elements of 1 dB spread. */
-Test(elements, ships_near_and_far_flag_no_element) {
+Test(elements, ships_near_and_far_flag_no_element, NUMERICAL) {
     static const size_t sizes[] = {3, 5, 8, 33, 96};
     static const double range_m[] = {4, 15, 60, 400};
     for (size_t i = 0; i < 5; i++)
@@ -491,7 +492,7 @@ Test(elements, ships_near_and_far_flag_no_element) {
 
 /* Metres off the end of a long line, and of a few sensors far apart, at every level: where the sea
  * drowns the ship for most of them, those next to it stand out like bad ones. */
-Test(elements, a_ship_beside_the_first_sensor_flags_none) {
+Test(elements, a_ship_beside_the_first_sensor_flags_none, NUMERICAL) {
     static const size_t sizes[] = {3, 4, 5, 160};
     for (size_t i = 0; i < 4; i++)
         for (double level_db = 56; level_db < 130; level_db += 6) {

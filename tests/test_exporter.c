@@ -3,6 +3,7 @@
  * of the simulator's account. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -319,6 +320,62 @@ Test(exporter, idle_connections_shut_nobody_out_for_long) {
     expect_answer(port, "GET", "/metrics", 200, "sonard_healthy");
     for (int i = 0; i < IDLE; i++)
         close(fd[i]);
+    sonar_exporter_destroy(exporter);
+}
+
+/* True: the server has hung up. */
+static bool has_ended(int fd) {
+    char byte;
+    const ssize_t got = recv(fd, &byte, 1, MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno != EAGAIN);
+}
+
+/* A byte every tenth of a second is a request that never ends. Without a limit this takes half an
+ * hour, until the request is too long. */
+Test(exporter, slow_requests_shut_nobody_out_for_long) {
+    enum { SLOW = 8, TURNS = 300 };
+    static const char request[] = "GET /metrics HTTP/1.1\r\nX: ";
+    sonar_exporter *exporter = open_exporter();
+    uint16_t port = sonar_exporter_port(exporter);
+    int fd[SLOW], ended = 0, turn = 0;
+    fill();
+    for (int i = 0; i < SLOW; i++) {
+        fd[i] = dial(port);
+        cr_assert_gt(send(fd[i], request, strlen(request), MSG_NOSIGNAL), 0);
+    }
+    for (; turn < TURNS && ended < SLOW; turn++) {
+        ended = 0;
+        for (int i = 0; i < SLOW; i++) {
+            ended += has_ended(fd[i]);
+            send(fd[i], "x", 1, MSG_NOSIGNAL);
+        }
+        if (turn % 10 == 0) /* as the control thread, once a second */
+            sonar_exporter_post(exporter, &status, &stream);
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    }
+    cr_expect_eq(ended, SLOW, "%d of %d have ended", ended, SLOW);
+    await_answer(port);
+    expect_answer(port, "GET", "/metrics", 200, "sonard_healthy");
+    for (int i = 0; i < SLOW; i++)
+        close(fd[i]);
+    sonar_exporter_destroy(exporter);
+}
+
+/* A connection has one request, so that no client keeps a place by asking again and again. */
+Test(exporter, a_connection_has_one_answer) {
+    static const char request[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    sonar_exporter *exporter = open_exporter();
+    static char answer[1 << 20];
+    ssize_t used = 0;
+    fill();
+    sonar_exporter_post(exporter, &status, &stream);
+    int fd = dial(sonar_exporter_port(exporter));
+    cr_assert_gt(send(fd, request, strlen(request), MSG_NOSIGNAL), 0);
+    for (ssize_t n; (n = recv(fd, answer + used, sizeof answer - 1 - (size_t)used, 0)) > 0;)
+        used += n;
+    answer[used] = '\0';
+    cr_expect(strstr(answer, "Connection: close"), "%s", answer);
+    close(fd);
     sonar_exporter_destroy(exporter);
 }
 

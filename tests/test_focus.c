@@ -7,6 +7,7 @@
 
 #include "bins.h"
 #include "oracle.h"
+#include "numerical.h"
 
 static const double radians = M_PI / 180;
 
@@ -65,7 +66,8 @@ static size_t count_ghosts(bins *b, int windows, double gain_db, double phase_de
 
 /* Judged by the far field's background and the bound of the smear alone, as it was once, these are
  * 57, 22, 2, 5 and 5 ghosts. */
-Test(focus, a_far_source_on_an_array_with_errors_has_no_ghosts_with_a_range, .timeout = 300) {
+Test(focus, a_far_source_on_an_array_with_errors_has_no_ghosts_with_a_range, NUMERICAL,
+     .timeout = 300) {
     static const struct {
         const char *geometry;
         double fs_hz;
@@ -136,7 +138,7 @@ static int count_found(bins *b, int windows, double range_m, double level_db, do
     return found;
 }
 
-Test(focus, near_sources_stay_found, .timeout = 300) {
+Test(focus, near_sources_stay_found, NUMERICAL, .timeout = 300) {
     static const struct {
         const char *geometry;
         double fs_hz;

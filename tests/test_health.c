@@ -36,6 +36,7 @@ typedef struct patient {
     double window_s; /* since the last window */
     size_t lines;
     char line[LINES][600]; /* of the log */
+    sonar_level level[LINES];
 } patient;
 
 static void keep_line(void *ctx, sonar_level level, const char *where, const char *text) {
@@ -46,6 +47,7 @@ static void keep_line(void *ctx, sonar_level level, const char *where, const cha
                  sonar_condition_name(p->status.condition[0].code));
     cr_assert_str_eq(where, place);
     cr_assert_lt(p->lines, LINES);
+    p->level[p->lines] = level;
     snprintf(p->line[p->lines++], sizeof p->line[0], "%s", text);
 }
 
@@ -625,6 +627,18 @@ Test(health, the_time_of_an_old_recording_is_worth_a_notice) {
     look(p), expect(p, "degraded", "UTC is 100.0 days behind this machine's clock");
 }
 
+Test(health, recordings_with_names_of_the_future_are_worth_a_notice) {
+    patient *p = well();
+    look_for(p, 3), expect(p, "ok", "");
+    p->status.record.counters.future = 3;
+    look(p), expect(p, "ok",
+                    "3 recorded segments have names of the future: the clock was wrong when they "
+                    "were made, or is wrong now");
+    cr_expect_eq(find(p, SONAR_CONDITION_RECORDING_CLOCK)->value, 3);
+    p->status.record.counters.future = 0;
+    look(p), expect(p, "ok", "");
+}
+
 Test(health, digitisers_whose_clocks_differ_are_told_by_channel) {
     patient *p = patient_of(2);
     p->block[1].clock_s = 5;
@@ -948,6 +962,53 @@ Test(log, the_end_of_a_run_sums_up_what_is_not_over) {
     cr_expect_str_eq(p->line[2], "stopped after 2.0 s degraded; 2 windows lost: overload 2");
     sonar_health_end(&p->health, &p->host);
     cr_expect_eq(p->lines, 3, "once");
+}
+
+/* Nothing but seconds pass. */
+static void wait_for(patient *p, int seconds) {
+    for (; seconds; seconds--) {
+        p->facts.now_ns += second;
+        p->facts.utc_now_ns += second;
+        judge(p);
+    }
+}
+
+/* keep_line wants the condition's code with a warning and none without. */
+Test(log, samples_that_end_are_a_warning_once) {
+    patient *p = well();
+    look_for(p, 3);
+    wait_for(p, 5);
+    cr_assert_eq(p->lines, 2);
+    cr_expect_eq(p->level[1], SONAR_WARN);
+    cr_expect_str_eq(p->line[1], "waiting: no samples for 2.0 s");
+    look_for(p, 2);
+    cr_assert_eq(p->lines, 3);
+    cr_expect_eq(p->level[2], SONAR_INFO);
+    wait_for(p, 3);
+    cr_assert_eq(p->lines, 4, "again");
+    cr_expect_eq(p->level[3], SONAR_WARN);
+}
+
+Test(log, samples_that_end_in_a_bad_state_are_a_warning) {
+    patient *p = well();
+    look(p);
+    overload_for(p, 2);
+    wait_for(p, 10);
+    cr_assert_eq(p->lines, 4);
+    cr_expect_eq(p->level[2], SONAR_WARN);
+    cr_expect_str_eq(p->line[2], "waiting: no samples for 2.0 s");
+    cr_expect(strstr(p->line[3], "degraded"), "%s", p->line[3]);
+}
+
+Test(log, samples_that_do_not_begin_are_a_warning_later) {
+    patient *p = well();
+    wait_for(p, 29);
+    cr_assert_eq(p->lines, 1);
+    cr_expect_eq(p->level[0], SONAR_INFO);
+    wait_for(p, 60);
+    cr_assert_eq(p->lines, 2);
+    cr_expect_eq(p->level[1], SONAR_WARN);
+    cr_expect_str_eq(p->line[1], "waiting: no samples yet");
 }
 
 /* ---- elements -------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 #include "oracle.h"
 #include "fake_device.h"
 #include "process.h"
+#include "numerical.h"
 
 enum { SENSORS = 12, FS = 2048, FRAME = 256, SNAPSHOTS = 6, LOOKS = 181, RANGES = 2 };
 enum { MVDR_LOOKS = 61 }; /* fewer: of a test under sanitizers they take most of the time */
@@ -377,7 +378,7 @@ Test(live, every_value_acts_as_if_started_with_it, .timeout = 300) {
         try_setting(&cases[i].to, cases[i].restarts, BY_SET, NULL);
 }
 
-Test(live, a_file_with_another_value_acts_alike, .timeout = 300) {
+Test(live, a_file_with_another_value_acts_alike, NUMERICAL, .timeout = 300) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         try_setting(&cases[i].to, cases[i].restarts, BY_FILE, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Standard error that nobody reads, or that is not there: neither holds the daemon up. */
+/* Standard error that is not read, or that is not there, holds no daemon up; and what peers make
+ * it say neither looks like other lines nor fills a disk. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -8,7 +9,11 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
+#include <zmq.h>
 
+#include "core/core.h"
+#include "log_kinds.h"
+#include "net/shared.h"
 #include "process.h"
 
 enum { STOP_MS = 2000 };
@@ -25,10 +30,11 @@ static rig rig_make(void) {
     box_write(&rig.box, "sonard.yaml",
               "schema: 1\nfs_hz: 8000\n"
               "array: {geometry: {line: {sensors: 8, spacing_m: 0.75}}}\n"
-              "ingest: {endpoints: [\"ipc://%s/in\"]}\noutput: {endpoint: \"%s\"}\n"
+              "ingest: {endpoints: [\"ipc://%s/in\"], shared_memory: \"ipc://%s/memory\"}\n"
+              "output: {endpoint: \"%s\"}\ncontrol: {endpoint: \"ipc://%s/control\"}\n"
               "cbf: {band_hz: [600, 950], ranges_m: []}\nmvdr: {enabled: false}\n"
               "runtime: {backend: cpu, threads: 1}\n",
-              rig.box.dir, rig.out);
+              rig.box.dir, rig.box.dir, rig.out, rig.box.dir);
     return rig;
 }
 
@@ -115,9 +121,21 @@ Test(log, a_report_that_nobody_reads_holds_no_start_up) {
     box_close(&rig.box);
 }
 
+/* A configuration with more mistakes than one report has, each on a line of its own. */
+static void spoil(rig *rig, const char *good, int first_line) {
+    static char lines[1 << 14];
+    size_t used = 0;
+    for (int i = 0; i < first_line; i++)
+        lines[used++] = '\n';
+    for (int i = 0; i < 120; i++)
+        used += (size_t)snprintf(lines + used, sizeof lines - used, "wrong_%d: 1\n", i);
+    box_write(&rig->box, "sonard.yaml", "%s%s", good, lines);
+}
+
 Test(log, lines_lost_meanwhile_are_counted_when_somebody_reads_again) {
     enum { MOST = 1 << 20 };
     rig rig = rig_make();
+    char *good = box_read(&rig.box, "sonard.yaml");
     int ends[2];
     char *text = malloc(MOST);
     cr_assert(text && pipe2(ends, O_CLOEXEC) == 0);
@@ -125,10 +143,12 @@ Test(log, lines_lost_meanwhile_are_counted_when_somebody_reads_again) {
     rig.daemon = start(&rig, ends[1]);
     subscriber s = subscribe(rig.out, "status", NULL);
     expect_status(&s, 0, "after the start");
-    /* signals that come together are one: long enough for an instrumented daemon, too */
-    for (int i = 0; i < 4000; i++, usleep(1000))
+    for (int i = 0; i < 3; i++) { /* a signal is answered before the next status but one */
+        spoil(&rig, good, 200 * i);
         kill(rig.daemon, SIGHUP);
-    expect_status(&s, 2, "with a full log");
+        expect_status(&s, 2 * (i + 1), "with a full log");
+    }
+    free(good);
     close(ends[1]);
     int flags = fcntl(ends[0], F_GETFL);
     fcntl(ends[0], F_SETFL, flags | O_NONBLOCK);
@@ -168,4 +188,181 @@ Test(log, standard_error_closed_at_start_is_not_given_to_anything_else) {
     cr_expect_eq(process_wait(rig.daemon, STOP_MS), 0);
     unsubscribe(&s);
     box_close(&rig.box);
+}
+
+/* ---- what peers make it say ------------------------------------------------------------------ */
+
+/* `count` requests whose verb is not known, and how each is answered. */
+static void send_wrong_verbs(const rig *rig, const char *verb, int count) {
+    void *context = zmq_ctx_new(), *socket = zmq_socket(context, ZMQ_REQ);
+    const int patience = 20000, zero = 0;
+    char endpoint[128], request[256], answer[4096], clean[4096];
+    snprintf(endpoint, sizeof endpoint, "ipc://%s/control", rig->box.dir);
+    snprintf(request, sizeof request, "{\"verb\":\"%s\"}", verb);
+    zmq_setsockopt(socket, ZMQ_RCVTIMEO, &patience, sizeof patience);
+    zmq_setsockopt(socket, ZMQ_LINGER, &zero, sizeof zero);
+    cr_assert_eq(zmq_connect(socket, endpoint), 0);
+    for (int i = 0; i < count; i++) {
+        cr_assert_geq(zmq_send(socket, request, strlen(request), 0), 0);
+        const int bytes = zmq_recv(socket, answer, sizeof answer, 0);
+        cr_assert_gt(bytes, 0, "no answer");
+        cr_assert_lt(bytes, (int)sizeof answer);
+        answer[bytes] = '\0';
+        cr_assert(strstr(answer, "\"ok\":false"), "%s", answer);
+        sonar_text_clean(answer, strlen(answer), clean, sizeof clean);
+        cr_expect_str_eq(answer, clean, "the answer is not clean");
+    }
+    zmq_close(socket);
+    zmq_ctx_term(context);
+}
+
+/* Offers of shared memory without any memory, all refused. */
+static void send_wrong_offers(const rig *rig, int count) {
+    const sonar_segment_offer offer = {
+        .magic = {'S', 'N', 'R', 'M'}, .version = 1, .bytes = sizeof offer, .blocks = 1};
+    char endpoint[128];
+    snprintf(endpoint, sizeof endpoint, "ipc://%s/memory", rig->box.dir);
+    for (int i = 0; i < count; i++) {
+        sonar_segment_answer answer = {0};
+        struct sockaddr_un address;
+        sonar_error err;
+        const int fd = sonar_shared_socket(endpoint, &address, &err);
+        cr_assert(fd >= 0 && !connect(fd, (struct sockaddr *)&address, sizeof address));
+        cr_assert_eq(send(fd, &offer, sizeof offer, MSG_NOSIGNAL), (ssize_t)sizeof offer);
+        cr_assert_eq(recv(fd, &answer, sizeof answer, 0), (ssize_t)sizeof answer);
+        cr_assert(answer.refused);
+        close(fd);
+    }
+}
+
+static int count_of(const char *text, const char *words) {
+    int count = 0;
+    for (const char *at = text; (at = strstr(at, words)); at += strlen(words))
+        count++;
+    return count;
+}
+
+/* The sum of the numbers in front of these words. */
+static int sum_before(const char *text, const char *words) {
+    int sum = 0;
+    for (const char *at = text; (at = strstr(at, words)); at += strlen(words)) {
+        const char *number = at;
+        while (number > text && number[-1] >= '0' && number[-1] <= '9')
+            number--;
+        sum += atoi(number);
+    }
+    return sum;
+}
+
+/* Starts a daemon, has peers make it talk, ends it; the log. */
+static char *log_of(rig *rig, void (*attack)(const struct rig *)) {
+    char *text;
+    rig->daemon =
+        process_start(&rig->box, "log", "sonard", box_path(&rig->box, "sonard.yaml"), NULL);
+    subscriber s = subscribe(rig->out, "status", NULL);
+    expect_status(&s, 0, "after the start");
+    attack(rig);
+    kill(rig->daemon, SIGTERM);
+    cr_expect_eq(process_wait(rig->daemon, 20000), 0);
+    unsubscribe(&s);
+    text = box_read(&rig->box, "log");
+    return text;
+}
+
+static void forge(const rig *rig) {
+    send_wrong_verbs(rig, "x\\n2026-01-01T00:00:00.000Z error  forged", 1);
+    send_wrong_verbs(rig, "\\u001b[2J\\u009b2J\\u202e", 1);
+    send_wrong_verbs(rig, "\xc0\xafnot\xff", 1);
+}
+
+Test(log, a_peer_writes_neither_lines_nor_escapes) {
+    rig rig = rig_make();
+    char *text = log_of(&rig, forge);
+    cr_expect_eq(count_of(text, "refused: "), 3, "%s", text);
+    cr_expect(strstr(text, "x 2026-01-01T00:00:00.000Z error  forged"), "%s", text);
+    cr_expect_not(strstr(text, "\n2026-01-01"), "%s", text);
+    for (const char *at = text; *at; at++)
+        cr_expect((*at >= ' ' && *at < 0x7f) || *at == '\n', "byte %02x", (unsigned char)*at);
+    free(text);
+    box_close(&rig.box);
+}
+
+static void flood(const rig *rig) {
+    send_wrong_verbs(rig, "flood", 500);
+    send_wrong_offers(rig, 500);
+}
+
+/* Whoever is left out is told in numbers, and the other kinds are there as ever. */
+Test(log, a_peer_that_floods_fills_no_disk) {
+    rig rig = rig_make();
+    char *text = log_of(&rig, flood);
+    const int control = count_of(text, "\"flood\" is none of"), memory = count_of(text, "of user"),
+              left_out = sum_before(text, " more lines like these left out");
+    cr_expect_geq(control, LOG_LINES_A_PERIOD);
+    cr_expect_geq(memory, LOG_LINES_A_PERIOD);
+    cr_expect_eq(control + memory + left_out, 1000, "%d, %d, %d\n%s", control, memory, left_out,
+                 text);
+    cr_expect_gt(left_out, 0);
+    cr_expect(strstr(text, "stopping on SIGTERM"), "%s", text);
+    free(text);
+    box_close(&rig.box);
+}
+
+/* ---- kinds ----------------------------------------------------------------------------------- */
+
+static const int64_t second_ns = 1000000000;
+
+static unsigned admitted_of(log_kinds *kinds, const char *where, unsigned lines, int64_t now_ns) {
+    unsigned admitted = 0;
+    for (unsigned i = 0; i < lines; i++)
+        admitted += log_kinds_admit(kinds, SONAR_WARN, where, now_ns);
+    return admitted;
+}
+
+Test(log, a_kind_has_so_many_lines_in_a_period_and_tells_the_rest_after_it) {
+    static log_kinds kinds;
+    log_kind over;
+    const int64_t end_ns = (1 + LOG_PERIOD_S) * second_ns;
+    cr_expect_eq(admitted_of(&kinds, "loud", 100, second_ns), LOG_LINES_A_PERIOD);
+    cr_expect(log_kinds_admit(&kinds, SONAR_INFO, "loud", second_ns), "of another level");
+    cr_expect(log_kinds_admit(&kinds, SONAR_WARN, "quiet", second_ns), "of another place");
+    cr_expect_eq(log_kinds_due_ns(&kinds), end_ns);
+    cr_expect_not(log_kinds_take(&kinds, end_ns - 1, &over));
+    cr_assert(log_kinds_take(&kinds, end_ns, &over));
+    cr_expect_str_eq(over.where, "loud");
+    cr_expect_eq(over.owed, 100 - LOG_LINES_A_PERIOD);
+    cr_expect_not(log_kinds_take(&kinds, end_ns, &over), "told twice");
+    cr_expect_eq(log_kinds_due_ns(&kinds), INT64_MAX);
+    cr_expect_eq(admitted_of(&kinds, "loud", 1, end_ns), 1);
+}
+
+/* One that goes on, whoever takes it late, loses no line of the account. */
+Test(log, a_kind_that_goes_on_is_told_each_period) {
+    static log_kinds kinds;
+    log_kind over;
+    unsigned admitted = 0, told = 0, sent = 0;
+    for (int64_t ms = 0; ms < 95000; ms += 10, sent++) {
+        admitted += admitted_of(&kinds, "loud", 1, ms * 1000000);
+        if (ms % 7000 == 0 && log_kinds_take(&kinds, ms * 1000000, &over))
+            told += (unsigned)over.owed;
+    }
+    cr_expect_eq(admitted, 10 * LOG_LINES_A_PERIOD);
+    cr_expect(log_kinds_take(&kinds, INT64_MAX, &over));
+    cr_expect_eq(admitted + told + over.owed, sent);
+}
+
+Test(log, kinds_beyond_the_table_share_one_entry) {
+    static log_kinds kinds;
+    log_kind over;
+    char where[32];
+    unsigned admitted = 0;
+    for (int i = 0; i < 10000; i++) {
+        snprintf(where, sizeof where, "place %d", i);
+        admitted += admitted_of(&kinds, where, 1, second_ns);
+    }
+    cr_expect_eq(admitted, LOG_KINDS + LOG_LINES_A_PERIOD);
+    cr_assert(log_kinds_take(&kinds, INT64_MAX, &over));
+    cr_expect_str_eq(over.where, "log");
+    cr_expect_eq(over.owed, 10000 - admitted);
+    cr_expect_eq(admitted_of(&kinds, "later", 1, 20 * second_ns), 1, "entries are used again");
 }

@@ -17,7 +17,7 @@ static void count_rows(unsigned rows[WORDS]) {
     memset(rows, 0, WORDS * sizeof *rows);
     for (size_t i = 0; i < sonar_metrics_count; i++) {
         const sonar_metric *m = &sonar_metrics[i];
-        for (size_t k = 0; m->kind != SONAR_TIMES && k < sonar_metric_values(m); k++) {
+        for (size_t k = 0; m->kind < SONAR_SPREAD && k < sonar_metric_values(m); k++) {
             static const sonar_status status;
             const char *at = sonar_metric_value(m, &status, k);
             rows[(size_t)(at - (const char *)&status) / WORD]++;
@@ -76,7 +76,7 @@ static const char *expect_next(const char *from, const char *document, const cha
 }
 
 Test(metrics, protocol_md_has_each_row) {
-    static const char *const kind[] = {"counter", "level", "measured", "times"};
+    static const char *const kind[] = {"counter", "level", "measured", "spread", "times"};
     char *document = text_read(SONAR_SOURCE_DIR "/docs/protocol.md", NULL), row[300];
     cr_assert_not_null(document);
     const char *at = document;
@@ -90,6 +90,16 @@ Test(metrics, protocol_md_has_each_row) {
 }
 
 #define CAUSE(constant, name, help) "\n| `" name "` | " help,
+
+Test(metrics, protocol_md_has_each_part_of_the_latency_in_order) {
+    static const char *const row[] = {SONAR_LATENCY_PART_ROWS(CAUSE)};
+    char *document = text_read(SONAR_SOURCE_DIR "/docs/protocol.md", NULL);
+    cr_assert_not_null(document);
+    const char *at = document;
+    for (int i = 0; i < SONAR_LATENCY_PARTS; i++)
+        at = expect_next(at, "protocol.md", row[i]);
+    free(document);
+}
 
 Test(metrics, protocol_md_has_each_cause) {
     static const char *const frame[] = {SONAR_FRAME_CAUSE_ROWS(CAUSE)};

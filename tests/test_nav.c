@@ -7,6 +7,7 @@
 #include <pty.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <errno.h>
 #include <string.h>
 #include <termios.h>
 #include <time.h>
@@ -228,6 +229,9 @@ Test(nav, a_compass_gives_way_to_a_gyro) {
     cr_expect_gt(fabs(heading(nav, 102) - 50), 5);
     sonar_nav_tell(nav, "nmea", &compass, 106000000000, false);
     cr_expect_float_eq(heading(nav, 106), 50, 1e-6, "the gyro is silent");
+    tell(nav, 1e6, 60); /* by a clock that was wrong */
+    sonar_nav_tell(nav, "nmea", &compass, 107000000000, false);
+    cr_expect_float_eq(heading(nav, 107), 50, 1e-6, "the gyro tells of the future");
     sonar_nav_destroy(nav);
 }
 
@@ -331,7 +335,8 @@ typedef struct instrument {
 static instrument plug_in(void) {
     instrument i;
     int end;
-    cr_assert_eq(openpty(&i.fd, &end, i.line, NULL, NULL), 0);
+    if (openpty(&i.fd, &end, i.line, NULL, NULL) != 0)
+        cr_skip_test("no pseudo-terminal: %s (is /dev/pts mounted?)", strerror(errno));
     close(end);
     return i;
 }

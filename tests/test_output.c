@@ -538,7 +538,10 @@ Test(output, detections_are_listed_with_their_units) {
                                              .snr_db = 20,
                                              .width_deg = NAN,
                                              .range_m = 812.5,
-                                             .range_unresolved = true};
+                                             .range_unresolved = true,
+                                             .image = true,
+                                             .contact = 1,
+                                             .rests_on = 3};
     result->detection[1] =
         (sonar_detection){.mirror_deg = NAN, .range_m = NAN, .width_deg = 2, .power = 0};
     cJSON *head = header_of(SONAR_DETECTIONS, result);
@@ -557,6 +560,13 @@ Test(output, detections_are_listed_with_their_units) {
     cr_assert_str_eq(cJSON_GetObjectItem(first, "source")->valuestring, "mvdr");
     cr_assert_str_eq(cJSON_GetObjectItem(second, "source")->valuestring, "cbf");
     cr_assert(cJSON_IsTrue(cJSON_GetObjectItem(first, "range_unresolved")));
+    cr_assert(cJSON_IsTrue(cJSON_GetObjectItem(first, "possible_image")));
+    cr_assert(cJSON_IsFalse(cJSON_GetObjectItem(second, "possible_image")));
+    cr_assert_eq(cJSON_GetObjectItem(first, "contact")->valuedouble, 1);
+    const cJSON *sources = cJSON_GetObjectItem(first, "rests_on");
+    cr_assert_eq(cJSON_GetArraySize(sources), 2);
+    cr_assert_str_eq(cJSON_GetArrayItem(sources, 0)->valuestring, "cbf");
+    cr_assert_str_eq(cJSON_GetArrayItem(sources, 1)->valuestring, "mvdr");
     cr_assert(cJSON_IsNull(cJSON_GetObjectItem(first, "width_deg")));
     cr_assert(cJSON_IsNull(cJSON_GetObjectItem(second, "mirror_deg")));
     cr_assert(cJSON_IsNull(cJSON_GetObjectItem(second, "range_m")));
@@ -862,7 +872,7 @@ Test(output, hostile_subscriptions_are_harmless) {
     static char junk[100000];
     uint64_t seed = 1;
     memset(junk, 1, sizeof junk);
-    for (size_t n = 1; n < 150; n++) { /* to bytes that are no topic's, less than is too much */
+    for (size_t n = 1; n < 120; n++) { /* to bytes that are no topic's, less than is too much */
         for (size_t i = 1; i <= n; i++)
             junk[i] = (char)sonar_random_bits(&seed);
         junk[1] = (char)0xff;

@@ -12,6 +12,7 @@
 #include <zmq.h>
 
 #include "control/change.h"
+#include "core/random.h"
 #include "feed.h"
 #include "fake_device.h"
 
@@ -635,11 +636,10 @@ static void check_stage_times(const sonar_backend *backend, bool device) {
     cr_assert(feed_windows(&feed, 20));
     sonar_pipeline_read_times(feed.pipeline, &status);
     for (int i = 0; i < SONAR_TIMED_STAGES; i++) {
+        const bool placed = device && i < SONAR_ENGINE_STAGES;
         expect_times(&status.stage[i][SONAR_PART_HOST], true, "host");
-        expect_times(&status.stage[i][SONAR_PART_DEVICE], device && i != SONAR_TIMED_DETECT,
-                     "device");
-        expect_times(&status.stage[i][SONAR_PART_QUEUE], device && i != SONAR_TIMED_DETECT,
-                     "queue");
+        expect_times(&status.stage[i][SONAR_PART_DEVICE], placed, "device");
+        expect_times(&status.stage[i][SONAR_PART_QUEUE], placed, "queue");
         expect_times(&status.stage[i][SONAR_PART_COPY], device && i == SONAR_ENGINE_DFT, "copy");
     }
     if (device)
@@ -654,4 +654,115 @@ static void check_stage_times(const sonar_backend *backend, bool device) {
 Test(times, of_every_stage_and_part_are_kept) {
     check_stage_times(real(), false);
     check_stage_times(eager(), true);
+}
+
+/* A window is published before it is counted, and counted in its parts when its result is back. */
+static void await_counts(feed *feed, uint64_t windows, sonar_percentiles *latency,
+                         sonar_status *status) {
+    const int64_t until_ns = sonar_monotonic_ns() + (int64_t)FEED_PATIENCE_S * 1000000000;
+    do {
+        sonar_output_read_latency(feed->pipeline->output, latency);
+        sonar_pipeline_read_times(feed->pipeline, status);
+    } while (
+        (latency->count < windows || status->latency_part[SONAR_LATENCY_OTHER].count < windows) &&
+        sonar_monotonic_ns() < until_ns);
+    sonar_pipeline_read_times(feed->pipeline, status); /* it came while they were read */
+}
+
+static void check_latency_parts(const sonar_backend *backend, const char *ingest) {
+    enum { WINDOWS = 60 };
+    sonar_error err = {0};
+    static sonar_status status;
+    sonar_percentiles latency;
+    double sum_s = 0, longest_s = 0;
+    feed feed;
+    fake = (struct fake_device){0};
+    cr_assert_eq(feed_open(&feed, ingest, "backend: cpu", NULL, 0, backend, &err), SONAR_OK);
+    cr_assert(feed_windows(&feed, WINDOWS));
+    await_counts(&feed, WINDOWS, &latency, &status);
+    cr_assert_eq(latency.count, WINDOWS);
+    for (int i = 0; i < SONAR_LATENCY_PARTS; i++) {
+        const sonar_percentiles *part = &status.latency_part[i];
+        cr_expect_eq(part->count, latency.count, "%s", sonar_latency_parts.name[i]);
+        sum_s += part->sum_s;
+        longest_s = fmax(longest_s, part->sum_s);
+    }
+    cr_expect_float_eq(sum_s, latency.sum_s, 1e-9 * (double)latency.count, "%g of %g", sum_s,
+                       latency.sum_s);
+    cr_expect(longest_s < sum_s, "one part is not all of it");
+    cr_expect(status.latency_part[SONAR_LATENCY_CBF].sum_s > 0);
+    cr_expect(status.latency_part[SONAR_LATENCY_PUBLICATION].sum_s > 0);
+    feed_close(&feed);
+}
+
+Test(times, parts_of_the_latency_add_up_to_it) {
+    check_latency_parts(real(), "queue_windows: 4");
+    check_latency_parts(eager(), "queue_windows: 4");
+    check_latency_parts(lazy(), "queue_windows: 1");
+}
+
+/* No window waits behind the only one: no window waits for its sensors to be measured. */
+Test(times, sensors_are_measured_behind_the_result) {
+    sonar_error err = {0};
+    static sonar_status status;
+    sonar_percentiles latency;
+    feed feed;
+    cr_assert_eq(feed_open(&feed, "queue_windows: 4", "backend: cpu", NULL, 0, real(), &err),
+                 SONAR_OK);
+    cr_assert(feed_windows(&feed, 1));
+    await_counts(&feed, 1, &latency, &status);
+    cr_expect_eq(status.stage[SONAR_TIMED_HEALTH][SONAR_PART_HOST].count, 1);
+    cr_expect_eq(status.latency_part[SONAR_LATENCY_HEALTH].count, 1);
+    cr_expect_eq(status.latency_part[SONAR_LATENCY_HEALTH].sum_s, 0);
+    cr_expect_null(feed.pipeline->kept);
+    feed_close(&feed);
+}
+
+/* Keeps the first window in work until another one waits. */
+static sonar_pipeline *late;
+static void be_late(const char *stage, const sonar_buffer *in, const sonar_buffer *out,
+                    const sonar_work *work) {
+    (void)stage, (void)in, (void)out;
+    const int64_t until_ns = sonar_monotonic_ns() + (int64_t)FEED_PATIENCE_S * 1000000000;
+    while (work->first_sample == 0 && !sonar_ingest_waiting(late->ingest) &&
+           sonar_monotonic_ns() < until_ns)
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+}
+
+/* Samples are held no longer than the stages need them where the next window waits already. */
+Test(times, sensors_are_measured_at_once_where_a_window_waits) {
+    enum { WINDOWS = 3 };
+    sonar_error err = {0};
+    static sonar_status status;
+    sonar_percentiles latency;
+    feed feed;
+    fake = (struct fake_device){0};
+    cr_assert_eq(feed_open(&feed, "queue_windows: 4", "backend: cpu", NULL, 0, eager(), &err),
+                 SONAR_OK);
+    late = feed.pipeline;
+    fake.listener = be_late;
+    cr_assert(feed_windows(&feed, WINDOWS));
+    await_counts(&feed, WINDOWS, &latency, &status);
+    cr_expect_eq(status.stage[SONAR_TIMED_HEALTH][SONAR_PART_HOST].count, WINDOWS);
+    cr_expect_gt(status.latency_part[SONAR_LATENCY_HEALTH].sum_s, 0);
+    feed_close(&feed);
+    fake.listener = NULL;
+}
+
+/* Clocks that disagree make no part negative and no sum another one. */
+Test(times, parts_never_exceed_the_whole) {
+    const uint64_t shares[] = {0, 1, 1000, 123456789, UINT64_MAX};
+    for (uint64_t seed = 0; seed < 2000; seed++) {
+        uint64_t part_ns[SONAR_LATENCY_PARTS], given_ns[SONAR_LATENCY_PARTS], sum_ns = 0;
+        for (int i = 0; i < SONAR_LATENCY_PARTS; i++)
+            given_ns[i] = part_ns[i] = shares[sonar_random_at(seed, (uint64_t)i) % 5];
+        const uint64_t whole_ns = shares[seed % 4] * (seed % 7);
+        sonar_latency_split(whole_ns, part_ns);
+        for (int i = 0; i < SONAR_LATENCY_PARTS; i++) {
+            cr_expect(i == SONAR_LATENCY_OTHER || part_ns[i] <= given_ns[i]);
+            cr_expect(part_ns[i] <= whole_ns - sum_ns);
+            sum_ns += part_ns[i];
+        }
+        cr_expect_eq(sum_ns, whole_ns);
+    }
 }

@@ -4,6 +4,7 @@
  * large, too old, or is started and stopped. */
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include "digitiser.h"
 #include "process.h"
 #include "record/record.h"
+#include "record/segment.h"
 #include "recording.h"
 
 enum { SENSORS = 12, LENGTH = 512, HOP = 256, FS = 8000, FRAME = 128, FILES_MOST = 64 };
@@ -420,15 +422,22 @@ Test(record, what_came_a_second_before_a_kill_is_there) {
     rig_free(&rig);
 }
 
-/* What is done with the folder of recordings waits while the file rec.held is there
- * (plugins/still_disk.c). */
-static void rig_start_with_a_disk(rig *rig) {
-    setenv("LD_PRELOAD", SONAR_PLUGIN_DIR "/still_disk.so", 1);
+/* With a module of plugins/ in front of the daemon's libraries. */
+static void rig_start_behind(rig *rig, const char *module) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s.so", SONAR_PLUGIN_DIR, module);
+    setenv("LD_PRELOAD", path, 1);
     setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
-    setenv("STILL_DISK", rig->folder, 1);
     rig_start(rig, windows_only);
     unsetenv("LD_PRELOAD");
     unsetenv("ASAN_OPTIONS");
+}
+
+/* What is done with the folder of recordings waits while the file rec.held is there
+ * (plugins/still_disk.c). */
+static void rig_start_with_a_disk(rig *rig) {
+    setenv("STILL_DISK", rig->folder, 1);
+    rig_start_behind(rig, "still_disk");
 }
 
 static bool has_condition(const cJSON *head, const char *name) {
@@ -593,6 +602,21 @@ Test(record, a_folder_that_was_made_anew_is_recorded_to) {
     rig_free(&rig);
 }
 
+/* What `sonarctl record` says while samples come, or without them (NULL). */
+static void expect_answer(rig *rig, digitiser *d, const char *action, int status,
+                          const char *words) {
+    pid_t pid =
+        process_start(&rig->box, "ctl.log", "sonarctl", "-e", rig->control, "record", action, NULL);
+    while (d && process_running(pid)) {
+        digitiser_send(d, 1);
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    }
+    cr_expect_eq(process_wait(pid, 60000), status);
+    char *log = box_read(&rig->box, "ctl.log");
+    cr_expect(strstr(log, words), "%s", log);
+    free(log);
+}
+
 Test(record, too_little_room_is_told_and_a_command_begins_anew) {
     rig rig = rig_make();
     configure(&rig, "max_skew_ms: 200", "what: raw, buffer_mib: 16");
@@ -608,10 +632,23 @@ Test(record, too_little_room_is_told_and_a_command_begins_anew) {
         cJSON_GetObjectItemCaseSensitive(head, "record"), "why_not");
     cr_expect(strstr(why->valuestring, "record.free_mib"), "%s", why->valuestring);
     cJSON_Delete(head);
-    run(&rig, "ctl.log", "sonarctl",
-        (const char *const[]){"-e", rig.control, "record", "start", NULL});
-    digitiser_send(&d, 20);
+    expect_answer(&rig, &d, "start", 1, "sonarctl: record: the disk has ");
     cJSON_Delete(status_with(&rig, "record.stopped", 2));
+    rig_stop(&rig);
+    digitiser_close(&d);
+    rig_free(&rig);
+}
+
+Test(record, the_command_answers_with_the_file) {
+    rig rig = rig_make();
+    char words[200];
+    configure(&rig, "max_skew_ms: 200, silent_after_ms: 500", "what: raw, at_start: false");
+    rig_start(&rig, windows_only);
+    digitiser d = feed_of(&rig);
+    expect_answer(&rig, NULL, "start", 0, "as soon as samples come; there are none now");
+    snprintf(words, sizeof words, "recording to %s/bow__line__3-20", rig.folder);
+    expect_answer(&rig, &d, "start", 0, words);
+    expect_answer(&rig, &d, "stop", 0, "not recording from now on");
     rig_stop(&rig);
     digitiser_close(&d);
     rig_free(&rig);
@@ -651,6 +688,144 @@ Test(record, segments_follow_each_other_and_the_oldest_go) {
     cr_expect_eq(next, FRAMES * FRAME, "the end is missing");
     files_free(&f);
     digitiser_close(&d);
+    rig_free(&rig);
+}
+
+/* What is kept is the end of what was sent, without a hole, and is as much as may be. */
+static void expect_the_newest(const rig *rig, uint64_t frames, uint64_t least_bytes) {
+    files f = files_with(rig, ".sigmf-meta");
+    uint64_t begin = UINT64_MAX, end = 0, samples = 0;
+    for (int i = 0; i < f.count; i++) {
+        const recorded r = expect_as_sent(rig, f.path[i]);
+        begin = r.index < begin ? r.index : begin;
+        end = r.index + r.samples > end ? r.index + r.samples : end;
+        samples += r.samples;
+    }
+    cr_expect_eq(end, frames * FRAME, "the end is missing: %llu", (unsigned long long)end);
+    cr_expect_eq(samples, end - begin, "there is a hole");
+    cr_expect_geq(samples * SENSORS * sizeof(float), least_bytes);
+    files_free(&f);
+}
+
+/* The clock is 70 years ahead, is set right meanwhile, and is 50 years behind after the next start:
+ * names go forth and back, and what goes is what was written first. */
+Test(record, the_oldest_go_whatever_the_clock_says) {
+    enum { FRAMES = 450 };
+    const long long year_s = 31556952;
+    rig rig = rig_make();
+    configure(&rig, "max_skew_ms: 200", "what: raw, buffer_mib: 16, segment_mib: 1, keep_mib: 2");
+    box_write(&rig.box, "clock", "%lld", 70 * year_s);
+    setenv("OWN_CLOCK", box_path(&rig.box, "clock"), 1);
+    rig_start_behind(&rig, "own_clock");
+    digitiser d = feed_of(&rig);
+    digitiser_send(&d, FRAMES);
+    cJSON_Delete(status_with(&rig, "windows.processed", FRAMES * FRAME / HOP - 1));
+    box_write(&rig.box, "clock", "0");
+    digitiser_send(&d, FRAMES);
+    cJSON_Delete(status_with(&rig, "windows.processed", 2 * FRAMES * FRAME / HOP - 1));
+    rig_stop(&rig);
+    expect_the_newest(&rig, 2 * FRAMES, 1 << 20);
+    box_write(&rig.box, "clock", "%lld", -50 * year_s);
+    rig_start_behind(&rig, "own_clock");
+    cJSON *head = status_with(&rig, "uptime_s", 0);
+    digitiser_send(&d, FRAMES);
+    cJSON_Delete(head);
+    head = status_with(&rig, "windows.processed", FRAMES * FRAME / HOP - 1);
+    cJSON_Delete(head);
+    rig_stop(&rig);
+    expect_the_newest(&rig, 3 * FRAMES, 1 << 20);
+    digitiser_close(&d);
+    rig_free(&rig);
+}
+
+/* A segment of 1000 bytes. */
+static void place_segment(const rig *rig, const char *stem) {
+    char name[200], bytes[1001];
+    memset(bytes, 'x', 1000);
+    bytes[1000] = '\0';
+    snprintf(name, sizeof name, "rec/%s.sigmf-data", stem);
+    box_write(&rig->box, name, "%s", bytes);
+}
+
+static bool is_there(const rig *rig, const char *stem) {
+    char name[200];
+    snprintf(name, sizeof name, "rec/%s.sigmf-data", stem);
+    return access(box_path(&rig->box, name), F_OK) == 0;
+}
+
+/* The list has the order; what is not on it, such as a copy, is older, names of the future first.
+ */
+Test(record, the_order_of_writing_is_kept_beside_the_segments) {
+    static const char *const by_age[] = {"a-20960101T000000.000Z", /* not on the list */
+                                         "a-20200101T000000.000Z", "a-20210101T000000.000Z",
+                                         "a-20980101T000000.000Z", /* on the list */
+                                         "a-19700101T000000.000Z", "a-20970101T000000.000Z",
+                                         "a-20220101T000000.000Z"};
+    enum { SEGMENTS = sizeof by_age / sizeof *by_age, LISTED = 3 };
+    rig rig = rig_make();
+    const int folder = open(rig.folder, O_RDONLY | O_DIRECTORY);
+    for (int i = 0; i < SEGMENTS; i++)
+        place_segment(&rig, by_age[i]);
+    for (int i = LISTED; i < SEGMENTS; i++)
+        sonar_order_note(folder, "a", by_age[i]);
+    for (int gone = 0; gone < SEGMENTS - 1; gone++) {
+        const sonar_kept kept = sonar_keep(folder, "a", by_age[SEGMENTS - 1],
+                                           (SEGMENTS - 1 - (uint64_t)gone) * 1000, 0);
+        cr_expect_eq(kept.deleted, gone > 0, "%d", gone);
+        cr_expect_eq(kept.future, (gone < 1) + (gone < 4) + (gone < 6), "%d: %d", gone,
+                     (int)kept.future);
+        for (int i = 0; i < SEGMENTS - 1; i++)
+            cr_expect_eq(is_there(&rig, by_age[i]), i >= gone, "%s, when %d are to go", by_age[i],
+                         gone);
+    }
+    cr_expect(is_there(&rig, by_age[SEGMENTS - 1]), "the open one went");
+    close(folder);
+    rig_free(&rig);
+}
+
+/* A list of segments that have gone does not grow for ever, and one that is none does no harm. */
+Test(record, the_list_of_segments_is_bounded_and_not_trusted) {
+    rig rig = rig_make();
+    const int folder = open(rig.folder, O_RDONLY | O_DIRECTORY);
+    char stem[64];
+    struct stat list;
+    for (int i = 0; i < 1000; i++) {
+        snprintf(stem, sizeof stem, "a-%08dT000000.000Z", 20200000 + i);
+        place_segment(&rig, stem);
+        sonar_order_note(folder, "a", stem);
+        sonar_keep(folder, "a", stem, 5000, 0);
+    }
+    cr_assert_eq(stat(box_path(&rig.box, "rec/a.sonar-order"), &list), 0);
+    cr_expect_leq(list.st_size, 100 * 24, "%d bytes", (int)list.st_size);
+    cr_expect_eq(entries_of(rig.folder), 6 + 1);
+    unlink(box_path(&rig.box, "rec/a.sonar-order"));
+    box_write(&rig.box, "rec/a.sonar-order", "\n\n../../x\nno end");
+    cr_expect_eq(sonar_keep(folder, "a", "", 5000, 0).deleted, 1);
+    cr_expect_not(is_there(&rig, "a-20200994T000000.000Z"));
+    unlink(box_path(&rig.box, "rec/a.sonar-order"));
+    cr_assert_eq(symlink("/etc/passwd", box_path(&rig.box, "rec/a.sonar-order")), 0);
+    sonar_order_note(folder, "a", "nothing is written through a link");
+    cr_expect_eq(sonar_keep(folder, "a", "", 4000, 0).deleted, 1);
+    cr_expect_not(is_there(&rig, "a-20200995T000000.000Z"));
+    close(folder);
+    rig_free(&rig);
+}
+
+Test(record, ten_thousand_segments_are_looked_through) {
+    enum { SEGMENTS = 10000, LEFT = 100 };
+    rig rig = rig_make();
+    const int folder = open(rig.folder, O_RDONLY | O_DIRECTORY);
+    char stem[64];
+    for (int i = 0; i < SEGMENTS; i++) { /* of falling names */
+        snprintf(stem, sizeof stem, "a-%08dT000000.000Z", 20300000 - i);
+        place_segment(&rig, stem);
+        sonar_order_note(folder, "a", stem);
+    }
+    cr_expect_eq(sonar_keep(folder, "a", "", SEGMENTS * 1000, 0).deleted, 0);
+    cr_expect_eq(sonar_keep(folder, "a", "", LEFT * 1000, 0).deleted, SEGMENTS - LEFT);
+    cr_expect_eq(entries_of(rig.folder), LEFT + 1);
+    cr_expect(is_there(&rig, stem), "the newest went");
+    close(folder);
     rig_free(&rig);
 }
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -31,11 +32,15 @@ static sonar_segments *segments;
 static size_t bytes_most = 1 << 20;
 static sonar_ingest *ingest;
 
+static void set_places(void) {
+    snprintf(memory_at, sizeof memory_at, "ipc://%s/memory", folder);
+    snprintf(frames_at, sizeof frames_at, "ipc://%s/in", folder);
+}
+
 static void set_up(void) {
     sonar_error err;
     cr_assert(mkdtemp(folder));
-    snprintf(memory_at, sizeof memory_at, "ipc://%s/memory", folder);
-    snprintf(frames_at, sizeof frames_at, "ipc://%s/in", folder);
+    set_places();
     const sonar_segments_spec spec = {
         .endpoint = memory_at, .mode = 0600, .bytes_most = bytes_most};
     cr_assert(sonar_segments_create(&spec, sonar_host_serial(), &segments, &err) == SONAR_OK,
@@ -94,20 +99,30 @@ static void tear_down(void) {
     rmdir(folder);
 }
 
+static bool is_child; /* a digitiser of its own; Criterion takes no report from one */
+
+static void must(bool ok, const char *what) {
+    if (!ok && is_child) {
+        fprintf(stderr, "digitiser: %s\n", what);
+        _exit(1);
+    }
+    cr_assert(ok, "%s", what);
+}
+
 static void *connect_push(void *zmq) {
     int linger = PATIENCE_MS;
     pushing = zmq_socket(zmq, ZMQ_PUSH);
     zmq_setsockopt(pushing, ZMQ_LINGER, &linger, sizeof linger);
-    cr_assert(zmq_connect(pushing, frames_at) == 0);
+    must(zmq_connect(pushing, frames_at) == 0, "the socket does not connect");
     return pushing;
 }
 
 static sonar_lender *lend(size_t blocks, size_t bytes) {
     sonar_lender *lender;
     sonar_error err;
-    cr_assert(sonar_lender_create(memory_at, blocks, bytes, &lender, &err) == SONAR_OK, "%s",
-              err.text);
-    cr_assert(sonar_lender_attached(lender));
+    must(sonar_lender_create(memory_at, blocks, bytes, &lender, &err) == SONAR_OK, err.text);
+    for (int i = 0; !sonar_lender_attached(lender); i++, usleep(1000))
+        must(i < PATIENCE_MS, "the daemon never maps the segment");
     return lender;
 }
 
@@ -124,17 +139,22 @@ static sonar_frame frame_at(uint64_t first, uint8_t type) {
 }
 
 static void send_parts(void *socket, const void *header, const void *second, size_t bytes) {
-    cr_assert(zmq_send(socket, header, SONAR_FRAME_HEADER_BYTES, ZMQ_SNDMORE) >= 0);
-    cr_assert(zmq_send(socket, second, bytes, 0) >= 0);
+    must(zmq_send(socket, header, SONAR_FRAME_HEADER_BYTES, ZMQ_SNDMORE) >= 0, "no header leaves");
+    must(zmq_send(socket, second, bytes, 0) >= 0, "no payload leaves");
 }
 
 static void *await_block(sonar_lender *lender) {
     void *block = NULL;
     for (int i = 0; !(block = sonar_lender_begin(lender, -1)); i++) {
-        cr_assert(i < PATIENCE_MS, "a block is never given back");
+        must(i < PATIENCE_MS, "a block is never given back");
         usleep(1000);
     }
     return block;
+}
+
+static void await_all_read(const sonar_lender *lender) {
+    for (int i = 0; !sonar_lender_is_done(lender); i++, usleep(1000))
+        must(i < PATIENCE_MS, "a block is never given back");
 }
 
 static void send_shared(void *socket, sonar_lender *lender, sonar_frame frame) {
@@ -202,8 +222,7 @@ static void mix(size_t threads) {
     sonar_ingest_counters c = counters();
     cr_assert(c.frames_accepted == FRAMES && c.samples_stored == FRAMES * CHANNELS * SAMPLES);
     cr_assert(c.sequence_gaps == 0 && c.restarts == 0);
-    for (int i = 0; !sonar_lender_is_done(lender); i++, usleep(1000))
-        cr_assert(i < PATIENCE_MS, "a block is never given back");
+    await_all_read(lender);
     sonar_lender_destroy(lender);
 }
 
@@ -446,6 +465,38 @@ Test(shared, has_room_for_so_much_and_no_more, .init = set_up, .fini = tear_down
     sonar_lender_destroy(second);
 }
 
+/* An answer and the page that came with it, -1: none. */
+static int take_answer(int peer, sonar_segment_answer *answer) {
+    int page = -1;
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof page)];
+    struct iovec part = {answer, sizeof *answer};
+    struct msghdr m = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    cr_assert(recvmsg(peer, &m, 0) == (ssize_t)sizeof *answer);
+    if (CMSG_FIRSTHDR(&m))
+        memcpy(&page, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof page);
+    return page;
+}
+
+/* The daemon's page is for reading, whichever way it is opened. */
+static void expect_no_writing(int page) {
+    char path[64];
+    const uint64_t number = 7;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", page);
+    const int fd[] = {page, open(path, O_RDWR | O_CLOEXEC)};
+    void *map = mmap(NULL, sizeof number, PROT_READ, MAP_SHARED, page, 0);
+    cr_assert(map != MAP_FAILED, "it cannot be read");
+    cr_expect(mprotect(map, sizeof number, PROT_READ | PROT_WRITE) != 0, "made writable");
+    munmap(map, sizeof number);
+    for (int i = 0; i < 2; i++) {
+        map = mmap(NULL, sizeof number, PROT_READ | PROT_WRITE, MAP_SHARED, fd[i], 0);
+        cr_expect(map == MAP_FAILED, "mapped for writing");
+        cr_expect(pwrite(fd[i], &number, sizeof number, 0) < 0, "written");
+        if (fd[i] >= 0)
+            close(fd[i]);
+    }
+}
+
 /* Holes in what was handed over read as zeros; a sealed file cannot be cut. */
 Test(shared, a_digitiser_cannot_take_its_memory_away, .init = set_up, .fini = tear_down) {
     start_ingest(1);
@@ -465,8 +516,10 @@ Test(shared, a_digitiser_cannot_take_its_memory_away, .init = set_up, .fini = te
     *CMSG_FIRSTHDR(&m) = (struct cmsghdr){
         .cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
     memcpy(CMSG_DATA(CMSG_FIRSTHDR(&m)), &fd, sizeof fd);
-    cr_assert(sendmsg(peer, &m, 0) > 0 && recv(peer, &answer, sizeof answer, 0) > 0);
-    cr_assert(!answer.refused, "%s", answer.text);
+    cr_assert(sendmsg(peer, &m, 0) > 0);
+    const int page = take_answer(peer, &answer);
+    cr_assert(!answer.refused && page >= 0, "%s", answer.text);
+    expect_no_writing(page);
     cr_assert(ftruncate(fd, 0) != 0, "the memory was cut");
     uint64_t count = 5;
     cr_assert(pwrite(fd, &count, sizeof count, 4096) == sizeof count);
@@ -495,23 +548,42 @@ static void die_in_the_middle(uint64_t frames) {
     sonar_lender *lender = lend(BLOCKS, CHANNELS * SAMPLES * 2);
     for (uint64_t f = 0; f < frames; f++)
         send_shared(socket, lender, frame_at(f * SAMPLES, SONAR_S16));
-    while (!sonar_lender_is_done(lender))
-        usleep(1000);
+    await_all_read(lender);
     memset(await_block(lender), 0x77, 100); /* half a block, never described */
     kill(getpid(), SIGKILL);
 }
 
-Test(shared, a_digitiser_is_killed_and_comes_back, .init = set_up, .fini = tear_down) {
-    enum { BEFORE = 21, ALL = 61 };
-    int status;
-    pid_t pid = fork(); /* before there are threads of libzmq here */
+/* Forks while this process has one thread: a child has the locks that other threads hold, for ever.
+ * It waits for the folder of the daemon, which comes through a pipe once there is one. */
+static pid_t fork_digitiser(uint64_t frames, int *go) {
+    int pipes[2];
+    cr_assert(pipe(pipes) == 0);
+    const pid_t pid = fork();
     cr_assert(pid >= 0);
-    if (pid == 0) {
-        die_in_the_middle(BEFORE);
-        _exit(1);
+    if (pid) {
+        close(pipes[0]);
+        *go = pipes[1];
+        return pid;
     }
+    is_child = true;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(pipes[1]);
+    must(read(pipes[0], folder, sizeof folder) == sizeof folder, "the daemon is not there");
+    set_places();
+    die_in_the_middle(frames);
+    _exit(1);
+}
+
+Test(shared, a_digitiser_is_killed_and_comes_back, .fini = tear_down) {
+    enum { BEFORE = 21, ALL = 61 };
+    int status, go;
+    const pid_t pid = fork_digitiser(BEFORE, &go);
+    set_up();
     start_ingest(2);
-    cr_assert(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+    cr_assert(write(go, folder, sizeof folder) == sizeof folder);
+    close(go);
+    cr_assert(waitpid(pid, &status, 0) == pid);
+    cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "status %x", (unsigned)status);
     void *socket = connect_push(context);
     sonar_lender *lender = lend(BLOCKS, CHANNELS * SAMPLES * 2);
     for (uint64_t f = BEFORE; f < ALL; f++)

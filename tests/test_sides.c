@@ -173,6 +173,45 @@ Test(sides, a_contact_keeps_its_side_while_it_is_followed) {
     sonar_sides_destroy(sides);
 }
 
+/* The bow swings past a ship, or past the stern: the side changes with it, and close to the axis,
+ * where the two bearings are hardly apart, there is none. */
+Test(sides, past_the_bow_and_the_stern_it_changes_or_is_not_told) {
+    for (int way = -1; way <= 1; way += 2)
+        for (double rate_deg_s = 0.5; rate_deg_s <= 3; rate_deg_s *= 1.4) {
+            sea s = {.scan = line_at(0, 0),
+                     .seen = 0.95,
+                     .scatter = 0.1,
+                     .noise = 1,
+                     .sources = 1,
+                     .bearing_deg = {110},
+                     .seed = 12};
+            sonar_sides *sides = open_sides();
+            sonar_detection d[SONAR_DETECTIONS_MOST];
+            size_t asked = 0, right = 0;
+            for (double t = 0; t < 500 / rate_deg_s; t += 0.5) {
+                const double heading_deg = way * rate_deg_s * t;
+                const size_t count = look(&s, heading_deg, heading_deg, d);
+                sonar_sides_moment moment = at(t, heading_deg);
+                moment.length_s = 0.5;
+                sonar_sides_resolve(sides, &s.scan, &moment, d, count);
+                told(d, count);
+                const sonar_detection *c = contact_at(d, count, 110);
+                const double off_deg = remainder(110 - heading_deg, 360);
+                if (!c)
+                    continue;
+                const sonar_side side = off_deg < 0 ? SONAR_SIDE_PORT : SONAR_SIDE_STARBOARD;
+                cr_assert(c->side == SONAR_SIDE_UNKNOWN || c->side == side,
+                          "%g deg/s, %g deg off the axis: on the other side with %g", rate_deg_s,
+                          off_deg, c->side_confidence);
+                asked += t * rate_deg_s > 60 && fabs(sin(off_deg * RADIANS)) > 0.5;
+                right +=
+                    t * rate_deg_s > 60 && fabs(sin(off_deg * RADIANS)) > 0.5 && c->side == side;
+            }
+            cr_expect_gt(10 * right, 8 * asked, "%g deg/s: %zu of %zu", rate_deg_s, right, asked);
+            sonar_sides_destroy(sides);
+        }
+}
+
 /* The ship that was told leaves; a new contact at the same angle later starts from nothing. */
 Test(sides, another_contact_does_not_inherit) {
     sea s = {.scan = line_at(0, 0), .seen = 1, .sources = 1, .bearing_deg = {300}, .seed = 4};

@@ -14,6 +14,7 @@
 #include "fake_device.h"
 #include "mvdr_oracle.h"
 #include "oracle.h"
+#include "numerical.h"
 
 enum {
     BLOCKS = 2,
@@ -342,7 +343,7 @@ static void run_both(struct stream s, double losses) {
 
 /* Those of the issue, 1/32 as long: one window a snapshot, hops that have no common multiple soon;
  * sub-windows that end in one window and begin in the one before. */
-Test(snapshots, every_multiple_of_the_hop_is_taken) {
+Test(snapshots, every_multiple_of_the_hop_is_taken, NUMERICAL) {
     static const struct stream cases[] = {
         {256, 128, 256, 94, .first = 0},   {256, 128, 256, 3, .first = 0},
         {256, 250, 64, 32, .first = 0},    {256, 128, 256, 128, .first = 0},

@@ -23,7 +23,7 @@ typedef struct sonar_graph sonar_graph; /* recorded work */
  * later: they stay as they are until the queue has come past it. After an error the outputs may
  * hold anything. */
 typedef struct sonar_stage_ops {
-    const char *name; /* "dft", "cbf", "mvdr_jacobi" */
+    const char *name; /* "dft", "cbf", "steer", "mvdr_jacobi" */
     /* Allocates, plans and warms up. spec is copied, host borrowed until destroy. *stage is the
      * caller's to destroy, and NULL after an error. */
     sonar_code (*create)(const void *spec, const sonar_host *host, void **stage, sonar_error *err);
@@ -106,7 +106,7 @@ struct sonar_backend {
     void (*graph_destroy)(sonar_graph *graph);
 };
 
-#define SONAR_PLUGIN_INTERFACE 10u
+#define SONAR_PLUGIN_INTERFACE 11u
 #define SONAR_PLUGIN_SYMBOL    "sonar_plugin"
 
 /* A kind of hardware: a shared library that links neither libsonar nor its libraries and is never

@@ -142,7 +142,12 @@ typedef struct sonar_host {
 
 /* Delays of a set of look directions as turns per bin: at bin b the steering vector's phase is
  * b * turns (mod 2^64). turns[range][direction][sensor], dense, in host memory, of the parameters
- * that it is part of; far field has ranges == 1. */
+ * that it is part of; far field has ranges == 1.
+ *
+ * The upper 52 bits of an entry are the fraction of a turn, the lower 12, which such a product may
+ * leave as they are (b 2^-52 turns), the whole turns modulo 2^12: rotated right by 12 bits an entry
+ * is the delay itself, signed, 2^52 = one turn. A frequency beside a bin needs that. */
+#define SONAR_WHOLE_TURNS_BITS 12
 typedef struct sonar_manifold {
     size_t ranges, directions, sensors;
     double bin_width_hz; /* fs / N the turns were made for */

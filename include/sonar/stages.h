@@ -123,6 +123,33 @@ typedef struct sonar_cbf_spec {
     bool parts;                 /* a backend that cannot answers create with SONAR_EUNAVAILABLE */
 } sonar_cbf_spec;
 
+/* ---- "steer", sonar_steer_spec --------------------------------------------------------------- */
+/*
+ * Turns of directions and points off the grid, where a beamformer's evaluate reads them.
+ *
+ *   in[0]   f64 [look][SONAR_LOOK_FIELDS]  sonar_look
+ *   out[0]  u64 [look][sensor]             dense; as sonar_turns makes them of the delays
+ *
+ * Delays are made in double of the positions and the sound speed of work->params: of a wave from u,
+ * tau_k = p_k.u / c, or of a point at length_m from the origin towards u,
+ * tau_k = (|s| - |s - p_k|) / c. Other backends' turns may differ by the delays' rounding.
+ */
+
+typedef struct sonar_look {
+    double u[3];         /* unit vector, array frame */
+    double length_m;     /* from the origin; SONAR_LOOK_FAR_M or more: the far field */
+    double bin_width_hz; /* of the bins that the turns are for */
+} sonar_look;
+
+/* The square of every length below is finite. */
+#define SONAR_LOOK_FAR_M 1e100
+
+enum { SONAR_LOOK_FIELDS = sizeof(sonar_look) / sizeof(double) };
+
+typedef struct sonar_steer_spec {
+    size_t sensors;
+} sonar_steer_spec;
+
 /* ---- "mvdr_jacobi", sonar_mvdr_spec ---------------------------------------------------------- */
 /*
  * Adaptive beamformer: MVDR in float64 (thesis 6.5). From up to half as many snapshots as sensors
@@ -177,9 +204,8 @@ typedef struct sonar_cbf_spec {
  * the search for tones, and their rows of the outputs are left untouched.
  *
  * A bin that a tone dominates is steered at the tone's frequency, which may be a side lobe's width
- * away, by execute and evaluate alike. There, turns count as signed ones from the sensor in the
- * middle: a bin's width times the delay from there to any other must stay under half a turn, which
- * it does if a snapshot lasts as long as a wave takes along the array.
+ * away, by execute and evaluate alike. There, turns count as whole ones from the sensor in the
+ * middle: a bin's width times the delay from there to any other must stay under 2^11 turns.
  *
  * reset forgets all snapshots (a new epoch, a new geometry).
  *

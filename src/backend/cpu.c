@@ -9,6 +9,7 @@
 #include "core/core.h"
 #include "dft/dft.h"
 #include "mvdr_jacobi/mvdr_jacobi.h"
+#include "steer/steer.h"
 
 struct sonar_queue {
     int unused;
@@ -102,7 +103,7 @@ static sonar_code finish(sonar_event *event, sonar_error *err) {
 }
 
 static const sonar_stage_ops *stage(const char *name) {
-    const sonar_stage_ops *const stages[] = {&sonar_dft_cpu, &sonar_cbf_cpu,
+    const sonar_stage_ops *const stages[] = {&sonar_dft_cpu, &sonar_cbf_cpu, &sonar_steer_cpu,
                                              &sonar_mvdr_jacobi_cpu};
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
         if (!strcmp(stages[i]->name, name))

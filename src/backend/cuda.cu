@@ -368,6 +368,9 @@ static const sonar_stage_ops *stage(const char *name) {
 #ifdef SONAR_HAVE_CBF_CUDA
         &sonar_cbf_cuda,
 #endif
+#ifdef SONAR_HAVE_STEER_CUDA
+        &sonar_steer_cuda,
+#endif
 #ifdef SONAR_HAVE_MVDR_JACOBI_CUDA
         &sonar_mvdr_jacobi_cuda,
 #endif

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/core.h"
 
@@ -52,6 +53,13 @@ static void use_cpu(const sonar_host *host, sonar_backend_choice *choice) {
     sonar_backend_cpu_describe(host, choice->description, sizeof choice->description);
 }
 
+/* A node without a GPU has no plugin, and nothing is wrong with it. */
+static bool has_plugin(const char *name, const char *plugin_dir) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/libsonar-%s.so", plugin_dir ? plugin_dir : "", name);
+    return !plugin_dir || access(path, F_OK) == 0;
+}
+
 sonar_code sonar_backend_open(const char *name, const char *plugin_dir, const sonar_host *host,
                               sonar_backend_choice *choice, sonar_error *err) {
     *choice = (sonar_backend_choice){0};
@@ -61,6 +69,11 @@ sonar_code sonar_backend_open(const char *name, const char *plugin_dir, const so
         return SONAR_OK;
     }
     bool automatic = !strcmp(name, "auto");
+    if (automatic && !has_plugin("cuda", plugin_dir)) {
+        use_cpu(host, choice);
+        snprintf(choice->reason, sizeof choice->reason, "no plugin for a GPU is installed");
+        return SONAR_OK;
+    }
     sonar_error why = {0};
     sonar_code code = open_plugin(automatic ? "cuda" : name, plugin_dir, host, choice, &why);
     if (code && !automatic)

@@ -27,3 +27,11 @@ void sonar_option_warn(sonar_loader *l, sonar_option_id id, const char *accepted
     add(l, SONAR_WARNING, id, accepted, format, args);
     va_end(args);
 }
+
+const char *sonar_config_millimetres(const sonar_config *c, double top_hz) {
+    static const double most_wavelengths = 50, least_of_thousandth = 0.02;
+    const double apart = c->geometry.spacing_m * top_hz / c->sound_speed_mps;
+    const bool is =
+        apart > most_wavelengths && apart / 1000 > least_of_thousandth && apart / 1000 < 5;
+    return is ? "; positions are in metres, and these look like millimetres" : "";
+}

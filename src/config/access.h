@@ -38,6 +38,9 @@ bool sonar_option_fail(sonar_loader *l, sonar_option_id id, const char *accepted
                        const char *format, ...) __attribute__((format(printf, 4, 5)));
 void sonar_option_warn(sonar_loader *l, sonar_option_id id, const char *accepted,
                        const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* "" or, where the sensors lie so far apart that a thousandth of it is what an array for this
+ * frequency has, a remark to be put behind a message. */
+const char *sonar_config_millimetres(const sonar_config *config, double top_hz);
 #define fail sonar_option_fail
 #define warn sonar_option_warn
 

@@ -30,8 +30,9 @@ static void check_alias(sonar_loader *l, sonar_option_id hz, const sonar_band *b
     if (alias > 0 && band_top_hz(c, band, length) > alias * (1 + 1e-9))
         warn(l, band_option(l, hz), NULL,
              "spatial aliasing %s at %.6g Hz: above it sensors %.6g m apart see one source in "
-             "several directions",
-             c->geometry.uniform_line ? "begins" : "can begin", alias, c->geometry.spacing_m);
+             "several directions%s",
+             c->geometry.uniform_line ? "begins" : "can begin", alias, c->geometry.spacing_m,
+             sonar_config_millimetres(c, band_top_hz(c, band, length)));
 }
 
 static void check_window(sonar_loader *l, sonar_option_id id, size_t length) {

@@ -229,6 +229,10 @@ typedef struct sonar_config_differences {
     sonar_config_difference difference[SONAR_DIFFERENCES_MOST];
 } sonar_config_differences;
 
+/* What differs between two configurations, whether it fits or not; `live` of each says that the
+ * option can change, and `differences->live` is 0. False: no memory. */
+bool sonar_config_compare(const sonar_config *running, const sonar_config *wanted,
+                          sonar_config_differences *differences);
 /* `base` with other values, as a file with these would be read; options that cannot change live are
  * accepted, too. Messages in the report stand for what is wrong with the values, their places mean
  * nothing. On SONAR_OK *config is the caller's to destroy. */

@@ -9,6 +9,7 @@
 #include "dft/dft.h"
 #include "manifold/bearings.h"
 #include "mvdr_jacobi/mvdr_jacobi.h"
+#include "steer/steer.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -18,20 +19,24 @@ enum { SENSORS_SHOWN = 64, ENDS_SHOWN = 8, UNUSUAL_SHOWN = 64 };
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Rows of DFT blocks on the CPU, and of the points that the detector looks at between directions.
+/* Rows of DFT blocks on the CPU, and of the points between directions that are evaluated at once.
  */
-enum { DFT_ROWS = 8, POINT_ROWS = 2 * SONAR_DETECT_POINTS };
+enum { DFT_ROWS = 8, POINT_ROWS = 64 };
 
-/* The window and what the MVDR's snapshots reach back to, a hop for each that waits, is read or
- * grows, and room for channels that run ahead; and what is missing of those windows. */
+/* Samples of a channel: the window that is read and what the MVDR's snapshots reach back to, a hop
+ * for each that waits and the one that grows, and room for channels that run ahead. */
+static double ring_samples(const sonar_config *c) {
+    return (double)(c->specs.mvdr_lookback + c->specs.window_length) +
+           (double)(c->ingest_queue_windows + 1) * (double)c->specs.hop +
+           c->max_skew_ms * 1e-3 * c->fs_hz;
+}
+
+/* With a bit for each that came, and what is missing of the windows: of those that wait, the one
+ * that is read and the one that grows. */
 static double ring_bytes(const sonar_config *c) {
-    const double skew = c->max_skew_ms * 1e-3 * c->fs_hz;
-    const double samples = (double)(c->specs.mvdr_lookback + c->specs.window_length) +
-                           (double)(c->ingest_queue_windows + 2) * (double)c->specs.hop;
-    const double bytes =
-        (double)sonar_dtype_size(c->sample_type) + 1.0 / 8; /* and whether it came */
+    const double bytes = (double)sonar_dtype_size(c->sample_type) + 1.0 / 8;
     const double missing = (double)(c->ingest_queue_windows + 2) * (8 + 8 * SONAR_GAPS_MOST);
-    return (double)c->channels * (bytes * (samples + skew) + missing);
+    return (double)c->channels * (bytes * ring_samples(c) + missing);
 }
 
 /* Bins of all snapshots, and the workers' rows. */
@@ -110,10 +115,7 @@ size_t sonar_config_memory_bytes(const sonar_config *config) {
 
 /* The ring's twin, without its books. */
 static double gpu_ring_bytes(const sonar_config *c) {
-    const double skew = c->max_skew_ms * 1e-3 * c->fs_hz;
-    return (double)sonar_dtype_size(c->sample_type) * (double)c->channels *
-           ((double)(c->specs.mvdr_lookback + c->specs.window_length) +
-            (double)(c->ingest_queue_windows + 2) * (double)c->specs.hop + skew);
+    return (double)sonar_dtype_size(c->sample_type) * (double)c->channels * ring_samples(c);
 }
 
 static double gpu_dft_bytes(const sonar_config *c) {
@@ -129,7 +131,9 @@ static double gpu_dft_bytes(const sonar_config *c) {
 
 /* With the points that the detector looks at. */
 static double gpu_cbf_bytes(const sonar_config *c) {
-    return sonar_cbf_device_bytes(&c->specs.cbf) + 8 * (double)c->sensors * SONAR_DETECT_POINTS;
+    const sonar_steer_spec steer = {c->sensors};
+    return sonar_cbf_device_bytes(&c->specs.cbf) + 8 * (double)c->sensors * POINT_ROWS +
+           sonar_steer_device_bytes(&steer);
 }
 
 static double gpu_mvdr_bytes(const sonar_config *c) {

@@ -24,6 +24,22 @@ static size_t kept_directions(const sonar_loader *l, sonar_option_id scan) {
     return scan == OPT_CBF_SCAN ? l->like->cbf_scan.count : l->like->mvdr_scan.count;
 }
 
+/* Of an automatic scan the array is the cause, and its place is that of the array. */
+static bool fail_scan(sonar_loader *l, sonar_option_id scan, bool uniform, double top,
+                      const sonar_error *err) {
+    const sonar_config *c = l->config;
+    const double lambda_m = c->sound_speed_mps / top;
+    if (uniform)
+        return fail(l, scan, NULL, "%s", err->text);
+    const sonar_option_id at = given(l, scan) ? scan : OPT_LINE_SENSORS;
+    sonar_report_add(l->report, SONAR_MISTAKE, l->text, sonar_place_of(l, at),
+                     "{start_deg: A, stop_deg: B, step_deg: C}",
+                     "%s: %s: the array is %.6g m long, %.0f wavelengths at %.6g Hz%s",
+                     sonar_options[scan].path, err->text, c->geometry.aperture_m,
+                     c->geometry.aperture_m / lambda_m, top, sonar_config_millimetres(c, top));
+    return false;
+}
+
 /* scan is followed by start, stop, step and depression in the table. */
 static bool resolve_scan(sonar_loader *l, sonar_option_id scan, double top, double effective_m,
                          double coarsest_deg, sonar_scan *to) {
@@ -49,8 +65,7 @@ static bool resolve_scan(sonar_loader *l, sonar_option_id scan, double top, doub
     const sonar_code code = sonar_scan_create(&spec, &l->config->geometry, to, &err);
     if (code == SONAR_ENOMEM)
         return no_memory(l);
-    const char *instead = uniform ? NULL : "{start_deg: A, stop_deg: B, step_deg: C}";
-    return code ? fail(l, scan, instead, "%s", err.text) : true;
+    return code ? fail_scan(l, scan, uniform, top, &err) : true;
 }
 
 static sonar_option_id shading_option(sonar_loader *l) {

@@ -198,6 +198,15 @@ static bool compare(const sonar_config *running, const sonar_config *wanted, siz
     return differ;
 }
 
+bool sonar_config_compare(const sonar_config *running, const sonar_config *wanted,
+                          sonar_config_differences *all) {
+    bool no_memory = false;
+    memset(all, 0, sizeof *all);
+    for (size_t id = 0; id < SONAR_OPTIONS; id++)
+        compare(running, wanted, id, all, &no_memory);
+    return !no_memory;
+}
+
 /* ---- what fits ------------------------------------------------------------------------------- */
 
 /* Options that make a size or a shape together, and leave together. */
@@ -359,17 +368,13 @@ sonar_code sonar_config_merge(const sonar_config *made, const sonar_config *runn
                               const sonar_config *wanted, sonar_config **config,
                               sonar_config_differences *all, sonar_report *report) {
     source from;
-    bool no_memory = false;
     *config = NULL;
-    memset(all, 0, sizeof *all);
     memset(&from, 0, sizeof from);
-    for (size_t id = 0; id < SONAR_OPTIONS; id++) {
-        compare(running, wanted, id, all, &no_memory);
-        from.of[id] = sonar_options[id].live ? wanted->settings : running->settings;
-    }
-    count_live(all);
-    if (no_memory)
+    if (!sonar_config_compare(running, wanted, all))
         return SONAR_ENOMEM;
+    for (size_t id = 0; id < SONAR_OPTIONS; id++)
+        from.of[id] = sonar_options[id].live ? wanted->settings : running->settings;
+    count_live(all);
     if (!all->live)
         return SONAR_OK;
     const sonar_code code = fit(&from, made, running, config, all, report);

@@ -174,7 +174,7 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
              "(cluster.ranks)."},
     [OPT_SHARED_BYTES] = {"ingest.shared_memory_bytes", AT(shared_memory_bytes),
                           INTEGER(1048576, 17592186044416), .unit = "bytes",
-                          .computed = "a quarter of the machine's memory",
+                          .computed = "a quarter of the memory of the machine or its control group",
                           .help = "Largest size of this memory, of all digitisers together."},
     [OPT_INGEST_HWM] = {"ingest.high_water_mark", AT(ingest_high_water_mark), INTEGER(1, 1000000),
                         .unit = "messages", .fallback = "64",
@@ -183,8 +183,10 @@ const sonar_option sonar_options[SONAR_OPTIONS] = {
                          INTEGER(64, 4294967296), .unit = "bytes", .fallback = "67108864",
                          .help = "Size of the largest message that is accepted."},
     [OPT_QUEUE_WINDOWS] = {"ingest.queue_windows", AT(ingest_queue_windows), INTEGER(1, 1024),
-                           .unit = "windows", .fallback = "4",
-                           .help = "Largest number of windows that wait for processing."},
+                           .unit = "windows",
+                           .computed = "4, or as many as bring 1 GiB of samples, at least 1",
+                           .help = "Largest number of windows that wait for processing. The ring "
+                                   "of samples has a hop for each."},
     [OPT_MAX_MISSING] =
         {"ingest.max_missing_share", AT(max_missing_share), REAL("", 0, 1), .fallback = "0.1",
          .help = "Largest share of missing samples in a window. A window that lacks more is "

@@ -378,22 +378,29 @@ static size_t edits(const char *a, const char *b) {
     return row[n % 3][m];
 }
 
+/* The same, or without its unit: "heading" for "heading_deg". */
+static bool names(const char *key, const char *option) {
+    const size_t n = strlen(key);
+    return n && !strncmp(option, key, n) && (!option[n] || option[n] == '_');
+}
+
 /* The nearest key of this group or, failing that, the option elsewhere that ends in this key. */
 static void suggest(const char *group, const char *key, char *words, size_t size) {
     size_t best = sonar_max_size(2, strlen(key) / 3) + 1;
     char own[PATH_BYTES];
     *words = 0;
-    for (size_t i = 0; i < SONAR_OPTIONS; i++)
+    for (size_t i = 0; i < SONAR_OPTIONS && best; i++)
         if (is_under(sonar_options[i].path, group)) {
             key_in_group(sonar_options[i].path, group, own);
-            if (edits(key, own) < best) {
-                best = edits(key, own);
+            const size_t far = names(key, own) ? 0 : edits(key, own);
+            if (far < best) {
+                best = far;
                 snprintf(words, size, "did you mean %s?", own);
             }
         }
     for (size_t i = 0; !*words && i < SONAR_OPTIONS; i++) {
         const char *dot = strrchr(sonar_options[i].path, '.');
-        if (!strcmp(dot ? dot + 1 : sonar_options[i].path, key))
+        if (names(key, dot ? dot + 1 : sonar_options[i].path))
             snprintf(words, size, "did you mean %s?", sonar_options[i].path);
     }
 }

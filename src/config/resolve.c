@@ -6,6 +6,7 @@
 
 #include "core/core.h"
 #include "core/loopback.h"
+#include "core/room.h"
 #include "core/udp.h"
 
 #include <errno.h>
@@ -73,9 +74,8 @@ static void resolve_shared_memory(sonar_loader *l) {
             fail(l, OPT_SHARED_MEMORY, "ipc://PATH", "memory is shared on this machine alone");
     }
     if (!have(l, OPT_SHARED_BYTES) && !value(l, OPT_SHARED_BYTES)->bad)
-        sonar_value_set_number(
-            l, OPT_SHARED_BYTES,
-            fmax(1 << 20, (double)sysconf(_SC_PHYS_PAGES) / 4 * (double)sysconf(_SC_PAGESIZE)));
+        sonar_value_set_number(l, OPT_SHARED_BYTES,
+                               fmax(1 << 20, floor(sonar_room_read("").total_bytes / 4)));
 }
 
 /* Whether a line is there is seen at the start: adapters come and go. */
@@ -161,6 +161,15 @@ static void resolve_ingest_threads(sonar_loader *l) {
                                                          have(l, OPT_SHARED_MEMORY), processors()));
     if (!have(l, OPT_IO_THREADS))
         sonar_value_set_number(l, OPT_IO_THREADS, (double)c->ingest_threads);
+}
+
+/* Windows that wait cost little where the hop is short, and a window each where it is long. */
+static void resolve_queue(sonar_loader *l) {
+    const sonar_config *c = l->config;
+    const double hop_bytes =
+        (double)c->channels * (double)c->specs.hop * (double)sonar_dtype_size(c->sample_type);
+    if (!have(l, OPT_QUEUE_WINDOWS) && !value(l, OPT_QUEUE_WINDOWS)->bad)
+        sonar_value_set_number(l, OPT_QUEUE_WINDOWS, fmax(1, fmin(4, floor(0x1p30 / hop_bytes))));
 }
 
 static bool is_computed(const sonar_config *c, sonar_option_id id) {
@@ -280,6 +289,7 @@ void sonar_resolve(sonar_loader *l) {
     if (!array || !transforms || l->no_memory || !have(l, OPT_SOUND_SPEED))
         return;
     resolve_ingest_threads(l);
+    resolve_queue(l);
     resolve_record(l);
     resolve_cluster(l);
     if (!sonar_resolve_directions(l))

@@ -121,10 +121,17 @@ static void report(sonar_loader *l, sonar_option_id id, size_t i, const sonar_er
                          "%s: %s: %s", sonar_options[id].path, err->where, err->text);
 }
 
+/* Is it the service manager's copy? */
+static bool is_lent(const sonar_loader *l, const char *path) {
+    const size_t bytes = l->credentials_dir ? strlen(l->credentials_dir) : 0;
+    return path && bytes && !strncmp(path, l->credentials_dir, bytes) && path[bytes] == '/';
+}
+
 static void read_own(sonar_loader *l) {
     sonar_error err = {0};
     char *path = path_of(l, value(l, OPT_SECURITY_KEY)->text);
-    if (path && sonar_certificate_read(path, SONAR_TO_OWN, &l->config->security.own, &err))
+    const sonar_certificate_use use = is_lent(l, path) ? SONAR_LENT_TO_OWN : SONAR_TO_OWN;
+    if (path && sonar_certificate_read(path, use, &l->config->security.own, &err))
         report(l, OPT_SECURITY_KEY, 0, &err);
     free(path);
 }

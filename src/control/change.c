@@ -132,6 +132,21 @@ sonar_code sonar_control_reload(sonar_pipeline *pipeline, const char *path, sona
     return code;
 }
 
+sonar_code sonar_control_compare(sonar_pipeline *pipeline, const char *path,
+                                 sonar_config_differences *differences, sonar_error *err) {
+    sonar_config *file = NULL;
+    sonar_report *report = sonar_report_create();
+    differences->count = differences->live = 0;
+    sonar_code code = report ? sonar_config_load(path, &file, report) : SONAR_ENOMEM;
+    if (!code && !sonar_config_compare(sonar_pipeline_config(pipeline), file, differences))
+        code = SONAR_ENOMEM;
+    if (code)
+        code = first_mistake(report, true, code, err);
+    sonar_report_destroy(report);
+    sonar_config_destroy(file);
+    return code;
+}
+
 /* ---- single values --------------------------------------------------------------------------- */
 
 static sonar_code refuse_fixed(const sonar_config_value *value, size_t count, sonar_error *err) {

@@ -23,4 +23,10 @@ sonar_code sonar_control_set(sonar_pipeline *pipeline, size_t count,
                              const sonar_config_value *value, sonar_control_log log, void *log_ctx,
                              sonar_config_differences *differences, sonar_error *err);
 
+/* By what the values that hold now differ from those of the file as it is now, which a restart
+ * would take: `from` is the daemon's, `to` the file's. Changes nothing and logs nothing.
+ * SONAR_EINVAL: the file has a mistake or cannot be read. */
+sonar_code sonar_control_compare(sonar_pipeline *pipeline, const char *path,
+                                 sonar_config_differences *differences, sonar_error *err);
+
 #endif

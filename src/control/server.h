@@ -30,6 +30,8 @@ sonar_code sonar_control_create(const sonar_control_spec *spec, sonar_control **
 void sonar_control_destroy(sonar_control *control); /* NULL is allowed */
 /* Becomes readable when serve is to be called; it may also be called at any other time. */
 int sonar_control_fd(const sonar_control *control);
+/* For this long serve need not be called, which looks after the connections as well. */
+int sonar_control_tick_ms(const sonar_control *control);
 /* Answers up to eight requests. True: more are waiting. */
 bool sonar_control_serve(sonar_control *control);
 /* The answer to one request as JSON, malloc'ed; NULL: no memory. For tests, too. */

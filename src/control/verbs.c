@@ -5,6 +5,7 @@
 
 #include <cjson/cJSON.h>
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,22 +28,74 @@ static void log_line(const sonar_control *c, sonar_level level, const char *wher
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
+/* What a restart would bring back for this option; NULL: what holds now, or the file cannot tell.
+ */
+static const char *file_says(const sonar_control *c, const char *path) {
+    for (size_t i = 0; i < c->file.count; i++)
+        if (!strcmp(c->file.difference[i].path, path))
+            return c->file.difference[i].to;
+    return NULL;
+}
+
+/* Own ship's heading, where there is any, is used in place of the configuration's. */
+static void add_waits(const sonar_control *c, const char *path, cJSON *item) {
+    sonar_navigation nav;
+    char text[128] = "the heading is to come from navigation, which is silent";
+    if (strcmp(path, "array.heading_deg") != 0)
+        return;
+    sonar_pipeline_navigation(c->spec.pipeline, &nav);
+    if (nav.fresh)
+        snprintf(text, sizeof text, "the heading comes from %s", nav.source);
+    if (nav.fresh && isfinite(nav.value[SONAR_NAV_HEADING]))
+        snprintf(text, sizeof text, "the heading comes from %s, %.1f deg of the bow now",
+                 nav.source, nav.value[SONAR_NAV_HEADING]);
+    if (nav.asked)
+        cJSON_AddStringToObject(item, "waits", text);
+}
+
+static cJSON *difference_item(const sonar_config_difference *d, bool changed) {
+    cJSON *item = cJSON_CreateObject();
+    cJSON_AddStringToObject(item, "path", d->path);
+    cJSON_AddStringToObject(item, "from", d->from);
+    cJSON_AddStringToObject(item, "to", d->to);
+    cJSON_AddBoolToObject(item, "changed", changed);
+    if (!d->live)
+        cJSON_AddStringToObject(item, "why", d->why);
+    return item;
+}
+
 /* What changed, what did not, and the configuration that is to hold now. */
-static void add_differences(const sonar_control *c, cJSON *reply) {
+static void add_differences(sonar_control *c, cJSON *reply) {
     cJSON *list = cJSON_AddArrayToObject(reply, "differences");
+    sonar_error unread;
+    sonar_control_compare(c->spec.pipeline, c->spec.config_path, &c->file, &unread);
     for (size_t i = 0; i < c->differences.count; i++) {
         const sonar_config_difference *d = &c->differences.difference[i];
-        cJSON *item = cJSON_CreateObject();
-        cJSON_AddStringToObject(item, "path", d->path);
-        cJSON_AddStringToObject(item, "from", d->from);
-        cJSON_AddStringToObject(item, "to", d->to);
-        cJSON_AddBoolToObject(item, "changed", d->live);
-        if (!d->live)
-            cJSON_AddStringToObject(item, "why", d->why);
+        cJSON *item = difference_item(d, d->live);
+        const char *file = d->live ? file_says(c, d->path) : NULL;
+        if (file)
+            cJSON_AddStringToObject(item, "file", file);
+        if (d->live)
+            add_waits(c, d->path, item);
         cJSON_AddItemToArray(list, item);
     }
     cJSON_AddStringToObject(reply, "config_version",
                             sonar_pipeline_config(c->spec.pipeline)->version);
+}
+
+/* By what the daemon differs from its file; nothing changes. */
+static sonar_code answer_differences(sonar_control *c, const cJSON *request, cJSON *reply,
+                                     sonar_error *err) {
+    (void)request;
+    const sonar_code code =
+        sonar_control_compare(c->spec.pipeline, c->spec.config_path, &c->file, err);
+    if (code)
+        return code;
+    cJSON_AddStringToObject(reply, "file", c->spec.config_path);
+    cJSON *list = cJSON_AddArrayToObject(reply, "differences");
+    for (size_t i = 0; i < c->file.count; i++)
+        cJSON_AddItemToArray(list, difference_item(&c->file.difference[i], false));
+    return SONAR_OK;
 }
 
 static sonar_code answer_status(sonar_control *c, const cJSON *request, cJSON *reply,
@@ -241,16 +294,32 @@ static sonar_code answer_navigation(sonar_control *c, const cJSON *request, cJSO
     return code;
 }
 
+/* As it is at this moment, which may be before a file is begun. */
+static void add_recording(const sonar_control *c, cJSON *reply) {
+    sonar_recording is;
+    const char *directory = sonar_pipeline_recording(c->spec.pipeline, &is);
+    cJSON_AddBoolToObject(reply, "record", is.asked);
+    cJSON_AddStringToObject(reply, "directory", directory);
+    cJSON_AddItemToObject(reply, "segment",
+                          *is.file ? cJSON_CreateString(is.file) : cJSON_CreateNull());
+    cJSON_AddItemToObject(reply, "why_not",
+                          is.failed ? cJSON_CreateString(is.why) : cJSON_CreateNull());
+    cJSON_AddBoolToObject(reply, "waiting",
+                          sonar_pipeline_status(c->spec.pipeline)->waiting_for_samples);
+}
+
 static sonar_code answer_record(sonar_control *c, const cJSON *request, cJSON *reply,
                                 sonar_error *err) {
     const cJSON *action = cJSON_GetObjectItemCaseSensitive(request, "action");
     const bool start = cJSON_IsString(action) && !strcmp(action->valuestring, "start");
     const bool stop = cJSON_IsString(action) && !strcmp(action->valuestring, "stop");
-    if (!start && !stop)
-        return sonar_fail(err, SONAR_EINVAL, "action", "\"start\" or \"stop\" is wanted");
-    const sonar_code code = sonar_pipeline_record(c->spec.pipeline, start, err);
+    const bool ask = cJSON_IsString(action) && !strcmp(action->valuestring, "ask");
+    if (!start && !stop && !ask)
+        return sonar_fail(err, SONAR_EINVAL, "action",
+                          "\"start\", \"stop\" or, to change nothing, \"ask\" is wanted");
+    const sonar_code code = ask ? SONAR_OK : sonar_pipeline_record(c->spec.pipeline, start, err);
     if (!code)
-        cJSON_AddBoolToObject(reply, "record", start);
+        add_recording(c, reply);
     return code;
 }
 
@@ -263,6 +332,7 @@ static const verb verbs[] = {
     {"set", "values", answer_set},
     {"mask", "mask", answer_mask},
     {"reload", NULL, answer_reload},
+    {"differences", NULL, answer_differences},
     {"navigation", "values", answer_navigation},
     {"train", NULL, answer_train},
     {"record", "action", answer_record},
@@ -323,6 +393,8 @@ char *sonar_control_answer(sonar_control *c, const char *text, size_t bytes) {
         log_refused(c, &err);
     }
     char *answer = ok ? cJSON_PrintUnformatted(reply) : NULL;
+    if (answer) /* errors repeat the request's words, whatever these are, and cut them */
+        sonar_text_clean(answer, strlen(answer), answer, strlen(answer) + 1);
     cJSON_Delete(reply);
     cJSON_Delete(request);
     return answer;

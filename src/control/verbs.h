@@ -4,12 +4,18 @@
 #define SONAR_CONTROL_VERBS_H
 
 #include "control/server.h"
+#include "net/net.h"
 
 struct sonar_control {
     sonar_control_spec spec;
     void *socket; /* NULL: nobody listens */
     int fd;
-    sonar_config_differences differences; /* of the request in work */
+    sonar_peers *peers;
+    int64_t ticked_ns;
+    size_t largest_bytes; /* of the requests that came */
+    /* of the request in work */
+    sonar_config_differences differences; /* what it changes */
+    sonar_config_differences file;        /* between what holds now and the file */
 };
 
 #endif

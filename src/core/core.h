@@ -79,6 +79,13 @@ int64_t sonar_utc_ns(void); /* the system's clock, since 1970 */
  * NULL), not an error. */
 sonar_code sonar_thread_start(const sonar_host *host, const char *name, int cpu,
                               void *(*run)(void *), void *arg, pthread_t *thread, sonar_error *err);
+/* False: it has not ended within that time. */
+bool sonar_thread_join(pthread_t thread, int timeout_ms);
+
+/* Can this number of threads (128 at most) be started beside those that run, and is there so much
+ * address space then? Before libzmq starts: it aborts where it gets no thread (thread.cpp of 4.3.4)
+ * or no memory. SONAR_ESYS. */
+sonar_code sonar_threads_reserve(size_t count, size_t bytes, sonar_error *err);
 
 /* ---- state files: what is kept from one start to the next ------------------------------------ */
 

@@ -124,7 +124,8 @@ __device__ inline uint32_t sonar_cuda_phase(uint64_t turns, uint32_t bin) {
 /* ---- stages ---------------------------------------------------------------------------------- */
 
 extern "C" {
-extern const sonar_stage_ops sonar_dft_cuda, sonar_cbf_cuda, sonar_mvdr_jacobi_cuda;
+extern const sonar_stage_ops sonar_dft_cuda, sonar_cbf_cuda, sonar_steer_cuda,
+    sonar_mvdr_jacobi_cuda;
 }
 
 #endif

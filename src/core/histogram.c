@@ -48,6 +48,14 @@ static double percentile_us(const uint32_t *bucket, double share) {
     return NAN;
 }
 
+/* NaN: there are none. */
+static double mean_us(const uint32_t *bucket, uint64_t sum_ns) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < SONAR_HISTOGRAM_BUCKETS; i++)
+        count += bucket[i];
+    return count ? (double)sum_ns * 1e-3 / (double)count : NAN;
+}
+
 /* An edge is the upper one of the last bucket of its octave. */
 static void count_below(const uint32_t *bucket, sonar_percentiles *to) {
     size_t i = 0;
@@ -71,7 +79,10 @@ void sonar_histogram_read(sonar_histogram *histogram, sonar_histogram_seen *seen
         seen->bucket[i] = now;
     }
     count_below(seen->bucket, to);
-    to->sum_s = (double)atomic_load_explicit(&histogram->sum_ns, memory_order_relaxed) * 1e-9;
+    const uint64_t sum_ns = atomic_load_explicit(&histogram->sum_ns, memory_order_relaxed);
+    to->sum_s = (double)sum_ns * 1e-9;
+    to->last_mean_us = mean_us(fresh, sum_ns - seen->sum_ns);
+    seen->sum_ns = sum_ns;
     const uint64_t longest_ns =
         atomic_exchange_explicit(&histogram->longest_ns, 0, memory_order_relaxed);
     seen->longest_ns = longest_ns > seen->longest_ns ? longest_ns : seen->longest_ns;

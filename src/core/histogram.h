@@ -20,14 +20,14 @@ typedef struct sonar_histogram {
 /* What the reader has seen by its last reading. */
 typedef struct sonar_histogram_seen {
     uint32_t bucket[SONAR_HISTOGRAM_BUCKETS];
-    uint64_t longest_ns;
+    uint64_t longest_ns, sum_ns;
 } sonar_histogram_seen;
 
 /* p50, p99 and maximum, and counts; NaN where nothing was measured. Percentiles lie above the true
  * ones by 6 % at most, the maximum is exact to a nanosecond. */
 typedef struct sonar_percentiles {
     double all_us[3];                      /* since the start */
-    double last_us[3];                     /* since the last reading */
+    double last_us[3], last_mean_us;       /* since the last reading */
     uint64_t below[SONAR_HISTOGRAM_EDGES]; /* values below 2^(i + FIRST_EDGE) ns, since the start */
     uint64_t count;
     double sum_s;

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "core/metrics.h"
 
-/* Of the sonar_percentiles that are read once a second. */
-static const char *const percentile[] = {"p50_us", "p99_us", "max_us"};
-static const sonar_label percentiles = {"quantile", 3, percentile};
-
 #define AT(member) offsetof(sonar_status, member)
 
 /* clang-format off */
@@ -86,10 +82,12 @@ const sonar_metric sonar_metrics[] = {
     {"record.waiting", SONAR_LEVEL, AT(record.counters.waiting), NULL, "bytes", "that wait for the disk"},
     {"record.segments", SONAR_COUNTER, AT(record.counters.segments), NULL, "segments", "begun"},
     {"record.deleted", SONAR_COUNTER, AT(record.counters.deleted), NULL, "segments", "deleted: too many, or too old"},
+    {"record.future", SONAR_LEVEL, AT(record.counters.future), NULL, "segments", "kept whose names are later than the clock"},
     {"record.stopped", SONAR_COUNTER, AT(record.counters.stopped), NULL, "times", "recording ended because of an error"},
     {"record.dropped", SONAR_COUNTER, AT(record.counters.dropped), &sonar_record_causes, "samples or messages", "not recorded, by cause; samples of all channels count once"},
 
-    {"latency", SONAR_MEASURE, AT(latency.last_us), &percentiles, "us", "last sample in to published, since the last status"},
+    {"latency", SONAR_SPREAD, AT(latency), NULL, "us", "last sample in to published, since the last status"},
+    {"latency_parts", SONAR_SPREAD, AT(latency_part), &sonar_latency_parts, "us", "where that time goes"},
     {"stage_us", SONAR_MEASURE, AT(stage_us), &sonar_timed_stages, "us", "of the last window, on a GPU the device's time"},
     {"stage_times", SONAR_TIMES, AT(stage), &sonar_timed_stages, "us", "where a stage's time goes"},
     {"device_free_bytes", SONAR_MEASURE, AT(device_free_bytes), NULL, "bytes", "of the GPU's memory, when its engine had been made"},
@@ -107,7 +105,10 @@ size_t sonar_metric_values(const sonar_metric *metric) {
 }
 
 const void *sonar_metric_value(const sonar_metric *metric, const sonar_status *status, size_t i) {
-    const size_t bytes = metric->kind == SONAR_TIMES ? sizeof(sonar_percentiles[SONAR_STAGE_PARTS])
-                                                     : sizeof(uint64_t);
-    return (const char *)status + metric->offset + i * bytes;
+    static const size_t bytes[] = {[SONAR_COUNTER] = sizeof(uint64_t),
+                                   [SONAR_LEVEL] = sizeof(uint64_t),
+                                   [SONAR_MEASURE] = sizeof(double),
+                                   [SONAR_SPREAD] = sizeof(sonar_percentiles),
+                                   [SONAR_TIMES] = sizeof(sonar_percentiles[SONAR_STAGE_PARTS])};
+    return (const char *)status + metric->offset + i * bytes[metric->kind];
 }

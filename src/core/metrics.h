@@ -13,6 +13,7 @@ typedef enum sonar_metric_kind {
     SONAR_COUNTER = 0, /* uint64_t: since the start, never falls */
     SONAR_LEVEL,       /* uint64_t: now */
     SONAR_MEASURE,     /* double: now; NaN: not known */
+    SONAR_SPREAD,      /* sonar_percentiles: of the last second */
     SONAR_TIMES        /* sonar_percentiles[SONAR_STAGE_PARTS] */
 } sonar_metric_kind;
 

@@ -13,13 +13,15 @@ static const char *const handshake_cause[] = {SONAR_HANDSHAKE_CAUSE_ROWS(NAME)};
 static const char *const record_cause[] = {SONAR_RECORD_CAUSE_ROWS(NAME)};
 static const char *const window_cause[] = {SONAR_WINDOW_CAUSE_ROWS(NAME)};
 static const char *const element_fault[] = {SONAR_ELEMENT_FAULT_ROWS(NAME)};
+static const char *const latency_part[] = {SONAR_LATENCY_PART_ROWS(NAME)};
 static const char *const condition[] = {SONAR_CONDITION_ROWS(NAME)};
 static const char *const severity[] = {
     [SONAR_NOTICE] = "notice", [SONAR_WAITING] = "waiting", [SONAR_DEGRADED] = "degraded"};
 static const char *const timed_stage[SONAR_TIMED_STAGES] = {[SONAR_TIMED_DFT] = "dft",
                                                             [SONAR_TIMED_CBF] = "cbf",
                                                             [SONAR_TIMED_MVDR] = "mvdr",
-                                                            [SONAR_TIMED_DETECT] = "detect"};
+                                                            [SONAR_TIMED_DETECT] = "detect",
+                                                            [SONAR_TIMED_HEALTH] = "health"};
 static const char *const stage_part[SONAR_STAGE_PARTS] = {[SONAR_PART_HOST] = "host",
                                                           [SONAR_PART_QUEUE] = "queue",
                                                           [SONAR_PART_COPY] = "copy",
@@ -37,6 +39,7 @@ const sonar_label sonar_conditions = {"code", LENGTH(condition), condition};
 const sonar_label sonar_severities = {"severity", LENGTH(severity), severity};
 const sonar_label sonar_timed_stages = {"stage", LENGTH(timed_stage), timed_stage};
 const sonar_label sonar_stage_parts = {"part", LENGTH(stage_part), stage_part};
+const sonar_label sonar_latency_parts = {"part", LENGTH(latency_part), latency_part};
 
 static const char *name_in(const sonar_label *label, unsigned value) {
     return value < label->count ? label->name[value] : "unknown";

@@ -17,7 +17,7 @@ typedef struct sonar_label {
 
 extern const sonar_label sonar_frame_causes, sonar_window_causes, sonar_handshake_causes,
     sonar_record_causes, sonar_element_faults, sonar_conditions, sonar_severities, sonar_topics,
-    sonar_timed_stages, sonar_stage_parts;
+    sonar_timed_stages, sonar_stage_parts, sonar_latency_parts;
 
 #define SONAR_ROW_CONSTANT(constant, ...) constant,
 
@@ -62,7 +62,9 @@ extern const sonar_label sonar_frame_causes, sonar_window_causes, sonar_handshak
         "it speaks no CURVE where CURVE is spoken, or the other way round")                        \
     ROW(SONAR_HANDSHAKE_MALFORMED, "malformed",                                                    \
         "not what ZMTP and CURVE allow, as where the server's key is another one")                 \
-    ROW(SONAR_HANDSHAKE_UNFINISHED, "unfinished", "it left, or 10 s were over")
+    ROW(SONAR_HANDSHAKE_UNFINISHED, "unfinished", "it left, or 10 s were over")                    \
+    ROW(SONAR_HANDSHAKE_TOO_OFTEN, "too_often",                                                    \
+        "its address, user or key, or all together, came too often; it may come back")
 
 typedef enum sonar_handshake_cause {
     SONAR_HANDSHAKE_CAUSE_ROWS(SONAR_ROW_CONSTANT) SONAR_HANDSHAKE_CAUSES
@@ -202,6 +204,9 @@ typedef struct sonar_detection {
     double width_deg;       /* -3 dB width, NaN where it does not fall by 3 dB on both sides */
     double range_m;         /* near-field peak's range, NaN = far field or not computed */
     bool range_unresolved;  /* the ranges there are too far apart to resolve it */
+    bool image;             /* the array hardly tells it from a stronger one: it may be its image */
+    size_t contact;         /* rows with the same number are one contact of this window */
+    unsigned rests_on;      /* a bit 1 << sonar_detect_source for each row of that contact */
 } sonar_detection;
 
 /* ---- navigation ------------------------------------------------------------------------------ */
@@ -258,7 +263,7 @@ typedef enum sonar_record_cause {
 } sonar_record_cause;
 
 typedef struct sonar_record_counters {
-    uint64_t on, bytes, waiting, segments, deleted, stopped;
+    uint64_t on, bytes, waiting, segments, deleted, future, stopped;
     uint64_t dropped[SONAR_RECORD_CAUSES];
 } sonar_record_counters;
 
@@ -313,6 +318,7 @@ typedef struct sonar_result {
     double cbf_snapshots, mvdr_snapshots, mvdr_delta; /* mvdr_delta: median over bins */
     double mvdr_level_db;   /* by which a source is expected to read high, median over bins: <= 0 */
     size_t mvdr_tonal_bins; /* steered at a tone off their centre */
+    double mvdr_tone_reach; /* the largest of their sonar_detect_tone_reach */
     size_t mvdr_bins_not_converged;
     uint32_t mvdr_flags; /* SONAR_MVDR_FLAG_* of any bin */
     float mvdr_worst_residual, mvdr_most_sweeps;
@@ -333,6 +339,9 @@ typedef struct sonar_result {
     uint64_t config_sample; /* first sample of that window; 0: that of the start still holds */
     const struct sonar_output_form *form; /* borrowed; NULL: the output's own */
     int64_t arrival_ns;                   /* monotonic, last sample in */
+    /* Monotonic, by the output: when it had the result, and when all of it was sent; 0: it was not
+     */
+    int64_t picked_ns, published_ns;
 } sonar_result;
 
 /* The stages that are timed. */
@@ -341,6 +350,7 @@ typedef enum sonar_timed_stage {
     SONAR_TIMED_CBF,
     SONAR_TIMED_MVDR,
     SONAR_TIMED_DETECT,
+    SONAR_TIMED_HEALTH, /* measuring the sensors' health */
     SONAR_TIMED_STAGES
 } sonar_timed_stage;
 
@@ -353,6 +363,29 @@ typedef enum sonar_stage_part {
     SONAR_PART_DEVICE,
     SONAR_STAGE_PARTS
 } sonar_stage_part;
+
+/* Where a window's time goes from its last sample to its publication: parts that add up to the
+ * whole, in the order in which they are told apart. The stages are in the order of the timed ones.
+ */
+#define SONAR_LATENCY_PART_ROWS(ROW)                                                               \
+    ROW(SONAR_LATENCY_INGEST, "ingest", "from the last sample's frame to the window's offer")      \
+    ROW(SONAR_LATENCY_WAITING, "waiting", "until the data thread begins with it")                  \
+    ROW(SONAR_LATENCY_HEALTH, "health",                                                            \
+        "measuring sensors, where the next window waits already; else that comes after")           \
+    ROW(SONAR_LATENCY_COPY, "copy", "samples on their way to the device")                          \
+    ROW(SONAR_LATENCY_DFT, "dft", "the stage, on a GPU by the device's clock")                     \
+    ROW(SONAR_LATENCY_CBF, "cbf", "the same")                                                      \
+    ROW(SONAR_LATENCY_MVDR, "mvdr", "the same")                                                    \
+    ROW(SONAR_LATENCY_ENGINE, "engine",                                                            \
+        "the rest of the stages' run: launching them, results on their way to the host")           \
+    ROW(SONAR_LATENCY_DETECT, "detect", "contacts")                                                \
+    ROW(SONAR_LATENCY_HANDOVER, "handover", "until the output thread has the result")              \
+    ROW(SONAR_LATENCY_PUBLICATION, "publication", "headers and arrays, to the socket")             \
+    ROW(SONAR_LATENCY_OTHER, "other", "what is left")
+
+typedef enum sonar_latency_part {
+    SONAR_LATENCY_PART_ROWS(SONAR_ROW_CONSTANT) SONAR_LATENCY_PARTS
+} sonar_latency_part;
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
@@ -437,6 +470,7 @@ const char *sonar_condition_severity_name(sonar_condition_severity severity);
     ROW(SONAR_CONDITION_HEADING_STALE, "heading_stale", "seconds")                                 \
     ROW(SONAR_CONDITION_RECORDING_STOPPED, "recording_stopped", "")                                \
     ROW(SONAR_CONDITION_RECORDING_GAPS, "recording_gaps", "samples or messages")                   \
+    ROW(SONAR_CONDITION_RECORDING_CLOCK, "recording_clock", "segments")                            \
     ROW(SONAR_CONDITION_BACKEND_CHANGED, "backend_changed", "")                                    \
     ROW(SONAR_CONDITION_TRAINING, "training", "seconds")                                           \
     ROW(SONAR_CONDITION_ELEMENTS_QUIET, "elements_quiet", "sensors")                               \
@@ -518,8 +552,9 @@ typedef struct sonar_status {
     uint64_t windows_processed, windows_failed;
     uint64_t mvdr_bins, mvdr_bins_not_converged, mvdr_most_sweeps;
     double device_free_bytes;
-    double uptime_s, load;               /* load: busy share of the data thread */
-    sonar_percentiles latency;           /* last sample in -> published */
+    double uptime_s, load;     /* load: busy share of the data thread */
+    sonar_percentiles latency; /* last sample in -> published */
+    sonar_percentiles latency_part[SONAR_LATENCY_PARTS];
     double stage_us[SONAR_TIMED_STAGES]; /* last window */
     sonar_percentiles stage[SONAR_TIMED_STAGES][SONAR_STAGE_PARTS];
     double resident_bytes, locked_bytes; /* locked: never swapped out */

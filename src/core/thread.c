@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "core/core.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
+
+static const char thread_limits[] = "RLIMIT_AS or RLIMIT_NPROC; LimitAS=, LimitNPROC= or TasksMax= "
+                                    "of systemd";
 
 static void pin(const sonar_host *host, pthread_t thread, const char *name, int cpu) {
     cpu_set_t set;
@@ -19,6 +24,38 @@ static void pin(const sonar_host *host, pthread_t thread, const char *name, int 
                   strerror(failed));
 }
 
+static void *wait_for_lock(void *lock) {
+    pthread_mutex_lock(lock);
+    pthread_mutex_unlock(lock);
+    return NULL;
+}
+
+sonar_code sonar_threads_reserve(size_t count, size_t bytes, sonar_error *err) {
+    enum { MOST = 128 };
+    void *beside = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t thread[MOST];
+    size_t started = 0;
+    int failed = beside == MAP_FAILED ? errno : 0;
+    count = sonar_min_size(count, MOST);
+    pthread_mutex_lock(&lock);
+    while (started < count && !failed) {
+        failed = pthread_create(&thread[started], NULL, wait_for_lock, &lock);
+        started += !failed;
+    }
+    pthread_mutex_unlock(&lock);
+    for (size_t i = 0; i < started; i++)
+        pthread_join(thread[i], NULL);
+    if (beside != MAP_FAILED)
+        munmap(beside, bytes);
+    if (!failed)
+        return SONAR_OK;
+    return sonar_fail(err, SONAR_ESYS, "threads",
+                      "%zu threads and %zu MiB beside them are needed, %zu threads can be had: "
+                      "%s (%s)",
+                      count, bytes >> 20, started, strerror(failed), thread_limits);
+}
+
 sonar_code sonar_thread_start(const sonar_host *host, const char *name, int cpu,
                               void *(*run)(void *), void *arg, pthread_t *thread,
                               sonar_error *err) {
@@ -28,8 +65,18 @@ sonar_code sonar_thread_start(const sonar_host *host, const char *name, int cpu,
     int failed = pthread_create(thread, NULL, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed)
-        return sonar_fail(err, SONAR_ESYS, name, "cannot start this thread: %s", strerror(failed));
+        return sonar_fail(err, SONAR_ESYS, name, "cannot start this thread: %s (%s)",
+                          strerror(failed), thread_limits);
     pthread_setname_np(*thread, name);
     pin(host, *thread, name, cpu);
     return SONAR_OK;
+}
+
+bool sonar_thread_join(pthread_t thread, int timeout_ms) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += timeout_ms % 1000 * 1000000L;
+    until.tv_sec += timeout_ms / 1000 + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    return pthread_timedjoin_np(thread, NULL, &until) == 0;
 }

@@ -19,6 +19,7 @@ typedef struct sonar_window {
     uint32_t flags;        /* SONAR_FRAME_* bits of the frames in it */
     bool restarted;        /* first one taken of a timeline that replaced another */
     int64_t arrival_ns;    /* monotonic, when its last sample came */
+    int64_t offered_ns;    /* and when ingest was done with it */
     const float *missing;  /* [channel] share of missing samples */
     sonar_buffer ring;     /* f32 or s16 [channel][capacity] */
     uint64_t position;     /* of the first sample in the ring: a count that grows over restarts */

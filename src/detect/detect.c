@@ -10,8 +10,10 @@
 static const double half_beam = 0.5;
 /* A peak between two directions of the grid may stand this much higher than the grid says. */
 static const double grid_loss_db = 3;
-/* Noise riding on a side lobe. */
-static const double leak_margin_db = 4;
+/* Half of a source, with the 4 dB of a leak. */
+static const double image_share = 1.256;
+/* What a bin steered beside a tone shows of a contact, and how exactly. */
+static const double beside_share = 0.1, beside_beams = 0.15;
 /* A smear's highest ripples over its upper fifth. */
 static const double ripple_margin_db = 5;
 
@@ -54,47 +56,60 @@ static void mark_maxima(const sonar_search *s, const float *background, double l
 
 /* ---- which peaks are listed ------------------------------------------------------------------ */
 
-/* Power that a peak may leak `beams` beam widths away, per unit of its own. */
-static double leak(const sonar_detect_spec *spec, double beams) {
-    const bool given = spec->sidelobe_db != 0;
-    const double level_db = (given ? spec->sidelobe_db : 13.0) - leak_margin_db;
-    const double falloff = given ? spec->sidelobe_falloff : 2.0;
-    const double period = spec->sidelobe_period;
-    const double x = period > 0 ? fabs(sin(M_PI * beams / period)) * period / M_PI : beams;
-    return pow(10.0, -level_db / 10.0) * pow(fmin(1.0, SONAR_FIRST_SIDELOBE_BEAMS / x), falloff);
-}
+typedef enum verdict { SIDE_LOBE, TOO_NEAR, CONTACT, IMAGE } verdict;
 
-typedef enum verdict { SIDE_LOBE, TOO_NEAR, CONTACT } verdict;
+/* What stronger peaks leak to this one. */
+typedef struct leaks {
+    double power;
+    bool image; /* the array hardly tells it from one of them */
+} leaks;
 
-/* Power that stronger peaks leak to this one. */
-static double leaked(const sonar_search *s, const sonar_local_maximum *peak,
-                     const sonar_local_maximum *stronger, size_t n) {
+static leaks leaked(const sonar_search *s, const sonar_local_maximum *peak,
+                    const sonar_local_maximum *stronger, size_t n) {
     double sharp = 0, smeared = 0;
+    bool image = false;
     for (size_t i = 0; i < n; i++) {
-        const double beams = sonar_beams_apart(s->scan, peak->is.az_deg, stronger[i].is.az_deg);
+        const double power = stronger[i].is.power, share = sonar_leak_share(s, &stronger[i], peak),
+                     beams = sonar_beams_apart(s->scan, peak->is.az_deg, stronger[i].is.az_deg);
         const sonar_smear smear = sonar_focus_smear(s, peak, &stronger[i]);
-        if (smear.sharp)
-            sharp += stronger[i].is.power * leak(s->spec, beams);
-        else if (smear.beyond > SONAR_FIRST_SIDELOBE_BEAMS)
-            sharp += stronger[i].is.power * fmin(smear.share, leak(s->spec, smear.beyond));
+        const bool inside = !smear.sharp && smear.beyond <= SONAR_FIRST_SIDELOBE_BEAMS;
+        if (inside)
+            smeared += power * fmax(smear.share, share);
         else
-            smeared += stronger[i].is.power * smear.share;
+            sharp += power * share;
+        image = image || (!inside && beams > SONAR_FIRST_SIDELOBE_BEAMS && stronger[i].listed &&
+                          share >= image_share);
     }
     if (smeared > 0 && isfinite(peak->is.range_m))
         smeared = fmax(smeared, sonar_focus_ripple(s, peak) * pow(10.0, ripple_margin_db / 10.0));
-    return sharp + smeared;
+    return (leaks){sharp + smeared, image};
+}
+
+/* Whether a bin steered beside a tone can show the stronger one there. */
+static bool is_steered_beside(const sonar_search *s, const sonar_local_maximum *peak,
+                              const sonar_local_maximum *stronger) {
+    const double reach = s->adaptive && s->scan->cone ? s->spec->tone_reach : 0;
+    const double at = cos(peak->is.az_deg * SONAR_RADIANS),
+                 from = cos(stronger->is.az_deg * SONAR_RADIANS);
+    return reach > 0 && peak->is.power < beside_share * stronger->is.power &&
+           fabs(at - from) <=
+               reach * fmax(fabs(at), fabs(from)) + beside_beams * sonar_beam(s->scan);
 }
 
 /* Judges a peak beside the stronger ones. */
 static verdict judge(const sonar_search *s, const sonar_local_maximum *peak,
                      const sonar_local_maximum *stronger, size_t n) {
-    if (s->sidelobes && peak->is.power <= leaked(s, peak, stronger, n))
+    const leaks leak = s->sidelobes ? leaked(s, peak, stronger, n) : (leaks){0};
+    if (peak->is.power <= leak.power && !leak.image)
         return SIDE_LOBE;
+    for (size_t i = 0; i < n; i++)
+        if (is_steered_beside(s, peak, &stronger[i]))
+            return SIDE_LOBE;
     for (size_t i = 0; i < n; i++)
         if (stronger[i].listed && sonar_beams_apart(s->scan, peak->is.az_deg,
                                                     stronger[i].is.az_deg) < s->separation_beams)
             return TOO_NEAR;
-    return CONTACT;
+    return peak->is.power <= leak.power ? IMAGE : CONTACT;
 }
 
 /* Takes the grid's peaks, strongest first, until spec->most are listed. Looks at no more than four
@@ -114,10 +129,12 @@ static size_t select_peaks(const sonar_search *s, const float *background, float
         candidate[i] = 0;
         sonar_focus_find(s, &peak);
         const verdict v = judge(s, &peak, peaks, n);
-        peak.listed = v == CONTACT;
-        if (v != SIDE_LOBE)
-            peaks[n++] = peak;
-        listed += v == CONTACT;
+        peak.listed = v == CONTACT || v == IMAGE;
+        listed += peak.listed;
+        if (v == SIDE_LOBE)
+            continue;
+        sonar_leak_limit(s, &peak);
+        peaks[n++] = peak;
     }
     return n;
 }
@@ -135,10 +152,16 @@ static void sort_by_power(sonar_local_maximum *peaks, size_t n) {
  * once more what is over the threshold. */
 static void judge_again(const sonar_search *s, sonar_local_maximum *peaks, size_t n) {
     sort_by_power(peaks, n);
-    for (size_t i = 0; i < n; i++)
-        peaks[i].listed = peaks[i].listed &&
-                          peaks[i].is.power > s->threshold * peaks[i].is.background &&
-                          judge(s, &peaks[i], peaks, i) == CONTACT;
+    for (size_t i = 0; i < n; i++) {
+        sonar_local_maximum *peak = &peaks[i];
+        if (!peak->listed)
+            continue;
+        const verdict v = judge(s, peak, peaks, i);
+        sonar_leak_limit(s, peak);
+        peak->is.image = v == IMAGE;
+        peak->listed =
+            (v == CONTACT || v == IMAGE) && peak->is.power > s->threshold * peak->is.background;
+    }
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -171,19 +194,27 @@ sonar_code sonar_detect_raise(const sonar_detect_spec *spec, float *power, float
     sonar_detect_background(spec->scan, power, background, grid);
     memcpy(grid, power, n * sizeof *grid);
     mark_maxima(&s, background, prominent, candidate);
-    for (size_t k = 0; k < MOST; k++) {
+    sonar_local_maximum peaks[MOST];
+    sonar_task task[MOST];
+    size_t found = 0;
+    for (; found < MOST; found++) {
         const size_t i = sonar_strongest(candidate, n);
-        sonar_local_maximum peak = {.index = i, .is.range_m = INFINITY};
         if (candidate[i] <= 0)
             break;
         candidate[i] = 0;
-        const sonar_code code = sonar_refine_peak(&s, &peak);
-        if (code != SONAR_OK)
-            return code;
-        const size_t cell = cell_of(spec->scan, peak.is.az_deg);
-        power[cell] = fmaxf(power[cell], (float)fmin(peak.is.power, (double)FLT_MAX));
+        peaks[found] = (sonar_local_maximum){.index = i, .is.range_m = INFINITY, .listed = true};
     }
-    return SONAR_OK;
+    const sonar_code code = sonar_refine_tops(&s, task, peaks, found);
+    for (size_t k = 0; k < found && code == SONAR_OK; k++) {
+        const size_t cell = cell_of(spec->scan, peaks[k].is.az_deg);
+        power[cell] = fmaxf(power[cell], (float)fmin(peaks[k].is.power, (double)FLT_MAX));
+    }
+    return code;
+}
+
+double sonar_detect_tone_reach(double bin, double offset) {
+    const double most = 0.3; /* of lower ones all directions would be beside any other */
+    return offset != 0 ? fmin((fabs(offset) + 1) / fmax(bin + offset, 1), most) : 0;
 }
 
 void sonar_detect_bearing(const sonar_scan *scan, double az_deg, double heading_deg,
@@ -197,23 +228,8 @@ void sonar_detect_bearing(const sonar_scan *scan, double az_deg, double heading_
     *mirror_deg = both_deg[1];
 }
 
-/* Refines the listed peaks between the grid's directions, and those with a range between the
- * ranges. */
-static sonar_code refine_all(const sonar_search *s, sonar_local_maximum *peaks, size_t n) {
-    sonar_code code = SONAR_OK;
-    for (size_t k = 0; k < n && code == SONAR_OK; k++) {
-        if (peaks[k].listed)
-            code = sonar_refine_peak(s, &peaks[k]);
-        if (peaks[k].listed && code == SONAR_OK && isfinite(peaks[k].is.range_m))
-            code = sonar_focus_refine(s, &peaks[k]);
-    }
-    return code;
-}
-
-static sonar_code complete(const sonar_search *s, sonar_detect_source source,
-                           sonar_local_maximum *peak) {
+static void complete(const sonar_search *s, sonar_detect_source source, sonar_local_maximum *peak) {
     sonar_detection *is = &peak->is;
-    const sonar_code code = sonar_refine_width(s, peak);
     if (!s->scan->cone)
         is->az_deg = sonar_modulo_turn(is->az_deg);
     is->source = source;
@@ -221,7 +237,6 @@ static sonar_code complete(const sonar_search *s, sonar_detect_source source,
     if (!isfinite(is->range_m))
         is->range_m = NAN;
     is->bearing_deg = is->mirror_deg = NAN; /* which needs a heading */
-    return code;
 }
 
 static sonar_code find(sonar_search *s, sonar_detect_source source, float *scratch,
@@ -229,23 +244,25 @@ static sonar_code find(sonar_search *s, sonar_detect_source source, float *scrat
     const size_t n = s->scan->count;
     float *power = scratch, *background = scratch + n, *candidate = scratch + 3 * n;
     sonar_local_maximum peaks[PEAKS_MOST];
+    sonar_task task[SONAR_DETECTIONS_MOST];
     s->power = power;
     s->scratch = scratch + 2 * n;
     sonar_focus_strongest(s, power);
     sonar_detect_background(s->scan, s->far_power, background, s->scratch);
     mark_maxima(s, background, s->threshold * pow(10.0, -grid_loss_db / 10.0), candidate);
     const size_t found = select_peaks(s, background, candidate, peaks);
-    sonar_code code = refine_all(s, peaks, found);
+    sonar_code code = sonar_refine_tops(s, task, peaks, found);
     if (code != SONAR_OK)
         return code;
     judge_again(s, peaks, found);
+    code = sonar_refine_widths(s, task, peaks, found);
     size_t listed = 0;
     for (size_t i = 0; i < found && code == SONAR_OK; i++)
         if (peaks[i].listed) {
-            code = complete(s, source, &peaks[i]);
+            complete(s, source, &peaks[i]);
             detections[listed++] = peaks[i].is;
         }
-    *count = code == SONAR_OK ? listed : 0;
+    *count = listed;
     return code;
 }
 
@@ -269,7 +286,8 @@ sonar_code sonar_detect(const sonar_detect_spec *spec, sonar_detect_source sourc
                       .scan = spec->scan,
                       .far_power = power,
                       .near = near,
-                      .sidelobes = source == SONAR_FROM_CBF,
+                      .sidelobes = source == SONAR_FROM_CBF && spec->pattern,
+                      .adaptive = source == SONAR_FROM_MVDR,
                       .threshold = pow(10.0, spec->threshold_db / 10.0),
                       .separation_beams = spec->min_separation_deg > 0 ? given : half_beam,
                       .power_at = power_at,

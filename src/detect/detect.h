@@ -11,33 +11,50 @@
 #include "sonar/sonar.h"
 
 #include "core/result.h"
+#include "detect/pattern.h"
 #include "manifold/manifold.h"
 
-enum { SONAR_DETECT_POINTS = 16 };
+/* Points of one call of power_at at most. */
+enum { SONAR_DETECT_POINTS = 256 };
 
 /* Distances between directions are counted in beam widths: for a cone in the cosine of the angle,
  * where the beam is equally wide everywhere (in degrees it grows as 1/sin), otherwise in degrees.
  *
  * Side lobes. A loud contact's side lobes stand far above a noise background, so a CBF peak is
- * listed only if it exceeds, by 4 dB, the sum of what all stronger peaks leak to it. At x beam
- * widths a peak of power P leaks at most
- *     P * 10^(-sidelobe_db/10) * min(1, (1.614 / x)^sidelobe_falloff),
- * 1.614 being the place of a uniform line's first side lobe. The 4 dB cover noise riding on a side
- * lobe. A uniform line's pattern repeats in the cosine after lambda/spacing, that is after
- * sidelobe_period beam widths, and rises towards it: then x is period/pi |sin(pi x/period)|. (The
- * repetition itself, the grating lobe of a spacing above lambda/2 or of endfire at lambda/2, is as
- * strong as the contact and is listed.) The price: a true contact that weak and that near is left
- * to MVDR, whose peaks have no side lobes. */
+ * listed only if it exceeds, by 4 dB, the sum of what all stronger peaks leak to it by the pattern
+ * of the array (pattern.h; leak.c says how the spectrum of a peak, which is not known, counts). The
+ * 4 dB cover noise riding on a side lobe. Where the array shows half of a stronger contact or more,
+ * more than a side lobe's distance away, nothing tells the two apart (a grating lobe of a spacing
+ * above lambda/2, the mirror image of a bent line): such a peak is listed and marked. The price: a
+ * true contact that weak and that near is left to MVDR, whose peaks have no side lobes.
+ *
+ * A tone over a ship's continuum. A bin of MVDR is steered at one frequency, the tone's or the
+ * bin's own, and shows on a cone what has another one at another place: a tone at cos(az)
+ * f_tone/f_bin in the bins around, where less is left of it than of others; a ship at cos(az)
+ * f_bin/f_tone in those that are steered at the tone. Either is seen there with a bin or two of its
+ * power. So a peak of MVDR 10 dB under a stronger one is not listed within tone_reach |cos(az)| of
+ * it in the cosine. The price: a true contact that weak and that near, while there is a tone. */
+typedef void (*sonar_pattern_at)(void *ctx, sonar_point of, sonar_point at, double blur,
+                                 double share[SONAR_PATTERN_PARTS]);
+
 typedef struct sonar_detect_spec {
     const sonar_scan *scan;    /* borrowed; az_deg ascending */
     double threshold_db;       /* over the background */
     double min_separation_deg; /* at broadside; 0: half a beam width */
     size_t most;               /* <= SONAR_DETECTIONS_MOST */
-    double sidelobe_db; /* first side lobe under its peak; 0: 13, falloff 2; INFINITY: no rule */
-    double sidelobe_period; /* lambda / (spacing * beam width in rad) at the band's top; 0: never */
-    double sidelobe_falloff; /* 2 line, any shading but: 0 Dolph-Chebyshev; 1 circle (8 dB) */
-    double aperture_m;       /* largest extent D; for a near field */
+    sonar_pattern_at pattern;  /* as sonar_pattern_shares; NULL: no rule of side lobes */
+    void *pattern_ctx;
+    double tone_reach; /* MVDR: share of a frequency by which bins are steered beside it */
+    double aperture_m; /* largest extent D; for a near field */
+    /* Contacts of the same array in another spectrum, strongest first, borrowed: the top between
+     * two directions is first looked for where one of them is. */
+    const sonar_detection *hint;
+    size_t hints;
 } sonar_detect_spec;
+
+/* The reach of a bin that is steered `offset` bins beside its centre: the bins beyond, which are
+ * not, are as far from the tone and one more. */
+double sonar_detect_tone_reach(double bin, double offset);
 
 /* The same band energy focused at ranges; the far field counts as one range more, beyond the last.
  * All pointers are borrowed. */
@@ -87,8 +104,8 @@ void sonar_detect_background(const sonar_scan *scan, const float *power, float *
  * away no range of a perfect array shows more than 1.5/x of it. A spectrum that takes each
  * direction's strongest range follows these ridges. So a peak that is focused otherwise than a
  * stronger one of power P, by more than half a beam width of smear, must exceed 1.5 P / x up
- * to 1.614 beam widths outside the smear, and there the side lobe's share of P. Errors of the
- * elements, and windows short against the time along the array, make ripples on the smear. They
+ * to 1.614 beam widths outside the smear, and what it leaks by the pattern everywhere. Errors of
+ * the elements, and windows short against the time along the array, make ripples on the smear. They
  * show all along it: a peak with a range must also exceed by 5 dB what a fifth of its own range
  * exceeds 1.5 to 11.5 beam widths away, on the side where that is more. The price is as for side
  * lobes: a contact in the smear that does not stand out of it is left to MVDR.

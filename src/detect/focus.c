@@ -140,12 +140,13 @@ static double level(const sonar_search *s, size_t range, size_t direction) {
     return sonar_decibel((double)row(s, range)[direction]);
 }
 
-/* Without power_at: the parabola in 1/r through the range and its neighbours. */
-static void interpolate(const sonar_search *s, const bracket *b, sonar_local_maximum *peak) {
+void sonar_focus_interpolate(const sonar_search *s, sonar_local_maximum *peak) {
     const size_t range = peak->range, t = peak->index;
-    if (b->nearest)
+    const bracket b = bracket_of(s, range);
+    peak->is.range_unresolved = is_unresolved(s, &b);
+    if (b.nearest)
         return;
-    const double x[3] = {b->low, b->middle, b->high};
+    const double x[3] = {b.low, b.middle, b.high};
     const double y[3] = {level(s, range + 1, t), level(s, range, t), level(s, range - 1, t)};
     double top, top_db;
     if (y[0] > y[1] || y[2] > y[1])
@@ -155,55 +156,51 @@ static void interpolate(const sonar_search *s, const bracket *b, sonar_local_max
         peak->is.range_m = 1.0 / top;
 }
 
-/* Asks for power at points of [low, high] in 1/r and narrows the interval to the neighbours of the
- * highest. */
-enum { RANGE_POINTS = 8 };
-_Static_assert((int)RANGE_POINTS <= (int)SONAR_DETECT_POINTS, "a call takes no more");
+/* Two rounds of points of [low, high] in 1/r, which becomes the interval between the neighbours of
+ * the highest. */
+enum { RANGE_POINTS = 8, RANGE_ROUNDS = 2, LAST = RANGE_POINTS - 1 };
+_Static_assert((int)RANGE_POINTS <= (int)SONAR_TASK_POINTS, "a round takes no more");
 
-static sonar_code narrow(const sonar_search *s, double *low, double *high,
-                         sonar_local_maximum *peak) {
-    enum { LAST = RANGE_POINTS - 1 };
-    double x[RANGE_POINTS], az[RANGE_POINTS], range_m[RANGE_POINTS];
-    float power[RANGE_POINTS];
-    for (size_t i = 0; i <= LAST; i++) {
-        x[i] = *low + (*high - *low) * (double)i / LAST;
-        az[i] = peak->is.az_deg;
-        range_m[i] = x[i] > 0 ? 1.0 / x[i] : INFINITY;
+static double inverse_at(const sonar_task *t, size_t i) {
+    return t->low + (t->high - t->low) * (double)i / LAST;
+}
+
+static bool begin_range(const sonar_search *s, sonar_task *t) {
+    const bracket b = bracket_of(s, t->peak->range);
+    t->peak->is.range_unresolved = is_unresolved(s, &b);
+    t->low = b.low;
+    t->high = b.high;
+    return t->peak->listed;
+}
+
+static void ask_range(const sonar_search *s, sonar_task *t) {
+    (void)s;
+    t->n = RANGE_POINTS;
+    for (size_t i = 0; i < RANGE_POINTS; i++) {
+        const double x = inverse_at(t, i);
+        t->az_deg[i] = t->peak->is.az_deg;
+        t->range_m[i] = x > 0 ? 1.0 / x : INFINITY;
     }
-    const sonar_code code = sonar_refine_ask(s, RANGE_POINTS, az, range_m, power);
-    if (code != SONAR_OK)
-        return code;
-    const size_t best = sonar_strongest(power, RANGE_POINTS);
-    double top = x[best], top_db;
+}
+
+static bool take_range(const sonar_search *s, sonar_task *t) {
+    (void)s;
+    double x[RANGE_POINTS], top_db;
+    for (size_t i = 0; i < RANGE_POINTS; i++)
+        x[i] = inverse_at(t, i);
+    const size_t best = sonar_strongest(t->power, RANGE_POINTS);
+    double top = x[best];
     if (best > 0 && best < LAST)
         sonar_parabola(&x[best - 1],
-                       (const double[]){sonar_decibel((double)power[best - 1]),
-                                        sonar_decibel((double)power[best]),
-                                        sonar_decibel((double)power[best + 1])},
+                       (const double[]){sonar_decibel((double)t->power[best - 1]),
+                                        sonar_decibel((double)t->power[best]),
+                                        sonar_decibel((double)t->power[best + 1])},
                        &top, &top_db);
     if (top > 0)
-        peak->is.range_m = 1.0 / top;
-    *low = x[best > 0 ? best - 1 : 0];
-    *high = x[best < LAST ? best + 1 : LAST];
-    return SONAR_OK;
+        t->peak->is.range_m = 1.0 / top;
+    t->low = x[best > 0 ? best - 1 : 0];
+    t->high = x[best < LAST ? best + 1 : LAST];
+    return t->rounds == RANGE_ROUNDS;
 }
 
-/* Range and direction hardly depend on one another: two alternations reach the maximum. */
-sonar_code sonar_focus_refine(const sonar_search *s, sonar_local_maximum *peak) {
-    enum { TURNS = 2, ROUNDS = 2 };
-    const bracket b = bracket_of(s, peak->range);
-    sonar_code code = SONAR_OK;
-    peak->is.range_unresolved = is_unresolved(s, &b);
-    if (!s->power_at) {
-        interpolate(s, &b, peak);
-        return SONAR_OK;
-    }
-    for (int turn = 0; turn < TURNS && code == SONAR_OK; turn++) {
-        double low = b.low, high = b.high;
-        for (int round = 0; round < ROUNDS && code == SONAR_OK; round++)
-            code = narrow(s, &low, &high, peak);
-        if (code == SONAR_OK)
-            code = sonar_refine_again(s, peak, 0.5);
-    }
-    return code;
-}
+const sonar_step sonar_step_range = {begin_range, ask_range, take_range};

@@ -1,42 +1,44 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Peaks between the directions of the grid: place, level and width by asking the beamformer. */
+/* Peaks between the directions of the grid: place and level by asking the beamformer. */
 #include "detect/search.h"
 
-static const double flat_share = 0.9977; /* 0.01 dB */
+#include "core/core.h"
+
+static const double flat_share = 0.977; /* 0.1 dB: a parabola then tells a top to 0.001 dB */
 static const double narrowest_deg = 1e-5;
 
-/* Few points a round: each costs as much as a direction of the scan, and MVDR's scan is dear. */
-enum { ROUNDS = 9, TOP_POINTS = 8, FLANK_POINTS = 4 };
-_Static_assert((int)TOP_POINTS <= (int)SONAR_DETECT_POINTS, "a call takes no more");
-_Static_assert(2 * (int)FLANK_POINTS <= (int)SONAR_DETECT_POINTS, "a call takes no more");
-
-/* A peak between two lower directions. An end is open where the scan stops: nothing says that the
- * power falls beyond it. */
-typedef struct bracket {
-    double low_deg, high_deg;
-    bool low_open, high_open;
-} bracket;
+/* Points of a bracket around a foretold top, of one that was too bold, and of a whole one. */
+enum { ROUNDS = 9, TOLD_POINTS = 4, BOLD_POINTS = 8, MOST_POINTS = SONAR_TASK_POINTS };
+/* To either side of where a flank falls by half, in foretold half widths: a beam's is at 0.8, a
+ * needle's at 1. */
+enum { WINGS = 2 };
+static const double beam_wings[WINGS] = {0.7, 0.9}, needle_wings[WINGS] = {0.85, 1.15};
+_Static_assert(BOLD_POINTS + 2 * WINGS <= SONAR_TASK_POINTS, "a round takes no more");
+static const double flat_beams = 0.05; /* and no wider, where a peak is broad and uneven */
+/* Neighbours of the grid foretell a top if they are no farther apart. */
+static const double told_beams = 0.9;
+static const double spacing_beams = 0.25; /* in a whole bracket, as far as points reach */
 
 static float power_of(const sonar_search *s, ptrdiff_t i) {
     return s->power[sonar_scan_index(s->scan, i)];
 }
 
-/* ---- off the grid ---------------------------------------------------------------------------- */
+/* ---- where to look --------------------------------------------------------------------------- */
 
 static double within_cone(const sonar_scan *scan, double az_deg) {
     return scan->cone ? fmin(fmax(az_deg, 0.0), 180.0) : az_deg;
 }
 
 /* The lower neighbours of direction i, beyond its plateau; past the scan's end one step more. */
-static bracket bracket_of(const sonar_search *s, size_t i) {
+static sonar_bracket bracket_of(const sonar_search *s, size_t i) {
     const sonar_scan *scan = s->scan;
     ptrdiff_t low = (ptrdiff_t)i - 1, high = (ptrdiff_t)i + 1;
     while (sonar_scan_inside(scan, low) && power_of(s, low) == s->power[i])
         low--;
     while (sonar_scan_inside(scan, high) && power_of(s, high) == s->power[i])
         high++;
-    bracket b = {.low_open = !sonar_scan_inside(scan, low),
-                 .high_open = !sonar_scan_inside(scan, high)};
+    sonar_bracket b = {.low_open = !sonar_scan_inside(scan, low),
+                       .high_open = !sonar_scan_inside(scan, high)};
     const double *az = scan->az_deg;
     const size_t last = scan->count - 1;
     b.low_deg = b.low_open ? within_cone(scan, 2 * az[0] - az[1]) : sonar_scan_az(scan, low);
@@ -48,22 +50,137 @@ static bracket bracket_of(const sonar_search *s, size_t i) {
     return b;
 }
 
-sonar_code sonar_refine_ask(const sonar_search *s, size_t n, const double *az_deg,
-                            const double *range_m, float *power) {
-    const sonar_code code = s->power_at(s->ctx, n, az_deg, range_m, power, s->err);
-    for (size_t i = 0; i < n; i++)
-        if (!isfinite(power[i]))
-            power[i] = 0;
-    return code;
+static void keep_within(const sonar_bracket *whole, sonar_bracket *b) {
+    b->low_deg = fmax(b->low_deg, whole->low_deg);
+    b->high_deg = fmin(b->high_deg, whole->high_deg);
 }
 
-/* At the peak's range. */
-static sonar_code ask(const sonar_search *s, const sonar_detection *peak, size_t n,
-                      const double *az_deg, float *power) {
-    double range_m[SONAR_DETECT_POINTS];
-    for (size_t i = 0; i < n; i++)
-        range_m[i] = peak->range_m;
-    return sonar_refine_ask(s, n, az_deg, range_m, power);
+/* The bracket around the top that three points foretell, the middle one the highest. MVDR's needles
+ * are sharp in the power, but its reciprocal a^H R^-1 a bends no faster than a beam, and nor does a
+ * beam's near its top: the parabola through three points of it misses the top by a part of their
+ * distance that falls with its square. The bracket holds that, and a tenth of the peak's half width
+ * at half its power, which is flat enough. */
+static sonar_bracket foretell(double beam_deg, const double az[3], const double power[3],
+                              double *half_deg) {
+    const double a = az[0] - az[1], b = az[2] - az[1], step = (b - a) / 2;
+    const double q = 1 / power[1], low = (1 / power[0] - q) / a, high = (1 / power[2] - q) / b;
+    const double bend = (low - high) / (a - b), slope = low - bend * a;
+    *half_deg = 0;
+    if (!(bend > 0))
+        return (sonar_bracket){.low_deg = az[0], .high_deg = az[2]};
+    const double top = fmin(fmax(-slope / (2 * bend), a), b);
+    const double lowest = fmax(q + (bend * top + slope) * top, 0);
+    const double missed = step * fmin(1.0 / 8, 2 * (step / beam_deg) * (step / beam_deg));
+    *half_deg = sqrt(lowest / bend);
+    const double flat = fmin(0.1 * *half_deg, flat_beams * beam_deg);
+    const double half = fmin(fmax(missed, flat), step / 2);
+    return (sonar_bracket){.low_deg = fmax(az[1] + top - half, az[0]),
+                           .high_deg = fmin(az[1] + top + half, az[2])};
+}
+
+/* One beam width in degrees there. */
+static double beam_at(const sonar_search *s, double az_deg) {
+    const double beam =
+        fabs(sonar_beams_on(s->scan, az_deg, 0.5) - sonar_beams_on(s->scan, az_deg, -0.5));
+    return fmax(beam, narrowest_deg);
+}
+
+/* ---- a top of the grid ----------------------------------------------------------------------- */
+
+static size_t points_of(const sonar_search *s, const sonar_bracket *b) {
+    const double middle = (b->low_deg + b->high_deg) / 2;
+    const double beams = (b->high_deg - b->low_deg) / beam_at(s, middle);
+    const double points = ceil(beams / spacing_beams) + 1;
+    return (size_t)fmin(fmax(points, BOLD_POINTS), MOST_POINTS);
+}
+
+/* Another spectrum's contact between the ends. */
+static bool find_hint(const sonar_search *s, sonar_task *t) {
+    const sonar_bracket *whole = &t->whole;
+    const double middle = (whole->low_deg + whole->high_deg) / 2;
+    for (size_t i = 0; i < s->spec->hints; i++) {
+        const sonar_detection *hint = &s->spec->hint[i];
+        const double off =
+            s->scan->cone ? hint->az_deg - middle : remainder(hint->az_deg - middle, 360.0);
+        const double az = middle + off;
+        if (fabs(off) >= (whole->high_deg - whole->low_deg) / 2)
+            continue;
+        t->next = (sonar_bracket){.low_deg = sonar_beams_on(s->scan, az, -flat_beams),
+                                  .high_deg = sonar_beams_on(s->scan, az, flat_beams)};
+        keep_within(whole, &t->next);
+        t->points = BOLD_POINTS;
+        return true;
+    }
+    return false;
+}
+
+/* The first round is where a contact is known to be, or the grid's own three points where they are
+ * near enough. */
+static bool begin_top(const sonar_search *s, sonar_task *t) {
+    const size_t i = t->peak->index;
+    const double az = s->scan->az_deg[i], beam_deg = beam_at(s, az);
+    t->samples = 0;
+    t->whole = t->next = bracket_of(s, i);
+    t->points = points_of(s, &t->whole);
+    t->wing_deg = 0;
+    t->centred = false;
+    t->hinted = find_hint(s, t);
+    if (t->hinted)
+        return true;
+    const ptrdiff_t low = (ptrdiff_t)i - 1, high = (ptrdiff_t)i + 1;
+    if (!sonar_scan_inside(s->scan, low) || !sonar_scan_inside(s->scan, high) ||
+        t->whole.high_deg - t->whole.low_deg > told_beams * beam_deg || !(power_of(s, low) > 0) ||
+        !(power_of(s, high) > 0)) {
+        t->centred = true;
+        return true;
+    }
+    t->next = foretell(
+        beam_deg, (const double[]){sonar_scan_az(s->scan, low), az, sonar_scan_az(s->scan, high)},
+        (const double[]){(double)power_of(s, low), (double)s->power[i], (double)power_of(s, high)},
+        &t->wing_deg);
+    t->points = TOLD_POINTS;
+    return true;
+}
+
+/* Around where it is. */
+static bool begin_again(const sonar_search *s, sonar_task *t) {
+    const double az = t->peak->is.az_deg, whole = 0.5, first = 0.15;
+    t->samples = 0;
+    t->hinted = t->centred = false;
+    t->wing_deg = 0;
+    t->whole = (sonar_bracket){.low_deg = sonar_beams_on(s->scan, az, -whole),
+                               .high_deg = sonar_beams_on(s->scan, az, whole)};
+    t->next = (sonar_bracket){.low_deg = sonar_beams_on(s->scan, az, -first),
+                              .high_deg = sonar_beams_on(s->scan, az, first)};
+    t->points = BOLD_POINTS;
+    return t->peak->listed;
+}
+
+/* A needle may show at the grid's direction alone: it is one of a whole bracket's points. */
+static double point_at(const sonar_search *s, const sonar_task *t, size_t i) {
+    const double low = t->next.low_deg, high = t->next.high_deg;
+    const size_t last = t->points - 1, middle = last / 2;
+    const double az = fmin(fmax(s->scan->az_deg[t->peak->index], low), high);
+    if (!t->centred)
+        return i < last ? low + (high - low) * (double)i / (double)last : high;
+    if (i <= middle)
+        return low + (az - low) * (double)i / (double)middle;
+    return i < last ? az + (high - az) * (double)(i - middle) / (double)(last - middle) : high;
+}
+
+static void ask_top(const sonar_search *s, sonar_task *t) {
+    const double low = t->next.low_deg, high = t->next.high_deg;
+    t->n = t->points;
+    for (size_t i = 0; i < t->n; i++) {
+        t->az_deg[i] = point_at(s, t, i);
+        t->range_m[i] = t->peak->is.range_m;
+    }
+    const double *wings = s->sidelobes ? beam_wings : needle_wings;
+    for (size_t i = 0; i < 2 * WINGS && t->wing_deg > 0; i++) {
+        const double off_deg = (i % 2 ? 1 : -1) * wings[i / 2] * t->wing_deg;
+        t->az_deg[t->n] = within_cone(s->scan, (low + high) / 2 + off_deg);
+        t->range_m[t->n++] = t->peak->is.range_m;
+    }
 }
 
 static bool is_flat(const float *power, size_t n, size_t best) {
@@ -79,231 +196,116 @@ static void set_top(sonar_detection *peak, const double az_deg[3], const double 
     peak->power = pow(10.0, top_db / 10.0);
 }
 
-/* The bracket after [az[0], az[last]], whose best point is not yet good enough. MVDR's needles are
- * sharp in the power, but its reciprocal a^H R^-1 a bends no faster than a beam: a parabola through
- * three points of it foretells the top to a small part of their distance. Where that was too bold,
- * the top lies at an end of the bracket, and the next one is wide again. */
-static bracket next_bracket(const bracket *whole, const double *az, const float *power,
-                            size_t best) {
-    enum { LAST = TOP_POINTS - 1 };
-    const double step = az[1] - az[0];
-    if (best == 0 || best == LAST) {
-        const double reach =
-            (az[best] > whole->low_deg && az[best] < whole->high_deg ? 64 : 1) * step;
-        return (bracket){.low_deg = fmax(az[best] - reach, whole->low_deg),
-                         .high_deg = fmin(az[best] + reach, whole->high_deg)};
+/* What comes after a bracket whose best point is not yet good enough. Where the foretelling was too
+ * bold, the top lies at an end of the bracket, and the next one is wide again. */
+static void choose_next(const sonar_search *s, sonar_task *t, size_t best) {
+    const double *az = t->az_deg;
+    const float *power = t->power;
+    const size_t last = t->points - 1;
+    const bool at_end = best == 0 || best == last;
+    t->points = BOLD_POINTS;
+    t->wing_deg = 0;
+    t->centred = false;
+    if (at_end) {
+        const bool within = az[best] > t->whole.low_deg && az[best] < t->whole.high_deg;
+        const double reach = (within ? 64 : 1) * (az[1] - az[0]);
+        t->next = (sonar_bracket){.low_deg = az[best] - reach, .high_deg = az[best] + reach};
+    } else if (power[best - 1] > 0 && power[best + 1] > 0) {
+        t->next = foretell(
+            beam_at(s, az[best]), &az[best - 1],
+            (const double[]){(double)power[best - 1], (double)power[best], (double)power[best + 1]},
+            &t->wing_deg);
+        t->points = TOLD_POINTS;
+    } else {
+        t->next = (sonar_bracket){.low_deg = az[best - 1], .high_deg = az[best + 1]};
     }
-    bracket next = {.low_deg = az[best - 1], .high_deg = az[best + 1]};
-    if (!(power[best - 1] > 0 && power[best + 1] > 0))
-        return next;
-    const double low = 1 / (double)power[best - 1], middle = 1 / (double)power[best],
-                 high = 1 / (double)power[best + 1];
-    const double bend = low - 2 * middle + high;
-    const double top = bend > 0 ? az[best] + 0.5 * step * (low - high) / bend : az[best];
-    next.low_deg = fmax(next.low_deg, top - step / 8);
-    next.high_deg = fmin(next.high_deg, top + step / 8);
-    return next;
+    keep_within(&t->whole, &t->next);
 }
 
-/* Shrinks the bracket around the highest of its points. *real is false if the power still rises
- * where the scan ends. */
-static sonar_code refine(const sonar_search *s, bracket b, sonar_detection *peak, bool *real) {
-    enum { LAST = TOP_POINTS - 1 };
-    const bracket whole = b;
-    double az[LAST + 1];
-    float power[LAST + 1];
-    size_t best = 0;
-    *real = true;
-    for (int round = 0; round < ROUNDS; round++) {
-        for (size_t i = 0; i <= LAST; i++)
-            az[i] = i < LAST ? b.low_deg + (b.high_deg - b.low_deg) * (double)i / LAST : b.high_deg;
-        const sonar_code code = ask(s, peak, LAST + 1, az, power);
-        if (code != SONAR_OK)
-            return code;
-        best = sonar_strongest(power, LAST + 1);
-        if ((best == 0 && b.low_open) || (best == LAST && b.high_open))
-            *real = false;
-        const bool inside =
-            (best > 0 && best < LAST) || az[best] <= whole.low_deg || az[best] >= whole.high_deg;
-        if (!*real || (inside && is_flat(power, LAST + 1, best)) ||
-            b.high_deg - b.low_deg < narrowest_deg)
-            break;
-        b = next_bracket(&whole, az, power, best);
+static void remember(sonar_task *t) {
+    for (size_t i = 0; i < t->n && t->samples < SONAR_TASK_SAMPLES; i++) {
+        t->sample_deg[t->samples] = t->az_deg[i];
+        t->sample_power[t->samples++] = t->power[i];
     }
-    peak->az_deg = az[best];
-    peak->power = (double)power[best];
-    if (best > 0 && best < LAST && power[best] > 0)
-        set_top(peak, &az[best - 1],
+}
+
+/* Shrinks the bracket around the highest of its points. */
+static bool take_top(const sonar_search *s, sonar_task *t) {
+    const size_t n = t->points, last = n - 1, best = sonar_strongest(t->power, n);
+    const double *az = t->az_deg;
+    const float *power = t->power;
+    sonar_detection *is = &t->peak->is;
+    const float grid = s->power[t->peak->index];
+    const bool low_end = az[best] <= t->whole.low_deg, high_end = az[best] >= t->whole.high_deg;
+    const bool inside = (best > 0 && best < last) || low_end || high_end;
+    remember(t);
+    if (t->hinted && power[best] < (is_flat(power, n, best) ? 0.99f : 0.5f) * grid) {
+        t->hinted = false; /* the peak is elsewhere */
+        t->centred = true;
+        t->next = t->whole;
+        t->points = points_of(s, &t->whole);
+        return false;
+    }
+    if ((low_end && t->whole.low_open) || (high_end && t->whole.high_open))
+        t->peak->listed = false;
+    else if (!(inside && is_flat(power, n, best)) && az[last] - az[0] >= narrowest_deg &&
+             t->rounds < ROUNDS) {
+        choose_next(s, t, best);
+        return false;
+    }
+    is->az_deg = az[best];
+    is->power = (double)power[best];
+    if (best > 0 && best < last && power[best] > 0)
+        set_top(is, &az[best - 1],
                 (const double[]){(double)power[best - 1], (double)power[best],
                                  (double)power[best + 1]});
-    return SONAR_OK;
+    if (*t->step == &sonar_step_top && t->peak->listed && is->power > 0 &&
+        is->power < 0.99 * (double)grid) {
+        is->az_deg = s->scan->az_deg[t->peak->index]; /* sharper than all that was looked for */
+        is->power = (double)grid;
+    }
+    return true;
 }
 
+const sonar_step sonar_step_top = {begin_top, ask_top, take_top};
+const sonar_step sonar_step_again = {begin_again, ask_top, take_top};
+
+/* ---- all peaks ------------------------------------------------------------------------------- */
+
 /* Without power_at: the grid's own three points, but for a plateau, whose middle is as good. */
-static void interpolate(const sonar_search *s, size_t i, const bracket *b, sonar_detection *peak,
-                        bool *real) {
-    const ptrdiff_t at = (ptrdiff_t)i;
-    *real = !b->low_open && !b->high_open;
-    if (!*real || !sonar_scan_inside(s->scan, at - 1) || !sonar_scan_inside(s->scan, at + 1) ||
-        power_of(s, at - 1) <= 0 || power_of(s, at + 1) <= 0)
+static void interpolate(const sonar_search *s, sonar_local_maximum *peak) {
+    const sonar_bracket b = bracket_of(s, peak->index);
+    const ptrdiff_t at = (ptrdiff_t)peak->index;
+    if (isfinite(peak->is.range_m))
+        sonar_focus_interpolate(s, peak);
+    peak->listed = !b.low_open && !b.high_open;
+    if (!peak->listed || !sonar_scan_inside(s->scan, at - 1) ||
+        !sonar_scan_inside(s->scan, at + 1) || power_of(s, at - 1) <= 0 || power_of(s, at + 1) <= 0)
         return;
     const double az[3] = {sonar_scan_az(s->scan, at - 1), sonar_scan_az(s->scan, at),
                           sonar_scan_az(s->scan, at + 1)};
-    set_top(peak, az,
+    set_top(&peak->is, az,
             (const double[]){(double)power_of(s, at - 1), (double)power_of(s, at),
                              (double)power_of(s, at + 1)});
 }
 
-sonar_code sonar_refine_peak(const sonar_search *s, sonar_local_maximum *peak) {
-    const bracket b = bracket_of(s, peak->index);
-    if (s->power_at)
-        return refine(s, b, &peak->is, &peak->listed);
-    interpolate(s, peak->index, &b, &peak->is, &peak->listed);
-    return SONAR_OK;
-}
+/* Range and direction hardly depend on one another: two alternations reach the maximum. */
+static const sonar_step *const far_steps[] = {&sonar_step_top, NULL};
+static const sonar_step *const near_steps[] = {&sonar_step_top,   &sonar_step_range,
+                                               &sonar_step_again, &sonar_step_range,
+                                               &sonar_step_again, NULL};
 
-sonar_code sonar_refine_again(const sonar_search *s, sonar_local_maximum *peak, double beams) {
-    const double az = peak->is.az_deg;
-    bool real;
-    return refine(s,
-                  (bracket){.low_deg = sonar_beams_on(s->scan, az, -beams),
-                            .high_deg = sonar_beams_on(s->scan, az, beams)},
-                  &peak->is, &real);
-}
-
-/* ---- -3 dB width ----------------------------------------------------------------------------- */
-
-/* One side of a peak: the power is at least half the peak's at `in`, and less at `out`. */
-typedef struct flank {
-    double in_deg, out_deg, in_power, out_power;
-} flank;
-
-/* Walks the grid away from the peak. False if the power does not fall by half before the scan ends,
- * a turn is over, or it rises above the peak. */
-static bool find_flank(const sonar_search *s, const float *power, const sonar_detection *peak,
-                       ptrdiff_t way, flank *f) {
-    const ptrdiff_t n = (ptrdiff_t)s->scan->count;
-    const ptrdiff_t next = sonar_scan_first(s->scan, peak->az_deg);
-    *f = (flank){.in_deg = peak->az_deg, .in_power = peak->power};
-    ptrdiff_t i = way > 0 ? next : next - 1;
-    for (ptrdiff_t steps = 0; steps < n && sonar_scan_inside(s->scan, i); steps++, i += way) {
-        f->out_deg = sonar_scan_az(s->scan, i);
-        f->out_power = (double)power[sonar_scan_index(s->scan, i)];
-        if (f->out_power < 0.5 * peak->power)
-            return true;
-        if (f->out_power > 1.01 * peak->power)
-            return false;
-        f->in_deg = f->out_deg;
-        f->in_power = f->out_power;
+sonar_code sonar_refine_tops(const sonar_search *s, sonar_task *task, sonar_local_maximum *peaks,
+                             size_t n) {
+    size_t tasks = 0;
+    for (size_t k = 0; k < n; k++) {
+        if (!peaks[k].listed)
+            continue;
+        peaks[k].task = tasks;
+        task[tasks].peak = &peaks[k];
+        task[tasks++].step = isfinite(peaks[k].is.range_m) ? near_steps : far_steps;
+        if (!s->power_at)
+            interpolate(s, &peaks[k]);
     }
-    return false;
-}
-
-/* A flank on its way away from the peak, off the grid. */
-typedef enum walk { WALKING, FOUND, NONE } walk;
-
-static walk step_out(const sonar_detection *peak, size_t n, const double *az_deg,
-                     const float *power, flank *f) {
-    for (size_t i = 0; i < n; i++) {
-        f->out_deg = az_deg[i];
-        f->out_power = (double)power[i];
-        if (f->out_power < 0.5 * peak->power)
-            return FOUND;
-        if (f->out_power > 1.01 * peak->power || fabs(f->out_deg - peak->az_deg) >= 180)
-            return NONE;
-        f->in_deg = f->out_deg;
-        f->in_power = f->out_power;
-    }
-    return WALKING;
-}
-
-/* The same as find_flank to both sides, for a peak on a range of its own, which no grid shows: in
- * steps of a quarter of a beam width that double from call to call, since a planar array's beam may
- * be many times the width it has in its widest direction. */
-static sonar_code walk_flanks(const sonar_search *s, const sonar_detection *peak, flank side[2],
-                              bool *found) {
-    enum { CALLS = 8, POINTS = SONAR_DETECT_POINTS / 2 };
-    double az[2 * POINTS], beams = 0, step = 0.25;
-    float power[2 * POINTS];
-    walk state[2] = {WALKING, WALKING};
-    for (size_t k = 0; k < 2; k++)
-        side[k] = (flank){.in_deg = peak->az_deg, .in_power = peak->power};
-    for (int call = 0; call < CALLS; call++, beams += POINTS * step, step *= 2) {
-        for (size_t i = 0; i < 2 * POINTS; i++)
-            az[i] =
-                sonar_beams_on(s->scan, peak->az_deg,
-                               (i < POINTS ? -1 : 1) * (beams + step * (double)(i % POINTS + 1)));
-        const sonar_code code = ask(s, peak, 2 * POINTS, az, power);
-        if (code != SONAR_OK)
-            return code;
-        for (size_t k = 0; k < 2; k++)
-            if (state[k] == WALKING)
-                state[k] = step_out(peak, POINTS, az + k * POINTS, power + k * POINTS, &side[k]);
-        if (state[0] != WALKING && state[1] != WALKING)
-            break;
-    }
-    *found = state[0] == FOUND && state[1] == FOUND;
-    return SONAR_OK;
-}
-
-static bool is_steep(const flank *f) {
-    return f->out_power < 0.8 * f->in_power && fabs(f->out_deg - f->in_deg) > narrowest_deg;
-}
-
-/* Narrows a flank to the two of its new points between which the power falls under half. */
-static void narrow(flank *f, const double *az_deg, const float *power, double half) {
-    for (size_t i = 0; i < FLANK_POINTS; i++) {
-        if ((double)power[i] < half) {
-            f->out_deg = az_deg[i];
-            f->out_power = (double)power[i];
-            return;
-        }
-        f->in_deg = az_deg[i];
-        f->in_power = (double)power[i];
-    }
-}
-
-static sonar_code narrow_both(const sonar_search *s, const sonar_detection *peak, flank side[2]) {
-    const double half = 0.5 * peak->power;
-    double az[2 * FLANK_POINTS];
-    float power[2 * FLANK_POINTS];
-    for (int round = 0; round < ROUNDS && (is_steep(&side[0]) || is_steep(&side[1])); round++) {
-        for (size_t i = 0; i < 2 * FLANK_POINTS; i++) {
-            const flank *f = &side[i / FLANK_POINTS];
-            const double share = (double)(i % FLANK_POINTS + 1) / (FLANK_POINTS + 1);
-            az[i] = f->in_deg + share * (f->out_deg - f->in_deg);
-        }
-        const sonar_code code = ask(s, peak, 2 * FLANK_POINTS, az, power);
-        if (code != SONAR_OK)
-            return code;
-        for (size_t k = 0; k < 2; k++)
-            narrow(&side[k], az + k * FLANK_POINTS, power + k * FLANK_POINTS, half);
-    }
-    return SONAR_OK;
-}
-
-/* Where the flank passes half the power, linear in dB. */
-static double crossing(const flank *f, double half) {
-    const double in_db = sonar_decibel(f->in_power), out_db = sonar_decibel(f->out_power);
-    const double share = in_db > out_db ? (in_db - sonar_decibel(half)) / (in_db - out_db) : 0.5;
-    return f->in_deg + share * (f->out_deg - f->in_deg);
-}
-
-sonar_code sonar_refine_width(const sonar_search *s, sonar_local_maximum *peak) {
-    flank side[2];
-    bool found;
-    sonar_code code = SONAR_OK;
-    sonar_detection *is = &peak->is;
-    is->width_deg = NAN;
-    if (isfinite(is->range_m) && s->power_at) {
-        code = walk_flanks(s, is, side, &found);
-    } else {
-        const float *power = isfinite(is->range_m) ? s->power : s->far_power;
-        found = find_flank(s, power, is, -1, &side[0]) && find_flank(s, power, is, 1, &side[1]);
-    }
-    if (code == SONAR_OK && found && s->power_at)
-        code = narrow_both(s, is, side);
-    if (code == SONAR_OK && found)
-        is->width_deg = crossing(&side[1], 0.5 * is->power) - crossing(&side[0], 0.5 * is->power);
-    return code;
+    return s->power_at ? sonar_rounds(s, task, tasks) : SONAR_OK;
 }

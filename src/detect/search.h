@@ -6,6 +6,7 @@
 #include "detect/detect.h"
 
 #include "detect/angle.h"
+#include "detect/pattern.h"
 
 #define SONAR_FIRST_SIDELOBE_BEAMS 1.614
 
@@ -17,6 +18,8 @@ typedef struct sonar_local_maximum {
     size_t range; /* index into near->range_m; near->ranges: the far field */
     bool listed;  /* otherwise it counts for its side lobes only: outside the scan, or too near a
                      stronger one */
+    double most[SONAR_PATTERN_PARTS]; /* share of its power that a part of the band can have */
+    size_t task;                      /* of its refinement, where it has one */
 } sonar_local_maximum;
 
 typedef struct sonar_search {
@@ -27,6 +30,7 @@ typedef struct sonar_search {
     const sonar_nearfield *near; /* or NULL */
     float *scratch;              /* [direction] */
     bool sidelobes;              /* the rule applies */
+    bool adaptive;               /* MVDR's peaks */
     double threshold, separation_beams;
     sonar_power_at power_at; /* or NULL */
     void *ctx;
@@ -73,20 +77,91 @@ sonar_smear sonar_focus_smear(const sonar_search *s, const sonar_local_maximum *
                               const sonar_local_maximum *b);
 /* Upper fifth of the spectrum of the peak's own range, on the stronger side of the peak. */
 double sonar_focus_ripple(const sonar_search *s, const sonar_local_maximum *peak);
-/* Moves a peak with a range to the top of the power over range and direction. */
-sonar_code sonar_focus_refine(const sonar_search *s, sonar_local_maximum *peak);
+/* Without power_at: the range of a peak that has one by the parabola in 1/r. */
+void sonar_focus_interpolate(const sonar_search *s, sonar_local_maximum *peak);
 
-/* ---- refine.c -------------------------------------------------------------------------------- */
+/* ---- leak.c ---------------------------------------------------------------------------------- */
 
-/* power_at at azimuths on one range, with what is not finite counting as nothing. */
-sonar_code sonar_refine_ask(const sonar_search *s, size_t n, const double *az_deg,
-                            const double *range_m, float *power);
-/* Moves a peak of the grid to the top between its neighbours, on its own range. No longer listed if
- * the power still rises where the scan ends. */
-sonar_code sonar_refine_peak(const sonar_search *s, sonar_local_maximum *peak);
-/* The same within `beams` beam widths of where the peak is now. */
-sonar_code sonar_refine_again(const sonar_search *s, sonar_local_maximum *peak, double beams);
-/* Sets width_deg, on the peak's own range. */
-sonar_code sonar_refine_width(const sonar_search *s, sonar_local_maximum *peak);
+/* Sets most[] from the spectrum around the peak. */
+void sonar_leak_limit(const sonar_search *s, sonar_local_maximum *peak);
+/* The most that the array shows of one peak at another one, per unit of its power, with a margin
+ * for noise. */
+double sonar_leak_share(const sonar_search *s, const sonar_local_maximum *from,
+                        const sonar_local_maximum *to);
+
+/* ---- rounds.c: what peaks ask of the beamformer, side by side -------------------------------- */
+
+/* Points that one peak asks for in a round, and those that it remembers. */
+enum { SONAR_TASK_POINTS = 16, SONAR_TASK_SAMPLES = 64 };
+
+/* A peak between two lower directions. An end is open where the scan stops: nothing says that the
+ * power falls beyond it. */
+typedef struct sonar_bracket {
+    double low_deg, high_deg;
+    bool low_open, high_open;
+} sonar_bracket;
+
+/* One side of a peak: the power is at least half the peak's at `in`, and less at `out`. */
+typedef struct sonar_flank {
+    double in_deg, out_deg, in_power, out_power;
+} sonar_flank;
+
+typedef enum sonar_walk { SONAR_WALKING = 0, SONAR_WALK_FOUND, SONAR_WALK_NONE } sonar_walk;
+
+struct sonar_step;
+
+/* The refinement of one peak. Each of its steps asks round after round until it knows enough. */
+typedef struct sonar_task {
+    sonar_local_maximum *peak;
+    const struct sonar_step *const *step; /* NULL at the end */
+    int rounds;                           /* of the step so far */
+    size_t n;                             /* points of the round */
+    double az_deg[SONAR_TASK_POINTS], range_m[SONAR_TASK_POINTS];
+    float power[SONAR_TASK_POINTS];
+    size_t samples; /* all that was asked for the last top */
+    double sample_deg[SONAR_TASK_SAMPLES];
+    float sample_power[SONAR_TASK_SAMPLES];
+    /* of the steps */
+    sonar_bracket whole, next; /* a top */
+    size_t points;             /* of the next bracket */
+    double wing_deg;  /* foretold half width at half the power, whose flanks are asked for, too; 0:
+                         not  known */
+    bool hinted;      /* it is where another spectrum has a contact */
+    bool centred;     /* the grid's direction is in the middle of its points */
+    double low, high; /* 1/r */
+    sonar_flank side[2];               /* the width */
+    sonar_walk walk[2];                /* a flank's way off the grid */
+    double walked_beams, stride_beams; /* how far they are */
+} sonar_task;
+
+typedef struct sonar_step {
+    /* False: the step has nothing to ask. */
+    bool (*begin)(const sonar_search *s, sonar_task *t);
+    void (*ask)(const sonar_search *s, sonar_task *t);
+    /* From t->power; true at the end of the step. */
+    bool (*take)(const sonar_search *s, sonar_task *t);
+} sonar_step;
+
+/* Goes through the steps of all tasks. A round of all of them is one call of power_at, as far as
+ * its points reach. What is not finite counts as no power. */
+sonar_code sonar_rounds(const sonar_search *s, sonar_task *task, size_t tasks);
+
+/* ---- the steps: refine.c, focus.c, width.c --------------------------------------------------- */
+
+/* The top of a peak of the grid between its neighbours, on its own range; no longer listed if the
+ * power still rises where the scan ends. Then: within half a beam width of where the peak is. */
+extern const sonar_step sonar_step_top, sonar_step_again;
+/* The range of a peak that has one. */
+extern const sonar_step sonar_step_range;
+/* width_deg, on the peak's own range, from what its last top has left. */
+extern const sonar_step sonar_step_width;
+
+/* Moves the listed peaks to their tops, those with a range over range and direction. task has room
+ * for all that are listed. */
+sonar_code sonar_refine_tops(const sonar_search *s, sonar_task *task, sonar_local_maximum *peaks,
+                             size_t n);
+/* Sets width_deg of the listed peaks. */
+sonar_code sonar_refine_widths(const sonar_search *s, sonar_task *task, sonar_local_maximum *peaks,
+                               size_t n);
 
 #endif

@@ -15,6 +15,7 @@ static const double beside_beams = 0.5;          /* a contact is where it must h
 static const double telling_beams = 2;           /* so far apart two places can tell: what stays at
                                                     one angle is near neither */
 static const double deviations = 4, share = 0.5; /* of the sign test */
+static const double clear_beams = 0.8;           /* off the axis; nearer to it sides are less so */
 static const double fade_memories = 8;           /* 1/e of what is kept, in times of all windows */
 
 /* A contact of an earlier window. */
@@ -96,6 +97,11 @@ static const struct plot *plot_at(const struct look *l, const struct window *w, 
     return best;
 }
 
+/* How far a place is from where both sides meet, 0 on the axis to 1. */
+static double clear_of_axis(const struct look *l, double cosine) {
+    return fmin((1 - fabs(cosine)) / (clear_beams * l->beam), 1);
+}
+
 /* ---- evidence -------------------------------------------------------------------------------- */
 
 typedef struct verdict {
@@ -125,11 +131,15 @@ static verdict test(const struct look *l, const struct candidate *c) {
     return (verdict){side_of[more > 0 ? STARBOARD : PORT], fabs(more) / windows};
 }
 
-/* What was told of the same contact in one of the windows before. */
+/* What was told of the same contact in one of the windows before, but not through the axis. */
 static verdict follow(const struct look *l, const struct candidate *c) {
     const struct window *w;
     for (size_t i = 0; i < FOLLOWED && (w = window_before(l, i)); i++)
         for (int side = 0; side < SIDES; side++) {
+            const struct plot *any =
+                plot_at(l, w, place_in(l, w, c->bearing_deg[side]), SONAR_SIDE_UNKNOWN);
+            if (any && clear_of_axis(l, any->cosine) < share)
+                return (verdict){.side = SONAR_SIDE_UNKNOWN};
             const struct plot *p =
                 plot_at(l, w, place_in(l, w, c->bearing_deg[side]), side_of[side]);
             const double age_s = l->moment->at_s - w->at_s;
@@ -155,8 +165,11 @@ static void resolve(const struct look *l, sonar_detection *d) {
     if (isnan(l->moment->heading_deg) || isnan(d->bearing_deg) || isnan(d->mirror_deg))
         return;
     const verdict v = judge(l, &c);
+    const double clear = clear_of_axis(l, cos(d->az_deg * SONAR_RADIANS));
+    if (clear * v.confidence < share)
+        return;
     d->side = v.side;
-    d->side_confidence = v.confidence;
+    d->side_confidence = clear * v.confidence;
     if (d->side == SONAR_SIDE_PORT) {
         d->bearing_deg = c.bearing_deg[PORT];
         d->mirror_deg = c.bearing_deg[STARBOARD];

@@ -12,6 +12,9 @@
  * that or more, and half of all windows that could tell or more; that share is the confidence. Once
  * told, a contact keeps it while it is followed from window to window, and it fades.
  *
+ * Near the axis both bearings are nearly the same, and what passes it changes its side: confidence
+ * falls towards it, and nothing is kept through it.
+ *
  * On a straight course no window can tell, noise speaks for both sides alike, and what stays at one
  * angle of the array while it turns, own noise for instance, confirms neither.
  */

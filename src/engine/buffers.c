@@ -97,20 +97,39 @@ static sonar_code make_mvdr_surfaces(sonar_engine *e, sonar_error *err) {
                        0, &e->buffers.host_info, err);
 }
 
-static sonar_code make_pair(const sonar_backend *backend, sonar_space space, size_t sensors,
-                            sonar_buffer *points, sonar_buffer *power, sonar_error *err) {
-    sonar_code code = make(backend, space, SONAR_U64, SONAR_ENGINE_POINTS, sensors, 0, points, err);
-    return code ? code : make(backend, space, SONAR_F32, SONAR_ENGINE_POINTS, 0, 0, power, err);
+static sonar_code make_looks(const sonar_backend *backend, sonar_space space, sonar_buffer *looks,
+                             sonar_buffer *powers, sonar_error *err) {
+    sonar_code code =
+        make(backend, space, SONAR_F64, SONAR_ENGINE_POINTS, SONAR_LOOK_FIELDS, 0, looks, err);
+    return code ? code : make(backend, space, SONAR_F32, SONAR_ENGINE_POINTS, 0, 0, powers, err);
 }
 
-static sonar_code make_points(sonar_engine *e, sonar_error *err) {
-    size_t sensors = e->spec.specs->cbf.sensors;
-    sonar_code code = make_pair(sonar_engine_owner(e), SONAR_PINNED, sensors,
-                                &e->buffers.host_points, &e->buffers.host_point_power, err);
-    for (struct side *s = e->side; s < e->side + SIDES && !code; s++)
-        if (s->backend)
-            code = make_pair(s->backend, s->backend->native_space, sensors, &s->points,
-                             &s->point_power, err);
+sonar_code sonar_engine_make_aim(sonar_engine *e, sonar_engine_stage place, size_t sensors,
+                                 struct aim *aim, sonar_error *err) {
+    const sonar_steer_spec spec = {sensors};
+    if (aim->steer.ops)
+        return SONAR_OK;
+    sonar_code code = sonar_engine_make_stage(e, place, "steer", &spec, &aim->steer, err);
+    if (code)
+        return code;
+    const sonar_backend *backend = aim->steer.side->backend;
+    code = make_looks(backend, backend->native_space, &aim->looks, &aim->powers, err);
+    return code ? code
+                : make(backend, backend->native_space, SONAR_U64, SLAB, sensors, 0, &aim->turns,
+                       err);
+}
+
+/* Beside the beamformers, which may share a side. */
+static sonar_code make_aims(sonar_engine *e, sonar_error *err) {
+    const size_t sensors = e->spec.specs->cbf.sensors;
+    const struct side *mvdr = e->spec.specs->mvdr_enabled ? sonar_engine_mvdr_side(e) : NULL;
+    sonar_code code = make_looks(sonar_engine_owner(e), SONAR_PINNED, &e->buffers.host_looks,
+                                 &e->buffers.host_powers, err);
+    if (!code)
+        code = sonar_engine_make_aim(e, SONAR_ENGINE_CBF, sensors, &e->cbf.side->aim, err);
+    if (!code && mvdr)
+        code = sonar_engine_make_aim(e, SONAR_ENGINE_MVDR, sensors, &sonar_engine_mvdr_side(e)->aim,
+                                     err);
     return code;
 }
 
@@ -134,6 +153,8 @@ static sonar_code make_ring(sonar_engine *e, sonar_error *err) {
 
 sonar_code sonar_engine_make_buffers(sonar_engine *e, sonar_error *err) {
     sonar_code code = make_all_spectra(e, err);
+    if (!code)
+        code = make_aims(e, err);
     if (!code && e->parts)
         code = sonar_parts_make_buffers(e, err);
     if (code || e->parts)
@@ -142,8 +163,6 @@ sonar_code sonar_engine_make_buffers(sonar_engine *e, sonar_error *err) {
         code = make_cbf_surfaces(e, err);
     if (!code)
         code = make_mvdr_surfaces(e, err);
-    if (!code)
-        code = make_points(e, err);
     return code ? code : make_ring(e, err);
 }
 
@@ -153,12 +172,22 @@ static void release(const sonar_backend *backend, sonar_buffer *buffers, size_t 
             backend->buffer_destroy(&buffers[i]);
 }
 
+void sonar_engine_free_aim(struct aim *aim) {
+    if (!aim->steer.ops)
+        return;
+    const sonar_backend *backend = aim->steer.side->backend;
+    aim->steer.ops->destroy(aim->steer.self);
+    release(backend, &aim->looks, 1);
+    release(backend, &aim->turns, 1);
+    release(backend, &aim->powers, 1);
+    *aim = (struct aim){0};
+}
+
 static void release_side(const sonar_engine *e, struct side *side, const sonar_backend *owner) {
     release(owner, &side->spectra.all, 1);
     if (e->spec.specs->own_mvdr_dft)
         release(owner, &side->spectra.mvdr, 1);
-    release(side->backend, &side->points, 1);
-    release(side->backend, &side->point_power, 1);
+    sonar_engine_free_aim(&side->aim);
 }
 
 void sonar_engine_free_buffers(sonar_engine *e) {
@@ -171,8 +200,8 @@ void sonar_engine_free_buffers(sonar_engine *e) {
     if (e->mvdr.side)
         release(e->mvdr.side->backend, b->mvdr, SONAR_MVDR_OUTPUTS);
     release(owner, &b->host_info, 1);
-    release(owner, &b->host_points, 1);
-    release(owner, &b->host_point_power, 1);
+    release(owner, &b->host_looks, 1);
+    release(owner, &b->host_powers, 1);
     release(e->side[DEVICE_SIDE].backend, &b->ring, 1);
     release(e->side[DEVICE_SIDE].backend, &b->column, 1);
     release(e->side[DEVICE_SIDE].backend, &b->host_column, 1);

@@ -20,6 +20,7 @@
 #include "core/window.h"
 #include "core/specs.h"
 #include "sonar/backend.h"
+#include "sonar/stages.h"
 
 /* The stages that are placed, in the order of sonar_timed_stage. The MVDR's own DFT goes with the
  * DFT. */
@@ -31,7 +32,7 @@ typedef enum sonar_engine_stage {
 } sonar_engine_stage;
 
 /* Directions off the grid that one evaluation takes at most. */
-enum { SONAR_ENGINE_POINTS = 16 };
+enum { SONAR_ENGINE_POINTS = 256 };
 
 /* Where the samples come from. The functions are called by the engine's thread. */
 typedef struct sonar_engine_source {
@@ -120,13 +121,11 @@ sonar_code sonar_engine_run(sonar_engine *engine, const sonar_engine_job *job, s
 /* The MVDR begins with nothing at the next run: what came before has nothing to do with it. */
 void sonar_engine_forget(sonar_engine *engine);
 
-/* Host memory u64 [SONAR_ENGINE_POINTS][sensor] (with ranks, the CBF's are those of the part, the
- * MVDR's of the whole array) for the turns of directions to be evaluated. */
-uint64_t *sonar_engine_points(sonar_engine *engine);
-/* Broadband power of the CBF or the MVDR at the first n of these directions, for the window of the
- * last run, to power[n]; with ranks, on the root, and NULL on the others. */
+/* Broadband power of the CBF or the MVDR where these n <= SONAR_ENGINE_POINTS looks go, for the
+ * window of the last run, to power[n]; with ranks, on the root, and NULL on the others. The looks'
+ * bins are the beamformer's. Waits for the device once. */
 sonar_code sonar_engine_evaluate(sonar_engine *engine, sonar_engine_stage beamformer, size_t n,
-                                 float *power, sonar_error *err);
+                                 const sonar_look *look, float *power, sonar_error *err);
 
 /* Of the last run that fetched surfaces: f32 [bin][SONAR_MVDR_INFO_FIELDS] of the live band, empty
  * without MVDR. */
@@ -134,6 +133,10 @@ const sonar_buffer *sonar_engine_mvdr_info(const sonar_engine *engine);
 sonar_engine_snapshots sonar_engine_read_snapshots(const sonar_engine *engine);
 /* Adds the last run's times on the device to spec.times; when nobody waits for anything. */
 void sonar_engine_collect_times(sonar_engine *engine);
+/* After that, of the last run: how long each stage took, on the device where it was timed there,
+ * and copying what was left of the samples. 0: it was not done. */
+void sonar_engine_last_times(const sonar_engine *engine, uint64_t stage_ns[SONAR_ENGINE_STAGES],
+                             uint64_t *copy_ns);
 
 /* "cpu", "cuda", "cuda+cpu": the backends at work. Lives as long as the engine. */
 const char *sonar_engine_name(const sonar_engine *engine);

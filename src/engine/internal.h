@@ -19,13 +19,7 @@ struct spectra {
     sonar_buffer mvdr; /* c32 [snapshot][bin][sensor]: such a view, or the MVDR's own, owned */
 };
 
-struct side {
-    const sonar_backend *backend; /* NULL: no stage is here */
-    sonar_queue *queue;
-    sonar_event *done, *transferred; /* all enqueued work; what the other side is to read */
-    struct spectra spectra;
-    sonar_buffer points, point_power; /* u64 [SONAR_ENGINE_POINTS][sensor], f32 [point] */
-};
+struct side;
 
 struct stage {
     const sonar_stage_ops *ops;
@@ -33,13 +27,31 @@ struct stage {
     struct side *side;
 };
 
+/* Looks off the grid on their way to a beamformer: a slab of them is steered at and evaluated, then
+ * the next, so that turns need room for no more. */
+enum { SLAB = 64 };
+struct aim {
+    struct stage steer;
+    sonar_buffer looks;  /* f64 [SONAR_ENGINE_POINTS][SONAR_LOOK_FIELDS] */
+    sonar_buffer turns;  /* u64 [SLAB][sensor] */
+    sonar_buffer powers; /* f32 [SONAR_ENGINE_POINTS] */
+};
+
+struct side {
+    const sonar_backend *backend; /* NULL: no stage is here */
+    sonar_queue *queue;
+    sonar_event *done, *transferred; /* all enqueued work; what the other side is to read */
+    struct spectra spectra;
+    struct aim aim; /* of the engine's sensors */
+};
+
 /* What is not the same on both sides, made once. */
 struct buffers {
     sonar_buffer cbf[SONAR_CBF_OUTPUTS], mvdr[SONAR_MVDR_OUTPUTS]; /* on the stages' sides */
-    sonar_buffer host_info;                     /* f32 [bin][SONAR_MVDR_INFO_FIELDS] */
-    sonar_buffer host_points, host_point_power; /* as a side's */
-    sonar_buffer ring;                /* the sample ring's twin on a device, or that itself */
-    sonar_buffer column, host_column; /* u64: where the window lies in it, for recorded work */
+    sonar_buffer host_info;               /* f32 [bin][SONAR_MVDR_INFO_FIELDS] */
+    sonar_buffer host_looks, host_powers; /* as an aim's */
+    sonar_buffer ring;                    /* the sample ring's twin on a device, or that itself */
+    sonar_buffer column, host_column;     /* u64: where the window lies in it, for recorded work */
 };
 
 /* Events around the stages, for their times; none where the backend cannot tell. What lies between
@@ -50,6 +62,7 @@ struct timestamps {
     int64_t window_ns, began_ns[SONAR_ENGINE_STAGES];
     unsigned recorded, timed; /* of this window: edges, stages; a bit each */
     bool copy_recorded;
+    uint64_t copy_ns, last_ns[SONAR_ENGINE_STAGES]; /* of this window; 0: not done, or not told */
 };
 
 /* Snapshots that a window brings for the MVDR, its hop apart; those that touch a gap are left out
@@ -121,26 +134,24 @@ struct parts {
     struct both products;          /* f64 [snapshot][bin][SONAR_MVDR_PRODUCTS] */
     struct both plan, of_bins;     /* f64 [bin][SONAR_MVDR_PLAN], [bin][sonar_mvdr_sums_most] */
     struct both share_plan, added; /* the same of the share, added */
-    struct both own_points;        /* u64 [point][sensor] of the part */
-    struct both of_points, added_points; /* f64 [bin][point][1 + 2 slots], of the share */
+    struct both of_points, added_points; /* f64 [bin][point of a slab][1 + 2 slots], of the share */
     double *sent, *received;             /* sums on their way */
     struct both far, near; /* c32 [snapshot][bin][direction], [snapshot][bin][range, direction] */
     struct both input;     /* c32 [snapshot][bin][sensor] of the whole array: the MVDR's */
-    struct both spectrum, info;          /* f32 [bin][direction], [bin][info field] of the share */
-    struct both eigenvalues;             /* f32 [bin][sonar_mvdr_modes] of it */
-    struct both close;                   /* f32 [range][direction] of it: the MVDR's near field */
-    struct both music;                   /* f32 [direction] of it */
-    sonar_buffer points;                 /* u64 [point][sensor] of the whole array, or less */
-    struct both cbf_points, mvdr_points; /* as the stages have them; the host's are `points` */
-    struct both point_parts;             /* c32 [snapshot][bin][point] */
-    struct both point_power;             /* f32 [point] */
-    float *psd;                          /* [channel][bin] */
-    sonar_c32 *packed, *unpacked;        /* transforms on their way */
-    uint8_t *keep, *keeps;               /* [snapshot] those that are whole; [rank][snapshot] */
-    void *all;                           /* root: what the ranks send, one behind the other */
-    sonar_buffer whole_info;             /* root: f32 [bin][SONAR_MVDR_INFO_FIELDS] */
-    float *whole_spectrum;               /* root: f32 [bin][direction] where no surface takes it */
-    bool absent;                         /* from the last run */
+    struct both spectrum, info;   /* f32 [bin][direction], [bin][info field] of the share */
+    struct both eigenvalues;      /* f32 [bin][sonar_mvdr_modes] of it */
+    struct both close;            /* f32 [range][direction] of it: the MVDR's near field */
+    struct both music;            /* f32 [direction] of it */
+    struct aim whole;             /* of all sensors, where no sums are added */
+    struct both point_parts;      /* c32 [snapshot][bin][point of a slab] */
+    struct both point_power;      /* f32 [point of a slab] */
+    float *psd;                   /* [channel][bin] */
+    sonar_c32 *packed, *unpacked; /* transforms on their way */
+    uint8_t *keep, *keeps;        /* [snapshot] those that are whole; [rank][snapshot] */
+    void *all;                    /* root: what the ranks send, one behind the other */
+    sonar_buffer whole_info;      /* root: f32 [bin][SONAR_MVDR_INFO_FIELDS] */
+    float *whole_spectrum;        /* root: f32 [bin][direction] where no surface takes it */
+    bool absent;                  /* from the last run */
 };
 
 struct sonar_engine {
@@ -173,6 +184,12 @@ sonar_code sonar_parts_run(struct sonar_engine *engine, const sonar_engine_job *
                            sonar_error *err);
 sonar_code sonar_parts_evaluate(struct sonar_engine *engine, sonar_engine_stage which, size_t n,
                                 float *power, sonar_error *err);
+/* look.c: the first n looks of the host's go where the steering is. */
+sonar_code sonar_look_send(struct sonar_engine *engine, struct aim *aim, size_t n,
+                           sonar_error *err);
+/* Turns of looks [first, first + n) of these, n <= SLAB, for a stage's evaluate. */
+sonar_code sonar_look_steer(const struct aim *aim, size_t first, size_t n, const sonar_work *work,
+                            sonar_buffer *turns, sonar_error *err);
 /* parts_buffers.c: before the stages are made, its share of the MVDR; then its buffers. */
 sonar_code sonar_parts_create(struct sonar_engine *engine, sonar_error *err);
 sonar_code sonar_parts_make_sums(struct sonar_engine *engine, sonar_error *err); /* the stage */
@@ -234,6 +251,10 @@ struct side *sonar_engine_device(struct sonar_engine *engine); /* its side, or N
 /* buffers.c: the backend that host memory comes from, the device's if there is one. */
 const sonar_backend *sonar_engine_owner(const struct sonar_engine *engine);
 sonar_code sonar_engine_make_buffers(struct sonar_engine *engine, sonar_error *err);
+/* Steering beside the stages of a place, and its buffers. */
+sonar_code sonar_engine_make_aim(struct sonar_engine *engine, sonar_engine_stage place,
+                                 size_t sensors, struct aim *aim, sonar_error *err);
+void sonar_engine_free_aim(struct aim *aim);
 void sonar_engine_free_buffers(struct sonar_engine *engine);
 /* samples.c: copies what is left of the job's window, lets the DFT's queue wait for it and sets
  * job->seen. */

@@ -266,11 +266,10 @@ static sonar_code await_transforms(sonar_engine *e, sonar_error *err) {
 }
 
 static sonar_code transform(sonar_engine *e, struct job *job, sonar_error *err) {
-    if (e->parts->absent)
-        return SONAR_OK;
     sonar_code code = sonar_timing_window(e, err);
-    if (!code)
-        code = sonar_samples_upload(e, job, err);
+    if (code || e->parts->absent)
+        return code;
+    code = sonar_samples_upload(e, job, err);
     if (!code)
         code = sonar_enqueue_transforms(e, job, err);
     if (!code)
@@ -330,60 +329,27 @@ sonar_code sonar_parts_run(sonar_engine *e, const sonar_engine_job *given, sonar
 
 /* ---- off the grid ---------------------------------------------------------------------------- */
 
-/* The points lie densely in host memory, whatever stage they are for. */
-static struct both take_points(const sonar_engine *e, const struct both *of_stage, size_t n,
-                               size_t sensors) {
-    const size_t shape[2] = {n, sensors};
-    struct both points = shaped_both(of_stage, 2, shape);
-    const bool on_host = of_stage->host.data == of_stage->native.data;
-    points.host = shaped(&e->parts->points, 2, shape);
-    if (on_host)
-        points.native = points.host;
-    return points;
-}
-
-static sonar_code evaluate(sonar_engine *e, const struct stage *stage, struct both *points,
-                           struct both *out, sonar_error *err) {
-    sonar_work work = e->last;
-    if (stage == &e->mvdr)
-        work.params = e->spec.ranks->params;
-    sonar_code code = to_stage(stage, points, err);
+/* The slab of looks [first, first + n), steered at and evaluated. */
+static sonar_code evaluate(const struct stage *stage, const struct aim *aim, const sonar_work *work,
+                           size_t first, size_t n, struct both *out, sonar_error *err) {
+    sonar_buffer turns;
+    sonar_code code = sonar_look_steer(aim, first, n, work, &turns, err);
     if (!code)
-        code = stage->ops->evaluate(stage->self, stage->side->queue, &points->native, &out->native,
-                                    &work, err);
+        code =
+            stage->ops->evaluate(stage->self, stage->side->queue, &turns, &out->native, work, err);
     return code ? code : to_host(stage, out, err);
 }
 
-/* The part's columns of the whole array's points. */
-static void cut_points(const sonar_engine *e, size_t n, const struct both *to) {
-    const sonar_engine_ranks *ranks = e->spec.ranks;
-    const size_t all = ranks->specs->mvdr.sensors, own = e->spec.specs->mvdr.sensors;
-    const uint32_t *sensor = ranks->sensor;
-    for (size_t r = 0; r < ranks->cluster->place.rank; r++)
-        sensor += ranks->sensors[r];
-    for (size_t i = 0; i < n; i++)
-        for (size_t s = 0; s < own; s++)
-            ((uint64_t *)to->host.data)[i * own + s] =
-                ((const uint64_t *)e->parts->points.data)[i * all + sensor[s]];
-}
-
 /* All ranks' sums at the points, added, and from these the power over the rank's share. */
-static sonar_code evaluate_sums(sonar_engine *e, size_t n, sonar_error *err) {
+static sonar_code evaluate_sums(sonar_engine *e, size_t first, size_t n, sonar_error *err) {
     struct parts *p = e->parts;
     const sonar_mvdr_spec *mvdr = &e->spec.specs->mvdr;
     const size_t each = p->of_points.host.shape[2];
-    struct both points = shaped_both(&p->own_points, 2, (size_t[]){n, mvdr->sensors});
     struct both sums = shaped_both(&p->of_points, 3, (size_t[]){mvdr->bins, n, each});
     struct both added = shaped_both(&p->added_points, 3, (size_t[]){p->mvdr.bins, n, each});
     struct both power = shaped_both(&p->point_power, 1, &n);
     sonar_work work = e->last;
-    cut_points(e, n, &points);
-    sonar_code code = to_stage(&p->sums, &points, err);
-    if (!code)
-        code = p->sums.ops->evaluate(p->sums.self, p->sums.side->queue, &points.native,
-                                     &sums.native, &work, err);
-    if (!code)
-        code = to_host(&p->sums, &sums, err);
+    sonar_code code = evaluate(&p->sums, &p->sums.side->aim, &work, first, n, &sums, err);
     if (!code)
         code = sonar_share_point_sums(e, n, err);
     if (code || !p->has_mvdr || is_idle(e))
@@ -396,25 +362,37 @@ static sonar_code evaluate_sums(sonar_engine *e, size_t n, sonar_error *err) {
     return code ? code : to_host(&e->mvdr, &power, err);
 }
 
-sonar_code sonar_parts_evaluate(sonar_engine *e, sonar_engine_stage which, size_t n, float *power,
-                                sonar_error *err) {
+static sonar_code evaluate_slab(sonar_engine *e, sonar_engine_stage which, size_t first, size_t n,
+                                float *power, sonar_error *err) {
     struct parts *p = e->parts;
     const sonar_cbf_spec *cbf = &e->spec.specs->cbf;
     sonar_code code = SONAR_OK;
     if (which == SONAR_ENGINE_CBF) {
-        struct both points = take_points(e, &p->cbf_points, n, cbf->sensors);
         const size_t band = sonar_engine_live_cbf(e, e->last.params)->cbf_bins;
         struct both out = shaped_both(&p->point_parts, 3, (size_t[]){cbf->max_snapshots, band, n});
         if (p->absent)
             clear(&out);
         else
-            code = evaluate(e, &e->cbf, &points, &out, err);
+            code = evaluate(&e->cbf, &e->cbf.side->aim, &e->last, first, n, &out, err);
     } else if (p->adds) {
-        code = evaluate_sums(e, n, err);
+        code = evaluate_sums(e, first, n, err);
     } else if (p->has_mvdr && !is_idle(e)) {
-        struct both points = take_points(e, &p->mvdr_points, n, p->mvdr.sensors);
         struct both out = shaped_both(&p->point_power, 1, &n);
-        code = evaluate(e, &e->mvdr, &points, &out, err);
+        sonar_work work = e->last;
+        work.params = e->spec.ranks->params;
+        code = evaluate(&e->mvdr, &p->whole, &work, first, n, &out, err);
     }
     return code ? code : sonar_share_points(e, which, n, power, err);
+}
+
+sonar_code sonar_parts_evaluate(sonar_engine *e, sonar_engine_stage which, size_t n, float *power,
+                                sonar_error *err) {
+    struct parts *p = e->parts;
+    const bool mvdr = which == SONAR_ENGINE_MVDR;
+    struct aim *aim = !mvdr ? &e->cbf.side->aim : p->adds ? &p->sums.side->aim : &p->whole;
+    sonar_code code = aim->steer.ops ? sonar_look_send(e, aim, n, err) : SONAR_OK;
+    for (size_t done = 0; done < n && !code; done += SLAB)
+        code = evaluate_slab(e, which, done, sonar_min_size(n - done, SLAB),
+                             power ? power + done : NULL, err);
+    return code;
 }

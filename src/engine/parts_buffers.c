@@ -88,11 +88,8 @@ static sonar_code make_cbf(sonar_engine *e, sonar_error *err) {
             make_both(e, &e->cbf, SONAR_C32, 3,
                       (size_t[]){n, cbf->cbf_bins, cbf->ranges * cbf->directions}, &p->near, err);
     if (!code)
-        code = make_both(e, &e->cbf, SONAR_U64, 2, (size_t[]){SONAR_ENGINE_POINTS, cbf->sensors},
-                         &p->cbf_points, err);
-    if (!code)
-        code = make_both(e, &e->cbf, SONAR_C32, 3, (size_t[]){n, cbf->bins, SONAR_ENGINE_POINTS},
-                         &p->point_parts, err);
+        code = make_both(e, &e->cbf, SONAR_C32, 3, (size_t[]){n, cbf->bins, SLAB}, &p->point_parts,
+                         err);
     return code;
 }
 
@@ -111,11 +108,8 @@ static sonar_code make_sums(sonar_engine *e, sonar_error *err) {
     if (!code)
         code = make_both(e, &p->sums, SONAR_F64, 2, (size_t[]){bins, most}, &p->of_bins, err);
     if (!code)
-        code = make_both(e, &p->sums, SONAR_U64, 2, (size_t[]){SONAR_ENGINE_POINTS, mvdr->sensors},
-                         &p->own_points, err);
-    if (!code)
-        code = make_both(e, &p->sums, SONAR_F64, 3, (size_t[]){bins, SONAR_ENGINE_POINTS, each},
-                         &p->of_points, err);
+        code =
+            make_both(e, &p->sums, SONAR_F64, 3, (size_t[]){bins, SLAB, each}, &p->of_points, err);
     return code;
 }
 
@@ -133,8 +127,8 @@ static sonar_code make_input(sonar_engine *e, sonar_error *err) {
         code = make_both(e, &e->mvdr, SONAR_F64, 2,
                          (size_t[]){mvdr->bins, sonar_mvdr_sums_most(mvdr)}, &p->added, err);
     if (!code)
-        code = make_both(e, &e->mvdr, SONAR_F64, 3,
-                         (size_t[]){mvdr->bins, SONAR_ENGINE_POINTS, each}, &p->added_points, err);
+        code = make_both(e, &e->mvdr, SONAR_F64, 3, (size_t[]){mvdr->bins, SLAB, each},
+                         &p->added_points, err);
     return code;
 }
 
@@ -160,11 +154,9 @@ static sonar_code make_mvdr(sonar_engine *e, sonar_error *err) {
     if (!code && mvdr->music)
         code = make_both(e, &e->mvdr, SONAR_F32, 1, (size_t[]){mvdr->directions}, &p->music, err);
     if (!code && !p->adds)
-        code = make_both(e, &e->mvdr, SONAR_U64, 2, (size_t[]){SONAR_ENGINE_POINTS, mvdr->sensors},
-                         &p->mvdr_points, err);
+        code = sonar_engine_make_aim(e, SONAR_ENGINE_MVDR, mvdr->sensors, &p->whole, err);
     if (!code)
-        code = make_both(e, &e->mvdr, SONAR_F32, 1, (size_t[]){SONAR_ENGINE_POINTS},
-                         &p->point_power, err);
+        code = make_both(e, &e->mvdr, SONAR_F32, 1, (size_t[]){SLAB}, &p->point_power, err);
     return code;
 }
 
@@ -182,7 +174,7 @@ static bool make_sum_transfers(sonar_engine *e) {
     const sonar_mvdr_spec *mvdr = &e->spec.specs->mvdr;
     struct parts *p = e->parts;
     const size_t ranks = e->spec.ranks->cluster->place.ranks;
-    const size_t points = SONAR_ENGINE_POINTS * (1 + 2 * (size_t)sonar_mvdr_slots(mvdr));
+    const size_t points = SLAB * (1 + 2 * (size_t)sonar_mvdr_slots(mvdr));
     const size_t of_bin = sonar_max_size(sonar_mvdr_sums_most(mvdr), points);
     const size_t products = mvdr->max_new * mvdr->bins * SONAR_MVDR_PRODUCTS;
     p->sent = sonar_alloc(mvdr->bins * of_bin, sizeof *p->sent);
@@ -215,7 +207,7 @@ static bool make_roots(sonar_engine *e) {
     const sonar_cbf_spec *cbf = &specs->cbf;
     struct parts *p = e->parts;
     const size_t ranks = e->spec.ranks->cluster->place.ranks;
-    const size_t far = cbf->bins * sonar_max_size(cbf->directions, SONAR_ENGINE_POINTS);
+    const size_t far = cbf->bins * sonar_max_size(cbf->directions, SLAB);
     const size_t near = cbf->cbf_bins * cbf->ranges * cbf->directions;
     if (e->spec.ranks->cluster->place.rank > 0)
         return true;
@@ -235,12 +227,7 @@ static bool make_roots(sonar_engine *e) {
 }
 
 sonar_code sonar_parts_make_buffers(sonar_engine *e, sonar_error *err) {
-    const size_t shape[2] = {SONAR_ENGINE_POINTS, e->spec.ranks->specs->cbf.sensors};
-    const sonar_backend *owner = sonar_engine_owner(e);
-    sonar_code code =
-        owner->buffer_create(owner, SONAR_PINNED, SONAR_U64, 2, shape, &e->parts->points, err);
-    if (!code)
-        code = make_cbf(e, err);
+    sonar_code code = make_cbf(e, err);
     if (!code)
         code = make_mvdr(e, err);
     if (code)
@@ -252,12 +239,11 @@ void sonar_parts_destroy(sonar_engine *e) {
     struct parts *p = e->parts;
     if (!p)
         return;
-    struct both *const of_cbf[] = {&p->far, &p->near, &p->cbf_points, &p->point_parts};
-    struct both *const of_mvdr[] = {&p->input, &p->spectrum,     &p->info,        &p->eigenvalues,
-                                    &p->close, &p->mvdr_points,  &p->point_power, &p->share_plan,
-                                    &p->added, &p->added_points, &p->music};
-    struct both *const of_sums[] = {&p->products, &p->plan, &p->of_bins, &p->own_points,
-                                    &p->of_points};
+    struct both *const of_cbf[] = {&p->far, &p->near, &p->point_parts};
+    struct both *const of_mvdr[] = {
+        &p->input,       &p->spectrum,   &p->info,  &p->eigenvalues,  &p->close,
+        &p->point_power, &p->share_plan, &p->added, &p->added_points, &p->music};
+    struct both *const of_sums[] = {&p->products, &p->plan, &p->of_bins, &p->of_points};
     for (size_t i = 0; i < sizeof of_sums / sizeof *of_sums; i++)
         free_both(e, &p->sums, of_sums[i]);
     if (p->sums.ops)
@@ -266,8 +252,7 @@ void sonar_parts_destroy(sonar_engine *e) {
         free_both(e, &e->cbf, of_cbf[i]);
     for (size_t i = 0; i < sizeof of_mvdr / sizeof *of_mvdr; i++)
         free_both(e, &e->mvdr, of_mvdr[i]);
-    if (p->points.data)
-        sonar_engine_owner(e)->buffer_destroy(&p->points);
+    sonar_engine_free_aim(&p->whole);
     free(p->psd);
     free(p->packed);
     free(p->unpacked);

@@ -163,36 +163,3 @@ sonar_code sonar_engine_run(sonar_engine *e, const sonar_engine_job *given, sona
         sonar_element_psd(e, given->params, &given->surface[SONAR_ELEMENT_PSD]);
     return code;
 }
-
-/* ---- off the grid ---------------------------------------------------------------------------- */
-
-uint64_t *sonar_engine_points(sonar_engine *e) {
-    return e->parts ? e->parts->points.data : e->buffers.host_points.data;
-}
-
-sonar_code sonar_engine_evaluate(sonar_engine *e, sonar_engine_stage which, size_t n, float *power,
-                                 sonar_error *err) {
-    if (e->parts)
-        return sonar_parts_evaluate(e, which, n, power, err);
-    const struct stage *beamformer = which == SONAR_ENGINE_MVDR ? &e->mvdr : &e->cbf;
-    const struct side *side = beamformer->side;
-    struct buffers *b = &e->buffers;
-    sonar_buffer turns = side->points, out = side->point_power;
-    sonar_code code = side->backend->copy(side->queue, &b->host_points, &turns, err);
-    turns.shape[0] = out.shape[0] = n;
-    turns.bytes = n * turns.shape[1] * sizeof(uint64_t);
-    out.bytes = n * sizeof(float);
-    if (!code)
-        code =
-            beamformer->ops->evaluate(beamformer->self, side->queue, &turns, &out, &e->last, err);
-    out = side->point_power;
-    if (!code)
-        code = side->backend->copy(side->queue, &out, &b->host_point_power, err);
-    if (!code)
-        code = side->backend->record(side->queue, side->done, err);
-    if (!code)
-        code = side->backend->finish(side->done, err);
-    if (!code)
-        memcpy(power, b->host_point_power.data, n * sizeof *power);
-    return code;
-}

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include <math.h>
+#include <string.h>
 
 #include "engine/internal.h"
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
+static uint64_t in_ns(double us) {
+    return us > 0 ? (uint64_t)(us * 1e3) : 0;
+}
+
 static void add_us(sonar_engine *e, int stage, sonar_stage_part part, double us) {
-    sonar_histogram_add(&e->spec.times->part[stage][part], us > 0 ? (uint64_t)(us * 1e3) : 0);
+    sonar_histogram_add(&e->spec.times->part[stage][part], in_ns(us));
 }
 
 /* Kept for the status as well: the last time of each stage. */
 static void note_last(sonar_engine *e, int stage, uint64_t ns) {
+    e->timestamps.last_ns[stage] = ns;
     atomic_store_explicit(&e->spec.times->last_ns[stage], ns, memory_order_relaxed);
 }
 
@@ -35,6 +41,8 @@ sonar_code sonar_timing_window(sonar_engine *e, sonar_error *err) {
     const struct side *device = &e->side[DEVICE_SIDE];
     m->recorded = m->timed = 0;
     m->copy_recorded = false;
+    m->copy_ns = 0;
+    memset(m->last_ns, 0, sizeof m->last_ns);
     m->window_ns = sonar_monotonic_ns();
     return m->window ? device->backend->record(device->queue, m->window, err) : SONAR_OK;
 }
@@ -89,10 +97,18 @@ void sonar_engine_collect_times(sonar_engine *e) {
             continue;
         add_us(e, i, SONAR_PART_DEVICE, us);
         add_us(e, i, SONAR_PART_QUEUE, edge_us[i] - (double)(m->began_ns[i] - m->window_ns) * 1e-3);
-        note_last(e, i, us > 0 ? (uint64_t)(us * 1e3) : 0);
+        note_last(e, i, in_ns(us));
     }
-    if (m->copy_recorded && !backend->elapsed(m->copy_begin, e->copied, &us, NULL))
+    if (m->copy_recorded && !backend->elapsed(m->copy_begin, e->copied, &us, NULL)) {
         add_us(e, SONAR_ENGINE_DFT, SONAR_PART_COPY, us);
+        m->copy_ns = in_ns(us);
+    }
+}
+
+void sonar_engine_last_times(const sonar_engine *e, uint64_t stage_ns[SONAR_ENGINE_STAGES],
+                             uint64_t *copy_ns) {
+    memcpy(stage_ns, e->timestamps.last_ns, sizeof e->timestamps.last_ns);
+    *copy_ns = e->timestamps.copy_ns;
 }
 
 /* ---- the events they need -------------------------------------------------------------------- */

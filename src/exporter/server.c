@@ -11,12 +11,21 @@
 #include <arpa/inet.h>
 #include <microhttpd.h>
 #include <string.h>
+#include <sys/socket.h>
 
-enum { CONNECTIONS_MOST = 8, TIMEOUT_S = 5, REQUEST_BYTES = 16384 };
+enum { CONNECTIONS_MOST = 8, IDLE_S = 5, REQUEST_BYTES = 16384 };
+static const int64_t request_within_ns = 4000000000; /* and a second until it is looked at */
+
+typedef struct connection {
+    bool open;
+    int fd;
+    int64_t since_ns;
+} connection;
 
 struct sonar_exporter {
     struct MHD_Daemon *daemon;
     pthread_mutex_t lock; /* held for copies only */
+    connection connection[CONNECTIONS_MOST];
     bool posted;
     sonar_status status;
     sonar_ingest_report stream;
@@ -47,6 +56,8 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned code, 
     if (!response)
         return MHD_NO;
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    /* one request each, so that the time for a request is that for a connection */
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
     const enum MHD_Result queued = MHD_queue_response(connection, code, response);
@@ -101,6 +112,35 @@ static enum MHD_Result handle(void *arg, struct MHD_Connection *connection, cons
     return metrics ? answer_metrics(e, connection) : answer_health(&e->seen.status, connection);
 }
 
+/* ---- connections ----------------------------------------------------------------------------- */
+
+/* The server's thread, when one has come and before its descriptor is closed. */
+static void follow(void *arg, struct MHD_Connection *from, void **own,
+                   enum MHD_ConnectionNotificationCode what) {
+    sonar_exporter *e = arg;
+    pthread_mutex_lock(&e->lock);
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED && *own)
+        ((connection *)*own)->open = false;
+    for (size_t i = 0; what == MHD_CONNECTION_NOTIFY_STARTED && !*own && i < CONNECTIONS_MOST; i++)
+        if (!e->connection[i].open) {
+            *own = &e->connection[i];
+            e->connection[i] = (connection){
+                .open = true,
+                .fd = MHD_get_connection_info(from, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+                .since_ns = sonar_monotonic_ns()};
+        }
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* libmicrohttpd's time limit begins again with every byte: ends those that are there for too long.
+ * Under the lock. */
+static void end_slow(sonar_exporter *e) {
+    const int64_t now_ns = sonar_monotonic_ns();
+    for (size_t i = 0; i < CONNECTIONS_MOST; i++)
+        if (e->connection[i].open && now_ns - e->connection[i].since_ns > request_within_ns)
+            shutdown(e->connection[i].fd, SHUT_RDWR);
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 sonar_code sonar_exporter_create(const char *address, sonar_exporter **exporter, sonar_error *err) {
@@ -116,8 +156,9 @@ sonar_code sonar_exporter_create(const char *address, sonar_exporter **exporter,
     e->daemon = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD | (at.ss_family == AF_INET6 ? MHD_USE_IPv6 : 0), 0, NULL,
         NULL, handle, e, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&at, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)CONNECTIONS_MOST, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_S,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES, MHD_OPTION_END);
+        (unsigned)CONNECTIONS_MOST, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES, MHD_OPTION_NOTIFY_CONNECTION,
+        follow, e, MHD_OPTION_END);
     if (!e->daemon) {
         sonar_exporter_destroy(e);
         return sonar_fail(err, SONAR_EUNAVAILABLE, "metrics.listen",
@@ -139,6 +180,7 @@ void sonar_exporter_post(sonar_exporter *e, const sonar_status *status,
     e->status = *status;
     e->stream = *stream;
     e->posted = true;
+    end_slow(e);
     pthread_mutex_unlock(&e->lock);
 }
 

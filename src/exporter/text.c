@@ -78,6 +78,14 @@ static void put_times(const sonar_status *status, FILE *to) {
     char labels[64];
     begin(to, "sonard_latency_seconds", "histogram", "From the last sample in to published");
     put_histogram(to, "sonard_latency_seconds", "", &status->latency);
+    begin(to, "sonard_latency_part_seconds", "summary",
+          "Where that time goes: the parts add up to the whole");
+    for (int i = 0; i < SONAR_LATENCY_PARTS; i++)
+        fprintf(to,
+                "sonard_latency_part_seconds_sum{part=\"%s\"} %.17g\n"
+                "sonard_latency_part_seconds_count{part=\"%s\"} %" PRIu64 "\n",
+                sonar_latency_parts.name[i], status->latency_part[i].sum_s,
+                sonar_latency_parts.name[i], status->latency_part[i].count);
     begin(to, "sonard_stage_seconds", "histogram",
           "Time of a stage for a window: of the host, waiting, copying, of the device");
     for (int s = 0; s < SONAR_TIMED_STAGES; s++)

@@ -284,6 +284,12 @@ static void judge_recording(sonar_health *h, const sonar_health_facts *facts,
                             "%llu %s not recorded: the disk is too slow", (unsigned long long)lost,
                             now->kind == SONAR_RECORD_RAW ? "samples" : "messages")
             ->value = (double)lost;
+    if (now->counters.future)
+        sonar_health_report(status, SONAR_CONDITION_RECORDING_CLOCK, SONAR_NOTICE,
+                            "%llu recorded segments have names of the future: the clock was wrong "
+                            "when they were made, or is wrong now",
+                            (unsigned long long)now->counters.future)
+            ->value = (double)now->counters.future;
 }
 
 /* A replaced backend gives the same results, but perhaps more slowly, until the next start. */

@@ -60,6 +60,8 @@ typedef struct sonar_health {
     int64_t utc_ahead_ns;               /* UTC less the monotonic clock, at the last look */
     sonar_block_watch watch[SONAR_BLOCKS_MOST];
     sonar_health_episode episode;
+    int64_t silence_ns; /* since when it waits for samples, 0: it does not */
+    bool silence_told;  /* as a warning */
 } sonar_health;
 
 /* config is borrowed for good. */

@@ -7,8 +7,9 @@
 #include "core/core.h"
 #include "health/health.h"
 
-/* So long it has to be well before an episode is over: a loss every other second is one. */
-static const int64_t well_for_ns = 5000000000;
+/* So long it has to be well before an episode is over: a loss every other second is one. And so
+ * long a daemon that was just started is given until its first samples. */
+static const int64_t well_for_ns = 5000000000, first_samples_ns = 30000000000;
 
 static void open_episode(sonar_health *h, int64_t now_ns) {
     h->episode = (sonar_health_episode){.open = true, .began_ns = now_ns, .seen = h->seen};
@@ -101,8 +102,27 @@ static void log_degraded(sonar_health *h, const sonar_host *host, int64_t now_ns
         sonar_log(host, SONAR_WARN, where, "degraded: %s", status->text);
 }
 
+/* Samples that end are a warning, and so are those that do not begin. True: it was told now. */
+static bool log_silence(sonar_health *h, const sonar_host *host, int64_t now_ns,
+                        const sonar_status *status) {
+    if (strcmp(status->health, "waiting") != 0) {
+        h->silence_ns = 0;
+        h->silence_told = false;
+        return false;
+    }
+    h->silence_ns = h->silence_ns ? h->silence_ns : now_ns;
+    const bool began = status->ingest.last_frame_ns != 0;
+    if (h->silence_told || (!began && now_ns - h->silence_ns < first_samples_ns))
+        return false;
+    h->silence_told = true;
+    sonar_log(host, SONAR_WARN, "health.no_samples", "waiting: %s", status->text);
+    return true;
+}
+
 void sonar_health_log(sonar_health *h, const sonar_host *host, int64_t now_ns,
                       const sonar_status *status) {
+    if (log_silence(h, host, now_ns, status))
+        return;
     if (!strcmp(status->health, "degraded"))
         log_degraded(h, host, now_ns, status);
     else if (h->episode.open && now_ns - h->episode.bad_ns >= well_for_ns)

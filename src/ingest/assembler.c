@@ -31,12 +31,12 @@ static const char *fault_of(const sonar_ingest_spec *spec) {
     return NULL;
 }
 
-/* N for the window and what it looks back to, a hop each for those that wait, the one that is read
- * and the one that grows, and room for channels that run ahead; 64 more because the ring is opened
- * in whole words. Rows a multiple of 4 KiB apart would share cache sets. 0 if it cannot be. */
+/* N for the window that is read and what it looks back to, a hop each for those that wait and the
+ * one that grows, and room for channels that run ahead; 64 more because the ring is opened in whole
+ * words. Rows a multiple of 4 KiB apart would share cache sets. 0 if it cannot be. */
 size_t sonar_ingest_capacity(const sonar_ingest_spec *spec) {
     size_t capacity;
-    if (__builtin_add_overflow(spec->queue_windows, 2, &capacity) ||
+    if (__builtin_add_overflow(spec->queue_windows, 1, &capacity) ||
         __builtin_mul_overflow(capacity, spec->hop, &capacity) ||
         __builtin_add_overflow(capacity, spec->window_length, &capacity) ||
         __builtin_add_overflow(capacity, spec->lookback, &capacity) ||

@@ -43,7 +43,8 @@ typedef struct sonar_ingest_spec {
     struct sonar_memory *memory; /* net/net.h, watched if not NULL; borrowed until destroy */
     const struct sonar_security *security; /* net/net.h, the same; NULL: in the clear */
     struct sonar_segments *segments;       /* net/shared.h, the same; NULL: no shared memory */
-    const char *const *endpoints;          /* PULL binds them, SUB connects to them */
+    uint64_t io_threads;          /* of libzmq that serve it, as ZMQ_AFFINITY has them; 0: any */
+    const char *const *endpoints; /* PULL binds them, SUB connects to them */
     size_t endpoint_count;
     sonar_socket_kind socket;
     int high_water_mark; /* messages per peer, > 0 */
@@ -91,6 +92,7 @@ void sonar_ingest_destroy(sonar_ingest *ingest);
 /* An eventfd that is readable when a window waits or a chunk is complete (data thread). */
 int sonar_ingest_fd(const sonar_ingest *ingest);
 bool sonar_ingest_take(sonar_ingest *ingest, sonar_window *window); /* data thread; false: none */
+bool sonar_ingest_waiting(const sonar_ingest *ingest); /* data thread; there is one to be taken */
 void sonar_ingest_release(sonar_ingest *ingest, const sonar_window *window); /* data thread */
 /* All used channels' samples at positions below are there, but for the gaps of windows that say so,
  * and stay unchanged for as long as the ring holds them. Moves in chunks; 0 without. Data thread.

@@ -428,6 +428,10 @@ bool sonar_ingest_take(sonar_ingest *ingest, sonar_window *window) {
     return true;
 }
 
+bool sonar_ingest_waiting(const sonar_ingest *ingest) {
+    return sonar_assembler_waiting(ingest->assembler) > 0;
+}
+
 void sonar_ingest_release(sonar_ingest *ingest, const sonar_window *window) {
     sonar_assembler_release(ingest->assembler, window);
     if (ingest->block)

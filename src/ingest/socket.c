@@ -29,11 +29,12 @@ sonar_code sonar_ingest_socket_create(sonar_ingest_socket *s, const sonar_ingest
     s->security = spec->security;
     s->kind = spec->socket;
     s->high_water_mark = spec->high_water_mark;
+    s->io_threads = spec->io_threads;
     s->max_message_bytes =
         spec->max_message_bytes < INT64_MAX ? (int64_t)spec->max_message_bytes : INT64_MAX;
     if (!copy_endpoints(s, spec))
         return sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for the endpoints");
-    s->peers = sonar_peers_create(s->context);
+    s->peers = sonar_peers_create(s->context, SONAR_PEERS_MOST, NULL);
     return s->peers ? SONAR_OK : sonar_fail(err, SONAR_ENOMEM, "ingest", "no memory for the peers");
 }
 
@@ -74,7 +75,8 @@ static sonar_code attach(sonar_ingest_socket *s, size_t i, bool tcp, const sonar
 sonar_code sonar_ingest_socket_open(sonar_ingest_socket *s, sonar_error *err) {
     const sonar_socket_spec spec = {.type = s->kind == SONAR_PULL ? ZMQ_PULL : ZMQ_SUB,
                                     .messages = s->high_water_mark,
-                                    .message_bytes = s->max_message_bytes};
+                                    .message_bytes = s->max_message_bytes,
+                                    .io_threads = s->io_threads};
     sonar_guard guard_;
     const sonar_guard *guard = sonar_guard_of(s->security, SONAR_SENDERS, &guard_);
     sonar_code code = sonar_socket_open(s->context, &spec, "ingest", &s->zmq, err);

@@ -17,6 +17,7 @@ typedef struct sonar_ingest_socket {
     size_t endpoints;
     sonar_socket_kind kind;
     int high_water_mark;
+    uint64_t io_threads;
     int64_t max_message_bytes;
     sonar_memory *memory;           /* may be NULL */
     sonar_segments *segments;       /* the same */

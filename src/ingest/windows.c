@@ -74,6 +74,7 @@ static void describe(sonar_assembler *a, const struct loss *loss, sonar_window_s
                                   .lookback = (size_t)(a->window - window_begin(a)),
                                   .flags = note->flags,
                                   .arrival_ns = note->arrival_ns ? note->arrival_ns : a->arrival_ns,
+                                  .offered_ns = sonar_monotonic_ns(),
                                   .ring = sonar_assembler_ring(a),
                                   .position = a->window,
                                   .ring_column = (size_t)(a->window % a->capacity),

@@ -33,11 +33,15 @@ static double path_difference(const double s[3], double length, const double p[3
     return (2 * dot(s, p) - dot(p, p)) / (length + sqrt(dot(d, d)));
 }
 
+double sonar_point_length(double r_m, sonar_range_reference reference, const double u[3],
+                          const double axis[3]) {
+    return reference == SONAR_ABEAM ? r_m / sine_between(u, axis) : r_m;
+}
+
 void sonar_delay_near(size_t sensors, const double *position_m, const double u[3], double r_m,
                       sonar_range_reference reference, const double axis[3], double c_mps,
                       double *tau_s) {
-    /* Abeam distance h at angle theta: the point lies h / sin(theta) from the origin. */
-    double length = reference == SONAR_ABEAM ? r_m / sine_between(u, axis) : r_m;
+    const double length = sonar_point_length(r_m, reference, u, axis);
     if (!(length < 1e100)) { /* infinite at endfire; its square must stay finite */
         sonar_delay_far(sensors, position_m, u, c_mps, tau_s);
         return;
@@ -48,10 +52,11 @@ void sonar_delay_near(size_t sensors, const double *position_m, const double u[3
 }
 
 uint64_t sonar_turns(double tau_s, double bin_width_hz) {
-    double turns = bin_width_hz * tau_s;
-    double rest = turns - rint(turns); /* exact, within half a turn: 2^63 still fits */
-    uint64_t size = (uint64_t)rint(ldexp(fabs(rest), 64));
-    return rest < 0 ? -size : size;
+    const double turns = bin_width_hz * tau_s, span = 1 << SONAR_WHOLE_TURNS_BITS;
+    const double rest = turns - span * rint(turns / span); /* exact: 2^63 still fits */
+    const uint64_t size = (uint64_t)rint(ldexp(fabs(rest), 64 - SONAR_WHOLE_TURNS_BITS));
+    const uint64_t fixed = rest < 0 ? -size : size;
+    return fixed << SONAR_WHOLE_TURNS_BITS | fixed >> (64 - SONAR_WHOLE_TURNS_BITS);
 }
 
 /* Rows of a table, of which several threads take one after the other. */

@@ -84,6 +84,10 @@ void sonar_scan_unit(const sonar_scan *scan, double az_deg, double u[3]);
 
 typedef enum sonar_range_reference { SONAR_RADIAL = 0, SONAR_ABEAM } sonar_range_reference;
 
+/* Distance from the origin of a point at range r_m towards u. ABEAM: h / sin(theta) at the angle
+ * theta from the axis, infinite at endfire. */
+double sonar_point_length(double r_m, sonar_range_reference reference, const double u[3],
+                          const double axis[3]);
 /* tau_k of a far-field direction in seconds, double. tau has `sensors` entries. */
 void sonar_delay_far(size_t sensors, const double *position_m, const double u[3], double c_mps,
                      double *tau_s);
@@ -93,7 +97,7 @@ void sonar_delay_far(size_t sensors, const double *position_m, const double u[3]
 void sonar_delay_near(size_t sensors, const double *position_m, const double u[3], double r_m,
                       sonar_range_reference reference, const double axis[3], double c_mps,
                       double *tau_s);
-/* frac(bin_width * tau) as fixed point, 2^64 = one turn; exact to double rounding. */
+/* bin_width * tau as an entry of sonar_manifold.turns; exact to double rounding. */
 uint64_t sonar_turns(double tau_s, double bin_width_hz);
 
 /* Tables over a scan; *table is malloc'ed [range][direction][sensor], freed by the caller.

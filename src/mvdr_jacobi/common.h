@@ -119,7 +119,7 @@ sonar_code mvdr_check_points(const sonar_mvdr_spec *spec, const sonar_buffer *tu
 size_t mvdr_list_rows(const sonar_params *params, bool forward_backward, size_t *sensor,
                       size_t *partner, size_t *row_of);
 
-/* The row nearest to the middle of the rows' positions, from which signed turns are counted. */
+/* The row nearest to the middle of the rows' positions, from which whole turns are counted. */
 size_t mvdr_middle_row(const sonar_params *params, const size_t *sensor, size_t rows);
 
 #ifdef __cplusplus

@@ -191,13 +191,13 @@ double mvdr_level_of(const sonar_mvdr_spec *spec, double sum, double quiet, doub
 
 /* ---- the stage ------------------------------------------------------------------------------- */
 
-#define MVDR_ORIGIN SIZE_MAX /* signed turns count from the array's origin */
+#define MVDR_ORIGIN SIZE_MAX /* whole turns count from the array's origin */
 
 /* The sensors: used ones (with forward-backward, those whose mirror is used too). */
 typedef struct mvdr_rows {
     size_t n;        /* so many */
     size_t all;      /* the same in all parts of the array */
-    size_t middle;   /* the sensor that signed turns count from, or MVDR_ORIGIN */
+    size_t middle;   /* the sensor that whole turns count from, or MVDR_ORIGIN */
     uint8_t *used;   /* [sensor] */
     uint8_t *before; /* [sensor] those of the parameters before */
     size_t *mirror;  /* [sensor] the sensor mirrored at the origin; forward-backward only */

@@ -29,8 +29,8 @@ MVDR_INLINE void rotate(const uint32_t *phase, float *re, float *im) {
 }
 
 /* a = e^{+j 2 pi (bin + offset) turns}, where overflow is the reduction to one turn. A part of a
- * bin multiplies signed turns, which are those from the middle sensor: P does not know the common
- * phase. Parts of an array, which must have it in common, count from the array's origin. */
+ * bin multiplies whole turns too, which are those from the middle sensor: P does not depend on the
+ * common phase. Parts of an array, which must have it in common, count from the array's origin. */
 MVDR_INLINE void steer(const uint8_t *used, size_t sensors, size_t middle, const uint64_t *turns,
                        uint64_t bin, int64_t offset, bool beside, float *a) {
     uint64_t from[MVDR_LANES] = {0};
@@ -47,8 +47,8 @@ MVDR_INLINE void steer(const uint8_t *used, size_t sensors, size_t middle, const
         for (size_t lane = 0; lane < MVDR_LANES; lane++) {
             phase[lane] = (uint32_t)((bin * own[lane]) >> 32);
             if (beside) {
-                const int64_t apart = (int32_t)((own[lane] - from[lane]) >> 32);
-                phase[lane] += (uint32_t)((uint64_t)(offset * apart) >> 24);
+                const uint64_t apart = (uint64_t)mvdr_turns_apart(own[lane], from[lane]);
+                phase[lane] += (uint32_t)((uint64_t)offset * apart >> 24);
             }
         }
         rotate(phase, re, im);

@@ -115,7 +115,7 @@ inline sonar_code give_points(const mvdr_stage *stage, const sonar_buffer *turns
     p.count = (uint32_t)count;
     sonar_code code = measure(stage, p, false, false, stream, err);
     if (!code)
-        code = project_many(stage, p, {0, 0, v->length}, false, stream, err);
+        code = project_points(stage, p, stream, err);
     if (code)
         return code;
     mvdr::give_points<<<dim3(p.count, (unsigned)v->spec.bins), 64, 0, stream>>>(

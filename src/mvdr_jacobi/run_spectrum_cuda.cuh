@@ -125,7 +125,7 @@ inline sonar_code look_at(const mvdr_stage *stage, const uint64_t *turns, size_t
     p.turns = turns, p.stride = stride, p.count = (uint32_t)count;
     sonar_code code = measure(stage, p, false, false, stream, err);
     if (!code && v->by_snapshots)
-        code = project_many(stage, p, {0, 0, v->length}, false, stream, err);
+        code = project_points(stage, p, stream, err);
     return code ? code : run_spectrum(stage, p, band, band_stride, stream, err);
 }
 

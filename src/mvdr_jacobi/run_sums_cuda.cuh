@@ -4,6 +4,7 @@
 #ifndef SONAR_MVDR_JACOBI_RUN_SUMS_CUDA_CUH
 #define SONAR_MVDR_JACOBI_RUN_SUMS_CUDA_CUH
 
+#include "mvdr_jacobi/points_cuda.cuh"
 #include "mvdr_jacobi/state_cuda.cuh"
 
 namespace mvdr::host {
@@ -101,6 +102,32 @@ inline sonar_code project_many(const mvdr_stage *stage, const mvdr::points &p,
     const size_t items = v->spec.bins * rows.count * v->images * p.count;
     mvdr::fold_projections<<<blocks_for(items, 128), 128, 0, stream>>>(*v, p, rows, stage->many,
                                                                        stale);
+    return CUDA_LAUNCHED(where, "fold_projections", err);
+}
+
+/* All snapshots' projections on points of which nothing is kept. */
+inline sonar_code project_points(const mvdr_stage *stage, const mvdr::points &p,
+                                 cudaStream_t stream, sonar_error *err) {
+    const mvdr::view *v = &stage->view;
+    const mvdr::slots all = {0, 0, v->length};
+    const unsigned groups = blocks_for(p.count, mvdr::POINT_GROUP),
+                   threads = mvdr::POINT_WARPS * mvdr::WARP,
+                   columns = blocks_for(v->columns, mvdr::POINT_COLUMNS);
+    if (groups > mvdr::POINT_GROUPS)
+        return project_many(stage, p, all, false, stream, err);
+    const dim3 grid(columns, (unsigned)v->spec.bins, stage->many.count);
+    if (groups == 1)
+        mvdr::few_points<1><<<grid, threads, 0, stream>>>(*v, p, all, stage->many);
+    else if (groups == 2)
+        mvdr::few_points<2><<<grid, threads, 0, stream>>>(*v, p, all, stage->many);
+    else
+        mvdr::few_points<mvdr::POINT_GROUPS><<<grid, threads, 0, stream>>>(*v, p, all, stage->many);
+    const sonar_code code = CUDA_LAUNCHED(where, "few_points", err);
+    if (code)
+        return code;
+    const size_t items = v->spec.bins * v->columns * p.count;
+    mvdr::fold_projections<<<blocks_for(items, 128), 128, 0, stream>>>(*v, p, all, stage->many,
+                                                                       false);
     return CUDA_LAUNCHED(where, "fold_projections", err);
 }
 

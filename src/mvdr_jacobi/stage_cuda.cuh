@@ -98,7 +98,7 @@ struct view {
     bool eigenvalues;       /* all of them are wanted, whatever it takes */
     bool music_decomposes;  /* mvdr_music_decomposes */
     double gain;            /* least white noise gain, as a share of |a|^2; 0: no limit */
-    size_t middle;          /* sensor that signed turns count from; ORIGIN: the array's origin */
+    size_t middle;          /* sensor that whole turns count from; ORIGIN: the array's origin */
     const size_t *sensor;   /* [row] */
     const size_t *partner;  /* [row] the mirror's row, with forward-backward */
     const uint32_t *mirror; /* [sensor] the mirror's sensor, or itself, or UNUSED */
@@ -197,8 +197,8 @@ __device__ inline const complex32 *snapshot_of(const view &v, uint32_t bin, uint
 
 /* ---- steering -------------------------------------------------------------------------------- */
 
-/* A bin's frequency: a part of a bin multiplies signed turns, which are those from the middle
- * sensor; |a^H v| does not know the common phase. */
+/* A bin's frequency: a part of a bin multiplies whole turns too, which are those from the middle
+ * sensor; |a^H v| does not depend on the common phase. */
 struct frequency {
     uint32_t bin;
     int32_t offset; /* steered above the bin's centre, in 1/MVDR_TONE_ONE bins */
@@ -208,7 +208,7 @@ __device__ inline frequency frequency_of(const view &v, uint32_t bin) {
     return {(uint32_t)(v.spec.first_bin + bin), (int32_t)llrint(v.bin[bin].offset * MVDR_TONE_ONE)};
 }
 
-/* The turns that signed ones count from. */
+/* The turns that whole ones count from. */
 __device__ inline uint64_t middle_of(const view &v, const uint64_t *turns) {
     return v.middle == ORIGIN ? 0 : turns[v.middle];
 }
@@ -217,8 +217,8 @@ __device__ inline uint64_t middle_of(const view &v, const uint64_t *turns) {
 __device__ inline uint64_t phase_of(frequency f, uint64_t turns, uint64_t middle) {
     uint64_t phase = f.bin * turns;
     if (f.offset) {
-        const int32_t apart = (int32_t)((turns - middle) >> 32);
-        phase += (uint64_t)((int64_t)f.offset * apart) << 8;
+        const uint64_t apart = (uint64_t)mvdr_turns_apart(turns, middle);
+        phase += ((uint64_t)(int64_t)f.offset * apart) << 8;
     }
     return phase;
 }

@@ -38,6 +38,15 @@
 /* Offsets are fixed-point numbers for the steering vectors: exact and the same everywhere. */
 #define MVDR_TONE_ONE 16777216.0
 
+/* Turns from one entry of a table to another, whole ones too, in 2^-32 turns; 2^11 turns at most.
+ */
+MVDR_BOTH static inline int64_t mvdr_turns_apart(uint64_t own, uint64_t from) {
+    const int bits = SONAR_WHOLE_TURNS_BITS;
+    const uint64_t to = own >> bits | own << (64 - bits),
+                   begin = from >> bits | from << (64 - bits);
+    return (int64_t)(to - begin) >> (32 - bits);
+}
+
 /* Means over sensors and snapshots: power in a bin, in the next one, and minus the real part of
  * conj(x_b) x_(b + 1). */
 typedef struct mvdr_pair {

@@ -42,7 +42,9 @@ struct sonar_nav {
     size_t line_bytes;
 };
 
-/* listen.c: ends the thread and closes what it listens to. */
+/* listen.c: what came of NMEA, cut anywhere. The thread. */
+void sonar_nav_take_bytes(sonar_nav *nav, const char *bytes, size_t n);
+/* ends the thread and closes what it listens to. */
 void sonar_nav_stop(sonar_nav *nav);
 
 #endif

@@ -88,7 +88,7 @@ static void take_sentence(sonar_nav *nav, const char *text, size_t bytes) {
 }
 
 /* Bytes of a stream; a line longer than the buffer is one malformed sentence. */
-static void take_bytes(sonar_nav *nav, const char *bytes, size_t n) {
+void sonar_nav_take_bytes(sonar_nav *nav, const char *bytes, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const bool end = bytes[i] == '\n' || bytes[i] == '\r';
         if (end && nav->line_bytes)
@@ -106,9 +106,9 @@ static void read_nmea(sonar_nav *nav) {
     if (n > 0) {
         if (nav->datagrams)
             nav->line_bytes = 0;
-        take_bytes(nav, bytes, (size_t)n);
+        sonar_nav_take_bytes(nav, bytes, (size_t)n);
         if (nav->datagrams) /* the last sentence may lack its line end */
-            take_bytes(nav, "\n", 1);
+            sonar_nav_take_bytes(nav, "\n", 1);
         return;
     }
     if (nav->datagrams || (n < 0 && (errno == EAGAIN || errno == EINTR)))

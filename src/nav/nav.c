@@ -44,7 +44,8 @@ static void add_heading(sonar_nav *nav, double deg, int64_t utc_ns, bool held) {
     atomic_store(&nav->changes, begun + 1);
 }
 
-/* A compass counts where no true heading has come for a while. */
+/* A compass counts where no true heading has come for a while, nor one whose time is far from now:
+ * the clock was set back, or another one told it. */
 static bool is_heading(const sonar_nav *nav, const sonar_nav_values *v, int64_t utc_ns,
                        double *deg) {
     if (v->known & 1u << SONAR_NAV_HEADING) {
@@ -55,7 +56,7 @@ static bool is_heading(const sonar_nav *nav, const sonar_nav_values *v, int64_t 
         return false;
     *deg = v->value[SONAR_NAV_MAGNETIC];
     const int64_t told_ns = nav->told_ns[SONAR_NAV_HEADING];
-    return !told_ns || (double)(utc_ns - told_ns) * 1e-9 > nav->spec.stale_after_s;
+    return !told_ns || fabs((double)(utc_ns - told_ns)) * 1e-9 > nav->spec.stale_after_s;
 }
 
 void sonar_nav_tell(sonar_nav *nav, const char *source, const sonar_nav_values *v, int64_t utc_ns,

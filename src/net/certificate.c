@@ -148,10 +148,10 @@ static sonar_code check_use(const char *name, const sonar_certificate *c, sonar_
         return sonar_fail(err, SONAR_EINVAL, name,
                           "holds a secret key, which its owner alone may have: a public "
                           "certificate, NAME.key, is wanted");
-    if (use == SONAR_TO_OWN && !*c->secret_key)
+    if (use != SONAR_TO_ALLOW && !*c->secret_key)
         return sonar_fail(err, SONAR_EINVAL, name,
                           "holds no secret key: a secret certificate, NAME.key_secret, is wanted");
-    if (use == SONAR_TO_OWN && !belong_together(c))
+    if (use != SONAR_TO_ALLOW && !belong_together(c))
         return sonar_fail(err, SONAR_EINVAL, name, "its public key is not that of its secret key");
     return SONAR_OK;
 }
@@ -227,9 +227,11 @@ void sonar_certificate_clear(sonar_certificate *certificate) {
 /* ---- files ----------------------------------------------------------------------------------- */
 
 /* A service manager's credentials belong to root and are lent by an access list, which shows as the
- * group's right to read: that one is left to the owner. */
-static sonar_code check_rights(const char *path, const struct stat *about, bool secret,
-                               sonar_error *err) {
+ * group's right to read. */
+static sonar_code check_rights(const char *path, const struct stat *about,
+                               sonar_certificate_use use, sonar_error *err) {
+    const mode_t closed[] = {
+        [SONAR_TO_OWN] = S_IRWXG | S_IRWXO, [SONAR_LENT_TO_OWN] = S_IWGRP | S_IXGRP | S_IRWXO};
     if (about->st_uid != 0 && about->st_uid != geteuid())
         return sonar_fail(err, SONAR_EINVAL, path,
                           "belongs to user %u, who could change it: chown it to root or to the "
@@ -237,14 +239,15 @@ static sonar_code check_rights(const char *path, const struct stat *about, bool 
                           (unsigned)about->st_uid, (unsigned)geteuid());
     if (about->st_mode & S_IWOTH)
         return sonar_fail(err, SONAR_EINVAL, path, "everybody may change it: chmod o-w");
-    if (secret && about->st_mode & (S_IRWXO | S_IWGRP))
+    if (use != SONAR_TO_ALLOW && about->st_mode & closed[use])
         return sonar_fail(err, SONAR_EINVAL, path,
                           "others may read or change this secret key (mode %04o): chmod 0600",
                           (unsigned)about->st_mode & 07777);
     return SONAR_OK;
 }
 
-static sonar_code check_file(int fd, const char *path, bool secret, sonar_error *err) {
+static sonar_code check_file(int fd, const char *path, sonar_certificate_use use,
+                             sonar_error *err) {
     struct stat about;
     if (fstat(fd, &about) != 0)
         return sonar_fail(err, SONAR_EUNAVAILABLE, path, "%s", strerror(errno));
@@ -252,7 +255,7 @@ static sonar_code check_file(int fd, const char *path, bool secret, sonar_error 
         return sonar_fail(err, SONAR_EINVAL, path, "is no regular file");
     if (about.st_size > CERTIFICATE_BYTES_MOST)
         return sonar_fail(err, SONAR_EINVAL, path, "is too large for a certificate");
-    return check_rights(path, &about, secret, err);
+    return check_rights(path, &about, use, err);
 }
 
 static ssize_t read_whole(int fd, char *text, size_t room) {
@@ -273,10 +276,14 @@ sonar_code sonar_certificate_read(const char *path, sonar_certificate_use use,
                                   sonar_certificate *certificate, sonar_error *err) {
     char text[CERTIFICATE_BYTES_MOST];
     *certificate = (sonar_certificate){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const int links = use == SONAR_TO_OWN ? O_NOFOLLOW : 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | links);
+    if (fd < 0 && links && errno == ELOOP)
+        return sonar_fail(err, SONAR_EINVAL, path,
+                          "is a link, which others may turn elsewhere: name the secret key's file");
     if (fd < 0)
         return sonar_fail(err, SONAR_EUNAVAILABLE, path, "cannot be read: %s", strerror(errno));
-    sonar_code code = check_file(fd, path, use == SONAR_TO_OWN, err);
+    sonar_code code = check_file(fd, path, use, err);
     ssize_t bytes = code ? 0 : read_whole(fd, text, sizeof text);
     if (bytes < 0)
         code = sonar_fail(err, SONAR_EUNAVAILABLE, path, "cannot be read: %s", strerror(errno));

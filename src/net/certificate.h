@@ -21,15 +21,17 @@ typedef struct sonar_certificate {
 /* What a certificate is wanted for. */
 typedef enum sonar_certificate_use {
     SONAR_TO_ALLOW = 0, /* a peer's: has a public key and must not have a secret one */
-    SONAR_TO_OWN        /* has both, which must belong together */
+    SONAR_TO_OWN,       /* has both, which must belong together */
+    SONAR_LENT_TO_OWN   /* the same as a service manager's credential */
 } sonar_certificate_use;
 
 /* SONAR_EINVAL with `name`:line:column where the text is no such certificate. */
 sonar_code sonar_certificate_parse(const char *name, const char *text, size_t bytes,
                                    sonar_certificate_use use, sonar_certificate *certificate,
                                    sonar_error *err);
-/* Of a regular file. It must belong to root or to this process's user, not be writable for others
- * and, if it is to own, not be readable for others either. SONAR_EUNAVAILABLE with the path in
+/* Of a regular file. It must belong to root or to this process's user and not be writable for
+ * others. One to own must be no link, nor readable for the group or others; a lent one may be
+ * readable for the group, as which an access list shows. SONAR_EUNAVAILABLE with the path in
  * `where` if it cannot be read, SONAR_EINVAL if it may not or is none. */
 sonar_code sonar_certificate_read(const char *path, sonar_certificate_use use,
                                   sonar_certificate *certificate, sonar_error *err);

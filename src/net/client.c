@@ -60,6 +60,9 @@ void sonar_client_forget(void *events, void *socket) {
         sonar_monitor_close(events, socket);
 }
 
+static const char mechanism_differs[] =
+    "speaks CURVE and this side does not, or the other way round: --key FILE decides";
+
 /* What each of the events means to somebody who connects. */
 static const char *meaning(uint16_t event, int32_t value) {
     if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
@@ -67,15 +70,25 @@ static const char *meaning(uint16_t event, int32_t value) {
                "security.allow_senders or security.allow_readers there";
     if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL &&
         value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
-        return "speaks CURVE and this side does not, or the other way round: --key FILE decides";
+        return mechanism_differs;
     return "ended the handshake: perhaps the server-key of --key FILE is not its own";
 }
 
-const char *sonar_client_refusal(void *events, bool key) {
+/* libzmq goes on trying where the other side just hangs up, as the gate of sonard does (zap.c). */
+const char *sonar_client_refusal(void *events, bool key, const char **waits) {
     const char *what = NULL;
     sonar_monitor_event is;
+    *waits = NULL;
     while (events && sonar_monitor_take(events, &is))
-        if (key || is.event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
+        if (is.event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL && !key &&
+            sonar_greets_with_curve(is.endpoint))
+            what = mechanism_differs;
+        else if (is.event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+            *waits = key ? "hangs up in the handshake: this key comes too often, or the "
+                           "server-key of --key FILE is not its own"
+                         : "hangs up in the handshake: this user or address has too many "
+                           "connections, or makes them too often";
+        else if (key || is.event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
             what = meaning(is.event, is.value);
     return what;
 }

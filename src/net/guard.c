@@ -79,6 +79,13 @@ static bool has_domain(void *socket) {
     return zmq_getsockopt(socket, ZMQ_ZAP_DOMAIN, domain, &bytes) == 0 && *domain;
 }
 
+/* Peers without a key are asked about as well where there is a gate. Digitisers have none: where
+ * libzmq asks, it refuses ZMTP 1 and 2, which small digitisers may speak. */
+static bool serve_plain(const sonar_guard *guard, void *socket) {
+    return guard->domain == SONAR_SENDERS ||
+           set_text(socket, ZMQ_ZAP_DOMAIN, sonar_domain_name(guard->domain));
+}
+
 /* libzmq gives each listener and each connection the options that hold when it is made. */
 static bool serve_curve(const sonar_guard *guard, void *socket) {
     return set_key(socket, ZMQ_CURVE_SECRETKEY, guard->own->secret_key) &&
@@ -137,9 +144,12 @@ sonar_code sonar_guard_bind(const sonar_guard *guard, void *socket, const char *
         return sonar_endpoint_bind(socket, endpoint, err);
     if (guard->own && sonar_endpoint_is_tcp(endpoint))
         return attach_with(serve_curve(guard, socket), sonar_endpoint_bind, socket, endpoint, err);
-    if (has_domain(socket))
+    if (guard->domain == SONAR_SENDERS && has_domain(socket))
         return sonar_fail(err, SONAR_ESTATE, endpoint,
                           "plain endpoints come before those with CURVE");
+    if (!serve_plain(guard, socket))
+        return sonar_fail(err, SONAR_ESYS, endpoint, "cannot set up the gate: %s",
+                          zmq_strerror(zmq_errno()));
     if (!sonar_endpoint_is_tcp(endpoint) || sonar_endpoint_is_loopback(endpoint)) {
         sonar_code code = sonar_endpoint_bind(socket, endpoint, err);
         bool file = guard->ipc_mode && !strncmp(endpoint, "ipc://", 6);

@@ -9,6 +9,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <zmq.h>
 
 #include "sonar/sonar.h"
 
@@ -31,8 +32,14 @@ bool sonar_endpoint_is_loopback(const char *endpoint); /* TCP that this machine 
 
 /* ---- who may connect ------------------------------------------------------------------------- */
 
-/* Each has a list of keys of its own. The names are the ZAP domains. */
-typedef enum sonar_domain { SONAR_SENDERS = 0, SONAR_READERS, SONAR_DOMAINS } sonar_domain;
+/* Those who connect to a socket. The names are the ZAP domains. */
+typedef enum sonar_domain {
+    SONAR_SENDERS = 0,
+    SONAR_READERS,
+    SONAR_DOMAINS, /* that have keys */
+    SONAR_CONTROLLERS = SONAR_DOMAINS,
+    SONAR_GATES
+} sonar_domain;
 const char *sonar_domain_name(sonar_domain domain);
 
 /* What the configuration says about it; zeroed: TCP in the clear, on loopback only. */
@@ -80,15 +87,50 @@ sonar_code sonar_client_connect(const char *key, bool curve, void *socket, const
                                 sonar_error *err);
 sonar_code sonar_client_certificate(const char *key, sonar_certificate *own, sonar_error *err);
 /* libzmq is silent about a peer that does not let it in. Watch before connecting; refusal says what
- * has happened since the last call ("does not allow this key"), or NULL. Forget before the socket
- * is closed. NULL for `events` is allowed. The socket's thread. */
+ * has happened since the last call ("does not allow this key"), after which it never tries again,
+ * or NULL. *waits: the same of what may pass, as libzmq tries again. Forget before the socket is
+ * closed. NULL for `events` is allowed. The socket's thread. */
 void *sonar_client_watch(void *context, void *socket);
-const char *sonar_client_refusal(void *events, bool key);
+const char *sonar_client_refusal(void *events, bool key, const char **waits);
 void sonar_client_forget(void *events, void *socket);
+/* Asks the server at a TCP endpoint for its mechanism; waits for a second at most. False: it is
+ * another one, or nothing answers. Any thread. */
+bool sonar_greets_with_curve(const char *endpoint);
 
-/* Answers libzmq's questions about keys, in a thread of its own, for all sockets of a context. To
- * be made before the first of them binds and destroyed after the last is closed. Nobody is allowed
- * at first. Refusals are logged, at most one line a second. */
+/* ---- the gate: how often one peer joins, and what it holds ------------------------------------
+ */
+
+/* One thread of libzmq's user does all work that the peers of a socket make, so a peer that joins
+ * and leaves without end, or holds what makes each end expensive, takes the time of all others.
+ * Peers are told apart by their owner: the address of a TCP peer (of IPv6 the network of 64 bits),
+ * the user of an ipc peer, the key where CURVE is spoken. Each owner may join 30 times at once and
+ * 5 times a second, all together 48 times and 24 times a second; a subscription costs a sixteenth
+ * of that, and who has to be hung up on stays out for some seconds. Who is refused takes nothing
+ * from the others. Any thread. */
+typedef struct sonar_gate sonar_gate;
+enum { SONAR_OWNER_BYTES = 64 };
+
+/* places_most: connections of one owner. NULL: no memory. */
+sonar_gate *sonar_gate_create(size_t places_most);
+void sonar_gate_destroy(sonar_gate *gate);
+/* May it join now? */
+bool sonar_gate_join(sonar_gate *gate, const char *owner, int64_t now_ns);
+/* It has sent a request; hung_up: one too many, for which it is hung up on. */
+void sonar_gate_pay(sonar_gate *gate, const char *owner, bool hung_up, int64_t now_ns);
+/* Takes a place, or holds `bytes` of subscriptions to what is no topic, until they are given
+ * back. False: it has as many as it may, and has taken nothing. */
+bool sonar_gate_enter(sonar_gate *gate, const char *owner, int64_t now_ns);
+bool sonar_gate_hold(sonar_gate *gate, const char *owner, size_t bytes, int64_t now_ns);
+void sonar_gate_give_back(sonar_gate *gate, const char *owner, size_t places, size_t bytes);
+
+/* By the address that libzmq tells, and of an accepted connection; false: it is none any more. */
+void sonar_owner_of_address(const char *address, char owner[SONAR_OWNER_BYTES]);
+bool sonar_owner_of_connection(int fd, char owner[SONAR_OWNER_BYTES]);
+
+/* Answers libzmq's questions about who connects, in a thread of its own, for all sockets of a
+ * context. To be made before the first of them binds and destroyed after the last is closed. No key
+ * is allowed at first. Refusals are logged, at most one line a second. Whoever is admitted has its
+ * owner in its messages' property "User-Id". */
 typedef struct sonar_zap sonar_zap;
 sonar_code sonar_zap_create(void *zmq_context, const sonar_host *host, sonar_zap **zap,
                             sonar_error *err);
@@ -98,13 +140,25 @@ void sonar_zap_destroy(sonar_zap *zap);
  * thread; SONAR_ENOMEM, and nothing has changed. */
 sonar_code sonar_zap_allow(sonar_zap *zap, sonar_domain domain, const sonar_keyring *keys,
                            bool *fewer, sonar_error *err);
+/* Who joins this domain is asked of the gate, which is borrowed. Who comes too often is hung up on
+ * in the handshake, after which libzmq's clients come back by themselves. Before its socket is
+ * bound. */
+void sonar_zap_gate(sonar_zap *zap, sonar_domain domain, sonar_gate *gate);
 
 /* ---- sockets --------------------------------------------------------------------------------- */
+
+/* Each kind of peer has I/O threads of its own, so that no reader takes time from the threads that
+ * samples come in by. The context has SONAR_IO_OTHERS more than the samples need. */
+enum { SONAR_IO_OTHERS = 2 };
+#define SONAR_IO_RESULTS ((uint64_t)1 << 0)
+#define SONAR_IO_CONTROL ((uint64_t)1 << 1)
+#define SONAR_IO_SAMPLES (~(SONAR_IO_RESULTS | SONAR_IO_CONTROL))
 
 typedef struct sonar_socket_spec {
     int type;              /* ZMQ_PULL, ... */
     int messages;          /* kept per peer, each way */
     int64_t message_bytes; /* largest part accepted; libzmq ends the connection of a larger one */
+    uint64_t io_threads;   /* of libzmq that serve it, as ZMQ_AFFINITY has them; 0: any */
 } sonar_socket_spec;
 
 /* A socket with the daemon's common options: limits, keepalive, IPv6, no linger. SONAR_ESYS with
@@ -161,12 +215,16 @@ bool sonar_connections_release(sonar_held *held, int timeout_ms, const volatile 
 /* ---- peers: who is connected to one socket --------------------------------------------------- */
 
 /* libzmq has no limit on connections. These are counted through the socket's monitor, and one too
- * many is shut down. All of it belongs to the thread that owns the socket. */
+ * many, of all or of one owner, is shut down. All of it belongs to the thread that owns the socket.
+ */
 typedef struct sonar_peers sonar_peers;
 
-enum { SONAR_PEERS_MOST = 1024 }; /* fewer where the process may open few files */
+/* Fewer where the process may open few files. */
+enum { SONAR_PEERS_MOST = 1024, SONAR_PEERS_OF_CONTROL = 128 };
 
-sonar_peers *sonar_peers_create(void *zmq_context); /* NULL: no memory */
+/* `most` at once, with `gate` (borrowed; or NULL) as many of one owner as that allows. NULL: no
+ * memory. */
+sonar_peers *sonar_peers_create(void *zmq_context, size_t most, sonar_gate *gate);
 void sonar_peers_destroy(sonar_peers *peers);
 /* After the socket is made and before it binds or connects; SONAR_ESYS. Forget comes before the
  * socket is closed. */
@@ -187,12 +245,16 @@ bool sonar_peers_given_up(const sonar_peers *peers, int64_t now_ns);
 /* Ends a connection. The descriptor is that of a message (ZMQ_SRCFD); one that is no connection of
  * this socket any more is left alone. */
 void sonar_peers_cut(sonar_peers *peers, int fd);
-/* Adds to what the connection has asked for; true once that is more than a peer may. */
-bool sonar_peers_charge(sonar_peers *peers, int fd, size_t bytes);
+/* Takes note of a request of `bytes`, `foreign` if they are a subscription to what is no
+ * topic; ends its connection if that is more than a peer may ask for. Foreign bytes are given back
+ * when the connection ends. */
+void sonar_peers_charge(sonar_peers *peers, zmq_msg_t *request, size_t bytes, bool foreign);
 /* Another thread has ended so many connections that were too many. */
 void sonar_peers_add_refused(sonar_peers *peers, size_t count);
-/* Ends all connections; whoever may still connect comes back by himself. */
+/* Ends all connections; whoever may still connect comes back by himself. hang_up: their owners held
+ * too much, and stay out for some seconds. */
 void sonar_peers_cut_all(sonar_peers *peers);
+void sonar_peers_hang_up(sonar_peers *peers);
 size_t sonar_peers_connected(const sonar_peers *peers);
 /* Sets what is known here: connections that came, were let in, failed and were refused. The thread
  * that owns the counters (core/count.h). */
@@ -208,10 +270,13 @@ typedef struct sonar_memory sonar_memory;
 typedef enum sonar_memory_side {
     SONAR_MEMORY_IN = 0,
     SONAR_MEMORY_OUT,
+    SONAR_MEMORY_CONTROL,
     SONAR_MEMORY_SIDES
 } sonar_memory_side;
 
-sonar_memory *sonar_memory_create(void); /* NULL: no memory */
+/* root: where the machine's memory and the limits of its control groups are read (core/room.h), ""
+ * but in tests. NULL: no memory. */
+sonar_memory *sonar_memory_create(const char *root);
 void sonar_memory_destroy(sonar_memory *memory);
 /* What the process holds from now on is beyond what it needs by itself: before the sockets open,
  * and before peers can have sent much. */
@@ -222,14 +287,11 @@ void sonar_memory_allow(sonar_memory *memory, sonar_memory_side side, size_t pee
                         size_t bytes);
 /* Memory of digitisers is mapped: it counts as the process's own. Any thread. */
 void sonar_memory_map(sonar_memory *memory, size_t bytes);
-/* True if this side is to close its socket and open it anew: at once for the samples' socket, which
- * nobody can attribute the memory to but which is the likely one, and 1 s later for the output's.
- * At most once in 3 s; what neither gives back is taken for the process's own. Some ten times a
- * second, one thread for each side. */
+/* True if this side is to end its connections, or to close its socket and open it again: at once if
+ * its threads were the ones that touched new memory lately, otherwise only where that has not
+ * helped, the samples' socket after 5 s and the others after 1 s. At most once in 3 s; what neither
+ * gives back is taken for the process's own. Some ten times a second, one thread for each side. */
 bool sonar_memory_exceeded(sonar_memory *memory, sonar_memory_side side, int64_t now_ns);
-/* This side closes its socket for a reason of its own: what that frees is given back to the system
- * a second later, by a call of the function above. The side's thread. */
-void sonar_memory_closed(sonar_memory *memory, sonar_memory_side side, int64_t now_ns);
 /* Of the process, 0 if unknown. Any thread. */
 size_t sonar_resident_bytes(void);
 

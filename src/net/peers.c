@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 #include "net/net.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +21,12 @@ static const int64_t given_up_after_ns = 1000000000;
 
 struct connection {
     int fd;
-    size_t requests, bytes;
-    uint64_t admitted_before;      /* of all connections, when this one came */
-    char endpoint[ENDPOINT_BYTES]; /* of this end */
+    bool cut; /* it is refused already; what it had sent still comes */
+    size_t requests, bytes, foreign_bytes;
+    char owner[SONAR_OWNER_BYTES];  /* who has its place, "" without a gate... */
+    char holder[SONAR_OWNER_BYTES]; /* ...and who holds foreign_bytes: with CURVE the key */
+    uint64_t admitted_before;       /* of all connections, when this one came */
+    char endpoint[ENDPOINT_BYTES];  /* of this end */
 };
 
 /* An endpoint that the socket connects to and whose connection has ended. */
@@ -33,6 +37,7 @@ struct lost {
 
 struct sonar_peers {
     void *context, *monitor;
+    sonar_gate *gate;
     size_t most, count, losses;
     uint64_t refused, accepted, admitted, failed[SONAR_HANDSHAKE_CAUSES];
     uint64_t unended; /* failures whose connection has not ended yet */
@@ -40,21 +45,23 @@ struct sonar_peers {
     struct lost lost[LOST_MOST];
 };
 
-/* Two sockets share what the process may open, less what it needs by itself. */
+/* Two sockets and that for control share what the process may open, less what it needs by itself.
+ */
 static size_t most_connections(void) {
+    enum { OWN = 64 + SONAR_PEERS_OF_CONTROL, LEAST = 16 };
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         return SONAR_PEERS_MOST;
-    size_t half = limit.rlim_cur > 128 ? (size_t)(limit.rlim_cur - 64) / 2 : 32;
-    return sonar_min_size(half, SONAR_PEERS_MOST);
+    return limit.rlim_cur > OWN + 2 * LEAST ? (size_t)(limit.rlim_cur - OWN) / 2 : LEAST;
 }
 
-sonar_peers *sonar_peers_create(void *zmq_context) {
+sonar_peers *sonar_peers_create(void *zmq_context, size_t most, sonar_gate *gate) {
     sonar_peers *peers = sonar_alloc(1, sizeof *peers);
     if (!peers)
         return NULL;
     peers->context = zmq_context;
-    peers->most = most_connections();
+    peers->gate = gate;
+    peers->most = sonar_min_size(sonar_min_size(most, SONAR_PEERS_MOST), most_connections());
     return peers;
 }
 
@@ -65,10 +72,11 @@ void sonar_peers_destroy(sonar_peers *peers) {
 /* ---- the monitor ----------------------------------------------------------------------------- */
 
 sonar_code sonar_peers_watch(sonar_peers *peers, void *socket, sonar_error *err) {
-    const int events = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED |
-                       ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_CONNECT_DELAYED |
-                       ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
-                       ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+    const int events = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_ACCEPT_FAILED | ZMQ_EVENT_CONNECTED |
+                       ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED |
+                       ZMQ_EVENT_CONNECT_DELAYED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                       ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                       ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
     peers->count = peers->losses = peers->unended = 0;
     peers->monitor = sonar_monitor_open(peers->context, socket, events);
     if (peers->monitor)
@@ -77,11 +85,20 @@ sonar_code sonar_peers_watch(sonar_peers *peers, void *socket, sonar_error *err)
                       zmq_strerror(zmq_errno()));
 }
 
+static void give_back(sonar_peers *peers, const struct connection *connection) {
+    if (*connection->owner)
+        sonar_gate_give_back(peers->gate, connection->owner, 1, 0);
+    if (connection->foreign_bytes)
+        sonar_gate_give_back(peers->gate, connection->holder, 0, connection->foreign_bytes);
+}
+
 void sonar_peers_forget(sonar_peers *peers, void *socket) {
     if (!peers->monitor)
         return;
     sonar_monitor_close(peers->monitor, socket);
     peers->monitor = NULL;
+    for (size_t i = 0; i < peers->count; i++)
+        give_back(peers, &peers->connection[i]);
     peers->count = peers->losses = 0;
 }
 
@@ -106,8 +123,10 @@ static void refuse(sonar_peers *peers, int fd, const char *endpoint) {
 
 void sonar_peers_cut(sonar_peers *peers, int fd) {
     struct connection *connection = find(peers, fd);
-    if (connection)
-        refuse(peers, fd, connection->endpoint);
+    if (!connection || connection->cut)
+        return;
+    connection->cut = true;
+    refuse(peers, fd, connection->endpoint);
 }
 
 void sonar_peers_add_refused(sonar_peers *peers, size_t count) {
@@ -122,26 +141,70 @@ void sonar_peers_cut_all(sonar_peers *peers) {
             shutdown(peers->connection[i].fd, SHUT_RDWR);
 }
 
-bool sonar_peers_charge(sonar_peers *peers, int fd, size_t bytes) {
-    struct connection *connection = find(peers, fd);
-    if (!connection)
+void sonar_peers_hang_up(sonar_peers *peers) {
+    sonar_peers_cut_all(peers);
+    for (size_t i = 0; i < peers->count; i++)
+        if (*peers->connection[i].owner)
+            sonar_gate_pay(peers->gate, peers->connection[i].owner, true, sonar_monotonic_ns());
+}
+
+static bool may_hold(sonar_peers *peers, struct connection *connection, const char *owner,
+                     size_t bytes, int64_t now_ns) {
+    if (!peers->gate)
+        return true;
+    if (!sonar_gate_hold(peers->gate, owner, bytes, now_ns))
         return false;
-    connection->requests++;
-    connection->bytes += bytes;
-    return connection->requests > REQUESTS_MOST || connection->bytes > REQUEST_BYTES_MOST;
+    connection->foreign_bytes += bytes;
+    snprintf(connection->holder, sizeof connection->holder, "%s", owner);
+    return true;
+}
+
+/* What a connection asked for that is gone has been work as well. */
+void sonar_peers_charge(sonar_peers *peers, zmq_msg_t *request, size_t bytes, bool foreign) {
+    const int fd = zmq_msg_get(request, ZMQ_SRCFD);
+    const char *owner = zmq_msg_gets(request, "User-Id");
+    struct connection *connection = find(peers, fd);
+    const int64_t now_ns = sonar_monotonic_ns();
+    bool good = true;
+    if (connection) {
+        connection->requests++;
+        connection->bytes += bytes;
+        owner = owner && *owner ? owner : connection->owner;
+        good = connection->requests <= REQUESTS_MOST && connection->bytes <= REQUEST_BYTES_MOST &&
+               (!foreign || may_hold(peers, connection, owner, bytes, now_ns));
+    }
+    if (peers->gate && owner && *owner && !(connection && connection->cut))
+        sonar_gate_pay(peers->gate, owner, !good, now_ns);
+    if (!good)
+        sonar_peers_cut(peers, fd);
+}
+
+/* One more of its owner? */
+static bool may_enter(sonar_peers *peers, struct connection *connection) {
+    if (!peers->gate || !sonar_owner_of_connection(connection->fd, connection->owner))
+        return true;
+    if (sonar_gate_enter(peers->gate, connection->owner, sonar_monotonic_ns()))
+        return true;
+    *connection->owner = '\0';
+    return false;
 }
 
 static void note_accepted(sonar_peers *peers, int fd, const char *endpoint) {
     struct connection *connection = find(peers, fd);
     peers->accepted++;
-    if (!connection && peers->count == peers->most) {
+    if (connection) { /* its end was not told */
+        give_back(peers, connection);
+        *connection = peers->connection[--peers->count];
+    }
+    if (peers->count == peers->most) {
         refuse(peers, fd, endpoint);
         return;
     }
-    if (!connection)
-        connection = &peers->connection[peers->count++];
+    connection = &peers->connection[peers->count++];
     *connection = (struct connection){.fd = fd, .admitted_before = peers->admitted};
     snprintf(connection->endpoint, sizeof connection->endpoint, "%s", endpoint);
+    if (!may_enter(peers, connection))
+        sonar_peers_cut(peers, fd);
 }
 
 /* libzmq does not say that it has hung up on a peer that speaks no ZMTP 3 where CURVE is spoken. It
@@ -158,6 +221,7 @@ static void note_ended(sonar_peers *peers, int fd, const char *endpoint, int64_t
     struct connection *connection = find(peers, fd);
     note_failure(peers, connection);
     if (connection) {
+        give_back(peers, connection);
         *connection = peers->connection[--peers->count];
         return;
     }
@@ -186,6 +250,9 @@ static void note_event(sonar_peers *peers, const sonar_monitor_event *is, int64_
     case ZMQ_EVENT_ACCEPTED:
         note_accepted(peers, is->value, is->endpoint);
         return;
+    case ZMQ_EVENT_ACCEPT_FAILED: /* its peer has left, or no descriptor is to be had */
+        peers->refused += is->value == ECONNABORTED;
+        return;
     case ZMQ_EVENT_DISCONNECTED:
         note_ended(peers, is->value, is->endpoint, now_ns);
         return;
@@ -198,6 +265,8 @@ static void note_event(sonar_peers *peers, const sonar_monitor_event *is, int64_
     case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
         note_failed(peers, is->value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH
                                ? SONAR_HANDSHAKE_WRONG_MECHANISM
+                           : is->value == ZMQ_PROTOCOL_ERROR_ZAP_INVALID_STATUS_CODE
+                               ? SONAR_HANDSHAKE_TOO_OFTEN
                                : SONAR_HANDSHAKE_MALFORMED);
         return;
     case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:

@@ -30,6 +30,9 @@
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x10
+#endif
 
 enum { VERSION = 1, PEERS_MOST = SONAR_SEGMENTS_MOST + 32, TICK_MS = 500, DESCRIPTORS_MOST = 4 };
 static const int64_t offer_within_ns = 10000000000, kept_ns = 10000000000;
@@ -184,22 +187,23 @@ static const char *fault_of(const sonar_segments *all, const sonar_segment_offer
     return NULL;
 }
 
-/* A page of numbers that the digitiser may read and that nobody can take away. */
+/* A page of numbers that the digitiser may read, that the daemon alone may write and that nobody
+ * can take away. */
 static int make_page(segment *s) {
     const size_t bytes = s->blocks * sizeof *s->done;
     int fd = memfd_create("sonard-done", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return -1;
-    const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
     void *map = MAP_FAILED;
-    if (ftruncate(fd, (off_t)bytes) == 0 && fcntl(fd, F_ADD_SEALS, seals) == 0)
+    if (ftruncate(fd, (off_t)bytes) == 0)
         map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED) {
-        close(fd);
-        return -1;
-    }
-    s->done = map;
-    return fd;
+    if (map != MAP_FAILED)
+        s->done = map;
+    if (map != MAP_FAILED && fcntl(fd, F_ADD_SEALS, seals) == 0)
+        return fd;
+    close(fd);
+    return -1;
 }
 
 static const char *map_segment(const sonar_segment_offer *offer, int fd, segment *s, int *page) {

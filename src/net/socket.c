@@ -34,6 +34,7 @@ static bool set_options(void *socket, const sonar_socket_spec *spec) {
     return set_all(socket, table, sizeof table / sizeof table[0]) &&
            zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &spec->message_bytes,
                           sizeof spec->message_bytes) == 0 &&
+           zmq_setsockopt(socket, ZMQ_AFFINITY, &spec->io_threads, sizeof spec->io_threads) == 0 &&
            sonar_socket_keepalive(socket);
 }
 

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Who may connect: the answer to libzmq's question about each key (ZAP, rfc.zeromq.org/spec/27).
+ * Who may connect: the answer to libzmq's question about each peer (ZAP, rfc.zeromq.org/spec/27).
  *
  * libzmq's I/O threads ask over inproc, one request for each handshake and so at most one for each
- * connection; a thread of its own answers them one after the other. Where nobody answers at that
+ * connection, and before the peer can cost anything: its socket hears of a connection when it has
+ * been admitted. A thread of its own answers them one after the other. Where nobody answers at that
  * address, libzmq lets every key in unless ZMQ_ZAP_ENFORCE_DOMAIN is set (guard.c sets it).
+ *
+ * A key that is not allowed gets status 400, after which a client of libzmq never tries again. Who
+ * comes too often is to try again: but for 300, "temporary error", libzmq (4.3.4) keeps the
+ * connection until its handshake has lasted for 10 s. A status that ZAP does not know has it hang
+ * up at once, and the client connects again (tests/test_security.c).
  */
 #include "net/net.h"
 
@@ -23,8 +29,9 @@ enum { FRAMES = 7, FRAME_BYTES_MOST = 255 };
 enum { VERSION, REQUEST, DOMAIN, ADDRESS, IDENTITY, MECHANISM, CREDENTIALS };
 
 static const char endpoint[] = "inproc://zeromq.zap.01";
-static const char *const domain_name[SONAR_DOMAINS] = {
-    [SONAR_SENDERS] = "senders", [SONAR_READERS] = "readers"};
+static const char *const domain_name[SONAR_GATES] = {
+    [SONAR_SENDERS] = "senders", [SONAR_READERS] = "readers", [SONAR_CONTROLLERS] = "controllers"};
+static const char admitted[] = "200", refused[] = "400", not_now[] = "429";
 static const int64_t log_interval_ns = 1000000000;
 
 struct sonar_zap {
@@ -36,8 +43,9 @@ struct sonar_zap {
     bool started;
     pthread_mutex_t lock; /* the lists */
     sonar_keyring allowed[SONAR_DOMAINS];
-    int64_t logged_ns; /* the thread's: when it last said who was refused... */
-    uint64_t unsaid;   /* ...and how many it has kept to itself since */
+    sonar_gate *gate[SONAR_GATES]; /* borrowed; NULL: anybody may come as often as he wants */
+    int64_t logged_ns;             /* the thread's: when it last said who was refused... */
+    uint64_t unsaid;               /* ...and how many it has kept to itself since */
 };
 
 /* A request as it came; only the first bytes of a frame that is too long. */
@@ -78,13 +86,12 @@ static bool says(const struct request *request, int frame, const char *word) {
 }
 
 static bool is_well_formed(const struct request *request) {
-    return request->frames == FRAMES && says(request, VERSION, "1.0") &&
-           request->bytes[REQUEST] <= FRAME_BYTES_MOST && says(request, MECHANISM, "CURVE") &&
-           request->bytes[CREDENTIALS] == SONAR_KEY_BYTES;
+    return request->frames >= CREDENTIALS && says(request, VERSION, "1.0") &&
+           request->bytes[REQUEST] <= FRAME_BYTES_MOST;
 }
 
 static int domain_of(const struct request *request) {
-    for (int i = 0; i < SONAR_DOMAINS; i++)
+    for (int i = 0; i < SONAR_GATES; i++)
         if (says(request, DOMAIN, domain_name[i]))
             return i;
     return -1;
@@ -100,8 +107,8 @@ static const char *address_of(const struct request *request) {
 }
 
 /* A flood of refusals must not become one of log lines. */
-static void log_refusal(sonar_zap *zap, const struct request *request) {
-    char key[SONAR_KEY_CHARS + 1], before[48] = "";
+static void log_refusal(sonar_zap *zap, const struct request *request, const char *why) {
+    char before[48] = "";
     int64_t now_ns = sonar_monotonic_ns();
     if (zap->logged_ns && now_ns - zap->logged_ns < log_interval_ns) {
         zap->unsaid++;
@@ -109,37 +116,69 @@ static void log_refusal(sonar_zap *zap, const struct request *request) {
     }
     if (zap->unsaid)
         snprintf(before, sizeof before, " (and %llu before)", (unsigned long long)zap->unsaid);
-    zmq_z85_encode(key, (const uint8_t *)request->frame[CREDENTIALS], SONAR_KEY_BYTES);
-    sonar_log(zap->host, SONAR_WARN, "security",
-              "refused a connection from %.64s: its key \"%s\" is not one of security.allow_%s%s",
-              address_of(request), key, request->frame[DOMAIN], before);
+    sonar_log(zap->host, SONAR_WARN, "security", "refused a connection from %.64s: %s%s",
+              address_of(request), why, before);
     zap->logged_ns = now_ns;
     zap->unsaid = 0;
 }
 
-static bool is_allowed(sonar_zap *zap, const struct request *request) {
-    int domain = is_well_formed(request) ? domain_of(request) : -1;
-    if (domain < 0)
+static bool has_key(sonar_zap *zap, int domain, const struct request *request) {
+    if (domain >= SONAR_DOMAINS || request->frames != FRAMES ||
+        request->bytes[CREDENTIALS] != SONAR_KEY_BYTES)
         return false;
     pthread_mutex_lock(&zap->lock);
     bool allowed =
         sonar_keyring_has(&zap->allowed[domain], (const uint8_t *)request->frame[CREDENTIALS]);
     pthread_mutex_unlock(&zap->lock);
-    if (!allowed)
-        log_refusal(zap, request);
     return allowed;
+}
+
+/* Of a key, or of an address. */
+static void name_owner(const struct request *request, bool key, char owner[SONAR_OWNER_BYTES]) {
+    char text[SONAR_KEY_CHARS + 1];
+    if (!key)
+        sonar_owner_of_address(request->frame[ADDRESS], owner);
+    else if (request->bytes[CREDENTIALS] == SONAR_KEY_BYTES &&
+             zmq_z85_encode(text, (const uint8_t *)request->frame[CREDENTIALS], SONAR_KEY_BYTES))
+        snprintf(owner, SONAR_OWNER_BYTES, "key \"%s\"", text);
+    else
+        snprintf(owner, SONAR_OWNER_BYTES, "key");
+}
+
+/* The status code. An endpoint that speaks CURVE has libzmq ask about nothing else. */
+static const char *judge(sonar_zap *zap, const struct request *request,
+                         char owner[SONAR_OWNER_BYTES]) {
+    const int domain = is_well_formed(request) ? domain_of(request) : -1;
+    const bool key = domain >= 0 && says(request, MECHANISM, "CURVE");
+    char why[128];
+    *owner = '\0';
+    if (domain < 0 || (!key && !says(request, MECHANISM, "NULL")))
+        return refused;
+    name_owner(request, key, owner);
+    if (key && !has_key(zap, domain, request)) {
+        snprintf(why, sizeof why, "its %s is not one of security.allow_%s", owner,
+                 domain_name[domain]);
+        log_refusal(zap, request, why);
+        return refused;
+    }
+    if (!zap->gate[domain] || sonar_gate_join(zap->gate[domain], owner, sonar_monotonic_ns()))
+        return admitted;
+    snprintf(why, sizeof why, "%s joins the %s too often", owner, domain_name[domain]);
+    log_refusal(zap, request, why);
+    return not_now;
 }
 
 /* version, request id, status code, status text, user id, metadata */
 static void answer(sonar_zap *zap, const struct request *request) {
-    bool allowed = is_allowed(zap, request);
-    const char *code = allowed ? "200" : "400", *text = allowed ? "OK" : "refused";
+    char owner[SONAR_OWNER_BYTES];
+    const char *code = judge(zap, request, owner);
+    const size_t owner_bytes = code == admitted ? strlen(owner) : 0;
     size_t id_bytes = sonar_min_size(request->bytes[REQUEST], FRAME_BYTES_MOST);
     zmq_send(zap->socket, "1.0", 3, ZMQ_SNDMORE);
     zmq_send(zap->socket, request->frame[REQUEST], id_bytes, ZMQ_SNDMORE);
     zmq_send(zap->socket, code, 3, ZMQ_SNDMORE);
-    zmq_send(zap->socket, text, strlen(text), ZMQ_SNDMORE);
     zmq_send(zap->socket, "", 0, ZMQ_SNDMORE);
+    zmq_send(zap->socket, owner, owner_bytes, ZMQ_SNDMORE);
     zmq_send(zap->socket, "", 0, 0);
 }
 
@@ -170,7 +209,7 @@ static sonar_code set_up(sonar_zap *zap, void *context, sonar_error *err) {
         return sonar_fail(err, SONAR_ESYS, "security", "cannot listen for keys at %s: %s", endpoint,
                           zmq_strerror(zmq_errno()));
     sonar_code code =
-        sonar_thread_start(zap->host, "sonar-keys", -1, zap_main, zap, &zap->thread, err);
+        sonar_thread_start(zap->host, "sonar-gate", -1, zap_main, zap, &zap->thread, err);
     zap->started = !code;
     return code;
 }
@@ -221,4 +260,8 @@ sonar_code sonar_zap_allow(sonar_zap *zap, sonar_domain domain, const sonar_keyr
     *fewer = !sonar_keyring_within(&old, keys);
     sonar_keyring_clear(&old);
     return SONAR_OK;
+}
+
+void sonar_zap_gate(sonar_zap *zap, sonar_domain domain, sonar_gate *gate) {
+    zap->gate[domain] = gate;
 }

@@ -149,13 +149,15 @@ static void put_mvdr(const json *root, const sonar_output_spec *spec, const sona
 
 /* ---- detections ------------------------------------------------------------------------------ */
 
+static const char *const name_of_source[] = {[SONAR_FROM_CBF] = "cbf", [SONAR_FROM_MVDR] = "mvdr"};
+
 static void put_detection(const json *list, const sonar_detection *d) {
     static const char *const side[] = {[SONAR_SIDE_ALL] = NULL,
                                        [SONAR_SIDE_UNKNOWN] = "unknown",
                                        [SONAR_SIDE_STARBOARD] = "starboard",
                                        [SONAR_SIDE_PORT] = "port"};
     json item = append_object(list);
-    put_string(&item, "source", d->source == SONAR_FROM_MVDR ? "mvdr" : "cbf");
+    put_string(&item, "source", name_of_source[d->source]);
     put_number(&item, "az_deg", d->az_deg);
     put_number(&item, "bearing_deg", d->bearing_deg);
     put_number(&item, "mirror_deg", d->mirror_deg);
@@ -168,6 +170,12 @@ static void put_detection(const json *list, const sonar_detection *d) {
     put_number(&item, "width_deg", d->width_deg);
     put_number(&item, "range_m", d->range_m);
     put_bool(&item, "range_unresolved", d->range_unresolved);
+    put_bool(&item, "possible_image", d->image);
+    put_uint(&item, "contact", d->contact);
+    json sources = put_array(&item, "rests_on");
+    for (int i = SONAR_FROM_CBF; i <= SONAR_FROM_MVDR; i++)
+        if (d->rests_on & 1u << i)
+            append_string(&sources, name_of_source[i]);
 }
 
 static void put_detections(const json *root, const sonar_result *result) {

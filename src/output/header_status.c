@@ -21,11 +21,18 @@ static json object_of(const json *root, const char *path, const char **last) {
     return at;
 }
 
-static void put_percentiles(const json *to, const char *name, const double us[3]) {
+static json put_percentiles(const json *to, const char *name, const double us[3]) {
     json times = put_object(to, name);
     put_number(&times, "p50_us", us[0]);
     put_number(&times, "p99_us", us[1]);
     put_number(&times, "max_us", us[2]);
+    return times;
+}
+
+/* With the mean: those of parts add up to that of the whole. */
+static void put_spread(const json *to, const char *name, const sonar_percentiles *times) {
+    const json spread = put_percentiles(to, name, times->last_us);
+    put_number(&spread, "mean_us", times->last_mean_us);
 }
 
 /* Parts that were never measured are left out. */
@@ -48,6 +55,9 @@ static void put_value(const json *to, const char *name, sonar_metric_kind kind, 
         break;
     case SONAR_MEASURE:
         put_number(to, name, *(const double *)value);
+        break;
+    case SONAR_SPREAD:
+        put_spread(to, name, value);
         break;
     case SONAR_TIMES:
         put_times(to, name, value);

@@ -56,7 +56,6 @@ struct sonar_output {
     sonar_peers *peers;
     int64_t ticked_ns, closed_ns; /* closed: to be opened anew */
     size_t largest_bytes;         /* of the messages sent */
-    size_t foreign_bytes;         /* of subscriptions that no topic can match */
     sonar_interest interest;
 
     /* output thread, messages.c */
@@ -105,8 +104,8 @@ void *sonar_output_watch_floods(void *output);
 
 /* ---- messages.c: output thread --------------------------------------------------------------- */
 
-/* Sends what is wanted of the result. */
-void sonar_output_send_result(sonar_output *output, const sonar_result *result);
+/* Sends what is wanted of the result, and notes in it when. */
+void sonar_output_send_result(sonar_output *output, sonar_result *result);
 /* Sends the status that was posted, if one was. */
 void sonar_output_take_status(sonar_output *output);
 /* Sends the last status again where a new reader wants it. Returns for how many ms the thread may

@@ -73,8 +73,8 @@ void sonar_output_form_destroy(sonar_output_form *form) {
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static int64_t latency_ns(const sonar_result *result) {
-    return sonar_monotonic_ns() - result->arrival_ns;
+static int64_t latency_ns(const sonar_result *result, int64_t now_ns) {
+    return now_ns - result->arrival_ns;
 }
 
 /* Is the surface what its header is going to say? */
@@ -142,18 +142,20 @@ static void send_surface(sonar_output *output, sonar_surface surface, const sona
         sonar_output_count_sent(output, surface, false);
         return;
     }
-    char *header = sonar_header_result(&form->spec, surface,
-                                       bearings ? form->true_axes[surface] : form->axes[surface],
-                                       bearings, result, seq, (double)latency_ns(result) / 1e3);
+    char *header = sonar_header_result(
+        &form->spec, surface, bearings ? form->true_axes[surface] : form->axes[surface], bearings,
+        result, seq, (double)latency_ns(result, sonar_monotonic_ns()) / 1e3);
     sonar_output_send(output, surface, header, &body);
 }
 
-void sonar_output_send_result(sonar_output *output, const sonar_result *result) {
+void sonar_output_send_result(sonar_output *output, sonar_result *result) {
+    result->picked_ns = sonar_monotonic_ns();
     uint32_t wanted = atomic_load_explicit(&output->wanted, memory_order_relaxed);
     for (int i = 0; i < SONAR_SURFACES; i++) /* no socket: nothing is wanted */
         if (i != SONAR_STATUS && (result->present & wanted & SONAR_WANT(i)))
             send_surface(output, (sonar_surface)i, result);
-    int64_t ns = latency_ns(result);
+    result->published_ns = sonar_monotonic_ns();
+    int64_t ns = latency_ns(result, result->published_ns);
     sonar_histogram_add(&output->latency, ns > 0 ? (uint64_t)ns : 0);
 }
 

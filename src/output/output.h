@@ -29,6 +29,8 @@ typedef struct sonar_output_spec {
     void *zmq_context;
     struct sonar_memory *memory;           /* net/net.h, watched if not NULL */
     const struct sonar_security *security; /* net/net.h, borrowed; NULL: in the clear */
+    struct sonar_gate *gate; /* net/net.h, that readers come by, borrowed; NULL: there is none */
+    uint64_t io_threads;     /* of libzmq that serve it, as ZMQ_AFFINITY has them; 0: any */
     const char *endpoint;
     int high_water_mark;
     uint32_t topics;      /* SONAR_WANT bits of the topics that are enabled */
@@ -78,8 +80,9 @@ sonar_code sonar_output_start(sonar_output *output, sonar_error *err);
 const char *sonar_output_endpoint(const sonar_output *output);
 /* Sends what is queued (at most timeout_ms), closes and joins. What libzmq still holds for slow
  * peers keeps the rest of timeout_ms, during which zmq_ctx_term waits. Every result posted can be
- * reclaimed afterwards. Not started or stopped already: nothing happens. */
-void sonar_output_stop(sonar_output *output, int timeout_ms);
+ * reclaimed afterwards. Not started or stopped already: nothing happens. False: the thread is still
+ * inside libzmq 0.1 s later; nothing may be freed, and destroy would wait for it. */
+bool sonar_output_stop(sonar_output *output, int timeout_ms);
 void sonar_output_destroy(sonar_output *output);
 
 /* SONAR_WANT bits of the enabled topics somebody is subscribed to; any thread. A subscription to a

@@ -28,7 +28,8 @@ static bool allocate(sonar_output *output) {
     output->outstanding_most = 2 * results + 2; /* queued, in hand, and sent but not reclaimed */
     output->queue = sonar_ring_create(results);
     output->done = sonar_ring_create(output->outstanding_most);
-    output->peers = sonar_peers_create(output->spec.zmq_context);
+    output->peers =
+        sonar_peers_create(output->spec.zmq_context, SONAR_PEERS_MOST, output->spec.gate);
     output->form = sonar_output_form_create(&output->spec);
     return output->queue && output->done && output->peers && output->form;
 }
@@ -64,7 +65,8 @@ sonar_code sonar_output_create(const sonar_output_spec *spec, const sonar_host *
 void sonar_output_destroy(sonar_output *output) {
     if (!output)
         return;
-    sonar_output_stop(output, 0);
+    while (!sonar_output_stop(output, 0))
+        ;
     if (output->wake >= 0)
         close(output->wake);
     if (output->room >= 0)
@@ -173,18 +175,21 @@ sonar_code sonar_output_start(sonar_output *output, sonar_error *err) {
     return code;
 }
 
-void sonar_output_stop(sonar_output *output, int timeout_ms) {
+bool sonar_output_stop(sonar_output *output, int timeout_ms) {
+    enum { LOOKS_UP_MS = 100 };
     if (!output->started)
-        return;
+        return true;
     atomic_store(&output->deadline_ns, sonar_monotonic_ns() + (int64_t)timeout_ms * 1000000);
     atomic_store(&output->stopping, true);
     sonar_wake_signal(output->wake);
-    pthread_join(output->thread, NULL);
+    if (!sonar_thread_join(output->thread, timeout_ms + LOOKS_UP_MS))
+        return false;
     output->started = false;
     sonar_wake_signal(output->joined);
     if (output->flood_started)
         pthread_join(output->flood_thread, NULL);
     output->flood_started = false;
+    return true;
 }
 
 /* ---- the data thread's side ------------------------------------------------------------------ */

@@ -9,9 +9,8 @@
 #include "output/internal.h"
 
 enum {
-    MESSAGE_BYTES_MOST = 1024,   /* of what a peer may send: room for a CURVE handshake */
-    SUBSCRIPTIONS_PER_TURN = 64, /* so that a flood of them cannot starve the results */
-    FOREIGN_BYTES_MOST = 1 << 20 /* of subscriptions to what is no topic, of all readers */
+    MESSAGE_BYTES_MOST = 128,   /* of what a peer may send: a handshake or a topic */
+    SUBSCRIPTIONS_PER_TURN = 64 /* so that a flood of them cannot starve the results */
 };
 
 sonar_code sonar_output_open(sonar_output *output, sonar_error *err) {
@@ -19,7 +18,8 @@ sonar_code sonar_output_open(sonar_output *output, sonar_error *err) {
     const int every_subscribe = 1; /* why not VERBOSER: topic.h */
     const sonar_socket_spec spec = {.type = ZMQ_XPUB,
                                     .messages = output->spec.high_water_mark,
-                                    .message_bytes = MESSAGE_BYTES_MOST};
+                                    .message_bytes = MESSAGE_BYTES_MOST,
+                                    .io_threads = output->spec.io_threads};
     sonar_guard guard_;
     const sonar_guard *guard = sonar_guard_of(output->spec.security, SONAR_READERS, &guard_);
     sonar_code code =
@@ -61,27 +61,19 @@ void sonar_output_close(sonar_output *output) {
 
 /* ---- subscriptions --------------------------------------------------------------------------- */
 
-/* libzmq keeps every subscription for as long as the connection lasts, some 40 bytes of memory for
- * each byte of it: whoever wants too much is hung up on. Where many readers share the work, the sum
- * is limited. */
+/* libzmq keeps every subscription for as long as the connection lasts: whoever wants too much is
+ * hung up on. */
 static void take_subscription(sonar_output *output, zmq_msg_t *message) {
     const uint8_t *data = zmq_msg_data(message);
     size_t bytes = zmq_msg_size(message);
-    if (bytes > 0 && data[0] == 1) {
-        int fd = zmq_msg_get(message, ZMQ_SRCFD);
-        sonar_count_add(&output->count.subscriptions, 1);
-        if (sonar_peers_charge(output->peers, fd, bytes - 1))
-            sonar_peers_cut(output->peers, fd);
-    }
     uint32_t asked = sonar_interest_apply(&output->interest, data, bytes);
     if (asked & SONAR_WANT(SONAR_STATUS))
         output->repeat_wanted = true;
-    if (asked || bytes == 0)
+    if (bytes > 0 && data[0] == 0)
         return;
-    if (data[0] == 1)
-        output->foreign_bytes += bytes;
-    else if (data[0] == 0)
-        output->foreign_bytes -= sonar_min_size(bytes, output->foreign_bytes);
+    const bool subscribes = bytes > 0 && data[0] == 1;
+    sonar_count_add(&output->count.subscriptions, subscribes);
+    sonar_peers_charge(output->peers, message, bytes, subscribes && !asked);
 }
 
 void sonar_output_read_subscriptions(sonar_output *output) {
@@ -143,15 +135,10 @@ static bool reopen(sonar_output *output, int64_t now_ns) {
     return now_ns - output->closed_ns < patience_ns;
 }
 
-/* More subscriptions, or more memory of what waits for them, than readers may cause. */
+/* More memory of what waits for them than readers may cause. */
 static bool holds_too_much(sonar_output *output, size_t connected, int64_t now_ns) {
-    bool hoard = output->foreign_bytes > FOREIGN_BYTES_MOST;
     if (!output->spec.memory)
-        return hoard;
-    if (hoard) {
-        sonar_memory_closed(output->spec.memory, SONAR_MEMORY_OUT, now_ns);
-        return true;
-    }
+        return false;
     sonar_memory_allow(output->spec.memory, SONAR_MEMORY_OUT, connected,
                        (size_t)output->spec.high_water_mark, output->largest_bytes);
     return sonar_memory_exceeded(output->spec.memory, SONAR_MEMORY_OUT, now_ns);
@@ -177,7 +164,6 @@ bool sonar_output_look_after_peers(sonar_output *output) {
     sonar_output_close(output);
     output->closed_ns = now_ns;
     output->interest = (sonar_interest){0};
-    output->foreign_bytes = 0;
     atomic_store_explicit(&output->wanted, 0, memory_order_relaxed);
     return true;
 }

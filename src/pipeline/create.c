@@ -9,6 +9,7 @@
 #include <zmq.h>
 
 #include "cluster/cluster.h"
+#include "config/fits.h"
 #include "net/shared.h"
 #include "pipeline/internal.h"
 
@@ -86,7 +87,7 @@ static uint64_t samples_ready(void *ctx) {
 }
 
 static void samples_release(void *ctx, const sonar_window *window) {
-    sonar_ingest_release(((sonar_pipeline *)ctx)->ingest, window);
+    sonar_mask_release(ctx, window);
 }
 
 /* All that a daemon takes of a device is taken when its engine is made. */
@@ -166,11 +167,38 @@ static sonar_code make_exporter(sonar_pipeline *p, sonar_error *err) {
     return SONAR_OK;
 }
 
+static sonar_code check_fit(sonar_pipeline *p, const sonar_fit *fit, sonar_error *err) {
+    char warning[sizeof err->text];
+    const sonar_code code = sonar_config_fits(p->config, fit, warning, err);
+    if (!code && *warning)
+        sonar_log(&p->host, SONAR_WARN, "memory", "%s", warning);
+    return code;
+}
+
+/* What is not there is better missed now than by the kernel in the middle of the run. Ranks on one
+ * machine share its memory. */
+static sonar_code check_memory(sonar_pipeline *p, sonar_error *err) {
+    const sonar_room room = sonar_room_read("");
+    const size_t ranks = p->ranks.cluster ? p->ranks.cluster->place.ranks_here : 1;
+    const sonar_fit host = {.there_bytes = room.free_bytes / (double)sonar_max_size(1, ranks),
+                            .of = "what is free of this machine or its control group"};
+    const sonar_backend *device = p->layout.place[SONAR_ENGINE_DFT];
+    sonar_code code = check_fit(p, &host, err);
+    for (int i = 0; i < SONAR_ENGINE_STAGES; i++)
+        if (p->layout.place[i] != device || !device->memory_free)
+            return code;
+    const sonar_fit gpu = {.there_bytes = (double)device->memory_free(device),
+                           .of = "what is free of the GPU's",
+                           .device = true};
+    return code ? code : check_fit(p, &gpu, err);
+}
+
 /* Each needs those before it; `starting` tells the service manager of those that may take long. */
 static const struct {
     const char *starting;
     sonar_code (*make)(sonar_pipeline *p, sonar_error *err);
 } steps[] = {
+    {NULL, check_memory},
     {"computing delays and weights", make_version},
     {NULL, make_nav},
     {NULL, sonar_mask_create},
@@ -241,9 +269,9 @@ sonar_code sonar_pipeline_create(const sonar_config *config,
     return sonar_pipeline_create_with(NULL, config, log, log_ctx, pipeline, err);
 }
 
-void sonar_pipeline_destroy(sonar_pipeline *p) {
+bool sonar_pipeline_destroy_within(sonar_pipeline *p, int timeout_ms) {
     if (!p)
-        return;
+        return true;
     if (!sonar_pipeline_stop(p, 0) && p->thread_started)
         pthread_join(p->thread, NULL);
     sonar_exporter_destroy(p->exporter);
@@ -263,9 +291,15 @@ void sonar_pipeline_destroy(sonar_pipeline *p) {
     sonar_choices_destroy(p->retrained);
     sonar_choices_destroy(p->choices);
     sonar_zap_destroy(p->zap); /* after the sockets: none is open without it */
-    if (p->zmq)
-        zmq_ctx_term(p->zmq);
+    const bool ended = sonar_pipeline_end_context(p, timeout_ms);
+    sonar_gate_destroy(p->readers);
+    sonar_gate_destroy(p->controllers);
     sonar_memory_destroy(p->memory);
     pthread_mutex_destroy(&p->change.lock);
     free(p);
+    return ended;
+}
+
+void sonar_pipeline_destroy(sonar_pipeline *p) {
+    sonar_pipeline_destroy_within(p, -1);
 }

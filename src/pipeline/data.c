@@ -35,6 +35,10 @@ static void summarise_mvdr(sonar_pipeline *p, sonar_result *result) {
             result->mvdr_most_sweeps = row[SONAR_MVDR_SWEEPS];
         result->mvdr_snapshots = row[SONAR_MVDR_SNAPSHOTS];
         result->mvdr_tonal_bins += row[SONAR_MVDR_OFFSET] != 0;
+        result->mvdr_tone_reach =
+            fmax(result->mvdr_tone_reach,
+                 sonar_detect_tone_reach((double)(p->config->specs.mvdr.first_bin + b),
+                                         (double)row[SONAR_MVDR_OFFSET]));
         if (row[SONAR_MVDR_SOURCES] > result->mvdr_most_sources)
             result->mvdr_most_sources = row[SONAR_MVDR_SOURCES];
         if (row[SONAR_MVDR_SUBSPACE] > result->music_most_sources)
@@ -101,9 +105,15 @@ void sonar_result_keep(sonar_pipeline *p, sonar_result *result) {
     p->free_result[p->free_results++] = result;
 }
 
-sonar_result *sonar_result_find(sonar_pipeline *p) {
-    for (sonar_result *back; (back = sonar_output_reclaim(p->output));)
+static void take_back(sonar_pipeline *p) {
+    for (sonar_result *back; (back = sonar_output_reclaim(p->output));) {
+        sonar_latency_count(p, back);
         sonar_result_keep(p, back);
+    }
+}
+
+sonar_result *sonar_result_find(sonar_pipeline *p) {
+    take_back(p);
     return p->free_results ? p->free_result[--p->free_results] : NULL;
 }
 
@@ -152,9 +162,8 @@ sonar_code sonar_result_conclude(sonar_pipeline *p, uint32_t outputs, sonar_resu
     if (!code && p->live->plan->config->mvdr_cell_maximum &&
         result->present & SONAR_WANT(SONAR_MVDR_AZIMUTH))
         code = sonar_pipeline_raise(p, result, err);
-    uint64_t ns = (uint64_t)(sonar_monotonic_ns() - began);
-    sonar_histogram_add(&p->times.part[SONAR_TIMED_DETECT][SONAR_PART_HOST], ns);
-    atomic_store_explicit(&p->times.last_ns[SONAR_TIMED_DETECT], ns, memory_order_relaxed);
+    sonar_latency_stage(p, SONAR_TIMED_DETECT, began);
+    sonar_latency_add(p, SONAR_LATENCY_DETECT, began);
     return code;
 }
 
@@ -169,12 +178,13 @@ static sonar_code process(sonar_pipeline *p, sonar_window *window, sonar_result 
         sonar_live_lend(p, result);
         sonar_navigate_window(p, window, result);
     }
-    sonar_mask_measure(p, window);
     const sonar_engine_job job = {.window = window,
                                   .params = p->live->params,
                                   .outputs = sonar_pipeline_needed(p->live->plan->config, wanted),
                                   .surface = result ? result->surface : NULL};
+    const int64_t began = sonar_monotonic_ns();
     sonar_code code = sonar_engine_run(p->engine, &job, err);
+    sonar_latency_add(p, SONAR_LATENCY_ENGINE, began);
     if (code || !result || sonar_pool_cancelled(p->pool))
         return code;
     result->present = wanted & job.outputs;
@@ -195,21 +205,44 @@ static bool give_up(sonar_pipeline *p, sonar_result *result) {
         return false;
     if (result)
         sonar_result_keep(p, result);
+    sonar_mask_finish(p);
     atomic_store(&p->progress.window_given_up, true);
     atomic_store(&p->progress.busy_since_ns, 0);
     return true;
 }
 
 /* A result is on its way that says what has changed. */
-void sonar_result_told(sonar_pipeline *p) {
+static void told(sonar_pipeline *p) {
     struct versions *v = &p->versions;
     v->mask_changed = v->config_changed = v->mvdr_restarted = false;
+}
+
+void sonar_result_publish(sonar_pipeline *p, sonar_result *result) {
+    const int64_t posted = sonar_monotonic_ns();
+    const bool sent = result && sonar_output_post(p->output, result);
+    if (sent)
+        told(p);
+    else if (result)
+        sonar_result_keep(p, result);
+    sonar_engine_collect_times(p->engine); /* behind the result: no reader waits for these */
+    if (sent)
+        sonar_latency_posted(p, result, posted);
+}
+
+/* What comes behind the window's result; no reader waits for that either. */
+static void finish(sonar_pipeline *p, bool good, int64_t began_ns) {
+    sonar_mask_finish(p);
+    if (good)
+        atomic_fetch_add(&p->progress.windows_processed, 1);
+    atomic_store(&p->progress.busy_since_ns, 0); /* first, so that it is not counted twice */
+    atomic_fetch_add(&p->progress.busy_ns, (uint64_t)(sonar_monotonic_ns() - began_ns));
 }
 
 /* False: there is nothing left to work with, or to do. */
 static bool handle(sonar_pipeline *p, sonar_window *window) {
     int64_t began = sonar_monotonic_ns();
     atomic_store(&p->progress.busy_since_ns, began);
+    sonar_latency_begin(p, window, began);
     sonar_error err = {0};
     sonar_result *result = borrow_result(p);
     if (!result)
@@ -219,16 +252,11 @@ static bool handle(sonar_pipeline *p, sonar_window *window) {
         return false;
     if (code)
         sonar_data_note_failure(&p->progress, &err);
-    if (result && !code && sonar_output_post(p->output, result))
-        sonar_result_told(p);
+    if (!code)
+        sonar_result_publish(p, result);
     else if (result)
         sonar_result_keep(p, result);
-    if (!code)
-        sonar_engine_collect_times(p->engine); /* nobody waits for these any more */
-    if (!code)
-        atomic_fetch_add(&p->progress.windows_processed, 1);
-    atomic_store(&p->progress.busy_since_ns, 0); /* first: nobody may count it twice */
-    atomic_fetch_add(&p->progress.busy_ns, (uint64_t)(sonar_monotonic_ns() - began));
+    finish(p, !code, began);
     if (!code)
         return true;
     sonar_engine_forget(p->engine); /* nobody knows how much of it has come to the covariance */
@@ -257,6 +285,7 @@ void *sonar_data_thread(void *arg) {
         }
         if (draining)
             break;
+        take_back(p);
         sonar_engine_prefetch(p->engine);
         sonar_engine_rest(p->engine);
         sonar_wake_wait(sonar_ingest_fd(p->ingest), 50);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "detect/fuse.h"
 #include "pipeline/internal.h"
 
 /* What power_at needs to evaluate one of the beamformers between the grid's directions. */
@@ -11,44 +12,31 @@ struct beam_request {
     sonar_engine_stage beamformer;
 };
 
-static void steer(sonar_pipeline *p, const sonar_params *params, const sonar_scan *scan,
-                  double az_deg, double range_m, double bin_width_hz, uint64_t *turns) {
-    const sonar_config *c = p->live->plan->config;
-    double u[3];
-    sonar_scan_unit(scan, az_deg, u);
-    if (isfinite(range_m))
-        sonar_delay_near(params->sensors, params->position_m, u, range_m, c->range_reference,
-                         scan->axis, params->sound_speed_mps, p->tau_s);
-    else
-        sonar_delay_far(params->sensors, params->position_m, u, params->sound_speed_mps, p->tau_s);
-    for (size_t s = 0; s < params->sensors; s++)
-        turns[s] = sonar_turns(p->tau_s[s], bin_width_hz);
-}
-
-void sonar_pipeline_steer(sonar_pipeline *p, sonar_engine_stage beamformer, size_t n,
-                          const double *az_deg, const double *range_m) {
+static sonar_look look_at(const sonar_pipeline *p, sonar_engine_stage beamformer, double az_deg,
+                          double range_m) {
     const sonar_config *c = p->live->plan->config;
     const bool mvdr = beamformer == SONAR_ENGINE_MVDR;
-    const sonar_params *params = mvdr ? sonar_live_whole(p->live) : p->live->params;
+    const sonar_scan *scan = mvdr ? &c->mvdr_scan : &c->cbf_scan;
     const size_t length = mvdr ? c->specs.mvdr.length : c->specs.cbf.length;
-    uint64_t *turns = sonar_engine_points(p->engine);
-    for (size_t i = 0; i < n; i++)
-        steer(p, params, mvdr ? &c->mvdr_scan : &c->cbf_scan, az_deg[i], range_m[i],
-              c->fs_hz / (double)length, turns + i * params->sensors);
+    sonar_look look = {.length_m = range_m, .bin_width_hz = c->fs_hz / (double)length};
+    sonar_scan_unit(scan, az_deg, look.u);
+    if (isfinite(range_m))
+        look.length_m = sonar_point_length(range_m, c->range_reference, look.u, scan->axis);
+    return look;
 }
 
 static sonar_code power_at(void *ctx, size_t n, const double *az_deg, const double *range_m,
                            float *power, sonar_error *err) {
     const struct beam_request *request = ctx;
     sonar_pipeline *p = request->pipeline;
+    sonar_look look[SONAR_DETECT_POINTS];
     _Static_assert((int)SONAR_DETECT_POINTS <= (int)SONAR_ENGINE_POINTS, "one evaluation each");
+    for (size_t i = 0; i < n; i++)
+        look[i] = look_at(p, request->beamformer, az_deg[i], range_m[i]);
     sonar_code code = SONAR_OK;
     if (p->ranks.cluster)
-        code = sonar_ranks_ask(p, request->beamformer, n, az_deg, range_m, err);
-    if (code)
-        return code;
-    sonar_pipeline_steer(p, request->beamformer, n, az_deg, range_m);
-    return sonar_engine_evaluate(p->engine, request->beamformer, n, power, err);
+        code = sonar_ranks_ask(p, request->beamformer, n, look, err);
+    return code ? code : sonar_engine_evaluate(p->engine, request->beamformer, n, look, power, err);
 }
 
 static sonar_code detect_cbf(sonar_pipeline *p, sonar_result *result, size_t *count,
@@ -62,21 +50,28 @@ static sonar_code detect_cbf(sonar_pipeline *p, sonar_result *result, size_t *co
                                   .lambda_m =
                                       p->live->params->sound_speed_mps / c->cbf_band.high_hz,
                                   .margin_db = c->detect_range_margin_db};
-    return sonar_detect(&p->live->plan->cbf_detect, SONAR_FROM_CBF,
-                        result->surface[SONAR_CBF_AZIMUTH].data, &near, p->detect_scratch, power_at,
-                        &request, result->detection, count, err);
+    sonar_detect_spec spec = p->live->plan->cbf_detect;
+    spec.pattern = sonar_pattern_shares;
+    spec.pattern_ctx = p->live->pattern;
+    return sonar_detect(&spec, SONAR_FROM_CBF, result->surface[SONAR_CBF_AZIMUTH].data, &near,
+                        p->detect_scratch, power_at, &request, result->detection, count, err);
 }
 
 static struct beam_request adaptive_request(sonar_pipeline *p) {
     return (struct beam_request){.pipeline = p, .beamformer = SONAR_ENGINE_MVDR};
 }
 
-static sonar_code detect_mvdr(sonar_pipeline *p, sonar_result *result, sonar_detection *to,
-                              size_t *count, sonar_error *err) {
+/* Behind the CBF's contacts, `cbf` of them. */
+static sonar_code detect_mvdr(sonar_pipeline *p, sonar_result *result, size_t cbf, size_t *count,
+                              sonar_error *err) {
     struct beam_request request = adaptive_request(p);
-    return sonar_detect(&p->live->plan->mvdr_detect, SONAR_FROM_MVDR,
-                        result->surface[SONAR_MVDR_AZIMUTH].data, NULL, p->detect_scratch, power_at,
-                        &request, to, count, err);
+    sonar_detection *to = result->detection + cbf;
+    sonar_detect_spec spec = p->live->plan->mvdr_detect;
+    spec.tone_reach = result->mvdr_tone_reach;
+    spec.hint = result->detection;
+    spec.hints = cbf;
+    return sonar_detect(&spec, SONAR_FROM_MVDR, result->surface[SONAR_MVDR_AZIMUTH].data, NULL,
+                        p->detect_scratch, power_at, &request, to, count, err);
 }
 
 sonar_code sonar_pipeline_raise(sonar_pipeline *p, sonar_result *result, sonar_error *err) {
@@ -106,7 +101,7 @@ sonar_code sonar_pipeline_detect(sonar_pipeline *p, sonar_result *result, sonar_
     size_t cbf = 0, mvdr = 0;
     sonar_code code = detect_cbf(p, result, &cbf, err);
     if (!code && p->config->specs.mvdr_enabled)
-        code = detect_mvdr(p, result, result->detection + cbf, &mvdr, err);
+        code = detect_mvdr(p, result, cbf, &mvdr, err);
     const sonar_config *c = p->live->plan->config;
     sonar_detection *adaptive = result->detection + cbf;
     give_bearings(result->params.heading_deg, &c->cbf_scan, result->detection, cbf);
@@ -120,6 +115,8 @@ sonar_code sonar_pipeline_detect(sonar_pipeline *p, sonar_result *result, sonar_
         give_sides(p, SONAR_FROM_MVDR, &c->mvdr_scan,
                    0.5 * ((double)result->mvdr_first_sample + (double)result->mvdr_end_sample),
                    result->mvdr_heading_deg, adaptive, mvdr);
+    sonar_detect_fuse(&c->cbf_scan, result->params.heading_deg, result->detection, cbf, adaptive,
+                      mvdr);
     result->detections = code ? 0 : cbf + mvdr;
     return code;
 }

@@ -12,20 +12,40 @@
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
-/* An I/O thread takes two descriptors, an endpoint up to four, and the rest is little. */
-sonar_code sonar_pipeline_make_context(sonar_pipeline *p, sonar_error *err) {
+/* libzmq starts its I/O threads and another one with the first socket. The daemon has some more of
+ * its own, and what libzmq needs until all run is little. */
+static sonar_code start_context(sonar_pipeline *p, size_t io_threads, sonar_error *err) {
+    enum { OWN_THREADS = 16, BYTES = 64 << 20 };
     const sonar_config *c = p->config;
-    sonar_code code =
-        sonar_descriptors_reserve(32 + 2 * c->ingest_io_threads + 4 * c->ingest_endpoints, err);
+    sonar_code code = sonar_threads_reserve(
+        OWN_THREADS + 1 + io_threads + c->threads + c->ingest_threads, BYTES, err);
     if (code)
         return code;
     p->zmq = zmq_ctx_new();
     if (!p->zmq)
         return sonar_fail(err, SONAR_ESYS, "pipeline", "zmq_ctx_new: %s",
                           zmq_strerror(zmq_errno()));
-    zmq_ctx_set(p->zmq, ZMQ_IO_THREADS, (int)c->ingest_io_threads);
-    p->memory = sonar_memory_create();
-    if (!p->memory)
+    zmq_ctx_set(p->zmq, ZMQ_IO_THREADS, (int)io_threads);
+    void *first = zmq_socket(p->zmq, ZMQ_PAIR); /* now, while there is room for them */
+    if (!first)
+        return sonar_fail(err, SONAR_ESYS, "pipeline", "zmq_socket: %s", zmq_strerror(zmq_errno()));
+    zmq_close(first);
+    return SONAR_OK;
+}
+
+/* An I/O thread takes two descriptors, an endpoint up to four, and the rest is little. */
+sonar_code sonar_pipeline_make_context(sonar_pipeline *p, sonar_error *err) {
+    const sonar_config *c = p->config;
+    sonar_code code =
+        sonar_descriptors_reserve(48 + 2 * c->ingest_io_threads + 4 * c->ingest_endpoints, err);
+    if (!code)
+        code = start_context(p, c->ingest_io_threads + SONAR_IO_OTHERS, err);
+    if (code)
+        return code;
+    p->memory = sonar_memory_create("");
+    p->readers = sonar_gate_create(SONAR_PEERS_MOST / 8);
+    p->controllers = sonar_gate_create(SONAR_PEERS_OF_CONTROL * 3 / 4);
+    if (!p->memory || !p->readers || !p->controllers)
         return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory");
     if (c->shared_memory) {
         const sonar_segments_spec spec = {.endpoint = c->shared_memory,
@@ -33,10 +53,35 @@ sonar_code sonar_pipeline_make_context(sonar_pipeline *p, sonar_error *err) {
                                           .bytes_most = c->shared_memory_bytes};
         code = sonar_segments_create(&spec, &p->host, &p->segments, err);
     }
-    if (code || !c->security.curve)
+    if (!code)
+        code = sonar_zap_create(p->zmq, &p->host, &p->zap, err);
+    if (code)
         return code;
-    code = sonar_zap_create(p->zmq, &p->host, &p->zap, err);
-    return code ? code : sonar_pipeline_allow(p, &c->security, err);
+    sonar_zap_gate(p->zap, SONAR_READERS, p->readers);
+    sonar_zap_gate(p->zap, SONAR_CONTROLLERS, p->controllers);
+    return sonar_pipeline_allow(p, &c->security, err);
+}
+
+static void *end_context(void *context) {
+    zmq_ctx_term(context);
+    return NULL;
+}
+
+/* libzmq closes sockets in a thread of its own, which peers can keep busy. */
+bool sonar_pipeline_end_context(sonar_pipeline *p, int timeout_ms) {
+    pthread_t thread;
+    if (!p->zmq)
+        return true;
+    if (timeout_ms < 0) {
+        zmq_ctx_term(p->zmq);
+        return true;
+    }
+    if (sonar_thread_start(&p->host, "sonar-end", -1, end_context, p->zmq, &thread, NULL))
+        return false;
+    if (sonar_thread_join(thread, timeout_ms))
+        return true;
+    pthread_detach(thread);
+    return false;
 }
 
 /* ---- samples --------------------------------------------------------------------------------- */
@@ -80,6 +125,7 @@ static sonar_ingest_spec ingest_spec(const sonar_pipeline *p, const uint8_t *cha
         .zmq_context = p->zmq,
         .memory = p->memory,
         .security = &p->config->security,
+        .io_threads = SONAR_IO_SAMPLES,
         .segments = p->segments,
         .endpoints = (const char *const *)c->ingest_endpoint,
         .endpoint_count = c->ingest_endpoints,
@@ -157,6 +203,8 @@ sonar_output_spec sonar_pipeline_output_spec(const sonar_pipeline *p, const sona
         .tap = sonar_record_tap(p),
         .memory = p->memory,
         .security = &p->config->security,
+        .gate = p->readers,
+        .io_threads = SONAR_IO_RESULTS,
         .endpoint = c->output_endpoint,
         .high_water_mark = c->output_high_water_mark,
         .topics = c->output_topics,
@@ -214,7 +262,7 @@ const sonar_security *sonar_pipeline_security(const sonar_pipeline *p) {
 sonar_code sonar_pipeline_allow_side(sonar_pipeline *p, sonar_domain side,
                                      const sonar_keyring *allowed, sonar_error *err) {
     bool fewer = false;
-    const sonar_code code = p->zap ? sonar_zap_allow(p->zap, side, allowed, &fewer, err) : SONAR_OK;
+    const sonar_code code = sonar_zap_allow(p->zap, side, allowed, &fewer, err);
     if (code)
         return code;
     if (fewer && side == SONAR_SENDERS)

@@ -3,9 +3,10 @@
  * What the pipeline's own files share. create.c makes a pipeline, with ends.c for what meets
  * others, and pipeline.c starts, watches and stops it (progress.c for a watchdog). The data thread
  * is in data.c; it takes results from results.c, headings from navigate.c, contacts from
- * detections.c, measures elements (mask.c) and makes the engine anew (recover.c, train.c). live.c
- * has the versions of the values that change, record.c fills the recorder. With several ranks,
- * ranks.c has the data thread's rounds and propose.c the changes that all take over.
+ * detections.c, measures elements (mask.c), tells where its time goes (latency.c) and makes the
+ * engine anew (recover.c, train.c). live.c has the versions of the values that change, record.c
+ * fills the recorder. With several ranks, ranks.c has the data thread's rounds and propose.c the
+ * changes that all take over.
  */
 #ifndef SONAR_PIPELINE_INTERNAL_H
 #define SONAR_PIPELINE_INTERNAL_H
@@ -49,6 +50,12 @@ struct progress {
     sonar_error failure; /* data thread writes while !failed_new, control reads while it is set */
 };
 
+/* One window's way, for where its time goes (latency.c). */
+struct trip {
+    int64_t arrival_ns, posted_ns;
+    uint64_t part_ns[SONAR_LATENCY_PARTS]; /* until `posted` ENGINE is the whole run */
+};
+
 /* Threads whose progress a watchdog goes by (progress.c); control thread. */
 enum { SONAR_MARK_DATA = 0, SONAR_MARK_INGEST, SONAR_MARK_OUTPUT, SONAR_MARKS };
 
@@ -77,6 +84,7 @@ struct live {
     sonar_params *params; /* with ranks, of this one's part */
     sonar_params *whole;  /* with ranks, of the array; else NULL */
     struct plan *plan;
+    sonar_pattern *pattern;       /* of the sensors in use; its scratch is the data thread's */
     uint64_t first_sample;        /* of the first window under it; written before `adopted` */
     bool anew;                    /* its configuration is another one than the version's before */
     bool told;                    /* control: the log has it */
@@ -168,8 +176,9 @@ struct sonar_pipeline {
     struct layout layout;
     char run_uuid[37];
     void *zmq;
-    sonar_zap *zap;       /* whose keys are good; NULL: nobody speaks CURVE */
-    sonar_memory *memory; /* what the two sockets' peers hold */
+    sonar_zap *zap; /* who may connect */
+    sonar_gate *readers, *controllers;
+    sonar_memory *memory; /* what the sockets' peers hold */
     sonar_buffer ring;    /* the samples, lent to ingest; of the backend at start */
     sonar_ingest *ingest;
     struct sonar_segments *segments; /* NULL: samples come over the sockets alone */
@@ -180,6 +189,7 @@ struct sonar_pipeline {
     struct versions versions;
     atomic_int log_level;
     sonar_elements *elements; /* measured here */
+    const sonar_window *kept; /* data thread: samples still to be measured are its; or NULL */
     sonar_elements *judged;   /* those, or of the root the whole array's; NULL: of other ranks */
     sonar_nav *nav;
     int64_t window_middle_ns; /* UTC of the window in work, data thread */
@@ -195,10 +205,11 @@ struct sonar_pipeline {
     sonar_result **free_result; /* stack of those not lent */
     size_t free_results;
     struct live **lent_under; /* [results] the version that one refers to, or NULL */
+    struct trip *trips;       /* [results] of those that are lent */
+    struct trip trip;         /* of the window in work */
 
     float *detect_scratch;
     sonar_sides *sides[2]; /* of each sonar_detect_source's contacts */
-    double *tau_s;         /* [sensor] of a place the detector looks at */
 
     pthread_t thread;
     bool thread_started;
@@ -208,6 +219,8 @@ struct sonar_pipeline {
     struct progress progress;
     sonar_engine_times times; /* data thread adds, control reads */
     sonar_histogram_seen times_seen[SONAR_TIMED_STAGES][SONAR_STAGE_PARTS];
+    sonar_histogram latency[SONAR_LATENCY_PARTS]; /* data thread adds, control reads */
+    sonar_histogram_seen latency_seen[SONAR_LATENCY_PARTS];
 
     /* control thread */
     int64_t started_ns, ticked_ns;
@@ -232,15 +245,12 @@ void sonar_ranks_work(sonar_pipeline *pipeline);
 /* Asks the other ranks for their parts of an evaluation (n directions); none of them waits for
  * another before the window is over. */
 sonar_code sonar_ranks_ask(sonar_pipeline *pipeline, sonar_engine_stage beamformer, size_t n,
-                           const double *az_deg, const double *range_m, sonar_error *err);
+                           const sonar_look *look, sonar_error *err);
 /* Counters of the whole array and a line for each rank, as they told last. Control thread. */
 void sonar_ranks_read(sonar_pipeline *pipeline, sonar_status *status);
 static inline bool sonar_is_root(const sonar_pipeline *pipeline) {
     return !pipeline->ranks.cluster || pipeline->ranks.cluster->place.rank == 0;
 }
-/* detections.c: the turns of such directions, for the engine's points. */
-void sonar_pipeline_steer(sonar_pipeline *pipeline, sonar_engine_stage beamformer, size_t n,
-                          const double *az_deg, const double *range_m);
 /* data.c: the data thread; what the stages have to compute under a configuration, that of the start
  * or a live one, for what subscribers want. */
 void *sonar_data_thread(void *pipeline);
@@ -252,7 +262,8 @@ void sonar_result_describe(const sonar_pipeline *pipeline, const sonar_window *w
                            sonar_result *result);
 sonar_code sonar_result_conclude(sonar_pipeline *pipeline, uint32_t outputs, sonar_result *result,
                                  sonar_error *err);
-void sonar_result_told(sonar_pipeline *pipeline);
+/* On its way (NULL: there is none), and then the stages' times are taken. */
+void sonar_result_publish(sonar_pipeline *pipeline, sonar_result *result);
 void sonar_data_note_failure(struct progress *progress, const sonar_error *err);
 uint32_t sonar_pipeline_needed(const sonar_config *config, uint32_t wanted);
 /* mask.c: element health. Needs a version. */
@@ -261,12 +272,26 @@ void sonar_mask_destroy(sonar_pipeline *pipeline);
 /* Judges what was measured, fills status->elements and offers a version with another mask if there
  * has to be one. Control thread. */
 void sonar_mask_tick(sonar_pipeline *pipeline, sonar_status *status);
-/* Measures what is due of the window's samples. Data thread. */
-void sonar_mask_measure(sonar_pipeline *pipeline, const sonar_window *window);
+/* The engine has read the window's samples: they go back to ingest, or are kept if some are to be
+ * measured, until finish does that and gives them back. Data thread, finish after each window, when
+ * its result is on its way. */
+void sonar_mask_release(sonar_pipeline *pipeline, const sonar_window *window);
+void sonar_mask_finish(sonar_pipeline *pipeline);
 /* The beams do without other sensors from now on. Control thread. */
 void sonar_mask_tell(const sonar_pipeline *pipeline);
 /* The ranks' measures to the root, once all that take part have some. Data thread. */
 sonar_code sonar_mask_share(sonar_pipeline *pipeline, sonar_error *err);
+/* latency.c, all of it the data thread's: a window begins its work; time since `began` counts for
+ * the part; its result is on its way, `posted` being the time just before; the result is back. */
+void sonar_latency_begin(sonar_pipeline *pipeline, const sonar_window *window, int64_t began_ns);
+void sonar_latency_add(sonar_pipeline *pipeline, sonar_latency_part part, int64_t began_ns);
+void sonar_latency_posted(sonar_pipeline *pipeline, const sonar_result *result, int64_t posted_ns);
+void sonar_latency_count(sonar_pipeline *pipeline, const sonar_result *result);
+/* Parts as measured become parts of the whole: none is longer than what those before it leave, and
+ * what all of them leave is OTHER. */
+void sonar_latency_split(uint64_t whole_ns, uint64_t part_ns[SONAR_LATENCY_PARTS]);
+/* The host's time of a stage that is none of the engine's, since `began`. */
+void sonar_latency_stage(sonar_pipeline *pipeline, sonar_timed_stage stage, int64_t began_ns);
 /* live.c: the first version. */
 sonar_code sonar_live_create(sonar_pipeline *pipeline, sonar_error *err);
 void sonar_live_destroy(sonar_pipeline *pipeline);
@@ -313,6 +338,8 @@ void sonar_live_lend(sonar_pipeline *pipeline, sonar_result *result);
 void sonar_live_take_back(sonar_pipeline *pipeline, sonar_result *result);
 /* ends.c: the context of all sockets, the memory that their peers share, whose keys are good. */
 sonar_code sonar_pipeline_make_context(sonar_pipeline *pipeline, sonar_error *err);
+/* Waits for ever with -1. False: libzmq is not ready to leave, and the context is lost. */
+bool sonar_pipeline_end_context(sonar_pipeline *pipeline, int timeout_ms);
 /* ends.c: ingest with the ring of samples, once there is a backend and its placement. */
 sonar_code sonar_pipeline_make_ingest(sonar_pipeline *pipeline, sonar_error *err);
 /* ends.c: the output; the root's alone. */

@@ -9,29 +9,12 @@
 
 /* ---- what follows from a configuration ------------------------------------------------------- */
 
-/* Side lobes of the array's beam pattern, as the detector has to know them. */
-static void describe_sidelobes(const sonar_config *c, const sonar_scan *scan, double top_hz,
-                               sonar_detect_spec *spec) {
-    const double lambda_m = c->sound_speed_mps / top_hz;
-    if (!c->geometry.uniform_line) {
-        spec->sidelobe_db = 8; /* a circle's first, falling slowly (thinned arrays: no better) */
-        spec->sidelobe_falloff = 1;
-        return;
-    }
-    spec->sidelobe_period =
-        lambda_m / (c->geometry.spacing_m * scan->beam_width_deg * (M_PI / 180));
-    if (c->shading == SONAR_SHADING_CHEBYSHEV)
-        spec->sidelobe_db = c->sidelobe_db; /* all alike: no falloff */
-}
-
-static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *scan, double top_hz) {
-    sonar_detect_spec spec = {.scan = scan,
-                              .threshold_db = c->detect_threshold_db,
-                              .min_separation_deg = c->detect_min_separation_deg,
-                              .most = c->detect_most,
-                              .aperture_m = c->geometry.aperture_m};
-    describe_sidelobes(c, scan, top_hz, &spec);
-    return spec;
+static sonar_detect_spec detect_spec(const sonar_config *c, const sonar_scan *scan) {
+    return (sonar_detect_spec){.scan = scan,
+                               .threshold_db = c->detect_threshold_db,
+                               .min_separation_deg = c->detect_min_separation_deg,
+                               .most = c->detect_most,
+                               .aperture_m = c->geometry.aperture_m};
 }
 
 static void release_plan(struct plan *plan) {
@@ -66,8 +49,8 @@ static sonar_code make_plan(const sonar_pipeline *p, const sonar_config *c, stru
         .references = 1,
         .whole = c,
         .form = sonar_output_form_create(&spec),
-        .cbf_detect = detect_spec(c, &c->cbf_scan, c->cbf_band.high_hz),
-        .mvdr_detect = detect_spec(c, &c->mvdr_scan, c->mvdr_band.high_hz),
+        .cbf_detect = detect_spec(c, &c->cbf_scan),
+        .mvdr_detect = detect_spec(c, &c->mvdr_scan),
     };
     sonar_code code = plan->form
                           ? take_part(p, plan, err)
@@ -84,6 +67,7 @@ static sonar_code make_plan(const sonar_pipeline *p, const sonar_config *c, stru
 static void destroy(struct live *live) {
     if (!live)
         return;
+    sonar_pattern_destroy(live->pattern);
     sonar_params_destroy(live->params);
     sonar_params_destroy(live->whole);
     release_plan(live->plan);
@@ -166,6 +150,21 @@ static sonar_code fill(const sonar_pipeline *p, struct live *live, const struct 
                        &live->params, err);
 }
 
+/* Of the whole array as the version has it, for the side lobes of the CBF. */
+static sonar_code make_pattern(struct live *live, sonar_error *err) {
+    const sonar_config *c = live->plan->whole;
+    const sonar_params *params = sonar_live_whole(live);
+    const sonar_pattern_spec spec = {.sensors = params->sensors,
+                                     .position_m = params->position_m,
+                                     .weight = params->shading,
+                                     .scan = &c->cbf_scan,
+                                     .reference = c->range_reference,
+                                     .c_mps = params->sound_speed_mps,
+                                     .low_hz = c->cbf_band.low_hz,
+                                     .high_hz = c->cbf_band.high_hz};
+    return sonar_pattern_create(&spec, &live->pattern, err);
+}
+
 /* A version of the plan; it takes the caller's reference. */
 static sonar_code make_version(sonar_pipeline *p, struct plan *plan, struct live **made,
                                sonar_error *err) {
@@ -177,7 +176,9 @@ static sonar_code make_version(sonar_pipeline *p, struct plan *plan, struct live
     }
     live->plan = plan;
     live->anew = before && before->plan != plan;
-    const sonar_code code = fill(p, live, before, err);
+    sonar_code code = fill(p, live, before, err);
+    if (!code && plan->whole->detect_enabled)
+        code = make_pattern(live, err);
     if (code) {
         destroy(live);
         return code;

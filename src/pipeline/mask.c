@@ -78,12 +78,36 @@ void sonar_mask_tick(sonar_pipeline *p, sonar_status *status) {
 
 /* ---- data thread ----------------------------------------------------------------------------- */
 
-void sonar_mask_measure(sonar_pipeline *p, const sonar_window *window) {
+static void measure(sonar_pipeline *p, const sonar_window *window, int64_t began) {
     sonar_buffer in[2];
-    if (!sonar_elements_due(p->elements, window->first_sample))
-        return;
     sonar_window_span(window, window->first_sample, sonar_elements_stretch(p->elements), in);
     sonar_elements_measure(p->elements, window->first_sample, in, window->missing);
+    sonar_latency_stage(p, SONAR_TIMED_HEALTH, began);
+}
+
+/* The ring has room for a window that is held as long as none waits behind it. Where one does, the
+ * node is late already, and holding the samples longer would cost it those of other windows. */
+void sonar_mask_release(sonar_pipeline *p, const sonar_window *window) {
+    const bool due = sonar_elements_due(p->elements, window->first_sample);
+    if (due && !sonar_ingest_waiting(p->ingest)) {
+        p->kept = window;
+        return;
+    }
+    const int64_t began = sonar_monotonic_ns();
+    if (due)
+        measure(p, window, began);
+    sonar_latency_add(p, SONAR_LATENCY_HEALTH, began);
+    sonar_ingest_release(p->ingest, window);
+}
+
+void sonar_mask_finish(sonar_pipeline *p) {
+    const sonar_window *window = p->kept;
+    p->kept = NULL;
+    if (!window)
+        return;
+    if (!sonar_pool_cancelled(p->pool))
+        measure(p, window, sonar_monotonic_ns());
+    sonar_ingest_release(p->ingest, window);
 }
 
 sonar_code sonar_mask_share(sonar_pipeline *p, sonar_error *err) {

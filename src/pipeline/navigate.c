@@ -57,6 +57,10 @@ void sonar_navigate_tick(sonar_pipeline *p, sonar_status *status) {
             heading_at(p, sonar_pipeline_config(p), sonar_utc_ns(), &navigated);
 }
 
+void sonar_pipeline_navigation(const sonar_pipeline *p, sonar_navigation *navigation) {
+    sonar_nav_read(p->nav, sonar_utc_ns(), navigation);
+}
+
 sonar_code sonar_pipeline_navigate(sonar_pipeline *p, const char *json, size_t bytes,
                                    sonar_error *err) {
     sonar_nav_values values;

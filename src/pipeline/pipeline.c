@@ -84,9 +84,12 @@ bool sonar_pipeline_stop(sonar_pipeline *p, int timeout_ms) {
     if (atomic_load(&p->progress.window_given_up) || !ended)
         sonar_log(&p->host, SONAR_WARN, "pipeline",
                   "stopped in the middle of a window, which is not published");
-    int64_t left_ms = (until - sonar_monotonic_ns()) / 1000000;
-    if (p->output)
-        sonar_output_stop(p->output, left_ms > 0 ? (int)left_ms : 0);
+    int64_t left_ms = (until - sonar_monotonic_ns()) / 1000000 - RECORDER_MS;
+    if (p->output && !sonar_output_stop(p->output, left_ms > 0 ? (int)left_ms : 0)) {
+        sonar_log(&p->host, SONAR_WARN, "output",
+                  "readers keep the socket busy; it is left as it is");
+        ended = false;
+    }
     left_ms = (until - sonar_monotonic_ns()) / 1000000;
     if (!sonar_recorder_stop(p->recorder, left_ms > RECORDER_MS ? (int)left_ms : RECORDER_MS)) {
         sonar_log(&p->host, SONAR_WARN, "record", "the disk does not answer; the end is not there");
@@ -114,6 +117,8 @@ void sonar_pipeline_read_times(sonar_pipeline *p, sonar_status *status) {
             sonar_histogram_read(&p->times.part[i][part], &p->times_seen[i][part],
                                  &status->stage[i][part]);
     }
+    for (int i = 0; i < SONAR_LATENCY_PARTS; i++)
+        sonar_histogram_read(&p->latency[i], &p->latency_seen[i], &status->latency_part[i]);
 }
 
 /* How busy the data thread was since the last time, and what it has done. */
@@ -242,6 +247,16 @@ void sonar_pipeline_attend(sonar_pipeline *p) {
 
 const char *sonar_pipeline_run(const sonar_pipeline *p) {
     return p->run_uuid;
+}
+
+struct sonar_gate *sonar_pipeline_gate(const sonar_pipeline *p, sonar_domain domain) {
+    return domain == SONAR_CONTROLLERS ? p->controllers
+           : domain == SONAR_READERS   ? p->readers
+                                       : NULL;
+}
+
+struct sonar_memory *sonar_pipeline_memory(const sonar_pipeline *p) {
+    return p->memory;
 }
 
 void *sonar_pipeline_context(const sonar_pipeline *p) {

@@ -15,6 +15,7 @@
 #include "sonar/sonar.h"
 
 #include "config/config.h"
+#include "net/net.h"
 
 typedef struct sonar_pipeline sonar_pipeline;
 
@@ -63,10 +64,15 @@ sonar_code sonar_pipeline_allow(sonar_pipeline *pipeline, const sonar_security *
  * until other ones come. SONAR_EINVAL. Control thread. */
 sonar_code sonar_pipeline_navigate(sonar_pipeline *pipeline, const char *json, size_t bytes,
                                    sonar_error *err);
+/* Own ship's navigation as it is at this moment. Control thread. */
+void sonar_pipeline_navigation(const sonar_pipeline *pipeline, sonar_navigation *navigation);
 /* To record from now on, or to stop, as record.what says. SONAR_EINVAL: it says off. Control
  * thread.
  */
 sonar_code sonar_pipeline_record(sonar_pipeline *pipeline, bool record, sonar_error *err);
+/* The recording as it is at this moment, and the folder of its files, borrowed; "" where
+ * record.what says off. Control thread. */
+const char *sonar_pipeline_recording(const sonar_pipeline *pipeline, sonar_recording *recording);
 /* The status of the last tick, in the form of the topic's header. free() it; NULL: no memory.
  * Control thread. */
 char *sonar_pipeline_status_text(const sonar_pipeline *pipeline);
@@ -82,12 +88,20 @@ void sonar_pipeline_attend(sonar_pipeline *pipeline);
 const char *sonar_pipeline_run(const sonar_pipeline *pipeline);
 /* The process's one ZeroMQ context. Whoever opens a socket in it closes it before destroy. */
 void *sonar_pipeline_context(const sonar_pipeline *pipeline);
+/* What its sockets share, for that of the control socket: the gate of those who may come to it, and
+ * the watch on what all peers hold. */
+struct sonar_gate *sonar_pipeline_gate(const sonar_pipeline *pipeline, sonar_domain domain);
+struct sonar_memory *sonar_pipeline_memory(const sonar_pipeline *pipeline);
 /* Drains what is queued for at most timeout_ms, then stops all threads; a window that is in work
  * even then is given up between two tasks of a stage and not published. False: one task takes more
- * than another 0.2 s, and the data thread is still inside. All else has stopped then, and the
- * process can leave as it is; destroy would wait for the thread. Control thread. */
+ * than another 0.2 s, and the data thread is still inside, or readers keep the output thread inside
+ * libzmq, or the disk the recorder. All else has stopped then, and the process can leave as it is;
+ * destroy would wait for the thread. Control thread. */
 bool sonar_pipeline_stop(sonar_pipeline *pipeline, int timeout_ms);
 void sonar_pipeline_destroy(sonar_pipeline *pipeline);
+/* The same. False: libzmq is still closing what its peers opened when that time is over. Nothing
+ * else is left, and the process can leave by _exit. */
+bool sonar_pipeline_destroy_within(sonar_pipeline *pipeline, int timeout_ms);
 
 /* --train: times the alternatives on this node and keeps the choices; --explain: prints those that
  * would be made. Each with a pool and a log of its own, without sockets; reports go to `to`. */

@@ -347,16 +347,14 @@ static void describe(sonar_pipeline *p, const sonar_verdict *v, const sonar_wind
 /* What the root asks of the others. */
 struct question {
     uint32_t beamformer, points; /* no points: that was all of this window */
-    double az_deg[SONAR_ENGINE_POINTS], range_m[SONAR_ENGINE_POINTS];
+    sonar_look look[SONAR_ENGINE_POINTS];
 };
 
 sonar_code sonar_ranks_ask(sonar_pipeline *p, sonar_engine_stage beamformer, size_t n,
-                           const double *az_deg, const double *range_m, sonar_error *err) {
+                           const sonar_look *look, sonar_error *err) {
     struct question q = {.beamformer = beamformer, .points = (uint32_t)n};
-    if (n) {
-        memcpy(q.az_deg, az_deg, n * sizeof *az_deg);
-        memcpy(q.range_m, range_m, n * sizeof *range_m);
-    }
+    if (n)
+        memcpy(q.look, look, n * sizeof *look);
     return ops(p)->broadcast(&q, sizeof q, err);
 }
 
@@ -366,8 +364,8 @@ static sonar_code answer(sonar_pipeline *p, sonar_error *err) {
         if (code || !q.points)
             return code;
         const sonar_engine_stage beamformer = (sonar_engine_stage)q.beamformer;
-        sonar_pipeline_steer(p, beamformer, q.points, q.az_deg, q.range_m);
-        const sonar_code failed = sonar_engine_evaluate(p->engine, beamformer, q.points, NULL, err);
+        const sonar_code failed =
+            sonar_engine_evaluate(p->engine, beamformer, q.points, q.look, NULL, err);
         if (failed)
             return failed;
     }
@@ -390,6 +388,7 @@ static sonar_code process(sonar_pipeline *p, const sonar_verdict *v, sonar_resul
     const bool present = v->present[own_rank(p)];
     const uint32_t wanted = ranks->offer[0].wanted;
     const sonar_window whole = whole_window(p, v);
+    sonar_latency_begin(p, &whole, sonar_monotonic_ns());
     const bool anew = sonar_live_adopt(p, &whole);
     sonar_code code = SONAR_OK;
     if (anew || v->restarted)
@@ -398,8 +397,6 @@ static sonar_code process(sonar_pipeline *p, const sonar_verdict *v, sonar_resul
         code = gather_missing(p, v, err);
     if (result)
         describe(p, v, &whole, result);
-    if (present)
-        sonar_mask_measure(p, &ranks->window);
     const sonar_engine_job job = {.window = present ? &ranks->window : &whole,
                                   .params = p->live->params,
                                   .outputs = sonar_pipeline_needed(p->live->plan->config, wanted),
@@ -407,8 +404,10 @@ static sonar_code process(sonar_pipeline *p, const sonar_verdict *v, sonar_resul
                                   .absent = !present,
                                   .surfaces_asked = ranks->offer[0].publishes,
                                   .lookback = (size_t)v->lookback};
+    const int64_t began = sonar_monotonic_ns();
     if (!code)
         code = sonar_engine_run(p->engine, &job, err);
+    sonar_latency_add(p, SONAR_LATENCY_ENGINE, began);
     ranks->has = ranks->has && !present; /* the engine has given it back */
     if (!code)
         code = share_cancelled(p, cancelled, err);
@@ -420,7 +419,7 @@ static sonar_code process(sonar_pipeline *p, const sonar_verdict *v, sonar_resul
         result->present = wanted & job.outputs;
         code = sonar_result_conclude(p, job.outputs, result, err);
     }
-    return code ? code : sonar_ranks_ask(p, SONAR_ENGINE_CBF, 0, NULL, NULL, err);
+    return code ? code : sonar_ranks_ask(p, SONAR_ENGINE_CBF, 0, NULL, err);
 }
 
 /* Nothing else is left: the ranks no longer know of each other what they do. The program leaves,
@@ -435,11 +434,8 @@ static void give_up(sonar_pipeline *p, const sonar_error *why) {
 }
 
 static void finish(sonar_pipeline *p, sonar_result *result, int64_t began_ns) {
-    if (result && sonar_output_post(p->output, result))
-        sonar_result_told(p);
-    else if (result)
-        sonar_result_keep(p, result);
-    sonar_engine_collect_times(p->engine);
+    sonar_result_publish(p, result);
+    sonar_mask_finish(p);
     atomic_fetch_add(&p->progress.windows_processed, 1);
     atomic_store(&p->progress.busy_since_ns, 0); /* first: nobody may count it twice */
     atomic_fetch_add(&p->progress.busy_ns, (uint64_t)(sonar_monotonic_ns() - began_ns));
@@ -464,6 +460,7 @@ static bool handle(sonar_pipeline *p, const sonar_verdict *v) {
     }
     if (result)
         sonar_result_keep(p, result);
+    sonar_mask_finish(p);
     if (code)
         give_up(p, &err);
     else

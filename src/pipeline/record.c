@@ -230,3 +230,11 @@ sonar_code sonar_pipeline_record(sonar_pipeline *p, bool record, sonar_error *er
     sonar_recorder_ask(p->recorder, record);
     return SONAR_OK;
 }
+
+const char *sonar_pipeline_recording(const sonar_pipeline *p, sonar_recording *recording) {
+    *recording = (sonar_recording){0};
+    if (!p->recorder)
+        return "";
+    sonar_recorder_read(p->recorder, recording);
+    return sonar_recorder_directory(p->recorder);
+}

@@ -47,7 +47,8 @@ static sonar_code make_results(sonar_pipeline *p, sonar_error *err) {
     p->result = sonar_alloc(p->results, sizeof *p->result);
     p->free_result = sonar_alloc(p->results, sizeof(sonar_result *));
     p->lent_under = sonar_alloc(p->results, sizeof *p->lent_under);
-    if (!p->result || !p->free_result || !p->lent_under)
+    p->trips = sonar_alloc(p->results, sizeof *p->trips);
+    if (!p->result || !p->free_result || !p->lent_under || !p->trips)
         return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for %zu results", p->results);
     for (size_t i = 0; i < p->results; i++) {
         sonar_code code = make_result(p, &p->result[i], err);
@@ -64,10 +65,9 @@ static sonar_code make_scratch(sonar_pipeline *p, sonar_error *err) {
     p->column = sonar_alloc(p->config->specs.mvdr_enabled ? p->config->specs.mvdr.bins : 1,
                             sizeof *p->column);
     p->detect_scratch = sonar_alloc(4 * looks, sizeof *p->detect_scratch);
-    p->tau_s = sonar_alloc(p->whole->sensors, sizeof *p->tau_s);
     for (int i = 0; i < 2; i++)
         p->sides[i] = sonar_sides_create();
-    if (!p->column || !p->detect_scratch || !p->tau_s || !p->sides[0] || !p->sides[1])
+    if (!p->column || !p->detect_scratch || !p->sides[0] || !p->sides[1])
         return sonar_fail(err, SONAR_ENOMEM, "pipeline", "no memory for the detector");
     return SONAR_OK;
 }
@@ -85,9 +85,9 @@ void sonar_pipeline_free_buffers(sonar_pipeline *p) {
     free(p->result);
     free(p->free_result);
     free(p->lent_under);
+    free(p->trips);
     free(p->column);
     free(p->detect_scratch);
     for (int i = 0; i < 2; i++)
         sonar_sides_destroy(p->sides[i]);
-    free(p->tau_s);
 }

@@ -10,7 +10,8 @@
 
 #include "record/segment.h"
 
-enum { STEM_TAIL = 21 }; /* "-20260102T030405.678Z" */
+enum { STEM_TAIL = 21 };                        /* "-20260102T030405.678Z" */
+static const int64_t future_ns = 3600000000000; /* so far ahead no clock that is set is */
 
 /* The four a segment may have; the first two are data. */
 static const char *const ending[] = {".sigmf-data", ".sonar-spectra", ".sigmf-meta",
@@ -21,9 +22,11 @@ typedef struct kept {
     char stem[SONAR_SEGMENT_NAME];
     uint64_t bytes;
     int64_t utc_ns; /* written last */
+    size_t rank;    /* in the order of writing; 0: not known */
+    bool future;    /* the name is later than the clock, which was wrong then or is now */
 } kept;
 
-/* Does `stem` end as name_files makes it? */
+/* Does `stem` end as sonar_segment_stem makes it? */
 static bool is_time(const char *tail) {
     static const char form[] = "-00000000T000000.000Z";
     for (size_t i = 0; i < STEM_TAIL; i++)
@@ -46,18 +49,25 @@ static bool is_ours(const char *file, const char *name, char stem[SONAR_SEGMENT_
     return false;
 }
 
+/* What is not known to the list was there before it, or was copied here. Of that, names of the
+ * future come first: whatever is recorded from now on is newer. */
 static int oldest_first(const void *a, const void *b) {
-    return strcmp(((const kept *)a)->stem, ((const kept *)b)->stem);
+    const kept *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    return x->future != y->future ? y->future - x->future : strcmp(x->stem, y->stem);
 }
 
 /* All segments of this name but the open one; free() them. */
 static kept *list(int directory, const char *name, const char *open, size_t *count) {
+    char now[SONAR_SEGMENT_NAME];
+    sonar_segment_stem(name, sonar_utc_ns() + future_ns, now);
     const int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     kept *all = NULL;
     *count = 0;
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        kept one;
+        kept one = {0};
         struct stat file;
         if (!is_ours(entry->d_name, name, one.stem) || !strcmp(one.stem, open) ||
             fstatat(directory, entry->d_name, &file, AT_SYMLINK_NOFOLLOW) || !S_ISREG(file.st_mode))
@@ -67,6 +77,7 @@ static kept *list(int directory, const char *name, const char *open, size_t *cou
             break;
         one.bytes = (uint64_t)file.st_size;
         one.utc_ns = (int64_t)file.st_mtim.tv_sec * 1000000000 + file.st_mtim.tv_nsec;
+        one.future = strcmp(one.stem, now) > 0;
         all = more;
         all[(*count)++] = one;
     }
@@ -74,8 +85,6 @@ static kept *list(int directory, const char *name, const char *open, size_t *cou
         closedir(dir);
     else if (fd >= 0)
         close(fd);
-    if (all)
-        qsort(all, *count, sizeof *all, oldest_first);
     return all;
 }
 
@@ -88,23 +97,49 @@ static void delete_files(int directory, const char *stem) {
     }
 }
 
-void sonar_keep(int directory, const char *name, const char *open, uint64_t keep_bytes,
-                double keep_s, uint64_t *deleted) {
+/* The oldest first. A list with many lines of segments that have gone is written again. */
+static void sort(int directory, const char *name, const char *open, kept *all, size_t count) {
+    enum { SPARE_LINES = 64 };
+    sonar_order order;
+    sonar_order_read(directory, name, &order);
+    for (size_t i = 0; i < count; i++)
+        all[i].rank = sonar_order_rank(&order, all[i].stem);
+    qsort(all, count, sizeof *all, oldest_first);
+    const char **known =
+        order.lines > 2 * count + SPARE_LINES ? malloc((count + 1) * sizeof *known) : NULL;
+    size_t lines = 0;
+    for (size_t i = 0; known && i < count; i++)
+        if (all[i].rank)
+            known[lines++] = all[i].stem;
+    if (known && *open)
+        known[lines++] = open;
+    if (known)
+        sonar_order_write(directory, name, known, lines);
+    free(known);
+    sonar_order_free(&order);
+}
+
+sonar_kept sonar_keep(int directory, const char *name, const char *open, uint64_t keep_bytes,
+                      double keep_s) {
     size_t count;
     uint64_t bytes = 0;
-    if (!keep_bytes && !(keep_s > 0))
-        return;
+    sonar_kept told = {0};
     kept *all = list(directory, name, open, &count);
     for (size_t i = 0; i < count; i++)
         bytes += all[i].bytes;
+    if (keep_bytes && bytes > keep_bytes)
+        sort(directory, name, open, all, count);
     const int64_t now_ns = sonar_utc_ns();
     for (size_t i = 0; i < count; i++) {
         const bool old = keep_s > 0 && (double)(now_ns - all[i].utc_ns) * 1e-9 > keep_s;
-        if (!old && !(keep_bytes && bytes > keep_bytes))
-            continue;
-        delete_files(directory, all[i].stem);
-        bytes -= all[i].bytes;
-        ++*deleted;
+        if (old || (keep_bytes && bytes > keep_bytes)) {
+            delete_files(directory, all[i].stem);
+            bytes -= all[i].bytes;
+            told.deleted++;
+        } else {
+            told.future += all[i].future;
+        }
     }
     free(all);
+    return told;
 }

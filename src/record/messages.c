@@ -30,6 +30,7 @@ unsigned sonar_message_head_version(const uint8_t bytes[SONAR_MESSAGE_HEAD_BYTES
 bool sonar_message_head_decode(const uint8_t bytes[SONAR_MESSAGE_HEAD_BYTES],
                                sonar_message_head *head) {
     const uint64_t most = (uint64_t)1 << 40;
+    const int64_t utc_most_ns = 4000000000000000000; /* no difference of two overflows */
     uint32_t topic, header;
     uint64_t array, utc;
     memcpy(&topic, bytes + 8, 4);
@@ -39,7 +40,8 @@ bool sonar_message_head_decode(const uint8_t bytes[SONAR_MESSAGE_HEAD_BYTES],
     *head = (sonar_message_head){le32toh(topic), le32toh(header), le64toh(array),
                                  (int64_t)le64toh(utc)};
     return !memcmp(bytes, lead, sizeof lead) && head->topic_bytes && head->topic_bytes < 256 &&
-           head->header_bytes && head->array_bytes < most;
+           head->header_bytes && head->array_bytes < most && head->utc_ns >= 0 &&
+           head->utc_ns < utc_most_ns;
 }
 
 /* ---- output thread --------------------------------------------------------------------------- */

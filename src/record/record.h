@@ -62,6 +62,8 @@ void sonar_recorder_ask(sonar_recorder *recorder, bool record);
 sonar_code sonar_recorder_describe(sonar_recorder *recorder, const char *about,
                                    const char *geometry, sonar_error *err);
 void sonar_recorder_read(sonar_recorder *recorder, sonar_recording *recording);
+/* Where its files are; borrowed. */
+const char *sonar_recorder_directory(const sonar_recorder *recorder);
 
 /* ---- who fills ------------------------------------------------------------------------------- */
 
@@ -91,7 +93,7 @@ void sonar_message_head_encode(const sonar_message_head *head,
                                uint8_t bytes[SONAR_MESSAGE_HEAD_BYTES]);
 /* Of the format, which is 1 here; 0: it is no message's. */
 unsigned sonar_message_head_version(const uint8_t bytes[SONAR_MESSAGE_HEAD_BYTES]);
-/* False: it is none of this version, or its lengths are absurd. */
+/* False: it is none of this version, or its lengths or its time are absurd. */
 bool sonar_message_head_decode(const uint8_t bytes[SONAR_MESSAGE_HEAD_BYTES],
                                sonar_message_head *head);
 

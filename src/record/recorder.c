@@ -203,10 +203,13 @@ static sonar_code check_space(const sonar_recorder *r, sonar_error *err) {
 }
 
 static void keep(sonar_recorder *r) {
-    uint64_t deleted = 0;
-    sonar_keep(r->directory, r->name, r->segment.open ? r->segment.stem : "", r->spec.keep_bytes,
-               r->spec.keep_s, &deleted);
-    sonar_count_add(&r->counters.deleted, deleted);
+    if (!r->spec.keep_bytes && !(r->spec.keep_s > 0))
+        return;
+    const sonar_kept kept =
+        sonar_keep(r->directory, r->name, r->segment.open ? r->segment.stem : "",
+                   r->spec.keep_bytes, r->spec.keep_s);
+    sonar_count_add(&r->counters.deleted, kept.deleted);
+    sonar_count_set(&r->counters.future, kept.future);
 }
 
 static sonar_code begin_segment(sonar_recorder *r, sonar_error *err) {
@@ -219,6 +222,8 @@ static sonar_code begin_segment(sonar_recorder *r, sonar_error *err) {
         code = sonar_segment_begin(&r->segment, r->directory, r->name, err);
     if (code)
         return code;
+    if (r->spec.keep_bytes)
+        sonar_order_note(r->directory, r->name, r->segment.stem);
     sonar_count_add(&r->counters.segments, 1);
     tell_file(r, r->segment.stem);
     sonar_log(r->host, SONAR_INFO, "record", "writing %s", r->segment.stem);
@@ -455,6 +460,10 @@ void sonar_recorder_read(sonar_recorder *r, sonar_recording *to) {
     memcpy(to->file, r->file, sizeof to->file);
     memcpy(to->why, r->why, sizeof to->why);
     pthread_mutex_unlock(&r->lock);
+}
+
+const char *sonar_recorder_directory(const sonar_recorder *r) {
+    return r->path;
 }
 
 const sonar_stretch_sink *sonar_recorder_sink(sonar_recorder *r) {

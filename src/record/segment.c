@@ -61,14 +61,13 @@ static int create_file(const sonar_segment *s, const char *ending) {
     return openat(s->directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
 }
 
-/* NAME-20260102T030405.678Z */
-static void name_files(sonar_segment *s, const char *name, int64_t utc_ns) {
+void sonar_segment_stem(const char *name, int64_t utc_ns, char stem[SONAR_SEGMENT_NAME]) {
     const time_t seconds = (time_t)(utc_ns / 1000000000);
     char text[32] = "";
     struct tm tm;
     if (gmtime_r(&seconds, &tm))
         strftime(text, sizeof text, "%Y%m%dT%H%M%S", &tm);
-    snprintf(s->stem, sizeof s->stem, "%s-%s.%03dZ", name, text, (int)(utc_ns / 1000000 % 1000));
+    snprintf(stem, SONAR_SEGMENT_NAME, "%s-%s.%03dZ", name, text, (int)(utc_ns / 1000000 % 1000));
 }
 
 sonar_code sonar_segment_begin(sonar_segment *s, int directory, const char *name,
@@ -79,7 +78,7 @@ sonar_code sonar_segment_begin(sonar_segment *s, int directory, const char *name
     s->bytes = s->samples = s->booked = 0;
     s->described = false;
     for (int i = 0; i < NAMES_TRIED; i++, utc_ns += 1000000) {
-        name_files(s, name, utc_ns);
+        sonar_segment_stem(name, utc_ns, s->stem);
         s->data = create_file(s, data_ending[s->kind]);
         if (s->data >= 0 || errno != EEXIST)
             break;

@@ -50,6 +50,8 @@ typedef struct sonar_segment {
 bool sonar_segment_init(sonar_segment *segment, const sonar_recorder_spec *spec, size_t stride);
 void sonar_segment_clear(sonar_segment *segment);
 
+/* NAME-20260102T030405.678Z */
+void sonar_segment_stem(const char *name, int64_t utc_ns, char stem[SONAR_SEGMENT_NAME]);
 /* Creates the files in the folder, as NAME-UTC; ones that are there are left alone. SONAR_ESYS. */
 sonar_code sonar_segment_begin(sonar_segment *segment, int directory, const char *name,
                                sonar_error *err);
@@ -69,9 +71,32 @@ sonar_code sonar_segment_end(sonar_segment *segment, sonar_error *err);
 void sonar_sigmf_write(const sonar_segment *segment, const char *about, const char *geometry,
                        FILE *to);
 
-/* keep.c: deletes segments of this name that are too old, or too many, the oldest first and never
- * `open`; adds to *deleted. */
-void sonar_keep(int directory, const char *name, const char *open, uint64_t keep_bytes,
-                double keep_s, uint64_t *deleted);
+/* keep.c: what is kept of the segments of a name. */
+typedef struct sonar_kept {
+    uint64_t deleted; /* now */
+    uint64_t future;  /* that are there with names later than the clock */
+} sonar_kept;
+
+/* Deletes segments of this name that are too old, or too many, the oldest first and never `open`.
+ */
+sonar_kept sonar_keep(int directory, const char *name, const char *open, uint64_t keep_bytes,
+                      double keep_s);
+
+/* order.c: the order in which segments were written, kept as a file NAME.sonar-order. Where it
+ * cannot be written or read, segments are not known to it. */
+typedef struct sonar_order {
+    char *text;
+    struct sonar_order_line *line; /* by name */
+    size_t lines;
+} sonar_order;
+
+/* A segment begins. */
+void sonar_order_note(int directory, const char *name, const char *stem);
+void sonar_order_read(int directory, const char *name, sonar_order *order); /* free in any case */
+void sonar_order_free(sonar_order *order);
+/* 1 and up, the oldest first; 0: it is not known. */
+size_t sonar_order_rank(const sonar_order *order, const char *stem);
+/* Replaces the list. */
+void sonar_order_write(int directory, const char *name, const char *const *stem, size_t count);
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend/open.h"
+#include "manifold/manifold.h"
 #include "mvdr_jacobi/common.h"
 #include "mvdr_jacobi/level.h"
 
@@ -62,10 +63,6 @@ double mvdr_delay_from(const mvdr_fixture *f, size_t sensor, double az_deg, doub
     return (2 * range_m * along - square) / (range_m + away) / SOUND_MPS;
 }
 
-static uint64_t turns_of(double turns) {
-    return (uint64_t)(int64_t)llrint((turns - rint(turns)) * 0x1p63) << 1;
-}
-
 void mvdr_renew(mvdr_fixture *f) {
     size_t sensors = f->spec.sensors;
     f->params.version++;
@@ -75,12 +72,12 @@ void mvdr_renew(mvdr_fixture *f) {
     for (size_t t = 0; t < f->spec.directions; t++)
         for (size_t k = 0; k < sensors; k++)
             f->turns[t * sensors + k] =
-                turns_of(bin_width(f) * mvdr_delay(f, k, mvdr_azimuth_deg(f, t)));
+                sonar_turns(mvdr_delay(f, k, mvdr_azimuth_deg(f, t)), bin_width(f));
     for (size_t r = 0; r < f->spec.ranges; r++)
         for (size_t t = 0; t < f->spec.directions; t++)
             for (size_t k = 0; k < sensors; k++)
-                f->near_turns[(r * f->spec.directions + t) * sensors + k] = turns_of(
-                    bin_width(f) * mvdr_delay_from(f, k, mvdr_azimuth_deg(f, t), f->range_m[r]));
+                f->near_turns[(r * f->spec.directions + t) * sensors + k] = sonar_turns(
+                    mvdr_delay_from(f, k, mvdr_azimuth_deg(f, t), f->range_m[r]), bin_width(f));
 }
 
 void mvdr_steering(const mvdr_fixture *f, size_t bin, double az_deg, cplx *a) {

@@ -71,6 +71,68 @@ MVDR_CASE(tones) {
     }
 }
 
+/* ---- a snapshot shorter than a wave takes along the array -------------------------------------
+ */
+
+/* Worst difference of a bin from the oracle that looks at `hz`. */
+static double error_at_hz(const mvdr_fixture *f, size_t bin, double hz, size_t count,
+                          const sonar_c32 *x) {
+    const size_t n = f->spec.sensors, looks = f->spec.directions;
+    const double delta = (double)mvdr_info(f, bin, SONAR_MVDR_DELTA);
+    cplx *r = mvdr_covariance(f, bin, count, x), *a = malloc(n * looks * sizeof *a);
+    double *power = malloc(looks * sizeof *power), worst = 0;
+    for (size_t t = 0; t < looks; t++)
+        for (size_t k = 0; k < n; k++)
+            a[t * n + k] = cexp(2 * M_PI * I * hz * mvdr_delay(f, k, mvdr_azimuth_deg(f, t)));
+    mvdr_oracle_power(n, r, delta, looks, a, power);
+    for (size_t t = 0; t < looks; t++)
+        worst = fmax(worst, fabs(10 * log10((double)f->spectrum[bin * looks + t] / power[t])));
+    free(r);
+    free(a);
+    free(power);
+    return worst;
+}
+
+/* A line of 64 at 1.5 m and snapshots of 50 ms: a wave takes 63 ms along it, more than half a turn
+ * a bin from its middle. In snapshot space and in sensor space. */
+static void outlast(site *site, size_t snapshots, size_t ahead) {
+    enum { SENSORS = 64, N = 200, FS = 4000, FIRST = 10, BINS = 13, LOOKS = 180, TONE = 5 };
+    const double hz = 309, az_deg = 20.5;
+    mvdr_fixture f;
+    sonar_mvdr_tones hann;
+    double window[N];
+    sonar_dft_taper(SONAR_HANN, 0, N, window);
+    sonar_mvdr_tones_make(window, N, &hann);
+    sonar_mvdr_spec spec = mvdr_spec(SENSORS, LOOKS, snapshots, 0);
+    spec.fs_hz = FS, spec.length = N, spec.first_bin = FIRST, spec.bins = BINS;
+    spec.tones = &hann, spec.loading = SONAR_LOADING_NOISE, spec.eps = 1;
+    mvdr_open(&f, site, &spec);
+    for (size_t k = 0; k < SENSORS; k++)
+        f.position_m[3 * k] = 1.5 * ((double)k + (double)ahead);
+    mvdr_renew(&f);
+    sonar_c32 *x = mvdr_record(&f, snapshots, NULL, 0, 3);
+    add_tone(&f, hz * N / FS - FIRST, az_deg, 30, snapshots, x);
+    mvdr_run(&f, snapshots, x);
+    const double offset = (double)mvdr_info(&f, TONE, SONAR_MVDR_OFFSET);
+    site_expect(site, fabs(offset - 0.45) < 0.02, "offset %g", offset);
+    const double apart_db = error_at_hz(&f, TONE, (FIRST + TONE + offset) * FS / N, snapshots, x);
+    site_expect(site, apart_db < 0.05, "L %zu: %g dB off", snapshots, apart_db);
+    size_t best = 0;
+    for (size_t t = 0; t < LOOKS; t++)
+        best = f.azimuth[t] > f.azimuth[best] ? t : best;
+    site_expect(site, mvdr_azimuth_deg(&f, best) == az_deg, "L %zu: %g deg", snapshots,
+                mvdr_azimuth_deg(&f, best));
+    mvdr_expect_evaluated(&f);
+    free(x);
+    mvdr_close(&f);
+}
+
+MVDR_CASE(tone_on_a_long_array) {
+    outlast(site, 200, 0);
+    outlast(site, 24, 0);
+    outlast(site, 24, 100000); /* sensors, ahead of the origin */
+}
+
 /* ---- samples in time, transformed in double the plain way ------------------------------------ */
 
 enum { B = 24, N = 256, FIRST = 58, BINS = 13, FS = 2000, T = 91, FIVE_HUNDRED_HZ = 6 };
@@ -535,4 +597,132 @@ MVDR_CASE(tone_cells) {
     }
     site_expect(site, loud >= 2, "%zu peaks", loud);
     mvdr_close(&b.f);
+}
+
+/* ---- a tone over a ship's continuum ---------------------------------------------------------- */
+
+enum { TOWED = 40, TOWED_N = 256, TOWED_FS = 2000, TOWED_FIRST = 38, TOWED_BINS = 46, LOOKS = 361 };
+
+static cplx phase_of(const mvdr_fixture *f, size_t k, double az_deg, double hz) {
+    return cexp(2 * M_PI * I * hz * mvdr_delay(f, k, az_deg));
+}
+
+/* Noise of 1 and a ship's, in bins as a Hann window relates them: [snapshot][bin][sensor]. */
+static sonar_c32 *record_continuum(const mvdr_fixture *f, size_t count, double az_deg,
+                                   double level_db, uint64_t seed) {
+    enum { WIDE = TOWED_BINS + 2 };
+    static const double hann[3] = {-0.40824829046386307, 0.81649658092772603, -0.40824829046386307};
+    const double gain = pow(10, level_db / 20), bin_hz = (double)TOWED_FS / TOWED_N;
+    sonar_c32 *x = malloc(count * TOWED_BINS * TOWED * sizeof *x);
+    for (size_t s = 0; s < count; s++) {
+        cplx ship[WIDE];
+        for (size_t b = 0; b < WIDE; b++)
+            ship[b] = gain * test_gauss(&seed);
+        for (size_t k = 0; k < TOWED; k++) {
+            cplx heard[WIDE];
+            for (size_t b = 0; b < WIDE; b++)
+                heard[b] = test_gauss(&seed) +
+                           ship[b] * phase_of(f, k, az_deg, (double)(TOWED_FIRST + b - 1) * bin_hz);
+            for (size_t b = 0; b < TOWED_BINS; b++) {
+                cplx sum = 0;
+                for (size_t i = 0; i < 3; i++)
+                    sum += hann[i] * heard[b + i];
+                x[(s * TOWED_BINS + b) * TOWED + k] =
+                    (sonar_c32){(float)creal(sum), (float)cimag(sum)};
+            }
+        }
+    }
+    return x;
+}
+
+static sonar_code towed_power(void *ctx, size_t n, const double *az_deg, const double *range_m,
+                              float *power, sonar_error *err) {
+    mvdr_fixture *f = ctx;
+    uint64_t turns[SONAR_DETECT_POINTS * TOWED];
+    (void)range_m, (void)err;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < TOWED; k++)
+            turns[i * TOWED + k] =
+                sonar_turns(mvdr_delay(f, k, az_deg[i]), (double)TOWED_FS / TOWED_N);
+    mvdr_evaluate(f, n, turns, power);
+    return SONAR_OK;
+}
+
+/* Contacts of the last run that are neither the tone nor the ship. */
+static size_t count_others(mvdr_fixture *f, const sonar_detect_spec *detect,
+                           const double az_deg[2]) {
+    static float scratch[4 * LOOKS];
+    const double beam = detect->scan->beam_width_deg * M_PI / 180;
+    sonar_detection d[16];
+    sonar_error err = {0};
+    size_t count, others = 0;
+    site_require(f->site,
+                 sonar_detect(detect, SONAR_FROM_MVDR, f->azimuth, NULL, scratch, towed_power, f, d,
+                              &count, &err),
+                 &err);
+    for (size_t i = 0; i < count; i++) {
+        const double at = cos(d[i].az_deg * M_PI / 180);
+        others += fabs(at - cos(az_deg[0] * M_PI / 180)) > 0.15 * beam &&
+                  fabs(at - cos(az_deg[1] * M_PI / 180)) > 0.3 * beam;
+    }
+    return others;
+}
+
+static double tone_reach(const mvdr_fixture *f) {
+    double reach = 0;
+    for (size_t b = 0; b < TOWED_BINS; b++)
+        reach = fmax(reach, sonar_detect_tone_reach((double)(TOWED_FIRST + b),
+                                                    (double)mvdr_info(f, b, SONAR_MVDR_OFFSET)));
+    return reach;
+}
+
+static void open_towed(mvdr_fixture *f, site *site, size_t snapshots) {
+    sonar_mvdr_tones hann;
+    double window[TOWED_N];
+    sonar_dft_taper(SONAR_HANN, 0, TOWED_N, window);
+    sonar_mvdr_tones_make(window, TOWED_N, &hann);
+    sonar_mvdr_spec spec = mvdr_spec(TOWED, LOOKS, snapshots, 0);
+    spec.fs_hz = TOWED_FS, spec.length = TOWED_N, spec.first_bin = TOWED_FIRST;
+    spec.bins = TOWED_BINS, spec.tones = &hann;
+    spec.loading = SONAR_LOADING_NOISE, spec.eps = 1;
+    mvdr_open(f, site, &spec);
+    for (size_t k = 0; k < TOWED; k++)
+        f->position_m[3 * k] = 1.1 * ((double)k - (TOWED - 1) / 2.0);
+    mvdr_renew(f);
+}
+
+/* The bins that hold the tone's foot and the ship alike show either beside where it is: no contact
+ * of these. Levels are those of the tone in its bin over the noise; the ship's is 12 dB. */
+MVDR_CASE(tone_over_a_ship) {
+    enum { L = 30, SCENES = 30 };
+    mvdr_fixture f;
+    double az_grid[LOOKS];
+    open_towed(&f, site, L);
+    for (size_t t = 0; t < LOOKS; t++)
+        az_grid[t] = mvdr_azimuth_deg(&f, t);
+    const double top_hz = (double)(TOWED_FIRST + TOWED_BINS) * TOWED_FS / TOWED_N;
+    const sonar_scan scan = {.count = LOOKS,
+                             .az_deg = az_grid,
+                             .cone = true,
+                             .beam_width_deg = 0.886 * 1500 / top_hz / (TOWED * 1.1) * 180 / M_PI};
+    sonar_detect_spec detect = {.scan = &scan, .threshold_db = 8, .most = 16};
+    uint64_t seed = 7;
+    size_t plain = 0, others = 0;
+    for (int scene = 0; scene < SCENES; scene++) {
+        const double tone_deg = 20 + 140 * test_uniform(&seed);
+        const double ship_deg = 20 + 140 * test_uniform(&seed);
+        const double above = 3 + (TOWED_BINS - 6) * test_uniform(&seed);
+        sonar_c32 *x = record_continuum(&f, L, ship_deg, 12, seed + 1);
+        add_tone(&f, above, tone_deg, scene % 2 ? 45 : 60, L, x);
+        mvdr_reset(&f);
+        mvdr_run(&f, L, x);
+        detect.tone_reach = 0;
+        plain += count_others(&f, &detect, (double[]){tone_deg, ship_deg});
+        detect.tone_reach = tone_reach(&f);
+        others += count_others(&f, &detect, (double[]){tone_deg, ship_deg});
+        free(x);
+    }
+    site_expect(site, plain > 2, "%zu contacts too many without the rule", plain);
+    site_expect(site, others == 0, "%zu contacts too many", others);
+    mvdr_close(&f);
 }

@@ -32,6 +32,20 @@ static void must(sonar_code code, const sonar_error *err) {
     }
 }
 
+static void make_pattern(bins *b) {
+    const sonar_config *c = b->config;
+    const sonar_pattern_spec spec = {.sensors = c->sensors,
+                                     .position_m = b->params->position_m,
+                                     .weight = b->params->shading,
+                                     .scan = &c->cbf_scan,
+                                     .reference = c->range_reference,
+                                     .c_mps = c->sound_speed_mps,
+                                     .low_hz = c->cbf_band.low_hz,
+                                     .high_hz = c->cbf_band.high_hz};
+    sonar_error err = {0};
+    must(sonar_pattern_create(&spec, &b->pattern, &err), &err);
+}
+
 static void describe(bins *b) {
     const sonar_config *c = b->config;
     const double lambda_m = c->sound_speed_mps / c->cbf_band.high_hz;
@@ -39,14 +53,9 @@ static void describe(bins *b) {
                                   .threshold_db = c->detect_threshold_db,
                                   .min_separation_deg = c->detect_min_separation_deg,
                                   .most = c->detect_most,
-                                  .aperture_m = c->geometry.aperture_m};
-    if (c->geometry.uniform_line) {
-        b->spec.sidelobe_period =
-            lambda_m / (c->geometry.spacing_m * c->cbf_scan.beam_width_deg * (M_PI / 180));
-    } else {
-        b->spec.sidelobe_db = 8;
-        b->spec.sidelobe_falloff = 1;
-    }
+                                  .aperture_m = c->geometry.aperture_m,
+                                  .pattern = sonar_pattern_shares,
+                                  .pattern_ctx = b->pattern};
     b->near = (sonar_nearfield){.power = b->near_power,
                                 .ranges = c->specs.cbf.ranges,
                                 .range_m = c->range_m,
@@ -80,12 +89,14 @@ bins bins_open(const char *text) {
     b.near_power = take(c->cbf_scan.count * c->specs.cbf.ranges, sizeof *b.near_power);
     b.scratch = take(4 * c->cbf_scan.count, sizeof *b.scratch);
     b.turns = take(SONAR_DETECT_POINTS * c->sensors, sizeof *b.turns);
+    make_pattern(&b);
     describe(&b);
     return b;
 }
 
 void bins_close(bins *b) {
     sonar_cbf_cpu.destroy(b->cbf);
+    sonar_pattern_destroy(b->pattern);
     sonar_params_destroy(b->params);
     sonar_config_destroy(b->config);
     free(b->gain_db);
@@ -134,10 +145,13 @@ static void add_source(bins *b, const bins_source *source) {
     const size_t tones = (size_t)((c->cbf_band.high_hz + 6 * bin_hz - low_hz) / step_hz);
     /* |sum over the tones of window_at|^2 of a bin is bin_hz/step_hz times 1.5 tones' power */
     const double rms = sqrt(pow(10, source->level_db / 10) * step_hz / bin_hz / 1.5 / 2);
-    for (size_t i = 0; i < tones; i++) {
-        const double hz = low_hz + step_hz * (double)i;
+    for (size_t i = 0; i < (source->tone_hz > 0 ? 1 : tones); i++) {
+        const double hz = source->tone_hz > 0 ? source->tone_hz : low_hz + step_hz * (double)i;
         const double imaginary = rms * sonar_random_normal(&b->random);
-        const double complex tone = rms * sonar_random_normal(&b->random) + I * imaginary;
+        const double complex tone = source->tone_hz > 0
+                                        ? pow(10, source->level_db / 20) *
+                                              cexp(2 * M_PI * I * sonar_random_uniform(&b->random))
+                                        : rms * sonar_random_normal(&b->random) + I * imaginary;
         for (size_t k = 0; k < c->sensors; k++) {
             const double complex heard =
                 tone * pow(10, b->gain_db[k] / 20) *

@@ -12,7 +12,8 @@
 
 typedef struct bins_source {
     double az_deg, range_m; /* in the plane of the array's frame; range 0: far away */
-    double level_db;        /* in the band, over the noise of a sensor there */
+    double level_db; /* in the band, over the noise of a sensor there; of a tone, in its bin */
+    double tone_hz;  /* 0: noise in all of the band */
 } bins_source;
 
 typedef struct bins {
@@ -23,6 +24,7 @@ typedef struct bins {
     sonar_c32 *x;                /* [bin][sensor] of the CBF's band */
     float *far_power, *near_power, *scratch;
     uint64_t *turns; /* [SONAR_DETECT_POINTS][sensor] */
+    sonar_pattern *pattern;
     sonar_detect_spec spec;
     sonar_nearfield near;
     uint64_t random;

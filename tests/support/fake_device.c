@@ -305,6 +305,8 @@ static sonar_code create(const char *name, const void *spec, const sonar_host *h
         made->length = ((const sonar_dft_spec *)spec)->length;
     made->inputs = made->length ? 2 : 1;
     made->outputs = made->length ? 1 : SONAR_CBF_OUTPUTS;
+    if (!strcmp(name, "steer"))
+        made->outputs = 1;
     if (!strcmp(name, "mvdr_jacobi")) {
         const sonar_mvdr_parts parts = ((const sonar_mvdr_spec *)spec)->parts;
         made->inputs = parts == SONAR_MVDR_JOINED ? 2 : 1;
@@ -327,6 +329,11 @@ static sonar_code create_dft(const void *spec, const sonar_host *host, void **st
 static sonar_code create_cbf(const void *spec, const sonar_host *host, void **stage,
                              sonar_error *err) {
     return create("cbf", spec, host, stage, err);
+}
+
+static sonar_code create_steer(const void *spec, const sonar_host *host, void **stage,
+                               sonar_error *err) {
+    return create("steer", spec, host, stage, err);
 }
 
 static sonar_code create_mvdr(const void *spec, const sonar_host *host, void **stage,
@@ -388,6 +395,7 @@ static const sonar_stage_ops *stage(const char *name) {
     static const sonar_stage_ops stages[] = {
         {"dft", create_dft, execute, NULL, NULL, destroy, NULL},
         {"cbf", create_cbf, execute, evaluate, NULL, destroy, NULL},
+        {"steer", create_steer, execute, NULL, NULL, destroy, NULL},
         {"mvdr_jacobi", create_mvdr, execute, evaluate, reset, destroy, join}};
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
         if (!strcmp(stages[i].name, name))

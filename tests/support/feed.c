@@ -185,6 +185,13 @@ void feed_frames(feed *feed, int frames, int gap) {
             digitiser_send(&feed->digitiser, 1);
 }
 
+bool feed_settle(const feed *feed) {
+    const int64_t until_ns = sonar_monotonic_ns() + (int64_t)FEED_PATIENCE_S * 1000000000;
+    while (atomic_load(&feed->pipeline->progress.busy_since_ns) && sonar_monotonic_ns() < until_ns)
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+    return !atomic_load(&feed->pipeline->progress.busy_since_ns);
+}
+
 bool feed_windows(feed *feed, uint64_t windows) {
     enum { AT_ONCE = 16 };
     while (windows) {

@@ -52,6 +52,9 @@ void feed_close(feed *feed);
 /* Sends the samples of so many more windows and waits until each has been processed, has failed,
  * or the pipeline has given up; false if that takes more than FEED_PATIENCE_S. */
 bool feed_windows(feed *feed, uint64_t windows);
+/* Waits until the data thread rests: a window's sensors are measured behind its result. False if
+ * that takes more than FEED_PATIENCE_S. */
+bool feed_settle(const feed *feed);
 /* Sends so many frames of FEED_FRAME samples, leaving out each `gap`-th (0: none). */
 void feed_frames(feed *feed, int frames, int gap);
 /* Receives until a window from hash_below on comes; false if that takes more than

@@ -18,6 +18,16 @@
 enum { GREETING_BYTES = 64, PATIENCE_MS = 1000 };
 
 int zmtp_connect(const char *endpoint) {
+    return zmtp_connect_from(endpoint, NULL);
+}
+
+static bool bind_to(int fd, const char *address) {
+    struct sockaddr_in own = {.sin_family = AF_INET};
+    return inet_pton(AF_INET, address, &own.sin_addr) == 1 &&
+           bind(fd, (struct sockaddr *)&own, sizeof own) == 0;
+}
+
+int zmtp_connect_from(const char *endpoint, const char *from) {
     struct sockaddr_un local = {.sun_family = AF_UNIX};
     struct sockaddr_in v4 = {.sin_family = AF_INET};
     char address[INET_ADDRSTRLEN];
@@ -34,8 +44,9 @@ int zmtp_connect(const char *endpoint) {
     struct timeval limit = {.tv_sec = 1}; /* a full backlog must not hold the test up */
     if (fd >= 0)
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    int failed = fd < 0 || (ipc ? connect(fd, (struct sockaddr *)&local, sizeof local)
-                                : connect(fd, (struct sockaddr *)&v4, sizeof v4));
+    int failed = fd < 0 || (!ipc && from && !bind_to(fd, from)) ||
+                 (ipc ? connect(fd, (struct sockaddr *)&local, sizeof local)
+                      : connect(fd, (struct sockaddr *)&v4, sizeof v4));
     if (!failed && fcntl(fd, F_SETFL, O_NONBLOCK) == 0)
         return fd;
     if (fd >= 0)

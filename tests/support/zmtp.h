@@ -10,6 +10,8 @@
 
 /* Connects to ipc://PATH or tcp://A.B.C.D:PORT, non-blocking from then on; -1 if it cannot. */
 int zmtp_connect(const char *endpoint);
+/* The same from this local address, where the transport has any; NULL: the system's choice. */
+int zmtp_connect_from(const char *endpoint, const char *address);
 /* The greeting and READY of a socket of that type ("PUSH", "SUB"), without a look at the answer. */
 bool zmtp_introduce(int fd, const char *type);
 /* The same, and what the other side answers until its READY has come; false if it hangs up or takes

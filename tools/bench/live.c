@@ -25,24 +25,27 @@
     .first_bin = 327, .last_bin = 492, .warm_up_s = 3, .latency = true
 
 const live_case live_cases[] = {
+    {.name = "latency-everything",
+     .about = "512 sensors at 20 kHz, 19.5 windows of 1.6 s a second: far and near field, "
+              "frequency-azimuth surface, MVDR, detections",
+     .everything = true,
+     LATENCY},
     {.name = "latency",
-     .about = "512 sensors at 20 kHz, 19.5 windows of 1.6 s a second",
+     .about = "the same sensors and windows, far field alone",
      .goal_gpu = 2,
      .goal_cpu = 40,
      LATENCY},
-    {.name = "latency-near",
-     .about = "the same with the near field at 7 ranges",
-     .near_field = true,
-     LATENCY},
+    {.name = "throughput-everything",
+     .about = "8 kHz, a window a second: all that latency-everything has",
+     .everything = true,
+     .goal_gpu = 655360,
+     .goal_cpu = 16384,
+     THROUGHPUT},
     {.name = "throughput",
-     .about = "8 kHz, a window a second, far field",
+     .about = "the same windows, far field alone",
      .goal_gpu = 655360,
      .goal_gpu_shm = 1310720,
      .goal_cpu = 2048,
-     THROUGHPUT},
-    {.name = "throughput-near",
-     .about = "the same with the near field at 7 ranges",
-     .near_field = true,
      THROUGHPUT},
     {0},
 };
@@ -87,13 +90,15 @@ enum {
 };
 
 static const struct argp_option option_table[] = {
-    {"case", 'c', "NAME", 0, "latency (default), throughput; see --list", 1},
+    {"case", 'c', "NAME", 0, "latency-everything (default), throughput; see --list", 1},
     {"list", OPT_LIST, NULL, 0, "List the cases and leave", 1},
     {"sensors", 'n', "N", 0, "Sensors; default the case's", 1},
     {"find", OPT_FIND, "N,...", OPTION_ARG_OPTIONAL,
      "Search the largest of these sizes, ascending, that holds, and measure it", 1},
     {"set", 's', "OPTION=VALUE", 0,
-     "An option of the daemon's, e.g. ingest.high_water_mark=128; without a value: its default", 1},
+     "An option of the daemon's, e.g. ingest.high_water_mark=128; without a value: its default. "
+     "What is subscribed to is output.topics",
+     1},
     {NULL, 0, NULL, 0, "Measurement:", 2},
     {"seconds", 'd', "S", 0, "Measure for so long (default 60)", 2},
     {"warm-up", OPT_WARM_UP, "S", 0, "Not measured, before that; default the case's", 2},
@@ -120,7 +125,7 @@ static const struct argp_option option_table[] = {
 
 static void list_cases(void) {
     for (const live_case *c = live_cases; c->name; c++)
-        printf("%-16s %s\n", c->name, c->about);
+        printf("%-22s %s\n", c->name, c->about);
 }
 
 static double parse_seconds(const char *text, double least, struct argp_state *state) {

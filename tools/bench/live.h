@@ -8,6 +8,7 @@
  *
  * Glossary
  *   due        when the last sample of a window has happened
+ *   received   of a window: all topics that the run subscribed to have come
  *   lateness   of a frame: how long after its due time a sender began to hand it over
  *   held       a run in which, after the warm-up, no window was lost or had samples missing and no
  *              sender fell behind
@@ -31,7 +32,7 @@ typedef struct live_case {
     double fs_hz;
     size_t first_bin, last_bin;
     double warm_up_s; /* once through the daemon's ring, while its memory for messages grows */
-    bool near_field;
+    bool everything; /* all that the daemon makes of samples by default; else the far field alone */
     double goal_gpu, goal_cpu; /* latency: p50 in ms; throughput: sensors of a rank; 0: none */
     double goal_gpu_shm;       /* the same as goal_gpu through shared memory */
     bool latency;              /* which of the two */
@@ -69,7 +70,8 @@ typedef struct live_plan {
 /* ---- the configuration ----------------------------------------------------------------------- */
 
 /* The daemon's configuration for a plan, its ipc endpoints and its keys in `dir`, as a file at
- * `path`. SONAR_EINVAL if the daemon would refuse it: what is wrong goes to standard error. */
+ * `path`. The run subscribes to its output.topics. SONAR_EINVAL if the daemon would refuse it (what
+ * is wrong goes to standard error), or if it switches on what none of these topics asks for. */
 sonar_code live_config_write(const live_plan *plan, const char *dir, const char *path,
                              sonar_config **config, sonar_error *err);
 /* In that folder the certificate of senders and subscriber, for LIVE_CURVE. */
@@ -97,15 +99,16 @@ typedef struct live_stream {
     int layout;
     uint64_t frames; /* a sender sends */
     uint32_t epoch;
-    double tone_hz; /* over white noise, from this direction of the scan */
-    size_t tone_direction;
+    double tone_hz;                  /* a plane wave over white noise, */
+    size_t tone_direction;           /* from this direction of the scan, */
+    size_t tone_frames, tone_cycles; /* so many cycles in so many frames */
 } live_stream;
 
 typedef struct live_senders live_senders;
 
 size_t live_default_senders(size_t channels); /* of a rank */
 size_t live_default_frame_samples(size_t channels_of_sender, size_t hop);
-/* A direction and a frequency in the middle of the band that repeats with the prepared samples. */
+/* A direction, and a frequency in the middle of the band that fits the frames. */
 void live_stream_choose_tone(live_stream *stream);
 
 /* Starts the processes, which prepare their samples and connect. No thread may run yet. */
@@ -167,25 +170,29 @@ double live_daemon_peak_bytes(const live_daemon *daemon);
 /* ---- the subscriber -------------------------------------------------------------------------- */
 
 typedef struct live_arrival {
-    int64_t at_ns;     /* monotonic; 0: did not come */
-    double latency_us; /* the daemon's own */
+    uint32_t topics;   /* that came, SONAR_WANT bits */
+    int64_t at_ns;     /* of the last of them, monotonic */
+    double latency_us; /* the daemon's own, the longest of them */
     double missing;    /* worst share of a channel */
 } live_arrival;
 
 typedef struct live_ear {
     void *context, *socket;
     size_t hop;
-    uint64_t windows, received; /* expected; came, each counted once */
-    live_arrival *arrival;      /* [windows] */
-    cJSON *status;              /* the last; NULL: none yet */
-    double peak_deg;            /* of the last spectrum */
+    uint32_t topics;               /* of each window, subscribed to: SONAR_WANT bits */
+    uint64_t windows, received;    /* expected; came with all topics */
+    uint64_t came[SONAR_SURFACES]; /* windows of each topic; of the status, messages */
+    live_arrival *arrival;         /* [windows] */
+    cJSON *status;                 /* the last; NULL: none yet */
+    double peak_deg;               /* of the last cbf.azimuth */
 } live_ear;
 
-/* key: path of its certificate, or NULL. */
+/* Subscribes to the configuration's output.topics. key: path of its certificate, or NULL. */
 sonar_code live_ear_open(const sonar_config *config, const char *key, uint64_t windows,
                          live_ear *ear, sonar_error *err);
 /* Takes in what comes within timeout_ms, at least one message if one comes. */
 void live_ear_listen(live_ear *ear, int timeout_ms);
+bool live_ear_has(const live_ear *ear, uint64_t window);
 /* A number of the last status by its path, e.g. "windows.dropped.overload"; 0 without. */
 double live_ear_status(const live_ear *ear, const char *path);
 void live_ear_close(live_ear *ear);
@@ -205,7 +212,7 @@ typedef enum live_loss {
     LIVE_SHED,
     LIVE_FAILED,
     LIVE_OUTPUT,     /* found the ring to the output full */
-    LIVE_SUBSCRIBER, /* processed, and not received by the subscriber */
+    LIVE_SUBSCRIBER, /* processed, and not received by the subscriber with all topics */
     LIVE_NOT_SENT,   /* the senders did not get that far */
     LIVE_LOSSES
 } live_loss;
@@ -240,6 +247,9 @@ typedef struct live_result {
     size_t reasons, saturated;
     char reason[LIVE_REASONS_MOST][200];
     char full[LIVE_REASONS_MOST][64]; /* what was busy all the time */
+    uint32_t topics;                  /* subscribed to, SONAR_WANT bits */
+    uint64_t came[SONAR_SURFACES];    /* windows of each; of the status, messages */
+    cJSON *at_end;                    /* the last status before the stream ended; owned */
     cJSON *status;                    /* the last; owned */
 } live_result;
 

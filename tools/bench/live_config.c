@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include "core/topic.h"
 #include "net/certificate.h"
 
 static const double c_mps = 1500;
@@ -75,7 +76,7 @@ static void put_array(cJSON *root, const live_plan *plan) {
     for (size_t i = 0; i < sizeof scan / sizeof *scan; i++)
         putf(root, scan[i], "{\"start_deg\": %.17g, \"stop_deg\": %.17g, \"step_deg\": %.17g}",
              step / 2, 180 - step / 2, step);
-    if (!c->near_field) {
+    if (!c->everything) {
         put(root, "cbf.ranges_m", "[]");
         return;
     }
@@ -133,6 +134,18 @@ static void put_endpoints(cJSON *root, const live_plan *plan, const char *dir) {
              dir, dir, dir);
 }
 
+/* What the daemon is to compute: it computes what is subscribed to, and a run subscribes to its
+ * output.topics. */
+static void put_stages(cJSON *root, bool everything) {
+    put(root, "mvdr.enabled", everything ? "true" : "false");
+    put(root, "mvdr.snapshots", "64");
+    put(root, "detections.enabled", everything ? "true" : "false");
+    put(root, "output.topics",
+        everything ? "[cbf.azimuth, cbf.nearfield, cbf.lofar, mvdr.azimuth, mvdr.spectrum, "
+                     "detections, status]"
+                   : "[cbf.azimuth, status]");
+}
+
 static void put_settings(cJSON *root, const live_plan *plan, const char *dir) {
     const live_case *c = plan->of;
     put(root, "schema", "1");
@@ -145,10 +158,8 @@ static void put_settings(cJSON *root, const live_plan *plan, const char *dir) {
     putf(root, "dft.length", "%zu", c->length);
     putf(root, "dft.hop", "%zu", c->hop);
     put_array(root, plan);
-    put(root, "mvdr.enabled", "false");
-    put(root, "detections.enabled", "false");
+    put_stages(root, c->everything);
     put(root, "output.high_water_mark", "1000");
-    putf(root, "output.topics", "[cbf.azimuth,%s status]", c->near_field ? " cbf.nearfield," : "");
     putf(root, "runtime.backend", "%s", plan->backend);
     if (plan->threads)
         putf(root, "runtime.threads", "%zu", plan->threads);
@@ -215,6 +226,21 @@ static sonar_code load(const char *path, sonar_config **config, sonar_error *err
                 : SONAR_OK;
 }
 
+/* What is switched on and asked for by no topic would be in the run's name and not in its work. */
+static sonar_code check_topics(const sonar_config *c, sonar_error *err) {
+    const uint32_t topics = c->output_topics;
+    const char *idle = NULL;
+    if (c->specs.mvdr_enabled && !(topics & sonar_topics_by(SONAR_MADE_BY_MVDR)))
+        idle = "mvdr.enabled is true, and it has no topic of the MVDR";
+    else if (c->detect_enabled && !(topics & SONAR_WANT(SONAR_DETECTIONS)))
+        idle = "detections.enabled is true, and it has no detections";
+    else if (c->specs.cbf.ranges && !(topics & SONAR_WANT(SONAR_CBF_NEARFIELD)))
+        idle = "cbf.ranges_m has ranges, and it has no cbf.nearfield";
+    else if (!(topics & ~SONAR_WANT(SONAR_STATUS)) || !(topics & SONAR_WANT(SONAR_STATUS)))
+        idle = "a run needs a topic of every window, and status";
+    return idle ? sonar_fail(err, SONAR_EINVAL, "output.topics", "%s", idle) : SONAR_OK;
+}
+
 sonar_code live_config_write(const live_plan *plan, const char *dir, const char *path,
                              sonar_config **config, sonar_error *err) {
     *config = NULL;
@@ -233,5 +259,7 @@ sonar_code live_config_write(const live_plan *plan, const char *dir, const char 
     free(text);
     if (code == SONAR_OK && plan->transport == LIVE_CURVE)
         code = write_keys(dir, err);
-    return code ? code : load(path, config, err);
+    if (code == SONAR_OK)
+        code = load(path, config, err);
+    return code ? code : check_topics(*config, err);
 }

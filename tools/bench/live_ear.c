@@ -1,21 +1,37 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* The subscriber of a live run: arrival time of each window's spectrum, and the last status. */
+/* The subscriber of a live run: when all topics of a window have come, and the last status. */
 #include "live.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
 
 #include "core/core.h"
+#include "core/topic.h"
 #include "net/net.h"
 
-enum { MESSAGES_PER_TURN = 64 };
+enum {
+    MESSAGES_PER_TURN = 64,
+    LULL_MS = 1 /* ends a turn: a window's messages come closer together */
+};
+
+/* The status last: who gets one has the other subscriptions, too. */
+static void subscribe(void *socket, uint32_t topics) {
+    for (int i = 0; i < SONAR_SURFACES; i++)
+        if (topics & SONAR_WANT(i) && i != SONAR_STATUS)
+            zmq_setsockopt(socket, ZMQ_SUBSCRIBE, sonar_topic_table[i].name,
+                           strlen(sonar_topic_table[i].name));
+    zmq_setsockopt(socket, ZMQ_SUBSCRIBE, sonar_topic_table[SONAR_STATUS].name,
+                   strlen(sonar_topic_table[SONAR_STATUS].name));
+}
 
 sonar_code live_ear_open(const sonar_config *config, const char *key, uint64_t windows,
                          live_ear *ear, sonar_error *err) {
     const int unlimited = 0;
     ear->hop = config->specs.hop;
+    ear->topics = config->output_topics & ~SONAR_WANT(SONAR_STATUS);
     ear->windows = windows;
     ear->arrival = sonar_alloc((size_t)windows, sizeof *ear->arrival);
     ear->context = zmq_ctx_new();
@@ -24,9 +40,7 @@ sonar_code live_ear_open(const sonar_config *config, const char *key, uint64_t w
         return sonar_fail(err, SONAR_ENOMEM, "subscriber", "out of memory");
     /* A window that is missing must be missing because of the daemon. */
     zmq_setsockopt(ear->socket, ZMQ_RCVHWM, &unlimited, sizeof unlimited);
-    zmq_setsockopt(ear->socket, ZMQ_SUBSCRIBE, "cbf.azimuth", 11);
-    /* The status last: who gets one has the other subscription, too. */
-    zmq_setsockopt(ear->socket, ZMQ_SUBSCRIBE, "status", 6);
+    subscribe(ear->socket, ear->topics);
     return sonar_client_connect(key, config->security.curve, ear->socket, config->output_endpoint,
                                 err);
 }
@@ -67,52 +81,90 @@ static double azimuth_of_peak(const cJSON *header, zmq_msg_t *body) {
 }
 
 /* Windows begin at multiples of the hop, the first at sample 0. */
-static void note_window(live_ear *ear, const cJSON *header, zmq_msg_t *body, int64_t at_ns) {
+static void note_window(live_ear *ear, sonar_surface topic, const cJSON *header, zmq_msg_t *body,
+                        int64_t at_ns) {
     const uint64_t window = (uint64_t)number(header, "sample_index") / ear->hop;
-    if (window >= ear->windows || ear->arrival[window].at_ns)
+    if (window >= ear->windows || ear->arrival[window].topics & SONAR_WANT(topic))
         return;
     const cJSON *missing = cJSON_GetObjectItemCaseSensitive(header, "missing_share");
-    ear->received++;
-    ear->arrival[window] =
-        (live_arrival){at_ns, number(header, "latency_us"), number(missing, "worst")};
-    ear->peak_deg = azimuth_of_peak(header, body);
+    live_arrival *a = &ear->arrival[window];
+    a->topics |= SONAR_WANT(topic);
+    a->at_ns = at_ns;
+    a->latency_us = fmax(a->latency_us, number(header, "latency_us"));
+    a->missing = fmax(a->missing, number(missing, "worst"));
+    ear->came[topic]++;
+    ear->received += live_ear_has(ear, window);
+    if (topic == SONAR_CBF_AZIMUTH)
+        ear->peak_deg = azimuth_of_peak(header, body);
 }
 
-static void take_in(live_ear *ear, zmq_msg_t part[3], int64_t at_ns) {
-    cJSON *header = cJSON_ParseWithLength(zmq_msg_data(&part[1]), zmq_msg_size(&part[1]));
-    const bool status = zmq_msg_size(&part[0]) == 6; /* "status" */
-    if (header && !status)
-        note_window(ear, header, &part[2], at_ns);
-    if (header && status) {
+/* SONAR_SURFACES: it is none. */
+static sonar_surface topic_of(zmq_msg_t *part) {
+    int i = 0;
+    while (i < SONAR_SURFACES &&
+           (strlen(sonar_topic_table[i].name) != zmq_msg_size(part) ||
+            memcmp(sonar_topic_table[i].name, zmq_msg_data(part), zmq_msg_size(part)) != 0))
+        i++;
+    return (sonar_surface)i;
+}
+
+typedef struct message {
+    zmq_msg_t part[3];
+    int64_t at_ns;
+} message;
+
+static void take_in(live_ear *ear, message *m) {
+    const sonar_surface topic = topic_of(&m->part[0]);
+    cJSON *header = cJSON_ParseWithLength(zmq_msg_data(&m->part[1]), zmq_msg_size(&m->part[1]));
+    if (header && topic == SONAR_STATUS) {
         cJSON_Delete(ear->status);
         ear->status = header;
+        ear->came[SONAR_STATUS]++;
         return;
     }
+    if (header && topic < SONAR_SURFACES)
+        note_window(ear, topic, header, &m->part[2], m->at_ns);
     cJSON_Delete(header);
 }
 
-/* One message, if there is one. The time is taken before anything is looked at. */
-static bool receive(live_ear *ear) {
-    zmq_msg_t part[3];
+static void close_message(message *m) {
+    for (int i = 0; i < 3; i++)
+        zmq_msg_close(&m->part[i]);
+}
+
+/* One message, if there is one. */
+static bool receive(live_ear *ear, message *m) {
     int got = 0;
     for (int i = 0; i < 3; i++)
-        zmq_msg_init(&part[i]);
-    while (got < 3 && zmq_msg_recv(&part[got], ear->socket, ZMQ_DONTWAIT) >= 0)
+        zmq_msg_init(&m->part[i]);
+    while (got < 3 && zmq_msg_recv(&m->part[got], ear->socket, ZMQ_DONTWAIT) >= 0)
         got++;
-    const int64_t at_ns = sonar_monotonic_ns();
-    if (got == 3)
-        take_in(ear, part, at_ns);
-    for (int i = 0; i < 3; i++)
-        zmq_msg_close(&part[i]);
+    m->at_ns = sonar_monotonic_ns();
+    if (got < 3)
+        close_message(m);
     return got == 3;
 }
 
-void live_ear_listen(live_ear *ear, int timeout_ms) {
+static bool wait_for_message(live_ear *ear, int timeout_ms) {
     zmq_pollitem_t item = {.socket = ear->socket, .events = ZMQ_POLLIN};
-    if (zmq_poll(&item, 1, timeout_ms) <= 0)
-        return;
-    for (int i = 0; i < MESSAGES_PER_TURN && receive(ear); i++)
-        continue;
+    return zmq_poll(&item, 1, timeout_ms) > 0;
+}
+
+/* All that come together are received before the first is looked at, which takes its time. */
+void live_ear_listen(live_ear *ear, int timeout_ms) {
+    message list[MESSAGES_PER_TURN];
+    int count = 0;
+    while (count < MESSAGES_PER_TURN && wait_for_message(ear, count ? LULL_MS : timeout_ms) &&
+           receive(ear, &list[count]))
+        count++;
+    for (int i = 0; i < count; i++) {
+        take_in(ear, &list[i]);
+        close_message(&list[i]);
+    }
+}
+
+bool live_ear_has(const live_ear *ear, uint64_t window) {
+    return ear->arrival[window].topics == ear->topics;
 }
 
 double live_ear_status(const live_ear *ear, const char *path) {

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/topic.h"
 #include "ingest/frame.h"
 
 const char *live_loss_name(live_loss loss) {
@@ -33,6 +34,34 @@ static void write_spread(const char *name, const live_spread *s, FILE *to) {
             s->p999_ms, s->max_ms);
 }
 
+/* Each with the number of windows that it came for. */
+static void write_topics(const live_result *r, FILE *to) {
+    fprintf(to, "  subscribed:");
+    for (int i = 0; i < SONAR_SURFACES; i++)
+        if (r->topics & SONAR_WANT(i))
+            fprintf(to, " %s %" PRIu64, sonar_topic_name((sonar_surface)i), r->came[i]);
+    fprintf(to, "\n");
+}
+
+static const char *health_state(const live_result *r) {
+    const char *state = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(r->at_end, "health"));
+    return state ? state : "unknown";
+}
+
+static const cJSON *conditions(const live_result *r) {
+    return cJSON_GetObjectItemCaseSensitive(r->at_end, "conditions");
+}
+
+static const char *text_of(const cJSON *condition) {
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(condition, "text"));
+}
+
+static void write_health(const live_result *r, FILE *to) {
+    const cJSON *condition;
+    fprintf(to, "  health at the end: %s\n", health_state(r));
+    cJSON_ArrayForEach(condition, conditions(r)) fprintf(to, "    %s\n", text_of(condition));
+}
+
 void live_write_text(const live_result *r, FILE *to) {
     char ranks[32] = "";
     if (r->plan.ranks > 1)
@@ -45,6 +74,8 @@ void live_write_text(const live_result *r, FILE *to) {
         fprintf(to, "  not held: %s\n", r->reason[i]);
     for (size_t i = 0; i < r->saturated; i++)
         fprintf(to, "  saturated: %s\n", r->full[i]);
+    write_topics(r, to);
+    write_health(r, to);
     fprintf(to, "  windows expected %" PRIu64 ", received %" PRIu64, r->windows, r->received);
     for (int i = 0; i < LIVE_LOSSES; i++)
         if (r->lost[i])
@@ -103,6 +134,28 @@ static void add_parameters(cJSON *to, const live_result *r) {
         cJSON_AddItemToArray(settings, cJSON_CreateString(r->plan.setting[i]));
 }
 
+static void add_topics(cJSON *to, const live_result *r) {
+    cJSON *topics = cJSON_AddObjectToObject(to, "subscribed");
+    for (int i = 0; i < SONAR_SURFACES; i++)
+        if (r->topics & SONAR_WANT(i))
+            cJSON_AddNumberToObject(topics, sonar_topic_name((sonar_surface)i), (double)r->came[i]);
+}
+
+static void add_health(cJSON *to, const live_result *r) {
+    const cJSON *condition;
+    cJSON *health = cJSON_AddObjectToObject(to, "health");
+    cJSON_AddStringToObject(health, "state", health_state(r));
+    cJSON *texts = cJSON_AddArrayToObject(health, "conditions");
+    cJSON_ArrayForEach(condition, conditions(r))
+        cJSON_AddItemToArray(texts, cJSON_CreateString(text_of(condition)));
+}
+
+static void copy_item(cJSON *to, const cJSON *from, const char *name) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(from, name);
+    if (item)
+        cJSON_AddItemToObject(to, name, cJSON_Duplicate(item, true));
+}
+
 static void add_windows(cJSON *to, const live_result *r) {
     cJSON *windows = cJSON_AddObjectToObject(to, "windows");
     cJSON_AddNumberToObject(windows, "expected", (double)r->windows);
@@ -145,11 +198,9 @@ static void add_daemon(cJSON *to, const live_result *r) {
     }
     static const char *const copied[] = {"frames",  "blocks",      "samples",
                                          "windows", "stage_times", "ranks"};
-    for (size_t i = 0; i < sizeof copied / sizeof *copied; i++) {
-        const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->status, copied[i]);
-        if (item)
-            cJSON_AddItemToObject(daemon, copied[i], cJSON_Duplicate(item, true));
-    }
+    for (size_t i = 0; i < sizeof copied / sizeof *copied; i++)
+        copy_item(daemon, r->status, copied[i]);
+    copy_item(daemon, r->at_end, "latency_parts"); /* those of a second */
 }
 
 static void add_strings(cJSON *to, const char *name, size_t count, size_t width,
@@ -180,6 +231,8 @@ void live_add_json(const live_result *r, cJSON *list) {
     const double goal = goal_of(r);
     if (goal > 0)
         cJSON_AddNumberToObject(to, r->plan.of->latency ? "goal_p50_ms" : "goal_sensors", goal);
+    add_topics(to, r);
+    add_health(to, r);
     add_parameters(to, r);
     add_windows(to, r);
     add_spread(to, "latency_ms", &r->latency);

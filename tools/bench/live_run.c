@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/core.h"
+#include "core/topic.h"
 
 enum {
     START_MS = 300000, /* for the daemon to make its tables */
@@ -199,6 +200,7 @@ static void note_after(run *r) {
         to->sender_busiest = fmax(to->sender_busiest, busy);
     }
     to->load = live_ear_status(&r->ear, "load");
+    to->at_end = cJSON_Duplicate(r->ear.status, true);
     to->behind_ms = (double)live_senders_behind_ns(r->senders, r->after->at_ns) / 1e6;
 }
 
@@ -317,26 +319,27 @@ static double frame_late_ms(const run *r, uint64_t k) {
 static void weigh_windows(run *r, double *from_due, double *from_sent, double *own) {
     live_result *to = r->result;
     const sonar_config *c = r->config;
-    size_t came = 0;
+    size_t n = 0;
     for (uint64_t w = 0; w < to->windows; w++) {
         const live_arrival *a = &r->ear.arrival[w];
         const uint64_t last =
             (w * c->specs.hop + c->specs.window_length - 1) / r->stream.frame_samples;
         const double due_ms = frame_due_ms(r, last);
+        const bool came = live_ear_has(&r->ear, w);
         if (due_ms < r->plan->warm_up_s * 1e3)
             continue;
         to->steady_windows++;
-        to->steady_received += a->at_ns != 0;
-        to->steady_incomplete += a->at_ns && a->missing > 0;
-        if (!a->at_ns)
+        to->steady_received += came;
+        to->steady_incomplete += came && a->missing > 0;
+        if (!came)
             continue;
-        from_due[came] = (double)(a->at_ns - r->start_ns) / 1e6 - due_ms;
-        from_sent[came] = from_due[came] - frame_late_ms(r, last);
-        own[came++] = a->latency_us / 1e3;
+        from_due[n] = (double)(a->at_ns - r->start_ns) / 1e6 - due_ms;
+        from_sent[n] = from_due[n] - frame_late_ms(r, last);
+        own[n++] = a->latency_us / 1e3;
     }
-    to->latency = live_spread_of(from_due, came);
-    to->from_sent = live_spread_of(from_sent, came);
-    to->own = live_spread_of(own, came);
+    to->latency = live_spread_of(from_due, n);
+    to->from_sent = live_spread_of(from_sent, n);
+    to->own = live_spread_of(own, n);
 }
 
 static void weigh_senders(run *r, double *late_ms) {
@@ -386,8 +389,10 @@ static void account(run *r) {
     to->lost[LIVE_OUTPUT] = in_output;
     if (processed > in_output + to->received)
         to->lost[LIVE_SUBSCRIBER] = processed - in_output - to->received;
-    if (r->plan->ranks > 1)
-        share_out_losses(to, processed < to->windows ? to->windows - processed : 0);
+    if (r->plan->ranks > 1) { /* the last status may be older than the last window */
+        const uint64_t done = sonar_max_size(processed, to->received);
+        share_out_losses(to, done < to->windows ? to->windows - done : 0);
+    }
     const uint64_t begun =
         offered + to->lost[LIVE_MISSING] + to->lost[LIVE_SKIPPED] + to->lost[LIVE_SHED];
     if (to->windows > begun && r->plan->ranks == 1)
@@ -477,6 +482,19 @@ static void find_bad_end(run *r) {
     give_reason(r->result, "asked to stop, sonard %s", err.text);
 }
 
+/* A topic that came for fewer windows than were published. */
+static void find_gaps(live_result *to, uint64_t published) {
+    char topics[160] = "";
+    for (int i = 0; i < SONAR_SURFACES; i++) {
+        const size_t used = strlen(topics);
+        if (to->topics & SONAR_WANT(i) && i != SONAR_STATUS && to->came[i] < published)
+            snprintf(topics + used, sizeof topics - used, "%s%s %" PRIu64, used ? ", " : "",
+                     sonar_topic_name((sonar_surface)i), to->came[i]);
+    }
+    if (*topics)
+        give_reason(to, "of %" PRIu64 " windows published came: %s", published, topics);
+}
+
 static void judge(live_result *to) {
     find_losses(to);
     if (to->steady_incomplete)
@@ -521,10 +539,27 @@ static void describe(run *r) {
     to->fs_hz = c->fs_hz;
     to->tone_az_deg = c->cbf_scan.az_deg[r->stream.tone_direction];
     to->found_az_deg = r->ear.peak_deg;
+    to->topics = c->output_topics;
+    memcpy(to->came, r->ear.came, sizeof to->came);
     to->resident_bytes = live_ear_status(&r->ear, "resident_bytes");
 }
 
+/* A figure of what was subscribed to and never came would be another one than its name says. */
+static sonar_code check_topics(const run *r, sonar_error *err) {
+    const uint64_t processed = counted(r, "windows.processed");
+    for (int i = 0; i < SONAR_SURFACES && r->ear.received + processed > 0; i++)
+        if (r->ear.topics & SONAR_WANT(i) && !r->ear.came[i])
+            return sonar_fail(err, SONAR_ESTATE, sonar_topic_name((sonar_surface)i),
+                              "subscribed to, and came for none of %" PRIu64
+                              " windows that were processed",
+                              processed);
+    return SONAR_OK;
+}
+
 static sonar_code conclude(run *r, sonar_error *err) {
+    sonar_code code = check_topics(r, err);
+    if (code != SONAR_OK)
+        return code;
     const size_t windows = (size_t)r->result->windows;
     const size_t frames = (size_t)r->stream.frames * r->stream.senders;
     double *values = sonar_alloc(3 * windows + frames, sizeof *values);
@@ -536,6 +571,7 @@ static sonar_code conclude(run *r, sonar_error *err) {
     weigh_senders(r, values + 3 * windows);
     weigh_threads(r);
     find_bad_end(r);
+    find_gaps(r->result, counted(r, "windows.processed") - counted(r, "output.results_dropped"));
     judge(r->result);
     r->result->status = r->ear.status;
     r->ear.status = NULL;
@@ -584,5 +620,6 @@ sonar_code live_run(const live_plan *plan, live_result *result, sonar_error *err
 
 void live_result_clear(live_result *result) {
     cJSON_Delete(result->status);
-    result->status = NULL;
+    cJSON_Delete(result->at_end);
+    result->status = result->at_end = NULL;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
  * Sender processes: each owns one block of channels, one connection and one libzmq I/O thread. What
- * it sends was converted before the stream begins and is sent without copying, a few frames in
- * turn, so that sending costs no more than the socket does; in shared memory the samples lie in
- * their blocks from the beginning.
+ * it sends was converted before the stream begins and is sent without copying, so that sending
+ * costs no more than the socket does; in shared memory the samples lie in their blocks from the
+ * beginning.
  */
-#include "live.h"
+#include "live_samples.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,12 +25,9 @@
 #include "net/net.h"
 #include "net/shared.h"
 #include "ingest/frame.h"
-#include "random.h"
-#include "sender.h"
 
 enum {
-    PREPARED_SAMPLES = 1024, /* a channel, in whole frames, at least */
-    QUEUED_FRAMES = 8,       /* in the socket; more are waited for */
+    QUEUED_FRAMES = 8, /* in the socket; more are waited for */
     FRAME_BYTES = 1 << 20,
     CHANNELS_OF_SENDER = 8192,
     POLL_MS = 50,
@@ -39,7 +36,6 @@ enum {
     LINGER_MS = 5000,
     END_MS = 7000 /* for a sender to end when asked */
 };
-static const double amplitude = 300; /* of noise and tone, in counts */
 
 /* Shared by all processes. */
 typedef struct board {
@@ -87,24 +83,6 @@ size_t live_default_frame_samples(size_t channels_of_sender, size_t hop) {
     return samples;
 }
 
-/* Noise that comes again within a window is a comb of tones, at which the MVDR would steer. */
-static size_t prepared_frames(const live_stream *stream) {
-    const sonar_specs *specs = &stream->config->specs;
-    const size_t samples =
-        sonar_max_size(PREPARED_SAMPLES, specs->mvdr_enabled ? specs->window_length : 0);
-    return (samples + stream->frame_samples - 1) / stream->frame_samples;
-}
-
-void live_stream_choose_tone(live_stream *stream) {
-    const sonar_config *c = stream->config;
-    const size_t period = prepared_frames(stream) * stream->frame_samples;
-    const double step_hz = c->fs_hz / (double)period;
-    const double middle = ((double)c->cbf_band.first_bin + (double)c->cbf_band.bins / 2) *
-                          c->fs_hz / (double)c->specs.window_length;
-    stream->tone_hz = fmax(1, rint(middle / step_hz)) * step_hz;
-    stream->tone_direction = c->cbf_scan.count / 3;
-}
-
 /* ---- a sender's process ---------------------------------------------------------------------- */
 
 typedef struct worker {
@@ -113,8 +91,7 @@ typedef struct worker {
     const board *board;
     const sonar_config_part *part;    /* of the rank that it feeds */
     uint32_t first_channel, channels; /* of the array */
-    size_t frame_bytes, prepared;
-    uint8_t *payload; /* [prepared][frame_bytes] */
+    live_samples samples;
     void *context, *socket;
     sonar_lender *lender; /* NULL: over the socket */
     atomic_size_t lent;   /* frames that libzmq still reads */
@@ -125,63 +102,23 @@ static int fail(size_t number, const char *what, const char *why) {
     return 1;
 }
 
-/* Cycles by which the tone leads at each channel of the block. */
-static double *channel_phases(const worker *w) {
-    const live_stream *s = w->stream;
-    const sonar_config *c = s->config;
-    const double *u = c->cbf_scan.u + 3 * s->tone_direction;
-    double *cycles = sonar_alloc(w->channels, sizeof *cycles);
-    for (size_t k = 0; cycles && k < c->sensors; k++) {
-        const double *x = c->position_m + 3 * k;
-        const uint32_t row = c->channel[k] - w->first_channel;
-        if (row < w->channels)
-            cycles[row] =
-                s->tone_hz * (x[0] * u[0] + x[1] * u[1] + x[2] * u[2]) / c->sound_speed_mps;
-    }
-    return cycles;
-}
-
-static void prepare_channel(worker *w, size_t row, double cycles, float *counts) {
-    const live_stream *s = w->stream;
-    const size_t n = s->frame_samples, samples = w->prepared * n;
-    const bool major = s->layout == SONAR_FRAME_CHANNEL_MAJOR;
-    sim_random_normal(sim_random_key(1, SIM_STREAM_NOISE, w->first_channel + row), 0, samples,
-                      counts);
-    for (size_t i = 0; i < samples; i++) {
-        const double turns = s->tone_hz * (double)i / s->config->fs_hz + fmod(cycles, 1);
-        counts[i] = (float)(amplitude * ((double)counts[i] + cos(2 * M_PI * turns)));
-    }
-    for (size_t p = 0; p < w->prepared; p++)
-        sim_convert(counts + p * n, n, SONAR_S16, major ? 1 : w->channels,
-                    w->payload + p * w->frame_bytes + sizeof(int16_t) * row * (major ? n : 1));
-}
-
 static bool prepare(worker *w) {
-    double *cycles = channel_phases(w);
-    float *counts = sonar_alloc(w->prepared * w->stream->frame_samples, sizeof *counts);
-    w->payload = sonar_alloc(w->prepared, w->frame_bytes);
-    const bool good = cycles && counts && w->payload;
-    for (size_t row = 0; good && row < w->channels && !asked_to_stop; row++)
-        prepare_channel(w, row, cycles[row], counts);
-    free(counts);
-    free(cycles);
-    return good;
+    const size_t least = w->part->config.shared_memory ? BLOCKS_LEAST : 0;
+    return live_samples_create(w->stream, w->first_channel, w->channels, least, &asked_to_stop,
+                               &w->samples);
 }
 
-/* Every block has its samples for good, for the blocks are whole rounds of the prepared frames. */
+/* Every block has its samples for good. */
 static bool lend(worker *w, sonar_error *err) {
     const char *endpoint = w->part->config.shared_memory;
-    const size_t rounds = (BLOCKS_LEAST + w->prepared - 1) / w->prepared;
-    const size_t blocks = rounds * w->prepared;
     if (!endpoint)
         return true;
-    if (sonar_lender_create(endpoint, blocks, w->frame_bytes, &w->lender, err) != SONAR_OK)
+    const size_t blocks = w->samples.frames, bytes = w->samples.frame_bytes;
+    if (sonar_lender_create(endpoint, blocks, bytes, &w->lender, err) != SONAR_OK)
         return false;
     for (size_t i = 0; i < blocks; i++)
-        memcpy(sonar_lender_samples(w->lender, i), w->payload + i % w->prepared * w->frame_bytes,
-               w->frame_bytes);
-    free(w->payload);
-    w->payload = NULL;
+        memcpy(sonar_lender_samples(w->lender, i), live_samples_frame(&w->samples, i), bytes);
+    live_samples_destroy(&w->samples);
     return true;
 }
 
@@ -308,11 +245,11 @@ static bool send_frame(worker *w, uint64_t k) {
     zmq_msg_t header, payload;
     if (w->lender)
         return send_shared(w, k);
-    uint8_t *data = w->payload + k % w->prepared * w->frame_bytes;
+    void *data = live_samples_frame(&w->samples, k);
     if (zmq_msg_init_size(&header, SONAR_FRAME_HEADER_BYTES) != 0)
         return false;
     atomic_fetch_add(&w->lent, 1);
-    if (zmq_msg_init_data(&payload, data, w->frame_bytes, give_back, &w->lent) != 0) {
+    if (zmq_msg_init_data(&payload, data, w->samples.frame_bytes, give_back, &w->lent) != 0) {
         zmq_msg_close(&header);
         return false;
     }
@@ -356,7 +293,7 @@ static void close_worker(worker *w) {
     if (w->context)
         zmq_ctx_term(w->context);
     if (atomic_load(&w->lent) == 0)
-        free(w->payload);
+        live_samples_destroy(&w->samples);
     for (int ms = 0; w->lender && ms < linger && !sonar_lender_is_done(w->lender); ms++)
         poll(NULL, 0, 1);
     sonar_lender_destroy(w->lender);
@@ -414,9 +351,7 @@ static int sender_main(const live_senders *senders, size_t number, pid_t parent)
                 .board = senders->board,
                 .part = part,
                 .first_channel = (uint32_t)first,
-                .channels = (uint32_t)(end - first),
-                .frame_bytes = (end - first) * s->frame_samples * sizeof(int16_t),
-                .prepared = prepared_frames(s)};
+                .channels = (uint32_t)(end - first)};
     const int code = work(&w, number, senders->ready[1], senders->gate[0]);
     close_worker(&w);
     return code;

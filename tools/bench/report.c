@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "commit.h"
+
 #ifdef __clang__
 #define COMPILER __VERSION__
 #else

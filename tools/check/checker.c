@@ -217,6 +217,10 @@ void checker_take_detections(checker *check, const cJSON *head) {
         judge_mvdr(check, list, &t);
 }
 
+bool checker_wants(const checker *check, size_t windows) {
+    return !isnan(check->first_sample) && check->truths && check->windows < windows;
+}
+
 /* ---- table ----------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b) {
@@ -276,7 +280,7 @@ static bool print_source(const checker *check, const source *s, FILE *to) {
 static const char *nothing_because(const checker *check) {
     return isnan(check->first_sample) ? "no detections came; is sonard running and fed?"
            : !check->truths           ? "no truth came; was sonar-sim started with this --truth?"
-                                      : "the time was over before --settle was";
+                                      : "what came ended before --settle did";
 }
 
 int checker_print(const checker *check, FILE *to) {

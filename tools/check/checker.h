@@ -20,6 +20,8 @@ void checker_destroy(checker *check);
 /* Headers of messages, the simulator's (truth) and the daemon's (detections). */
 void checker_take_truth(checker *check, const cJSON *header);
 void checker_take_detections(checker *check, const cJSON *header);
+/* Have fewer windows than that been judged, although headers of both kinds have come? */
+bool checker_wants(const checker *check, size_t windows);
 /* The table; the exit code that tells its outcome. */
 int checker_print(const checker *check, FILE *to);
 

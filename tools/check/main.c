@@ -4,6 +4,7 @@
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,14 +15,19 @@
 
 #include "checker.h"
 #include "core/core.h"
+#include "incoming.h"
 #include "net/net.h"
 #include "program.h"
 #include "stream.h"
 
+enum { ENOUGH = 10, LONGER_S = 30 }; /* windows for a median, and the time that they may take */
+
+static const int64_t MESSAGE_BYTES = 64 << 20; /* of a digitiser, as ingest.max_message_bytes */
+
 static volatile sig_atomic_t stopped;
 
 typedef struct options {
-    const char *config, *truth, *key;
+    const char *config, *truth, *key, *digitiser;
     double seconds, settle;
 } options;
 
@@ -47,46 +53,47 @@ static void *open_sub(void *context, const char *key, bool curve, const char *en
     return NULL;
 }
 
-/* The second part of the next message, parsed; NULL if it is not JSON. */
-static cJSON *receive_head(void *socket) {
-    cJSON *head = NULL;
-    int more = 1;
-    for (int part = 0; more; part++) {
-        zmq_msg_t message;
-        zmq_msg_init(&message);
-        if (zmq_msg_recv(&message, socket, 0) < 0)
-            break;
-        if (part == 1)
-            head = cJSON_ParseWithLength(zmq_msg_data(&message), zmq_msg_size(&message));
-        more = zmq_msg_more(&message);
-        zmq_msg_close(&message);
-    }
-    return head;
-}
-
 /* Why nothing came of the daemon. */
 static void say_refusal(void *events, const options *o) {
-    const char *refusal = sonar_client_refusal(events, o->key != NULL);
+    const char *waits, *refusal = sonar_client_refusal(events, o->key != NULL, &waits);
+    refusal = refusal ? refusal : waits;
     if (refusal)
         fprintf(stderr, "sonar-check: the daemon %s\n", refusal);
 }
 
-static void listen_for(checker *check, void *daemon, void *truth, double seconds) {
-    int64_t until = sonar_monotonic_ns() + (int64_t)(seconds * 1e9);
+/* A turn of at most a tenth of a second; false: the sockets are of no use any more. */
+static bool listen_once(checker *check, void *daemon, void *truth) {
     zmq_pollitem_t items[] = {{daemon, 0, ZMQ_POLLIN, 0}, {truth, 0, ZMQ_POLLIN, 0}};
-    while (!stopped && sonar_monotonic_ns() < until) {
-        if (zmq_poll(items, 2, 100) < 0 && zmq_errno() != EINTR)
+    if (zmq_poll(items, 2, 100) < 0)
+        return zmq_errno() == EINTR;
+    for (int i = 1; i >= 0; i--) { /* truth first: detections are compared with it */
+        if (!(items[i].revents & ZMQ_POLLIN))
+            continue;
+        cJSON *head = sim_receive_head(items[i].socket);
+        if (head && i == 1)
+            checker_take_truth(check, head);
+        else if (head)
+            checker_take_detections(check, head);
+        cJSON_Delete(head);
+    }
+    return true;
+}
+
+/* Until the time is over; where the samples began late, longer, so that enough can be judged. */
+static void listen_for(checker *check, void *daemon, void *truth, const options *o) {
+    const int64_t over = sonar_monotonic_ns() + (int64_t)(o->seconds * 1e9);
+    const int64_t end = over + (int64_t)((o->settle + LONGER_S) * 1e9);
+    bool told = false;
+    while (!stopped && listen_once(check, daemon, truth)) {
+        const int64_t now_ns = sonar_monotonic_ns();
+        if (now_ns >= end || (now_ns >= over && !checker_wants(check, ENOUGH)))
             return;
-        for (int i = 1; i >= 0; i--) { /* truth first: detections are compared with it */
-            if (!(items[i].revents & ZMQ_POLLIN))
-                continue;
-            cJSON *head = receive_head(items[i].socket);
-            if (head && i == 1)
-                checker_take_truth(check, head);
-            else if (head)
-                checker_take_detections(check, head);
-            cJSON_Delete(head);
-        }
+        if (now_ns >= over && !told)
+            fprintf(stderr,
+                    "sonar-check: waiting until %d windows are judged; the first %g s of "
+                    "samples are left out\n",
+                    ENOUGH, o->settle);
+        told = now_ns >= over;
     }
 }
 
@@ -100,7 +107,7 @@ static int run(checker *check, const sonar_config *config, const options *o) {
     if (daemon && truth) {
         fprintf(stderr, "sonar-check: listening to %s and %s for %g s\n", config->output_endpoint,
                 truth_endpoint, o->seconds);
-        listen_for(check, daemon, truth, o->seconds);
+        listen_for(check, daemon, truth, o);
         say_refusal(events, o);
         status = checker_print(check, stdout);
     }
@@ -114,12 +121,88 @@ static int run(checker *check, const sonar_config *config, const options *o) {
     return status;
 }
 
+/* ---- a digitiser ----------------------------------------------------------------------------- */
+
+static void *open_digitiser(void *context, const char *endpoint, const sonar_config *config) {
+    const bool sub = config && config->ingest_socket == SONAR_SUB;
+    const int linger = 0, on = 1, mark = 64;
+    const int64_t most = config ? (int64_t)config->ingest_max_message_bytes : MESSAGE_BYTES;
+    sonar_error err = {0};
+    void *socket = zmq_socket(context, sub ? ZMQ_SUB : ZMQ_PULL);
+    zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
+    zmq_setsockopt(socket, ZMQ_RCVHWM, &mark, sizeof mark);
+    zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most);
+    zmq_setsockopt(socket, ZMQ_IPV6, &on, sizeof on);
+    if (sub)
+        zmq_setsockopt(socket, ZMQ_SUBSCRIBE, "", 0);
+    if (!(sub ? sonar_endpoint_connect : sonar_endpoint_bind)(socket, endpoint, &err))
+        return socket;
+    fprintf(stderr, "sonar-check: %s: %s\n", err.where, err.text);
+    zmq_close(socket);
+    return NULL;
+}
+
+/* All parts of a message, of which two are kept. */
+static void take_frame(incoming *f, void *socket) {
+    zmq_msg_t part[2];
+    const void *data[2] = {NULL, NULL};
+    size_t bytes[2] = {0, 0}, parts = 0;
+    int more = 1;
+    zmq_msg_init(&part[0]);
+    zmq_msg_init(&part[1]);
+    while (more) {
+        zmq_msg_t next;
+        zmq_msg_init(&next);
+        if (zmq_msg_recv(&next, socket, 0) < 0)
+            break;
+        more = zmq_msg_more(&next);
+        if (parts < 2)
+            zmq_msg_move(&part[parts], &next);
+        zmq_msg_close(&next);
+        parts++;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        data[i] = zmq_msg_data(&part[i]);
+        bytes[i] = zmq_msg_size(&part[i]);
+    }
+    if (parts)
+        incoming_take(f, parts, data, bytes, sonar_monotonic_ns(), sonar_utc_ns());
+    zmq_msg_close(&part[0]);
+    zmq_msg_close(&part[1]);
+}
+
+static int judge_digitiser(const options *o, const sonar_config *config) {
+    incoming *f = incoming_create(config);
+    void *context = f ? zmq_ctx_new() : NULL;
+    void *socket = context ? open_digitiser(context, o->digitiser, config) : NULL;
+    int status = EXIT_USAGE;
+    if (socket) {
+        const int64_t end = sonar_monotonic_ns() + (int64_t)(o->seconds * 1e9);
+        fprintf(stderr, "sonar-check: taking frames at %s for %g s\n", o->digitiser, o->seconds);
+        zmq_pollitem_t item = {socket, 0, ZMQ_POLLIN, 0};
+        while (!stopped && sonar_monotonic_ns() < end)
+            if (zmq_poll(&item, 1, 100) > 0)
+                take_frame(f, socket);
+        status = incoming_print(f, stdout);
+        zmq_close(socket);
+    }
+    if (context)
+        zmq_ctx_term(context);
+    incoming_destroy(f);
+    return status;
+}
+
 /* ---- main ------------------------------------------------------------------------------------ */
 
 static int with_config(const options *o) {
     sonar_config *config = NULL;
-    if (!sim_load_config(o->config, &config))
+    if (o->config && !sim_load_config(o->config, &config))
         return EXIT_USAGE;
+    if (o->digitiser) {
+        const int judged = judge_digitiser(o, config);
+        sonar_config_destroy(config);
+        return judged;
+    }
     checker *check = checker_create(config, o->settle);
     int status = check ? run(check, config, o) : EXIT_USAGE;
     checker_destroy(check);
@@ -127,9 +210,16 @@ static int with_config(const options *o) {
     return status;
 }
 
+static tool_answer take_digitiser(void *to, const char *value) {
+    ((options *)to)->digitiser = value;
+    const bool good = strncmp(value, "tcp://", 6) == 0 || strncmp(value, "ipc://", 6) == 0;
+    return good ? TOOL_TAKEN : TOOL_REFUSED;
+}
+
 static const tool_option option[] = {
     {"config", 'c', TOOL_TEXT, offsetof(options, config), 0, 0, NULL, NULL},
     {"truth", 't', TOOL_TEXT, offsetof(options, truth), 0, 0, NULL, NULL},
+    {"digitiser", 'd', TOOL_OTHER, 0, 0, 0, take_digitiser, "tcp://ADDRESS:PORT or ipc://PATH"},
     {"key", 'k', TOOL_TEXT, offsetof(options, key), 0, 0, NULL, NULL},
     {"seconds", 'n', TOOL_NUMBER, offsetof(options, seconds), 0, 1e6, NULL,
      "a number of seconds up to 1e6"},
@@ -140,11 +230,17 @@ static const tool_option option[] = {
 static const tool self = {
     .name = "sonar-check",
     .usage = "Usage: sonar-check --config FILE --truth ADDRESS [options]\n"
-             "Compares sonard's detections with sonar-sim's truth and prints a table.\n\n"
+             "       sonar-check --digitiser ADDRESS [--config FILE] [--seconds S]\n"
+             "Compares sonard's detections with sonar-sim's truth and prints a table; or takes a\n"
+             "digitiser's frames in place of sonard and says what is wrong with them.\n\n"
              "  -c, --config FILE    sonard's configuration\n"
              "  -t, --truth ADDRESS  where sonar-sim publishes the truth (its --truth)\n"
+             "  -d, --digitiser ADDRESS  where the digitiser sends to, tcp://ADDRESS:PORT or "
+             "ipc://PATH;\n"
+             "                       with --config its frames have to match it\n"
              "  -k, --key FILE       this tool's certificate, where sonard speaks CURVE\n"
-             "  -n, --seconds S      listen for so long (30)\n"
+             "  -n, --seconds S      listen for so long (30, a digitiser 10); to detections until\n"
+             "                       10 windows are judged\n"
              "  -s, --settle S       leave out the first S seconds of samples (10)\n"
              "  -h, --help           this text\n"
              "  -V, --version        the version\n\n"
@@ -154,13 +250,17 @@ static const tool self = {
 
 /* Returns -1 to go on, or the exit code. */
 static int read_options(int argc, char **argv, options *o) {
-    *o = (options){.seconds = 30, .settle = 10};
+    *o = (options){.seconds = NAN, .settle = 10};
     int code = tool_read_options(&self, argc, argv, o);
     if (code >= 0)
         return code;
     if (optind < argc)
         return tool_wrong_usage(&self, "not an option: %s", argv[optind]);
-    if (!o->config || !o->truth)
+    if (isnan(o->seconds))
+        o->seconds = o->digitiser ? 10 : 30;
+    if (o->digitiser && o->truth)
+        return tool_wrong_usage(&self, "--digitiser and --truth do not go together");
+    if (!o->digitiser && (!o->config || !o->truth))
         return tool_wrong_usage(&self, "%s is missing", o->config ? "--truth" : "--config");
     return -1;
 }

@@ -5,15 +5,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
 #include "config/config.h"
+#include "core/core.h"
 #include "options.h"
 #include "program.h"
 
 /* Part of the interface, for scripts. */
 enum { EXIT_REFUSED = 1, EXIT_USAGE = TOOL_WRONG_USAGE, EXIT_NOBODY = 3 };
+
+static const double STATUS_S = 1.5; /* after which a status is new */
 
 typedef struct options {
     const char *endpoint, *config;
@@ -34,7 +38,8 @@ static const tool self = {
     .usage =
         "Usage: sonarctl [OPTION] VERB [ARGUMENT...]\n"
         "Asks a running sonard, and changes its values between two windows.\n\n"
-        "  status               health and what it comes from\n"
+        "  status               health and what it comes from, losses, who is connected, and\n"
+        "                       what differs from the configuration file\n"
         "  version              of the daemon, and its configuration's\n"
         "  get [PATH]           values of an option, of a group, or of all\n"
         "  set PATH VALUE...    change options: 1480, [3, 7], auto; all of them at once or none\n"
@@ -45,7 +50,8 @@ static const tool self = {
         "                       latitude_deg, longitude_deg, depth_m, tilt_deg\n"
         "  train                find the fastest ways of computing by trial; until it ends, which\n"
         "                       takes seconds to minutes, no window is processed\n"
-        "  record start|stop    record as record.what says, or no more\n"
+        "  record start|stop    record as record.what says, or no more; start waits until a file\n"
+        "                       is written, or tells why none is\n"
         "  reload               read the configuration file again, as on SIGHUP\n\n"
         "  -e, --endpoint EP    the daemon's control.endpoint; ipc:///run/sonard/control\n"
         "  -c, --config FILE    take it from the daemon's configuration\n"
@@ -55,6 +61,13 @@ static const tool self = {
         "  -V, --version        the version\n\n"
         "Exit codes: 0 done, 1 refused by the daemon, 2 wrong usage, 3 no daemon answers.\n",
     .option = option};
+
+/* Where requests go: one connection for all of them, since the daemon lets a user join so often. */
+typedef struct line {
+    void *context, *socket;
+    const options *options;
+    const char *endpoint;
+} line;
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
@@ -104,6 +117,13 @@ static cJSON *ask_unset(char **args, int count) {
     cJSON *request = request_for("set"), *values = cJSON_AddObjectToObject(request, "values");
     for (int i = 0; i < count; i++)
         cJSON_AddNullToObject(values, args[i]);
+    return request;
+}
+
+/* After `record start`: what has become of it. */
+static cJSON *ask_recording(void) {
+    cJSON *request = request_for("record");
+    cJSON_AddStringToObject(request, "action", "ask");
     return request;
 }
 
@@ -180,22 +200,121 @@ static void print_recording(const cJSON *record) {
            number_of(record, "bytes") / 1048576, number_of(dropped, "slow"));
 }
 
+/* Sum of an object's numbers, and their names into text: "overload 12, missing 3". */
+static double sum_of(const cJSON *object, char *text, size_t bytes) {
+    const cJSON *item;
+    double sum = 0;
+    text[0] = '\0';
+    cJSON_ArrayForEach(item, object) {
+        const size_t used = strlen(text);
+        if (!cJSON_IsNumber(item) || item->valuedouble <= 0)
+            continue;
+        sum += item->valuedouble;
+        snprintf(text + used, bytes - used, "%s%s %.0f", sum > item->valuedouble ? ", " : ": ",
+                 item->string, item->valuedouble);
+    }
+    return sum;
+}
+
+static void print_losses(const cJSON *s) {
+    const cJSON *windows = cJSON_GetObjectItemCaseSensitive(s, "windows");
+    const cJSON *frames = cJSON_GetObjectItemCaseSensitive(s, "frames");
+    const cJSON *output = cJSON_GetObjectItemCaseSensitive(s, "output");
+    char causes[256];
+    printf("windows         %.0f processed, %.0f failed\n", number_of(windows, "processed"),
+           number_of(windows, "failed"));
+    const double lost =
+        sum_of(cJSON_GetObjectItemCaseSensitive(windows, "dropped"), causes, sizeof causes);
+    printf("  lost          %.0f%s\n", lost, causes);
+    const double dropped =
+        sum_of(cJSON_GetObjectItemCaseSensitive(frames, "dropped"), causes, sizeof causes);
+    printf("frames          %.0f received, %.0f dropped%s\n", number_of(frames, "received"),
+           dropped, causes);
+    printf("results         %.0f dropped\n", number_of(output, "results_dropped"));
+}
+
+/* Who sends which channels, and how many read. */
+static void print_peers(const cJSON *s) {
+    static const char *const side[] = {"frames", "output"}, *const name[] = {"digitisers",
+                                                                             "readers"};
+    for (int i = 0; i < 2; i++) {
+        const cJSON *of = cJSON_GetObjectItemCaseSensitive(s, side[i]);
+        const cJSON *peers = cJSON_GetObjectItemCaseSensitive(of, "peers");
+        printf("%-15s %.0f connected\n", name[i], number_of(peers, "connected"));
+    }
+    const cJSON *blocks = cJSON_GetObjectItemCaseSensitive(s, "blocks"), *item;
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(blocks, "clocks")) {
+        const cJSON *channels = cJSON_GetObjectItemCaseSensitive(item, "channels");
+        const cJSON *first = cJSON_GetArrayItem(channels, 0),
+                    *last = cJSON_GetArrayItem(channels, 1);
+        if (cJSON_IsNumber(first) && cJSON_IsNumber(last))
+            printf("  channels      %.0f to %.0f\n", first->valuedouble, last->valuedouble);
+    }
+}
+
+static void print_heading(const cJSON *s) {
+    const cJSON *heading = cJSON_GetObjectItemCaseSensitive(s, "heading_deg");
+    const cJSON *nav = cJSON_GetObjectItemCaseSensitive(s, "navigation");
+    const bool led = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(nav, "used"));
+    if (cJSON_IsNumber(heading))
+        printf("heading         %.1f deg, from %s\n", heading->valuedouble,
+               led ? text_of(nav, "source") : "the configuration");
+    else
+        printf("heading         not known%s\n", led ? ": navigation is silent" : "");
+}
+
+/* 3, 7-9 */
+static void print_mask(const cJSON *elements, const char *list, const char *by) {
+    const cJSON *of = cJSON_GetObjectItemCaseSensitive(elements, list), *range;
+    const char *between = " ";
+    if (number_of(of, "count") <= 0)
+        return;
+    printf("  masked        %.0f %s:", number_of(of, "count"), by);
+    cJSON_ArrayForEach(range, cJSON_GetObjectItemCaseSensitive(of, "sensors")) {
+        const cJSON *first = cJSON_GetArrayItem(range, 0), *last = cJSON_GetArrayItem(range, 1);
+        if (!cJSON_IsNumber(first) || !cJSON_IsNumber(last))
+            continue;
+        printf("%s%.0f", between, first->valuedouble);
+        if (last->valuedouble > first->valuedouble)
+            printf("-%.0f", last->valuedouble);
+        between = ", ";
+    }
+    puts("");
+}
+
 static void print_status(const cJSON *answer, int count) {
     const cJSON *s = cJSON_GetObjectItemCaseSensitive(answer, "status"), *item;
-    const cJSON *windows = cJSON_GetObjectItemCaseSensitive(s, "windows");
+    const cJSON *elements = cJSON_GetObjectItemCaseSensitive(s, "elements");
     (void)count;
     printf("health          %s\n", text_of(s, "health"));
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(s, "conditions")) {
         printf("  %-13s %s\n", text_of(item, "severity"), text_of(item, "text"));
     }
-    printf("array           %s\nbackend         %s\nuptime          %.0f s\n", text_of(s, "array"),
-           text_of(s, "backend"), number_of(s, "uptime_s"));
-    printf("windows         %.0f processed, %.0f failed\n", number_of(windows, "processed"),
-           number_of(windows, "failed"));
-    printf("load            %.0f %%\n", 100 * number_of(s, "load"));
-    print_recording(cJSON_GetObjectItemCaseSensitive(s, "record"));
+    printf("array           %s\n", text_of(s, "array"));
+    print_mask(elements, "masked_hand", "by hand");
+    print_mask(elements, "masked_auto", "by their faults");
+    print_heading(s);
     printf("sound speed     %g m/s\n", number_of(s, "sound_speed_mps"));
+    printf("backend         %s\nuptime          %.0f s\n", text_of(s, "backend"),
+           number_of(s, "uptime_s"));
+    print_losses(s);
+    printf("load            %.0f %%\n", 100 * number_of(s, "load"));
+    print_peers(s);
+    print_recording(cJSON_GetObjectItemCaseSensitive(s, "record"));
     printf("configuration   %s\n", text_of(s, "config_version"));
+}
+
+/* Beside the status: what a restart would bring. */
+static void print_file(const cJSON *answer) {
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(answer, "differences"), *item;
+    const cJSON *error = cJSON_GetObjectItemCaseSensitive(answer, "error");
+    if (error)
+        printf("  file          cannot be read: %s: %s\n", text_of(error, "where"),
+               text_of(error, "text"));
+    cJSON_ArrayForEach(item, list) {
+        printf("  differs       %s is %s, %s in %s\n", text_of(item, "path"), text_of(item, "from"),
+               text_of(item, "to"), text_of(answer, "file"));
+    }
 }
 
 static void print_version(const cJSON *answer, int count) {
@@ -226,18 +345,129 @@ static void print_nothing(const cJSON *answer, int count) {
     (void)count;
 }
 
+/* With what it does not reach: the file, or a heading that comes from elsewhere. */
+static void print_change(const cJSON *item) {
+    const char *path = text_of(item, "path"), *waits = text_of(item, "waits");
+    const char *file = text_of(item, "file");
+    printf("%s: %s in place of %s\n", path, text_of(item, "to"), text_of(item, "from"));
+    if (*waits)
+        printf("%s: it waits: %s\n", path, waits);
+    if (*file)
+        printf("%s: until a reload or a restart, as the file says %s\n", path, file);
+}
+
 static void print_differences(const cJSON *answer, int count) {
     const cJSON *item;
     (void)count;
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(answer, "differences")) {
         if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "changed")))
-            printf("%s: %s in place of %s\n", text_of(item, "path"), text_of(item, "to"),
-                   text_of(item, "from"));
+            print_change(item);
         else
             printf("%s: stays %s, not %s: %s\n", text_of(item, "path"), text_of(item, "from"),
                    text_of(item, "to"), text_of(item, "why"));
     }
     printf("configuration %s\n", text_of(answer, "config_version"));
+}
+
+/* ---- the socket ------------------------------------------------------------------------------ */
+
+static void open_line(line *to) {
+    const int linger = 0, timeout_ms = (int)(to->options->timeout_s * 1000);
+    to->context = zmq_ctx_new();
+    to->socket = to->context ? zmq_socket(to->context, ZMQ_REQ) : NULL;
+    zmq_setsockopt(to->socket, ZMQ_LINGER, &linger, sizeof linger);
+    zmq_setsockopt(to->socket, ZMQ_RCVTIMEO, &timeout_ms, sizeof timeout_ms);
+    zmq_setsockopt(to->socket, ZMQ_SNDTIMEO, &timeout_ms, sizeof timeout_ms);
+    if (zmq_connect(to->socket, to->endpoint) == 0)
+        return;
+    fprintf(stderr, "sonarctl: %s: no daemon answers%s\n", to->endpoint,
+            zmq_errno() == EINVAL ? "; accepted: ipc://PATH, the daemon's control.endpoint" : "");
+    zmq_close(to->socket);
+    to->socket = NULL;
+}
+
+static void close_line(line *to) {
+    if (to->socket)
+        zmq_close(to->socket);
+    if (to->context)
+        zmq_ctx_term(to->context);
+}
+
+/* malloc'ed; NULL: no answer has come, and why has been said. */
+static char *exchange(const line *to, const char *request) {
+    char *text = NULL;
+    zmq_msg_t answer;
+    zmq_msg_init(&answer);
+    if (zmq_send(to->socket, request, strlen(request), 0) < 0 ||
+        zmq_msg_recv(&answer, to->socket, 0) < 0)
+        fprintf(stderr, "sonarctl: %s: no daemon answers%s\n", to->endpoint,
+                zmq_errno() == EAGAIN ? " within --timeout" : "");
+    else
+        text = strndup(zmq_msg_data(&answer), zmq_msg_size(&answer));
+    zmq_msg_close(&answer);
+    return text;
+}
+
+/* Another request on the way of the first; NULL: no answer came, as has been said. */
+static cJSON *ask_more(const line *to, cJSON *request) {
+    char *text = cJSON_PrintUnformatted(request);
+    char *answer = text ? exchange(to, text) : NULL;
+    cJSON *parsed = answer ? cJSON_Parse(answer) : NULL;
+    free(answer);
+    cJSON_free(text);
+    cJSON_Delete(request);
+    return parsed;
+}
+
+/* ---- what follows an answer ------------------------------------------------------------------ */
+
+static int follow_status(const line *to, const cJSON *answer) {
+    cJSON *file = ask_more(to, request_for("differences"));
+    (void)answer;
+    if (file)
+        print_file(file);
+    cJSON_Delete(file);
+    return file ? EXIT_SUCCESS : EXIT_NOBODY;
+}
+
+/* True once there is something to tell of a recording that was begun. */
+static bool tell_recording(const cJSON *is, double waited_s, double most_s, int *status) {
+    const char *why = text_of(is, "why_not"), *segment = text_of(is, "segment");
+    const bool no_samples = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(is, "waiting"));
+    *status = EXIT_SUCCESS;
+    if (*segment)
+        printf("recording to %s/%s\n", text_of(is, "directory"), segment);
+    else if (!*why && no_samples && waited_s > STATUS_S)
+        printf("recording to %s as soon as samples come; there are none now\n",
+               text_of(is, "directory"));
+    else if (!*why && waited_s < most_s)
+        return false;
+    else {
+        fprintf(stderr, "sonarctl: record: %s\n", *why ? why : "no file is written yet");
+        *status = EXIT_REFUSED;
+    }
+    return true;
+}
+
+static int follow_record(const line *to, const cJSON *answer) {
+    const double most_s = to->options->timeout_s;
+    const int64_t began_ns = sonar_monotonic_ns();
+    int status = EXIT_SUCCESS;
+    cJSON *is = cJSON_Duplicate(answer, true);
+    if (!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(answer, "record"))) {
+        puts("not recording from now on");
+        cJSON_Delete(is);
+        return status;
+    }
+    while (is &&
+           !tell_recording(is, (double)(sonar_monotonic_ns() - began_ns) * 1e-9, most_s, &status)) {
+        cJSON_Delete(is);
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        is = ask_more(to, ask_recording());
+    }
+    status = is ? status : EXIT_NOBODY;
+    cJSON_Delete(is);
+    return status;
 }
 
 /* ---- verbs ----------------------------------------------------------------------------------- */
@@ -246,17 +476,19 @@ static const struct verb {
     const char *name, *arguments;
     cJSON *(*ask)(char **args, int count); /* NULL: wrong usage */
     void (*print)(const cJSON *answer, int count);
+    /* Asks for what belongs to it; the exit code. NULL: nothing does. */
+    int (*follow)(const line *to, const cJSON *answer);
 } verbs[] = {
-    {"status", "nothing more", plain, print_status},
-    {"version", "nothing more", plain, print_version},
-    {"get", "one PATH, or nothing", ask_get, print_values},
-    {"set", "PATH VALUE, and more such pairs", ask_set, print_differences},
-    {"unset", "PATH, and more of them", ask_unset, print_differences},
-    {"mask", "sensors as 3,7-9, or as +LIST and -LIST, or none", ask_mask, print_differences},
-    {"reload", "nothing more", plain, print_differences},
-    {"navigation", "NAME VALUE, and more such pairs", ask_navigation, print_nothing},
-    {"train", "nothing more", plain, print_nothing},
-    {"record", "start or stop", ask_record, print_nothing},
+    {"status", "nothing more", plain, print_status, follow_status},
+    {"version", "nothing more", plain, print_version, NULL},
+    {"get", "one PATH, or nothing", ask_get, print_values, NULL},
+    {"set", "PATH VALUE, and more such pairs", ask_set, print_differences, NULL},
+    {"unset", "PATH, and more of them", ask_unset, print_differences, NULL},
+    {"mask", "sensors as 3,7-9, or as +LIST and -LIST, or none", ask_mask, print_differences, NULL},
+    {"reload", "nothing more", plain, print_differences, NULL},
+    {"navigation", "NAME VALUE, and more such pairs", ask_navigation, print_nothing, NULL},
+    {"train", "nothing more", plain, print_nothing, NULL},
+    {"record", "start or stop", ask_record, print_nothing, follow_record},
 };
 
 static const struct verb *find_verb(const char *name) {
@@ -266,45 +498,26 @@ static const struct verb *find_verb(const char *name) {
     return NULL;
 }
 
-/* ---- the socket ------------------------------------------------------------------------------ */
+/* ---- one verb -------------------------------------------------------------------------------- */
 
-/* malloc'ed; NULL: nobody has answered, and why has been said. */
-static char *exchange(void *context, const char *endpoint, const char *request, double timeout_s) {
-    void *socket = zmq_socket(context, ZMQ_REQ);
-    const int linger = 0, timeout_ms = (int)(timeout_s * 1000);
-    char *text = NULL;
-    zmq_msg_t answer;
-    zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
-    zmq_setsockopt(socket, ZMQ_RCVTIMEO, &timeout_ms, sizeof timeout_ms);
-    zmq_setsockopt(socket, ZMQ_SNDTIMEO, &timeout_ms, sizeof timeout_ms);
-    zmq_msg_init(&answer);
-    if (zmq_connect(socket, endpoint) != 0 || zmq_send(socket, request, strlen(request), 0) < 0 ||
-        zmq_msg_recv(&answer, socket, 0) < 0)
-        fprintf(stderr, "sonarctl: %s: %s%s\n", endpoint, "no daemon answers",
-                zmq_errno() == EAGAIN   ? " within --timeout"
-                : zmq_errno() == EINVAL ? "; accepted: ipc://PATH, the daemon's control.endpoint"
-                                        : "");
-    else
-        text = strndup(zmq_msg_data(&answer), zmq_msg_size(&answer));
-    zmq_msg_close(&answer);
-    zmq_close(socket);
-    return text;
-}
-
-static int report(const struct verb *verb, const options *o, const char *text, int count) {
+static int report(const struct verb *verb, const line *to, const char *text, int count) {
     cJSON *answer = cJSON_Parse(text);
     const bool ok = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(answer, "ok"));
     const cJSON *error = cJSON_GetObjectItemCaseSensitive(answer, "error");
-    if (o->json)
+    const bool json = to->options->json;
+    int status = ok ? EXIT_SUCCESS : EXIT_REFUSED;
+    if (json)
         puts(text);
     else if (ok)
         verb->print(answer, count);
-    if (!ok && !o->json)
+    if (ok && !json && verb->follow)
+        status = verb->follow(to, answer);
+    if (!ok && !json)
         fprintf(stderr, "sonarctl: %s%s%s\n", text_of(error, "where"),
                 *text_of(error, "where") ? ": " : "",
                 error ? text_of(error, "text") : "the answer is none of a sonard");
     cJSON_Delete(answer);
-    return ok ? EXIT_SUCCESS : EXIT_REFUSED;
+    return status;
 }
 
 /* An ipc path at which there is no socket, or one of others, is no reason to wait: 0 or why. */
@@ -324,14 +537,14 @@ static int talk(const struct verb *verb, const options *o, const char *endpoint,
                                 "control.endpoint?");
         return EXIT_NOBODY;
     }
-    void *context = zmq_ctx_new();
+    line to = {.options = o, .endpoint = endpoint};
+    open_line(&to);
     char *text = cJSON_PrintUnformatted(request);
-    char *answer = context && text ? exchange(context, endpoint, text, o->timeout_s) : NULL;
-    const int status = answer ? report(verb, o, answer, count) : EXIT_NOBODY;
+    char *answer = to.socket && text ? exchange(&to, text) : NULL;
+    const int status = answer ? report(verb, &to, answer, count) : EXIT_NOBODY;
     free(answer);
     cJSON_free(text);
-    if (context)
-        zmq_ctx_term(context);
+    close_line(&to);
     return status;
 }
 

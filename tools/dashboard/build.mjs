@@ -1,7 +1,7 @@
 // Bundles the bridge into dist/bridge.js, and with --tests every test into dist/tests. The packages that the
 // bridge needs while running, zeromq and ws, stay outside.
 import { build } from "esbuild";
-import { readdirSync } from "node:fs";
+import { readdirSync, rmSync } from "node:fs";
 
 const common = { bundle: true, platform: "node", format: "esm", target: "node18", packages: "external", logLevel: "warning" };
 
@@ -11,5 +11,6 @@ if (process.argv.includes("--tests")) {
         .filter((name) => !name.includes("."))
         .flatMap((folder) => readdirSync(`tests/${folder}`).map((name) => `tests/${folder}/${name}`))
         .filter((name) => name.endsWith(".ts"));
+    rmSync("dist/tests", { recursive: true, force: true }); // tests that are no more would be run
     await build({ ...common, entryPoints: tests, outdir: "dist/tests", outbase: "tests" });
 }

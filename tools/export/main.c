@@ -111,6 +111,7 @@ static sonar_code open_recording(run *r, sonar_error *err) {
     if (code)
         return code;
     r->info = *sim_recording_about(r->recording);
+    sim_recording_tell_loss(self.name, o->recording, &r->info);
     sim_recording_part(r->recording, o->start_s, o->duration_s, &r->first, &r->end);
     r->info.frames = r->end - r->first;
     if (!r->info.frames)

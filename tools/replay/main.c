@@ -19,6 +19,8 @@
 #include "stream.h"
 #include "tape.h"
 
+enum { OLD_S = 60 }; /* as the daemon's health has it */
+
 static volatile sig_atomic_t stop;
 
 typedef struct options {
@@ -30,6 +32,9 @@ typedef struct options {
     double start_s, duration_s;
     uint64_t array_id; /* UINT64_MAX: the configuration's */
     uint64_t loops;    /* UINT64_MAX: forever */
+    bool beside;
+    tape_date date;
+    int64_t utc_ns; /* INT64_MIN: now */
 } options;
 
 typedef struct run {
@@ -49,7 +54,8 @@ static const char usage[] =
     "       sonar-replay RECORDING... --endpoint ADDRESS --array-id N [options]\n"
     "       sonar-replay MESSAGES... --output ADDRESS [options]\n"
     "RECORDING: raw samples with a .json beside them, SigMF, or WAV, RF64, W64, CAF, FLAC;\n"
-    "several are played one after the other, as one, and those of several ranks at\n"
+    "several are played one after the other, as one, with --side-by-side at the same time,\n"
+    "the channels of each behind those of the one before, and those of several ranks at\n"
     "the same time, each to its rank. MESSAGES: what sonard recorded of those that it\n"
     "published, .sonar-spectra; of the options only --rate, --start and --duration hold\n"
     "  -c, --config FILE       the daemon's configuration: array, fs, endpoint\n"
@@ -58,6 +64,10 @@ static const char usage[] =
     "      --rank R            to this one alone\n"
     "  -k, --key FILE          this tool's certificate, where CURVE is spoken\n"
     "      --array-id N        of the array\n"
+    "      --side-by-side      recordings of the same time, which have the array's channels\n"
+    "                          in the order in which they are given\n"
+    "      --utc TIME          of the recording's first sample: ISO 8601, now, 0 unknown;\n"
+    "                          default: as recorded, by WAV's bext, or unknown\n"
     "      --fs HZ             play as if recorded at this rate\n"
     "      --rate R            realtime (default), a factor, or max: as fast as received\n"
     "      --wait              wait for a slow receiver instead of losing frames\n"
@@ -83,8 +93,18 @@ static tool_answer take_loop(void *to, const char *value) {
     return TOOL_TAKEN;
 }
 
+static tool_answer take_utc(void *to, const char *value) {
+    options *o = to;
+    const bool now = !strcmp(value, "now"), unknown = !strcmp(value, "0");
+    o->date = unknown ? TAPE_UNKNOWN : TAPE_GIVEN;
+    o->utc_ns = INT64_MIN;
+    return now || unknown || sim_utc_parse(value, &o->utc_ns) ? TOOL_TAKEN : TOOL_REFUSED;
+}
+
 static const tool_option option[] = {
     SIM_STREAM_OPTIONS,
+    {"side-by-side", 0, TOOL_FLAG, offsetof(options, beside), 0, 0, NULL, NULL},
+    {"utc", 0, TOOL_OTHER, 0, 0, 0, take_utc, "now, 0 or a time such as 2026-01-31T12:00:00Z"},
     {"array-id", 0, TOOL_WHOLE, offsetof(options, array_id), 0, UINT32_MAX, NULL,
      "a whole number from 0 to 4294967295"},
     {"fs", 0, TOOL_NUMBER, offsetof(options, fs_hz), 1e-3, 1e9, NULL,
@@ -160,12 +180,17 @@ static sonar_code check_match(const run *r, sonar_error *err) {
     const size_t channels = r->tape.first.channels;
     size_t first;
     if (c && channels != channels_wanted(r, &first))
-        return sonar_fail(err, SONAR_EINVAL, path, "%zu channels, but the configuration has %zu",
-                          channels, channels_wanted(r, &first));
+        return sonar_fail(err, SONAR_EINVAL, path, "%zu channels, but the configuration has %zu%s",
+                          channels, channels_wanted(r, &first),
+                          r->options.recordings > 1 && !r->options.beside
+                              ? "; --side-by-side plays several files at the same time"
+                              : "");
     if (c && fabs(r->fs_hz / c->fs_hz - 1) > 1e-6)
         return sonar_fail(err, SONAR_EINVAL, path,
-                          "%g Hz, but the configuration has %g Hz; --fs plays it at another rate",
-                          r->fs_hz, c->fs_hz);
+                          "%g Hz, but the configuration has %g Hz: fs_hz there has to be that of "
+                          "the recording; nothing is resampled, and --fs %g would play it as if it "
+                          "had been recorded at that rate, with other frequencies",
+                          r->fs_hz, c->fs_hz, c->fs_hz);
     if (r->first >= r->end)
         return sonar_fail(err, SONAR_EINVAL, path, "nothing to play between start and end");
     uint64_t samples = r->end - r->first;
@@ -198,7 +223,13 @@ static sonar_code cut_at_ranks(run *r, sonar_error *err) {
 static sonar_code open_recording(run *r, sonar_error *err) {
     const options *o = &r->options;
     tape *t = &r->tape;
-    sonar_code code = tape_open(t, o->recording, o->recordings, err);
+    const tape_spec spec = {.tool = self.name,
+                            .path = o->recording,
+                            .files = o->recordings,
+                            .beside = o->beside,
+                            .date = o->date,
+                            .utc_ns = o->utc_ns};
+    sonar_code code = tape_open(t, &spec, err);
     if (code == SONAR_OK)
         code = cut_at_ranks(r, err);
     if (code != SONAR_OK)
@@ -292,6 +323,25 @@ static int run_messages(const run *r) {
     return messages_play(&spec, &err) == SONAR_OK ? EXIT_SUCCESS : sim_complain(self.name, &err);
 }
 
+/* What an operator of the daemon has to know of the time. */
+static void say_date(run *r) {
+    const int64_t utc_ns = r->tape.first.utc_ns;
+    const double start_s = (double)r->first / r->tape.first.fs_hz;
+    const double behind_s = (double)(sonar_utc_ns() - utc_ns) * 1e-9;
+    if (r->options.date == TAPE_GIVEN && r->options.utc_ns == INT64_MIN)
+        tape_date_from(&r->tape, sonar_utc_ns() - llrint(start_s * 1e9));
+    else if (r->options.date == TAPE_RECORDED && !utc_ns)
+        fprintf(stderr,
+                "%s: the recording tells no date: spectra have no UTC and count from its "
+                "beginning; --utc TIME tells one\n",
+                self.name);
+    else if (r->options.date == TAPE_RECORDED && behind_s > OLD_S)
+        fprintf(stderr,
+                "%s: it was recorded %.1f days ago, which the daemon's health tells like a "
+                "clock that is wrong; --utc now plays it as of now\n",
+                self.name, behind_s / 86400);
+}
+
 static int run_all(run *r) {
     sonar_error err = {0};
     r->stream = (sim_stream){
@@ -305,6 +355,8 @@ static int run_all(run *r) {
         code = sim_stream_begin(&r->stream, &err);
     if (code == SONAR_EUNAVAILABLE && stop)
         return EXIT_SUCCESS; /* asked to leave */
+    if (code == SONAR_OK)
+        say_date(r);
     if (code == SONAR_OK)
         code = play(r, &err);
     return code == SONAR_OK ? EXIT_SUCCESS : sim_complain(self.name, &err);
@@ -333,6 +385,8 @@ static int run_recordings(run *r) {
     ranks_recordings sorted;
     sonar_error err = {0};
     int code;
+    if (o->beside)
+        return run_and_close(r);
     if (ranks_sort(o->recording, o->recordings, &sorted, &err)) {
         code = sim_complain(self.name, &err);
     } else if (sorted.ranks < 2) {

@@ -10,17 +10,18 @@
 
 #include "core/core.h"
 #include "net/net.h"
-#include "record/record.h"
+#include "spectra.h"
 
 enum { POLL_MS = 50, LINGER_MS = 10000, HIGH_WATER_MARK = 1000 };
+static const int64_t pause_most_ns = 10000000000; /* of the recording's own time */
 
 typedef struct player {
     const messages_spec *spec;
     void *zmq, *socket;
-    int64_t first_utc_ns; /* of the first message, 0: none yet */
-    int64_t started_ns;   /* monotonic, when that of start_s went out; 0: not yet */
-    uint8_t *bytes;       /* of one message */
-    size_t room;
+    int64_t utc_ns;     /* of the message before, 0: there was none */
+    int64_t own_ns;     /* time of the recording's own since its first message */
+    int64_t paced_ns;   /* the same since the one that was played first, with bounded pauses */
+    int64_t started_ns; /* monotonic, when that one went out; 0: not yet */
     bool over;
 } player;
 
@@ -98,18 +99,37 @@ static bool send_part(const player *p, const void *data, size_t bytes, int flags
     return true;
 }
 
-static sonar_code send_message(player *p, const sonar_message_head *head, sonar_error *err) {
-    const int64_t since_ns = head->utc_ns - p->first_utc_ns;
+/* The recorded clock may have been set, and recording may have paused: what is not the pace of
+ * messages is not waited for. */
+static void take_step(player *p, int64_t utc_ns) {
+    const int64_t step_ns = p->utc_ns && utc_ns > p->utc_ns ? utc_ns - p->utc_ns : 0;
+    p->utc_ns = utc_ns;
+    p->own_ns += step_ns < INT64_MAX - p->own_ns ? step_ns : 0; /* of a clock set to and fro */
+    p->paced_ns += step_ns < pause_most_ns ? step_ns : pause_most_ns;
+    if (step_ns > pause_most_ns && p->started_ns && p->spec->rate > 0)
+        fprintf(stderr,
+                "sonar-replay: for %.1f s no message was recorded, or the clock was set: %g s are "
+                "waited\n",
+                (double)step_ns * 1e-9, (double)pause_most_ns * 1e-9 / p->spec->rate);
+}
+
+static sonar_code send_message(player *p, const spectra *file, sonar_error *err) {
+    const sonar_message_head *head = &file->head;
+    take_step(p, head->utc_ns);
+    const int64_t since_ns = p->own_ns;
     const int64_t start_ns = (int64_t)(p->spec->start_s * 1e9);
-    const uint8_t *header = p->bytes + head->topic_bytes, *array = header + head->header_bytes;
+    const uint8_t *header = file->bytes + head->topic_bytes, *array = header + head->header_bytes;
     if (since_ns < start_ns)
         return SONAR_OK;
     p->over = (double)(since_ns - start_ns) >= p->spec->duration_s * 1e9;
-    p->started_ns = p->started_ns ? p->started_ns : sonar_monotonic_ns();
-    if (p->over || !await_time(p, since_ns - start_ns))
+    if (!p->started_ns) {
+        p->started_ns = sonar_monotonic_ns();
+        p->paced_ns = 0;
+    }
+    if (p->over || !await_time(p, p->paced_ns))
         return SONAR_OK;
     drain_subscriptions(p);
-    if (!send_part(p, p->bytes, head->topic_bytes, ZMQ_SNDMORE) ||
+    if (!send_part(p, file->bytes, head->topic_bytes, ZMQ_SNDMORE) ||
         !send_part(p, header, head->header_bytes, ZMQ_SNDMORE) ||
         !send_part(p, array, head->array_bytes, 0))
         return *p->spec->stop ? SONAR_OK
@@ -118,70 +138,25 @@ static sonar_code send_message(player *p, const sonar_message_head *head, sonar_
     return SONAR_OK;
 }
 
-/* The three parts into p->bytes; false: the file ends before them, or there is no memory. */
-static bool read_parts(player *p, const sonar_message_head *head, FILE *file) {
-    const size_t bytes = head->topic_bytes + (size_t)head->header_bytes + head->array_bytes;
-    if (bytes > p->room) {
-        uint8_t *more = realloc(p->bytes, bytes);
-        if (!more)
-            return false;
-        p->bytes = more;
-        p->room = bytes;
-    }
-    return fread(p->bytes, 1, bytes, file) == bytes;
-}
-
-static sonar_code refuse_head(const uint8_t lead[SONAR_MESSAGE_HEAD_BYTES], const char *path,
-                              long at, sonar_error *err) {
-    const unsigned version = sonar_message_head_version(lead);
-    if (version > 1)
-        return sonar_fail(err, SONAR_EINVAL, path,
-                          "at byte %ld there is a message of version %u; this sonar-replay reads "
-                          "version 1",
-                          at, version);
-    return sonar_fail(err, SONAR_EINVAL, path, "at byte %ld there is no message", at);
-}
-
-static sonar_code open_file(const char *path, FILE **file, sonar_error *err) {
-    *file = fopen(path, "rbe");
-    return *file ? SONAR_OK
-                 : sonar_fail(err, SONAR_EUNAVAILABLE, path, "cannot open it: %s", strerror(errno));
-}
-
-/* Whether a file begins with a message, or with none where a segment had just begun: of another one
- * is told before a subscriber is waited for. */
+/* Whether a file is of messages is told before a subscriber is waited for. */
 static sonar_code look_at(const char *path, sonar_error *err) {
-    uint8_t lead[SONAR_MESSAGE_HEAD_BYTES];
-    sonar_message_head head;
-    FILE *file;
-    sonar_code code = open_file(path, &file, err);
-    if (code)
-        return code;
-    if (fread(lead, 1, sizeof lead, file) == sizeof lead && !sonar_message_head_decode(lead, &head))
-        code = refuse_head(lead, path, 0, err);
-    fclose(file);
+    spectra file;
+    const sonar_code code = spectra_open(path, &file, err);
+    spectra_close(&file);
     return code;
 }
 
 static sonar_code play_file(player *p, const char *path, sonar_error *err) {
-    uint8_t lead[SONAR_MESSAGE_HEAD_BYTES];
-    sonar_message_head head;
-    FILE *file;
-    sonar_code code = open_file(path, &file, err);
-    if (code)
-        return code;
-    while (!code && !p->over && !*p->spec->stop &&
-           fread(lead, 1, sizeof lead, file) == sizeof lead) {
-        const long at = ftell(file) - (long)sizeof lead;
-        if (!sonar_message_head_decode(lead, &head))
-            code = refuse_head(lead, path, at, err);
-        else if (!read_parts(p, &head, file))
+    spectra file;
+    bool found = true;
+    sonar_code code = spectra_open(path, &file, err);
+    while (!code && found && !p->over && !*p->spec->stop) {
+        code = spectra_next(&file, &found, err);
+        if (code || !found)
             break;
-        p->first_utc_ns = p->first_utc_ns || code ? p->first_utc_ns : head.utc_ns;
-        if (!code)
-            code = send_message(p, &head, err);
+        code = send_message(p, &file, err);
     }
-    fclose(file);
+    spectra_close(&file);
     return code;
 }
 
@@ -203,6 +178,5 @@ sonar_code messages_play(const messages_spec *spec, sonar_error *err) {
     if (p.zmq)
         zmq_ctx_term(p.zmq);
     sonar_connections_release(&held, linger_ms, spec->stop);
-    free(p.bytes);
     return code;
 }

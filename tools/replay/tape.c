@@ -12,7 +12,7 @@
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static void close_file(tape *t) {
-    sim_recording_close(t->recording);
+    beside_close(t->recording);
     t->recording = NULL;
 }
 
@@ -22,9 +22,12 @@ static sonar_code open_file(tape *t, size_t file, sonar_error *err) {
     if (t->recording)
         t->stream = t->info->last_stream;
     close_file(t);
-    const sonar_code code = sim_recording_open(t->path[file], &t->recording, err);
+    const tape_spec *spec = &t->spec;
+    const char *tool = t->begin[file + 1] ? NULL : spec->tool; /* it was told before */
+    const sonar_code code = beside_open(tool, t->path + file, spec->beside ? spec->files : 1,
+                                        spec->date != TAPE_RECORDED, &t->recording, err);
     t->file = file;
-    t->info = code ? NULL : sim_recording_about(t->recording);
+    t->info = code ? NULL : beside_about(t->recording);
     return code;
 }
 
@@ -88,11 +91,16 @@ static sonar_code look_into_all(tape *t, sonar_error *err) {
     return code;
 }
 
-sonar_code tape_open(tape *t, char *const *path, size_t files, sonar_error *err) {
-    *t = (tape){.files = files, .path = path};
-    t->begin = sonar_alloc(files + 1, sizeof *t->begin);
+sonar_code tape_open(tape *t, const tape_spec *spec, sonar_error *err) {
+    *t = (tape){.spec = *spec, .files = spec->beside ? 1 : spec->files, .path = spec->path};
+    t->begin = sonar_alloc(t->files + 1, sizeof *t->begin);
     return t->begin ? look_into_all(t, err)
-                    : sonar_fail(err, SONAR_ENOMEM, path[0], "out of memory");
+                    : sonar_fail(err, SONAR_ENOMEM, spec->path[0], "out of memory");
+}
+
+void tape_date_from(tape *t, int64_t utc_ns) {
+    t->spec.date = TAPE_GIVEN;
+    t->spec.utc_ns = utc_ns;
 }
 
 sonar_code tape_cut(tape *t, size_t channel, sonar_error *err) {
@@ -170,8 +178,20 @@ static bool find_absent(const tape *t, uint64_t from, uint64_t *end, uint8_t *ab
     return any;
 }
 
+static int64_t duration_ns(const tape *t, uint64_t samples) {
+    return llrint((double)samples / t->info->fs_hz * 1e9);
+}
+
+/* Another date keeps the time between captures, where they know theirs. */
 static int64_t utc_at(const tape *t, const sim_capture *c, uint64_t from) {
-    return c->utc_ns ? c->utc_ns + llrint((double)(from - c->start) / t->info->fs_hz * 1e9) : 0;
+    const tape_spec *spec = &t->spec;
+    const int64_t recorded_ns = c->utc_ns ? c->utc_ns + duration_ns(t, from - c->start) : 0;
+    if (spec->date == TAPE_UNKNOWN)
+        return 0;
+    if (spec->date == TAPE_RECORDED)
+        return recorded_ns;
+    return recorded_ns && t->first.utc_ns ? spec->utc_ns + (recorded_ns - t->first.utc_ns)
+                                          : spec->utc_ns + duration_ns(t, t->begin[t->file] + from);
 }
 
 /* Where the piece lies in its stream, and whether that follows on what came before. */
@@ -207,5 +227,5 @@ sonar_code tape_read(tape *t, uint64_t at, uint64_t end, size_t most, float *to,
     piece->samples = (size_t)(until - from);
     t->next_index = piece->index + piece->samples;
     t->begun = true;
-    return sim_recording_read(t->recording, from, piece->samples, to, err);
+    return beside_read(t->recording, from, piece->samples, to, err);
 }

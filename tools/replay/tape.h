@@ -1,12 +1,29 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Recordings that follow on each other, as one: the segments that sonard makes, or a single file of
- * any kind. One file is open at a time. */
+ * any kind, which is open at a time; or several side by side as that single file. */
 #ifndef REPLAY_TAPE_H
 #define REPLAY_TAPE_H
 
-#include "recording.h"
+#include "beside.h"
+
+/* The UTC that is played. */
+typedef enum tape_date {
+    TAPE_RECORDED = 0, /* what the recording says */
+    TAPE_UNKNOWN,
+    TAPE_GIVEN /* of the first sample of all */
+} tape_date;
+
+typedef struct tape_spec {
+    const char *tool; /* its name, for what there is to say */
+    char *const *path;
+    size_t files;
+    bool beside; /* they are of the same time */
+    tape_date date;
+    int64_t utc_ns; /* given */
+} tape_spec;
 
 typedef struct tape {
+    tape_spec spec;
     size_t files;
     char *const *path;        /* [files], borrowed */
     uint64_t *begin;          /* [files + 1] sample of the tape with which each begins */
@@ -16,7 +33,7 @@ typedef struct tape {
     uint32_t *first_channel;  /* [blocks] */
     /* the open file */
     size_t file;
-    sim_recording *recording;
+    beside *recording;
     const sim_recording_info *info;
     /* where the stream stands */
     uint64_t next_index;
@@ -38,7 +55,9 @@ typedef struct tape_piece {
 
 /* Looks into all files, which have to be of the same channels and rate. SONAR_EINVAL,
  * SONAR_EUNAVAILABLE; close is needed in any case. */
-sonar_code tape_open(tape *tape, char *const *path, size_t files, sonar_error *err);
+sonar_code tape_open(tape *tape, const tape_spec *spec, sonar_error *err);
+/* The first sample of all has this UTC from now on. */
+void tape_date_from(tape *tape, int64_t utc_ns);
 /* No block has channels on both sides of this one's lower end. */
 sonar_code tape_cut(tape *tape, size_t channel, sonar_error *err);
 void tape_close(tape *tape);

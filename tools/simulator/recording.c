@@ -360,6 +360,69 @@ static sonar_code open_raw(const char *path, sim_recording *r, sonar_error *err)
     return SONAR_OK;
 }
 
+/* Kinds of sound files that announce their length, in `bytes` from byte `at` on, less `without`. */
+static const struct {
+    char mark[5];
+    size_t at, bytes, without;
+    bool big_endian;
+} announced[] = {{"RIFF", 4, 4, 8, false},
+                 {"RF64", 20, 8, 8, false},
+                 {"riff", 16, 8, 0, false}, /* W64 */
+                 {"FORM", 4, 4, 8, true}};
+
+/* The length of the file by its header; 0: it says nothing. A recorder that was not ended in good
+ * order leaves 0 or all ones. */
+static uint64_t announced_bytes(const uint8_t head[28]) {
+    for (size_t k = 0; k < sizeof announced / sizeof *announced; k++) {
+        const size_t bytes = announced[k].bytes;
+        const uint64_t most = bytes == 4 ? UINT32_MAX - 8 : (uint64_t)1 << 62;
+        uint64_t said = 0;
+        if (memcmp(head, announced[k].mark, 4) != 0)
+            continue;
+        for (size_t i = 0; i < bytes; i++)
+            said |= (uint64_t)head[announced[k].at + i]
+                    << 8 * (announced[k].big_endian ? bytes - 1 - i : i);
+        return said && said < most ? said + announced[k].without : 0;
+    }
+    return 0;
+}
+
+/* libsndfile plays what is left of a file that was cut off. */
+static uint64_t lost_bytes(const char *path) {
+    uint8_t head[28] = {0};
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return 0;
+    const bool whole = fread(head, 1, sizeof head, file) == sizeof head;
+    const bool ends = fseeko(file, 0, SEEK_END) == 0;
+    const uint64_t is = ends ? (uint64_t)ftello(file) : 0, said = announced_bytes(head);
+    fclose(file);
+    return whole && ends && said > is + 1 ? said - is : 0; /* one may pad an odd length */
+}
+
+/* The broadcast extension of a WAV file (EBU Tech 3285): its date, and the sample since midnight
+ * where that agrees with its time. It does not know the zone: UTC is supposed. 0: none, or no
+ * date. */
+static int64_t broadcast_utc(SNDFILE *sound, double fs_hz) {
+    SF_BROADCAST_INFO about;
+    char text[24];
+    int64_t midnight_ns, utc_ns;
+    memset(&about, 0, sizeof about);
+    if (sf_command(sound, SFC_GET_BROADCAST_INFO, &about, sizeof about) != SF_TRUE)
+        return 0;
+    const char *d = about.origination_date, *t = about.origination_time; /* any separators */
+    snprintf(text, sizeof text, "%.4s-%.2s-%.2sT00:00:00", d, d + 5, d + 8);
+    if (!sim_utc_parse(text, &midnight_ns))
+        return 0;
+    snprintf(text, sizeof text, "%.4s-%.2s-%.2sT%.2s:%.2s:%.2s", d, d + 5, d + 8, t, t + 3, t + 6);
+    if (!sim_utc_parse(text, &utc_ns))
+        return 0;
+    const uint64_t samples = (uint64_t)about.time_reference_high << 32 | about.time_reference_low;
+    const int64_t since_ns = (int64_t)llrint((double)samples / fs_hz * 1e9);
+    const bool agrees = llabs(midnight_ns + since_ns - utc_ns) <= 1000000000;
+    return samples && agrees ? midnight_ns + since_ns : utc_ns;
+}
+
 static sonar_code open_sound(const char *path, sim_recording *r, sonar_error *err) {
     SF_INFO about = {0};
     r->sound = sf_open(path, SFM_READ, &about);
@@ -374,6 +437,8 @@ static sonar_code open_sound(const char *path, sim_recording *r, sonar_error *er
     r->info.channels = (size_t)about.channels;
     r->info.frames = (uint64_t)about.frames;
     r->info.fs_hz = about.samplerate;
+    r->info.utc_ns = broadcast_utc(r->sound, r->info.fs_hz);
+    r->info.lost_bytes = lost_bytes(path);
     return SONAR_OK;
 }
 
@@ -436,6 +501,14 @@ void sim_recording_close(sim_recording *r) {
 
 const sim_recording_info *sim_recording_about(const sim_recording *recording) {
     return &recording->info;
+}
+
+void sim_recording_tell_loss(const char *tool, const char *path, const sim_recording_info *info) {
+    if (info->lost_bytes)
+        fprintf(stderr,
+                "%s: %s is cut off: it ends %" PRIu64 " bytes before its header says, and %" PRIu64
+                " samples are left\n",
+                tool, path, info->lost_bytes, info->frames);
 }
 
 const sim_capture *sim_recording_gap(const sim_recording_info *info, uint64_t first, uint64_t end) {

@@ -35,6 +35,7 @@ typedef struct sim_recording_info {
     size_t captures, lacks;
     sim_capture *capture;
     sim_lack *lack;
+    uint64_t lost_bytes;                /* read; that its header announces and the file lacks */
     uint64_t first_stream, last_stream; /* what sonard's recordings say of it; 0 = nothing */
     size_t rank, ranks; /* whose channels these are, where several recorded; else 0 */
 } sim_recording_info;
@@ -47,6 +48,8 @@ const sim_recording_info *sim_recording_about(const sim_recording *recording);
 sonar_code sim_recording_read(sim_recording *recording, uint64_t first, size_t samples, float *to,
                               sonar_error *err);
 void sim_recording_close(sim_recording *recording);
+/* Says on stderr that a file is cut off, if it is: what is left of it can be read. */
+void sim_recording_tell_loss(const char *tool, const char *path, const sim_recording_info *info);
 /* The first capture within the samples first .. end - 1 that does not continue the one before;
  * NULL: they follow on each other. */
 const sim_capture *sim_recording_gap(const sim_recording_info *info, uint64_t first, uint64_t end);

@@ -352,7 +352,10 @@ sonar_code sim_sender_wait(sim_sender *sender, int timeout_ms, sonar_error *err)
             i++;
             continue;
         }
-        const char *refusal = sonar_client_refusal(sender->events, sender->spec.key != NULL);
+        const char *waits,
+            *refusal = sonar_client_refusal(sender->events, sender->spec.key, &waits);
+        if (!refusal && sender->spec.key)
+            refusal = waits;
         if (refusal)
             return sonar_fail(err, SONAR_EINVAL, "the daemon", "%s", refusal);
         int64_t waited_ms = (sonar_monotonic_ns() - start) / 1000000;

@@ -9,7 +9,7 @@
 
 #include "core/core.h"
 
-enum { HIGH_WATER_MARK = 16, SILENT_MS = 5000 };
+enum { HIGH_WATER_MARK = 16, SILENT_MS = 5000, STATUS_MS = 2000 };
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -184,9 +184,11 @@ static sonar_code make_sender(sim_stream *s, const sim_sender_spec *about, sonar
     spec.stop = s->stop;
     if (!code)
         code = sim_sender_create(&spec, &s->sender, err);
-    if (!code)
-        fprintf(stderr, "%s: waiting for a receiver at %s%s\n", s->tool, first_endpoint(&at),
-                at.ranks > 1 && s->options->rank == UINT64_MAX ? ", and of the other ranks" : "");
+    if (!code) {
+        snprintf(s->endpoint, sizeof s->endpoint, "%s%s", first_endpoint(&at),
+                 at.ranks > 1 && s->options->rank == UINT64_MAX ? ", and of the other ranks" : "");
+        fprintf(stderr, "%s: waiting for a receiver at %s\n", s->tool, s->endpoint);
+    }
     forget_places(&at);
     return code;
 }
@@ -200,6 +202,8 @@ sonar_code sim_stream_connect(sim_stream *s, const sim_sender_spec *about, sonar
     s->first_index = spec.first_index;
     s->pace = (sim_pace){.fs_hz = spec.fs_hz, .rate = s->options->rate, .stop = s->stop};
     sonar_code code = make_sender(s, &spec, err);
+    if (!code && s->config && !s->options->endpoint)
+        code = sim_receiver_create(s->zmq, s->config, &s->receiver, err);
     return code == SONAR_OK ? listen_to_daemon(s, spec.epoch, err) : code;
 }
 
@@ -213,8 +217,12 @@ static void say_what_to_set(const sim_stream *s) {
 
 sonar_code sim_stream_begin(sim_stream *s, sonar_error *err) {
     sonar_code code = sim_sender_wait(s->sender, -1, err);
+    if (!code)
+        code = sim_receiver_check(s->receiver, s->tool, s->endpoint, STATUS_MS, s->stop, err);
     if (code != SONAR_OK)
         return code;
+    sim_receiver_destroy(s->receiver);
+    s->receiver = NULL;
     if (s->feedback && !sim_feedback_hears(s->feedback, SILENT_MS, s->stop)) {
         sim_feedback_destroy(s->feedback);
         s->feedback = NULL;
@@ -301,6 +309,7 @@ void sim_stream_close(sim_stream *s, int linger_ms) {
         sim_sender_hold(s->sender, &held);
     sim_sender_destroy(s->sender, linger_ms);
     sim_feedback_destroy(s->feedback);
+    sim_receiver_destroy(s->receiver);
     if (s->summary && s->summary != stdout)
         fclose(s->summary);
     if (s->zmq)

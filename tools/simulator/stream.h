@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "feedback.h"
 #include "options.h"
+#include "receiver.h"
 #include "sender.h"
 
 enum { SIM_STREAM_FAILED = 1, SIM_STREAM_WRONG_USAGE = 2 }; /* exit codes */
@@ -83,6 +84,8 @@ typedef struct sim_stream {
     size_t of_rank, of_ranks; /* set before connect: the channels are this rank's alone, of so many;
                                  0: they are the whole array's */
     sim_feedback *feedback;   /* NULL: the daemon's pace is not looked at */
+    sim_receiver *receiver;   /* NULL: nothing tells whose daemon it is */
+    char endpoint[160];       /* the first that it connects to */
     sim_pace pace;
     sim_lag lag;
     uint64_t first_index;
@@ -104,7 +107,8 @@ size_t sim_stream_ranks(const sim_stream *stream);
  * and the configuration do not: channels, digitisers, frame_samples, format, layout, fs_hz,
  * array_id and faults. */
 sonar_code sim_stream_connect(sim_stream *stream, const sim_sender_spec *about, sonar_error *err);
-/* Waits for a receiver and starts the clock; SONAR_EUNAVAILABLE: stopped before. */
+/* Waits for a receiver, says whose it is and starts the clock; SONAR_EUNAVAILABLE: stopped before,
+ * SONAR_EINVAL: it is another configuration's daemon. */
 sonar_code sim_stream_begin(sim_stream *stream, sonar_error *err);
 /* Sends counts[channel][samples] when their time has come; false: stopped or failed. */
 bool sim_stream_send(sim_stream *stream, const float *counts, size_t samples, sonar_error *err);

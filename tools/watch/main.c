@@ -151,7 +151,7 @@ typedef struct track {
 typedef struct watch {
     options o;
     void *context, *socket, *events; /* events: why it is not let in */
-    bool screen, quit;
+    bool screen, quit, told;         /* told: why it waits */
     double drawn_s;
     bool news; /* what came since */
     watch_view view;
@@ -310,7 +310,10 @@ static int timed_out(const watch *w) {
 
 /* Nobody waits for a daemon that will not have him. */
 static bool is_refused(watch *w) {
-    const char *refusal = sonar_client_refusal(w->events, w->o.key != NULL);
+    const char *waits, *refusal = sonar_client_refusal(w->events, w->o.key != NULL, &waits);
+    if (waits && !w->told && !w->screen)
+        fprintf(stderr, "sonar-watch: %s %s; trying again\n", w->o.endpoint, waits);
+    w->told = w->told || waits;
     if (!refusal)
         return false;
     watch_terminal_leave();

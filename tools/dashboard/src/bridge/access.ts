@@ -15,6 +15,7 @@ export class Access {
 
     /** Null where the request is in order, otherwise why not. */
     refusal(request: IncomingMessage): string | null {
+        if (addressOf(request) === null) return "not a path on this bridge";
         const host = request.headers.host ?? "";
         const origin = request.headers.origin;
         if (origin !== undefined && hostOf(origin) !== host) return "a page of another origin";
@@ -24,21 +25,27 @@ export class Access {
 
     /** The cookie that keeps the token out of further addresses. */
     cookie(request: IncomingMessage): string | null {
-        if (this.token === null || addressOf(request).searchParams.get("token") === null) return null;
+        if (this.token === null || !addressOf(request)?.searchParams.has("token")) return null;
         return `${COOKIE}=${this.token}; HttpOnly; SameSite=Strict; Path=/; Max-Age=31536000`;
     }
 
     private knowsToken(request: IncomingMessage): boolean {
         const cookies = (request.headers.cookie ?? "").split(/;\s*/);
         const kept = cookies.find((c) => c.startsWith(`${COOKIE}=`))?.slice(COOKIE.length + 1);
-        const given = addressOf(request).searchParams.get("token") ?? kept ?? "";
+        const given = addressOf(request)?.searchParams.get("token") ?? kept ?? "";
         const [a, b] = [Buffer.from(given), Buffer.from(this.token!)];
         return a.length === b.length && timingSafeEqual(a, b);
     }
 }
 
-export function addressOf(request: IncomingMessage): URL {
-    return new URL((request.url ?? "/").replace(/^\/+/, "/"), "http://bridge");
+/** The path and the query that are asked for, or null where a stranger sent something else. */
+export function addressOf(request: IncomingMessage): URL | null {
+    if (!request.url?.startsWith("/")) return null;
+    try {
+        return new URL(`http://bridge${request.url}`);
+    } catch {
+        return null;
+    }
 }
 
 function hostOf(origin: string): string {

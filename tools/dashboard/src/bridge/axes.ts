@@ -3,17 +3,17 @@
 import type { Axis } from "../shared/protocol.js";
 
 const KEPT = 64;
+let last = 0; // of all tables: a page keeps the axes of all daemons in one
 
 export class AxesTable {
     private known = new Map<string, { id: number; axes: Axis[] }>();
-    private last = 0;
 
     number(axes: Axis[]): { id: number; axes: Axis[] } {
         const key = JSON.stringify(axes);
         let found = this.known.get(key);
         if (!found) {
             if (this.known.size >= KEPT) this.known.delete(this.known.keys().next().value!);
-            found = { id: ++this.last, axes };
+            found = { id: ++last, axes };
             this.known.set(key, found);
         }
         return found;

@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // One page. It reads the histories with a cursor for each topic, so nothing is queued for it: what is on its
-// way is bounded by what it has acknowledged, and a page that is too slow is moved on by whole rows and told so.
+// way is bounded by what it has acknowledged and by what its connection takes, whatever it asks for; a page that is
+// too slow is moved on by whole rows and told so.
 import type { WebSocket } from "ws";
 import { encodeFrame, parseRequest, type FromPage, type ToPage } from "../shared/frames.js";
 import type { Entry, History } from "./history.js";
 import type { Source } from "./source.js";
 import { slice, TOPICS } from "./topics.js";
 
-const IN_FLIGHT_BYTES = 4 << 20;
+const IN_FLIGHT_BYTES = 4 << 20; // sent and not acknowledged
+const BUFFERED_BYTES = 1 << 20; // that the connection has not taken, whatever was acknowledged
+const SILENT_MS = 30_000; // a page that acknowledges nothing for so long has gone: it is told something every second
+const IDLE_MS = 5000; // and for so long: its place may be given to another
+const REQUESTS = 200; // at once that are no acknowledgements
+const REQUESTS_PER_S = 50;
 const LAG_MS = 5000; // by which a page that had caught up may be behind
 const AXES_REMEMBERED = 256;
 
 interface Cursor {
+    begun: boolean; // the page was told that the topic's rows begin anew
     next: number;
     caughtUp: boolean;
 }
@@ -24,22 +31,38 @@ export class Client {
     private az_deg = 90;
     private sent_bytes = 0;
     private acknowledged_bytes = 0;
+    private acknowledged_ms: number;
+    private credit = REQUESTS;
+    private asked_ms: number;
+    private gone = false;
 
+    /** clock: monotonic, in ms. */
     constructor(
         private readonly socket: WebSocket,
         private readonly sources: readonly Source[],
+        private readonly clock = () => performance.now(),
     ) {
+        this.acknowledged_ms = this.asked_ms = clock();
         this.select(0);
-        socket.on("message", (data, binary) => {
-            const said = binary ? null : parseRequest(String(data));
-            if (said) this.obey(said);
-            else socket.close(1008, "not a request");
-        });
-        socket.on("close", () => this.wanted.forEach((topic) => this.sources[this.source].release(topic)));
+        socket.on("message", (data, binary) => this.hear(binary ? null : parseRequest(String(data))));
+        socket.on("ping", (data) => this.isFull() || socket.pong(data));
+        socket.on("close", () => this.leave());
+    }
+
+    isIdle(): boolean {
+        return this.clock() - this.acknowledged_ms > IDLE_MS;
+    }
+
+    /** Once a second: tells what the next second tells again, and ends what has gone. */
+    tick(header: ToPage): void {
+        if (this.clock() - this.acknowledged_ms > SILENT_MS) return this.hangUp(`nothing was acknowledged for ${SILENT_MS / 1000} s`);
+        this.tell(header);
+        this.pump();
     }
 
     /** Sends what there is to send and the page can take. */
     pump(): void {
+        if (this.gone) return;
         const source = this.sources[this.source];
         for (const topic of TOPICS) {
             const cursor = this.cursors.get(topic.name);
@@ -53,7 +76,7 @@ export class Client {
     }
 
     private isFull(): boolean {
-        return this.sent_bytes - this.acknowledged_bytes > IN_FLIGHT_BYTES;
+        return this.gone || this.sent_bytes - this.acknowledged_bytes > IN_FLIGHT_BYTES || this.socket.bufferedAmount > BUFFERED_BYTES;
     }
 
     private send(header: ToPage, data?: Float32Array): void {
@@ -62,8 +85,11 @@ export class Client {
         this.socket.send(frame);
     }
 
-    /** False: the page has to acknowledge first. */
+    /** False: the page has to take what was sent first. */
     private pumpTopic(topic: string, history: History, cursor: Cursor): boolean {
+        if (this.isFull()) return false;
+        if (!cursor.begun) this.send({ type: "begin", source: this.source, topic });
+        cursor.begun = true;
         while (cursor.next < history.next) {
             if (this.isFull()) return false;
             this.moveOn(topic, history, cursor);
@@ -106,8 +132,40 @@ export class Client {
         this.send({ type: "axes", id, axes: entry.axes.axes });
     }
 
+    private hear(said: FromPage | null): void {
+        if (this.gone) return;
+        if (!said) this.hangUp("not a request");
+        else if (said.type === "ack") this.acknowledge(said.bytes);
+        else if (this.mayAsk()) this.obey(said);
+        else this.hangUp(`more than ${REQUESTS_PER_S} requests a second`);
+    }
+
+    private acknowledge(bytes: number): void {
+        if (bytes > this.sent_bytes) return this.hangUp("more was acknowledged than was sent");
+        if (bytes <= this.acknowledged_bytes) return;
+        this.acknowledged_bytes = bytes;
+        this.acknowledged_ms = this.clock();
+        this.pump();
+    }
+
+    private mayAsk(): boolean {
+        const now_ms = this.clock();
+        this.credit = Math.min(REQUESTS, this.credit + ((now_ms - this.asked_ms) / 1000) * REQUESTS_PER_S) - 1;
+        this.asked_ms = now_ms;
+        return this.credit >= 0;
+    }
+
+    private hangUp(why: string): void {
+        this.leave();
+        this.socket.close(1008, why);
+    }
+
+    private leave(): void {
+        this.gone = true;
+        this.want([]);
+    }
+
     private obey(said: FromPage): void {
-        if (said.type === "ack") this.acknowledged_bytes = Math.min(this.sent_bytes, said.bytes);
         if (said.type === "select" && this.sources[said.source]) this.select(said.source);
         if (said.type === "want") this.want(said.topics);
         if (said.type === "direction") this.look(said.az_deg, said.anew);
@@ -119,12 +177,12 @@ export class Client {
         this.want([]);
         this.source = source;
         this.cursors.clear();
-        for (const topic of TOPICS) if (topic.always) this.begin(topic.name);
+        for (const topic of TOPICS) if (topic.always && topic.keep !== "surfaces") this.begin(topic.name);
         this.want(wanted);
     }
 
     private want(topics: string[]): void {
-        const known = topics.filter((name) => TOPICS.some((t) => t.name === name && !t.always));
+        const known = topics.filter((name) => TOPICS.some((t) => t.name === name && (!t.always || t.keep === "surfaces")));
         const before = this.wanted;
         this.wanted = [...new Set(known)];
         const source = this.sources[this.source];
@@ -151,7 +209,6 @@ export class Client {
 
     private begin(topic: string): void {
         const history = this.sources[this.source].histories.get(topic)!;
-        this.cursors.set(topic, { next: history.first, caughtUp: false });
-        this.send({ type: "begin", source: this.source, topic });
+        this.cursors.set(topic, { begun: false, next: history.first, caughtUp: false });
     }
 }

@@ -8,6 +8,7 @@ export interface Entry {
     header: RowHeader;
     axes: { id: number; axes: Axis[] };
     data: Float32Array;
+    packed?: Uint16Array; // in the place of the data of a surface
     received_ms: number; // by the monotonic clock
 }
 
@@ -61,5 +62,5 @@ export class History {
 }
 
 function size(entry: Entry): number {
-    return entry.data.byteLength + HEADER_BYTES;
+    return entry.data.byteLength + (entry.packed?.byteLength ?? 0) + HEADER_BYTES;
 }

@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import type { ToPage } from "../shared/frames.js";
 import { Access } from "./access.js";
 import { Client } from "./client.js";
 import { parseOptions, USAGE, UsageError, type Options } from "./options.js";
@@ -26,20 +27,21 @@ function start(options: Options): void {
     const describe = () => sources.map((source) => source.describe());
 
     const server = serve(join(here, "page"), new Access(options.token), (socket) => {
+        socket.on("error", () => socket.terminate());
         const client = new Client(socket, sources);
         clients.add(client);
         socket.on("close", () => clients.delete(client));
-        socket.on("error", () => socket.terminate());
         client.tell({ type: "hello", version: version(), history_s: options.history_ms / 1000, sources: describe() });
         client.pump();
+        return client;
     });
-    const each_second = setInterval(
-        () => clients.forEach((client) => client.tell({ type: "sources", sources: describe() })),
-        1000,
-    );
+    const each_second = setInterval(() => {
+        const header: ToPage = { type: "sources", sources: describe() };
+        clients.forEach((client) => client.tick(header));
+    }, 1000);
     server.on("error", (error) => {
         console.error(`sonar-dashboard: ${error.message}`);
-        process.exit(3);
+        if (!server.listening) process.exit(3); // later ones are of single connections
     });
     server.listen(options.port, options.host, () => announce(options, (server.address() as AddressInfo).port));
     for (const signal of ["SIGINT", "SIGTERM"] as const) {

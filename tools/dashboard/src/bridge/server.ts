@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Serves the built page and its WebSockets.
+// Serves the built page and its WebSockets. Whoever can reach the port may send anything: errors of a connection
+// are handled before anything else is done with it, and whatever it can hold is bounded.
 import { createReadStream, statSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { extname, join, normalize, sep } from "node:path";
+import type { Duplex } from "node:stream";
 import { WebSocketServer, type WebSocket } from "ws";
 import { addressOf, type Access } from "./access.js";
+import { Places } from "./places.js";
 
 const TYPES: Record<string, string> = {
     ".html": "text/html; charset=utf-8",
@@ -14,19 +17,54 @@ const TYPES: Record<string, string> = {
 };
 const REQUEST_BYTES = 4096; // of a page's request
 const PAGES = 64;
+const CONNECTIONS = 256; // that are no pages, or not yet
+const REQUEST_MS = 60_000; // until a request has come as a whole, also where the bridge gets little processor
+const STALLED_MS = 120_000; // without a byte either way
+const OLD_MS = 5000; // a connection of this age leaves where a newcomer needs its place
+const CLOSE_MS = 2000; // until a page that was told to go has gone
 
-export function serve(folder: string, access: Access, opened: (socket: WebSocket) => void): Server {
-    const server = createServer((request, response) => answer(folder, access, request, response));
-    const sockets = new WebSocketServer({ noServer: true, maxPayload: REQUEST_BYTES, perMessageDeflate: false });
+/** What the server has to know of an open page. */
+export interface Page {
+    isIdle(): boolean;
+}
+
+interface Holder {
+    socket: Duplex;
+    page: Page | null; // null: its handshake is under way
+}
+
+export function serve(folder: string, access: Access, opened: (socket: WebSocket) => Page): Server {
+    const limits = { headersTimeout: REQUEST_MS, requestTimeout: REQUEST_MS, connectionsCheckingInterval: 1000 };
+    const server = createServer(limits, (request, response) => answer(folder, access, request, response));
+    server.setTimeout(STALLED_MS);
+    // closeTimeout is an option of ws that its types lack. Pongs are not automatic: they would queue without a bound.
+    const options = { noServer: true, maxPayload: REQUEST_BYTES, perMessageDeflate: false, autoPong: false, closeTimeout: CLOSE_MS };
+    const sockets = new WebSocketServer(options);
+    const end = (socket: Duplex) => void socket.destroy();
+    const connections = new Places<Duplex>(CONNECTIONS, (_, since_ms) => performance.now() - since_ms > OLD_MS, end);
+    const pages = new Places<Holder>(PAGES, ({ page }) => page?.isIdle() ?? false, ({ socket }) => end(socket));
+
+    server.on("connection", (socket) => {
+        socket.once("close", () => connections.leave(socket));
+        if (!socket.remoteAddress || !connections.enter(socket, socket.remoteAddress)) end(socket);
+    });
     server.on("upgrade", (request, socket, head) => {
-        const refusal = sockets.clients.size >= PAGES ? "too many pages" : access.refusal(request);
-        if (refusal !== null) {
-            socket.end(`HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\n${refusal}\n`);
-            return;
-        }
-        sockets.handleUpgrade(request, socket, head, opened);
+        socket.on("error", () => end(socket));
+        const refusal = access.refusal(request);
+        if (refusal !== null) return refuse(socket, "403 Forbidden", refusal);
+        const holder: Holder = { socket, page: null };
+        if (!pages.enter(holder, request.socket.remoteAddress ?? "")) return refuse(socket, "503 Service Unavailable", "too many pages");
+        socket.once("close", () => pages.leave(holder));
+        connections.leave(socket);
+        sockets.handleUpgrade(request, socket, head, (page) => (holder.page = opened(page)));
     });
     return server;
+}
+
+/** Says why, and waits for no answer. */
+function refuse(socket: Duplex, status: string, why: string): void {
+    socket.once("finish", () => socket.destroy());
+    socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n${why}\n`);
 }
 
 function answer(folder: string, access: Access, request: IncomingMessage, response: ServerResponse): void {
@@ -56,7 +94,7 @@ function answer(folder: string, access: Access, request: IncomingMessage, respon
 /** A file below the folder, or null. */
 function fileOf(folder: string, request: IncomingMessage): string | null {
     try {
-        const path = decodeURIComponent(addressOf(request).pathname);
+        const path = decodeURIComponent(addressOf(request)!.pathname);
         const file = normalize(join(folder, path === "/" ? "index.html" : path));
         return file.startsWith(folder + sep) && statSync(file).isFile() ? file : null;
     } catch {

@@ -2,6 +2,7 @@
 // One daemon: its subscriptions, the history of its topics, and what is known of its health.
 import { Subscriber } from "zeromq";
 import type { SourceState } from "../shared/frames.js";
+import { Integrator, pack } from "./surfaces.js";
 import { decode, ProtocolError, type Message } from "../shared/protocol.js";
 import { AxesTable } from "./axes.js";
 import type { Keys } from "./certificate.js";
@@ -11,7 +12,9 @@ import { TOPICS, type Topic } from "./topics.js";
 const HIGH_WATER_MARK = 256; // messages that ZeroMQ keeps for the bridge
 const REOPEN_MS = 10_000;
 const MINUTES_BYTES = 128 << 20; // of each topic
-const SURFACES_BYTES = 64 << 20;
+const SURFACES_BYTES = 256 << 20;
+
+const NOTHING = new Float32Array(0);
 
 export interface SourceOptions {
     name: string;
@@ -22,8 +25,10 @@ export interface SourceOptions {
 
 export class Source {
     readonly histories = new Map<string, History>();
+    private integrators = new Map<string, Integrator>(); // of surfaces
     private socket: Subscriber | null = null;
     private wanted = new Map<string, number>(); // pages that want a topic, by its name
+    private subscribed = new Set<Topic>(); // of those that are not always
     private seqs = new Map<string, { run: string; seq: number }>();
     private axes = new AxesTable();
     private heard_ms = performance.now();
@@ -39,32 +44,43 @@ export class Source {
         readonly options: SourceOptions,
         private readonly changed: () => void,
     ) {
-        for (const topic of TOPICS) this.histories.set(topic.name, this.newHistory(topic));
+        for (const topic of TOPICS) {
+            this.histories.set(topic.name, this.newHistory(topic));
+            if (topic.keep === "surfaces") this.integrators.set(topic.name, new Integrator(options.history_ms, SURFACES_BYTES));
+        }
         this.open();
-        this.watch = setInterval(() => this.reopenIfSilent(), 1000);
+        this.watch = setInterval(() => {
+            this.giveUp();
+            this.reopenIfSilent();
+        }, 1000);
     }
 
     /** A page begins to want a topic; each call has its release. */
     want(name: string): void {
-        const count = this.wanted.get(name) ?? 0;
-        this.wanted.set(name, count + 1);
+        this.wanted.set(name, (this.wanted.get(name) ?? 0) + 1);
         const topic = TOPICS.find((t) => t.name === name);
-        if (count === 0 && topic && !topic.always) this.socket?.subscribe(topic.from);
+        if (!topic || topic.always || this.subscribed.has(topic)) return;
+        this.subscribed.add(topic);
+        this.socket?.subscribe(topic.from);
     }
 
-    /** What is not kept without a page is forgotten with the last one: it would be shown as the present. */
     release(name: string): void {
         const count = (this.wanted.get(name) ?? 0) - 1;
-        if (count > 0) {
-            this.wanted.set(name, count);
-            return;
+        if (count > 0) this.wanted.set(name, count);
+        else this.wanted.delete(name);
+    }
+
+    /** Ends what no page wants any more. Once a second, so that a page that wants and releases all the time costs
+     *  the daemon nothing. What is not kept without a page is forgotten: it would be shown as the present. */
+    private giveUp(): void {
+        for (const topic of this.subscribed) {
+            if (this.wanted.has(topic.name)) continue;
+            this.subscribed.delete(topic);
+            this.socket?.unsubscribe(topic.from);
+            this.histories.get(topic.name)?.clear();
+            this.integrators.get(topic.name)?.clear();
+            this.seqs.delete(topic.from);
         }
-        this.wanted.delete(name);
-        const topic = TOPICS.find((t) => t.name === name);
-        if (!topic || topic.always) return;
-        this.socket?.unsubscribe(topic.from);
-        this.histories.get(name)?.clear();
-        this.seqs.delete(topic.from);
     }
 
     describe(): SourceState {
@@ -106,9 +122,13 @@ export class Source {
             ...(keys && { curveServerKey: keys.server, curvePublicKey: keys.public, curveSecretKey: keys.secret }),
         });
         socket.connect(endpoint);
-        socket.subscribe(...TOPICS.filter((t) => t.always || this.wanted.has(t.name)).map((t) => t.from));
+        socket.subscribe(...TOPICS.filter((t) => this.isSubscribed(t)).map((t) => t.from));
         this.socket = socket;
         void this.read(socket);
+    }
+
+    private isSubscribed(topic: Topic): boolean {
+        return topic.always || this.subscribed.has(topic);
     }
 
     /** libzmq gives an endpoint up for ever after a wrong answer; a socket of its own begins afresh. */
@@ -149,11 +169,14 @@ export class Source {
         if (header.topic === "status") this.takeStatus(message);
         if (header.topic.endsWith(".azimuth")) this.data_ms = this.heard_ms;
         for (const topic of TOPICS) {
-            if (topic.from !== header.topic || !(topic.always || this.wanted.has(topic.name))) continue;
+            if (topic.from !== header.topic || !this.isSubscribed(topic)) continue;
             const made = topic.make ? topic.make(message) : message;
             const { axes, ...rest } = made.header;
-            const entry = { header: rest, axes: this.axes.number(axes), data: made.data, received_ms: this.heard_ms };
-            this.histories.get(topic.name)!.push(entry);
+            const entry = { axes: this.axes.number(axes), received_ms: this.heard_ms };
+            const history = this.histories.get(topic.name)!;
+            const integrator = this.integrators.get(topic.name);
+            if (!integrator) history.push({ ...entry, header: rest, data: made.data });
+            else for (const { header: mean, data } of integrator.add(rest, made.data)) history.push({ ...entry, header: mean, data: NOTHING, packed: pack(data) });
         }
     }
 

@@ -2,12 +2,14 @@
 // What the bridge subscribes to, how much of it is kept, and what of a surface goes to a page.
 import { axisValues, nearest, type Axis, type Message } from "../shared/protocol.js";
 import type { Entry } from "./history.js";
+import { unpack } from "./surfaces.js";
 
 /** Topics of the page's own are made of the daemon's: element.level of element.psd. */
 export interface Topic {
     name: string; // as the page knows it
     from: string; // the daemon's
-    always: boolean; // subscribed without a page, so that a page opened late shows the last minutes
+    always: boolean; // subscribed without a page, so that a page opened late shows the last minutes; surfaces are sent
+    // to a page only while it wants them
     keep: "minutes" | "latest" | "surfaces";
     make?: (message: Message) => Message;
 }
@@ -21,7 +23,7 @@ export const TOPICS: readonly Topic[] = [
     { name: "mvdr.nearfield", from: "mvdr.nearfield", always: false, keep: "latest" },
     { name: "mvdr.eigenvalues", from: "mvdr.eigenvalues", always: false, keep: "latest" },
     { name: "music.azimuth", from: "music.azimuth", always: false, keep: "latest" },
-    { name: "cbf.lofar", from: "cbf.lofar", always: false, keep: "surfaces" },
+    { name: "cbf.lofar", from: "cbf.lofar", always: true, keep: "surfaces" },
     { name: "mvdr.spectrum", from: "mvdr.spectrum", always: false, keep: "surfaces" },
     { name: "element.level", from: "element.psd", always: false, keep: "latest", make: elementLevel },
     { name: "element.missing", from: "element.missing", always: false, keep: "latest" },
@@ -51,6 +53,6 @@ export function slice(entry: Entry, az_deg: number): { data: Float32Array; axis:
     const angles = axisValues(entry.axes.axes[1], directions);
     const column = nearest(angles, az_deg);
     const data = new Float32Array(bins);
-    for (let k = 0; k < bins; k++) data[k] = entry.data[k * directions + column];
+    for (let k = 0; k < bins; k++) data[k] = unpack(entry.packed![k * directions + column]);
     return { data, axis: entry.axes.axes[0], az_deg: angles[column] };
 }

@@ -5,12 +5,21 @@ import { STEPS } from "./palettes.js";
 export const PALETTES = Object.keys(STEPS);
 export const SHADES = 256;
 
-/** The colour of nothing: no row was there yet. */
+/** The colour of nothing: no row was there. */
 export const EMPTY = pixel(10, 14, 20);
-/** The colour of a gap, which no palette has. */
+/** The colour of the ticks where windows were lost, which no palette has. */
 export const GAP = pixel(225, 30, 40);
+/** Of those where a window lacked samples. */
+export const PART = pixel(240, 176, 64);
 /** The colour of a detection's marks. */
 export const MARK = pixel(235, 235, 235);
+
+/** What is wrong with an element, the worst first; then what is not. */
+export const FAULT_COLOURS: Record<string, string> = {
+    dead: "#ff5a5f", stuck: "#ff9ad5", clipped: "#f0b440", noisy: "#a873ff", hum: "#58c48a", identical: "#f5f5f5",
+};
+export const WELL = "#4f9fe8";
+export const MASKED = "#8794a6"; // and not faulty
 
 export function pixel(red: number, green: number, blue: number): number {
     return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;

@@ -67,6 +67,11 @@ export function decibels(power: number): number {
     return 10 * Math.log10(Math.max(power, 1e-30));
 }
 
+/** A level as it is read; a power of zero has none. */
+export function levelText(power: number, unit: string | null): string {
+    return power > 0 ? `${decibels(power).toFixed(2)} ${referenceOf(unit)}` : "no power";
+}
+
 export function referenceOf(unit: string | null): string {
     return `dB re 1 ${(unit ?? "?").replace("uPa", "µPa").replace("^2", "²")}`;
 }

@@ -6,11 +6,11 @@ import { bearingsOf, formatBearing, hasTrue, isCone, isSided, isTrue, sideText, 
 import { placesOf, wholeExtent, type Extent, type Frame } from "./columns.js";
 import type { Contact } from "./contacts.js";
 import { colourOf, element, fitCanvas, letter_px, setText } from "./dom.js";
-import { decibels, decimalsFor, referenceOf, ticks, timeTicks, utcDate, utcTime } from "./format.js";
+import { decimalsFor, levelText, referenceOf, ticks, timeTicks, utcDate, utcTime } from "./format.js";
 import { Empty } from "./empty.js";
 import { isStale, withHeading, type Heading } from "./heading.js";
 import { automaticLevels, type Levels } from "./levels.js";
-import { patience_ms, type Record, type Row } from "./record.js";
+import { patience_ms, type Reason, type Record, type Row } from "./record.js";
 import { settings } from "./settings.js";
 import type { Sight } from "./sight.js";
 import { Waterfall, type Look, type Reading } from "./waterfall.js";
@@ -35,6 +35,7 @@ export interface PanelOptions {
     waiting(): string;
 }
 
+const REASONS: { [why in Reason]: string } = { array: "another array", run: "the daemon began anew", axis: "another axis" };
 const LEVELS_EVERY_MS = 1000;
 const NAMED_MS = 1000; // since a contact was seen
 const NAME_LETTERS = 2.2; // half the width of a side's name
@@ -59,6 +60,7 @@ export class Panel {
     private drawn = "";
     private drawnAxis = "";
     private drawnScale = "";
+    private zoomed = ""; // all that can be shown of the axis to which the sight's zoom belongs
     private levels_ms = -Infinity;
     private top_ms = 0;
     private pixel_ms = 1000;
@@ -77,14 +79,19 @@ export class Panel {
         return this.options.sight.frozen?.rows.get(this.options.name) ?? this.options.record.rows;
     }
 
+    /** The newest of what is shown. */
+    private get newest(): Row | undefined {
+        return this.rows[this.rows.length - 1];
+    }
+
     private get frame(): Frame {
-        const { last } = this.options.record;
+        const last = this.newest;
         if (!last || !this.options.bearings) return "array";
         return isTrue(last.header) || (settings.frame === "true" && hasTrue(last.header)) ? "true" : "array";
     }
 
     whole(): Extent | null {
-        const row = this.rows[this.rows.length - 1];
+        const row = this.newest;
         return row ? wholeExtent(row.axis, this.frame) : null;
     }
 
@@ -95,7 +102,8 @@ export class Panel {
     draw(now_ms: number): void {
         const { record, sight } = this.options;
         this.place();
-        const row = this.rows[this.rows.length - 1];
+        const row = this.newest;
+        this.endZoom();
         const shown = this.shown();
         this.picture.hidden = !row;
         this.empty.say(row ? "" : this.options.waiting());
@@ -105,8 +113,8 @@ export class Panel {
             return;
         }
         this.findLevels(now_ms);
-        const stale = now_ms - record.last!.arrived_ms > patience_ms(record.last!);
-        const due_ms = stale && !sight.frozen ? this.dueOf(record.last!, now_ms) : row.utc_ms + row.span_ms;
+        const stale = !sight.frozen && now_ms - row.arrived_ms > patience_ms(row);
+        const due_ms = stale ? this.dueOf(row, now_ms) : row.utc_ms + row.span_ms;
         const span_ms = 1000 * settings.span_s;
         this.pixel_ms = span_ms / this.waterfall.height;
         this.top_ms = sight.frozen?.top_ms ?? due_ms;
@@ -145,6 +153,17 @@ export class Panel {
     /** What the picture shows: its axis, the time at its top and that of a line. */
     geometry(): { shown: Extent | null; top_ms: number; pixel_ms: number } {
         return { shown: this.shown(), top_ms: this.top_ms, pixel_ms: this.pixel_ms };
+    }
+
+    /** What was zoomed to means something else on another axis. */
+    private endZoom(): void {
+        const { sight } = this.options;
+        const whole = JSON.stringify(this.whole());
+        if (this.zoomed && whole !== this.zoomed && sight.shown) {
+            sight.shown = null;
+            sight.changed();
+        }
+        this.zoomed = whole;
     }
 
     /** Until when rows should have come, while none comes. */
@@ -193,7 +212,7 @@ export class Panel {
     }
 
     private hasSecondAxis(): boolean {
-        const { last } = this.options.record;
+        const last = this.newest;
         return this.options.bearings && this.frame === "array" && !!last && hasTrue(this.pointed(last));
     }
 
@@ -325,7 +344,10 @@ export class Panel {
     private noteOf(row: Row): string {
         const { unit, flags } = row.header;
         const warnings = flags.filter((flag) => flag !== "repeat");
-        return `${referenceOf(unit)}${warnings.length ? ` · ! ${warnings.join(", ")}` : ""}`;
+        const { anew } = this.options.record;
+        const begun = anew ? ` · new record at ${utcTime(anew.utc_ms)}Z: ${REASONS[anew.why]}` : "";
+        const mean = (row.header.integrated ?? 1) > 1 ? ` · each row the mean of ${row.header.integrated} windows` : "";
+        return `${referenceOf(unit)}${mean}${begun}${warnings.length ? ` · ! ${warnings.join(", ")}` : ""}`;
     }
 
     private read(cursor: { x: number; utc_ms: number } | null): void {
@@ -417,6 +439,11 @@ function axisTitle(row: Row, frame: Frame, bearings: boolean): string {
         : "azimuth in the array frame, deg clockwise from forward";
 }
 
+function windowsText(rows: Row[]): string {
+    const count = rows.reduce((sum, row) => sum + (row.header.integrated ?? 1), 0);
+    return count > 1 ? `mean of ${count} windows` : `window ${rows[0].header.window}`;
+}
+
 /** What the cursor reads: bearing, time, absolute level. */
 export function describe(reading: Reading, bearings: boolean): string {
     const first = reading.rows[0];
@@ -428,10 +455,10 @@ export function describe(reading: Reading, bearings: boolean): string {
     const words = [
         `${reading.angle.toFixed(axis.unit === "deg" ? 2 : 1)} ${axis.unit ?? ""}`,
         sides.length ? `true ${sides.join(" | ")}` : "",
-        `${decibels(reading.power).toFixed(2)} ${referenceOf(header.unit)}`,
+        levelText(reading.power, header.unit),
         time,
-        settings.normalisation === "none" ? "" : `${reading.over_db.toFixed(1)} dB over background`,
-        reading.rows.length > 1 ? `mean of ${reading.rows.length} windows` : `window ${header.window}`,
+        settings.normalisation === "none" || !(reading.power > 0) ? "" : `${reading.over_db.toFixed(1)} dB over background`,
+        windowsText(reading.rows),
         reading.missing === "some" ? "some missing" : "",
         (header.missing_share?.mean ?? 0) > 0 ? `${(100 * header.missing_share!.mean).toFixed(1)} % of samples missing` : "",
     ];

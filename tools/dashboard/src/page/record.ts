@@ -27,8 +27,13 @@ export function patience_ms(row: Row): number {
     return Math.max(3000, 2 * row.span_ms);
 }
 
+/** Why a record began anew: rows before cannot be read on the axis of those after. */
+export type Reason = "array" | "run" | "axis";
+
 export class Record {
     rows: Row[] = [];
+    /** The newest beginning; null: that of the page, of the daemon or of a direction. */
+    anew: { why: Reason; utc_ms: number } | null = null;
     /** Changes with every change of the rows. */
     version = 0;
     private hop_ms = Infinity;
@@ -41,11 +46,18 @@ export class Record {
 
     clear(): void {
         this.rows = [];
+        this.anew = null;
         this.version++;
     }
 
-    /** A row that is older than those there puts an end to them: its timeline began anew. */
+    /** A row that is older than those there puts an end to them: its timeline began anew. One of another array, run or
+     *  axis begins a record of its own. */
     push(row: Row): void {
+        const why = this.last && reasonOf(this.last, row);
+        if (why) {
+            this.clear();
+            this.anew = { why, utc_ms: row.utc_ms };
+        }
         const before = this.last;
         if (before && before.utc_ms >= row.utc_ms) this.rows.length = lowerBound(this.rows, row.utc_ms);
         else if (before) this.fitSpans(before, row);
@@ -81,6 +93,20 @@ export class Record {
         }
         if (this.hop_ms < Infinity) row.span_ms = this.hop_ms;
     }
+}
+
+/** What tells two rows' records apart. An axis that the daemon turns to true bearings, or back as the heading comes and
+ *  goes, is the same array's: its rows stand beside each other. */
+function reasonOf(before: Row, row: Row): Reason | null {
+    const [a, b] = [before.header, row.header];
+    if (a.array !== b.array) return "array";
+    if (a.run !== b.run) return "run";
+    return a.bearing_reference === b.bearing_reference && !isSameAxis(before.axis, row.axis) ? "axis" : null;
+}
+
+function isSameAxis(a: RowAxis, b: RowAxis): boolean {
+    if (a === b) return true;
+    return a.name === b.name && a.unit === b.unit && a.values.length === b.values.length && a.values.every((value, i) => value === b.values[i]);
 }
 
 export function makeAxis(axis: Axis, count: number): RowAxis {

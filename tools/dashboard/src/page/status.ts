@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The status message, as docs/reading.md describes it. Every part may be missing: an older daemon has fewer.
 import type { RowHeader } from "../shared/frames.js";
+import { utcTime } from "./format.js";
 import type { Store } from "./store.js";
 
 export interface Spread {
     p50_us: number | null;
     p99_us: number | null;
     max_us: number | null;
+    mean_us?: number | null; // of latency and its parts
 }
 
 export interface Faults {
@@ -41,6 +43,7 @@ export interface Status extends RowHeader {
     windows?: { offered: number; taken: number; processed: number; failed: number; dropped: Counts };
     output?: { messages_sent: number; messages_failed: number; subscriptions: number; results_dropped: number; wanted: string[] };
     latency?: Spread;
+    latency_parts?: Record<string, Spread>;
     stage_us?: Record<string, number | null>;
     resident_bytes?: number;
 }
@@ -60,6 +63,40 @@ export function lossesOf(status: Status): [string, number][] {
         ["messages not sent", status.output?.messages_failed],
     ];
     return all.filter((pair): pair is [string, number] => (pair[1] ?? 0) > 0).map(([c, n]) => [c.replace(/_/g, " "), n]);
+}
+
+const RECENT_MS = 60_000;
+
+/** When losses were last seen to grow. Of those that were there before the first status of a run, only that is known. */
+export class Losses {
+    private run = "";
+    private total = 0;
+    private first_ms = 0; // of the first status
+    private newest_ms = 0;
+    private grown_ms: number | null = null;
+
+    clear(): void {
+        this.run = "";
+    }
+
+    take(status: Status, utc_ms: number): void {
+        const total = lossesOf(status).reduce((sum, [, n]) => sum + n, 0);
+        if (status.run !== this.run) Object.assign(this, { run: status.run, first_ms: utc_ms, grown_ms: null });
+        else if (total > this.total) this.grown_ms = utc_ms;
+        this.total = total;
+        this.newest_ms = utc_ms;
+    }
+
+    /** Something was lost within the last minute. */
+    get recent(): boolean {
+        return this.grown_ms !== null && this.newest_ms - this.grown_ms < RECENT_MS;
+    }
+
+    /** Empty where nothing was lost. */
+    get when(): string {
+        if (this.total === 0) return "";
+        return this.grown_ms === null ? `before ${utcTime(this.first_ms)}Z` : `last ${utcTime(this.grown_ms)}Z`;
+    }
 }
 
 /** By channel. `complete` is false where the daemon names the first ranges of a longer list only. */

@@ -5,6 +5,7 @@ import type { Axis, Detection } from "../shared/protocol.js";
 import { Contacts } from "./contacts.js";
 import type { Heading } from "./heading.js";
 import { MUSIC } from "./music.js";
+import { Losses, type Status } from "./status.js";
 import { makeAxis, Record, type Row, type RowAxis } from "./record.js";
 
 export interface Latest {
@@ -41,6 +42,10 @@ export class Store {
     private marks = new Map<string, { utc_ms: number; detections: Detection[] }>();
     private repeated_ms = -Infinity; // detections up to this time are known: the bridge tells its history again
     private heard_ms = -Infinity; // time of the newest detections
+    private contactsOf = ""; // array and run
+    /** The daemon's clock less this page's; null before its first status. */
+    private ahead_ms: number | null = null;
+    readonly losses = new Losses();
     private axes = new Map<number, { axes: Axis[]; made: RowAxis | null }>();
 
     get status(): Latest | undefined {
@@ -51,6 +56,19 @@ export class Store {
     get newest(): Row | undefined {
         const [a, b] = [this.cbf.last, this.mvdr.last];
         return !a || (b && b.arrived_ms > a.arrived_ms) ? b : a;
+    }
+
+    /**
+     * Since the end of the newest spectrum's window, by the daemon's clock; since it came, where that is more or no
+     * UTC is known. Null: there is none.
+     */
+    dataAge_ms(now_ms: number): number | null {
+        const row = this.newest;
+        if (!row) return null;
+        const since_ms = now_ms - row.arrived_ms;
+        const { utc_ns, window_length, fs_hz } = row.header;
+        if (utc_ns === null || this.ahead_ms === null) return since_ms;
+        return Math.max(since_ms, now_ms + this.ahead_ms - utc_ns / 1e6 - (1000 * (window_length ?? 0)) / fs_hz);
     }
 
     take(frame: ToPage, data: Float32Array): void {
@@ -88,7 +106,9 @@ export class Store {
         this.marks.clear();
         this.repeated_ms = this.heard_ms = -Infinity;
         this.latest.clear();
-        this.status_ms = null;
+        this.status_ms = this.ahead_ms = null;
+        this.losses.clear();
+        this.contactsOf = "";
         this.followed = null;
         this.heading = null;
         this.version++;
@@ -117,10 +137,23 @@ export class Store {
         const arrived_ms = performance.now() - frame.age_ms;
         this.latest.set(header.topic, { header, axes: known.axes, data, arrived_ms });
         const record = this.recordOf(header.topic);
-        if (record) record.push(this.rowOf(frame, data, known, arrived_ms));
+        if (record) this.push(record, this.rowOf(frame, data, known, arrived_ms));
         if (record && header.heading_deg !== null) this.keepHeading(header.heading_deg, utcOf(header, arrived_ms));
-        if (header.topic === "status" && !header.flags.includes("repeat")) this.status_ms = arrived_ms;
+        if (header.topic === "status" && !header.flags.includes("repeat")) this.takeStatus(header, arrived_ms);
         if (header.topic === "detections") this.takeDetections(header, header.detections ?? [], arrived_ms);
+    }
+
+    /** The heading of another run may be that of another array. */
+    private push(record: Record, row: Row): void {
+        const { anew } = record;
+        record.push(row);
+        if (record.anew && record.anew !== anew && record.anew.why !== "axis") this.heading = null;
+    }
+
+    private takeStatus(header: RowHeader, arrived_ms: number): void {
+        this.status_ms = arrived_ms;
+        if (header.utc_ns !== null) this.ahead_ms = header.utc_ns / 1e6 - arrived_ms;
+        this.losses.take(header as Status, utcOf(header, arrived_ms));
     }
 
     private rowOf(
@@ -153,6 +186,12 @@ export class Store {
         if (utc_ms <= this.repeated_ms) return;
         this.repeated_ms = -Infinity;
         this.heard_ms = utc_ms;
+        const of = `${header.array} ${header.run}`;
+        if (of !== this.contactsOf) {
+            this.contacts.clear();
+            this.followed = null;
+        }
+        this.contactsOf = of;
         this.contacts.update(detections, utc_ms, header);
     }
 

@@ -2,6 +2,7 @@
 // The line above everything: which daemon, what time, how it is.
 import { choice, element, setText } from "./dom.js";
 import { duration, latency, utcDate, utcTime } from "./format.js";
+import { patience_ms } from "./record.js";
 import { lossesOf, statusOf } from "./status.js";
 import type { Store } from "./store.js";
 
@@ -54,9 +55,9 @@ export class Top {
 
     private drawData(now_ms: number): void {
         const row = this.store.newest;
-        const age_s = row ? (now_ms - row.arrived_ms) / 1000 : NaN;
-        setText(this.age, row ? `data ${duration(age_s)} old` : "no data");
-        this.age.className = age_s > 3 || !row ? "bad" : "dim";
+        const age_ms = this.store.dataAge_ms(now_ms) ?? NaN;
+        setText(this.age, row ? `data ${duration(age_ms / 1000)} old` : "no data");
+        this.age.className = !row || age_ms > patience_ms(row) ? "bad" : "dim";
         const status = statusOf(this.store);
         const us = row?.header.latency_us;
         const words = [
@@ -66,15 +67,16 @@ export class Top {
         ];
         setText(this.rates, words.filter(Boolean).join("  ·  "));
         const here = this.store.dropped;
-        const text = [status ? lossText(lossesOf(status)) : "", here ? `${here} rows left out: this page is too slow` : ""];
+        const { losses } = this.store;
+        const text = [status ? lossText(lossesOf(status), losses.when) : "", here ? `${here} rows left out: this page is too slow` : ""];
         setText(this.losses, text.filter(Boolean).join("  ·  "));
-        this.losses.className = here ? "bad" : "warn";
+        this.losses.className = here ? "bad" : losses.recent ? "warn" : "dim";
     }
 }
 
-/** What was lost most, and that there is more. */
-function lossText(losses: [string, number][]): string {
+/** What was lost most, that there is more, and when the last of it was. */
+function lossText(losses: [string, number][], when: string): string {
     if (losses.length === 0) return "";
     const [cause, count] = losses.reduce((most, each) => (each[1] > most[1] ? each : most));
-    return `lost: ${count.toLocaleString("en")} ${cause}${losses.length > 1 ? ", …" : ""}`;
+    return `lost: ${count.toLocaleString("en")} ${cause}${losses.length > 1 ? ", …" : ""}; ${when}`;
 }

@@ -3,7 +3,7 @@
 // tiles of some lines each, which hang on a strip that moves as a whole: a new row costs the few lines that it
 // lies in, and the one tile that holds them, not the whole picture. This needs no GPU. The tiles are canvases
 // that are given whole bitmaps: without a GPU, Chromium copies every other canvas for each frame, changed or not.
-import { EMPTY, GAP, MARK, SHADES, shades } from "./colour.js";
+import { EMPTY, GAP, MARK, PART, SHADES, shades } from "./colour.js";
 import { columnsOf, largest, placesOf, type Columns, type Extent, type Frame } from "./columns.js";
 import { element } from "./dom.js";
 import { background, type Normalisation } from "./normalise.js";
@@ -32,6 +32,8 @@ export interface Reading {
 
 const TILE_LINES = 128;
 const STRIP_LINES = 100_000; // by which the strip moves before it begins anew: lengths in CSS are no doubles
+const TICK_SHARE = 1 / 40; // of the picture's width: what is missing, at each margin
+const TICK_PX = 8; // and no more
 const MARK_SHARE = 1 / 70; // of the picture's width between a peak and its ticks
 const REPAINTED = 3; // newest rows, whose detections may come after them
 
@@ -144,7 +146,8 @@ export class Waterfall {
 
     private paint(found: Stretch | null, line: Uint32Array): void {
         if (!found || found.missing === "all") {
-            line.fill(found ? GAP : EMPTY);
+            line.fill(EMPTY);
+            if (found) tick(line, GAP);
             return;
         }
         const { axis, power } = this.meanOf(found);
@@ -162,9 +165,9 @@ export class Waterfall {
         }
         for (let i = found.first; i <= found.last; i++) {
             if (marks) this.mark(this.rows[i], line);
-            if ((this.rows[i].header.missing_share?.mean ?? 0) > 0) stripe(line, line.length / 40, GAP);
+            if ((this.rows[i].header.missing_share?.mean ?? 0) > 0) tick(line, PART);
         }
-        if (found.missing === "some") for (let x = 0; x < line.length; x++) if (x & 8) line[x] = GAP;
+        if (found.missing === "some") tick(line, GAP);
     }
 
     /** Two ticks beside each detection, which leave the peak itself free. */
@@ -250,7 +253,9 @@ function modulo(a: number, n: number): number {
     return ((a % n) + n) % n;
 }
 
-function stripe(line: Uint32Array, width: number, colour: number): void {
-    line.fill(colour, 0, Math.ceil(width));
-    line.fill(colour, line.length - Math.ceil(width));
+/** At both margins: what is between them stays as it was received. */
+function tick(line: Uint32Array, colour: number): void {
+    const width = Math.min(Math.ceil(line.length * TICK_SHARE), Math.round(TICK_PX * devicePixelRatio));
+    line.fill(colour, 0, width);
+    line.fill(colour, line.length - width);
 }

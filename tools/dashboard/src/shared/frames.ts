@@ -4,8 +4,9 @@
 // JSON texts.
 import type { Axis, Header } from "./protocol.js";
 
-/** The header of a daemon's message without its axes, which are sent once and named by a number. */
-export type RowHeader = Omit<Header, "axes">;
+/** The header of a daemon's message without its axes, which are sent once and named by a number. A lofargram's row is
+ *  the mean of so many windows, and its header that of the first. */
+export type RowHeader = Omit<Header, "axes"> & { integrated?: number };
 
 export interface SourceState {
     name: string;
@@ -73,7 +74,7 @@ export function parseRequest(json: string): FromPage | null {
         case "direction":
             return Number.isFinite(said.az_deg) ? said : null;
         case "ack":
-            return Number.isFinite(said.bytes) ? said : null;
+            return Number.isFinite(said.bytes) && said.bytes >= 0 ? said : null;
         default:
             return null;
     }

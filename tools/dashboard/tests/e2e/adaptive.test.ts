@@ -1,8 +1,10 @@
 // What the MVDR tells beside its spectrum: eigenvalues with the number of sources, and the near field.
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { after, test } from "node:test";
 import type { Header } from "../../src/shared/protocol.js";
-import { Chain, SHIP_DEG, until, wantedBy } from "./chain.js";
+import { Chain, closeBrowser, SHIP_DEG, until, wantedBy } from "./chain.js";
+
+after(closeBrowser);
 
 interface Curve {
     angles: number[];

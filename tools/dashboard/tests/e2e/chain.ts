@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The real chain: simulator, daemon, bridge and pages in Debian's Chromium. Each test has its own.
+// The real chain: simulator, daemon, bridge and pages in Debian's Chromium. Each test has its own, but for the browser,
+// which the tests of a file share. Whatever a test waits for is a condition; neither simulator nor daemon lose
+// anything when they get no processor for a while, but come late.
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { createSocket } from "node:dgram";
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { chromium, type Browser, type Page } from "playwright-core";
+import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 import { Subscriber } from "zeromq";
 import { decode, type Message } from "../../src/shared/protocol.js";
 
@@ -19,7 +21,7 @@ schema: 1
 array: {id: 1, name: test-line, geometry: {line: {sensors: 32, spacing_m: 0.75}}, heading_deg: 30, gain_db: 0ARRAY}
 sound_speed_mps: 1500
 fs_hz: 4000
-ingest: {endpoints: ["ipc://FOLDER/in"], overload: OVERLOAD}
+ingest: {endpoints: ["ipc://FOLDER/in"], overload: block}
 dft: {length: 1024, hop: HOP, window: hann}
 cbf: {band_hz: [400, 950], ranges_m: [100, 200, 400]SCAN}
 lofar: {band_hz: [100, 950]}
@@ -46,8 +48,6 @@ export interface ChainOptions {
     hop?: number;
     scan?: string; // of the CBF
     mvdr?: string; // more of the section `mvdr`
-    polite?: boolean; // the browser gives way to the daemon; default: yes
-    patient?: boolean; // neither simulator nor daemon lose anything when they get no processor for a while, but come late
     simulator?: boolean; // default: yes
     scene?: string;
     array?: string; // more of the section `array`
@@ -67,23 +67,19 @@ export class Chain {
     private endpoint = `ipc://${this.folder}/out`;
     private keys: string[] = []; // options of the bridge
     private nmea = "";
-    private simulated: string[] = []; // options of the simulator
+    private simulated = ["--wait"]; // options of the simulator
     private processes: ChildProcess[] = [];
-    private browser: Browser | null = null;
-    private polite = true;
+    private contexts: BrowserContext[] = [];
     private listener: Subscriber | null = null;
 
     static async start(options: ChainOptions = {}): Promise<Chain> {
         const chain = new Chain();
-        chain.polite = options.polite ?? true;
-        if (options.patient) chain.simulated.push("--wait");
         const security = options.curve ? await chain.makeKeys() : "";
         const navigation = options.navigation ? await chain.makeNavigation(options.navigation) : "";
         const config = (CONFIG + security + navigation)
             .replace(/FOLDER/g, chain.folder)
             .replace("ENDPOINT", chain.endpoint)
             .replace("ARRAY", options.array ?? "")
-            .replace("OVERLOAD", options.patient ? "block" : "drop_oldest")
             .replace("HOP", String(options.hop ?? 1024))
             .replace("MVDR", options.mvdr ?? "")
             .replace("SCAN", options.scan ?? "");
@@ -99,16 +95,16 @@ export class Chain {
         const keys = (...args: string[]) => execFileSync(join(bin, "sonar-keys"), args, { cwd: this.folder });
         keys("server", "sonard");
         keys("client", "display", "stranger", "--server", "sonard.key");
-        this.endpoint = `tcp://127.0.0.1:${await freePort()}`;
+        this.endpoint = `tcp://${ADDRESS}:${await freePort()}`;
         this.keys = ["--key", this.keyOf("display")];
         return `security: {key: sonard.key_secret, allow_readers: [display.key]}\n`;
     }
 
     private async makeNavigation(by: "simulator" | "test"): Promise<string> {
         const socket = createSocket("udp4");
-        const port = await new Promise<number>((found) => socket.bind(0, "127.0.0.1", () => found(socket.address().port)));
+        const port = await new Promise<number>((found) => socket.bind(0, ADDRESS, () => found(socket.address().port)));
         await new Promise<void>((done) => socket.close(done));
-        this.nmea = `udp://127.0.0.1:${port}`;
+        this.nmea = `udp://${ADDRESS}:${port}`;
         if (by === "simulator") this.simulated.push("--nmea", this.nmea);
         return `navigation: {nmea: "${this.nmea}"}\n`;
     }
@@ -122,6 +118,20 @@ export class Chain {
         const socket = createSocket("udp4");
         await new Promise((sent) => socket.send(sentence, Number(port), hostname, sent));
         socket.close();
+    }
+
+    /** Another array at the same endpoints. */
+    async changeArray(name: string, heading_deg: number): Promise<void> {
+        for (const each of [this.simulator!, this.daemon!]) {
+            const gone = new Promise((done) => each.once("exit", done));
+            each.kill("SIGTERM");
+            await gone;
+        }
+        const file = join(this.folder, "config.yaml");
+        const config = readFileSync(file, "utf8").replace("name: test-line", `name: ${name}`).replace("sensors: 32", "sensors: 24");
+        writeFileSync(file, config.replace("heading_deg: 30", `heading_deg: ${heading_deg}`));
+        this.startDaemon();
+        this.startSimulator();
     }
 
     keyOf(name: string): string {
@@ -138,36 +148,30 @@ export class Chain {
     }
 
     async startBridge(history_s: number): Promise<void> {
-        const listen = this.address ? new URL(this.address).host : "127.0.0.1:0";
+        const listen = this.address ? new URL(this.address).host : `${ADDRESS}:0`;
         [this.bridge, this.address] = await this.makeBridge(listen, history_s, this.keys);
     }
 
     /** Another bridge beside the chain's own; its address. */
     async anotherBridge(keys: string[]): Promise<string> {
-        return (await this.makeBridge("127.0.0.1:0", 600, keys))[1];
+        return (await this.makeBridge(`${ADDRESS}:0`, 600, keys))[1];
     }
 
     private async makeBridge(listen: string, history_s: number, keys: string[]): Promise<[ChildProcess, string]> {
         const options = ["--listen", listen, "--history", String(history_s), ...keys, this.endpoint];
         const bridge = this.run(process.execPath, ["dist/bridge.js", ...options]);
-        const address = await new Promise<string>((found, failed) => {
-            bridge.stdout!.on("data", (text) => {
-                const match = /http:\S+/.exec(String(text));
-                if (match) found(match[0]);
-            });
-            bridge.on("exit", () => failed(new Error("the bridge ended")));
-        });
-        return [bridge, address];
+        return [bridge, await announced(bridge)];
     }
 
     /** A page of its own; what it would report as an error fails the test. */
     async open(settings: Record<string, unknown> = {}, width = 1280, height = 720, address = this.address): Promise<Page> {
-        this.browser ??= await chromium.launch({ executablePath: this.politeChromium(), args: ["--no-sandbox"] });
-        const context = await this.browser.newContext({ viewport: { width, height } });
+        const context = await (await openBrowser()).newContext({ viewport: { width, height } });
+        this.contexts.push(context);
         const page = await context.newPage();
         page.on("pageerror", (error) => console.error(`page: ${error.stack}`));
         page.on("pageerror", () => (process.exitCode = 1));
         await page.addInitScript((kept) => localStorage.setItem("sonard-dashboard", kept), JSON.stringify(settings));
+        page.setDefaultTimeout(1000 * PATIENCE_S);
         await page.goto(address);
         return page;
     }
@@ -194,23 +198,12 @@ export class Chain {
 
     async stop(): Promise<void> {
         this.listener?.close();
-        await this.browser?.close();
+        await Promise.all(this.contexts.map((context) => context.close()));
         const ended = this.processes.filter((p) => p.exitCode === null && p.signalCode === null);
         const gone = ended.map((p) => new Promise((done) => p.once("exit", done)));
         ended.forEach((p) => (p.kill("SIGCONT"), p.kill("SIGTERM")));
         await Promise.all(gone);
         rmSync(this.folder, { recursive: true });
-    }
-
-    /** What is measured is the daemon beside pages, not a browser that takes its processors: started by root,
-     *  Chromium would raise some of its processes above all others, as no watch-keeper's can. */
-    private politeChromium(): string {
-        const path = join(this.folder, "chromium");
-        const drop = process.getuid!() === 0 ? "setpriv --bounding-set -sys_nice --inh-caps -sys_nice " : "";
-        const nice = this.polite ? `nice -n 19 ${drop}` : "";
-        writeFileSync(path, `#!/bin/sh\nexec ${nice}"\${SONAR_CHROMIUM:-/usr/bin/chromium}" "$@"\n`);
-        chmodSync(path, 0o755);
-        return path;
     }
 
     private run(program: string, args: string[]): ChildProcess {
@@ -222,14 +215,62 @@ export class Chain {
     }
 }
 
+/** The address at which a bridge says that its page is. */
+export function announced(bridge: ChildProcess): Promise<string> {
+    return new Promise<string>((found, failed) => {
+        bridge.stdout!.on("data", (text) => {
+            const match = /http:\S+/.exec(String(text));
+            if (match) found(match[0]);
+        });
+        bridge.on("exit", () => failed(new Error("the bridge ended")));
+    });
+}
+
+/** The three parts of a message that a daemon sent (tests/data: each after its length as u32). */
+export function recorded(name: string): Buffer[] {
+    const file = readFileSync(`tests/data/${name}.msg`);
+    const parts: Buffer[] = [];
+    for (let at = 0; at < file.length; at += 4 + file.readUInt32LE(at)) parts.push(file.subarray(at + 4, at + 4 + file.readUInt32LE(at)));
+    return parts;
+}
+
+let browser: Promise<Browser> | null = null;
+
+/** The browser of this process's chains. It gives way to the daemon unless it is to be measured. */
+export function openBrowser(polite = true): Promise<Browser> {
+    return (browser ??= launch(polite));
+}
+
+export async function closeBrowser(): Promise<void> {
+    await (await browser)?.close();
+    browser = null;
+}
+
+/** What is tested is the daemon beside pages, not a browser that takes its processors: started by root, Chromium
+ *  would raise some of its processes above all others, as no watch-keeper's can. */
+async function launch(polite: boolean): Promise<Browser> {
+    const folder = mkdtempSync(join(tmpdir(), "sonard-chromium-"));
+    const executablePath = join(folder, "chromium");
+    const drop = process.getuid!() === 0 ? "setpriv --bounding-set -sys_nice --inh-caps -sys_nice " : "";
+    const nice = polite ? `nice -n 19 ${drop}` : "";
+    writeFileSync(executablePath, `#!/bin/sh\nexec ${nice}"\${SONAR_CHROMIUM:-/usr/bin/chromium}" "$@"\n`);
+    chmodSync(executablePath, 0o755);
+    const launched = await chromium.launch({ executablePath, args: ["--no-sandbox"], timeout: 1000 * PATIENCE_S });
+    rmSync(folder, { recursive: true });
+    return launched;
+}
+
 /** The topics that somebody wants, as the newest message of the status says. */
 export function wantedBy(status: Map<number, Message>): string[] {
     const newest = [...status.values()].pop()?.header as unknown as { output: { wanted: string[] } } | undefined;
     return newest?.output.wanted ?? [];
 }
 
+/** A loopback address of this process alone: ports that the kernel gives on it are not given to others meanwhile. */
+const ADDRESS = [127, 1 + ((process.pid >> 16) & 127), (process.pid >> 8) & 255, Math.max(1, process.pid & 255)].join(".");
+
 async function freePort(): Promise<number> {
-    const server = createServer().listen(0, "127.0.0.1");
+    const server = createServer().listen(0, ADDRESS);
     await new Promise((done) => server.once("listening", done));
     const { port } = server.address() as AddressInfo;
     await new Promise((done) => server.close(done));
@@ -237,13 +278,13 @@ async function freePort(): Promise<number> {
 }
 
 /** Far more than anything takes where the processors are free: what has to come comes late where they are not. */
-const PATIENCE_S = 180;
+const PATIENCE_S = 600;
 
-export async function until(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {
+export async function until(what: string, holds: () => Promise<boolean> | boolean, every_ms = 100): Promise<void> {
     const end = Date.now() + 1000 * PATIENCE_S;
     while (!(await holds())) {
         if (Date.now() > end) throw new Error(`after ${PATIENCE_S} s still not: ${what}`);
-        await new Promise((done) => setTimeout(done, 100));
+        await new Promise((done) => setTimeout(done, every_ms));
     }
 }
 

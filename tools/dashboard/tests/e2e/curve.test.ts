@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // A daemon that speaks CURVE, with certificates that sonar-keys made.
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { Chain, sleep, until } from "./chain.js";
+import { after, test } from "node:test";
+import { Chain, closeBrowser, until } from "./chain.js";
+
+after(closeBrowser);
 
 test("the bridge reads from a daemon that speaks CURVE with its own key, and with no other and none", async () => {
     const chain = await Chain.start({ curve: true });
@@ -13,7 +15,9 @@ test("the bridge reads from a daemon that speaks CURVE with its own key, and wit
         for (const keys of [["--key", chain.keyOf("stranger")], []]) {
             const refused = await chain.open({}, 1280, 720, await chain.anotherBridge(keys));
             await until("a page without data is red", () => refused.evaluate("document.body.classList.contains('dead')") as Promise<boolean>);
-            await sleep(3000);
+            const windows = () => page.evaluate("sonard.store.cbf.last.header.window") as Promise<number>;
+            const before = await windows();
+            await until("the other bridge gets windows", async () => (await windows()) > before + 12);
             assert.match((await refused.textContent("#alarm"))!, /NO STATUS FROM THE DAEMON\. No data yet/);
             assert.equal(await refused.evaluate("sonard.store.cbf.rows.length"), 0);
         }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The array's drawing: where hydrophones stand, and which of them are out, and why.
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { Chain, until } from "./chain.js";
+import { after, test } from "node:test";
+import { Chain, closeBrowser, until } from "./chain.js";
+
+after(closeBrowser);
 
 const ARRAY = ", mask: [3], auto_mask: true";
 const SCENE = "\nelements: {list: [{sensor: 7, dead: true}]}\n";

@@ -1,7 +1,9 @@
 // A heading that nobody tells any more: true bearings turn grey, and the page says so.
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { Chain, sleep, until } from "./chain.js";
+import { after, test } from "node:test";
+import { Chain, closeBrowser, sleep, until } from "./chain.js";
+
+after(closeBrowser);
 
 const HEADING_DEG = 140;
 

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Silence, death and return.
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { Chain, drawn, lineOf, picture, rgb, sleep, until } from "./chain.js";
+import { after, test } from "node:test";
+import { Chain, closeBrowser, picture, rgb, SHIP_DEG, until } from "./chain.js";
+
+after(closeBrowser);
+
+const GAP = "225,30,40";
+const EMPTY = "10,14,20";
 
 test("silence turns the page red with the time of the last data, and it recovers by itself", async () => {
     const chain = await Chain.start();
@@ -19,16 +24,42 @@ test("silence turns the page red with the time of the last data, and it recovers
         await until("the page recovers", async () => !(await dead()));
 
         chain.daemon!.kill("SIGKILL");
-        const killed_ms = Date.now();
         await until("a dead daemon turns the page red", dead);
-        const before = await rows();
-        await sleep(2000);
+        const run = () => page.evaluate("[...new Set(sonard.store.cbf.rows.map((row) => row.header.run))]") as Promise<string[]>;
+        const before = await run();
+        await until("what was there is drawn on, with red margins where rows are due", async () => {
+            const shot = await picture(page, "cbf");
+            return rgb(shot, 2, 2).join() === GAP && rgb(shot, shot.width >> 1, 2).join() === EMPTY;
+        });
         chain.startDaemon();
-        await until("the page shows the new daemon", async () => !(await dead()) && (await rows()) > before + 8);
-        await page.keyboard.press(" ");
-        await drawn(page);
-        const shot = await picture(page, "cbf");
-        assert.deepEqual(rgb(shot, shot.width >> 1, lineOf(shot, killed_ms + 1500)), [225, 30, 40], "the time without a daemon is a gap");
+        await until("the page shows the new daemon", async () => !(await dead()) && (await run()).join() !== before.join() && (await rows()) > 8);
+        assert.equal((await run()).length, 1, "a record of its own");
+        await until("the page says why", async () => /new record at [\d:]+Z: the daemon began anew/.test((await page.textContent("[data-panel=cbf] .note"))!));
+    } finally {
+        await chain.stop();
+    }
+});
+
+test("another array on the same endpoint has a record of its own, and none of the rows before", async () => {
+    const chain = await Chain.start();
+    try {
+        const page = await chain.open({ span_s: 60 });
+        const store = <T>(what: string) => page.evaluate(`sonard.store.${what}`) as Promise<T>;
+        await until("data are drawn", async () => (await store<number>("cbf.rows.length")) > 8);
+        await until("a contact is there", async () => (await store<number>("contacts.list.length")) > 0);
+        await page.keyboard.press("+");
+        await until("a part of the axis is shown", () => page.evaluate("sonard.sight.shown !== null"));
+        await chain.changeArray("other-line", 170);
+        await until("the other array is there", async () => (await store<string>("cbf.last?.header.array")) === "other-line" &&
+            (await store<string>("mvdr.last?.header.array")) === "other-line" && (await store<number>("cbf.rows.length")) > 8);
+        for (const record of ["cbf", "mvdr"])
+            assert.deepEqual(await store(`${record}.rows.filter((row) => row.header.array !== "other-line").length`), 0, record);
+        await until("its contacts alone are told", async () => {
+            const bearings = await store<number[]>("contacts.list.map(({ now }) => now.bearing_deg)");
+            return bearings.length > 0 && bearings.every((bearing) => Math.abs(bearing - 170 - SHIP_DEG) < 2);
+        });
+        await until("the page says why", async () => /another array/.test((await page.textContent("[data-panel=cbf] .note"))!));
+        assert.equal(await page.evaluate("sonard.sight.shown"), null, "and shows all of its axis");
     } finally {
         await chain.stop();
     }

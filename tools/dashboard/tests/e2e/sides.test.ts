@@ -1,15 +1,18 @@
 // Port or starboard: what a turn has told is in the table and on the record.
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { Chain, SHIP_DEG, until } from "./chain.js";
+import { after, test } from "node:test";
+import { Chain, closeBrowser, SHIP_DEG, until } from "./chain.js";
+
+after(closeBrowser);
 
 // Azimuths of the scene are true then: the ship is 60 degrees to port, and falls astern.
 const TURN = "\nown_ship: {heading_deg: 120, turn_deg_s: 2}\n";
 
 test("a contact's side is open until a turn has told it, and then its image is gone", async () => {
-    const chain = await Chain.start({ navigation: "simulator", scene: TURN });
+    const chain = await Chain.start({ simulator: false, navigation: "simulator", scene: TURN });
     try {
         const page = await chain.open({ view: "contacts", frame: "true", panels: "cbf" });
+        chain.startSimulator(); // with the page there: it sees the contact before the turn has told its side
         const row = async () => (await page.locator("#main tbody tr").filter({ hasText: "cbf" }).allTextContents())[0] ?? "";
         const ship = () => page.evaluate("sonard.store.contacts.list.find((c) => c.now.source === 'cbf')?.now") as
             Promise<{ side: string; bearing_deg: number; mirror_deg: number } | undefined>;

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Every view against the simulated truth, and what the daemon is asked for.
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { Chain, drawn, picture, rgb, SHIP_DEG, until, wantedBy } from "./chain.js";
+import { after, test } from "node:test";
+import { Chain, closeBrowser, drawn, picture, rgb, SHIP_DEG, until, wantedBy } from "./chain.js";
+
+after(closeBrowser);
 
 const TONE_HZ = 300; // of the ship
 
-test("views show the ship, and surfaces are subscribed to only while they are shown", async () => {
+test("views show the ship, the lofargram as far back as the record, and surfaces are subscribed to only while they are shown", async () => {
     const chain = await Chain.start();
     try {
         const status = chain.listen("status");
         const wanted = () => wantedBy(status);
         const page = await chain.open({ palette: "grey", span_s: 15 });
         await until("data are drawn", () => page.evaluate("sonard.store.cbf.rows.length > 8"));
-        assert.ok(!wanted().includes("cbf.lofar"), String(wanted()));
+        assert.ok(!wanted().includes("cbf.nearfield"), String(wanted()));
 
         await until("a contact is in the table", async () => /\d+\.\d/.test((await page.textContent("#side tbody tr td"))!));
         const bearing = Number(/\d+\.\d/.exec((await page.textContent("#side tbody tr td"))!)![0]);
@@ -22,8 +24,9 @@ test("views show the ship, and surfaces are subscribed to only while they are sh
         await until("a contact is followed", () => page.evaluate("sonard.store.followed !== null"));
 
         await page.keyboard.press("3");
-        await until("the lofargram is subscribed to", () => wanted().includes("cbf.lofar"));
-        await until("the lofargram comes", () => page.evaluate("sonard.store.lofar.rows.length > 8"));
+        await until("the lofargram goes back to where the record begins", () =>
+            page.evaluate("sonard.store.lofar.rows[0]?.header.window <= sonard.store.cbf.rows[0].header.window"));
+        await until("the lofargram goes on", () => page.evaluate("sonard.store.cbf.last.header.window - sonard.store.lofar.last.header.window < 3"));
         const angle = (await page.evaluate("sonard.store.lofar.last.az_deg")) as number;
         assert.ok(Math.abs(angle - SHIP_DEG) < 2, `its direction is ${angle}`);
         await page.keyboard.press(" ");
@@ -39,7 +42,7 @@ test("views show the ship, and surfaces are subscribed to only while they are sh
         await until("the near field is drawn", async () => /peak.*deg/.test((await page.textContent("[data-panel=nearfield] .readout"))!));
         const found = Number(/([\d.]+) deg/.exec((await page.textContent("[data-panel=nearfield] .readout"))!)![1]);
         assert.ok(Math.abs(found - SHIP_DEG) < 3, `the map's peak is at ${found}`);
-        await until("the lofargram is given up", () => !wanted().includes("cbf.lofar"));
+        await until("the near field is subscribed to", () => wanted().includes("cbf.nearfield"));
 
         await page.keyboard.press("5");
         await until("levels of 32 elements come", () => page.evaluate("sonard.store.latest.get('element.level')?.data.length === 32"));
@@ -54,7 +57,7 @@ test("views show the ship, and surfaces are subscribed to only while they are sh
         assert.match((await page.textContent("#main"))!, /configuration1-[0-9a-f]{8}/);
         await page.keyboard.press("6");
         await until("the table is shown in full", async () => /first seen UTC/.test((await page.textContent("#main"))!));
-        await until("nothing but the always wanted is wanted", () => !wanted().some((t) => /lofar|element|nearfield/.test(t)));
+        await until("nothing but the always wanted is wanted", () => !wanted().some((t) => /element|nearfield/.test(t)));
     } finally {
         await chain.stop();
     }
@@ -82,6 +85,31 @@ test("true bearings show a line's ship on both sides, and keys choose what is dr
         assert.ok(await page.isVisible("#help"));
         await page.keyboard.press("Escape");
         assert.ok(!(await page.isVisible("#help")));
+    } finally {
+        await chain.stop();
+    }
+});
+
+test("a phone shows one column of panels that can be read, and the contacts below", async () => {
+    const chain = await Chain.start({ scene: "\nfaults: [{kind: drop, frame: 20, count: 2}]\n" }); // a loss has a long text
+    try {
+        const page = await chain.open({}, 390, 844);
+        await until("a contact is in the table", async () => (await page.locator("#side tbody tr[data-id]").count()) > 0);
+        const boxes = (selector: string) => page.evaluate(`[...document.querySelectorAll("${selector}")].map((each) => {
+            const { left, top, right, bottom } = each.getBoundingClientRect();
+            return { left, top, right, bottom };
+        })`) as Promise<{ left: number; top: number; right: number; bottom: number }[]>;
+        for (const key of ["1", "2", "3", "4", "5", "6", "7", "8"]) {
+            await page.keyboard.press(key);
+            await drawn(page);
+            const parts = [...(await boxes("#main .panel, #main .facts section")), ...(await boxes("#side"))];
+            parts.forEach(({ left, top, right }, i) => {
+                assert.ok(left >= 0 && right <= 390 && right - left > 350, `view ${key}: part ${i} from ${left} to ${right}`);
+                assert.ok(i === 0 || top >= parts[i - 1].bottom, `view ${key}: part ${i} stands beside the one before`);
+            });
+            for (const { top, bottom } of await boxes("#main .panel .field")) assert.ok(bottom - top > 200, `view ${key}: ${bottom - top} pixels high`);
+            assert.equal(await page.evaluate("document.documentElement.scrollWidth"), 390, `view ${key}: nothing lies beside the screen`);
+        }
     } finally {
         await chain.stop();
     }

@@ -4,7 +4,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { loadavg } from "node:os";
 import type { Page } from "playwright-core";
-import { Chain, sleep, until } from "../e2e/chain.js";
+import { Chain, closeBrowser, openBrowser, sleep, until } from "../e2e/chain.js";
 
 const SECONDS = Number(process.argv[2] ?? 20);
 const SIZES: [number, number][] = [[1280, 720], [3840, 2160]];
@@ -56,7 +56,8 @@ function shares(values: number[]): string {
     return `median ${at(0.5)}  95 % ${at(0.95)}  99 % ${at(0.99)}  most ${at(1)}`;
 }
 
-const chain = await Chain.start({ hop: RUN.hop, scan: RUN.scan, mvdr: RUN.scan, polite: false });
+await openBrowser(false);
+const chain = await Chain.start({ hop: RUN.hop, scan: RUN.scan, mvdr: RUN.scan });
 try {
     for (const [width, height] of SIZES) {
         const page = await chain.open({ span_s: 60 }, width, height);
@@ -79,4 +80,5 @@ try {
     }
 } finally {
     await chain.stop();
+    await closeBrowser();
 }

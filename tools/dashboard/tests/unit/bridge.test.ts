@@ -11,12 +11,15 @@ import type { WebSocket } from "ws";
 import { curveKeyPair, Publisher } from "zeromq";
 import { Access, isLoopback } from "../../src/bridge/access.js";
 import { parseCertificate } from "../../src/bridge/certificate.js";
+import { AxesTable } from "../../src/bridge/axes.js";
 import { Client } from "../../src/bridge/client.js";
 import { History, type Entry } from "../../src/bridge/history.js";
 import { parseOptions, UsageError } from "../../src/bridge/options.js";
+import { networkOf, Places } from "../../src/bridge/places.js";
 import { Source } from "../../src/bridge/source.js";
+import { Integrator, pack, unpack } from "../../src/bridge/surfaces.js";
 import { elementLevel, slice, TOPICS } from "../../src/bridge/topics.js";
-import { decodeFrame, type ToPage } from "../../src/shared/frames.js";
+import { decodeFrame, type RowHeader, type ToPage } from "../../src/shared/frames.js";
 import type { Header } from "../../src/shared/protocol.js";
 
 function entry(window: number, received_ms: number, values = 100, axes = 1): Entry {
@@ -42,16 +45,22 @@ test("a history is bounded in time and in bytes, and keeps its numbers", () => {
 });
 
 /** A socket that keeps what is sent, and a source with empty histories. */
-function makeClient(values: number) {
+function makeClient(values: number, clock = () => performance.now()) {
     const frames: { header: ToPage; data: Float32Array; bytes: number }[] = [];
     const socket = Object.assign(new EventEmitter(), {
-        send: (frame: Uint8Array) => frames.push({ ...decodeFrame(frame.slice().buffer), bytes: frame.byteLength }),
-        close: () => undefined,
+        send: (frame: Uint8Array) => {
+            frames.push({ ...decodeFrame(frame.slice().buffer), bytes: frame.byteLength });
+            if (!socket.reads) socket.bufferedAmount += frame.byteLength;
+        },
+        close: (_: number, why: string) => socket.closed.push(why),
+        reads: true,
+        bufferedAmount: 0,
+        closed: [] as string[],
     });
     const wanted: string[] = [];
     const histories = new Map(TOPICS.map((t) => [t.name, new History(60_000, 1e9)]));
     const source = { histories, want: (t: string) => wanted.push(t), release: (t: string) => wanted.splice(wanted.indexOf(t), 1) };
-    const client = new Client(socket as unknown as WebSocket, [source as unknown as Source]);
+    const client = new Client(socket as unknown as WebSocket, [source as unknown as Source], clock);
     const say = (said: object) => socket.emit("message", JSON.stringify(said), false);
     const push = (window: number, received_ms = performance.now()) => {
         histories.get("cbf.azimuth")!.push(entry(window, received_ms, values));
@@ -82,11 +91,91 @@ test("a page that acknowledges nothing has no more than a bounded part on its wa
     assert.equal(rows()[known], 199);
     const told = frames.flatMap((f) => (f.header.type === "dropped" ? [f.header.rows] : []));
     assert.deepEqual(told, [199 - known]);
-    say({ type: "ack", bytes: 1e15 });
     push(200);
     assert.equal(rows()[known + 1], 200);
     client.pump();
     assert.equal(histories.get("cbf.azimuth")!.next, 201);
+});
+
+test("whatever a page says, no more waits for it than a bounded part and a row", () => {
+    const { frames, push, say, socket, client } = makeClient(50_000);
+    socket.reads = false;
+    const sent = () => frames.reduce((sum, f) => sum + f.bytes, 0);
+    for (let i = 0; i < 100; i++) {
+        push(i);
+        say({ type: "ack", bytes: sent() }); // as if it had all come
+        if (i % 10 === 0) say({ type: "select", source: 0 });
+    }
+    assert.ok(sent() < 1.5e6, `${sent()} bytes wait`);
+    const before = frames.length;
+    for (let i = 0; i < 150; i++) say({ type: "select", source: 0 });
+    client.tell({ type: "sources", sources: [] });
+    assert.equal(frames.length, before, "a full page is told nothing, however often it asks");
+    assert.deepEqual(socket.closed, []);
+});
+
+test("a page that lies about what it got, or asks too often, is hung up on, and releases what it wanted", () => {
+    const liar = makeClient(10);
+    liar.say({ type: "want", topics: ["cbf.lofar"] });
+    liar.push(0);
+    liar.say({ type: "ack", bytes: 1e15 });
+    assert.deepEqual([liar.socket.closed, liar.wanted], [["more was acknowledged than was sent"], []]);
+    const before = liar.frames.length;
+    liar.push(1);
+    assert.equal(liar.frames.length, before, "nothing more is sent");
+
+    let now_ms = 0;
+    const busy = makeClient(10, () => now_ms);
+    for (let i = 0; i < 2000; i++, now_ms += 20) busy.say({ type: "direction", az_deg: i, anew: false });
+    assert.deepEqual(busy.socket.closed, [], "50 a second are in order");
+    for (let i = 0; i < 201; i++) busy.say({ type: "select", source: 0 });
+    assert.deepEqual(busy.socket.closed, ["more than 50 requests a second"]);
+});
+
+test("a page that acknowledges nothing is idle after 5 s, and is hung up on after 30 s", () => {
+    let now_ms = 0;
+    const { client, say, socket, frames } = makeClient(10, () => now_ms);
+    const second = (acknowledged: boolean) => {
+        now_ms += 1000;
+        client.tick({ type: "sources", sources: [] });
+        if (acknowledged) say({ type: "ack", bytes: frames.reduce((sum, f) => sum + f.bytes, 0) });
+    };
+    for (let i = 0; i < 100; i++) second(true);
+    assert.deepEqual([client.isIdle(), socket.closed], [false, []]);
+    for (let i = 0; i < 6; i++) second(false);
+    assert.ok(client.isIdle());
+    for (let i = 6; i < 30; i++) second(false);
+    assert.deepEqual(socket.closed, []);
+    second(false);
+    assert.deepEqual(socket.closed, ["nothing was acknowledged for 30 s"]);
+});
+
+test("places are shared by network, and an idle holder leaves first", () => {
+    assert.equal(networkOf("::ffff:192.168.1.2"), networkOf("192.168.1.2"));
+    assert.equal(networkOf("2001:db8::1"), networkOf("2001:db8:0:0:ffff::2"));
+    assert.notEqual(networkOf("2001:db8:0:1::1"), networkOf("2001:db8::1"));
+    assert.equal(networkOf("fe80::1%eth0"), "fe80:0:0:0");
+    assert.equal(networkOf("::1"), "0:0:0:0");
+    const gone: number[] = [];
+    const idle = new Set<number>();
+    const places = new Places<number>(4, (n) => idle.has(n), (n) => gone.push(n));
+    for (let n = 0; n < 4; n++) assert.ok(places.enter(n, "10.0.0.1"));
+    assert.ok(!places.enter(4, "10.0.0.1"), "all its places are in use");
+    assert.ok(places.enter(5, "10.0.0.2") && places.enter(6, "10.0.0.3"));
+    assert.deepEqual(gone, [0, 1]);
+    assert.ok(places.enter(7, "10.0.0.4"));
+    assert.deepEqual(gone, [0, 1, 2], "two of one address are more than the newcomer's one");
+    assert.ok(!places.enter(8, "10.0.0.5"), "each has one");
+    idle.add(5);
+    assert.ok(places.enter(9, "10.0.0.1"));
+    assert.deepEqual([gone, places.taken], [[0, 1, 2, 5], 4]);
+});
+
+test("axes of two daemons never have the same number", () => {
+    const [bow, stern] = [new AxesTable(), new AxesTable()];
+    const axis = (step: number) => [{ name: "azimuth", unit: "deg", start: 0, step }];
+    assert.notEqual(bow.number(axis(1)).id, stern.number(axis(2)).id);
+    assert.equal(bow.number(axis(1)).id, bow.number(axis(1)).id);
 });
 
 test("what a page wants is wanted while it looks, and no longer", () => {
@@ -108,16 +197,39 @@ test("another direction of a surface begins with the history", () => {
     ];
     for (let i = 0; i < 3; i++) {
         const header = { topic: "cbf.lofar", window: i, shape: [2, 3] } as unknown as Header;
-        const data = Float32Array.of(1, 2, 3, 4, 5, 6);
-        histories.get("cbf.lofar")!.push({ header, axes: { id: 9, axes }, data, received_ms: performance.now() });
+        const packed = pack(Float32Array.of(1, 2, 4, 8, 16, 32));
+        histories.get("cbf.lofar")!.push({ header, axes: { id: 9, axes }, data: new Float32Array(0), packed, received_ms: performance.now() });
     }
     client.pump();
     say({ type: "direction", az_deg: 45, anew: true });
     const rows = frames.filter((f) => f.header.type === "row");
-    assert.deepEqual(rows.map((f) => [...f.data]), [[3, 6], [3, 6], [3, 6], [2, 5], [2, 5], [2, 5]]);
+    assert.deepEqual(rows.map((f) => [...f.data]), [[4, 32], [4, 32], [4, 32], [2, 16], [2, 16], [2, 16]]);
     assert.equal((rows[5].header as { az_deg: number }).az_deg, 50);
     const surface = histories.get("cbf.lofar")!.at(0);
     assert.equal(slice(surface, 1000).az_deg, 90);
+});
+
+test("a packed level is true to 0.004 dB, and no power stays none", () => {
+    const power = Float32Array.from({ length: 4000 }, (_, i) => 10 ** (-11 + i / 100));
+    pack(power).forEach((level, i) => assert.ok(Math.abs(10 * Math.log10(unpack(level) / power[i])) < 0.004, String(power[i])));
+    assert.deepEqual(Array.from(pack(Float32Array.of(0, -1, NaN)), unpack), [0, 0, 0]);
+});
+
+test("a lofargram's history puts so many windows together that all of it has room, and no gap is covered", () => {
+    const made = (window: number, change: object = {}) =>
+        ({ run: "r", epoch: 1, window, sample_index: 500 * window, fs_hz: 1000, window_length: 1000, config_version: "1", shape: [2, 5], flags: [], ...change }) as unknown as RowHeader;
+    // Ten seconds are 20 windows of 20 bytes packed.
+    const run = (bytes: number, headers: RowHeader[]) => {
+        const integrator = new Integrator(10_000, bytes);
+        return headers.flatMap((header) => integrator.add(header, new Float32Array(10).fill(header.window!)))
+            .map(({ header, data }) => [header.window, header.integrated, data[9]]);
+    };
+    const windows = (...list: number[]) => list.map((window) => made(window));
+    assert.deepEqual(run(400, windows(0, 1, 2)), [[0, 1, 0], [1, 1, 1], [2, 1, 2]], "there is room for each");
+    assert.deepEqual(run(399, windows(0, 1, 2, 3, 4)), [[0, 2, 0.5], [2, 2, 2.5]]);
+    assert.deepEqual(run(100, windows(0, 1, 2, 3, 7, 8, 10)), [[0, 4, 1.5], [7, 3, Math.fround(25 / 3)]]);
+    assert.deepEqual(run(100, windows(0, 1, 9)), [[0, 2, 0.5]], "what comes after a gap is another row");
+    assert.deepEqual(run(100, [...windows(0, 1), made(0, { run: "s" }), made(1, { run: "s", flags: ["gap"] })]), [[0, 2, 0.5]]);
 });
 
 test("the level of an element is its density summed over its bins", () => {
@@ -177,7 +289,9 @@ test("a request from elsewhere is refused", () => {
     assert.ok(open.refusal(ask({ host: "127.0.0.1:8088", origin: "http://evil.example" })));
     assert.ok(open.refusal(ask({ host: "evil.example:8088" })), "a name that was made to mean this address");
     assert.ok(open.refusal(ask({})));
+    for (const url of ["http://[", "*", "", "x"]) assert.ok(open.refusal(ask({ host: "127.0.0.1:8088" }, url)), `'${url}'`);
     const closed = new Access("0123456789abcdef");
+    assert.equal(closed.cookie(ask({}, "http://[")), null);
     assert.ok(closed.refusal(ask({ host: "sonar:8088" })));
     assert.ok(closed.refusal(ask({ host: "sonar:8088" }, "/?token=0123456789abcdeX")));
     assert.equal(closed.refusal(ask({ host: "sonar:8088" }, "/?token=0123456789abcdef")), null);

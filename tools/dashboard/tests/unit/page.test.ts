@@ -4,22 +4,23 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { lifeOf } from "../../src/page/alarm.js";
 import { angleOf, bearingsOf, difference, formatBearing, hasTrue, sidesOf, turn, type Bearings } from "../../src/page/bearing.js";
-import { shades } from "../../src/page/colour.js";
+import { FAULT_COLOURS, MASKED, shades, WELL } from "../../src/page/colour.js";
 import { columnsOf, placesOf, wholeExtent } from "../../src/page/columns.js";
 import { Contacts } from "../../src/page/contacts.js";
-import { fixed, latency, ticks, timeTicks } from "../../src/page/format.js";
+import { fixed, latency, levelText, ticks, timeTicks } from "../../src/page/format.js";
 import { headingText, withHeading } from "../../src/page/heading.js";
 import { fitArray, placeIn } from "../../src/page/arrayfit.js";
 import { levelsOf, modesShown } from "../../src/page/modes.js";
 import { MUSIC, musicLimits, musicText } from "../../src/page/music.js";
-import { elementStates, type Status } from "../../src/page/status.js";
+import { describe } from "../../src/page/panel.js";
+import { elementStates, FAULTS, Losses, type Status } from "../../src/page/status.js";
 import { automaticLevels } from "../../src/page/levels.js";
 import { background } from "../../src/page/normalise.js";
 import { PALETTES } from "../../src/page/colour.js";
 import { isCurrent, makeAxis, Record, stretchOf, type Row } from "../../src/page/record.js";
 import { Store } from "../../src/page/store.js";
 import type { Detection } from "../../src/shared/protocol.js";
-import type { RowHeader } from "../../src/shared/frames.js";
+import type { RowHeader, ToPage } from "../../src/shared/frames.js";
 
 const LINE: Bearings = { bearing_kind: "cone", heading_deg: 30, axis_az_deg: 10, axis_depression_deg: 0, ambiguous: true };
 const CIRCLE: Bearings = { bearing_kind: "azimuth", heading_deg: 350, axis_az_deg: null, axis_depression_deg: null, ambiguous: false };
@@ -148,6 +149,112 @@ test("rows that come again take the place of those that were there", () => {
     record.push(row(500, 0, 2));
     assert.deepEqual(record.rows.map((r) => r.utc_ms), [400, 500]);
 });
+
+test("rows of another array, run or axis begin a record of their own; a heading that comes and goes does not", () => {
+    const record = new Record(1e6);
+    const push = (sample: number, change: object, count = 3) => {
+        const made = row(sample, sample / 100);
+        const axis = makeAxis({ name: "azimuth", unit: "deg", start: 0, step: 1 }, count); // another object each time, as after the bridge's restart
+        record.push({ ...made, axis, data: new Float32Array(count), header: { ...made.header, array: "bow", bearing_reference: "array", ...change } });
+        return [record.rows.length, record.anew?.why ?? null];
+    };
+    assert.deepEqual(push(0, {}), [1, null]);
+    assert.deepEqual(push(100, {}), [2, null], "an axis of the same values");
+    assert.deepEqual(push(200, { bearing_reference: "true" }, 5), [3, null]);
+    assert.deepEqual(push(300, {}), [4, null]);
+    assert.deepEqual(push(400, { config_version: "2", epoch: 2 }), [5, null]);
+    assert.deepEqual(push(500, { array: "stern" }), [1, "array"]);
+    assert.deepEqual(push(600, { array: "stern", run: "s" }), [1, "run"]);
+    assert.deepEqual(push(700, { array: "stern", run: "s" }, 4), [1, "axis"]);
+    assert.deepEqual(record.anew, { why: "axis", utc_ms: 700 });
+    record.clear();
+    assert.equal(record.anew, null);
+});
+
+test("contacts and the heading of another run are not taken over", () => {
+    const store = storeWithAxis();
+    const detections = [detection(60)];
+    for (const [run, sample] of [["a", 100], ["a", 200], ["b", 300]] as const) {
+        store.take(frameOf("detections", sample, { run, detections }), new Float32Array(0));
+        store.take(frameOf("cbf.azimuth", sample, { run, heading_deg: run === "a" ? 30 : null }), Float32Array.of(1, 2, 3));
+        if (run === "a") assert.deepEqual([store.contacts.list[0].first_ms, store.heading?.deg], [100, 30]);
+        store.followed ??= store.contacts.list[0].id;
+    }
+    assert.deepEqual(store.contacts.list.map((c) => c.first_ms), [300]);
+    assert.deepEqual([store.heading, store.cbf.rows.length], [null, 1]);
+    assert.equal(store.followed, store.contacts.list[0].id, "what was followed before is gone");
+});
+
+test("data are as old as the end of their window by the daemon's clock, however fresh they came", () => {
+    const store = storeWithAxis();
+    const now_ms = performance.now();
+    const made_ms = 1.7e12; // by the daemon's clock; this page's is of no matter
+    assert.equal(store.dataAge_ms(now_ms), null);
+    store.take(frameOf("cbf.azimuth", made_ms - 29_200), Float32Array.of(1, 2, 3)); // windows of 0.2 s
+    assert.ok(store.dataAge_ms(now_ms)! < 1000, "before the first status: since they came");
+    store.take(frameOf("status", made_ms), new Float32Array(0));
+    const age = (at_ms: number) => Math.round(store.dataAge_ms(at_ms)! / 1000);
+    assert.equal(age(now_ms), 29);
+    assert.equal(age(now_ms + 5000), 34);
+    store.take(frameOf("cbf.azimuth", made_ms, { utc_ns: null }), Float32Array.of(1, 2, 3));
+    assert.equal(age(performance.now()), 0, "no UTC is known");
+    store.take(frameOf("cbf.azimuth", made_ms + 60_000), Float32Array.of(1, 2, 3));
+    assert.equal(age(performance.now()), 0, "a digitiser whose clock is ahead");
+});
+
+test("losses are told with their time, and are recent for a minute", () => {
+    const losses = new Losses();
+    const status = (failed: number, run = "r") => ({ run, windows: { dropped: {}, failed } }) as unknown as Status;
+    losses.take(status(0), 0);
+    assert.deepEqual([losses.when, losses.recent], ["", false]);
+    losses.take(status(2), 3_600_000);
+    assert.deepEqual([losses.when, losses.recent], ["last 01:00:00Z", true]);
+    losses.take(status(2), 3_659_000);
+    assert.ok(losses.recent);
+    losses.take(status(2), 3_661_000);
+    assert.deepEqual([losses.when, losses.recent], ["last 01:00:00Z", false]);
+    losses.take(status(5, "another"), 7_200_000);
+    assert.deepEqual([losses.when, losses.recent], ["before 02:00:00Z", false], "of a run that is not known from its beginning");
+});
+
+test("a power of zero has no level", () => {
+    assert.deepEqual([levelText(0, "uPa^2"), levelText(100, "uPa^2")], ["no power", "20.00 dB re 1 µPa²"]);
+    const silent = { ...row(0, 0), data: new Float32Array(3), header: { ...row(0, 0).header, unit: "uPa^2", bearing_kind: "cone", heading_deg: null } } as Row;
+    const reading = { utc_ms: 0, angle: 1, column: 1, power: 0, over_db: 0, rows: [silent], missing: "nothing" } as const;
+    assert.match(describe({ ...reading, rows: [silent] }, true), /^1\.00 deg {2}· {2}no power {2}·/);
+});
+
+test("no two states of an element have nearly the same colour", () => {
+    const colours = Object.entries({ ...FAULT_COLOURS, "in order": WELL, masked: MASKED });
+    assert.deepEqual(Object.keys(FAULT_COLOURS), [...FAULTS]);
+    colours.forEach(([name, colour], i) => {
+        for (const [other, another] of colours.slice(i + 1)) {
+            const apart = Math.hypot(...lab(colour).map((value, k) => value - lab(another)[k]));
+            assert.ok(apart > 25, `${name} and ${other}: ${apart.toFixed(0)} in CIELAB`);
+        }
+    });
+});
+
+/** CIELAB of a colour of sRGB, white at D65. */
+function lab(hex: string): number[] {
+    const [r, g, b] = [1, 3, 5].map((i) => linear(parseInt(hex.slice(i, i + 2), 16)));
+    const white = [0.95047, 1, 1.08883];
+    const xyz = [0.4124 * r + 0.3576 * g + 0.1805 * b, 0.2126 * r + 0.7152 * g + 0.0722 * b, 0.0193 * r + 0.1192 * g + 0.9505 * b];
+    const [x, y, z] = xyz.map((value, i) => (value / white[i] > 0.008856 ? Math.cbrt(value / white[i]) : (7.787 * value) / white[i] + 16 / 116));
+    return [116 * y - 16, 500 * (x - y), 200 * (y - z)];
+}
+
+function storeWithAxis(): Store {
+    const store = new Store();
+    store.take({ type: "axes", id: 1, axes: [{ name: "azimuth", unit: "deg", start: 0, step: 1 }] }, new Float32Array(0));
+    return store;
+}
+
+/** A row of a topic as the bridge sends it, at a time of so many ms. */
+function frameOf(topic: string, ms: number, change: object = {}): ToPage {
+    const header = { ...row(ms, ms).header, topic, utc_ns: 1e6 * ms, heading_deg: null, flags: [] as string[], ...change } as RowHeader;
+    return { type: "row", source: 0, axes: 1, age_ms: 0, header };
+}
 
 test("the split-window mean follows the background and not a source", () => {
     for (const circular of [false, true]) {

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Each hydrophone: its level, what the daemon found wrong with it, the share of samples that are missing, its place.
+import { FAULT_COLOURS, MASKED, WELL } from "../colour.js";
 import { colourOf, element, fitCanvas, letter_px, setText } from "../dom.js";
 import { Empty, waitingText } from "../empty.js";
-import { decibels, referenceOf, ticks } from "../format.js";
+import { decibels, levelText, referenceOf, ticks } from "../format.js";
 import { settings } from "../settings.js";
 import { elementStates, statusOf, type ElementState } from "../status.js";
 import { ArrayDrawing } from "./array.js";
 import type { Context, View } from "./view.js";
 
-const COLOURS: Record<string, string> = { dead: "#ff5a5f", stuck: "#ff9ad5", clipped: "#f0b440", noisy: "#c792ff", hum: "#58c48a", identical: "#5aa9ff" };
-const WELL = "#6cb6ff";
-const MASKED = "#8794a6"; // and not faulty
 const MOST = 8192; // channels: beyond that a message of element.psd is too large to be asked for
 
 export class ElementsView implements View {
@@ -29,7 +27,7 @@ export class ElementsView implements View {
     private box = { left: 0, top: 0, width: 1, height: 1 };
 
     constructor(private readonly context: Context) {
-        const legend = [["in order", WELL], ...Object.entries(COLOURS)].map(([name, colour]) =>
+        const legend = [["in order", WELL], ...Object.entries(FAULT_COLOURS)].map(([name, colour]) =>
             element("span", {}, [element("b", { style: `color: ${colour}` }, ["■ "]), name]),
         );
         legend.push(element("span", {}, [element("b", { style: `color: ${MASKED}` }, ["□ "]), "masked"]));
@@ -164,7 +162,7 @@ export class ElementsView implements View {
         const [x, y, z] = Array.from(position?.data.subarray(3 * channel, 3 * channel + 3) ?? []);
         const words = [
             `channel ${channel}`,
-            level ? levelText(level.data[channel], referenceOf(level.header.unit)) : "",
+            level ? levelText(level.data[channel], level.header.unit) : "",
             missing ? `${(100 * missing.data[channel]).toFixed(1)} % missing` : "",
             position ? (Number.isNaN(x) ? "feeds no hydrophone" : `forward ${x.toFixed(2)} m, right ${y.toFixed(2)} m, down ${z.toFixed(2)} m`) : "",
             state.fault ?? "no fault found",
@@ -174,10 +172,6 @@ export class ElementsView implements View {
     }
 }
 
-function levelText(power: number, reference: string): string {
-    return power > 0 ? `${decibels(power).toFixed(2)} ${reference}` : "no signal";
-}
-
 function colourOfState(state: ElementState): string {
-    return state.fault ? COLOURS[state.fault] : state.masked ? MASKED : WELL;
+    return state.fault ? FAULT_COLOURS[state.fault] : state.masked ? MASKED : WELL;
 }

@@ -31,20 +31,27 @@ function health(status: Status): Facts {
     return [["health", status.health], ["why", status.text || "–"], ...conditions];
 }
 
-function losses(status: Status): Facts {
+function losses(status: Status, store: Store): Facts {
     const found = lossesOf(status).map(([cause, n]): [string, string] => [cause, count(n)]);
     const samples: Facts = [
         ["samples missing", count(status.samples?.missing)],
         ["samples late", count(status.samples?.late)],
         ["samples repeated", count(status.samples?.repeated)],
     ];
-    return [...(found.length ? found : ([["none", "0"]] as Facts)), ...samples];
+    const when: Facts = found.length ? [["when", store.losses.when]] : [["none", "0"]];
+    return [...found, ...when, ...samples];
+}
+
+/** Parts are too short for a tenth of a millisecond. */
+function inMicroseconds(us: number | null | undefined): string {
+    return us === null || us === undefined ? "–" : `${us.toFixed(0)} us`;
 }
 
 function latencies(status: Status): Facts {
     const last = (spread: Spread | undefined) => [spread?.p50_us, spread?.p99_us, spread?.max_us].map(inTime).join(" / ");
     const stages = Object.entries(status.stage_us ?? {}).map(([stage, us]): [string, string] => [`stage ${stage}`, inTime(us)]);
-    return [["median / 99 % / most", last(status.latency)], ...stages];
+    const parts = Object.entries(status.latency_parts ?? {}).map(([part, spread]): [string, string] => [`mean in ${part}`, inMicroseconds(spread.mean_us)]);
+    return [["median / 99 % / most", last(status.latency)], ["mean, the sum of the parts", inMicroseconds(status.latency?.mean_us)], ...parts, ...stages];
 }
 
 function rates(status: Status): Facts {
@@ -113,7 +120,7 @@ function bridge(status: Status, store: Store, now_ms: number): Facts {
     return [
         ["endpoint", source?.endpoint ?? "–"],
         ["status from", status.utc_ns ? `${utcDate(status.utc_ns / 1e6)} ${utcTime(status.utc_ns / 1e6)}Z` : "–"],
-        ["newest window", row ? `${row.header.window}, ${utcTime(row.utc_ms, 1)}Z, ${duration((now_ms - row.arrived_ms) / 1000)} ago` : "–"],
+        ["newest window", row ? `${row.header.window}, ${utcTime(row.utc_ms, 1)}Z, ${duration(store.dataAge_ms(now_ms)! / 1000)} old` : "–"],
         ["missed by the bridge", count(source?.missed)],
         ["refused by the bridge", source?.refused ? `${source.refused}: ${source.refused_why}` : "0"],
         ["connection opened anew", count(source?.reopened)],

@@ -5,7 +5,7 @@ import { EMPTY, shades, SHADES } from "../colour.js";
 import { columnsOf, largest, wholeExtent, type Columns, type Extent } from "../columns.js";
 import { choice, colourOf, element, fitCanvas, letter_px, setText } from "../dom.js";
 import { Empty, waitingText } from "../empty.js";
-import { decibels, referenceOf, ticks } from "../format.js";
+import { decibels, levelText, referenceOf, ticks } from "../format.js";
 import { makeAxis, type RowAxis } from "../record.js";
 import { axisValues } from "../../shared/protocol.js";
 import { choose, settings } from "../settings.js";
@@ -118,7 +118,8 @@ export class NearFieldView implements View {
     private paint({ latest, ranges, edges, peak }: Map2): void {
         const { width, height } = this.picture;
         const directions = latest.header.shape[1];
-        const peak_db = decibels(latest.data[peak.range * directions + peak.column]);
+        const highest = latest.data[peak.range * directions + peak.column];
+        const peak_db = highest > 0 ? decibels(highest) : 0;
         const high_db = settings.automatic ? peak_db : settings.high_db;
         const low_db = settings.automatic ? peak_db - BELOW_PEAK_DB : settings.low_db;
         const table = shades(settings.palette);
@@ -229,7 +230,7 @@ export class NearFieldView implements View {
         const power = latest.data[range * axis.values.length + column];
         const sides = hasTrue(latest.header) ? bearingsOf(latest.header, angle).map((b) => formatBearing(b)) : [];
         const words = [`${angle.toFixed(2)} deg`, sides.length ? `true ${sides.join(" | ")}` : "", `${ranges[range].toFixed(0)} m`,
-            `${decibels(power).toFixed(2)} ${referenceOf(latest.header.unit)}`];
+            levelText(power, latest.header.unit)];
         return words.filter(Boolean).join("  ·  ");
     }
 }

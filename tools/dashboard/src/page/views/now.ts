@@ -105,9 +105,9 @@ export class NowView implements View {
         const made = ["cbf", "mvdr"].map((maker) => this.rows.find((r) => r.header.topic.startsWith(maker)));
         const tables = [...made, this.music].map((row): uPlot.AlignedData => {
             if (!row) return [[], []];
-            const points = Array.from(row.axis.values, (angle, i) => [this.place(row, angle), decibels(row.data[i])]);
-            points.sort((a, b) => a[0] - b[0]);
-            return [points.map((p) => p[0]), points.map((p) => p[1])];
+            const points = Array.from(row.axis.values, (angle, i) => ({ at: this.place(row, angle), db: row.data[i] > 0 ? decibels(row.data[i]) : null }));
+            points.sort((a, b) => a.at - b.at);
+            return [points.map((p) => p.at), points.map((p) => p.db)];
         });
         return uPlot.join(tables);
     }
@@ -221,7 +221,8 @@ function nearestKnown(values: ArrayLike<number | null | undefined>, at: number):
 
 /** From below the quietest tenth to above the loudest, in steps, so that the axis stands still. */
 function limitsOf(rows: Row[]): [number, number] {
-    const levels = Float64Array.from(rows.flatMap((row) => Array.from(row.data, decibels))).sort();
+    const levels = Float64Array.from(rows.flatMap((row) => Array.from(row.data).filter((p) => p > 0).map(decibels))).sort();
+    if (levels.length === 0) return [0, STEP_DB];
     const low = STEP_DB * Math.floor(levels[Math.floor(levels.length / 20)] / STEP_DB - 0.5);
     return [low, STEP_DB * Math.ceil(levels[levels.length - 1] / STEP_DB + 1)];
 }

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "core/room.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char CGROUPS[] = "/sys/fs/cgroup";
+
+/* The number behind `name` at the beginning of a line ("": of the first); NaN: there is none. */
+static double number_in(const char *root, const char *path, const char *name) {
+    char file[PATH_MAX], line[512];
+    double value = NAN;
+    if (snprintf(file, sizeof file, "%s%s", root, path) >= (int)sizeof file)
+        return NAN;
+    FILE *from = fopen(file, "re");
+    while (from && isnan(value) && fgets(line, sizeof line, from))
+        if (!strncmp(line, name, strlen(name)) && sscanf(line + strlen(name), " %lf", &value) != 1)
+            break;
+    if (from)
+        fclose(from);
+    return value;
+}
+
+/* The path of the process's group, "" where it is in none or at the top. */
+static void own_group(const char *root, char path[PATH_MAX]) {
+    char file[PATH_MAX], line[PATH_MAX + 8];
+    path[0] = '\0';
+    if (snprintf(file, sizeof file, "%s/proc/self/cgroup", root) >= (int)sizeof file)
+        return;
+    FILE *from = fopen(file, "re");
+    while (from && fgets(line, sizeof line, from))
+        if (!strncmp(line, "0::/", 4)) { /* of version 2; others have a number and a name */
+            line[strcspn(line, "\n")] = '\0';
+            snprintf(path, PATH_MAX, "%.*s", PATH_MAX - 1, line[4] ? line + 3 : "");
+            break;
+        }
+    if (from)
+        fclose(from);
+}
+
+/* `name` of the group's folder. */
+static double of_group(const char *root, const char *group, const char *name, const char *key,
+                       char path[PATH_MAX]) {
+    const int length = snprintf(path, PATH_MAX, "%s%s/%s", CGROUPS, group, name);
+    return length < PATH_MAX ? number_in(root, path, key) : NAN;
+}
+
+/* The group's limit and what is left below it, if they are less. "max" is no number. */
+static void bound(sonar_room *room, const char *root, const char *group) {
+    char path[PATH_MAX], other[PATH_MAX];
+    const double most = of_group(root, group, "memory.max", "", path);
+    if (!isfinite(most))
+        return;
+    const double used = of_group(root, group, "memory.current", "", other);
+    const double cached = of_group(root, group, "memory.stat", "inactive_file", other);
+    if (most < room->total_bytes) {
+        room->total_bytes = most;
+        snprintf(room->limit, sizeof room->limit, "%.*s", SONAR_ROOM_TEXT - 1, path);
+    }
+    if (isfinite(used))
+        room->free_bytes =
+            fmin(room->free_bytes, fmax(0, most - used + (isfinite(cached) ? cached : 0)));
+}
+
+sonar_room sonar_room_read(const char *root) {
+    static const char info[] = "/proc/meminfo";
+    sonar_room room = {.total_bytes = 1024 * number_in(root, info, "MemTotal:"),
+                       .free_bytes = 1024 * number_in(root, info, "MemAvailable:")};
+    char group[PATH_MAX];
+    if (isnan(room.total_bytes))
+        room.total_bytes = INFINITY;
+    if (isnan(room.free_bytes))
+        room.free_bytes = room.total_bytes;
+    snprintf(room.limit, sizeof room.limit, "%s", info);
+    own_group(root, group);
+    bound(&room, root, group);
+    for (char *end; (end = strrchr(group, '/'));) { /* in a container the top has a limit, too */
+        *end = '\0';
+        bound(&room, root, group);
+    }
+    room.free_bytes = fmin(room.free_bytes, room.total_bytes);
+    return room;
+}

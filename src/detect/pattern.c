@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include "detect/pattern.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+#include "core/random.h"
+
+enum {
+    POINTS_MOST = 16384, /* frequencies of a spectrum */
+    POINTS_LEAST = 128,
+    POINTS_A_LOBE = 8,
+    LANES = 8
+};
+static const double error_share = 0.01;        /* of an element's power */
+static const double least_share_of_top = 0.01; /* where the band begins at 0 Hz */
+
+/* |sum w exp(-2 pi i f difference)|^2 at `points` frequencies from low_hz on. */
+typedef struct spectrum {
+    double low_hz, step_hz, span_s; /* largest difference of two differences */
+    size_t points;
+    double *re, *im;
+    float *power;
+} spectrum;
+
+struct sonar_pattern {
+    size_t sensors;              /* a multiple of LANES */
+    double *position_m, *weight; /* [sensor] */
+    double *of_s, *at_s;         /* [sensor] scratch */
+    const sonar_scan *scan;
+    sonar_range_reference reference;
+    double c_mps, edge_hz[SONAR_PATTERN_PARTS + 1], floor;
+    spectrum pair, line; /* line.points > 0: of a cone's two ends */
+};
+
+/* ---- spectra of delays ----------------------------------------------------------------------- */
+
+typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
+typedef double half_lanes __attribute__((vector_size(LANES / 2 * sizeof(double))));
+
+/* Adds LANES sensors. Their sum at a frequency goes in halves, real and imaginary parts side by
+ * side: a chain of additions would take most of the time. */
+SONAR_MULTIARCH static void add_sensors(spectrum *s, const double *weight, const double *delay_s) {
+    lanes re, im, step_re, step_im;
+    for (size_t l = 0; l < LANES; l++) {
+        const double first = -2 * M_PI * s->low_hz * delay_s[l];
+        const double step = -2 * M_PI * s->step_hz * delay_s[l];
+        re[l] = weight[l] * cos(first), im[l] = weight[l] * sin(first);
+        step_re[l] = cos(step), step_im[l] = sin(step);
+    }
+    for (size_t i = 0; i < s->points; i++) {
+        const half_lanes a = __builtin_shufflevector(re, re, 0, 1, 2, 3) +
+                             __builtin_shufflevector(re, re, 4, 5, 6, 7);
+        const half_lanes b = __builtin_shufflevector(im, im, 0, 1, 2, 3) +
+                             __builtin_shufflevector(im, im, 4, 5, 6, 7);
+        const half_lanes both =
+            __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7);
+        const lanes turned = re * step_re - im * step_im;
+        im = re * step_im + im * step_re;
+        re = turned;
+        s->re[i] += both[0] + both[1];
+        s->im[i] += both[2] + both[3];
+    }
+}
+
+/* From low_hz to high_hz, of the delays at[] - of[]. */
+static void make_spectrum(const sonar_pattern *p, double low_hz, double high_hz, spectrum *s) {
+    double least = INFINITY, most = -INFINITY;
+    for (size_t k = 0; k < p->sensors; k++) {
+        p->at_s[k] -= p->of_s[k];
+        least = fmin(least, p->weight[k] != 0 ? p->at_s[k] : least);
+        most = fmax(most, p->weight[k] != 0 ? p->at_s[k] : most);
+    }
+    s->span_s = fmax(most - least, 0);
+    s->points = (size_t)fmin(fmax(POINTS_A_LOBE * (high_hz - low_hz) * s->span_s, POINTS_LEAST),
+                             POINTS_MOST);
+    s->low_hz = low_hz;
+    s->step_hz = fmax(high_hz - low_hz, DBL_MIN) / (double)(s->points - 1);
+    memset(s->re, 0, s->points * sizeof *s->re);
+    memset(s->im, 0, s->points * sizeof *s->im);
+    for (size_t k = 0; k < p->sensors; k += LANES)
+        add_sensors(s, p->weight + k, p->at_s + k);
+    for (size_t i = 0; i < s->points; i++)
+        s->power[i] = (float)(s->re[i] * s->re[i] + s->im[i] * s->im[i]);
+}
+
+/* Between the points, as far as there are some. */
+static double point_at(const spectrum *s, double hz) {
+    return fmin(fmax((hz - s->low_hz) / s->step_hz, 0), (double)(s->points - 1));
+}
+
+static float power_at(const spectrum *s, double point) {
+    const size_t below = (size_t)point, above = sonar_min_size(below + 1, s->points - 1);
+    const float rest = (float)(point - (double)below);
+    return (1 - rest) * s->power[below] + rest * s->power[above];
+}
+
+/* Frequencies count `factor` times in the spectrum. */
+static void read_parts(const sonar_pattern *p, const spectrum *s, double factor, double blur,
+                       double share[SONAR_PATTERN_PARTS]) {
+    const double beside_hz = s->span_s > 0 ? blur / s->span_s : 0;
+    for (size_t part = 0; part < SONAR_PATTERN_PARTS; part++) {
+        const double first = point_at(s, p->edge_hz[part] * factor - beside_hz);
+        const double last = point_at(s, p->edge_hz[part + 1] * factor + beside_hz);
+        float most = fmaxf(power_at(s, first), power_at(s, last));
+        for (size_t i = (size_t)ceil(first); i <= (size_t)last; i++)
+            most = fmaxf(most, s->power[i]);
+        share[part] = fmin((double)most + p->floor, 1);
+    }
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+static void delays(const sonar_pattern *p, sonar_point place, double *tau_s) {
+    double u[3];
+    sonar_scan_unit(p->scan, place.az_deg, u);
+    if (isfinite(place.range_m))
+        sonar_delay_near(p->sensors, p->position_m, u, place.range_m, p->reference, p->scan->axis,
+                         p->c_mps, tau_s);
+    else
+        sonar_delay_far(p->sensors, p->position_m, u, p->c_mps, tau_s);
+}
+
+static double cosine(double az_deg) {
+    return cos(az_deg * (M_PI / 180));
+}
+
+void sonar_pattern_shares(void *pattern, sonar_point of, sonar_point at, double blur,
+                          double share[SONAR_PATTERN_PARTS]) {
+    sonar_pattern *p = pattern;
+    const bool far = !isfinite(of.range_m) && !isfinite(at.range_m);
+    if (p->line.points && far) {
+        const double factor = fabs(cosine(at.az_deg) - cosine(of.az_deg)) / 2;
+        read_parts(p, &p->line, factor, blur, share);
+        return;
+    }
+    delays(p, of, p->of_s);
+    delays(p, at, p->at_s);
+    make_spectrum(p, p->edge_hz[0], p->edge_hz[SONAR_PATTERN_PARTS], &p->pair);
+    read_parts(p, &p->pair, 1, blur, share);
+}
+
+/* ---- made once ------------------------------------------------------------------------------- */
+
+/* Sensors in use, of more than the most one of each group; the rest of the last lanes weighs
+ * nothing. Weights are of their sum. */
+static void take_sensors(sonar_pattern *p, const sonar_pattern_spec *spec, size_t used) {
+    const size_t groups = sonar_min_size(used, SONAR_PATTERN_SENSORS);
+    size_t seen = 0, taken = 0, chosen = 0;
+    uint64_t random = 1;
+    double all = 0, squares = 0, sum = 0;
+    for (size_t k = 0; k < spec->sensors; k++) {
+        const double weight = (double)spec->weight[k];
+        if (weight == 0)
+            continue;
+        all += weight, squares += weight * weight;
+        const size_t begin = taken * used / groups, end = (taken + 1) * used / groups;
+        if (seen == begin)
+            chosen = begin + (size_t)(sonar_random_uniform(&random) * (double)(end - begin));
+        if (seen++ != chosen)
+            continue;
+        memcpy(p->position_m + 3 * taken, spec->position_m + 3 * k, 3 * sizeof(double));
+        p->weight[taken++] = weight;
+        sum += weight;
+    }
+    for (size_t k = 0; k < p->sensors; k++)
+        p->weight[k] = sum > 0 ? p->weight[k] / sum : 0;
+    p->floor = all > 0 ? error_share * squares / (all * all) : 1;
+}
+
+static bool allocate(sonar_pattern *p) {
+    p->position_m = sonar_alloc(3 * p->sensors, sizeof *p->position_m);
+    p->weight = sonar_alloc(p->sensors, sizeof *p->weight);
+    p->of_s = sonar_alloc(p->sensors, sizeof *p->of_s);
+    p->at_s = sonar_alloc(p->sensors, sizeof *p->at_s);
+    bool all = p->position_m && p->weight && p->of_s && p->at_s;
+    spectrum *both[2] = {&p->pair, &p->line};
+    for (size_t i = 0; i < 2; i++) {
+        both[i]->re = sonar_alloc(POINTS_MOST, sizeof *both[i]->re);
+        both[i]->im = sonar_alloc(POINTS_MOST, sizeof *both[i]->im);
+        both[i]->power = sonar_alloc(POINTS_MOST, sizeof *both[i]->power);
+        all = all && both[i]->re && both[i]->im && both[i]->power;
+    }
+    return all;
+}
+
+static void make_line(sonar_pattern *p) {
+    delays(p, (sonar_point){180, INFINITY}, p->of_s);
+    delays(p, (sonar_point){0, INFINITY}, p->at_s);
+    make_spectrum(p, 0, p->edge_hz[SONAR_PATTERN_PARTS], &p->line);
+}
+
+sonar_code sonar_pattern_create(const sonar_pattern_spec *spec, sonar_pattern **pattern,
+                                sonar_error *err) {
+    sonar_pattern *p = *pattern = sonar_alloc(1, sizeof *p);
+    size_t used = 0;
+    for (size_t k = 0; k < spec->sensors; k++)
+        used += spec->weight[k] != 0;
+    const size_t lanes = sonar_min_size(sonar_max_size(used, 1), SONAR_PATTERN_SENSORS) + LANES - 1;
+    if (p) {
+        *p = (sonar_pattern){.sensors = lanes / LANES * LANES,
+                             .scan = spec->scan,
+                             .reference = spec->reference,
+                             .c_mps = spec->c_mps};
+    }
+    if (!p || !allocate(p)) {
+        sonar_pattern_destroy(p);
+        *pattern = NULL;
+        return sonar_fail(err, SONAR_ENOMEM, "detect", "no memory for the array's pattern");
+    }
+    const double low_hz = fmax(spec->low_hz, least_share_of_top * spec->high_hz);
+    for (int i = 0; i <= SONAR_PATTERN_PARTS; i++)
+        p->edge_hz[i] = low_hz * pow(spec->high_hz / low_hz, (double)i / SONAR_PATTERN_PARTS);
+    take_sensors(p, spec, used);
+    if (spec->scan->cone)
+        make_line(p);
+    return SONAR_OK;
+}
+
+void sonar_pattern_destroy(sonar_pattern *p) {
+    if (!p)
+        return;
+    free(p->position_m);
+    free(p->weight);
+    free(p->of_s);
+    free(p->at_s);
+    free(p->pair.re);
+    free(p->pair.im);
+    free(p->pair.power);
+    free(p->line.re);
+    free(p->line.im);
+    free(p->line.power);
+    free(p);
+}

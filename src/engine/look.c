@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Power off the grid: looks go to the side of the beamformer, are steered at there and evaluated,
+ * slab by slab, and only the powers come back. */
+#include <string.h>
+
+#include "engine/internal.h"
+
+static sonar_buffer rows_of(const sonar_buffer *all, size_t first, size_t n) {
+    const size_t columns = all->rank > 1 ? all->shape[1] : 1;
+    sonar_buffer rows = sonar_buffer_view(NULL, all->dtype, all->rank, (size_t[]){n, columns});
+    rows.data = (char *)all->data + first * columns * sonar_dtype_size(all->dtype);
+    rows.space = all->space;
+    return rows;
+}
+
+sonar_code sonar_look_send(sonar_engine *e, struct aim *aim, size_t n, sonar_error *err) {
+    const struct side *side = aim->steer.side;
+    const sonar_buffer from = rows_of(&e->buffers.host_looks, 0, n);
+    sonar_buffer to = rows_of(&aim->looks, 0, n);
+    return side->backend->copy(side->queue, &from, &to, err);
+}
+
+sonar_code sonar_look_steer(const struct aim *aim, size_t first, size_t n, const sonar_work *work,
+                            sonar_buffer *turns, sonar_error *err) {
+    const struct stage *steer = &aim->steer;
+    const sonar_buffer looks = rows_of(&aim->looks, first, n);
+    *turns = rows_of(&aim->turns, 0, n);
+    return steer->ops->execute(steer->self, steer->side->queue, &looks, turns, work, err);
+}
+
+static sonar_code evaluate(sonar_engine *e, const struct stage *beamformer, size_t n,
+                           sonar_error *err) {
+    struct side *side = beamformer->side;
+    struct aim *aim = &side->aim;
+    sonar_buffer turns;
+    sonar_code code = sonar_look_send(e, aim, n, err);
+    for (size_t done = 0; done < n && !code; done += SLAB) {
+        const size_t some = sonar_min_size(n - done, SLAB);
+        sonar_buffer powers = rows_of(&aim->powers, done, some);
+        code = sonar_look_steer(aim, done, some, &e->last, &turns, err);
+        if (!code)
+            code = beamformer->ops->evaluate(beamformer->self, side->queue, &turns, &powers,
+                                             &e->last, err);
+    }
+    if (code)
+        return code;
+    const sonar_buffer from = rows_of(&aim->powers, 0, n);
+    sonar_buffer to = rows_of(&e->buffers.host_powers, 0, n);
+    code = side->backend->copy(side->queue, &from, &to, err);
+    if (!code)
+        code = side->backend->record(side->queue, side->done, err);
+    return code ? code : side->backend->finish(side->done, err);
+}
+
+sonar_code sonar_engine_evaluate(sonar_engine *e, sonar_engine_stage which, size_t n,
+                                 const sonar_look *look, float *power, sonar_error *err) {
+    if (n > SONAR_ENGINE_POINTS)
+        return sonar_fail(err, SONAR_EINVAL, "engine", "%zu points are more than %d", n,
+                          SONAR_ENGINE_POINTS);
+    if (!n)
+        return SONAR_OK;
+    memcpy(e->buffers.host_looks.data, look, n * sizeof *look);
+    if (e->parts)
+        return sonar_parts_evaluate(e, which, n, power, err);
+    const sonar_code code = evaluate(e, which == SONAR_ENGINE_MVDR ? &e->mvdr : &e->cbf, n, err);
+    if (!code)
+        memcpy(power, e->buffers.host_powers.data, n * sizeof *power);
+    return code;
+}

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whom the demonstration and the simulator feed, beside a daemon that somebody operates.
+demo_test.py SOURCE BINARIES. Exit 77: skipped."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+source, binaries = (pathlib.Path(name).resolve() for name in sys.argv[1:3])
+
+ARRAY = """schema: 1
+array: {{id: 1, name: {name}, geometry: {{line: {{sensors: 32, spacing_m: 0.75}}}}, gain_db: 0, heading_deg: 30}}
+sound_speed_mps: 1500
+fs_hz: {fs_hz}
+ingest: {{endpoints: ["ipc://{folder}/in"]}}
+dft: {{length: 2048, hop: 1024}}
+cbf: {{band_hz: [600, 950], ranges_m: []}}
+mvdr: {{band_hz: [600, 950], length: 512, hop: 256, snapshots: 64}}
+output: {{endpoint: "ipc://{folder}/out"}}
+control: {{endpoint: "ipc://{folder}/control"}}
+runtime: {{threads: 1}}
+"""
+
+
+def run(program, *arguments, **options):
+    return subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+
+
+def status(config):
+    answer = run(binaries / "sonarctl", "--config", config, "--json", "--timeout", 60, "status")
+    assert answer.returncode == 0, answer.stderr
+    return json.loads(answer.stdout)["status"]
+
+
+def operate(config):
+    daemon = subprocess.Popen([binaries / "sonard", config], stderr=subprocess.PIPE, text=True)
+    for line in daemon.stderr:
+        if "running; waiting for samples" in line:
+            return daemon
+    raise AssertionError("the daemon does not run")
+
+
+def try_demo(config):
+    """What the demonstration simulates reaches its own daemon alone; a short one is judged all the same."""
+    demo = run(source / "scripts/demo", "--bin", binaries, "--config", config, "--seconds", 1,
+               "--scene", source / "config/scenes/one-source.yaml")
+    assert demo.returncode == 0 and "All within tolerance" in demo.stdout, demo.stdout + demo.stderr
+    operated = status(config)
+    assert operated["frames"]["received"] == 0 and operated["waiting"], operated["frames"]
+
+
+def simulate(config):
+    return run(binaries / "sonar-sim", "--config", config, "--scene", source / "config/scenes/one-source.yaml",
+               "--duration", 0.5)
+
+
+def try_simulator(folder, config):
+    """It says whom it feeds, and feeds no daemon of another configuration at the same endpoints."""
+    for name, fs_hz in (("stern", 8000), ("bow", 4000)):
+        other = folder / "other.yaml"
+        other.write_text(ARRAY.format(folder=folder, name=name, fs_hz=fs_hz))
+        refused = simulate(other)
+        assert refused.returncode == 2 and f"array 'bow' at 8000 Hz, and the configuration's is '{name}'" in refused.stderr, \
+            refused.stderr
+    fed = simulate(config)
+    assert fed.returncode == 0 and f"feeding sonard of the array 'bow' at ipc://{folder}/in" in fed.stderr, fed.stderr
+    sent, until = json.loads(fed.stdout)["frames"], time.monotonic() + 60
+    while status(config)["frames"]["received"] < sent and time.monotonic() < until:
+        time.sleep(0.1)
+    assert status(config)["frames"]["received"] == sent, "nothing of those that were refused"
+
+
+with tempfile.TemporaryDirectory() as name:
+    folder = pathlib.Path(name)
+    config = folder / "bow.yaml"
+    config.write_text(ARRAY.format(folder=folder, name="bow", fs_hz=8000))
+    daemon = operate(config)
+    try:
+        try_demo(config)
+        try_simulator(folder, config)
+    finally:
+        daemon.terminate()
+        daemon.communicate()

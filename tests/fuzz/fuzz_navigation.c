@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* libFuzzer target for navigation as a whole: the input is what comes on a line of NMEA, cut
+ * anywhere, JSON with times, and questions for the heading at any time in between. */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nav/internal.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void ask(sonar_nav *nav, int64_t utc_ns) {
+    double deg = NAN;
+    bool asked;
+    if (sonar_nav_heading(nav, utc_ns, &deg, &asked) && !(deg >= 0 && deg < 360))
+        abort();
+}
+
+static void tell(sonar_nav *nav, const char *text, size_t bytes, bool held) {
+    int64_t utc_ns = 1;
+    sonar_nav_values values;
+    if (!sonar_nav_parse(text, bytes, &utc_ns, &values, NULL))
+        sonar_nav_tell(nav, "fuzz", &values, utc_ns, held);
+    ask(nav, utc_ns);
+}
+
+static void look(sonar_nav *nav, int64_t utc_ns) {
+    sonar_navigation now;
+    sonar_nav_read(nav, utc_ns, &now);
+    for (int i = 0; i < SONAR_NAV_QUANTITIES; i++) {
+        double low, high;
+        sonar_nav_range((sonar_nav_quantity)i, &low, &high);
+        if (!isnan(now.value[i]) && !(now.value[i] >= low && now.value[i] <= high))
+            abort();
+    }
+}
+
+/* Steps of a byte for what, a byte for how many bytes, and these. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    const sonar_nav_spec spec = {.stale_after_s = 3};
+    const int64_t most_ns = 4000000000000000000; /* of the frames and of JSON */
+    sonar_nav *nav;
+    if (sonar_nav_create(&spec, sonar_host_serial(), &nav, NULL))
+        abort();
+    nav->variation_deg = NAN;
+    while (size >= 2) {
+        const size_t bytes = sonar_min_size(data[1], size - 2);
+        const char *text = (const char *)data + 2;
+        int64_t utc_ns = 0;
+        memcpy(&utc_ns, text, sonar_min_size(bytes, sizeof utc_ns));
+        if (data[0] % 8 < 3)
+            sonar_nav_take_bytes(nav, text, bytes);
+        else if (data[0] % 8 < 6)
+            tell(nav, text, bytes, data[0] & 8);
+        else if (data[0] % 8 == 6)
+            ask(nav, utc_ns % most_ns);
+        else
+            look(nav, utc_ns % most_ns);
+        data += 2 + bytes;
+        size -= 2 + bytes;
+    }
+    sonar_nav_destroy(nav);
+    return 0;
+}

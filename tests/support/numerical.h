@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* For tests that are long for their arithmetic, and whose memory other tests walk as well: they run
+ * in every build but under the address sanitizer, where they take five times as long. */
+#ifndef SONAR_TEST_NUMERICAL_H
+#define SONAR_TEST_NUMERICAL_H
+
+#ifdef __SANITIZE_ADDRESS__
+#define NUMERICAL .disabled = true
+#else
+#define NUMERICAL .disabled = false
+#endif
+
+#endif
