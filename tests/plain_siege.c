@@ -482,8 +482,7 @@ static void hoards(struct siege *s) {
 /* Subscriptions without a pause, faster than libzmq takes them in: it does not come back to the
  * daemon while there are more, which is to end the flood all the same. */
 static void flood(const struct siege *s, int number) {
-    enum { MOST = 16000 };
-    int fd = -1, sent = 0;
+    int fd = -1;
     for (int i = 0; i < 300 && fd < 0; i++, usleep(200000)) { /* perhaps too often by now */
         fd = zmtp_connect(s->out);
         if (fd >= 0 && !zmtp_handshake(fd, "SUB")) {
@@ -491,10 +490,11 @@ static void flood(const struct siege *s, int number) {
             fd = -1;
         }
     }
-    while (fd >= 0 && sent < MOST && subscribe_raw(fd, sent << 8 | number, TOPIC) &&
-           !zmtp_is_over(fd))
-        sent++;
-    _exit(sent >= MOST);
+    const int64_t end_ns = sonar_monotonic_ns() + 60 * (int64_t)1000000000;
+    bool cut = fd < 0;
+    for (int sent = 0; !cut && sonar_monotonic_ns() < end_ns; sent++)
+        cut = !subscribe_raw(fd, sent << 8 | number, TOPIC) || zmtp_is_over(fd);
+    _exit(!cut);
 }
 
 static void floods(struct siege *s) {
