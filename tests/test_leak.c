@@ -275,3 +275,92 @@ Test(leak, a_large_array_has_the_pattern_of_a_share_of_its_sensors, .timeout = 3
     }
     sonar_pattern_destroy(pattern);
 }
+
+/* Backwards, as threads may come. */
+static void backwards(void *ctx, size_t tasks, void (*task)(void *, size_t, size_t), void *arg) {
+    size_t *calls = ctx;
+    ++*calls;
+    for (size_t i = tasks; i-- > 0;)
+        task(arg, i, 0);
+}
+
+Test(leak, workers_share_a_pattern_and_change_no_bit_of_it, .timeout = 300) {
+    enum { SENSORS = 301 };
+    size_t calls = 0;
+    const sonar_host host = {.ctx = &calls, .parallel = backwards, .workers = 1};
+    static double position_m[3 * SENSORS];
+    static float weight[SENSORS];
+    for (size_t k = 0; k < SENSORS; k++) {
+        position_m[3 * k] = (double)k;
+        position_m[3 * k + 1] = 5 * sin(0.01 * (double)k);
+        weight[k] = 1;
+    }
+    const sonar_scan scan = {.wraps = true, .beam_width_deg = 1};
+    sonar_pattern_spec spec = {.sensors = SENSORS,
+                               .position_m = position_m,
+                               .weight = weight,
+                               .scan = &scan,
+                               .c_mps = 1500,
+                               .low_hz = 20,
+                               .high_hz = 2000};
+    sonar_pattern *alone, *shared;
+    sonar_error err = {0};
+    cr_assert_eq(sonar_pattern_create(&spec, &alone, &err), SONAR_OK, "%s", err.text);
+    spec.host = &host;
+    cr_assert_eq(sonar_pattern_create(&spec, &shared, &err), SONAR_OK, "%s", err.text);
+    for (double at_deg = 0; at_deg < 360; at_deg += 23) {
+        double share[2][SONAR_PATTERN_PARTS];
+        const sonar_point of = {30, INFINITY}, at = {at_deg, 700};
+        sonar_pattern_shares(alone, of, at, 0.15, share[0]);
+        sonar_pattern_shares(shared, of, at, 0.15, share[1]);
+        cr_expect_eq(memcmp(share[0], share[1], sizeof share[0]), 0, "%g deg", at_deg);
+    }
+    cr_expect_gt(calls, 0);
+    sonar_pattern_destroy(alone);
+    sonar_pattern_destroy(shared);
+}
+
+/* What was made is kept for the next window, and gives way to others. */
+Test(leak, a_pattern_that_comes_again_is_the_same, .timeout = 300) {
+    enum { SENSORS = 33, PAIRS = 3000 };
+    static double position_m[3 * SENSORS], share[PAIRS][SONAR_PATTERN_PARTS];
+    static float weight[SENSORS];
+    for (size_t k = 0; k < SENSORS; k++) {
+        position_m[3 * k] = (double)k;
+        weight[k] = 1;
+    }
+    const sonar_scan scan = {.wraps = true, .beam_width_deg = 1};
+    const sonar_pattern_spec spec = {.sensors = SENSORS,
+                                     .position_m = position_m,
+                                     .weight = weight,
+                                     .scan = &scan,
+                                     .c_mps = 1500,
+                                     .low_hz = 20,
+                                     .high_hz = 2000};
+    sonar_pattern *pattern;
+    sonar_error err = {0};
+    cr_assert_eq(sonar_pattern_create(&spec, &pattern, &err), SONAR_OK, "%s", err.text);
+    for (size_t round = 0; round < 3; round++)
+        for (size_t i = 0; i < PAIRS; i++) {
+            const size_t pair =
+                round == 1 ? i : i / 2; /* each at once again, and after all others */
+            const sonar_point of = {(double)(pair % 10), INFINITY};
+            const sonar_point at = {0.1 * (double)pair, pair % 3 ? 700 : INFINITY};
+            double now[SONAR_PATTERN_PARTS];
+            sonar_pattern_shares(pattern, of, at, pair % 2 ? 0.15 : 0, now);
+            if (round == 0 && i % 2 == 0)
+                memcpy(share[pair], now, sizeof now);
+            if (pair < PAIRS / 2)
+                cr_assert_eq(memcmp(now, share[pair], sizeof now), 0, "pair %zu", pair);
+        }
+    sonar_pattern_destroy(pattern);
+    for (size_t pair = 1; pair < PAIRS / 2; pair += 97) { /* made for itself */
+        const sonar_point of = {(double)(pair % 10), INFINITY};
+        const sonar_point at = {0.1 * (double)pair, pair % 3 ? 700 : INFINITY};
+        double now[SONAR_PATTERN_PARTS];
+        cr_assert_eq(sonar_pattern_create(&spec, &pattern, &err), SONAR_OK, "%s", err.text);
+        sonar_pattern_shares(pattern, of, at, pair % 2 ? 0.15 : 0, now);
+        cr_expect_eq(memcmp(now, share[pair], sizeof now), 0, "pair %zu", pair);
+        sonar_pattern_destroy(pattern);
+    }
+}

@@ -13,6 +13,8 @@ enum {
     POINTS_MOST = 16384, /* frequencies of a spectrum */
     POINTS_LEAST = 128,
     POINTS_A_LOBE = 8,
+    POINTS_A_TASK = 1024, /* one worker's; turning restarts there, whoever has which */
+    KEPT = 1024,          /* a power of two */
     LANES = 8
 };
 static const double error_share = 0.01;        /* of an element's power */
@@ -26,6 +28,13 @@ typedef struct spectrum {
     float *power;
 } spectrum;
 
+/* Candidates lie on the grid and come again in the next window. */
+typedef struct kept {
+    bool there;
+    sonar_point of, at;
+    double blur, share[SONAR_PATTERN_PARTS];
+} kept;
+
 struct sonar_pattern {
     size_t sensors;              /* a multiple of LANES */
     double *position_m, *weight; /* [sensor] */
@@ -34,6 +43,8 @@ struct sonar_pattern {
     sonar_range_reference reference;
     double c_mps, edge_hz[SONAR_PATTERN_PARTS + 1], floor;
     spectrum pair, line; /* line.points > 0: of a cone's two ends */
+    const sonar_host *host;
+    kept *kept; /* [KEPT], by hash_of */
 };
 
 /* ---- spectra of delays ----------------------------------------------------------------------- */
@@ -41,17 +52,19 @@ struct sonar_pattern {
 typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
 typedef double half_lanes __attribute__((vector_size(LANES / 2 * sizeof(double))));
 
-/* Adds LANES sensors. Their sum at a frequency goes in halves, real and imaginary parts side by
- * side: a chain of additions would take most of the time. */
-SONAR_MULTIARCH static void add_sensors(spectrum *s, const double *weight, const double *delay_s) {
+/* Adds LANES sensors to the points from `begin` on. Their sum at a frequency goes in halves, real
+ * and imaginary parts side by side: a chain of additions would take most of the time. */
+SONAR_MULTIARCH static void add_sensors(spectrum *s, size_t begin, size_t end, const double *weight,
+                                        const double *delay_s) {
+    const double first_hz = s->low_hz + (double)begin * s->step_hz;
     lanes re, im, step_re, step_im;
     for (size_t l = 0; l < LANES; l++) {
-        const double first = -2 * M_PI * s->low_hz * delay_s[l];
+        const double first = -2 * M_PI * first_hz * delay_s[l];
         const double step = -2 * M_PI * s->step_hz * delay_s[l];
         re[l] = weight[l] * cos(first), im[l] = weight[l] * sin(first);
         step_re[l] = cos(step), step_im[l] = sin(step);
     }
-    for (size_t i = 0; i < s->points; i++) {
+    for (size_t i = begin; i < end; i++) {
         const half_lanes a = __builtin_shufflevector(re, re, 0, 1, 2, 3) +
                              __builtin_shufflevector(re, re, 4, 5, 6, 7);
         const half_lanes b = __builtin_shufflevector(im, im, 0, 1, 2, 3) +
@@ -66,8 +79,29 @@ SONAR_MULTIARCH static void add_sensors(spectrum *s, const double *weight, const
     }
 }
 
-/* From low_hz to high_hz, of the delays at[] - of[]. */
-static void make_spectrum(const sonar_pattern *p, double low_hz, double high_hz, spectrum *s) {
+struct share {
+    const sonar_pattern *pattern;
+    spectrum *to;
+};
+
+static void make_points(void *arg, size_t task, size_t worker) {
+    (void)worker;
+    const struct share *share = arg;
+    const sonar_pattern *p = share->pattern;
+    spectrum *s = share->to;
+    const size_t begin = task * POINTS_A_TASK;
+    const size_t end = sonar_min_size(begin + POINTS_A_TASK, s->points);
+    memset(s->re + begin, 0, (end - begin) * sizeof *s->re);
+    memset(s->im + begin, 0, (end - begin) * sizeof *s->im);
+    for (size_t k = 0; k < p->sensors; k += LANES)
+        add_sensors(s, begin, end, p->weight + k, p->at_s + k);
+    for (size_t i = begin; i < end; i++)
+        s->power[i] = (float)(s->re[i] * s->re[i] + s->im[i] * s->im[i]);
+}
+
+/* From low_hz to high_hz, of the delays at[] - of[]; workers may be NULL. */
+static void make_spectrum(const sonar_pattern *p, double low_hz, double high_hz,
+                          const sonar_host *workers, spectrum *s) {
     double least = INFINITY, most = -INFINITY;
     for (size_t k = 0; k < p->sensors; k++) {
         p->at_s[k] -= p->of_s[k];
@@ -79,12 +113,13 @@ static void make_spectrum(const sonar_pattern *p, double low_hz, double high_hz,
                              POINTS_MOST);
     s->low_hz = low_hz;
     s->step_hz = fmax(high_hz - low_hz, DBL_MIN) / (double)(s->points - 1);
-    memset(s->re, 0, s->points * sizeof *s->re);
-    memset(s->im, 0, s->points * sizeof *s->im);
-    for (size_t k = 0; k < p->sensors; k += LANES)
-        add_sensors(s, p->weight + k, p->at_s + k);
-    for (size_t i = 0; i < s->points; i++)
-        s->power[i] = (float)(s->re[i] * s->re[i] + s->im[i] * s->im[i]);
+    const size_t tasks = (s->points + POINTS_A_TASK - 1) / POINTS_A_TASK;
+    struct share share = {p, s};
+    if (workers)
+        workers->parallel(workers->ctx, tasks, make_points, &share);
+    else
+        for (size_t i = 0; i < tasks; i++)
+            make_points(&share, i, 0);
 }
 
 /* Between the points, as far as there are some. */
@@ -128,6 +163,28 @@ static double cosine(double az_deg) {
     return cos(az_deg * (M_PI / 180));
 }
 
+static kept *place_for(const sonar_pattern *p, sonar_point of, sonar_point at, double blur) {
+    const double key[] = {of.az_deg, of.range_m, at.az_deg, at.range_m, blur};
+    uint64_t hash = 0, bits;
+    for (size_t i = 0; i < sizeof key / sizeof *key; i++) {
+        memcpy(&bits, &key[i], sizeof bits);
+        hash = (hash ^ bits) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+    }
+    return &p->kept[hash % KEPT];
+}
+
+static bool is_same(sonar_point a, sonar_point b) {
+    return a.az_deg == b.az_deg && a.range_m == b.range_m;
+}
+
+static void make_shares(sonar_pattern *p, kept *k) {
+    delays(p, k->of, p->of_s);
+    delays(p, k->at, p->at_s);
+    make_spectrum(p, p->edge_hz[0], p->edge_hz[SONAR_PATTERN_PARTS], p->host, &p->pair);
+    read_parts(p, &p->pair, 1, k->blur, k->share);
+}
+
 void sonar_pattern_shares(void *pattern, sonar_point of, sonar_point at, double blur,
                           double share[SONAR_PATTERN_PARTS]) {
     sonar_pattern *p = pattern;
@@ -137,10 +194,12 @@ void sonar_pattern_shares(void *pattern, sonar_point of, sonar_point at, double 
         read_parts(p, &p->line, factor, blur, share);
         return;
     }
-    delays(p, of, p->of_s);
-    delays(p, at, p->at_s);
-    make_spectrum(p, p->edge_hz[0], p->edge_hz[SONAR_PATTERN_PARTS], &p->pair);
-    read_parts(p, &p->pair, 1, blur, share);
+    kept *k = place_for(p, of, at, blur);
+    if (!k->there || !is_same(k->of, of) || !is_same(k->at, at) || k->blur != blur) {
+        *k = (kept){.there = true, .of = of, .at = at, .blur = blur};
+        make_shares(p, k);
+    }
+    memcpy(share, k->share, sizeof k->share);
 }
 
 /* ---- made once ------------------------------------------------------------------------------- */
@@ -176,7 +235,8 @@ static bool allocate(sonar_pattern *p) {
     p->weight = sonar_alloc(p->sensors, sizeof *p->weight);
     p->of_s = sonar_alloc(p->sensors, sizeof *p->of_s);
     p->at_s = sonar_alloc(p->sensors, sizeof *p->at_s);
-    bool all = p->position_m && p->weight && p->of_s && p->at_s;
+    p->kept = sonar_alloc(KEPT, sizeof *p->kept);
+    bool all = p->position_m && p->weight && p->of_s && p->at_s && p->kept;
     spectrum *both[2] = {&p->pair, &p->line};
     for (size_t i = 0; i < 2; i++) {
         both[i]->re = sonar_alloc(POINTS_MOST, sizeof *both[i]->re);
@@ -190,7 +250,7 @@ static bool allocate(sonar_pattern *p) {
 static void make_line(sonar_pattern *p) {
     delays(p, (sonar_point){180, INFINITY}, p->of_s);
     delays(p, (sonar_point){0, INFINITY}, p->at_s);
-    make_spectrum(p, 0, p->edge_hz[SONAR_PATTERN_PARTS], &p->line);
+    make_spectrum(p, 0, p->edge_hz[SONAR_PATTERN_PARTS], NULL, &p->line); /* any thread's */
 }
 
 sonar_code sonar_pattern_create(const sonar_pattern_spec *spec, sonar_pattern **pattern,
@@ -204,7 +264,8 @@ sonar_code sonar_pattern_create(const sonar_pattern_spec *spec, sonar_pattern **
         *p = (sonar_pattern){.sensors = lanes / LANES * LANES,
                              .scan = spec->scan,
                              .reference = spec->reference,
-                             .c_mps = spec->c_mps};
+                             .c_mps = spec->c_mps,
+                             .host = spec->host};
     }
     if (!p || !allocate(p)) {
         sonar_pattern_destroy(p);
@@ -227,6 +288,7 @@ void sonar_pattern_destroy(sonar_pattern *p) {
     free(p->weight);
     free(p->of_s);
     free(p->at_s);
+    free(p->kept);
     free(p->pair.re);
     free(p->pair.im);
     free(p->pair.power);

@@ -33,6 +33,7 @@ typedef struct sonar_pattern_spec {
     const sonar_scan *scan;   /* borrowed for as long as the pattern lives */
     sonar_range_reference reference;
     double c_mps, low_hz, high_hz;
+    const sonar_host *host; /* borrowed; its workers share a pair's spectrum; NULL: the caller */
 } sonar_pattern_spec;
 
 /* Copies what it needs. Without a sensor in use all shares are 1. Errors: SONAR_ENOMEM. */

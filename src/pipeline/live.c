@@ -151,7 +151,7 @@ static sonar_code fill(const sonar_pipeline *p, struct live *live, const struct 
 }
 
 /* Of the whole array as the version has it, for the side lobes of the CBF. */
-static sonar_code make_pattern(struct live *live, sonar_error *err) {
+static sonar_code make_pattern(const sonar_pipeline *p, struct live *live, sonar_error *err) {
     const sonar_config *c = live->plan->whole;
     const sonar_params *params = sonar_live_whole(live);
     const sonar_pattern_spec spec = {.sensors = params->sensors,
@@ -161,7 +161,8 @@ static sonar_code make_pattern(struct live *live, sonar_error *err) {
                                      .reference = c->range_reference,
                                      .c_mps = params->sound_speed_mps,
                                      .low_hz = c->cbf_band.low_hz,
-                                     .high_hz = c->cbf_band.high_hz};
+                                     .high_hz = c->cbf_band.high_hz,
+                                     .host = &p->host};
     return sonar_pattern_create(&spec, &live->pattern, err);
 }
 
@@ -178,7 +179,7 @@ static sonar_code make_version(sonar_pipeline *p, struct plan *plan, struct live
     live->anew = before && before->plan != plan;
     sonar_code code = fill(p, live, before, err);
     if (!code && plan->whole->detect_enabled)
-        code = make_pattern(live, err);
+        code = make_pattern(p, live, err);
     if (code) {
         destroy(live);
         return code;
