@@ -43,6 +43,10 @@ static const char *host_choice(void *ctx, const char *decision) {
     return sonar_choices_ask(p->retrained ? p->retrained : p->choices, decision);
 }
 
+/* A window waits for the device some ten times, once for the stages and in each round of its
+ * detections, and to be woken takes 50 us. */
+static const int64_t awake_ns = 500000;
+
 static sonar_code make_host(sonar_pipeline *p, sonar_error *err) {
     const sonar_config *c = p->config;
     sonar_code code = sonar_pool_create(c->threads, c->cpus ? c->cpu : NULL, &p->pool, err);
@@ -51,6 +55,7 @@ static sonar_code make_host(sonar_pipeline *p, sonar_error *err) {
     p->host.workers = c->threads;
     p->host.state_dir = c->state_dir;
     p->host.fail_at = c->fail_at;
+    p->host.awake_ns = awake_ns;
     if (p->ranks.cluster) {
         p->host.device = p->ranks.cluster->place.local;
         p->host.awake_ns = SONAR_RANKS_AWAKE_NS;
